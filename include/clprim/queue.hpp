@@ -1,0 +1,146 @@
+// In-order command queues: launches, copies, events. Nothing here waits unless its comment says so.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+#include <clprim/program.hpp>
+#include <clprim/tensor.hpp>
+
+namespace clprim {
+
+class Context;
+
+// Global and local sizes of a launch; local all 0 lets the driver choose. Sizes are rounded by the caller.
+struct Range {
+    std::array<std::size_t, 3> global{1, 1, 1};
+    std::array<std::size_t, 3> local{0, 0, 0};
+    unsigned dims = 1;
+
+    // n work-items in one dimension, rounded up to a multiple of the local size (kernels test the index).
+    static Range linear(std::size_t n, std::size_t local);
+    // groups work-groups of `local` work-items each, in one to three dimensions.
+    static Range groups(std::array<std::size_t, 3> groups, std::array<std::size_t, 3> local);
+    static Range groups(std::size_t count, std::size_t local = 1) { return groups({count, 1, 1}, {local, 1, 1}); }
+};
+
+// A __local argument of that many bytes.
+struct LocalMemory {
+    std::size_t bytes;
+};
+
+// A __global argument of one buffer without an offset argument (e.g. Queue::error_buffer()).
+struct BufferArgument {
+    cl_mem buffer;
+};
+
+// An absent optional tensor: a null buffer and offset 0.
+struct NoTensor {};
+
+// Sets the arguments of one kernel in order, then enqueues it. Holds the kernel's mutex while it lives.
+// A Tensor or Memory sets two arguments: the buffer and a ulong offset in elements (bytes for Memory).
+class Launch {
+public:
+    Launch(Queue& queue, Kernel& kernel) : queue_(queue), kernel_(kernel), lock_(kernel.mutex) {}
+
+    Launch& arg(const Tensor& tensor) { return tensor.defined() ? memory(*tensor.memory, tensor.buffer_offset()) : arg(NoTensor{}); }
+    Launch& arg(const Memory& block) { return memory(*block, block->offset); }
+    Launch& arg(NoTensor);
+    Launch& arg(LocalMemory local) { return set(local.bytes, nullptr); }
+    Launch& arg(BufferArgument argument) { return set(sizeof(cl_mem), &argument.buffer); }
+    template <class T>
+        requires std::is_trivially_copyable_v<T>
+    Launch& arg(const T& value)
+    {
+        static_assert(!std::is_same_v<T, bool>, "OpenCL kernels take no bool argument; pass cl_int");
+        return set(sizeof(T), &value);
+    }
+    Launch& set(std::size_t bytes, const void* value);   // raw bytes of a scalar or struct argument
+
+    // Enqueues. Throws OpenCLError that names the kernel, InvalidArgument if an argument is missing.
+    void run(const Range& range);
+
+private:
+    Launch& memory(const Block& block, std::uint64_t offset);
+
+    Queue& queue_;
+    Kernel& kernel_;
+    std::unique_lock<std::mutex> lock_;
+    unsigned next_ = 0;
+};
+
+// A point in a queue's order.
+class Event {
+public:
+    Event() = default;
+    explicit Event(cl::Event handle) : handle_(std::move(handle)) {}
+    bool recorded() const { return handle_() != nullptr; }
+    bool query() const;        // true when all work before it is done
+    void wait() const;         // blocks the host
+    double elapsed_ms(const Event& end) const;   // device time between two events; 0 where the driver has none
+    const cl::Event& handle() const { return handle_; }
+
+private:
+    cl::Event handle_;
+};
+
+class Queue {
+public:
+    Queue(Context& context, int id, bool profiling);
+    Queue(const Queue&) = delete;
+    ~Queue();
+
+    Context& context() const { return context_; }
+    const Device& device() const;
+    int id() const { return id_; }
+    const cl::CommandQueue& handle() const { return handle_; }
+
+    template <class... Arguments>
+    void launch(Kernel& kernel, const Range& range, const Arguments&... arguments)
+    {
+        Launch launch(*this, kernel);
+        (launch.arg(arguments), ...);
+        launch.run(range);
+    }
+
+    // Bytes between host and device. write copies small sources aside and never waits; a larger pageable source waits
+    // unless `pinned` promises that the bytes stay unchanged until the copy is done. read waits unless `pinned`.
+    void write(Block& target, std::size_t offset_bytes, const void* source, std::size_t bytes, bool pinned = false);
+    void read(const Block& source, std::size_t offset_bytes, void* target, std::size_t bytes, bool pinned = false);
+    void copy(const Block& source, std::size_t source_bytes, Block& target, std::size_t target_bytes, std::size_t bytes);
+    void fill(Block& target, std::size_t offset_bytes, std::size_t bytes, const void* pattern, std::size_t pattern_bytes);
+
+    Event record();                    // a marker after everything enqueued so far
+    void wait_for(const Event& event); // work enqueued from now on starts after the event; the host does not wait
+    void flush();
+    void finish();                     // waits for all work; then reports deferred errors (IndexError)
+    bool idle();                       // true if all work is done; never waits
+
+    // Deferred errors: a kernel that meets a bad index records it (core/errors.cl: clprim_index_error) instead of
+    // reading or writing out of bounds. Pass error_buffer() and error_code("gather") to such a kernel and call
+    // expect_errors() after its launch; the next synchronisation of this queue throws IndexError naming the operator.
+    BufferArgument error_buffer();
+    static cl_int error_code(std::string_view operator_name);
+    void expect_errors() { errors_expected_.store(true, std::memory_order_relaxed); }
+
+private:
+    void read_errors_ahead();          // enqueues the copy of the error words before a synchronisation
+    void throw_errors();               // after it
+    friend class Launch;
+
+    Context& context_;
+    int id_;
+    cl::CommandQueue handle_;
+    std::mutex error_mutex_;
+    cl::Buffer error_buffer_;
+    std::array<cl_long, 4> error_words_{};
+    std::atomic<bool> errors_expected_{false};
+};
+
+// How often this process waited for a device since start, by any call above. For tests and profiling.
+std::uint64_t blocking_calls() noexcept;
+
+}  // namespace clprim

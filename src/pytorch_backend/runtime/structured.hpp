@@ -1,0 +1,90 @@
+// Structured operators: PyTorch's own meta function (shape, dtype and overlap checks, TensorIterator) with outputs that
+// are already there. Registering `X.out` alone makes PyTorch supply `X` and `X_`.
+//
+//     at::Tensor& add_out(const at::Tensor& a, const at::Tensor& b, const at::Scalar& alpha, at::Tensor& out)
+//     {
+//         StructuredOut<at::meta::structured_add_Tensor> op({out});
+//         op.meta(a, b, alpha);
+//         pointwise(op, "add", {alpha});        // op is the TensorIterator; op.output(0) is what to write
+//         op.finish();                          // copies back where `out` had other strides than asked for
+//         return out;
+//     }
+#pragma once
+
+#include <array>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include <ATen/TensorIterator.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/empty_strided.h>
+#include <c10/core/DeviceGuard.h>
+
+namespace torch_ocl {
+
+template <class Meta>
+class StructuredOut final : public Meta {
+public:
+    explicit StructuredOut(std::initializer_list<std::reference_wrapper<at::Tensor>> outputs)
+        : outputs_(outputs), proxies_(outputs.size()) {}
+
+    // The tensor to write: the caller's, or a stand-in with the strides that the meta function insists on.
+    const at::Tensor& output(std::size_t i = 0) const { return proxies_[i] ? *proxies_[i] : outputs_[i].get(); }
+    const at::Tensor& maybe_get_output(int64_t i) override { return output(i); }
+
+    void set_output_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides,
+                            at::TensorOptions options) override
+    {
+        set(i, sizes, strides, options);
+        const at::Tensor& out = outputs_[i].get();
+        if (!strides.empty() && out.strides() != strides && out.numel() > 1)
+            proxies_[i] = at::empty_strided(sizes, strides, options);
+        describe(i, sizes, strides, options);
+    }
+
+    void set_output_raw_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides,
+                                at::TensorOptions options) override
+    {
+        set(i, sizes, strides, options);
+        describe(i, sizes, strides, options);
+    }
+
+    void finish()
+    {
+        for (std::size_t i = 0; i < proxies_.size(); ++i)
+            if (proxies_[i])
+                outputs_[i].get().copy_(*proxies_[i]);
+    }
+
+private:
+    void set(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options)
+    {
+        if (!guard_ && options.device().has_index())
+            guard_.emplace(options.device());
+        const at::Tensor& out = outputs_[i].get();
+        TORCH_CHECK(options.dtype() == out.dtype(), "Expected out tensor to have dtype ", options.dtype(), ", but got ",
+                    out.dtype(), " instead");
+        TORCH_CHECK(options.device() == out.device(), "Expected out tensor to have device ", options.device(),
+                    ", but got ", out.device(), " instead");
+        if (at::native::resize_output(out, sizes)) {
+            if (!strides.empty())
+                out.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
+            else if (auto format = options.memory_format_opt())
+                out.unsafeGetTensorImpl()->empty_tensor_restride(*format);
+        }
+    }
+
+    void describe(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options)
+    {
+        if constexpr (std::is_base_of_v<at::TensorIteratorBase, Meta>)
+            at::TensorIteratorBase::set_output_raw_strided(i, sizes, strides, options);
+    }
+
+    std::vector<std::reference_wrapper<at::Tensor>> outputs_;
+    std::vector<std::optional<at::Tensor>> proxies_;
+    std::optional<c10::DeviceGuard> guard_;
+};
+
+}  // namespace torch_ocl
