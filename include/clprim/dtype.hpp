@@ -17,7 +17,7 @@ enum class DataType : std::uint8_t {
 inline constexpr int data_type_count = 16;
 
 std::size_t size_of(DataType type) noexcept;             // bytes per element
-std::string_view name_of(DataType type) noexcept;        // "float32", "bfloat16", "bool", ...
+std::string_view name_of(DataType type) noexcept;        // "float32", "bfloat16", "boolean", ...; as in core/dtype.cl
 DataType data_type_from_name(std::string_view name);     // inverse of name_of; throws InvalidArgument
 
 bool is_floating_point(DataType type) noexcept;          // float32, float64, float16, bfloat16
@@ -25,7 +25,7 @@ bool is_complex(DataType type) noexcept;
 bool is_integral(DataType type) noexcept;                // signed and unsigned integers, without boolean
 bool is_signed(DataType type) noexcept;
 
-// OpenCL C type in which an element lies in memory: "float", "half" as "ushort" bits (see storage helpers in
+// OpenCL C type in which an element lies in memory: "float", "ushort" bits for float16 (see the helpers in
 // core/dtype.cl), "uchar" for boolean, "float2" for complex64.
 std::string_view opencl_storage_type(DataType type) noexcept;
 

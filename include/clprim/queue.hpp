@@ -4,6 +4,9 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
 #include <string_view>
 #include <type_traits>
 
@@ -129,7 +132,17 @@ public:
 private:
     void read_errors_ahead();          // enqueues the copy of the error words before a synchronisation
     void throw_errors();               // after it
+    void clear_error_words();
+    void flush_now_and_then();
     friend class Launch;
+
+    struct Staging {                   // a host copy of a pageable source under way to the device
+        std::unique_ptr<char[]> data;
+        std::size_t bytes = 0;
+        bool taken = false;
+        cl::Event copied;
+    };
+    Staging* staging_for(std::size_t bytes);
 
     Context& context_;
     int id_;
@@ -138,9 +151,16 @@ private:
     cl::Buffer error_buffer_;
     std::array<cl_long, 4> error_words_{};
     std::atomic<bool> errors_expected_{false};
+    std::mutex staging_mutex_;
+    std::list<Staging> staging_;
+    std::size_t staging_bytes_ = 0;
+    std::atomic<unsigned> unflushed_{0};
 };
 
 // How often this process waited for a device since start, by any call above. For tests and profiling.
 std::uint64_t blocking_calls() noexcept;
+
+// How many kernels this process has launched since start.
+std::uint64_t kernel_launches() noexcept;
 
 }  // namespace clprim

@@ -11,8 +11,8 @@
 #define CLPRIM_PLAIN_DTYPE(D, T)                                                                            \
     typedef T storage_##D;                                                                                  \
     typedef T compute_##D;                                                                                  \
-    inline T load_##D(const __global T* p, ulong i) { return p[i]; }                                        \
-    inline void store_##D(__global T* p, ulong i, T v) { p[i] = v; }
+    static inline T load_##D(const __global T* p, ulong i) { return p[i]; }                                        \
+    static inline void store_##D(__global T* p, ulong i, T v) { p[i] = v; }
 
 CLPRIM_PLAIN_DTYPE(float32, float)
 CLPRIM_PLAIN_DTYPE(int8, char)
@@ -32,22 +32,22 @@ CLPRIM_PLAIN_DTYPE(complex128, double2)
 
 typedef uchar storage_boolean;
 typedef uchar compute_boolean;
-inline uchar load_boolean(const __global uchar* p, ulong i) { return p[i] != 0; }
-inline void store_boolean(__global uchar* p, ulong i, uchar v) { p[i] = v != 0; }
+static inline uchar load_boolean(const __global uchar* p, ulong i) { return p[i] != 0; }
+static inline void store_boolean(__global uchar* p, ulong i, uchar v) { p[i] = v != 0; }
 
 // half is stored as its bits: loading and storing needs no cl_khr_fp16.
 typedef ushort storage_float16;
 typedef float compute_float16;
-inline float load_float16(const __global ushort* p, ulong i) { return vload_half(i, (const __global half*)p); }
-inline void store_float16(__global ushort* p, ulong i, float v) { vstore_half_rte(v, i, (__global half*)p); }
+static inline float load_float16(const __global ushort* p, ulong i) { return vload_half(i, (const __global half*)p); }
+static inline void store_float16(__global ushort* p, ulong i, float v) { vstore_half_rte(v, i, (__global half*)p); }
 
 typedef ushort storage_bfloat16;
 typedef float compute_bfloat16;
-inline float bfloat16_to_float(ushort bits) { return as_float((uint)bits << 16); }
-inline ushort float_to_bfloat16(float v)   // to nearest, ties to even; NaN stays a quiet NaN
+static inline float bfloat16_to_float(ushort bits) { return as_float((uint)bits << 16); }
+static inline ushort float_to_bfloat16(float v)   // to nearest, ties to even; NaN stays a quiet NaN
 {
     uint bits = as_uint(v);
     return isnan(v) ? (ushort)0x7fc0 : (ushort)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
-inline float load_bfloat16(const __global ushort* p, ulong i) { return bfloat16_to_float(p[i]); }
-inline void store_bfloat16(__global ushort* p, ulong i, float v) { p[i] = float_to_bfloat16(v); }
+static inline float load_bfloat16(const __global ushort* p, ulong i) { return bfloat16_to_float(p[i]); }
+static inline void store_bfloat16(__global ushort* p, ulong i, float v) { p[i] = float_to_bfloat16(v); }

@@ -1,0 +1,322 @@
+#include <core/caching_allocator.hpp>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <clprim/context.hpp>
+
+namespace clprim {
+namespace {
+
+constexpr std::size_t alignment = 512;               // every block starts and ends on it
+constexpr std::size_t mebibyte = std::size_t{1} << 20;
+constexpr std::size_t small_limit = mebibyte;         // requests up to here share small segments
+constexpr std::size_t small_segment = 2 * mebibyte;
+constexpr std::size_t medium_limit = 10 * mebibyte;   // requests up to here share large segments
+constexpr std::size_t large_segment = 20 * mebibyte;
+
+std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
+
+std::size_t segment_bytes(std::size_t size)
+{
+    if (size <= small_limit)
+        return small_segment;
+    return size < medium_limit ? large_segment : round_up(size, 2 * mebibyte);
+}
+
+// Addresses that stand for device memory. PROT_NONE: nothing is backed, a stray access faults.
+void* reserve_addresses(std::size_t bytes)
+{
+    void* address = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return address == MAP_FAILED ? nullptr : address;
+}
+
+std::string mib(std::size_t bytes) { return fmt::format("{:.2f} MiB", static_cast<double>(bytes) / mebibyte); }
+
+}  // namespace
+
+std::size_t CachingAllocator::limit() const { return limit_ ? limit_ : context_.device().global_memory; }
+
+Block* CachingAllocator::allocate(std::size_t bytes, Queue& queue)
+{
+    const std::size_t size = round_up(std::max<std::size_t>(bytes, 1), alignment);
+    if (size < bytes || size > context_.device().max_allocation) {
+        std::lock_guard lock(mutex_);
+        ++statistics_.out_of_memory_count;
+        throw OutOfMemory(fmt::format("tried to allocate {} on {}, which takes at most {} in one piece", mib(bytes),
+                                      context_.device().name, mib(context_.device().max_allocation)),
+                          bytes);
+    }
+    std::lock_guard lock(mutex_);
+    const bool small = size <= small_limit;
+    process_pending(false);
+    Block* block = take_free(size, queue.id(), small);
+    if (!block)
+        block = new_segment(size, queue.id(), small);
+    if (!block) {
+        // Give back what is cached, also what waits for other queues, and try once more.
+        ++statistics_.retries;
+        process_pending(true);
+        block = take_free(size, queue.id(), small);
+        if (!block) {
+            release_segments();
+            block = new_segment(size, queue.id(), small);
+        }
+    }
+    if (!block)
+        out_of_memory(bytes);
+    block = split(block, size);
+    block->allocated = true;
+    block->requested = bytes;
+    statistics_.allocation_count.add(1);
+    statistics_.active_count.add(1);
+    statistics_.allocated_bytes.add(static_cast<std::int64_t>(block->size));
+    statistics_.active_bytes.add(static_cast<std::int64_t>(block->size));
+    statistics_.requested_bytes.add(static_cast<std::int64_t>(bytes));
+    return block;
+}
+
+Block* CachingAllocator::take_free(std::size_t size, int queue, bool small)
+{
+    FreeList& list = free_list(queue, small);
+    Block key;
+    key.size = size;
+    const auto found = list.lower_bound(&key);
+    if (found == list.end())
+        return nullptr;
+    Block* block = *found;
+    // A big block is not broken up for a small remainder's sake: huge requests match only blocks near their size.
+    if (size >= medium_limit && block->size > size + large_segment)
+        return nullptr;
+    list.erase(found);
+    return block;
+}
+
+Block* CachingAllocator::new_segment(std::size_t size, int queue, bool small)
+{
+    const std::size_t bytes = std::min(segment_bytes(size), std::max(size, context_.device().max_allocation));
+    if (static_cast<std::size_t>(statistics_.reserved_bytes.current) + bytes > limit())
+        return nullptr;
+    cl_int code = CL_SUCCESS;
+    cl_mem buffer = clCreateBuffer(context_.handle()(), CL_MEM_READ_WRITE, bytes, nullptr, &code);
+    if (code != CL_SUCCESS)
+        return nullptr;
+    auto segment = std::make_unique<Segment>();
+    segment->buffer = cl::Buffer(buffer);
+    segment->address = reserve_addresses(bytes);
+    if (!segment->address)
+        return nullptr;
+    segment->bytes = bytes;
+    segment->small = small;
+    auto* block = new Block;
+    block->segment = segment.get();
+    block->buffer = buffer;
+    block->size = bytes;
+    block->address = segment->address;
+    block->context = &context_;
+    block->queue = queue;
+    segment->first = block;
+    void* const address = segment->address;
+    segments_.emplace(address, segment.release());
+    statistics_.segment_count.add(1);
+    statistics_.reserved_bytes.add(static_cast<std::int64_t>(bytes));
+    return block;
+}
+
+Block* CachingAllocator::split(Block* block, std::size_t size)
+{
+    const std::size_t rest = block->size - size;
+    const bool worth = block->segment->small ? rest >= alignment : rest > small_limit;
+    if (!worth)
+        return block;
+    auto* tail = new Block(*block);
+    tail->offset += size;
+    tail->address = static_cast<char*>(block->address) + size;
+    tail->size = rest;
+    tail->previous = block;
+    if (tail->next)
+        tail->next->previous = tail;
+    block->next = tail;
+    block->size = size;
+    free_list(tail->queue, tail->segment->small).insert(tail);
+    return block;
+}
+
+void CachingAllocator::free(Block* block) noexcept
+{
+    if (!block)
+        return;
+    std::lock_guard lock(mutex_);
+    statistics_.allocation_count.remove(1);
+    statistics_.allocated_bytes.remove(static_cast<std::int64_t>(block->size));
+    statistics_.requested_bytes.remove(static_cast<std::int64_t>(block->requested));
+    block->allocated = false;
+    if (block->used_on.empty()) {
+        release(block);
+        return;
+    }
+    try {
+        Pending pending{block, {}};
+        for (int queue : block->used_on)
+            pending.events.push_back(context_.queue(queue).record());
+        block->used_on.clear();
+        pending_.push_back(std::move(pending));
+    } catch (const std::exception&) {
+        // The driver refuses even a marker: keep the block out of circulation rather than hand it out too early.
+    }
+}
+
+void CachingAllocator::release(Block* block)
+{
+    statistics_.active_count.remove(1);
+    statistics_.active_bytes.remove(static_cast<std::int64_t>(block->size));
+    block = merge(block);
+    free_list(block->queue, block->segment->small).insert(block);
+}
+
+// Joins a free block with its free neighbours; the survivor is in no list.
+Block* CachingAllocator::merge(Block* block)
+{
+    FreeList& list = free_list(block->queue, block->segment->small);
+    auto is_free = [&](Block* other) { return other && !other->allocated && list.count(other); };
+    if (Block* next = block->next; is_free(next)) {
+        list.erase(next);
+        block->size += next->size;
+        block->next = next->next;
+        if (block->next)
+            block->next->previous = block;
+        delete next;
+    }
+    if (Block* previous = block->previous; is_free(previous)) {
+        list.erase(previous);
+        previous->size += block->size;
+        previous->next = block->next;
+        if (previous->next)
+            previous->next->previous = previous;
+        delete block;
+        block = previous;
+    }
+    return block;
+}
+
+void CachingAllocator::process_pending(bool wait)
+{
+    for (auto it = pending_.begin(); it != pending_.end();) {
+        if (wait)
+            for (const Event& event : it->events)
+                event.wait();
+        const bool done =
+            std::all_of(it->events.begin(), it->events.end(), [](const Event& event) { return event.query(); });
+        if (done) {
+            release(it->block);
+            it = pending_.erase(it);
+        } else {
+            ++it;
+        }
+    }
+}
+
+// Returns to the driver every segment that is one free block.
+void CachingAllocator::release_segments()
+{
+    for (auto& [key, list] : free_lists_) {
+        for (auto it = list.begin(); it != list.end();) {
+            Block* block = *it;
+            if (block->previous || block->next) {
+                ++it;
+                continue;
+            }
+            it = list.erase(it);
+            Segment* segment = block->segment;
+            segments_.erase(segment->address);
+            ::munmap(segment->address, segment->bytes);
+            statistics_.segment_count.remove(1);
+            statistics_.reserved_bytes.remove(static_cast<std::int64_t>(segment->bytes));
+            delete segment;   // the driver keeps the buffer until enqueued work is done with it
+            delete block;
+        }
+    }
+}
+
+void CachingAllocator::out_of_memory(std::size_t bytes)
+{
+    ++statistics_.out_of_memory_count;
+    const auto reserved = static_cast<std::size_t>(statistics_.reserved_bytes.current);
+    const auto allocated = static_cast<std::size_t>(statistics_.allocated_bytes.current);
+    throw OutOfMemory(fmt::format("tried to allocate {} on {}, which has {} in total; {} are reserved by this process, "
+                                  "of which {} are in use by tensors",
+                                  mib(bytes), context_.device().name, mib(limit()), mib(reserved), mib(allocated)),
+                      bytes);
+}
+
+void CachingAllocator::record_use(Block& block, int queue)
+{
+    std::lock_guard lock(mutex_);
+    if (queue != block.queue && std::find(block.used_on.begin(), block.used_on.end(), queue) == block.used_on.end())
+        block.used_on.push_back(queue);
+}
+
+void CachingAllocator::empty_cache()
+{
+    std::lock_guard lock(mutex_);
+    process_pending(true);
+    release_segments();
+}
+
+Block* CachingAllocator::find(const void* address) const
+{
+    std::lock_guard lock(mutex_);
+    auto after = segments_.upper_bound(address);
+    if (after == segments_.begin())
+        return nullptr;
+    const auto* wanted = static_cast<const char*>(address);
+    --after;
+    for (Block* block = after->second->first; block; block = block->next) {
+        const auto* start = static_cast<const char*>(block->address);
+        if (wanted >= start && wanted < start + block->size)
+            return block->allocated ? block : nullptr;
+    }
+    return nullptr;
+}
+
+void CachingAllocator::set_limit(std::size_t bytes)
+{
+    std::lock_guard lock(mutex_);
+    limit_ = bytes;
+}
+
+MemoryStatistics CachingAllocator::statistics() const
+{
+    std::lock_guard lock(mutex_);
+    return statistics_;
+}
+
+namespace {
+
+template <class Function>
+void for_each_value(MemoryStatistics& statistics, Function function)
+{
+    for (auto* value : {&statistics.allocation_count, &statistics.segment_count, &statistics.active_count,
+                        &statistics.inactive_split_count, &statistics.allocated_bytes, &statistics.reserved_bytes,
+                        &statistics.active_bytes, &statistics.inactive_split_bytes, &statistics.requested_bytes})
+        function(*value);
+}
+
+}  // namespace
+
+void CachingAllocator::reset_peak()
+{
+    std::lock_guard lock(mutex_);
+    for_each_value(statistics_, [](auto& value) { value.reset_peak(); });
+}
+
+void CachingAllocator::reset_accumulated()
+{
+    std::lock_guard lock(mutex_);
+    for_each_value(statistics_, [](auto& value) { value.reset_accumulated(); });
+    statistics_.retries = statistics_.out_of_memory_count = 0;
+}
+
+}  // namespace clprim

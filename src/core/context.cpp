@@ -1,0 +1,160 @@
+#include <clprim/context.hpp>
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+
+#include <unistd.h>
+
+#include <core/caching_allocator.hpp>
+#include <core/environment.hpp>
+#include <core/program_cache.hpp>
+
+namespace clprim {
+namespace {
+
+constexpr int max_devices = 64;
+constexpr int pool_size = 32;   // queues of new_queue() besides queue 0
+
+std::mutex registry_mutex;
+// Never destroyed: drivers may be unloaded before static destructors run.
+std::array<std::atomic<Context*>, max_devices> registry{};
+pid_t owner_process = 0;
+
+// Work still under way at exit would meet a driver that is being torn down.
+void finish_at_exit()
+{
+    if (::getpid() != owner_process)
+        return;
+    for (auto& slot : registry)
+        if (Context* context = slot.load())
+            for (int i = 0; i < context->queue_count(); ++i)
+                clFinish(context->queue(i).handle()());
+}
+
+cl::Context create_context(const Device& device)
+{
+    cl_int code = CL_SUCCESS;
+    const cl_device_id id = device.handle();
+    const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
+                                                reinterpret_cast<cl_context_properties>(device.platform()), 0};
+    const cl_context handle = clCreateContext(properties, 1, &id, nullptr, nullptr, &code);
+    check_opencl(code, "clCreateContext", device.name);
+    return cl::Context(handle);
+}
+
+}  // namespace
+
+struct Context::State {
+    State(Context& self, const Device& device_)
+        : device(device_), handle(create_context(device_)), programs(device_, handle), allocator(self)
+    {
+    }
+
+    const Device& device;
+    cl::Context handle;
+    ProgramCache programs;
+    CachingAllocator allocator;
+    std::mutex mutex;
+    std::array<std::atomic<Queue*>, pool_size + 1> queues{};
+    std::atomic<int> queue_count{0};
+    std::atomic<unsigned> next_queue{0};
+};
+
+Context::Context(const Device& device) : state_(std::make_unique<State>(*this, device)) { queue(0); }
+Context::~Context() = default;
+
+Context& Context::get(int device_index)
+{
+    if (device_index >= 0 && device_index < max_devices)
+        if (Context* context = registry[device_index].load(std::memory_order_acquire)) [[likely]] {
+            require<Error>(::getpid() == owner_process,
+                           "OpenCL was initialised before this process was forked and cannot be used in the child; use "
+                           "the 'spawn' or 'forkserver' start method of multiprocessing");
+            return *context;
+        }
+    const Device& device = device_at(device_index);
+    require<NotSupported>(device_index < max_devices, "clprim serves at most ", max_devices, " devices");
+    std::lock_guard lock(registry_mutex);
+    if (Context* context = registry[device_index].load())
+        return *context;
+    if (owner_process == 0) {
+        owner_process = ::getpid();
+        std::atexit(finish_at_exit);
+    }
+    auto* context = new Context(device);
+    registry[device_index].store(context, std::memory_order_release);
+    return *context;
+}
+
+Context& Context::get(std::string_view device) { return get(find_device(device)); }
+
+bool Context::created(int device_index) noexcept
+{
+    return device_index >= 0 && device_index < max_devices && registry[device_index].load() != nullptr;
+}
+
+const Device& Context::device() const { return state_->device; }
+const cl::Context& Context::handle() const { return state_->handle; }
+
+Queue& Context::queue(int id)
+{
+    require(id >= 0 && id <= pool_size, "queue ", id, " is out of range 0 to ", pool_size);
+    if (Queue* queue = state_->queues[id].load(std::memory_order_acquire)) [[likely]]
+        return *queue;
+    std::lock_guard lock(state_->mutex);
+    // All queues up to this one, so that ids below queue_count() always exist.
+    for (int i = state_->queue_count; i <= id; ++i) {
+        state_->queues[i].store(new Queue(*this, i, true), std::memory_order_release);
+        state_->queue_count = i + 1;
+    }
+    return *state_->queues[id].load();
+}
+
+Queue& Context::new_queue() { return queue(1 + static_cast<int>(state_->next_queue++ % pool_size)); }
+int Context::queue_count() const { return state_->queue_count; }
+
+void Context::finish()
+{
+    for (int i = 0; i < queue_count(); ++i)
+        queue(i).finish();
+}
+
+Block* Context::allocate_block(std::size_t bytes, Queue& queue) { return state_->allocator.allocate(bytes, queue); }
+void Context::free_block(Block* block) noexcept { state_->allocator.free(block); }
+
+Memory Context::allocate(std::size_t bytes, Queue& queue)
+{
+    return Memory(allocate_block(bytes, queue), [](Block* block) { block->context->free_block(block); });
+}
+
+void Context::record_use(Block& block, Queue& queue) { state_->allocator.record_use(block, queue.id()); }
+void Context::empty_cache() { state_->allocator.empty_cache(); }
+MemoryStatistics Context::memory_statistics() const { return state_->allocator.statistics(); }
+void Context::reset_peak_memory_statistics() { state_->allocator.reset_peak(); }
+void Context::reset_accumulated_memory_statistics() { state_->allocator.reset_accumulated(); }
+void Context::set_memory_limit(std::size_t bytes) { state_->allocator.set_limit(bytes); }
+Block* Context::find_block(const void* address) const { return state_->allocator.find(address); }
+
+Tensor Context::empty(const Dims& shape, DataType dtype, Queue& queue)
+{
+    for (auto size : shape)
+        require(size >= 0, "empty: negative size in shape ", to_string(shape));
+    require<NotSupported>(device().fp64 || (dtype != DataType::float64 && dtype != DataType::complex128), "empty: ",
+                          device().name, " has no ", name_of(dtype));
+    return {allocate(static_cast<std::size_t>(shape.product()) * size_of(dtype), queue), dtype, shape};
+}
+
+const Program& Context::program(std::string_view source_path, std::string_view options)
+{
+    return state_->programs.embedded(source_path, options);
+}
+
+const Program& Context::program_from_text(std::string_view name, std::string_view text, std::string_view options)
+{
+    return state_->programs.from_text(name, text, options);
+}
+
+std::size_t Context::program_builds() const { return state_->programs.builds(); }
+
+}  // namespace clprim

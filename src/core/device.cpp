@@ -1,0 +1,229 @@
+#include <clprim/device.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+
+#include <fmt/format.h>
+
+#include <clprim/error.hpp>
+#include <core/environment.hpp>
+
+namespace clprim {
+namespace {
+
+bool contains_ignoring_case(std::string_view text, std::string_view part)
+{
+    auto same = [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b)); };
+    return std::search(text.begin(), text.end(), part.begin(), part.end(), same) != text.end();
+}
+
+// "OpenCL 3.0 ..." and "OpenCL C 1.2 ..." both give the number as 300, 120.
+int parse_version(std::string_view text)
+{
+    const auto dot = text.find('.');
+    if (dot == std::string_view::npos || dot == 0 || dot + 1 >= text.size())
+        return 120;
+    return (text[dot - 1] - '0') * 100 + (text[dot + 1] - '0') * 10;
+}
+
+// Strings that drivers return may be padded or end in zeros.
+std::string clean(std::string text)
+{
+    text.erase(std::find(text.begin(), text.end(), '\0'), text.end());
+    const auto first = text.find_first_not_of(' ');
+    return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(' ') - first + 1);
+}
+
+DeviceKind kind_of(cl_device_type type)
+{
+    const std::string forced = environment("CLPRIM_DEVICE_KIND");
+    if (forced == "gpu")
+        return DeviceKind::gpu;
+    if (forced == "cpu")
+        return DeviceKind::cpu;
+    return type & CL_DEVICE_TYPE_CPU ? DeviceKind::cpu : DeviceKind::gpu;
+}
+
+Device read_device(const cl::Platform& platform, const cl::Device& handle)
+{
+    Device device;
+    device.handle = handle;
+    device.platform = platform;
+    device.name = clean(handle.getInfo<CL_DEVICE_NAME>());
+    device.vendor = clean(handle.getInfo<CL_DEVICE_VENDOR>());
+    device.driver_version = clean(handle.getInfo<CL_DRIVER_VERSION>());
+    device.platform_name = clean(platform.getInfo<CL_PLATFORM_NAME>());
+    device.kind = kind_of(handle.getInfo<CL_DEVICE_TYPE>());
+    device.version = parse_version(handle.getInfo<CL_DEVICE_VERSION>());
+    const int c_version = parse_version(handle.getInfo<CL_DEVICE_OPENCL_C_VERSION>());
+    device.c_standard = c_version >= 300 ? "CL3.0" : c_version >= 200 ? "CL2.0" : "CL1.2";
+
+    const std::string extensions = clean(handle.getInfo<CL_DEVICE_EXTENSIONS>());
+    for (std::size_t at = 0; at < extensions.size();) {
+        const std::size_t end = std::min(extensions.find(' ', at), extensions.size());
+        if (end > at)
+            device.extensions.push_back(extensions.substr(at, end - at));
+        at = end + 1;
+    }
+    device.fp64 = handle.getInfo<CL_DEVICE_DOUBLE_FP_CONFIG>() != 0;
+    device.fp16 = device.has_extension("cl_khr_fp16");
+    device.int64_atomics = device.has_extension("cl_khr_int64_base_atomics");
+    device.sub_groups = device.has_extension("cl_khr_subgroups") || device.has_extension("cl_intel_subgroups");
+    if (device.has_extension("cl_intel_required_subgroup_size")) {
+        constexpr cl_device_info sub_group_sizes_intel = 0x4108;   // CL_DEVICE_SUB_GROUP_SIZES_INTEL
+        std::size_t bytes = 0;
+        if (clGetDeviceInfo(handle(), sub_group_sizes_intel, 0, nullptr, &bytes) == CL_SUCCESS) {
+            device.sub_group_sizes.resize(bytes / sizeof(std::size_t));
+            clGetDeviceInfo(handle(), sub_group_sizes_intel, bytes, device.sub_group_sizes.data(), nullptr);
+        }
+    }
+    device.unified_memory = handle.getInfo<CL_DEVICE_HOST_UNIFIED_MEMORY>();
+    device.compute_units = std::max<cl_uint>(1, handle.getInfo<CL_DEVICE_MAX_COMPUTE_UNITS>());
+    device.global_memory = handle.getInfo<CL_DEVICE_GLOBAL_MEM_SIZE>();
+    device.max_allocation = handle.getInfo<CL_DEVICE_MAX_MEM_ALLOC_SIZE>();
+    device.local_memory = handle.getInfo<CL_DEVICE_LOCAL_MEM_SIZE>();
+    device.max_work_group_size = handle.getInfo<CL_DEVICE_MAX_WORK_GROUP_SIZE>();
+    device.global_cache = handle.getInfo<CL_DEVICE_GLOBAL_MEM_CACHE_SIZE>();
+    return device;
+}
+
+// GPUs, accelerators, CPUs; among CPU drivers the faster first, software GPUs last.
+int rank(const Device& device)
+{
+    const cl_device_type type = device.handle.getInfo<CL_DEVICE_TYPE>();
+    if (contains_ignoring_case(device.name, "llvmpipe"))
+        return 9;
+    if (type & CL_DEVICE_TYPE_GPU)
+        return 0;
+    if (!(type & CL_DEVICE_TYPE_CPU))
+        return 1;
+    return contains_ignoring_case(device.platform_name, "intel") ? 2 : 3;
+}
+
+bool matches(const Device& device, const std::string& token)
+{
+    const cl_device_type type = device.handle.getInfo<CL_DEVICE_TYPE>();
+    if (token == "gpu")
+        return type & CL_DEVICE_TYPE_GPU;
+    if (token == "cpu")
+        return type & CL_DEVICE_TYPE_CPU;
+    return device.id == token || contains_ignoring_case(device.name, token) ||
+           contains_ignoring_case(device.platform_name, token) || contains_ignoring_case(device.vendor, token);
+}
+
+std::vector<Device> filter(std::vector<Device> found)
+{
+    const std::string wanted = environment("CLPRIM_DEVICES");
+    if (wanted.empty())
+        return found;
+    std::vector<Device> result;
+    for (std::size_t at = 0; at <= wanted.size();) {
+        const std::size_t end = std::min(wanted.find(',', at), wanted.size());
+        const std::string token = clean(wanted.substr(at, end - at));
+        for (const Device& device : found) {
+            const bool taken = std::any_of(result.begin(), result.end(), [&](auto& d) { return d.id == device.id; });
+            if (!token.empty() && !taken && matches(device, token))
+                result.push_back(device);
+        }
+        at = end + 1;
+    }
+    return result;
+}
+
+// Devices of one platform; a broken driver gives none.
+void add_platform(const cl::Platform& platform, std::size_t platform_index, std::set<std::string>& seen,
+                  std::vector<Device>& found)
+try {
+    std::vector<cl::Device> handles;
+    platform.getDevices(CL_DEVICE_TYPE_ALL, &handles);
+    std::set<std::string> here;
+    for (std::size_t i = 0; i < handles.size(); ++i) {
+        if (!handles[i].getInfo<CL_DEVICE_AVAILABLE>() || !handles[i].getInfo<CL_DEVICE_COMPILER_AVAILABLE>() ||
+            !handles[i].getInfo<CL_DEVICE_ENDIAN_LITTLE>())
+            continue;
+        Device device = read_device(platform, handles[i]);
+        device.id = fmt::format("{}:{}", platform_index, i);
+        // A driver that is installed twice shows the same devices on two platforms.
+        const std::string identity = device.platform_name + '\n' + device.name + '\n' + device.driver_version;
+        if (seen.count(identity))
+            continue;
+        here.insert(identity);
+        found.push_back(std::move(device));
+    }
+    seen.merge(here);
+} catch (const cl::Error&) {
+}
+
+std::vector<Device> discover() noexcept
+try {
+    std::vector<cl::Platform> platforms;
+    cl::Platform::get(&platforms);
+    std::vector<Device> found;
+    std::set<std::string> seen;
+    for (std::size_t p = 0; p < platforms.size(); ++p)
+        add_platform(platforms[p], p, seen, found);
+    std::stable_sort(found.begin(), found.end(), [](auto& a, auto& b) { return rank(a) < rank(b); });
+    found = filter(std::move(found));
+    for (std::size_t i = 0; i < found.size(); ++i)
+        found[i].index = static_cast<int>(i);
+    return found;
+} catch (const std::exception&) {
+    return {};
+}
+
+}  // namespace
+
+std::string environment(const char* name)
+{
+    const char* value = std::getenv(name);
+    return value ? value : "";
+}
+
+bool Device::has_extension(std::string_view extension) const
+{
+    return std::find(extensions.begin(), extensions.end(), extension) != extensions.end();
+}
+
+const std::vector<Device>& devices() noexcept
+{
+    static const std::vector<Device>* const found = new std::vector<Device>(discover());
+    return *found;
+}
+
+std::string no_device_help()
+{
+    const std::string filter = environment("CLPRIM_DEVICES");
+    const std::string why = filter.empty() ? "" : fmt::format(" (CLPRIM_DEVICES='{}' selects among them)", filter);
+    return "no usable OpenCL device was found" + why +
+           ". Install a driver: intel-opencl-icd (Intel GPUs), mesa-opencl-icd or ROCm (AMD), NVIDIA's driver, or for a "
+           "CPU `pip install intel-opencl-rt` or pocl-opencl-icd; `clinfo -l` lists what is there";
+}
+
+const Device& device_at(int index)
+{
+    const auto& all = devices();
+    require(!all.empty(), no_device_help());
+    require(index >= 0 && index < static_cast<int>(all.size()), "device index ", index, " is out of range: there ",
+            all.size() == 1 ? "is 1 OpenCL device" : fmt::format("are {} OpenCL devices", all.size()));
+    return all[index];
+}
+
+int find_device(std::string_view text)
+{
+    std::string token = clean(std::string(text));
+    if (token.rfind("ocl", 0) == 0)
+        token = token.size() > 4 ? token.substr(4) : "0";
+    if (!token.empty() && token.find_first_not_of("0123456789") == std::string::npos)
+        return device_at(std::atoi(token.substr(0, 6).c_str())).index;
+    for (const Device& device : devices())
+        if (!token.empty() && matches(device, token))
+            return device.index;
+    require(!devices().empty(), no_device_help());
+    std::string list;
+    for (const Device& device : devices())
+        list += fmt::format("\n  {} ({}): {} [{}]", device.index, device.id, device.name, device.platform_name);
+    throw InvalidArgument(fmt::format("no OpenCL device matches '{}'; there are:{}", text, list));
+}
+
+}  // namespace clprim

@@ -1,0 +1,55 @@
+// Programs of one device: in memory by (name, text, options), on disk by a hash of all that decides the binary.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include <clprim/program.hpp>
+
+namespace clprim {
+
+class ProgramCache {
+public:
+    ProgramCache(const Device& device, const cl::Context& context);
+
+    const Program& embedded(std::string_view path, std::string_view options);
+    const Program& from_text(std::string_view name, std::string_view text, std::string_view options);
+    std::size_t builds() const { return builds_; }
+
+private:
+    struct Entry {
+        std::mutex mutex;               // held while building: a second thread waits for the first one's result
+        std::unique_ptr<Program> program;
+    };
+    using Entries = std::unordered_map<std::string, std::shared_ptr<Entry>>;
+
+    std::shared_ptr<Entry> entry(std::string key);
+    std::unique_ptr<Program> build(std::string_view name, const std::string& text, std::string_view options);
+
+    const Device& device_;
+    cl::Context context_;
+    std::string base_options_;
+    std::mutex mutex_;
+    Entries entries_;
+    std::atomic<std::size_t> builds_{0};
+};
+
+// The cache folder, created: CLPRIM_CACHE_DIR, else clprim below XDG_CACHE_HOME or ~/.cache. Empty path: no disk cache
+// (CLPRIM_CACHE_DISABLE=1, or the folder cannot be made).
+std::filesystem::path cache_folder();
+
+// A disk entry: whatever does not carry the key and its own checksum is treated as absent. Safe between processes:
+// written aside, then renamed.
+std::optional<std::vector<unsigned char>> load_cache_entry(const std::filesystem::path& file, std::string_view key);
+void save_cache_entry(const std::filesystem::path& file, std::string_view key, const std::vector<unsigned char>& data) noexcept;
+std::string cache_hash(std::string_view text);   // 32 hexadecimal digits
+
+}  // namespace clprim

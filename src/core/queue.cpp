@@ -1,0 +1,357 @@
+#include <clprim/queue.hpp>
+
+#include <cstring>
+#include <deque>
+#include <map>
+
+#include <fmt/format.h>
+
+#include <clprim/context.hpp>
+#include <core/environment.hpp>
+
+namespace clprim {
+namespace {
+
+std::atomic<std::uint64_t> blocking_call_count{0};
+std::atomic<std::uint64_t> kernel_launch_count{0};
+
+void count_blocking_call() { blocking_call_count.fetch_add(1, std::memory_order_relaxed); }
+
+// CLPRIM_SYNC=1 waits after every launch, so that a fault shows at the kernel that caused it.
+bool synchronous_launches()
+{
+    static const bool value = !environment("CLPRIM_SYNC").empty() && environment("CLPRIM_SYNC") != "0";
+    return value;
+}
+
+// Names behind the operator codes of deferred errors; code = position + 1.
+struct OperatorNames {
+    std::mutex mutex;
+    std::deque<std::string> names;
+    std::map<std::string, cl_int, std::less<>> codes;
+};
+OperatorNames& operator_names()
+{
+    static auto* names = new OperatorNames;
+    return *names;
+}
+
+std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
+
+}  // namespace
+
+std::uint64_t blocking_calls() noexcept { return blocking_call_count; }
+std::uint64_t kernel_launches() noexcept { return kernel_launch_count; }
+
+Range Range::linear(std::size_t n, std::size_t local)
+{
+    Range range;
+    range.local = {local, 1, 1};
+    range.global = {round_up(std::max<std::size_t>(n, 1), local), 1, 1};
+    return range;
+}
+
+Range Range::groups(std::array<std::size_t, 3> groups, std::array<std::size_t, 3> local)
+{
+    Range range;
+    range.local = local;
+    for (int i = 0; i < 3; ++i) {
+        range.global[i] = groups[i] * local[i];
+        if (range.global[i] > 1)
+            range.dims = i + 1;
+    }
+    return range;
+}
+
+Launch& Launch::set(std::size_t bytes, const void* value)
+{
+    const cl_int code = clSetKernelArg(kernel_.handle(), next_, bytes, value);
+    if (code != CL_SUCCESS) [[unlikely]]
+        throw OpenCLError("clSetKernelArg", code,
+                          fmt::format("kernel {}, argument {} of {} bytes; it takes {} arguments", kernel_.name, next_,
+                                      bytes, kernel_.argument_count));
+    ++next_;
+    return *this;
+}
+
+Launch& Launch::memory(const Block& block, std::uint64_t offset)
+{
+    const cl_ulong elements = offset;
+    set(sizeof(cl_mem), &block.buffer);
+    return set(sizeof elements, &elements);
+}
+
+Launch& Launch::arg(NoTensor)
+{
+    const cl_mem none = nullptr;
+    const cl_ulong zero = 0;
+    set(sizeof none, &none);
+    return set(sizeof zero, &zero);
+}
+
+void Launch::run(const Range& range)
+{
+    require(next_ == kernel_.argument_count, "kernel ", kernel_.name, " takes ", kernel_.argument_count,
+            " arguments, got ", next_);
+    const std::size_t* local = range.local[0] ? range.local.data() : nullptr;
+    const cl_int code = clEnqueueNDRangeKernel(queue_.handle()(), kernel_.handle(), range.dims, nullptr,
+                                               range.global.data(), local, 0, nullptr, nullptr);
+    if (code != CL_SUCCESS) [[unlikely]]
+        check_opencl(code, "clEnqueueNDRangeKernel",
+                     fmt::format("kernel {}, global {}x{}x{}, local {}x{}x{}", kernel_.name, range.global[0],
+                                 range.global[1], range.global[2], range.local[0], range.local[1], range.local[2]));
+    kernel_launch_count.fetch_add(1, std::memory_order_relaxed);
+    if (synchronous_launches()) [[unlikely]]
+        check_opencl(clFinish(queue_.handle()()), "clFinish", kernel_.name);
+    else
+        queue_.flush_now_and_then();
+}
+
+bool Event::query() const
+{
+    if (!recorded())
+        return true;
+    cl_int status = CL_QUEUED;
+    check_opencl(clGetEventInfo(handle_(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr),
+                 "clGetEventInfo");
+    return status <= CL_COMPLETE;
+}
+
+void Event::wait() const
+{
+    if (!recorded())
+        return;
+    count_blocking_call();
+    const cl_event event = handle_();
+    check_opencl(clWaitForEvents(1, &event), "clWaitForEvents");
+}
+
+double Event::elapsed_ms(const Event& end) const
+{
+    require(recorded() && end.recorded(), "elapsed time: both events must be recorded");
+    wait();
+    end.wait();
+    auto time = [](const cl::Event& event) {
+        cl_ulong value = 0;
+        clGetEventProfilingInfo(event(), CL_PROFILING_COMMAND_END, sizeof value, &value, nullptr);
+        return value;
+    };
+    const cl_ulong first = time(handle_), last = time(end.handle_);
+    return (static_cast<double>(last) - static_cast<double>(first)) * 1e-6;
+}
+
+Queue::Queue(Context& context, int id, bool profiling) : context_(context), id_(id)
+{
+    cl_int code = CL_SUCCESS;
+    const cl_command_queue_properties properties = profiling ? CL_QUEUE_PROFILING_ENABLE : 0;
+    // The OpenCL 1.2 call, since devices of that version lack the later one.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    handle_ = cl::CommandQueue(clCreateCommandQueue(context.handle()(), context.device().handle(), properties, &code));
+#pragma GCC diagnostic pop
+    check_opencl(code, "clCreateCommandQueue");
+}
+
+Queue::~Queue() = default;
+
+const Device& Queue::device() const { return context_.device(); }
+
+void Queue::flush() { check_opencl(clFlush(handle_()), "clFlush"); }
+
+void Queue::flush_now_and_then()
+{
+    // Some drivers start nothing before a flush; one per launch would double the cost of a launch.
+    constexpr unsigned launches_per_flush = 16;
+    if (++unflushed_ % launches_per_flush == 0)
+        clFlush(handle_());
+}
+
+void Queue::write(Block& target, std::size_t offset_bytes, const void* source, std::size_t bytes, bool pinned)
+{
+    if (bytes == 0)
+        return;
+    cl_bool blocking = CL_FALSE;
+    cl_event event = nullptr;
+    Staging* staging = nullptr;
+    const void* from = source;
+    if (!pinned) {
+        staging = staging_for(bytes);
+        if (staging)
+            from = std::memcpy(staging->data.get(), source, bytes);
+        else
+            blocking = CL_TRUE;
+    }
+    if (blocking)
+        count_blocking_call();
+    check_opencl(clEnqueueWriteBuffer(handle_(), target.buffer, blocking, target.offset + offset_bytes, bytes, from, 0,
+                                      nullptr, staging ? &event : nullptr),
+                 "clEnqueueWriteBuffer");
+    if (staging) {
+        std::lock_guard lock(staging_mutex_);
+        staging->copied = cl::Event(event);
+        staging->taken = false;
+    }
+    flush();
+}
+
+// A host buffer that holds a copy of a pageable source until the device has read it; null for a large source, or when
+// all buffers are under way.
+Queue::Staging* Queue::staging_for(std::size_t bytes)
+{
+    constexpr std::size_t largest = std::size_t{16} << 20, smallest = std::size_t{1} << 16, most = 64;
+    if (bytes > largest)
+        return nullptr;
+    std::lock_guard lock(staging_mutex_);
+    for (auto& staging : staging_)
+        if (!staging.taken && staging.bytes >= bytes && staging.bytes <= std::max(4 * bytes, smallest) &&
+            Event(staging.copied).query()) {
+            staging.taken = true;
+            return &staging;
+        }
+    if (staging_bytes_ + bytes > 4 * largest || staging_.size() >= most) {
+        // Too much is held: buffers that are not in use make room.
+        std::erase_if(staging_, [&](const Staging& staging) {
+            const bool idle = !staging.taken && Event(staging.copied).query();
+            if (idle)
+                staging_bytes_ -= staging.bytes;
+            return idle;
+        });
+        if (staging_bytes_ + bytes > 4 * largest || staging_.size() >= most)
+            return nullptr;
+    }
+    Staging& staging = staging_.emplace_back();
+    staging.bytes = std::max(smallest, bytes);
+    staging.data = std::make_unique<char[]>(staging.bytes);
+    staging.taken = true;
+    staging_bytes_ += staging.bytes;
+    return &staging;
+}
+
+void Queue::read(const Block& source, std::size_t offset_bytes, void* target, std::size_t bytes, bool pinned)
+{
+    if (bytes == 0)
+        return;
+    if (!pinned) {
+        count_blocking_call();
+        read_errors_ahead();
+    }
+    check_opencl(clEnqueueReadBuffer(handle_(), source.buffer, pinned ? CL_FALSE : CL_TRUE,
+                                     source.offset + offset_bytes, bytes, target, 0, nullptr, nullptr),
+                 "clEnqueueReadBuffer");
+    if (!pinned)
+        throw_errors();
+    else
+        flush();
+}
+
+void Queue::copy(const Block& source, std::size_t source_bytes, Block& target, std::size_t target_bytes,
+                 std::size_t bytes)
+{
+    if (bytes == 0)
+        return;
+    check_opencl(clEnqueueCopyBuffer(handle_(), source.buffer, target.buffer, source.offset + source_bytes,
+                                     target.offset + target_bytes, bytes, 0, nullptr, nullptr),
+                 "clEnqueueCopyBuffer");
+    flush_now_and_then();
+}
+
+void Queue::fill(Block& target, std::size_t offset_bytes, std::size_t bytes, const void* pattern,
+                 std::size_t pattern_bytes)
+{
+    if (bytes == 0)
+        return;
+    check_opencl(clEnqueueFillBuffer(handle_(), target.buffer, pattern, pattern_bytes, target.offset + offset_bytes,
+                                     bytes, 0, nullptr, nullptr),
+                 "clEnqueueFillBuffer");
+    flush_now_and_then();
+}
+
+Event Queue::record()
+{
+    cl_event event = nullptr;
+    check_opencl(clEnqueueMarkerWithWaitList(handle_(), 0, nullptr, &event), "clEnqueueMarkerWithWaitList");
+    clFlush(handle_());   // so that other queues and query() see it complete without a wait
+    return Event(cl::Event(event));
+}
+
+void Queue::wait_for(const Event& event)
+{
+    if (!event.recorded())
+        return;
+    const cl_event handle = event.handle()();
+    check_opencl(clEnqueueBarrierWithWaitList(handle_(), 1, &handle, nullptr), "clEnqueueBarrierWithWaitList");
+}
+
+void Queue::finish()
+{
+    count_blocking_call();
+    read_errors_ahead();
+    check_opencl(clFinish(handle_()), "clFinish");
+    throw_errors();
+}
+
+bool Queue::idle() { return record().query(); }
+
+BufferArgument Queue::error_buffer()
+{
+    std::lock_guard lock(error_mutex_);
+    if (!error_buffer_()) {
+        cl_int code = CL_SUCCESS;
+        error_buffer_ = cl::Buffer(clCreateBuffer(context_.handle()(), CL_MEM_READ_WRITE, sizeof error_words_, nullptr,
+                                                  &code));
+        check_opencl(code, "clCreateBuffer", "error words");
+        clear_error_words();
+    }
+    return {error_buffer_()};
+}
+
+void Queue::clear_error_words()
+{
+    const cl_int zero = 0;
+    check_opencl(clEnqueueFillBuffer(handle_(), error_buffer_(), &zero, sizeof zero, 0, sizeof error_words_, 0, nullptr,
+                                     nullptr),
+                 "clEnqueueFillBuffer");
+}
+
+cl_int Queue::error_code(std::string_view operator_name)
+{
+    auto& known = operator_names();
+    std::lock_guard lock(known.mutex);
+    if (auto found = known.codes.find(operator_name); found != known.codes.end())
+        return found->second;
+    known.names.emplace_back(operator_name);
+    const auto code = static_cast<cl_int>(known.names.size());
+    known.codes.emplace(operator_name, code);
+    return code;
+}
+
+void Queue::read_errors_ahead()
+{
+    if (!errors_expected_.load(std::memory_order_relaxed))
+        return;
+    std::lock_guard lock(error_mutex_);
+    check_opencl(clEnqueueReadBuffer(handle_(), error_buffer_(), CL_FALSE, 0, sizeof error_words_, error_words_.data(),
+                                     0, nullptr, nullptr),
+                 "clEnqueueReadBuffer", "error words");
+}
+
+void Queue::throw_errors()
+{
+    if (!errors_expected_.load(std::memory_order_relaxed))
+        return;
+    std::lock_guard lock(error_mutex_);
+    errors_expected_ = false;
+    const auto code = static_cast<cl_int>(error_words_[0] & 0xffffffff);
+    if (code == 0)
+        return;
+    const cl_long index = error_words_[1], size = error_words_[2];
+    error_words_.fill(0);
+    clear_error_words();
+    auto& known = operator_names();
+    std::lock_guard names_lock(known.mutex);
+    const std::string name =
+        code >= 1 && code <= static_cast<cl_int>(known.names.size()) ? known.names[code - 1] : "unknown operator";
+    throw IndexError(fmt::format("{}: index {} is out of bounds for dimension with size {}", name, index, size));
+}
+
+}  // namespace clprim
