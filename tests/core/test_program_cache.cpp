@@ -1,0 +1,128 @@
+#include <gtest/gtest.h>
+
+#include <clprim/clprim.hpp>
+#include <core/program_cache.hpp>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace clprim;
+namespace fs = std::filesystem;
+
+namespace {
+
+// The folder is read once per process, before the first test asks for it.
+const fs::path folder = [] {
+    const fs::path path = fs::temp_directory_path() / ("clprim-test-cache-" + std::to_string(::getpid()));
+    fs::create_directories(path);
+    ::setenv("CLPRIM_CACHE_DIR", path.c_str(), 1);
+    return path;
+}();
+
+struct RemoveFolder : testing::Environment {
+    void TearDown() override { fs::remove_all(folder); }
+};
+const auto* const removal = testing::AddGlobalTestEnvironment(new RemoveFolder);
+
+std::size_t entries()
+{
+    std::size_t n = 0;
+    for (const auto& file : fs::directory_iterator(folder))
+        n += file.path().extension() == ".bin";
+    return n;
+}
+
+std::string source(int constant)
+{
+    return "__kernel void constant_" + std::to_string(constant) + "(__global int* x, ulong offset) { x[offset] = " +
+           std::to_string(constant) + "; }";
+}
+
+int run(ProgramCache& cache, int constant)
+{
+    Context& context = Context::get(0);
+    const Tensor x = context.empty({1}, DataType::int32, context.queue());
+    const std::string name = "constant_" + std::to_string(constant);
+    context.queue().launch(cache.from_text(name, source(constant), "").kernel(name), Range::groups(1), x);
+    int value = 0;
+    context.queue().read(*x.memory, 0, &value, sizeof value);
+    return value;
+}
+
+using ProgramCacheTest = testing::Test;
+
+}  // namespace
+
+TEST_F(ProgramCacheTest, BuildsOnceThenComesFromMemoryAndDisk)
+{
+    const auto before = entries();
+    ProgramCache first(Context::get(0).device(), Context::get(0).handle());
+    const Program& program = first.from_text("one", source(1), "");
+    EXPECT_EQ(&first.from_text("one", source(1), ""), &program);
+    EXPECT_EQ(first.builds(), 1u);
+    EXPECT_EQ(entries(), before + 1);
+    ProgramCache second(Context::get(0).device(), Context::get(0).handle());
+    EXPECT_EQ(run(second, 1), 1);
+    EXPECT_EQ(second.builds(), 0u) << "the program on disk was not used";
+    second.from_text("one", source(1), "-DOTHER");
+    EXPECT_EQ(second.builds(), 1u) << "other options must give another program";
+}
+
+TEST_F(ProgramCacheTest, CorruptEntriesAreBuiltAgain)
+{
+    for (const auto& file : fs::directory_iterator(folder))
+        fs::remove(file);
+    ProgramCache(Context::get(0).device(), Context::get(0).handle()).from_text("two", source(2), "");
+    ASSERT_EQ(entries(), 1u);
+    const fs::path file = fs::directory_iterator(folder)->path();
+    const auto size = fs::file_size(file);
+    for (std::uintmax_t keep : {std::uintmax_t{0}, std::uintmax_t{10}, size / 2, size - 1}) {
+        fs::resize_file(file, keep);
+        ProgramCache cache(Context::get(0).device(), Context::get(0).handle());
+        EXPECT_EQ(run(cache, 2), 2);
+        EXPECT_EQ(cache.builds(), 1u) << "an entry cut to " << keep << " bytes was trusted";
+    }
+    {
+        std::fstream flip(file, std::ios::in | std::ios::out | std::ios::binary);
+        flip.seekp(static_cast<std::streamoff>(fs::file_size(file) - 3));
+        flip.put('\x5a');
+        flip.put('\xa5');
+    }
+    ProgramCache cache(Context::get(0).device(), Context::get(0).handle());
+    EXPECT_EQ(run(cache, 2), 2);
+    EXPECT_EQ(cache.builds(), 1u) << "an entry with changed bytes was trusted";
+}
+
+TEST_F(ProgramCacheTest, AnotherKeyIsNeverServed)
+{
+    const fs::path file = folder / "entry";
+    save_cache_entry(file, "driver 1", {1, 2, 3});
+    EXPECT_EQ(load_cache_entry(file, "driver 1"), (std::vector<unsigned char>{1, 2, 3}));
+    EXPECT_EQ(load_cache_entry(file, "driver 2"), std::nullopt);
+    EXPECT_EQ(load_cache_entry(folder / "absent", "driver 1"), std::nullopt);
+}
+
+TEST_F(ProgramCacheTest, ConcurrentProcessesLeaveWholeEntries)
+{
+    const fs::path file = folder / "shared";
+    std::vector<unsigned char> data(200000, 7);
+    for (int child = 0; child < 4; ++child)
+        if (::fork() == 0) {
+            for (int i = 0; i < 50; ++i) {
+                save_cache_entry(file, "key", data);
+                const auto seen = load_cache_entry(file, "key");
+                if (!seen || *seen != data)
+                    ::_exit(1);
+            }
+            ::_exit(0);
+        }
+    for (int child = 0; child < 4; ++child) {
+        int status = 0;
+        ::wait(&status);
+        EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+}
