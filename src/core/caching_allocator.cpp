@@ -290,7 +290,14 @@ void CachingAllocator::set_limit(std::size_t bytes)
 MemoryStatistics CachingAllocator::statistics() const
 {
     std::lock_guard lock(mutex_);
-    return statistics_;
+    MemoryStatistics result = statistics_;
+    for (const auto& [key, list] : free_lists_)
+        for (const Block* block : list)
+            if (block->previous || block->next) {
+                ++result.inactive_split_count.current;
+                result.inactive_split_bytes.current += static_cast<std::int64_t>(block->size);
+            }
+    return result;
 }
 
 namespace {

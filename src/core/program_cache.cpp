@@ -1,5 +1,8 @@
 #include <core/program_cache.hpp>
 
+#include <cctype>
+#include <fstream>
+
 #include <fmt/format.h>
 
 #include <clprim/error.hpp>
@@ -28,6 +31,23 @@ std::string disk_key(const Device& device, const std::string& text, const std::s
 {
     return fmt::format("{}\n{}\n{}\n{}\n{}\n{}", device.platform_name, device.name, device.vendor,
                        device.driver_version, options, text);
+}
+
+// CLPRIM_DUMP_PROGRAMS=folder keeps the text of every program asked for, with its options in the first line, for a look
+// and for offline compilers (tools/compile_for_gpus.py).
+void dump(std::string_view name, const std::string& text, const std::string& options)
+{
+    const std::string folder = environment("CLPRIM_DUMP_PROGRAMS");
+    if (folder.empty())
+        return;
+    std::error_code ignored;
+    std::filesystem::create_directories(folder, ignored);
+    std::string stem(name);
+    for (char& c : stem)
+        if (!std::isalnum(static_cast<unsigned char>(c)))
+            c = '_';
+    std::ofstream out(fmt::format("{}/{}-{}.cl", folder, stem, cache_hash(options + text).substr(0, 8)));
+    out << "// " << options << '\n' << text;
 }
 
 std::string build_log(const cl::Program& program, const cl::Device& device)
@@ -76,6 +96,7 @@ const Program& ProgramCache::from_text(std::string_view name, std::string_view t
 std::unique_ptr<Program> ProgramCache::build(std::string_view name, const std::string& text, std::string_view options)
 {
     const std::string all_options = options.empty() ? base_options_ : detail::concat(base_options_, ' ', options);
+    dump(name, text, all_options);
     const std::string key = disk_key(device_, text, all_options);
     const std::filesystem::path folder = cache_folder();
     const std::filesystem::path file = folder.empty() ? folder : folder / (cache_hash(key) + ".bin");
