@@ -1,0 +1,60 @@
+// Reading and writing through index tensors (int64 or int32).
+//
+// An index lies in [-n, n) for an axis of n elements; negative ones count from the end. An index outside is found by the
+// kernel, which then touches nothing: the next synchronisation of the queue throws IndexError naming the operator.
+// All functions take any strides. Reductions are owner-computes, without atomics: the same bits in every run, and
+// updates of one element happen in the order of the index.
+#pragma once
+
+#include <string_view>
+
+#include <clprim/queue.hpp>
+
+namespace clprim {
+
+enum class IndexReduce { assign, sum, product, minimum, maximum };
+
+// out[..., j, ...] = input[..., index[j], ...] along `axis`; index has one dimension.
+void index_select(Queue& queue, const Tensor& input, std::size_t axis, const Tensor& index, const Tensor& out);
+
+// out[i][j][k] = input[i][index[i][j][k]][k] for axis 1 of 3, and so on. Index and out have one shape, which may be
+// smaller than the input's save along `axis`.
+void gather(Queue& queue, const Tensor& input, std::size_t axis, const Tensor& index, const Tensor& out);
+
+// self[i][index[i][j][k]][k] = source[i][j][k] for axis 1 of 3, and so on. Where an index comes twice, one of its sources
+// wins (with scatter_reduce and IndexReduce::assign: the last).
+void scatter(Queue& queue, const Tensor& self, std::size_t axis, const Tensor& index, const Tensor& source);
+
+// The same, but combining with what is there.
+void scatter_reduce(Queue& queue, const Tensor& self, std::size_t axis, const Tensor& index, const Tensor& source,
+                    IndexReduce reduce);
+
+// self[..., index[j], ...] = source[..., j, ...], or combined with what is there; index has one dimension.
+void index_copy(Queue& queue, const Tensor& self, std::size_t axis, const Tensor& index, const Tensor& source);
+void index_reduce(Queue& queue, const Tensor& self, std::size_t axis, const Tensor& index, const Tensor& source,
+                  IndexReduce reduce);
+
+// The general form, which all of the above are. All tensors have one shape, the iteration space; the tensor that the index
+// reaches into has stride 0 where only the index moves it.
+inline constexpr std::int64_t index_is_key = -1;
+
+struct IndexedAxis {
+    std::string_view name;       // of the operator, for errors
+    Tensor index;
+    std::int64_t size = 0;       // extent of the indexed axis, or index_is_key (see add_keys)
+    std::int64_t stride = 1;     // of the indexed axis, in elements
+};
+void read_through(Queue& queue, const Tensor& source, const IndexedAxis& axis, const Tensor& out);
+void write_through(Queue& queue, const Tensor& self, const IndexedAxis& axis, const Tensor& source);
+// Here the last dimension counts the updates of a line, which happen in order.
+void reduce_through(Queue& queue, const Tensor& self, const IndexedAxis& axis, const Tensor& source,
+                    IndexReduce reduce);
+
+// Keys of an index made of several tensors: keys[p] += wrapped index[p] * stride, or -1 once any index was bad (which is
+// reported once). `first` starts new keys, of dtype int64.
+void add_keys(Queue& queue, const Tensor& keys, const IndexedAxis& axis, bool first);
+
+// self[p] = value[p] where mask[p] (boolean) is set. One shape; broadcast operands have stride 0.
+void masked_fill(Queue& queue, const Tensor& self, const Tensor& mask, const Tensor& value);
+
+}  // namespace clprim

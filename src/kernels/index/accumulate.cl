@@ -1,0 +1,77 @@
+// Updates through an index, combined with what is there: index_add, scatter_add, scatter_reduce, index_put(accumulate).
+// No atomics: an element has one owner, who applies its updates in the order of the index.
+//   accumulate_lines:    one work-item owns a line, all elements that its entries can reach, and walks the entries;
+//   accumulate_segments: entries sorted by key; the work-item at the start of a run of equal keys owns it.
+// -DT=dtype -DINDEX=int64|int32 -DREDUCE_sum|product|minimum|maximum|assign; operands: self, source, index.
+#include "core/dtype.cl"
+#include "core/errors.cl"
+#include "kernels/index/geometry.cl"
+
+inline compute_t(T) combine(compute_t(T) a, compute_t(T) b)
+{
+#if defined(REDUCE_sum)
+    return a + b;
+#elif defined(REDUCE_product) && defined(COMPLEX)
+    return (compute_t(T))(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
+#elif defined(REDUCE_product)
+    return a * b;
+#elif defined(REDUCE_minimum)
+    return a != a || a < b ? a : b;   // a NaN stays, and b is taken if it is one
+#elif defined(REDUCE_maximum)
+    return a != a || a > b ? a : b;
+#else
+    return b;
+#endif
+}
+
+__kernel void accumulate_lines(__global storage_t(T)* self, ulong self_offset, const __global storage_t(T)* source,
+                               ulong source_offset, const __global storage_t(INDEX)* index, ulong index_offset,
+                               long entries, long source_stride, long index_stride, long size, long stride,
+                               __global int* errors, int operator_code, geometry_t lines)
+{
+    index_t line = get_global_id(0);
+    if (line >= (index_t)lines.numel)
+        return;
+    offset_t o[OPERANDS];
+    geometry_offsets(lines, line, o);
+    self += self_offset + o[0];
+    source += source_offset + o[1];
+    index += index_offset + o[2];
+    for (long j = 0; j < entries; ++j) {
+        long at = index[j * index_stride];
+        if (size < 0 && at < 0)   // a bad key, reported before
+            continue;
+        if (size >= 0 && (at < -size || at >= size)) {
+            clprim_index_error(errors, operator_code, at, size);
+            continue;
+        }
+        at = (at < 0 ? at + size : at) * stride;
+        store(T, self, at, combine(load(T, self, at), load(T, source, j * source_stride)));
+    }
+}
+
+// keys: offsets in elements, ascending, -1 for bad ones; order[j]: the entry that came to place j.
+__kernel void accumulate_segments(__global storage_t(T)* self, ulong self_offset, const __global storage_t(T)* source,
+                                  ulong source_offset, const __global long* keys, ulong keys_offset,
+                                  const __global long* order, ulong order_offset, long entries, long source_stride,
+                                  geometry_t lines)
+{
+    index_t line = get_global_id(0);
+    if (line >= (index_t)lines.numel)
+        return;
+    keys += keys_offset;
+    order += order_offset;
+    long j = get_global_id(1);
+    long key = keys[j];
+    if (key < 0 || (j > 0 && keys[j - 1] == key))
+        return;
+    offset_t o[OPERANDS];
+    geometry_offsets(lines, line, o);
+    self += self_offset + o[0];
+    source += source_offset + o[1];
+    compute_t(T) value = load(T, self, key);
+    do
+        value = combine(value, load(T, source, order[j] * source_stride));
+    while (++j < entries && keys[j] == key);
+    store(T, self, key, value);
+}

@@ -1,0 +1,162 @@
+#include <clprim/index.hpp>
+
+#include <clprim/context.hpp>
+#include <kernels/index/geometry.hpp>
+
+namespace clprim {
+
+namespace {
+
+void require_index(const Tensor& index, std::string_view name)
+{
+    require(index.dtype == DataType::int64 || index.dtype == DataType::int32, name,
+            ": expected an index of dtype int64 or int32, got ", name_of(index.dtype));
+}
+
+// The tensor as seen from an iteration space of another shape: `axis` is chosen by an index, the rest agrees.
+Tensor without_axis(const Tensor& tensor, std::size_t axis, const Dims& shape)
+{
+    Tensor result = tensor;
+    result.shape = shape;
+    if (axis < result.strides.size())
+        result.strides[axis] = 0;
+    return result;
+}
+
+// A one-dimensional index, broadcast to an iteration space.
+Tensor along_axis(const Tensor& index, std::size_t axis, const Dims& shape)
+{
+    Tensor result = index;
+    result.shape = shape;
+    result.strides = Dims(shape.size(), 0);
+    if (!shape.empty())
+        result.strides[axis] = index.dim() ? index.stride(0) : 0;
+    return result;
+}
+
+std::int64_t size_at(const Tensor& tensor, std::size_t axis) { return tensor.dim() ? tensor.size(axis) : 1; }
+std::int64_t stride_at(const Tensor& tensor, std::size_t axis) { return tensor.dim() ? tensor.stride(axis) : 1; }
+
+// Brings `axis` to the end; a tensor without axes gets one.
+Tensor entries_last(Tensor tensor, std::size_t axis)
+{
+    if (tensor.dim() == 0) {
+        tensor.shape = {1};
+        tensor.strides = {1};
+        return tensor;
+    }
+    for (Dims* dims : {&tensor.shape, &tensor.strides})
+        std::rotate(dims->begin() + axis, dims->begin() + axis + 1, dims->end());
+    return tensor;
+}
+
+void check_shapes(std::string_view name, const Tensor& self, std::size_t axis, const Tensor& index,
+                  const Tensor& other)
+{
+    require_index(index, name);
+    require(index.shape == other.shape && index.dim() == self.dim(), name, ": index has shape ",
+            to_string(index.shape), ", source or output ", to_string(other.shape), ", the indexed tensor ",
+            to_string(self.shape));
+    for (std::size_t d = 0; d < index.dim(); ++d)
+        require(d == axis || index.size(d) <= self.size(d), name, ": index of shape ", to_string(index.shape),
+                " exceeds ", to_string(self.shape), " in dimension ", d);
+}
+
+void check_row_shapes(std::string_view name, const Tensor& self, std::size_t axis, const Tensor& index,
+                      const Tensor& rows)
+{
+    require_index(index, name);
+    Dims expected = self.shape;
+    if (self.dim())
+        expected[axis] = index.numel();
+    require(index.dim() <= 1 && rows.shape == expected, name, ": ", index.numel(), " indices along dimension ", axis,
+            " of ", to_string(self.shape), " do not fit a source or output of ", to_string(rows.shape));
+}
+
+}  // namespace
+
+void index_select(Queue& queue, const Tensor& input, std::size_t axis, const Tensor& index, const Tensor& out)
+{
+    check_row_shapes("index_select", input, axis, index, out);
+    read_through(queue, without_axis(input, axis, out.shape),
+                 {"index_select", along_axis(index, axis, out.shape), size_at(input, axis), stride_at(input, axis)}, out);
+}
+
+void gather(Queue& queue, const Tensor& input, std::size_t axis, const Tensor& index, const Tensor& out)
+{
+    check_shapes("gather", input, axis, index, out);
+    read_through(queue, without_axis(input, axis, out.shape),
+                 {"gather", index, size_at(input, axis), stride_at(input, axis)}, out);
+}
+
+void scatter(Queue& queue, const Tensor& self, std::size_t axis, const Tensor& index, const Tensor& source)
+{
+    check_shapes("scatter", self, axis, index, source);
+    write_through(queue, without_axis(self, axis, index.shape),
+                  {"scatter", index, size_at(self, axis), stride_at(self, axis)}, source);
+}
+
+void index_copy(Queue& queue, const Tensor& self, std::size_t axis, const Tensor& index, const Tensor& source)
+{
+    check_row_shapes("index_copy", self, axis, index, source);
+    write_through(queue, without_axis(self, axis, source.shape),
+                  {"index_copy", along_axis(index, axis, source.shape), size_at(self, axis), stride_at(self, axis)},
+                  source);
+}
+
+void scatter_reduce(Queue& queue, const Tensor& self, std::size_t axis, const Tensor& index, const Tensor& source,
+                    IndexReduce reduce)
+{
+    check_shapes("scatter_reduce", self, axis, index, source);
+    reduce_through(queue, entries_last(without_axis(self, axis, index.shape), axis),
+                   {"scatter_reduce", entries_last(index, axis), size_at(self, axis), stride_at(self, axis)},
+                   entries_last(source, axis), reduce);
+}
+
+void index_reduce(Queue& queue, const Tensor& self, std::size_t axis, const Tensor& index, const Tensor& source,
+                  IndexReduce reduce)
+{
+    check_row_shapes("index_reduce", self, axis, index, source);
+    reduce_through(queue, entries_last(without_axis(self, axis, source.shape), axis),
+                   {"index_reduce", entries_last(along_axis(index, axis, source.shape), axis), size_at(self, axis),
+                    stride_at(self, axis)},
+                   entries_last(source, axis), reduce);
+}
+
+void add_keys(Queue& queue, const Tensor& keys, const IndexedAxis& axis, bool first)
+{
+    require_index(axis.index, axis.name);
+    require(keys.dtype == DataType::int64, axis.name, ": keys are int64");
+    if (keys.numel() == 0)
+        return;
+    const Geometry g({&keys, &axis.index});
+    const std::string options = "-DINDEX=" + std::string(name_of(axis.index.dtype)) + g.options() +
+                                (first ? "" : " -DADD");
+    Launch launch(queue, queue.context().program("kernels/index/keys.cl", options).kernel("add_keys"));
+    launch.arg(keys).arg(axis.index).arg(cl_long(axis.size)).arg(cl_long(axis.stride)).arg(queue.error_buffer())
+        .arg(Queue::error_code(axis.name));
+    g.set_argument(launch);
+    launch.run(Range::linear(g.numel(), 64));
+    queue.expect_errors();
+}
+
+void masked_fill(Queue& queue, const Tensor& self, const Tensor& mask, const Tensor& value)
+{
+    static constexpr const char* raw[] = {"", "uchar", "ushort", "", "uint", "", "", "", "ulong"};
+    require(mask.dtype == DataType::boolean, "masked_fill: the mask has dtype ", name_of(mask.dtype));
+    require(self.dtype == value.dtype, "masked_fill: dtypes ", name_of(self.dtype), " and ", name_of(value.dtype),
+            " differ");
+    if (self.numel() == 0)
+        return;
+    const Geometry g({&self, &mask, &value});
+    const std::size_t bytes = size_of(self.dtype);
+    Launch launch(queue, queue.context()
+                             .program("kernels/index/masked.cl",
+                                      std::string("-DELEMENT=") + (bytes == 16 ? "uint4" : raw[bytes]) + g.options())
+                             .kernel("masked_fill"));
+    launch.arg(self).arg(mask).arg(value);
+    g.set_argument(launch);
+    launch.run(Range::linear(g.numel(), 64));
+}
+
+}  // namespace clprim

@@ -1,0 +1,110 @@
+#include <clprim/random.hpp>
+
+#include <string>
+
+#include <clprim/context.hpp>
+
+namespace clprim {
+
+namespace {
+
+constexpr const char* distribution_names[] = {"uniform",   "normal",     "exponential", "geometric",
+                                              "cauchy",    "log_normal", "bernoulli"};
+
+std::string dtype_option(const char* name, DataType dtype)
+{
+    return std::string(" -D") + name + "=" + std::string(name_of(dtype));
+}
+
+void require_dense(const Tensor& tensor, const char* what)
+{
+    require(tensor.is_non_overlapping_and_dense(), what, ": the tensor must be dense");
+}
+
+void require_same_layout(const Tensor& a, const Tensor& b, const char* what)
+{
+    require_dense(a, what);
+    require(a.shape == b.shape && (a.strides == b.strides || a.numel() <= 1), what,
+            ": tensors must have the same shape and strides");
+}
+
+// Each work-item makes `lanes` elements.
+Range blocks(std::int64_t n, int lanes) { return Range::linear((n + lanes - 1) / lanes, 64); }
+
+}  // namespace
+
+void random_fill(Queue& queue, const Tensor& out, Distribution distribution, double a, double b, PhiloxState state)
+{
+    const char* name = distribution_names[static_cast<int>(distribution)];
+    require_dense(out, name);
+    require(!is_complex(out.dtype), name, ": not for ", name_of(out.dtype));
+    const cl_ulong n = out.numel();
+    if (n == 0)
+        return;
+    const bool wide = out.dtype == DataType::float64;
+    std::string options = "-DDRAW_" + std::string(name) + dtype_option("OUT", out.dtype);
+    if (wide)
+        options += " -DWIDE";
+    if (out.dtype == DataType::float16 || out.dtype == DataType::bfloat16)
+        options += out.dtype == DataType::float16 ? " -DBITS=11" : " -DBITS=8";
+    Kernel& kernel = queue.context().program("kernels/random/random.cl", options).kernel("fill");
+    const cl_ulong seed = state.seed, stream = state.offset;
+    if (wide)
+        queue.launch(kernel, blocks(n, 2), out, n, seed, stream, a, b);
+    else
+        queue.launch(kernel, blocks(n, 4), out, n, seed, stream, static_cast<float>(a), static_cast<float>(b));
+}
+
+void random_bernoulli(Queue& queue, const Tensor& out, const Tensor& probability, PhiloxState state)
+{
+    require_same_layout(out, probability, "bernoulli");
+    const cl_ulong n = out.numel();
+    if (n == 0)
+        return;
+    Kernel& kernel = queue.context()
+                         .program("kernels/random/choose.cl",
+                                  dtype_option("OUT", out.dtype) + dtype_option("IN", probability.dtype))
+                         .kernel("bernoulli");
+    queue.launch(kernel, blocks(n, 4), out, probability, n, cl_ulong(state.seed), cl_ulong(state.offset));
+}
+
+void random_integers(Queue& queue, const Tensor& out, std::int64_t base, std::uint64_t range, PhiloxState state)
+{
+    require_dense(out, "random_");
+    const cl_ulong n = out.numel();
+    if (n == 0)
+        return;
+    Kernel& kernel =
+        queue.context().program("kernels/random/integers.cl", dtype_option("OUT", out.dtype)).kernel("integers");
+    queue.launch(kernel, blocks(n, 2), out, n, cl_long(base), cl_ulong(range), cl_ulong(state.seed),
+                 cl_ulong(state.offset));
+}
+
+void dropout(Queue& queue, const Tensor& input, double p, PhiloxState state, const Tensor& out, const Tensor& mask)
+{
+    require_same_layout(input, out, "dropout");
+    require_same_layout(input, mask, "dropout");
+    require(is_floating_point(input.dtype), "dropout: input has dtype ", name_of(input.dtype));
+    const cl_ulong n = input.numel();
+    if (n == 0)
+        return;
+    const std::string options = dtype_option("IN", input.dtype) + dtype_option("OUT", input.dtype);
+    Kernel& kernel = queue.context().program("kernels/random/choose.cl", options).kernel("dropout");
+    queue.launch(kernel, blocks(n, 4), input, out, mask, n, static_cast<float>(1 - p),
+                 static_cast<float>(p == 1 ? 0.0 : 1 / (1 - p)), cl_ulong(state.seed), cl_ulong(state.offset));
+}
+
+void dropout_backward(Queue& queue, const Tensor& gradient, const Tensor& mask, double scale,
+                      const Tensor& input_gradient)
+{
+    require_same_layout(gradient, mask, "dropout_backward");
+    require_same_layout(gradient, input_gradient, "dropout_backward");
+    const cl_ulong n = gradient.numel();
+    if (n == 0)
+        return;
+    const std::string options = dtype_option("IN", gradient.dtype) + dtype_option("OUT", gradient.dtype);
+    Kernel& kernel = queue.context().program("kernels/random/choose.cl", options).kernel("dropout_backward");
+    queue.launch(kernel, Range::linear(n, 64), gradient, mask, input_gradient, n, static_cast<float>(scale));
+}
+
+}  // namespace clprim

@@ -1,0 +1,115 @@
+// Reads and writes through indices against loops on the host.
+#include <clprim/clprim.hpp>
+#include <clprim/concat.hpp>
+#include <clprim/index.hpp>
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <vector>
+
+using namespace clprim;
+
+namespace {
+
+Queue& queue() { return Context::get().queue(); }
+
+template <class T>
+Tensor upload(const Dims& shape, DataType dtype, const std::vector<T>& values)
+{
+    Tensor tensor = Context::get().empty(shape, dtype, queue());
+    queue().write(*tensor.memory, 0, values.data(), values.size() * sizeof(T));
+    return tensor;
+}
+
+std::vector<float> read(const Tensor& tensor)
+{
+    std::vector<float> values(tensor.numel());
+    queue().read(*tensor.memory, tensor.offset * sizeof(float), values.data(), values.size() * sizeof(float));
+    return values;
+}
+
+Tensor floats(const Dims& shape)   // 0, 1, 2, ...
+{
+    std::vector<float> values(shape.product());
+    std::iota(values.begin(), values.end(), 0.0f);
+    return upload(shape, DataType::float32, values);
+}
+
+Tensor indices(const std::vector<std::int64_t>& values)
+{
+    return upload({static_cast<std::int64_t>(values.size())}, DataType::int64, values);
+}
+
+}  // namespace
+
+TEST(Index, SelectTakesRowsAndColumns)
+{
+    const Tensor input = floats({5, 8});
+    const std::vector<std::int64_t> index = {4, -5, 2, 2};
+    for (std::size_t axis : {0, 1}) {
+        Dims shape = input.shape;
+        shape[axis] = 4;
+        Tensor out = Context::get().empty(shape, DataType::float32, queue());
+        index_select(queue(), input, axis, indices(index), out);
+        const auto values = read(out);
+        for (std::int64_t i = 0; i < shape[0]; ++i)
+            for (std::int64_t j = 0; j < shape[1]; ++j) {
+                const std::int64_t k = index[axis ? j : i], at = k < 0 ? k + input.size(axis) : k;
+                EXPECT_EQ(values[i * shape[1] + j], axis ? i * 8 + at : at * 8 + j);
+            }
+    }
+}
+
+TEST(Index, ReadsTransposedAndOffsetViews)
+{
+    const Tensor input = floats({6, 7}).slice(0, 1, 6).transpose(0, 1);   // 7 x 5
+    Tensor out = Context::get().empty({7, 2}, DataType::float32, queue());
+    index_select(queue(), input, 1, indices({3, 0}), out);
+    const auto values = read(out);
+    for (int i = 0; i < 7; ++i) {
+        EXPECT_EQ(values[2 * i], (3 + 1) * 7 + i);
+        EXPECT_EQ(values[2 * i + 1], (0 + 1) * 7 + i);
+    }
+}
+
+TEST(Index, ReduceAddsInTheOrderOfTheIndex)
+{
+    Tensor self = upload<float>({3, 2}, DataType::float32, {1, 2, 3, 4, 5, 6});
+    index_reduce(queue(), self, 0, indices({2, 0, 2, -3}), floats({4, 2}), IndexReduce::sum);
+    EXPECT_EQ(read(self), (std::vector<float>{1 + 2 + 6, 2 + 3 + 7, 3, 4, 5 + 0 + 4, 6 + 1 + 5}));
+    index_reduce(queue(), self, 0, indices({1, 1}), floats({2, 2}), IndexReduce::assign);
+    EXPECT_EQ(read(self)[2], 2);
+}
+
+TEST(Index, ABadIndexIsReportedAndTouchesNothing)
+{
+    for (bool write : {false, true}) {
+        Tensor self = floats({4, 4}), other = Context::get().empty({2, 4}, DataType::float32, queue());
+        const Tensor index = indices({1, 1000000});
+        if (write)
+            index_copy(queue(), self, 0, index, other);
+        else
+            index_select(queue(), self, 0, index, other);
+        try {
+            queue().finish();
+            FAIL() << "no IndexError";
+        } catch (const IndexError& error) {
+            EXPECT_NE(std::string(error.what()).find(write ? "index_copy" : "index_select"), std::string::npos);
+        }
+        EXPECT_NO_THROW(queue().finish());
+    }
+    EXPECT_THROW(index_select(queue(), floats({2, 2}), 0, indices({0}), floats({2, 2})), InvalidArgument);
+}
+
+TEST(Concat, AlongEveryAxis)
+{
+    const Tensor a = floats({2, 3, 4}), b = floats({2, 5, 4});
+    Tensor out = Context::get().empty({2, 8, 4}, DataType::float32, queue());
+    concat(queue(), std::vector<Tensor>{a, b}, 1, out);
+    const auto values = read(out);
+    for (int n = 0; n < 2; ++n)
+        for (int i = 0; i < 8; ++i)
+            for (int j = 0; j < 4; ++j)
+                EXPECT_EQ(values[(n * 8 + i) * 4 + j], i < 3 ? (n * 3 + i) * 4 + j : (n * 5 + i - 3) * 4 + j);
+    EXPECT_THROW(concat(queue(), std::vector<Tensor>{a}, 1, out), InvalidArgument);
+}
