@@ -47,7 +47,7 @@ def tolerance(op, dtype):
             continue
         for decorator in getattr(info, "decorators", [info]):
             known = getattr(decorator, "d", {})
-            if dtype in known:
+            if hasattr(known.get(dtype), "rtol"):
                 return dict(rtol=known[dtype].rtol, atol=known[dtype].atol)
     return {}
 
