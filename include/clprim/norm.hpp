@@ -1,0 +1,41 @@
+// Normalisation layers: batch, layer, RMS and group norm, forward and backward.
+//
+// All of them keep sums in float32 (float64 for float64 data), take means before variances so that a large mean costs
+// no digits, and give the same bits every run. An undefined Tensor means "absent" wherever a comment says optional.
+// Errors: InvalidArgument for shapes, layouts or dtypes that do not fit.
+#pragma once
+
+#include <clprim/queue.hpp>
+
+namespace clprim {
+
+// Batch norm over x of shape [N, C, ...]:
+//     y = (x - mean_c) / sqrt(var_c + eps) * weight_c + bias_c
+// In training, mean and (biased) variance come from x and the running statistics move by `momentum` towards them (the
+// variance unbiased); in evaluation the running statistics are used. Ioffe and Szegedy 2015.
+// x, y and gradients share dtype, shape and a dense layout: row-major, or channels innermost (channels_last).
+// weight, bias and the running statistics share one dtype of their own (mixed precision), shape [C], contiguous.
+// save_mean and save_invstd are float32 (float64 for float64 x).
+struct BatchNorm {
+    Tensor x, y;
+    Tensor weight, bias;                 // optional
+    Tensor running_mean, running_var;    // optional in training
+    Tensor save_mean, save_invstd;       // written in training, else unused
+    bool training = true;
+    double momentum = 0.1, eps = 1e-5;
+};
+void batch_norm(Queue& queue, const BatchNorm& problem);
+
+//     grad_bias = sum dy,  grad_weight = sum dy (x - mean) invstd
+//     dx = weight invstd (dy - grad_bias / M - (x - mean) invstd grad_weight / M)      the last two in training only
+struct BatchNormBackward {
+    Tensor grad_output, x;
+    Tensor weight;                       // optional
+    Tensor mean, statistic;              // training: save_mean, save_invstd; evaluation: running_mean, running_var
+    Tensor grad_input, grad_weight, grad_bias;   // optional each
+    bool training = true;
+    double eps = 1e-5;
+};
+void batch_norm_backward(Queue& queue, const BatchNormBackward& problem);
+
+}  // namespace clprim

@@ -1,0 +1,455 @@
+// Batch normalisation. x is [outer, channels, inner]: NCHW has inner = H W; channels_last has outer = N H W, inner = 1.
+//
+// Built twice, with -DBACKWARD or without; both need the same two passes, per channel c:
+//     reduce      a = sum u,  b = sum u (x - center)      forward: u = x - center     backward: u = dy, center = mean
+//     transform   out = k2 dy + k1 (x - center) + k0      forward: k2 = 0
+// and between them a few scalars per channel become the statistics or gradients and the coefficients k0, k1, k2.
+// Forward sums are shifted by `center`, an element of the channel, so a large mean costs no digits; a badly chosen
+// centre (further than 3 sigma from the mean) is replaced by the mean and the sums are taken once more.
+//
+// -DX: dtype of x, dy, out; -DW: of weight, bias and running statistics; -DACC: float or double; -DVEC, -DTEAM: see
+// core/vector.cl. A team owns a channel (rows), or a block of channels (columns), or a part of one: parts are merged
+// in order by the finish kernel.
+#include "core/dtype.cl"
+#include "core/vector.cl"
+
+typedef ACC acc_t;
+typedef vector_t(X) vec_t;
+typedef const __global storage_t(X)* input_t;
+
+#define STEPS 256u   // vectors added up before they join the total: keeps the rounding error of long sums small
+
+typedef struct { uint outer, channels, inner; } shape_t;
+typedef struct { acc_t center, k0, k1, k2; } coefficients_t;
+typedef struct { acc_t mean_or_a, m2_or_b, count; } part_t;
+
+// What a channel needs besides x and dy. Forward writes save_*, running_*; backward reads them (`statistic` is invstd
+// in training and the running variance in evaluation) and writes the gradients. Any pointer but save_* may be null.
+#ifdef BACKWARD
+#define CHANNEL_PARAMETERS                                                                                            \
+    const __global storage_t(W)* weight, ulong weight_offset, const __global MEAN* mean, ulong mean_offset,           \
+    const __global MEAN* statistic, ulong statistic_offset, __global storage_t(W)* grad_weight,                       \
+    ulong grad_weight_offset, __global storage_t(W)* grad_bias, ulong grad_bias_offset, acc_t epsilon
+#define CHANNEL_OFFSETS                                                                                               \
+    if (weight) weight += weight_offset;                                                                              \
+    mean += mean_offset; statistic += statistic_offset;                                                               \
+    if (grad_weight) grad_weight += grad_weight_offset;                                                               \
+    if (grad_bias) grad_bias += grad_bias_offset;
+#define CHANNEL_ARGUMENTS weight, mean, statistic, grad_weight, grad_bias, epsilon
+#define CENTER(c) load_mean(mean, c)
+#else
+#define CHANNEL_PARAMETERS                                                                                            \
+    const __global storage_t(W)* weight, ulong weight_offset, const __global storage_t(W)* bias, ulong bias_offset,   \
+    __global storage_t(W)* running_mean, ulong running_mean_offset, __global storage_t(W)* running_var,               \
+    ulong running_var_offset, __global acc_t* save_mean, ulong save_mean_offset, __global acc_t* save_invstd,         \
+    ulong save_invstd_offset, acc_t epsilon, acc_t momentum
+#define CHANNEL_OFFSETS                                                                                               \
+    if (weight) weight += weight_offset;                                                                              \
+    if (bias) bias += bias_offset;                                                                                    \
+    if (running_mean) running_mean += running_mean_offset;                                                            \
+    if (running_var) running_var += running_var_offset;                                                               \
+    if (save_mean) save_mean += save_mean_offset;                                                                     \
+    if (save_invstd) save_invstd += save_invstd_offset;
+#define CHANNEL_ARGUMENTS weight, bias, running_mean, running_var, save_mean, save_invstd, epsilon, momentum
+#define CENTER(c) load(X, x, (ulong)(c) * shape.inner)
+#endif
+
+#ifdef TRAINING
+#define MEAN acc_t
+inline acc_t load_mean(const __global acc_t* p, uint c) { return p[c]; }
+#else
+#define MEAN storage_t(W)
+inline acc_t load_mean(const __global storage_t(W)* p, uint c) { return load(W, p, c); }
+#endif
+
+inline void add_term(vec_t x, vec_t dy, acc_t center, vec_t* a, vec_t* b)
+{
+    const vec_t d = x - center;
+#ifdef BACKWARD
+    const vec_t u = dy;
+#else
+    const vec_t u = d;
+#endif
+    *a += u;
+    *b = fma(u, d, *b);
+}
+
+#ifdef BACKWARD
+#define LOAD_DY(i) load_vector(X, dy, i)
+#define LOAD_DY_LANES(i, n) load_lanes(X, dy, i, n, 0)
+#else
+#define LOAD_DY(i) (vec_t)(0)
+#define LOAD_DY_LANES(i, n) (vec_t)(0)
+#endif
+
+// ---- rows: inner > 1, or few columns ---------------------------------------------------------------------------------
+
+// Elements [begin, end) of channel c, counted through its rows: sums over one team, in every member.
+#if VEC == 1
+inline void sum_channel(input_t x, input_t dy, shape_t shape, uint c, ulong begin, ulong end, acc_t center,
+                        acc_t* a, acc_t* b, __local acc_t* scratch)
+{
+    acc_t sa = 0, sb = 0;
+    for (ulong j = begin + team_rank(); j < end;) {
+        acc_t ta = 0, tb = 0;
+        for (uint step = 0; step < STEPS && j < end; ++step, j += TEAM) {
+            const ulong i = ((j / shape.inner) * shape.channels + c) * shape.inner + j % shape.inner;
+            add_term(load(X, x, i), LOAD_DY(i), center, &ta, &tb);
+        }
+        sa += ta;
+        sb += tb;
+    }
+    *a = team_sum(sa, scratch);
+    *b = team_sum(sb, scratch);
+}
+#else
+inline void sum_channel(input_t x, input_t dy, shape_t shape, uint c, ulong begin, ulong end, acc_t center,
+                        acc_t* a, acc_t* b, __local acc_t* scratch)
+{
+    vec_t sa = 0, sb = 0;
+    for (ulong j = begin; j < end;) {   // at most one row, and STEPS vectors of it, at a time
+        const uint at = j % shape.inner;
+        const uint n = min(min((ulong)(shape.inner - at), end - j), (ulong)(STEPS * VEC));
+        const ulong row = ((j / shape.inner) * shape.channels + c) * shape.inner + at;
+        vec_t ta = 0, tb = 0;
+        uint i = 0;
+        for (; i + VEC <= n; i += VEC)
+            add_term(load_vector(X, x, row + i), LOAD_DY(row + i), center, &ta, &tb);
+        if (i < n)
+            add_term(load_lanes(X, x, row + i, n - i, center), LOAD_DY_LANES(row + i, n - i), center, &ta, &tb);
+        sa += ta;
+        sb += tb;
+        j += n;
+    }
+    *a = lane_sum(sa);
+    *b = lane_sum(sb);
+}
+#endif
+
+// Statistics (forward) or sums (backward) of a part of a channel.
+inline part_t reduce_channel(input_t x, input_t dy, shape_t shape, uint c, ulong begin, ulong end, acc_t center,
+                             __local acc_t* scratch)
+{
+    part_t part;
+    part.count = end - begin;
+    acc_t a, b;
+    sum_channel(x, dy, shape, c, begin, end, center, &a, &b, scratch);
+#ifdef BACKWARD
+    part.mean_or_a = a;
+    part.m2_or_b = b;
+#else
+    acc_t shift = a / part.count;
+    part.m2_or_b = b - a * shift;
+    if (part.count * shift * shift > 9 * part.m2_or_b) {   // the centre lay far outside the data
+        center += shift;
+        sum_channel(x, dy, shape, c, begin, end, center, &a, &b, scratch);
+        shift = a / part.count;
+        part.m2_or_b = b - a * shift;
+    }
+    part.mean_or_a = center + shift;
+    part.m2_or_b = part.m2_or_b < 0 ? 0 : part.m2_or_b;   // NaN stays
+#endif
+    return part;
+}
+
+// Writes what a channel's statistics or sums determine and gives the coefficients of the second pass.
+#ifdef BACKWARD
+inline coefficients_t finish_channel(part_t sums, uint c, bool write, const __global storage_t(W)* weight,
+                                     const __global MEAN* mean, const __global MEAN* statistic,
+                                     __global storage_t(W)* grad_weight, __global storage_t(W)* grad_bias,
+                                     acc_t epsilon)
+{
+    coefficients_t k;
+    k.center = load_mean(mean, c);
+#ifdef TRAINING
+    const acc_t invstd = load_mean(statistic, c);
+#else
+    const acc_t invstd = 1 / sqrt(load_mean(statistic, c) + epsilon);
+#endif
+    k.k2 = weight ? invstd * load(W, weight, c) : invstd;
+#ifdef TRAINING
+    k.k1 = -sums.m2_or_b / sums.count * invstd * invstd * k.k2;
+    k.k0 = -sums.mean_or_a / sums.count * k.k2;
+#else
+    k.k1 = k.k0 = 0;
+#endif
+    if (write && grad_weight)
+        store(W, grad_weight, c, sums.m2_or_b * invstd);
+    if (write && grad_bias)
+        store(W, grad_bias, c, sums.mean_or_a);
+    return k;
+}
+#else
+inline coefficients_t finish_channel(part_t sums, uint c, bool write, const __global storage_t(W)* weight,
+                                     const __global storage_t(W)* bias, __global storage_t(W)* running_mean,
+                                     __global storage_t(W)* running_var, __global acc_t* save_mean,
+                                     __global acc_t* save_invstd, acc_t epsilon, acc_t momentum)
+{
+    coefficients_t k;
+#ifdef TRAINING
+    const acc_t mean = sums.mean_or_a, variance = sums.m2_or_b / sums.count;
+#else
+    const acc_t mean = load(W, running_mean, c), variance = load(W, running_var, c);
+#endif
+    const acc_t invstd = 1 / sqrt(variance + epsilon);
+    k.center = mean;
+    k.k2 = 0;
+    k.k1 = weight ? invstd * load(W, weight, c) : invstd;
+    k.k0 = bias ? load(W, bias, c) : 0;
+#ifdef TRAINING
+    if (write) {
+        save_mean[c] = mean;
+        save_invstd[c] = invstd;
+        if (running_mean)
+            store(W, running_mean, c, (1 - momentum) * load(W, running_mean, c) + momentum * mean);
+        if (running_var)
+            store(W, running_var, c,
+                  (1 - momentum) * load(W, running_var, c) + momentum * (sums.m2_or_b / (sums.count - 1)));
+    }
+#endif
+    return k;
+}
+#endif
+
+inline vec_t transform(vec_t x, vec_t dy, coefficients_t k)
+{
+#ifdef BACKWARD
+    return fma(dy, to_vector(X, k.k2), fma(x - k.center, to_vector(X, k.k1), to_vector(X, k.k0)));
+#else
+    return fma(x - k.center, to_vector(X, k.k1), to_vector(X, k.k0));
+#endif
+}
+
+#if VEC == 16
+inline void transform_row(input_t x, input_t dy, __global storage_t(X)* out, uint n, coefficients_t k)
+{
+    uint i = 0;
+    for (; i + VEC <= n; i += VEC)
+        store_vector(X, out, i, transform(load_vector(X, x, i), LOAD_DY(i), k));
+    if (i < n)
+        store_lanes(X, out, i, n - i, transform(load_lanes(X, x, i, n - i, 0), LOAD_DY_LANES(i, n - i), k));
+}
+#endif
+
+// Both passes over channel c = group, while it is in the cache.
+__kernel __attribute__((reqd_work_group_size(TEAM, 1, 1)))
+void fused_rows(input_t x, ulong x_offset, input_t dy, ulong dy_offset, __global storage_t(X)* out, ulong out_offset,
+                shape_t shape, CHANNEL_PARAMETERS)
+{
+    TEAM_SCRATCH(acc_t, scratch);
+    x += x_offset;
+    dy += dy_offset;
+    CHANNEL_OFFSETS
+    const uint c = get_group_id(0);
+    const ulong count = (ulong)shape.outer * shape.inner;
+    const part_t sums = reduce_channel(x, dy, shape, c, 0, count, CENTER(c), scratch);
+    const coefficients_t k = finish_channel(sums, c, team_rank() == 0, CHANNEL_ARGUMENTS);
+    if (!out)
+        return;
+    out += out_offset;
+#if VEC == 1
+    for (ulong j = team_rank(); j < count; j += TEAM) {
+        const ulong i = ((j / shape.inner) * shape.channels + c) * shape.inner + j % shape.inner;
+        store(X, out, i, transform(load(X, x, i), LOAD_DY(i), k));
+    }
+#else
+    for (uint n = 0; n < shape.outer; ++n) {
+        const ulong row = ((ulong)n * shape.channels + c) * shape.inner;
+        transform_row(x + row, dy + row, out + row, shape.inner, k);
+    }
+#endif
+}
+
+// Part get_group_id(1) of channel get_group_id(0).
+__kernel __attribute__((reqd_work_group_size(TEAM, 1, 1)))
+void reduce_rows(input_t x, ulong x_offset, input_t dy, ulong dy_offset, __global acc_t* partial, ulong partial_offset,
+                 shape_t shape, const __global MEAN* mean, ulong mean_offset, ulong part_size)
+{
+    TEAM_SCRATCH(acc_t, scratch);
+    x += x_offset;
+    dy += dy_offset;
+    mean += mean_offset;
+    const uint c = get_group_id(0), parts = get_num_groups(1);
+    const ulong begin = get_group_id(1) * part_size, end = min(begin + part_size, (ulong)shape.outer * shape.inner);
+    const part_t sums = reduce_channel(x, dy, shape, c, begin, end, CENTER(c), scratch);
+    if (team_rank() == 0) {
+        partial += partial_offset + get_group_id(1) * shape.channels + c;
+        partial[0] = sums.mean_or_a;
+        partial[(ulong)parts * shape.channels] = sums.m2_or_b;
+        partial[2 * (ulong)parts * shape.channels] = sums.count;
+    }
+}
+
+// ---- columns: inner = 1 ----------------------------------------------------------------------------------------------
+
+// One work-item owns VEC channels of a band of rows; COLUMN_ROWS work-items share a band's rows and add up in order.
+inline void sum_columns(input_t x, input_t dy, uint channels, uint c, uint lanes, ulong begin, ulong end,
+                        vec_t center, vec_t* a, vec_t* b)
+{
+    vec_t sa = 0, sb = 0;
+    for (ulong r = begin; r < end;) {
+        vec_t ta = 0, tb = 0;
+        for (uint step = 0; step < STEPS && r < end; ++step, ++r) {
+            const ulong i = r * channels + c;
+            const vec_t d = (lanes == VEC ? load_vector(X, x, i) : load_lanes(X, x, i, lanes, 0)) - center;
+#ifdef BACKWARD
+            const vec_t u = lanes == VEC ? load_vector(X, dy, i) : load_lanes(X, dy, i, lanes, 0);
+#else
+            const vec_t u = d;
+#endif
+            ta += u;
+            tb = fma(u, d, tb);
+        }
+        sa += ta;
+        sb += tb;
+    }
+    *a = sa;
+    *b = sb;
+}
+
+// Work-item (block of VEC channels, part); a part is part_size rows. Groups are TEAM x 1: neighbours read neighbours.
+__kernel __attribute__((reqd_work_group_size(TEAM, 1, 1)))
+void reduce_columns(input_t x, ulong x_offset, input_t dy, ulong dy_offset, __global acc_t* partial,
+                    ulong partial_offset, shape_t shape, const __global MEAN* mean, ulong mean_offset, ulong part_size)
+{
+    const uint c = get_global_id(0) * VEC, parts = get_num_groups(1);
+    if (c >= shape.channels)
+        return;
+    x += x_offset;
+    dy += dy_offset;
+    mean += mean_offset;
+    const uint lanes = min(shape.channels - c, (uint)VEC);
+    const ulong begin = get_group_id(1) * part_size, end = min(begin + part_size, (ulong)shape.outer);
+    const acc_t count = end - begin;
+    vec_t a, b;
+#ifdef BACKWARD
+    acc_t centers[VEC];
+    for (uint k = 0; k < VEC; ++k)
+        centers[k] = k < lanes ? load_mean(mean, c + k) : 0;
+    const vec_t center = from_array(centers);
+    sum_columns(x, dy, shape.channels, c, lanes, begin, end, center, &a, &b);
+    vec_t first = a, second = b;
+#else
+    vec_t center = load_lanes(X, x, begin * shape.channels + c, lanes, 0);
+    sum_columns(x, dy, shape.channels, c, lanes, begin, end, center, &a, &b);
+    vec_t shift = a / count;
+    vec_t second = b - a * shift;
+    if (any_lane(count * shift * shift > 9 * second)) {
+        center += shift;
+        sum_columns(x, dy, shape.channels, c, lanes, begin, end, center, &a, &b);
+        shift = a / count;
+        second = b - a * shift;
+    }
+    vec_t first = center + shift;
+    second = second < 0 ? (vec_t)(0) : second;
+#endif
+    const ulong at = partial_offset + get_group_id(1) * shape.channels + c, plane = (ulong)parts * shape.channels;
+    store_lanes(PARTIAL, partial, at, lanes, first);
+    store_lanes(PARTIAL, partial, at + plane, lanes, second);
+    store_lanes(PARTIAL, partial, at + 2 * plane, lanes, to_vector(X, count));
+}
+
+// ---- between the passes ----------------------------------------------------------------------------------------------
+
+// One work-item per channel: merges the parts (0 in evaluation mode), writes the coefficients [center, k0, k1, k2].
+__kernel void finish(const __global acc_t* partial, ulong partial_offset, uint parts, uint channels,
+                     __global acc_t* coefficients, ulong coefficients_offset, CHANNEL_PARAMETERS)
+{
+    const uint c = get_global_id(0);
+    if (c >= channels)
+        return;
+    CHANNEL_OFFSETS
+    part_t sums;
+    sums.mean_or_a = sums.m2_or_b = sums.count = 0;
+    const ulong plane = (ulong)parts * channels;
+    for (uint p = 0; p < parts; ++p) {
+        const ulong i = partial_offset + (ulong)p * channels + c;
+        const acc_t first = partial[i], second = partial[i + plane], count = partial[i + 2 * plane];
+#ifdef BACKWARD
+        sums.mean_or_a += first;
+        sums.m2_or_b += second;
+#else
+        const acc_t delta = first - sums.mean_or_a, share = count / (sums.count + count);   // Chan, Golub, LeVeque
+        sums.mean_or_a += delta * share;
+        sums.m2_or_b += second + delta * delta * sums.count * share;
+#endif
+        sums.count += count;
+    }
+    const coefficients_t k = finish_channel(sums, c, true, CHANNEL_ARGUMENTS);
+    if (coefficients) {
+        coefficients += coefficients_offset + c;
+        coefficients[0] = k.center;
+        coefficients[channels] = k.k0;
+        coefficients[2 * channels] = k.k1;
+        coefficients[3 * channels] = k.k2;
+    }
+}
+
+// ---- second pass -----------------------------------------------------------------------------------------------------
+
+inline coefficients_t load_coefficients(const __global acc_t* p, uint channels, uint c)
+{
+    coefficients_t k;
+    k.center = p[c];
+    k.k0 = p[channels + c];
+    k.k1 = p[2 * channels + c];
+    k.k2 = p[3 * channels + c];
+    return k;
+}
+
+#if VEC == 1
+// One work-item per element.
+__kernel void transform_all(input_t x, ulong x_offset, input_t dy, ulong dy_offset, __global storage_t(X)* out,
+                            ulong out_offset, shape_t shape, const __global acc_t* coefficients,
+                            ulong coefficients_offset, ulong unused)
+{
+    const ulong i = get_global_id(0);
+    if (i >= (ulong)shape.outer * shape.channels * shape.inner)
+        return;
+    const uint c = (i / shape.inner) % shape.channels;
+    const coefficients_t k = load_coefficients(coefficients + coefficients_offset, shape.channels, c);
+    store(X, out, out_offset + i, transform(load(X, x, x_offset + i), LOAD_DY(dy_offset + i), k));
+}
+#else
+// Work-item g owns rows [g * share, (g + 1) * share): a row is (n, c) with inner elements, or n with all channels.
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void transform_all(input_t x, ulong x_offset, input_t dy, ulong dy_offset, __global storage_t(X)* out,
+                   ulong out_offset, shape_t shape, const __global acc_t* coefficients, ulong coefficients_offset,
+                   ulong share)
+{
+    x += x_offset;
+    dy += dy_offset;
+    out += out_offset;
+    coefficients += coefficients_offset;
+    const ulong begin = get_group_id(0) * share;
+    const uint channels = shape.channels;
+    if (shape.inner > 1) {
+        const ulong end = min(begin + share, (ulong)shape.outer * channels);
+        for (ulong r = begin; r < end; ++r)
+            transform_row(x + r * shape.inner, dy + r * shape.inner, out + r * shape.inner, shape.inner,
+                          load_coefficients(coefficients, channels, r % channels));
+        return;
+    }
+    const ulong end = min(begin + share, (ulong)shape.outer);
+    for (uint c = 0; c < channels; c += VEC) {
+        const uint lanes = min(channels - c, (uint)VEC);
+        const vec_t center = load_lanes(PARTIAL, coefficients, c, lanes, 0);
+        const vec_t k0 = load_lanes(PARTIAL, coefficients, channels + c, lanes, 0);
+        const vec_t k1 = load_lanes(PARTIAL, coefficients, 2 * channels + c, lanes, 0);
+#ifdef BACKWARD
+        const vec_t k2 = load_lanes(PARTIAL, coefficients, 3 * channels + c, lanes, 0);
+#endif
+        for (ulong r = begin; r < end; ++r) {
+            const ulong i = r * channels + c;
+            vec_t v = fma((lanes == VEC ? load_vector(X, x, i) : load_lanes(X, x, i, lanes, 0)) - center, k1, k0);
+#ifdef BACKWARD
+            v = fma(lanes == VEC ? load_vector(X, dy, i) : load_lanes(X, dy, i, lanes, 0), k2, v);
+#endif
+            if (lanes == VEC)
+                store_vector(X, out, i, v);
+            else
+                store_lanes(X, out, i, lanes, v);
+        }
+    }
+}
+#endif

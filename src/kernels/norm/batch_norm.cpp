@@ -1,0 +1,176 @@
+#include <clprim/norm.hpp>
+
+#include "kernels/team.hpp"
+
+namespace clprim {
+namespace {
+
+using detail::AccScalar;
+using detail::divide_up;
+
+// What the kernels call shape_t: x as [outer, channels, inner].
+struct Shape {
+    cl_uint outer = 1, channels = 1, inner = 1;
+    std::int64_t count() const { return std::int64_t(outer) * inner; }   // elements per channel
+};
+
+bool channels_innermost(const Tensor& x)
+{
+    if (x.is_channels_last())
+        return true;
+    std::int64_t expected = x.size(1);   // any rank: C has stride 1 and the other axes follow row-major
+    if (x.stride(1) != 1 && x.size(1) != 1)
+        return false;
+    for (std::size_t i = x.dim(); i-- > 0;) {
+        if (i == 1 || x.size(i) == 1)
+            continue;
+        if (x.stride(i) != expected)
+            return false;
+        expected *= x.size(i);
+    }
+    return true;
+}
+
+Shape shape_of(const Tensor& x)
+{
+    require(x.dim() >= 2, "batch_norm: input must have at least 2 dimensions, got shape ", to_string(x.shape));
+    const std::int64_t channels = x.size(1), inner = x.dim() == 2 ? 1 : x.numel() / (x.size(0) * channels);
+    require(x.numel() / channels < (std::int64_t(1) << 31), "batch_norm: too many elements per channel in ",
+            to_string(x.shape));
+    if (x.is_contiguous())
+        return {cl_uint(x.size(0)), cl_uint(channels), cl_uint(inner)};
+    require(channels_innermost(x), "batch_norm: input must be contiguous or channels_last, got strides ",
+            to_string(x.strides));
+    return {cl_uint(x.size(0) * inner), cl_uint(channels), 1};
+}
+
+struct Parameters {
+    DataType x, w, acc;
+    const char* flags;
+};
+
+const Program& program(Queue& queue, const Parameters& types, detail::Team team)
+{
+    return queue.context().program("kernels/norm/batch_norm.cl",
+                                   detail::define("X", types.x) + detail::define("W", types.w) +
+                                       detail::define_team(team, types.acc) + types.flags);
+}
+
+DataType parameter_type(std::initializer_list<const Tensor*> tensors, std::int64_t channels, DataType otherwise)
+{
+    const Tensor* first = nullptr;
+    for (const Tensor* t : tensors) {
+        if (!t->defined())
+            continue;
+        require(t->numel() == channels && t->is_contiguous(), "batch_norm: parameters must be contiguous with ",
+                channels, " elements, got shape ", to_string(t->shape));
+        require(!first || first->dtype == t->dtype, "batch_norm: parameters differ in dtype: ",
+                name_of(first ? first->dtype : t->dtype), " and ", name_of(t->dtype));
+        first = t;
+    }
+    return first ? first->dtype : otherwise;
+}
+
+// Runs both passes: fused per channel while there are enough channels to share out, else by parts. `channel` adds the
+// per-channel arguments. Without statistics to take (evaluation, forward) the first pass is left out.
+struct Passes {
+    Queue& queue;
+    const Program& program;
+    detail::Team team;
+    Shape shape;
+    DataType acc;
+    const Tensor &x, &dy, &out, &mean;
+    bool reduces;
+
+    template <class... Channel>
+    void run(const Channel&... channel) const
+    {
+        const Device& device = queue.device();
+        const bool cpu = team.size == 1;
+        const std::int64_t wanted = std::int64_t(device.compute_units) * (cpu ? 4 : 8);   // groups that fill the device
+        const bool columns = shape.inner == 1 && shape.channels >= team.vec;
+        if (reduces && !columns && (shape.channels >= wanted / 2 || shape.count() <= 4096)) {
+            detail::launch(queue, program.kernel("fused_rows"), Range::groups(shape.channels, team.size), x, dy, out,
+                           shape, channel...);
+            return;
+        }
+        cl_uint parts = 0;
+        Tensor partial;
+        if (reduces) {
+            const unsigned width = columns ? team.vec * team.size : 1;
+            const std::int64_t blocks = divide_up(shape.channels, width);
+            const std::int64_t count = columns ? shape.outer : shape.count(), least = columns ? 64 : 4096;
+            const std::int64_t part = std::max(least, divide_up(count, std::max<std::int64_t>(1, wanted / blocks)));
+            parts = divide_up(count, part);
+            partial = queue.context().empty({3, parts, shape.channels}, acc, queue);
+            detail::launch(queue, program.kernel(columns ? "reduce_columns" : "reduce_rows"),
+                           Range::groups({std::size_t(blocks), parts, 1}, {team.size, 1, 1}), x, dy, partial, shape,
+                           mean, cl_ulong(part));
+        }
+        Tensor coefficients;
+        if (out.defined())
+            coefficients = queue.context().empty({4, shape.channels}, acc, queue);
+        detail::launch(queue, program.kernel("finish"), Range::linear(shape.channels, 64), partial, parts,
+                       shape.channels, coefficients, channel...);
+        if (!out.defined())
+            return;
+        std::int64_t share = 1;
+        Range range = Range::linear(x.numel(), team.size);
+        if (cpu) {
+            const std::int64_t rows = shape.inner > 1 ? std::int64_t(shape.outer) * shape.channels : shape.outer;
+            const std::int64_t row = shape.inner > 1 ? shape.inner : shape.channels;
+            share = std::max(divide_up(rows, wanted * 4), divide_up(8192, row));
+            range = Range::groups(divide_up(rows, share));
+        }
+        detail::launch(queue, program.kernel("transform_all"), range, x, dy, out, shape, coefficients,
+                       cl_ulong(share));
+    }
+};
+
+// Narrow columns (a few channels, channels_last) leave lanes empty, which is slow but right.
+void require_like(const Tensor& x, const Tensor& other, const char* name)
+{
+    require(other.dtype == x.dtype && other.shape == x.shape && other.strides == x.strides, "batch_norm: ", name,
+            " must have the input's dtype, shape and strides");
+}
+
+}  // namespace
+
+void batch_norm(Queue& queue, const BatchNorm& p)
+{
+    if (p.x.numel() == 0)
+        return;
+    const Shape shape = shape_of(p.x);
+    require_like(p.x, p.y, "output");
+    require(p.training || (p.running_mean.defined() && p.running_var.defined()),
+            "batch_norm: evaluation needs running_mean and running_var");
+    const DataType acc = detail::accumulate_type(p.x.dtype);
+    const detail::Team team = detail::team_for(queue.device());
+    const DataType w = parameter_type({&p.weight, &p.bias, &p.running_mean, &p.running_var}, shape.channels, acc);
+    const Program& built = program(queue, {p.x.dtype, w, acc, p.training ? " -DTRAINING" : ""}, team);
+    const Passes passes{queue, built, team, shape, acc, p.x, p.x, p.y, p.x, p.training};
+    passes.run(p.weight, p.bias, p.running_mean, p.running_var, p.save_mean, p.save_invstd, AccScalar{p.eps, acc},
+               AccScalar{p.momentum, acc});
+}
+
+void batch_norm_backward(Queue& queue, const BatchNormBackward& p)
+{
+    if (p.x.numel() == 0)
+        return;
+    const Shape shape = shape_of(p.x);
+    require_like(p.x, p.grad_output, "grad_output");
+    if (p.grad_input.defined())
+        require_like(p.x, p.grad_input, "grad_input");
+    const DataType acc = detail::accumulate_type(p.x.dtype);
+    const detail::Team team = detail::team_for(queue.device());
+    const Tensor none;
+    const Tensor &m = p.training ? none : p.mean, &s = p.training ? none : p.statistic;
+    const DataType w = parameter_type({&p.weight, &p.grad_weight, &p.grad_bias, &m, &s}, shape.channels, acc);
+    const Program& built =
+        program(queue, {p.x.dtype, w, acc, p.training ? " -DBACKWARD -DTRAINING" : " -DBACKWARD"}, team);
+    const bool reduces = p.training || p.grad_weight.defined() || p.grad_bias.defined();
+    const Passes passes{queue, built, team, shape, acc, p.x, p.grad_output, p.grad_input, p.mean, reduces};
+    passes.run(p.weight, p.mean, p.statistic, p.grad_weight, p.grad_bias, AccScalar{p.eps, acc});
+}
+
+}  // namespace clprim

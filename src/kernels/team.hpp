@@ -1,0 +1,71 @@
+// Launch choices shared by kernels written with core/vector.cl.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <clprim/context.hpp>
+
+namespace clprim::detail {
+
+// Lanes of a vector and work-items of a team: one work-item with 16 lanes on a CPU, a work-group of scalars on a GPU.
+struct Team {
+    unsigned vec, size;
+};
+
+inline Team team_for(const Device& device, unsigned gpu_size = 256)
+{
+    if (device.kind == DeviceKind::cpu)
+        return {16, 1};
+    while (gpu_size > device.max_work_group_size)
+        gpu_size /= 2;
+    return {1, gpu_size};
+}
+
+// Type that sums of elements are kept in.
+inline DataType accumulate_type(DataType type) { return type == DataType::float64 ? type : DataType::float32; }
+
+// A value of that type as a kernel argument: passes itself as float or double.
+struct AccScalar {
+    double value;
+    DataType type;
+};
+
+inline void add_arguments(Launch&) {}
+template <class First, class... Rest>
+void add_arguments(Launch& launch, const First& first, const Rest&... rest)
+{
+    if constexpr (std::is_same_v<First, AccScalar>) {
+        if (first.type == DataType::float64)
+            launch.arg(first.value);
+        else
+            launch.arg(static_cast<float>(first.value));
+    } else {
+        launch.arg(first);
+    }
+    add_arguments(launch, rest...);
+}
+
+// Queue::launch that also takes AccScalar.
+template <class... Arguments>
+void launch(Queue& queue, Kernel& kernel, const Range& range, const Arguments&... arguments)
+{
+    Launch launch(queue, kernel);
+    add_arguments(launch, arguments...);
+    launch.run(range);
+}
+
+// " -DX=float32" and so on.
+inline std::string define(std::string_view name, DataType type)
+{
+    return detail::concat(" -D", name, "=", type == DataType::boolean ? "boolean" : name_of(type));
+}
+inline std::string define_team(Team team, DataType accumulate)
+{
+    return detail::concat(" -DVEC=", team.vec, " -DTEAM=", team.size, " -DACC=", opencl_compute_type(accumulate),
+                          " -DPARTIAL=", name_of(accumulate));
+}
+
+inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace clprim::detail

@@ -1,0 +1,97 @@
+// Batch norm against the formula in double, over layouts, dtypes and sizes that reach every path.
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include <clprim/norm.hpp>
+#include <gtest/gtest.h>
+
+#include "kernels/host_tensor.hpp"
+
+namespace {
+
+using namespace clprim;
+using test::download;
+using test::upload;
+
+struct Case {
+    std::int64_t n, c, s;
+    bool channels_last;
+    double mean = 3, first = 0;   // first: value put in place of the first element (an outlier)
+};
+
+class BatchNormTest : public testing::TestWithParam<Case> {};
+
+TEST_P(BatchNormTest, ForwardAndBackwardMatchTheFormula)
+{
+    const auto [n, c, s, channels_last, offset, first] = GetParam();
+    Queue& queue = Context::get().queue();
+    std::mt19937 random(1);
+    std::normal_distribution<double> normal;
+    const auto make = [&](std::size_t count, double shift) {
+        std::vector<double> v(count);
+        for (double& e : v)
+            e = float(normal(random) + shift);
+        return v;
+    };
+    auto x = make(n * c * s, offset), dy = make(n * c * s, 0), w = make(c, 1), b = make(c, 0);
+    if (first != 0)
+        std::fill(x.begin(), x.begin() + (channels_last ? c : 1), first);
+    const Dims shape{n, c, s}, strides = channels_last ? Dims{c * s, 1, c} : contiguous_strides(shape);
+    const auto at = [&](auto i, auto j, auto k) { return i * strides[0] + j * strides[1] + k * strides[2]; };
+
+    const Tensor tx = upload(queue, x, shape, strides), tdy = upload(queue, dy, shape, strides);
+    const Tensor ty = upload(queue, x, shape, strides), tdx = upload(queue, x, shape, strides);
+    const Tensor tw = upload(queue, w, {c}), tb = upload(queue, b, {c});
+    const std::vector<double> zeros(c, 0), ones(c, 1);
+    const Tensor rm = upload(queue, zeros, {c}), rv = upload(queue, ones, {c});
+    const Tensor save_mean = upload(queue, zeros, {c}), save_invstd = upload(queue, zeros, {c});
+    const Tensor dw = upload(queue, zeros, {c}), db = upload(queue, zeros, {c});
+    batch_norm(queue, {tx, ty, tw, tb, rm, rv, save_mean, save_invstd, true, 0.1, 1e-5});
+    batch_norm_backward(queue, {tdy, tx, tw, save_mean, save_invstd, tdx, dw, db, true, 1e-5});
+    const auto y = download(queue, ty), dx = download(queue, tdx), got_rm = download(queue, rm),
+               got_rv = download(queue, rv), got_dw = download(queue, dw), got_db = download(queue, db);
+
+    const double count = double(n) * s;
+    for (std::int64_t j = 0; j < c; ++j) {
+        double mean = 0, m2 = 0, sum = 0, dot = 0;
+        const auto each = [&](auto f) {
+            for (std::int64_t i = 0; i < n; ++i)
+                for (std::int64_t k = 0; k < s; ++k)
+                    f(at(i, j, k));
+        };
+        each([&](auto i) { mean += x[i] / count; });
+        each([&](auto i) { m2 += (x[i] - mean) * (x[i] - mean); sum += dy[i]; dot += dy[i] * (x[i] - mean); });
+        const double invstd = 1 / std::sqrt(m2 / count + 1e-5);
+        EXPECT_NEAR(got_rm[j], 0.1 * mean, 1e-5 + 1e-6 * std::abs(mean));
+        EXPECT_NEAR(got_rv[j], 0.9 + 0.1 * m2 / (count - 1), 1e-5 + 2e-6 * m2 / count);
+        EXPECT_NEAR(got_db[j], sum, 1e-4 + 1e-5 * std::abs(sum));
+        // The saved mean is rounded to float32, which shifts dot by sum times that rounding.
+        EXPECT_NEAR(got_dw[j], dot * invstd, 1e-4 + 1e-5 * std::abs(dot * invstd) + 1e-7 * offset * std::abs(sum));
+        double worst = 0, worst_dx = 0;
+        each([&](auto i) {
+            worst = std::max(worst, std::abs(y[i] - ((x[i] - mean) * invstd * w[j] + b[j])) / (1 + std::abs(y[i])));
+            const double expected = w[j] * invstd * (dy[i] - sum / count - (x[i] - mean) * invstd * invstd * dot / count);
+            worst_dx = std::max(worst_dx, std::abs(dx[i] - expected) / (1 + w[j] * w[j] * invstd));
+        });
+        ASSERT_LT(worst, offset > 100 ? 1e-3 : 1e-5);
+        ASSERT_LT(worst_dx, offset > 100 ? 1e-3 : 1e-5);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, BatchNormTest,
+                         testing::Values(Case{4, 5, 49, false}, Case{4, 64, 49, true}, Case{3, 17, 1, false},
+                                         Case{2, 3, 20000, false}, Case{2, 3, 20000, true}, Case{1, 1, 40000, false},
+                                         Case{64, 33, 20, true}, Case{2, 9, 1000, false, 1000},
+                                         Case{2, 32, 1000, true, 1000}, Case{2, 3, 5000, false, 0, 1e4},
+                                         Case{2, 32, 5000, true, 0, 1e4}, Case{2, 8, 16, false}));
+
+TEST(BatchNorm, WrongShapesAreRefused)
+{
+    Queue& queue = Context::get().queue();
+    const Tensor x = upload(queue, std::vector<double>(12, 1), {2, 3, 2}), w = upload(queue, {1, 1}, {2});
+    EXPECT_THROW(batch_norm(queue, {x, x, w, {}, {}, {}, {}, {}, true, 0.1, 1e-5}), InvalidArgument);
+    EXPECT_THROW(batch_norm(queue, {x, x, {}, {}, {}, {}, {}, {}, false, 0.1, 1e-5}), InvalidArgument);
+}
+
+}  // namespace
