@@ -51,3 +51,11 @@ static inline ushort float_to_bfloat16(float v)   // to nearest, ties to even; N
 }
 static inline float load_bfloat16(const __global ushort* p, ulong i) { return bfloat16_to_float(p[i]); }
 static inline void store_bfloat16(__global ushort* p, ulong i, float v) { p[i] = float_to_bfloat16(v); }
+
+typedef ushort2 storage_complex32;
+typedef float2 compute_complex32;
+static inline float2 load_complex32(const __global ushort2* p, ulong i)
+{
+    return vload_half2(i, (const __global half*)p);
+}
+static inline void store_complex32(__global ushort2* p, ulong i, float2 v) { vstore_half2_rte(v, i, (__global half*)p); }

@@ -14,6 +14,9 @@ clprim::Tensor view(const at::Tensor& tensor);
 // An absent or undefined tensor gives an undefined clprim::Tensor.
 clprim::Tensor view(const std::optional<at::Tensor>& tensor);
 
+// The same for code that only moves bytes: allows float64 on a device without it.
+clprim::Tensor storage_view(const at::Tensor& tensor);
+
 // The current queue (PyTorch: stream) of this thread on a device, or on the device of a tensor.
 clprim::Queue& current_queue(c10::Device device);
 clprim::Queue& current_queue(const at::Tensor& tensor);

@@ -1,0 +1,76 @@
+"""Finds the OpenCL drivers, loads the C++ part and registers the device with PyTorch."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+import re
+import sys
+from pathlib import Path
+
+from torch_ocl import FIRST_UNSUPPORTED_TORCH, OLDEST_TORCH
+
+
+def register(torch, modules) -> None:
+    """Makes the device "ocl" known. Whatever goes wrong is kept as the reason why torch.ocl is not available."""
+    torch.utils.rename_privateuse1_backend("ocl")
+    from torch_ocl import ocl
+
+    reason = _unsupported_version(torch.__version__)
+    if reason is None:
+        prepare_opencl_loader()
+        try:
+            importlib.import_module("torch_ocl._C")
+        except ImportError as error:
+            reason = f"the C++ part of torch_ocl could not be loaded: {error}"
+    ocl._set_up(modules.get("torch_ocl._C"), reason)
+
+    modules["torch.ocl"] = ocl
+    torch._register_device_module("ocl", ocl)
+    torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True,
+                                                         for_storage=True)
+
+
+def _unsupported_version(text: str) -> str | None:
+    version = tuple(int(n) for n in re.findall(r"\d+", text)[:2])
+    if OLDEST_TORCH <= version < FIRST_UNSUPPORTED_TORCH:
+        return None
+    return (
+        f"torch_ocl works with PyTorch {OLDEST_TORCH[0]}.{OLDEST_TORCH[1]} up to, but not including, "
+        f"{FIRST_UNSUPPORTED_TORCH[0]}.{FIRST_UNSUPPORTED_TORCH[1]}; this is PyTorch {text}"
+    )
+
+
+def prepare_opencl_loader() -> None:
+    """Lets Intel's CPU runtime from PyPI (intel-opencl-rt) be found beside the system's drivers.
+
+    The wheel brings the Khronos loader, which adds the libraries in OCL_ICD_FILENAMES to the system's drivers. Debian's
+    loader does not, so the wheel's own has to be the one in this process, and it must come before anything that links
+    libOpenCL. A user who chose drivers with OCL_ICD_VENDORS or OCL_ICD_FILENAMES has the last word.
+    """
+    if os.environ.get("OCL_ICD_VENDORS") or os.environ.get("OCL_ICD_FILENAMES"):
+        return
+    folder = _wheel_folder()
+    if folder is None:
+        return
+    try:
+        # The runtime has no run path: its own libraries have to be there first.
+        for name in ("libintlc.so.5", "libimf.so", "libsvml.so", "libirng.so"):
+            if (folder / name).exists():
+                ctypes.CDLL(str(folder / name), mode=ctypes.RTLD_GLOBAL)
+        ctypes.CDLL(str(folder / "libOpenCL.so.1"), mode=ctypes.RTLD_GLOBAL)
+    except OSError:
+        return
+    os.environ["OCL_ICD_FILENAMES"] = str(folder / "libintelocl.so")
+
+
+def _wheel_folder() -> Path | None:
+    """The folder with libintelocl.so and libOpenCL.so.1 of the wheels, which pip puts into <prefix>/lib."""
+    prefixes = [Path(sys.prefix), Path(sys.base_prefix)]
+    prefixes += [Path(path).parents[2] for path in sys.path if path.endswith("-packages") and len(Path(path).parts) > 3]
+    for prefix in prefixes:
+        folder = prefix / "lib"
+        if (folder / "libintelocl.so").exists() and (folder / "libOpenCL.so.1").exists():
+            return folder
+    return None

@@ -1,0 +1,20 @@
+// A copy's index space with as few axes as possible: axes of size 1 dropped, axes sorted so that axis 0 is the one with
+// the smallest target stride, and neighbours merged where both tensors allow it.
+#pragma once
+
+#include <clprim/tensor.hpp>
+
+namespace clprim {
+
+struct CopySpace {
+    Dims shape, source, target;   // sizes and strides in elements, axis 0 innermost
+
+    std::size_t rank() const { return shape.size(); }
+    std::int64_t numel() const { return shape.product(); }
+    bool fits_32_bits() const;    // every offset and every count of elements, with room for rounding up
+};
+
+// `source` may be the strides of the target itself where there is no source (fills).
+CopySpace collapse(const Dims& shape, const Dims& source, const Dims& target);
+
+}  // namespace clprim

@@ -1,0 +1,178 @@
+// Strided copy with conversion. Built with -DS=, -DD= (dtypes of source and target), -DINDEX=uint|ulong and optionally
+// -DCONJUGATE, -DNEGATE. Copies without conversion are built for the unsigned integer of the element's size.
+#include "core/dtype.cl"
+
+#define KIND_INTEGER 0
+#define KIND_FLOATING 1
+#define KIND_BOOLEAN 2
+#define KIND_COMPLEX 3
+#define kind_float32 KIND_FLOATING
+#define kind_float64 KIND_FLOATING
+#define kind_float16 KIND_FLOATING
+#define kind_bfloat16 KIND_FLOATING
+#define kind_int8 KIND_INTEGER
+#define kind_int16 KIND_INTEGER
+#define kind_int32 KIND_INTEGER
+#define kind_int64 KIND_INTEGER
+#define kind_uint8 KIND_INTEGER
+#define kind_uint16 KIND_INTEGER
+#define kind_uint32 KIND_INTEGER
+#define kind_uint64 KIND_INTEGER
+#define kind_boolean KIND_BOOLEAN
+#define kind_complex32 KIND_COMPLEX
+#define kind_complex64 KIND_COMPLEX
+#define kind_complex128 KIND_COMPLEX
+#define KIND_RAW 4
+#define kind_raw128 KIND_RAW
+#define SOURCE_KIND CLPRIM_CAT(kind_, S)
+#define TARGET_KIND CLPRIM_CAT(kind_, D)
+
+// 16 bytes, for copies of complex128 as they are, also on devices without double.
+CLPRIM_PLAIN_DTYPE(raw128, uint4)
+
+// A part of a complex number has the floating-point type of half the size.
+typedef float part_complex32;
+typedef float part_complex64;
+#ifdef CLPRIM_FP64
+typedef double part_complex128;
+#endif
+
+#define source_t compute_t(S)
+#define target_t compute_t(D)
+
+// From floating point to integers, as PyTorch's CPU does it: unsigned types through a signed one, so that a negative
+// number becomes the same bits.
+#define integer_int8(v) (char)(int)(v)
+#define integer_int16(v) (short)(int)(v)
+#define integer_int32(v) (int)(v)
+#define integer_int64(v) (long)(v)
+#define integer_uint8(v) (uchar)(long)(v)
+#define integer_uint16(v) (ushort)(long)(v)
+#define integer_uint32(v) (uint)(long)(v)
+#define integer_uint64(v) ((v) < 0 ? (ulong)(long)(v) : (ulong)(v))
+
+static inline target_t convert(source_t v)
+{
+#if TARGET_KIND == KIND_COMPLEX && SOURCE_KIND == KIND_COMPLEX
+    return (target_t)((CLPRIM_CAT(part_, D))v.x, (CLPRIM_CAT(part_, D))v.y);
+#elif TARGET_KIND == KIND_COMPLEX
+    return (target_t)((CLPRIM_CAT(part_, D))v, 0);
+#elif TARGET_KIND == KIND_BOOLEAN && SOURCE_KIND == KIND_COMPLEX
+    return v.x != 0 || v.y != 0;
+#elif TARGET_KIND == KIND_BOOLEAN
+    return v != 0;
+#elif TARGET_KIND == KIND_INTEGER && SOURCE_KIND == KIND_COMPLEX
+    return CLPRIM_CAT(integer_, D)(v.x);
+#elif TARGET_KIND == KIND_INTEGER && SOURCE_KIND == KIND_FLOATING
+    return CLPRIM_CAT(integer_, D)(v);
+#elif SOURCE_KIND == KIND_COMPLEX
+    return (target_t)v.x;
+#elif SOURCE_KIND == KIND_RAW
+    return v;
+#else
+    return (target_t)v;
+#endif
+}
+
+// The element to write for the source's element at an offset.
+static inline target_t element(const __global storage_t(S)* source, ulong from)
+{
+    target_t value = convert(load(S, source, from));
+#if defined(CONJUGATE) && TARGET_KIND == KIND_COMPLEX
+    value.y = -value.y;
+#endif
+#ifdef NEGATE
+    value = (target_t)(-value);
+#endif
+    return value;
+}
+
+// The index space, axis 0 innermost. Axes beyond `rank` have size 1.
+typedef struct {
+    INDEX shape[8], source[8], target[8];
+} space_t;
+
+// Adds the offsets of position n in the axes from `first` on.
+static inline void add_offsets(const space_t* space, int first, int rank, INDEX n, INDEX* from, INDEX* to)
+{
+    for (int axis = first; axis < rank; ++axis) {
+        const INDEX rest = n / space->shape[axis], i = n - rest * space->shape[axis];
+        n = rest;
+        *from += i * space->source[axis];
+        *to += i * space->target[axis];
+    }
+}
+
+// Work-item (x, y, z) owns element x of axis 0, y of axis 1, and of the further axes the one that z counts.
+__kernel void copy_strided(__global storage_t(S)* source, ulong source_offset, __global storage_t(D)* target,
+                           ulong target_offset, space_t space, int rank)
+{
+    source += source_offset;
+    target += target_offset;
+    const INDEX x = get_global_id(0), y = get_global_id(1);
+    if (x >= space.shape[0] || y >= space.shape[1])
+        return;
+    INDEX from = 0, to = 0;
+    add_offsets(&space, 2, rank, get_global_id(2), &from, &to);
+    store(D, target, to + y * space.target[1] + x * space.target[0],
+          element(source, from + y * space.source[1] + x * space.source[0]));
+}
+
+// The same, each work-item finding all its indices from one number: for short rows, which would leave most work-items of
+// a row without work.
+__kernel void copy_short_rows(__global storage_t(S)* source, ulong source_offset, __global storage_t(D)* target,
+                              ulong target_offset, space_t space, int rank, INDEX count)
+{
+    source += source_offset;
+    target += target_offset;
+    INDEX from = 0, to = 0;
+    if (get_global_id(0) >= count)
+        return;
+    add_offsets(&space, 0, rank, get_global_id(0), &from, &to);
+    store(D, target, to, element(source, from));
+}
+
+// Transposition: axis 0 is contiguous in the target, axis 1 in the source, further axes as above. A work-group moves a
+// square tile through local memory, so that both sides are read and written along their contiguous axis.
+//
+//     source, axis 1 ->            target, axis 0 ->
+//     +---------+                  +---------+
+//     | tile    | axis 0           | tile^T  | axis 1
+//     +---------+                  +---------+
+#define TILE 32
+#ifdef CLPRIM_DEVICE_CPU
+// One work-item moves the tile: it stays in the nearest cache.
+__kernel void copy_transposed(__global storage_t(S)* source, ulong source_offset, __global storage_t(D)* target,
+                              ulong target_offset, space_t space, int rank)
+{
+    source += source_offset;
+    target += target_offset;
+    INDEX from = 0, to = 0;
+    add_offsets(&space, 2, rank, get_global_id(2), &from, &to);
+    const INDEX x0 = get_global_id(0) * TILE, y0 = get_global_id(1) * TILE;
+    const INDEX x1 = min(x0 + TILE, space.shape[0]), y1 = min(y0 + TILE, space.shape[1]);
+    for (INDEX y = y0; y < y1; ++y)
+        for (INDEX x = x0; x < x1; ++x)
+            store(D, target, to + y * space.target[1] + x, element(source, from + x * space.source[0] + y));
+}
+#else
+#define TILE_ROWS 8
+__kernel void copy_transposed(__global storage_t(S)* source, ulong source_offset, __global storage_t(D)* target,
+                              ulong target_offset, space_t space, int rank)
+{
+    __local target_t tile[TILE][TILE + 1];
+    source += source_offset;
+    target += target_offset;
+    INDEX from = 0, to = 0;
+    add_offsets(&space, 2, rank, get_group_id(2), &from, &to);
+    const int lx = get_local_id(0), ly = get_local_id(1);
+    const INDEX x0 = get_group_id(0) * TILE, y0 = get_group_id(1) * TILE;
+    for (int r = ly; r < TILE; r += TILE_ROWS)
+        if (x0 + r < space.shape[0] && y0 + lx < space.shape[1])
+            tile[r][lx] = element(source, from + (x0 + r) * space.source[0] + y0 + lx);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int r = ly; r < TILE; r += TILE_ROWS)
+        if (x0 + lx < space.shape[0] && y0 + r < space.shape[1])
+            store(D, target, to + (y0 + r) * space.target[1] + x0 + lx, tile[lx][r]);
+}
+#endif

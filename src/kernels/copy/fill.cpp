@@ -1,0 +1,147 @@
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include <clprim/context.hpp>
+#include <clprim/copy.hpp>
+#include <kernels/copy/collapse.hpp>
+
+namespace clprim {
+namespace {
+
+constexpr std::size_t max_rank = 8;
+
+template <class Index>
+struct SpaceArgument {   // space_t in fill.cl
+    std::array<Index, max_rank> shape, target;
+};
+
+std::uint16_t to_bfloat16(float value)
+{
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    if (std::isnan(value))
+        return 0x7fc0;
+    return static_cast<std::uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+// Round to nearest, ties to even.
+std::uint16_t to_float16(float value)
+{
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    const auto sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000);
+    const float magnitude = std::fabs(value);
+    if (std::isnan(value))
+        return sign | 0x7e00;
+    if (magnitude >= 65520.0f)
+        return sign | 0x7c00;
+    if (magnitude < 0x1p-14f)   // subnormal: a multiple of 2^-24
+        return sign | static_cast<std::uint16_t>(std::nearbyint(magnitude * 0x1p24f));
+    const std::uint32_t rounded = (bits & 0x7fffffff) + 0xfff + ((bits >> 13) & 1) - (112u << 23);
+    return sign | static_cast<std::uint16_t>(rounded >> 13);
+}
+
+template <class T>
+void append(std::vector<std::byte>& bytes, T value)
+{
+    const auto* data = reinterpret_cast<const std::byte*>(&value);
+    bytes.insert(bytes.end(), data, data + sizeof value);
+}
+
+// The kernel's own type for an element of that many bytes, so that the argument's size is right.
+template <class Index>
+void launch(Queue& queue, const Tensor& target, const CopySpace& space, std::span<const std::byte> element)
+{
+    constexpr const char* names[] = {"uint8", "uint16", "uint32", "uint64", "raw128"};
+    const auto log_size = static_cast<std::size_t>(std::countr_zero(element.size()));
+    Kernel& kernel = queue.context()
+                         .program("kernels/copy/fill.cl", std::string("-DD=") + names[log_size] +
+                                                              (sizeof(Index) == 8 ? " -DINDEX=ulong" : " -DINDEX=uint"))
+                         .kernel("fill_strided");
+    SpaceArgument<Index> argument;
+    argument.shape.fill(1);
+    argument.target.fill(0);
+    std::copy(space.shape.begin(), space.shape.end(), argument.shape.begin());
+    std::copy(space.target.begin(), space.target.end(), argument.target.begin());
+    Launch(queue, kernel)
+        .arg(target)
+        .arg(argument)
+        .arg(static_cast<cl_int>(space.rank()))
+        .arg(static_cast<Index>(space.numel()))
+        .set(element.size(), element.data())
+        .run(Range::linear(static_cast<std::size_t>(space.numel()), 64));
+}
+
+void fill_space(Queue& queue, const Tensor& target, const CopySpace& space, std::span<const std::byte> element)
+{
+    if (space.rank() <= max_rank) {
+        if (space.fits_32_bits())
+            launch<cl_uint>(queue, target, space, element);
+        else
+            launch<cl_ulong>(queue, target, space, element);
+        return;
+    }
+    CopySpace inner = space;   // axes beyond max_rank are walked on the host
+    const std::size_t last = space.rank() - 1;
+    for (Dims* dims : {&inner.shape, &inner.source, &inner.target})
+        dims->resize(last);
+    Tensor part = target;
+    for (std::int64_t i = 0; i < space.shape[last]; ++i, part.offset += space.target[last])
+        fill_space(queue, part, inner, element);
+}
+
+}  // namespace
+
+std::vector<std::byte> element_bytes(DataType type, std::complex<double> value)
+{
+    std::vector<std::byte> bytes;
+    const double real = value.real(), imaginary = value.imag();
+    switch (type) {
+    case DataType::float32: append(bytes, static_cast<float>(real)); break;
+    case DataType::float64: append(bytes, real); break;
+    case DataType::float16: append(bytes, to_float16(static_cast<float>(real))); break;
+    case DataType::bfloat16: append(bytes, to_bfloat16(static_cast<float>(real))); break;
+    case DataType::int8: append(bytes, static_cast<std::int8_t>(real)); break;
+    case DataType::int16: append(bytes, static_cast<std::int16_t>(real)); break;
+    case DataType::int32: append(bytes, static_cast<std::int32_t>(real)); break;
+    case DataType::int64: append(bytes, static_cast<std::int64_t>(real)); break;
+    case DataType::uint8: append(bytes, static_cast<std::uint8_t>(static_cast<std::int64_t>(real))); break;
+    case DataType::uint16: append(bytes, static_cast<std::uint16_t>(static_cast<std::int64_t>(real))); break;
+    case DataType::uint32: append(bytes, static_cast<std::uint32_t>(static_cast<std::int64_t>(real))); break;
+    case DataType::uint64:
+        append(bytes, real < 0 ? static_cast<std::uint64_t>(static_cast<std::int64_t>(real))
+                               : static_cast<std::uint64_t>(real));
+        break;
+    case DataType::boolean: append(bytes, static_cast<std::uint8_t>(real != 0 || imaginary != 0)); break;
+    case DataType::complex32:
+        append(bytes, to_float16(static_cast<float>(real)));
+        append(bytes, to_float16(static_cast<float>(imaginary)));
+        break;
+    case DataType::complex64:
+        append(bytes, static_cast<float>(real));
+        append(bytes, static_cast<float>(imaginary));
+        break;
+    case DataType::complex128:
+        append(bytes, real);
+        append(bytes, imaginary);
+        break;
+    }
+    return bytes;
+}
+
+void fill(Queue& queue, const Tensor& target, std::span<const std::byte> element)
+{
+    require(element.size() == size_of(target.dtype), "fill: an element of ", name_of(target.dtype), " has ",
+            size_of(target.dtype), " bytes, got ", element.size());
+    if (target.numel() == 0)
+        return;
+    const CopySpace space = collapse(target.shape, target.strides, target.strides);
+    if (space.rank() == 0 || (space.rank() == 1 && space.target[0] == 1))
+        return queue.fill(*target.memory, static_cast<std::size_t>(target.offset) * element.size(),
+                          target.nbytes(), element.data(), element.size());
+    fill_space(queue, target, space, element);
+}
+
+void fill(Queue& queue, const Tensor& target, double value) { fill(queue, target, element_bytes(target.dtype, value)); }
+
+}  // namespace clprim

@@ -1,0 +1,292 @@
+#include <fallback.hpp>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/MemoryOverlap.h>
+#include <ATen/core/stack.h>
+#include <ATen/ops/empty_strided.h>
+#include <torch/library.h>
+
+#include <runtime/generator.hpp>
+
+namespace torch_ocl {
+namespace {
+
+using at::Tensor;
+using c10::IValue;
+
+FallbackPolicy policy_from_environment()
+{
+    const char* value = std::getenv("TORCH_OCL_FALLBACK");
+    const std::string_view text = value == nullptr ? "warn" : value;
+    if (text == "error")
+        return FallbackPolicy::error;
+    if (text == "allow")
+        return FallbackPolicy::allow;
+    if (text != "warn")
+        TORCH_WARN("TORCH_OCL_FALLBACK is '", text, "'; it should be error, warn or allow");
+    return FallbackPolicy::warn;
+}
+
+std::atomic<FallbackPolicy>& policy()
+{
+    static std::atomic<FallbackPolicy> value(policy_from_environment());
+    return value;
+}
+
+std::mutex report_mutex;
+std::map<std::string, std::int64_t>& report()
+{
+    static auto* counts = new std::map<std::string, std::int64_t>();
+    return *counts;
+}
+
+std::string full_name(const c10::OperatorHandle& op)
+{
+    const auto& name = op.operator_name();
+    return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
+}
+
+void apply_policy(const c10::OperatorHandle& op)
+{
+    const std::string name = full_name(op);
+    TORCH_CHECK_NOT_IMPLEMENTED(policy() != FallbackPolicy::error, name, " has no kernel for the ocl device, and the "
+                                "fallback policy is 'error'; torch.ocl.set_fallback_policy('warn') or "
+                                "TORCH_OCL_FALLBACK=warn lets it run on the CPU");
+    TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU), name,
+                                " has no kernel for the ocl device, and none for the CPU to fall back to");
+    std::int64_t calls;
+    {
+        const std::lock_guard lock(report_mutex);
+        calls = ++report()[name];
+    }
+    if (calls == 1 && policy() == FallbackPolicy::warn)
+        TORCH_WARN(name, " has no kernel for the ocl device and runs on the CPU. torch.ocl.fallback_report() lists such "
+                   "operators; torch.ocl.set_fallback_policy('allow') silences this warning");
+}
+
+// Operators whose CPU arguments may be longer than one element: index tensors and lengths.
+bool takes_cpu_arguments(const c10::OperatorHandle& op)
+{
+    constexpr std::array<std::string_view, 6> names = {"aten::index", "aten::index_put", "aten::index_put_",
+                                                       "aten::_index_put_impl_", "aten::_unsafe_index",
+                                                       "aten::_pack_padded_sequence"};
+    return std::find(names.begin(), names.end(), op.operator_name().name) != names.end();
+}
+
+// Arguments that CPU kernels write although their schema does not say so.
+bool is_written_silently(const std::string& argument)
+{
+    return argument == "running_mean" || argument == "running_var";
+}
+
+// A CPU copy of a device tensor with the same strides, for some kernels go by them.
+Tensor copy_to_cpu(const Tensor& tensor)
+{
+    const auto options = tensor.options().device(at::kCPU).pinned_memory(false);
+    // Axes of stride 0 (expanded) are copied once and expanded again.
+    Tensor base = tensor;
+    for (std::int64_t axis = 0; axis < tensor.dim(); ++axis)
+        if (tensor.stride(axis) == 0 && tensor.size(axis) > 1)
+            base = base.narrow(axis, 0, 1);
+    Tensor result;
+    if (base.is_non_overlapping_and_dense() || at::has_internal_overlap(base) == at::MemOverlap::No) {
+        result = at::empty_strided(base.sizes(), base.strides(), options);
+        result.copy_(base);
+    }
+    else {
+        result = base.cpu();   // overlapping in another way (unfold): no strides to keep
+    }
+    return base.sizes() == tensor.sizes() ? result : result.expand(tensor.sizes());
+}
+
+Tensor copy_to_device(const Tensor& tensor, c10::Device device)
+{
+    if (!tensor.is_non_overlapping_and_dense())
+        return tensor.to(device);
+    Tensor result = at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(device).pinned_memory(false));
+    result.copy_(tensor);
+    return result;
+}
+
+// One call of an operator on the CPU: its device tensors and their copies.
+class CpuCall {
+public:
+    CpuCall(const c10::OperatorHandle& op, torch::jit::Stack& stack) : op_(op), stack_(stack) {}
+
+    void run()
+    {
+        const auto& arguments = op_.schema().arguments();
+        const std::size_t first = stack_.size() - arguments.size();
+        find_device(first, arguments.size());
+        for (std::size_t i = 0; i < arguments.size(); ++i) {
+            const c10::AliasInfo* alias = arguments[i].alias_info();
+            const bool written = (alias != nullptr && alias->isWrite()) || is_written_silently(arguments[i].name());
+            stack_[first + i] = to_cpu(stack_[first + i], written);
+        }
+        op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack_);
+        for (const Copy& copy : copies_)
+            if (copy.written)
+                write_back(copy);
+        const std::size_t results = op_.schema().returns().size();
+        for (std::size_t i = stack_.size() - results; i < stack_.size(); ++i)
+            stack_[i] = to_device(stack_[i]);
+    }
+
+private:
+    struct Copy {
+        Tensor device, cpu;
+        bool written;
+    };
+
+    void find_device(std::size_t first, std::size_t count)
+    {
+        for (std::size_t i = first; i < first + count; ++i) {
+            const IValue& value = stack_[i];
+            if (value.isTensor())
+                see(value.toTensor());
+            else if (value.isTensorList())
+                for (const Tensor& tensor : value.toTensorVector())
+                    see(tensor);
+            else if (value.isOptionalTensorList())
+                for (const auto& tensor : value.toOptionalTensorVector())
+                    if (tensor)
+                        see(*tensor);
+            if (value.isDevice() && value.toDevice().type() == device_type && !device_)
+                device_ = value.toDevice();
+        }
+        if (!device_)
+            device_ = c10::Device(device_type, current_device());
+    }
+
+    void see(const Tensor& tensor)
+    {
+        if (!tensor.defined() || (tensor.is_cpu() && (tensor.dim() == 0 || takes_cpu_arguments(op_))))
+            return;
+        if (!seen_)
+            seen_ = tensor.device();
+        TORCH_CHECK(*seen_ == tensor.device(), "Expected all tensors to be on the same device, but found at least two "
+                    "devices, ", *seen_, " and ", tensor.device(), "! (when checking arguments of ", full_name(op_), ")");
+        if (tensor.is_privateuseone())
+            device_ = tensor.device();
+    }
+
+    IValue to_cpu(const IValue& value, bool written)
+    {
+        if (value.isTensor())
+            return to_cpu(value.toTensor(), written);
+        if (value.isTensorList()) {
+            c10::List<Tensor> list;
+            for (const Tensor& tensor : value.toTensorVector())
+                list.push_back(to_cpu(tensor, written));
+            return list;
+        }
+        if (value.isOptionalTensorList()) {
+            c10::List<std::optional<Tensor>> list;
+            for (const auto& tensor : value.toOptionalTensorVector())
+                list.push_back(tensor ? std::optional(to_cpu(*tensor, written)) : std::nullopt);
+            return list;
+        }
+        if (value.isDevice() && value.toDevice().type() == device_type)
+            return c10::Device(at::kCPU);
+        if (value.isGenerator() && value.toGenerator().device().type() == device_type) {
+            // A CPU generator that depends on nothing but the state of the given one.
+            const PhiloxState state = philox_state(value.toGenerator(), *device_, 1);
+            return at::detail::createCPUGenerator(state.seed ^ (state.offset * 0x9e3779b97f4a7c15u));
+        }
+        return value;
+    }
+
+    Tensor to_cpu(const Tensor& tensor, bool written)
+    {
+        if (!tensor.defined() || !tensor.is_privateuseone())
+            return tensor;
+        for (Copy& copy : copies_) {
+            if (copy.device.is_same(tensor)) {   // the same tensor twice stays the same tensor
+                copy.written |= written;
+                return copy.cpu;
+            }
+        }
+        copies_.push_back({tensor, copy_to_cpu(tensor), written});
+        return copies_.back().cpu;
+    }
+
+    static void write_back(const Copy& copy)
+    {
+        if (copy.device.sizes() != copy.cpu.sizes())
+            copy.device.resize_(copy.cpu.sizes());
+        copy.device.copy_(copy.cpu);
+    }
+
+    IValue to_device(const IValue& value)
+    {
+        if (value.isTensor())
+            return to_device(value.toTensor());
+        if (value.isTensorList()) {
+            c10::List<Tensor> list;
+            for (const Tensor& tensor : value.toTensorVector())
+                list.push_back(to_device(tensor));
+            return list;
+        }
+        return value;
+    }
+
+    Tensor to_device(const Tensor& tensor)
+    {
+        if (!tensor.defined() || !tensor.is_cpu())
+            return tensor;
+        for (const Copy& copy : copies_) {
+            if (copy.cpu.is_same(tensor))
+                return copy.device;
+            // A view of an argument: the same view of the device tensor, since the copy has its strides.
+            if (tensor.has_storage() && copy.cpu.storage().is_alias_of(tensor.storage()) &&
+                copy.cpu.strides() == copy.device.strides() && copy.cpu.scalar_type() == tensor.scalar_type())
+                return copy.device.as_strided(tensor.sizes(), tensor.strides(),
+                                              copy.device.storage_offset() + tensor.storage_offset() -
+                                                  copy.cpu.storage_offset());
+        }
+        return copy_to_device(tensor, *device_);
+    }
+
+    const c10::OperatorHandle& op_;
+    torch::jit::Stack& stack_;
+    std::vector<Copy> copies_;
+    std::optional<c10::Device> device_;   // of the results
+    std::optional<c10::Device> seen_;     // of the first argument
+};
+
+void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack)
+{
+    apply_policy(op);
+    CpuCall(op, *stack).run();
+}
+
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }
+
+}  // namespace
+
+FallbackPolicy fallback_policy() { return policy(); }
+void set_fallback_policy(FallbackPolicy value) { policy() = value; }
+
+std::map<std::string, std::int64_t> fallback_report()
+{
+    const std::lock_guard lock(report_mutex);
+    return report();
+}
+
+void reset_fallback_report()
+{
+    const std::lock_guard lock(report_mutex);
+    report().clear();
+}
+
+}  // namespace torch_ocl

@@ -1,0 +1,97 @@
+// torch_ocl._C: what python/torch_ocl needs from C++.
+#include <torch/csrc/utils/pybind.h>
+
+#include <clprim/context.hpp>
+
+#include <fallback.hpp>
+#include <runtime/allocator.hpp>
+#include <runtime/errors.hpp>
+#include <runtime/generator.hpp>
+#include <runtime/stream.hpp>
+
+namespace torch_ocl {
+namespace {
+
+namespace py = pybind11;
+
+py::dict device_properties(int index)
+{
+    const clprim::Device& device = clprim::device_at(checked_device(static_cast<c10::DeviceIndex>(index)));
+    py::dict result;
+    result["name"] = device.name;
+    result["vendor"] = device.vendor;
+    result["platform_name"] = device.platform_name;
+    result["driver_version"] = device.driver_version;
+    result["id"] = device.id;
+    result["kind"] = device.kind == clprim::DeviceKind::cpu ? "cpu" : "gpu";
+    result["opencl_version"] = py::make_tuple(device.version / 100, device.version / 10 % 10);
+    result["total_memory"] = device.global_memory;
+    result["max_allocation"] = device.max_allocation;
+    result["local_memory"] = device.local_memory;
+    result["compute_units"] = device.compute_units;
+    result["max_work_group_size"] = device.max_work_group_size;
+    result["sub_group_sizes"] = device.sub_group_sizes;
+    result["fp64"] = device.fp64;
+    result["fp16"] = device.fp16;
+    result["unified_memory"] = device.unified_memory;
+    return result;
+}
+
+FallbackPolicy policy_from_name(const std::string& name)
+{
+    if (name == "error")
+        return FallbackPolicy::error;
+    if (name == "warn")
+        return FallbackPolicy::warn;
+    if (name == "allow")
+        return FallbackPolicy::allow;
+    throw py::value_error("the fallback policy is 'error', 'warn' or 'allow', not '" + name + "'");
+}
+
+const char* name_of(FallbackPolicy policy)
+{
+    switch (policy) {
+    case FallbackPolicy::error: return "error";
+    case FallbackPolicy::allow: return "allow";
+    default: return "warn";
+    }
+}
+
+PYBIND11_MODULE(_C, m)
+{
+    m.attr("built_for_torch") = TORCH_OCL_BUILT_FOR;
+
+    m.def("device_count", [] { return static_cast<int>(device_count()); });
+    m.def("current_device", [] { return static_cast<int>(checked_device(-1)); });
+    m.def("set_device", [](int index) { set_device(static_cast<c10::DeviceIndex>(index)); });
+    m.def("exchange_device",
+          [](int index) { return static_cast<int>(exchange_device(static_cast<c10::DeviceIndex>(index))); });
+    m.def("set_stream", [](std::int64_t id, int index) {
+        exchange_stream(c10::Stream(c10::Stream::UNSAFE, {device_type, static_cast<c10::DeviceIndex>(index)}, id));
+    });
+    m.def("device_properties", &device_properties);
+    m.def("no_device_help", &clprim::no_device_help);
+    m.def("init", [] { context(-1); }, py::call_guard<py::gil_scoped_release>());
+    m.def("is_initialized", &is_initialized);
+    m.def("in_bad_fork", &in_bad_fork);
+    m.def("default_generator", [](int index) { return default_generator(static_cast<c10::DeviceIndex>(index)); });
+
+    m.def("seed_all", [](std::int64_t seed) { seed_all(static_cast<std::uint64_t>(seed)); });
+
+    m.def("empty_cache", [] { device_allocator().emptyCache({}); }, py::call_guard<py::gil_scoped_release>());
+    m.def("set_memory_limit", [](int index, std::size_t bytes) {
+        context(static_cast<c10::DeviceIndex>(index)).set_memory_limit(bytes);
+    });
+
+    m.def("fallback_policy", [] { return name_of(fallback_policy()); });
+    m.def("set_fallback_policy", [](const std::string& name) { set_fallback_policy(policy_from_name(name)); });
+    m.def("fallback_report", &fallback_report);
+    m.def("reset_fallback_report", &reset_fallback_report);
+
+    m.def("blocking_calls", &clprim::blocking_calls);
+    m.def("kernel_launches", &clprim::kernel_launches);
+    m.def("program_builds", [](int index) { return context(static_cast<c10::DeviceIndex>(index)).program_builds(); });
+}
+
+}  // namespace
+}  // namespace torch_ocl
