@@ -1,0 +1,156 @@
+#!/usr/bin/env bash
+# Brings a Debian/Ubuntu machine to the point where everything in this repository runs: system packages, .venv with
+# PyTorch and an OpenCL runtime, the build. Every step first looks whether it is done; a second run takes a second.
+#
+#   PYTHON=/path/to/python3   interpreter for .venv (default: python3)
+#   CLPRIM_JOBS=2             parallel compile jobs (PyTorch's headers need about 1.5 GiB each)
+#   CLPRIM_NO_APT=1           never touch system packages
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+say() { printf '\033[1m== %s\033[0m\n' "$*"; }
+fail() { printf '\nsetup: %s\n' "$@" >&2; exit 1; }
+
+# ---- system packages -------------------------------------------------------------------------------------------------
+
+installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+
+# The Python that .venv is made with: the first that is new enough.
+find_python() {
+    local candidate
+    for candidate in ${PYTHON:+"$PYTHON"} python3 /usr/bin/python3; do
+        if "$candidate" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 14))' 2>/dev/null; then
+            command -v "$candidate"
+            return
+        fi
+    done
+}
+
+# What a Python lacks for a virtual environment and for compiling extensions, as Debian packages.
+python_packages() {
+    if [ -z "$1" ]; then
+        echo python3 python3-venv python3-dev
+    elif [ "$("$1" -c 'import sys; print(sys.base_prefix)')" = /usr ]; then
+        echo python3-venv python3-dev
+    fi
+}
+
+# Prints the packages that are missing and that this distribution has; fails on a missing one that it must have.
+missing_packages() {
+    local name kind rest
+    while read -r name kind rest; do
+        case "$name" in '' | '#'*) continue ;; esac
+        installed "$name" || echo "$name ${kind:-required}"
+    done < <(cat tools/apt_packages.txt; printf '%s\n' $(python_packages "$(find_python)"))
+}
+
+install_packages() {
+    local missing required=() names=() name kind
+    missing=$(missing_packages)
+    [ -n "$missing" ] || return 0
+    while read -r name kind; do
+        names+=("$name")
+        [ "$kind" = optional ] || required+=("$name")
+    done <<<"$missing"
+
+    local as_root=()
+    if [ "$(id -u)" != 0 ]; then
+        as_root=(sudo)
+        if ! command -v sudo >/dev/null || { ! sudo -n true 2>/dev/null && [ ! -t 0 ]; }; then
+            [ ${#required[@]} -gt 0 ] || { say "without optional packages: ${names[*]}"; return 0; }
+            fail "these system packages are missing, and installing them needs root or sudo. Ask an administrator for" \
+                 "  apt-get install --no-install-recommends ${names[*]}"
+        fi
+    fi
+    say "installing system packages: ${names[*]}"
+    "${as_root[@]}" apt-get update -qq || say "apt-get update failed; going on with the lists at hand"
+    local available=()
+    for name in "${names[@]}"; do
+        if [ -n "$(apt-cache show --no-all-versions "$name" 2>/dev/null)" ]; then
+            available+=("$name")
+        elif [[ " ${required[*]-} " == *" $name "* ]]; then
+            fail "this distribution has no package $name; see docs/building.md for building without it"
+        else
+            say "no package $name here: going on without it"
+        fi
+    done
+    [ ${#available[@]} -gt 0 ] || return 0
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${available[@]}" \
+        >/dev/null || fail "apt-get could not install: ${available[*]}"
+}
+
+# ---- Python ----------------------------------------------------------------------------------------------------------
+
+# run_once NAME HASH COMMAND...: runs the command unless it succeeded before with the same hash.
+run_once() {
+    local stamp=".venv/.clprim-$1" hash=$2
+    shift 2
+    [ "$(cat "$stamp" 2>/dev/null)" = "$hash" ] && return 0
+    "$@"
+    echo "$hash" >"$stamp"
+}
+
+make_venv() {
+    local python
+    [ -x .venv/bin/python ] && .venv/bin/python -c '' 2>/dev/null && return 0
+    python=$(find_python)
+    [ -n "$python" ] || fail "no Python 3.10 to 3.14 found; install python3 and python3-venv, or set PYTHON"
+    say "creating .venv with $("$python" --version)"
+    rm -rf .venv
+    "$python" -m venv .venv || fail "$python could not create .venv; on Debian and Ubuntu: apt-get install python3-venv"
+}
+
+pip_install() { .venv/bin/python -m pip install --quiet --disable-pip-version-check "$@"; }
+
+install_python_packages() {
+    if ! .venv/bin/python -c 'import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, ("torch", "torchvision"))))'
+    then
+        say "installing PyTorch into .venv (about 5 GB on disk)"
+        pip_install -r tools/requirements-torch.txt || fail "pip could not install PyTorch; is PyPI reachable?"
+    fi
+    install_list() {
+        say "installing Python packages into .venv"
+        pip_install -r tools/requirements.txt || fail "pip could not install the packages of tools/requirements.txt"
+    }
+    run_once packages "$(sha256sum <tools/requirements.txt)" install_list
+}
+
+# ---- Build -----------------------------------------------------------------------------------------------------------
+
+version_at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]; }
+
+build() {
+    local cmake=cmake
+    if ! version_at_least 3.24 "$(cmake --version 2>/dev/null | sed -n '1s/[^0-9]*//p')"; then
+        [ -x .venv/bin/cmake ] || { say "installing a newer CMake into .venv"; pip_install cmake; }
+        cmake=.venv/bin/cmake
+    fi
+    local key
+    key=$( { cat CMakePresets.json; pwd; .venv/bin/python -c 'import sys, torch; print(sys.version, torch.__version__)'; } \
+        2>/dev/null | sha256sum | cut -d' ' -f1)
+    configure() { "$cmake" --preset default >build.log 2>&1 || { cat build.log >&2; fail "CMake's configuration failed"; }; }
+    if [ ! -f build/build.ninja ]; then rm -f .venv/.clprim-configure; fi
+    mkdir -p build
+    TORCH_DEVICE_BACKEND_AUTOLOAD=0 run_once configure "$key" configure
+    "$cmake" --build build --parallel "${CLPRIM_JOBS:-2}" || fail "the build failed; the first error is above"
+
+    # The built packages join .venv's path, so that `import torch` finds the device. The path is relative to the
+    # file: the folder may be moved or have any name.
+    local packages
+    for packages in .venv/lib/python3*/site-packages; do
+        [ -f "$packages/clprim.pth" ] || echo ../../../../build/python >"$packages/clprim.pth"
+    done
+}
+
+case "${1:-all}" in
+    packages) install_packages ;;
+    all)
+        if [ -n "${CLPRIM_NO_APT:-}" ]; then :
+        elif command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then install_packages
+        else say "no apt-get here: see docs/building.md for the packages that the build needs"; fi
+        make_venv
+        install_python_packages
+        build
+        ;;
+    *) fail "usage: tools/setup.sh [packages]" ;;
+esac
