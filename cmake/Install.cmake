@@ -1,0 +1,25 @@
+# What `cmake --install` puts where. Component clprim: the C++ library for find_package(clprim). Component python: the
+# PyTorch device as a Python package, which the wheel is made of.
+include(CMakePackageConfigHelpers)
+
+set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/clprim)
+install(TARGETS clprim EXPORT clprimTargets COMPONENT clprim
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_COMPONENT clprim)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/clprim DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT clprim)
+install(EXPORT clprimTargets NAMESPACE clprim:: DESTINATION ${config_dir} COMPONENT clprim)
+configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/clprimConfig.cmake.in ${CMAKE_BINARY_DIR}/clprimConfig.cmake
+    INSTALL_DESTINATION ${config_dir})
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/clprimConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/clprimConfig.cmake ${CMAKE_BINARY_DIR}/clprimConfigVersion.cmake
+    DESTINATION ${config_dir} COMPONENT clprim)
+# The same name inside the build tree and after installation.
+add_library(clprim::clprim ALIAS clprim)
+
+if(CLPRIM_BUILD_PYTORCH)
+    install(DIRECTORY ${CMAKE_SOURCE_DIR}/python/torch_ocl DESTINATION . COMPONENT python
+        PATTERN __pycache__ EXCLUDE)
+    install(TARGETS torch_ocl LIBRARY DESTINATION torch_ocl COMPONENT python)
+    # A wheel holds no symbolic links: the library goes in under its SONAME alone.
+    install(FILES $<TARGET_FILE:clprim> DESTINATION torch_ocl/lib RENAME $<TARGET_SONAME_FILE_NAME:clprim>
+        COMPONENT python)
+endif()

@@ -1,0 +1,44 @@
+"""What every Python test shares.
+
+Tests run with the fallback policy `error`: an operator that has no kernel fails its test instead of quietly running on
+the CPU. A test about falling back says so with @pytest.mark.allow_fallback.
+"""
+import pytest
+import torch
+
+
+def pytest_addoption(parser):
+    parser.addoption("--sample", type=int, default=1, metavar="N", help="run each N-th test only")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "allow_fallback: operators may run on the CPU in this test")
+    if not hasattr(torch, "ocl") or not torch.ocl.is_available():
+        raise pytest.UsageError("no OpenCL device: `python -m torch_ocl doctor` says what is missing")
+
+
+def pytest_report_header():
+    properties = torch.ocl.get_device_properties(0)
+    return f"ocl:0: {properties.name} [{properties.platform_name}, {properties.driver_version}], torch {torch.__version__}"
+
+
+def pytest_collection_modifyitems(config, items):
+    every = config.getoption("--sample")
+    kept = items[::every]
+    if len(kept) < len(items):
+        config.hook.pytest_deselected(items=[item for index, item in enumerate(items) if index % every])
+        items[:] = kept
+
+
+@pytest.fixture(scope="session")
+def device():
+    return torch.device("ocl:0")
+
+
+@pytest.fixture(autouse=True)
+def no_silent_fallback(request):
+    allowed = request.node.get_closest_marker("allow_fallback")
+    before = torch.ocl.fallback_policy()
+    torch.ocl.set_fallback_policy("allow" if allowed else "error")
+    yield
+    torch.ocl.set_fallback_policy(before)

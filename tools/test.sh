@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Runs every test: the C++ tests on each OpenCL implementation of this machine and, for the kernels, once more as if it
+# were a GPU; then the Python tests. Every part runs even if an earlier one failed. `make test` sets up first.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+failed=()
+attempt() {
+    local name=$1
+    shift
+    printf '\n\033[1m== %s\033[0m\n' "$name"
+    "$@" || failed+=("$name")
+}
+
+# on DRIVER PLATFORM COMMAND...: with one OpenCL implementation alone. The system's loader takes a driver's library in
+# OCL_ICD_VENDORS; the Python package brings its own loader, which sees every driver, and selects by name.
+on() { env ${1:+"OCL_ICD_VENDORS=$1"} ${2:+"CLPRIM_DEVICES=$2"} "${@:3}"; }
+
+cpp=(ctest --test-dir build --output-on-failure --timeout 900 --parallel 2)
+python=(.venv/bin/python -m pytest -q tests/python)
+intel=$PWD/.venv/lib/libintelocl.so
+pocl=$(cat /etc/OpenCL/vendors/pocl*.icd 2>/dev/null)
+intel_name="Intel(R) OpenCL"
+pocl_name="Portable Computing Language"
+
+drivers=0
+if [ -e "$intel" ]; then
+    drivers=$((drivers + 1))
+    attempt "C++ tests, Intel's CPU runtime" on "$intel" "$intel_name" "${cpp[@]}"
+    attempt "C++ tests of kernels for GPUs, Intel's CPU runtime" \
+        on "$intel" "$intel_name" env CLPRIM_DEVICE_KIND=gpu "${cpp[@]}" --label-regex kernels
+fi
+if [ -n "$pocl" ]; then
+    drivers=$((drivers + 1))
+    attempt "C++ tests, PoCL" on "$pocl" "$pocl_name" "${cpp[@]}"
+    attempt "a sample of the Python tests, PoCL" on "" "$pocl_name" "${python[@]}" --sample 10
+fi
+if [ "$drivers" = 0 ]; then
+    attempt "C++ tests" "${cpp[@]}"
+fi
+# Without a choice of device: the GPU where there is one, else the fastest CPU implementation.
+attempt "Python tests" "${python[@]}"
+
+if [ ${#failed[@]} -gt 0 ]; then
+    printf '\nFAILED: %s\n' "${failed[@]}" >&2
+    exit 1
+fi
