@@ -1,0 +1,225 @@
+// Validates, brings every call into the form of an ordinary three-dimensional convolution, chooses an implementation.
+#include <cstdlib>
+#include <iostream>
+#include <span>
+
+#include <kernels/conv/problem.hpp>
+
+namespace clprim {
+namespace conv {
+namespace {
+
+constexpr Implementation forward_list[] = {
+    {"reference", rejects_reference, run_reference},
+};
+constexpr Implementation weight_list[] = {
+    {"reference", rejects_reference, run_reference},
+};
+
+std::span<const Implementation> implementations(ConvPass pass)
+{
+    if (pass == ConvPass::backward_weight)
+        return weight_list;
+    return forward_list;
+}
+
+const char* name_of(ConvPass pass)
+{
+    return pass == ConvPass::forward ? "forward" : pass == ConvPass::backward_data ? "backward_data" : "backward_weight";
+}
+
+std::int64_t entry(const Dims& list, std::size_t axis, std::int64_t fallback)
+{
+    return list.empty() ? fallback : list[axis];
+}
+
+void check_lists(std::size_t spatial, const ConvOptions& options)
+{
+    for (const Dims* list : {&options.stride, &options.pad_begin, &options.pad_end, &options.dilation,
+                             &options.output_padding})
+        require(list->empty() || list->size() == spatial, "conv: expected ", spatial, " entries, one per spatial axis, got ",
+                to_string(*list));
+    for (std::size_t i = 0; i < spatial; ++i) {
+        require(entry(options.stride, i, 1) > 0, "conv: stride ", to_string(options.stride), " must be positive");
+        require(entry(options.dilation, i, 1) > 0, "conv: dilation ", to_string(options.dilation), " must be positive");
+    }
+    require(options.groups > 0, "conv: groups must be positive, got ", options.groups);
+}
+
+void fill_strides(cl_long (&out)[5], const Tensor& tensor)
+{
+    const std::size_t spatial = tensor.dim() - 2;
+    out[0] = tensor.stride(0);
+    out[1] = tensor.stride(1);
+    for (std::size_t i = 0; i < spatial; ++i)
+        out[5 - spatial + i] = tensor.stride(2 + i);
+}
+
+// x, w, y in the caller's sense; with `transposed` the caller's y is the ordinary convolution's x.
+Call make_call(ConvPass pass, const Tensor& caller_x, const Tensor& w, const Tensor& caller_y, const ConvOptions& options)
+{
+    require(caller_x.dim() >= 3 && caller_x.dim() <= 5, "conv: x must have 3 to 5 dimensions, got ",
+            to_string(caller_x.shape));
+    require(w.dim() == caller_x.dim() && caller_y.dim() == caller_x.dim(), "conv: x ", to_string(caller_x.shape), ", w ",
+            to_string(w.shape), " and y ", to_string(caller_y.shape), " must have the same number of dimensions");
+    require(w.dtype == caller_x.dtype && caller_y.dtype == caller_x.dtype,
+            "conv: x, w and y must have one dtype, got ", name_of(caller_x.dtype), ", ", name_of(w.dtype), ", ",
+            name_of(caller_y.dtype));
+    const Dims expected = conv_output_shape(caller_x.shape, w.shape, options);
+    require(expected == caller_y.shape, "conv: y has shape ", to_string(caller_y.shape), ", expected ",
+            to_string(expected));
+
+    Call call;
+    const bool swap = options.transposed;
+    call.dtype = caller_x.dtype;
+    call.activation = options.activation;
+    call.x = swap ? caller_y : caller_x;
+    call.y = swap ? caller_x : caller_y;
+    call.w = w;
+    call.pass = pass;
+    if (swap && pass != ConvPass::backward_weight)
+        call.pass = pass == ConvPass::forward ? ConvPass::backward_data : ConvPass::forward;
+
+    const std::size_t spatial = caller_x.dim() - 2;
+    Problem& p = call.problem;
+    p.batch = call.x.size(0);
+    p.groups = options.groups;
+    p.in_channels = w.size(1);
+    p.out_channels = w.size(0) / options.groups;
+    for (std::size_t i = 0; i < spatial; ++i) {
+        const std::size_t axis = 3 - spatial + i;
+        p.in[axis] = call.x.size(2 + i);
+        p.out[axis] = call.y.size(2 + i);
+        p.kernel[axis] = w.size(2 + i);
+        p.stride[axis] = entry(options.stride, i, 1);
+        p.dilation[axis] = entry(options.dilation, i, 1);
+        p.pad[axis] = entry(options.pad_begin, i, 0);
+    }
+    fill_strides(p.x_strides, call.x);
+    fill_strides(p.y_strides, call.y);
+    fill_strides(p.w_strides, call.w);
+    return call;
+}
+
+void run(Queue& queue, const Call& call, const std::string& wanted)
+{
+    static const bool verbose = std::getenv("CLPRIM_VERBOSE") != nullptr;
+    if (call.result().numel() == 0)
+        return;
+    for (const Implementation& candidate : implementations(call.pass)) {
+        if (!wanted.empty() && wanted != candidate.name)
+            continue;
+        const std::string reason = candidate.rejects(call, queue.device());
+        require<NotSupported>(wanted.empty() || reason.empty(), "conv ", name_of(call.pass), ": ", wanted, " ", reason);
+        if (verbose)
+            std::clog << "clprim: conv " << name_of(call.pass) << " x" << to_string(call.x.shape) << " w"
+                      << to_string(call.w.shape) << ": " << candidate.name
+                      << (reason.empty() ? " chosen" : " rejected: " + reason) << '\n';
+        if (reason.empty()) {
+            candidate.run(queue, call);
+            return;
+        }
+    }
+    require<NotSupported>(false, "conv ", name_of(call.pass), " has no implementation named ", wanted);
+}
+
+}  // namespace
+
+std::string dtype_options(DataType dtype)
+{
+    std::string options = "-DT=" + std::string(clprim::name_of(dtype));
+    if (is_complex(dtype))
+        options += " -DCLPRIM_COMPLEX";
+    return options;
+}
+
+}  // namespace conv
+
+using namespace conv;
+
+Dims conv_output_shape(const Dims& x, const Dims& w, const ConvOptions& options)
+{
+    require(x.size() >= 3 && x.size() <= 5 && w.size() == x.size(), "conv: x ", to_string(x), " and w ", to_string(w),
+            " must have the same 3 to 5 dimensions");
+    const std::size_t spatial = x.size() - 2;
+    check_lists(spatial, options);
+    require(w[0] % options.groups == 0, "conv: the first size of w ", to_string(w), " must be divisible by ",
+            options.groups, " groups");
+    const std::int64_t needed = options.transposed ? w[0] : w[1] * options.groups;
+    require(x[1] == needed, "conv: w ", to_string(w), " with ", options.groups, " groups needs ", needed,
+            " input channels, but x is ", to_string(x));
+    Dims y(x.size(), 0);
+    y[0] = x[0];
+    y[1] = options.transposed ? w[1] * options.groups : w[0];
+    for (std::size_t i = 0; i < spatial; ++i) {
+        const std::int64_t stride = entry(options.stride, i, 1);
+        const std::int64_t pad = entry(options.pad_begin, i, 0) + entry(options.pad_end, i, 0);
+        const std::int64_t extent = entry(options.dilation, i, 1) * (w[2 + i] - 1) + 1;
+        if (options.transposed) {
+            y[2 + i] = (x[2 + i] - 1) * stride - pad + extent + entry(options.output_padding, i, 0);
+        } else {
+            const std::int64_t room = x[2 + i] + pad - extent;
+            y[2 + i] = room < 0 ? 0 : room / stride + 1;
+        }
+    }
+    return y;
+}
+
+void conv_forward(Queue& queue, const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
+                  const ConvOptions& options)
+{
+    Call call = make_call(ConvPass::forward, x, w, y, options);
+    require(!bias.defined() || (bias.dim() == 1 && bias.size(0) == y.size(1) && bias.dtype == y.dtype &&
+                                (bias.size(0) < 2 || bias.stride(0) == 1)),
+            "conv: bias must be a contiguous vector of ", y.size(1), " values of dtype ", clprim::name_of(y.dtype));
+    call.bias = bias;
+    run(queue, call, options.implementation);
+}
+
+void conv_backward_data(Queue& queue, const Tensor& dy, const Tensor& w, const Tensor& dx, const ConvOptions& options)
+{
+    ConvOptions plain = options;
+    plain.activation = ConvActivation::none;
+    run(queue, make_call(ConvPass::backward_data, dx, w, dy, plain), options.implementation);
+}
+
+void conv_backward_weight(Queue& queue, const Tensor& x, const Tensor& dy, const Tensor& dw, const ConvOptions& options)
+{
+    ConvOptions plain = options;
+    plain.activation = ConvActivation::none;
+    run(queue, make_call(ConvPass::backward_weight, x, dw, dy, plain), options.implementation);
+}
+
+void conv_backward_bias(Queue& queue, const Tensor& dy, const Tensor& dbias)
+{
+    require(dy.dim() >= 3 && dy.dim() <= 5 && dbias.dim() == 1 && dbias.size(0) == dy.size(1) &&
+                dbias.dtype == dy.dtype,
+            "conv: the bias gradient of dy ", to_string(dy.shape), " is a vector of its channels, got ",
+            to_string(dbias.shape));
+    if (dbias.numel() == 0)
+        return;
+    Problem p;
+    p.batch = dy.size(0);
+    for (std::size_t i = 2; i < dy.dim(); ++i)
+        p.out[5 - dy.dim() + i - 2] = dy.size(i);
+    fill_strides(p.y_strides, dy);
+    const cl_long channels = dy.size(1), rows = p.batch * p.out[0] * p.out[1];
+    const cl_long parts = std::clamp<cl_long>(2048 / channels, 1, std::max<cl_long>(rows, 1));
+    const DataType compute = clprim::is_floating_point(dy.dtype) && size_of(dy.dtype) < 4 ? DataType::float32 : dy.dtype;
+    const Tensor partial = queue.context().empty({parts, channels}, compute, queue);
+    const Program& program = queue.context().program("kernels/conv/reference.cl", dtype_options(dy.dtype));
+    queue.launch(program.kernel("conv_bias_parts"), Range::linear(static_cast<std::size_t>(parts * channels), 16), dy,
+                 partial, channels, parts, p);
+    queue.launch(program.kernel("conv_bias_sum"), Range::linear(static_cast<std::size_t>(channels), 16), partial, dbias,
+                 static_cast<cl_ulong>(dbias.stride(0)), channels, parts);
+}
+
+std::vector<std::string_view> conv_implementations(ConvPass pass)
+{
+    std::vector<std::string_view> names;
+    for (const Implementation& candidate : implementations(pass))
+        names.push_back(candidate.name);
+    return names;
+}
+
+}  // namespace clprim

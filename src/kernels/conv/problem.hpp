@@ -1,0 +1,53 @@
+// What the implementations of convolution see: one ordinary (never transposed) convolution in three spatial
+// dimensions, and which of its three tensors is the result.
+#pragma once
+
+#include <string>
+
+#include <clprim/conv.hpp>
+
+namespace clprim::conv {
+
+// Same fields and order as conv_problem in problem.cl, all 64-bit, passed to kernels by value. "out" is the y side.
+struct Problem {
+    cl_long batch = 0, groups = 1;
+    cl_long in_channels = 0, out_channels = 0;      // per group
+    cl_long in[3] = {1, 1, 1}, out[3] = {1, 1, 1}, kernel[3] = {1, 1, 1};
+    cl_long stride[3] = {1, 1, 1}, pad[3] = {0, 0, 0}, dilation[3] = {1, 1, 1};
+    cl_long x_strides[5] = {}, y_strides[5] = {}, w_strides[5] = {};   // n, c, d, h, w and o, c, d, h, w
+
+    cl_long taps() const { return kernel[0] * kernel[1] * kernel[2]; }
+    cl_long in_pixels() const { return in[0] * in[1] * in[2]; }
+    cl_long out_pixels() const { return out[0] * out[1] * out[2]; }
+};
+
+struct Call {
+    ConvPass pass = ConvPass::forward;
+    Problem problem;
+    DataType dtype = DataType::float32;
+    ConvActivation activation = ConvActivation::none;
+    Tensor x, w, y;      // sides of the ordinary convolution: forward writes y, data writes x, weight writes w
+    Tensor bias;         // added to the channels of the result (forward and data passes); may be undefined
+
+    const Tensor& result() const
+    {
+        return pass == ConvPass::forward ? y : pass == ConvPass::backward_data ? x : w;
+    }
+};
+
+// One way to compute a pass. `rejects` gives the reason why it cannot, or an empty text.
+struct Implementation {
+    const char* name;
+    std::string (*rejects)(const Call& call, const Device& device);
+    void (*run)(Queue& queue, const Call& call);
+};
+
+// -D options for the dtype of a call.
+std::string dtype_options(DataType dtype);
+
+std::string rejects_reference(const Call& call, const Device& device);
+void run_reference(Queue& queue, const Call& call);
+std::string rejects_cpu_planar(const Call& call, const Device& device);
+void run_cpu_planar(Queue& queue, const Call& call);
+
+}  // namespace clprim::conv

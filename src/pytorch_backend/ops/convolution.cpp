@@ -1,0 +1,108 @@
+// Convolution. Everything (conv1d to conv3d, transposed, `same` padding, complex) reaches the two overrideable entries.
+#include <ATen/ops/empty.h>
+#include <ATen/native/ConvUtils.h>
+#include <c10/core/DeviceGuard.h>
+#include <clprim/conv.hpp>
+#include <torch/library.h>
+
+#include <runtime/tensor_view.hpp>
+
+namespace torch_ocl {
+namespace {
+
+clprim::Dims dims(at::IntArrayRef list) { return clprim::Dims(std::span<const std::int64_t>(list.data(), list.size())); }
+
+clprim::ConvOptions conv_options(at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
+                                 bool transposed, at::IntArrayRef output_padding, std::int64_t groups)
+{
+    clprim::ConvOptions options;
+    options.stride = dims(stride);
+    options.pad_begin = options.pad_end = dims(padding);
+    options.dilation = dims(dilation);
+    if (transposed)
+        options.output_padding = dims(output_padding);
+    options.groups = groups;
+    options.transposed = transposed;
+    return options;
+}
+
+// The layout that PyTorch gives results of a convolution: channels_last if the input or the weight has it.
+at::MemoryFormat result_format(const at::Tensor& input, const at::Tensor& weight)
+{
+    for (const auto format : {at::MemoryFormat::ChannelsLast, at::MemoryFormat::ChannelsLast3d}) {
+        const bool fits = input.dim() == (format == at::MemoryFormat::ChannelsLast ? 4 : 5);
+        if (fits && (input.suggest_memory_format() == format || weight.suggest_memory_format() == format))
+            return format;
+    }
+    return at::MemoryFormat::Contiguous;
+}
+
+void check_arguments(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& other, const char* other_name)
+{
+    TORCH_CHECK(input.device() == weight.device(), "Expected all tensors to be on the same device, but found at least "
+                "two devices, ", input.device(), " and ", weight.device(), "!");
+    TORCH_CHECK(input.scalar_type() == weight.scalar_type(), "Input type (", input.toString(), ") and weight type (",
+                weight.toString(), ") should be the same");
+    if (!other.defined())
+        return;
+    TORCH_CHECK(input.device() == other.device(), "Expected all tensors to be on the same device, but found at least "
+                "two devices, ", input.device(), " and ", other.device(), "!");
+    TORCH_CHECK(input.scalar_type() == other.scalar_type(), "Input type (", input.toString(), ") and ", other_name,
+                " type (", other.toString(), ") should be the same");
+}
+
+at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias_option,
+                       at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
+                       at::IntArrayRef output_padding, std::int64_t groups)
+{
+    const at::Tensor bias = bias_option.value_or(at::Tensor());
+    check_arguments(input, weight, bias, "bias");
+    const c10::OptionalDeviceGuard guard(input.device());
+    const auto options = conv_options(stride, padding, dilation, transposed, output_padding, groups);
+    const at::MemoryFormat format = result_format(input, weight);
+    const at::Tensor x = input.contiguous(format), w = weight.contiguous(format);
+    const at::Tensor b = bias.defined() ? bias.contiguous() : bias;
+    const clprim::Dims shape = clprim::conv_output_shape(view(x).shape, view(w).shape, options);
+    const at::Tensor y = empty({shape.data(), shape.size()}, input.scalar_type(), input.device(), format);
+    clprim::conv_forward(current_queue(input), view(x), view(w), b.defined() ? view(b) : clprim::Tensor(), view(y),
+                         options);
+    return y;
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
+    const at::Tensor& grad_output, const at::Tensor& input, const at::Tensor& weight, at::IntArrayRef stride,
+    at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed, at::IntArrayRef output_padding,
+    std::int64_t groups, std::array<bool, 3> output_mask)
+{
+    check_arguments(input, weight, grad_output, "grad_output");
+    const c10::OptionalDeviceGuard guard(input.device());
+    const auto options = conv_options(stride, padding, dilation, transposed, output_padding, groups);
+    const at::MemoryFormat format = result_format(input, weight);
+    const at::Tensor dy = grad_output.contiguous(format);
+    clprim::Queue& queue = current_queue(input);
+    at::Tensor grad_input, grad_weight, grad_bias;
+    if (output_mask[0]) {
+        const at::Tensor w = weight.contiguous(format);
+        grad_input = empty(input.sizes(), input.scalar_type(), input.device(), format);
+        clprim::conv_backward_data(queue, view(dy), view(w), view(grad_input), options);
+    }
+    if (output_mask[1]) {
+        const at::Tensor x = input.contiguous(format);
+        grad_weight = empty(weight.sizes(), weight.scalar_type(), weight.device(), format);
+        clprim::conv_backward_weight(queue, view(x), view(dy), view(grad_weight), options);
+    }
+    if (output_mask[2]) {
+        grad_bias = empty({dy.size(1)}, dy.scalar_type(), dy.device());
+        clprim::conv_backward_bias(queue, view(dy), view(grad_bias));
+    }
+    return {grad_input, grad_weight, grad_bias};
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
+{
+    m.impl("convolution_overrideable", convolution);
+    m.impl("convolution_backward_overrideable", convolution_backward);
+}
+
+}  // namespace
+}  // namespace torch_ocl

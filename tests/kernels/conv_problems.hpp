@@ -1,0 +1,79 @@
+// Convolutions that tests walk: every path of every implementation, in shapes small enough for a double reference.
+#pragma once
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include <clprim/conv.hpp>
+
+namespace clprim::test {
+
+struct ConvCase {
+    std::string name;
+    Dims x, w;                 // w as PyTorch stores it
+    ConvOptions options;
+};
+
+inline std::ostream& operator<<(std::ostream& out, const ConvCase& c) { return out << c.name; }
+
+// {stride, pad_begin, pad_end, dilation, output_padding, groups, transposed}
+inline ConvOptions conv(Dims stride, Dims pad, Dims dilation = {}, std::int64_t groups = 1)
+{
+    return {stride, pad, pad, dilation, {}, groups, false, ConvActivation::none, {}};
+}
+
+inline ConvOptions transposed(Dims stride, Dims pad, Dims output_padding, Dims dilation = {}, std::int64_t groups = 1)
+{
+    return {stride, pad, pad, dilation, output_padding, groups, true, ConvActivation::none, {}};
+}
+
+inline std::vector<ConvCase> conv_cases()
+{
+    ConvOptions asymmetric = conv({1, 1}, {0, 1});
+    asymmetric.pad_end = {1, 2};
+    return {
+        {"3x3", {2, 5, 9, 11}, {7, 5, 3, 3}, conv({1, 1}, {1, 1})},
+        {"3x3_many_channels", {1, 40, 12, 40}, {37, 40, 3, 3}, conv({1, 1}, {1, 1})},
+        {"3x3_7x7_batch", {3, 33, 7, 7}, {64, 33, 3, 3}, conv({1, 1}, {1, 1})},
+        {"3x3_stride2", {2, 16, 15, 14}, {24, 16, 3, 3}, conv({2, 2}, {1, 1})},
+        {"3x3_stride2_wide", {1, 4, 9, 80}, {6, 4, 3, 3}, conv({2, 2}, {1, 1})},
+        {"1x1", {2, 19, 6, 7}, {32, 19, 1, 1}, conv({1, 1}, {0, 0})},
+        {"1x1_wide", {2, 32, 16, 16}, {48, 32, 1, 1}, conv({1, 1}, {0, 0})},
+        {"1x1_stride2", {2, 16, 14, 14}, {32, 16, 1, 1}, conv({2, 2}, {0, 0})},
+        {"1x1_padded", {1, 4, 5, 5}, {3, 4, 1, 1}, conv({1, 1}, {2, 1})},
+        {"7x7_first_layer", {2, 3, 40, 38}, {16, 3, 7, 7}, conv({2, 2}, {3, 3})},
+        {"patches", {2, 3, 16, 16}, {20, 3, 4, 4}, conv({4, 4}, {0, 0})},
+        {"stride3", {1, 4, 20, 19}, {5, 4, 3, 3}, conv({3, 3}, {1, 1})},
+        {"kernel_below_stride", {1, 4, 11, 10}, {5, 4, 2, 2}, conv({3, 3}, {0, 0})},
+        {"dilated", {2, 6, 13, 12}, {8, 6, 3, 3}, conv({1, 1}, {2, 2}, {2, 2})},
+        {"dilated_strided", {1, 6, 17, 18}, {8, 6, 3, 2}, conv({2, 3}, {2, 1}, {2, 3})},
+        {"dilation_2_stride_2", {1, 4, 17, 18}, {8, 4, 3, 3}, conv({2, 2}, {2, 2}, {2, 2})},
+        {"asymmetric_padding", {2, 4, 8, 9}, {6, 4, 2, 4}, asymmetric},
+        {"rectangular", {1, 5, 10, 21}, {4, 5, 1, 5}, conv({1, 2}, {0, 2})},
+        {"kernel_covers_input", {2, 8, 5, 5}, {9, 8, 5, 5}, conv({1, 1}, {0, 0})},
+        {"all_padding", {1, 2, 2, 2}, {3, 2, 3, 3}, conv({1, 1}, {4, 4})},
+        {"groups", {2, 12, 9, 8}, {18, 4, 3, 3}, conv({1, 1}, {1, 1}, {}, 3)},
+        {"groups_32", {1, 64, 7, 7}, {64, 2, 3, 3}, conv({1, 1}, {1, 1}, {}, 32)},
+        {"depthwise", {2, 19, 11, 13}, {19, 1, 3, 3}, conv({1, 1}, {1, 1}, {}, 19)},
+        {"depthwise_wide", {1, 32, 6, 56}, {32, 1, 3, 3}, conv({1, 1}, {1, 1}, {}, 32)},
+        {"depthwise_stride2", {2, 16, 12, 15}, {16, 1, 3, 3}, conv({2, 2}, {1, 1}, {}, 16)},
+        {"depthwise_5x5", {1, 18, 14, 14}, {18, 1, 5, 5}, conv({2, 2}, {2, 2}, {}, 18)},
+        {"depthwise_7x7", {1, 16, 14, 20}, {16, 1, 7, 7}, conv({1, 1}, {3, 3}, {}, 16)},
+        {"depthwise_multiplier", {1, 6, 9, 9}, {12, 1, 3, 3}, conv({1, 1}, {1, 1}, {}, 6)},
+        {"depthwise_dilated", {1, 8, 12, 11}, {8, 1, 3, 3}, conv({1, 1}, {2, 2}, {2, 2}, 8)},
+        {"depthwise_all_padding", {1, 4, 2, 3}, {4, 1, 3, 3}, conv({2, 2}, {5, 5}, {}, 4)},
+        {"conv1d", {3, 6, 31}, {10, 6, 5}, conv({1}, {2})},
+        {"conv1d_stride", {2, 4, 50}, {8, 4, 3}, conv({2}, {0}, {3})},
+        {"conv3d", {1, 3, 5, 6, 7}, {5, 3, 3, 3, 3}, conv({1, 1, 1}, {1, 1, 1})},
+        {"conv3d_strided", {2, 4, 6, 7, 8}, {6, 2, 2, 3, 3}, conv({2, 1, 2}, {0, 1, 1}, {}, 2)},
+        {"depthwise_3d", {1, 4, 5, 6, 7}, {4, 1, 3, 3, 3}, conv({1, 1, 1}, {1, 1, 1}, {}, 4)},
+        {"transposed", {2, 6, 5, 6}, {6, 4, 3, 3}, transposed({2, 2}, {1, 1}, {1, 0})},
+        {"transposed_4x4", {1, 33, 8, 8}, {33, 20, 4, 4}, transposed({2, 2}, {1, 1}, {})},
+        {"transposed_groups", {1, 6, 5, 6}, {6, 3, 3, 2}, transposed({1, 3}, {0, 1}, {0, 2}, {2, 1}, 2)},
+        {"transposed_1d", {2, 4, 9}, {4, 5, 4}, transposed({3}, {1}, {1})},
+        {"transposed_3d", {1, 3, 3, 4, 3}, {3, 2, 2, 2, 2}, transposed({2, 2, 2}, {0, 0, 0}, {})},
+    };
+}
+
+}  // namespace clprim::test

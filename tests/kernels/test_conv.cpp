@@ -1,0 +1,210 @@
+// Every implementation of every pass on every problem of conv_problems.hpp, against the definition in double.
+#include <cmath>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "kernels/conv_problems.hpp"
+#include "kernels/host_tensor.hpp"
+
+namespace {
+
+using namespace clprim;
+using test::ConvCase;
+
+enum class Layout { contiguous, channels_last };
+
+struct Host {
+    std::vector<double> values;
+    Dims shape, strides;
+
+    Host(const Dims& shape_, Layout layout, std::mt19937* random) : values(shape_.product()), shape(shape_)
+    {
+        strides = contiguous_strides(shape);
+        if (layout == Layout::channels_last) {
+            Dims order{shape[0]};
+            for (std::size_t i = 2; i < shape.size(); ++i)
+                order.push_back(shape[i]);
+            order.push_back(shape[1]);
+            const Dims s = contiguous_strides(order);
+            strides[0] = s[0];
+            strides[1] = 1;
+            for (std::size_t i = 2; i < shape.size(); ++i)
+                strides[i] = s[i - 1];
+        }
+        if (random)
+            for (double& v : values)
+                v = std::round(std::uniform_real_distribution<double>(-8, 8)(*random)) / 8;
+    }
+};
+
+struct Sides {
+    Host *x, *w, *y;
+};
+
+// Calls visit(x index, w index, y index) for every product of the ordinary convolution.
+template <class Visit>
+void products(const Sides& s, const ConvOptions& options, const Visit& visit)
+{
+    const std::size_t spatial = s.x->shape.size() - 2;
+    const std::int64_t per_group_in = s.w->shape[1], per_group_out = s.w->shape[0] / options.groups;
+    const auto entry = [](const Dims& list, std::size_t i, std::int64_t other) { return list.empty() ? other : list[i]; };
+    const auto space = [&](const Dims& shape) {
+        std::int64_t n = 1;
+        for (std::size_t i = 2; i < shape.size(); ++i)
+            n *= shape[i];
+        return n;
+    };
+    const std::int64_t pixels = space(s.y->shape), taps = space(s.w->shape);
+    for (std::int64_t p = 0; p < pixels; ++p)
+        for (std::int64_t t = 0; t < taps; ++t) {
+            std::int64_t xi = 0, wi = 0, yi = 0, p_rest = p, t_rest = t;
+            bool inside = true;
+            for (std::size_t i = spatial; i-- > 0;) {
+                const std::int64_t at = p_rest % s.y->shape[2 + i], tap = t_rest % s.w->shape[2 + i];
+                p_rest /= s.y->shape[2 + i];
+                t_rest /= s.w->shape[2 + i];
+                const std::int64_t q = at * entry(options.stride, i, 1) - entry(options.pad_begin, i, 0) +
+                                       tap * entry(options.dilation, i, 1);
+                inside &= q >= 0 && q < s.x->shape[2 + i];
+                xi += q * s.x->strides[2 + i];
+                wi += tap * s.w->strides[2 + i];
+                yi += at * s.y->strides[2 + i];
+            }
+            if (!inside)
+                continue;
+            for (std::int64_t n = 0; n < s.x->shape[0]; ++n)
+                for (std::int64_t o = 0; o < s.y->shape[1]; ++o)
+                    for (std::int64_t c = 0; c < per_group_in; ++c)
+                        visit(xi + n * s.x->strides[0] + (o / per_group_out * per_group_in + c) * s.x->strides[1],
+                              wi + o * s.w->strides[0] + c * s.w->strides[1],
+                              yi + n * s.y->strides[0] + o * s.y->strides[1]);
+        }
+}
+
+class Conv : public testing::TestWithParam<std::tuple<ConvCase, Layout, Layout>> {
+protected:
+    Queue& queue = Context::get().queue();
+    std::mt19937 random{7};
+
+    Tensor upload(const Host& host) { return test::upload(queue, host.values, host.shape, host.strides); }
+
+    // The inputs are eighths of small integers, so sums are exact in float32 whatever their order.
+    void compare(const Tensor& result, const Host& expected, std::string_view name)
+    {
+        const std::vector<double> got = test::download(queue, result);
+        for (std::size_t i = 0; i < got.size(); ++i)
+            ASSERT_EQ(got[i], expected.values[i]) << name << " at " << i << " of " << to_string(expected.shape);
+    }
+
+    template <class Run>
+    void each_implementation(ConvPass pass, const ConvOptions& options, const Run& run)
+    {
+        int ran = 0;
+        for (const std::string_view name : conv_implementations(pass)) {
+            ConvOptions chosen = options;
+            chosen.implementation = name;
+            try {
+                run(chosen);
+                ++ran;
+            } catch (const NotSupported&) {
+                EXPECT_NE(name, "reference");
+            }
+        }
+        EXPECT_GE(ran, 1);
+    }
+};
+
+TEST_P(Conv, MatchesTheDefinition)
+{
+    const auto& [problem, layout, weight_layout] = GetParam();
+    const Dims y_shape = conv_output_shape(problem.x, problem.w, problem.options);
+    const bool swap = problem.options.transposed;
+    Host x(problem.x, layout, &random), w(problem.w, weight_layout, &random), y(y_shape, layout, &random);
+    Host bias({y_shape[1]}, Layout::contiguous, &random);
+    const Tensor tx = upload(x), tw = upload(w), ty = upload(y), tbias = upload(bias);
+
+    Host forward(y_shape, layout, nullptr), dx(problem.x, layout, nullptr), dw(problem.w, weight_layout, nullptr);
+    const Sides sides = swap ? Sides{&y, &w, &x} : Sides{&x, &w, &y};
+    products(sides, problem.options, [&](std::int64_t xi, std::int64_t wi, std::int64_t yi) {
+        if (swap)
+            std::swap(xi, yi);
+        forward.values[yi] += x.values[xi] * w.values[wi];
+        dx.values[xi] += y.values[yi] * w.values[wi];
+        dw.values[wi] += x.values[xi] * y.values[yi];
+    });
+    Host with_bias = forward;
+    for (std::int64_t i = 0; i < y_shape.product(); ++i) {   // memory index to channel
+        const std::int64_t channel = i / y.strides[1] % y_shape[1];
+        with_bias.values[i] = std::max(0.0, forward.values[i] + bias.values[channel]);
+    }
+
+    const Host nan_y = [&] { Host h = y; std::fill(h.values.begin(), h.values.end(), NAN); return h; }();
+    const Host nan_x = [&] { Host h = x; std::fill(h.values.begin(), h.values.end(), NAN); return h; }();
+    const Host nan_w = [&] { Host h = w; std::fill(h.values.begin(), h.values.end(), NAN); return h; }();
+    const ConvPass forward_pass = swap ? ConvPass::backward_data : ConvPass::forward;
+    const ConvPass data_pass = swap ? ConvPass::forward : ConvPass::backward_data;
+    each_implementation(forward_pass, problem.options, [&](ConvOptions options) {
+        const Tensor result = upload(nan_y);
+        conv_forward(queue, tx, tw, Tensor(), result, options);
+        compare(result, forward, options.implementation + " forward");
+        options.activation = ConvActivation::relu;
+        conv_forward(queue, tx, tw, tbias, result, options);
+        compare(result, with_bias, options.implementation + " forward with bias and relu");
+    });
+    each_implementation(data_pass, problem.options, [&](const ConvOptions& options) {
+        const Tensor result = upload(nan_x);
+        conv_backward_data(queue, ty, tw, result, options);
+        compare(result, dx, options.implementation + " backward_data");
+    });
+    each_implementation(ConvPass::backward_weight, problem.options, [&](const ConvOptions& options) {
+        const Tensor result = upload(nan_w);
+        conv_backward_weight(queue, tx, ty, result, options);
+        compare(result, dw, options.implementation + " backward_weight");
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(Problems, Conv,
+                         testing::Combine(testing::ValuesIn(test::conv_cases()),
+                                          testing::Values(Layout::contiguous, Layout::channels_last),
+                                          testing::Values(Layout::contiguous, Layout::channels_last)),
+                         [](const auto& info) {
+                             const auto name = [](Layout l) { return l == Layout::contiguous ? "contiguous" : "channels_last"; };
+                             return std::get<0>(info.param).name + "_" + name(std::get<1>(info.param)) + "_weights_" +
+                                    name(std::get<2>(info.param));
+                         });
+
+TEST(ConvBias, GradientIsTheSumOverAllButChannels)
+{
+    Queue& queue = Context::get().queue();
+    std::mt19937 random{3};
+    for (const Layout layout : {Layout::contiguous, Layout::channels_last}) {
+        const Host dy({3, 5, 6, 7}, layout, &random);
+        std::vector<double> expected(5);
+        for (std::size_t i = 0; i < dy.values.size(); ++i)
+            expected[i / dy.strides[1] % 5] += dy.values[i];
+        const Tensor result = queue.context().empty({5}, DataType::float32, queue);
+        conv_backward_bias(queue, test::upload(queue, dy.values, dy.shape, dy.strides), result);
+        EXPECT_EQ(test::download(queue, result), expected);
+    }
+}
+
+TEST(ConvErrors, AreFoundBeforeAnythingRuns)
+{
+    Queue& queue = Context::get().queue();
+    const auto tensor = [&](const Dims& shape) { return queue.context().empty(shape, DataType::float32, queue); };
+    const Tensor none;
+    EXPECT_THROW(conv_forward(queue, tensor({1, 3, 4, 4}), tensor({2, 4, 3, 3}), none, tensor({1, 2, 2, 2}), {}),
+                 InvalidArgument);
+    EXPECT_THROW(conv_forward(queue, tensor({1, 3, 4, 4}), tensor({2, 3, 3, 3}), none, tensor({1, 2, 3, 2}), {}),
+                 InvalidArgument);
+    EXPECT_THROW(conv_forward(queue, tensor({1, 3, 4, 4}), tensor({2, 3, 3, 3}), tensor({3}), tensor({1, 2, 2, 2}), {}),
+                 InvalidArgument);
+    ConvOptions unknown;
+    unknown.implementation = "no such thing";
+    EXPECT_THROW(
+        conv_forward(queue, tensor({1, 3, 4, 4}), tensor({2, 3, 3, 3}), none, tensor({1, 2, 2, 2}), unknown),
+        NotSupported);
+}
+
+}  // namespace
