@@ -14,6 +14,7 @@
 
 #if VEC == 16
 
+typedef int16 lane_int;
 #define any_lane(condition) any(condition)
 #define from_array(values) vload16(0, values)
 #define LANES ((int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15))
@@ -61,6 +62,7 @@ CLPRIM_VECTOR(bfloat16, float, bfloat16_to_float_16(vload16(0, p + i)), vstore16
 
 #else
 
+typedef int lane_int;
 #define any_lane(condition) (condition)
 #define from_array(values) ((values)[0])
 #define LANES 0

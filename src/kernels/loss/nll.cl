@@ -1,0 +1,105 @@
+// Negative log likelihood over x of [batch, classes, inner] and target of [batch, inner]:
+//     loss = -weight[t] x[t],  t = target; 0 where t == ignore_index
+// A target outside [0, classes) is reported (core/errors.cl) and counts as ignored; nothing is read for it.
+// -DX: dtype of x, weight and loss; -DT: of target.
+#include "core/dtype.cl"
+#include "core/errors.cl"
+#include "core/vector.cl"
+
+typedef ACC acc_t;
+typedef const __global storage_t(X)* input_t;
+
+typedef struct { ulong batch; uint classes, inner; long ignore_index; } nll_t;
+enum { reduction_none, reduction_mean, reduction_sum };   // as PyTorch numbers them
+
+// The weight of item i's target, and through `term` its loss.
+inline acc_t item_loss(input_t x, const __global storage_t(T)* target, input_t weight, const nll_t* p, ulong i,
+                       acc_t* term, __global int* errors, int code)
+{
+    const long t = load(T, target, i);
+    *term = 0;
+    if (t == p->ignore_index)
+        return 0;
+    if (t < 0 || t >= p->classes) {
+        clprim_index_error(errors, code, t, p->classes);
+        return 0;
+    }
+    const acc_t w = weight ? load(X, weight, t) : 1;
+    *term = -w * load(X, x, (i / p->inner * p->classes + t) * p->inner + i % p->inner);
+    return w;
+}
+
+#define NLL_PARAMETERS                                                                                                \
+    input_t x, ulong x_offset, const __global storage_t(T)* target, ulong target_offset, input_t weight,              \
+    ulong weight_offset, nll_t problem, __global int* errors, int code
+#define NLL_OFFSETS                                                                                                   \
+    x += x_offset;                                                                                                    \
+    target += target_offset;                                                                                          \
+    if (weight) weight += weight_offset;
+
+__kernel void nll_each(NLL_PARAMETERS, __global storage_t(X)* loss, ulong loss_offset)
+{
+    const ulong i = get_global_id(0);
+    if (i >= problem.batch * problem.inner)
+        return;
+    NLL_OFFSETS
+    acc_t term;
+    item_loss(x, target, weight, &problem, i, &term, errors, code);
+    store(X, loss, loss_offset + i, term);
+}
+
+// partial[2][parts]: sums of losses and of weights over items [group * part_size, ...), by a team.
+__kernel __attribute__((reqd_work_group_size(TEAM, 1, 1)))
+void nll_partial(NLL_PARAMETERS, __global acc_t* partial, ulong partial_offset, ulong part_size)
+{
+    TEAM_SCRATCH(acc_t, scratch);
+    NLL_OFFSETS
+    const ulong begin = get_group_id(0) * part_size, end = min(begin + part_size, problem.batch * problem.inner);
+    acc_t losses = 0, weights = 0;
+    for (ulong i = begin + team_rank(); i < end; i += TEAM) {
+        acc_t term;
+        weights += item_loss(x, target, weight, &problem, i, &term, errors, code);
+        losses += term;
+    }
+    losses = team_sum(losses, scratch);
+    weights = team_sum(weights, scratch);
+    if (team_rank() == 0) {
+        partial[partial_offset + get_group_id(0)] = losses;
+        partial[partial_offset + get_num_groups(0) + get_group_id(0)] = weights;
+    }
+}
+
+__kernel void nll_total(const __global acc_t* partial, ulong partial_offset, uint parts, int reduction,
+                        __global storage_t(X)* loss, ulong loss_offset, __global storage_t(X)* total_weight,
+                        ulong total_weight_offset)
+{
+    acc_t losses = 0, weights = 0;
+    for (uint p = 0; p < parts; ++p) {
+        losses += partial[partial_offset + p];
+        weights += partial[partial_offset + parts + p];
+    }
+    store(X, total_weight, total_weight_offset, weights);
+    store(X, loss, loss_offset, reduction == reduction_mean ? losses / weights : losses);
+}
+
+// Work-item (element of a sample, sample): writes the whole gradient, zeros included.
+__kernel void nll_backward(const __global storage_t(T)* target, ulong target_offset, input_t weight,
+                           ulong weight_offset, nll_t problem, int reduction, input_t grad_output,
+                           ulong grad_output_offset, input_t total_weight, ulong total_weight_offset,
+                           __global storage_t(X)* grad_input, ulong grad_input_offset)
+{
+    const ulong i = get_global_id(0), n = get_global_id(1), sample = (ulong)problem.classes * problem.inner;
+    if (i >= sample)
+        return;
+    const long c = i / problem.inner;
+    const ulong item = n * problem.inner + i % problem.inner;
+    const long t = load(T, target, target_offset + item);
+    acc_t g = 0;
+    if (c == t && t != problem.ignore_index) {
+        g = load(X, grad_output, grad_output_offset + (reduction == reduction_none ? item : 0));
+        if (reduction == reduction_mean)
+            g /= load(X, total_weight, total_weight_offset);
+        g *= weight ? -load(X, weight, weight_offset + t) : -1;
+    }
+    store(X, grad_input, grad_input_offset + n * sample + i, g);
+}

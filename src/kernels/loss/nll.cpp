@@ -1,0 +1,82 @@
+#include <clprim/loss.hpp>
+
+#include "kernels/team.hpp"
+
+namespace clprim {
+namespace {
+
+// nll_t of nll.cl
+struct Problem {
+    cl_ulong batch;
+    cl_uint classes, inner;
+    cl_long ignore_index;
+};
+
+Problem checked(const NllLoss& p)
+{
+    require(p.x.dim() >= 2 && p.target.numel() * p.x.size(1) == p.x.numel(), "nll_loss: target ",
+            to_string(p.target.shape), " does not fit input ", to_string(p.x.shape));
+    require(p.x.is_contiguous() && p.target.is_contiguous(), "nll_loss: tensors must be contiguous");
+    require(!p.weight.defined() || (p.weight.numel() == p.x.size(1) && p.weight.dtype == p.x.dtype &&
+                                    p.weight.is_contiguous()),
+            "nll_loss: weight must be contiguous, of the input's dtype, with one element per class");
+    require(is_floating_point(p.x.dtype), "nll_loss: floating-point input expected, got ", name_of(p.x.dtype));
+    require(p.target.dtype == DataType::int64 || p.target.dtype == DataType::uint8,
+            "nll_loss: target must be int64 or uint8, got ", name_of(p.target.dtype));
+    std::int64_t inner = 1;
+    for (std::size_t i = 2; i < p.x.dim(); ++i)
+        inner *= p.x.size(i);
+    return {cl_ulong(p.x.size(0)), cl_uint(p.x.size(1)), cl_uint(inner), p.ignore_index};
+}
+
+const Program& program(Queue& queue, const NllLoss& p, detail::Team team)
+{
+    return queue.context().program("kernels/loss/nll.cl",
+                                   detail::define("X", p.x.dtype) + detail::define("T", p.target.dtype) +
+                                       detail::define_team({1, team.size}, detail::accumulate_type(p.x.dtype)));
+}
+
+}  // namespace
+
+void nll_loss(Queue& queue, const NllLoss& p, const Tensor& loss, const Tensor& total_weight)
+{
+    const Problem problem = checked(p);
+    const detail::Team team = detail::team_for(queue.device());
+    const Program& built = program(queue, p, team);
+    const BufferArgument errors = queue.error_buffer();
+    const cl_int code = Queue::error_code("nll_loss");
+    const std::int64_t items = p.target.numel();
+    if (p.reduction == Reduction::none) {
+        if (items == 0)
+            return;
+        queue.launch(built.kernel("nll_each"), Range::linear(items, 64), p.x, p.target, p.weight, problem, errors,
+                     code, loss);
+    } else {
+        const std::int64_t part = std::max<std::int64_t>(4096, detail::divide_up(items, 256));
+        const cl_uint parts = std::max<std::int64_t>(1, detail::divide_up(items, part));
+        const Tensor partial = queue.context().empty({2, parts}, detail::accumulate_type(p.x.dtype), queue);
+        queue.launch(built.kernel("nll_partial"), Range::groups(parts, team.size), p.x, p.target, p.weight, problem,
+                     errors, code, partial, cl_ulong(part));
+        queue.launch(built.kernel("nll_total"), Range::groups(1), partial, parts, cl_int(p.reduction), loss,
+                     total_weight);
+    }
+    queue.expect_errors();
+}
+
+void nll_loss_backward(Queue& queue, const NllLoss& p, const Tensor& grad_output, const Tensor& total_weight,
+                       const Tensor& grad_input)
+{
+    const Problem problem = checked(p);
+    require(grad_input.shape == p.x.shape && grad_input.is_contiguous() && grad_input.dtype == p.x.dtype,
+            "nll_loss_backward: grad_input must be contiguous and like the input");
+    if (grad_input.numel() == 0)
+        return;
+    Range range = Range::linear(std::size_t(problem.classes) * problem.inner, 64);
+    range.dims = 2;
+    range.global[1] = problem.batch;
+    range.local[1] = 1;
+    queue.launch(program(queue, p, detail::team_for(queue.device())).kernel("nll_backward"), range, p.target,
+                 p.weight, problem, cl_int(p.reduction), grad_output, total_weight, grad_input);
+}
+
+}  // namespace clprim

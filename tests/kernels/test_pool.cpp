@@ -1,0 +1,103 @@
+// Pooling against the definition, over layouts, adaptive and sliding windows; forward and backward.
+#include <random>
+
+#include <clprim/pool.hpp>
+#include <gtest/gtest.h>
+
+#include "kernels/host_tensor.hpp"
+
+namespace {
+
+using namespace clprim;
+
+struct Case {
+    std::int64_t channels, in, out;
+    PoolWindow window;
+    bool channels_last;
+};
+
+class PoolTest : public testing::TestWithParam<Case> {};
+
+Dims strides_of(const Dims& shape, bool channels_last)
+{
+    const std::int64_t c = shape[1], h = shape[2], w = shape[3];
+    return channels_last ? Dims{c * h * w, 1, w * c, c} : contiguous_strides(shape);
+}
+
+TEST_P(PoolTest, ForwardAndBackwardMatchTheDefinition)
+{
+    const auto& [channels, in, out, window, channels_last] = GetParam();
+    Queue& queue = Context::get().queue();
+    const Dims wide{2, channels, in, in}, narrow{2, channels, out, out};
+    const Dims ws = strides_of(wide, channels_last), ns = strides_of(narrow, channels_last);
+    std::mt19937 random(1);
+    std::normal_distribution<double> normal;
+    std::vector<double> x(wide.product()), dy(narrow.product());
+    for (double& v : x)
+        v = float(normal(random));
+    for (double& v : dy)
+        v = float(normal(random));
+    const Tensor tx = test::upload(queue, x, wide, ws), tdy = test::upload(queue, dy, narrow, ns);
+    const Tensor ty = test::upload(queue, dy, narrow, ns), ta = test::upload(queue, dy, narrow, ns);
+    const Tensor tdx = test::upload(queue, x, wide, ws), tda = test::upload(queue, x, wide, ws);
+    Tensor indices = queue.context().empty(narrow, DataType::int64, queue);
+    indices.strides = ns;
+    max_pool(queue, tx, ty, indices, window);
+    max_pool_backward(queue, tdy, indices, tdx, window);
+    average_pool(queue, tx, ta, window);
+    average_pool_backward(queue, tdy, tda, window);
+    const auto y = test::download(queue, ty), a = test::download(queue, ta), dx = test::download(queue, tdx),
+               da = test::download(queue, tda);
+
+    std::vector<double> expected_dx(x.size()), expected_da(x.size());
+    const auto range = [&](std::int64_t o, int axis, bool padded) -> std::pair<std::int64_t, std::int64_t> {
+        if (window.adaptive)
+            return {o * in / out, ((o + 1) * in + out - 1) / out};
+        const std::int64_t begin = o * window.stride[axis] - window.padding[axis], end = begin + window.kernel[axis];
+        if (padded)
+            return {begin, std::min(end, in + window.padding[axis])};
+        return {std::max<std::int64_t>(begin, 0), std::min(end, in)};
+    };
+    for (std::int64_t n = 0; n < 2; ++n)
+        for (std::int64_t c = 0; c < channels; ++c)
+            for (std::int64_t oy = 0; oy < out; ++oy)
+                for (std::int64_t ox = 0; ox < out; ++ox) {
+                    const auto [y0, y1] = range(oy, 0, false);
+                    const auto [x0, x1] = range(ox, 1, false);
+                    const auto [py0, py1] = range(oy, 0, window.count_include_pad);
+                    const auto [px0, px1] = range(ox, 1, window.count_include_pad);
+                    const double count = double(py1 - py0) * (px1 - px0);
+                    const std::int64_t o = n * ns[0] + c * ns[1] + oy * ns[2] + ox * ns[3];
+                    double largest = -1e30, sum = 0;
+                    std::int64_t where = 0;
+                    for (auto iy = y0; iy < y1; ++iy)
+                        for (auto ix = x0; ix < x1; ++ix) {
+                            const std::int64_t i = n * ws[0] + c * ws[1] + iy * ws[2] + ix * ws[3];
+                            sum += x[i];
+                            expected_da[i] += dy[o] / count;
+                            if (x[i] > largest) {
+                                largest = x[i];
+                                where = i;
+                            }
+                        }
+                    expected_dx[where] += dy[o];
+                    ASSERT_EQ(y[o], largest);
+                    ASSERT_NEAR(a[o], sum / count, 1e-5);
+                }
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        ASSERT_NEAR(dx[i], expected_dx[i], 1e-5);
+        ASSERT_NEAR(da[i], expected_da[i], 1e-5);
+    }
+}
+
+const PoolWindow sliding{{3, 3, 1}, {2, 2, 1}, {1, 1, 0}};
+const PoolWindow uncounted{{2, 3, 1}, {1, 2, 1}, {0, 1, 0}, {1, 1, 1}, false, false};
+const PoolWindow adaptive{{1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}, true};
+
+INSTANTIATE_TEST_SUITE_P(Shapes, PoolTest,
+                         testing::Values(Case{3, 9, 5, sliding, false}, Case{20, 9, 5, sliding, true},
+                                         Case{32, 8, 4, sliding, true}, Case{2, 7, 3, adaptive, false},
+                                         Case{17, 5, 7, adaptive, true}, Case{1, 11, 1, adaptive, false},
+                                         Case{3, 9, 5, sliding, true}));
+
+}  // namespace
