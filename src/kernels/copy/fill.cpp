@@ -44,8 +44,9 @@ std::uint16_t to_float16(float value)
 template <class T>
 void append(std::vector<std::byte>& bytes, T value)
 {
-    const auto* data = reinterpret_cast<const std::byte*>(&value);
-    bytes.insert(bytes.end(), data, data + sizeof value);
+    const std::size_t end = bytes.size();
+    bytes.resize(end + sizeof value);
+    std::memcpy(bytes.data() + end, &value, sizeof value);
 }
 
 // The kernel's own type for an element of that many bytes, so that the argument's size is right.

@@ -141,8 +141,9 @@ Tensor copy_from(const Tensor& self, const Tensor& dst, bool non_blocking)
         return dst;
     at::assert_no_internal_overlap(dst);
     at::assert_no_partial_overlap(dst, source);
-    if (source.is_complex() && !dst.is_complex() && dst.scalar_type() != at::kBool)
+    if (source.is_complex() && !dst.is_complex() && dst.scalar_type() != at::kBool) {
         TORCH_WARN_ONCE("Casting complex values to real discards the imaginary part");
+    }
     translate_errors([&] {
         if (!dst.is_privateuseone())
             copy_to_host(source, dst, non_blocking);
