@@ -1,0 +1,21 @@
+"""python -m torch_ocl validate|doctor ..."""
+import importlib
+import sys
+
+COMMANDS = {
+    "validate": "run torchvision models on an OpenCL device and compare them with the CPU",
+    "doctor": "show devices, drivers and versions, and what is missing",
+}
+
+
+def main(arguments):
+    if not arguments or arguments[0] not in COMMANDS:
+        print("usage: python -m torch_ocl COMMAND [--help]\n")
+        for name, meaning in COMMANDS.items():
+            print(f"  {name:10}{meaning}")
+        return 0 if arguments in (["-h"], ["--help"]) else 2
+    return importlib.import_module(f"torch_ocl.{arguments[0]}").main(arguments[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
