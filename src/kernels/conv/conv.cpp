@@ -10,6 +10,7 @@ namespace conv {
 namespace {
 
 constexpr Implementation forward_list[] = {
+    {"cpu_planar", rejects_cpu_planar, run_cpu_planar},
     {"reference", rejects_reference, run_reference},
 };
 constexpr Implementation weight_list[] = {

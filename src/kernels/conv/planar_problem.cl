@@ -1,0 +1,16 @@
+// Mirrors of PlanarProblem and PackProblem in cpu_planar.cpp.
+typedef struct {
+    long batch, groups, rows, depth;                   // rows, depth: channels of the result and source per group
+    long taps[3], in[3], out[3];                       // out: positions of the result that this launch computes
+    long scale[3], shift[3], step[3];                  // source position = position*scale + shift + tap*step
+    long source_strides[5], result_strides[5];         // n, c, d, h, w, in elements
+    long source_size;                                  // elements from the first to the last of the source
+    long weight_stride;                                // reals from row to row
+    long tile_rows, tile_pixels, tile_depth;
+    long has_bias, relu;
+} planar_problem;
+
+typedef struct {
+    long groups, rows, depth, taps[3];
+    long first, group_stride, row_stride, depth_stride, tap_strides[3];
+} pack_problem;
