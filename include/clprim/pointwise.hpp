@@ -1,0 +1,95 @@
+// Elementwise kernels made from expressions: any number of inputs, outputs and scalars, each with its own dtype.
+//
+//     pointwise(queue, {a, b}, {y}, {Scalar(0.5)}, "y0 = x0 + w0 * x1;");
+//
+// Inputs are broadcast against the outputs (numpy's rules) and may have any strides; nothing is copied first.
+// Kernels are generated once per expression, dtypes and kind of layout, never per shape.
+#pragma once
+
+#include <complex>
+#include <span>
+#include <string_view>
+
+#include <clprim/queue.hpp>
+
+namespace clprim {
+
+// A number given by value. It becomes a kernel argument of the type that the expression asks for.
+class Scalar {
+public:
+    Scalar() = default;
+    template <class T>
+        requires std::is_arithmetic_v<T>
+    Scalar(T value)
+    {
+        if constexpr (std::is_integral_v<T>)
+            integer_ = static_cast<std::int64_t>(value);
+        else
+            real_ = value, kind_ = Kind::real;
+    }
+    Scalar(std::complex<double> value) : real_(value.real()), imaginary_(value.imag()), kind_(Kind::complex) {}
+
+    double to_double() const { return kind_ == Kind::integer ? static_cast<double>(integer_) : real_; }
+    std::int64_t to_int64() const;   // of a real value: towards zero, saturated; NaN gives 0
+    // Writes the number as a kernel argument of clprim's compute type of `type` (float for float16, ...); at most 16
+    // bytes. Returns how many.
+    std::size_t write(DataType type, void* target) const;
+
+private:
+    enum class Kind : std::uint8_t { integer, real, complex };
+    std::int64_t integer_ = 0;
+    double real_ = 0, imaginary_ = 0;
+    Kind kind_ = Kind::integer;
+};
+
+// An input of a pointwise kernel: a tensor, or one number for all elements.
+struct Input {
+    Tensor tensor;
+    Scalar value;
+    DataType dtype;   // of the number; of the tensor otherwise
+
+    Input(Tensor t) : tensor(std::move(t)), dtype(tensor.dtype) {}
+    Input(Scalar v, DataType type) : value(v), dtype(type) {}
+    bool is_value() const { return !tensor.defined(); }
+};
+
+// How the variables of a row's code are typed; `T` is the compute type of the problem's common dtype.
+enum class Result : std::uint8_t {
+    common,      // y is a T
+    predicate,   // y is an int, true or false
+    real,        // y is the real type of T (abs of a complex number)
+};
+
+// A row of the operator table. The code is OpenCL C: statements over x0.., w0.. that assign y0..; it may use
+// everything in kernels/pointwise/math.cl. Registration, documentation and tests read the same rows.
+struct PointwiseRow {
+    const char* name;                  // PyTorch's name where it has one
+    const char* code;                  // for real dtypes; null if only complex_code is defined
+    const char* complex_code = nullptr;
+    Result result = Result::common;
+    unsigned own_typed = 0;            // bit k: x_k keeps its own type instead of becoming a T
+    const char* onnx = nullptr;        // ONNX operator with this meaning
+    const char* doc = nullptr;
+};
+
+std::span<const PointwiseRow> pointwise_rows();
+const PointwiseRow& pointwise_row(std::string_view name);   // throws InvalidArgument
+
+// Computes a row: inputs are converted to `common`, scalars are given as the compute type of `common`, results are
+// rounded to `common` and converted to the dtype of their output. Outputs have one shape; inputs broadcast to it.
+// Throws InvalidArgument for shapes that do not fit, NotSupported for a dtype that the row or the device lacks.
+struct PointwiseProblem {
+    std::span<const Input> inputs;
+    std::span<const Tensor> outputs;
+    std::span<const Scalar> scalars;
+    DataType common;
+};
+void pointwise(Queue& queue, const PointwiseRow& row, const PointwiseProblem& problem);
+
+// Computes an expression. Every variable has the compute type of its own dtype (float for float16 and bfloat16);
+// these are also named typeof_x0, typeof_y0, typeof_w0 ...; T is the type of y0. Scalars have the types in
+// `scalar_types` or, where that is shorter, the dtype of the first output.
+void pointwise(Queue& queue, std::span<const Tensor> inputs, std::span<const Tensor> outputs,
+               std::span<const Scalar> scalars, std::string_view code, std::span<const DataType> scalar_types = {});
+
+}  // namespace clprim

@@ -1,0 +1,334 @@
+#include <clprim/pointwise.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <mutex>
+#include <set>
+
+#include <kernels/pointwise/iteration.hpp>
+#include <kernels/pointwise/kernel_cache.hpp>
+#include <kernels/pointwise/source.hpp>
+
+namespace clprim {
+
+using detail::concat;
+
+std::int64_t Scalar::to_int64() const
+{
+    if (kind_ == Kind::integer)
+        return integer_;
+    if (std::isnan(real_))
+        return 0;
+    return real_ >= 0x1p63 ? INT64_MAX : real_ < -0x1p63 ? INT64_MIN : static_cast<std::int64_t>(real_);
+}
+
+std::size_t Scalar::write(DataType type, void* target) const
+{
+    auto put = [&](auto value) {
+        std::memcpy(target, &value, sizeof value);
+        return sizeof value;
+    };
+    switch (type) {
+    case DataType::float32: case DataType::float16: case DataType::bfloat16: return put(static_cast<float>(to_double()));
+    case DataType::float64: return put(to_double());
+    case DataType::complex32: case DataType::complex64:
+        return put(std::complex<float>(static_cast<float>(to_double()), static_cast<float>(imaginary_)));
+    case DataType::complex128: return put(std::complex<double>(to_double(), imaginary_));
+    case DataType::boolean: return put(static_cast<std::uint8_t>(kind_ == Kind::integer ? integer_ != 0 : real_ != 0 || imaginary_ != 0));
+    case DataType::int8: case DataType::uint8: return put(static_cast<std::int8_t>(to_int64()));
+    case DataType::int16: case DataType::uint16: return put(static_cast<std::int16_t>(to_int64()));
+    case DataType::int32: case DataType::uint32: return put(static_cast<std::int32_t>(to_int64()));
+    case DataType::int64: case DataType::uint64: return put(to_int64());
+    }
+    return 0;
+}
+
+namespace {
+
+enum class Variant : unsigned { linear, rows, general };
+
+// One launch while it is prepared: operands in kernel order (inputs, then outputs) and how they move.
+struct Call {
+    Iteration loops;
+    int inputs = 0, count = 0;                 // operands: inputs, then outputs
+    std::array<Step, max_operands> step;
+    std::array<const Tensor*, max_operands> tensor;   // null: a number
+    std::array<DataType, max_operands> dtype;
+    std::array<DataType, max_operands> type;   // of the variable
+    Variant variant = Variant::linear;
+    int rank = 0;                              // of the geometry that the kernel gets
+    bool wide = false;
+
+    void add(const Tensor* t, DataType dt, DataType variable_type)
+    {
+        require(count < max_operands, "a pointwise kernel takes at most ", max_operands, " operands");
+        tensor[count] = t;
+        dtype[count] = dt;
+        type[count++] = variable_type;
+    }
+};
+
+void plan_loops(Call& call)
+{
+    const Dims& shape = call.tensor[call.inputs]->shape;
+    const int dims = static_cast<int>(shape.size());
+    require<NotSupported>(dims <= 64, "tensors have at most 64 dimensions");
+    std::int64_t strides[max_operands][64];
+    int slots = 0;
+    for (int k = 0; k < call.count; ++k)
+        if (call.tensor[k]) {
+            if (k > call.inputs)
+                require(call.tensor[k]->shape == shape, "outputs of a pointwise kernel must have one shape, got ",
+                        to_string(shape), " and ", to_string(call.tensor[k]->shape));
+            broadcast_strides(*call.tensor[k], shape, "an input", {strides[slots++], 64});
+        }
+    Iteration& loops = call.loops;
+    loops.operands = slots;
+    for (int d = dims - 1; d >= 0; --d) {
+        if (shape[d] == 1)
+            continue;
+        std::array<std::int64_t, max_operands> step;
+        for (int s = 0; s < slots; ++s)
+            step[s] = strides[s][d];
+        loops.append(shape[d], {step.data(), static_cast<std::size_t>(slots)});
+    }
+    loops.sort();
+    loops.collapse();
+}
+
+// Chooses the variant of the kernel and how each operand moves along the fastest dimension.
+void plan_variant(Call& call)
+{
+    const Iteration& loops = call.loops;
+    bool unit = true;      // every operand moves by 1 or 0 along the fastest dimension, outputs by 1
+    for (int k = 0, slot = 0; k < call.count; ++k) {
+        if (!call.tensor[k]) {
+            call.step[k] = Step::value;
+            continue;
+        }
+        std::int64_t stride = loops.rank ? loops.stride[0][slot] : 0;
+        ++slot;
+        bool output = k >= call.inputs;
+        call.step[k] = stride == 1 || (loops.rank == 0 && output) ? Step::dense : stride == 0 ? Step::still : Step::strided;
+        unit = unit && (call.step[k] == Step::dense || (call.step[k] == Step::still && !output));
+    }
+    constexpr std::int64_t shortest_row = 16;
+    call.variant = unit && loops.rank <= 1                         ? Variant::linear
+                   : unit && loops.size[0] >= shortest_row         ? Variant::rows
+                                                                   : Variant::general;
+    if (call.variant == Variant::general)
+        std::replace_if(call.step.begin(), call.step.begin() + call.count, [](Step s) { return s != Step::value; },
+                        Step::strided);
+    call.rank = call.variant == Variant::linear  ? 0
+                : call.variant == Variant::rows  ? rank_bucket(loops.rank - 1)
+                                                 : rank_bucket(loops.rank);
+    constexpr std::int64_t limit = (std::int64_t{1} << 31) - 65536;   // room for the rounded-up global size
+    call.wide = loops.reach() >= limit || loops.numel() >= limit;
+}
+
+KernelKey key_of(const Call& call, const void* code, DataType common)
+{
+    KeyPacker dtypes, form;
+    for (int k = 0; k < call.count; ++k) {
+        dtypes.add(static_cast<unsigned>(call.dtype[k]), 4);
+        form.add(static_cast<unsigned>(call.step[k]), 2);
+    }
+    form.add(static_cast<unsigned>(call.variant), 2).add(static_cast<unsigned>(call.rank), 5).add(call.wide, 1);
+    form.add(static_cast<unsigned>(common), 4).add(static_cast<unsigned>(call.count), 5).add(static_cast<unsigned>(call.inputs), 5);
+    return {code, dtypes.word(), form.word()};
+}
+
+// What the text of a program needs beyond the call.
+struct TextRequest {
+    const char* name;
+    std::string_view code;
+    std::vector<Number> numbers;
+    DataType common;
+    bool round_to_common;
+    std::string extra;      // further declarations
+};
+
+Kernel& build(Context& context, const Call& call, const TextRequest& request)
+{
+    std::vector<Variable> operands;
+    std::string call_text, positions;
+    int slot = 0;
+    for (int k = 0; k < call.count; ++k) {
+        bool output = k >= call.inputs;
+        Variable v{concat(output ? 'y' : 'x', output ? k - call.inputs : k), call.dtype[k], call.type[k],
+                   output && request.round_to_common ? request.common : call.dtype[k], call.step[k], output};
+        require<NotSupported>(context.device().fp64 || (!has_double(v.dtype) && !has_double(v.type)), request.name,
+                              ": the device ", context.device().name, " has no float64");
+        if (v.step == Step::value) {
+            call_text += v.name + "_value, ";
+        } else {
+            std::string at = call.variant == Variant::linear ? "" : concat("position[", slot, "]");
+            if (v.step == Step::dense)
+                at += at.empty() ? "(i)" : " + (i)";
+            call_text += concat(v.name, "_data, ", at.empty() ? "0" : at, ", ");
+            ++slot;
+        }
+        operands.push_back(std::move(v));
+    }
+    for (const Number& n : request.numbers)
+        call_text += n.name + ", ";
+    call_text.resize(call_text.size() - 2);
+    std::string element = inline_parameter_text(operands, request.numbers);
+    element.resize(element.size() - 2);
+
+    std::string text = kernel_source("core/dtype.cl");
+    text += call.wide ? "#define WIDE_INDEX\ntypedef ulong index_t;\n" : "typedef uint index_t;\n";
+    text += type_text(request.common) + kernel_source("kernels/pointwise/math.cl") + request.extra;
+    text += concat("#define PARAMETERS ", parameter_text(operands, request.numbers), "\n#define SHIFT ", shift_text(operands),
+                   "\n#define ELEMENT(i) element(", call_text, ")\n");
+    text += concat("inline void element(", element, ")\n{\n");
+    for (const Variable& v : operands) {
+        text += concat("    typedef compute_t(", v.type == DataType::boolean ? "boolean" : name_of(v.type), ") typeof_", v.name, ";\n");
+        text += v.output ? concat("    typeof_", v.name, " ", v.name, ";\n") : load_text(v);
+    }
+    for (const Number& n : request.numbers)
+        text += concat("    typedef compute_t(", n.type == DataType::boolean ? "boolean" : name_of(n.type), ") typeof_", n.name, ";\n");
+    text += concat("    ", request.code, "\n");
+    for (const Variable& v : operands)
+        if (v.output)
+            text += store_text(v);
+    text += "}\n";
+    if (call.variant != Variant::linear)
+        text += concat("#define RANK ", call.rank, "\n#define OPERANDS ", slot, "\n", kernel_source("kernels/pointwise/geometry.cl"));
+    text += call.variant == Variant::linear ? "#define VARIANT_LINEAR\n" : call.variant == Variant::rows ? "#define VARIANT_ROWS\n" : "";
+    text += kernel_source("kernels/pointwise/pointwise.cl");
+    return context.program_from_text(concat("pointwise ", request.name), text).kernel("pointwise");
+}
+
+Range range_of(const Call& call, const Device& device, std::int64_t numel)
+{
+    const bool cpu = device.kind == DeviceKind::cpu;
+    const std::size_t largest = std::min<std::size_t>(cpu ? 1024 : 256, device.max_work_group_size);
+    if (call.variant == Variant::rows) {
+        const std::int64_t inner = call.loops.size[0];
+        std::size_t x = 16;
+        while (x < largest && static_cast<std::int64_t>(x) < inner)
+            x *= 2;
+        Range range;
+        range.dims = 2;
+        range.global = {(static_cast<std::size_t>(inner) + x - 1) / x * x, static_cast<std::size_t>(numel / inner), 1};
+        std::size_t y = 1;
+        while (!cpu && x * y < largest && range.global[1] % (2 * y) == 0)
+            y *= 2;
+        range.local = {x, y, 1};
+        return range;
+    }
+    const std::int64_t items = call.variant == Variant::linear && !cpu ? (numel + 3) / 4 : numel;
+    std::size_t local = largest;     // smaller groups where one per compute unit would not come out
+    while (local > 64 && static_cast<std::int64_t>(local * device.compute_units) > items)
+        local /= 2;
+    return Range::linear(static_cast<std::size_t>(items), local);
+}
+
+void enqueue(Queue& queue, Kernel& kernel, const Call& call, std::span<const Input> inputs, std::span<const Scalar> scalars,
+             std::span<const DataType> scalar_types)
+{
+    const std::int64_t numel = call.loops.numel();
+    std::byte number[16];
+    Launch launch(queue, kernel);
+    for (int k = 0; k < call.count; ++k) {
+        if (call.tensor[k])
+            launch.arg(*call.tensor[k]);
+        else
+            launch.set(inputs[static_cast<std::size_t>(k)].value.write(call.type[k], number), number);
+    }
+    for (std::size_t k = 0; k < scalars.size(); ++k)
+        launch.set(scalars[k].write(scalar_types[std::min(k, scalar_types.size() - 1)], number), number);
+    if (call.variant == Variant::rows) {
+        GeometryBytes bytes;
+        launch.arg(static_cast<std::uint64_t>(call.loops.size[0]));
+        launch.set(write_geometry(call.loops, 1, call.rank, call.wide, bytes), bytes.data());
+    } else {
+        launch.arg(static_cast<std::uint64_t>(numel));
+        if (call.variant == Variant::general) {
+            GeometryBytes bytes;
+            launch.set(write_geometry(call.loops, 0, call.rank, call.wide, bytes), bytes.data());
+        }
+    }
+    launch.run(range_of(call, queue.device(), numel));
+}
+
+DataType result_type(const PointwiseRow& row, DataType common)
+{
+    return row.result == Result::predicate ? DataType::int32 : row.result == Result::real ? real_type(common) : common;
+}
+
+}  // namespace
+
+void pointwise(Queue& queue, const PointwiseRow& row, const PointwiseProblem& problem)
+{
+    require(!problem.outputs.empty(), row.name, ": at least one output is needed");
+    Call call;
+    for (std::size_t k = 0; k < problem.inputs.size(); ++k) {
+        const Input& input = problem.inputs[k];
+        bool own = row.own_typed >> k & 1;
+        call.add(input.is_value() ? nullptr : &input.tensor, input.dtype, own ? input.dtype : problem.common);
+    }
+    call.inputs = call.count;
+    for (const Tensor& output : problem.outputs)
+        call.add(&output, output.dtype, result_type(row, problem.common));
+    if (problem.outputs[0].numel() == 0)
+        return;
+    plan_loops(call);
+    plan_variant(call);
+    Kernel& kernel = cached_kernel(queue.context(), key_of(call, &row, problem.common), [&]() -> Kernel& {
+        const char* code = is_complex(problem.common) ? row.complex_code : row.code;
+        require<NotSupported>(code != nullptr, row.name, " is not implemented for ", name_of(problem.common));
+        TextRequest request{row.name, code, {}, problem.common, row.result == Result::common, {}};
+        for (std::size_t k = 0; k < problem.scalars.size(); ++k)
+            request.numbers.push_back({concat("w", k), problem.common});
+        return build(queue.context(), call, request);
+    });
+    enqueue(queue, kernel, call, problem.inputs, problem.scalars, {&problem.common, 1});
+}
+
+namespace {
+
+// One address for every different text, valid for ever.
+const std::string& intern(std::string text)
+{
+    static std::mutex mutex;
+    static auto* texts = new std::set<std::string>;
+    std::lock_guard lock(mutex);
+    return *texts->insert(std::move(text)).first;
+}
+
+}  // namespace
+
+void pointwise(Queue& queue, std::span<const Tensor> inputs, std::span<const Tensor> outputs,
+               std::span<const Scalar> scalars, std::string_view code, std::span<const DataType> scalar_types)
+{
+    require(!outputs.empty(), "pointwise: at least one output is needed");
+    const DataType common = outputs[0].dtype;
+    Call call;
+    for (const Tensor& input : inputs)
+        call.add(&input, input.dtype, input.dtype);
+    call.inputs = call.count;
+    for (const Tensor& output : outputs)
+        call.add(&output, output.dtype, output.dtype);
+    if (outputs[0].numel() == 0)
+        return;
+    plan_loops(call);
+    plan_variant(call);
+    std::vector<DataType> types(scalars.size(), common);
+    std::copy_n(scalar_types.begin(), std::min(scalar_types.size(), types.size()), types.begin());
+    std::string text(code);
+    for (DataType type : types)
+        text += concat("\n// ", name_of(type));
+    const std::string& id = intern(std::move(text));
+    Kernel& kernel = cached_kernel(queue.context(), key_of(call, &id, common), [&]() -> Kernel& {
+        TextRequest request{"expression", id, {}, common, false, {}};
+        for (std::size_t k = 0; k < types.size(); ++k)
+            request.numbers.push_back({concat("w", k), types[k]});
+        return build(queue.context(), call, request);
+    });
+    enqueue(queue, kernel, call, {}, scalars, types);
+}
+
+}  // namespace clprim

@@ -1,0 +1,115 @@
+#include <kernels/pointwise/source.hpp>
+
+#include <clprim/error.hpp>
+
+namespace clprim {
+
+using detail::concat;
+
+namespace {
+
+std::string compute_type(DataType type) { return concat("compute_t(", name_of(type) == "bool" ? "boolean" : name_of(type), ")"); }
+std::string storage_type(DataType type) { return concat("storage_t(", name_of(type) == "bool" ? "boolean" : name_of(type), ")"); }
+std::string_view suffix(DataType type) { return type == DataType::boolean ? "boolean" : name_of(type); }
+
+}  // namespace
+
+bool has_double(DataType type) { return type == DataType::float64 || type == DataType::complex128; }
+
+DataType real_type(DataType type)
+{
+    switch (type) {
+    case DataType::complex32: return DataType::float16;
+    case DataType::complex64: return DataType::float32;
+    case DataType::complex128: return DataType::float64;
+    default: return type;
+    }
+}
+
+std::string convert_text(const std::string& expression, DataType from, DataType to)
+{
+    if (opencl_compute_type(from) == opencl_compute_type(to) && (to != DataType::boolean || from == DataType::boolean))
+        return expression;
+    if (to == DataType::boolean)
+        return is_complex(from) ? concat("any((", expression, ") != 0)") : concat("((", expression, ") != 0)");
+    if (is_complex(to)) {
+        if (is_complex(from))
+            return concat("convert_", opencl_compute_type(to), "(", expression, ")");
+        return concat("(", compute_type(to), ")((", compute_type(real_type(to)), ")(", expression, "), 0)");
+    }
+    require<NotSupported>(!is_complex(from), "a complex result cannot be converted to ", name_of(to));
+    return concat("(", compute_type(to), ")(", expression, ")");
+}
+
+std::string type_text(DataType common)
+{
+    const char* kind = is_complex(common)              ? "T_COMPLEX"
+                       : is_floating_point(common)     ? "T_FLOAT"
+                       : common == DataType::boolean   ? "T_BOOL"
+                       : is_signed(common)             ? "T_SIGNED"
+                                                       : "T_UNSIGNED";
+    std::string text = concat("typedef ", compute_type(common), " T;\ntypedef ", compute_type(real_type(common)), " R;\n#define ", kind,
+                              "\n#define T_SIZE ", size_of(common), "\n");
+    if (has_double(common))
+        text += "#define T_DOUBLE\n";
+    return text;
+}
+
+std::string parameter_text(const std::vector<Variable>& operands, const std::vector<Number>& numbers)
+{
+    std::string text;
+    for (const Variable& v : operands) {
+        if (v.step == Step::value)
+            text += concat("const ", compute_type(v.type), " ", v.name, "_value, ");
+        else
+            text += concat("__global ", v.output ? "" : "const ", storage_type(v.dtype), "* ", v.name, "_data, ulong ", v.name,
+                           "_offset, ");
+    }
+    for (const Number& n : numbers)
+        text += concat("const ", compute_type(n.type), " ", n.name, ", ");
+    return text;
+}
+
+std::string shift_text(const std::vector<Variable>& operands)
+{
+    std::string text;
+    for (const Variable& v : operands)
+        if (v.step != Step::value)
+            text += concat(v.name, "_data += ", v.name, "_offset; ");
+    return text;
+}
+
+std::string inline_parameter_text(const std::vector<Variable>& operands, const std::vector<Number>& numbers)
+{
+    std::string text;
+    for (const Variable& v : operands) {
+        if (v.step == Step::value)
+            text += concat("const ", compute_type(v.type), " ", v.name, "_value, ");
+        else
+            text += concat("__global ", v.output ? "" : "const ", storage_type(v.dtype), "* ", v.name, "_data, index_t ", v.name,
+                           "_at, ");
+    }
+    for (const Number& n : numbers)
+        text += concat("const ", compute_type(n.type), " ", n.name, ", ");
+    return text;
+}
+
+std::string load_text(const Variable& v)
+{
+    if (v.step == Step::value)
+        return concat("    const ", compute_type(v.type), " ", v.name, " = ", v.name, "_value;\n");
+    std::string loaded = concat("load_", suffix(v.dtype), "(", v.name, "_data, ", v.name, "_at)");
+    return concat("    const ", compute_type(v.type), " ", v.name, " = ", convert_text(loaded, v.dtype, v.type), ";\n");
+}
+
+std::string store_text(const Variable& v)
+{
+    std::string value = v.name;
+    bool short_float = v.rounded == DataType::float16 || v.rounded == DataType::bfloat16;
+    if (short_float && v.dtype != v.rounded && v.dtype != DataType::boolean)
+        value = concat("round_", name_of(v.rounded), "(", value, ")");
+    return concat("    store_", suffix(v.dtype), "(", v.name, "_data, ", v.name, "_at, ", convert_text(value, v.type, v.dtype),
+                  ");\n");
+}
+
+}  // namespace clprim

@@ -1,0 +1,49 @@
+// Text of generated kernels: the declarations that elementwise kernels and reductions share.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <clprim/dtype.hpp>
+
+namespace clprim {
+
+// How an operand moves along the fastest dimension of the loop nest.
+enum class Step : unsigned { dense, still, value, strided };
+
+// One operand as the kernel's text sees it.
+struct Variable {
+    std::string name;    // "x0", "y1"
+    DataType dtype;      // in memory; for a number, of the kernel argument
+    DataType type;       // of the variable: its compute type
+    DataType rounded;    // outputs: results are rounded to this dtype before they are converted to `dtype`
+    Step step;
+    bool output;
+};
+
+// A number argument: "w0" and its compute type.
+struct Number {
+    std::string name;
+    DataType type;
+};
+
+// OpenCL C that turns `expression` of compute type `from` into compute type `to`.
+std::string convert_text(const std::string& expression, DataType from, DataType to);
+
+// "#define"s of T (with its class) for kernels/pointwise/math.cl.
+std::string type_text(DataType common);
+
+// Kernel parameters "__global const float* x0_data, ulong x0_offset, ..." of all operands and numbers.
+std::string parameter_text(const std::vector<Variable>& operands, const std::vector<Number>& numbers);
+// "x0_data += x0_offset; ..."
+std::string shift_text(const std::vector<Variable>& operands);
+// The parameters and arguments with which an inline function gets the operands: pointers, positions and numbers.
+std::string inline_parameter_text(const std::vector<Variable>& operands, const std::vector<Number>& numbers);
+// The variables with their names: "const float x0 = ...;" for inputs.
+std::string load_text(const Variable& input);
+std::string store_text(const Variable& output);
+
+bool has_double(DataType type);   // float64 or complex128
+DataType real_type(DataType type);   // of a complex type; other types are their own
+
+}  // namespace clprim
