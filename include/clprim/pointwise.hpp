@@ -58,6 +58,7 @@ enum class Result : std::uint8_t {
     common,      // y is a T
     predicate,   // y is an int, true or false
     real,        // y is the real type of T (abs of a complex number)
+    index,       // y is a long (reductions: a position or a count)
 };
 
 // A row of the operator table. The code is OpenCL C: statements over x0.., w0.. that assign y0..; it may use

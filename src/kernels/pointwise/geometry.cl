@@ -6,6 +6,11 @@ typedef struct {
     index_t stride[RANK][OPERANDS];        // in elements
 } geometry_t;
 
+// A program that knows strides of 1 says so here.
+#ifndef STRIDE
+#define STRIDE(g, d, k) (g)->stride[d][k]
+#endif
+
 // The quotient of n by size[d].
 inline index_t divide(const geometry_t* g, int d, index_t n)
 {
@@ -16,19 +21,19 @@ inline index_t divide(const geometry_t* g, int d, index_t n)
 #endif
 }
 
-// Adds the offsets of linear index n to position[k], for every operand k.
-inline void locate(const geometry_t* g, index_t n, index_t* position)
+// Adds the offsets of linear index n over dimensions [first, end) to position[k], for every operand k.
+inline void locate(const geometry_t* g, int first, int end, index_t n, index_t* position)
 {
     #pragma unroll
-    for (int d = 0; d < RANK; ++d) {
+    for (int d = first; d < end; ++d) {
         index_t index = n;
-        if (d + 1 < RANK) {
+        if (d + 1 < end) {
             index_t quotient = divide(g, d, n);
             index = n - quotient * g->size[d];
             n = quotient;
         }
         #pragma unroll
         for (int k = 0; k < OPERANDS; ++k)
-            position[k] += index * g->stride[d][k];
+            position[k] += index * STRIDE(g, d, k);
     }
 }

@@ -22,17 +22,29 @@ void Iteration::append(std::int64_t extent, std::span<const std::int64_t> stride
     ++rank;
 }
 
-void Iteration::sort()
+void Iteration::pad(int dimensions)
 {
-    // True if dimension a must be faster than b: decided by the first operand, from the last one back, in which both
-    // move and which tells them apart. Like TensorIterator, so that dense layouts of any order become one dimension.
+    for (; rank < dimensions; ++rank) {
+        size[rank] = 1;
+        stride[rank].fill(0);
+    }
+}
+
+void Iteration::sort(int leader)
+{
+    // True if dimension a must be faster than b: decided by the first operand in which both move and which tells them
+    // apart. Like TensorIterator, so that dense layouts of any order become one dimension.
+    auto compare = [&](int a, int b, int k) {
+        std::int64_t sa = stride[a][k], sb = stride[b][k];
+        return sa == 0 || sb == 0 || sa == sb ? 0 : sa < sb ? 1 : -1;
+    };
     auto faster = [&](int a, int b) {
-        for (int k = operands - 1; k >= 0; --k) {
-            std::int64_t sa = stride[a][k], sb = stride[b][k];
-            if (sa != 0 && sb != 0 && sa != sb)
-                return sa < sb;
-        }
-        return false;
+        int order = 0;
+        for (int k = leader; k >= 0 && order == 0; --k)
+            order = compare(a, b, k);
+        for (int k = leader + 1; k < operands && order == 0; ++k)
+            order = compare(a, b, k);
+        return order > 0;
     };
     for (int i = 1; i < rank; ++i)
         for (int j = i; j > 0 && faster(j, j - 1); --j) {
@@ -123,7 +135,6 @@ std::size_t write_geometry_as(const Iteration& loops, int first, int rank, std::
 
 std::size_t write_geometry(const Iteration& loops, int first, int rank, bool wide, GeometryBytes& bytes)
 {
-    static_assert(sizeof(GeometryBytes) >= 8 * max_rank * (3 + max_operands));
     return wide ? write_geometry_as<std::uint64_t>(loops, first, rank, bytes.data())
                 : write_geometry_as<std::uint32_t>(loops, first, rank, bytes.data());
 }

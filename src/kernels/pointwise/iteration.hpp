@@ -10,17 +10,19 @@
 namespace clprim {
 
 inline constexpr int max_operands = 16;   // tensors and host numbers of one kernel
-inline constexpr int max_rank = 16;       // after collapsing
+inline constexpr int max_rank = 16;       // of one loop nest, after collapsing
 
 // Sizes and strides with the fastest dimension first. stride[d][k]: of operand k along dimension d, in elements.
 struct Iteration {
     int rank = 0, operands = 0;
-    std::array<std::int64_t, max_rank> size;
-    std::array<std::array<std::int64_t, max_operands>, max_rank> stride;
+    std::array<std::int64_t, 2 * max_rank> size;      // a reduction puts two nests into one
+    std::array<std::array<std::int64_t, max_operands>, 2 * max_rank> stride;
 
     std::int64_t numel() const;
     void append(std::int64_t size, std::span<const std::int64_t> strides);   // a slower dimension
-    void sort();                  // fastest first, by the strides of the last operands first (outputs decide)
+    void pad(int dimensions);     // with dimensions of size 1
+    // Fastest dimension first, decided by the operand `leader`, then by those before it, then by those after it.
+    void sort(int leader);
     void collapse();              // merges neighbours that step alike in every operand
     // The largest element offset that any operand reaches.
     std::int64_t reach() const;
@@ -38,7 +40,7 @@ struct Divider {
 
 // Writes what the kernels call geometry_t (pointwise/geometry.cl): the dimensions from `first` on, padded with size 1 to
 // `rank` dimensions. Returns its size in bytes.
-using GeometryBytes = std::array<std::byte, 4096>;
+using GeometryBytes = std::array<std::byte, 8 * 2 * max_rank * (3 + max_operands)>;
 std::size_t write_geometry(const Iteration& loops, int first, int rank, bool wide, GeometryBytes& bytes);
 
 // The number of dimensions a kernel is built for: kernels exist for 1, 2, 4, 8 and 16.

@@ -268,3 +268,33 @@ inline T csign(T a)
     return m == 0 ? complex_of(0, 0) : complex_of(a.x / m, a.y / m);
 }
 #endif
+
+// What reductions need of every kind of T.
+#if defined(T_FLOAT)
+#define T_LOWEST (-(T)INFINITY)
+#define T_HIGHEST ((T)INFINITY)
+#elif defined(T_SIGNED)
+#define T_HIGHEST ((T)(((ulong)1 << (T_SIZE * 8 - 1)) - 1))
+#define T_LOWEST ((T)(-T_HIGHEST - 1))
+#elif defined(T_BOOL)
+#define T_HIGHEST 1
+#define T_LOWEST 0
+#else
+#define T_HIGHEST ((T)~(T)0)
+#define T_LOWEST ((T)0)
+#endif
+#ifdef T_COMPLEX
+inline int nonzero(T x) { return x.x != 0 || x.y != 0; }
+inline T product(T a, T b) { return cmul(a, b); }
+inline R size_of(T x) { return cabs(x); }
+inline R square_of(T x) { return dot(x, x); }
+#define T_ONE complex_of(1, 0)
+#else
+inline int nonzero(T x) { return x != 0; }
+inline T product(T a, T b) { return (T)(a * b); }
+#define T_ONE ((T)1)
+#ifdef T_FLOAT
+inline R size_of(T x) { return fabs(x); }
+inline R square_of(T x) { return x * x; }
+#endif
+#endif

@@ -37,7 +37,7 @@ const PointwiseRow rows[] = {
     {"clamp_scalar", "y0 = x0 != x0 ? x0 : clamp_to(x0, w0, w1);", nullptr, {}, 0, "Clip", "within [min, max]"},
     {"clamp_min_scalar", "y0 = maximum(x0, w0);", nullptr, {}, 0, nullptr, "not below min"},
     {"clamp_max_scalar", "y0 = minimum(x0, w0);", nullptr, {}, 0, nullptr, "not above max"},
-    {"where", "y0 = x0 ? x1 : x2;", "y0 = x0 ? x1 : x2;", {}, 1, "Where", "x1 where the condition holds, else x2"},
+    {"where", "y0 = x0 != 0 ? x1 : x2;", "y0 = x0 != 0 ? x1 : x2;", {}, 1, "Where", "x1 where the condition holds, else x2"},
 
     // Signs, rounding, parts.
     {"abs", "y0 = fabs(x0);", "y0 = cabs(x0);", real, 0, "Abs", "absolute value"},

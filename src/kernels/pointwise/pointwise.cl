@@ -29,7 +29,7 @@ __kernel void pointwise(PARAMETERS ulong count, const geometry_t outer)
     index_t i = get_global_id(0);
     if (i < count) {
         index_t position[OPERANDS] = {0};
-        locate(&outer, get_global_id(1), position);
+        locate(&outer, 0, RANK, get_global_id(1), position);
         ELEMENT(i);
     }
 }
@@ -42,7 +42,7 @@ __kernel void pointwise(PARAMETERS ulong count, const geometry_t all)
     index_t i = get_global_id(0);
     if (i < count) {
         index_t position[OPERANDS] = {0};
-        locate(&all, i, position);
+        locate(&all, 0, RANK, i, position);
         ELEMENT(i);
     }
 }

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <mutex>
-#include <set>
 
 #include <kernels/pointwise/iteration.hpp>
 #include <kernels/pointwise/kernel_cache.hpp>
@@ -93,7 +91,7 @@ void plan_loops(Call& call)
             step[s] = strides[s][d];
         loops.append(shape[d], {step.data(), static_cast<std::size_t>(slots)});
     }
-    loops.sort();
+    loops.sort(slots - 1);
     loops.collapse();
 }
 
@@ -146,7 +144,6 @@ struct TextRequest {
     std::vector<Number> numbers;
     DataType common;
     bool round_to_common;
-    std::string extra;      // further declarations
 };
 
 Kernel& build(Context& context, const Call& call, const TextRequest& request)
@@ -158,8 +155,7 @@ Kernel& build(Context& context, const Call& call, const TextRequest& request)
         bool output = k >= call.inputs;
         Variable v{concat(output ? 'y' : 'x', output ? k - call.inputs : k), call.dtype[k], call.type[k],
                    output && request.round_to_common ? request.common : call.dtype[k], call.step[k], output};
-        require<NotSupported>(context.device().fp64 || (!has_double(v.dtype) && !has_double(v.type)), request.name,
-                              ": the device ", context.device().name, " has no float64");
+        require_supported(v, context.device(), request.name);
         if (v.step == Step::value) {
             call_text += v.name + "_value, ";
         } else {
@@ -178,17 +174,13 @@ Kernel& build(Context& context, const Call& call, const TextRequest& request)
     element.resize(element.size() - 2);
 
     std::string text = kernel_source("core/dtype.cl");
-    text += call.wide ? "#define WIDE_INDEX\ntypedef ulong index_t;\n" : "typedef uint index_t;\n";
-    text += type_text(request.common) + kernel_source("kernels/pointwise/math.cl") + request.extra;
+    text += index_text(call.wide) + type_text(request.common) + kernel_source("kernels/pointwise/math.cl");
+    text += typedef_text(operands, request.numbers);
     text += concat("#define PARAMETERS ", parameter_text(operands, request.numbers), "\n#define SHIFT ", shift_text(operands),
                    "\n#define ELEMENT(i) element(", call_text, ")\n");
     text += concat("inline void element(", element, ")\n{\n");
-    for (const Variable& v : operands) {
-        text += concat("    typedef compute_t(", v.type == DataType::boolean ? "boolean" : name_of(v.type), ") typeof_", v.name, ";\n");
+    for (const Variable& v : operands)
         text += v.output ? concat("    typeof_", v.name, " ", v.name, ";\n") : load_text(v);
-    }
-    for (const Number& n : request.numbers)
-        text += concat("    typedef compute_t(", n.type == DataType::boolean ? "boolean" : name_of(n.type), ") typeof_", n.name, ";\n");
     text += concat("    ", request.code, "\n");
     for (const Variable& v : operands)
         if (v.output)
@@ -254,11 +246,6 @@ void enqueue(Queue& queue, Kernel& kernel, const Call& call, std::span<const Inp
     launch.run(range_of(call, queue.device(), numel));
 }
 
-DataType result_type(const PointwiseRow& row, DataType common)
-{
-    return row.result == Result::predicate ? DataType::int32 : row.result == Result::real ? real_type(common) : common;
-}
-
 }  // namespace
 
 void pointwise(Queue& queue, const PointwiseRow& row, const PointwiseProblem& problem)
@@ -272,7 +259,7 @@ void pointwise(Queue& queue, const PointwiseRow& row, const PointwiseProblem& pr
     }
     call.inputs = call.count;
     for (const Tensor& output : problem.outputs)
-        call.add(&output, output.dtype, result_type(row, problem.common));
+        call.add(&output, output.dtype, variable_type(row.result, problem.common));
     if (problem.outputs[0].numel() == 0)
         return;
     plan_loops(call);
@@ -280,26 +267,13 @@ void pointwise(Queue& queue, const PointwiseRow& row, const PointwiseProblem& pr
     Kernel& kernel = cached_kernel(queue.context(), key_of(call, &row, problem.common), [&]() -> Kernel& {
         const char* code = is_complex(problem.common) ? row.complex_code : row.code;
         require<NotSupported>(code != nullptr, row.name, " is not implemented for ", name_of(problem.common));
-        TextRequest request{row.name, code, {}, problem.common, row.result == Result::common, {}};
+        TextRequest request{row.name, code, {}, problem.common, row.result == Result::common};
         for (std::size_t k = 0; k < problem.scalars.size(); ++k)
             request.numbers.push_back({concat("w", k), problem.common});
         return build(queue.context(), call, request);
     });
     enqueue(queue, kernel, call, problem.inputs, problem.scalars, {&problem.common, 1});
 }
-
-namespace {
-
-// One address for every different text, valid for ever.
-const std::string& intern(std::string text)
-{
-    static std::mutex mutex;
-    static auto* texts = new std::set<std::string>;
-    std::lock_guard lock(mutex);
-    return *texts->insert(std::move(text)).first;
-}
-
-}  // namespace
 
 void pointwise(Queue& queue, std::span<const Tensor> inputs, std::span<const Tensor> outputs,
                std::span<const Scalar> scalars, std::string_view code, std::span<const DataType> scalar_types)
@@ -323,7 +297,7 @@ void pointwise(Queue& queue, std::span<const Tensor> inputs, std::span<const Ten
         text += concat("\n// ", name_of(type));
     const std::string& id = intern(std::move(text));
     Kernel& kernel = cached_kernel(queue.context(), key_of(call, &id, common), [&]() -> Kernel& {
-        TextRequest request{"expression", id, {}, common, false, {}};
+        TextRequest request{"expression", id, {}, common, false};
         for (std::size_t k = 0; k < types.size(); ++k)
             request.numbers.push_back({concat("w", k), types[k]});
         return build(queue.context(), call, request);

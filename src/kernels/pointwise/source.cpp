@@ -1,6 +1,7 @@
 #include <kernels/pointwise/source.hpp>
 
-#include <clprim/error.hpp>
+#include <mutex>
+#include <set>
 
 namespace clprim {
 
@@ -8,13 +9,12 @@ using detail::concat;
 
 namespace {
 
-std::string compute_type(DataType type) { return concat("compute_t(", name_of(type) == "bool" ? "boolean" : name_of(type), ")"); }
-std::string storage_type(DataType type) { return concat("storage_t(", name_of(type) == "bool" ? "boolean" : name_of(type), ")"); }
-std::string_view suffix(DataType type) { return type == DataType::boolean ? "boolean" : name_of(type); }
+std::string_view suffix(DataType type) { return type == DataType::boolean ? "boolean" : name_of(type); }   // in core/dtype.cl
+std::string compute_type(DataType type) { return concat("compute_t(", suffix(type), ")"); }
+std::string storage_type(DataType type) { return concat("storage_t(", suffix(type), ")"); }
+bool has_double(DataType type) { return type == DataType::float64 || type == DataType::complex128; }
 
 }  // namespace
-
-bool has_double(DataType type) { return type == DataType::float64 || type == DataType::complex128; }
 
 DataType real_type(DataType type)
 {
@@ -110,6 +110,46 @@ std::string store_text(const Variable& v)
         value = concat("round_", name_of(v.rounded), "(", value, ")");
     return concat("    store_", suffix(v.dtype), "(", v.name, "_data, ", v.name, "_at, ", convert_text(value, v.type, v.dtype),
                   ");\n");
+}
+
+std::string typedef_text(const std::vector<Variable>& operands, const std::vector<Number>& numbers)
+{
+    std::string text;
+    for (const Variable& v : operands)
+        text += concat("typedef ", compute_type(v.type), " typeof_", v.name, ";\n");
+    for (const Number& n : numbers)
+        text += concat("typedef ", compute_type(n.type), " typeof_", n.name, ";\n");
+    return text;
+}
+
+std::string index_text(bool wide)
+{
+    return wide ? "#define WIDE_INDEX\ntypedef ulong index_t;\n" : "typedef uint index_t;\n";
+}
+
+DataType variable_type(Result result, DataType common)
+{
+    switch (result) {
+    case Result::predicate: return DataType::int32;
+    case Result::real: return real_type(common);
+    case Result::index: return DataType::int64;
+    default: return common;
+    }
+}
+
+void require_supported(const Variable& v, const Device& device, const char* operation)
+{
+    require<NotSupported>(device.fp64 || (!has_double(v.dtype) && !has_double(v.type)), operation, ": the device ", device.name,
+                          " has no float64");
+    require<NotSupported>(v.dtype != DataType::complex32, operation, ": complex32 is not supported");
+}
+
+const std::string& intern(std::string text)
+{
+    static std::mutex mutex;
+    static auto* texts = new std::set<std::string>;
+    std::lock_guard lock(mutex);
+    return *texts->insert(std::move(text)).first;
 }
 
 }  // namespace clprim

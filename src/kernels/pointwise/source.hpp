@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <clprim/dtype.hpp>
+#include <clprim/pointwise.hpp>
 
 namespace clprim {
 
@@ -43,7 +43,16 @@ std::string inline_parameter_text(const std::vector<Variable>& operands, const s
 std::string load_text(const Variable& input);
 std::string store_text(const Variable& output);
 
-bool has_double(DataType type);   // float64 or complex128
+// "typedef float typeof_x0; ..." of all operands and numbers.
+std::string typedef_text(const std::vector<Variable>& operands, const std::vector<Number>& numbers);
+// index_t: 32 bits unless `wide`.
+std::string index_text(bool wide);
+
 DataType real_type(DataType type);   // of a complex type; other types are their own
+DataType variable_type(Result result, DataType common);   // of a row's output variable
+// Throws NotSupported when the device cannot compute with the operand's types.
+void require_supported(const Variable& operand, const Device& device, const char* operation);
+// One address for every different text, valid for ever: the identity of code given by a caller.
+const std::string& intern(std::string text);
 
 }  // namespace clprim

@@ -1,0 +1,99 @@
+// Reductions. The generator (reduce.cpp) puts in front of this text: state_t, init(), combine(s, other), PARAMETERS, SHIFT,
+// STEP(s, i, index), which takes element i of the fastest reduced dimension into s, and FINISH(s, count).
+//
+// Dimensions [0, REDUCED_RANK) of the geometry are reduced, [REDUCED_RANK, RANK) kept. An output is owned by a work-item
+// (LANES 1), or by a work-group whose LANES work-items step through the reduction side by side. Where outputs are few, the
+// reduction is cut into segments (global id 1), whose accumulators `merge` combines.
+#define BLOCK 256     // steps after which an accumulator is folded into the total: keeps rounding errors small
+
+inline state_t accumulate(PARAMETERS const geometry_t* g, const index_t* base, index_t begin, index_t end, index_t lane)
+{
+    const index_t inner = g->size[0];
+    state_t total = init(), s = init();
+    index_t steps = 0;
+    for (index_t p = begin; p < end;) {
+        index_t position[OPERANDS], outer = 0, from = p;
+        #pragma unroll
+        for (int k = 0; k < OPERANDS; ++k)
+            position[k] = base[k];
+#if REDUCED_RANK > 1
+        outer = divide(g, 0, p);
+        from = p - outer * inner;
+        locate(g, 1, REDUCED_RANK, outer, position);
+#endif
+        index_t stop = min(min(inner, from + (end - p)), from + BLOCK * LANES);
+        for (index_t i = from + lane; i < stop; i += LANES)
+            s = STEP(s, i, outer * inner + i);
+        p += stop - from;
+        steps += stop - from;
+        if (steps >= BLOCK * LANES) {
+            total = combine(total, s);
+            s = init();
+            steps = 0;
+        }
+    }
+    return combine(total, s);
+}
+
+#if LANES > 1
+__attribute__((reqd_work_group_size(LANES, 1, 1)))
+#endif
+__kernel void reduce(PARAMETERS ulong kept_count, ulong reduced_count, ulong segment,
+                     __global uchar* partial, ulong partial_offset, const geometry_t g)
+{
+#if LANES > 1
+    const index_t out = get_group_id(0), lane = get_local_id(0);
+#else
+    const index_t out = get_global_id(0), lane = 0;
+    if (out >= kept_count)
+        return;
+#endif
+    SHIFT
+    index_t base[OPERANDS] = {0};
+    locate(&g, REDUCED_RANK, RANK, out, base);
+    const index_t begin = get_global_id(1) * segment;
+    const index_t end = min((ulong)reduced_count, (ulong)begin + segment);
+    state_t s = accumulate(ARGUMENTS &g, base, begin, end, lane);
+
+#if LANES > 1
+    __local state_t lanes[LANES];
+    lanes[lane] = s;
+    barrier(CLK_LOCAL_MEM_FENCE);
+#ifdef CLPRIM_DEVICE_CPU
+    if (lane != 0)
+        return;
+    for (int k = 1; k < LANES; ++k)
+        s = combine(s, lanes[k]);
+#else
+    for (int half_count = LANES / 2; half_count > 0; half_count >>= 1) {
+        if (lane < half_count)
+            lanes[lane] = combine(lanes[lane], lanes[lane + half_count]);
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    if (lane != 0)
+        return;
+    s = lanes[0];
+#endif
+#endif
+    if (segment < reduced_count)
+        ((__global state_t*)(partial + partial_offset))[get_global_id(1) * kept_count + out] = s;
+    else
+        FINISH(s, reduced_count);
+}
+
+// Combines the segments' accumulators; a work-item owns an output.
+__kernel void merge(PARAMETERS ulong kept_count, ulong reduced_count, ulong segments,
+                    __global uchar* partial, ulong partial_offset, const geometry_t g)
+{
+    const index_t out = get_global_id(0);
+    if (out >= kept_count)
+        return;
+    SHIFT
+    index_t base[OPERANDS] = {0};
+    locate(&g, REDUCED_RANK, RANK, out, base);
+    const __global state_t* states = (const __global state_t*)(partial + partial_offset);
+    state_t s = init();
+    for (ulong k = 0; k < segments; ++k)
+        s = combine(s, states[k * kept_count + out]);
+    FINISH(s, reduced_count);
+}
