@@ -207,8 +207,15 @@ std::size_t state_bytes(std::string_view state)
     return 16 * static_cast<std::size_t>(1 + std::count_if(state.begin(), state.end(), [](char c) { return c == ',' || c == ';'; }));
 }
 
+// What a launch needs to know about the code; the text is asked for (`request`) only when a kernel must be built.
+struct Identity {
+    const void* code;
+    std::string_view state;
+    DataType common, scalar_type;
+};
+
 template <class Request>
-void run(Queue& queue, Call& call, const void* identity, std::span<const Scalar> scalars, const Request& request)
+void run(Queue& queue, Call& call, const Identity& identity, std::span<const Scalar> scalars, const Request& request)
 {
     require(call.inputs < call.operands.size() && call.inputs > 0, "a reduction has at least one input and one output");
     require(call.operands.size() <= max_operands, "a reduction takes at most ", max_operands, " operands");
@@ -217,22 +224,21 @@ void run(Queue& queue, Call& call, const void* identity, std::span<const Scalar>
         return;
     plan_work(call, queue.device());
     Context& context = queue.context();
-    const TextRequest text = request();
     auto kernel = [&](bool merge) -> Kernel& {
-        return cached_kernel(context, key_of(call, identity, text.common, merge), [&]() -> Kernel& {
+        return cached_kernel(context, key_of(call, identity.code, identity.common, merge), [&]() -> Kernel& {
+            const TextRequest text = request();
             for (const Variable& v : text.operands)
                 require_supported(v, context.device(), text.name);
             const Program& program = context.program_from_text(concat("reduce ", text.name), program_text(call, text));
             return program.kernel(merge ? "merge" : "reduce");
         });
     };
-    const DataType scalar_type = text.numbers.empty() ? text.common : text.numbers[0].type;
     Memory partial;
     if (call.segments > 1)
-        partial = context.allocate(state_bytes(text.code.state) * static_cast<std::size_t>(call.segments * call.kept_count), queue);
-    enqueue(queue, kernel(false), call, scalars, scalar_type, partial, false);
+        partial = context.allocate(state_bytes(identity.state) * static_cast<std::size_t>(call.segments * call.kept_count), queue);
+    enqueue(queue, kernel(false), call, scalars, identity.scalar_type, partial, false);
     if (call.segments > 1)
-        enqueue(queue, kernel(true), call, scalars, scalar_type, partial, true);
+        enqueue(queue, kernel(true), call, scalars, identity.scalar_type, partial, true);
 }
 
 TextRequest describe(const Call& call, const char* name, const ReduceCode& code, DataType common)
@@ -259,7 +265,7 @@ void reduce(Queue& queue, const ReduceRow& row, const PointwiseProblem& problem)
     for (const Tensor& output : problem.outputs)
         call.operands.push_back(&output);
     call.ordered = row.ordered;
-    run(queue, call, &row, problem.scalars, [&] {
+    run(queue, call, {&row, row.code.state, problem.common, real_type(problem.common)}, problem.scalars, [&] {
         TextRequest request = describe(call, row.name, row.code, problem.common);
         for (std::size_t k = 0; k < request.operands.size(); ++k) {
             Variable& v = request.operands[k];
@@ -286,7 +292,7 @@ void pointwise_reduce(Queue& queue, std::span<const Tensor> inputs, std::span<co
     call.ordered = code.step.find("index") != std::string_view::npos;
     const std::string& identity = intern(concat(code.state, '\n', code.init, '\n', code.step, '\n', code.combine, '\n', code.finish,
                                                 "\n// ", scalars.size()));
-    run(queue, call, &identity, scalars, [&] {
+    run(queue, call, {&identity, code.state, outputs[0].dtype, outputs[0].dtype}, scalars, [&] {
         TextRequest request = describe(call, "expression", code, outputs[0].dtype);
         for (std::size_t k = 0; k < scalars.size(); ++k)
             request.numbers.push_back({concat("w", k), outputs[0].dtype});
