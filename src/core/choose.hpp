@@ -1,0 +1,73 @@
+// How a heavy operator picks one of its implementations; knows no operator.
+//
+// An operator keeps an ordered list of `Implementation`s: the best guess for every device first, the reference last.
+//
+//     using GemmImplementation = Implementation<GemmProblem, const GemmTensors&>;
+//     const GemmImplementation list[] = {{"cpu_packed", cpu_packed_rejects, cpu_packed}, ..., {"reference", ...}};
+//     const auto& chosen = choose("gemm", std::span(list), problem, queue, [&](const auto& one) { ...run on scratch... });
+//     chosen.run(queue, problem, tensors);
+//
+// Ordinarily the first one that does not reject the problem wins, and that costs no more than the questions asked.
+//   CLPRIM_TUNE=1             the candidates are timed at first use of a problem; the fastest one is kept on disk
+//   CLPRIM_IMPLEMENTATION     "gemm=gpu_tiled,conv=reference": preferred ones, taken wherever they do not reject
+//   CLPRIM_VERBOSE=1          prints each problem, what was chosen, what rejected it and why
+// The problem type has `std::string describe(const Problem&)`, found by argument-dependent look-up: all that decides
+// speed, in one line. It is the key of the tuning result and what CLPRIM_VERBOSE prints.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <clprim/queue.hpp>
+
+namespace clprim {
+
+// Why an implementation cannot solve a problem on a device; nothing if it can.
+using Rejection = std::optional<std::string>;
+
+template <class Problem, class... Arguments>
+struct Implementation {
+    std::string_view name;
+    Rejection (*rejects)(const Problem&, const Device&);
+    void (*run)(Queue&, const Problem&, Arguments...);
+    bool tune = true;   // false: never timed (a reference would make tuning slow)
+};
+
+struct Candidate {
+    std::string_view name;
+    Rejection rejection;
+    bool tune = true;
+};
+
+// True unless the environment or prefer_implementation asks for more than the first that does not reject.
+bool choice_is_plain() noexcept;
+
+// The index of the chosen candidate, by the rules above. `trial(i)` must run candidate i without touching the caller's
+// outputs. Throws NotSupported, with every reason, when all reject; InvalidArgument for a preferred name that the family
+// does not have.
+std::size_t choose_among(std::string_view family, const std::string& problem, std::span<const Candidate> candidates,
+                         Queue& queue, const std::function<void(std::size_t)>& trial);
+
+// As CLPRIM_IMPLEMENTATION, from within the process; an empty name lifts it. For tests.
+void prefer_implementation(std::string_view family, std::string_view name);
+
+template <class Problem, class... Arguments, std::size_t Extent, class Trial>
+const Implementation<Problem, Arguments...>& choose(std::string_view family,
+                                                    std::span<const Implementation<Problem, Arguments...>, Extent> list,
+                                                    const Problem& problem, Queue& queue, Trial&& trial)
+{
+    if (choice_is_plain()) [[likely]]
+        for (const auto& one : list)
+            if (!one.rejects(problem, queue.device()))
+                return one;
+    std::vector<Candidate> candidates;
+    for (const auto& one : list)
+        candidates.push_back({one.name, one.rejects(problem, queue.device()), one.tune});
+    return list[choose_among(family, describe(problem), candidates, queue, [&](std::size_t i) { trial(list[i]); })];
+}
+
+}  // namespace clprim

@@ -1,0 +1,90 @@
+// The register tile of CPU devices: TILE_ROWS x TILE_COLUMNS accumulators held in vector registers, written out by the
+// preprocessor so that every compiler keeps them there. gemm, conv and deform_conv are built on it.
+//
+//                     B panel: depth x TILE_COLUMNS, row after row (depth outermost)
+//                     +--------+--------+
+//        k = 0..depth |  low   |  high  |   two vectors of TILE_LANES
+//                     +--------+--------+
+//     A: one scalar   | c0_low | c0_high|   one row of the tile
+//     per row and k   | c1_low | c1_high|   ...
+//
+// Options, all -D and all optional:
+//   REAL   element of the product: float (default), double, uint, ulong
+//   TILE_ROWS   12 (default; 24 of AVX-512's 32 registers), 6 or 4
+// Use, inside a function (one tile at a time; the names c0_low... live in its scope):
+//     TILE_DECLARE                                     accumulators, all zero
+//     TILE_LOAD(C, ld)                                 or from memory: row r at C + r * ld
+//     TILE_MULTIPLY(A, row_step, k_step, B, depth)     c[r][j] += A[r * row_step + k * k_step] * B[k * TILE_COLUMNS + j]
+//     TILE_STORE(C, ld)
+// Steps that are compile-time constants become immediate offsets: prefer them. A, B, C may be __local, __global or
+// private pointers to REAL; A needs all TILE_ROWS rows to be readable.
+
+#ifndef REAL
+#define REAL float
+#endif
+#ifndef TILE_ROWS
+#define TILE_ROWS 12
+#endif
+
+// Which vector holds a row's half, and how a product is added. Integers wrap, so their order does not matter.
+#define REAL_IS_float 1
+#define REAL_IS_double 2
+#define REAL_IS_uint 3
+#define REAL_IS_ulong 4
+#define REAL_KIND_(R) REAL_IS_##R
+#define REAL_KIND(R) REAL_KIND_(R)
+#define VECTOR_OF_(R, N) R##N
+#define VECTOR_OF(R, N) VECTOR_OF_(R, N)
+
+#if REAL_KIND(REAL) == 2 || REAL_KIND(REAL) == 4
+#define TILE_LANES 8
+#define TILE_VLOAD vload8
+#define TILE_VSTORE vstore8
+#else
+#define TILE_LANES 16
+#define TILE_VLOAD vload16
+#define TILE_VSTORE vstore16
+#endif
+#if REAL_KIND(REAL) == 2
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+#if REAL_KIND(REAL) <= 2
+#define TILE_ADD_PRODUCT(a, b, c) fma(a, b, c)
+#else
+#define TILE_ADD_PRODUCT(a, b, c) ((a) * (b) + (c))
+#endif
+#define TILE_COLUMNS (2 * TILE_LANES)
+typedef VECTOR_OF(REAL, TILE_LANES) tile_vector;
+
+// X(r, u, v, w) for each row r of the tile. (OpenCL C has no variadic macros, so every X takes three more arguments.)
+#define TILE_EACH_4(X, a, b, c) X(0, a, b, c) X(1, a, b, c) X(2, a, b, c) X(3, a, b, c)
+#define TILE_EACH_6(X, a, b, c) TILE_EACH_4(X, a, b, c) X(4, a, b, c) X(5, a, b, c)
+#define TILE_EACH_12(X, a, b, c)                                                                            \
+    TILE_EACH_6(X, a, b, c) X(6, a, b, c) X(7, a, b, c) X(8, a, b, c) X(9, a, b, c) X(10, a, b, c) X(11, a, b, c)
+#define TILE_EACH_OF_(N, X, a, b, c) TILE_EACH_##N(X, a, b, c)
+#define TILE_EACH_OF(N, X, a, b, c) TILE_EACH_OF_(N, X, a, b, c)
+#define TILE_EACH(X, a, b, c) TILE_EACH_OF(TILE_ROWS, X, a, b, c)
+
+#define TILE_DECLARE_ROW(r, u, v, w) tile_vector c##r##_low = 0, c##r##_high = 0;
+#define TILE_LOAD_ROW(r, C, ld, u)                                                                             \
+    c##r##_low = TILE_VLOAD(0, (C) + r * (ld));                                                             \
+    c##r##_high = TILE_VLOAD(0, (C) + r * (ld) + TILE_LANES);
+#define TILE_STORE_ROW(r, C, ld, u)                                                                            \
+    TILE_VSTORE(c##r##_low, 0, (C) + r * (ld));                                                             \
+    TILE_VSTORE(c##r##_high, 0, (C) + r * (ld) + TILE_LANES);
+#define TILE_MULTIPLY_ROW(r, A, row_step, k_step)                                                           \
+    {                                                                                                       \
+        const tile_vector tile_a = (tile_vector)((A)[r * (row_step) + tile_k * (k_step)]);                  \
+        c##r##_low = TILE_ADD_PRODUCT(tile_a, tile_low, c##r##_low);                                        \
+        c##r##_high = TILE_ADD_PRODUCT(tile_a, tile_high, c##r##_high);                                     \
+    }
+
+#define TILE_DECLARE TILE_EACH(TILE_DECLARE_ROW, 0, 0, 0)
+#define TILE_LOAD(C, ld) TILE_EACH(TILE_LOAD_ROW, C, ld, 0)
+#define TILE_STORE(C, ld) TILE_EACH(TILE_STORE_ROW, C, ld, 0)
+#define TILE_MULTIPLY(A, row_step, k_step, B, depth)                                                        \
+    for (int tile_k = 0; tile_k < (depth); ++tile_k) {                                                      \
+        const tile_vector tile_low = TILE_VLOAD(0, (B) + tile_k * TILE_COLUMNS);                            \
+        const tile_vector tile_high = TILE_VLOAD(0, (B) + tile_k * TILE_COLUMNS + TILE_LANES);              \
+        TILE_EACH(TILE_MULTIPLY_ROW, A, row_step, k_step)                                                   \
+    }
