@@ -1,4 +1,5 @@
 // Checks, choice of the implementation, empty results.
+#include <clprim/copy.hpp>
 #include <clprim/deform_conv.hpp>
 
 #include <cstdlib>
@@ -112,14 +113,6 @@ const Implementation& choose(const Problem& problem, const Device& device)
     return *first;   // tiled never rejects
 }
 
-void zero(Queue& queue, const Tensor& t)   // dense or not: callers pass only gradients of empty problems
-{
-    require(!t.defined() || t.is_non_overlapping_and_dense(), "deform_conv2d_backward: a gradient must be dense");
-    const cl_int pattern = 0;
-    if (t.defined() && t.numel() > 0)
-        queue.fill(*t.memory, t.offset * size_of(t.dtype), t.nbytes(), &pattern, 1);
-}
-
 }  // namespace
 }  // namespace deform_conv
 
@@ -162,7 +155,8 @@ void deform_conv2d_backward(Queue& queue, const DeformConv2D& parameters, const 
         return;
     }
     for (const Tensor* t : {&gradients.x, &gradients.offset, &gradients.mask, &gradients.weight, &gradients.bias})
-        zero(queue, *t);
+        if (t->defined())
+            fill(queue, *t, 0.);
 }
 
 std::vector<std::string> deform_conv2d_implementations(const Device& device, const DeformConv2D& parameters,

@@ -226,17 +226,3 @@ void deform_conv_grad_offset(const __global element* x, ulong x_offset, const st
     if (wanted & 2)
         store(X, gmask, n * gms.n + channel * gms.c + oy * gms.h + ox * gms.w, sums[2][id]);
 }
-
-// Result of the accumulation in the compute type into the caller's gradient. Work-item = one element of x.
-__kernel void deform_conv_store(const __global real* source, ulong source_offset, const strides ss,
-                                __global element* target, ulong target_offset, const strides ts, const geometry g)
-{
-    source += source_offset;
-    target += target_offset;
-    const long id = get_global_id(0);
-    if (id >= (long)g.batch * g.height * g.width * g.channels)
-        return;
-    const int c = id % g.channels, x = id / g.channels % g.width, y = id / g.channels / g.width % g.height;
-    const long n = id / g.channels / g.width / g.height;
-    store(X, target, n * ts.n + c * ts.c + y * ts.h + x * ts.w, source[n * ss.n + c * ss.c + y * ss.h + x * ss.w]);
-}

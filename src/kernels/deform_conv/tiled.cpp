@@ -2,6 +2,8 @@
 // problem on every device.
 #include <algorithm>
 
+#include <clprim/copy.hpp>
+
 #include "kernels/deform_conv/problem.hpp"
 
 namespace clprim::deform_conv {
@@ -41,7 +43,7 @@ public:
         const bool direct = out.x.defined() && out.x.dtype == real_;
         const Tensor gx = !out.x.defined() || direct ? out.x : queue_.context().empty(in_.x.shape, real_, queue_);
         if (gx.defined())
-            zero(gx);
+            fill(queue_, gx, 0.);
         const std::int64_t per_pixel = std::int64_t{g_.taps()} * g_.channels * size_of(real_);
         const std::int64_t chunk = std::min(total(), std::max<std::int64_t>(1024, column_bytes / per_pixel));
         const Tensor columns = queue_.context().empty({g_.taps() * chunk * g_.channels}, real_, queue_);
@@ -57,8 +59,7 @@ public:
                 grad_x(columns, gx, q0, count);
         }
         if (gx.defined() && !direct)
-            launch("gather", "deform_conv_store", Range::linear(gx.numel(), 64), gx, strides_of(gx), out.x,
-                   strides_of(out.x), g_);
+            copy(queue_, gx, out.x);
     }
 
 private:
@@ -77,13 +78,6 @@ private:
     }
 
     Tensor workspace(std::int64_t elements, DataType dtype) { return queue_.context().empty({elements}, dtype, queue_); }
-
-    void zero(const Tensor& t)
-    {
-        require(t.is_non_overlapping_and_dense(), "deform_conv2d_backward: the gradient of input must be dense");
-        const cl_int pattern = 0;
-        queue_.fill(*t.memory, t.offset * size_of(t.dtype), t.nbytes(), &pattern, sizeof pattern);
-    }
 
     Tensor pack_weight()
     {
@@ -134,7 +128,7 @@ private:
         const Tensor points = workspace(3 * samples, real_), bin_of = workspace(samples, DataType::int32),
                      list = workspace(samples, DataType::int32), ends = workspace(bins, DataType::int32),
                      begins = workspace(bins + 1, DataType::int32);
-        zero(ends);
+        fill(queue_, ends, 0.);
         launch("gather", "deform_conv_bin_count", Range::linear(samples, 64), in_.offset, strides_of(in_.offset), in_.mask,
                strides_of(in_.mask), points, bin_of, ends, cl_long{q0}, count, images, g_);
         launch("gather", "deform_conv_bin_scan", Range::groups(1, 256), ends, begins, static_cast<cl_int>(bins));
