@@ -59,6 +59,11 @@ __kernel void fill(__global storage_t(OUT)* out, ulong out_offset, ulong n, ulon
     uint4 r = philox(block, stream, seed);
 #pragma unroll
     for (int k = 0; k < LANES; ++k)
-        if (first + k < n)
+        if (first + k < n) {
             store(OUT, out, first + k, (compute_t(OUT))draw(r, k, a, b));
+#if defined(BITS) && defined(DRAW_uniform)   // rounding to the stored type may meet the open end, too
+            if (load(OUT, out, first + k) >= b)
+                store(OUT, out, first + k, a);
+#endif
+        }
 }

@@ -1,0 +1,405 @@
+// Operators with one index tensor: gather, index_select, scatter*, index_add, index_copy, index_fill, take, put.
+#include <ATen/Context.h>
+#include <ATen/MemoryOverlap.h>
+#include <ATen/WrapDimUtils.h>
+#include <ATen/ops/div.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/gather_meta.h>
+#include <ATen/ops/index_add_meta.h>
+#include <ATen/ops/index_copy_meta.h>
+#include <ATen/ops/index_put.h>
+#include <ATen/ops/index_reduce_meta.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/scatter_add_meta.h>
+#include <ATen/ops/scatter_meta.h>
+#include <ATen/ops/scatter_reduce_meta.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/library.h>
+
+#include <ops/indexing.hpp>
+#include <runtime/structured.hpp>
+
+namespace torch_ocl {
+
+namespace {
+
+using clprim::IndexReduce;
+
+at::Tensor& gather_out(const at::Tensor& self, int64_t dim, const at::Tensor& index, bool sparse_grad, at::Tensor& out)
+{
+    StructuredOut<at::meta::structured_gather> op({out});
+    op.meta(self, dim, index, sparse_grad);
+    if (index.numel() != 0)
+        clprim::gather(current_queue(self), view_1d(self), at::maybe_wrap_dim(dim, self.dim()), view_1d(index),
+                       view_1d(op.output()));
+    op.finish();
+    return out;
+}
+
+at::Tensor& index_select_out(const at::Tensor& self, int64_t dim, const at::Tensor& index, at::Tensor& out)
+{
+    dim = at::maybe_wrap_dim(dim, self.dim());
+    TORCH_CHECK_INDEX(index.dim() <= 1, "index_select(): Index is supposed to be a vector, but got dim: ", index.dim(),
+                      " with type: ", index.scalar_type(), " and size: ", index.sizes());
+    TORCH_CHECK(!(self.dim() == 0 && index.numel() != 1),
+                "index_select(): Index to scalar can have only 1 value, got ", index.numel(), " value(s)");
+    TORCH_CHECK(index.scalar_type() == at::kLong || index.scalar_type() == at::kInt,
+                "index_select(): Expected dtype int32 or int64 for index but got: ", index.scalar_type());
+    TORCH_CHECK(self.scalar_type() == out.scalar_type(),
+                "index_select(): self and result must have the same scalar type");
+    TORCH_CHECK(self.device() == index.device() && self.device() == out.device(),
+                "Expected all tensors to be on the same device, but found at least two devices, ", self.device(),
+                " and ", self.device() == index.device() ? out.device() : index.device(), "!");
+    at::assert_no_internal_overlap(out);
+    at::assert_no_overlap(out, self);
+    at::assert_no_overlap(out, index);
+    auto sizes = self.sizes().vec();
+    if (self.dim())
+        sizes[dim] = index.numel();
+    at::native::resize_output(out, sizes);
+    clprim::index_select(current_queue(self), view_1d(self), dim, view_1d(index), view_1d(out));
+    return out;
+}
+
+at::Tensor index_select(const at::Tensor& self, int64_t dim, const at::Tensor& index)
+{
+    at::Tensor out = at::empty({0}, self.options());
+    return index_select_out(self, dim, index, out);
+}
+
+// ---- scatter ----
+
+IndexReduce reduction(std::string_view name)
+{
+    if (name == "add" || name == "sum" || name == "mean")
+        return IndexReduce::sum;
+    if (name == "multiply" || name == "prod")
+        return IndexReduce::product;
+    if (name == "amin" || name == "minimum")
+        return IndexReduce::minimum;
+    if (name == "amax" || name == "maximum")
+        return IndexReduce::maximum;
+    TORCH_CHECK(false, "reduce argument must be either sum, prod, mean, amax or amin, got ", name);
+}
+
+// The value that a reduction leaves unchanged.
+at::Scalar neutral(std::string_view reduce, at::ScalarType type)
+{
+    if (reduce == "sum" || reduce == "mean")
+        return 0;
+    if (reduce == "prod")
+        return 1;
+    const bool low = reduce == "amax";
+    if (c10::isFloatingType(type))
+        return low ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
+    if (type == at::kBool)
+        return low ? false : true;
+    const int bits = static_cast<int>(8 * c10::elementSize(type));
+    if (!c10::isSignedType(type))
+        return low ? int64_t{0} : bits == 64 ? std::numeric_limits<int64_t>::max() : (int64_t{1} << bits) - 1;
+    const int64_t limit = bits == 64 ? std::numeric_limits<int64_t>::max() : (int64_t{1} << (bits - 1)) - 1;
+    return low ? -limit - 1 : limit;
+}
+
+struct Target {
+    const at::Tensor& out;
+    int64_t dim;
+    const at::Tensor& index;
+};
+
+// The part of a source that an index covers.
+clprim::Tensor covered(const at::Tensor& source, const at::Tensor& index)
+{
+    clprim::Tensor result = view_1d(source);
+    result.shape = view_1d(index).shape;
+    return result;
+}
+
+// A scalar as a source: one element with strides 0.
+at::Tensor expanded(const at::Scalar& value, const at::Tensor& like, at::IntArrayRef sizes)
+{
+    return at::full({}, value, like.options()).expand(sizes);
+}
+
+void scatter(const Target& to, const at::Tensor& source, bool one_value = false)
+{
+    if (to.index.numel() == 0)
+        return;
+    const int64_t dim = at::maybe_wrap_dim(to.dim, to.out.dim());
+    const auto self = view_1d(to.out), index = view_1d(to.index), values = covered(source, to.index);
+    // With enough lines the deterministic form costs nothing; otherwise it is what the user asked for.
+    const int64_t lines = to.index.numel() / std::max<int64_t>(index.size(dim), 1);
+    if (!one_value && index.size(dim) > 1 && (lines >= 1024 || at::globalContext().deterministicAlgorithms()))
+        clprim::scatter_reduce(current_queue(to.out), self, dim, index, values, IndexReduce::assign);
+    else
+        clprim::scatter(current_queue(to.out), self, dim, index, values);
+}
+
+// Sums and products of float16 and bfloat16 are kept in float32 until all updates are in.
+bool wants_float32(const at::Tensor& tensor) { return c10::isReducedFloatingType(tensor.scalar_type()); }
+
+void scatter_reduce(const Target& to, const at::Tensor& source, std::string_view reduce)
+{
+    if (to.index.numel() == 0)
+        return;
+    if (wants_float32(to.out)) {
+        const at::Tensor wide = to.out.to(at::kFloat);
+        scatter_reduce({wide, to.dim, to.index}, source.to(at::kFloat), reduce);
+        to.out.copy_(wide);
+        return;
+    }
+    clprim::scatter_reduce(current_queue(to.out), view_1d(to.out), at::maybe_wrap_dim(to.dim, to.out.dim()),
+                           view_1d(to.index), covered(source, to.index), reduction(reduce));
+}
+
+at::Tensor& scatter_src_out(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& src,
+                            at::Tensor& out)
+{
+    StructuredOut<at::meta::structured_scatter_src> op({out});
+    op.meta(self, dim, index, src);
+    copy_unless_same(self, op.output());
+    scatter({op.output(), dim, index}, src);
+    op.finish();
+    return out;
+}
+
+at::Tensor& scatter_value_out(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Scalar& value,
+                              at::Tensor& out)
+{
+    StructuredOut<at::meta::structured_scatter_value> op({out});
+    op.meta(self, dim, index, value);
+    copy_unless_same(self, op.output());
+    scatter({op.output(), dim, index}, expanded(value, out, index.sizes()), true);
+    op.finish();
+    return out;
+}
+
+at::Tensor& scatter_reduce_out(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& src,
+                               std::string_view reduce, at::Tensor& out)
+{
+    StructuredOut<at::meta::structured_scatter_reduce> op({out});
+    op.meta(self, dim, index, src, reduce);
+    copy_unless_same(self, op.output());
+    scatter_reduce({op.output(), dim, index}, src, reduce);
+    op.finish();
+    return out;
+}
+
+at::Tensor& scatter_value_reduce_out(const at::Tensor& self, int64_t dim, const at::Tensor& index,
+                                     const at::Scalar& value, std::string_view reduce, at::Tensor& out)
+{
+    StructuredOut<at::meta::structured_scatter_value_reduce> op({out});
+    op.meta(self, dim, index, value, reduce);
+    copy_unless_same(self, op.output());
+    scatter_reduce({op.output(), dim, index}, expanded(value, out, index.sizes()), reduce);
+    op.finish();
+    return out;
+}
+
+at::Tensor& scatter_add_out(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& src,
+                            at::Tensor& out)
+{
+    StructuredOut<at::meta::structured_scatter_add> op({out});
+    op.meta(self, dim, index, src);
+    copy_unless_same(self, op.output());
+    scatter_reduce({op.output(), dim, index}, src, "sum");
+    op.finish();
+    return out;
+}
+
+at::Tensor& scatter_reduce_two_out(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& src,
+                                   std::string_view reduce, bool include_self, at::Tensor& out)
+{
+    StructuredOut<at::meta::structured_scatter_reduce_two> op({out});
+    op.meta(self, dim, index, src, reduce, include_self);
+    const at::Tensor result = op.output();
+    copy_unless_same(self, result);
+    if (index.numel() != 0) {
+        const Target to{result, dim, index};
+        if (!include_self)
+            scatter(to, expanded(neutral(reduce, result.scalar_type()), result, index.sizes()), true);
+        scatter_reduce(to, src, reduce);
+        if (reduce == "mean") {
+            const at::Tensor count = include_self ? at::ones_like(result) : at::zeros_like(result);
+            scatter_reduce({count, dim, index}, expanded(1, result, index.sizes()), "sum");
+            count.masked_fill_(count.eq(0), 1);
+            if (result.is_floating_point() || result.is_complex())
+                result.div_(count);
+            else
+                result.div_(count, "floor");
+        }
+    }
+    op.finish();
+    return out;
+}
+
+// ---- index_* with a vector of indices along one dimension ----
+
+at::Tensor& index_copy_out(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source,
+                           at::Tensor& out)
+{
+    StructuredOut<at::meta::structured_index_copy> op({out});
+    dim = op.meta(self, dim, index, source).dim;
+    copy_unless_same(self, op.output());
+    if (index.numel() != 0) {
+        const auto self_view = view_1d(op.output()), index_view = view_1d(index), source_view = view_1d(source);
+        if (at::globalContext().deterministicAlgorithms())
+            clprim::index_reduce(current_queue(out), self_view, dim, index_view, source_view, IndexReduce::assign);
+        else
+            clprim::index_copy(current_queue(out), self_view, dim, index_view, source_view);
+    }
+    op.finish();
+    return out;
+}
+
+at::Tensor& index_add_out(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source,
+                          const at::Scalar& alpha, at::Tensor& out)
+{
+    StructuredOut<at::meta::structured_index_add> op({out});
+    dim = op.meta(self, dim, index, source, alpha).dim;
+    copy_unless_same(self, op.output());
+    if (index.numel() != 0) {
+        const at::Tensor scaled = alpha.equal(1) ? source : source.mul(alpha);
+        clprim::index_reduce(current_queue(out), view_1d(op.output()), dim, view_1d(index), view_1d(scaled),
+                             IndexReduce::sum);
+    }
+    op.finish();
+    return out;
+}
+
+at::Tensor& index_reduce_out(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source,
+                             std::string_view reduce, bool include_self, at::Tensor& out)
+{
+    StructuredOut<at::meta::structured_index_reduce> op({out});
+    dim = op.meta(self, dim, index, source, reduce, include_self).dim;
+    const at::Tensor result = op.output();
+    copy_unless_same(self, result);
+    if (index.numel() != 0) {
+        clprim::Queue& queue = current_queue(out);
+        if (!include_self)
+            clprim::index_copy(queue, view_1d(result), dim, view_1d(index),
+                               view_1d(expanded(neutral(reduce, result.scalar_type()), result, source.sizes())));
+        clprim::index_reduce(queue, view_1d(result), dim, view_1d(index), view_1d(source), reduction(reduce));
+        if (reduce == "mean") {
+            const at::Tensor count = include_self ? at::ones_like(result) : at::zeros_like(result);
+            clprim::index_reduce(queue, view_1d(count), dim, view_1d(index),
+                                 view_1d(expanded(1, result, source.sizes())), IndexReduce::sum);
+            count.masked_fill_(count.eq(0), 1);
+            if (result.is_floating_point())
+                result.div_(count);
+            else
+                result.div_(count, "floor");
+        }
+    }
+    op.finish();
+    return out;
+}
+
+at::Tensor& index_fill_tensor(at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& value)
+{
+    TORCH_CHECK(value.dim() == 0, "index_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
+                value.dim(), " dimension(s).");
+    TORCH_CHECK_INDEX(index.scalar_type() == at::kLong || index.scalar_type() == at::kInt,
+                      "index_fill_(): Expected dtype int32 or int64 for index.");
+    TORCH_CHECK(index.dim() <= 1, "Index has to be a vector/scalar");
+    TORCH_CHECK(self.is_complex() || !value.is_complex(),
+                "index_fill_(): Converting complex Scalar to non-complex type is not supported");
+    dim = at::maybe_wrap_dim(dim, self.dim());
+    if (index.numel() == 0)
+        return self;
+    at::assert_no_internal_overlap(self);
+    at::Tensor rows = self.dim() ? self : self.unsqueeze(0);
+    auto sizes = rows.sizes().vec();
+    sizes[dim] = index.numel();
+    const at::Tensor source = value.to(self.device(), self.scalar_type()).expand(sizes);
+    clprim::index_copy(current_queue(self), view(rows), dim, view_1d(index), view(source));
+    return self;
+}
+
+at::Tensor& index_fill_scalar(at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Scalar& value)
+{
+    TORCH_CHECK(self.is_complex() || !value.isComplex(),
+                "index_fill_(): Converting complex Scalar to non-complex type is not supported");
+    return index_fill_tensor(self, dim, index, at::full({}, value, self.options()));
+}
+
+// ---- the tensor as one long vector ----
+
+at::Tensor& take_out(const at::Tensor& self, const at::Tensor& index, at::Tensor& out)
+{
+    TORCH_CHECK(index.scalar_type() == at::kLong, "take(): Expected a long tensor for index, but got ",
+                index.scalar_type());
+    TORCH_CHECK(self.scalar_type() == out.scalar_type(), "take(): self and out expected to have the same dtype, but got self.dtype = ",
+                self.scalar_type(), " and out.dtype = ", out.scalar_type());
+    TORCH_CHECK_INDEX(!(self.numel() == 0 && index.numel() != 0), "take(): tried to take from an empty tensor");
+    at::assert_no_internal_overlap(out);
+    at::assert_no_overlap(out, index);
+    at::assert_no_overlap(out, self);
+    at::native::resize_output(out, index.sizes());
+    if (index.numel() == 0)
+        return out;
+    const at::Tensor flat = self.contiguous();
+    clprim::Tensor source = view(flat), target = view(out);
+    source.shape = target.shape;
+    source.strides = clprim::Dims(target.dim(), 0);
+    clprim::read_through(current_queue(self), source, {"take", view(index), self.numel()}, target);
+    return out;
+}
+
+at::Tensor take(const at::Tensor& self, const at::Tensor& index)
+{
+    at::Tensor out = at::empty(index.sizes(), self.options());
+    return take_out(self, index, out);
+}
+
+at::Tensor& put_(at::Tensor& self, const at::Tensor& index, const at::Tensor& source, bool accumulate)
+{
+    TORCH_CHECK(index.scalar_type() == at::kLong, "put_(): Expected a long tensor for index, but got ",
+                index.scalar_type());
+    TORCH_CHECK(self.scalar_type() == source.scalar_type(),
+                "put_(): self and source expected to have the same dtype, but got self.dtype = ", self.scalar_type(),
+                " and source.dtype = ", source.scalar_type());
+    TORCH_CHECK(source.numel() == index.numel(),
+                "put_(): Expected source and index to have the same number of elements, but got source.numel() = ",
+                source.numel(), ", index.numel() = ", index.numel());
+    at::assert_no_internal_overlap(self);
+    if (index.numel() == 0)
+        return self;
+    TORCH_CHECK_INDEX(self.numel() != 0, "put_(): Tried to put elements into an empty tensor");
+    const at::Tensor flat = self.contiguous().view(-1);
+    const at::Tensor places = index.reshape(-1), values = source.reshape(-1);
+    if (accumulate)
+        clprim::index_reduce(current_queue(self), view(flat), 0, view(places), view(values), IndexReduce::sum);
+    else
+        clprim::index_copy(current_queue(self), view(flat), 0, view(places), view(values));
+    if (!self.is_contiguous())
+        self.copy_(flat.view(self.sizes()));
+    return self;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
+{
+    m.impl("gather.out", gather_out);
+    m.impl("index_select", index_select);
+    m.impl("index_select.out", index_select_out);
+    m.impl("scatter.src_out", scatter_src_out);
+    m.impl("scatter.value_out", scatter_value_out);
+    m.impl("scatter.reduce_out", scatter_reduce_out);
+    m.impl("scatter.value_reduce_out", scatter_value_reduce_out);
+    m.impl("scatter_add.out", scatter_add_out);
+    m.impl("scatter_reduce.two_out", scatter_reduce_two_out);
+    m.impl("index_copy.out", index_copy_out);
+    m.impl("index_add.out", index_add_out);
+    m.impl("index_reduce.out", index_reduce_out);
+    m.impl("index_fill_.int_Scalar", index_fill_scalar);
+    m.impl("index_fill_.int_Tensor", index_fill_tensor);
+    m.impl("take", take);
+    m.impl("take.out", take_out);
+    m.impl("put_", put_);
+}
+
+}  // namespace torch_ocl

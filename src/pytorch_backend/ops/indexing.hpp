@@ -1,0 +1,36 @@
+// What the indexing operators share.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/native/TensorIterator.h>
+#include <clprim/index.hpp>
+
+#include <runtime/tensor_view.hpp>
+
+namespace torch_ocl {
+
+// A tensor as clprim sees it, with at least one dimension.
+inline clprim::Tensor view_1d(const at::Tensor& tensor) { return view(tensor.dim() ? tensor : tensor.unsqueeze(0)); }
+
+// An operand of an iterator: the iteration space as its shape.
+inline clprim::Tensor operand(const at::TensorIteratorBase& iter, int arg)
+{
+    clprim::Tensor result = view(iter.tensor(arg));
+    const std::size_t n = iter.ndim();
+    const auto item = static_cast<std::int64_t>(iter.element_size(arg));
+    result.shape.resize(n);
+    result.strides.resize(n);
+    for (std::size_t d = 0; d < n; ++d) {
+        result.shape[n - 1 - d] = iter.shape()[d];
+        result.strides[n - 1 - d] = iter.strides(arg)[d] / item;
+    }
+    return result;
+}
+
+inline void copy_unless_same(const at::Tensor& self, const at::Tensor& out)
+{
+    if (!self.is_same(out))
+        out.copy_(self);
+}
+
+}  // namespace torch_ocl

@@ -1,0 +1,72 @@
+"""cat and stack against PyTorch on the CPU."""
+import pytest
+import torch
+
+device = "ocl:0"
+DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.uint8, torch.bool, torch.complex64]
+
+
+def make(shape, dtype=torch.float32):
+    return (torch.randn(shape) * 10).to(dtype)
+
+
+def check(function, *tensors):
+    expected = function(*tensors)
+    actual = function(*(t.to(device) for t in tensors))
+    assert actual.device.type == "ocl" and actual.stride() == expected.stride()
+    torch.testing.assert_close(actual.cpu(), expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_cat_of_every_dtype(dtype, dim):
+    shapes = [[2, 3, 4], [2, 3, 4], [2, 3, 4]]
+    shapes[1][dim] = 7
+    check(lambda *t: torch.cat(t, dim), *(make(s, dtype) for s in shapes))
+
+
+def test_cat_keeps_channels_last():
+    a, b = (make((2, c, 5, 6)).to(memory_format=torch.channels_last) for c in (3, 8))
+    check(lambda *t: torch.cat(t, 1), a, b)
+    check(lambda *t: torch.cat(t, 1), a, b.contiguous())
+
+
+def test_cat_of_views_with_offsets():
+    a, b = make((9, 10)), make((10, 9))
+    check(lambda x, y: torch.cat([x[1:, 1:9:2], y.t()[1:, 3:7]], 1), a, b)
+    check(lambda x, y: torch.cat([x.t(), y], 1), a, b)
+    check(lambda x: torch.cat([x[:1].expand(4, 10), x]), a)
+
+
+def test_cat_promotes_dtypes():
+    check(lambda *t: torch.cat(t), make(3), make(4, torch.int64), make(2, torch.float16))
+
+
+def test_cat_skips_empty_inputs():
+    check(lambda *t: torch.cat(t, 1), make((2, 3)), torch.empty(0), make((2, 0)), make((2, 2)))
+    check(lambda *t: torch.cat(t), torch.empty(0), torch.empty(0))
+
+
+def test_cat_into_a_given_tensor():
+    a, b = make((2, 3)), make((2, 4))
+    out = torch.empty(7, 2, device=device).t()
+    torch.cat([a.to(device), b.to(device)], 1, out=out)
+    torch.testing.assert_close(out.cpu(), torch.cat([a, b], 1))
+
+
+def test_stack_and_gradients():
+    a, b = (make((3, 4)).requires_grad_() for _ in range(2))
+    da, db = (t.detach().to(device).requires_grad_() for t in (a, b))
+    weight = make((3, 2, 4))
+    (torch.stack([a, b], 1) * weight).sum().backward()
+    (torch.stack([da, db], 1) * weight.to(device)).sum().backward()
+    torch.testing.assert_close(da.grad.cpu(), a.grad)
+    torch.testing.assert_close(db.grad.cpu(), b.grad)
+
+
+def test_errors():
+    a = make((2, 3)).to(device)
+    with pytest.raises(RuntimeError, match="Sizes of tensors must match except in dimension 0"):
+        torch.cat([a, make((2, 4)).to(device)])
+    with pytest.raises(RuntimeError):
+        torch.cat([a, make((2, 3))])

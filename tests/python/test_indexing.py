@@ -1,0 +1,274 @@
+"""Indexing operators against PyTorch on the CPU."""
+import pytest
+import torch
+
+device = "ocl:0"
+DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int8, torch.uint8,
+          torch.bool, torch.complex64]
+NUMBERS = [torch.float32, torch.float64, torch.int64, torch.int32, torch.int8]
+
+
+def make(*shape, dtype=torch.float32):
+    return (torch.randn(shape) * 10).to(dtype)
+
+
+def ids(high, *shape, negative=True, dtype=torch.int64):
+    return torch.randint(-high if negative else 0, high, shape).to(dtype)
+
+
+def to_device(value):
+    return value.to(device) if isinstance(value, torch.Tensor) else value
+
+
+def check(function, *arguments):
+    expected = function(*(a.clone() if isinstance(a, torch.Tensor) else a for a in arguments))
+    actual = function(*map(to_device, arguments))
+    assert actual.device.type == "ocl" and actual.shape == expected.shape
+    torch.testing.assert_close(actual.cpu(), expected, equal_nan=True)
+
+
+# ---- gather, index_select, take ----
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_index_select(dtype, dim):
+    x = make(5, 6, 7, dtype=dtype)
+    check(lambda x, i: x.index_select(dim, i), x, ids(5, 9, negative=False))
+    check(lambda x, i: x.index_select(dim, i), x, ids(5, 3, negative=False, dtype=torch.int32))
+    check(lambda x, i: x[1:, ::2, 1:].transpose(0, 2).index_select(dim, i), x, ids(3, 4, negative=False))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_gather(dtype, dim):
+    check(lambda x, i: x.gather(dim, i), make(5, 6, 7, dtype=dtype), ids(5, 4, 3, 2, negative=False))
+
+
+def test_zero_dimensional_and_empty():
+    check(lambda x, i: x.gather(0, i), make(), torch.tensor(0))
+    check(lambda x, i: x.gather(0, i), make(), torch.tensor([0]))
+    check(lambda x, i: x.index_select(0, i), make(), torch.tensor([0]))
+    check(lambda x, i: x.index_select(0, i), make(3, 4), torch.empty(0, dtype=torch.int64))
+    check(lambda x, i: x.index_select(1, i), make(0, 4), torch.tensor([1, 2]))
+    check(lambda x, i: x[i], make(3, 4), torch.empty(0, dtype=torch.int64))
+    check(lambda x, i: x.scatter(0, i, 5.0), make(), torch.tensor(0))
+
+
+def test_take_and_put():
+    x = make(5, 6)
+    check(lambda x, i: x.take(i), x, ids(30, 4, 3))
+    check(lambda x, i: x.t().take(i), x, ids(30, 4, 3))
+    check(lambda x, i, s: x.put_(i, s), x, torch.tensor([[3, -1], [0, 7]]), make(2, 2))
+    check(lambda x, i, s: x.put_(i, s, accumulate=True), x, ids(30, 8, 9), make(8, 9))
+    check(lambda x, i, s: x.t().put_(i, s, accumulate=True), x, ids(30, 8, 9), make(8, 9))
+
+
+def test_embedding_and_its_gradient():
+    for options in ({}, {"padding_idx": 2}, {"scale_grad_by_freq": True}, {"padding_idx": -1, "scale_grad_by_freq": True}):
+        weight, index, upstream = make(10, 33), ids(10, 4, 7, negative=False), make(4, 7, 33)
+        grads = []
+        for place in ("cpu", device):
+            w = weight.clone().to(place).requires_grad_()
+            y = torch.nn.functional.embedding(index.to(place), w, **options)
+            torch.testing.assert_close(y.cpu(), torch.nn.functional.embedding(index, weight, **options))
+            y.backward(upstream.to(place))
+            grads.append(w.grad.cpu())
+        torch.testing.assert_close(*grads)
+
+
+def test_embedding_renorm():
+    weight = make(10, 8)
+    check(lambda w, i: torch.nn.functional.embedding(i, w, max_norm=2.0), weight, torch.tensor([1, 3, 3, 9]))
+    check(lambda w, i: torch.embedding_renorm_(w, i, 1.5, 1.0), weight, torch.tensor([[1, 3], [3, 9]]))
+
+
+# ---- scatter ----
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dim", [0, 1])
+def test_scatter(dtype, dim):
+    x, source = make(6, 7, dtype=dtype), make(8, 9, dtype=dtype)
+    index = torch.stack([torch.randperm(6)[:5] for _ in range(6)], dim=1 - dim)
+    check(lambda x, i, s: x.scatter(dim, i, s), x, index, source)
+    check(lambda x, i: x.scatter(dim, i, 1), x, index)
+    check(lambda x, i, s: x.t().scatter(dim, i, s), x, index[:5, :5], source)
+
+
+@pytest.mark.parametrize("dtype", NUMBERS + [torch.float16, torch.bfloat16])
+def test_scatter_add(dtype):
+    x, source, index = make(6, 7, dtype=dtype), make(20, 7, dtype=dtype), ids(6, 20, 7, negative=False)
+    check(lambda x, i, s: x.scatter_add(0, i, s), x, index, source)
+    check(lambda x, i, s: x.scatter_add(0, i, s), x[:, 0], index[:, 0], source[:, 0])
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
+@pytest.mark.parametrize("include_self", [True, False])
+def test_scatter_reduce(dtype, reduce, include_self):
+    x = torch.randint(1, 4, (6, 7)).to(dtype)
+    source, index = torch.randint(1, 4, (9, 7)).to(dtype), ids(6, 9, 7, negative=False)
+    check(lambda x, i, s: x.scatter_reduce(0, i, s, reduce, include_self=include_self), x, index, source)
+    check(lambda x, i, s: x.index_reduce(0, i, s, reduce, include_self=include_self) if reduce != "sum"
+          else x.index_add(0, i, s), x, index[:, 0], source)
+
+
+def test_scatter_reduce_keeps_nan():
+    x, source = torch.tensor([1.0, float("nan"), 3.0]), torch.tensor([float("nan"), 5.0, 7.0])
+    for reduce in ("amax", "amin"):
+        check(lambda x, i, s: x.scatter_reduce(0, i, s, reduce), x, torch.arange(3), source)
+
+
+def test_scatter_with_reduce_argument():
+    x, index = make(6, 7), ids(6, 9, 7, negative=False)
+    check(lambda x, i, s: x.scatter(0, i, s, reduce="add"), x, index, make(9, 7))
+    check(lambda x, i: x.scatter(0, i, 1.5, reduce="multiply"), x, index)
+
+
+# ---- index_* ----
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_index_copy_and_fill(dtype, dim):
+    x, index = make(5, 6, 7, dtype=dtype), torch.randperm(5)[:3]
+    source = x.index_select(dim, torch.tensor([1, 2, 0]))
+    check(lambda x, i, s: x.index_copy(dim, i, s), x, index, source)
+    check(lambda x, i: x.index_fill(dim, i, 1), x, index)
+    check(lambda x, i, v: x.index_fill(dim, i, v), x, index, torch.tensor(1).to(dtype))
+
+
+@pytest.mark.parametrize("dtype", NUMBERS + [torch.bool])
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_index_add(dtype, dim):
+    x, index = make(5, 6, 7, dtype=dtype), ids(5, 30, negative=False)
+    shape = list(x.shape)
+    shape[dim] = 30
+    source = make(*shape, dtype=dtype)
+    check(lambda x, i, s: x.index_add(dim, i, s), x, index, source)
+    if dtype.is_floating_point:
+        check(lambda x, i, s: x.index_add(dim, i, s, alpha=-2.5), x, index, source)
+        check(lambda x, i, s: x.transpose(0, 2).index_add(2 - dim, i, s.transpose(0, 2)), x, index, source)
+
+
+# ---- advanced indexing ----
+
+READS = [
+    lambda x, i, j, m: x[i],
+    lambda x, i, j, m: x[:, i],
+    lambda x, i, j, m: x[i, j],
+    lambda x, i, j, m: x[i, :, j],
+    lambda x, i, j, m: x[i[:, None], j[None, :]],
+    lambda x, i, j, m: x[:, i[:, None], j],
+    lambda x, i, j, m: x[i, j, i],
+    lambda x, i, j, m: x[..., i],
+    lambda x, i, j, m: x[m],
+    lambda x, i, j, m: x[m[:, :, 0]],
+    lambda x, i, j, m: x[m[:, 0, 0], 1:, 2],
+    lambda x, i, j, m: x[i, m[0, :, 0].nonzero()[:1, 0]],
+    lambda x, i, j, m: x.transpose(0, 2)[i, 1:],
+    lambda x, i, j, m: x[1:, ::2][i[:2] % 4],
+    lambda x, i, j, m: x[None, i],
+    lambda x, i, j, m: x[i.int(), j.int()],
+]
+
+
+@pytest.mark.parametrize("read", READS, ids=range(len(READS)))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.uint8, torch.complex64])
+def test_advanced_reads(read, dtype):
+    torch.manual_seed(0)
+    check(read, make(5, 6, 7, dtype=dtype), ids(5, 4), ids(5, 4), torch.rand(5, 6, 7) > 0.6)
+
+
+WRITES = [
+    lambda x, i, j, m, v: x.__setitem__(i, 2.0),
+    lambda x, i, j, m, v: x.__setitem__(i, v[:6, None].expand(6, 7)),
+    lambda x, i, j, m, v: x.__setitem__((i, j), v[:7]),
+    lambda x, i, j, m, v: x.__setitem__((slice(None), i), 3.0),
+    lambda x, i, j, m, v: x.__setitem__((i, slice(None), j), v[:6]),
+    lambda x, i, j, m, v: x.__setitem__((i[:, None], j[None, :]), v[:7]),
+    lambda x, i, j, m, v: x.__setitem__(m, -1.0),
+    lambda x, i, j, m, v: x.__setitem__(m[:, :, 0], v[:7]),
+    lambda x, i, j, m, v: x.__setitem__(m, v[: int(m.sum())]),
+    lambda x, i, j, m, v: x.transpose(0, 2).__setitem__((slice(None), i), v[:5]),
+]
+
+
+@pytest.mark.parametrize("write", WRITES, ids=range(len(WRITES)))
+def test_advanced_writes(write):
+    torch.manual_seed(1)
+    def run(x, i, j, m, v):
+        write(x, i, j, m, v)
+        return x
+    check(run, make(5, 6, 7), torch.tensor([4, -4, 0]), torch.tensor([1, 2, -2]), torch.rand(5, 6, 7) > 0.6, make(300))
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_index_put_accumulate(dtype):
+    x, i, j = make(5, 6, 7, dtype=dtype), ids(5, 40), ids(5, 40)
+    check(lambda x, i, v: x.index_put((i,), v, accumulate=True), x, i, make(40, 6, 7, dtype=dtype))
+    check(lambda x, i, j, v: x.index_put((i, j), v, accumulate=True), x, i, j, make(40, 7, dtype=dtype))
+    check(lambda x, i, j, v: x.index_put((i, torch.tensor(2, device=x.device), j), v, accumulate=True), x, i, j,
+          make(40, dtype=dtype))
+
+
+def test_gradient_of_indexing_is_deterministic():
+    x, index = make(50).to(device).requires_grad_(), ids(50, 5000).to(device)
+    upstream = make(5000).to(device)
+    grads = [torch.autograd.grad(x[index], x, upstream)[0].cpu() for _ in range(3)]
+    assert torch.equal(grads[0], grads[1]) and torch.equal(grads[0], grads[2])
+
+
+# ---- masks ----
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_masks(dtype):
+    x, mask, other = make(5, 6, 7, dtype=dtype), torch.rand(6, 7) > 0.5, make(300, dtype=dtype)
+    check(lambda x, m: x.masked_fill(m, 1), x, mask)
+    check(lambda x, m, v: x.masked_fill(m, v), x, mask, torch.tensor(1).to(dtype))
+    check(lambda x, m: x.transpose(1, 2).masked_fill_(m.t(), 1), x, mask)
+    check(lambda x, m: x.masked_select(m), x, mask)
+    check(lambda x, m, s: x.masked_scatter(m, s), x, mask, other)
+    check(lambda x, m: x[0].t().masked_select(m.t()), x, mask)
+
+
+def test_nonzero():
+    for x in (torch.rand(300, 70) > 0.5, make(9, 8) * (torch.rand(9, 8) > 0.7), torch.zeros(5, 3), torch.tensor(3.0),
+              torch.empty(0, 4), torch.tensor(0), torch.tensor([float("nan"), 0.0, -0.0])):
+        check(torch.nonzero, x)
+    check(lambda x: x.t().nonzero(), make(9, 8) * (torch.rand(9, 8) > 0.7))
+    assert len(torch.eye(3, device=device).nonzero(as_tuple=True)) == 2
+
+
+# ---- errors ----
+
+@pytest.mark.parametrize("name, use", [
+    ("index_select", lambda x, i: x.index_select(0, i)),
+    ("gather", lambda x, i: x.gather(0, i[:, None].expand(-1, 4))),
+    ("scatter", lambda x, i: x.scatter(0, i[:, None].expand(-1, 4), 1.0)),
+    ("index", lambda x, i: x[i]),
+    ("index", lambda x, i: x[i, i]),
+    ("index_put_", lambda x, i: x.index_put_((i,), torch.ones(1, device=device))),
+    ("index_put_", lambda x, i: x.index_put_((i, i), torch.ones(1, device=device), accumulate=True)),
+    ("index", lambda x, i: torch.nn.functional.embedding(i, x)),
+])
+def test_index_out_of_range_is_an_index_error(name, use):
+    x = torch.zeros(4, 4, device=device)
+    with pytest.raises((IndexError, RuntimeError), match=name):
+        use(x, torch.tensor([0, 4_000_000_000], device=device))
+        torch.ocl.synchronize()
+    torch.ocl.synchronize()   # reported once
+
+
+def test_argument_errors():
+    x, i = make(3, 4).to(device), torch.tensor([0, 1], device=device)
+    with pytest.raises(IndexError, match="too many indices"):
+        x[i, i, i]
+    with pytest.raises(IndexError, match="shape mismatch"):
+        x[i, torch.tensor([0, 1, 2], device=device)]
+    with pytest.raises(RuntimeError, match="shape mismatch: value tensor"):
+        x[i] = torch.ones(3, 4, device=device)
+    with pytest.raises(RuntimeError, match="same number of dimensions"):
+        x.gather(0, i)
+    with pytest.raises(RuntimeError, match="only supports boolean masks"):
+        x.masked_fill_(x, 1)
+    with pytest.raises(IndexError):
+        x.index_select(2, i)

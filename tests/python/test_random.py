@@ -1,0 +1,191 @@
+"""Random numbers: reproducible, of the right distribution, and with PyTorch's errors."""
+import math
+
+import pytest
+import torch
+
+device = "ocl:0"
+FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+
+
+def empty(*shape, dtype=torch.float32):
+    return torch.empty(*shape, dtype=dtype, device=device)
+
+
+def kolmogorov(sample, distribution):
+    """Largest distance between a sample's distribution function and the true one, times sqrt(n)."""
+    x = sample.cpu().double().sort().values
+    n = x.numel()
+    f = distribution(x)
+    k = torch.arange(n, dtype=torch.double)
+    return max((f - k / n).abs().max(), ((k + 1) / n - f).abs().max()).item() * math.sqrt(n)
+
+
+@pytest.mark.parametrize("draw, distribution", [
+    (lambda t: t.uniform_(-2, 3), lambda x: (x + 2) / 5),
+    (lambda t: t.normal_(1, 2), lambda x: 0.5 * (1 + torch.erf((x - 1) / (2 * math.sqrt(2))))),
+    (lambda t: t.exponential_(1.5), lambda x: 1 - torch.exp(-1.5 * x)),
+    (lambda t: t.cauchy_(1, 2), lambda x: 0.5 + torch.atan((x - 1) / 2) / math.pi),
+    (lambda t: t.log_normal_(0.5, 0.75), lambda x: 0.5 * (1 + torch.erf((x.log() - 0.5) / (0.75 * math.sqrt(2))))),
+])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_distribution_function(draw, distribution, dtype):
+    torch.manual_seed(5)
+    assert kolmogorov(draw(empty(20001, dtype=dtype)), distribution) < 1.95   # exceeded once in a thousand seeds
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_uniform_stays_below_its_end(dtype):
+    torch.manual_seed(0)
+    x = torch.rand(100003, dtype=dtype, device=device).cpu()
+    assert x.min() >= 0 and x.max() < 1
+    assert abs(x.double().mean() - 0.5) < 0.01
+    x = empty(10001, dtype=dtype).uniform_(3, 4).cpu()
+    assert x.min() >= 3 and x.max() < 4
+
+
+@pytest.mark.parametrize("dtype", FLOATS + INTEGERS + [torch.bool])
+def test_bernoulli(dtype):
+    torch.manual_seed(1)
+    x = empty(20000, dtype=dtype).bernoulli_(0.3).cpu().double()
+    assert set(x.unique().tolist()) == {0.0, 1.0} and abs(x.mean() - 0.3) < 0.02
+    p = torch.tensor([0.0, 0.25, 1.0], device=device)
+    x = empty(20000, 3, dtype=dtype).bernoulli_(p).cpu().double().mean(0)
+    assert x[0] == 0 and x[2] == 1 and abs(x[1] - 0.25) < 0.02
+
+
+def test_bernoulli_of_probabilities():
+    torch.manual_seed(1)
+    p = torch.linspace(0, 1, 5, device=device).repeat(4000, 1)
+    x = torch.bernoulli(p)
+    assert x.dtype == p.dtype
+    torch.testing.assert_close(x.cpu().mean(0), p[0].cpu(), atol=0.03, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS + FLOATS)
+def test_random_integers(dtype):
+    torch.manual_seed(2)
+    x = empty(20000, dtype=dtype).random_(3, 11).cpu()
+    assert sorted(x.unique().tolist()) == list(range(3, 11))
+    assert (torch.bincount(x.long())[3:] - 2500).abs().max() < 300
+    x = empty(20000, dtype=dtype).random_().cpu()
+    assert x.min() >= 0
+    if dtype in INTEGERS:
+        assert x.double().mean() == pytest.approx(torch.iinfo(dtype).max / 2, rel=0.02)
+
+
+def test_random_over_all_values():
+    torch.manual_seed(2)
+    x = empty(10000, dtype=torch.int64).random_(-2**63, None).cpu()
+    assert abs((x < 0).double().mean() - 0.5) < 0.03
+    assert empty(1000, dtype=torch.bool).random_().cpu().unique().numel() == 2
+    x = torch.randint(-5, 5, (1000,), device=device).cpu()
+    assert x.min() == -5 and x.max() == 4
+
+
+def test_geometric():
+    torch.manual_seed(3)
+    x = empty(20000).geometric_(0.25).cpu()
+    assert x.min() == 1 and abs(x.mean() - 4) < 0.15
+
+
+def test_normal_with_tensors_of_parameters():
+    torch.manual_seed(4)
+    mean = torch.tensor([-5.0, 0.0, 5.0], device=device).repeat(10000, 1)
+    std = torch.tensor([0.1, 1.0, 3.0], device=device).repeat(10000, 1)
+    for x, m, s in [(torch.normal(mean, std), mean, std), (torch.normal(mean, 2.0), mean, torch.full_like(std, 2)),
+                    (torch.normal(1.0, std), torch.ones_like(mean), std)]:
+        torch.testing.assert_close(x.mean(0).cpu(), m[0].cpu(), atol=0.15, rtol=0)
+        torch.testing.assert_close(x.cpu().std(0), s[0].cpu(), atol=0.01, rtol=0.03)
+    z = torch.randn(20000, dtype=torch.complex64, device=device).cpu()
+    assert abs(z.abs().square().mean() - 1) < 0.05
+
+
+def test_seed_and_state_reproduce():
+    torch.manual_seed(7)
+    a, b = torch.rand(1000, device=device), torch.randn(1000, device=device)
+    torch.manual_seed(7)
+    assert torch.equal(a.cpu(), torch.rand(1000, device=device).cpu())
+    state = torch.ocl.get_rng_state()
+    c = torch.randn(1000, device=device)
+    assert torch.equal(b.cpu(), c.cpu()) and not torch.equal(a.cpu(), c.cpu())
+    torch.ocl.set_rng_state(state)
+    assert torch.equal(c.cpu(), torch.randn(1000, device=device).cpu())
+
+
+def test_generator_of_its_own():
+    generator = torch.Generator(device=device)
+    draws = []
+    for _ in range(2):
+        generator.manual_seed(11)
+        torch.rand(5, device=device)   # the default generator does not disturb it
+        draws.append(torch.rand(100, device=device, generator=generator).cpu())
+    assert torch.equal(*draws)
+
+
+def test_views_get_the_numbers_of_their_own_order():
+    torch.manual_seed(9)
+    plain = torch.empty(6, 10, device=device).uniform_()
+    torch.manual_seed(9)
+    whole = torch.zeros(6, 20, device=device)
+    whole[:, ::2].uniform_()
+    assert torch.equal(whole[:, ::2].cpu(), plain.cpu()) and whole[:, 1::2].abs().sum() == 0
+
+
+def test_empty_tensors():
+    for t in (empty(0), empty(3, 0)):
+        t.uniform_(), t.normal_(), t.bernoulli_(0.5), t.exponential_(), t.random_(5)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("format", [torch.contiguous_format, torch.channels_last])
+def test_dropout(dtype, format):
+    torch.manual_seed(6)
+    x = torch.ones(8, 16, 10, 10, dtype=dtype).to(device, memory_format=format).requires_grad_()
+    y = torch.nn.functional.dropout(x, 0.25)
+    kept = y != 0
+    assert y.is_contiguous(memory_format=format)
+    assert abs(kept.cpu().double().mean() - 0.75) < 0.02
+    torch.testing.assert_close(y.cpu(), kept.cpu().to(dtype) * (1 / 0.75))
+    y.sum().backward()
+    torch.testing.assert_close(x.grad.cpu(), y.detach().cpu())
+    assert torch.equal(torch.nn.functional.dropout(x, 0.5, training=False).cpu(), x.cpu())
+    assert torch.nn.functional.dropout(x, 1.0).abs().sum() == 0
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 1000, 5000])
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.float32])
+def test_randperm(n, dtype):
+    torch.manual_seed(8)
+    p = torch.randperm(n, device=device, dtype=dtype).cpu()
+    assert torch.equal(p.sort().values, torch.arange(n, dtype=dtype))
+    if n > 5:
+        assert not torch.equal(p, torch.arange(n, dtype=dtype))
+
+
+def test_multinomial():
+    torch.manual_seed(10)
+    weights = torch.tensor([[0.0, 1.0, 3.0, 4.0], [1.0, 1.0, 1.0, 1.0]])
+    x = torch.multinomial(weights.to(device), 20000, replacement=True).cpu()
+    for row, w in zip(x, weights):
+        torch.testing.assert_close(torch.bincount(row, minlength=4) / 20000, w / w.sum(), atol=0.02, rtol=0)
+    x = torch.multinomial(weights.to(device)[1], 4).cpu()
+    assert torch.equal(x.sort().values, torch.arange(4))
+    assert torch.multinomial(torch.tensor([0.0, 0.0, 2.0], device=device), 1).item() == 2
+
+
+def test_errors():
+    t = empty(3)
+    with pytest.raises(RuntimeError, match="bernoulli_ expects p to be in"):
+        t.bernoulli_(1.5)
+    with pytest.raises(RuntimeError, match="uniform_ expects to return"):
+        t.uniform_(2, 1)
+    with pytest.raises(RuntimeError, match="normal expects std >= 0.0"):
+        t.normal_(0, -1)
+    with pytest.raises(RuntimeError, match="random_ expects 'from' to be less than 'to'"):
+        t.random_(5, 5)
+    with pytest.raises(RuntimeError, match="exponential_ expects lambda > 0.0"):
+        t.exponential_(0)
+    with pytest.raises(RuntimeError, match="generator"):
+        t.uniform_(generator=torch.Generator())
