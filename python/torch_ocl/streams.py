@@ -27,6 +27,11 @@ class Event(torch.Event):
     def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False):
         return super().__new__(cls, "ocl", enable_timing=enable_timing, blocking=blocking, interprocess=interprocess)
 
+    def elapsed_time(self, end_event: torch.Event) -> float:
+        """Milliseconds of device time between this event and a later one."""
+        # torch.Event.elapsed_time refuses events of derived classes.
+        return _state.c().elapsed_time(self.event_id, end_event.event_id)
+
 
 def _wrap(stream: torch.Stream) -> Stream:
     return Stream(stream_id=stream.stream_id, device_index=stream.device_index, device_type=stream.device_type)

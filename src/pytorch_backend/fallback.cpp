@@ -11,7 +11,6 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/MemoryOverlap.h>
 #include <ATen/core/stack.h>
 #include <ATen/ops/empty_strided.h>
 #include <torch/library.h>
@@ -89,6 +88,23 @@ bool is_written_silently(const std::string& argument)
     return argument == "running_mean" || argument == "running_var";
 }
 
+// Whether no two indices share memory, gaps allowed: each axis steps over all of the axes with smaller strides.
+bool every_element_once(const Tensor& tensor)
+{
+    std::vector<std::pair<std::int64_t, std::int64_t>> axes;   // stride, size
+    for (std::int64_t axis = 0; axis < tensor.dim(); ++axis)
+        if (tensor.size(axis) > 1)
+            axes.emplace_back(tensor.stride(axis), tensor.size(axis));
+    std::sort(axes.begin(), axes.end());
+    std::int64_t last = 0;   // furthest element of the axes so far
+    for (const auto& [stride, size] : axes) {
+        if (stride <= last)
+            return false;
+        last += stride * (size - 1);
+    }
+    return true;
+}
+
 // A CPU copy of a device tensor with the same strides, for some kernels go by them.
 Tensor copy_to_cpu(const Tensor& tensor)
 {
@@ -99,7 +115,7 @@ Tensor copy_to_cpu(const Tensor& tensor)
         if (tensor.stride(axis) == 0 && tensor.size(axis) > 1)
             base = base.narrow(axis, 0, 1);
     Tensor result;
-    if (base.is_non_overlapping_and_dense() || at::has_internal_overlap(base) == at::MemOverlap::No) {
+    if (every_element_once(base)) {
         result = at::empty_strided(base.sizes(), base.strides(), options);
         result.copy_(base);
     }

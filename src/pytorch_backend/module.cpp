@@ -1,6 +1,8 @@
 // torch_ocl._C: what python/torch_ocl needs from C++.
 #include <torch/csrc/utils/pybind.h>
 
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+
 #include <clprim/context.hpp>
 
 #include <fallback.hpp>
@@ -68,6 +70,10 @@ PYBIND11_MODULE(_C, m)
           [](int index) { return static_cast<int>(exchange_device(static_cast<c10::DeviceIndex>(index))); });
     m.def("set_stream", [](std::int64_t id, int index) {
         exchange_stream(c10::Stream(c10::Stream::UNSAFE, {device_type, static_cast<c10::DeviceIndex>(index)}, id));
+    });
+    m.def("elapsed_time", [](std::intptr_t begin, std::intptr_t end) {   // ids of PyTorch's events
+        return c10::impl::getDeviceGuardImpl(device_type)
+            ->elapsedTime(reinterpret_cast<void*>(begin), reinterpret_cast<void*>(end), -1);
     });
     m.def("device_properties", &device_properties);
     m.def("no_device_help", &clprim::no_device_help);

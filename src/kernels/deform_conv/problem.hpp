@@ -1,0 +1,58 @@
+// What the implementations of deformable convolution share.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <clprim/deform_conv.hpp>
+
+namespace clprim::deform_conv {
+
+// As kernels get it (sample.cl).
+struct Geometry {
+    cl_int batch, channels, height, width, out_channels, out_height, out_width;
+    cl_int kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
+    cl_int groups, offset_groups, has_mask;
+
+    cl_int taps() const { return kernel_h * kernel_w; }
+    std::int64_t pixels() const { return std::int64_t{out_height} * out_width; }
+    std::int64_t image() const { return std::int64_t{height} * width; }
+    cl_int channels_per_group() const { return channels / groups; }
+    cl_int outputs_per_group() const { return out_channels / groups; }
+    cl_int segment() const;   // length of the runs of channels that share group and offset group
+};
+
+struct Strides {
+    cl_long n = 0, c = 0, h = 0, w = 0;
+};
+inline Strides strides_of(const Tensor& t)
+{
+    return t.defined() ? Strides{t.stride(0), t.stride(1), t.stride(2), t.stride(3)} : Strides{};
+}
+
+struct Problem {
+    Geometry geometry;
+    DeformConv2DInputs inputs;
+};
+
+// One way to compute both passes.
+struct Implementation {
+    const char* name;
+    // The reason why it cannot serve a problem on a device, or nothing.
+    std::optional<std::string> (*rejects)(const Problem& problem, const Device& device);
+    void (*forward)(Queue& queue, const Problem& problem, const Tensor& y);
+    void (*backward)(Queue& queue, const Problem& problem, const Tensor& gy, const DeformConv2DGradients& gradients);
+};
+
+extern const Implementation cpu_fused;   // cpu_fused.cpp: register tiles, for CPUs
+extern const Implementation tiled;       // tiled.cpp: local-memory tiles, any problem, any device
+
+// The dtype in which sums are kept: float32, or float64 for float64.
+inline DataType compute_dtype(DataType dtype) { return dtype == DataType::float64 ? dtype : DataType::float32; }
+
+inline constexpr std::int64_t column_bytes = std::int64_t{64} << 20;   // of the gradient of the columns, at once
+
+inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+inline std::int64_t round_up(std::int64_t a, std::int64_t b) { return divide_up(a, b) * b; }
+
+}  // namespace clprim::deform_conv
