@@ -13,7 +13,10 @@ fail() { printf '\nsetup: %s\n' "$@" >&2; exit 1; }
 
 # ---- system packages -------------------------------------------------------------------------------------------------
 
-installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+wanted_packages() {
+    grep -v -e '^#' -e '^$' tools/apt_packages.txt
+    printf '%s\n' $(python_packages "$(find_python)")
+}
 
 # The Python that .venv is made with: the first that is new enough.
 find_python() {
@@ -35,13 +38,14 @@ python_packages() {
     fi
 }
 
-# Prints the packages that are missing and that this distribution has; fails on a missing one that it must have.
+# Prints the wanted packages that are not installed, each with "required" or "optional".
 missing_packages() {
-    local name kind rest
+    local wanted name kind rest have
+    wanted=$(wanted_packages)
+    have=$(dpkg-query -W -f='${Package} ${db:Status-Status}\n' $(cut -d' ' -f1 <<<"$wanted") 2>/dev/null || true)
     while read -r name kind rest; do
-        case "$name" in '' | '#'*) continue ;; esac
-        installed "$name" || echo "$name ${kind:-required}"
-    done < <(cat tools/apt_packages.txt; printf '%s\n' $(python_packages "$(find_python)"))
+        grep -qxF "$name installed" <<<"$have" || echo "$name ${kind:-required}"
+    done <<<"$wanted"
 }
 
 install_packages() {
@@ -97,10 +101,16 @@ make_venv() {
     [ -n "$python" ] || fail "no Python 3.10 to 3.14 found; install python3 and python3-venv, or set PYTHON"
     say "creating .venv with $("$python" --version)"
     rm -rf .venv
+    # Intel's runtime does not start from a folder with a space in its path: then .venv is a link to one without.
+    if [[ $PWD = *[[:space:]]* ]]; then
+        local folder=${XDG_CACHE_HOME:-$HOME/.cache}/clprim/venv-$(sha256sum <<<"$PWD" | cut -c1-12)
+        mkdir -p "$folder"
+        ln -s "$folder" .venv
+    fi
     "$python" -m venv .venv || fail "$python could not create .venv; on Debian and Ubuntu: apt-get install python3-venv"
 }
 
-pip_install() { .venv/bin/python -m pip install --quiet --disable-pip-version-check "$@"; }
+pip_install() { .venv/bin/python -m pip install -qq --disable-pip-version-check "$@"; }
 
 install_python_packages() {
     if ! .venv/bin/python -c 'import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, ("torch", "torchvision"))))'
@@ -126,10 +136,14 @@ build() {
         cmake=.venv/bin/cmake
     fi
     local key
-    key=$( { cat CMakePresets.json; pwd; .venv/bin/python -c 'import sys, torch; print(sys.version, torch.__version__)'; } \
-        2>/dev/null | sha256sum | cut -d' ' -f1)
-    configure() { "$cmake" --preset default >build.log 2>&1 || { cat build.log >&2; fail "CMake's configuration failed"; }; }
-    if [ ! -f build/build.ninja ]; then rm -f .venv/.clprim-configure; fi
+    key=$( { cat CMakePresets.json; pwd; .venv/bin/python -c '
+import importlib.metadata, sys
+print(sys.version, importlib.metadata.version("torch"))'; } | sha256sum)
+    configure() {
+        "$cmake" --preset default >build/configure.log 2>&1 ||
+            { cat build/configure.log >&2; fail "CMake's configuration failed"; }
+    }
+    [ -f build/build.ninja ] || rm -f .venv/.clprim-configure
     mkdir -p build
     TORCH_DEVICE_BACKEND_AUTOLOAD=0 run_once configure "$key" configure
     "$cmake" --build build --parallel "${CLPRIM_JOBS:-2}" || fail "the build failed; the first error is above"

@@ -73,6 +73,9 @@ def check_drivers(findings):
         findings.add(OK, f"Intel's CPU runtime {runtime} from PyPI")
         if not version_of("intel-cmplr-lib-rt"):
             findings.add(BAD, "its compiler libraries are missing", "pip install intel-cmplr-lib-rt")
+        if any(character.isspace() for character in os.path.realpath(sys.prefix)):
+            findings.add(BAD, f"it does not start from a folder with a space in its path: {sys.prefix}",
+                         "make the virtual environment in another folder")
     elif platform.machine() == "x86_64":
         findings.add(NOTE, "Intel's CPU runtime is not installed: the fastest OpenCL on x86-64 processors",
                      "pip install intel-opencl-rt intel-cmplr-lib-rt")
