@@ -14,6 +14,7 @@ constexpr Implementation forward_list[] = {
     {"reference", rejects_reference, run_reference},
 };
 constexpr Implementation weight_list[] = {
+    {"cpu_planar", rejects_cpu_planar_weight, run_cpu_planar_weight},
     {"reference", rejects_reference, run_reference},
 };
 

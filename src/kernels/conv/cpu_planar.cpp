@@ -3,28 +3,10 @@
 #include <cmath>
 #include <numeric>
 
-#include <kernels/conv/problem.hpp>
+#include <kernels/conv/planar.hpp>
 
 namespace clprim::conv {
 namespace {
-
-struct PlanarProblem {
-    cl_long batch, groups, rows, depth;
-    cl_long taps[3], in[3], out[3];
-    cl_long scale[3], shift[3], step[3];
-    cl_long source_strides[5], result_strides[5];
-    cl_long source_size, weight_stride;
-    cl_long tile_rows, tile_pixels, tile_depth;
-    cl_long has_bias, relu;
-
-    cl_long pixels() const { return batch * out[0] * out[1] * out[2]; }
-    cl_long total_depth() const { return depth * taps[0] * taps[1] * taps[2]; }
-};
-
-struct PackProblem {
-    cl_long groups, rows, depth, taps[3];
-    cl_long first, group_stride, row_stride, depth_stride, tap_strides[3];
-};
 
 // One launch: what it computes, which weights it needs, and where its result begins.
 struct Part {
@@ -32,10 +14,6 @@ struct Part {
     PackProblem pack{};
     cl_long result_first = 0;
 };
-
-constexpr cl_long wide = 32;
-
-cl_long ceil_div(cl_long a, cl_long b) { return (a + b - 1) / b; }
 
 // Smallest block sizes that keep all compute units busy for the shortest time, by a model in cycles per unit of depth:
 // products, reading the weights once per work-item, packing the source once per work-item.
@@ -138,9 +116,7 @@ Part common_part(const Call& call)
     p.has_bias = call.bias.defined();
     p.relu = call.activation == ConvActivation::relu;
     const Tensor& source = forward ? call.x : call.y;
-    p.source_size = 1;
-    for (std::size_t i = 0; i < source.dim(); ++i)
-        p.source_size += (source.size(i) - 1) * source.stride(i);
+    p.source_size = span_of(source);
     part.pack.group_stride = q.out_channels * q.w_strides[0];
     part.pack.row_stride = q.w_strides[forward ? 0 : 1];
     part.pack.depth_stride = q.w_strides[forward ? 1 : 0];

@@ -1,4 +1,4 @@
-// Mirrors of PlanarProblem and PackProblem in cpu_planar.cpp.
+// Mirrors of PlanarProblem and PackProblem (planar.hpp).
 typedef struct {
     long batch, groups, rows, depth;                   // rows, depth: channels of the result and source per group
     long taps[3], in[3], out[3];                       // out: positions of the result that this launch computes
@@ -8,6 +8,7 @@ typedef struct {
     long weight_stride;                                // reals from row to row
     long tile_rows, tile_pixels, tile_depth;
     long has_bias, relu;
+    long parts, result_size;                           // weight gradient: shares of the pixels
 } planar_problem;
 
 typedef struct {

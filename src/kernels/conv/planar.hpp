@@ -1,0 +1,44 @@
+// What the CPU kernels of convolution share on the host side.
+#pragma once
+
+#include <kernels/conv/problem.hpp>
+
+namespace clprim::conv {
+
+// Same fields and order as in planar_problem.cl.
+struct PlanarProblem {
+    cl_long batch, groups, rows, depth;
+    cl_long taps[3], in[3], out[3];
+    cl_long scale[3], shift[3], step[3];
+    cl_long source_strides[5], result_strides[5];
+    cl_long source_size, weight_stride;
+    cl_long tile_rows, tile_pixels, tile_depth;
+    cl_long has_bias, relu;
+    cl_long parts, result_size;
+
+    cl_long pixels() const { return batch * out[0] * out[1] * out[2]; }
+    cl_long total_depth() const { return depth * taps[0] * taps[1] * taps[2]; }
+};
+
+struct PackProblem {
+    cl_long groups, rows, depth, taps[3];
+    cl_long first, group_stride, row_stride, depth_stride, tap_strides[3];
+};
+
+constexpr cl_long wide = 32;        // columns of a register tile (float)
+constexpr std::size_t local_memory_wanted = 256 * 1024;
+
+inline cl_long ceil_div(cl_long a, cl_long b) { return (a + b - 1) / b; }
+
+// Elements from the first to the last of a tensor.
+inline cl_long span_of(const Tensor& tensor)
+{
+    cl_long size = 1;
+    for (std::size_t i = 0; i < tensor.dim(); ++i)
+        size += (tensor.size(i) - 1) * tensor.stride(i);
+    return size;
+}
+
+inline DataType real_type(DataType dtype) { return dtype == DataType::float64 ? DataType::float64 : DataType::float32; }
+
+}  // namespace clprim::conv

@@ -1,0 +1,191 @@
+"""Convolution against PyTorch's CPU results: forward and the three gradients, over dtypes, layouts and shapes."""
+import pytest
+import torch
+import torch.nn.functional as F
+
+device = "ocl:0"
+
+# function, input shape, weight shape, arguments
+CASES = {
+    "3x3": (F.conv2d, (2, 5, 9, 11), (7, 5, 3, 3), dict(padding=1)),
+    "3x3 batch of 7x7": (F.conv2d, (3, 33, 7, 7), (64, 33, 3, 3), dict(padding=1)),
+    "stride 2": (F.conv2d, (2, 16, 15, 14), (24, 16, 3, 3), dict(stride=2, padding=1)),
+    "1x1": (F.conv2d, (2, 19, 6, 7), (32, 19, 1, 1), {}),
+    "1x1 stride 2": (F.conv2d, (2, 16, 14, 14), (32, 16, 1, 1), dict(stride=2)),
+    "first layer": (F.conv2d, (2, 3, 40, 38), (16, 3, 7, 7), dict(stride=2, padding=3)),
+    "patches": (F.conv2d, (2, 3, 16, 16), (20, 3, 4, 4), dict(stride=4)),
+    "dilated": (F.conv2d, (1, 6, 17, 18), (8, 6, 3, 2), dict(stride=(2, 3), padding=(2, 1), dilation=(2, 3))),
+    "same": (F.conv2d, (2, 4, 9, 8), (6, 4, 4, 2), dict(padding="same")),
+    "groups": (F.conv2d, (2, 12, 9, 8), (18, 4, 3, 3), dict(padding=1, groups=3)),
+    "depthwise": (F.conv2d, (2, 19, 11, 13), (19, 1, 3, 3), dict(padding=1, groups=19)),
+    "depthwise stride 2": (F.conv2d, (2, 16, 12, 15), (16, 1, 5, 5), dict(stride=2, padding=2, groups=16)),
+    "depthwise multiplier": (F.conv2d, (1, 6, 9, 9), (12, 1, 3, 3), dict(padding=1, groups=6)),
+    "unbatched": (F.conv2d, (5, 9, 11), (7, 5, 3, 3), dict(padding=1)),
+    "1d": (F.conv1d, (3, 6, 31), (10, 6, 5), dict(stride=2, padding=2)),
+    "1d same": (F.conv1d, (3, 6, 31), (10, 6, 4), dict(padding="same")),
+    "3d": (F.conv3d, (2, 4, 6, 7, 8), (6, 2, 2, 3, 3), dict(stride=(2, 1, 2), padding=(0, 1, 1), groups=2)),
+    "transposed": (F.conv_transpose2d, (2, 6, 5, 6), (6, 4, 3, 3), dict(stride=2, padding=1, output_padding=(1, 0))),
+    "transposed groups": (F.conv_transpose2d, (1, 6, 5, 6), (6, 3, 3, 2),
+                          dict(stride=(1, 3), padding=(0, 1), output_padding=(0, 2), dilation=(2, 1), groups=2)),
+    "transposed 1d": (F.conv_transpose1d, (2, 4, 9), (4, 5, 4), dict(stride=3, padding=1, output_padding=1)),
+    "transposed 3d": (F.conv_transpose3d, (1, 3, 3, 4, 3), (3, 2, 2, 2, 2), dict(stride=2)),
+    "zero batch": (F.conv2d, (0, 5, 9, 11), (7, 5, 3, 3), dict(padding=1)),
+    "zero batch transposed": (F.conv_transpose2d, (0, 6, 5, 6), (6, 4, 3, 3), dict(stride=2)),
+}
+
+
+def eighths(shape, dtype=torch.float32, seed=0):
+    """Random multiples of 1/8: their sums of products are exact in float32, whatever the order."""
+    return (torch.randint(-16, 17, shape, generator=torch.Generator().manual_seed(seed)) / 8).to(dtype)
+
+
+def make(case, dtype=torch.float32):
+    function, x_shape, w_shape, options = CASES[case]
+    x, w = eighths(x_shape, dtype, 1), eighths(w_shape, dtype, 2)
+    out_channels = w_shape[1] * options.get("groups", 1) if "transpose" in function.__name__ else w_shape[0]
+    b = eighths((out_channels,), dtype, 3)
+    return function, x, w, b, options
+
+
+def forward_and_gradients(function, x, w, b, options, dy=None):
+    leaves = [t.detach().requires_grad_() if t is not None else None for t in (x, w, b)]
+    y = function(*leaves, **options)
+    dy = eighths(y.shape, y.dtype, 4) if dy is None else dy
+    y.backward(dy.to(y.device))
+    return [y.detach()] + [t.grad for t in leaves if t is not None]
+
+
+def check(actual, expected, strides=False):
+    for a, e in zip(actual, expected, strict=True):
+        assert a.device.type == "ocl"
+        torch.testing.assert_close(a.cpu(), e, check_stride=strides)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("case", CASES)
+def test_forward_and_gradients(case, bias):
+    function, x, w, b, options = make(case)
+    b = b if bias else None
+    actual = forward_and_gradients(function, x.to(device), w.to(device), b if b is None else b.to(device), options)
+    check(actual, forward_and_gradients(function, x, w, b, options))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("case", ["3x3", "1x1", "stride 2", "groups", "depthwise", "transposed", "3d"])
+def test_dtypes(case, dtype):
+    function, x, w, b, options = make(case, dtype)
+    actual = forward_and_gradients(function, x.to(device), w.to(device), b.to(device), options)
+    # The reference is computed in float64 and rounded once: PyTorch's CPU rounds half precision on the way.
+    expected = forward_and_gradients(function, x.double(), w.double(), b.double(), options)
+    check(actual, [e.to(dtype) for e in expected])
+
+
+@pytest.mark.parametrize("weight_format", [torch.contiguous_format, torch.channels_last], ids=str)
+@pytest.mark.parametrize("case", ["3x3", "3x3 batch of 7x7", "1x1", "stride 2", "first layer", "groups", "depthwise",
+                                  "depthwise stride 2", "depthwise multiplier", "transposed", "dilated"])
+def test_channels_last(case, weight_format):
+    function, x, w, b, options = make(case)
+    x, w = x.to(memory_format=torch.channels_last), w.to(memory_format=weight_format)
+    actual = forward_and_gradients(function, x.to(device), w.to(device), b.to(device), options)
+    assert actual[0].is_contiguous(memory_format=torch.channels_last)
+    check(actual, forward_and_gradients(function, x, w, b, options))
+
+
+def test_channels_last_3d():
+    function, x, w, b, options = make("3d")
+    x = x.to(memory_format=torch.channels_last_3d)
+    actual = forward_and_gradients(function, x.to(device), w.to(device), b.to(device), options)
+    assert actual[0].is_contiguous(memory_format=torch.channels_last_3d)
+    check(actual, forward_and_gradients(function, x, w, b, options))
+
+
+def test_non_contiguous_input_weight_and_gradient():
+    x, w, b = torch.randn(2, 9, 11, 10)[:, :, :, ::2].transpose(1, 3), torch.randn(3, 3, 5, 14)[..., ::2].permute(3, 2, 0, 1), \
+        torch.randn(14)[::2]
+    dy = torch.randn(2, 7, 9, 11).transpose(2, 3)
+    expected = forward_and_gradients(F.conv2d, x, w, b, dict(padding=1), dy)
+    assert not x.is_contiguous() and not w.is_contiguous() and not b.is_contiguous() and not dy.is_contiguous()
+    x_ocl = torch.randn(0)
+    x_ocl = x.transpose(1, 3).contiguous().to(device).transpose(1, 3)
+    w_ocl = w.permute(2, 3, 1, 0).contiguous().to(device).permute(3, 2, 0, 1)
+    b_ocl = torch.stack([b, b], 1).to(device)[:, 0]
+    dy_ocl = dy.transpose(2, 3).contiguous().to(device).transpose(2, 3)
+    check(forward_and_gradients(F.conv2d, x_ocl, w_ocl, b_ocl, dict(padding=1), dy_ocl), expected)
+
+
+def test_view_with_storage_offset():
+    x, w = torch.randn(5, 4, 8, 8), torch.randn(9, 4, 3, 3)
+    check([F.conv2d(x.to(device)[2:4], w.to(device)[1:7], padding=1)], [F.conv2d(x[2:4], w[1:7], padding=1)])
+
+
+@pytest.mark.parametrize("mask", [[a, b, c] for a in (False, True) for b in (False, True) for c in (False, True)], ids=str)
+def test_output_mask(mask):
+    x, w, dy = torch.randn(2, 4, 6, 6), torch.randn(5, 4, 3, 3), torch.randn(2, 5, 6, 6)
+    run = lambda *t: torch.ops.aten.convolution_backward(*t, [5], [1, 1], [1, 1], [1, 1], False, [0, 0], 1, mask)
+    for a, e in zip(run(dy.to(device), x.to(device), w.to(device)), run(dy, x, w), strict=True):
+        assert (a is None) == (e is None)
+        if e is not None and e.numel():
+            torch.testing.assert_close(a.cpu(), e)
+
+
+def test_int64():
+    x, w = torch.randint(-9, 9, (2, 3, 6, 6)), torch.randint(-9, 9, (4, 3, 3, 3))
+    expected = F.conv2d(x.double(), w.double()).long()
+    torch.testing.assert_close(F.conv2d(x.to(device), w.to(device)).cpu(), expected)
+
+
+def test_complex():
+    x, w, b = (torch.randn(*s, dtype=torch.complex64) for s in ((2, 3, 6, 6), (4, 3, 3, 3), (4,)))
+    torch.testing.assert_close(F.conv2d(x.to(device), w.to(device), b.to(device)).cpu(), F.conv2d(x, w, b))
+
+
+def test_double_backward():
+    random = torch.Generator().manual_seed(0)
+    x, w, b = (torch.randn(*s, dtype=torch.float64, generator=random).to(device).requires_grad_()
+               for s in ((2, 2, 5, 4), (4, 1, 3, 2), (4,)))
+    function = lambda *t: F.conv2d(*t, stride=(2, 1), padding=1, groups=2)
+    assert torch.autograd.gradcheck(function, (x, w, b))
+    assert torch.autograd.gradgradcheck(function, (x, w, b))
+
+
+def test_same_bits_every_run():
+    x, w, dy = torch.randn(4, 16, 28, 28), torch.randn(32, 16, 3, 3), torch.randn(4, 32, 28, 28)
+    runs = [forward_and_gradients(F.conv2d, x.to(device), w.to(device), None, dict(padding=1), dy) for _ in range(3)]
+    for other in runs[1:]:
+        for a, b in zip(runs[0], other, strict=True):
+            assert torch.equal(a.cpu(), b.cpu())
+
+
+ERRORS = {
+    "channels": (lambda d: F.conv2d(torch.randn(1, 3, 5, 5, device=d), torch.randn(2, 4, 3, 3, device=d))),
+    "dtype": (lambda d: F.conv2d(torch.randn(1, 3, 5, 5, device=d), torch.randn(2, 3, 3, 3, device=d, dtype=torch.float64))),
+    "bias dtype": (lambda d: F.conv2d(torch.randn(1, 3, 5, 5, device=d), torch.randn(2, 3, 3, 3, device=d),
+                                      torch.randn(2, device=d, dtype=torch.float64))),
+    "bias size": (lambda d: F.conv2d(torch.randn(1, 3, 5, 5, device=d), torch.randn(2, 3, 3, 3, device=d),
+                                     torch.randn(3, device=d))),
+    "kernel too big": (lambda d: F.conv2d(torch.randn(1, 3, 5, 5, device=d), torch.randn(2, 3, 7, 7, device=d))),
+    "negative padding": (lambda d: F.conv2d(torch.randn(1, 3, 5, 5, device=d), torch.randn(2, 3, 3, 3, device=d), padding=-1)),
+    "stride": (lambda d: F.conv2d(torch.randn(1, 3, 5, 5, device=d), torch.randn(2, 3, 3, 3, device=d), stride=0)),
+    "output padding": (lambda d: F.conv_transpose2d(torch.randn(1, 3, 5, 5, device=d), torch.randn(3, 3, 3, 3, device=d),
+                                                    output_padding=1)),
+    "groups": (lambda d: F.conv2d(torch.randn(1, 4, 5, 5, device=d), torch.randn(3, 2, 3, 3, device=d), groups=2)),
+    "dimensions": (lambda d: F.conv2d(torch.randn(1, 1, 3, 5, 5, device=d), torch.randn(2, 3, 3, 3, device=d))),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_errors_are_pytorchs(case):
+    with pytest.raises(Exception) as expected:
+        ERRORS[case]("cpu")
+    with pytest.raises(type(expected.value)) as actual:
+        ERRORS[case](device)
+    print(expected.value, "|", actual.value)
+    ours, theirs = str(actual.value), str(expected.value)
+    for a, b in (("torch.oclFloatTensor", "torch.FloatTensor"),):
+        ours = ours.replace(a, b)
+    assert ours.split()[:4] == theirs.split()[:4]
+
+
+def test_devices_must_agree():
+    with pytest.raises(RuntimeError):
+        F.conv2d(torch.randn(1, 3, 5, 5, device=device), torch.randn(2, 3, 3, 3))
