@@ -100,12 +100,12 @@ def test_channels_last_3d():
 
 
 def test_non_contiguous_input_weight_and_gradient():
-    x, w, b = torch.randn(2, 9, 11, 10)[:, :, :, ::2].transpose(1, 3), torch.randn(3, 3, 5, 14)[..., ::2].permute(3, 2, 0, 1), \
-        torch.randn(14)[::2]
-    dy = torch.randn(2, 7, 9, 11).transpose(2, 3)
+    x = eighths((2, 9, 11, 10))[:, :, :, ::2].transpose(1, 3)
+    w = eighths((3, 3, 5, 14))[..., ::2].permute(3, 2, 0, 1)
+    b = eighths((14,))[::2]
+    dy = eighths((2, 7, 9, 11)).transpose(2, 3)
     expected = forward_and_gradients(F.conv2d, x, w, b, dict(padding=1), dy)
     assert not x.is_contiguous() and not w.is_contiguous() and not b.is_contiguous() and not dy.is_contiguous()
-    x_ocl = torch.randn(0)
     x_ocl = x.transpose(1, 3).contiguous().to(device).transpose(1, 3)
     w_ocl = w.permute(2, 3, 1, 0).contiguous().to(device).permute(3, 2, 0, 1)
     b_ocl = torch.stack([b, b], 1).to(device)[:, 0]
@@ -120,11 +120,13 @@ def test_view_with_storage_offset():
 
 @pytest.mark.parametrize("mask", [[a, b, c] for a in (False, True) for b in (False, True) for c in (False, True)], ids=str)
 def test_output_mask(mask):
-    x, w, dy = torch.randn(2, 4, 6, 6), torch.randn(5, 4, 3, 3), torch.randn(2, 5, 6, 6)
+    x, w, dy = eighths((2, 4, 6, 6)), eighths((5, 4, 3, 3)), eighths((2, 5, 6, 6))
     run = lambda *t: torch.ops.aten.convolution_backward(*t, [5], [1, 1], [1, 1], [1, 1], False, [0, 0], 1, mask)
-    for a, e in zip(run(dy.to(device), x.to(device), w.to(device)), run(dy, x, w), strict=True):
-        assert (a is None) == (e is None)
-        if e is not None and e.numel():
+    results = run(dy.to(device), x.to(device), w.to(device))
+    assert [r is not None for r in results] == mask
+    mask = [True] * 3
+    for a, e in zip(results, run(dy, x, w), strict=True):
+        if a is not None:
             torch.testing.assert_close(a.cpu(), e)
 
 
@@ -157,19 +159,19 @@ def test_same_bits_every_run():
 
 
 ERRORS = {
-    "channels": (lambda d: F.conv2d(torch.randn(1, 3, 5, 5, device=d), torch.randn(2, 4, 3, 3, device=d))),
-    "dtype": (lambda d: F.conv2d(torch.randn(1, 3, 5, 5, device=d), torch.randn(2, 3, 3, 3, device=d, dtype=torch.float64))),
-    "bias dtype": (lambda d: F.conv2d(torch.randn(1, 3, 5, 5, device=d), torch.randn(2, 3, 3, 3, device=d),
-                                      torch.randn(2, device=d, dtype=torch.float64))),
-    "bias size": (lambda d: F.conv2d(torch.randn(1, 3, 5, 5, device=d), torch.randn(2, 3, 3, 3, device=d),
-                                     torch.randn(3, device=d))),
-    "kernel too big": (lambda d: F.conv2d(torch.randn(1, 3, 5, 5, device=d), torch.randn(2, 3, 7, 7, device=d))),
-    "negative padding": (lambda d: F.conv2d(torch.randn(1, 3, 5, 5, device=d), torch.randn(2, 3, 3, 3, device=d), padding=-1)),
-    "stride": (lambda d: F.conv2d(torch.randn(1, 3, 5, 5, device=d), torch.randn(2, 3, 3, 3, device=d), stride=0)),
-    "output padding": (lambda d: F.conv_transpose2d(torch.randn(1, 3, 5, 5, device=d), torch.randn(3, 3, 3, 3, device=d),
+    "channels": (lambda d: F.conv2d(torch.ones(1, 3, 5, 5).to(d), torch.ones(2, 4, 3, 3).to(d))),
+    "dtype": (lambda d: F.conv2d(torch.ones(1, 3, 5, 5).to(d), torch.ones(2, 3, 3, 3, dtype=torch.float64).to(d))),
+    "bias dtype": (lambda d: F.conv2d(torch.ones(1, 3, 5, 5).to(d), torch.ones(2, 3, 3, 3).to(d),
+                                      torch.ones(2, dtype=torch.float64).to(d))),
+    "bias size": (lambda d: F.conv2d(torch.ones(1, 3, 5, 5).to(d), torch.ones(2, 3, 3, 3).to(d),
+                                     torch.ones(3).to(d))),
+    "kernel too big": (lambda d: F.conv2d(torch.ones(1, 3, 5, 5).to(d), torch.ones(2, 3, 7, 7).to(d))),
+    "negative padding": (lambda d: F.conv2d(torch.ones(1, 3, 5, 5).to(d), torch.ones(2, 3, 3, 3).to(d), padding=-1)),
+    "stride": (lambda d: F.conv2d(torch.ones(1, 3, 5, 5).to(d), torch.ones(2, 3, 3, 3).to(d), stride=0)),
+    "output padding": (lambda d: F.conv_transpose2d(torch.ones(1, 3, 5, 5).to(d), torch.ones(3, 3, 3, 3).to(d),
                                                     output_padding=1)),
-    "groups": (lambda d: F.conv2d(torch.randn(1, 4, 5, 5, device=d), torch.randn(3, 2, 3, 3, device=d), groups=2)),
-    "dimensions": (lambda d: F.conv2d(torch.randn(1, 1, 3, 5, 5, device=d), torch.randn(2, 3, 3, 3, device=d))),
+    "groups": (lambda d: F.conv2d(torch.ones(1, 4, 5, 5).to(d), torch.ones(3, 2, 3, 3).to(d), groups=2)),
+    "dimensions": (lambda d: F.conv2d(torch.ones(1, 1, 3, 5, 5).to(d), torch.ones(2, 3, 3, 3).to(d))),
 }
 
 
@@ -179,13 +181,12 @@ def test_errors_are_pytorchs(case):
         ERRORS[case]("cpu")
     with pytest.raises(type(expected.value)) as actual:
         ERRORS[case](device)
-    print(expected.value, "|", actual.value)
-    ours, theirs = str(actual.value), str(expected.value)
-    for a, b in (("torch.oclFloatTensor", "torch.FloatTensor"),):
-        ours = ours.replace(a, b)
-    assert ours.split()[:4] == theirs.split()[:4]
+    if case == "dtype":   # PyTorch's wording on CUDA; on CPU it is "expected scalar type Float but found Double"
+        assert str(actual.value) == "Input type (float) and weight type (double) should be the same"
+    else:
+        assert str(actual.value).split()[:8] == str(expected.value).split()[:8]
 
 
 def test_devices_must_agree():
-    with pytest.raises(RuntimeError):
-        F.conv2d(torch.randn(1, 3, 5, 5, device=device), torch.randn(2, 3, 3, 3))
+    with pytest.raises(RuntimeError, match="same device"):
+        F.conv2d(torch.ones(1, 3, 5, 5).to(device), torch.randn(2, 3, 3, 3))

@@ -19,8 +19,13 @@ clprim::ConvOptions conv_options(at::IntArrayRef stride, at::IntArrayRef padding
     options.stride = dims(stride);
     options.pad_begin = options.pad_end = dims(padding);
     options.dilation = dims(dilation);
-    if (transposed)
+    if (transposed) {
         options.output_padding = dims(output_padding);
+        for (std::size_t i = 0; i < output_padding.size(); ++i)
+            TORCH_CHECK(output_padding[i] < stride[i] || output_padding[i] < dilation[i],
+                        "output padding must be smaller than either stride or dilation, but got output_padding: ",
+                        output_padding, " stride: ", stride, " dilation: ", dilation);
+    }
     options.groups = groups;
     options.transposed = transposed;
     return options;
@@ -41,14 +46,14 @@ void check_arguments(const at::Tensor& input, const at::Tensor& weight, const at
 {
     TORCH_CHECK(input.device() == weight.device(), "Expected all tensors to be on the same device, but found at least "
                 "two devices, ", input.device(), " and ", weight.device(), "!");
-    TORCH_CHECK(input.scalar_type() == weight.scalar_type(), "Input type (", input.toString(), ") and weight type (",
-                weight.toString(), ") should be the same");
+    TORCH_CHECK(input.scalar_type() == weight.scalar_type(), "Input type (", input.dtype(), ") and weight type (",
+                weight.dtype(), ") should be the same");
     if (!other.defined())
         return;
     TORCH_CHECK(input.device() == other.device(), "Expected all tensors to be on the same device, but found at least "
                 "two devices, ", input.device(), " and ", other.device(), "!");
-    TORCH_CHECK(input.scalar_type() == other.scalar_type(), "Input type (", input.toString(), ") and ", other_name,
-                " type (", other.toString(), ") should be the same");
+    TORCH_CHECK(input.scalar_type() == other.scalar_type(), "Input type (", input.dtype(), ") and ", other_name,
+                " type (", other.dtype(), ") should be the same");
 }
 
 at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias_option,
