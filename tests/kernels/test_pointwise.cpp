@@ -44,7 +44,7 @@ TEST(Pointwise, EveryFloatRowCompiles)
     Tensor x = device(ramp(8), {8}), y = context().empty({8}, DataType::float32, queue());
     for (const PointwiseRow& row : pointwise_rows()) {
         std::string code = row.code ? row.code : "";
-        if (code.empty() || code.find('&') != std::string::npos && code.find("&&") == std::string::npos)
+        if (code.empty() || (code.find('&') != std::string::npos && code.find("&&") == std::string::npos))
             continue;
         auto count = [&](char letter) {
             std::size_t n = 0;

@@ -10,9 +10,9 @@
 // The value as a float16 or bfloat16 would hold it.
 inline float round_float16(float v)
 {
-    half bits[1];
-    vstore_half_rte(v, 0, bits);
-    return vload_half(0, bits);
+    ushort bits[1];   // a variable of type half needs cl_khr_fp16; a pointer to it does not
+    vstore_half_rte(v, 0, (half*)bits);
+    return vload_half(0, (half*)bits);
 }
 inline float round_bfloat16(float v) { return bfloat16_to_float(float_to_bfloat16(v)); }
 
