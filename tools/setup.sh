@@ -101,13 +101,13 @@ make_venv() {
     [ -n "$python" ] || fail "no Python 3.10 to 3.14 found; install python3 and python3-venv, or set PYTHON"
     say "creating .venv with $("$python" --version)"
     rm -rf .venv
+    local folder=.venv
     # Intel's runtime does not start from a folder with a space in its path: then .venv is a link to one without.
-    if [[ $PWD = *[[:space:]]* ]]; then
-        local folder=${XDG_CACHE_HOME:-$HOME/.cache}/clprim/venv-$(sha256sum <<<"$PWD" | cut -c1-12)
-        mkdir -p "$folder"
-        ln -s "$folder" .venv
-    fi
-    "$python" -m venv .venv || fail "$python could not create .venv; on Debian and Ubuntu: apt-get install python3-venv"
+    [[ $PWD != *[[:space:]]* ]] ||
+        folder=${XDG_CACHE_HOME:-$HOME/.cache}/clprim/venv-$(sha256sum <<<"$PWD" | cut -c1-12)
+    "$python" -m venv --clear "$folder" ||
+        fail "$python could not create .venv; on Debian and Ubuntu: apt-get install python3-venv"
+    [ "$folder" = .venv ] || ln -s "$folder" .venv
 }
 
 pip_install() { .venv/bin/python -m pip install -qq --disable-pip-version-check "$@"; }
