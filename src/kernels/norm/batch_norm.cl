@@ -17,7 +17,7 @@ typedef ACC acc_t;
 typedef vector_t(X) vec_t;
 typedef const __global storage_t(X)* input_t;
 
-#define STEPS 256u   // vectors added up before they join the total: keeps the rounding error of long sums small
+#define STEPS 32u    // vectors added up before they join the total: keeps the rounding error of long sums small
 
 typedef struct { uint outer, channels, inner; } shape_t;
 typedef struct { acc_t center, k0, k1, k2; } coefficients_t;

@@ -1,0 +1,75 @@
+"""Negative log likelihood and what is composed of it, against PyTorch on the CPU."""
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.testing import assert_close
+
+device = "ocl:0"
+
+
+def compare(function, x, target, weight=None):
+    """Half precision is compared with the result of float32, rounded."""
+    wide = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
+    a, b = x.to(wide, copy=True).requires_grad_(), x.to(device).requires_grad_()
+    y = function(a, target, weight)
+    z = function(b, target.to(device), None if weight is None else weight.to(device))
+    assert_close(z.cpu(), y.to(x.dtype), equal_nan=True)
+    g = torch.randn(y.shape).to(x.dtype)
+    got, expected = (torch.autograd.grad(o, i, g.to(o))[0] for o, i in ((z, b), (y, a)))
+    assert_close(got.cpu(), expected.to(x.dtype), equal_nan=True)
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("shape", [(8, 5), (5,), (3, 4, 6, 7), (2, 4, 9), (2, 3, 2, 3, 4)])
+def test_nll_loss(shape, weighted, reduction):
+    torch.manual_seed(0)
+    classes = shape[0] if len(shape) == 1 else shape[1]
+    target = torch.randint(0, classes, shape[:1] + shape[2:] if len(shape) > 1 else ())
+    weight = torch.rand(classes) if weighted else None
+    x = torch.randn(shape)
+    compare(lambda x, t, w: F.nll_loss(x, t, w, ignore_index=2, reduction=reduction), x, target, weight)
+    compare(lambda x, t, w: F.cross_entropy(x, t, w, ignore_index=1, reduction=reduction), x, target, weight)
+    compare(lambda x, t, w: F.cross_entropy(x, t, w, reduction=reduction, label_smoothing=0.1), x, target, weight)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+def test_dtypes(dtype):
+    x, target = torch.randn(6, 5).to(dtype), torch.randint(0, 5, (6,))
+    compare(lambda x, t, w: F.nll_loss(x, t, w), x, target)
+    compare(lambda x, t, w: F.cross_entropy(x, t, w), x, target)
+
+
+def test_targets_of_bytes_and_probabilities():
+    x = torch.randn(6, 5)
+    compare(lambda x, t, w: F.nll_loss(x, t, w), x, torch.randint(0, 5, (6,), dtype=torch.uint8))
+    compare(lambda x, t, w: F.cross_entropy(x, t, w), x, torch.rand(6, 5).softmax(1))
+
+
+def test_everything_ignored_and_nothing_there():
+    x = torch.randn(4, 3)
+    for reduction in ("mean", "sum", "none"):
+        compare(lambda x, t, w: F.nll_loss(x, t, w, ignore_index=1, reduction=reduction), x, torch.ones(4).long())
+        compare(lambda x, t, w: F.nll_loss(x, t, w, reduction=reduction), x[:0], torch.ones(0).long())
+        compare(lambda x, t, w: F.nll_loss(x, t, w, reduction=reduction), torch.randn(0, 3, 2, 2),
+                torch.ones(0, 2, 2).long())
+
+
+def test_a_target_out_of_range_is_an_index_error():
+    x = torch.randn(4, 3).to(device)
+    for bad in (3, -1, 10 ** 12):
+        with pytest.raises(IndexError):
+            F.nll_loss(x, torch.tensor([0, 1, bad, 2], device=device)).item()
+    assert F.nll_loss(x, torch.tensor([0, 1, 2, 2], device=device)).isfinite().item()
+
+
+def test_errors():
+    x, t = torch.randn(4, 3), torch.zeros(4).long()
+    for call in (lambda x, t: F.nll_loss(x, t[:3]), lambda x, t: F.nll_loss(x, t, x[0, :2]),
+                 lambda x, t: F.nll_loss(x.reshape(1, 3, 2, 2), t.reshape(1, 4, 1)),
+                 lambda x, t: F.cross_entropy(x, t, reduction="some")):
+        with pytest.raises((RuntimeError, ValueError)) as expected:
+            call(x, t)
+        with pytest.raises((RuntimeError, ValueError)) as got:
+            call(x.to(device), t.to(device))
+        assert str(got.value).split("\n")[0] == str(expected.value).split("\n")[0]

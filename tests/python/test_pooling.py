@@ -1,0 +1,115 @@
+"""Pooling against PyTorch on the CPU: results, indices, gradients, layouts."""
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.testing import assert_close
+
+device = "ocl:0"
+plain, last, last3 = torch.contiguous_format, torch.channels_last, torch.channels_last_3d
+
+
+def compare(function, x):
+    """Half precision is compared with the result of float32, rounded."""
+    wide = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
+    a, b = x.to(wide, copy=True).requires_grad_(), x.to(device).requires_grad_()
+    y, z = function(a), function(b)
+    if isinstance(y, tuple):
+        assert torch.equal(z[1].cpu(), y[1])
+        y, z = y[0], z[0]
+    assert_close(z.cpu(), y.to(x.dtype))
+    assert z.stride() == y.stride()
+    g = torch.randn_like(y).to(x.dtype)
+    got, expected = (torch.autograd.grad(o, i, g.to(o))[0] for o, i in ((z, b), (y, a)))
+    assert_close(got.cpu(), expected.to(x.dtype))
+    assert got.stride() == expected.stride()
+
+
+windows = [dict(kernel_size=3, stride=2, padding=1), dict(kernel_size=2), dict(kernel_size=(3, 2), stride=(1, 2)),
+           dict(kernel_size=3, stride=2, ceil_mode=True), dict(kernel_size=5, stride=1, padding=2)]
+
+
+@pytest.mark.parametrize("layout, channels", [(plain, 3), (last, 3), (last, 32)])
+@pytest.mark.parametrize("window", windows + [dict(kernel_size=3, stride=2, dilation=2)])
+def test_max_pool2d(window, layout, channels):
+    x = torch.randn(2, channels, 13, 11).to(memory_format=layout)
+    compare(lambda t: F.max_pool2d(t, return_indices=True, **window), x)
+
+
+@pytest.mark.parametrize("layout, channels", [(plain, 3), (last, 20)])
+@pytest.mark.parametrize("extra", [{}, dict(count_include_pad=False), dict(divisor_override=7)])
+@pytest.mark.parametrize("window", windows)
+def test_avg_pool2d(window, extra, layout, channels):
+    x = torch.randn(2, channels, 13, 11).to(memory_format=layout)
+    compare(lambda t: F.avg_pool2d(t, **window, **extra), x)
+
+
+@pytest.mark.parametrize("layout, channels", [(plain, 3), (last, 20)])
+@pytest.mark.parametrize("size", [1, 5, (3, 7), (None, 4), 16])
+def test_adaptive_pool2d(size, layout, channels):
+    x = torch.randn(2, channels, 9, 11).to(memory_format=layout)
+    compare(lambda t: F.adaptive_avg_pool2d(t, size), x)
+    compare(lambda t: F.adaptive_max_pool2d(t, size, return_indices=True), x)
+
+
+@pytest.mark.parametrize("layout, channels", [(plain, 3), (last3, 20)])
+def test_three_dimensions(layout, channels):
+    x = torch.randn(2, channels, 6, 7, 8).to(memory_format=layout)
+    compare(lambda t: F.max_pool3d(t, 3, 2, 1, return_indices=True), x)
+    compare(lambda t: F.max_pool3d(t, (1, 2, 3), ceil_mode=True, return_indices=True), x)
+    compare(lambda t: F.avg_pool3d(t, 3, 2, 1, count_include_pad=False), x)
+    compare(lambda t: F.avg_pool3d(t, 2, divisor_override=3), x)
+    compare(lambda t: F.adaptive_avg_pool3d(t, (3, 2, 5)), x)
+    compare(lambda t: F.adaptive_max_pool3d(t, (3, 2, 5), return_indices=True), x)
+
+
+def test_one_dimension_and_no_batch():
+    compare(lambda t: F.max_pool1d(t, 3, 2, 1), torch.randn(2, 3, 17))
+    compare(lambda t: F.avg_pool1d(t, 3, 2, 1), torch.randn(3, 17))
+    compare(lambda t: F.adaptive_avg_pool1d(t, 5), torch.randn(2, 3, 17))
+    compare(lambda t: F.adaptive_max_pool1d(t, 5), torch.randn(2, 3, 17))
+    compare(lambda t: F.max_pool2d(t, 2, return_indices=True), torch.randn(3, 8, 8))
+    compare(lambda t: F.avg_pool2d(t, 2), torch.randn(3, 8, 8))
+    compare(lambda t: F.max_pool3d(t, 2), torch.randn(3, 4, 8, 8))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+def test_dtypes(dtype):
+    x = torch.randn(2, 20, 9, 9).to(dtype)
+    for layout in (plain, last):
+        compare(lambda t: F.max_pool2d(t, 3, 2, 1), x.to(memory_format=layout))
+        compare(lambda t: F.avg_pool2d(t, 3, 2, 1), x.to(memory_format=layout))
+        compare(lambda t: F.adaptive_avg_pool2d(t, 4), x.to(memory_format=layout))
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64])
+def test_integers(dtype):
+    x = torch.randint(0, 100, (2, 3, 9, 9), dtype=dtype)
+    assert torch.equal(F.max_pool2d(x.to(device), 3, 2, 1).cpu(), F.max_pool2d(x, 3, 2, 1))
+    if dtype == torch.int64:
+        assert torch.equal(F.avg_pool2d(x.to(device), 3, 2, 1).cpu(), F.avg_pool2d(x, 3, 2, 1))
+
+
+@pytest.mark.parametrize("layout", [plain, last])
+def test_not_a_number_and_infinity(layout):
+    x = torch.randn(2, 16, 8, 8)
+    x[:, :, 2, 3] = float("nan")
+    x[:, :, 5:] = -float("inf")
+    x = x.to(memory_format=layout)
+    y, i = F.max_pool2d(x, 3, 1, 1, return_indices=True)
+    z, j = F.max_pool2d(x.to(device), 3, 1, 1, return_indices=True)
+    assert_close(z.cpu(), y, equal_nan=True)
+    assert torch.equal(i, j.cpu())
+
+
+def test_empty_batch_and_errors():
+    assert F.max_pool2d(torch.empty(0, 3, 8, 8, device=device), 2).shape == (0, 3, 4, 4)
+    assert F.adaptive_avg_pool2d(torch.empty(0, 3, 8, 8, device=device), 2).shape == (0, 3, 2, 2)
+    x = torch.randn(1, 2, 4, 4)
+    for call in (lambda t: F.max_pool2d(t, 2, padding=2), lambda t: F.avg_pool2d(t, 0), lambda t: F.max_pool2d(t, 7),
+                 lambda t: F.adaptive_avg_pool2d(t[0, 0], 2), lambda t: F.max_pool3d(t, 9),
+                 lambda t: F.adaptive_avg_pool2d(t[:, :, :0], 2)):
+        with pytest.raises(RuntimeError) as expected:
+            call(x)
+        with pytest.raises(RuntimeError) as got:
+            call(x.to(device))
+        assert str(got.value).split("\n")[0] == str(expected.value).split("\n")[0]
