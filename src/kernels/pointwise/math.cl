@@ -103,6 +103,11 @@ inline T clamped_log(T x) { return fmax(log(x), (T)-100); }
 #endif
 
 #if defined(T_SIGNED) || defined(T_UNSIGNED) || defined(T_BOOL)
+#ifdef T_BOOL
+inline T invert(T x) { return !x; }
+#else
+inline T invert(T x) { return ~x; }
+#endif
 // Integer division by zero gives 0 and the quotient that does not fit wraps: what must not happen is a trap.
 inline T divide_trunc(T a, T b)
 {
