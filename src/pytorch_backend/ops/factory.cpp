@@ -1,6 +1,11 @@
 // Tensors from nothing, and tensors that change their storage: empty, resize_, set_.
+#include <array>
+#include <memory>
+#include <mutex>
+
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/TensorFactories.h>
 #include <c10/core/StorageImpl.h>
 #include <torch/library.h>
 
@@ -59,6 +64,22 @@ Tensor empty_strided(IntArrayRef size, IntArrayRef stride, std::optional<at::Sca
                           device.value_or(c10::Device(device_type, -1)));
     result.unsafeGetTensorImpl()->set_sizes_and_strides(size, stride);
     return result;
+}
+
+// A tensor of zeros without memory, which operators answer about by rule: undefined gradients become such.
+Tensor efficient_zero_tensor(IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<c10::Layout> layout,
+                             std::optional<c10::Device> device, std::optional<bool> pin_memory)
+{
+    check_options(layout, pin_memory);
+    const c10::Device where(device_type, checked_device(device ? device->index() : -1));
+    static std::mutex mutex;
+    static std::array<std::unique_ptr<at::native::ZeroTensorAllocator>, max_devices> allocators;
+    const std::lock_guard lock(mutex);
+    auto& allocator = allocators[static_cast<std::size_t>(where.index())];
+    if (!allocator)
+        allocator = std::make_unique<at::native::ZeroTensorAllocator>(where);
+    constexpr c10::DispatchKeySet keys({c10::DispatchKey::PrivateUse1, c10::DispatchKey::ZeroTensor});
+    return at::detail::empty_generic(size, allocator.get(), keys, c10::dtype_or_default(dtype), std::nullopt);
 }
 
 void grow_storage(c10::TensorImpl& self, std::size_t bytes)
@@ -128,6 +149,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
 {
     m.impl("empty.memory_format", empty_memory_format);
     m.impl("empty_strided", empty_strided);
+    m.impl("_efficientzerotensor", efficient_zero_tensor);
     m.impl("resize_", resize_);
     m.impl("set_.source_Storage_storage_offset", set_storage_offset);
     m.impl("set_.source_Storage", set_storage);

@@ -1,0 +1,60 @@
+"""LSTM and GRU: PyTorch calls fused cells on an accelerator, which the device supplies."""
+
+import pytest
+import torch
+
+device = "ocl:0"
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_layers(kind, bias):
+    torch.manual_seed(0)
+    layer = getattr(torch.nn, kind)(5, 4, num_layers=2, bias=bias, bidirectional=True, batch_first=True)
+    there = getattr(torch.nn, kind)(5, 4, num_layers=2, bias=bias, bidirectional=True, batch_first=True).to(device)
+    there.load_state_dict(layer.state_dict())
+    x = torch.randn(3, 6, 5)
+    a, b = x.clone().requires_grad_(), x.to(device).requires_grad_()
+    ya, ha = layer(a)
+    yb, hb = there(b)
+    torch.testing.assert_close(yb.cpu(), ya)
+    torch.testing.assert_close([h.cpu() for h in (hb if kind == "LSTM" else [hb])], list(ha if kind == "LSTM" else [ha]))
+    weight = torch.randn_like(ya)
+    (ya * weight).sum().backward()
+    (yb * weight.to(device)).sum().backward()
+    torch.testing.assert_close(b.grad.cpu(), a.grad)
+    for (name, p), q in zip(layer.named_parameters(), there.parameters()):
+        torch.testing.assert_close(q.grad.cpu(), p.grad, msg=lambda m: f"{name}: {m}")
+
+
+@pytest.mark.parametrize("outputs", [(True, False), (False, True), (True, True)])
+def test_lstm_cell_gradients_of_either_output(outputs):
+    torch.manual_seed(1)
+    tensors = [torch.randn(2, 3), torch.randn(2, 4), torch.randn(2, 4), torch.randn(16, 3), torch.randn(16, 4),
+               torch.randn(16), torch.randn(16)]
+    grads = []
+    for where in ("cpu", device):
+        x, h, c, wi, wh, bi, bh = [t.to(where).requires_grad_() for t in tensors]
+        result = torch.lstm_cell(x, (h, c), wi, wh, bi, bh)
+        loss = sum((r * r).sum() for r, used in zip(result, outputs) if used)
+        grads.append([g if g is None else g.cpu() for g in
+                      torch.autograd.grad(loss, [x, h, c, wi, wh, bi, bh], allow_unused=True)])
+    for a, b in zip(*grads):
+        torch.testing.assert_close(b, a)
+
+
+def test_packed_sequences():
+    torch.manual_seed(2)
+    layer = torch.nn.GRU(3, 4)
+    there = torch.nn.GRU(3, 4).to(device)
+    there.load_state_dict(layer.state_dict())
+    x = torch.randn(5, 3, 3)
+    lengths = torch.tensor([5, 3, 1])
+    pack = torch.nn.utils.rnn.pack_padded_sequence
+    a, _ = layer(pack(x, lengths))
+    packed = pack(x.to(device), lengths)
+    assert packed.is_ocl
+    b, _ = there(packed)
+    torch.testing.assert_close(b.data.cpu(), a.data)
+    padded, _ = torch.nn.utils.rnn.pad_packed_sequence(b)
+    torch.testing.assert_close(padded.cpu(), torch.nn.utils.rnn.pad_packed_sequence(a)[0])
