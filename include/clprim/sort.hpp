@@ -1,0 +1,27 @@
+// Sorting along one axis.
+//
+// Every sort is stable, and NaN counts as greater than any number (so it comes last, or first when descending); -0.0 and
+// 0.0 are equal. Elements become items: order-preserving integers with the position below them, so that comparing items
+// is comparing integers and no two are equal. Tiles of 1024 items are sorted by a bitonic network in local memory
+// (Batcher 1968); longer rows merge sorted runs, each work-item a chunk that it finds by a search along its diagonal
+// (merge path: Green, McColl, Bader, ICS 2012).
+#pragma once
+
+#include <clprim/queue.hpp>
+
+namespace clprim {
+
+// values, indices = input sorted along `axis`; one shape, any strides. indices are int64. Real dtypes, fewer than 2^32 - 1
+// elements along the axis.
+void sort(Queue& queue, const Tensor& input, std::size_t axis, bool descending, const Tensor& values,
+          const Tensor& indices);
+
+// The first elements of the sorted order only: as many as values and indices have along `axis`.
+void topk(Queue& queue, const Tensor& input, std::size_t axis, bool largest, const Tensor& values,
+          const Tensor& indices);
+
+// The most frequent value of each sorted row and where it came from: `sorted` and `order` are what sort gave, with rows
+// along the last axis and contiguous; values and indices have one element per row. Of several, the smallest value wins.
+void mode(Queue& queue, const Tensor& sorted, const Tensor& order, const Tensor& values, const Tensor& indices);
+
+}  // namespace clprim

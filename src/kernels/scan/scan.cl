@@ -1,0 +1,158 @@
+// Cumulative operators. A line runs along the scanned axis; lines: operands input, out, indices.
+// -DT=dtype -DSCAN_sum|product|log_sum_exp|largest|smallest [-DCOMPENSATED] [-DCOMPLEX] [-DFLOATING]
+#include "core/dtype.cl"
+#include "kernels/index/geometry.cl"
+
+typedef compute_t(T) value_t;
+
+#if defined(SCAN_largest) || defined(SCAN_smallest)
+#define EXTREME
+typedef struct {
+    value_t value;
+    long at;
+} state_t;
+#ifdef SCAN_largest
+#define REACHES(b, a) ((b) >= (a))
+#else
+#define REACHES(b, a) ((b) <= (a))
+#endif
+inline state_t combine(state_t a, state_t b)
+{
+    return b.value != b.value || (a.value == a.value && REACHES(b.value, a.value)) ? b : a;
+}
+inline state_t state_of(value_t v, long at)
+{
+    state_t s = {v, at};
+    return s;
+}
+#elif defined(COMPENSATED)
+typedef struct {
+    value_t value, rest;
+} state_t;
+inline state_t combine(state_t a, state_t b)
+{
+    value_t sum = a.value + b.value;
+    value_t part = sum - a.value;
+    value_t lost = (a.value - (sum - part)) + (b.value - part);
+    state_t s = {sum, isfinite(sum) ? a.rest + b.rest + lost : 0};
+    return s;
+}
+inline state_t state_of(value_t v, long at)
+{
+    state_t s = {v, 0};
+    return s;
+}
+#else
+typedef struct {
+    value_t value;
+} state_t;
+inline state_t combine(state_t a, state_t b)
+{
+    state_t s;
+#if defined(SCAN_sum)
+    s.value = a.value + b.value;
+#elif defined(SCAN_product) && defined(COMPLEX)
+    s.value = (value_t)(a.value.x * b.value.x - a.value.y * b.value.y, a.value.x * b.value.y + a.value.y * b.value.x);
+#elif defined(SCAN_product)
+    s.value = a.value * b.value;
+#else
+    value_t high = fmax(a.value, b.value), low = fmin(a.value, b.value);
+    s.value = isnan(a.value) || isnan(b.value) ? a.value + b.value
+              : isinf(high)                    ? high
+                                               : high + log1p(exp(low - high));
+#endif
+    return s;
+}
+inline state_t state_of(value_t v, long at)
+{
+    state_t s = {v};
+    return s;
+}
+#endif
+
+inline void emit(__global storage_t(T)* out, __global long* indices, long out_at, long index_at, state_t s)
+{
+#ifdef COMPENSATED
+    store(T, out, out_at, s.value + s.rest);
+#else
+    store(T, out, out_at, s.value);
+#endif
+#ifdef EXTREME
+    indices[index_at] = s.at;
+#endif
+}
+
+#define TENSORS                                                                                                        \
+    const __global storage_t(T)* input, ulong input_offset, long input_stride, __global storage_t(T)* out,             \
+        ulong out_offset, long out_stride, __global long* indices, ulong indices_offset, long indices_stride
+
+#define LOCATE(line)                                                                                                   \
+    offset_t o[OPERANDS];                                                                                              \
+    geometry_offsets(lines, (index_t)(line), o);                                                                       \
+    input += input_offset + o[0];                                                                                      \
+    out += out_offset + o[1];                                                                                          \
+    indices += indices_offset + o[2];
+
+// One work-item walks elements [begin, end) of a line, on from `s` if there is one.
+inline void walk(TENSORS, long begin, long end, state_t s, bool carried)
+{
+    for (long i = begin; i < end; ++i) {
+        state_t element = state_of(load(T, input, i * input_stride), i);
+        s = carried || i > begin ? combine(s, element) : element;
+        emit(out, indices, i * out_stride, i * indices_stride, s);
+    }
+}
+
+__kernel void scan_lines(TENSORS, long n, geometry_t lines)
+{
+    ulong line = get_global_id(0);
+    if (line >= (ulong)lines.numel)
+        return;
+    LOCATE(line)
+    state_t none;
+    walk(input, 0, input_stride, out, 0, out_stride, indices, 0, indices_stride, 0, n, none, false);
+}
+
+#define TOTALS ((__global state_t*)(words + words_offset))   // one state per chunk of each line
+
+__kernel void chunk_totals(TENSORS, __global ulong* words, ulong words_offset, long n, long chunk, long chunks,
+                           geometry_t lines)
+{
+    ulong line = get_global_id(1);
+    long c = get_global_id(0);
+    if (c >= chunks)
+        return;
+    LOCATE(line)
+    long begin = c * chunk, end = min(begin + chunk, n);
+    state_t s = state_of(load(T, input, begin * input_stride), begin);
+    for (long i = begin + 1; i < end; ++i)
+        s = combine(s, state_of(load(T, input, i * input_stride), i));
+    TOTALS[line * chunks + c] = s;
+}
+
+__kernel void scan_totals(__global ulong* words, ulong words_offset, long chunks, long count)
+{
+    long line = get_global_id(0);
+    if (line >= count)
+        return;
+    __global state_t* totals = TOTALS + line * chunks;
+    state_t s = totals[0];
+    for (long c = 1; c < chunks; ++c)
+        totals[c] = s = combine(s, totals[c]);
+}
+
+__kernel void scan_chunks(TENSORS, const __global ulong* words, ulong words_offset, long n, long chunk,
+                          long chunks, geometry_t lines)
+{
+    ulong line = get_global_id(1);
+    long c = get_global_id(0);
+    if (c >= chunks)
+        return;
+    LOCATE(line)
+    state_t carry;
+    if (c > 0)
+        carry = ((const __global state_t*)(words + words_offset))[line * chunks + c - 1];
+    long begin = c * chunk;
+    walk(input, 0, input_stride, out, 0, out_stride, indices, 0, indices_stride, begin, min(begin + chunk, n), carry,
+         c > 0);
+}

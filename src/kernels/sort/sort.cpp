@@ -1,0 +1,195 @@
+#include <clprim/sort.hpp>
+
+#include <bit>
+
+#include <clprim/context.hpp>
+#include <kernels/index/geometry.hpp>
+
+namespace clprim {
+
+namespace {
+
+constexpr std::int64_t tile = 1024;   // items that a work-group sorts in local memory
+
+const char* key_option(DataType dtype)
+{
+    switch (dtype) {
+    case DataType::float32:
+    case DataType::float16:
+    case DataType::bfloat16: return " -DKEY_float";
+    case DataType::float64: return " -DKEY_double -DWIDE";
+    case DataType::int64: return " -DKEY_long -DWIDE";
+    case DataType::uint64: return " -DKEY_ulong -DWIDE";
+    case DataType::int8:
+    case DataType::int16:
+    case DataType::int32: return " -DKEY_int";
+    default: return " -DKEY_uint";
+    }
+}
+
+bool is_wide(DataType dtype) { return size_of(dtype) == 8; }
+
+// One sort: rows of n elements along an axis, the first `keep` of which are wanted.
+struct Rows {
+    const Tensor &input, &values, &indices;
+    std::size_t axis;
+    bool descending;
+    std::int64_t n, keep;
+    Geometry starts;   // first elements of the rows: operands input, values, indices
+
+    static Geometry make_starts(Tensor input, Tensor values, Tensor indices, std::size_t axis)
+    {
+        for (Tensor* tensor : {&input, &values, &indices})
+            if (tensor->dim())
+                tensor->shape[axis] = 1;
+        return Geometry({&input, &values, &indices});
+    }
+    Rows(const Tensor& input_, const Tensor& values_, const Tensor& indices_, std::size_t axis_, bool descending_)
+        : input(input_), values(values_), indices(indices_), axis(axis_), descending(descending_),
+          n(input.dim() ? input.size(axis) : 1), keep(values.dim() ? values.size(axis) : 1),
+          starts(make_starts(input, values, indices, axis))
+    {
+    }
+
+    std::int64_t count() const { return starts.numel(); }
+    cl_long stride(const Tensor& tensor) const { return tensor.dim() ? tensor.stride(axis) : 0; }
+    std::string options() const
+    {
+        return "-DT=" + std::string(name_of(input.dtype)) + key_option(input.dtype) +
+               (descending ? " -DDESCENDING" : "") + starts.options();
+    }
+    Tensor workspace(Queue& queue, std::int64_t items) const
+    {
+        return queue.context().empty({items}, is_wide(input.dtype) ? DataType::complex128 : DataType::uint64, queue);
+    }
+};
+
+void check(const Tensor& input, std::size_t axis, const Tensor& values, const Tensor& indices, std::string_view name)
+{
+    require(!is_complex(input.dtype), name, ": not for ", name_of(input.dtype));
+    require(axis < std::max<std::size_t>(input.dim(), 1), name, ": axis ", axis, " of a tensor with ", input.dim(),
+            " dimensions");
+    require(values.dtype == input.dtype && indices.dtype == DataType::int64 && values.shape == indices.shape &&
+                values.dim() == input.dim(),
+            name, ": values have the input's dtype, indices are int64, and both have one shape");
+    for (std::size_t d = 0; d < input.dim(); ++d)
+        require(d == axis ? values.size(d) <= input.size(d) : values.size(d) == input.size(d), name, ": output shape ",
+                to_string(values.shape), " does not fit the input's ", to_string(input.shape));
+    require<NotSupported>(!input.dim() || input.size(axis) < 0xFFFFFFFFll, name,
+                          ": 2^32 or more elements along one axis");
+}
+
+// One pass of sort_tiles over rows of n items (or elements, without `from`). With `to`, the first `keep` items of each
+// block go there; without, the first `keep` elements of each row go to the outputs.
+void sort_tiles(Queue& queue, const Rows& rows, const Tensor& from, const Tensor& to, std::int64_t n,
+                std::int64_t keep)
+{
+    const std::int64_t block = std::min<std::int64_t>(std::bit_ceil(std::max<std::uint64_t>(n, 2)), tile);
+    const std::int64_t blocks = rows.count() * ((n + block - 1) / block);
+    const std::size_t group = std::min<std::size_t>(256, queue.device().max_work_group_size);
+    const std::string options = rows.options() + " -DTILE=" + std::to_string(tile) + " -DBLOCK=" +
+                                std::to_string(block) + " -DGROUP=" + std::to_string(group) +
+                                (from.defined() ? " -DFROM_ITEMS" : "") + (to.defined() ? " -DTO_ITEMS" : "");
+    Launch launch(queue, queue.context().program("kernels/sort/tiles.cl", options).kernel("sort_tiles"));
+    launch.arg(rows.input).arg(rows.stride(rows.input));
+    if (from.defined())
+        launch.arg(from);
+    if (to.defined())
+        launch.arg(to);
+    else
+        launch.arg(rows.values).arg(rows.stride(rows.values)).arg(rows.indices).arg(rows.stride(rows.indices));
+    launch.arg(cl_ulong(n)).arg(cl_ulong(keep));
+    rows.starts.set_argument(launch);
+    launch.run(Range::groups((blocks * block + tile - 1) / tile, group));
+}
+
+// Sorted tiles become sorted rows by merging, and rows of items become values and positions.
+void merge_and_finish(Queue& queue, const Rows& rows, Tensor items)
+{
+    const bool cpu = queue.device().kind == DeviceKind::cpu;
+    const std::int64_t chunk = cpu ? 256 : 16;
+    const std::size_t local = cpu ? 1 : 64, count = rows.count();
+    const std::string wide = is_wide(rows.input.dtype) ? " -DWIDE" : "";
+    const std::string options = "-DDIMS=1 -DOPERANDS=1 -DCHUNK=" + std::to_string(chunk) + wide;
+    Kernel& merge = queue.context().program("kernels/sort/merge.cl", options).kernel("merge_runs");
+    const auto range = [&](std::int64_t columns, std::size_t width) {
+        Range result = Range::groups({(columns + width - 1) / width, count, 1}, {width, 1, 1});
+        result.dims = 2;
+        return result;
+    };
+    Tensor other = rows.workspace(queue, items.numel());
+    for (std::int64_t width = tile; width < rows.n; width *= 2) {
+        queue.launch(merge, range((rows.n + chunk - 1) / chunk, local), items, other, cl_ulong(rows.n),
+                     cl_ulong(width));
+        std::swap(items, other);
+    }
+    Launch launch(queue, queue.context()
+                             .program("kernels/sort/merge.cl",
+                                      rows.options() + " -DCHUNK=" + std::to_string(chunk))
+                             .kernel("finish"));
+    launch.arg(items).arg(rows.input).arg(rows.stride(rows.input)).arg(rows.values).arg(rows.stride(rows.values))
+        .arg(rows.indices).arg(rows.stride(rows.indices)).arg(cl_ulong(rows.n)).arg(cl_ulong(rows.keep));
+    rows.starts.set_argument(launch);
+    launch.run(range(rows.keep, 64));
+}
+
+void sort_rows(Queue& queue, const Rows& rows)
+{
+    if (rows.n <= tile)
+        return sort_tiles(queue, rows, {}, {}, rows.n, rows.keep);
+    if (rows.keep * 4 > tile) {
+        const Tensor items = rows.workspace(queue, rows.count() * rows.n);
+        sort_tiles(queue, rows, {}, items, rows.n, tile);
+        return merge_and_finish(queue, rows, items);
+    }
+    // Few are wanted: each tile passes on its best ones, until the row fits into a tile.
+    Tensor items;
+    for (std::int64_t n = rows.n;;) {
+        if (n <= tile)
+            return sort_tiles(queue, rows, items, {}, n, rows.keep);
+        const std::int64_t kept = (n + tile - 1) / tile * rows.keep;
+        const Tensor next = rows.workspace(queue, rows.count() * kept);
+        sort_tiles(queue, rows, items, next, n, rows.keep);
+        items = next;
+        n = kept;
+    }
+}
+
+}  // namespace
+
+void sort(Queue& queue, const Tensor& input, std::size_t axis, bool descending, const Tensor& values,
+          const Tensor& indices)
+{
+    check(input, axis, values, indices, "sort");
+    require(values.shape == input.shape, "sort: output of shape ", to_string(values.shape), " for an input of ",
+            to_string(input.shape));
+    if (input.numel() != 0)
+        sort_rows(queue, Rows(input, values, indices, axis, descending));
+}
+
+void topk(Queue& queue, const Tensor& input, std::size_t axis, bool largest, const Tensor& values,
+          const Tensor& indices)
+{
+    check(input, axis, values, indices, "topk");
+    if (values.numel() != 0)
+        sort_rows(queue, Rows(input, values, indices, axis, largest));
+}
+
+void mode(Queue& queue, const Tensor& sorted, const Tensor& order, const Tensor& values, const Tensor& indices)
+{
+    require(sorted.dim() > 0 && sorted.is_contiguous() && order.is_contiguous() && values.is_contiguous() &&
+                indices.is_contiguous() && order.shape == sorted.shape,
+            "mode: tensors must be contiguous, with rows along the last axis");
+    const cl_ulong n = sorted.shape.back();
+    const cl_ulong rows = values.numel();
+    require(rows * n == static_cast<cl_ulong>(sorted.numel()), "mode: ", values.numel(), " results for an input of ",
+            to_string(sorted.shape));
+    if (rows == 0)
+        return;
+    Kernel& kernel = queue.context()
+                         .program("kernels/sort/mode.cl", "-DT=" + std::string(name_of(sorted.dtype)))
+                         .kernel("mode");
+    queue.launch(kernel, Range::linear(rows, 64), sorted, order, values, indices, rows, n);
+}
+
+}  // namespace clprim

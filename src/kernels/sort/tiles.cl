@@ -1,0 +1,83 @@
+// Sorts tiles of TILE items in local memory: several blocks of BLOCK items, each within one row. One work-group owns a
+// tile; work-items exchange pairs of the bitonic network.
+//   -DT=dtype -DKEY_... [-DWIDE] [-DDESCENDING] -DTILE=1024 -DBLOCK=n -DGROUP=n
+//   -DFROM_ITEMS: rows of items come in (a selection is narrowed further); otherwise elements of `input`
+//   -DTO_ITEMS:   the first `keep` items of each block go out; otherwise values and positions, the first `keep` of a row
+// rows: operands input, values, indices, each at the first element of its row.
+#include "core/dtype.cl"
+#include "kernels/index/geometry.cl"
+#include "kernels/sort/items.cl"
+
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void sort_tiles(const __global storage_t(T)* input, ulong input_offset, long input_stride,
+#ifdef FROM_ITEMS
+                const __global item_t* items, ulong items_offset,
+#endif
+#ifdef TO_ITEMS
+                __global item_t* kept, ulong kept_offset,
+#else
+                __global storage_t(T)* values, ulong values_offset, long values_stride,
+                __global long* indices, ulong indices_offset, long indices_stride,
+#endif
+                ulong n, ulong keep, geometry_t rows)
+{
+    __local item_t tile[TILE];
+    const ulong blocks_per_row = (n + BLOCK - 1) / BLOCK;
+    const ulong first_block = (ulong)get_group_id(0) * (TILE / BLOCK);
+    input += input_offset;
+
+    for (uint t = get_local_id(0); t < TILE; t += GROUP) {
+        ulong block = first_block + t / BLOCK;
+        ulong row = block / blocks_per_row;
+        ulong position = block % blocks_per_row * BLOCK + t % BLOCK;
+        item_t item = PADDING;
+        if (row < (ulong)rows.numel && position < n) {
+#ifdef FROM_ITEMS
+            item = items[items_offset + row * n + position];
+#else
+            offset_t o[OPERANDS];
+            geometry_offsets(rows, (index_t)row, o);
+            item = item_of(load(T, input + o[0], position * input_stride), position);
+#endif
+        }
+        tile[t] = item;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+
+    for (uint run = 2; run <= BLOCK; run *= 2)
+        for (uint distance = run / 2; distance > 0; distance /= 2) {
+            for (uint pair = get_local_id(0); pair < TILE / 2; pair += GROUP) {
+                uint low = pair / distance * distance * 2 + pair % distance;
+                uint high = low + distance;
+                item_t a = tile[low], b = tile[high];
+                bool swap = before(b, a) == ((low & run) == 0 || run == BLOCK);
+                tile[low] = swap ? b : a;
+                tile[high] = swap ? a : b;
+            }
+            barrier(CLK_LOCAL_MEM_FENCE);
+        }
+
+    for (uint t = get_local_id(0); t < TILE; t += GROUP) {
+        ulong block = first_block + t / BLOCK;
+        ulong row = block / blocks_per_row;
+        ulong place = t % BLOCK;
+        if (row >= (ulong)rows.numel || place >= keep)
+            continue;
+#ifdef TO_ITEMS
+        ulong kept_per_row = blocks_per_row * keep;
+        ulong at = block % blocks_per_row * keep + place;
+        if (keep == BLOCK) {   // a full sort: rows stay n long
+            kept_per_row = n;
+            if (at >= n)
+                continue;
+        }
+        kept[kept_offset + row * kept_per_row + at] = tile[t];
+#else
+        ulong from = POSITION(tile[t]);
+        offset_t o[OPERANDS];
+        geometry_offsets(rows, (index_t)row, o);
+        values[values_offset + o[1] + place * values_stride] = input[o[0] + (long)from * input_stride];
+        indices[indices_offset + o[2] + place * indices_stride] = (long)from;
+#endif
+    }
+}

@@ -1,0 +1,160 @@
+"""Sorting and what is made of it, against PyTorch on the CPU."""
+import pytest
+import torch
+
+device = "ocl:0"
+FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+
+
+def make(shape, dtype=torch.float32):
+    x = torch.randn(shape) * 20
+    return x > 0 if dtype == torch.bool else x.to(dtype)
+
+
+def check(function, *tensors):
+    expected = function(*tensors)
+    actual = function(*(t.to(device) for t in tensors))
+    expected, actual = (r if isinstance(r, (tuple, list)) else (r,) for r in (expected, actual))
+    for a, e in zip(actual, expected, strict=True):
+        assert a.device.type == "ocl"
+        torch.testing.assert_close(a.cpu(), e, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", FLOATS + INTEGERS + [torch.bool])
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("shape, dim", [((7, 33), 1), ((33, 7), 0), ((3, 1500), -1), ((2500,), 0), ((2, 3, 5), 1)])
+def test_sort_is_stable(dtype, descending, shape, dim):
+    check(lambda x: torch.sort(x, dim=dim, descending=descending, stable=True), make(shape, dtype))
+
+
+@pytest.mark.parametrize("n", [1, 2, 1023, 1024, 1025, 2048, 5000, 70000])
+def test_sort_of_every_length(n):
+    check(lambda x: torch.sort(x, stable=True), make(n, torch.int32))
+    check(lambda x: torch.sort(x, stable=True), make(n, torch.float64))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_sort_of_special_values(dtype):
+    x = torch.tensor([float("nan"), 0.0, -0.0, float("inf"), -1.0, float("-inf"), float("nan"), 1.0, -0.0, 0.0], dtype=dtype)
+    for descending in (False, True):
+        check(lambda x: torch.sort(x, stable=True, descending=descending), x)
+    check(lambda x: torch.sort(x, stable=True), torch.tensor([2**62, -2**63, 2**63 - 1, 0, -1]))
+
+
+def test_views_and_edges():
+    check(lambda x: torch.sort(x.t()[1:, ::2], dim=0, stable=True), make((40, 30)))
+    check(lambda x: torch.sort(x, stable=True), make(()))
+    check(lambda x: torch.sort(x, dim=0, stable=True), make((0, 4)))
+    check(lambda x: torch.sort(x, dim=1, stable=True), make((0, 4)))
+    check(lambda x: torch.argsort(x, stable=True), make((5, 60)))
+    check(torch.msort, make((50, 3)))
+    values, indices = torch.empty(30, 4, device=device).t(), torch.empty(4, 30, dtype=torch.int64, device=device)
+    x = make((4, 30))
+    torch.sort(x.to(device), stable=True, dim=1, out=(values, indices))
+    assert torch.equal(values.cpu(), x.sort(1).values)
+
+
+def test_gradient_of_sort():
+    x, weight = make((6, 50)), make((6, 50))
+    grads = []
+    for place in ("cpu", device):
+        y = x.clone().to(place).requires_grad_()
+        (y.sort(1).values * weight.to(place)).sum().backward()
+        grads.append(y.grad.cpu())
+    torch.testing.assert_close(*grads)
+
+
+@pytest.mark.parametrize("shape, dim, k", [((5, 100), 1, 5), ((100, 5), 0, 100), ((3, 50000), 1, 10), ((3, 5000), 1, 700),
+                                           ((4, 3000), 1, 256), ((9,), 0, 0), ((), 0, 1), ((4, 1025), 1, 1)])
+@pytest.mark.parametrize("largest", [True, False])
+def test_topk(shape, dim, k, largest):
+    x = torch.randperm(max(torch.Size(shape).numel(), 1)).float().reshape(shape)   # no ties: indices are unique
+    check(lambda x: torch.topk(x, k, dim, largest), x)
+
+
+@pytest.mark.parametrize("dtype", FLOATS + INTEGERS)
+def test_topk_of_every_dtype(dtype):
+    check(lambda x: torch.topk(x, 3).values, make((6, 40), dtype))
+
+
+def test_kthvalue_and_median():
+    x = torch.randperm(7 * 9 * 5).float().reshape(7, 9, 5)
+    for dim in (0, 1, -1):
+        for keepdim in (False, True):
+            check(lambda x: torch.kthvalue(x, 3, dim, keepdim), x)
+            check(lambda x: torch.median(x, dim, keepdim), x)
+            check(lambda x: torch.nanmedian(x, dim, keepdim), x)
+            check(lambda x: torch.median(x, dim, keepdim), x.to(torch.int16))
+    check(torch.median, x), check(torch.nanmedian, x), check(torch.median, torch.tensor(4.0))
+    check(torch.median, torch.empty(0))
+
+
+def test_medians_of_nan():
+    x = torch.tensor([[1.0, float("nan"), 3.0, 2.0], [4.0, 3.0, 2.0, 1.0], [float("nan")] * 4])
+    check(lambda x: torch.median(x, 1).values, x)
+    check(lambda x: torch.nanmedian(x, 1).values, x)
+    check(torch.median, x), check(torch.nanmedian, x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.uint8])
+def test_mode(dtype):
+    x = torch.randint(0, 5, (6, 40, 3)).to(dtype)
+    for dim in (0, 1, 2):
+        check(lambda x: torch.mode(x, dim).values, x)
+        result = torch.mode(x.to(device), dim, keepdim=True)
+        assert torch.equal(x.gather(dim, result.indices.cpu()), result.values.cpu())
+
+
+@pytest.mark.parametrize("dtype", FLOATS[:2] + INTEGERS + [torch.bool])
+def test_unique(dtype):
+    x = make((6, 50), dtype)
+    check(torch.unique, x)
+    check(lambda x: torch.unique(x, return_inverse=True, return_counts=True), x)
+    check(lambda x: torch.unique_consecutive(x.sort(-1).values.flatten(), return_inverse=True, return_counts=True), x)
+
+
+def test_unique_along_a_dimension():
+    x = torch.randint(0, 2, (30, 3, 2))
+    check(lambda x: torch.unique(x, dim=0, return_inverse=True, return_counts=True), x)
+    check(lambda x: torch.unique(x, dim=1, return_inverse=True, return_counts=True), x)
+    check(lambda x: torch.unique_consecutive(x, dim=0, return_inverse=True, return_counts=True), x[:, :1, :1])
+    check(lambda x: torch.unique(x, return_inverse=True, return_counts=True), torch.empty(0))
+    check(lambda x: torch.unique(x, return_inverse=True, return_counts=True), torch.tensor(3))
+
+
+def test_searchsorted_and_bucketize():
+    boundaries = torch.tensor([[1.0, 3.0, 3.0, 5.0], [2.0, 4.0, 6.0, 6.0]])
+    values = torch.tensor([[0.0, 3.0, 9.0], [6.0, 4.5, 2.0]])
+    for right in (False, True):
+        check(lambda b, v: torch.searchsorted(b, v, right=right), boundaries, values)
+        check(lambda b, v: torch.searchsorted(b[0], v.t(), right=right, out_int32=True), boundaries, values)
+        check(lambda b, v: torch.bucketize(v, b[0], right=right), boundaries, values)
+        check(lambda b: torch.searchsorted(b[0], 3.0, right=right), boundaries)
+        check(lambda b, v: torch.bucketize(v.int(), b[1], right=right), boundaries, values)
+    shuffled, sorter = torch.tensor([5.0, 1.0, 3.0]), torch.tensor([1, 2, 0])
+    check(lambda b, s, v: torch.searchsorted(b, v, sorter=s), shuffled, sorter, values)
+
+
+def test_counting():
+    x = torch.randint(0, 9, (500,))
+    check(torch.bincount, x)
+    check(lambda x: torch.bincount(x, minlength=20), x)
+    check(lambda x, w: torch.bincount(x, w), x, torch.randint(0, 5, (500,)).double())
+    check(lambda x: torch.histc(x, 10, -20, 20), make(1000))
+    check(lambda x: torch.histc(x, 7), make(1000))
+    check(lambda x: torch.isin(x, torch.tensor([3, 5], device=x.device)), x)
+    check(lambda x: torch.isin(x, 3), x)
+    check(lambda x: torch.nn.functional.one_hot(x, 9), x)
+    check(lambda x: torch.repeat_interleave(x), x[:20])
+    check(lambda x: torch.repeat_interleave(x, x, 0), x[:20])
+
+
+def test_errors():
+    x = make((3, 4)).to(device)
+    with pytest.raises(RuntimeError, match="selected index k out of range"):
+        x.topk(5)
+    with pytest.raises(RuntimeError, match="selected number k out of range"):
+        x.kthvalue(5)
+    with pytest.raises(IndexError):
+        x.sort(2)
