@@ -90,9 +90,12 @@ void conv_planar_weight(const __global stored* x, ulong x_offset, const __global
         const int count = min((long)p.tile_depth, end - pixel);
         pixel_runs runs;
         find_runs(&runs, &p, pixel, count);
-        for (int o = 0; o < output_count; o += WIDE)
-            pack_outputs(outputs + o / WIDE * output_length, dy + o * p.result_strides[1], &p, pixel, count,
-                         min(WIDE, output_count - o));
+        for (int o = 0; o < output_count; o += WIDE) {
+            const long skipped = o * p.result_strides[1];
+            p.result_size -= skipped;
+            pack_outputs(outputs + o / WIDE * output_length, dy + skipped, &p, pixel, count, min(WIDE, output_count - o));
+            p.result_size += skipped;
+        }
         __local real* tile = tiles;
         for (int r = 0; r < row_count; r += 12) {
             for (int i = 0; i < min(12, row_count - r); ++i)
