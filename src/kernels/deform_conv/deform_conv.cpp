@@ -16,7 +16,7 @@ cl_int Geometry::segment() const { return std::gcd(channels / groups, channels /
 
 namespace {
 
-constexpr const Implementation* implementations[] = {&tiled};
+constexpr const Implementation* implementations[] = {&cpu_fused, &tiled};
 
 void check_parameters(const DeformConv2D& p)
 {
@@ -151,6 +151,8 @@ void deform_conv2d_backward(Queue& queue, const DeformConv2D& parameters, const 
                                           && gradients.bias.dtype == inputs.x.dtype),
             "deform_conv2d_backward: the gradient of bias must have shape [", g.out_channels, "] and the dtype of input");
     if (grad_y.numel() > 0 && inputs.x.numel() > 0) {
+        if (gradients.bias.defined())
+            grad_bias(queue, problem, grad_y, gradients.bias);
         choose(problem, queue.device()).backward(queue, problem, grad_y, gradients);
         return;
     }

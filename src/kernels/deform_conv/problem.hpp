@@ -41,11 +41,15 @@ struct Implementation {
     // The reason why it cannot serve a problem on a device, or nothing.
     std::optional<std::string> (*rejects)(const Problem& problem, const Device& device);
     void (*forward)(Queue& queue, const Problem& problem, const Tensor& y);
+    // All gradients that are defined, but for bias.
     void (*backward)(Queue& queue, const Problem& problem, const Tensor& gy, const DeformConv2DGradients& gradients);
 };
 
 extern const Implementation cpu_fused;   // cpu_fused.cpp: register tiles, for CPUs
 extern const Implementation tiled;       // tiled.cpp: local-memory tiles, any problem, any device
+
+// The sum of gy over images and pixels, the same for every implementation.
+void grad_bias(Queue& queue, const Problem& problem, const Tensor& gy, const Tensor& gb);
 
 // The dtype in which sums are kept: float32, or float64 for float64.
 inline DataType compute_dtype(DataType dtype) { return dtype == DataType::float64 ? dtype : DataType::float32; }

@@ -32,8 +32,6 @@ public:
 
     void backward(const Tensor& gy, const DeformConv2DGradients& out)
     {
-        if (out.bias.defined())
-            grad_bias(gy, out.bias);
         if (out.weight.defined())
             grad_weight(gy, out.weight);
         if (!out.x.defined() && !out.offset.defined() && !out.mask.defined())
@@ -62,6 +60,12 @@ public:
             copy(queue_, gx, out.x);
     }
 
+    void grad_bias(const Tensor& gy, const Tensor& gb)
+    {
+        launch("tiled", "deform_conv_grad_bias", Range::groups(g_.out_channels, 64), gy, strides_of(gy), gb,
+               cl_long{gb.stride(0)}, g_);
+    }
+
 private:
     std::int64_t total() const { return g_.batch * g_.pixels(); }
 
@@ -87,12 +91,6 @@ private:
                Range::groups(groups(divide_up(g_.outputs_per_group(), 16), divide_up(rows, 16), g_.groups), {16, 16, 1}),
                in_.weight, strides_of(in_.weight), packed, g_);
         return packed;
-    }
-
-    void grad_bias(const Tensor& gy, const Tensor& gb)
-    {
-        launch("tiled", "deform_conv_grad_bias", Range::groups(g_.out_channels, 64), gy, strides_of(gy), gb,
-               cl_long{gb.stride(0)}, g_);
     }
 
     void grad_weight(const Tensor& gy, const Tensor& gw)
@@ -146,6 +144,11 @@ private:
 };
 
 }  // namespace
+
+void grad_bias(Queue& queue, const Problem& problem, const Tensor& gy, const Tensor& gb)
+{
+    Tiled(queue, problem).grad_bias(gy, gb);
+}
 
 const Implementation tiled{
     "tiled", [](const Problem&, const Device&) -> std::optional<std::string> { return {}; },

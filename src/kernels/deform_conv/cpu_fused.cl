@@ -1,0 +1,452 @@
+// Deformable convolution for CPUs: one work-item is one thread's task, with a tile of 12 x 32 floats in registers.
+// Sampling is fused with the products: a block of columns is gathered into cache, multiplied, and forgotten.
+//
+// Layout of the workspace ("rows"): pixels x channels, float, channels last; each segment of `segment` channels (same
+// group and offset group) is padded with zeros to a multiple of 32. A 32-channel chunk thus has one group and one
+// offset group. A tensor that already lies so is used in place.
+//
+//     forward      task = (image, P output pixels, group)     y tile += W[tap] * columns[tap]     for tap in taps
+//     data         task = (image, 32-channel chunk, part of the output pixels)
+//                         columns' gradient of 12 pixels = W[tap]^T * gy,  then scattered into the task's own 32
+//                         channels of gx (nobody else writes them) and dotted with x for offset and mask
+//     weight       task = (tap, 32-channel chunk)             gW += gy * columns^T over all output pixels
+#include "kernels/deform_conv/sample.cl"
+
+#define TASK __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+
+#define EACH_ROW(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11)
+#define DECLARE_ROW(r) float16 c##r##_0 = 0, c##r##_1 = 0;
+#define LOAD_ROW(r) c##r##_0 = vload16(0, C + r * ldc); c##r##_1 = vload16(1, C + r * ldc);
+#define STORE_ROW(r) vstore16(c##r##_0, 0, C + r * ldc); vstore16(c##r##_1, 1, C + r * ldc);
+#define MULTIPLY_ROW(r) { const float16 a = A[r * lda]; c##r##_0 = fma(a, b0, c##r##_0); c##r##_1 = fma(a, b1, c##r##_1); }
+
+typedef struct {
+    int channels;        // padded channels of a row of x
+    int segment;         // real channels of a segment
+    int padded_segment;  // the same, padded
+    int tile;            // P
+} layout;
+
+static inline int padded_group(const geometry g, const layout l) { return l.channels / g.groups; }
+static inline int offset_group_of(const geometry g, const layout l, int padded_channel)
+{
+    return padded_channel / l.padded_segment * l.segment / (g.channels / g.offset_groups);
+}
+
+// Any strides and dtype to rows. Task = 16 pixels of one image.
+TASK void deform_conv_to_rows(const __global element* x, ulong x_offset, const strides xs, __global float* rows,
+                              ulong rows_offset, int height, int width, int channels, const layout l)
+{
+    x += x_offset;
+    rows += rows_offset;
+    const int pixels = height * width, tiles = (pixels + 15) / 16;
+    const int n = get_group_id(0) / tiles, p0 = get_group_id(0) % tiles * 16, count = min(16, pixels - p0);
+    x += n * xs.n;
+    rows += ((long)n * pixels + p0) * l.channels;
+    long at[16];
+    for (int p = 0; p < 16; ++p) {
+        const int pixel = p0 + min(p, count - 1);
+        at[p] = (pixel / width) * xs.h + (pixel % width) * xs.w;
+    }
+    // 16 neighbours in memory?
+    const int dense = count == 16 && xs.w == 1 && (xs.h == width || p0 % width + 16 <= width);
+    for (int c0 = 0; c0 < l.channels; c0 += 16) {
+        const int segment = c0 / l.padded_segment, within = c0 % l.padded_segment;
+        float block[16 * 16];
+        for (int k = 0; k < 16; ++k) {
+            const long c = within + k < l.segment ? segment * l.segment + within + k : -1;
+            if (dense && c >= 0)
+                for (int p = 0; p < 16; ++p)
+                    block[p * 16 + k] = load(X, x, at[0] + c * xs.c + p);
+            else
+                for (int p = 0; p < 16; ++p)
+                    block[p * 16 + k] = c >= 0 ? load(X, x, at[p] + c * xs.c) : 0.f;
+        }
+        for (int p = 0; p < count; ++p)
+            vstore16(vload16(p, block), 0, rows + (long)p * l.channels + c0);
+    }
+}
+
+// Rows to any strides and dtype. Task = 16 pixels of one image; adds up `parts` partial results, part_size apart.
+TASK void deform_conv_from_rows(const __global float* rows, ulong rows_offset, int parts, long part_size,
+                                __global element* x, ulong x_offset, const strides xs, int height, int width,
+                                const layout l)
+{
+    x += x_offset;
+    rows += rows_offset;
+    const int pixels = height * width, tiles = (pixels + 15) / 16;
+    const int n = get_group_id(0) / tiles, p0 = get_group_id(0) % tiles * 16, count = min(16, pixels - p0);
+    x += n * xs.n;
+    rows += ((long)n * pixels + p0) * l.channels;
+    long at[16];
+    for (int p = 0; p < count; ++p)
+        at[p] = ((p0 + p) / width) * xs.h + ((p0 + p) % width) * xs.w;
+    for (int c0 = 0; c0 < l.channels; c0 += 16) {
+        const int segment = c0 / l.padded_segment, within = c0 % l.padded_segment;
+        float block[16 * 16];
+        for (int p = 0; p < count; ++p) {
+            float16 sum = vload16(0, rows + (long)p * l.channels + c0);
+            for (int i = 1; i < parts; ++i)
+                sum += vload16(0, rows + i * part_size + (long)p * l.channels + c0);
+            vstore16(sum, p, block);
+        }
+        for (int k = 0; k < 16 && within + k < l.segment; ++k)
+            for (int p = 0; p < count; ++p)
+                store(X, x, at[p] + (segment * l.segment + within + k) * xs.c, block[p * 16 + k]);
+    }
+}
+
+// forward: [group][tap][o / 32][padded c of the group][32 o]. Task = (group, tap, o / 32).
+TASK void deform_conv_pack_forward(const __global element* w, ulong w_offset, const strides ws, __global float* packed,
+                                   ulong packed_offset, const geometry g, const layout l)
+{
+    w += w_offset;
+    packed += packed_offset;
+    const int outputs = g.out_channels / g.groups, panels = (outputs + 31) / 32, taps = g.kernel_h * g.kernel_w;
+    const int panel = get_group_id(0) % panels, tap = get_group_id(0) / panels % taps;
+    const int group = get_group_id(0) / panels / taps, depth = padded_group(g, l);
+    packed += (long)get_group_id(0) * depth * 32;
+    w += (tap / g.kernel_w) * ws.h + (tap % g.kernel_w) * ws.w;
+    for (int k = 0; k < depth; ++k) {
+        const int within = k % l.padded_segment, c = k / l.padded_segment * l.segment + within;
+        for (int i = 0; i < 32; ++i) {
+            const int o = panel * 32 + i;
+            packed[k * 32 + i] = within < l.segment && o < outputs
+                ? load(X, w, (group * outputs + o) * ws.n + c * ws.c) : 0.f;
+        }
+    }
+}
+
+// data: [padded chunk][tap][o of the group][32 c]. Task = (chunk, tap).
+TASK void deform_conv_pack_data(const __global element* w, ulong w_offset, const strides ws, __global float* packed,
+                                ulong packed_offset, const geometry g, const layout l)
+{
+    w += w_offset;
+    packed += packed_offset;
+    const int outputs = g.out_channels / g.groups, taps = g.kernel_h * g.kernel_w;
+    const int tap = get_group_id(0) % taps, k0 = get_group_id(0) / taps * 32, depth = padded_group(g, l);
+    const int group = k0 / depth, within = k0 % l.padded_segment;
+    const int c0 = k0 % depth / l.padded_segment * l.segment + within;
+    packed += (long)get_group_id(0) * outputs * 32;
+    w += (tap / g.kernel_w) * ws.h + (tap % g.kernel_w) * ws.w + (long)group * outputs * ws.n;
+    for (int o = 0; o < outputs; ++o)
+        for (int i = 0; i < 32; ++i)
+            packed[o * 32 + i] = within + i < l.segment ? load(X, w, o * ws.n + (c0 + i) * ws.c) : 0.f;
+}
+
+// Adds the weighted corner rows of a sample, `vectors` x 16 channels, into `column`.
+static inline void gather_row(const geometry g, const strides xs, const __global float* x, const sample s, int vectors,
+                              __local float* column)
+{
+    if (s.inside && s.y >= 0 && s.x >= 0 && s.y + 1 < g.height && s.x + 1 < g.width) {
+        const __global float* a = x + s.y * xs.h + s.x * xs.w;
+        const __global float *b = a + xs.w, *c = a + xs.h, *d = b + xs.h;
+        const float16 wa = corner_weight(s, 0) * s.mask, wb = corner_weight(s, 1) * s.mask,
+                      wc = corner_weight(s, 2) * s.mask, wd = corner_weight(s, 3) * s.mask;
+        #pragma unroll 4
+        for (int k = 0; k < vectors; ++k) {
+            float16 v = wa * vload16(k, a);
+            v = fma(wb, vload16(k, b), v);
+            v = fma(wc, vload16(k, c), v);
+            v = fma(wd, vload16(k, d), v);
+            vstore16(v, k, column);
+        }
+        return;
+    }
+    for (int k = 0; k < vectors; ++k)
+        vstore16((float16)0, k, column);
+    for (int q = 0; q < 4; ++q) {
+        if (!corner_inside(g, s, q))
+            continue;
+        const __global float* a = x + (s.y + (q >> 1)) * xs.h + (s.x + (q & 1)) * xs.w;
+        const float16 weight = corner_weight(s, q) * s.mask;
+        for (int k = 0; k < vectors; ++k)
+            vstore16(fma(weight, vload16(k, a), vload16(k, column)), k, column);
+    }
+}
+
+// Local memory: columns [P][depth] and sums [P][panels * 32].
+TASK void deform_conv_fused_forward(const __global float* x, ulong x_offset, const strides xs,
+                                    const __global element* offset, ulong offset_offset, const strides os,
+                                    const __global element* mask, ulong mask_offset, const strides ms,
+                                    const __global float* packed, ulong packed_offset,
+                                    const __global element* bias, ulong bias_offset, long bias_stride,
+                                    __global element* y, ulong y_offset, const strides ys, const geometry g,
+                                    const layout l, __local float* columns, __local float* sums)
+{
+    x += x_offset;
+    offset += offset_offset;
+    mask += mask_offset;
+    packed += packed_offset;
+    bias += bias_offset;
+    y += y_offset;
+    const int pixels = g.out_height * g.out_width, tiles = (pixels + l.tile - 1) / l.tile;
+    const int tile = get_group_id(0) % tiles, n = get_group_id(0) / tiles % g.batch, group = get_group_id(0) / tiles / g.batch;
+    const int p0 = tile * l.tile, count = min(l.tile, pixels - p0), rows = (count + 11) / 12 * 12;
+    const int outputs = g.out_channels / g.groups, panels = (outputs + 31) / 32, taps = g.kernel_h * g.kernel_w;
+    const int depth = padded_group(g, l), ldc = panels * 32, lda = depth;
+    x += n * xs.n + (long)group * depth;
+    for (int i = count * depth; i < rows * depth; ++i)
+        columns[i] = 0;
+    for (int tap = 0; tap < taps; ++tap) {
+        for (int k = 0; k < depth; k += l.padded_segment) {
+            const int offset_group = offset_group_of(g, l, group * depth + k);
+            for (int p = 0; p < count; ++p)
+                gather_row(g, xs, x + k, read_sample(g, offset, os, mask, ms, n, offset_group, tap, p0 + p),
+                           l.padded_segment / 16, columns + p * depth + k);
+        }
+        for (int panel = 0; panel < panels; ++panel) {
+            const __global float* restrict B = packed + ((long)(group * taps + tap) * panels + panel) * depth * 32;
+            for (int p = 0; p < rows; p += 12) {
+                __local float* C = sums + p * ldc + panel * 32;
+                const __local float* restrict A = columns + p * depth;
+                EACH_ROW(DECLARE_ROW)
+                if (tap) { EACH_ROW(LOAD_ROW) }
+                for (int k = 0; k < depth; ++k, ++A) {
+                    const float16 b0 = vload16(0, B + k * 32), b1 = vload16(1, B + k * 32);
+                    EACH_ROW(MULTIPLY_ROW)
+                }
+                EACH_ROW(STORE_ROW)
+            }
+        }
+    }
+    if (ys.c == 1)
+        for (int p = 0; p < count; ++p) {
+            __global element* out = y + n * ys.n + ((p0 + p) / g.out_width) * ys.h + ((p0 + p) % g.out_width) * ys.w
+                + group * outputs;
+            for (int o = 0; o < outputs; ++o)
+                store(X, out, o, sums[p * ldc + o]
+                      + (bias_stride >= 0 ? load(X, bias, (group * outputs + o) * bias_stride) : 0.f));
+        }
+    else
+        for (int o = 0; o < outputs; ++o) {
+            const float b = bias_stride >= 0 ? load(X, bias, (group * outputs + o) * bias_stride) : 0.f;
+            __global element* out = y + n * ys.n + (long)(group * outputs + o) * ys.c;
+            if (ys.h == g.out_width * ys.w)
+                for (int p = 0; p < count; ++p)
+                    store(X, out, (p0 + p) * ys.w, sums[p * ldc + o] + b);
+            else
+                for (int p = 0; p < count; ++p)
+                    store(X, out, ((p0 + p) / g.out_width) * ys.h + ((p0 + p) % g.out_width) * ys.w, sums[p * ldc + o] + b);
+        }
+}
+
+static inline float sum16(float16 v)
+{
+    const float8 a = v.lo + v.hi;
+    const float4 b = a.lo + a.hi;
+    const float2 c = b.lo + b.hi;
+    return c.x + c.y;
+}
+
+// gy: rows of [image][pixel][out_channels]. gx: rows, one copy per part. partial: [image - n0][chunk][tap][3][pixel]
+// with the sums over the chunk for dy, dx and mask. Images n0 <= n < n0 + images.
+TASK void deform_conv_fused_data(const __global float* x, ulong x_offset, const strides xs,
+                                 const __global element* offset, ulong offset_offset, const strides os,
+                                 const __global element* mask, ulong mask_offset, const strides ms,
+                                 const __global float* packed, ulong packed_offset, const __global float* gy, ulong gy_offset,
+                                 __global float* gx, ulong gx_offset, const strides gs, long part_size, int parts,
+                                 __global float* partial, ulong partial_offset, int n0, const geometry g, const layout l)
+{
+    x += x_offset;
+    offset += offset_offset;
+    mask += mask_offset;
+    packed += packed_offset;
+    gy += gy_offset;
+    gx += gx_offset;
+    partial += partial_offset;
+    const int chunks = l.channels / 32, pixels = g.out_height * g.out_width, taps = g.kernel_h * g.kernel_w;
+    const int chunk = get_group_id(0) % chunks, part = get_group_id(0) / chunks % parts;
+    const int image = get_group_id(0) / chunks / parts, n = n0 + image;
+    const int outputs = g.out_channels / g.groups, group = chunk * 32 / padded_group(g, l), lda = g.out_channels;
+    const int offset_group = offset_group_of(g, l, chunk * 32);
+    const int share = ((pixels + parts - 1) / parts + 11) / 12 * 12;
+    const int first = min(part * share, pixels), last = min(first + share, pixels);
+    x += n * xs.n + chunk * 32;
+    gx += part * part_size + n * gs.n + chunk * 32;
+    gy += (long)n * pixels * g.out_channels + group * outputs;
+    partial += ((long)image * chunks + chunk) * taps * 3 * pixels;
+    for (int row = 0; row < g.height; ++row)
+        for (int column = 0; column < g.width; ++column) {
+            vstore16((float16)0, 0, gx + row * gs.h + column * gs.w);
+            vstore16((float16)0, 1, gx + row * gs.h + column * gs.w);
+        }
+    float block[12 * 32] __attribute__((aligned(64)));
+    for (int p0 = first; p0 < last; p0 += l.tile)
+        for (int tap = 0; tap < taps; ++tap) {
+            const __global float* restrict B = packed + ((long)chunk * taps + tap) * outputs * 32;
+            __global float* sums = partial + (long)tap * 3 * pixels;
+            for (int p = p0; p < min(p0 + l.tile, last); p += 12) {
+                const int rows = min(12, last - p);
+                {
+                    // A block that would run over the last pixel multiplies its last row again instead.
+                    const __global float* restrict A = gy + (long)p * lda;
+                    float* C = block;
+                    const int ldc = 32;
+                    if (rows == 12) {
+                        EACH_ROW(DECLARE_ROW)
+                        for (int k = 0; k < outputs; ++k, ++A) {
+                            const float16 b0 = vload16(0, B + k * 32), b1 = vload16(1, B + k * 32);
+                            EACH_ROW(MULTIPLY_ROW)
+                        }
+                        EACH_ROW(STORE_ROW)
+                    } else {
+                        for (int r = 0; r < rows; ++r) {
+                            float16 s0 = 0, s1 = 0;
+                            for (int k = 0; k < outputs; ++k) {
+                                const float16 a = A[r * lda + k];
+                                s0 = fma(a, vload16(0, B + k * 32), s0);
+                                s1 = fma(a, vload16(1, B + k * 32), s1);
+                            }
+                            vstore16(s0, 2 * r, C);
+                            vstore16(s1, 2 * r + 1, C);
+                        }
+                    }
+                }
+                for (int r = 0; r < rows; ++r) {
+                    const sample s = read_sample(g, offset, os, mask, ms, n, offset_group, tap, p + r);
+                    const float16 g0 = vload16(2 * r, block), g1 = vload16(2 * r + 1, block);
+                    float16 sy = 0, sx = 0, sm = 0;
+                    #pragma unroll
+                    for (int q = 0; q < 4; ++q) {
+                        if (!corner_inside(g, s, q))
+                            continue;
+                        const int cy = s.y + (q >> 1), cx = s.x + (q & 1);
+                        const __global float* value = x + cy * xs.h + cx * xs.w;
+                        __global float* target = gx + cy * gs.h + cx * gs.w;
+                        const float weight = corner_weight(s, q);
+                        const float16 w = weight * s.mask;
+                        vstore16(fma(w, g0, vload16(0, target)), 0, target);
+                        vstore16(fma(w, g1, vload16(1, target)), 1, target);
+                        const float16 d = fma(g1, vload16(1, value), g0 * vload16(0, value));
+                        sy = fma((float16)(((q & 1) ? s.lx : 1 - s.lx) * ((q >> 1) ? 1.f : -1.f)), d, sy);
+                        sx = fma((float16)(((q >> 1) ? s.ly : 1 - s.ly) * ((q & 1) ? 1.f : -1.f)), d, sx);
+                        sm = fma((float16)weight, d, sm);
+                    }
+                    sums[p + r] = sum16(sy) * s.mask;
+                    sums[pixels + p + r] = sum16(sx) * s.mask;
+                    sums[2 * pixels + p + r] = sum16(sm);
+                }
+            }
+        }
+}
+
+// Adds the chunks of each offset group. One work-item per (image, offset group, tap, pixel).
+__kernel void deform_conv_sum_offset(const __global float* partial, ulong partial_offset, __global element* goffset,
+                                     ulong goffset_offset, const strides gos, __global element* gmask, ulong gmask_offset,
+                                     const strides gms, int n0, int images, const geometry g, const layout l, int wanted)
+{
+    partial += partial_offset;
+    goffset += goffset_offset;
+    gmask += gmask_offset;
+    const int pixels = g.out_height * g.out_width, taps = g.kernel_h * g.kernel_w, chunks = l.channels / 32;
+    const long id = get_global_id(0);
+    if (id >= (long)images * g.offset_groups * taps * pixels)
+        return;
+    const int p = id % pixels, tap = id / pixels % taps, group = id / pixels / taps % g.offset_groups;
+    const int image = id / pixels / taps / g.offset_groups, n = n0 + image, oy = p / g.out_width, ox = p % g.out_width;
+    const int per_group = chunks / g.offset_groups;
+    float dy = 0, dx = 0, dm = 0;
+    for (int chunk = group * per_group; chunk < (group + 1) * per_group; ++chunk) {
+        const __global float* sums = partial + (((long)image * chunks + chunk) * taps + tap) * 3 * pixels + p;
+        dy += sums[0];
+        dx += sums[pixels];
+        dm += sums[2 * pixels];
+    }
+    const long channel = (long)group * taps + tap;
+    if (wanted & 1) {
+        const long at = n * gos.n + 2 * channel * gos.c + oy * gos.h + ox * gos.w;
+        store(X, goffset, at, dy);
+        store(X, goffset, at + gos.c, dx);
+    }
+    if (wanted & 2)
+        store(X, gmask, n * gms.n + channel * gms.c + oy * gms.h + ox * gms.w, dm);
+}
+
+#define BLOCK 96   // output pixels per step of the weight gradient
+
+// gy to [group][block of pixels][o / 12][pixel][12 o], zeros beyond the ends. Task = (group, block).
+TASK void deform_conv_pack_gy(const __global element* gy, ulong gy_offset, const strides gs, __global float* packed,
+                              ulong packed_offset, const geometry g)
+{
+    gy += gy_offset;
+    packed += packed_offset;
+    const int pixels = g.out_height * g.out_width, outputs = g.out_channels / g.groups, panels = (outputs + 11) / 12;
+    const long total = (long)g.batch * pixels;
+    const int blocks = (total + BLOCK - 1) / BLOCK, group = get_group_id(0) / blocks;
+    packed += get_group_id(0) * (long)panels * BLOCK * 12;
+    for (int k = 0; k < BLOCK; ++k) {
+        const long q = (long)(get_group_id(0) % blocks) * BLOCK + k;
+        const int p = q % pixels;
+        const __global element* from = gy + (q / pixels) * gs.n + (p / g.out_width) * gs.h + (p % g.out_width) * gs.w
+            + (long)group * outputs * gs.c;
+        for (int i = 0; i < panels; ++i)
+            for (int r = 0; r < 12; ++r)
+                packed[(i * BLOCK + k) * 12 + r] = q < total && i * 12 + r < outputs ? load(X, from, (i * 12 + r) * gs.c) : 0.f;
+    }
+}
+
+// partial: [tap][chunk][o of the group, padded to 12][32 c].
+TASK void deform_conv_fused_weight(const __global float* x, ulong x_offset, const strides xs,
+                                   const __global element* offset, ulong offset_offset, const strides os,
+                                   const __global element* mask, ulong mask_offset, const strides ms,
+                                   const __global float* packed, ulong packed_offset, __global float* partial,
+                                   ulong partial_offset, const geometry g, const layout l, __local float* columns)
+{
+    x += x_offset;
+    offset += offset_offset;
+    mask += mask_offset;
+    packed += packed_offset;
+    partial += partial_offset;
+    const int chunks = l.channels / 32, chunk = get_group_id(0) % chunks, tap = get_group_id(0) / chunks;
+    const int pixels = g.out_height * g.out_width, outputs = g.out_channels / g.groups, panels = (outputs + 11) / 12;
+    const int group = chunk * 32 / padded_group(g, l), offset_group = offset_group_of(g, l, chunk * 32);
+    const long total = (long)g.batch * pixels;
+    const int blocks = (total + BLOCK - 1) / BLOCK;
+    x += chunk * 32;
+    partial += get_group_id(0) * (long)panels * 12 * 32;
+    packed += (long)group * blocks * panels * BLOCK * 12;
+    for (int block = 0; block < blocks; ++block) {
+        for (int k = 0; k < BLOCK; ++k) {
+            const long q = (long)block * BLOCK + k;
+            if (q >= total) {
+                vstore16((float16)0, 2 * k, columns);
+                vstore16((float16)0, 2 * k + 1, columns);
+                continue;
+            }
+            const int n = q / pixels;
+            gather_row(g, xs, x + n * xs.n, read_sample(g, offset, os, mask, ms, n, offset_group, tap, q % pixels), 2,
+                       columns + 32 * k);
+        }
+        for (int i = 0; i < panels; ++i) {
+            const __global float* restrict A = packed + ((long)block * panels + i) * BLOCK * 12;
+            __global float* C = partial + i * 12 * 32;
+            const int ldc = 32, lda = 1;
+            EACH_ROW(DECLARE_ROW)
+            if (block) { EACH_ROW(LOAD_ROW) }
+            for (int k = 0; k < BLOCK; ++k, A += 12) {
+                const float16 b0 = vload16(2 * k, columns), b1 = vload16(2 * k + 1, columns);
+                EACH_ROW(MULTIPLY_ROW)
+            }
+            EACH_ROW(STORE_ROW)
+        }
+    }
+}
+
+// One work-item per element of the weight.
+__kernel void deform_conv_unpack_weight(const __global float* partial, ulong partial_offset, __global element* gw,
+                                        ulong gw_offset, const strides ws, const geometry g, const layout l)
+{
+    partial += partial_offset;
+    gw += gw_offset;
+    const int per_group = g.channels / g.groups, outputs = g.out_channels / g.groups, taps = g.kernel_h * g.kernel_w;
+    const long id = get_global_id(0);
+    if (id >= (long)g.out_channels * per_group * taps)
+        return;
+    const int tap = id % taps, c = id / taps % per_group, output = id / taps / per_group, group = output / outputs;
+    const int channel = group * per_group + c;
+    const int padded = channel / l.segment * l.padded_segment + channel % l.segment;
+    const int panels = (outputs + 11) / 12, chunks = l.channels / 32;
+    const float v = partial[(((long)tap * chunks + padded / 32) * panels * 12 + output % outputs) * 32 + padded % 32];
+    store(X, gw, output * ws.n + c * ws.c + (tap / g.kernel_w) * ws.h + (tap % g.kernel_w) * ws.w, v);
+}

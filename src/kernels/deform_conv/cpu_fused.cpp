@@ -1,0 +1,196 @@
+// Deformable convolution on CPU devices (cpu_fused.cl): sampling fused with register-tiled products.
+#include <algorithm>
+
+#include <clprim/copy.hpp>
+
+#include "kernels/deform_conv/problem.hpp"
+
+namespace clprim::deform_conv {
+
+namespace {
+
+// As kernels get it: pixels x padded channels.
+struct Layout {
+    cl_int channels, segment, padded_segment, tile;
+};
+
+Layout layout_of(const Geometry& g)
+{
+    const cl_int segment = g.segment(), padded = round_up(segment, 32);
+    return {g.channels / segment * padded, segment, padded, 0};
+}
+
+constexpr std::int64_t block = 96;                    // as BLOCK in cpu_fused.cl
+constexpr std::size_t tile_bytes = 208 * 1024;        // columns and sums of a forward task: they stay in the L2 cache
+
+std::size_t bytes_per_pixel(const Geometry& g)
+{
+    return (layout_of(g).channels / g.groups + round_up(g.outputs_per_group(), 32)) * sizeof(float);
+}
+
+std::optional<std::string> rejects(const Problem& problem, const Device& device)
+{
+    const Geometry& g = problem.geometry;
+    if (device.kind != DeviceKind::cpu)
+        return "for CPU devices";
+    if (problem.inputs.x.dtype == DataType::float64)
+        return "computes in float32";
+    const Layout l = layout_of(g);
+    if (l.padded_segment > 2 * l.segment)
+        return detail::concat("runs of ", l.segment, " channels with one group and offset group are too short");
+    if (12 * bytes_per_pixel(g) > std::min(device.local_memory, tile_bytes) || device.local_memory < block * 32 * 4)
+        return "too many channels for the local memory";
+    return {};
+}
+
+class Fused {
+public:
+    Fused(Queue& queue, const Problem& problem)
+        : queue_(queue), in_(problem.inputs), g_(problem.geometry), l_(layout_of(g_)),
+          program_(queue.context().program("kernels/deform_conv/cpu_fused.cl",
+                                           "-DX=" + std::string(name_of(in_.x.dtype)))),
+          x_(to_rows(in_.x, l_))
+    {
+    }
+
+    void forward(const Tensor& y)
+    {
+        const std::int64_t panels = divide_up(g_.outputs_per_group(), 32);
+        const Tensor packed = workspace(g_.groups * g_.taps() * panels * depth() * 32);
+        launch("deform_conv_pack_forward", g_.groups * g_.taps() * panels, in_.weight, strides_of(in_.weight), packed, g_, l_);
+        l_.tile = forward_tile();
+        launch("deform_conv_fused_forward", divide_up(g_.pixels(), l_.tile) * g_.batch * g_.groups, x_, row_strides(x_),
+               in_.offset, strides_of(in_.offset), in_.mask, strides_of(in_.mask), packed, in_.bias,
+               cl_long{in_.bias.defined() ? in_.bias.stride(0) : -1}, y, strides_of(y), g_, l_,
+               LocalMemory{l_.tile * depth() * sizeof(float)}, LocalMemory{l_.tile * panels * 32 * sizeof(float)});
+    }
+
+    void backward(const Tensor& gy, const DeformConv2DGradients& out)
+    {
+        if (out.weight.defined())
+            grad_weight(gy, out.weight);
+        if (out.x.defined() || out.offset.defined() || out.mask.defined())
+            grad_data(gy, out);
+    }
+
+private:
+    std::int64_t depth() const { return l_.channels / g_.groups; }
+
+    template <class... Arguments>
+    void launch(const char* kernel, std::int64_t tasks, const Arguments&... arguments)
+    {
+        queue_.launch(program_.kernel(kernel), Range::groups(tasks), arguments...);
+    }
+
+    Tensor workspace(std::int64_t elements) { return queue_.context().empty({elements}, DataType::float32, queue_); }
+
+    // Pixels per forward task: as many as the cache holds, but enough tasks to share among threads.
+    cl_int forward_tile() const
+    {
+        const std::size_t fit = std::min(queue_.device().local_memory, tile_bytes) / bytes_per_pixel(g_);
+        cl_int tile = static_cast<cl_int>(std::min<std::size_t>(fit, 96)) / 12 * 12;
+        while (tile > 24 && divide_up(g_.pixels(), tile) * g_.batch * g_.groups < 16)
+            tile -= 12;
+        return tile;
+    }
+
+    // Is the tensor already rows of float without padding?
+    static bool is_rows(const Tensor& t, const Layout& l)
+    {
+        return t.dtype == DataType::float32 && l.channels == t.size(1) && t.is_channels_last();
+    }
+
+    Tensor to_rows(const Tensor& t, const Layout& l)
+    {
+        if (is_rows(t, l))
+            return t;
+        const std::int64_t pixels = t.size(2) * t.size(3);
+        const Tensor rows = workspace(t.size(0) * pixels * l.channels);
+        launch("deform_conv_to_rows", t.size(0) * divide_up(pixels, 16), t, strides_of(t), rows,
+               static_cast<cl_int>(t.size(2)), static_cast<cl_int>(t.size(3)), static_cast<cl_int>(t.size(1)), l);
+        return rows;
+    }
+
+    Strides row_strides(const Tensor& rows) const
+    {
+        if (rows.dim() == 4)
+            return strides_of(rows);
+        return {g_.image() * l_.channels, 1, std::int64_t{g_.width} * l_.channels, l_.channels};
+    }
+
+    void grad_weight(const Tensor& gy, const Tensor& gw)
+    {
+        const std::int64_t panels = divide_up(g_.outputs_per_group(), 12), chunks = l_.channels / 32;
+        const std::int64_t blocks = divide_up(g_.batch * g_.pixels(), block);
+        const Tensor packed = workspace(g_.groups * blocks * panels * block * 12);
+        const Tensor partial = workspace(g_.taps() * chunks * panels * 12 * 32);
+        launch("deform_conv_pack_gy", g_.groups * blocks, gy, strides_of(gy), packed, g_);
+        launch("deform_conv_fused_weight", g_.taps() * chunks, x_, row_strides(x_), in_.offset, strides_of(in_.offset),
+               in_.mask, strides_of(in_.mask), packed, partial, g_, l_, LocalMemory{block * 32 * sizeof(float)});
+        queue_.launch(program_.kernel("deform_conv_unpack_weight"), Range::linear(gw.numel(), 64), partial, gw,
+                      strides_of(gw), g_, l_);
+    }
+
+    void grad_data(const Tensor& gy, const DeformConv2DGradients& out)
+    {
+        const std::int64_t chunks = l_.channels / 32, outputs = g_.outputs_per_group();
+        const cl_int padded_outputs = round_up(g_.out_channels, 16);
+        const Tensor packed = workspace(chunks * g_.taps() * outputs * 32);
+        launch("deform_conv_pack_data", chunks * g_.taps(), in_.weight, strides_of(in_.weight), packed, g_, l_);
+        Tensor gradient = gy;
+        if (!is_rows(gy, {g_.out_channels, 0, 0, 0})) {
+            gradient = queue_.context().empty({g_.batch, g_.pixels(), g_.out_channels}, DataType::float32, queue_);
+            Tensor target = gradient;
+            target.shape = gy.shape;
+            target.strides = {g_.pixels() * g_.out_channels, 1, std::int64_t{g_.out_width} * g_.out_channels, g_.out_channels};
+            if (padded_outputs == g_.out_channels)
+                launch("deform_conv_to_rows", g_.batch * divide_up(g_.pixels(), 16), gy, strides_of(gy), gradient,
+                       g_.out_height, g_.out_width, g_.out_channels,
+                       Layout{g_.out_channels, g_.out_channels, g_.out_channels, 0});
+            else
+                copy(queue_, gy, target);
+        }
+        // Enough tasks for a few threads also with one small image; a rule of the shape, not of the device, so that
+        // the order of the sums is the same everywhere.
+        const std::int64_t parts = std::clamp<std::int64_t>(4 / (chunks * g_.batch), 1, 4);
+        const bool direct = parts == 1 && out.x.defined() && is_rows(out.x, l_);
+        const std::int64_t part_size = g_.batch * g_.image() * l_.channels;
+        const Tensor gx = direct ? out.x : workspace(parts * part_size);
+        const std::int64_t partial_size = chunks * g_.taps() * 3 * g_.pixels();
+        const std::int64_t images = std::clamp<std::int64_t>(column_bytes / (4 * partial_size), 1, g_.batch);
+        const Tensor partial = workspace(images * partial_size);
+        l_.tile = 96;
+        for (std::int64_t n0 = 0; n0 < g_.batch; n0 += images) {
+            const cl_int count = std::min(images, g_.batch - n0);
+            launch("deform_conv_fused_data", count * parts * chunks, x_, row_strides(x_), in_.offset,
+                   strides_of(in_.offset), in_.mask, strides_of(in_.mask), packed, gradient, gx,
+                   direct ? strides_of(gx) : row_strides(gx), cl_long{part_size}, static_cast<cl_int>(parts), partial,
+                   static_cast<cl_int>(n0), g_, l_);
+            if (out.offset.defined() || out.mask.defined())
+                queue_.launch(program_.kernel("deform_conv_sum_offset"),
+                              Range::linear(std::int64_t{count} * g_.offset_groups * g_.taps() * g_.pixels(), 64), partial,
+                              out.offset, strides_of(out.offset), out.mask, strides_of(out.mask), static_cast<cl_int>(n0),
+                              count, g_, l_, cl_int{(out.offset.defined() ? 1 : 0) + (out.mask.defined() ? 2 : 0)});
+        }
+        if (out.x.defined() && !direct)
+            launch("deform_conv_from_rows", g_.batch * divide_up(g_.image(), 16), gx, static_cast<cl_int>(parts),
+                   cl_long{part_size}, out.x, strides_of(out.x), g_.height, g_.width, l_);
+    }
+
+    Queue& queue_;
+    const DeformConv2DInputs& in_;
+    const Geometry& g_;
+    Layout l_;
+    const Program& program_;
+    Tensor x_;
+};
+
+}  // namespace
+
+const Implementation cpu_fused{
+    "cpu_fused", rejects, [](Queue& queue, const Problem& problem, const Tensor& y) { Fused(queue, problem).forward(y); },
+    [](Queue& queue, const Problem& problem, const Tensor& gy, const DeformConv2DGradients& gradients) {
+        Fused(queue, problem).backward(gy, gradients);
+    }};
+
+}  // namespace clprim::deform_conv
