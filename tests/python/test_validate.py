@@ -1,0 +1,62 @@
+"""The validation tool agrees with a right device and finds a wrong one."""
+import json
+
+import pytest
+import torch
+
+from torch_ocl import doctor, validate
+
+
+def test_a_small_network_agrees(device):
+    report = validate.validate("squeezenet1_0", device, size=64)
+    assert report.misses(validate.LIMITS[torch.float32], allow_fallback=False) == []
+    assert 0 < report.gradient < 1e-3 and report.worst_parameter
+
+
+@pytest.mark.parametrize("part, name", [("outputs", "output"), ("input_gradient", "input_gradient"),
+                                        ("gradients", "gradient"), ("evaluated", "evaluated")])
+def test_a_wrong_device_is_found(device, monkeypatch, part, name):
+    right = validate.training_step
+
+    def wrong(model, image, labels, on, dtype):
+        step = right(model, image, labels, torch.device("cpu"), dtype)
+        if on == device:
+            value = getattr(step, part)
+            tensors = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else [value]
+            for tensor in tensors:
+                tensor.mul_(1.01)
+        return step
+
+    monkeypatch.setattr(validate, "training_step", wrong)
+    report = validate.validate("squeezenet1_0", device, size=64)
+    misses = report.misses(validate.LIMITS[torch.float32], allow_fallback=False)
+    assert name in misses
+    assert set(misses) <= {name, "parameter"}
+
+
+def test_not_a_number_is_a_miss():
+    report = validate.Report("x", output=float("nan"))
+    assert report.misses(validate.LIMITS[torch.float32], allow_fallback=False) == ["output"]
+
+
+def test_smooth_activations_replace_modules_and_functions():
+    x = torch.linspace(-2, 2, 9)
+    with validate.SmoothActivations():
+        for kinked in (torch.nn.ReLU(), torch.nn.ReLU6(), torch.nn.Hardswish(), torch.relu, torch.nn.functional.relu):
+            torch.testing.assert_close(kinked(x.clone()), torch.nn.functional.silu(x))
+        torch.testing.assert_close(torch.nn.Hardsigmoid()(x), torch.sigmoid(x))
+
+
+@pytest.mark.allow_fallback
+def test_command_line(device, capsys):
+    assert validate.main(["no_such_model"]) == 2
+    assert "no_such_model" in capsys.readouterr().err
+    code = validate.main(["squeezenet1_0", "--size", "64", "--json"])
+    rows = json.loads(capsys.readouterr().out)
+    assert code == (1 if rows[0]["missed"] else 0) and rows[0]["model"] == "squeezenet1_0"
+
+
+@pytest.mark.allow_fallback
+def test_doctor_finds_this_machine_well(capsys):
+    assert doctor.main([]) == 0
+    assert "ocl:0" in capsys.readouterr().out
