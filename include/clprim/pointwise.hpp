@@ -61,8 +61,13 @@ enum class Result : std::uint8_t {
     index,       // y is a long (reductions: a position or a count)
 };
 
-// Classes of dtypes that a row's code is made for, beside complex ones, which have their own code.
-enum Accepts : unsigned { floating = 1, integral = 2, boolean_type = 4, numbers = 3, any_real = 7, integers = 6 };
+// Classes of dtypes that a row's code is made for.
+enum Accepts : unsigned {
+    floating = 1, integral = 2, boolean_type = 4, complex_type = 8,
+    numbers = floating | integral, any_real = numbers | boolean_type, integers = integral | boolean_type,
+    fractions = floating | complex_type, anything = any_real | complex_type,
+};
+Accepts class_of(DataType type);
 
 // A row of the operator table. The code is OpenCL C: statements over x0.., w0.. that assign y0..; it may use
 // everything in kernels/pointwise/math.cl. Registration, documentation and tests read the same rows.
@@ -70,7 +75,7 @@ struct PointwiseRow {
     const char* name;                  // PyTorch's name where it has one
     const char* code;                  // for real dtypes; null if only complex_code is defined
     const char* complex_code = nullptr;
-    unsigned accepts = floating;       // Accepts
+    unsigned accepts = floating;       // Accepts, beside complex dtypes, which have their own code
     Result result = Result::common;
     unsigned own_typed = 0;            // bit k: x_k keeps its own type instead of becoming a T
     const char* onnx = nullptr;        // ONNX operator with this meaning

@@ -30,6 +30,7 @@ struct ReduceCode {
 struct ReduceRow {
     const char* name;
     ReduceCode code;
+    unsigned accepts = any_real;     // Accepts
     Result result[2] = {Result::common, Result::common};   // types of y0 and y1
     bool ordered = false;       // `index` is used: the order of the reduced axes must be kept
     const char* onnx = nullptr;

@@ -89,7 +89,8 @@ TEST(Reduce, EveryRowCompiles)
             if (finish.find(k ? "y1" : "y0") != std::string::npos)
                 outputs.push_back(context().empty({1}, row.result[k] == Result::index ? DataType::int64 : DataType::float32, queue()));
         std::vector<Scalar> scalars((finish + step).find("w0") != std::string::npos ? 1 : 0, Scalar(1.0));
-        EXPECT_NO_THROW(reduce(queue(), row, {std::array{Input(x)}, outputs, scalars, DataType::float32})) << row.name;
+        std::vector<Input> inputs(step.find("x2") != std::string::npos ? 3 : step.find("x1") != std::string::npos ? 2 : 1, Input(x));
+        EXPECT_NO_THROW(reduce(queue(), row, {inputs, outputs, scalars, DataType::float32})) << row.name;
     }
     queue().finish();
 }

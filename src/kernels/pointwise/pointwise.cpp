@@ -246,11 +246,6 @@ void enqueue(Queue& queue, Kernel& kernel, const Call& call, std::span<const Inp
     launch.run(range_of(call, queue.device(), numel));
 }
 
-unsigned kind_of(DataType type)
-{
-    return is_floating_point(type) ? floating : type == DataType::boolean ? boolean_type : integral;
-}
-
 }  // namespace
 
 void pointwise(Queue& queue, const PointwiseRow& row, const PointwiseProblem& problem)
@@ -271,7 +266,7 @@ void pointwise(Queue& queue, const PointwiseRow& row, const PointwiseProblem& pr
     plan_variant(call);
     Kernel& kernel = cached_kernel(queue.context(), key_of(call, &row, problem.common), [&]() -> Kernel& {
         const char* code = is_complex(problem.common) ? row.complex_code : row.code;
-        require<NotSupported>(code != nullptr && (is_complex(problem.common) || row.accepts & kind_of(problem.common)), '"', row.name,
+        require<NotSupported>(code != nullptr && (is_complex(problem.common) || row.accepts & class_of(problem.common)), '"', row.name,
                               "\" not implemented for '", name_of(problem.common), '\'');
         TextRequest request{row.name, code, {}, problem.common, row.result == Result::common};
         for (std::size_t k = 0; k < problem.scalars.size(); ++k)

@@ -127,6 +127,14 @@ std::string index_text(bool wide)
     return wide ? "#define WIDE_INDEX\ntypedef ulong index_t;\n" : "typedef uint index_t;\n";
 }
 
+Accepts class_of(DataType type)
+{
+    return is_complex(type)              ? complex_type
+           : is_floating_point(type)     ? floating
+           : type == DataType::boolean   ? boolean_type
+                                         : integral;
+}
+
 DataType variable_type(Result result, DataType common)
 {
     switch (result) {

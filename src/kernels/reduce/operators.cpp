@@ -44,41 +44,53 @@ constexpr std::string_view extreme_finish = "y0 = s.value; y1 = s.index;";
      " if (other.index != ~(index_t)0 && (s.index == ~(index_t)0 || (same ? other.index < s.index"                        \
      " : !nan && (other_nan || s.value " less " other.value)))) s = other;", finish}
 
+// Sum and mean of an elementwise loss of x0 and the target x1; `term` is its value.
+#define LOSS_ROWS(name, term, text)                                                                                        \
+    {name "_sum", {"T sum;", "s.sum = 0;", term " s.sum += v;", "s.sum += other.sum;", "y0 = s.sum;"}, floating, {}, false,   \
+     nullptr, "sum of " text},                                                                                               \
+    {name "_mean", {"T sum;", "s.sum = 0;", term " s.sum += v;", "s.sum += other.sum;", "y0 = s.sum / (R)count;"}, floating, \
+     {}, false, nullptr, "mean of " text}
+
 const ReduceRow rows[] = {
-    {"sum", sum_code, {}, false, "ReduceSum", "sum"},
-    {"mean", with_finish(sum_code, "y0 = s.sum / (R)count;"), {}, false, "ReduceMean", "arithmetic mean"},
-    {"nansum", {"T sum;", "s.sum = 0;", "s.sum += x0 != x0 ? (T)0 : x0;", "s.sum += other.sum;", "y0 = s.sum;"}, {}, false, nullptr, "sum without NaN"},
-    {"prod", {"T product;", "s.product = T_ONE;", "s.product = product(s.product, x0);", "s.product = product(s.product, other.product);", "y0 = s.product;"}, {}, false, "ReduceProd", "product"},
-    {"amax", {"T value;", "s.value = T_LOWEST;", "s.value = maximum(s.value, x0);", "s.value = maximum(s.value, other.value);", "y0 = s.value;"}, {}, false, "ReduceMax", "largest, NaN if one is NaN"},
-    {"amin", {"T value;", "s.value = T_HIGHEST;", "s.value = minimum(s.value, x0);", "s.value = minimum(s.value, other.value);", "y0 = s.value;"}, {}, false, "ReduceMin", "smallest, NaN if one is NaN"},
+    {"sum", sum_code, anything, {}, false, "ReduceSum", "sum"},
+    {"mean", with_finish(sum_code, "y0 = s.sum / (R)count;"), fractions, {}, false, "ReduceMean", "arithmetic mean"},
+    {"nansum", {"T sum;", "s.sum = 0;", "s.sum += x0 != x0 ? (T)0 : x0;", "s.sum += other.sum;", "y0 = s.sum;"}, any_real, {}, false, nullptr, "sum without NaN"},
+    {"prod", {"T product;", "s.product = T_ONE;", "s.product = product(s.product, x0);", "s.product = product(s.product, other.product);", "y0 = s.product;"}, anything, {}, false, "ReduceProd", "product"},
+    {"amax", {"T value;", "s.value = T_LOWEST;", "s.value = maximum(s.value, x0);", "s.value = maximum(s.value, other.value);", "y0 = s.value;"}, any_real, {}, false, "ReduceMax", "largest, NaN if one is NaN"},
+    {"amin", {"T value;", "s.value = T_HIGHEST;", "s.value = minimum(s.value, x0);", "s.value = minimum(s.value, other.value);", "y0 = s.value;"}, any_real, {}, false, "ReduceMin", "smallest, NaN if one is NaN"},
     {"aminmax", {"T low, high;", "s.low = T_HIGHEST; s.high = T_LOWEST;", "s.low = minimum(s.low, x0); s.high = maximum(s.high, x0);",
-                 "s.low = minimum(s.low, other.low); s.high = maximum(s.high, other.high);", "y0 = s.low; y1 = s.high;"}, {}, false, nullptr, "smallest and largest"},
-    {"max", EXTREME_CODE("<", "T_LOWEST", extreme_finish), {common, position}, true, nullptr, "largest and its first position"},
-    {"min", EXTREME_CODE(">", "T_HIGHEST", extreme_finish), {common, position}, true, nullptr, "smallest and its first position"},
-    {"argmax", EXTREME_CODE("<", "T_LOWEST", "y0 = s.index;"), {position, common}, true, "ArgMax", "first position of the largest"},
-    {"argmin", EXTREME_CODE(">", "T_HIGHEST", "y0 = s.index;"), {position, common}, true, "ArgMin", "first position of the smallest"},
-    {"any", {"int any;", "s.any = 0;", "s.any |= nonzero(x0);", "s.any |= other.any;", "y0 = s.any;"}, {predicate, common}, false, nullptr, "one is not zero"},
-    {"all", {"int all;", "s.all = 1;", "s.all &= nonzero(x0);", "s.all &= other.all;", "y0 = s.all;"}, {predicate, common}, false, nullptr, "none is zero"},
-    {"count_nonzero", {"long count;", "s.count = 0;", "s.count += nonzero(x0);", "s.count += other.count;", "y0 = s.count;"}, {position, common}, false, nullptr, "how many are not zero"},
-    {"var", moments_code, {real, common}, false, nullptr, "variance, w0 = correction"},
-    {"std", with_finish(moments_code, "y0 = sqrt(s.squares / fmax(s.count - w0, (R)0));"), {real, common}, false, nullptr, "standard deviation, w0 = correction"},
-    {"var_mean", with_finish(moments_code, "y0 = s.squares / fmax(s.count - w0, (R)0); y1 = s.mean;"), {real, common}, false, nullptr, "variance and mean"},
-    {"std_mean", with_finish(moments_code, "y0 = sqrt(s.squares / fmax(s.count - w0, (R)0)); y1 = s.mean;"), {real, common}, false, nullptr, "standard deviation and mean"},
-    {"norm0", norm_code("s.sum += nonzero(x0);", "y0 = s.sum;"), {real, common}, false, nullptr, "how many are not zero"},
-    {"norm1", norm_code("s.sum += size_of(x0);", "y0 = s.sum;"), {real, common}, false, "ReduceL1", "sum of absolute values"},
-    {"norm2", norm_code("s.sum += square_of(x0);", "y0 = sqrt(s.sum);"), {real, common}, false, "ReduceL2", "square root of the sum of squares"},
-    {"norm_p", norm_code("s.sum += pow(size_of(x0), w0);", "y0 = pow(s.sum, 1 / w0);"), {real, common}, false, nullptr, "p-norm, w0 = p"},
+                 "s.low = minimum(s.low, other.low); s.high = maximum(s.high, other.high);", "y0 = s.low; y1 = s.high;"}, any_real, {}, false, nullptr, "smallest and largest"},
+    {"max", EXTREME_CODE("<", "T_LOWEST", extreme_finish), any_real, {common, position}, true, nullptr, "largest and its first position"},
+    {"min", EXTREME_CODE(">", "T_HIGHEST", extreme_finish), any_real, {common, position}, true, nullptr, "smallest and its first position"},
+    {"argmax", EXTREME_CODE("<", "T_LOWEST", "y0 = s.index;"), any_real, {position, common}, true, "ArgMax", "first position of the largest"},
+    {"argmin", EXTREME_CODE(">", "T_HIGHEST", "y0 = s.index;"), any_real, {position, common}, true, "ArgMin", "first position of the smallest"},
+    {"any", {"int any;", "s.any = 0;", "s.any |= nonzero(x0);", "s.any |= other.any;", "y0 = s.any;"}, anything, {predicate, common}, false, nullptr, "one is not zero"},
+    {"all", {"int all;", "s.all = 1;", "s.all &= nonzero(x0);", "s.all &= other.all;", "y0 = s.all;"}, anything, {predicate, common}, false, nullptr, "none is zero"},
+    {"count_nonzero", {"long count;", "s.count = 0;", "s.count += nonzero(x0);", "s.count += other.count;", "y0 = s.count;"}, anything, {position, common}, false, nullptr, "how many are not zero"},
+    {"var", moments_code, fractions, {real, common}, false, nullptr, "variance, w0 = correction"},
+    {"std", with_finish(moments_code, "y0 = sqrt(s.squares / fmax(s.count - w0, (R)0));"), fractions, {real, common}, false, nullptr, "standard deviation, w0 = correction"},
+    {"var_mean", with_finish(moments_code, "y0 = s.squares / fmax(s.count - w0, (R)0); y1 = s.mean;"), fractions, {real, common}, false, nullptr, "variance and mean"},
+    {"std_mean", with_finish(moments_code, "y0 = sqrt(s.squares / fmax(s.count - w0, (R)0)); y1 = s.mean;"), fractions, {real, common}, false, nullptr, "standard deviation and mean"},
+    {"norm0", norm_code("s.sum += nonzero(x0);", "y0 = s.sum;"), fractions, {real, common}, false, nullptr, "how many are not zero"},
+    {"norm1", norm_code("s.sum += size_of(x0);", "y0 = s.sum;"), fractions, {real, common}, false, "ReduceL1", "sum of absolute values"},
+    {"norm2", norm_code("s.sum += square_of(x0);", "y0 = sqrt(s.sum);"), fractions, {real, common}, false, "ReduceL2", "square root of the sum of squares"},
+    {"norm_p", norm_code("s.sum += pow(size_of(x0), w0);", "y0 = pow(s.sum, 1 / w0);"), fractions, {real, common}, false, nullptr, "p-norm, w0 = p"},
     {"norm_inf", {"R value;", "s.value = 0;", "R v = size_of(x0); s.value = s.value > v || s.value != s.value ? s.value : v;",
-                  "s.value = s.value > other.value || s.value != s.value ? s.value : other.value;", "y0 = s.value;"}, {real, common}, false, nullptr, "largest absolute value"},
+                  "s.value = s.value > other.value || s.value != s.value ? s.value : other.value;", "y0 = s.value;"}, fractions, {real, common}, false, nullptr, "largest absolute value"},
     {"norm_neg_inf", {"R value;", "s.value = INFINITY;", "R v = size_of(x0); s.value = s.value < v || s.value != s.value ? s.value : v;",
-                      "s.value = s.value < other.value || s.value != s.value ? s.value : other.value;", "y0 = s.value;"}, {real, common}, false, nullptr, "smallest absolute value"},
-    {"sum_of_squares", norm_code("s.sum += square_of(x0);", "y0 = s.sum;"), {real, common}, false, "ReduceSumSquare", "sum of squares"},
+                      "s.value = s.value < other.value || s.value != s.value ? s.value : other.value;", "y0 = s.value;"}, fractions, {real, common}, false, nullptr, "smallest absolute value"},
+    {"sum_of_squares", norm_code("s.sum += square_of(x0);", "y0 = s.sum;"), fractions, {real, common}, false, "ReduceSumSquare", "sum of squares"},
+    LOSS_ROWS("mse_loss", "T v = (x0 - x1) * (x0 - x1);", "squared differences"),
+    LOSS_ROWS("smooth_l1_loss", "T d = fabs(x0 - x1), v = d < w0 ? LIT(0.5) * d * d / w0 : d - LIT(0.5) * w0;", "smooth L1 losses, w0 = beta"),
+    LOSS_ROWS("huber_loss", "T d = fabs(x0 - x1), v = d <= w0 ? LIT(0.5) * d * d : w0 * (d - LIT(0.5) * w0);", "Huber losses, w0 = delta"),
+    LOSS_ROWS("binary_cross_entropy", "T v = (x1 - 1) * fmax(log1p(-x0), (T)-100) - x1 * clamped_log(x0);", "binary cross entropies"),
+    LOSS_ROWS("binary_cross_entropy_weight", "T v = ((x1 - 1) * fmax(log1p(-x0), (T)-100) - x1 * clamped_log(x0)) * x2;", "binary cross entropies weighted by x2"),
     {"logsumexp", {"T top, sum;", "s.top = -INFINITY; s.sum = 0;",
                    "if (x0 > s.top) { s.sum = s.sum * exp(s.top - x0) + 1; s.top = x0; }"
                    " else s.sum += x0 == s.top ? (T)1 : exp(x0 - s.top);",
                    "T top = fmax(s.top, other.top); s.sum = (s.top == top ? s.sum : s.sum * exp(s.top - top))"
                    " + (other.top == top ? other.sum : other.sum * exp(other.top - top)); s.top = top;",
-                   "y0 = s.top + log(s.sum);"}, {}, false, "ReduceLogSumExp", "log of the sum of exponentials"},
+                   "y0 = s.top + log(s.sum);"}, floating, {}, false, "ReduceLogSumExp", "log of the sum of exponentials"},
 };
 
 }  // namespace

@@ -265,6 +265,7 @@ void reduce(Queue& queue, const ReduceRow& row, const PointwiseProblem& problem)
     for (const Tensor& output : problem.outputs)
         call.operands.push_back(&output);
     call.ordered = row.ordered;
+    require<NotSupported>(row.accepts & class_of(problem.common), '"', row.name, "\" not implemented for '", name_of(problem.common), '\'');
     run(queue, call, {&row, row.code.state, problem.common, real_type(problem.common)}, problem.scalars, [&] {
         TextRequest request = describe(call, row.name, row.code, problem.common);
         for (std::size_t k = 0; k < request.operands.size(); ++k) {
