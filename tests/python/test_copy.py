@@ -46,7 +46,11 @@ def test_conversions(source):
     x = values(source, 5, 7)
     x_there = x.to(device)
     same(x_there.cpu(), x)
+    usual = {torch.float32, torch.int64, torch.float16}
     for target in DTYPES:
+        # Every dtype from and to the usual ones; all pairs would build 240 programs.
+        if not {source, target} & usual and source.itemsize != target.itemsize:
+            continue
         if {source, target} & {torch.float64, torch.complex128} and not has_fp64():
             continue
         expected = x.to(target)

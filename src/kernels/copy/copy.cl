@@ -1,5 +1,7 @@
-// Strided copy with conversion. Built with -DS=, -DD= (dtypes of source and target), -DINDEX=uint|ulong and optionally
-// -DCONJUGATE, -DNEGATE. Copies without conversion are built for the unsigned integer of the element's size.
+// Strided copy with conversion. Built with -DS=, -DD= (dtypes of source and target), -DINDEX=uint|ulong, optionally
+// -DCONJUGATE, -DNEGATE. Some conversions compilers vectorise only when they are written as vectors: for them there are
+// -DBLOCKS and -DLOAD_HALF, -DSTORE_HALF (float16), -DCONVERT_VECTOR=convert_float8 and the like, -DLOAD_PLAIN (elements
+// lie in memory as they are computed with; goes with CONVERT_VECTOR). Copies without conversion are built for the unsigned integer of the element's size.
 #include "core/dtype.cl"
 
 #define KIND_INTEGER 0
@@ -46,9 +48,9 @@ typedef double part_complex128;
 #define integer_int16(v) (short)(int)(v)
 #define integer_int32(v) (int)(v)
 #define integer_int64(v) (long)(v)
-#define integer_uint8(v) (uchar)(long)(v)
-#define integer_uint16(v) (ushort)(long)(v)
-#define integer_uint32(v) (uint)(long)(v)
+#define integer_uint8(v) (uchar)(int)(v)
+#define integer_uint16(v) (ushort)(int)(v)
+#define integer_uint32(v) ((v) < 0 ? (uint)(int)(v) : (uint)(v))
 #define integer_uint64(v) ((v) < 0 ? (ulong)(long)(v) : (ulong)(v))
 
 static inline target_t convert(source_t v)
@@ -92,45 +94,97 @@ typedef struct {
     INDEX shape[8], source[8], target[8];
 } space_t;
 
-// Adds the offsets of position n in the axes from `first` on.
-static inline void add_offsets(const space_t* space, int first, int rank, INDEX n, INDEX* from, INDEX* to)
+// Takes the index of one axis off position n and adds its offsets. Written out per axis, since some drivers stumble over
+// a kernel argument that is indexed by a variable.
+#define ADD_AXIS(axis)                                                                                      \
+    if (axis < rank) {                                                                                      \
+        const INDEX rest = n / space.shape[axis], i = n - rest * space.shape[axis];                         \
+        n = rest;                                                                                           \
+        from += i * space.source[axis];                                                                     \
+        to += i * space.target[axis];                                                                       \
+    }
+#define ADD_AXES_FROM_2 ADD_AXIS(2) ADD_AXIS(3) ADD_AXIS(4) ADD_AXIS(5) ADD_AXIS(6) ADD_AXIS(7)
+
+#ifdef CLPRIM_DEVICE_CPU
+// Work-item (x, y, z) owns CHUNK elements of axis 0, `rows` elements of axis 1, and of the further axes the one that z
+// counts; it is a work-group of its own, so that the compiler turns its inner loop into vector instructions.
+#define CHUNK 4096
+
+// One row from element `first` to `last`; strides apply from the row's start.
+static inline void copy_row(const __global storage_t(S)* restrict source, INDEX source_stride,
+                            __global storage_t(D)* restrict target, INDEX target_stride, INDEX first, INDEX last)
 {
-    for (int axis = first; axis < rank; ++axis) {
-        const INDEX rest = n / space->shape[axis], i = n - rest * space->shape[axis];
-        n = rest;
-        *from += i * space->source[axis];
-        *to += i * space->target[axis];
+    if (target_stride == 1 && source_stride == 1) {
+#ifdef BLOCKS
+        for (; first + 8 <= last; first += 8) {
+            source_t v[8];
+            target_t w[8];
+#ifdef LOAD_HALF
+            vstore8(vload_half8(0, (const __global half*)(source + first)), 0, v);
+#elif !defined(LOAD_PLAIN)
+            for (int i = 0; i < 8; ++i)
+                v[i] = load(S, source, first + i);
+#endif
+#if defined(CONVERT_VECTOR) && defined(LOAD_PLAIN)
+            vstore8(CONVERT_VECTOR(vload8(0, source + first)), 0, w);
+#elif defined(CONVERT_VECTOR)
+            vstore8(CONVERT_VECTOR(vload8(0, v)), 0, w);
+#else
+            for (int i = 0; i < 8; ++i)
+                w[i] = convert(v[i]);
+#endif
+#ifdef STORE_HALF
+            vstore_half8_rte(vload8(0, w), 0, (__global half*)(target + first));
+#else
+            for (int i = 0; i < 8; ++i)
+                store(D, target, first + i, w[i]);
+#endif
+        }
+#endif
+        for (INDEX i = first; i < last; ++i)
+            store(D, target, i, element(source, i));
+    }
+    else if (target_stride == 1 && source_stride == 0) {
+        const target_t value = element(source, 0);
+        for (INDEX i = first; i < last; ++i)
+            store(D, target, i, value);
+    }
+    else {
+        for (INDEX i = first; i < last; ++i)
+            store(D, target, i * target_stride, element(source, i * source_stride));
     }
 }
 
+__attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel void copy_strided(__global storage_t(S)* source, ulong source_offset, __global storage_t(D)* target,
+                           ulong target_offset, space_t space, int rank, INDEX rows)
+{
+    source += source_offset;
+    target += target_offset;
+    INDEX n = get_global_id(2), from = 0, to = 0;
+    ADD_AXES_FROM_2
+    const INDEX first = get_global_id(0) * CHUNK, last = min(first + CHUNK, space.shape[0]);
+    const INDEX first_row = get_global_id(1) * rows, last_row = min(first_row + rows, space.shape[1]);
+    for (INDEX y = first_row; y < last_row; ++y)
+        copy_row(source + from + y * space.source[1], space.source[0], target + to + y * space.target[1],
+                 space.target[0], first, last);
+}
+#else
 // Work-item (x, y, z) owns element x of axis 0, y of axis 1, and of the further axes the one that z counts.
 __kernel void copy_strided(__global storage_t(S)* source, ulong source_offset, __global storage_t(D)* target,
-                           ulong target_offset, space_t space, int rank)
+                           ulong target_offset, space_t space, int rank, INDEX rows)
 {
     source += source_offset;
     target += target_offset;
     const INDEX x = get_global_id(0), y = get_global_id(1);
     if (x >= space.shape[0] || y >= space.shape[1])
         return;
-    INDEX from = 0, to = 0;
-    add_offsets(&space, 2, rank, get_global_id(2), &from, &to);
+    INDEX n = get_global_id(2), from = 0, to = 0;
+    ADD_AXES_FROM_2
     store(D, target, to + y * space.target[1] + x * space.target[0],
           element(source, from + y * space.source[1] + x * space.source[0]));
 }
-
-// The same, each work-item finding all its indices from one number: for short rows, which would leave most work-items of
-// a row without work.
-__kernel void copy_short_rows(__global storage_t(S)* source, ulong source_offset, __global storage_t(D)* target,
-                              ulong target_offset, space_t space, int rank, INDEX count)
-{
-    source += source_offset;
-    target += target_offset;
-    INDEX from = 0, to = 0;
-    if (get_global_id(0) >= count)
-        return;
-    add_offsets(&space, 0, rank, get_global_id(0), &from, &to);
-    store(D, target, to, element(source, from));
-}
+#endif
 
 // Transposition: axis 0 is contiguous in the target, axis 1 in the source, further axes as above. A work-group moves a
 // square tile through local memory, so that both sides are read and written along their contiguous axis.
@@ -142,13 +196,14 @@ __kernel void copy_short_rows(__global storage_t(S)* source, ulong source_offset
 #define TILE 32
 #ifdef CLPRIM_DEVICE_CPU
 // One work-item moves the tile: it stays in the nearest cache.
+__attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void copy_transposed(__global storage_t(S)* source, ulong source_offset, __global storage_t(D)* target,
-                              ulong target_offset, space_t space, int rank)
+                              ulong target_offset, space_t space, int rank, INDEX rows)
 {
     source += source_offset;
     target += target_offset;
-    INDEX from = 0, to = 0;
-    add_offsets(&space, 2, rank, get_global_id(2), &from, &to);
+    INDEX n = get_global_id(2), from = 0, to = 0;
+    ADD_AXES_FROM_2
     const INDEX x0 = get_global_id(0) * TILE, y0 = get_global_id(1) * TILE;
     const INDEX x1 = min(x0 + TILE, space.shape[0]), y1 = min(y0 + TILE, space.shape[1]);
     for (INDEX y = y0; y < y1; ++y)
@@ -158,13 +213,13 @@ __kernel void copy_transposed(__global storage_t(S)* source, ulong source_offset
 #else
 #define TILE_ROWS 8
 __kernel void copy_transposed(__global storage_t(S)* source, ulong source_offset, __global storage_t(D)* target,
-                              ulong target_offset, space_t space, int rank)
+                              ulong target_offset, space_t space, int rank, INDEX rows)
 {
     __local target_t tile[TILE][TILE + 1];
     source += source_offset;
     target += target_offset;
-    INDEX from = 0, to = 0;
-    add_offsets(&space, 2, rank, get_group_id(2), &from, &to);
+    INDEX n = get_group_id(2), from = 0, to = 0;
+    ADD_AXES_FROM_2
     const int lx = get_local_id(0), ly = get_local_id(1);
     const INDEX x0 = get_group_id(0) * TILE, y0 = get_group_id(1) * TILE;
     for (int r = ly; r < TILE; r += TILE_ROWS)

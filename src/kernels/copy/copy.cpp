@@ -2,17 +2,19 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
+#include <bit>
 
 #include <clprim/context.hpp>
 #include <kernels/copy/collapse.hpp>
+#include <kernels/copy/kernel_table.hpp>
 
 namespace clprim {
 namespace {
 
 constexpr std::size_t max_rank = 8;        // of one launch; more axes are walked on the host
-constexpr std::int64_t short_row = 32;
-constexpr std::int64_t tile = 32;          // TILE in copy.cl
+constexpr std::int64_t short_row = 16;     // rows shorter than this are not worth a loop or a work-group of their own
+constexpr std::int64_t chunk = 4096;       // CHUNK, TILE, TILE_ROWS in copy.cl
+constexpr std::int64_t tile = 32;
 constexpr std::int64_t tile_rows = 8;
 
 // space_t in copy.cl.
@@ -43,8 +45,8 @@ const char* raw_name(std::size_t bytes)
     }
 }
 
-enum class Access { strided, short_rows, transposed };
-constexpr const char* kernel_names[] = {"copy_strided", "copy_short_rows", "copy_transposed"};
+enum class Access { strided, transposed };
+constexpr const char* kernel_names[] = {"copy_strided", "copy_transposed"};
 
 struct Variant {
     DataType source, target;
@@ -52,6 +54,29 @@ struct Variant {
     bool wide = false;   // 64-bit indices
     bool raw() const { return source == target && !options.conjugate && !options.negate; }
 };
+
+// See the head of copy.cl.
+std::string block_flags(const Variant& variant)
+{
+    const DataType from = variant.source, to = variant.target;
+    if (variant.raw() || variant.options.negate || is_complex(from) || is_complex(to))
+        return {};
+    const bool half = from == DataType::float16 || to == DataType::float16;
+    const bool from_long = (from == DataType::int64 || from == DataType::uint64) && is_floating_point(to);
+    const bool to_long = is_floating_point(from) && to == DataType::int64;
+    if (!half && !from_long && !to_long)
+        return {};
+    std::string flags = " -DBLOCKS";
+    if (from == DataType::float16)
+        flags += " -DLOAD_HALF";
+    if (to == DataType::float16)
+        flags += " -DSTORE_HALF";
+    if ((from_long || to_long) && opencl_storage_type(from) == opencl_compute_type(from))
+        flags += " -DLOAD_PLAIN";
+    if (from_long || to_long)
+        flags += " -DCONVERT_VECTOR=convert_" + std::string(opencl_compute_type(to)) + "8";
+    return flags;
+}
 
 Kernel& build(Context& context, const Variant& variant, Access access)
 {
@@ -62,31 +87,18 @@ Kernel& build(Context& context, const Variant& variant, Access access)
         flags += " -DCONJUGATE";
     if (variant.options.negate)
         flags += " -DNEGATE";
+    flags += block_flags(variant);
     return context.program("kernels/copy/copy.cl", flags).kernel(kernel_names[static_cast<int>(access)]);
 }
 
-// Built kernels by variant, one table per device, so that a copy does not hash its build options.
 Kernel& kernel_for(Context& context, const Variant& variant, Access access)
 {
-    constexpr std::size_t table_size = data_type_count * data_type_count * 4 * 2 * 3;
-    constexpr int most_devices = 64;
-    static std::array<std::atomic<std::atomic<Kernel*>*>, most_devices> tables{};
-    auto& slot = tables[static_cast<std::size_t>(context.device().index)];
-    std::atomic<Kernel*>* table = slot.load(std::memory_order_acquire);
-    if (table == nullptr) {
-        auto* fresh = new std::atomic<Kernel*>[table_size]();
-        if (slot.compare_exchange_strong(table, fresh))
-            table = fresh;
-        else
-            delete[] fresh;
-    }
+    constexpr std::size_t variants = data_type_count * data_type_count * 4 * 2 * 2;
+    static KernelTable<variants> table;
     std::size_t key = static_cast<std::size_t>(variant.source) * data_type_count + static_cast<std::size_t>(variant.target);
     key = key * 4 + (variant.options.conjugate ? 2 : 0) + (variant.options.negate ? 1 : 0);
-    key = (key * 2 + (variant.wide ? 1 : 0)) * 3 + static_cast<std::size_t>(access);
-    Kernel* kernel = table[key].load(std::memory_order_acquire);
-    if (kernel == nullptr)
-        table[key].store(kernel = &build(context, variant, access), std::memory_order_release);
-    return *kernel;
+    key = (key * 2 + (variant.wide ? 1 : 0)) * 2 + static_cast<std::size_t>(access);
+    return table.get(context, key, [&]() -> Kernel& { return build(context, variant, access); });
 }
 
 // The axis, other than 0, along which the source is contiguous, if it is worth a transposition; else 0.
@@ -114,39 +126,39 @@ std::int64_t outer_count(const CopySpace& space)
     return n;
 }
 
+std::size_t size_of_axis(const CopySpace& space, std::size_t axis)
+{
+    return static_cast<std::size_t>(axis < space.rank() ? space.shape[axis] : 1);
+}
+
+std::size_t groups_for(std::size_t size, std::size_t per_group) { return (size + per_group - 1) / per_group; }
+
+// How many elements of axis 1 a work-item of a CPU takes, for about `chunk` elements in all.
+std::size_t rows_per_item(const CopySpace& space)
+{
+    return std::max<std::size_t>(1, static_cast<std::size_t>(chunk) / size_of_axis(space, 0));
+}
+
 Range range_of(const CopySpace& space, Access access, DeviceKind kind)
 {
-    const auto size = [&](std::size_t axis) {
-        return static_cast<std::size_t>(axis < space.rank() ? space.shape[axis] : 1);
-    };
-    const auto outer = static_cast<std::size_t>(outer_count(space));
-    switch (access) {
-    case Access::short_rows:
-        return Range::linear(static_cast<std::size_t>(space.numel()), 64);
-    case Access::transposed: {
-        const std::size_t x = (size(0) + tile - 1) / tile, y = (size(1) + tile - 1) / tile;
-        if (kind == DeviceKind::cpu)
-            return Range::groups({x, y, outer}, {1, 1, 1});
-        return Range::groups({x, y, outer}, {tile, tile_rows, 1});
-    }
-    default: {
-        const std::size_t local = size(0) > 128 ? 256 : 64;
-        return Range::groups({(size(0) + local - 1) / local, size(1), outer}, {local, 1, 1});
-    }
-    }
+    const std::size_t x = size_of_axis(space, 0), y = size_of_axis(space, 1);
+    const auto z = static_cast<std::size_t>(outer_count(space));
+    const bool cpu = kind == DeviceKind::cpu;
+    if (access == Access::transposed)
+        return Range::groups({groups_for(x, tile), groups_for(y, tile), z},
+                             cpu ? std::array<std::size_t, 3>{1, 1, 1} : std::array<std::size_t, 3>{tile, tile_rows, 1});
+    if (cpu)
+        return Range::groups({groups_for(x, chunk), groups_for(y, rows_per_item(space)), z}, {1, 1, 1});
+    const std::size_t local_x = std::clamp<std::size_t>(std::bit_ceil(x), 16, 256), local_y = y > 1 ? 256 / local_x : 1;
+    return Range::groups({groups_for(x, local_x), groups_for(y, local_y), z}, {local_x, local_y, 1});
 }
 
 template <class Index>
 void launch_as(Queue& queue, const Tensor& source, const Tensor& target, const CopySpace& space, Kernel& kernel,
                Access access)
 {
-    const Range range = range_of(space, access, queue.device().kind);
-    const SpaceArgument<Index> argument(space);
-    const auto rank = static_cast<cl_int>(space.rank());
-    if (access == Access::short_rows)
-        queue.launch(kernel, range, source, target, argument, rank, static_cast<Index>(space.numel()));
-    else
-        queue.launch(kernel, range, source, target, argument, rank);
+    queue.launch(kernel, range_of(space, access, queue.device().kind), source, target, SpaceArgument<Index>(space),
+                 static_cast<cl_int>(space.rank()), static_cast<Index>(rows_per_item(space)));
 }
 
 void launch(Queue& queue, const Tensor& source, const Tensor& target, CopySpace space, const CopyOptions& options)
@@ -156,8 +168,9 @@ void launch(Queue& queue, const Tensor& source, const Tensor& target, CopySpace 
         move_axis_to_1(space, axis);
         access = Access::transposed;
     }
-    else if (space.rank() > 1 && space.shape[0] < short_row) {
-        access = Access::short_rows;
+    else if (space.rank() > 1 && space.shape[0] < short_row && space.shape[1] > space.shape[0]) {
+        for (Dims* dims : {&space.shape, &space.source, &space.target})
+            std::swap((*dims)[0], (*dims)[1]);
     }
     const Variant variant{source.dtype, target.dtype, options, !space.fits_32_bits()};
     Kernel& kernel = kernel_for(queue.context(), variant, access);

@@ -7,6 +7,14 @@ typedef struct {
     INDEX shape[8], target[8];
 } space_t;
 
+// Written out per axis as in copy.cl.
+#define ADD_AXIS(axis)                                                                                      \
+    if (axis < rank) {                                                                                      \
+        const INDEX rest = n / space.shape[axis];                                                           \
+        to += (n - rest * space.shape[axis]) * space.target[axis];                                          \
+        n = rest;                                                                                           \
+    }
+
 // Work-item n owns element n, counted with axis 0 fastest.
 __kernel void fill_strided(__global storage_t(D)* target, ulong target_offset, space_t space, int rank, INDEX count,
                            storage_t(D) value)
@@ -15,10 +23,17 @@ __kernel void fill_strided(__global storage_t(D)* target, ulong target_offset, s
     INDEX n = get_global_id(0), to = 0;
     if (n >= count)
         return;
-    for (int axis = 0; axis < rank; ++axis) {
-        const INDEX rest = n / space.shape[axis];
-        to += (n - rest * space.shape[axis]) * space.target[axis];
-        n = rest;
-    }
+    ADD_AXIS(0) ADD_AXIS(1) ADD_AXIS(2) ADD_AXIS(3) ADD_AXIS(4) ADD_AXIS(5) ADD_AXIS(6) ADD_AXIS(7)
     target[to] = value;
+}
+
+// The same without gaps, for CPUs: work-item n owns CHUNK elements from n * CHUNK on, which its loop writes as vectors.
+#define CHUNK 16384
+__attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel void fill_dense(__global storage_t(D)* target, ulong target_offset, ulong count, storage_t(D) value)
+{
+    target += target_offset;
+    const ulong first = get_global_id(0) * (ulong)CHUNK, last = min(first + CHUNK, count);
+    for (ulong i = first; i < last; ++i)
+        target[i] = value;
 }

@@ -6,6 +6,7 @@
 #include <clprim/context.hpp>
 #include <clprim/copy.hpp>
 #include <kernels/copy/collapse.hpp>
+#include <kernels/copy/kernel_table.hpp>
 
 namespace clprim {
 namespace {
@@ -49,28 +50,52 @@ void append(std::vector<std::byte>& bytes, T value)
     std::memcpy(bytes.data() + end, &value, sizeof value);
 }
 
-// The kernel's own type for an element of that many bytes, so that the argument's size is right.
+enum class Access { dense, strided };
+
+// The size of an element is all that matters to the kernels.
+Kernel& kernel_for(Context& context, std::size_t element_size, bool wide, Access access)
+{
+    constexpr std::array names = {"uint8", "uint16", "uint32", "uint64", "raw128"};
+    const auto log_size = static_cast<std::size_t>(std::countr_zero(element_size));
+    static KernelTable<names.size() * 4> table;
+    const std::size_t key = log_size * 4 + (wide ? 2 : 0) + static_cast<std::size_t>(access);
+    return table.get(context, key, [&]() -> Kernel& {
+        const std::string flags = std::string("-DD=") + names[log_size] + (wide ? " -DINDEX=ulong" : " -DINDEX=uint");
+        return context.program("kernels/copy/fill.cl", flags)
+            .kernel(access == Access::dense ? "fill_dense" : "fill_strided");
+    });
+}
+
 template <class Index>
 void launch(Queue& queue, const Tensor& target, const CopySpace& space, std::span<const std::byte> element)
 {
-    constexpr const char* names[] = {"uint8", "uint16", "uint32", "uint64", "raw128"};
-    const auto log_size = static_cast<std::size_t>(std::countr_zero(element.size()));
-    Kernel& kernel = queue.context()
-                         .program("kernels/copy/fill.cl", std::string("-DD=") + names[log_size] +
-                                                              (sizeof(Index) == 8 ? " -DINDEX=ulong" : " -DINDEX=uint"))
-                         .kernel("fill_strided");
     SpaceArgument<Index> argument;
     argument.shape.fill(1);
     argument.target.fill(0);
     std::copy(space.shape.begin(), space.shape.end(), argument.shape.begin());
     std::copy(space.target.begin(), space.target.end(), argument.target.begin());
-    Launch(queue, kernel)
+    Launch(queue, kernel_for(queue.context(), element.size(), sizeof(Index) == 8, Access::strided))
         .arg(target)
         .arg(argument)
         .arg(static_cast<cl_int>(space.rank()))
         .arg(static_cast<Index>(space.numel()))
         .set(element.size(), element.data())
         .run(Range::linear(static_cast<std::size_t>(space.numel()), 64));
+}
+
+void fill_dense(Queue& queue, const Tensor& target, std::span<const std::byte> element)
+{
+    // Drivers of CPUs fill slowly.
+    if (queue.device().kind != DeviceKind::cpu)
+        return queue.fill(*target.memory, static_cast<std::size_t>(target.offset) * element.size(), target.nbytes(),
+                          element.data(), element.size());
+    constexpr std::size_t chunk = 16384;   // CHUNK in fill.cl
+    const auto count = static_cast<std::size_t>(target.numel());
+    Launch(queue, kernel_for(queue.context(), element.size(), false, Access::dense))
+        .arg(target)
+        .arg(static_cast<cl_ulong>(count))
+        .set(element.size(), element.data())
+        .run(Range::groups((count + chunk - 1) / chunk));
 }
 
 void fill_space(Queue& queue, const Tensor& target, const CopySpace& space, std::span<const std::byte> element)
@@ -138,8 +163,7 @@ void fill(Queue& queue, const Tensor& target, std::span<const std::byte> element
         return;
     const CopySpace space = collapse(target.shape, target.strides, target.strides);
     if (space.rank() == 0 || (space.rank() == 1 && space.target[0] == 1))
-        return queue.fill(*target.memory, static_cast<std::size_t>(target.offset) * element.size(),
-                          target.nbytes(), element.data(), element.size());
+        return fill_dense(queue, target, element);
     fill_space(queue, target, space, element);
 }
 
