@@ -24,4 +24,13 @@ void topk(Queue& queue, const Tensor& input, std::size_t axis, bool largest, con
 // along the last axis and contiguous; values and indices have one element per row. Of several, the smallest value wins.
 void mode(Queue& queue, const Tensor& sorted, const Tensor& order, const Tensor& values, const Tensor& indices);
 
+// out = where each value would go into its sorted row of boundaries, before equal ones (right: after them). Contiguous;
+// boundaries [n] for all values, or [..., n] with values [..., m] row by row. `sorter` (int64, or undefined) holds the
+// order in which boundaries are sorted. out is int32 or int64.
+struct SearchSorted {
+    Tensor boundaries, sorter;
+    bool right = false;
+};
+void searchsorted(Queue& queue, const SearchSorted& search, const Tensor& values, const Tensor& out);
+
 }  // namespace clprim

@@ -62,6 +62,8 @@ __kernel void accumulate_segments(__global storage_t(T)* self, ulong self_offset
     keys += keys_offset;
     order += order_offset;
     long j = get_global_id(1);
+    if (j >= entries)
+        return;
     long key = keys[j];
     if (key < 0 || (j > 0 && keys[j - 1] == key))
         return;

@@ -1,5 +1,6 @@
 #include <clprim/context.hpp>
 #include <clprim/index.hpp>
+#include <clprim/sort.hpp>
 #include <kernels/index/geometry.hpp>
 
 namespace clprim {
@@ -22,30 +23,103 @@ Tensor lines_of(Tensor tensor)
     return tensor;
 }
 
+// What both ways need: lines as operands self, source, index, and the kernels for them.
+struct Accumulation {
+    const Tensor &self, &source, &index;
+    Geometry lines;
+    const Program& program;
+    cl_long entries;
+
+    static Geometry make_lines(const Tensor& self, const Tensor& source, const Tensor& index)
+    {
+        const Tensor a = lines_of(self), b = lines_of(source), c = lines_of(index);
+        return Geometry({&a, &b, &c});
+    }
+    Accumulation(Queue& queue, const Tensor& self_, const Tensor& source_, const Tensor& index_, IndexReduce reduce)
+        : self(self_), source(source_), index(index_), lines(make_lines(self, source, index)),
+          program(queue.context().program("kernels/index/accumulate.cl", build_options(self, index, reduce, lines))),
+          entries(source.shape.back())
+    {
+    }
+};
+
+void by_lines(Queue& queue, const Accumulation& work, const IndexedAxis& axis)
+{
+    Launch launch(queue, work.program.kernel("accumulate_lines"));
+    launch.arg(work.self).arg(work.source).arg(work.index).arg(work.entries).arg(cl_long(work.source.strides.back()))
+        .arg(cl_long(work.index.strides.back())).arg(cl_long(axis.size)).arg(cl_long(axis.stride))
+        .arg(queue.error_buffer()).arg(Queue::error_code(axis.name));
+    work.lines.set_argument(launch);
+    launch.run(Range::linear(work.lines.numel(), 64));
+    queue.expect_errors();
+}
+
+// Few lines and many entries, the same for all lines: sorted by where they go, entries of different elements run side by
+// side.
+void by_segments(Queue& queue, const Accumulation& work, const IndexedAxis& axis)
+{
+    Tensor index = work.index;
+    index.shape = {work.entries};
+    index.strides = {work.index.strides.back()};
+    Tensor keys = index;
+    if (axis.size != index_is_key) {
+        keys = queue.context().empty({work.entries}, DataType::int64, queue);
+        add_keys(queue, keys, {axis.name, index, axis.size, axis.stride}, true);
+    }
+    const Tensor sorted = queue.context().empty({work.entries}, DataType::int64, queue);
+    const Tensor order = queue.context().empty({work.entries}, DataType::int64, queue);
+    sort(queue, keys, 0, false, sorted, order);
+
+    Launch launch(queue, work.program.kernel("accumulate_segments"));
+    launch.arg(work.self).arg(work.source).arg(sorted).arg(order).arg(work.entries)
+        .arg(cl_long(work.source.strides.back()));
+    work.lines.set_argument(launch);
+    const std::size_t lines = work.lines.numel();
+    const std::size_t width = lines >= 64 ? 64 : 1, height = 64 / width;   // of a work-group: lines by entries
+    Range range = Range::groups({(lines + width - 1) / width, (work.entries + height - 1) / height, 1},
+                                {width, height, 1});
+    range.dims = 2;
+    launch.run(range);
+}
+
+bool shared_by_lines(const Tensor& index)
+{
+    for (std::size_t d = 0; d + 1 < index.dim(); ++d)
+        if (index.strides[d] != 0 && index.size(d) != 1)
+            return false;
+    return true;
+}
+
 }  // namespace
 
 void reduce_through(Queue& queue, const Tensor& self, const IndexedAxis& axis, const Tensor& source,
                     IndexReduce reduce)
 {
-    require(self.dtype == source.dtype, axis.name, ": dtypes ", name_of(self.dtype), " and ",
-            name_of(source.dtype), " differ");
-    require(self.shape == source.shape && self.shape == axis.index.shape, axis.name, ": shapes differ");
+    require(self.dtype == source.dtype, axis.name, ": dtypes ", name_of(self.dtype), " and ", name_of(source.dtype),
+            " differ");
+    require(self.shape == source.shape && self.shape == axis.index.shape && self.dim() > 0, axis.name,
+            ": shapes differ");
     if (source.numel() == 0)
         return;
-    const Tensor& index = axis.index;
-    const cl_long entries = source.shape.back();
-    const Tensor self_lines = lines_of(self), source_lines = lines_of(source), index_lines = lines_of(index);
-    const Geometry lines({&self_lines, &source_lines, &index_lines});
-    Kernel& kernel = queue.context()
-                         .program("kernels/index/accumulate.cl", build_options(self, index, reduce, lines))
-                         .kernel("accumulate_lines");
-    Launch launch(queue, kernel);
-    launch.arg(self).arg(source).arg(index).arg(entries).arg(cl_long(source.strides.back()))
-        .arg(cl_long(index.strides.back())).arg(cl_long(axis.size)).arg(cl_long(axis.stride))
-        .arg(queue.error_buffer()).arg(Queue::error_code(axis.name));
-    lines.set_argument(launch);
-    launch.run(Range::linear(lines.numel(), 64));
-    queue.expect_errors();
+    const std::int64_t entries = source.shape.back(), lines = source.numel() / entries;
+    const std::int64_t enough_lines = queue.device().kind == DeviceKind::cpu ? 32 : 4096;
+    if (entries < 256 || lines >= enough_lines)
+        return by_lines(queue, Accumulation(queue, self, source, axis.index, reduce), axis);
+    if (shared_by_lines(axis.index) && (axis.size != index_is_key || axis.index.dtype == DataType::int64))
+        return by_segments(queue, Accumulation(queue, self, source, axis.index, reduce), axis);
+    if (lines > 32)
+        return by_lines(queue, Accumulation(queue, self, source, axis.index, reduce), axis);
+    // A few lines, each with an index of its own: one after another.
+    for (std::int64_t i = 0; i < self.size(0); ++i) {
+        const auto part = [&](const Tensor& tensor) {
+            Tensor result = tensor;
+            result.offset += i * tensor.stride(0);
+            result.shape = Dims(std::span<const std::int64_t>(tensor.shape).subspan(1));
+            result.strides = Dims(std::span<const std::int64_t>(tensor.strides).subspan(1));
+            return result;
+        };
+        reduce_through(queue, part(self), {axis.name, part(axis.index), axis.size, axis.stride}, part(source), reduce);
+    }
 }
 
 }  // namespace clprim

@@ -192,4 +192,31 @@ void mode(Queue& queue, const Tensor& sorted, const Tensor& order, const Tensor&
     queue.launch(kernel, Range::linear(rows, 64), sorted, order, values, indices, rows, n);
 }
 
+void searchsorted(Queue& queue, const SearchSorted& search, const Tensor& values, const Tensor& out)
+{
+    const Tensor& boundaries = search.boundaries;
+    require(boundaries.dim() > 0 && boundaries.dtype == values.dtype && !is_complex(values.dtype),
+            "searchsorted: boundaries and values need one real dtype");
+    require(boundaries.is_contiguous() && values.is_contiguous() && out.is_contiguous() && out.shape == values.shape,
+            "searchsorted: tensors must be contiguous, and the output has the values' shape");
+    const bool one_row = boundaries.dim() == 1;
+    for (std::size_t d = 0; !one_row && d + 1 < boundaries.dim(); ++d)
+        require(values.dim() == boundaries.dim() && values.size(d) == boundaries.size(d),
+                "searchsorted: rows of boundaries ", to_string(boundaries.shape), " and values ",
+                to_string(values.shape), " differ");
+    const cl_ulong n = values.numel();
+    if (n == 0)
+        return;
+    const bool sorted_by = search.sorter.defined();
+    const std::string options = "-DT=" + std::string(name_of(values.dtype)) + " -DOUT=" +
+                                std::string(name_of(out.dtype)) + (search.right ? " -DRIGHT" : "") +
+                                (sorted_by ? " -DSORTER" : "");
+    Launch launch(queue, queue.context().program("kernels/sort/search.cl", options).kernel("search"));
+    launch.arg(boundaries).arg(values).arg(out);
+    if (sorted_by)
+        launch.arg(search.sorter);
+    launch.arg(n).arg(cl_ulong(boundaries.shape.back())).arg(one_row ? cl_ulong(0) : cl_ulong(values.shape.back()));
+    launch.run(Range::linear(n, 64));
+}
+
 }  // namespace clprim
