@@ -1,0 +1,64 @@
+// Complex products by four real ones on views of the real and imaginary parts:
+//     re = Re A Re B - Im A Im B,  im = Re A Im B + Im A Re B,  C = alpha (re + i im) + beta D.
+#include <kernels/gemm/problem.hpp>
+
+namespace clprim::detail {
+namespace {
+
+DataType part_type(DataType type)
+{
+    return type == DataType::complex128 ? DataType::float64 : DataType::float32;
+}
+
+// The real (0) or imaginary (1) parts of a complex tensor.
+Tensor part(const Tensor& tensor, int which)
+{
+    return Tensor(tensor.memory, 2 * tensor.offset + which, part_type(tensor.dtype), {}, {});
+}
+
+MatrixLayout doubled(const MatrixLayout& layout)
+{
+    return {2 * layout.row, 2 * layout.column, 2 * layout.batch};
+}
+
+}  // namespace
+
+Rejection complex_planes_rejects(const GemmProblem& problem, const Device&)
+{
+    if (!is_complex(problem.dtype))
+        return "for complex numbers";
+    if (problem.dtype == DataType::complex32)
+        return "complex32";
+    return std::nullopt;
+}
+
+void complex_planes(Queue& queue, const GemmProblem& problem, const GemmTensors& tensors)
+{
+    const DataType type = part_type(problem.dtype);
+    const Tensor re = queue.context().empty({problem.batch, problem.m, problem.n}, type, queue);
+    const Tensor im = queue.context().empty({problem.batch, problem.m, problem.n}, type, queue);
+
+    GemmProblem real = problem;
+    real.dtype = type;
+    real.a = doubled(problem.a);
+    real.b = doubled(problem.b);
+    real.c = real.d = {problem.n, 1, problem.m * problem.n};
+    real.beta = 1;
+    const auto add_product = [&](int a_part, int b_part, const Tensor& plane, Scalar sign, bool first) {
+        real.alpha = sign;
+        gemm(queue, real, part(tensors.a, a_part), part(tensors.b, b_part), plane, first ? Tensor() : plane);
+    };
+    add_product(0, 0, re, 1, true);
+    add_product(1, 1, re, -1, false);
+    add_product(0, 1, im, 1, true);
+    add_product(1, 0, im, 1, false);
+
+    const Program& program = queue.context().program(
+        "kernels/gemm/complex.cl", detail::concat("-DX=", name_of(problem.dtype), " -DREAL=", opencl_compute_type(type)));
+    Launch launch(queue, program.kernel("combine_planes"));
+    launch.arg(tensors.c).arg(tensors.d).arg(re).arg(im).arg(gemm_arguments(problem));
+    add_scalars(launch, problem);
+    launch.run(Range::linear(static_cast<std::size_t>(problem.batch * problem.m * problem.n), 64));
+}
+
+}  // namespace clprim::detail

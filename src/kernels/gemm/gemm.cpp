@@ -1,0 +1,166 @@
+#include <clprim/gemm.hpp>
+
+#include <array>
+
+#include <fmt/format.h>
+
+#include <kernels/gemm/problem.hpp>
+
+namespace clprim {
+namespace detail {
+
+std::span<const GemmImplementation> gemm_implementations()
+{
+    static const GemmImplementation list[] = {
+        //{"cpu_dot", cpu_dot_rejects, cpu_dot},
+        {"cpu_packed", cpu_packed_rejects, cpu_packed},
+        //{"gpu_dot", gpu_dot_rejects, gpu_dot},
+        //{"gpu_tiled", gpu_tiled_rejects, gpu_tiled},
+        //{"clblast", clblast_rejects, clblast},
+        {"complex_planes", complex_planes_rejects, complex_planes},
+        {"reference", reference_rejects, reference, false},
+    };
+    return list;
+}
+
+DataType gemm_compute_type(DataType type)
+{
+    switch (type) {
+    case DataType::float16: case DataType::bfloat16: return DataType::float32;
+    case DataType::int8: case DataType::uint8: case DataType::int16: case DataType::uint16: case DataType::int32:
+        return DataType::uint32;
+    case DataType::int64: return DataType::uint64;
+    default: return type;
+    }
+}
+
+std::string gemm_options(DataType type)
+{
+    return fmt::format("-DX={} -DREAL={}", name_of(type), opencl_compute_type(gemm_compute_type(type)));
+}
+
+GemmArguments gemm_arguments(const GemmProblem& p)
+{
+    return {p.batch, p.m, p.n, p.k, p.a, p.b, p.c, p.d, p.add_d, static_cast<std::int32_t>(p.activation)};
+}
+
+void add_scalars(Launch& launch, const GemmProblem& problem)
+{
+    std::array<std::byte, 16> number;
+    for (const Scalar& scalar : {problem.alpha, problem.beta}) {
+        const std::size_t bytes = scalar.write(gemm_compute_type(problem.dtype), number.data());
+        launch.set(bytes, number.data());
+    }
+}
+
+GemmProblem transposed(const GemmProblem& problem)
+{
+    const auto turned = [](MatrixLayout layout) { return MatrixLayout{layout.column, layout.row, layout.batch}; };
+    GemmProblem result = problem;
+    std::swap(result.m, result.n);
+    result.a = turned(problem.b);
+    result.b = turned(problem.a);
+    result.c = turned(problem.c);
+    result.d = turned(problem.d);
+    return result;
+}
+
+GemmTensors transposed(const GemmTensors& tensors)
+{
+    return {tensors.b, tensors.a, tensors.c, tensors.d};
+}
+
+namespace {
+
+bool is_zero(const Scalar& scalar)
+{
+    std::array<double, 2> parts{};
+    scalar.write(DataType::complex128, parts.data());
+    return parts[0] == 0 && parts[1] == 0;
+}
+
+MatrixLayout layout_of(const Tensor& tensor)
+{
+    const std::size_t dims = tensor.dim();
+    return {tensor.stride(dims - 2), tensor.stride(dims - 1), dims == 3 ? tensor.stride(0) : 0};
+}
+
+// A stand-in for C that tuning may overwrite: the same layout in memory of its own.
+Tensor scratch_like(const GemmProblem& p, const Tensor& c, Queue& queue)
+{
+    std::int64_t low = 0, high = 1;
+    for (const auto& [size, stride] : {std::pair{p.m, p.c.row}, {p.n, p.c.column}, {p.batch, p.c.batch}})
+        (stride < 0 ? low : high) += (size - 1) * stride;
+    Tensor scratch = queue.context().empty({high - low}, c.dtype, queue);
+    scratch.offset = -low;
+    return scratch;
+}
+
+void check(const GemmProblem& p, const GemmTensors& t, const Device& device)
+{
+    require(p.batch >= 0 && p.m >= 0 && p.n >= 0 && p.k >= 0, "gemm: negative size in ", describe(p));
+    require(p.dtype != DataType::boolean, "gemm: bool matrices have no product");
+    require(t.c.dtype == p.dtype && (p.k == 0 || (t.a.dtype == p.dtype && t.b.dtype == p.dtype)) &&
+                (!p.add_d || t.d.dtype == p.dtype),
+            "gemm: all matrices must be ", name_of(p.dtype));
+    require(p.activation == Activation::none || is_floating_point(p.dtype),
+            "gemm: an activation needs floating point, not ", name_of(p.dtype));
+    require<NotSupported>(device.fp64 || (p.dtype != DataType::float64 && p.dtype != DataType::complex128), "gemm: ",
+                          device.name, " has no double precision (fp64), which ", name_of(p.dtype), " needs");
+}
+
+}  // namespace
+}  // namespace detail
+
+GemmProblem gemm_problem(const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& d)
+{
+    const std::size_t dims = c.dim();
+    require((dims == 2 || dims == 3) && a.dim() == dims && b.dim() == dims,
+            "gemm: expected three matrices, or three batches of them, got ", to_string(a.shape), ", ",
+            to_string(b.shape), " and ", to_string(c.shape));
+    GemmProblem p;
+    p.batch = dims == 3 ? c.size(0) : 1;
+    p.m = c.size(dims - 2);
+    p.n = c.size(dims - 1);
+    p.k = a.size(dims - 1);
+    require(a.size(dims - 2) == p.m && b.size(dims - 2) == p.k && b.size(dims - 1) == p.n &&
+                (dims == 2 || (a.size(0) == p.batch && b.size(0) == p.batch)),
+            "gemm: ", to_string(a.shape), " times ", to_string(b.shape), " does not give ", to_string(c.shape));
+    p.dtype = c.dtype;
+    p.a = detail::layout_of(a);
+    p.b = detail::layout_of(b);
+    p.c = detail::layout_of(c);
+    if (d.defined())
+        p.d = detail::layout_of(d.expand(c.shape));
+    return p;
+}
+
+void gemm(Queue& queue, const GemmProblem& asked, const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& d)
+{
+    GemmProblem problem = asked;
+    problem.add_d = d.defined() && !detail::is_zero(problem.beta);
+    if (!problem.add_d)
+        problem.d = {};
+    const detail::GemmTensors tensors{a, b, c, problem.add_d ? d : Tensor()};
+    detail::check(problem, tensors, queue.device());
+    if (problem.batch == 0 || problem.m == 0 || problem.n == 0)
+        return;
+    const auto& chosen = choose("gemm", detail::gemm_implementations(), problem, queue, [&](const auto& one) {
+        detail::GemmTensors trial = tensors;
+        trial.c = detail::scratch_like(problem, c, queue);
+        one.run(queue, problem, trial);
+    });
+    chosen.run(queue, problem, tensors);
+}
+
+std::string describe(const GemmProblem& p)
+{
+    const auto strides = [](const MatrixLayout& layout) {
+        return fmt::format("{}:{}:{}", layout.row, layout.column, layout.batch);
+    };
+    return fmt::format("{} batch={} m={} n={} k={} a={} b={} c={}{}{}", name_of(p.dtype), p.batch, p.m, p.n, p.k,
+                       strides(p.a), strides(p.b), strides(p.c), p.add_d ? " d=" + strides(p.d) : "",
+                       p.activation == Activation::none ? "" : " activation");
+}
+
+}  // namespace clprim

@@ -1,0 +1,112 @@
+// Rows of matrices as vectors of TILE_LANES sums (tile_vector of micro_kernel.cl), and square blocks transposed in
+// registers. Needs problem.cl and micro_kernel.cl.
+
+#define LOAD_LANES(p) CLPRIM_CAT(LOAD_LANES_, X)(p)
+#define STORE_LANES(v, p) CLPRIM_CAT(STORE_LANES_, X)(v, p)
+#define LOAD_LANES_float32(p) vload16(0, p)
+#define STORE_LANES_float32(v, p) vstore16(v, 0, p)
+#define LOAD_LANES_float64(p) vload8(0, p)
+#define STORE_LANES_float64(v, p) vstore8(v, 0, p)
+#define LOAD_LANES_float16(p) vload_half16(0, (const __global half*)(p))
+#define STORE_LANES_float16(v, p) vstore_half16_rte(v, 0, (__global half*)(p))
+#define LOAD_LANES_bfloat16(p) as_float16(convert_uint16(vload16(0, p)) << 16)
+#define STORE_LANES_bfloat16(v, p) vstore16(bfloat16_lanes(v), 0, p)
+#define LOAD_LANES_int8(p) as_uint16(convert_int16(vload16(0, p)))
+#define STORE_LANES_int8(v, p) vstore16(as_char16(convert_uchar16((v) & 0xffu)), 0, p)
+#define LOAD_LANES_uint8(p) convert_uint16(vload16(0, p))
+#define STORE_LANES_uint8(v, p) vstore16(convert_uchar16((v) & 0xffu), 0, p)
+#define LOAD_LANES_int16(p) as_uint16(convert_int16(vload16(0, p)))
+#define STORE_LANES_int16(v, p) vstore16(as_short16(convert_ushort16((v) & 0xffffu)), 0, p)
+#define LOAD_LANES_uint16(p) convert_uint16(vload16(0, p))
+#define STORE_LANES_uint16(v, p) vstore16(convert_ushort16((v) & 0xffffu), 0, p)
+#define LOAD_LANES_int32(p) as_uint16(vload16(0, p))
+#define STORE_LANES_int32(v, p) vstore16(as_int16(v), 0, p)
+#define LOAD_LANES_uint32(p) vload16(0, p)
+#define STORE_LANES_uint32(v, p) vstore16(v, 0, p)
+#define LOAD_LANES_int64(p) as_ulong8(vload8(0, p))
+#define STORE_LANES_int64(v, p) vstore8(as_long8(v), 0, p)
+#define LOAD_LANES_uint64(p) vload8(0, p)
+#define STORE_LANES_uint64(v, p) vstore8(v, 0, p)
+
+#if TILE_LANES == 16
+inline ushort16 bfloat16_lanes(float16 v)
+{
+    const uint16 bits = as_uint16(v);
+    const uint16 rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    return convert_ushort16(isnan(v) ? (uint16)0x7fc0u : rounded);
+}
+#endif
+
+// `count` elements (at most TILE_LANES), `step` apart; zero in the other lanes.
+inline tile_vector get_row(const __global storage_t(X)* p, long step, long count)
+{
+    if (step == 1 && count >= TILE_LANES)
+        return LOAD_LANES(p);
+    REAL values[TILE_LANES];
+    for (int i = 0; i < TILE_LANES; ++i)
+        values[i] = i < count ? (REAL)load(X, p, i * step) : 0;
+    return TILE_VLOAD(0, values);
+}
+
+inline void put_row(tile_vector v, __global storage_t(X)* p, long step, long count)
+{
+    if (step == 1 && count >= TILE_LANES) {
+        STORE_LANES(v, p);
+        return;
+    }
+    REAL values[TILE_LANES];
+    TILE_VSTORE(v, 0, values);
+    for (int i = 0; i < TILE_LANES && i < count; ++i)
+        store(X, p, i * step, (compute_t(X))values[i]);
+}
+
+// A square block of TILE_LANES vectors v[] transposed by perfect shuffles: log2(TILE_LANES) times, vectors i and
+// i + TILE_LANES / 2 are zipped into vectors 2 i and 2 i + 1.
+#if TILE_LANES == 16
+#define ZIP_LOW(x, y)                                                                                       \
+    (tile_vector)(x.s0, y.s0, x.s1, y.s1, x.s2, y.s2, x.s3, y.s3, x.s4, y.s4, x.s5, y.s5, x.s6, y.s6, x.s7, y.s7)
+#define ZIP_HIGH(x, y)                                                                                      \
+    (tile_vector)(x.s8, y.s8, x.s9, y.s9, x.sa, y.sa, x.sb, y.sb, x.sc, y.sc, x.sd, y.sd, x.se, y.se, x.sf, y.sf)
+#define EACH_LANE(F)                                                                                        \
+    F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15)
+#define EACH_PAIR(F, u, v) F(0, u, v) F(1, u, v) F(2, u, v) F(3, u, v) F(4, u, v) F(5, u, v) F(6, u, v) F(7, u, v)
+#else
+#define ZIP_LOW(x, y) (tile_vector)(x.s0, y.s0, x.s1, y.s1, x.s2, y.s2, x.s3, y.s3)
+#define ZIP_HIGH(x, y) (tile_vector)(x.s4, y.s4, x.s5, y.s5, x.s6, y.s6, x.s7, y.s7)
+#define EACH_LANE(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7)
+#define EACH_PAIR(F, u, v) F(0, u, v) F(1, u, v) F(2, u, v) F(3, u, v)
+#endif
+#define ZIP_PAIR(i, u, v)                                                                                   \
+    u[2 * i] = ZIP_LOW(v[i], v[i + TILE_LANES / 2]);                                                        \
+    u[2 * i + 1] = ZIP_HIGH(v[i], v[i + TILE_LANES / 2]);
+
+// dst[j * dst_step + i] = src[i * line_step + j] for i, j < TILE_LANES; src has `lines` lines of `length` elements, of
+// which what lies outside reads as zero, and the first `wanted` rows of dst are written.
+#define DEFINE_TRANSPOSE_BLOCK(name, SPACE)                                                                 \
+    inline void name(const __global storage_t(X)* src, long line_step, long lines, long length,              \
+                     SPACE REAL* dst, int dst_step, long wanted)                                            \
+    {                                                                                                       \
+        tile_vector v[TILE_LANES], u[TILE_LANES];                                                           \
+        if (lines < TILE_LANES || length < TILE_LANES || wanted < TILE_LANES) {                             \
+            for (int j = 0; j < TILE_LANES && j < wanted; ++j)                                              \
+                for (int i = 0; i < TILE_LANES; ++i)                                                        \
+                    dst[j * dst_step + i] =                                                                 \
+                        i < lines && j < length ? (REAL)load(X, src, i * line_step + j) : (REAL)0;          \
+            return;                                                                                         \
+        }                                                                                                   \
+        EACH_LANE(GET_LINE)                                                                                 \
+        EACH_PAIR(ZIP_PAIR, u, v)                                                                           \
+        EACH_PAIR(ZIP_PAIR, v, u)                                                                           \
+        EACH_PAIR(ZIP_PAIR, u, v)                                                                           \
+        LAST_ZIP                                                                                            \
+        EACH_LANE(PUT_LINE)                                                                                 \
+    }
+#define GET_LINE(i) v[i] = LOAD_LANES(src + i * line_step);
+#define PUT_LINE(i) TILE_VSTORE(TRANSPOSED[i], 0, dst + i * dst_step);
+#if TILE_LANES == 16
+#define LAST_ZIP EACH_PAIR(ZIP_PAIR, v, u)
+#define TRANSPOSED v
+#else
+#define LAST_ZIP
+#define TRANSPOSED u
+#endif

@@ -1,0 +1,42 @@
+// The problem as kernels see it (GemmArguments in problem.hpp), and what happens to a finished sum.
+// Options: -DX=<dtype of the matrices>, -DREAL=<float, double, uint, ulong: what sums are kept in>.
+#include "core/dtype.cl"
+
+typedef struct {
+    long row, column, batch;   // strides in elements
+} matrix_layout;
+
+typedef struct {
+    long batch, m, n, k;
+    matrix_layout a, b, c, d;
+    int add_d, activation;
+} gemm_problem;
+
+#define AT(matrix, i, j) ((i) * (matrix).row + (j) * (matrix).column)
+
+// The activations, of numbers or vectors V; the comparison is false for NaN, which so survives relu.
+#define ACTIVATION_RELU 1
+#define ACTIVATION_GELU 2
+#define ACTIVATION_GELU_TANH 3
+#define RELU(V, v) ((v) < (V)0 ? (V)0 : (v))
+#define GELU(V, v) (CONSTANT(V, 0.5) * (v) * (CONSTANT(V, 1.0) + erf((v) * CONSTANT(V, 0.70710678118654752440))))
+#define GELU_TANH(V, v)                                                                                     \
+    (CONSTANT(V, 0.5) * (v) *                                                                               \
+     (CONSTANT(V, 1.0) +                                                                                    \
+      tanh(CONSTANT(V, 0.79788456080286535588) * ((v) + CONSTANT(V, 0.044715) * (v) * (v) * (v)))))
+#define CONSTANT(V, x) ((V)CLPRIM_CAT(CONSTANT_, REAL)(x))
+#define CONSTANT_float(x) x##f
+#define CONSTANT_double(x) x
+#define ACTIVATE(V, v, activation)                                                                          \
+    if ((activation) == ACTIVATION_RELU)                                                                    \
+        v = RELU(V, v);                                                                                     \
+    else if ((activation) == ACTIVATION_GELU)                                                               \
+        v = GELU(V, v);                                                                                     \
+    else if ((activation) == ACTIVATION_GELU_TANH)                                                          \
+        v = GELU_TANH(V, v);
+
+#define IS_INTEGER_float 0
+#define IS_INTEGER_double 0
+#define IS_INTEGER_uint 1
+#define IS_INTEGER_ulong 1
+#define REAL_IS_INTEGER CLPRIM_CAT(IS_INTEGER_, REAL)

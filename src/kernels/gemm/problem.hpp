@@ -1,0 +1,56 @@
+// What the implementations of gemm share.
+#pragma once
+
+#include <clprim/context.hpp>
+#include <clprim/gemm.hpp>
+#include <core/choose.hpp>
+
+namespace clprim::detail {
+
+struct GemmTensors {
+    Tensor a, b, c, d;
+};
+
+using GemmImplementation = Implementation<GemmProblem, const GemmTensors&>;
+std::span<const GemmImplementation> gemm_implementations();   // best first, the reference last
+
+// The type that sums are kept in, as tensors of it: float32, float64, uint32 or uint64 (integers wrap), or complex.
+DataType gemm_compute_type(DataType type);
+std::string gemm_options(DataType type);   // "-DX=float16 -DREAL=float"
+
+// Kernel arguments: gemm_problem of problem.cl, then alpha and beta as REAL.
+struct GemmArguments {
+    std::int64_t batch, m, n, k;
+    MatrixLayout a, b, c, d;
+    std::int32_t add_d, activation;
+};
+GemmArguments gemm_arguments(const GemmProblem& problem);
+void add_scalars(Launch& launch, const GemmProblem& problem);
+
+// The same product seen as C' = B' A'.
+GemmProblem transposed(const GemmProblem& problem);
+GemmTensors transposed(const GemmTensors& tensors);
+
+// C from `splits` partial products of the compute type, [split][batch][m][n]: their sum in order, then the epilogue.
+void combine_partial_products(Queue& queue, const GemmProblem& problem, const GemmTensors& tensors,
+                              const Tensor& partial, std::int32_t splits);
+
+Rejection reference_rejects(const GemmProblem&, const Device&);
+void reference(Queue&, const GemmProblem&, const GemmTensors&);
+Rejection cpu_packed_rejects(const GemmProblem&, const Device&);
+void cpu_packed(Queue&, const GemmProblem&, const GemmTensors&);
+Rejection cpu_dot_rejects(const GemmProblem&, const Device&);
+void cpu_dot(Queue&, const GemmProblem&, const GemmTensors&);
+Rejection gpu_tiled_rejects(const GemmProblem&, const Device&);
+void gpu_tiled(Queue&, const GemmProblem&, const GemmTensors&);
+Rejection gpu_dot_rejects(const GemmProblem&, const Device&);
+void gpu_dot(Queue&, const GemmProblem&, const GemmTensors&);
+Rejection complex_planes_rejects(const GemmProblem&, const Device&);
+void complex_planes(Queue&, const GemmProblem&, const GemmTensors&);
+Rejection clblast_rejects(const GemmProblem&, const Device&);
+void clblast(Queue&, const GemmProblem&, const GemmTensors&);
+
+inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+inline std::int64_t round_up(std::int64_t a, std::int64_t b) { return divide_up(a, b) * b; }
+
+}  // namespace clprim::detail

@@ -1,0 +1,205 @@
+// Matrix products. Strides, transpositions and broadcast addends go to the kernels as they are; matmul, linear, einsum,
+// tensordot, mv, ... are PyTorch's own compositions of these.
+#include <ATen/ExpandUtils.h>
+#include <ATen/ops/_addmm_activation_meta.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/addmm_meta.h>
+#include <ATen/ops/addmv_meta.h>
+#include <ATen/ops/baddbmm_meta.h>
+#include <ATen/ops/bmm_meta.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/mm_meta.h>
+#include <clprim/gemm.hpp>
+#include <torch/library.h>
+
+#include <ops/pointwise.hpp>
+#include <runtime/structured.hpp>
+#include <runtime/tensor_view.hpp>
+
+namespace torch_ocl {
+namespace {
+
+void check_dtype(const at::Tensor& a, const at::Tensor& b, const char* name)
+{
+    TORCH_CHECK(a.scalar_type() == b.scalar_type(), "expected m1 and m2 to have the same dtype, but got: ",
+                a.scalar_type(), " != ", b.scalar_type());
+    const at::ScalarType type = a.scalar_type();
+    const bool known = type != at::kBool && (at::isIntegralType(type, false) || at::isFloatingType(type) ||
+                                             type == at::kComplexFloat || type == at::kComplexDouble);
+    TORCH_CHECK_NOT_IMPLEMENTED(known, "\"", name, "\" not implemented for '", type, "'");
+}
+
+// out = activation(alpha * a b + beta * addend), all with two dimensions or three.
+void product(const char* name, const at::Tensor& a_lazy, const at::Tensor& b_lazy, const at::Tensor& out,
+             const at::Tensor& addend_lazy = {}, const at::Scalar& alpha = 1, const at::Scalar& beta = 0,
+             clprim::Activation activation = clprim::Activation::none)
+{
+    check_dtype(a_lazy, b_lazy, name);
+    if (out.numel() == 0)
+        return;
+    const auto resolved = [](const at::Tensor& tensor) {
+        return tensor.defined() ? tensor.resolve_conj().resolve_neg() : tensor;
+    };
+    const at::Tensor a = resolved(a_lazy), b = resolved(b_lazy), addend = resolved(addend_lazy);
+    clprim::GemmProblem problem = clprim::gemm_problem(view(a), view(b), view(out),
+                                                       addend.defined() ? view(addend) : clprim::Tensor());
+    problem.alpha = to_scalar(alpha);
+    problem.beta = to_scalar(beta);
+    problem.activation = activation;
+    clprim::gemm(current_queue(out), problem, view(a), view(b), view(out),
+                 addend.defined() ? view(addend) : clprim::Tensor());
+}
+
+at::Tensor& mm_out(const at::Tensor& self, const at::Tensor& mat2, at::Tensor& out)
+{
+    StructuredOut<at::meta::structured_mm> op({out});
+    op.meta(self, mat2);
+    product("addmm_impl_ocl", self, mat2, op.output());
+    op.finish();
+    return out;
+}
+
+at::Tensor& bmm_out(const at::Tensor& self, const at::Tensor& mat2, at::Tensor& out)
+{
+    StructuredOut<at::meta::structured_bmm> op({out});
+    op.meta(self, mat2);
+    product("bmm", self, mat2, op.output());
+    op.finish();
+    return out;
+}
+
+at::Tensor& addmm_out(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2, const at::Scalar& beta,
+                      const at::Scalar& alpha, at::Tensor& out)
+{
+    StructuredOut<at::meta::structured_addmm> op({out});
+    op.meta(self, mat1, mat2, beta, alpha);
+    product("addmm_impl_ocl", mat1, mat2, op.output(), *at::expand_size(self, op.output().sizes(), "addmm"), alpha,
+            beta);
+    op.finish();
+    return out;
+}
+
+at::Tensor& addmm_activation_out(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
+                                 const at::Scalar& beta, const at::Scalar& alpha, bool use_gelu, at::Tensor& out)
+{
+    StructuredOut<at::meta::structured__addmm_activation> op({out});
+    op.meta(self, mat1, mat2, beta, alpha, use_gelu);
+    TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(mat1.scalar_type()),
+                                "\"addmm_activation\" not implemented for '", mat1.scalar_type(), "'");
+    product("addmm_impl_ocl", mat1, mat2, op.output(), *at::expand_size(self, op.output().sizes(), "addmm"), alpha,
+            beta, use_gelu ? clprim::Activation::gelu : clprim::Activation::relu);
+    op.finish();
+    return out;
+}
+
+at::Tensor& baddbmm_out(const at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2,
+                        const at::Scalar& beta, const at::Scalar& alpha, at::Tensor& out)
+{
+    StructuredOut<at::meta::structured_baddbmm> op({out});
+    op.meta(self, batch1, batch2, beta, alpha);
+    product("baddbmm", batch1, batch2, op.output(), *at::expand_size(self, op.output().sizes(), "baddbmm"), alpha,
+            beta);
+    op.finish();
+    return out;
+}
+
+at::Tensor& addmv_out(const at::Tensor& self, const at::Tensor& mat, const at::Tensor& vec, const at::Scalar& beta,
+                      const at::Scalar& alpha, at::Tensor& out)
+{
+    StructuredOut<at::meta::structured_addmv> op({out});
+    op.meta(self, mat, vec, beta, alpha);
+    const at::Tensor& result = op.output();
+    product("addmv_impl_ocl", mat, vec.unsqueeze(1), result.unsqueeze(1),
+            at::expand_size(self, result.sizes(), "addmv")->unsqueeze(1), alpha, beta);
+    op.finish();
+    return out;
+}
+
+at::Tensor dot_of(const at::Tensor& self, const at::Tensor& other, const char* name)
+{
+    TORCH_CHECK(self.dim() == 1 && other.dim() == 1, "1D tensors expected, but got ", self.dim(), "D and ",
+                other.dim(), "D tensors");
+    TORCH_CHECK(self.scalar_type() == other.scalar_type(), "dot : expected both vectors to have same dtype, but found ",
+                self.scalar_type(), " and ", other.scalar_type());
+    TORCH_CHECK(self.numel() == other.numel(), "inconsistent tensor size, expected tensor [", self.numel(),
+                "] and src [", other.numel(), "] to have the same number of elements, but got ", self.numel(), " and ",
+                other.numel(), " elements respectively");
+    const c10::DeviceGuard guard(self.device());
+    at::Tensor result = empty({}, self.scalar_type(), self.device());
+    product(name, self.unsqueeze(0), other.unsqueeze(1), result.view({1, 1}));
+    return result;
+}
+
+at::Tensor dot(const at::Tensor& self, const at::Tensor& other) { return dot_of(self, other, "dot"); }
+
+at::Tensor vdot(const at::Tensor& self, const at::Tensor& other)
+{
+    return dot_of(self.is_complex() ? self.conj() : self, other, "vdot");
+}
+
+// The sum over a batch is a product whose k runs over batch and k.
+at::Tensor sum_of_products(const at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2, const at::Scalar& beta,
+                  const at::Scalar& alpha)
+{
+    TORCH_CHECK(batch1.dim() == 3, "batch1 must be a 3D tensor");
+    TORCH_CHECK(batch2.dim() == 3, "batch2 must be a 3D tensor");
+    TORCH_CHECK(batch1.size(0) == batch2.size(0), "batch1 and batch2 must have same number of batches, got ",
+                batch1.size(0), " and ", batch2.size(0));
+    TORCH_CHECK(batch1.size(2) == batch2.size(1), "Incompatible matrix sizes for bmm (", batch1.size(1), "x",
+                batch1.size(2), " and ", batch2.size(1), "x", batch2.size(2), ")");
+    const int64_t all_k = batch1.size(0) * batch1.size(2);
+    return at::addmm(self, batch1.transpose(0, 1).reshape({batch1.size(1), all_k}),
+                     batch2.reshape({all_k, batch2.size(2)}), beta, alpha);
+}
+
+at::Tensor& addbmm_out(const at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2,
+                       const at::Scalar& beta, const at::Scalar& alpha, at::Tensor& out)
+{
+    const at::Tensor result = sum_of_products(self, batch1, batch2, beta, alpha);
+    TORCH_CHECK(out.scalar_type() == result.scalar_type(), "Expected out tensor to have dtype ", result.dtype(),
+                ", but got ", out.dtype(), " instead");
+    at::native::resize_output(out, result.sizes());
+    return out.copy_(result);
+}
+
+at::Tensor& addbmm_(at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2, const at::Scalar& beta,
+                    const at::Scalar& alpha)
+{
+    return addbmm_out(self, batch1, batch2, beta, alpha, self);
+}
+
+// int8 matrices with an int32 product.
+at::Tensor int_mm(const at::Tensor& self, const at::Tensor& mat2)
+{
+    TORCH_CHECK(self.scalar_type() == at::kChar, "Expected self dtype to be of type int8 but got ", self.scalar_type());
+    TORCH_CHECK(mat2.scalar_type() == at::kChar, "Expected mat2 dtype to be of type int8 but got ", mat2.scalar_type());
+    return at::mm(self.to(at::kInt), mat2.to(at::kInt));
+}
+
+at::Tensor& int_mm_out(const at::Tensor& self, const at::Tensor& mat2, at::Tensor& out)
+{
+    const at::Tensor result = int_mm(self, mat2);
+    TORCH_CHECK(out.scalar_type() == at::kInt, "Expected result dtype to be of type kInt but got ", out.scalar_type());
+    at::native::resize_output(out, result.sizes());
+    return out.copy_(result);
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
+{
+    m.impl("mm.out", mm_out);
+    m.impl("bmm.out", bmm_out);
+    m.impl("addmm.out", addmm_out);
+    m.impl("_addmm_activation.out", addmm_activation_out);
+    m.impl("baddbmm.out", baddbmm_out);
+    m.impl("addmv.out", addmv_out);
+    m.impl("dot", dot);
+    m.impl("vdot", vdot);
+    m.impl("addbmm", sum_of_products);
+    m.impl("addbmm.out", addbmm_out);
+    m.impl("addbmm_", addbmm_);
+    m.impl("_int_mm", int_mm);
+    m.impl("_int_mm.out", int_mm_out);
+}
+
+}  // namespace
+}  // namespace torch_ocl

@@ -1,0 +1,289 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include <clprim/clprim.hpp>
+#include <clprim/gemm.hpp>
+#include <kernels/gemm/problem.hpp>
+
+using namespace clprim;
+
+namespace {
+
+Queue& queue() { return Context::get(0).queue(0); }
+
+// A matrix batch on host and device. Integral test values are exact in every dtype, so results must be equal.
+struct Matrices {
+    std::vector<double> host;   // [batch][rows][columns], by layout
+    MatrixLayout layout;
+    Tensor tensor;
+};
+
+template <class T>
+Tensor upload_as(const std::vector<double>& host, DataType type)
+{
+    std::vector<T> data(host.begin(), host.end());
+    Tensor tensor = queue().context().empty({static_cast<std::int64_t>(host.size())}, type, queue());
+    queue().write(*tensor.memory, 0, data.data(), data.size() * sizeof(T));
+    return tensor;
+}
+
+std::uint16_t bfloat16_bits(float v)
+{
+    std::uint32_t bits;
+    std::memcpy(&bits, &v, 4);
+    return static_cast<std::uint16_t>(bits >> 16);   // test values have few bits
+}
+
+double from_half(std::uint16_t bits)
+{
+    const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
+    const double v = exponent ? std::ldexp(1024 + mantissa, exponent - 25) : std::ldexp(mantissa, -24);
+    return bits >> 15 ? -v : v;
+}
+
+std::uint16_t half_bits(double v)   // of integers below 2048
+{
+    if (v == 0)
+        return 0;
+    const int exponent = std::ilogb(v);
+    return static_cast<std::uint16_t>((v < 0) << 15 | (exponent + 15) << 10 |
+                                      (static_cast<int>(std::ldexp(std::fabs(v), 10 - exponent)) & 1023));
+}
+
+Tensor upload(const std::vector<double>& host, DataType type)
+{
+    std::vector<double> bits = host;
+    switch (type) {
+    case DataType::float32: return upload_as<float>(host, type);
+    case DataType::float64: return upload_as<double>(host, type);
+    case DataType::int8: return upload_as<std::int8_t>(host, type);
+    case DataType::int16: return upload_as<std::int16_t>(host, type);
+    case DataType::int32: return upload_as<std::int32_t>(host, type);
+    case DataType::int64: return upload_as<std::int64_t>(host, type);
+    case DataType::uint8:
+        for (double& v : bits)
+            v = static_cast<std::uint8_t>(static_cast<int>(v));
+        return upload_as<std::uint8_t>(bits, type);
+    case DataType::float16:
+        for (double& v : bits)
+            v = half_bits(v);
+        return upload_as<std::uint16_t>(bits, type);
+    case DataType::bfloat16:
+        for (double& v : bits)
+            v = bfloat16_bits(static_cast<float>(v));
+        return upload_as<std::uint16_t>(bits, type);
+    default: throw InvalidArgument("no upload");
+    }
+}
+
+template <class T>
+std::vector<double> download_as(const Tensor& tensor)
+{
+    std::vector<T> data(static_cast<std::size_t>(tensor.numel()));
+    queue().read(*tensor.memory, 0, data.data(), data.size() * sizeof(T));
+    return {data.begin(), data.end()};
+}
+
+std::vector<double> download(const Tensor& tensor)
+{
+    std::vector<double> values;
+    switch (tensor.dtype) {
+    case DataType::float32: return download_as<float>(tensor);
+    case DataType::float64: return download_as<double>(tensor);
+    case DataType::int8: return download_as<std::int8_t>(tensor);
+    case DataType::int16: return download_as<std::int16_t>(tensor);
+    case DataType::int32: return download_as<std::int32_t>(tensor);
+    case DataType::int64: return download_as<std::int64_t>(tensor);
+    case DataType::uint8:
+        values = download_as<std::uint8_t>(tensor);
+        for (double& v : values)
+            v = static_cast<std::int8_t>(static_cast<int>(v));
+        return values;
+    case DataType::float16:
+        values = download_as<std::uint16_t>(tensor);
+        for (double& v : values)
+            v = from_half(static_cast<std::uint16_t>(v));
+        return values;
+    case DataType::bfloat16:
+        values = download_as<std::uint16_t>(tensor);
+        for (double& v : values) {
+            const std::uint32_t bits = static_cast<std::uint32_t>(v) << 16;
+            float f;
+            std::memcpy(&f, &bits, 4);
+            v = f;
+        }
+        return values;
+    default: throw InvalidArgument("no download");
+    }
+}
+
+enum class Order { rows, columns, spread };   // row-major, column-major, neither stride 1 (with gaps)
+
+Matrices make(std::int64_t batch, std::int64_t m, std::int64_t n, Order order, std::mt19937& random, DataType type,
+              bool exact = true)
+{
+    Matrices result;
+    const std::int64_t gap = order == Order::spread ? 2 : 1;
+    result.layout = order == Order::columns ? MatrixLayout{1, m + 3, n * (m + 3)}
+                                            : MatrixLayout{gap * (n + 1), gap, gap * m * (n + 1)};
+    result.host.resize(static_cast<std::size_t>(batch * result.layout.batch + 1));
+    std::uniform_int_distribution<int> small(-1, 1);
+    std::normal_distribution<double> normal;
+    for (double& v : result.host)
+        v = exact ? small(random) : static_cast<float>(normal(random));
+    result.tensor = upload(result.host, type);
+    return result;
+}
+
+double& at(Matrices& matrix, std::int64_t b, std::int64_t i, std::int64_t j)
+{
+    return matrix.host[static_cast<std::size_t>(b * matrix.layout.batch + i * matrix.layout.row + j * matrix.layout.column)];
+}
+
+struct Case {
+    std::int64_t batch, m, n, k;
+};
+const Case cases[] = {{1, 1, 1, 1},    {1, 1, 37, 70},  {1, 45, 1, 300}, {1, 1, 1, 1000}, {1, 12, 32, 256},
+                      {1, 13, 33, 17}, {1, 4, 100, 64}, {1, 7, 65, 513}, {1, 64, 64, 64}, {1, 100, 3, 40},
+                      {1, 3, 3, 2100}, {1, 50, 70, 600}, {1, 130, 140, 30}, {1, 65, 129, 16}, {1, 200, 33, 5},
+                      {3, 5, 6, 7},    {5, 20, 35, 64}, {2, 33, 64, 270}};
+
+// Runs one implementation and compares all of C, gaps included.
+void check(const detail::GemmImplementation& one, const Case& c, Order a_order, Order b_order, Order c_order,
+           DataType type, double alpha, double beta, bool exact = true)
+{
+    std::mt19937 random(7);
+    Matrices a = make(c.batch, c.m, c.k, a_order, random, type, exact);
+    Matrices b = make(c.batch, c.k, c.n, b_order, random, type, exact);
+    Matrices out = make(c.batch, c.m, c.n, c_order, random, type, exact);
+    GemmProblem problem;
+    problem.batch = c.batch, problem.m = c.m, problem.n = c.n, problem.k = c.k;
+    problem.dtype = type;
+    problem.a = a.layout, problem.b = b.layout, problem.c = problem.d = out.layout;
+    problem.alpha = is_floating_point(type) ? Scalar(alpha) : Scalar(static_cast<std::int64_t>(alpha));
+    problem.beta = is_floating_point(type) ? Scalar(beta) : Scalar(static_cast<std::int64_t>(beta));
+    problem.add_d = beta != 0;
+    if (one.rejects(problem, queue().device()))
+        return;
+    one.run(queue(), problem, {a.tensor, b.tensor, out.tensor, beta != 0 ? out.tensor : Tensor()});
+    std::vector<double> bound(out.host.size(), 0.0);
+    for (std::int64_t bb = 0; bb < c.batch; ++bb)
+        for (std::int64_t i = 0; i < c.m; ++i)
+            for (std::int64_t j = 0; j < c.n; ++j) {
+                double sum = 0, magnitude = 0;
+                for (std::int64_t k = 0; k < c.k; ++k) {
+                    sum += at(a, bb, i, k) * at(b, bb, k, j);
+                    magnitude += std::fabs(at(a, bb, i, k) * at(b, bb, k, j));
+                }
+                double& target = at(out, bb, i, j);
+                bound[static_cast<std::size_t>(&target - out.host.data())] = exact ? 0 : 1e-6 * (magnitude + 1);
+                target = alpha * sum + (beta == 0 ? 0 : beta * target);
+            }
+    const std::vector<double> got = download(out.tensor);
+    for (std::size_t i = 0; i < got.size(); ++i)
+        ASSERT_NEAR(got[i], out.host[i], bound[i]) << one.name << " " << describe(problem) << " element " << i;
+}
+
+class Gemm : public testing::TestWithParam<std::size_t> {
+protected:
+    const detail::GemmImplementation& one = detail::gemm_implementations()[GetParam()];
+};
+
+}  // namespace
+
+TEST_P(Gemm, EveryShapeAndTransposition)
+{
+    for (const Case& c : cases)
+        for (const Order a : {Order::rows, Order::columns})
+            for (const Order b : {Order::rows, Order::columns})
+                for (const double beta : {0.0, 2.0})
+                    check(one, c, a, b, Order::rows, DataType::float32, beta == 0 ? 1 : -3, beta);
+}
+
+TEST_P(Gemm, EveryLayoutOfC)
+{
+    for (const Case& c : {Case{1, 13, 33, 17}, Case{2, 33, 64, 270}, Case{1, 1, 40, 9}, Case{1, 70, 2, 9}})
+        for (const Order order : {Order::columns, Order::spread})
+            for (const Order other : {Order::rows, Order::spread})
+                check(one, c, other, other, order, DataType::float32, 2, 1);
+}
+
+TEST_P(Gemm, EveryDtype)
+{
+    for (const DataType type : {DataType::float64, DataType::float16, DataType::bfloat16, DataType::int8,
+                                DataType::uint8, DataType::int16, DataType::int32, DataType::int64}) {
+        if (type == DataType::float64 && !queue().device().fp64)
+            continue;
+        for (const Case& c : {Case{1, 13, 33, 17}, Case{2, 50, 40, 300}, Case{1, 1, 40, 90}, Case{1, 30, 1, 300}})
+            for (const Order order : {Order::rows, Order::columns, Order::spread})
+                check(one, c, order, order, Order::rows, type, 1, order == Order::rows ? 0 : 1);
+    }
+}
+
+TEST_P(Gemm, RandomNumbersAgainstDouble)
+{
+    for (const Case& c : {Case{1, 70, 90, 700}, Case{2, 5, 17, 129}, Case{1, 1, 300, 513}})
+        check(one, c, Order::rows, Order::columns, Order::rows, DataType::float32, 1.5, 0.5, false);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Gemm, testing::Range(std::size_t{0}, detail::gemm_implementations().size()),
+                         [](const auto& info) { return std::string(detail::gemm_implementations()[info.param].name); });
+
+TEST(GemmEpilogue, BiasAndActivation)
+{
+    const std::int64_t m = 30, n = 45, k = 20;
+    std::mt19937 random(3);
+    Matrices a = make(1, m, k, Order::rows, random, DataType::float32);
+    Matrices b = make(1, k, n, Order::columns, random, DataType::float32);
+    Matrices row = make(1, 1, n, Order::rows, random, DataType::float32);
+    for (const bool along_n : {true, false}) {
+        Tensor c = queue().context().empty({m, n}, DataType::float32, queue());
+        GemmProblem problem;
+        problem.m = m, problem.n = n, problem.k = k;
+        problem.a = a.layout, problem.b = b.layout, problem.c = {n, 1, 0};
+        problem.d = along_n ? MatrixLayout{0, 1, 0} : MatrixLayout{1, 0, 0};
+        problem.activation = Activation::relu;
+        gemm(queue(), problem, a.tensor, b.tensor, c, row.tensor);
+        const std::vector<double> got = download(c);
+        for (std::int64_t i = 0; i < m; ++i)
+            for (std::int64_t j = 0; j < n; ++j) {
+                double sum = row.host[static_cast<std::size_t>(along_n ? j : i)];
+                for (std::int64_t kk = 0; kk < k; ++kk)
+                    sum += at(a, 0, i, kk) * at(b, 0, kk, j);
+                ASSERT_EQ(got[static_cast<std::size_t>(i * n + j)], std::max(sum, 0.0)) << i << " " << j;
+            }
+    }
+}
+
+TEST(GemmErrors, AreClearAndEarly)
+{
+    Tensor a = queue().context().empty({2, 3}, DataType::float32, queue());
+    Tensor b = queue().context().empty({4, 5}, DataType::float32, queue());
+    Tensor c = queue().context().empty({2, 5}, DataType::float32, queue());
+    EXPECT_THROW(gemm_problem(a, b, c), InvalidArgument);
+    GemmProblem problem;
+    problem.m = problem.n = problem.k = 2;
+    problem.dtype = DataType::int32;
+    EXPECT_THROW(gemm(queue(), problem, a, b, c), InvalidArgument);
+    problem.dtype = DataType::boolean;
+    EXPECT_THROW(gemm(queue(), problem, a, b, c), InvalidArgument);
+}
+
+TEST(GemmEmpty, NoSumIsZeroOrBetaD)
+{
+    Tensor empty = queue().context().empty({0}, DataType::float32, queue());
+    Tensor c = upload(std::vector<double>(6, 3.0), DataType::float32);
+    GemmProblem problem;
+    problem.m = 2, problem.n = 3, problem.k = 0;
+    problem.c = problem.d = {3, 1, 0};
+    problem.beta = 2;
+    gemm(queue(), problem, empty, empty, c, c);
+    EXPECT_EQ(download(c), std::vector<double>(6, 6.0));
+    problem.beta = 0;
+    gemm(queue(), problem, empty, empty, c, c);
+    EXPECT_EQ(download(c), std::vector<double>(6, 0.0));
+}
