@@ -40,15 +40,21 @@ LIMITS = {
 }
 
 
+def mean_pool(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+    return F.avg_pool2d(x, kernel_size, stride, padding, ceil_mode, count_include_pad=False)
+
+
 class SmoothActivations(TorchFunctionMode):
     """While active, activations with a kink are replaced by smooth ones of similar shape, wherever a model calls them
-    (as modules or as functions)."""
+    (as modules or as functions). Max pooling has kinks too, wherever two inputs are nearly equal: it becomes a mean."""
     REPLACEMENTS = {
         F.relu: F.silu, torch.relu: F.silu, torch.relu_: F.silu, torch.Tensor.relu: F.silu, F.relu6: F.silu,
         F.hardtanh: F.silu, F.leaky_relu: F.silu, F.hardswish: F.silu, F.hardsigmoid: torch.sigmoid,
     }
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
+        if function in (F.max_pool2d, torch.max_pool2d):
+            return mean_pool(*args, **(kwargs or {}))
         smooth = self.REPLACEMENTS.get(function)
         return smooth(args[0]) if smooth else function(*args, **(kwargs or {}))
 
@@ -162,6 +168,16 @@ def compare_gradients(found, expected):
     return relative(list(found.values()), list(expected.values())), errors[worst], worst
 
 
+def compare_statistics(found, expected):
+    """Largest error of a buffer. Where two linear layers meet, a batch's true mean is zero and only rounding is left of
+    it, so means are measured against standard deviations."""
+    def floor(name):
+        variance = expected.get(name.replace("running_mean", "running_var"))
+        return variance.sqrt().norm().item() if name.endswith("running_mean") and variance is not None else 0.0
+
+    return max((relative([found[name]], [expected[name]], floor(name)) for name in expected), default=0.0)
+
+
 def make_model(name):
     """The model with fixed random weights and without randomness of its own."""
     import torchvision
@@ -204,7 +220,7 @@ def validate(name, device, batch=2, size=None, dtype=torch.float32):
     steps = ((found, expected), (found_as_is, expected_as_is))
     report.output = max(largest(a.outputs, b.outputs) for a, b in steps)
     report.evaluated = max(largest(a.evaluated, b.evaluated) for a, b in steps)
-    report.statistics = max(largest(a.statistics.values(), b.statistics.values()) for a, b in steps)
+    report.statistics = max(compare_statistics(a.statistics, b.statistics) for a, b in steps)
     report.seconds, report.cpu_seconds = found_as_is.seconds, expected_as_is.seconds
 
     after = torch.ocl.fallback_report()
