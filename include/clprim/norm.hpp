@@ -38,4 +38,41 @@ struct BatchNormBackward {
 };
 void batch_norm_backward(Queue& queue, const BatchNormBackward& problem);
 
+// Layer norm of rows: x is [rows, n], contiguous, of any shape with that many elements;
+//     y = (x - mean) rstd * weight + bias,  rstd = 1 / sqrt(mean((x - mean)^2) + eps)
+// With `rms`, RMS norm: mean is 0 and there is no bias. Ba et al. 2016; Zhang and Sennrich 2019.
+// weight and bias [n], optional, of one dtype; mean (not for rms) and rstd [rows], float32 (float64 for float64 x).
+struct LayerNorm {
+    Tensor x, y, weight, bias, mean, rstd;
+    std::int64_t n = 1;
+    bool rms = false;
+    double eps = 1e-5;
+};
+void layer_norm(Queue& queue, const LayerNorm& problem);
+
+// grad_input, grad_weight and grad_bias are optional each; mean and rstd are the forward's.
+struct LayerNormBackward {
+    Tensor grad_output, x, weight, mean, rstd;
+    Tensor grad_input, grad_weight, grad_bias;
+    std::int64_t n = 1;
+    bool rms = false;
+};
+void layer_norm_backward(Queue& queue, const LayerNormBackward& problem);
+
+// Group norm: x is [N, C, ...], contiguous; the C / groups channels of a group share mean and rstd (both [N, groups]),
+// weight and bias (optional) are per channel. Wu and He 2018.
+struct GroupNorm {
+    Tensor x, y, weight, bias, mean, rstd;
+    std::int64_t groups = 1;
+    double eps = 1e-5;
+};
+void group_norm(Queue& queue, const GroupNorm& problem);
+
+struct GroupNormBackward {
+    Tensor grad_output, x, weight, mean, rstd;
+    Tensor grad_input, grad_weight, grad_bias;   // optional each
+    std::int64_t groups = 1;
+};
+void group_norm_backward(Queue& queue, const GroupNormBackward& problem);
+
 }  // namespace clprim

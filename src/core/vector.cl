@@ -4,7 +4,7 @@
 //     vector_t(X) v = load_vector(X, x, i);            elements i .. i + VEC - 1
 //     v = load_lanes(X, x, i, n, fill);                the first n of them, `fill` in the other lanes
 //     store_vector(X, y, i, v); store_lanes(X, y, i, n, v);
-// Comparisons with ?: work lane by lane.
+// Comparisons with ?: work lane by lane; last_lanes(n) is such a condition, true in the last n lanes.
 #define vector_t(D) CLPRIM_CAT(vector_, D)
 #define load_vector(D, p, i) CLPRIM_CAT(load_vector_, D)(p, i)
 #define store_vector(D, p, i, v) CLPRIM_CAT(store_vector_, D)(p, i, v)
@@ -87,6 +87,14 @@ CLPRIM_PLAIN_VECTOR(int64, long)
 CLPRIM_PLAIN_VECTOR(uint8, uchar)
 #ifdef CLPRIM_FP64
 CLPRIM_PLAIN_VECTOR(float64, double)
+#endif
+
+#if VEC == 16
+#define last_lanes(n) CLPRIM_CAT(last_lanes_, ACC)(n)
+inline int16 last_lanes_float(uint n) { return LANES >= (int16)(VEC - (int)n); }
+#ifdef CLPRIM_FP64
+inline long16 last_lanes_double(uint n) { return convert_long16(last_lanes_float(n)); }
+#endif
 #endif
 
 // Sum and maximum over the lanes of a vector; ACC is the type computed in, float or double.

@@ -119,3 +119,58 @@ def test_same_bits_every_run():
     for _ in range(3):
         for a, b in zip(first, run()):
             assert torch.equal(a.cpu(), b.cpu())
+
+
+dtypes = [(torch.float32, torch.float32), (torch.float64, torch.float64), (torch.float16, torch.float16),
+          (torch.bfloat16, torch.float32)]
+
+
+@pytest.mark.parametrize("dtype, parameter", dtypes)
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("shape, normalized", [((5, 7), 1), ((3, 40, 33), 1), ((2, 3, 4, 5), 2), ((64, 8), 1), ((9, 3), 1)])
+def test_layer_norm(shape, normalized, affine, dtype, parameter):
+    x = randn(*shape, dtype=dtype)
+    tail = shape[-normalized:]
+    weight, bias = ((torch.rand(tail) + 0.5).to(parameter), torch.randn(tail).to(parameter)) if affine else (None, None)
+    both(lambda x, w, b: torch.nn.functional.layer_norm(x, tail, w, b), x, weight, bias)
+
+
+@pytest.mark.parametrize("dtype, parameter", dtypes[:3])
+@pytest.mark.parametrize("eps", [None, 1e-3])
+@pytest.mark.parametrize("shape, normalized", [((5, 7), 1), ((3, 40, 33), 1), ((2, 3, 4, 5), 2)])
+def test_rms_norm(shape, normalized, eps, dtype, parameter):
+    x = randn(*shape, dtype=dtype)
+    tail = shape[-normalized:]
+    both(lambda x, w: torch.nn.functional.rms_norm(x, tail, w, eps), x, (torch.rand(tail) + 0.5).to(parameter))
+    both(lambda x: torch.nn.functional.rms_norm(x, tail, None, eps), x)
+
+
+@pytest.mark.parametrize("dtype, parameter", dtypes)
+@pytest.mark.parametrize("shape, groups, layout", [((2, 6, 5, 5), 3, None), ((3, 8, 17), 2, None), ((4, 24), 3, None),
+                                                   ((2, 32, 4, 4), 32, None), ((2, 6, 5, 5), 3, last),
+                                                   ((2, 4, 2, 3, 4), 1, None)])
+def test_group_norm(shape, groups, layout, dtype, parameter):
+    x = randn(*shape, layout=layout or torch.contiguous_format, dtype=dtype)
+    weight, bias = (torch.rand(shape[1]) + 0.5).to(parameter), torch.randn(shape[1]).to(parameter)
+    both(lambda x, w, b: torch.nn.functional.group_norm(x, groups, w, b), x, weight, bias)
+    both(lambda x: torch.nn.functional.group_norm(x, groups), x)
+
+
+def test_rows_with_a_large_mean_keep_their_digits():
+    x = randn(6, 100) + 1000
+    for function in (lambda t: torch.nn.functional.layer_norm(t, (100,)),
+                     lambda t: torch.nn.functional.group_norm(t, 4)):
+        assert_close(function(x.to(device)).cpu().double(), function(x.double()), rtol=0, atol=2e-4)
+
+
+def test_empty_rows_and_wrong_shapes():
+    assert torch.nn.functional.layer_norm(torch.empty(0, 4, device=device), (4,)).shape == (0, 4)
+    x = torch.ones(2, 6)
+    for call in (lambda t: torch.nn.functional.layer_norm(t, (5,)),
+                 lambda t: torch.nn.functional.group_norm(t, 4),
+                 lambda t: torch.nn.functional.layer_norm(t, (6,), t[0, :3])):
+        with pytest.raises(RuntimeError) as expected:
+            call(x)
+        with pytest.raises(RuntimeError) as got:
+            call(x.to(device))
+        assert str(got.value).split("\n")[0] == str(expected.value).split("\n")[0]

@@ -48,9 +48,18 @@ __kernel void nll_each(NLL_PARAMETERS, __global storage_t(X)* loss, ulong loss_o
     store(X, loss, loss_offset + i, term);
 }
 
-// partial[2][parts]: sums of losses and of weights over items [group * part_size, ...), by a team.
+inline void write_total(acc_t losses, acc_t weights, int reduction, __global storage_t(X)* loss,
+                        __global storage_t(X)* total_weight)
+{
+    store(X, total_weight, 0, weights);
+    store(X, loss, 0, reduction == reduction_mean ? losses / weights : losses);
+}
+
+// partial[2][parts]: sums of losses and of weights over items [group * part_size, ...), by a team. A lone team finishes.
 __kernel __attribute__((reqd_work_group_size(TEAM, 1, 1)))
-void nll_partial(NLL_PARAMETERS, __global acc_t* partial, ulong partial_offset, ulong part_size)
+void nll_partial(NLL_PARAMETERS, __global acc_t* partial, ulong partial_offset, ulong part_size, int reduction,
+                 __global storage_t(X)* loss, ulong loss_offset, __global storage_t(X)* total_weight,
+                 ulong total_weight_offset)
 {
     TEAM_SCRATCH(acc_t, scratch);
     NLL_OFFSETS
@@ -63,7 +72,9 @@ void nll_partial(NLL_PARAMETERS, __global acc_t* partial, ulong partial_offset, 
     }
     losses = team_sum(losses, scratch);
     weights = team_sum(weights, scratch);
-    if (team_rank() == 0) {
+    if (team_rank() == 0 && !partial)
+        write_total(losses, weights, reduction, loss + loss_offset, total_weight + total_weight_offset);
+    if (team_rank() == 0 && partial) {
         partial[partial_offset + get_group_id(0)] = losses;
         partial[partial_offset + get_num_groups(0) + get_group_id(0)] = weights;
     }
@@ -78,28 +89,53 @@ __kernel void nll_total(const __global acc_t* partial, ulong partial_offset, uin
         losses += partial[partial_offset + p];
         weights += partial[partial_offset + parts + p];
     }
-    store(X, total_weight, total_weight_offset, weights);
-    store(X, loss, loss_offset, reduction == reduction_mean ? losses / weights : losses);
+    write_total(losses, weights, reduction, loss + loss_offset, total_weight + total_weight_offset);
 }
 
-// Work-item (element of a sample, sample): writes the whole gradient, zeros included.
-__kernel void nll_backward(const __global storage_t(T)* target, ulong target_offset, input_t weight,
-                           ulong weight_offset, nll_t problem, int reduction, input_t grad_output,
-                           ulong grad_output_offset, input_t total_weight, ulong total_weight_offset,
-                           __global storage_t(X)* grad_input, ulong grad_input_offset)
+#define BACKWARD_PARAMETERS                                                                                           \
+    const __global storage_t(T)* target, ulong target_offset, input_t weight, ulong weight_offset, nll_t problem,     \
+    int reduction, input_t grad_output, ulong grad_output_offset, input_t total_weight, ulong total_weight_offset,    \
+    __global storage_t(X)* grad_input, ulong grad_input_offset
+
+// The gradient at item's target class t.
+inline acc_t item_gradient(input_t grad_output, input_t total_weight, input_t weight, int reduction, ulong item, long t)
 {
-    const ulong i = get_global_id(0), n = get_global_id(1), sample = (ulong)problem.classes * problem.inner;
-    if (i >= sample)
+    acc_t g = load(X, grad_output, reduction == reduction_none ? item : 0);
+    if (reduction == reduction_mean)
+        g /= load(X, total_weight, 0);
+    return weight ? -g * load(X, weight, t) : -g;
+}
+
+// inner = 1: work-item (class, sample) writes one element, zeros included.
+__kernel void nll_backward_rows(BACKWARD_PARAMETERS)
+{
+    const uint c = get_global_id(0);
+    const ulong n = get_global_id(1);
+    if (c >= problem.classes)
         return;
-    const long c = i / problem.inner;
-    const ulong item = n * problem.inner + i % problem.inner;
-    const long t = load(T, target, target_offset + item);
+    const long t = load(T, target, target_offset + n);
     acc_t g = 0;
-    if (c == t && t != problem.ignore_index) {
-        g = load(X, grad_output, grad_output_offset + (reduction == reduction_none ? item : 0));
-        if (reduction == reduction_mean)
-            g /= load(X, total_weight, total_weight_offset);
-        g *= weight ? -load(X, weight, weight_offset + t) : -1;
-    }
-    store(X, grad_input, grad_input_offset + n * sample + i, g);
+    if (c == t && t != problem.ignore_index)
+        g = item_gradient(grad_output + grad_output_offset, total_weight + total_weight_offset,
+                          weight ? weight + weight_offset : weight, reduction, n, t);
+    store(X, grad_input, grad_input_offset + n * problem.classes + c, g);
+}
+
+// inner > 1: work-item (s, sample) writes its element of every class.
+__kernel void nll_backward_planes(BACKWARD_PARAMETERS)
+{
+    const uint s = get_global_id(0);
+    const ulong n = get_global_id(1), item = n * problem.inner + s;
+    if (s >= problem.inner)
+        return;
+    const long t = load(T, target, target_offset + item);
+    const int known = t >= 0 && t < problem.classes && t != problem.ignore_index;
+    acc_t g = 0;
+    if (known)
+        g = item_gradient(grad_output + grad_output_offset, total_weight + total_weight_offset,
+                          weight ? weight + weight_offset : weight, reduction, item, t);
+    const uint own = known ? (uint)t : problem.classes;
+    grad_input += grad_input_offset + n * problem.classes * problem.inner + s;
+    for (uint c = 0; c < problem.classes; ++c)
+        store(X, grad_input, (ulong)c * problem.inner, c == own ? g : 0);
 }

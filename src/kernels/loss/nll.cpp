@@ -54,11 +54,14 @@ void nll_loss(Queue& queue, const NllLoss& p, const Tensor& loss, const Tensor& 
     } else {
         const std::int64_t part = std::max<std::int64_t>(4096, detail::divide_up(items, 256));
         const cl_uint parts = std::max<std::int64_t>(1, detail::divide_up(items, part));
-        const Tensor partial = queue.context().empty({2, parts}, detail::accumulate_type(p.x.dtype), queue);
+        Tensor partial;
+        if (parts > 1)
+            partial = queue.context().empty({2, parts}, detail::accumulate_type(p.x.dtype), queue);
         queue.launch(built.kernel("nll_partial"), Range::groups(parts, team.size), p.x, p.target, p.weight, problem,
-                     errors, code, partial, cl_ulong(part));
-        queue.launch(built.kernel("nll_total"), Range::groups(1), partial, parts, cl_int(p.reduction), loss,
-                     total_weight);
+                     errors, code, partial, cl_ulong(part), cl_int(p.reduction), loss, total_weight);
+        if (parts > 1)
+            queue.launch(built.kernel("nll_total"), Range::groups(1), partial, parts, cl_int(p.reduction), loss,
+                         total_weight);
     }
     queue.expect_errors();
 }
@@ -71,12 +74,14 @@ void nll_loss_backward(Queue& queue, const NllLoss& p, const Tensor& grad_output
             "nll_loss_backward: grad_input must be contiguous and like the input");
     if (grad_input.numel() == 0)
         return;
-    Range range = Range::linear(std::size_t(problem.classes) * problem.inner, 64);
+    const bool rows = problem.inner == 1;
+    Range range = Range::linear(rows ? problem.classes : problem.inner, 64);
     range.dims = 2;
     range.global[1] = problem.batch;
     range.local[1] = 1;
-    queue.launch(program(queue, p, detail::team_for(queue.device())).kernel("nll_backward"), range, p.target,
-                 p.weight, problem, cl_int(p.reduction), grad_output, total_weight, grad_input);
+    const Program& built = program(queue, p, detail::team_for(queue.device()));
+    queue.launch(built.kernel(rows ? "nll_backward_rows" : "nll_backward_planes"), range, p.target, p.weight, problem,
+                 cl_int(p.reduction), grad_output, total_weight, grad_input);
 }
 
 }  // namespace clprim

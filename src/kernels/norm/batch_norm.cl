@@ -13,6 +13,8 @@
 #include "core/dtype.cl"
 #include "core/vector.cl"
 
+#pragma OPENCL FP_CONTRACT OFF   // as in row_norm.cl
+
 typedef ACC acc_t;
 typedef vector_t(X) vec_t;
 typedef const __global storage_t(X)* input_t;
@@ -115,8 +117,13 @@ inline void sum_channel(input_t x, input_t dy, shape_t shape, uint c, ulong begi
         uint i = 0;
         for (; i + VEC <= n; i += VEC)
             add_term(load_vector(X, x, row + i), LOAD_DY(row + i), center, &ta, &tb);
-        if (i < n)
+        if (i < n && n >= VEC) {   // the last full vector again, without the lanes that have been added
+            const ulong at = row + n - VEC;
+            add_term(last_lanes(n - i) ? load_vector(X, x, at) : (vec_t)(center),
+                     last_lanes(n - i) ? LOAD_DY(at) : (vec_t)(0), center, &ta, &tb);
+        } else if (i < n) {
             add_term(load_lanes(X, x, row + i, n - i, center), LOAD_DY_LANES(row + i, n - i), center, &ta, &tb);
+        }
         sa += ta;
         sb += tb;
         j += n;
@@ -223,11 +230,15 @@ inline vec_t transform(vec_t x, vec_t dy, coefficients_t k)
 #if VEC == 16
 inline void transform_row(input_t x, input_t dy, __global storage_t(X)* out, uint n, coefficients_t k)
 {
-    uint i = 0;
-    for (; i + VEC <= n; i += VEC)
+    if (n < VEC) {
+        store_lanes(X, out, 0, n, transform(load_lanes(X, x, 0, n, 0), LOAD_DY_LANES(0, n), k));
+        return;
+    }
+    const vec_t last = transform(load_vector(X, x, n - VEC), LOAD_DY(n - VEC), k);   // read before out, if in place
+    for (uint i = 0; i + VEC <= n; i += VEC)
         store_vector(X, out, i, transform(load_vector(X, x, i), LOAD_DY(i), k));
-    if (i < n)
-        store_lanes(X, out, i, n - i, transform(load_lanes(X, x, i, n - i, 0), LOAD_DY_LANES(i, n - i), k));
+    if (n % VEC)
+        store_vector(X, out, n - VEC, last);
 }
 #endif
 
@@ -411,6 +422,17 @@ __kernel void transform_all(input_t x, ulong x_offset, input_t dy, ulong dy_offs
     store(X, out, out_offset + i, transform(load(X, x, x_offset + i), LOAD_DY(dy_offset + i), k));
 }
 #else
+inline vec_t transform_columns(vec_t x, vec_t dy, const __global acc_t* coefficients, uint channels, uint c)
+{
+    const vec_t v = fma(x - load_vector(PARTIAL, coefficients, c), load_vector(PARTIAL, coefficients, 2 * channels + c),
+                        load_vector(PARTIAL, coefficients, channels + c));
+#ifdef BACKWARD
+    return fma(dy, load_vector(PARTIAL, coefficients, 3 * channels + c), v);
+#else
+    return v;
+#endif
+}
+
 // Work-item g owns rows [g * share, (g + 1) * share): a row is (n, c) with inner elements, or n with all channels.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void transform_all(input_t x, ulong x_offset, input_t dy, ulong dy_offset, __global storage_t(X)* out,
@@ -431,24 +453,19 @@ void transform_all(input_t x, ulong x_offset, input_t dy, ulong dy_offset, __glo
         return;
     }
     const ulong end = min(begin + share, (ulong)shape.outer);
-    for (uint c = 0; c < channels; c += VEC) {
-        const uint lanes = min(channels - c, (uint)VEC);
-        const vec_t center = load_lanes(PARTIAL, coefficients, c, lanes, 0);
-        const vec_t k0 = load_lanes(PARTIAL, coefficients, channels + c, lanes, 0);
-        const vec_t k1 = load_lanes(PARTIAL, coefficients, 2 * channels + c, lanes, 0);
+    for (ulong r = begin; r < end; ++r) {
+        const ulong row = r * channels;
+        uint c = 0;
+        for (; c + VEC <= channels; c += VEC)
+            store_vector(X, out, row + c, transform_columns(load_vector(X, x, row + c), LOAD_DY(row + c), coefficients,
+                                                            channels, c));
+        for (; c < channels; ++c) {
+            const coefficients_t k = load_coefficients(coefficients, channels, c);
+            acc_t v = (load(X, x, row + c) - k.center) * k.k1 + k.k0;
 #ifdef BACKWARD
-        const vec_t k2 = load_lanes(PARTIAL, coefficients, 3 * channels + c, lanes, 0);
+            v += load(X, dy, row + c) * k.k2;
 #endif
-        for (ulong r = begin; r < end; ++r) {
-            const ulong i = r * channels + c;
-            vec_t v = fma((lanes == VEC ? load_vector(X, x, i) : load_lanes(X, x, i, lanes, 0)) - center, k1, k0);
-#ifdef BACKWARD
-            v = fma(lanes == VEC ? load_vector(X, dy, i) : load_lanes(X, dy, i, lanes, 0), k2, v);
-#endif
-            if (lanes == VEC)
-                store_vector(X, out, i, v);
-            else
-                store_lanes(X, out, i, lanes, v);
+            store(X, out, row + c, v);
         }
     }
 }

@@ -5,6 +5,7 @@
 #include <clprim/norm.hpp>
 #include <torch/library.h>
 
+#include <ops/normalization_parameters.hpp>
 #include <runtime/output.hpp>
 #include <runtime/tensor_view.hpp>
 
@@ -15,31 +16,6 @@ using OptionalTensor = std::optional<at::Tensor>;
 using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 using ThreeOut = std::tuple<at::Tensor&, at::Tensor&, at::Tensor&>;
 
-at::ScalarType statistics_type(const at::Tensor& x) { return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
-
-at::Tensor defined_or_empty(const OptionalTensor& t) { return t.has_value() ? *t : at::Tensor(); }
-
-// Parameters as the kernels take them: contiguous and of one dtype (float32 where they differ).
-struct Parameters {
-    std::optional<at::ScalarType> type;
-    bool mixed = false;
-
-    explicit Parameters(std::initializer_list<at::Tensor> tensors)
-    {
-        for (const at::Tensor& t : tensors)
-            if (t.defined()) {
-                mixed |= type.has_value() && *type != t.scalar_type();
-                type = mixed ? at::kFloat : t.scalar_type();
-            }
-    }
-    at::Tensor operator()(const at::Tensor& t) const
-    {
-        return !t.defined() ? t : (mixed ? t.to(at::kFloat) : t).contiguous();
-    }
-};
-
-clprim::Tensor optional_view(const at::Tensor& t) { return t.defined() ? view(t) : clprim::Tensor(); }
-
 struct BatchNormArguments {
     at::Tensor weight, bias, running_mean, running_var;
     bool training;
@@ -49,14 +25,13 @@ struct BatchNormArguments {
 void batch_norm_into(const at::Tensor& input, const BatchNormArguments& a, const at::Tensor& out,
                      const at::Tensor& save_mean, const at::Tensor& save_invstd)
 {
-    TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(input.scalar_type()), "\"batch_norm\" not implemented for '",
-                                c10::toString(input.scalar_type()), "'");
+    check_floating(input, "batch_norm");
     TORCH_CHECK(a.training || (a.running_mean.defined() && a.running_var.defined()),
                 "running_mean and running_var must be defined in evaluation mode");
     const at::MemoryFormat format = input.suggest_memory_format();
     const at::Tensor x = input.contiguous(format);
     const Output y(out, format), mean(save_mean), invstd(save_invstd);
-    const Parameters parameter{a.weight, a.bias, a.running_mean, a.running_var};
+    const NormParameters parameter(input, {a.weight, a.bias, a.running_mean, a.running_var});
     const at::Tensor weight = parameter(a.weight), bias = parameter(a.bias);
     const at::Tensor running_mean = parameter(a.running_mean), running_var = parameter(a.running_var);
     clprim::BatchNorm problem;
@@ -190,8 +165,8 @@ Three backward(const at::Tensor& grad_output, const at::Tensor& input, const Opt
     const at::Tensor own_statistic = defined_or_empty(train ? save_invstd : running_var);
     TORCH_CHECK(own_mean.defined() && own_statistic.defined(), "native_batch_norm_backward: ",
                 train ? "save_mean and save_invstd" : "running_mean and running_var", " must be defined");
-    const Parameters parameter =
-        train ? Parameters{own_weight} : Parameters{own_weight, own_mean, own_statistic};
+    const NormParameters parameter =
+        train ? NormParameters(x, {own_weight}) : NormParameters(x, {own_weight, own_mean, own_statistic});
     const at::Tensor w = parameter(own_weight);
     const at::Tensor mean = train ? own_mean.to(statistics_type(x)).contiguous() : parameter(own_mean);
     const at::Tensor statistic = train ? own_statistic.to(statistics_type(x)).contiguous() : parameter(own_statistic);

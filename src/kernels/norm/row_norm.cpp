@@ -1,0 +1,178 @@
+// Layer, RMS and group norm.
+#include <clprim/norm.hpp>
+
+#include "kernels/team.hpp"
+
+namespace clprim {
+namespace {
+
+using detail::AccScalar;
+using detail::divide_up;
+
+// What the kernels of one call share.
+struct Rows {
+    Queue& queue;
+    DataType acc;
+    detail::Team team;
+    const Program& program;
+    bool cpu;
+
+    // `row` is the length a team walks at a time: a GPU's team is no larger than that.
+    Rows(Queue& queue_, DataType x, DataType weight, std::int64_t row, bool rms)
+        : queue(queue_), acc(detail::accumulate_type(x)), team(fit(detail::team_for(queue.device()), row)),
+          program(queue.context().program("kernels/norm/row_norm.cl",
+                                          detail::define("X", x) + detail::define("W", weight) +
+                                              detail::define_team(team, acc) + (rms ? " -DRMS" : ""))),
+          cpu(team.size == 1)
+    {
+    }
+
+    static detail::Team fit(detail::Team team, std::int64_t row)
+    {
+        while (team.size > 32 && team.size / 2 >= row)
+            team.size /= 2;
+        return team;
+    }
+
+    cl_uint share(std::int64_t rows) const
+    {
+        return cpu ? divide_up(rows, std::int64_t(queue.device().compute_units) * 16) : 1;
+    }
+    Range range(std::int64_t rows) const { return Range::groups(divide_up(rows, share(rows)), team.size); }
+
+    void sum_parts(const Tensor& partial, std::int64_t parts, std::int64_t n, const Tensor& grad_weight,
+                   const Tensor& grad_bias) const
+    {
+        queue.launch(program.kernel("sum_parts"), Range::linear(n, 64), partial, cl_uint(parts), cl_uint(n),
+                     grad_weight, grad_bias);
+    }
+};
+
+DataType weight_type(DataType x, std::initializer_list<const Tensor*> tensors, std::int64_t n)
+{
+    DataType type = x;
+    for (const Tensor* t : tensors)
+        if (t->defined()) {
+            require(t->numel() == n && t->is_contiguous(), "norm: weight, bias and their gradients must be contiguous "
+                    "with ", n, " elements, got ", to_string(t->shape));
+            type = t->dtype;
+        }
+    for (const Tensor* t : tensors)
+        require(!t->defined() || t->dtype == type, "norm: weight, bias and their gradients differ in dtype");
+    return type;
+}
+
+std::int64_t row_count(const Tensor& x, std::int64_t n)
+{
+    require(n > 0 && n < (std::int64_t(1) << 31) && x.numel() % n == 0, "norm: rows of ", n, " do not fit shape ",
+            to_string(x.shape));
+    return x.numel() / n;
+}
+
+void require_like(const Tensor& x, const Tensor& other)
+{
+    require(x.is_contiguous() && other.is_contiguous() && x.numel() == other.numel() && x.dtype == other.dtype,
+            "norm: tensors must be contiguous, of one dtype and size, got ", to_string(x.shape), " and ",
+            to_string(other.shape));
+}
+
+void zero_parameters(Queue& queue, const Tensor& a, const Tensor& b)
+{
+    const cl_uchar zero = 0;
+    for (const Tensor* t : {&a, &b})
+        if (t->defined() && t->numel() != 0)
+            queue.fill(*t->memory, t->offset * size_of(t->dtype), t->nbytes(), &zero, 1);
+}
+
+}  // namespace
+
+void layer_norm(Queue& queue, const LayerNorm& p)
+{
+    require_like(p.x, p.y);
+    if (p.x.numel() == 0)
+        return;
+    const std::int64_t rows = row_count(p.x, p.n);
+    const Rows kernels(queue, p.x.dtype, weight_type(p.x.dtype, {&p.weight, &p.bias}, p.n), p.n, p.rms);
+    detail::launch(queue, kernels.program.kernel("layer_norm"), kernels.range(rows), p.x, p.weight, p.bias, p.y,
+                   p.mean, p.rstd, cl_ulong(rows), cl_uint(p.n), kernels.share(rows), AccScalar{p.eps, kernels.acc});
+}
+
+void layer_norm_backward(Queue& queue, const LayerNormBackward& p)
+{
+    require_like(p.x, p.grad_output);
+    if (p.x.numel() == 0)
+        return zero_parameters(queue, p.grad_weight, p.grad_bias);
+    const std::int64_t rows = row_count(p.x, p.n);
+    const DataType weight = weight_type(p.x.dtype, {&p.weight, &p.grad_weight, &p.grad_bias}, p.n);
+    const Rows kernels(queue, p.x.dtype, weight, p.n, p.rms);
+    if (p.grad_input.defined())
+        require_like(p.x, p.grad_input);
+    // A group keeps sums over its rows, so with gradients of the parameters it takes enough rows to be worth that.
+    const bool parameters = p.grad_weight.defined() || p.grad_bias.defined();
+    const std::int64_t units = std::int64_t(queue.device().compute_units) * (kernels.cpu ? 1 : 4);
+    std::int64_t share = kernels.share(rows);
+    if (parameters)
+        share = std::max(divide_up(rows, units * 8), std::min<std::int64_t>(32, divide_up(rows, units)));
+    const std::int64_t groups = divide_up(rows, share);
+    Tensor partial;
+    if (parameters)
+        partial = queue.context().empty({2, groups, p.n}, kernels.acc, queue);
+    queue.launch(kernels.program.kernel("layer_norm_backward"), Range::groups(groups, kernels.team.size),
+                 p.grad_output, p.x, p.weight, p.mean, p.rstd, p.grad_input, partial, cl_ulong(rows), cl_uint(p.n),
+                 cl_uint(share));
+    if (parameters)
+        kernels.sum_parts(partial, groups, p.n, p.grad_weight, p.grad_bias);
+}
+
+namespace {
+
+// x as [samples, groups, channels, inner].
+struct Groups {
+    std::int64_t samples, groups, channels, inner;
+
+    Groups(const Tensor& x, std::int64_t groups_) : groups(groups_)
+    {
+        require(x.dim() >= 2 && groups > 0 && x.size(1) % groups == 0, "group_norm: ", groups,
+                " groups do not divide the channels of ", to_string(x.shape));
+        samples = x.size(0);
+        channels = x.size(1) / groups;
+        inner = x.numel() / std::max<std::int64_t>(1, samples * x.size(1));
+        require(channels * inner < (std::int64_t(1) << 31), "group_norm: groups of 2^31 elements are not supported");
+    }
+};
+
+}  // namespace
+
+void group_norm(Queue& queue, const GroupNorm& p)
+{
+    require_like(p.x, p.y);
+    if (p.x.numel() == 0)
+        return;
+    const Groups g(p.x, p.groups);
+    const DataType weight = weight_type(p.x.dtype, {&p.weight, &p.bias}, p.x.size(1));
+    const Rows kernels(queue, p.x.dtype, weight, g.inner, false);
+    detail::launch(queue, kernels.program.kernel("group_norm"), Range::groups(g.samples * g.groups, kernels.team.size),
+                   p.x, p.weight, p.bias, p.y, p.mean, p.rstd, cl_uint(g.groups), cl_uint(g.channels),
+                   cl_uint(g.inner), AccScalar{p.eps, kernels.acc});
+}
+
+void group_norm_backward(Queue& queue, const GroupNormBackward& p)
+{
+    require_like(p.x, p.grad_output);
+    if (p.x.numel() == 0)
+        return zero_parameters(queue, p.grad_weight, p.grad_bias);
+    if (p.grad_input.defined())
+        require_like(p.x, p.grad_input);
+    const Groups g(p.x, p.groups);
+    const std::int64_t channels = p.x.size(1);
+    const DataType weight = weight_type(p.x.dtype, {&p.weight, &p.grad_weight, &p.grad_bias}, channels);
+    const Rows kernels(queue, p.x.dtype, weight, g.inner, false);
+    const Tensor partial = queue.context().empty({2, g.samples, channels}, kernels.acc, queue);
+    queue.launch(kernels.program.kernel("group_norm_backward"),
+                 Range::groups(g.samples * g.groups, kernels.team.size), p.grad_output, p.x, p.weight, p.mean, p.rstd,
+                 p.grad_input, partial, cl_uint(g.groups), cl_uint(g.channels), cl_uint(g.inner));
+    if (p.grad_weight.defined() || p.grad_bias.defined())
+        kernels.sum_parts(partial, g.samples, channels, p.grad_weight, p.grad_bias);
+}
+
+}  // namespace clprim
