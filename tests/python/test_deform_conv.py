@@ -185,8 +185,10 @@ def test_gradcheck(case):
     g = torch.Generator().manual_seed(3)   # away from integers: derivatives exist
     tensors[1] = torch.randint(-2, 3, tensors[1].shape, generator=g) + 0.2 + 0.6 * torch.rand(
         tensors[1].shape, generator=g, dtype=torch.float64)
-    leaves = [t.to(device).requires_grad_() for t in tensors]
-    function = lambda x, offset, weight, bias, mask: deform_conv2d(x, offset, weight, bias, mask=mask, **parameters)
+    leaves = [t.requires_grad_() for t in tensors]
+    def function(*leaves):
+        x, offset, weight, bias, mask = [t.to(device) for t in leaves]
+        return deform_conv2d(x, offset, weight, bias, mask=mask, **parameters).cpu()
     assert torch.autograd.gradcheck(function, leaves, fast_mode=True)
 
 

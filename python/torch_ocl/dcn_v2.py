@@ -1,0 +1,431 @@
+"""Drop-in for the DCNv2 extension: deformable convolution v2 and deformable position-sensitive RoI pooling.
+
+Same functions, modules, constructor arguments, initialisation and state_dict keys as the `dcn_v2` module of DCNv2 and
+CenterNet, so their checkpoints load. Runs on `ocl` with the library's kernels (deterministic, every dtype, any layout)
+and on `cpu`. Two ways to use it in an existing repository:
+
+    from torch_ocl.dcn_v2 import DCN
+
+    import torch_ocl.dcn_v2
+    torch_ocl.dcn_v2.install()            # from here on `from dcn_v2 import DCN` finds this module
+    torch_ocl.dcn_v2.install("models.networks.DCNv2.dcn_v2")      # CenterNet's place for it
+
+The raw operators, in the argument order of DCNv2's C++ functions, are torch.ops.torch_ocl.dcn_v2_forward,
+dcn_v2_backward, dcn_v2_psroi_pooling_forward and dcn_v2_psroi_pooling_backward.
+"""
+from __future__ import annotations
+
+import contextlib
+import math
+import sys
+import types
+
+import torch
+from torch import nn
+from torch.nn.modules.utils import _pair
+
+import torch_ocl._C  # noqa: F401  (defines the operators)
+
+__all__ = ["dcn_v2_conv", "dcn_v2_pooling", "DCNv2", "DCN", "DCNv2Pooling", "DCNPooling", "ModulatedDeformConv2d",
+           "ModulatedDeformConv2dPack", "modulated_deform_conv2d", "install"]
+
+_ops = torch.ops.torch_ocl
+
+
+# ---- functions ------------------------------------------------------------------------------------------------------
+
+def dcn_v2_conv(input, offset, mask, weight, bias, stride, padding, dilation, deformable_groups):
+    """Deformable convolution v2; offset channels (dy, dx) per tap and deformable group, mask one per tap and group."""
+    return _ops.dcn_v2_forward(input, weight, bias, offset, mask, weight.shape[2], weight.shape[3], *_pair(stride),
+                               *_pair(padding), *_pair(dilation), deformable_groups)
+
+
+def dcn_v2_pooling(input, rois, offset, spatial_scale, pooled_size, output_dim, no_trans, group_size=1, part_size=None,
+                   sample_per_part=4, trans_std=0.0):
+    """Deformable position-sensitive RoI pooling; rois [n, 5] = image index, x1, y1, x2, y2."""
+    part_size = pooled_size if part_size is None else part_size
+    output, _ = _ops.dcn_v2_psroi_pooling_forward(input, rois, offset, bool(no_trans), float(spatial_scale), output_dim,
+                                                  group_size, pooled_size, part_size, sample_per_part, float(trans_std))
+    return output
+
+
+# ---- modules --------------------------------------------------------------------------------------------------------
+
+class DCNv2(nn.Module):
+    """Deformable convolution v2 whose offset and mask are given to forward."""
+
+    def __init__(self, in_channels, out_channels, kernel_size, stride, padding, dilation=1, deformable_groups=1):
+        super().__init__()
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.kernel_size = _pair(kernel_size)
+        self.stride = _pair(stride)
+        self.padding = _pair(padding)
+        self.dilation = _pair(dilation)
+        self.deformable_groups = deformable_groups
+        self.weight = nn.Parameter(torch.empty(out_channels, in_channels, *self.kernel_size))
+        self.bias = nn.Parameter(torch.empty(out_channels))
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        bound = 1.0 / math.sqrt(self.in_channels * self.kernel_size[0] * self.kernel_size[1])
+        nn.init.uniform_(self.weight, -bound, bound)
+        nn.init.zeros_(self.bias)
+
+    def forward(self, input, offset, mask):
+        taps = self.deformable_groups * self.kernel_size[0] * self.kernel_size[1]
+        assert offset.shape[1] == 2 * taps, f"offset has {offset.shape[1]} channels, expected {2 * taps}"
+        assert mask.shape[1] == taps, f"mask has {mask.shape[1]} channels, expected {taps}"
+        return dcn_v2_conv(input, offset, mask, self.weight, self.bias, self.stride, self.padding, self.dilation,
+                           self.deformable_groups)
+
+
+class DCN(DCNv2):
+    """Deformable convolution v2 that computes offset and mask from its input; starts as a convolution times 0.5."""
+
+    def __init__(self, in_channels, out_channels, kernel_size, stride, padding, dilation=1, deformable_groups=1):
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, deformable_groups)
+        channels = self.deformable_groups * 3 * self.kernel_size[0] * self.kernel_size[1]
+        self.conv_offset_mask = nn.Conv2d(in_channels, channels, self.kernel_size, self.stride, self.padding, bias=True)
+        self.init_offset()
+
+    def init_offset(self):
+        nn.init.zeros_(self.conv_offset_mask.weight)
+        nn.init.zeros_(self.conv_offset_mask.bias)
+
+    def forward(self, input):
+        offset_y, offset_x, mask = torch.chunk(self.conv_offset_mask(input), 3, dim=1)
+        return super().forward(input, torch.cat((offset_y, offset_x), dim=1), torch.sigmoid(mask))
+
+
+class DCNv2Pooling(nn.Module):
+    """Deformable position-sensitive RoI pooling whose shifts are given to forward."""
+
+    def __init__(self, spatial_scale, pooled_size, output_dim, no_trans, group_size=1, part_size=None,
+                 sample_per_part=4, trans_std=0.0):
+        super().__init__()
+        self.spatial_scale = spatial_scale
+        self.pooled_size = pooled_size
+        self.output_dim = output_dim
+        self.no_trans = no_trans
+        self.group_size = group_size
+        self.part_size = pooled_size if part_size is None else part_size
+        self.sample_per_part = sample_per_part
+        self.trans_std = trans_std
+
+    def forward(self, input, rois, offset):
+        expected = self.output_dim * self.group_size ** 2
+        assert input.shape[1] == expected, f"input has {input.shape[1]} channels, expected {expected}"
+        if self.no_trans:
+            offset = input.new_empty(0)
+        return self._pool(input, rois, offset, self.no_trans)
+
+    def _pool(self, input, rois, offset, no_trans):
+        return dcn_v2_pooling(input, rois, offset, self.spatial_scale, self.pooled_size, self.output_dim, no_trans,
+                              self.group_size, self.part_size, self.sample_per_part, self.trans_std)
+
+
+class DCNPooling(DCNv2Pooling):
+    """Deformable position-sensitive RoI pooling that computes shifts and a mask from the undeformed pooling."""
+
+    def __init__(self, spatial_scale, pooled_size, output_dim, no_trans, group_size=1, part_size=None,
+                 sample_per_part=4, trans_std=0.0, deform_fc_dim=1024):
+        super().__init__(spatial_scale, pooled_size, output_dim, no_trans, group_size, part_size, sample_per_part, trans_std)
+        self.deform_fc_dim = deform_fc_dim
+        if not no_trans:
+            bins = pooled_size * pooled_size
+            self.offset_mask_fc = nn.Sequential(
+                nn.Linear(bins * output_dim, deform_fc_dim), nn.ReLU(inplace=True),
+                nn.Linear(deform_fc_dim, deform_fc_dim), nn.ReLU(inplace=True), nn.Linear(deform_fc_dim, bins * 3))
+            nn.init.zeros_(self.offset_mask_fc[4].weight)
+            nn.init.zeros_(self.offset_mask_fc[4].bias)
+
+    def forward(self, input, rois):
+        if self.no_trans:
+            return self._pool(input, rois, input.new_empty(0), True)
+        n, size = rois.shape[0], self.pooled_size
+        pooled = self._pool(input, rois, input.new_empty(0), True)
+        offset_mask = self.offset_mask_fc(pooled.reshape(n, -1)).reshape(n, 3, size, size)
+        offset_x, offset_y, mask = torch.chunk(offset_mask, 3, dim=1)
+        return self._pool(input, rois, torch.cat((offset_x, offset_y), dim=1), False) * torch.sigmoid(mask)
+
+
+# ---- the names of mmcv ----------------------------------------------------------------------------------------------
+
+def modulated_deform_conv2d(input, offset, mask, weight, bias=None, stride=1, padding=0, dilation=1, groups=1,
+                            deform_groups=1):
+    """mmcv's order of arguments; with groups, bias optional. Computed by torchvision's operator."""
+    from torchvision.ops import deform_conv2d
+    expected = deform_groups * weight.shape[2] * weight.shape[3]
+    if mask.shape[1] != expected or input.shape[1] != weight.shape[1] * groups:
+        raise ValueError(f"mask has {mask.shape[1]} channels (expected {expected}), input {input.shape[1]} "
+                         f"(expected {weight.shape[1] * groups})")
+    return deform_conv2d(input, offset, weight, bias, _pair(stride), _pair(padding), _pair(dilation), mask)
+
+
+class ModulatedDeformConv2d(nn.Module):
+    """Signature, parameters and initialisation of mmcv.ops.ModulatedDeformConv2d."""
+
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1,
+                 deform_groups=1, bias=True):
+        super().__init__()
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.kernel_size = _pair(kernel_size)
+        self.stride = _pair(stride)
+        self.padding = _pair(padding)
+        self.dilation = _pair(dilation)
+        self.groups = groups
+        self.deform_groups = deform_groups
+        self.transposed = False
+        self.output_padding = _pair(0)
+        self.weight = nn.Parameter(torch.empty(out_channels, in_channels // groups, *self.kernel_size))
+        self.bias = nn.Parameter(torch.empty(out_channels)) if bias else self.register_parameter("bias", None)
+        self.init_weights()
+
+    def init_weights(self):
+        bound = 1.0 / math.sqrt(self.in_channels * self.kernel_size[0] * self.kernel_size[1])
+        nn.init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+    def forward(self, x, offset, mask):
+        return modulated_deform_conv2d(x, offset, mask, self.weight, self.bias, self.stride, self.padding, self.dilation,
+                                       self.groups, self.deform_groups)
+
+
+class ModulatedDeformConv2dPack(ModulatedDeformConv2d):
+    """mmcv's module that computes offset and mask itself (parameter names conv_offset.*)."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.conv_offset = nn.Conv2d(self.in_channels, self.deform_groups * 3 * self.kernel_size[0] * self.kernel_size[1],
+                                     self.kernel_size, self.stride, self.padding, self.dilation, bias=True)
+        nn.init.zeros_(self.conv_offset.weight)
+        nn.init.zeros_(self.conv_offset.bias)
+
+    def forward(self, x):
+        offset_y, offset_x, mask = torch.chunk(self.conv_offset(x), 3, dim=1)
+        return super().forward(x, torch.cat((offset_y, offset_x), dim=1), torch.sigmoid(mask))
+
+
+def install(*names: str) -> None:
+    """Makes this module importable under other names, "dcn_v2" by default; parents that do not exist become empty
+    packages ("DCNv2.dcn_v2", "models.networks.DCNv2.dcn_v2")."""
+    for name in names or ("dcn_v2",):
+        parent = name.rpartition(".")[0]
+        if parent:
+            package = types.ModuleType(parent)
+            package.__path__ = []
+            package.dcn_v2 = sys.modules[__name__]
+            sys.modules[parent] = package
+        sys.modules[name] = sys.modules[__name__]
+
+
+# ---- the same in PyTorch's own operators: the CPU implementations ---------------------------------------------------
+
+def _bilinear(plane, y, x, height, width):
+    """Value at (y, x) with zeros outside. plane(cy, cx) reads pixels at integer positions inside of the image."""
+    far = ~((y >= -1) & (y < height) & (x >= -1) & (x < width))   # also NaN
+    y, x = y.masked_fill(far, 0), x.masked_fill(far, 0)
+    y0, x0 = y.detach().floor(), x.detach().floor()
+    total = 0
+    for dy in (0, 1):
+        for dx in (0, 1):
+            cy, cx = y0 + dy, x0 + dx
+            inside = (cy >= 0) & (cy < height) & (cx >= 0) & (cx < width) & ~far
+            weight = ((y - y0) if dy else (1 - (y - y0))) * ((x - x0) if dx else (1 - (x - x0)))
+            value = plane(cy.clamp(0, height - 1).long(), cx.clamp(0, width - 1).long())
+            total = total + torch.where(inside, weight * value, torch.zeros((), dtype=y.dtype, device=y.device))
+    return total
+
+
+def deform_conv2d_reference(input, offset, weight, bias, stride=1, padding=0, dilation=1, mask=None):
+    """Deformable convolution from PyTorch's own operators (groups 1): differentiable, for any device; slow."""
+    n, c, h, w = input.shape
+    o, _, kh, kw = weight.shape
+    oh, ow = offset.shape[2:]
+    (sh, sw), (ph, pw), (dh, dw) = _pair(stride), _pair(padding), _pair(dilation)
+    groups = offset.shape[1] // (2 * kh * kw)
+    offset = offset.reshape(n, groups, kh * kw, 2, oh, ow)
+    i, j = torch.meshgrid(torch.arange(kh, device=input.device), torch.arange(kw, device=input.device), indexing="ij")
+    y = (torch.arange(oh, device=input.device) * sh - ph)[:, None] + (i * dh).reshape(-1, 1, 1) + offset[:, :, :, 0]
+    x = (torch.arange(ow, device=input.device) * sw - pw)[None, :] + (j * dw).reshape(-1, 1, 1) + offset[:, :, :, 1]
+    flat = input.reshape(n, groups, c // groups, h * w)
+
+    def plane(cy, cx):
+        index = (cy * w + cx).reshape(n, groups, 1, -1).expand(-1, -1, c // groups, -1)
+        return flat.gather(3, index).reshape(n, groups, c // groups, kh * kw, oh, ow)
+
+    columns = _bilinear(plane, y[:, :, None], x[:, :, None], h, w)
+    if mask is not None:
+        columns = columns * mask.reshape(n, groups, 1, kh * kw, oh, ow)
+    out = (weight.reshape(o, -1) @ columns.reshape(n, c * kh * kw, oh * ow)).reshape(n, o, oh, ow)
+    return out if bias is None else out + bias[None, :, None, None]
+
+
+def _conv_cpu(input, weight, bias, offset, mask, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h,
+              dilation_w, deformable_group):
+    try:
+        from torchvision.ops import deform_conv2d as implementation
+    except ImportError:
+        implementation = deform_conv2d_reference
+    if weight.shape[2:] != (kernel_h, kernel_w):
+        raise RuntimeError(f"Input shape and kernel shape wont match: ({kernel_h} x {kernel_w} vs {tuple(weight.shape)}).")
+    if offset.shape[1] != 2 * deformable_group * kernel_h * kernel_w:
+        raise RuntimeError(f"offset.shape[1] is not valid: got: {offset.shape[1]} expected: "
+                           f"{2 * deformable_group * kernel_h * kernel_w}")
+    return implementation(input, offset, weight, bias, (stride_h, stride_w), (pad_h, pad_w), (dilation_h, dilation_w), mask)
+
+
+def _autograd():
+    """Context in which autograd records, also inside an operator's kernel, where dispatch has gone below autograd."""
+    keys = torch._C.DispatchKey
+    excluded = torch._C._dispatch_tls_local_exclude_set()
+    for key in (keys.AutogradFunctionality, keys.AutogradOther, keys.AutogradCPU, keys.ADInplaceOrView):
+        excluded = excluded.remove(key)
+    stack = contextlib.ExitStack()
+    stack.enter_context(torch._C._ForceDispatchKeyGuard(torch._C._dispatch_tls_local_include_set(), excluded))
+    stack.enter_context(torch.enable_grad())
+    return stack
+
+
+def _gradients(outputs, inputs, grads):
+    return [torch.zeros_like(i) if g is None else g
+            for i, g in zip(inputs, torch.autograd.grad(outputs, inputs, grads, allow_unused=True))]
+
+
+def _conv_backward_cpu(input, weight, bias, offset, mask, grad_output, *parameters):
+    with _autograd():
+        leaves = [t.detach().requires_grad_() for t in (input, offset, mask, weight, bias)]
+        i, o, m, w, b = leaves
+        return _gradients(_conv_cpu(i, w, b, o, m, *parameters), leaves, grad_output)
+
+
+def _pooling_cpu(input, rois, trans, no_trans, scale, output_dim, group_size, pooled, part_size, samples, trans_std):
+    n, channels, h, w = input.shape
+    k = rois.shape[0]
+    if channels != output_dim * group_size ** 2:
+        raise RuntimeError(f"input channels and output channels must agree: got {channels}, expected "
+                           f"{output_dim * group_size ** 2}")
+    if rois.dim() != 2 or rois.shape[1] != 5:
+        raise RuntimeError("rois must have shape [K, 5]")
+    if k and not bool(((rois[:, 0] >= 0) & (rois[:, 0] < n)).all()):
+        raise IndexError(f"deform_psroi_pooling: image index out of range for {n} images")
+    half_away = lambda v: torch.sign(v) * torch.floor(torch.abs(v) + 0.5)
+    left, top = (half_away(rois[:, i]) * scale - 0.5 for i in (1, 2))
+    right, bottom = ((half_away(rois[:, i]) + 1) * scale - 0.5 for i in (3, 4))
+    width, height = (right - left).clamp(min=0.1), (bottom - top).clamp(min=0.1)
+    bins = torch.arange(pooled, device=input.device, dtype=input.dtype)
+    part = torch.floor(bins / pooled * part_size).long()
+    group = torch.floor(bins * group_size / pooled).long().clamp(0, group_size - 1)
+    classes = 1 if no_trans else trans.shape[1] // 2
+    class_of = torch.arange(output_dim, device=input.device) // (output_dim // classes)
+    shift = lambda axis: 0 if no_trans else (trans.reshape(k, classes, 2, part_size, part_size)[:, :, axis]
+                                             [:, :, part][:, :, :, part][:, class_of] * trans_std)
+    column = lambda v: v.reshape(k, 1, 1, 1)
+    # [K, output_dim or 1, pooled, pooled] corners of the bins, then one axis of samples each.
+    x = bins.reshape(1, 1, 1, -1) * column(width / pooled) + column(left) + shift(0) * column(width)
+    y = bins.reshape(1, 1, -1, 1) * column(height / pooled) + column(top) + shift(1) * column(height)
+    step = torch.arange(samples, device=input.device, dtype=input.dtype)
+    x = x[..., None, None] + step * column(width / pooled / samples)[..., None, None]
+    y = y[..., None, None] + step[:, None] * column(height / pooled / samples)[..., None, None]
+    inside = (x >= -0.5) & (x <= w - 0.5) & (y >= -0.5) & (y <= h - 0.5)
+    image = rois[:, 0].long().reshape(k, 1, 1, 1, 1, 1)
+    channel = ((torch.arange(output_dim, device=input.device)[:, None, None] * group_size + group[:, None]) * group_size
+               + group).reshape(1, output_dim, pooled, pooled, 1, 1)
+    value = _bilinear(lambda cy, cx: input[image, channel, cy, cx], torch.nan_to_num(y).clamp(0, h - 1),
+                      torch.nan_to_num(x).clamp(0, w - 1), h, w)
+    inside = inside.expand_as(value)
+    count = inside.sum((-1, -2)).to(input.dtype)
+    total = torch.where(inside, value, torch.zeros((), dtype=value.dtype, device=value.device)).sum((-1, -2))
+    return total / count.clamp(min=1), count
+
+
+def _pooling_backward_cpu(out_grad, input, rois, trans, top_count, *parameters):
+    with _autograd():
+        leaves = [t.detach().requires_grad_() for t in (input, trans)]
+        output, _ = _pooling_cpu(leaves[0], rois, leaves[1], *parameters)
+        return tuple(_gradients(output, leaves, out_grad))
+
+
+# ---- registration ---------------------------------------------------------------------------------------------------
+
+def _out_shape(input, weight, stride, pad, dilation):
+    return [input.shape[0], weight.shape[0]] + [
+        (input.shape[2 + i] + 2 * pad[i] - dilation[i] * (weight.shape[2 + i] - 1) - 1) // stride[i] + 1 for i in range(2)]
+
+
+def _conv_meta(input, weight, bias, offset, mask, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h,
+               dilation_w, deformable_group):
+    return input.new_empty(_out_shape(input, weight, (stride_h, stride_w), (pad_h, pad_w), (dilation_h, dilation_w)))
+
+
+def _conv_setup(ctx, inputs, output):
+    ctx.save_for_backward(*inputs[:5])
+    ctx.parameters = inputs[5:]
+
+
+def _conv_backward(ctx, grad):
+    input, weight, bias, offset, mask = ctx.saved_tensors
+    gi, go, gm, gw, gb = _ops.dcn_v2_backward(input, weight, bias, offset, mask, grad, *ctx.parameters)
+    return (gi, gw, gb, go, gm) + (None,) * len(ctx.parameters)
+
+
+def _pooling_meta(input, rois, trans, no_trans, scale, output_dim, group_size, pooled, *rest):
+    shape = (rois.shape[0], output_dim, pooled, pooled)
+    return input.new_empty(shape), input.new_empty(shape)
+
+
+def _pooling_setup(ctx, inputs, output):
+    ctx.save_for_backward(*inputs[:3], output[1])
+    ctx.parameters = inputs[3:]
+    ctx.mark_non_differentiable(output[1])
+
+
+def _pooling_backward(ctx, grad, _):
+    input, rois, trans, count = ctx.saved_tensors
+    grad_input, grad_trans = _ops.dcn_v2_psroi_pooling_backward(grad, input, rois, trans, count, *ctx.parameters)
+    return (grad_input, None, None if ctx.parameters[0] else grad_trans) + (None,) * len(ctx.parameters)
+
+
+def _no_double_backward(name):
+    def backward(ctx, *grads):
+        raise RuntimeError(f"double backwards on {name} not supported")
+    return backward
+
+
+def _onnx_deform_conv(g, input, weight, bias, offset, mask, *parameters):
+    from torch.onnx import symbolic_helper
+    values = [symbolic_helper._get_const(p, "i", "parameter") for p in parameters]
+    kernel, stride, pad, dilation, groups = values[0:2], values[2:4], values[4:6], values[6:8], values[8]
+    return g.op("DeformConv", input, weight, offset, bias, mask, kernel_shape_i=kernel, strides_i=stride, pads_i=pad * 2,
+                dilations_i=dilation, group_i=1, offset_group_i=groups)
+
+
+def _register():
+    library = torch.library.Library("torch_ocl", "IMPL")
+    for name, cpu, meta in (
+            ("dcn_v2_forward", _conv_cpu, _conv_meta),
+            ("dcn_v2_backward", _conv_backward_cpu,
+             lambda i, w, b, o, m, g, *p: [torch.empty_like(t) for t in (i, o, m, w, b)]),
+            ("dcn_v2_psroi_pooling_forward", _pooling_cpu, _pooling_meta),
+            ("dcn_v2_psroi_pooling_backward", _pooling_backward_cpu,
+             lambda g, i, r, t, c, *p: (torch.empty_like(i), torch.empty_like(t)))):
+        library.impl(name, cpu, "CPU")
+        torch.library.register_fake(f"torch_ocl::{name}", meta, lib=library)
+    torch.library.register_autograd("torch_ocl::dcn_v2_forward", _conv_backward, setup_context=_conv_setup, lib=library)
+    torch.library.register_autograd("torch_ocl::dcn_v2_psroi_pooling_forward", _pooling_backward,
+                                    setup_context=_pooling_setup, lib=library)
+    for name in ("dcn_v2_backward", "dcn_v2_psroi_pooling_backward"):
+        torch.library.register_autograd(f"torch_ocl::{name}", _no_double_backward(name), lib=library)
+    return library
+
+
+_library = _register()
+
+
+def register_onnx() -> None:
+    """Teaches torch.onnx's TorchScript exporter the standard operator DeformConv (opset 19). Called by `install`-ers and
+    by whoever exports a network with these modules."""
+    torch.onnx.register_custom_op_symbolic("torch_ocl::dcn_v2_forward", _onnx_deform_conv, 19)
