@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include <clprim/context.hpp>
+#include <clprim/error_hook.hpp>
 
 namespace clprim {
 namespace {
@@ -45,9 +46,9 @@ Block* CachingAllocator::allocate(std::size_t bytes, Queue& queue)
     if (size < bytes || size > context_.device().max_allocation) {
         std::lock_guard lock(mutex_);
         ++statistics_.out_of_memory_count;
-        throw OutOfMemory(fmt::format("tried to allocate {} on {}, which takes at most {} in one piece", mib(bytes),
+        detail::raise(OutOfMemory(fmt::format("tried to allocate {} on {}, which takes at most {} in one piece", mib(bytes),
                                       context_.device().name, mib(context_.device().max_allocation)),
-                          bytes);
+                          bytes));
     }
     std::lock_guard lock(mutex_);
     const bool small = size <= small_limit;
@@ -245,10 +246,10 @@ void CachingAllocator::out_of_memory(std::size_t bytes)
     ++statistics_.out_of_memory_count;
     const auto reserved = static_cast<std::size_t>(statistics_.reserved_bytes.current);
     const auto allocated = static_cast<std::size_t>(statistics_.allocated_bytes.current);
-    throw OutOfMemory(fmt::format("tried to allocate {} on {}, which has {} in total; {} are reserved by this process, "
+    detail::raise(OutOfMemory(fmt::format("tried to allocate {} on {}, which has {} in total; {} are reserved by this process, "
                                   "of which {} are in use by tensors",
                                   mib(bytes), context_.device().name, mib(limit()), mib(reserved), mib(allocated)),
-                      bytes);
+                      bytes));
 }
 
 void CachingAllocator::record_use(Block& block, int queue)

@@ -1,5 +1,9 @@
 #include <clprim/error.hpp>
 
+#include <atomic>
+
+#include <clprim/error_hook.hpp>
+
 #include <fmt/format.h>
 
 #include <clprim/device.hpp>
@@ -19,12 +23,24 @@ BuildError::BuildError(std::string_view program, std::string_view options, std::
 {
 }
 
+namespace {
+std::atomic<ErrorHook> error_hook{nullptr};
+}
+
+void set_error_hook(ErrorHook hook) noexcept { error_hook = hook; }
+
+void detail::call_error_hook(const Error& error)
+{
+    if (const ErrorHook hook = error_hook)
+        hook(error);
+}
+
 void check_opencl(int code, std::string_view call, std::string_view detail)
 {
     if (code == CL_SUCCESS) [[likely]]
         return;
     if (code == CL_MEM_OBJECT_ALLOCATION_FAILURE || code == CL_OUT_OF_RESOURCES)
-        throw OutOfMemory(OpenCLError(call, code, detail).what(), 0);
+        detail::raise(OutOfMemory(OpenCLError(call, code, detail).what(), 0));
     throw OpenCLError(call, code, detail);
 }
 

@@ -1,6 +1,6 @@
-// clprim's exceptions as PyTorch's, for the places where a failure must reach Python as its own type:
-// OutOfMemory -> torch.OutOfMemoryError, IndexError -> IndexError, NotSupported -> NotImplementedError, others ->
-// RuntimeError.
+// clprim's exceptions as PyTorch's. OutOfMemory reaches Python as torch.OutOfMemoryError and IndexError as IndexError from
+// wherever they come (clprim's error hook). The other types reach it as RuntimeError; translate_errors makes
+// NotSupported a NotImplementedError where that matters.
 #pragma once
 
 #include <utility>

@@ -1,0 +1,24 @@
+// For hosts with exception types of their own (PyTorch): a function that sees an error before it is thrown.
+#pragma once
+
+#include <clprim/error.hpp>
+
+namespace clprim {
+
+// Called with every OutOfMemory and IndexError, which can come from the depths of any operator. It may throw an
+// exception of the host's own in its place; if it returns, the error itself is thrown. One per process; null for none.
+using ErrorHook = void (*)(const Error& error);
+void set_error_hook(ErrorHook hook) noexcept;
+
+namespace detail {
+void call_error_hook(const Error& error);
+
+template <class E>
+[[noreturn]] void raise(const E& error)
+{
+    call_error_hook(error);
+    throw error;
+}
+}  // namespace detail
+
+}  // namespace clprim
