@@ -49,10 +49,12 @@ def prepare_opencl_loader() -> None:
     loader does not, so the wheel's own has to be the one in this process, and it must come before anything that links
     libOpenCL. A user who chose drivers with OCL_ICD_VENDORS or OCL_ICD_FILENAMES has the last word.
     """
-    if os.environ.get("OCL_ICD_VENDORS") or os.environ.get("OCL_ICD_FILENAMES"):
-        return
     folder = _wheel_folder()
-    if folder is None:
+    if folder is None or os.environ.get("OCL_ICD_VENDORS"):
+        return
+    runtime = str(folder / "libintelocl.so")
+    # A child process inherits what its parent set here, and needs the loader as well.
+    if os.environ.get("OCL_ICD_FILENAMES") not in (None, "", runtime):
         return
     try:
         # The runtime has no run path: its own libraries have to be there first.
@@ -62,7 +64,7 @@ def prepare_opencl_loader() -> None:
         ctypes.CDLL(str(folder / "libOpenCL.so.1"), mode=ctypes.RTLD_GLOBAL)
     except OSError:
         return
-    os.environ["OCL_ICD_FILENAMES"] = str(folder / "libintelocl.so")
+    os.environ["OCL_ICD_FILENAMES"] = runtime
 
 
 def _wheel_folder() -> Path | None:

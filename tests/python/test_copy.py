@@ -290,6 +290,27 @@ def test_resize_and_set():
     assert x.is_set_to(x) and not x.is_set_to(y)
 
 
+@pytest.mark.parametrize("shape,dim,size,step", [((7, 5), 0, 3, 2), ((7, 5), -1, 2, 1), ((2, 9, 3), 1, 4, 4), ((6,), 0, 6, 1)])
+def test_gradient_of_unfold(shape, dim, size, step):
+    x = torch.randn(shape)
+    weight = torch.randn_like(x.unfold(dim, size, step))
+    grads = []
+    for where in ("cpu", device):
+        leaf = x.clone().to(where).requires_grad_()
+        (leaf.unfold(dim, size, step) * weight.to(where)).sum().backward()
+        grads.append(leaf.grad.cpu())
+    torch.testing.assert_close(grads[1], grads[0])
+
+
+def test_deterministic_algorithms_fill_new_memory():
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert torch.empty(3, device=device).isnan().all()
+        assert (torch.empty_strided((2, 2), (1, 2), dtype=torch.int16, device=device) == torch.iinfo(torch.int16).max).all()
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
 def test_large_transfers():
     x = torch.arange(9_000_000, dtype=torch.float32)   # beyond the staging buffers
     there = x.to(device)

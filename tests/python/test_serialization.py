@@ -129,6 +129,34 @@ def test_a_forked_child_gets_a_clear_error():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+SPAWN = """
+import torch
+import torch.multiprocessing as mp
+
+def child(queue):
+    queue.put(float((torch.ones(5, device="ocl") * 2).sum()))
+    queue.put(torch.ocl.get_device_properties(0).platform_name)
+
+if __name__ == "__main__":
+    name = torch.ocl.get_device_properties(0).platform_name
+    context = mp.get_context("spawn")
+    queue = context.Queue()
+    process = context.Process(target=child, args=(queue,))
+    process.start()
+    assert queue.get(timeout=60) == 10
+    assert queue.get(timeout=60) == name
+    process.join()
+    assert process.exitcode == 0
+"""
+
+
+def test_a_spawned_child_uses_the_same_device(tmp_path):
+    script = tmp_path / "spawn.py"
+    script.write_text(SPAWN)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_random_state():
     torch.manual_seed(7)
     assert torch.ocl.initial_seed() == 7

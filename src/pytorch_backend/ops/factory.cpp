@@ -3,6 +3,7 @@
 #include <memory>
 #include <mutex>
 
+#include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
 #include <ATen/native/TensorFactories.h>
@@ -43,12 +44,21 @@ void check_options(std::optional<c10::Layout> layout, std::optional<bool> pin_me
     TORCH_CHECK(!pin_memory.value_or(false), "Only dense CPU tensors can be pinned");
 }
 
+// torch.use_deterministic_algorithms(True): new memory holds NaN, or the largest number, instead of what it held before.
+Tensor& fill_if_deterministic(Tensor& tensor)
+{
+    if (at::globalContext().deterministicAlgorithms() && at::globalContext().deterministicFillUninitializedMemory())
+        at::native::fill_empty_deterministic_(tensor);
+    return tensor;
+}
+
 Tensor empty_memory_format(IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<c10::Layout> layout,
                            std::optional<c10::Device> device, std::optional<bool> pin_memory,
                            std::optional<at::MemoryFormat> format)
 {
     check_options(layout, pin_memory);
-    return empty(size, c10::dtype_or_default(dtype), device.value_or(c10::Device(device_type, -1)), format);
+    Tensor result = empty(size, c10::dtype_or_default(dtype), device.value_or(c10::Device(device_type, -1)), format);
+    return fill_if_deterministic(result);
 }
 
 Tensor empty_strided(IntArrayRef size, IntArrayRef stride, std::optional<at::ScalarType> dtype,
@@ -63,7 +73,7 @@ Tensor empty_strided(IntArrayRef size, IntArrayRef stride, std::optional<at::Sca
     Tensor result = empty({static_cast<std::int64_t>(bytes / item)}, type,
                           device.value_or(c10::Device(device_type, -1)));
     result.unsafeGetTensorImpl()->set_sizes_and_strides(size, stride);
-    return result;
+    return fill_if_deterministic(result);
 }
 
 // A tensor of zeros without memory, which operators answer about by rule: undefined gradients become such.

@@ -1,12 +1,15 @@
 // Views share memory and need no kernel: PyTorch's own functions serve this device too.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_reshape_alias_native.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/is_set_to_native.h>
 #include <ATen/ops/unfold_native.h>
 #include <ATen/ops/view_as_complex_native.h>
 #include <ATen/ops/view_as_real_native.h>
 #include <ATen/ops/view_native.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/WrapDimMinimal.h>
 #include <torch/library.h>
 
 namespace torch_ocl {
@@ -22,12 +25,25 @@ bool has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor& 
     return plain(self) && plain(from);
 }
 
+// Each element of the result sums the elements of all windows it lies in.
+at::Tensor unfold_backward(const at::Tensor& grad, at::IntArrayRef input_sizes, std::int64_t dim, std::int64_t size,
+                           std::int64_t step)
+{
+    at::Tensor result = at::zeros(input_sizes, grad.options());
+    if (input_sizes.empty())
+        return result.add_(grad.sum());
+    dim = c10::maybe_wrap_dim(dim, static_cast<std::int64_t>(input_sizes.size()));
+    const auto positions = at::arange(input_sizes[dim], grad.options().dtype(at::kLong)).unfold(0, size, step).flatten();
+    return result.index_add_(dim, positions, grad.movedim(-1, dim + 1).flatten(dim, dim + 1));
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
 {
     m.impl("as_strided", at::native::as_strided_tensorimpl);
     m.impl("view", at::native::view);
     m.impl("_reshape_alias", at::native::_reshape_alias);
     m.impl("unfold", at::native::unfold);
+    m.impl("unfold_backward", unfold_backward);
     m.impl("view_as_real", at::native::view_as_real);
     m.impl("view_as_complex", at::native::view_as_complex);
     m.impl("is_set_to", at::native::is_set_to);
