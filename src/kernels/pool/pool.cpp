@@ -5,7 +5,7 @@
 namespace clprim {
 namespace {
 
-// pool_t of pool.cl
+// pool_t of window.cl
 struct Geometry {
     cl_uint batch, channels;
     cl_int in[3], out[3], extent[3], stride[3], padding[3], dilation[3];
@@ -18,6 +18,7 @@ struct Pool {
     bool channels_last = false;
     DataType dtype;
     detail::Team team;
+    bool cpu = false;
     const PoolWindow& window;
 
     Pool(Queue& queue, const Tensor& wide, const Tensor& narrow, const PoolWindow& window_)   // input side, output side
@@ -51,42 +52,84 @@ struct Pool {
             require(geometry.extent[i] > 0 && geometry.stride[i] > 0 && geometry.dilation[i] > 0,
                     "pool: kernel size, stride and dilation must be positive");
         }
-        // Lanes hold channels; only floats compare and add in vectors as the kernels need it.
-        if (!channels_last || !is_floating_point(dtype) || dtype == DataType::float64 || geometry.channels < 4)
+        // Lanes are channels (channels_last) or neighbours along x (sliding windows); both kernels compute in float32.
+        cpu = team.size == 1;
+        const bool wide_enough = channels_last ? geometry.channels >= 4 : !window.adaptive && geometry.out[2] >= 8;
+        if (!wide_enough || !is_floating_point(dtype) || dtype == DataType::float64)
             team.vec = 1;
     }
 
-    Kernel& kernel(Queue& queue, const char* name) const
+    // A work-item of the `planes` kernels owns a plane, or 16 channels of a sample. They add in the gradient's dtype.
+    std::int64_t planes() const
+    {
+        return std::int64_t(geometry.batch) * (channels_last ? detail::divide_up(geometry.channels, 16)
+                                                             : std::int64_t(geometry.channels));
+    }
+    bool scatters(const Device& device) const
+    {
+        return cpu && size_of(dtype) >= 4 && planes() >= 2 * device.compute_units;
+    }
+
+    Kernel& kernel(Queue& queue, const std::string& name, unsigned vec) const
     {
         const DataType acc = detail::accumulate_type(dtype);
-        std::string options = detail::define("X", dtype) + detail::define_team({team.vec, 1}, acc);
+        std::string options = detail::define("X", dtype) + detail::define_team({vec, 1}, acc);
         if (channels_last)
             options += " -DCHANNELS_LAST";
         if (window.adaptive)
             options += " -DADAPTIVE";
-        return queue.context().program("kernels/pool/pool.cl", options).kernel(name);
+        if (!is_floating_point(dtype))
+            options += " -DINTEGERS";
+        const bool maximum = name.starts_with("max");
+        return queue.context()
+            .program(maximum ? "kernels/pool/max_pool.cl" : "kernels/pool/average_pool.cl", options)
+            .kernel(name);
     }
 
-    // One work-item per VEC channels of an element of `owner`.
+    // The forward kernel: work-items own elements or rows of `y`.
     template <class... Arguments>
-    void run(Queue& queue, const char* name, const Tensor& owner, const Arguments&... tensors) const
+    void forward(Queue& queue, std::string name, const Tensor& y, const Arguments&... tensors) const
     {
-        const std::int64_t pixels = owner.numel() / geometry.channels;
-        const std::int64_t items = pixels * detail::divide_up(geometry.channels, team.vec);
-        std::int64_t share = 1;
+        if (team.vec > 1 && !channels_last)
+            name += "_lanes";
+        run(queue, kernel(queue, name, team.vec), y, team.vec, tensors...);
+    }
+
+    // The backward kernel: work-items own planes, elements or rows of grad_input, the last of `tensors`.
+    template <class... Arguments>
+    void backward(Queue& queue, const std::string& name, const Tensor& grad_input, const Arguments&... tensors) const
+    {
+        const bool maximum = name.starts_with("max");
+        if (scatters(queue.device()) && (maximum || !channels_last)) {
+            queue.launch(kernel(queue, name + "_planes", 1), Range::groups(planes()), tensors..., grad_input,
+                         geometry);
+            return;
+        }
+        const unsigned vec = channels_last ? team.vec : 1;
+        run(queue, kernel(queue, name, vec), grad_input, vec, tensors..., grad_input);
+    }
+
+private:
+    template <class... Arguments>
+    void run(Queue& queue, Kernel& kernel, const Tensor& owner, unsigned vec, const Arguments&... tensors) const
+    {
+        std::int64_t items = owner.numel(), share = 1;
         Range range = Range::linear(items, 64);
-        if (team.vec > 1) {
-            share = std::max<std::int64_t>(16, detail::divide_up(items, queue.device().compute_units * 16));
+        if (vec > 1) {   // items are rows
+            items /= owner.shape.back() * (channels_last ? std::int64_t(geometry.channels) : 1);
+            share = detail::divide_up(items, std::int64_t(queue.device().compute_units) * 16);
             range = Range::groups(detail::divide_up(items, share));
         }
-        queue.launch(kernel(queue, name), range, tensors..., geometry, cl_ulong(items), cl_ulong(share));
+        queue.launch(kernel, range, tensors..., geometry, cl_ulong(items), cl_ulong(share));
     }
 };
 
 void require_indices(const Tensor& indices, const Tensor& like)
 {
-    require(indices.dtype == DataType::int64 && indices.shape == like.shape && indices.strides == like.strides,
-            "max_pool: indices must be int64 with the output's shape and strides");
+    require(indices.dtype == DataType::int64 && indices.shape == like.shape &&
+                indices.is_contiguous() == like.is_contiguous() &&
+                indices.is_channels_last() == like.is_channels_last(),
+            "max_pool: indices must be int64 with the output's shape and layout");
 }
 
 }  // namespace
@@ -97,7 +140,7 @@ void max_pool(Queue& queue, const Tensor& x, const Tensor& y, const Tensor& indi
         return;
     if (indices.defined())
         require_indices(indices, y);
-    Pool(queue, x, y, window).run(queue, "max_pool", y, x, y, indices);
+    Pool(queue, x, y, window).forward(queue, "max_pool", y, x, y, indices);
 }
 
 void max_pool_backward(Queue& queue, const Tensor& grad_output, const Tensor& indices, const Tensor& grad_input,
@@ -106,29 +149,20 @@ void max_pool_backward(Queue& queue, const Tensor& grad_output, const Tensor& in
     if (grad_input.numel() == 0)
         return;
     require_indices(indices, grad_output);
-    const Pool pool(queue, grad_input, grad_output, window);
-    const std::int64_t planes = grad_input.size(0) * grad_input.size(1);
-    const bool exact = size_of(grad_input.dtype) >= 4;   // scattering adds in the dtype of the gradient
-    if (queue.device().kind == DeviceKind::cpu && !pool.channels_last && exact &&
-        planes >= 2 * queue.device().compute_units) {
-        queue.launch(pool.kernel(queue, "max_pool_backward_planes"), Range::groups(planes), grad_output, indices,
-                     grad_input, pool.geometry);
-        return;
-    }
-    pool.run(queue, "max_pool_backward", grad_input, grad_output, indices, grad_input);
+    Pool(queue, grad_input, grad_output, window).backward(queue, "max_pool_backward", grad_input, grad_output, indices);
 }
 
 void average_pool(Queue& queue, const Tensor& x, const Tensor& y, const PoolWindow& window)
 {
     if (y.numel() != 0)
-        Pool(queue, x, y, window).run(queue, "average_pool", y, x, y);
+        Pool(queue, x, y, window).forward(queue, "average_pool", y, x, y);
 }
 
 void average_pool_backward(Queue& queue, const Tensor& grad_output, const Tensor& grad_input, const PoolWindow& window)
 {
     if (grad_input.numel() != 0)
         Pool(queue, grad_input, grad_output, window)
-            .run(queue, "average_pool_backward", grad_input, grad_output, grad_input);
+            .backward(queue, "average_pool_backward", grad_input, grad_output);
 }
 
 }  // namespace clprim

@@ -1,0 +1,147 @@
+// Maximum pooling: y = the largest element of each window (a NaN wins), indices = its position in the input plane.
+// The backward kernels gather from the windows that cover an element, or scatter within a plane that one work-item
+// owns: nothing is added to by two work-items, so no atomics and the same bits every run.
+#include "kernels/pool/window.cl"
+
+#if VEC == 1
+inline lane_int pick(lane_int a, lane_int b, int take_b) { return take_b ? b : a; }
+#define LOAD_INDEX(i) (int)indices[i]
+#define STORE_INDEX(i, v) indices[i] = v
+#else
+inline lane_int pick(lane_int a, lane_int b, lane_int take_b) { return take_b ? b : a; }
+#define LOAD_INDEX(i)                                                                                                 \
+    convert_int16(place.lanes == VEC ? vload16(0, indices + (i)) : load_lanes(int64, indices, i, place.lanes, -1))
+inline void store_index(__global long* indices, ulong i, uint lanes, lane_int v)
+{
+    if (lanes == VEC)
+        vstore16(convert_long16(v), 0, indices + i);
+    else
+        store_lanes(int64, indices, i, lanes, convert_long16(v));
+}
+#define STORE_INDEX(i, v) store_index(indices, i, place.lanes, v)
+#endif
+
+#define WINS(v, best) ((v) > (best) || (v) != (v))   // the second is a NaN
+
+#define FORWARD_PARAMETERS                                                                                            \
+    const __global storage_t(X)* x, ulong x_offset, __global storage_t(X)* y, ulong y_offset,                         \
+    __global long* indices, ulong indices_offset, pool_t pool, ulong items, ulong share
+#define FORWARD_OFFSETS                                                                                               \
+    x += x_offset;                                                                                                    \
+    y += y_offset;                                                                                                    \
+    if (indices) indices += indices_offset;
+
+__kernel KERNEL_ATTRIBUTES
+void max_pool(FORWARD_PARAMETERS)
+{
+    FORWARD_OFFSETS
+    EACH_PLACE(out, in, window, {
+        int at = (wz.begin * pool.in[1] + wy.begin) * pool.in[2] + wx.begin;
+        lane_int best_at = at;
+        vec_t best = LOAD(x, place.other + PIXEL(at));
+        for (int iz = wz.begin; iz < wz.end; iz += pool.dilation[0])
+            for (int iy = wy.begin; iy < wy.end; iy += pool.dilation[1])
+                for (int ix = wx.begin; ix < wx.end; ix += pool.dilation[2]) {
+                    at = (iz * pool.in[1] + iy) * pool.in[2] + ix;
+                    const vec_t v = LOAD(x, place.other + PIXEL(at));
+                    best_at = pick(best_at, (lane_int)(at), WINS(v, best));
+                    best = WINS(v, best) ? v : best;
+                }
+        STORE(y, place.at, best);
+        if (indices) {
+            STORE_INDEX(place.at, best_at);
+        }
+    })
+}
+
+__kernel KERNEL_ATTRIBUTES
+void max_pool_backward(const __global storage_t(X)* grad_output, ulong grad_output_offset,
+                       const __global long* indices, ulong indices_offset, __global storage_t(X)* grad_input,
+                       ulong grad_input_offset, pool_t pool, ulong items, ulong share)
+{
+    grad_output += grad_output_offset;
+    indices += indices_offset;
+    grad_input += grad_input_offset;
+    EACH_PLACE(in, out, covering, {
+        const int self = (place.z * pool.in[1] + place.y) * pool.in[2] + place.x;
+        vec_t sum = 0;
+        for (int oz = wz.begin; oz < wz.end; ++oz)
+            for (int oy = wy.begin; oy < wy.end; ++oy)
+                for (int ox = wx.begin; ox < wx.end; ++ox) {
+                    const ulong i = place.other + PIXEL((oz * pool.out[1] + oy) * pool.out[2] + ox);
+                    const lane_int from = LOAD_INDEX(i);
+                    sum += from == self ? LOAD(grad_output, i) : (vec_t)(0);
+                }
+        STORE(grad_input, place.at, sum);
+    })
+}
+
+#if VEC == 16 && !defined(CHANNELS_LAST)
+// As max_pool, with the lanes along x.
+__kernel KERNEL_ATTRIBUTES
+void max_pool_lanes(FORWARD_PARAMETERS)
+{
+    FORWARD_OFFSETS
+    const int dilation = pool.dilation[2];
+    OUTPUT_BLOCKS({
+        lane_int first = LANES * pool.stride[2] + start;   // of each lane's window, moved into the row
+        if (start < 0)
+            first = first < 0 ? first + (dilation - 1 - first) / dilation * dilation : first;
+        lane_int best_at = first + (wz.begin * pool.in[1] + wy.begin) * pool.in[2];
+        vec_t best = -INFINITY;
+        for (int iz = wz.begin; iz < wz.end; iz += pool.dilation[0])
+            for (int iy = wy.begin; iy < wy.end; iy += pool.dilation[1]) {
+                const int line = (iz * pool.in[1] + iy) * pool.in[2];
+                for (int k = 0; k < pool.extent[2]; ++k) {
+                    const int at = start + k * dilation;
+                    const vec_t v = load_strided(x + plane + line, at, pool.stride[2], pool.in[2], -INFINITY);
+                    best_at = pick(best_at, LANES * pool.stride[2] + (line + at), WINS(v, best));
+                    best = WINS(v, best) ? v : best;
+                }
+            }
+        const ulong to = row * pool.out[2] + ox;
+        if (lanes == VEC)
+            store_vector(X, y, to, best);
+        else
+            store_lanes(X, y, to, lanes, best);
+        if (indices)
+            store_index(indices, to, lanes, best_at);
+    })
+}
+#endif
+
+#if VEC == 1
+// As max_pool_backward, by scattering, for devices with large caches: a work-item owns a plane, or with channels_last
+// CHANNEL_BLOCK channels of a sample.
+#define CHANNEL_BLOCK 16
+__kernel void max_pool_backward_planes(const __global storage_t(X)* grad_output, ulong grad_output_offset,
+                                       const __global long* indices, ulong indices_offset,
+                                       __global storage_t(X)* grad_input, ulong grad_input_offset, pool_t pool)
+{
+    const ulong owned = get_global_id(0);
+    const int in = volume(pool.in), out = volume(pool.out);
+#ifdef CHANNELS_LAST
+    const uint blocks = (pool.channels + CHANNEL_BLOCK - 1) / CHANNEL_BLOCK;
+    const uint c = owned % blocks * CHANNEL_BLOCK, width = min(pool.channels - c, (uint)CHANNEL_BLOCK);
+    const ulong sample = owned / blocks, stride = pool.channels;
+    grad_output += grad_output_offset + sample * out * stride + c;
+    indices += indices_offset + sample * out * stride + c;
+    grad_input += grad_input_offset + sample * in * stride + c;
+#else
+    const uint width = 1, stride = 1;
+    grad_output += grad_output_offset + owned * out;
+    indices += indices_offset + owned * out;
+    grad_input += grad_input_offset + owned * in;
+#endif
+    for (int i = 0; i < in; ++i)
+        for (uint k = 0; k < width; ++k)
+            store(X, grad_input, i * stride + k, 0);
+    for (int i = 0; i < out; ++i)
+        for (uint k = 0; k < width; ++k) {
+            const long to = indices[i * stride + k];
+            if (to >= 0 && to < in)
+                store(X, grad_input, to * stride + k,
+                      load(X, grad_input, to * stride + k) + load(X, grad_output, i * stride + k));
+        }
+}
+#endif

@@ -1,0 +1,168 @@
+// What maximum and average pooling share: windows, numbering of elements, ways to walk a tensor.
+//
+// Up to three spatial axes (z, y, x; unused ones have size 1). Elements are numbered in memory order:
+//     row-major  ((n C + c) P + p)      -DCHANNELS_LAST  ((n P + p) C + c)      p = (z Y + y) X + x
+// -DX: dtype of the data; -DADAPTIVE: windows split the input evenly instead of sliding. Three ways to walk:
+//     VEC = 1                        a work-item owns one element
+//     VEC = 16, -DCHANNELS_LAST      a work-item owns `share` rows (n, z, y); lanes are channels
+//     VEC = 16, row-major            a work-item owns `share` output rows (n, c, z, y); lanes run along x
+#include "core/dtype.cl"
+#include "core/vector.cl"
+
+typedef vector_t(X) vec_t;
+typedef compute_t(X) acc_t;
+
+typedef struct {
+    uint batch, channels;
+    int in[3], out[3], extent[3], stride[3], padding[3], dilation[3];
+    int include_padding, divisor;   // of the average; divisor 0: the number of elements
+} pool_t;
+
+typedef struct { int begin, end, size; } window_t;   // elements begin, begin + dilation, ... < end; size with padding
+
+inline window_t window(const pool_t* p, int axis, int o)
+{
+    window_t w;
+#ifdef ADAPTIVE
+    w.begin = (int)((long)o * p->in[axis] / p->out[axis]);
+    w.end = (int)(((long)(o + 1) * p->in[axis] + p->out[axis] - 1) / p->out[axis]);
+    w.size = w.end - w.begin;
+#else
+    const int begin = o * p->stride[axis] - p->padding[axis], dilation = p->dilation[axis];
+    const int end = begin + (p->extent[axis] - 1) * dilation + 1;
+    w.begin = begin < 0 ? begin + (-begin + dilation - 1) / dilation * dilation : begin;
+    w.end = min(end, p->in[axis]);
+    w.size = p->include_padding ? min(end, p->in[axis] + p->padding[axis]) - begin : w.end - w.begin;
+#endif
+    return w;
+}
+
+// Outputs [begin, end) whose windows may cover input i (with dilation, they cover its neighbourhood).
+inline window_t covering(const pool_t* p, int axis, int i)
+{
+    window_t w;
+#ifdef ADAPTIVE
+    w.begin = (int)((long)i * p->out[axis] / p->in[axis]);
+    w.end = (int)(((long)(i + 1) * p->out[axis] + p->in[axis] - 1) / p->in[axis]);
+#else
+    const int last = i + p->padding[axis], first = last - (p->extent[axis] - 1) * p->dilation[axis];
+    w.begin = first <= 0 ? 0 : (first + p->stride[axis] - 1) / p->stride[axis];
+    w.end = min(last / p->stride[axis] + 1, p->out[axis]);
+#endif
+    w.size = w.end - w.begin;
+    return w;
+}
+
+// Where an element lies: its place, its coordinates, and the start of its plane in the other tensor.
+typedef struct {
+    ulong at, other;
+    uint lanes;
+    int z, y, x;
+} place_t;
+
+inline int volume(const int* size) { return size[0] * size[1] * size[2]; }
+
+#ifdef CHANNELS_LAST
+#define PIXEL(p) ((ulong)(p) * pool.channels)
+#else
+#define PIXEL(p) ((ulong)(p))
+#endif
+
+// EACH_PLACE(in, out, covering, body) runs `body` for every element that this work-item owns of the tensor with sizes
+// pool.in; it sees `place` and the windows wz, wy, wx that `covering` (or `window`) gives for its coordinates.
+#if VEC == 1
+
+inline place_t locate(const pool_t* p, ulong item, const int* size, const int* other_size)
+{
+    place_t place;
+    const uint pixels = volume(size);
+#ifdef CHANNELS_LAST
+    const ulong row = item / p->channels;
+    const uint c = (uint)(item % p->channels), pixel = (uint)(row % pixels);
+    place.other = (row / pixels) * volume(other_size) * p->channels + c;
+#else
+    const uint pixel = (uint)(item % pixels);
+    place.other = (item / pixels) * volume(other_size);
+#endif
+    place.at = item;
+    place.lanes = 1;
+    place.x = pixel % size[2];
+    place.y = pixel / size[2] % size[1];
+    place.z = pixel / size[2] / size[1];
+    return place;
+}
+
+#define KERNEL_ATTRIBUTES
+#define EACH_PLACE(SIZE, OTHER, RANGE, ...)                                                                           \
+    if (get_global_id(0) < items) {                                                                                   \
+        const place_t place = locate(&pool, get_global_id(0), pool.SIZE, pool.OTHER);                                 \
+        const window_t wz = RANGE(&pool, 0, place.z), wy = RANGE(&pool, 1, place.y), wx = RANGE(&pool, 2, place.x);   \
+        __VA_ARGS__                                                                                                   \
+    }
+#define LOAD(ptr, i) load(X, ptr, i)
+#define STORE(ptr, i, v) store(X, ptr, i, v)
+
+#else
+
+#define KERNEL_ATTRIBUTES __attribute__((reqd_work_group_size(1, 1, 1)))
+#define OWN_ROWS(row)                                                                                                 \
+    const ulong last_row = min((get_group_id(0) + 1) * share, items);                                                 \
+    for (ulong row = get_group_id(0) * share; row < last_row; ++row)
+#define EACH_PLACE(SIZE, OTHER, RANGE, ...)                                                                           \
+    OWN_ROWS(row)                                                                                                     \
+    {                                                                                                                 \
+        place_t place;                                                                                                \
+        const ulong plane = row / (uint)(pool.SIZE[0] * pool.SIZE[1]);                                                \
+        place.y = (int)(row % pool.SIZE[1]);                                                                          \
+        place.z = (int)(row / pool.SIZE[1] % pool.SIZE[0]);                                                           \
+        const window_t wz = RANGE(&pool, 0, place.z), wy = RANGE(&pool, 1, place.y);                                  \
+        for (place.x = 0; place.x < pool.SIZE[2]; ++place.x) {                                                        \
+            const window_t wx = RANGE(&pool, 2, place.x);                                                             \
+            for (uint c = 0; c < pool.channels; c += VEC) {                                                           \
+                place.at = (row * pool.SIZE[2] + place.x) * pool.channels + c;                                        \
+                place.other = plane * volume(pool.OTHER) * pool.channels + c;                                         \
+                place.lanes = min(pool.channels - c, (uint)VEC);                                                      \
+                __VA_ARGS__                                                                                           \
+            }                                                                                                         \
+        }                                                                                                             \
+    }
+#define LOAD(ptr, i) (place.lanes == VEC ? load_vector(X, ptr, i) : load_lanes(X, ptr, i, place.lanes, 0))
+#define STORE(ptr, i, v)                                                                                              \
+    if (place.lanes == VEC)                                                                                           \
+        store_vector(X, ptr, i, v);                                                                                   \
+    else                                                                                                              \
+        store_lanes(X, ptr, i, place.lanes, v)
+
+// Elements first, first + stride, ... of a row of `size`; `fill` where that is outside.
+inline vec_t load_strided(const __global storage_t(X)* row, int first, int stride, int size, acc_t fill)
+{
+    if (first >= 0 && stride == 1 && first + VEC <= size)
+        return load_vector(X, row, first);
+    if (first >= 0 && stride == 2 && first + 2 * VEC <= size) {
+        const vec_t a = load_vector(X, row, first), b = load_vector(X, row, first + VEC);
+        return (vec_t)(a.even, b.even);
+    }
+    acc_t t[VEC];
+    for (int k = 0; k < VEC; ++k) {
+        const int at = first + k * stride;
+        t[k] = at >= 0 && at < size ? load(X, row, at) : fill;
+    }
+    return vload16(0, t);
+}
+
+// OUTPUT_BLOCKS(body) runs `body` for every block of VEC outputs along x: it sees `row` (an output row), the windows
+// wz, wy, the input plane's offset `plane`, the block's start `ox` and how many `lanes` of it there are.
+#define OUTPUT_BLOCKS(...)                                                                                            \
+    OWN_ROWS(row)                                                                                                     \
+    {                                                                                                                 \
+        const window_t wy = window(&pool, 1, (int)(row % pool.out[1]));                                               \
+        const window_t wz = window(&pool, 0, (int)(row / pool.out[1] % pool.out[0]));                                 \
+        const ulong plane = row / (uint)(pool.out[0] * pool.out[1]) * volume(pool.in);                                \
+        for (int block = 0; block < pool.out[2]; block += VEC) {                                                      \
+            const int ox = max(min(block, pool.out[2] - VEC), 0);   /* the last block overlaps its neighbour */       \
+            const uint lanes = min(pool.out[2] - ox, VEC);                                                            \
+            const int start = ox * pool.stride[2] - pool.padding[2];                                                  \
+            __VA_ARGS__                                                                                               \
+        }                                                                                                             \
+    }
+#endif
