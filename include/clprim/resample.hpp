@@ -1,0 +1,27 @@
+// Resampling (interpolation) over 1, 2 or 3 spatial axes, forward and backward.
+#pragma once
+
+#include <array>
+
+#include <clprim/queue.hpp>
+
+namespace clprim {
+
+// nearest: floor(o scale); nearest_exact: floor((o + 1/2) scale); linear: 2 taps; cubic: 4 taps (Keys 1981, a = -0.75).
+// antialias_*: triangle, cubic (a = -0.5) and Lanczos-3 filters widened by the scale when shrinking.
+enum class Filter {
+    nearest, nearest_exact, linear, cubic, antialias_linear, antialias_cubic, antialias_lanczos
+};
+
+struct Resampling {
+    Filter filter = Filter::linear;
+    bool align_corners = false;                  // corners map to corners, else areas to areas
+    std::array<double, 3> scale_factors{};       // output / input per spatial axis; 0: from the sizes
+};
+
+// x [N, C, spatial...] to y [N, C, spatial...], both row-major or both channels_last, of one dtype: floating-point, or
+// uint8 (rounded). Backward: floating-point; each element gathers, the same bits every run. Throws InvalidArgument.
+void resample(Queue& queue, const Tensor& x, const Tensor& y, const Resampling& how);
+void resample_backward(Queue& queue, const Tensor& grad_output, const Tensor& grad_input, const Resampling& how);
+
+}  // namespace clprim

@@ -1,0 +1,61 @@
+"""torch.nn.functional.interpolate against PyTorch on the CPU: every mode, forward and backward."""
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.testing import assert_close
+
+device = "ocl:0"
+
+
+def compare(x, **arguments):
+    a, b = x.clone().requires_grad_(), x.to(device).requires_grad_()
+    y, z = F.interpolate(a, **arguments), F.interpolate(b, **arguments)
+    assert_close(z.cpu(), y)
+    assert z.stride() == y.stride()
+    g = torch.randn_like(y)
+    got, expected = (torch.autograd.grad(o, i, g.to(o))[0] for o, i in ((z, b), (y, a)))
+    assert_close(got.cpu(), expected)
+
+
+sizes = [dict(scale_factor=2), dict(size=5), dict(scale_factor=0.6), dict(scale_factor=1.7), dict(size=1),
+         dict(scale_factor=1.7, recompute_scale_factor=True)]
+modes = {1: ["nearest", "nearest-exact", "linear"], 2: ["nearest", "nearest-exact", "bilinear", "bicubic"],
+         3: ["nearest", "nearest-exact", "trilinear"]}
+
+
+@pytest.mark.parametrize("how", sizes, ids=str)
+@pytest.mark.parametrize("rank, mode", [(rank, mode) for rank in modes for mode in modes[rank]])
+def test_interpolate(rank, mode, how):
+    torch.manual_seed(0)
+    x = torch.randn((2, 3) + (7, 6, 9)[-rank:])
+    compare(x, mode=mode, **how)
+    if "nearest" not in mode:
+        compare(x, mode=mode, align_corners=True, **how)
+
+
+@pytest.mark.parametrize("size", [(4, 5), (20, 13), (3, 30), (9, 9)])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_antialiasing(mode, size):
+    torch.manual_seed(0)
+    compare(torch.randn(2, 3, 9, 17), mode=mode, size=size, antialias=True)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
+def test_channels_last_views_and_dtypes(mode):
+    x = torch.randn(2, 5, 6, 7)
+    compare(x.to(memory_format=torch.channels_last), mode=mode, scale_factor=2)
+    compare(x.double(), mode=mode, scale_factor=1.5)
+    assert_close(F.interpolate(x.to(device)[:, 1:4, ::2], scale_factor=2, mode=mode).cpu(),
+                 F.interpolate(x[:, 1:4, ::2], scale_factor=2, mode=mode))
+    for dtype in (torch.float16, torch.bfloat16):
+        half = x.to(dtype)
+        assert_close(F.interpolate(half.to(device), scale_factor=2, mode=mode).cpu(),
+                     F.interpolate(half.float(), scale_factor=2, mode=mode).to(dtype))
+
+
+def test_bytes_empty_and_errors():
+    x = torch.randint(0, 256, (1, 3, 6, 7), dtype=torch.uint8)
+    assert torch.equal(F.interpolate(x.to(device), scale_factor=2).cpu(), F.interpolate(x, scale_factor=2))
+    assert F.interpolate(torch.empty(0, 3, 4, 4, device=device), scale_factor=2, mode="bilinear").shape == (0, 3, 8, 8)
+    with pytest.raises(RuntimeError, match="Input and output sizes should be greater than 0"):
+        F.interpolate(torch.ones(1, 1, 4, 4, device=device), size=(0, 3), mode="bilinear")
