@@ -44,12 +44,12 @@ def passes(x, w, stride, pad, groups):
     }
 
 
-def measure(function, synchronize, repeat):
-    start = time.perf_counter()
+def measure(function, synchronize, repeat, clock):
+    start = clock()
     for _ in range(repeat):
         function()
     synchronize()
-    return (time.perf_counter() - start) / repeat * 1e3
+    return (clock() - start) / repeat * 1e3
 
 
 def main():
@@ -61,7 +61,13 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--device", default="ocl:0")
     parser.add_argument("--layers", default="", help="comma-separated positions in the table, all if empty")
+    parser.add_argument("--cpu-time", action="store_true", help="count the process's processor time on one core: "
+                        "comparable on a busy machine (run under `taskset -c 0`)")
     arguments = parser.parse_args()
+    clock = time.perf_counter
+    if arguments.cpu_time:
+        torch.set_num_threads(1)
+        clock = time.process_time
     layout = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}[arguments.layout]
     layers = NETWORKS[arguments.network]
     if arguments.layers:
@@ -80,8 +86,8 @@ def main():
             best = [float("inf")] * 2
             repeat = 1 + int(2e8 // flops)
             for _ in range(arguments.rounds):
-                best[0] = min(best[0], measure(native[name], lambda: None, repeat))
-                best[1] = min(best[1], measure(ours[name], torch.ocl.synchronize, repeat))
+                best[0] = min(best[0], measure(native[name], lambda: None, repeat, clock))
+                best[1] = min(best[1], measure(ours[name], torch.ocl.synchronize, repeat, clock))
             totals[name][0] += best[0] * count
             totals[name][1] += best[1] * count
             print(f"{cin:4d}x{size:3d} -> {cout:4d} k{kernel} s{stride} g{groups:<4d} x{count}    {name:8s}"

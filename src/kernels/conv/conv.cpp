@@ -10,11 +10,11 @@ namespace conv {
 namespace {
 
 constexpr Implementation forward_list[] = {
-    {"cpu_planar", rejects_cpu_planar, run_cpu_planar},
+    {"cpu_implicit", rejects_cpu_implicit, run_cpu_implicit},
     {"reference", rejects_reference, run_reference},
 };
 constexpr Implementation weight_list[] = {
-    {"cpu_planar", rejects_cpu_planar_weight, run_cpu_planar_weight},
+    {"cpu_implicit", rejects_cpu_implicit_weight, run_cpu_implicit_weight},
     {"reference", rejects_reference, run_reference},
 };
 
@@ -48,13 +48,18 @@ void check_lists(std::size_t spatial, const ConvOptions& options)
     require(options.groups > 0, "conv: groups must be positive, got ", options.groups);
 }
 
+// n, c, d, h, w. Spatial axes that are absent or of size 1 get the stride that a dense tensor would have.
 void fill_strides(cl_long (&out)[5], const Tensor& tensor)
 {
     const std::size_t spatial = tensor.dim() - 2;
     out[0] = tensor.stride(0);
     out[1] = tensor.stride(1);
-    for (std::size_t i = 0; i < spatial; ++i)
-        out[5 - spatial + i] = tensor.stride(2 + i);
+    cl_long dense = tensor.size(1) == 1 || tensor.stride(1) != 1 ? 1 : tensor.size(1);
+    for (std::size_t i = 5; i-- > 2;) {
+        const bool present = i >= 5 - spatial && tensor.size(i + spatial - 3) != 1;
+        out[i] = present ? tensor.stride(i + spatial - 3) : dense;
+        dense = out[i] * (present ? tensor.size(i + spatial - 3) : 1);
+    }
 }
 
 // x, w, y in the caller's sense; with `transposed` the caller's y is the ordinary convolution's x.

@@ -67,7 +67,13 @@ inline double8 even_lanes_float64(double8 a, double8 b) { return (double8)(a.eve
 #define get_vec CLPRIM_CAT(vload_lanes_, CLPRIM_CAT(LANES_NAME_, T))
 #define put_vec CLPRIM_CAT(vstore_lanes_, CLPRIM_CAT(LANES_NAME_, T))
 
-#define RELU(v) fmax(v, (vec)0)
+#ifdef CLPRIM_FP64
+inline long8 get_lanes_float64(const int* p) { return convert_long8(vload8(0, p)); }
+#endif
+inline int16 get_lanes_float32(const int* p) { return vload16(0, p); }
+#define get_lanes_float16 get_lanes_float32
+#define get_lanes_bfloat16 get_lanes_float32
+#define get_lanes CLPRIM_CAT(get_lanes_, T)
 
 // Register tiles. C[r][0..WIDE) (+)= sum over k < depth of A[r * lda + k] * B[k][0..WIDE) for ROWS rows.
 // C is LDC reals a row. `HALF` tiles own the first LANES columns only.

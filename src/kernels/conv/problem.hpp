@@ -47,9 +47,9 @@ std::string dtype_options(DataType dtype);
 
 std::string rejects_reference(const Call& call, const Device& device);
 void run_reference(Queue& queue, const Call& call);
-std::string rejects_cpu_planar(const Call& call, const Device& device);
-void run_cpu_planar(Queue& queue, const Call& call);
-std::string rejects_cpu_planar_weight(const Call& call, const Device& device);
-void run_cpu_planar_weight(Queue& queue, const Call& call);
+std::string rejects_cpu_implicit(const Call& call, const Device& device);
+void run_cpu_implicit(Queue& queue, const Call& call);
+std::string rejects_cpu_implicit_weight(const Call& call, const Device& device);
+void run_cpu_implicit_weight(Queue& queue, const Call& call);
 
 }  // namespace clprim::conv

@@ -1,31 +1,59 @@
-// Pixels run over batch and positions alike. A run is a stretch of pixels in one row of positions: its sources lie at
-// one stride, so it is packed by vectors, with zeros selected outside the borders. The includer defines MAX_RUNS.
+// Pixels run over batch and positions alike. A run is a stretch of pixels whose sources (and results) lie at one stride:
+// an image if the source has the positions of the result, a row of positions otherwise. Its sources are packed by
+// vectors, with zeros selected outside the borders. The includer defines MAX_LANES, the pixels of a block at most.
 #include "kernels/conv/lanes.cl"
-#include "kernels/conv/planar_problem.cl"
+#include "kernels/conv/implicit_problem.cl"
+#include "kernels/conv/transpose.cl"
+
+#define MAX_VECS (MAX_LANES / LANES)
 
 typedef struct {
-    int begin[MAX_RUNS + 1];           // pixels of run r within the tile: begin[r] .. begin[r + 1]
-    int z[MAX_RUNS], y[MAX_RUNS], x[MAX_RUNS];   // source position of the first pixel at tap 0
-    long base[MAX_RUNS];              // element of the image
-    int count;
+    int count, pixels;                     // of runs, of pixels in the block
+    int begin[MAX_LANES + 1];              // pixels of run r within its block: begin[r] .. begin[r + 1]
+    long source[MAX_LANES];                // element of the first pixel at tap 0
+    long place[MAX_LANES];                 // element of the first pixel on the result's side
+    mask_vec z[MAX_VECS], y[MAX_VECS], x[MAX_VECS];   // source position of every pixel at tap 0
 } pixel_runs;
 
-inline void find_runs(pixel_runs* runs, const planar_problem* p, long pixel, int count)
+inline int images_are_runs(const implicit_problem* p)
 {
-    long x = pixel % p->out[2], y = pixel / p->out[2] % p->out[1];
-    long z = pixel / (p->out[2] * p->out[1]) % p->out[0], n = pixel / (p->out[2] * p->out[1] * p->out[0]);
+    int linear = 1;
+    for (int i = 0; i < 3; ++i)
+        linear &= p->scale[i] == 1;
+    for (int i = 0; i < 2; ++i)
+        linear &= p->source_strides[2 + i] == p->out[1 + i] * p->source_strides[3 + i] &&
+                  p->result_strides[2 + i] == p->out[1 + i] * p->result_strides[3 + i];
+    return linear;
+}
+
+inline void find_runs(pixel_runs* runs, const implicit_problem* p, long pixel, int count)
+{
+    const int width = p->out[2], height = p->out[1], depth = p->out[0];
+    const int sz = p->scale[0], sy = p->scale[1], sx = p->scale[2];
+    int x = pixel % width, y = pixel / width % height, z = pixel / ((long)width * height) % depth;
+    long n = pixel / ((long)width * height * depth);
+    const int images = images_are_runs(p);
+    int lanes_z[MAX_LANES], lanes_y[MAX_LANES], lanes_x[MAX_LANES];
     int r = 0;
-    for (int at = 0; at < count; ++r) {
-        runs->begin[r] = at;
-        runs->z[r] = z * p->scale[0] + p->shift[0];
-        runs->y[r] = y * p->scale[1] + p->shift[1];
-        runs->x[r] = x * p->scale[2] + p->shift[2];
-        runs->base[r] = n * p->source_strides[0];
-        at += min((int)(p->out[2] - x), count - at);
+    for (int at = 0; at < count;) {
+        if (at == 0 || !images || (y == 0 && z == 0)) {
+            const int fz = z * sz + (int)p->shift[0], fy = y * sy + (int)p->shift[1], fx = x * sx + (int)p->shift[2];
+            runs->begin[r] = at;
+            runs->source[r] = n * p->source_strides[0] + fz * p->source_strides[2] + fy * p->source_strides[3] +
+                              fx * p->source_strides[4];
+            runs->place[r] = n * p->result_strides[0] + z * p->result_strides[2] + y * p->result_strides[3] +
+                             x * p->result_strides[4];
+            ++r;
+        }
+        for (; x < width && at < count; ++x, ++at) {
+            lanes_z[at] = z * sz + (int)p->shift[0];
+            lanes_y[at] = y * sy + (int)p->shift[1];
+            lanes_x[at] = x * sx + (int)p->shift[2];
+        }
         x = 0;
-        if (++y == p->out[1]) {
+        if (++y == height) {
             y = 0;
-            if (++z == p->out[0]) {
+            if (++z == depth) {
                 z = 0;
                 ++n;
             }
@@ -33,26 +61,140 @@ inline void find_runs(pixel_runs* runs, const planar_problem* p, long pixel, int
     }
     runs->begin[r] = count;
     runs->count = r;
+    runs->pixels = count;
+    for (int i = 0; i < count; i += LANES) {
+        runs->z[i / LANES] = get_lanes(lanes_z + i);
+        runs->y[i / LANES] = get_lanes(lanes_y + i);
+        runs->x[i / LANES] = get_lanes(lanes_x + i);
+    }
 }
 
-// LANES sources of a row from position x on; `row` is the element of position 0.
-inline vec sources(const __global stored* source, long row, int x, const planar_problem* p)
+// One tap: how far its sources lie from those of tap 0, in positions and elements.
+typedef struct {
+    int z, y, x;
+    long shift;
+} tap_step;
+
+inline tap_step find_tap(const implicit_problem* p, int tap)
 {
-    const int scale = p->scale[2], width = p->in[2];
-    const long first = row + (long)x * p->source_strides[4], stride = p->source_strides[4] * scale;
-    if (stride <= 2 && first >= 0 && first + stride * LANES <= p->source_size) {
-        vec v = load_lanes(source + first);
-        if (stride == 2)
-            v = even_lanes(v, load_lanes(source + first + LANES));
-        if (x >= 0 && x + (LANES - 1) * scale < width)
-            return v;
-        const mask_vec at = lane_index * scale + x;
-        return select((vec)0, v, at >= 0 && at < width);
-    }
-    real lanes[LANES];
-    for (int i = 0; i < LANES; ++i) {
-        const int at = x + i * scale;
-        lanes[i] = at >= 0 && at < width ? load(T, source, first + i * stride) : 0;
-    }
-    return get_vec(0, lanes);
+    const int taps_x = p->taps[2], taps_y = p->taps[1];
+    tap_step step;
+    step.x = tap % taps_x * (int)p->step[2];
+    step.y = tap / taps_x % taps_y * (int)p->step[1];
+    step.z = tap / (taps_x * taps_y) * (int)p->step[0];
+    step.shift = step.z * p->source_strides[2] + step.y * p->source_strides[3] + step.x * p->source_strides[4];
+    return step;
 }
+
+inline mask_vec inside_borders(const pixel_runs* runs, const implicit_problem* p, tap_step tap, int i)
+{
+    const mask_vec z = runs->z[i] + tap.z, y = runs->y[i] + tap.y, x = runs->x[i] + tap.x;
+    return z >= 0 && z < (int)p->in[0] && y >= 0 && y < (int)p->in[1] && x >= 0 && x < (int)p->in[2];
+}
+
+// The loads of LANES sources: one for each run that they touch.
+typedef struct {
+    int count, whole, safe;
+    long from[LANES];
+    mask_vec mask[LANES];
+} lane_loads;
+
+inline void find_loads(lane_loads* loads, const pixel_runs* runs, const implicit_problem* p, tap_step tap, int i,
+                       int channels)
+{
+    const mask_vec inside = inside_borders(runs, p, tap, i), lane = lane_index + i * LANES;
+    const long stride = p->source_strides[4] * p->scale[2];
+    loads->count = 0;
+    loads->whole = 1;
+    loads->safe = stride == 1 || stride == 2;
+    for (int r = 0; r < runs->count; ++r) {
+        const int begin = runs->begin[r], end = runs->begin[r + 1];
+        if (begin >= (i + 1) * LANES || end <= i * LANES)
+            continue;
+        const mask_vec mask = inside && lane >= begin && lane < end;
+        if (!any(mask))
+            continue;
+        const long from = runs->source[r] + tap.shift + (i * LANES - begin) * stride;
+        loads->from[loads->count] = from;
+        loads->mask[loads->count] = mask;
+        loads->whole &= all(mask);
+        loads->safe &= from >= 0 && from + (channels - 1) * p->source_strides[1] + stride * LANES <= p->source_size;
+        ++loads->count;
+    }
+}
+
+// For `channels` channels: target[c * pitch + 0..LANES) = sources of the pixels i * LANES.., 0 outside the borders.
+inline void pack_lanes(__local real* target, int pitch, const __global stored* source, const pixel_runs* runs,
+                       const implicit_problem* p, tap_step tap, int i, int channels)
+{
+    const long stride = p->source_strides[4] * p->scale[2], plane = p->source_strides[1];
+    lane_loads loads;
+    find_loads(&loads, runs, p, tap, i, channels);
+    if (loads.count == 0) {
+        for (int c = 0; c < channels; ++c, target += pitch)
+            put_vec((vec)0, 0, target);
+    } else if (loads.safe && stride == 1 && loads.count == 1) {
+        const __global stored* from = source + loads.from[0];
+        const mask_vec mask = loads.mask[0];
+        if (loads.whole)
+            for (int c = 0; c < channels; ++c, from += plane, target += pitch)
+                put_vec(load_lanes(from), 0, target);
+        else
+            for (int c = 0; c < channels; ++c, from += plane, target += pitch)
+                put_vec(select((vec)0, load_lanes(from), mask), 0, target);
+    } else if (loads.safe && stride == 1 && loads.count == 2) {
+        const __global stored *a = source + loads.from[0], *b = source + loads.from[1];
+        const mask_vec mask_a = loads.mask[0], mask_b = loads.mask[1];
+        for (int c = 0; c < channels; ++c, a += plane, b += plane, target += pitch)
+            put_vec(select(select((vec)0, load_lanes(a), mask_a), load_lanes(b), mask_b), 0, target);
+    } else if (loads.safe) {
+        for (int c = 0; c < channels; ++c, source += plane, target += pitch) {
+            vec sum = 0;
+            for (int n = 0; n < loads.count; ++n) {
+                vec v = load_lanes(source + loads.from[n]);
+                if (stride == 2)
+                    v = even_lanes(v, load_lanes(source + loads.from[n] + LANES));
+                sum = select(sum, v, loads.mask[n]);
+            }
+            put_vec(sum, 0, target);
+        }
+    } else {
+        for (int c = 0; c < channels; ++c, source += plane, target += pitch)
+            put_vec((vec)0, 0, target);
+        target -= channels * pitch;
+        source -= channels * plane;
+        for (int n = 0; n < loads.count; ++n)
+            for (int lane = 0; lane < LANES; ++lane)
+                if (any(loads.mask[n] && lane_index == lane))
+                    for (int c = 0; c < channels; ++c)
+                        target[c * pitch + lane] = load(T, source, loads.from[n] + c * plane + lane * stride);
+    }
+}
+
+#if LANES == 16
+// The same for channels that are innermost in memory, at least LANES of them: sixteen by sixteen, transposed.
+inline void pack_lanes_transposed(__local real* target, int pitch, const __global stored* source,
+                                  const pixel_runs* runs, const implicit_problem* p, tap_step tap, int i, int channels)
+{
+    const long stride = p->source_strides[4] * p->scale[2];
+    long from[LANES];
+    int lanes[LANES];
+    vstore16(inside_borders(runs, p, tap, i), 0, lanes);
+    for (int r = 0; r < runs->count; ++r)
+        for (int at = max(runs->begin[r], i * LANES); at < min(runs->begin[r + 1], (i + 1) * LANES); ++at)
+            from[at - i * LANES] = runs->source[r] + tap.shift + (at - runs->begin[r]) * stride;
+    for (int lane = max(runs->pixels - i * LANES, 0); lane < LANES; ++lane)
+        lanes[lane] = 0;
+    for (int done = 0; done < channels; done += LANES) {
+        const int c = min(done, channels - LANES);
+        __local real* to = target + c * pitch;
+#define GET(name, j) const vec r##name = lanes[j] ? load_lanes(source + from[j] + c) : (vec)0;
+#define PUT(name, j) put_vec(u##name, 0, to + j * pitch);
+        TRANSPOSE_16(GET, PUT)
+#undef GET
+#undef PUT
+    }
+}
+#else
+#define pack_lanes_transposed pack_lanes
+#endif

@@ -6,14 +6,25 @@
 // it packs dy transposed, [output tile][pixel][WIDE], then twelve im2col rows at a time, and runs the register tile
 // over them: C[row][output] += rows[row][pixel] * outputs[pixel][output]. With several parts the sums go to a
 // workspace, parts apart, which conv_add_parts adds in order: same bits every run.
-#define MAX_RUNS 256
+#define MAX_LANES 256
 #include "kernels/conv/runs.cl"
-#include "kernels/conv/transpose.cl"
 
 REGISTER_TILE(tile_12, ROWS_12, __local, __local)
 
+#if LANES == 16
+// target[j][0..LANES) = source[0..rows) at j: rows beyond repeat the last.
+inline void transpose_block(__local real* target, const __global stored* source, long stride, int rows)
+{
+#define GET(name, i) const vec r##name = load_lanes(source + min(i, rows - 1) * stride);
+#define PUT(name, i) put_vec(u##name, 0, target + i * WIDE);
+    TRANSPOSE_16(GET, PUT)
+}
+#else
+inline void transpose_block(__local real* target, const __global stored* source, long stride, int rows) {}
+#endif
+
 // target[pixel][WIDE]: dy of `columns` outputs, transposed. Blocks may run past `count` pixels by LANES - 1 rows.
-inline void pack_outputs(__local real* target, const __global stored* dy, const planar_problem* p, long pixel, int count,
+inline void pack_outputs(__local real* target, const __global stored* dy, const implicit_problem* p, long pixel, int count,
                          int columns)
 {
     const long row_pixels = p->out[2], plane = p->out[1] * row_pixels, image = p->out[0] * plane;
@@ -28,7 +39,7 @@ inline void pack_outputs(__local real* target, const __global stored* dy, const 
         const int stretch = (int)min(dense ? image - at % image : row_pixels - x, (long)(count - k));
         for (int i = 0; i < stretch; i += LANES) {
             __local real* to = target + (k + i) * WIDE;
-            if (unit && place + i + LANES + (columns - 1) * stride <= p->result_size) {
+            if (LANES == 16 && unit && place + i + LANES + (columns - 1) * stride <= p->result_size) {
                 transpose_block(to, dy + place + i, stride, min(columns, LANES));
                 if (columns > LANES)
                     transpose_block(to + LANES, dy + place + i + LANES * stride, stride, columns - LANES);
@@ -42,31 +53,22 @@ inline void pack_outputs(__local real* target, const __global stored* dy, const 
     }
 }
 
-// One im2col row over the runs of a block of pixels. Vectors may run past its end by LANES - 1.
-inline void pack_row(__local real* target, const __global stored* x, const planar_problem* p, const pixel_runs* runs,
+// One im2col row over the runs of a block of pixels.
+inline void pack_row(__local real* target, const __global stored* x, const implicit_problem* p, const pixel_runs* runs,
                      int row)
 {
-    const int tx = row % p->taps[2], ty = row / p->taps[2] % p->taps[1];
-    const int tz = row / (p->taps[2] * p->taps[1]) % p->taps[0];
-    const long plane = row / (p->taps[2] * p->taps[1] * p->taps[0]) * p->source_strides[1];
-    const int dx = tx * p->step[2], dy = ty * p->step[1], dz = tz * p->step[0], scale = p->scale[2];
-    for (int r = 0; r < runs->count; ++r) {
-        const int iy = runs->y[r] + dy, iz = runs->z[r] + dz, ix = runs->x[r] + dx, end = runs->begin[r + 1];
-        if (iy < 0 || iy >= p->in[1] || iz < 0 || iz >= p->in[0]) {
-            for (int i = runs->begin[r]; i < end; i += LANES)
-                put_vec((vec)0, 0, target + i);
-        } else {
-            const long from = plane + runs->base[r] + iz * p->source_strides[2] + iy * p->source_strides[3];
-            for (int i = runs->begin[r]; i < end; i += LANES)
-                put_vec(sources(x, from, ix + (i - runs->begin[r]) * scale, p), 0, target + i);
-        }
-    }
+    const int taps = p->taps[0] * p->taps[1] * p->taps[2];
+    const long plane = row / taps * p->source_strides[1];
+    tap_step tap = find_tap(p, row % taps);
+    tap.shift += plane;
+    for (int i = 0; i * LANES < runs->pixels; ++i)
+        pack_lanes(target + i * LANES, 0, x, runs, p, tap, i, 1);
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void conv_planar_weight(const __global stored* x, ulong x_offset, const __global stored* dy, ulong dy_offset,
+void conv_implicit_weight(const __global stored* x, ulong x_offset, const __global stored* dy, ulong dy_offset,
                         __global real* sums, ulong sums_offset, __local real* outputs, __local real* rows,
-                        __local real* tiles, planar_problem p)
+                        __local real* tiles, implicit_problem p)
 {
     const int taps = p.taps[0] * p.taps[1] * p.taps[2];
     const long all_rows = p.depth * taps, pixels = p.batch * p.out[0] * p.out[1] * p.out[2];

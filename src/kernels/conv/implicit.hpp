@@ -5,14 +5,16 @@
 
 namespace clprim::conv {
 
-// Same fields and order as in planar_problem.cl.
-struct PlanarProblem {
+// Same fields and order as in implicit_problem.cl.
+struct ImplicitProblem {
     cl_long batch, groups, rows, depth;
     cl_long taps[3], in[3], out[3];
+    cl_long kernel[3], tap_first[3], tap_period[3];
     cl_long scale[3], shift[3], step[3];
     cl_long source_strides[5], result_strides[5];
     cl_long source_size, weight_stride;
     cl_long tile_rows, tile_pixels, tile_depth;
+    cl_long channels_block, taps_block, taps_inner;
     cl_long has_bias, relu;
     cl_long parts, result_size;
 
@@ -22,7 +24,8 @@ struct PlanarProblem {
 
 struct PackProblem {
     cl_long groups, rows, depth, taps[3];
-    cl_long first, group_stride, row_stride, depth_stride, tap_strides[3];
+    cl_long group_stride, row_stride, depth_stride, tap_strides[3];
+    cl_long taps_inner;
 };
 
 constexpr cl_long wide = 32;        // columns of a register tile (float)

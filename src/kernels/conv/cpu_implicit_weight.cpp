@@ -1,12 +1,12 @@
-// Host side of cpu_planar_weight.cl.
+// Host side of cpu_implicit_weight.cl.
 #include <algorithm>
 
-#include <kernels/conv/planar.hpp>
+#include <kernels/conv/implicit.hpp>
 
 namespace clprim::conv {
 namespace {
 
-void choose_tiles(PlanarProblem& p, const Device& device, std::size_t real_size)
+void choose_tiles(ImplicitProblem& p, const Device& device, std::size_t real_size)
 {
     const cl_long columns = real_size == 8 ? wide / 2 : wide;
     const cl_long rows = p.total_depth(), pixels = p.pixels();
@@ -28,15 +28,15 @@ void choose_tiles(PlanarProblem& p, const Device& device, std::size_t real_size)
 
 }  // namespace
 
-std::string rejects_cpu_planar_weight(const Call& call, const Device& device)
+std::string rejects_cpu_implicit_weight(const Call& call, const Device& device)
 {
-    return rejects_cpu_planar(call, device);
+    return rejects_cpu_implicit(call, device);
 }
 
-void run_cpu_planar_weight(Queue& queue, const Call& call)
+void run_cpu_implicit_weight(Queue& queue, const Call& call)
 {
     const Problem& q = call.problem;
-    PlanarProblem p{};
+    ImplicitProblem p{};
     PackProblem pack{};
     p.batch = q.batch;
     p.groups = pack.groups = q.groups;
@@ -73,8 +73,8 @@ void run_cpu_planar_weight(Queue& queue, const Call& call)
     const std::size_t bytes = size_of(real), length = static_cast<std::size_t>(p.tile_depth + 16);
     const std::size_t width = static_cast<std::size_t>(ceil_div(p.tile_pixels, columns) * columns);
     const cl_long groups = ceil_div(p.total_depth(), p.tile_rows) * ceil_div(p.rows, p.tile_pixels) * p.parts * p.groups;
-    const Program& program = queue.context().program("kernels/conv/cpu_planar_weight.cl", dtype_options(call.dtype));
-    queue.launch(program.kernel("conv_planar_weight"), Range::groups(static_cast<std::size_t>(groups)), call.x, call.y,
+    const Program& program = queue.context().program("kernels/conv/cpu_implicit_weight.cl", dtype_options(call.dtype));
+    queue.launch(program.kernel("conv_implicit_weight"), Range::groups(static_cast<std::size_t>(groups)), call.x, call.y,
                  sums, LocalMemory{length * width * bytes}, LocalMemory{(12 * length + 16) * bytes},
                  LocalMemory{static_cast<std::size_t>(ceil_div(p.tile_rows, 12) * 12) * width * bytes}, p);
     if (!in_place)

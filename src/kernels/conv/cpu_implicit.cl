@@ -1,0 +1,255 @@
+// Convolution on a CPU device: implicit matrix product with im2col fused into the packing of cache blocks.
+//
+//   result[row][pixel] = sum over k of weights[row][k] * source[k][pixel],   k = (channel, tap) or (tap, channel)
+//
+// The same kernel serves the forward pass (row: output channel) and the data gradient (row: input channel, one launch
+// per residue of the position modulo the stride), since both read the source at position*scale + shift + tap*step.
+//
+//                 pixels (tile_pixels, in tiles of WIDE)
+//              +--------+--------+--        One work-item owns rows x pixels of the result. Per block of k and tile of
+//   rows (12   |        |        |          pixels it packs source[k][WIDE] into local memory (first-level cache) and
+//   at a time) +--------+--------+--        runs every 12-row register tile over it; weights are read where they lie.
+//
+// Both layouts are read and written as they are: planar ones by vectors of pixels, channels_last by vectors of channels
+// that are transposed in registers.
+#define MAX_LANES WIDE
+#include "kernels/conv/runs.cl"
+
+REGISTER_TILE(tile_12, ROWS_12, __global, __local)
+REGISTER_TILE(tile_4, ROWS_4, __global, __local)
+REGISTER_ROW(row_1, __global, __local)
+
+// Block of k: channels c_begin.. and taps t_begin.., as rows of packed at c * channel_pitch + t * tap_pitch.
+typedef struct {
+    int c_begin, c_count, t_begin, t_count, channel_pitch, tap_pitch;
+} k_block;
+
+// packed[k][WIDE] of a block of k for the pixels of `runs`.
+inline void pack(__local real* packed, const __global stored* source, const implicit_problem* p, const pixel_runs* runs,
+                 const k_block* block)
+{
+    const int transposed = p->source_strides[1] == 1 && block->c_count >= LANES;
+    source += block->c_begin * p->source_strides[1];
+    implicit_problem rest = *p;
+    rest.source_size -= block->c_begin * p->source_strides[1];
+    for (int t = 0; t < block->t_count; ++t, packed += block->tap_pitch) {
+        const tap_step tap = find_tap(p, block->t_begin + t);
+        for (int i = 0; i * LANES < runs->pixels; ++i)
+            if (transposed)
+                pack_lanes_transposed(packed + i * LANES, block->channel_pitch, source, runs, p, tap, i, block->c_count);
+            else
+                pack_lanes(packed + i * LANES, block->channel_pitch, source, runs, &rest, tap, i, block->c_count);
+    }
+}
+
+// Adds bias and activation to the finished sums[rows][WIDE] of a tile and writes them.
+inline void finish(__local real* sums, __global stored* result, const __global stored* bias, int rows,
+                   const pixel_runs* runs, const implicit_problem* p)
+{
+    const int count = runs->begin[runs->count];
+    const long row_stride = p->result_strides[1], pixel_stride = p->result_strides[4];
+    if (p->has_bias || p->relu)
+        for (int r = 0; r < rows; ++r) {
+            const real b = p->has_bias ? load(T, bias, r) : 0;
+            for (int i = 0; i < 2; ++i) {
+                vec v = get_vec(i, sums + r * WIDE) + b;
+                if (p->relu)
+                    v = select(v, (vec)0, v < 0);
+                put_vec(v, i, sums + r * WIDE);
+            }
+        }
+    if (row_stride == 1 && rows > 1) {
+        int row = 0;
+#if LANES == 16
+        for (int i = 0; i < count && rows >= LANES; i += LANES) {
+            const int lanes = min(LANES, count - i);
+            __global stored* to[LANES];
+            for (int run = 0; run < runs->count; ++run)
+                for (int at = max(runs->begin[run], i); at < min(runs->begin[run + 1], i + LANES); ++at)
+                    to[at - i] = result + runs->place[run] + (at - runs->begin[run]) * pixel_stride;
+            for (int done = 0; done < rows; done += LANES) {
+                const int r = min(done, rows - LANES);
+                const __local real* from = sums + r * WIDE + i;
+#define GET(name, j) const vec r##name = get_vec(0, from + j * WIDE);
+#define PUT(name, j) if (j < lanes) store_lanes(to[j] + r, u##name);
+                TRANSPOSE_16(GET, PUT)
+#undef GET
+#undef PUT
+            }
+            row = rows;
+        }
+#endif
+        for (int run = 0; run < runs->count; ++run)
+            for (int i = runs->begin[run]; i < runs->begin[run + 1]; ++i) {
+                __global stored* to = result + runs->place[run] + (i - runs->begin[run]) * pixel_stride;
+                for (int r = row; r < rows; ++r)
+                    store(T, to, r, sums[r * WIDE + i]);
+            }
+        return;
+    }
+    // Runs that follow each other in memory are one stretch.
+    for (int run = 0; run < runs->count;) {
+        const int begin = runs->begin[run];
+        const long place = runs->place[run];
+        ++run;
+        while (run < runs->count && pixel_stride == 1 && runs->place[run] == place + runs->begin[run] - begin)
+            ++run;
+        const int end = runs->begin[run];
+        for (int r = 0; r < rows; ++r) {
+            const __local real* from = sums + r * WIDE;
+            __global stored* to = result + place + r * row_stride;
+            int i = begin;
+            if (pixel_stride == 1)
+                for (; i + LANES <= end; i += LANES)
+                    store_lanes(to + i - begin, get_vec(0, from + i));
+            for (; i < end; ++i)
+                store(T, to, (i - begin) * pixel_stride, from[i]);
+        }
+    }
+}
+
+// Position of a block of k in a row of the weights.
+inline long weight_column(const implicit_problem* p, const k_block* block)
+{
+    if (p->taps_inner)
+        return (long)block->c_begin * p->kernel_size[0] * p->kernel_size[1] * p->kernel_size[2] + block->t_begin;
+    const int tx = block->t_begin % (int)p->taps[2], ty = block->t_begin / (int)p->taps[2] % (int)p->taps[1];
+    const int tz = block->t_begin / (int)(p->taps[2] * p->taps[1]);
+    const long tap = ((p->tap_first[0] + tz * p->tap_period[0]) * p->kernel_size[1] + p->tap_first[1] +
+                      ty * p->tap_period[1]) * p->kernel_size[2] + p->tap_first[2] + tx * p->tap_period[2];
+    return tap * p->depth + block->c_begin;
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void conv_implicit(const __global stored* source, ulong source_offset, const __global real* weights,
+                   ulong weights_offset, const __global stored* bias, ulong bias_offset, __global stored* result,
+                   ulong result_offset, __local real* packed, __local real* sums, implicit_problem p)
+{
+    const long pixels = p.batch * p.out[0] * p.out[1] * p.out[2];
+    const long row_blocks = (p.rows + p.tile_rows - 1) / p.tile_rows;
+    const long pixel_blocks = (pixels + p.tile_pixels - 1) / p.tile_pixels;
+    const long id = get_group_id(0);
+    const int row_begin = id % row_blocks * p.tile_rows;
+    const long pixel_begin = id / row_blocks % pixel_blocks * p.tile_pixels;
+    const long group = id / row_blocks / pixel_blocks;
+    const int rows = min(p.tile_rows, p.rows - row_begin);
+    const int count = min(p.tile_pixels, pixels - pixel_begin);
+    const int taps = p.taps[0] * p.taps[1] * p.taps[2], channels = p.depth;
+    const int padded_rows = (rows + 3) / 4 * 4;
+
+    const long first_row = group * p.rows + row_begin;
+    source += source_offset + group * p.depth * p.source_strides[1];
+    p.source_size -= group * p.depth * p.source_strides[1];
+    weights += weights_offset + first_row * p.weight_stride;
+    bias += p.has_bias ? bias_offset + first_row : 0;
+    result += result_offset + first_row * p.result_strides[1];
+
+    k_block block;
+    block.c_begin = block.t_begin = 0;
+    int k_begin = 0;
+    do {
+        block.c_count = min((int)p.channels_block, channels - block.c_begin);
+        block.t_count = min((int)p.taps_block, taps - block.t_begin);
+        block.channel_pitch = WIDE * (p.taps_inner ? block.t_count : 1);
+        block.tap_pitch = WIDE * (p.taps_inner ? 1 : block.c_count);
+        const int depth = block.c_count * block.t_count;
+        const int last = k_begin + depth == channels * taps;
+        const long column = weight_column(&p, &block);
+        for (int at = 0; at < count; at += WIDE) {
+            const int wide = min(WIDE, count - at);
+            pixel_runs runs;
+            find_runs(&runs, &p, pixel_begin + at, wide);
+            pack(packed, source, &p, &runs, &block);
+            __local real* tile = sums + (long)(at / WIDE) * padded_rows * WIDE;
+            for (int row = 0; row < rows;) {
+                const __global real* A = weights + row * p.weight_stride + column;
+                __local real* C = tile + row * WIDE;
+                if (rows - row >= 12) {
+                    if (wide > LANES)
+                        tile_12(A, p.weight_stride, packed, depth, C, k_begin > 0);
+                    else
+                        tile_12_half(A, p.weight_stride, packed, depth, C, k_begin > 0);
+                    row += 12;
+                } else if (rows - row >= 4) {
+                    if (wide > LANES)
+                        tile_4(A, p.weight_stride, packed, depth, C, k_begin > 0);
+                    else
+                        tile_4_half(A, p.weight_stride, packed, depth, C, k_begin > 0);
+                    row += 4;
+                } else {
+                    row_1(A, packed, depth, C, k_begin > 0);
+                    ++row;
+                }
+            }
+            if (last)
+                finish(tile, result, bias, rows, &runs, &p);
+        }
+        k_begin += depth;
+        if (p.taps_inner) {
+            block.t_begin += block.t_count;
+            if (block.t_begin == taps) {
+                block.t_begin = 0;
+                block.c_begin += block.c_count;
+            }
+        } else {
+            block.c_begin += block.c_count;
+            if (block.c_begin == channels) {
+                block.c_begin = 0;
+                block.t_begin += block.t_count;
+            }
+        }
+    } while (k_begin < channels * taps);
+}
+
+// Weights as conv_implicit reads them, packed[group, row][k] in reals, from any strides.
+__kernel void conv_pack_weights(const __global stored* w, ulong w_offset, __global real* packed, ulong packed_offset,
+                                pack_problem p)
+{
+    const long taps = p.taps[0] * p.taps[1] * p.taps[2], length = p.depth * taps;
+    const long id = get_global_id(0), row = id / length % p.rows, group = id / length / p.rows;
+    if (group >= p.groups)
+        return;
+    const long k = id % length, c = p.taps_inner ? k / taps : k % p.depth, tap = p.taps_inner ? k % taps : k / p.depth;
+    packed[packed_offset + id] =
+        load(T, w, w_offset + group * p.group_stride + row * p.row_stride + c * p.depth_stride +
+                       tap % p.taps[2] * p.tap_strides[2] + tap / p.taps[2] % p.taps[1] * p.tap_strides[1] +
+                       tap / (p.taps[2] * p.taps[1]) * p.tap_strides[0]);
+}
+
+// The same for the data gradient, k = (tap, depth), where the weights of one depth lie together: a transposition, by
+// blocks of sixteen depths and any number of columns.
+#define TRANSPOSE_COLUMNS 256
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void conv_transpose_weights(const __global stored* w, ulong w_offset, __global real* packed, ulong packed_offset,
+                            pack_problem p)
+{
+    const int taps = p.taps[0] * p.taps[1] * p.taps[2], columns = p.rows * taps, rows = p.rows;
+    const long column_blocks = (columns + TRANSPOSE_COLUMNS - 1) / TRANSPOSE_COLUMNS, depth_blocks = (p.depth + 15) / 16;
+    const long id = get_group_id(0);
+    const int begin = id % column_blocks * TRANSPOSE_COLUMNS, end = min(begin + TRANSPOSE_COLUMNS, columns);
+    const long depth = id / column_blocks % depth_blocks * 16, group = id / column_blocks / depth_blocks;
+    const int depths = min(16L, p.depth - depth);
+    w += w_offset + group * p.group_stride + depth * p.depth_stride;
+    packed += packed_offset + group * p.rows * taps * p.depth + depth;
+    const int taps_inner = p.row_stride != 1 || taps == 1;   // in the source
+    int column = begin;
+#if LANES == 16
+    if (depths == 16)
+        for (; column + 16 <= end; column += 16) {
+            long place[16];
+            for (int i = 0; i < 16; ++i) {
+                const int row = taps_inner ? (column + i) / taps : (column + i) % rows;
+                const int tap = taps_inner ? (column + i) % taps : (column + i) / rows;
+                place[i] = ((long)row * taps + tap) * p.depth;
+            }
+#define GET(name, i) const vec r##name = load_lanes(w + i * p.depth_stride + column);
+#define PUT(name, i) vstore16(u##name, 0, packed + place[i]);
+            TRANSPOSE_16(GET, PUT)
+        }
+#endif
+    for (; column < end; ++column) {
+        const int row = taps_inner ? column / taps : column % rows, tap = taps_inner ? column % taps : column / rows;
+        for (int d = 0; d < depths; ++d)
+            packed[((long)row * taps + tap) * p.depth + d] = load(T, w, d * p.depth_stride + column);
+    }
+}

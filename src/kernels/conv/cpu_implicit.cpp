@@ -1,0 +1,230 @@
+// Host side of cpu_implicit.cl: maps a pass to launches, chooses block sizes, packs weights where they do not lie right.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <kernels/conv/implicit.hpp>
+
+namespace clprim::conv {
+namespace {
+
+// Blocks of k: whole runs of its inner index if they are short, parts of one run otherwise.
+void choose_depth(ImplicitProblem& p)
+{
+    const cl_long most = 288, taps = p.taps[0] * p.taps[1] * p.taps[2];
+    cl_long& inner = p.taps_inner ? p.taps_block : p.channels_block;
+    cl_long& outer = p.taps_inner ? p.channels_block : p.taps_block;
+    const cl_long inner_size = std::max<cl_long>(p.taps_inner ? taps : p.depth, 1);
+    const cl_long outer_size = std::max<cl_long>(p.taps_inner ? p.depth : taps, 1);
+    inner = ceil_div(inner_size, ceil_div(inner_size, most));
+    const bool gaps = p.taps[0] * p.taps[1] * p.taps[2] != p.kernel[0] * p.kernel[1] * p.kernel[2];
+    outer = inner < inner_size || gaps ? 1 : std::clamp<cl_long>(most / inner, 1, outer_size);
+    outer = ceil_div(outer_size, ceil_div(outer_size, outer));
+    p.tile_depth = p.channels_block * p.taps_block;
+}
+
+// Smallest block sizes that keep all compute units busy for the shortest time, by a model in cycles per unit of depth:
+// products, reading the weights once per work-item, packing the source once per work-item.
+void choose_tiles(ImplicitProblem& p, const Device& device, std::size_t real_size)
+{
+    const cl_long pixels = p.pixels(), depth = std::max<cl_long>(p.total_depth(), 1);
+    choose_depth(p);
+    const cl_long budget = static_cast<cl_long>(std::min<std::size_t>(device.local_memory, 256 * 1024) / real_size) -
+                           p.tile_depth * wide - 64;
+    double best = 1e300;
+    for (cl_long row_blocks = 1; row_blocks <= p.rows; row_blocks *= 2) {
+        const cl_long rows = std::min(p.rows, ceil_div(ceil_div(p.rows, row_blocks), 12) * 12);
+        for (cl_long columns = wide / 2; columns <= 512; columns += wide / 2) {
+            if (ceil_div(columns, wide) * wide * (rows + 3) > budget)
+                break;
+            const double count = double(ceil_div(p.rows, rows)) * ceil_div(pixels, columns) * p.groups;
+            const double rounds = std::ceil(count / device.compute_units);
+            const double tiles = columns / double(wide / 2) * (columns % wide ? 1.05 : 1.0) / 2;
+            const double cost = rounds * (rows * tiles + 0.3 * rows + 0.25 * columns + 40.0 / depth * rows * tiles);
+            if (cost < best * (columns >= 64 ? 1.0 : 0.98)) {
+                best = cost;
+                p.tile_rows = rows;
+                p.tile_pixels = columns;
+            }
+            if (columns >= pixels)
+                break;
+        }
+        if (rows <= 12)
+            break;
+    }
+}
+
+// The weights as a matrix of reals [group, row][k], in place where they lie so.
+Tensor weight_matrix(Queue& queue, const Call& call, ImplicitProblem& p)
+{
+    const Problem& q = call.problem;
+    const bool forward = call.pass == ConvPass::forward;
+    PackProblem pack{};
+    pack.groups = q.groups;
+    pack.rows = p.rows;
+    pack.depth = p.depth;
+    std::copy_n(q.kernel, 3, pack.taps);
+    std::copy_n(q.w_strides + 2, 3, pack.tap_strides);
+    pack.group_stride = q.out_channels * q.w_strides[0];
+    pack.row_stride = q.w_strides[forward ? 0 : 1];
+    pack.depth_stride = q.w_strides[forward ? 1 : 0];
+
+    // Whether the weights of one output channel lie together, taps or channels innermost.
+    const cl_long taps = q.taps(), together = q.in_channels * taps;
+    const auto ordered = [&](cl_long channel_stride, cl_long tap_stride) {
+        bool fits = (q.in_channels == 1 || q.w_strides[1] == channel_stride) &&
+                    (q.groups * q.out_channels == 1 || q.w_strides[0] == together);
+        for (int i = 2; i >= 0; tap_stride *= q.kernel[i], --i)
+            fits &= q.kernel[i] == 1 || q.w_strides[2 + i] == tap_stride;
+        return fits;
+    };
+    const bool taps_inner = ordered(taps, 1), channels_inner = ordered(1, q.in_channels);
+    p.taps_inner = pack.taps_inner = forward && (taps_inner || !channels_inner);
+    p.weight_stride = p.depth * taps;
+    const DataType real = real_type(call.dtype);
+    if (forward && real == call.dtype && (taps_inner || channels_inner))
+        return call.w;
+
+    const Tensor packed = queue.context().empty({q.groups * p.rows * p.weight_stride}, real, queue);
+    const Program& program = queue.context().program("kernels/conv/cpu_implicit.cl", dtype_options(call.dtype));
+    if (!forward && (taps_inner || channels_inner) && together < (1 << 30)) {
+        const cl_long items = ceil_div(together, 256) * ceil_div(p.depth, 16) * q.groups;
+        pack.row_stride = taps_inner ? taps : 1;
+        queue.launch(program.kernel("conv_transpose_weights"), Range::groups(static_cast<std::size_t>(items)), call.w,
+                     packed, pack);
+    } else {
+        queue.launch(program.kernel("conv_pack_weights"), Range::linear(static_cast<std::size_t>(packed.numel()), 64),
+                     call.w, packed, pack);
+    }
+    return packed;
+}
+
+// Positions along rows and planes are one long row where nothing tells them apart.
+void merge_positions(ImplicitProblem& p)
+{
+    const auto dense = [](const cl_long* strides, const cl_long* sizes) {
+        return strides[3] == sizes[2] * strides[4] && strides[2] == sizes[1] * strides[3];
+    };
+    bool plain = p.taps[0] * p.taps[1] * p.taps[2] == 1 && dense(p.source_strides, p.in) && dense(p.result_strides, p.out);
+    for (int i = 0; i < 3; ++i)
+        plain &= p.scale[i] == 1 && p.shift[i] == 0 && p.in[i] == p.out[i];
+    const cl_long pixels = p.in[0] * p.in[1] * p.in[2];
+    if (plain && pixels < (1 << 30)) {
+        p.in[2] = p.out[2] = pixels;
+        p.in[0] = p.in[1] = p.out[0] = p.out[1] = 1;
+    }
+}
+
+void launch(Queue& queue, const Call& call, const Tensor& weights, ImplicitProblem p, cl_long result_first)
+{
+    if (p.pixels() == 0)
+        return;
+    merge_positions(p);
+    const std::size_t real_size = size_of(real_type(call.dtype));
+    choose_tiles(p, queue.device(), real_size);
+    Tensor result = call.result();
+    result.offset += result_first;
+    const cl_long items = ceil_div(p.rows, p.tile_rows) * ceil_div(p.pixels(), p.tile_pixels) * p.groups;
+    const cl_long columns = ceil_div(p.tile_pixels, wide) * wide, rows = ceil_div(p.tile_rows, 4) * 4;
+    const Program& program = queue.context().program("kernels/conv/cpu_implicit.cl", dtype_options(call.dtype));
+    queue.launch(program.kernel("conv_implicit"), Range::groups(static_cast<std::size_t>(items)),
+                 call.pass == ConvPass::forward ? call.x : call.y, weights, call.bias, result,
+                 LocalMemory{static_cast<std::size_t>(p.tile_depth * wide) * real_size},
+                 LocalMemory{static_cast<std::size_t>(rows * columns) * real_size}, p);
+}
+
+ImplicitProblem common_problem(const Call& call)
+{
+    const Problem& q = call.problem;
+    const bool forward = call.pass == ConvPass::forward;
+    ImplicitProblem p{};
+    p.batch = q.batch;
+    p.groups = q.groups;
+    p.rows = forward ? q.out_channels : q.in_channels;
+    p.depth = forward ? q.in_channels : q.out_channels;
+    std::copy_n(forward ? q.x_strides : q.y_strides, 5, p.source_strides);
+    std::copy_n(forward ? q.y_strides : q.x_strides, 5, p.result_strides);
+    std::copy_n(forward ? q.in : q.out, 3, p.in);
+    std::copy_n(q.kernel, 3, p.kernel);
+    p.has_bias = call.bias.defined();
+    p.relu = call.activation == ConvActivation::relu;
+    p.source_size = span_of(forward ? call.x : call.y);
+    return p;
+}
+
+void run_forward(Queue& queue, const Call& call)
+{
+    const Problem& q = call.problem;
+    ImplicitProblem p = common_problem(call);
+    for (int i = 0; i < 3; ++i) {
+        p.out[i] = q.out[i];
+        p.taps[i] = q.kernel[i];
+        p.tap_period[i] = 1;
+        p.scale[i] = q.stride[i];
+        p.shift[i] = -q.pad[i];
+        p.step[i] = q.dilation[i];
+    }
+    const Tensor weights = weight_matrix(queue, call, p);
+    launch(queue, call, weights, p, 0);
+}
+
+// Along one axis, the positions of x with one residue modulo the stride see every `period`-th tap from `first` on, at
+// equal steps of y.
+void set_residue(ImplicitProblem& p, const Problem& q, int axis, cl_long residue)
+{
+    const cl_long stride = q.stride[axis], dilation = q.dilation[axis], common = std::gcd(stride, dilation);
+    const cl_long period = stride / common;
+    cl_long first = 0;
+    while (first < period && (residue + q.pad[axis] - first * dilation) % stride != 0)
+        ++first;
+    p.taps[axis] = first < std::min(period, q.kernel[axis]) ? ceil_div(q.kernel[axis] - first, period) : 0;
+    p.tap_first[axis] = first;
+    p.tap_period[axis] = period;
+    p.scale[axis] = 1;
+    p.shift[axis] = (residue + q.pad[axis] - first * dilation) / stride;
+    p.step[axis] = -dilation / common;
+    p.out[axis] = residue < q.in[axis] ? ceil_div(q.in[axis] - residue, stride) : 0;
+    p.result_strides[2 + axis] *= stride;
+}
+
+void run_data(Queue& queue, const Call& call)
+{
+    const Problem& q = call.problem;
+    ImplicitProblem all = common_problem(call);
+    const Tensor weights = weight_matrix(queue, call, all);
+    for (cl_long z = 0; z < q.stride[0]; ++z)
+        for (cl_long y = 0; y < q.stride[1]; ++y)
+            for (cl_long x = 0; x < q.stride[2]; ++x) {
+                ImplicitProblem p = all;
+                set_residue(p, q, 0, z);
+                set_residue(p, q, 1, y);
+                set_residue(p, q, 2, x);
+                launch(queue, call, weights, p, z * q.x_strides[2] + y * q.x_strides[3] + x * q.x_strides[4]);
+            }
+}
+
+}  // namespace
+
+std::string rejects_cpu_implicit(const Call& call, const Device& device)
+{
+    if (device.kind != DeviceKind::cpu)
+        return "is made for CPU devices";
+    if (!is_floating_point(call.dtype))
+        return "computes floating point dtypes only";
+    for (int i = 0; i < 3; ++i)
+        if (call.problem.in[i] >= (1 << 30) || call.problem.out[i] >= (1 << 30))
+            return "takes axes below 2^30 only";
+    if ((call.problem.in_channels + call.problem.out_channels) * call.problem.taps() >= (cl_long{1} << 31))
+        return "takes sums of less than 2^31 products only";
+    return {};
+}
+
+void run_cpu_implicit(Queue& queue, const Call& call)
+{
+    if (call.pass == ConvPass::forward)
+        run_forward(queue, call);
+    else
+        run_data(queue, call);
+}
+
+}  // namespace clprim::conv
