@@ -1,74 +1,112 @@
 // Weight gradient on a CPU device, as a matrix product over pixels:
 //
-//   dw[o][row] = sum over pixels of dy[o][pixel] * x[row][pixel],   row = (channel, tap)
+//   dw[o][row] = sum over pixels of dy[o][pixel] * x[row][pixel],   row = (channel, tap) or (tap, channel)
 //
 // One work-item owns tile_rows rows by tile_pixels outputs and one of `parts` shares of the pixels. Per block of pixels
-// it packs dy transposed, [output tile][pixel][WIDE], then twelve im2col rows at a time, and runs the register tile
-// over them: C[row][output] += rows[row][pixel] * outputs[pixel][output]. With several parts the sums go to a
-// workspace, parts apart, which conv_add_parts adds in order: same bits every run.
+// it packs dy as [output tile][pixel][WIDE], then group_rows im2col rows at a time, and runs the register tile over
+// them: C[row][output] += rows[row][pixel] * outputs[pixel][output]. With several parts the sums go to a workspace,
+// parts apart, which conv_add_parts adds in order: same bits every run.
 #define MAX_LANES 256
 #include "kernels/conv/runs.cl"
 
 REGISTER_TILE(tile_12, ROWS_12, __local, __local)
 
+// target[pixel][WIDE]: dy of `columns` outputs. Vectors may write up to LANES - 1 pixels more.
+inline void pack_outputs(__local real* target, const __global stored* dy, const implicit_problem* p,
+                         const pixel_runs* runs, int columns)
+{
+    const long stride = p->result_strides[1], step = p->result_strides[4];
+    for (int r = 0; r < runs->count; ++r) {
+        const int begin = runs->begin[r], end = runs->begin[r + 1];
+        int k = begin;
 #if LANES == 16
-// target[j][0..LANES) = source[0..rows) at j: rows beyond repeat the last.
-inline void transpose_block(__local real* target, const __global stored* source, long stride, int rows)
-{
-#define GET(name, i) const vec r##name = load_lanes(source + min(i, rows - 1) * stride);
-#define PUT(name, i) put_vec(u##name, 0, target + i * WIDE);
-    TRANSPOSE_16(GET, PUT)
-}
-#else
-inline void transpose_block(__local real* target, const __global stored* source, long stride, int rows) {}
-#endif
-
-// target[pixel][WIDE]: dy of `columns` outputs, transposed. Blocks may run past `count` pixels by LANES - 1 rows.
-inline void pack_outputs(__local real* target, const __global stored* dy, const implicit_problem* p, long pixel, int count,
-                         int columns)
-{
-    const long row_pixels = p->out[2], plane = p->out[1] * row_pixels, image = p->out[0] * plane;
-    const int unit = p->result_strides[4] == 1;
-    const int dense = unit && p->result_strides[3] == row_pixels && p->result_strides[2] == plane;
-    const long stride = p->result_strides[1];
-    for (int k = 0; k < count;) {
-        const long at = pixel + k, n = at / image, z = at / plane % p->out[0], y = at / row_pixels % p->out[1];
-        const long x = at % row_pixels;
-        const long place = n * p->result_strides[0] + z * p->result_strides[2] + y * p->result_strides[3] +
-                           x * p->result_strides[4];
-        const int stretch = (int)min(dense ? image - at % image : row_pixels - x, (long)(count - k));
-        for (int i = 0; i < stretch; i += LANES) {
-            __local real* to = target + (k + i) * WIDE;
-            if (LANES == 16 && unit && place + i + LANES + (columns - 1) * stride <= p->result_size) {
-                transpose_block(to, dy + place + i, stride, min(columns, LANES));
-                if (columns > LANES)
-                    transpose_block(to + LANES, dy + place + i + LANES * stride, stride, columns - LANES);
-            } else {
-                for (int j = 0; j < min(LANES, stretch - i); ++j)
-                    for (int c = 0; c < WIDE; ++c)
-                        to[j * WIDE + c] = load(T, dy, place + (i + j) * p->result_strides[4] + min(c, columns - 1) * stride);
+        // Planar: transposed sixteen by sixteen; outputs beyond the last repeat it.
+        for (; step == 1 && k < end; k += LANES) {
+            const __global stored* from = dy + runs->place[r] + k - begin;
+            __local real* to = target + k * WIDE;
+            if (runs->place[r] + k - begin + LANES + (columns - 1) * stride > p->result_size)
+                break;
+#define GET(name, i) const vec r##name = load_lanes(from + min(i, columns - 1) * stride);
+#define PUT(name, i) put_vec(u##name, 0, to + i * WIDE);
+            TRANSPOSE_16(GET, PUT)
+#undef GET
+            if (columns > LANES) {
+                to += LANES;
+#define GET(name, i) const vec r##name = load_lanes(from + min(i + LANES, columns - 1) * stride);
+                TRANSPOSE_16(GET, PUT)
+#undef GET
+#undef PUT
             }
         }
-        k += stretch;
+#endif
+        for (; k < end; ++k) {
+            const __global stored* from = dy + runs->place[r] + (k - begin) * step;
+            __local real* to = target + k * WIDE;
+            if (stride == 1 && columns == WIDE) {
+                put_vec(load_lanes(from), 0, to);
+                put_vec(load_lanes(from + LANES), 1, to);
+            } else {
+                for (int c = 0; c < WIDE; ++c)
+                    to[c] = load(T, from, min(c, columns - 1) * stride);
+            }
+        }
     }
 }
 
-// One im2col row over the runs of a block of pixels.
-inline void pack_row(__local real* target, const __global stored* x, const implicit_problem* p, const pixel_runs* runs,
-                     int row)
+// `count` im2col rows from `first` on, target[row][pitch], tap by tap: the channels of a tap share borders and offsets.
+inline void pack_rows(__local real* target, int pitch, const __global stored* x, const implicit_problem* p,
+                      const pixel_runs* runs, int first, int count)
 {
-    const int taps = p->taps[0] * p->taps[1] * p->taps[2];
-    const long plane = row / taps * p->source_strides[1];
-    tap_step tap = find_tap(p, row % taps);
-    tap.shift += plane;
-    for (int i = 0; i * LANES < runs->pixels; ++i)
-        pack_lanes(target + i * LANES, 0, x, runs, p, tap, i, 1);
+    const int taps = p->taps[0] * p->taps[1] * p->taps[2], channels = p->depth;
+    const int channel_step = p->taps_inner ? taps : 1, tap_step_ = p->taps_inner ? 1 : channels;
+    implicit_problem rest = *p;
+    for (int t = 0; t < taps; ++t) {
+        // Channels whose row lies in first .. first + count.
+        const int from = first - t * tap_step_, to = from + count;
+        const int begin = max((from + channel_step - 1) / channel_step, 0);
+        const int end = to <= 0 ? 0 : min((to + channel_step - 1) / channel_step, channels);
+        if (begin >= end)
+            continue;
+        __local real* rows = target + (begin * channel_step - from) * pitch;
+        const tap_step tap = find_tap(p, t);
+        const int transposed = p->source_strides[1] == 1 && end - begin >= LANES;
+        rest.source_size = p->source_size - begin * p->source_strides[1];
+        for (int i = 0; i * LANES < runs->pixels; ++i)
+            if (transposed)
+                pack_lanes_transposed(rows + i * LANES, channel_step * pitch, x + begin * p->source_strides[1], runs,
+                                      &rest, tap, i, end - begin);
+            else
+                pack_lanes(rows + i * LANES, channel_step * pitch, x + begin * p->source_strides[1], runs, &rest, tap,
+                           i, end - begin);
+    }
+}
+
+// sums[output][row] from tiles[row][WIDE].
+inline void write_sums(__global real* sums, long pitch, const __local real* tiles, int rows, int columns)
+{
+    int r = 0;
+#if LANES == 16
+    for (; r + LANES <= rows; r += LANES)
+        for (int c = 0; c < columns; c += LANES) {
+            const int count = min(LANES, columns - c);
+            const __local real* from = tiles + r * WIDE + c;
+            __global real* to = sums + c * pitch + r;
+#define GET(name, i) const vec r##name = get_vec(0, from + i * WIDE);
+#define PUT(name, i) if (i < count) put_vec(u##name, 0, to + i * pitch);
+            TRANSPOSE_16(GET, PUT)
+#undef GET
+#undef PUT
+        }
+#endif
+    for (int c = 0; c < columns; ++c)
+        for (int i = r; i < rows; ++i)
+            sums[c * pitch + i] = tiles[i * WIDE + c];
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void conv_implicit_weight(const __global stored* x, ulong x_offset, const __global stored* dy, ulong dy_offset,
-                        __global real* sums, ulong sums_offset, __local real* outputs, __local real* rows,
-                        __local real* tiles, implicit_problem p)
+                          __global real* sums, ulong sums_offset, __local real* outputs, __local real* rows,
+                          __local real* tiles, int group_rows, implicit_problem p)
 {
     const int taps = p.taps[0] * p.taps[1] * p.taps[2];
     const long all_rows = p.depth * taps, pixels = p.batch * p.out[0] * p.out[1] * p.out[2];
@@ -81,50 +119,50 @@ void conv_implicit_weight(const __global stored* x, ulong x_offset, const __glob
     const int row_count = min(p.tile_rows, all_rows - first_row);
     const int output_count = min(p.tile_pixels, p.rows - first_output);
     const long begin = pixels * part / p.parts, end = pixels * (part + 1) / p.parts;
+    const int padded_rows = (row_count + 11) / 12 * 12;
+    const int pitch = p.tile_depth + LANES, output_length = pitch * WIDE;
 
     x += x_offset + group * p.depth * p.source_strides[1];
     dy += dy_offset + (group * p.rows + first_output) * p.result_strides[1];
-    p.result_size -= (group * p.rows + first_output) * p.result_strides[1];
     p.source_size -= group * p.depth * p.source_strides[1];
-    const int row_length = p.tile_depth + LANES, output_length = (p.tile_depth + LANES) * WIDE;
+    const long dy_size = p.result_size - (group * p.rows + first_output) * p.result_strides[1];
 
     for (long pixel = begin; pixel < end; pixel += p.tile_depth) {
         const int count = min((long)p.tile_depth, end - pixel);
         pixel_runs runs;
         find_runs(&runs, &p, pixel, count);
         for (int o = 0; o < output_count; o += WIDE) {
-            const long skipped = o * p.result_strides[1];
-            p.result_size -= skipped;
-            pack_outputs(outputs + o / WIDE * output_length, dy + skipped, &p, pixel, count, min(WIDE, output_count - o));
-            p.result_size += skipped;
+            p.result_size = dy_size - o * p.result_strides[1];
+            pack_outputs(outputs + o / WIDE * output_length, dy + o * p.result_strides[1], &p, &runs,
+                         min(WIDE, output_count - o));
         }
-        __local real* tile = tiles;
-        for (int r = 0; r < row_count; r += 12) {
-            for (int i = 0; i < min(12, row_count - r); ++i)
-                pack_row(rows + i * row_length, x, &p, &runs, first_row + r + i);
-            for (int o = 0; o < output_count; o += WIDE, tile += 12 * WIDE) {
-                if (output_count - o > LANES)
-                    tile_12(rows, row_length, outputs + o / WIDE * output_length, count, tile, pixel > begin);
-                else
-                    tile_12_half(rows, row_length, outputs + o / WIDE * output_length, count, tile, pixel > begin);
+        for (int r = 0; r < row_count; r += group_rows) {
+            const int group_count = min(group_rows, row_count - r);
+            pack_rows(rows, pitch, x, &p, &runs, first_row + r, group_count);
+            for (int o = 0; o < output_count; o += WIDE) {
+                const __local real* B = outputs + o / WIDE * output_length;
+                for (int i = 0; i < group_count; i += 12) {
+                    __local real* C = tiles + (o / WIDE * padded_rows + r + i) * WIDE;
+                    if (output_count - o > LANES)
+                        tile_12(rows + i * pitch, pitch, B, count, C, pixel > begin);
+                    else
+                        tile_12_half(rows + i * pitch, pitch, B, count, C, pixel > begin);
+                }
             }
         }
     }
 
     sums += sums_offset + ((part * p.groups + group) * p.rows + first_output) * all_rows + first_row;
-    const __local real* tile = tiles;
-    for (int r = 0; r < row_count; r += 12)
-        for (int o = 0; o < output_count; o += WIDE, tile += 12 * WIDE)
-            for (int c = 0; c < min(WIDE, output_count - o); ++c)
-                for (int i = 0; i < min(12, row_count - r); ++i)
-                    sums[(o + c) * all_rows + r + i] = tile[i * WIDE + c];
+    for (int o = 0; o < output_count; o += WIDE)
+        write_sums(sums + o * all_rows, all_rows, tiles + o / WIDE * padded_rows * WIDE, row_count,
+                   min(WIDE, output_count - o));
 }
 
-// dw = sum of the parts, each [group, output][channel][tap] in reals.
+// dw = sum of the parts, each [group, output][row] in reals.
 __kernel void conv_add_parts(const __global real* sums, ulong sums_offset, __global stored* dw, ulong dw_offset,
-                             long parts, pack_problem p)
+                             long parts, long in_order, pack_problem p)
 {
-    const long taps = p.taps[0] * p.taps[1] * p.taps[2], row = p.depth * taps, size = p.groups * p.rows * row;
+    const long taps = p.taps[0] * p.taps[1] * p.taps[2], length = p.depth * taps, size = p.groups * p.rows * length;
     const long i = get_global_id(0);
     if (i >= size)
         return;
@@ -132,8 +170,14 @@ __kernel void conv_add_parts(const __global real* sums, ulong sums_offset, __glo
     real sum = 0;
     for (long part = 0; part < parts; ++part)
         sum += sums[part * size];
-    const long tap = i % taps;
-    store(T, dw, dw_offset + i / row * p.row_stride + i / taps % p.depth * p.depth_stride +
-                     tap % p.taps[2] * p.tap_strides[2] + tap / p.taps[2] % p.taps[1] * p.tap_strides[1] +
-                     tap / (p.taps[2] * p.taps[1]) * p.tap_strides[0], sum);
+    dw += dw_offset;
+    if (in_order) {
+        store(T, dw, i, sum);
+        return;
+    }
+    const long row = i % length, c = p.taps_inner ? row / taps : row % p.depth;
+    const long tap = p.taps_inner ? row % taps : row / p.depth;
+    store(T, dw, i / length * p.row_stride + c * p.depth_stride + tap % p.taps[2] * p.tap_strides[2] +
+                     tap / p.taps[2] % p.taps[1] * p.tap_strides[1] + tap / (p.taps[2] * p.taps[1]) * p.tap_strides[0],
+          sum);
 }
