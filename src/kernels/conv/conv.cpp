@@ -10,11 +10,13 @@ namespace conv {
 namespace {
 
 constexpr Implementation forward_list[] = {
+    {"cpu_depthwise", rejects_cpu_depthwise, run_cpu_depthwise},
     {"cpu_implicit", rejects_cpu_implicit, run_cpu_implicit},
     {"reference", rejects_reference, run_reference},
 };
 constexpr Implementation weight_list[] = {
-    {"cpu_implicit", rejects_cpu_implicit_weight, run_cpu_implicit_weight},
+    {"cpu_depthwise", rejects_cpu_depthwise, run_cpu_depthwise_weight},
+    {"cpu_implicit", rejects_cpu_implicit, run_cpu_implicit_weight},
     {"reference", rejects_reference, run_reference},
 };
 

@@ -1,7 +1,6 @@
 // Host side of cpu_implicit.cl: maps a pass to launches, chooses block sizes, packs weights where they do not lie right.
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include <kernels/conv/implicit.hpp>
 
@@ -133,76 +132,6 @@ void launch(Queue& queue, const Call& call, const Tensor& weights, ImplicitProbl
                  LocalMemory{static_cast<std::size_t>(rows * columns) * real_size}, p);
 }
 
-ImplicitProblem common_problem(const Call& call)
-{
-    const Problem& q = call.problem;
-    const bool forward = call.pass == ConvPass::forward;
-    ImplicitProblem p{};
-    p.batch = q.batch;
-    p.groups = q.groups;
-    p.rows = forward ? q.out_channels : q.in_channels;
-    p.depth = forward ? q.in_channels : q.out_channels;
-    std::copy_n(forward ? q.x_strides : q.y_strides, 5, p.source_strides);
-    std::copy_n(forward ? q.y_strides : q.x_strides, 5, p.result_strides);
-    std::copy_n(forward ? q.in : q.out, 3, p.in);
-    std::copy_n(q.kernel, 3, p.kernel);
-    p.has_bias = call.bias.defined();
-    p.relu = call.activation == ConvActivation::relu;
-    p.source_size = span_of(forward ? call.x : call.y);
-    return p;
-}
-
-void run_forward(Queue& queue, const Call& call)
-{
-    const Problem& q = call.problem;
-    ImplicitProblem p = common_problem(call);
-    for (int i = 0; i < 3; ++i) {
-        p.out[i] = q.out[i];
-        p.taps[i] = q.kernel[i];
-        p.tap_period[i] = 1;
-        p.scale[i] = q.stride[i];
-        p.shift[i] = -q.pad[i];
-        p.step[i] = q.dilation[i];
-    }
-    const Tensor weights = weight_matrix(queue, call, p);
-    launch(queue, call, weights, p, 0);
-}
-
-// Along one axis, the positions of x with one residue modulo the stride see every `period`-th tap from `first` on, at
-// equal steps of y.
-void set_residue(ImplicitProblem& p, const Problem& q, int axis, cl_long residue)
-{
-    const cl_long stride = q.stride[axis], dilation = q.dilation[axis], common = std::gcd(stride, dilation);
-    const cl_long period = stride / common;
-    cl_long first = 0;
-    while (first < period && (residue + q.pad[axis] - first * dilation) % stride != 0)
-        ++first;
-    p.taps[axis] = first < std::min(period, q.kernel[axis]) ? ceil_div(q.kernel[axis] - first, period) : 0;
-    p.tap_first[axis] = first;
-    p.tap_period[axis] = period;
-    p.scale[axis] = 1;
-    p.shift[axis] = (residue + q.pad[axis] - first * dilation) / stride;
-    p.step[axis] = -dilation / common;
-    p.out[axis] = residue < q.in[axis] ? ceil_div(q.in[axis] - residue, stride) : 0;
-    p.result_strides[2 + axis] *= stride;
-}
-
-void run_data(Queue& queue, const Call& call)
-{
-    const Problem& q = call.problem;
-    ImplicitProblem all = common_problem(call);
-    const Tensor weights = weight_matrix(queue, call, all);
-    for (cl_long z = 0; z < q.stride[0]; ++z)
-        for (cl_long y = 0; y < q.stride[1]; ++y)
-            for (cl_long x = 0; x < q.stride[2]; ++x) {
-                ImplicitProblem p = all;
-                set_residue(p, q, 0, z);
-                set_residue(p, q, 1, y);
-                set_residue(p, q, 2, x);
-                launch(queue, call, weights, p, z * q.x_strides[2] + y * q.x_strides[3] + x * q.x_strides[4]);
-            }
-}
-
 }  // namespace
 
 std::string rejects_cpu_implicit(const Call& call, const Device& device)
@@ -221,10 +150,13 @@ std::string rejects_cpu_implicit(const Call& call, const Device& device)
 
 void run_cpu_implicit(Queue& queue, const Call& call)
 {
-    if (call.pass == ConvPass::forward)
-        run_forward(queue, call);
-    else
-        run_data(queue, call);
+    ImplicitProblem all = common_problem(call);
+    const Tensor weights = weight_matrix(queue, call, all);
+    for_each_launch(call, [&](ImplicitProblem p, cl_long first) {
+        p.taps_inner = all.taps_inner;
+        p.weight_stride = all.weight_stride;
+        launch(queue, call, weights, p, first);
+    });
 }
 
 }  // namespace clprim::conv

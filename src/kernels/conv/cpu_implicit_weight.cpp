@@ -54,35 +54,19 @@ Tiles choose_tiles(ImplicitProblem& p, const Device& device, std::size_t real_si
 
 }  // namespace
 
-std::string rejects_cpu_implicit_weight(const Call& call, const Device& device)
-{
-    return rejects_cpu_implicit(call, device);
-}
-
 void run_cpu_implicit_weight(Queue& queue, const Call& call)
 {
     const Problem& q = call.problem;
-    ImplicitProblem p{};
+    ImplicitProblem p = forward_problem(call);
+    p.result_size = span_of(call.y);
     PackProblem pack{};
-    p.batch = q.batch;
-    p.groups = pack.groups = q.groups;
-    p.rows = pack.rows = q.out_channels;
-    p.depth = pack.depth = q.in_channels;
-    std::copy_n(q.x_strides, 5, p.source_strides);
-    std::copy_n(q.y_strides, 5, p.result_strides);
-    std::copy_n(q.in, 3, p.in);
-    std::copy_n(q.out, 3, p.out);
-    for (int i = 0; i < 3; ++i) {
-        p.taps[i] = pack.taps[i] = q.kernel[i];
-        p.scale[i] = q.stride[i];
-        p.shift[i] = -q.pad[i];
-        p.step[i] = q.dilation[i];
-        pack.tap_strides[i] = q.w_strides[2 + i];
-    }
+    pack.groups = q.groups;
+    pack.rows = q.out_channels;
+    pack.depth = q.in_channels;
+    std::copy_n(q.kernel, 3, pack.taps);
+    std::copy_n(q.w_strides + 2, 3, pack.tap_strides);
     pack.row_stride = q.w_strides[0];
     pack.depth_stride = q.w_strides[1];
-    p.source_size = span_of(call.x);
-    p.result_size = span_of(call.y);
     const DataType real = real_type(call.dtype);
     const cl_long size = q.groups * q.out_channels * p.total_depth();
     if (p.pixels() == 0) {

@@ -1,6 +1,8 @@
 // What the CPU kernels of convolution share on the host side.
 #pragma once
 
+#include <functional>
+
 #include <kernels/conv/problem.hpp>
 
 namespace clprim::conv {
@@ -43,5 +45,13 @@ inline cl_long span_of(const Tensor& tensor)
 }
 
 inline DataType real_type(DataType dtype) { return dtype == DataType::float64 ? DataType::float64 : DataType::float32; }
+
+// Everything that does not depend on the launch; source and result are x and y, the other way round for the data pass.
+ImplicitProblem common_problem(const Call& call);
+// The one launch of a forward pass; the weight gradient walks the same positions.
+ImplicitProblem forward_problem(const Call& call);
+// The launches of a forward or data pass, each with the element of the result where it begins. A data pass has one per
+// residue of the position modulo the stride.
+void for_each_launch(const Call& call, const std::function<void(const ImplicitProblem&, cl_long)>& launch);
 
 }  // namespace clprim::conv

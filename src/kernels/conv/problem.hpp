@@ -49,7 +49,9 @@ std::string rejects_reference(const Call& call, const Device& device);
 void run_reference(Queue& queue, const Call& call);
 std::string rejects_cpu_implicit(const Call& call, const Device& device);
 void run_cpu_implicit(Queue& queue, const Call& call);
-std::string rejects_cpu_implicit_weight(const Call& call, const Device& device);
 void run_cpu_implicit_weight(Queue& queue, const Call& call);
+std::string rejects_cpu_depthwise(const Call& call, const Device& device);
+void run_cpu_depthwise(Queue& queue, const Call& call);
+void run_cpu_depthwise_weight(Queue& queue, const Call& call);
 
 }  // namespace clprim::conv

@@ -1,0 +1,322 @@
+// Depthwise convolution on a CPU device: one input channel per group, so every product is used once and the work is
+// loads. Forward and data gradient share a kernel per layout, as in cpu_implicit.cl: the source of a position is
+// position*scale + shift + tap*step, one launch per residue for the data gradient of a strided convolution.
+//
+// Planar layout: a work-item owns a band of rows of the planes of one group and image. It copies the source into local
+// memory with its padding, split by the residue of the position modulo the scale,
+//
+//     field[residue z... y, x][row][column] = source[row*scale + residue + ...],
+//
+// so that each tap of each position lies at a fixed distance from position*pitch + column: whole bands are computed by
+// vectors without a mask, including some columns between the rows that nobody reads.
+//
+// channels_last layout: a work-item owns one row of positions; vectors run over channels.
+#include "kernels/conv/lanes.cl"
+#include "kernels/conv/depthwise_problem.cl"
+
+#define UNROLL 4
+#define MAX_TAPS 128
+
+// Number of field rows (columns) that a band of `count` positions needs, of each residue.
+inline int field_extent(const depthwise_problem* p, int axis, int count)
+{
+    const int first = min(0, (int)((p->taps[axis] - 1) * p->step[axis]));
+    const int last = max(0, (int)((p->taps[axis] - 1) * p->step[axis]));
+    return (int)((count - 1) + (last - first) / p->scale[axis] + 1);
+}
+
+// Copies the source rows of a band into the field; `rows` of `pitch` for each residue (y, x).
+inline void fill_field(__local real* field, const __global stored* source, const depthwise_problem* p, int first_row,
+                       int rows, int pitch)
+{
+    const int scale_y = p->scale[0], scale_x = p->scale[1], width = p->in[1], height = p->in[0];
+    const int low_y = min(0, (int)((p->taps[0] - 1) * p->step[0])), low_x = min(0, (int)((p->taps[1] - 1) * p->step[1]));
+    const int begin_x = (int)p->shift[1] + low_x;           // source column of field column 0, residue 0
+    const long stride = p->source_strides[3];
+    for (int ry = 0; ry < scale_y; ++ry)
+        for (int rx = 0; rx < scale_x; ++rx)
+            for (int row = 0; row < rows; ++row, field += pitch) {
+                const int y = (first_row + row) * scale_y + (int)p->shift[0] + low_y + ry;
+                if (y < 0 || y >= height) {
+                    for (int i = 0; i < pitch; ++i)
+                        field[i] = 0;
+                    continue;
+                }
+                const __global stored* from = source + y * p->source_strides[2];
+                // Columns whose source is inside: begin <= i < end.
+                const int x = begin_x + rx;
+                const int begin = min(max(x < 0 ? (-x + scale_x - 1) / scale_x : 0, 0), pitch);
+                const int end = max(min(x < width ? (width - 1 - x) / scale_x + 1 : 0, pitch), begin);
+                for (int i = 0; i < begin; ++i)
+                    field[i] = 0;
+                int i = begin;
+                if (stride * scale_x == 1)
+                    for (; i + LANES <= end; i += LANES)
+                        put_vec(load_lanes(from + x + i), 0, field + i);
+                else if (stride * scale_x == 2)
+                    for (; i + LANES < end; i += LANES)
+                        put_vec(even_lanes(load_lanes(from + x + 2 * i), load_lanes(from + x + 2 * i + LANES)), 0,
+                                field + i);
+                for (; i < end; ++i)
+                    field[i] = load(T, from, (long)(x + i * scale_x) * stride);
+                for (; i < pitch; ++i)
+                    field[i] = 0;
+            }
+}
+
+// Distance of every tap from position*pitch + column in the field.
+inline void tap_places(int* places, const depthwise_problem* p, int rows, int pitch)
+{
+    const int low_y = min(0, (int)((p->taps[0] - 1) * p->step[0])), low_x = min(0, (int)((p->taps[1] - 1) * p->step[1]));
+    const int scale_y = p->scale[0], scale_x = p->scale[1];
+    for (int t = 0; t < p->taps[0] * p->taps[1]; ++t) {
+        const int dy = t / (int)p->taps[1] * (int)p->step[0] - low_y, dx = t % (int)p->taps[1] * (int)p->step[1] - low_x;
+        places[t] = ((dy % scale_y * scale_x + dx % scale_x) * rows + dy / scale_y) * pitch + dx / scale_x;
+    }
+}
+
+inline real tap_weight(const __global stored* w, const depthwise_problem* p, int t)
+{
+    const long y = p->tap_first[0] + t / p->taps[1] * p->tap_period[0];
+    const long x = p->tap_first[1] + t % p->taps[1] * p->tap_period[1];
+    return load(T, w, y * p->w_strides[2] + x * p->w_strides[3]);
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void conv_depthwise_planar(const __global stored* source, ulong source_offset, const __global stored* w, ulong w_offset,
+                           const __global stored* bias, ulong bias_offset, __global stored* result,
+                           ulong result_offset, __local real* field, __local real* sums, depthwise_problem p)
+{
+    const int height = p.out[0], width = p.out[1], band = p.band, taps = p.taps[0] * p.taps[1];
+    const int bands = (height + band - 1) / band;
+    const long id = get_group_id(0);
+    const int first_row = id % bands * band, rows = min(band, height - first_row);
+    const long group = id / bands % p.groups, n = id / bands / p.groups;
+    const int field_rows = field_extent(&p, 0, rows), pitch = field_extent(&p, 1, width);
+    const int length = (rows - 1) * pitch + width;
+
+    source += source_offset + n * p.source_strides[0];
+    w += w_offset;
+    result += result_offset + n * p.result_strides[0];
+    int places[MAX_TAPS];
+    real weights[MAX_TAPS];
+    tap_places(places, &p, field_rows, pitch);
+    for (int r = 0; r < p.rows; ++r) {
+        const long channel = group * p.rows + r;
+        for (int d = 0; d < p.depth; ++d) {
+            const long source_channel = group * p.depth + d;
+            if (r == 0 || p.depth > 1)
+                fill_field(field, source + source_channel * p.source_strides[1], &p, first_row, field_rows, pitch);
+            const __global stored* taps_w = w + (p.depth > 1 ? source_channel : channel) * p.w_strides[0];
+            for (int t = 0; t < taps; ++t)
+                weights[t] = tap_weight(taps_w, &p, t);
+            for (int q = 0; q < length; q += UNROLL * LANES) {
+                vec a0 = 0, a1 = 0, a2 = 0, a3 = 0;
+                if (d > 0) {
+                    a0 = get_vec(0, sums + q);
+                    a1 = get_vec(1, sums + q);
+                    a2 = get_vec(2, sums + q);
+                    a3 = get_vec(3, sums + q);
+                }
+                for (int t = 0; t < taps; ++t) {
+                    const __local real* from = field + places[t] + q;
+                    const vec v = weights[t];
+                    a0 = fma(v, get_vec(0, from), a0);
+                    a1 = fma(v, get_vec(1, from), a1);
+                    a2 = fma(v, get_vec(2, from), a2);
+                    a3 = fma(v, get_vec(3, from), a3);
+                }
+                put_vec(a0, 0, sums + q);
+                put_vec(a1, 1, sums + q);
+                put_vec(a2, 2, sums + q);
+                put_vec(a3, 3, sums + q);
+            }
+        }
+        const real b = p.has_bias ? load(T, bias, bias_offset + channel) : 0;
+        for (int row = 0; row < rows; ++row) {
+            const __local real* from = sums + row * pitch;
+            __global stored* to = result + channel * p.result_strides[1] + (first_row + row) * p.result_strides[2];
+            int i = 0;
+            if (p.result_strides[3] == 1)
+                for (; i + LANES <= width; i += LANES) {
+                    const vec v = get_vec(0, from + i) + b;
+                    store_lanes(to + i, p.relu ? select(v, (vec)0, v < 0) : v);
+                }
+            for (; i < width; ++i) {
+                const real v = from[i] + b;
+                store(T, to, i * p.result_strides[3], p.relu && v < 0 ? 0 : v);
+            }
+        }
+    }
+}
+
+inline real lane_sum(vec v)
+{
+    real lanes[LANES];
+    put_vec(v, 0, lanes);
+    for (int step = LANES / 2; step > 0; step /= 2)
+        for (int i = 0; i < step; ++i)
+            lanes[i] += lanes[i + step];
+    return lanes[0];
+}
+
+// Weight gradient, planar: a work-item owns the taps of one output channel and walks all images. `sums` holds dy in the
+// pitch of the field, with zeros between the rows.
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void conv_depthwise_planar_weight(const __global stored* x, ulong x_offset, const __global stored* dy, ulong dy_offset,
+                                  __global stored* dw, ulong dw_offset, __local real* field, __local real* sums,
+                                  depthwise_problem p)
+{
+    const long channel = get_group_id(0), group = channel / p.rows;
+    const int height = p.out[0], width = p.out[1], band = p.band, taps = p.taps[0] * p.taps[1];
+    const int pitch = field_extent(&p, 1, width);
+    vec totals[MAX_TAPS];
+    for (int t = 0; t < taps; ++t)
+        totals[t] = 0;
+    for (long n = 0; n < p.batch; ++n)
+        for (int first_row = 0; first_row < height; first_row += band) {
+            const int rows = min(band, height - first_row), field_rows = field_extent(&p, 0, rows);
+            int places[MAX_TAPS];
+            tap_places(places, &p, field_rows, pitch);
+            fill_field(field, x + x_offset + n * p.source_strides[0] + group * p.source_strides[1], &p, first_row,
+                       field_rows, pitch);
+            const __global stored* plane = dy + dy_offset + n * p.result_strides[0] + channel * p.result_strides[1];
+            __local real* to = sums;
+            for (int row = 0; row < rows; ++row, to += pitch) {
+                const __global stored* from = plane + (first_row + row) * p.result_strides[2];
+                int i = 0;
+                if (p.result_strides[3] == 1)
+                    for (; i + LANES <= width; i += LANES)
+                        put_vec(load_lanes(from + i), 0, to + i);
+                for (; i < width; ++i)
+                    to[i] = load(T, from, i * p.result_strides[3]);
+                for (; i < pitch; ++i)
+                    to[i] = 0;
+            }
+            const int length = rows * pitch;
+            for (int i = 0; i < 2 * LANES; ++i)
+                to[i] = 0;
+            for (int t = 0; t < taps; ++t) {
+                const __local real* from = field + places[t];
+                vec a0 = 0, a1 = 0;
+                for (int q = 0; q < length; q += 2 * LANES) {
+                    a0 = fma(get_vec(0, sums + q), get_vec(0, from + q), a0);
+                    a1 = fma(get_vec(1, sums + q), get_vec(1, from + q), a1);
+                }
+                totals[t] += a0 + a1;
+            }
+        }
+    dw += dw_offset + channel * p.w_strides[0];
+    for (int t = 0; t < taps; ++t)
+        store(T, dw, t / (int)p.taps[1] * p.w_strides[2] + t % (int)p.taps[1] * p.w_strides[3], lane_sum(totals[t]));
+}
+
+// Weights of channels_last kernels: packed[tap][channel] in reals.
+__kernel void conv_depthwise_pack(const __global stored* w, ulong w_offset, __global real* packed, ulong packed_offset,
+                                  depthwise_problem p)
+{
+    const long i = get_global_id(0), channel = i % p.groups;
+    const int t = i / p.groups;
+    if (t >= p.taps[0] * p.taps[1])
+        return;
+    packed[packed_offset + i] = tap_weight(w + w_offset + channel * p.w_strides[0], &p, t);
+}
+
+// channels_last, at least LANES channels: the last vector overlaps the one before it.
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void conv_depthwise_channels(const __global stored* source, ulong source_offset, const __global real* weights,
+                             ulong weights_offset, const __global stored* bias, ulong bias_offset,
+                             __global stored* result, ulong result_offset, depthwise_problem p)
+{
+    const int height = p.out[0], width = p.out[1], channels = p.groups, taps_x = p.taps[1];
+    const int y = get_group_id(0) % height;
+    const long n = get_group_id(0) / height;
+    source += source_offset + n * p.source_strides[0];
+    weights += weights_offset;
+    bias += p.has_bias ? bias_offset : 0;
+    result += result_offset + n * p.result_strides[0] + y * p.result_strides[2];
+    for (int x = 0; x < width; ++x, result += p.result_strides[3]) {
+        long from[MAX_TAPS];
+        int tap[MAX_TAPS];
+        int count = 0;
+        for (int ty = 0; ty < p.taps[0]; ++ty) {
+            const int iy = y * (int)p.scale[0] + (int)p.shift[0] + ty * (int)p.step[0];
+            if (iy < 0 || iy >= p.in[0])
+                continue;
+            for (int tx = 0; tx < taps_x; ++tx) {
+                const int ix = x * (int)p.scale[1] + (int)p.shift[1] + tx * (int)p.step[1];
+                if (ix < 0 || ix >= p.in[1])
+                    continue;
+                from[count] = iy * p.source_strides[2] + ix * p.source_strides[3];
+                tap[count++] = (ty * taps_x + tx) * channels;
+            }
+        }
+        for (int done = 0; done < channels; done += 2 * LANES) {
+            const int two = done + LANES < channels;
+            const int c0 = min(done, channels - LANES), c1 = two ? min(done + LANES, channels - LANES) : c0;
+            vec a0 = p.has_bias ? load_lanes(bias + c0) : (vec)0, a1 = p.has_bias ? load_lanes(bias + c1) : (vec)0;
+            for (int i = 0; i < count; ++i) {
+                a0 = fma(get_vec(0, weights + tap[i] + c0), load_lanes(source + from[i] + c0), a0);
+                a1 = fma(get_vec(0, weights + tap[i] + c1), load_lanes(source + from[i] + c1), a1);
+            }
+            if (p.relu) {
+                a0 = select(a0, (vec)0, a0 < 0);
+                a1 = select(a1, (vec)0, a1 < 0);
+            }
+            store_lanes(result + c0, a0);
+            store_lanes(result + c1, a1);
+        }
+    }
+}
+
+// Weight gradient, channels_last: a work-item owns LANES channels of one share of the rows of all images;
+// parts[part][tap][channel], added in order by conv_depthwise_add.
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void conv_depthwise_channels_weight(const __global stored* x, ulong x_offset, const __global stored* dy,
+                                    ulong dy_offset, __global real* sums, ulong sums_offset, depthwise_problem p)
+{
+    const int height = p.out[0], width = p.out[1], channels = p.groups, taps = p.taps[0] * p.taps[1];
+    const int blocks = (channels + LANES - 1) / LANES;
+    const int c = min((int)(get_group_id(0) % blocks) * LANES, channels - LANES);
+    const long part = get_group_id(0) / blocks, rows = p.batch * height;
+    vec totals[MAX_TAPS];
+    for (int t = 0; t < taps; ++t)
+        totals[t] = 0;
+    x += x_offset + c;
+    dy += dy_offset + c;
+    for (long row = rows * part / p.parts; row < rows * (part + 1) / p.parts; ++row) {
+        const int y = row % height;
+        const __global stored* grad = dy + row / height * p.result_strides[0] + y * p.result_strides[2];
+        for (int t = 0; t < taps; ++t) {
+            const int iy = y * (int)p.scale[0] + (int)p.shift[0] + t / (int)p.taps[1] * (int)p.step[0];
+            if (iy < 0 || iy >= p.in[0])
+                continue;
+            const int shift = (int)p.shift[1] + t % (int)p.taps[1] * (int)p.step[1], scale = p.scale[1];
+            const int begin = shift < 0 ? (-shift + scale - 1) / scale : 0;
+            const int end = shift < p.in[1] ? min(((int)p.in[1] - 1 - shift) / scale + 1, width) : 0;
+            const __global stored* from = x + row / height * p.source_strides[0] + iy * p.source_strides[2] +
+                                          ((long)begin * scale + shift) * p.source_strides[3];
+            vec sum = 0;
+            for (int i = begin; i < end; ++i, from += scale * p.source_strides[3])
+                sum = fma(load_lanes(grad + i * p.result_strides[3]), load_lanes(from), sum);
+            totals[t] += sum;
+        }
+    }
+    sums += sums_offset + part * taps * channels + c;
+    for (int t = 0; t < taps; ++t)
+        put_vec(totals[t], 0, sums + (long)t * channels);
+}
+
+__kernel void conv_depthwise_add(const __global real* sums, ulong sums_offset, __global stored* dw, ulong dw_offset,
+                                 depthwise_problem p)
+{
+    const long i = get_global_id(0), size = p.taps[0] * p.taps[1] * p.groups;
+    if (i >= size)
+        return;
+    real sum = 0;
+    for (long part = 0; part < p.parts; ++part)
+        sum += sums[sums_offset + part * size + i];
+    const long t = i / p.groups;
+    store(T, dw, dw_offset + i % p.groups * p.w_strides[0] + t / p.taps[1] * p.w_strides[2] +
+                     t % p.taps[1] * p.w_strides[3], sum);
+}

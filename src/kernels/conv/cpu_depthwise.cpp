@@ -1,0 +1,162 @@
+// Host side of cpu_depthwise.cl.
+#include <algorithm>
+
+#include <kernels/conv/implicit.hpp>
+
+namespace clprim::conv {
+namespace {
+
+struct DepthwiseProblem {
+    cl_long batch, groups, rows, depth;
+    cl_long taps[2], in[2], out[2];
+    cl_long tap_first[2], tap_period[2];
+    cl_long scale[2], shift[2], step[2];
+    cl_long source_strides[4], result_strides[4], w_strides[4];
+    cl_long band, parts;
+    cl_long has_bias, relu;
+
+    cl_long extent(int axis, cl_long count) const { return count + std::abs((taps[axis] - 1) * step[axis]) / scale[axis]; }
+};
+
+constexpr cl_long lanes = 16, most_taps = 128;
+
+// The depthwise view of a launch of the implicit matrix product.
+DepthwiseProblem from_implicit(const ImplicitProblem& q, const Problem& problem)
+{
+    DepthwiseProblem p{};
+    p.batch = q.batch;
+    p.groups = q.groups;
+    p.rows = q.rows;
+    p.depth = q.depth;
+    for (int i = 0; i < 2; ++i) {
+        p.taps[i] = q.taps[1 + i];
+        p.in[i] = q.in[1 + i];
+        p.out[i] = q.out[1 + i];
+        p.tap_first[i] = q.tap_first[1 + i];
+        p.tap_period[i] = q.tap_period[1 + i];
+        p.scale[i] = q.scale[1 + i];
+        p.shift[i] = q.shift[1 + i];
+        p.step[i] = q.step[1 + i];
+        p.source_strides[i] = q.source_strides[i];
+        p.result_strides[i] = q.result_strides[i];
+        p.w_strides[i] = problem.w_strides[i];
+        p.source_strides[2 + i] = q.source_strides[3 + i];
+        p.result_strides[2 + i] = q.result_strides[3 + i];
+        p.w_strides[2 + i] = problem.w_strides[3 + i];
+    }
+    p.has_bias = q.has_bias;
+    p.relu = q.relu;
+    return p;
+}
+
+struct FieldBytes {
+    std::size_t field, sums;
+};
+
+FieldBytes field_bytes(const DepthwiseProblem& p, cl_long band, std::size_t real_size)
+{
+    const cl_long pitch = p.extent(1, p.out[1]), rows = p.extent(0, band);
+    const cl_long slack = 4 * lanes + pitch;
+    return {static_cast<std::size_t>(p.scale[0] * p.scale[1] * rows * pitch + slack) * real_size,
+            static_cast<std::size_t>(band * pitch + slack) * real_size};
+}
+
+// The most rows of a band whose field stays in the fast caches; 0 if not even one row fits local memory.
+cl_long choose_band(const DepthwiseProblem& p, const Device& device, std::size_t real_size, cl_long most)
+{
+    const std::size_t local = std::min(device.local_memory, local_memory_wanted);
+    cl_long band = most;
+    const auto bytes = [&](cl_long rows) {
+        const FieldBytes b = field_bytes(p, rows, real_size);
+        return b.field + b.sums;
+    };
+    while (band > 1 && bytes(band) > std::min<std::size_t>(local, 128 * 1024))
+        band = ceil_div(band, 2);
+    return bytes(band) <= local ? band : 0;
+}
+
+bool channels_last(const Call& call)
+{
+    const Problem& q = call.problem;
+    return q.groups > 1 && q.x_strides[1] == 1 && q.y_strides[1] == 1 && q.groups >= lanes && q.out_channels == 1;
+}
+
+void launch(Queue& queue, const Call& call, const ImplicitProblem& implicit, cl_long result_first)
+{
+    DepthwiseProblem p = from_implicit(implicit, call.problem);
+    if (p.batch * p.out[0] * p.out[1] == 0)
+        return;
+    const std::size_t real_size = size_of(real_type(call.dtype));
+    const Program& program = queue.context().program("kernels/conv/cpu_depthwise.cl", dtype_options(call.dtype));
+    const Tensor& source = call.pass == ConvPass::forward ? call.x : call.y;
+    Tensor result = call.result();
+    result.offset += result_first;
+    if (channels_last(call)) {
+        const cl_long taps = std::max<cl_long>(p.taps[0] * p.taps[1], 1);
+        const Tensor packed = queue.context().empty({taps * p.groups}, real_type(call.dtype), queue);
+        queue.launch(program.kernel("conv_depthwise_pack"), Range::linear(static_cast<std::size_t>(taps * p.groups), 64),
+                     call.w, packed, p);
+        queue.launch(program.kernel("conv_depthwise_channels"), Range::groups(static_cast<std::size_t>(p.batch * p.out[0])),
+                     source, packed, call.bias, result, p);
+        return;
+    }
+    // Several bands a plane where there are few planes.
+    const cl_long wanted = ceil_div(8 * static_cast<cl_long>(queue.device().compute_units), p.batch * p.groups);
+    p.band = choose_band(p, queue.device(), real_size, std::max<cl_long>(ceil_div(p.out[0], wanted), 1));
+    const FieldBytes bytes = field_bytes(p, p.band, real_size);
+    const cl_long items = ceil_div(p.out[0], p.band) * p.groups * p.batch;
+    queue.launch(program.kernel("conv_depthwise_planar"), Range::groups(static_cast<std::size_t>(items)), source, call.w,
+                 call.bias, result, LocalMemory{bytes.field}, LocalMemory{bytes.sums}, p);
+}
+
+}  // namespace
+
+std::string rejects_cpu_depthwise(const Call& call, const Device& device)
+{
+    const Problem& q = call.problem;
+    if (std::string reason = rejects_cpu_implicit(call, device); !reason.empty())
+        return reason;
+    if (q.in_channels != 1 || q.groups * q.out_channels == 1)
+        return "needs one input channel per group";
+    if (q.in[0] * q.out[0] * q.kernel[0] != 1 || q.pad[0] != 0)
+        return "works in two dimensions";
+    if (q.taps() > most_taps)
+        return "takes kernels of 128 taps at most";
+    if (!channels_last(call)) {
+        ImplicitProblem implicit = forward_problem(call);
+        if (choose_band(from_implicit(implicit, q), device, 8, 1) == 0)
+            return "takes rows that fit local memory only";
+        if (q.x_strides[1] == 1 && q.groups > 1)
+            return "takes channels_last with 16 or more channels and one output per group only";
+    }
+    return {};
+}
+
+void run_cpu_depthwise(Queue& queue, const Call& call) { for_each_launch(call, [&](const ImplicitProblem& p, cl_long first) { launch(queue, call, p, first); }); }
+
+void run_cpu_depthwise_weight(Queue& queue, const Call& call)
+{
+    DepthwiseProblem p = from_implicit(forward_problem(call), call.problem);
+    std::copy_n(call.problem.y_strides, 2, p.result_strides);
+    std::copy_n(call.problem.y_strides + 3, 2, p.result_strides + 2);
+    const std::size_t real_size = size_of(real_type(call.dtype));
+    const Program& program = queue.context().program("kernels/conv/cpu_depthwise.cl", dtype_options(call.dtype));
+    if (channels_last(call)) {
+        const cl_long blocks = ceil_div(p.groups, lanes), rows = p.batch * p.out[0];
+        p.parts = std::clamp<cl_long>(ceil_div(8 * static_cast<cl_long>(queue.device().compute_units), blocks), 1,
+                                      std::max<cl_long>(rows, 1));
+        const cl_long size = p.taps[0] * p.taps[1] * p.groups;
+        const Tensor sums = queue.context().empty({p.parts * size}, real_type(call.dtype), queue);
+        queue.launch(program.kernel("conv_depthwise_channels_weight"),
+                     Range::groups(static_cast<std::size_t>(blocks * p.parts)), call.x, call.y, sums, p);
+        queue.launch(program.kernel("conv_depthwise_add"), Range::linear(static_cast<std::size_t>(size), 64), sums, call.w,
+                     p);
+        return;
+    }
+    p.band = choose_band(p, queue.device(), real_size, std::max<cl_long>(p.out[0], 1));
+    const FieldBytes bytes = field_bytes(p, p.band, real_size);
+    queue.launch(program.kernel("conv_depthwise_planar_weight"), Range::groups(static_cast<std::size_t>(p.groups * p.rows)),
+                 call.x, call.y, call.w, LocalMemory{bytes.field}, LocalMemory{bytes.sums}, p);
+}
+
+}  // namespace clprim::conv
