@@ -13,6 +13,7 @@ struct DepthwiseProblem {
     cl_long scale[2], shift[2], step[2];
     cl_long source_strides[4], result_strides[4], w_strides[4];
     cl_long band, parts;
+    cl_long source_size;
     cl_long has_bias, relu;
 
     cl_long extent(int axis, cl_long count) const { return count + std::abs((taps[axis] - 1) * step[axis]) / scale[axis]; }
@@ -44,6 +45,7 @@ DepthwiseProblem from_implicit(const ImplicitProblem& q, const Problem& problem)
         p.result_strides[2 + i] = q.result_strides[3 + i];
         p.w_strides[2 + i] = problem.w_strides[3 + i];
     }
+    p.source_size = q.source_size;
     p.has_bias = q.has_bias;
     p.relu = q.relu;
     return p;
@@ -81,6 +83,19 @@ bool channels_last(const Call& call)
     return q.groups > 1 && q.x_strides[1] == 1 && q.y_strides[1] == 1 && q.groups >= lanes && q.out_channels == 1;
 }
 
+// Whether cpu_depthwise_same.cl takes it: dense planes with the same positions on both sides.
+bool same_positions(const DepthwiseProblem& p)
+{
+    bool same = p.rows == 1 && p.depth == 1 && p.out[0] * p.out[1] < (1 << 20);
+    for (int i = 0; i < 2; ++i)
+        same &= p.scale[i] == 1 && p.in[i] == p.out[i];
+    for (const cl_long* strides : {p.source_strides, p.result_strides})
+        same &= strides[3] == 1 && strides[2] == p.out[1];
+    return same;
+}
+
+constexpr cl_long planes = 8;    // PLANES in cpu_depthwise_same.cl
+
 void launch(Queue& queue, const Call& call, const ImplicitProblem& implicit, cl_long result_first)
 {
     DepthwiseProblem p = from_implicit(implicit, call.problem);
@@ -98,6 +113,13 @@ void launch(Queue& queue, const Call& call, const ImplicitProblem& implicit, cl_
                      call.w, packed, p);
         queue.launch(program.kernel("conv_depthwise_channels"), Range::groups(static_cast<std::size_t>(p.batch * p.out[0])),
                      source, packed, call.bias, result, p);
+        return;
+    }
+    if (same_positions(p)) {
+        const Program& same = queue.context().program("kernels/conv/cpu_depthwise_same.cl", dtype_options(call.dtype));
+        queue.launch(same.kernel("conv_depthwise_same"),
+                     Range::groups(static_cast<std::size_t>(ceil_div(p.groups, planes) * p.batch)), source, call.w,
+                     call.bias, result, p);
         return;
     }
     // Several bands a plane where there are few planes.
@@ -132,7 +154,10 @@ std::string rejects_cpu_depthwise(const Call& call, const Device& device)
     return {};
 }
 
-void run_cpu_depthwise(Queue& queue, const Call& call) { for_each_launch(call, [&](const ImplicitProblem& p, cl_long first) { launch(queue, call, p, first); }); }
+void run_cpu_depthwise(Queue& queue, const Call& call)
+{
+    for_each_launch(call, [&](const ImplicitProblem& p, cl_long first) { launch(queue, call, p, first); });
+}
 
 void run_cpu_depthwise_weight(Queue& queue, const Call& call)
 {
@@ -151,6 +176,12 @@ void run_cpu_depthwise_weight(Queue& queue, const Call& call)
                      Range::groups(static_cast<std::size_t>(blocks * p.parts)), call.x, call.y, sums, p);
         queue.launch(program.kernel("conv_depthwise_add"), Range::linear(static_cast<std::size_t>(size), 64), sums, call.w,
                      p);
+        return;
+    }
+    if (same_positions(p)) {
+        const Program& same = queue.context().program("kernels/conv/cpu_depthwise_same.cl", dtype_options(call.dtype));
+        queue.launch(same.kernel("conv_depthwise_same_weight"),
+                     Range::groups(static_cast<std::size_t>(ceil_div(p.groups, planes))), call.x, call.y, call.w, p);
         return;
     }
     p.band = choose_band(p, queue.device(), real_size, std::max<cl_long>(p.out[0], 1));
