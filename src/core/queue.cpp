@@ -66,6 +66,8 @@ Range Range::groups(std::array<std::size_t, 3> groups, std::array<std::size_t, 3
 
 Launch& Launch::set(std::size_t bytes, const void* value)
 {
+    if (!value && bytes == 0)
+        bytes = 1;   // a __local argument that this launch does not use: OpenCL wants at least a byte
     const cl_int code = clSetKernelArg(kernel_.handle(), next_, bytes, value);
     if (code != CL_SUCCESS) [[unlikely]]
         throw OpenCLError("clSetKernelArg", code,
