@@ -192,19 +192,21 @@ def make_model(name):
     return model
 
 
-def image_size(name, size):
-    """Most models take any size; inception's auxiliary classifier needs its own."""
-    return size or (299 if name.startswith("inception") else 224)
+def input_shape(name, batch, size):
+    """Most models take any image. Inception's auxiliary classifier needs its own size, and it normalises single pixels
+    over the batch: over very few of them any rounding grows large."""
+    if name.startswith("inception"):
+        return batch or 8, 3, size or 299, size or 299
+    return batch or 2, 3, size or 224, size or 224
 
 
-def validate(name, device, batch=2, size=None, dtype=torch.float32):
+def validate(name, device, batch=None, size=None, dtype=torch.float32):
     report = Report(name)
     model = make_model(name).to(dtype)
     reference_dtype = torch.promote_types(dtype, torch.float32)
-    pixels = image_size(name, size)
     generator = torch.Generator().manual_seed(1)
-    image = torch.randn(batch, 3, pixels, pixels, generator=generator).to(dtype)
-    labels = torch.randint(0, 1000, (batch,), generator=generator)
+    image = torch.randn(input_shape(name, batch, size), generator=generator).to(dtype)
+    labels = torch.randint(0, 1000, image.shape[:1], generator=generator)
     cpu = torch.device("cpu")
     before = torch.ocl.fallback_report()
 
@@ -254,7 +256,7 @@ def parse(arguments):
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", metavar="MODEL", help="torchvision models (default: a set of 18)")
     parser.add_argument("--device", default="ocl:0", type=torch.device)
-    parser.add_argument("--batch", type=int, default=2)
+    parser.add_argument("--batch", type=int, help="images per step (default: 2; inception 8)")
     parser.add_argument("--size", type=int, help="image height and width (default: 224; inception 299)")
     parser.add_argument("--dtype", default="float32", choices=[str(d)[6:] for d in LIMITS])
     parser.add_argument("--json", action="store_true", help="print the results as JSON instead of a table")
