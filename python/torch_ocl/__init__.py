@@ -31,6 +31,8 @@ def __getattr__(name: str):
 
     if name in ("ocl", "validate", "doctor", "dcn_v2", "pointwise"):
         return importlib.import_module(f"torch_ocl.{name}")
+    if name == "pointwise_kernel":
+        return importlib.import_module("torch_ocl.pointwise").pointwise_kernel
     raise AttributeError(f"module 'torch_ocl' has no attribute '{name}'")
 
 

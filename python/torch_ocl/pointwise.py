@@ -1,0 +1,94 @@
+"""Elementwise kernels and reductions from expressions.
+
+    axpy = pointwise_kernel("y0 = w0 * x0 + x1;")
+    y = axpy(a, b, scalars=[2.0])
+
+    # Sums of x and x * x over all axes but the channel, in one pass.
+    moments = pointwise_kernel("y0 = x0; y1 = x0 * x0;", reduce="a + b", identity="0")
+    total, squares = moments(x, dim=(0, 2, 3))
+
+The code is OpenCL C: statements over the inputs x0, x1, ... and the numbers w0, w1, ... that assign the outputs y0, y1, ...
+Inputs are broadcast like PyTorch's and may have any strides. float16 and bfloat16 tensors are computed in float.
+"""
+import re
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True)
+class PointwiseKernel:
+    """Call it with tensors of the ocl device; see pointwise_kernel for the fields."""
+    code: str
+    reduce: str | None = None
+    identity: str = "0"
+
+    @property
+    def output_count(self):
+        found = {int(number) for number in re.findall(r"\by(\d+)\b", self.code)}
+        if found != set(range(len(found))) or not found:
+            raise ValueError(f"the code must assign y0, y1, ... without gaps: {self.code!r}")
+        return len(found)
+
+    def __call__(self, *inputs, scalars=(), out=None, dtype=None, dim=None, keepdim=False):
+        """The output, or a tuple of outputs.
+
+        inputs: tensors. scalars: numbers w0, ..., of the first output's type. dtype: of the outputs, or a sequence with
+        one for each (default: the inputs' promoted dtype). out: tensors to write instead of new ones. dim, keepdim: what
+        a reduction reduces (default: everything).
+        """
+        if not inputs:
+            raise ValueError("at least one input tensor is needed")
+        shape = torch.broadcast_shapes(*(x.shape for x in inputs))
+        kept = shape
+        if self.reduce is not None:
+            dims = range(len(shape)) if dim is None else [dim] if isinstance(dim, int) else dim
+            reduced = {range(len(shape))[d] for d in dims}
+            kept = tuple(1 if d in reduced else size for d, size in enumerate(shape))
+        elif dim is not None or keepdim:
+            raise ValueError("dim and keepdim are for kernels with `reduce`")
+        outputs = self._outputs(inputs, kept, dtype) if out is None else list(out) if isinstance(out, (tuple, list)) else [out]
+        if len(outputs) != self.output_count:
+            raise ValueError(f"the code assigns {self.output_count} outputs, got {len(outputs)}")
+        if self.reduce is None:
+            torch.ops.torch_ocl.pointwise_(list(inputs), outputs, list(scalars), self.code)
+        else:
+            full = [x.reshape(kept) if x.shape != torch.Size(kept) else x for x in outputs] if out is not None else outputs
+            torch.ops.torch_ocl.pointwise_reduce_([inputs[0].expand(shape), *inputs[1:]], full, list(scalars), self._reduction())
+            if out is None and not keepdim:
+                outputs = [y.reshape([size for d, size in enumerate(shape) if d not in reduced]) for y in outputs]
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _outputs(self, inputs, shape, dtype):
+        if dtype is None:
+            dtype = inputs[0].dtype
+            for x in inputs[1:]:
+                dtype = torch.promote_types(dtype, x.dtype)
+        dtypes = [dtype] * self.output_count if isinstance(dtype, torch.dtype) else dtype
+        return [torch.empty(shape, dtype=each, device=inputs[0].device) for each in dtypes]
+
+    def _reduction(self):
+        """state, init, step, combine, finish of clprim::ReduceCode."""
+        outputs = range(self.output_count)
+
+        def merge(other):
+            return " ".join(f"{{ typeof_y{k} a = s.a{k}, b = {other(k)}; s.a{k} = ({self.reduce}); }}" for k in outputs)
+        declare = " ".join(f"typeof_y{k} y{k};" for k in outputs)
+        return [" ".join(f"typeof_y{k} a{k};" for k in outputs), " ".join(f"s.a{k} = ({self.identity});" for k in outputs),
+                f"{declare} {self.code} {merge(lambda k: f'y{k}')}", merge(lambda k: f"other.a{k}"),
+                " ".join(f"y{k} = s.a{k};" for k in outputs)]
+
+
+def pointwise_kernel(code, *, reduce=None, identity="0"):
+    """A function of tensors from OpenCL C statements.
+
+    code: assigns y0, y1, ... from x0, x1, ... and w0, w1, ...; several statements and lines are fine. Besides OpenCL's
+        functions it may use clprim's (sigmoid, gelu, maximum, ...: src/kernels/pointwise/math.cl).
+    reduce: an associative expression of a and b that merges two values of an output: the outputs are reduced with it.
+    identity: the value that changes nothing when merged, as OpenCL C.
+
+    Kernels are compiled once for every combination of dtypes and kind of layout, never for a shape.
+    """
+    kernel = PointwiseKernel(code, reduce, identity)
+    kernel.output_count    # complains about a bad code now
+    return kernel
