@@ -35,11 +35,50 @@ typedef uchar compute_boolean;
 static inline uchar load_boolean(const __global uchar* p, ulong i) { return p[i] != 0; }
 static inline void store_boolean(__global uchar* p, ulong i, uchar v) { p[i] = v != 0; }
 
-// half is stored as its bits: loading and storing needs no cl_khr_fp16.
+// half is stored as its bits: arithmetic in half is never used, so that devices without cl_khr_fp16 work too. Scalar
+// vload_half and vstore_half are avoided on CPUs: Intel's compiler does not vectorise them (a hundred times slower).
 typedef ushort storage_float16;
 typedef float compute_float16;
-static inline float load_float16(const __global ushort* p, ulong i) { return vload_half(i, (const __global half*)p); }
-static inline void store_float16(__global ushort* p, ulong i, float v) { vstore_half_rte(v, i, (__global half*)p); }
+#if defined(CLPRIM_FP16)
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+static inline float float16_to_float(ushort bits) { return (float)as_half(bits); }
+static inline ushort float_to_float16(float v) { return as_ushort((half)v); }
+#elif defined(CLPRIM_DEVICE_CPU)
+static inline float float16_to_float(ushort bits)
+{
+    const uint sign = (bits & 0x8000u) << 16, rest = (bits & 0x7fffu) << 13, exponent = bits & 0x7c00u;
+    const float subnormal = as_float(rest + (113u << 23)) - as_float(113u << 23);
+    const float v = exponent == 0        ? subnormal
+                    : exponent == 0x7c00u ? as_float(rest | 0x7f800000u)
+                                          : as_float(rest + (112u << 23));
+    return as_float(as_uint(v) | sign);
+}
+static inline ushort float_to_float16(float v)   // to nearest, ties to even
+{
+    const uint sign = (as_uint(v) >> 16) & 0x8000u, rest = as_uint(v) & 0x7fffffffu;
+    const uint normal = (rest + 0xfffu + ((rest >> 13) & 1u) - (112u << 23)) >> 13;
+    const uint subnormal = as_uint(as_float(rest) + 0.5f) - 0x3f000000u;
+    const uint bits = rest > 0x7f800000u    ? 0x7e00u
+                      : rest >= 0x477ff000u ? 0x7c00u
+                      : rest < (113u << 23) ? subnormal
+                                            : normal;
+    return (ushort)(bits | sign);
+}
+#else
+static inline float float16_to_float(ushort bits)
+{
+    const ushort place[1] = {bits};
+    return vload_half(0, (const half*)place);
+}
+static inline ushort float_to_float16(float v)
+{
+    ushort place[1];
+    vstore_half_rte(v, 0, (half*)place);
+    return place[0];
+}
+#endif
+static inline float load_float16(const __global ushort* p, ulong i) { return float16_to_float(p[i]); }
+static inline void store_float16(__global ushort* p, ulong i, float v) { p[i] = float_to_float16(v); }
 
 typedef ushort storage_bfloat16;
 typedef float compute_bfloat16;
@@ -56,6 +95,9 @@ typedef ushort2 storage_complex32;
 typedef float2 compute_complex32;
 static inline float2 load_complex32(const __global ushort2* p, ulong i)
 {
-    return vload_half2(i, (const __global half*)p);
+    return (float2)(float16_to_float(p[i].x), float16_to_float(p[i].y));
 }
-static inline void store_complex32(__global ushort2* p, ulong i, float2 v) { vstore_half2_rte(v, i, (__global half*)p); }
+static inline void store_complex32(__global ushort2* p, ulong i, float2 v)
+{
+    p[i] = (ushort2)(float_to_float16(v.x), float_to_float16(v.y));
+}

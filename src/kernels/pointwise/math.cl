@@ -8,12 +8,7 @@
 #endif
 
 // The value as a float16 or bfloat16 would hold it.
-inline float round_float16(float v)
-{
-    ushort bits[1];   // a variable of type half needs cl_khr_fp16; a pointer to it does not
-    vstore_half_rte(v, 0, (half*)bits);
-    return vload_half(0, (half*)bits);
-}
+inline float round_float16(float v) { return float16_to_float(float_to_float16(v)); }
 inline float round_bfloat16(float v) { return bfloat16_to_float(float_to_bfloat16(v)); }
 
 #ifndef T_COMPLEX
@@ -203,6 +198,16 @@ inline T cexp(T a)
     return a.y == 0 ? complex_of(e, a.y) : complex_of(e * cos(a.y), e * sin(a.y));
 }
 inline T clog(T a) { return complex_of(log(cabs(a)), carg(a)); }
+inline T clog1p(T a) { return complex_of(LIT(0.5) * log1p(a.x * (2 + a.x) + a.y * a.y), atan2(a.y, 1 + a.x)); }
+inline T clog_add_exp(T a, T b)
+{
+    T low = a.x < b.x || isnan(a.x) ? a : b, high = a.x < b.x || isnan(a.x) ? b : a;
+    if (isnan(low.x) || isnan(low.y))
+        return complex_of(NAN, NAN);
+    if (!isfinite(low.x) && low.x == high.x)
+        return low.x < 0 ? low : clog(cexp(low) + cexp(high));
+    return high + clog1p(cexp(low - high));
+}
 inline T csqrt(T a)
 {
     R m = cabs(a);
@@ -262,8 +267,8 @@ inline T cacosh(T a)
 }
 inline T catanh(T a)
 {
-    R y2 = a.y * a.y, p = (1 + a.x) * (1 + a.x) + y2;
-    return complex_of(LIT(0.25) * log1p(4 * a.x / ((1 - a.x) * (1 - a.x) + y2)) + 0 * p,
+    R x = fabs(a.x), y2 = a.y * a.y;     // odd: near -1 the logarithm's argument would cancel
+    return complex_of(copysign(LIT(0.25) * log1p(4 * x / ((1 - x) * (1 - x) + y2)), a.x),
                       LIT(0.5) * atan2(2 * a.y, (1 - a.x) * (1 + a.x) - y2));
 }
 inline T catan(T a) { return times_minus_i(catanh(times_i(a))); }
@@ -292,6 +297,7 @@ inline T csign(T a)
 inline int nonzero(T x) { return x.x != 0 || x.y != 0; }
 inline T product(T a, T b) { return cmul(a, b); }
 inline R size_of(T x) { return cabs(x); }
+inline R inner(T a, T b) { return dot(a, b); }
 inline R square_of(T x) { return dot(x, x); }
 #define T_ONE complex_of(1, 0)
 #else
@@ -300,6 +306,7 @@ inline T product(T a, T b) { return (T)(a * b); }
 #define T_ONE ((T)1)
 #ifdef T_FLOAT
 inline R size_of(T x) { return fabs(x); }
+inline R inner(T a, T b) { return a * b; }
 inline R square_of(T x) { return x * x; }
 #endif
 #endif

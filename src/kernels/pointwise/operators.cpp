@@ -93,12 +93,12 @@ const PointwiseRow rows[] = {
     {"log", "y0 = log(x0);", "y0 = clog(x0);", floating, common, 0, "Log", "natural logarithm"},
     {"log2", "y0 = log2(x0);", "y0 = clog(x0) * LIT(1.44269504088896340736);", floating, common, 0, nullptr, "logarithm to base 2"},
     {"log10", "y0 = log10(x0);", "y0 = clog(x0) * LIT(0.43429448190325182765);", floating, common, 0, nullptr, "logarithm to base 10"},
-    {"log1p", "y0 = log1p(x0);", "y0 = clog(complex_of(1 + x0.x, x0.y));", floating, common, 0, nullptr, "log(1 + x)"},
+    {"log1p", "y0 = log1p(x0);", "y0 = clog1p(x0);", floating, common, 0, nullptr, "log(1 + x)"},
     {"sqrt", "y0 = sqrt(x0);", "y0 = csqrt(x0);", floating, common, 0, "Sqrt", "square root"},
     {"rsqrt", "y0 = 1 / sqrt(x0);", "y0 = cdiv(complex_of(1, 0), csqrt(x0));", floating, common, 0, nullptr, "1 / sqrt(x)"},
     {"xlogy", "y0 = x_log_y(x0, x1);", nullptr, floating, common, 0, nullptr, "x0 log(x1), 0 where x0 is 0"},
     {"special_xlog1py", "y0 = x_log1p_y(x0, x1);", nullptr, floating, common, 0, nullptr, "x0 log(1 + x1), 0 where x0 is 0"},
-    {"logaddexp", "y0 = log_add_exp(x0, x1);", nullptr, floating, common, 0, nullptr, "log(e^x0 + e^x1)"},
+    {"logaddexp", "y0 = log_add_exp(x0, x1);", "y0 = clog_add_exp(x0, x1);", floating, common, 0, nullptr, "log(e^x0 + e^x1)"},
     {"logaddexp2", "y0 = log_add_exp2(x0, x1);", nullptr, floating, common, 0, nullptr, "log2(2^x0 + 2^x1)"},
 
     // Trigonometric and hyperbolic.
@@ -124,7 +124,7 @@ const PointwiseRow rows[] = {
     {"nan_to_num", "y0 = isnan(x0) ? w0 : x0 == INFINITY ? w1 : x0 == -INFINITY ? w2 : x0;",
      "y0 = complex_of(isnan(x0.x) ? w0.x : x0.x == INFINITY ? w1.x : x0.x == -INFINITY ? w2.x : x0.x, isnan(x0.y) ? w0.x : x0.y == INFINITY ? w1.x : x0.y == -INFINITY ? w2.x : x0.y);", floating, common, 0, nullptr, "NaN and infinities replaced"},
     {"logit", "T p = x0; y0 = log(p / (1 - p));", nullptr, floating, common, 0, nullptr, "log(x / (1 - x))"},
-    {"logit_eps", "T p = x0 != x0 ? x0 : clamp_to(x0, w0, 1 - w0); y0 = log(p / (1 - p));", nullptr, floating, common, 0, nullptr, "logit of x within [eps, 1 - eps]"},
+    {"logit_eps", "T p = x0 < w0 ? w0 : x0 > 1 - w0 ? 1 - w0 : x0; y0 = log(p / (1 - p));", nullptr, floating, common, 0, nullptr, "logit of x within [eps, 1 - eps]"},
     {"logit_backward", "y0 = w0 < 0 ? (x1 < 0 || x1 > 1 ? (T)NAN : x0 / (x1 * (1 - x1))) : (x1 < w0 || x1 > 1 - w0 ? (T)0 : x0 / (x1 * (1 - x1)));", nullptr, floating, common, 0, nullptr, "gradient of logit"},
 
     // Activations. Gradients: x0 is the gradient of the result.

@@ -149,7 +149,6 @@ void require_supported(const Variable& v, const Device& device, const char* oper
 {
     require<NotSupported>(device.fp64 || (!has_double(v.dtype) && !has_double(v.type)), operation, ": the device ", device.name,
                           " has no float64");
-    require<NotSupported>(v.dtype != DataType::complex32, operation, ": complex32 is not supported");
 }
 
 const std::string& intern(std::string text)

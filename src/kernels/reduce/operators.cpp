@@ -28,9 +28,9 @@ constexpr ReduceCode norm_code(std::string_view step, std::string_view finish)
 // Welford's update and Chan's merge of mean and sum of squared deviations (Chan, Golub, LeVeque, 1979).
 constexpr ReduceCode moments_code = {
     "T mean; R squares, count;", "s.mean = (T)0; s.squares = 0; s.count = 0;",
-    "T d = x0 - s.mean; s.count += 1; s.mean += d / s.count; s.squares += dot(d, x0 - s.mean);",
+    "T d = x0 - s.mean; s.count += 1; s.mean += d / s.count; s.squares += inner(d, x0 - s.mean);",
     "R n = s.count + other.count, part = n > 0 ? other.count / n : 0; T d = other.mean - s.mean;"
-    " s.mean += d * part; s.squares += other.squares + dot(d, d) * s.count * part; s.count = n;",
+    " s.mean += d * part; s.squares += other.squares + inner(d, d) * s.count * part; s.count = n;",
     "y0 = s.squares / fmax(s.count - w0, (R)0);"};
 
 // The extreme and where it is; the first of equals, and the first NaN before everything.
@@ -69,8 +69,8 @@ const ReduceRow rows[] = {
     {"count_nonzero", {"long count;", "s.count = 0;", "s.count += nonzero(x0);", "s.count += other.count;", "y0 = s.count;"}, anything, {position, common}, false, nullptr, "how many are not zero"},
     {"var", moments_code, fractions, {real, common}, false, nullptr, "variance, w0 = correction"},
     {"std", with_finish(moments_code, "y0 = sqrt(s.squares / fmax(s.count - w0, (R)0));"), fractions, {real, common}, false, nullptr, "standard deviation, w0 = correction"},
-    {"var_mean", with_finish(moments_code, "y0 = s.squares / fmax(s.count - w0, (R)0); y1 = s.mean;"), fractions, {real, common}, false, nullptr, "variance and mean"},
-    {"std_mean", with_finish(moments_code, "y0 = sqrt(s.squares / fmax(s.count - w0, (R)0)); y1 = s.mean;"), fractions, {real, common}, false, nullptr, "standard deviation and mean"},
+    {"var_mean", with_finish(moments_code, "y0 = s.squares / fmax(s.count - w0, (R)0); y1 = s.count > 0 ? s.mean : (T)NAN;"), fractions, {real, common}, false, nullptr, "variance and mean"},
+    {"std_mean", with_finish(moments_code, "y0 = sqrt(s.squares / fmax(s.count - w0, (R)0)); y1 = s.count > 0 ? s.mean : (T)NAN;"), fractions, {real, common}, false, nullptr, "standard deviation and mean"},
     {"norm0", norm_code("s.sum += nonzero(x0);", "y0 = s.sum;"), fractions, {real, common}, false, nullptr, "how many are not zero"},
     {"norm1", norm_code("s.sum += size_of(x0);", "y0 = s.sum;"), fractions, {real, common}, false, "ReduceL1", "sum of absolute values"},
     {"norm2", norm_code("s.sum += square_of(x0);", "y0 = sqrt(s.sum);"), fractions, {real, common}, false, "ReduceL2", "square root of the sum of squares"},
