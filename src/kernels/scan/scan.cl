@@ -25,6 +25,24 @@ inline state_t state_of(value_t v, long at)
     state_t s = {v, at};
     return s;
 }
+#elif defined(SCAN_log_sum_exp)
+// The sum as rest * exp(value), value being the largest so far: rounded once, when it is emitted.
+typedef struct {
+    value_t value, rest;
+} state_t;
+inline state_t combine(state_t a, state_t b)
+{
+    state_t s;
+    s.value = isnan(a.value) || isnan(b.value) ? a.value + b.value : fmax(a.value, b.value);
+    s.rest = (a.value == s.value ? a.rest : a.rest * exp(a.value - s.value)) +
+             (b.value == s.value ? b.rest : b.rest * exp(b.value - s.value));
+    return s;
+}
+inline state_t state_of(value_t v, long at)
+{
+    state_t s = {v, 1};
+    return s;
+}
 #elif defined(COMPENSATED)
 typedef struct {
     value_t value, rest;
@@ -53,13 +71,8 @@ inline state_t combine(state_t a, state_t b)
     s.value = a.value + b.value;
 #elif defined(SCAN_product) && defined(COMPLEX)
     s.value = (value_t)(a.value.x * b.value.x - a.value.y * b.value.y, a.value.x * b.value.y + a.value.y * b.value.x);
-#elif defined(SCAN_product)
-    s.value = a.value * b.value;
 #else
-    value_t high = fmax(a.value, b.value), low = fmin(a.value, b.value);
-    s.value = isnan(a.value) || isnan(b.value) ? a.value + b.value
-              : isinf(high)                    ? high
-                                               : high + log1p(exp(low - high));
+    s.value = a.value * b.value;
 #endif
     return s;
 }
@@ -72,7 +85,9 @@ inline state_t state_of(value_t v, long at)
 
 inline void emit(__global storage_t(T)* out, __global long* indices, long out_at, long index_at, state_t s)
 {
-#ifdef COMPENSATED
+#if defined(SCAN_log_sum_exp)
+    store(T, out, out_at, s.value + log(s.rest));
+#elif defined(COMPENSATED)
     store(T, out, out_at, s.value + s.rest);
 #else
     store(T, out, out_at, s.value);

@@ -221,8 +221,8 @@ at::Tensor& masked_fill_scalar(at::Tensor& self, const at::Tensor& mask, const a
 at::Tensor select_masked(const at::Tensor& self, const at::Tensor& mask)
 {
     TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_select: expected BoolTensor for mask");
-    const auto [wide_mask, wide_self] = at::expand_outplace(mask.dim() ? mask : mask.unsqueeze(0),
-                                                            self.dim() ? self : self.unsqueeze(0), "masked_select");
+    const at::Tensor mask_1d = mask.dim() ? mask : mask.unsqueeze(0), self_1d = self.dim() ? self : self.unsqueeze(0);
+    const auto [wide_mask, wide_self] = at::expand_outplace(mask_1d, self_1d, "masked_select");
     IndexList indices;
     indices.push_back(std::optional<at::Tensor>(*wide_mask));
     return at::index(*wide_self, indices);
