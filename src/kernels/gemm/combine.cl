@@ -1,18 +1,6 @@
 // C from partial products, and the reference. One work-item owns one element of C; columns are fastest.
 #include "kernels/gemm/problem.cl"
 
-inline void finish_element(REAL v, __global storage_t(X)* c, const __global storage_t(X)* d, const gemm_problem* p,
-                           REAL alpha, REAL beta)
-{
-    v *= alpha;
-    if (p->add_d)
-        v += beta * (REAL)load(X, d, 0);
-#if !REAL_IS_INTEGER
-    ACTIVATE(REAL, v, p->activation)
-#endif
-    store(X, c, 0, (compute_t(X))v);
-}
-
 // partial: [splits][batch][m][n]; summed in order, so the result never depends on who came first.
 __kernel void combine(__global storage_t(X)* c, ulong c_offset, const __global storage_t(X)* d, ulong d_offset,
                       const __global REAL* partial, ulong partial_offset, gemm_problem p, REAL alpha, REAL beta,

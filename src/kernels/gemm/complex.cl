@@ -1,4 +1,5 @@
 // C = alpha (re + i im) + beta D from the planes of a complex product, [batch][m][n] each. One work-item, one element.
+#define COMPLEX
 #include "kernels/gemm/problem.cl"
 
 inline compute_t(X) multiply(compute_t(X) a, compute_t(X) b)

@@ -18,6 +18,7 @@ typedef struct {
     long block_rows, block_columns;   // multiples of TILE_ROWS and TILE_COLUMNS
     long splits, split_depth;         // parts of k, each split_depth long (a multiple of DEPTH unless there is one)
     int packed_b;                     // pack_b ran
+    int plain_store;                  // whole tiles go to C as they are: no scalars, no addend, no conversion
 } packed_plan;
 
 DEFINE_TRANSPOSE_BLOCK(transpose_to_local, __local)
@@ -159,6 +160,11 @@ void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __g
                 }
                 if (!last) {
                     TILE_STORE(sum, TILE_COLUMNS)
+                    continue;
+                }
+                if (plan.plain_store && plan.splits == 1 && rows - i >= TILE_ROWS && columns - j >= TILE_COLUMNS) {
+                    __global REAL* target = (__global REAL*)(c + AT(p.c, i, j));
+                    TILE_STORE(target, p.c.row)
                     continue;
                 }
                 TILE_STORE(tile, TILE_COLUMNS)

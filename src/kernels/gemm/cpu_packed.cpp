@@ -19,7 +19,7 @@ constexpr std::int64_t tile_bytes = 128;   // a tile's row: two vectors of 64 by
 // packed_plan of cpu_packed.cl.
 struct KernelPlan {
     std::int64_t block_rows, block_columns, splits, split_depth;
-    std::int32_t packed_b;
+    std::int32_t packed_b, plain_store;
 };
 
 struct Plan {
@@ -64,11 +64,13 @@ struct Planner {
         const double wide = static_cast<double>(std::min(round_up(p.n, columns), block_columns));
         const double tiles = rows / tile_rows * wide / static_cast<double>(columns);
         const double k = static_cast<double>(split_depth);
-        const double step = tile_rows * (tile_rows == 12 ? 1.0 : tile_rows == 6 ? 1.15 : 1.35);
+        const double step = tile_rows == 12 ? 12 : 7;
         const double a_pack = packing_cost(p.a.column, p.a.row), b_pack = packing_cost(p.b.column, p.b.row);
         const double store = p.c.column == 1 ? 0.3 : 2.0;
-        double block = 300 + tiles * (k * step + static_cast<double>(chunks) * 80) + rows * k * a_pack +
-                       rows * wide * store + (packed_b ? 0 : wide * k * b_pack);
+        // A panel of B packed before comes from the outer caches once per block; one packed here is at hand.
+        const double panel = wide * k * (packed_b ? 0.2 : b_pack);
+        const double block = 300 + tiles * (k * step + static_cast<double>(chunks) * 80) + rows * k * a_pack +
+                             rows * wide * store + panel;
         double cost = std::ceil(blocks / static_cast<double>(units)) * block;
         if (packed_b)
             cost += launch_cost + static_cast<double>(p.batch * p.k * round_up(p.n, columns)) * (b_pack + 0.1) /
@@ -76,14 +78,16 @@ struct Planner {
         if (splits > 1)
             cost += launch_cost + static_cast<double>(p.batch * p.m * p.n * splits) / static_cast<double>(units);
         if (cost < best.cost)
-            best = {{block_rows, block_columns, splits, split_depth, packed_b}, tile_rows, turned, cost};
+            best = {{block_rows, block_columns, splits, split_depth, packed_b, 0}, tile_rows, turned, cost};
     }
 
     void consider_all()
     {
-        const bool narrow = element == 8 && !is_floating_point(p.dtype);   // 64-bit products spill from a large tile
-        for (const int tile_rows : {12, 6, 4}) {
-            if (narrow && tile_rows == 12)
+        // Every further tile is a program to build, so only the common dtypes have two; 64-bit integer products would
+        // spill from the large one.
+        const bool common = p.dtype == DataType::float32 || p.dtype == DataType::float64;
+        for (const int tile_rows : {12, 6}) {
+            if (!common && tile_rows != (p.dtype == DataType::int64 ? 6 : 12))
                 continue;
             const std::int64_t all_rows = round_up(p.m, tile_rows), all_columns = round_up(p.n, columns);
             for (const std::int64_t row_limit : {24, 48, 96, 192}) {
@@ -155,9 +159,11 @@ void cpu_packed(Queue& queue, const GemmProblem& asked, const GemmTensors& given
     const Plan plan = plan_for(asked, queue.device());
     const GemmProblem problem = plan.turned ? transposed(asked) : asked;
     const GemmTensors tensors = plan.turned ? transposed(given) : given;
-    const KernelPlan& cut = plan.kernel;
+    KernelPlan cut = plan.kernel;
     const DataType sum_type = gemm_compute_type(problem.dtype);
     const std::int64_t element = static_cast<std::int64_t>(size_of(sum_type)), columns = tile_bytes / element;
+    cut.plain_store = size_of(problem.dtype) == size_of(sum_type) && problem.c.column == 1 && !problem.add_d &&
+                      problem.activation == Activation::none && problem.alpha.to_double() == 1;
     const Program& program = queue.context().program(
         "kernels/gemm/cpu_packed.cl", fmt::format("{} -DTILE_ROWS={}", gemm_options(problem.dtype), plan.tile_rows));
     const GemmArguments arguments = gemm_arguments(problem);

@@ -14,8 +14,8 @@ std::span<const GemmImplementation> gemm_implementations()
     static const GemmImplementation list[] = {
         //{"cpu_dot", cpu_dot_rejects, cpu_dot},
         {"cpu_packed", cpu_packed_rejects, cpu_packed},
-        //{"gpu_dot", gpu_dot_rejects, gpu_dot},
-        //{"gpu_tiled", gpu_tiled_rejects, gpu_tiled},
+        {"gpu_dot", gpu_dot_rejects, gpu_dot},
+        {"gpu_tiled", gpu_tiled_rejects, gpu_tiled},
         //{"clblast", clblast_rejects, clblast},
         {"complex_planes", complex_planes_rejects, complex_planes},
         {"reference", reference_rejects, reference, false},

@@ -40,3 +40,18 @@ typedef struct {
 #define IS_INTEGER_uint 1
 #define IS_INTEGER_ulong 1
 #define REAL_IS_INTEGER CLPRIM_CAT(IS_INTEGER_, REAL)
+
+// What becomes of one finished sum: C's element c, with D's element d.
+#ifndef COMPLEX
+inline void finish_element(REAL v, __global storage_t(X)* c, const __global storage_t(X)* d, const gemm_problem* p,
+                           REAL alpha, REAL beta)
+{
+    v *= alpha;
+    if (p->add_d)
+        v += beta * (REAL)load(X, d, 0);
+#if !REAL_IS_INTEGER
+    ACTIVATE(REAL, v, p->activation)
+#endif
+    store(X, c, 0, (compute_t(X))v);
+}
+#endif
