@@ -86,7 +86,7 @@ void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __g
             fetch(a_next, a + next * p.a.column, p.a.row, p.a.column, p.m - i0, k_end - next, item, a_along_k);
             fetch(b_next, b + next * p.b.row, p.b.column, p.b.row, p.n - j0, k_end - next, item, b_along_k);
         }
-#pragma unroll
+#pragma unroll 4
         for (int kk = 0; kk < TILE_K; ++kk) {
             REAL a_part[WIDTH], b_part[WIDTH];
 #pragma unroll
