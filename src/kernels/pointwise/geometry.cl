@@ -22,14 +22,14 @@ inline index_t divide(const geometry_t* g, int d, index_t n)
 }
 
 // Adds the offsets of linear index n over dimensions [first, end) to position[k], for every operand k.
-inline void locate(const geometry_t* g, int first, int end, index_t n, index_t* position)
+inline void locate(const geometry_t* g, int first, int end, offset_t n, offset_t* position)
 {
     #pragma unroll
     for (int d = first; d < end; ++d) {
-        index_t index = n;
+        offset_t index = n;
         if (d + 1 < end) {
             index_t quotient = divide(g, d, n);
-            index = n - quotient * g->size[d];
+            index = (index_t)n - quotient * g->size[d];
             n = quotient;
         }
         #pragma unroll

@@ -1,23 +1,23 @@
 // Elementwise kernels. The generator (pointwise.cpp) puts in front of this text: PARAMETERS and SHIFT, the inline function
 // `element` that computes one element, and ELEMENT(i), which calls it at i.
-#define index_of_group_item(k) (get_group_id(0) * get_local_size(0) * ITEMS + (k) * get_local_size(0) + get_local_id(0))
-#ifdef CLPRIM_DEVICE_CPU
-#define ITEMS 1
-#else
-#define ITEMS 4      // elements per work-item, a work-group apart: loads stay coalesced and are in flight together
-#endif
 
 #if defined(VARIANT_LINEAR)
-// All operands are dense, or one element: a work-item owns ITEMS elements.
+// All operands are dense, or one element: a work-item owns one element on a CPU, four on a GPU, a work-group apart, so that
+// loads stay coalesced and are in flight together.
 __kernel void pointwise(PARAMETERS ulong count)
 {
     SHIFT
+#ifdef CLPRIM_DEVICE_CPU
+    size_t i = get_global_id(0);
+    if (i < count)
+        ELEMENT(i);
+#else
+    offset_t i = (offset_t)get_group_id(0) * get_local_size(0) * 4 + get_local_id(0);
     #pragma unroll
-    for (int k = 0; k < ITEMS; ++k) {
-        index_t i = index_of_group_item(k);
+    for (int k = 0; k < 4; ++k, i += get_local_size(0))
         if (i < count)
             ELEMENT(i);
-    }
+#endif
 }
 
 #elif defined(VARIANT_ROWS)
@@ -26,9 +26,9 @@ __kernel void pointwise(PARAMETERS ulong count)
 __kernel void pointwise(PARAMETERS ulong count, const geometry_t outer)
 {
     SHIFT
-    index_t i = get_global_id(0);
+    offset_t i = get_global_id(0);
     if (i < count) {
-        index_t position[OPERANDS] = {0};
+        offset_t position[OPERANDS] = {0};
         locate(&outer, 0, RANK, get_global_id(1), position);
         ELEMENT(i);
     }
@@ -39,9 +39,9 @@ __kernel void pointwise(PARAMETERS ulong count, const geometry_t outer)
 __kernel void pointwise(PARAMETERS ulong count, const geometry_t all)
 {
     SHIFT
-    index_t i = get_global_id(0);
+    offset_t i = get_global_id(0);
     if (i < count) {
-        index_t position[OPERANDS] = {0};
+        offset_t position[OPERANDS] = {0};
         locate(&all, 0, RANK, i, position);
         ELEMENT(i);
     }

@@ -86,7 +86,7 @@ std::string inline_parameter_text(const std::vector<Variable>& operands, const s
         if (v.step == Step::value)
             text += concat("const ", compute_type(v.type), " ", v.name, "_value, ");
         else
-            text += concat("__global ", v.output ? "" : "const ", storage_type(v.dtype), "* ", v.name, "_data, index_t ", v.name,
+            text += concat("__global ", v.output ? "" : "const ", storage_type(v.dtype), "* ", v.name, "_data, offset_t ", v.name,
                            "_at, ");
     }
     for (const Number& n : numbers)
@@ -124,7 +124,8 @@ std::string typedef_text(const std::vector<Variable>& operands, const std::vecto
 
 std::string index_text(bool wide)
 {
-    return wide ? "#define WIDE_INDEX\ntypedef ulong index_t;\n" : "typedef uint index_t;\n";
+    return concat(wide ? "#define WIDE_INDEX\ntypedef ulong index_t;\n" : "typedef uint index_t;\n",
+                  "#ifdef CLPRIM_DEVICE_CPU\ntypedef ulong offset_t;\n#else\ntypedef index_t offset_t;\n#endif\n");
 }
 
 Accepts class_of(DataType type)

@@ -6,13 +6,13 @@
 // reduction is cut into segments (global id 1), whose accumulators `merge` combines.
 #define BLOCK 256     // steps after which an accumulator is folded into the total: keeps rounding errors small
 
-inline state_t accumulate(PARAMETERS const geometry_t* g, const index_t* base, index_t begin, index_t end, index_t lane)
+inline state_t accumulate(PARAMETERS const geometry_t* g, const offset_t* base, offset_t begin, offset_t end, offset_t lane)
 {
-    const index_t inner = g->size[0];
+    const offset_t inner = g->size[0];
     state_t total = init(), s = init();
-    index_t steps = 0;
-    for (index_t p = begin; p < end;) {
-        index_t position[OPERANDS], outer = 0, from = p;
+    offset_t steps = 0;
+    for (offset_t p = begin; p < end;) {
+        offset_t position[OPERANDS], outer = 0, from = p;
         #pragma unroll
         for (int k = 0; k < OPERANDS; ++k)
             position[k] = base[k];
@@ -21,8 +21,8 @@ inline state_t accumulate(PARAMETERS const geometry_t* g, const index_t* base, i
         from = p - outer * inner;
         locate(g, 1, REDUCED_RANK, outer, position);
 #endif
-        index_t stop = min(min(inner, from + (end - p)), from + BLOCK * LANES);
-        for (index_t i = from + lane; i < stop; i += LANES)
+        offset_t stop = min(min(inner, from + (end - p)), from + BLOCK * LANES);
+        for (offset_t i = from + lane; i < stop; i += LANES)
             s = STEP(s, i, outer * inner + i);
         p += stop - from;
         steps += stop - from;
@@ -42,17 +42,17 @@ __kernel void reduce(PARAMETERS ulong kept_count, ulong reduced_count, ulong seg
                      __global uchar* partial, ulong partial_offset, const geometry_t g)
 {
 #if LANES > 1
-    const index_t out = get_group_id(0), lane = get_local_id(0);
+    const offset_t out = get_group_id(0), lane = get_local_id(0);
 #else
-    const index_t out = get_global_id(0), lane = 0;
+    const offset_t out = get_global_id(0), lane = 0;
     if (out >= kept_count)
         return;
 #endif
     SHIFT
-    index_t base[OPERANDS] = {0};
+    offset_t base[OPERANDS] = {0};
     locate(&g, REDUCED_RANK, RANK, out, base);
-    const index_t begin = get_global_id(1) * segment;
-    const index_t end = min((ulong)reduced_count, (ulong)begin + segment);
+    const offset_t begin = get_global_id(1) * segment;
+    const offset_t end = min((ulong)reduced_count, (ulong)begin + segment);
     state_t s = accumulate(ARGUMENTS &g, base, begin, end, lane);
 
 #if LANES > 1
@@ -85,11 +85,11 @@ __kernel void reduce(PARAMETERS ulong kept_count, ulong reduced_count, ulong seg
 __kernel void merge(PARAMETERS ulong kept_count, ulong reduced_count, ulong segments,
                     __global uchar* partial, ulong partial_offset, const geometry_t g)
 {
-    const index_t out = get_global_id(0);
+    const offset_t out = get_global_id(0);
     if (out >= kept_count)
         return;
     SHIFT
-    index_t base[OPERANDS] = {0};
+    offset_t base[OPERANDS] = {0};
     locate(&g, REDUCED_RANK, RANK, out, base);
     const __global state_t* states = (const __global state_t*)(partial + partial_offset);
     state_t s = init();

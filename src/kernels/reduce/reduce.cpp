@@ -96,8 +96,11 @@ void plan_work(Call& call, const Device& device)
 
     const std::int64_t wanted = cpu ? device.compute_units * 64 : device.compute_units * 1024;   // work-items in flight
     const std::int64_t shortest = call.lanes == 1 ? 256 : 256 * call.lanes;
-    call.segments = std::clamp<std::int64_t>(wanted / std::max<std::int64_t>(outputs * call.lanes, 1), 1,
-                                             std::clamp<std::int64_t>(length / shortest, 1, 1024));
+    std::int64_t segments = wanted / std::max<std::int64_t>(outputs * call.lanes, 1);
+    // A CPU walks down distant rows: short walks of several columns each stay within its caches and page tables.
+    if (cpu && across && call.reduced.stride[0][0] >= 1024)
+        segments = std::max(segments, length / 64);
+    call.segments = std::clamp<std::int64_t>(segments, 1, std::clamp<std::int64_t>(length / (segments > length / 128 ? 64 : shortest), 1, 1024));
     call.segment = (length + call.segments - 1) / call.segments;
     call.segments = call.segment ? (length + call.segment - 1) / call.segment : 1;
 }
