@@ -12,11 +12,15 @@ namespace {
 constexpr Implementation forward_list[] = {
     {"cpu_depthwise", rejects_cpu_depthwise, run_cpu_depthwise},
     {"cpu_implicit", rejects_cpu_implicit, run_cpu_implicit},
+    {"gpu_direct", rejects_gpu_direct, run_gpu_direct},
+    {"gpu_implicit", rejects_gpu_implicit, run_gpu_implicit},
     {"reference", rejects_reference, run_reference},
 };
 constexpr Implementation weight_list[] = {
     {"cpu_depthwise", rejects_cpu_depthwise, run_cpu_depthwise_weight},
     {"cpu_implicit", rejects_cpu_implicit, run_cpu_implicit_weight},
+    {"gpu_direct", rejects_gpu_direct, run_gpu_direct_weight},
+    {"gpu_implicit", rejects_gpu_implicit, run_gpu_implicit_weight},
     {"reference", rejects_reference, run_reference},
 };
 

@@ -58,27 +58,10 @@ Tensor weight_matrix(Queue& queue, const Call& call, ImplicitProblem& p)
 {
     const Problem& q = call.problem;
     const bool forward = call.pass == ConvPass::forward;
-    PackProblem pack{};
-    pack.groups = q.groups;
-    pack.rows = p.rows;
-    pack.depth = p.depth;
-    std::copy_n(q.kernel, 3, pack.taps);
-    std::copy_n(q.w_strides + 2, 3, pack.tap_strides);
-    pack.group_stride = q.out_channels * q.w_strides[0];
-    pack.row_stride = q.w_strides[forward ? 0 : 1];
-    pack.depth_stride = q.w_strides[forward ? 1 : 0];
-
-    // Whether the weights of one output channel lie together, taps or channels innermost.
     const cl_long taps = q.taps(), together = q.in_channels * taps;
-    const auto ordered = [&](cl_long channel_stride, cl_long tap_stride) {
-        bool fits = (q.in_channels == 1 || q.w_strides[1] == channel_stride) &&
-                    (q.groups * q.out_channels == 1 || q.w_strides[0] == together);
-        for (int i = 2; i >= 0; tap_stride *= q.kernel[i], --i)
-            fits &= q.kernel[i] == 1 || q.w_strides[2 + i] == tap_stride;
-        return fits;
-    };
-    const bool taps_inner = ordered(taps, 1), channels_inner = ordered(1, q.in_channels);
-    p.taps_inner = pack.taps_inner = forward && (taps_inner || !channels_inner);
+    const bool taps_inner = weights_in_order(q, true), channels_inner = weights_in_order(q, false);
+    p.taps_inner = forward && (taps_inner || !channels_inner);
+    PackProblem pack = pack_problem(call, p.taps_inner);
     p.weight_stride = p.depth * taps;
     const DataType real = real_type(call.dtype);
     if (forward && real == call.dtype && (taps_inner || channels_inner))

@@ -157,27 +157,3 @@ void conv_implicit_weight(const __global stored* x, ulong x_offset, const __glob
         write_sums(sums + o * all_rows, all_rows, tiles + o / WIDE * padded_rows * WIDE, row_count,
                    min(WIDE, output_count - o));
 }
-
-// dw = sum of the parts, each [group, output][row] in reals.
-__kernel void conv_add_parts(const __global real* sums, ulong sums_offset, __global stored* dw, ulong dw_offset,
-                             long parts, long in_order, pack_problem p)
-{
-    const long taps = p.taps[0] * p.taps[1] * p.taps[2], length = p.depth * taps, size = p.groups * p.rows * length;
-    const long i = get_global_id(0);
-    if (i >= size)
-        return;
-    sums += sums_offset + i;
-    real sum = 0;
-    for (long part = 0; part < parts; ++part)
-        sum += sums[part * size];
-    dw += dw_offset;
-    if (in_order) {
-        store(T, dw, i, sum);
-        return;
-    }
-    const long row = i % length, c = p.taps_inner ? row / taps : row % p.depth;
-    const long tap = p.taps_inner ? row % taps : row / p.depth;
-    store(T, dw, i / length * p.row_stride + c * p.depth_stride + tap % p.taps[2] * p.tap_strides[2] +
-                     tap / p.taps[2] % p.taps[1] * p.tap_strides[1] + tap / (p.taps[2] * p.taps[1]) * p.tap_strides[0],
-          sum);
-}

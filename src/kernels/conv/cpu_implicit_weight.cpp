@@ -59,34 +59,14 @@ void run_cpu_implicit_weight(Queue& queue, const Call& call)
     const Problem& q = call.problem;
     ImplicitProblem p = forward_problem(call);
     p.result_size = span_of(call.y);
-    PackProblem pack{};
-    pack.groups = q.groups;
-    pack.rows = q.out_channels;
-    pack.depth = q.in_channels;
-    std::copy_n(q.kernel, 3, pack.taps);
-    std::copy_n(q.w_strides + 2, 3, pack.tap_strides);
-    pack.row_stride = q.w_strides[0];
-    pack.depth_stride = q.w_strides[1];
     const DataType real = real_type(call.dtype);
     const cl_long size = q.groups * q.out_channels * p.total_depth();
-    if (p.pixels() == 0) {
-        const double zero = 0;
-        require(call.w.is_non_overlapping_and_dense(), "conv: the weight gradient must be dense");
-        queue.fill(*call.w.memory, call.w.offset * size_of(call.dtype), call.w.nbytes(), &zero, size_of(call.dtype));
-        return;
-    }
+    if (p.pixels() == 0)
+        return fill_zero(queue, call.w);
     // Rows in the order of dw, unless x has its channels innermost and wants them together.
     const bool channels_last = q.x_strides[1] == 1 && q.in_channels > 1;
-    const cl_long taps = q.taps();
-    const auto in_order = [&](cl_long channel_stride, cl_long tap_stride) {
-        bool fits = (q.in_channels == 1 || q.w_strides[1] == channel_stride) &&
-                    (size == p.total_depth() || q.w_strides[0] == p.total_depth());
-        for (int i = 2; i >= 0; tap_stride *= q.kernel[i], --i)
-            fits &= q.kernel[i] == 1 || q.w_strides[2 + i] == tap_stride;
-        return fits;
-    };
-    p.taps_inner = pack.taps_inner = !channels_last && !(in_order(1, q.in_channels) && q.in_channels > 1);
-    const cl_long ordered = p.taps_inner ? in_order(taps, 1) : in_order(1, q.in_channels);
+    p.taps_inner = !channels_last && !(weights_in_order(q, false) && q.in_channels > 1);
+    const bool ordered = weights_in_order(q, p.taps_inner);
     const Tiles tiles = choose_tiles(p, queue.device(), size_of(real));
 
     const bool in_place = p.parts == 1 && real == call.dtype && ordered;
@@ -101,8 +81,7 @@ void run_cpu_implicit_weight(Queue& queue, const Call& call)
                  LocalMemory{static_cast<std::size_t>(ceil_div(p.tile_rows, 12) * 12) * width * bytes},
                  static_cast<cl_int>(tiles.group_rows), p);
     if (!in_place)
-        queue.launch(program.kernel("conv_add_parts"), Range::linear(static_cast<std::size_t>(size), 64), sums, call.w,
-                     p.parts, ordered, pack);
+        add_parts(queue, call, sums, p);
 }
 
 }  // namespace clprim::conv

@@ -64,6 +64,51 @@ void set_residue(ImplicitProblem& p, const Problem& q, int axis, cl_long residue
 
 }  // namespace
 
+bool weights_in_order(const Problem& q, bool taps_inner)
+{
+    const cl_long taps = q.taps(), length = q.in_channels * taps;
+    bool fits = (q.in_channels == 1 || q.w_strides[1] == (taps_inner ? taps : 1)) &&
+                (q.groups * q.out_channels == 1 || q.w_strides[0] == length);
+    cl_long stride = taps_inner ? 1 : q.in_channels;
+    for (int i = 2; i >= 0; stride *= q.kernel[i], --i)
+        fits &= q.kernel[i] == 1 || q.w_strides[2 + i] == stride;
+    return fits;
+}
+
+PackProblem pack_problem(const Call& call, bool taps_inner)
+{
+    const Problem& q = call.problem;
+    const bool data = call.pass == ConvPass::backward_data;
+    PackProblem pack{};
+    pack.groups = q.groups;
+    pack.rows = data ? q.in_channels : q.out_channels;
+    pack.depth = data ? q.out_channels : q.in_channels;
+    pack.group_stride = q.out_channels * q.w_strides[0];
+    pack.row_stride = q.w_strides[data ? 1 : 0];
+    pack.depth_stride = q.w_strides[data ? 0 : 1];
+    std::copy_n(q.kernel, 3, pack.taps);
+    std::copy_n(q.w_strides + 2, 3, pack.tap_strides);
+    pack.taps_inner = taps_inner;
+    return pack;
+}
+
+void add_parts(Queue& queue, const Call& call, const Tensor& sums, const ImplicitProblem& p)
+{
+    const cl_long size = call.w.numel(), ordered = weights_in_order(call.problem, p.taps_inner);
+    const Program& program = queue.context().program("kernels/conv/add_parts.cl", dtype_options(call.dtype));
+    queue.launch(program.kernel("conv_add_parts"), Range::linear(static_cast<std::size_t>(size), 64), sums, call.w,
+                 p.parts, ordered, pack_problem(call, p.taps_inner));
+}
+
+void fill_zero(Queue& queue, const Tensor& tensor)
+{
+    require(tensor.is_non_overlapping_and_dense(), "conv: the result must be dense, got strides ",
+            to_string(tensor.strides));
+    const double zero = 0;
+    queue.fill(*tensor.memory, static_cast<std::size_t>(tensor.offset) * size_of(tensor.dtype), tensor.nbytes(), &zero,
+               std::min<std::size_t>(size_of(tensor.dtype), sizeof zero));
+}
+
 void for_each_launch(const Call& call, const std::function<void(const ImplicitProblem&, cl_long)>& launch)
 {
     const Problem& q = call.problem;

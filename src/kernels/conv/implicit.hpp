@@ -46,6 +46,14 @@ inline cl_long span_of(const Tensor& tensor)
 
 inline DataType real_type(DataType dtype) { return dtype == DataType::float64 ? DataType::float64 : DataType::float32; }
 
+// Whether the weights of each output channel lie together in the order (channel, tap), or (tap, channel).
+bool weights_in_order(const Problem& problem, bool taps_inner);
+// How a matrix [group, row][k] of the weights of a pass is filled from the tensor.
+PackProblem pack_problem(const Call& call, bool taps_inner);
+// dw from p.parts sums of [group, output][row], rows in the order that p.taps_inner says.
+void add_parts(Queue& queue, const Call& call, const Tensor& sums, const ImplicitProblem& p);
+void fill_zero(Queue& queue, const Tensor& tensor);
+
 // Everything that does not depend on the launch; source and result are x and y, the other way round for the data pass.
 ImplicitProblem common_problem(const Call& call);
 // The one launch of a forward pass; the weight gradient walks the same positions.

@@ -53,5 +53,11 @@ void run_cpu_implicit_weight(Queue& queue, const Call& call);
 std::string rejects_cpu_depthwise(const Call& call, const Device& device);
 void run_cpu_depthwise(Queue& queue, const Call& call);
 void run_cpu_depthwise_weight(Queue& queue, const Call& call);
+std::string rejects_gpu_direct(const Call& call, const Device& device);
+void run_gpu_direct(Queue& queue, const Call& call);
+void run_gpu_direct_weight(Queue& queue, const Call& call);
+std::string rejects_gpu_implicit(const Call& call, const Device& device);
+void run_gpu_implicit(Queue& queue, const Call& call);
+void run_gpu_implicit_weight(Queue& queue, const Call& call);
 
 }  // namespace clprim::conv
