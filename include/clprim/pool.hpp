@@ -32,4 +32,15 @@ void average_pool(Queue& queue, const Tensor& x, const Tensor& y, const PoolWind
 void average_pool_backward(Queue& queue, const Tensor& grad_output, const Tensor& grad_input,
                            const PoolWindow& window);
 
+// The inverse of max_pool: y is 0 but for y[indices[i]] = x[i] in each plane; of equal indices the last one wins.
+// Contiguous tensors; an index outside the plane throws IndexError at the next synchronisation.
+void max_unpool(Queue& queue, const Tensor& x, const Tensor& indices, const Tensor& y);
+
+// Maximum over windows of `kernel` elements placed by random steps; samples [N, C, axes] in [0, 1). Graham 2014.
+// Contiguous, two or three axes; y and indices as max_pool's.
+void fractional_max_pool(Queue& queue, const Tensor& x, const Tensor& samples, std::array<int, 3> kernel,
+                         const Tensor& y, const Tensor& indices);
+void fractional_max_pool_backward(Queue& queue, const Tensor& grad_output, const Tensor& indices,
+                                  const Tensor& grad_input);
+
 }  // namespace clprim

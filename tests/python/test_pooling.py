@@ -114,3 +114,37 @@ def test_empty_batch_and_errors():
         with pytest.raises(RuntimeError) as got:
             call(x.to(device))
         assert str(got.value).split("\n")[0] == str(expected.value).split("\n")[0]
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 8, 8), (3, 8, 8), (2, 3, 4, 8, 8)])
+def test_max_unpool(shape):
+    rank = 2 if len(shape) < 5 else 3
+    pool, unpool = getattr(F, f"max_pool{rank}d"), getattr(F, f"max_unpool{rank}d")
+    x = torch.randn(shape)
+    y, indices = pool(x, 2, return_indices=True)
+    a, b = y.clone().requires_grad_(), y.to(device).requires_grad_()
+    expected, got = unpool(a, indices, 2), unpool(b, indices.to(device), 2)
+    assert_close(got.cpu(), expected)
+    g = torch.randn_like(expected)
+    assert_close(torch.autograd.grad(got, b, g.to(device))[0].cpu(), torch.autograd.grad(expected, a, g)[0])
+
+
+def test_max_unpool_reports_a_wild_index():
+    with pytest.raises(IndexError):
+        F.max_unpool2d(torch.ones(1, 1, 1, 1).to(device), torch.full((1, 1, 1, 1), 100).to(device), 2).cpu()
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+def test_fractional_max_pool(rank):
+    x = torch.randn((2, 3) + (9, 10, 11)[-rank:])
+    samples = torch.rand(2, 3, rank)
+    pool = getattr(F, f"fractional_max_pool{rank}d")
+    compare(lambda t: pool(t, 2, output_size=5, _random_samples=samples.to(t.device), return_indices=True), x)
+
+
+def test_channel_and_pixel_shuffle():
+    x = torch.randn(2, 12, 4, 5)
+    for layout in (plain, last):
+        for function in (lambda t: F.channel_shuffle(t, 3), lambda t: F.pixel_shuffle(t, 2),
+                         lambda t: F.pixel_unshuffle(F.pixel_shuffle(t, 2), 2)):
+            compare(function, x.to(memory_format=layout), strides=False)

@@ -1,0 +1,75 @@
+// Pooling by indices over row-major planes: unpooling, the gradient of a maximum by scattering, and fractional maximum
+// pooling. A work-item of the first two owns a whole plane, so nothing is written by two work-items.
+// -DX: dtype; -DSUM: scatter adds, else the last one wins.
+#include "core/dtype.cl"
+#include "core/errors.cl"
+
+// y, a plane of `out` elements, is 0 but for y[indices[i]] = x[i] (or the sum of them).
+__kernel void scatter_planes(const __global storage_t(X)* x, ulong x_offset, const __global long* indices,
+                             ulong indices_offset, __global storage_t(X)* y, ulong y_offset, ulong planes, uint in,
+                             uint out, __global int* errors, int code)
+{
+    const ulong plane = get_global_id(0);
+    if (plane >= planes)
+        return;
+    x += x_offset + plane * in;
+    indices += indices_offset + plane * in;
+    y += y_offset + plane * out;
+    for (uint i = 0; i < out; ++i)
+        store(X, y, i, 0);
+    for (uint i = 0; i < in; ++i) {
+        const long to = indices[i];
+        if (to < 0 || to >= out)
+            clprim_index_error(errors, code, to, out);
+        else
+#ifdef SUM
+            store(X, y, to, load(X, y, to) + load(X, x, i));
+#else
+            store(X, y, to, load(X, x, i));
+#endif
+    }
+}
+
+typedef struct { int in[3], out[3], extent[3]; uint axes; } fractional_t;
+
+// Start of window o: pseudo-random steps that add up to the whole axis (Graham 2014), as PyTorch places them.
+inline int interval(const fractional_t* p, int axis, int o, compute_t(X) sample)
+{
+    if (o == p->out[axis] - 1)
+        return p->in[axis] - p->extent[axis];
+    const compute_t(X) alpha = (compute_t(X))(p->in[axis] - p->extent[axis]) / (compute_t(X))(p->out[axis] - 1);
+    return (int)((o + sample) * alpha) - (int)(sample * alpha);
+}
+
+// Work-item = one output element. samples: [planes, axes] in [0, 1); of two axes x comes first, of three z.
+__kernel void fractional_max_pool(const __global storage_t(X)* x, ulong x_offset,
+                                  const __global storage_t(X)* samples, ulong samples_offset,
+                                  __global storage_t(X)* y, ulong y_offset, __global long* indices,
+                                  ulong indices_offset, fractional_t p, ulong items)
+{
+    const ulong item = get_global_id(0);
+    if (item >= items)
+        return;
+    const uint pixels = p.out[0] * p.out[1] * p.out[2], pixel = (uint)(item % pixels);
+    const ulong plane = item / pixels;
+    samples += samples_offset + plane * p.axes;
+    const bool flat = p.axes == 2;
+    const int z = flat ? 0 : interval(&p, 0, pixel / p.out[2] / p.out[1], load(X, samples, 0));
+    const int top = interval(&p, 1, pixel / p.out[2] % p.out[1], load(X, samples, 1));
+    const int left = interval(&p, 2, pixel % p.out[2], load(X, samples, flat ? 0 : 2));
+    x += x_offset + plane * p.in[0] * p.in[1] * p.in[2];
+    long best_at = (z * p.in[1] + top) * p.in[2] + left;
+    compute_t(X) best = load(X, x, best_at);
+    for (int iz = z; iz < z + p.extent[0]; ++iz)
+        for (int iy = top; iy < top + p.extent[1]; ++iy)
+            for (int ix = left; ix < left + p.extent[2]; ++ix) {
+                const int at = (iz * p.in[1] + iy) * p.in[2] + ix;
+                const compute_t(X) v = load(X, x, at);
+                if (v > best || v != v) {
+                    best = v;
+                    best_at = at;
+                }
+            }
+    store(X, y, y_offset + item, best);
+    indices[indices_offset + item] = best_at;
+}

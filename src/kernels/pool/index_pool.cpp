@@ -1,0 +1,72 @@
+// Unpooling and fractional maximum pooling.
+#include <clprim/pool.hpp>
+
+#include "kernels/team.hpp"
+
+namespace clprim {
+namespace {
+
+// fractional_t of index_pool.cl
+struct Fractional {
+    cl_int in[3], out[3], extent[3];
+    cl_uint axes;
+};
+
+const Program& program(Queue& queue, DataType dtype, const char* flags = "")
+{
+    return queue.context().program("kernels/pool/index_pool.cl", detail::define("X", dtype) + flags);
+}
+
+void scatter(Queue& queue, const Tensor& x, const Tensor& indices, const Tensor& y, bool sum, const char* name)
+{
+    require(x.dim() == y.dim() && x.dim() >= 3 && x.size(0) == y.size(0) && x.size(1) == y.size(1) &&
+                x.dtype == y.dtype && indices.shape == x.shape && indices.dtype == DataType::int64,
+            name, ": shapes or dtypes do not fit: ", to_string(x.shape), ", indices ", to_string(indices.shape),
+            ", result ", to_string(y.shape));
+    require(x.is_contiguous() && y.is_contiguous() && indices.is_contiguous(), name, ": tensors must be contiguous");
+    const std::int64_t planes = x.size(0) * x.size(1);
+    if (y.numel() == 0)
+        return;
+    queue.launch(program(queue, x.dtype, sum ? " -DSUM" : "").kernel("scatter_planes"), Range::linear(planes, 1), x,
+                 indices, y, cl_ulong(planes), cl_uint(x.numel() / planes), cl_uint(y.numel() / planes),
+                 queue.error_buffer(), Queue::error_code(name));
+    queue.expect_errors();
+}
+
+}  // namespace
+
+void max_unpool(Queue& queue, const Tensor& x, const Tensor& indices, const Tensor& y)
+{
+    scatter(queue, x, indices, y, false, "max_unpool");
+}
+
+void fractional_max_pool(Queue& queue, const Tensor& x, const Tensor& samples, std::array<int, 3> kernel,
+                         const Tensor& y, const Tensor& indices)
+{
+    const std::size_t axes = x.dim() - 2;
+    require((axes == 2 || axes == 3) && y.dim() == x.dim() && y.shape == indices.shape &&
+                samples.numel() == x.size(0) * x.size(1) * std::int64_t(axes) && samples.dtype == x.dtype &&
+                y.dtype == x.dtype && indices.dtype == DataType::int64 && is_floating_point(x.dtype),
+            "fractional_max_pool: shapes or dtypes do not fit: ", to_string(x.shape), ", samples ",
+            to_string(samples.shape), ", result ", to_string(y.shape));
+    require(x.is_contiguous() && y.is_contiguous() && indices.is_contiguous() && samples.is_contiguous(),
+            "fractional_max_pool: tensors must be contiguous");
+    if (y.numel() == 0)
+        return;
+    Fractional p{{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, cl_uint(axes)};
+    for (std::size_t i = 0; i < axes; ++i) {
+        p.in[3 - axes + i] = x.size(2 + i);
+        p.out[3 - axes + i] = y.size(2 + i);
+        p.extent[3 - axes + i] = kernel[i];
+    }
+    queue.launch(program(queue, x.dtype).kernel("fractional_max_pool"), Range::linear(y.numel(), 64), x, samples, y,
+                 indices, p, cl_ulong(y.numel()));
+}
+
+void fractional_max_pool_backward(Queue& queue, const Tensor& grad_output, const Tensor& indices,
+                                  const Tensor& grad_input)
+{
+    scatter(queue, grad_output, indices, grad_input, true, "fractional_max_pool_backward");
+}
+
+}  // namespace clprim

@@ -1,0 +1,60 @@
+#include <clprim/unfold.hpp>
+
+#include "kernels/team.hpp"
+
+namespace clprim {
+namespace {
+
+// unfold_t of unfold.cl
+struct Geometry {
+    cl_int channels, in[2], out[2], extent[2], stride[2], padding[2], dilation[2];
+};
+
+Geometry geometry_of(const Tensor& x, const Tensor& columns, const Blocks& b)
+{
+    require(x.dim() == 4 && columns.dim() == 3 && x.is_contiguous() && columns.is_contiguous() &&
+                x.dtype == columns.dtype && !is_complex(x.dtype),
+            "unfold: contiguous pictures [N, C, H, W] and columns [N, C kh kw, L] of one real dtype expected, got ",
+            to_string(x.shape), " and ", to_string(columns.shape));
+    Geometry g{};
+    g.channels = x.size(1);
+    for (int i = 0; i < 2; ++i) {
+        require(b.kernel[i] > 0 && b.stride[i] > 0 && b.dilation[i] > 0,
+                "unfold: kernel, stride and dilation must be positive");
+        g.in[i] = x.size(2 + i);
+        g.out[i] = (x.size(2 + i) + 2 * b.padding[i] - b.dilation[i] * (b.kernel[i] - 1) - 1) / b.stride[i] + 1;
+        g.extent[i] = b.kernel[i];
+        g.stride[i] = b.stride[i];
+        g.padding[i] = b.padding[i];
+        g.dilation[i] = b.dilation[i];
+    }
+    require(columns.size(0) == x.size(0) && columns.size(1) == x.size(1) * b.kernel[0] * b.kernel[1] &&
+                columns.size(2) == std::int64_t(g.out[0]) * g.out[1],
+            "unfold: columns ", to_string(columns.shape), " do not fit pictures ", to_string(x.shape));
+    return g;
+}
+
+Kernel& kernel(Queue& queue, const char* name, DataType dtype)
+{
+    return queue.context().program("kernels/unfold/unfold.cl", detail::define("X", dtype)).kernel(name);
+}
+
+}  // namespace
+
+void im2col(Queue& queue, const Tensor& x, const Tensor& columns, const Blocks& blocks)
+{
+    const Geometry g = geometry_of(x, columns, blocks);
+    const std::int64_t items = columns.numel();
+    if (items != 0)
+        queue.launch(kernel(queue, "im2col", x.dtype), Range::linear(items, 64), x, columns, g, cl_ulong(items));
+}
+
+void col2im(Queue& queue, const Tensor& columns, const Tensor& x, const Blocks& blocks)
+{
+    const Geometry g = geometry_of(x, columns, blocks);
+    const std::int64_t items = x.numel();
+    if (items != 0)
+        queue.launch(kernel(queue, "col2im", x.dtype), Range::linear(items, 64), columns, x, g, cl_ulong(items));
+}
+
+}  // namespace clprim

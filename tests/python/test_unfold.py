@@ -1,0 +1,35 @@
+"""torch.nn.functional.unfold and fold against PyTorch on the CPU."""
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.testing import assert_close
+
+device = "ocl:0"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("how", [dict(kernel_size=3), dict(kernel_size=(2, 3), stride=(2, 1), padding=1),
+                                 dict(kernel_size=3, dilation=2, padding=2, stride=2)])
+@pytest.mark.parametrize("shape", [(2, 3, 8, 9), (3, 8, 9)])
+def test_unfold_and_fold(shape, how, dtype):
+    x = torch.randn(shape).to(dtype)
+    leaf = x.to(device).requires_grad_()
+    columns = F.unfold(leaf, **how)
+    expected = F.unfold(x, **how)
+    assert torch.equal(columns.cpu(), expected)
+    folded = F.fold(columns, shape[-2:], **how)
+    assert_close(folded.cpu(), F.fold(expected.float(), shape[-2:], **how).to(dtype) if dtype == torch.bfloat16
+                 else F.fold(expected, shape[-2:], **how))
+    gradient = torch.autograd.grad(columns, leaf, columns.detach())[0]
+    assert_close(gradient.cpu(), folded.detach().cpu())
+
+
+def test_other_dtypes_and_errors():
+    x = torch.randint(0, 9, (1, 2, 4, 4))
+    assert F.unfold(torch.empty(0, 2, 4, 4, device=device), 2).shape == (0, 8, 9)
+    for call in (lambda t: F.unfold(t, 9), lambda t: F.fold(t, (4, 4), 3)):
+        with pytest.raises(RuntimeError) as expected:
+            call(x.float())
+        with pytest.raises(RuntimeError) as got:
+            call(x.float().to(device))
+        assert str(got.value).split("\n")[0] == str(expected.value).split("\n")[0]
