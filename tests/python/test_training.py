@@ -67,12 +67,13 @@ def test_reserved_memory_does_not_grow(device):
 
 
 def test_the_curve_of_the_cpu(device):
-    found, expected = (Training(d, dropout=0.0) for d in (device, torch.device("cpu")))
+    # SGD: Adam would turn the rounding in the gradient of the bias before the batch norm, which is 0, into full steps.
+    found, expected = (Training(d, torch.optim.SGD, dropout=0.0) for d in (device, torch.device("cpu")))
     for _ in range(20):
-        torch.testing.assert_close(found.step().cpu(), expected.step(), rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(found.step().cpu(), expected.step(), rtol=1e-4, atol=1e-5)
     for name, value in found.model.state_dict().items():
         if name.endswith(("running_mean", "running_var", "num_batches_tracked")):
-            torch.testing.assert_close(value.cpu(), expected.model.state_dict()[name], rtol=1e-3, atol=1e-4)
+            torch.testing.assert_close(value.cpu(), expected.model.state_dict()[name], rtol=1e-4, atol=1e-5)
 
 
 def test_the_same_bits_every_run(device):
