@@ -19,8 +19,8 @@ typedef int16 lane_int;
 #define from_array(values) vload16(0, values)
 #define LANES ((int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15))
 
-inline float16 bfloat16_to_float_16(ushort16 bits) { return as_float16(convert_uint16(bits) << 16); }
-inline ushort16 float_to_bfloat16_16(float16 v)
+static inline float16 bfloat16_to_float_16(ushort16 bits) { return as_float16(convert_uint16(bits) << 16); }
+static inline ushort16 float_to_bfloat16_16(float16 v)
 {
     const uint16 bits = as_uint16(v);
     const uint16 rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
@@ -29,17 +29,17 @@ inline ushort16 float_to_bfloat16_16(float16 v)
 
 #define CLPRIM_VECTOR(D, T, LOAD, STORE)                                                                              \
     typedef CLPRIM_CAT(T, 16) vector_##D;                                                                             \
-    inline vector_##D to_vector_##D(T v) { return (vector_##D)(v); }                                                  \
-    inline vector_##D load_vector_##D(const __global storage_##D* p, ulong i) { return LOAD; }                        \
-    inline void store_vector_##D(__global storage_##D* p, ulong i, vector_##D v) { STORE; }                           \
-    inline vector_##D load_lanes_##D(const __global storage_##D* p, ulong i, uint n, T fill)                          \
+    static inline vector_##D to_vector_##D(T v) { return (vector_##D)(v); }                                           \
+    static inline vector_##D load_vector_##D(const __global storage_##D* p, ulong i) { return LOAD; }                 \
+    static inline void store_vector_##D(__global storage_##D* p, ulong i, vector_##D v) { STORE; }                    \
+    static inline vector_##D load_lanes_##D(const __global storage_##D* p, ulong i, uint n, T fill)                   \
     {                                                                                                                 \
         T t[16];                                                                                                      \
         for (uint k = 0; k < 16; ++k)                                                                                 \
             t[k] = k < n ? load_##D(p, i + k) : fill;                                                                 \
         return vload16(0, t);                                                                                         \
     }                                                                                                                 \
-    inline void store_lanes_##D(__global storage_##D* p, ulong i, uint n, vector_##D v)                               \
+    static inline void store_lanes_##D(__global storage_##D* p, ulong i, uint n, vector_##D v)                        \
     {                                                                                                                 \
         T t[16];                                                                                                      \
         vstore16(v, 0, t);                                                                                            \
@@ -52,7 +52,7 @@ CLPRIM_VECTOR(float16, float, vload_half16(0, (const __global half*)(p + i)),
 CLPRIM_VECTOR(bfloat16, float, bfloat16_to_float_16(vload16(0, p + i)), vstore16(float_to_bfloat16_16(v), 0, p + i))
 
 #define CLPRIM_FOLD(T, NAME, OP2)                                                                                     \
-    inline T NAME(CLPRIM_CAT(T, 16) v)                                                                                \
+    static inline T NAME(CLPRIM_CAT(T, 16) v)                                                                         \
     {                                                                                                                 \
         const CLPRIM_CAT(T, 8) a = OP2(v.lo, v.hi);                                                                   \
         const CLPRIM_CAT(T, 4) b = OP2(a.lo, a.hi);                                                                   \
@@ -68,14 +68,14 @@ typedef int lane_int;
 #define LANES 0
 #define CLPRIM_PLAIN_VECTOR(D, T)                                                                                     \
     typedef T vector_##D;                                                                                             \
-    inline T to_vector_##D(T v) { return v; }                                                                         \
-    inline T load_vector_##D(const __global storage_##D* p, ulong i) { return load_##D(p, i); }                       \
-    inline void store_vector_##D(__global storage_##D* p, ulong i, T v) { store_##D(p, i, v); }                       \
-    inline T load_lanes_##D(const __global storage_##D* p, ulong i, uint n, T fill) { return n ? load_##D(p, i) : fill; } \
-    inline void store_lanes_##D(__global storage_##D* p, ulong i, uint n, T v) { if (n) store_##D(p, i, v); }
+    static inline T to_vector_##D(T v) { return v; }                                                                  \
+    static inline T load_vector_##D(const __global storage_##D* p, ulong i) { return load_##D(p, i); }                \
+    static inline void store_vector_##D(__global storage_##D* p, ulong i, T v) { store_##D(p, i, v); }                \
+    static inline T load_lanes_##D(const __global storage_##D* p, ulong i, uint n, T fill) { return n ? load_##D(p, i) : fill; } \
+    static inline void store_lanes_##D(__global storage_##D* p, ulong i, uint n, T v) { if (n) store_##D(p, i, v); }
 CLPRIM_PLAIN_VECTOR(float16, float)
 CLPRIM_PLAIN_VECTOR(bfloat16, float)
-#define CLPRIM_FOLD(T, NAME, OP2) inline T NAME(T v) { return v; }
+#define CLPRIM_FOLD(T, NAME, OP2) static inline T NAME(T v) { return v; }
 
 #endif
 
@@ -91,9 +91,9 @@ CLPRIM_PLAIN_VECTOR(float64, double)
 
 #if VEC == 16
 #define last_lanes(n) CLPRIM_CAT(last_lanes_, ACC)(n)
-inline int16 last_lanes_float(uint n) { return LANES >= (int16)(VEC - (int)n); }
+static inline int16 last_lanes_float(uint n) { return LANES >= (int16)(VEC - (int)n); }
 #ifdef CLPRIM_FP64
-inline long16 last_lanes_double(uint n) { return convert_long16(last_lanes_float(n)); }
+static inline long16 last_lanes_double(uint n) { return convert_long16(last_lanes_float(n)); }
 #endif
 #endif
 
@@ -116,12 +116,12 @@ CLPRIM_FOLD(double, lane_max_double, fmax)
 #if TEAM == 1
 #define TEAM_SCRATCH(T, name) __local T* const name = 0
 #define team_rank() 0u
-#define CLPRIM_TEAM_FOLD(T, NAME, OP2) inline T NAME(T v, __local T* scratch) { return v; }
+#define CLPRIM_TEAM_FOLD(T, NAME, OP2) static inline T NAME(T v, __local T* scratch) { return v; }
 #else
 #define TEAM_SCRATCH(T, name) __local T name[TEAM]
 #define team_rank() ((uint)get_local_id(0))
 #define CLPRIM_TEAM_FOLD(T, NAME, OP2)                                                                                \
-    inline T NAME(T v, __local T* scratch)                                                                            \
+    static inline T NAME(T v, __local T* scratch)                                                                     \
     {                                                                                                                 \
         const uint rank = get_local_id(0);                                                                            \
         scratch[rank] = v;                                                                                            \

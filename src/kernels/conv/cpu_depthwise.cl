@@ -18,7 +18,7 @@
 #define MAX_TAPS 128
 
 // Number of field rows (columns) that a band of `count` positions needs, of each residue.
-inline int field_extent(const depthwise_problem* p, int axis, int count)
+static inline int field_extent(const depthwise_problem* p, int axis, int count)
 {
     const int first = min(0, (int)((p->taps[axis] - 1) * p->step[axis]));
     const int last = max(0, (int)((p->taps[axis] - 1) * p->step[axis]));
@@ -26,7 +26,7 @@ inline int field_extent(const depthwise_problem* p, int axis, int count)
 }
 
 // Copies the source rows of a band into the field; `rows` of `pitch` for each residue (y, x).
-inline void fill_field(__local real* field, const __global stored* source, const depthwise_problem* p, int first_row,
+static inline void fill_field(__local real* field, const __global stored* source, const depthwise_problem* p, int first_row,
                        int rows, int pitch)
 {
     const int scale_y = p->scale[0], scale_x = p->scale[1], width = p->in[1], height = p->in[0];
@@ -65,7 +65,7 @@ inline void fill_field(__local real* field, const __global stored* source, const
 }
 
 // Distance of every tap from position*pitch + column in the field.
-inline void tap_places(int* places, const depthwise_problem* p, int rows, int pitch)
+static inline void tap_places(int* places, const depthwise_problem* p, int rows, int pitch)
 {
     const int low_y = min(0, (int)((p->taps[0] - 1) * p->step[0])), low_x = min(0, (int)((p->taps[1] - 1) * p->step[1]));
     const int scale_y = p->scale[0], scale_x = p->scale[1];
@@ -75,7 +75,7 @@ inline void tap_places(int* places, const depthwise_problem* p, int rows, int pi
     }
 }
 
-inline real tap_weight(const __global stored* w, const depthwise_problem* p, int t)
+static inline real tap_weight(const __global stored* w, const depthwise_problem* p, int t)
 {
     const long y = p->tap_first[0] + t / p->taps[1] * p->tap_period[0];
     const long x = p->tap_first[1] + t % p->taps[1] * p->tap_period[1];
@@ -150,7 +150,7 @@ void conv_depthwise_planar(const __global stored* source, ulong source_offset, c
     }
 }
 
-inline real lane_sum(vec v)
+static inline real lane_sum(vec v)
 {
     real lanes[LANES];
     put_vec(v, 0, lanes);

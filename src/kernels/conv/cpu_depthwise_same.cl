@@ -15,7 +15,7 @@ typedef struct {
     mask_vec y, x;
 } pixel_lanes;
 
-inline pixel_lanes find_pixels(int q, int width)
+static inline pixel_lanes find_pixels(int q, int width)
 {
     int y[LANES], x[LANES];
     const float scale = 1.0f / width;
@@ -29,14 +29,14 @@ inline pixel_lanes find_pixels(int q, int width)
     return pixels;
 }
 
-inline mask_vec tap_mask(pixel_lanes pixels, const depthwise_problem* p, int dy, int dx)
+static inline mask_vec tap_mask(pixel_lanes pixels, const depthwise_problem* p, int dy, int dx)
 {
     const mask_vec y = pixels.y + dy, x = pixels.x + dx;
     return y >= 0 && y < (int)p->in[0] && x >= 0 && x < (int)p->in[1];
 }
 
 // LANES elements where `mask` is set; `safe` if all of them are memory.
-inline vec masked(const __global stored* from, mask_vec mask, int safe)
+static inline vec masked(const __global stored* from, mask_vec mask, int safe)
 {
     if (safe)
         return select((vec)0, load_lanes(from), mask);
@@ -111,7 +111,7 @@ void conv_depthwise_same(const __global stored* source, ulong source_offset, con
     }
 }
 
-inline real lane_sum(vec v)
+static inline real lane_sum(vec v)
 {
     real lanes[LANES];
     put_vec(v, 0, lanes);

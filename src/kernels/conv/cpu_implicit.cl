@@ -25,7 +25,7 @@ typedef struct {
 } k_block;
 
 // packed[k][WIDE] of a block of k for the pixels of `runs`.
-inline void pack(__local real* packed, const __global stored* source, const implicit_problem* p, const pixel_runs* runs,
+static inline void pack(__local real* packed, const __global stored* source, const implicit_problem* p, const pixel_runs* runs,
                  const k_block* block)
 {
     const int transposed = p->source_strides[1] == 1 && block->c_count >= LANES;
@@ -43,7 +43,7 @@ inline void pack(__local real* packed, const __global stored* source, const impl
 }
 
 // Adds bias and activation to the finished sums[rows][WIDE] of a tile and writes them.
-inline void finish(__local real* sums, __global stored* result, const __global stored* bias, int rows,
+static inline void finish(__local real* sums, __global stored* result, const __global stored* bias, int rows,
                    const pixel_runs* runs, const implicit_problem* p)
 {
     const int count = runs->begin[runs->count];
@@ -109,7 +109,7 @@ inline void finish(__local real* sums, __global stored* result, const __global s
 }
 
 // Position of a block of k in a row of the weights.
-inline long weight_column(const implicit_problem* p, const k_block* block)
+static inline long weight_column(const implicit_problem* p, const k_block* block)
 {
     if (p->taps_inner)
         return (long)block->c_begin * p->kernel_size[0] * p->kernel_size[1] * p->kernel_size[2] + block->t_begin;

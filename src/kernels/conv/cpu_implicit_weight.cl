@@ -12,7 +12,7 @@
 REGISTER_TILE(tile_12, ROWS_12, __local, __local)
 
 // target[pixel][WIDE]: dy of `columns` outputs. Vectors may write up to LANES - 1 pixels more.
-inline void pack_outputs(__local real* target, const __global stored* dy, const implicit_problem* p,
+static inline void pack_outputs(__local real* target, const __global stored* dy, const implicit_problem* p,
                          const pixel_runs* runs, int columns)
 {
     const long stride = p->result_strides[1], step = p->result_strides[4];
@@ -54,7 +54,7 @@ inline void pack_outputs(__local real* target, const __global stored* dy, const 
 }
 
 // `count` im2col rows from `first` on, target[row][pitch], tap by tap: the channels of a tap share borders and offsets.
-inline void pack_rows(__local real* target, int pitch, const __global stored* x, const implicit_problem* p,
+static inline void pack_rows(__local real* target, int pitch, const __global stored* x, const implicit_problem* p,
                       const pixel_runs* runs, int first, int count)
 {
     const int taps = p->taps[0] * p->taps[1] * p->taps[2], channels = p->depth;
@@ -82,7 +82,7 @@ inline void pack_rows(__local real* target, int pitch, const __global stored* x,
 }
 
 // sums[output][row] from tiles[row][WIDE].
-inline void write_sums(__global real* sums, long pitch, const __local real* tiles, int rows, int columns)
+static inline void write_sums(__global real* sums, long pitch, const __local real* tiles, int rows, int columns)
 {
     int r = 0;
 #if LANES == 16

@@ -8,7 +8,7 @@ typedef compute_t(T) real;
 typedef storage_t(T) stored;
 
 // Splits i over the sizes of a pixel, innermost last; returns the rest.
-inline long split_pixel(const implicit_problem* p, long i, int* z, int* y, int* x)
+static inline long split_pixel(const implicit_problem* p, long i, int* z, int* y, int* x)
 {
     *x = i % p->out[2];
     i /= p->out[2];
@@ -65,7 +65,7 @@ __kernel void conv_direct(const __global stored* source, ulong source_offset, co
 }
 
 // x * dy at one pixel for one tap, 0 outside the borders.
-inline real product(const __global stored* x, const __global stored* dy, const implicit_problem* p, long pixel, int tz,
+static inline real product(const __global stored* x, const __global stored* dy, const implicit_problem* p, long pixel, int tz,
                     int ty, int tx)
 {
     int z, y, ox;

@@ -76,7 +76,7 @@ typedef struct {
     long source, place;      // elements of tap 0 and of the result's side
 } pixel_place;
 
-inline pixel_place find_pixel(const implicit_problem* p, long pixel, long pixels)
+static inline pixel_place find_pixel(const implicit_problem* p, long pixel, long pixels)
 {
     pixel_place at;
     at.inside = pixel < pixels;
@@ -91,7 +91,7 @@ inline pixel_place find_pixel(const implicit_problem* p, long pixel, long pixels
     return at;
 }
 
-inline real load_source(const __global stored* source, const implicit_problem* p, const pixel_place* at, int4 tap)
+static inline real load_source(const __global stored* source, const implicit_problem* p, const pixel_place* at, int4 tap)
 {
     const int z = at->z + tap.y, y = at->y + tap.z, x = at->x + tap.w;
     const int inside = at->inside && z >= 0 && z < p->in[0] && y >= 0 && y < p->in[1] && x >= 0 && x < p->in[2];
@@ -99,7 +99,7 @@ inline real load_source(const __global stored* source, const implicit_problem* p
 }
 
 // acc[i][j] += A[k][first + SIDE * i] * B[k][second + SIDE * j] over the staged depth.
-inline void multiply(real acc[WORK][WORK], const __local real (*A)[TILE + 1], const __local real (*B)[TILE + 1],
+static inline void multiply(real acc[WORK][WORK], const __local real (*A)[TILE + 1], const __local real (*B)[TILE + 1],
                      int first, int second)
 {
     for (int k = 0; k < DEPTH; ++k) {

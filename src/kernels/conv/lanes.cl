@@ -21,35 +21,35 @@ typedef int16 mask_float32;
 typedef int16 mask_float16;
 typedef int16 mask_bfloat16;
 #define lane_index CLPRIM_CAT(lanes_, T)()
-inline int16 lanes_float32() { return (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15); }
+static inline int16 lanes_float32() { return (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15); }
 #define lanes_float16 lanes_float32
 #define lanes_bfloat16 lanes_float32
 
-inline float16 load_lanes_float32(const __global float* p) { return vload16(0, p); }
-inline float16 load_lanes_float16(const __global ushort* p) { return vload_half16(0, (const __global half*)p); }
-inline float16 load_lanes_bfloat16(const __global ushort* p)
+static inline float16 load_lanes_float32(const __global float* p) { return vload16(0, p); }
+static inline float16 load_lanes_float16(const __global ushort* p) { return vload_half16(0, (const __global half*)p); }
+static inline float16 load_lanes_bfloat16(const __global ushort* p)
 {
     return as_float16(convert_uint16(vload16(0, p)) << 16);
 }
-inline void store_lanes_float32(__global float* p, float16 v) { vstore16(v, 0, p); }
-inline void store_lanes_float16(__global ushort* p, float16 v) { vstore_half16_rte(v, 0, (__global half*)p); }
-inline void store_lanes_bfloat16(__global ushort* p, float16 v)
+static inline void store_lanes_float32(__global float* p, float16 v) { vstore16(v, 0, p); }
+static inline void store_lanes_float16(__global ushort* p, float16 v) { vstore_half16_rte(v, 0, (__global half*)p); }
+static inline void store_lanes_bfloat16(__global ushort* p, float16 v)
 {
     const uint16 bits = as_uint16(v);
     const uint16 rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
     vstore16(convert_ushort16(select(rounded, (uint16)0x7fc0, isnan(v))), 0, p);
 }
-inline float16 even_lanes_float32(float16 a, float16 b) { return (float16)(a.even, b.even); }
+static inline float16 even_lanes_float32(float16 a, float16 b) { return (float16)(a.even, b.even); }
 #define even_lanes_float16 even_lanes_float32
 #define even_lanes_bfloat16 even_lanes_float32
 
 #ifdef CLPRIM_FP64
 typedef double8 vec_float64;
 typedef long8 mask_float64;
-inline long8 lanes_float64() { return (long8)(0, 1, 2, 3, 4, 5, 6, 7); }
-inline double8 load_lanes_float64(const __global double* p) { return vload8(0, p); }
-inline void store_lanes_float64(__global double* p, double8 v) { vstore8(v, 0, p); }
-inline double8 even_lanes_float64(double8 a, double8 b) { return (double8)(a.even, b.even); }
+static inline long8 lanes_float64() { return (long8)(0, 1, 2, 3, 4, 5, 6, 7); }
+static inline double8 load_lanes_float64(const __global double* p) { return vload8(0, p); }
+static inline void store_lanes_float64(__global double* p, double8 v) { vstore8(v, 0, p); }
+static inline double8 even_lanes_float64(double8 a, double8 b) { return (double8)(a.even, b.even); }
 #endif
 #define load_lanes CLPRIM_CAT(load_lanes_, T)
 #define store_lanes CLPRIM_CAT(store_lanes_, T)
@@ -68,9 +68,9 @@ inline double8 even_lanes_float64(double8 a, double8 b) { return (double8)(a.eve
 #define put_vec CLPRIM_CAT(vstore_lanes_, CLPRIM_CAT(LANES_NAME_, T))
 
 #ifdef CLPRIM_FP64
-inline long8 get_lanes_float64(const int* p) { return convert_long8(vload8(0, p)); }
+static inline long8 get_lanes_float64(const int* p) { return convert_long8(vload8(0, p)); }
 #endif
-inline int16 get_lanes_float32(const int* p) { return vload16(0, p); }
+static inline int16 get_lanes_float32(const int* p) { return vload16(0, p); }
 #define get_lanes_float16 get_lanes_float32
 #define get_lanes_bfloat16 get_lanes_float32
 #define get_lanes CLPRIM_CAT(get_lanes_, T)
@@ -90,7 +90,7 @@ inline int16 get_lanes_float32(const int* p) { return vload16(0, p); }
 #define ADD_HALF(r) { const vec a = A[r * lda + k]; c##r##0 = fma(a, b0, c##r##0); }
 
 #define REGISTER_TILE(name, ROWS, A_SPACE, B_SPACE)                                                             \
-    inline void name(const A_SPACE real* restrict A, long lda, const B_SPACE real* restrict B, int depth,       \
+    static inline void name(const A_SPACE real* restrict A, long lda, const B_SPACE real* restrict B, int depth,       \
                      __local real* restrict C, int accumulate)                                                  \
     {                                                                                                           \
         ROWS(ZERO_ROW)                                                                                          \
@@ -101,7 +101,7 @@ inline int16 get_lanes_float32(const int* p) { return vload16(0, p); }
         }                                                                                                       \
         ROWS(PUT_ROW)                                                                                           \
     }                                                                                                           \
-    inline void name##_half(const A_SPACE real* restrict A, long lda, const B_SPACE real* restrict B, int depth, \
+    static inline void name##_half(const A_SPACE real* restrict A, long lda, const B_SPACE real* restrict B, int depth, \
                             __local real* restrict C, int accumulate)                                           \
     {                                                                                                           \
         ROWS(ZERO_HALF)                                                                                         \
@@ -115,7 +115,7 @@ inline int16 get_lanes_float32(const int* p) { return vload16(0, p); }
 
 // One row of a register tile.
 #define REGISTER_ROW(name, A_SPACE, B_SPACE)                                                                    \
-    inline void name(const A_SPACE real* restrict A, const B_SPACE real* restrict B, int depth,                 \
+    static inline void name(const A_SPACE real* restrict A, const B_SPACE real* restrict B, int depth,          \
                      __local real* restrict C, int accumulate)                                                  \
     {                                                                                                           \
         vec c0 = 0, c1 = 0;                                                                                     \

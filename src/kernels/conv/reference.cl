@@ -12,7 +12,7 @@
 #endif
 
 // Splits i = ((a * sizes[0] + b) * sizes[1] + c) * sizes[2] + d; returns a.
-inline long split(long i, const long* sizes, long* position)
+static inline long split(long i, const long* sizes, long* position)
 {
     for (int axis = 2; axis >= 0; --axis) {
         position[axis] = i % sizes[axis];

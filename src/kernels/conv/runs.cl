@@ -15,7 +15,7 @@ typedef struct {
     mask_vec z[MAX_VECS], y[MAX_VECS], x[MAX_VECS];   // source position of every pixel at tap 0
 } pixel_runs;
 
-inline int images_are_runs(const implicit_problem* p)
+static inline int images_are_runs(const implicit_problem* p)
 {
     int linear = 1;
     for (int i = 0; i < 3; ++i)
@@ -26,7 +26,7 @@ inline int images_are_runs(const implicit_problem* p)
     return linear;
 }
 
-inline void find_runs(pixel_runs* runs, const implicit_problem* p, long pixel, int count)
+static inline void find_runs(pixel_runs* runs, const implicit_problem* p, long pixel, int count)
 {
     const int width = p->out[2], height = p->out[1], depth = p->out[0];
     const int sz = p->scale[0], sy = p->scale[1], sx = p->scale[2];
@@ -75,7 +75,7 @@ typedef struct {
     long shift;
 } tap_step;
 
-inline tap_step find_tap(const implicit_problem* p, int tap)
+static inline tap_step find_tap(const implicit_problem* p, int tap)
 {
     const int taps_x = p->taps[2], taps_y = p->taps[1];
     tap_step step;
@@ -86,7 +86,7 @@ inline tap_step find_tap(const implicit_problem* p, int tap)
     return step;
 }
 
-inline mask_vec inside_borders(const pixel_runs* runs, const implicit_problem* p, tap_step tap, int i)
+static inline mask_vec inside_borders(const pixel_runs* runs, const implicit_problem* p, tap_step tap, int i)
 {
     const mask_vec z = runs->z[i] + tap.z, y = runs->y[i] + tap.y, x = runs->x[i] + tap.x;
     return z >= 0 && z < (int)p->in[0] && y >= 0 && y < (int)p->in[1] && x >= 0 && x < (int)p->in[2];
@@ -99,7 +99,7 @@ typedef struct {
     mask_vec mask[LANES];
 } lane_loads;
 
-inline void find_loads(lane_loads* loads, const pixel_runs* runs, const implicit_problem* p, tap_step tap, int i,
+static inline void find_loads(lane_loads* loads, const pixel_runs* runs, const implicit_problem* p, tap_step tap, int i,
                        int channels)
 {
     const mask_vec inside = inside_borders(runs, p, tap, i), lane = lane_index + i * LANES;
@@ -124,7 +124,7 @@ inline void find_loads(lane_loads* loads, const pixel_runs* runs, const implicit
 }
 
 // For `channels` channels: target[c * pitch + 0..LANES) = sources of the pixels i * LANES.., 0 outside the borders.
-inline void pack_lanes(__local real* target, int pitch, const __global stored* source, const pixel_runs* runs,
+static inline void pack_lanes(__local real* target, int pitch, const __global stored* source, const pixel_runs* runs,
                        const implicit_problem* p, tap_step tap, int i, int channels)
 {
     const long stride = p->source_strides[4] * p->scale[2], plane = p->source_strides[1];
@@ -173,7 +173,7 @@ inline void pack_lanes(__local real* target, int pitch, const __global stored* s
 
 #if LANES == 16
 // The same for channels that are innermost in memory, at least LANES of them: sixteen by sixteen, transposed.
-inline void pack_lanes_transposed(__local real* target, int pitch, const __global stored* source,
+static inline void pack_lanes_transposed(__local real* target, int pitch, const __global stored* source,
                                   const pixel_runs* runs, const implicit_problem* p, tap_step tap, int i, int channels)
 {
     const long stride = p->source_strides[4] * p->scale[2];

@@ -2,7 +2,7 @@
 #define COMPLEX
 #include "kernels/gemm/problem.cl"
 
-inline compute_t(X) multiply(compute_t(X) a, compute_t(X) b)
+static inline compute_t(X) multiply(compute_t(X) a, compute_t(X) b)
 {
     return (compute_t(X))(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
 }

@@ -26,7 +26,7 @@ DEFINE_TRANSPOSE_BLOCK(transpose_to_global, __global)
 
 // Columns [0, columns) and rows [0, depth) of B to a panel, panel[k * TILE_COLUMNS + j]; zero beyond the columns.
 #define DEFINE_PACK_PANEL(name, transpose, SPACE)                                                           \
-    inline void name(const __global storage_t(X)* b, matrix_layout layout, long columns, int depth,          \
+    static inline void name(const __global storage_t(X)* b, matrix_layout layout, long columns, int depth,   \
                      SPACE REAL* panel)                                                                     \
     {                                                                                                       \
         if (layout.row == 1 && layout.column != 1) {                                                        \
@@ -45,7 +45,7 @@ DEFINE_PACK_PANEL(pack_panel_to_local, transpose_to_local, __local)
 DEFINE_PACK_PANEL(pack_panel_to_global, transpose_to_global, __global)
 
 // Where the panel of column j starts in the packed B: [batch][chunk][panel][k][TILE_COLUMNS].
-inline ulong panel_at(const gemm_problem* p, long batch, long k, long j, int depth)
+static inline ulong panel_at(const gemm_problem* p, long batch, long k, long j, int depth)
 {
     const long padded = (p->n + TILE_COLUMNS - 1) / TILE_COLUMNS * TILE_COLUMNS;
     return (batch * p->k + k) * padded + j * depth;
@@ -64,7 +64,7 @@ void pack_b(const __global storage_t(X)* b, ulong b_offset, __global REAL* panel
 }
 
 // Rows of A to local memory, packed[i * DEPTH + k]; rows beyond A's last, up to a whole tile, are zero.
-inline void pack_a(const __global storage_t(X)* a, matrix_layout layout, long rows, int depth, __local REAL* packed)
+static inline void pack_a(const __global storage_t(X)* a, matrix_layout layout, long rows, int depth, __local REAL* packed)
 {
     if (layout.row == 1 && layout.column != 1) {
         for (long i = 0; i < rows; i += TILE_LANES)
@@ -82,7 +82,7 @@ inline void pack_a(const __global storage_t(X)* a, matrix_layout layout, long ro
 }
 
 // The epilogue of a tile's rows, from local memory to C.
-inline void finish_tile(const __local REAL* tile, int rows, long columns, __global storage_t(X)* c,
+static inline void finish_tile(const __local REAL* tile, int rows, long columns, __global storage_t(X)* c,
                         const __global storage_t(X)* d, const gemm_problem* p, REAL alpha, REAL beta)
 {
     for (long i = 0; i < rows; ++i)
@@ -101,7 +101,7 @@ inline void finish_tile(const __local REAL* tile, int rows, long columns, __glob
 }
 
 // A tile's rows to the partial product, which has n columns without gaps.
-inline void keep_tile(const __local REAL* tile, int rows, long columns, __global REAL* partial, long n)
+static inline void keep_tile(const __local REAL* tile, int rows, long columns, __global REAL* partial, long n)
 {
     for (long i = 0; i < rows; ++i)
         for (int j = 0; j < TILE_COLUMNS && j < columns; ++j)

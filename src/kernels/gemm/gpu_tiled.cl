@@ -23,19 +23,19 @@
 
 // The e-th element that a work-item fetches of a TILE x TILE_K slab, whichever direction is contiguous: neighbours fetch
 // neighbours.
-inline int slab_line(int item, int e, int k_contiguous)
+static inline int slab_line(int item, int e, int k_contiguous)
 {
     const int at = item + e * SIDE * SIDE;
     return k_contiguous ? at / TILE_K : at % TILE;
 }
-inline int slab_depth(int item, int e, int k_contiguous)
+static inline int slab_depth(int item, int e, int k_contiguous)
 {
     const int at = item + e * SIDE * SIDE;
     return k_contiguous ? at % TILE_K : at / TILE;
 }
 
 // Fetches a slab; what lies outside the matrix is zero. `lines` and `depth` count what is left of it.
-inline void fetch(REAL* values, const __global storage_t(X)* matrix, long line_step, long k_step, long lines, long depth,
+static inline void fetch(REAL* values, const __global storage_t(X)* matrix, long line_step, long k_step, long lines, long depth,
                   int item, int k_contiguous)
 {
 #pragma unroll
@@ -45,7 +45,7 @@ inline void fetch(REAL* values, const __global storage_t(X)* matrix, long line_s
     }
 }
 
-inline void place(__local REAL* slab, const REAL* values, int item, int k_contiguous)
+static inline void place(__local REAL* slab, const REAL* values, int item, int k_contiguous)
 {
 #pragma unroll
     for (int e = 0; e < PER_ITEM; ++e)

@@ -29,7 +29,7 @@
 #define STORE_LANES_uint64(v, p) vstore8(v, 0, p)
 
 #if TILE_LANES == 16
-inline ushort16 bfloat16_lanes(float16 v)
+static inline ushort16 bfloat16_lanes(float16 v)
 {
     const uint16 bits = as_uint16(v);
     const uint16 rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
@@ -38,7 +38,7 @@ inline ushort16 bfloat16_lanes(float16 v)
 #endif
 
 // `count` elements (at most TILE_LANES), `step` apart; zero in the other lanes.
-inline tile_vector get_row(const __global storage_t(X)* p, long step, long count)
+static inline tile_vector get_row(const __global storage_t(X)* p, long step, long count)
 {
     if (step == 1 && count >= TILE_LANES)
         return LOAD_LANES(p);
@@ -48,7 +48,7 @@ inline tile_vector get_row(const __global storage_t(X)* p, long step, long count
     return TILE_VLOAD(0, values);
 }
 
-inline void put_row(tile_vector v, __global storage_t(X)* p, long step, long count)
+static inline void put_row(tile_vector v, __global storage_t(X)* p, long step, long count)
 {
     if (step == 1 && count >= TILE_LANES) {
         STORE_LANES(v, p);
@@ -83,7 +83,7 @@ inline void put_row(tile_vector v, __global storage_t(X)* p, long step, long cou
 // dst[j * dst_step + i] = src[i * line_step + j] for i, j < TILE_LANES; src has `lines` lines of `length` elements, of
 // which what lies outside reads as zero, and the first `wanted` rows of dst are written.
 #define DEFINE_TRANSPOSE_BLOCK(name, SPACE)                                                                 \
-    inline void name(const __global storage_t(X)* src, long line_step, long lines, long length,              \
+    static inline void name(const __global storage_t(X)* src, long line_step, long lines, long length,       \
                      SPACE REAL* dst, int dst_step, long wanted)                                            \
     {                                                                                                       \
         tile_vector v[TILE_LANES], u[TILE_LANES];                                                           \

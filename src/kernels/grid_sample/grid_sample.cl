@@ -37,10 +37,10 @@ typedef struct {
     acc_t weight[TAPS], slope[TAPS];
 } taps_t;
 
-inline acc_t unnormalize(acc_t v, int size, int align) { return align ? (v + 1) / 2 * (size - 1) : ((v + 1) * size - 1) / 2; }
+static inline acc_t unnormalize(acc_t v, int size, int align) { return align ? (v + 1) / 2 * (size - 1) : ((v + 1) * size - 1) / 2; }
 
 // Reflects into [low, high] (given twice as large); *slope takes the sign of the reflected direction.
-inline acc_t reflect(acc_t v, int twice_low, int twice_high, acc_t* slope)
+static inline acc_t reflect(acc_t v, int twice_low, int twice_high, acc_t* slope)
 {
     *slope = 1;
     if (twice_low == twice_high) {
@@ -60,13 +60,13 @@ inline acc_t reflect(acc_t v, int twice_low, int twice_high, acc_t* slope)
     return odd ? span - extra + low : extra + low;
 }
 
-inline acc_t clip(acc_t v, int size, acc_t* slope)
+static inline acc_t clip(acc_t v, int size, acc_t* slope)
 {
     *slope = v <= 0 || v >= size - 1 ? 0 : *slope;
     return v > 0 ? fmin(v, (acc_t)(size - 1)) : 0;   // a NaN becomes 0
 }
 
-inline acc_t pad_coordinate(acc_t v, int size, int align, acc_t* slope)
+static inline acc_t pad_coordinate(acc_t v, int size, int align, acc_t* slope)
 {
     *slope = 1;
 #if PADDING == reflection
@@ -79,10 +79,10 @@ inline acc_t pad_coordinate(acc_t v, int size, int align, acc_t* slope)
 }
 
 // floor or rint as int, far outside for what does not fit (infinities and NaN too).
-inline int to_index(acc_t v) { return v >= -1e9f && v <= 1e9f ? (int)v : -100; }
-inline int inside(int i, int size) { return i >= 0 && i < size ? i : -1; }
+static inline int to_index(acc_t v) { return v >= -1e9f && v <= 1e9f ? (int)v : -100; }
+static inline int inside(int i, int size) { return i >= 0 && i < size ? i : -1; }
 
-inline taps_t taps_at(acc_t v, int size, int align)
+static inline taps_t taps_at(acc_t v, int size, int align)
 {
     taps_t t;
     const acc_t unit = align ? (acc_t)(size - 1) / 2 : (acc_t)size / 2;   // input elements per unit of grid

@@ -7,7 +7,7 @@
 #include "core/errors.cl"
 #include "kernels/index/geometry.cl"
 
-inline compute_t(T) combine(compute_t(T) a, compute_t(T) b)
+static inline compute_t(T) combine(compute_t(T) a, compute_t(T) b)
 {
 #if defined(REDUCE_sum)
     return a + b;

@@ -15,7 +15,7 @@ typedef struct {
 } geometry_t;
 
 // o[k] = element offset of operand k at linear position i.
-inline void geometry_offsets(const geometry_t g, index_t i, offset_t* o)
+static inline void geometry_offsets(const geometry_t g, index_t i, offset_t* o)
 {
 #pragma unroll
     for (int k = 0; k < OPERANDS; ++k)

@@ -13,7 +13,7 @@ typedef struct { ulong batch; uint classes, inner; long ignore_index; } nll_t;
 enum { reduction_none, reduction_mean, reduction_sum };   // as PyTorch numbers them
 
 // The weight of item i's target, and through `term` its loss.
-inline acc_t item_loss(input_t x, const __global storage_t(T)* target, input_t weight, const nll_t* p, ulong i,
+static inline acc_t item_loss(input_t x, const __global storage_t(T)* target, input_t weight, const nll_t* p, ulong i,
                        acc_t* term, __global int* errors, int code)
 {
     const long t = load(T, target, i);
@@ -48,7 +48,7 @@ __kernel void nll_each(NLL_PARAMETERS, __global storage_t(X)* loss, ulong loss_o
     store(X, loss, loss_offset + i, term);
 }
 
-inline void write_total(acc_t losses, acc_t weights, int reduction, __global storage_t(X)* loss,
+static inline void write_total(acc_t losses, acc_t weights, int reduction, __global storage_t(X)* loss,
                         __global storage_t(X)* total_weight)
 {
     store(X, total_weight, 0, weights);
@@ -98,7 +98,7 @@ __kernel void nll_total(const __global acc_t* partial, ulong partial_offset, uin
     __global storage_t(X)* grad_input, ulong grad_input_offset
 
 // The gradient at item's target class t.
-inline acc_t item_gradient(input_t grad_output, input_t total_weight, input_t weight, int reduction, ulong item, long t)
+static inline acc_t item_gradient(input_t grad_output, input_t total_weight, input_t weight, int reduction, ulong item, long t)
 {
     acc_t g = load(X, grad_output, reduction == reduction_none ? item : 0);
     if (reduction == reduction_mean)

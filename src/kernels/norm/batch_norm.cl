@@ -58,13 +58,13 @@ typedef struct { acc_t mean_or_a, m2_or_b, count; } part_t;
 
 #ifdef TRAINING
 #define MEAN acc_t
-inline acc_t load_mean(const __global acc_t* p, uint c) { return p[c]; }
+static inline acc_t load_mean(const __global acc_t* p, uint c) { return p[c]; }
 #else
 #define MEAN storage_t(W)
-inline acc_t load_mean(const __global storage_t(W)* p, uint c) { return load(W, p, c); }
+static inline acc_t load_mean(const __global storage_t(W)* p, uint c) { return load(W, p, c); }
 #endif
 
-inline void add_term(vec_t x, vec_t dy, acc_t center, vec_t* a, vec_t* b)
+static inline void add_term(vec_t x, vec_t dy, acc_t center, vec_t* a, vec_t* b)
 {
     const vec_t d = x - center;
 #ifdef BACKWARD
@@ -88,7 +88,7 @@ inline void add_term(vec_t x, vec_t dy, acc_t center, vec_t* a, vec_t* b)
 
 // Elements [begin, end) of channel c, counted through its rows: sums over one team, in every member.
 #if VEC == 1
-inline void sum_channel(input_t x, input_t dy, shape_t shape, uint c, ulong begin, ulong end, acc_t center,
+static inline void sum_channel(input_t x, input_t dy, shape_t shape, uint c, ulong begin, ulong end, acc_t center,
                         acc_t* a, acc_t* b, __local acc_t* scratch)
 {
     acc_t sa = 0, sb = 0;
@@ -105,7 +105,7 @@ inline void sum_channel(input_t x, input_t dy, shape_t shape, uint c, ulong begi
     *b = team_sum(sb, scratch);
 }
 #else
-inline void sum_channel(input_t x, input_t dy, shape_t shape, uint c, ulong begin, ulong end, acc_t center,
+static inline void sum_channel(input_t x, input_t dy, shape_t shape, uint c, ulong begin, ulong end, acc_t center,
                         acc_t* a, acc_t* b, __local acc_t* scratch)
 {
     vec_t sa = 0, sb = 0;
@@ -134,7 +134,7 @@ inline void sum_channel(input_t x, input_t dy, shape_t shape, uint c, ulong begi
 #endif
 
 // Statistics (forward) or sums (backward) of a part of a channel.
-inline part_t reduce_channel(input_t x, input_t dy, shape_t shape, uint c, ulong begin, ulong end, acc_t center,
+static inline part_t reduce_channel(input_t x, input_t dy, shape_t shape, uint c, ulong begin, ulong end, acc_t center,
                              __local acc_t* scratch)
 {
     part_t part;
@@ -161,7 +161,7 @@ inline part_t reduce_channel(input_t x, input_t dy, shape_t shape, uint c, ulong
 
 // Writes what a channel's statistics or sums determine and gives the coefficients of the second pass.
 #ifdef BACKWARD
-inline coefficients_t finish_channel(part_t sums, uint c, bool write, const __global storage_t(W)* weight,
+static inline coefficients_t finish_channel(part_t sums, uint c, bool write, const __global storage_t(W)* weight,
                                      const __global MEAN* mean, const __global MEAN* statistic,
                                      __global storage_t(W)* grad_weight, __global storage_t(W)* grad_bias,
                                      acc_t epsilon)
@@ -187,7 +187,7 @@ inline coefficients_t finish_channel(part_t sums, uint c, bool write, const __gl
     return k;
 }
 #else
-inline coefficients_t finish_channel(part_t sums, uint c, bool write, const __global storage_t(W)* weight,
+static inline coefficients_t finish_channel(part_t sums, uint c, bool write, const __global storage_t(W)* weight,
                                      const __global storage_t(W)* bias, __global storage_t(W)* running_mean,
                                      __global storage_t(W)* running_var, __global acc_t* save_mean,
                                      __global acc_t* save_invstd, acc_t epsilon, acc_t momentum)
@@ -218,7 +218,7 @@ inline coefficients_t finish_channel(part_t sums, uint c, bool write, const __gl
 }
 #endif
 
-inline vec_t transform(vec_t x, vec_t dy, coefficients_t k)
+static inline vec_t transform(vec_t x, vec_t dy, coefficients_t k)
 {
 #ifdef BACKWARD
     return fma(dy, to_vector(X, k.k2), fma(x - k.center, to_vector(X, k.k1), to_vector(X, k.k0)));
@@ -228,7 +228,7 @@ inline vec_t transform(vec_t x, vec_t dy, coefficients_t k)
 }
 
 #if VEC == 16
-inline void transform_row(input_t x, input_t dy, __global storage_t(X)* out, uint n, coefficients_t k)
+static inline void transform_row(input_t x, input_t dy, __global storage_t(X)* out, uint n, coefficients_t k)
 {
     if (n < VEC) {
         store_lanes(X, out, 0, n, transform(load_lanes(X, x, 0, n, 0), LOAD_DY_LANES(0, n), k));
@@ -294,7 +294,7 @@ void reduce_rows(input_t x, ulong x_offset, input_t dy, ulong dy_offset, __globa
 // ---- columns: inner = 1 ----------------------------------------------------------------------------------------------
 
 // One work-item owns VEC channels of a band of rows; COLUMN_ROWS work-items share a band's rows and add up in order.
-inline void sum_columns(input_t x, input_t dy, uint channels, uint c, uint lanes, ulong begin, ulong end,
+static inline void sum_columns(input_t x, input_t dy, uint channels, uint c, uint lanes, ulong begin, ulong end,
                         vec_t center, vec_t* a, vec_t* b)
 {
     vec_t sa = 0, sb = 0;
@@ -398,7 +398,7 @@ __kernel void finish(const __global acc_t* partial, ulong partial_offset, uint p
 
 // ---- second pass -----------------------------------------------------------------------------------------------------
 
-inline coefficients_t load_coefficients(const __global acc_t* p, uint channels, uint c)
+static inline coefficients_t load_coefficients(const __global acc_t* p, uint channels, uint c)
 {
     coefficients_t k;
     k.center = p[c];
@@ -422,7 +422,7 @@ __kernel void transform_all(input_t x, ulong x_offset, input_t dy, ulong dy_offs
     store(X, out, out_offset + i, transform(load(X, x, x_offset + i), LOAD_DY(dy_offset + i), k));
 }
 #else
-inline vec_t transform_columns(vec_t x, vec_t dy, const __global acc_t* coefficients, uint channels, uint c)
+static inline vec_t transform_columns(vec_t x, vec_t dy, const __global acc_t* coefficients, uint channels, uint c)
 {
     const vec_t v = fma(x - load_vector(PARTIAL, coefficients, c), load_vector(PARTIAL, coefficients, 2 * channels + c),
                         load_vector(PARTIAL, coefficients, channels + c));

@@ -30,7 +30,7 @@ typedef const __global storage_t(W)* weight_t;
 typedef struct { acc_t mean, rstd; } moments_t;
 
 // sum of (x - center)^power over n elements, in every member of the team
-inline acc_t sum_power(input_t x, uint n, acc_t center, int power, __local acc_t* scratch)
+static inline acc_t sum_power(input_t x, uint n, acc_t center, int power, __local acc_t* scratch)
 {
     vec_t sum = 0;
     for (uint i = team_rank() * VEC; i < n;) {
@@ -45,7 +45,7 @@ inline acc_t sum_power(input_t x, uint n, acc_t center, int power, __local acc_t
     return team_sum(lane_sum(sum), scratch);
 }
 
-inline moments_t row_moments(input_t x, uint n, acc_t epsilon, __local acc_t* scratch)
+static inline moments_t row_moments(input_t x, uint n, acc_t epsilon, __local acc_t* scratch)
 {
     moments_t m;
 #ifdef RMS

@@ -22,7 +22,7 @@ typedef float real;
         __global uchar *b15
 #define BUFFERS b0, b1, b2, b3, b4, b5, b6, b7, b8, b9, b10, b11, b12, b13, b14, b15
 
-inline __global uchar* buffer_of(ulong word, BUFFER_PARAMETERS)
+static inline __global uchar* buffer_of(ulong word, BUFFER_PARAMETERS)
 {
     switch ((uint)(word >> 56)) {
     case 0: return b0;
@@ -45,7 +45,7 @@ inline __global uchar* buffer_of(ulong word, BUFFER_PARAMETERS)
 }
 
 // The entry of the tensor that work-group `group` belongs to; *first becomes the group's first element.
-inline const __global ulong* entry_of(const __global ulong* table, ulong group, ulong* first)
+static inline const __global ulong* entry_of(const __global ulong* table, ulong group, ulong* first)
 {
     ulong n = table[0], low = 0, high = n;
     while (high - low > 1) {

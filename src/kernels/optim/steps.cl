@@ -22,7 +22,7 @@
 #endif
 
 // The gradient as the step wants it; an unscaled one is also kept.
-inline real gradient_at(__global storage_t(T)* gradients, ulong i, real inverse_scale)
+static inline real gradient_at(__global storage_t(T)* gradients, ulong i, real inverse_scale)
 {
     real g = load(T, gradients, i);
 #ifdef GRAD_SCALE

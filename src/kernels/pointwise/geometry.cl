@@ -12,7 +12,7 @@ typedef struct {
 #endif
 
 // The quotient of n by size[d].
-inline index_t divide(const geometry_t* g, int d, index_t n)
+static inline index_t divide(const geometry_t* g, int d, index_t n)
 {
 #ifdef WIDE_INDEX
     return n / g->size[d];
@@ -22,7 +22,7 @@ inline index_t divide(const geometry_t* g, int d, index_t n)
 }
 
 // Adds the offsets of linear index n over dimensions [first, end) to position[k], for every operand k.
-inline void locate(const geometry_t* g, int first, int end, offset_t n, offset_t* position)
+static inline void locate(const geometry_t* g, int first, int end, offset_t n, offset_t* position)
 {
     #pragma unroll
     for (int d = first; d < end; ++d) {

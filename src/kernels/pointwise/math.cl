@@ -8,33 +8,33 @@
 #endif
 
 // The value as a float16 or bfloat16 would hold it.
-inline float round_float16(float v) { return float16_to_float(float_to_float16(v)); }
-inline float round_bfloat16(float v) { return bfloat16_to_float(float_to_bfloat16(v)); }
+static inline float round_float16(float v) { return float16_to_float(float_to_float16(v)); }
+static inline float round_bfloat16(float v) { return bfloat16_to_float(float_to_bfloat16(v)); }
 
 #ifndef T_COMPLEX
 // Largest and smallest, NaN if either is NaN.
-inline T maximum(T a, T b) { return a > b || a != a ? a : b; }
-inline T minimum(T a, T b) { return a < b || a != a ? a : b; }
+static inline T maximum(T a, T b) { return a > b || a != a ? a : b; }
+static inline T minimum(T a, T b) { return a < b || a != a ? a : b; }
 // Within [low, high]; NaN stays NaN, a NaN bound gives NaN; high wins where the bounds cross.
-inline T clamp_to(T x, T low, T high) { return minimum(maximum(x, low), high); }
+static inline T clamp_to(T x, T low, T high) { return minimum(maximum(x, low), high); }
 #endif
 
 #ifdef T_FLOAT
-inline T sigmoid(T x) { return 1 / (1 + exp(-x)); }
-inline T fractional(T x) { return x - trunc(x); }
-inline T sign_of(T x) { return (T)((x > 0) - (x < 0)); }
+static inline T sigmoid(T x) { return 1 / (1 + exp(-x)); }
+static inline T fractional(T x) { return x - trunc(x); }
+static inline T sign_of(T x) { return (T)((x > 0) - (x < 0)); }
 
 // Python's %: the sign of the divisor.
-inline T remainder_of(T a, T b)
+static inline T remainder_of(T a, T b)
 {
     T r = fmod(a, b);
     return r != 0 && (b < 0) != (r < 0) ? r + b : r;
 }
-inline T fmod_of(T a, T b) { return fmod(a, b); }
-inline T true_divide(T a, T b) { return a / b; }
-inline T divide_trunc(T a, T b) { return trunc(a / b); }
+static inline T fmod_of(T a, T b) { return fmod(a, b); }
+static inline T true_divide(T a, T b) { return a / b; }
+static inline T divide_trunc(T a, T b) { return trunc(a / b); }
 // Python's //, exact where a / b would round up to the next integer.
-inline T divide_floor(T a, T b)
+static inline T divide_floor(T a, T b)
 {
     if (b == 0)
         return a / b;
@@ -46,65 +46,65 @@ inline T divide_floor(T a, T b)
     T whole = floor(q);
     return q - whole > LIT(0.5) ? whole + 1 : whole;
 }
-inline T power(T a, T b) { return pow(a, b); }
+static inline T power(T a, T b) { return pow(a, b); }
 
-inline T gelu(T x) { return LIT(0.5) * x * (1 + erf(x * LIT(0.70710678118654752440))); }
-inline T gelu_tanh(T x)
+static inline T gelu(T x) { return LIT(0.5) * x * (1 + erf(x * LIT(0.70710678118654752440))); }
+static inline T gelu_tanh(T x)
 {
     T inner = LIT(0.79788456080286535588) * (x + LIT(0.044715) * x * x * x);
     return LIT(0.5) * x * (1 + tanh(inner));
 }
-inline T gelu_gradient(T dy, T x)
+static inline T gelu_gradient(T dy, T x)
 {
     T cdf = LIT(0.5) * (1 + erf(x * LIT(0.70710678118654752440)));
     T pdf = exp(LIT(-0.5) * x * x) * LIT(0.39894228040143267794);
     return dy * (cdf + x * pdf);
 }
-inline T gelu_tanh_gradient(T dy, T x)
+static inline T gelu_tanh_gradient(T dy, T x)
 {
     T inner = LIT(0.79788456080286535588) * (x + LIT(0.044715) * x * x * x);
     T t = tanh(inner);
     T inner_gradient = LIT(0.79788456080286535588) * (1 + LIT(0.134145) * x * x);
     return dy * LIT(0.5) * ((1 + t) + x * (1 - t * t) * inner_gradient);
 }
-inline T softplus(T x, T beta, T threshold) { return x * beta > threshold ? x : log1p(exp(x * beta)) / beta; }
-inline T log_sigmoid(T x) { return fmin((T)0, x) - log1p(exp(-fabs(x))); }
-inline T mish_tanh(T x) { return tanh(log1p(exp(x))); }
+static inline T softplus(T x, T beta, T threshold) { return x * beta > threshold ? x : log1p(exp(x * beta)) / beta; }
+static inline T log_sigmoid(T x) { return fmin((T)0, x) - log1p(exp(-fabs(x))); }
+static inline T mish_tanh(T x) { return tanh(log1p(exp(x))); }
 
-inline T log_add_exp(T a, T b)
+static inline T log_add_exp(T a, T b)
 {
     if (isinf(a) && a == b)
         return a;
     T m = maximum(a, b);
     return m + log1p(exp(-fabs(a - b)));
 }
-inline T log_add_exp2(T a, T b)
+static inline T log_add_exp2(T a, T b)
 {
     if (isinf(a) && a == b)
         return a;
     T m = maximum(a, b);
     return m + log1p(exp2(-fabs(a - b))) * LIT(1.44269504088896340736);
 }
-inline T x_log_y(T x, T y) { return isnan(y) ? y : x == 0 ? (T)0 : x * log(y); }
-inline T x_log1p_y(T x, T y) { return isnan(y) ? y : x == 0 ? (T)0 : x * log1p(y); }
-inline T lerp(T a, T b, T w) { return fabs(w) < LIT(0.5) ? a + w * (b - a) : b - (b - a) * (1 - w); }
-inline T sinc(T x)
+static inline T x_log_y(T x, T y) { return isnan(y) ? y : x == 0 ? (T)0 : x * log(y); }
+static inline T x_log1p_y(T x, T y) { return isnan(y) ? y : x == 0 ? (T)0 : x * log1p(y); }
+static inline T lerp(T a, T b, T w) { return fabs(w) < LIT(0.5) ? a + w * (b - a) : b - (b - a) * (1 - w); }
+static inline T sinc(T x)
 {
     T p = x * LIT(3.14159265358979323846);
     return x == 0 ? (T)1 : sin(p) / p;
 }
 // log with the clamp of binary cross entropy.
-inline T clamped_log(T x) { return fmax(log(x), (T)-100); }
+static inline T clamped_log(T x) { return fmax(log(x), (T)-100); }
 #endif
 
 #if defined(T_SIGNED) || defined(T_UNSIGNED) || defined(T_BOOL)
 #ifdef T_BOOL
-inline T invert(T x) { return !x; }
+static inline T invert(T x) { return !x; }
 #else
-inline T invert(T x) { return ~x; }
+static inline T invert(T x) { return ~x; }
 #endif
 // Integer division by zero gives 0 and the quotient that does not fit wraps: what must not happen is a trap.
-inline T divide_trunc(T a, T b)
+static inline T divide_trunc(T a, T b)
 {
 #ifdef T_SIGNED
     if (b == -1)
@@ -112,7 +112,7 @@ inline T divide_trunc(T a, T b)
 #endif
     return b == 0 ? (T)0 : (T)(a / (b == 0 ? (T)1 : b));
 }
-inline T fmod_of(T a, T b)
+static inline T fmod_of(T a, T b)
 {
 #ifdef T_SIGNED
     if (b == -1)
@@ -120,17 +120,17 @@ inline T fmod_of(T a, T b)
 #endif
     return b == 0 ? (T)0 : (T)(a % (b == 0 ? (T)1 : b));
 }
-inline T remainder_of(T a, T b)
+static inline T remainder_of(T a, T b)
 {
     T r = fmod_of(a, b);
     return r != 0 && (b < 0) != (r < 0) ? (T)(r + b) : r;
 }
-inline T divide_floor(T a, T b)
+static inline T divide_floor(T a, T b)
 {
     T q = divide_trunc(a, b);
     return b != 0 && (a < 0) != (b < 0) && fmod_of(a, b) != 0 ? (T)(q - 1) : q;
 }
-inline T power(T a, T b)
+static inline T power(T a, T b)
 {
 #ifdef T_SIGNED
     if (b < 0)
@@ -142,9 +142,9 @@ inline T power(T a, T b)
             result = (T)(result * a);
     return result;
 }
-inline T sign_of(T x) { return (T)((x > 0) - (x < 0)); }
-inline T magnitude(T x) { return x < 0 ? (T)(0 - x) : x; }
-inline T greatest_common_divisor(T a, T b)
+static inline T sign_of(T x) { return (T)((x > 0) - (x < 0)); }
+static inline T magnitude(T x) { return x < 0 ? (T)(0 - x) : x; }
+static inline T greatest_common_divisor(T a, T b)
 {
     a = magnitude(a);
     b = magnitude(b);
@@ -155,14 +155,14 @@ inline T greatest_common_divisor(T a, T b)
     }
     return b;
 }
-inline T least_common_multiple(T a, T b)
+static inline T least_common_multiple(T a, T b)
 {
     T g = greatest_common_divisor(a, b);
     return g == 0 ? (T)0 : magnitude((T)(divide_trunc(a, g) * b));
 }
 // Shifts by a negative amount or past the width: 0, and the sign for arithmetic shifts to the right.
-inline T shift_left(T a, T b) { return b < 0 || b >= (T)(T_SIZE * 8) ? (T)0 : (T)((ulong)a << b); }
-inline T shift_right(T a, T b)
+static inline T shift_left(T a, T b) { return b < 0 || b >= (T)(T_SIZE * 8) ? (T)0 : (T)((ulong)a << b); }
+static inline T shift_right(T a, T b)
 {
 #ifdef T_SIGNED
     return b < 0 || b >= (T)(T_SIZE * 8) ? (T)(a < 0 ? -1 : 0) : (T)(a >> b);
@@ -173,11 +173,11 @@ inline T shift_right(T a, T b)
 #endif
 
 #ifdef T_COMPLEX
-inline T complex_of(R re, R im) { return (T)(re, im); }
-inline T cmul(T a, T b) { return complex_of(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x); }
-inline T conjugate(T a) { return complex_of(a.x, -a.y); }
+static inline T complex_of(R re, R im) { return (T)(re, im); }
+static inline T cmul(T a, T b) { return complex_of(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x); }
+static inline T conjugate(T a) { return complex_of(a.x, -a.y); }
 // Scaled by the larger part of the divisor, so that it neither overflows nor underflows early (as numpy and PyTorch do).
-inline T cdiv(T a, T b)
+static inline T cdiv(T a, T b)
 {
     R ax = fabs(b.x), ay = fabs(b.y);
     if (ax == 0 && ay == 0)
@@ -189,17 +189,17 @@ inline T cdiv(T a, T b)
     R ratio = b.x / b.y, scale = 1 / (b.x * ratio + b.y);
     return complex_of((a.x * ratio + a.y) * scale, (a.y * ratio - a.x) * scale);
 }
-inline R cabs(T a) { return isnan(a.x) || isnan(a.y) ? (isinf(a.x) || isinf(a.y) ? (R)INFINITY : (R)NAN) : hypot(a.x, a.y); }
-inline R carg(T a) { return atan2(a.y, a.x); }
-inline T polar_of(R r, R angle) { return complex_of(r * cos(angle), r * sin(angle)); }
-inline T cexp(T a)
+static inline R cabs(T a) { return isnan(a.x) || isnan(a.y) ? (isinf(a.x) || isinf(a.y) ? (R)INFINITY : (R)NAN) : hypot(a.x, a.y); }
+static inline R carg(T a) { return atan2(a.y, a.x); }
+static inline T polar_of(R r, R angle) { return complex_of(r * cos(angle), r * sin(angle)); }
+static inline T cexp(T a)
 {
     R e = exp(a.x);
     return a.y == 0 ? complex_of(e, a.y) : complex_of(e * cos(a.y), e * sin(a.y));
 }
-inline T clog(T a) { return complex_of(log(cabs(a)), carg(a)); }
-inline T clog1p(T a) { return complex_of(LIT(0.5) * log1p(a.x * (2 + a.x) + a.y * a.y), atan2(a.y, 1 + a.x)); }
-inline T clog_add_exp(T a, T b)
+static inline T clog(T a) { return complex_of(log(cabs(a)), carg(a)); }
+static inline T clog1p(T a) { return complex_of(LIT(0.5) * log1p(a.x * (2 + a.x) + a.y * a.y), atan2(a.y, 1 + a.x)); }
+static inline T clog_add_exp(T a, T b)
 {
     T low = a.x < b.x || isnan(a.x) ? a : b, high = a.x < b.x || isnan(a.x) ? b : a;
     if (isnan(low.x) || isnan(low.y))
@@ -208,7 +208,7 @@ inline T clog_add_exp(T a, T b)
         return low.x < 0 ? low : clog(cexp(low) + cexp(high));
     return high + clog1p(cexp(low - high));
 }
-inline T csqrt(T a)
+static inline T csqrt(T a)
 {
     R m = cabs(a);
     if (m == 0)
@@ -222,7 +222,7 @@ inline T csqrt(T a)
     R t = sqrt(LIT(0.5) * (m - a.x));
     return complex_of(fabs(a.y) / (2 * t), copysign(t, a.y));
 }
-inline T cpow(T a, T b)
+static inline T cpow(T a, T b)
 {
     if (b.x == 0 && b.y == 0)
         return complex_of(1, 0);
@@ -231,12 +231,12 @@ inline T cpow(T a, T b)
     R r = cabs(a), angle = carg(a), l = log(r);
     return polar_of(exp(b.x * l - b.y * angle), b.x * angle + b.y * l);
 }
-inline T csin(T a) { return complex_of(sin(a.x) * cosh(a.y), cos(a.x) * sinh(a.y)); }
-inline T ccos(T a) { return complex_of(cos(a.x) * cosh(a.y), -sin(a.x) * sinh(a.y)); }
-inline T csinh(T a) { return complex_of(sinh(a.x) * cos(a.y), cosh(a.x) * sin(a.y)); }
-inline T ccosh(T a) { return complex_of(cosh(a.x) * cos(a.y), sinh(a.x) * sin(a.y)); }
+static inline T csin(T a) { return complex_of(sin(a.x) * cosh(a.y), cos(a.x) * sinh(a.y)); }
+static inline T ccos(T a) { return complex_of(cos(a.x) * cosh(a.y), -sin(a.x) * sinh(a.y)); }
+static inline T csinh(T a) { return complex_of(sinh(a.x) * cos(a.y), cosh(a.x) * sin(a.y)); }
+static inline T ccosh(T a) { return complex_of(cosh(a.x) * cos(a.y), sinh(a.x) * sin(a.y)); }
 // Kahan, Branch cuts for complex elementary functions, 1987.
-inline T ctanh(T a)
+static inline T ctanh(T a)
 {
     if (fabs(a.x) > LIT(15.0))
         return complex_of(copysign((R)1, a.x), isfinite(a.y) ? copysign(4 * exp(-2 * fabs(a.x)), sin(2 * a.y)) : (R)0);
@@ -246,33 +246,33 @@ inline T ctanh(T a)
     R d = 1 + beta * s * s;
     return complex_of(beta * rho * s / d, t / d);
 }
-inline T times_i(T a) { return complex_of(-a.y, a.x); }
-inline T times_minus_i(T a) { return complex_of(a.y, -a.x); }
-inline T ctan(T a) { return times_minus_i(ctanh(times_i(a))); }
-inline T casinh(T a)
+static inline T times_i(T a) { return complex_of(-a.y, a.x); }
+static inline T times_minus_i(T a) { return complex_of(a.y, -a.x); }
+static inline T ctan(T a) { return times_minus_i(ctanh(times_i(a))); }
+static inline T casinh(T a)
 {
     T r = csqrt(complex_of(1 - a.y, a.x)), s = csqrt(complex_of(1 + a.y, -a.x));
     return complex_of(asinh(s.x * r.y - r.x * s.y) , atan2(a.y, r.x * s.x - r.y * s.y));
 }
-inline T casin(T a) { return times_minus_i(casinh(times_i(a))); }
-inline T cacos(T a)
+static inline T casin(T a) { return times_minus_i(casinh(times_i(a))); }
+static inline T cacos(T a)
 {
     T r = csqrt(complex_of(1 - a.x, -a.y)), s = csqrt(complex_of(1 + a.x, a.y));
     return complex_of(2 * atan2(r.x, s.x), asinh(s.x * r.y - s.y * r.x));
 }
-inline T cacosh(T a)
+static inline T cacosh(T a)
 {
     T r = csqrt(complex_of(a.x - 1, a.y)), s = csqrt(complex_of(a.x + 1, a.y));
     return complex_of(asinh(s.x * r.x + s.y * r.y), 2 * atan2(r.y, s.x));
 }
-inline T catanh(T a)
+static inline T catanh(T a)
 {
     R x = fabs(a.x), y2 = a.y * a.y;     // odd: near -1 the logarithm's argument would cancel
     return complex_of(copysign(LIT(0.25) * log1p(4 * x / ((1 - x) * (1 - x) + y2)), a.x),
                       LIT(0.5) * atan2(2 * a.y, (1 - a.x) * (1 + a.x) - y2));
 }
-inline T catan(T a) { return times_minus_i(catanh(times_i(a))); }
-inline T csign(T a)
+static inline T catan(T a) { return times_minus_i(catanh(times_i(a))); }
+static inline T csign(T a)
 {
     R m = cabs(a);
     return m == 0 ? complex_of(0, 0) : complex_of(a.x / m, a.y / m);
@@ -294,19 +294,19 @@ inline T csign(T a)
 #define T_LOWEST ((T)0)
 #endif
 #ifdef T_COMPLEX
-inline int nonzero(T x) { return x.x != 0 || x.y != 0; }
-inline T product(T a, T b) { return cmul(a, b); }
-inline R size_of(T x) { return cabs(x); }
-inline R inner(T a, T b) { return dot(a, b); }
-inline R square_of(T x) { return dot(x, x); }
+static inline int nonzero(T x) { return x.x != 0 || x.y != 0; }
+static inline T product(T a, T b) { return cmul(a, b); }
+static inline R size_of(T x) { return cabs(x); }
+static inline R inner(T a, T b) { return dot(a, b); }
+static inline R square_of(T x) { return dot(x, x); }
 #define T_ONE complex_of(1, 0)
 #else
-inline int nonzero(T x) { return x != 0; }
-inline T product(T a, T b) { return (T)(a * b); }
+static inline int nonzero(T x) { return x != 0; }
+static inline T product(T a, T b) { return (T)(a * b); }
 #define T_ONE ((T)1)
 #ifdef T_FLOAT
-inline R size_of(T x) { return fabs(x); }
-inline R inner(T a, T b) { return a * b; }
-inline R square_of(T x) { return x * x; }
+static inline R size_of(T x) { return fabs(x); }
+static inline R inner(T a, T b) { return a * b; }
+static inline R square_of(T x) { return x * x; }
 #endif
 #endif

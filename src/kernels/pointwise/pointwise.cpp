@@ -178,7 +178,7 @@ Kernel& build(Context& context, const Call& call, const TextRequest& request)
     text += typedef_text(operands, request.numbers);
     text += concat("#define PARAMETERS ", parameter_text(operands, request.numbers), "\n#define SHIFT ", shift_text(operands),
                    "\n#define ELEMENT(i) element(", call_text, ")\n");
-    text += concat("inline void element(", element, ")\n{\n");
+    text += concat("static inline void element(", element, ")\n{\n");
     for (const Variable& v : operands)
         text += v.output ? concat("    typeof_", v.name, " ", v.name, ";\n") : load_text(v);
     text += concat("    ", request.code, "\n");

@@ -4,7 +4,7 @@
 #include "kernels/pool/window.cl"
 
 // What the sum over a window of that many elements is divided by (a window outside the input has the sum 0).
-inline int divisor(const pool_t* p, int elements) { return p->divisor ? p->divisor : max(elements, 1); }
+static inline int divisor(const pool_t* p, int elements) { return p->divisor ? p->divisor : max(elements, 1); }
 
 #define FORWARD_PARAMETERS                                                                                            \
     const __global storage_t(X)* x, ulong x_offset, __global storage_t(X)* y, ulong y_offset, pool_t pool,            \

@@ -33,7 +33,7 @@ __kernel void scatter_planes(const __global storage_t(X)* x, ulong x_offset, con
 typedef struct { int in[3], out[3], extent[3]; uint axes; } fractional_t;
 
 // Start of window o: pseudo-random steps that add up to the whole axis (Graham 2014), as PyTorch places them.
-inline int interval(const fractional_t* p, int axis, int o, compute_t(X) sample)
+static inline int interval(const fractional_t* p, int axis, int o, compute_t(X) sample)
 {
     if (o == p->out[axis] - 1)
         return p->in[axis] - p->extent[axis];

@@ -4,14 +4,14 @@
 #include "kernels/pool/window.cl"
 
 #if VEC == 1
-inline lane_int pick(lane_int a, lane_int b, int take_b) { return take_b ? b : a; }
+static inline lane_int pick(lane_int a, lane_int b, int take_b) { return take_b ? b : a; }
 #define LOAD_INDEX(i) (int)indices[i]
 #define STORE_INDEX(i, v) indices[i] = v
 #else
-inline lane_int pick(lane_int a, lane_int b, lane_int take_b) { return take_b ? b : a; }
+static inline lane_int pick(lane_int a, lane_int b, lane_int take_b) { return take_b ? b : a; }
 #define LOAD_INDEX(i)                                                                                                 \
     convert_int16(place.lanes == VEC ? vload16(0, indices + (i)) : load_lanes(int64, indices, i, place.lanes, -1))
-inline void store_index(__global long* indices, ulong i, uint lanes, lane_int v)
+static inline void store_index(__global long* indices, ulong i, uint lanes, lane_int v)
 {
     if (lanes == VEC)
         vstore16(convert_long16(v), 0, indices + i);

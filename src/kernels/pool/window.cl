@@ -20,7 +20,7 @@ typedef struct {
 
 typedef struct { int begin, end, size; } window_t;   // elements begin, begin + dilation, ... < end; size with padding
 
-inline window_t window(const pool_t* p, int axis, int o)
+static inline window_t window(const pool_t* p, int axis, int o)
 {
     window_t w;
 #ifdef ADAPTIVE
@@ -38,7 +38,7 @@ inline window_t window(const pool_t* p, int axis, int o)
 }
 
 // Outputs [begin, end) whose windows may cover input i (with dilation, they cover its neighbourhood).
-inline window_t covering(const pool_t* p, int axis, int i)
+static inline window_t covering(const pool_t* p, int axis, int i)
 {
     window_t w;
 #ifdef ADAPTIVE
@@ -60,7 +60,7 @@ typedef struct {
     int z, y, x;
 } place_t;
 
-inline int volume(const int* size) { return size[0] * size[1] * size[2]; }
+static inline int volume(const int* size) { return size[0] * size[1] * size[2]; }
 
 #ifdef CHANNELS_LAST
 #define PIXEL(p) ((ulong)(p) * pool.channels)
@@ -72,7 +72,7 @@ inline int volume(const int* size) { return size[0] * size[1] * size[2]; }
 // pool.in; it sees `place` and the windows wz, wy, wx that `covering` (or `window`) gives for its coordinates.
 #if VEC == 1
 
-inline place_t locate(const pool_t* p, ulong item, const int* size, const int* other_size)
+static inline place_t locate(const pool_t* p, ulong item, const int* size, const int* other_size)
 {
     place_t place;
     const uint pixels = volume(size);
@@ -134,7 +134,7 @@ inline place_t locate(const pool_t* p, ulong item, const int* size, const int* o
         store_lanes(X, ptr, i, place.lanes, v)
 
 // Elements first, first + stride, ... of a row of `size`; `fill` where that is outside.
-inline vec_t load_strided(const __global storage_t(X)* row, int first, int stride, int size, acc_t fill)
+static inline vec_t load_strided(const __global storage_t(X)* row, int first, int stride, int size, acc_t fill)
 {
     if (first >= 0 && stride == 1 && first + VEC <= size)
         return load_vector(X, row, first);

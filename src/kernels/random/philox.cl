@@ -1,5 +1,5 @@
 // Philox-4x32-10: four random words of a counter and a key, in ten rounds of multiplication and exchange.
-inline uint4 philox(ulong counter, ulong stream, ulong seed)
+static inline uint4 philox(ulong counter, ulong stream, ulong seed)
 {
     uint4 c = (uint4)((uint)counter, (uint)(counter >> 32), (uint)stream, (uint)(stream >> 32));
     uint2 key = (uint2)((uint)seed, (uint)(seed >> 32));
@@ -13,6 +13,6 @@ inline uint4 philox(ulong counter, ulong stream, ulong seed)
 }
 
 // Uniform numbers of words: [0, 1) and (0, 1], with as many bits as the type holds.
-inline float uniform24(uint word) { return (float)(word >> 8) * 0x1p-24f; }
-inline float positive24(uint word) { return (float)((word >> 8) + 1) * 0x1p-24f; }
-inline ulong word64(uint low, uint high) { return (ulong)high << 32 | low; }
+static inline float uniform24(uint word) { return (float)(word >> 8) * 0x1p-24f; }
+static inline float positive24(uint word) { return (float)((word >> 8) + 1) * 0x1p-24f; }
+static inline ulong word64(uint low, uint high) { return (ulong)high << 32 | low; }

@@ -22,14 +22,14 @@ typedef float real;
 #endif
 
 // Box and Muller: numbers 2j and 2j + 1 of a block come from the same pair of words.
-inline real normal(uint4 r, int k)
+static inline real normal(uint4 r, int k)
 {
     real radius = sqrt((real)-2 * log(POSITIVE(r, (k & ~1))));
     real angle = (real)6.283185307179586 * UNIFORM(r, (k | 1));
     return radius * (k & 1 ? sin(angle) : cos(angle));
 }
 
-inline real draw(uint4 r, int k, real a, real b)
+static inline real draw(uint4 r, int k, real a, real b)
 {
 #if defined(DRAW_uniform)
     real v = UNIFORM_OUT(r, k) * (b - a) + a;   // rounding may meet the open end

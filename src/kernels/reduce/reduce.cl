@@ -6,7 +6,7 @@
 // reduction is cut into segments (global id 1), whose accumulators `merge` combines.
 #define BLOCK 256     // steps after which an accumulator is folded into the total: keeps rounding errors small
 
-inline state_t accumulate(PARAMETERS const geometry_t* g, const offset_t* base, offset_t begin, offset_t end, offset_t lane)
+static inline state_t accumulate(PARAMETERS const geometry_t* g, const offset_t* base, offset_t begin, offset_t end, offset_t lane)
 {
     const offset_t inner = g->size[0];
     state_t total = init(), s = init();

@@ -135,12 +135,12 @@ std::string program_text(const Call& call, const TextRequest& request)
                    request.operands.size(), "\n#define LANES ", call.lanes, "\n#define STRIDE(g, d, k) (((d) == 0 && (", call.unit_reduced,
                    " >> (k) & 1)) || ((d) == REDUCED_RANK && (", call.unit_kept, " >> (k) & 1)) ? 1 : (g)->stride[d][k])\n");
     text += kernel_source("kernels/pointwise/geometry.cl");
-    text += concat("typedef struct { ", request.code.state, " } state_t;\ninline state_t init()\n{\n    state_t s;\n    ", request.code.init,
-                   "\n    return s;\n}\ninline state_t combine(state_t s, state_t other)\n{\n    ", request.code.combine, "\n    return s;\n}\n");
-    text += concat("inline state_t step(state_t s, ", inline_parameter_text(inputs, request.numbers), "index_t index)\n{\n");
+    text += concat("typedef struct { ", request.code.state, " } state_t;\nstatic inline state_t init()\n{\n    state_t s;\n    ", request.code.init,
+                   "\n    return s;\n}\nstatic inline state_t combine(state_t s, state_t other)\n{\n    ", request.code.combine, "\n    return s;\n}\n");
+    text += concat("static inline state_t step(state_t s, ", inline_parameter_text(inputs, request.numbers), "index_t index)\n{\n");
     for (const Variable& v : inputs)
         text += load_text(v);
-    text += concat("    ", request.code.step, "\n    return s;\n}\ninline void finish(state_t s, ",
+    text += concat("    ", request.code.step, "\n    return s;\n}\nstatic inline void finish(state_t s, ",
                    inline_parameter_text(outputs, request.numbers), "ulong count)\n{\n");
     for (const Variable& v : outputs)
         text += concat("    typeof_", v.name, " ", v.name, ";\n");

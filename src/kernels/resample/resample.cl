@@ -30,17 +30,17 @@ typedef struct {
     acc_t at, norm;
 } taps_t;
 
-inline acc_t support(acc_t scale)
+static inline acc_t support(acc_t scale)
 {
     const acc_t radius = FILTER == antialias_linear ? 1 : FILTER == antialias_cubic ? 2 : 3;
     return scale >= 1 ? radius * scale : radius;
 }
 
-inline acc_t cubic_near(acc_t x, acc_t a) { return ((a + 2) * x - (a + 3)) * x * x + 1; }
-inline acc_t cubic_far(acc_t x, acc_t a) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; }
+static inline acc_t cubic_near(acc_t x, acc_t a) { return ((a + 2) * x - (a + 3)) * x * x + 1; }
+static inline acc_t cubic_far(acc_t x, acc_t a) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; }
 
 // The antialiasing filters, zero outside their radius.
-inline acc_t filter(acc_t x)
+static inline acc_t filter(acc_t x)
 {
     x = fabs(x);
 #if FILTER == antialias_linear
@@ -52,10 +52,10 @@ inline acc_t filter(acc_t x)
 #endif
 }
 
-inline acc_t inverse_scale(acc_t scale) { return scale >= 1 ? 1 / scale : 1; }
+static inline acc_t inverse_scale(acc_t scale) { return scale >= 1 ? 1 / scale : 1; }
 
 // Weight of tap k.
-inline acc_t weight(const taps_t* t, acc_t scale, int k)
+static inline acc_t weight(const taps_t* t, acc_t scale, int k)
 {
 #if FILTER <= nearest_exact
     return 1;
@@ -70,7 +70,7 @@ inline acc_t weight(const taps_t* t, acc_t scale, int k)
 #endif
 }
 
-inline taps_t taps(const resample_t* p, int axis, int o)
+static inline taps_t taps(const resample_t* p, int axis, int o)
 {
     taps_t t;
     const int in = p->in[axis], out = p->out[axis];
@@ -108,7 +108,7 @@ inline taps_t taps(const resample_t* p, int axis, int o)
     return t;
 }
 
-inline int tap_index(const resample_t* p, int axis, const taps_t* t, int k)
+static inline int tap_index(const resample_t* p, int axis, const taps_t* t, int k)
 {
     return clamp(t->begin + k, 0, p->in[axis] - 1);
 }
@@ -137,7 +137,7 @@ inline int tap_index(const resample_t* p, int axis, const taps_t* t, int k)
     const ulong plane = item / pixels * others;
 #endif
 
-inline acc_t to_element(acc_t v)
+static inline acc_t to_element(acc_t v)
 {
 #ifdef BYTES
     return clamp(rint(v), (acc_t)0, (acc_t)255);
@@ -169,7 +169,7 @@ __kernel void resample(const __global storage_t(X)* x, ulong x_offset, __global 
 
 #ifndef BYTES
 // Weight of input i in output o along an axis.
-inline acc_t reach(const resample_t* p, int axis, int o, int i)
+static inline acc_t reach(const resample_t* p, int axis, int o, int i)
 {
     const taps_t t = taps(p, axis, o);
     acc_t sum = 0;
@@ -179,7 +179,7 @@ inline acc_t reach(const resample_t* p, int axis, int o, int i)
 }
 
 // Outputs [begin, end) that input i reaches: a generous guess, trimmed.
-inline int2 reached(const resample_t* p, int axis, int i)
+static inline int2 reached(const resample_t* p, int axis, int i)
 {
     const acc_t scale = p->scale[axis];
     int begin = 0, end = p->out[axis];

@@ -16,11 +16,11 @@ typedef struct {
 #else
 #define REACHES(b, a) ((b) <= (a))
 #endif
-inline state_t combine(state_t a, state_t b)
+static inline state_t combine(state_t a, state_t b)
 {
     return b.value != b.value || (a.value == a.value && REACHES(b.value, a.value)) ? b : a;
 }
-inline state_t state_of(value_t v, long at)
+static inline state_t state_of(value_t v, long at)
 {
     state_t s = {v, at};
     return s;
@@ -30,7 +30,7 @@ inline state_t state_of(value_t v, long at)
 typedef struct {
     value_t value, rest;
 } state_t;
-inline state_t combine(state_t a, state_t b)
+static inline state_t combine(state_t a, state_t b)
 {
     state_t s;
     s.value = isnan(a.value) || isnan(b.value) ? a.value + b.value : fmax(a.value, b.value);
@@ -38,7 +38,7 @@ inline state_t combine(state_t a, state_t b)
              (b.value == s.value ? b.rest : b.rest * exp(b.value - s.value));
     return s;
 }
-inline state_t state_of(value_t v, long at)
+static inline state_t state_of(value_t v, long at)
 {
     state_t s = {v, 1};
     return s;
@@ -47,7 +47,7 @@ inline state_t state_of(value_t v, long at)
 typedef struct {
     value_t value, rest;
 } state_t;
-inline state_t combine(state_t a, state_t b)
+static inline state_t combine(state_t a, state_t b)
 {
     value_t sum = a.value + b.value;
     value_t part = sum - a.value;
@@ -55,7 +55,7 @@ inline state_t combine(state_t a, state_t b)
     state_t s = {sum, isfinite(sum) ? a.rest + b.rest + lost : 0};
     return s;
 }
-inline state_t state_of(value_t v, long at)
+static inline state_t state_of(value_t v, long at)
 {
     state_t s = {v, 0};
     return s;
@@ -64,7 +64,7 @@ inline state_t state_of(value_t v, long at)
 typedef struct {
     value_t value;
 } state_t;
-inline state_t combine(state_t a, state_t b)
+static inline state_t combine(state_t a, state_t b)
 {
     state_t s;
 #if defined(SCAN_sum)
@@ -76,14 +76,14 @@ inline state_t combine(state_t a, state_t b)
 #endif
     return s;
 }
-inline state_t state_of(value_t v, long at)
+static inline state_t state_of(value_t v, long at)
 {
     state_t s = {v};
     return s;
 }
 #endif
 
-inline void emit(__global storage_t(T)* out, __global long* indices, long out_at, long index_at, state_t s)
+static inline void emit(__global storage_t(T)* out, __global long* indices, long out_at, long index_at, state_t s)
 {
 #if defined(SCAN_log_sum_exp)
     store(T, out, out_at, s.value + log(s.rest));
@@ -109,7 +109,7 @@ inline void emit(__global storage_t(T)* out, __global long* indices, long out_at
     indices += indices_offset + o[2];
 
 // One work-item walks elements [begin, end) of a line, on from `s` if there is one.
-inline void walk(TENSORS, long begin, long end, state_t s, bool carried)
+static inline void walk(TENSORS, long begin, long end, state_t s, bool carried)
 {
     for (long i = begin; i < end; ++i) {
         state_t element = state_of(load(T, input, i * input_stride), i);

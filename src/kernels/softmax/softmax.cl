@@ -14,7 +14,7 @@ typedef ACC acc_t;
 // exp for arguments up to 0 (values of x - m): on vectors a polynomial (Cephes expf, error below 2 units in the last
 // place), since some CPU drivers compute exp lane by lane. Below -87 the result is 0.
 #if VEC == 16 && !defined(CLPRIM_WIDE)
-inline vec_t exp_negative(vec_t x)
+static inline vec_t exp_negative(vec_t x)
 {
     const vec_t v = max(x, (vec_t)(-87.33f)), n = rint(v * 1.44269504f);
     const vec_t r = fma(n, (vec_t)(2.12194440e-4f), fma(n, (vec_t)(-0.693359375f), v));
@@ -39,7 +39,7 @@ inline vec_t exp_negative(vec_t x)
     else                                                                                                              \
         store_lanes(D, p, i, lanes, v)
 
-inline vec_t forward_value(vec_t x, vec_t m, vec_t s)   // s: log of the sum, or 1 / sum
+static inline vec_t forward_value(vec_t x, vec_t m, vec_t s)   // s: log of the sum, or 1 / sum
 {
 #ifdef LOG
     return x - m - s;
@@ -48,7 +48,7 @@ inline vec_t forward_value(vec_t x, vec_t m, vec_t s)   // s: log of the sum, or
 #endif
 }
 
-inline vec_t sum_to_scale(vec_t sum)
+static inline vec_t sum_to_scale(vec_t sum)
 {
 #ifdef LOG
     return log(sum);
@@ -57,7 +57,7 @@ inline vec_t sum_to_scale(vec_t sum)
 #endif
 }
 
-inline vec_t backward_term(vec_t dy, vec_t y)
+static inline vec_t backward_term(vec_t dy, vec_t y)
 {
 #ifdef LOG
     return dy;
@@ -66,7 +66,7 @@ inline vec_t backward_term(vec_t dy, vec_t y)
 #endif
 }
 
-inline vec_t backward_value(vec_t dy, vec_t y, vec_t sum)
+static inline vec_t backward_value(vec_t dy, vec_t y, vec_t sum)
 {
 #ifdef LOG
     return dy - exp_negative(y) * sum;

@@ -5,39 +5,39 @@
 typedef ulong2 item_t;
 #define PADDING ((item_t)(ULONG_MAX, ULONG_MAX))
 #define POSITION(item) ((item).y)
-inline bool before(item_t a, item_t b) { return a.x < b.x || (a.x == b.x && a.y < b.y); }
+static inline bool before(item_t a, item_t b) { return a.x < b.x || (a.x == b.x && a.y < b.y); }
 #else
 typedef ulong item_t;
 #define PADDING ULONG_MAX
 #define POSITION(item) ((item) & 0xFFFFFFFFul)
-inline bool before(item_t a, item_t b) { return a < b; }
+static inline bool before(item_t a, item_t b) { return a < b; }
 #endif
 #define IS_PADDING(item) (POSITION(item) == POSITION(PADDING))
 
 #ifdef T
 #if defined(KEY_float)         // also of float16 and bfloat16; all NaNs are one, and the two zeros
-inline uint key_of(float v)
+static inline uint key_of(float v)
 {
     uint bits = v == 0 ? 0u : as_uint(v);
     return isnan(v) ? 0xFFFFFFFFu : bits >> 31 ? ~bits : bits | 0x80000000u;
 }
 #elif defined(KEY_double)
-inline ulong key_of(double v)
+static inline ulong key_of(double v)
 {
     ulong bits = v == 0 ? 0ul : as_ulong(v);
     return isnan(v) ? ULONG_MAX : bits >> 63 ? ~bits : bits | 0x8000000000000000ul;
 }
 #elif defined(KEY_long)
-inline ulong key_of(long v) { return (ulong)v ^ 0x8000000000000000ul; }
+static inline ulong key_of(long v) { return (ulong)v ^ 0x8000000000000000ul; }
 #elif defined(KEY_ulong)
-inline ulong key_of(ulong v) { return v; }
+static inline ulong key_of(ulong v) { return v; }
 #elif defined(KEY_int)
-inline uint key_of(int v) { return (uint)v ^ 0x80000000u; }
+static inline uint key_of(int v) { return (uint)v ^ 0x80000000u; }
 #else
-inline uint key_of(uint v) { return v; }
+static inline uint key_of(uint v) { return v; }
 #endif
 
-inline item_t item_of(compute_t(T) v, ulong position)
+static inline item_t item_of(compute_t(T) v, ulong position)
 {
 #ifdef WIDE
     ulong key = key_of(v);
