@@ -272,3 +272,36 @@ def test_argument_errors():
         x.masked_fill_(x, 1)
     with pytest.raises(IndexError):
         x.index_select(2, i)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("options", [{}, {"padding_idx": 3}, {"include_last_offset": True}])
+def test_embedding_bag(mode, options):
+    weight, index = make(10, 7), ids(10, 20, negative=False)
+    offsets = torch.tensor([0, 4, 4, 9, 15] + ([20] if "include_last_offset" in options else []))
+    upstream = make(5, 7)
+    results = []
+    for place in ("cpu", device):
+        w = weight.clone().to(place).requires_grad_()
+        y = torch.nn.functional.embedding_bag(index.to(place), w, offsets.to(place), mode=mode, **options)
+        y.backward(upstream.to(place))
+        results.append((y.detach().cpu(), w.grad.cpu()))
+    torch.testing.assert_close(results[0][0], results[1][0])
+    torch.testing.assert_close(results[0][1], results[1][1])
+
+
+def test_embedding_bag_with_weights():
+    weight, index, factors = make(10, 7), ids(10, 4, 5, negative=False), torch.rand(4, 5)
+    results = []
+    for place in ("cpu", device):
+        w, f = (t.clone().to(place).requires_grad_() for t in (weight, factors))
+        y = torch.nn.functional.embedding_bag(index.to(place), w, mode="sum", per_sample_weights=f)
+        y.square().sum().backward()
+        results.append((y.detach().cpu(), w.grad.cpu(), f.grad.cpu()))
+    for a, b in zip(*results):
+        torch.testing.assert_close(a, b)
+
+
+def test_nonzero_static():
+    for size in (0, 2, 50):
+        check(lambda x: torch.nonzero_static(x, size=size), make(4, 5) * (torch.rand(4, 5) > 0.5))

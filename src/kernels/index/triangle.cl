@@ -9,7 +9,8 @@ __kernel void triangle(__global ELEMENT* out, ulong out_offset, const __global E
         return;
     offset_t o[OPERANDS];
     geometry_offsets(g, i, o);
-    long distance = (long)(i % columns) - (long)(i / columns % rows);
+    index_t row = i / (index_t)columns;
+    long distance = (long)(i - row * (index_t)columns) - (long)(row % (index_t)rows);
     int inside = upper ? distance >= diagonal : distance <= diagonal;
     out[out_offset + o[0]] = inside ? input[input_offset + o[1]] : (ELEMENT)(0);
 }

@@ -87,9 +87,9 @@ void sort_tiles(Queue& queue, const Rows& rows, const Tensor& from, const Tensor
     const std::int64_t block = std::min<std::int64_t>(std::bit_ceil(std::max<std::uint64_t>(n, 2)), tile);
     const std::int64_t blocks = rows.count() * ((n + block - 1) / block);
     const std::size_t group = std::min<std::size_t>(256, queue.device().max_work_group_size);
-    const std::string options = rows.options() + " -DTILE=" + std::to_string(tile) + " -DBLOCK=" +
-                                std::to_string(block) + " -DGROUP=" + std::to_string(group) +
-                                (from.defined() ? " -DFROM_ITEMS" : "") + (to.defined() ? " -DTO_ITEMS" : "");
+    const std::string options = rows.options() + " -DTILE=" + std::to_string(tile) + " -DGROUP=" +
+                                std::to_string(group) + (from.defined() ? " -DFROM_ITEMS" : "") +
+                                (to.defined() ? " -DTO_ITEMS" : "");
     Launch launch(queue, queue.context().program("kernels/sort/tiles.cl", options).kernel("sort_tiles"));
     launch.arg(rows.input).arg(rows.stride(rows.input));
     if (from.defined())
@@ -98,7 +98,7 @@ void sort_tiles(Queue& queue, const Rows& rows, const Tensor& from, const Tensor
         launch.arg(to);
     else
         launch.arg(rows.values).arg(rows.stride(rows.values)).arg(rows.indices).arg(rows.stride(rows.indices));
-    launch.arg(cl_ulong(n)).arg(cl_ulong(keep));
+    launch.arg(cl_ulong(n)).arg(cl_ulong(keep)).arg(cl_uint(block));
     rows.starts.set_argument(launch);
     launch.run(Range::groups((blocks * block + tile - 1) / tile, group));
 }

@@ -1,6 +1,6 @@
-// Sorts tiles of TILE items in local memory: several blocks of BLOCK items, each within one row. One work-group owns a
-// tile; work-items exchange pairs of the bitonic network.
-//   -DT=dtype -DKEY_... [-DWIDE] [-DDESCENDING] -DTILE=1024 -DBLOCK=n -DGROUP=n
+// Sorts tiles of TILE items in local memory: several blocks (of a power of two of items), each within one row. One
+// work-group owns a tile; work-items exchange pairs of the bitonic network.
+//   -DT=dtype -DKEY_... [-DWIDE] [-DDESCENDING] -DTILE=1024 -DGROUP=n
 //   -DFROM_ITEMS: rows of items come in (a selection is narrowed further); otherwise elements of `input`
 //   -DTO_ITEMS:   the first `keep` items of each block go out; otherwise values and positions, the first `keep` of a row
 // rows: operands input, values, indices, each at the first element of its row.
@@ -19,17 +19,17 @@ void sort_tiles(const __global storage_t(T)* input, ulong input_offset, long inp
                 __global storage_t(T)* values, ulong values_offset, long values_stride,
                 __global long* indices, ulong indices_offset, long indices_stride,
 #endif
-                ulong n, ulong keep, geometry_t rows)
+                ulong n, ulong keep, uint block_size, geometry_t rows)
 {
     __local item_t tile[TILE];
-    const ulong blocks_per_row = (n + BLOCK - 1) / BLOCK;
-    const ulong first_block = (ulong)get_group_id(0) * (TILE / BLOCK);
+    const ulong blocks_per_row = (n + block_size - 1) / block_size;
+    const ulong first_block = (ulong)get_group_id(0) * (TILE / block_size);
     input += input_offset;
 
     for (uint t = get_local_id(0); t < TILE; t += GROUP) {
-        ulong block = first_block + t / BLOCK;
+        ulong block = first_block + t / block_size;
         ulong row = block / blocks_per_row;
-        ulong position = block % blocks_per_row * BLOCK + t % BLOCK;
+        ulong position = block % blocks_per_row * block_size + t % block_size;
         item_t item = PADDING;
         if (row < (ulong)rows.numel && position < n) {
 #ifdef FROM_ITEMS
@@ -44,13 +44,13 @@ void sort_tiles(const __global storage_t(T)* input, ulong input_offset, long inp
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 
-    for (uint run = 2; run <= BLOCK; run *= 2)
+    for (uint run = 2; run <= block_size; run *= 2)
         for (uint distance = run / 2; distance > 0; distance /= 2) {
             for (uint pair = get_local_id(0); pair < TILE / 2; pair += GROUP) {
                 uint low = pair / distance * distance * 2 + pair % distance;
                 uint high = low + distance;
                 item_t a = tile[low], b = tile[high];
-                bool swap = before(b, a) == ((low & run) == 0 || run == BLOCK);
+                bool swap = before(b, a) == ((low & run) == 0 || run == block_size);
                 tile[low] = swap ? b : a;
                 tile[high] = swap ? a : b;
             }
@@ -58,15 +58,15 @@ void sort_tiles(const __global storage_t(T)* input, ulong input_offset, long inp
         }
 
     for (uint t = get_local_id(0); t < TILE; t += GROUP) {
-        ulong block = first_block + t / BLOCK;
+        ulong block = first_block + t / block_size;
         ulong row = block / blocks_per_row;
-        ulong place = t % BLOCK;
+        ulong place = t % block_size;
         if (row >= (ulong)rows.numel || place >= keep)
             continue;
 #ifdef TO_ITEMS
         ulong kept_per_row = blocks_per_row * keep;
         ulong at = block % blocks_per_row * keep + place;
-        if (keep == BLOCK) {   // a full sort: rows stay n long
+        if (keep == block_size) {   // a full sort: rows stay n long
             kept_per_row = n;
             if (at >= n)
                 continue;

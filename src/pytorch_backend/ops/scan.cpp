@@ -83,6 +83,27 @@ at::Tensor nonzero(const at::Tensor& self)
     return nonzero_out(self, out);
 }
 
+// The first `size` positions, then rows of fill_value: a result whose shape the host knows.
+at::Tensor& nonzero_static_out(const at::Tensor& self, int64_t size, int64_t fill_value, at::Tensor& out)
+{
+    TORCH_CHECK(out.scalar_type() == at::kLong, "nonzero_static: Expected out tensor to have scalar type Long but got "
+                "scalar type", out.scalar_type());
+    TORCH_CHECK(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
+    at::native::resize_output(out, {size, self.dim()});
+    out.fill_(fill_value);
+    const at::Tensor found = self.nonzero();
+    const int64_t count = std::min(size, found.size(0));
+    if (count > 0 && self.dim() > 0)
+        out.narrow(0, 0, count).copy_(found.narrow(0, 0, count));
+    return out;
+}
+
+at::Tensor nonzero_static(const at::Tensor& self, int64_t size, int64_t fill_value)
+{
+    at::Tensor out = at::empty({0}, self.options().dtype(at::kLong));
+    return nonzero_static_out(self, size, fill_value, out);
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
@@ -95,6 +116,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     m.impl("_cummin_helper", cumulative_extreme<false>);
     m.impl("nonzero", nonzero);
     m.impl("nonzero.out", nonzero_out);
+    m.impl("nonzero_static", nonzero_static);
+    m.impl("nonzero_static.out", nonzero_static_out);
 }
 
 }  // namespace torch_ocl

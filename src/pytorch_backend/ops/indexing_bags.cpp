@@ -1,0 +1,141 @@
+// embedding_bag: rows of a table, looked up and combined bag by bag (sum, mean or max).
+#include <ATen/ops/_embedding_bag_sparse_backward.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/embedding_dense_backward.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/searchsorted.h>
+#include <ATen/ops/zeros.h>
+#include <torch/library.h>
+
+#include <ops/indexing.hpp>
+
+namespace torch_ocl {
+
+namespace {
+
+using Four = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+using OptionalTensor = std::optional<at::Tensor>;
+enum Mode { sum = 0, mean = 1, max = 2 };
+
+void check_inputs(const at::Tensor& weight, const at::Tensor& indices, const at::Tensor& offsets,
+                  const OptionalTensor& weights, int64_t mode)
+{
+    TORCH_CHECK(indices.dim() == 1 || indices.dim() == 2, "input has to be a 1D or 2D Tensor, but got Tensor of dimension ",
+                indices.dim());
+    TORCH_CHECK(indices.scalar_type() == at::kLong || indices.scalar_type() == at::kInt,
+                "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got ",
+                indices.scalar_type(), " instead");
+    TORCH_CHECK(offsets.dim() == 1, "offsets has to be a 1D Tensor, but got Tensor of dimension ", offsets.dim());
+    TORCH_CHECK(weight.dim() == 2 && weight.is_floating_point(), "weight has to be a 2D floating-point Tensor");
+    if (weights && weights->defined()) {
+        TORCH_CHECK(mode == sum, "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for "
+                    "mode='sum'");
+        TORCH_CHECK(weights->scalar_type() == weight.scalar_type(),
+                    "expected weight and per_sample_weights to have the same dtype");
+        TORCH_CHECK(weights->sizes() == indices.sizes(),
+                    "expected per_sample_weights to have the same shape as input");
+    }
+}
+
+// The bag of every index: how many offsets lie at or before its place.
+at::Tensor bag_of_each(const at::Tensor& offsets, int64_t count)
+{
+    const auto options = offsets.options().dtype(at::kLong);
+    return at::searchsorted(offsets.to(at::kLong).contiguous(), at::arange(count, options), false, true).sub_(1);
+}
+
+at::Tensor with_padding_as(const at::Tensor& rows, const at::Tensor& indices, int64_t padding_idx, double value)
+{
+    return padding_idx < 0 ? rows : rows.masked_fill(indices.eq(padding_idx).unsqueeze(1), value);
+}
+
+Four embedding_bag(const at::Tensor& weight, const at::Tensor& indices, const at::Tensor& offsets, bool, int64_t mode,
+                   bool, const OptionalTensor& per_sample_weights, bool include_last_offset, int64_t padding_idx)
+{
+    check_inputs(weight, indices, offsets, per_sample_weights, mode);
+    const auto longs = indices.options().dtype(at::kLong);
+    const int64_t bags = offsets.size(0) - (include_last_offset ? 1 : 0), n = indices.numel(), width = weight.size(1);
+    TORCH_CHECK(bags >= 0, "include_last_offset: number of offset should be at least 1");
+    const at::Tensor bag = bag_of_each(offsets.narrow(0, 0, bags), n);
+    const at::Tensor used = padding_idx < 0 ? at::ones({n}, longs) : indices.ne(padding_idx).to(at::kLong);
+    const at::Tensor sizes = at::zeros({bags}, longs).index_add_(0, bag, used);
+    at::Tensor rows = weight.index_select(0, indices);
+    if (per_sample_weights && per_sample_weights->defined())
+        rows = rows.mul(per_sample_weights->unsqueeze(1));
+    at::Tensor result = at::zeros({bags, width}, weight.options());
+    at::Tensor places = at::empty({0}, longs);
+    if (mode == max) {
+        constexpr double low = -std::numeric_limits<double>::infinity();
+        rows = with_padding_as(rows, indices, padding_idx, low);
+        result.fill_(low).index_reduce_(0, bag, rows, "amax", true);
+        // The first row that reached the maximum gives the index; empty bags are 0 and point to -1.
+        const at::Tensor reached = rows.eq(result.index_select(0, bag));
+        const at::Tensor order = at::arange(n, longs).unsqueeze(1).expand({n, width});
+        const at::Tensor first = at::full({bags, width}, n, longs)
+                                     .index_reduce_(0, bag, order.masked_fill(reached.logical_not(), n), "amin", true);
+        const at::Tensor empty_bag = sizes.eq(0).unsqueeze(1);
+        places = at::cat({indices.to(at::kLong), at::full({1}, -1, longs)}).index_select(0, first.reshape(-1))
+                     .view({bags, width}).masked_fill(empty_bag, -1);
+        result.masked_fill_(empty_bag, 0);
+    } else {
+        result.index_add_(0, bag, with_padding_as(rows, indices, padding_idx, 0));
+        if (mode == mean)
+            result.div_(sizes.clamp_min(1).unsqueeze(1));
+    }
+    return {result, bag, sizes, places};
+}
+
+at::Tensor dense_backward(const at::Tensor& gradient, const at::Tensor& indices, const at::Tensor& bag,
+                                  const at::Tensor& sizes, const at::Tensor& places, int64_t num_weights,
+                                  bool scale_grad_by_freq, int64_t mode, const OptionalTensor& per_sample_weights,
+                                  int64_t padding_idx)
+{
+    const int64_t width = gradient.size(1);
+    if (mode == max) {
+        // Row places[b][j] gets gradient[b][j]; -1 (an empty bag) has its own row, which is dropped.
+        const at::Tensor row = places.masked_fill(places.lt(0), num_weights);
+        return at::zeros({num_weights + 1, width}, gradient.options()).scatter_add_(0, row, gradient)
+            .narrow(0, 0, num_weights).contiguous();
+    }
+    at::Tensor rows = mode == mean ? gradient.div(sizes.clamp_min(1).unsqueeze(1)) : gradient;
+    rows = rows.index_select(0, bag);
+    if (per_sample_weights && per_sample_weights->defined())
+        rows = rows.mul(per_sample_weights->unsqueeze(1));
+    return at::embedding_dense_backward(rows, indices, num_weights, padding_idx, scale_grad_by_freq);
+}
+
+at::Tensor embedding_bag_backward(const at::Tensor& gradient, const at::Tensor& indices, const at::Tensor& offsets,
+                                  const at::Tensor& bag, const at::Tensor& sizes, const at::Tensor& places,
+                                  int64_t num_weights, bool scale_grad_by_freq, int64_t mode, bool sparse,
+                                  const OptionalTensor& per_sample_weights, int64_t padding_idx)
+{
+    if (sparse)
+        return at::_embedding_bag_sparse_backward(gradient, indices, offsets, bag, sizes, num_weights,
+                                                  scale_grad_by_freq, mode, per_sample_weights, padding_idx);
+    return dense_backward(gradient, indices, bag, sizes, places, num_weights, scale_grad_by_freq, mode,
+                          per_sample_weights, padding_idx);
+}
+
+at::Tensor per_sample_weights_backward(const at::Tensor& gradient, const at::Tensor& weight, const at::Tensor& indices,
+                                       const at::Tensor&, const at::Tensor& bag, int64_t mode, int64_t padding_idx)
+{
+    TORCH_CHECK(mode == sum, "embedding_bag_backward: per_sample_weights only supported for mode='sum'");
+    const at::Tensor products = gradient.index_select(0, bag).mul(weight.index_select(0, indices)).sum(1);
+    return padding_idx < 0 ? products : products.masked_fill(indices.eq(padding_idx), 0);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
+{
+    m.impl("_embedding_bag", embedding_bag);
+    m.impl("_embedding_bag_forward_only", embedding_bag);
+    m.impl("_embedding_bag_backward", embedding_bag_backward);
+    m.impl("_embedding_bag_dense_backward", dense_backward);
+    m.impl("_embedding_bag_per_sample_weights_backward", per_sample_weights_backward);
+}
+
+}  // namespace torch_ocl
