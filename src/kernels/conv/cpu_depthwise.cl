@@ -25,42 +25,47 @@ static inline int field_extent(const depthwise_problem* p, int axis, int count)
     return (int)((count - 1) + (last - first) / p->scale[axis] + 1);
 }
 
-// Copies the source rows of a band into the field; `rows` of `pitch` for each residue (y, x).
-static inline void fill_field(__local real* field, const __global stored* source, const depthwise_problem* p, int first_row,
-                       int rows, int pitch)
+// target[0..count) = base[at + (x + i * scale) * stride] where x + i * scale is inside the width, 0 elsewhere. Vectors
+// may write up to LANES - 1 more.
+static inline void copy_row(__local real* target, int count, const __global stored* base, long at, long size, int x, int scale,
+                     int width, long stride)
+{
+    const long step = stride * scale;
+    for (int i = 0; i < count; i += LANES) {
+        const int from = x + i * scale;
+        const long first = at + from * stride;
+        if (step <= 2 && first >= 0 && first + step * LANES <= size) {
+            vec v = load_lanes(base + first);
+            if (step == 2)
+                v = even_lanes(v, load_lanes(base + first + LANES));
+            const mask_vec column = lane_index * scale + from;
+            put_vec(select((vec)0, v, column >= 0 && column < width), 0, target + i);
+        } else {
+            for (int lane = 0; lane < min(LANES, count - i); ++lane) {
+                const int column = from + lane * scale;
+                target[i + lane] = column >= 0 && column < width ? load(T, base, at + column * stride) : 0;
+            }
+        }
+    }
+}
+
+// Copies the source rows of a band into the field, `rows` of `pitch` for each residue (y, x); `at`: the plane.
+static inline void fill_field(__local real* field, const __global stored* source, long at, const depthwise_problem* p,
+                       int first_row, int rows, int pitch)
 {
     const int scale_y = p->scale[0], scale_x = p->scale[1], width = p->in[1], height = p->in[0];
     const int low_y = min(0, (int)((p->taps[0] - 1) * p->step[0])), low_x = min(0, (int)((p->taps[1] - 1) * p->step[1]));
     const int begin_x = (int)p->shift[1] + low_x;           // source column of field column 0, residue 0
-    const long stride = p->source_strides[3];
     for (int ry = 0; ry < scale_y; ++ry)
         for (int rx = 0; rx < scale_x; ++rx)
             for (int row = 0; row < rows; ++row, field += pitch) {
                 const int y = (first_row + row) * scale_y + (int)p->shift[0] + low_y + ry;
-                if (y < 0 || y >= height) {
-                    for (int i = 0; i < pitch; ++i)
-                        field[i] = 0;
-                    continue;
-                }
-                const __global stored* from = source + y * p->source_strides[2];
-                // Columns whose source is inside: begin <= i < end.
-                const int x = begin_x + rx;
-                const int begin = min(max(x < 0 ? (-x + scale_x - 1) / scale_x : 0, 0), pitch);
-                const int end = max(min(x < width ? (width - 1 - x) / scale_x + 1 : 0, pitch), begin);
-                for (int i = 0; i < begin; ++i)
-                    field[i] = 0;
-                int i = begin;
-                if (stride * scale_x == 1)
-                    for (; i + LANES <= end; i += LANES)
-                        put_vec(load_lanes(from + x + i), 0, field + i);
-                else if (stride * scale_x == 2)
-                    for (; i + LANES < end; i += LANES)
-                        put_vec(even_lanes(load_lanes(from + x + 2 * i), load_lanes(from + x + 2 * i + LANES)), 0,
-                                field + i);
-                for (; i < end; ++i)
-                    field[i] = load(T, from, (long)(x + i * scale_x) * stride);
-                for (; i < pitch; ++i)
-                    field[i] = 0;
+                if (y < 0 || y >= height)
+                    for (int i = 0; i < pitch; i += LANES)
+                        put_vec((vec)0, 0, field + i);
+                else
+                    copy_row(field, pitch, source, at + y * p->source_strides[2], p->source_size, begin_x + rx, scale_x,
+                             width, p->source_strides[3]);
             }
 }
 
@@ -95,7 +100,7 @@ void conv_depthwise_planar(const __global stored* source, ulong source_offset, c
     const int field_rows = field_extent(&p, 0, rows), pitch = field_extent(&p, 1, width);
     const int length = (rows - 1) * pitch + width;
 
-    source += source_offset + n * p.source_strides[0];
+    source += source_offset;
     w += w_offset;
     result += result_offset + n * p.result_strides[0];
     int places[MAX_TAPS];
@@ -106,7 +111,8 @@ void conv_depthwise_planar(const __global stored* source, ulong source_offset, c
         for (int d = 0; d < p.depth; ++d) {
             const long source_channel = group * p.depth + d;
             if (r == 0 || p.depth > 1)
-                fill_field(field, source + source_channel * p.source_strides[1], &p, first_row, field_rows, pitch);
+                fill_field(field, source, n * p.source_strides[0] + source_channel * p.source_strides[1], &p, first_row,
+                           field_rows, pitch);
             const __global stored* taps_w = w + (p.depth > 1 ? source_channel : channel) * p.w_strides[0];
             for (int t = 0; t < taps; ++t)
                 weights[t] = tap_weight(taps_w, &p, t);
@@ -133,19 +139,23 @@ void conv_depthwise_planar(const __global stored* source, ulong source_offset, c
             }
         }
         const real b = p.has_bias ? load(T, bias, bias_offset + channel) : 0;
-        for (int row = 0; row < rows; ++row) {
-            const __local real* from = sums + row * pitch;
-            __global stored* to = result + channel * p.result_strides[1] + (first_row + row) * p.result_strides[2];
+        __global stored* to = result + channel * p.result_strides[1] + first_row * p.result_strides[2];
+        // Rows one after the other, without the columns between them; dense results are then one long row.
+        __local real* compact = sums + band * pitch + 4 * LANES;
+        for (int row = 0; row < rows; ++row)
+            for (int i = 0; i < width; i += LANES) {
+                const vec v = get_vec(0, sums + row * pitch + i) + b;
+                put_vec(p.relu ? select(v, (vec)0, v < 0) : v, 0, compact + row * width + i);
+            }
+        const int dense = p.result_strides[3] == 1 && p.result_strides[2] == width;
+        const int length_out = dense ? rows * width : width;
+        for (int row = 0; row < (dense ? 1 : rows); ++row, compact += width, to += p.result_strides[2]) {
             int i = 0;
             if (p.result_strides[3] == 1)
-                for (; i + LANES <= width; i += LANES) {
-                    const vec v = get_vec(0, from + i) + b;
-                    store_lanes(to + i, p.relu ? select(v, (vec)0, v < 0) : v);
-                }
-            for (; i < width; ++i) {
-                const real v = from[i] + b;
-                store(T, to, i * p.result_strides[3], p.relu && v < 0 ? 0 : v);
-            }
+                for (; i + LANES <= length_out; i += LANES)
+                    store_lanes(to + i, get_vec(0, compact + i));
+            for (; i < length_out; ++i)
+                store(T, to, i * p.result_strides[3], compact[i]);
         }
     }
 }
@@ -178,21 +188,13 @@ void conv_depthwise_planar_weight(const __global stored* x, ulong x_offset, cons
             const int rows = min(band, height - first_row), field_rows = field_extent(&p, 0, rows);
             int places[MAX_TAPS];
             tap_places(places, &p, field_rows, pitch);
-            fill_field(field, x + x_offset + n * p.source_strides[0] + group * p.source_strides[1], &p, first_row,
+            fill_field(field, x + x_offset, n * p.source_strides[0] + group * p.source_strides[1], &p, first_row,
                        field_rows, pitch);
-            const __global stored* plane = dy + dy_offset + n * p.result_strides[0] + channel * p.result_strides[1];
+            const long plane = n * p.result_strides[0] + channel * p.result_strides[1];
             __local real* to = sums;
-            for (int row = 0; row < rows; ++row, to += pitch) {
-                const __global stored* from = plane + (first_row + row) * p.result_strides[2];
-                int i = 0;
-                if (p.result_strides[3] == 1)
-                    for (; i + LANES <= width; i += LANES)
-                        put_vec(load_lanes(from + i), 0, to + i);
-                for (; i < width; ++i)
-                    to[i] = load(T, from, i * p.result_strides[3]);
-                for (; i < pitch; ++i)
-                    to[i] = 0;
-            }
+            for (int row = 0; row < rows; ++row, to += pitch)
+                copy_row(to, pitch, dy + dy_offset, plane + (first_row + row) * p.result_strides[2], p.result_size, 0, 1,
+                         width, p.result_strides[3]);
             const int length = rows * pitch;
             for (int i = 0; i < 2 * LANES; ++i)
                 to[i] = 0;

@@ -13,7 +13,7 @@ struct DepthwiseProblem {
     cl_long scale[2], shift[2], step[2];
     cl_long source_strides[4], result_strides[4], w_strides[4];
     cl_long band, parts;
-    cl_long source_size;
+    cl_long source_size, result_size;
     cl_long has_bias, relu;
 
     cl_long extent(int axis, cl_long count) const { return count + std::abs((taps[axis] - 1) * step[axis]) / scale[axis]; }
@@ -60,7 +60,7 @@ FieldBytes field_bytes(const DepthwiseProblem& p, cl_long band, std::size_t real
     const cl_long pitch = p.extent(1, p.out[1]), rows = p.extent(0, band);
     const cl_long slack = 4 * lanes + pitch;
     return {static_cast<std::size_t>(p.scale[0] * p.scale[1] * rows * pitch + slack) * real_size,
-            static_cast<std::size_t>(band * pitch + slack) * real_size};
+            static_cast<std::size_t>(2 * (band * pitch + slack)) * real_size};
 }
 
 // The most rows of a band whose field stays in the fast caches; 0 if not even one row fits local memory.
@@ -162,8 +162,7 @@ void run_cpu_depthwise(Queue& queue, const Call& call)
 void run_cpu_depthwise_weight(Queue& queue, const Call& call)
 {
     DepthwiseProblem p = from_implicit(forward_problem(call), call.problem);
-    std::copy_n(call.problem.y_strides, 2, p.result_strides);
-    std::copy_n(call.problem.y_strides + 3, 2, p.result_strides + 2);
+    p.result_size = span_of(call.y);
     const std::size_t real_size = size_of(real_type(call.dtype));
     const Program& program = queue.context().program("kernels/conv/cpu_depthwise.cl", dtype_options(call.dtype));
     if (channels_last(call)) {

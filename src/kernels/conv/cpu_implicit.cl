@@ -201,6 +201,19 @@ void conv_implicit(const __global stored* source, ulong source_offset, const __g
     } while (k_begin < channels * taps);
 }
 
+// A contiguous copy of a channels_last tensor: one work-item per image and pixel.
+__kernel void conv_to_planar(const __global stored* x, ulong x_offset, __global stored* planar, ulong planar_offset,
+                             long batch, long channels, long pixels)
+{
+    const long id = get_global_id(0), n = id / pixels, pixel = id % pixels;
+    if (n >= batch)
+        return;
+    x += x_offset + id * channels;
+    planar += planar_offset + n * channels * pixels + pixel;
+    for (long c = 0; c < channels; ++c)
+        planar[c * pixels] = x[c];
+}
+
 // Weights as conv_implicit reads them, packed[group, row][k] in reals, from any strides.
 __kernel void conv_pack_weights(const __global stored* w, ulong w_offset, __global real* packed, ulong packed_offset,
                                 pack_problem p)
@@ -216,40 +229,42 @@ __kernel void conv_pack_weights(const __global stored* w, ulong w_offset, __glob
                        tap / (p.taps[2] * p.taps[1]) * p.tap_strides[0]);
 }
 
-// The same for the data gradient, k = (tap, depth), where the weights of one depth lie together: a transposition, by
-// blocks of sixteen depths and any number of columns.
+// The same for the data gradient, k = (tap, depth), where the weights of one depth lie together: a transposition. A
+// work-item owns TRANSPOSE_DEPTHS depths by TRANSPOSE_COLUMNS columns and goes by blocks of sixteen by sixteen.
 #define TRANSPOSE_COLUMNS 256
+#define TRANSPOSE_DEPTHS 64
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void conv_transpose_weights(const __global stored* w, ulong w_offset, __global real* packed, ulong packed_offset,
                             pack_problem p)
 {
     const int taps = p.taps[0] * p.taps[1] * p.taps[2], columns = p.rows * taps, rows = p.rows;
-    const long column_blocks = (columns + TRANSPOSE_COLUMNS - 1) / TRANSPOSE_COLUMNS, depth_blocks = (p.depth + 15) / 16;
-    const long id = get_group_id(0);
+    const long column_blocks = (columns + TRANSPOSE_COLUMNS - 1) / TRANSPOSE_COLUMNS;
+    const long depth_blocks = (p.depth + TRANSPOSE_DEPTHS - 1) / TRANSPOSE_DEPTHS, id = get_group_id(0);
     const int begin = id % column_blocks * TRANSPOSE_COLUMNS, end = min(begin + TRANSPOSE_COLUMNS, columns);
-    const long depth = id / column_blocks % depth_blocks * 16, group = id / column_blocks / depth_blocks;
-    const int depths = min(16L, p.depth - depth);
+    const long depth = id / column_blocks % depth_blocks * TRANSPOSE_DEPTHS, group = id / column_blocks / depth_blocks;
+    const int depths = min((long)TRANSPOSE_DEPTHS, p.depth - depth);
     w += w_offset + group * p.group_stride + depth * p.depth_stride;
     packed += packed_offset + group * p.rows * taps * p.depth + depth;
     const int taps_inner = p.row_stride != 1 || taps == 1;   // in the source
-    int column = begin;
+    for (int column = begin; column < end; column += 16) {
+        const int count = min(16, end - column);
+        long place[16];
+        for (int i = 0; i < count; ++i) {
+            const int row = taps_inner ? (column + i) / taps : (column + i) % rows;
+            const int tap = taps_inner ? (column + i) % taps : (column + i) / rows;
+            place[i] = ((long)row * taps + tap) * p.depth;
+        }
+        int d = 0;
 #if LANES == 16
-    if (depths == 16)
-        for (; column + 16 <= end; column += 16) {
-            long place[16];
-            for (int i = 0; i < 16; ++i) {
-                const int row = taps_inner ? (column + i) / taps : (column + i) % rows;
-                const int tap = taps_inner ? (column + i) % taps : (column + i) / rows;
-                place[i] = ((long)row * taps + tap) * p.depth;
-            }
-#define GET(name, i) const vec r##name = load_lanes(w + i * p.depth_stride + column);
-#define PUT(name, i) vstore16(u##name, 0, packed + place[i]);
+        for (; count == 16 && d + 16 <= depths; d += 16) {
+            const __global stored* from = w + d * p.depth_stride + column;
+#define GET(name, i) const vec r##name = load_lanes(from + i * p.depth_stride);
+#define PUT(name, i) vstore16(u##name, 0, packed + place[i] + d);
             TRANSPOSE_16(GET, PUT)
         }
 #endif
-    for (; column < end; ++column) {
-        const int row = taps_inner ? column / taps : column % rows, tap = taps_inner ? column % taps : column / rows;
-        for (int d = 0; d < depths; ++d)
-            packed[((long)row * taps + tap) * p.depth + d] = load(T, w, d * p.depth_stride + column);
+        for (; d < depths; ++d)
+            for (int i = 0; i < count; ++i)
+                packed[place[i] + d] = load(T, w, d * p.depth_stride + column + i);
     }
 }

@@ -70,7 +70,7 @@ Tensor weight_matrix(Queue& queue, const Call& call, ImplicitProblem& p)
     const Tensor packed = queue.context().empty({q.groups * p.rows * p.weight_stride}, real, queue);
     const Program& program = queue.context().program("kernels/conv/cpu_implicit.cl", dtype_options(call.dtype));
     if (!forward && (taps_inner || channels_inner) && together < (1 << 30)) {
-        const cl_long items = ceil_div(together, 256) * ceil_div(p.depth, 16) * q.groups;
+        const cl_long items = ceil_div(together, 256) * ceil_div(p.depth, 64) * q.groups;
         pack.row_stride = taps_inner ? taps : 1;
         queue.launch(program.kernel("conv_transpose_weights"), Range::groups(static_cast<std::size_t>(items)), call.w,
                      packed, pack);
@@ -131,8 +131,35 @@ std::string rejects_cpu_implicit(const Call& call, const Device& device)
     return {};
 }
 
-void run_cpu_implicit(Queue& queue, const Call& call)
+Call with_planar_source(Queue& queue, const Call& call)
 {
+    constexpr cl_long vector = 16;
+    const bool data = call.pass == ConvPass::backward_data;
+    const Tensor& source = data ? call.y : call.x;
+    const cl_long per_group = data ? call.problem.out_channels : call.problem.in_channels;
+    if (per_group >= vector || source.size(1) == 1 || source.stride(1) != 1 || !source.is_channels_last())
+        return call;
+    Call result = call;
+    Tensor& planar = data ? result.y : result.x;
+    planar = queue.context().empty(source.shape, source.dtype, queue);
+    Problem& q = result.problem;
+    const cl_long channels = source.size(1), pixels = data ? q.out_pixels() : q.in_pixels();
+    cl_long(&strides)[5] = data ? q.y_strides : q.x_strides;
+    const cl_long* sizes = data ? q.out : q.in;
+    strides[4] = 1;
+    strides[3] = sizes[2];
+    strides[2] = sizes[1] * strides[3];
+    strides[1] = pixels;
+    strides[0] = channels * pixels;
+    const Program& program = queue.context().program("kernels/conv/cpu_implicit.cl", dtype_options(call.dtype));
+    queue.launch(program.kernel("conv_to_planar"), Range::linear(static_cast<std::size_t>(q.batch * pixels), 64), source,
+                 planar, q.batch, channels, pixels);
+    return result;
+}
+
+void run_cpu_implicit(Queue& queue, const Call& caller)
+{
+    const Call call = with_planar_source(queue, caller);
     ImplicitProblem all = common_problem(call);
     const Tensor weights = weight_matrix(queue, call, all);
     for_each_launch(call, [&](ImplicitProblem p, cl_long first) {

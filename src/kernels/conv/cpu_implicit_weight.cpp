@@ -52,10 +52,32 @@ Tiles choose_tiles(ImplicitProblem& p, const Device& device, std::size_t real_si
     return tiles;
 }
 
+// A product over the same pixels on both sides (1x1) may be computed as dw or transposed: whichever side is the smaller
+// is the one that is packed transposed. Worth it for small weights only: the sums end up transposed, too.
+bool gains_from_swap(const Call& call)
+{
+    const Problem& q = call.problem;
+    bool same = q.taps() == 1 && q.groups == 1 && q.out_channels >= 2 * q.in_channels && q.in_channels <= 64;
+    for (int i = 0; i < 3; ++i)
+        same &= q.in[i] == q.out[i] && q.stride[i] == 1 && q.pad[i] == 0;
+    return same;
+}
+
+Call swapped(Call call)
+{
+    Problem& q = call.problem;
+    std::swap(call.x, call.y);
+    std::swap(q.in_channels, q.out_channels);
+    std::swap(q.x_strides, q.y_strides);
+    std::swap(q.w_strides[0], q.w_strides[1]);
+    return call;
+}
+
 }  // namespace
 
-void run_cpu_implicit_weight(Queue& queue, const Call& call)
+void run_cpu_implicit_weight(Queue& queue, const Call& caller)
 {
+    const Call call = with_planar_source(queue, gains_from_swap(caller) ? swapped(caller) : caller);
     const Problem& q = call.problem;
     ImplicitProblem p = forward_problem(call);
     p.result_size = span_of(call.y);

@@ -6,6 +6,6 @@ typedef struct {
     long scale[2], shift[2], step[2];
     long source_strides[4], result_strides[4], w_strides[4];   // n, c, h, w and o, c, h, w
     long band, parts;                                          // rows of a band; shares of a weight gradient
-    long source_size;                                          // elements from the first to the last of the source
+    long source_size, result_size;                             // elements from the first to the last
     long has_bias, relu;
 } depthwise_problem;

@@ -54,6 +54,9 @@ PackProblem pack_problem(const Call& call, bool taps_inner);
 void add_parts(Queue& queue, const Call& call, const Tensor& sums, const ImplicitProblem& p);
 void fill_zero(Queue& queue, const Tensor& tensor);
 
+// The call with a planar copy of its source if that is channels_last with too few channels per group for vectors.
+Call with_planar_source(Queue& queue, const Call& call);
+
 // Everything that does not depend on the launch; source and result are x and y, the other way round for the data pass.
 ImplicitProblem common_problem(const Call& call);
 // The one launch of a forward pass; the weight gradient walks the same positions.

@@ -9,6 +9,8 @@
 
 typedef struct {
     int count, pixels;                     // of runs, of pixels in the block
+    int flat;                              // no third dimension
+    int first[MAX_VECS];                   // run of pixel i * LANES
     int begin[MAX_LANES + 1];              // pixels of run r within its block: begin[r] .. begin[r + 1]
     long source[MAX_LANES];                // element of the first pixel at tap 0
     long place[MAX_LANES];                 // element of the first pixel on the result's side
@@ -61,6 +63,12 @@ static inline void find_runs(pixel_runs* runs, const implicit_problem* p, long p
     }
     runs->begin[r] = count;
     runs->count = r;
+    runs->flat = p->in[0] * p->taps[0] * p->out[0] == 1 && p->shift[0] == 0;
+    for (int i = 0, run = 0; i < count; i += LANES) {
+        while (runs->begin[run + 1] <= i)
+            ++run;
+        runs->first[i / LANES] = run;
+    }
     runs->pixels = count;
     for (int i = 0; i < count; i += LANES) {
         runs->z[i / LANES] = get_lanes(lanes_z + i);
@@ -88,8 +96,12 @@ static inline tap_step find_tap(const implicit_problem* p, int tap)
 
 static inline mask_vec inside_borders(const pixel_runs* runs, const implicit_problem* p, tap_step tap, int i)
 {
-    const mask_vec z = runs->z[i] + tap.z, y = runs->y[i] + tap.y, x = runs->x[i] + tap.x;
-    return z >= 0 && z < (int)p->in[0] && y >= 0 && y < (int)p->in[1] && x >= 0 && x < (int)p->in[2];
+    const mask_vec y = runs->y[i] + tap.y, x = runs->x[i] + tap.x;
+    const mask_vec inside = y >= 0 && y < (int)p->in[1] && x >= 0 && x < (int)p->in[2];
+    if (runs->flat)
+        return inside;
+    const mask_vec z = runs->z[i] + tap.z;
+    return inside && z >= 0 && z < (int)p->in[0];
 }
 
 // The loads of LANES sources: one for each run that they touch.
@@ -107,10 +119,8 @@ static inline void find_loads(lane_loads* loads, const pixel_runs* runs, const i
     loads->count = 0;
     loads->whole = 1;
     loads->safe = stride == 1 || stride == 2;
-    for (int r = 0; r < runs->count; ++r) {
+    for (int r = runs->first[i]; r < runs->count && runs->begin[r] < (i + 1) * LANES; ++r) {
         const int begin = runs->begin[r], end = runs->begin[r + 1];
-        if (begin >= (i + 1) * LANES || end <= i * LANES)
-            continue;
         const mask_vec mask = inside && lane >= begin && lane < end;
         if (!any(mask))
             continue;
@@ -180,7 +190,7 @@ static inline void pack_lanes_transposed(__local real* target, int pitch, const 
     long from[LANES];
     int lanes[LANES];
     vstore16(inside_borders(runs, p, tap, i), 0, lanes);
-    for (int r = 0; r < runs->count; ++r)
+    for (int r = runs->first[i]; r < runs->count && runs->begin[r] < (i + 1) * LANES; ++r)
         for (int at = max(runs->begin[r], i * LANES); at < min(runs->begin[r + 1], (i + 1) * LANES); ++at)
             from[at - i * LANES] = runs->source[r] + tap.shift + (at - runs->begin[r]) * stride;
     for (int lane = max(runs->pixels - i * LANES, 0); lane < LANES; ++lane)
