@@ -115,7 +115,7 @@ static inline int16 get_lanes_float32(const int* p) { return vload16(0, p); }
 
 // One row of a register tile.
 #define REGISTER_ROW(name, A_SPACE, B_SPACE)                                                                    \
-    static inline void name(const A_SPACE real* restrict A, const B_SPACE real* restrict B, int depth,                 \
+    static inline void name(const A_SPACE real* restrict A, const B_SPACE real* restrict B, int depth,          \
                      __local real* restrict C, int accumulate)                                                  \
     {                                                                                                           \
         vec c0 = 0, c1 = 0;                                                                                     \
