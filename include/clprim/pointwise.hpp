@@ -80,6 +80,7 @@ struct PointwiseRow {
     unsigned own_typed = 0;            // bit k: x_k keeps its own type instead of becoming a T
     const char* onnx = nullptr;        // ONNX operator with this meaning
     const char* doc = nullptr;
+    const char* library = nullptr;     // a further kernel file whose functions the code uses
 };
 
 std::span<const PointwiseRow> pointwise_rows();

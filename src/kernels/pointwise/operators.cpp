@@ -12,6 +12,8 @@ constexpr Result common = Result::common;
 constexpr Result predicate = Result::predicate;
 constexpr Result real = Result::real;
 
+#define SPECIAL(name, code, doc) {name, code, nullptr, floating, common, 0, nullptr, doc, "kernels/pointwise/special.cl"}
+
 const PointwiseRow rows[] = {
     // Arithmetic. w0 is PyTorch's alpha or value.
     {"add", "y0 = x0 + w0 * x1;", "y0 = x0 + cmul(w0, x1);", any_real, common, 0, "Add", "x0 + alpha * x1"},
@@ -126,6 +128,47 @@ const PointwiseRow rows[] = {
     {"logit", "T p = x0; y0 = log(p / (1 - p));", nullptr, floating, common, 0, nullptr, "log(x / (1 - x))"},
     {"logit_eps", "T p = x0 < w0 ? w0 : x0 > 1 - w0 ? 1 - w0 : x0; y0 = log(p / (1 - p));", nullptr, floating, common, 0, nullptr, "logit of x within [eps, 1 - eps]"},
     {"logit_backward", "y0 = w0 < 0 ? (x1 < 0 || x1 > 1 ? (T)NAN : x0 / (x1 * (1 - x1))) : (x1 < w0 || x1 > 1 - w0 ? (T)0 : x0 / (x1 * (1 - x1)));", nullptr, floating, common, 0, nullptr, "gradient of logit"},
+
+    // Special functions.
+    {"lgamma", "y0 = lgamma(x0);", nullptr, floating, common, 0, nullptr, "logarithm of the gamma function"},
+    {"frexp", "int e; y0 = frexp(x0, &e); y1 = isfinite(x0) ? e : 0;", nullptr, floating, common, 0, nullptr, "mantissa and exponent"},
+    SPECIAL("digamma", "y0 = digamma_of(x0);", "derivative of lgamma"),
+    SPECIAL("polygamma", "y0 = polygamma_of(w0, x0);", "derivative of digamma, n times"),
+    SPECIAL("special_zeta", "y0 = zeta_of(x0, x1);", "Hurwitz zeta function"),
+    SPECIAL("erfinv", "y0 = erfinv_of(x0);", "inverse of erf"),
+    SPECIAL("special_erfcx", "y0 = erfcx_of(x0);", "exp(x^2) erfc(x)"),
+    SPECIAL("special_ndtri", "y0 = ndtri_of(x0);", "quantile of the normal distribution"),
+    SPECIAL("special_log_ndtr", "y0 = log_ndtr_of(x0);", "logarithm of the normal distribution"),
+    SPECIAL("special_entr", "y0 = entropy_of(x0);", "-x log(x)"),
+    SPECIAL("i0", "y0 = bessel_i(0, x0);", "modified Bessel function I0"),
+    SPECIAL("special_i0e", "y0 = scaled_bessel_i(0, x0);", "exp(-|x|) I0(x)"),
+    SPECIAL("special_i1", "y0 = bessel_i(1, x0);", "modified Bessel function I1"),
+    SPECIAL("special_i1e", "y0 = scaled_bessel_i(1, x0);", "exp(-|x|) I1(x)"),
+    SPECIAL("special_modified_bessel_i0", "y0 = bessel_i(0, x0);", "modified Bessel function I0"),
+    SPECIAL("special_modified_bessel_i1", "y0 = bessel_i(1, x0);", "modified Bessel function I1"),
+    SPECIAL("special_modified_bessel_k0", "y0 = bessel_k(0, x0);", "modified Bessel function K0"),
+    SPECIAL("special_modified_bessel_k1", "y0 = bessel_k(1, x0);", "modified Bessel function K1"),
+    SPECIAL("special_scaled_modified_bessel_k0", "y0 = scaled_bessel_k(0, x0);", "exp(x) K0(x)"),
+    SPECIAL("special_scaled_modified_bessel_k1", "y0 = scaled_bessel_k(1, x0);", "exp(x) K1(x)"),
+    SPECIAL("special_bessel_j0", "y0 = bessel_j(0, x0);", "Bessel function J0"),
+    SPECIAL("special_bessel_j1", "y0 = bessel_j(1, x0);", "Bessel function J1"),
+    SPECIAL("special_bessel_y0", "y0 = bessel_y(0, x0);", "Bessel function Y0"),
+    SPECIAL("special_bessel_y1", "y0 = bessel_y(1, x0);", "Bessel function Y1"),
+    SPECIAL("special_spherical_bessel_j0", "y0 = spherical_bessel_j0_of(x0);", "sin(x) / x"),
+    SPECIAL("igamma", "y0 = gamma_p(x0, x1);", "regularised lower incomplete gamma function"),
+    SPECIAL("igammac", "y0 = gamma_q(x0, x1);", "regularised upper incomplete gamma function"),
+    SPECIAL("special_chebyshev_polynomial_t", "y0 = chebyshev(x1, x0, x0);", "Chebyshev polynomial, first kind"),
+    SPECIAL("special_chebyshev_polynomial_u", "y0 = chebyshev(x1, x0, 2 * x0);", "Chebyshev polynomial, second kind"),
+    SPECIAL("special_chebyshev_polynomial_v", "y0 = chebyshev(x1, x0, 2 * x0 - 1);", "Chebyshev polynomial, third kind"),
+    SPECIAL("special_chebyshev_polynomial_w", "y0 = chebyshev(x1, x0, 2 * x0 + 1);", "Chebyshev polynomial, fourth kind"),
+    SPECIAL("special_shifted_chebyshev_polynomial_t", "T u = 2 * x0 - 1; y0 = chebyshev(x1, u, u);", "of 2 x - 1"),
+    SPECIAL("special_shifted_chebyshev_polynomial_u", "T u = 2 * x0 - 1; y0 = chebyshev(x1, u, 2 * u);", "of 2 x - 1"),
+    SPECIAL("special_shifted_chebyshev_polynomial_v", "T u = 2 * x0 - 1; y0 = chebyshev(x1, u, 2 * u - 1);", "of 2 x - 1"),
+    SPECIAL("special_shifted_chebyshev_polynomial_w", "T u = 2 * x0 - 1; y0 = chebyshev(x1, u, 2 * u + 1);", "of 2 x - 1"),
+    SPECIAL("special_hermite_polynomial_h", "y0 = hermite_h(x1, x0);", "physicists' Hermite polynomial"),
+    SPECIAL("special_hermite_polynomial_he", "y0 = hermite_he(x1, x0);", "probabilists' Hermite polynomial"),
+    SPECIAL("special_laguerre_polynomial_l", "y0 = laguerre(x1, x0);", "Laguerre polynomial"),
+    SPECIAL("special_legendre_polynomial_p", "y0 = legendre(x1, x0);", "Legendre polynomial"),
 
     // Activations. Gradients: x0 is the gradient of the result.
     {"relu", "y0 = maximum(x0, (T)0);", nullptr, any_real, common, 0, "Relu", "max(x, 0)"},

@@ -144,6 +144,7 @@ struct TextRequest {
     std::vector<Number> numbers;
     DataType common;
     bool round_to_common;
+    const char* library = nullptr;
 };
 
 Kernel& build(Context& context, const Call& call, const TextRequest& request)
@@ -175,6 +176,8 @@ Kernel& build(Context& context, const Call& call, const TextRequest& request)
 
     std::string text = kernel_source("core/dtype.cl");
     text += index_text(call.wide) + type_text(request.common) + kernel_source("kernels/pointwise/math.cl");
+    if (request.library)
+        text += kernel_source(request.library);
     text += typedef_text(operands, request.numbers);
     text += concat("#define PARAMETERS ", parameter_text(operands, request.numbers), "\n#define SHIFT ", shift_text(operands),
                    "\n#define ELEMENT(i) element(", call_text, ")\n");
@@ -268,7 +271,7 @@ void pointwise(Queue& queue, const PointwiseRow& row, const PointwiseProblem& pr
         const char* code = is_complex(problem.common) ? row.complex_code : row.code;
         require<NotSupported>(code != nullptr && (is_complex(problem.common) || row.accepts & class_of(problem.common)), '"', row.name,
                               "\" not implemented for '", name_of(problem.common), '\'');
-        TextRequest request{row.name, code, {}, problem.common, row.result == Result::common};
+        TextRequest request{row.name, code, {}, problem.common, row.result == Result::common, row.library};
         for (std::size_t k = 0; k < problem.scalars.size(); ++k)
             request.numbers.push_back({concat("w", k), problem.common});
         return build(queue.context(), call, request);

@@ -1,0 +1,406 @@
+// Special functions for the rows that name this file as their library; T is float or double. Written from the formulas of
+// Abramowitz and Stegun (A&S) and the papers named below, each in a form that is accurate to a few units of T.
+#ifdef T_DOUBLE
+#define EPSILON 1.1e-16
+#define LARGE_BESSEL 25.0       // from here on the asymptotic series reach full precision
+#else
+#define EPSILON 6e-8f
+#define LARGE_BESSEL 12.0f
+#endif
+#define PI LIT(3.14159265358979323846)
+#define EULER LIT(0.57721566490153286061)
+
+// Derivative of log gamma: upward recurrence to x >= 10, then the asymptotic series (A&S 6.3.18); reflection below 0.
+inline T digamma_of(T x)
+{
+    if (x == 0)
+        return copysign((T)INFINITY, -x);
+    T result = 0;
+    if (x < 0) {
+        T r = x - trunc(x);
+        if (r == 0)
+            return NAN;
+        result = -PI / tanpi(r);
+        x = 1 - x;
+    }
+    for (; x < 10; x += 1)
+        result -= 1 / x;
+    T z = 1 / (x * x);
+    T series = z * (LIT(0.083333333333333333) - z * (LIT(0.0083333333333333333) - z * (LIT(0.0039682539682539683)
+               - z * (LIT(0.0041666666666666667) - z * (LIT(0.0075757575757575758) - z * (LIT(0.021092796092796093)
+               - z * LIT(0.083333333333333333)))))));
+    return result + log(x) - LIT(0.5) / x - series;
+}
+
+// Hurwitz zeta, sum of (q + k)^-s: ten terms and the Euler-Maclaurin correction (A&S 23.1.30).
+inline T zeta_of(T s, T q)
+{
+    if (s == 1)
+        return INFINITY;
+    if (s < 1)
+        return NAN;
+    if (q <= 0) {
+        if (q == floor(q))
+            return INFINITY;
+        if (s != floor(s))
+            return NAN;
+    }
+    T sum = 0;
+    int k = 0;
+    for (; k < 10 || q <= 9; ++k, q += 1) {
+        T term = pow(q, -s);
+        sum += term;
+        if (fabs(term) < EPSILON * fabs(sum) && q > 0)
+            return sum;
+    }
+    T power = pow(q, -s), factor = s, z = 1 / (q * q);
+    sum += power * q / (s - 1) + power / 2;
+    // Bernoulli numbers over (2j)!, j = 1, 2, ...
+    const T b[] = {LIT(0.083333333333333333), LIT(-0.0013888888888888889), LIT(3.3068783068783069e-5), LIT(-8.2671957671957672e-7),
+                   LIT(2.0876756987868099e-8), LIT(-5.2841901386874932e-10), LIT(1.3382536530684679e-11), LIT(-3.3896802963225829e-13),
+                   LIT(8.5860620562778446e-15), LIT(-2.1748686985580619e-16)};
+    power /= q;
+    for (int j = 0; j < 10; ++j) {
+        T term = b[j] * factor * power;
+        sum += term;
+        if (fabs(term) < EPSILON * fabs(sum))
+            break;
+        factor *= (s + 2 * j + 1) * (s + 2 * j + 2);
+        power *= z;
+    }
+    return sum;
+}
+
+inline T trigamma_of(T x)
+{
+    if (x < LIT(0.5)) {
+        T s = sinpi(x);
+        return PI * PI / (s * s) - zeta_of(2, 1 - x);
+    }
+    return zeta_of(2, x);
+}
+inline T polygamma_of(T n, T x)
+{
+    if (n == 0)
+        return digamma_of(x);
+    if (n == 1)
+        return trigamma_of(x);
+    return (fmod(n, (T)2) == 1 ? 1 : -1) * tgamma(n + 1) * zeta_of(n + 1, x);
+}
+
+// Inverse of erf: M. Giles, Approximating the erfinv function, 2010, then Halley's steps.
+inline T erfinv_start(T x, T w)
+{
+    if (w < 5) {
+        w -= LIT(2.5);
+        return x * (LIT(1.50140941) + w * (LIT(0.246640727) + w * (LIT(-0.00417768164) + w * (LIT(-0.00125372503) + w * (LIT(0.00021858087)
+               + w * (LIT(-4.39150654e-06) + w * (LIT(-3.5233877e-06) + w * (LIT(3.43273939e-07) + w * LIT(2.81022636e-08)))))))));
+    }
+    w = fmin(sqrt(w), (T)6) - 3;      // beyond 6 the steps find the way
+    return x * (LIT(2.83297682) + w * (LIT(1.00167406) + w * (LIT(0.00943887047) + w * (LIT(-0.0076224613) + w * (LIT(0.00573950773)
+           + w * (LIT(-0.00367342844) + w * (LIT(0.00134934322) + w * (LIT(0.000100950558) + w * LIT(-0.000200214257)))))))));
+}
+inline T erfinv_of(T x)
+{
+    T size = fabs(x);
+    if (!(size <= 1))
+        return NAN;
+    if (size == 1)
+        return copysign((T)INFINITY, x);
+    T y = erfinv_start(size, -log((1 - size) * (1 + size)));
+    for (int k = 0; k < (sizeof(T) == 8 ? 2 : 1); ++k) {
+        T error = size > LIT(0.5) ? (1 - size) - erfc(y) : erf(y) - size;
+        T step = error / (LIT(1.12837916709551257390) * exp(-y * y));
+        y -= step / (1 + y * step);
+    }
+    return copysign(y, x);
+}
+
+// exp(x^2) erfc(x); Laplace's continued fraction for large x.
+inline T exp_square(T x)
+{
+    T square = x * x;
+    return exp(square) * (1 + fma(x, x, -square));
+}
+inline T erfcx_of(T x)
+{
+    if (x < 0)
+        return x < LIT(-26.7) ? (T)INFINITY : 2 * exp_square(x) - exp_square(x) * erfc(-x);
+    if (x < 5)
+        return exp_square(x) * erfc(x);
+    T tail = 0;
+    for (int k = 40; k > 0; --k)
+        tail = LIT(0.5) * k / (x + tail);
+    return LIT(0.56418958354775628695) / (x + tail);
+}
+
+// Quantile of the normal distribution. In the lower tail log(ndtr(y)) = log(p) is solved by Newton's steps.
+inline T log_ndtr_of(T x)
+{
+    T t = x * LIT(0.70710678118654752440);
+    return x < -1 ? log(erfcx_of(-t) / 2) - t * t : log1p(-erfc(t) / 2);
+}
+inline T ndtri_of(T p)
+{
+    if (p == 0)
+        return -INFINITY;
+    if (p == 1)
+        return INFINITY;
+    if (!(p > 0 && p < 1))
+        return NAN;
+    if (p > LIT(0.02425))
+        return LIT(1.41421356237309504880) * erfinv_of(2 * p - 1);
+    T target = log(p), y = -sqrt(-2 * target);
+    for (int k = 0; k < 8; ++k) {
+        T t = -y * LIT(0.70710678118654752440), mills = erfcx_of(t) / 2;      // ndtr(y) = mills exp(-t t)
+        T step = (log(mills) - t * t - target) * mills / LIT(0.39894228040143267794);
+        y -= step;
+        if (fabs(step) < EPSILON * fabs(y))
+            break;
+    }
+    return y;
+}
+inline T entropy_of(T x) { return isnan(x) ? x : x > 0 ? -x * log(x) : x == 0 ? (T)0 : (T)-INFINITY; }
+
+// exp(-|x|) I_n(x), n = 0 or 1: power series (A&S 9.6.10) or asymptotic series (A&S 9.7.1).
+inline T scaled_bessel_i(int n, T x)
+{
+    T a = fabs(x), term, sum;
+    if (a < LARGE_BESSEL) {
+        T z = a * a / 4;
+        term = sum = n == 0 ? (T)1 : a / 2;
+        for (int k = 1; k < 100 && term > EPSILON * sum; ++k) {
+            term *= z / ((T)k * (k + n));
+            sum += term;
+        }
+        sum *= exp(-a);
+    } else {
+        term = sum = 1;
+        for (int k = 1; k < 30; ++k) {
+            T next = -term * (4 * n * n - (2 * k - 1) * (2 * k - 1)) / (8 * a * k);
+            if (fabs(next) >= fabs(term) || fabs(next) < EPSILON * sum)
+                break;
+            sum += term = next;
+        }
+        sum /= sqrt(2 * PI * a);
+    }
+    return n == 1 && x < 0 ? -sum : isinf(x) ? (T)0 : sum;
+}
+inline T bessel_i(int n, T x) { return scaled_bessel_i(n, x) * exp(fabs(x)); }
+
+// exp(x) K_n(x), the integral of exp(-x (cosh t - 1)) cosh(n t) (A&S 9.6.24) by the trapezoidal rule, which converges
+// exponentially for it.
+inline T scaled_bessel_k(int n, T x)
+{
+    if (x == 0)
+        return INFINITY;
+    if (!(x > 0))
+        return NAN;
+    T h = fmin(LIT(0.125), LIT(0.7) / sqrt(x)), sum = LIT(0.5);
+    for (int k = 1; k < 20000; ++k) {
+        T t = k * h, s = sinh(t / 2);
+        T term = exp(-2 * x * s * s) * (n == 0 ? (T)1 : cosh(t));
+        sum += term;
+        if (term < EPSILON * LIT(0.01) * sum && x * s > 1)
+            break;
+    }
+    return sum * h;
+}
+inline T bessel_k(int n, T x) { return scaled_bessel_k(n, x) * exp(-x); }
+
+// J_n and Y_n, n = 0 or 1, of x >= 0. Small x: Miller's backward recurrence and Neumann's series (A&S 9.1.27, 9.1.88);
+// large x: Hankel's asymptotic series (A&S 9.2.5).
+typedef struct { T j, y; } bessel_t;
+inline bessel_t bessel_jy(int n, T x)
+{
+    bessel_t result;
+    if (x >= 25) {
+        T mu = 4 * n * n, term = 1, p = 1, q = 0;
+        for (int k = 1; k < 40; ++k) {
+            T next = term * (mu - (2 * k - 1) * (2 * k - 1)) / (8 * x * k);
+            if (fabs(next) >= fabs(term) || fabs(next) < EPSILON)
+                break;
+            term = next;
+            if (k & 1)
+                q += k & 2 ? -term : term;
+            else
+                p += k & 2 ? -term : term;
+        }
+        // cos and sin of x - (n / 2 + 1 / 4) pi by the addition theorem, so that x is not rounded
+        T c = cos(x), s = sin(x), unit = LIT(0.70710678118654752440);
+        T cos_chi = n == 0 ? unit * (c + s) : unit * (s - c), sin_chi = n == 0 ? unit * (s - c) : -unit * (s + c);
+        T scale = sqrt(2 / (PI * x));
+        result.j = isinf(x) ? (T)0 : scale * (p * cos_chi - q * sin_chi);
+        result.y = isinf(x) ? (T)0 : scale * (p * sin_chi + q * cos_chi);
+        return result;
+    }
+    T j0 = 1, j1 = x / 2, series = 0;
+    if (x > LIT(1e-4)) {
+        T above = 0, here = LIT(1e-30), norm = 0;
+        for (int k = 68; k > 0; --k) {        // here = J_k, above = J_{k+1}, in a common unknown scale
+            if ((k & 1) == n && k > n) {
+                int m = (k - n) / 2;
+                series += (m & 1 ? -1 : 1) * k * here / ((T)m * (m + n));
+            }
+            if ((k & 1) == 0)
+                norm += 2 * here;
+            if (k == 1)
+                j1 = here;
+            T below = 2 * k / x * here - above;
+            above = here;
+            here = below;
+            if (fabs(here) > LIT(1e15)) {
+                here *= LIT(1e-30), above *= LIT(1e-30), series *= LIT(1e-30), norm *= LIT(1e-30), j1 *= LIT(1e-30);
+            }
+        }
+        norm += here;
+        j0 = here / norm;
+        j1 = above / norm;
+        series /= norm;
+    }
+    result.j = n == 0 ? j0 : j1;
+    T logarithm = log(x / 2) + EULER;
+    result.y = 2 / PI * ((logarithm - n) * result.j - series) - (n == 1 ? 2 / (PI * x) * j0 : (T)0);
+    return result;
+}
+inline T bessel_j(int n, T x)
+{
+    T j = bessel_jy(n, fabs(x)).j;
+    return n == 1 && x < 0 ? -j : j;
+}
+inline T bessel_y(int n, T x) { return x == 0 ? (T)-INFINITY : x > 0 ? bessel_jy(n, x).y : (T)NAN; }
+inline T spherical_bessel_j0_of(T x)
+{
+    T z = x * x;
+    return isinf(x) ? (T)0 : fabs(x) < LIT(0.5) ? 1 - z / 6 * (1 - z / 20 * (1 - z / 42 * (1 - z / 72 * (1 - z / 110)))) : sin(x) / x;
+}
+
+// Regularised incomplete gamma functions P and Q: power series (A&S 6.5.29) or continued fraction (A&S 6.5.31) times
+// x^a e^-x / Gamma(a), which for large a is written around x = a so that nothing cancels (Temme, 1979).
+inline T gamma_factor(T a, T x)
+{
+    if (a < 10)
+        return exp(a * log(x) - x) / tgamma(a);
+    T mu = (x - a) / a, deviance = fabs(mu) < LIT(0.4) ? log1p(mu) - mu : log(x / a) - mu;
+    T z = 1 / (a * a), stirling = (LIT(0.083333333333333333) - z * (LIT(0.0027777777777777778) - z * LIT(0.00079365079365079365))) / a;
+    return sqrt(a / (2 * PI)) * exp(a * deviance - stirling);
+}
+inline T gamma_p_series(T a, T x)
+{
+    T term = 1 / a, sum = term;
+    for (int k = 1; k < 2000 && term > EPSILON * sum; ++k)
+        sum += term *= x / (a + k);
+    return sum * gamma_factor(a, x);
+}
+inline T gamma_q_fraction(T a, T x)
+{
+    const T tiny = LIT(1e-30);
+    T b = x + 1 - a, c = 1 / tiny, d = 1 / b, h = d;      // Lentz's method
+    for (int k = 1; k < 2000; ++k) {
+        T numerator = -k * (k - a);
+        b += 2;
+        d = numerator * d + b;
+        d = 1 / (fabs(d) < tiny ? tiny : d);
+        c = b + numerator / c;
+        c = fabs(c) < tiny ? tiny : c;
+        h *= d * c;
+        if (fabs(d * c - 1) < EPSILON)
+            break;
+    }
+    return h * gamma_factor(a, x);
+}
+inline T gamma_p(T a, T x)
+{
+    if (x < 0 || a < 0 || isnan(x) || isnan(a))
+        return NAN;
+    if (a == 0)
+        return x > 0 ? (T)1 : (T)NAN;
+    if (x == 0)
+        return 0;
+    if (isinf(a))
+        return isinf(x) ? (T)NAN : (T)0;
+    if (isinf(x))
+        return 1;
+    return x < a + 1 ? gamma_p_series(a, x) : 1 - gamma_q_fraction(a, x);
+}
+inline T gamma_q(T a, T x)
+{
+    if (x < 0 || a < 0 || isnan(x) || isnan(a))
+        return NAN;
+    if (a == 0)
+        return x > 0 ? (T)0 : (T)NAN;
+    if (x == 0)
+        return 1;
+    if (isinf(a))
+        return isinf(x) ? (T)NAN : (T)1;
+    if (isinf(x))
+        return 0;
+    return x < a + 1 ? 1 - gamma_p_series(a, x) : gamma_q_fraction(a, x);
+}
+
+// Orthogonal polynomials of degree n, truncated to an integer, by their recurrences; 0 for negative n.
+inline T chebyshev(T n, T x, T first)      // first: the polynomial of degree 1
+{
+    const int degree = (int)n;
+    T before = 1, here = first;
+    if (n < 1)
+        return n <= -1 ? (T)0 : (T)1;
+    for (int k = 2; k <= degree; ++k) {
+        T next = 2 * x * here - before;
+        before = here;
+        here = next;
+    }
+    return here;
+}
+inline T hermite_h(T n, T x)
+{
+    const int degree = (int)n;
+    T before = 1, here = 2 * x;
+    if (n < 1)
+        return n <= -1 ? (T)0 : (T)1;
+    for (int k = 2; k <= degree; ++k) {
+        T next = 2 * x * here - 2 * (k - 1) * before;
+        before = here;
+        here = next;
+    }
+    return n > (sizeof(T) == 8 ? 512 : 128) ? (T)NAN : here;
+}
+inline T hermite_he(T n, T x)
+{
+    const int degree = (int)n;
+    T before = 1, here = x;
+    if (n < 1)
+        return n <= -1 ? (T)0 : (T)1;
+    for (int k = 2; k <= degree; ++k) {
+        T next = x * here - (k - 1) * before;
+        before = here;
+        here = next;
+    }
+    return here;
+}
+inline T laguerre(T n, T x)
+{
+    const int degree = (int)n;
+    T before = 1, here = 1 - x;
+    if (n < 1)
+        return n <= -1 ? (T)0 : (T)1;
+    for (int k = 1; k < degree; ++k) {
+        T next = ((2 * k + 1 - x) * here - k * before) / (k + 1);
+        before = here;
+        here = next;
+    }
+    return here;
+}
+inline T legendre(T n, T x)
+{
+    const int degree = (int)n;
+    T before = 1, here = x;
+    if (n < 1)
+        return n <= -1 ? (T)0 : (T)1;
+    for (int k = 1; k < degree; ++k) {
+        T next = ((2 * k + 1) * x * here - k * before) / (k + 1);
+        before = here;
+        here = next;
+    }
+    return here;
+}
