@@ -63,6 +63,7 @@ inline std::vector<ConvCase> conv_cases()
         {"depthwise_7x7", {1, 16, 14, 20}, {16, 1, 7, 7}, conv({1, 1}, {3, 3}, {}, 16)},
         {"depthwise_multiplier", {1, 6, 9, 9}, {12, 1, 3, 3}, conv({1, 1}, {1, 1}, {}, 6)},
         {"depthwise_dilated", {1, 8, 12, 11}, {8, 1, 3, 3}, conv({1, 1}, {2, 2}, {2, 2}, 8)},
+        {"depthwise_long_rows", {1, 2, 2, 30000}, {2, 1, 1, 3}, conv({1, 2}, {0, 1}, {}, 2)},
         {"depthwise_all_padding", {1, 4, 2, 3}, {4, 1, 3, 3}, conv({2, 2}, {5, 5}, {}, 4)},
         {"conv1d", {3, 6, 31}, {10, 6, 5}, conv({1}, {2})},
         {"conv1d_stride", {2, 4, 50}, {8, 4, 3}, conv({2}, {0}, {3})},

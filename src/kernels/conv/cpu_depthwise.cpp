@@ -145,8 +145,15 @@ std::string rejects_cpu_depthwise(const Call& call, const Device& device)
     if (q.taps() > most_taps)
         return "takes kernels of 128 taps at most";
     if (!channels_last(call)) {
-        ImplicitProblem implicit = forward_problem(call);
-        if (choose_band(from_implicit(implicit, q), device, 8, 1) == 0)
+        bool fits = true;
+        const auto check = [&](const ImplicitProblem& p, cl_long) {
+            fits &= choose_band(from_implicit(p, q), device, size_of(real_type(call.dtype)), 1) > 0;
+        };
+        if (call.pass == ConvPass::backward_weight)
+            check(forward_problem(call), 0);
+        else
+            for_each_launch(call, check);
+        if (!fits)
             return "takes rows that fit local memory only";
         if (q.x_strides[1] == 1 && q.groups > 1)
             return "takes channels_last with 16 or more channels and one output per group only";

@@ -123,6 +123,8 @@ std::string rejects_cpu_implicit(const Call& call, const Device& device)
         return "is made for CPU devices";
     if (!is_floating_point(call.dtype))
         return "computes floating point dtypes only";
+    if (device.local_memory < 128 * 1024)
+        return "needs 128 KiB of local memory";
     for (int i = 0; i < 3; ++i)
         if (call.problem.in[i] >= (1 << 30) || call.problem.out[i] >= (1 << 30))
             return "takes axes below 2^30 only";
