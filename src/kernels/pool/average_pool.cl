@@ -50,6 +50,46 @@ void average_pool_backward(BACKWARD_PARAMETERS, ulong items, ulong share)
 }
 #endif
 
+#if VEC == 16 && defined(CHANNELS_LAST)
+// As average_pool_backward, a pixel at a time: what a window shares out is computed once for all channels, and the sums
+// grow in grad_input (float32 only).
+__kernel KERNEL_ATTRIBUTES
+void average_pool_backward_pixels(BACKWARD_PARAMETERS, ulong items, ulong share)
+{
+    const uint channels = pool.channels;
+    grad_output += grad_output_offset;
+    grad_input += grad_input_offset;
+    OWN_ROWS(row)
+    {
+        const ulong sample = row / (uint)(pool.in[0] * pool.in[1]) * volume(pool.out);
+        const window_t wy = covering(&pool, 1, (int)(row % pool.in[1]));
+        const window_t wz = covering(&pool, 0, (int)(row / pool.in[1] % pool.in[0]));
+        for (int x = 0; x < pool.in[2]; ++x) {
+            const window_t wx = covering(&pool, 2, x);
+            __global storage_t(X)* to = grad_input + (row * pool.in[2] + x) * channels;
+            bool first = true;
+            for (int oz = wz.begin; oz < wz.end; ++oz)
+                for (int oy = wy.begin; oy < wy.end; ++oy) {
+                    const int lines = window(&pool, 0, oz).size * window(&pool, 1, oy).size;
+                    for (int ox = wx.begin; ox < wx.end; ++ox, first = false) {
+                        const acc_t scale = (acc_t)1 / divisor(&pool, lines * window(&pool, 2, ox).size);
+                        const __global storage_t(X)* from =
+                            grad_output + (sample + (oz * pool.out[1] + oy) * pool.out[2] + ox) * channels;
+                        uint c = 0;
+                        for (; c + VEC <= channels; c += VEC)
+                            store_vector(X, to, c, fma(load_vector(X, from, c), (vec_t)(scale),
+                                                       first ? (vec_t)(0) : load_vector(X, to, c)));
+                        for (; c < channels; ++c)
+                            store(X, to, c, load(X, from, c) * scale + (first ? 0 : load(X, to, c)));
+                    }
+                }
+            for (uint c = 0; first && c < channels; ++c)   // no window reaches this pixel
+                store(X, to, c, 0);
+        }
+    }
+}
+#endif
+
 #if VEC == 16 && !defined(CHANNELS_LAST)
 // As average_pool, with the lanes along x.
 __kernel KERNEL_ATTRIBUTES

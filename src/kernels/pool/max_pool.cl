@@ -111,37 +111,59 @@ void max_pool_lanes(FORWARD_PARAMETERS)
 #endif
 
 #if VEC == 1
-// As max_pool_backward, by scattering, for devices with large caches: a work-item owns a plane, or with channels_last
-// CHANNEL_BLOCK channels of a sample.
-#define CHANNEL_BLOCK 16
+// As max_pool_backward, by scattering, for devices with large caches.
+#ifdef CHANNELS_LAST
+// A work-item owns a band of input lines (y, or z where there are several) of a sample and adds to it from every output
+// whose window reaches the band.
+__kernel void max_pool_backward_bands(const __global storage_t(X)* grad_output, ulong grad_output_offset,
+                                      const __global long* indices, ulong indices_offset,
+                                      __global storage_t(X)* grad_input, ulong grad_input_offset, pool_t pool,
+                                      uint bands)
+{
+    const ulong sample = get_global_id(0) / bands;
+    const uint band = get_global_id(0) % bands, channels = pool.channels;
+    const int axis = pool.in[0] > 1 ? 0 : 1, lines = pool.in[axis];
+    const int begin = (int)((ulong)lines * band / bands), end = (int)((ulong)lines * (band + 1) / bands);
+    if (begin == end)
+        return;
+    const int line = volume(pool.in) / lines, out_line = volume(pool.out) / pool.out[axis];
+    const long low = begin * line, high = end * line;
+    const int first = covering(&pool, axis, begin).begin * out_line;
+    const int last = covering(&pool, axis, end - 1).end * out_line;
+    grad_output += grad_output_offset + sample * volume(pool.out) * channels;
+    indices += indices_offset + sample * volume(pool.out) * channels;
+    grad_input += grad_input_offset + sample * volume(pool.in) * channels;
+    for (ulong i = (ulong)low * channels; i < (ulong)high * channels; ++i)
+        store(X, grad_input, i, 0);
+    for (int o = first; o < last; ++o) {
+        const ulong row = (ulong)o * channels;
+        for (uint c = 0; c < channels; ++c) {
+            const long to = indices[row + c];
+            if (to >= low && to < high) {
+                const ulong at = to * channels + c;
+                store(X, grad_input, at, load(X, grad_input, at) + load(X, grad_output, row + c));
+            }
+        }
+    }
+}
+#else
+// A work-item owns a plane.
 __kernel void max_pool_backward_planes(const __global storage_t(X)* grad_output, ulong grad_output_offset,
                                        const __global long* indices, ulong indices_offset,
                                        __global storage_t(X)* grad_input, ulong grad_input_offset, pool_t pool)
 {
-    const ulong owned = get_global_id(0);
+    const ulong plane = get_global_id(0);
     const int in = volume(pool.in), out = volume(pool.out);
-#ifdef CHANNELS_LAST
-    const uint blocks = (pool.channels + CHANNEL_BLOCK - 1) / CHANNEL_BLOCK;
-    const uint c = owned % blocks * CHANNEL_BLOCK, width = min(pool.channels - c, (uint)CHANNEL_BLOCK);
-    const ulong sample = owned / blocks, stride = pool.channels;
-    grad_output += grad_output_offset + sample * out * stride + c;
-    indices += indices_offset + sample * out * stride + c;
-    grad_input += grad_input_offset + sample * in * stride + c;
-#else
-    const uint width = 1, stride = 1;
-    grad_output += grad_output_offset + owned * out;
-    indices += indices_offset + owned * out;
-    grad_input += grad_input_offset + owned * in;
-#endif
+    grad_output += grad_output_offset + plane * out;
+    indices += indices_offset + plane * out;
+    grad_input += grad_input_offset + plane * in;
     for (int i = 0; i < in; ++i)
-        for (uint k = 0; k < width; ++k)
-            store(X, grad_input, i * stride + k, 0);
-    for (int i = 0; i < out; ++i)
-        for (uint k = 0; k < width; ++k) {
-            const long to = indices[i * stride + k];
-            if (to >= 0 && to < in)
-                store(X, grad_input, to * stride + k,
-                      load(X, grad_input, to * stride + k) + load(X, grad_output, i * stride + k));
-        }
+        store(X, grad_input, i, 0);
+    for (int i = 0; i < out; ++i) {
+        const long to = indices[i];
+        if (to >= 0 && to < in)
+            store(X, grad_input, to, load(X, grad_input, to) + load(X, grad_output, i));
+    }
 }
+#endif
 #endif

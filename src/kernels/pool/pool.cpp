@@ -59,16 +59,8 @@ struct Pool {
             team.vec = 1;
     }
 
-    // A work-item of the `planes` kernels owns a plane, or 16 channels of a sample. They add in the gradient's dtype.
-    std::int64_t planes() const
-    {
-        return std::int64_t(geometry.batch) * (channels_last ? detail::divide_up(geometry.channels, 16)
-                                                             : std::int64_t(geometry.channels));
-    }
-    bool scatters(const Device& device) const
-    {
-        return cpu && size_of(dtype) >= 4 && planes() >= 2 * device.compute_units;
-    }
+    // Whether gradients may grow in memory: a CPU's caches hold them, and their dtype rounds no coarser than sums.
+    bool sums_in_place() const { return cpu && size_of(dtype) >= 4; }
 
     Kernel& kernel(Queue& queue, const std::string& name, unsigned vec) const
     {
@@ -95,18 +87,23 @@ struct Pool {
         run(queue, kernel(queue, name, team.vec), y, team.vec, tensors...);
     }
 
-    // The backward kernel: work-items own planes, elements or rows of grad_input, the last of `tensors`.
+    // The backward kernels: work-items own planes, bands of lines, elements or rows of grad_input.
     template <class... Arguments>
     void backward(Queue& queue, const std::string& name, const Tensor& grad_input, const Arguments&... tensors) const
     {
         const bool maximum = name.starts_with("max");
-        if (scatters(queue.device()) && (maximum || !channels_last)) {
-            queue.launch(kernel(queue, name + "_planes", 1), Range::groups(planes()), tensors..., grad_input,
-                         geometry);
-            return;
+        const std::int64_t units = queue.device().compute_units, planes = std::int64_t(geometry.batch) * geometry.channels;
+        if (sums_in_place() && channels_last && maximum) {
+            const cl_uint bands = detail::divide_up(units * 4, geometry.batch);
+            queue.launch(kernel(queue, name + "_bands", 1), Range::groups(geometry.batch * bands), tensors...,
+                         grad_input, geometry, bands);
+        } else if (sums_in_place() && !channels_last && planes >= 2 * units) {
+            queue.launch(kernel(queue, name + "_planes", 1), Range::groups(planes), tensors..., grad_input, geometry);
+        } else {
+            const unsigned vec = channels_last ? team.vec : 1;
+            const bool pixels = vec > 1 && sums_in_place();   // of averages: maxima have gone to bands
+            run(queue, kernel(queue, pixels ? name + "_pixels" : name, vec), grad_input, vec, tensors..., grad_input);
         }
-        const unsigned vec = channels_last ? team.vec : 1;
-        run(queue, kernel(queue, name, vec), grad_input, vec, tensors..., grad_input);
     }
 
 private:

@@ -31,13 +31,29 @@ static inline vec_t exp_negative(vec_t x)
 #define exp_negative(x) exp(x)
 #endif
 
-#define LANES_LEFT(i, n) min((n) - (i), (uint)VEC)
 #define LOAD(D, p, i, lanes, fill) ((lanes) == VEC ? load_vector(D, p, i) : load_lanes(D, p, i, lanes, fill))
 #define STORE(D, p, i, lanes, v)                                                                                      \
     if ((lanes) == VEC)                                                                                               \
         store_vector(D, p, i, v);                                                                                     \
     else                                                                                                              \
         store_lanes(D, p, i, lanes, v)
+
+// Runs over a row of n in vectors at `i`. The last one of a row of at least VEC overlaps its neighbour by `again`
+// lanes, which a sum must leave out (once()) and a write must not read anew, in case it overwrites its input (LAST).
+#define EACH_VECTOR                                                                                                   \
+    for (uint next = team_rank() * VEC, i = FIT(next), again = next - i, lanes = min(n - i, (uint)VEC); next < n;     \
+         next += TEAM * VEC, i = FIT(next), again = next - i, lanes = min(n - i, (uint)VEC))
+#if VEC == 16
+#define FIT(next) (n < VEC ? (next) : min(next, n - VEC))
+#define LAST(D, p) const vec_t last_of_##p = n < VEC ? (vec_t)(0) : load_vector(D, p, n - VEC)
+#define READ(D, p) (again ? last_of_##p : LOAD(D, p, i, lanes, 0))
+#define once(v) (again ? (last_lanes(VEC - again) ? (v) : (vec_t)(0)) : (v))
+#else
+#define FIT(next) (next)
+#define LAST(D, p)
+#define READ(D, p) load_vector(D, p, i)
+#define once(v) (v)
+#endif
 
 static inline vec_t forward_value(vec_t x, vec_t m, vec_t s)   // s: log of the sum, or 1 / sum
 {
@@ -85,19 +101,19 @@ void forward_rows(const __global storage_t(X)* x, ulong x_offset, __global stora
         const __global storage_t(X)* in = x + x_offset + row * n;
         __global storage_t(Y)* out = y + y_offset + row * n;
         vec_t largest = -INFINITY, sum = 0;
-        for (uint i = team_rank() * VEC; i < n; i += TEAM * VEC) {
-            const uint lanes = LANES_LEFT(i, n);
+        EACH_VECTOR
             largest = fmax(largest, LOAD(X, in, i, lanes, -INFINITY));
-        }
         const vec_t m = team_max(lane_max(largest), scratch);
-        for (uint i = team_rank() * VEC; i < n; i += TEAM * VEC) {
-            const uint lanes = LANES_LEFT(i, n);
-            sum += exp_negative(LOAD(X, in, i, lanes, -INFINITY) - m);
+        EACH_VECTOR
+        {
+            const vec_t e = exp_negative(LOAD(X, in, i, lanes, -INFINITY) - m);
+            sum += once(e);
         }
         const vec_t s = sum_to_scale((vec_t)(team_sum(lane_sum(sum), scratch)));
-        for (uint i = team_rank() * VEC; i < n; i += TEAM * VEC) {
-            const uint lanes = LANES_LEFT(i, n);
-            STORE(Y, out, i, lanes, forward_value(LOAD(X, in, i, lanes, 0), m, s));
+        LAST(X, in);
+        EACH_VECTOR
+        {
+            STORE(Y, out, i, lanes, forward_value(READ(X, in), m, s));
         }
     }
 }
@@ -113,35 +129,47 @@ void backward_rows(const __global storage_t(Y)* dy, ulong dy_offset, const __glo
         const __global storage_t(Y)* out = y + y_offset + row * n;
         __global storage_t(X)* result = dx + dx_offset + row * n;
         vec_t sum = 0;
-        for (uint i = team_rank() * VEC; i < n; i += TEAM * VEC) {
-            const uint lanes = LANES_LEFT(i, n);
-            sum += backward_term(LOAD(Y, grad, i, lanes, 0), LOAD(Y, out, i, lanes, 0));
+        EACH_VECTOR
+        {
+            const vec_t term = backward_term(LOAD(Y, grad, i, lanes, 0), LOAD(Y, out, i, lanes, 0));
+            sum += once(term);
         }
         const vec_t total = team_sum(lane_sum(sum), scratch);
-        for (uint i = team_rank() * VEC; i < n; i += TEAM * VEC) {
-            const uint lanes = LANES_LEFT(i, n);
-            STORE(X, result, i, lanes,
-                  backward_value(LOAD(Y, grad, i, lanes, 0), LOAD(Y, out, i, lanes, 0), total));
+        LAST(Y, grad);
+        LAST(Y, out);
+        EACH_VECTOR
+        {
+            STORE(X, result, i, lanes, backward_value(READ(Y, grad), READ(Y, out), total));
         }
     }
 }
 
-// A work-item owns VEC neighbours along inner, for one outer: where they start, and how many they are.
+// A work-item owns neighbours along inner, for one outer: `vectors` of VEC lanes (the last one may be short), so that
+// each step along the axis touches whole cache lines.
 #if VEC == 1
+#define VECTORS 1
 #define COLUMN_ATTRIBUTES
 #define LOCATE_COLUMN                                                                                                 \
     const ulong item = get_global_id(0);                                                                              \
     if (item >= outer * inner)                                                                                        \
         return;                                                                                                       \
-    const uint lanes = 1;                                                                                             \
+    const uint width = 1, vectors = 1;                                                                                \
     const ulong start = item / inner * n * inner + item % inner;
 #else
+#define VECTORS 4
 #define COLUMN_ATTRIBUTES __attribute__((reqd_work_group_size(1, 1, 1)))
 #define LOCATE_COLUMN                                                                                                 \
-    const uint blocks = (inner + VEC - 1) / VEC;                                                                      \
-    const uint column = (uint)(get_group_id(0) % blocks) * VEC, lanes = min(inner - column, (uint)VEC);               \
+    const uint blocks = (inner + VECTORS * VEC - 1) / (VECTORS * VEC);                                                \
+    const uint column = (uint)(get_group_id(0) % blocks) * VECTORS * VEC;                                             \
+    const uint width = min(inner - column, (uint)(VECTORS * VEC)), vectors = (width + VEC - 1) / VEC;                 \
     const ulong start = get_group_id(0) / blocks * n * inner + column;
 #endif
+// Runs the body for each row along the axis and each vector v of it: its place `at` and its `lanes`.
+#define EACH_ELEMENT                                                                                                  \
+    for (uint i = 0; i < n; ++i)                                                                                      \
+        for (uint v = 0, lanes = min(width, (uint)VEC); v < vectors;                                                  \
+             ++v, lanes = min(width - v * VEC, (uint)VEC))
+#define AT ((ulong)i * inner + v * VEC)
 
 __kernel COLUMN_ATTRIBUTES
 void forward_columns(const __global storage_t(X)* x, ulong x_offset, __global storage_t(Y)* y, ulong y_offset,
@@ -150,14 +178,20 @@ void forward_columns(const __global storage_t(X)* x, ulong x_offset, __global st
     LOCATE_COLUMN
     x += x_offset + start;
     y += y_offset + start;
-    vec_t m = -INFINITY, sum = 0;
-    for (uint i = 0; i < n; ++i)
-        m = fmax(m, LOAD(X, x, (ulong)i * inner, lanes, 0));
-    for (uint i = 0; i < n; ++i)
-        sum += exp_negative(LOAD(X, x, (ulong)i * inner, lanes, 0) - m);
-    const vec_t s = sum_to_scale(sum);
-    for (uint i = 0; i < n; ++i) {
-        STORE(Y, y, (ulong)i * inner, lanes, forward_value(LOAD(X, x, (ulong)i * inner, lanes, 0), m, s));
+    vec_t m[VECTORS], sum[VECTORS];
+    for (uint v = 0; v < VECTORS; ++v) {
+        m[v] = -INFINITY;
+        sum[v] = 0;
+    }
+    EACH_ELEMENT
+        m[v] = fmax(m[v], LOAD(X, x, AT, lanes, 0));
+    EACH_ELEMENT
+        sum[v] += exp_negative(LOAD(X, x, AT, lanes, 0) - m[v]);
+    for (uint v = 0; v < VECTORS; ++v)
+        sum[v] = sum_to_scale(sum[v]);
+    EACH_ELEMENT
+    {
+        STORE(Y, y, AT, lanes, forward_value(LOAD(X, x, AT, lanes, 0), m[v], sum[v]));
     }
 }
 
@@ -169,11 +203,13 @@ void backward_columns(const __global storage_t(Y)* dy, ulong dy_offset, const __
     dy += dy_offset + start;
     y += y_offset + start;
     dx += dx_offset + start;
-    vec_t sum = 0;
-    for (uint i = 0; i < n; ++i)
-        sum += backward_term(LOAD(Y, dy, (ulong)i * inner, lanes, 0), LOAD(Y, y, (ulong)i * inner, lanes, 0));
-    for (uint i = 0; i < n; ++i) {
-        STORE(X, dx, (ulong)i * inner, lanes,
-              backward_value(LOAD(Y, dy, (ulong)i * inner, lanes, 0), LOAD(Y, y, (ulong)i * inner, lanes, 0), sum));
+    vec_t sum[VECTORS];
+    for (uint v = 0; v < VECTORS; ++v)
+        sum[v] = 0;
+    EACH_ELEMENT
+        sum[v] += backward_term(LOAD(Y, dy, AT, lanes, 0), LOAD(Y, y, AT, lanes, 0));
+    EACH_ELEMENT
+    {
+        STORE(X, dx, AT, lanes, backward_value(LOAD(Y, dy, AT, lanes, 0), LOAD(Y, y, AT, lanes, 0), sum[v]));
     }
 }

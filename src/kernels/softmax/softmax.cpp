@@ -59,7 +59,7 @@ void run(Queue& queue, const std::string& direction, DataType x, DataType y, boo
                      share);
         return;
     }
-    const std::int64_t columns = split.outer * detail::divide_up(split.inner, team.vec);
+    const std::int64_t columns = split.outer * detail::divide_up(split.inner, cpu ? 4 * team.vec : 1);
     queue.launch(program.kernel(direction + "_columns"), cpu ? Range::groups(columns) : Range::linear(columns, 64),
                  tensors..., split.outer, split.n, split.inner);
 }
