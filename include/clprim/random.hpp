@@ -30,6 +30,15 @@ void random_fill(Queue& queue, const Tensor& out, Distribution distribution, dou
 // out = 1 with the probability that lies in `probability` (same shape), otherwise 0.
 void random_bernoulli(Queue& queue, const Tensor& out, const Tensor& probability, PhiloxState state);
 
+// Variates whose parameters are tensors (floating point, contiguous, of one dtype and shape with out).
+enum class Variate {
+    poisson,    // of rate `first`
+    gamma,      // of shape `first` and scale 1
+    binomial,   // successes in `first` trials of probability `second`
+};
+void random_variates(Queue& queue, const Tensor& out, Variate variate, const Tensor& first, const Tensor& second,
+                     PhiloxState state);   // pass `first` again where there is no second
+
 // Integers base + (r mod range), with range 0 for all 2^64 values; out is integral, floating point or boolean.
 void random_integers(Queue& queue, const Tensor& out, std::int64_t base, std::uint64_t range, PhiloxState state);
 

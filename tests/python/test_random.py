@@ -175,6 +175,40 @@ def test_multinomial():
     assert torch.multinomial(torch.tensor([0.0, 0.0, 2.0], device=device), 1).item() == 2
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_variates(dtype):
+    torch.manual_seed(12)
+    n = 30000
+    for rate in (0.0, 0.3, 7.0, 40.0, 1e4):
+        x = torch.poisson(torch.full((n,), rate, dtype=dtype, device=device)).cpu().double()
+        assert x.mean().item() == pytest.approx(rate, abs=5 * math.sqrt(rate / n) + 1e-12)
+        assert x.var().item() == pytest.approx(rate, rel=0.06) and torch.equal(x, x.round())
+    for shape in (0.2, 1.0, 3.5, 200.0):
+        x = torch._standard_gamma(torch.full((n,), shape, dtype=dtype, device=device)).cpu().double()
+        assert x.min() > 0 and x.mean().item() == pytest.approx(shape, abs=5 * math.sqrt(shape / n))
+        assert x.var().item() == pytest.approx(shape, rel=0.15 if shape < 1 else 0.06)
+    for trials, p in ((7.0, 0.3), (100.0, 0.02), (1000.0, 0.4), (1000.0, 0.9)):
+        x = torch.binomial(torch.full((n,), trials, dtype=dtype, device=device),
+                           torch.full((n,), p, dtype=dtype, device=device)).cpu().double()
+        assert x.mean().item() == pytest.approx(trials * p, abs=5 * math.sqrt(trials * p * (1 - p) / n))
+        assert x.var().item() == pytest.approx(trials * p * (1 - p), rel=0.06) and x.max() <= trials
+    x = torch.distributions.Dirichlet(torch.tensor([1.0, 2.0, 5.0], dtype=dtype, device=device)).sample((n,)).cpu()
+    torch.testing.assert_close(x.sum(-1), torch.ones(n, dtype=dtype))
+    torch.testing.assert_close(x.mean(0), torch.tensor([1, 2, 5], dtype=dtype) / 8, atol=0.01, rtol=0)
+
+
+def test_rrelu():
+    torch.manual_seed(13)
+    x = torch.randn(4000).to(device).requires_grad_()
+    y = torch.nn.functional.rrelu(x, 0.1, 0.3, training=True)
+    slope = (y / x).detach().cpu()[x.detach().cpu() < 0]
+    assert slope.min() >= 0.0999 and slope.max() <= 0.3001 and abs(slope.mean() - 0.2) < 0.01
+    y.sum().backward()
+    torch.testing.assert_close(x.grad.cpu(), (y / x).detach().cpu())
+    z = torch.nn.functional.rrelu(x, 0.1, 0.3)
+    torch.testing.assert_close(z.detach().cpu(), torch.nn.functional.leaky_relu(x.detach().cpu(), 0.2))
+
+
 def test_errors():
     t = empty(3)
     with pytest.raises(RuntimeError, match="bernoulli_ expects p to be in"):

@@ -68,6 +68,25 @@ void random_bernoulli(Queue& queue, const Tensor& out, const Tensor& probability
     queue.launch(kernel, blocks(n, 4), out, probability, n, cl_ulong(state.seed), cl_ulong(state.offset));
 }
 
+void random_variates(Queue& queue, const Tensor& out, Variate variate, const Tensor& first, const Tensor& second,
+                     PhiloxState state)
+{
+    static constexpr const char* names[] = {"poisson", "gamma", "binomial"};
+    const char* name = names[static_cast<int>(variate)];
+    require(is_floating_point(out.dtype), name, ": not for ", name_of(out.dtype));
+    for (const Tensor* tensor : {&first, &second})
+        require(tensor->dtype == out.dtype && tensor->shape == out.shape && tensor->is_contiguous() &&
+                    out.is_contiguous(),
+                name, ": parameters and output must be contiguous, of one dtype and shape");
+    const cl_ulong n = out.numel();
+    if (n == 0)
+        return;
+    const std::string options = dtype_option("T", out.dtype) + " -DVARIATE_" + name +
+                                (out.dtype == DataType::float64 ? " -DWIDE" : "");
+    queue.launch(queue.context().program("kernels/random/variates.cl", options).kernel("variates"),
+                 Range::linear(n, 64), out, first, second, n, cl_ulong(state.seed), cl_ulong(state.offset));
+}
+
 void random_integers(Queue& queue, const Tensor& out, std::int64_t base, std::uint64_t range, PhiloxState state)
 {
     require_dense(out, "random_");

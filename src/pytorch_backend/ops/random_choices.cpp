@@ -1,6 +1,10 @@
-// randperm and multinomial: random orders and choices, made of random keys, sorting and searching.
+// randperm and multinomial, made of random keys, sorting and searching; variates with tensors of parameters; rrelu.
 #include <ATen/native/TensorFactories.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/broadcast_tensors.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/leaky_relu.h>
 #include <ATen/ops/multinomial_native.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/searchsorted.h>
@@ -71,6 +75,64 @@ at::Tensor multinomial(const at::Tensor& self, int64_t samples, bool replacement
     return multinomial_out(self, samples, replacement, generator, out);
 }
 
+at::Tensor variates(clprim::Variate variate, const at::Tensor& first, const at::Tensor& second,
+                    const std::optional<at::Generator>& generator)
+{
+    const at::Tensor a = first.contiguous(), b = second.contiguous();
+    const at::Tensor out = at::empty(a.sizes(), a.options());
+    clprim::random_variates(current_queue(out), view(out), variate, view(a), view(b), next_state(generator, out));
+    return out;
+}
+
+at::Tensor poisson(const at::Tensor& self, std::optional<at::Generator> generator)
+{
+    return variates(clprim::Variate::poisson, self, self, generator);
+}
+
+at::Tensor standard_gamma(const at::Tensor& self, std::optional<at::Generator> generator)
+{
+    return variates(clprim::Variate::gamma, self, self, generator);
+}
+
+at::Tensor binomial(const at::Tensor& count, const at::Tensor& probability, std::optional<at::Generator> generator)
+{
+    const auto broadcast = at::broadcast_tensors({count, probability});
+    return variates(clprim::Variate::binomial, broadcast[0], broadcast[1].to(count.scalar_type()), generator);
+}
+
+at::Tensor sample_dirichlet(const at::Tensor& self, std::optional<at::Generator> generator)
+{
+    const at::Tensor gammas = standard_gamma(self, generator);
+    return gammas.div(gammas.sum(-1, true));
+}
+
+// Randomised leaky ReLU: in training, negative elements are scaled by a slope of their own, kept in `noise`.
+at::Tensor& rrelu_out(const at::Tensor& self, at::Tensor& noise, const at::Scalar& lower, const at::Scalar& upper,
+                      bool training, std::optional<at::Generator> generator, at::Tensor& out)
+{
+    const double low = lower.to<double>(), high = upper.to<double>();
+    TORCH_CHECK(self.sym_sizes() == noise.sym_sizes(), "noise tensor shape must match self tensor shape. Got self.shape = ",
+                self.sym_sizes(), " noise.shape = ", noise.sym_sizes());
+    at::native::resize_output(out, self.sizes());
+    if (!training)
+        return out.copy_(at::leaky_relu(self, (low + high) / 2));
+    noise.uniform_(low, high, generator).masked_fill_(self.gt(0), 1);
+    return out.copy_(self.mul(noise));
+}
+
+at::Tensor rrelu(const at::Tensor& self, at::Tensor& noise, const at::Scalar& lower, const at::Scalar& upper,
+                 bool training, std::optional<at::Generator> generator)
+{
+    at::Tensor out = at::empty_like(self);
+    return rrelu_out(self, noise, lower, upper, training, generator, out);
+}
+
+at::Tensor& rrelu_(at::Tensor& self, at::Tensor& noise, const at::Scalar& lower, const at::Scalar& upper,
+                   bool training, std::optional<at::Generator> generator)
+{
+    return rrelu_out(self, noise, lower, upper, training, generator, self);
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
@@ -78,6 +140,13 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     m.impl("randperm.generator_out", randperm_out);
     m.impl("multinomial", multinomial);
     m.impl("multinomial.out", multinomial_out);
+    m.impl("poisson", poisson);
+    m.impl("binomial", binomial);
+    m.impl("_standard_gamma", standard_gamma);
+    m.impl("_sample_dirichlet", sample_dirichlet);
+    m.impl("rrelu_with_noise", rrelu);
+    m.impl("rrelu_with_noise_", rrelu_);
+    m.impl("rrelu_with_noise.out", rrelu_out);
 }
 
 }  // namespace torch_ocl
