@@ -147,6 +147,41 @@ const Case cases[] = {
 INSTANTIATE_TEST_SUITE_P(Problems, DeformConvTest,
                          testing::Combine(testing::ValuesIn(cases), testing::Values("tiled", "cpu_fused")));
 
+class DeformConvNowhereTest : public testing::TestWithParam<const char*> {
+protected:
+    void SetUp() override { setenv("CLPRIM_DEFORM_CONV", GetParam(), 1); }
+    void TearDown() override { unsetenv("CLPRIM_DEFORM_CONV"); }
+};
+
+// Small, so that it also runs in a simulator that watches every access.
+TEST_P(DeformConvNowhereTest, OffsetsThatAreNoPositionGiveZero)
+{
+    Queue& queue = Context::get().queue();
+    const double nowhere[] = {NAN, INFINITY, -INFINITY, 1e30, -1e30, 3e9, -3e9};
+    Values offset(18 * 9);
+    for (std::size_t i = 0; i < offset.size(); ++i)
+        offset[i] = i % 18 < 9 ? nowhere[i % 7] : 0.5;   // sometimes one of the two coordinates is fine
+    for (std::size_t tap = 0; tap < 9; ++tap)
+        for (std::size_t p = 0; p < 9; ++p)
+            if (!std::isnan(offset[2 * tap * 9 + p]) && std::abs(offset[2 * tap * 9 + p]) < 100)
+                offset[(2 * tap + 1) * 9 + p] = NAN;
+    const Dims x_shape{1, 32, 3, 3}, weight_shape{32, 32, 3, 3}, offset_shape{1, 18, 3, 3};
+    const auto empty = [&](const Dims& shape) { return queue.context().empty(shape, DataType::float32, queue); };
+    const DeformConv2DInputs in{upload(queue, Values(288, 1.), x_shape), upload(queue, offset, offset_shape), {},
+                                upload(queue, Values(32 * 32 * 9, 1.), weight_shape), upload(queue, Values(32, 0.25), {32})};
+    const Tensor y = empty(x_shape);
+    const DeformConv2DGradients g{empty(x_shape), empty(offset_shape), {}, empty(weight_shape), {}};
+    const DeformConv2D parameters{{1, 1}, {1, 1}};
+    deform_conv2d(queue, parameters, in, y);
+    deform_conv2d_backward(queue, parameters, in, upload(queue, Values(288, 1.), x_shape), g);
+    EXPECT_EQ(download(queue, y), Values(288, 0.25));
+    EXPECT_EQ(download(queue, g.x), Values(288, 0.));
+    EXPECT_EQ(download(queue, g.offset), Values(162, 0.));
+    EXPECT_EQ(download(queue, g.weight), Values(32 * 32 * 9, 0.));
+}
+
+INSTANTIATE_TEST_SUITE_P(Implementations, DeformConvNowhereTest, testing::Values("tiled", "cpu_fused"));
+
 TEST(DeformConv, NamesWhyAnImplementationDoesNotApply)
 {
     Queue& queue = Context::get().queue();
