@@ -46,8 +46,13 @@ def train(options):
     print("making scenes", flush=True)
     scenes = Scenes("train", options.scenes, options.size)
     model = make_model(options)
-    optimizer = torch.optim.Adam(model.parameters(), lr=options.lr)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, options.lr, total_steps=options.steps, pct_start=0.15)
+    # The convolutions that make offsets learn ten times slower, as in the paper: should they run away, all samples
+    # fall outside of the small maps and the layer sees nothing any more.
+    offsets = [p for name, p in model.named_parameters() if "conv_offset_mask" in name]
+    others = [p for name, p in model.named_parameters() if "conv_offset_mask" not in name]
+    rates = [options.lr, options.lr / 10]
+    optimizer = torch.optim.Adam([{"params": others, "lr": rates[0]}, {"params": offsets, "lr": rates[1]}])
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rates, total_steps=options.steps, pct_start=0.15)
     first = 0
     if options.resume:
         checkpoint = torch.load(options.resume, map_location="cpu")
