@@ -246,6 +246,7 @@ def test_detection_models_run_on_the_device(name):
     for key in losses[0]:
         assert losses[1][key] == pytest.approx(losses[0][key], rel=0.02), key
     for a, b in zip(*detections):
-        assert abs(len(a["scores"]) - len(b["scores"])) <= 5   # a score on the threshold may fall to either side
+        # How many there are hangs on rounding: untrained, all scores are about equal and boxes overlap at random.
+        assert bool(len(a["scores"])) == bool(len(b["scores"]))
         n = min(5, len(a["scores"]), len(b["scores"]))
         assert_close(b["scores"][:n], a["scores"][:n], rtol=1e-3, atol=1e-3)
