@@ -1,4 +1,4 @@
-// Operators with one index tensor: gather, index_select, scatter*, index_add, index_copy, index_fill, take, put.
+// Operators with one index tensor: gather, index_select, scatter*, index_add, index_copy, index_reduce, index_fill.
 #include <ATen/Context.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
@@ -325,60 +325,6 @@ at::Tensor& index_fill_scalar(at::Tensor& self, int64_t dim, const at::Tensor& i
     return index_fill_tensor(self, dim, index, at::full({}, value, self.options()));
 }
 
-// ---- the tensor as one long vector ----
-
-at::Tensor& take_out(const at::Tensor& self, const at::Tensor& index, at::Tensor& out)
-{
-    TORCH_CHECK(index.scalar_type() == at::kLong, "take(): Expected a long tensor for index, but got ",
-                index.scalar_type());
-    TORCH_CHECK(self.scalar_type() == out.scalar_type(), "take(): self and out expected to have the same dtype, but got self.dtype = ",
-                self.scalar_type(), " and out.dtype = ", out.scalar_type());
-    TORCH_CHECK_INDEX(!(self.numel() == 0 && index.numel() != 0), "take(): tried to take from an empty tensor");
-    at::assert_no_internal_overlap(out);
-    at::assert_no_overlap(out, index);
-    at::assert_no_overlap(out, self);
-    at::native::resize_output(out, index.sizes());
-    if (index.numel() == 0)
-        return out;
-    const at::Tensor flat = self.contiguous();
-    clprim::Tensor source = view(flat), target = view(out);
-    source.shape = target.shape;
-    source.strides = clprim::Dims(target.dim(), 0);
-    clprim::read_through(current_queue(self), source, {"take", view(index), self.numel()}, target);
-    return out;
-}
-
-at::Tensor take(const at::Tensor& self, const at::Tensor& index)
-{
-    at::Tensor out = at::empty(index.sizes(), self.options());
-    return take_out(self, index, out);
-}
-
-at::Tensor& put_(at::Tensor& self, const at::Tensor& index, const at::Tensor& source, bool accumulate)
-{
-    TORCH_CHECK(index.scalar_type() == at::kLong, "put_(): Expected a long tensor for index, but got ",
-                index.scalar_type());
-    TORCH_CHECK(self.scalar_type() == source.scalar_type(),
-                "put_(): self and source expected to have the same dtype, but got self.dtype = ", self.scalar_type(),
-                " and source.dtype = ", source.scalar_type());
-    TORCH_CHECK(source.numel() == index.numel(),
-                "put_(): Expected source and index to have the same number of elements, but got source.numel() = ",
-                source.numel(), ", index.numel() = ", index.numel());
-    at::assert_no_internal_overlap(self);
-    if (index.numel() == 0)
-        return self;
-    TORCH_CHECK_INDEX(self.numel() != 0, "put_(): Tried to put elements into an empty tensor");
-    const at::Tensor flat = self.contiguous().view(-1);
-    const at::Tensor places = index.reshape(-1), values = source.reshape(-1);
-    if (accumulate)
-        clprim::index_reduce(current_queue(self), view(flat), 0, view(places), view(values), IndexReduce::sum);
-    else
-        clprim::index_copy(current_queue(self), view(flat), 0, view(places), view(values));
-    if (!self.is_contiguous())
-        self.copy_(flat.view(self.sizes()));
-    return self;
-}
-
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
@@ -397,9 +343,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     m.impl("index_reduce.out", index_reduce_out);
     m.impl("index_fill_.int_Scalar", index_fill_scalar);
     m.impl("index_fill_.int_Tensor", index_fill_tensor);
-    m.impl("take", take);
-    m.impl("take.out", take_out);
-    m.impl("put_", put_);
 }
 
 }  // namespace torch_ocl
