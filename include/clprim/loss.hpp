@@ -23,4 +23,29 @@ void nll_loss(Queue& queue, const NllLoss& problem, const Tensor& loss, const Te
 void nll_loss_backward(Queue& queue, const NllLoss& problem, const Tensor& grad_output, const Tensor& total_weight,
                        const Tensor& grad_input);
 
+// Multi-class margin loss of x [N, C] at target [N] (int64): per sample,
+//     loss = sum over j != t of weight[t] max(0, margin - x[t] + x[j])^power / C,   power 1 or 2
+// and multi-label margin loss at target [N, C], whose rows list labels up to the first negative entry:
+//     loss = sum over labels t, others j of max(0, 1 - x[t] + x[j]) / C
+// Contiguous floating-point tensors of one dtype; weight [C] optional. A label >= C throws IndexError at the next
+// synchronisation. Losses come per sample; `loss` [N].
+struct MarginLoss {
+    Tensor x, target, weight;
+    int power = 1;
+    double margin = 1;
+};
+void multi_margin_loss(Queue& queue, const MarginLoss& problem, const Tensor& loss);
+// is_target: shape and dtype of x, written with 1 where an element is a label.
+void multilabel_margin_loss(Queue& queue, const MarginLoss& problem, const Tensor& loss, const Tensor& is_target);
+
+// grad_output has one element per sample or one for all; `scale` multiplies it (1 / N for a mean).
+struct MarginLossBackward {
+    MarginLoss forward;
+    Tensor grad_output, grad_input;
+    Tensor is_target;                    // multi-label only
+    double scale = 1;
+};
+void multi_margin_loss_backward(Queue& queue, const MarginLossBackward& problem);
+void multilabel_margin_loss_backward(Queue& queue, const MarginLossBackward& problem);
+
 }  // namespace clprim

@@ -73,3 +73,26 @@ def test_errors():
         with pytest.raises((RuntimeError, ValueError)) as got:
             call(x.to(device), t.to(device))
         assert str(got.value).split("\n")[0] == str(expected.value).split("\n")[0]
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_margin_losses(dtype, reduction):
+    torch.manual_seed(0)
+    x, target = torch.randn(6, 5).to(dtype), torch.randint(0, 5, (6,))
+    for p in (1, 2):
+        for weight in (None, torch.rand(5).to(dtype)):
+            compare(lambda x, t, w: F.multi_margin_loss(x, t, p, 0.7, w, reduction=reduction), x, target, weight)
+    compare(lambda x, t, w: F.multi_margin_loss(x, t, reduction=reduction), x[0], target[0])
+    labels = torch.tensor([[0, 2, -1, 4, 1], [-1, 0, 0, 0, 0], [4, 3, 2, 1, 0], [1, 1, -1, 2, 3], [3, -1, -1, -1, -1],
+                           [2, 0, 4, -1, 1]])
+    compare(lambda x, t, w: F.multilabel_margin_loss(x, t, reduction=reduction), x, labels)
+    compare(lambda x, t, w: F.multilabel_margin_loss(x, t, reduction=reduction), x[0], labels[0])
+
+
+def test_a_label_out_of_range_is_an_index_error():
+    x = torch.randn(2, 3).to(device)
+    with pytest.raises(IndexError):
+        F.multi_margin_loss(x, torch.tensor([0, 7], device=device)).item()
+    with pytest.raises(IndexError):
+        F.multilabel_margin_loss(x, torch.tensor([[0, 7, -1], [1, -1, -1]], device=device)).item()

@@ -1,0 +1,96 @@
+// Margin losses.
+#include <clprim/loss.hpp>
+
+#include "kernels/team.hpp"
+
+namespace clprim {
+namespace {
+
+using detail::AccScalar;
+
+// margin_t of margin.cl
+struct Problem {
+    cl_ulong batch;
+    cl_uint classes;
+    cl_int power;
+};
+
+Problem checked(const MarginLoss& p, std::int64_t targets_per_sample)
+{
+    require(p.x.dim() == 2 && p.x.size(1) > 0 && p.target.numel() == p.x.size(0) * targets_per_sample,
+            "margin_loss: target ", to_string(p.target.shape), " does not fit input ", to_string(p.x.shape));
+    require(p.x.is_contiguous() && p.target.is_contiguous() && is_floating_point(p.x.dtype) &&
+                p.target.dtype == DataType::int64,
+            "margin_loss: contiguous floating-point input and int64 target expected");
+    require(!p.weight.defined() || (p.weight.numel() == p.x.size(1) && p.weight.dtype == p.x.dtype &&
+                                    p.weight.is_contiguous()),
+            "margin_loss: weight must be contiguous, of the input's dtype, with one element per class");
+    require(p.power == 1 || p.power == 2, "margin_loss: power must be 1 or 2, got ", p.power);
+    return {cl_ulong(p.x.size(0)), cl_uint(p.x.size(1)), p.power};
+}
+
+Kernel& kernel(Queue& queue, const char* name, DataType dtype)
+{
+    return queue.context()
+        .program("kernels/loss/margin.cl",
+                 detail::define("X", dtype) + " -DACC=" +
+                     std::string(opencl_compute_type(detail::accumulate_type(dtype))))
+        .kernel(name);
+}
+
+cl_ulong step_of(const Tensor& grad_output, const Problem& problem)
+{
+    require(grad_output.is_contiguous() &&
+                (grad_output.numel() == 1 || grad_output.numel() == std::int64_t(problem.batch)),
+            "margin_loss_backward: grad_output must have one element, or one per sample");
+    return grad_output.numel() == 1 ? 0 : 1;
+}
+
+}  // namespace
+
+void multi_margin_loss(Queue& queue, const MarginLoss& p, const Tensor& loss)
+{
+    const Problem problem = checked(p, 1);
+    if (problem.batch == 0)
+        return;
+    const DataType acc = detail::accumulate_type(p.x.dtype);
+    detail::launch(queue, kernel(queue, "multi_margin", p.x.dtype), Range::linear(problem.batch, 64), p.x, p.target,
+                   p.weight, problem, AccScalar{p.margin, acc}, queue.error_buffer(),
+                   Queue::error_code("multi_margin_loss"), loss);
+    queue.expect_errors();
+}
+
+void multi_margin_loss_backward(Queue& queue, const MarginLossBackward& p)
+{
+    const Problem problem = checked(p.forward, 1);
+    if (problem.batch == 0)
+        return;
+    const DataType acc = detail::accumulate_type(p.forward.x.dtype);
+    detail::launch(queue, kernel(queue, "multi_margin_backward", p.forward.x.dtype), Range::linear(problem.batch, 64),
+                   p.grad_output, p.forward.x, p.forward.target, p.forward.weight, problem,
+                   AccScalar{p.forward.margin, acc}, AccScalar{p.scale, acc}, step_of(p.grad_output, problem),
+                   p.grad_input);
+}
+
+void multilabel_margin_loss(Queue& queue, const MarginLoss& p, const Tensor& loss, const Tensor& is_target)
+{
+    const Problem problem = checked(p, p.x.dim() == 2 ? p.x.size(1) : 0);
+    if (problem.batch == 0)
+        return;
+    queue.launch(kernel(queue, "multilabel_margin", p.x.dtype), Range::linear(problem.batch, 64), p.x, p.target,
+                 problem, queue.error_buffer(), Queue::error_code("multilabel_margin_loss"), loss, is_target);
+    queue.expect_errors();
+}
+
+void multilabel_margin_loss_backward(Queue& queue, const MarginLossBackward& p)
+{
+    const Problem problem = checked(p.forward, p.forward.x.dim() == 2 ? p.forward.x.size(1) : 0);
+    if (problem.batch == 0)
+        return;
+    const DataType acc = detail::accumulate_type(p.forward.x.dtype);
+    detail::launch(queue, kernel(queue, "multilabel_margin_backward", p.forward.x.dtype),
+                   Range::linear(problem.batch, 64), p.grad_output, p.forward.x, p.forward.target, p.is_target,
+                   problem, AccScalar{p.scale, acc}, step_of(p.grad_output, problem), p.grad_input);
+}
+
+}  // namespace clprim
