@@ -111,6 +111,8 @@ static inline void finish(__local real* sums, __global stored* result, const __g
 // Position of a block of k in a row of the weights.
 static inline long weight_column(const implicit_problem* p, const k_block* block)
 {
+    if (block->t_count == 0)   // a residue that no tap reaches: nothing to read, and nothing to divide by
+        return 0;
     if (p->taps_inner)
         return (long)block->c_begin * p->kernel_size[0] * p->kernel_size[1] * p->kernel_size[2] + block->t_begin;
     const int tx = block->t_begin % (int)p->taps[2], ty = block->t_begin / (int)p->taps[2] % (int)p->taps[1];
