@@ -36,6 +36,11 @@ def device():
 
 
 @pytest.fixture(autouse=True)
+def same_numbers_every_run():
+    torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
 def no_silent_fallback(request):
     allowed = request.node.get_closest_marker("allow_fallback")
     before = torch.ocl.fallback_policy()

@@ -229,7 +229,11 @@ static inline T cpow(T a, T b)
     if (a.x == 0 && a.y == 0)
         return b.x > 0 ? complex_of(0, 0) : complex_of(NAN, NAN);
     R r = cabs(a), angle = carg(a), l = log(r);
-    return polar_of(exp(b.x * l - b.y * angle), b.x * angle + b.y * l);
+    // |a^b| by pow and exp apart: exp of the whole exponent would lose as many digits as the exponent has before its point.
+    R grown = pow(r, b.x), turned = exp(-b.y * angle), size = grown * turned;
+    if (!(size > 0 && size < INFINITY))
+        size = exp(b.x * l - b.y * angle);
+    return polar_of(size, b.x * angle + b.y * l);
 }
 static inline T csin(T a) { return complex_of(sin(a.x) * cosh(a.y), cos(a.x) * sinh(a.y)); }
 static inline T ccos(T a) { return complex_of(cos(a.x) * cosh(a.y), -sin(a.x) * sinh(a.y)); }
