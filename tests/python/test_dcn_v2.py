@@ -232,3 +232,15 @@ def test_compile_runs_the_operator():
     x = torch.randn(1, 4, 6, 6).to(device)
     expected = dcn(x)
     assert_close(torch.compile(dcn, backend="aot_eager")(x).cpu(), expected.cpu())
+
+
+def test_autocast_computes_in_float32():
+    dcn = DCN(8, 8, 3, 1, 1).to(device)
+    torch.nn.init.normal_(dcn.conv_offset_mask.weight, std=0.02)
+    x = torch.randn(1, 8, 6, 6).to(device)
+    with torch.autocast("ocl", dtype=torch.float16):
+        y = dcn(x.half())
+    assert y.dtype == torch.float16
+    assert_close(y.float().cpu(), dcn(x).cpu(), rtol=0.02, atol=0.02)
+    y.float().sum().backward()
+    assert torch.isfinite(dcn.weight.grad.cpu()).all()

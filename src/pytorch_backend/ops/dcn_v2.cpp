@@ -108,6 +108,32 @@ std::tuple<Tensor, Tensor> dcn_v2_psroi_pooling_backward(const Tensor& out_grad,
     return {grad_input, grad_trans};
 }
 
+Tensor dcn_v2_forward_autocast(const Tensor& input, const Tensor& weight, const Tensor& bias, const Tensor& offset,
+                               const Tensor& mask, std::int64_t kernel_h, std::int64_t kernel_w, std::int64_t stride_h,
+                               std::int64_t stride_w, std::int64_t pad_h, std::int64_t pad_w, std::int64_t dilation_h,
+                               std::int64_t dilation_w, std::int64_t deformable_group)
+{
+    const auto guard = vision::no_autocast();
+    static const auto op = vision::find_op<decltype(dcn_v2_forward)>("torch_ocl::dcn_v2_forward");
+    using vision::to_float;
+    return op.call(to_float(input), to_float(weight), to_float(bias), to_float(offset), to_float(mask), kernel_h, kernel_w,
+                   stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, deformable_group).to(input.scalar_type());
+}
+
+std::tuple<Tensor, Tensor> dcn_v2_psroi_pooling_forward_autocast(const Tensor& input, const Tensor& bbox,
+                                                                 const Tensor& trans, bool no_trans, double spatial_scale,
+                                                                 std::int64_t output_dim, std::int64_t group_size,
+                                                                 std::int64_t pooled_size, std::int64_t part_size,
+                                                                 std::int64_t sample_per_part, double trans_std)
+{
+    const auto guard = vision::no_autocast();
+    static const auto op = vision::find_op<decltype(dcn_v2_psroi_pooling_forward)>("torch_ocl::dcn_v2_psroi_pooling_forward");
+    using vision::to_float;
+    const auto [y, count] = op.call(to_float(input), to_float(bbox), to_float(trans), no_trans, spatial_scale, output_dim,
+                                    group_size, pooled_size, part_size, sample_per_part, trans_std);
+    return {y.to(input.scalar_type()), count};
+}
+
 TORCH_LIBRARY_FRAGMENT(torch_ocl, m)
 {
     m.def("dcn_v2_forward(Tensor input, Tensor weight, Tensor bias, Tensor offset, Tensor mask, int kernel_h, "
@@ -130,6 +156,12 @@ TORCH_LIBRARY_IMPL(torch_ocl, PrivateUse1, m)
     m.impl("dcn_v2_backward", dcn_v2_backward);
     m.impl("dcn_v2_psroi_pooling_forward", dcn_v2_psroi_pooling_forward);
     m.impl("dcn_v2_psroi_pooling_backward", dcn_v2_psroi_pooling_backward);
+}
+
+TORCH_LIBRARY_IMPL(torch_ocl, AutocastPrivateUse1, m)
+{
+    m.impl("dcn_v2_forward", dcn_v2_forward_autocast);
+    m.impl("dcn_v2_psroi_pooling_forward", dcn_v2_psroi_pooling_forward_autocast);
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // torchvision::deform_conv2d. Its schemas, meta functions and autograd come with torchvision; here are the kernels of
 // the device, under the names that torchvision calls, and its autocast rule (computed in float32).
-#include <ATen/autocast_mode.h>
 #include <clprim/deform_conv.hpp>
 #include <torch/library.h>
 
@@ -71,15 +70,11 @@ at::Tensor deform_conv2d_autocast(const at::Tensor& input, const at::Tensor& wei
                                   std::int64_t dilation_h, std::int64_t dilation_w, std::int64_t groups,
                                   std::int64_t offset_groups, bool use_mask)
 {
-    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastPrivateUse1);
-    static auto op = c10::Dispatcher::singleton()
-                         .findSchemaOrThrow("torchvision::deform_conv2d", "")
-                         .typed<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
-                                           const at::Tensor&, c10::SymInt, c10::SymInt, c10::SymInt, c10::SymInt, c10::SymInt,
-                                           c10::SymInt, c10::SymInt, c10::SymInt, bool)>();
-    const auto to_float = [](const at::Tensor& t) {
-        return at::autocast::cached_cast(at::kFloat, t, c10::DeviceType::PrivateUse1);
-    };
+    const auto guard = vision::no_autocast();
+    static const auto op = vision::find_op<at::Tensor(
+        const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, c10::SymInt, c10::SymInt,
+        c10::SymInt, c10::SymInt, c10::SymInt, c10::SymInt, c10::SymInt, c10::SymInt, bool)>("torchvision::deform_conv2d");
+    using vision::to_float;
     return op.call(to_float(input), to_float(weight), to_float(offset), to_float(mask), to_float(bias), stride_h, stride_w,
                    pad_h, pad_w, dilation_h, dilation_w, groups, offset_groups, use_mask).to(input.scalar_type());
 }

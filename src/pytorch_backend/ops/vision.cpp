@@ -1,6 +1,5 @@
 // torchvision's region pooling and nms. Schemas, meta functions and autograd come with torchvision; here are the kernels
 // of the device, under the names that torchvision calls, and the autocast rules (computed in float32).
-#include <ATen/autocast_mode.h>
 #include <ATen/ops/sort.h>
 #include <clprim/nms.hpp>
 #include <clprim/roi.hpp>
@@ -126,21 +125,14 @@ TORCH_LIBRARY_IMPL(torchvision, PrivateUse1, m)
     m.impl("nms", nms);
 }
 
-// Autocast: run in float32 and give the input's dtype back.
-c10::impl::ExcludeDispatchKeyGuard no_autocast() { return c10::impl::ExcludeDispatchKeyGuard(c10::DispatchKey::AutocastPrivateUse1); }
-
-Tensor to_float(const Tensor& t) { return at::autocast::cached_cast(at::kFloat, t, c10::DeviceType::PrivateUse1); }
-
-template <class Signature>
-auto torchvision_op(const char* name)
-{
-    return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
-}
+using vision::find_op;
+using vision::no_autocast;
+using vision::to_float;
 
 Tensor nms_autocast(const Tensor& boxes, const Tensor& scores, double iou_threshold)
 {
     const auto guard = no_autocast();
-    static const auto op = torchvision_op<Tensor(const Tensor&, const Tensor&, double)>("torchvision::nms");
+    static const auto op = find_op<Tensor(const Tensor&, const Tensor&, double)>("torchvision::nms");
     return op.call(to_float(boxes), to_float(scores), iou_threshold);
 }
 
@@ -148,7 +140,7 @@ Tensor roi_align_autocast(const Tensor& input, const Tensor& rois, double scale,
                           std::int64_t sampling_ratio, bool aligned)
 {
     const auto guard = no_autocast();
-    static const auto op = torchvision_op<Tensor(const Tensor&, const Tensor&, double, c10::SymInt, c10::SymInt, std::int64_t,
+    static const auto op = find_op<Tensor(const Tensor&, const Tensor&, double, c10::SymInt, c10::SymInt, std::int64_t,
                                                  bool)>("torchvision::roi_align");
     return op.call(to_float(input), to_float(rois), scale, height, width, sampling_ratio, aligned).to(input.scalar_type());
 }
@@ -164,14 +156,14 @@ Pair cast_both(const Pair& outputs, at::ScalarType dtype)
 Pair roi_pool_autocast(const Tensor& input, const Tensor& rois, double scale, c10::SymInt height, c10::SymInt width)
 {
     const auto guard = no_autocast();
-    static const auto op = torchvision_op<PoolSignature>("torchvision::roi_pool");
+    static const auto op = find_op<PoolSignature>("torchvision::roi_pool");
     return cast_both(op.call(to_float(input), to_float(rois), scale, height, width), input.scalar_type());
 }
 
 Pair ps_roi_pool_autocast(const Tensor& input, const Tensor& rois, double scale, c10::SymInt height, c10::SymInt width)
 {
     const auto guard = no_autocast();
-    static const auto op = torchvision_op<PoolSignature>("torchvision::ps_roi_pool");
+    static const auto op = find_op<PoolSignature>("torchvision::ps_roi_pool");
     return cast_both(op.call(to_float(input), to_float(rois), scale, height, width), input.scalar_type());
 }
 
@@ -179,7 +171,7 @@ Pair ps_roi_align_autocast(const Tensor& input, const Tensor& rois, double scale
                            std::int64_t sampling_ratio)
 {
     const auto guard = no_autocast();
-    static const auto op = torchvision_op<Pair(const Tensor&, const Tensor&, double, c10::SymInt, c10::SymInt, std::int64_t)>(
+    static const auto op = find_op<Pair(const Tensor&, const Tensor&, double, c10::SymInt, c10::SymInt, std::int64_t)>(
         "torchvision::ps_roi_align");
     return cast_both(op.call(to_float(input), to_float(rois), scale, height, width, sampling_ratio), input.scalar_type());
 }

@@ -1,7 +1,9 @@
 // What the registrations of torchvision's operators and of DCNv2 share.
 #pragma once
 
+#include <ATen/autocast_mode.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty_like.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/util/Exception.h>
@@ -37,6 +39,23 @@ inline at::Tensor result(at::IntArrayRef sizes, const at::Tensor& like)
 inline at::Tensor result_like(const at::Tensor& tensor)
 {
     return at::empty_like(tensor, tensor.options(), tensor.suggest_memory_format());
+}
+
+// Autocast: these operators run in float32 and give the input's dtype back, as torchvision's do.
+inline c10::impl::ExcludeDispatchKeyGuard no_autocast()
+{
+    return c10::impl::ExcludeDispatchKeyGuard(c10::DispatchKey::AutocastPrivateUse1);
+}
+
+inline at::Tensor to_float(const at::Tensor& t)
+{
+    return at::autocast::cached_cast(at::kFloat, t, c10::DeviceType::PrivateUse1);
+}
+
+template <class Signature>
+auto find_op(const char* name)
+{
+    return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
 }
 
 }  // namespace torch_ocl::vision
