@@ -1,8 +1,8 @@
 """CenterNet (Zhou, Wang, Krähenbühl, "Objects as Points", 2019): a backbone, up-sampling with deformable convolution to a
 quarter of the picture's size, and three heads: class heat map, size and offset of the object centred there.
 
-Two backbones: ResNet-18 with a chain of (deformable convolution, transposed convolution), and DLA-34 (Yu et al., "Deep
-Layer Aggregation", 2018) with its iterative deep aggregation made of deformable convolutions.
+Two backbones: ResNet-18 with a chain of deformable and transposed convolutions and lateral connections, and DLA-34 (Yu
+et al., "Deep Layer Aggregation", 2018) with its iterative deep aggregation made of deformable convolutions.
 """
 import math
 
@@ -56,7 +56,8 @@ def bilinear_upsample(channels, factor):
 # ---- ResNet-18 ------------------------------------------------------------------------------------------------------
 
 class ResNet18(nn.Module):
-    """The residual network without its classifier, then three steps of up-sampling by two."""
+    """The residual network without its classifier, then three steps of up-sampling by two. The original has no way
+    around its smallest map, which holds 1/32 of the resolution; here each step also sees the stage of its own size."""
 
     channels = 64
 
@@ -66,19 +67,26 @@ class ResNet18(nn.Module):
         widths = (64, 64, 128, 256, 512)
         self.stages = nn.Sequential(*[nn.Sequential(Block(widths[i], widths[i + 1], 1 if i == 0 else 2),
                                                     Block(widths[i + 1], widths[i + 1])) for i in range(4)])
-        steps, c_in = [], 512
+        steps, laterals, c_in = [], [], 512
         for c_out in (256, 128, 64):
             up = nn.ConvTranspose2d(c_out, c_out, 4, 2, 1, bias=False)
             with torch.no_grad():   # bilinear, each channel by itself
                 up.weight.zero_()
                 kernel = bilinear_upsample(1, 2).weight[0, 0]
                 up.weight[range(c_out), range(c_out)] = kernel
-            steps.append(nn.Sequential(DeformBlock(c_in, c_out), up, nn.BatchNorm2d(c_out), nn.ReLU(inplace=True)))
+            steps.append(nn.Sequential(DeformBlock(c_in, c_out), up, nn.BatchNorm2d(c_out)))
+            laterals.append(conv_bn(c_out, c_out, 1))
             c_in = c_out
-        self.up = nn.Sequential(*steps)
+        self.up, self.laterals = nn.ModuleList(steps), nn.ModuleList(laterals)
 
     def forward(self, x):
-        return self.up(self.stages(self.stem(x)))
+        maps = [self.stem(x)]
+        for stage in self.stages:
+            maps.append(stage(maps[-1]))
+        x = maps.pop()
+        for up, lateral in zip(self.up, self.laterals):
+            x = torch.relu(up(x) + lateral(maps.pop()))
+        return x
 
 
 # ---- DLA-34 ---------------------------------------------------------------------------------------------------------
