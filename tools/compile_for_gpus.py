@@ -29,10 +29,10 @@ def read(path):
     return options.removeprefix("// ").split(), text
 
 
-def portable(options, fp64):
-    """The program's own definitions, without what the device that dumped it added for itself."""
+def portable(options, *capabilities):
+    """The program's own definitions, with another device's capabilities than those of the one that dumped it."""
     keep = [o for o in options if o.startswith("-D") and o not in ("-DCLPRIM_FP64", "-DCLPRIM_FP16")]
-    return keep + (["-DCLPRIM_FP64"] if fp64 else []) + ["-DCLPRIM_FP16"]
+    return keep + [f"-DCLPRIM_{capability}" for capability in capabilities]
 
 
 def uses_fp64(options, text):
@@ -52,7 +52,7 @@ def intel(path, folder, device):
     if arc and uses_fp64(options, text):
         return "skipped: float64 on a device without it", []
     (folder / "k.cl").write_text(text)
-    flags = " ".join(["-cl-std=CL3.0", *portable(options, not arc)])
+    flags = " ".join(["-cl-std=CL3.0", *portable(options, "FP16", *(() if arc else ("FP64",)))])
     code, log = run(["ocloc", "compile", "-file", "k.cl", "-device", device, "-options", flags], folder)
     spills = re.findall(r"kernel (\w+).*?spilled around (\d+)", log)
     return (None if code == 0 else log), [f"{k} spills {n}" for k, n in spills]
@@ -61,10 +61,12 @@ def intel(path, folder, device):
 def clang(path, folder, target, cpu, library):
     options, text = read(path)
     (folder / "k.cl").write_text(text)
+    # NVIDIA's OpenCL has no cl_khr_fp16.
+    capabilities = ("FP64",) if target.startswith("nvptx") else ("FP16", "FP64")
     command = [CLANG, "-x", "cl", "-cl-std=CL2.0", "-Xclang", "-finclude-default-header", "-target", target,
                f"-mcpu={cpu}" if target.startswith("amd") else f"-march={cpu}", "-nogpulib", "-O3", "-S", "k.cl", "-o",
                "k.s", "-Xclang", "-mlink-builtin-bitcode", "-Xclang", str(library), "-Wno-everything",
-               *portable(options, True)]
+               *portable(options, *capabilities)]
     code, log = run(command, folder)
     if code:
         return log, []
