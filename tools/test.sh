@@ -33,7 +33,7 @@ fi
 if [ -n "$pocl" ]; then
     drivers=$((drivers + 1))
     attempt "C++ tests, PoCL" on "$pocl" "$pocl_name" "${cpp[@]}"
-    attempt "a sample of the Python tests, PoCL" on "" "$pocl_name" "${python[@]}" --sample 10
+    attempt "a sample of the Python tests, PoCL" on "" "$pocl_name" "${python[@]}" --sample 20
 fi
 if [ "$drivers" = 0 ]; then
     attempt "C++ tests" "${cpp[@]}"
