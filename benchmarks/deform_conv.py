@@ -1,8 +1,8 @@
 """Deformable convolution, forward and backward: the device against torchvision and against plain PyTorch on the CPU.
 
 All contestants of one configuration run in turn in the same process; the best of the rounds is reported, in ms.
-Configurations: sNN-bB is a NN x NN... as published: s32 has 64 channels on 32 x 32, s64 has 256 channels on 64 x 64;
-kernel 3, padding 1, with mask.
+Configurations as published with DCNv2: s32 has 64 channels on 32 x 32, s64 has 256 channels on 64 x 64, -bB is the
+batch; kernel 3, padding 1, with mask.
 
     python benchmarks/deform_conv.py [--device ocl:0] [--configurations s32-b1 s64-b4] [--rounds 5] [--plot chart.png]
 """
@@ -13,32 +13,10 @@ import time
 import torch
 from torchvision.ops import deform_conv2d
 
+from torch_ocl.dcn_v2 import deform_conv2d_reference   # gathers corners with PyTorch's operators, then one product
+
 CONFIGURATIONS = {"s32-b1": (1, 64, 32), "s32-b3": (3, 64, 32), "s32-b4": (4, 64, 32), "s32-b8": (8, 64, 32),
                   "s64-b1": (1, 256, 64), "s64-b4": (4, 256, 64), "s64-b7": (7, 256, 64)}
-
-
-def plain_pytorch(x, offset, weight, bias, padding, mask):
-    """The same operator from PyTorch's own pieces: gather the four corners of every sample, then one matrix product."""
-    n, c, h, w = x.shape
-    o, _, kh, kw = weight.shape
-    oh, ow = offset.shape[2:]
-    offset = offset.reshape(n, kh * kw, 2, oh, ow)
-    i, j = torch.meshgrid(torch.arange(kh, device=x.device), torch.arange(kw, device=x.device), indexing="ij")
-    y = torch.arange(oh, device=x.device)[:, None] - padding + i.reshape(-1, 1, 1) + offset[:, :, 0]
-    xx = torch.arange(ow, device=x.device)[None, :] - padding + j.reshape(-1, 1, 1) + offset[:, :, 1]
-    y0, x0 = y.floor(), xx.floor()
-    columns = 0
-    flat = x.reshape(n, c, h * w)
-    for dy in (0, 1):
-        for dx in (0, 1):
-            cy, cx = y0 + dy, x0 + dx
-            inside = (cy >= 0) & (cy < h) & (cx >= 0) & (cx < w)
-            factor = (1 - (y - cy).abs()) * (1 - (xx - cx).abs()) * mask * inside
-            index = (cy.clamp(0, h - 1) * w + cx.clamp(0, w - 1)).long()
-            corner = flat.gather(2, index.reshape(n, 1, -1).expand(n, c, -1)).reshape(n, c, kh * kw, oh, ow)
-            columns = columns + corner * factor[:, None]
-    out = weight.reshape(o, -1) @ columns.reshape(n, c * kh * kw, oh * ow)
-    return out.reshape(n, o, oh, ow) + bias[None, :, None, None]
 
 
 class Contestant:
@@ -77,7 +55,7 @@ def measure(name, device, rounds):
     grad = torch.randn(n, c, size, size, generator=g)
     contestants = [Contestant("device", deform_conv2d, device, tensors, grad),
                    Contestant("torchvision", deform_conv2d, "cpu", tensors, grad),
-                   Contestant("plain PyTorch", plain_pytorch, "cpu", tensors, grad)]
+                   Contestant("plain PyTorch", deform_conv2d_reference, "cpu", tensors, grad)]
     if torch.cuda.is_available():
         contestants.append(Contestant("torchvision CUDA", deform_conv2d, "cuda", tensors, grad))
     expected = None

@@ -9,7 +9,7 @@ namespace clprim::deform_conv {
 
 namespace {
 
-// As kernels get it: pixels x padded channels.
+// As kernels get it (cpu_rows.cl): pixels x padded channels.
 struct Layout {
     cl_int channels, segment, padded_segment, tile;
 };
@@ -20,7 +20,7 @@ Layout layout_of(const Geometry& g)
     return {g.channels / segment * padded, segment, padded, 0};
 }
 
-constexpr std::int64_t block = 96;                    // as BLOCK in cpu_fused.cl
+constexpr std::int64_t block = 96;                    // as BLOCK in cpu_rows.cl
 constexpr std::size_t tile_bytes = 208 * 1024;        // columns and sums of a forward task: they stay in the L2 cache
 
 std::size_t bytes_per_pixel(const Geometry& g)
@@ -47,8 +47,7 @@ class Fused {
 public:
     Fused(Queue& queue, const Problem& problem)
         : queue_(queue), in_(problem.inputs), g_(problem.geometry), l_(layout_of(g_)),
-          program_(queue.context().program("kernels/deform_conv/cpu_fused.cl",
-                                           "-DX=" + std::string(name_of(in_.x.dtype)))),
+          products_(program("cpu_fused")), packing_(program("cpu_pack")),
           x_(to_rows(in_.x, l_))
     {
     }
@@ -57,9 +56,9 @@ public:
     {
         const std::int64_t panels = divide_up(g_.outputs_per_group(), 32);
         const Tensor packed = workspace(g_.groups * g_.taps() * panels * depth() * 32);
-        launch("deform_conv_pack_forward", g_.groups * g_.taps() * panels, in_.weight, strides_of(in_.weight), packed, g_, l_);
+        launch(packing_, "deform_conv_pack_forward", g_.groups * g_.taps() * panels, in_.weight, strides_of(in_.weight), packed, g_, l_);
         l_.tile = forward_tile();
-        launch("deform_conv_fused_forward", divide_up(g_.pixels(), l_.tile) * g_.batch * g_.groups, x_, row_strides(x_),
+        launch(products_, "deform_conv_fused_forward", divide_up(g_.pixels(), l_.tile) * g_.batch * g_.groups, x_, row_strides(x_),
                in_.offset, strides_of(in_.offset), in_.mask, strides_of(in_.mask), packed, in_.bias,
                cl_long{in_.bias.defined() ? in_.bias.stride(0) : -1}, y, strides_of(y), g_, l_,
                LocalMemory{l_.tile * depth() * sizeof(float)}, LocalMemory{l_.tile * panels * 32 * sizeof(float)});
@@ -74,12 +73,18 @@ public:
     }
 
 private:
+    const Program& program(const char* file) const
+    {
+        return queue_.context().program(std::string("kernels/deform_conv/") + file + ".cl",
+                                        "-DX=" + std::string(name_of(in_.x.dtype)));
+    }
+
     std::int64_t depth() const { return l_.channels / g_.groups; }
 
     template <class... Arguments>
-    void launch(const char* kernel, std::int64_t tasks, const Arguments&... arguments)
+    void launch(const Program& program, const char* kernel, std::int64_t tasks, const Arguments&... arguments)
     {
-        queue_.launch(program_.kernel(kernel), Range::groups(tasks), arguments...);
+        queue_.launch(program.kernel(kernel), Range::groups(tasks), arguments...);
     }
 
     Tensor workspace(std::int64_t elements) { return queue_.context().empty({elements}, DataType::float32, queue_); }
@@ -106,7 +111,7 @@ private:
             return t;
         const std::int64_t pixels = t.size(2) * t.size(3);
         const Tensor rows = workspace(t.size(0) * pixels * l.channels);
-        launch("deform_conv_to_rows", t.size(0) * divide_up(pixels, 16), t, strides_of(t), rows,
+        launch(packing_, "deform_conv_to_rows", t.size(0) * divide_up(pixels, 16), t, strides_of(t), rows,
                static_cast<cl_int>(t.size(2)), static_cast<cl_int>(t.size(3)), static_cast<cl_int>(t.size(1)), l);
         return rows;
     }
@@ -124,10 +129,10 @@ private:
         const std::int64_t blocks = divide_up(g_.batch * g_.pixels(), block);
         const Tensor packed = workspace(g_.groups * blocks * panels * block * 12);
         const Tensor partial = workspace(g_.taps() * chunks * panels * 12 * 32);
-        launch("deform_conv_pack_gy", g_.groups * blocks, gy, strides_of(gy), packed, g_);
-        launch("deform_conv_fused_weight", g_.taps() * chunks, x_, row_strides(x_), in_.offset, strides_of(in_.offset),
+        launch(packing_, "deform_conv_pack_gy", g_.groups * blocks, gy, strides_of(gy), packed, g_);
+        launch(products_, "deform_conv_fused_weight", g_.taps() * chunks, x_, row_strides(x_), in_.offset, strides_of(in_.offset),
                in_.mask, strides_of(in_.mask), packed, partial, g_, l_, LocalMemory{block * 32 * sizeof(float)});
-        queue_.launch(program_.kernel("deform_conv_unpack_weight"), Range::linear(gw.numel(), 64), partial, gw,
+        queue_.launch(packing_.kernel("deform_conv_unpack_weight"), Range::linear(gw.numel(), 64), partial, gw,
                       strides_of(gw), g_, l_);
     }
 
@@ -136,7 +141,7 @@ private:
         const std::int64_t chunks = l_.channels / 32, outputs = g_.outputs_per_group();
         const cl_int padded_outputs = round_up(g_.out_channels, 16);
         const Tensor packed = workspace(chunks * g_.taps() * outputs * 32);
-        launch("deform_conv_pack_data", chunks * g_.taps(), in_.weight, strides_of(in_.weight), packed, g_, l_);
+        launch(packing_, "deform_conv_pack_data", chunks * g_.taps(), in_.weight, strides_of(in_.weight), packed, g_, l_);
         Tensor gradient = gy;
         if (!is_rows(gy, {g_.out_channels, 0, 0, 0})) {
             gradient = queue_.context().empty({g_.batch, g_.pixels(), g_.out_channels}, DataType::float32, queue_);
@@ -144,7 +149,7 @@ private:
             target.shape = gy.shape;
             target.strides = {g_.pixels() * g_.out_channels, 1, std::int64_t{g_.out_width} * g_.out_channels, g_.out_channels};
             if (padded_outputs == g_.out_channels)
-                launch("deform_conv_to_rows", g_.batch * divide_up(g_.pixels(), 16), gy, strides_of(gy), gradient,
+                launch(packing_, "deform_conv_to_rows", g_.batch * divide_up(g_.pixels(), 16), gy, strides_of(gy), gradient,
                        g_.out_height, g_.out_width, g_.out_channels,
                        Layout{g_.out_channels, g_.out_channels, g_.out_channels, 0});
             else
@@ -162,18 +167,18 @@ private:
         l_.tile = 96;
         for (std::int64_t n0 = 0; n0 < g_.batch; n0 += images) {
             const cl_int count = std::min(images, g_.batch - n0);
-            launch("deform_conv_fused_data", count * parts * chunks, x_, row_strides(x_), in_.offset,
+            launch(products_, "deform_conv_fused_data", count * parts * chunks, x_, row_strides(x_), in_.offset,
                    strides_of(in_.offset), in_.mask, strides_of(in_.mask), packed, gradient, gx,
                    direct ? strides_of(gx) : row_strides(gx), cl_long{part_size}, static_cast<cl_int>(parts), partial,
                    static_cast<cl_int>(n0), g_, l_);
             if (out.offset.defined() || out.mask.defined())
-                queue_.launch(program_.kernel("deform_conv_sum_offset"),
+                queue_.launch(packing_.kernel("deform_conv_sum_offset"),
                               Range::linear(std::int64_t{count} * g_.offset_groups * g_.taps() * g_.pixels(), 64), partial,
                               out.offset, strides_of(out.offset), out.mask, strides_of(out.mask), static_cast<cl_int>(n0),
                               count, g_, l_, cl_int{(out.offset.defined() ? 1 : 0) + (out.mask.defined() ? 2 : 0)});
         }
         if (out.x.defined() && !direct)
-            launch("deform_conv_from_rows", g_.batch * divide_up(g_.image(), 16), gx, static_cast<cl_int>(parts),
+            launch(packing_, "deform_conv_from_rows", g_.batch * divide_up(g_.image(), 16), gx, static_cast<cl_int>(parts),
                    cl_long{part_size}, out.x, strides_of(out.x), g_.height, g_.width, l_);
     }
 
@@ -181,7 +186,7 @@ private:
     const DeformConv2DInputs& in_;
     const Geometry& g_;
     Layout l_;
-    const Program& program_;
+    const Program &products_, &packing_;
     Tensor x_;
 };
 
