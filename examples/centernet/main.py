@@ -1,6 +1,6 @@
 """CenterNet with deformable convolution, trained on any device.
 
-    python examples/centernet/main.py train --device ocl:0 --steps 900 --out runs/centernet
+    python examples/centernet/main.py train --device ocl:0 --out runs/centernet
     python examples/centernet/main.py eval  --device cpu  --checkpoint runs/centernet/last.pth
     python examples/centernet/main.py demo  --device ocl:0 --checkpoint runs/centernet/last.pth [--picture photo.png]
 
@@ -151,11 +151,11 @@ def main():
     parser.add_argument("command", choices=["train", "eval", "demo"])
     parser.add_argument("--device", default="ocl:0")
     parser.add_argument("--arch", choices=list(BACKBONES), default="res18")
-    parser.add_argument("--size", type=int, default=128, help="side of a scene in pixels, a multiple of 32")
-    parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--steps", type=int, default=900)
+    parser.add_argument("--size", type=int, default=96, help="side of a scene in pixels, a multiple of 32")
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--steps", type=int, default=1150)
     parser.add_argument("--lr", type=float, default=1e-3)
-    parser.add_argument("--scenes", type=int, default=3000, help="training scenes")
+    parser.add_argument("--scenes", type=int, default=4000, help="training scenes")
     parser.add_argument("--test-scenes", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--channels-last", action="store_true")

@@ -1,4 +1,6 @@
 """Region pooling and nms on the device against torchvision on the CPU, and torchvision's detection models."""
+import os
+
 import pytest
 import torch
 import torchvision
@@ -224,7 +226,9 @@ def detection_model(name):
     return model, images, targets
 
 
-@pytest.mark.parametrize("name", ["fasterrcnn_mobilenet_v3_large_320_fpn", "ssdlite320_mobilenet_v3_large"])
+@pytest.mark.parametrize("name", ["ssdlite320_mobilenet_v3_large"] + (
+    ["fasterrcnn_mobilenet_v3_large_320_fpn", "retinanet_resnet50_fpn", "fcos_resnet50_fpn"]
+    if os.environ.get("TORCH_OCL_TEST_ALL") else []))   # the others take a minute more
 def test_detection_models_run_on_the_device(name):
     """Inference and a training step without CPU fallback (conftest refuses it), losses as on the CPU."""
     model, images, targets = detection_model(name)
