@@ -27,7 +27,7 @@ struct GemmProblem {
     DataType dtype = DataType::float32;   // of all matrices
     MatrixLayout a, b, c, d;
     Scalar alpha = 1, beta = 1;
-    bool add_d = false;                   // whether D is read; gemm() settles it
+    bool add_d = false, d_is_c = false;   // whether D is read, and is C itself; gemm() settles both
     Activation activation = Activation::none;
 };
 

@@ -166,7 +166,7 @@ void check(const detail::GemmImplementation& one, const Case& c, Order a_order, 
     problem.a = a.layout, problem.b = b.layout, problem.c = problem.d = out.layout;
     problem.alpha = is_floating_point(type) ? Scalar(alpha) : Scalar(static_cast<std::int64_t>(alpha));
     problem.beta = is_floating_point(type) ? Scalar(beta) : Scalar(static_cast<std::int64_t>(beta));
-    problem.add_d = beta != 0;
+    problem.add_d = problem.d_is_c = beta != 0;
     if (one.rejects(problem, queue().device()))
         return;
     one.run(queue(), problem, {a.tensor, b.tensor, out.tensor, beta != 0 ? out.tensor : Tensor()});

@@ -1,5 +1,6 @@
 #include <clprim/gemm.hpp>
 
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
@@ -12,12 +13,12 @@ namespace detail {
 std::span<const GemmImplementation> gemm_implementations()
 {
     static const GemmImplementation list[] = {
-        //{"cpu_dot", cpu_dot_rejects, cpu_dot},
+        {"cpu_dot", cpu_dot_rejects, cpu_dot},
         {"cpu_packed", cpu_packed_rejects, cpu_packed},
         {"gpu_dot", gpu_dot_rejects, gpu_dot},
         {"gpu_tiled", gpu_tiled_rejects, gpu_tiled},
-        //{"clblast", clblast_rejects, clblast},
         {"complex_planes", complex_planes_rejects, complex_planes},
+        {"clblast", clblast_rejects, clblast},   // where tuning prefers it
         {"reference", reference_rejects, reference, false},
     };
     return list;
@@ -141,6 +142,10 @@ void gemm(Queue& queue, const GemmProblem& asked, const Tensor& a, const Tensor&
     problem.add_d = d.defined() && !detail::is_zero(problem.beta);
     if (!problem.add_d)
         problem.d = {};
+    const auto same = [](const MatrixLayout& x, const MatrixLayout& y) {
+        return x.row == y.row && x.column == y.column && x.batch == y.batch;
+    };
+    problem.d_is_c = problem.add_d && d.memory.get() == c.memory.get() && d.offset == c.offset && same(problem.c, problem.d);
     const detail::GemmTensors tensors{a, b, c, problem.add_d ? d : Tensor()};
     detail::check(problem, tensors, queue.device());
     if (problem.batch == 0 || problem.m == 0 || problem.n == 0)
@@ -148,6 +153,8 @@ void gemm(Queue& queue, const GemmProblem& asked, const Tensor& a, const Tensor&
     const auto& chosen = choose("gemm", detail::gemm_implementations(), problem, queue, [&](const auto& one) {
         detail::GemmTensors trial = tensors;
         trial.c = detail::scratch_like(problem, c, queue);
+        if (problem.d_is_c)
+            trial.d = trial.c;
         one.run(queue, problem, trial);
     });
     chosen.run(queue, problem, tensors);

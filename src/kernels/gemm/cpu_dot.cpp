@@ -1,0 +1,84 @@
+// Launches cpu_dot.cl.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <kernels/gemm/problem.hpp>
+
+namespace clprim::detail {
+namespace {
+
+constexpr std::int64_t few_rows = 4;
+
+// dot_plan of cpu_dot.cl.
+struct DotPlan {
+    std::int64_t columns, splits, split_depth;
+};
+
+bool turned(const GemmProblem& problem) { return problem.n < problem.m; }
+
+// Along k both matrices must be read in vectors; along columns only B.
+bool readable(const GemmProblem& problem)
+{
+    const bool along_k = problem.b.row == 1 && problem.a.column == 1;
+    return along_k || problem.b.column == 1;
+}
+
+}  // namespace
+
+Rejection cpu_dot_rejects(const GemmProblem& problem, const Device& device)
+{
+    if (device.kind != DeviceKind::cpu)
+        return "for CPU devices";
+    if (is_complex(problem.dtype))
+        return "complex";
+    if (problem.k == 0)
+        return "k is 0";
+    if (std::min(problem.m, problem.n) > few_rows)
+        return "more than 4 rows and columns";
+    if (!readable(turned(problem) ? transposed(problem) : problem))
+        return "neither k nor columns are contiguous";
+    return std::nullopt;
+}
+
+void cpu_dot(Queue& queue, const GemmProblem& asked, const GemmTensors& given)
+{
+    const GemmProblem problem = turned(asked) ? transposed(asked) : asked;
+    const GemmTensors tensors = turned(asked) ? transposed(given) : given;
+    const bool along_k = problem.b.row == 1 && problem.a.column == 1;
+    const std::int64_t rows = problem.m == 1 ? 1 : few_rows;
+    const std::int64_t lanes = 64 / static_cast<std::int64_t>(size_of(gemm_compute_type(problem.dtype)));
+    const std::int64_t unit = along_k ? 4 : 4 * lanes;   // columns that a work-item computes at a time
+
+    // Work-items: some for each core if there are enough columns and enough to do; else k is split as well.
+    const std::int64_t cores = std::max(1u, queue.device().compute_units);
+    const std::int64_t row_blocks = divide_up(problem.m, rows), others = row_blocks * problem.batch;
+    const std::int64_t work = problem.n * problem.k * others;
+    const std::int64_t wanted = std::clamp<std::int64_t>(work / 8192, 1, 4 * cores);
+    DotPlan plan{};
+    plan.columns = round_up(divide_up(problem.n, divide_up(wanted, others)), unit);
+    const std::int64_t column_blocks = divide_up(problem.n, plan.columns);
+    plan.splits = std::max<std::int64_t>(1, wanted / (2 * column_blocks * others));
+    plan.split_depth = round_up(divide_up(problem.k, plan.splits), 256);
+    plan.splits = divide_up(problem.k, plan.split_depth);
+
+    Tensor partial;
+    if (plan.splits > 1)
+        partial = queue.context().empty({plan.splits * problem.batch * problem.m * problem.n},
+                                        gemm_compute_type(problem.dtype), queue);
+    const Program& program = queue.context().program(
+        "kernels/gemm/cpu_dot.cl",
+        fmt::format("{} -DROWS={}{}", gemm_options(problem.dtype), rows, along_k ? " -DK_CONTIGUOUS" : ""));
+    {
+        Launch launch(queue, program.kernel("multiply"));
+        launch.arg(tensors.a).arg(tensors.b).arg(tensors.c).arg(tensors.d).arg(partial).arg(gemm_arguments(problem));
+        add_scalars(launch, problem);
+        launch.arg(plan);
+        const auto size = [](std::int64_t count) { return static_cast<std::size_t>(count); };
+        launch.run(Range::groups({size(column_blocks), size(row_blocks * plan.splits), size(problem.batch)}, {1, 1, 1}));
+    }
+    if (plan.splits > 1)
+        combine_partial_products(queue, problem, tensors, partial, static_cast<std::int32_t>(plan.splits));
+}
+
+}  // namespace clprim::detail
