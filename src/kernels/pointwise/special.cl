@@ -11,7 +11,7 @@
 #define EULER LIT(0.57721566490153286061)
 
 // Derivative of log gamma: upward recurrence to x >= 10, then the asymptotic series (A&S 6.3.18); reflection below 0.
-inline T digamma_of(T x)
+static inline T digamma_of(T x)
 {
     if (x == 0)
         return copysign((T)INFINITY, -x);
@@ -33,7 +33,7 @@ inline T digamma_of(T x)
 }
 
 // Hurwitz zeta, sum of (q + k)^-s: ten terms and the Euler-Maclaurin correction (A&S 23.1.30).
-inline T zeta_of(T s, T q)
+static inline T zeta_of(T s, T q)
 {
     if (s == 1)
         return INFINITY;
@@ -71,7 +71,7 @@ inline T zeta_of(T s, T q)
     return sum;
 }
 
-inline T trigamma_of(T x)
+static inline T trigamma_of(T x)
 {
     if (x < LIT(0.5)) {
         T s = sinpi(x);
@@ -79,7 +79,7 @@ inline T trigamma_of(T x)
     }
     return zeta_of(2, x);
 }
-inline T polygamma_of(T n, T x)
+static inline T polygamma_of(T n, T x)
 {
     if (n == 0)
         return digamma_of(x);
@@ -89,7 +89,7 @@ inline T polygamma_of(T n, T x)
 }
 
 // Inverse of erf: M. Giles, Approximating the erfinv function, 2010, then Halley's steps.
-inline T erfinv_start(T x, T w)
+static inline T erfinv_start(T x, T w)
 {
     if (w < 5) {
         w -= LIT(2.5);
@@ -100,7 +100,7 @@ inline T erfinv_start(T x, T w)
     return x * (LIT(2.83297682) + w * (LIT(1.00167406) + w * (LIT(0.00943887047) + w * (LIT(-0.0076224613) + w * (LIT(0.00573950773)
            + w * (LIT(-0.00367342844) + w * (LIT(0.00134934322) + w * (LIT(0.000100950558) + w * LIT(-0.000200214257)))))))));
 }
-inline T erfinv_of(T x)
+static inline T erfinv_of(T x)
 {
     T size = fabs(x);
     if (!(size <= 1))
@@ -117,12 +117,12 @@ inline T erfinv_of(T x)
 }
 
 // exp(x^2) erfc(x); Laplace's continued fraction for large x.
-inline T exp_square(T x)
+static inline T exp_square(T x)
 {
     T square = x * x;
     return exp(square) * (1 + fma(x, x, -square));
 }
-inline T erfcx_of(T x)
+static inline T erfcx_of(T x)
 {
     if (x < 0)
         return x < LIT(-26.7) ? (T)INFINITY : 2 * exp_square(x) - exp_square(x) * erfc(-x);
@@ -135,12 +135,12 @@ inline T erfcx_of(T x)
 }
 
 // Quantile of the normal distribution. In the lower tail log(ndtr(y)) = log(p) is solved by Newton's steps.
-inline T log_ndtr_of(T x)
+static inline T log_ndtr_of(T x)
 {
     T t = x * LIT(0.70710678118654752440);
     return x < -1 ? log(erfcx_of(-t) / 2) - t * t : log1p(-erfc(t) / 2);
 }
-inline T ndtri_of(T p)
+static inline T ndtri_of(T p)
 {
     if (p == 0)
         return -INFINITY;
@@ -160,10 +160,10 @@ inline T ndtri_of(T p)
     }
     return y;
 }
-inline T entropy_of(T x) { return isnan(x) ? x : x > 0 ? -x * log(x) : x == 0 ? (T)0 : (T)-INFINITY; }
+static inline T entropy_of(T x) { return isnan(x) ? x : x > 0 ? -x * log(x) : x == 0 ? (T)0 : (T)-INFINITY; }
 
 // exp(-|x|) I_n(x), n = 0 or 1: power series (A&S 9.6.10) or asymptotic series (A&S 9.7.1).
-inline T scaled_bessel_i(int n, T x)
+static inline T scaled_bessel_i(int n, T x)
 {
     T a = fabs(x), term, sum;
     if (a < LARGE_BESSEL) {
@@ -186,11 +186,11 @@ inline T scaled_bessel_i(int n, T x)
     }
     return n == 1 && x < 0 ? -sum : isinf(x) ? (T)0 : sum;
 }
-inline T bessel_i(int n, T x) { return scaled_bessel_i(n, x) * exp(fabs(x)); }
+static inline T bessel_i(int n, T x) { return scaled_bessel_i(n, x) * exp(fabs(x)); }
 
 // exp(x) K_n(x), the integral of exp(-x (cosh t - 1)) cosh(n t) (A&S 9.6.24) by the trapezoidal rule, which converges
 // exponentially for it.
-inline T scaled_bessel_k(int n, T x)
+static inline T scaled_bessel_k(int n, T x)
 {
     if (x == 0)
         return INFINITY;
@@ -206,12 +206,12 @@ inline T scaled_bessel_k(int n, T x)
     }
     return sum * h;
 }
-inline T bessel_k(int n, T x) { return scaled_bessel_k(n, x) * exp(-x); }
+static inline T bessel_k(int n, T x) { return scaled_bessel_k(n, x) * exp(-x); }
 
 // J_n and Y_n, n = 0 or 1, of x >= 0. Small x: Miller's backward recurrence and Neumann's series (A&S 9.1.27, 9.1.88);
 // large x: Hankel's asymptotic series (A&S 9.2.5).
 typedef struct { T j, y; } bessel_t;
-inline bessel_t bessel_jy(int n, T x)
+static inline bessel_t bessel_jy(int n, T x)
 {
     bessel_t result;
     if (x >= 25) {
@@ -263,13 +263,13 @@ inline bessel_t bessel_jy(int n, T x)
     result.y = 2 / PI * ((logarithm - n) * result.j - series) - (n == 1 ? 2 / (PI * x) * j0 : (T)0);
     return result;
 }
-inline T bessel_j(int n, T x)
+static inline T bessel_j(int n, T x)
 {
     T j = bessel_jy(n, fabs(x)).j;
     return n == 1 && x < 0 ? -j : j;
 }
-inline T bessel_y(int n, T x) { return x == 0 ? (T)-INFINITY : x > 0 ? bessel_jy(n, x).y : (T)NAN; }
-inline T spherical_bessel_j0_of(T x)
+static inline T bessel_y(int n, T x) { return x == 0 ? (T)-INFINITY : x > 0 ? bessel_jy(n, x).y : (T)NAN; }
+static inline T spherical_bessel_j0_of(T x)
 {
     T z = x * x;
     return isinf(x) ? (T)0 : fabs(x) < LIT(0.5) ? 1 - z / 6 * (1 - z / 20 * (1 - z / 42 * (1 - z / 72 * (1 - z / 110)))) : sin(x) / x;
@@ -277,7 +277,7 @@ inline T spherical_bessel_j0_of(T x)
 
 // Regularised incomplete gamma functions P and Q: power series (A&S 6.5.29) or continued fraction (A&S 6.5.31) times
 // x^a e^-x / Gamma(a), which for large a is written around x = a so that nothing cancels (Temme, 1979).
-inline T gamma_factor(T a, T x)
+static inline T gamma_factor(T a, T x)
 {
     if (a < 10)
         return exp(a * log(x) - x) / tgamma(a);
@@ -285,14 +285,14 @@ inline T gamma_factor(T a, T x)
     T z = 1 / (a * a), stirling = (LIT(0.083333333333333333) - z * (LIT(0.0027777777777777778) - z * LIT(0.00079365079365079365))) / a;
     return sqrt(a / (2 * PI)) * exp(a * deviance - stirling);
 }
-inline T gamma_p_series(T a, T x)
+static inline T gamma_p_series(T a, T x)
 {
     T term = 1 / a, sum = term;
     for (int k = 1; k < 2000 && term > EPSILON * sum; ++k)
         sum += term *= x / (a + k);
     return sum * gamma_factor(a, x);
 }
-inline T gamma_q_fraction(T a, T x)
+static inline T gamma_q_fraction(T a, T x)
 {
     const T tiny = LIT(1e-30);
     T b = x + 1 - a, c = 1 / tiny, d = 1 / b, h = d;      // Lentz's method
@@ -309,7 +309,7 @@ inline T gamma_q_fraction(T a, T x)
     }
     return h * gamma_factor(a, x);
 }
-inline T gamma_p(T a, T x)
+static inline T gamma_p(T a, T x)
 {
     if (x < 0 || a < 0 || isnan(x) || isnan(a))
         return NAN;
@@ -323,7 +323,7 @@ inline T gamma_p(T a, T x)
         return 1;
     return x < a + 1 ? gamma_p_series(a, x) : 1 - gamma_q_fraction(a, x);
 }
-inline T gamma_q(T a, T x)
+static inline T gamma_q(T a, T x)
 {
     if (x < 0 || a < 0 || isnan(x) || isnan(a))
         return NAN;
@@ -339,7 +339,7 @@ inline T gamma_q(T a, T x)
 }
 
 // Orthogonal polynomials of degree n, truncated to an integer, by their recurrences; 0 for negative n.
-inline T chebyshev(T n, T x, T first)      // first: the polynomial of degree 1
+static inline T chebyshev(T n, T x, T first)      // first: the polynomial of degree 1
 {
     const int degree = (int)n;
     T before = 1, here = first;
@@ -352,7 +352,7 @@ inline T chebyshev(T n, T x, T first)      // first: the polynomial of degree 1
     }
     return here;
 }
-inline T hermite_h(T n, T x)
+static inline T hermite_h(T n, T x)
 {
     const int degree = (int)n;
     T before = 1, here = 2 * x;
@@ -365,7 +365,7 @@ inline T hermite_h(T n, T x)
     }
     return n > (sizeof(T) == 8 ? 512 : 128) ? (T)NAN : here;
 }
-inline T hermite_he(T n, T x)
+static inline T hermite_he(T n, T x)
 {
     const int degree = (int)n;
     T before = 1, here = x;
@@ -378,7 +378,7 @@ inline T hermite_he(T n, T x)
     }
     return here;
 }
-inline T laguerre(T n, T x)
+static inline T laguerre(T n, T x)
 {
     const int degree = (int)n;
     T before = 1, here = 1 - x;
@@ -391,7 +391,7 @@ inline T laguerre(T n, T x)
     }
     return here;
 }
-inline T legendre(T n, T x)
+static inline T legendre(T n, T x)
 {
     const int degree = (int)n;
     T before = 1, here = x;
