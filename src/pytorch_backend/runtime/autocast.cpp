@@ -7,6 +7,9 @@ namespace torch_ocl {
 namespace {
 
 using at::IntArrayRef, at::Scalar, at::ScalarType, at::Tensor;   // the lists in autocast_mode.h name them so
+#ifdef TORCH_OCL_OUTPUT_NAMES                                    // before 2.14
+using at::DimnameList;
+#endif
 
 Tensor binary_cross_entropy_refused(const Tensor&, const Tensor&, const std::optional<Tensor>&,
                                         std::int64_t)

@@ -1,14 +1,14 @@
 // Structured operators: PyTorch's own meta function (shape, dtype and overlap checks, TensorIterator) with outputs that
-// are already there. Registering `X.out` alone makes PyTorch supply `X` and `X_`.
-//
-//     at::Tensor& add_out(const at::Tensor& a, const at::Tensor& b, const at::Scalar& alpha, at::Tensor& out)
-//     {
-//         StructuredOut<at::meta::structured_add_Tensor> op({out});
-//         op.meta(a, b, alpha);
-//         pointwise(op, "add", {alpha});        // op is the TensorIterator; op.output(0) is what to write
-//         op.finish();                          // copies back where `out` had other strides than asked for
-//         return out;
-//     }
+// are already there. Registering `X.out` alone makes PyTorch supply `X` and `X_`. In add_out(a, b, alpha, out), say:
+//     StructuredOut<at::meta::structured_add_Tensor> op({out});  op.meta(a, b, alpha);   // op is the TensorIterator
+//     pointwise(op, "add", {alpha});  op.finish();   // copies back where `out` had other strides than asked for
+#ifdef TORCH_OCL_OUTPUT_NAMES   // PyTorch before 2.14 passes the names of dimensions too; there are none on this device
+#define TORCH_OCL_OPTIONS_PARAMETER at::TensorOptions options, at::DimnameList
+#define TORCH_OCL_OPTIONS_ARGUMENT options, at::DimnameList()
+#else
+#define TORCH_OCL_OPTIONS_PARAMETER at::TensorOptions options
+#define TORCH_OCL_OPTIONS_ARGUMENT options
+#endif
 #pragma once
 
 #include <array>
@@ -35,7 +35,7 @@ public:
     const at::Tensor& maybe_get_output(int64_t i) override { return output(i); }
 
     void set_output_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides,
-                            at::TensorOptions options) override
+                            TORCH_OCL_OPTIONS_PARAMETER) override
     {
         set(i, sizes, strides, options);
         const at::Tensor& out = outputs_[i].get();
@@ -45,7 +45,7 @@ public:
     }
 
     void set_output_raw_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides,
-                                at::TensorOptions options) override
+                                TORCH_OCL_OPTIONS_PARAMETER) override
     {
         set(i, sizes, strides, options);
         describe(i, sizes, strides, options);
@@ -79,7 +79,7 @@ private:
     void describe(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options)
     {
         if constexpr (std::is_base_of_v<at::TensorIteratorBase, Meta>)
-            at::TensorIteratorBase::set_output_raw_strided(i, sizes, strides, options);
+            at::TensorIteratorBase::set_output_raw_strided(i, sizes, strides, TORCH_OCL_OPTIONS_ARGUMENT);
     }
 
     std::vector<std::reference_wrapper<at::Tensor>> outputs_;
