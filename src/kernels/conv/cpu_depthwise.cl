@@ -190,6 +190,10 @@ void conv_depthwise_planar_weight(const __global stored* x, ulong x_offset, cons
             tap_places(places, &p, field_rows, pitch);
             fill_field(field, x + x_offset, n * p.source_strides[0] + group * p.source_strides[1], &p, first_row,
                        field_rows, pitch);
+            // Vectors run past the last row: what lies there meets a zero of dy, but local memory may hold a NaN.
+            __local real* end = field + p.scale[0] * p.scale[1] * field_rows * pitch;
+            for (int i = 0; i < pitch + 2 * LANES; i += LANES)
+                put_vec((vec)0, 0, end + i);
             const long plane = n * p.result_strides[0] + channel * p.result_strides[1];
             __local real* to = sums;
             for (int row = 0; row < rows; ++row, to += pitch)
