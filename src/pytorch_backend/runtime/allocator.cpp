@@ -103,8 +103,7 @@ public:
 
     void resetPeakStats(c10::DeviceIndex device) override { context(device).reset_peak_memory_statistics(); }
 
-    // Not marked override: PyTorch 2.11 does not ask for it.
-    std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex device)
+    std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex device) TORCH_OCL_OVERRIDE_SINCE_2_14
     {
         clprim::Context& owner = context(device);
         const std::size_t total = owner.device().global_memory;

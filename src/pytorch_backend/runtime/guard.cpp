@@ -41,7 +41,10 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override { return new_stream(device.index()); }
     c10::Stream getNewStream(c10::Device device, int) const override { return new_stream(device.index()); }
     c10::Stream exchangeStream(c10::Stream stream) const override { return exchange_stream(stream); }
-    void* getStreamNativeHandle(const c10::Stream stream) const { return queue_of(stream).handle()(); }
+    void* getStreamNativeHandle(const c10::Stream stream) const TORCH_OCL_OVERRIDE_SINCE_2_14
+    {
+        return queue_of(stream).handle()();
+    }
 
     bool queryStream(const c10::Stream& stream) const override { return queue_of(stream).idle(); }
     void synchronizeStream(const c10::Stream& stream) const override

@@ -1,0 +1,98 @@
+// Running ONNX models.
+//
+//     clprim::OnnxModel model("resnet50.onnx");
+//     clprim::Session session(model);
+//     auto outputs = session.run({{"x", tensor}});
+//
+// Operator sets 7 to the current one, with the semantics of the version that the model asks for. Everything runs on the
+// device but what a device cannot hold (strings) and the arithmetic of shapes, which stays on the host.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include <clprim/context.hpp>
+#include <clprim/value.hpp>
+
+namespace clprim {
+
+namespace onnx {
+struct Model;
+}
+
+// An input or output as the model declares it.
+struct ModelPort {
+    std::string name;
+    bool is_tensor = true;                           // else a sequence or optional of `type`
+    ElementType type = ElementType::undefined;
+    bool has_shape = false;
+    std::vector<std::variant<std::int64_t, std::string>> shape;   // a size, or the name of a dynamic one ("" unnamed)
+};
+
+// A model as read from a file. Cheap to copy. Reading checks the structure: a truncated, corrupt, cyclic or oversized
+// file, a node that reads what nobody writes, external data outside of the model's folder: each throws InvalidArgument
+// with the node's or tensor's name.
+class OnnxModel {
+public:
+    explicit OnnxModel(const std::filesystem::path& file);
+    // From memory; external data are looked for in `folder`.
+    static OnnxModel from_bytes(std::span<const std::byte> bytes, const std::filesystem::path& folder = {});
+
+    std::vector<ModelPort> inputs() const;           // without those that have an initializer
+    std::vector<ModelPort> outputs() const;
+    const std::map<std::string, std::int64_t>& opsets() const;     // by domain; "" is ai.onnx
+    const std::map<std::string, std::string>& metadata() const;
+    const std::string& producer() const;
+    // Operators that clprim lacks, "domain.Name" with the number of nodes. A session of such a model does not start.
+    std::map<std::string, int> unsupported() const;
+
+    const std::shared_ptr<const onnx::Model>& model() const { return model_; }
+
+private:
+    explicit OnnxModel(std::shared_ptr<const onnx::Model> model) : model_(std::move(model)) {}
+    std::shared_ptr<const onnx::Model> model_;
+};
+
+struct SessionOptions {
+    bool optimize = true;    // fold constants, fuse operators
+    bool profile = false;    // time every node (each one is waited for)
+};
+
+struct NodeTime {
+    std::string name, op_type;
+    double milliseconds = 0;
+    int calls = 0;
+};
+
+// A model made ready for a device. Constants are uploaded and folded here. run may be called from several threads.
+class Session {
+public:
+    // Throws NotSupported naming all unsupported operators with their counts.
+    explicit Session(const OnnxModel& model, Context& context = Context::get(0), const SessionOptions& options = {});
+    ~Session();
+    Session(Session&&) noexcept;
+
+    using Values = std::map<std::string, Value>;
+    // Enqueues the model; only data-dependent shapes and control flow wait. Inputs are device tensors or host values.
+    // `outputs` chooses outputs by name; empty: all. Throws InvalidArgument for missing, unknown or misfit inputs, and
+    // errors of a node with its operator and name.
+    Values run(const Values& inputs, std::span<const std::string> outputs = {});
+
+    std::vector<ModelPort> inputs() const;
+    std::vector<ModelPort> outputs() const;
+    Context& context() const;
+    Queue& queue() const;
+    std::vector<NodeTime> profile() const;           // since the session began, in the order of the graph
+
+private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace clprim

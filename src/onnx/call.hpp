@@ -1,0 +1,150 @@
+// One execution of a node, as its handler sees it; and the table of operators.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <span>
+#include <string_view>
+
+#include <clprim/error.hpp>
+#include <clprim/queue.hpp>
+
+#include "onnx/graph.hpp"
+
+namespace clprim::onnx {
+
+// Values of one graph while it runs, by slot.
+using Frame = std::vector<Value>;
+
+// Milliseconds per node, filled by `execute` when asked for.
+struct Profile {
+    struct Entry {
+        double milliseconds = 0;
+        int calls = 0;
+    };
+    std::mutex mutex;
+    std::map<const Node*, Entry> entries;
+};
+
+// What all nodes of a running session share.
+struct Engine {
+    Queue& queue;
+    std::atomic<std::uint64_t>& draws;   // random draws so far: the offset of the next one
+    Profile* profile = nullptr;
+};
+
+class Call {
+public:
+    Call(const Node& node, Frame& frame, Engine& engine) : node_(node), frame_(frame), engine_(engine) {}
+
+    const Node& node() const { return node_; }
+    Queue& queue() const { return engine_.queue; }
+    Engine& engine() const { return engine_; }
+    int opset() const { return node_.opset; }
+
+    // Inputs.
+    std::size_t inputs() const { return node_.inputs.size(); }
+    bool has(std::size_t i) const { return i < inputs() && node_.inputs[i] != absent && !value(i).is_none(); }
+    const Value& input(std::size_t i) const;                     // throws if absent
+    Tensor tensor(std::size_t i) const { return input(i).device(queue()); }
+    Tensor tensor_or_none(std::size_t i) const { return has(i) ? tensor(i) : Tensor(); }
+    Tensor contiguous(std::size_t i) const;                      // row-major, copied if it is not
+    const Dims& shape(std::size_t i) const { return input(i).shape(); }
+    ElementType type(std::size_t i) const { return input(i).type(); }
+    std::vector<std::int64_t> ints(std::size_t i) const { return input(i).to_ints(queue()); }   // may wait for the device
+    double number(std::size_t i) const;                          // the only element
+    std::int64_t integer(std::size_t i) const;
+
+    // Attributes. Without a default a missing one throws.
+    bool has_attribute(std::string_view name) const { return node_.attributes.contains(name); }
+    template <class T>
+    const T& attribute(std::string_view name) const
+    {
+        const auto found = node_.attributes.find(name);
+        if (found == node_.attributes.end())
+            fail("attribute ", name, " is missing");
+        const T* result = std::get_if<T>(&found->second);
+        if (!result)
+            fail("attribute ", name, " has the wrong type");
+        return *result;
+    }
+    template <class T>
+    T attribute(std::string_view name, T otherwise) const
+    {
+        return has_attribute(name) ? attribute<T>(name) : otherwise;
+    }
+    std::int64_t integer_attribute(std::string_view name, std::int64_t otherwise) const
+    {
+        return attribute<std::int64_t>(name, otherwise);
+    }
+    float float_attribute(std::string_view name, float otherwise) const { return attribute<float>(name, otherwise); }
+    std::vector<std::int64_t> ints_attribute(std::string_view name, std::vector<std::int64_t> otherwise = {}) const
+    {
+        return attribute<std::vector<std::int64_t>>(name, std::move(otherwise));
+    }
+    std::string string_attribute(std::string_view name, std::string otherwise) const
+    {
+        return attribute<std::string>(name, std::move(otherwise));
+    }
+    // Sizes or axes that were an attribute in old operator sets and are input `i` in new ones.
+    std::vector<std::int64_t> ints_of(std::size_t i, std::string_view name) const
+    {
+        return has(i) ? ints(i) : ints_attribute(name);
+    }
+    bool has_ints(std::size_t i, std::string_view name) const { return has(i) || has_attribute(name); }
+    // An axis in [-dims, dims) counted from the front; throws otherwise.
+    std::size_t axis(std::int64_t given, std::size_t dims) const;
+
+    // Outputs.
+    std::size_t outputs() const { return node_.outputs.size(); }
+    bool wants(std::size_t i) const { return i < outputs() && node_.outputs[i] != absent; }
+    void output(std::size_t i, Value value);
+    Tensor allocate(const Dims& shape, DataType dtype) const;    // row-major
+    Tensor allocate_like(const Tensor& other) const;             // its shape, dtype and dense layout
+    Tensor output_tensor(std::size_t i, const Dims& shape, ElementType type);   // allocated and set as output i
+
+    // Runs a subgraph of this node (attribute or body) with the values that it captures.
+    std::vector<Value> run(const Graph& body, std::span<const Value> arguments) const;
+
+    template <class... Parts>
+    [[noreturn]] void fail(const Parts&... parts) const
+    {
+        throw InvalidArgument(detail::concat(parts...));         // the executor adds operator and name
+    }
+    template <class... Parts>
+    void check(bool condition, const Parts&... parts) const
+    {
+        if (!condition) [[unlikely]]
+            fail(parts...);
+    }
+
+private:
+    const Value& value(std::size_t i) const { return frame_[static_cast<std::size_t>(node_.inputs[i])]; }
+
+    const Node& node_;
+    Frame& frame_;
+    Engine& engine_;
+};
+
+using Handler = void (*)(Call&);
+
+// A row of the table of operators: from operator set `since` of its domain until the next row of that name. `host`
+// computes the same on the host; it is taken when every input already lies there and is small (arithmetic of shapes).
+struct OperatorRow {
+    const char* name;
+    int since;
+    Handler run;
+    Handler host = nullptr;
+    const char* domain = "";
+};
+
+// The rows of all families (ops/families.hpp); null if clprim lacks the operator at that version.
+const OperatorRow* find_operator(std::string_view domain, std::string_view name, int opset);
+std::span<const OperatorRow> all_operators();
+
+// Runs a planned graph: constants, `arguments` for its inputs and captured values must be in the frame.
+void execute(const Graph& graph, Frame& frame, Engine& engine);
+std::vector<Value> run_graph(const Graph& graph, std::span<const Value> arguments, const Frame* outer, Engine& engine);
+
+}  // namespace clprim::onnx

@@ -1,0 +1,74 @@
+// What a model is after reading: names are resolved to slots, functions to bodies, tensors to values.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <clprim/value.hpp>
+
+namespace clprim::onnx {
+
+struct Graph;
+using GraphRef = std::shared_ptr<Graph>;
+
+using Attribute = std::variant<std::int64_t, float, std::string, std::vector<std::int64_t>, std::vector<float>,
+                               std::vector<std::string>, Value, GraphRef>;
+using Attributes = std::map<std::string, Attribute, std::less<>>;
+
+inline constexpr int absent = -1;
+
+struct OperatorRow;
+
+struct Node {
+    std::string name, op_type, domain;   // domain "" stands for ai.onnx
+    int opset = 1;                       // version of its domain
+    std::vector<int> inputs, outputs;    // slots of the graph, or absent
+    Attributes attributes;
+    GraphRef body;                       // of a call to a model-local function
+    const OperatorRow* row = nullptr;    // what runs it; null until a session looked it up, and for function calls
+};
+
+// A value's name, element type and shape as the model declares them; sizes are numbers or names, or unknown ("").
+struct Port {
+    enum class Kind { tensor, sequence, optional, other };
+    std::string name;
+    Kind kind = Kind::tensor;
+    ElementType type = ElementType::undefined;
+    bool has_shape = false;
+    std::vector<std::variant<std::int64_t, std::string>> shape;
+};
+
+// Nodes in an order in which they can run. A subgraph sees outer values through `captures`: (outer slot, own slot).
+struct Graph {
+    std::string name;
+    std::vector<Node> nodes;
+    std::vector<std::string> slots;                   // names of values
+    std::vector<int> inputs, outputs;                 // outputs may be absent in a function
+    std::vector<std::pair<int, Value>> constants;     // initializers
+    std::vector<std::pair<int, int>> captures;
+    // Derived by `plan`: the slots whose last reader is node i, to be released after it.
+    std::vector<std::vector<int>> released;
+    std::vector<Port> input_ports, output_ports;
+
+    int add_slot(std::string slot_name) { slots.push_back(std::move(slot_name)); return static_cast<int>(slots.size()) - 1; }
+};
+
+// Subgraphs among the attributes and the body of a node.
+std::vector<GraphRef> subgraphs(const Node& node);
+
+// Fills `released`, of subgraphs too. To be called again after nodes were changed.
+void plan(Graph& graph);
+
+struct Model {
+    GraphRef graph;
+    std::map<std::string, std::int64_t> opsets;
+    std::string producer;
+    std::int64_t ir_version = 0;
+    std::map<std::string, std::string> metadata;
+};
+
+}  // namespace clprim::onnx

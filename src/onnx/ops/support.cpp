@@ -1,0 +1,48 @@
+#include "onnx/ops/support.hpp"
+
+#include <clprim/context.hpp>
+
+namespace clprim::onnx {
+
+Dims broadcast(const Dims& a, const Dims& b)
+{
+    const std::size_t dims = std::max(a.size(), b.size());
+    Dims result(dims, 1);
+    for (std::size_t i = 0; i < dims; ++i) {
+        const std::int64_t x = i < a.size() ? a[a.size() - 1 - i] : 1, y = i < b.size() ? b[b.size() - 1 - i] : 1;
+        require(x == y || x == 1 || y == 1, "shapes ", to_string(a), " and ", to_string(b), " do not broadcast");
+        result[dims - 1 - i] = x == 1 ? y : x;
+    }
+    return result;
+}
+
+Dims broadcast_inputs(const Call& call)
+{
+    Dims shape;
+    for (std::size_t i = 0; i < call.inputs(); ++i)
+        if (call.has(i))
+            shape = broadcast(shape, call.shape(i));
+    return shape;
+}
+
+void pointwise_output(Call& call, std::string_view row, std::span<const Tensor> inputs, DataType type,
+                      std::span<const Scalar> scalars)
+{
+    Dims shape;
+    const Tensor* same = nullptr;                    // an operand whose layout the output takes over
+    for (const Tensor& input : inputs)
+        shape = broadcast(shape, input.shape);
+    for (const Tensor& input : inputs)
+        if (!same && input.shape == shape && input.is_non_overlapping_and_dense())
+            same = &input;
+    Tensor y = call.allocate(shape, type);
+    if (same)
+        y.strides = same->strides;
+    call.output(0, Value(y));
+    if (y.numel() == 0)
+        return;
+    const std::vector<Input> operands(inputs.begin(), inputs.end());
+    pointwise(call.queue(), pointwise_row(row), {operands, std::span(&y, 1), scalars, inputs[0].dtype});
+}
+
+}  // namespace clprim::onnx

@@ -1,0 +1,18 @@
+// What the handlers of many families share.
+#pragma once
+
+#include <clprim/pointwise.hpp>
+
+#include "onnx/call.hpp"
+
+namespace clprim::onnx {
+
+// numpy's broadcast of two shapes; throws InvalidArgument where they do not fit.
+Dims broadcast(const Dims& a, const Dims& b);
+Dims broadcast_inputs(const Call& call);
+
+// y = row(inputs...) broadcast, as output 0 of type `type`; computed in the type of input 0 unless `common` says else.
+void pointwise_output(Call& call, std::string_view row, std::span<const Tensor> inputs, DataType type,
+                      std::span<const Scalar> scalars = {});
+
+}  // namespace clprim::onnx

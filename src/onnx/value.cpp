@@ -1,0 +1,333 @@
+#include <clprim/value.hpp>
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <mutex>
+
+#include <clprim/context.hpp>
+#include <clprim/copy.hpp>
+#include <clprim/error.hpp>
+
+#include "onnx/float_bits.hpp"
+
+namespace clprim {
+
+namespace {
+
+struct TypeRow {
+    std::string_view name;
+    DataType storage;
+    bool narrow;
+};
+
+// By ONNX's number.
+constexpr std::array<TypeRow, 27> types{{
+    {"undefined", DataType::uint8, false},
+    {"float32", DataType::float32, false},
+    {"uint8", DataType::uint8, false},
+    {"int8", DataType::int8, false},
+    {"uint16", DataType::uint16, false},
+    {"int16", DataType::int16, false},
+    {"int32", DataType::int32, false},
+    {"int64", DataType::int64, false},
+    {"string", DataType::uint8, false},
+    {"bool", DataType::boolean, false},
+    {"float16", DataType::float16, false},
+    {"float64", DataType::float64, false},
+    {"uint32", DataType::uint32, false},
+    {"uint64", DataType::uint64, false},
+    {"complex64", DataType::complex64, false},
+    {"complex128", DataType::complex128, false},
+    {"bfloat16", DataType::bfloat16, false},
+    {"float8e4m3fn", DataType::uint8, true},
+    {"float8e4m3fnuz", DataType::uint8, true},
+    {"float8e5m2", DataType::uint8, true},
+    {"float8e5m2fnuz", DataType::uint8, true},
+    {"uint4", DataType::uint8, true},
+    {"int4", DataType::int8, true},
+    {"float4e2m1", DataType::uint8, true},
+    {"float8e8m0", DataType::uint8, true},
+    {"uint2", DataType::uint8, true},
+    {"int2", DataType::int8, true},
+}};
+
+const TypeRow& row(ElementType type)
+{
+    const auto index = static_cast<std::size_t>(type);
+    return index < types.size() ? types[index] : types[0];
+}
+
+// By DataType's number.
+constexpr std::array<ElementType, data_type_count> element_types{
+    ElementType::float32, ElementType::float64, ElementType::float16, ElementType::bfloat16,
+    ElementType::int8, ElementType::int16, ElementType::int32, ElementType::int64,
+    ElementType::uint8, ElementType::uint16, ElementType::uint32, ElementType::uint64,
+    ElementType::boolean,
+    ElementType::undefined, ElementType::complex64, ElementType::complex128,
+};
+
+bool is_whole(ElementType type)
+{
+    return type == ElementType::uint4 || type == ElementType::int4 || type == ElementType::uint2 ||
+           type == ElementType::int2 || (!is_narrow(type) && type != ElementType::string);
+}
+
+// Calls f with a span of the element's C++ type. float16 and bfloat16 come as their bits, see `number`.
+template <class F>
+void visit(DataType type, F&& f)
+{
+    switch (type) {
+    case DataType::float32: return f(float{});
+    case DataType::float64: return f(double{});
+    case DataType::int8: return f(std::int8_t{});
+    case DataType::int16: return f(std::int16_t{});
+    case DataType::int32: return f(std::int32_t{});
+    case DataType::int64: return f(std::int64_t{});
+    case DataType::uint8: case DataType::boolean: return f(std::uint8_t{});
+    case DataType::uint16: return f(std::uint16_t{});
+    case DataType::uint32: return f(std::uint32_t{});
+    case DataType::uint64: return f(std::uint64_t{});
+    default: throw InvalidArgument("expected a real tensor, got one of " + std::string(name_of(type)));
+    }
+}
+
+template <class Out>
+std::vector<Out> convert(ElementType type, const std::byte* bytes, std::size_t count)
+{
+    std::vector<Out> result(count);
+    if (type == ElementType::float16 || type == ElementType::bfloat16) {
+        for (std::size_t i = 0; i < count; ++i) {
+            std::uint16_t bits;
+            std::memcpy(&bits, bytes + 2 * i, 2);
+            result[i] = static_cast<Out>(type == ElementType::float16 ? half_to_float(bits) : bfloat16_to_float(bits));
+        }
+        return result;
+    }
+    require(is_whole(type), "expected a tensor of numbers, got one of ", name_of(type));
+    visit(storage_type(type), [&]<class T>(T) {
+        for (std::size_t i = 0; i < count; ++i) {
+            T element;
+            std::memcpy(&element, bytes + i * sizeof(T), sizeof(T));
+            result[i] = static_cast<Out>(element);
+        }
+    });
+    return result;
+}
+
+}  // namespace
+
+std::string_view name_of(ElementType type) noexcept { return row(type).name; }
+bool is_narrow(ElementType type) noexcept { return row(type).narrow; }
+
+ElementType element_type(DataType type)
+{
+    const ElementType result = element_types[static_cast<std::size_t>(type)];
+    require<NotSupported>(result != ElementType::undefined, "ONNX has no element type ", name_of(type));
+    return result;
+}
+
+DataType storage_type(ElementType type)
+{
+    require<NotSupported>(type != ElementType::string, "strings live on the host only");
+    require(type != ElementType::undefined, "the tensor has no element type");
+    return row(type).storage;
+}
+
+struct Value::State {
+    ElementType type = ElementType::undefined;
+    Dims shape;
+    bool is_sequence = false;
+    std::vector<std::string> strings;
+    std::vector<Value> items;
+    // Either may be made from the other at first use.
+    std::mutex mutex;
+    Tensor tensor;
+    std::shared_ptr<std::byte[]> host;
+};
+
+Value::Value(Tensor tensor) : Value(tensor, element_type(tensor.dtype)) {}
+
+Value::Value(Tensor tensor, ElementType type) : state_(std::make_shared<State>())
+{
+    require(tensor.dtype == storage_type(type), "a tensor of ", name_of(tensor.dtype), " cannot hold ", name_of(type));
+    state_->type = type;
+    state_->shape = tensor.shape;
+    state_->tensor = std::move(tensor);
+}
+
+Value Value::zeros(ElementType type, const Dims& shape)
+{
+    Value result(std::make_shared<State>());
+    result.state_->type = type;
+    result.state_->shape = shape;
+    const auto count = static_cast<std::size_t>(shape.product());
+    if (type == ElementType::string)
+        result.state_->strings.resize(count);
+    else
+        result.state_->host = std::make_shared<std::byte[]>(std::max<std::size_t>(1, count * size_of(storage_type(type))));
+    return result;
+}
+
+Value Value::copy_of(ElementType type, const Dims& shape, const void* data)
+{
+    Value result = zeros(type, shape);
+    if (const auto bytes = static_cast<std::size_t>(shape.product()) * size_of(storage_type(type)))
+        std::memcpy(result.state_->host.get(), data, bytes);
+    return result;
+}
+
+Value Value::strings(const Dims& shape, std::vector<std::string> elements)
+{
+    require(static_cast<std::int64_t>(elements.size()) == shape.product(), elements.size(), " strings do not fill shape ",
+            to_string(shape));
+    Value result = zeros(ElementType::string, Dims{0});
+    result.state_->shape = shape;
+    result.state_->strings = std::move(elements);
+    return result;
+}
+
+Value Value::ints(std::span<const std::int64_t> elements)
+{
+    return copy_of(ElementType::int64, Dims{static_cast<std::int64_t>(elements.size())}, elements.data());
+}
+
+Value Value::scalar(std::int64_t value) { return copy_of(ElementType::int64, {}, &value); }
+Value Value::scalar(bool value) { return copy_of(ElementType::boolean, {}, &value); }
+Value Value::scalar(float value) { return copy_of(ElementType::float32, {}, &value); }
+
+Value Value::sequence(std::vector<Value> items, ElementType item_type)
+{
+    Value result(std::make_shared<State>());
+    result.state_->is_sequence = true;
+    result.state_->type = items.empty() || !items[0].is_tensor() ? item_type : items[0].type();
+    result.state_->items = std::move(items);
+    return result;
+}
+
+bool Value::is_tensor() const { return state_ && !state_->is_sequence; }
+bool Value::is_sequence() const { return state_ && state_->is_sequence; }
+
+const Value::State& Value::tensor_state(std::string_view asked) const
+{
+    require(state_ != nullptr, asked, " of an absent value");
+    require(!state_->is_sequence, asked, " of a sequence; expected a tensor");
+    return *state_;
+}
+
+ElementType Value::type() const
+{
+    require(state_ != nullptr, "element type of an absent value");
+    return state_->type;
+}
+
+const Dims& Value::shape() const { return tensor_state("shape").shape; }
+
+bool Value::on_host() const
+{
+    if (!is_tensor())
+        return false;
+    std::lock_guard lock(state_->mutex);
+    return state_->host || state_->type == ElementType::string;
+}
+
+bool Value::on_device() const
+{
+    if (!is_tensor())
+        return false;
+    std::lock_guard lock(state_->mutex);
+    return state_->tensor.defined();
+}
+
+Tensor Value::device(Queue& queue) const
+{
+    tensor_state("device tensor");
+    std::lock_guard lock(state_->mutex);
+    if (!state_->tensor.defined()) {
+        Tensor tensor = queue.context().empty(state_->shape, storage_type(state_->type), queue);
+        if (tensor.numel())
+            queue.write(*tensor.memory, 0, state_->host.get(), tensor.nbytes());
+        state_->tensor = std::move(tensor);
+    }
+    return state_->tensor;
+}
+
+const std::byte* Value::bytes(Queue& queue) const
+{
+    tensor_state("elements");
+    require(state_->type != ElementType::string, "expected numbers, got strings");
+    std::lock_guard lock(state_->mutex);
+    if (!state_->host) {
+        Tensor tensor = state_->tensor;
+        if (!tensor.is_contiguous()) {
+            tensor = queue.context().empty(tensor.shape, tensor.dtype, queue);
+            copy(queue, state_->tensor, tensor);
+        }
+        auto host = std::make_shared<std::byte[]>(std::max<std::size_t>(1, tensor.nbytes()));
+        if (tensor.numel())
+            queue.read(*tensor.memory, static_cast<std::size_t>(tensor.offset) * size_of(tensor.dtype), host.get(),
+                       tensor.nbytes());
+        state_->host = std::move(host);
+    }
+    return state_->host.get();
+}
+
+const std::byte* Value::host_bytes() const
+{
+    tensor_state("elements");
+    std::lock_guard lock(state_->mutex);
+    require(state_->host != nullptr, "the elements are not on the host");
+    return state_->host.get();
+}
+
+std::byte* Value::mutable_bytes()
+{
+    require(is_tensor() && state_->host && state_.use_count() == 1, "only a fresh host tensor can be written");
+    return state_->host.get();
+}
+
+const std::vector<std::string>& Value::strings() const
+{
+    const State& state = tensor_state("strings");
+    require(state.type == ElementType::string, "expected strings, got ", name_of(state.type));
+    return state.strings;
+}
+
+std::vector<std::int64_t> Value::to_ints(Queue& queue) const
+{
+    return convert<std::int64_t>(type(), bytes(queue), static_cast<std::size_t>(numel()));
+}
+
+std::vector<double> Value::to_doubles(Queue& queue) const
+{
+    return convert<double>(type(), bytes(queue), static_cast<std::size_t>(numel()));
+}
+
+const std::vector<Value>& Value::items() const
+{
+    require(is_sequence(), "expected a sequence, got ", is_none() ? "nothing" : "a tensor");
+    return state_->items;
+}
+
+Value Value::reshaped(const Dims& shape, Queue& queue) const
+{
+    const State& state = tensor_state("shape");
+    require(shape.product() == numel(), "cannot reshape ", to_string(state.shape), " to ", to_string(shape));
+    Value result(std::make_shared<State>());
+    result.state_->type = state.type;
+    result.state_->shape = shape;
+    result.state_->strings = state.strings;
+    std::lock_guard lock(state_->mutex);
+    result.state_->host = state.host;
+    if (state.tensor.defined()) {
+        Tensor tensor = state.tensor;
+        if (!tensor.is_contiguous()) {
+            tensor = queue.context().empty(tensor.shape, tensor.dtype, queue);
+            copy(queue, state.tensor, tensor);
+        }
+        result.state_->tensor = tensor.reshape(shape);
+    }
+    return result;
+}
+
+}  // namespace clprim
