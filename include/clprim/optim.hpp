@@ -29,7 +29,7 @@ void foreach(Queue& queue, std::string_view name, std::span<const TensorList> li
 // skipped where that tensor is not 0.
 struct StepOptions {
     double lr = 1e-3;
-    Tensor lr_tensor, grad_scale, found_inf;
+    Tensor lr_tensor{}, grad_scale{}, found_inf{};
     double weight_decay = 0, eps = 1e-8;
     bool maximize = false;
 };

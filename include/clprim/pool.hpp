@@ -11,12 +11,14 @@
 namespace clprim {
 
 // Windows per spatial axis (axes beyond the tensor's are ignored). `padding` is what precedes the first element; what
-// follows the last one is settled by the output's size, so asymmetric padding and ceil_mode need nothing more.
+// follows the last one is settled by the output's size, so ceil_mode needs nothing more. `padding_end` matters where
+// padding is counted; negative: as `padding`.
 struct PoolWindow {
     std::array<int, 3> kernel{1, 1, 1}, stride{1, 1, 1}, padding{0, 0, 0}, dilation{1, 1, 1};
     bool adaptive = false;               // element o covers [floor(o in / out), ceil((o + 1) in / out)) instead
     bool count_include_pad = true;       // average: padding counts as zeros
     int divisor_override = 0;            // average: divide by this instead, if not 0
+    std::array<int, 3> padding_end{-1, -1, -1};
 };
 
 // y = maximum of each window; a NaN wins. indices (optional, int64, shape of y): its position in the input plane,

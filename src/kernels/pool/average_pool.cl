@@ -106,7 +106,7 @@ void average_pool_lanes(FORWARD_PARAMETERS)
                     sum += load_strided(line, start + k, pool.stride[2], pool.in[2], 0);
             }
         const lane_int begin = LANES * pool.stride[2] + start;
-        const lane_int end = min(begin + pool.extent[2], pool.in[2] + (pool.include_padding ? pool.padding[2] : 0));
+        const lane_int end = min(begin + pool.extent[2], pool.in[2] + (pool.include_padding ? pool.padding_end[2] : 0));
         const lane_int size = (end - (pool.include_padding ? begin : max(begin, 0))) * (wz.size * wy.size);
         const lane_int by = pool.divisor ? (lane_int)(pool.divisor) : max(size, 1);
         const vec_t mean = sum / convert_float16(by);

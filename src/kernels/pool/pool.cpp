@@ -8,7 +8,7 @@ namespace {
 // pool_t of window.cl
 struct Geometry {
     cl_uint batch, channels;
-    cl_int in[3], out[3], extent[3], stride[3], padding[3], dilation[3];
+    cl_int in[3], out[3], extent[3], stride[3], padding[3], padding_end[3], dilation[3];
     cl_int include_padding, divisor;
 };
 
@@ -48,6 +48,7 @@ struct Pool {
             geometry.extent[i] = used ? window.kernel[axis] : 1;
             geometry.stride[i] = used ? window.stride[axis] : 1;
             geometry.padding[i] = used ? window.padding[axis] : 0;
+            geometry.padding_end[i] = used && window.padding_end[axis] >= 0 ? window.padding_end[axis] : geometry.padding[i];
             geometry.dilation[i] = used && !window.adaptive ? window.dilation[axis] : 1;
             require(geometry.extent[i] > 0 && geometry.stride[i] > 0 && geometry.dilation[i] > 0,
                     "pool: kernel size, stride and dilation must be positive");

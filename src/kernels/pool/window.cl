@@ -14,7 +14,7 @@ typedef compute_t(X) acc_t;
 
 typedef struct {
     uint batch, channels;
-    int in[3], out[3], extent[3], stride[3], padding[3], dilation[3];
+    int in[3], out[3], extent[3], stride[3], padding[3], padding_end[3], dilation[3];
     int include_padding, divisor;   // of the average; divisor 0: the number of elements
 } pool_t;
 
@@ -32,7 +32,7 @@ static inline window_t window(const pool_t* p, int axis, int o)
     const int end = begin + (p->extent[axis] - 1) * dilation + 1;
     w.begin = begin < 0 ? begin + (-begin + dilation - 1) / dilation * dilation : begin;
     w.end = min(end, p->in[axis]);
-    w.size = p->include_padding ? min(end, p->in[axis] + p->padding[axis]) - begin : w.end - w.begin;
+    w.size = p->include_padding ? min(end, p->in[axis] + p->padding_end[axis]) - begin : w.end - w.begin;
 #endif
     return w;
 }

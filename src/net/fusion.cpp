@@ -1,0 +1,79 @@
+// Fusion in predict mode: from the last step to the first, each takes in the only reader of its result where it can.
+#include <algorithm>
+
+#include "net/graph.hpp"
+
+namespace clprim {
+
+void Net::State::fuse()
+{
+    std::vector<int> readers(values.size());
+    for (const NetStep& step : steps)
+        for (const int v : step.inputs)
+            ++readers[v];
+
+    const auto reader_of = [&](int v, std::size_t after) {
+        for (std::size_t i = after; i < steps.size(); ++i)
+            if (steps[i].op && std::ranges::find(steps[i].inputs, v) != steps[i].inputs.end())
+                return i;
+        return steps.size();
+    };
+    for (std::size_t i = steps.size(); i-- > 0;) {
+        NetStep& step = steps[i];
+        for (;;) {
+            const auto* fusible = dynamic_cast<const Fusible*>(step.op);
+            if (!fusible || step.outputs.size() != 1 || readers[step.outputs[0]] != 1 || is_output(step.outputs[0]))
+                break;
+            const std::size_t next = reader_of(step.outputs[0], i + 1);
+            if (next == steps.size())
+                break;
+            NetStep& reader = steps[next];
+            const auto* what = dynamic_cast<const Fusible*>(reader.op);
+            if (!what || reader.outputs.size() != 1)
+                break;
+            std::unique_ptr<Operator> fused;
+            if (what->is_scale_shift() && !step.fold.base && (fused = fusible->with_scale_shift()))
+                step.fold = {fusible, what, step.parameters, reader.parameters};
+            else if (const auto activation = what->as_activation())
+                fused = fusible->with_activation(*activation);
+            if (!fused)
+                break;
+            std::vector<TensorSpec> specs;
+            for (const int v : step.inputs)
+                specs.push_back(values[v].spec);
+            fused->outputs(specs);   // settles what depends on shapes
+            if (what->is_scale_shift())
+                for (const TensorSpec& spec : fused->parameters(specs))
+                    step.params.push_back(queue->context().empty(spec.shape, spec.dtype, *queue));
+            // The node's own operator stays with the node; fold.base points to it.
+            step.fused = std::move(fused);
+            step.op = step.fused.get();
+            step.outputs = reader.outputs;
+            step.last_node = reader.last_node;
+            reader.op = nullptr;
+        }
+    }
+    std::erase_if(steps, [](const NetStep& step) { return step.op == nullptr; });
+}
+
+void Net::State::fold_parameters()
+{
+    for (NetStep& step : steps) {
+        const NetFold& fold = step.fold;
+        if (!fold.base)
+            continue;
+        const auto tensors = [&](const std::vector<int>& ids) {
+            std::vector<Tensor> list;
+            for (const int p : ids)
+                list.push_back(parameters[p].data);
+            return list;
+        };
+        const std::vector<Tensor> normal = tensors(fold.scale_shift_parameters);
+        const Tensor scale = queue->context().empty(normal[0].shape, normal[0].dtype, *queue);
+        const Tensor shift = queue->context().empty(normal[0].shape, normal[0].dtype, *queue);
+        fold.scale_shift->scale_shift(*queue, normal, scale, shift);
+        fold.base->fold(*queue, tensors(fold.base_parameters), scale, shift, step.params);
+    }
+}
+
+}  // namespace clprim
