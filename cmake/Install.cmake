@@ -1,5 +1,5 @@
 # What `cmake --install` puts where. Component clprim: the C++ library for find_package(clprim). Component python: the
-# PyTorch device as a Python package, which the wheel is made of.
+# Python packages clprim and torch_ocl, which the wheel is made of.
 include(CMakePackageConfigHelpers)
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/clprim)
@@ -15,11 +15,17 @@ install(FILES ${CMAKE_BINARY_DIR}/clprimConfig.cmake ${CMAKE_BINARY_DIR}/clprimC
 # The same name inside the build tree and after installation.
 add_library(clprim::clprim ALIAS clprim)
 
+if(CLPRIM_BUILD_PYTHON OR CLPRIM_BUILD_PYTORCH)
+    install(DIRECTORY ${CMAKE_SOURCE_DIR}/python/clprim DESTINATION . COMPONENT python PATTERN __pycache__ EXCLUDE)
+    # A wheel holds no symbolic links: the library goes in under its SONAME alone.
+    install(FILES $<TARGET_FILE:clprim> DESTINATION clprim/lib RENAME $<TARGET_SONAME_FILE_NAME:clprim>
+        COMPONENT python)
+endif()
+if(CLPRIM_BUILD_PYTHON)
+    install(TARGETS clprim_python LIBRARY DESTINATION clprim COMPONENT python)
+endif()
 if(CLPRIM_BUILD_PYTORCH)
     install(DIRECTORY ${CMAKE_SOURCE_DIR}/python/torch_ocl DESTINATION . COMPONENT python
         PATTERN __pycache__ EXCLUDE)
     install(TARGETS torch_ocl LIBRARY DESTINATION torch_ocl COMPONENT python)
-    # A wheel holds no symbolic links: the library goes in under its SONAME alone.
-    install(FILES $<TARGET_FILE:clprim> DESTINATION torch_ocl/lib RENAME $<TARGET_SONAME_FILE_NAME:clprim>
-        COMPONENT python)
 endif()

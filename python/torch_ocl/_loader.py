@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib
-import os
 import re
-import sys
-from pathlib import Path
 
+from clprim._drivers import prepare_opencl_loader
 from torch_ocl import FIRST_UNSUPPORTED_TORCH, OLDEST_TORCH
 
 
@@ -40,39 +37,3 @@ def _unsupported_version(text: str) -> str | None:
         f"torch_ocl works with PyTorch {OLDEST_TORCH[0]}.{OLDEST_TORCH[1]} up to, but not including, "
         f"{FIRST_UNSUPPORTED_TORCH[0]}.{FIRST_UNSUPPORTED_TORCH[1]}; this is PyTorch {text}"
     )
-
-
-def prepare_opencl_loader() -> None:
-    """Lets Intel's CPU runtime from PyPI (intel-opencl-rt) be found beside the system's drivers.
-
-    The wheel brings the Khronos loader, which adds the libraries in OCL_ICD_FILENAMES to the system's drivers. Debian's
-    loader does not, so the wheel's own has to be the one in this process, and it must come before anything that links
-    libOpenCL. A user who chose drivers with OCL_ICD_VENDORS or OCL_ICD_FILENAMES has the last word.
-    """
-    folder = _wheel_folder()
-    if folder is None or os.environ.get("OCL_ICD_VENDORS"):
-        return
-    runtime = str(folder / "libintelocl.so")
-    # A child process inherits what its parent set here, and needs the loader as well.
-    if os.environ.get("OCL_ICD_FILENAMES") not in (None, "", runtime):
-        return
-    try:
-        # The runtime has no run path: its own libraries have to be there first.
-        for name in ("libintlc.so.5", "libimf.so", "libsvml.so", "libirng.so"):
-            if (folder / name).exists():
-                ctypes.CDLL(str(folder / name), mode=ctypes.RTLD_GLOBAL)
-        ctypes.CDLL(str(folder / "libOpenCL.so.1"), mode=ctypes.RTLD_GLOBAL)
-    except OSError:
-        return
-    os.environ["OCL_ICD_FILENAMES"] = runtime
-
-
-def _wheel_folder() -> Path | None:
-    """The folder with libintelocl.so and libOpenCL.so.1 of the wheels, which pip puts into <prefix>/lib."""
-    prefixes = [Path(sys.prefix), Path(sys.base_prefix)]
-    prefixes += [Path(path).parents[2] for path in sys.path if path.endswith("-packages") and len(Path(path).parts) > 3]
-    for prefix in prefixes:
-        folder = prefix / "lib"
-        if (folder / "libintelocl.so").exists() and (folder / "libOpenCL.so.1").exists():
-            return folder
-    return None

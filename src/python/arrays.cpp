@@ -1,0 +1,215 @@
+// Values as NumPy arrays and back. Types that NumPy lacks are those of the package ml_dtypes.
+#include <array>
+#include <cstring>
+#include <string_view>
+
+#include "bindings.hpp"
+
+namespace clprim::python {
+
+namespace {
+
+// Arrays with more elements go to the device when they come in; smaller ones may be sizes and axes, which the host reads.
+constexpr std::int64_t host_limit = 4096;
+
+struct NamedType {
+    std::string_view name;     // of the NumPy dtype
+    ElementType type;
+};
+
+constexpr std::array<NamedType, 25> named_types{{
+    {"float32", ElementType::float32}, {"float64", ElementType::float64}, {"float16", ElementType::float16},
+    {"int8", ElementType::int8}, {"int16", ElementType::int16}, {"int32", ElementType::int32},
+    {"int64", ElementType::int64}, {"uint8", ElementType::uint8}, {"uint16", ElementType::uint16},
+    {"uint32", ElementType::uint32}, {"uint64", ElementType::uint64}, {"bool", ElementType::boolean},
+    {"complex64", ElementType::complex64}, {"complex128", ElementType::complex128},
+    {"bfloat16", ElementType::bfloat16}, {"float8_e4m3fn", ElementType::float8e4m3fn},
+    {"float8_e4m3fnuz", ElementType::float8e4m3fnuz}, {"float8_e5m2", ElementType::float8e5m2},
+    {"float8_e5m2fnuz", ElementType::float8e5m2fnuz}, {"float4_e2m1fn", ElementType::float4e2m1},
+    {"float8_e8m0fnu", ElementType::float8e8m0}, {"uint4", ElementType::uint4}, {"int4", ElementType::int4},
+    {"uint2", ElementType::uint2}, {"int2", ElementType::int2},
+}};
+
+bool is_narrow_integer(ElementType type)
+{
+    return type == ElementType::uint4 || type == ElementType::int4 || type == ElementType::uint2 ||
+           type == ElementType::int2;
+}
+
+std::string_view numpy_name(ElementType type)
+{
+    for (const NamedType& row : named_types)
+        if (row.type == type)
+            return row.name;
+    throw NotSupported("NumPy has no type for " + std::string(name_of(type)));
+}
+
+// NumPy's type of the same size that holds the bytes: unsigned integers for bfloat16 and the 8-bit floats.
+py::dtype storage_dtype(DataType type)
+{
+    const std::string name = type == DataType::bfloat16 ? "uint16" : type == DataType::boolean ? "bool" : std::string(name_of(type));
+    return py::dtype(name);
+}
+
+py::module_ numpy() { return py::module_::import("numpy"); }
+
+bool is_text(char kind) { return kind == 'O' || kind == 'U' || kind == 'S' || kind == 'T'; }
+
+ElementType element_type_of(const py::dtype& dtype)
+{
+    if (is_text(dtype.kind()))
+        return ElementType::string;
+    const auto name = dtype.attr("name").cast<std::string>();
+    for (const NamedType& row : named_types)
+        if (row.name == name)
+            return row.type;
+    throw InvalidArgument("arrays of dtype " + name + " are not supported");
+}
+
+Dims shape_of(const py::array& array)
+{
+    Dims shape;
+    for (py::ssize_t i = 0; i < array.ndim(); ++i)
+        shape.push_back(array.shape(i));
+    return shape;
+}
+
+std::vector<std::string> strings_of(const HostArray& host)
+{
+    std::vector<std::string> result;
+    for (const py::handle item : host.array.attr("ravel")().attr("tolist")()) {
+        const bool is_bytes = py::isinstance<py::bytes>(item);
+        require(is_bytes || py::isinstance<py::str>(item), "an array of objects must hold strings");
+        // Strings that are no valid UTF-8 come out with escapes and go in again as they were.
+        const py::object bytes = is_bytes ? py::reinterpret_borrow<py::object>(item)
+                                          : item.attr("encode")("utf-8", "surrogateescape");
+        result.push_back(bytes.cast<std::string>());
+    }
+    return result;
+}
+
+py::object strings_to_python(const Value& value)
+{
+    const std::vector<std::string>& strings = value.strings();
+    py::list items;
+    for (const std::string& text : strings) {
+        PyObject* decoded = PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogateescape");
+        if (!decoded)
+            throw py::error_already_set();
+        items.append(py::reinterpret_steal<py::object>(decoded));
+    }
+    // Filled flat: NumPy would take a list of lists apart.
+    py::object flat = numpy().attr("empty")(items.size(), "object");
+    flat[py::slice(0, static_cast<py::ssize_t>(items.size()), 1)] = items;
+    return flat.attr("reshape")(shape_tuple(value.shape()));
+}
+
+Value tensor_from(const HostArray& host, Context& context)
+{
+    if (host.type == ElementType::string)
+        return Value::strings(host.shape, strings_of(host));
+    const void* data = host.array.data();
+    const py::gil_scoped_release released;
+    if (host.shape.product() <= host_limit)
+        return Value::copy_of(host.type, host.shape, data);
+    Queue& queue = context.queue();
+    const Tensor tensor = context.empty(host.shape, storage_type(host.type), queue);
+    queue.write(*tensor.memory, 0, data, tensor.nbytes());
+    return Value(tensor, host.type);
+}
+
+py::object tensor_to_python(const Value& value)
+{
+    if (value.type() == ElementType::string)
+        return strings_to_python(value);
+    py::array array = empty_array(value.shape(), storage_type(value.type()));
+    void* target = array.mutable_data();
+    const auto bytes = static_cast<std::size_t>(array.nbytes());
+    {
+        const py::gil_scoped_release released;
+        if (value.on_host()) {
+            if (bytes)
+                std::memcpy(target, value.host_bytes(), bytes);
+        } else if (bytes) {
+            // A value on a device answers without the queue that it is given.
+            Tensor tensor = value.device(Context::get(0).queue());
+            Queue& queue = tensor.memory->context->queue(tensor.memory->queue);
+            if (tensor.is_contiguous())
+                queue.read(*tensor.memory, static_cast<std::size_t>(tensor.offset) * size_of(tensor.dtype), target, bytes);
+            else
+                std::memcpy(target, value.bytes(queue), bytes);
+        }
+    }
+    return typed_array(std::move(array), value.type());
+}
+
+}  // namespace
+
+HostArray host_array(const py::handle& object, ElementType expected)
+{
+    const bool has_dtype = py::hasattr(object, "dtype");
+    py::object array = numpy().attr("asarray")(object);
+    ElementType type = element_type_of(array.attr("dtype"));
+    if (!has_dtype && expected != ElementType::undefined && expected != type &&
+        (expected == ElementType::string) == (type == ElementType::string)) {
+        array = array.attr("astype")(typed_array(empty_array({0}, storage_type(expected)), expected).attr("dtype"));
+        type = expected;
+    }
+    const Dims shape = shape_of(array);
+    if (type != ElementType::string) {
+        const py::dtype storage = storage_dtype(storage_type(type));
+        if (is_narrow_integer(type))
+            array = array.attr("astype")(storage);
+        // Native byte order and C order; a view where the array is so already.
+        const py::dtype own = array.attr("dtype").attr("newbyteorder")("=");
+        array = numpy().attr("asarray")(array, own, "C").attr("view")(storage);
+    }
+    return {py::array(array), type, shape};
+}
+
+py::array empty_array(const Dims& shape, DataType storage)
+{
+    return py::array(storage_dtype(storage), std::vector<py::ssize_t>(shape.begin(), shape.end()));
+}
+
+py::object typed_array(py::array storage, ElementType type)
+{
+    if (!is_narrow(type) && type != ElementType::bfloat16)
+        return storage;
+    py::object dtype;
+    try {
+        dtype = py::module_::import("ml_dtypes").attr(std::string(numpy_name(type)).c_str());
+    } catch (const py::error_already_set&) {
+        throw NotSupported("arrays of " + std::string(name_of(type)) + " need the Python package ml_dtypes in a version that has them");
+    }
+    return storage.attr(is_narrow_integer(type) ? "astype" : "view")(dtype);
+}
+
+Value value_from(const py::handle& object, Context& context, const Expected& expected)
+{
+    if (object.is_none())
+        return {};
+    if (py::isinstance<Value>(object))
+        return object.cast<Value>();
+    if (!expected.is_tensor && (py::isinstance<py::list>(object) || py::isinstance<py::tuple>(object))) {
+        std::vector<Value> items;
+        for (const py::handle item : object)
+            items.push_back(value_from(item, context, expected));
+        return Value::sequence(std::move(items), expected.type);
+    }
+    return tensor_from(host_array(object, expected.type), context);
+}
+
+py::object value_to_python(const Value& value)
+{
+    if (value.is_none())
+        return py::none();
+    if (!value.is_sequence())
+        return tensor_to_python(value);
+    py::list result;
+    for (const Value& item : value.items())
+        result.append(value_to_python(item));
+    return result;
+}
+
+}  // namespace clprim::python

@@ -1,0 +1,55 @@
+// The parts of clprim._C, one file each, and the conversions between values and NumPy arrays that they share.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include <pybind11/pybind11.h>
+#include <pybind11/numpy.h>
+
+#include <clprim/context.hpp>
+#include <clprim/value.hpp>
+
+namespace clprim::python {
+
+namespace py = pybind11;
+
+void bind_errors(py::module_& m);
+void bind_devices(py::module_& m);
+void bind_onnx(py::module_& m);
+
+// The context that `device` names: None (the default device), an index, a text such as "0:1" or "gpu".
+Context& context_of(const py::object& device);
+
+// Raw bytes of an array's elements and what they mean. Keeps the array alive.
+struct HostArray {
+    py::array array;             // C-contiguous, in clprim's storage of `type`; for strings of objects
+    ElementType type;
+    Dims shape;
+};
+// Takes NumPy arrays and whatever np.asarray takes. A Python number or list without a dtype of its own becomes
+// `expected` where that is known. Throws InvalidArgument for dtypes that ONNX lacks.
+HostArray host_array(const py::handle& object, ElementType expected = ElementType::undefined);
+py::array empty_array(const Dims& shape, DataType storage);
+// The same elements as an array of the NumPy type for `type` (ml_dtypes where NumPy has none).
+py::object typed_array(py::array storage, ElementType type);
+
+// Large arrays go to the device at once, small ones stay on the host. Lists become sequences unless `is_tensor`.
+struct Expected {
+    ElementType type = ElementType::undefined;
+    bool is_tensor = true;
+};
+Value value_from(const py::handle& object, Context& context, const Expected& expected = {});
+// Arrays, lists of them, arrays of str, None. Waits for the device.
+py::object value_to_python(const Value& value);
+
+inline py::tuple shape_tuple(const Dims& shape)
+{
+    py::tuple result(shape.size());
+    for (std::size_t i = 0; i < shape.size(); ++i)
+        result[i] = shape[i];
+    return result;
+}
+
+}  // namespace clprim::python

@@ -1,0 +1,71 @@
+// Exceptions of clprim as Python's: each derives from clprim.Error and from the built-in type that fits.
+#include <exception>
+#include <initializer_list>
+
+#include "bindings.hpp"
+
+namespace clprim::python {
+
+namespace {
+
+// Created once per process and never released: translators run until the interpreter ends.
+struct Types {
+    PyObject *error, *invalid_argument, *not_supported, *index_error, *out_of_memory, *opencl_error, *build_error;
+};
+Types types;
+
+PyObject* make_type(py::module_& m, const char* name, std::initializer_list<PyObject*> bases, const char* doc)
+{
+    py::tuple parents(bases.size());
+    std::size_t i = 0;
+    for (PyObject* base : bases)
+        parents[i++] = py::reinterpret_borrow<py::object>(base);
+    const std::string full = std::string("clprim.") + name;
+    PyObject* type = PyErr_NewExceptionWithDoc(full.c_str(), doc, parents.ptr(), nullptr);
+    if (!type)
+        throw py::error_already_set();
+    m.add_object(name, py::reinterpret_borrow<py::object>(type));
+    return type;
+}
+
+void translate(std::exception_ptr pointer)
+{
+    if (!pointer)
+        return;
+    try {
+        std::rethrow_exception(pointer);
+    } catch (const InvalidArgument& e) {
+        PyErr_SetString(types.invalid_argument, e.what());
+    } catch (const NotSupported& e) {
+        PyErr_SetString(types.not_supported, e.what());
+    } catch (const IndexError& e) {
+        PyErr_SetString(types.index_error, e.what());
+    } catch (const OutOfMemory& e) {
+        PyErr_SetString(types.out_of_memory, e.what());
+    } catch (const BuildError& e) {
+        PyErr_SetString(types.build_error, e.what());
+    } catch (const OpenCLError& e) {
+        PyErr_SetString(types.opencl_error, e.what());
+    } catch (const Error& e) {
+        PyErr_SetString(types.error, e.what());
+    }
+}
+
+}  // namespace
+
+void bind_errors(py::module_& m)
+{
+    types.error = make_type(m, "Error", {PyExc_Exception}, "Base of all errors of clprim.");
+    const auto derived = [&](const char* name, PyObject* builtin, const char* doc) {
+        return make_type(m, name, {types.error, builtin}, doc);
+    };
+    types.invalid_argument = derived("InvalidArgument", PyExc_ValueError, "An argument breaks the function's contract.");
+    types.not_supported = derived("NotSupported", PyExc_NotImplementedError, "This device or build cannot do it.");
+    types.index_error = derived("IndexError", PyExc_IndexError, "An index lay outside its dimension.");
+    types.out_of_memory = derived("OutOfMemory", PyExc_MemoryError, "The device has no room for an allocation.");
+    types.opencl_error = derived("OpenCLError", PyExc_RuntimeError, "An OpenCL call failed.");
+    types.build_error = derived("BuildError", PyExc_RuntimeError, "A program did not compile; holds the driver's log.");
+    py::register_exception_translator(&translate);
+}
+
+}  // namespace clprim::python

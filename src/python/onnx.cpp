@@ -1,0 +1,142 @@
+// OnnxModel and Session.
+#include <filesystem>
+
+#include <pybind11/stl.h>
+
+#include <clprim/onnx.hpp>
+
+#include "bindings.hpp"
+
+namespace clprim::python {
+
+namespace {
+
+// A path, the bytes of a file, or an onnx.ModelProto.
+OnnxModel model_from(const py::object& source, const std::optional<std::string>& folder)
+{
+    if (py::isinstance<OnnxModel>(source))
+        return source.cast<OnnxModel>();
+    if (py::isinstance<py::str>(source) || py::hasattr(source, "__fspath__")) {
+        const std::filesystem::path path = py::module_::import("os").attr("fsdecode")(source).cast<std::string>();
+        const py::gil_scoped_release released;
+        return OnnxModel(path);
+    }
+    const py::object bytes = py::hasattr(source, "SerializeToString") ? source.attr("SerializeToString")() : source;
+    if (!PyObject_CheckBuffer(bytes.ptr()))
+        throw py::type_error("a model is a path, bytes, an onnx.ModelProto or a clprim.OnnxModel");
+    const py::buffer_info buffer = py::reinterpret_borrow<py::buffer>(bytes).request();
+    const std::span<const std::byte> data(static_cast<const std::byte*>(buffer.ptr),
+                                          static_cast<std::size_t>(buffer.size * buffer.itemsize));
+    const py::gil_scoped_release released;
+    return OnnxModel::from_bytes(data, folder.value_or(""));
+}
+
+std::vector<std::string> names_of(const std::vector<ModelPort>& ports)
+{
+    std::vector<std::string> names;
+    for (const ModelPort& port : ports)
+        names.push_back(port.name);
+    return names;
+}
+
+py::tuple port_shape(const ModelPort& port)
+{
+    py::tuple shape(port.shape.size());
+    for (std::size_t i = 0; i < port.shape.size(); ++i) {
+        const auto* name = std::get_if<std::string>(&port.shape[i]);
+        shape[i] = !name ? py::object(py::int_(std::get<std::int64_t>(port.shape[i])))
+                 : name->empty() ? py::object(py::none()) : py::object(py::str(*name));
+    }
+    return shape;
+}
+
+py::dict run(Session& session, const py::dict& inputs, const std::optional<std::vector<std::string>>& outputs)
+{
+    std::map<std::string, Expected> expected;
+    for (const ModelPort& port : session.inputs())
+        expected[port.name] = {port.type, port.is_tensor};
+    Session::Values values;
+    for (const auto& [key, object] : inputs) {
+        const auto name = key.cast<std::string>();
+        const auto port = expected.find(name);
+        try {
+            values[name] = value_from(object, session.context(), port == expected.end() ? Expected{} : port->second);
+        } catch (const InvalidArgument& error) {
+            throw InvalidArgument("input '" + name + "': " + error.what());
+        }
+    }
+    const std::vector<std::string> wanted = outputs ? *outputs : names_of(session.outputs());
+    Session::Values results;
+    {
+        const py::gil_scoped_release released;
+        results = session.run(values, wanted);
+    }
+    py::dict answer;
+    for (const std::string& name : wanted)
+        answer[py::str(name)] = value_to_python(results.at(name));
+    return answer;
+}
+
+}  // namespace
+
+void bind_onnx(py::module_& m)
+{
+    py::class_<ModelPort>(m, "Port", "An input or output as a model declares it.")
+        .def_readonly("name", &ModelPort::name)
+        .def_property_readonly("type", [](const ModelPort& port) { return name_of(port.type); })
+        .def_readonly("is_tensor", &ModelPort::is_tensor, "False for sequences and optionals of `type`.")
+        .def_property_readonly("shape",
+            [](const ModelPort& port) { return port.has_shape ? py::object(port_shape(port)) : py::object(py::none()); },
+            "Sizes, names of dynamic sizes, None for unnamed ones; None if the model does not say.")
+        .def("__repr__", [](const ModelPort& port) {
+            std::string text = "<clprim.Port '" + port.name + "' " + std::string(name_of(port.type));
+            if (port.has_shape)
+                text += " " + py::str(port_shape(port)).cast<std::string>();
+            return text + ">";
+        });
+
+    py::class_<OnnxModel>(m, "OnnxModel", "An ONNX model: a path, bytes or an onnx.ModelProto.")
+        .def(py::init(&model_from), py::arg("model"), py::arg("folder") = py::none(),
+             "folder: where external data of a model from memory lie.")
+        .def_property_readonly("inputs", &OnnxModel::inputs)
+        .def_property_readonly("outputs", &OnnxModel::outputs)
+        .def_property_readonly("opsets", &OnnxModel::opsets, "Versions of operator sets by domain.")
+        .def_property_readonly("metadata", &OnnxModel::metadata)
+        .def_property_readonly("producer", &OnnxModel::producer)
+        .def_property_readonly("unsupported", &OnnxModel::unsupported,
+                               "Operators that clprim lacks, with their number of nodes.");
+
+    py::class_<NodeTime>(m, "NodeTime", "What one node of a model took.")
+        .def_readonly("name", &NodeTime::name)
+        .def_readonly("op_type", &NodeTime::op_type)
+        .def_readonly("milliseconds", &NodeTime::milliseconds)
+        .def_readonly("calls", &NodeTime::calls)
+        .def("__repr__", [](const NodeTime& t) {
+            return "<clprim.NodeTime " + t.op_type + " '" + t.name + "' " + std::to_string(t.milliseconds) + " ms in " +
+                   std::to_string(t.calls) + " calls>";
+        });
+
+    py::class_<Session>(m, "Session", "A model made ready for a device; run may be called from several threads.")
+        .def(py::init([](const py::object& source, const py::object& device, bool optimize, bool profile) {
+                 const OnnxModel model = model_from(source, std::nullopt);
+                 Context& context = context_of(device);
+                 const py::gil_scoped_release released;
+                 return std::make_unique<Session>(model, context, SessionOptions{optimize, profile});
+             }),
+             py::arg("model"), py::arg("device") = py::none(), py::kw_only(), py::arg("optimize") = true,
+             py::arg("profile") = false)
+        .def("run", &run, py::arg("inputs"), py::arg("outputs") = py::none(),
+             "Runs the model on a dictionary of arrays; returns one with the outputs asked for (default: all).")
+        .def_property_readonly("inputs", &Session::inputs)
+        .def_property_readonly("outputs", &Session::outputs)
+        .def_property_readonly("input_names", [](const Session& s) { return names_of(s.inputs()); })
+        .def_property_readonly("output_names", [](const Session& s) { return names_of(s.outputs()); })
+        .def_property_readonly("device", [](const Session& s) { return s.context().device(); })
+        .def("profile", &Session::profile, "Time of every node since the session began; needs profile=True.")
+        .def("__repr__", [](const Session& s) {
+            return "<clprim.Session on " + s.context().device().id + " '" + s.context().device().name + "', " +
+                   std::to_string(s.inputs().size()) + " inputs, " + std::to_string(s.outputs().size()) + " outputs>";
+        });
+}
+
+}  // namespace clprim::python
