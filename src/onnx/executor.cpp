@@ -12,18 +12,22 @@ namespace {
 // Host tensors larger than this are worth a launch.
 constexpr std::int64_t host_limit = 4096;
 
-bool all_on_host(const Node& node, const Frame& frame)
+// Whether the host's version of an operator is taken: all inputs are there and small, or one holds strings.
+bool runs_on_host(const Node& node, const Frame& frame)
 {
-    bool any = false;
+    bool small = true, any = false;
     for (const int slot : node.inputs) {
         if (slot == absent || frame[static_cast<std::size_t>(slot)].is_none())
             continue;
         const Value& value = frame[static_cast<std::size_t>(slot)];
-        if (!value.is_tensor() || !value.on_host() || value.numel() > host_limit)
+        if (!value.is_tensor())
             return false;
+        if (value.type() == ElementType::string)
+            return true;
+        small = small && value.on_host() && value.numel() <= host_limit;
         any = true;
     }
-    return any;
+    return small && any;
 }
 
 std::string title(const Node& node)
@@ -47,7 +51,7 @@ void run_node(const Node& node, Frame& frame, Engine& engine)
                 call.output(i, results.at(i));
         return;
     }
-    const Handler handler = node.row->host && all_on_host(node, frame) ? node.row->host : node.row->run;
+    const Handler handler = node.row->host && runs_on_host(node, frame) ? node.row->host : node.row->run;
     handler(call);
 }
 

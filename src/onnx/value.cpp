@@ -115,6 +115,33 @@ std::vector<Out> convert(ElementType type, const std::byte* bytes, std::size_t c
     return result;
 }
 
+// Strides that show the same elements in another shape, if memory lets them: axes that lie behind each other without gaps
+// may be merged and split at will.
+bool view_strides(const Tensor& tensor, const Dims& shape, Dims& strides)
+{
+    strides = contiguous_strides(shape);
+    if (tensor.numel() == 0)
+        return true;
+    std::size_t to = shape.size();
+    for (std::size_t from = tensor.dim(); from-- > 0;) {
+        std::int64_t run = tensor.shape[from];            // elements of a run of axes that can be merged
+        const std::int64_t step = tensor.strides[from];
+        while (from > 0 && (tensor.shape[from - 1] == 1 || tensor.strides[from - 1] == step * run))
+            run *= tensor.shape[--from];
+        if (run == 1)
+            continue;
+        std::int64_t stride = step, left = run;
+        for (; left > 1 || (to > 0 && shape[to - 1] == 1); stride *= shape[to]) {
+            if (to == 0 || left % shape[to - 1])
+                return false;
+            --to;
+            strides[to] = stride;
+            left /= shape[to];
+        }
+    }
+    return true;
+}
+
 }  // namespace
 
 std::string_view name_of(ElementType type) noexcept { return row(type).name; }
@@ -320,12 +347,16 @@ Value Value::reshaped(const Dims& shape, Queue& queue) const
     std::lock_guard lock(state_->mutex);
     result.state_->host = state.host;
     if (state.tensor.defined()) {
-        Tensor tensor = state.tensor;
-        if (!tensor.is_contiguous()) {
+        Tensor& tensor = result.state_->tensor;
+        tensor = state.tensor;
+        Dims strides;
+        if (!view_strides(tensor, shape, strides)) {
             tensor = queue.context().empty(tensor.shape, tensor.dtype, queue);
             copy(queue, state.tensor, tensor);
+            strides = contiguous_strides(shape);
         }
-        result.state_->tensor = tensor.reshape(shape);
+        tensor.shape = shape;
+        tensor.strides = strides;
     }
     return result;
 }

@@ -1,36 +1,21 @@
-// Shapes and views.
+// Shapes and views: where it can, the result is the input's memory seen with other strides.
+#include <algorithm>
+
+#include <clprim/concat.hpp>
+#include <clprim/copy.hpp>
+
 #include "onnx/ops/families.hpp"
+#include "onnx/ops/host_pick.hpp"
 #include "onnx/ops/support.hpp"
 
 namespace clprim::onnx {
 
 namespace {
 
+using Ints = std::vector<std::int64_t>;
+
 void identity(Call& call) { call.output(0, call.has(0) ? call.input(0) : Value()); }
 
-void constant(Call& call)
-{
-    for (const auto& [name, attribute] : call.node().attributes) {
-        if (const auto* value = std::get_if<Value>(&attribute))
-            return call.output(0, *value);
-        if (const auto* integer = std::get_if<std::int64_t>(&attribute))
-            return call.output(0, Value::scalar(*integer));
-        if (const auto* real = std::get_if<float>(&attribute))
-            return call.output(0, Value::scalar(*real));
-        if (const auto* text = std::get_if<std::string>(&attribute))
-            return call.output(0, Value::strings({}, {*text}));
-        if (const auto* integers = std::get_if<std::vector<std::int64_t>>(&attribute))
-            return call.output(0, Value::ints(*integers));
-        if (const auto* reals = std::get_if<std::vector<float>>(&attribute))
-            return call.output(0, Value::copy_of(ElementType::float32, {static_cast<std::int64_t>(reals->size())},
-                                                 reals->data()));
-        if (const auto* texts = std::get_if<std::vector<std::string>>(&attribute))
-            return call.output(0, Value::strings({static_cast<std::int64_t>(texts->size())}, *texts));
-    }
-    call.fail("no value");
-}
-
-// The shape from `start` to `end`, both counted from the end where negative.
 void shape(Call& call)
 {
     const Dims& sizes = call.shape(0);
@@ -43,11 +28,339 @@ void shape(Call& call)
 
 void size(Call& call) { call.output(0, Value::scalar(call.input(0).numel())); }
 
+void reshape(Call& call)
+{
+    const Ints wanted = call.ints_of(1, "shape");
+    const bool allow_zero = call.integer_attribute("allowzero", 0) != 0;
+    const Dims& from = call.shape(0);
+    Dims to;
+    std::size_t unknown = wanted.size();
+    std::int64_t known = 1;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+        std::int64_t size = wanted[i];
+        call.check(size >= -1, "sizes must be at least -1, got ", to_string(Dims(wanted)));
+        if (size == 0 && !allow_zero) {
+            call.check(i < from.size(), "size 0 at axis ", i, " copies a size that ", to_string(from), " lacks");
+            size = from[i];
+        }
+        if (size == -1) {
+            call.check(unknown == wanted.size(), "only one size may be -1, got ", to_string(Dims(wanted)));
+            unknown = i;
+        } else
+            known *= size;
+        to.push_back(size);
+    }
+    if (unknown < wanted.size()) {
+        call.check(known > 0 && from.product() % known == 0, "cannot reshape ", to_string(from), " to ",
+                   to_string(Dims(wanted)));
+        to[unknown] = from.product() / known;
+    }
+    call.output(0, call.input(0).reshaped(to, call.queue()));
+}
+
+void flatten(Call& call)
+{
+    const Dims& from = call.shape(0);
+    const std::int64_t given = call.integer_attribute("axis", 1);
+    const std::size_t axis = given == static_cast<std::int64_t>(from.size()) ? from.size() : call.axis(given, from.size());
+    Dims to{1, 1};
+    for (std::size_t i = 0; i < from.size(); ++i)
+        to[i < axis ? 0 : 1] *= from[i];
+    call.output(0, call.input(0).reshaped(to, call.queue()));
+}
+
+void squeeze(Call& call)
+{
+    const Dims& from = call.shape(0);
+    std::vector<bool> gone(from.size());
+    if (call.has_ints(1, "axes"))
+        for (const std::int64_t given : call.ints_of(1, "axes")) {
+            const std::size_t axis = call.axis(given, from.size());
+            call.check(from[axis] == 1, "axis ", axis, " of ", to_string(from), " has not size 1");
+            gone[axis] = true;
+        }
+    else
+        for (std::size_t i = 0; i < from.size(); ++i)
+            gone[i] = from[i] == 1;
+    Dims to;
+    for (std::size_t i = 0; i < from.size(); ++i)
+        if (!gone[i])
+            to.push_back(from[i]);
+    call.output(0, call.input(0).reshaped(to, call.queue()));
+}
+
+void unsqueeze(Call& call)
+{
+    const Dims& from = call.shape(0);
+    const Ints axes = call.ints_of(1, "axes");
+    std::vector<bool> fresh(from.size() + axes.size());
+    for (const std::int64_t given : axes) {
+        const std::size_t axis = call.axis(given, fresh.size());
+        call.check(!fresh[axis], "axis ", given, " is given twice");
+        fresh[axis] = true;
+    }
+    Dims to;
+    std::size_t next = 0;
+    for (const bool is_new : fresh)
+        to.push_back(is_new ? 1 : from[next++]);
+    call.output(0, call.input(0).reshaped(to, call.queue()));
+}
+
+std::vector<std::size_t> permutation(const Call& call)
+{
+    const std::size_t dims = call.input(0).dim();
+    const Ints given = call.ints_attribute("perm");
+    std::vector<std::size_t> order(dims);
+    if (given.empty()) {
+        for (std::size_t i = 0; i < dims; ++i)
+            order[i] = dims - 1 - i;
+        return order;
+    }
+    call.check(given.size() == dims, "perm has ", given.size(), " axes, the input ", dims);
+    std::vector<bool> seen(dims);
+    for (std::size_t i = 0; i < dims; ++i) {
+        order[i] = call.axis(given[i], dims);
+        call.check(!seen[order[i]], "perm ", to_string(Dims(given)), " names an axis twice");
+        seen[order[i]] = true;
+    }
+    return order;
+}
+
+void transpose(Call& call)
+{
+    Tensor x = call.tensor(0);
+    Dims to, strides;
+    for (const std::size_t axis : permutation(call)) {
+        to.push_back(x.shape[axis]);
+        strides.push_back(x.strides[axis]);
+    }
+    x.shape = to;
+    x.strides = strides;
+    call.output(0, Value(x, call.type(0)));
+}
+
+void transpose_on_host(Call& call)
+{
+    const Dims& from = call.shape(0);
+    const Dims source = contiguous_strides(from);
+    Dims to, strides;
+    for (const std::size_t axis : permutation(call)) {
+        to.push_back(from[axis]);
+        strides.push_back(source[axis]);
+    }
+    call.output(0, pick_strided(call.input(0), to, strides));
+}
+
+// Strides with which `from` is seen as the larger shape `to`.
+Dims expanded_strides(const Dims& from, const Dims& strides, const Dims& to)
+{
+    Dims result(to.size(), 0);
+    const std::size_t fresh = to.size() - from.size();
+    for (std::size_t i = 0; i < from.size(); ++i)
+        result[fresh + i] = from[i] == to[fresh + i] ? strides[i] : 0;
+    return result;
+}
+
+Dims expanded_shape(const Call& call) { return broadcast(call.shape(0), Dims(call.ints(1))); }
+
+void expand(Call& call)
+{
+    Tensor x = call.tensor(0);
+    const Dims to = expanded_shape(call);
+    x.strides = expanded_strides(x.shape, x.strides, to);
+    x.shape = to;
+    call.output(0, Value(x, call.type(0)));
+}
+
+void expand_on_host(Call& call)
+{
+    const Dims to = expanded_shape(call);
+    call.output(0, pick_strided(call.input(0), to, expanded_strides(call.shape(0), contiguous_strides(call.shape(0)), to)));
+}
+
+Ints repeats(const Call& call)
+{
+    const Ints counts = call.ints(1);
+    call.check(counts.size() == call.input(0).dim(), "there are ", counts.size(), " repeats for ", call.input(0).dim(),
+               " axes");
+    for (const std::int64_t count : counts)
+        call.check(count >= 0, "repeats must not be negative, got ", to_string(Dims(counts)));
+    return counts;
+}
+
+// Every axis becomes a pair (repeat, size), of which the repeat has stride 0.
+void tile(Call& call)
+{
+    const Tensor x = call.tensor(0);
+    const Ints counts = repeats(call);
+    Dims paired, from, to;
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+        for (const std::int64_t size : {counts[i], x.shape[i]})
+            paired.push_back(size);
+        for (const std::int64_t stride : {std::int64_t{0}, x.strides[i]})
+            from.push_back(stride);
+        to.push_back(counts[i] * x.shape[i]);
+    }
+    const Tensor y = call.output_tensor(0, to, call.type(0));
+    if (y.numel()) {
+        Tensor source = x;
+        source.shape = paired;
+        source.strides = from;
+        copy(call.queue(), source, y.reshape(paired));
+    }
+}
+
+void tile_on_host(Call& call)
+{
+    const Dims& from = call.shape(0);
+    const Ints counts = repeats(call);
+    Dims to;
+    for (std::size_t i = 0; i < counts.size(); ++i)
+        to.push_back(counts[i] * from[i]);
+    const Dims strides = contiguous_strides(from);
+    call.output(0, pick(call.input(0), to, [&](std::int64_t i) {
+        std::int64_t position = 0;
+        for (std::size_t d = to.size(); d-- > 0; i /= to[d])
+            position += i % to[d] % from[d] * strides[d];
+        return position;
+    }));
+}
+
+// ---- concatenation and splitting -------------------------------------------------------------------------------------
+
+struct Concatenation {
+    std::size_t axis;
+    Dims shape;
+};
+
+Concatenation concatenation(const Call& call)
+{
+    call.check(call.has(0), "there is no input");
+    const std::size_t axis = call.axis(call.attribute<std::int64_t>("axis"), call.input(0).dim());
+    Dims shape = call.shape(0);
+    for (std::size_t i = 1; i < call.inputs(); ++i) {
+        const Dims& other = call.shape(i);
+        call.check(call.type(i) == call.type(0), "input ", i, " is ", name_of(call.type(i)), ", expected ",
+                   name_of(call.type(0)));
+        Dims expected = other;
+        if (other.size() == shape.size())
+            expected[axis] = shape[axis];
+        call.check(expected == shape, "input ", i, " of shape ", to_string(other), " does not fit ", to_string(shape),
+                   " along axis ", axis);
+        shape[axis] += other[axis];
+    }
+    return {axis, shape};
+}
+
+void concatenate(Call& call)
+{
+    const auto [axis, shape] = concatenation(call);
+    std::vector<Tensor> parts;
+    for (std::size_t i = 0; i < call.inputs(); ++i)
+        if (call.input(i).numel())
+            parts.push_back(call.tensor(i));
+    Tensor y = call.allocate(shape, storage_type(call.type(0)));
+    // Parts in channels_last make a whole in channels_last.
+    if (!parts.empty() && shape.size() >= 3 && std::ranges::all_of(parts, [](const Tensor& t) {
+            return t.is_channels_last() && !t.is_contiguous();
+        })) {
+        y.strides = channels_last_strides(shape);
+    }
+    call.output(0, Value(y, call.type(0)));
+    if (!parts.empty())
+        concat(call.queue(), parts, axis, y);
+}
+
+void concatenate_on_host(Call& call)
+{
+    const auto [axis, shape] = concatenation(call);
+    // Where each position along the axis comes from.
+    std::vector<std::pair<std::size_t, std::int64_t>> origin;
+    for (std::size_t i = 0; i < call.inputs(); ++i)
+        for (std::int64_t at = 0; at < call.shape(i)[axis]; ++at)
+            origin.emplace_back(i, at);
+    std::int64_t inner = 1;
+    for (std::size_t d = axis + 1; d < shape.size(); ++d)
+        inner *= shape[d];
+    const std::size_t width = call.type(0) == ElementType::string ? 0 : size_of(storage_type(call.type(0)));
+    std::vector<std::string> strings;
+    Value result = Value::zeros(call.type(0), shape);
+    for (std::int64_t i = 0; i < shape.product(); ++i) {
+        const auto [part, at] = origin[static_cast<std::size_t>(i / inner % shape[axis])];
+        const Value& source = call.input(part);
+        const std::int64_t from = (i / inner / shape[axis] * source.shape()[axis] + at) * inner + i % inner;
+        if (width == 0)
+            strings.push_back(source.strings()[static_cast<std::size_t>(from)]);
+        else
+            std::memcpy(result.mutable_bytes() + static_cast<std::size_t>(i) * width,
+                        source.host_bytes() + static_cast<std::size_t>(from) * width, width);
+    }
+    call.output(0, width ? result : Value::strings(shape, std::move(strings)));
+}
+
+// Lengths of the pieces: given, or equal (from operator set 18 with a shorter last one).
+Ints split_lengths(const Call& call, std::int64_t size)
+{
+    if (call.has_ints(1, "split"))
+        return call.ints_of(1, "split");
+    const std::int64_t pieces = call.integer_attribute("num_outputs", static_cast<std::int64_t>(call.outputs()));
+    call.check(pieces > 0 && (call.opset() >= 18 || size % pieces == 0), "cannot split ", size, " into ", pieces,
+               " equal pieces");
+    const std::int64_t length = (size + pieces - 1) / pieces;
+    Ints lengths;
+    for (std::int64_t i = 0; i < pieces; ++i)
+        lengths.push_back(std::clamp(size - i * length, std::int64_t{0}, length));
+    return lengths;
+}
+
+template <class Piece>
+void split_into(Call& call, Piece&& piece)
+{
+    const std::size_t axis = call.axis(call.integer_attribute("axis", 0), call.input(0).dim());
+    const std::int64_t size = call.shape(0)[axis];
+    std::int64_t begin = 0;
+    const Ints lengths = split_lengths(call, size);
+    call.check(lengths.size() >= call.outputs(), lengths.size(), " pieces for ", call.outputs(), " outputs");
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+        call.check(lengths[i] >= 0 && begin + lengths[i] <= size, "pieces ", to_string(Dims(lengths)),
+                   " do not fill size ", size);
+        call.output(i, piece(axis, begin, begin + lengths[i]));
+        begin += lengths[i];
+    }
+    call.check(begin == size, "pieces ", to_string(Dims(lengths)), " do not fill size ", size);
+}
+
+void split(Call& call)
+{
+    const Tensor x = call.tensor(0);
+    split_into(call, [&](std::size_t axis, std::int64_t begin, std::int64_t end) {
+        return Value(x.slice(axis, begin, end), call.type(0));
+    });
+}
+
+void split_on_host(Call& call)
+{
+    const Dims strides = contiguous_strides(call.shape(0));
+    split_into(call, [&](std::size_t axis, std::int64_t begin, std::int64_t end) {
+        Dims shape = call.shape(0);
+        shape[axis] = end - begin;
+        return pick_strided(call.input(0), shape, strides, begin * strides[axis]);
+    });
+}
+
 const OperatorRow rows[] = {
     {"Identity", 1, identity, identity},
-    {"Constant", 1, constant},
     {"Shape", 1, shape, shape},
     {"Size", 1, size, size},
+    {"Reshape", 1, reshape, reshape},
+    {"Flatten", 1, flatten, flatten},
+    {"Squeeze", 1, squeeze, squeeze},
+    {"Unsqueeze", 1, unsqueeze, unsqueeze},
+    {"Transpose", 1, transpose, transpose_on_host},
+    {"Expand", 8, expand, expand_on_host},
+    {"Tile", 6, tile, tile_on_host},
+    {"Concat", 4, concatenate, concatenate_on_host},
+    {"Split", 2, split, split_on_host},
 };
 
 }  // namespace

@@ -25,6 +25,16 @@ Dims broadcast_inputs(const Call& call)
     return shape;
 }
 
+Dims channels_last_strides(const Dims& shape)
+{
+    Dims strides(shape.size(), 1);
+    std::int64_t stride = shape[1];
+    for (std::size_t d = shape.size(); d-- > 2; stride *= shape[d])
+        strides[d] = stride;
+    strides[0] = stride;
+    return strides;
+}
+
 void pointwise_output(Call& call, std::string_view row, std::span<const Tensor> inputs, DataType type,
                       std::span<const Scalar> scalars)
 {
