@@ -90,6 +90,36 @@ TEST_P(PoolTest, ForwardAndBackwardMatchTheDefinition)
     }
 }
 
+// Windows with gaps, and more padding behind than in front, which an average may count.
+TEST(AveragePool, DilatedAndAsymmetric)
+{
+    Queue& queue = Context::get().queue();
+    constexpr int in = 23;
+    std::vector<double> x(in);
+    for (int i = 0; i < in; ++i)
+        x[i] = i * i % 11;
+    for (const bool padding_counts : {true, false})
+        for (const int dilation : {1, 2, 3}) {
+            PoolWindow window{{1, 3, 1}, {1, 2, 1}, {0, 1, 0}, {1, dilation, 1}};
+            window.padding_end = {0, 3, 0};
+            window.count_include_pad = padding_counts;
+            const int out = (in + 4 - 2 * dilation - 1) / 2 + 1;
+            const Tensor y = queue.context().empty({1, 1, 1, out}, DataType::float32, queue);
+            average_pool(queue, test::upload(queue, x, {1, 1, 1, in}), y, window);
+            const std::vector<double> result = test::download(queue, y);
+            for (int o = 0; o < out; ++o) {
+                double sum = 0, count = 0;
+                for (int k = 0; k < 3; ++k) {
+                    const int at = 2 * o - 1 + k * dilation;
+                    const bool inside = at >= 0 && at < in;
+                    sum += inside ? x[at] : 0;
+                    count += inside || (padding_counts && at < in + 3);
+                }
+                EXPECT_NEAR(result[o], sum / count, 1e-5) << dilation << ' ' << o;
+            }
+        }
+}
+
 const PoolWindow sliding{{3, 3, 1}, {2, 2, 1}, {1, 1, 0}};
 const PoolWindow uncounted{{2, 3, 1}, {1, 2, 1}, {0, 1, 0}, {1, 1, 1}, false, false};
 const PoolWindow adaptive{{1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}, true};

@@ -21,6 +21,8 @@ struct Pool {
     bool cpu = false;
     const PoolWindow& window;
 
+    static bool dilated(const PoolWindow& window) { return window.dilation != std::array<int, 3>{1, 1, 1}; }
+
     Pool(Queue& queue, const Tensor& wide, const Tensor& narrow, const PoolWindow& window_)   // input side, output side
         : dtype(wide.dtype), team(detail::team_for(queue.device(), 64)), window(window_)
     {
@@ -152,15 +154,20 @@ void max_pool_backward(Queue& queue, const Tensor& grad_output, const Tensor& in
 
 void average_pool(Queue& queue, const Tensor& x, const Tensor& y, const PoolWindow& window)
 {
-    if (y.numel() != 0)
-        Pool(queue, x, y, window).forward(queue, "average_pool", y, x, y);
+    if (y.numel() == 0)
+        return;
+    Pool pool(queue, x, y, window);
+    if (pool.dilated(window) && !pool.channels_last)
+        pool.team.vec = 1;   // the lanes along x walk neighbours
+    pool.forward(queue, "average_pool", y, x, y);
 }
 
 void average_pool_backward(Queue& queue, const Tensor& grad_output, const Tensor& grad_input, const PoolWindow& window)
 {
-    if (grad_input.numel() != 0)
-        Pool(queue, grad_input, grad_output, window)
-            .backward(queue, "average_pool_backward", grad_input, grad_output);
+    if (grad_input.numel() == 0)
+        return;
+    require(!Pool::dilated(window), "average_pool_backward: dilation is not supported");
+    Pool(queue, grad_input, grad_output, window).backward(queue, "average_pool_backward", grad_input, grad_output);
 }
 
 }  // namespace clprim

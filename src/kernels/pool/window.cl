@@ -32,7 +32,9 @@ static inline window_t window(const pool_t* p, int axis, int o)
     const int end = begin + (p->extent[axis] - 1) * dilation + 1;
     w.begin = begin < 0 ? begin + (-begin + dilation - 1) / dilation * dilation : begin;
     w.end = min(end, p->in[axis]);
-    w.size = p->include_padding ? min(end, p->in[axis] + p->padding_end[axis]) - begin : w.end - w.begin;
+    const int first = p->include_padding ? begin : w.begin;
+    const int last = p->include_padding ? min(end, p->in[axis] + p->padding_end[axis]) : w.end;
+    w.size = dilation == 1 ? last - first : max(last - first + dilation - 1, 0) / dilation;
 #endif
     return w;
 }

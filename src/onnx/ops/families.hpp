@@ -15,11 +15,20 @@ std::span<const OperatorRow> index_operators();           // gather, scatter, no
 std::span<const OperatorRow> unique_operators();
 std::span<const OperatorRow> sequence_operators();        // sequences and optionals
 std::span<const OperatorRow> control_flow_operators();    // If, Loop, Scan
+std::span<const OperatorRow> convolution_operators();     // convolutions
+std::span<const OperatorRow> pooling_operators();         // poolings
+std::span<const OperatorRow> normalization_operators();   // batch, layer, group, ... normalisation
+std::span<const OperatorRow> matmul_operators();          // MatMul, Gemm, Det
+std::span<const OperatorRow> einsum_operators();          // Einsum
+std::span<const OperatorRow> resize_operators();          // Resize, Upsample
+std::span<const OperatorRow> sampling_operators();        // grids, blocks, crops
 
 inline std::vector<std::span<const OperatorRow>> families()
 {
     return {math_operators(), shape_operators(), slice_operators(), index_operators(), unique_operators(),
-            sequence_operators(), control_flow_operators()};
+            sequence_operators(), control_flow_operators(),
+            convolution_operators(), pooling_operators(), normalization_operators(),
+            matmul_operators(), einsum_operators(), resize_operators(), sampling_operators()};
 }
 
 }  // namespace clprim::onnx

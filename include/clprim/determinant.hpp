@@ -1,0 +1,13 @@
+// Determinants of square matrices.
+#pragma once
+
+#include <clprim/queue.hpp>
+
+namespace clprim {
+
+// y[b] = det(x[b]) for x [..., n, n], contiguous, and y [...], contiguous, of one floating-point dtype. By Gaussian
+// elimination with partial pivoting, in float32 (float64 for float64). A matrix without rows has the determinant 1.
+// Throws InvalidArgument.
+void determinant(Queue& queue, const Tensor& x, const Tensor& y);
+
+}  // namespace clprim

@@ -1,0 +1,76 @@
+#include <clprim/resample.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/team.hpp"
+
+namespace clprim {
+namespace {
+
+// Largest value of an integer type whose float form is not above it.
+std::string limits(DataType type, DataType acc)
+{
+    const int bits = static_cast<int>(size_of(type)) * 8, digits = acc == DataType::float64 ? 53 : 24;
+    const int value_bits = is_signed(type) ? bits - 1 : bits;
+    const double highest = value_bits <= digits ? std::ldexp(1.0, value_bits) - 1
+                                                : std::ldexp(1.0, value_bits) - std::ldexp(1.0, value_bits - digits);
+    const double lowest = is_signed(type) ? -std::ldexp(1.0, value_bits) : 0;
+    return detail::concat(" -DINTEGERS -DLOWEST=", static_cast<std::int64_t>(lowest), " -DHIGHEST=",
+                          static_cast<std::uint64_t>(highest), "ul");
+}
+
+template <class T, class Values>
+Tensor upload(Queue& queue, const Values& values, DataType type)
+{
+    const std::vector<T> elements(values.begin(), values.end());
+    const Tensor result = queue.context().empty({static_cast<std::int64_t>(elements.size())}, type, queue);
+    queue.write(*result.memory, 0, elements.data(), elements.size() * sizeof(T));
+    return result;
+}
+
+}  // namespace
+
+void resample_axis(Queue& queue, const Tensor& x, const Tensor& y, std::size_t axis, const AxisTaps& taps)
+{
+    require(axis < x.dim() && x.dim() == y.dim(), "resample_axis: no axis ", axis, " in shapes ", to_string(x.shape), " and ",
+            to_string(y.shape));
+    std::int64_t outer = 1, inner = 1;
+    for (std::size_t i = 0; i < x.dim(); ++i) {
+        require(i == axis || x.size(i) == y.size(i), "resample_axis: shapes ", to_string(x.shape), " and ", to_string(y.shape),
+                " differ beside axis ", axis);
+        (i < axis ? outer : inner) *= i == axis ? 1 : x.size(i);
+    }
+    require(x.is_contiguous() && y.is_contiguous(), "resample_axis: tensors must be contiguous");
+    const bool weighted = !taps.weights.empty();
+    const std::size_t table = static_cast<std::size_t>(y.size(axis)) * taps.taps;
+    require(taps.indices.size() == table && (weighted ? taps.weights.size() == table : taps.taps == 1),
+            "resample_axis: ", taps.indices.size(), " indices and ", taps.weights.size(), " weights for ", y.size(axis),
+            " outputs of ", taps.taps, " taps");
+    require(std::ranges::all_of(taps.indices, [&](std::int32_t i) { return i < x.size(axis); }),
+            "resample_axis: an index is outside of the axis of ", x.size(axis));
+    require(weighted ? !is_complex(x.dtype) && (is_floating_point(y.dtype) || is_integral(y.dtype)) : x.dtype == y.dtype,
+            "resample_axis: ", name_of(x.dtype), " cannot become ", name_of(y.dtype));
+    constexpr std::int64_t most = std::int64_t{1} << 31;
+    require(inner < most && x.size(axis) < most && y.size(axis) < most, "resample_axis: an axis is too long");
+    if (y.numel() == 0)
+        return;
+    const bool wide = x.dtype == DataType::float64 || y.dtype == DataType::float64;
+    const DataType acc = wide ? DataType::float64 : DataType::float32;
+    std::string options = detail::define("X", x.dtype) + detail::define("Y", y.dtype) + " -DACC=" +
+                          std::string(opencl_compute_type(acc));
+    if (weighted)
+        options += " -DWEIGHTED";
+    if (weighted && !is_floating_point(y.dtype))
+        options += limits(y.dtype, acc);
+    const Tensor indices = upload<std::int32_t>(queue, taps.indices, DataType::int32);
+    Tensor weights;
+    if (weighted)
+        weights = wide ? upload<double>(queue, taps.weights, acc) : upload<float>(queue, taps.weights, acc);
+    detail::launch(queue, queue.context().program("kernels/resample/axis.cl", options).kernel("resample_axis"),
+                   Range::linear(static_cast<std::size_t>(y.numel()), 64), x, y, indices, weights, cl_uint(x.size(axis)),
+                   cl_uint(y.size(axis)), cl_uint(inner), cl_uint(taps.taps), detail::AccScalar{taps.fill, acc},
+                   cl_ulong(y.numel()));
+}
+
+}  // namespace clprim

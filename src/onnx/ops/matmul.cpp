@@ -1,0 +1,128 @@
+// Products of matrices and determinants.
+#include <clprim/context.hpp>
+#include <clprim/copy.hpp>
+#include <clprim/determinant.hpp>
+
+#include "onnx/ops/families.hpp"
+#include "onnx/ops/products.hpp"
+#include "onnx/ops/support.hpp"
+
+namespace clprim::onnx {
+
+namespace {
+
+void check_same_type(const Call& call, std::size_t i)
+{
+    call.check(call.type(i) == call.type(0), "input ", i, " is ", name_of(call.type(i)), ", expected ",
+               name_of(call.type(0)));
+}
+
+// A vector becomes a row (in front) or a column (behind).
+Tensor as_matrix(Tensor t, bool row)
+{
+    if (t.dim() != 1)
+        return t;
+    t.strides = row ? Dims{0, t.stride(0)} : Dims{t.stride(0), 0};
+    t.shape = row ? Dims{1, t.size(0)} : Dims{t.size(0), 1};
+    return t;
+}
+
+// numpy.matmul: batch axes broadcast; a vector's added axis disappears from the result.
+void run_matmul(Call& call, const Tensor& left, const Tensor& right, Scalar alpha)
+{
+    call.check(left.dim() > 0 && right.dim() > 0, "a scalar has no product of matrices");
+    const Tensor a = as_matrix(left, true), b = as_matrix(right, false);
+    const std::size_t m = a.dim() - 2, n = b.dim() - 2;
+    call.check(a.size(m + 1) == b.size(n), "shapes ", to_string(left.shape), " and ", to_string(right.shape),
+               " do not fit: ", a.size(m + 1), " columns and ", b.size(n), " rows");
+    Dims shape = broadcast(Dims(std::span(a.shape.begin(), m)), Dims(std::span(b.shape.begin(), n)));
+    Dims reduced = shape;
+    shape.push_back(a.size(m));
+    shape.push_back(b.size(n + 1));
+    if (left.dim() > 1)
+        reduced.push_back(a.size(m));
+    if (right.dim() > 1)
+        reduced.push_back(b.size(n + 1));
+    const Tensor y = call.allocate(shape, a.dtype);
+    batched_product(call.queue(), a, b, y, alpha);
+    call.output(0, Value(y.reshape(reduced)));
+}
+
+void matmul(Call& call)
+{
+    check_same_type(call, 1);
+    run_matmul(call, call.tensor(0), call.tensor(1), 1);
+}
+
+void gemm_operator(Call& call)
+{
+    check_same_type(call, 1);
+    const auto operand = [&](std::size_t i, const char* attribute) {
+        const Tensor t = call.tensor(i);
+        call.check(t.dim() == 2, "input ", i, " has shape ", to_string(t.shape), ", expected a matrix");
+        return call.integer_attribute(attribute, 0) ? t.transpose(0, 1) : t;
+    };
+    const Tensor a = operand(0, "transA"), b = operand(1, "transB");
+    call.check(a.size(1) == b.size(0), "shapes ", to_string(a.shape), " and ", to_string(b.shape), " do not fit");
+    const Tensor y = call.allocate({a.size(0), b.size(1)}, a.dtype);
+    Tensor bias;
+    const float beta = call.float_attribute("beta", 1);
+    if (call.has(2) && beta != 0) {
+        check_same_type(call, 2);
+        bias = call.tensor(2);
+        call.check(broadcast(bias.shape, y.shape) == y.shape, "C of shape ", to_string(bias.shape),
+                   " does not broadcast to ", to_string(y.shape));
+        bias = bias.expand(y.shape);
+    }
+    call.output(0, Value(y));
+    GemmProblem problem = gemm_problem(a, b, y, bias);
+    problem.alpha = call.float_attribute("alpha", 1);
+    problem.beta = beta;
+    if (y.numel())
+        gemm(call.queue(), problem, a, b, y, bias);
+}
+
+void det(Call& call)
+{
+    const Tensor x = call.contiguous(0);
+    call.check(x.dim() >= 2 && x.size(x.dim() - 1) == x.size(x.dim() - 2), "input 0 has shape ", to_string(x.shape),
+               ", expected square matrices");
+    const Tensor y = call.allocate(Dims(std::span(x.shape.begin(), x.dim() - 2)), x.dtype);
+    call.output(0, Value(y));
+    determinant(call.queue(), x, y);
+}
+
+// com.microsoft: transposed operands (also of the batch axes) and a factor.
+void fused_matmul(Call& call)
+{
+    check_same_type(call, 1);
+    const auto operand = [&](std::size_t i, const char* transposed, const char* batch) {
+        Tensor t = call.tensor(i);
+        const std::size_t dims = t.dim();
+        if (call.integer_attribute(batch, 0) && dims > 2) {          // the batch axes' last moves in front of the matrix
+            Dims shape = t.shape, strides = t.strides;
+            for (std::size_t k = 1; k + 1 < dims; ++k) {
+                t.shape[k - 1] = shape[k];
+                t.strides[k - 1] = strides[k];
+            }
+            t.shape[dims - 2] = shape[0];
+            t.strides[dims - 2] = strides[0];
+        }
+        return call.integer_attribute(transposed, 0) && dims > 1 ? t.transpose(dims - 2, dims - 1) : t;
+    };
+    run_matmul(call, operand(0, "transA", "transBatchA"), operand(1, "transB", "transBatchB"),
+               call.float_attribute("alpha", 1));
+}
+
+const OperatorRow rows[] = {
+    {"MatMul", 1, matmul},
+    {"Gemm", 7, gemm_operator},
+    {"Det", 11, det},
+    {"FusedMatMul", 1, fused_matmul, nullptr, "com.microsoft"},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> matmul_operators() { return rows; }
+
+}  // namespace clprim::onnx

@@ -1,0 +1,95 @@
+#include "onnx/ops/products.hpp"
+
+#include <vector>
+
+namespace clprim::onnx {
+
+namespace {
+
+// A batch axis and how far each matrix moves along it.
+struct BatchAxis {
+    std::int64_t size, a, b, c;
+
+    bool continues(const BatchAxis& inner) const
+    {
+        return a == inner.size * inner.a && b == inner.size * inner.b && c == inner.size * inner.c;
+    }
+};
+
+// Axes of size 1 dropped, neighbours merged where one stride serves both.
+std::vector<BatchAxis> batch_axes(const Tensor& a, const Tensor& b, const Tensor& c)
+{
+    std::vector<BatchAxis> axes;
+    const auto stride = [&](const Tensor& t, std::size_t axis) {
+        const std::size_t missing = c.dim() - t.dim();
+        return axis < missing || t.size(axis - missing) == 1 ? 0 : t.stride(axis - missing);
+    };
+    for (std::size_t i = 0; i + 2 < c.dim(); ++i) {
+        if (c.size(i) == 1)
+            continue;
+        const BatchAxis axis{c.size(i), stride(a, i), stride(b, i), stride(c, i)};
+        if (!axes.empty() && axes.back().continues(axis))
+            axes.back() = {axes.back().size * axis.size, axis.a, axis.b, axis.c};
+        else
+            axes.push_back(axis);
+    }
+    return axes;
+}
+
+MatrixLayout layout(const Tensor& t, std::int64_t batch)
+{
+    return {t.stride(t.dim() - 2), t.stride(t.dim() - 1), batch};
+}
+
+}  // namespace
+
+void batched_product(Queue& queue, const Tensor& a, const Tensor& b, const Tensor& c, Scalar alpha)
+{
+    if (c.numel() == 0)
+        return;
+    std::vector<BatchAxis> axes = batch_axes(a, b, c);
+    GemmProblem problem;
+    problem.m = c.size(c.dim() - 2);
+    problem.n = c.size(c.dim() - 1);
+    problem.k = a.size(a.dim() - 1);
+    problem.dtype = c.dtype;
+    problem.alpha = alpha;
+    problem.beta = 0;
+    BatchAxis last{1, 0, 0, 0};
+    if (!axes.empty()) {
+        last = axes.back();
+        axes.pop_back();
+    }
+    problem.a = layout(a, last.a);
+    problem.b = layout(b, last.b);
+    problem.c = layout(c, last.c);
+    // Matrices under each other times one and the same matrix are one taller product.
+    if (last.b == 0 && (problem.m == 1 || (last.a == problem.m * problem.a.row && last.c == problem.m * problem.c.row))) {
+        if (problem.m == 1) {
+            problem.a.row = last.a;
+            problem.c.row = last.c;
+        }
+        problem.m *= last.size;
+    } else {
+        problem.batch = last.size;
+    }
+    std::int64_t rounds = 1;
+    for (const BatchAxis& axis : axes)
+        rounds *= axis.size;
+    Tensor ai = a, bi = b, ci = c;
+    for (std::int64_t round = 0; round < rounds; ++round) {
+        std::int64_t rest = round;
+        ai.offset = a.offset;
+        bi.offset = b.offset;
+        ci.offset = c.offset;
+        for (std::size_t i = axes.size(); i-- > 0; rest /= axes[i].size) {
+            const std::int64_t at = rest % axes[i].size;
+            ai.offset += at * axes[i].a;
+            bi.offset += at * axes[i].b;
+            ci.offset += at * axes[i].c;
+        }
+        gemm(queue, problem, ai, bi, ci);
+    }
+}
+
+}  // namespace clprim::onnx

@@ -1,0 +1,14 @@
+// Products of matrices with any number of batch axes.
+#pragma once
+
+#include <clprim/gemm.hpp>
+
+#include "onnx/call.hpp"
+
+namespace clprim::onnx {
+
+// c = alpha * a b for a [..., m, k], b [..., k, n], c [..., m, n]; the batch axes of a and b broadcast to c's. Any strides
+// of a and b are taken as they are; c must not overlap itself.
+void batched_product(Queue& queue, const Tensor& a, const Tensor& b, const Tensor& c, Scalar alpha = 1);
+
+}  // namespace clprim::onnx
