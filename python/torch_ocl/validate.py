@@ -260,11 +260,15 @@ def parse(arguments):
     parser.add_argument("--size", type=int, help="image height and width (default: 224; inception 299)")
     parser.add_argument("--dtype", default="float32", choices=[str(d)[6:] for d in LIMITS])
     parser.add_argument("--json", action="store_true", help="print the results as JSON instead of a table")
+    parser.add_argument("--detection", action="store_true", help="compare detection models instead (--detection --help)")
     parser.add_argument("--allow-fallback", action="store_true", help="operators that run on the CPU are no miss")
     return parser.parse_args(arguments)
 
 
 def main(arguments):
+    if "--detection" in arguments:
+        from torch_ocl import validate_detection
+        return validate_detection.main([a for a in arguments if a != "--detection"])
     options = parse(arguments)
     from torchvision import models as torchvision_models
     from tqdm import tqdm

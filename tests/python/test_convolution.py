@@ -80,11 +80,12 @@ def test_dtypes(case, dtype):
     check(actual, [e.to(dtype) for e in expected])
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("weight_format", [torch.contiguous_format, torch.channels_last], ids=str)
 @pytest.mark.parametrize("case", ["3x3", "3x3 batch of 7x7", "1x1", "stride 2", "first layer", "groups", "depthwise",
                                   "depthwise stride 2", "depthwise multiplier", "transposed", "dilated"])
-def test_channels_last(case, weight_format):
-    function, x, w, b, options = make(case)
+def test_channels_last(case, weight_format, dtype):
+    function, x, w, b, options = make(case, dtype)
     x, w = x.to(memory_format=torch.channels_last), w.to(memory_format=weight_format)
     actual = forward_and_gradients(function, x.to(device), w.to(device), b.to(device), options)
     assert actual[0].is_contiguous(memory_format=torch.channels_last)

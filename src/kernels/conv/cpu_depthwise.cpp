@@ -173,7 +173,8 @@ void run_cpu_depthwise_weight(Queue& queue, const Call& call)
     const std::size_t real_size = size_of(real_type(call.dtype));
     const Program& program = queue.context().program("kernels/conv/cpu_depthwise.cl", dtype_options(call.dtype));
     if (channels_last(call)) {
-        const cl_long blocks = ceil_div(p.groups, lanes), rows = p.batch * p.out[0];
+        const cl_long lanes_of_dtype = call.dtype == DataType::float64 ? lanes / 2 : lanes;   // LANES in lanes.cl
+        const cl_long blocks = ceil_div(p.groups, lanes_of_dtype), rows = p.batch * p.out[0];
         p.parts = std::clamp<cl_long>(ceil_div(8 * static_cast<cl_long>(queue.device().compute_units), blocks), 1,
                                       std::max<cl_long>(rows, 1));
         const cl_long size = p.taps[0] * p.taps[1] * p.groups;
