@@ -167,6 +167,16 @@ def markdown(outcomes, reference):
     return "\n".join(lines) + "\n"
 
 
+def known_failures(outcomes):
+    """Names by reason, as tests/python/test_onnx_backend.py reads them."""
+    lines = ["# Tests of onnx.backend.test that clprim fails, by reason; all others must pass.",
+             "# Written by tools/onnx_conformance.py --known tests/python/onnx_known_failures.txt"]
+    for reason, _ in by_reason(outcomes):
+        lines += ["", f"# {reason}"]
+        lines += [outcome.name for outcome in outcomes if not outcome.passed and outcome.reason == reason]
+    return "\n".join(lines) + "\n"
+
+
 def print_table(outcomes, reference, verbose):
     for operator, tests in by_operator(outcomes).items():
         failed = [test for test in tests if not test.passed]
@@ -187,6 +197,7 @@ def main():
     parser.add_argument("--onnxruntime", action="store_true", help="run ONNX Runtime's CPU provider as well")
     parser.add_argument("--json", metavar="FILE", help="write every outcome there")
     parser.add_argument("--markdown", metavar="FILE", help="write the table of operators there")
+    parser.add_argument("--known", metavar="FILE", help="write the list of failing tests there")
     parser.add_argument("-v", "--verbose", action="store_true", help="print the error of every test that fails")
     options = parser.parse_args()
     faulthandler.enable()
@@ -204,6 +215,9 @@ def main():
     if options.markdown:
         with open(options.markdown, "w") as file:
             file.write(markdown(outcomes, reference))
+    if options.known:
+        with open(options.known, "w") as file:
+            file.write(known_failures(outcomes))
     return 0
 
 

@@ -4,24 +4,34 @@
     session = clprim.Session("resnet50.onnx")
     outputs = session.run({"x": array})
 
-Nothing is loaded or opened before it is used: `import clprim` is cheap.
+No device is opened before it is used.
 """
 
 from __future__ import annotations
 
+from clprim._drivers import prepare_opencl_loader
+
 __version__ = "0.1.0"
 
-# Where the public names come from.
+# Before anything links libOpenCL.
+prepare_opencl_loader()
+
+# Where the public names come from: the C++ part is loaded when one is asked for, and torch_ocl does without it.
 _HOMES = {
     "clprim._C": (
-        "Device", "Error", "InvalidArgument", "NodeTime", "NotSupported", "OnnxModel", "OpenCLError", "BuildError",
-        "OutOfMemory", "OutOfRange", "Port", "Session", "devices", "find_device",
+        "Adam", "AdamW", "BuildError", "Context", "Device", "Error", "IndexError", "InvalidArgument", "Net", "NodeTime",
+        "NotSupported", "OnnxModel", "OpenCLError", "OperatorTime", "OutOfMemory", "Port", "SGD", "Session", "Solver",
+        "Tensor", "Value", "convolution", "devices", "find_device", "load_weights", "matmul", "operator_types",
+        "save_weights", "softmax",
     ),
+    "clprim.pointwise": ("PointwiseKernel", "pointwise_kernel"),
+    "clprim._dlpack": ("from_dlpack",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_SUBMODULES = ("onnx_backend",)
+_SUBMODULES = ("onnx_backend", "pointwise")
 
-__all__ = ["__version__", *_HOME_OF, *_SUBMODULES]
+# Without IndexError: `from clprim import *` must not hide the built-in one.
+__all__ = ["__version__", *(name for name in _HOME_OF if name != "IndexError"), *_SUBMODULES]
 
 
 def __getattr__(name: str):
@@ -31,9 +41,6 @@ def __getattr__(name: str):
         return importlib.import_module(f"clprim.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'clprim' has no attribute '{name}'")
-    from clprim._drivers import prepare_opencl_loader
-
-    prepare_opencl_loader()
     value = getattr(importlib.import_module(_HOME_OF[name]), name)
     globals()[name] = value
     return value

@@ -10,25 +10,13 @@
 The code is OpenCL C: statements over the inputs x0, x1, ... and the numbers w0, w1, ... that assign the outputs y0, y1, ...
 Inputs are broadcast like PyTorch's and may have any strides. float16 and bfloat16 tensors are computed in float.
 """
-import re
-from dataclasses import dataclass
-
 import torch
 
+from clprim._expression import Expression
 
-@dataclass(frozen=True)
-class PointwiseKernel:
+
+class PointwiseKernel(Expression):
     """Call it with tensors of the ocl device; see pointwise_kernel for the fields."""
-    code: str
-    reduce: str | None = None
-    identity: str = "0"
-
-    @property
-    def output_count(self):
-        found = {int(number) for number in re.findall(r"\by(\d+)\b", self.code)}
-        if found != set(range(len(found))) or not found:
-            raise ValueError(f"the code must assign y0, y1, ... without gaps: {self.code!r}")
-        return len(found)
 
     def __call__(self, *inputs, scalars=(), out=None, dtype=None, dim=None, keepdim=False):
         """The output, or a tuple of outputs.
@@ -40,13 +28,7 @@ class PointwiseKernel:
         if not inputs:
             raise ValueError("at least one input tensor is needed")
         shape = torch.broadcast_shapes(*(x.shape for x in inputs))
-        kept = shape
-        if self.reduce is not None:
-            dims = range(len(shape)) if dim is None else [dim] if isinstance(dim, int) else dim
-            reduced = {range(len(shape))[d] for d in dims}
-            kept = tuple(1 if d in reduced else size for d, size in enumerate(shape))
-        elif dim is not None or keepdim:
-            raise ValueError("dim and keepdim are for kernels with `reduce`")
+        kept, reduced = self.kept_shape(shape, dim, keepdim)
         outputs = self._outputs(inputs, kept, dtype) if out is None else list(out) if isinstance(out, (tuple, list)) else [out]
         if len(outputs) != self.output_count:
             raise ValueError(f"the code assigns {self.output_count} outputs, got {len(outputs)}")
@@ -54,7 +36,7 @@ class PointwiseKernel:
             torch.ops.torch_ocl.pointwise_(list(inputs), outputs, list(scalars), self.code)
         else:
             full = [x.reshape(kept) if x.shape != torch.Size(kept) else x for x in outputs] if out is not None else outputs
-            torch.ops.torch_ocl.pointwise_reduce_([inputs[0].expand(shape), *inputs[1:]], full, list(scalars), self._reduction())
+            torch.ops.torch_ocl.pointwise_reduce_([inputs[0].expand(shape), *inputs[1:]], full, list(scalars), self.reduction())
             if out is None and not keepdim:
                 outputs = [y.reshape([size for d, size in enumerate(shape) if d not in reduced]) for y in outputs]
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
@@ -67,17 +49,6 @@ class PointwiseKernel:
         dtypes = [dtype] * self.output_count if isinstance(dtype, torch.dtype) else dtype
         return [torch.empty(shape, dtype=each, device=inputs[0].device) for each in dtypes]
 
-    def _reduction(self):
-        """state, init, step, combine, finish of clprim::ReduceCode."""
-        outputs = range(self.output_count)
-
-        def merge(other):
-            return " ".join(f"{{ typeof_y{k} a = s.a{k}, b = {other(k)}; s.a{k} = ({self.reduce}); }}" for k in outputs)
-        declare = " ".join(f"typeof_y{k} y{k};" for k in outputs)
-        return [" ".join(f"typeof_y{k} a{k};" for k in outputs), " ".join(f"s.a{k} = ({self.identity});" for k in outputs),
-                f"{declare} {self.code} {merge(lambda k: f'y{k}')}", merge(lambda k: f"other.a{k}"),
-                " ".join(f"y{k} = s.a{k};" for k in outputs)]
-
 
 def pointwise_kernel(code, *, reduce=None, identity="0"):
     """A function of tensors from OpenCL C statements.
@@ -89,6 +60,4 @@ def pointwise_kernel(code, *, reduce=None, identity="0"):
 
     Kernels are compiled once for every combination of dtypes and kind of layout, never for a shape.
     """
-    kernel = PointwiseKernel(code, reduce, identity)
-    kernel.output_count    # complains about a bad code now
-    return kernel
+    return PointwiseKernel(code, reduce, identity)

@@ -10,6 +10,7 @@
 
 #include <clprim/context.hpp>
 #include <clprim/value.hpp>
+#include <clprim/weights.hpp>
 
 namespace clprim::python {
 
@@ -17,10 +18,21 @@ namespace py = pybind11;
 
 void bind_errors(py::module_& m);
 void bind_devices(py::module_& m);
+void bind_tensors(py::module_& m);
+void bind_functions(py::module_& m);
 void bind_onnx(py::module_& m);
+void bind_nets(py::module_& m);
 
-// The context that `device` names: None (the default device), an index, a text such as "0:1" or "gpu".
+// The context that `device` names: None (the default device), an index, a text such as "0:1" or "gpu", a Device or a
+// Context.
 Context& context_of(const py::object& device);
+inline Queue& queue_of(const Tensor& tensor) { return tensor.memory->context->queue(); }
+
+// A name ("float32", "half") or anything that np.dtype takes.
+DataType data_type_of(const py::handle& dtype);
+Dims dims_of(const py::handle& sizes);               // an integer or a sequence of integers
+// A new device tensor with the array's elements.
+Tensor upload(const py::handle& array, Context& context);
 
 // Raw bytes of an array's elements and what they mean. Keeps the array alive.
 struct HostArray {
@@ -43,6 +55,10 @@ struct Expected {
 Value value_from(const py::handle& object, Context& context, const Expected& expected = {});
 // Arrays, lists of them, arrays of str, None. Waits for the device.
 py::object value_to_python(const Value& value);
+
+// Weights are dictionaries of arrays.
+WeightMap weights_of(const py::dict& arrays);
+py::dict weights_to_python(const WeightMap& weights);
 
 inline py::tuple shape_tuple(const Dims& shape)
 {

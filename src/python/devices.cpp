@@ -4,10 +4,30 @@
 
 namespace clprim::python {
 
+namespace {
+
+// The counts of memory_statistics that a user asks for, in bytes.
+py::dict memory_of(const Context& context)
+{
+    const MemoryStatistics statistics = context.memory_statistics();
+    py::dict result;
+    result["allocated"] = statistics.allocated_bytes.current;
+    result["peak_allocated"] = statistics.allocated_bytes.peak;
+    result["reserved"] = statistics.reserved_bytes.current;
+    result["peak_reserved"] = statistics.reserved_bytes.peak;
+    return result;
+}
+
+}  // namespace
+
 Context& context_of(const py::object& device)
 {
     if (device.is_none())
         return Context::get(0);
+    if (py::isinstance<Context>(device))
+        return device.cast<Context&>();
+    if (py::isinstance<Device>(device))
+        return Context::get(device.cast<const Device&>().index);
     if (py::isinstance<py::int_>(device))
         return Context::get(device.cast<int>());
     require(py::isinstance<py::str>(device), "a device is named by an index or a text such as \"0:1\" or \"gpu\"");
@@ -34,6 +54,25 @@ void bind_devices(py::module_& m)
         .def_readonly("max_allocation", &Device::max_allocation)
         .def_readonly("local_memory", &Device::local_memory)
         .def("__repr__", [](const Device& d) { return "<clprim.Device " + d.id + " '" + d.name + "'>"; });
+    // Contexts live until the process ends: Python holds them without owning them.
+    py::class_<Context, std::unique_ptr<Context, py::nodelete>>(m, "Context", "What belongs to one device: memory, queues, "
+                                                                              "programs. One object per device.")
+        .def(py::init([](const py::object& device) {
+                 return std::unique_ptr<Context, py::nodelete>(&context_of(device));
+             }),
+             py::arg("device") = py::none())
+        .def_property_readonly("device", &Context::device, py::return_value_policy::copy)
+        .def_property_readonly("name", [](const Context& c) { return c.device().name; })
+        .def_property_readonly("is_cpu", [](const Context& c) { return c.device().kind == DeviceKind::cpu; })
+        .def("synchronize", &Context::finish, py::call_guard<py::gil_scoped_release>(),
+             "Waits for all work of the device; raises what went wrong in it.")
+        .def("memory", &memory_of, "Bytes allocated and reserved, now and at most.")
+        .def("reset_peak_memory", &Context::reset_peak_memory_statistics)
+        .def("empty_cache", &Context::empty_cache, "Gives unused memory back to the driver.")
+        .def("set_memory_limit", &Context::set_memory_limit, py::arg("bytes"), "0: the device's memory.")
+        .def("__eq__", [](const Context& a, const Context& b) { return &a == &b; })
+        .def("__hash__", [](const Context& c) { return c.device().index; })
+        .def("__repr__", [](const Context& c) { return "<clprim.Context " + c.device().id + " '" + c.device().name + "'>"; });
     m.def("devices", [] { return devices(); }, "All usable OpenCL devices, the default one first.");
     m.def("find_device", [](const std::string& text) { return device_at(find_device(text)); }, py::arg("text"),
           "The device that a text names: \"1\", \"0:1\", \"gpu\" or part of a name.");
