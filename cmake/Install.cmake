@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/clprim)
 install(TARGETS clprim EXPORT clprimTargets COMPONENT clprim
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_COMPONENT clprim)
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/clprim DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT clprim)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT clprim)
 install(EXPORT clprimTargets NAMESPACE clprim:: DESTINATION ${config_dir} COMPONENT clprim)
 configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/clprimConfig.cmake.in ${CMAKE_BINARY_DIR}/clprimConfig.cmake
     INSTALL_DESTINATION ${config_dir})

@@ -1,0 +1,95 @@
+/* clprim for C and for whatever binds to C: devices, sessions of ONNX models, tensors.
+ *
+ *     clprim_session* session;
+ *     if (clprim_session_create("model.onnx", NULL, &session) != CLPRIM_OK)
+ *         fprintf(stderr, "%s\n", clprim_last_error());
+ *     clprim_binding in = {"x", x}, out = {"y", NULL};
+ *     clprim_session_run(session, &in, 1, &out, 1);
+ *
+ * A function that fails returns its status, leaves a message for clprim_last_error() and changes nothing else. Handles
+ * that a function gives belong to the caller, who frees them; freeing NULL does nothing. A session may run in several
+ * threads at once; tensors are immutable. */
+#ifndef CLPRIM_H
+#define CLPRIM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum clprim_status {
+    CLPRIM_OK = 0,
+    CLPRIM_INVALID_ARGUMENT = 1, /* an argument breaks the function's contract */
+    CLPRIM_NOT_SUPPORTED = 2,    /* meaningful, but not on this device or in this build */
+    CLPRIM_INDEX_ERROR = 3,      /* an index lay outside its dimension */
+    CLPRIM_OUT_OF_MEMORY = 4,
+    CLPRIM_OPENCL_ERROR = 5,     /* an OpenCL call or a program's compilation failed */
+    CLPRIM_INTERNAL_ERROR = 6
+} clprim_status;
+
+/* Numbers as in onnx.proto's TensorProto.DataType. Types below a byte and 8-bit floats take one byte an element. */
+typedef enum clprim_type {
+    CLPRIM_FLOAT32 = 1, CLPRIM_UINT8 = 2, CLPRIM_INT8 = 3, CLPRIM_UINT16 = 4, CLPRIM_INT16 = 5, CLPRIM_INT32 = 6,
+    CLPRIM_INT64 = 7, CLPRIM_STRING = 8, CLPRIM_BOOL = 9, CLPRIM_FLOAT16 = 10, CLPRIM_FLOAT64 = 11, CLPRIM_UINT32 = 12,
+    CLPRIM_UINT64 = 13, CLPRIM_COMPLEX64 = 14, CLPRIM_COMPLEX128 = 15, CLPRIM_BFLOAT16 = 16
+} clprim_type;
+
+typedef struct clprim_session clprim_session;
+typedef struct clprim_tensor clprim_tensor;
+
+const char* clprim_version(void);
+/* Of the last function that failed in this thread; valid until the next call that fails. Never NULL. */
+const char* clprim_last_error(void);
+
+/* Devices. Texts live as long as the process. */
+typedef struct clprim_device {
+    const char* id; /* "0:1", for clprim_session_create */
+    const char* name;
+    const char* vendor;
+    int is_cpu;
+    size_t global_memory; /* bytes */
+} clprim_device;
+int clprim_device_count(void);
+clprim_status clprim_device_get(int index, clprim_device* device);
+
+/* Tensors. `data` are the elements, row-major, and are copied; `shape` has `dims` sizes (NULL for none). */
+clprim_status clprim_tensor_create(clprim_type type, const int64_t* shape, size_t dims, const void* data,
+                                   clprim_tensor** tensor);
+clprim_status clprim_tensor_create_strings(const int64_t* shape, size_t dims, const char* const* strings,
+                                           clprim_tensor** tensor);
+void clprim_tensor_free(clprim_tensor* tensor);
+int clprim_tensor_type(const clprim_tensor* tensor); /* a clprim_type, or another of ONNX's numbers; 0: no tensor */
+size_t clprim_tensor_dims(const clprim_tensor* tensor);
+const int64_t* clprim_tensor_shape(const clprim_tensor* tensor);
+size_t clprim_tensor_bytes(const clprim_tensor* tensor); /* of all elements; 0 for strings */
+/* Waits for the device. The elements, or the strings, live as long as the tensor. */
+clprim_status clprim_tensor_data(const clprim_tensor* tensor, const void** data);
+clprim_status clprim_tensor_string(const clprim_tensor* tensor, size_t index, const char** text);
+
+/* Sessions. `device` is "0:1", "gpu", part of a name, or NULL for the default. */
+clprim_status clprim_session_create(const char* path, const char* device, clprim_session** session);
+/* `folder` is where external data lie, or NULL. */
+clprim_status clprim_session_create_from_memory(const void* model, size_t bytes, const char* folder, const char* device,
+                                                clprim_session** session);
+void clprim_session_free(clprim_session* session);
+size_t clprim_session_input_count(const clprim_session* session);
+size_t clprim_session_output_count(const clprim_session* session);
+const char* clprim_session_input_name(const clprim_session* session, size_t index);   /* NULL beyond the last */
+const char* clprim_session_output_name(const clprim_session* session, size_t index);
+
+/* A name and its tensor: the caller's for an input, made by the run for an output. */
+typedef struct clprim_binding {
+    const char* name;
+    clprim_tensor* tensor;
+} clprim_binding;
+/* Computes the outputs that are named. Enqueues; clprim_tensor_data waits. */
+clprim_status clprim_session_run(clprim_session* session, const clprim_binding* inputs, size_t input_count,
+                                 clprim_binding* outputs, size_t output_count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

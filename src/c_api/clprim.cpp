@@ -1,0 +1,239 @@
+#include <clprim.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <new>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <clprim/onnx.hpp>
+
+using namespace clprim;
+
+struct clprim_tensor {
+    Value value;
+    Queue* queue = nullptr;   // of the session that made it
+};
+
+struct clprim_session {
+    clprim_session(const OnnxModel& model, Context& context) : session(model, context)
+    {
+        for (const ModelPort& port : session.inputs())
+            inputs.push_back(port.name);
+        for (const ModelPort& port : session.outputs())
+            outputs.push_back(port.name);
+    }
+    Session session;
+    std::vector<std::string> inputs, outputs;
+};
+
+namespace {
+
+thread_local std::string last_error;
+
+clprim_status failed(clprim_status status, const char* message) noexcept
+{
+    try {
+        last_error = message;
+    } catch (...) {
+        last_error.clear();
+    }
+    return status;
+}
+
+// No exception crosses into C.
+template <class F>
+clprim_status guarded(F&& body) noexcept
+{
+    try {
+        body();
+        return CLPRIM_OK;
+    } catch (const InvalidArgument& e) {
+        return failed(CLPRIM_INVALID_ARGUMENT, e.what());
+    } catch (const NotSupported& e) {
+        return failed(CLPRIM_NOT_SUPPORTED, e.what());
+    } catch (const IndexError& e) {
+        return failed(CLPRIM_INDEX_ERROR, e.what());
+    } catch (const OutOfMemory& e) {
+        return failed(CLPRIM_OUT_OF_MEMORY, e.what());
+    } catch (const std::bad_alloc&) {
+        return failed(CLPRIM_OUT_OF_MEMORY, "the host has no memory left");
+    } catch (const OpenCLError& e) {
+        return failed(CLPRIM_OPENCL_ERROR, e.what());
+    } catch (const BuildError& e) {
+        return failed(CLPRIM_OPENCL_ERROR, e.what());
+    } catch (const std::exception& e) {
+        return failed(CLPRIM_INTERNAL_ERROR, e.what());
+    } catch (...) {
+        return failed(CLPRIM_INTERNAL_ERROR, "unknown error");
+    }
+}
+
+Context& context_of(const char* device) { return device ? Context::get(std::string_view(device)) : Context::get(0); }
+
+Dims shape_from(const int64_t* shape, size_t dims)
+{
+    require(shape || !dims, "shape is NULL");
+    std::int64_t count = 1;
+    for (size_t i = 0; i < dims; ++i) {
+        require(shape[i] >= 0, "negative size ", shape[i]);
+        require(!__builtin_mul_overflow(count, std::max<std::int64_t>(shape[i], 1), &count) && count < std::int64_t{1} << 48,
+                "the tensor is too large");
+    }
+    return Dims(std::span<const std::int64_t>(shape, dims));
+}
+
+const char* name_at(const std::vector<std::string>& names, size_t index)
+{
+    return index < names.size() ? names[index].c_str() : nullptr;
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* clprim_version(void) { return CLPRIM_VERSION; }
+const char* clprim_last_error(void) { return last_error.c_str(); }
+
+int clprim_device_count(void) { return static_cast<int>(devices().size()); }
+
+clprim_status clprim_device_get(int index, clprim_device* device)
+{
+    return guarded([&] {
+        require(device, "device is NULL");
+        const Device& d = device_at(index);
+        *device = {d.id.c_str(), d.name.c_str(), d.vendor.c_str(), d.kind == DeviceKind::cpu, d.global_memory};
+    });
+}
+
+clprim_status clprim_tensor_create(clprim_type type, const int64_t* shape, size_t dims, const void* data,
+                                   clprim_tensor** tensor)
+{
+    return guarded([&] {
+        const auto element = static_cast<ElementType>(type);
+        require(tensor, "tensor is NULL");
+        require(name_of(element) != "undefined" && element != ElementType::string, "bad element type ",
+                static_cast<int>(type));
+        const Dims sizes = shape_from(shape, dims);
+        require(data || !sizes.product(), "data is NULL");
+        *tensor = new clprim_tensor{Value::copy_of(element, sizes, data)};
+    });
+}
+
+clprim_status clprim_tensor_create_strings(const int64_t* shape, size_t dims, const char* const* strings,
+                                           clprim_tensor** tensor)
+{
+    return guarded([&] {
+        require(tensor, "tensor is NULL");
+        const Dims sizes = shape_from(shape, dims);
+        std::vector<std::string> elements(static_cast<std::size_t>(sizes.product()));
+        for (std::size_t i = 0; i < elements.size(); ++i) {
+            require(strings && strings[i], "string ", i, " is NULL");
+            elements[i] = strings[i];
+        }
+        *tensor = new clprim_tensor{Value::strings(sizes, std::move(elements))};
+    });
+}
+
+void clprim_tensor_free(clprim_tensor* tensor) { delete tensor; }
+
+int clprim_tensor_type(const clprim_tensor* tensor)
+{
+    return tensor && tensor->value.is_tensor() ? static_cast<int>(tensor->value.type()) : 0;
+}
+
+size_t clprim_tensor_dims(const clprim_tensor* tensor)
+{
+    return tensor && tensor->value.is_tensor() ? tensor->value.dim() : 0;
+}
+
+const int64_t* clprim_tensor_shape(const clprim_tensor* tensor)
+{
+    return tensor && tensor->value.is_tensor() ? tensor->value.shape().data() : nullptr;
+}
+
+size_t clprim_tensor_bytes(const clprim_tensor* tensor)
+{
+    if (!tensor || !tensor->value.is_tensor() || tensor->value.type() == ElementType::string)
+        return 0;
+    return static_cast<size_t>(tensor->value.numel()) * size_of(storage_type(tensor->value.type()));
+}
+
+clprim_status clprim_tensor_data(const clprim_tensor* tensor, const void** data)
+{
+    return guarded([&] {
+        require(tensor && data, "an argument is NULL");
+        *data = tensor->queue ? tensor->value.bytes(*tensor->queue) : tensor->value.host_bytes();
+    });
+}
+
+clprim_status clprim_tensor_string(const clprim_tensor* tensor, size_t index, const char** text)
+{
+    return guarded([&] {
+        require(tensor && text, "an argument is NULL");
+        const std::vector<std::string>& strings = tensor->value.strings();
+        require(index < strings.size(), "string ", index, " of ", strings.size());
+        *text = strings[index].c_str();
+    });
+}
+
+clprim_status clprim_session_create(const char* path, const char* device, clprim_session** session)
+{
+    return guarded([&] {
+        require(path && session, "an argument is NULL");
+        *session = new clprim_session(OnnxModel(std::filesystem::path(path)), context_of(device));
+    });
+}
+
+clprim_status clprim_session_create_from_memory(const void* model, size_t bytes, const char* folder, const char* device,
+                                                clprim_session** session)
+{
+    return guarded([&] {
+        require(model && session, "an argument is NULL");
+        const std::span<const std::byte> data(static_cast<const std::byte*>(model), bytes);
+        *session = new clprim_session(OnnxModel::from_bytes(data, folder ? folder : ""), context_of(device));
+    });
+}
+
+void clprim_session_free(clprim_session* session) { delete session; }
+
+size_t clprim_session_input_count(const clprim_session* session) { return session ? session->inputs.size() : 0; }
+size_t clprim_session_output_count(const clprim_session* session) { return session ? session->outputs.size() : 0; }
+
+const char* clprim_session_input_name(const clprim_session* session, size_t index)
+{
+    return session ? name_at(session->inputs, index) : nullptr;
+}
+
+const char* clprim_session_output_name(const clprim_session* session, size_t index)
+{
+    return session ? name_at(session->outputs, index) : nullptr;
+}
+
+clprim_status clprim_session_run(clprim_session* session, const clprim_binding* inputs, size_t input_count,
+                                 clprim_binding* outputs, size_t output_count)
+{
+    return guarded([&] {
+        require(session && (inputs || !input_count) && outputs && output_count, "an argument is NULL or empty");
+        Session::Values values;
+        for (size_t i = 0; i < input_count; ++i) {
+            require(inputs[i].name, "the name of input ", i, " is NULL");
+            values[inputs[i].name] = inputs[i].tensor ? inputs[i].tensor->value : Value();
+        }
+        std::vector<std::string> names;
+        for (size_t i = 0; i < output_count; ++i) {
+            require(outputs[i].name, "the name of output ", i, " is NULL");
+            names.emplace_back(outputs[i].name);
+        }
+        const Session::Values results = session->session.run(values, names);
+        // All handles are made before the first is given away.
+        std::vector<std::unique_ptr<clprim_tensor>> made;
+        for (const std::string& name : names)
+            made.push_back(std::make_unique<clprim_tensor>(clprim_tensor{results.at(name), &session->session.queue()}));
+        for (size_t i = 0; i < output_count; ++i)
+            outputs[i].tensor = made[i].release();
+    });
+}
+
+}  // extern "C"

@@ -1,0 +1,91 @@
+/* Compiled as C99: the header is C, and a session runs from C. The model, y = x + x, is written out by hand. */
+#include <clprim.h>
+
+#include <stdio.h>
+#include <string.h>
+
+static int failures = 0;
+#define CHECK(condition) \
+    ((condition) ? (void)0 : (void)(++failures, printf("line %d: %s: %s\n", __LINE__, #condition, clprim_last_error())))
+
+/* ModelProto: ir_version 8; opset_import {version 17}; graph { Add(x, x) -> y; float x [n]; float y [n] }. */
+static const unsigned char model[] = {
+    0x08, 8, 0x42, 2, 0x10, 17, 0x3a, 53,
+    0x0a, 14, 0x0a, 1, 'x', 0x0a, 1, 'x', 0x12, 1, 'y', 0x22, 3, 'A', 'd', 'd',
+    0x12, 1, 'g',
+    0x5a, 15, 0x0a, 1, 'x', 0x12, 10, 0x0a, 8, 0x08, 1, 0x12, 4, 0x0a, 2, 0x12, 0,
+    0x62, 15, 0x0a, 1, 'y', 0x12, 10, 0x0a, 8, 0x08, 1, 0x12, 4, 0x0a, 2, 0x12, 0};
+
+static void test_devices(void)
+{
+    clprim_device device;
+    CHECK(clprim_device_count() > 0);
+    CHECK(clprim_device_get(0, &device) == CLPRIM_OK && device.name[0] && device.global_memory > 0);
+    CHECK(clprim_device_get(1000, &device) == CLPRIM_INVALID_ARGUMENT && clprim_last_error()[0]);
+    CHECK(clprim_version()[0]);
+}
+
+static void test_tensors(void)
+{
+    const int64_t shape[] = {2, 2}, negative[] = {-1}, huge[] = {INT64_MAX, 4};
+    const char* words[] = {"a", "bc", "", "d"};
+    const char* text = NULL;
+    clprim_tensor* tensor = NULL;
+    CHECK(clprim_tensor_create_strings(shape, 2, words, &tensor) == CLPRIM_OK);
+    CHECK(clprim_tensor_type(tensor) == CLPRIM_STRING && clprim_tensor_dims(tensor) == 2);
+    CHECK(clprim_tensor_string(tensor, 1, &text) == CLPRIM_OK && strcmp(text, "bc") == 0);
+    CHECK(clprim_tensor_string(tensor, 4, &text) == CLPRIM_INVALID_ARGUMENT);
+    clprim_tensor_free(tensor);
+    tensor = NULL;
+    CHECK(clprim_tensor_create(CLPRIM_FLOAT32, negative, 1, words, &tensor) == CLPRIM_INVALID_ARGUMENT);
+    CHECK(clprim_tensor_create(CLPRIM_FLOAT32, huge, 2, words, &tensor) == CLPRIM_INVALID_ARGUMENT);
+    CHECK(clprim_tensor_create((clprim_type)99, shape, 2, words, &tensor) == CLPRIM_INVALID_ARGUMENT);
+    CHECK(clprim_tensor_create(CLPRIM_FLOAT32, shape, 2, NULL, &tensor) == CLPRIM_INVALID_ARGUMENT);
+    CHECK(tensor == NULL);
+    clprim_tensor_free(NULL);
+}
+
+static void test_session(void)
+{
+    const float values[] = {1, 2.5f, -3};
+    const int64_t shape[] = {3};
+    const void* data = NULL;
+    clprim_tensor* x = NULL;
+    clprim_session* session = NULL;
+    clprim_binding in = {"x", NULL}, out = {"y", NULL}, wrong = {"z", NULL};
+
+    CHECK(clprim_session_create("no_such_file.onnx", NULL, &session) == CLPRIM_INVALID_ARGUMENT);
+    CHECK(strstr(clprim_last_error(), "no_such_file.onnx") != NULL);
+    CHECK(clprim_session_create_from_memory(model, sizeof model - 5, NULL, NULL, &session) == CLPRIM_INVALID_ARGUMENT);
+    CHECK(session == NULL);
+    CHECK(clprim_session_create_from_memory(model, sizeof model, NULL, NULL, &session) == CLPRIM_OK);
+    if (!session)
+        return;
+    CHECK(clprim_session_input_count(session) == 1 && strcmp(clprim_session_input_name(session, 0), "x") == 0);
+    CHECK(clprim_session_output_count(session) == 1 && strcmp(clprim_session_output_name(session, 0), "y") == 0);
+    CHECK(clprim_session_output_name(session, 1) == NULL);
+
+    CHECK(clprim_tensor_create(CLPRIM_FLOAT32, shape, 1, values, &x) == CLPRIM_OK);
+    in.tensor = x;
+    CHECK(clprim_session_run(session, &in, 1, &out, 1) == CLPRIM_OK && out.tensor != NULL);
+    CHECK(clprim_tensor_type(out.tensor) == CLPRIM_FLOAT32 && clprim_tensor_shape(out.tensor)[0] == 3);
+    CHECK(clprim_tensor_bytes(out.tensor) == sizeof values);
+    if (clprim_tensor_data(out.tensor, &data) == CLPRIM_OK) {
+        const float* y = (const float*)data;
+        CHECK(y[0] == 2 && y[1] == 5 && y[2] == -6);
+    }
+    clprim_tensor_free(out.tensor);
+
+    CHECK(clprim_session_run(session, NULL, 0, &out, 1) == CLPRIM_INVALID_ARGUMENT);
+    CHECK(clprim_session_run(session, &in, 1, &wrong, 1) == CLPRIM_INVALID_ARGUMENT && wrong.tensor == NULL);
+    clprim_tensor_free(x);
+    clprim_session_free(session);
+}
+
+int main(void)
+{
+    test_devices();
+    test_tensors();
+    test_session();
+    return failures != 0;
+}
