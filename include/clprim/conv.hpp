@@ -1,6 +1,6 @@
 // Convolution in one to three spatial dimensions, forward and both gradients, ordinary and transposed.
 //
-//   y[n, o, p] = act(bias[o] + sum over c, t of  w[o, c, t] * x[n, g(o)*C + c, p*stride - pad_begin + t*dilation])
+//   y[n, o, p] = act([y[n, o, p] +] bias[o] + sum over c, t of  w[o, c, t] * x[n, g(o)*C + c, p*stride - pad_begin + t*dilation])
 //
 // with p and t running over the output positions and kernel taps and C = in_channels / groups; x is 0 outside its
 // borders. A transposed convolution is the data gradient of the ordinary one used as a forward pass.
@@ -22,7 +22,17 @@
 
 namespace clprim {
 
-enum class ConvActivation { none, relu };
+// What is applied to every element of the result of a forward pass; alpha and beta are ConvOptions'.
+enum class ConvActivation {
+    none,
+    relu,
+    clip,           // within [alpha, beta]
+    leaky_relu,     // v < 0 ? alpha v : v
+    silu,           // v / (1 + e^-v)
+    hard_swish,     // v min(max(v + 3, 0), 6) / 6
+    hard_sigmoid,   // min(max(alpha v + beta, 0), 1)
+    sigmoid,        // 1 / (1 + e^-v)
+};
 enum class ConvPass { forward, backward_data, backward_weight };
 
 // What does not follow from the shapes. An empty list stands for ones (stride, dilation) or zeros (padding).
@@ -31,7 +41,10 @@ struct ConvOptions {
     Dims output_padding;                  // transposed only: extra size at the end of every axis
     std::int64_t groups = 1;
     bool transposed = false;
-    ConvActivation activation = ConvActivation::none;   // forward only
+    // Of the forward pass only.
+    ConvActivation activation = ConvActivation::none;
+    float alpha = 0, beta = 0;            // of the activation
+    bool accumulate = false;              // add to what y holds (a residual connection), then activate
     std::string implementation;           // use this one or throw NotSupported with its reason; empty: the first fit
 };
 

@@ -167,7 +167,8 @@ std::vector<Value> run_graph(const Graph& graph, std::span<const Value> argument
     for (const auto& [from, to] : graph.captures)
         frame[static_cast<std::size_t>(to)] = (*outer)[static_cast<std::size_t>(from)];
     for (std::size_t i = 0; i < arguments.size(); ++i)
-        frame[static_cast<std::size_t>(graph.inputs[i])] = arguments[i];
+        if (Value& input = frame[static_cast<std::size_t>(graph.inputs[i])]; input.is_none() || !arguments[i].is_none())
+            input = arguments[i];                         // an input with an initializer may be left out
     execute(graph, frame, engine);
     std::vector<Value> results;
     for (const int slot : graph.outputs)

@@ -17,15 +17,22 @@ struct ConvCase {
 
 inline std::ostream& operator<<(std::ostream& out, const ConvCase& c) { return out << c.name; }
 
-// {stride, pad_begin, pad_end, dilation, output_padding, groups, transposed}
 inline ConvOptions conv(Dims stride, Dims pad, Dims dilation = {}, std::int64_t groups = 1)
 {
-    return {stride, pad, pad, dilation, {}, groups, false, ConvActivation::none, {}};
+    ConvOptions options;
+    options.stride = stride;
+    options.pad_begin = options.pad_end = pad;
+    options.dilation = dilation;
+    options.groups = groups;
+    return options;
 }
 
 inline ConvOptions transposed(Dims stride, Dims pad, Dims output_padding, Dims dilation = {}, std::int64_t groups = 1)
 {
-    return {stride, pad, pad, dilation, output_padding, groups, true, ConvActivation::none, {}};
+    ConvOptions options = conv(stride, pad, dilation, groups);
+    options.output_padding = output_padding;
+    options.transposed = true;
+    return options;
 }
 
 inline std::vector<ConvCase> conv_cases()

@@ -1,5 +1,7 @@
 // Every implementation of every pass on every problem of conv_problems.hpp, against the definition in double.
 #include <cmath>
+#include <functional>
+#include <map>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -144,10 +146,11 @@ TEST_P(Conv, MatchesTheDefinition)
         dx.values[xi] += y.values[yi] * w.values[wi];
         dw.values[wi] += x.values[xi] * y.values[yi];
     });
-    Host with_bias = forward;
+    Host with_bias = forward, accumulated = forward;
     for (std::int64_t i = 0; i < y_shape.product(); ++i) {   // memory index to channel
         const std::int64_t channel = i / y.strides[1] % y_shape[1];
         with_bias.values[i] = std::max(0.0, forward.values[i] + bias.values[channel]);
+        accumulated.values[i] = std::max(0.0, y.values[i] + forward.values[i] + bias.values[channel]);
     }
 
     const Host nan_y = [&] { Host h = y; std::fill(h.values.begin(), h.values.end(), NAN); return h; }();
@@ -162,6 +165,10 @@ TEST_P(Conv, MatchesTheDefinition)
         options.activation = ConvActivation::relu;
         conv_forward(queue, tx, tw, tbias, result, options);
         compare(result, with_bias, options.implementation + " forward with bias and relu");
+        options.accumulate = true;
+        const Tensor sum = upload(y);
+        conv_forward(queue, tx, tw, tbias, sum, options);
+        compare(sum, accumulated, options.implementation + " forward added to the result");
     });
     each_implementation(data_pass, problem.options, [&](const ConvOptions& options) {
         const Tensor result = upload(nan_x);
@@ -184,6 +191,55 @@ INSTANTIATE_TEST_SUITE_P(Problems, Conv,
                              return std::get<0>(info.param).name + "_" + name(std::get<1>(info.param)) + "_weights_" +
                                     name(std::get<2>(info.param));
                          });
+
+// Each activation on the result of each implementation that takes the problem, both layouts, against its formula.
+TEST(ConvActivation, MatchesItsFormula)
+{
+    Queue& queue = Context::get().queue();
+    std::mt19937 random{11};
+    const float alpha = 0.2f, beta = 0.5f;
+    const auto bounded = [](double v, double low, double high) { return std::min(std::max(v, low), high); };
+    const std::map<ConvActivation, std::function<double(double)>> formulas{
+        {ConvActivation::relu, [&](double v) { return std::max(v, 0.0); }},
+        {ConvActivation::clip, [&](double v) { return bounded(v, alpha, beta); }},
+        {ConvActivation::leaky_relu, [&](double v) { return v < 0 ? alpha * v : v; }},
+        {ConvActivation::silu, [&](double v) { return v / (1 + std::exp(-v)); }},
+        {ConvActivation::hard_swish, [&](double v) { return v * bounded(v + 3, 0, 6) / 6; }},
+        {ConvActivation::hard_sigmoid, [&](double v) { return bounded(alpha * v + beta, 0, 1); }},
+        {ConvActivation::sigmoid, [&](double v) { return 1 / (1 + std::exp(-v)); }},
+    };
+    for (const Layout layout : {Layout::contiguous, Layout::channels_last})
+        for (const std::int64_t groups : {1, 20}) {
+            const Host x({2, 20, 6, 9}, layout, &random), w({20, 20 / groups, 3, 3}, Layout::contiguous, &random);
+            Host y({2, 20, 6, 9}, layout, nullptr);
+            const Tensor tx = test::upload(queue, x.values, x.shape, x.strides);
+            const Tensor tw = test::upload(queue, w.values, w.shape, w.strides);
+            ConvOptions options = test::conv({1, 1}, {1, 1}, {}, groups);
+            options.alpha = alpha;
+            options.beta = beta;
+            for (const std::string_view name : conv_implementations(ConvPass::forward)) {
+                options.implementation = name;
+                const Tensor plain = test::upload(queue, y.values, y.shape, y.strides);
+                options.activation = ConvActivation::none;
+                try {
+                    conv_forward(queue, tx, tw, Tensor(), plain, options);
+                } catch (const NotSupported&) {
+                    EXPECT_NE(name, "reference");
+                    continue;
+                }
+                const std::vector<double> before = test::download(queue, plain);
+                for (const auto& [activation, formula] : formulas) {
+                    const Tensor result = test::upload(queue, y.values, y.shape, y.strides);
+                    options.activation = activation;
+                    conv_forward(queue, tx, tw, Tensor(), result, options);
+                    const std::vector<double> after = test::download(queue, result);
+                    for (std::size_t i = 0; i < after.size(); ++i)
+                        ASSERT_NEAR(after[i], formula(before[i]), 1e-6 * std::max(1.0, std::abs(before[i])))
+                            << name << ", activation " << static_cast<int>(activation) << " of " << before[i];
+                }
+            }
+        }
+}
 
 TEST(ConvBias, GradientIsTheSumOverAllButChannels)
 {

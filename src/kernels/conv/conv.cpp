@@ -85,7 +85,7 @@ Call make_call(ConvPass pass, const Tensor& caller_x, const Tensor& w, const Ten
     Call call;
     const bool swap = options.transposed;
     call.dtype = caller_x.dtype;
-    call.activation = options.activation;
+    call.epilogue = {0, static_cast<cl_long>(options.activation), options.accumulate, options.alpha, options.beta};
     call.x = swap ? caller_y : caller_x;
     call.y = swap ? caller_x : caller_y;
     call.w = w;
@@ -143,6 +143,8 @@ std::string dtype_options(DataType dtype)
     std::string options = "-DT=" + std::string(clprim::name_of(dtype));
     if (is_complex(dtype))
         options += " -DCLPRIM_COMPLEX";
+    if (is_floating_point(dtype))
+        options += " -DCLPRIM_ACTIVATIONS";
     return options;
 }
 
@@ -185,7 +187,10 @@ void conv_forward(Queue& queue, const Tensor& x, const Tensor& w, const Tensor& 
     require(!bias.defined() || (bias.dim() == 1 && bias.size(0) == y.size(1) && bias.dtype == y.dtype &&
                                 (bias.size(0) < 2 || bias.stride(0) == 1)),
             "conv: bias must be a contiguous vector of ", y.size(1), " values of dtype ", clprim::name_of(y.dtype));
+    require(is_floating_point(y.dtype) || options.activation == ConvActivation::none, "conv: ", clprim::name_of(y.dtype),
+            " has no activation");
     call.bias = bias;
+    call.epilogue.has_bias = bias.defined();
     run(queue, call, options.implementation);
 }
 
@@ -193,6 +198,7 @@ void conv_backward_data(Queue& queue, const Tensor& dy, const Tensor& w, const T
 {
     ConvOptions plain = options;
     plain.activation = ConvActivation::none;
+    plain.accumulate = false;
     run(queue, make_call(ConvPass::backward_data, dx, w, dy, plain), options.implementation);
 }
 
@@ -200,6 +206,7 @@ void conv_backward_weight(Queue& queue, const Tensor& x, const Tensor& dy, const
 {
     ConvOptions plain = options;
     plain.activation = ConvActivation::none;
+    plain.accumulate = false;
     run(queue, make_call(ConvPass::backward_weight, x, dw, dy, plain), options.implementation);
 }
 

@@ -138,14 +138,14 @@ void conv_depthwise_planar(const __global stored* source, ulong source_offset, c
                 put_vec(a3, 3, sums + q);
             }
         }
-        const real b = p.has_bias ? load(T, bias, bias_offset + channel) : 0;
+        const real b = p.finish.has_bias ? load(T, bias, bias_offset + channel) : 0;
         __global stored* to = result + channel * p.result_strides[1] + first_row * p.result_strides[2];
         // Rows one after the other, without the columns between them; dense results are then one long row.
         __local real* compact = sums + band * pitch + 4 * LANES;
         for (int row = 0; row < rows; ++row)
             for (int i = 0; i < width; i += LANES) {
                 const vec v = get_vec(0, sums + row * pitch + i) + b;
-                put_vec(p.relu ? select(v, (vec)0, v < 0) : v, 0, compact + row * width + i);
+                put_vec(activate_lanes(v, &p.finish), 0, compact + row * width + i);
             }
         const int dense = p.result_strides[3] == 1 && p.result_strides[2] == width;
         const int length_out = dense ? rows * width : width;
@@ -239,7 +239,7 @@ void conv_depthwise_channels(const __global stored* source, ulong source_offset,
     const long n = get_group_id(0) / height;
     source += source_offset + n * p.source_strides[0];
     weights += weights_offset;
-    bias += p.has_bias ? bias_offset : 0;
+    bias += p.finish.has_bias ? bias_offset : 0;
     result += result_offset + n * p.result_strides[0] + y * p.result_strides[2];
     for (int x = 0; x < width; ++x, result += p.result_strides[3]) {
         long from[MAX_TAPS];
@@ -260,17 +260,13 @@ void conv_depthwise_channels(const __global stored* source, ulong source_offset,
         for (int done = 0; done < channels; done += 2 * LANES) {
             const int two = done + LANES < channels;
             const int c0 = min(done, channels - LANES), c1 = two ? min(done + LANES, channels - LANES) : c0;
-            vec a0 = p.has_bias ? load_lanes(bias + c0) : (vec)0, a1 = p.has_bias ? load_lanes(bias + c1) : (vec)0;
+            vec a0 = p.finish.has_bias ? load_lanes(bias + c0) : (vec)0, a1 = p.finish.has_bias ? load_lanes(bias + c1) : (vec)0;
             for (int i = 0; i < count; ++i) {
                 a0 = fma(get_vec(0, weights + tap[i] + c0), load_lanes(source + from[i] + c0), a0);
                 a1 = fma(get_vec(0, weights + tap[i] + c1), load_lanes(source + from[i] + c1), a1);
             }
-            if (p.relu) {
-                a0 = select(a0, (vec)0, a0 < 0);
-                a1 = select(a1, (vec)0, a1 < 0);
-            }
-            store_lanes(result + c0, a0);
-            store_lanes(result + c1, a1);
+            store_lanes(result + c0, activate_lanes(a0, &p.finish));
+            store_lanes(result + c1, activate_lanes(a1, &p.finish));
         }
     }
 }

@@ -14,7 +14,7 @@ struct DepthwiseProblem {
     cl_long source_strides[4], result_strides[4], w_strides[4];
     cl_long band, parts;
     cl_long source_size, result_size;
-    cl_long has_bias, relu;
+    Epilogue epilogue;
 
     cl_long extent(int axis, cl_long count) const { return count + std::abs((taps[axis] - 1) * step[axis]) / scale[axis]; }
 };
@@ -46,8 +46,7 @@ DepthwiseProblem from_implicit(const ImplicitProblem& q, const Problem& problem)
         p.w_strides[2 + i] = problem.w_strides[3 + i];
     }
     p.source_size = q.source_size;
-    p.has_bias = q.has_bias;
-    p.relu = q.relu;
+    p.epilogue = q.epilogue;
     return p;
 }
 
@@ -135,6 +134,8 @@ void launch(Queue& queue, const Call& call, const ImplicitProblem& implicit, cl_
 
 std::string rejects_cpu_depthwise(const Call& call, const Device& device)
 {
+    if (call.epilogue.accumulate)
+        return "does not add to its result";
     const Problem& q = call.problem;
     if (std::string reason = rejects_cpu_implicit(call, device); !reason.empty())
         return reason;

@@ -74,7 +74,7 @@ void conv_depthwise_same(const __global stored* source, ulong source_offset, con
     }
     real biases[PLANES];
     for (int i = 0; i < PLANES; ++i)
-        biases[i] = p.has_bias ? load(T, bias, bias_offset + first + min(i, count - 1)) : 0;
+        biases[i] = p.finish.has_bias ? load(T, bias, bias_offset + first + min(i, count - 1)) : 0;
 #define SOURCE(i) const __global stored* s##i = source + min(i, count - 1) * plane;
     EACH_PLANE(SOURCE)
 
@@ -96,7 +96,7 @@ void conv_depthwise_same(const __global stored* source, ulong source_offset, con
         }
 #define STORE(i)                                                                                                \
     if (i < count) {                                                                                            \
-        const vec v = p.relu ? select(a##i, (vec)0, a##i < 0) : a##i;                                           \
+        const vec v = activate_lanes(a##i, &p.finish);                                                           \
         __global stored* to = result + i * p.result_strides[1] + q;                                             \
         if (size >= LANES) {                                                                                    \
             store_lanes(to, v);                                                                                 \

@@ -42,20 +42,29 @@ static inline void pack(__local real* packed, const __global stored* source, con
     }
 }
 
+// LANES finished sums to the result, or added to it.
+static inline void put_result(__global stored* to, vec v, const epilogue* e)
+{
+    store_lanes(to, e->accumulate ? activate_lanes(v + load_lanes(to), e) : v);
+}
+static inline void put_one(__global stored* to, real v, const epilogue* e)
+{
+    store(T, to, 0, e->accumulate ? activate(v + load(T, to, 0), e) : v);
+}
+
 // Adds bias and activation to the finished sums[rows][WIDE] of a tile and writes them.
 static inline void finish(__local real* sums, __global stored* result, const __global stored* bias, int rows,
                    const pixel_runs* runs, const implicit_problem* p)
 {
     const int count = runs->begin[runs->count];
     const long row_stride = p->result_strides[1], pixel_stride = p->result_strides[4];
-    if (p->has_bias || p->relu)
+    const epilogue* e = &p->finish;
+    if (e->has_bias || e->activation)
         for (int r = 0; r < rows; ++r) {
-            const real b = p->has_bias ? load(T, bias, r) : 0;
+            const real b = e->has_bias ? load(T, bias, r) : 0;
             for (int i = 0; i < 2; ++i) {
-                vec v = get_vec(i, sums + r * WIDE) + b;
-                if (p->relu)
-                    v = select(v, (vec)0, v < 0);
-                put_vec(v, i, sums + r * WIDE);
+                const vec v = get_vec(i, sums + r * WIDE) + b;
+                put_vec(e->accumulate ? v : activate_lanes(v, e), i, sums + r * WIDE);
             }
         }
     if (row_stride == 1 && rows > 1) {
@@ -67,23 +76,24 @@ static inline void finish(__local real* sums, __global stored* result, const __g
             for (int run = 0; run < runs->count; ++run)
                 for (int at = max(runs->begin[run], i); at < min(runs->begin[run + 1], i + LANES); ++at)
                     to[at - i] = result + runs->place[run] + (at - runs->begin[run]) * pixel_stride;
-            for (int done = 0; done < rows; done += LANES) {
+            // The last vector overlaps the one before it, unless the result is added to.
+            row = e->accumulate ? rows / LANES * LANES : rows;
+            for (int done = 0; done < row; done += LANES) {
                 const int r = min(done, rows - LANES);
                 const __local real* from = sums + r * WIDE + i;
 #define GET(name, j) const vec r##name = get_vec(0, from + j * WIDE);
-#define PUT(name, j) if (j < lanes) store_lanes(to[j] + r, u##name);
+#define PUT(name, j) if (j < lanes) put_result(to[j] + r, u##name, e);
                 TRANSPOSE_16(GET, PUT)
 #undef GET
 #undef PUT
             }
-            row = rows;
         }
 #endif
         for (int run = 0; run < runs->count; ++run)
             for (int i = runs->begin[run]; i < runs->begin[run + 1]; ++i) {
                 __global stored* to = result + runs->place[run] + (i - runs->begin[run]) * pixel_stride;
                 for (int r = row; r < rows; ++r)
-                    store(T, to, r, sums[r * WIDE + i]);
+                    put_one(to + r, sums[r * WIDE + i], e);
             }
         return;
     }
@@ -101,9 +111,9 @@ static inline void finish(__local real* sums, __global stored* result, const __g
             int i = begin;
             if (pixel_stride == 1)
                 for (; i + LANES <= end; i += LANES)
-                    store_lanes(to + i - begin, get_vec(0, from + i));
+                    put_result(to + i - begin, get_vec(0, from + i), e);
             for (; i < end; ++i)
-                store(T, to, (i - begin) * pixel_stride, from[i]);
+                put_one(to + (i - begin) * pixel_stride, from[i], e);
         }
     }
 }
@@ -143,7 +153,7 @@ void conv_implicit(const __global stored* source, ulong source_offset, const __g
     source += source_offset + group * p.depth * p.source_strides[1];
     p.source_size -= group * p.depth * p.source_strides[1];
     weights += weights_offset + first_row * p.weight_stride;
-    bias += p.has_bias ? bias_offset + first_row : 0;
+    bias += p.finish.has_bias ? bias_offset + first_row : 0;
     result += result_offset + first_row * p.result_strides[1];
 
     k_block block;

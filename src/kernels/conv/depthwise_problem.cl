@@ -1,3 +1,5 @@
+#include "kernels/conv/epilogue.cl"
+
 // Mirror of DepthwiseProblem (cpu_depthwise.cpp). Axes: y, x. Fields as in implicit_problem.cl.
 typedef struct {
     long batch, groups, rows, depth;
@@ -7,5 +9,5 @@ typedef struct {
     long source_strides[4], result_strides[4], w_strides[4];   // n, c, h, w and o, c, h, w
     long band, parts;                                          // rows of a band; shares of a weight gradient
     long source_size, result_size;                             // elements from the first to the last
-    long has_bias, relu;
+    epilogue finish;
 } depthwise_problem;

@@ -7,6 +7,8 @@
 typedef compute_t(T) real;
 typedef storage_t(T) stored;
 
+DEFINE_ACTIVATE(activate, real)
+
 // Splits i over the sizes of a pixel, innermost last; returns the rest.
 static inline long split_pixel(const implicit_problem* p, long i, int* z, int* y, int* x)
 {
@@ -56,12 +58,13 @@ __kernel void conv_direct(const __global stored* source, ulong source_offset, co
             }
         }
     }
-    if (p.has_bias)
+    if (p.finish.has_bias)
         sum += load(T, bias, bias_offset + channel);
-    if (p.relu && sum < 0)
-        sum = 0;
-    store(T, result, result_offset + n * p.result_strides[0] + channel * p.result_strides[1] + z * p.result_strides[2] +
-                         y * p.result_strides[3] + x * p.result_strides[4], sum);
+    result += result_offset + n * p.result_strides[0] + channel * p.result_strides[1] + z * p.result_strides[2] +
+              y * p.result_strides[3] + x * p.result_strides[4];
+    if (p.finish.accumulate)
+        sum += load(T, result, 0);
+    store(T, result, 0, activate(sum, &p.finish));
 }
 
 // x * dy at one pixel for one tap, 0 outside the borders.

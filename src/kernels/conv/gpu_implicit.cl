@@ -18,6 +18,8 @@
 typedef compute_t(T) real;
 typedef storage_t(T) stored;
 
+DEFINE_ACTIVATE(activate, real)
+
 #define SIDE 16
 #define TILE (SIDE * WORK)
 #define DEPTH 16
@@ -169,11 +171,12 @@ void conv_tiled(const __global stored* source, ulong source_offset, const __glob
                 continue;
             const long channel = group * p.rows + row;
             real v = acc[i][j];
-            if (p.has_bias)
+            const long to = at.place + channel * p.result_strides[1];
+            if (p.finish.has_bias)
                 v += load(T, bias, bias_offset + channel);
-            if (p.relu && v < 0)
-                v = 0;
-            store(T, result, at.place + channel * p.result_strides[1], v);
+            if (p.finish.accumulate)
+                v += load(T, result, to);
+            store(T, result, to, activate(v, &p.finish));
         }
     }
 }

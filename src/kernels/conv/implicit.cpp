@@ -19,8 +19,7 @@ ImplicitProblem common_problem(const Call& call)
     std::copy_n(forward ? q.y_strides : q.x_strides, 5, p.result_strides);
     std::copy_n(forward ? q.in : q.out, 3, p.in);
     std::copy_n(q.kernel, 3, p.kernel);
-    p.has_bias = call.bias.defined();
-    p.relu = call.activation == ConvActivation::relu;
+    p.epilogue = call.epilogue;
     p.source_size = span_of(forward ? call.x : call.y);
     return p;
 }

@@ -17,7 +17,7 @@ struct ImplicitProblem {
     cl_long source_size, weight_stride;
     cl_long tile_rows, tile_pixels, tile_depth;
     cl_long channels_block, taps_block, taps_inner;
-    cl_long has_bias, relu;
+    Epilogue epilogue;
     cl_long parts, result_size;
 
     cl_long pixels() const { return batch * out[0] * out[1] * out[2]; }

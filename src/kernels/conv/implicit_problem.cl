@@ -1,3 +1,5 @@
+#include "kernels/conv/epilogue.cl"
+
 // Mirrors of ImplicitProblem and PackProblem (implicit.hpp).
 typedef struct {
     long batch, groups, rows, depth;                   // rows, depth: channels of the result and source per group
@@ -9,7 +11,7 @@ typedef struct {
     long weight_stride;                                // reals from row to row
     long tile_rows, tile_pixels, tile_depth;           // forward and data: tile_depth is channels_block * taps_block
     long channels_block, taps_block, taps_inner;       // k = channel * taps + tap, or tap * channels + channel
-    long has_bias, relu;
+    epilogue finish;
     long parts, result_size;                           // weight gradient: shares of the pixels
 } implicit_problem;
 

@@ -2,6 +2,7 @@
 //   real   what is computed in (float, or double for float64)
 //   vec    LANES reals; a register tile is some rows by two vecs
 #include "core/dtype.cl"
+#include "kernels/conv/epilogue.cl"
 
 #define LANES_float32 16
 #define LANES_float16 16
@@ -74,6 +75,9 @@ static inline int16 get_lanes_float32(const int* p) { return vload16(0, p); }
 #define get_lanes_float16 get_lanes_float32
 #define get_lanes_bfloat16 get_lanes_float32
 #define get_lanes CLPRIM_CAT(get_lanes_, T)
+
+DEFINE_ACTIVATE(activate, real)
+DEFINE_ACTIVATE(activate_lanes, vec)
 
 // Register tiles. C[r][0..WIDE) (+)= sum over k < depth of A[r * lda + k] * B[k][0..WIDE) for ROWS rows.
 // C is LDC reals a row. `HALF` tiles own the first LANES columns only.

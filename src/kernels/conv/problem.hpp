@@ -21,13 +21,19 @@ struct Problem {
     cl_long out_pixels() const { return out[0] * out[1] * out[2]; }
 };
 
+// Same fields and order as epilogue in epilogue.cl.
+struct Epilogue {
+    cl_long has_bias = 0, activation = 0, accumulate = 0;
+    cl_float alpha = 0, beta = 0;
+};
+
 struct Call {
     ConvPass pass = ConvPass::forward;
     Problem problem;
     DataType dtype = DataType::float32;
-    ConvActivation activation = ConvActivation::none;
     Tensor x, w, y;      // sides of the ordinary convolution: forward writes y, data writes x, weight writes w
     Tensor bias;         // added to the channels of the result (forward and data passes); may be undefined
+    Epilogue epilogue;
 
     const Tensor& result() const
     {

@@ -1,14 +1,18 @@
 // Convolution, slow and obvious: one work-item owns one element of the result and walks everything that adds to it.
 // Built with -DT=<dtype>; -DCLPRIM_COMPLEX for complex dtypes.
 #include "core/dtype.cl"
+#include "kernels/conv/epilogue.cl"
 #include "kernels/conv/problem.cl"
 
 #ifdef CLPRIM_COMPLEX
 #define MULTIPLY_ADD(a, b, sum) ((sum) + (compute_t(T))((a).x * (b).x - (a).y * (b).y, (a).x * (b).y + (a).y * (b).x))
-#define RELU(v) (v)
 #else
 #define MULTIPLY_ADD(a, b, sum) ((sum) + (a) * (b))
-#define RELU(v) ((v) > 0 || (v) != (v) ? (v) : (compute_t(T))0)
+#endif
+#ifdef CLPRIM_ACTIVATIONS   // floating point only
+DEFINE_ACTIVATE(activate, compute_t(T))
+#else
+#define activate(v, e) (v)
 #endif
 
 // Splits i = ((a * sizes[0] + b) * sizes[1] + c) * sizes[2] + d; returns a.
@@ -22,8 +26,8 @@ static inline long split(long i, const long* sizes, long* position)
 }
 
 __kernel void conv_forward(const __global storage_t(T)* x, ulong x_offset, const __global storage_t(T)* w,
-                           ulong w_offset, const __global storage_t(T)* bias, ulong bias_offset, int has_bias,
-                           int relu, __global storage_t(T)* y, ulong y_offset, conv_problem p)
+                           ulong w_offset, const __global storage_t(T)* bias, ulong bias_offset, epilogue finish,
+                           __global storage_t(T)* y, ulong y_offset, conv_problem p)
 {
     long at[3], tap[3];
     const long nc = split(get_global_id(0), p.out, at);
@@ -46,17 +50,18 @@ __kernel void conv_forward(const __global storage_t(T)* x, ulong x_offset, const
         if (inside)
             sum = MULTIPLY_ADD(load(T, x, from), load(T, w, weight), sum);
     }
-    if (has_bias)
+    if (finish.has_bias)
         sum += load(T, bias, bias_offset + o);
-    if (relu)
-        sum = RELU(sum);
-    store(T, y, y_offset + n * p.y_strides[0] + o * p.y_strides[1] + at[0] * p.y_strides[2] + at[1] * p.y_strides[3] +
-                    at[2] * p.y_strides[4], sum);
+    y += y_offset + n * p.y_strides[0] + o * p.y_strides[1] + at[0] * p.y_strides[2] + at[1] * p.y_strides[3] +
+         at[2] * p.y_strides[4];
+    if (finish.accumulate)
+        sum += load(T, y, 0);
+    store(T, y, 0, activate(sum, &finish));
 }
 
 __kernel void conv_backward_data(const __global storage_t(T)* y, ulong y_offset, const __global storage_t(T)* w,
-                                 ulong w_offset, const __global storage_t(T)* bias, ulong bias_offset, int has_bias,
-                                 int relu, __global storage_t(T)* x, ulong x_offset, conv_problem p)
+                                 ulong w_offset, const __global storage_t(T)* bias, ulong bias_offset, epilogue finish,
+                                 __global storage_t(T)* x, ulong x_offset, conv_problem p)
 {
     long at[3], tap[3];
     const long nc = split(get_global_id(0), p.in, at);
@@ -80,12 +85,13 @@ __kernel void conv_backward_data(const __global storage_t(T)* y, ulong y_offset,
         if (inside)
             sum = MULTIPLY_ADD(load(T, y, from), load(T, w, weight), sum);
     }
-    if (has_bias)
+    if (finish.has_bias)
         sum += load(T, bias, bias_offset + c);
-    if (relu)
-        sum = RELU(sum);
-    store(T, x, x_offset + n * p.x_strides[0] + c * p.x_strides[1] + at[0] * p.x_strides[2] + at[1] * p.x_strides[3] +
-                    at[2] * p.x_strides[4], sum);
+    x += x_offset + n * p.x_strides[0] + c * p.x_strides[1] + at[0] * p.x_strides[2] + at[1] * p.x_strides[3] +
+         at[2] * p.x_strides[4];
+    if (finish.accumulate)
+        sum += load(T, x, 0);
+    store(T, x, 0, activate(sum, &finish));
 }
 
 __kernel void conv_backward_weight(const __global storage_t(T)* x, ulong x_offset, const __global storage_t(T)* y,

@@ -8,14 +8,13 @@ void run_reference(Queue& queue, const Call& call)
 {
     const Program& program = queue.context().program("kernels/conv/reference.cl", dtype_options(call.dtype));
     const Range range = Range::linear(static_cast<std::size_t>(call.result().numel()), 64);
-    const cl_int has_bias = call.bias.defined(), relu = call.activation == ConvActivation::relu;
     switch (call.pass) {
     case ConvPass::forward:
-        queue.launch(program.kernel("conv_forward"), range, call.x, call.w, call.bias, has_bias, relu, call.y,
+        queue.launch(program.kernel("conv_forward"), range, call.x, call.w, call.bias, call.epilogue, call.y,
                      call.problem);
         break;
     case ConvPass::backward_data:
-        queue.launch(program.kernel("conv_backward_data"), range, call.y, call.w, call.bias, has_bias, relu, call.x,
+        queue.launch(program.kernel("conv_backward_data"), range, call.y, call.w, call.bias, call.epilogue, call.x,
                      call.problem);
         break;
     case ConvPass::backward_weight:
