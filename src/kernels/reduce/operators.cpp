@@ -44,6 +44,15 @@ constexpr std::string_view extreme_finish = "y0 = s.value; y1 = s.index;";
      " if (other.index != ~(index_t)0 && (s.index == ~(index_t)0 || (same ? other.index < s.index"                        \
      " : !nan && (other_nan || s.value " less " other.value)))) s = other;", finish}
 
+// The same, but the last of equals and the last NaN.
+#define LAST_EXTREME_CODE(less, start)                                                                                     \
+    {extreme_state, "s.value = " start "; s.index = ~(index_t)0;",                                                         \
+     "if (s.index == ~(index_t)0 || s.value " less "= x0 || x0 != x0) { s.value = x0; s.index = index; }",                 \
+     "bool nan = s.value != s.value, other_nan = other.value != other.value;"                                             \
+     " bool same = nan ? other_nan : s.value == other.value;"                                                             \
+     " if (other.index != ~(index_t)0 && (s.index == ~(index_t)0 || (same ? other.index > s.index"                        \
+     " : !nan && (other_nan || s.value " less " other.value)))) s = other;", "y0 = s.index;"}
+
 // Sum and mean of an elementwise loss of x0 and the target x1; `term` is its value.
 #define LOSS_ROWS(name, term, text)                                                                                        \
     {name "_sum", {"T sum;", "s.sum = 0;", term " s.sum += v;", "s.sum += other.sum;", "y0 = s.sum;"}, floating, {}, false,   \
@@ -54,6 +63,7 @@ constexpr std::string_view extreme_finish = "y0 = s.value; y1 = s.index;";
 const ReduceRow rows[] = {
     {"sum", sum_code, anything, {}, false, "ReduceSum", "sum"},
     {"mean", with_finish(sum_code, "y0 = s.sum / (R)count;"), fractions, {}, false, "ReduceMean", "arithmetic mean"},
+    {"mean_integer", with_finish(sum_code, "y0 = count ? s.sum / (T)count : (T)0;"), integral, {}, false, nullptr, "sum / count, rounded towards zero"},
     {"nansum", {"T sum;", "s.sum = 0;", "s.sum += x0 != x0 ? (T)0 : x0;", "s.sum += other.sum;", "y0 = s.sum;"}, any_real, {}, false, nullptr, "sum without NaN"},
     {"prod", {"T product;", "s.product = T_ONE;", "s.product = product(s.product, x0);", "s.product = product(s.product, other.product);", "y0 = s.product;"}, anything, {}, false, "ReduceProd", "product"},
     {"amax", {"T value;", "s.value = T_LOWEST;", "s.value = maximum(s.value, x0);", "s.value = maximum(s.value, other.value);", "y0 = s.value;"}, any_real, {}, false, "ReduceMax", "largest, NaN if one is NaN"},
@@ -64,6 +74,8 @@ const ReduceRow rows[] = {
     {"min", EXTREME_CODE(">", "T_HIGHEST", extreme_finish), any_real, {common, position}, true, nullptr, "smallest and its first position"},
     {"argmax", EXTREME_CODE("<", "T_LOWEST", "y0 = s.index;"), any_real, {position, common}, true, "ArgMax", "first position of the largest"},
     {"argmin", EXTREME_CODE(">", "T_HIGHEST", "y0 = s.index;"), any_real, {position, common}, true, "ArgMin", "first position of the smallest"},
+    {"argmax_last", LAST_EXTREME_CODE("<", "T_LOWEST"), any_real, {position, common}, true, nullptr, "last position of the largest"},
+    {"argmin_last", LAST_EXTREME_CODE(">", "T_HIGHEST"), any_real, {position, common}, true, nullptr, "last position of the smallest"},
     {"any", {"int any;", "s.any = 0;", "s.any |= nonzero(x0);", "s.any |= other.any;", "y0 = s.any;"}, anything, {predicate, common}, false, nullptr, "one is not zero"},
     {"all", {"int all;", "s.all = 1;", "s.all &= nonzero(x0);", "s.all &= other.all;", "y0 = s.all;"}, anything, {predicate, common}, false, nullptr, "none is zero"},
     {"count_nonzero", {"long count;", "s.count = 0;", "s.count += nonzero(x0);", "s.count += other.count;", "y0 = s.count;"}, anything, {position, common}, false, nullptr, "how many are not zero"},
@@ -73,6 +85,7 @@ const ReduceRow rows[] = {
     {"std_mean", with_finish(moments_code, "y0 = sqrt(s.squares / fmax(s.count - w0, (R)0)); y1 = s.count > 0 ? s.mean : (T)NAN;"), fractions, {real, common}, false, nullptr, "standard deviation and mean"},
     {"norm0", norm_code("s.sum += nonzero(x0);", "y0 = s.sum;"), fractions, {real, common}, false, nullptr, "how many are not zero"},
     {"norm1", norm_code("s.sum += size_of(x0);", "y0 = s.sum;"), fractions, {real, common}, false, "ReduceL1", "sum of absolute values"},
+    {"norm1_integer", norm_code("s.sum += magnitude(x0);", "y0 = s.sum;"), integers, {}, false, nullptr, "sum of absolute values of integers"},
     {"norm2", norm_code("s.sum += square_of(x0);", "y0 = sqrt(s.sum);"), fractions, {real, common}, false, "ReduceL2", "square root of the sum of squares"},
     {"norm_p", norm_code("s.sum += pow(size_of(x0), w0);", "y0 = pow(s.sum, 1 / w0);"), fractions, {real, common}, false, nullptr, "p-norm, w0 = p"},
     {"norm_inf", {"R value;", "s.value = 0;", "R v = size_of(x0); s.value = s.value > v || s.value != s.value ? s.value : v;",
@@ -80,6 +93,8 @@ const ReduceRow rows[] = {
     {"norm_neg_inf", {"R value;", "s.value = INFINITY;", "R v = size_of(x0); s.value = s.value < v || s.value != s.value ? s.value : v;",
                       "s.value = s.value < other.value || s.value != s.value ? s.value : other.value;", "y0 = s.value;"}, fractions, {real, common}, false, nullptr, "smallest absolute value"},
     {"sum_of_squares", norm_code("s.sum += square_of(x0);", "y0 = s.sum;"), fractions, {real, common}, false, "ReduceSumSquare", "sum of squares"},
+    {"sum_of_squares_integer", norm_code("s.sum += x0 * x0;", "y0 = s.sum;"), integers, {}, false, nullptr, "sum of squares of integers"},
+    {"log_sum", with_finish(sum_code, "y0 = log(s.sum);"), floating, {}, false, "ReduceLogSum", "logarithm of the sum"},
     LOSS_ROWS("mse_loss", "T v = (x0 - x1) * (x0 - x1);", "squared differences"),
     LOSS_ROWS("smooth_l1_loss", "T d = fabs(x0 - x1), v = d < w0 ? LIT(0.5) * d * d / w0 : d - LIT(0.5) * w0;", "smooth L1 losses, w0 = beta"),
     LOSS_ROWS("huber_loss", "T d = fabs(x0 - x1), v = d <= w0 ? LIT(0.5) * d * d : w0 * (d - LIT(0.5) * w0);", "Huber losses, w0 = delta"),

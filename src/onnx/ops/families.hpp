@@ -8,7 +8,15 @@
 
 namespace clprim::onnx {
 
-std::span<const OperatorRow> math_operators();            // elementwise with broadcasting, casts
+std::span<const OperatorRow> math_operators();            // elementwise with broadcasting
+std::span<const OperatorRow> cast_operators();            // changes of element type
+std::span<const OperatorRow> reduce_operators();          // reductions, cumulative sums, softmax, top k
+std::span<const OperatorRow> quantize_operators();        // to and from integers that stand for real numbers
+std::span<const OperatorRow> quantized_product_operators();   // products and convolutions of such integers
+std::span<const OperatorRow> loss_operators();
+std::span<const OperatorRow> random_operators();          // random numbers, dropout
+std::span<const OperatorRow> training_operators();        // ai.onnx.preview.training
+std::span<const OperatorRow> signal_operators();          // Fourier transforms, windows
 std::span<const OperatorRow> shape_operators();           // shapes, views, concatenation, splits
 std::span<const OperatorRow> slice_operators();           // slices, borders, constants, ranges
 std::span<const OperatorRow> index_operators();           // gather, scatter, nonzero, one-hot
@@ -25,7 +33,10 @@ std::span<const OperatorRow> sampling_operators();        // grids, blocks, crop
 
 inline std::vector<std::span<const OperatorRow>> families()
 {
-    return {math_operators(), shape_operators(), slice_operators(), index_operators(), unique_operators(),
+    return {math_operators(), cast_operators(), reduce_operators(),
+            quantize_operators(), quantized_product_operators(), loss_operators(), random_operators(),
+            training_operators(), signal_operators(),
+            shape_operators(), slice_operators(), index_operators(), unique_operators(),
             sequence_operators(), control_flow_operators(),
             convolution_operators(), pooling_operators(), normalization_operators(),
             matmul_operators(), einsum_operators(), resize_operators(), sampling_operators()};

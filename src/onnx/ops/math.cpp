@@ -1,52 +1,323 @@
 // Elementwise operators: rows of the pointwise table under their ONNX names.
+#include "onnx/ops/elementwise.hpp"
 #include "onnx/ops/families.hpp"
-#include "onnx/ops/support.hpp"
+#include "onnx/ops/host_math.hpp"
 
 namespace clprim::onnx {
 
 namespace {
 
-struct Elementwise {
-    std::string_view onnx, row;
-    bool predicate = false;                  // the result is boolean
-    std::vector<Scalar> scalars = {};
+// A number that the kernel takes: an attribute, or a constant where it has no name.
+struct Parameter {
+    const char* attribute = nullptr;
+    float value = 0;
 };
 
-const Elementwise& elementwise_row(std::string_view onnx)
+// An ONNX operator and the pointwise row that computes it.
+struct Elementwise {
+    const char* name;
+    int since;
+    const char* row;
+    unsigned accepts = floating;             // Accepts
+    const char* integer_row = nullptr;       // for integers, where that is another row
+    bool predicate = false;                  // the result is boolean
+    std::vector<Parameter> parameters = {};
+    bool on_host = false;                    // has a twin in host_math
+};
+
+constexpr float selu_alpha = 1.67326319217681884765625f, selu_gamma = 1.05070102214813232421875f;
+
+const std::vector<Elementwise>& table()
 {
-    static const std::map<std::string_view, Elementwise> rows = [] {
-        const Elementwise list[] = {
-            {"Add", "add", false, {1}}, {"Sub", "sub", false, {1}}, {"Mul", "mul"},
-            {"Relu", "relu"}, {"Sigmoid", "sigmoid"}, {"Tanh", "tanh"}, {"Exp", "exp"}, {"Sqrt", "sqrt"},
-        };
-        std::map<std::string_view, Elementwise> result;
-        for (const Elementwise& row : list)
-            result.emplace(row.onnx, row);
+    static const std::vector<Elementwise> rows{
+        {"Add", 7, "add", numbers, nullptr, false, {{nullptr, 1}}, true},
+        {"Sub", 7, "sub", numbers, nullptr, false, {{nullptr, 1}}, true},
+        {"Mul", 7, "mul", numbers, nullptr, false, {}, true},
+        {"Div", 7, "div", numbers, "div_trunc", false, {}, true},
+
+        {"Equal", 7, "eq", any_real, nullptr, true, {}, true},
+        {"Less", 7, "lt", numbers, nullptr, true, {}, true},
+        {"LessOrEqual", 12, "le", numbers, nullptr, true, {}, true},
+        {"Greater", 7, "gt", numbers, nullptr, true, {}, true},
+        {"GreaterOrEqual", 12, "ge", numbers, nullptr, true, {}, true},
+        {"And", 7, "logical_and", boolean_type, nullptr, true, {}, true},
+        {"Or", 7, "logical_or", boolean_type, nullptr, true, {}, true},
+        {"Xor", 7, "logical_xor", boolean_type, nullptr, true, {}, true},
+        {"Not", 1, "logical_not", boolean_type, nullptr, true, {}, true},
+        {"BitwiseAnd", 18, "bitwise_and", integral},
+        {"BitwiseOr", 18, "bitwise_or", integral},
+        {"BitwiseXor", 18, "bitwise_xor", integral},
+        {"BitwiseNot", 18, "bitwise_not", integral},
+
+        {"Abs", 6, "abs", numbers, "abs_integer", false, {}, true},
+        {"Neg", 6, "neg", numbers, nullptr, false, {}, true},
+        {"Sign", 9, "sign", numbers, nullptr, false, {}, true},
+        {"Ceil", 6, "ceil", floating, nullptr, false, {}, true},
+        {"Floor", 6, "floor", floating, nullptr, false, {}, true},
+        {"Round", 11, "round"},
+        {"Sqrt", 6, "sqrt"},
+        {"Reciprocal", 6, "reciprocal"},
+        {"Exp", 6, "exp"},
+        {"Log", 6, "log"},
+        {"Sin", 7, "sin"}, {"Cos", 7, "cos"}, {"Tan", 7, "tan"},
+        {"Asin", 7, "asin"}, {"Acos", 7, "acos"}, {"Atan", 7, "atan"},
+        {"Sinh", 9, "sinh"}, {"Cosh", 9, "cosh"}, {"Tanh", 6, "tanh"},
+        {"Asinh", 9, "asinh"}, {"Acosh", 9, "acosh"}, {"Atanh", 9, "atanh"},
+        {"Erf", 9, "erf", numbers, "erf_integer"},
+
+        {"Relu", 6, "relu", numbers},
+        {"Sigmoid", 6, "sigmoid"},
+        {"LeakyRelu", 6, "leaky_relu", floating, nullptr, false, {{"alpha", 0.01f}}},
+        {"PRelu", 7, "prelu", numbers},
+        {"ThresholdedRelu", 10, "threshold", floating, nullptr, false, {{"alpha", 1}, {nullptr, 0}}},
+        {"Elu", 6, "elu", floating, nullptr, false, {{"alpha", 1}, {nullptr, 1}, {nullptr, 1}}},
+        {"Selu", 6, "elu", floating, nullptr, false, {{"alpha", selu_alpha}, {"gamma", selu_gamma}, {nullptr, 1}}},
+        {"Celu", 12, "celu", floating, nullptr, false, {{"alpha", 1}}},
+        {"HardSigmoid", 6, "clamped_affine", floating, nullptr, false, {{"alpha", 0.2f}, {"beta", 0.5f}}},
+        {"HardSwish", 14, "hardswish"},
+        {"Mish", 18, "mish"},
+        {"Softplus", 1, "softplus", floating, nullptr, false, {{nullptr, 1}, {nullptr, 40}}},
+        {"Softsign", 1, "softsign"},
+        {"Swish", 24, "swish", floating, nullptr, false, {{"alpha", 1}}},
+    };
+    return rows;
+}
+
+const Elementwise& elementwise_row(std::string_view name)
+{
+    static const auto by_name = [] {
+        std::map<std::string_view, const Elementwise*> result;
+        for (const Elementwise& row : table())
+            result.emplace(row.name, &row);
         return result;
     }();
-    return rows.at(onnx);
+    return *by_name.at(name);
+}
+
+// Equal of strings.
+void equal_strings(Call& call)
+{
+    const Dims shape = broadcast_inputs(call);
+    Value result = Value::zeros(ElementType::boolean, shape);
+    const auto out = result.mutable_host<std::uint8_t>();
+    const auto &a = call.input(0).strings(), &b = call.input(1).strings();
+    for_each_broadcast(shape, {call.shape(0), call.shape(1)}, [&](std::size_t i, const auto& at) { out[i] = a[at[0]] == b[at[1]]; });
+    call.output(0, std::move(result));
 }
 
 void elementwise(Call& call)
 {
     const Elementwise& row = elementwise_row(call.node().op_type);
+    if (call.type(0) == ElementType::string && std::string_view(row.row) == "eq")
+        return equal_strings(call);
+    check_types(call, row.accepts);
     std::vector<Tensor> inputs;
-    for (std::size_t i = 0; i < call.inputs(); ++i) {
-        call.check(call.type(i) == call.type(0), "input ", i, " is ", name_of(call.type(i)), ", expected ",
-                   name_of(call.type(0)));
+    for (std::size_t i = 0; i < call.inputs(); ++i)
         inputs.push_back(call.tensor(i));
-    }
-    pointwise_output(call, row.row, inputs, row.predicate ? DataType::boolean : inputs[0].dtype, row.scalars);
+    const DataType type = inputs[0].dtype;
+    std::vector<Scalar> scalars;
+    for (const Parameter& parameter : row.parameters)
+        scalars.push_back(parameter.attribute ? call.float_attribute(parameter.attribute, parameter.value) : parameter.value);
+    const char* name = row.integer_row && class_of(type) != floating ? row.integer_row : row.row;
+    pointwise_output(call, name, inputs, row.predicate ? DataType::boolean : type, scalars);
 }
 
-const OperatorRow rows[] = {
-    {"Add", 7, elementwise}, {"Sub", 7, elementwise}, {"Mul", 7, elementwise},
-    {"Relu", 6, elementwise}, {"Sigmoid", 6, elementwise}, {"Tanh", 6, elementwise}, {"Exp", 6, elementwise},
-    {"Sqrt", 6, elementwise},
-};
+// Remainders: of the floor by default, of truncation with `fmod`.
+void mod(Call& call)
+{
+    check_types(call, numbers);
+    const Tensor inputs[] = {call.tensor(0), call.tensor(1)};
+    const bool truncated = call.integer_attribute("fmod", 0) != 0, real = is_floating_point(inputs[0].dtype);
+    pointwise_output(call, truncated ? "fmod" : real ? "floor_mod" : "remainder", inputs, inputs[0].dtype);
+}
+
+void bit_shift(Call& call)
+{
+    check_types(call, integral);
+    const std::string direction = call.attribute<std::string>("direction");
+    call.check(direction == "LEFT" || direction == "RIGHT", "direction is ", direction, ", expected LEFT or RIGHT");
+    const Tensor inputs[] = {call.tensor(0), call.tensor(1)};
+    pointwise_output(call, direction == "LEFT" ? "bitwise_left_shift" : "bitwise_right_shift", inputs, inputs[0].dtype);
+}
+
+// The result has the type of the base, whatever the type of the exponent.
+void pow(Call& call)
+{
+    for (const std::size_t i : {0u, 1u})
+        check_type(call, i, numbers);
+    const Tensor x = call.tensor(0), y = call.tensor(1);
+    DataType common = x.dtype;
+    if (!is_floating_point(x.dtype) && is_floating_point(y.dtype))
+        common = size_of(x.dtype) > 2 && call.queue().device().fp64 ? DataType::float64 : y.dtype;
+    else if (!is_floating_point(x.dtype) && x.dtype != y.dtype)
+        common = DataType::int64;
+    else if (x.dtype != DataType::float64 && y.dtype == DataType::float64)
+        common = DataType::float64;
+    pointwise_output(call, {.row = "pow", .inputs = {x, y}, .type = call.type(0), .common = common});
+}
+
+// Max, Min, Sum and Mean of any number of inputs, in one kernel as long as its operands suffice.
+void variadic(Call& call)
+{
+    const std::string& name = call.node().op_type;
+    const bool extreme = name == "Max" || name == "Min";
+    check_types(call, extreme ? unsigned{numbers} : unsigned{floating});
+    call.check(call.inputs() > 0, "there is no input");
+    if (call.inputs() == 1)
+        return call.output(0, call.input(0));
+    constexpr std::size_t most = 8;
+    const auto joined = [&](const std::string& a, const std::string& b) {
+        return extreme ? detail::concat(name == "Max" ? "maximum(" : "minimum(", a, ", ", b, ")") : detail::concat(a, " + ", b);
+    };
+    Tensor sum = call.tensor(0);
+    const Dims shape = broadcast_inputs(call);
+    for (std::size_t i = 1; i < call.inputs();) {
+        std::vector<Tensor> inputs{sum};
+        std::string code = "x0";
+        for (; i < call.inputs() && inputs.size() < most; ++i) {
+            code = joined(code, detail::concat("x", inputs.size()));
+            inputs.push_back(call.tensor(i));
+        }
+        if (name == "Mean" && i == call.inputs())
+            code = detail::concat("(", code, ") / ", call.inputs());
+        // Partial sums of short floats are kept in float32.
+        const bool whole = i == call.inputs(), narrow = !extreme && size_of(sum.dtype) == 2;
+        sum = call.allocate(shape, whole ? call.tensor(0).dtype : narrow ? DataType::float32 : sum.dtype);
+        pointwise(call.queue(), inputs, {&sum, 1}, {}, detail::concat("y0 = ", code, ";"));
+    }
+    call.output(0, Value(sum));
+}
+
+// min and max are attributes before operator set 11, then inputs.
+void clip(Call& call)
+{
+    check_type(call, 0, numbers);
+    const Tensor x = call.tensor(0);
+    Input bounds[2] = {Input(Scalar(), x.dtype), Input(Scalar(), x.dtype)};
+    bool given[2] = {};
+    for (const std::size_t k : {0u, 1u}) {
+        const char* name = k == 0 ? "min" : "max";
+        given[k] = call.opset() < 11 ? call.has_attribute(name) : call.has(k + 1);
+        if (!given[k])
+            continue;
+        if (call.opset() < 11) {
+            bounds[k] = Input(Scalar(call.float_attribute(name, 0)), x.dtype);
+            continue;
+        }
+        const Value& bound = call.input(k + 1);
+        call.check(bound.numel() == 1 && bound.type() == call.type(0), name, " must be one ", name_of(call.type(0)), ", got ",
+                   name_of(bound.type()), " of shape ", to_string(bound.shape()));
+        if (!bound.on_host())
+            bounds[k] = Input(bound.reshaped({}, call.queue()).device(call.queue()));
+        else if (is_floating_point(x.dtype))
+            bounds[k] = Input(Scalar(bound.to_doubles(call.queue())[0]), x.dtype);
+        else
+            bounds[k] = Input(Scalar(bound.to_ints(call.queue())[0]), x.dtype);
+    }
+    if (!given[0] && !given[1])
+        return call.output(0, call.input(0));
+    const char* row = given[0] && given[1] ? "clamp" : given[0] ? "maximum" : "minimum";
+    std::vector<Input> inputs{x};
+    for (const std::size_t k : {0u, 1u})
+        if (given[k])
+            inputs.push_back(bounds[k]);
+    pointwise_output(call, {.row = row, .inputs = inputs, .type = call.type(0), .common = x.dtype});
+}
+
+// Integers are compared with the real bounds.
+void shrink(Call& call)
+{
+    check_types(call, numbers);
+    const Tensor x = call.tensor(0);
+    const bool wide = size_of(x.dtype) == 8 && call.queue().device().fp64;
+    const DataType common = is_floating_point(x.dtype) ? x.dtype : wide ? DataType::float64 : DataType::float32;
+    pointwise_output(call, {.row = "shrink", .inputs = {x}, .type = call.type(0), .common = common,
+                            .scalars = {call.float_attribute("bias", 0), call.float_attribute("lambd", 0.5f)}});
+}
+
+void where_strings(Call& call)
+{
+    const Dims shape = broadcast_inputs(call);
+    std::vector<std::string> result(static_cast<std::size_t>(shape.product()));
+    const auto condition = call.input(0).host<std::uint8_t>(call.queue());
+    const auto &x = call.input(1).strings(), &y = call.input(2).strings();
+    for_each_broadcast(shape, {call.shape(0), call.shape(1), call.shape(2)},
+                       [&](std::size_t i, const auto& at) { result[i] = condition[at[0]] ? x[at[1]] : y[at[2]]; });
+    call.output(0, Value::strings(shape, std::move(result)));
+}
+
+void where(Call& call)
+{
+    call.check(call.type(0) == ElementType::boolean, "the condition is ", name_of(call.type(0)), ", expected bool");
+    call.check(call.type(1) == call.type(2), "X is ", name_of(call.type(1)), " and Y is ", name_of(call.type(2)));
+    if (call.type(1) == ElementType::string)
+        return where_strings(call);
+    const Tensor x = call.tensor(1);
+    pointwise_output(call, {.row = "where", .inputs = {call.tensor(0), x, call.tensor(2)}, .type = call.type(1), .common = x.dtype});
+}
+
+void is_inf(Call& call)
+{
+    const Tensor x = as_floating(call, 0);
+    const bool negative = call.integer_attribute("detect_negative", 1), positive = call.integer_attribute("detect_positive", 1);
+    const Tensor y = call.output_tensor(0, x.shape, ElementType::boolean);
+    const char* code = negative && positive ? "y0 = isinf(x0) != 0;"
+                       : negative           ? "y0 = x0 == -INFINITY;"
+                       : positive           ? "y0 = x0 == INFINITY;"
+                                            : "y0 = 0;";
+    pointwise(call.queue(), {&x, 1}, {&y, 1}, {}, code);
+}
+
+void is_nan(Call& call)
+{
+    const Tensor x = as_floating(call, 0);
+    pointwise_output(call, {.row = "isnan", .inputs = {x}, .type = ElementType::boolean, .common = x.dtype});
+}
+
+void gelu(Call& call)
+{
+    check_types(call, floating);
+    const std::string approximate = call.string_attribute("approximate", "none");
+    call.check(approximate == "none" || approximate == "tanh", "approximate is ", approximate, ", expected none or tanh");
+    const Tensor x = call.tensor(0);
+    pointwise_output(call, approximate == "tanh" ? "gelu_tanh" : "gelu", {&x, 1}, x.dtype);
+}
+
+void swiglu(Call& call)
+{
+    check_types(call, floating);
+    call.check(call.shape(0) == call.shape(1), "A has shape ", to_string(call.shape(0)), " and B ", to_string(call.shape(1)));
+    const Tensor inputs[] = {call.tensor(0), call.tensor(1)};
+    const Scalar alpha(call.float_attribute("alpha", 1));
+    pointwise_output(call, "swiglu", inputs, inputs[0].dtype, {&alpha, 1});
+}
+
+const std::vector<OperatorRow>& operators()
+{
+    static const std::vector<OperatorRow> rows = [] {
+        std::vector<OperatorRow> result;
+        for (const Elementwise& row : table())
+            result.push_back({row.name, row.since, elementwise, row.on_host ? host_or<try_host_math, elementwise> : nullptr});
+        const OperatorRow others[] = {
+            {"Mod", 10, mod, host_or<try_host_math, mod>},
+            {"BitShift", 11, bit_shift},
+            {"Pow", 7, pow},
+            {"Max", 6, variadic, host_or<try_host_math, variadic>}, {"Min", 6, variadic, host_or<try_host_math, variadic>},
+            {"Sum", 6, variadic}, {"Mean", 6, variadic},
+            {"Clip", 6, clip}, {"Shrink", 9, shrink},
+            {"Where", 9, where, host_or<try_host_where, where>},
+            {"IsInf", 10, is_inf}, {"IsNaN", 9, is_nan},
+            {"Gelu", 20, gelu},
+            {"SwiGLU", 28, swiglu},
+        };
+        result.insert(result.end(), std::begin(others), std::end(others));
+        return result;
+    }();
+    return rows;
+}
 
 }  // namespace
 
-std::span<const OperatorRow> math_operators() { return rows; }
+std::span<const OperatorRow> math_operators() { return operators(); }
 
 }  // namespace clprim::onnx
