@@ -115,6 +115,9 @@ template <class T>
 Value folded(const Call& call, T (*combine)(T, T), bool predicate)
 {
     Value sum = call.input(0);
+    const std::string& name = call.node().op_type;
+    if (call.inputs() == 1 && (name == "Max" || name == "Min"))
+        return sum;
     for (std::size_t i = 1; i < std::max<std::size_t>(call.inputs(), 2); ++i) {
         const bool unary = call.inputs() == 1;
         const Dims shape = unary ? sum.shape() : broadcast(sum.shape(), call.shape(i));
@@ -165,7 +168,7 @@ bool try_host_math(Call& call)
     for (std::size_t i = 0; i < call.inputs(); ++i)
         if (!serves(call.input(i)) || call.type(i) != call.type(0))
             return false;
-    if (call.inputs() == 0)
+    if (call.inputs() == 0 || call.opset() < 7)      // which broadcast otherwise
         return false;
     const bool logical = row->predicate && !row->real;
     if (is_whole(call.type(0)) && row->whole && (call.type(0) == ElementType::boolean ? row->predicate : !logical))

@@ -30,50 +30,49 @@ constexpr float selu_alpha = 1.67326319217681884765625f, selu_gamma = 1.05070102
 const std::vector<Elementwise>& table()
 {
     static const std::vector<Elementwise> rows{
-        {"Add", 7, "add", numbers, nullptr, false, {{nullptr, 1}}, true},
-        {"Sub", 7, "sub", numbers, nullptr, false, {{nullptr, 1}}, true},
-        {"Mul", 7, "mul", numbers, nullptr, false, {}, true},
-        {"Div", 7, "div", numbers, "div_trunc", false, {}, true},
+        {"Add", 1, "add", numbers, nullptr, false, {{nullptr, 1}}, true},
+        {"Sub", 1, "sub", numbers, nullptr, false, {{nullptr, 1}}, true},
+        {"Mul", 1, "mul", numbers, nullptr, false, {}, true},
+        {"Div", 1, "div", numbers, "div_trunc", false, {}, true},
 
-        {"Equal", 7, "eq", any_real, nullptr, true, {}, true},
-        {"Less", 7, "lt", numbers, nullptr, true, {}, true},
+        {"Equal", 1, "eq", any_real, nullptr, true, {}, true},
+        {"Less", 1, "lt", numbers, nullptr, true, {}, true},
         {"LessOrEqual", 12, "le", numbers, nullptr, true, {}, true},
-        {"Greater", 7, "gt", numbers, nullptr, true, {}, true},
+        {"Greater", 1, "gt", numbers, nullptr, true, {}, true},
         {"GreaterOrEqual", 12, "ge", numbers, nullptr, true, {}, true},
-        {"And", 7, "logical_and", boolean_type, nullptr, true, {}, true},
-        {"Or", 7, "logical_or", boolean_type, nullptr, true, {}, true},
-        {"Xor", 7, "logical_xor", boolean_type, nullptr, true, {}, true},
+        {"And", 1, "logical_and", boolean_type, nullptr, true, {}, true},
+        {"Or", 1, "logical_or", boolean_type, nullptr, true, {}, true},
+        {"Xor", 1, "logical_xor", boolean_type, nullptr, true, {}, true},
         {"Not", 1, "logical_not", boolean_type, nullptr, true, {}, true},
         {"BitwiseAnd", 18, "bitwise_and", integral},
         {"BitwiseOr", 18, "bitwise_or", integral},
         {"BitwiseXor", 18, "bitwise_xor", integral},
         {"BitwiseNot", 18, "bitwise_not", integral},
 
-        {"Abs", 6, "abs", numbers, "abs_integer", false, {}, true},
-        {"Neg", 6, "neg", numbers, nullptr, false, {}, true},
+        {"Abs", 1, "abs", numbers, "abs_integer", false, {}, true},
+        {"Neg", 1, "neg", numbers, nullptr, false, {}, true},
         {"Sign", 9, "sign", numbers, nullptr, false, {}, true},
-        {"Ceil", 6, "ceil", floating, nullptr, false, {}, true},
-        {"Floor", 6, "floor", floating, nullptr, false, {}, true},
+        {"Ceil", 1, "ceil", floating, nullptr, false, {}, true},
+        {"Floor", 1, "floor", floating, nullptr, false, {}, true},
         {"Round", 11, "round"},
-        {"Sqrt", 6, "sqrt"},
-        {"Reciprocal", 6, "reciprocal"},
-        {"Exp", 6, "exp"},
-        {"Log", 6, "log"},
+        {"Sqrt", 1, "sqrt"},
+        {"Reciprocal", 1, "reciprocal"},
+        {"Exp", 1, "exp"},
+        {"Log", 1, "log"},
         {"Sin", 7, "sin"}, {"Cos", 7, "cos"}, {"Tan", 7, "tan"},
         {"Asin", 7, "asin"}, {"Acos", 7, "acos"}, {"Atan", 7, "atan"},
-        {"Sinh", 9, "sinh"}, {"Cosh", 9, "cosh"}, {"Tanh", 6, "tanh"},
+        {"Sinh", 9, "sinh"}, {"Cosh", 9, "cosh"}, {"Tanh", 1, "tanh"},
         {"Asinh", 9, "asinh"}, {"Acosh", 9, "acosh"}, {"Atanh", 9, "atanh"},
         {"Erf", 9, "erf", numbers, "erf_integer"},
 
-        {"Relu", 6, "relu", numbers},
-        {"Sigmoid", 6, "sigmoid"},
-        {"LeakyRelu", 6, "leaky_relu", floating, nullptr, false, {{"alpha", 0.01f}}},
-        {"PRelu", 7, "prelu", numbers},
+        {"Relu", 1, "relu", numbers},
+        {"Sigmoid", 1, "sigmoid"},
+        {"LeakyRelu", 1, "leaky_relu", floating, nullptr, false, {{"alpha", 0.01f}}},
         {"ThresholdedRelu", 10, "threshold", floating, nullptr, false, {{"alpha", 1}, {nullptr, 0}}},
-        {"Elu", 6, "elu", floating, nullptr, false, {{"alpha", 1}, {nullptr, 1}, {nullptr, 1}}},
-        {"Selu", 6, "elu", floating, nullptr, false, {{"alpha", selu_alpha}, {"gamma", selu_gamma}, {nullptr, 1}}},
+        {"Elu", 1, "elu", floating, nullptr, false, {{"alpha", 1}, {nullptr, 1}, {nullptr, 1}}},
+        {"Selu", 1, "elu", floating, nullptr, false, {{"alpha", selu_alpha}, {"gamma", selu_gamma}, {nullptr, 1}}},
         {"Celu", 12, "celu", floating, nullptr, false, {{"alpha", 1}}},
-        {"HardSigmoid", 6, "clamped_affine", floating, nullptr, false, {{"alpha", 0.2f}, {"beta", 0.5f}}},
+        {"HardSigmoid", 1, "clamped_affine", floating, nullptr, false, {{"alpha", 0.2f}, {"beta", 0.5f}}},
         {"HardSwish", 14, "hardswish"},
         {"Mish", 18, "mish"},
         {"Softplus", 1, "softplus", floating, nullptr, false, {{nullptr, 1}, {nullptr, 40}}},
@@ -105,15 +104,30 @@ void equal_strings(Call& call)
     call.output(0, std::move(result));
 }
 
+// Input 1 in the shape in which it broadcasts. Before operator set 7 it could line up with axes in the middle of input 0:
+// attribute `axis` says the first of them.
+Tensor second_operand(const Call& call)
+{
+    const Tensor y = call.tensor(1);
+    if (call.opset() >= 7 || !call.has_attribute("axis"))
+        return y;
+    const std::size_t dims = call.shape(0).size(), axis = call.axis(call.integer_attribute("axis", 0), dims);
+    call.check(axis + y.dim() <= dims, "axis ", axis, " leaves no room for the ", y.dim(), " dimensions of input 1");
+    Dims shape = y.shape;
+    shape.resize(dims - axis);
+    std::fill(shape.begin() + y.dim(), shape.end(), 1);
+    return call.contiguous(1).reshape(shape);
+}
+
 void elementwise(Call& call)
 {
     const Elementwise& row = elementwise_row(call.node().op_type);
     if (call.type(0) == ElementType::string && std::string_view(row.row) == "eq")
         return equal_strings(call);
     check_types(call, row.accepts);
-    std::vector<Tensor> inputs;
-    for (std::size_t i = 0; i < call.inputs(); ++i)
-        inputs.push_back(call.tensor(i));
+    std::vector<Tensor> inputs{call.tensor(0)};
+    if (call.inputs() > 1)
+        inputs.push_back(second_operand(call));
     const DataType type = inputs[0].dtype;
     std::vector<Scalar> scalars;
     for (const Parameter& parameter : row.parameters)
@@ -145,7 +159,7 @@ void pow(Call& call)
 {
     for (const std::size_t i : {0u, 1u})
         check_type(call, i, numbers);
-    const Tensor x = call.tensor(0), y = call.tensor(1);
+    const Tensor x = call.tensor(0), y = second_operand(call);
     DataType common = x.dtype;
     if (!is_floating_point(x.dtype) && is_floating_point(y.dtype))
         common = size_of(x.dtype) > 2 && call.queue().device().fp64 ? DataType::float64 : y.dtype;
@@ -222,6 +236,22 @@ void clip(Call& call)
         if (given[k])
             inputs.push_back(bounds[k]);
     pointwise_output(call, {.row = row, .inputs = inputs, .type = call.type(0), .common = x.dtype});
+}
+
+// The slope broadcasts to x; before operator set 7, one per channel did too.
+void prelu(Call& call)
+{
+    check_types(call, numbers);
+    const Tensor x = call.tensor(0);
+    Tensor slope = call.tensor(1);
+    if (call.opset() < 7 && slope.dim() == 1 && x.dim() > 2) {
+        Dims shape(x.dim() - 1, 1);
+        shape[0] = slope.size(0);
+        slope = call.contiguous(1).reshape(shape);
+    }
+    call.check(broadcast(x.shape, slope.shape) == x.shape, "the slope's shape ", to_string(slope.shape), " does not broadcast to ",
+               to_string(x.shape));
+    pointwise_output(call, {.row = "prelu", .inputs = {x, slope}, .type = call.type(0), .common = x.dtype});
 }
 
 // Integers are compared with the real bounds.
@@ -301,11 +331,12 @@ const std::vector<OperatorRow>& operators()
         const OperatorRow others[] = {
             {"Mod", 10, mod, host_or<try_host_math, mod>},
             {"BitShift", 11, bit_shift},
-            {"Pow", 7, pow},
-            {"Max", 6, variadic, host_or<try_host_math, variadic>}, {"Min", 6, variadic, host_or<try_host_math, variadic>},
-            {"Sum", 6, variadic}, {"Mean", 6, variadic},
-            {"Clip", 6, clip}, {"Shrink", 9, shrink},
+            {"Pow", 1, pow},
+            {"Max", 1, variadic, host_or<try_host_math, variadic>}, {"Min", 1, variadic, host_or<try_host_math, variadic>},
+            {"Sum", 1, variadic}, {"Mean", 1, variadic},
+            {"Clip", 1, clip}, {"Shrink", 9, shrink},
             {"Where", 9, where, host_or<try_host_where, where>},
+            {"PRelu", 1, prelu},
             {"IsInf", 10, is_inf}, {"IsNaN", 9, is_nan},
             {"Gelu", 20, gelu},
             {"SwiGLU", 28, swiglu},
