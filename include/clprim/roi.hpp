@@ -28,6 +28,7 @@ struct RoiPooling {
     std::int64_t pooled_height = 1, pooled_width = 1;
     std::int64_t sampling_ratio = -1;   // align methods
     bool aligned = false;               // align only
+    bool largest = false;               // align, forward only: of all weighted corners the largest instead of the mean
 };
 
 // Shape of y. Throws InvalidArgument in torchvision's words for bad arguments.

@@ -137,15 +137,25 @@ __kernel void roi_forward(const __global element* x, ulong x_offset, const strid
             const axis v = read_axis(sample_at(r.top, ph, r.bin_h, iy, r.grid_h), p.height);
             for (int ix = 0; ix < r.grid_w; ++ix) {
                 const axis h = read_axis(sample_at(r.left, pw, r.bin_w, ix, r.grid_w), p.width);
-                if (v.inside && h.inside)
-                    result += v.near * h.near * load(X, x, v.low * xs.h + h.low * xs.w)
-                        + v.near * h.far * load(X, x, v.low * xs.h + h.high * xs.w)
-                        + v.far * h.near * load(X, x, v.high * xs.h + h.low * xs.w)
-                        + v.far * h.far * load(X, x, v.high * xs.h + h.high * xs.w);
+                real corners[4] = {0, 0, 0, 0};
+                if (v.inside && h.inside) {
+                    corners[0] = v.near * h.near * load(X, x, v.low * xs.h + h.low * xs.w);
+                    corners[1] = v.near * h.far * load(X, x, v.low * xs.h + h.high * xs.w);
+                    corners[2] = v.far * h.near * load(X, x, v.high * xs.h + h.low * xs.w);
+                    corners[3] = v.far * h.far * load(X, x, v.high * xs.h + h.high * xs.w);
+                }
+#ifdef LARGEST
+                const real most = fmax(fmax(corners[0], corners[1]), fmax(corners[2], corners[3]));
+                result = iy + ix == 0 ? most : fmax(result, most);
+#else
+                result += corners[0] + corners[1] + corners[2] + corners[3];
+#endif
             }
         }
+#ifndef LARGEST
         // An empty box without samples: 0 for RoI align, 0 / 0 for PS-RoI align, as torchvision.
         result /= (real)max((long)r.grid_h * r.grid_w, METHOD == ALIGN ? 1L : 0L);
+#endif
 #else
         // PS-RoI pool leaves out the last row and column in its forward pass, as torchvision does.
         const int cut = METHOD == PS_POOL;

@@ -45,7 +45,9 @@ Problem problem_of(const RoiPooling& p, const Dims& x, std::int64_t regions, std
 
 Kernel& kernel_of(Queue& queue, const RoiPooling& p, DataType dtype, const char* kernel)
 {
-    return roi::program(queue, "kernels/roi/roi.cl", dtype, " -DMETHOD=" + std::to_string(static_cast<int>(p.method)),
+    const std::string options =
+        " -DMETHOD=" + std::to_string(static_cast<int>(p.method)) + (p.largest ? " -DLARGEST" : "");
+    return roi::program(queue, "kernels/roi/roi.cl", dtype, options,
                         name_of(p.method)).kernel(kernel);
 }
 
@@ -79,6 +81,7 @@ void roi_pooling(Queue& queue, const RoiPooling& p, const Tensor& x, const Tenso
     if (y.numel() == 0)
         return;
     require(x.size(2) > 0 && x.size(3) > 0, name_of(p.method), ": input has no pixels");
+    require(!p.largest || p.method == RoiMethod::align, name_of(p.method), ": `largest` is for roi_align");
     detail::launch(queue, kernel_of(queue, p, x.dtype, "roi_forward"), Range::linear(y.numel(), 64), x, strides_of(x), rois, y,
                    strides_of(y), indices, queue.error_buffer(), Queue::error_code(name_of(p.method)),
                    problem_of(p, x.shape, rois.size(0), shape[1]), detail::AccScalar{p.spatial_scale, x.dtype});

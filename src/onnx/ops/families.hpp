@@ -30,6 +30,9 @@ std::span<const OperatorRow> matmul_operators();          // MatMul, Gemm, Det
 std::span<const OperatorRow> einsum_operators();          // Einsum
 std::span<const OperatorRow> resize_operators();          // Resize, Upsample
 std::span<const OperatorRow> sampling_operators();        // grids, blocks, crops
+std::span<const OperatorRow> vision_operators();          // regions of interest, NonMaxSuppression
+std::span<const OperatorRow> recurrent_operators();       // RNN, GRU, LSTM
+std::span<const OperatorRow> attention_operators();       // attention, rotary embedding
 
 inline std::vector<std::span<const OperatorRow>> families()
 {
@@ -39,7 +42,8 @@ inline std::vector<std::span<const OperatorRow>> families()
             shape_operators(), slice_operators(), index_operators(), unique_operators(),
             sequence_operators(), control_flow_operators(),
             convolution_operators(), pooling_operators(), normalization_operators(),
-            matmul_operators(), einsum_operators(), resize_operators(), sampling_operators()};
+            matmul_operators(), einsum_operators(), resize_operators(), sampling_operators(),
+            vision_operators(), recurrent_operators(), attention_operators()};
 }
 
 }  // namespace clprim::onnx

@@ -36,10 +36,7 @@ std::vector<BatchAxis> batch_axes(const Tensor& a, const Tensor& b, const Tensor
     return axes;
 }
 
-MatrixLayout layout(const Tensor& t, std::int64_t batch)
-{
-    return {t.stride(t.dim() - 2), t.stride(t.dim() - 1), batch};
-}
+MatrixLayout layout(const Tensor& t, std::int64_t batch) { return {t.stride(t.dim() - 2), t.stride(t.dim() - 1), batch}; }
 
 }  // namespace
 
@@ -56,23 +53,31 @@ void batched_product(Queue& queue, const Tensor& a, const Tensor& b, const Tenso
     problem.alpha = alpha;
     problem.beta = 0;
     BatchAxis last{1, 0, 0, 0};
-    if (!axes.empty()) {
+    const auto take_axis = [&] {
+        if (axes.empty())
+            return;
         last = axes.back();
         axes.pop_back();
-    }
-    problem.a = layout(a, last.a);
-    problem.b = layout(b, last.b);
-    problem.c = layout(c, last.c);
+    };
+    take_axis();
+    problem.a = layout(a, 0);
+    problem.b = layout(b, 0);
+    problem.c = layout(c, 0);
     // Matrices under each other times one and the same matrix are one taller product.
-    if (last.b == 0 && (problem.m == 1 || (last.a == problem.m * problem.a.row && last.c == problem.m * problem.c.row))) {
+    const bool stacked = last.a == problem.m * problem.a.row && last.c == problem.m * problem.c.row;
+    if (last.size > 1 && last.b == 0 && (problem.m == 1 || stacked)) {
         if (problem.m == 1) {
             problem.a.row = last.a;
             problem.c.row = last.c;
         }
         problem.m *= last.size;
-    } else {
-        problem.batch = last.size;
+        last = {1, 0, 0, 0};
+        take_axis();
     }
+    problem.batch = last.size;
+    problem.a.batch = last.a;
+    problem.b.batch = last.b;
+    problem.c.batch = last.c;
     std::int64_t rounds = 1;
     for (const BatchAxis& axis : axes)
         rounds *= axis.size;

@@ -1,0 +1,318 @@
+// RNN, GRU and LSTM. One product computes the input's part of all gates of all steps; each step adds the state's part and
+// runs one elementwise kernel over the gates.
+#include <clprim/context.hpp>
+#include <clprim/copy.hpp>
+#include <clprim/gemm.hpp>
+
+#include "onnx/ops/families.hpp"
+#include "onnx/ops/recurrent_activations.hpp"
+#include "onnx/ops/support.hpp"
+
+namespace clprim::onnx {
+
+namespace {
+
+// What all directions of a layer share. Shapes: x [T, N, I], y [T, D, N, H], states [D, N, H] (views of the caller's layout).
+struct Layer {
+    Call& call;
+    std::int64_t gates, steps, batch, inputs, hidden;
+    std::size_t directions;
+    bool first_reversed = false;
+    Tensor x, lengths;                // lengths [N, 1] int32, or undefined
+    Tensor y, last_h, last_c;         // last_c of LSTM only
+    std::vector<RecurrentActivation> activations;
+
+    Layer(Call& call_, std::int64_t gates_);
+
+    bool reversed(std::size_t direction) const { return direction == 1 || first_reversed; }
+    bool batch_first() const { return call.integer_attribute("layout", 0) != 0; }
+    Tensor state_view(const Tensor& t) const { return batch_first() ? t.transpose(0, 1) : t; }
+    Tensor part(std::size_t input, std::size_t direction) const;      // a direction's slice of an input
+    Tensor initial_state(std::size_t input, std::size_t direction) const;
+    Tensor state_output(std::size_t output) const;
+    void check_input(std::size_t input, const Dims& shape) const;
+};
+
+// Without the first axis, at one position of it.
+Tensor at(const Tensor& t, std::int64_t position)
+{
+    Tensor result = t;
+    result.offset += position * t.stride(0);
+    result.shape = Dims(std::span(t.shape.begin() + 1, t.dim() - 1));
+    result.strides = Dims(std::span(t.strides.begin() + 1, t.dim() - 1));
+    return result;
+}
+
+Layer::Layer(Call& call_, std::int64_t gates_) : call(call_), gates(gates_)
+{
+    const std::string direction = call.string_attribute("direction", "forward");
+    call.check(direction == "forward" || direction == "reverse" || direction == "bidirectional", "direction is '", direction,
+               "', expected forward, reverse or bidirectional");
+    first_reversed = direction == "reverse";
+    directions = direction == "bidirectional" ? 2 : 1;
+    x = call.contiguous(0);
+    call.check(x.dim() == 3 && is_floating_point(x.dtype), "input 0 has shape ", to_string(x.shape),
+               ", expected floating point with axes sequence, batch, inputs");
+    if (batch_first()) {
+        const Tensor turned = x.transpose(0, 1);
+        x = call.allocate(turned.shape, turned.dtype);
+        copy(call.queue(), turned, x);
+    }
+    steps = x.size(0);
+    batch = x.size(1);
+    inputs = x.size(2);
+    call.check(call.shape(2).size() == 3, "R has shape ", to_string(call.shape(2)), ", expected [directions, gates, hidden]");
+    hidden = call.shape(2)[2];
+    const auto d = static_cast<std::int64_t>(directions);
+    check_input(1, {d, gates * hidden, inputs});
+    check_input(2, {d, gates * hidden, hidden});
+    check_input(3, {d, 2 * gates * hidden});
+    call.check(call.integer_attribute("hidden_size", hidden) == hidden, "hidden_size is ",
+               call.integer_attribute("hidden_size", hidden), ", but R has ", hidden);
+    if (call.has(4)) {
+        call.check(call.shape(4) == Dims{batch} && call.type(4) == ElementType::int32, "sequence_lens must be int32 of shape [",
+                   batch, "]");
+        lengths = call.contiguous(4).reshape({batch, 1});
+    }
+    const Dims state = batch_first() ? Dims{batch, d, hidden} : Dims{d, batch, hidden};
+    for (const std::size_t i : {std::size_t{5}, std::size_t{6}})
+        check_input(i, state);
+    y = batch_first() ? call.allocate({batch, steps, d, hidden}, x.dtype) : call.allocate({steps, d, batch, hidden}, x.dtype);
+    call.output(0, Value(y));
+    if (batch_first())
+        y = y.permute({1, 2, 0, 3});
+}
+
+void Layer::check_input(std::size_t input, const Dims& shape) const
+{
+    if (!call.has(input))
+        return;
+    call.check(call.shape(input) == shape, "input ", input, " has shape ", to_string(call.shape(input)), ", expected ",
+               to_string(shape));
+    call.check(call.type(input) == call.type(0), "input ", input, " is ", name_of(call.type(input)), ", expected ",
+               name_of(call.type(0)));
+}
+
+Tensor Layer::part(std::size_t input, std::size_t direction) const
+{
+    return call.has(input) ? at(call.tensor(input), static_cast<std::int64_t>(direction)) : Tensor();
+}
+
+Tensor Layer::initial_state(std::size_t input, std::size_t direction) const
+{
+    const Tensor state = call.allocate({batch, hidden}, x.dtype);
+    if (call.has(input))
+        copy(call.queue(), at(state_view(call.tensor(input)), static_cast<std::int64_t>(direction)), state);
+    else
+        fill(call.queue(), state, 0);
+    return state;
+}
+
+Tensor Layer::state_output(std::size_t output) const
+{
+    const auto d = static_cast<std::int64_t>(directions);
+    const Tensor t = call.allocate(batch_first() ? Dims{batch, d, hidden} : Dims{d, batch, hidden}, x.dtype);
+    call.output(output, Value(t));
+    return state_view(t);
+}
+
+// One direction while it runs.
+struct Pass {
+    Layer& layer;
+    std::size_t direction;
+    Tensor projected;                 // [T, N, gates H]: the input's part, then all of it
+    Tensor recurrent;                 // R [gates H, H]
+    Tensor h, c;                      // [N, H]
+    const RecurrentActivation* activations;
+
+    // The sum of x W^T and the biases; `separate` rows at the end take W's bias only.
+    Pass(Layer& layer_, std::size_t direction_, std::int64_t separate);
+
+    Queue& queue() const { return layer.call.queue(); }
+    // `count` gates from `first` on, of step t.
+    Tensor gates(std::int64_t t, std::int64_t first, std::int64_t count = 1) const
+    {
+        return at(projected, t).slice(1, first * layer.hidden, (first + count) * layer.hidden);
+    }
+    Tensor rows(std::int64_t first, std::int64_t count) const
+    {
+        return recurrent.slice(0, first * layer.hidden, (first + count) * layer.hidden).transpose(0, 1);
+    }
+    void add_product(const Tensor& state, std::int64_t first, std::int64_t count, std::int64_t t) const
+    {
+        const Tensor to = gates(t, first, count);
+        gemm(queue(), gemm_problem(state, rows(first, count), to, to), state, rows(first, count), to, to);
+    }
+    std::string gate(const std::string& name, const std::string& sum, const RecurrentActivation& activation) const
+    {
+        const bool clipped = layer.call.has_attribute("clip");
+        return "T " + name + " = " + sum + ";" + (clipped ? " " + name + " = fmin(fmax(" + name + ", -w0), w0);" : "") + " " +
+               name + " = " + activation.of(name) + ";";
+    }
+    void finish_step(std::int64_t t, std::vector<Tensor> inputs, const std::string& code) const;
+};
+
+Pass::Pass(Layer& layer_, std::size_t direction_, std::int64_t separate) : layer(layer_), direction(direction_)
+{
+    Call& call = layer.call;
+    const std::int64_t width = layer.gates * layer.hidden;
+    recurrent = layer.part(2, direction);
+    projected = call.allocate({layer.steps, layer.batch, width}, layer.x.dtype);
+    h = layer.initial_state(5, direction);
+    activations = &layer.activations[direction * layer.activations.size() / layer.directions];
+    if (projected.numel() == 0)
+        return;
+    const Tensor x = layer.x.reshape({layer.steps * layer.batch, layer.inputs});
+    const Tensor sums = projected.reshape({layer.steps * layer.batch, width});
+    const Tensor weights = layer.part(1, direction).transpose(0, 1);
+    Tensor bias;
+    if (call.has(3)) {
+        bias = call.allocate({1, width}, x.dtype);
+        const Tensor both = layer.part(3, direction);
+        const auto halves = [&](std::int64_t begin, std::int64_t end) {
+            Tensor half = both.slice(0, begin, end);
+            half.strides = {0, half.stride(0)};
+            half.shape = {1, end - begin};
+            return half;
+        };
+        const std::int64_t joint = width - separate * layer.hidden;
+        const Tensor inputs[] = {halves(0, joint), halves(width, width + joint)}, sum = bias.slice(1, 0, joint);
+        pointwise(queue(), inputs, std::span(&sum, 1), {}, "y0 = x0 + x1;");
+        if (separate)
+            copy(queue(), halves(joint, width), bias.slice(1, joint, width));
+        bias = bias.expand(sums.shape);
+    }
+    gemm(queue(), gemm_problem(x, weights, sums, bias), x, weights, sums, bias);
+}
+
+// The code computes `next` (and y1, the next cell) from the inputs. Sequences that ended keep their state and put out 0.
+void Pass::finish_step(std::int64_t t, std::vector<Tensor> inputs, const std::string& code) const
+{
+    const Tensor out = at(at(layer.y, t), static_cast<std::int64_t>(direction));
+    std::vector<Tensor> outputs{h};
+    if (c.defined())
+        outputs.push_back(c);
+    outputs.push_back(out);
+    const std::string y = detail::concat("y", outputs.size() - 1);
+    std::string text = code;
+    if (layer.lengths.defined()) {
+        const std::string length = detail::concat("x", inputs.size()), before = detail::concat("x", inputs.size() + 1);
+        const std::string cell = detail::concat("x", inputs.size() + 2);
+        inputs.push_back(layer.lengths);
+        inputs.push_back(h);
+        if (c.defined())
+            inputs.push_back(c);
+        text += " int ended = w1 >= " + length + "; y0 = ended ? " + before + " : next; " + y + " = ended ? 0 : next;" +
+                (c.defined() ? " y1 = ended ? " + cell + " : cell;" : "");
+    } else {
+        text += " y0 = next; " + y + " = next;" + std::string(c.defined() ? " y1 = cell;" : "");
+    }
+    const Scalar numbers[] = {layer.call.float_attribute("clip", 0), static_cast<double>(t)};
+    pointwise(queue(), inputs, outputs, numbers, text);
+}
+
+template <class Step>
+void run_layer(Layer& layer, std::int64_t separate, bool cells, const Step& step)
+{
+    layer.last_h = layer.state_output(1);
+    if (cells)
+        layer.last_c = layer.state_output(2);
+    for (std::size_t d = 0; d < layer.directions; ++d) {
+        Pass pass(layer, d, separate);
+        if (cells)
+            pass.c = layer.initial_state(6, d);
+        if (layer.y.numel())
+            for (std::int64_t i = 0; i < layer.steps; ++i)
+                step(pass, layer.reversed(d) ? layer.steps - 1 - i : i);
+        if (pass.h.numel() == 0)
+            continue;
+        copy(layer.call.queue(), pass.h, at(layer.last_h, static_cast<std::int64_t>(d)));
+        if (cells)
+            copy(layer.call.queue(), pass.c, at(layer.last_c, static_cast<std::int64_t>(d)));
+    }
+}
+
+void rnn(Call& call)
+{
+    Layer layer(call, 1);
+    layer.activations = recurrent_activations(call, {"tanh"}, layer.directions);
+    run_layer(layer, 0, false, [](const Pass& pass, std::int64_t t) {
+        pass.add_product(pass.h, 0, 1, t);
+        pass.finish_step(t, {pass.gates(t, 0)}, pass.gate("next", "x0", pass.activations[0]));
+    });
+}
+
+void lstm(Call& call)
+{
+    Layer layer(call, 4);
+    layer.check_input(7, {static_cast<std::int64_t>(layer.directions), 3 * layer.hidden});
+    layer.activations = recurrent_activations(call, {"sigmoid", "tanh", "tanh"}, layer.directions);
+    const bool coupled = call.integer_attribute("input_forget", 0) != 0, peeps = call.has(7);
+    run_layer(layer, 0, true, [&](const Pass& pass, std::int64_t t) {
+        pass.add_product(pass.h, 0, 4, t);
+        std::vector<Tensor> inputs;
+        for (const std::int64_t gate : {0, 1, 2, 3})              // input, output, forget, cell
+            inputs.push_back(pass.gates(t, gate));
+        inputs.push_back(pass.c);
+        for (const std::int64_t gate : {0, 1, 2}) {
+            if (!peeps)
+                break;
+            Tensor weights = pass.layer.part(7, pass.direction).slice(0, gate * layer.hidden, (gate + 1) * layer.hidden);
+            weights.strides = {0, weights.stride(0)};
+            weights.shape = {1, layer.hidden};
+            inputs.push_back(weights);
+        }
+        const RecurrentActivation *f = &pass.activations[0], *g = f + 1, *h = f + 2;
+        const std::string code = pass.gate("in", peeps ? "x0 + x5 * x4" : "x0", *f) +
+                                 (coupled ? "T forget = 1 - in;" : pass.gate("forget", peeps ? "x2 + x7 * x4" : "x2", *f)) +
+                                 pass.gate("fresh", "x3", *g) + "T cell = forget * x4 + in * fresh;" +
+                                 pass.gate("out", peeps ? "x1 + x6 * cell" : "x1", *f) + "T next = out * " + h->of("cell") + ";";
+        pass.finish_step(t, inputs, code);
+    });
+}
+
+void gru(Call& call)
+{
+    Layer layer(call, 3);
+    layer.activations = recurrent_activations(call, {"sigmoid", "tanh"}, layer.directions);
+    const bool after = call.integer_attribute("linear_before_reset", 0) != 0;
+    const Tensor scratch = call.allocate({layer.batch, layer.hidden}, layer.x.dtype);
+    run_layer(layer, after ? 1 : 0, false, [&](const Pass& pass, std::int64_t t) {
+        const RecurrentActivation *f = &pass.activations[0], *g = f + 1;
+        pass.add_product(pass.h, 0, 2, t);                         // update and reset gates
+        const std::string gates = pass.gate("update", "x0", *f);
+        std::vector<Tensor> inputs{pass.gates(t, 0), pass.h, pass.gates(t, 2)};
+        if (after) {
+            Tensor bias;
+            if (call.has(3)) {
+                bias = pass.layer.part(3, pass.direction).slice(0, 5 * layer.hidden, 6 * layer.hidden);
+                bias.strides = {0, bias.stride(0)};
+                bias.shape = {1, layer.hidden};
+                bias = bias.expand(scratch.shape);
+            }
+            gemm(pass.queue(), gemm_problem(pass.h, pass.rows(2, 1), scratch, bias), pass.h, pass.rows(2, 1), scratch, bias);
+            inputs.push_back(pass.gates(t, 1));
+            inputs.push_back(scratch);
+            pass.finish_step(t, inputs, gates + pass.gate("reset", "x3", *f) + pass.gate("fresh", "x2 + reset * x4", *g) +
+                                            "T next = (1 - update) * fresh + update * x1;");
+            return;
+        }
+        const Tensor sources[] = {pass.gates(t, 1), pass.h};
+        const Scalar clip(call.float_attribute("clip", 0));
+        pointwise(pass.queue(), sources, std::span(&scratch, 1), std::span(&clip, 1), pass.gate("reset", "x0", *f) + "y0 = reset * x1;");
+        pass.add_product(scratch, 2, 1, t);
+        pass.finish_step(t, inputs, gates + pass.gate("fresh", "x2", *g) + "T next = (1 - update) * fresh + update * x1;");
+    });
+}
+
+const OperatorRow rows[] = {
+    {"RNN", 7, rnn},
+    {"GRU", 7, gru},
+    {"LSTM", 7, lstm},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> recurrent_operators() { return rows; }
+
+}  // namespace clprim::onnx
