@@ -184,8 +184,8 @@ void silence_blind_queries(const Call& call, const Tensor& probabilities, const 
     pointwise(call.queue(), inputs, std::span(&probabilities, 1), {}, "y0 = x1 == -INFINITY ? (T)0 : x0;");
 }
 
-// The scores after each stage are an output on demand.
-Tensor attention_probabilities(Call& call, const Heads& h, const Tensor& bias)
+// The scores after each stage are an output of type `type` on demand.
+Tensor attention_probabilities(Call& call, const Heads& h, const Tensor& bias, DataType type)
 {
     const std::int64_t shown = call.wants(3) ? call.integer_attribute("qk_matmul_output_mode", 0) : -1;
     const float cap = call.float_attribute("softcap", 0);
@@ -194,7 +194,9 @@ Tensor attention_probabilities(Call& call, const Heads& h, const Tensor& bias)
     const auto stage = [&](std::int64_t mode) {
         if (shown != mode)
             return;
-        call.output(3, Value(scores));
+        call.output(3, Value(converted(call, scores, type)));
+        if (scores.dtype != type)
+            return;
         const Tensor next = call.allocate(scores.shape, scores.dtype);    // later stages must not write into an output
         copy(call.queue(), scores, next);
         scores = next;
@@ -213,7 +215,7 @@ Tensor attention_probabilities(Call& call, const Heads& h, const Tensor& bias)
     if (bias.defined())
         silence_blind_queries(call, probabilities, bias);
     if (shown == 3)
-        call.output(3, Value(probabilities));
+        call.output(3, Value(converted(call, probabilities, type)));
     return probabilities;
 }
 
@@ -230,13 +232,17 @@ void attention(Call& call)
     h.v = with_past(call, h.v, 5, 2);
     check_heads(call, h);
     const std::int64_t batch = h.q.size(0), heads = h.q.size(1), size = h.v.size(3);
-    const Tensor y = dims == 3 ? call.allocate({batch, h.queries(), heads * size}, h.q.dtype)
-                               : call.allocate({batch, heads, h.queries(), size}, h.q.dtype);
-    call.output(0, Value(y));
+    // Scores of 16 bits would cost digits that the result still has.
+    const DataType type = h.q.dtype, work = size_of(type) == 2 ? DataType::float32 : type;
+    h.q = converted(call, h.q, work);
+    h.k = converted(call, h.k, work);
+    const Tensor y = dims == 3 ? call.allocate({batch, h.queries(), heads * size}, work)
+                               : call.allocate({batch, heads, h.queries(), size}, work);
     if (y.numel() == 0)
-        return;
-    const Tensor bias = attention_bias(call, h), probabilities = attention_probabilities(call, h, bias);
-    multiply_heads(call, probabilities, converted(call, h.v, y.dtype), split_heads(call, y, heads), 1);
+        return call.output(0, Value(converted(call, y, type)));
+    const Tensor bias = attention_bias(call, h), probabilities = attention_probabilities(call, h, bias, type);
+    multiply_heads(call, probabilities, converted(call, h.v, work), split_heads(call, y, heads), 1);
+    call.output(0, Value(converted(call, y, type)));
 }
 
 // Scores and probabilities pass through subgraphs of the model, in float32 at least.
