@@ -64,8 +64,10 @@ public:
     void use_output_gradient(const std::string& name);
 
     // The JSON format of docs/net.md, a superset of dlprimitives'. Throws InvalidArgument naming operator and option.
+    // Fields and options that nobody knows are not errors, since existing nets have some; json_warnings lists them.
     void load_json(std::string_view text);
     void load_json_file(const std::string& path);
+    const std::vector<std::string>& json_warnings() const;
     std::string to_json() const;
 
     // predict: nothing is kept for backward; train: batch statistics, dropout, gradients. Default: predict.

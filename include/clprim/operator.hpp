@@ -58,6 +58,10 @@ public:
 
     std::string json() const;
 
+    // What a reader does with a name that it does not know: throw InvalidArgument, or append it to the list given here.
+    void collect_unknown(std::vector<std::string>* names);
+    void report_unknown(const std::string& name) const;
+
 private:
     struct State;
     std::unique_ptr<State> state_;

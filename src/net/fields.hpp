@@ -1,6 +1,6 @@
 // Configurations to and from Options. A configuration lists its members once, in a function template
 //     template <class F> void fields(F& f, XConfig& c) { f("stride", c.stride); f.required("kernel", c.kernel); }
-// which reads and writes them. An option that no member is called is an error.
+// which reads and writes them. Options that no member is called like are reported.
 #pragma once
 
 #include <set>
@@ -36,7 +36,8 @@ public:
     void finish() const
     {
         for (const std::string& name : options_.names())
-            require(known_.contains(name), "there is no option \"", name, "\"");
+            if (!known_.contains(name))
+                options_.report_unknown(name);
     }
 
 private:

@@ -68,7 +68,7 @@ struct Net::State {
     std::vector<NetValue> values;
     std::vector<NetNode> nodes;
     std::vector<NetParameter> parameters;
-    std::vector<std::string> input_names, output_names;
+    std::vector<std::string> input_names, output_names, json_warnings;
     std::unordered_map<std::string, int> value_of;        // the latest of that name
     std::unordered_map<std::string, int> parameter_of, node_of;
     std::map<std::string, double> loss_weights;           // 0: the caller writes the gradient

@@ -57,10 +57,11 @@ public:
         require(!value || value->is_boolean(), where_, ": \"", name, "\" must be true or false");
         return value && value->get<bool>();
     }
-    void finish() const
+    void finish(std::vector<std::string>& warnings) const
     {
         for (const auto& item : object_.items())
-            require(known_.contains(item.key()), where_, ": there is no field \"", item.key(), "\"");
+            if (!known_.contains(item.key()))
+                warnings.push_back(detail::concat(where_, ": there is no field \"", item.key(), '"'));
     }
 
 private:
@@ -82,6 +83,7 @@ void Net::load_json(std::string_view text)
     require(state_->values.empty() && state_->nodes.empty(), "load_json: the net is not empty");
     const Json json = parse_json(text, "net");
     Net net(queue());   // an invalid description leaves this one empty
+    std::vector<std::string>& warnings = net.state_->json_warnings;
     Fields top(json, "net");
     for (const Json& entry : list(top.at("inputs"), "inputs")) {
         Fields input(entry, "net input");
@@ -89,17 +91,24 @@ void Net::load_json(std::string_view text)
         Options shape;
         const Dims dims = Options("{\"shape\":" + input.at("shape").dump() + "}").dims("shape");
         net.add_input(name, {dims, net_data_type(input.text("dtype", "float"))});
-        input.finish();
+        input.finish(warnings);
     }
     for (const Json& entry : list(top.at("operators"), "operators")) {
         Fields node(entry, "net operator");
         const std::string name = node.text("name"), type = node.text("type");
         const Json* options = node.find("options");
-        auto op = with_label([&] { return detail::concat("operator \"", name, "\" (", type, ")"); },
-                             [&] { return make_operator(type, Options(options ? options->dump() : "")); });
+        const auto label = [&] { return detail::concat("operator \"", name, "\" (", type, ")"); };
+        std::vector<std::string> unknown;
+        auto op = with_label(label, [&] {
+            Options parsed(options ? options->dump() : "");
+            parsed.collect_unknown(&unknown);
+            return make_operator(type, parsed);
+        });
+        for (const std::string& option : unknown)
+            warnings.push_back(detail::concat(label(), ": there is no option \"", option, '"'));
         net.add_operator(std::move(op), name, node.texts("inputs"), node.texts("outputs"), node.texts("params"),
                          node.boolean("frozen"));
-        node.finish();
+        node.finish(warnings);
     }
     for (const Json& entry : list(top.at("outputs"), "outputs")) {
         if (entry.is_string()) {
@@ -113,8 +122,9 @@ void Net::load_json(std::string_view text)
             require(weight->is_number(), "net output \"", name, "\": \"loss_weight\" must be a number");
             net.set_loss_weight(name, weight->get<double>());
         }
-        output.finish();
+        output.finish(warnings);
     }
+    top.finish(warnings);
     State& s = *net.state_;
     s.mode = state_->mode;
     s.keep_intermediates = state_->keep_intermediates;
@@ -138,6 +148,8 @@ void Net::load_json_file(const std::string& path)
         throw InvalidArgument(path + ": " + invalid.what());
     }
 }
+
+const std::vector<std::string>& Net::json_warnings() const { return state_->json_warnings; }
 
 std::string Net::to_json() const
 {

@@ -32,6 +32,7 @@ Json parse_json(std::string_view text, std::string_view what)
 
 struct Options::State {
     Json json = Json::object();
+    std::vector<std::string>* unknown = nullptr;
 
     const Json& at(std::string_view name) const
     {
@@ -168,5 +169,13 @@ Options& Options::set(std::string_view name, std::span<const double> value)
 }
 
 std::string Options::json() const { return state_->json.dump(); }
+
+void Options::collect_unknown(std::vector<std::string>* names) { state_->unknown = names; }
+
+void Options::report_unknown(const std::string& name) const
+{
+    require(state_->unknown != nullptr, "there is no option \"", name, "\"");
+    state_->unknown->push_back(name);
+}
 
 }  // namespace clprim

@@ -21,6 +21,8 @@ inline Values random_values(std::int64_t count, unsigned seed, double low = -1, 
     return values;
 }
 
+inline std::string input_name(std::size_t i) { return std::string("x").append(std::to_string(i)); }
+
 inline void write(Queue& queue, const Tensor& target, const Values& values)
 {
     const std::vector<float> floats(values.begin(), values.end());
@@ -48,7 +50,7 @@ struct Single {
     {
         std::vector<std::string> names;
         for (const TensorSpec& spec : inputs) {
-            names.push_back("x" + std::to_string(names.size()));
+            names.push_back(input_name(names.size()));
             net.add_input(names.back(), spec, is_floating_point(spec.dtype));
         }
         net.add_operator(make_operator(type, Options(options)), "op", names, {"y"});

@@ -47,6 +47,7 @@ struct GradientRow {
 };
 constexpr GradientRow gradients[] = {
     {"copy", true, nullptr, "y0 = x0;"},
+    {"gt", true, nullptr, "y0 = 0;"},   // of a constant: Threshold
     {"relu", true, nullptr, "y0 = x1 <= 0 ? 0 : x0;"},
     {"sigmoid", true, "sigmoid_backward", nullptr},
     {"tanh", true, "tanh_backward", nullptr},

@@ -156,6 +156,7 @@ WeightMap parse_npz(const Bytes& bytes, const std::string& name)
     std::uint64_t count = reader.number<std::uint16_t>("end record");
     reader.number<std::uint32_t>("end record");
     std::uint64_t directory = reader.number<std::uint32_t>("end record");
+    reader.take(reader.number<std::uint16_t>("end record"), "comment");
     if (directory == UINT32_MAX || count == UINT16_MAX) {
         const std::size_t wide = all.rfind("PK\6\6", end);
         require(wide != all.npos, name, ": truncated: a zip archive without its zip64 end record");
