@@ -1,7 +1,7 @@
 // Trains a small convolutional network on Fashion-MNIST with clprim alone: no PyTorch, no Python.
 //
 //     train_fashion_mnist [--data FOLDER] [--device NAME] [--epochs N] [--steps N] [--batch N] [--solver adam|sgd]
-//                         [--lr RATE] [--weights FILE] [--save FILE] [--losses FILE]
+//                         [--lr RATE] [--norm batch|none] [--weights FILE] [--save FILE] [--losses FILE]
 //
 // FOLDER holds the idx files, plain or with .gz. Batches are taken in the order of the file. --weights starts from a
 // file (.safetensors, .npz, .dlp) instead of random values; --losses writes the loss of every step.
@@ -78,8 +78,8 @@ struct Data {
     }
 };
 
-// The layers of examples/fashion_mnist.py without dropout; parameters have the names of such an nn.Sequential.
-Net make_net(Context& context, std::int64_t batch)
+// Two blocks of convolution, batch norm (if asked for), activation and pooling, then two fully connected layers.
+Net make_net(Context& context, std::int64_t batch, bool batch_norm)
 {
     Net net(context);
     net.add_input("images", {{batch, 1, 28, 28}});
@@ -89,17 +89,19 @@ Net make_net(Context& context, std::int64_t batch)
         net.add_operator(make_operator(config), name, {last}, {name}, parameters);
         last = name;
     };
-    for (const int block : {0, 4}) {
-        const std::string conv = block ? "4" : "0", norm = block ? "5" : "1";
-        add(ConvolutionConfig{.channels_out = block ? 32 : 16, .kernel = {3}, .pad = {1}}, conv + "_conv",
-            {conv + ".weight", conv + ".bias"});
-        add(BatchNormConfig{}, norm + "_norm",
-            {norm + ".running_mean", norm + ".running_var", norm + ".weight", norm + ".bias"});
-        add(ActivationConfig{StandardActivation::relu}, conv + "_relu", {});
-        add(PoolingConfig{.kernel = {2}, .stride = {2}}, conv + "_pool", {});
+    for (const std::string block : {"1", "2"}) {
+        const std::int64_t channels = block == "1" ? 16 : 32;
+        add(ConvolutionConfig{.channels_out = channels, .kernel = {3}, .pad = {1}}, "conv" + block,
+            {"conv" + block + ".weight", "conv" + block + ".bias"});
+        if (batch_norm)
+            add(BatchNormConfig{}, "norm" + block,
+                {"norm" + block + ".running_mean", "norm" + block + ".running_var", "norm" + block + ".weight",
+                 "norm" + block + ".bias"});
+        add(ActivationConfig{StandardActivation::relu}, "relu" + block, {});
+        add(PoolingConfig{.kernel = {2}, .stride = {2}}, "pool" + block, {});
     }
-    add(InnerProductConfig{.outputs = 128, .activation = StandardActivation::relu}, "fc9", {"9.weight", "9.bias"});
-    add(InnerProductConfig{.outputs = 10}, "fc11", {"11.weight", "11.bias"});
+    add(InnerProductConfig{.outputs = 128, .activation = StandardActivation::relu}, "fc1", {"fc1.weight", "fc1.bias"});
+    add(InnerProductConfig{.outputs = 10}, "fc2", {"fc2.weight", "fc2.bias"});
     net.add(SoftmaxWithLossConfig{}, "loss", {last, "labels"}, {"loss"});
     net.mark_output(last);
     net.mark_output("loss");
@@ -115,7 +117,7 @@ double accuracy(Net& net, const Data& data, std::size_t batch)
         net.setup();
         data.write(net, seen, batch);
         net.forward();
-        const HostTensor scores = to_host(net.queue(), net.tensor("fc11"));
+        const HostTensor scores = to_host(net.queue(), net.tensor("fc2"));
         const auto* score = reinterpret_cast<const float*>(scores.data.data());
         for (std::size_t i = 0; i < batch; ++i)
             right += std::max_element(score + i * 10, score + i * 10 + 10) - (score + i * 10) == data.labels.data[seen + i];
@@ -135,7 +137,7 @@ int run(std::map<std::string, std::string> options)
     steps = steps ? steps : epochs * per_epoch;
 
     Context& context = Context::get(options["--device"]);
-    Net net = make_net(context, static_cast<std::int64_t>(batch));
+    Net net = make_net(context, static_cast<std::int64_t>(batch), options["--norm"] == "batch");
     net.mode(NetMode::train);
     net.setup();
     net.initialize_parameters(1);
@@ -186,7 +188,8 @@ int main(int argc, char** argv)
 try {
     std::map<std::string, std::string> options{
         {"--data", "/usr/share/datasets/fashion-mnist"}, {"--device", "0"}, {"--epochs", "1"}, {"--steps", "100"},
-        {"--batch", "64"}, {"--lr", "0.001"}, {"--solver", "adam"}, {"--weights", ""}, {"--save", ""}, {"--losses", ""}};
+        {"--batch", "64"}, {"--lr", "0.001"}, {"--solver", "adam"},
+        {"--norm", "batch"}, {"--weights", ""}, {"--save", ""}, {"--losses", ""}};
     for (int i = 1; i + 1 < argc; i += 2) {
         require(options.contains(argv[i]), "unknown option ", argv[i]);
         options[argv[i]] = argv[i + 1];
