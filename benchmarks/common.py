@@ -27,11 +27,19 @@ def timed(run, device):
     return time.perf_counter() - start
 
 
-def interleave(contenders, rounds, warmup=2):
-    """contenders: {name: (callable, device)}. Returns {name: [seconds, ...]}, measured in turns."""
+def interleave(contenders, rounds, warmup=2, pause=0.0):
+    """contenders: {name: (callable, device)}. Returns {name: [seconds, ...]}, measured in turns.
+
+    Threads of OpenMP and of OpenCL drivers wait busily for some milliseconds after their work and so take a core from
+    the next contender. With a pause (seconds) they fall asleep before each turn, and one call that is not timed wakes
+    the contender's own.
+    """
     times = {name: [] for name in contenders}
     for round_number in range(-warmup, rounds):
         for name, (run, device) in contenders.items():
+            if pause:
+                time.sleep(pause)
+                timed(run, device)
             seconds = timed(run, device)
             if round_number >= 0:
                 times[name].append(seconds)

@@ -1,40 +1,66 @@
 """Matrix products against native PyTorch, interleaved in one run: medians, GF/s, native / ours (above 1 we are faster).
 
-    python benchmarks/gemm.py [--rounds 15] [--json results.json]
+    python benchmarks/gemm.py [--rounds 15] [--only 1024] [--json results.json]
+
+Short products are enqueued several at a time, as a network does; --single measures one at a time, with the launch and
+the wait for it.
 """
 import torch
 
 from common import Results, interleave, median_ms, parser
 
-# m, k, n, and whether the second matrix is a transposed view (the weight of a linear layer)
+# batch, m, k, n, and how A and B lie in memory: N as written, T as a transposed view (the weight of a linear layer)
 SHAPES = [
-    (512, 512, 512, False), (1024, 1024, 1024, False), (1024, 1024, 1024, True), (2048, 2048, 2048, False),
-    (788, 768, 2304, True), (788, 768, 3072, True), (788, 3072, 768, True),    # ViT-B, batch 4
-    (4, 2048, 1000, True),                                                     # the last layer of ResNet-50, batch 4
-    (1, 1024, 1024, True), (1, 1024, 1024, False), (1024, 1024, 1, False),     # matrix times vector
-    (8, 4096, 4096, True), (10000, 64, 10, True), (32, 10000, 32, False),      # skinny
-    (64, 64, 64, False), (197, 64, 197, True),
+    (1, 384, 384, 384, "NN"), (1, 512, 512, 512, "NN"), (1, 512, 512, 512, "TT"), (1, 1024, 1024, 1024, "NN"),
+    (1, 1024, 1024, 1024, "NT"), (1, 1024, 1024, 1024, "TN"), (1, 2048, 2048, 2048, "NN"),
+    (1, 788, 768, 2304, "NT"), (1, 788, 768, 3072, "NT"), (1, 788, 3072, 768, "NT"),     # ViT-B, batch 4
+    (1, 128, 768, 768, "NT"), (1, 128, 768, 3072, "NT"), (1, 128, 3072, 768, "NT"),      # BERT, one sentence
+    (48, 197, 64, 197, "NT"), (48, 197, 197, 64, "NN"),                                  # attention of ViT-B, batch 4
+    (96, 50, 64, 50, "NT"), (96, 50, 50, 64, "NN"), (16, 512, 64, 512, "NT"), (16, 512, 512, 64, "NN"),
+    (1, 4, 2048, 1000, "NT"),                                                # the last layer of ResNet-50, batch 4
+    (1, 1, 1024, 1024, "NT"), (1, 1, 1024, 1024, "NN"), (1, 1024, 1024, 1, "NN"),        # matrix times vector
+    (1, 8, 4096, 4096, "NT"), (1, 16, 1024, 1024, "NT"), (1, 16, 1024, 1024, "NN"), (1, 32, 768, 3072, "NT"),
+    (1, 10000, 64, 10, "NT"), (1, 32, 10000, 32, "NN"),                                  # skinny
+    (1, 64, 64, 64, "NN"), (1, 128, 128, 128, "NN"), (1, 256, 256, 256, "NN"), (1, 197, 64, 197, "NT"),
 ]
+
+
+def matrix(batch, rows, columns, transposed):
+    shape = (columns, rows) if transposed else (rows, columns)
+    result = torch.randn(batch, *shape) if batch > 1 else torch.randn(*shape)
+    return result.transpose(-1, -2) if transposed else result
 
 
 def main():
     arguments = parser(__doc__)
     arguments.add_argument("--rounds", type=int, default=15)
+    arguments.add_argument("--single", action="store_true", help="one product at a time also where they are short")
+    arguments.add_argument("--only", default="", help="shapes whose line contains this")
     options = arguments.parse_args()
     results = Results(options)
     torch.manual_seed(0)
-    for m, k, n, turned in SHAPES:
-        a = torch.randn(m, k)
-        b = torch.randn(n, k).t() if turned else torch.randn(k, n)
+    for batch, m, k, n, layout in SHAPES:
+        name = f"{batch:3d} x {m:5d} x {k:5d} x {n:5d} {layout}"
+        if options.only not in name:
+            continue
+        a, b = matrix(batch, m, k, layout[0] == "T"), matrix(batch, k, n, layout[1] == "T")
         x, y = a.to(options.device), b.to(options.device)
-        out, result = torch.empty(m, n), torch.empty(m, n, device=options.device)
-        times = interleave({"native": (lambda: torch.mm(a, b, out=out), torch.device("cpu")),
-                            "ours": (lambda: torch.mm(x, y, out=result), options.device)}, options.rounds)
-        native, ours = median_ms(times["native"]), median_ms(times["ours"])
-        work = 2e-6 * m * k * n
-        results.add(f"{m:6d} x {k:5d} x {n:5d} {'NT' if turned else 'NN'}  native {native:8.3f} ms {work / native:6.1f} "
-                    f"GF/s  ours {ours:8.3f} ms {work / ours:6.1f} GF/s  ratio {native / ours:5.2f}",
-                    shape=[m, k, n], transposed=turned, seconds=times)
+        out = torch.matmul(a, b)
+        result = out.to(options.device)
+        product = torch.bmm if batch > 1 else torch.mm
+        work = 2e-6 * batch * m * k * n
+        calls = 1 if options.single else max(1, min(20, int(200 / work)))
+
+        def repeated(first, second, target):
+            for _ in range(calls):
+                product(first, second, out=target)
+
+        times = interleave({"native": (lambda: repeated(a, b, out), torch.device("cpu")),
+                            "ours": (lambda: repeated(x, y, result), options.device)}, options.rounds, pause=0.01)
+        native, ours = median_ms(times["native"]) / calls, median_ms(times["ours"]) / calls
+        results.add(f"{name}  native {native:8.3f} ms {work / native:6.1f} GF/s  ours {ours:8.3f} ms "
+                    f"{work / ours:6.1f} GF/s  ratio {native / ours:5.2f}",
+                    shape=[batch, m, k, n], layout=layout, calls=calls, seconds=times)
     results.save()
 
 

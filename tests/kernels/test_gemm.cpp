@@ -3,11 +3,12 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <string>
 #include <vector>
 
 #include <clprim/clprim.hpp>
 #include <clprim/gemm.hpp>
-#include <kernels/gemm/problem.hpp>
+#include <kernels/gemm/cpu_packed.hpp>
 
 using namespace clprim;
 
@@ -150,10 +151,12 @@ struct Case {
 const Case cases[] = {{1, 1, 1, 1},    {1, 1, 37, 70},  {1, 45, 1, 300}, {1, 1, 1, 1000}, {1, 12, 32, 256},
                       {1, 13, 33, 17}, {1, 4, 100, 64}, {1, 7, 65, 513}, {1, 64, 64, 64}, {1, 100, 3, 40},
                       {1, 3, 3, 2100}, {1, 50, 70, 600}, {1, 130, 140, 30}, {1, 65, 129, 16}, {1, 200, 33, 5},
-                      {3, 5, 6, 7},    {5, 20, 35, 64}, {2, 33, 64, 270}};
+                      {3, 5, 6, 7},    {5, 20, 35, 64}, {2, 33, 64, 270}, {1, 24, 70, 600}, {1, 17, 65, 1100},
+                      {2, 9, 130, 300}};
 
 // Runs one implementation and compares all of C, gaps included.
-void check(const detail::GemmImplementation& one, const Case& c, Order a_order, Order b_order, Order c_order,
+template <class One>
+void check(const One& one, const Case& c, Order a_order, Order b_order, Order c_order,
            DataType type, double alpha, double beta, bool exact = true)
 {
     std::mt19937 random(7);
@@ -232,6 +235,44 @@ TEST_P(Gemm, RandomNumbersAgainstDouble)
 
 INSTANTIATE_TEST_SUITE_P(All, Gemm, testing::Range(std::size_t{0}, detail::gemm_implementations().size()),
                          [](const auto& info) { return std::string(detail::gemm_implementations()[info.param].name); });
+
+// Every way to cut a problem, whatever the planner would choose here: what it chooses depends on the machine.
+TEST(GemmCpuPlans, AllGiveTheSame)
+{
+    struct Cut {
+        std::string name;
+        detail::CpuPlan plan;
+        Rejection rejects(const GemmProblem& problem, const Device& device) const
+        {
+            return detail::cpu_packed_rejects(problem, device);
+        }
+        void run(Queue& queue, const GemmProblem& problem, const detail::GemmTensors& tensors) const
+        {
+            detail::cpu_packed_by(plan, queue, problem, tensors);
+        }
+    };
+    const Case c{2, 61, 147, 210};
+    for (const auto place : {detail::panels_local, detail::panels_own, detail::panels_shared, detail::panels_single})
+        for (const std::int64_t splits : {1, 3})
+            for (const bool direct : {false, true})
+                for (const bool turned : {false, true}) {
+                    if ((place == detail::panels_shared && splits > 1) || (direct && place != detail::panels_local))
+                        continue;
+                    Cut one{"place " + std::to_string(place) + " splits " + std::to_string(splits) + (direct ? " direct" : "") +
+                                (turned ? " turned" : ""), {}};
+                    const std::int64_t split_depth = splits == 1 ? c.k : 80;
+                    one.plan.turned = turned;
+                    one.plan.kernel = {place == detail::panels_local ? 36 : 48, 64, splits, split_depth, 64,
+                                       place == detail::panels_single ? 48 : direct ? 12 : 24, place, direct, 0};
+                    for (const Order order : {Order::rows, Order::columns})
+                        for (const double beta : {0.0, 1.0}) {
+                            // Only rows of A that are contiguous, the way it is turned, are read directly.
+                            const Order a = direct ? (turned ? order : Order::rows) : order;
+                            const Order b = direct && turned ? Order::columns : order;
+                            check(one, c, a, b, Order::rows, DataType::float32, 1, beta);
+                        }
+                }
+}
 
 TEST(GemmEpilogue, BiasAndActivation)
 {

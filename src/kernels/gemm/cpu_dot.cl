@@ -1,32 +1,32 @@
 // Products with few rows on CPU devices (matrix times vector, a linear layer of a small batch), bound by the reading of
-// B, which is read once and never packed. One work-item owns ROWS rows of C (those beyond the last are computed from
-// the last and dropped) and `columns` of its columns, over one of `splits` parts of k.
-//   K_CONTIGUOUS: B's columns lie along k. Four columns at a time: vectors run along k, and their lanes are summed.
-//   otherwise:    B's rows lie along columns. Four vectors of columns at a time: one pass over k.
+// B, which is read once and never packed. One work-item owns `columns` of C's columns, all rows, over one of `splits`
+// parts of k. It takes the columns UNIT at a time, k in chunks that stay in the caches, and the rows ROWS at a time:
+//   K_CONTIGUOUS: B's columns lie along k. Four columns; vectors run along k, and their lanes are summed.
+//   otherwise:    B's rows lie along columns. Four vectors of columns.
+// Rows beyond the last are computed from the last and dropped.
 // Options: those of problem.cl, -DROWS=1 or 4.
 #include "kernels/gemm/problem.cl"
 #include "kernels/gemm/micro_kernel.cl"
 #include "kernels/gemm/lanes.cl"
 
-#define WIDE (4 * TILE_LANES)
-
-#if TILE_LANES == 16
-#define LANE_SUM(v) lane_sum_8((v).lo + (v).hi)
+#define MOST_ROWS 24
+#ifdef K_CONTIGUOUS
+#define UNIT 4
+#define CHUNK 1024
 #else
-#define LANE_SUM(v) lane_sum_8(v)
+#define UNIT (4 * TILE_LANES)
+#define CHUNK 256
 #endif
-inline REAL lane_sum_8(VECTOR_OF(REAL, 8) v)
-{
-    const VECTOR_OF(REAL, 4) a = v.lo + v.hi;
-    return (a.x + a.z) + (a.y + a.w);
-}
+
+typedef struct {
+    long columns, splits, split_depth;
+} dot_plan;
 
 #if ROWS == 4
 #define EACH_ROW(F) F(0) F(1) F(2) F(3)
 #else
 #define EACH_ROW(F) F(0)
 #endif
-
 #define DECLARE(r) tile_vector s##r##0 = 0, s##r##1 = 0, s##r##2 = 0, s##r##3 = 0;
 #define ADD(r)                                                                                              \
     {                                                                                                       \
@@ -37,108 +37,130 @@ inline REAL lane_sum_8(VECTOR_OF(REAL, 8) v)
         s##r##3 = TILE_ADD_PRODUCT(v, b3, s##r##3);                                                         \
     }
 
-typedef struct {
-    long columns, splits, split_depth;
-} dot_plan;
-
-// One finished or partial sum to where it belongs.
-inline void put_sum(REAL sum, long row, long column, long split, long batch, const gemm_problem* p, long splits,
-                    __global storage_t(X)* c, const __global storage_t(X)* d, __global REAL* partial, REAL alpha, REAL beta)
+// Adds the products of `depth` steps of k to sums, ROWS x UNIT. A's row r lies at a + rows[r]; B has `left` columns.
+#ifdef K_CONTIGUOUS
+#if TILE_LANES == 16
+#define LANE_SUM(v) lane_sum_8((v).lo + (v).hi)
+#else
+#define LANE_SUM(v) lane_sum_8(v)
+#endif
+static inline REAL lane_sum_8(VECTOR_OF(REAL, 8) v)
 {
-    if (splits > 1)
-        partial[((split * p->batch + batch) * p->m + row) * p->n + column] = sum;
-    else
-        finish_element(sum, c + AT(p->c, row, column), d + AT(p->d, row, column), p, alpha, beta);
+    const VECTOR_OF(REAL, 4) a = v.lo + v.hi;
+    return (a.x + a.z) + (a.y + a.w);
 }
+
+#define A_VECTOR(r) LOAD_LANES(a + rows[r] + k)
+#define ADD_LANES(r)                                                                                        \
+    sums[r * UNIT] += LANE_SUM(s##r##0);                                                                    \
+    sums[r * UNIT + 1] += LANE_SUM(s##r##1);                                                                \
+    sums[r * UNIT + 2] += LANE_SUM(s##r##2);                                                                \
+    sums[r * UNIT + 3] += LANE_SUM(s##r##3);
+static inline void add_products(const __global storage_t(X)* restrict a, const long* rows,
+                                const __global storage_t(X)* restrict b, const gemm_problem* p, long left, long depth,
+                                REAL* sums)
+{
+    const __global storage_t(X)* restrict column0 = b;
+    const __global storage_t(X)* restrict column1 = b + min(1l, left - 1) * p->b.column;
+    const __global storage_t(X)* restrict column2 = b + min(2l, left - 1) * p->b.column;
+    const __global storage_t(X)* restrict column3 = b + min(3l, left - 1) * p->b.column;
+    EACH_ROW(DECLARE)
+    long k = 0;
+    for (; k + TILE_LANES <= depth; k += TILE_LANES) {
+        const tile_vector b0 = LOAD_LANES(column0 + k), b1 = LOAD_LANES(column1 + k);
+        const tile_vector b2 = LOAD_LANES(column2 + k), b3 = LOAD_LANES(column3 + k);
+        EACH_ROW(ADD)
+    }
+    EACH_ROW(ADD_LANES)
+    for (; k < depth; ++k)
+        for (int r = 0; r < ROWS; ++r) {
+            const REAL v = (REAL)load(X, a + rows[r], k);
+            sums[r * UNIT] += v * (REAL)load(X, column0, k);
+            sums[r * UNIT + 1] += v * (REAL)load(X, column1, k);
+            sums[r * UNIT + 2] += v * (REAL)load(X, column2, k);
+            sums[r * UNIT + 3] += v * (REAL)load(X, column3, k);
+        }
+}
+#else
+#define A_VECTOR(r) (tile_vector)((REAL)load(X, a + rows[r], k * p->a.column))
+#define RESUME(r)                                                                                           \
+    tile_vector s##r##0 = TILE_VLOAD(0, sums + r * UNIT), s##r##1 = TILE_VLOAD(1, sums + r * UNIT);         \
+    tile_vector s##r##2 = TILE_VLOAD(2, sums + r * UNIT), s##r##3 = TILE_VLOAD(3, sums + r * UNIT);
+#define KEEP(r)                                                                                             \
+    TILE_VSTORE(s##r##0, 0, sums + r * UNIT);                                                               \
+    TILE_VSTORE(s##r##1, 1, sums + r * UNIT);                                                               \
+    TILE_VSTORE(s##r##2, 2, sums + r * UNIT);                                                               \
+    TILE_VSTORE(s##r##3, 3, sums + r * UNIT);
+static inline void add_products(const __global storage_t(X)* restrict a, const long* rows,
+                                const __global storage_t(X)* restrict b, const gemm_problem* p, long left, long depth,
+                                REAL* sums)
+{
+    EACH_ROW(RESUME)
+    if (left >= UNIT) {
+        for (long k = 0; k < depth; ++k) {
+            const __global storage_t(X)* line = b + k * p->b.row;
+            const tile_vector b0 = LOAD_LANES(line), b1 = LOAD_LANES(line + TILE_LANES);
+            const tile_vector b2 = LOAD_LANES(line + 2 * TILE_LANES), b3 = LOAD_LANES(line + 3 * TILE_LANES);
+            EACH_ROW(ADD)
+        }
+    } else {
+        for (long k = 0; k < depth; ++k) {
+            const __global storage_t(X)* line = b + k * p->b.row;
+            const tile_vector b0 = get_row(line, 1, left), b1 = get_row(line + TILE_LANES, 1, left - TILE_LANES);
+            const tile_vector b2 = get_row(line + 2 * TILE_LANES, 1, left - 2 * TILE_LANES);
+            const tile_vector b3 = get_row(line + 3 * TILE_LANES, 1, left - 3 * TILE_LANES);
+            EACH_ROW(ADD)
+        }
+    }
+    EACH_ROW(KEEP)
+}
+#endif
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __global storage_t(X)* restrict b,
               ulong b_offset, __global storage_t(X)* c, ulong c_offset, const __global storage_t(X)* d, ulong d_offset,
               __global REAL* partial, ulong partial_offset, gemm_problem p, REAL alpha, REAL beta, dot_plan plan)
 {
-    const long row_blocks = (p.m + ROWS - 1) / ROWS;
     const long j_begin = (long)get_group_id(0) * plan.columns, j_end = min(p.n, j_begin + plan.columns);
-    const long row = (long)(get_group_id(1) % row_blocks) * ROWS, split = get_group_id(1) / row_blocks;
-    const long batch = get_group_id(2), rows = min(p.m - row, (long)ROWS);
+    const long split = get_group_id(1), batch = get_group_id(2);
     const long k_begin = split * plan.split_depth, k_end = min(p.k, k_begin + plan.split_depth);
     a += a_offset + batch * p.a.batch;
     b += b_offset + batch * p.b.batch;
     c += c_offset + batch * p.c.batch;
     d += d_offset + batch * p.d.batch;
-    partial += partial_offset;
-    // A's rows; those beyond the last repeat it.
-    const __global storage_t(X)* restrict a0 = a + row * p.a.row;
-#if ROWS == 4
-    const __global storage_t(X)* restrict a1 = a0 + min(rows - 1, 1l) * p.a.row;
-    const __global storage_t(X)* restrict a2 = a0 + min(rows - 1, 2l) * p.a.row;
-    const __global storage_t(X)* restrict a3 = a0 + min(rows - 1, 3l) * p.a.row;
-#endif
+    partial += partial_offset + (split * p.batch + batch) * p.m * p.n;
 
-#ifdef K_CONTIGUOUS
-#define A_VECTOR(r) LOAD_LANES(a##r + k)
-#define LANES_TO_SUMS(r)                                                                                    \
-    sums[r][0] = LANE_SUM(s##r##0);                                                                         \
-    sums[r][1] = LANE_SUM(s##r##1);                                                                         \
-    sums[r][2] = LANE_SUM(s##r##2);                                                                         \
-    sums[r][3] = LANE_SUM(s##r##3);
-#define ADD_TAIL(r)                                                                                         \
-    for (int j = 0; j < 4; ++j)                                                                             \
-        sums[r][j] += (REAL)load(X, a##r, k) * (REAL)load(X, columns_of_b[j], k);
-    for (long j = j_begin; j < j_end; j += 4) {
-        const __global storage_t(X)* columns_of_b[4];
-        for (int e = 0; e < 4; ++e)
-            columns_of_b[e] = b + min(j + e, j_end - 1) * p.b.column;
-        const __global storage_t(X)* restrict column0 = columns_of_b[0];
-        const __global storage_t(X)* restrict column1 = columns_of_b[1];
-        const __global storage_t(X)* restrict column2 = columns_of_b[2];
-        const __global storage_t(X)* restrict column3 = columns_of_b[3];
-        EACH_ROW(DECLARE)
-        long k = k_begin;
-        for (; k + TILE_LANES <= k_end; k += TILE_LANES) {
-            const tile_vector b0 = LOAD_LANES(column0 + k), b1 = LOAD_LANES(column1 + k);
-            const tile_vector b2 = LOAD_LANES(column2 + k), b3 = LOAD_LANES(column3 + k);
-            EACH_ROW(ADD)
-        }
-        REAL sums[ROWS][4];
-        EACH_ROW(LANES_TO_SUMS)
-        for (; k < k_end; ++k) {
-            EACH_ROW(ADD_TAIL)
-        }
-        for (int i = 0; i < rows; ++i)
-            for (int e = 0; e < 4 && j + e < j_end; ++e)
-                put_sum(sums[i][e], row + i, j + e, split, batch, &p, plan.splits, c, d, partial, alpha, beta);
-    }
-#else
-#define A_VECTOR(r) (tile_vector)((REAL)load(X, a##r, k * p.a.column))
-#define KEEP(r)                                                                                             \
-    TILE_VSTORE(s##r##0, 0, sums[r]);                                                                       \
-    TILE_VSTORE(s##r##1, 1, sums[r]);                                                                       \
-    TILE_VSTORE(s##r##2, 2, sums[r]);                                                                       \
-    TILE_VSTORE(s##r##3, 3, sums[r]);
-    for (long j = j_begin; j < j_end; j += WIDE) {
+    REAL sums[(MOST_ROWS + ROWS - 1) * UNIT];
+    for (long j = j_begin; j < j_end; j += UNIT) {
         const long left = j_end - j;
-        EACH_ROW(DECLARE)
-        if (left >= WIDE) {
-            for (long k = k_begin; k < k_end; ++k) {
-                const __global storage_t(X)* line = b + k * p.b.row + j;
-                const tile_vector b0 = LOAD_LANES(line), b1 = LOAD_LANES(line + TILE_LANES);
-                const tile_vector b2 = LOAD_LANES(line + 2 * TILE_LANES), b3 = LOAD_LANES(line + 3 * TILE_LANES);
-                EACH_ROW(ADD)
+        for (int i = 0; i < (p.m + ROWS - 1) / ROWS * ROWS * UNIT; ++i)
+            sums[i] = 0;
+        for (long k = k_begin; k < k_end; k += CHUNK)
+            for (long i = 0; i < p.m; i += ROWS) {
+                long rows[ROWS];
+                for (int r = 0; r < ROWS; ++r)
+                    rows[r] = min(i + r, p.m - 1) * p.a.row;
+                add_products(a + k * p.a.column, rows, b + AT(p.b, k, j), &p, left, min(k_end - k, (long)CHUNK),
+                             sums + i * UNIT);
             }
-        } else {
-            for (long k = k_begin; k < k_end; ++k) {
-                const __global storage_t(X)* line = b + k * p.b.row + j;
-                const tile_vector b0 = get_row(line, 1, left), b1 = get_row(line + TILE_LANES, 1, left - TILE_LANES);
-                const tile_vector b2 = get_row(line + 2 * TILE_LANES, 1, left - 2 * TILE_LANES);
-                const tile_vector b3 = get_row(line + 3 * TILE_LANES, 1, left - 3 * TILE_LANES);
-                EACH_ROW(ADD)
+#ifdef K_CONTIGUOUS
+        for (long i = 0; i < p.m; ++i)
+            for (int e = 0; e < UNIT && e < left; ++e) {
+                const long at = i * p.n + j + e;
+                if (plan.splits > 1)
+                    partial[at] = sums[i * UNIT + e];
+                else
+                    finish_element(sums[i * UNIT + e], c + AT(p.c, i, j + e), d + AT(p.d, i, j + e), &p, alpha, beta);
             }
-        }
-        REAL sums[ROWS][WIDE];
-        EACH_ROW(KEEP)
-        for (int i = 0; i < rows; ++i)
-            for (int e = 0; e < WIDE && e < left; ++e)
-                put_sum(sums[i][e], row + i, j + e, split, batch, &p, plan.splits, c, d, partial, alpha, beta);
-    }
+#else
+        for (long i = 0; i < p.m; ++i)
+            for (int e = 0; e < UNIT && e < left; e += TILE_LANES) {
+                const tile_vector v = TILE_VLOAD(0, sums + i * UNIT + e);
+                if (plan.splits > 1)
+                    put_sums(v, partial + i * p.n + j + e, left - e);
+                else
+                    finish_row(v, c + AT(p.c, i, j + e), d + AT(p.d, i, j + e), &p, left - e, alpha, beta);
+            }
 #endif
+    }
 }

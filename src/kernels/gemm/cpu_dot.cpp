@@ -8,7 +8,8 @@
 namespace clprim::detail {
 namespace {
 
-constexpr std::int64_t few_rows = 4;
+constexpr std::int64_t most_rows = 24;   // MOST_ROWS of cpu_dot.cl
+constexpr std::int64_t short_sum = 256;   // sums along k of fewer numbers are better made by tiles, if not for few rows
 
 // dot_plan of cpu_dot.cl.
 struct DotPlan {
@@ -34,10 +35,13 @@ Rejection cpu_dot_rejects(const GemmProblem& problem, const Device& device)
         return "complex";
     if (problem.k == 0)
         return "k is 0";
-    if (std::min(problem.m, problem.n) > few_rows)
-        return "more than 4 rows and columns";
-    if (!readable(turned(problem) ? transposed(problem) : problem))
+    const GemmProblem p = turned(problem) ? transposed(problem) : problem;
+    if (p.m > most_rows)
+        return "more than 24 rows and columns";
+    if (!readable(p))
         return "neither k nor columns are contiguous";
+    if (p.m > 4 && (p.k < short_sum || p.c.column != 1))
+        return "more than 4 rows, and short sums or scattered columns of C";
     return std::nullopt;
 }
 
@@ -46,19 +50,18 @@ void cpu_dot(Queue& queue, const GemmProblem& asked, const GemmTensors& given)
     const GemmProblem problem = turned(asked) ? transposed(asked) : asked;
     const GemmTensors tensors = turned(asked) ? transposed(given) : given;
     const bool along_k = problem.b.row == 1 && problem.a.column == 1;
-    const std::int64_t rows = problem.m == 1 ? 1 : few_rows;
+    const std::int64_t rows = problem.m == 1 ? 1 : 4;
     const std::int64_t lanes = 64 / static_cast<std::int64_t>(size_of(gemm_compute_type(problem.dtype)));
     const std::int64_t unit = along_k ? 4 : 4 * lanes;   // columns that a work-item computes at a time
 
     // Work-items: some for each core if there are enough columns and enough to do; else k is split as well.
     const std::int64_t cores = std::max(1u, queue.device().compute_units);
-    const std::int64_t row_blocks = divide_up(problem.m, rows), others = row_blocks * problem.batch;
-    const std::int64_t work = problem.n * problem.k * others;
+    const std::int64_t work = problem.n * problem.k * problem.batch * divide_up(problem.m, rows);
     const std::int64_t wanted = std::clamp<std::int64_t>(work / 8192, 1, 4 * cores);
     DotPlan plan{};
-    plan.columns = round_up(divide_up(problem.n, divide_up(wanted, others)), unit);
+    plan.columns = round_up(divide_up(problem.n, divide_up(wanted, problem.batch)), unit);
     const std::int64_t column_blocks = divide_up(problem.n, plan.columns);
-    plan.splits = std::max<std::int64_t>(1, wanted / (2 * column_blocks * others));
+    plan.splits = std::max<std::int64_t>(1, wanted / (2 * column_blocks * problem.batch));
     plan.split_depth = round_up(divide_up(problem.k, plan.splits), 256);
     plan.splits = divide_up(problem.k, plan.split_depth);
 
@@ -75,7 +78,7 @@ void cpu_dot(Queue& queue, const GemmProblem& asked, const GemmTensors& given)
         add_scalars(launch, problem);
         launch.arg(plan);
         const auto size = [](std::int64_t count) { return static_cast<std::size_t>(count); };
-        launch.run(Range::groups({size(column_blocks), size(row_blocks * plan.splits), size(problem.batch)}, {1, 1, 1}));
+        launch.run(Range::groups({size(column_blocks), size(plan.splits), size(problem.batch)}, {1, 1, 1}));
     }
     if (plan.splits > 1)
         combine_partial_products(queue, problem, tensors, partial, static_cast<std::int32_t>(plan.splits));

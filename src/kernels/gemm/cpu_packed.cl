@@ -1,45 +1,78 @@
-// Products on CPU devices. One work-item owns a block of C, block_rows x block_columns, over one of `splits` parts of k:
+// Products on CPU devices. One work-item owns a block of C, block_rows x block_columns, in one of `splits` parts of k:
 //
-//                              +------+------+--    B in panels of TILE_COLUMNS columns: packed before by pack_b for
-//            chunk of DEPTH    |panel |panel |..    all blocks, or here, panel by panel, when few blocks need it
-//           +-----------+      +------+------+--
-//     rows  | A, packed |      | tile | tile |..    tiles of TILE_ROWS x TILE_COLUMNS live in registers; between chunks
-//           | here      |      | tile | tile |..    of k they rest in local memory
-//           +-----------+      +------+------+--
+//                              +------+------+--    chunk of k: B's block in panels of TILE_COLUMNS columns, which
+//                              |panel |panel |..    rest in the second-level cache while all rows pass by
+//                              +------+------+--
+//     a strip of A's rows,     | tile | tile |..    a tile of TILE_ROWS x TILE_COLUMNS sums lives in registers; between
+//     packed                   | tile | tile |..    chunks it rests in C, or in `sums` where C does not hold sums
+//     the next strip           | tile | tile |..
 //
+// The last rows of a block make tiles of 8 or 4 rows, and a panel of few columns is multiplied by halves.
 // Options: those of problem.cl, and -DTILE_ROWS.
 #include "kernels/gemm/problem.cl"
 #include "kernels/gemm/micro_kernel.cl"
 #include "kernels/gemm/lanes.cl"
 
-#define DEPTH 256
+// From one packed row of A to the next: the longest chunk, and as much as keeps rows in other cache sets.
+#define A_STEP 400
+
+// Where B's panels lie: a block of them in local memory, or in the work-item's own part of `panels`; or in `panels`,
+// packed by pack_b; or one at a time in local memory, where a strip has all rows of the block.
+#define PANELS_LOCAL 0
+#define PANELS_OWN 1
+#define PANELS_SHARED 2
+#define PANELS_SINGLE 3
 
 typedef struct {
-    long block_rows, block_columns;   // multiples of TILE_ROWS and TILE_COLUMNS
-    long splits, split_depth;         // parts of k, each split_depth long (a multiple of DEPTH unless there is one)
-    int packed_b;                     // pack_b ran
-    int plain_store;                  // whole tiles go to C as they are: no scalars, no addend, no conversion
+    long block_rows, block_columns;   // block_columns is a multiple of TILE_COLUMNS
+    long splits, split_depth;         // parts of k, each split_depth long
+    long depth;                       // of a chunk
+    long strip;                       // rows of A that are packed at a time, a multiple of TILE_ROWS
+    int panels_place;
+    int direct;                       // A, with contiguous rows, is read where it lies, but for rows that fill no four
+    int plain;                        // C's elements are the sums: no scalars, no addend, no conversion
 } packed_plan;
 
 DEFINE_TRANSPOSE_BLOCK(transpose_to_local, __local)
 DEFINE_TRANSPOSE_BLOCK(transpose_to_global, __global)
 
-// Columns [0, columns) and rows [0, depth) of B to a panel, panel[k * TILE_COLUMNS + j]; zero beyond the columns.
+// How many elements follow element (i, j) of a matrix of rows x columns in memory, itself counted; 0 if nobody knows.
+static inline long elements_from(matrix_layout layout, long rows, long columns, long i, long j)
+{
+    if (layout.row <= 0 || layout.column <= 0)
+        return 0;
+    return (rows - 1 - i) * layout.row + (columns - 1 - j) * layout.column + 1;
+}
+
+// Columns [0, columns) and rows [0, depth) of B to a panel, panel[k * TILE_COLUMNS + j], anything beyond the columns;
+// `readable` elements of B follow.
 #define DEFINE_PACK_PANEL(name, transpose, SPACE)                                                           \
     static inline void name(const __global storage_t(X)* b, matrix_layout layout, long columns, int depth,   \
-                     SPACE REAL* panel)                                                                     \
+                     long readable, SPACE REAL* panel)                                                      \
     {                                                                                                       \
+        const int lanes = columns > TILE_LANES ? TILE_COLUMNS : TILE_LANES;                                 \
         if (layout.row == 1 && layout.column != 1) {                                                        \
-            for (int j = 0; j < TILE_COLUMNS; j += TILE_LANES)                                              \
-                for (int k = 0; k < depth; k += TILE_LANES)                                                 \
-                    transpose(b + j * layout.column + k, layout.column, columns - j, depth - k,             \
+            for (int j = 0; j < lanes; j += TILE_LANES)                                                     \
+                for (int k = 0; k < depth; k += TILE_LANES) {                                               \
+                    const long at = j * layout.column + k;                                                  \
+                    transpose(b + at, layout.column, columns - j, depth - k, readable - at,                 \
                               panel + k * TILE_COLUMNS + j, TILE_COLUMNS, depth - k);                       \
+                }                                                                                           \
+            return;                                                                                         \
+        }                                                                                                   \
+        if (layout.column == 1 && columns >= TILE_COLUMNS) {                                                \
+            for (int k = 0; k < depth; ++k) {                                                               \
+                TILE_VSTORE(LOAD_LANES(b + k * layout.row), 0, panel + k * TILE_COLUMNS);                   \
+                TILE_VSTORE(LOAD_LANES(b + k * layout.row + TILE_LANES), 0, panel + k * TILE_COLUMNS + TILE_LANES); \
+            }                                                                                               \
             return;                                                                                         \
         }                                                                                                   \
         for (int k = 0; k < depth; ++k)                                                                     \
-            for (int j = 0; j < TILE_COLUMNS; j += TILE_LANES)                                              \
-                TILE_VSTORE(get_row(b + AT(layout, k, (long)j), layout.column, columns - j), 0,             \
+            for (int j = 0; j < lanes; j += TILE_LANES) {                                                   \
+                const long at = AT(layout, k, (long)j);                                                     \
+                TILE_VSTORE(get_part_of_row(b + at, layout.column, columns - j, readable - at), 0,          \
                             panel + k * TILE_COLUMNS + j);                                                  \
+            }                                                                                               \
     }
 DEFINE_PACK_PANEL(pack_panel_to_local, transpose_to_local, __local)
 DEFINE_PACK_PANEL(pack_panel_to_global, transpose_to_global, __global)
@@ -53,32 +86,61 @@ static inline ulong panel_at(const gemm_problem* p, long batch, long k, long j, 
 
 // One work-item packs one panel of one chunk.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void pack_b(const __global storage_t(X)* b, ulong b_offset, __global REAL* panels, ulong panels_offset, gemm_problem p)
+void pack_b(const __global storage_t(X)* b, ulong b_offset, __global REAL* panels, ulong panels_offset, gemm_problem p,
+            packed_plan plan)
 {
     b += b_offset;
     panels += panels_offset;
-    const long j = (long)get_group_id(0) * TILE_COLUMNS, k = (long)get_group_id(1) * DEPTH, batch = get_group_id(2);
-    const int depth = (int)min(p.k - k, (long)DEPTH);
-    pack_panel_to_global(b + batch * p.b.batch + AT(p.b, k, j), p.b, p.n - j, depth,
+    const long j = (long)get_group_id(0) * TILE_COLUMNS, batch = get_group_id(2);
+    const long k = (long)get_group_id(1) * plan.depth;
+    const int depth = (int)min(p.k - k, plan.depth);
+    pack_panel_to_global(b + batch * p.b.batch + AT(p.b, k, j), p.b, p.n - j, depth, elements_from(p.b, p.k, p.n, k, j),
                          panels + panel_at(&p, batch, k, j, depth));
 }
 
-// Rows of A to local memory, packed[i * DEPTH + k]; rows beyond A's last, up to a whole tile, are zero.
-static inline void pack_a(const __global storage_t(X)* a, matrix_layout layout, long rows, int depth, __local REAL* packed)
+// Rows of A, packed[i * A_STEP + k], up to whole fours of them, the last ones zero; `all_rows` rows and `readable`
+// elements of A follow.
+static inline void pack_a(const __global storage_t(X)* a, matrix_layout layout, long rows, long all_rows, int depth,
+                          long readable, __local REAL* packed)
 {
     if (layout.row == 1 && layout.column != 1) {
-        for (long i = 0; i < rows; i += TILE_LANES)
-            for (int k = 0; k < depth; k += TILE_LANES)
-                transpose_to_local(a + i + k * layout.column, layout.column, depth - k, rows - i,
-                                   packed + i * DEPTH + k, DEPTH, rows - i);
-    } else {
-        for (long i = 0; i < rows; ++i)
-            for (int k = 0; k < depth; k += TILE_LANES)
-                TILE_VSTORE(get_row(a + AT(layout, i, (long)k), layout.column, depth - k), 0, packed + i * DEPTH + k);
-    }
-    for (long i = rows; i % TILE_ROWS != 0; ++i)
         for (int k = 0; k < depth; k += TILE_LANES)
-            TILE_VSTORE((tile_vector)0, 0, packed + i * DEPTH + k);
+            for (long i = 0; i < rows; i += TILE_LANES) {
+                const long at = i + k * layout.column;
+                transpose_to_local(a + at, layout.column, depth - k, all_rows - i, readable - at,
+                                   packed + i * A_STEP + k, A_STEP, rows - i);
+            }
+    } else {
+        for (long i = 0; i < rows; ++i) {
+            int k = 0;
+            if (layout.column == 1)
+                for (; k + TILE_LANES <= depth; k += TILE_LANES)
+                    TILE_VSTORE(LOAD_LANES(a + i * layout.row + k), 0, packed + i * A_STEP + k);
+            for (; k < depth; k += TILE_LANES) {
+                const long at = AT(layout, i, (long)k);
+                TILE_VSTORE(get_part_of_row(a + at, layout.column, depth - k, readable - at), 0,
+                            packed + i * A_STEP + k);
+            }
+        }
+    }
+    for (long i = rows; i % 4 != 0; ++i)
+        for (int k = 0; k < depth; k += TILE_LANES)
+            TILE_VSTORE((tile_vector)0, 0, packed + i * A_STEP + k);
+}
+
+// A part of a strip of A is asked from memory: what falls to panel j of `columns`.
+static inline void fetch_ahead(const __global storage_t(X)* a, matrix_layout layout, long rows, int depth, long j,
+                               long columns)
+{
+    const int by_columns = layout.row == 1 && layout.column != 1;
+    if (!by_columns && layout.column != 1)
+        return;
+    const long lines = by_columns ? depth : rows, length = by_columns ? rows : depth;
+    const long step = by_columns ? layout.column : layout.row;
+    const long end = lines * min(j + TILE_COLUMNS, columns) / columns;
+    for (long line = lines * j / columns; line < end; ++line)
+        for (long e = 0; e < length; e += TILE_LANES)
+            prefetch(a + line * step + e, TILE_LANES);
 }
 
 // The epilogue of a tile's rows, from local memory to C.
@@ -86,33 +148,52 @@ static inline void finish_tile(const __local REAL* tile, int rows, long columns,
                         const __global storage_t(X)* d, const gemm_problem* p, REAL alpha, REAL beta)
 {
     for (long i = 0; i < rows; ++i)
-        for (int j = 0; j < TILE_COLUMNS && j < columns; j += TILE_LANES) {
-            tile_vector v = alpha * TILE_VLOAD(0, tile + i * TILE_COLUMNS + j);
-            if (p->add_d) {
-                const __global storage_t(X)* addend = d + AT(p->d, i, (long)j);
-                v += beta * (p->d.column == 0 ? (tile_vector)(REAL)load(X, addend, 0)
-                                              : get_row(addend, p->d.column, columns - j));
-            }
-#if !REAL_IS_INTEGER
-            ACTIVATE(tile_vector, v, p->activation)
-#endif
-            put_row(v, c + AT(p->c, i, (long)j), p->c.column, columns - j);
-        }
+        for (int j = 0; j < TILE_COLUMNS && j < columns; j += TILE_LANES)
+            finish_row(TILE_VLOAD(0, tile + i * TILE_COLUMNS + j), c + AT(p->c, i, (long)j),
+                       d + AT(p->d, i, (long)j), p, columns - j, alpha, beta);
 }
 
-// A tile's rows to the partial product, which has n columns without gaps.
-static inline void keep_tile(const __local REAL* tile, int rows, long columns, __global REAL* partial, long n)
+// A tile that is not whole, between registers (by way of local memory) and where its sums rest.
+static inline void fetch_sums(__local REAL* tile, int rows, long columns, const __global REAL* sums, long row_step)
 {
-    for (long i = 0; i < rows; ++i)
-        for (int j = 0; j < TILE_COLUMNS && j < columns; ++j)
-            partial[i * n + j] = tile[i * TILE_COLUMNS + j];
+    for (int i = 0; i < TILE_ROWS; ++i)
+        for (int j = 0; j < TILE_COLUMNS; j += TILE_LANES)
+            TILE_VSTORE(i < rows ? get_sums(sums + i * row_step + j, columns - j) : (tile_vector)0, 0,
+                        tile + i * TILE_COLUMNS + j);
 }
+static inline void keep_sums(const __local REAL* tile, int rows, long columns, __global REAL* sums, long row_step)
+{
+    for (int i = 0; i < rows; ++i)
+        for (int j = 0; j < TILE_COLUMNS && j < columns; j += TILE_LANES)
+            put_sums(TILE_VLOAD(0, tile + i * TILE_COLUMNS + j), sums + i * row_step + j, columns - j);
+}
+
+// Adds to the tile's first N rows, of A's elements at a + row * a_step + k; the high half of the columns only where
+// there are such.
+#define ADD_PRODUCT(N, a, a_step, panel)                                                                    \
+    if (columns - j > TILE_LANES) {                                                                         \
+        TILE_MULTIPLY_OF(N, a, a_step, 1, panel, depth)                                                     \
+    } else {                                                                                                \
+        TILE_MULTIPLY_LOW_OF(N, a, a_step, 1, panel, depth)                                                 \
+    }
+#if TILE_ROWS == 12
+#define ADD_PRODUCTS(a, a_step, panel)                                                                      \
+    if (height > 8) {                                                                                       \
+        ADD_PRODUCT(12, a, a_step, panel)                                                                   \
+    } else if (height > 4) {                                                                                \
+        ADD_PRODUCT(8, a, a_step, panel)                                                                    \
+    } else {                                                                                                \
+        ADD_PRODUCT(4, a, a_step, panel)                                                                    \
+    }
+#else
+#define ADD_PRODUCTS(a, a_step, panel) ADD_PRODUCT(TILE_ROWS, a, a_step, panel)
+#endif
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __global storage_t(X)* restrict b,
-              ulong b_offset, const __global REAL* restrict panels, ulong panels_offset, __global storage_t(X)* c,
-              ulong c_offset, const __global storage_t(X)* d, ulong d_offset, __global REAL* partial,
-              ulong partial_offset, gemm_problem p, packed_plan plan, REAL alpha, REAL beta, __local REAL* memory)
+              ulong b_offset, __global REAL* panels, ulong panels_offset, __global storage_t(X)* c, ulong c_offset,
+              const __global storage_t(X)* d, ulong d_offset, __global REAL* sums, ulong sums_offset, gemm_problem p,
+              packed_plan plan, REAL alpha, REAL beta, __local REAL* memory)
 {
     // Which block: columns fastest, then rows, parts of k, batch.
     const long column_blocks = (p.n + plan.block_columns - 1) / plan.block_columns;
@@ -131,48 +212,87 @@ void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __g
     c += c_offset + batch * p.c.batch + AT(p.c, i0, j0);
     d += d_offset + batch * p.d.batch + AT(p.d, i0, j0);
     panels += panels_offset;
-    partial += partial_offset + ((split * p.batch + batch) * p.m + i0) * p.n + j0;
+    if (plan.panels_place == PANELS_OWN)
+        panels += get_group_id(0) * (ulong)(plan.depth * plan.block_columns);
+    // Sums rest in C itself, or in `sums`, [split][batch][m][n].
+    const int in_c = plan.plain && plan.splits == 1;
+    const long sums_row = in_c ? p.c.row : p.n;
+    if (in_c)
+        sums = (__global REAL*)c;
+    else
+        sums += sums_offset + ((split * p.batch + batch) * p.m + i0) * p.n + j0;
 
-    __local REAL* tile = memory;                                   // one finished tile
-    __local REAL* packed_a = tile + TILE_ROWS * TILE_COLUMNS;       // block_rows x DEPTH
-    __local REAL* panel = packed_a + plan.block_rows * DEPTH;       // DEPTH x TILE_COLUMNS, unless packed_b
-    __local REAL* sums = panel + (plan.packed_b ? 0 : DEPTH * TILE_COLUMNS);   // tile after tile, if k has more chunks
+    __local REAL* tile = memory;                                // a tile that is not whole, or waits for its epilogue
+    __local REAL* packed_strip = tile + TILE_ROWS * TILE_COLUMNS;   // strip x A_STEP
+    __local REAL* local_panels = packed_strip + plan.strip * A_STEP;   // block_columns x depth, for PANELS_LOCAL
 
-    for (long k = k_begin; k < k_end; k += DEPTH) {
-        const int depth = (int)min(k_end - k, (long)DEPTH);
+    for (long k = k_begin; k < k_end; k += plan.depth) {
+        const int depth = (int)min(k_end - k, plan.depth);
         const int last = k + depth >= k_end;
-        pack_a(a + k * p.a.column, p.a, rows, depth, packed_a);
-        __local REAL* sum = sums;
-        for (long j = 0; j < columns; j += TILE_COLUMNS) {
-            const __global REAL* restrict b_panel = panels + panel_at(&p, batch, k, j0 + j, depth);
-            if (!plan.packed_b)
-                pack_panel_to_local(b + AT(p.b, k, j), p.b, columns - j, depth, panel);
-            for (long i = 0; i < rows; i += TILE_ROWS, sum += TILE_ROWS * TILE_COLUMNS) {
-                const __local REAL* restrict a_rows = packed_a + i * DEPTH;
-                TILE_DECLARE
-                if (k > k_begin) {
-                    TILE_LOAD(sum, TILE_COLUMNS)
-                }
-                if (plan.packed_b) {
-                    TILE_MULTIPLY(a_rows, DEPTH, 1, b_panel, depth)
-                } else {
-                    TILE_MULTIPLY(a_rows, DEPTH, 1, panel, depth)
-                }
-                if (!last) {
-                    TILE_STORE(sum, TILE_COLUMNS)
-                    continue;
-                }
-                if (plan.plain_store && plan.splits == 1 && rows - i >= TILE_ROWS && columns - j >= TILE_COLUMNS) {
-                    __global REAL* target = (__global REAL*)(c + AT(p.c, i, j));
-                    TILE_STORE(target, p.c.row)
-                    continue;
-                }
-                TILE_STORE(tile, TILE_COLUMNS)
-                const int tile_rows = (int)min(rows - i, (long)TILE_ROWS);
-                if (plan.splits > 1)
-                    keep_tile(tile, tile_rows, columns - j, partial + i * p.n + j, p.n);
+        if (plan.panels_place == PANELS_LOCAL || plan.panels_place == PANELS_OWN)
+            for (long j = 0; j < columns; j += TILE_COLUMNS) {
+                const __global storage_t(X)* source = b + AT(p.b, k, j);
+                const long readable = elements_from(p.b, p.k, p.n, k, j0 + j);
+                if (plan.panels_place == PANELS_LOCAL)
+                    pack_panel_to_local(source, p.b, columns - j, depth, readable, local_panels + j * depth);
                 else
-                    finish_tile(tile, tile_rows, columns - j, c + AT(p.c, i, j), d + AT(p.d, i, j), &p, alpha, beta);
+                    pack_panel_to_global(source, p.b, columns - j, depth, readable, panels + j * depth);
+            }
+        const __global REAL* chunk = panels;
+        if (plan.panels_place == PANELS_SHARED)
+            chunk += panel_at(&p, batch, k, j0, depth);
+        for (long strip = 0; strip < rows; strip += plan.strip) {
+            const long strip_end = min(strip + plan.strip, rows);
+            const int direct = plan.direct && (strip_end - strip) % 4 == 0;
+            if (!direct)
+                pack_a(a + AT(p.a, strip, k), p.a, strip_end - strip, p.m - i0 - strip, depth,
+                       elements_from(p.a, p.m, p.k, i0 + strip, k), packed_strip);
+            // A's next strip is fetched ahead, a part of it with each panel.
+            const int ahead = !plan.direct && columns > TILE_COLUMNS && columns <= 1024 && strip_end < rows;
+            for (long j = 0; j < columns; j += TILE_COLUMNS) {
+                if (ahead)
+                    fetch_ahead(a + AT(p.a, strip_end, k), p.a, min(rows - strip_end, plan.strip), depth, j, columns);
+                if (plan.panels_place == PANELS_SINGLE)
+                    pack_panel_to_local(b + AT(p.b, k, j), p.b, columns - j, depth,
+                                        elements_from(p.b, p.k, p.n, k, j0 + j), local_panels);
+                for (long i = strip; i < strip_end; i += TILE_ROWS) {
+                    const int height = (int)min(strip_end - i, (long)TILE_ROWS);
+                    const int whole = height == TILE_ROWS && columns - j >= TILE_COLUMNS;
+                    __global REAL* resting = sums + i * sums_row + j;
+                    const __local REAL* restrict packed_a = packed_strip + (i - strip) * A_STEP;
+                    TILE_DECLARE
+                    if (k > k_begin) {
+                        if (whole) {
+                            TILE_LOAD(resting, sums_row)
+                        } else {
+                            fetch_sums(tile, height, columns - j, resting, sums_row);
+                            TILE_LOAD(tile, TILE_COLUMNS)
+                        }
+                    }
+                    if (plan.panels_place == PANELS_LOCAL || plan.panels_place == PANELS_SINGLE) {
+                        const __local REAL* restrict panel =
+                            local_panels + (plan.panels_place == PANELS_LOCAL ? j * depth : 0);
+                        if (direct) {
+                            const __global REAL* restrict rows_of_a = (const __global REAL*)a + AT(p.a, i, k);
+                            ADD_PRODUCTS(rows_of_a, p.a.row, panel)
+                        } else {
+                            ADD_PRODUCTS(packed_a, A_STEP, panel)
+                        }
+                    } else {
+                        const __global REAL* restrict panel = chunk + j * depth;
+                        ADD_PRODUCTS(packed_a, A_STEP, panel)
+                    }
+                    const int rests = in_c || !last || plan.splits > 1;
+                    if (rests && whole) {
+                        TILE_STORE(resting, sums_row)
+                        continue;
+                    }
+                    TILE_STORE(tile, TILE_COLUMNS)
+                    if (rests)
+                        keep_sums(tile, height, columns - j, resting, sums_row);
+                    else
+                        finish_tile(tile, height, columns - j, c + AT(p.c, i, j), d + AT(p.d, i, j), &p, alpha, beta);
+                }
             }
         }
     }

@@ -37,6 +37,26 @@ static inline ushort16 bfloat16_lanes(float16 v)
 }
 #endif
 
+// Whether a row that is not whole goes in pieces of 8, 4, 2 and 1 elements: those that need no conversion.
+#define IN_PIECES CLPRIM_CAT(IN_PIECES_, X)
+#define IN_PIECES_float32 1
+#define IN_PIECES_float64 1
+#define PIECES                                                                                              \
+    FIRST_PIECE                                                                                             \
+    PIECE(4, s0123, s4567)                                                                                  \
+    PIECE(2, s01, s23)                                                                                      \
+    if (count & 1)                                                                                          \
+        *p = v.s0;
+#define FIRST_PIECE CLPRIM_CAT(FIRST_PIECE_, TILE_LANES)
+#define FIRST_PIECE_16 PIECE(8, lo, hi)
+#define FIRST_PIECE_8
+#define PIECE(N, lanes, rest)                                                                               \
+    if (count & N) {                                                                                        \
+        vstore##N(v.lanes, 0, p);                                                                           \
+        v.lanes = v.rest;                                                                                   \
+        p += N;                                                                                             \
+    }
+
 // `count` elements (at most TILE_LANES), `step` apart; zero in the other lanes.
 static inline tile_vector get_row(const __global storage_t(X)* p, long step, long count)
 {
@@ -48,16 +68,61 @@ static inline tile_vector get_row(const __global storage_t(X)* p, long step, lon
     return TILE_VLOAD(0, values);
 }
 
+// As get_row, with anything in the other lanes: `readable` elements follow p in its matrix (0: nobody knows).
+static inline tile_vector get_part_of_row(const __global storage_t(X)* p, long step, long count, long readable)
+{
+    return step == 1 && readable >= TILE_LANES ? LOAD_LANES(p) : get_row(p, step, count);
+}
+
 static inline void put_row(tile_vector v, __global storage_t(X)* p, long step, long count)
 {
     if (step == 1 && count >= TILE_LANES) {
         STORE_LANES(v, p);
         return;
     }
+#if IN_PIECES
+    if (step == 1) {
+        PIECES
+        return;
+    }
+#endif
     REAL values[TILE_LANES];
     TILE_VSTORE(v, 0, values);
     for (int i = 0; i < TILE_LANES && i < count; ++i)
         store(X, p, i * step, (compute_t(X))values[i]);
+}
+
+// The first `count` sums as they are, zero in the other lanes.
+static inline tile_vector get_sums(const __global REAL* p, long count)
+{
+    if (count >= TILE_LANES)
+        return TILE_VLOAD(0, p);
+    REAL values[TILE_LANES];
+    for (int i = 0; i < TILE_LANES; ++i)
+        values[i] = i < count ? p[i] : 0;
+    return TILE_VLOAD(0, values);
+}
+
+static inline void put_sums(tile_vector v, __global REAL* p, long count)
+{
+    if (count >= TILE_LANES) {
+        TILE_VSTORE(v, 0, p);
+        return;
+    }
+    PIECES
+}
+
+// The epilogue (problem.cl) of `count` finished sums of a row of C.
+static inline void finish_row(tile_vector v, __global storage_t(X)* c, const __global storage_t(X)* d,
+                              const gemm_problem* p, long count, REAL alpha, REAL beta)
+{
+    v *= alpha;
+    if (p->add_d)
+        v += beta * (p->d.column == 0 ? (tile_vector)(REAL)load(X, d, 0) : get_row(d, p->d.column, count));
+#if !REAL_IS_INTEGER
+    ACTIVATE(tile_vector, v, p->activation)
+#endif
+    put_row(v, c, p->c.column, count);
 }
 
 // A square block of TILE_LANES vectors v[] transposed by perfect shuffles: log2(TILE_LANES) times, vectors i and
@@ -80,21 +145,24 @@ static inline void put_row(tile_vector v, __global storage_t(X)* p, long step, l
     u[2 * i] = ZIP_LOW(v[i], v[i + TILE_LANES / 2]);                                                        \
     u[2 * i + 1] = ZIP_HIGH(v[i], v[i + TILE_LANES / 2]);
 
-// dst[j * dst_step + i] = src[i * line_step + j] for i, j < TILE_LANES; src has `lines` lines of `length` elements, of
-// which what lies outside reads as zero, and the first `wanted` rows of dst are written.
+// dst[j * dst_step + i] = src[i * line_step + j] for i, j < TILE_LANES; src has `lines` lines of `length` elements, and
+// `readable` elements in all follow it in its matrix (0: nobody knows). Anything may come of what lies outside; the first `wanted` rows
+// of dst are written.
 #define DEFINE_TRANSPOSE_BLOCK(name, SPACE)                                                                 \
     static inline void name(const __global storage_t(X)* src, long line_step, long lines, long length,       \
-                     SPACE REAL* dst, int dst_step, long wanted)                                            \
+                     long readable, SPACE REAL* dst, int dst_step, long wanted)                             \
     {                                                                                                       \
         tile_vector v[TILE_LANES], u[TILE_LANES];                                                           \
-        if (lines < TILE_LANES || length < TILE_LANES || wanted < TILE_LANES) {                             \
-            for (int j = 0; j < TILE_LANES && j < wanted; ++j)                                              \
-                for (int i = 0; i < TILE_LANES; ++i)                                                        \
-                    dst[j * dst_step + i] =                                                                 \
-                        i < lines && j < length ? (REAL)load(X, src, i * line_step + j) : (REAL)0;          \
-            return;                                                                                         \
+        if (lines >= TILE_LANES && length >= TILE_LANES) {                                                  \
+            EACH_LANE(GET_LINE)                                                                             \
+        } else {                                                                                            \
+            REAL copy[TILE_LANES * TILE_LANES];   /* so that v is never indexed by a variable */            \
+            for (int i = 0; i < TILE_LANES; ++i) {                                                          \
+                const long line = min((long)i, lines - 1) * line_step;                                      \
+                TILE_VSTORE(get_part_of_row(src + line, 1, length, readable - line), i, copy);              \
+            }                                                                                               \
+            EACH_LANE(GET_COPY)                                                                             \
         }                                                                                                   \
-        EACH_LANE(GET_LINE)                                                                                 \
         EACH_PAIR(ZIP_PAIR, u, v)                                                                           \
         EACH_PAIR(ZIP_PAIR, v, u)                                                                           \
         EACH_PAIR(ZIP_PAIR, u, v)                                                                           \
@@ -102,7 +170,10 @@ static inline void put_row(tile_vector v, __global storage_t(X)* p, long step, l
         EACH_LANE(PUT_LINE)                                                                                 \
     }
 #define GET_LINE(i) v[i] = LOAD_LANES(src + i * line_step);
-#define PUT_LINE(i) TILE_VSTORE(TRANSPOSED[i], 0, dst + i * dst_step);
+#define GET_COPY(i) v[i] = TILE_VLOAD(i, copy);
+#define PUT_LINE(i)                                                                                         \
+    if (i < wanted)                                                                                         \
+        TILE_VSTORE(TRANSPOSED[i], 0, dst + i * dst_step);
 #if TILE_LANES == 16
 #define LAST_ZIP EACH_PAIR(ZIP_PAIR, v, u)
 #define TRANSPOSED v

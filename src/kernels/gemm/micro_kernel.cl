@@ -10,11 +10,12 @@
 //
 // Options, all -D and all optional:
 //   REAL   element of the product: float (default), double, uint, ulong
-//   TILE_ROWS   12 (default; 24 of AVX-512's 32 registers), 6 or 4
+//   TILE_ROWS   12 (default; 24 of AVX-512's 32 registers), 8, 6 or 4
 // Use, inside a function (one tile at a time; the names c0_low... live in its scope):
 //     TILE_DECLARE                                     accumulators, all zero
 //     TILE_LOAD(C, ld)                                 or from memory: row r at C + r * ld
 //     TILE_MULTIPLY(A, row_step, k_step, B, depth)     c[r][j] += A[r * row_step + k * k_step] * B[k * TILE_COLUMNS + j]
+//     TILE_MULTIPLY_OF(N, ...), TILE_MULTIPLY_LOW_OF(N, ...)   the first N rows; of them only the low half of the columns
 //     TILE_STORE(C, ld)
 // Steps that are compile-time constants become immediate offsets: prefer them. A, B, C may be __local, __global or
 // private pointers to REAL; A needs all TILE_ROWS rows to be readable.
@@ -59,8 +60,9 @@ typedef VECTOR_OF(REAL, TILE_LANES) tile_vector;
 // X(r, u, v, w) for each row r of the tile. (OpenCL C has no variadic macros, so every X takes three more arguments.)
 #define TILE_EACH_4(X, a, b, c) X(0, a, b, c) X(1, a, b, c) X(2, a, b, c) X(3, a, b, c)
 #define TILE_EACH_6(X, a, b, c) TILE_EACH_4(X, a, b, c) X(4, a, b, c) X(5, a, b, c)
+#define TILE_EACH_8(X, a, b, c) TILE_EACH_6(X, a, b, c) X(6, a, b, c) X(7, a, b, c)
 #define TILE_EACH_12(X, a, b, c)                                                                            \
-    TILE_EACH_6(X, a, b, c) X(6, a, b, c) X(7, a, b, c) X(8, a, b, c) X(9, a, b, c) X(10, a, b, c) X(11, a, b, c)
+    TILE_EACH_8(X, a, b, c) X(8, a, b, c) X(9, a, b, c) X(10, a, b, c) X(11, a, b, c)
 #define TILE_EACH_OF_(N, X, a, b, c) TILE_EACH_##N(X, a, b, c)
 #define TILE_EACH_OF(N, X, a, b, c) TILE_EACH_OF_(N, X, a, b, c)
 #define TILE_EACH(X, a, b, c) TILE_EACH_OF(TILE_ROWS, X, a, b, c)
@@ -82,9 +84,17 @@ typedef VECTOR_OF(REAL, TILE_LANES) tile_vector;
 #define TILE_DECLARE TILE_EACH(TILE_DECLARE_ROW, 0, 0, 0)
 #define TILE_LOAD(C, ld) TILE_EACH(TILE_LOAD_ROW, C, ld, 0)
 #define TILE_STORE(C, ld) TILE_EACH(TILE_STORE_ROW, C, ld, 0)
-#define TILE_MULTIPLY(A, row_step, k_step, B, depth)                                                        \
+#define TILE_MULTIPLY(A, row_step, k_step, B, depth) TILE_MULTIPLY_OF(TILE_ROWS, A, row_step, k_step, B, depth)
+#define TILE_MULTIPLY_OF(N, A, row_step, k_step, B, depth)                                                  \
     for (int tile_k = 0; tile_k < (depth); ++tile_k) {                                                      \
         const tile_vector tile_low = TILE_VLOAD(0, (B) + tile_k * TILE_COLUMNS);                            \
         const tile_vector tile_high = TILE_VLOAD(0, (B) + tile_k * TILE_COLUMNS + TILE_LANES);              \
-        TILE_EACH(TILE_MULTIPLY_ROW, A, row_step, k_step)                                                   \
+        TILE_EACH_OF(N, TILE_MULTIPLY_ROW, A, row_step, k_step)                                             \
+    }
+#define TILE_MULTIPLY_LOW_ROW(r, A, row_step, k_step)                                                       \
+    c##r##_low = TILE_ADD_PRODUCT((tile_vector)((A)[r * (row_step) + tile_k * (k_step)]), tile_low, c##r##_low);
+#define TILE_MULTIPLY_LOW_OF(N, A, row_step, k_step, B, depth)                                              \
+    for (int tile_k = 0; tile_k < (depth); ++tile_k) {                                                      \
+        const tile_vector tile_low = TILE_VLOAD(0, (B) + tile_k * TILE_COLUMNS);                            \
+        TILE_EACH_OF(N, TILE_MULTIPLY_LOW_ROW, A, row_step, k_step)                                         \
     }
