@@ -15,9 +15,16 @@
 namespace clprim {
 namespace {
 
+double steady_milliseconds()
+{
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 struct Settings {
-    bool tune = false, verbose = false;
-    std::mutex mutex;                                        // guards preferred
+    std::atomic<bool> tune{false};
+    bool verbose = false;
+    std::mutex mutex;                                        // guards what follows
+    std::function<double()> clock = steady_milliseconds;
     std::map<std::string, std::string, std::less<>> preferred;   // family -> name
     std::atomic<bool> plain{true};
 
@@ -70,16 +77,16 @@ std::string reasons(std::span<const Candidate> candidates)
 }
 
 // The best of a few runs after one that builds programs and warms caches.
-double milliseconds(Queue& queue, const std::function<void()>& run)
+double milliseconds(Queue& queue, const std::function<double()>& clock, const std::function<void()>& run)
 {
     run();
     queue.finish();
     double best = std::numeric_limits<double>::infinity(), total = 0;
     for (int i = 0; i < 5 && total < 200; ++i) {
-        const auto start = std::chrono::steady_clock::now();
+        const double start = clock();
         run();
         queue.finish();
-        const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+        const double ms = clock() - start;
         best = std::min(best, ms);
         total += ms;
     }
@@ -94,18 +101,29 @@ struct Choice {
 Choice tuned(std::string_view family, const std::string& problem, std::span<const Candidate> candidates, Queue& queue,
              const std::function<void(std::size_t)>& trial)
 {
+    // A result holds while the same candidates compete.
+    std::string entry = problem + " among";
+    for (const Candidate& one : candidates)
+        if (!one.rejection && one.tune)
+            entry += fmt::format(" {}", one.name);
     TuningStore& store = TuningStore::of(queue.device());
-    if (const auto name = store.find(family, problem))
+    if (const auto name = store.find(family, entry))
         if (const auto index = find_name(candidates, *name); index && !candidates[*index].rejection)
             return {*index, "tuned before"};
     Choice best{candidates.size(), "tuned:"};
     double best_ms = std::numeric_limits<double>::infinity();
+    std::function<double()> clock;
+    {
+        std::lock_guard lock(settings().mutex);
+        clock = settings().clock;
+    }
+    queue.finish();   // work enqueued before is not a candidate's, nor are its errors
     for (std::size_t i = 0; i < candidates.size(); ++i) {
         if (candidates[i].rejection || !candidates[i].tune)
             continue;
         double ms;
         try {
-            ms = milliseconds(queue, [&] { trial(i); });
+            ms = milliseconds(queue, clock, [&] { trial(i); });
         } catch (const Error& error) {   // no room for its workspace, say: it is out of the race
             best.why += fmt::format(" {} failed ({});", candidates[i].name, error.what());
             continue;
@@ -117,7 +135,7 @@ Choice tuned(std::string_view family, const std::string& problem, std::span<cons
         }
     }
     if (best.index < candidates.size())
-        store.keep(family, problem, candidates[best.index].name);
+        store.keep(family, entry, candidates[best.index].name);
     return best;
 }
 
@@ -126,6 +144,14 @@ Choice tuned(std::string_view family, const std::string& problem, std::span<cons
 bool choice_is_plain() noexcept
 {
     return settings().plain.load(std::memory_order_relaxed);
+}
+
+void tune_choices(bool on, std::function<double()> clock)
+{
+    std::lock_guard lock(settings().mutex);
+    settings().tune = on;
+    settings().clock = clock ? std::move(clock) : steady_milliseconds;
+    settings().update();
 }
 
 void prefer_implementation(std::string_view family, std::string_view name)

@@ -8,7 +8,8 @@
 //     chosen.run(queue, problem, tensors);
 //
 // Ordinarily the first one that does not reject the problem wins, and that costs no more than the questions asked.
-//   CLPRIM_TUNE=1             the candidates are timed at first use of a problem; the fastest one is kept on disk
+//   CLPRIM_TUNE=1             the candidates are timed at first use of a problem, which waits for the device; the fastest
+//                             one is kept on disk, for as long as the same ones compete
 //   CLPRIM_IMPLEMENTATION     "gemm=gpu_tiled,conv=reference": preferred ones, taken wherever they do not reject
 //   CLPRIM_VERBOSE=1          prints each problem, what was chosen, what rejected it and why
 // The problem type has `std::string describe(const Problem&)`, found by argument-dependent look-up: all that decides
@@ -51,6 +52,9 @@ bool choice_is_plain() noexcept;
 // does not have.
 std::size_t choose_among(std::string_view family, const std::string& problem, std::span<const Candidate> candidates,
                          Queue& queue, const std::function<void(std::size_t)>& trial);
+
+// As CLPRIM_TUNE, from within the process. For tests, which also bring a clock of their own (milliseconds).
+void tune_choices(bool on, std::function<double()> clock = {});
 
 // As CLPRIM_IMPLEMENTATION, from within the process; an empty name lifts it. For tests.
 void prefer_implementation(std::string_view family, std::string_view name);

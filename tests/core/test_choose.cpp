@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <random>
 
 #include <clprim/clprim.hpp>
 #include <core/choose.hpp>
@@ -90,6 +91,91 @@ TEST(Choose, UnknownPreferenceNamesWhatThereIs)
     } catch (const InvalidArgument& error) {
         EXPECT_NE(std::string(error.what()).find("small large"), std::string::npos) << error.what();
     }
+}
+
+namespace {
+
+// A family whose candidates say how long they take, on a clock that only they move.
+struct Race {
+    std::vector<double> costs;   // negative: the run fails
+    std::vector<Candidate> candidates;
+    std::string problem = "race " + std::to_string(std::random_device{}());
+    double now = 0;
+    std::vector<int> runs = std::vector<int>(costs.size());
+
+    std::size_t choose()
+    {
+        return choose_among("toy", problem, candidates, Context::get(0).queue(0), [this](std::size_t i) {
+            ++runs[i];
+            if (costs[i] < 0)
+                throw NotSupported("no room");
+            now += costs[i];
+        });
+    }
+};
+
+struct Tuning {
+    explicit Tuning(Race& race) { tune_choices(true, [&race] { return race.now; }); }
+    ~Tuning() { tune_choices(false); }
+};
+
+}  // namespace
+
+TEST(Tuning, TakesTheFastestOfThoseThatRun)
+{
+    Race race{{9, -1, 3, 1, 1}, {{"a", {}}, {"fails", {}}, {"fast", {}}, {"rejected", "too small"}, {"slow", {}, false}}};
+    Tuning tuning(race);
+    EXPECT_EQ(race.choose(), 2u);
+    EXPECT_GT(race.runs[0], 1);
+    EXPECT_EQ(race.runs[1], 1);   // failed once, and was out
+    EXPECT_EQ(race.runs[3], 0);
+    EXPECT_EQ(race.runs[4], 0);   // never timed
+}
+
+TEST(Tuning, RunsOnceAndIsReadFromDiskByTheNext)
+{
+    Race race{{2, 1}, {{"a", {}}, {"b", {}}}};
+    Tuning tuning(race);
+    ASSERT_EQ(race.choose(), 1u);
+    const std::vector<int> runs = race.runs;
+    race.costs = {1, 2};
+    EXPECT_EQ(race.choose(), 1u);   // as measured before
+    EXPECT_EQ(race.runs, runs);
+    if (!cache_folder().empty()) {
+        EXPECT_EQ(TuningStore(Context::get(0).device()).find("toy", race.problem + " among a b"), "b");
+    }
+
+    // A process that finds the result on disk does not measure: here another store wrote it.
+    Race next{{1, 2}, {{"a", {}}, {"b", {}}}};
+    TuningStore(Context::get(0).device()).keep("toy", next.problem + " among a b", "b");
+    if (!cache_folder().empty()) {
+        EXPECT_EQ(next.choose(), 1u);
+        EXPECT_EQ(next.runs, (std::vector<int>{0, 0}));
+    }
+}
+
+TEST(Tuning, MeasuresAgainWhenOthersCompete)
+{
+    Race race{{2, 1, 0.5}, {{"a", {}}, {"b", {}}, {"new", "not yet"}}};
+    Tuning tuning(race);
+    ASSERT_EQ(race.choose(), 1u);
+    race.candidates[2].rejection.reset();
+    EXPECT_EQ(race.choose(), 2u);
+    race.candidates[2].rejection = "gone";
+    EXPECT_EQ(race.choose(), 1u);
+}
+
+TEST(Tuning, PreferenceAndFailureOfAll)
+{
+    Race race{{2, 1}, {{"a", {}}, {"b", {}}}};
+    Tuning tuning(race);
+    {
+        Preference a("a");
+        EXPECT_EQ(race.choose(), 0u);
+        EXPECT_EQ(race.runs, (std::vector<int>{0, 0}));
+    }
+    Race failing{{-1, -1}, {{"a", {}}, {"b", {}}}};
+    EXPECT_EQ(failing.choose(), 0u);   // the first that does not reject; its own run will tell
 }
 
 TEST(TuningStore, KeepsAcrossStoresAndIgnoresDamage)

@@ -258,8 +258,8 @@ TEST(GemmCpuPlans, AllGiveTheSame)
                 for (const bool turned : {false, true}) {
                     if ((place == detail::panels_shared && splits > 1) || (direct && place != detail::panels_local))
                         continue;
-                    Cut one{"place " + std::to_string(place) + " splits " + std::to_string(splits) + (direct ? " direct" : "") +
-                                (turned ? " turned" : ""), {}};
+                    Cut one{"place " + std::to_string(place) + " splits " + std::to_string(splits) +
+                                (direct ? " direct" : "") + (turned ? " turned" : ""), {}};
                     const std::int64_t split_depth = splits == 1 ? c.k : 80;
                     one.plan.turned = turned;
                     one.plan.kernel = {place == detail::panels_local ? 36 : 48, 64, splits, split_depth, 64,

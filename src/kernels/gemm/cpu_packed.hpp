@@ -7,7 +7,8 @@
 
 namespace clprim::detail {
 
-enum PanelsPlace : std::int32_t { panels_local, panels_own, panels_shared, panels_single };   // PANELS_... of the kernel
+// PANELS_... of cpu_packed.cl.
+enum PanelsPlace : std::int32_t { panels_local, panels_own, panels_shared, panels_single };
 
 // packed_plan of cpu_packed.cl.
 struct CpuKernelPlan {

@@ -36,7 +36,10 @@ struct Planner {
 
     // Costs are cycles of the slowest core, measured on AVX-512 cores; only their ratios matter.
     // Packing an element, by the stride of the direction that vectors run along and of the other.
-    static double packing(std::int64_t along, std::int64_t across) { return along == 1 ? 0.45 : across == 1 ? 0.9 : 2.5; }
+    static double packing(std::int64_t along, std::int64_t across)
+    {
+        return along == 1 ? 0.45 : across == 1 ? 0.9 : 2.5;
+    }
     static constexpr double launch = 15000;   // 5 microseconds
     static constexpr double miss = 0.4;       // an element from or to the outer caches
 
@@ -80,8 +83,9 @@ struct Planner {
         const double tiles = rows / static_cast<double>(tile_rows) * cols / static_cast<double>(columns);
         const double tiling = products(high, wide) * k * (plan.direct ? 1.08 : 1);
         const double a_reading = plan.direct ? 0.15 : packing(p.a.column, p.a.row);
-        const double block = 1500 + tiling + rows * k * a_reading + cols * k * panel +
-                             tiles * chunks * 40 + rows * cols * ((2 * chunks - 1) * miss + (p.c.column == 1 ? 0 : 8.0));
+        const double storing = (2 * chunks - 1) * miss + (p.c.column == 1 ? 0 : 8.0);
+        const double block = 1500 + tiling + rows * k * a_reading + cols * k * panel + tiles * chunks * 40 +
+                             rows * cols * storing;
         double cost = std::ceil(blocks / static_cast<double>(units)) * block;
         if (plan.panels_place == panels_shared)
             cost += launch + static_cast<double>(p.batch * p.k * round_up(p.n, columns)) * (b_packing + miss) /
@@ -100,7 +104,8 @@ struct Planner {
             for (const std::int64_t limit : {longest_chunk, longest_chunk / 2}) {
                 const std::int64_t chunks = divide_up(split_depth, limit);
                 const std::int64_t chunk = chunks == 1 ? split_depth : round_up(divide_up(split_depth, chunks), 16);
-                CpuKernelPlan plan{block_rows, block_columns, divide_up(p.k, split_depth), split_depth, chunk, 0, 0, 0, 0};
+                CpuKernelPlan plan{
+                    block_rows, block_columns, divide_up(p.k, split_depth), split_depth, chunk, 0, 0, 0, 0};
                 for (const PanelsPlace place : {panels_local, panels_own, panels_shared, panels_single}) {
                     plan.panels_place = place;
                     consider(plan);
