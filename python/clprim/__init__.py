@@ -28,7 +28,7 @@ _HOMES = {
     "clprim._dlpack": ("from_dlpack",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_SUBMODULES = ("onnx_backend", "pointwise")
+_SUBMODULES = ("onnx_backend", "pointwise", "validate")
 
 # Without IndexError: `from clprim import *` must not hide the built-in one.
 __all__ = ["__version__", *(name for name in _HOME_OF if name != "IndexError"), *_SUBMODULES]

@@ -23,14 +23,25 @@ def prepare_opencl_loader() -> None:
     if os.environ.get("OCL_ICD_FILENAMES") not in (None, "", runtime):
         return
     try:
-        # The runtime has no run path: its own libraries have to be there first.
-        for name in ("libintlc.so.5", "libimf.so", "libsvml.so", "libirng.so"):
-            if (folder / name).exists():
-                ctypes.CDLL(str(folder / name), mode=ctypes.RTLD_GLOBAL)
-        ctypes.CDLL(str(folder / "libOpenCL.so.1"), mode=ctypes.RTLD_GLOBAL)
+        for library in _libraries(folder):
+            ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
     except OSError:
         return
     os.environ["OCL_ICD_FILENAMES"] = runtime
+
+
+def preloaded_drivers() -> list[str]:
+    """What a program that links libOpenCL has to preload to see the same drivers as this process."""
+    folder = _wheel_folder()
+    if folder is None or os.environ.get("OCL_ICD_FILENAMES") != str(folder / "libintelocl.so"):
+        return []
+    return _libraries(folder)
+
+
+def _libraries(folder: Path) -> list[str]:
+    # The runtime has no run path: its own libraries have to be there first.
+    names = ("libintlc.so.5", "libimf.so", "libsvml.so", "libirng.so")
+    return [str(folder / name) for name in names if (folder / name).exists()] + [str(folder / "libOpenCL.so.1")]
 
 
 def _wheel_folder() -> Path | None:

@@ -1,0 +1,30 @@
+"""The command `clprim` from Python: `validate` runs here, everything else is the C++ program of the package."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from clprim._drivers import preloaded_drivers
+
+
+def main() -> int:
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["validate"]:
+        from clprim import validate
+
+        return validate.main(arguments[1:])
+    program = Path(__file__).parent / "bin" / "clprim"
+    if not program.exists():
+        print(f"clprim: {program} was not built (CLPRIM_BUILD_COMMAND)", file=sys.stderr)
+        return 1
+    environment = {**os.environ, "CLPRIM_PYTHON": os.environ.get("CLPRIM_PYTHON", sys.executable)}
+    if preload := preloaded_drivers():
+        environment["LD_PRELOAD"] = ":".join([*preload, *filter(None, [environment.get("LD_PRELOAD")])])
+    sys.stdout.flush()
+    os.execve(program, ["clprim", *arguments], environment)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

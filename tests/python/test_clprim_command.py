@@ -1,0 +1,173 @@
+"""The command `clprim`: every subcommand, as JSON and as text, and what it links."""
+import gzip
+import json
+import shutil
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import clprim
+
+onnx = pytest.importorskip("onnx")
+from onnx import helper
+
+PROGRAM = Path(clprim.__file__).parent / "bin" / "clprim"
+pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason="the command was not built")
+
+
+def command(*arguments, code=0):
+    result = subprocess.run([sys.executable, "-m", "clprim", *map(str, arguments)], capture_output=True, text=True)
+    assert result.returncode == code, result.stderr + result.stdout
+    return result.stdout if code == 0 else result.stderr + result.stdout
+
+
+def parsed(*arguments):
+    return json.loads(command(*arguments, "--json"))
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory):
+    """Means of the three colours as scores."""
+    path = tmp_path_factory.mktemp("model") / "colours.onnx"
+    graph = helper.make_graph(
+        [helper.make_node("GlobalAveragePool", ["x"], ["m"]), helper.make_node("Flatten", ["m"], ["y"], name="flat")], "g",
+        [helper.make_tensor_value_info("x", 1, ["n", 3, 16, 16])], [helper.make_tensor_value_info("y", 1, ["n", 3])])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    """One red, one green, one blue image, in three formats."""
+    pil = pytest.importorskip("PIL.Image")
+    folder = tmp_path_factory.mktemp("images")
+    paths = []
+    for index, extension in enumerate(("png", "jpg", "ppm")):
+        pixels = np.full((20, 30, 3), 20, np.uint8)
+        pixels[..., index] = 230
+        paths.append(folder / f"image{index}.{extension}")
+        pil.fromarray(pixels).save(paths[-1])
+    return paths
+
+
+def test_it_links_neither_pytorch_nor_python():
+    linked = subprocess.run(["ldd", PROGRAM], capture_output=True, text=True).stdout
+    library = next(line.split()[2] for line in linked.splitlines() if "libclprim.so" in line)
+    both = linked + subprocess.run(["ldd", library], capture_output=True, text=True).stdout
+    assert "libOpenCL" in both
+    for name in ("torch", "libc10", "python"):
+        assert not [line for line in both.splitlines() if line.strip().startswith(("lib" + name, name))]
+
+
+def test_help():
+    text = command("--help")
+    for name in ("devices", "bench", "run", "profile", "train", "validate"):
+        assert name in text
+        if name != "validate":
+            assert "--json" in command(name, "--help")
+    assert "required" in command(code=106)
+
+
+def test_devices():
+    listed = parsed("devices")
+    assert [device["id"] for device in listed] == [device.id for device in clprim.devices()]
+    assert listed[0]["name"] in command("devices")
+
+
+def test_bench():
+    report = parsed("bench", "gemm", "bandwidth", "--seconds", 0, "--scale", 0.01)
+    assert {row["group"] for row in report["results"]} == {"gemm", "bandwidth"}
+    assert all(row["milliseconds"] > 0 and ("gflops" in row) == (row["group"] == "gemm") for row in report["results"])
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_run_on_images(classifier, images, batch):
+    results = parsed("run", classifier, *images, "-b", batch, "-k", 2, "--mean", "0", "--std", "1")
+    assert [entry["top"][0]["class"] for entry in results] == [0, 1, 2]
+    for entry in results:
+        assert len(entry["top"]) == 2 and entry["top"][0]["score"] == pytest.approx(230 / 255, abs=0.01)
+
+
+def test_run_with_names_of_classes(classifier, images, tmp_path):
+    (tmp_path / "labels.txt").write_text("red\ngreen\nblue\n")
+    assert "green" in command("run", classifier, images[1], "--labels", tmp_path / "labels.txt", "-k", 1, "--softmax")
+
+
+def test_run_on_arrays(classifier, tmp_path):
+    x = np.random.default_rng(0).standard_normal((2, 3, 16, 16)).astype("f")
+    np.save(tmp_path / "x.npy", x)
+    for given in (tmp_path / "x.npy", f"x={tmp_path / 'x.npy'}"):
+        report = parsed("run", classifier, given, "-o", tmp_path / "out.npz")
+        assert report == [{"output": "y", "type": "float32", "shape": [2, 3]}]
+        np.testing.assert_allclose(np.load(tmp_path / "out.npz")["y"], x.mean((2, 3)), atol=1e-6)
+
+
+def test_profile(classifier):
+    report = parsed("profile", classifier, "-n", 2, "--nodes")
+    assert [row["operator"] for row in report["operators"]] == ["GlobalAveragePool", "Flatten"]
+    assert report["run_milliseconds"] > 0 and "GlobalAveragePool" in command("profile", classifier, "-n", 1)
+
+
+def test_validate(classifier):
+    pytest.importorskip("onnxruntime")
+    report = json.loads(command("validate", classifier, "--json", "--batch", 2))
+    assert report[0]["right"] and report[0]["errors"]["y"] < 1e-5
+    broken = json.loads(command("validate", classifier, "--json", "--tolerance", -1, code=1))
+    assert not broken[0]["right"]
+
+
+def idx(path, array):
+    header = bytes([0, 0, 8, array.ndim]) + b"".join(struct.pack(">I", size) for size in array.shape)
+    with gzip.open(path, "wb") as file:
+        file.write(header + array.astype(np.uint8).tobytes())
+
+
+def test_train_on_idx_files_and_use_the_weights(tmp_path):
+    rng = np.random.default_rng(0)
+    for part, count in (("train", 256), ("t10k", 70)):
+        labels = rng.integers(0, 4, count)
+        pictures = rng.integers(0, 60, (count, 12, 12))
+        for picture, label in zip(pictures, labels):
+            picture[6 * (label // 2):6 * (label // 2) + 6, 6 * (label % 2):6 * (label % 2) + 6] += 150
+        idx(tmp_path / f"{part}-images-idx3-ubyte.gz", pictures)
+        idx(tmp_path / f"{part}-labels-idx1-ubyte.gz", labels)
+    weights = tmp_path / "weights.safetensors"
+    report = parsed("train", tmp_path, "-e", 3, "-b", 32, "--lr", 0.003, "-o", weights)
+    assert (report["train_images"], report["test_images"], report["classes"]) == (256, 70, 4)
+    assert report["epochs"][-1]["test_accuracy"] > 0.9
+    again = parsed("train", tmp_path, "-e", 1, "--steps", 1, "--lr", 0, "-b", 32, "-w", weights)
+    assert again["epochs"][0]["test_accuracy"] == report["epochs"][-1]["test_accuracy"]
+    truncated = gzip.decompress((tmp_path / "train-images-idx3-ubyte.gz").read_bytes())[:-1]
+    (tmp_path / "train-images-idx3-ubyte").write_bytes(truncated)
+    assert "truncated" in command("train", tmp_path, code=1)
+
+
+def test_train_on_folders(tmp_path, images):
+    for index, path in enumerate(images):
+        (tmp_path / f"class{index}").mkdir()
+        for copy in range(10):
+            shutil.copy(path, tmp_path / f"class{index}" / f"{copy}{path.suffix}")
+    report = parsed("train", tmp_path, "-e", 4, "-b", 9, "--size", 16, "--solver", "sgd", "--lr", 0.01)
+    assert (report["train_images"], report["test_images"]) == (27, 3) and report["epochs"][-1]["test_accuracy"] == 1
+
+
+def test_clear_errors(classifier, images, tmp_path):
+    (tmp_path / "bad.png").write_bytes(images[0].read_bytes()[:60])
+    (tmp_path / "bad.jpg").write_bytes(b"\xff\xd8nonsense")
+    (tmp_path / "bad.onnx").write_bytes(b"no model")
+    for name in ("bad.png", "bad.jpg"):
+        assert f"{name}: " in command("run", classifier, tmp_path / name, code=1)
+    assert "not an ONNX model" in command("run", tmp_path / "bad.onnx", images[0], code=1)
+    assert "does not exist" in command("profile", tmp_path / "none.onnx", code=105)
+
+
+def test_the_device_is_chosen(classifier, images):
+    message = command("run", classifier, images[0], "-d", "no such thing", code=1)
+    assert "no such thing" in message
+    assert parsed("run", classifier, images[0], "-d", clprim.devices()[0].id)
+
+
