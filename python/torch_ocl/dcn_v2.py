@@ -26,9 +26,11 @@ from torch.nn.modules.utils import _pair
 import torch_ocl._C  # noqa: F401  (defines the operators)
 from torch_ocl import _dcn_v2_cpu as cpu
 from torch_ocl._dcn_v2_cpu import deform_conv2d_reference  # noqa: F401
+from torch_ocl._dcn_v2_onnx import onnx_translations, register_onnx  # noqa: F401
 
 __all__ = ["dcn_v2_conv", "dcn_v2_pooling", "DCNv2", "DCN", "DCNv2Pooling", "DCNPooling", "ModulatedDeformConv2d",
-           "ModulatedDeformConv2dPack", "modulated_deform_conv2d", "install"]
+           "ModulatedDeformConv2dPack", "modulated_deform_conv2d", "install",
+           "register_onnx", "onnx_translations"]
 
 _ops = torch.ops.torch_ocl
 
@@ -269,14 +271,6 @@ def _no_double_backward(name):
     return backward
 
 
-def _onnx_deform_conv(g, input, weight, bias, offset, mask, *parameters):
-    from torch.onnx import symbolic_helper
-    values = [symbolic_helper._get_const(p, "i", "parameter") for p in parameters]
-    kernel, stride, pad, dilation, groups = values[0:2], values[2:4], values[4:6], values[6:8], values[8]
-    return g.op("DeformConv", input, weight, offset, bias, mask, kernel_shape_i=kernel, strides_i=stride, pads_i=pad * 2,
-                dilations_i=dilation, group_i=1, offset_group_i=groups)
-
-
 def _register():
     library = torch.library.Library("torch_ocl", "IMPL")
     for name, implementation, meta in (
@@ -297,9 +291,3 @@ def _register():
 
 
 _library = _register()
-
-
-def register_onnx() -> None:
-    """Teaches torch.onnx's TorchScript exporter the standard operator DeformConv (opset 19). Called by `install`-ers and
-    by whoever exports a network with these modules."""
-    torch.onnx.register_custom_op_symbolic("torch_ocl::dcn_v2_forward", _onnx_deform_conv, 19)
