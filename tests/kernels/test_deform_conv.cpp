@@ -7,6 +7,7 @@
 #include <clprim/deform_conv.hpp>
 #include <gtest/gtest.h>
 
+#include "kernels/deform_conv/problem.hpp"
 #include "kernels/host_tensor.hpp"
 
 namespace {
@@ -152,6 +153,43 @@ protected:
     void SetUp() override { setenv("CLPRIM_DEFORM_CONV", GetParam(), 1); }
     void TearDown() override { unsetenv("CLPRIM_DEFORM_CONV"); }
 };
+
+// Many samples fall on one place, so that the order in which they are added up shows in the bits.
+TEST_P(DeformConvNowhereTest, SameBitsForAnyWorkGroupSizeAndQueue)
+{
+    const Dims x_shape{2, 32, 5, 6}, offset_shape{2, 36, 5, 6}, mask_shape{2, 18, 5, 6}, weight_shape{16, 32, 3, 3}, y_shape{2, 16, 5, 6};
+    std::mt19937 random(3);
+    std::normal_distribution<double> normal;
+    const auto make = [&](const Dims& shape) {
+        Values v(shape.product());
+        for (double& e : v)
+            e = float(normal(random));
+        return v;
+    };
+    const Values x = make(x_shape), offset = make(offset_shape), mask = make(mask_shape), weight = make(weight_shape), gy = make(y_shape);
+    const DeformConv2D parameters{{1, 1}, {1, 1}, {1, 1}, 1, 2};
+    const auto run = [&](Queue& queue, std::size_t group) {
+        deform_conv::free_group = group;
+        const DeformConv2DInputs in{upload(queue, x, x_shape), upload(queue, offset, offset_shape),
+                                    upload(queue, mask, mask_shape), upload(queue, weight, weight_shape), {}};
+        const auto empty = [&](const Dims& shape) { return queue.context().empty(shape, DataType::float32, queue); };
+        const Tensor y = empty(y_shape);
+        const DeformConv2DGradients g{empty(x_shape), empty(offset_shape), empty(mask_shape), empty(weight_shape), {}};
+        deform_conv2d(queue, parameters, in, y);
+        deform_conv2d_backward(queue, parameters, in, upload(queue, gy, y_shape), g);
+        std::vector<Values> results;
+        for (const Tensor& t : {y, g.x, g.offset, g.mask, g.weight})
+            results.push_back(download(queue, t));
+        return results;
+    };
+    Context& context = Context::get();
+    const auto first = run(context.queue(), 64);
+    for (const std::size_t group : {1, 8, 32, 128, 256})
+        EXPECT_EQ(run(context.queue(), group), first) << group << " work-items per group";
+    Queue& other = context.new_queue();
+    EXPECT_EQ(run(other, 64), first) << "another queue";
+    deform_conv::free_group = 64;
+}
 
 // Small, so that it also runs in a simulator that watches every access.
 TEST_P(DeformConvNowhereTest, OffsetsThatAreNoPositionGiveZero)

@@ -132,7 +132,7 @@ private:
         launch(packing_, "deform_conv_pack_gy", g_.groups * blocks, gy, strides_of(gy), packed, g_);
         launch(products_, "deform_conv_fused_weight", g_.taps() * chunks, x_, row_strides(x_), in_.offset, strides_of(in_.offset),
                in_.mask, strides_of(in_.mask), packed, partial, g_, l_, LocalMemory{block * 32 * sizeof(float)});
-        queue_.launch(packing_.kernel("deform_conv_unpack_weight"), Range::linear(gw.numel(), 64), partial, gw,
+        queue_.launch(packing_.kernel("deform_conv_unpack_weight"), Range::linear(gw.numel(), free_group), partial, gw,
                       strides_of(gw), g_, l_);
     }
 
@@ -173,7 +173,7 @@ private:
                    static_cast<cl_int>(n0), g_, l_);
             if (out.offset.defined() || out.mask.defined())
                 queue_.launch(packing_.kernel("deform_conv_sum_offset"),
-                              Range::linear(std::int64_t{count} * g_.offset_groups * g_.taps() * g_.pixels(), 64), partial,
+                              Range::linear(std::int64_t{count} * g_.offset_groups * g_.taps() * g_.pixels(), free_group), partial,
                               out.offset, strides_of(out.offset), out.mask, strides_of(out.mask), static_cast<cl_int>(n0),
                               count, g_, l_, cl_int{(out.offset.defined() ? 1 : 0) + (out.mask.defined() ? 2 : 0)});
         }

@@ -103,7 +103,7 @@ private:
                Range::groups(groups(divide_up(g_.outputs_per_group(), tile), channel_tiles, g_.taps() * splits), {16, 16, 1}),
                in_.x, strides_of(in_.x), in_.offset, strides_of(in_.offset), in_.mask, strides_of(in_.mask), gy,
                strides_of(gy), partial, g_, g_.segment(), static_cast<cl_int>(per_split));
-        launch("tiled", "deform_conv_sum_weight", Range::linear(gw.numel(), 64), partial, static_cast<cl_int>(splits), gw,
+        launch("tiled", "deform_conv_sum_weight", Range::linear(gw.numel(), free_group), partial, static_cast<cl_int>(splits), gw,
                strides_of(gw), g_);
     }
 
@@ -127,12 +127,12 @@ private:
                      list = workspace(samples, DataType::int32), ends = workspace(bins, DataType::int32),
                      begins = workspace(bins + 1, DataType::int32);
         fill(queue_, ends, 0.);
-        launch("gather", "deform_conv_bin_count", Range::linear(samples, 64), in_.offset, strides_of(in_.offset), in_.mask,
+        launch("gather", "deform_conv_bin_count", Range::linear(samples, free_group), in_.offset, strides_of(in_.offset), in_.mask,
                strides_of(in_.mask), points, bin_of, ends, cl_long{q0}, count, images, g_);
         launch("gather", "deform_conv_bin_scan", Range::groups(1, 256), ends, begins, static_cast<cl_int>(bins));
-        launch("gather", "deform_conv_bin_fill", Range::linear(samples, 64), bin_of, ends, list, cl_long{samples});
-        launch("gather", "deform_conv_bin_sort", Range::linear(bins, 64), begins, list, static_cast<cl_int>(bins));
-        launch("gather", "deform_conv_gather", Range::linear(images * g_.image() * g_.channels, 64), columns, points, begins,
+        launch("gather", "deform_conv_bin_fill", Range::linear(samples, free_group), bin_of, ends, list, cl_long{samples});
+        launch("gather", "deform_conv_bin_sort", Range::linear(bins, free_group), begins, list, static_cast<cl_int>(bins));
+        launch("gather", "deform_conv_gather", Range::linear(images * g_.image() * g_.channels, free_group), columns, points, begins,
                list, gx, strides_of(gx), cl_long{q0}, count, images, g_);
     }
 
