@@ -60,6 +60,8 @@ public:
     bool on_host() const;                            // reading costs nothing
     bool on_device() const;
 
+    // Whether this is the only Value, and its tensor the only one, that holds the device memory.
+    bool owns_memory() const;
     // The tensor on the queue's device; uploaded at first use. Throws NotSupported for strings.
     Tensor device(Queue& queue) const;
     // The elements on the host, row-major; downloaded at first use, which waits for the queue.

@@ -36,7 +36,11 @@ struct Engine {
 
 class Call {
 public:
-    Call(const Node& node, Frame& frame, Engine& engine) : node_(node), frame_(frame), engine_(engine) {}
+    // `released`: the slots that nobody reads after this node.
+    Call(const Node& node, const std::vector<int>& released, Frame& frame, Engine& engine)
+        : node_(node), released_(released), frame_(frame), engine_(engine)
+    {
+    }
 
     const Node& node() const { return node_; }
     Queue& queue() const { return engine_.queue; }
@@ -53,6 +57,8 @@ public:
     const Dims& shape(std::size_t i) const { return input(i).shape(); }
     ElementType type(std::size_t i) const { return input(i).type(); }
     std::vector<std::int64_t> ints(std::size_t i) const { return input(i).to_ints(queue()); }   // may wait for the device
+    // Whether the memory of input i may be overwritten: this node reads it last, and nobody else holds it.
+    bool overwritable(std::size_t i) const;
     double number(std::size_t i) const;                          // the only element
     std::int64_t integer(std::size_t i) const;
 
@@ -123,6 +129,7 @@ private:
     const Value& value(std::size_t i) const { return frame_[static_cast<std::size_t>(node_.inputs[i])]; }
 
     const Node& node_;
+    const std::vector<int>& released_;
     Frame& frame_;
     Engine& engine_;
 };

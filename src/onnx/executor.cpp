@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 
 #include <clprim/context.hpp>
@@ -38,9 +39,9 @@ std::string title(const Node& node)
     return text;
 }
 
-void run_node(const Node& node, Frame& frame, Engine& engine)
+void run_node(const Node& node, const std::vector<int>& released, Frame& frame, Engine& engine)
 {
-    Call call(node, frame, engine);
+    Call call(node, released, frame, engine);
     if (node.body) {
         std::vector<Value> arguments;
         for (const int slot : node.inputs)
@@ -56,10 +57,10 @@ void run_node(const Node& node, Frame& frame, Engine& engine)
 }
 
 // Errors get the operator and name in front; their type stays.
-void run_named(const Node& node, Frame& frame, Engine& engine)
+void run_named(const Node& node, const std::vector<int>& released, Frame& frame, Engine& engine)
 {
     try {
-        run_node(node, frame, engine);
+        run_node(node, released, frame, engine);
     } catch (const InvalidArgument& error) {
         throw InvalidArgument(title(node) + ": " + error.what());
     } catch (const NotSupported& error) {
@@ -67,10 +68,10 @@ void run_named(const Node& node, Frame& frame, Engine& engine)
     }
 }
 
-void run_timed(const Node& node, Frame& frame, Engine& engine)
+void run_timed(const Node& node, const std::vector<int>& released, Frame& frame, Engine& engine)
 {
     const auto begin = std::chrono::steady_clock::now();
-    run_named(node, frame, engine);
+    run_named(node, released, frame, engine);
     engine.queue.finish();
     const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - begin;
     std::lock_guard lock(engine.profile->mutex);
@@ -95,6 +96,12 @@ Tensor Call::contiguous(std::size_t i) const
     Tensor result = allocate(tensor.shape, tensor.dtype);
     copy(queue(), tensor, result);
     return result;
+}
+
+bool Call::overwritable(std::size_t i) const
+{
+    return has(i) && std::ranges::count(node_.inputs, node_.inputs[i]) == 1 &&
+           std::ranges::find(released_, node_.inputs[i]) != released_.end() && value(i).owns_memory();
 }
 
 double Call::number(std::size_t i) const
@@ -148,9 +155,9 @@ void execute(const Graph& graph, Frame& frame, Engine& engine)
 {
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
         if (engine.profile)
-            run_timed(graph.nodes[i], frame, engine);
+            run_timed(graph.nodes[i], graph.released[i], frame, engine);
         else
-            run_named(graph.nodes[i], frame, engine);
+            run_named(graph.nodes[i], graph.released[i], frame, engine);
         for (const int slot : graph.released[i])
             frame[static_cast<std::size_t>(slot)] = Value();
     }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "onnx/rewriter.hpp"
+
 namespace clprim::onnx {
 
 namespace {
@@ -91,6 +93,9 @@ GraphRef prepare(const Model& model, Engine& engine, bool optimize)
     plan(*graph);
     if (optimize) {
         fold_constants(*graph, engine);
+        Rewriter rewriter(*graph);
+        fuse_convolutions(rewriter);
+        fuse_products(rewriter);
         drop_unread(*graph);
         plan(*graph);
     }

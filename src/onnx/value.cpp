@@ -266,6 +266,11 @@ bool Value::on_device() const
     return state_->tensor.defined();
 }
 
+bool Value::owns_memory() const
+{
+    return on_device() && !on_host() && state_.use_count() == 1 && state_->tensor.memory.use_count() == 1;
+}
+
 Tensor Value::device(Queue& queue) const
 {
     tensor_state("device tensor");

@@ -63,6 +63,50 @@ void conv(Call& call)
                     conv_options(call, w));
 }
 
+// com.microsoft's FusedConv, which Session's fusions make too: act(conv(x, w) + bias + z).
+void set_activation(const Call& call, ConvOptions& options)
+{
+    static const std::map<std::string_view, ConvActivation> names{
+        {"", ConvActivation::none}, {"Relu", ConvActivation::relu}, {"Clip", ConvActivation::clip},
+        {"LeakyRelu", ConvActivation::leaky_relu}, {"Silu", ConvActivation::silu}, {"HardSwish", ConvActivation::hard_swish},
+        {"HardSigmoid", ConvActivation::hard_sigmoid}, {"Sigmoid", ConvActivation::sigmoid}};
+    const std::string name = call.string_attribute("activation", "");
+    const auto found = names.find(name);
+    call.check(found != names.end(), "activation ", name, " is not known");
+    options.activation = found->second;
+    const auto parameters = call.attribute<std::vector<float>>("activation_params", {});
+    options.alpha = parameters.size() > 0 ? parameters[0] : 0;
+    options.beta = parameters.size() > 1 ? parameters[1] : 0;
+}
+
+// z where the result may be written over it, else a copy.
+Tensor residual_target(const Call& call, const Dims& shape)
+{
+    const Tensor z = call.tensor(3);
+    call.check(z.shape == shape && z.dtype == call.tensor(0).dtype, "z has shape ", to_string(z.shape), ", expected ",
+               to_string(shape));
+    if (call.overwritable(3) && z.is_non_overlapping_and_dense())
+        return z;
+    const Tensor y = call.allocate_like(z);
+    copy(call.queue(), z, y);
+    return y;
+}
+
+void fused_conv(Call& call)
+{
+    check_spatial(call);
+    const Windows w = windows(call, call.shape(0), kernel_of(call, call.shape(0), call.shape(1)));
+    ConvOptions options = conv_options(call, w);
+    set_activation(call, options);
+    const Tensor x = dense_image(call, 0), bias = call.has(2) ? call.contiguous(2) : Tensor();
+    if (!call.has(3))
+        return run_convolution(call, x, call.tensor(1), bias, options);
+    const Tensor y = residual_target(call, conv_output_shape(x.shape, call.shape(1), options));
+    options.accumulate = true;
+    conv_forward(call.queue(), x, call.tensor(1), bias, y, options);
+    call.output(0, Value(y));
+}
+
 // auto_pad of transposed convolutions speaks of the output: its size is given, or input size times stride.
 void pad_output(const Call& call, const Dims& in, const Dims& wanted, ConvOptions& options, const Windows& w)
 {
@@ -172,6 +216,7 @@ void causal_conv_with_state(Call& call)
 
 const OperatorRow rows[] = {
     {"Conv", 1, conv},
+    {"FusedConv", 1, fused_conv, nullptr, "com.microsoft"},
     {"ConvTranspose", 1, conv_transpose},
     {"DeformConv", 19, deform_conv},
     {"CausalConvWithState", 27, causal_conv_with_state},

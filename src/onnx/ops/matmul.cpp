@@ -82,6 +82,24 @@ void gemm_operator(Call& call)
         gemm(call.queue(), problem, a, b, y, bias);
 }
 
+// Products with a constant matrix [k, n] and a bias [n], which Session's fusions make: x [..., k] counts as one matrix.
+void linear(Call& call)
+{
+    check_same_type(call, 1);
+    const Tensor x = call.contiguous(0), w = call.tensor(1), bias = call.tensor(2);
+    call.check(x.dim() > 0 && x.shape.back() == w.size(0), "shapes ", to_string(x.shape), " and ", to_string(w.shape),
+               " do not fit");
+    Dims shape = x.shape;
+    shape[x.dim() - 1] = w.size(1);
+    const Tensor y = call.allocate(shape, x.dtype);
+    call.output(0, Value(y));
+    if (y.numel() == 0)
+        return;
+    const std::int64_t rows = x.dim() == 1 ? 1 : y.numel() / w.size(1);
+    const Tensor a = x.reshape({rows, w.size(0)}), c = y.reshape({rows, w.size(1)});
+    gemm(call.queue(), gemm_problem(a, w, c, bias.expand(c.shape)), a, w, c, bias.expand(c.shape));
+}
+
 void det(Call& call)
 {
     const Tensor x = call.contiguous(0);
@@ -118,6 +136,7 @@ const OperatorRow rows[] = {
     {"MatMul", 1, matmul},
     {"Gemm", 7, gemm_operator},
     {"Det", 11, det},
+    {"Linear", 1, linear, nullptr, "clprim"},
     {"FusedMatMul", 1, fused_matmul, nullptr, "com.microsoft"},
 };
 

@@ -1,0 +1,249 @@
+// Fusions of what stands behind convolutions and products of matrices.
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include <clprim/error.hpp>
+
+#include "onnx/call.hpp"
+#include "onnx/rewriter.hpp"
+
+namespace clprim::onnx {
+
+namespace {
+
+// A node of our own making; its name says what it stands for.
+Node fused_node(std::string_view domain, std::string_view op_type, const Node& first, const Node& last)
+{
+    Node node;
+    node.domain = domain;
+    node.op_type = op_type;
+    node.opset = 1;
+    node.name = first.name + (&first == &last ? "" : ".." + last.name);
+    node.attributes = first.attributes;
+    node.inputs = first.inputs;
+    node.outputs = {last.outputs[0]};
+    node.row = find_operator(node.domain, node.op_type, 1);
+    return node;
+}
+
+bool is_plain(const Node& node, std::string_view op_type, std::size_t outputs = 1)
+{
+    return node.domain.empty() && !node.body && node.op_type == op_type &&
+           std::ranges::count_if(node.outputs, [](int slot) { return slot != absent; }) <=
+               static_cast<std::ptrdiff_t>(outputs);
+}
+
+const float* float_data(const Value* value, std::int64_t count)
+{
+    if (!value || !value->is_tensor() || value->type() != ElementType::float32 || !value->on_host() || value->numel() != count)
+        return nullptr;
+    return reinterpret_cast<const float*>(value->host_bytes());
+}
+
+std::optional<float> scalar_constant(const Rewriter& rewriter, const Node& node, std::size_t i)
+{
+    if (i >= node.inputs.size() || node.inputs[i] == absent)
+        return std::nullopt;
+    const float* data = float_data(rewriter.constant(node.inputs[i]), 1);
+    return data ? std::optional(*data) : std::nullopt;
+}
+
+float float_of(const Node& node, std::string_view name, float otherwise)
+{
+    const auto found = node.attributes.find(name);
+    return found == node.attributes.end() ? otherwise : std::get<float>(found->second);
+}
+
+std::int64_t int_of(const Node& node, std::string_view name, std::int64_t otherwise)
+{
+    const auto found = node.attributes.find(name);
+    return found == node.attributes.end() ? otherwise : std::get<std::int64_t>(found->second);
+}
+
+// ---- convolution, batch norm, residual, activation ---------------------------------------------------------------------
+
+struct FusedActivation {
+    std::string name;
+    std::vector<float> parameters;
+};
+
+// The activation that a node applies to its first input, if a convolution can.
+std::optional<FusedActivation> activation_of(const Rewriter& rewriter, const Node& node)
+{
+    if (is_plain(node, "Relu") || is_plain(node, "Sigmoid") || is_plain(node, "HardSwish"))
+        return FusedActivation{node.op_type, {}};
+    if (is_plain(node, "LeakyRelu"))
+        return FusedActivation{node.op_type, {float_of(node, "alpha", 0.01f)}};
+    if (is_plain(node, "HardSigmoid"))
+        return FusedActivation{node.op_type, {float_of(node, "alpha", 0.2f), float_of(node, "beta", 0.5f)}};
+    if (!is_plain(node, "Clip"))
+        return std::nullopt;
+    const bool by_input = node.opset >= 11;
+    float bounds[2] = {-INFINITY, INFINITY};
+    for (std::size_t i = 0; i < 2; ++i) {
+        if (!by_input)
+            bounds[i] = float_of(node, i ? "max" : "min", bounds[i]);
+        else if (i + 1 < node.inputs.size() && node.inputs[i + 1] != absent) {
+            const auto bound = scalar_constant(rewriter, node, i + 1);
+            if (!bound)
+                return std::nullopt;
+            bounds[i] = *bound;
+        }
+    }
+    return FusedActivation{"Clip", {bounds[0], bounds[1]}};
+}
+
+// x * sigmoid(x): two readers, of which one reads the other.
+std::vector<std::size_t> silu_after(Rewriter& rewriter, int slot)
+{
+    if (rewriter.exposed(slot) || rewriter.readers(slot).size() != 2)
+        return {};
+    const std::size_t a = rewriter.readers(slot)[0], b = rewriter.readers(slot)[1];
+    const Node &sigmoid = rewriter.node(a), &mul = rewriter.node(b);
+    const bool fits = is_plain(sigmoid, "Sigmoid") && is_plain(mul, "Mul") && rewriter.only_reader(sigmoid.outputs[0]) == &mul &&
+                      std::ranges::count(mul.inputs, slot) == 1;
+    return fits ? std::vector{a, b} : std::vector<std::size_t>{};
+}
+
+class ConvolutionFusion {
+public:
+    ConvolutionFusion(Rewriter& rewriter, std::size_t at) : rewriter_(rewriter), taken_{at}, conv_(rewriter.node(at)) {}
+
+    bool run()
+    {
+        weight_ = rewriter_.constant(conv_.inputs[1]);
+        bias_ = conv_.inputs.size() > 2 ? conv_.inputs[2] : absent;
+        if (!weight_)
+            return false;
+        while (take_next()) {
+        }
+        if (taken_.size() == 1)
+            return false;
+        const Node& last = rewriter_.node(taken_.back());
+        Node fused = fused_node("com.microsoft", "FusedConv", conv_, last);
+        if (new_weight_)
+            fused.inputs[1] = rewriter_.add_constant(*new_weight_);
+        if (new_bias_)
+            bias_ = rewriter_.add_constant(*new_bias_);
+        fused.inputs.resize(2);
+        fused.inputs.push_back(bias_);
+        if (residual_ != absent)
+            fused.inputs.push_back(residual_);
+        if (activation_) {
+            fused.attributes["activation"] = activation_->name;
+            fused.attributes["activation_params"] = activation_->parameters;
+        }
+        rewriter_.replace(taken_, std::move(fused));
+        return true;
+    }
+
+private:
+    bool take_next()
+    {
+        if (activation_)
+            return false;
+        const int slot = rewriter_.node(taken_.back()).outputs[0];
+        if (const auto silu = silu_after(rewriter_, slot); !silu.empty()) {
+            taken_.insert(taken_.end(), silu.begin(), silu.end());
+            activation_ = FusedActivation{"Silu", {}};
+            return true;
+        }
+        Node* next = rewriter_.only_reader(slot);
+        if (!next || !(take_batch_norm(*next, slot) || take_residual(*next, slot) || take_activation(*next, slot)))
+            return false;
+        taken_.push_back(rewriter_.position(*next));
+        return true;
+    }
+
+    bool take_activation(const Node& node, int slot)
+    {
+        if (node.inputs[0] == slot)
+            activation_ = activation_of(rewriter_, node);
+        return activation_.has_value();
+    }
+
+    bool take_residual(const Node& node, int slot)
+    {
+        if (residual_ != absent || int_of(conv_, "group", 1) != 1 || !is_plain(node, "Add") || node.opset < 7)
+            return false;
+        const int other = node.inputs[node.inputs[0] == slot];
+        if (other == slot || rewriter_.constant(other))
+            return false;
+        residual_ = other;
+        return true;
+    }
+
+    // w' = w scale / sqrt(var + eps) per output channel, b' = (b - mean) scale / sqrt(var + eps) + shift.
+    bool take_batch_norm(const Node& node, int slot)
+    {
+        if (!is_plain(node, "BatchNormalization") || residual_ != absent || node.inputs.size() != 5 || node.inputs[0] != slot ||
+            int_of(node, "training_mode", 0) != 0 || int_of(node, "spatial", 1) != 1)
+            return false;
+        const Value& weight = new_weight_ ? *new_weight_ : *weight_;
+        const std::int64_t channels = weight.shape()[0];
+        const float* w = float_data(&weight, weight.numel());
+        const float* b = new_bias_ ? float_data(&*new_bias_, channels)
+                                   : bias_ == absent ? nullptr : float_data(rewriter_.constant(bias_), channels);
+        const float* statistics[4];                       // scale, shift, mean, variance
+        for (std::size_t i = 0; i < 4; ++i)
+            if (!(statistics[i] = float_data(rewriter_.constant(node.inputs[1 + i]), channels)))
+                return false;
+        if (!w || (!b && (bias_ != absent || new_bias_)))
+            return false;
+        Value scaled = Value::zeros(ElementType::float32, weight.shape()), shifted = Value::zeros(ElementType::float32, {channels});
+        const auto to = scaled.mutable_host<float>(), shift = shifted.mutable_host<float>();
+        const std::size_t length = to.size() / static_cast<std::size_t>(channels);
+        const double epsilon = float_of(node, "epsilon", 1e-5f);
+        for (std::size_t c = 0; c < shift.size(); ++c) {
+            const double factor = statistics[0][c] / std::sqrt(statistics[3][c] + epsilon);
+            for (std::size_t i = c * length; i < (c + 1) * length; ++i)
+                to[i] = static_cast<float>(w[i] * factor);
+            shift[c] = static_cast<float>(((b ? b[c] : 0.0) - statistics[2][c]) * factor + statistics[1][c]);
+        }
+        new_weight_ = scaled;
+        new_bias_ = shifted;
+        return true;
+    }
+
+    Rewriter& rewriter_;
+    std::vector<std::size_t> taken_;
+    Node conv_;                                           // a copy: constants are added while it is looked at
+    const Value* weight_ = nullptr;
+    int bias_ = absent, residual_ = absent;
+    std::optional<Value> new_weight_, new_bias_;
+    std::optional<FusedActivation> activation_;
+};
+
+}  // namespace
+
+void fuse_convolutions(Rewriter& rewriter)
+{
+    for (std::size_t i = 0; i < rewriter.size(); ++i)
+        if (!rewriter.dead(i) && is_plain(rewriter.node(i), "Conv"))
+            ConvolutionFusion(rewriter, i).run();
+    rewriter.finish();
+}
+
+void fuse_products(Rewriter& rewriter)
+{
+    for (std::size_t i = 0; i < rewriter.size(); ++i) {
+        Node& product = rewriter.node(i);
+        if (rewriter.dead(i) || !is_plain(product, "MatMul"))
+            continue;
+        const Value* weight = rewriter.constant(product.inputs[1]);
+        Node* add = rewriter.only_reader(product.outputs[0]);
+        if (!weight || weight->dim() != 2 || !add || !is_plain(*add, "Add") || add->opset < 7)
+            continue;
+        const int other = add->inputs[add->inputs[0] == product.outputs[0]];
+        const Value* bias = rewriter.constant(other);
+        if (!bias || bias->dim() != 1 || bias->shape()[0] != weight->shape()[1] || bias->type() != weight->type())
+            continue;
+        Node fused = fused_node("clprim", "Linear", product, *add);
+        fused.inputs.push_back(other);
+        rewriter.replace({i, rewriter.position(*add)}, std::move(fused));
+    }
+    rewriter.finish();
+}
+
+}  // namespace clprim::onnx

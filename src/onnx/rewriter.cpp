@@ -1,0 +1,74 @@
+#include "onnx/rewriter.hpp"
+
+#include <algorithm>
+
+namespace clprim::onnx {
+
+void Rewriter::index()
+{
+    readers_.assign(graph_.slots.size(), {});
+    exposed_.assign(graph_.slots.size(), false);
+    constants_.clear();
+    for (std::size_t i = 0; i < graph_.constants.size(); ++i)
+        constants_[graph_.constants[i].first] = i;
+    for (const int slot : graph_.inputs)               // an input's initializer is a default only
+        constants_.erase(slot);
+    for (const int slot : graph_.outputs)
+        if (slot != absent)
+            exposed_[static_cast<std::size_t>(slot)] = true;
+    for (std::size_t i = 0; i < size(); ++i) {
+        if (dead_[i])
+            continue;
+        for (const int slot : node(i).inputs)
+            if (slot != absent)
+                if (auto& list = readers_[static_cast<std::size_t>(slot)]; list.empty() || list.back() != i)
+                    list.push_back(i);
+        for (const GraphRef& inner : subgraphs(node(i)))
+            for (const auto& capture : inner->captures)
+                exposed_[static_cast<std::size_t>(capture.first)] = true;
+    }
+}
+
+Node* Rewriter::only_reader(int slot)
+{
+    if (slot == absent || exposed(slot) || readers(slot).size() != 1)
+        return nullptr;
+    return &node(readers(slot)[0]);
+}
+
+const Value* Rewriter::constant(int slot) const
+{
+    const auto found = constants_.find(slot);
+    return found == constants_.end() ? nullptr : &graph_.constants[found->second].second;
+}
+
+int Rewriter::add_constant(Value value)
+{
+    const int slot = graph_.add_slot("");
+    graph_.constants.emplace_back(slot, std::move(value));
+    index();
+    return slot;
+}
+
+void Rewriter::replace(const std::vector<std::size_t>& old, Node replacement)
+{
+    for (const std::size_t i : old)
+        dead_[i] = true;
+    const std::size_t last = *std::ranges::max_element(old);
+    node(last) = std::move(replacement);
+    dead_[last] = false;
+    index();
+}
+
+void Rewriter::finish()
+{
+    std::vector<Node> alive;
+    for (std::size_t i = 0; i < size(); ++i)
+        if (!dead_[i])
+            alive.push_back(std::move(node(i)));
+    graph_.nodes = std::move(alive);
+    dead_.assign(size(), false);
+    index();
+}
+
+}  // namespace clprim::onnx

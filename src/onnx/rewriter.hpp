@@ -1,0 +1,45 @@
+// Who writes and who reads each value of a graph, while passes replace nodes.
+#pragma once
+
+#include "onnx/graph.hpp"
+
+namespace clprim::onnx {
+
+class Rewriter {
+public:
+    explicit Rewriter(Graph& graph) : graph_(graph), dead_(graph.nodes.size()) { index(); }
+
+    Graph& graph() { return graph_; }
+    std::size_t size() const { return graph_.nodes.size(); }
+    Node& node(std::size_t i) { return graph_.nodes[i]; }
+    bool dead(std::size_t i) const { return dead_[i]; }
+
+    // Nodes that read a slot, each once. Outputs of the graph and values that subgraphs capture are `exposed`.
+    const std::vector<std::size_t>& readers(int slot) const { return readers_[static_cast<std::size_t>(slot)]; }
+    bool exposed(int slot) const { return exposed_[static_cast<std::size_t>(slot)]; }
+    // The one node that reads a value that nobody else sees, or null.
+    Node* only_reader(int slot);
+    std::size_t position(const Node& node) const { return static_cast<std::size_t>(&node - graph_.nodes.data()); }
+
+    // The value of a slot that never changes, or null; absent slots have none.
+    const Value* constant(int slot) const;
+    int add_constant(Value value);
+
+    // `replacement` takes the place of the last of `old`, the others disappear.
+    void replace(const std::vector<std::size_t>& old, Node replacement);
+    void finish();                       // drops dead nodes
+
+private:
+    void index();
+
+    Graph& graph_;
+    std::vector<bool> dead_, exposed_;
+    std::vector<std::vector<std::size_t>> readers_;
+    std::map<int, std::size_t> constants_;
+};
+
+// The passes. Each leaves the graph computing the same up to rounding.
+void fuse_convolutions(Rewriter& rewriter);   // batch norm, residual and activation into the convolution before them
+void fuse_products(Rewriter& rewriter);       // a constant bias into the product of matrices before it
+
+}  // namespace clprim::onnx
