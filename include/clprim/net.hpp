@@ -79,7 +79,7 @@ public:
     // predict mode: batch norms are folded into convolutions and inner products, activations into what precedes them.
     // Default: on.
     void fusion(bool enabled);
-    // Independent branches run on up to that many queues. Default: 1.
+    // Independent branches of the forward pass run on up to that many queues. Default: 1.
     void queue_count(int count);
 
     // Infers shapes, plans memory, allocates. reshape gives inputs new shapes (those not named keep theirs): no program

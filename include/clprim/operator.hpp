@@ -86,6 +86,7 @@ struct OperatorTraits {
     bool backward_reads_inputs = true;
     bool backward_reads_outputs = false;
     bool differentiable = true;          // otherwise gradients end here
+    int in_place_of = 0;                 // in_place: the input whose memory output 0 may have instead of input 0's
 };
 
 class Operator {

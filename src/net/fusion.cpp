@@ -5,6 +5,27 @@
 
 namespace clprim {
 
+// y = act(step(x) + other): the step takes the place of the sum, since `other` may be computed after it.
+void Net::State::add_residual(NetStep& step, NetStep& sum, StandardActivation activation)
+{
+    const int result = step.outputs[0], other = sum.inputs[sum.inputs[0] == result ? 1 : 0];
+    const TensorSpec &y = values[result].spec, &x = values[other].spec;
+    if (x.shape != y.shape || x.dtype != y.dtype)
+        return;
+    std::unique_ptr<Operator> fused = dynamic_cast<const Fusible*>(step.op)->with_residual(activation);
+    if (!fused)
+        return;
+    NetStep merged = std::move(step);
+    merged.inputs.push_back(other);
+    merged.outputs = sum.outputs;
+    const TensorSpec specs[] = {values[merged.inputs[0]].spec, x};
+    fused->outputs(specs);
+    merged.fused = std::move(fused);
+    merged.op = merged.fused.get();
+    sum = std::move(merged);
+    step.op = nullptr;
+}
+
 void Net::State::fuse()
 {
     std::vector<int> readers(values.size());
@@ -32,6 +53,10 @@ void Net::State::fuse()
             if (!what || reader.outputs.size() != 1)
                 break;
             std::unique_ptr<Operator> fused;
+            if (const auto activation = what->as_residual_sum()) {
+                add_residual(step, reader, *activation);
+                break;   // it stands where the sum stood
+            }
             if (what->is_scale_shift() && !step.fold.base && (fused = fusible->with_scale_shift()))
                 step.fold = {fusible, what, step.parameters, reader.parameters};
             else if (const auto activation = what->as_activation())
@@ -49,7 +74,6 @@ void Net::State::fuse()
             step.fused = std::move(fused);
             step.op = step.fused.get();
             step.outputs = reader.outputs;
-            step.last_node = reader.last_node;
             reader.op = nullptr;
         }
     }

@@ -46,7 +46,6 @@ struct NetStep {
     Operator* op = nullptr;
     std::unique_ptr<Operator> fused;   // what op is, if fusion made it
     int node = 0;                      // for names
-    int last_node = 0;                 // the last one that it stands for
     bool frozen = false, runs_backward = false, skips = false;   // skips: a view, nothing to launch
     std::vector<int> inputs, outputs, parameters;
     NetFold fold;
@@ -64,6 +63,7 @@ struct Net::State {
     NetMode mode = NetMode::predict;
     bool keep_intermediates = false, fusion = true;
     int lanes = 1;
+    std::vector<Queue*> queues;        // of the lanes; the first is `queue`
 
     std::vector<NetValue> values;
     std::vector<NetNode> nodes;
@@ -90,11 +90,13 @@ struct Net::State {
     void infer_shapes();
     void make_steps();
     void fuse();
+    void add_residual(NetStep& step, NetStep& sum, StandardActivation activation);
     void plan();
     void plan_gradients();
     void plan_lanes();
     void fold_parameters();
     void forward_step(NetStep& step, Queue& queue, std::uint64_t pass_seed);
+    void forward_steps();
     void backward_step(NetStep& step, std::uint64_t pass_seed);
     std::uint64_t pass_seed() const { return (seed + passes) * 0x9E3779B97F4A7C15ull; }
 };

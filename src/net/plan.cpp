@@ -48,7 +48,7 @@ void Net::State::make_steps()
         const NetNode& node = nodes[i];
         NetStep step;
         step.op = node.op.get();
-        step.node = step.last_node = static_cast<int>(i);
+        step.node = static_cast<int>(i);
         step.frozen = node.frozen;
         step.inputs = node.inputs;
         step.outputs = node.outputs;
@@ -172,11 +172,12 @@ void Planner::plan_data(const std::vector<bool>& keeps)
         const NetStep& step = steps_[i];
         const OperatorTraits traits = step.op->traits();
         for (std::size_t o = 0; o < step.outputs.size(); ++o) {
-            const int v = step.outputs[o], x = step.inputs.empty() ? -1 : step.inputs[0];
-            // The input's memory is free for the output if nobody reads it later.
+            const int v = step.outputs[o], x = step.inputs.empty() ? -1 : step.inputs[traits.in_place_of];
+            // The input's memory is free for the output if nobody reads it later, nor now through another input.
             const bool in_place = o == 0 && traits.in_place && x >= 0 && last[x] == i && !kept[x] &&
                                   same(values_[x].spec, values_[v].spec) && storages[data_[x]].own.empty() &&
-                                  values_[x].producer >= 0;
+                                  values_[x].producer >= 0 &&
+                                  std::ranges::count_if(step.inputs, [&](int k) { return data_[k] == data_[x]; }) == 1;
             if ((traits.alias && o == 0) || in_place)
                 data_[v] = data_[x];
             else
@@ -355,7 +356,5 @@ void Net::State::plan()
     parameters_changed = true;
     planned = true;
 }
-
-void Net::State::plan_lanes() {}
 
 }  // namespace clprim

@@ -78,9 +78,7 @@ void Net::forward()
         s.fold_parameters();
     s.parameters_changed = false;
     ++s.passes;
-    const std::uint64_t seed = s.pass_seed();
-    for (NetStep& step : s.steps)
-        s.forward_step(step, *s.queue, seed);
+    s.forward_steps();
     s.forward_done = true;
 }
 

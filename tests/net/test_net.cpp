@@ -145,6 +145,57 @@ TEST(Net, FusionInPredictModeGivesTheSameAnswer)
     EXPECT_LT(fused.profile().size(), plain.profile().size());
 }
 
+// Two residual blocks, one with a convolution on the shortcut, and one whose shortcut is the convolution's own input.
+Net residual_net(bool fusion)
+{
+    Net net(Context::get());
+    net.fusion(fusion);
+    net.add_input("x", {{2, 4, 7, 7}});
+    const ConvolutionConfig conv{.channels_out = 4, .kernel = {3}, .pad = {1}, .bias = false};
+    net.add(conv, "a", {"x"}, {"a"});
+    net.add(BatchNormConfig{}, "a_bn", {"a"}, {"a"});
+    net.add(ActivationConfig{StandardActivation::relu}, "a_relu", {"a"}, {"a"});
+    net.add(conv, "b", {"a"}, {"b"});
+    net.add(BatchNormConfig{}, "b_bn", {"b"}, {"b"});
+    net.add(conv, "short", {"a"}, {"s"});
+    net.add(ElementwiseConfig{}, "sum", {"b", "s"}, {"sum"});
+    net.add(ActivationConfig{StandardActivation::relu6}, "sum_act", {"sum"}, {"sum"});
+    net.add(conv, "c", {"sum"}, {"c"});
+    net.add(ElementwiseConfig{.activation = StandardActivation::tanh}, "sum2", {"sum", "c"}, {"sum2"});
+    net.add(conv, "d", {"sum2"}, {"d"});
+    net.add(conv, "e", {"d"}, {"e"});
+    net.add(ElementwiseConfig{.activation = StandardActivation::sigmoid}, "sum3", {"e", "sum2"}, {"y"});
+    net.mark_output("y");
+    return net;
+}
+
+TEST(Net, ResidualSumsAreFusedAndSeveralQueuesGiveTheSameAnswer)
+{
+    Values plain;
+    std::size_t steps = 0;
+    for (const bool fusion : {false, true})
+        for (const int queues : {1, 3}) {
+            Net net = residual_net(fusion);
+            net.queue_count(queues);
+            net.setup();
+            net.initialize_parameters(4);
+            test::write(net.queue(), net.parameter("b_bn.0"), test::random_values(4, 6));
+            test::write(net.queue(), net.parameter("b_bn.2"), test::random_values(4, 7, -2, 2));
+            net.parameters_changed();
+            test::write(net.queue(), net.tensor("x"), test::random_values(2 * 4 * 49, 8));
+            for (int pass = 0; pass < 3; ++pass)
+                net.forward();
+            const Values y = test::read(net.queue(), net.tensor("y"));
+            if (plain.empty())
+                plain = y;
+            for (std::size_t i = 0; i < y.size(); ++i)
+                ASSERT_NEAR(y[i], plain[i], 1e-5) << fusion << " " << queues;
+            if (queues == 1)
+                steps = fusion ? steps - net.profile().size() : net.profile().size();
+        }
+    EXPECT_EQ(steps, 7u);   // two batch norms, two activations and three sums went into convolutions
+}
+
 TEST(Net, ReshapeTakesOtherBatchAndImageSizesWithoutBuildingPrograms)
 {
     Net net(Context::get());

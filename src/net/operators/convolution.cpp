@@ -1,5 +1,6 @@
 // Convolution and transposed convolution over one to three axes.
 #include <clprim/conv.hpp>
+#include <clprim/copy.hpp>
 #include <clprim/pointwise.hpp>
 
 #include "net/fields.hpp"
@@ -70,7 +71,8 @@ public:
 
     OperatorTraits traits() const override
     {
-        return {.backward_reads_outputs = config.activation != StandardActivation::identity};
+        return {.in_place = residual_, .backward_reads_outputs = config.activation != StandardActivation::identity,
+                .in_place_of = residual_ ? 1 : 0};
     }
 
     std::vector<TensorSpec> outputs(std::span<const TensorSpec> inputs) override
@@ -103,12 +105,15 @@ public:
     {
         const Tensor& y = call.outputs[0];
         ConvOptions options = options_;
-        const bool fused = config.activation == StandardActivation::relu && !residual_;
-        options.activation = fused ? ConvActivation::relu : ConvActivation::none;
+        const bool fused = fuse(config.activation, options);
+        if (residual_) {
+            const Tensor& residual = call.inputs[1];
+            options.accumulate = true;
+            if (y.memory != residual.memory || y.offset != residual.offset)
+                copy(call.queue, residual, y);
+        }
         conv_forward(call.queue, call.inputs[0], call.parameters[0], bias(call), y, options);
-        if (residual_)
-            add_residual(call.queue, y, call.inputs[1]);
-        else if (!fused)
+        if (!fused)
             apply_activation(call.queue, config.activation, y);
     }
 
@@ -217,15 +222,18 @@ private:
 
     Tensor bias(const OperatorCall& call) const { return config.bias ? call.parameters[1] : Tensor(); }
 
-    void add_residual(Queue& queue, const Tensor& y, const Tensor& residual) const
+    // Puts the activation into the options if the kernels have it.
+    static bool fuse(StandardActivation activation, ConvOptions& options)
     {
-        const Input inputs[] = {y, residual};
-        const Tensor outputs[] = {y};
-        const Scalar one[] = {Scalar(1.0)};
-        const bool relu = config.activation == StandardActivation::relu;
-        pointwise(queue, pointwise_row(relu ? "add_relu" : "add"), {inputs, outputs, one, y.dtype});
-        if (!relu)
-            apply_activation(queue, config.activation, y);
+        switch (activation) {
+        case StandardActivation::relu: options.activation = ConvActivation::relu; return true;
+        case StandardActivation::sigmoid: options.activation = ConvActivation::sigmoid; return true;
+        case StandardActivation::relu6:
+            options.activation = ConvActivation::clip;
+            options.beta = 6;
+            return true;
+        default: return activation == StandardActivation::identity;
+        }
     }
 
     ConvOptions options_;
