@@ -217,17 +217,17 @@ TEST(Operators, TwoInputsBroadcast)
         {R"({"operation": "prod", "coef1": 0.5, "activation": "relu"})", [](double a, double b) { return std::max(0.5 * a * b, 0.0); }},
         {R"({"operation": "max", "coef2": 0.5})", [](double a, double b) { return std::max(a, 0.5 * b); }},
     };
-    for (const auto& [options, f] : operations)
+    for (const auto& operation : operations)
         for (const DataType type : types) {
-            test::Single single("Elementwise", options, {{{2, 1, 3}, type}, {{4, 1}, type}}, NetMode::predict);
+            test::Single single("Elementwise", operation.first, {{{2, 1, 3}, type}, {{4, 1}, type}}, NetMode::predict);
             single.set("x0", test::random_values(6, 1));
             single.set("x1", test::random_values(4, 2));
             const Values a = test::read(single.net.queue(), single.net.tensor("x0")), b = test::read(single.net.queue(), single.net.tensor("x1"));
             Values expected;
             each({2, 4, 3}, [&](const Dims& p) {
-                expected.push_back(f(a[static_cast<std::size_t>(p[0] * 3 + p[2])], b[static_cast<std::size_t>(p[1])]));
+                expected.push_back(operation.second(a[static_cast<std::size_t>(p[0] * 3 + p[2])], b[static_cast<std::size_t>(p[1])]));
             });
-            expect_near(single.forward(), expected, type, options);
+            expect_near(single.forward(), expected, type, operation.first);
         }
 }
 
