@@ -67,10 +67,18 @@ void resample_axis(Queue& queue, const Tensor& x, const Tensor& y, std::size_t a
     Tensor weights;
     if (weighted)
         weights = wide ? upload<double>(queue, taps.weights, acc) : upload<float>(queue, taps.weights, acc);
-    detail::launch(queue, queue.context().program("kernels/resample/axis.cl", options).kernel("resample_axis"),
-                   Range::linear(static_cast<std::size_t>(y.numel()), 64), x, y, indices, weights, cl_uint(x.size(axis)),
-                   cl_uint(y.size(axis)), cl_uint(inner), cl_uint(taps.taps), detail::AccScalar{taps.fill, acc},
-                   cl_ulong(y.numel()));
+    constexpr std::int64_t long_rows = 16;
+    Range range;
+    range.dims = 3;
+    if (inner >= long_rows) {
+        range.global = {std::size_t(inner), std::size_t(y.size(axis)), std::size_t(outer)};
+    } else {
+        options += " -DFLAT";
+        range.global = {std::size_t(inner * y.size(axis)), std::size_t(outer), 1};
+    }
+    detail::launch(queue, queue.context().program("kernels/resample/axis.cl", options).kernel("resample_axis"), range, x, y,
+                   indices, weights, cl_uint(x.size(axis)), cl_uint(y.size(axis)), cl_uint(inner), cl_uint(taps.taps),
+                   detail::AccScalar{taps.fill, acc});
 }
 
 }  // namespace clprim

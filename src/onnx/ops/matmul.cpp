@@ -70,7 +70,8 @@ void gemm_operator(Call& call)
     if (call.has(2) && beta != 0) {
         check_same_type(call, 2);
         bias = call.tensor(2);
-        call.check(broadcast(bias.shape, y.shape) == y.shape, "C of shape ", to_string(bias.shape),
+        const bool broadcasts = call.opset() >= 7 || call.integer_attribute("broadcast", 0) != 0;
+        call.check(broadcasts ? broadcast(bias.shape, y.shape) == y.shape : bias.shape == y.shape, "C of shape ", to_string(bias.shape),
                    " does not broadcast to ", to_string(y.shape));
         bias = bias.expand(y.shape);
     }
@@ -134,7 +135,7 @@ void fused_matmul(Call& call)
 
 const OperatorRow rows[] = {
     {"MatMul", 1, matmul},
-    {"Gemm", 7, gemm_operator},
+    {"Gemm", 1, gemm_operator},
     {"Det", 11, det},
     {"Linear", 1, linear, nullptr, "clprim"},
     {"FusedMatMul", 1, fused_matmul, nullptr, "com.microsoft"},

@@ -124,10 +124,11 @@ void per_element_normalization(Call& call)
     call.output(0, Value(y));
 }
 
-// Before operator set 14 more than one output asks for training.
+// Before operator set 14 more than one output asks for training, before 7 an attribute.
 void old_batch_normalization(Call& call)
 {
-    const bool training = call.wants(1) || call.wants(2) || call.wants(3) || call.wants(4);
+    const bool training = call.opset() < 7 ? call.integer_attribute("is_test", 0) == 0
+                                           : call.wants(1) || call.wants(2) || call.wants(3) || call.wants(4);
     if (!training && call.integer_attribute("spatial", 1) == 0)
         return per_element_normalization(call);
     run_batch_norm(call, training);
@@ -257,7 +258,7 @@ void lrn(Call& call)
 }
 
 const OperatorRow rows[] = {
-    {"BatchNormalization", 7, old_batch_normalization},
+    {"BatchNormalization", 1, old_batch_normalization},
     {"BatchNormalization", 14, batch_normalization},
     {"InstanceNormalization", 6, instance_normalization},
     {"LayerNormalization", 17, layer_normalization},

@@ -90,11 +90,15 @@ Tensor permuted(const Tensor& x, const std::vector<std::size_t>& order)
     return result;
 }
 
-// Shrinking axes come first: that leaves less for the others. Between axes sums stay in the type that they are kept in.
+// What leaves most to save comes first: axes that shrink, then those that grow along memory, so that rows are moved whole in
+// the end. Between axes sums stay in the type that they are kept in.
 Tensor resize_axes(Call& call, Tensor x, std::vector<std::pair<std::size_t, ResizeAxis>> axes, const ResizeRule& rule)
 {
     std::erase_if(axes, [&](const auto& axis) { return axis.second.is_identity(rule); });
-    std::ranges::stable_sort(axes, [](const auto& a, const auto& b) { return a.second.scale < b.second.scale; });
+    std::ranges::sort(axes, [](const auto& a, const auto& b) {
+        const bool shrinks = a.second.scale < 1;
+        return shrinks != (b.second.scale < 1) ? shrinks : shrinks ? a.first < b.first : a.first > b.first;
+    });
     const DataType type = x.dtype, sums = type == DataType::float64 ? type : DataType::float32;
     for (std::size_t i = 0; i < axes.size(); ++i) {
         Dims shape = x.shape;
