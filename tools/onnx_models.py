@@ -70,12 +70,12 @@ def network(name):
     detection = name.startswith("ssdlite")
     maker = getattr(torchvision.models.detection if detection else torchvision.models, name)
     model = maker(weights=None, **({"weights_backbone": None} if detection else {}))
-    for parameter in model.parameters():               # some layers begin as zeros, which would hide what is before them
-        if parameter.dim() > 1 and not parameter.any():
+    for key, parameter in model.named_parameters():    # layers that begin as (almost) zeros would hide what is before them
+        if parameter.dim() > 1 and (not parameter.any() or key.startswith("head.")):
             torch.nn.init.normal_(parameter, std=0.05)
-    if not detection:
-        with torch.no_grad():
-            model.train()(example(name).expand(4, -1, -1, -1) * torch.linspace(0.5, 1.5, 4)[:, None, None, None])
+    with torch.no_grad():
+        features = model.backbone if detection else model
+        features.train()(example(name).expand(4, -1, -1, -1) * torch.linspace(0.5, 1.5, 4)[:, None, None, None])
     return model.eval()
 
 
