@@ -196,6 +196,39 @@ TEST(Net, ResidualSumsAreFusedAndSeveralQueuesGiveTheSameAnswer)
     EXPECT_EQ(steps, 7u);   // two batch norms, two activations and three sums went into convolutions
 }
 
+TEST(Net, WhatIsReadLaterIsNotOverwrittenInPlace)
+{
+    for (const NetMode mode : {NetMode::predict, NetMode::train}) {
+        Values results[2];
+        for (const bool keep : {false, true}) {
+            Net net(Context::get());
+            net.fusion(false);
+            net.keep_intermediate_tensors(keep);
+            net.add_input("x", {{3, 40}});
+            net.add(InnerProductConfig{.outputs = 40}, "fc", {"x"}, {"h"});
+            net.add(AbsConfig{}, "abs", {"h"}, {"a"});                           // may not lie in h: it is read below
+            net.add(FlattenConfig{}, "view", {"a"}, {"v"});
+            net.add(HardtanhConfig{.min_val = -0.1, .max_val = 0.1}, "clip", {"a"}, {"c"});   // nor in a, for its view
+            net.add(ElementwiseConfig{.operation = "prod"}, "product", {"v", "h"}, {"p"});
+            net.add(ElementwiseConfig{}, "sum", {"p", "c"}, {"s"});
+            net.add(ReductionConfig{.method = "sumsq"}, "loss", {"s"}, {"loss"});
+            net.mark_output("loss");
+            net.mode(mode);
+            net.setup();
+            net.initialize_parameters(3);
+            test::write(net.queue(), net.tensor("x"), test::random_values(120, 2));
+            net.forward();
+            results[keep] = test::read(net.queue(), net.tensor("loss"));
+            if (mode == NetMode::train) {
+                net.backward();
+                for (const double v : test::read(net.queue(), net.parameter_gradient("fc.0")))
+                    results[keep].push_back(v);
+            }
+        }
+        EXPECT_EQ(results[0], results[1]);
+    }
+}
+
 TEST(Net, ReshapeTakesOtherBatchAndImageSizesWithoutBuildingPrograms)
 {
     Net net(Context::get());
