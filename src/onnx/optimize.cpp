@@ -96,6 +96,7 @@ GraphRef prepare(const Model& model, Engine& engine, bool optimize)
         Rewriter rewriter(*graph);
         fuse_convolutions(rewriter);
         fuse_products(rewriter);
+        fuse_elementwise(rewriter);
         drop_unread(*graph);
         plan(*graph);
     }

@@ -41,5 +41,6 @@ private:
 // The passes. Each leaves the graph computing the same up to rounding.
 void fuse_convolutions(Rewriter& rewriter);   // batch norm, residual and activation into the convolution before them
 void fuse_products(Rewriter& rewriter);       // a constant bias into the product of matrices before it
+void fuse_elementwise(Rewriter& rewriter);    // chains of elementwise operators into one generated kernel
 
 }  // namespace clprim::onnx

@@ -13,6 +13,14 @@ void check_type(const Call& call, std::size_t i, unsigned accepts);
 // So have all inputs, and all have the same.
 void check_types(const Call& call, unsigned accepts);
 
+// The OpenCL C of an elementwise node on floating-point tensors of one dtype, as in a row of the pointwise table; null for
+// other nodes. `numbers` are its w0, w1, ...
+struct ElementwiseCode {
+    const char* code = nullptr;
+    std::vector<float> numbers;
+};
+ElementwiseCode elementwise_code(const Node& node);
+
 // Input `i` as a floating-point tensor: 8-bit floats are converted to float32; throws for other types.
 Tensor as_floating(const Call& call, std::size_t i);
 

@@ -35,13 +35,15 @@ std::span<const OperatorRow> vision_operators();          // regions of interest
 std::span<const OperatorRow> recurrent_operators();       // RNN, GRU, LSTM
 std::span<const OperatorRow> attention_operators();       // attention, rotary embedding
 
+std::span<const OperatorRow> fused_operators();           // what Session's fusions make of elementwise chains
+
 inline std::vector<std::span<const OperatorRow>> families()
 {
     return {math_operators(), cast_operators(), reduce_operators(),
             quantize_operators(), quantized_product_operators(), loss_operators(), random_operators(),
             training_operators(), signal_operators(), text_operators(),
             shape_operators(), slice_operators(), index_operators(), unique_operators(),
-            sequence_operators(), control_flow_operators(),
+            sequence_operators(), control_flow_operators(), fused_operators(),
             convolution_operators(), pooling_operators(), normalization_operators(),
             matmul_operators(), einsum_operators(), resize_operators(), sampling_operators(),
             vision_operators(), recurrent_operators(), attention_operators()};

@@ -349,6 +349,33 @@ const std::vector<OperatorRow>& operators()
 
 }  // namespace
 
+ElementwiseCode elementwise_code(const Node& node)
+{
+    if (!node.domain.empty() || node.opset < 7)
+        return {};
+    const auto row_code = [](const char* row, std::vector<float> numbers = {}) {
+        return ElementwiseCode{pointwise_row(row).library ? nullptr : pointwise_row(row).code, std::move(numbers)};
+    };
+    const bool all_given = std::ranges::find(node.inputs, absent) == node.inputs.end();
+    if (node.op_type == "Pow")
+        return row_code("pow");
+    if (node.op_type == "Clip" && node.opset >= 11 && node.inputs.size() == 3 && all_given)
+        return row_code("clamp");
+    if ((node.op_type == "Max" || node.op_type == "Min") && node.inputs.size() == 2)
+        return row_code(node.op_type == "Max" ? "maximum" : "minimum");
+    for (const Elementwise& row : table()) {
+        if (row.name != node.op_type || row.predicate || !(row.accepts & floating) || node.opset < row.since)
+            continue;
+        std::vector<float> numbers;
+        for (const Parameter& parameter : row.parameters) {
+            const auto given = parameter.attribute ? node.attributes.find(parameter.attribute) : node.attributes.end();
+            numbers.push_back(given == node.attributes.end() ? parameter.value : std::get<float>(given->second));
+        }
+        return row_code(row.row, std::move(numbers));
+    }
+    return {};
+}
+
 std::span<const OperatorRow> math_operators() { return operators(); }
 
 }  // namespace clprim::onnx

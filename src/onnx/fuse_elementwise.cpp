@@ -1,0 +1,151 @@
+// Trees of elementwise operators become one node: its code for the generator, and the operators themselves as a subgraph
+// for operands that the code is not made for.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <clprim/error.hpp>
+
+#include "onnx/ops/elementwise.hpp"
+#include "onnx/rewriter.hpp"
+
+namespace clprim::onnx {
+
+namespace {
+
+constexpr std::size_t most_operators = 24, most_operands = 8;
+
+struct Tree {
+    std::vector<std::size_t> members;                // nodes, the last one writes the result
+    std::vector<int> operands;                       // slots read from outside
+};
+
+bool fusable(const Node& node)
+{
+    return !node.body && elementwise_code(node).code && node.outputs.size() == 1 &&
+           std::ranges::find(node.inputs, absent) == node.inputs.end();
+}
+
+std::vector<int> operands_of(Rewriter& rewriter, const std::vector<std::size_t>& members)
+{
+    std::vector<int> written, operands;
+    for (const std::size_t i : members)
+        written.push_back(rewriter.node(i).outputs[0]);
+    for (const std::size_t i : members)
+        for (const int slot : rewriter.node(i).inputs)
+            if (std::ranges::find(written, slot) == written.end() && std::ranges::find(operands, slot) == operands.end())
+                operands.push_back(slot);
+    return operands;
+}
+
+// Grows from its root towards the inputs, over values that nothing outside of the tree reads.
+Tree grow(Rewriter& rewriter, const std::vector<int>& writers, const std::vector<bool>& taken, std::size_t root)
+{
+    Tree tree{{root}, operands_of(rewriter, {root})};
+    for (bool grown = true; grown;) {
+        grown = false;
+        for (const int slot : tree.operands) {
+            const int writer = writers[static_cast<std::size_t>(slot)];
+            if (writer < 0 || taken[static_cast<std::size_t>(writer)] || rewriter.exposed(slot) ||
+                tree.members.size() == most_operators || !fusable(rewriter.node(static_cast<std::size_t>(writer))))
+                continue;
+            const auto inside = [&](std::size_t reader) { return std::ranges::find(tree.members, reader) != tree.members.end(); };
+            if (!std::ranges::all_of(rewriter.readers(slot), inside))
+                continue;
+            auto members = tree.members;
+            members.insert(std::ranges::upper_bound(members, static_cast<std::size_t>(writer)), static_cast<std::size_t>(writer));
+            auto operands = operands_of(rewriter, members);
+            if (operands.size() > most_operands)
+                continue;
+            tree = {std::move(members), std::move(operands)};
+            grown = true;
+            break;
+        }
+    }
+    return tree;
+}
+
+// One block per operator, with the names that its code expects.
+std::string code_of(Rewriter& rewriter, const Tree& tree)
+{
+    std::map<int, std::string> names;
+    for (std::size_t k = 0; k < tree.operands.size(); ++k)
+        names[tree.operands[k]] = fmt::format("a{}", k);
+    std::string code;
+    for (std::size_t k = 0; k < tree.operands.size(); ++k)
+        code += fmt::format("const T a{0} = x{0}; ", k);
+    for (std::size_t m = 0; m < tree.members.size(); ++m) {
+        const Node& node = rewriter.node(tree.members[m]);
+        const ElementwiseCode own = elementwise_code(node);
+        const std::string result = fmt::format("v{}", m);
+        code += fmt::format("T {}; {{ ", result);
+        for (std::size_t i = 0; i < node.inputs.size(); ++i)
+            code += fmt::format("const T x{} = {}; ", i, names.at(node.inputs[i]));
+        for (std::size_t i = 0; i < own.numbers.size(); ++i)
+            code += fmt::format("const T w{} = (T){:#.9g}f; ", i, own.numbers[i]);
+        code += fmt::format("T y0; {} {} = y0; }} ", own.code, result);
+        names[node.outputs[0]] = result;
+    }
+    return code + fmt::format("y0 = v{};", tree.members.size() - 1);
+}
+
+GraphRef body_of(Rewriter& rewriter, const Tree& tree)
+{
+    auto body = std::make_shared<Graph>();
+    std::map<int, int> slots;
+    const auto local = [&](int slot) {
+        const auto [found, fresh] = slots.emplace(slot, 0);
+        if (fresh)
+            found->second = body->add_slot(rewriter.graph().slots[static_cast<std::size_t>(slot)]);
+        return found->second;
+    };
+    for (const int slot : tree.operands)
+        body->inputs.push_back(local(slot));
+    for (const std::size_t i : tree.members) {
+        Node node = rewriter.node(i);
+        for (int& slot : node.inputs)
+            slot = local(slot);
+        node.outputs[0] = local(node.outputs[0]);
+        body->nodes.push_back(std::move(node));
+    }
+    body->outputs = {body->nodes.back().outputs[0]};
+    return body;
+}
+
+}  // namespace
+
+void fuse_elementwise(Rewriter& rewriter)
+{
+    std::vector<int> writers(rewriter.graph().slots.size(), -1);
+    for (std::size_t i = 0; i < rewriter.size(); ++i)
+        for (const int slot : rewriter.node(i).outputs)
+            if (slot != absent)
+                writers[static_cast<std::size_t>(slot)] = static_cast<int>(i);
+    std::vector<bool> taken(rewriter.size());
+    std::vector<std::pair<Tree, Node>> fused;
+    for (std::size_t root = rewriter.size(); root-- > 0;) {
+        if (taken[root] || !fusable(rewriter.node(root)))
+            continue;
+        const Tree tree = grow(rewriter, writers, taken, root);
+        if (tree.members.size() < 2)
+            continue;
+        for (const std::size_t i : tree.members)
+            taken[i] = true;
+        const Node& last = rewriter.node(root);
+        Node node;
+        node.name = rewriter.node(tree.members[0]).name + ".." + last.name;
+        node.domain = "clprim";
+        node.op_type = "Elementwise";
+        node.inputs = tree.operands;
+        node.outputs = last.outputs;
+        node.attributes["code"] = code_of(rewriter, tree);
+        node.attributes["operators"] = body_of(rewriter, tree);
+        node.row = find_operator(node.domain, node.op_type, 1);
+        fused.emplace_back(tree, std::move(node));
+    }
+    for (auto& [tree, node] : fused)
+        rewriter.replace(tree.members, std::move(node));
+    rewriter.finish();
+}
+
+}  // namespace clprim::onnx
