@@ -54,6 +54,12 @@ def dcn_v2_pooling(input, rois, offset, spatial_scale, pooled_size, output_dim, 
 
 # ---- modules --------------------------------------------------------------------------------------------------------
 
+def _offset_and_mask(maps):
+    """What a module computes for itself: channels of shifts in two runs, then as many of a mask's logits."""
+    first, second, mask = torch.chunk(maps, 3, dim=1)
+    return torch.cat((first, second), dim=1), torch.sigmoid(mask)
+
+
 class DCNv2(nn.Module):
     """Deformable convolution v2 whose offset and mask are given to forward."""
 
@@ -97,8 +103,7 @@ class DCN(DCNv2):
         nn.init.zeros_(self.conv_offset_mask.bias)
 
     def forward(self, input):
-        offset_y, offset_x, mask = torch.chunk(self.conv_offset_mask(input), 3, dim=1)
-        return super().forward(input, torch.cat((offset_y, offset_x), dim=1), torch.sigmoid(mask))
+        return super().forward(input, *_offset_and_mask(self.conv_offset_mask(input)))
 
 
 class DCNv2Pooling(nn.Module):
@@ -149,8 +154,8 @@ class DCNPooling(DCNv2Pooling):
         n, size = rois.shape[0], self.pooled_size
         pooled = self._pool(input, rois, input.new_empty(0), True)
         offset_mask = self.offset_mask_fc(pooled.reshape(n, -1)).reshape(n, 3, size, size)
-        offset_x, offset_y, mask = torch.chunk(offset_mask, 3, dim=1)
-        return self._pool(input, rois, torch.cat((offset_x, offset_y), dim=1), False) * torch.sigmoid(mask)
+        offset, mask = _offset_and_mask(offset_mask)
+        return self._pool(input, rois, offset, False) * mask
 
 
 # ---- the names of mmcv ----------------------------------------------------------------------------------------------
@@ -208,8 +213,7 @@ class ModulatedDeformConv2dPack(ModulatedDeformConv2d):
         nn.init.zeros_(self.conv_offset.bias)
 
     def forward(self, x):
-        offset_y, offset_x, mask = torch.chunk(self.conv_offset(x), 3, dim=1)
-        return super().forward(x, torch.cat((offset_y, offset_x), dim=1), torch.sigmoid(mask))
+        return super().forward(x, *_offset_and_mask(self.conv_offset(x)))
 
 
 def install(*names: str) -> None:

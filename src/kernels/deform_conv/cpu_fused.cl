@@ -55,8 +55,7 @@ TASK void deform_conv_fused_forward(const __global float* x, ulong x_offset, con
                                     const layout l, __local float* columns, __local float* sums)
 {
     x += x_offset;
-    offset += offset_offset;
-    mask += mask_offset;
+    const sampling from = {offset + offset_offset, mask + mask_offset, os, ms};
     packed += packed_offset;
     bias += bias_offset;
     y += y_offset;
@@ -72,7 +71,7 @@ TASK void deform_conv_fused_forward(const __global float* x, ulong x_offset, con
         for (int k = 0; k < depth; k += l.padded_segment) {
             const int offset_group = offset_group_of(g, l, group * depth + k);
             for (int p = 0; p < count; ++p)
-                gather_row(g, xs, x + k, read_sample(g, offset, os, mask, ms, n, offset_group, tap, p0 + p),
+                gather_row(g, xs, x + k, read_sample(g, from, n, offset_group, tap, p0 + p),
                            l.padded_segment / 16, columns + p * depth + k);
         }
         for (int panel = 0; panel < panels; ++panel) {
@@ -129,8 +128,7 @@ TASK void deform_conv_fused_data(const __global float* x, ulong x_offset, const 
                                  __global float* partial, ulong partial_offset, int n0, const geometry g, const layout l)
 {
     x += x_offset;
-    offset += offset_offset;
-    mask += mask_offset;
+    const sampling from = {offset + offset_offset, mask + mask_offset, os, ms};
     packed += packed_offset;
     gy += gy_offset;
     gx += gx_offset;
@@ -184,7 +182,7 @@ TASK void deform_conv_fused_data(const __global float* x, ulong x_offset, const 
                     }
                 }
                 for (int r = 0; r < rows; ++r) {
-                    const sample s = read_sample(g, offset, os, mask, ms, n, offset_group, tap, p + r);
+                    const sample s = read_sample(g, from, n, offset_group, tap, p + r);
                     const float16 g0 = vload16(2 * r, block), g1 = vload16(2 * r + 1, block);
                     float16 sy = 0, sx = 0, sm = 0;
                     #pragma unroll
@@ -219,8 +217,7 @@ TASK void deform_conv_fused_weight(const __global float* x, ulong x_offset, cons
                                    ulong partial_offset, const geometry g, const layout l, __local float* columns)
 {
     x += x_offset;
-    offset += offset_offset;
-    mask += mask_offset;
+    const sampling from = {offset + offset_offset, mask + mask_offset, os, ms};
     packed += packed_offset;
     partial += partial_offset;
     const int chunks = l.channels / 32, chunk = get_group_id(0) % chunks, tap = get_group_id(0) / chunks;
@@ -240,7 +237,7 @@ TASK void deform_conv_fused_weight(const __global float* x, ulong x_offset, cons
                 continue;
             }
             const int n = q / pixels;
-            gather_row(g, xs, x + n * xs.n, read_sample(g, offset, os, mask, ms, n, offset_group, tap, q % pixels), 2,
+            gather_row(g, xs, x + n * xs.n, read_sample(g, from, n, offset_group, tap, q % pixels), 2,
                        columns + 32 * k);
         }
         for (int i = 0; i < panels; ++i) {

@@ -22,8 +22,7 @@ __kernel void deform_conv_bin_count(const __global element* offset, ulong offset
                                     __global int* counts, ulong counts_offset, long q0, int count, int images,
                                     const geometry g)
 {
-    offset += offset_offset;
-    mask += mask_offset;
+    const sampling from = {offset + offset_offset, mask + mask_offset, os, ms};
     points += points_offset;
     bins += bins_offset;
     counts += counts_offset;
@@ -34,7 +33,7 @@ __kernel void deform_conv_bin_count(const __global element* offset, ulong offset
     const int r = s % count, tap = s / count % taps, group = s / count / taps;
     const long q = q0 + r;
     const int n = q / pixels;
-    const sample point = read_sample(g, offset, os, mask, ms, n, group, tap, q % pixels);
+    const sample point = read_sample(g, from, n, group, tap, q % pixels);
     points[3 * s] = point.ly;
     points[3 * s + 1] = point.lx;
     points[3 * s + 2] = point.mask;
@@ -172,8 +171,7 @@ void deform_conv_grad_offset(const __global element* x, ulong x_offset, const st
                              long q0, int count, const geometry g, int wanted)
 {
     x += x_offset;
-    offset += offset_offset;
-    mask += mask_offset;
+    const sampling from = {offset + offset_offset, mask + mask_offset, os, ms};
     gcol += gcol_offset;
     goffset += goffset_offset;
     gmask += gmask_offset;
@@ -187,7 +185,7 @@ void deform_conv_grad_offset(const __global element* x, ulong x_offset, const st
     const int n = q / pixels, pixel = q % pixels;
     real dy = 0, dx = 0, dm = 0, m = 0;
     if (live) {
-        const sample point = read_sample(g, offset, os, mask, ms, n, group, tap, pixel);
+        const sample point = read_sample(g, from, n, group, tap, pixel);
         m = point.mask;
         if (point.inside) {
             const __global real* gradient = gcol + ((long)tap * count + r) * g.channels;

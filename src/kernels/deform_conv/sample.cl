@@ -23,14 +23,19 @@ typedef struct {
     real ly, lx, mask;
 } sample;
 
-static inline sample read_sample(const geometry g, const __global element* offset, const strides os,
-                                 const __global element* mask, const strides ms, int n, int group, int tap, int pixel)
+// Where samples come from: a convolution's offset and mask.
+typedef struct {
+    const __global element *offset, *mask;
+    strides os, ms;
+} sampling;
+
+static inline sample read_sample(const geometry g, const sampling from, int n, int group, int tap, int pixel)
 {
     const int oy = pixel / g.out_width, ox = pixel % g.out_width, ky = tap / g.kernel_w, kx = tap % g.kernel_w;
     const long channel = (long)group * g.kernel_h * g.kernel_w + tap;
-    const __global element* at = offset + n * os.n + 2 * channel * os.c + oy * os.h + ox * os.w;
+    const __global element* at = from.offset + n * from.os.n + 2 * channel * from.os.c + oy * from.os.h + ox * from.os.w;
     const real y = (real)(oy * g.stride_h - g.pad_h + ky * g.dilation_h) + load(X, at, 0);
-    const real x = (real)(ox * g.stride_w - g.pad_w + kx * g.dilation_w) + load(X, at, os.c);
+    const real x = (real)(ox * g.stride_w - g.pad_w + kx * g.dilation_w) + load(X, at, from.os.c);
     sample s;
     // False for NaN and for anything an int could not hold, so the conversions below are safe.
     s.inside = y >= (real)-1 && y < (real)g.height && x >= (real)-1 && x < (real)g.width;
@@ -39,7 +44,7 @@ static inline sample read_sample(const geometry g, const __global element* offse
     s.x = (int)fx;
     s.ly = s.inside ? y - fy : (real)0;
     s.lx = s.inside ? x - fx : (real)0;
-    s.mask = g.has_mask ? load(X, mask, n * ms.n + channel * ms.c + oy * ms.h + ox * ms.w) : (real)1;
+    s.mask = g.has_mask ? load(X, from.mask, n * from.ms.n + channel * from.ms.c + oy * from.ms.h + ox * from.ms.w) : (real)1;
     return s;
 }
 

@@ -23,13 +23,16 @@ static inline void multiply_step(real acc[4][4], const __local real a[STEP][TILE
                 acc[i][j] = fma(a[k][row + 16 * i], b[k][column + 16 * j], acc[i][j]);
 }
 
-// Offset of a corner of a sample in x (-1: outside) and its weight, mask included.
-static inline void write_corner(const geometry g, const strides xs, const sample s, int n, int q,
-                                __local long* at, __local real* weight)
+// Sets up one corner (k of 4) of the sample of tap `tap` at output pixel q for channels like `channel`: its offset in x
+// (-1: outside) and its weight, mask included.
+static inline void write_corner(const geometry g, const strides xs, const sampling from, int channel, int tap, long q,
+                                int k, __local long* at, __local real* weight)
 {
-    const int inside = corner_inside(g, s, q);
-    *at = inside ? n * xs.n + (s.y + (q >> 1)) * xs.h + (s.x + (q & 1)) * xs.w : -1;
-    *weight = inside ? corner_weight(s, q) * s.mask : (real)0;
+    const int pixels = g.out_height * g.out_width, n = q / pixels;
+    const sample s = read_sample(g, from, n, channel / (g.channels / g.offset_groups), tap, q % pixels);
+    const int inside = corner_inside(g, s, k);
+    *at = inside ? n * xs.n + (s.y + (k >> 1)) * xs.h + (s.x + (k & 1)) * xs.w : -1;
+    *weight = inside ? corner_weight(s, k) * s.mask : (real)0;
 }
 
 static inline real read_column(const __global element* x, long channel_offset, __local const long at[4],
@@ -68,8 +71,7 @@ void deform_conv_forward(const __global element* x, ulong x_offset, const stride
                          __global element* y, ulong y_offset, const strides ys, const geometry g, int segment)
 {
     x += x_offset;
-    offset += offset_offset;
-    mask += mask_offset;
+    const sampling from = {offset + offset_offset, mask + mask_offset, os, ms};
     packed += packed_offset;
     bias += bias_offset;
     y += y_offset;
@@ -85,14 +87,8 @@ void deform_conv_forward(const __global element* x, ulong x_offset, const stride
         for (int c0 = 0; c0 < per_group; c0 += segment) {
             const int c_first = group * per_group + c0;
             barrier(CLK_LOCAL_MEM_FENCE);
-            {
-                const int p = id / 4;
-                const long q = min(q0 + p, q_end - 1);
-                const int n = q / pixels;
-                const sample s = read_sample(g, offset, os, mask, ms, n, c_first / (g.channels / g.offset_groups), tap,
-                                             q % pixels);
-                write_corner(g, xs, s, n, id % 4, &corners[p][id % 4], &corner_weights[p][id % 4]);
-            }
+            write_corner(g, xs, from, c_first, tap, min(q0 + id / 4, q_end - 1), id % 4, &corners[id / 4][id % 4],
+                         &corner_weights[id / 4][id % 4]);
             barrier(CLK_LOCAL_MEM_FENCE);
             for (int c1 = 0; c1 < segment; c1 += STEP) {
                 for (int i = 0; i < 4; ++i) {
@@ -172,8 +168,7 @@ void deform_conv_grad_weight(const __global element* x, ulong x_offset, const st
                              int q_per_split)
 {
     x += x_offset;
-    offset += offset_offset;
-    mask += mask_offset;
+    const sampling from = {offset + offset_offset, mask + mask_offset, os, ms};
     gy += gy_offset;
     partial += partial_offset;
     __local real a[STEP][TILE], b[STEP][TILE], corner_weights[STEP][4];
@@ -184,16 +179,13 @@ void deform_conv_grad_weight(const __global element* x, ulong x_offset, const st
     const int pixels = g.out_height * g.out_width, tiles = (segment + TILE - 1) / TILE;
     const int segment_begin = get_group_id(1) / tiles * segment;
     const int c0 = segment_begin + get_group_id(1) % tiles * TILE, c_end = segment_begin + segment;
-    const int o0 = get_group_id(0) * TILE, group = c0 / per_group, offset_group = c0 / (g.channels / g.offset_groups);
+    const int o0 = get_group_id(0) * TILE, group = c0 / per_group;
     const long q_end = min((split + 1) * (long)q_per_split, (long)g.batch * pixels);
     real acc[4][4] = {{0}};
     for (long q0 = split * (long)q_per_split; q0 < q_end; q0 += STEP) {
-        if (id < 4 * STEP) {
-            const long q = min(q0 + id / 4, q_end - 1);
-            const int n = q / pixels;
-            const sample s = read_sample(g, offset, os, mask, ms, n, offset_group, tap, q % pixels);
-            write_corner(g, xs, s, n, id % 4, &corners[id / 4][id % 4], &corner_weights[id / 4][id % 4]);
-        }
+        if (id < 4 * STEP)
+            write_corner(g, xs, from, c0, tap, min(q0 + id / 4, q_end - 1), id % 4, &corners[id / 4][id % 4],
+                         &corner_weights[id / 4][id % 4]);
         barrier(CLK_LOCAL_MEM_FENCE);
         for (int i = 0; i < 4; ++i) {
             const int k = id / TILE + 4 * i, c = c0 + id % TILE, o = o0 + id % TILE;
