@@ -45,7 +45,8 @@ static inline void gather_row(const geometry g, const strides xs, const __global
     }
 }
 
-// Local memory: columns [P][depth] and sums [P][panels * 32].
+// Local memory: columns [P][depth] and sums [P][panels * 32 + 16]; without the 16 a column of sums would fall on a few
+// sets of the cache, and be read anew for every output channel.
 TASK void deform_conv_fused_forward(const __global float* x, ulong x_offset, const strides xs,
                                     const __global element* offset, ulong offset_offset, const strides os,
                                     const __global element* mask, ulong mask_offset, const strides ms,
@@ -63,7 +64,7 @@ TASK void deform_conv_fused_forward(const __global float* x, ulong x_offset, con
     const int tile = get_group_id(0) % tiles, n = get_group_id(0) / tiles % g.batch, group = get_group_id(0) / tiles / g.batch;
     const int p0 = tile * l.tile, count = min(l.tile, pixels - p0), rows = (count + 11) / 12 * 12;
     const int outputs = g.out_channels / g.groups, panels = (outputs + 31) / 32, taps = g.kernel_h * g.kernel_w;
-    const int depth = padded_group(g, l), ldc = panels * 32, lda = depth;
+    const int depth = padded_group(g, l), ldc = panels * 32 + 16, lda = depth;
     x += n * xs.n + (long)group * depth;
     for (int i = count * depth; i < rows * depth; ++i)
         columns[i] = 0;

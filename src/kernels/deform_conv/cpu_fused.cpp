@@ -20,12 +20,13 @@ Layout layout_of(const Geometry& g)
     return {g.channels / segment * padded, segment, padded, 0};
 }
 
-constexpr std::int64_t block = 96;                    // as BLOCK in cpu_rows.cl
+constexpr std::int64_t block = 96;        // as BLOCK in cpu_rows.cl
+constexpr std::int64_t row_pixels = 64;   // as ROW_PIXELS in cpu_pack.cl
 constexpr std::size_t tile_bytes = 208 * 1024;        // columns and sums of a forward task: they stay in the L2 cache
 
 std::size_t bytes_per_pixel(const Geometry& g)
 {
-    return (layout_of(g).channels / g.groups + round_up(g.outputs_per_group(), 32)) * sizeof(float);
+    return (layout_of(g).channels / g.groups + round_up(g.outputs_per_group(), 32) + 16) * sizeof(float);
 }
 
 std::optional<std::string> rejects(const Problem& problem, const Device& device)
@@ -56,20 +57,24 @@ public:
     {
         const std::int64_t panels = divide_up(g_.outputs_per_group(), 32);
         const Tensor packed = workspace(g_.groups * g_.taps() * panels * depth() * 32);
-        launch(packing_, "deform_conv_pack_forward", g_.groups * g_.taps() * panels, in_.weight, strides_of(in_.weight), packed, g_, l_);
+        launch(packing_, "deform_conv_pack_forward", l_.channels / 32 * panels, in_.weight, strides_of(in_.weight), packed, g_, l_);
         l_.tile = forward_tile();
         launch(products_, "deform_conv_fused_forward", divide_up(g_.pixels(), l_.tile) * g_.batch * g_.groups, x_, row_strides(x_),
                in_.offset, strides_of(in_.offset), in_.mask, strides_of(in_.mask), packed, in_.bias,
                cl_long{in_.bias.defined() ? in_.bias.stride(0) : -1}, y, strides_of(y), g_, l_,
-               LocalMemory{l_.tile * depth() * sizeof(float)}, LocalMemory{l_.tile * panels * 32 * sizeof(float)});
+               LocalMemory{l_.tile * depth() * sizeof(float)}, LocalMemory{l_.tile * (panels * 32 + 16) * sizeof(float)});
     }
 
     void backward(const Tensor& gy, const DeformConv2DGradients& out)
     {
+        const bool data = out.x.defined() || out.offset.defined() || out.mask.defined();
+        if (!data && !out.weight.defined())
+            return;
+        const Tensor rows = gradient_rows(gy);
         if (out.weight.defined())
-            grad_weight(gy, out.weight);
-        if (out.x.defined() || out.offset.defined() || out.mask.defined())
-            grad_data(gy, out);
+            grad_weight(rows, out.weight);
+        if (data)
+            grad_data(rows, out);
     }
 
 private:
@@ -111,7 +116,7 @@ private:
             return t;
         const std::int64_t pixels = t.size(2) * t.size(3);
         const Tensor rows = workspace(t.size(0) * pixels * l.channels);
-        launch(packing_, "deform_conv_to_rows", t.size(0) * divide_up(pixels, 16), t, strides_of(t), rows,
+        launch(packing_, "deform_conv_to_rows", t.size(0) * divide_up(pixels, row_pixels), t, strides_of(t), rows,
                static_cast<cl_int>(t.size(2)), static_cast<cl_int>(t.size(3)), static_cast<cl_int>(t.size(1)), l);
         return rows;
     }
@@ -123,38 +128,43 @@ private:
         return {g_.image() * l_.channels, 1, std::int64_t{g_.width} * l_.channels, l_.channels};
     }
 
-    void grad_weight(const Tensor& gy, const Tensor& gw)
+    // The gradient of y as rows of out_channels floats.
+    Tensor gradient_rows(const Tensor& gy)
+    {
+        const Layout l{g_.out_channels, g_.out_channels, g_.out_channels, 0};
+        if (is_rows(gy, l))
+            return gy;
+        const Tensor rows = queue_.context().empty({g_.batch, g_.pixels(), g_.out_channels}, DataType::float32, queue_);
+        if (g_.out_channels % 16 == 0) {
+            launch(packing_, "deform_conv_to_rows", g_.batch * divide_up(g_.pixels(), row_pixels), gy, strides_of(gy), rows,
+                   g_.out_height, g_.out_width, g_.out_channels, l);
+            return rows;
+        }
+        Tensor target = rows;
+        target.shape = gy.shape;
+        target.strides = {g_.pixels() * g_.out_channels, 1, std::int64_t{g_.out_width} * g_.out_channels, g_.out_channels};
+        copy(queue_, gy, target);
+        return rows;
+    }
+
+    void grad_weight(const Tensor& rows, const Tensor& gw)
     {
         const std::int64_t panels = divide_up(g_.outputs_per_group(), 12), chunks = l_.channels / 32;
         const std::int64_t blocks = divide_up(g_.batch * g_.pixels(), block);
         const Tensor packed = workspace(g_.groups * blocks * panels * block * 12);
         const Tensor partial = workspace(g_.taps() * chunks * panels * 12 * 32);
-        launch(packing_, "deform_conv_pack_gy", g_.groups * blocks, gy, strides_of(gy), packed, g_);
+        launch(packing_, "deform_conv_pack_gy", g_.groups * blocks, rows, packed, g_);
         launch(products_, "deform_conv_fused_weight", g_.taps() * chunks, x_, row_strides(x_), in_.offset, strides_of(in_.offset),
                in_.mask, strides_of(in_.mask), packed, partial, g_, l_, LocalMemory{block * 32 * sizeof(float)});
         queue_.launch(packing_.kernel("deform_conv_unpack_weight"), Range::linear(gw.numel(), free_group), partial, gw,
                       strides_of(gw), g_, l_);
     }
 
-    void grad_data(const Tensor& gy, const DeformConv2DGradients& out)
+    void grad_data(const Tensor& rows, const DeformConv2DGradients& out)
     {
         const std::int64_t chunks = l_.channels / 32, outputs = g_.outputs_per_group();
-        const cl_int padded_outputs = round_up(g_.out_channels, 16);
         const Tensor packed = workspace(chunks * g_.taps() * outputs * 32);
-        launch(packing_, "deform_conv_pack_data", chunks * g_.taps(), in_.weight, strides_of(in_.weight), packed, g_, l_);
-        Tensor gradient = gy;
-        if (!is_rows(gy, {g_.out_channels, 0, 0, 0})) {
-            gradient = queue_.context().empty({g_.batch, g_.pixels(), g_.out_channels}, DataType::float32, queue_);
-            Tensor target = gradient;
-            target.shape = gy.shape;
-            target.strides = {g_.pixels() * g_.out_channels, 1, std::int64_t{g_.out_width} * g_.out_channels, g_.out_channels};
-            if (padded_outputs == g_.out_channels)
-                launch(packing_, "deform_conv_to_rows", g_.batch * divide_up(g_.pixels(), 16), gy, strides_of(gy), gradient,
-                       g_.out_height, g_.out_width, g_.out_channels,
-                       Layout{g_.out_channels, g_.out_channels, g_.out_channels, 0});
-            else
-                copy(queue_, gy, target);
-        }
+        launch(packing_, "deform_conv_pack_data", chunks * divide_up(outputs, 32), in_.weight, strides_of(in_.weight), packed, g_, l_);
         // Enough tasks for a few threads also with one small image; a rule of the shape, not of the device, so that
         // the order of the sums is the same everywhere.
         const std::int64_t parts = std::clamp<std::int64_t>(4 / (chunks * g_.batch), 1, 4);
@@ -168,7 +178,7 @@ private:
         for (std::int64_t n0 = 0; n0 < g_.batch; n0 += images) {
             const cl_int count = std::min(images, g_.batch - n0);
             launch(products_, "deform_conv_fused_data", count * parts * chunks, x_, row_strides(x_), in_.offset,
-                   strides_of(in_.offset), in_.mask, strides_of(in_.mask), packed, gradient, gx,
+                   strides_of(in_.offset), in_.mask, strides_of(in_.mask), packed, rows, gx,
                    direct ? strides_of(gx) : row_strides(gx), cl_long{part_size}, static_cast<cl_int>(parts), partial,
                    static_cast<cl_int>(n0), g_, l_);
             if (out.offset.defined() || out.mask.defined())
@@ -178,7 +188,7 @@ private:
                               count, g_, l_, cl_int{(out.offset.defined() ? 1 : 0) + (out.mask.defined() ? 2 : 0)});
         }
         if (out.x.defined() && !direct)
-            launch(packing_, "deform_conv_from_rows", g_.batch * divide_up(g_.image(), 16), gx, static_cast<cl_int>(parts),
+            launch(packing_, "deform_conv_from_rows", g_.batch * divide_up(g_.image(), row_pixels), gx, static_cast<cl_int>(parts),
                    cl_long{part_size}, out.x, strides_of(out.x), g_.height, g_.width, l_);
     }
 

@@ -1,57 +1,76 @@
 // What surrounds the products of cpu_fused.cl: tensors to rows and back, weights and gradients to panels and back.
+#include "kernels/conv/transpose.cl"
 #include "kernels/deform_conv/cpu_rows.cl"
 
-// Any strides and dtype to rows. Task = 16 pixels of one image.
+// Tensors in planes are read and written ROW_PIXELS at a time: planes often lie a power of two apart, and few of their
+// lines fit the cache together, so each visit takes several.
+#define ROW_PIXELS 64
+#define PLANES_float32 1
+#if CLPRIM_CAT(PLANES_, X)
+#define PLANES   // vectors of them can be loaded as they are
+#endif
+
+// Places of ROW_PIXELS pixels from `first` in a plane of a tensor.
+static inline void find_pixels(const strides xs, int first, int pixels, int width, long at[ROW_PIXELS])
+{
+    for (int p = 0; p < ROW_PIXELS; ++p) {
+        const int pixel = min(first + p, pixels - 1);
+        at[p] = (pixel / width) * xs.h + (pixel % width) * xs.w;
+    }
+}
+
+// Any strides and dtype to rows. Task = ROW_PIXELS pixels of one image.
 TASK void deform_conv_to_rows(const __global element* x, ulong x_offset, const strides xs, __global float* rows,
                               ulong rows_offset, int height, int width, int channels, const layout l)
 {
     x += x_offset;
     rows += rows_offset;
-    const int pixels = height * width, tiles = (pixels + 15) / 16;
-    const int n = get_group_id(0) / tiles, p0 = get_group_id(0) % tiles * 16, count = min(16, pixels - p0);
+    const int pixels = height * width, tiles = (pixels + ROW_PIXELS - 1) / ROW_PIXELS;
+    const int n = get_group_id(0) / tiles, first = get_group_id(0) % tiles * ROW_PIXELS;
+    const int count = min(ROW_PIXELS, pixels - first);
     x += n * xs.n;
-    rows += ((long)n * pixels + p0) * l.channels;
-    long at[16];
-    for (int p = 0; p < 16; ++p) {
-        const int pixel = p0 + min(p, count - 1);
-        at[p] = (pixel / width) * xs.h + (pixel % width) * xs.w;
-    }
-    // 16 neighbours in memory?
-    const int dense = count == 16 && xs.w == 1 && (xs.h == width || p0 % width + 16 <= width);
+    rows += ((long)n * pixels + first) * l.channels;
+    long at[ROW_PIXELS];
+    find_pixels(xs, first, pixels, width, at);
     for (int c0 = 0; c0 < l.channels; c0 += 16) {
         const int segment = c0 / l.padded_segment, within = c0 % l.padded_segment;
-        float block[16 * 16];
-        for (int k = 0; k < 16; ++k) {
-            const long c = within + k < l.segment ? segment * l.segment + within + k : -1;
-            if (dense && c >= 0)
-                for (int p = 0; p < 16; ++p)
-                    block[p * 16 + k] = load(X, x, at[0] + c * xs.c + p);
-            else
-                for (int p = 0; p < 16; ++p)
-                    block[p * 16 + k] = c >= 0 ? load(X, x, at[p] + c * xs.c) : 0.f;
+        const __global element* plane = x + (segment * (long)l.segment + within) * xs.c;
+        const int live = clamp(l.segment - within, 0, 16);
+        for (int p0 = 0; p0 < count; p0 += 16) {
+            __global float* to = rows + (long)p0 * l.channels + c0;
+#ifdef PLANES
+            if (live == 16 && xs.w == 1 && at[p0 + 15] - at[p0] == 15) {   // 16 neighbours in memory
+                const __global float* from = plane + at[p0];
+#define GET_PLANE(name, i) const float16 r##name = vload16(0, from + i * xs.c);
+#define PUT_PIXEL(name, i) vstore16(u##name, 0, to + (long)i * l.channels);
+                TRANSPOSE_16(GET_PLANE, PUT_PIXEL)
+                continue;
+            }
+#endif
+            for (int p = 0; p < min(16, count - p0); ++p)
+                for (int k = 0; k < 16; ++k)
+                    to[(long)p * l.channels + k] = k < live ? load(X, plane, at[p0 + p] + k * xs.c) : 0.f;
         }
-        for (int p = 0; p < count; ++p)
-            vstore16(vload16(p, block), 0, rows + (long)p * l.channels + c0);
     }
 }
 
-// Rows to any strides and dtype. Task = 16 pixels of one image; adds up `parts` partial results, part_size apart.
+// Rows to any strides and dtype. Task = ROW_PIXELS pixels of one image; adds up `parts` partial results, part_size apart.
 TASK void deform_conv_from_rows(const __global float* rows, ulong rows_offset, int parts, long part_size,
                                 __global element* x, ulong x_offset, const strides xs, int height, int width,
                                 const layout l)
 {
     x += x_offset;
     rows += rows_offset;
-    const int pixels = height * width, tiles = (pixels + 15) / 16;
-    const int n = get_group_id(0) / tiles, p0 = get_group_id(0) % tiles * 16, count = min(16, pixels - p0);
+    const int pixels = height * width, tiles = (pixels + ROW_PIXELS - 1) / ROW_PIXELS;
+    const int n = get_group_id(0) / tiles, first = get_group_id(0) % tiles * ROW_PIXELS;
+    const int count = min(ROW_PIXELS, pixels - first);
     x += n * xs.n;
-    rows += ((long)n * pixels + p0) * l.channels;
-    long at[16];
-    for (int p = 0; p < count; ++p)
-        at[p] = ((p0 + p) / width) * xs.h + ((p0 + p) % width) * xs.w;
+    rows += ((long)n * pixels + first) * l.channels;
+    long at[ROW_PIXELS];
+    find_pixels(xs, first, pixels, width, at);
     for (int c0 = 0; c0 < l.channels; c0 += 16) {
         const int segment = c0 / l.padded_segment, within = c0 % l.padded_segment;
-        float block[16 * 16];
+        float block[ROW_PIXELS * 16];
         for (int p = 0; p < count; ++p) {
             float16 sum = vload16(0, rows + (long)p * l.channels + c0);
             for (int i = 1; i < parts; ++i)
@@ -64,47 +83,79 @@ TASK void deform_conv_from_rows(const __global float* rows, ulong rows_offset, i
     }
 }
 
-// forward: [group][tap][o / 32][padded c of the group][32 o]. Task = (group, tap, o / 32).
+// Weights are packed in blocks of 32 outputs x 32 channels with all taps, which stay in the nearest cache: a tap alone
+// would use one float of every line. Where a block begins: w at its first output and channel, `live` of its channels real.
+typedef struct {
+    const __global element* w;
+    int live, outputs;
+} weight_block;
+
+static inline weight_block find_block(const __global element* w, const strides ws, const geometry g, const layout l,
+                                      int k0, int o0)
+{
+    const int outputs = g.out_channels / g.groups, depth = padded_group(g, l), within = k0 % l.padded_segment;
+    const int c = k0 % depth / l.padded_segment * l.segment + within;
+    const weight_block block = {w + (k0 / depth * outputs + o0) * ws.n + c * ws.c, clamp(l.segment - within, 0, 32),
+                                min(outputs - o0, 32)};
+    return block;
+}
+
+// forward: [group][tap][o / 32][padded c of the group][32 o]. Task = (32 padded channels, o / 32).
 TASK void deform_conv_pack_forward(const __global element* w, ulong w_offset, const strides ws, __global float* packed,
                                    ulong packed_offset, const geometry g, const layout l)
 {
-    w += w_offset;
-    packed += packed_offset;
     const int outputs = g.out_channels / g.groups, panels = (outputs + 31) / 32, taps = g.kernel_h * g.kernel_w;
-    const int panel = get_group_id(0) % panels, tap = get_group_id(0) / panels % taps;
-    const int group = get_group_id(0) / panels / taps, depth = padded_group(g, l);
-    packed += (long)get_group_id(0) * depth * 32;
-    w += (tap / g.kernel_w) * ws.h + (tap % g.kernel_w) * ws.w;
-    for (int k = 0; k < depth; ++k) {
-        const int within = k % l.padded_segment, c = k / l.padded_segment * l.segment + within;
-        for (int i = 0; i < 32; ++i) {
-            const int o = panel * 32 + i;
-            packed[k * 32 + i] = within < l.segment && o < outputs
-                ? load(X, w, (group * outputs + o) * ws.n + c * ws.c) : 0.f;
-        }
+    const int panel = get_group_id(0) % panels, k0 = get_group_id(0) / panels * 32, depth = padded_group(g, l);
+    const weight_block block = find_block(w + w_offset, ws, g, l, k0, panel * 32);
+    packed += packed_offset + (((long)(k0 / depth) * taps * panels + panel) * depth + k0 % depth) * 32;
+#ifdef PLANES
+    if (block.live == 32 && block.outputs == 32 && ws.w == 1 && ws.h == g.kernel_w && ws.c == taps) {
+        // An output's (channel, tap) lie one after the other: transposed 16 at a time.
+        for (int i0 = 0; i0 < 32; i0 += 16)
+            for (int j0 = 0; j0 < 32 * taps; j0 += 16) {
+                const __global float* from = block.w + i0 * ws.n + j0;
+                __global float* to = packed + i0;
+#define GET_OUTPUT(name, i) const float16 r##name = vload16(0, from + i * ws.n);
+#define PUT_TAP(name, i)                                                                                             \
+    vstore16(u##name, 0, to + ((long)((j0 + i) % taps) * panels * depth + (j0 + i) / taps) * 32);
+                TRANSPOSE_16(GET_OUTPUT, PUT_TAP)
+            }
+        return;
+    }
+#endif
+    for (int tap = 0; tap < taps; ++tap) {
+        const __global element* from = block.w + (tap / g.kernel_w) * ws.h + (tap % g.kernel_w) * ws.w;
+        __global float* to = packed + (long)tap * panels * depth * 32;
+        for (int k = 0; k < 32; ++k)
+            for (int i = 0; i < 32; ++i)
+                to[k * 32 + i] = k < block.live && i < block.outputs ? load(X, from, i * ws.n + k * ws.c) : 0.f;
     }
 }
 
-// data: [padded chunk][tap][o of the group][32 c]. Task = (chunk, tap).
+// data: [padded chunk][tap][o of the group][32 c]. Task = (chunk, o / 32).
 TASK void deform_conv_pack_data(const __global element* w, ulong w_offset, const strides ws, __global float* packed,
                                 ulong packed_offset, const geometry g, const layout l)
 {
-    w += w_offset;
-    packed += packed_offset;
-    const int outputs = g.out_channels / g.groups, taps = g.kernel_h * g.kernel_w;
-    const int tap = get_group_id(0) % taps, k0 = get_group_id(0) / taps * 32, depth = padded_group(g, l);
-    const int group = k0 / depth, within = k0 % l.padded_segment;
-    const int c0 = k0 % depth / l.padded_segment * l.segment + within;
-    packed += (long)get_group_id(0) * outputs * 32;
-    w += (tap / g.kernel_w) * ws.h + (tap % g.kernel_w) * ws.w + (long)group * outputs * ws.n;
-    for (int o = 0; o < outputs; ++o)
-        for (int i = 0; i < 32; ++i)
-            packed[o * 32 + i] = within + i < l.segment ? load(X, w, o * ws.n + (c0 + i) * ws.c) : 0.f;
+    const int outputs = g.out_channels / g.groups, panels = (outputs + 31) / 32, taps = g.kernel_h * g.kernel_w;
+    const int o0 = get_group_id(0) % panels * 32, chunk = get_group_id(0) / panels;
+    const weight_block block = find_block(w + w_offset, ws, g, l, chunk * 32, o0);
+    packed += packed_offset + ((long)chunk * taps * outputs + o0) * 32;
+    for (int tap = 0; tap < taps; ++tap) {
+        const __global element* from = block.w + (tap / g.kernel_w) * ws.h + (tap % g.kernel_w) * ws.w;
+        __global float* to = packed + (long)tap * outputs * 32;
+        for (int o = 0; o < block.outputs; ++o)
+            if (block.live == 32)
+                for (int i = 0; i < 32; ++i)
+                    to[o * 32 + i] = load(X, from, o * ws.n + i * ws.c);
+            else
+                for (int i = 0; i < 32; ++i)
+                    to[o * 32 + i] = i < block.live ? load(X, from, o * ws.n + i * ws.c) : 0.f;
+    }
 }
 
-// gy to [group][block of pixels][o / 12][pixel][12 o], zeros beyond the ends. Task = (group, block).
-TASK void deform_conv_pack_gy(const __global element* gy, ulong gy_offset, const strides gs, __global float* packed,
-                              ulong packed_offset, const geometry g)
+// Rows of gy to [group][block of pixels][o / 12][pixel][12 o], zeros beyond the ends. Task = (group, block).
+TASK void deform_conv_pack_gy(const __global float* gy, ulong gy_offset, __global float* packed, ulong packed_offset,
+                              const geometry g)
 {
     gy += gy_offset;
     packed += packed_offset;
@@ -114,12 +165,10 @@ TASK void deform_conv_pack_gy(const __global element* gy, ulong gy_offset, const
     packed += get_group_id(0) * (long)panels * BLOCK * 12;
     for (int k = 0; k < BLOCK; ++k) {
         const long q = (long)(get_group_id(0) % blocks) * BLOCK + k;
-        const int p = q % pixels;
-        const __global element* from = gy + (q / pixels) * gs.n + (p / g.out_width) * gs.h + (p % g.out_width) * gs.w
-            + (long)group * outputs * gs.c;
+        const __global float* from = gy + q * g.out_channels + group * outputs;
         for (int i = 0; i < panels; ++i)
             for (int r = 0; r < 12; ++r)
-                packed[(i * BLOCK + k) * 12 + r] = q < total && i * 12 + r < outputs ? load(X, from, (i * 12 + r) * gs.c) : 0.f;
+                packed[(i * BLOCK + k) * 12 + r] = q < total && i * 12 + r < outputs ? from[i * 12 + r] : 0.f;
     }
 }
 
