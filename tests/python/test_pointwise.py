@@ -27,3 +27,35 @@ NAMES = {
 @pytest.mark.parametrize("case", cases(NAMES), ids=case_id)
 def test_against_cpu(case, device):
     check(*case, device)
+
+
+def every_so_many_floats(step):
+    """Finite floats of all signs and exponents, and the neighbours of zero."""
+    x = torch.arange(-(2**31), 2**31, step, dtype=torch.int64).to(torch.int32).view(torch.float32)
+    return torch.cat([x[x.isfinite()], torch.tensor([0.0, -0.0, 1e-45, -1e-45])])
+
+
+def relative_error(got, exact):
+    return ((got.double() - exact).abs() / exact.abs().clamp_min(1e-37)).nan_to_num(0)
+
+
+def test_tanh_over_all_floats(device):
+    x = every_so_many_floats(1021)
+    got, exact = torch.tanh(x.to(device)).cpu(), torch.tanh(x.double())
+    assert relative_error(got, exact).max() < 4.5 * 2**-23
+    assert torch.equal(got.signbit(), x.signbit())
+    edges = torch.tensor([float("inf"), -float("inf"), float("nan")])
+    torch.testing.assert_close(torch.tanh(edges.to(device)).cpu(), torch.tensor([1.0, -1.0, float("nan")]), equal_nan=True)
+
+
+def test_gelu_over_all_floats(device):
+    x = every_so_many_floats(1021)
+    got, exact = torch.nn.functional.gelu(x.to(device)).cpu(), x.double() * torch.special.ndtr(x.double())
+    torch.testing.assert_close(got.double(), exact, rtol=1.3e-6, atol=1e-5)
+    error = relative_error(got, exact)
+    assert error[x > -1].max() < 8e-7
+    assert error[(x > -4) & (x <= -1)].max() < 5e-6
+    assert torch.equal(got[x == 0].signbit(), x[x == 0].signbit())
+    edges = torch.tensor([float("inf"), -1e30, float("nan")])
+    torch.testing.assert_close(torch.nn.functional.gelu(edges.to(device)).cpu(),
+                               torch.tensor([float("inf"), -0.0, float("nan")]), equal_nan=True)

@@ -113,7 +113,7 @@ const PointwiseRow rows[] = {
     {"atan", "y0 = atan(x0);", "y0 = catan(x0);", floating, common, 0, "Atan", "arctangent"},
     {"sinh", "y0 = sinh(x0);", "y0 = csinh(x0);", floating, common, 0, "Sinh", "hyperbolic sine"},
     {"cosh", "y0 = cosh(x0);", "y0 = ccosh(x0);", floating, common, 0, "Cosh", "hyperbolic cosine"},
-    {"tanh", "y0 = tanh(x0);", "y0 = ctanh(x0);", floating, common, 0, "Tanh", "hyperbolic tangent"},
+    {"tanh", "y0 = tanh_of(x0);", "y0 = ctanh(x0);", floating, common, 0, "Tanh", "hyperbolic tangent"},
     {"asinh", "y0 = asinh(x0);", "y0 = casinh(x0);", floating, common, 0, "Asinh", "inverse hyperbolic sine"},
     {"acosh", "y0 = acosh(x0);", "y0 = cacosh(x0);", floating, common, 0, "Acosh", "inverse hyperbolic cosine"},
     {"atanh", "y0 = atanh(x0);", "y0 = catanh(x0);", floating, common, 0, "Atanh", "inverse hyperbolic tangent"},

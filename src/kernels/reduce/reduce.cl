@@ -10,6 +10,9 @@ static inline state_t accumulate(PARAMETERS const geometry_t* g, const offset_t*
 {
     const offset_t inner = g->size[0];
     state_t total = init(), s = init();
+#if LANES > 1
+    state_t other = init();   // every second step: two chains of dependent steps run side by side
+#endif
     offset_t steps = 0;
     for (offset_t p = begin; p < end;) {
         offset_t position[OPERANDS], outer = 0, from = p;
@@ -22,16 +25,30 @@ static inline state_t accumulate(PARAMETERS const geometry_t* g, const offset_t*
         locate(g, 1, REDUCED_RANK, outer, position);
 #endif
         offset_t stop = min(min(inner, from + (end - p)), from + BLOCK * LANES);
-        for (offset_t i = from + lane; i < stop; i += LANES)
+        offset_t i = from + lane;
+#if LANES > 1
+        for (; i + LANES < stop; i += 2 * LANES) {
+            s = STEP(s, i, outer * inner + i);
+            other = STEP(other, i + LANES, outer * inner + i + LANES);
+        }
+#endif
+        for (; i < stop; i += LANES)
             s = STEP(s, i, outer * inner + i);
         p += stop - from;
         steps += stop - from;
         if (steps >= BLOCK * LANES) {
+#if LANES > 1
+            s = combine(s, other);
+            other = init();
+#endif
             total = combine(total, s);
             s = init();
             steps = 0;
         }
     }
+#if LANES > 1
+    s = combine(s, other);
+#endif
     return combine(total, s);
 }
 
