@@ -25,6 +25,25 @@ static inline long split(long i, const long* sizes, long* position)
     return i;
 }
 
+// Where a spatial position lies within its plane.
+static inline long spatial(const long* position, const long* strides)
+{
+    return position[0] * strides[2] + position[1] * strides[3] + position[2] * strides[4];
+}
+
+// Moves `from` to the element of x that a tap meets at a position of y; false outside the borders.
+static inline int find_source(const conv_problem* p, const long* at, const long* tap, long* from)
+{
+    long source[3];
+    int inside = 1;
+    for (int axis = 0; axis < 3; ++axis) {
+        source[axis] = at[axis] * p->stride[axis] - p->pad[axis] + tap[axis] * p->dilation[axis];
+        inside &= source[axis] >= 0 && source[axis] < p->in[axis];
+    }
+    *from += spatial(source, p->x_strides);
+    return inside;
+}
+
 __kernel void conv_forward(const __global storage_t(T)* x, ulong x_offset, const __global storage_t(T)* w,
                            ulong w_offset, const __global storage_t(T)* bias, ulong bias_offset, epilogue finish,
                            __global storage_t(T)* y, ulong y_offset, conv_problem p)
@@ -40,20 +59,13 @@ __kernel void conv_forward(const __global storage_t(T)* x, ulong x_offset, const
         const long c = split(i, p.kernel_size, tap);
         long from = x_offset + n * p.x_strides[0] + (o / p.out_channels * p.in_channels + c) * p.x_strides[1];
         long weight = w_offset + o * p.w_strides[0] + c * p.w_strides[1];
-        int inside = 1;
-        for (int axis = 0; axis < 3; ++axis) {
-            const long q = at[axis] * p.stride[axis] - p.pad[axis] + tap[axis] * p.dilation[axis];
-            inside &= q >= 0 && q < p.in[axis];
-            from += q * p.x_strides[2 + axis];
-            weight += tap[axis] * p.w_strides[2 + axis];
-        }
-        if (inside)
+        weight += spatial(tap, p.w_strides);
+        if (find_source(&p, at, tap, &from))
             sum = MULTIPLY_ADD(load(T, x, from), load(T, w, weight), sum);
     }
     if (finish.has_bias)
         sum += load(T, bias, bias_offset + o);
-    y += y_offset + n * p.y_strides[0] + o * p.y_strides[1] + at[0] * p.y_strides[2] + at[1] * p.y_strides[3] +
-         at[2] * p.y_strides[4];
+    y += y_offset + n * p.y_strides[0] + o * p.y_strides[1] + spatial(at, p.y_strides);
     if (finish.accumulate)
         sum += load(T, y, 0);
     store(T, y, 0, activate(sum, &finish));
@@ -80,15 +92,14 @@ __kernel void conv_backward_data(const __global storage_t(T)* y, ulong y_offset,
             const long q = scaled / p.stride[axis];
             inside &= scaled >= 0 && q < p.out[axis] && q * p.stride[axis] == scaled;
             from += q * p.y_strides[2 + axis];
-            weight += tap[axis] * p.w_strides[2 + axis];
         }
+        weight += spatial(tap, p.w_strides);
         if (inside)
             sum = MULTIPLY_ADD(load(T, y, from), load(T, w, weight), sum);
     }
     if (finish.has_bias)
         sum += load(T, bias, bias_offset + c);
-    x += x_offset + n * p.x_strides[0] + c * p.x_strides[1] + at[0] * p.x_strides[2] + at[1] * p.x_strides[3] +
-         at[2] * p.x_strides[4];
+    x += x_offset + n * p.x_strides[0] + c * p.x_strides[1] + spatial(at, p.x_strides);
     if (finish.accumulate)
         sum += load(T, x, 0);
     store(T, x, 0, activate(sum, &finish));
@@ -108,18 +119,11 @@ __kernel void conv_backward_weight(const __global storage_t(T)* x, ulong x_offse
         const long n = split(i, p.out, at);
         long from = x_offset + n * p.x_strides[0] + (o / p.out_channels * p.in_channels + c) * p.x_strides[1];
         long grad = y_offset + n * p.y_strides[0] + o * p.y_strides[1];
-        int inside = 1;
-        for (int axis = 0; axis < 3; ++axis) {
-            const long q = at[axis] * p.stride[axis] - p.pad[axis] + tap[axis] * p.dilation[axis];
-            inside &= q >= 0 && q < p.in[axis];
-            from += q * p.x_strides[2 + axis];
-            grad += at[axis] * p.y_strides[2 + axis];
-        }
-        if (inside)
+        grad += spatial(at, p.y_strides);
+        if (find_source(&p, at, tap, &from))
             sum = MULTIPLY_ADD(load(T, x, from), load(T, y, grad), sum);
     }
-    store(T, w, w_offset + o * p.w_strides[0] + c * p.w_strides[1] + tap[0] * p.w_strides[2] +
-                    tap[1] * p.w_strides[3] + tap[2] * p.w_strides[4], sum);
+    store(T, w, w_offset + o * p.w_strides[0] + c * p.w_strides[1] + spatial(tap, p.w_strides), sum);
 }
 
 // Sum of y over everything but its channels: one work-item per channel and part, then one per channel adds the parts.

@@ -1,0 +1,179 @@
+// The part of batch_norm.cl for inner = 1 (channels_last), and what follows the sums: see there.
+
+// One work-item owns VEC channels of a band of rows; COLUMN_ROWS work-items share a band's rows and add up in order.
+static inline void sum_columns(input_t x, input_t dy, uint channels, uint c, uint lanes, ulong begin, ulong end,
+                        vec_t center, vec_t* a, vec_t* b)
+{
+    vec_t sa = 0, sb = 0;
+    for (ulong r = begin; r < end;) {
+        vec_t ta = 0, tb = 0;
+        for (uint step = 0; step < STEPS && r < end; ++step, ++r) {
+            const ulong i = r * channels + c;
+            const vec_t d = (lanes == VEC ? load_vector(X, x, i) : load_lanes(X, x, i, lanes, 0)) - center;
+#ifdef BACKWARD
+            const vec_t u = lanes == VEC ? load_vector(X, dy, i) : load_lanes(X, dy, i, lanes, 0);
+#else
+            const vec_t u = d;
+#endif
+            ta += u;
+            tb = fma(u, d, tb);
+        }
+        sa += ta;
+        sb += tb;
+    }
+    *a = sa;
+    *b = sb;
+}
+
+// Work-item (block of VEC channels, part); a part is part_size rows. Groups are TEAM x 1: neighbours read neighbours.
+__kernel __attribute__((reqd_work_group_size(TEAM, 1, 1)))
+void reduce_columns(input_t x, ulong x_offset, input_t dy, ulong dy_offset, __global acc_t* partial,
+                    ulong partial_offset, shape_t shape, const __global MEAN* mean, ulong mean_offset, ulong part_size)
+{
+    const uint c = get_global_id(0) * VEC, parts = get_num_groups(1);
+    if (c >= shape.channels)
+        return;
+    x += x_offset;
+    dy += dy_offset;
+    mean += mean_offset;
+    const uint lanes = min(shape.channels - c, (uint)VEC);
+    const ulong begin = get_group_id(1) * part_size, end = min(begin + part_size, (ulong)shape.outer);
+    const acc_t count = end - begin;
+    vec_t a, b;
+#ifdef BACKWARD
+    acc_t centers[VEC];
+    for (uint k = 0; k < VEC; ++k)
+        centers[k] = k < lanes ? load_mean(mean, c + k) : 0;
+    const vec_t center = from_array(centers);
+    sum_columns(x, dy, shape.channels, c, lanes, begin, end, center, &a, &b);
+    vec_t first = a, second = b;
+#else
+    vec_t center = load_lanes(X, x, begin * shape.channels + c, lanes, 0);
+    sum_columns(x, dy, shape.channels, c, lanes, begin, end, center, &a, &b);
+    vec_t shift = a / count;
+    vec_t second = b - a * shift;
+    if (any_lane(count * shift * shift > 9 * second)) {
+        center += shift;
+        sum_columns(x, dy, shape.channels, c, lanes, begin, end, center, &a, &b);
+        shift = a / count;
+        second = b - a * shift;
+    }
+    vec_t first = center + shift;
+    second = second < 0 ? (vec_t)(0) : second;
+#endif
+    const ulong at = partial_offset + get_group_id(1) * shape.channels + c, plane = (ulong)parts * shape.channels;
+    store_lanes(PARTIAL, partial, at, lanes, first);
+    store_lanes(PARTIAL, partial, at + plane, lanes, second);
+    store_lanes(PARTIAL, partial, at + 2 * plane, lanes, to_vector(X, count));
+}
+
+// ---- between the passes ----------------------------------------------------------------------------------------------
+
+// One work-item per channel: merges the parts (0 in evaluation mode), writes the coefficients [center, k0, k1, k2].
+__kernel void finish(const __global acc_t* partial, ulong partial_offset, uint parts, uint channels,
+                     __global acc_t* coefficients, ulong coefficients_offset, CHANNEL_PARAMETERS)
+{
+    const uint c = get_global_id(0);
+    if (c >= channels)
+        return;
+    CHANNEL_OFFSETS
+    part_t sums;
+    sums.mean_or_a = sums.m2_or_b = sums.count = 0;
+    const ulong plane = (ulong)parts * channels;
+    for (uint p = 0; p < parts; ++p) {
+        const ulong i = partial_offset + (ulong)p * channels + c;
+        const acc_t first = partial[i], second = partial[i + plane], count = partial[i + 2 * plane];
+#ifdef BACKWARD
+        sums.mean_or_a += first;
+        sums.m2_or_b += second;
+#else
+        const acc_t delta = first - sums.mean_or_a, share = count / (sums.count + count);   // Chan, Golub, LeVeque
+        sums.mean_or_a += delta * share;
+        sums.m2_or_b += second + delta * delta * sums.count * share;
+#endif
+        sums.count += count;
+    }
+    const coefficients_t k = finish_channel(sums, c, true, CHANNEL_ARGUMENTS);
+    if (coefficients) {
+        coefficients += coefficients_offset + c;
+        coefficients[0] = k.center;
+        coefficients[channels] = k.k0;
+        coefficients[2 * channels] = k.k1;
+        coefficients[3 * channels] = k.k2;
+    }
+}
+
+// ---- second pass -----------------------------------------------------------------------------------------------------
+
+static inline coefficients_t load_coefficients(const __global acc_t* p, uint channels, uint c)
+{
+    coefficients_t k;
+    k.center = p[c];
+    k.k0 = p[channels + c];
+    k.k1 = p[2 * channels + c];
+    k.k2 = p[3 * channels + c];
+    return k;
+}
+
+#if VEC == 1
+// One work-item per element.
+__kernel void transform_all(input_t x, ulong x_offset, input_t dy, ulong dy_offset, __global storage_t(X)* out,
+                            ulong out_offset, shape_t shape, const __global acc_t* coefficients,
+                            ulong coefficients_offset, ulong unused)
+{
+    const ulong i = get_global_id(0);
+    if (i >= (ulong)shape.outer * shape.channels * shape.inner)
+        return;
+    const uint c = (i / shape.inner) % shape.channels;
+    const coefficients_t k = load_coefficients(coefficients + coefficients_offset, shape.channels, c);
+    store(X, out, out_offset + i, transform(load(X, x, x_offset + i), LOAD_DY(dy_offset + i), k));
+}
+#else
+static inline vec_t transform_columns(vec_t x, vec_t dy, const __global acc_t* coefficients, uint channels, uint c)
+{
+    const vec_t v = fma(x - load_vector(PARTIAL, coefficients, c), load_vector(PARTIAL, coefficients, 2 * channels + c),
+                        load_vector(PARTIAL, coefficients, channels + c));
+#ifdef BACKWARD
+    return fma(dy, load_vector(PARTIAL, coefficients, 3 * channels + c), v);
+#else
+    return v;
+#endif
+}
+
+// Work-item g owns rows [g * share, (g + 1) * share): a row is (n, c) with inner elements, or n with all channels.
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void transform_all(input_t x, ulong x_offset, input_t dy, ulong dy_offset, __global storage_t(X)* out,
+                   ulong out_offset, shape_t shape, const __global acc_t* coefficients, ulong coefficients_offset,
+                   ulong share)
+{
+    x += x_offset;
+    dy += dy_offset;
+    out += out_offset;
+    coefficients += coefficients_offset;
+    const ulong begin = get_group_id(0) * share;
+    const uint channels = shape.channels;
+    if (shape.inner > 1) {
+        const ulong end = min(begin + share, (ulong)shape.outer * channels);
+        for (ulong r = begin; r < end; ++r)
+            transform_row(x + r * shape.inner, dy + r * shape.inner, out + r * shape.inner, shape.inner,
+                          load_coefficients(coefficients, channels, r % channels));
+        return;
+    }
+    const ulong end = min(begin + share, (ulong)shape.outer);
+    for (ulong r = begin; r < end; ++r) {
+        const ulong row = r * channels;
+        uint c = 0;
+        for (; c + VEC <= channels; c += VEC)
+            store_vector(X, out, row + c, transform_columns(load_vector(X, x, row + c), LOAD_DY(row + c), coefficients,
+                                                            channels, c));
+        for (; c < channels; ++c) {
+            const coefficients_t k = load_coefficients(coefficients, channels, c);
+            acc_t v = (load(X, x, row + c) - k.center) * k.k1 + k.k0;
+#ifdef BACKWARD
+            v += load(X, dy, row + c) * k.k2;
+#endif
+            store(X, out, row + c, v);
+        }
+    }
+}
+#endif
