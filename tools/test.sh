@@ -28,7 +28,7 @@ if [ -e "$intel" ]; then
     drivers=$((drivers + 1))
     attempt "C++ tests, Intel's CPU runtime" on "$intel" "$intel_name" "${cpp[@]}"
     attempt "C++ tests of kernels for GPUs, Intel's CPU runtime" \
-        on "$intel" "$intel_name" env CLPRIM_DEVICE_KIND=gpu "${cpp[@]}" --label-regex kernels
+        on "$intel" "$intel_name" env CLPRIM_DEVICE_KIND=gpu "${cpp[@]}" --label-regex "kernels|net"
 fi
 if [ -n "$pocl" ]; then
     drivers=$((drivers + 1))
