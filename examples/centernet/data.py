@@ -8,13 +8,16 @@ import sys
 
 import numpy as np
 import torch
+from PIL import Image
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from fashion_mnist_data import FashionMNIST  # noqa: E402
 
 CLASSES = ("top", "trousers", "dress", "shoe", "bag")
 _CLASS_OF_LABEL = (0, 1, 0, 2, 0, 3, 0, 3, 4, 3)   # T-shirt, trouser, pullover, dress, coat, sandal, shirt, sneaker, bag, boot
-_PHOTOGRAPHS = {"train": ("astronaut", "coffee", "rocket", "grass", "brick"), "test": ("chelsea", "gravel", "camera")}
+_PHOTOGRAPHS = {"train": ("astronaut", "coffee", "rocket", "grass", "brick", "coins", "hubble_deep_field", "moon", "page",
+                          "immunohistochemistry", "retina"),
+                "test": ("chelsea", "gravel", "camera")}
 MAX_OBJECTS = 8
 
 
@@ -34,9 +37,8 @@ def load_photographs(split):
 
 
 def _resize(image, height, width):
-    """Bilinear, of a 2-D array."""
-    tensor = torch.from_numpy(image.astype(np.float32))[None, None]
-    return torch.nn.functional.interpolate(tensor, (height, width), mode="bilinear", align_corners=False)[0, 0].numpy()
+    """Bilinear, of uint8 [h, w] or [h, w, 3]; averages when it shrinks."""
+    return np.asarray(Image.fromarray(image).resize((width, height), Image.Resampling.BILINEAR), np.float32)
 
 
 class Scenes:
@@ -62,7 +64,7 @@ class Scenes:
         side = int(rng.integers(self.size, min(photograph.shape[:2]) + 1))
         y, x = rng.integers(photograph.shape[0] - side + 1), rng.integers(photograph.shape[1] - side + 1)
         crop = photograph[y:y + side, x:x + side]
-        picture = np.stack([_resize(crop[..., c], self.size, self.size) for c in range(3)], -1)
+        picture = _resize(crop, self.size, self.size)
         return picture[:, ::-1] if rng.random() < 0.5 else picture
 
     def make(self, number):
@@ -73,7 +75,7 @@ class Scenes:
             which = rng.integers(len(self.garments))
             side = int(rng.integers(self.size // 5, self.size // 2))
             garment = _resize(self.garments[which], side, side) / 255
-            alpha = np.clip(_resize((self.garments[which] > 8).astype(np.float32), side, side) * 2 - 0.5, 0, 1)
+            alpha = np.clip(_resize(np.uint8(255) * (self.garments[which] > 8), side, side) / 127.5 - 0.5, 0, 1)
             rows, columns = np.flatnonzero((alpha > 0.5).any(1)), np.flatnonzero((alpha > 0.5).any(0))
             if len(rows) < 4 or len(columns) < 4:
                 continue
@@ -90,10 +92,14 @@ class Scenes:
         picture = np.clip(picture + rng.normal(0, 4, picture.shape), 0, 255).astype(np.uint8)
         return (picture.transpose(2, 0, 1), np.array(boxes, np.float32).reshape(-1, 4), np.array(classes, np.int64))
 
-    def batch(self, numbers):
-        """Images and CenterNet's targets for scenes of these numbers."""
-        return torch.from_numpy(self.images[numbers]), targets([self.boxes[i] for i in numbers],
-                                                               [self.classes[i] for i in numbers], self.size // 4)
+    def batch(self, numbers, size=None):
+        """Images and CenterNet's targets for scenes of these numbers, shrunk to `size`."""
+        size = size or self.size
+        images = torch.from_numpy(self.images[numbers])
+        if size != self.size:
+            images = torch.nn.functional.interpolate(images, (size, size), mode="bilinear", antialias=True)
+        return images, targets([self.boxes[i] * (size / self.size) for i in numbers], [self.classes[i] for i in numbers],
+                               size // 4)
 
 
 def _overlap(a, b):

@@ -66,7 +66,10 @@ def train(options):
     progress = tqdm(range(first, options.steps), mininterval=2, disable=options.quiet)
     for step in progress:
         begin = time.perf_counter()
-        images, target = to_device(*scenes.batch(rng.integers(len(scenes), size=options.batch)), options)
+        # The first part sees scenes of two thirds of the size, and twice as many for the same time.
+        small = step < options.small * options.steps
+        size, batch = (round(options.size / 48) * 32, 2 * options.batch) if small else (options.size, options.batch)
+        images, target = to_device(*scenes.batch(rng.integers(len(scenes), size=batch), size), options)
         if rng.random() < 0.5:
             images, target = mirror(images, target)
         optimizer.zero_grad(set_to_none=True)
@@ -141,7 +144,7 @@ def demo(options):
         x1, y1, x2, y2 = box * zoom
         draw.rectangle((x1, y1, max(x1, x2), max(y1, y2)), outline=(255, 60, 60), width=2)
         draw.text((x1 + 3, y1 + 2), f"{CLASSES[c]} {score:.2f}", fill=(255, 255, 80))
-        print(f"{CLASSES[c]:9} {score:.2f}  {np.round(box, 1).tolist()}")
+        print(f"{CLASSES[c]:9} {score:.2f}  {[round(float(v), 1) for v in box]}")
     canvas.save(options.output)
     print(f"wrote {options.output}")
 
@@ -153,9 +156,10 @@ def main():
     parser.add_argument("--arch", choices=list(BACKBONES), default="res18")
     parser.add_argument("--size", type=int, default=96, help="side of a scene in pixels, a multiple of 32")
     parser.add_argument("--batch", type=int, default=8)
-    parser.add_argument("--steps", type=int, default=1150)
+    parser.add_argument("--steps", type=int, default=1400)
+    parser.add_argument("--small", type=float, default=0.6, help="share of the steps that see smaller scenes, but twice as many")
     parser.add_argument("--lr", type=float, default=1e-3)
-    parser.add_argument("--scenes", type=int, default=4000, help="training scenes")
+    parser.add_argument("--scenes", type=int, default=8000, help="training scenes")
     parser.add_argument("--test-scenes", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--channels-last", action="store_true")
