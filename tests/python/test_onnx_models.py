@@ -214,6 +214,25 @@ def test_recurrent_layers(kind, gates, direction):
     assert_same(*single(kind, arguments[:4], outputs, 14, activations=activations * d, clip=0.7, **attributes))
 
 
+@pytest.mark.parametrize("kind,inputs,outputs,attributes", [
+    ("SkipLayerNormalization", [uniform(2, 3, 8), uniform(2, 3, 8, seed=1), uniform(8), uniform(8), uniform(8)], 4, {}),
+    ("SkipLayerNormalization", [uniform(2, 3, 8), uniform(2, 3, 8, seed=1), uniform(8)], 1, dict(epsilon=1e-5)),
+    ("SkipSimplifiedLayerNormalization", [uniform(2, 3, 8), uniform(2, 3, 8, seed=1), uniform(8)], 4, dict(epsilon=1e-5)),
+    ("Gelu", [uniform(3, 5)], 1, {}), ("BiasGelu", [uniform(3, 5), uniform(5)], 1, {}),
+    ("FastGelu", [uniform(3, 5), uniform(5)], 1, {}), ("QuickGelu", [uniform(3, 5)], 1, {}),
+    ("FusedMatMul", [uniform(2, 3, 4), uniform(2, 5, 4)], 1, dict(transB=1, alpha=0.5)),
+    ("FusedMatMul", [uniform(3, 2, 4), uniform(2, 4, 5)], 1, dict(transBatchA=1)),
+])
+def test_contributed_operators(kind, inputs, outputs, attributes):
+    model, given = single(kind, inputs, outputs, domain="com.microsoft", **attributes)
+    if outputs == 4:                                   # only the norm and the sum
+        node = model.graph.node[0]
+        del node.output[:]
+        node.output.extend(["y0", "", "", "y3"])
+        del model.graph.output[1:3]
+    assert_same(model, given)
+
+
 @pytest.mark.parametrize("kind,inputs,attributes,message", [
     ("Conv", [uniform(1, 3, 5, 5), uniform(2, 3, 3, 3)], dict(pads=[1, 1]), "pads"),
     ("Conv", [uniform(1, 3, 5, 5), uniform(2, 3, 3)], {}, "axes"),

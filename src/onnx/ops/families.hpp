@@ -34,6 +34,7 @@ std::span<const OperatorRow> sampling_operators();        // grids, blocks, crop
 std::span<const OperatorRow> vision_operators();          // regions of interest, NonMaxSuppression
 std::span<const OperatorRow> recurrent_operators();       // RNN, GRU, LSTM
 std::span<const OperatorRow> attention_operators();       // attention, rotary embedding
+std::span<const OperatorRow> contrib_operators();         // com.microsoft: fused norms and activations
 
 std::span<const OperatorRow> fused_operators();           // what Session's fusions make of elementwise chains
 
@@ -46,7 +47,8 @@ inline std::vector<std::span<const OperatorRow>> families()
             sequence_operators(), control_flow_operators(), fused_operators(),
             convolution_operators(), pooling_operators(), normalization_operators(),
             matmul_operators(), einsum_operators(), resize_operators(), sampling_operators(),
-            vision_operators(), recurrent_operators(), attention_operators()};
+            vision_operators(), recurrent_operators(), attention_operators(),
+            contrib_operators()};
 }
 
 }  // namespace clprim::onnx
