@@ -54,7 +54,9 @@ const HostOperator* host_operator(std::string_view name)
         {"Ceil", {nullptr, [](float a, float) { return std::ceil(a); }}},
         {"Floor", {nullptr, [](float a, float) { return std::floor(a); }}},
         COMPARISON("Equal", ==), COMPARISON("Less", <), COMPARISON("LessOrEqual", <=), COMPARISON("Greater", >),
-        COMPARISON("GreaterOrEqual", >=), COMPARISON("And", &&), COMPARISON("Or", ||),
+        COMPARISON("GreaterOrEqual", >=),
+        {"And", {[](Whole a, Whole b) -> Whole { return a && b; }, nullptr, true}},
+        {"Or", {[](Whole a, Whole b) -> Whole { return a || b; }, nullptr, true}},
         {"Xor", {[](Whole a, Whole b) -> Whole { return (a != 0) != (b != 0); }, nullptr, true}},
         {"Not", {[](Whole a, Whole) -> Whole { return a == 0; }, nullptr, true}},
         {"ReduceSum", {[](Whole a, Whole b) { return wrapped(bits(a) + bits(b)); }, [](float a, float b) { return a + b; }}},
@@ -170,8 +172,9 @@ bool try_host_math(Call& call)
             return false;
     if (call.inputs() == 0 || call.opset() < 7)      // which broadcast otherwise
         return false;
-    const bool logical = row->predicate && !row->real;
-    if (is_whole(call.type(0)) && row->whole && (call.type(0) == ElementType::boolean ? row->predicate : !logical))
+    const bool logical = row->predicate && !row->real;       // takes bool alone, as Equal does too
+    const bool takes_it = call.type(0) == ElementType::boolean ? logical || call.node().op_type == "Equal" : !logical;
+    if (is_whole(call.type(0)) && row->whole && takes_it)
         call.output(0, folded<Whole>(call, row->whole, row->predicate));
     else if (call.type(0) == ElementType::float32 && row->real)
         call.output(0, folded<float>(call, row->real, row->predicate));
