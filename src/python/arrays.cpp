@@ -78,12 +78,8 @@ std::vector<std::string> strings_of(const HostArray& host)
 {
     std::vector<std::string> result;
     for (const py::handle item : host.array.attr("ravel")().attr("tolist")()) {
-        const bool is_bytes = py::isinstance<py::bytes>(item);
-        require(is_bytes || py::isinstance<py::str>(item), "an array of objects must hold strings");
-        // Strings that are no valid UTF-8 come out with escapes and go in again as they were.
-        const py::object bytes = is_bytes ? py::reinterpret_borrow<py::object>(item)
-                                          : item.attr("encode")("utf-8", "surrogateescape");
-        result.push_back(bytes.cast<std::string>());
+        require(py::isinstance<py::bytes>(item) || py::isinstance<py::str>(item), "an array of objects must hold strings");
+        result.push_back(string_of(item));
     }
     return result;
 }
@@ -92,12 +88,8 @@ py::object strings_to_python(const Value& value)
 {
     const std::vector<std::string>& strings = value.strings();
     py::list items;
-    for (const std::string& text : strings) {
-        PyObject* decoded = PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogateescape");
-        if (!decoded)
-            throw py::error_already_set();
-        items.append(py::reinterpret_steal<py::object>(decoded));
-    }
+    for (const std::string& text : strings)
+        items.append(text_of(text));
     // Filled flat: NumPy would take a list of lists apart.
     py::object flat = numpy().attr("empty")(items.size(), "object");
     flat[py::slice(0, static_cast<py::ssize_t>(items.size()), 1)] = items;

@@ -4,6 +4,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <type_traits>
 
 #include <pybind11/pybind11.h>
 #include <pybind11/numpy.h>
@@ -59,6 +61,32 @@ py::object value_to_python(const Value& value);
 // Weights are dictionaries of arrays.
 WeightMap weights_of(const py::dict& arrays);
 py::dict weights_to_python(const WeightMap& weights);
+
+// Names and texts of files need not be valid UTF-8: such bytes become escapes (as in file names), and bytes again.
+inline py::str text_of(std::string_view text)
+{
+    PyObject* decoded = PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogateescape");
+    if (!decoded)
+        throw py::error_already_set();
+    return py::reinterpret_steal<py::str>(decoded);
+}
+inline std::string string_of(const py::handle& text)
+{
+    return py::isinstance<py::bytes>(text) ? text.cast<std::string>()
+                                           : text.attr("encode")("utf-8", "surrogateescape").cast<std::string>();
+}
+// Maps with texts as keys, as dictionaries.
+template <class Map>
+py::dict dict_of(const Map& map)
+{
+    py::dict result;
+    for (const auto& [key, value] : map)
+        if constexpr (std::is_convertible_v<decltype(value), std::string_view>)
+            result[text_of(key)] = text_of(value);
+        else
+            result[text_of(key)] = value;
+    return result;
+}
 
 inline py::tuple shape_tuple(const Dims& shape)
 {

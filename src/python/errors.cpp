@@ -1,6 +1,7 @@
 // Exceptions of clprim as Python's: each derives from clprim.Error and from the built-in type that fits.
 #include <exception>
 #include <initializer_list>
+#include <new>
 
 #include "bindings.hpp"
 
@@ -28,6 +29,17 @@ PyObject* make_type(py::module_& m, const char* name, std::initializer_list<PyOb
     return type;
 }
 
+// A message may quote bytes of a damaged file.
+void set_error(PyObject* type, const char* message)
+{
+    const std::string_view text(message);
+    PyObject* decoded = PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace");
+    if (!decoded)
+        return;                      // MemoryError is set
+    PyErr_SetObject(type, decoded);
+    Py_DECREF(decoded);
+}
+
 void translate(std::exception_ptr pointer)
 {
     if (!pointer)
@@ -35,19 +47,21 @@ void translate(std::exception_ptr pointer)
     try {
         std::rethrow_exception(pointer);
     } catch (const InvalidArgument& e) {
-        PyErr_SetString(types.invalid_argument, e.what());
+        set_error(types.invalid_argument, e.what());
     } catch (const NotSupported& e) {
-        PyErr_SetString(types.not_supported, e.what());
+        set_error(types.not_supported, e.what());
     } catch (const IndexError& e) {
-        PyErr_SetString(types.index_error, e.what());
+        set_error(types.index_error, e.what());
     } catch (const OutOfMemory& e) {
-        PyErr_SetString(types.out_of_memory, e.what());
+        set_error(types.out_of_memory, e.what());
+    } catch (const std::bad_alloc&) {
+        set_error(types.out_of_memory, "the host has no memory left");
     } catch (const BuildError& e) {
-        PyErr_SetString(types.build_error, e.what());
+        set_error(types.build_error, e.what());
     } catch (const OpenCLError& e) {
-        PyErr_SetString(types.opencl_error, e.what());
+        set_error(types.opencl_error, e.what());
     } catch (const Error& e) {
-        PyErr_SetString(types.error, e.what());
+        set_error(types.error, e.what());
     }
 }
 

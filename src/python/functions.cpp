@@ -104,7 +104,7 @@ WeightMap weights_of(const py::dict& arrays)
 {
     WeightMap weights;
     for (const auto& [key, array] : arrays) {
-        const auto name = key.cast<std::string>();
+        const std::string name = string_of(key);
         weights[name] = host_tensor_of(name, array);
     }
     return weights;
@@ -117,7 +117,7 @@ py::dict weights_to_python(const WeightMap& weights)
         py::array array = empty_array(tensor.shape, tensor.dtype);
         if (!tensor.data.empty())
             std::memcpy(array.mutable_data(), tensor.data.data(), tensor.data.size());
-        result[py::str(name)] = typed_array(std::move(array), element_type(tensor.dtype));
+        result[text_of(name)] = typed_array(std::move(array), element_type(tensor.dtype));
     }
     return result;
 }

@@ -81,13 +81,13 @@ void bind_net(py::module_& m)
         .def("mark_output", &Net::mark_output, py::arg("name"))
         .def("set_loss_weight", &Net::set_loss_weight, py::arg("name"), py::arg("weight") = 1.0)
         .def("use_output_gradient", &Net::use_output_gradient, py::arg("name"))
-        .def("load_json", [](Net& net, const std::string& text) { net.load_json(text); }, py::arg("text"))
+        .def("load_json", [](Net& net, const py::object& text) { net.load_json(string_of(text)); }, py::arg("text"))
         .def("load_json_file",
             [](Net& net, const py::object& path) {
                 net.load_json_file(py::module_::import("os").attr("fspath")(path).cast<std::string>());
             },
             py::arg("path"))
-        .def("to_json", &Net::to_json)
+        .def("to_json", [](const Net& net) { return text_of(net.to_json()); })
         .def_property("mode", [](const Net& net) { return net.mode() == NetMode::train ? "train" : "predict"; },
                       [](Net& net, const std::string& mode) { net.mode(mode_of(mode)); })
         .def_property("keep_intermediate_tensors", [](const Net& net) { return net.keep_intermediate_tensors(); },

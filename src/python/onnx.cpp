@@ -39,25 +39,33 @@ std::vector<std::string> names_of(const std::vector<ModelPort>& ports)
     return names;
 }
 
+py::list texts_of(const std::vector<std::string>& names)
+{
+    py::list result;
+    for (const std::string& name : names)
+        result.append(text_of(name));
+    return result;
+}
+
 py::tuple port_shape(const ModelPort& port)
 {
     py::tuple shape(port.shape.size());
     for (std::size_t i = 0; i < port.shape.size(); ++i) {
         const auto* name = std::get_if<std::string>(&port.shape[i]);
         shape[i] = !name ? py::object(py::int_(std::get<std::int64_t>(port.shape[i])))
-                 : name->empty() ? py::object(py::none()) : py::object(py::str(*name));
+                 : name->empty() ? py::object(py::none()) : py::object(text_of(*name));
     }
     return shape;
 }
 
-py::dict run(Session& session, const py::dict& inputs, const std::optional<std::vector<std::string>>& outputs)
+py::dict run(Session& session, const py::dict& inputs, const py::object& outputs)
 {
     std::map<std::string, Expected> expected;
     for (const ModelPort& port : session.inputs())
         expected[port.name] = {port.type, port.is_tensor};
     Session::Values values;
     for (const auto& [key, object] : inputs) {
-        const auto name = key.cast<std::string>();
+        const std::string name = string_of(key);
         const auto port = expected.find(name);
         try {
             values[name] = value_from(object, session.context(), port == expected.end() ? Expected{} : port->second);
@@ -65,7 +73,12 @@ py::dict run(Session& session, const py::dict& inputs, const std::optional<std::
             throw InvalidArgument("input '" + name + "': " + error.what());
         }
     }
-    const std::vector<std::string> wanted = outputs ? *outputs : names_of(session.outputs());
+    std::vector<std::string> wanted;
+    if (outputs.is_none())
+        wanted = names_of(session.outputs());
+    else
+        for (const py::handle name : outputs)
+            wanted.push_back(string_of(name));
     Session::Values results;
     {
         const py::gil_scoped_release released;
@@ -73,7 +86,7 @@ py::dict run(Session& session, const py::dict& inputs, const std::optional<std::
     }
     py::dict answer;
     for (const std::string& name : wanted)
-        answer[py::str(name)] = value_to_python(results.at(name));
+        answer[text_of(name)] = value_to_python(results.at(name));
     return answer;
 }
 
@@ -82,7 +95,7 @@ py::dict run(Session& session, const py::dict& inputs, const std::optional<std::
 void bind_onnx(py::module_& m)
 {
     py::class_<ModelPort>(m, "Port", "An input or output as a model declares it.")
-        .def_readonly("name", &ModelPort::name)
+        .def_property_readonly("name", [](const ModelPort& port) { return text_of(port.name); })
         .def_property_readonly("type", [](const ModelPort& port) { return name_of(port.type); })
         .def_readonly("is_tensor", &ModelPort::is_tensor, "False for sequences and optionals of `type`.")
         .def_property_readonly("shape",
@@ -91,8 +104,8 @@ void bind_onnx(py::module_& m)
         .def("__repr__", [](const ModelPort& port) {
             std::string text = "<clprim.Port '" + port.name + "' " + std::string(name_of(port.type));
             if (port.has_shape)
-                text += " " + py::str(port_shape(port)).cast<std::string>();
-            return text + ">";
+                text += " " + string_of(py::str(port_shape(port)));
+            return text_of(text + ">");
         });
 
     py::class_<OnnxModel>(m, "OnnxModel", "An ONNX model: a path, bytes or an onnx.ModelProto.")
@@ -100,20 +113,20 @@ void bind_onnx(py::module_& m)
              "folder: where external data of a model from memory lie.")
         .def_property_readonly("inputs", &OnnxModel::inputs)
         .def_property_readonly("outputs", &OnnxModel::outputs)
-        .def_property_readonly("opsets", &OnnxModel::opsets, "Versions of operator sets by domain.")
-        .def_property_readonly("metadata", &OnnxModel::metadata)
-        .def_property_readonly("producer", &OnnxModel::producer)
-        .def_property_readonly("unsupported", &OnnxModel::unsupported,
+        .def_property_readonly("opsets", [](const OnnxModel& m) { return dict_of(m.opsets()); }, "Versions of operator sets by domain.")
+        .def_property_readonly("metadata", [](const OnnxModel& m) { return dict_of(m.metadata()); })
+        .def_property_readonly("producer", [](const OnnxModel& m) { return text_of(m.producer()); })
+        .def_property_readonly("unsupported", [](const OnnxModel& m) { return dict_of(m.unsupported()); },
                                "Operators that clprim lacks, with their number of nodes.");
 
     py::class_<NodeTime>(m, "NodeTime", "What one node of a model took.")
-        .def_readonly("name", &NodeTime::name)
+        .def_property_readonly("name", [](const NodeTime& t) { return text_of(t.name); })
         .def_readonly("op_type", &NodeTime::op_type)
         .def_readonly("milliseconds", &NodeTime::milliseconds)
         .def_readonly("calls", &NodeTime::calls)
         .def("__repr__", [](const NodeTime& t) {
-            return "<clprim.NodeTime " + t.op_type + " '" + t.name + "' " + std::to_string(t.milliseconds) + " ms in " +
-                   std::to_string(t.calls) + " calls>";
+            return text_of("<clprim.NodeTime " + t.op_type + " '" + t.name + "' " + std::to_string(t.milliseconds) +
+                           " ms in " + std::to_string(t.calls) + " calls>");
         });
 
     py::class_<Session>(m, "Session", "A model made ready for a device; run may be called from several threads.")
@@ -129,8 +142,8 @@ void bind_onnx(py::module_& m)
              "Runs the model on a dictionary of arrays; returns one with the outputs asked for (default: all).")
         .def_property_readonly("inputs", &Session::inputs)
         .def_property_readonly("outputs", &Session::outputs)
-        .def_property_readonly("input_names", [](const Session& s) { return names_of(s.inputs()); })
-        .def_property_readonly("output_names", [](const Session& s) { return names_of(s.outputs()); })
+        .def_property_readonly("input_names", [](const Session& s) { return texts_of(names_of(s.inputs())); })
+        .def_property_readonly("output_names", [](const Session& s) { return texts_of(names_of(s.outputs())); })
         .def_property_readonly("device", [](const Session& s) { return s.context().device(); })
         .def("profile", &Session::profile, "Time of every node since the session began; needs profile=True.")
         .def("__repr__", [](const Session& s) {

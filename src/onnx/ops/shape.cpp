@@ -304,7 +304,9 @@ Ints split_lengths(const Call& call, std::int64_t size)
     if (call.has_ints(1, "split"))
         return call.ints_of(1, "split");
     const std::int64_t pieces = call.integer_attribute("num_outputs", static_cast<std::int64_t>(call.outputs()));
-    call.check(pieces > 0 && (call.opset() >= 18 || size % pieces == 0), "cannot split ", size, " into ", pieces,
+    // More pieces than elements only where that many outputs take them.
+    const std::int64_t most = std::max(size, static_cast<std::int64_t>(call.outputs()));
+    call.check(pieces > 0 && pieces <= most && (call.opset() >= 18 || size % pieces == 0), "cannot split ", size, " into ", pieces,
                " equal pieces");
     const std::int64_t length = (size + pieces - 1) / pieces;
     Ints lengths;

@@ -1,0 +1,226 @@
+"""Damaged, hostile and misfit models and inputs: one clear error that names what is wrong, no crash, no flood of memory."""
+import os
+import random
+import resource
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import clprim
+
+onnx = pytest.importorskip("onnx")
+from onnx import TensorProto, helper, numpy_helper
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+import fuzz_parsers
+
+
+def model(nodes, inputs, outputs, initializers=(), **kwargs):
+    graph = helper.make_graph(nodes, "g", inputs, outputs, list(initializers))
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8, **kwargs)
+
+
+def port(name, shape=None, element=TensorProto.FLOAT):
+    return helper.make_tensor_value_info(name, element, shape)
+
+
+def add_model():
+    return model([helper.make_node("Add", ["x", "w"], ["y"], name="adder")], [port("x", ["n", 2])], [port("y")],
+                 [numpy_helper.from_array(np.ones(2, np.float32), "w")])
+
+
+def refuses(source, match, error=clprim.InvalidArgument):
+    with pytest.raises(error, match=match):
+        clprim.Session(source)
+
+
+def test_truncated_at_every_byte():
+    data = add_model().SerializeToString()
+    clprim.Session(data)
+    for length in range(len(data)):
+        try:
+            clprim.Session(data[:length])
+        except clprim.Error:
+            continue
+        # Cut between two fields the rest is a model still: it lost its operator set.
+        rest = onnx.load_from_string(data[:length])
+        assert rest.graph == add_model().graph and not rest.opset_import, f"taken after {length} of {len(data)} bytes"
+
+
+def test_no_model():
+    refuses(b"", "")
+    refuses(os.urandom(1000), "not an ONNX model")
+    refuses("/no/such/file.onnx", "/no/such/file.onnx")
+    with pytest.raises(TypeError, match="path, bytes"):
+        clprim.Session(3)
+
+
+def test_cycles_and_loose_ends():
+    refuses(model([helper.make_node("Relu", ["b"], ["a"], name="one"), helper.make_node("Relu", ["a"], ["b"], name="two")],
+                  [], [port("a")]), "cycle.*|.*(one|two).*cycle")
+    refuses(model([helper.make_node("Relu", ["nobody"], ["y"], name="loose")], [port("x", [1])], [port("y")]),
+            "Relu 'loose'.*'nobody' is written by no node")
+    refuses(model([helper.make_node("Relu", ["x"], ["y"])], [port("x", [1])], [port("z")]), "'z'.* is written by no node")
+    refuses(model([helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Abs", ["x"], ["y"])], [port("x", [1])],
+                  [port("y")]), "'y' is written twice")
+
+
+def test_unknown_operators_are_named_all_at_once():
+    nodes = [helper.make_node("NoSuchThing", ["x"], ["a"]), helper.make_node("NoSuchThing", ["a"], ["b"]),
+             helper.make_node("Other", ["b"], ["y"], domain="my.domain")]
+    bad = model(nodes, [port("x", [1])], [port("y")])
+    assert clprim.OnnxModel(bad).unsupported == {"NoSuchThing": 2, "my.domain.Other": 1}
+    with pytest.raises(NotImplementedError, match=r"NoSuchThing \(2\).*my.domain.Other \(1\)"):
+        clprim.Session(bad)
+
+
+def field(number, content):
+    """A protobuf field of bytes."""
+    def varint(value):
+        return bytes([value]) if value < 128 else bytes([value & 127 | 128]) + varint(value >> 7)
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+def nested_ifs(depth):
+    """Bytes of a model whose If nodes lie in each other's branches; written by hand as Python's protobuf refuses them."""
+    y = field(12, field(1, b"y"))
+    graph = field(1, field(1, b"x") + field(2, b"y") + field(4, b"Identity")) + y
+    for _ in range(depth):
+        branches = b"".join(field(5, field(1, name) + field(6, graph if name == b"then_branch" else
+                                                            field(1, field(1, b"x") + field(2, b"y") + field(4, b"Identity")) + y)
+                                  + bytes([0xa0, 1, 5])) for name in (b"then_branch", b"else_branch"))
+        graph = field(1, field(1, b"c") + field(2, b"y") + field(4, b"If") + branches) + y
+    for name in (b"x", b"c"):
+        graph += field(11, field(1, name))
+    return bytes([8, 8]) + field(7, graph) + field(8, bytes([16, 17]))
+
+
+def test_deep_nesting():
+    clprim.Session(nested_ifs(20))
+    for depth in (40, 100, 2000):
+        refuses(nested_ifs(depth), "not an ONNX model|deep")
+
+
+def test_functions_that_call_themselves_or_explode():
+    def function(name, calls):
+        nodes = [helper.make_node(callee, ["a"], [f"t{i}"], domain="f") for i, callee in enumerate(calls)]
+        nodes.append(helper.make_node("Identity", ["a"], ["b"]))
+        return helper.make_function("f", name, ["a"], ["b"], nodes,
+                                    [helper.make_opsetid("", 17), helper.make_opsetid("f", 1)])
+
+    def calling(functions):
+        graph = helper.make_graph([helper.make_node("F0", ["x"], ["y"], domain="f")], "g", [port("x", [1])], [port("y")])
+        return helper.make_model(graph, functions=functions, ir_version=8,
+                                 opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("f", 1)])
+
+    refuses(calling([function("F0", ["F0"])]), "deep")
+    refuses(calling([function(f"F{i}", [f"F{i + 1}"] * 10 if i < 20 else []) for i in range(21)]), "nodes|deep")
+
+
+@pytest.mark.parametrize("dims, match", [([1 << 40, 1 << 40], "large"), ([-1], "negative"), ([1 << 33], "needs"),
+                                         ([(1 << 63) - 1, 2], "large"), ([3], "needs")])
+def test_sizes_of_tensors(dims, match):
+    bad = add_model()
+    bad.graph.initializer[0].ClearField("dims")
+    bad.graph.initializer[0].dims.extend(dims)
+    refuses(bad, f"'w'.*{match}")
+
+
+def test_tensors_of_unknown_types():
+    bad = add_model()
+    bad.graph.initializer[0].data_type = 99
+    refuses(bad, "'w'.*type 99")
+
+
+@pytest.mark.parametrize("location", ["../outside.bin", "/etc/hostname", "link.bin", "sub/../../outside.bin", "", "missing.bin",
+                                      "short.bin", "."])
+def test_external_data(tmp_path, location):
+    folder = tmp_path / "model"
+    (folder / "sub").mkdir(parents=True)
+    (tmp_path / "outside.bin").write_bytes(bytes(8))
+    (folder / "link.bin").symlink_to(tmp_path / "outside.bin")
+    (folder / "short.bin").write_bytes(bytes(7))
+    (folder / "good.bin").write_bytes(np.array([5, 6], np.float32).tobytes())
+
+    def write(where):
+        external = add_model()
+        tensor = external.graph.initializer[0]
+        tensor.ClearField("raw_data")
+        tensor.data_location = TensorProto.EXTERNAL
+        entry = tensor.external_data.add()
+        entry.key, entry.value = "location", where
+        (folder / "m.onnx").write_bytes(external.SerializeToString())
+        return str(folder / "m.onnx")
+
+    x = np.zeros((1, 2), np.float32)
+    assert clprim.Session(write("good.bin")).run({"x": x})["y"].tolist() == [[5, 6]]
+    refuses(write(location), "'w'.*(outside|missing|needs|cannot be read)")
+
+
+def test_wrong_inputs():
+    session = clprim.Session(add_model())
+    x = np.ones((3, 2), np.float32)
+    for inputs, match in (({}, "'x'.*missing"), ({"x": x, "z": x}, "no input 'z'"), ({"x": x.astype("d")}, "float32.*float64"),
+                          ({"x": x[0]}, r"\[n, 2\].*\[2\]"), ({"x": x.T}, r"\[n, 2\].*\[2, 3\]"), ({"x": None}, "'x'"),
+                          ({"x": np.array(["a", "b"])}, "float32.*string"), ({"x": object()}, "'x'"),
+                          ({"x": np.array([None, 1])}, "'x'.*strings")):
+        with pytest.raises(ValueError, match=match):
+            session.run(inputs)
+    with pytest.raises(ValueError, match="no output 'q'"):
+        session.run({"x": x}, ["q"])
+    assert session.run({"x": x}, ["y"])["y"].tolist() == [[2, 2]] * 3      # and it works on
+
+
+def test_errors_while_running_name_the_node():
+    session = clprim.Session(model([helper.make_node("Reshape", ["x", "s"], ["y"], name="shaper")],
+                                   [port("x", ["n"]), port("s", [2], TensorProto.INT64)], [port("y")]))
+    with pytest.raises(ValueError, match="Reshape 'shaper'"):
+        session.run({"x": np.ones(6, np.float32), "s": np.array([4, 4])})
+    assert session.run({"x": np.ones(6, np.float32), "s": np.array([2, 3])})["y"].shape == (2, 3)
+
+
+def test_outputs_that_no_memory_holds():
+    # In a process of its own: PyTorch's device, where loaded, puts its own error in this one's place.
+    code = "import sys, clprim, numpy as np\n" \
+           "try: clprim.Session(sys.stdin.buffer.read()).run({'s': np.array([1 << 30, 1 << 20])})\n" \
+           "except clprim.Error as error: print('refused')"
+    data = model([helper.make_node("ConstantOfShape", ["s"], ["y"])], [port("s", [2], TensorProto.INT64)], [port("y")])
+    result = subprocess.run([sys.executable, "-c", code], input=data.SerializeToString(), capture_output=True)
+    assert result.stdout.strip() == b"refused", result.stderr
+
+
+def test_many_threads():
+    session, failures = clprim.Session(add_model()), []
+
+    def work(seed):
+        x = np.random.default_rng(seed).standard_normal((50 + seed, 2)).astype("f")
+        for _ in range(20):
+            if not np.array_equal(session.run({"x": x})["y"], x + 1):
+                failures.append(seed)
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+@pytest.mark.parametrize("parser", fuzz_parsers.PARSERS)
+def test_mutated_files(parser):
+    """A few hundred of what tools/fuzz_parsers.py does for minutes."""
+    build, read = fuzz_parsers.PARSERS[parser]
+    produce, rng = build(), random.Random(1)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for number in range(300):
+        data = produce(rng)
+        try:
+            read(data)
+        except Exception as error:
+            running_out = isinstance(error, (MemoryError, RuntimeError)) and "memory" in type(error).__name__.lower()
+            assert isinstance(error, clprim.Error) or running_out, f"input {number}: {error!r}"
+    if parser != "onnx-run":
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20      # KiB
