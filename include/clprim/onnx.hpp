@@ -19,6 +19,7 @@
 
 #include <clprim/context.hpp>
 #include <clprim/value.hpp>
+#include <clprim/weights.hpp>
 
 namespace clprim {
 
@@ -58,6 +59,14 @@ private:
     explicit OnnxModel(std::shared_ptr<const onnx::Model> model) : model_(std::move(model)) {}
     std::shared_ptr<const onnx::Model> model_;
 };
+
+// A model as a JSON net (net.hpp) and its parameters: convolutional networks and what else nets have operators for. A
+// dynamic first size becomes 1. Throws NotSupported naming all other operators, or the node whose options nets lack.
+struct ConvertedNet {
+    std::string json;
+    WeightMap weights;
+};
+ConvertedNet convert_to_net(const OnnxModel& model);
 
 struct SessionOptions {
     bool optimize = true;    // fold constants, fuse operators

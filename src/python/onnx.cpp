@@ -58,7 +58,8 @@ py::tuple port_shape(const ModelPort& port)
     return shape;
 }
 
-py::dict run(Session& session, const py::dict& inputs, const py::object& outputs)
+// Outputs by name, each as `convert` makes it.
+py::dict run(Session& session, const py::dict& inputs, const py::object& outputs, py::object (*convert)(const Value&))
 {
     std::map<std::string, Expected> expected;
     for (const ModelPort& port : session.inputs())
@@ -86,7 +87,7 @@ py::dict run(Session& session, const py::dict& inputs, const py::object& outputs
     }
     py::dict answer;
     for (const std::string& name : wanted)
-        answer[text_of(name)] = value_to_python(results.at(name));
+        answer[text_of(name)] = convert(results.at(name));
     return answer;
 }
 
@@ -138,8 +139,18 @@ void bind_onnx(py::module_& m)
              }),
              py::arg("model"), py::arg("device") = py::none(), py::kw_only(), py::arg("optimize") = true,
              py::arg("profile") = false)
-        .def("run", &run, py::arg("inputs"), py::arg("outputs") = py::none(),
+        .def("run",
+            [](Session& session, const py::dict& inputs, const py::object& outputs) {
+                return run(session, inputs, outputs, &value_to_python);
+            },
+            py::arg("inputs"), py::arg("outputs") = py::none(),
              "Runs the model on a dictionary of arrays; returns one with the outputs asked for (default: all).")
+        .def("run_values",
+            [](Session& session, const py::dict& inputs, const py::object& outputs) {
+                return run(session, inputs, outputs, [](const Value& value) { return py::cast(value); });
+            },
+            py::arg("inputs"), py::arg("outputs") = py::none(),
+            "The same with Values that stay on the device, for another run; does not wait.")
         .def_property_readonly("inputs", &Session::inputs)
         .def_property_readonly("outputs", &Session::outputs)
         .def_property_readonly("input_names", [](const Session& s) { return texts_of(names_of(s.inputs())); })

@@ -13,7 +13,7 @@ import pytest
 import clprim
 
 onnx = pytest.importorskip("onnx")
-from onnx import helper
+from onnx import helper, numpy_helper
 
 PROGRAM = Path(clprim.__file__).parent / "bin" / "clprim"
 pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason="the command was not built")
@@ -65,7 +65,7 @@ def test_it_links_neither_pytorch_nor_python():
 
 def test_help():
     text = command("--help")
-    for name in ("devices", "bench", "run", "profile", "train", "validate"):
+    for name in ("devices", "bench", "run", "profile", "train", "convert", "validate"):
         assert name in text
         if name != "validate":
             assert "--json" in command(name, "--help")
@@ -118,6 +118,38 @@ def test_validate(classifier):
     assert report[0]["right"] and report[0]["errors"]["y"] < 1e-5
     broken = json.loads(command("validate", classifier, "--json", "--tolerance", -1, code=1))
     assert not broken[0]["right"]
+
+
+def test_convert_a_model_to_a_net(tmp_path):
+    rng = np.random.default_rng(0)
+    tensors = {"w": (8, 3, 3, 3), "b": (8,), "gamma": (8,), "beta": (8,), "mean": (8,), "var": (8,), "fc": (32, 5), "fcb": (5,)}
+    values = {name: rng.random(shape).astype("f") for name, shape in tensors.items()}
+    nodes = [helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=[1, 0, 0, 1], strides=[2, 2]),
+             helper.make_node("BatchNormalization", ["c", "gamma", "beta", "mean", "var"], ["n"]),
+             helper.make_node("Relu", ["n"], ["r"]), helper.make_node("Add", ["r", "n"], ["s"]),
+             helper.make_node("MaxPool", ["s"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+             helper.make_node("Flatten", ["p"], ["f"]), helper.make_node("Gemm", ["f", "fc", "fcb"], ["g"]),
+             helper.make_node("Softmax", ["g"], ["y"])]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", 1, ["n", 3, 8, 9])],
+                              [helper.make_tensor_value_info("y", 1, None)],
+                              [numpy_helper.from_array(value, name) for name, value in values.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    command("convert", tmp_path / "m.onnx", tmp_path / "net.json")
+    command("convert", tmp_path / "net.safetensors", tmp_path / "net.npz")
+    x = rng.standard_normal((2, 3, 8, 9)).astype("f")
+    expected = clprim.Session(str(tmp_path / "m.onnx")).run({"x": x})["y"]
+    for weights in ("net.safetensors", "net.npz"):
+        net = clprim.Net()
+        net.load_json_file(tmp_path / "net.json")
+        net.setup()
+        net.reshape({"x": x.shape})
+        net.load_parameters(tmp_path / weights)
+        net.tensor("x").write(x)
+        net.forward()
+        np.testing.assert_allclose(net.tensor("y").numpy(), expected, rtol=1e-4, atol=1e-6)
+    graph.node[2].op_type = "Erf"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    assert "Erf (1)" in command("convert", tmp_path / "m.onnx", tmp_path / "net.json", code=1)
 
 
 def idx(path, array):

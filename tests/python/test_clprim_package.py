@@ -210,3 +210,36 @@ except MemoryError as error:
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.stdout.strip() == "[2.0, 2.0, 2.0] True", result.stderr
+
+
+def test_stubs_and_package_agree():
+    import ast
+    from pathlib import Path
+
+    tree = ast.parse((Path(clprim.__file__).parent / "__init__.pyi").read_text())
+    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    public = {name for name in clprim.__all__ if not name.startswith("_")} - {"onnx_backend", "pointwise", "validate"}
+    assert public - {"PointwiseKernel", "pointwise_kernel"} == (functions | set(classes)) - {"IndexError"}
+    for name, node in classes.items():
+        typed = {item.name for item in node.body if isinstance(item, ast.FunctionDef)}
+        typed |= {item.target.id for item in node.body if isinstance(item, ast.AnnAssign)}
+        real = {item for item in vars(getattr(clprim, name)) if not item.startswith("_")}
+        if name not in ("Solver", "SGD", "Adam"):      # lr is said once, of their base
+            assert {item for item in typed if not item.startswith("_")} == real, name
+
+
+def test_values_stay_on_the_device_between_runs():
+    onnx = pytest.importorskip("onnx")
+    from onnx import helper
+    graph = helper.make_graph([helper.make_node("Mul", ["x", "x"], ["y"])], "g",
+                              [helper.make_tensor_value_info("x", 1, ["n"])], [helper.make_tensor_value_info("y", 1, None)])
+    session = clprim.Session(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+    x = np.full(5000, 2, np.float32)
+    first = session.run_values({"x": x})["y"]
+    assert isinstance(first, clprim.Value) and first.shape == (5000,)
+    assert session.run({"x": first})["y"].tolist() == [16] * 5000
+    assert session.run({"x": clprim.Value(clprim.Tensor(x))})["y"][0] == 4
+    timed = clprim.Session(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), profile=True)
+    timed.run({"x": x})
+    assert [(entry.op_type, entry.calls) for entry in timed.profile()] == [("Mul", 1)]

@@ -27,6 +27,7 @@ void add_bench(CLI::App& app);
 void add_run(CLI::App& app);
 void add_profile(CLI::App& app);
 void add_train(CLI::App& app);
+void add_convert(CLI::App& app);
 void add_validate(CLI::App& app);
 
 // A subcommand with the common options; `body` runs after parsing.

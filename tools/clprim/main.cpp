@@ -7,7 +7,7 @@ int main(int argc, char** argv)
     CLI::App app("Runs, measures and trains neural networks on OpenCL devices.", "clprim");
     app.require_subcommand(1);
     app.set_help_all_flag("--help-all", "help of all subcommands");
-    for (const auto add : {add_devices, add_bench, add_run, add_profile, add_train, add_validate})
+    for (const auto add : {add_devices, add_bench, add_run, add_profile, add_train, add_convert, add_validate})
         add(app);
     try {
         app.parse(argc, argv);
