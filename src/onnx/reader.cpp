@@ -139,10 +139,20 @@ private:
         for (const auto& attribute : node.attribute()) {
             if (!attribute.has_g())
                 continue;
+            // What the subgraph defines itself hides a name of the outside.
+            std::set<std::string> inside;
             for (const auto& inner : attribute.g().node())
-                names_read(inner, names, depth + 1);
+                names_read(inner, inside, depth + 1);
             for (const auto& port : attribute.g().output())
-                names.insert(port.name());
+                inside.insert(port.name());
+            for (const auto& inner : attribute.g().node())
+                for (const auto& name : inner.output())
+                    inside.erase(name);
+            for (const auto& port : attribute.g().input())
+                inside.erase(port.name());
+            for (const auto& tensor : attribute.g().initializer())
+                inside.erase(tensor.name());
+            names.merge(inside);
         }
     }
 
