@@ -209,7 +209,7 @@ void normalizer(Call& call)
         return;
     const Tensor divisor = call.allocate({x.size(0), 1}, x.dtype), inputs[] = {x, divisor}, result = y.reshape(x.shape);
     const Input input(x);
-    reduce(call.queue(), reduce_row(norm == "MAX" ? "norm_inf" : norm == "L1" ? "norm1" : "norm2"), {{&input, 1}, {&divisor, 1}, {}, x.dtype});
+    reduce(call.queue(), reduce_row(norm == "MAX" ? "amax" : norm == "L1" ? "norm1" : "norm2"), {{&input, 1}, {&divisor, 1}, {}, x.dtype});
     pointwise(call.queue(), inputs, {&result, 1}, {}, "y0 = x1 == 0 ? x0 : x0 / x1;");
 }
 
