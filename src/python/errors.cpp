@@ -79,7 +79,8 @@ void bind_errors(py::module_& m)
     types.out_of_memory = derived("OutOfMemory", PyExc_MemoryError, "The device has no room for an allocation.");
     types.opencl_error = derived("OpenCLError", PyExc_RuntimeError, "An OpenCL call failed.");
     types.build_error = derived("BuildError", PyExc_RuntimeError, "A program did not compile; holds the driver's log.");
-    py::register_exception_translator(&translate);
+    // Local: PyTorch's own functions keep turning errors of the device into theirs.
+    py::register_local_exception_translator(&translate);
 }
 
 }  // namespace clprim::python

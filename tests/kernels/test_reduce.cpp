@@ -155,6 +155,14 @@ TEST(Reduce, PositionsOfExtremesAndNaN)
     EXPECT_TRUE(std::isnan(host<float>(run("amax", x, {1}))[0]));
 }
 
+TEST(Reduce, ScalarsThatTheRowDoesNotUseChangeNothing)
+{
+    const Tensor x = device(std::vector<float>{3, 4}, {2}, DataType::float32);
+    EXPECT_EQ(host<float>(run("norm2", x, {1}))[0], 5);
+    EXPECT_EQ(host<float>(run("norm2", x, {1}, DataType::float32, {2.0}))[0], 5);
+    EXPECT_EQ(host<float>(run("norm2", x, {1}))[0], 5);
+}
+
 TEST(Reduce, IntegersAreExactAndEmptyGivesTheIdentity)
 {
     std::vector<std::int32_t> a(100001, 2147483647);

@@ -125,7 +125,8 @@ void plan_variant(Call& call)
     call.wide = loops.reach() >= limit || loops.numel() >= limit;
 }
 
-KernelKey key_of(const Call& call, const void* code, DataType common)
+// `numbers`: how many scalars the caller gives; a row may be called with more than its code uses.
+KernelKey key_of(const Call& call, const void* code, DataType common, std::size_t numbers)
 {
     KeyPacker dtypes, form;
     for (int k = 0; k < call.count; ++k) {
@@ -134,6 +135,7 @@ KernelKey key_of(const Call& call, const void* code, DataType common)
     }
     form.add(static_cast<unsigned>(call.variant), 2).add(static_cast<unsigned>(call.rank), 5).add(call.wide, 1);
     form.add(static_cast<unsigned>(common), 4).add(static_cast<unsigned>(call.count), 5).add(static_cast<unsigned>(call.inputs), 5);
+    form.add(static_cast<unsigned>(numbers), 4);
     return {code, dtypes.word(), form.word()};
 }
 
@@ -267,7 +269,7 @@ void pointwise(Queue& queue, const PointwiseRow& row, const PointwiseProblem& pr
         return;
     plan_loops(call);
     plan_variant(call);
-    Kernel& kernel = cached_kernel(queue.context(), key_of(call, &row, problem.common), [&]() -> Kernel& {
+    Kernel& kernel = cached_kernel(queue.context(), key_of(call, &row, problem.common, problem.scalars.size()), [&]() -> Kernel& {
         const char* code = is_complex(problem.common) ? row.complex_code : row.code;
         require<NotSupported>(code != nullptr && (is_complex(problem.common) || row.accepts & class_of(problem.common)), '"', row.name,
                               "\" not implemented for '", name_of(problem.common), '\'');
@@ -300,7 +302,7 @@ void pointwise(Queue& queue, std::span<const Tensor> inputs, std::span<const Ten
     for (DataType type : types)
         text += concat("\n// ", name_of(type));
     const std::string& id = intern(std::move(text));
-    Kernel& kernel = cached_kernel(queue.context(), key_of(call, &id, common), [&]() -> Kernel& {
+    Kernel& kernel = cached_kernel(queue.context(), key_of(call, &id, common, scalars.size()), [&]() -> Kernel& {
         TextRequest request{"expression", id, {}, common, false};
         for (std::size_t k = 0; k < types.size(); ++k)
             request.numbers.push_back({concat("w", k), types[k]});

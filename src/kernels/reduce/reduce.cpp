@@ -153,7 +153,8 @@ std::string program_text(const Call& call, const TextRequest& request)
     return text + kernel_source("kernels/reduce/reduce.cl");
 }
 
-KernelKey key_of(const Call& call, const void* code, DataType common, bool merge)
+// `numbers`: how many scalars the caller gives; a row may be called with more than its code uses.
+KernelKey key_of(const Call& call, const void* code, DataType common, bool merge, std::size_t numbers)
 {
     KeyPacker dtypes, form;
     for (const Tensor* t : call.operands)
@@ -162,6 +163,7 @@ KernelKey key_of(const Call& call, const void* code, DataType common, bool merge
     form.add(call.unit_reduced, count).add(call.unit_kept, count).add(call.lanes > 1, 1).add(merge, 1).add(call.wide, 1);
     form.add(static_cast<unsigned>(call.kept_rank), 5).add(static_cast<unsigned>(call.reduced_rank), 5);
     form.add(static_cast<unsigned>(common), 4).add(count, 5).add(static_cast<unsigned>(call.inputs), 5);
+    form.add(static_cast<unsigned>(numbers), 4);
     return {code, dtypes.word(), form.word()};
 }
 
@@ -228,7 +230,7 @@ void run(Queue& queue, Call& call, const Identity& identity, std::span<const Sca
     plan_work(call, queue.device());
     Context& context = queue.context();
     auto kernel = [&](bool merge) -> Kernel& {
-        return cached_kernel(context, key_of(call, identity.code, identity.common, merge), [&]() -> Kernel& {
+        return cached_kernel(context, key_of(call, identity.code, identity.common, merge, scalars.size()), [&]() -> Kernel& {
             const TextRequest text = request();
             for (const Variable& v : text.operands)
                 require_supported(v, context.device(), text.name);
