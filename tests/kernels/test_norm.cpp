@@ -55,7 +55,7 @@ TEST_P(BatchNormTest, ForwardAndBackwardMatchTheFormula)
     const double count = double(n) * s;
     for (std::int64_t j = 0; j < c; ++j) {
         double mean = 0, m2 = 0, sum = 0, dot = 0;
-        const auto each = [&](auto f) {
+        const auto each = [&, n = n, s = s](auto f) {
             for (std::int64_t i = 0; i < n; ++i)
                 for (std::int64_t k = 0; k < s; ++k)
                     f(at(i, j, k));

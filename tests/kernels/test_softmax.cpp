@@ -37,7 +37,7 @@ TEST_P(SoftmaxTest, ForwardAndBackwardMatchTheFormula)
     const auto y = test::download(queue, ty), dx = test::download(queue, tdx);
     for (std::int64_t o = 0; o < outer; ++o)
         for (std::int64_t s = 0; s < inner; ++s) {
-            const auto at = [&](std::int64_t k) { return (o * n + k) * inner + s; };
+            const auto at = [&, n = n, inner = inner](std::int64_t k) { return (o * n + k) * inner + s; };
             double sum = 0, dot = 0;
             for (std::int64_t k = 0; k < n; ++k)
                 sum += std::exp(x[at(k)]);
