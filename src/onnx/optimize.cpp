@@ -76,6 +76,7 @@ void fold_constants(Graph& graph, Engine& engine)
 void drop_unread(Graph& graph)
 {
     std::set<int> read(graph.outputs.begin(), graph.outputs.end());
+    read.insert(graph.inputs.begin(), graph.inputs.end());   // an initializer there is the default of an input
     for (const Node& node : graph.nodes) {
         read.insert(node.inputs.begin(), node.inputs.end());
         for (const GraphRef& inner : subgraphs(node))

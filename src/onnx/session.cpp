@@ -20,12 +20,17 @@ std::vector<ModelPort> model_ports(const std::vector<Port>& ports)
     return result;
 }
 
-// Inputs that a caller must give: those without an initializer.
+// Whether a caller must give an input: it has no initializer.
+bool is_required(const Graph& graph, std::size_t input)
+{
+    return std::ranges::none_of(graph.constants, [&](const auto& constant) { return constant.first == graph.inputs[input]; });
+}
+
 std::vector<Port> required_inputs(const Graph& graph)
 {
     std::vector<Port> result;
     for (std::size_t i = 0; i < graph.inputs.size(); ++i)
-        if (std::ranges::none_of(graph.constants, [&](const auto& c) { return c.first == graph.inputs[i]; }))
+        if (is_required(graph, i))
             result.push_back(graph.input_ports[i]);
     return result;
 }
@@ -147,14 +152,12 @@ Session::Values Session::run(const Values& inputs, std::span<const std::string> 
     std::set<std::string_view> unknown;
     for (const auto& [name, value] : inputs)
         unknown.insert(name);
-    const auto needed = required_inputs(graph);
     for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
         const Port& port = graph.input_ports[i];
         const auto given = inputs.find(port.name);
         if (given == inputs.end()) {
-            require(port.kind == Port::Kind::optional ||
-                        std::ranges::none_of(needed, [&](const Port& p) { return p.name == port.name; }),
-                    "input '", port.name, "' (", expected(port), ") is missing");
+            require(port.kind == Port::Kind::optional || !is_required(graph, i), "input '", port.name, "' (", expected(port),
+                    ") is missing");
             continue;
         }
         unknown.erase(port.name);

@@ -112,6 +112,21 @@ def test_text_detector_finds_the_same_boxes():
     assert np.abs(boxes - expected).max() <= 1
 
 
+@pytest.mark.parametrize("shape", [(1, 4, 6, 6), (1, 4, 1, 1), (6, 6), (3, 4, 6, 6)], ids=str)
+@pytest.mark.parametrize("activation", [None, "Relu", "Sigmoid", "LeakyRelu", "HardSigmoid"])
+def test_sums_behind_convolutions(shape, activation):
+    """What is added to a convolution may have its shape or broadcast, either way."""
+    x, z, w = uniform(1, 3, 6, 6), uniform(*shape, seed=1), uniform(4, 3, 3, 3, seed=2)
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]), helper.make_node("Relu", ["z"], ["r"]),
+             helper.make_node("Add", ["r", "c"], ["s"]), helper.make_node(activation or "Identity", ["s"], ["y"])]
+    graph = helper.make_graph(nodes, "sum", [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, x.shape),
+                                             helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, shape)],
+                              [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+                              [numpy_helper.from_array(w, "w")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    assert_same(model, {"x": x, "z": z})
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_convolutions(seed):
     r = np.random.default_rng(seed)

@@ -1,9 +1,13 @@
 // Convolutions: ordinary, transposed, deformable, and causal with a carried state.
+#include <algorithm>
+#include <array>
+
 #include <clprim/concat.hpp>
 #include <clprim/context.hpp>
 #include <clprim/conv.hpp>
 #include <clprim/copy.hpp>
 #include <clprim/deform_conv.hpp>
+#include <clprim/pointwise.hpp>
 
 #include "onnx/ops/families.hpp"
 #include "onnx/ops/support.hpp"
@@ -63,45 +67,72 @@ void conv(Call& call)
                     conv_options(call, w));
 }
 
-// com.microsoft's FusedConv, which Session's fusions make too: act(conv(x, w) + bias + z).
-void set_activation(const Call& call, ConvOptions& options)
+// Activations of fused convolutions, and the pointwise rows that compute the same.
+struct FusedActivation {
+    std::string_view name;
+    ConvActivation activation;
+    const char* row;
+    std::size_t numbers = 0;                 // of the row: activation_params
+};
+constexpr FusedActivation fused_activations[] = {
+    {"", ConvActivation::none, nullptr}, {"Relu", ConvActivation::relu, "relu"}, {"Clip", ConvActivation::clip, "clamp_scalar", 2},
+    {"LeakyRelu", ConvActivation::leaky_relu, "leaky_relu", 1}, {"Silu", ConvActivation::silu, "silu"},
+    {"HardSwish", ConvActivation::hard_swish, "hardswish"}, {"HardSigmoid", ConvActivation::hard_sigmoid, "clamped_affine", 2},
+    {"Sigmoid", ConvActivation::sigmoid, "sigmoid"}};
+
+const FusedActivation& fused_activation(const Call& call)
 {
-    static const std::map<std::string_view, ConvActivation> names{
-        {"", ConvActivation::none}, {"Relu", ConvActivation::relu}, {"Clip", ConvActivation::clip},
-        {"LeakyRelu", ConvActivation::leaky_relu}, {"Silu", ConvActivation::silu}, {"HardSwish", ConvActivation::hard_swish},
-        {"HardSigmoid", ConvActivation::hard_sigmoid}, {"Sigmoid", ConvActivation::sigmoid}};
     const std::string name = call.string_attribute("activation", "");
-    const auto found = names.find(name);
-    call.check(found != names.end(), "activation ", name, " is not known");
-    options.activation = found->second;
-    const auto parameters = call.attribute<std::vector<float>>("activation_params", {});
-    options.alpha = parameters.size() > 0 ? parameters[0] : 0;
-    options.beta = parameters.size() > 1 ? parameters[1] : 0;
+    const auto* found = std::ranges::find(fused_activations, name, &FusedActivation::name);
+    call.check(found != std::end(fused_activations), "activation ", name, " is not known");
+    return *found;
 }
 
-// z where the result may be written over it, else a copy.
-Tensor residual_target(const Call& call, const Dims& shape)
+// act(y + z) where one of the two broadcasts, so that the convolution cannot add it.
+Tensor add_broadcast(const Call& call, const Tensor& y, const FusedActivation& activation, const ConvOptions& options)
 {
-    const Tensor z = call.tensor(3);
-    call.check(z.shape == shape && z.dtype == call.tensor(0).dtype, "z has shape ", to_string(z.shape), ", expected ",
-               to_string(shape));
-    if (call.overwritable(3) && z.is_non_overlapping_and_dense())
-        return z;
-    const Tensor y = call.allocate_like(z);
-    copy(call.queue(), z, y);
-    return y;
+    const Tensor sum = call.allocate(broadcast(y.shape, call.shape(3)), y.dtype);
+    const Scalar one = 1, numbers[] = {options.alpha, options.beta};
+    const std::array operands{Input(y), Input(call.tensor(3))};
+    if (sum.numel() == 0)
+        return sum;
+    pointwise(call.queue(), pointwise_row("add"), {operands, std::span(&sum, 1), std::span(&one, 1), y.dtype});
+    const std::array operand{Input(sum)};
+    if (activation.row)
+        pointwise(call.queue(), pointwise_row(activation.row),
+                  {operand, std::span(&sum, 1), std::span(numbers, activation.numbers), y.dtype});
+    return sum;
 }
 
+// com.microsoft's FusedConv, which Session's fusions make too: act(conv(x, w) + bias + z).
 void fused_conv(Call& call)
 {
     check_spatial(call);
     const Windows w = windows(call, call.shape(0), kernel_of(call, call.shape(0), call.shape(1)));
     ConvOptions options = conv_options(call, w);
-    set_activation(call, options);
+    const FusedActivation& activation = fused_activation(call);
+    const auto parameters = call.attribute<std::vector<float>>("activation_params", {});
+    options.alpha = parameters.size() > 0 ? parameters[0] : 0;
+    options.beta = parameters.size() > 1 ? parameters[1] : 0;
     const Tensor x = dense_image(call, 0), bias = call.has(2) ? call.contiguous(2) : Tensor();
+    const Dims shape = conv_output_shape(x.shape, call.shape(1), options);
+    call.check(!call.has(3) || call.type(3) == call.type(0), "z is ", call.has(3) ? name_of(call.type(3)) : "", ", expected ",
+               name_of(call.type(0)));
+    if (call.has(3) && call.shape(3) != shape) {
+        const Tensor y = allocate_image(call, shape, x.dtype, prefers_channels_last(call, x, shape[1]));
+        conv_forward(call.queue(), x, call.tensor(1), bias, y, options);
+        return call.output(0, Value(add_broadcast(call, y, activation, options)));
+    }
+    options.activation = activation.activation;
     if (!call.has(3))
         return run_convolution(call, x, call.tensor(1), bias, options);
-    const Tensor y = residual_target(call, conv_output_shape(x.shape, call.shape(1), options));
+    // Onto z itself where nobody else needs it, else onto a copy.
+    const Tensor z = call.tensor(3);
+    Tensor y = z;
+    if (!call.overwritable(3) || !z.is_non_overlapping_and_dense()) {
+        y = call.allocate_like(z);
+        copy(call.queue(), z, y);
+    }
     options.accumulate = true;
     conv_forward(call.queue(), x, call.tensor(1), bias, y, options);
     call.output(0, Value(y));
