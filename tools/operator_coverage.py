@@ -6,6 +6,7 @@ structured `.out` form: these are the entries that a backend must supply. Prints
 """
 import argparse
 import os
+import textwrap
 
 import torch
 import torchgen
@@ -38,6 +39,10 @@ def is_native(name):
     return torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "PrivateUse1")
 
 
+def paragraph(text):
+    print(textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--missing", action="store_true", help="print the names without a kernel, one a line")
@@ -49,12 +54,15 @@ def main():
     if missing_only:
         print("\n".join(missing))
         return
+
     print("# Supported operators\n")
-    print(f"Made by `tools/operator_coverage.py` with PyTorch {torch.__version__.split('+')[0]}. Of the {len(names)} "
-          f"entries that a backend must supply, {len(native)} have kernels of their own. Everything that PyTorch composes "
-          "of these runs on the device as well. The rest runs on the CPU under the fallback policy, and is reported.\n")
-    print("## With kernels of their own\n\n" + ", ".join(f"`{name}`" for name in native))
-    print("\n## Through the CPU fallback\n\n" + ", ".join(f"`{name}`" for name in missing))
+    paragraph(f"Made by `tools/operator_coverage.py` with PyTorch {torch.__version__.split('+')[0]}. Of the {len(names)} "
+              f"entries that a backend must supply, {len(native)} have kernels of their own. Everything that PyTorch composes "
+              "of these runs on the device as well. The rest runs on the CPU under the fallback policy, and is reported.")
+    print("\n## With kernels of their own\n")
+    paragraph(", ".join(f"`{name}`" for name in native))
+    print("\n## Through the CPU fallback\n")
+    paragraph(", ".join(f"`{name}`" for name in missing))
 
 
 if __name__ == "__main__":

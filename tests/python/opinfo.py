@@ -1,7 +1,7 @@
 """Runs PyTorch's own sample inputs of an operator on the device and compares with the CPU."""
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 # Every operator is tested in these dtypes ...
 ALWAYS = (torch.float32, torch.complex64)
@@ -49,15 +49,48 @@ def check(op, dtype, device, samples=6):
                 raise AssertionError(f"{op.formatted_name}({describe(arguments)}): {error}") from None
 
 
+def check_gradients(op, device, dtype=torch.float64, samples=6):
+    """Compares the gradients of up to `samples` sample inputs, with the same random gradient of every output."""
+    inputs = list(op.sample_inputs("cpu", dtype, requires_grad=True))
+    for sample in inputs[::max(1, len(inputs) // samples)]:
+        arguments = (sample.input, sample.args, sample.kwargs)
+        expected = gradients(op, sample, arguments)
+        actual = gradients(op, sample, tree_map(
+            lambda leaf: move(leaf, device).requires_grad_(leaf.requires_grad) if isinstance(leaf, torch.Tensor)
+            else move(leaf, device), arguments))
+        try:
+            torch.testing.assert_close(move(actual, "cpu"), expected, equal_nan=True, **published_tolerance(op, dtype))
+        except AssertionError as error:
+            raise AssertionError(f"gradient of {op.formatted_name}({describe(arguments)}): {error}") from None
+
+
+def gradients(op, sample, arguments):
+    first, rest, named = arguments
+    result = op(first, *rest, **named)
+    if sample.output_process_fn_grad:
+        result = sample.output_process_fn_grad(result)
+    outputs = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    inputs = [leaf for leaf in tree_leaves(arguments) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    if not outputs or not inputs:
+        return []
+    generator = torch.Generator().manual_seed(0)
+    directions = [torch.randn(leaf.shape, generator=generator, dtype=leaf.dtype).to(leaf.device) for leaf in outputs]
+    return [leaf.detach() if leaf is not None else None
+            for leaf in torch.autograd.grad(outputs, inputs, directions, allow_unused=True)]
+
+
 def published_tolerance(op, dtype):
     """What PyTorch's own description of the operator allows where values are compared (complex powers, say); else the
     defaults of assert_close."""
     for info in op.decorators:
-        if getattr(info, "test_name", None) in ("test_compare_cpu", "test_reference_numerics"):
+        if getattr(info, "test_name", None) in ("test_compare_cpu", "test_reference_numerics",
+                                                      "test_reference_1d", "test_reference_nd"):
             for override in info.decorators:
                 tolerance = getattr(override, "d", {}).get(dtype)
                 if hasattr(tolerance, "rtol"):
                     return dict(rtol=tolerance.rtol, atol=tolerance.atol)
+                if isinstance(tolerance, float):   # of an absolute error only
+                    return dict(rtol=RELATIVE.get(dtype, 1e-7), atol=tolerance)
     return {}
 
 

@@ -3,7 +3,7 @@
 //
 // Work-item (i, line) owns output element i = q + done * (radix * k + t) of its line: term t of the small transform over
 // input elements q + done * (k + rest / radix * r), r = 0 .. radix - 1, turned by the root of unity w_rest^(k t).
-// roots[j] = exp(-2 pi i j / n).
+// roots[j] = exp(-2 pi i j / n). The last pass multiplies by `scale`, the others by 1.
 #include "core/dtype.cl"
 
 #define CAT_(a, b) a##b
@@ -12,7 +12,7 @@ typedef CAT(R, 2) complex_t;
 
 __kernel void fft_pass(__global const complex_t* x, ulong x_offset, __global complex_t* y, ulong y_offset,
                        __global const complex_t* roots, ulong roots_offset, uint n, uint done, uint rest, uint radix,
-                       int inverse)
+                       int inverse, R scale)
 {
     const uint i = get_global_id(0);
     if (i >= n)
@@ -34,5 +34,5 @@ __kernel void fft_pass(__global const complex_t* x, ulong x_offset, __global com
     }
     const complex_t w = roots[(ulong)k * t * done];
     const R s = inverse ? -w.y : w.y;
-    y[i] = (complex_t)(sum.x * w.x - sum.y * s, sum.x * s + sum.y * w.x);
+    y[i] = scale * (complex_t)(sum.x * w.x - sum.y * s, sum.x * s + sum.y * w.x);
 }

@@ -3,8 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include <clprim/context.hpp>
-#include <clprim/copy.hpp>
+#include "kernels/team.hpp"
 
 namespace clprim {
 
@@ -19,7 +18,7 @@ std::vector<cl_uint> factors_of(cl_uint n)
     for (cl_uint p = 2; p * static_cast<std::uint64_t>(p) <= n; ++p)
         for (; n % p == 0; n /= p)
             factors.push_back(p);
-    if (n > 1)
+    if (n > 1 || factors.empty())
         factors.push_back(n);
     return factors;
 }
@@ -40,7 +39,7 @@ Tensor roots_of_unity(Queue& queue, cl_uint n, DataType type)
 
 }  // namespace
 
-void fft(Queue& queue, const Tensor& input, bool inverse, const Tensor& output)
+void fft(Queue& queue, const Tensor& input, bool inverse, const Tensor& output, double scale)
 {
     const bool wide = input.dtype == DataType::complex128;
     require(wide || input.dtype == DataType::complex64, "fft: expected complex64 or complex128, got ", name_of(input.dtype));
@@ -54,8 +53,6 @@ void fft(Queue& queue, const Tensor& input, bool inverse, const Tensor& output)
         return;
     const auto n = static_cast<cl_uint>(input.size(1));
     const std::vector<cl_uint> factors = factors_of(n);
-    if (factors.empty())
-        return copy(queue, input, output);
     const Tensor roots = wide ? roots_of_unity<double>(queue, n, input.dtype) : roots_of_unity<float>(queue, n, input.dtype);
     Kernel& kernel = queue.context().program("kernels/fft/fft.cl", wide ? "-DR=double" : "-DR=float").kernel("fft_pass");
     Range range;
@@ -68,7 +65,8 @@ void fft(Queue& queue, const Tensor& input, bool inverse, const Tensor& output)
     cl_uint done = 1, rest = n;
     for (std::size_t pass = 0; pass < factors.size(); ++pass) {
         const Tensor to = (factors.size() - pass) % 2 ? output : other;
-        queue.launch(kernel, range, from, to, roots, n, done, rest, factors[pass], cl_int(inverse));
+        const detail::AccScalar factor{pass + 1 == factors.size() ? scale : 1, wide ? DataType::float64 : DataType::float32};
+        detail::launch(queue, kernel, range, from, to, roots, n, done, rest, factors[pass], cl_int(inverse), factor);
         done *= factors[pass];
         rest /= factors[pass];
         from = to;
