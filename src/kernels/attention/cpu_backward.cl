@@ -1,0 +1,263 @@
+// Backward of attention on CPU devices. Probabilities are computed again from logsumexp; delta = grad_y . y of each row.
+//
+// backward_keys: a work-item owns plan.panels panels of keys at a time, one key a lane, and passes over the queries in
+// blocks of plan.rows:
+//
+//                          keys and values, turned: panels of TILE_COLUMNS lanes
+//                          +--------+--------+
+//     a block of queries,  | scores | ...    |   probabilities and gradients of scores, one row a query, rest in local
+//     one row a query      |        |        |   memory, between the two products that make them and the three that they go to
+//                          +--------+--------+
+//     sums of the gradients of keys and values: one element a row, one key a lane
+//
+// With want_q it owns all keys of a head, and so also adds up the gradient of the queries, in `sums`: five products, where
+// two owners need seven. backward_queries is the other owner, for few heads: as forward passes, one query a lane.
+// Options: those of cpu.cl.
+#include "kernels/gemm/problem.cl"
+#include "kernels/gemm/micro_kernel.cl"
+#include "kernels/gemm/lanes.cl"
+#include "kernels/attention/lanes.cl"
+#include "kernels/attention/tiles.cl"
+
+typedef struct {
+    long rows, panels;   // of queries in a block, a multiple of 12; of keys
+    long blocks;         // of panels in each head; 1: the work-item passes over all of them
+    long sums_rows, sums_columns;   // of a head in `sums`: whole fours and whole panels
+} keys_plan;
+
+typedef struct {
+    long rows, keys;   // as in forward
+    long blocks;
+} forward_plan;
+
+#define BACKWARD_INPUTS INPUT(q), INPUT(k), INPUT(v), INPUT(mask), INPUT(grad_y), const __global REAL* logsumexp,              \
+                        ulong logsumexp_offset, const __global REAL* delta, ulong delta_offset
+#define BACKWARD_SCALARS attention_problem p, gradient_layouts grad, attention_dropout dropout, REAL scale, __local REAL* memory
+
+static inline void clear(__local REAL* sums, long count)
+{
+    for (long i = 0; i < count; i += TILE_LANES)
+        TILE_VSTORE((tile_vector)0, 0, sums + i);
+}
+
+// Keys as they lie, in panels of TILE_COLUMNS elements: to[(panel * keys + j) * TILE_COLUMNS + e]; zero outside.
+static inline void pack_columns(const __global storage_t(X)* k, heads_layout layout, long keys, long size, long all_keys,
+                                __local REAL* to)
+{
+    for (long e = 0; e < size; e += TILE_COLUMNS)
+        for (long j = 0; j < all_keys; ++j)
+            for (long low = e; low < e + TILE_COLUMNS; low += TILE_LANES)
+                TILE_VSTORE(j < keys && low < size ? get_row(k + j * layout.row + low * layout.column, layout.column, size - low)
+                                                   : (tile_vector)0,
+                            0, to + e * all_keys + j * TILE_COLUMNS + low - e);
+}
+
+// One row of one half of a panel: the score to the dropped probability, the gradient of the probability to that of the
+// score, with `scale`. `factors` is 0 without dropout.
+static inline void turn_back(tile_vector s, REAL logsumexp, REAL delta, REAL scale, const __local REAL* factors,
+                             __local REAL* probability, __local REAL* gradient)
+{
+    const tile_vector e = exp_lanes(s - (logsumexp == (REAL)-INFINITY ? (REAL)INFINITY : logsumexp));
+    const tile_vector factor = factors ? TILE_VLOAD(0, factors) : (tile_vector)1;
+    TILE_VSTORE(e * factor, 0, probability);
+    TILE_VSTORE(e * (TILE_VLOAD(0, gradient) * factor - delta) * scale, 0, gradient);
+}
+
+// sums[r][column] += gradients[r] . columns, for N rows and one panel of columns; gradients lie in `panels` panels of
+// panel_step, each with TILE_COLUMNS keys, the last with fewer: `keys` in all.
+#define QUERY_TILE(N, gradients, panel_step, columns, keys, sums, step)                                     \
+    {                                                                                                       \
+        TILE_DECLARE                                                                                        \
+        TILE_EACH_OF(N, TILE_LOAD_ROW, sums, step, 0)                                                       \
+        for (long j = 0; j < keys; j += TILE_COLUMNS) {                                                     \
+            const __local REAL* restrict tile_rows = gradients + j / TILE_COLUMNS * panel_step;             \
+            const __local REAL* restrict tile_panel = columns + j * TILE_COLUMNS;                           \
+            const int depth = (int)min((long)TILE_COLUMNS, keys - j);                                       \
+            TILE_MULTIPLY_OF(N, tile_rows, TILE_COLUMNS, 1, tile_panel, depth)                              \
+        }                                                                                                   \
+        TILE_EACH_OF(N, TILE_STORE_ROW, sums, step, 0)                                                      \
+    }
+
+static inline void add_to_queries(const __local REAL* gradients, long panel_step, const __local REAL* columns, long keys,
+                                  long rows, __global REAL* sums, long step)
+{
+    for (long r = 0; r < rows;) {
+        const __local REAL* from = gradients + r * TILE_COLUMNS;
+        __global REAL* target = sums + r * step;
+        if (rows - r > 8) {
+            QUERY_TILE(12, from, panel_step, columns, keys, target, step)
+            r += 12;
+        } else if (rows - r > 4) {
+            QUERY_TILE(8, from, panel_step, columns, keys, target, step)
+            r += 8;
+        } else {
+            QUERY_TILE(4, from, panel_step, columns, keys, target, step)
+            r += 4;
+        }
+    }
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void backward_keys(BACKWARD_INPUTS, OUTPUT(grad_q), OUTPUT(grad_k), OUTPUT(grad_v), __global REAL* sums, ulong sums_offset,
+                   keys_plan plan, BACKWARD_SCALARS)
+{
+    const long block = (long)get_group_id(0) % plan.blocks, pair = (long)get_group_id(0) / plan.blocks;
+    const long b = pair / p.kv_heads, kv_h = pair % p.kv_heads, group = p.heads / p.kv_heads;
+    const long width = plan.panels * TILE_COLUMNS;
+    const long j_begin = plan.blocks > 1 ? block * width : 0, j_end = plan.blocks > 1 ? min(p.keys, j_begin + width) : p.keys;
+    k += k_offset + AT_HEAD(p.k, b, kv_h);
+    v += v_offset + AT_HEAD(p.v, b, kv_h);
+    sums += sums_offset;
+
+    const long size4 = (p.size + 3) / 4 * 4, value_size4 = (p.value_size + 3) / 4 * 4, panel_step = plan.rows * TILE_COLUMNS;
+    __local REAL* keys = memory;                                  // panels x size x TILE_COLUMNS
+    __local REAL* values = keys + width * p.size;                 // panels x value_size x TILE_COLUMNS
+    __local REAL* columns = values + width * p.value_size;        // width x sums_columns, with want_q
+    __local REAL* key_sums = columns + (grad.want_q ? width * plan.sums_columns : 0);   // panels x size4 x TILE_COLUMNS
+    __local REAL* value_sums = key_sums + width * size4;          // panels x value_size4 x TILE_COLUMNS
+    __local REAL* queries = value_sums + width * value_size4;     // rows x STEP
+    __local REAL* grad_rows = queries + plan.rows * STEP;         // the same
+    __local REAL* scores = grad_rows + plan.rows * STEP;          // panels x rows x TILE_COLUMNS
+    __local REAL* gradients = scores + plan.panels * panel_step;  // the same
+    __local REAL* bias = gradients + plan.panels * panel_step;    // rows x TILE_COLUMNS, where there is a mask
+    __local REAL* factors = bias + (p.masked ? panel_step : 0);   // the same, with dropout
+
+    if (grad.want_q)
+        for (long at = 0; at < group * plan.sums_rows * plan.sums_columns; at += TILE_LANES)
+            TILE_VSTORE((tile_vector)0, 0, sums + (b * p.heads + kv_h * group) * plan.sums_rows * plan.sums_columns + at);
+    for (long j0 = j_begin; j0 < j_end; j0 += width) {
+        const long in_block = min(width, p.keys - j0);
+        for (long j = 0; j < in_block; j += TILE_COLUMNS) {
+            pack_panel(k + (j0 + j) * p.k.row, p.k.row, p.k.column, in_block - j, p.size, keys + j * p.size);
+            pack_panel(v + (j0 + j) * p.v.row, p.v.row, p.v.column, in_block - j, p.value_size, values + j * p.value_size);
+        }
+        if (grad.want_q)
+            pack_columns(k + j0 * p.k.row, p.k, in_block, p.size, width, columns);
+        clear(key_sums, width * (size4 + value_size4));
+        for (long h = kv_h * group; h < (kv_h + 1) * group; ++h)
+            for (long i0 = first_query(&p, j0) / 4 * 4; i0 < p.queries; i0 += plan.rows) {
+                const int rows = (int)min(plan.rows, p.queries - i0);
+                const ulong row = (b * p.heads + h) * p.queries + i0;
+                pack_rows(q + q_offset + AT_HEAD(p.q, b, h) + i0 * p.q.row, p.q, rows, p.size, queries);
+                pack_rows(grad_y + grad_y_offset + AT_HEAD(grad.y, b, h) + i0 * grad.y.row, grad.y, rows, p.value_size, grad_rows);
+                const long visible = min(in_block, visible_keys(&p, i0 + rows) - j0);
+                for (long j = 0; j < visible; j += TILE_COLUMNS) {
+                    const int wide = in_block - j > TILE_LANES;
+                    __local REAL* score = scores + j / TILE_COLUMNS * panel_step;
+                    __local REAL* gradient = gradients + j / TILE_COLUMNS * panel_step;
+                    score_panel(queries, rows, keys + j * p.size, (int)p.size, score, wide);
+                    score_panel(grad_rows, rows, values + j * p.value_size, (int)p.value_size, gradient, wide);
+                    if (p.masked)
+                        pack_mask(mask + mask_offset + AT_HEAD(p.mask, b, h) + i0 * p.mask.row + (j0 + j) * p.mask.column,
+                                  p.mask.column, p.mask.row, in_block - j, rows, bias);
+#ifdef DROPOUT
+                    const ulong row_blocks = (p.keys + 3) / 4;
+                    pack_factors(rows, row * row_blocks + (j0 + j) / 4, row_blocks, &dropout, factors);
+#endif
+                    for (int low = 0; low <= (wide ? TILE_LANES : 0); low += TILE_LANES)
+                        for (int r = 0; r < rows; ++r) {
+                            const int at = r * TILE_COLUMNS + low;
+                            const tile_vector s = finish_score(TILE_VLOAD(0, score + at), scale, p.masked ? bias + at : 0);
+#ifdef DROPOUT
+                            const __local REAL* factor = factors + at;
+#else
+                            const __local REAL* factor = 0;
+#endif
+                            turn_back(hide_from(s, visible_keys(&p, i0 + r + 1) - j0 - j - low), logsumexp[logsumexp_offset + row + r],
+                                      delta[delta_offset + row + r], scale, factor, score + at, gradient + at);
+                        }
+                    add_rows(queries, rows, gradient, (int)p.size, key_sums + j * size4, 0, wide);
+                    add_rows(grad_rows, rows, score, (int)p.value_size, value_sums + j * value_size4, 0, wide);
+                }
+                if (grad.want_q && visible > 0)
+                    for (long e = 0; e < p.size; e += TILE_COLUMNS)
+                        add_to_queries(gradients, panel_step, columns + e * width, visible, rows,
+                                       sums + ((b * p.heads + h) * plan.sums_rows + i0) * plan.sums_columns + e, plan.sums_columns);
+            }
+        for (long j = 0; j < in_block; j += TILE_LANES) {
+            const long panel = j / TILE_COLUMNS * TILE_COLUMNS;
+            if (grad_k)
+                put_panel(key_sums + panel * size4 + j - panel, (tile_vector)1,
+                          grad_k + grad_k_offset + AT_HEAD(grad.k, b, kv_h) + (j0 + j) * grad.k.row, grad.k, in_block - j, p.size);
+            if (grad_v)
+                put_panel(value_sums + panel * value_size4 + j - panel, (tile_vector)1,
+                          grad_v + grad_v_offset + AT_HEAD(grad.v, b, kv_h) + (j0 + j) * grad.v.row, grad.v, in_block - j,
+                          p.value_size);
+        }
+    }
+    if (grad.want_q)
+        for (long h = kv_h * group; h < (kv_h + 1) * group; ++h)
+            for (long i = 0; i < p.queries; ++i)
+                for (long e = 0; e < p.size; e += TILE_LANES)
+                    put_row(TILE_VLOAD(0, sums + ((b * p.heads + h) * plan.sums_rows + i) * plan.sums_columns + e),
+                            grad_q + grad_q_offset + AT_HEAD(grad.q, b, h) + i * grad.q.row + e * grad.q.column, grad.q.column,
+                            p.size - e);
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void backward_queries(BACKWARD_INPUTS, OUTPUT(grad_q), forward_plan plan, BACKWARD_SCALARS)
+{
+    const long block = plan.blocks - 1 - (long)get_group_id(0) % plan.blocks, pair = (long)get_group_id(0) / plan.blocks;
+    const long b = pair / p.heads, h = pair % p.heads, kv_h = h / (p.heads / p.kv_heads);
+    const long i0 = block * plan.rows, rows = min(plan.rows, p.queries - i0), size4 = (p.size + 3) / 4 * 4;
+    const long panels = (rows + TILE_COLUMNS - 1) / TILE_COLUMNS;
+    const ulong row = (b * p.heads + h) * p.queries + i0;
+    q += q_offset + AT_HEAD(p.q, b, h) + i0 * p.q.row;
+    grad_y += grad_y_offset + AT_HEAD(grad.y, b, h) + i0 * grad.y.row;
+    k += k_offset + AT_HEAD(p.k, b, kv_h);
+    v += v_offset + AT_HEAD(p.v, b, kv_h);
+
+    __local REAL* scores = memory;                                      // keys x TILE_COLUMNS
+    __local REAL* gradients = scores + plan.keys * TILE_COLUMNS;        // the same
+    __local REAL* bias = gradients + plan.keys * TILE_COLUMNS;          // the same, where there is a mask
+    __local REAL* keys = bias + (p.masked ? plan.keys * TILE_COLUMNS : 0);
+    __local REAL* values = keys + plan.keys * STEP;
+    __local REAL* queries = values + plan.keys * STEP;                  // panels x size x TILE_COLUMNS
+    __local REAL* grad_rows = queries + panels * p.size * TILE_COLUMNS; // panels x value_size x TILE_COLUMNS
+    __local REAL* sums = grad_rows + panels * p.value_size * TILE_COLUMNS;   // panels x size4 x TILE_COLUMNS
+
+    for (long i = 0; i < rows; i += TILE_COLUMNS) {
+        pack_panel(q + i * p.q.row, p.q.row, p.q.column, rows - i, p.size, queries + i * p.size);
+        pack_panel(grad_y + i * grad.y.row, grad.y.row, grad.y.column, rows - i, p.value_size, grad_rows + i * p.value_size);
+    }
+    clear(sums, panels * size4 * TILE_COLUMNS);
+    const long visible = visible_keys(&p, i0 + rows);
+    for (long j0 = 0; j0 < visible; j0 += plan.keys) {
+        const long in_block = min(plan.keys, visible - j0);
+        pack_rows(k + j0 * p.k.row, p.k, in_block, p.size, keys);
+        pack_rows(v + j0 * p.v.row, p.v, in_block, p.value_size, values);
+        for (long i = 0; i < rows; i += TILE_COLUMNS) {
+            const long lanes = min((long)TILE_COLUMNS, rows - i);
+            const int count = (int)min(in_block, visible_keys(&p, i0 + i + lanes) - j0), wide = lanes > TILE_LANES;
+            if (count <= 0)
+                continue;
+            score_panel(keys, count, queries + i * p.size, (int)p.size, scores, wide);
+            score_panel(values, count, grad_rows + i * p.value_size, (int)p.value_size, gradients, wide);
+            if (p.masked)
+                pack_mask(mask + mask_offset + AT_HEAD(p.mask, b, h) + (i0 + i) * p.mask.row + j0 * p.mask.column, p.mask.row,
+                          p.mask.column, lanes, count, bias);
+            for (int low = 0; low < lanes; low += TILE_LANES) {
+                const long first = i + low, left = rows - first;
+#ifdef DROPOUT
+                const ulong row_blocks = (p.keys + 3) / 4;
+                multiply_factors(gradients + low, count, (row + first) * row_blocks + j0 / 4, row_blocks, &dropout);
+#endif
+                const tile_vector sum = get_sums(logsumexp + logsumexp_offset + row + first, left);
+                const tile_vector reference = sum == HIDDEN ? -HIDDEN : sum;
+                const tile_vector common = get_sums(delta + delta_offset + row + first, left);
+                for (int j = 0; j < count; ++j) {
+                    const int at = j * TILE_COLUMNS + low;
+                    const tile_vector s = finish_score(TILE_VLOAD(0, scores + at), scale, p.masked ? bias + at : 0);
+                    const tile_vector e = exp_lanes(hide_first(s, j0 + j + 1 - first_hidden(&p, i0 + first)) - reference);
+                    TILE_VSTORE(e * (TILE_VLOAD(0, gradients + at) - common) * scale, 0, gradients + at);
+                }
+            }
+            add_rows(keys, count, gradients, (int)p.size, sums + i * size4, 0, wide);
+        }
+    }
+    for (long i = 0; i < rows; i += TILE_LANES) {
+        const long panel = i / TILE_COLUMNS * TILE_COLUMNS;
+        put_panel(sums + panel * size4 + i - panel, (tile_vector)1,
+                  grad_q + grad_q_offset + AT_HEAD(grad.q, b, h) + (i0 + i) * grad.q.row, grad.q, rows - i, p.size);
+    }
+}

@@ -1,0 +1,48 @@
+// The problem as kernels see it (problem.hpp). Options: -DX=<dtype of the tensors>, -DREAL=<float or double>.
+#include "core/dtype.cl"
+#ifdef CLPRIM_FP64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+
+typedef struct {
+    long batch, head, row, column;   // strides in elements
+} heads_layout;
+
+typedef struct {
+    long batch, heads, kv_heads, queries, keys, size, value_size;
+    heads_layout q, k, v, y, mask;
+    long causal_offset;
+    int causal, masked;
+} attention_problem;
+
+// Of backward: the gradients' layouts, and whether the owner of keys also writes the queries' gradient.
+typedef struct {
+    heads_layout y, q, k, v;
+    int want_q, reserved;
+} gradient_layouts;
+
+// A probability is kept where 24 random bits are below `threshold`, and multiplied by `factor`.
+typedef struct {
+    ulong seed, stream;
+    uint threshold;
+    float factor;
+} attention_dropout;
+
+#define INPUT(name) const __global storage_t(X)* restrict name, ulong name##_offset
+#define OUTPUT(name) __global storage_t(X)* restrict name, ulong name##_offset
+#define AT_HEAD(layout, b, h) ((b) * (layout).batch + (h) * (layout).head)
+
+// How many of the keys queries [0, queries) see.
+static inline long visible_keys(const attention_problem* p, long queries)
+{
+    return p->causal ? max(0L, min(p->keys, queries + p->causal_offset)) : p->keys;
+}
+
+// The first key that query i does not see; may be negative.
+static inline long first_hidden(const attention_problem* p, long i) { return p->causal ? i + p->causal_offset + 1 : p->keys; }
+
+// The first query that sees key j.
+static inline long first_query(const attention_problem* p, long j)
+{
+    return p->causal ? max(0L, j - p->causal_offset) : 0;
+}

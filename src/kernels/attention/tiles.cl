@@ -1,0 +1,104 @@
+// Products of rows of STEP elements in local memory and panels of TILE_COLUMNS lanes there, by gemm's register tiles; of
+// a panel that is not `wide` only the low half of the lanes. Needs gemm's micro_kernel.cl and lanes.cl.
+
+#define PUT_LOW_ROW(r, C, ld, u) TILE_VSTORE(c##r##_low, 0, (C) + r * (ld));
+#define GET_LOW_ROW(r, C, ld, u) c##r##_low = TILE_VLOAD(0, (C) + r * (ld));
+#define SCALE_ROW(r, u, v, w) c##r##_low *= scale_low, c##r##_high *= scale_high;
+#define SCALE_LOW_ROW(r, u, v, w) c##r##_low *= scale_low;
+
+// to[r * TILE_COLUMNS + lane] = rows[r] . panel[.][lane] for N rows
+#define SCORE_TILE(N, rows, panel, depth, to, wide)                                                         \
+    {                                                                                                       \
+        TILE_DECLARE                                                                                        \
+        if (wide) {                                                                                         \
+            TILE_MULTIPLY_OF(N, rows, STEP, 1, panel, depth)                                                \
+            TILE_EACH_OF(N, TILE_STORE_ROW, to, TILE_COLUMNS, 0)                                            \
+        } else {                                                                                            \
+            TILE_MULTIPLY_LOW_OF(N, rows, STEP, 1, panel, depth)                                            \
+            TILE_EACH_OF(N, PUT_LOW_ROW, to, TILE_COLUMNS, 0)                                               \
+        }                                                                                                   \
+    }
+
+// Rows of scores of `count` rows (four at a time are readable) against a panel.
+static inline void score_panel(const __local REAL* restrict rows, int count, const __local REAL* restrict panel, int depth,
+                               __local REAL* restrict to, int wide)
+{
+    for (int r = 0; r < count;) {
+        const __local REAL* restrict from = rows + r * STEP;
+        __local REAL* restrict target = to + r * TILE_COLUMNS;
+        if (count - r > 8) {
+            SCORE_TILE(12, from, panel, depth, target, wide)
+            r += 12;
+        } else if (count - r > 4) {
+            SCORE_TILE(8, from, panel, depth, target, wide)
+            r += 8;
+        } else {
+            SCORE_TILE(4, from, panel, depth, target, wide)
+            r += 4;
+        }
+    }
+}
+
+// sums[r * TILE_COLUMNS + lane] = scale[lane] sums + sum over k of rows[k * STEP + r] panel[k][lane], for N elements r
+#define SUM_TILE(N, rows, panel, depth, sums, wide)                                                         \
+    {                                                                                                       \
+        TILE_DECLARE                                                                                        \
+        if (wide) {                                                                                         \
+            TILE_EACH_OF(N, TILE_LOAD_ROW, sums, TILE_COLUMNS, 0)                                           \
+            if (scale) {                                                                                    \
+                TILE_EACH_OF(N, SCALE_ROW, 0, 0, 0)                                                         \
+            }                                                                                               \
+            TILE_MULTIPLY_OF(N, rows, 1, STEP, panel, depth)                                                \
+            TILE_EACH_OF(N, TILE_STORE_ROW, sums, TILE_COLUMNS, 0)                                          \
+        } else {                                                                                            \
+            TILE_EACH_OF(N, GET_LOW_ROW, sums, TILE_COLUMNS, 0)                                             \
+            if (scale) {                                                                                    \
+                TILE_EACH_OF(N, SCALE_LOW_ROW, 0, 0, 0)                                                     \
+            }                                                                                               \
+            TILE_MULTIPLY_LOW_OF(N, rows, 1, STEP, panel, depth)                                            \
+            TILE_EACH_OF(N, PUT_LOW_ROW, sums, TILE_COLUMNS, 0)                                             \
+        }                                                                                                   \
+    }
+
+// Adds `depth` rows, each times its row of the panel, to sums of `size` elements (four at a time are readable), which are
+// multiplied by `scale`, if any, before.
+static inline void add_rows(const __local REAL* restrict rows, int depth, const __local REAL* restrict panel, int size,
+                            __local REAL* restrict sums, const __local REAL* restrict scale, int wide)
+{
+    const tile_vector scale_low = scale ? TILE_VLOAD(0, scale) : (tile_vector)1;
+    const tile_vector scale_high = scale ? TILE_VLOAD(0, scale + TILE_LANES) : (tile_vector)1;
+    for (int r = 0; r < size;) {
+        const __local REAL* restrict from = rows + r;
+        __local REAL* restrict target = sums + r * TILE_COLUMNS;
+        if (size - r > 8) {
+            SUM_TILE(12, from, panel, depth, target, wide)
+            r += 12;
+        } else if (size - r > 4) {
+            SUM_TILE(8, from, panel, depth, target, wide)
+            r += 8;
+        } else {
+            SUM_TILE(4, from, panel, depth, target, wide)
+            r += 4;
+        }
+    }
+}
+
+// The lanes of one half of a panel divided by `divisor` (0 where that is 0), to rows of y.
+static inline void put_panel(const __local REAL* sums, tile_vector divisor, __global storage_t(X)* y, heads_layout layout,
+                             long rows, long size)
+{
+    const tile_vector inverse = divisor == (tile_vector)0 ? (tile_vector)0 : (REAL)1 / divisor;
+    for (long e = 0; e < size; e += TILE_LANES) {
+        tile_vector v[TILE_LANES], u[TILE_LANES];
+#define GET_SUMS(i) v[i] = TILE_VLOAD(0, sums + min(e + i, size - 1) * TILE_COLUMNS) * inverse;
+        EACH_LANE(GET_SUMS)
+        EACH_PAIR(ZIP_PAIR, u, v)
+        EACH_PAIR(ZIP_PAIR, v, u)
+        EACH_PAIR(ZIP_PAIR, u, v)
+        LAST_ZIP
+#define PUT_QUERY(i)                                                                                        \
+    if (i < rows)                                                                                           \
+        put_row(TRANSPOSED[i], y + i * layout.row + e * layout.column, layout.column, size - e);
+        EACH_LANE(PUT_QUERY)
+    }
+}
