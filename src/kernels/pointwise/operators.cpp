@@ -33,6 +33,7 @@ const PointwiseRow rows[] = {
     {"reciprocal", "y0 = 1 / x0;", "y0 = cdiv(complex_of(1, 0), x0);", floating, common, 0, "Reciprocal", "1 / x"},
     {"addcmul", "y0 = x0 + w0 * x1 * x2;", "y0 = x0 + cmul(w0, cmul(x1, x2));", any_real, common, 0, nullptr, "x0 + value * x1 * x2"},
     {"addcdiv", "y0 = x0 + w0 * x1 / x2;", "y0 = x0 + cmul(w0, cdiv(x1, x2));", any_real, common, 0, nullptr, "x0 + value * x1 / x2"},
+    {"difference_of_products", "y0 = x0 * x1 - x2 * x3;", "y0 = cmul(x0, x1) - cmul(x2, x3);", any_real, common, 0, nullptr, "x0 * x1 - x2 * x3"},
     {"lerp", "y0 = lerp(x0, x1, x2);", "y0 = x0 + cmul(x2, x1 - x0);", floating, common, 0, nullptr, "x0 + weight * (x1 - x0)"},
     {"lerp_scalar", "y0 = lerp(x0, x1, w0);", "y0 = x0 + cmul(w0, x1 - x0);", floating, common, 0, nullptr, "x0 + w0 * (x1 - x0)"},
     {"maximum", "y0 = maximum(x0, x1);", nullptr, any_real, common, 0, "Max", "the larger, NaN if one is NaN"},

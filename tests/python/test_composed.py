@@ -1,0 +1,84 @@
+"""Operators that the device composes of others: renorm, weight norm, cross products, histograms, ..."""
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.testing import assert_close
+
+from opinfo import case_id, cases, check, check_gradients
+
+NAMES = {"renorm", "cross", "linalg.cross", "narrow_copy", "nn.functional.glu", "nn.functional.pixel_shuffle",
+         "nn.functional.pixel_unshuffle", "histogram", "histogramdd"}
+CASES = cases(NAMES)
+DIFFERENTIABLE = {case[0].name: case[0] for case in CASES if case[0].supports_autograd}
+
+
+@pytest.mark.parametrize("case", CASES, ids=case_id)
+def test_against_cpu(case, device):
+    check(*case, device)
+
+
+@pytest.mark.parametrize("op", DIFFERENTIABLE.values(), ids=lambda op: op.name)
+def test_gradients(op, device):
+    check_gradients(op, device)
+
+
+@pytest.mark.parametrize("dim", (0, 2))
+def test_weight_norm(dim, device):
+    v = torch.randn(4, 3, 5, dtype=torch.float64)
+    g = torch.randn([size if d == dim else 1 for d, size in enumerate(v.shape)], dtype=torch.float64)
+    a, b = [t.clone().requires_grad_() for t in (v, g)], [t.to(device).requires_grad_() for t in (v, g)]
+    w, u = torch._weight_norm(*a, dim), torch._weight_norm(*b, dim)
+    assert_close(u.cpu(), w)
+    seed = torch.randn_like(w)
+    for got, expected in zip(torch.autograd.grad(u, b, seed.to(device)), torch.autograd.grad(w, a, seed)):
+        assert_close(got.cpu(), expected)
+
+
+def test_tangents_of_glu(device):
+    x, dx, g, dg = torch.randn(3, 6), torch.randn(3, 6), torch.randn(3, 3), torch.randn(3, 3)
+    for where in (x, x.double()):
+        expected = torch.func.jvp(lambda t: F.glu(t, 1), (where,), (dx.to(where.dtype),))
+        actual = torch.func.jvp(lambda t: F.glu(t, 1), (where.to(device),), (dx.to(where.dtype).to(device),))
+        assert_close([t.cpu() for t in actual], list(expected))
+    gradient = torch.ops.aten.glu_backward(g, x, 1)
+    expected = torch.ops.aten.glu_backward_jvp(gradient, g, x, dg, dx, 1)
+    actual = torch.ops.aten.glu_backward_jvp(*(t.to(device) for t in (gradient, g, x, dg, dx)), 1)
+    assert_close(actual.cpu(), expected)
+
+
+def test_batch_norm_update_stats(device):
+    x, mean, variance = torch.randn(4, 3, 5), torch.randn(3), torch.rand(3)
+    running = [t.to(device) for t in (mean, variance)]
+    actual = torch.batch_norm_update_stats(x.to(device), *running, 0.1)
+    assert_close(actual[0].cpu(), x.mean((0, 2)))
+    assert_close(actual[1].cpu(), x.var((0, 2), correction=0))
+    assert_close(running[0].cpu(), 0.9 * mean + 0.1 * x.mean((0, 2)))
+    assert_close(running[1].cpu(), 0.9 * variance + 0.1 * x.var((0, 2)))
+
+
+def test_add_relu_int8_weights_and_combinations(device):
+    x, y = torch.randn(4, 8), torch.randn(4, 8)
+    assert_close(torch._add_relu(x.to(device), y.to(device), alpha=2).cpu(), F.relu(x + 2 * y))
+    assert_close(torch._add_relu_(x.to(device), 0.5).cpu(), F.relu(x + 0.5))
+    weights, scales = torch.randint(-128, 128, (6, 8), dtype=torch.int8), torch.rand(6)
+    assert_close(torch._weight_int8pack_mm(x.to(device), weights.to(device), scales.to(device)).cpu(),
+                 x @ weights.float().t() * scales)
+    terms, coefficients = torch.randn(3, 2, 2), torch.randn(5, 3)
+    assert_close(torch._compute_linear_combination(terms.to(device), coefficients.to(device)).cpu(),
+                 torch.tensordot(coefficients, terms, 1))
+
+
+def test_histogram_edges(device):
+    x = torch.tensor([-1, 0, 0.5, 1, 1.5, 3, torch.nan, torch.inf])
+    edges = torch.tensor([0.0, 0.5, 1.0, 3.0])
+    hist, _ = torch.histogram(x.to(device), edges.to(device))
+    assert hist.tolist() == [1, 1, 3]
+    for call in (lambda t: torch.histogram(t, 4), lambda t: torch.histogram(t, 4, range=(0, float("inf"))),
+                 lambda t: torch.histogram(t, 0)):
+        with pytest.raises(RuntimeError):
+            call(x)
+        with pytest.raises(RuntimeError):
+            call(x.to(device))
+    constant = torch.full((4,), 2.0)
+    for got, expected in zip(torch.histogram(constant.to(device), 4, density=True), torch.histogram(constant, 4, density=True)):
+        assert_close(got.cpu(), expected)
