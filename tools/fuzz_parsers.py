@@ -2,19 +2,21 @@
 """Feeds damaged files to clprim's readers and looks for anything but a result or one clear error.
 
     tools/fuzz_parsers.py --minutes 30                 # each of onnx, onnx-run, json, safetensors, dlpw, npz in turn
-    tools/fuzz_parsers.py onnx-run --minutes 5 --seed 7
+    tools/fuzz_parsers.py onnx-run --minutes 5 --seed 7 --models exported/*.onnx
 
-A worker process reads one mutated file after another; a crash, an endless loop (20 s), an allocation beyond the limit
-or an exception that is not clprim's is a finding: its input is kept in the output folder, and the worker starts anew.
-`onnx-run` also makes sessions and runs them, so that operators meet absurd attributes and shapes.
+A worker process reads one mutated file after another; a crash, an endless loop, an allocation beyond the limit or an
+exception that is not clprim's is a finding: its input is kept in the output folder, and the worker starts anew.
+`onnx-run` also makes sessions and runs them, and `json` nets, so that operators meet absurd attributes and shapes.
+
+With a library built by -fsanitize=address,undefined it runs under LD_PRELOAD=$(g++ -print-file-name=libasan.so) and
+ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1; what UBSan reports is a finding then.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
+import collections
 import faulthandler
-import io
 import json
 import pickle
 import random
@@ -23,221 +25,73 @@ import subprocess
 import sys
 import tempfile
 import time
-import warnings
 from pathlib import Path
 
 import numpy as np
 
-EXTREMES = [0, 1, -1, 2, -2, 3, 7, 127, 255, 1 << 15, (1 << 31) - 1, -(1 << 31), 1 << 32, 1 << 40, (1 << 63) - 1, -(1 << 63)]
+from fuzz_inputs import build_nets, build_npy, build_weights, make_onnx
+
 MEMORY_LIMIT = 6 << 30      # of address space beyond what the drivers take; a parser of small files needs none of it
 SECONDS_PER_INPUT = 20
 
 
-def flip_bytes(data, rng):
-    """Bits flipped, ends cut off, pieces moved, doubled or overwritten with extreme numbers."""
-    data = bytearray(data)
-    for _ in range(rng.choice((1, 1, 2, 4, 16))):
-        if not data:
-            break
-        at, kind = rng.randrange(len(data)), rng.randrange(6)
-        if kind == 0:
-            data[at] ^= 1 << rng.randrange(8)
-        elif kind == 1:
-            data[at] = rng.randrange(256)
-        elif kind == 2:
-            del data[at:]
-        elif kind == 3:
-            data[at:at + 8] = (rng.choice(EXTREMES) & (2**64 - 1)).to_bytes(8, "little")
-        elif kind == 4:
-            piece = data[at:at + rng.randrange(1, 64)]
-            data[rng.randrange(len(data)):0] = piece
-        else:
-            del data[at:at + rng.randrange(1, 16)]
-    return bytes(data)
+# Each reader says how far an input went: which calls took it.
 
-
-def mutate_json(text, rng):
-    """Values of the tree replaced by others."""
-    def walk(tree, path, found):
-        for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree):
-            found.append((tree, key))
-            if isinstance(value, (dict, list)):
-                walk(value, path, found)
-        return found
-
-    tree = json.loads(text)
-    for _ in range(rng.choice((1, 1, 2, 3))):
-        parent, key = rng.choice(walk(tree, (), []))
-        parent[key] = rng.choice([*EXTREMES, 1.5, 1e300, None, True, "", "data", "x" * 300, [], {}, [1, -1], [[]],
-                                  [1 << 40] * 3, parent[key]])
-    return json.dumps(tree).encode()
-
-
-def mutate_model(model, rng):
-    """Fields of an onnx.ModelProto: sizes, types, names, attributes, operators, order."""
-    import onnx
-
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    graph = copy.graph
-    for _ in range(rng.choice((1, 1, 1, 2, 3))):
-        kind = rng.randrange(10)
-        nodes = list(graph.node)
-        node = rng.choice(nodes) if nodes else None
-        tensors = list(graph.initializer) + [a.t for n in nodes for a in n.attribute if a.type == a.TENSOR]
-        attributes = [a for n in nodes for a in n.attribute]
-        if kind <= 3 and attributes:
-            mutate_attribute(rng.choice(attributes), rng)
-        elif kind == 4 and tensors:
-            tensor = rng.choice(tensors)
-            if rng.random() < 0.4:
-                tensor.data_type = rng.randrange(-1, 30)
-            elif tensor.dims:
-                tensor.dims[rng.randrange(len(tensor.dims))] = rng.choice(EXTREMES)
-            elif tensor.int64_data:
-                tensor.int64_data[rng.randrange(len(tensor.int64_data))] = rng.choice(EXTREMES)
-            if len(tensor.raw_data) and rng.random() < 0.6:
-                tensor.raw_data = flip_bytes(tensor.raw_data, rng)
-        elif kind == 5 and node:
-            node.op_type = rng.choice(nodes).op_type if rng.random() < 0.3 else rng.choice(OPERATORS)
-        elif kind == 6 and node and node.input:
-            names = [n for x in nodes for n in (*x.input, *x.output)] + [port.name for port in graph.input] + [""]
-            node.input[rng.randrange(len(node.input))] = rng.choice(names)
-        elif kind == 7 and node:
-            rng.choice((lambda: graph.node.remove(node), lambda: graph.node.add().CopyFrom(node),
-                        lambda: node.input.append(node.input[0]) if node.input else None,
-                        lambda: node.output.append("extra"), lambda: node.input.pop() if node.input else None,
-                        lambda: node.ClearField("attribute")))()
-        elif kind == 8 and copy.opset_import:
-            rng.choice(list(copy.opset_import)).version = rng.choice([1, 6, 7, 9, 11, 13, 17, 18, 21, 23, 99, -1])
-        elif graph.input:
-            shape = rng.choice(list(graph.input)).type.tensor_type.shape
-            if shape.dim:
-                rng.choice(list(shape.dim)).dim_value = rng.choice(EXTREMES)
-    return copy.SerializeToString()
-
-
-def mutate_attribute(attribute, rng):
-    if attribute.ints and rng.random() < 0.8:
-        attribute.ints[rng.randrange(len(attribute.ints))] = rng.choice(EXTREMES)
-    elif attribute.ints:
-        attribute.ints.append(rng.choice(EXTREMES)) if rng.random() < 0.5 else attribute.ints.pop()
-    elif attribute.type == attribute.INT:
-        attribute.i = rng.choice(EXTREMES)
-    elif attribute.type == attribute.FLOAT:
-        attribute.f = rng.choice([0.0, -1.0, 1e30, float("nan"), float("inf")])
-    elif attribute.type == attribute.STRING:
-        attribute.s = rng.choice([b"", b"linear", b"cubic", b"\xff", b"SAME_UPPER", b"x" * 100])
-    elif rng.random() < 0.3:
-        attribute.type = rng.randrange(0, 14)
-
-
-OPERATORS = ["Identity"]
-
-
-def onnx_corpus():
-    """Small models with inputs from onnx's own tests."""
-    from onnx.backend.test.loader import load_model_tests
-
-    cases = []
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore")
-        for case in load_model_tests(kind="node"):
-            if case.model.ByteSize() < 4000 and case.data_sets:
-                OPERATORS.append(case.model.graph.node[0].op_type)
-                cases.append((case.model, list(case.data_sets[0][0])))
-    return cases
-
-
-def make_onnx(run):
-    def build():
-        cases = onnx_corpus()
-
-        def produce(rng):
-            model, inputs = rng.choice(cases)
-            data = mutate_model(model, rng) if run or rng.random() < 0.5 else flip_bytes(model.SerializeToString(), rng)
-            return pickle.dumps((data, inputs if run else None))
-        return produce
-    return build
-
-
-def read_onnx(data):
+def read_onnx(data, reached):
     import clprim
 
     model, inputs = pickle.loads(data)
+    reached("read")
     parsed = clprim.OnnxModel(model)
     if inputs is None or parsed.unsupported:
         return
+    reached("session")
     session = clprim.Session(parsed)
+    reached("run")
     session.run({name: value if isinstance(value, list) else np.asarray(value)
                  for name, value in zip(session.input_names, inputs) if value is not None})
 
 
-def build_weights(extension):
-    def build():
-        import clprim
-
-        rng = np.random.default_rng(0)
-        arrays = {"a": rng.standard_normal((3, 5)).astype("f"), "scalar": np.float32(2), "empty": np.zeros((0, 4), "f"),
-                  "long.name.of.a.weight": rng.standard_normal((2, 2, 2, 2)).astype("f")}
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / f"w.{extension}"
-            clprim.save_weights(str(path), arrays)
-            valid = path.read_bytes()
-        return lambda rng: flip_bytes(valid, rng)
-    return build
-
-
 def weights_reader(extension):
-    def read(data):
+    def read(data, reached):
         import clprim
 
         with tempfile.NamedTemporaryFile(suffix=f".{extension}", dir="/dev/shm" if Path("/dev/shm").exists() else None) as file:
             file.write(data)
             file.flush()
+            reached("read")
             clprim.load_weights(file.name)
     return read
 
 
-NET = """{"inputs": [{"name": "data", "shape": [2, 3, 8, 8]}, {"name": "label", "shape": [2], "dtype": "int"}],
- "outputs": ["prob", {"name": "loss", "loss_weight": 0.5}],
- "operators": [
-  {"name": "c", "type": "Convolution2D", "inputs": ["data"], "outputs": ["c"], "options": {"channels_out": 4, "kernel": [3, 3],
-   "pad": 1, "stride": 1, "dilate": 1, "groups": 1, "bias": true, "activation": "relu"}},
-  {"name": "b", "type": "BatchNorm", "inputs": ["c"], "outputs": ["b"], "options": {"eps": 1e-5, "momentum": 0.1}},
-  {"name": "p", "type": "Pooling2D", "inputs": ["b"], "outputs": ["p"], "options": {"mode": "max", "kernel": 2, "stride": 2}},
-  {"name": "r", "type": "Reshape", "inputs": ["p"], "outputs": ["r"], "options": {"dims": [0, -1]}},
-  {"name": "s", "type": "Slice", "inputs": ["r"], "outputs": ["s"], "options": {"dim": 1, "begin": 0, "end": 8}},
-  {"name": "k", "type": "Concat", "inputs": ["s", "r"], "outputs": ["k"], "options": {"dim": 1}},
-  {"name": "f", "type": "InnerProduct", "inputs": ["k"], "outputs": ["f"], "options": {"outputs": 5}},
-  {"name": "prob", "type": "Softmax", "inputs": ["f"], "outputs": ["prob"], "options": {"axis": 1}},
-  {"name": "loss", "type": "SoftmaxWithLoss", "inputs": ["f", "label"], "outputs": ["loss"]}]}"""
-
-
-def read_json(data):
+def read_json(data, reached):
     import clprim
 
     net = clprim.Net()
+    reached("read")
     net.load_json(data.decode("utf-8", "surrogateescape"))
+    net.mode = "train" if len(data) % 2 else "predict"
+    reached("setup")
     net.setup()
+    reached("run")
+    net.initialize_parameters(0)
+    for name in net.input_names:
+        net.tensor(name).fill(1)
     net.forward()
+    if len(data) % 2:
+        net.backward()
+    clprim.Context().synchronize()
 
 
 PARSERS = {
     "onnx": (make_onnx(False), read_onnx),
     "onnx-run": (make_onnx(True), read_onnx),
-    "json": (lambda: lambda rng: mutate_json(NET, rng) if rng.random() < 0.7 else flip_bytes(NET.encode(), rng), read_json),
-    "safetensors": (build_weights("safetensors"), weights_reader("safetensors")),
-    "dlpw": (build_weights("dlp"), weights_reader("dlp")),
+    "json": (build_nets, read_json),
+    "safetensors": (build_weights("safetensors", 0, "little", 8), weights_reader("safetensors")),
+    "dlpw": (build_weights("dlp", 4, "big", 4), weights_reader("dlp")),
     "npz": (build_weights("npz"), weights_reader("npz")),
-    "npy": (lambda: build_npy, weights_reader("npy")),
+    "npy": (build_npy, weights_reader("npy")),
 }
-
-
-def build_npy(rng):
-    buffer = io.BytesIO()
-    np.save(buffer, np.arange(12).reshape(3, 4).astype(rng.choice(["f4", "i8", "?", ">f4"])))
-    return flip_bytes(buffer.getvalue(), rng)
 
 
 def acceptable(error, parser):
@@ -249,53 +103,80 @@ def acceptable(error, parser):
     return isinstance(error, clprim.Error)
 
 
-def worker(parser, seed, seconds, folder):
+def judge(parser, data, reached=lambda stage: None):
+    """The complaint about an input that was taken wrongly, or None."""
+    try:
+        PARSERS[parser][1](data, reached)
+        reached("done")
+    except Exception as error:      # whatever comes is judged
+        if not acceptable(error, parser):
+            return f"{type(error).__name__}: {error}"[:300]
+    return None
+
+
+def worker(parser, seed, options):
     import clprim
 
-    build, read = PARSERS[parser]
-    produce = build()
+    folder, produce = Path(options.output), PARSERS[parser][0](options.models)
     clprim.Tensor.full(8, 1).numpy()        # drivers are loaded before memory is limited
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY_LIMIT, resource.RLIM_INFINITY))
-    rng, count, end = random.Random(seed), 0, time.monotonic() + seconds
-    current = folder / "current"
+    rng, counts, end = random.Random(seed), collections.Counter(), time.monotonic() + options.seconds
+    current, stages = folder / f"{parser}-{seed}-current", folder / f"{parser}-{seed}-counts"
     while time.monotonic() < end:
         data = produce(rng)
         current.write_bytes(data)
+        if counts["inputs"] % 50 == 0:
+            stages.write_text(json.dumps(counts))
+        stage = "none"
+
+        def reached(name):
+            nonlocal stage
+            stage = name
+
         faulthandler.dump_traceback_later(SECONDS_PER_INPUT, exit=True)
-        try:
-            read(data)
-        except Exception as error:      # whatever comes is judged
-            if not acceptable(error, parser):
-                (folder / f"{parser}-{seed}-{count}").write_bytes(data)
-                print(f"{parser}-{seed}-{count}: {type(error).__name__}: {error}"[:300], flush=True)
+        complaint = judge(parser, data, reached)
         faulthandler.cancel_dump_traceback_later()
-        count += 1
-    print(f"{parser}: {count} inputs", flush=True)
+        if complaint:
+            (folder / f"{parser}-{seed}-{counts['inputs']}").write_bytes(data)
+            print(f"{parser}-{seed}-{counts['inputs']}: {complaint}", flush=True)
+        counts["inputs"] += 1
+        counts[stage] += 1
+    stages.write_text(json.dumps(counts))
+    current.unlink()
 
 
 def fuzz(parser, options):
     """Findings of one parser."""
     folder = Path(options.output)
     folder.mkdir(parents=True, exist_ok=True)
-    end, seed, findings = time.monotonic() + 60 * options.minutes, options.seed, 0
+    end, seed, findings, total = time.monotonic() + 60 * options.minutes, options.seed, 0, collections.Counter()
     while (left := end - time.monotonic()) > 0:
         result = subprocess.run([sys.executable, __file__, parser, "--worker", "--seed", str(seed), "--seconds", str(left),
-                                 "--output", str(folder)], capture_output=True, text=True)
+                                 "--output", str(folder), "--models", *options.models], capture_output=True, text=True)
         print(result.stdout, end="", flush=True)
         findings += sum(line.startswith(f"{parser}-") for line in result.stdout.splitlines())
         if result.returncode:
-            name = f"{parser}-{seed}-crash"
-            (folder / "current").rename(folder / name) if (folder / "current").exists() else None
-            print(f"{name}: exit status {result.returncode}\n{result.stderr[-1500:]}", flush=True)
+            name, current = f"{parser}-{seed}-crash", folder / f"{parser}-{seed}-current"
+            current.rename(folder / name) if current.exists() else None
+            print(f"{name}: exit status {result.returncode}\n{result.stderr[-6000:]}", flush=True)
             findings += 1
+        undefined = {line for line in result.stderr.splitlines() if ": runtime error: " in line}
+        findings += len(undefined)
+        print("".join(f"{parser}-{seed}: {line}\n" for line in sorted(undefined)), end="", flush=True)
+        counts = folder / f"{parser}-{seed}-counts"
+        if counts.exists():
+            total.update(json.loads(counts.read_text()))
+            counts.unlink()
         seed += 1
+    inputs = total.pop("inputs", 0)
+    print(f"{parser}: {inputs} inputs; ended at:", ", ".join(f"{stage} {n}" for stage, n in total.items()), flush=True)
     return findings
 
 
 def replay(path):
     """Reads one kept input again; lets the error through."""
-    PARSERS[path.name.rsplit("-", 2)[0]][1](path.read_bytes())
+    PARSERS[path.name.rsplit("-", 2)[0]][1](path.read_bytes(), lambda stage: None)
 
 
 def main():
@@ -303,6 +184,7 @@ def main():
     parser.add_argument("parsers", nargs="*", choices=[*PARSERS, []], help="default: all")
     parser.add_argument("--minutes", type=float, default=1, help="for each parser")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--models", nargs="*", default=[], help="exported models to be mutated beside onnx's own tests")
     parser.add_argument("--output", default=str(Path(tempfile.gettempdir()) / "clprim-fuzz"), help="folder for findings")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="read one kept input and show what happens")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
@@ -311,7 +193,7 @@ def main():
     if options.replay:
         return replay(options.replay)
     if options.worker:
-        return worker(options.parsers[0], options.seed, options.seconds, Path(options.output))
+        return worker(options.parsers[0], options.seed, options)
     findings = sum(fuzz(name, options) for name in options.parsers or PARSERS)
     print(f"{findings} findings" + (f" in {options.output}" if findings else ""))
     return 1 if findings else 0

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <clprim/context.hpp>
 
 #include <array>
@@ -142,7 +143,13 @@ Tensor Context::empty(const Dims& shape, DataType dtype, Queue& queue)
         require(size >= 0, "empty: negative size in shape ", to_string(shape));
     require<NotSupported>(device().fp64 || (dtype != DataType::float64 && dtype != DataType::complex128), "empty: ",
                           device().name, " has no ", name_of(dtype));
-    return {allocate(static_cast<std::size_t>(shape.product()) * size_of(dtype), queue), dtype, shape};
+    std::size_t bytes = size_of(dtype);
+    bool fits = true;
+    for (auto size : shape)
+        fits &= !__builtin_mul_overflow(bytes, static_cast<std::size_t>(size), &bytes);
+    if (!fits)   // no device holds what cannot be counted
+        bytes = std::find(shape.begin(), shape.end(), 0) == shape.end() ? SIZE_MAX : 0;
+    return {allocate(bytes, queue), dtype, shape};
 }
 
 const Program& Context::program(std::string_view source_path, std::string_view options)

@@ -39,8 +39,9 @@ std::string to_string(const Dims& dims)
 Dims contiguous_strides(const Dims& shape)
 {
     Dims strides(shape.size(), 1);
-    for (std::size_t i = shape.size(); i-- > 1;)
-        strides[i - 1] = strides[i] * std::max<std::int64_t>(shape[i], 1);
+    for (std::size_t i = shape.size(); i-- > 1;)   // may wrap for shapes that no memory holds
+        strides[i - 1] = static_cast<std::int64_t>(static_cast<std::uint64_t>(strides[i]) *
+                                                   static_cast<std::uint64_t>(std::max<std::int64_t>(shape[i], 1)));
     return strides;
 }
 

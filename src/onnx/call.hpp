@@ -102,6 +102,9 @@ public:
     // An axis in [-dims, dims) counted from the front; throws otherwise.
     std::size_t axis(std::int64_t given, std::size_t dims) const;
 
+    // Throws where a number is larger than any size, up or down: arithmetic with the others cannot overflow.
+    void check_sizes(std::span<const std::int64_t> numbers, const char* what) const;
+
     // Outputs.
     std::size_t outputs() const { return node_.outputs.size(); }
     bool wants(std::size_t i) const { return i < outputs() && node_.outputs[i] != absent; }

@@ -49,7 +49,7 @@ void run_node(const Node& node, const std::vector<int>& released, Frame& frame, 
         const auto results = call.run(*node.body, arguments);
         for (std::size_t i = 0; i < call.outputs(); ++i)
             if (call.wants(i))
-                call.output(i, results.at(i));
+                call.output(i, results[i]);
         return;
     }
     const Handler handler = node.row->host && runs_on_host(node, frame) ? node.row->host : node.row->run;
@@ -123,6 +123,13 @@ std::size_t Call::axis(std::int64_t given, std::size_t dims) const
     return static_cast<std::size_t>(given < 0 ? given + count : given);
 }
 
+void Call::check_sizes(std::span<const std::int64_t> numbers, const char* what) const
+{
+    constexpr std::int64_t most = std::int64_t{1} << 40;
+    for (const std::int64_t number : numbers)
+        check(number >= -most && number <= most, what, " has ", number, ", which no tensor is large enough for");
+}
+
 void Call::output(std::size_t i, Value value)
 {
     if (wants(i))
@@ -148,6 +155,7 @@ Tensor Call::output_tensor(std::size_t i, const Dims& shape, ElementType type)
 
 std::vector<Value> Call::run(const Graph& body, std::span<const Value> arguments) const
 {
+    check(body.outputs.size() >= outputs(), "the subgraph has ", body.outputs.size(), " outputs, ", outputs(), " are asked for");
     return run_graph(body, arguments, &frame_, engine_);
 }
 

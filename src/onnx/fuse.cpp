@@ -27,11 +27,13 @@ Node fused_node(std::string_view domain, std::string_view op_type, const Node& f
     return node;
 }
 
-bool is_plain(const Node& node, std::string_view op_type, std::size_t outputs = 1)
+// A node of ONNX's own with its first `inputs` inputs and one output. Others are left to their handlers, which complain.
+bool is_plain(const Node& node, std::string_view op_type, std::size_t inputs = 1)
 {
-    return node.domain.empty() && !node.body && node.op_type == op_type &&
-           std::ranges::count_if(node.outputs, [](int slot) { return slot != absent; }) <=
-               static_cast<std::ptrdiff_t>(outputs);
+    const auto given = [](int slot) { return slot != absent; };
+    return node.domain.empty() && !node.body && node.op_type == op_type && node.inputs.size() >= inputs &&
+           std::all_of(node.inputs.begin(), node.inputs.begin() + static_cast<std::ptrdiff_t>(inputs), given) &&
+           std::ranges::count_if(node.outputs, given) == 1 && given(node.outputs[0]);
 }
 
 const float* float_data(const Value* value, std::int64_t count)
@@ -49,17 +51,18 @@ std::optional<float> scalar_constant(const Rewriter& rewriter, const Node& node,
     return data ? std::optional(*data) : std::nullopt;
 }
 
-float float_of(const Node& node, std::string_view name, float otherwise)
+template <class T>
+T attribute_of(const Node& node, std::string_view name, T otherwise)
 {
     const auto found = node.attributes.find(name);
-    return found == node.attributes.end() ? otherwise : std::get<float>(found->second);
+    if (found == node.attributes.end())
+        return otherwise;
+    const T* value = std::get_if<T>(&found->second);
+    require(value != nullptr, node.op_type, " '", node.name, "': attribute ", name, " has the wrong type");
+    return *value;
 }
-
-std::int64_t int_of(const Node& node, std::string_view name, std::int64_t otherwise)
-{
-    const auto found = node.attributes.find(name);
-    return found == node.attributes.end() ? otherwise : std::get<std::int64_t>(found->second);
-}
+float float_of(const Node& node, std::string_view name, float otherwise) { return attribute_of(node, name, otherwise); }
+std::int64_t int_of(const Node& node, std::string_view name, std::int64_t otherwise) { return attribute_of(node, name, otherwise); }
 
 // ---- convolution, batch norm, residual, activation ---------------------------------------------------------------------
 
@@ -101,7 +104,7 @@ std::vector<std::size_t> silu_after(Rewriter& rewriter, int slot)
         return {};
     const std::size_t a = rewriter.readers(slot)[0], b = rewriter.readers(slot)[1];
     const Node &sigmoid = rewriter.node(a), &mul = rewriter.node(b);
-    const bool fits = is_plain(sigmoid, "Sigmoid") && is_plain(mul, "Mul") && rewriter.only_reader(sigmoid.outputs[0]) == &mul &&
+    const bool fits = is_plain(sigmoid, "Sigmoid") && is_plain(mul, "Mul", 2) && rewriter.only_reader(sigmoid.outputs[0]) == &mul &&
                       std::ranges::count(mul.inputs, slot) == 1;
     return fits ? std::vector{a, b} : std::vector<std::size_t>{};
 }
@@ -114,7 +117,7 @@ public:
     {
         weight_ = rewriter_.constant(conv_.inputs[1]);
         bias_ = conv_.inputs.size() > 2 ? conv_.inputs[2] : absent;
-        if (!weight_)
+        if (!weight_ || !weight_->is_tensor() || weight_->dim() < 3)
             return false;
         while (take_next()) {
         }
@@ -165,7 +168,7 @@ private:
 
     bool take_residual(const Node& node, int slot)
     {
-        if (residual_ != absent || int_of(conv_, "group", 1) != 1 || !is_plain(node, "Add") || node.opset < 7)
+        if (residual_ != absent || int_of(conv_, "group", 1) != 1 || !is_plain(node, "Add", 2) || node.opset < 7)
             return false;
         const int other = node.inputs[node.inputs[0] == slot];
         if (other == slot || rewriter_.constant(other))
@@ -220,7 +223,7 @@ private:
 void fuse_convolutions(Rewriter& rewriter)
 {
     for (std::size_t i = 0; i < rewriter.size(); ++i)
-        if (!rewriter.dead(i) && is_plain(rewriter.node(i), "Conv"))
+        if (!rewriter.dead(i) && is_plain(rewriter.node(i), "Conv", 2))
             ConvolutionFusion(rewriter, i).run();
     rewriter.finish();
 }
@@ -229,15 +232,15 @@ void fuse_products(Rewriter& rewriter)
 {
     for (std::size_t i = 0; i < rewriter.size(); ++i) {
         Node& product = rewriter.node(i);
-        if (rewriter.dead(i) || !is_plain(product, "MatMul"))
+        if (rewriter.dead(i) || !is_plain(product, "MatMul", 2))
             continue;
         const Value* weight = rewriter.constant(product.inputs[1]);
         Node* add = rewriter.only_reader(product.outputs[0]);
-        if (!weight || weight->dim() != 2 || !add || !is_plain(*add, "Add") || add->opset < 7)
+        if (!weight || !weight->is_tensor() || weight->dim() != 2 || !add || !is_plain(*add, "Add", 2) || add->opset < 7)
             continue;
         const int other = add->inputs[add->inputs[0] == product.outputs[0]];
         const Value* bias = rewriter.constant(other);
-        if (!bias || bias->dim() != 1 || bias->shape()[0] != weight->shape()[1] || bias->type() != weight->type())
+        if (!bias || !bias->is_tensor() || bias->dim() != 1 || bias->shape()[0] != weight->shape()[1] || bias->type() != weight->type())
             continue;
         Node fused = fused_node("clprim", "Linear", product, *add);
         fused.inputs.push_back(other);

@@ -22,7 +22,7 @@ struct Tree {
 
 bool fusable(const Node& node)
 {
-    return !node.body && elementwise_code(node).code && node.outputs.size() == 1 &&
+    return !node.body && elementwise_code(node).code && node.outputs.size() == 1 && node.outputs[0] != absent &&
            std::ranges::find(node.inputs, absent) == node.inputs.end();
 }
 

@@ -140,7 +140,15 @@ py::object tensor_to_python(const Value& value)
 HostArray host_array(const py::handle& object, ElementType expected)
 {
     const bool has_dtype = py::hasattr(object, "dtype");
-    py::object array = numpy().attr("asarray")(object);
+    const py::object array_of = numpy().attr("asarray");
+    py::object array;
+    try {
+        array = array_of(object);
+    } catch (py::error_already_set& error) {
+        if (!error.matches(PyExc_ValueError) && !error.matches(PyExc_TypeError))
+            throw;
+        throw InvalidArgument("no array can be made of it: " + std::string(py::str(error.value())));
+    }
     ElementType type = element_type_of(array.attr("dtype"));
     if (!has_dtype && expected != ElementType::undefined && expected != type &&
         (expected == ElementType::string) == (type == ElementType::string)) {

@@ -51,7 +51,7 @@ void if_else(Call& call)
     const bool taken = condition(call.input(0), call.queue());
     const auto results = call.run(*call.attribute<GraphRef>(taken ? "then_branch" : "else_branch"), {});
     for (std::size_t i = 0; i < call.outputs(); ++i)
-        call.output(i, results.at(i));
+        call.output(i, results[i]);
 }
 
 // body(iteration, condition, carried...) -> condition, carried..., scanned...
@@ -117,9 +117,10 @@ Values scan_once(Call& call, std::span<const Value> states, std::span<const Valu
         call.check(length < 0 || length == here, "scan inputs have lengths ", length, " and ", here);
         length = here;
     }
+    call.check(body.outputs.size() == outputs && outputs >= states.size(), "the body returns ", body.outputs.size(),
+               " values, expected ", outputs, " of which ", states.size(), " are states");
     Values carried(states.begin(), states.end());
     std::vector<Values> scanned(outputs - states.size());
-    call.check(body.outputs.size() == outputs, "the body returns ", body.outputs.size(), " values, expected ", outputs);
     for (std::int64_t i = 0; i < length; ++i) {
         Values arguments = carried;
         for (std::size_t k = 0; k < sequences.size(); ++k)
@@ -160,7 +161,11 @@ void scan_batched(Call& call)
     const auto count = static_cast<std::size_t>(call.attribute<std::int64_t>("num_scan_inputs"));
     call.check(count >= 1 && count < call.inputs(), "num_scan_inputs is ", count, " of ", call.inputs() - 1, " inputs");
     const std::size_t states = call.inputs() - 1 - count;
+    call.check(call.shape(1).size() > 0, "input 1 has no batch axis");
     const std::int64_t batch = call.shape(1)[0];
+    const auto lengths = call.has(0) ? call.ints(0) : std::vector<std::int64_t>();
+    call.check(!call.has(0) || static_cast<std::int64_t>(lengths.size()) == batch, "there are ", lengths.size(),
+               " sequence lengths for ", batch, " sequences");
     std::vector<Values> results(call.outputs());
     for (std::int64_t b = 0; b < batch; ++b) {
         Values inputs;
@@ -168,7 +173,7 @@ void scan_batched(Call& call)
             inputs.push_back(element(call.input(i), 0, b, call.queue()));
         if (call.has(0))
             for (std::size_t k = states; k < inputs.size(); ++k)
-                inputs[k] = Value(inputs[k].device(call.queue()).slice(0, 0, call.ints(0)[static_cast<std::size_t>(b)]),
+                inputs[k] = Value(inputs[k].device(call.queue()).slice(0, 0, lengths[static_cast<std::size_t>(b)]),
                                   inputs[k].type());
         const Values one = scan_once(call, std::span(inputs).first(states), std::span(inputs).last(count), call.outputs());
         for (std::size_t i = 0; i < one.size(); ++i)

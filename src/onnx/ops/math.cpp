@@ -23,7 +23,20 @@ struct Elementwise {
     bool predicate = false;                  // the result is boolean
     std::vector<Parameter> parameters = {};
     bool on_host = false;                    // has a twin in host_math
+    std::size_t inputs() const;
 };
+
+// Whether code uses a variable.
+bool uses(std::string_view code, std::string_view variable)
+{
+    const auto is_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+    for (std::size_t at = code.find(variable); at != code.npos; at = code.find(variable, at + 1))
+        if ((at == 0 || !is_name(code[at - 1])) && (at + 2 == code.size() || !is_name(code[at + 2])))
+            return true;
+    return false;
+}
+
+std::size_t Elementwise::inputs() const { return uses(pointwise_row(row).code, "x1") ? 2 : 1; }
 
 constexpr float selu_alpha = 1.67326319217681884765625f, selu_gamma = 1.05070102214813232421875f;
 
@@ -122,6 +135,7 @@ Tensor second_operand(const Call& call)
 void elementwise(Call& call)
 {
     const Elementwise& row = elementwise_row(call.node().op_type);
+    call.check(call.inputs() == row.inputs(), "takes ", row.inputs(), " inputs, has ", call.inputs());
     if (call.type(0) == ElementType::string && std::string_view(row.row) == "eq")
         return equal_strings(call);
     check_types(call, row.accepts);
@@ -357,7 +371,7 @@ ElementwiseCode elementwise_code(const Node& node)
         return ElementwiseCode{pointwise_row(row).library ? nullptr : pointwise_row(row).code, std::move(numbers)};
     };
     const bool all_given = std::ranges::find(node.inputs, absent) == node.inputs.end();
-    if (node.op_type == "Pow")
+    if (node.op_type == "Pow" && node.inputs.size() == 2)
         return row_code("pow");
     if (node.op_type == "Clip" && node.opset >= 11 && node.inputs.size() == 3 && all_given)
         return row_code("clamp");
@@ -366,10 +380,15 @@ ElementwiseCode elementwise_code(const Node& node)
     for (const Elementwise& row : table()) {
         if (row.name != node.op_type || row.predicate || !(row.accepts & floating) || node.opset < row.since)
             continue;
+        if (node.inputs.size() != row.inputs())
+            return {};
         std::vector<float> numbers;
         for (const Parameter& parameter : row.parameters) {
             const auto given = parameter.attribute ? node.attributes.find(parameter.attribute) : node.attributes.end();
-            numbers.push_back(given == node.attributes.end() ? parameter.value : std::get<float>(given->second));
+            const bool usual = given == node.attributes.end();
+            if (!usual && !std::holds_alternative<float>(given->second))
+                return {};
+            numbers.push_back(usual ? parameter.value : std::get<float>(given->second));
         }
         return row_code(row.row, std::move(numbers));
     }

@@ -137,7 +137,7 @@ void sequence_map(Call& call)
         }
         const Values items = call.run(body, arguments);
         for (std::size_t k = 0; k < results.size(); ++k)
-            results[k].push_back(items.at(k));
+            results[k].push_back(items[k]);
     }
     for (std::size_t k = 0; k < results.size(); ++k)
         call.output(k, Value::sequence(std::move(results[k])));

@@ -101,6 +101,7 @@ Border border(const Call& call)
     const std::size_t dims = call.input(0).dim();
     const Ints pads = call.ints_of(1, call.has_attribute("paddings") ? "paddings" : "pads");
     Border result{Ints(dims), Ints(dims)};
+    call.check_sizes(pads, "pads");
     if (!call.has(3)) {
         call.check(pads.size() == 2 * dims, "expected ", 2 * dims, " pads, got ", pads.size());
         std::copy_n(pads.begin(), dims, result.begin.begin());
@@ -174,12 +175,12 @@ void pad_from_itself(Call& call, const Border& pads, std::string_view mode)
             continue;
         const std::int64_t size = x.shape[d], padded = size + pads.begin[d] + pads.end[d];
         call.check(padded >= 0 && (size > 0 || padded == 0), "cannot pad axis ", d, " of size ", size, " by ", mode);
+        Dims shape = x.shape;
+        shape[d] = padded;
+        const Tensor y = call.allocate(shape, x.dtype);   // before the host makes a list of as many
         Ints origin;
         for (std::int64_t i = 0; i < padded; ++i)
             origin.push_back(mirrored(i - pads.begin[d], size, mode));
-        Dims shape = x.shape;
-        shape[d] = padded;
-        const Tensor y = call.allocate(shape, x.dtype);
         if (y.numel())
             index_select(call.queue(), x, d, Value::ints(origin).device(call.queue()), y);
         x = y;
