@@ -1,6 +1,7 @@
 // Net and solvers.
 #include <pybind11/stl.h>
 
+#include <clprim/onnx.hpp>
 #include <clprim/solver.hpp>
 
 #include "bindings.hpp"
@@ -88,6 +89,8 @@ void bind_net(py::module_& m)
             },
             py::arg("path"))
         .def("to_json", [](const Net& net) { return text_of(net.to_json()); })
+        .def("to_onnx", [](const Net& net) { return py::bytes(convert_to_onnx(net)); },
+             "The bytes of an ONNX file (operator set 20) that computes what the net does in predict mode.")
         .def_property("mode", [](const Net& net) { return net.mode() == NetMode::train ? "train" : "predict"; },
                       [](Net& net, const std::string& mode) { net.mode(mode_of(mode)); })
         .def_property("keep_intermediate_tensors", [](const Net& net) { return net.keep_intermediate_tensors(); },

@@ -1,7 +1,8 @@
-// clprim convert: ONNX models to JSON nets with weights, and weights from one format to another.
+// clprim convert: ONNX models to JSON nets with weights and back, and weights from one format to another.
 #include <filesystem>
 #include <fstream>
 
+#include <clprim/net.hpp>
 #include <clprim/onnx.hpp>
 
 #include "command.hpp"
@@ -11,9 +12,14 @@ namespace clprim::command {
 namespace {
 
 struct ConvertOptions {
-    std::string from, to, weights;
+    std::string from, to, weights, device;
     bool json = false;
 };
+
+std::string beside(const std::string& path, const ConvertOptions& options)
+{
+    return options.weights.empty() ? std::filesystem::path(path).replace_extension(".safetensors").string() : options.weights;
+}
 
 void write_text(const std::string& path, const std::string& text)
 {
@@ -23,18 +29,33 @@ void write_text(const std::string& path, const std::string& text)
     require(stream.good(), "cannot write ", path);
 }
 
+// The parameters of the net that was written.
+std::size_t write_model(const ConvertOptions& options, const std::string& weights)
+{
+    Net net(options.device.empty() ? Context::get(0) : Context::get(std::string_view(options.device)));
+    net.load_json_file(options.from);
+    net.setup();
+    if (!net.parameter_names().empty())
+        net.load_parameters(weights);
+    write_text(options.to, convert_to_onnx(net));
+    return net.parameter_names().size();
+}
+
 void convert(const ConvertOptions& options)
 {
     namespace fs = std::filesystem;
     Json report{{"from", options.from}, {"to", options.to}};
     if (fs::path(options.to).extension() == ".json") {
         const ConvertedNet net = convert_to_net(OnnxModel(options.from));
-        const std::string weights =
-            options.weights.empty() ? fs::path(options.to).replace_extension(".safetensors").string() : options.weights;
+        const std::string weights = beside(options.to, options);
         save_weights(weights, net.weights);
         write_text(options.to, net.json);
         report["weights"] = weights;
         report["parameters"] = net.weights.size();
+    } else if (fs::path(options.to).extension() == ".onnx") {
+        const std::string weights = beside(options.from, options);
+        report["parameters"] = write_model(options, weights);
+        report["weights"] = weights;
     } else {
         const WeightMap weights = load_weights(options.from);
         save_weights(options.to, weights);
@@ -51,11 +72,12 @@ void convert(const ConvertOptions& options)
 void add_convert(CLI::App& app)
 {
     const auto options = std::make_shared<ConvertOptions>();
-    CLI::App& command = *app.add_subcommand("convert", "an ONNX model to a JSON net, or weights to another format");
-    command.add_option("from", options->from, "an ONNX model, or weights: .safetensors, .npz, .npy, .dlp")
+    CLI::App& command = *app.add_subcommand("convert", "an ONNX model to a JSON net or back, or weights to another format");
+    command.add_option("from", options->from, "an ONNX model, a .json net, or weights: .safetensors, .npz, .npy, .dlp")
         ->required()->check(CLI::ExistingFile);
-    command.add_option("to", options->to, "a .json net, or weights; the extension chooses the format")->required();
-    command.add_option("-w,--weights", options->weights, "where the net's weights go (default: beside it, .safetensors)");
+    command.add_option("to", options->to, "a .json net, an .onnx model, or weights; the extension chooses")->required();
+    command.add_option("-w,--weights", options->weights, "the net's weights (default: beside it, .safetensors)");
+    command.add_option("-d,--device", options->device, "where a net is set up");
     command.add_flag("--json", options->json, "print one JSON document");
     command.callback([options] { convert(*options); });
 }
