@@ -17,6 +17,10 @@
 
 namespace clprim {
 
+// Up to this many elements of a head (E and Ev) fast kernels keep what they need in local memory; beyond, there is only the
+// reference, and products of whole matrices are the better way.
+constexpr std::int64_t longest_fused_head = 256;
+
 // query [B, Hq, L, E], key [B, Hkv, S, E], value [B, Hkv, S, Ev], with Hq a multiple of Hkv: one floating-point dtype, any
 // strides; float16 and bfloat16 are computed in float32.
 struct Attention {

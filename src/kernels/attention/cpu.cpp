@@ -111,7 +111,7 @@ Rejection attention_cpu_rejects(const Attention& p, const Device& device)
 {
     if (device.kind != DeviceKind::cpu)
         return "for CPU devices";
-    if (std::max(p.query.size(3), p.value.size(3)) > longest_head)
+    if (std::max(p.query.size(3), p.value.size(3)) > longest_fused_head)
         return "heads of more than 256 elements";
     if (queries_bytes(p, Cut(p), 1, 12, true) > room(device) || keys_bytes(p, Cut(p), {12, 1, 1, 0, sums_columns(p)}, true) > room(device))
         return "too little local memory";

@@ -35,7 +35,7 @@ Rejection rejects(const Attention& p, const Device& device, bool backward)
 {
     if (device.kind != DeviceKind::gpu)
         return "for GPUs";
-    if (std::max(p.query.size(3), p.value.size(3)) > longest_head)
+    if (std::max(p.query.size(3), p.value.size(3)) > longest_fused_head)
         return "heads of more than 256 elements";
     if (!tiling_for(p, device, backward))
         return "too little local memory";

@@ -43,8 +43,6 @@ std::span<const AttentionBackward> attention_backwards();
 // delta[b, h, i] = grad_y[i] . y[i], of logsumexp's dtype: what all elements of a row of the gradient of s have in common.
 Tensor attention_delta(Queue& queue, const Attention& problem, const AttentionResults& results);
 
-// Queries and keys above which no kernel but the reference keeps a row in local memory.
-constexpr std::int64_t longest_head = 256;
 inline std::int64_t head_step(const Attention& p)   // 64, 128 or 256: the kernels are built for these
 {
     const std::int64_t size = std::max(p.query.size(3), p.value.size(3));

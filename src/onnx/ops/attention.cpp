@@ -1,6 +1,7 @@
 // Attention in its forms: scaled dot products, with subgraphs in between, by a linear recurrence; rotary embeddings.
 #include <cmath>
 
+#include <clprim/attention.hpp>
 #include <clprim/concat.hpp>
 #include <clprim/context.hpp>
 #include <clprim/copy.hpp>
@@ -219,6 +220,30 @@ Tensor attention_probabilities(Call& call, const Heads& h, const Tensor& bias, D
     return probabilities;
 }
 
+// Whether nothing outside asks for the scores, so that they need not be stored.
+bool scores_stay_inside(const Call& call, const Heads& h)
+{
+    return !call.wants(3) && call.float_attribute("softcap", 0) <= 0 &&
+           std::max(h.q.size(3), h.v.size(3)) <= longest_fused_head;
+}
+
+void fused_attention(const Call& call, const Heads& h, const Tensor& y)
+{
+    Attention problem{h.q, h.k, h.v, {}};
+    problem.scale = default_scale(call, h);
+    const bool windowed = call.integer_attribute("left_window_size", -1) >= 0 || call.integer_attribute("right_window_size", -1) >= 0;
+    const Tensor mask = call.has(3) ? padded_mask(call, h.keys()) : Tensor();
+    const bool mask_fits = !mask.defined() || mask.dtype == DataType::boolean || mask.dtype == h.q.dtype;
+    if (windowed || call.has(6) || !mask_fits) {
+        problem.mask = attention_bias(call, h);
+    } else {
+        problem.mask = mask;
+        problem.causal = call.integer_attribute("is_causal", 0) != 0;
+        problem.causal_offset = call.has(4) ? call.shape(4)[2] : 0;
+    }
+    clprim::attention(call.queue(), problem, y);
+}
+
 void attention(Call& call)
 {
     const std::size_t dims = call.shape(0).size();
@@ -232,16 +257,23 @@ void attention(Call& call)
     h.v = with_past(call, h.v, 5, 2);
     check_heads(call, h);
     const std::int64_t batch = h.q.size(0), heads = h.q.size(1), size = h.v.size(3);
-    // Scores of 16 bits would cost digits that the result still has.
-    const DataType type = h.q.dtype, work = size_of(type) == 2 ? DataType::float32 : type;
+    const DataType type = h.q.dtype, wide = type == DataType::float64 ? type : DataType::float32;
+    // Scores of 16 bits would cost digits that the result still has; fused, they are never stored.
+    const bool fused = scores_stay_inside(call, h);
+    const DataType work = fused && h.v.dtype == type ? type : wide;
     h.q = converted(call, h.q, work);
     h.k = converted(call, h.k, work);
     const Tensor y = dims == 3 ? call.allocate({batch, h.queries(), heads * size}, work)
                                : call.allocate({batch, heads, h.queries(), size}, work);
     if (y.numel() == 0)
         return call.output(0, Value(converted(call, y, type)));
-    const Tensor bias = attention_bias(call, h), probabilities = attention_probabilities(call, h, bias, type);
-    multiply_heads(call, probabilities, converted(call, h.v, work), split_heads(call, y, heads), 1);
+    h.v = converted(call, h.v, work);
+    if (fused) {
+        fused_attention(call, h, split_heads(call, y, heads));
+    } else {
+        const Tensor bias = attention_bias(call, h), probabilities = attention_probabilities(call, h, bias, type);
+        multiply_heads(call, probabilities, h.v, split_heads(call, y, heads), 1);
+    }
     call.output(0, Value(converted(call, y, type)));
 }
 
