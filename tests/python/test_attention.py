@@ -294,14 +294,3 @@ def test_transformer_decoder(device):
     module = torch.nn.TransformerDecoder(torch.nn.TransformerDecoderLayer(32, 4, 48, dropout=0, batch_first=True), 2)
     train_both(module, device, torch.randn(2, 7, 32), torch.randn(2, 9, 32),
                tgt_mask=torch.nn.Transformer.generate_square_subsequent_mask(7), tgt_is_causal=True)
-
-
-def test_encoder_of_padded_sequences(device):
-    """nn.TransformerEncoder, which on the CPU takes nested tensors for padding, keeps to dense ones."""
-    module = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(32, 4, 48, dropout=0, batch_first=True), 2,
-                                         enable_nested_tensor=False).eval()
-    x = torch.randn(2, 9, 32)
-    with torch.no_grad():
-        expected = module(x, src_key_padding_mask=PADDING)
-        actual = copy.deepcopy(module).to(device)(x.to(device), src_key_padding_mask=PADDING.to(device))
-    torch.testing.assert_close(actual.cpu()[~PADDING], expected[~PADDING])
