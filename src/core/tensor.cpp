@@ -104,7 +104,11 @@ Tensor Tensor::reshape(const Dims& new_shape) const
 {
     require(is_contiguous(), "reshape: a tensor of shape ", to_string(shape), " and strides ", to_string(strides),
             " is not contiguous");
-    require(new_shape.product() == numel(), "reshape: shape ", to_string(new_shape), " does not hold the ", numel(),
+    bool countable = true;                               // a product that wraps could be the right one
+    std::int64_t count = 1;
+    for (auto size : new_shape)
+        countable &= size >= 0 && !__builtin_mul_overflow(count, size, &count);
+    require(countable && count == numel(), "reshape: shape ", to_string(new_shape), " does not hold the ", numel(),
             " elements of shape ", to_string(shape));
     return {memory, offset, dtype, new_shape, contiguous_strides(new_shape)};
 }

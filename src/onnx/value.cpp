@@ -344,7 +344,11 @@ const std::vector<Value>& Value::items() const
 Value Value::reshaped(const Dims& shape, Queue& queue) const
 {
     const State& state = tensor_state("shape");
-    require(shape.product() == numel(), "cannot reshape ", to_string(state.shape), " to ", to_string(shape));
+    bool countable = true;                                // a product that wraps could be the right one
+    std::int64_t count = 1;
+    for (const std::int64_t size : shape)
+        countable &= size >= 0 && !__builtin_mul_overflow(count, size, &count);
+    require(countable && count == numel(), "cannot reshape ", to_string(state.shape), " to ", to_string(shape));
     Value result(std::make_shared<State>());
     result.state_->type = state.type;
     result.state_->shape = shape;

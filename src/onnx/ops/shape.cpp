@@ -47,7 +47,7 @@ void reshape(Call& call)
             call.check(unknown == wanted.size(), "only one size may be -1, got ", to_string(Dims(wanted)));
             unknown = i;
         } else
-            known *= size;
+            call.check(!__builtin_mul_overflow(known, size, &known), "sizes ", to_string(Dims(wanted)), " are too large");
         to.push_back(size);
     }
     if (unknown < wanted.size()) {

@@ -177,7 +177,9 @@ Grams read_grams(const Call& call, const GramLengths& lengths, const std::vector
 void count_grams(const Grams& grams, const GramLengths& lengths, std::span<const std::int64_t> row, std::span<float> counts)
 {
     std::int64_t shortest = lengths.shortest;
-    for (std::int64_t step = 1; step <= lengths.skips + 1 && shortest <= lengths.longest; ++step) {
+    // At distances beyond the row only single words are left.
+    const std::int64_t farthest = std::min(lengths.skips, static_cast<std::int64_t>(row.size())) + 1;
+    for (std::int64_t step = 1; step <= farthest && shortest <= lengths.longest; ++step) {
         for (std::size_t start = 0; start < row.size(); ++start) {
             std::int64_t node = 0, n = 1;
             for (std::size_t at = start; at < row.size() && n <= lengths.longest; at += static_cast<std::size_t>(step), ++n) {
