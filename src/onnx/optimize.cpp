@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include <clprim/context.hpp>
+
 #include "onnx/rewriter.hpp"
 
 namespace clprim::onnx {
@@ -36,6 +38,32 @@ bool is_random(const Node& node)
     return false;
 }
 
+bool is_host_tensor(const Value& value)
+{
+    return value.is_tensor() && value.type() != ElementType::string && value.on_host();
+}
+
+// Values on the host may be the model's, which also serves sessions on other devices: nodes get copies to put on theirs.
+void execute_on_copies(const Graph& single, Frame& frame, Engine& engine)
+{
+    std::vector<std::pair<std::size_t, Value>> originals;
+    const auto take_copy = [&](int slot) {
+        if (slot == absent || !is_host_tensor(frame[static_cast<std::size_t>(slot)]))
+            return;
+        Value& value = frame[static_cast<std::size_t>(slot)];
+        originals.emplace_back(slot, value);
+        value = Value::copy_of(value.type(), value.shape(), value.host_bytes());
+    };
+    for (const int slot : single.nodes[0].inputs)
+        take_copy(slot);
+    for (const GraphRef& inner : subgraphs(single.nodes[0]))
+        for (const auto& capture : inner->captures)
+            take_copy(capture.first);
+    execute(single, frame, engine);
+    for (auto original = originals.rbegin(); original != originals.rend(); ++original)   // a slot may be there twice
+        frame[original->first] = std::move(original->second);
+}
+
 // Runs every node that reads constants only, and keeps its results as constants.
 void fold_constants(Graph& graph, Engine& engine)
 {
@@ -62,7 +90,7 @@ void fold_constants(Graph& graph, Engine& engine)
         single.nodes.push_back(node);
         single.released.resize(1);
         Engine silent{engine.queue, engine.draws};
-        execute(single, frame, silent);
+        execute_on_copies(single, frame, silent);
         for (const int slot : node.outputs)
             if (slot != absent) {
                 known[static_cast<std::size_t>(slot)] = true;
@@ -86,6 +114,31 @@ void drop_unread(Graph& graph)
     std::erase_if(graph.constants, [&](const auto& constant) { return !read.contains(constant.first); });
 }
 
+// Constants become the session's own, since the model may serve sessions on other devices as well. Large ones are held
+// by the device alone: the model's copy goes when the model does.
+void upload(Graph& graph, Queue& queue)
+{
+    constexpr std::int64_t large = 1 << 14;
+    for (auto& [slot, value] : graph.constants) {
+        if (!is_host_tensor(value))
+            continue;
+        if (value.numel() <= large) {
+            value = Value::copy_of(value.type(), value.shape(), value.host_bytes());
+            continue;
+        }
+        const Tensor own = queue.context().empty(value.shape(), storage_type(value.type()), queue);
+        queue.write(*own.memory, 0, value.host_bytes(), own.nbytes());
+        value = Value(own, value.type());
+    }
+    for (Node& node : graph.nodes) {
+        for (auto& [name, attribute] : node.attributes)
+            if (Value* value = std::get_if<Value>(&attribute); value && is_host_tensor(*value))
+                *value = Value::copy_of(value->type(), value->shape(), value->host_bytes());
+        for (const GraphRef& inner : subgraphs(node))
+            upload(*inner, queue);
+    }
+}
+
 }  // namespace
 
 GraphRef prepare(const Model& model, Engine& engine, bool optimize)
@@ -101,6 +154,7 @@ GraphRef prepare(const Model& model, Engine& engine, bool optimize)
         drop_unread(*graph);
         plan(*graph);
     }
+    upload(*graph, engine.queue);
     return graph;
 }
 

@@ -66,7 +66,8 @@ struct Scope {
 
 class Reader {
 public:
-    Reader(const pb::ModelProto& model, ModelFolder folder) : model_(model), folder_(std::move(folder))
+    // Takes the model apart while it reads: large tensors are not held twice.
+    Reader(pb::ModelProto& model, ModelFolder folder) : model_(model), folder_(std::move(folder))
     {
         for (const auto& function : model.functions())
             functions_[{domain_of(function.domain()), function.name()}] = &function;
@@ -85,6 +86,12 @@ public:
         require(model_.has_graph(), "the model has no graph");
         result.graph = std::make_shared<Graph>();
         Scope scope{*result.graph, {}, nullptr, &result.opsets, nullptr, 0};
+        for (auto& tensor : *model_.mutable_graph()->mutable_initializer()) {
+            initializers_.emplace_back(tensor.name(), read_tensor(tensor, folder_));
+            const std::string name = tensor.name();
+            tensor.Clear();
+            tensor.set_name(name);
+        }
         read_graph(model_.graph(), scope);
         plan(*result.graph);
         return result;
@@ -110,8 +117,13 @@ private:
             const auto known = scope.names.find(name);
             graph.constants.emplace_back(known == scope.names.end() ? scope.define(name) : known->second, std::move(value));
         };
-        for (const auto& tensor : proto.initializer())
-            constant(tensor.name(), read_tensor(tensor, folder_));
+        if (&proto == &model_.graph()) {
+            for (auto& [name, value] : initializers_)
+                constant(name, std::move(value));
+        } else {
+            for (const auto& tensor : proto.initializer())
+                constant(tensor.name(), read_tensor(tensor, folder_));
+        }
         for (const auto& tensor : proto.sparse_initializer())
             constant(tensor.values().name(), read_sparse_tensor(tensor, folder_));
         read_nodes(proto.node(), scope);
@@ -329,17 +341,20 @@ private:
         return port;
     }
 
-    const pb::ModelProto& model_;
+    pb::ModelProto& model_;
     ModelFolder folder_;
+    std::vector<std::pair<std::string, Value>> initializers_;   // of the model's own graph
     std::map<FunctionKey, const pb::FunctionProto*> functions_;
     std::size_t node_count_ = 0;
 };
 
-std::shared_ptr<const Model> read_model(const char* data, std::size_t size, const ModelFolder& folder)
+// `parse(proto)` says whether the bytes were a message.
+template <class Parse>
+std::shared_ptr<const Model> read_model(std::uintmax_t size, const ModelFolder& folder, const Parse& parse)
 {
     pb::ModelProto proto;
-    require(size <= std::size_t{0x7fffffff}, "an ONNX file is at most 2 GiB; larger models keep their data in external files");
-    require(proto.ParseFromArray(data, static_cast<int>(size)), "not an ONNX model, or truncated (", size, " bytes)");
+    require(size <= 0x7fffffff, "an ONNX file is at most 2 GiB; larger models keep their data in external files");
+    require(parse(proto), "not an ONNX model, or truncated (", size, " bytes)");
     return std::make_shared<const Model>(Reader(proto, folder).read());
 }
 
@@ -354,11 +369,10 @@ OnnxModel::OnnxModel(const std::filesystem::path& file)
     std::error_code error;
     require(std::filesystem::is_regular_file(file, error), "no such file: ", file.string());
     std::ifstream stream(file, std::ios::binary);
-    std::string bytes(static_cast<std::size_t>(std::filesystem::file_size(file)), '\0');
-    stream.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    require(stream.good() || bytes.empty(), "cannot read ", file.string());
+    require(stream.good(), "cannot read ", file.string());
     try {
-        model_ = onnx::read_model(bytes.data(), bytes.size(), file.parent_path());
+        model_ = onnx::read_model(std::filesystem::file_size(file), file.parent_path(),
+                                  [&](onnx::pb::ModelProto& proto) { return proto.ParseFromIstream(&stream); });
     } catch (const InvalidArgument& e) {
         throw InvalidArgument(file.string() + ": " + e.what());
     }
@@ -369,7 +383,9 @@ OnnxModel OnnxModel::from_bytes(std::span<const std::byte> bytes, const std::fil
     onnx::ModelFolder where;
     if (!folder.empty())
         where = folder;
-    return OnnxModel(onnx::read_model(reinterpret_cast<const char*>(bytes.data()), bytes.size(), where));
+    return OnnxModel(onnx::read_model(bytes.size(), where, [&](onnx::pb::ModelProto& proto) {
+        return proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+    }));
 }
 
 }  // namespace clprim

@@ -243,3 +243,24 @@ def test_values_stay_on_the_device_between_runs():
     timed = clprim.Session(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), profile=True)
     timed.run({"x": x})
     assert [(entry.op_type, entry.calls) for entry in timed.profile()] == [("Mul", 1)]
+
+
+def test_a_model_serves_sessions_on_every_device():
+    """Each session holds constants of its own, and goes on when the model is gone."""
+    pytest.importorskip("onnx")
+    from onnx import helper, numpy_helper
+
+    rng = np.random.default_rng(0)
+    weights, bias = rng.standard_normal((200, 100)).astype("f"), rng.standard_normal(100).astype("f")
+    graph = helper.make_graph(
+        [helper.make_node("Transpose", ["t"], ["w"]), helper.make_node("MatMul", ["x", "w"], ["p"]),
+         helper.make_node("Add", ["p", "b"], ["s"]), helper.make_node("Mul", ["s", "scale"], ["y"])], "g",
+        [helper.make_tensor_value_info("x", 1, [3, 200])], [helper.make_tensor_value_info("y", 1, [3, 100])],
+        [numpy_helper.from_array(weights.T.copy(), "t"), numpy_helper.from_array(bias, "b"),
+         numpy_helper.from_array(np.float32(2), "scale")])
+    model = clprim.OnnxModel(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+    sessions = [clprim.Session(model, device.id) for device in clprim.devices()]
+    del model
+    x = rng.standard_normal((3, 200)).astype("f")
+    for session in sessions * 2:
+        np.testing.assert_allclose(session.run({"x": x})["y"], 2 * (x @ weights + bias), rtol=1.3e-6, atol=1e-4)
