@@ -61,6 +61,8 @@ void Net::State::fuse()
                 step.fold = {fusible, what, step.parameters, reader.parameters};
             else if (const auto activation = what->as_activation())
                 fused = fusible->with_activation(*activation);
+            else if (const auto function = what->as_function())
+                fused = fusible->with_function(*function);
             if (!fused)
                 break;
             std::vector<TensorSpec> specs;

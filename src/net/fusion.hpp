@@ -3,10 +3,18 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include <clprim/operators.hpp>
 
 namespace clprim {
+
+// A row of the table of elementwise operators with its numbers, of one input: what follows an operator.
+struct PointwiseStep {
+    std::string row;
+    std::vector<double> values;
+};
 
 class Fusible {
 public:
@@ -14,6 +22,8 @@ public:
 
     // This operator with an activation after it, or null.
     virtual std::unique_ptr<Operator> with_activation(StandardActivation) const { return nullptr; }
+    // The same with a function that its kernels compute on the way; or null.
+    virtual std::unique_ptr<Operator> with_function(const PointwiseStep&) const { return nullptr; }
     // This operator with its output channels scaled and shifted, with the parameters weight and bias that fold() fills
     // from its own; or null.
     virtual std::unique_ptr<Operator> with_scale_shift() const { return nullptr; }
@@ -23,6 +33,8 @@ public:
 
     // What it is to the operator before it: an activation,
     virtual std::optional<StandardActivation> as_activation() const { return std::nullopt; }
+    // another function,
+    virtual std::optional<PointwiseStep> as_function() const { return std::nullopt; }
     // a plain sum of two inputs with an activation after it,
     virtual std::optional<StandardActivation> as_residual_sum() const { return std::nullopt; }
     // or y = scale[c] x + shift[c] per channel, which it computes from its parameters into float32 or float64 vectors.

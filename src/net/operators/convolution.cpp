@@ -1,4 +1,6 @@
 // Convolution and transposed convolution over one to three axes.
+#include <map>
+
 #include <clprim/conv.hpp>
 #include <clprim/copy.hpp>
 #include <clprim/pointwise.hpp>
@@ -131,16 +133,33 @@ public:
 
     std::unique_ptr<Operator> with_activation(StandardActivation activation) const override
     {
-        if (config.activation != StandardActivation::identity || residual_)
+        if (!can_be_followed())
             return nullptr;
         ConvolutionConfig fused = config;
         fused.activation = activation;
         return std::make_unique<Convolution>(fused);
     }
 
+    std::unique_ptr<Operator> with_function(const PointwiseStep& step) const override
+    {
+        static const std::map<std::string_view, ConvActivation> known{
+            {"silu", ConvActivation::silu}, {"hardswish", ConvActivation::hard_swish},
+            {"leaky_relu", ConvActivation::leaky_relu}, {"clamp_scalar", ConvActivation::clip}};
+        const auto found = known.find(step.row);
+        if (!can_be_followed() || found == known.end())
+            return nullptr;
+        auto fused = std::make_unique<Convolution>(config);
+        fused->options_.activation = found->second;
+        if (!step.values.empty())
+            fused->options_.alpha = static_cast<float>(step.values[0]);
+        if (step.values.size() > 1)
+            fused->options_.beta = static_cast<float>(step.values[1]);
+        return fused;
+    }
+
     std::unique_ptr<Operator> with_scale_shift() const override
     {
-        if (config.activation != StandardActivation::identity || residual_)
+        if (!can_be_followed())
             return nullptr;
         ConvolutionConfig fused = config;
         fused.bias = true;
@@ -149,7 +168,7 @@ public:
 
     std::unique_ptr<Operator> with_residual(StandardActivation activation) const override
     {
-        if (config.activation != StandardActivation::identity || residual_)
+        if (!can_be_followed())
             return nullptr;
         ConvolutionConfig fused = config;
         fused.activation = activation;
@@ -170,6 +189,12 @@ public:
     }
 
 private:
+    // Whether nothing stands between the product and the result yet.
+    bool can_be_followed() const
+    {
+        return config.activation == StandardActivation::identity && options_.activation == ConvActivation::none && !residual_;
+    }
+
     const TensorSpec& checked_input(std::span<const TensorSpec> inputs) const
     {
         require_inputs(inputs, residual_ ? 2 : 1);

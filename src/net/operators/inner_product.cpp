@@ -57,7 +57,7 @@ public:
         const Tensor bias = config.bias ? call.parameters[1] : Tensor();
         GemmProblem problem = gemm_problem(x, w, y, bias);
         const bool fused = config.activation == StandardActivation::relu;
-        problem.activation = fused ? Activation::relu : Activation::none;
+        problem.activation = fused ? Activation::relu : function_;
         gemm(call.queue, problem, x, w, y, bias);
         if (!fused)
             apply_activation(call.queue, config.activation, y);
@@ -85,16 +85,25 @@ public:
 
     std::unique_ptr<Operator> with_activation(StandardActivation activation) const override
     {
-        if (config.activation != StandardActivation::identity)
+        if (!can_be_followed())
             return nullptr;
         InnerProductConfig fused = config;
         fused.activation = activation;
         return make_operator(fused);
     }
 
+    std::unique_ptr<Operator> with_function(const PointwiseStep& step) const override
+    {
+        if (!can_be_followed() || (step.row != "gelu" && step.row != "gelu_tanh"))
+            return nullptr;
+        auto fused = std::make_unique<InnerProduct>("InnerProduct", config);
+        fused->function_ = step.row == "gelu" ? Activation::gelu : Activation::gelu_tanh;
+        return fused;
+    }
+
     std::unique_ptr<Operator> with_scale_shift() const override
     {
-        if (config.activation != StandardActivation::identity)
+        if (!can_be_followed())
             return nullptr;
         InnerProductConfig fused = config;
         fused.bias = true;
@@ -110,6 +119,13 @@ public:
     }
 
 private:
+    bool can_be_followed() const
+    {
+        return config.activation == StandardActivation::identity && function_ == Activation::none;
+    }
+
+    Activation function_ = Activation::none;   // of predict mode, beside the configuration's
+
     static Tensor matrix(const Tensor& x) { return x.reshape({x.size(0), x.size(0) ? x.numel() / x.size(0) : 0}); }
 
     std::int64_t features(std::span<const TensorSpec> inputs) const

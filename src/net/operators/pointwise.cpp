@@ -160,6 +160,13 @@ public:
         return std::nullopt;
     }
 
+    std::optional<PointwiseStep> as_function() const override
+    {
+        if (inputs_ != 1 || !function_.constants.empty() || function_.row->result != Result::common)
+            return std::nullopt;
+        return PointwiseStep{function_.row->name, function_.values};
+    }
+
 private:
     Function function_;
     const GradientRow* gradient_;
