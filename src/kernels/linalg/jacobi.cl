@@ -1,0 +1,163 @@
+// One-sided Jacobi rotations: pairs of columns of a matrix are turned until all are orthogonal. Columns lie as rows of w
+// [n, m], those of the accumulated rotations as rows of v [n, n]. -DX, -DREAL, -DCOMPLEX: see number.cl. -DTEAM: work-items of a group.
+#include "kernels/linalg/number.cl"
+
+// (p, q) become (c p - s e q, s p + c e q): e turns the phase of q to that of p. With h = s / (1 + c), c = 1 - s h: small
+// rotations change little, and lose as little (Rutishauser 1966).
+static inline void rotate(__global T* p, __global T* q, int count, R s, R h, T phase)
+{
+    for (int i = 0; i < count; ++i) {
+        const T x = p[i], y = times(phase, q[i]);
+        p[i] = x - s * (y + h * x);
+        q[i] = y + s * (x - h * y);
+    }
+}
+
+// Whether the columns p and q had to be turned.
+static inline bool orthogonalise(__global T* w, __global T* v, int p, int q, int m, int n, R tolerance)
+{
+    __global T* x = w + (long)p * m;
+    __global T* y = w + (long)q * m;
+    R xx = 0, yy = 0;
+    T xy = from_real(0);
+    for (int i = 0; i < m; ++i) {
+        xx += square(x[i]);
+        yy += square(y[i]);
+        xy += times(conjugate(x[i]), y[i]);
+    }
+    const R size = magnitude(xy);
+    if (!(size > tolerance * sqrt(xx) * sqrt(yy)))
+        return false;
+    const R zeta = (yy - xx) / (2 * size);
+    const R t = (zeta < 0 ? -1 : 1) / (fabs(zeta) + sqrt(1 + zeta * zeta));
+    const R c = 1 / sqrt(1 + t * t), s = c * t;
+    const T phase = conjugate(xy) / size;
+    rotate(x, y, m, s, s / (1 + c), phase);
+    rotate(v + (long)p * n, v + (long)q * n, n, s, s / (1 + c), phase);
+    return true;
+}
+
+// A work-group owns a matrix, a work-item some of the n / 2 pairs of a round; in the n - 1 rounds of a sweep (those of a
+// tournament) all columns meet. v begins as the unit matrix.
+__kernel void jacobi(__global T* w, ulong w_offset, __global T* v, ulong v_offset, int m, int n, int sweeps,
+                     R tolerance)
+{
+    __local int turned;
+    const int self = get_local_id(0), even = n + n % 2, rounds = even - 1;
+    const ulong matrix = get_group_id(0);
+    w += w_offset + matrix * n * m;
+    v += v_offset + matrix * n * n;
+    for (long i = self; i < (long)n * n; i += TEAM)
+        v[i] = from_real(i / n == i % n);
+    for (int sweep = 0; sweep < sweeps; ++sweep) {
+        barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE);
+        if (self == 0)
+            turned = 0;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (int round = 0; round < rounds; ++round) {
+            for (int k = self; k < even / 2; k += TEAM) {
+                const int a = k == 0 ? rounds : (round + k) % rounds, b = (round - k + rounds) % rounds;
+                const int p = min(a, b), q = max(a, b);
+                if (q < n && orthogonalise(w, v, p, q, m, n, tolerance))
+                    turned = 1;
+            }
+            barrier(CLK_GLOBAL_MEM_FENCE);
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (!turned)
+            break;
+    }
+}
+
+// a += 5/4 of its Frobenius norm on the diagonal. A work-group owns a matrix.
+__kernel void add_shift(__global T* a, ulong a_offset, int n)
+{
+    __local R partial[TEAM];
+    const int self = get_local_id(0);
+    const ulong matrix = get_group_id(0);
+    a += a_offset + matrix * n * n;
+    R largest = 0;
+    for (long i = self; i < (long)n * n; i += TEAM)
+        largest = fmax(largest, magnitude(a[i]));
+    partial[self] = largest;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int i = 0; i < TEAM; ++i)
+        largest = fmax(largest, partial[i]);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    R sum = 0;
+    for (long i = self; largest > 0 && i < (long)n * n; i += TEAM)
+        sum += square(a[i] / largest);
+    partial[self] = sum;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    R total = 0;
+    for (int i = 0; i < TEAM; ++i)
+        total += partial[i];
+    const R added = (R)1.25 * largest * sqrt(total);
+    for (int i = self; i < n; i += TEAM)
+        a[(long)i * (n + 1)] += from_real(added);
+}
+
+// values[p] = norm of column p.
+__kernel void column_norms(const __global T* w, ulong w_offset, __global R* values, ulong values_offset, int m,
+                           ulong items)
+{
+    const ulong item = get_global_id(0);
+    if (item >= items)
+        return;
+    w += w_offset + item * m;
+    R largest = 0, sum = 0, poison = 0;   // fmax passes over NaN, a sum does not
+    for (int i = 0; i < m; ++i) {
+        largest = fmax(largest, magnitude(w[i]));
+        poison += 0 * real_part(w[i]);
+    }
+    for (int i = 0; largest > 0 && i < m; ++i)
+        sum += square(w[i] / largest);
+    values[values_offset + item] = largest * sqrt(sum) + poison;
+}
+
+// values[p] = v^H A^T v / v^H v for row p of v: as exact as the vectors and A, whatever was added to A.
+__kernel void rayleigh_quotients(const __global T* a, ulong a_offset, const __global T* v, ulong v_offset,
+                                 __global R* values, ulong values_offset, int n, ulong items)
+{
+    const ulong item = get_global_id(0);
+    if (item >= items)
+        return;
+    a += a_offset + item / n * n * n;
+    v += v_offset + item * n;
+    R sum = 0, length = 0;
+    for (int i = 0; i < n; ++i) {
+        T product = from_real(0);
+        for (int j = 0; j < n; ++j)
+            product += times(a[(long)j * n + i], v[j]);
+        sum += real_part(times(conjugate(v[i]), product));
+        length += square(v[i]);
+    }
+    values[values_offset + item] = sum / length;
+}
+
+// NaN counts as the largest.
+static inline bool above(R a, R b) { return a > b || (a != a && b == b); }
+
+// Work-item p of a matrix moves value and columns to their place in descending or ascending order.
+__kernel void sort_columns(const __global T* w, ulong w_offset, const __global T* v, ulong v_offset,
+                           const __global R* values, ulong values_offset, __global T* sorted_w, ulong sorted_w_offset,
+                           __global T* sorted_v, ulong sorted_v_offset, __global R* sorted, ulong sorted_offset, int m,
+                           int n, int ascending, ulong items)
+{
+    const ulong item = get_global_id(0);
+    if (item >= items)
+        return;
+    const ulong first = item / n * n;
+    const R own = values[values_offset + item];
+    ulong rank = 0;
+    for (ulong i = first; i < first + n; ++i) {
+        const R other = values[values_offset + i];
+        const bool larger = above(other, own), smaller = above(own, other);
+        rank += (ascending ? smaller : larger) || (!larger && !smaller && i < item);
+    }
+    sorted[sorted_offset + first + rank] = own;
+    for (int i = 0; sorted_w && i < m; ++i)
+        sorted_w[sorted_w_offset + (first + rank) * m + i] = w[w_offset + item * m + i];
+    for (int i = 0; i < n; ++i)
+        sorted_v[sorted_v_offset + (first + rank) * n + i] = v[v_offset + item * n + i];
+}

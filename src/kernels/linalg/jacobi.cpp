@@ -1,0 +1,75 @@
+// Singular values and eigenvalues by Jacobi rotations.
+#include <cmath>
+
+#include <clprim/copy.hpp>
+
+#include "kernels/linalg/linalg.hpp"
+
+namespace clprim {
+namespace {
+
+using namespace detail;
+
+Kernel& kernel(Queue& queue, const char* name, DataType dtype)
+{
+    return linalg_kernel(queue, "kernels/linalg/jacobi.cl", name, dtype);
+}
+
+// Rows of w [batch, n, m] become orthogonal by rotations, which v [batch, n, n] takes.
+void turn(Queue& queue, const Tensor& w, const Tensor& v)
+{
+    const std::int64_t n = w.size(1), m = w.size(2);
+    const DataType real = real_type(w.dtype);
+    const double epsilon = real == DataType::float64 ? 0x1p-52 : 0x1p-23;
+    constexpr int most_sweeps = 40;   // some ten are enough
+    launch(queue, kernel(queue, "jacobi", w.dtype),
+           Range::groups(static_cast<std::size_t>(w.size(0)), linalg_team(queue.device())), w, v, cl_int(m), cl_int(n),
+           cl_int(most_sweeps), AccScalar{epsilon * std::sqrt(static_cast<double>(m)), real});
+}
+
+}  // namespace
+
+void jacobi_svd(Queue& queue, const Tensor& columns, const Tensor& vectors, const Tensor& values)
+{
+    check_matrices(columns, "jacobi_svd");
+    const std::int64_t batch = columns.size(0), n = columns.size(1);
+    require(n <= columns.size(2), "jacobi_svd: expected no more columns than rows, got the transposed ", to_string(columns.shape));
+    check_dense(columns, columns.shape, columns.dtype, "jacobi_svd: columns");
+    check_dense(vectors, {batch, n, n}, columns.dtype, "jacobi_svd: vectors");
+    check_dense(values, {batch, n}, real_type(columns.dtype), "jacobi_svd: values");
+    if (columns.numel() == 0)
+        return;
+    const auto items = static_cast<cl_ulong>(batch * n);
+    const auto m = static_cast<cl_int>(columns.size(2));
+    const Tensor w = queue.context().empty(columns.shape, columns.dtype, queue);
+    const Tensor v = queue.context().empty(vectors.shape, columns.dtype, queue);
+    const Tensor norms = queue.context().empty(values.shape, values.dtype, queue);
+    copy(queue, columns, w);
+    turn(queue, w, v);
+    queue.launch(kernel(queue, "column_norms", w.dtype), Range::linear(items, 16), w, norms, m, items);
+    queue.launch(kernel(queue, "sort_columns", w.dtype), Range::linear(items, 16), w, v, norms, columns, vectors, values, m,
+                 cl_int(n), cl_int(0), items);
+}
+
+void jacobi_eigh(Queue& queue, const Tensor& a, const Tensor& vectors, const Tensor& values)
+{
+    check_matrices(a, "jacobi_eigh");
+    const std::int64_t batch = a.size(0), n = a.size(1);
+    check_dense(a, {batch, n, n}, a.dtype, "jacobi_eigh: a");
+    check_dense(vectors, {batch, n, n}, a.dtype, "jacobi_eigh: vectors");
+    check_dense(values, {batch, n}, real_type(a.dtype), "jacobi_eigh: values");
+    if (a.numel() == 0)
+        return;
+    const auto items = static_cast<cl_ulong>(batch * n);
+    const Tensor w = queue.context().empty(a.shape, a.dtype, queue), v = queue.context().empty(a.shape, a.dtype, queue);
+    const Tensor quotients = queue.context().empty(values.shape, values.dtype, queue);
+    copy(queue, a, w);
+    queue.launch(kernel(queue, "add_shift", a.dtype),
+                 Range::groups(static_cast<std::size_t>(batch), linalg_team(queue.device())), w, cl_int(n));
+    turn(queue, w, v);
+    queue.launch(kernel(queue, "rayleigh_quotients", a.dtype), Range::linear(items, 16), a, v, quotients, cl_int(n), items);
+    queue.launch(kernel(queue, "sort_columns", a.dtype), Range::linear(items, 16), w, v, quotients, NoTensor{}, vectors, values,
+                 cl_int(n), cl_int(n), cl_int(1), items);
+}
+
+}  // namespace clprim

@@ -1,0 +1,226 @@
+// LU, Cholesky and QR factorisations, and what is solved with them.
+#include "kernels/linalg/linalg.hpp"
+
+#include <algorithm>
+
+#include <clprim/copy.hpp>
+#include <clprim/gemm.hpp>
+
+namespace clprim {
+namespace detail {
+
+void check_matrices(const Tensor& a, const char* name)
+{
+    const bool known = a.dtype == DataType::float32 || a.dtype == DataType::float64 || a.dtype == DataType::complex64 ||
+                       a.dtype == DataType::complex128;
+    require(a.dim() == 3 && known, name, ": expected matrices [batch, rows, columns] of float32, float64, complex64 or "
+            "complex128, got ", name_of(a.dtype), " ", to_string(a.shape));
+    require(a.size(1) < (std::int64_t{1} << 30) && a.size(2) < (std::int64_t{1} << 30), name, ": matrices ",
+            to_string(a.shape), " are too large");
+}
+
+void check_dense(const Tensor& t, const Dims& shape, DataType dtype, const char* what)
+{
+    require(t.shape == shape && t.dtype == dtype && t.is_contiguous(), what, " must be contiguous ", name_of(dtype), " ",
+            to_string(shape), ", got ", name_of(t.dtype), " ", to_string(t.shape));
+}
+
+std::size_t linalg_team(const Device& device)
+{
+    return std::min<std::size_t>(device.kind == DeviceKind::cpu ? 16 : 256, device.max_work_group_size);
+}
+
+Kernel& linalg_kernel(Queue& queue, const char* file, const char* name, DataType dtype)
+{
+    const std::string options = define("X", dtype) + define("REAL", real_type(dtype)) + (is_complex(dtype) ? " -DCOMPLEX" : "") +
+                                concat(" -DTEAM=", linalg_team(queue.device()));
+    return queue.context().program(file, options).kernel(name);
+}
+
+Range over_columns(const Queue& queue, std::int64_t columns, std::int64_t batch)
+{
+    const std::size_t local = std::min<std::size_t>(columns < 16 ? 4 : 16, queue.device().max_work_group_size);
+    const auto groups = static_cast<std::size_t>(divide_up(columns, static_cast<std::int64_t>(local)));
+    return Range{{groups * local, static_cast<std::size_t>(batch), 1}, {local, 1, 1}, 2};
+}
+
+void subtract_product(Queue& queue, const Tensor& a, const Tensor& b, const Tensor& c)
+{
+    if (c.numel() == 0 || a.size(2) == 0)
+        return;
+    GemmProblem problem = gemm_problem(a, b, c, c);
+    problem.alpha = -1;
+    problem.beta = 1;
+    gemm(queue, problem, a, b, c, c);
+}
+
+}  // namespace detail
+
+namespace {
+
+using namespace detail;
+
+constexpr const char* factor_file = "kernels/linalg/factor.cl";
+constexpr const char* columns_file = "kernels/linalg/columns.cl";
+
+// panel_t of factor.cl
+struct Panel {
+    cl_int m, n, begin, end;
+};
+
+Panel panel_of(const Tensor& a, std::int64_t begin, std::int64_t end)
+{
+    return {cl_int(a.size(1)), cl_int(a.size(2)), cl_int(begin), cl_int(end)};
+}
+
+Tensor block(const Tensor& a, std::int64_t top, std::int64_t bottom, std::int64_t left, std::int64_t right)
+{
+    return a.slice(1, top, bottom).slice(2, left, right);
+}
+
+// A copy with conjugated elements; the tensor itself where it is real.
+Tensor conjugated(Queue& queue, const Tensor& a)
+{
+    if (!is_complex(a.dtype) || a.numel() == 0)
+        return a;
+    const Tensor result = queue.context().empty(a.shape, a.dtype, queue);
+    copy(queue, a, result, {.conjugate = true});
+    return result;
+}
+
+void zero(Queue& queue, const Tensor& t)
+{
+    if (t.numel() != 0)
+        fill(queue, t, 0);
+}
+
+}  // namespace
+
+void lu_factor(Queue& queue, const Tensor& a, const Tensor& pivots, const Tensor& info, bool pivot)
+{
+    check_matrices(a, "lu_factor");
+    const std::int64_t batch = a.size(0), m = a.size(1), n = a.size(2), count = std::min(m, n);
+    check_dense(a, a.shape, a.dtype, "lu_factor: a");
+    check_dense(pivots, {batch, count}, DataType::int32, "lu_factor: pivots");
+    check_dense(info, {batch}, DataType::int32, "lu_factor: info");
+    zero(queue, info);
+    if (a.numel() == 0)
+        return;
+    Kernel& kernel = linalg_kernel(queue, factor_file, "lu_panel", a.dtype);
+    const Range groups = Range::groups(static_cast<std::size_t>(batch), linalg_team(queue.device()));
+    for (std::int64_t begin = 0; begin < count; begin += linalg_block) {
+        const std::int64_t end = std::min(count, begin + linalg_block);
+        queue.launch(kernel, groups, a, pivots, info, panel_of(a, begin, end), cl_int(pivot));
+        if (end < n) {
+            triangular_solve(queue, block(a, begin, end, begin, end), false, true, block(a, begin, end, end, n));
+            subtract_product(queue, block(a, end, m, begin, end), block(a, begin, end, end, n), block(a, end, m, end, n));
+        }
+    }
+}
+
+void exchange_rows(Queue& queue, const Tensor& b, const Tensor& pivots, bool opposite)
+{
+    check_matrices(b, "exchange_rows");
+    check_dense(b, b.shape, b.dtype, "exchange_rows: b");
+    require(pivots.dim() == 2 && pivots.size(1) <= b.size(1), "exchange_rows: pivots ", to_string(pivots.shape),
+            " do not fit b ", to_string(b.shape));
+    check_dense(pivots, {b.size(0), pivots.size(1)}, DataType::int32, "exchange_rows: pivots");
+    if (b.numel() != 0)
+        queue.launch(linalg_kernel(queue, columns_file, "exchange_rows", b.dtype),
+                     over_columns(queue, b.size(2), b.size(0)), b, pivots, cl_int(b.size(1)), cl_int(b.size(2)),
+                     cl_int(pivots.size(1)), cl_int(opposite));
+}
+
+void lu_solve(Queue& queue, const Tensor& lu, const Tensor& pivots, const Tensor& b, bool adjoint)
+{
+    check_matrices(lu, "lu_solve");
+    check_dense(lu, {lu.size(0), lu.size(1), lu.size(1)}, lu.dtype, "lu_solve: lu");
+    if (!adjoint) {
+        exchange_rows(queue, b, pivots, false);
+        triangular_solve(queue, lu, false, true, b);
+        triangular_solve(queue, lu, true, false, b);
+        return;
+    }
+    const Tensor transposed = conjugated(queue, lu).transpose(1, 2);
+    triangular_solve(queue, transposed, false, false, b);
+    triangular_solve(queue, transposed, true, true, b);
+    exchange_rows(queue, b, pivots, true);
+}
+
+void cholesky(Queue& queue, const Tensor& a, const Tensor& info)
+{
+    check_matrices(a, "cholesky");
+    const std::int64_t batch = a.size(0), n = a.size(1);
+    check_dense(a, {batch, n, n}, a.dtype, "cholesky: a");
+    check_dense(info, {batch}, DataType::int32, "cholesky: info");
+    zero(queue, info);
+    if (a.numel() == 0)
+        return;
+    Kernel& kernel = linalg_kernel(queue, factor_file, "cholesky_panel", a.dtype);
+    const Range groups = Range::groups(static_cast<std::size_t>(batch), linalg_team(queue.device()));
+    for (std::int64_t begin = 0; begin < n; begin += linalg_block) {
+        const std::int64_t end = std::min(n, begin + linalg_block);
+        queue.launch(kernel, groups, a, info, panel_of(a, begin, end));
+        // A block column at a time, from its diagonal on: the upper triangle is spared but for the diagonal blocks.
+        for (std::int64_t left = end; left < n; left += linalg_block) {
+            const std::int64_t right = std::min(n, left + linalg_block);
+            subtract_product(queue, block(a, left, n, begin, end),
+                             conjugated(queue, block(a, left, right, begin, end)).transpose(1, 2),
+                             block(a, left, n, left, right));
+        }
+    }
+}
+
+void triangular_solve(Queue& queue, const Tensor& a, bool upper, bool unit, const Tensor& b)
+{
+    check_matrices(a, "triangular_solve");
+    check_matrices(b, "triangular_solve");
+    const std::int64_t batch = a.size(0), n = a.size(1), columns = b.size(2);
+    require(a.size(2) == n && b.size(0) == batch && b.size(1) == n && a.dtype == b.dtype,
+            "triangular_solve: expected matrices [batch, n, n] and [batch, n, k] of one dtype, got ", to_string(a.shape), " and ",
+            to_string(b.shape));
+    if (b.numel() == 0)
+        return;
+    Kernel& kernel = linalg_kernel(queue, columns_file, "triangular_solve", a.dtype);
+    const std::int64_t blocks = divide_up(n, linalg_block);
+    for (std::int64_t step = 0; step < blocks; ++step) {
+        const std::int64_t begin = (upper ? blocks - 1 - step : step) * linalg_block, end = std::min(n, begin + linalg_block);
+        const Tensor corner = block(a, begin, end, begin, end), rows = b.slice(1, begin, end);
+        queue.launch(kernel, over_columns(queue, columns, batch), corner, strides_of(corner), rows, strides_of(rows),
+                     cl_int(end - begin), cl_int(columns), cl_int(upper), cl_int(unit));
+        if (upper)
+            subtract_product(queue, block(a, 0, begin, begin, end), rows, b.slice(1, 0, begin));
+        else
+            subtract_product(queue, block(a, end, n, begin, end), rows, b.slice(1, end, n));
+    }
+}
+
+void qr_factor(Queue& queue, const Tensor& a, const Tensor& tau)
+{
+    check_matrices(a, "qr_factor");
+    const std::int64_t count = std::min(a.size(1), a.size(2));
+    check_dense(a, a.shape, a.dtype, "qr_factor: a");
+    check_dense(tau, {a.size(0), count}, a.dtype, "qr_factor: tau");
+    if (a.numel() != 0)
+        queue.launch(linalg_kernel(queue, factor_file, "householder", a.dtype),
+                     Range::groups(static_cast<std::size_t>(a.size(0)), linalg_team(queue.device())), a, tau,
+                     panel_of(a, 0, count));
+}
+
+void apply_reflectors(Queue& queue, const Tensor& reflectors, const Tensor& tau, const Tensor& c, bool adjoint)
+{
+    check_matrices(reflectors, "apply_reflectors");
+    check_matrices(c, "apply_reflectors");
+    check_dense(reflectors, reflectors.shape, c.dtype, "apply_reflectors: reflectors");
+    require(tau.dim() == 2 && tau.size(1) <= std::min(reflectors.size(1), reflectors.size(2)) &&
+                c.size(0) == reflectors.size(0) && c.size(1) == reflectors.size(1),
+            "apply_reflectors: reflectors ", to_string(reflectors.shape), ", tau ", to_string(tau.shape), " and c ",
+            to_string(c.shape), " do not fit");
+    check_dense(tau, {c.size(0), tau.size(1)}, c.dtype, "apply_reflectors: tau");
+    if (c.numel() != 0 && tau.numel() != 0)
+        queue.launch(linalg_kernel(queue, columns_file, "apply_reflectors", c.dtype),
+                     over_columns(queue, c.size(2), c.size(0)), reflectors, tau, c, strides_of(c), cl_int(c.size(1)),
+                     cl_int(reflectors.size(2)), cl_int(tau.size(1)), cl_int(c.size(2)), cl_int(adjoint));
+}
+
+}  // namespace clprim

@@ -1,0 +1,36 @@
+// What the parts of this family share.
+#pragma once
+
+#include <clprim/linalg.hpp>
+
+#include "kernels/team.hpp"
+
+namespace clprim::detail {
+
+// layout_t of columns.cl
+struct MatrixStrides {
+    cl_long row, column, batch;
+};
+
+inline MatrixStrides strides_of(const Tensor& t) { return {t.stride(1), t.stride(2), t.stride(0)}; }
+
+inline DataType real_type(DataType type)
+{
+    return type == DataType::complex64 ? DataType::float32 : type == DataType::complex128 ? DataType::float64 : type;
+}
+
+void check_matrices(const Tensor& a, const char* name);                          // three dimensions, a known dtype
+void check_dense(const Tensor& t, const Dims& shape, DataType dtype, const char* what);
+
+// Work-items that share a matrix: a SIMD register's worth on a CPU.
+std::size_t linalg_team(const Device& device);
+Kernel& linalg_kernel(Queue& queue, const char* file, const char* name, DataType dtype);
+// A work-item for each column of each matrix.
+Range over_columns(const Queue& queue, std::int64_t columns, std::int64_t batch);
+
+inline constexpr std::int64_t linalg_block = 64;   // columns of a panel, beyond which products of matrices take over
+
+// c -= a b, of views
+void subtract_product(Queue& queue, const Tensor& a, const Tensor& b, const Tensor& c);
+
+}  // namespace clprim::detail

@@ -1,0 +1,328 @@
+// Linear systems: LU and Cholesky factorisations, determinants, inverses, triangular systems.
+#include <ATen/ExpandUtils.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/native/LinearAlgebraUtils.h>
+#include <ATen/ops/_linalg_check_errors.h>
+#include <ATen/ops/_linalg_det_meta.h>
+#include <ATen/ops/_linalg_slogdet_meta.h>
+#include <ATen/ops/_linalg_solve_ex_meta.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/eye.h>
+#include <ATen/ops/linalg_cholesky_ex_meta.h>
+#include <ATen/ops/linalg_inv_ex_meta.h>
+#include <ATen/ops/linalg_lu_factor_ex_meta.h>
+#include <ATen/ops/linalg_lu_meta.h>
+#include <ATen/ops/linalg_lu_solve_meta.h>
+#include <ATen/ops/lu_unpack_meta.h>
+#include <ATen/ops/triangular_solve_meta.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/DeviceGuard.h>
+#include <clprim/linalg.hpp>
+#include <torch/library.h>
+
+#include <ops/linalg.hpp>
+#include <runtime/structured.hpp>
+
+namespace torch_ocl {
+namespace {
+
+using at::Tensor;
+using Two = std::tuple<Tensor&, Tensor&>;
+using Three = std::tuple<Tensor&, Tensor&, Tensor&>;
+using Four = std::tuple<Tensor&, Tensor&, Tensor&, Tensor&>;
+
+// ---- LU --------------------------------------------------------------------------------------------------------------
+
+struct Lu {
+    Tensor lu, pivots, info;   // [batch, m, n], [batch, min(m, n)], [batch]
+};
+
+Lu factor(const Tensor& a, bool pivot = true)
+{
+    Lu f;
+    f.lu = work_copy(a);
+    f.pivots = empty_like_batch(f.lu, {std::min(a.size(-1), a.size(-2))}, at::kInt);
+    f.info = empty_like_batch(f.lu, {}, at::kInt);
+    clprim::lu_factor(current_queue(a), view(f.lu), view(f.pivots), view(f.info), pivot);
+    return f;
+}
+
+void check_info(const Tensor& info, const char* name, const Tensor& a)
+{
+    at::_linalg_check_errors(info, name, a.dim() == 2);
+}
+
+Three lu_factor_ex_out(const Tensor& a, bool pivot, bool check_errors, Tensor& lu, Tensor& pivots, Tensor& info)
+{
+    StructuredOut<at::meta::structured_linalg_lu_factor_ex> op({lu, pivots, info});
+    op.meta(a, pivot, check_errors);
+    const Lu f = factor(a, pivot);
+    deliver(f.lu, op.output(0));
+    deliver(f.pivots, op.output(1));
+    deliver(f.info, op.output(2));
+    op.finish();
+    if (check_errors)
+        check_info(info, "torch.linalg.lu_factor_ex", a);
+    return {lu, pivots, info};
+}
+
+// The permutation P [batch, m, m] of A = P L U.
+Tensor permutation(const Tensor& pivots, int64_t rows, at::ScalarType type)
+{
+    const Tensor p = at::eye(rows, pivots.options().dtype(type)).expand({pivots.size(0), rows, rows}).contiguous();
+    clprim::exchange_rows(current_queue(pivots), view(p), view(pivots), true);
+    return p;
+}
+
+// Results of size 0 are not wanted.
+void unpack(const Tensor& lu, const Tensor& l, const Tensor& u)
+{
+    const int64_t k = std::min(lu.size(-1), lu.size(-2));
+    if (l.defined()) {
+        l.copy_(lu.narrow(-1, 0, k).tril(-1));
+        l.diagonal(0, -2, -1).fill_(1);
+    }
+    if (u.defined())
+        u.copy_(lu.narrow(-2, 0, k).triu());
+}
+
+Three linalg_lu_out(const Tensor& a, bool pivot, Tensor& p, Tensor& l, Tensor& u)
+{
+    StructuredOut<at::meta::structured_linalg_lu> op({p, l, u});
+    op.meta(a, pivot);
+    const Lu f = factor(a, pivot);
+    if (pivot)
+        deliver(permutation(f.pivots, a.size(-2), a.scalar_type()), op.output(0));
+    unpack(f.lu.view(a.sizes()), op.output(1), op.output(2));
+    op.finish();
+    return {p, l, u};
+}
+
+Three lu_unpack_out(const Tensor& lu, const Tensor& pivots, bool unpack_data, bool unpack_pivots, Tensor& p, Tensor& l,
+                    Tensor& u)
+{
+    StructuredOut<at::meta::structured_lu_unpack> op({p, l, u});
+    op.meta(lu, pivots, unpack_data, unpack_pivots);
+    if (unpack_data)
+        unpack(lu, op.output(1), op.output(2));
+    if (unpack_pivots) {
+        const Tensor flat = pivots.contiguous().view({c10::multiply_integers(batch_sizes(lu)), pivots.size(-1)});
+        deliver(permutation(flat, lu.size(-2), lu.scalar_type()), op.output(0));
+    }
+    op.finish();
+    return {p, l, u};
+}
+
+// Solves with matrices [batch, n, n] and right-hand sides [batch, n, k], or [batch, k, n] from the right. Gives X.
+Tensor solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, bool left, bool adjoint)
+{
+    // X A = B is A^H X^H = B^H.
+    const Tensor x = work_copy(left ? b : b.mH());
+    clprim::lu_solve(current_queue(b), view(lu), view(pivots), view(x), left ? adjoint : !adjoint);
+    return left ? x : x.mH();
+}
+
+Tensor& lu_solve_out(const Tensor& lu, const Tensor& pivots, const Tensor& b, bool left, bool adjoint, Tensor& out)
+{
+    StructuredOut<at::meta::structured_linalg_lu_solve> op({out});
+    op.meta(lu, pivots, b, left, adjoint);
+    const at::IntArrayRef batch = batch_sizes(op.output());
+    std::vector<int64_t> pivot_sizes = batch.vec();
+    pivot_sizes.push_back(pivots.size(-1));
+    const Tensor factors = work_copy(lu, batch);
+    const Tensor rows = pivots.expand(pivot_sizes).contiguous().view({factors.size(0), pivots.size(-1)});
+    deliver(solve(factors, rows, work_copy(b, batch), left, adjoint).contiguous(), op.output());
+    op.finish();
+    return out;
+}
+
+Four solve_ex_out(const Tensor& a, const Tensor& b, bool left, bool check_errors, Tensor& result, Tensor& lu, Tensor& pivots,
+                  Tensor& info)
+{
+    StructuredOut<at::meta::structured__linalg_solve_ex> op({result, lu, pivots, info});
+    op.meta(a, b, left, check_errors);
+    const Lu f = factor(a);
+    deliver(f.lu, op.output(1));
+    deliver(f.pivots, op.output(2));
+    deliver(f.info, op.output(3));
+    // A right-hand side of one dimension less is a vector for each matrix.
+    const bool vector = at::native::linalg_solve_is_vector_rhs(a, b);
+    const Tensor columns = vector ? b.unsqueeze(-1) : b;
+    const Tensor rhs = work_copy(columns, batch_sizes(a).size() >= batch_sizes(columns).size() ? batch_sizes(a)
+                                                                                               : batch_sizes(columns));
+    Tensor factors = f.lu, rows = f.pivots;
+    if (rhs.size(0) != factors.size(0)) {
+        factors = factors.expand({rhs.size(0), -1, -1}).contiguous();
+        rows = rows.expand({rhs.size(0), -1}).contiguous();
+    }
+    deliver(solve(factors, rows, rhs, left, false).contiguous(), op.output(0));
+    op.finish();
+    if (check_errors)
+        check_info(info, "torch.linalg.solve_ex", a);
+    return {result, lu, pivots, info};
+}
+
+Two inv_ex_out(const Tensor& a, bool check_errors, Tensor& inverse, Tensor& info)
+{
+    StructuredOut<at::meta::structured_linalg_inv_ex> op({inverse, info});
+    op.meta(a, check_errors);
+    const Lu f = factor(a);
+    const int64_t n = a.size(-1);
+    const Tensor x = at::eye(n, a.options()).expand({f.lu.size(0), n, n}).contiguous();
+    clprim::lu_solve(current_queue(a), view(f.lu), view(f.pivots), view(x));
+    deliver(x, op.output(0));
+    deliver(f.info, op.output(1));
+    op.finish();
+    if (check_errors)
+        check_info(info, "linalg.inv_ex", a);
+    return {inverse, info};
+}
+
+// PyTorch's gradients of determinants take it for granted that the factors are those of the transposed matrix where a real
+// matrix is contiguous.
+Tensor as_for_backward(const Tensor& a) { return a.is_contiguous() && !a.is_complex() ? a.mT() : a; }
+
+// +1 or -1 for an even or odd number of exchanges.
+Tensor parity(const Tensor& pivots)
+{
+    const Tensor places = at::arange(1, pivots.size(-1) + 1, pivots.options());
+    return 1 - 2 * pivots.ne(places).sum(-1).remainder(2);
+}
+
+Three det_out(const Tensor& a, Tensor& result, Tensor& lu, Tensor& pivots)
+{
+    StructuredOut<at::meta::structured__linalg_det> op({result, lu, pivots});
+    op.meta(a);
+    const Lu f = factor(as_for_backward(a));
+    deliver(f.lu, op.output(1));
+    deliver(f.pivots, op.output(2));
+    deliver(f.lu.diagonal(0, 1, 2).prod(-1).mul_(parity(f.pivots)), op.output(0));
+    op.finish();
+    return {result, lu, pivots};
+}
+
+Four slogdet_out(const Tensor& a, Tensor& sign, Tensor& logabsdet, Tensor& lu, Tensor& pivots)
+{
+    StructuredOut<at::meta::structured__linalg_slogdet> op({sign, logabsdet, lu, pivots});
+    op.meta(a);
+    const Lu f = factor(as_for_backward(a));
+    deliver(f.lu, op.output(2));
+    deliver(f.pivots, op.output(3));
+    const Tensor diagonal = f.lu.diagonal(0, 1, 2);
+    deliver(diagonal.sgn().prod(-1).mul_(parity(f.pivots)), op.output(0));
+    deliver(diagonal.abs().log_().sum(-1), op.output(1));
+    op.finish();
+    return {sign, logabsdet, lu, pivots};
+}
+
+// ---- Cholesky --------------------------------------------------------------------------------------------------------
+
+Two cholesky_ex_out(const Tensor& a, bool upper, bool check_errors, Tensor& l, Tensor& info)
+{
+    StructuredOut<at::meta::structured_linalg_cholesky_ex> op({l, info});
+    op.meta(a, upper, check_errors);
+    const Tensor work = work_copy(upper ? a.mH() : a), codes = empty_like_batch(work, {}, at::kInt);
+    clprim::cholesky(current_queue(a), view(work), view(codes));
+    deliver((upper ? work.tril().mH() : work.tril()).contiguous(), op.output(0));
+    deliver(codes, op.output(1));
+    op.finish();
+    if (check_errors)
+        check_info(info, "torch.linalg.cholesky_ex", a);
+    return {l, info};
+}
+
+// Solves L L^H X = B (or U^H U X = B) in place of b [batch, n, k].
+void cholesky_solve(const Tensor& factor, bool upper, const Tensor& b)
+{
+    const Tensor lower = upper ? work_copy(factor.mH()) : factor, adjoint = work_copy(lower.mH());
+    clprim::triangular_solve(current_queue(b), view(lower), false, false, view(b));
+    clprim::triangular_solve(current_queue(b), view(adjoint), true, false, view(b));
+}
+
+Tensor cholesky_solve_helper(const Tensor& b, const Tensor& factor, bool upper)
+{
+    const c10::OptionalDeviceGuard guard(b.device());
+    const Tensor x = work_copy(b);
+    cholesky_solve(work_copy(factor), upper, x);
+    return x.view(b.sizes());
+}
+
+Tensor cholesky_inverse(const Tensor& factor, bool upper)
+{
+    at::native::squareCheckInputs(factor, "cholesky_inverse");
+    const c10::OptionalDeviceGuard guard(factor.device());
+    const Tensor work = work_copy(factor);
+    const int64_t n = factor.size(-1);
+    const Tensor x = at::eye(n, factor.options()).expand({work.size(0), n, n}).contiguous();
+    cholesky_solve(work, upper, x);
+    return x.view(factor.sizes());
+}
+
+Tensor& cholesky_inverse_out(const Tensor& factor, bool upper, Tensor& out)
+{
+    return assign(out, torch_ocl::cholesky_inverse(factor, upper));
+}
+
+// ---- triangular systems ----------------------------------------------------------------------------------------------
+
+// X of A X = B, or X A = B, over a common batch.
+Tensor triangular(const Tensor& a, const Tensor& b, bool upper, bool left, bool unit)
+{
+    const auto batch = at::infer_size(batch_sizes(a), batch_sizes(b));
+    const Tensor matrix = work_copy(a, batch), x = work_copy(b, batch);
+    // X A = B is A^T X^T = B^T.
+    if (left)
+        clprim::triangular_solve(current_queue(b), view(matrix), upper, unit, view(x));
+    else
+        clprim::triangular_solve(current_queue(b), view(matrix).transpose(1, 2), !upper, unit, view(x).transpose(1, 2));
+    std::vector<int64_t> sizes(batch.begin(), batch.end());
+    sizes.insert(sizes.end(), {b.size(-2), b.size(-1)});
+    return x.view(sizes);
+}
+
+Tensor solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool left, bool unitriangular)
+{
+    at::native::checkInputsSolver(a, b, left, "linalg.solve_triangular");
+    at::native::checkFloatingOrComplex(a, "linalg.solve_triangular");
+    const c10::OptionalDeviceGuard guard(a.device());
+    return triangular(a, b, upper, left, unitriangular);
+}
+
+Tensor& solve_triangular_out(const Tensor& a, const Tensor& b, bool upper, bool left, bool unitriangular, Tensor& out)
+{
+    return assign(out, solve_triangular(a, b, upper, left, unitriangular));
+}
+
+Two triangular_solve_out(const Tensor& b, const Tensor& a, bool upper, bool transpose, bool unitriangular, Tensor& x,
+                         Tensor& clone)
+{
+    StructuredOut<at::meta::structured_triangular_solve> op({x, clone});
+    op.meta(b, a, upper, transpose, unitriangular);
+    const Tensor matrix = transpose ? a.mT() : a;
+    op.output(0).copy_(triangular(matrix, b, transpose ? !upper : upper, true, unitriangular));
+    op.output(1).copy_(a);
+    op.finish();
+    return {x, clone};
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
+{
+    m.impl("linalg_lu_factor_ex.out", lu_factor_ex_out);
+    m.impl("linalg_lu.out", linalg_lu_out);
+    m.impl("lu_unpack.out", lu_unpack_out);
+    m.impl("linalg_lu_solve.out", lu_solve_out);
+    m.impl("_linalg_solve_ex.result", solve_ex_out);
+    m.impl("linalg_inv_ex.inverse", inv_ex_out);
+    m.impl("_linalg_det.result", det_out);
+    m.impl("_linalg_slogdet.sign", slogdet_out);
+    m.impl("linalg_cholesky_ex.L", cholesky_ex_out);
+    m.impl("_cholesky_solve_helper", cholesky_solve_helper);
+    m.impl("cholesky_inverse", torch_ocl::cholesky_inverse);
+    m.impl("cholesky_inverse.out", cholesky_inverse_out);
+    m.impl("linalg_solve_triangular", solve_triangular);
+    m.impl("linalg_solve_triangular.out", solve_triangular_out);
+    m.impl("triangular_solve.X", triangular_solve_out);
+}
+
+}  // namespace
+}  // namespace torch_ocl

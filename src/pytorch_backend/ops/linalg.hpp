@@ -1,0 +1,47 @@
+// What the registrations of linear algebra share.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/native/Resize.h>
+#include <c10/util/accumulate.h>
+
+#include <runtime/tensor_view.hpp>
+
+namespace torch_ocl {
+
+// Matrices [..., m, n] as a new contiguous [batch, m, n], without lazy conjugation: for a factorisation to overwrite.
+inline at::Tensor work_copy(const at::Tensor& a)
+{
+    const int64_t batch = c10::multiply_integers(a.sizes().slice(0, a.dim() - 2));
+    at::Tensor result = torch_ocl::empty(a.sizes(), a.scalar_type(), a.device());
+    result.copy_(a);
+    return result.view({batch, a.size(-2), a.size(-1)});
+}
+
+// Such a copy of matrices that broadcast to a batch.
+inline at::Tensor work_copy(const at::Tensor& a, at::IntArrayRef batch)
+{
+    std::vector<int64_t> sizes = batch.vec();
+    sizes.insert(sizes.end(), {a.size(-2), a.size(-1)});
+    return work_copy(a.expand(sizes));
+}
+
+inline at::IntArrayRef batch_sizes(const at::Tensor& a) { return a.sizes().slice(0, a.dim() - 2); }
+
+// A work copy with the sizes of `out`, written to it.
+inline void deliver(const at::Tensor& work, const at::Tensor& out) { out.copy_(work.view(out.sizes())); }
+
+inline at::Tensor empty_like_batch(const at::Tensor& work, at::IntArrayRef rest, at::ScalarType type)
+{
+    std::vector<int64_t> sizes{work.size(0)};
+    sizes.insert(sizes.end(), rest.begin(), rest.end());
+    return torch_ocl::empty(sizes, type, work.device());
+}
+
+inline at::Tensor& assign(at::Tensor& out, const at::Tensor& value)
+{
+    at::native::resize_output(out, value.sizes());
+    return out.copy_(value);
+}
+
+}  // namespace torch_ocl

@@ -1,0 +1,162 @@
+"""torch.linalg against PyTorch's CPU, and factorisations against their definitions."""
+import pytest
+import torch
+from torch.testing import assert_close
+
+from opinfo import cases, check, check_gradients
+
+# Unique results: compared with the CPU's, gradients too.
+UNIQUE = {"linalg.det", "linalg.slogdet", "logdet", "linalg.inv", "linalg.inv_ex", "linalg.solve", "linalg.solve_ex",
+          "linalg.cholesky", "linalg.cholesky_ex", "cholesky", "cholesky_solve", "cholesky_inverse", "linalg.lu_factor",
+          "linalg.lu", "linalg.lu_solve", "lu", "lu_solve", "lu_unpack", "linalg.solve_triangular", "triangular_solve",
+          "linalg.qr", "qr", "geqrf", "ormqr", "linalg.householder_product", "linalg.eigvalsh", "linalg.svdvals",
+          "linalg.matrix_power", "linalg.tensorinv", "linalg.tensorsolve", "linalg.matrix_rank", "linalg.pinv",
+          "linalg.cond", "linalg.norm"}
+OPS = {case[0].formatted_name: case[0] for case in cases(UNIQUE)}
+DIFFERENTIABLE = [op for op in OPS.values() if op.supports_autograd]
+
+
+def op_id(op):
+    return op.formatted_name
+
+
+@pytest.mark.parametrize("dtype", (torch.float64, torch.complex128), ids=str)
+@pytest.mark.parametrize("op", OPS.values(), ids=op_id)
+def test_against_cpu(op, dtype, device):
+    if op.supports_dtype(dtype, "cpu"):
+        check(op, dtype, device)
+
+
+@pytest.mark.parametrize("op", DIFFERENTIABLE, ids=op_id)
+def test_gradients(op, device):
+    check_gradients(op, device)
+
+
+# What a product of n terms may be off by, relative to the largest element.
+TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-12, torch.complex64: 1e-4, torch.complex128: 1e-12}
+dtypes = pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+# One panel, several panels, none.
+sizes = pytest.mark.parametrize("size", (1, 7, 64, 130), ids=str)
+
+
+def matrices(rows, columns, dtype):
+    return torch.randn(2, rows, columns, dtype=dtype)
+
+
+def close(actual, expected):
+    scale = max(expected.abs().max().item(), 1e-3)
+    assert_close(actual.cpu() / scale, expected / scale, rtol=0, atol=TOLERANCE[expected.dtype])
+
+
+def unit(n, like):
+    return torch.eye(n, dtype=like.dtype).expand(like.shape[0], n, n)
+
+
+@dtypes
+@sizes
+@pytest.mark.parametrize("shape", ("square", "tall", "wide"))
+def test_lu_and_qr(shape, size, dtype, device):
+    a = matrices(size * 2 if shape == "tall" else size, size * 2 if shape == "wide" else size, dtype)
+    p, l, u = torch.linalg.lu(a.to(device))
+    close(p @ l @ u, a)
+    assert (l.abs() <= (2**0.5 if dtype.is_complex else 1) + 1e-5).all()   # sizes of complex pivots are |re| + |im|
+    assert torch.equal(u, u.triu()) and torch.equal(l, l.tril())
+    for mode in ("reduced", "complete"):
+        q, r = torch.linalg.qr(a.to(device), mode)
+        close(q @ r, a)
+        close(q.mH @ q, unit(q.shape[-1], a))
+
+
+@dtypes
+@sizes
+def test_cholesky_and_solve(size, dtype, device):
+    a, b = matrices(size, size, dtype), matrices(size, 3, dtype)
+    positive = a @ a.mH + size * torch.eye(size, dtype=dtype)
+    factor = torch.linalg.cholesky(positive.to(device))
+    close(factor, torch.linalg.cholesky(positive))
+    close(torch.linalg.cholesky(positive.to(device), upper=True), torch.linalg.cholesky(positive, upper=True))
+    close(torch.cholesky_solve(b.to(device), factor), torch.linalg.solve(positive, b))
+    close(torch.linalg.solve(positive.to(device), b.to(device)), torch.linalg.solve(positive, b))
+    close(torch.linalg.solve(positive.to(device), b.mT.to(device), left=False), torch.linalg.solve(positive, b.mT, left=False))
+    close(positive.to(device) @ torch.linalg.inv(positive.to(device)), unit(size, a))
+
+
+@dtypes
+@pytest.mark.parametrize("size", (1, 7, 40))
+@pytest.mark.parametrize("shape", ("square", "tall", "wide"))
+def test_svd(shape, size, dtype, device):
+    a = matrices(size * 2 if shape == "tall" else size, size * 2 if shape == "wide" else size, dtype)
+    for full in (False, True):
+        u, s, vh = torch.linalg.svd(a.to(device), full_matrices=full)
+        close(s, torch.linalg.svdvals(a))
+        k = s.shape[-1]
+        close((u[..., :k] * s.unsqueeze(-2)) @ vh[..., :k, :], a)
+        close(u.mH @ u, unit(u.shape[-1], a))
+        close(vh @ vh.mH, unit(vh.shape[-2], a))
+
+
+@dtypes
+@pytest.mark.parametrize("size", (1, 7, 40))
+def test_eigh(size, dtype, device):
+    a = matrices(size, size, dtype)
+    a = a + a.mH
+    values, vectors = torch.linalg.eigh(a.to(device))
+    close(values, torch.linalg.eigvalsh(a))
+    close(vectors.mH @ vectors, unit(size, a))
+    close(vectors * values.unsqueeze(-2) @ vectors.mH, a)
+    upper = torch.linalg.eigvalsh(a.triu().to(device), UPLO="U")
+    close(upper, torch.linalg.eigvalsh(a))
+
+
+@pytest.mark.parametrize("dtype", (torch.float64, torch.complex128), ids=str)
+@pytest.mark.parametrize("transposed", (False, True))
+def test_gradients_of_solutions_and_determinants(transposed, dtype, device):
+    a, b = matrices(5, 5, dtype), matrices(5, 2, dtype)
+    a = a.mT if transposed else a
+    for function in (torch.linalg.solve, lambda x, y: torch.linalg.solve(x, y.mT, left=False),
+                     lambda x, y: torch.linalg.det(x) * y[:, 0, 0], lambda x, y: torch.linalg.slogdet(x)[1] * y[:, 0, 0].abs()):
+        results = []
+        for where in ("cpu", device):
+            leaves = [torch.empty_strided(t.shape, t.stride(), dtype=dtype).copy_(t).to(where).requires_grad_() for t in (a, b)]
+            y = function(*leaves)
+            results.append([g.cpu() for g in torch.autograd.grad(y, leaves, torch.ones_like(y))])
+        assert_close(results[1], results[0])
+
+
+def test_rank_deficient_and_special_matrices(device):
+    a = torch.zeros(3, 4, 4)
+    a[1] = torch.outer(torch.arange(4.0), torch.ones(4))
+    a[2] = torch.diag(torch.tensor([2.0, -3, 0, 1]))
+    u, s, vh = torch.linalg.svd(a.to(device))
+    close(s, torch.linalg.svdvals(a))
+    close((u * s.unsqueeze(-2)) @ vh, a)
+    close(u.mH @ u, unit(4, a))
+    close(torch.linalg.eigvalsh(a[2].to(device)), torch.tensor([-3.0, 0, 1, 2]))
+    assert torch.linalg.matrix_rank(a.to(device)).tolist() == [0, 1, 3]
+    assert torch.linalg.det(a.to(device)).tolist() == [0, 0, 0]
+    sign, log = torch.linalg.slogdet(a.to(device))
+    assert sign.tolist() == [0, 0, 0] and log.isneginf().all()
+
+
+@pytest.mark.parametrize("shape", ((0, 3, 3), (2, 0, 0), (0, 0)), ids=str)
+def test_empty(shape, device):
+    a = torch.empty(shape)
+    for function in (torch.linalg.inv, torch.linalg.det, torch.linalg.cholesky, torch.linalg.eigvalsh, torch.linalg.svdvals,
+                     lambda t: torch.linalg.qr(t)[0], lambda t: torch.linalg.lu(t)[0], lambda t: torch.linalg.solve(t, t)):
+        assert torch.equal(function(a.to(device)).cpu(), function(a))
+
+
+def test_errors(device):
+    singular, negative = torch.zeros(2, 3, 3), -torch.eye(3)
+    for function, argument in ((torch.linalg.inv, singular), (torch.linalg.cholesky, negative),
+                               (lambda t: torch.linalg.solve(t, t), singular), (torch.linalg.inv, torch.ones(2, 3)),
+                               (torch.linalg.cholesky, torch.ones(3))):
+        with pytest.raises(RuntimeError) as expected:
+            function(argument)
+        with pytest.raises(expected.type) as got:
+            function(argument.to(device))
+        assert str(got.value).split("\n")[0] == str(expected.value).split("\n")[0]
+    with pytest.raises(RuntimeError, match="float16"):
+        torch.linalg.det(torch.ones(3, 3, dtype=torch.half, device=device))
+    assert torch.linalg.cholesky_ex(negative.to(device)).info.item() == 1
+    assert torch.linalg.inv_ex(singular.to(device)).info.tolist() == [1, 1]
