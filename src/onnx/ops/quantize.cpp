@@ -157,7 +157,7 @@ void dequantize(Call& call)
               call.has(2) ? "y0 = (float)(x0 - x2) * (float)x1;" : "y0 = (float)x0 * (float)x1;");
 }
 
-// The range of x, widened to hold 0, over 0..255.
+// The range of x, widened to hold 0, over 0..255; of zeros alone the scale is 1, as it is for ONNX Runtime.
 void dynamic_quantize(Call& call)
 {
     call.check(call.type(0) == ElementType::float32, "x is ", name_of(call.type(0)), ", expected float32");
@@ -168,7 +168,7 @@ void dynamic_quantize(Call& call)
     const Tensor y = call.output_tensor(0, x.shape, ElementType::uint8);
     const Tensor parameters[] = {call.output_tensor(1, {}, ElementType::float32), call.output_tensor(2, {}, ElementType::uint8)};
     pointwise(call.queue(), bounds, parameters, {},
-              "float low = fmin(x0, 0.0f), high = fmax(x1, 0.0f); y0 = high == low ? 1.0f / 255 : (high - low) / 255;"
+              "float low = fmin(x0, 0.0f), high = fmax(x1, 0.0f); y0 = high == low ? 1.0f : (high - low) / 255;"
               "y1 = (uchar)fmin(fmax(rint(-low / y0), 0.0f), 255.0f);");
     const Tensor inputs[] = {x, parameters[0], parameters[1]};
     pointwise(call.queue(), inputs, {&y, 1}, {}, "y0 = (uchar)fmin(fmax(rint(x0 / x1) + (float)x2, 0.0f), 255.0f);");
