@@ -9,16 +9,7 @@
 //
 // Both products are the register tiles of gemm, with scalars from the rows of keys and values and vectors of queries.
 // Options: those of problem.cl, -DSTEP: from row to row of packed keys and values, -DDROPOUT, -DTILE_ROWS.
-#include "kernels/gemm/problem.cl"
-#include "kernels/gemm/micro_kernel.cl"
-#include "kernels/gemm/lanes.cl"
-#include "kernels/attention/lanes.cl"
 #include "kernels/attention/tiles.cl"
-
-typedef struct {
-    long rows, keys;   // of queries, a multiple of TILE_COLUMNS; of keys in a block, a multiple of 12
-    long blocks;       // of queries in each head
-} forward_plan;
 
 // One half of a panel: scores to probabilities that are not divided yet, and the largest score and the sum so far.
 // `hidden` is the first key of the block that the half's first query does not see.
@@ -77,8 +68,7 @@ void forward(INPUT(q), INPUT(k), INPUT(v), INPUT(mask), OUTPUT(y), __global REAL
         TILE_VSTORE(HIDDEN, 0, best + i);
         TILE_VSTORE((tile_vector)0, 0, total + i);
     }
-    for (long i = 0; i < panels * sums_size * TILE_COLUMNS; i += TILE_LANES)
-        TILE_VSTORE((tile_vector)0, 0, sums + i);
+    clear(sums, panels * sums_size * TILE_COLUMNS);
 
     const long visible = visible_keys(&p, i0 + rows);
     for (long j0 = 0; j0 < visible; j0 += plan.keys) {

@@ -1,4 +1,4 @@
-// Launches cpu.cl and cpu_backward.cl.
+// Launches cpu.cl, cpu_backward_keys.cl and cpu_backward_queries.cl.
 #include <algorithm>
 #include <limits>
 
@@ -15,7 +15,7 @@ struct Cut {
         : element(size_of(accumulate_type(p.query.dtype))), columns(128 / element), step(head_step(p) + 16) {}
 };
 
-// forward_plan of cpu.cl and cpu_backward.cl.
+// forward_plan of tiles.cl.
 struct ForwardPlan {
     std::int64_t rows, keys, blocks;
 };
@@ -56,7 +56,7 @@ ForwardPlan forward_plan(const Attention& p, const Device& device, bool backward
     return {rows, std::max<std::int64_t>(12, round_up(divide_up(keys, key_blocks), 12)), divide_up(queries, rows)};
 }
 
-// keys_plan of cpu_backward.cl.
+// keys_plan of cpu_backward_keys.cl.
 struct KeysPlan {
     std::int64_t rows, panels, blocks, sums_rows, sums_columns;
 };
@@ -130,7 +130,6 @@ void attention_cpu(Queue& queue, const Attention& p, const Tensor& y, const Tens
 
 void attention_cpu_backward(Queue& queue, const Attention& p, const AttentionResults& r, const AttentionGradients& g)
 {
-    const Program& programs = program(queue, p, "kernels/attention/cpu_backward.cl");
     const Cut cut(p);
     const Tensor delta = attention_delta(queue, p, r);
     const auto arguments = attention_arguments(p, r.y);
@@ -145,14 +144,16 @@ void attention_cpu_backward(Queue& queue, const Attention& p, const AttentionRes
         if (together)
             sums = queue.context().empty({p.query.size(0) * p.query.size(1), plan.sums_rows, plan.sums_columns},
                                          accumulate_type(p.query.dtype), queue);
-        launch(queue, programs.kernel("backward_keys"), groups(p.key.size(0) * p.key.size(1) * plan.blocks), p.query, p.key,
+        const Program& owner = program(queue, p, "kernels/attention/cpu_backward_keys.cl");
+        launch(queue, owner.kernel("backward_keys"), groups(p.key.size(0) * p.key.size(1) * plan.blocks), p.query, p.key,
                p.value, p.mask, r.grad_y, r.logsumexp, delta, g.query, g.key, g.value, sums, plan, arguments, layouts, dropout,
                scale_of(p), LocalMemory{static_cast<std::size_t>(keys_bytes(p, cut, plan, together))});
     }
     if (g.query.defined() && !together) {
         const ForwardPlan plan = forward_plan(p, queue.device(), true);
         const std::int64_t bytes = queries_bytes(p, cut, plan.rows / cut.columns, plan.keys, true);
-        launch(queue, programs.kernel("backward_queries"), groups(p.query.size(0) * p.query.size(1) * plan.blocks), p.query, p.key,
+        const Program& owner = program(queue, p, "kernels/attention/cpu_backward_queries.cl");
+        launch(queue, owner.kernel("backward_queries"), groups(p.query.size(0) * p.query.size(1) * plan.blocks), p.query, p.key,
                p.value, p.mask, r.grad_y, r.logsumexp, delta, g.query, plan, arguments, layouts, dropout, scale_of(p),
                LocalMemory{static_cast<std::size_t>(bytes)});
     }

@@ -185,11 +185,7 @@ static inline void gradient_block(const attention_problem* p, const attention_dr
     }
 }
 
-#define BACKWARD_INPUTS INPUT(q), INPUT(k), INPUT(v), INPUT(mask), INPUT(grad_y), const __global REAL* logsumexp,              \
-                        ulong logsumexp_offset, const __global REAL* delta, ulong delta_offset
-#define BACKWARD_SCALARS attention_problem p, gradient_layouts grad, attention_dropout dropout, REAL scale, __local REAL* memory
-
-GROUP void backward_queries(BACKWARD_INPUTS, OUTPUT(grad_q), BACKWARD_SCALARS)
+GROUP void backward_queries(BACKWARD_INPUTS, OUTPUT(grad_q), BACKWARD_SCALARS, __local REAL* memory)
 {
     const long blocks = (p.queries + BLOCK - 1) / BLOCK;
     const long i0 = (blocks - 1 - (long)get_group_id(0) % blocks) * BLOCK, pair = (long)get_group_id(0) / blocks;
@@ -224,7 +220,7 @@ GROUP void backward_queries(BACKWARD_INPUTS, OUTPUT(grad_q), BACKWARD_SCALARS)
     put_rows(sums, scale, grad_q + grad_q_offset + AT_HEAD(grad.q, b, h) + i0 * grad.q.row, grad.q, p.queries - i0, p.size);
 }
 
-GROUP void backward_keys(BACKWARD_INPUTS, OUTPUT(grad_k), OUTPUT(grad_v), BACKWARD_SCALARS)
+GROUP void backward_keys(BACKWARD_INPUTS, OUTPUT(grad_k), OUTPUT(grad_v), BACKWARD_SCALARS, __local REAL* memory)
 {
     const long blocks = (p.keys + BLOCK - 1) / BLOCK, group = p.heads / p.kv_heads;
     const long j0 = (long)get_group_id(0) % blocks * BLOCK, pair = (long)get_group_id(0) / blocks;

@@ -30,6 +30,10 @@ typedef struct {
 
 #define INPUT(name) const __global storage_t(X)* restrict name, ulong name##_offset
 #define OUTPUT(name) __global storage_t(X)* restrict name, ulong name##_offset
+#define BACKWARD_INPUTS                                                                                     \
+    INPUT(q), INPUT(k), INPUT(v), INPUT(mask), INPUT(grad_y), const __global REAL* logsumexp,               \
+        ulong logsumexp_offset, const __global REAL* delta, ulong delta_offset
+#define BACKWARD_SCALARS attention_problem p, gradient_layouts grad, attention_dropout dropout, REAL scale
 #define AT_HEAD(layout, b, h) ((b) * (layout).batch + (h) * (layout).head)
 
 // How many of the keys queries [0, queries) see.

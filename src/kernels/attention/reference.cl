@@ -1,26 +1,6 @@
-// Attention as it is defined, one work-item a row, for heads of any size; and delta, which every backward needs. Options:
-// those of problem.cl, and -DDROPOUT.
-#include "kernels/attention/problem.cl"
+// Attention as it is defined, one work-item a row, for heads of any size. Options: those of problem.cl, and -DDROPOUT.
+#include "kernels/attention/rows.cl"
 #include "kernels/attention/dropout.cl"
-
-// One query (i) or key of one head.
-typedef struct {
-    long b, h, kv_h, i;
-} place;
-
-static inline place place_of(const attention_problem* p, long row, long heads, long rows)
-{
-    const long h = row / rows % heads;
-    return (place){row / rows / heads, h, h / (p->heads / p->kv_heads), row % rows};
-}
-
-static inline REAL dot_rows(const __global storage_t(X)* a, long a_step, const __global storage_t(X)* b, long b_step, long size)
-{
-    REAL sum = 0;
-    for (long e = 0; e < size; ++e)
-        sum += (REAL)load(X, a, e * a_step) * (REAL)load(X, b, e * b_step);
-    return sum;
-}
 
 // The score of query i and key j, from pointers to the heads' first elements.
 static inline REAL score(const attention_problem* p, const __global storage_t(X)* q, const __global storage_t(X)* k,
@@ -70,23 +50,6 @@ __kernel void forward(INPUT(q), INPUT(k), INPUT(v), INPUT(mask), OUTPUT(y), __gl
     if (logsumexp)
         logsumexp[logsumexp_offset + row] = best + log(total);
 }
-
-// delta = grad_y . y for every row.
-__kernel void row_products(INPUT(y), INPUT(grad_y), __global REAL* delta, ulong delta_offset, attention_problem p,
-                           gradient_layouts grad)
-{
-    const long row = get_global_id(0);
-    if (row >= p.batch * p.heads * p.queries)
-        return;
-    const place at = place_of(&p, row, p.heads, p.queries);
-    delta[delta_offset + row] = dot_rows(y + y_offset + AT_HEAD(p.y, at.b, at.h) + at.i * p.y.row, p.y.column,
-                                         grad_y + grad_y_offset + AT_HEAD(grad.y, at.b, at.h) + at.i * grad.y.row, grad.y.column,
-                                         p.value_size);
-}
-
-#define BACKWARD_INPUTS INPUT(q), INPUT(k), INPUT(v), INPUT(mask), INPUT(grad_y), const __global REAL* logsumexp,              \
-                        ulong logsumexp_offset, const __global REAL* delta, ulong delta_offset
-#define BACKWARD_SCALARS attention_problem p, gradient_layouts grad, attention_dropout dropout, REAL scale
 
 // The probability of a score; a row that sees nothing has none.
 static inline REAL probability_of(REAL s, REAL logsumexp)

@@ -1,4 +1,4 @@
-// Launches reference.cl.
+// Launches reference.cl and delta.cl.
 #include <kernels/attention/problem.hpp>
 
 namespace clprim::detail {
@@ -27,8 +27,10 @@ void attention_reference(Queue& queue, const Attention& p, const Tensor& y, cons
 Tensor attention_delta(Queue& queue, const Attention& p, const AttentionResults& r)
 {
     const Tensor delta = queue.context().empty({queries(p)}, accumulate_type(r.y.dtype), queue);
-    launch(queue, kernel(queue, p, "row_products"), rows(queries(p)), r.y, r.grad_y, delta, attention_arguments(p, r.y),
-           gradient_layouts(r.grad_y, {}));
+    Attention plain = p;
+    plain.dropout = 0;   // which changes nothing here, and need not be compiled twice
+    launch(queue, queue.context().program("kernels/attention/delta.cl", attention_options(plain)).kernel("row_products"),
+           rows(queries(p)), r.y, r.grad_y, delta, attention_arguments(p, r.y), gradient_layouts(r.grad_y, {}));
     return delta;
 }
 

@@ -1,5 +1,9 @@
 // Products of rows of STEP elements in local memory and panels of TILE_COLUMNS lanes there, by gemm's register tiles; of
-// a panel that is not `wide` only the low half of the lanes. Needs gemm's micro_kernel.cl and lanes.cl.
+// a panel that is not `wide` only the low half of the lanes.
+#include "kernels/gemm/problem.cl"
+#include "kernels/gemm/micro_kernel.cl"
+#include "kernels/gemm/lanes.cl"
+#include "kernels/attention/lanes.cl"
 
 #define PUT_LOW_ROW(r, C, ld, u) TILE_VSTORE(c##r##_low, 0, (C) + r * (ld));
 #define GET_LOW_ROW(r, C, ld, u) c##r##_low = TILE_VLOAD(0, (C) + r * (ld));
@@ -102,3 +106,15 @@ static inline void put_panel(const __local REAL* sums, tile_vector divisor, __gl
         EACH_LANE(PUT_QUERY)
     }
 }
+
+static inline void clear(__local REAL* sums, long count)
+{
+    for (long i = 0; i < count; i += TILE_LANES)
+        TILE_VSTORE((tile_vector)0, 0, sums + i);
+}
+
+// How the owners of queries cut a problem.
+typedef struct {
+    long rows, keys;   // of queries, a multiple of TILE_COLUMNS; of keys in a block, a multiple of 12
+    long blocks;       // of queries in each head
+} forward_plan;
