@@ -289,6 +289,14 @@ def test_absurd_pads(mode, pad):
         session.run({"x": np.ones(4, np.float32), "p": np.array([0, pad])})
 
 
+@pytest.mark.parametrize("op", ["DepthToSpace", "SpaceToDepth"])
+@pytest.mark.parametrize("size", [0, -2, 1 << 32, (1 << 63) - 1])
+def test_absurd_blocks(op, size):
+    node = helper.make_node(op, ["x"], ["y"], name="blocks", blocksize=size)
+    with pytest.raises(clprim.InvalidArgument, match=f"{op} 'blocks'.*blocksize is {size}"):
+        clprim.Session(model([node], [port("x", [1, 8, 2, 4])], [port("y")])).run({"x": np.ones((1, 8, 2, 4), np.float32)})
+
+
 def test_ragged_lists():
     with pytest.raises(clprim.InvalidArgument, match="input 'x'.*no array can be made of it"):
         clprim.Session(add_model()).run({"x": [[1, 2], [3]]})

@@ -194,7 +194,8 @@ std::int64_t block_size(const Call& call)
 {
     const auto size = call.attribute<std::int64_t>("blocksize");
     call.check(call.shape(0).size() == 4, "input 0 has shape ", to_string(call.shape(0)), ", expected N, C, H, W");
-    call.check(size > 0, "blocksize is ", size, ", expected a positive number");
+    // Its square is divided by.
+    call.check(size > 0 && size <= (1 << 20), "blocksize is ", size, ", expected a positive number of at most 2^20");
     return size;
 }
 
