@@ -1,4 +1,4 @@
-"""What tools/fuzz_parsers.py feeds to the readers: valid files of every format, and the ways in which they are damaged."""
+"""What tools/fuzz_parsers.py feeds to the readers: valid files of every format, and how they are damaged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-EXTREMES = [0, 1, -1, 2, -2, 3, 7, 127, 255, 1 << 15, (1 << 31) - 1, -(1 << 31), 1 << 32, 1 << 40, (1 << 63) - 1, -(1 << 63)]
+EXTREMES = [0, 1, -1, 2, -2, 3, 7, 127, 255, 1 << 15, (1 << 31) - 1, -(1 << 31), 1 << 32, 1 << 40,
+            (1 << 63) - 1, -(1 << 63)]
 
 
 def flip_bytes(data, rng):
@@ -115,7 +116,8 @@ def mutate_attribute(attribute, rng):
     elif attribute.type == attribute.FLOAT:
         attribute.f = rng.choice([0.0, -1.0, 1e30, float("nan"), float("inf")])
     elif attribute.type == attribute.STRING:
-        attribute.s = rng.choice([b"", b"linear", b"cubic", b"\xff", b"SAME_UPPER", b"x" * 100, b"ij,jk->", b"(((a*)*)*)*b"])
+        attribute.s = rng.choice([b"", b"linear", b"cubic", b"\xff", b"SAME_UPPER", b"x" * 100, b"ij,jk->",
+                                  b"(((a*)*)*)*b"])
     elif rng.random() < 0.3:
         attribute.type = rng.randrange(0, 14)
 
@@ -147,7 +149,7 @@ def some_input(model, graph, others, rng):
     nodes = [node for node in graph.node if node.input]
     if nodes:
         node = rng.choice(nodes)
-        names = [n for x in graph.node for n in (*x.input, *x.output)] + [port.name for port in model.graph.input] + [""]
+        names = [n for x in graph.node for n in (*x.input, *x.output)] + [p.name for p in model.graph.input] + [""]
         node.input[rng.randrange(len(node.input))] = rng.choice(names)
 
 
@@ -187,7 +189,8 @@ def into_subgraph(model, graph, others, rng):
     body.node.extend(graph.node)
     body.output.extend(graph.output)
     del graph.node[:]
-    condition = onnx.helper.make_node("Constant", [], ["c"], value=onnx.helper.make_tensor("c", 9, [], [rng.random() < 0.5]))
+    taken = onnx.helper.make_tensor("c", onnx.TensorProto.BOOL, [], [rng.random() < 0.5])
+    condition = onnx.helper.make_node("Constant", [], ["c"], value=taken)
     names = [port.name for port in graph.output]
     graph.node.extend([condition, onnx.helper.make_node("If", ["c"], names, then_branch=body, else_branch=body)])
 
@@ -208,8 +211,8 @@ def some_port(model, graph, others, rng):
         rng.choice(list(port.type.tensor_type.shape.dim)).dim_value = rng.choice(EXTREMES)
 
 
-MODEL_MUTATIONS = [some_attribute] * 4 + [some_tensor] * 2 + [some_operator, some_input, some_node, more_nodes, into_subgraph,
-                                                              some_opset, some_port]
+MODEL_MUTATIONS = [*[some_attribute] * 4, *[some_tensor] * 2, some_operator, some_input, some_node, more_nodes,
+                   into_subgraph, some_opset, some_port]
 
 
 def mutate_arrays(model, arrays, rng):
@@ -290,7 +293,7 @@ def saved_weights(extension):
 
 
 def build_weights(extension, prefix=0, order="little", number=0):
-    """Bytes changed; in formats with a JSON header (after `prefix` bytes and its length) values of the header as well."""
+    """Bytes changed; in formats with a JSON header, after `prefix` bytes and its length, values of the header too."""
     def build(more_models=()):
         valid = saved_weights(extension)
 
@@ -317,8 +320,8 @@ def build_npy(more_models=()):
 # --- nets
 
 IMAGE, LABEL = {"shape": [2, 4, 8, 8]}, {"shape": [2], "dtype": "int"}
-CONVOLUTION = {"channels_out": 4, "kernel": [3], "pad": 1, "pad_end": 1, "stride": 2, "dilate": 1, "groups": 2, "bias": True,
-               "activation": "relu"}
+CONVOLUTION = {"channels_out": 4, "kernel": [3], "pad": 1, "pad_end": 1, "stride": 2, "dilate": 1, "groups": 2,
+               "bias": True, "activation": "relu"}
 # Type, inputs, options: every operator of a net with the options that change what it does.
 NET_OPERATORS = [
     ("Convolution2D", [IMAGE], CONVOLUTION),
@@ -326,7 +329,8 @@ NET_OPERATORS = [
     ("Convolution3D", [{"shape": [1, 4, 4, 4, 4]}], CONVOLUTION),
     ("TransposedConvolution2D", [IMAGE], {**CONVOLUTION, "output_pad": 1}),
     ("Pooling2D", [IMAGE], {"mode": "max", "kernel": 2, "stride": 2, "pad": 1, "dilate": 1, "ceil_mode": True}),
-    ("Pooling3D", [{"shape": [1, 2, 4, 4, 4]}], {"mode": "avg", "kernel": 2, "stride": 2, "pad": 1, "count_include_pad": True}),
+    ("Pooling3D", [{"shape": [1, 2, 4, 4, 4]}],
+     {"mode": "avg", "kernel": 2, "stride": 2, "pad": 1, "count_include_pad": True}),
     ("GlobalPooling", [IMAGE], {"mode": "avg"}),
     ("InnerProduct", [{"shape": [2, 6]}], {"outputs": 3, "inputs": 6, "bias": True, "activation": "tanh"}),
     ("BatchNorm", [IMAGE], {"features": 4, "eps": 1e-5, "momentum": 0.1, "affine": True, "use_global_stats": False}),
@@ -335,7 +339,8 @@ NET_OPERATORS = [
     ("NLLLoss", [{"shape": [2, 6]}, LABEL], {"reduce": "none"}),
     ("MSELoss", [IMAGE, IMAGE], {"reduce": "sum"}),
     ("Activation", [IMAGE], {"activation": "relu6"}),
-    ("Elementwise", [IMAGE, {"shape": [4, 1, 8]}], {"operation": "prod", "coef1": 2, "coef2": 0.5, "activation": "sigmoid"}),
+    ("Elementwise", [IMAGE, {"shape": [4, 1, 8]}],
+     {"operation": "prod", "coef1": 2, "coef2": 0.5, "activation": "sigmoid"}),
     ("Pointwise", [IMAGE], {"function": "leaky_relu", "values": [0.1]}),
     ("Threshold", [IMAGE], {"threshold": 0.5}),
     ("Hardtanh", [IMAGE], {"min_val": -1, "max_val": 1}),
@@ -350,7 +355,8 @@ NET_OPERATORS = [
     ("Reduction", [IMAGE], {"method": "sumsq", "keep_dim": False, "output_scale": 2, "dims": [0, 2]}),
     ("Interpolation", [IMAGE], {"method": "bilinear", "out_h": 5, "out_w": 7, "scale_y": -1, "align_corners": True}),
     ("DeformConv2D", [IMAGE, {"shape": [2, 18, 8, 8]}, {"shape": [2, 9, 8, 8]}],
-     {"channels_out": 4, "kernel": 3, "stride": 1, "pad": 1, "dilate": 1, "groups": 1, "offset_groups": 1, "bias": True}),
+     {"channels_out": 4, "kernel": 3, "stride": 1, "pad": 1, "dilate": 1, "groups": 1, "offset_groups": 1,
+      "bias": True}),
     ("DeformPSROIPooling", [{"shape": [2, 8, 8, 8]}, {"shape": [3, 5]}, {"shape": [3, 2, 2, 2]}],
      {"no_trans": False, "spatial_scale": 0.5, "trans_std": 0.1, "output_dim": 2, "group_size": 2, "pooled_size": 2,
       "part_size": 2, "sample_per_part": 2}),
@@ -359,7 +365,8 @@ WHOLE_NET = {
     "inputs": [{"name": "data", "shape": [2, 3, 8, 8]}, {"name": "label", "shape": [2], "dtype": "int"}],
     "outputs": ["prob", {"name": "loss", "loss_weight": 0.5}],
     "operators": [
-        {"name": "c", "type": "Convolution2D", "inputs": ["data"], "outputs": ["c"], "options": {**CONVOLUTION, "groups": 1}},
+        {"name": "c", "type": "Convolution2D", "inputs": ["data"], "outputs": ["c"],
+         "options": {**CONVOLUTION, "groups": 1}},
         {"name": "b", "type": "BatchNorm", "inputs": ["c"], "outputs": ["c"], "frozen": True},
         {"name": "p", "type": "Pooling2D", "inputs": ["c"], "outputs": ["p"], "options": {"mode": "max", "kernel": 2}},
         {"name": "r", "type": "Flatten", "inputs": ["p"], "outputs": ["r"]},

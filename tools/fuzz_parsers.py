@@ -56,7 +56,8 @@ def weights_reader(extension):
     def read(data, reached):
         import clprim
 
-        with tempfile.NamedTemporaryFile(suffix=f".{extension}", dir="/dev/shm" if Path("/dev/shm").exists() else None) as file:
+        folder = "/dev/shm" if Path("/dev/shm").exists() else None
+        with tempfile.NamedTemporaryFile(suffix=f".{extension}", dir=folder) as file:
             file.write(data)
             file.flush()
             reached("read")
@@ -152,8 +153,9 @@ def fuzz(parser, options):
     folder.mkdir(parents=True, exist_ok=True)
     end, seed, findings, total = time.monotonic() + 60 * options.minutes, options.seed, 0, collections.Counter()
     while (left := end - time.monotonic()) > 0:
-        result = subprocess.run([sys.executable, __file__, parser, "--worker", "--seed", str(seed), "--seconds", str(left),
-                                 "--output", str(folder), "--models", *options.models], capture_output=True, text=True)
+        command = [sys.executable, __file__, parser, "--worker", "--seed", str(seed), "--seconds", str(left),
+                   "--output", str(folder), "--models", *options.models]
+        result = subprocess.run(command, capture_output=True, text=True)
         print(result.stdout, end="", flush=True)
         findings += sum(line.startswith(f"{parser}-") for line in result.stdout.splitlines())
         if result.returncode:
@@ -185,7 +187,8 @@ def main():
     parser.add_argument("--minutes", type=float, default=1, help="for each parser")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--models", nargs="*", default=[], help="exported models to be mutated beside onnx's own tests")
-    parser.add_argument("--output", default=str(Path(tempfile.gettempdir()) / "clprim-fuzz"), help="folder for findings")
+    parser.add_argument("--output", default=str(Path(tempfile.gettempdir()) / "clprim-fuzz"),
+                        help="folder for findings")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="read one kept input and show what happens")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--seconds", type=float, help=argparse.SUPPRESS)

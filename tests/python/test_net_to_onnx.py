@@ -17,17 +17,21 @@ CONVOLUTION = {"channels_out": 6, "kernel": [3, 2], "stride": [2, 1], "pad": [1,
 OPERATORS = [
     ("Convolution2D", [IMAGE], CONVOLUTION),
     ("Convolution2D", [IMAGE], {**CONVOLUTION, "pad_end": [0, 1], "bias": False, "activation": "relu6"}),
-    ("Convolution2D", [IMAGE], {"channels_out": 6, "kernel": 3, "stride": 2, "auto_pad": "same_lower", "activation": "tanh"}),
-    ("Convolution2D", [IMAGE], {"channels_out": 6, "kernel": 4, "stride": 2, "auto_pad": "same_upper", "activation": "sigmoid"}),
+    ("Convolution2D", [IMAGE], {"channels_out": 6, "kernel": 3, "stride": 2, "auto_pad": "same_lower",
+                                  "activation": "tanh"}),
+    ("Convolution2D", [IMAGE], {"channels_out": 6, "kernel": 4, "stride": 2, "auto_pad": "same_upper",
+                                  "activation": "sigmoid"}),
     ("Convolution1D", [ROW], {"channels_out": 3, "kernel": 3, "auto_pad": "valid", "activation": "relu"}),
     ("Convolution3D", [VOLUME], {"channels_out": 2, "kernel": [1, 2, 3], "pad": 1}),
     ("TransposedConvolution1D", [ROW], {"channels_out": 3, "kernel": 3, "stride": 2, "output_pad": 1}),
-    ("TransposedConvolution2D", [IMAGE], {"channels_out": 6, "kernel": 3, "stride": 2, "pad": 1, "output_pad": [1, 0], "groups": 2}),
+    ("TransposedConvolution2D", [IMAGE],
+     {"channels_out": 6, "kernel": 3, "stride": 2, "pad": 1, "output_pad": [1, 0], "groups": 2}),
     ("TransposedConvolution3D", [VOLUME], {"channels_out": 2, "kernel": 2, "stride": 2, "bias": False}),
     ("Pooling1D", [ROW], {"mode": "max", "kernel": 3, "stride": 2, "ceil_mode": True}),
     ("Pooling2D", [IMAGE], {"mode": "max", "kernel": 3, "stride": 2, "pad": 1, "dilate": 2}),
     ("Pooling2D", [IMAGE], {"mode": "avg", "kernel": [3, 2], "stride": [2, 1], "pad": [1, 0]}),
-    ("Pooling2D", [IMAGE], {"mode": "avg", "kernel": 3, "stride": 2, "pad": 1, "pad_end": 0, "count_include_pad": True}),
+    ("Pooling2D", [IMAGE],
+     {"mode": "avg", "kernel": 3, "stride": 2, "pad": 1, "pad_end": 0, "count_include_pad": True}),
     ("Pooling2D", [IMAGE], {"mode": "avg", "kernel": 2, "stride": 2, "ceil_mode": True}),
     ("Pooling2D", [IMAGE], {"mode": "max", "kernel": 3, "stride": 2, "auto_pad": "same_upper"}),
     ("Pooling3D", [VOLUME], {"mode": "avg", "kernel": 2, "stride": 2}),
@@ -47,7 +51,8 @@ OPERATORS = [
     ("Elementwise", [IMAGE, IMAGE], {"operation": "prod"}),
     ("Elementwise", [(9, 1), IMAGE], {"operation": "max", "coef2": 3}),
     *[("Pointwise", [IMAGE], {"function": name}) for name in
-      ("exp", "sin", "neg", "abs", "square", "silu", "gelu", "gelu_tanh", "mish", "hardswish", "erf", "sigmoid", "floor")],
+      ("exp", "sin", "neg", "abs", "square", "silu", "gelu", "gelu_tanh", "mish", "hardswish", "erf", "sigmoid",
+       "floor")],
     ("Pointwise", [IMAGE], {"function": "leaky_relu", "values": [0.2]}),
     ("Pointwise", [IMAGE], {"function": "elu", "values": [0.7, 1, 1]}),
     ("Pointwise", [IMAGE], {"function": "softplus", "values": [1, 20]}),
@@ -83,7 +88,8 @@ def filled(net, arrays):
     """The net set up, its parameters random, and `arrays` in its inputs."""
     rng = np.random.default_rng(1)
     net.setup()
-    net.load_parameters({name: rng.uniform(0.1, 1, value.shape).astype(value.dtype) for name, value in net.parameters().items()})
+    net.load_parameters({name: rng.uniform(0.1, 1, value.shape).astype(value.dtype)
+                         for name, value in net.parameters().items()})
     for name, array in arrays.items():
         net.tensor(name).write(array)
     net.forward()
@@ -162,7 +168,8 @@ def test_dtypes(dtype):
     net = clprim.Net()
     net.add_input("x", (2, 4, 6, 6), dtype)
     net.add("Convolution2D", "conv", ["x"], ["c"], {"channels_out": 4, "kernel": 3, "pad": 1, "activation": "relu6"})
-    short_on_pocl = dtype == "float16" and "Portable" in clprim.devices()[0].platform_name    # its batch norm crashes there
+    # PoCL crashes in the kernel of batch norm of float16.
+    short_on_pocl = dtype == "float16" and "Portable" in clprim.devices()[0].platform_name
     if not short_on_pocl:
         net.add("BatchNorm", "bn", ["c"], ["c"], {})
     net.add("Elementwise", "sum", ["c", "x"], ["s"], {"coef2": 0.5})
@@ -180,7 +187,7 @@ def whole_net():
     net.add_input("data", (2, 3, 8, 8))
     net.add_input("label", (2,), "int64")
     net.add("Convolution2D", "conv", ["data"], ["h"], {"channels_out": 4, "kernel": 3, "pad": 1}, ["kernel", "shift"])
-    net.add("BatchNorm", "bn", ["h"], ["h"], {})                       # in place: the name means the result from here on
+    net.add("BatchNorm", "bn", ["h"], ["h"], {})                   # in place: from here on "h" is the result
     net.add("Activation", "relu", ["h"], ["h"], {"activation": "relu"})
     net.add("Convolution2D", "twin", ["h"], ["t"], {"channels_out": 4, "kernel": 3, "pad": 1})
     net.add("Elementwise", "sum", ["h", "t"], ["h"], {})
@@ -231,7 +238,8 @@ def test_command(tmp_path):
     net.save_parameters(tmp_path / "net.safetensors")
 
     def convert(*arguments):
-        return subprocess.run([sys.executable, "-m", "clprim", "convert", *map(str, arguments)], capture_output=True, text=True)
+        return subprocess.run([sys.executable, "-m", "clprim", "convert", *map(str, arguments)], capture_output=True,
+                              text=True)
 
     done = convert(tmp_path / "net.json", tmp_path / "net.onnx")
     assert done.returncode == 0, done.stderr
