@@ -19,6 +19,7 @@
 #include <vector>
 
 #include <clprim/context.hpp>
+#include <clprim/prepared.hpp>
 
 namespace clprim {
 
@@ -45,6 +46,7 @@ struct ConvOptions {
     ConvActivation activation = ConvActivation::none;
     float alpha = 0, beta = 0;            // of the activation
     bool accumulate = false;              // add to what y holds (a residual connection), then activate
+    Prepared* prepared = nullptr;         // of w, which then never changes: what is derived from it is kept there
     std::string implementation;           // use this one or throw NotSupported with its reason; empty: the first fit
 };
 

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <clprim/pointwise.hpp>
+#include <clprim/prepared.hpp>
 
 namespace clprim {
 
@@ -29,6 +30,8 @@ struct GemmProblem {
     Scalar alpha = 1, beta = 1;
     bool add_d = false, d_is_c = false;   // whether D is read, and is C itself; gemm() settles both
     Activation activation = Activation::none;
+    Prepared* prepared_a = nullptr;   // of A or B, if they never change: what is derived from them is kept there
+    Prepared* prepared_b = nullptr;
 };
 
 // The problem A B = C of tensors with two dimensions, or three with the batch first. Throws InvalidArgument where shapes

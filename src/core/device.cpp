@@ -8,6 +8,7 @@
 
 #include <clprim/error.hpp>
 #include <core/environment.hpp>
+#include <core/host_processor.hpp>
 
 namespace clprim {
 namespace {
@@ -45,6 +46,13 @@ DeviceKind kind_of(cl_device_type type)
     return type & CL_DEVICE_TYPE_CPU ? DeviceKind::cpu : DeviceKind::gpu;
 }
 
+// Drivers that compile for the processor of this process and take its assembly in kernels.
+bool runs_on_host_processor(const Device& device)
+{
+    return (device.handle.getInfo<CL_DEVICE_TYPE>() & CL_DEVICE_TYPE_CPU) &&
+           (device.platform_name == "Intel(R) OpenCL" || device.platform_name == "Portable Computing Language");
+}
+
 Device read_device(const cl::Platform& platform, const cl::Device& handle)
 {
     Device device;
@@ -78,6 +86,8 @@ Device read_device(const cl::Platform& platform, const cl::Device& handle)
             clGetDeviceInfo(handle(), sub_group_sizes_intel, bytes, device.sub_group_sizes.data(), nullptr);
         }
     }
+    device.amx = device.kind == DeviceKind::cpu && runs_on_host_processor(device) && environment("CLPRIM_AMX") != "0" &&
+                 host_has_amx();
     device.unified_memory = handle.getInfo<CL_DEVICE_HOST_UNIFIED_MEMORY>();
     device.compute_units = std::max<cl_uint>(1, handle.getInfo<CL_DEVICE_MAX_COMPUTE_UNITS>());
     device.global_memory = handle.getInfo<CL_DEVICE_GLOBAL_MEM_SIZE>();

@@ -53,6 +53,8 @@ public:
     const Value& input(std::size_t i) const;                     // throws if absent
     Tensor tensor(std::size_t i) const { return input(i).device(queue()); }
     Tensor tensor_or_none(std::size_t i) const { return has(i) ? tensor(i) : Tensor(); }
+    // Where to keep what is derived from input i if it never changes, else null.
+    Prepared* prepared(std::size_t i) const { return i < node_.prepared.size() ? node_.prepared[i].get() : nullptr; }
     Tensor contiguous(std::size_t i) const;                      // row-major, copied if it is not
     const Dims& shape(std::size_t i) const { return input(i).shape(); }
     ElementType type(std::size_t i) const { return input(i).type(); }

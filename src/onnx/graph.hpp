@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include <clprim/prepared.hpp>
 #include <clprim/value.hpp>
 
 namespace clprim::onnx {
@@ -29,6 +30,7 @@ struct Node {
     std::vector<int> inputs, outputs;    // slots of the graph, or absent
     Attributes attributes;
     GraphRef body;                       // of a call to a model-local function
+    std::vector<std::shared_ptr<Prepared>> prepared;   // by input, of those that never change; empty without such
     const OperatorRow* row = nullptr;    // what runs it; null until a session looked it up, and for function calls
 };
 

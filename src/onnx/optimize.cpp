@@ -139,6 +139,22 @@ void upload(Graph& graph, Queue& queue)
     }
 }
 
+// Gives the nodes a place for what they derive from constants that no caller can replace.
+void keep_prepared(Graph& graph)
+{
+    std::set<int> constants;
+    for (const auto& [slot, value] : graph.constants)
+        constants.insert(slot);
+    for (const int slot : graph.inputs)
+        constants.erase(slot);
+    for (Node& node : graph.nodes) {
+        node.prepared.assign(node.inputs.size(), nullptr);
+        for (std::size_t i = 0; i < node.inputs.size(); ++i)
+            if (constants.contains(node.inputs[i]))
+                node.prepared[i] = std::make_shared<Prepared>();
+    }
+}
+
 }  // namespace
 
 GraphRef prepare(const Model& model, Engine& engine, bool optimize)
@@ -155,6 +171,7 @@ GraphRef prepare(const Model& model, Engine& engine, bool optimize)
         plan(*graph);
     }
     upload(*graph, engine.queue);
+    keep_prepared(*graph);
     return graph;
 }
 

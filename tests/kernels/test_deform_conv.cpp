@@ -146,7 +146,7 @@ const Case cases[] = {
 };
 
 INSTANTIATE_TEST_SUITE_P(Problems, DeformConvTest,
-                         testing::Combine(testing::ValuesIn(cases), testing::Values("tiled", "cpu_fused")));
+                         testing::Combine(testing::ValuesIn(cases), testing::Values("tiled", "cpu_fused", "cpu_amx")));
 
 class DeformConvNowhereTest : public testing::TestWithParam<const char*> {
 protected:
@@ -218,7 +218,7 @@ TEST_P(DeformConvNowhereTest, OffsetsThatAreNoPositionGiveZero)
     EXPECT_EQ(download(queue, g.weight), Values(32 * 32 * 9, 0.));
 }
 
-INSTANTIATE_TEST_SUITE_P(Implementations, DeformConvNowhereTest, testing::Values("tiled", "cpu_fused"));
+INSTANTIATE_TEST_SUITE_P(Implementations, DeformConvNowhereTest, testing::Values("tiled", "cpu_fused", "cpu_amx"));
 
 TEST(DeformConv, NamesWhyAnImplementationDoesNotApply)
 {
@@ -226,9 +226,10 @@ TEST(DeformConv, NamesWhyAnImplementationDoesNotApply)
     const auto empty = [&](const Dims& shape) { return queue.context().empty(shape, DataType::float32, queue); };
     const auto lines = deform_conv2d_implementations(queue.device(), {{1, 1}, {1, 1}},
                                                      {empty({1, 3, 4, 4}), empty({1, 18, 4, 4}), {}, empty({2, 3, 3, 3}), {}});
-    ASSERT_EQ(lines.size(), 2u);
-    EXPECT_EQ(lines[0].find("cpu_fused: "), 0u);   // three channels are too few, or this is no CPU
-    EXPECT_EQ(lines[1], "tiled");
+    ASSERT_EQ(lines.size(), 3u);
+    EXPECT_EQ(lines[0].find("cpu_amx: "), 0u);     // three channels are too few, or this is no CPU
+    EXPECT_EQ(lines[1].find("cpu_fused: "), 0u);
+    EXPECT_EQ(lines[2], "tiled");
 }
 
 TEST(DeformConv, BadArgumentsAreNamed)

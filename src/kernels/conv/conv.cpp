@@ -11,6 +11,7 @@ namespace {
 
 constexpr Implementation forward_list[] = {
     {"cpu_depthwise", rejects_cpu_depthwise, run_cpu_depthwise},
+    {"cpu_amx", rejects_cpu_amx, run_cpu_amx},
     {"cpu_implicit", rejects_cpu_implicit, run_cpu_implicit},
     {"gpu_direct", rejects_gpu_direct, run_gpu_direct},
     {"gpu_implicit", rejects_gpu_implicit, run_gpu_implicit},
@@ -83,6 +84,8 @@ Call make_call(ConvPass pass, const Tensor& caller_x, const Tensor& w, const Ten
             to_string(expected));
 
     Call call;
+    call.prepared = options.prepared;
+    call.by_name = !options.implementation.empty();
     const bool swap = options.transposed;
     call.dtype = caller_x.dtype;
     call.epilogue = {0, static_cast<cl_long>(options.activation), options.accumulate, options.alpha, options.beta};

@@ -108,6 +108,53 @@ void fill_zero(Queue& queue, const Tensor& tensor)
                std::min<std::size_t>(size_of(tensor.dtype), sizeof zero));
 }
 
+Tensor weight_matrix(Queue& queue, const Call& call, ImplicitProblem& p)
+{
+    const Problem& q = call.problem;
+    const bool forward = call.pass == ConvPass::forward;
+    const cl_long taps = q.taps(), together = q.in_channels * taps;
+    const bool taps_inner = weights_in_order(q, true), channels_inner = weights_in_order(q, false);
+    p.taps_inner = forward && (taps_inner || !channels_inner);
+    PackProblem pack = pack_problem(call, p.taps_inner);
+    p.weight_stride = p.depth * taps;
+    const DataType real = real_type(call.dtype);
+    if (forward && real == call.dtype && (taps_inner || channels_inner))
+        return call.w;
+
+    const auto pack_weights = [&] {
+        const Tensor packed = queue.context().empty({q.groups * p.rows * p.weight_stride}, real, queue);
+        const Program& program = queue.context().program("kernels/conv/cpu_implicit.cl", dtype_options(call.dtype));
+        if (!forward && (taps_inner || channels_inner) && together < (1 << 30)) {
+            const cl_long items = ceil_div(together, 256) * ceil_div(p.depth, 64) * q.groups;
+            pack.row_stride = taps_inner ? taps : 1;
+            queue.launch(program.kernel("conv_transpose_weights"), Range::groups(static_cast<std::size_t>(items)), call.w,
+                         packed, pack);
+        } else {
+            queue.launch(program.kernel("conv_pack_weights"), Range::linear(static_cast<std::size_t>(packed.numel()), 64),
+                         call.w, packed, pack);
+        }
+        return packed;
+    };
+    if (call.prepared)
+        return call.prepared->get(queue, forward ? "conv rows" : "conv rows of the data gradient", pack_weights);
+    return pack_weights();
+}
+
+void merge_positions(ImplicitProblem& p)
+{
+    const auto dense = [](const cl_long* strides, const cl_long* sizes) {
+        return strides[3] == sizes[2] * strides[4] && strides[2] == sizes[1] * strides[3];
+    };
+    bool plain = p.taps[0] * p.taps[1] * p.taps[2] == 1 && dense(p.source_strides, p.in) && dense(p.result_strides, p.out);
+    for (int i = 0; i < 3; ++i)
+        plain &= p.scale[i] == 1 && p.shift[i] == 0 && p.in[i] == p.out[i];
+    const cl_long pixels = p.in[0] * p.in[1] * p.in[2];
+    if (plain && pixels < (1 << 30)) {
+        p.in[2] = p.out[2] = pixels;
+        p.in[0] = p.in[1] = p.out[0] = p.out[1] = 1;
+    }
+}
+
 void for_each_launch(const Call& call, const std::function<void(const ImplicitProblem&, cl_long)>& launch)
 {
     const Problem& q = call.problem;

@@ -50,6 +50,10 @@ inline DataType real_type(DataType dtype) { return dtype == DataType::float64 ? 
 bool weights_in_order(const Problem& problem, bool taps_inner);
 // How a matrix [group, row][k] of the weights of a pass is filled from the tensor.
 PackProblem pack_problem(const Call& call, bool taps_inner);
+// The weights as a matrix of reals [group, row][k], in place where they lie so; says in `p` how they lie.
+Tensor weight_matrix(Queue& queue, const Call& call, ImplicitProblem& p);
+// Makes one long row of positions along rows and planes where nothing tells them apart.
+void merge_positions(ImplicitProblem& p);
 // dw from p.parts sums of [group, output][row], rows in the order that p.taps_inner says.
 void add_parts(Queue& queue, const Call& call, const Tensor& sums, const ImplicitProblem& p);
 void fill_zero(Queue& queue, const Tensor& tensor);

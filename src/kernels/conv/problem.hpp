@@ -34,6 +34,8 @@ struct Call {
     Tensor x, w, y;      // sides of the ordinary convolution: forward writes y, data writes x, weight writes w
     Tensor bias;         // added to the channels of the result (forward and data passes); may be undefined
     Epilogue epilogue;
+    Prepared* prepared = nullptr;   // of w
+    bool by_name = false;   // the implementation was asked for: only what it cannot do is a reason to reject
 
     const Tensor& result() const
     {
@@ -53,6 +55,8 @@ std::string dtype_options(DataType dtype);
 
 std::string rejects_reference(const Call& call, const Device& device);
 void run_reference(Queue& queue, const Call& call);
+std::string rejects_cpu_amx(const Call& call, const Device& device);
+void run_cpu_amx(Queue& queue, const Call& call);
 std::string rejects_cpu_implicit(const Call& call, const Device& device);
 void run_cpu_implicit(Queue& queue, const Call& call);
 void run_cpu_implicit_weight(Queue& queue, const Call& call);

@@ -7,43 +7,13 @@
 //                         channels of gx (nobody else writes them) and dotted with x for offset and mask
 //     weight       task = (tap, 32-channel chunk)             gW += gy * columns^T over all output pixels
 #include "kernels/deform_conv/cpu_rows.cl"
+#include "kernels/deform_conv/cpu_tasks.cl"
 
 #define EACH_ROW(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11)
 #define DECLARE_ROW(r) float16 c##r##_0 = 0, c##r##_1 = 0;
 #define LOAD_ROW(r) c##r##_0 = vload16(0, C + r * ldc); c##r##_1 = vload16(1, C + r * ldc);
 #define STORE_ROW(r) vstore16(c##r##_0, 0, C + r * ldc); vstore16(c##r##_1, 1, C + r * ldc);
 #define MULTIPLY_ROW(r) { const float16 a = A[r * lda]; c##r##_0 = fma(a, b0, c##r##_0); c##r##_1 = fma(a, b1, c##r##_1); }
-
-// Adds the weighted corner rows of a sample, `vectors` x 16 channels, into `column`.
-static inline void gather_row(const geometry g, const strides xs, const __global float* x, const sample s, int vectors,
-                              __local float* column)
-{
-    if (s.inside && s.y >= 0 && s.x >= 0 && s.y + 1 < g.height && s.x + 1 < g.width) {
-        const __global float* a = x + s.y * xs.h + s.x * xs.w;
-        const __global float *b = a + xs.w, *c = a + xs.h, *d = b + xs.h;
-        const float16 wa = corner_weight(s, 0) * s.mask, wb = corner_weight(s, 1) * s.mask,
-                      wc = corner_weight(s, 2) * s.mask, wd = corner_weight(s, 3) * s.mask;
-        #pragma unroll 4
-        for (int k = 0; k < vectors; ++k) {
-            float16 v = wa * vload16(k, a);
-            v = fma(wb, vload16(k, b), v);
-            v = fma(wc, vload16(k, c), v);
-            v = fma(wd, vload16(k, d), v);
-            vstore16(v, k, column);
-        }
-        return;
-    }
-    for (int k = 0; k < vectors; ++k)
-        vstore16((float16)0, k, column);
-    for (int q = 0; q < 4; ++q) {
-        if (!corner_inside(g, s, q))
-            continue;
-        const __global float* a = x + (s.y + (q >> 1)) * xs.h + (s.x + (q & 1)) * xs.w;
-        const float16 weight = corner_weight(s, q) * s.mask;
-        for (int k = 0; k < vectors; ++k)
-            vstore16(fma(weight, vload16(k, a), vload16(k, column)), k, column);
-    }
-}
 
 // Local memory: columns [P][depth] and sums [P][panels * 32 + 16]; without the 16 a column of sums would fall on a few
 // sets of the cache, and be read anew for every output channel.
@@ -90,33 +60,7 @@ TASK void deform_conv_fused_forward(const __global float* x, ulong x_offset, con
             }
         }
     }
-    if (ys.c == 1)
-        for (int p = 0; p < count; ++p) {
-            __global element* out = y + n * ys.n + ((p0 + p) / g.out_width) * ys.h + ((p0 + p) % g.out_width) * ys.w
-                + group * outputs;
-            for (int o = 0; o < outputs; ++o)
-                store(X, out, o, sums[p * ldc + o]
-                      + (bias_stride >= 0 ? load(X, bias, (group * outputs + o) * bias_stride) : 0.f));
-        }
-    else
-        for (int o = 0; o < outputs; ++o) {
-            const float b = bias_stride >= 0 ? load(X, bias, (group * outputs + o) * bias_stride) : 0.f;
-            __global element* out = y + n * ys.n + (long)(group * outputs + o) * ys.c;
-            if (ys.h == g.out_width * ys.w)
-                for (int p = 0; p < count; ++p)
-                    store(X, out, (p0 + p) * ys.w, sums[p * ldc + o] + b);
-            else
-                for (int p = 0; p < count; ++p)
-                    store(X, out, ((p0 + p) / g.out_width) * ys.h + ((p0 + p) % g.out_width) * ys.w, sums[p * ldc + o] + b);
-        }
-}
-
-static inline float sum16(float16 v)
-{
-    const float8 a = v.lo + v.hi;
-    const float4 b = a.lo + a.hi;
-    const float2 c = b.lo + b.hi;
-    return c.x + c.y;
+    write_outputs(sums, ldc, count, p0, n, group, bias, bias_stride, y, ys, g);
 }
 
 // gy: rows of [image][pixel][out_channels]. gx: rows, one copy per part. partial: [image - n0][chunk][tap][3][pixel]
@@ -182,30 +126,9 @@ TASK void deform_conv_fused_data(const __global float* x, ulong x_offset, const 
                         }
                     }
                 }
-                for (int r = 0; r < rows; ++r) {
-                    const sample s = read_sample(g, from, n, offset_group, tap, p + r);
-                    const float16 g0 = vload16(2 * r, block), g1 = vload16(2 * r + 1, block);
-                    float16 sy = 0, sx = 0, sm = 0;
-                    #pragma unroll
-                    for (int q = 0; q < 4; ++q) {
-                        if (!corner_inside(g, s, q))
-                            continue;
-                        const int cy = s.y + (q >> 1), cx = s.x + (q & 1);
-                        const __global float* value = x + cy * xs.h + cx * xs.w;
-                        __global float* target = gx + cy * gs.h + cx * gs.w;
-                        const float weight = corner_weight(s, q);
-                        const float16 w = weight * s.mask;
-                        vstore16(fma(w, g0, vload16(0, target)), 0, target);
-                        vstore16(fma(w, g1, vload16(1, target)), 1, target);
-                        const float16 d = fma(g1, vload16(1, value), g0 * vload16(0, value));
-                        sy = fma((float16)(((q & 1) ? s.lx : 1 - s.lx) * ((q >> 1) ? 1.f : -1.f)), d, sy);
-                        sx = fma((float16)(((q >> 1) ? s.ly : 1 - s.ly) * ((q & 1) ? 1.f : -1.f)), d, sx);
-                        sm = fma((float16)weight, d, sm);
-                    }
-                    sums[p + r] = sum16(sy) * s.mask;
-                    sums[pixels + p + r] = sum16(sx) * s.mask;
-                    sums[2 * pixels + p + r] = sum16(sm);
-                }
+                for (int r = 0; r < rows; ++r)
+                    scatter_row(g, read_sample(g, from, n, offset_group, tap, p + r), x, xs, gx, gs,
+                                vload16(2 * r, block), vload16(2 * r + 1, block), sums + p + r, pixels);
             }
         }
 }

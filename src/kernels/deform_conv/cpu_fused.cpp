@@ -1,4 +1,5 @@
-// Deformable convolution on CPU devices (cpu_fused.cl): sampling fused with register-tiled products.
+// Deformable convolution on CPU devices: sampling fused with products of register tiles (cpu_fused.cl) or, where there
+// are such, of AMX's tile registers (cpu_amx.cl).
 #include <algorithm>
 
 #include <clprim/copy.hpp>
@@ -23,10 +24,23 @@ Layout layout_of(const Geometry& g)
 constexpr std::int64_t block = 96;        // as BLOCK in cpu_rows.cl
 constexpr std::int64_t row_pixels = 64;   // as ROW_PIXELS in cpu_pack.cl
 constexpr std::size_t tile_bytes = 208 * 1024;        // columns and sums of a forward task: they stay in the L2 cache
+constexpr std::int64_t amx_run = 128, amx_block_words = 3 * 512;   // RUN and AMX_BLOCK of cpu_amx.cl
+
+std::int64_t amx_words(std::int64_t depth) { return 16 + divide_up(depth, 32) * amx_block_words; }   // words_of
 
 std::size_t bytes_per_pixel(const Geometry& g)
 {
     return (layout_of(g).channels / g.groups + round_up(g.outputs_per_group(), 32) + 16) * sizeof(float);
+}
+
+// Pixels of a forward task with AMX: as many as leave room for 32 columns and their strip.
+std::int64_t amx_pixels(const Geometry& g, const Device& device)
+{
+    const std::int64_t depth = layout_of(g).channels / g.groups;
+    const std::int64_t strip = std::min(amx_run, depth) / 32 * amx_block_words;
+    const std::int64_t room = static_cast<std::int64_t>(std::min<std::size_t>(device.local_memory, 256 * 1024)) / 4 -
+                              32 * depth - strip - 64;
+    return room / (round_up(g.outputs_per_group(), 32) + 16) / 32 * 32;
 }
 
 std::optional<std::string> rejects(const Problem& problem, const Device& device)
@@ -44,11 +58,22 @@ std::optional<std::string> rejects(const Problem& problem, const Device& device)
     return {};
 }
 
+std::optional<std::string> amx_rejects(const Problem& problem, const Device& device)
+{
+    if (!device.amx)
+        return "for CPUs with AMX";
+    if (const auto reason = rejects(problem, device))
+        return reason;
+    if (amx_pixels(problem.geometry, device) < 32)
+        return "too many channels for the local memory";
+    return {};
+}
+
 class Fused {
 public:
-    Fused(Queue& queue, const Problem& problem)
-        : queue_(queue), in_(problem.inputs), g_(problem.geometry), l_(layout_of(g_)),
-          products_(program("cpu_fused")), packing_(program("cpu_pack")),
+    Fused(Queue& queue, const Problem& problem, bool amx)
+        : queue_(queue), in_(problem.inputs), g_(problem.geometry), l_(layout_of(g_)), amx_(amx),
+          products_(program(amx ? "cpu_amx" : "cpu_fused")), packing_(program("cpu_pack")),
           x_(to_rows(in_.x, l_))
     {
     }
@@ -58,6 +83,8 @@ public:
         const std::int64_t panels = divide_up(g_.outputs_per_group(), 32);
         const Tensor packed = workspace(g_.groups * g_.taps() * panels * depth() * 32);
         launch(packing_, "deform_conv_pack_forward", l_.channels / 32 * panels, in_.weight, strides_of(in_.weight), packed, g_, l_);
+        if (amx_)
+            return amx_forward(packed, panels, y);
         l_.tile = forward_tile();
         launch(products_, "deform_conv_fused_forward", divide_up(g_.pixels(), l_.tile) * g_.batch * g_.groups, x_, row_strides(x_),
                in_.offset, strides_of(in_.offset), in_.mask, strides_of(in_.mask), packed, in_.bias,
@@ -78,6 +105,31 @@ public:
     }
 
 private:
+    void amx_forward(const Tensor& packed, std::int64_t panels, const Tensor& y)
+    {
+        const Tensor words = split_panels(packed, g_.groups * g_.taps() * panels, depth());
+        std::int64_t tile = std::min(amx_pixels(g_, queue_.device()), round_up(g_.pixels(), 32));
+        while (tile > 32 && divide_up(g_.pixels(), tile) * g_.batch * g_.groups < queue_.device().compute_units)
+            tile -= 32;
+        l_.tile = static_cast<cl_int>(tile);
+        launch(products_, "deform_conv_amx_forward", divide_up(g_.pixels(), tile) * g_.batch * g_.groups, x_, row_strides(x_),
+               in_.offset, strides_of(in_.offset), in_.mask, strides_of(in_.mask), packed, words, in_.bias,
+               cl_long{in_.bias.defined() ? in_.bias.stride(0) : -1}, y, strides_of(y), g_, l_,
+               LocalMemory{32 * depth() * sizeof(float)},
+               LocalMemory{std::min(amx_run, depth()) / 32 * amx_block_words * sizeof(cl_uint)},
+               LocalMemory{tile * (panels * 32 + 16) * sizeof(float)});
+    }
+
+    Tensor words(std::int64_t count) { return queue_.context().empty({count}, DataType::uint32, queue_); }
+
+    // Panels of [depth][32] floats as words.
+    Tensor split_panels(const Tensor& packed, std::int64_t panels, std::int64_t panel_depth)
+    {
+        const Tensor result = words(panels * amx_words(panel_depth));
+        launch(products_, "deform_conv_split_panels", panels, packed, result, static_cast<cl_int>(panel_depth));
+        return result;
+    }
+
     const Program& program(const char* file) const
     {
         return queue_.context().program(std::string("kernels/deform_conv/") + file + ".cl",
@@ -151,13 +203,32 @@ private:
     {
         const std::int64_t panels = divide_up(g_.outputs_per_group(), 12), chunks = l_.channels / 32;
         const std::int64_t blocks = divide_up(g_.batch * g_.pixels(), block);
+        if (amx_)
+            return amx_grad_weight(rows, gw, blocks, chunks);
         const Tensor packed = workspace(g_.groups * blocks * panels * block * 12);
         const Tensor partial = workspace(g_.taps() * chunks * panels * 12 * 32);
         launch(packing_, "deform_conv_pack_gy", g_.groups * blocks, rows, packed, g_);
         launch(products_, "deform_conv_fused_weight", g_.taps() * chunks, x_, row_strides(x_), in_.offset, strides_of(in_.offset),
                in_.mask, strides_of(in_.mask), packed, partial, g_, l_, LocalMemory{block * 32 * sizeof(float)});
+        unpack_weight(partial, panels * 12, gw);
+    }
+
+    void amx_grad_weight(const Tensor& rows, const Tensor& gw, std::int64_t blocks, std::int64_t chunks)
+    {
+        const std::int64_t strips = divide_up(g_.outputs_per_group(), 32);
+        const Tensor gy_words = words(g_.groups * blocks * strips * amx_words(block));
+        const Tensor partial = workspace(g_.taps() * chunks * strips * 32 * 32);
+        launch(products_, "deform_conv_split_turned_gy", g_.groups * blocks, rows, gy_words, g_);
+        launch(products_, "deform_conv_amx_weight", g_.taps() * chunks, x_, row_strides(x_), in_.offset, strides_of(in_.offset),
+               in_.mask, strides_of(in_.mask), rows, gy_words, partial, g_, l_, LocalMemory{block * 32 * sizeof(float)},
+               LocalMemory{block / 32 * amx_block_words * sizeof(cl_uint)});
+        unpack_weight(partial, strips * 32, gw);
+    }
+
+    void unpack_weight(const Tensor& partial, std::int64_t padded_outputs, const Tensor& gw)
+    {
         queue_.launch(packing_.kernel("deform_conv_unpack_weight"), Range::linear(gw.numel(), free_group), partial, gw,
-                      strides_of(gw), g_, l_);
+                      strides_of(gw), static_cast<cl_int>(padded_outputs), g_, l_);
     }
 
     void grad_data(const Tensor& rows, const DeformConv2DGradients& out)
@@ -175,12 +246,24 @@ private:
         const std::int64_t images = std::clamp<std::int64_t>(column_bytes / (4 * partial_size), 1, g_.batch);
         const Tensor partial = workspace(images * partial_size);
         l_.tile = 96;
+        const std::int64_t strips = g_.batch * g_.groups * divide_up(g_.pixels(), 32);
+        const Tensor weight_words = amx_ ? split_panels(packed, chunks * g_.taps(), outputs) : Tensor();
+        const Tensor gy_words = amx_ ? words(strips * amx_words(outputs)) : Tensor();
+        if (amx_)
+            launch(products_, "deform_conv_split_gy", strips, rows, gy_words, g_);
         for (std::int64_t n0 = 0; n0 < g_.batch; n0 += images) {
             const cl_int count = std::min(images, g_.batch - n0);
-            launch(products_, "deform_conv_fused_data", count * parts * chunks, x_, row_strides(x_), in_.offset,
-                   strides_of(in_.offset), in_.mask, strides_of(in_.mask), packed, rows, gx,
-                   direct ? strides_of(gx) : row_strides(gx), cl_long{part_size}, static_cast<cl_int>(parts), partial,
-                   static_cast<cl_int>(n0), g_, l_);
+            Launch task(queue_, products_.kernel(amx_ ? "deform_conv_amx_data" : "deform_conv_fused_data"));
+            task.arg(x_).arg(row_strides(x_)).arg(in_.offset).arg(strides_of(in_.offset)).arg(in_.mask).arg(strides_of(in_.mask));
+            task.arg(packed);
+            if (amx_)
+                task.arg(weight_words);
+            task.arg(rows);
+            if (amx_)
+                task.arg(gy_words);
+            task.arg(gx).arg(direct ? strides_of(gx) : row_strides(gx)).arg(cl_long{part_size}).arg(static_cast<cl_int>(parts));
+            task.arg(partial).arg(static_cast<cl_int>(n0)).arg(g_).arg(l_);
+            task.run(Range::groups(count * parts * chunks));
             if (out.offset.defined() || out.mask.defined())
                 queue_.launch(packing_.kernel("deform_conv_sum_offset"),
                               Range::linear(std::int64_t{count} * g_.offset_groups * g_.taps() * g_.pixels(), free_group), partial,
@@ -196,16 +279,25 @@ private:
     const DeformConv2DInputs& in_;
     const Geometry& g_;
     Layout l_;
+    bool amx_;
     const Program &products_, &packing_;
     Tensor x_;
 };
 
 }  // namespace
 
-const Implementation cpu_fused{
-    "cpu_fused", rejects, [](Queue& queue, const Problem& problem, const Tensor& y) { Fused(queue, problem).forward(y); },
-    [](Queue& queue, const Problem& problem, const Tensor& gy, const DeformConv2DGradients& gradients) {
-        Fused(queue, problem).backward(gy, gradients);
-    }};
+template <bool Amx>
+void run_forward(Queue& queue, const Problem& problem, const Tensor& y)
+{
+    Fused(queue, problem, Amx).forward(y);
+}
+template <bool Amx>
+void run_backward(Queue& queue, const Problem& problem, const Tensor& gy, const DeformConv2DGradients& gradients)
+{
+    Fused(queue, problem, Amx).backward(gy, gradients);
+}
+
+const Implementation cpu_fused{"cpu_fused", rejects, run_forward<false>, run_backward<false>};
+const Implementation cpu_amx{"cpu_amx", amx_rejects, run_forward<true>, run_backward<true>};
 
 }  // namespace clprim::deform_conv

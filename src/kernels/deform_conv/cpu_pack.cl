@@ -206,7 +206,8 @@ __kernel void deform_conv_sum_offset(const __global float* partial, ulong partia
 
 // One work-item per element of the weight.
 __kernel void deform_conv_unpack_weight(const __global float* partial, ulong partial_offset, __global element* gw,
-                                        ulong gw_offset, const strides ws, const geometry g, const layout l)
+                                        ulong gw_offset, const strides ws, int padded_outputs, const geometry g,
+                                        const layout l)
 {
     partial += partial_offset;
     gw += gw_offset;
@@ -217,7 +218,8 @@ __kernel void deform_conv_unpack_weight(const __global float* partial, ulong par
     const int tap = id % taps, c = id / taps % per_group, output = id / taps / per_group, group = output / outputs;
     const int channel = group * per_group + c;
     const int padded = channel / l.segment * l.padded_segment + channel % l.segment;
-    const int panels = (outputs + 11) / 12, chunks = l.channels / 32;
-    const float v = partial[(((long)tap * chunks + padded / 32) * panels * 12 + output % outputs) * 32 + padded % 32];
+    const int chunks = l.channels / 32;
+    const float v =
+        partial[(((long)tap * chunks + padded / 32) * padded_outputs + output % outputs) * 32 + padded % 32];
     store(X, gw, output * ws.n + c * ws.c + (tap / g.kernel_w) * ws.h + (tap % g.kernel_w) * ws.w, v);
 }

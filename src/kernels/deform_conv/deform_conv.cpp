@@ -16,7 +16,7 @@ cl_int Geometry::segment() const { return std::gcd(channels / groups, channels /
 
 namespace {
 
-constexpr const Implementation* implementations[] = {&cpu_fused, &tiled};
+constexpr const Implementation* implementations[] = {&cpu_amx, &cpu_fused, &tiled};
 
 void check_parameters(const DeformConv2D& p)
 {

@@ -45,7 +45,8 @@ struct Implementation {
     void (*backward)(Queue& queue, const Problem& problem, const Tensor& gy, const DeformConv2DGradients& gradients);
 };
 
-extern const Implementation cpu_fused;   // cpu_fused.cpp: register tiles, for CPUs
+extern const Implementation cpu_amx;     // cpu_fused.cpp: tile registers, for CPUs with AMX
+extern const Implementation cpu_fused;   // register tiles, for CPUs
 extern const Implementation tiled;       // tiled.cpp: local-memory tiles, any problem, any device
 
 // The sum of gy over images and pixels, the same for every implementation.

@@ -1,20 +1,15 @@
 // How cpu_packed.cl cuts a problem into blocks, by a model of what each way costs.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
-#include <map>
-#include <mutex>
 
 #include <kernels/gemm/cpu_packed.hpp>
+#include <kernels/gemm/plan_cache.hpp>
 
 namespace clprim::detail {
 namespace {
 
 constexpr std::int64_t second_level_cache = 1280 << 10;   // of it, what panels may fill
-
-// Whether rows so far apart meet in one set of the first-level cache.
-bool meets_in_cache(std::int64_t step, std::int64_t element) { return step * element % 4096 == 0; }
 
 struct Planner {
     Planner(const GemmProblem& problem, bool turned_, const Device& device)
@@ -153,24 +148,10 @@ CpuPlan make_plan(const GemmProblem& problem, const Device& device)
 
 }  // namespace
 
-// Plans are kept, since making one costs microseconds. What they depend on is the key.
-CpuPlan cpu_plan(const GemmProblem& p, const Device& device)
+CpuPlan cpu_plan(const GemmProblem& problem, const Device& device)
 {
-    const auto element = static_cast<std::int64_t>(size_of(gemm_compute_type(p.dtype)));
-    const auto kind = [&](const MatrixLayout& layout) {
-        return (layout.row == 1) + 2 * (layout.column == 1) + 4 * meets_in_cache(layout.row, element) +
-               8 * meets_in_cache(layout.column, element);
-    };
-    const std::array<std::int64_t, 7> key{device.index, p.batch, p.m, p.n, p.k, static_cast<std::int64_t>(p.dtype),
-                                          kind(p.a) + 16 * kind(p.b) + 256 * kind(p.c)};
-    static std::mutex mutex;
-    static std::map<std::array<std::int64_t, 7>, CpuPlan> plans;
-    std::lock_guard lock(mutex);
-    if (auto found = plans.find(key); found != plans.end())
-        return found->second;
-    if (plans.size() > 4096)
-        plans.clear();
-    return plans[key] = make_plan(p, device);
+    static PlanCache<CpuPlan> plans;
+    return plans.get(problem, device, make_plan);
 }
 
 }  // namespace clprim::detail

@@ -14,6 +14,7 @@ std::span<const GemmImplementation> gemm_implementations()
 {
     static const GemmImplementation list[] = {
         {"cpu_dot", cpu_dot_rejects, cpu_dot},
+        {"cpu_amx", cpu_amx_rejects, cpu_amx},
         {"cpu_packed", cpu_packed_rejects, cpu_packed},
         {"gpu_dot", gpu_dot_rejects, gpu_dot},
         {"gpu_tiled", gpu_tiled_rejects, gpu_tiled},
@@ -59,6 +60,7 @@ GemmProblem transposed(const GemmProblem& problem)
     const auto turned = [](MatrixLayout layout) { return MatrixLayout{layout.column, layout.row, layout.batch}; };
     GemmProblem result = problem;
     std::swap(result.m, result.n);
+    std::swap(result.prepared_a, result.prepared_b);
     result.a = turned(problem.b);
     result.b = turned(problem.a);
     result.c = turned(problem.c);

@@ -17,12 +17,14 @@ namespace clprim::onnx {
 
 namespace {
 
-// Kernels for CPUs run fastest with channels innermost, once there are enough of them to fill vectors.
+// Kernels for CPUs run fastest with channels innermost, once there are enough of them to fill vectors; those for tile
+// registers take pixels in their place.
 bool prefers_channels_last(const Call& call, const Tensor& x, std::int64_t out_channels)
 {
     if (x.is_channels_last() && !x.is_contiguous())
         return true;
-    return x.dim() == 4 && out_channels >= 16 && call.queue().device().kind == DeviceKind::cpu;
+    const Device& device = call.queue().device();
+    return x.dim() == 4 && out_channels >= 16 && device.kind == DeviceKind::cpu && !device.amx;
 }
 
 Dims kernel_of(const Call& call, const Dims& x, const Dims& w)
@@ -40,6 +42,7 @@ ConvOptions conv_options(const Call& call, const Windows& windows)
     options.pad_begin = windows.pad_begin;
     options.pad_end = windows.pad_end;
     options.groups = call.integer_attribute("group", 1);
+    options.prepared = call.prepared(1);
     return options;
 }
 

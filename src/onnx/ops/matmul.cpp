@@ -79,6 +79,8 @@ void gemm_operator(Call& call)
     GemmProblem problem = gemm_problem(a, b, y, bias);
     problem.alpha = call.float_attribute("alpha", 1);
     problem.beta = beta;
+    problem.prepared_a = call.prepared(0);
+    problem.prepared_b = call.prepared(1);
     if (y.numel())
         gemm(call.queue(), problem, a, b, y, bias);
 }
@@ -98,7 +100,9 @@ void linear(Call& call)
         return;
     const std::int64_t rows = x.dim() == 1 ? 1 : y.numel() / w.size(1);
     const Tensor a = x.reshape({rows, w.size(0)}), c = y.reshape({rows, w.size(1)});
-    gemm(call.queue(), gemm_problem(a, w, c, bias.expand(c.shape)), a, w, c, bias.expand(c.shape));
+    GemmProblem problem = gemm_problem(a, w, c, bias.expand(c.shape));
+    problem.prepared_b = call.prepared(1);
+    gemm(call.queue(), problem, a, w, c, bias.expand(c.shape));
 }
 
 void det(Call& call)

@@ -1,0 +1,146 @@
+// Host side of cpu_amx.cl.
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include <kernels/conv/implicit.hpp>
+
+namespace clprim::conv {
+namespace {
+
+constexpr cl_long side = 32;   // AMX_SIDE of gemm/amx.cl
+
+// Mirror of amx_weights in cpu_amx.cl.
+struct AmxWeights {
+    cl_long strips, blocks, strip_words;
+};
+
+cl_long parts_of(DataType dtype) { return dtype == DataType::float32 ? 3 : dtype == DataType::float16 ? 2 : 1; }
+
+cl_long round_up(cl_long a, cl_long b) { return ceil_div(a, b) * b; }
+
+// Blocks of k of about 128, or more of parts that are smaller: panels and strips of them fit in the first-level cache.
+// As in cpu_implicit.cpp, whole runs of the inner index if they are short, parts of one run otherwise.
+void choose_depth(ImplicitProblem& p, DataType dtype)
+{
+    const cl_long most = 384 / parts_of(dtype), taps = p.taps[0] * p.taps[1] * p.taps[2];
+    cl_long& inner = p.taps_inner ? p.taps_block : p.channels_block;
+    cl_long& outer = p.taps_inner ? p.channels_block : p.taps_block;
+    const cl_long inner_size = std::max<cl_long>(p.taps_inner ? taps : p.depth, 1);
+    const cl_long outer_size = std::max<cl_long>(p.taps_inner ? p.depth : taps, 1);
+    inner = std::min(inner_size, round_up(ceil_div(inner_size, ceil_div(inner_size, most)), side));
+    const bool gaps = taps != p.kernel[0] * p.kernel[1] * p.kernel[2];
+    outer = inner < inner_size || gaps ? 1 : std::clamp<cl_long>(most / inner, 1, outer_size);
+    p.tile_depth = round_up(p.channels_block * p.taps_block, side);
+}
+
+cl_long blocks_of(const ImplicitProblem& p)
+{
+    const cl_long taps = p.taps[0] * p.taps[1] * p.taps[2];
+    return std::max<cl_long>(ceil_div(p.depth, p.channels_block) * ceil_div(taps, p.taps_block), 1);
+}
+
+// Cycles of the slowest core per k, and the sizes of a work-item's part that give them: products, C's tiles, packing
+// and splitting the source, reading the weights' strips.
+double choose_tiles(ImplicitProblem& p, const Device& device, DataType dtype)
+{
+    choose_depth(p, dtype);
+    const cl_long pixels = p.pixels(), words = p.tile_depth * side / 2 * parts_of(dtype);
+    const cl_long budget = static_cast<cl_long>(std::min<std::size_t>(device.local_memory, 256 * 1024) / 4) -
+                           p.tile_depth * side - words - 64;
+    const double products = dtype == DataType::float32 ? 12.5 : dtype == DataType::float16 ? 8.5 : 3.5;
+    const double parts = static_cast<double>(parts_of(dtype));
+    double best = std::numeric_limits<double>::infinity();
+    for (cl_long row_blocks = 1; row_blocks <= p.rows; row_blocks *= 2) {
+        const cl_long rows = round_up(ceil_div(p.rows, row_blocks), side);
+        for (cl_long columns = side; columns <= 1024; columns += side) {
+            if (columns * rows > budget)
+                break;
+            const double count = double(ceil_div(p.rows, rows)) * double(ceil_div(pixels, columns)) * double(p.groups);
+            const double rounds = std::ceil(count / device.compute_units);
+            const double high = double(round_up(std::min(rows, p.rows), 16)), wide = double(std::min(columns, pixels));
+            const double cost = rounds * (high * round_up(columns, 16) / 1024.0 *
+                                              (products + 250.0 / static_cast<double>(p.tile_depth)) +
+                                          wide * (0.3 + 0.25 * parts) + high * 0.4 * parts);
+            if (cost < best) {
+                best = cost;
+                p.tile_rows = rows;
+                p.tile_pixels = columns;
+            }
+            if (columns >= pixels)
+                break;
+        }
+        if (rows <= side)
+            break;
+    }
+    return best;
+}
+
+// All that the words of the weights depend on.
+std::string words_key(const Call& call, const ImplicitProblem& p)
+{
+    return fmt::format("conv_amx {} {} {} {} {} {} {} {} {}", name_of(call.dtype), static_cast<int>(call.pass), p.groups,
+                       p.taps_inner, p.channels_block, p.taps_block, fmt::join(p.taps, ","), fmt::join(p.tap_first, ","),
+                       fmt::join(p.tap_period, ","));
+}
+
+void launch(Queue& queue, const Call& call, const Tensor& weights, ImplicitProblem p, cl_long result_first)
+{
+    if (p.pixels() == 0)
+        return;
+    merge_positions(p);
+    choose_tiles(p, queue.device(), call.dtype);
+    Tensor result = call.result();
+    result.offset += result_first;
+    const cl_long columns = round_up(p.tile_pixels, side), panel_words = p.tile_depth * side / 2 * parts_of(call.dtype);
+    const AmxWeights split{ceil_div(p.rows, side), blocks_of(p), 16 + panel_words};
+    const auto groups = [](cl_long count) { return static_cast<std::size_t>(count); };
+    const std::string options = dtype_options(call.dtype) + fmt::format(" -DX={}", name_of(call.dtype));
+    const Program& program = queue.context().program("kernels/conv/cpu_amx.cl", options);
+    const auto split_weights = [&] {
+        const Tensor words = queue.context().empty({p.groups * split.blocks * split.strips * split.strip_words},
+                                                   DataType::uint32, queue);
+        queue.launch(program.kernel("conv_amx_weights"),
+                     Range::groups({groups(split.strips), groups(split.blocks), groups(p.groups)}, {1, 1, 1}), weights,
+                     words, split, p);
+        return words;
+    };
+    const Tensor words = call.prepared ? call.prepared->get(queue, words_key(call, p), split_weights)
+                                       : split_weights();
+    const cl_long items = ceil_div(p.rows, p.tile_rows) * ceil_div(p.pixels(), p.tile_pixels) * p.groups;
+    queue.launch(program.kernel("conv_amx"), Range::groups(groups(items)),
+                 call.pass == ConvPass::forward ? call.x : call.y, weights, words, call.bias, result,
+                 LocalMemory{groups(p.tile_depth * side * 4)}, LocalMemory{groups(panel_words * 4)},
+                 LocalMemory{groups(p.tile_rows * columns * 4)}, split, p);
+}
+
+}  // namespace
+
+std::string rejects_cpu_amx(const Call& call, const Device& device)
+{
+    if (!device.amx)
+        return "is made for CPUs with AMX";
+    if (call.dtype == DataType::float64)
+        return "computes float32, float16 and bfloat16";
+    if (const std::string reason = rejects_cpu_implicit(call, device); !reason.empty())
+        return reason;
+    const ImplicitProblem p = common_problem(call);
+    if (!call.by_name && (p.rows < 40 || p.batch * call.problem.out_pixels() < 32))
+        return "needs 40 channels of the result per group and 32 pixels";
+    return {};
+}
+
+void run_cpu_amx(Queue& queue, const Call& caller)
+{
+    const Call call = with_planar_source(queue, caller);
+    ImplicitProblem all = common_problem(call);
+    const Tensor weights = weight_matrix(queue, call, all);
+    for_each_launch(call, [&](ImplicitProblem p, cl_long first) {
+        p.taps_inner = all.taps_inner;
+        p.weight_stride = all.weight_stride;
+        launch(queue, call, weights, p, first);
+    });
+}
+
+}  // namespace clprim::conv

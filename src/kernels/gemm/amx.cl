@@ -1,0 +1,192 @@
+// Products on the tile registers of x86 processors (AMX: eight registers of 16 rows of 64 bytes), which multiply pairs
+// of bfloat16 and add in float32 at many times the rate of vectors. CPU devices run on the host, so its instructions
+// may be written in a kernel; Device::amx says whether they can be used. gemm, conv and deform_conv are built on this.
+//
+// A float32 is the exact sum of three bfloat16, high + middle + low, each rounded from what the ones before left over.
+// Of the nine products of two such sums the six with a weight of 2^-18 and more are added, so what is lost (2^-26) lies
+// below the rounding of a float32 product (2^-24). A float16 is the sum of two, and all four products are added; a
+// bfloat16 is taken as it is. After Henry, Tang, Heinecke, "Leveraging the bfloat16 Artificial Intelligence Datatype
+// For Higher-Precision Computations" (2019).
+//
+//                 panel of B: blocks of 32 k, each          A block of 32 k of a strip or panel is AMX_BLOCK words:
+//                 [part][half][16 pairs of k][16 columns]   per part two tiles of 16 x 16 words, a word being the
+//                 +---------+---------+                     elements of k and k + 1.
+//   strip of A:   | tile 0  | tile 1  |
+//   [part][half]  +---------+---------+    Rows of A and columns of B that cannot be split, with an infinity, NaN
+//   [16 rows][16  | tile 2  | tile 3  |    or nothing above 2^-100, are `unfit`: the caller adds their products by
+//   pairs of k]   +---------+---------+    vectors.
+//
+// Needs: -DX=<float32, float16 or bfloat16>, the dtype that is split, or AMX_TYPE if X is another one.
+#ifndef AMX_TYPE
+#define AMX_TYPE X
+#endif
+#define AMX_PARTS CLPRIM_CAT(AMX_PARTS_, AMX_TYPE)
+#define AMX_PARTS_float32 3
+#define AMX_PARTS_float16 2
+#define AMX_PARTS_bfloat16 1
+#define AMX_TILE 256                             // words
+#define AMX_BLOCK (2 * AMX_TILE * AMX_PARTS)     // words
+#define AMX_SIDE 32                              // rows of a strip, columns of a panel, and k of a block
+
+// All eight registers with 16 rows of 64 bytes; the state is the thread's, so a kernel lets go of it before it returns.
+__constant uchar amx_shape[64] = {1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 0, 64, 0, 64, 0,
+                                  64, 0, 64, 0, 64, 0, 64, 0, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+                                  0, 0, 0, 0, 16, 16, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0};
+static inline void amx_begin(void)
+{
+    __asm__ volatile("ldtilecfg (%0)" ::"r"(amx_shape) : "memory");
+}
+static inline void amx_end(void)
+{
+    __asm__ volatile("tilerelease" ::: "memory");
+}
+
+// The 32 x 32 sums in registers 0 to 3: zero, from memory, to memory (rows `step` floats apart).
+static inline void amx_zero(void)
+{
+    __asm__ volatile("tilezero %%tmm0\n\ttilezero %%tmm1\n\ttilezero %%tmm2\n\ttilezero %%tmm3" ::: "memory");
+}
+#define AMX_SUMS(instruction, before, after)                                                                \
+    __asm__ volatile(instruction(0, "(%0,%1,1)") instruction(1, "64(%0,%1,1)") instruction(2, "(%2,%1,1)")  \
+                         instruction(3, "64(%2,%1,1)")::"r"(sums), "r"(bytes), "r"(sums + 16 * bytes)       \
+                     : "memory");
+#define AMX_LOAD(tile, place) "tileloadd " place ", %%tmm" #tile "\n\t"
+#define AMX_STORE(tile, place) "tilestored %%tmm" #tile ", " place "\n\t"
+static inline void amx_load(ulong sums, long step)
+{
+    const ulong bytes = 4 * step;
+    AMX_SUMS(AMX_LOAD, , )
+}
+static inline void amx_store(ulong sums, long step)
+{
+    const ulong bytes = 4 * step;
+    AMX_SUMS(AMX_STORE, , )
+}
+
+// Parts of a strip (%0) to registers 4 and 5, of a panel (%1) to 6 and 7, and the products of what is there.
+#define AMX_A(n) AMX_A_##n
+#define AMX_A_LOW(n) "tileloadd " #n "*2048(%0,%2,1), %%tmm4\n\t"
+#define AMX_A_BOTH(n) AMX_A_LOW(n) "tileloadd " #n "*2048+1024(%0,%2,1), %%tmm5\n\t"
+#define AMX_B_LOW(n) "tileloadd " #n "*2048(%1,%2,1), %%tmm6\n\t"
+#define AMX_B_BOTH(n) AMX_B_LOW(n) "tileloadd " #n "*2048+1024(%1,%2,1), %%tmm7\n\t"
+#define AMX_0 "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+#define AMX_01 AMX_0 "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+#define AMX_02 AMX_0 "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+#define AMX_0123 AMX_01 "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\ttdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+
+// The products of one block: small ones first, every part loaded as rarely as two registers for each side allow.
+#if AMX_PARTS == 3
+#define AMX_PRODUCTS(A, B, P) A(2) B(0) P A(0) P B(2) P B(1) P A(1) P B(0) P
+#elif AMX_PARTS == 2
+#define AMX_PRODUCTS(A, B, P) A(1) B(1) P A(0) P B(0) P A(1) P
+#else
+#define AMX_PRODUCTS(A, B, P) A(0) B(0) P
+#endif
+#define AMX_ADD(A, B, P)                                                                                    \
+    for (int block = 0; block < blocks; ++block, strip += 4 * AMX_BLOCK, panel += 4 * AMX_BLOCK)            \
+        __asm__ volatile(AMX_PRODUCTS(A, B, P)::"r"(strip), "r"(panel), "r"(row) : "memory");
+
+// Adds the products of `blocks` blocks of a strip and a panel (addresses of their words), of which only the first
+// `rows` and `columns` matter.
+static inline void amx_add(ulong strip, ulong panel, int blocks, long rows, long columns)
+{
+    const ulong row = 64;
+    if (rows > 16) {
+        if (columns > 16) {
+            AMX_ADD(AMX_A_BOTH, AMX_B_BOTH, AMX_0123)
+        } else {
+            AMX_ADD(AMX_A_BOTH, AMX_B_LOW, AMX_02)
+        }
+    } else if (columns > 16) {
+        AMX_ADD(AMX_A_LOW, AMX_B_BOTH, AMX_01)
+    } else {
+        AMX_ADD(AMX_A_LOW, AMX_B_LOW, AMX_0)
+    }
+}
+
+// Words of the pairs (even[i], odd[i]), to each part's `to[part * 2 * AMX_TILE]`; `most` keeps the largest magnitude.
+#define DEFINE_AMX_SPLIT(name, SPACE)                                                                       \
+    static inline void name(float16 even, float16 odd, SPACE uint* to, uint16* most)                        \
+    {                                                                                                       \
+        *most = max(*most, max(as_uint16(even) & 0x7fffffffu, as_uint16(odd) & 0x7fffffffu));               \
+        for (int part = 0; part < AMX_PARTS; ++part) {                                                      \
+            const uint half_unit = part + 1 < AMX_PARTS ? 0x8000u : 0u;                                     \
+            const uint16 e = (as_uint16(even) + half_unit) & 0xffff0000u;                                   \
+            const uint16 o = (as_uint16(odd) + half_unit) & 0xffff0000u;                                    \
+            vstore16(e >> 16 | o, 0, to + part * 2 * AMX_TILE);                                             \
+            even -= as_float16(e);                                                                          \
+            odd -= as_float16(o);                                                                           \
+        }                                                                                                   \
+    }
+DEFINE_AMX_SPLIT(amx_split, __private)
+DEFINE_AMX_SPLIT(amx_split_to_local, __local)
+DEFINE_AMX_SPLIT(amx_split_to_global, __global)
+
+// Whether a column (of a panel) or the row (of a strip) with these largest magnitudes cannot be split: see the top.
+#define AMX_HUGE 0x7f7f0000u             // what rounds to infinity, infinity, NaN
+#define AMX_TINY ((127u - 100u) << 23)   // 2^-100
+static inline int amx_unfit_columns(uint16 most)
+{
+    return AMX_PARTS > 1 && any(most >= AMX_HUGE || (most < AMX_TINY && most != 0u));
+}
+static inline int amx_unfit_row(uint16 most)
+{
+    const uint8 a = max(most.lo, most.hi);
+    const uint4 b = max(a.lo, a.hi);
+    const uint2 c = max(b.lo, b.hi);
+    const uint all = max(c.x, c.y);
+    return AMX_PARTS > 1 && (all >= AMX_HUGE || (all < AMX_TINY && all != 0));
+}
+
+// Rows [0, depth) of packed[k][AMX_SIDE], of which the first `columns` matter, to the words of a panel. Whether it is
+// unfit.
+#define DEFINE_AMX_SPLIT_PANEL(name, split, FROM, TO)                                                       \
+    static inline int name(const FROM float* packed, int depth, long columns, TO uint* words)               \
+    {                                                                                                       \
+        int unfit = 0;                                                                                      \
+        for (int side = 0; side < 2 && columns > 16 * side; ++side) {                                       \
+            uint16 most = 0;                                                                                \
+            for (int k = 0; k < depth; k += 2)                                                              \
+                split(vload16(2 * k + side, packed),                                                        \
+                      k + 1 < depth ? vload16(2 * k + 2 + side, packed) : (float16)0,                       \
+                      words + k / 32 * AMX_BLOCK + side * AMX_TILE + k / 2 % 16 * 16, &most);               \
+            unfit |= amx_unfit_columns(most);                                                               \
+        }                                                                                                   \
+        for (int pair = (depth + 1) / 2; pair % 16 != 0; ++pair)                                            \
+            for (int tile = 0; tile < 2 * AMX_PARTS; ++tile)                                                \
+                vstore16((uint16)0, 0, words + pair / 16 * AMX_BLOCK + tile * AMX_TILE + pair % 16 * 16);   \
+        return unfit;                                                                                       \
+    }
+DEFINE_AMX_SPLIT_PANEL(amx_split_panel, amx_split_to_local, __local, __local)
+DEFINE_AMX_SPLIT_PANEL(amx_split_global_panel, amx_split_to_global, __global, __global)
+
+// Up to AMX_SIDE rows of `depth` floats, `step` apart, to the words of a strip, the rest of them zero. Whether it is
+// unfit.
+#define DEFINE_AMX_SPLIT_ROWS(name, split, FROM, TO)                                                        \
+    static inline int name(const FROM float* from, long step, int rows, int depth, TO uint* words)          \
+    {                                                                                                       \
+        int unfit = 0;                                                                                      \
+        for (int i = 0; i < AMX_SIDE; ++i) {                                                                \
+            const FROM float* row = from + i * step;                                                        \
+            uint16 most = 0;                                                                                \
+            for (int k = 0; k < depth; k += AMX_SIDE) {                                                     \
+                float16 first = 0, second = 0;                                                              \
+                if (i < rows && k + AMX_SIDE <= depth) {                                                    \
+                    first = vload16(0, row + k);                                                            \
+                    second = vload16(1, row + k);                                                           \
+                } else if (i < rows) {                                                                      \
+                    float values[AMX_SIDE];                                                                 \
+                    for (int e = 0; e < AMX_SIDE; ++e)                                                      \
+                        values[e] = k + e < depth ? row[k + e] : 0;                                         \
+                    first = vload16(0, values);                                                             \
+                    second = vload16(1, values);                                                            \
+                }                                                                                           \
+                split((float16)(first.even, second.even), (float16)(first.odd, second.odd),                 \
+                      words + k / 32 * AMX_BLOCK + i / 16 * AMX_TILE + i % 16 * 16, &most);                 \
+            }                                                                                               \
+            unfit |= amx_unfit_row(most);                                                                   \
+        }                                                                                                   \
+        return unfit;                                                                                       \
+    }
+DEFINE_AMX_SPLIT_ROWS(amx_split_rows, amx_split_to_local, __local, __local)
+DEFINE_AMX_SPLIT_ROWS(amx_split_global_rows, amx_split_to_global, __global, __global)

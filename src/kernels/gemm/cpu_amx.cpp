@@ -1,0 +1,210 @@
+// Launches cpu_amx.cl.
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include <kernels/gemm/cpu_amx.hpp>
+#include <kernels/gemm/cpu_packed.hpp>
+#include <kernels/gemm/plan_cache.hpp>
+
+namespace clprim::detail {
+namespace {
+
+constexpr std::int64_t tile_words = amx_side * amx_side, scratch_words = amx_side * (128 + 16);   // of cpu_amx.cl
+constexpr std::int64_t second_level_cache = 1280 << 10;   // of it, what panels may fill
+constexpr std::int64_t strip_bytes = 24 << 10;            // of the first-level cache, what a strip may fill
+
+// Costs are cycles of the slowest core, measured on cores with AMX and AVX-512; cpu_plan.cpp counts in the same ones.
+struct Planner {
+    Planner(const GemmProblem& problem, bool turned_, const Device& device)
+        : p(turned_ ? transposed(problem) : problem), turned(turned_), units(std::max(1u, device.compute_units)),
+          local_words(static_cast<std::int64_t>(std::min<std::size_t>(device.local_memory, 256 << 10)) / 4)
+    {
+    }
+
+    GemmProblem p;   // seen the way round that is tried
+    bool turned;
+    std::int64_t units, local_words;
+    AmxPlan best{};
+
+    // Splitting an element, by the stride of the direction that vectors run along and of the other, and reading it.
+    double splitting(std::int64_t along, std::int64_t across, std::int64_t elements) const
+    {
+        const double bytes = static_cast<double>(size_of(p.dtype));
+        return 0.25 * static_cast<double>(amx_parts(p.dtype)) + (along == 1 ? 0.1 : across == 1 ? 0.6 : 2.5) +
+               (elements > (1 << 18) ? bytes * memory : 0);
+    }
+    static constexpr double memory = 0.2;   // a byte from or to the outer caches
+    double block_products() const   // of 32 x 32 sums with 32 k
+    {
+        return p.dtype == DataType::float32 ? 400 : p.dtype == DataType::float16 ? 270 : 110;
+    }
+
+    void consider(const AmxKernelPlan& plan)
+    {
+        constexpr double launch = 15000;
+        const std::int64_t panel = amx_panel_words(p.dtype, plan.depth), panels = plan.block_columns / amx_side * panel;
+        const std::int64_t fixed = tile_words + scratch_words + panel;
+        const bool shared = plan.panels_place == amx_panels_shared, local = plan.panels_place == amx_panels_local;
+        if (4 * panels > second_level_cache || fixed + (local ? panels : 0) > local_words ||
+            (shared && plan.splits > 1))
+            return;
+        const std::int64_t blocks = divide_up(p.m, plan.block_rows) * divide_up(p.n, plan.block_columns) * plan.splits *
+                                    p.batch;
+        const std::int64_t wide = std::min(p.n, plan.block_columns), high = std::min(p.m, plan.block_rows);
+        const double rows = static_cast<double>(high), columns = static_cast<double>(wide);
+        const double k = static_cast<double>(std::min(p.k, plan.split_depth));
+        const double chunks = std::ceil(k / static_cast<double>(plan.depth)), steps = std::ceil(k / amx_side);
+        const double tiles = static_cast<double>(divide_up(high, 16) * divide_up(wide, 16)) / 4;
+        const double a_splitting = splitting(p.a.column, p.a.row, p.batch * p.m * p.k);
+        const double b_splitting = splitting(p.b.column, p.b.row, p.batch * p.k * p.n);
+        const double words = 2 * static_cast<double>(amx_parts(p.dtype));   // bytes of a split element
+        // Panels in memory are written once by split_b, or once by each work-item into lines that no cache holds yet.
+        if (p.prepared_b && !shared)
+            return;
+        double panel_cost = shared ? words * memory : b_splitting;
+        if (!shared && !local && blocks > units)
+            panel_cost += 2 * words * memory / chunks;
+        const double block_bytes = 4 * rows * columns + 4 * static_cast<double>(panels);
+        const double finishing = p.c.column == 1 ? 4 * memory : 8;
+        const double resting = block_bytes > 1.6 * (1 << 20) ? 8 * memory * (chunks - 1) : 0;
+        const double block = 2000 + tiles * (steps * block_products() + chunks * 250) + rows * k * a_splitting +
+                             columns * k * panel_cost + rows * columns * (finishing + resting);
+        double cost = std::ceil(static_cast<double>(blocks) / static_cast<double>(units)) * block;
+        if (shared && !p.prepared_b)
+            cost += launch + static_cast<double>(p.batch * p.k * p.n) * (b_splitting + 2 * words * memory) /
+                                 static_cast<double>(units);
+        if (plan.splits > 1)
+            cost += launch + static_cast<double>(p.batch * p.m * p.n * plan.splits) / static_cast<double>(units);
+        if (cost < best.cost)
+            best = {plan, turned, cost};
+    }
+
+    void consider_blocks(std::int64_t block_rows, std::int64_t block_columns)
+    {
+        const std::int64_t longest = strip_bytes / (2 * amx_side * amx_parts(p.dtype)) / amx_side * amx_side;
+        for (std::int64_t splits = 1; splits <= 2 * units && (splits - 1) * longest < p.k; splits *= 2) {
+            const std::int64_t split_depth = splits == 1 ? p.k : round_up(divide_up(p.k, splits), amx_side);
+            for (const std::int64_t limit : {longest, longest * 3 / 4}) {
+                const std::int64_t chunks = divide_up(split_depth, limit);
+                AmxKernelPlan plan{block_rows, block_columns, divide_up(p.k, split_depth), split_depth,
+                                   round_up(divide_up(split_depth, chunks), amx_side), 0, 0};
+                for (const AmxPanelsPlace place : {amx_panels_local, amx_panels_own, amx_panels_shared}) {
+                    plan.panels_place = place;
+                    consider(plan);
+                }
+            }
+        }
+    }
+
+    void consider_all()
+    {
+        const std::int64_t all_rows = round_up(p.m, amx_side), all_columns = round_up(p.n, amx_side);
+        for (const std::int64_t row_limit : {32, 64, 128, 256, 512, 1024, 2048, 4096}) {
+            const std::int64_t row_blocks = divide_up(all_rows, row_limit);
+            const std::int64_t block_rows = round_up(divide_up(all_rows, row_blocks), amx_side);
+            for (const std::int64_t column_limit : {32, 64, 128, 256, 512, 1024, 2048}) {
+                const std::int64_t column_blocks = divide_up(all_columns, column_limit);
+                consider_blocks(block_rows, round_up(divide_up(all_columns, column_blocks), amx_side));
+                if (column_blocks == 1)
+                    break;
+            }
+            if (row_blocks == 1)
+                break;
+        }
+    }
+};
+
+AmxPlan make_plan(const GemmProblem& problem, const Device& device)
+{
+    AmxPlan best;
+    for (const bool turned : {false, true}) {
+        Planner planner(problem, turned, device);
+        planner.consider_all();
+        if (planner.best.cost < best.cost)
+            best = planner.best;
+    }
+    return best;
+}
+
+}  // namespace
+
+AmxPlan amx_plan(const GemmProblem& problem, const Device& device)
+{
+    static PlanCache<AmxPlan> plans;
+    return plans.get(problem, device, make_plan);
+}
+
+Rejection cpu_amx_rejects(const GemmProblem& problem, const Device& device)
+{
+    if (!device.amx)
+        return "for CPUs with AMX";
+    if (problem.dtype != DataType::float32 && problem.dtype != DataType::float16 && problem.dtype != DataType::bfloat16)
+        return "for float32, float16 and bfloat16";
+    if (problem.k == 0)
+        return "k is 0";
+    const double cost = amx_plan(problem, device).cost;
+    if (std::isinf(cost))
+        return "too little local memory";
+    if (cost > cpu_plan(problem, device).cost)
+        return "slower than by vectors";
+    return std::nullopt;
+}
+
+void cpu_amx(Queue& queue, const GemmProblem& problem, const GemmTensors& tensors)
+{
+    cpu_amx_by(amx_plan(problem, queue.device()), queue, problem, tensors);
+}
+
+void cpu_amx_by(const AmxPlan& plan, Queue& queue, const GemmProblem& asked, const GemmTensors& given)
+{
+    const GemmProblem problem = plan.turned ? transposed(asked) : asked;
+    const GemmTensors tensors = plan.turned ? transposed(given) : given;
+    AmxKernelPlan cut = plan.kernel;
+    cut.plain = stores_sums(problem.dtype) && problem.c.column == 1 && !problem.add_d &&
+                problem.activation == Activation::none && problem.alpha.to_double() == 1;
+    const Program& program = queue.context().program("kernels/gemm/cpu_amx.cl", gemm_options(problem.dtype));
+    const GemmArguments arguments = gemm_arguments(problem);
+    const auto groups = [](std::int64_t count) { return static_cast<std::size_t>(count); };
+    const auto local = [](std::int64_t words) { return LocalMemory{static_cast<std::size_t>(4 * words)}; };
+    const std::int64_t panel = amx_panel_words(problem.dtype, cut.depth);
+    const std::int64_t blocks = divide_up(problem.m, cut.block_rows) * divide_up(problem.n, cut.block_columns) *
+                                cut.splits * problem.batch;
+
+    Tensor panels, sums;
+    if (cut.panels_place == amx_panels_own)
+        panels = queue.context().empty({blocks * (cut.block_columns / amx_side) * panel}, DataType::uint32, queue);
+    if (cut.panels_place == amx_panels_shared) {
+        const std::int64_t across = divide_up(problem.n, amx_side), along = divide_up(problem.k, cut.depth);
+        const auto split = [&] {
+            const Tensor words = queue.context().empty({problem.batch * along * across * panel}, DataType::uint32, queue);
+            queue.launch(program.kernel("split_b"),
+                         Range::groups({groups(across), groups(along), groups(problem.batch)}, {1, 1, 1}), tensors.b,
+                         words, arguments, cut, local(scratch_words));
+            return words;
+        };
+        const MatrixLayout& b = problem.b;
+        panels = problem.prepared_b
+                     ? problem.prepared_b->get(queue, fmt::format("gemm_amx {} {} {} {} {} {} {} {} {}",
+                                                                  name_of(problem.dtype), cut.depth, problem.k, problem.n,
+                                                                  problem.batch, b.row, b.column, b.batch,
+                                                                  tensors.b.offset), split)
+                     : split();
+    }
+    if (cut.splits > 1 || (!cut.plain && cut.depth < problem.k))
+        sums = queue.context().empty({cut.splits * problem.batch * problem.m * problem.n}, DataType::float32, queue);
+    {
+        Launch launch(queue, program.kernel("multiply"));
+        launch.arg(tensors.a).arg(tensors.b).arg(panels).arg(tensors.c).arg(tensors.d).arg(sums);
+        launch.arg(arguments).arg(cut);
+        add_scalars(launch, problem);
+        launch.arg(local(tile_words + scratch_words + panel +
+                         (cut.panels_place == amx_panels_local ? cut.block_columns / amx_side * panel : 0)));
+        launch.run(Range::groups(groups(blocks)));
+    }
+    if (cut.splits > 1)
+        combine_partial_products(queue, problem, tensors, sums, static_cast<std::int32_t>(cut.splits));
+}
+
+}  // namespace clprim::detail

@@ -1,0 +1,119 @@
+// Products by AMX tile registers: every way to cut them, and numbers that are not split.
+#include <limits>
+
+#include <kernels/gemm/cpu_amx.hpp>
+
+#include "gemm_matrices.hpp"
+
+using namespace clprim;
+using namespace clprim::testing_gemm;
+
+namespace {
+
+struct Cut {
+    std::string name;
+    detail::AmxPlan plan;
+    std::optional<std::string> rejects(const GemmProblem&, const Device&) const { return std::nullopt; }
+    void run(Queue& q, const GemmProblem& problem, const detail::GemmTensors& tensors) const
+    {
+        detail::cpu_amx_by(plan, q, problem, tensors);
+    }
+};
+
+class GemmAmx : public testing::Test {
+protected:
+    void SetUp() override
+    {
+        if (!queue().device().amx)
+            GTEST_SKIP() << "the processor has no AMX, or CLPRIM_AMX or CLPRIM_DEVICE_KIND forbids it";
+    }
+};
+
+Cut cut(detail::AmxPanelsPlace place, std::int64_t k, std::int64_t splits, bool turned)
+{
+    Cut one{"place " + std::to_string(place) + " splits " + std::to_string(splits) + (turned ? " turned" : ""), {}};
+    const std::int64_t split_depth = splits == 1 ? k : detail::round_up(detail::divide_up(k, splits), 32);
+    one.plan.turned = turned;
+    one.plan.kernel = {64, 64, detail::divide_up(k, split_depth), split_depth, 64, place, 0};
+    return one;
+}
+
+TEST_F(GemmAmx, EveryCutGivesTheSame)
+{
+    for (const Case& c : cases)
+        for (const auto place : {detail::amx_panels_local, detail::amx_panels_own, detail::amx_panels_shared})
+            for (const std::int64_t splits : {1, 3})
+                for (const bool turned : {false, true}) {
+                    if (place == detail::amx_panels_shared && splits > 1)
+                        continue;
+                    const Cut one = cut(place, c.k, splits, turned);
+                    for (const Order a : {Order::rows, Order::columns, Order::spread})
+                        for (const Order b : {Order::rows, Order::columns, Order::spread})
+                            check(one, c, a, b, Order::rows, DataType::float32, 1, 0);
+                    check(one, c, Order::rows, Order::rows, Order::columns, DataType::float32, -2, 1);
+                    for (const DataType type : {DataType::float16, DataType::bfloat16})
+                        check(one, c, Order::columns, Order::rows, Order::rows, type, 1, 1);
+                }
+}
+
+// As accurate as float32: random numbers with all bits, against double.
+TEST_F(GemmAmx, KeepsEveryBit)
+{
+    for (const Case& c : {Case{1, 70, 90, 33}, Case{1, 64, 64, 512}, Case{2, 40, 33, 1500}})
+        for (const bool turned : {false, true})
+            check(cut(detail::amx_panels_own, c.k, 1, turned), c, Order::rows, Order::columns, Order::rows,
+                  DataType::float32, 1, 0, false);
+}
+
+// One row of A and one column of B hold numbers that three bfloat16 do not, the rest must not notice.
+TEST_F(GemmAmx, NumbersThatAreNotSplit)
+{
+    constexpr float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+    const std::int64_t m = 70, n = 75, k = 150;
+    for (const auto& [a_value, b_value] : {std::pair{infinity, 1.f}, {-infinity, 1.f}, {nan, 1.f}, {1.f, infinity},
+                                          {1.f, nan}, {infinity, -infinity}, {infinity, 0.f}, {3.4e38f, 0.25f},
+                                          {0.25f, -3.4e38f}, {1.2345678e-36f, 3.3333333e30f},
+                                           {1e20f, 1.2345678e-37f}}) {
+        std::mt19937 random(5);
+        Matrices a = make(1, m, k, Order::rows, random, DataType::float32, false);
+        Matrices b = make(1, k, n, Order::rows, random, DataType::float32, false);
+        for (std::int64_t i = 0; i < k; ++i) {
+            const bool tiny = std::fabs(a_value) < 1e-30f || std::fabs(b_value) < 1e-30f;   // all of a row or column
+            if (i == 140 || tiny) {
+                at(a, 0, 40, i) = static_cast<float>(tiny ? a_value * (1 + 0.001 * static_cast<double>(i)) : a_value);
+                at(b, 0, i, 20) = b_value;
+            }
+        }
+        a.tensor = upload(a.host, DataType::float32);
+        b.tensor = upload(b.host, DataType::float32);
+        for (const bool turned : {false, true}) {
+            Tensor c = queue().context().empty({m, n}, DataType::float32, queue());
+            GemmProblem problem;
+            problem.m = m, problem.n = n, problem.k = k;
+            problem.a = a.layout, problem.b = b.layout, problem.c = {n, 1, 0};
+            detail::cpu_amx_by(cut(detail::amx_panels_shared, k, 1, turned).plan, queue(), problem,
+                               {a.tensor, b.tensor, c, {}});
+            const std::vector<double> got = download(c);
+            for (std::int64_t i = 0; i < m; ++i)
+                for (std::int64_t j = 0; j < n; ++j) {
+                    double sum = 0, magnitude = 0;
+                    for (std::int64_t kk = 0; kk < k; ++kk) {
+                        sum += at(a, 0, i, kk) * at(b, 0, kk, j);
+                        magnitude += std::fabs(at(a, 0, i, kk) * at(b, 0, kk, j));
+                    }
+                    if (std::fabs(sum) > std::numeric_limits<float>::max())
+                        sum = std::copysign(infinity, sum);
+                    const double value = got[static_cast<std::size_t>(i * n + j)];
+                    const auto where = ::testing::Message() << a_value << " " << b_value << " at " << i << " " << j;
+                    if (std::isnan(sum))
+                        ASSERT_TRUE(std::isnan(value)) << where;
+                    else if (std::isinf(sum))
+                        ASSERT_EQ(value, sum) << where;
+                    else
+                        ASSERT_NEAR(value, sum, 1.3e-6 * magnitude) << where;
+                }
+        }
+    }
+}
+
+}  // namespace
