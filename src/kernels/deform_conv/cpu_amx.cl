@@ -4,7 +4,6 @@
 #define AMX_TYPE float32
 #include "kernels/deform_conv/cpu_rows.cl"
 #include "kernels/deform_conv/cpu_tasks.cl"
-#include "kernels/conv/transpose.cl"
 #include "kernels/gemm/amx.cl"
 
 #define HEADER 16
@@ -86,18 +85,20 @@ TASK void deform_conv_split_turned_gy(const __global float* gy, ulong gy_offset,
         vstore16(c0, 0, c);                                                                                 \
         vstore16(c1, 1, c);                                                                                 \
     }
-DEFINE_ADD_ROW(add_column_row, __local, __global, __local)
+DEFINE_ADD_ROW(add_column_row, __local, __global, __global)
 DEFINE_ADD_ROW(add_gy_row, __global, __global, __private)
 DEFINE_ADD_ROW(add_gy_output, __global, __local, __global)
 
-// Local memory: columns [32][depth], a strip of RUN, and sums [P][panels * 32 + 16].
+// sums: [task][P][panels * 32 + 16]; P so large that the weights are seldom read anew, which no local memory holds.
+// Local memory: columns [32][depth], and a strip of RUN.
 TASK void deform_conv_amx_forward(const __global float* x, ulong x_offset, const strides xs,
                                   const __global element* offset, ulong offset_offset, const strides os,
                                   const __global element* mask, ulong mask_offset, const strides ms,
                                   const __global float* packed, ulong packed_offset, const __global uint* words,
                                   ulong words_offset, const __global element* bias, ulong bias_offset, long bias_stride,
-                                  __global element* y, ulong y_offset, const strides ys, const geometry g,
-                                  const layout l, __local float* columns, __local uint* strip, __local float* sums)
+                                  __global element* y, ulong y_offset, const strides ys, __global float* sums,
+                                  ulong sums_offset, const geometry g, const layout l, __local float* columns,
+                                  __local uint* strip)
 {
     x += x_offset;
     const sampling from = {offset + offset_offset, mask + mask_offset, os, ms};
@@ -109,6 +110,7 @@ TASK void deform_conv_amx_forward(const __global float* x, ulong x_offset, const
     const int outputs = g.out_channels / g.groups, panels = (outputs + 31) / 32, taps = g.kernel_h * g.kernel_w;
     const int depth = padded_group(g, l), ldc = panels * 32 + 16;
     x += n * xs.n + (long)group * depth;
+    sums += sums_offset + get_group_id(0) * (long)l.tile * ldc;
     amx_begin();
     for (int tap = 0; tap < taps; ++tap)
         for (int p = 0; p < count; p += 32) {
@@ -125,7 +127,7 @@ TASK void deform_conv_amx_forward(const __global float* x, ulong x_offset, const
                 for (int panel = 0; panel < panels; ++panel) {
                     const long index = (long)(group * taps + tap) * panels + panel;
                     const __global uint* B = words + index * words_of(depth);
-                    __local float* C = sums + p * ldc + panel * 32;
+                    __global float* C = sums + p * ldc + panel * 32;
                     if (unfit || B[0]) {
                         for (int r = 0; r < rows; ++r) {
                             if (first) {
@@ -146,7 +148,7 @@ TASK void deform_conv_amx_forward(const __global float* x, ulong x_offset, const
             }
         }
     amx_end();
-    write_outputs(sums, ldc, count, p0, n, group, bias + bias_offset, bias_stride, y + y_offset, ys, g);
+    write_global_outputs(sums, ldc, count, p0, n, group, bias + bias_offset, bias_stride, y + y_offset, ys, g);
 }
 
 // As deform_conv_fused_data, with gy as rows and as strips of words.
@@ -213,58 +215,71 @@ TASK void deform_conv_amx_data(const __global float* x, ulong x_offset, const st
     amx_end();
 }
 
-// As deform_conv_fused_weight, with gy as rows and as turned strips of words; partial: [tap][chunk][o of the group,
-// padded to 32][32 c]. Local memory: columns [BLOCK][32] and their panel.
+// As deform_conv_fused_weight, with gy as rows and as turned strips of words. A task takes `together` chunks and one of
+// `parts` of the pixels, so that gy is seldom read anew; partial: [part][tap][chunk][o of the group, padded to 32][32 c].
+// Chunks that are taken together have one offset group. Local memory: columns [BLOCK][32], and the chunks' panels.
 TASK void deform_conv_amx_weight(const __global float* x, ulong x_offset, const strides xs,
                                  const __global element* offset, ulong offset_offset, const strides os,
                                  const __global element* mask, ulong mask_offset, const strides ms,
                                  const __global float* gy, ulong gy_offset, const __global uint* gy_words,
-                                 ulong gy_words_offset, __global float* partial, ulong partial_offset, const geometry g,
-                                 const layout l, __local float* columns, __local uint* panel)
+                                 ulong gy_words_offset, __global float* partial, ulong partial_offset, int together,
+                                 int parts, const geometry g, const layout l, __local float* columns,
+                                 __local uint* panels)
 {
     x += x_offset;
     const sampling from = {offset + offset_offset, mask + mask_offset, os, ms};
-    gy += gy_offset;
-    gy_words += gy_words_offset;
-    partial += partial_offset;
-    const int chunks = l.channels / 32, chunk = get_group_id(0) % chunks, tap = get_group_id(0) / chunks;
+    const int chunks = l.channels / 32, chunk = get_group_id(0) % (chunks / together) * together;
+    const int taps = g.kernel_h * g.kernel_w, tap = get_group_id(0) / (chunks / together) % taps;
+    const int part = get_group_id(0) / (chunks / together) / taps;
     const int pixels = g.out_height * g.out_width, outputs = g.out_channels / g.groups, strips = (outputs + 31) / 32;
     const int group = chunk * 32 / padded_group(g, l), offset_group = offset_group_of(g, l, chunk * 32);
     const long total = (long)g.batch * pixels;
-    const int blocks = (total + BLOCK - 1) / BLOCK;
+    const int blocks = (total + BLOCK - 1) / BLOCK, share = (blocks + parts - 1) / parts;
+    const int first = min(part * share, blocks), last = min(first + share, blocks);
     x += chunk * 32;
-    partial += get_group_id(0) * (long)strips * 32 * 32;
-    gy += group * outputs;
-    gy_words += (long)group * blocks * strips * words_of(BLOCK);
+    partial += partial_offset + (((long)part * taps + tap) * chunks + chunk) * strips * 32 * 32;
+    gy += gy_offset + group * outputs;
+    gy_words += gy_words_offset + (long)group * blocks * strips * words_of(BLOCK);
+    for (long i = 0; first == last && i < (long)together * strips * 32 * 2; ++i)
+        vstore16((float16)0, i, partial);
     amx_begin();
-    for (int block = 0; block < blocks; ++block) {
+    for (int block = first; block < last; ++block) {
         const long q0 = (long)block * BLOCK;
         const int count = min((long)BLOCK, total - q0);
-        for (int k = 0; k < count; ++k) {
-            const int n = (q0 + k) / pixels;
-            gather_row(g, xs, x + n * xs.n, read_sample(g, from, n, offset_group, tap, (q0 + k) % pixels), 2,
-                       columns + 32 * k);
+        sample samples[BLOCK];
+        for (int k = 0; k < count; ++k)
+            samples[k] = read_sample(g, from, (q0 + k) / pixels, offset_group, tap, (q0 + k) % pixels);
+        for (int c = 0; c < together; ++c) {
+            for (int k = 0; k < count; ++k)
+                gather_row(g, xs, x + (q0 + k) / pixels * xs.n + c * 32, samples[k], 2, columns + 32 * k);
+            __local uint* panel = panels + c * words_of(BLOCK);
+            panel[0] = amx_split_panel(columns, count, 32, panel + HEADER);
         }
-        const int unfit = amx_split_panel(columns, count, 32, panel);
         for (int strip = 0; strip < strips; ++strip) {
             const __global uint* A = gy_words + ((long)block * strips + strip) * words_of(BLOCK);
-            __global float* C = partial + strip * 32 * 32;
-            if (unfit || A[0]) {
-                for (int o = 0; o < min(32, outputs - strip * 32); ++o) {
-                    if (block == 0) {
-                        vstore16((float16)0, 0, C + o * 32);
-                        vstore16((float16)0, 1, C + o * 32);
+            for (int c = 0; c < together; ++c) {
+                const __local uint* panel = panels + c * words_of(BLOCK);
+                __global float* C = partial + (c * strips + strip) * 32 * 32;
+                if (panel[0] || A[0]) {
+                    for (int k = 0; k < count; ++k)
+                        gather_row(g, xs, x + (q0 + k) / pixels * xs.n + c * 32, samples[k], 2, columns + 32 * k);
+                    for (int o = 0; o < min(32, outputs - strip * 32); ++o) {
+                        if (block == first) {
+                            vstore16((float16)0, 0, C + o * 32);
+                            vstore16((float16)0, 1, C + o * 32);
+                        }
+                        add_gy_output(gy + q0 * g.out_channels + strip * 32 + o, g.out_channels, columns, count,
+                                      C + o * 32);
                     }
-                    add_gy_output(gy + q0 * g.out_channels + strip * 32 + o, g.out_channels, columns, count, C + o * 32);
+                    continue;
                 }
-                continue;
+                if (block == first)
+                    amx_zero();
+                else
+                    amx_load((ulong)C, 32);
+                amx_add((ulong)(A + HEADER), (ulong)(panel + HEADER), (count + 31) / 32, outputs - strip * 32, 32);
+                amx_store((ulong)C, 32);
             }
-            if (block == 0)
-                amx_zero();
-            else
-                amx_load((ulong)C, 32);
-            amx_add((ulong)(A + HEADER), (ulong)panel, (count + 31) / 32, outputs - strip * 32, 32);
-            amx_store((ulong)C, 32);
         }
     }
     amx_end();

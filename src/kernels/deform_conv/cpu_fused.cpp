@@ -33,14 +33,31 @@ std::size_t bytes_per_pixel(const Geometry& g)
     return (layout_of(g).channels / g.groups + round_up(g.outputs_per_group(), 32) + 16) * sizeof(float);
 }
 
-// Pixels of a forward task with AMX: as many as leave room for 32 columns and their strip.
+// Pixels of a forward task with AMX: their sums fill a third of the second-level cache, but enough tasks remain.
 std::int64_t amx_pixels(const Geometry& g, const Device& device)
 {
+    const std::int64_t sums = 4 * (round_up(g.outputs_per_group(), 32) + 16);
+    std::int64_t tile = std::clamp<std::int64_t>((640 << 10) / sums / 32 * 32, 32, round_up(g.pixels(), 32));
+    while (tile > 32 && divide_up(g.pixels(), tile) * g.batch * g.groups < 2 * device.compute_units)
+        tile -= 32;
+    return round_up(divide_up(g.pixels(), divide_up(g.pixels(), tile)), 32);   // of the same size all
+}
+
+// Chunks of 32 channels with one offset group that a task of the weight gradient takes together.
+std::int64_t amx_chunks_together(const Geometry& g)
+{
+    const std::int64_t most = layout_of(g).padded_segment / 32;
+    for (std::int64_t together = std::min<std::int64_t>(most, 8); together > 1; --together)
+        if (most % together == 0)
+            return together;
+    return 1;
+}
+
+std::size_t amx_local_memory(const Geometry& g)
+{
     const std::int64_t depth = layout_of(g).channels / g.groups;
-    const std::int64_t strip = std::min(amx_run, depth) / 32 * amx_block_words;
-    const std::int64_t room = static_cast<std::int64_t>(std::min<std::size_t>(device.local_memory, 256 * 1024)) / 4 -
-                              32 * depth - strip - 64;
-    return room / (round_up(g.outputs_per_group(), 32) + 16) / 32 * 32;
+    const std::int64_t forward = 32 * depth + std::min(amx_run, depth) / 32 * amx_block_words;
+    return static_cast<std::size_t>(4 * std::max(forward, block * 32 + amx_chunks_together(g) * amx_words(block)));
 }
 
 std::optional<std::string> rejects(const Problem& problem, const Device& device)
@@ -64,7 +81,7 @@ std::optional<std::string> amx_rejects(const Problem& problem, const Device& dev
         return "for CPUs with AMX";
     if (const auto reason = rejects(problem, device))
         return reason;
-    if (amx_pixels(problem.geometry, device) < 32)
+    if (amx_local_memory(problem.geometry) > device.local_memory)
         return "too many channels for the local memory";
     return {};
 }
@@ -108,16 +125,13 @@ private:
     void amx_forward(const Tensor& packed, std::int64_t panels, const Tensor& y)
     {
         const Tensor words = split_panels(packed, g_.groups * g_.taps() * panels, depth());
-        std::int64_t tile = std::min(amx_pixels(g_, queue_.device()), round_up(g_.pixels(), 32));
-        while (tile > 32 && divide_up(g_.pixels(), tile) * g_.batch * g_.groups < queue_.device().compute_units)
-            tile -= 32;
+        const std::int64_t tile = amx_pixels(g_, queue_.device()), tasks = divide_up(g_.pixels(), tile) * g_.batch * g_.groups;
+        const Tensor sums = workspace(tasks * tile * (panels * 32 + 16));
         l_.tile = static_cast<cl_int>(tile);
-        launch(products_, "deform_conv_amx_forward", divide_up(g_.pixels(), tile) * g_.batch * g_.groups, x_, row_strides(x_),
-               in_.offset, strides_of(in_.offset), in_.mask, strides_of(in_.mask), packed, words, in_.bias,
-               cl_long{in_.bias.defined() ? in_.bias.stride(0) : -1}, y, strides_of(y), g_, l_,
-               LocalMemory{32 * depth() * sizeof(float)},
-               LocalMemory{std::min(amx_run, depth()) / 32 * amx_block_words * sizeof(cl_uint)},
-               LocalMemory{tile * (panels * 32 + 16) * sizeof(float)});
+        launch(products_, "deform_conv_amx_forward", tasks, x_, row_strides(x_), in_.offset, strides_of(in_.offset), in_.mask,
+               strides_of(in_.mask), packed, words, in_.bias, cl_long{in_.bias.defined() ? in_.bias.stride(0) : -1}, y,
+               strides_of(y), sums, g_, l_, LocalMemory{32 * depth() * sizeof(float)},
+               LocalMemory{std::min(amx_run, depth()) / 32 * amx_block_words * sizeof(cl_uint)});
     }
 
     Tensor words(std::int64_t count) { return queue_.context().empty({count}, DataType::uint32, queue_); }
@@ -210,25 +224,29 @@ private:
         launch(packing_, "deform_conv_pack_gy", g_.groups * blocks, rows, packed, g_);
         launch(products_, "deform_conv_fused_weight", g_.taps() * chunks, x_, row_strides(x_), in_.offset, strides_of(in_.offset),
                in_.mask, strides_of(in_.mask), packed, partial, g_, l_, LocalMemory{block * 32 * sizeof(float)});
-        unpack_weight(partial, panels * 12, gw);
+        unpack_weight(partial, panels * 12, 1, gw);
     }
 
     void amx_grad_weight(const Tensor& rows, const Tensor& gw, std::int64_t blocks, std::int64_t chunks)
     {
         const std::int64_t strips = divide_up(g_.outputs_per_group(), 32);
         const Tensor gy_words = words(g_.groups * blocks * strips * amx_words(block));
-        const Tensor partial = workspace(g_.taps() * chunks * strips * 32 * 32);
+        const std::int64_t together = amx_chunks_together(g_);
+        // A rule of the shape, not of the device, so that the order of the sums is the same everywhere.
+        const std::int64_t parts = std::clamp<std::int64_t>(16 / (g_.taps() * chunks / together), 1, 4);
+        const Tensor partial = workspace(parts * g_.taps() * chunks * strips * 32 * 32);
         launch(products_, "deform_conv_split_turned_gy", g_.groups * blocks, rows, gy_words, g_);
-        launch(products_, "deform_conv_amx_weight", g_.taps() * chunks, x_, row_strides(x_), in_.offset, strides_of(in_.offset),
-               in_.mask, strides_of(in_.mask), rows, gy_words, partial, g_, l_, LocalMemory{block * 32 * sizeof(float)},
-               LocalMemory{block / 32 * amx_block_words * sizeof(cl_uint)});
-        unpack_weight(partial, strips * 32, gw);
+        launch(products_, "deform_conv_amx_weight", parts * g_.taps() * chunks / together, x_, row_strides(x_), in_.offset,
+               strides_of(in_.offset), in_.mask, strides_of(in_.mask), rows, gy_words, partial, static_cast<cl_int>(together),
+               static_cast<cl_int>(parts), g_, l_, LocalMemory{block * 32 * sizeof(float)},
+               LocalMemory{together * amx_words(block) * sizeof(cl_uint)});
+        unpack_weight(partial, strips * 32, parts, gw);
     }
 
-    void unpack_weight(const Tensor& partial, std::int64_t padded_outputs, const Tensor& gw)
+    void unpack_weight(const Tensor& partial, std::int64_t padded_outputs, std::int64_t parts, const Tensor& gw)
     {
         queue_.launch(packing_.kernel("deform_conv_unpack_weight"), Range::linear(gw.numel(), free_group), partial, gw,
-                      strides_of(gw), static_cast<cl_int>(padded_outputs), g_, l_);
+                      strides_of(gw), static_cast<cl_int>(padded_outputs), static_cast<cl_int>(parts), g_, l_);
     }
 
     void grad_data(const Tensor& rows, const DeformConv2DGradients& out)

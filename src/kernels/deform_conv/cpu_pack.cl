@@ -204,10 +204,10 @@ __kernel void deform_conv_sum_offset(const __global float* partial, ulong partia
         store(X, gmask, n * gms.n + channel * gms.c + oy * gms.h + ox * gms.w, dm);
 }
 
-// One work-item per element of the weight.
+// Adds the parts. One work-item per element of the weight.
 __kernel void deform_conv_unpack_weight(const __global float* partial, ulong partial_offset, __global element* gw,
-                                        ulong gw_offset, const strides ws, int padded_outputs, const geometry g,
-                                        const layout l)
+                                        ulong gw_offset, const strides ws, int padded_outputs, int parts,
+                                        const geometry g, const layout l)
 {
     partial += partial_offset;
     gw += gw_offset;
@@ -219,7 +219,9 @@ __kernel void deform_conv_unpack_weight(const __global float* partial, ulong par
     const int channel = group * per_group + c;
     const int padded = channel / l.segment * l.padded_segment + channel % l.segment;
     const int chunks = l.channels / 32;
-    const float v =
-        partial[(((long)tap * chunks + padded / 32) * padded_outputs + output % outputs) * 32 + padded % 32];
+    partial += (((long)tap * chunks + padded / 32) * padded_outputs + output % outputs) * 32 + padded % 32;
+    float v = partial[0];
+    for (int part = 1; part < parts; ++part)
+        v += partial[(long)part * taps * chunks * padded_outputs * 32];
     store(X, gw, output * ws.n + c * ws.c + (tap / g.kernel_w) * ws.h + (tap % g.kernel_w) * ws.w, v);
 }

@@ -1,4 +1,5 @@
 // What tasks on a CPU do around their products: columns from samples, and the way back.
+#include "kernels/conv/transpose.cl"
 
 // Adds the weighted corner rows of a sample, `vectors` x 16 channels, into `column`.
 static inline void gather_row(const geometry g, const strides xs, const __global float* x, const sample s, int vectors,
@@ -31,32 +32,48 @@ static inline void gather_row(const geometry g, const strides xs, const __global
     }
 }
 
-// Sums of `count` pixels from p0, sums[p * ldc + o], with their bias to y.
-static inline void write_outputs(const __local float* sums, int ldc, int count, int p0, int n, int group,
-                                 const __global element* bias, long bias_stride, __global element* y, const strides ys,
-                                 const geometry g)
-{
-    const int outputs = g.out_channels / g.groups;
-    if (ys.c == 1)
-        for (int p = 0; p < count; ++p) {
-            __global element* out = y + n * ys.n + ((p0 + p) / g.out_width) * ys.h + ((p0 + p) % g.out_width) * ys.w
-                + group * outputs;
-            for (int o = 0; o < outputs; ++o)
-                store(X, out, o, sums[p * ldc + o]
-                      + (bias_stride >= 0 ? load(X, bias, (group * outputs + o) * bias_stride) : 0.f));
-        }
-    else
-        for (int o = 0; o < outputs; ++o) {
-            const float b = bias_stride >= 0 ? load(X, bias, (group * outputs + o) * bias_stride) : 0.f;
-            __global element* out = y + n * ys.n + (long)(group * outputs + o) * ys.c;
-            if (ys.h == g.out_width * ys.w)
-                for (int p = 0; p < count; ++p)
-                    store(X, out, (p0 + p) * ys.w, sums[p * ldc + o] + b);
-            else
-                for (int p = 0; p < count; ++p)
-                    store(X, out, ((p0 + p) / g.out_width) * ys.h + ((p0 + p) % g.out_width) * ys.w, sums[p * ldc + o] + b);
-        }
-}
+// Sums of `count` pixels from p0, sums[p * ldc + o], with their bias to y. Planes of floats take blocks that are
+// transposed in registers.
+#define PLANES_float32 1
+#define DEFINE_WRITE_OUTPUTS(name, SPACE)                                                                   \
+    static inline void name(const SPACE float* sums, int ldc, int count, int p0, int n, int group,          \
+                            const __global element* bias, long bias_stride, __global element* y,            \
+                            const strides ys, const geometry g)                                             \
+    {                                                                                                       \
+        const int outputs = g.out_channels / g.groups;                                                      \
+        const int dense = ys.h == g.out_width * ys.w, last = ys.c == 1;                                     \
+        y += n * ys.n;                                                                                      \
+        for (int o = 0; o < outputs; o += 16)                                                               \
+            for (int p = 0; p < count; p += 16) {                                                           \
+                const int high = min(16, outputs - o), wide = min(16, count - p);                           \
+                const SPACE float* from = sums + p * ldc + o;                                               \
+                __global element* to = y + (long)(group * outputs + o) * ys.c;                              \
+                WRITE_PLANES                                                                                \
+                for (int e = 0; e < high * wide; ++e) {                                                     \
+                    const int i = last ? e % high : e / wide, j = last ? e / high : e % wide;               \
+                    const int pixel = p0 + p + j;                                                           \
+                    const long at = dense ? pixel * ys.w                                                    \
+                                          : (pixel / g.out_width) * ys.h + (pixel % g.out_width) * ys.w;    \
+                    const float b = bias_stride >= 0 ? load(X, bias, (group * outputs + o + i) * bias_stride) : 0.f; \
+                    store(X, to, i * ys.c + at, from[j * ldc + i] + b);                                     \
+                }                                                                                           \
+            }                                                                                               \
+    }
+#if CLPRIM_CAT(PLANES_, X)
+#define GET_SUMS(name, i) const float16 r##name = vload16(0, from + i * ldc);
+#define PUT_PLANE(name, i)                                                                                  \
+    vstore16(u##name + (bias_stride >= 0 ? load(X, bias, (group * outputs + o + i) * bias_stride) : 0.f), 0, \
+             to + i * ys.c + p0 + p);
+#define WRITE_PLANES                                                                                        \
+    if (high == 16 && wide == 16 && dense && ys.w == 1) {                                                   \
+        TRANSPOSE_16(GET_SUMS, PUT_PLANE)                                                                   \
+        continue;                                                                                           \
+    }
+#else
+#define WRITE_PLANES
+#endif
+DEFINE_WRITE_OUTPUTS(write_outputs, __local)
+DEFINE_WRITE_OUTPUTS(write_global_outputs, __global)
 
 static inline float sum16(float16 v)
 {
