@@ -32,11 +32,18 @@ def run(tensors, grad, parameters, where, change=lambda t: t):
     return [y.detach().cpu()] + [None if t is None else t.grad.cpu() for t in leaves]
 
 
-def compare(tensors, grad, parameters, **tolerance):
-    for name, a, b in zip("y x offset weight bias mask".split(), run(tensors, grad, parameters, device),
-                          run(tensors, grad, parameters, "cpu")):
-        if b is not None:
-            assert_close(a, b, msg=lambda m: f"{name}: {m}", **tolerance)
+def compare(tensors, grad, parameters, change=lambda t: t, **tolerance):
+    """Device against CPU. Sums in float32 round, in another order each: where torchvision's own are further from float64
+    than the tolerance, the device's may be no further from float64 than those."""
+    names = "y x offset weight bias mask".split()
+    native = run(tensors, grad, parameters, "cpu")
+    exact = run([None if t is None else t.double() for t in tensors], grad.double(), parameters, "cpu")
+    for name, a, b, c in zip(names, run(tensors, grad, parameters, device, change), native, exact):
+        try:
+            assert_close(a, b, **tolerance, msg=lambda m: f"{name}: {m}")
+        except AssertionError:
+            if b.dtype != torch.float32 or a.shape != b.shape or not (a - c).norm() <= (b - c).norm():
+                raise
 
 
 cases = {
@@ -76,8 +83,7 @@ def test_half_precision_is_the_rounded_float32(case, dtype):
 def test_channels_last_stays_and_agrees(case):
     tensors, grad, parameters = problem(**cases[case])
     last = lambda t: t.contiguous(memory_format=torch.channels_last) if t.dim() == 4 else t
-    for a, b in zip(run(tensors, grad, parameters, device, last), run(tensors, grad, parameters, "cpu")):
-        assert_close(a, b)
+    compare(tensors, grad, parameters, last)
     x, offset, weight, bias, mask = [last(t.to(device)) for t in tensors]
     y = deform_conv2d(x, offset, weight, bias, mask=mask, **parameters)
     assert y.is_contiguous(memory_format=torch.channels_last)

@@ -91,12 +91,9 @@ void conv_amx(const __global stored* source, ulong source_offset, const __global
                         row_1(weights + r * p.weight_stride + column, packed, depth, tile + r * WIDE, index > 0);
                     continue;
                 }
-                if (index > 0)
-                    amx_load((ulong)C, WIDE);
-                else
-                    amx_zero();
-                amx_add((ulong)(strip + STRIP_HEADER), (ulong)panel, (depth + AMX_SIDE - 1) / AMX_SIDE, rows - row, wide);
-                amx_store((ulong)C, WIDE);
+                amx_multiply((ulong)(strip + STRIP_HEADER), (ulong)panel, (depth + AMX_SIDE - 1) / AMX_SIDE, rows - row,
+                             wide);
+                amx_put_local(C, WIDE, index > 0);
             }
             if (last)
                 finish(tile, result, bias, rows, &runs, &p);

@@ -138,12 +138,9 @@ TASK void deform_conv_amx_forward(const __global float* x, ulong x_offset, const
                         }
                         continue;
                     }
-                    if (first)
-                        amx_zero();
-                    else
-                        amx_load((ulong)C, ldc);
-                    amx_add((ulong)strip, (ulong)(B + HEADER + k / 32 * AMX_BLOCK), run / 32, rows, outputs - panel * 32);
-                    amx_store((ulong)C, ldc);
+                    amx_multiply((ulong)strip, (ulong)(B + HEADER + k / 32 * AMX_BLOCK), run / 32, rows,
+                                 outputs - panel * 32);
+                    amx_put(C, ldc, !first);
                 }
             }
         }
@@ -203,8 +200,7 @@ TASK void deform_conv_amx_data(const __global float* x, ulong x_offset, const st
                                    packed + ((long)chunk * taps + tap) * outputs * 32, outputs, block + 32 * r);
                     }
                 } else {
-                    amx_zero();
-                    amx_add((ulong)(A + HEADER), (ulong)(B + HEADER), (outputs + 31) / 32, rows, 32);
+                    amx_multiply((ulong)(A + HEADER), (ulong)(B + HEADER), (outputs + 31) / 32, rows, 32);
                     amx_store((ulong)block, 32);
                 }
                 for (int r = 0; r < rows; ++r)
@@ -273,12 +269,8 @@ TASK void deform_conv_amx_weight(const __global float* x, ulong x_offset, const 
                     }
                     continue;
                 }
-                if (block == first)
-                    amx_zero();
-                else
-                    amx_load((ulong)C, 32);
-                amx_add((ulong)(A + HEADER), (ulong)(panel + HEADER), (count + 31) / 32, outputs - strip * 32, 32);
-                amx_store((ulong)C, 32);
+                amx_multiply((ulong)(A + HEADER), (ulong)(panel + HEADER), (count + 31) / 32, outputs - strip * 32, 32);
+                amx_put(C, 32, block > first);
             }
         }
     }

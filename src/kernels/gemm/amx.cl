@@ -41,27 +41,34 @@ static inline void amx_end(void)
     __asm__ volatile("tilerelease" ::: "memory");
 }
 
-// The 32 x 32 sums in registers 0 to 3: zero, from memory, to memory (rows `step` floats apart).
-static inline void amx_zero(void)
-{
-    __asm__ volatile("tilezero %%tmm0\n\ttilezero %%tmm1\n\ttilezero %%tmm2\n\ttilezero %%tmm3" ::: "memory");
-}
-#define AMX_SUMS(instruction, before, after)                                                                \
-    __asm__ volatile(instruction(0, "(%0,%1,1)") instruction(1, "64(%0,%1,1)") instruction(2, "(%2,%1,1)")  \
-                         instruction(3, "64(%2,%1,1)")::"r"(sums), "r"(bytes), "r"(sums + 16 * bytes)       \
-                     : "memory");
-#define AMX_LOAD(tile, place) "tileloadd " place ", %%tmm" #tile "\n\t"
-#define AMX_STORE(tile, place) "tilestored %%tmm" #tile ", " place "\n\t"
-static inline void amx_load(ulong sums, long step)
-{
-    const ulong bytes = 4 * step;
-    AMX_SUMS(AMX_LOAD, , )
-}
+// The 32 x 32 sums in registers 0 to 3: zero, and to memory (rows `step` floats apart).
+#define AMX_ZERO "tilezero %%tmm0\n\ttilezero %%tmm1\n\ttilezero %%tmm2\n\ttilezero %%tmm3"
 static inline void amx_store(ulong sums, long step)
 {
     const ulong bytes = 4 * step;
-    AMX_SUMS(AMX_STORE, , )
+    __asm__ volatile("tilestored %%tmm0, (%0,%1,1)\n\ttilestored %%tmm1, 64(%0,%1,1)\n\t"
+                     "tilestored %%tmm2, (%2,%1,1)\n\ttilestored %%tmm3, 64(%2,%1,1)" ::"r"(sums),
+                     "r"(bytes), "r"(sums + 16 * bytes)
+                     : "memory");
 }
+
+// The same, or added to what is there.
+#define DEFINE_AMX_PUT(name, SPACE)                                                                         \
+    static inline void name(SPACE float* sums, long step, int add)                                          \
+    {                                                                                                       \
+        if (!add) {                                                                                         \
+            amx_store((ulong)sums, step);                                                                   \
+            return;                                                                                         \
+        }                                                                                                   \
+        float tile[AMX_SIDE * AMX_SIDE] __attribute__((aligned(64)));                                       \
+        amx_store((ulong)tile, AMX_SIDE);                                                                   \
+        for (int i = 0; i < AMX_SIDE; ++i, sums += step) {                                                  \
+            vstore16(vload16(0, sums) + vload16(2 * i, tile), 0, sums);                                     \
+            vstore16(vload16(1, sums) + vload16(2 * i + 1, tile), 1, sums);                                 \
+        }                                                                                                   \
+    }
+DEFINE_AMX_PUT(amx_put_local, __local)
+DEFINE_AMX_PUT(amx_put, __global)
 
 // Parts of a strip (%0) to registers 4 and 5, of a panel (%1) to 6 and 7, and the products of what is there.
 #define AMX_A(n) AMX_A_##n
@@ -74,33 +81,41 @@ static inline void amx_store(ulong sums, long step)
 #define AMX_02 AMX_0 "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
 #define AMX_0123 AMX_01 "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\ttdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
 
-// The products of one block: small ones first, every part loaded as rarely as two registers for each side allow.
+// The products of one block. Those of high parts are added last, so that only they round at the size of the sum: as often
+// as float32 products would. Every part is loaded as rarely as two registers for each side allow.
 #if AMX_PARTS == 3
-#define AMX_PRODUCTS(A, B, P) A(2) B(0) P A(0) P B(2) P B(1) P A(1) P B(0) P
+#define AMX_SMALL(A, B, P) A(2) B(0) P A(1) P B(1) P A(0) P B(2) P
 #elif AMX_PARTS == 2
-#define AMX_PRODUCTS(A, B, P) A(1) B(1) P A(0) P B(0) P A(1) P
-#else
-#define AMX_PRODUCTS(A, B, P) A(0) B(0) P
+#define AMX_SMALL(A, B, P) A(1) B(1) P B(0) P A(0) B(1) P
 #endif
-#define AMX_ADD(A, B, P)                                                                                    \
-    for (int block = 0; block < blocks; ++block, strip += 4 * AMX_BLOCK, panel += 4 * AMX_BLOCK)            \
-        __asm__ volatile(AMX_PRODUCTS(A, B, P)::"r"(strip), "r"(panel), "r"(row) : "memory");
+#define AMX_LARGE(A, B, P) A(0) B(0) P
+#define AMX_EACH_BLOCK(PRODUCTS, A, B, P)                                                                   \
+    for (int block = 0; block < blocks; ++block)                                                            \
+        __asm__ volatile(PRODUCTS(A, B, P)::"r"(strip + block * 4 * AMX_BLOCK),                             \
+                         "r"(panel + block * 4 * AMX_BLOCK), "r"(row)                                       \
+                         : "memory");
+#if AMX_PARTS > 1
+#define AMX_PRODUCTS(A, B, P) AMX_EACH_BLOCK(AMX_SMALL, A, B, P) AMX_EACH_BLOCK(AMX_LARGE, A, B, P)
+#else
+#define AMX_PRODUCTS(A, B, P) AMX_EACH_BLOCK(AMX_LARGE, A, B, P)
+#endif
 
-// Adds the products of `blocks` blocks of a strip and a panel (addresses of their words), of which only the first
-// `rows` and `columns` matter.
-static inline void amx_add(ulong strip, ulong panel, int blocks, long rows, long columns)
+// Multiplies `blocks` blocks of a strip and a panel (addresses of their words), of which only the first `rows` and
+// `columns` matter.
+static inline void amx_multiply(ulong strip, ulong panel, int blocks, long rows, long columns)
 {
     const ulong row = 64;
+    __asm__ volatile(AMX_ZERO ::: "memory");
     if (rows > 16) {
         if (columns > 16) {
-            AMX_ADD(AMX_A_BOTH, AMX_B_BOTH, AMX_0123)
+            AMX_PRODUCTS(AMX_A_BOTH, AMX_B_BOTH, AMX_0123)
         } else {
-            AMX_ADD(AMX_A_BOTH, AMX_B_LOW, AMX_02)
+            AMX_PRODUCTS(AMX_A_BOTH, AMX_B_LOW, AMX_02)
         }
     } else if (columns > 16) {
-        AMX_ADD(AMX_A_LOW, AMX_B_BOTH, AMX_01)
+        AMX_PRODUCTS(AMX_A_LOW, AMX_B_BOTH, AMX_01)
     } else {
-        AMX_ADD(AMX_A_LOW, AMX_B_LOW, AMX_0)
+        AMX_PRODUCTS(AMX_A_LOW, AMX_B_LOW, AMX_0)
     }
 }
 

@@ -209,7 +209,8 @@ void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __g
                 const int whole = height == AMX_SIDE && width == AMX_SIDE;
                 const int rests = in_c || !last || plan.splits > 1;
                 __global float* resting = sums + i * sums_row + j;
-                if (k > k_begin && !(whole && !unfit))
+                const int in_place = rests && whole && !unfit;
+                if (k > k_begin && !in_place)
                     fetch_sums(tile, (int)height, width, resting, sums_row);
                 if (unfit) {
                     if (k == k_begin)
@@ -217,20 +218,14 @@ void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __g
                             vstore16((float16)0, 0, tile + e);
                     add_by_vectors(tile, source, b + AT(p.b, k, j), &p, height, width, depth, scratch);
                 } else {
-                    if (k == k_begin)
-                        amx_zero();
-                    else if (whole)
-                        amx_load((ulong)resting, sums_row);
-                    else
-                        amx_load((ulong)tile, AMX_SIDE);
-                    amx_add((ulong)strip_words,
-                            (local_panel ? (ulong)(local_panels + at) : (ulong)(chunk + at)) + 4 * PANEL_HEADER, blocks,
-                            height, width);
-                    if (rests && whole) {
-                        amx_store((ulong)resting, sums_row);
+                    amx_multiply((ulong)strip_words,
+                                 (local_panel ? (ulong)(local_panels + at) : (ulong)(chunk + at)) + 4 * PANEL_HEADER,
+                                 blocks, height, width);
+                    if (in_place) {
+                        amx_put(resting, sums_row, k > k_begin);
                         continue;
                     }
-                    amx_store((ulong)tile, AMX_SIDE);
+                    amx_put_local(tile, AMX_SIDE, k > k_begin);
                 }
                 if (rests)
                     keep_sums(tile, (int)height, width, resting, sums_row);
