@@ -10,6 +10,15 @@ namespace clprim {
 using ErrorHook = void (*)(const Error& error);
 void set_error_hook(ErrorHook hook) noexcept;
 
+// While one lives, errors of its thread are clprim's own: for another binding in the same process.
+class OwnErrors {
+public:
+    OwnErrors() noexcept;
+    ~OwnErrors();
+    OwnErrors(const OwnErrors&) = delete;
+    OwnErrors& operator=(const OwnErrors&) = delete;
+};
+
 namespace detail {
 void call_error_hook(const Error& error);
 

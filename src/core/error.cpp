@@ -25,13 +25,17 @@ BuildError::BuildError(std::string_view program, std::string_view options, std::
 
 namespace {
 std::atomic<ErrorHook> error_hook{nullptr};
+thread_local int own_errors = 0;
 }
+
+OwnErrors::OwnErrors() noexcept { ++own_errors; }
+OwnErrors::~OwnErrors() { --own_errors; }
 
 void set_error_hook(ErrorHook hook) noexcept { error_hook = hook; }
 
 void detail::call_error_hook(const Error& error)
 {
-    if (const ErrorHook hook = error_hook)
+    if (const ErrorHook hook = own_errors == 0 ? error_hook.load() : nullptr)
         hook(error);
 }
 

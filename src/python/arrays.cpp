@@ -101,7 +101,7 @@ Value tensor_from(const HostArray& host, Context& context)
     if (host.type == ElementType::string)
         return Value::strings(host.shape, strings_of(host));
     const void* data = host.array.data();
-    const py::gil_scoped_release released;
+    const Released released;
     if (host.shape.product() <= host_limit)
         return Value::copy_of(host.type, host.shape, data);
     Queue& queue = context.queue();
@@ -118,7 +118,7 @@ py::object tensor_to_python(const Value& value)
     void* target = array.mutable_data();
     const auto bytes = static_cast<std::size_t>(array.nbytes());
     {
-        const py::gil_scoped_release released;
+        const Released released;
         if (value.on_host()) {
             if (bytes)
                 std::memcpy(target, value.host_bytes(), bytes);

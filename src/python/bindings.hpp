@@ -11,12 +11,20 @@
 #include <pybind11/numpy.h>
 
 #include <clprim/context.hpp>
+#include <clprim/error_hook.hpp>
 #include <clprim/value.hpp>
 #include <clprim/weights.hpp>
 
 namespace clprim::python {
 
 namespace py = pybind11;
+
+// Around work of the library: other threads may run Python, and errors are clprim's own even where PyTorch's device is
+// loaded too.
+struct Released {
+    py::gil_scoped_release lock;
+    OwnErrors errors;
+};
 
 void bind_errors(py::module_& m);
 void bind_devices(py::module_& m);

@@ -64,7 +64,7 @@ void bind_devices(py::module_& m)
         .def_property_readonly("device", &Context::device, py::return_value_policy::copy)
         .def_property_readonly("name", [](const Context& c) { return c.device().name; })
         .def_property_readonly("is_cpu", [](const Context& c) { return c.device().kind == DeviceKind::cpu; })
-        .def("synchronize", &Context::finish, py::call_guard<py::gil_scoped_release>(),
+        .def("synchronize", &Context::finish, py::call_guard<Released>(),
              "Waits for all work of the device; raises what went wrong in it.")
         .def("memory", &memory_of, "Bytes allocated and reserved, now and at most.")
         .def("reset_peak_memory", &Context::reset_peak_memory_statistics)

@@ -11,7 +11,7 @@ namespace clprim::python {
 namespace {
 
 using Names = std::vector<std::string>;
-using Unlocked = py::call_guard<py::gil_scoped_release>;
+using Unlocked = py::call_guard<Released>;
 
 NetMode mode_of(const std::string& name)
 {

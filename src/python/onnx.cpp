@@ -18,7 +18,7 @@ OnnxModel model_from(const py::object& source, const std::optional<std::string>&
         return source.cast<OnnxModel>();
     if (py::isinstance<py::str>(source) || py::hasattr(source, "__fspath__")) {
         const std::filesystem::path path = py::module_::import("os").attr("fsdecode")(source).cast<std::string>();
-        const py::gil_scoped_release released;
+        const Released released;
         return OnnxModel(path);
     }
     const py::object bytes = py::hasattr(source, "SerializeToString") ? source.attr("SerializeToString")() : source;
@@ -27,7 +27,7 @@ OnnxModel model_from(const py::object& source, const std::optional<std::string>&
     const py::buffer_info buffer = py::reinterpret_borrow<py::buffer>(bytes).request();
     const std::span<const std::byte> data(static_cast<const std::byte*>(buffer.ptr),
                                           static_cast<std::size_t>(buffer.size * buffer.itemsize));
-    const py::gil_scoped_release released;
+    const Released released;
     return OnnxModel::from_bytes(data, folder.value_or(""));
 }
 
@@ -82,7 +82,7 @@ py::dict run(Session& session, const py::dict& inputs, const py::object& outputs
             wanted.push_back(string_of(name));
     Session::Values results;
     {
-        const py::gil_scoped_release released;
+        const Released released;
         results = session.run(values, wanted);
     }
     py::dict answer;
@@ -134,7 +134,7 @@ void bind_onnx(py::module_& m)
         .def(py::init([](const py::object& source, const py::object& device, bool optimize, bool profile) {
                  const OnnxModel model = model_from(source, std::nullopt);
                  Context& context = context_of(device);
-                 const py::gil_scoped_release released;
+                 const Released released;
                  return std::make_unique<Session>(model, context, SessionOptions{optimize, profile});
              }),
              py::arg("model"), py::arg("device") = py::none(), py::kw_only(), py::arg("optimize") = true,

@@ -53,7 +53,7 @@ void write(const Tensor& tensor, const py::handle& source)
     if (!tensor.numel())
         return;
     const void* data = host.array.data();
-    const py::gil_scoped_release released;
+    const Released released;
     Queue& queue = queue_of(tensor);
     Tensor target = tensor;
     if (!tensor.is_contiguous())
@@ -222,7 +222,7 @@ Tensor upload(const py::handle& array, Context& context)
     require<NotSupported>(host.type != ElementType::string && !is_narrow(host.type), "tensors of ", name_of(host.type),
                           " are values of models only: clprim.Value");
     const void* data = host.array.data();
-    const py::gil_scoped_release released;
+    const Released released;
     const Tensor tensor = context.empty(host.shape, storage_type(host.type), context.queue());
     if (tensor.numel())
         context.queue().write(*tensor.memory, 0, data, tensor.nbytes());
