@@ -1,6 +1,8 @@
 // Non-maximum suppression of boxes.
 #pragma once
 
+#include <optional>
+
 #include <clprim/context.hpp>
 
 namespace clprim {
@@ -11,5 +13,24 @@ namespace clprim {
 // Throws InvalidArgument for wrong shapes or dtypes.
 void nms(Queue& queue, const Tensor& boxes, const Tensor& order, double iou_threshold, const Tensor& keep,
          const Tensor& count);
+
+// Suppression per image and class, each a list of its own: a box is kept if its score is above the threshold (where
+// there is one; NaN is never kept) and its overlap with no kept box of a higher score, or of the same score and a lower
+// number, exceeds iou_threshold. At most `most` boxes are kept of a list.
+struct NmsLists {
+    Tensor boxes;                            // [images, N, 4] as x1, y1, x2, y2, contiguous
+    Tensor scores;                           // [images, classes, N] of the same dtype
+    double iou_threshold = 0;
+    std::optional<double> score_threshold{};
+    std::int64_t most = 0;
+};
+struct NmsKept {
+    Tensor boxes;                            // int64 [images, classes, min(most, N)]: numbers by descending score
+    Tensor ends;                             // int64 [images * classes]: inclusive sums of how many each list keeps
+};
+// Throws InvalidArgument for wrong shapes, dtypes or fewer than one list, box or `most`.
+NmsKept nms(Queue& queue, const NmsLists& lists);
+// triples: int64 [ends.back(), 3], contiguous: (image, class, box) of what is kept, list by list.
+void nms_write(Queue& queue, const NmsKept& kept, const Tensor& triples);
 
 }  // namespace clprim

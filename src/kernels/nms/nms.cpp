@@ -1,9 +1,12 @@
 #include <clprim/nms.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include <clprim/copy.hpp>
+#include <clprim/scan.hpp>
+#include <clprim/sort.hpp>
 
 #include "kernels/team.hpp"
 
@@ -19,6 +22,16 @@ double rounded_down(double threshold, DataType dtype)
         return threshold;
     const float f = static_cast<float>(threshold);
     return f > threshold ? std::nextafter(f, -std::numeric_limits<float>::infinity()) : f;
+}
+
+std::size_t list_group(const Queue& queue)
+{
+    return queue.device().kind == DeviceKind::gpu && queue.device().max_work_group_size >= 256 ? 256 : 64;
+}
+
+const Program& list_program(Queue& queue, DataType dtype)
+{
+    return queue.context().program("kernels/nms/nms.cl", detail::concat("-DX=", name_of(dtype), " -DGROUP=", list_group(queue)));
 }
 
 }  // namespace
@@ -48,6 +61,48 @@ void nms(Queue& queue, const Tensor& boxes, const Tensor& order, double iou_thre
                    detail::AccScalar{rounded_down(iou_threshold, boxes.dtype), boxes.dtype});
     queue.launch(program.kernel("nms_select"), Range::groups(1, 256), overlaps, order, dropped, keep, count, boxes_count,
                  words);
+}
+
+NmsKept nms(Queue& queue, const NmsLists& lists)
+{
+    const Tensor &boxes = lists.boxes, &scores = lists.scores;
+    require(boxes.dim() == 3 && boxes.size(2) == 4 && boxes.is_contiguous(), "nms: boxes have shape ",
+            to_string(boxes.shape), ", expected contiguous [images, boxes, 4]");
+    require(scores.dim() == 3 && scores.size(0) == boxes.size(0) && scores.size(2) == boxes.size(1),
+            "nms: scores have shape ", to_string(scores.shape), ", expected [", boxes.size(0), ", classes, ",
+            boxes.size(1), "]");
+    require(is_floating_point(boxes.dtype) && scores.dtype == boxes.dtype, "nms: not implemented for ",
+            name_of(boxes.dtype), " boxes and ", name_of(scores.dtype), " scores");
+    require(scores.numel() > 0 && lists.most > 0, "nms: there is nothing to select from");
+    const std::int64_t n = boxes.size(1), classes = scores.size(1), count = scores.size(0) * classes;
+    const std::int64_t most = std::min(lists.most, n);
+    require(n < (1 << 28) && classes < (1 << 28), "nms: ", n, " boxes of ", classes, " classes are too many");
+    Context& context = queue.context();
+    const Tensor sorted = context.empty(scores.shape, scores.dtype, queue),
+                 order = context.empty(scores.shape, DataType::int64, queue),
+                 counts = context.empty({count}, DataType::int64, queue);
+    const NmsKept kept{context.empty({scores.size(0), classes, most}, DataType::int64, queue),
+                       context.empty({count}, DataType::int64, queue)};
+    sort(queue, scores, 2, true, sorted, order);
+    const auto threshold = [&](double value) { return detail::AccScalar{rounded_down(value, boxes.dtype), boxes.dtype}; };
+    detail::launch(queue, list_program(queue, boxes.dtype).kernel("nms_lists"),
+                   Range::groups(static_cast<std::size_t>(count), list_group(queue)), boxes, sorted, order, kept.boxes,
+                   counts, static_cast<cl_int>(n), static_cast<cl_int>(classes), static_cast<cl_int>(most),
+                   threshold(lists.iou_threshold), cl_int{lists.score_threshold.has_value()},
+                   threshold(lists.score_threshold.value_or(0)));
+    cumulative(queue, counts, 0, Scan::sum, kept.ends);
+    return kept;
+}
+
+void nms_write(Queue& queue, const NmsKept& kept, const Tensor& triples)
+{
+    require(triples.dtype == DataType::int64 && triples.dim() == 2 && triples.size(1) == 3 && triples.is_contiguous(),
+            "nms: triples must be contiguous int64 [boxes, 3]");
+    if (triples.numel() == 0)
+        return;
+    queue.launch(list_program(queue, DataType::float32).kernel("nms_triples"), Range::linear(kept.boxes.numel(), 64),
+                 kept.boxes, kept.ends, triples, cl_long{kept.ends.numel()}, cl_long{kept.boxes.size(2)},
+                 static_cast<cl_int>(kept.boxes.size(1)));
 }
 
 }  // namespace clprim

@@ -253,9 +253,7 @@ void nonzero(Call& call)
     NonzeroCounts counts;
     if (x.numel()) {
         counts = nonzero_count(call.queue(), x);
-        const Tensor& totals = counts.totals;
-        call.queue().read(*totals.memory, static_cast<std::size_t>(totals.offset + totals.numel() - 1) * sizeof(count),
-                          &count, sizeof(count));
+        count = last_integer(call, counts.totals);
     }
     Tensor y = call.output_tensor(0, {dims, count}, ElementType::int64);
     if (count && dims)

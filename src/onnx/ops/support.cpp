@@ -35,6 +35,14 @@ Dims channels_last_strides(const Dims& shape)
     return strides;
 }
 
+std::int64_t last_integer(const Call& call, const Tensor& integers)
+{
+    std::int64_t last = 0;
+    const auto at = static_cast<std::size_t>(integers.offset + integers.numel() - 1);
+    call.queue().read(*integers.memory, at * sizeof(last), &last, sizeof(last));
+    return last;
+}
+
 void pointwise_output(Call& call, std::string_view row, std::span<const Tensor> inputs, DataType type,
                       std::span<const Scalar> scalars)
 {

@@ -1,9 +1,7 @@
 // Regions of interest and non-maximum suppression.
-#include <algorithm>
-#include <numeric>
-
 #include <clprim/context.hpp>
 #include <clprim/copy.hpp>
+#include <clprim/nms.hpp>
 #include <clprim/roi.hpp>
 
 #include "onnx/ops/families.hpp"
@@ -73,80 +71,46 @@ void max_roi_pool(Call& call)
     pool_regions(call, parameters, call.contiguous(1));
 }
 
-struct Box {
-    float top, left, bottom, right;
-    float area() const { return (bottom - top) * (right - left); }
-};
-
-Box box_of(const float* b, bool centered)
+// Corners in ascending order, or the corners around given centres and sizes.
+Tensor corners_of(const Call& call, const Tensor& boxes, bool centered)
 {
-    if (centered)
-        return {b[1] - b[3] / 2, b[0] - b[2] / 2, b[1] + b[3] / 2, b[0] + b[2] / 2};
-    return {std::min(b[0], b[2]), std::min(b[1], b[3]), std::max(b[0], b[2]), std::max(b[1], b[3])};
+    const Tensor corners = call.allocate(boxes.shape, boxes.dtype);
+    const Tensor inputs[] = {boxes.slice(2, 0, 2), boxes.slice(2, 2, 4)};
+    const Tensor outputs[] = {corners.slice(2, 0, 2), corners.slice(2, 2, 4)};
+    pointwise(call.queue(), inputs, outputs, {},
+              centered ? "y0 = x0 - x1 / 2; y1 = x0 + x1 / 2;" : "y0 = x0 < x1 ? x0 : x1; y1 = x0 < x1 ? x1 : x0;");
+    return corners;
 }
 
-bool overlap(const Box& a, const Box& b, float threshold)
-{
-    const float height = std::min(a.bottom, b.bottom) - std::max(a.top, b.top);
-    const float width = std::min(a.right, b.right) - std::max(a.left, b.left);
-    if (height <= 0 || width <= 0)
-        return false;
-    const float common = height * width, both = a.area() + b.area() - common;
-    return both > 0 && common / both > threshold;
-}
-
-struct Suppression {
-    std::int64_t most = 0;
-    float iou = 0, score = -std::numeric_limits<float>::infinity();
-};
-
-std::vector<std::int64_t> kept_boxes(std::span<const Box> boxes, const float* scores, const Suppression& rule)
-{
-    std::vector<std::int64_t> order, kept;
-    for (std::size_t i = 0; i < boxes.size(); ++i)
-        if (scores[i] > rule.score)
-            order.push_back(static_cast<std::int64_t>(i));
-    std::ranges::stable_sort(order, [&](std::int64_t a, std::int64_t b) { return scores[a] > scores[b]; });
-    for (const std::int64_t candidate : order) {
-        if (static_cast<std::int64_t>(kept.size()) >= rule.most)
-            break;
-        const Box& box = boxes[static_cast<std::size_t>(candidate)];
-        if (std::ranges::none_of(kept, [&](std::int64_t k) { return overlap(boxes[static_cast<std::size_t>(k)], box, rule.iou); }))
-            kept.push_back(candidate);
-    }
-    return kept;
-}
-
-// On the host: how many boxes are kept decides the shape of what follows, so the result is waited for in any case, and
-// what is sorted and compared per class is little.
+// Waits for the device once: how many boxes are kept is the shape of the output.
 void non_max_suppression(Call& call)
 {
-    const Dims boxes_shape = call.shape(0), scores_shape = call.shape(1);
-    call.check(boxes_shape.size() == 3 && boxes_shape[2] == 4, "boxes have shape ", to_string(boxes_shape),
+    const Dims boxes = call.shape(0), scores = call.shape(1);
+    call.check(boxes.size() == 3 && boxes[2] == 4, "boxes have shape ", to_string(boxes),
                ", expected [batches, boxes, 4]");
-    call.check(scores_shape.size() == 3 && scores_shape[0] == boxes_shape[0] && scores_shape[2] == boxes_shape[1],
-               "scores have shape ", to_string(scores_shape), ", expected [", boxes_shape[0], ", classes, ", boxes_shape[1], "]");
-    call.check(call.type(0) == ElementType::float32 && call.type(1) == ElementType::float32, "boxes and scores must be float32");
-    Suppression rule;
+    call.check(scores.size() == 3 && scores[0] == boxes[0] && scores[2] == boxes[1], "scores have shape ",
+               to_string(scores), ", expected [", boxes[0], ", classes, ", boxes[1], "]");
+    call.check(call.type(0) == ElementType::float32 && call.type(1) == ElementType::float32,
+               "boxes and scores must be float32");
+    NmsLists lists;
     if (call.has(2))
-        rule.most = call.integer(2);
+        lists.most = call.integer(2);
     if (call.has(3))
-        rule.iou = static_cast<float>(call.number(3));
+        lists.iou_threshold = call.number(3);
     if (call.has(4))
-        rule.score = static_cast<float>(call.number(4));
-    const bool centered = call.integer_attribute("center_point_box", 0) != 0;
-    const auto corners = call.input(0).host<float>(call.queue()), scores = call.input(1).host<float>(call.queue());
-    const std::int64_t count = boxes_shape[1], classes = scores_shape[1];
-    std::vector<std::int64_t> selected;
-    std::vector<Box> boxes(static_cast<std::size_t>(count));
-    for (std::int64_t batch = 0; batch < boxes_shape[0]; ++batch) {
-        for (std::int64_t i = 0; i < count; ++i)
-            boxes[static_cast<std::size_t>(i)] = box_of(&corners[static_cast<std::size_t>((batch * count + i) * 4)], centered);
-        for (std::int64_t category = 0; category < classes && count > 0; ++category)
-            for (const std::int64_t box : kept_boxes(boxes, &scores[static_cast<std::size_t>((batch * classes + category) * count)], rule))
-                selected.insert(selected.end(), {batch, category, box});
+        lists.score_threshold = call.number(4);
+    call.check(lists.iou_threshold >= 0 && lists.iou_threshold <= 1, "iou_threshold is ", lists.iou_threshold,
+               ", expected 0 to 1");
+    const std::int64_t form = call.integer_attribute("center_point_box", 0);
+    call.check(form == 0 || form == 1, "center_point_box is ", form, ", expected 0 or 1");
+    if (scores.product() == 0 || lists.most <= 0) {
+        call.output_tensor(0, {0, 3}, ElementType::int64);
+        return;
     }
-    call.output(0, Value::copy_of(ElementType::int64, {static_cast<std::int64_t>(selected.size() / 3), 3}, selected.data()));
+    lists.boxes = corners_of(call, call.tensor(0), form == 1);
+    lists.scores = call.tensor(1);
+    const NmsKept kept = nms(call.queue(), lists);
+    nms_write(call.queue(), kept, call.output_tensor(0, {last_integer(call, kept.ends), 3}, ElementType::int64));
 }
 
 const OperatorRow rows[] = {
