@@ -9,7 +9,8 @@
 // modulo their range); complex numbers are multiplied as they are, without conjugation. The same bits every run.
 //
 // Method: on CPU devices register tiles over packed panels, after Goto and van de Geijn, "Anatomy of high-performance
-// matrix multiplication" (2008); on GPUs tiles in local memory and registers.
+// matrix multiplication" (2008), and where the processor has AMX, bfloat16 products in tile registers that add up to
+// float32 ones (Device::amx; src/kernels/gemm/amx.cl says how); on GPUs tiles in local memory and registers.
 #pragma once
 
 #include <clprim/pointwise.hpp>

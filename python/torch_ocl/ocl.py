@@ -108,6 +108,7 @@ class DeviceProperties:
     fp64: bool
     fp16: bool
     unified_memory: bool
+    amx: bool
 
     @property
     def multi_processor_count(self) -> int:

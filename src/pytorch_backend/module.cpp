@@ -36,6 +36,7 @@ py::dict device_properties(int index)
     result["fp64"] = device.fp64;
     result["fp16"] = device.fp16;
     result["unified_memory"] = device.unified_memory;
+    result["amx"] = device.amx;
     return result;
 }
 

@@ -33,6 +33,21 @@ static inline k_block find_block(const implicit_problem* p, int index)
     return block;
 }
 
+// A panel straight from `depth` planes of pixels: nothing to gather. Whether it is unfit.
+static inline int split_planes(const __global stored* from, long plane, int depth, __local uint* words)
+{
+    int unfit = 0;
+    for (int side = 0; side < 2; ++side, from += LANES) {
+        uint16 most = 0;
+        for (int k = 0; k < depth; k += 2)
+            amx_split_to_local(load_lanes(from + k * plane), k + 1 < depth ? load_lanes(from + (k + 1) * plane) : (float16)0,
+                               words + k / 32 * AMX_BLOCK + side * AMX_TILE + k / 2 % 16 * 16, &most);
+        unfit |= amx_unfit_columns(most);
+    }
+    amx_end_panel(words, depth);
+    return unfit;
+}
+
 // One work-item splits one strip of one block of the weight matrix [group, row][k].
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void conv_amx_weights(const __global real* weights, ulong weights_offset, __global uint* words, ulong words_offset,
@@ -71,6 +86,10 @@ void conv_amx(const __global stored* source, ulong source_offset, const __global
     bias += p.finish.has_bias ? bias_offset + first_row : 0;
     result += result_offset + first_row * p.result_strides[1];
 
+    // One tap without stride or border: pixels that follow each other within an image are read as they lie.
+    const long image = p.out[0] * p.out[1] * p.out[2];
+    const int plain = p.taps[0] * p.taps[1] * p.taps[2] == 1 && images_are_runs(&p) && p.source_strides[4] == 1 &&
+                      p.shift[0] == 0 && p.shift[1] == 0 && p.shift[2] == 0;
     amx_begin();
     for (int index = 0; index < split.blocks; ++index, words += split.strips * split.strip_words) {
         const k_block block = find_block(&p, index);
@@ -78,15 +97,28 @@ void conv_amx(const __global stored* source, ulong source_offset, const __global
         const long column = weight_column(&p, &block);
         for (int at = 0; at < count; at += WIDE) {
             const int wide = min(WIDE, count - at);
+            const long n = (pixel_begin + at) / image, within = (pixel_begin + at) % image;
+            const int direct = plain && wide == WIDE && within + WIDE <= image;
             pixel_runs runs;
-            find_runs(&runs, &p, pixel_begin + at, wide);
-            pack(packed, source, &p, &runs, &block);
-            const int unfit_panel = amx_split_panel(packed, depth, wide, panel);
+            if (!direct || last)
+                find_runs(&runs, &p, pixel_begin + at, wide);
+            int unfit_panel;
+            if (direct) {
+                const __global stored* from = source + n * p.source_strides[0] + within;
+                unfit_panel = split_planes(from + block.c_begin * p.source_strides[1], p.source_strides[1], depth, panel);
+            } else {
+                pack(packed, source, &p, &runs, &block);
+                unfit_panel = amx_split_panel(packed, depth, wide, panel);
+            }
             __local real* tile = sums + (long)(at / WIDE) * padded_rows * WIDE;
             for (int row = 0; row < rows; row += AMX_SIDE) {
                 const __global uint* strip = words + row / AMX_SIDE * split.strip_words;
                 __local real* C = tile + row * WIDE;
                 if (unfit_panel || strip[0]) {
+                    if (direct) {
+                        find_runs(&runs, &p, pixel_begin + at, wide);
+                        pack(packed, source, &p, &runs, &block);
+                    }
                     for (int r = row; r < min(row + AMX_SIDE, rows); ++r)
                         row_1(weights + r * p.weight_stride + column, packed, depth, tile + r * WIDE, index > 0);
                     continue;

@@ -115,6 +115,25 @@ void launch(Queue& queue, const Call& call, const Tensor& weights, ImplicitProbl
                  LocalMemory{groups(p.tile_rows * columns * 4)}, split, p);
 }
 
+// By both models, whose vectors reach four fifths of their peak.
+bool pays(const Call& call, const Device& device)
+{
+    double vectors = 0, tiles = 0;
+    const ImplicitProblem all = common_problem(call);
+    for_each_launch(call, [&](ImplicitProblem p, cl_long) {
+        if (p.pixels() == 0 || p.total_depth() == 0)
+            return;
+        p.taps_inner = call.pass == ConvPass::forward && !weights_in_order(call.problem, false);
+        vectors += 1.25 * implicit_cost(p, device);
+        merge_positions(p);
+        const double cycles = choose_tiles(p, device, call.dtype);
+        tiles += cycles * static_cast<double>(blocks_of(p) * p.tile_depth);
+    });
+    if (!call.prepared)
+        tiles += 0.5 * static_cast<double>(all.groups * all.rows * all.depth * call.problem.taps());
+    return tiles < vectors;
+}
+
 }  // namespace
 
 std::string rejects_cpu_amx(const Call& call, const Device& device)
@@ -125,9 +144,8 @@ std::string rejects_cpu_amx(const Call& call, const Device& device)
         return "computes float32, float16 and bfloat16";
     if (const std::string reason = rejects_cpu_implicit(call, device); !reason.empty())
         return reason;
-    const ImplicitProblem p = common_problem(call);
-    if (!call.by_name && (p.rows < 40 || p.batch * call.problem.out_pixels() < 32))
-        return "needs 40 channels of the result per group and 32 pixels";
+    if (!call.by_name && !pays(call, device))
+        return "would be slower than vectors";
     return {};
 }
 

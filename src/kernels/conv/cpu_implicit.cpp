@@ -24,7 +24,7 @@ void choose_depth(ImplicitProblem& p)
 
 // Smallest block sizes that keep all compute units busy for the shortest time, by a model in cycles per unit of depth:
 // products, reading the weights once per work-item, packing the source once per work-item.
-void choose_tiles(ImplicitProblem& p, const Device& device, std::size_t real_size)
+double choose_tiles(ImplicitProblem& p, const Device& device, std::size_t real_size)
 {
     const cl_long pixels = p.pixels(), depth = std::max<cl_long>(p.total_depth(), 1);
     choose_depth(p);
@@ -51,6 +51,7 @@ void choose_tiles(ImplicitProblem& p, const Device& device, std::size_t real_siz
         if (rows <= 12)
             break;
     }
+    return best;
 }
 
 void launch(Queue& queue, const Call& call, const Tensor& weights, ImplicitProblem p, cl_long result_first)
@@ -72,6 +73,12 @@ void launch(Queue& queue, const Call& call, const Tensor& weights, ImplicitProbl
 }
 
 }  // namespace
+
+double implicit_cost(ImplicitProblem p, const Device& device)
+{
+    merge_positions(p);
+    return choose_tiles(p, device, sizeof(float)) * static_cast<double>(p.total_depth());
+}
 
 std::string rejects_cpu_implicit(const Call& call, const Device& device)
 {

@@ -54,6 +54,8 @@ PackProblem pack_problem(const Call& call, bool taps_inner);
 Tensor weight_matrix(Queue& queue, const Call& call, ImplicitProblem& p);
 // Makes one long row of positions along rows and planes where nothing tells them apart.
 void merge_positions(ImplicitProblem& p);
+// What cpu_implicit would cost a launch in float32: cycles of the slowest core, if nothing ever waited.
+double implicit_cost(ImplicitProblem p, const Device& device);
 // dw from p.parts sums of [group, output][row], rows in the order that p.taps_inner says.
 void add_parts(Queue& queue, const Call& call, const Tensor& sums, const ImplicitProblem& p);
 void fill_zero(Queue& queue, const Tensor& tensor);

@@ -153,9 +153,20 @@ static inline int amx_unfit_row(uint16 most)
     return AMX_PARTS > 1 && (all >= AMX_HUGE || (all < AMX_TINY && all != 0));
 }
 
+// Zeros for what is missing of the last block of a panel of `depth` k.
+#define DEFINE_AMX_END_PANEL(name, SPACE)                                                                   \
+    static inline void name(SPACE uint* words, int depth)                                                   \
+    {                                                                                                       \
+        for (int pair = (depth + 1) / 2; pair % 16 != 0; ++pair)                                            \
+            for (int tile = 0; tile < 2 * AMX_PARTS; ++tile)                                                \
+                vstore16((uint16)0, 0, words + pair / 16 * AMX_BLOCK + tile * AMX_TILE + pair % 16 * 16);   \
+    }
+DEFINE_AMX_END_PANEL(amx_end_panel, __local)
+DEFINE_AMX_END_PANEL(amx_end_global_panel, __global)
+
 // Rows [0, depth) of packed[k][AMX_SIDE], of which the first `columns` matter, to the words of a panel. Whether it is
 // unfit.
-#define DEFINE_AMX_SPLIT_PANEL(name, split, FROM, TO)                                                       \
+#define DEFINE_AMX_SPLIT_PANEL(name, split, end_panel, FROM, TO)                                            \
     static inline int name(const FROM float* packed, int depth, long columns, TO uint* words)               \
     {                                                                                                       \
         int unfit = 0;                                                                                      \
@@ -167,13 +178,11 @@ static inline int amx_unfit_row(uint16 most)
                       words + k / 32 * AMX_BLOCK + side * AMX_TILE + k / 2 % 16 * 16, &most);               \
             unfit |= amx_unfit_columns(most);                                                               \
         }                                                                                                   \
-        for (int pair = (depth + 1) / 2; pair % 16 != 0; ++pair)                                            \
-            for (int tile = 0; tile < 2 * AMX_PARTS; ++tile)                                                \
-                vstore16((uint16)0, 0, words + pair / 16 * AMX_BLOCK + tile * AMX_TILE + pair % 16 * 16);   \
+        end_panel(words, depth);                                                                            \
         return unfit;                                                                                       \
     }
-DEFINE_AMX_SPLIT_PANEL(amx_split_panel, amx_split_to_local, __local, __local)
-DEFINE_AMX_SPLIT_PANEL(amx_split_global_panel, amx_split_to_global, __global, __global)
+DEFINE_AMX_SPLIT_PANEL(amx_split_panel, amx_split_to_local, amx_end_panel, __local, __local)
+DEFINE_AMX_SPLIT_PANEL(amx_split_global_panel, amx_split_to_global, amx_end_global_panel, __global, __global)
 
 // Up to AMX_SIDE rows of `depth` floats, `step` apart, to the words of a strip, the rest of them zero. Whether it is
 // unfit.

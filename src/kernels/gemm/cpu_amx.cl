@@ -34,7 +34,7 @@ static inline float16 first_lanes(float16 v, long count)
 }
 
 // Columns [0, columns) and rows [0, depth) of B to a panel; `readable` elements of B follow (see packing.cl).
-#define DEFINE_SPLIT_PANEL(name, split, SPACE)                                                              \
+#define DEFINE_SPLIT_PANEL(name, split, end_panel, SPACE)                                                   \
     static inline void name(const __global storage_t(X)* b, matrix_layout layout, long columns, int depth,  \
                             long readable, __local float* scratch, SPACE uint* panel)                       \
     {                                                                                                       \
@@ -65,13 +65,11 @@ static inline float16 first_lanes(float16 v, long count)
                 unfit |= amx_unfit_columns(most);                                                           \
             }                                                                                               \
         }                                                                                                   \
-        for (int pair = (depth + 1) / 2; pair % 16 != 0; ++pair)                                            \
-            for (int tile = 0; tile < 2 * AMX_PARTS; ++tile)                                                \
-                vstore16((uint16)0, 0, words + pair / 16 * AMX_BLOCK + tile * AMX_TILE + pair % 16 * 16);   \
+        end_panel(words, depth);                                                                            \
         panel[0] = unfit;                                                                                   \
     }
-DEFINE_SPLIT_PANEL(split_panel_to_local, amx_split_to_local, __local)
-DEFINE_SPLIT_PANEL(split_panel_to_global, amx_split_to_global, __global)
+DEFINE_SPLIT_PANEL(split_panel_to_local, amx_split_to_local, amx_end_panel, __local)
+DEFINE_SPLIT_PANEL(split_panel_to_global, amx_split_to_global, amx_end_global_panel, __global)
 
 // One work-item splits one panel of one chunk, to [batch][chunk][panel].
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))

@@ -61,9 +61,8 @@ __kernel void reduce(PARAMETERS ulong kept_count, ulong reduced_count, ulong seg
 #if LANES > 1
     const offset_t out = get_group_id(0), lane = get_local_id(0);
 #else
-    const offset_t out = get_global_id(0), lane = 0;
-    if (out >= kept_count)
-        return;
+    // Work-items beyond the last output compute it again: compilers add in another order where some are idle.
+    const offset_t out = min((ulong)get_global_id(0), kept_count - 1), lane = 0;
 #endif
     SHIFT
     offset_t base[OPERANDS] = {0};
@@ -91,6 +90,9 @@ __kernel void reduce(PARAMETERS ulong kept_count, ulong reduced_count, ulong seg
         return;
     s = lanes[0];
 #endif
+#else
+    if (get_global_id(0) >= kept_count)
+        return;
 #endif
     if (segment < reduced_count)
         ((__global state_t*)(partial + partial_offset))[get_global_id(1) * kept_count + out] = s;
