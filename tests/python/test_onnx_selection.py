@@ -119,3 +119,91 @@ def clprim_only(boxes, scores, most, *thresholds):
 def test_suppression_refuses(boxes, scores, threshold, message):
     with pytest.raises(ValueError, match=f"NonMaxSuppression.*{message}"):
         clprim_only(np.zeros(boxes, "f"), np.zeros(scores, "f"), 5, threshold)
+
+
+# ---- Unique ----------------------------------------------------------------------------------------------------------
+
+def distinct(x, **attributes):
+    """All outputs of Unique, on the device and (of small inputs) on the host, against numpy's of the same meaning."""
+    graph = helper.make_graph(
+        [helper.make_node("Unique", ["x"], ["y", "first", "inverse", "counts"], **attributes)], "test",
+        [helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)],
+        [onnx.ValueInfoProto(name=name) for name in ("y", "first", "inverse", "counts")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    session = clprim.Session(model)
+    axis = attributes.get("axis")
+    values, first, inverse, counts = np.unique(x, True, True, True, axis=axis, equal_nan=False)
+    inverse = inverse.ravel()
+    if not attributes.get("sorted", 1):
+        order = np.argsort(first)
+        first, counts, inverse = first[order], counts[order], np.argsort(order)[inverse]
+    wanted = {"y": np.take(x if axis is not None else x.ravel(), first, axis or 0), "first": first, "inverse": inverse,
+              "counts": counts}
+    for given in (x, clprim.Tensor(x)):
+        results = session.run({"x": given})
+        for name, expected in wanted.items():
+            result = np.asarray(results[name])
+            assert result.dtype == expected.dtype and result.shape == expected.shape, name
+            np.testing.assert_array_equal(result, expected, name)
+
+
+ALL_TYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"]
+
+
+@pytest.mark.parametrize("sort", [0, 1])
+@pytest.mark.parametrize("dtype", ALL_TYPES)
+def test_unique(dtype, sort):
+    random = np.random.default_rng(1)
+    for count in (1, 5, 3000):
+        x = random.integers(0, 2 if dtype == "?" else 100, count).astype(dtype)
+        if dtype in ("i8", "u8"):
+            x *= np.array(0x0123456789ABCDEF, dtype)           # wraps: the highest bit counts as well
+        distinct(x, sorted=sort)
+        distinct(x.reshape(-1, 1), sorted=sort)
+
+
+@pytest.mark.parametrize("sort", [0, 1])
+@pytest.mark.parametrize("shape", [(40, 60), (7, 3, 90), (2, 1500), (1200, 2), (5, 9, 4, 11)])
+def test_unique_slices(shape, sort):
+    random = np.random.default_rng(2)
+    for axis in range(-1, len(shape) - 1):
+        x = random.integers(-1, 2, shape).astype("f")
+        for a, b in random.integers(shape[axis], size=(shape[axis] // 2, 2)):   # half of the slices come again
+            index = [slice(None)] * len(shape)
+            target = list(index)
+            index[axis], target[axis] = a, b
+            x[tuple(target)] = x[tuple(index)]
+        distinct(x, axis=axis, sorted=sort)
+
+
+@pytest.mark.parametrize("sort", [0, 1])
+def test_unique_counts_each_nan_and_one_zero(sort):
+    x = np.random.default_rng(3).integers(-2, 3, 2000).astype("f")
+    x[::7], x[5::13] = np.nan, -0.0
+    distinct(x, sorted=sort)
+    small = np.array([np.nan, -0.0, 0.0, np.inf, np.nan, -np.inf], "f")
+    distinct(small, sorted=sort)
+
+
+def test_unique_of_views():
+    """The input of a node may be transposed: only its strides are."""
+    x = np.random.default_rng(4).integers(0, 3, (300, 2, 5)).astype("i4")
+    nodes = [helper.make_node("Transpose", ["x"], ["t"], perm=[2, 0, 1]),
+             helper.make_node("Unique", ["t"], ["y", "", "inverse"], axis=1), helper.make_node("Unique", ["t"], ["z"])]
+    graph = helper.make_graph(nodes, "test", [helper.make_tensor_value_info("x", onnx.TensorProto.INT32, x.shape)],
+                              [onnx.ValueInfoProto(name=name) for name in ("y", "inverse", "z")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    results = {name: np.asarray(result) for name, result in clprim.Session(model).run({"x": clprim.Tensor(x)}).items()}
+    t = x.transpose(2, 0, 1)
+    values, inverse = np.unique(t, return_inverse=True, axis=1)
+    np.testing.assert_array_equal(results["y"], values)
+    np.testing.assert_array_equal(results["inverse"], inverse.ravel())
+    np.testing.assert_array_equal(results["z"], np.unique(x))
+
+
+@pytest.mark.parametrize("sort", [0, 1])
+def test_unique_as_onnxruntime(sort):
+    x = np.random.default_rng(5).integers(0, 9, (2, 3000)).astype("f")
+    same("Unique", [x], 4, sorted=sort)
+    same("Unique", [x], 4, sorted=sort, axis=1)
+    same("Unique", [np.array(["b", "a", "b", "ü"])], 4, sorted=sort)
