@@ -20,6 +20,7 @@ std::span<const OperatorRow> signal_operators();          // Fourier transforms,
 std::span<const OperatorRow> text_operators();            // strings
 std::span<const OperatorRow> ml_operators();              // ai.onnx.ml: encoders, scalers, linear models
 std::span<const OperatorRow> tree_operators();            // ai.onnx.ml: trees
+std::span<const OperatorRow> svm_operators();             // ai.onnx.ml: support vector machines
 std::span<const OperatorRow> shape_operators();           // shapes, views, concatenation, splits
 std::span<const OperatorRow> slice_operators();           // slices, borders, constants, ranges
 std::span<const OperatorRow> index_operators();           // gather, scatter, nonzero, one-hot
@@ -45,6 +46,7 @@ inline std::vector<std::span<const OperatorRow>> families()
     return {math_operators(), cast_operators(), reduce_operators(),
             quantize_operators(), quantized_product_operators(), loss_operators(), random_operators(),
             training_operators(), signal_operators(), text_operators(), ml_operators(), tree_operators(),
+            svm_operators(),
             shape_operators(), slice_operators(), index_operators(), unique_operators(),
             sequence_operators(), control_flow_operators(), fused_operators(),
             convolution_operators(), pooling_operators(), normalization_operators(),
