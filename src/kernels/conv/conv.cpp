@@ -19,6 +19,7 @@ constexpr Implementation forward_list[] = {
 };
 constexpr Implementation weight_list[] = {
     {"cpu_depthwise", rejects_cpu_depthwise, run_cpu_depthwise_weight},
+    {"cpu_amx", rejects_cpu_amx_weight, run_cpu_amx_weight},
     {"cpu_implicit", rejects_cpu_implicit, run_cpu_implicit_weight},
     {"gpu_direct", rejects_gpu_direct, run_gpu_direct_weight},
     {"gpu_implicit", rejects_gpu_implicit, run_gpu_implicit_weight},

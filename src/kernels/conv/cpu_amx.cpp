@@ -9,14 +9,12 @@
 namespace clprim::conv {
 namespace {
 
-constexpr cl_long side = 32;   // AMX_SIDE of gemm/amx.cl
+constexpr cl_long side = amx_side;
 
 // Mirror of amx_weights in cpu_amx.cl.
 struct AmxWeights {
     cl_long strips, blocks, strip_words;
 };
-
-cl_long parts_of(DataType dtype) { return dtype == DataType::float32 ? 3 : dtype == DataType::float16 ? 2 : 1; }
 
 cl_long round_up(cl_long a, cl_long b) { return ceil_div(a, b) * b; }
 
@@ -24,7 +22,7 @@ cl_long round_up(cl_long a, cl_long b) { return ceil_div(a, b) * b; }
 // As in cpu_implicit.cpp, whole runs of the inner index if they are short, parts of one run otherwise.
 void choose_depth(ImplicitProblem& p, DataType dtype)
 {
-    const cl_long most = 384 / parts_of(dtype), taps = p.taps[0] * p.taps[1] * p.taps[2];
+    const cl_long most = 384 / amx_parts(dtype), taps = p.taps[0] * p.taps[1] * p.taps[2];
     cl_long& inner = p.taps_inner ? p.taps_block : p.channels_block;
     cl_long& outer = p.taps_inner ? p.channels_block : p.taps_block;
     const cl_long inner_size = std::max<cl_long>(p.taps_inner ? taps : p.depth, 1);
@@ -46,11 +44,11 @@ cl_long blocks_of(const ImplicitProblem& p)
 double choose_tiles(ImplicitProblem& p, const Device& device, DataType dtype)
 {
     choose_depth(p, dtype);
-    const cl_long pixels = p.pixels(), words = p.tile_depth * side / 2 * parts_of(dtype);
+    const cl_long pixels = p.pixels(), words = amx_words(dtype, p.tile_depth);
     const cl_long budget = static_cast<cl_long>(std::min<std::size_t>(device.local_memory, 256 * 1024) / 4) -
                            p.tile_depth * side - words - 64;
     const double products = dtype == DataType::float32 ? 12.5 : dtype == DataType::float16 ? 8.5 : 3.5;
-    const double parts = static_cast<double>(parts_of(dtype));
+    const double parts = static_cast<double>(amx_parts(dtype));
     double best = std::numeric_limits<double>::infinity();
     for (cl_long row_blocks = 1; row_blocks <= p.rows; row_blocks *= 2) {
         const cl_long rows = round_up(ceil_div(p.rows, row_blocks), side);
@@ -93,7 +91,7 @@ void launch(Queue& queue, const Call& call, const Tensor& weights, ImplicitProbl
     choose_tiles(p, queue.device(), call.dtype);
     Tensor result = call.result();
     result.offset += result_first;
-    const cl_long columns = round_up(p.tile_pixels, side), panel_words = p.tile_depth * side / 2 * parts_of(call.dtype);
+    const cl_long columns = round_up(p.tile_pixels, side), panel_words = amx_words(call.dtype, p.tile_depth);
     const AmxWeights split{ceil_div(p.rows, side), blocks_of(p), 16 + panel_words};
     const auto groups = [](cl_long count) { return static_cast<std::size_t>(count); };
     const std::string options = dtype_options(call.dtype) + fmt::format(" -DX={}", name_of(call.dtype));

@@ -30,6 +30,11 @@ struct PackProblem {
     cl_long taps_inner;
 };
 
+constexpr cl_long amx_side = 32;    // AMX_SIDE of gemm/amx.cl: rows of a strip, columns of a panel, k of a block
+// Bfloat16 that an element is split into, and words of a strip or panel of `depth` k without its header.
+inline cl_long amx_parts(DataType dtype) { return dtype == DataType::float32 ? 3 : dtype == DataType::float16 ? 2 : 1; }
+inline cl_long amx_words(DataType dtype, cl_long depth) { return (depth + 31) / 32 * 512 * amx_parts(dtype); }
+
 constexpr cl_long wide = 32;        // columns of a register tile (float)
 constexpr std::size_t local_memory_wanted = 256 * 1024;
 
@@ -62,6 +67,14 @@ void fill_zero(Queue& queue, const Tensor& tensor);
 
 // The call with a planar copy of its source if that is channels_last with too few channels per group for vectors.
 Call with_planar_source(Queue& queue, const Call& call);
+
+// A weight gradient on a CPU: `choose_tiles` sets tile_rows (rows), tile_pixels (outputs) and tile_depth (pixels) of a
+// work-item's block and calls choose_parts, `launch` enqueues `items` work-items that write the parts' sums.
+using WeightLaunch = std::function<void(const Call&, const ImplicitProblem&, const Tensor& sums, std::size_t items)>;
+void run_weight_pass(Queue& queue, const Call& caller, const std::function<void(ImplicitProblem&)>& choose_tiles,
+                     const WeightLaunch& launch);
+// How many shares of the pixels occupy all compute units.
+void choose_parts(ImplicitProblem& p, const Device& device);
 
 // Everything that does not depend on the launch; source and result are x and y, the other way round for the data pass.
 ImplicitProblem common_problem(const Call& call);

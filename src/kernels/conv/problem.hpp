@@ -57,6 +57,8 @@ std::string rejects_reference(const Call& call, const Device& device);
 void run_reference(Queue& queue, const Call& call);
 std::string rejects_cpu_amx(const Call& call, const Device& device);
 void run_cpu_amx(Queue& queue, const Call& call);
+std::string rejects_cpu_amx_weight(const Call& call, const Device& device);
+void run_cpu_amx_weight(Queue& queue, const Call& call);
 std::string rejects_cpu_implicit(const Call& call, const Device& device);
 void run_cpu_implicit(Queue& queue, const Call& call);
 void run_cpu_implicit_weight(Queue& queue, const Call& call);
