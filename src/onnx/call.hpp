@@ -101,6 +101,19 @@ public:
         return has(i) ? ints(i) : ints_attribute(name);
     }
     bool has_ints(std::size_t i, std::string_view name) const { return has(i) || has_attribute(name); }
+    // What make() derives from attributes alone (and from what `key` names, which also stands for its type): made once
+    // per session.
+    template <class Make, class T = std::invoke_result_t<Make>>
+    std::shared_ptr<const T> derived(const std::string& key, Make&& make) const
+    {
+        if (!node_.derived)
+            return std::make_shared<const T>(make());
+        const std::lock_guard lock(node_.derived->mutex);
+        std::shared_ptr<const void>& kept = node_.derived->values[{&queue(), key}];
+        if (!kept)
+            kept = std::make_shared<const T>(make());
+        return std::static_pointer_cast<const T>(kept);
+    }
     // An axis in [-dims, dims) counted from the front; throws otherwise.
     std::size_t axis(std::int64_t given, std::size_t dims) const;
 

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <variant>
@@ -24,6 +25,12 @@ inline constexpr int absent = -1;
 
 struct OperatorRow;
 
+// What handlers derive from the attributes of a node, kept for a session's queues.
+struct Derived {
+    std::mutex mutex;
+    std::map<std::pair<const Queue*, std::string>, std::shared_ptr<const void>> values;
+};
+
 struct Node {
     std::string name, op_type, domain;   // domain "" stands for ai.onnx
     int opset = 1;                       // version of its domain
@@ -31,6 +38,7 @@ struct Node {
     Attributes attributes;
     GraphRef body;                       // of a call to a model-local function
     std::vector<std::shared_ptr<Prepared>> prepared;   // by input, of those that never change; empty without such
+    std::shared_ptr<Derived> derived;    // null before a session has prepared its graph
     const OperatorRow* row = nullptr;    // what runs it; null until a session looked it up, and for function calls
 };
 

@@ -139,6 +139,16 @@ void upload(Graph& graph, Queue& queue)
     }
 }
 
+// Gives the nodes, those of subgraphs too, a place for what they derive from their attributes.
+void keep_derived(Graph& graph)
+{
+    for (Node& node : graph.nodes) {
+        node.derived = std::make_shared<Derived>();
+        for (const GraphRef& inner : subgraphs(node))
+            keep_derived(*inner);
+    }
+}
+
 // Gives the nodes a place for what they derive from constants that no caller can replace.
 void keep_prepared(Graph& graph)
 {
@@ -172,6 +182,7 @@ GraphRef prepare(const Model& model, Engine& engine, bool optimize)
     }
     upload(*graph, engine.queue);
     keep_prepared(*graph);
+    keep_derived(*graph);
     return graph;
 }
 

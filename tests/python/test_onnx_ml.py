@@ -123,6 +123,29 @@ def test_tree_classifier(transform):
             **NODES, **votes)
 
 
+def test_trees_serve_every_run_of_a_session():
+    """Tables are kept after the first run: for every number of rows, type and session; errors stay errors."""
+    votes = {"class_treeids": [0, 0, 0, 1], "class_nodeids": [2, 3, 4, 0], "class_ids": [0, 1, 2, 1],
+             "class_weights": [0.7, 0.6, 0.5, 0.25]}
+    node = helper.make_node("TreeEnsembleClassifier", ["x"], ["y", "z"], domain=ML, classlabels_int64s=[5, 6, 7], **NODES,
+                            **votes)
+    for dtype, types in (("f", TensorProto.FLOAT), ("d", TensorProto.DOUBLE)):
+        graph = helper.make_graph([node], "test", [helper.make_tensor_value_info("x", types, ["n", "m"])],
+                                  [onnx.ValueInfoProto(name=name) for name in ("y", "z")])
+        opsets = [helper.make_opsetid("", 21), helper.make_opsetid(ML, 3)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+        reference = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        shared = clprim.OnnxModel(model)
+        for session in (clprim.Session(shared), clprim.Session(shared)):
+            for rows in (9, 1, 30):
+                x = table(rows, seed=rows, dtype=dtype)
+                results, expected = session.run({"x": x}), reference.run(["y", "z"], {"x": x})
+                np.testing.assert_array_equal(results["y"], expected[0])
+                np.testing.assert_allclose(results["z"], expected[1], rtol=1e-6)
+            with pytest.raises(ValueError, match="feature 2 of 2"):
+                session.run({"x": table(columns=2, dtype=dtype)})
+
+
 # --- quantized
 
 @pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2"])

@@ -1,6 +1,7 @@
 // TreeEnsemble, TreeEnsembleClassifier, TreeEnsembleRegressor.
 #include <clprim/trees.hpp>
 
+#include <algorithm>
 #include <set>
 
 #include "onnx/ops/classifier.hpp"
@@ -18,16 +19,17 @@ struct Tables {
     std::vector<double> splits, members{0.0}, weights;
 };
 
-TreeEnsemble uploaded(const Call& call, const Tables& tables, DataType type, TreeAggregate aggregate)
+TreeEnsemble uploaded(const Call& call, const Tables& tables, DataType type)
 {
     return {index_table(call, tables.roots), index_table(call, tables.features), index_table(call, tables.tests),
             number_table(call, tables.splits, type), index_table(call, tables.yes), index_table(call, tables.no),
             number_table(call, tables.members, type), index_table(call, tables.votes), index_table(call, tables.targets),
-            number_table(call, tables.weights, type), aggregate};
+            number_table(call, tables.weights, type)};
 }
 
-void check_tables(const Call& call, const Tables& tables, std::int64_t features, std::int64_t targets)
+void check_tables(const Call& call, const Tables& tables, std::int64_t targets)
 {
+    call.check(targets > 0 && targets <= (1 << 24), "there are ", targets, " targets");
     const auto nodes = static_cast<std::int64_t>(tables.features.size()), leaves = static_cast<std::int64_t>(tables.votes.size()) - 1;
     const auto check_children = [&](const Ints& children) {
         call.check(&children == &tables.roots || children.size() == tables.features.size(), "attributes of nodes have different lengths");
@@ -41,7 +43,7 @@ void check_tables(const Call& call, const Tables& tables, std::int64_t features,
                    tables.targets.size() == tables.weights.size(),
                "attributes of nodes or leaves have different lengths");
     for (const std::int64_t feature : tables.features)
-        call.check(feature >= 0 && feature < features, "a node tests feature ", feature, " of ", features);
+        call.check(feature >= 0, "a node tests feature ", feature);
     for (const std::int64_t target : tables.targets)
         call.check(target >= 0 && target < targets, "a leaf votes for target ", target, " of ", targets);
 }
@@ -160,12 +162,32 @@ Tables read_nodes(const Call& call, const std::string& votes)
     return tables;
 }
 
-Tensor scores_of(const Call& call, const Tensor& x, const Tables& tables, std::int64_t targets, TreeAggregate aggregate)
+// An ensemble on the device, as a session keeps it.
+struct Forest {
+    TreeEnsemble trees;
+    std::int64_t features = 0;                       // as many as the nodes test
+    std::set<std::int64_t> voted;                    // targets of all votes
+};
+
+template <class Read>
+std::shared_ptr<const Forest> forest_of(const Call& call, DataType type, std::int64_t targets, Read&& read)
 {
-    call.check(targets > 0 && targets <= (1 << 24), "there are ", targets, " targets");
-    check_tables(call, tables, x.size(1), targets);
+    return call.derived(std::string(name_of(type)), [&] {
+        const Tables tables = read();
+        check_tables(call, tables, targets);
+        const auto last = std::ranges::max_element(tables.features);
+        return Forest{uploaded(call, tables, type), last == tables.features.end() ? 0 : *last + 1,
+                      {tables.targets.begin(), tables.targets.end()}};
+    });
+}
+
+Tensor scores_of(const Call& call, const Tensor& x, const Forest& forest, std::int64_t targets, TreeAggregate aggregate)
+{
+    call.check(forest.features <= x.size(1), "a node tests feature ", forest.features - 1, " of ", x.size(1));
     const Tensor scores = call.allocate({x.size(0), targets}, x.dtype);
-    tree_scores(call.queue(), uploaded(call, tables, x.dtype, aggregate), x, scores);
+    TreeEnsemble trees = forest.trees;
+    trees.aggregate = aggregate;
+    tree_scores(call.queue(), trees, x, scores);
     return scores;
 }
 
@@ -195,8 +217,10 @@ void tree_ensemble(Call& call)
     const std::int64_t aggregate = call.integer_attribute("aggregate_function", 1), transform = call.integer_attribute("post_transform", 0);
     call.check(aggregate >= 0 && aggregate <= 3, "aggregate_function is ", aggregate, ", expected 0 to 3");
     call.check(transform >= 0 && transform <= 4, "post_transform is ", transform, ", expected 0 to 4");
-    const Tensor scores = scores_of(call, feature_rows(call, true), read_ensemble(call), call.attribute<std::int64_t>("n_targets"),
-                                    static_cast<TreeAggregate>(aggregate));
+    const std::int64_t targets = call.attribute<std::int64_t>("n_targets");
+    const Tensor x = feature_rows(call, true);
+    const auto forest = forest_of(call, x.dtype, targets, [&] { return read_ensemble(call); });
+    const Tensor scores = scores_of(call, x, *forest, targets, static_cast<TreeAggregate>(aggregate));
     emit(call, 0, post_transform(call, scores, transforms[transform]), call.type(0));
 }
 
@@ -206,8 +230,10 @@ void tree_regressor(Call& call)
     const std::map<std::string_view, TreeAggregate> names{{"AVERAGE", TreeAggregate::average}, {"SUM", TreeAggregate::sum},
                                                           {"MIN", TreeAggregate::minimum}, {"MAX", TreeAggregate::maximum}};
     call.check(names.contains(aggregate), "aggregate_function is ", aggregate, ", expected AVERAGE, SUM, MIN or MAX");
-    const Tensor scores = scores_of(call, feature_rows(call, true), read_nodes(call, "target"), call.attribute<std::int64_t>("n_targets"),
-                                    names.at(aggregate));
+    const std::int64_t targets = call.attribute<std::int64_t>("n_targets");
+    const Tensor x = feature_rows(call, true);
+    const auto forest = forest_of(call, x.dtype, targets, [&] { return read_nodes(call, "target"); });
+    const Tensor scores = scores_of(call, x, *forest, targets, names.at(aggregate));
     add_base_values(call, scores);
     emit(call, 0, post_transform(call, scores, call.string_attribute("post_transform", "NONE")), ElementType::float32);
 }
@@ -217,13 +243,14 @@ void tree_classifier(Call& call)
     const ClassLabels labels = class_labels(call, "classlabels_int64s");
     const std::string transform = call.string_attribute("post_transform", "NONE");
     const auto classes = static_cast<std::int64_t>(labels.size());
-    const Tables tables = read_nodes(call, "class");
-    Tensor scores = scores_of(call, feature_rows(call, true), tables, classes, TreeAggregate::sum);
+    const Tensor x = feature_rows(call, true);
+    const auto forest = forest_of(call, x.dtype, classes, [&] { return read_nodes(call, "class"); });
+    Tensor scores = scores_of(call, x, *forest, classes, TreeAggregate::sum);
     add_base_values(call, scores);
     // All votes for one class of two: the other one's score follows.
-    const std::set<std::int64_t> voted(tables.targets.begin(), tables.targets.end());
-    if (voted.size() == 1 && classes == 2) {
-        const Tensor both = call.allocate(scores.shape, scores.dtype), only = scores.slice(1, *voted.begin(), *voted.begin() + 1);
+    if (forest->voted.size() == 1 && classes == 2) {
+        const std::int64_t target = *forest->voted.begin();
+        const Tensor both = call.allocate(scores.shape, scores.dtype), only = scores.slice(1, target, target + 1);
         const Tensor first = both.slice(1, 0, 1), second = both.slice(1, 1, 2);
         pointwise(call.queue(), {&only, 1}, {&second, 1}, {}, "y0 = x0;");
         pointwise(call.queue(), {&only, 1}, {&first, 1}, {}, transform == "NONE" || transform == "PROBIT" ? "y0 = 1 - x0;" : "y0 = -x0;");
