@@ -22,9 +22,16 @@ namespace {
 using Ints = std::vector<std::int64_t>;
 using Floats = std::vector<float>;
 
-Tensor table(const Call& call, const Floats& numbers, const Dims& shape)
+// Numbers on the device, kept for the session under `key`.
+Tensor table(const Call& call, const std::string& key, const Floats& numbers, const Dims& shape)
 {
-    return number_table(call, {numbers.begin(), numbers.end()}, DataType::float32).reshape(shape);
+    const auto upload = [&] { return number_table(call, {numbers.begin(), numbers.end()}, DataType::float32); };
+    return call.derived(key, upload)->reshape(shape);
+}
+
+Tensor positions(const Call& call, const std::string& key, const Ints& numbers)
+{
+    return *call.derived(key, [&] { return index_table(call, numbers); });
 }
 
 // a b + bias.
@@ -75,7 +82,7 @@ Tensor vectors_of(const Call& call, const char* name, std::int64_t count, const 
     const std::int64_t features = x.size(1);
     call.check(features > 0 && static_cast<std::int64_t>(numbers.size()) == count * features, name, " holds ",
                numbers.size(), " numbers for ", count, " vectors of ", features, " features");
-    return table(call, numbers, {count, features});
+    return table(call, name, numbers, {count, features});
 }
 
 // rho, of which the first `count` numbers are used.
@@ -83,7 +90,7 @@ Tensor offsets(const Call& call, std::int64_t count)
 {
     const Floats rho = call.attribute<Floats>("rho");
     call.check(static_cast<std::int64_t>(rho.size()) >= count, "rho holds ", rho.size(), " numbers, expected ", count);
-    return table(call, {rho.begin(), rho.begin() + count}, {count});
+    return table(call, "rho", {rho.begin(), rho.begin() + count}, {count});
 }
 
 void svm_regressor(Call& call)
@@ -99,7 +106,7 @@ void svm_regressor(Call& call)
         call.check(static_cast<std::int64_t>(coefficients.size()) == count, "there are ", coefficients.size(),
                    " coefficients for ", count, " support vectors");
         const Tensor values = kernel_values(call, x, vectors_of(call, "support_vectors", count, x));
-        y = product(call, values, table(call, coefficients, {count, 1}), offsets(call, 1));
+        y = product(call, values, table(call, "coefficients", coefficients, {count, 1}), offsets(call, 1));
     } else {
         y = product(call, x, vectors_of(call, "coefficients", 1, x).transpose(0, 1), offsets(call, 1));
     }
@@ -132,7 +139,7 @@ Tensor pair_scores(const Call& call, const Tensor& values, const Ints& vectors_p
     const Floats numbers = call.attribute<Floats>("coefficients");
     call.check(static_cast<std::int64_t>(numbers.size()) == others * count, "there are ", numbers.size(),
                " coefficients for ", count, " support vectors and ", pairs.classes, " classes");
-    const Tensor coefficients = table(call, numbers, {others, count}).transpose(0, 1);
+    const Tensor coefficients = table(call, "coefficients", numbers, {others, count}).transpose(0, 1);
     const Tensor rho = offsets(call, pairs.size());
     const Tensor votes = call.allocate({rows, pairs.classes * others}, values.dtype);
     const Tensor scores = call.allocate({rows, pairs.size()}, values.dtype);
@@ -154,8 +161,8 @@ Tensor pair_scores(const Call& call, const Tensor& values, const Ints& vectors_p
         for_second.push_back(pairs.second[p] * others + pairs.first[p]);
     }
     const Tensor chosen[] = {call.allocate_like(scores), call.allocate_like(scores), rho};
-    index_select(call.queue(), votes, 1, index_table(call, for_first), chosen[0]);
-    index_select(call.queue(), votes, 1, index_table(call, for_second), chosen[1]);
+    index_select(call.queue(), votes, 1, positions(call, "first of pairs", for_first), chosen[0]);
+    index_select(call.queue(), votes, 1, positions(call, "second of pairs", for_second), chosen[1]);
     pointwise(call.queue(), chosen, {&scores, 1}, {}, "y0 = x0 + x1 + x2;");
     return scores;
 }
@@ -174,8 +181,8 @@ Tensor votes_of(const Call& call, const Tensor& scores, const Pairs& pairs)
     const Tensor positive = call.allocate_like(scores);
     if (scores.numel())
         pointwise(call.queue(), {&scores, 1}, {&positive, 1}, {}, "y0 = x0 > 0;");
-    return product(call, positive, table(call, signs, {pairs.size(), pairs.classes}),
-                   table(call, base, {pairs.classes}));
+    return product(call, positive, table(call, "signs", signs, {pairs.size(), pairs.classes}),
+                   table(call, "base", base, {pairs.classes}));
 }
 
 Tensor probabilities(const Call& call, const Tensor& scores, const Pairs& pairs)
@@ -185,7 +192,8 @@ Tensor probabilities(const Call& call, const Tensor& scores, const Pairs& pairs)
                a.size(), " and ", b.size(), " numbers, expected ", pairs.size());
     const Tensor of_pairs = call.allocate_like(scores);
     const Tensor result = call.allocate({scores.size(0), pairs.classes}, scores.dtype);
-    const Tensor inputs[] = {scores, table(call, a, {pairs.size()}), table(call, b, {pairs.size()})};
+    const Dims size{pairs.size()};
+    const Tensor inputs[] = {scores, table(call, "prob_a", a, size), table(call, "prob_b", b, size)};
     if (scores.numel())
         pointwise(call.queue(), inputs, {&of_pairs, 1}, {},
                   "y0 = clamp(1 / (1 + exp(x0 * x1 + x2)), 1e-7f, 1 - 1e-7f);");
