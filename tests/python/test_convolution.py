@@ -159,6 +159,30 @@ def test_same_bits_every_run():
             assert torch.equal(a.cpu(), b.cpu())
 
 
+@pytest.mark.parametrize("kernel", [1, 3])
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan"), 3.4e38, 1e-36])
+def test_numbers_at_the_ends_of_float32(value, kernel):
+    """Kernels that split float32 into shorter numbers must not notice; 1e-36 stands for a whole tensor of tiny numbers."""
+    g = torch.Generator().manual_seed(1)
+    x, w = torch.randn(2, 128, 9, 9, generator=g), torch.randn(128, 128, kernel, kernel, generator=g) / 100
+    dy = torch.randn(2, 128, 9, 9, generator=g)
+    if value == 1e-36:
+        x, w, dy = x * 1e-36, w * 1e30, dy * 1e3
+    elif value == 3.4e38:      # times less than 1
+        x[1, 3, 4, 4] = value
+        dy *= 1e-3
+    else:                      # not where zeros of the padding meet it
+        x[1, 3, 4, 4] = w[7, 5, kernel // 2, kernel // 2] = dy[0, 9, 2, 2] = value
+    results = []
+    for where, dtype in ((device, torch.float32), ("cpu", torch.float64)):
+        a, b = (t.to(where, dtype).requires_grad_() for t in (x, w))
+        y = F.conv2d(a, b, padding=kernel // 2)
+        results.append([t.float().cpu() for t in (y, *torch.autograd.grad(y, (a, b), dy.to(where, dtype)))])
+    for actual, expected in zip(*results):
+        scale = expected[expected.isfinite()].abs().median()
+        torch.testing.assert_close(actual, expected, rtol=1.3e-6, atol=float(1e-5 * scale), equal_nan=True)
+
+
 ERRORS = {
     "channels": (lambda d: F.conv2d(torch.ones(1, 3, 5, 5).to(d), torch.ones(2, 4, 3, 3).to(d))),
     "dtype": (lambda d: F.conv2d(torch.ones(1, 3, 5, 5).to(d), torch.ones(2, 3, 3, 3, dtype=torch.float64).to(d))),
