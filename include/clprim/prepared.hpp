@@ -1,5 +1,5 @@
-// What operators derive from an operand that never changes, such as weights in the order of their kernels. Whoever keeps
-// the operand keeps one of these with it and hands it over with every call that reads the operand.
+// What operators derive from an operand that never changes, such as weights in the order of their kernels. Whoever
+// keeps the operand keeps one of these with it and hands it over with every call that reads the operand.
 #pragma once
 
 #include <functional>

@@ -40,7 +40,8 @@ static inline int split_planes(const __global stored* from, long plane, int dept
     for (int side = 0; side < 2; ++side, from += LANES) {
         uint16 most = 0;
         for (int k = 0; k < depth; k += 2)
-            amx_split_to_local(load_lanes(from + k * plane), k + 1 < depth ? load_lanes(from + (k + 1) * plane) : (float16)0,
+            amx_split_to_local(load_lanes(from + k * plane),
+                               k + 1 < depth ? load_lanes(from + (k + 1) * plane) : (float16)0,
                                words + k / 32 * AMX_BLOCK + side * AMX_TILE + k / 2 % 16 * 16, &most);
         unfit |= amx_unfit_columns(most);
     }
@@ -105,7 +106,8 @@ void conv_amx(const __global stored* source, ulong source_offset, const __global
             int unfit_panel;
             if (direct) {
                 const __global stored* from = source + n * p.source_strides[0] + within;
-                unfit_panel = split_planes(from + block.c_begin * p.source_strides[1], p.source_strides[1], depth, panel);
+                unfit_panel =
+                    split_planes(from + block.c_begin * p.source_strides[1], p.source_strides[1], depth, panel);
             } else {
                 pack(packed, source, &p, &runs, &block);
                 unfit_panel = amx_split_panel(packed, depth, wide, panel);

@@ -78,9 +78,9 @@ double choose_tiles(ImplicitProblem& p, const Device& device, DataType dtype)
 // All that the words of the weights depend on.
 std::string words_key(const Call& call, const ImplicitProblem& p)
 {
-    return fmt::format("conv_amx {} {} {} {} {} {} {} {} {}", name_of(call.dtype), static_cast<int>(call.pass), p.groups,
-                       p.taps_inner, p.channels_block, p.taps_block, fmt::join(p.taps, ","), fmt::join(p.tap_first, ","),
-                       fmt::join(p.tap_period, ","));
+    return fmt::format("conv_amx {} {} {} {} {} {} {} {} {}", name_of(call.dtype), static_cast<int>(call.pass),
+                       p.groups, p.taps_inner, p.channels_block, p.taps_block, fmt::join(p.taps, ","),
+                       fmt::join(p.tap_first, ","), fmt::join(p.tap_period, ","));
 }
 
 void launch(Queue& queue, const Call& call, const Tensor& weights, ImplicitProblem p, cl_long result_first)

@@ -49,7 +49,8 @@ void choose_tiles(ImplicitProblem& p, const Device& device, DataType dtype)
             }
         }
     }
-    require<NotSupported>(best < std::numeric_limits<double>::infinity(), "conv: the device has too little local memory");
+    require<NotSupported>(best < std::numeric_limits<double>::infinity(),
+                          "conv: the device has too little local memory");
     choose_parts(p, device);
 }
 

@@ -33,11 +33,15 @@ std::size_t bytes_per_pixel(const Geometry& g)
     return (layout_of(g).channels / g.groups + round_up(g.outputs_per_group(), 32) + 16) * sizeof(float);
 }
 
-// Pixels of a forward task with AMX: their sums fill a third of the second-level cache, but enough tasks remain.
+// Pixels of a forward task with AMX: few, whose sums stay in the nearest cache, where all weights stay in the second;
+// else so many that their sums fill a third of that. Enough tasks remain.
 std::int64_t amx_pixels(const Geometry& g, const Device& device)
 {
     const std::int64_t sums = 4 * (round_up(g.outputs_per_group(), 32) + 16);
-    std::int64_t tile = std::clamp<std::int64_t>((640 << 10) / sums / 32 * 32, 32, round_up(g.pixels(), 32));
+    const std::int64_t panels = divide_up(g.outputs_per_group(), 32);
+    const std::int64_t weights = 4 * g.taps() * panels * amx_words(layout_of(g).channels / g.groups);
+    const std::int64_t cache = weights < (768 << 10) ? 32 << 10 : 640 << 10;
+    std::int64_t tile = std::clamp<std::int64_t>(cache / sums / 32 * 32, 32, round_up(g.pixels(), 32));
     while (tile > 32 && divide_up(g.pixels(), tile) * g.batch * g.groups < 2 * device.compute_units)
         tile -= 32;
     return round_up(divide_up(g.pixels(), divide_up(g.pixels(), tile)), 32);   // of the same size all
@@ -125,7 +129,8 @@ private:
     void amx_forward(const Tensor& packed, std::int64_t panels, const Tensor& y)
     {
         const Tensor words = split_panels(packed, g_.groups * g_.taps() * panels, depth());
-        const std::int64_t tile = amx_pixels(g_, queue_.device()), tasks = divide_up(g_.pixels(), tile) * g_.batch * g_.groups;
+        const std::int64_t tile = amx_pixels(g_, queue_.device());
+        const std::int64_t tasks = divide_up(g_.pixels(), tile) * g_.batch * g_.groups;
         const Tensor sums = workspace(tasks * tile * (panels * 32 + 16));
         l_.tile = static_cast<cl_int>(tile);
         launch(products_, "deform_conv_amx_forward", tasks, x_, row_strides(x_), in_.offset, strides_of(in_.offset), in_.mask,
@@ -236,9 +241,9 @@ private:
         const std::int64_t parts = std::clamp<std::int64_t>(16 / (g_.taps() * chunks / together), 1, 4);
         const Tensor partial = workspace(parts * g_.taps() * chunks * strips * 32 * 32);
         launch(products_, "deform_conv_split_turned_gy", g_.groups * blocks, rows, gy_words, g_);
-        launch(products_, "deform_conv_amx_weight", parts * g_.taps() * chunks / together, x_, row_strides(x_), in_.offset,
-               strides_of(in_.offset), in_.mask, strides_of(in_.mask), rows, gy_words, partial, static_cast<cl_int>(together),
-               static_cast<cl_int>(parts), g_, l_, LocalMemory{block * 32 * sizeof(float)},
+        launch(products_, "deform_conv_amx_weight", parts * g_.taps() * chunks / together, x_, row_strides(x_),
+               in_.offset, strides_of(in_.offset), in_.mask, strides_of(in_.mask), rows, gy_words, partial,
+               static_cast<cl_int>(together), static_cast<cl_int>(parts), g_, l_, LocalMemory{block * 32 * sizeof(float)},
                LocalMemory{together * amx_words(block) * sizeof(cl_uint)});
         unpack_weight(partial, strips * 32, parts, gw);
     }

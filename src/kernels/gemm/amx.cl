@@ -81,8 +81,8 @@ DEFINE_AMX_PUT(amx_put, __global)
 #define AMX_02 AMX_0 "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
 #define AMX_0123 AMX_01 "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\ttdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
 
-// The products of one block. Those of high parts are added last, so that only they round at the size of the sum: as often
-// as float32 products would. Every part is loaded as rarely as two registers for each side allow.
+// The products of one block. Those of high parts are added last, so that only they round at the size of the sum: as
+// often as float32 products would. Every part is loaded as rarely as two registers for each side allow.
 #if AMX_PARTS == 3
 #define AMX_SMALL(A, B, P) A(2) B(0) P A(1) P B(1) P A(0) P B(2) P
 #elif AMX_PARTS == 2
