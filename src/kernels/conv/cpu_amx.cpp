@@ -134,29 +134,24 @@ bool pays(const Call& call, const Device& device)
 
 }  // namespace
 
-std::string rejects_cpu_amx(const Call& call, const Device& device)
+std::string rejects_amx(const Call& call, const Device& device)
 {
     if (!device.amx)
         return "is made for CPUs with AMX";
     if (call.dtype == DataType::float64)
         return "computes float32, float16 and bfloat16";
-    if (const std::string reason = rejects_cpu_implicit(call, device); !reason.empty())
+    return rejects_cpu_implicit(call, device);
+}
+
+std::string rejects_cpu_amx(const Call& call, const Device& device)
+{
+    if (const std::string reason = rejects_amx(call, device); !reason.empty())
         return reason;
     if (!call.by_name && !pays(call, device))
         return "would be slower than vectors";
     return {};
 }
 
-void run_cpu_amx(Queue& queue, const Call& caller)
-{
-    const Call call = with_planar_source(queue, caller);
-    ImplicitProblem all = common_problem(call);
-    const Tensor weights = weight_matrix(queue, call, all);
-    for_each_launch(call, [&](ImplicitProblem p, cl_long first) {
-        p.taps_inner = all.taps_inner;
-        p.weight_stride = all.weight_stride;
-        launch(queue, call, weights, p, first);
-    });
-}
+void run_cpu_amx(Queue& queue, const Call& caller) { run_implicit_pass(queue, caller, launch); }
 
 }  // namespace clprim::conv

@@ -58,11 +58,7 @@ void choose_tiles(ImplicitProblem& p, const Device& device, DataType dtype)
 
 std::string rejects_cpu_amx_weight(const Call& call, const Device& device)
 {
-    if (!device.amx)
-        return "is made for CPUs with AMX";
-    if (call.dtype == DataType::float64)
-        return "computes float32, float16 and bfloat16";
-    if (const std::string reason = rejects_cpu_implicit(call, device); !reason.empty())
+    if (const std::string reason = rejects_amx(call, device); !reason.empty())
         return reason;
     const Problem& q = call.problem;
     if (!call.by_name && (q.out_channels < 96 || q.in_channels * q.taps() < 64 || q.batch * q.out_pixels() < 64))

@@ -122,16 +122,6 @@ Call with_planar_source(Queue& queue, const Call& call)
     return result;
 }
 
-void run_cpu_implicit(Queue& queue, const Call& caller)
-{
-    const Call call = with_planar_source(queue, caller);
-    ImplicitProblem all = common_problem(call);
-    const Tensor weights = weight_matrix(queue, call, all);
-    for_each_launch(call, [&](ImplicitProblem p, cl_long first) {
-        p.taps_inner = all.taps_inner;
-        p.weight_stride = all.weight_stride;
-        launch(queue, call, weights, p, first);
-    });
-}
+void run_cpu_implicit(Queue& queue, const Call& caller) { run_implicit_pass(queue, caller, launch); }
 
 }  // namespace clprim::conv

@@ -155,6 +155,18 @@ void merge_positions(ImplicitProblem& p)
     }
 }
 
+void run_implicit_pass(Queue& queue, const Call& caller, ImplicitLaunch launch)
+{
+    const Call call = with_planar_source(queue, caller);
+    ImplicitProblem all = common_problem(call);
+    const Tensor weights = weight_matrix(queue, call, all);
+    for_each_launch(call, [&](ImplicitProblem p, cl_long first) {
+        p.taps_inner = all.taps_inner;
+        p.weight_stride = all.weight_stride;
+        launch(queue, call, weights, p, first);
+    });
+}
+
 void for_each_launch(const Call& call, const std::function<void(const ImplicitProblem&, cl_long)>& launch)
 {
     const Problem& q = call.problem;

@@ -61,6 +61,8 @@ Tensor weight_matrix(Queue& queue, const Call& call, ImplicitProblem& p);
 void merge_positions(ImplicitProblem& p);
 // What cpu_implicit would cost a launch in float32: cycles of the slowest core, if nothing ever waited.
 double implicit_cost(ImplicitProblem p, const Device& device);
+// Why a pass cannot use AMX's tile registers, or an empty text.
+std::string rejects_amx(const Call& call, const Device& device);
 // dw from p.parts sums of [group, output][row], rows in the order that p.taps_inner says.
 void add_parts(Queue& queue, const Call& call, const Tensor& sums, const ImplicitProblem& p);
 void fill_zero(Queue& queue, const Tensor& tensor);
@@ -68,6 +70,9 @@ void fill_zero(Queue& queue, const Tensor& tensor);
 // The call with a planar copy of its source if that is channels_last with too few channels per group for vectors.
 Call with_planar_source(Queue& queue, const Call& call);
 
+// A forward or data pass on a CPU: `launch` enqueues one launch of for_each_launch, whose source and weights are made ready.
+using ImplicitLaunch = void (*)(Queue&, const Call&, const Tensor& weights, ImplicitProblem, cl_long result_first);
+void run_implicit_pass(Queue& queue, const Call& caller, ImplicitLaunch launch);
 // A weight gradient on a CPU: `choose_tiles` sets tile_rows (rows), tile_pixels (outputs) and tile_depth (pixels) of a
 // work-item's block and calls choose_parts, `launch` enqueues `items` work-items that write the parts' sums.
 using WeightLaunch = std::function<void(const Call&, const ImplicitProblem&, const Tensor& sums, std::size_t items)>;

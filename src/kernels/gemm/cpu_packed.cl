@@ -93,16 +93,9 @@ void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __g
               const __global storage_t(X)* d, ulong d_offset, __global REAL* sums, ulong sums_offset, gemm_problem p,
               packed_plan plan, REAL alpha, REAL beta, __local REAL* memory)
 {
-    // Which block: columns fastest, then rows, parts of k, batch.
-    const long column_blocks = (p.n + plan.block_columns - 1) / plan.block_columns;
-    const long row_blocks = (p.m + plan.block_rows - 1) / plan.block_rows;
-    long block = get_group_id(0);
-    const long j0 = block % column_blocks * plan.block_columns;
-    block /= column_blocks;
-    const long i0 = block % row_blocks * plan.block_rows;
-    block /= row_blocks;
-    const long split = block % plan.splits, batch = block / plan.splits;
-    const long rows = min(p.m - i0, plan.block_rows), columns = min(p.n - j0, plan.block_columns);
+    const c_block block = find_block(&p, get_group_id(0), plan.block_rows, plan.block_columns, plan.splits);
+    const long i0 = block.i, j0 = block.j, split = block.split, batch = block.batch;
+    const long rows = block.rows, columns = block.columns;
     const long k_begin = split * plan.split_depth, k_end = min(p.k, k_begin + plan.split_depth);
 
     a += a_offset + batch * p.a.batch + i0 * p.a.row;

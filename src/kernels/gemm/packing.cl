@@ -102,3 +102,21 @@ static inline void keep_sums(const __local REAL* tile, int rows, long columns, _
         for (int j = 0; j < TILE_COLUMNS && j < columns; j += TILE_LANES)
             put_sums(TILE_VLOAD(0, tile + i * TILE_COLUMNS + j), sums + i * row_step + j, columns - j);
 }
+
+// Where the block of a work-item begins in C, and its size: columns fastest, then rows, parts of k, batch.
+typedef struct {
+    long i, j, rows, columns, split, batch;
+} c_block;
+static inline c_block find_block(const gemm_problem* p, long id, long block_rows, long block_columns, long splits)
+{
+    const long column_blocks = (p->n + block_columns - 1) / block_columns;
+    const long row_blocks = (p->m + block_rows - 1) / block_rows, rest = id / column_blocks / row_blocks;
+    c_block block;
+    block.j = id % column_blocks * block_columns;
+    block.i = id / column_blocks % row_blocks * block_rows;
+    block.rows = min(p->m - block.i, block_rows);
+    block.columns = min(p->n - block.j, block_columns);
+    block.split = rest % splits;
+    block.batch = rest / splits;
+    return block;
+}
