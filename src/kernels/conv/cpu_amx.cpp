@@ -1,6 +1,8 @@
 // Host side of cpu_amx.cl.
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <mutex>
 
 #include <fmt/format.h>
 
@@ -114,7 +116,7 @@ void launch(Queue& queue, const Call& call, const Tensor& weights, ImplicitProbl
 }
 
 // By both models, whose vectors reach four fifths of their peak.
-bool pays(const Call& call, const Device& device)
+bool compare_models(const Call& call, const Device& device)
 {
     double vectors = 0, tiles = 0;
     const ImplicitProblem all = common_problem(call);
@@ -130,6 +132,21 @@ bool pays(const Call& call, const Device& device)
     if (!call.prepared)
         tiles += 0.5 * static_cast<double>(all.groups * all.rows * all.depth * call.problem.taps());
     return tiles < vectors;
+}
+
+// Verdicts are kept, since both models search for the best tiles. What they depend on is the key.
+bool pays(const Call& call, const Device& device)
+{
+    std::string key(reinterpret_cast<const char*>(&call.problem), sizeof call.problem);
+    key += fmt::format("{} {} {} {}", device.index, name_of(call.dtype), static_cast<int>(call.pass), call.prepared != nullptr);
+    static std::mutex mutex;
+    static std::map<std::string, bool> known;
+    const std::lock_guard lock(mutex);
+    if (const auto found = known.find(key); found != known.end())
+        return found->second;
+    if (known.size() > 4096)
+        known.clear();
+    return known[key] = compare_models(call, device);
 }
 
 }  // namespace
