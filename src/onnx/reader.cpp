@@ -7,6 +7,7 @@
 #include <clprim/error.hpp>
 #include <clprim/onnx.hpp>
 
+#include "onnx/gradient.hpp"
 #include "onnx/graph.hpp"
 #include "onnx/tensor_proto.hpp"
 
@@ -22,6 +23,11 @@ constexpr std::size_t most_nodes = 2'000'000;
 using FunctionKey = std::pair<std::string, std::string>;
 
 std::string domain_of(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
+
+bool is_gradient(const std::string& domain, const std::string& op_type)
+{
+    return domain == "ai.onnx.preview.training" && op_type == "Gradient";
+}
 
 std::map<std::string, std::int64_t> read_opsets(const auto& imports)
 {
@@ -149,6 +155,10 @@ private:
         require(depth < deepest, "graphs are nested more than ", deepest, " deep");
         names.insert(node.input().begin(), node.input().end());
         for (const auto& attribute : node.attribute()) {
+            if (is_gradient(node.domain(), node.op_type())) {   // its target must be complete before it
+                names.insert(attribute.strings().begin(), attribute.strings().end());
+                names.insert(attribute.s());
+            }
             if (!attribute.has_g())
                 continue;
             // What the subgraph defines itself hides a name of the outside.
@@ -225,7 +235,24 @@ private:
             node.outputs.push_back(scope.define(name));
         if (const auto function = functions_.find({node.domain, node.op_type}); function != functions_.end())
             node.body = instantiate(*function->second, node, scope.depth);
+        else if (is_gradient(node.domain, node.op_type))
+            node.body = gradient_body(node, scope);
         return node;
+    }
+
+    GraphRef gradient_body(const Node& node, Scope& scope)
+    {
+        try {
+            // Each gradient looks through the whole graph, which counts as work, too.
+            node_count_ += scope.graph.nodes.size();
+            require(node_count_ <= most_nodes, "the model has more than ", most_nodes, " nodes");
+            const auto slot_of = [&](const std::string& name) { return scope.resolve(name); };
+            GraphRef body = differentiate(scope.graph, node, slot_of, most_nodes - node_count_);
+            node_count_ += body->nodes.size();
+            return body;
+        } catch (const InvalidArgument& error) {
+            throw InvalidArgument("Gradient '" + node.name + "': " + error.what());
+        }
     }
 
     // The body of a function for one call of it.

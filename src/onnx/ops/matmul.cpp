@@ -54,6 +54,34 @@ void matmul(Call& call)
     run_matmul(call, call.tensor(0), call.tensor(1), 1);
 }
 
+// The gradient of one operand of MatMul (gradient_rules.cpp): inputs g, a, b; g b^T for operand 0, a^T g for operand 1,
+// summed over the batch axes along which the operand was broadcast.
+void matmul_gradient(Call& call)
+{
+    check_same_type(call, 1);
+    check_same_type(call, 2);
+    const bool first = call.integer_attribute("operand", 0) == 0;
+    call.check(call.shape(1).size() > 0 && call.shape(2).size() > 0, "a scalar has no product of matrices");
+    const Tensor a = as_matrix(call.tensor(1), true), b = as_matrix(call.tensor(2), false);
+    const std::size_t m = a.dim() - 2, n = b.dim() - 2;
+    const Dims batch = broadcast(Dims(std::span(a.shape.begin(), m)), Dims(std::span(b.shape.begin(), n)));
+    Dims product = batch;
+    product.push_back(a.size(m));
+    product.push_back(b.size(n + 1));
+    call.check(call.input(0).numel() == product.product(), "the gradient has shape ", to_string(call.shape(0)), ", expected ",
+               to_string(product));
+    const Tensor g = call.contiguous(0).reshape(product), &operand = first ? a : b;
+    Dims shape = batch;
+    shape.push_back(operand.size(operand.dim() - 2));
+    shape.push_back(operand.size(operand.dim() - 1));
+    const Tensor whole = call.allocate(shape, a.dtype);
+    if (first)
+        batched_product(call.queue(), g, b.transpose(n, n + 1), whole);
+    else
+        batched_product(call.queue(), a.transpose(m, m + 1), g, whole);
+    call.output(0, Value(summed_to(call, whole, operand.shape).reshape(call.shape(first ? 1 : 2))));
+}
+
 void gemm_operator(Call& call)
 {
     check_same_type(call, 1);
@@ -142,6 +170,7 @@ const OperatorRow rows[] = {
     {"Gemm", 1, gemm_operator},
     {"Det", 11, det},
     {"Linear", 1, linear, nullptr, "clprim"},
+    {"MatMulGradient", 1, matmul_gradient, nullptr, "clprim"},
     {"FusedMatMul", 1, fused_matmul, nullptr, "com.microsoft"},
 };
 

@@ -74,6 +74,13 @@ void reduction(Call& call)
     call.output(0, Value(y.reshape(sizes.result)));
 }
 
+// Input 0 summed to the shape of input 1, which was broadcast to it: what gradients of broadcasts need.
+void sum_like(Call& call)
+{
+    check_type(call, 0, numbers);
+    call.output(0, Value(summed_to(call, call.tensor(0), call.shape(1)), call.type(0)));
+}
+
 std::vector<bool> along(std::size_t axis, std::size_t dims)
 {
     std::vector<bool> over(dims);
@@ -239,6 +246,7 @@ const std::vector<OperatorRow>& operators()
             result.push_back({row.name, 1, reduction, on_host ? host_or<try_host_reduce, reduction> : nullptr});
         }
         const OperatorRow others[] = {
+            {"SumLike", 1, sum_like, nullptr, "clprim"},
             {"ArgMax", 1, arg_extreme}, {"ArgMin", 1, arg_extreme},
             {"CumSum", 11, cumulative_along}, {"CumProd", 26, cumulative_along},
             {"TopK", 1, top_k},

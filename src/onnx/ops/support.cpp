@@ -1,6 +1,7 @@
 #include "onnx/ops/support.hpp"
 
 #include <clprim/context.hpp>
+#include <clprim/reduce.hpp>
 
 namespace clprim::onnx {
 
@@ -41,6 +42,17 @@ std::int64_t last_integer(const Call& call, const Tensor& integers)
     const auto at = static_cast<std::size_t>(integers.offset + integers.numel() - 1);
     call.queue().read(*integers.memory, at * sizeof(last), &last, sizeof(last));
     return last;
+}
+
+Tensor summed_to(const Call& call, const Tensor& x, const Dims& shape)
+{
+    if (x.shape == shape)
+        return x;
+    call.check(broadcast(x.shape, shape) == x.shape, "shape ", to_string(shape), " does not broadcast to ", to_string(x.shape));
+    const Tensor sum = call.allocate(shape, x.dtype);
+    const Input input(x);
+    reduce(call.queue(), reduce_row("sum"), {{&input, 1}, {&sum, 1}, {}, x.dtype});
+    return sum;
 }
 
 void pointwise_output(Call& call, std::string_view row, std::span<const Tensor> inputs, DataType type,

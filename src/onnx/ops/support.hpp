@@ -17,6 +17,9 @@ Dims channels_last_strides(const Dims& shape);
 // The last of the integers (int64, contiguous) that kernels before have written; waits for them.
 std::int64_t last_integer(const Call& call, const Tensor& integers);
 
+// x, whose shape `shape` broadcasts to, summed over the axes along which it does; x itself where there is none.
+Tensor summed_to(const Call& call, const Tensor& x, const Dims& shape);
+
 // y = row(inputs...) broadcast, as output 0 of type `type`; computed in the type of input 0 unless `common` says else.
 void pointwise_output(Call& call, std::string_view row, std::span<const Tensor> inputs, DataType type,
                       std::span<const Scalar> scalars = {});
