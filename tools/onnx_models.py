@@ -190,7 +190,8 @@ def main():
     print("\n" + text)
     if options.markdown:
         pathlib.Path(options.markdown).write_text("# torchvision's networks as ONNX models\n\nRelative L2 difference to "
-                                                  "ONNX Runtime. Written by `tools/onnx_models.py --markdown FILE`.\n\n"
+                                                  "ONNX Runtime. Written by `tools/onnx_models.py --markdown FILE`. Not exported: "
+                                                  "PyTorch's exporter itself refuses the network there.\n\n"
                                                   + text + "\n")
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(details, indent=1))
