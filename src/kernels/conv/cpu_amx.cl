@@ -91,6 +91,7 @@ void conv_amx(const __global stored* source, ulong source_offset, const __global
     const long image = p.out[0] * p.out[1] * p.out[2];
     const int plain = p.taps[0] * p.taps[1] * p.taps[2] == 1 && images_are_runs(&p) && p.source_strides[4] == 1 &&
                       p.shift[0] == 0 && p.shift[1] == 0 && p.shift[2] == 0;
+    AMX_NOTHING_WAITS(waiting)
     amx_begin();
     for (int index = 0; index < split.blocks; ++index, words += split.strips * split.strip_words) {
         const k_block block = find_block(&p, index);
@@ -117,6 +118,7 @@ void conv_amx(const __global stored* source, ulong source_offset, const __global
                 const __global uint* strip = words + row / AMX_SIDE * split.strip_words;
                 __local real* C = tile + row * WIDE;
                 if (unfit_panel || strip[0]) {
+                    amx_settle(&waiting);
                     if (direct) {
                         find_runs(&runs, &p, pixel_begin + at, wide);
                         pack(packed, source, &p, &runs, &block);
@@ -125,13 +127,17 @@ void conv_amx(const __global stored* source, ulong source_offset, const __global
                         row_1(weights + r * p.weight_stride + column, packed, depth, tile + r * WIDE, index > 0);
                     continue;
                 }
-                amx_multiply((ulong)(strip + STRIP_HEADER), (ulong)panel, (depth + AMX_SIDE - 1) / AMX_SIDE, rows - row,
-                             wide);
-                amx_put_local(C, WIDE, index > 0);
+                const amx_product product = {(ulong)(strip + STRIP_HEADER), (ulong)panel, (depth + AMX_SIDE - 1) / AMX_SIDE,
+                                             rows - row, wide};
+                amx_multiply(product, &waiting, 0);
+                amx_put(&waiting, (ulong)C, WIDE, index > 0);
             }
-            if (last)
+            if (last) {
+                amx_settle(&waiting);
                 finish(tile, result, bias, rows, &runs, &p);
+            }
         }
     }
+    amx_settle(&waiting);
     amx_end();
 }

@@ -32,6 +32,7 @@ void conv_amx_weight(const __global stored* x, ulong x_offset, const __global st
     p.source_size -= group * p.depth * p.source_strides[1];
     const long dy_size = p.result_size - (group * p.rows + first_output) * p.result_strides[1];
 
+    AMX_NOTHING_WAITS(waiting)
     amx_begin();
     for (long pixel = begin; pixel < end; pixel += p.tile_depth) {
         const int count = min((long)p.tile_depth, end - pixel);
@@ -51,18 +52,21 @@ void conv_amx_weight(const __global stored* x, ulong x_offset, const __global st
                 const __local uint* panel = panels + o / WIDE * panel_words;
                 __local real* C = tiles + (o / WIDE * padded_rows + r) * WIDE;
                 if (unfit || panel[0]) {
+                    amx_settle(&waiting);
                     p.result_size = dy_size - o * p.result_strides[1];
                     pack_outputs(outputs, dy + o * p.result_strides[1], &p, &runs, min(WIDE, output_count - o));
                     for (int i = 0; i < group_count; ++i)
                         row_1(rows + i * pitch, outputs, count, C + i * WIDE, pixel > begin);
                     continue;
                 }
-                amx_multiply((ulong)strip, (ulong)(panel + HEADER), (count + AMX_SIDE - 1) / AMX_SIDE, group_count,
-                             output_count - o);
-                amx_put_local(C, WIDE, pixel > begin);
+                const amx_product product = {(ulong)strip, (ulong)(panel + HEADER), (count + AMX_SIDE - 1) / AMX_SIDE,
+                                             group_count, output_count - o};
+                amx_multiply(product, &waiting, 0);
+                amx_put(&waiting, (ulong)C, WIDE, pixel > begin);
             }
         }
     }
+    amx_settle(&waiting);
     amx_end();
 
     sums += sums_offset + ((part * p.groups + group) * p.rows + first_output) * all_rows + first_row;

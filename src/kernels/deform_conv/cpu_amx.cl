@@ -4,10 +4,9 @@
 #define AMX_TYPE float32
 #include "kernels/deform_conv/cpu_rows.cl"
 #include "kernels/deform_conv/cpu_tasks.cl"
-#include "kernels/gemm/amx.cl"
+#include "kernels/deform_conv/amx_columns.cl"
 
 #define HEADER 16
-#define RUN 128   // of k that are multiplied at a time, so that strip and panel stay in the nearest cache
 
 static inline long words_of(int depth) { return HEADER + (depth + 31) / 32 * AMX_BLOCK; }
 
@@ -89,8 +88,17 @@ DEFINE_ADD_ROW(add_column_row, __local, __global, __global)
 DEFINE_ADD_ROW(add_gy_row, __global, __global, __private)
 DEFINE_ADD_ROW(add_gy_output, __global, __local, __global)
 
+static inline void clear_rows(__global float* c, int ldc, int rows)
+{
+    for (int r = 0; r < rows; ++r) {
+        vstore16((float16)0, 0, c + r * ldc);
+        vstore16((float16)0, 1, c + r * ldc);
+    }
+}
+
 // sums: [task][P][panels * 32 + 16]; P so large that the weights are seldom read anew, which no local memory holds.
-// Local memory: columns [32][depth], and a strip of RUN.
+// Local memory: columns [RUN] for what is unfit, and two
+// strips, one of which is gathered while the other one is multiplied.
 TASK void deform_conv_amx_forward(const __global float* x, ulong x_offset, const strides xs,
                                   const __global element* offset, ulong offset_offset, const strides os,
                                   const __global element* mask, ulong mask_offset, const strides ms,
@@ -98,10 +106,8 @@ TASK void deform_conv_amx_forward(const __global float* x, ulong x_offset, const
                                   ulong words_offset, const __global element* bias, ulong bias_offset, long bias_stride,
                                   __global element* y, ulong y_offset, const strides ys, __global float* sums,
                                   ulong sums_offset, const geometry g, const layout l, __local float* columns,
-                                  __local uint* strip)
+                                  __local uint* strips)
 {
-    x += x_offset;
-    const sampling from = {offset + offset_offset, mask + mask_offset, os, ms};
     packed += packed_offset;
     words += words_offset;
     const int pixels = g.out_height * g.out_width, tiles = (pixels + l.tile - 1) / l.tile;
@@ -109,41 +115,57 @@ TASK void deform_conv_amx_forward(const __global float* x, ulong x_offset, const
     const int p0 = tile * l.tile, count = min(l.tile, pixels - p0);
     const int outputs = g.out_channels / g.groups, panels = (outputs + 31) / 32, taps = g.kernel_h * g.kernel_w;
     const int depth = padded_group(g, l), ldc = panels * 32 + 16;
-    x += n * xs.n + (long)group * depth;
     sums += sums_offset + get_group_id(0) * (long)l.tile * ldc;
+    columns_job job = {.from = {&g, &l, xs, {offset + offset_offset, mask + mask_offset, os, ms},
+                                x + x_offset + n * xs.n + (long)group * depth, n, group * depth}};
+    sampling_point points[PARTS * 32];
+    uint16 most[32];
+    job.points = points;
+    job.most = most;
+    AMX_NOTHING_WAITS(waiting)
     amx_begin();
-    for (int tap = 0; tap < taps; ++tap)
-        for (int p = 0; p < count; p += 32) {
-            const int rows = min(32, count - p);
-            for (int k = 0; k < depth; k += l.padded_segment) {
-                const int offset_group = offset_group_of(g, l, group * depth + k);
-                for (int r = 0; r < rows; ++r)
-                    gather_row(g, xs, x + k, read_sample(g, from, n, offset_group, tap, p0 + p + r),
-                               l.padded_segment / 16, columns + r * depth + k);
-            }
-            for (int k = 0; k < depth; k += RUN) {
-                const int run = min(depth - k, RUN), first = tap == 0 && k == 0;
-                const int unfit = amx_split_rows(columns + k, depth, rows, run, strip);
-                for (int panel = 0; panel < panels; ++panel) {
-                    const long index = (long)(group * taps + tap) * panels + panel;
-                    const __global uint* B = words + index * words_of(depth);
-                    __global float* C = sums + p * ldc + panel * 32;
-                    if (unfit || B[0]) {
-                        for (int r = 0; r < rows; ++r) {
-                            if (first) {
-                                vstore16((float16)0, 0, C + r * ldc);
-                                vstore16((float16)0, 1, C + r * ldc);
-                            }
-                            add_column_row(columns + r * depth + k, 1, packed + (index * depth + k) * 32, run, C + r * ldc);
-                        }
-                        continue;
-                    }
-                    amx_multiply((ulong)strip, (ulong)(B + HEADER + k / 32 * AMX_BLOCK), run / 32, rows,
-                                 outputs - panel * 32);
-                    amx_put(C, ldc, !first);
-                }
+    begin_columns(&job, 0, p0, min(32, count), 0, min(RUN, depth), strips);
+    for (int at = 0, tap = 0, p = 0, k = 0; tap < taps; ++at) {
+        gather_columns(&job, RUN);
+        const int rows = min(32, count - p), run = min(RUN, depth - k), first = tap == 0 && k == 0;
+        const __global uint* B = words + (long)(group * taps + tap) * panels * words_of(depth);
+        __global float* C = sums + p * ldc;
+        int unfit = unfit_columns(&job);
+        for (int panel = 0; panel < panels; ++panel)
+            unfit |= B[panel * words_of(depth)];
+        if (unfit) {
+            amx_settle(&waiting);
+            for (int panel = 0; first && panel < panels; ++panel)
+                clear_rows(C + panel * 32, ldc, rows);
+            for (int r = 0; r < rows; ++r) {
+                refetch_columns(&job, r, k, run, columns);
+                for (int panel = 0; panel < panels; ++panel)
+                    add_column_row(columns, 1, packed + (((long)(group * taps + tap) * panels + panel) * depth + k) * 32,
+                                   run, C + r * ldc + panel * 32);
             }
         }
+        B += HEADER + k / 32 * AMX_BLOCK;
+        k += run;
+        if (k == depth) {
+            k = 0;
+            p += 32;
+            if (p >= count) {
+                p = 0;
+                ++tap;
+            }
+        }
+        begin_columns(&job, tap, p0 + p, tap < taps ? min(32, count - p) : 0, k, min(RUN, depth - k),
+                      strips + (at + 1) % 2 * STRIP);
+        const int steps = panels * (run / 32) * AMX_STEPS;
+        job.share = (job.left + steps - 1) / steps;
+        for (int panel = 0; panel < panels && !unfit; ++panel) {
+            const amx_product product = {(ulong)(strips + at % 2 * STRIP), (ulong)(B + panel * words_of(depth)), run / 32,
+                                         rows, outputs - panel * 32};
+            multiply_and_gather(product, &waiting, &job);
+            amx_put(&waiting, (ulong)(C + panel * 32), ldc, !first);
+        }
+    }
+    amx_settle(&waiting);
     amx_end();
     write_global_outputs(sums, ldc, count, p0, n, group, bias + bias_offset, bias_stride, y + y_offset, ys, g);
 }
@@ -184,6 +206,7 @@ TASK void deform_conv_amx_data(const __global float* x, ulong x_offset, const st
             vstore16((float16)0, 1, gx + row * gs.h + column * gs.w);
         }
     float block[32 * 32] __attribute__((aligned(64)));
+    AMX_NOTHING_WAITS(waiting)
     amx_begin();
     for (int p0 = first; p0 < last; p0 += l.tile)
         for (int tap = 0; tap < taps; ++tap) {
@@ -200,7 +223,8 @@ TASK void deform_conv_amx_data(const __global float* x, ulong x_offset, const st
                                    packed + ((long)chunk * taps + tap) * outputs * 32, outputs, block + 32 * r);
                     }
                 } else {
-                    amx_multiply((ulong)(A + HEADER), (ulong)(B + HEADER), (outputs + 31) / 32, rows, 32);
+                    const amx_product product = {(ulong)(A + HEADER), (ulong)(B + HEADER), (outputs + 31) / 32, rows, 32};
+                    amx_multiply(product, &waiting, 0);
                     amx_store((ulong)block, 32);
                 }
                 for (int r = 0; r < rows; ++r)
@@ -238,6 +262,7 @@ TASK void deform_conv_amx_weight(const __global float* x, ulong x_offset, const 
     gy_words += gy_words_offset + (long)group * blocks * strips * words_of(BLOCK);
     for (long i = 0; first == last && i < (long)together * strips * 32 * 2; ++i)
         vstore16((float16)0, i, partial);
+    AMX_NOTHING_WAITS(waiting)
     amx_begin();
     for (int block = first; block < last; ++block) {
         const long q0 = (long)block * BLOCK;
@@ -257,6 +282,7 @@ TASK void deform_conv_amx_weight(const __global float* x, ulong x_offset, const 
                 const __local uint* panel = panels + c * words_of(BLOCK);
                 __global float* C = partial + (c * strips + strip) * 32 * 32;
                 if (panel[0] || A[0]) {
+                    amx_settle(&waiting);
                     for (int k = 0; k < count; ++k)
                         gather_row(g, xs, x + (q0 + k) / pixels * xs.n + c * 32, samples[k], 2, columns + 32 * k);
                     for (int o = 0; o < min(32, outputs - strip * 32); ++o) {
@@ -269,10 +295,13 @@ TASK void deform_conv_amx_weight(const __global float* x, ulong x_offset, const 
                     }
                     continue;
                 }
-                amx_multiply((ulong)(A + HEADER), (ulong)(panel + HEADER), (count + 31) / 32, outputs - strip * 32, 32);
-                amx_put(C, 32, block > first);
+                const amx_product product = {(ulong)(A + HEADER), (ulong)(panel + HEADER), (count + 31) / 32,
+                                             outputs - strip * 32, 32};
+                amx_multiply(product, &waiting, 0);
+                amx_put(&waiting, (ulong)C, 32, block > first);
             }
         }
     }
+    amx_settle(&waiting);
     amx_end();
 }

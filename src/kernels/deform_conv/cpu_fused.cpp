@@ -59,8 +59,7 @@ std::int64_t amx_chunks_together(const Geometry& g)
 
 std::size_t amx_local_memory(const Geometry& g)
 {
-    const std::int64_t depth = layout_of(g).channels / g.groups;
-    const std::int64_t forward = 32 * depth + std::min(amx_run, depth) / 32 * amx_block_words;
+    const std::int64_t forward = amx_run + 2 * amx_run / 32 * amx_block_words;
     return static_cast<std::size_t>(4 * std::max(forward, block * 32 + amx_chunks_together(g) * amx_words(block)));
 }
 
@@ -135,8 +134,8 @@ private:
         l_.tile = static_cast<cl_int>(tile);
         launch(products_, "deform_conv_amx_forward", tasks, x_, row_strides(x_), in_.offset, strides_of(in_.offset), in_.mask,
                strides_of(in_.mask), packed, words, in_.bias, cl_long{in_.bias.defined() ? in_.bias.stride(0) : -1}, y,
-               strides_of(y), sums, g_, l_, LocalMemory{32 * depth() * sizeof(float)},
-               LocalMemory{std::min(amx_run, depth()) / 32 * amx_block_words * sizeof(cl_uint)});
+               strides_of(y), sums, g_, l_, LocalMemory{amx_run * sizeof(float)},
+               LocalMemory{2 * amx_run / 32 * amx_block_words * sizeof(cl_uint)});
     }
 
     Tensor words(std::int64_t count) { return queue_.context().empty({count}, DataType::uint32, queue_); }

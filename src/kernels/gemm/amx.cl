@@ -52,23 +52,47 @@ static inline void amx_store(ulong sums, long step)
                      : "memory");
 }
 
-// The same, or added to what is there.
-#define DEFINE_AMX_PUT(name, SPACE)                                                                         \
-    static inline void name(SPACE float* sums, long step, int add)                                          \
-    {                                                                                                       \
-        if (!add) {                                                                                         \
-            amx_store((ulong)sums, step);                                                                   \
-            return;                                                                                         \
-        }                                                                                                   \
-        float tile[AMX_SIDE * AMX_SIDE] __attribute__((aligned(64)));                                       \
-        amx_store((ulong)tile, AMX_SIDE);                                                                   \
-        for (int i = 0; i < AMX_SIDE; ++i, sums += step) {                                                  \
-            vstore16(vload16(0, sums) + vload16(2 * i, tile), 0, sums);                                     \
-            vstore16(vload16(1, sums) + vload16(2 * i + 1, tile), 1, sums);                                 \
-        }                                                                                                   \
+// Sums that wait in `tile`, a private array, for being added to those at `sums`. Vectors add them a few rows at a time
+// beside the products that follow, which leave them idle. The address may be one of local memory too: on a CPU they are
+// alike. (The array lies outside of the struct so that the rest stays in registers.)
+typedef struct {
+    float* tile;
+    __global float* sums;
+    long step;
+    int rows;   // that are left of AMX_SIDE
+} amx_waiting;
+#define AMX_NOTHING_WAITS(name)                                                                             \
+    float name##_tile[AMX_SIDE * AMX_SIDE] __attribute__((aligned(64)));                                    \
+    amx_waiting name = {name##_tile, 0, 0, 0};
+
+static inline void amx_add_rows(amx_waiting* waiting, int count)
+{
+    __global float* sums = waiting->sums;
+    const float* from = waiting->tile + (AMX_SIDE - waiting->rows) * AMX_SIDE;
+    const int some = min(waiting->rows, count);
+    for (int i = 0; i < some; ++i, sums += waiting->step, from += AMX_SIDE) {
+        vstore16(vload16(0, sums) + vload16(0, from), 0, sums);
+        vstore16(vload16(1, sums) + vload16(1, from), 1, sums);
     }
-DEFINE_AMX_PUT(amx_put_local, __local)
-DEFINE_AMX_PUT(amx_put, __global)
+    waiting->sums = sums;
+    waiting->rows -= some;
+}
+
+// Adds what waits; to be called before the sums are read and at the end.
+static inline void amx_settle(amx_waiting* waiting)
+{
+    amx_add_rows(waiting, AMX_SIDE);
+    __asm__ volatile("" ::: "memory");
+}
+
+// Puts the 32 x 32 sums to `sums` (an address), or lets them wait to be added to what is there. Nothing else may wait.
+static inline void amx_put(amx_waiting* waiting, ulong sums, long step, int add)
+{
+    amx_store(add ? (ulong)waiting->tile : sums, add ? AMX_SIDE : step);
+    waiting->sums = (__global float*)sums;
+    waiting->step = step;
+    waiting->rows = add ? AMX_SIDE : 0;
+}
 
 // Parts of a strip (%0) to registers 4 and 5, of a panel (%1) to 6 and 7, and the products of what is there.
 #define AMX_A(n) AMX_A_##n
@@ -81,43 +105,83 @@ DEFINE_AMX_PUT(amx_put, __global)
 #define AMX_02 AMX_0 "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
 #define AMX_0123 AMX_01 "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\ttdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
 
-// The products of one block. Those of high parts are added last, so that only they round at the size of the sum: as
-// often as float32 products would. Every part is loaded as rarely as two registers for each side allow.
+// The products of one block in steps of four tiles each. Those of high parts are added last, so that only they round at
+// the size of the sum: as often as float32 products would. Every part is loaded as rarely as two registers for each side
+// allow.
+#define DEFINE_AMX_STEP(name, STEP)                                                                         \
+    static inline void name(ulong strip, ulong panel, int both_rows, int both_columns)                      \
+    {                                                                                                       \
+        if (both_rows && both_columns)                                                                      \
+            AMX_ASM(STEP(AMX_A_BOTH, AMX_B_BOTH) AMX_0123)                                                  \
+        else if (both_rows)                                                                                 \
+            AMX_ASM(STEP(AMX_A_BOTH, AMX_B_LOW) AMX_02)                                                     \
+        else if (both_columns)                                                                              \
+            AMX_ASM(STEP(AMX_A_LOW, AMX_B_BOTH) AMX_01)                                                     \
+        else                                                                                                \
+            AMX_ASM(STEP(AMX_A_LOW, AMX_B_LOW) AMX_0)                                                       \
+    }
+#define AMX_ASM(text) __asm__ volatile(text ::"r"(strip), "r"(panel), "r"(64ul) : "memory");
+#define AMX_LOAD_A0(A, B) A(0)
+#define AMX_LOAD_A1(A, B) A(1)
+#define AMX_LOAD_B0(A, B) B(0)
+#define AMX_LOAD_B1(A, B) B(1)
+#define AMX_LOAD_B2(A, B) B(2)
+#define AMX_LOAD_A0B0(A, B) A(0) B(0)
+#define AMX_LOAD_A0B1(A, B) A(0) B(1)
+#define AMX_LOAD_A1B1(A, B) A(1) B(1)
+#define AMX_LOAD_A2B0(A, B) A(2) B(0)
+DEFINE_AMX_STEP(amx_step_a0b0, AMX_LOAD_A0B0)
 #if AMX_PARTS == 3
-#define AMX_SMALL(A, B, P) A(2) B(0) P A(1) P B(1) P A(0) P B(2) P
+DEFINE_AMX_STEP(amx_step_a2b0, AMX_LOAD_A2B0)
+DEFINE_AMX_STEP(amx_step_a1, AMX_LOAD_A1)
+DEFINE_AMX_STEP(amx_step_b1, AMX_LOAD_B1)
+DEFINE_AMX_STEP(amx_step_a0, AMX_LOAD_A0)
+DEFINE_AMX_STEP(amx_step_b2, AMX_LOAD_B2)
+#define AMX_SMALL_STEPS(DO, BESIDE) DO(a2b0, BESIDE) DO(a1, BESIDE) DO(b1, BESIDE) DO(a0, BESIDE) DO(b2, BESIDE)
+#define AMX_STEPS 6   // of a block
 #elif AMX_PARTS == 2
-#define AMX_SMALL(A, B, P) A(1) B(1) P B(0) P A(0) B(1) P
-#endif
-#define AMX_LARGE(A, B, P) A(0) B(0) P
-#define AMX_EACH_BLOCK(PRODUCTS, A, B, P)                                                                   \
-    for (int block = 0; block < blocks; ++block)                                                            \
-        __asm__ volatile(PRODUCTS(A, B, P)::"r"(strip + block * 4 * AMX_BLOCK),                             \
-                         "r"(panel + block * 4 * AMX_BLOCK), "r"(row)                                       \
-                         : "memory");
-#if AMX_PARTS > 1
-#define AMX_PRODUCTS(A, B, P) AMX_EACH_BLOCK(AMX_SMALL, A, B, P) AMX_EACH_BLOCK(AMX_LARGE, A, B, P)
+DEFINE_AMX_STEP(amx_step_a1b1, AMX_LOAD_A1B1)
+DEFINE_AMX_STEP(amx_step_b0, AMX_LOAD_B0)
+DEFINE_AMX_STEP(amx_step_a0b1, AMX_LOAD_A0B1)
+#define AMX_SMALL_STEPS(DO, BESIDE) DO(a1b1, BESIDE) DO(b0, BESIDE) DO(a0b1, BESIDE)
+#define AMX_STEPS 4
 #else
-#define AMX_PRODUCTS(A, B, P) AMX_EACH_BLOCK(AMX_LARGE, A, B, P)
+#define AMX_SMALL_STEPS(DO, BESIDE)
+#define AMX_STEPS 1
 #endif
 
-// Multiplies `blocks` blocks of a strip and a panel (addresses of their words), of which only the first `rows` and
+// A product: `blocks` blocks of a strip and a panel (addresses of their words), of which only the first `rows` and
 // `columns` matter.
-static inline void amx_multiply(ulong strip, ulong panel, int blocks, long rows, long columns)
-{
-    const ulong row = 64;
-    __asm__ volatile(AMX_ZERO ::: "memory");
-    if (rows > 16) {
-        if (columns > 16) {
-            AMX_PRODUCTS(AMX_A_BOTH, AMX_B_BOTH, AMX_0123)
-        } else {
-            AMX_PRODUCTS(AMX_A_BOTH, AMX_B_LOW, AMX_02)
-        }
-    } else if (columns > 16) {
-        AMX_PRODUCTS(AMX_A_LOW, AMX_B_BOTH, AMX_01)
-    } else {
-        AMX_PRODUCTS(AMX_A_LOW, AMX_B_LOW, AMX_0)
+typedef struct {
+    ulong strip, panel;
+    int blocks;
+    long rows, columns;
+} amx_product;
+
+// Multiplies, and meanwhile adds what waits and does BESIDE(job) after every step: up to some sixty vector instructions
+// cost nothing there, as the tiles take longer. More of them would fill the processor's queue and keep it from reaching
+// the next step in time.
+#define DEFINE_AMX_MULTIPLY(name, job_type, BESIDE)                                                         \
+    static inline void name(const amx_product p, amx_waiting* waiting, job_type* job)                       \
+    {                                                                                                       \
+        const int both_rows = p.rows > 16, both_columns = p.columns > 16;                                   \
+        const int share = (AMX_SIDE + p.blocks * AMX_STEPS - 1) / (p.blocks * AMX_STEPS);                   \
+        __asm__ volatile(AMX_ZERO ::: "memory");                                                            \
+        AMX_EACH_BLOCK(AMX_SMALL_STEPS, BESIDE)                                                             \
+        AMX_EACH_BLOCK(AMX_LARGE_STEP, BESIDE)                                                              \
     }
-}
+#define AMX_LARGE_STEP(DO, BESIDE) DO(a0b0, BESIDE)
+#define AMX_EACH_BLOCK(STEPS, BESIDE)                                                                       \
+    for (int block = 0; block < p.blocks; ++block) {                                                        \
+        const ulong strip = p.strip + block * 4 * AMX_BLOCK, panel = p.panel + block * 4 * AMX_BLOCK;       \
+        STEPS(AMX_DO_STEP, BESIDE)                                                                          \
+    }
+#define AMX_DO_STEP(step, BESIDE)                                                                           \
+    amx_step_##step(strip, panel, both_rows, both_columns);                                                 \
+    amx_add_rows(waiting, share);                                                                           \
+    BESIDE(job);
+#define AMX_NOTHING(job)
+DEFINE_AMX_MULTIPLY(amx_multiply, void, AMX_NOTHING)
 
 // Words of the pairs (even[i], odd[i]), to each part's `to[part * 2 * AMX_TILE]`; `most` keeps the largest magnitude.
 #define DEFINE_AMX_SPLIT(name, SPACE)                                                                       \

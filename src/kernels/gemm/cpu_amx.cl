@@ -171,6 +171,7 @@ void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __g
     __local uint* strip_words = memory + AMX_SIDE * (AMX_SIDE + A_STEP);
     __local uint* local_panels = strip_words + plan.depth / AMX_SIDE * AMX_BLOCK;
 
+    AMX_NOTHING_WAITS(waiting)
     amx_begin();
     for (long k = k_begin; k < k_end; k += plan.depth) {
         const int depth = (int)min(k_end - k, plan.depth), blocks = (depth + AMX_SIDE - 1) / AMX_SIDE;
@@ -201,6 +202,8 @@ void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __g
                 const int rests = in_c || !last || plan.splits > 1;
                 __global float* resting = sums + i * sums_row + j;
                 const int in_place = rests && whole && !unfit;
+                if (!in_place)
+                    amx_settle(&waiting);
                 if (k > k_begin && !in_place)
                     fetch_sums(tile, (int)height, width, resting, sums_row);
                 if (unfit) {
@@ -209,14 +212,15 @@ void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __g
                             vstore16((float16)0, 0, tile + e);
                     add_by_vectors(tile, source, b + AT(p.b, k, j), &p, height, width, depth, scratch);
                 } else {
-                    amx_multiply((ulong)strip_words,
-                                 (local_panel ? (ulong)(local_panels + at) : (ulong)(chunk + at)) + 4 * PANEL_HEADER,
-                                 blocks, height, width);
+                    const ulong panel = local_panel ? (ulong)(local_panels + at) : (ulong)(chunk + at);
+                    const amx_product product = {(ulong)strip_words, panel + 4 * PANEL_HEADER, blocks, height, width};
+                    amx_multiply(product, &waiting, 0);
                     if (in_place) {
-                        amx_put(resting, sums_row, k > k_begin);
+                        amx_put(&waiting, (ulong)resting, sums_row, k > k_begin);
                         continue;
                     }
-                    amx_put_local(tile, AMX_SIDE, k > k_begin);
+                    amx_put(&waiting, (ulong)tile, AMX_SIDE, k > k_begin);
+                    amx_settle(&waiting);
                 }
                 if (rests)
                     keep_sums(tile, (int)height, width, resting, sums_row);
@@ -225,5 +229,6 @@ void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __g
             }
         }
     }
+    amx_settle(&waiting);
     amx_end();
 }
