@@ -129,6 +129,30 @@ def test_infinite_pixels_do_not_leak_into_samples_outside():
     assert deform_conv2d(x, offset, weight, **parameters).cpu().abs().max() == 0
 
 
+@pytest.mark.parametrize("place", ["pixel", "weight", "offset of zero"])
+def test_infinities_reach_the_outputs_that_take_them_up(place):
+    (x, offset, weight, bias, mask), _, parameters = problem(c=64, o=48)
+    if place == "pixel":
+        x[0, 3, 2, 2] = float("inf")
+    elif place == "weight":
+        weight[5, 40, 1, 1] = float("inf")
+    else:
+        offset[:] = 0
+        x[1, 50, 1, :] = -float("inf")
+    tensors = [x, offset, weight, bias, mask]
+    assert_close(deform_conv2d(*[t.to(device) for t in tensors[:4]], mask=mask.to(device), **parameters).cpu(),
+                 deform_conv2d(*tensors[:4], mask=mask, **parameters), equal_nan=True)
+
+
+@pytest.mark.parametrize("tiny", ["x", "weight"])
+def test_products_of_the_smallest_numbers_keep_their_accuracy(tiny):
+    (x, offset, weight, _, mask), _, parameters = problem(c=64, o=48, bias=False)
+    scale = 2.0**-115
+    result = deform_conv2d((x * (scale if tiny == "x" else 1)).to(device), offset.to(device),
+                           (weight * (scale if tiny == "weight" else 1)).to(device), mask=mask.to(device), **parameters)
+    assert_close(result.cpu() / scale, deform_conv2d(x, offset, weight, mask=mask, **parameters))
+
+
 def sample_reference(x, y, pos_x):
     """Bilinear sampling of one plane by the definition, in float64; x [H, W], positions of any shape."""
     h, w = x.shape
