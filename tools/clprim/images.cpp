@@ -3,30 +3,17 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
-#include <csetjmp>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <memory>
+#include <span>
 #include <sstream>
-
-#include <jpeglib.h>
-#include <png.h>
+#include <string_view>
 
 #include <clprim/error.hpp>
 
 namespace clprim::command {
 
 namespace {
-
-constexpr std::int64_t most_pixels = std::int64_t{1} << 28;
-
-void check_size(std::int64_t width, std::int64_t height)
-{
-    require(width > 0 && height > 0 && width <= most_pixels / height, "an image of ", width, " x ", height,
-            " pixels is not read");
-}
 
 std::string file_bytes(const std::string& path)
 {
@@ -35,95 +22,6 @@ std::string file_bytes(const std::string& path)
     std::ostringstream bytes;
     bytes << stream.rdbuf();
     return std::move(bytes).str();
-}
-
-Image read_png(const std::string& bytes)
-{
-    png_image png{};
-    png.version = PNG_IMAGE_VERSION;
-    const std::unique_ptr<png_image, void (*)(png_image*)> guard(&png, &png_image_free);
-    require(png_image_begin_read_from_memory(&png, bytes.data(), bytes.size()), png.message);
-    check_size(png.width, png.height);
-    png.format = PNG_FORMAT_RGB;
-    Image image{static_cast<int>(png.width), static_cast<int>(png.height), std::vector<std::uint8_t>(PNG_IMAGE_SIZE(png))};
-    const png_color black{};
-    require(png_image_finish_read(&png, &black, image.pixels.data(), 0, nullptr), png.message);
-    return image;
-}
-
-// libjpeg reports errors by a call that must not return.
-struct JpegErrors {
-    jpeg_error_mgr base;
-    std::jmp_buf jump;
-    char message[JMSG_LENGTH_MAX];
-};
-
-void jpeg_failed(j_common_ptr info)
-{
-    auto* errors = reinterpret_cast<JpegErrors*>(info->err);
-    errors->base.format_message(info, errors->message);
-    std::longjmp(errors->jump, 1);
-}
-
-// Nothing with a destructor may live between setjmp and longjmp: the image and the decoder belong to the caller.
-bool decode_jpeg(jpeg_decompress_struct& decoder, JpegErrors& errors, const std::string& bytes, Image& image)
-{
-    if (setjmp(errors.jump))
-        return false;
-    jpeg_create_decompress(&decoder);
-    jpeg_mem_src(&decoder, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
-    jpeg_read_header(&decoder, TRUE);
-    decoder.out_color_space = JCS_RGB;
-    if (static_cast<std::int64_t>(decoder.image_width) * decoder.image_height > most_pixels) {
-        std::strcpy(errors.message, "the image is too large");
-        return false;
-    }
-    jpeg_start_decompress(&decoder);
-    image.width = static_cast<int>(decoder.output_width);
-    image.height = static_cast<int>(decoder.output_height);
-    image.pixels.resize(3 * static_cast<std::size_t>(image.width) * static_cast<std::size_t>(image.height));
-    while (decoder.output_scanline < decoder.output_height) {
-        JSAMPROW row = image.pixels.data() + 3 * static_cast<std::size_t>(decoder.output_scanline) * decoder.output_width;
-        jpeg_read_scanlines(&decoder, &row, 1);
-    }
-    jpeg_finish_decompress(&decoder);
-    return true;
-}
-
-Image read_jpeg(const std::string& bytes)
-{
-    Image image;
-    jpeg_decompress_struct decoder{};
-    JpegErrors errors{};
-    decoder.err = jpeg_std_error(&errors.base);
-    errors.base.error_exit = &jpeg_failed;
-    errors.base.output_message = [](j_common_ptr) {};
-    const bool right = decode_jpeg(decoder, errors, bytes, image);
-    jpeg_destroy_decompress(&decoder);
-    require(right, errors.message);
-    return image;
-}
-
-Image read_ppm(const std::string& bytes)
-{
-    std::istringstream stream(bytes);
-    std::string magic;
-    std::int64_t sizes[3] = {};      // width, height, largest value
-    stream >> magic;
-    for (std::int64_t& size : sizes) {
-        while ((stream >> std::ws).peek() == '#')
-            stream.ignore(1 << 20, '\n');
-        stream >> size;
-    }
-    stream.get();
-    require(stream.good() && sizes[2] == 255, "a PPM file with other than 8 bits");
-    check_size(sizes[0], sizes[1]);
-    Image image{static_cast<int>(sizes[0]), static_cast<int>(sizes[1]), {}};
-    const auto wanted = static_cast<std::size_t>(3 * sizes[0] * sizes[1]), begin = static_cast<std::size_t>(stream.tellg());
-    require(bytes.size() - begin >= wanted, "the file is truncated");
-    image.pixels.assign(bytes.begin() + static_cast<std::ptrdiff_t>(begin),
-                        bytes.begin() + static_cast<std::ptrdiff_t>(begin + wanted));
-    return image;
 }
 
 // Which source pixels make one target pixel, and how much of each.
@@ -186,14 +84,11 @@ Image read_image(const std::string& path)
 {
     const std::string bytes = file_bytes(path);
     try {
-        if (bytes.starts_with("\x89PNG"))
-            return read_png(bytes);
-        if (bytes.starts_with("\xff\xd8"))
-            return read_jpeg(bytes);
-        require(bytes.starts_with("P6"), "neither PNG nor JPEG nor PPM");
-        return read_ppm(bytes);
+        return decode_image(std::as_bytes(std::span(bytes)));
     } catch (const InvalidArgument& error) {
         throw InvalidArgument(path + ": " + error.what());
+    } catch (const NotSupported& error) {
+        throw NotSupported(path + ": " + error.what());
     }
 }
 
@@ -201,7 +96,8 @@ bool is_image_path(const std::string& path)
 {
     std::string extension = std::filesystem::path(path).extension().string();
     std::ranges::transform(extension, extension.begin(), [](unsigned char c) { return std::tolower(c); });
-    return extension == ".png" || extension == ".jpg" || extension == ".jpeg" || extension == ".ppm";
+    static constexpr std::string_view known[] = {".png", ".jpg", ".jpeg", ".bmp", ".webp", ".pbm", ".pgm", ".ppm", ".pnm"};
+    return std::ranges::find(known, extension) != std::end(known);
 }
 
 std::vector<float> prepare_image(const Image& image, int channels, int height, int width, const Preparation& how)

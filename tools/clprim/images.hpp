@@ -1,19 +1,14 @@
-// Pictures as floats: reading PNG, JPEG and PPM, resizing, and what networks want subtracted and divided.
+// Pictures as floats: reading, resizing, and what networks want subtracted and divided.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
+#include <clprim/image.hpp>
+
 namespace clprim::command {
 
-// Rows of RGB bytes.
-struct Image {
-    int width = 0, height = 0;
-    std::vector<std::uint8_t> pixels;
-};
-
-// By content. Throws InvalidArgument for a file that is none of the three, truncated, or larger than 2^28 pixels.
+// By content (clprim/image.hpp). Errors name the file.
 Image read_image(const std::string& path);
 bool is_image_path(const std::string& path);         // by the extension
 

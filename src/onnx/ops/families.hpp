@@ -35,6 +35,7 @@ std::span<const OperatorRow> einsum_operators();          // Einsum
 std::span<const OperatorRow> resize_operators();          // Resize, Upsample
 std::span<const OperatorRow> sampling_operators();        // grids, blocks, crops
 std::span<const OperatorRow> vision_operators();          // regions of interest, NonMaxSuppression
+std::span<const OperatorRow> image_operators();           // files of images
 std::span<const OperatorRow> recurrent_operators();       // RNN, GRU, LSTM
 std::span<const OperatorRow> attention_operators();       // attention, rotary embedding
 std::span<const OperatorRow> contrib_operators();         // com.microsoft: fused norms and activations
@@ -51,7 +52,7 @@ inline std::vector<std::span<const OperatorRow>> families()
             sequence_operators(), control_flow_operators(), fused_operators(),
             convolution_operators(), pooling_operators(), normalization_operators(),
             matmul_operators(), einsum_operators(), resize_operators(), sampling_operators(),
-            vision_operators(), recurrent_operators(), attention_operators(),
+            vision_operators(), image_operators(), recurrent_operators(), attention_operators(),
             contrib_operators()};
 }
 
