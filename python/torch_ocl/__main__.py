@@ -3,7 +3,7 @@ import importlib
 import sys
 
 COMMANDS = {
-    "validate": "run torchvision models on an OpenCL device and compare them with the CPU",
+    "validate": "run models on an OpenCL device and compare them with the CPU",
     "doctor": "show devices, drivers and versions, and what is missing",
 }
 

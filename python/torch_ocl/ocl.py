@@ -200,3 +200,25 @@ def kernel_launches() -> int:
 def program_builds(device=None) -> int:
     """How many OpenCL programs this process has compiled (not loaded from the disk cache) for a device."""
     return _state.c().program_builds(_state.index_of(device))
+
+
+# torch.compile's inductor looks for a device's code generators by these names, without importing anything before.
+
+
+class _Missing(type):
+    def __getattr__(cls, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return cls()
+
+
+class Scheduling(metaclass=_Missing):
+    """There is no code generator: whatever is asked of it is answered by an error that says so."""
+
+    def __init__(self, *_):
+        raise NotImplementedError(
+            "torch.compile's backend 'inductor' (the default) has no code generator for the ocl device; use "
+            "torch.compile(..., backend='aot_eager'), or the model without torch.compile")
+
+
+PythonWrapperCodegen = CppWrapperCodegen = WrapperFxCodegen = Scheduling

@@ -6,6 +6,7 @@ of the last bit decides whether a gradient passes, so two right implementations 
 """
 import argparse
 import copy
+import importlib
 import json
 import sys
 import time
@@ -183,7 +184,10 @@ def make_model(name):
     import torchvision
 
     torch.manual_seed(0)
-    model = torchvision.models.get_model(name, weights=None)
+    return without_dropout(torchvision.models.get_model(name, weights=None))
+
+
+def without_dropout(model):
     for module in model.modules():
         if isinstance(module, torch.nn.modules.dropout._DropoutNd) or type(module).__name__ == "StochasticDepth":
             module.p = 0.0
@@ -201,11 +205,16 @@ def input_shape(name, batch, size):
 
 
 def validate(name, device, batch=None, size=None, dtype=torch.float32):
+    return compare_steps(name, make_model(name), input_shape(name, batch, size), device, dtype)
+
+
+def compare_steps(name, model, shape, device, dtype):
+    """The report of a model of 1000 classes for images of that shape."""
     report = Report(name)
-    model = make_model(name).to(dtype)
+    model = model.to(dtype)
     reference_dtype = torch.promote_types(dtype, torch.float32)
     generator = torch.Generator().manual_seed(1)
-    image = torch.randn(input_shape(name, batch, size), generator=generator).to(dtype)
+    image = torch.randn(shape, generator=generator).to(dtype)
     labels = torch.randint(0, 1000, image.shape[:1], generator=generator)
     cpu = torch.device("cpu")
     before = torch.ocl.fallback_report()
@@ -230,6 +239,7 @@ def validate(name, device, batch=None, size=None, dtype=torch.float32):
     return report
 
 
+NAME = 28   # width of the first column
 COLUMNS = (("output", "output"), ("evaluated", "eval"), ("statistics", "bn stats"), ("input_gradient", "d input"),
            ("gradient", "gradient"), ("parameter", "worst par"), ("kinked", "as it is"))
 
@@ -237,9 +247,9 @@ COLUMNS = (("output", "output"), ("evaluated", "eval"), ("statistics", "bn stats
 def table_row(report, limits, allow_fallback):
     misses = report.misses(limits, allow_fallback)
     if report.error:
-        return f"{report.model:20} FAILED  {report.error}"
+        return f"{report.model:{NAME}} FAILED  {report.error}"
     cells = "".join(f"{getattr(report, name):9.1e}{'!' if name in misses else ' '}" for name, _ in COLUMNS)
-    return (f"{report.model:20}{cells}{1e3 * report.seconds:9.0f}{1e3 * report.cpu_seconds:9.0f}"
+    return (f"{report.model:{NAME}}{cells}{1e3 * report.seconds:9.0f}{1e3 * report.cpu_seconds:9.0f}"
             f"{len(report.fallbacks):6}  {'MISSED' if misses else 'ok'}")
 
 
@@ -248,54 +258,41 @@ def header(dtype, limits):
     bounds = "".join(f"{bound:9.0e} " for bound in (limits.output,) * 3 + (limits.gradient,) * 2 +
                      (limits.parameter, limits.kinked))
     return (f"Relative L2 errors against the CPU, {str(dtype)[6:]}; gradients with smooth activations and as it is\n"
-            f"{'':20}{names}{'ms':>9}{'cpu ms':>9}{'fallb.':>7}\n{'limit':20}{bounds}")
+            f"{'':{NAME}}{names}{'ms':>9}{'cpu ms':>9}{'fallb.':>7}\n{'limit':{NAME}}{bounds}")
 
 
-def parse(arguments):
-    parser = argparse.ArgumentParser(prog="python -m torch_ocl validate", description=__doc__,
+def parser_of(command, description, models):
+    parser = argparse.ArgumentParser(prog=f"python -m torch_ocl {command}", description=description,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", metavar="MODEL", help="torchvision models (default: a set of 18)")
+    parser.add_argument("models", nargs="*", metavar="MODEL", help=models)
     parser.add_argument("--device", default="ocl:0", type=torch.device)
-    parser.add_argument("--batch", type=int, help="images per step (default: 2; inception 8)")
-    parser.add_argument("--size", type=int, help="image height and width (default: 224; inception 299)")
     parser.add_argument("--dtype", default="float32", choices=[str(d)[6:] for d in LIMITS])
     parser.add_argument("--json", action="store_true", help="print the results as JSON instead of a table")
-    parser.add_argument("--detection", action="store_true", help="compare detection models instead (--detection --help)")
     parser.add_argument("--allow-fallback", action="store_true", help="operators that run on the CPU are no miss")
-    return parser.parse_args(arguments)
+    return parser
 
 
-def main(arguments):
-    if "--detection" in arguments:
-        from torch_ocl import validate_detection
-        return validate_detection.main([a for a in arguments if a != "--detection"])
-    options = parse(arguments)
-    from torchvision import models as torchvision_models
+def report_all(names, validate_one, options):
+    """Prints a row for each name, or all as JSON; 1 if one of them missed, as the command returns."""
     from tqdm import tqdm
 
-    known = set(torchvision_models.list_models())
-    if unknown := [name for name in options.models if name not in known]:
-        print(f"torchvision has no model {', '.join(unknown)}; torchvision.models.list_models() names them all",
-              file=sys.stderr)
-        return 2
-    dtype = getattr(torch, options.dtype)
-    limits = LIMITS[dtype]
+    limits = LIMITS[getattr(torch, options.dtype)]
     torch.ocl.set_fallback_policy("allow")   # counted and reported instead
     reports = []
     if not options.json:
-        print(header(dtype, limits))
-    with tqdm(options.models or DEFAULT_MODELS, disable=options.json, leave=False, dynamic_ncols=True) as progress:
+        print(header(getattr(torch, options.dtype), limits))
+    with tqdm(names, disable=options.json, leave=False, dynamic_ncols=True) as progress:
         for name in progress:
             progress.set_description(name)
             try:
-                report = validate(name, options.device, options.batch, options.size, dtype)
-            except (RuntimeError, NotImplementedError) as error:   # the next model may work
+                report = validate_one(name)
+            except Exception as error:   # whatever a model raises, the next one may work
                 report = Report(name, error=str(error).strip().splitlines()[0])
             reports.append(report)
             if not options.json:
                 progress.write(table_row(report, limits, options.allow_fallback), file=sys.stdout)
                 for operator, count in report.fallbacks.items():
-                    progress.write(f"{'':20}   on the CPU: {operator} ({count} calls)", file=sys.stdout)
+                    progress.write(f"{'':{NAME}}   on the CPU: {operator} ({count} calls)", file=sys.stdout)
     missed = [r.model for r in reports if r.misses(limits, options.allow_fallback)]
     if options.json:
         print(json.dumps([asdict(r) | {"missed": r.misses(limits, options.allow_fallback)} for r in reports], indent=1))
@@ -303,3 +300,27 @@ def main(arguments):
         print(f"{len(reports) - len(missed)} of {len(reports)} models agree with the CPU"
               + (f"; missed: {', '.join(missed)}" if missed else ""))
     return 1 if missed else 0
+
+
+def main(arguments):
+    for kind in ("detection", "transformers", "timm"):
+        if f"--{kind}" in arguments:
+            module = importlib.import_module(f"torch_ocl.validate_{kind}")
+            return module.main([a for a in arguments if a != f"--{kind}"])
+    parser = parser_of("validate", __doc__, "torchvision models (default: a set of 18)")
+    parser.add_argument("--batch", type=int, help="images per step (default: 2; inception 8)")
+    parser.add_argument("--size", type=int, help="image height and width (default: 224; inception 299)")
+    for kind, what in (("detection", "torchvision's detection models"), ("transformers", "models of transformers"),
+                       ("timm", "models of timm")):
+        parser.add_argument(f"--{kind}", action="store_true", help=f"compare {what} instead (--{kind} --help)")
+    options = parser.parse_args(arguments)
+    from torchvision import models as torchvision_models
+
+    known = set(torchvision_models.list_models())
+    if unknown := [name for name in options.models if name not in known]:
+        print(f"torchvision has no model {', '.join(unknown)}; torchvision.models.list_models() names them all",
+              file=sys.stderr)
+        return 2
+    dtype = getattr(torch, options.dtype)
+    return report_all(options.models or DEFAULT_MODELS,
+                      lambda name: validate(name, options.device, options.batch, options.size, dtype), options)

@@ -1,10 +1,11 @@
 """The validation tool agrees with a right device and finds a wrong one."""
 import json
+import sys
 
 import pytest
 import torch
 
-from torch_ocl import doctor, validate
+from torch_ocl import doctor, validate, validate_timm, validate_transformers
 
 
 def test_a_small_network_agrees(device):
@@ -60,3 +61,51 @@ def test_command_line(device, capsys):
 def test_doctor_finds_this_machine_well(capsys):
     assert doctor.main([]) == 0
     assert "ocl:0" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("package", ["transformers", "timm"])
+def test_a_missing_package_is_named(monkeypatch, capsys, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    assert validate.main([f"--{package}"]) == 2
+    assert f"pip install {package}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["bert", "llama", "mixtral", "t5", "mamba", "vit"])
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_models_of_transformers_agree(device, name, attention):
+    pytest.importorskip("transformers")
+    report = validate_transformers.validate(name, attention, device)
+    if report is None:
+        pytest.skip(f"{name} has no attention {attention}")
+    assert report.misses(validate_transformers.LIMITS[torch.float32]) == []
+    assert 0 < report.gradient < 1e-4 and bool(report.texts) == validate_transformers.MODELS[name].writes
+
+
+def test_a_wrong_model_of_transformers_is_found(device, monkeypatch):
+    pytest.importorskip("transformers")
+    right = validate_transformers.run
+
+    def wrong(model, inputs, on, *options):
+        outcome = right(model, inputs, torch.device("cpu"), *options)
+        if on == device:
+            outcome.texts["greedy"] += 1
+            outcome.gradients[next(iter(outcome.gradients))].mul_(1.5)
+        return outcome
+
+    monkeypatch.setattr(validate_transformers, "run", wrong)
+    report = validate_transformers.validate("gpt2", "eager", device)
+    assert {"gradient", "parameter", "texts"} <= set(report.misses(validate_transformers.LIMITS[torch.float32]))
+
+
+def test_a_model_of_timm_agrees(device):
+    pytest.importorskip("timm")
+    report = validate_timm.validate("test_vit", device)
+    assert report.misses(validate.LIMITS[torch.float32], allow_fallback=False) == []
+
+
+def test_compiling_without_a_code_generator_is_an_error(device):
+    double = torch.compile(lambda x: x * 2)
+    with pytest.raises(Exception, match="no code generator for the ocl device; use .*aot_eager"):
+        double(torch.ones(2, device=device))
+    x = torch.ones(2, device=device)
+    assert torch.equal(torch.compile(lambda x: x * 2, backend="aot_eager")(x).cpu(), torch.full((2,), 2.0))
