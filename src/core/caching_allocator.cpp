@@ -7,6 +7,7 @@
 
 #include <clprim/context.hpp>
 #include <clprim/error_hook.hpp>
+#include <core/host_memory.hpp>
 
 namespace clprim {
 namespace {
@@ -101,7 +102,10 @@ Block* CachingAllocator::new_segment(std::size_t size, int queue, bool small)
     if (static_cast<std::size_t>(statistics_.reserved_bytes.current) + bytes > limit())
         return nullptr;
     cl_int code = CL_SUCCESS;
-    cl_mem buffer = clCreateBuffer(context_.handle()(), CL_MEM_READ_WRITE, bytes, nullptr, &code);
+    const cl_context context = context_.handle()();
+    cl_mem buffer = runs_on_host_processor(context_.device())
+                        ? create_host_buffer(context, bytes, &code)
+                        : clCreateBuffer(context, CL_MEM_READ_WRITE, bytes, nullptr, &code);
     if (code != CL_SUCCESS)
         return nullptr;
     auto segment = std::make_unique<Segment>();

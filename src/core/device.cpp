@@ -8,6 +8,7 @@
 
 #include <clprim/error.hpp>
 #include <core/environment.hpp>
+#include <core/host_memory.hpp>
 #include <core/host_processor.hpp>
 
 namespace clprim {
@@ -44,13 +45,6 @@ DeviceKind kind_of(cl_device_type type)
     if (forced == "cpu")
         return DeviceKind::cpu;
     return type & CL_DEVICE_TYPE_CPU ? DeviceKind::cpu : DeviceKind::gpu;
-}
-
-// Drivers that compile for the processor of this process and take its assembly in kernels.
-bool runs_on_host_processor(const Device& device)
-{
-    return (device.handle.getInfo<CL_DEVICE_TYPE>() & CL_DEVICE_TYPE_CPU) &&
-           (device.platform_name == "Intel(R) OpenCL" || device.platform_name == "Portable Computing Language");
 }
 
 Device read_device(const cl::Platform& platform, const cl::Device& handle)

@@ -3,7 +3,7 @@
 // panel in the first-level cache and multiplies it with every strip.
 // Options: -DT and -DX, both the dtype (float32, float16 or bfloat16).
 #include "kernels/conv/implicit_blocks.cl"
-#include "kernels/gemm/amx.cl"
+#include "kernels/conv/amx_panels.cl"
 
 REGISTER_ROW(row_1, __global, __local)
 
@@ -13,6 +13,8 @@ REGISTER_ROW(row_1, __global, __local)
 typedef struct {
     long strips, blocks;        // of all rows of a group, of k
     long strip_words;           // from one strip to the next: [group][block][strip]
+    long image_panels;          // 0, or panels of an image where the pixels of an image are read and written as they lie
+    long pixels;                // of all images, with those that such panels share
 } amx_weights;
 
 // Block `index` of k, in the order of the sums. Its columns of the weight matrix lie together.
@@ -33,22 +35,6 @@ static inline k_block find_block(const implicit_problem* p, int index)
     return block;
 }
 
-// A panel straight from `depth` planes of pixels: nothing to gather. Whether it is unfit.
-static inline int split_planes(const __global stored* from, long plane, int depth, __local uint* words)
-{
-    int unfit = 0;
-    for (int side = 0; side < 2; ++side, from += LANES) {
-        uint16 most = 0;
-        for (int k = 0; k < depth; k += 2)
-            amx_split_to_local(load_lanes(from + k * plane),
-                               k + 1 < depth ? load_lanes(from + (k + 1) * plane) : (float16)0,
-                               words + k / 32 * AMX_BLOCK + side * AMX_TILE + k / 2 % 16 * 16, &most);
-        unfit |= amx_unfit_columns(most);
-    }
-    amx_end_panel(words, depth);
-    return unfit;
-}
-
 // One work-item splits one strip of one block of the weight matrix [group, row][k].
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void conv_amx_weights(const __global real* weights, ulong weights_offset, __global uint* words, ulong words_offset,
@@ -62,22 +48,72 @@ void conv_amx_weights(const __global real* weights, ulong weights_offset, __glob
     words[0] = amx_split_global_rows(weights, p.weight_stride, rows, depth, words + STRIP_HEADER);
 }
 
+// Where the pixels of a panel are.
+typedef struct {
+    pixel_runs runs;               // unless direct
+    int wide, direct, stretch;     // stretch: the result's pixels lie together
+    int shared;                    // pixels at the beginning that belong to the panel before, too
+    const __global stored* source;
+    long place;
+} panel_pixels;
+
+// The panel of `count` pixels at most from `pixel`. Images of 32 pixels and more, if they are read as they lie, have
+// panels of their own, the last one of which shares pixels with the one before.
+static inline void find_pixels(panel_pixels* panel, const __global stored* source, const implicit_problem* p,
+                               const amx_weights* split, long pixel, int count)
+{
+    panel->wide = min(WIDE, count);
+    panel->direct = split->image_panels > 0;
+    panel->shared = 0;
+    if (panel->direct) {
+        const long image = p->out[0] * p->out[1] * p->out[2], index = pixel / WIDE;
+        const long n = index / split->image_panels, start = index % split->image_panels * WIDE;
+        const long within = min(start, image - WIDE);
+        panel->stretch = 1;
+        panel->shared = start - within;
+        panel->source = source + n * p->source_strides[0] + within;
+        panel->place = n * p->result_strides[0] + within;
+        return;
+    }
+    find_runs(&panel->runs, p, pixel, panel->wide);
+    panel->place = panel->runs.place[0];
+    panel->stretch = panel->wide == WIDE && p->result_strides[4] == 1;
+    for (int r = 1; r < panel->runs.count; ++r)
+        panel->stretch &= panel->runs.place[r] == panel->place + panel->runs.begin[r];
+}
+
+// Begins the panel of a block of k: what can be split beside products is left to be done.
+static inline void begin_panel(panel_job* job, const panel_pixels* at, const __global stored* source,
+                               const implicit_problem* p, const k_block* block, __local real* packed, __local uint* words)
+{
+    job->depth = block->c_count * block->t_count;
+    job->wide = at->wide;
+    job->words = words;
+    job->k = 0;
+    job->most[0] = 0;
+    job->most[1] = 0;
+    job->plane = p->source_strides[1];
+    job->packed = packed;
+    job->planes = at->direct ? at->source + block->c_begin * job->plane : 0;
+    if (!at->direct)
+        pack(packed, source, p, &at->runs, block);
+}
+
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void conv_amx(const __global stored* source, ulong source_offset, const __global real* weights, ulong weights_offset,
               const __global uint* words, ulong words_offset, const __global stored* bias, ulong bias_offset,
-              __global stored* result, ulong result_offset, __local real* packed, __local uint* panel,
+              __global stored* result, ulong result_offset, __local real* packed, __local uint* panels,
               __local real* sums, amx_weights split, implicit_problem p)
 {
-    const long pixels = p.batch * p.out[0] * p.out[1] * p.out[2];
     const long row_blocks = (p.rows + p.tile_rows - 1) / p.tile_rows;
-    const long pixel_blocks = (pixels + p.tile_pixels - 1) / p.tile_pixels;
+    const long pixel_blocks = (split.pixels + p.tile_pixels - 1) / p.tile_pixels;
     const long id = get_group_id(0);
     const int row_begin = id % row_blocks * p.tile_rows;
     const long pixel_begin = id / row_blocks % pixel_blocks * p.tile_pixels;
     const long group = id / row_blocks / pixel_blocks;
     const int rows = min(p.tile_rows, p.rows - row_begin);
-    const int count = min(p.tile_pixels, pixels - pixel_begin);
-    const int padded_rows = (rows + AMX_SIDE - 1) / AMX_SIDE * AMX_SIDE;
+    const int count = min(p.tile_pixels, split.pixels - pixel_begin);
+    const int padded_rows = (rows + AMX_SIDE - 1) / AMX_SIDE * AMX_SIDE, panel_words = p.tile_depth / AMX_SIDE * AMX_BLOCK;
 
     const long first_row = group * p.rows + row_begin;
     source += source_offset + group * p.depth * p.source_strides[1];
@@ -87,57 +123,83 @@ void conv_amx(const __global stored* source, ulong source_offset, const __global
     bias += p.finish.has_bias ? bias_offset + first_row : 0;
     result += result_offset + first_row * p.result_strides[1];
 
-    // One tap without stride or border: pixels that follow each other within an image are read as they lie.
-    const long image = p.out[0] * p.out[1] * p.out[2];
-    const int plain = p.taps[0] * p.taps[1] * p.taps[2] == 1 && images_are_runs(&p) && p.source_strides[4] == 1 &&
-                      p.shift[0] == 0 && p.shift[1] == 0 && p.shift[2] == 0;
-    AMX_NOTHING_WAITS(waiting)
+    const int activation = p.finish.activation;
+    float tile[AMX_SIDE * AMX_SIDE] __attribute__((aligned(64)));
+    panel_job job = {.result_step = p.result_strides[1], .finish = &p.finish,
+                     .bounded = activation <= ACTIVATION_CLIP,
+                     .low = activation == ACTIVATION_CLIP ? p.finish.alpha : activation == ACTIVATION_RELU ? 0 : -INFINITY,
+                     .high = activation == ACTIVATION_CLIP ? p.finish.beta : INFINITY};
+    panel_pixels places[2];
+    k_block block = find_block(&p, 0);
     amx_begin();
-    for (int index = 0; index < split.blocks; ++index, words += split.strips * split.strip_words) {
-        const k_block block = find_block(&p, index);
-        const int depth = block.c_count * block.t_count, last = index + 1 == split.blocks;
-        const long column = weight_column(&p, &block);
-        for (int at = 0; at < count; at += WIDE) {
-            const int wide = min(WIDE, count - at);
-            const long n = (pixel_begin + at) / image, within = (pixel_begin + at) % image;
-            const int direct = plain && wide == WIDE && within + WIDE <= image;
-            pixel_runs runs;
-            if (!direct || last)
-                find_runs(&runs, &p, pixel_begin + at, wide);
-            int unfit_panel;
-            if (direct) {
-                const __global stored* from = source + n * p.source_strides[0] + within;
-                unfit_panel =
-                    split_planes(from + block.c_begin * p.source_strides[1], p.source_strides[1], depth, panel);
-            } else {
+    find_pixels(&places[0], source, &p, &split, pixel_begin, count);
+    begin_panel(&job, &places[0], source, &p, &block, packed, panels);
+    for (int index = 0, at = 0, turn = 0; index < split.blocks; turn ^= 1) {
+        split_pairs(&job, p.tile_depth);
+        const panel_pixels* here = &places[turn];
+        const int depth = job.depth, last = index + 1 == split.blocks, first = index == 0;
+        const __global uint* strips = words;
+        __local real* C = sums + (long)(at / WIDE) * padded_rows * WIDE;
+        int unfit = amx_unfit_columns(job.most[0]) | amx_unfit_columns(job.most[1]);
+        for (int row = 0; row < rows; row += AMX_SIDE)
+            unfit |= strips[row / AMX_SIDE * split.strip_words];
+        if (unfit) {
+            settle_rows(&job);
+            pixel_runs runs = here->runs;
+            if (here->direct) {
+                // As runs of one image.
+                const long image = p.out[0] * p.out[1] * p.out[2], panel = (pixel_begin + at) / WIDE;
+                find_runs(&runs, &p, panel / split.image_panels * image + min(panel % split.image_panels * WIDE, image - WIDE),
+                          WIDE);
                 pack(packed, source, &p, &runs, &block);
-                unfit_panel = amx_split_panel(packed, depth, wide, panel);
             }
-            __local real* tile = sums + (long)(at / WIDE) * padded_rows * WIDE;
-            for (int row = 0; row < rows; row += AMX_SIDE) {
-                const __global uint* strip = words + row / AMX_SIDE * split.strip_words;
-                __local real* C = tile + row * WIDE;
-                if (unfit_panel || strip[0]) {
-                    amx_settle(&waiting);
-                    if (direct) {
-                        find_runs(&runs, &p, pixel_begin + at, wide);
-                        pack(packed, source, &p, &runs, &block);
-                    }
-                    for (int r = row; r < min(row + AMX_SIDE, rows); ++r)
-                        row_1(weights + r * p.weight_stride + column, packed, depth, tile + r * WIDE, index > 0);
-                    continue;
-                }
-                const amx_product product = {(ulong)(strip + STRIP_HEADER), (ulong)panel, (depth + AMX_SIDE - 1) / AMX_SIDE,
-                                             rows - row, wide};
-                amx_multiply(product, &waiting, 0);
-                amx_put(&waiting, (ulong)C, WIDE, index > 0);
+            const long column = weight_column(&p, &block);
+            for (int r = 0; r < rows; ++r)
+                row_1(weights + r * p.weight_stride + column, packed, depth, C + r * WIDE, !first);
+        }
+        // What follows.
+        at += WIDE;
+        if (at >= count) {
+            at = 0;
+            ++index;
+            words += split.strips * split.strip_words;
+            block = find_block(&p, index);
+        }
+        const int strip_count = padded_rows / AMX_SIDE;
+        job.share = 0;
+        if (index < split.blocks) {
+            find_pixels(&places[turn ^ 1], source, &p, &split, pixel_begin + at, count - at);
+            begin_panel(&job, &places[turn ^ 1], source, &p, &block, packed, panels + (turn ^ 1) * panel_words);
+            const int steps = strip_count * ((depth + AMX_SIDE - 1) / AMX_SIDE) * AMX_STEPS;
+            job.share = ((job.depth + 31) / 32 * 16 + steps - 1) / steps;
+        }
+        for (int row = 0; row < rows; row += AMX_SIDE) {
+            const int direct_sums = first && !(last && here->stretch);   // nothing to add
+            if (!unfit) {
+                const ulong strip = (ulong)(strips + row / AMX_SIDE * split.strip_words + STRIP_HEADER);
+                const amx_product product = {strip, (ulong)(panels + turn * panel_words), (depth + AMX_SIDE - 1) / AMX_SIDE,
+                                             rows - row, here->wide, strip + 4 * split.strip_words};
+                multiply_beside(product, &job);
+                amx_store(direct_sums ? (ulong)(C + row * WIDE) : (ulong)tile, WIDE);
+            } else if (last && here->stretch) {
+                settle_rows(&job);
+                for (int i = 0; i < AMX_SIDE * AMX_SIDE; i += LANES)
+                    put_vec((vec)0, 0, tile + i);
             }
-            if (last) {
-                amx_settle(&waiting);
-                finish(tile, result, bias, rows, &runs, &p);
-            }
+            if (direct_sums || (unfit && !(last && here->stretch)))
+                continue;
+            job.tile = tile;
+            job.sums = first && !unfit ? 0 : C + row * WIDE;
+            job.rows = last && here->stretch ? min(AMX_SIDE, rows - row) : AMX_SIDE;
+            job.result = last && here->stretch ? result + here->place + row * job.result_step : 0;
+            job.bias = p.finish.has_bias ? bias + row : 0;
+            job.from = p.finish.accumulate ? here->shared : 0;
+        }
+        if (last && !here->stretch) {
+            settle_rows(&job);
+            finish(C, result, bias, rows, &here->runs, &p);
         }
     }
-    amx_settle(&waiting);
+    settle_rows(&job);
     amx_end();
 }

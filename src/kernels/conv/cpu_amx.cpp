@@ -15,7 +15,7 @@ constexpr cl_long side = amx_side;
 
 // Mirror of amx_weights in cpu_amx.cl.
 struct AmxWeights {
-    cl_long strips, blocks, strip_words;
+    cl_long strips, blocks, strip_words, image_panels, pixels;
 };
 
 cl_long round_up(cl_long a, cl_long b) { return ceil_div(a, b) * b; }
@@ -35,6 +35,26 @@ void choose_depth(ImplicitProblem& p, DataType dtype)
     p.tile_depth = round_up(p.channels_block * p.taps_block, side);
 }
 
+// Panels of an image whose pixels are read and written as they lie; 0 where a tap, stride or border is in between, or
+// images are smaller than a panel.
+cl_long image_panels(const ImplicitProblem& p)
+{
+    const cl_long image = p.out[0] * p.out[1] * p.out[2];
+    bool plain = p.taps[0] * p.taps[1] * p.taps[2] == 1 && image >= side;
+    for (int i = 0; i < 3; ++i)
+        plain &= p.scale[i] == 1 && p.shift[i] == 0 && p.in[i] == p.out[i];
+    for (const cl_long* strides : {p.source_strides, p.result_strides})
+        plain &= strides[4] == 1 && strides[3] == p.out[2] && strides[2] == p.out[2] * p.out[1];
+    return plain ? ceil_div(image, side) : 0;
+}
+
+// Pixels of all panels.
+cl_long panel_pixels(const ImplicitProblem& p)
+{
+    const cl_long panels = image_panels(p);
+    return panels ? p.batch * panels * side : p.pixels();
+}
+
 cl_long blocks_of(const ImplicitProblem& p)
 {
     const cl_long taps = p.taps[0] * p.taps[1] * p.taps[2];
@@ -46,11 +66,11 @@ cl_long blocks_of(const ImplicitProblem& p)
 double choose_tiles(ImplicitProblem& p, const Device& device, DataType dtype)
 {
     choose_depth(p, dtype);
-    const cl_long pixels = p.pixels(), words = amx_words(dtype, p.tile_depth);
+    const cl_long pixels = panel_pixels(p), words = 2 * amx_words(dtype, p.tile_depth);
     const cl_long budget = static_cast<cl_long>(std::min<std::size_t>(device.local_memory, 256 * 1024) / 4) -
                            p.tile_depth * side - words - 64;
     const double products = dtype == DataType::float32 ? 12.5 : dtype == DataType::float16 ? 8.5 : 3.5;
-    const double parts = static_cast<double>(amx_parts(dtype));
+    const double parts = static_cast<double>(amx_parts(dtype)), pack = image_panels(p) ? 0.1 : 0.3;
     double best = std::numeric_limits<double>::infinity();
     for (cl_long row_blocks = 1; row_blocks <= p.rows; row_blocks *= 2) {
         const cl_long rows = round_up(ceil_div(p.rows, row_blocks), side);
@@ -60,9 +80,11 @@ double choose_tiles(ImplicitProblem& p, const Device& device, DataType dtype)
             const double count = double(ceil_div(p.rows, rows)) * double(ceil_div(pixels, columns)) * double(p.groups);
             const double rounds = std::ceil(count / device.compute_units);
             const double high = double(round_up(std::min(rows, p.rows), 16)), wide = double(std::min(columns, pixels));
-            const double cost = rounds * (high * round_up(columns, 16) / 1024.0 *
-                                              (products + 250.0 / static_cast<double>(p.tile_depth)) +
-                                          wide * (0.3 + 0.25 * parts) + high * 0.4 * parts);
+            const double tiles = high * double(round_up(columns, 16)) / 1024.0 *
+                                 (products + 250.0 / static_cast<double>(p.tile_depth));
+            // Up to half of the splitting is done beside products.
+            const double split = wide * 0.25 * parts, hidden = std::min(0.5 * split, 0.5 * tiles);
+            const double cost = rounds * (tiles + split - hidden + wide * pack + high * 0.4 * parts);
             if (cost < best) {
                 best = cost;
                 p.tile_rows = rows;
@@ -94,7 +116,7 @@ void launch(Queue& queue, const Call& call, const Tensor& weights, ImplicitProbl
     Tensor result = call.result();
     result.offset += result_first;
     const cl_long columns = round_up(p.tile_pixels, side), panel_words = amx_words(call.dtype, p.tile_depth);
-    const AmxWeights split{ceil_div(p.rows, side), blocks_of(p), 16 + panel_words};
+    const AmxWeights split{ceil_div(p.rows, side), blocks_of(p), 16 + panel_words, image_panels(p), panel_pixels(p)};
     const auto groups = [](cl_long count) { return static_cast<std::size_t>(count); };
     const std::string options = dtype_options(call.dtype) + fmt::format(" -DX={}", name_of(call.dtype));
     const Program& program = queue.context().program("kernels/conv/cpu_amx.cl", options);
@@ -108,10 +130,10 @@ void launch(Queue& queue, const Call& call, const Tensor& weights, ImplicitProbl
     };
     const Tensor words = call.prepared ? call.prepared->get(queue, words_key(call, p), split_weights)
                                        : split_weights();
-    const cl_long items = ceil_div(p.rows, p.tile_rows) * ceil_div(p.pixels(), p.tile_pixels) * p.groups;
+    const cl_long items = ceil_div(p.rows, p.tile_rows) * ceil_div(split.pixels, p.tile_pixels) * p.groups;
     queue.launch(program.kernel("conv_amx"), Range::groups(groups(items)),
                  call.pass == ConvPass::forward ? call.x : call.y, weights, words, call.bias, result,
-                 LocalMemory{groups(p.tile_depth * side * 4)}, LocalMemory{groups(panel_words * 4)},
+                 LocalMemory{groups(p.tile_depth * side * 4)}, LocalMemory{groups(2 * panel_words * 4)},
                  LocalMemory{groups(p.tile_rows * columns * 4)}, split, p);
 }
 

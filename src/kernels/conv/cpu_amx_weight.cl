@@ -61,7 +61,7 @@ void conv_amx_weight(const __global stored* x, ulong x_offset, const __global st
                 }
                 const amx_product product = {(ulong)strip, (ulong)(panel + HEADER), (count + AMX_SIDE - 1) / AMX_SIDE,
                                              group_count, output_count - o};
-                amx_multiply(product, &waiting, 0);
+                amx_multiply(product, &waiting);
                 amx_put(&waiting, (ulong)C, WIDE, pixel > begin);
             }
         }

@@ -93,7 +93,13 @@ bool same_positions(const DepthwiseProblem& p)
     return same;
 }
 
-constexpr cl_long planes = 8;    // PLANES in cpu_depthwise_same.cl
+// Whether cpu_depthwise_rows.cl takes it: rows of one output per channel, every or every second column of the source.
+bool plain_rows(const DepthwiseProblem& p)
+{
+    return p.rows == 1 && p.depth == 1 && p.scale[1] <= 2 && p.source_strides[3] == 1 && p.result_strides[3] == 1;
+}
+
+constexpr cl_long planes = 8;    // PLANES in cpu_depthwise_same.cl and cpu_depthwise_rows.cl
 
 void launch(Queue& queue, const Call& call, const ImplicitProblem& implicit, cl_long result_first)
 {
@@ -114,9 +120,11 @@ void launch(Queue& queue, const Call& call, const ImplicitProblem& implicit, cl_
                      source, packed, call.bias, result, p);
         return;
     }
-    if (same_positions(p)) {
-        const Program& same = queue.context().program("kernels/conv/cpu_depthwise_same.cl", dtype_options(call.dtype));
-        queue.launch(same.kernel("conv_depthwise_same"),
+    if (same_positions(p) || plain_rows(p)) {
+        const std::string name = same_positions(p) ? "same" : "rows";
+        const Program& by_planes =
+            queue.context().program("kernels/conv/cpu_depthwise_" + name + ".cl", dtype_options(call.dtype));
+        queue.launch(by_planes.kernel("conv_depthwise_" + name),
                      Range::groups(static_cast<std::size_t>(ceil_div(p.groups, planes) * p.batch)), source, call.w,
                      call.bias, result, p);
         return;

@@ -29,6 +29,18 @@ static inline pixel_lanes find_pixels(int q, int width)
     return pixels;
 }
 
+// The pixels that follow.
+static inline pixel_lanes next_pixels(pixel_lanes pixels, int width)
+{
+    pixels.x += LANES;
+    for (int passed = 0; passed < LANES; passed += width) {
+        const mask_vec over = pixels.x >= width;   // -1 where true
+        pixels.x -= over & width;
+        pixels.y -= over;
+    }
+    return pixels;
+}
+
 static inline mask_vec tap_mask(pixel_lanes pixels, const depthwise_problem* p, int dy, int dx)
 {
     const mask_vec y = pixels.y + dy, x = pixels.x + dx;
@@ -78,9 +90,11 @@ void conv_depthwise_same(const __global stored* source, ulong source_offset, con
 #define SOURCE(i) const __global stored* s##i = source + min(i, count - 1) * plane;
     EACH_PLANE(SOURCE)
 
+    pixel_lanes pixels = find_pixels(0, width);
     for (int done = 0; done < size; done += LANES) {
         const int q = size >= LANES ? min(done, size - LANES) : 0;   // the last vector overlaps the one before it
-        const pixel_lanes pixels = find_pixels(q, width);
+        if (done > 0)
+            pixels = q == done ? next_pixels(pixels, width) : find_pixels(q, width);
 #define START(i) vec a##i = biases[i];
         EACH_PLANE(START)
         for (int t = 0; t < taps; ++t) {
@@ -90,8 +104,15 @@ void conv_depthwise_same(const __global stored* source, ulong source_offset, con
 #define ADD(i) a##i = fma((vec)weights[t][i], select((vec)0, load_lanes(s##i + at), mask), a##i);
                 EACH_PLANE(ADD)
             } else {
-#define ADD_SLOWLY(i) a##i = fma((vec)weights[t][i], masked(s##i + at, mask, 0), a##i);
-                EACH_PLANE(ADD_SLOWLY)
+                // Through memory, lest it takes the registers of the others.
+                real sums[PLANES * LANES];
+#define PUT_SUM(i) put_vec(a##i, i, sums);
+                EACH_PLANE(PUT_SUM)
+                for (int i = 0; i < PLANES; ++i)
+                    put_vec(fma((vec)weights[t][i], masked(source + min(i, count - 1) * plane + at, mask, 0), get_vec(i, sums)),
+                            i, sums);
+#define GET_SUM(i) a##i = get_vec(i, sums);
+                EACH_PLANE(GET_SUM)
             }
         }
 #define STORE(i)                                                                                                \

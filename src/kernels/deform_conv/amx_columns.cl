@@ -31,6 +31,7 @@ typedef struct {
     __local uint* words;
     int row, left;                   // of 32; and parts of a pixel in all
     int share;                       // parts beside one step of a product
+    amx_waiting waiting;
     sampling_point* points;          // [PARTS][32], a part's being those of the part before if its offsets are the same
     uint16* most;                    // [32], the largest magnitudes of the rows
 } columns_job;
@@ -136,5 +137,9 @@ static inline int unfit_columns(const columns_job* job)
     return unfit;
 }
 
-#define GATHER_SHARE(job) gather_columns(job, (job)->share)
-DEFINE_AMX_MULTIPLY(multiply_and_gather, columns_job, GATHER_SHARE)
+static inline void gather_beside(columns_job* job, int rows)
+{
+    amx_add_rows(&job->waiting, rows);
+    gather_columns(job, job->share);
+}
+DEFINE_AMX_MULTIPLY(multiply_and_gather, columns_job, gather_beside)

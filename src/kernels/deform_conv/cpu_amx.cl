@@ -118,11 +118,12 @@ TASK void deform_conv_amx_forward(const __global float* x, ulong x_offset, const
     sums += sums_offset + get_group_id(0) * (long)l.tile * ldc;
     columns_job job = {.from = {&g, &l, xs, {offset + offset_offset, mask + mask_offset, os, ms},
                                 x + x_offset + n * xs.n + (long)group * depth, n, group * depth}};
+    AMX_NOTHING_WAITS(waiting)
     sampling_point points[PARTS * 32];
     uint16 most[32];
+    job.waiting = waiting;
     job.points = points;
     job.most = most;
-    AMX_NOTHING_WAITS(waiting)
     amx_begin();
     begin_columns(&job, 0, p0, min(32, count), 0, min(RUN, depth), strips);
     for (int at = 0, tap = 0, p = 0, k = 0; tap < taps; ++at) {
@@ -134,7 +135,7 @@ TASK void deform_conv_amx_forward(const __global float* x, ulong x_offset, const
         for (int panel = 0; panel < panels; ++panel)
             unfit |= B[panel * words_of(depth)];
         if (unfit) {
-            amx_settle(&waiting);
+            amx_settle(&job.waiting);
             for (int panel = 0; first && panel < panels; ++panel)
                 clear_rows(C + panel * 32, ldc, rows);
             for (int r = 0; r < rows; ++r) {
@@ -161,11 +162,11 @@ TASK void deform_conv_amx_forward(const __global float* x, ulong x_offset, const
         for (int panel = 0; panel < panels && !unfit; ++panel) {
             const amx_product product = {(ulong)(strips + at % 2 * STRIP), (ulong)(B + panel * words_of(depth)), run / 32,
                                          rows, outputs - panel * 32};
-            multiply_and_gather(product, &waiting, &job);
-            amx_put(&waiting, (ulong)(C + panel * 32), ldc, !first);
+            multiply_and_gather(product, &job);
+            amx_put(&job.waiting, (ulong)(C + panel * 32), ldc, !first);
         }
     }
-    amx_settle(&waiting);
+    amx_settle(&job.waiting);
     amx_end();
     write_global_outputs(sums, ldc, count, p0, n, group, bias + bias_offset, bias_stride, y + y_offset, ys, g);
 }
@@ -224,7 +225,7 @@ TASK void deform_conv_amx_data(const __global float* x, ulong x_offset, const st
                     }
                 } else {
                     const amx_product product = {(ulong)(A + HEADER), (ulong)(B + HEADER), (outputs + 31) / 32, rows, 32};
-                    amx_multiply(product, &waiting, 0);
+                    amx_multiply(product, &waiting);
                     amx_store((ulong)block, 32);
                 }
                 for (int r = 0; r < rows; ++r)
@@ -297,7 +298,7 @@ TASK void deform_conv_amx_weight(const __global float* x, ulong x_offset, const 
                 }
                 const amx_product product = {(ulong)(A + HEADER), (ulong)(panel + HEADER), (count + 31) / 32,
                                              outputs - strip * 32, 32};
-                amx_multiply(product, &waiting, 0);
+                amx_multiply(product, &waiting);
                 amx_put(&waiting, (ulong)C, 32, block > first);
             }
         }

@@ -151,21 +151,30 @@ DEFINE_AMX_STEP(amx_step_a0b1, AMX_LOAD_A0B1)
 #endif
 
 // A product: `blocks` blocks of a strip and a panel (addresses of their words), of which only the first `rows` and
-// `columns` matter.
+// `columns` matter. What comes from memory for the next product is `ahead`, if not 0, and fetched meanwhile.
 typedef struct {
     ulong strip, panel;
     int blocks;
     long rows, columns;
+    ulong ahead;
 } amx_product;
 
-// Multiplies, and meanwhile adds what waits and does BESIDE(job) after every step: up to some sixty vector instructions
-// cost nothing there, as the tiles take longer. More of them would fill the processor's queue and keep it from reaching
-// the next step in time.
+#define AMX_STEP_BYTES (4 * AMX_BLOCK / AMX_STEPS)   // of `ahead` per step
+static inline void amx_fetch(ulong from)
+{
+    for (int i = 0; i < AMX_STEP_BYTES; i += 64)
+        __asm__ volatile("prefetcht1 (%0)" ::"r"(from + i));
+}
+
+// Multiplies, and does BESIDE(job, share) after every step: up to some sixty vector instructions cost nothing there, as
+// the tiles take longer. More of them would fill the processor's queue and keep it from reaching the next step in time.
+// Of AMX_SIDE rows, `share` per step are done within the product.
 #define DEFINE_AMX_MULTIPLY(name, job_type, BESIDE)                                                         \
-    static inline void name(const amx_product p, amx_waiting* waiting, job_type* job)                       \
+    static inline void name(const amx_product p, job_type* job)                                             \
     {                                                                                                       \
         const int both_rows = p.rows > 16, both_columns = p.columns > 16;                                   \
         const int share = (AMX_SIDE + p.blocks * AMX_STEPS - 1) / (p.blocks * AMX_STEPS);                   \
+        ulong ahead = p.ahead;                                                                              \
         __asm__ volatile(AMX_ZERO ::: "memory");                                                            \
         AMX_EACH_BLOCK(AMX_SMALL_STEPS, BESIDE)                                                             \
         AMX_EACH_BLOCK(AMX_LARGE_STEP, BESIDE)                                                              \
@@ -178,10 +187,12 @@ typedef struct {
     }
 #define AMX_DO_STEP(step, BESIDE)                                                                           \
     amx_step_##step(strip, panel, both_rows, both_columns);                                                 \
-    amx_add_rows(waiting, share);                                                                           \
-    BESIDE(job);
-#define AMX_NOTHING(job)
-DEFINE_AMX_MULTIPLY(amx_multiply, void, AMX_NOTHING)
+    if (ahead) {                                                                                            \
+        amx_fetch(ahead);                                                                                   \
+        ahead += AMX_STEP_BYTES;                                                                            \
+    }                                                                                                       \
+    BESIDE(job, share);
+DEFINE_AMX_MULTIPLY(amx_multiply, amx_waiting, amx_add_rows)
 
 // Words of the pairs (even[i], odd[i]), to each part's `to[part * 2 * AMX_TILE]`; `most` keeps the largest magnitude.
 #define DEFINE_AMX_SPLIT(name, SPACE)                                                                       \

@@ -214,7 +214,7 @@ void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __g
                 } else {
                     const ulong panel = local_panel ? (ulong)(local_panels + at) : (ulong)(chunk + at);
                     const amx_product product = {(ulong)strip_words, panel + 4 * PANEL_HEADER, blocks, height, width};
-                    amx_multiply(product, &waiting, 0);
+                    amx_multiply(product, &waiting);
                     if (in_place) {
                         amx_put(&waiting, (ulong)resting, sums_row, k > k_begin);
                         continue;

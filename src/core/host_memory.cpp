@@ -1,0 +1,50 @@
+#include <core/host_memory.hpp>
+
+#include <cstdint>
+#include <memory>
+
+#include <sys/mman.h>
+
+namespace clprim {
+namespace {
+
+constexpr std::size_t page = std::size_t{2} << 20;
+
+struct Mapping {
+    void* address;
+    std::size_t bytes;
+
+    ~Mapping() { ::munmap(address, bytes); }
+};
+
+// The driver calls it when nothing uses the buffer any more.
+void CL_CALLBACK unmap(cl_mem, void* mapping) { delete static_cast<Mapping*>(mapping); }
+
+}  // namespace
+
+bool runs_on_host_processor(const Device& device)
+{
+    return (device.handle.getInfo<CL_DEVICE_TYPE>() & CL_DEVICE_TYPE_CPU) &&
+           (device.platform_name == "Intel(R) OpenCL" || device.platform_name == "Portable Computing Language");
+}
+
+cl_mem create_host_buffer(cl_context context, std::size_t bytes, cl_int* code)
+{
+    // One page more, since addresses are aligned to small ones only.
+    void* const address = ::mmap(nullptr, bytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (address == MAP_FAILED) {
+        *code = CL_MEM_OBJECT_ALLOCATION_FAILURE;
+        return nullptr;
+    }
+    auto mapping = std::make_unique<Mapping>(address, bytes + page);
+    void* const aligned = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(address) + page - 1) / page * page);
+    ::madvise(aligned, bytes, MADV_HUGEPAGE);   // refused by systems without such pages, which do without
+    const cl_mem buffer = clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, bytes, aligned, code);
+    if (*code != CL_SUCCESS)
+        return nullptr;
+    *code = clSetMemObjectDestructorCallback(buffer, unmap, mapping.get());
+    mapping.release();   // without a callback it stays for good, which is better than too short
+    return buffer;
+}
+
+}  // namespace clprim
