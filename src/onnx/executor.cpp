@@ -202,6 +202,28 @@ std::vector<GraphRef> subgraphs(const Node& node)
     return result;
 }
 
+Value constant_value(const Node& node)
+{
+    const auto list = [](const auto& elements) { return Dims{static_cast<std::int64_t>(elements.size())}; };
+    for (const auto& [name, attribute] : node.attributes) {
+        if (const auto* value = std::get_if<Value>(&attribute))
+            return *value;
+        if (const auto* integer = std::get_if<std::int64_t>(&attribute))
+            return Value::scalar(*integer);
+        if (const auto* real = std::get_if<float>(&attribute))
+            return Value::scalar(*real);
+        if (const auto* text = std::get_if<std::string>(&attribute))
+            return Value::strings({}, {*text});
+        if (const auto* integers = std::get_if<std::vector<std::int64_t>>(&attribute))
+            return Value::ints(*integers);
+        if (const auto* reals = std::get_if<std::vector<float>>(&attribute))
+            return Value::copy_of(ElementType::float32, list(*reals), reals->data());
+        if (const auto* texts = std::get_if<std::vector<std::string>>(&attribute))
+            return Value::strings(list(*texts), *texts);
+    }
+    return {};
+}
+
 void plan(Graph& graph)
 {
     std::vector<std::size_t> last(graph.slots.size(), graph.nodes.size());

@@ -70,6 +70,9 @@ struct Graph {
 // Subgraphs among the attributes and the body of a node.
 std::vector<GraphRef> subgraphs(const Node& node);
 
+// What a node Constant holds, in whichever of its attributes; nothing if it has none.
+Value constant_value(const Node& node);
+
 // Fills `released`, of subgraphs too. To be called again after nodes were changed.
 void plan(Graph& graph);
 

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <set>
 
 #include <clprim/onnx.hpp>
 
@@ -43,6 +42,16 @@ void collect_unsupported(const Graph& graph, std::map<std::string, int>& missing
         for (const GraphRef& inner : subgraphs(node))
             collect_unsupported(*inner, missing);
     }
+}
+
+bool has_port(const std::vector<Port>& ports, const std::string& name) { return std::ranges::find(ports, name, &Port::name) != ports.end(); }
+
+std::string names_of(const std::vector<Port>& ports)
+{
+    std::string text;
+    for (const Port& port : ports)
+        text += (text.empty() ? "'" : ", '") + port.name + "'";
+    return text.empty() ? "none" : text;
 }
 
 std::string expected(const Port& port)
@@ -149,9 +158,8 @@ Session::Values Session::run(const Values& inputs, std::span<const std::string> 
     const Graph& graph = *state_->graph;
     std::vector<Value> arguments(graph.inputs.size());
     std::map<std::string, std::int64_t> sizes;
-    std::set<std::string_view> unknown;
     for (const auto& [name, value] : inputs)
-        unknown.insert(name);
+        require(has_port(graph.input_ports, name), "the model has no input '", name, "'; its inputs are ", names_of(graph.input_ports));
     for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
         const Port& port = graph.input_ports[i];
         const auto given = inputs.find(port.name);
@@ -160,15 +168,13 @@ Session::Values Session::run(const Values& inputs, std::span<const std::string> 
                     ") is missing");
             continue;
         }
-        unknown.erase(port.name);
         if (port.kind != Port::Kind::optional)
             check_input(port, given->second, sizes);
         arguments[i] = on_context(given->second, state_->context);
     }
-    require(unknown.empty(), "the model has no input '", unknown.empty() ? "" : *unknown.begin(), "'");
     for (const std::string& name : outputs)
-        require(std::ranges::any_of(graph.output_ports, [&](const Port& p) { return p.name == name; }),
-                "the model has no output '", name, "'");
+        require(has_port(graph.output_ports, name),
+                "the model has no output '", name, "'; its outputs are ", names_of(graph.output_ports));
 
     const std::vector<Value> results = run_graph(graph, arguments, nullptr, state_->engine);
     Values values;

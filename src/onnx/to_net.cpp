@@ -92,8 +92,20 @@ private:
                               {"outputs", {names_[static_cast<std::size_t>(node.outputs.at(0))]}}, {"options", std::move(options)}});
     }
 
-    // Operators that change nothing: their output is another name of their input.
-    void pass(const Node& node) { names_[static_cast<std::size_t>(node.outputs.at(0))] = names_[static_cast<std::size_t>(node.inputs.at(0))]; }
+    // Operators that change nothing: their output is another name of their input. Exporters share equal constants by them.
+    void pass(const Node& node)
+    {
+        const int from = node.inputs.at(0), to = node.outputs.at(0);
+        names_[static_cast<std::size_t>(to)] = names_[static_cast<std::size_t>(from)];
+        if (const auto found = constants_.find(from); found != constants_.end())
+            constants_[to] = Value(found->second);
+    }
+
+    void constant_node(const Node& node)
+    {
+        constants_[node.outputs.at(0)] = constant_value(node);
+        check(constants_[node.outputs[0]].is_tensor(), node, "it has no value");
+    }
 
     const Value& constant(const Node& node, std::size_t i) const
     {
@@ -276,6 +288,7 @@ private:
             {"Abs", [](NetWriter& w, const Node& n) { w.add(n, "Abs", Json::object()); }},
             {"Dropout", [](NetWriter& w, const Node& n) { w.pass(n); }},
             {"Identity", [](NetWriter& w, const Node& n) { w.pass(n); }},
+            {"Constant", [](NetWriter& w, const Node& n) { w.constant_node(n); }},
         };
         return table;
     }

@@ -162,9 +162,9 @@ void add_bench(CLI::App& app)
     command.add_option("groups", options->groups, "what to measure (default: everything)")
         ->check(CLI::IsMember({"gemm", "conv", "broadcast-reduce", "bandwidth"}));
     command.add_option("--dtype", options->dtype, "element type")->capture_default_str();
-    command.add_option("--seconds", options->budget, "how long to measure each")->capture_default_str();
+    command.add_option("--seconds", options->budget, "how long to measure each")->capture_default_str()->check(positive);
     command.add_option("--scale", options->scale, "size of the arrays of bandwidth, 1 is 2^24 elements")
-        ->capture_default_str()->check(CLI::PositiveNumber);
+        ->capture_default_str()->check(positive);
     command.callback([options] { run_bench(*options); });
 }
 

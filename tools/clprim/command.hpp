@@ -33,6 +33,17 @@ void add_validate(CLI::App& app);
 // A subcommand with the common options; `body` runs after parsing.
 CLI::App& subcommand(CLI::App& app, const char* name, const char* text, const std::shared_ptr<Common>& common);
 
+// Checks of options that take a number.
+inline CLI::Validator number_where(bool (*right)(double), const std::string& what)
+{
+    return CLI::Validator([right, what](std::string& text) {
+        double number = 0;
+        return CLI::detail::lexical_cast(text, number) && right(number) ? std::string() : "expected " + what + ", got " + text;
+    }, "");
+}
+inline const CLI::Validator positive = number_where([](double x) { return x > 0; }, "a number above 0");
+inline const CLI::Validator not_negative = number_where([](double x) { return x >= 0; }, "0 or a number above");
+
 inline void print(const Json& document) { std::printf("%s\n", document.dump(2).c_str()); }
 
 double seconds_since(std::chrono::steady_clock::time_point begin);

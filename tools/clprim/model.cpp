@@ -34,7 +34,7 @@ void add_model_options(CLI::App& command, ModelSource& source)
     command.add_option("model", source.model, "an ONNX model or a JSON net")->required()->check(CLI::ExistingFile);
     command.add_option("-w,--weights", source.weights, "parameters of a JSON net: .safetensors, .npz or .dlp")
         ->check(CLI::ExistingFile);
-    command.add_option("-b,--batch", source.batch, "images at a time")->check(CLI::PositiveNumber);
+    command.add_option("-b,--batch", source.batch, "images at a time")->check(positive);
     command.add_option("--shape", source.shapes, "size of an input with dynamic axes: NAME=1,3,224,224");
 }
 
@@ -44,6 +44,7 @@ Model::Model(const ModelSource& source, Context& context, bool profile) : source
         require(source.weights.empty(), "--weights are for JSON nets; an ONNX model holds its own");
         session_ = std::make_unique<Session>(OnnxModel(source.model), context, SessionOptions{true, profile});
         inputs_ = session_->inputs();
+        check_options();
         return;
     }
     net_ = std::make_unique<Net>(context);
@@ -56,6 +57,21 @@ Model::Model(const ModelSource& source, Context& context, bool profile) : source
         if (source.batch && !inputs_.back().shape.empty())
             inputs_.back().shape[0] = source.batch;
     }
+    check_options();
+}
+
+// Options that would change nothing are mistakes.
+void Model::check_options() const
+{
+    for (const std::string& text : source_.shapes)
+        port(parse_shape(text).first);
+    if (!source_.batch || net_)
+        return;
+    for (const ModelPort& port : inputs_) {
+        const auto* first = port.shape.empty() ? nullptr : std::get_if<std::int64_t>(&port.shape[0]);
+        require(!first || *first <= 0 || *first == source_.batch, "input '", port.name, "' has ", first ? *first : 0,
+                " as its first size: --batch ", source_.batch, " does not change it");
+    }
 }
 
 Queue& Model::queue() const { return session_ ? session_->queue() : net_->queue(); }
@@ -63,7 +79,10 @@ Queue& Model::queue() const { return session_ ? session_->queue() : net_->queue(
 const ModelPort& Model::port(const std::string& name) const
 {
     const auto found = std::ranges::find(inputs_, name, &ModelPort::name);
-    require(found != inputs_.end(), "the model has no input '", name, "'");
+    std::string names;
+    for (const ModelPort& input : inputs_)
+        names += (names.empty() ? "'" : ", '") + input.name + "'";
+    require(found != inputs_.end(), "the model has no input '", name, "'; its inputs are ", names);
     return *found;
 }
 

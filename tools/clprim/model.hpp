@@ -40,6 +40,7 @@ public:
     std::vector<ModelTime> profile(int runs);
 
 private:
+    void check_options() const;
     const ModelPort& port(const std::string& name) const;
 
     ModelSource source_;

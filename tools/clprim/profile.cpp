@@ -77,7 +77,7 @@ void add_profile(CLI::App& app)
     const auto options = std::make_shared<ProfileOptions>();
     CLI::App& command = subcommand(app, "profile", "time of a model by operator, on made-up inputs", options);
     add_model_options(command, options->source);
-    command.add_option("-n,--runs", options->runs, "runs to average")->capture_default_str()->check(CLI::PositiveNumber);
+    command.add_option("-n,--runs", options->runs, "runs to average")->capture_default_str()->check(positive);
     command.add_flag("--nodes", options->nodes, "every node, in the order of the graph");
     command.callback([options] { profile_model(*options); });
 }

@@ -216,10 +216,10 @@ void add_train(CLI::App& app)
         ->check(CLI::ExistingFile);
     command.add_option("-w,--weights", options->weights, "parameters to start from")->check(CLI::ExistingFile);
     command.add_option("-o,--save", options->save, "where to write the parameters: .safetensors, .npz or .dlp");
-    command.add_option("-e,--epochs", options->epochs, "times through the images")->capture_default_str()->check(CLI::NonNegativeNumber);
-    command.add_option("-b,--batch", options->batch, "images a step, for the small net")->capture_default_str()->check(CLI::PositiveNumber);
+    command.add_option("-e,--epochs", options->epochs, "times through the images")->capture_default_str()->check(not_negative);
+    command.add_option("-b,--batch", options->batch, "images a step, for the small net")->capture_default_str()->check(positive);
     command.add_option("--size", options->size, "height and width to which images of folders are resized")
-        ->capture_default_str()->check(CLI::PositiveNumber);
+        ->capture_default_str()->check(positive);
     command.add_option("--steps", options->limit, "at most that many steps an epoch");
     command.add_option("--solver", options->solver, "sgd, adam or adamw")->capture_default_str()
         ->check(CLI::IsMember({"sgd", "adam", "adamw"}));

@@ -203,24 +203,9 @@ void pad(Call& call)
 
 void constant(Call& call)
 {
-    for (const auto& [name, attribute] : call.node().attributes) {
-        if (const auto* value = std::get_if<Value>(&attribute))
-            return call.output(0, *value);
-        if (const auto* integer = std::get_if<std::int64_t>(&attribute))
-            return call.output(0, Value::scalar(*integer));
-        if (const auto* real = std::get_if<float>(&attribute))
-            return call.output(0, Value::scalar(*real));
-        if (const auto* text = std::get_if<std::string>(&attribute))
-            return call.output(0, Value::strings({}, {*text}));
-        if (const auto* integers = std::get_if<Ints>(&attribute))
-            return call.output(0, Value::ints(*integers));
-        if (const auto* reals = std::get_if<std::vector<float>>(&attribute))
-            return call.output(0, Value::copy_of(ElementType::float32, {static_cast<std::int64_t>(reals->size())},
-                                                 reals->data()));
-        if (const auto* texts = std::get_if<std::vector<std::string>>(&attribute))
-            return call.output(0, Value::strings({static_cast<std::int64_t>(texts->size())}, *texts));
-    }
-    call.fail("no value");
+    Value value = constant_value(call.node());
+    call.check(!value.is_none(), "no value");
+    call.output(0, std::move(value));
 }
 
 Dims checked_shape(const Call& call, const Ints& sizes)
