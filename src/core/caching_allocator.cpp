@@ -7,6 +7,7 @@
 
 #include <clprim/context.hpp>
 #include <clprim/error_hook.hpp>
+#include <core/environment.hpp>
 #include <core/host_memory.hpp>
 
 namespace clprim {
@@ -39,11 +40,16 @@ std::string mib(std::size_t bytes) { return fmt::format("{:.2f} MiB", static_cas
 
 }  // namespace
 
+CachingAllocator::CachingAllocator(Context& context)
+    : context_(context), caching_(environment("CLPRIM_MEMORY_CACHING") != "0")
+{
+}
+
 std::size_t CachingAllocator::limit() const { return limit_ ? limit_ : context_.device().global_memory; }
 
 Block* CachingAllocator::allocate(std::size_t bytes, Queue& queue)
 {
-    const std::size_t size = round_up(std::max<std::size_t>(bytes, 1), alignment);
+    const std::size_t size = round_up(std::max<std::size_t>(bytes, 1), caching_ ? alignment : 1);
     if (size < bytes || size > context_.device().max_allocation) {
         std::lock_guard lock(mutex_);
         ++statistics_.out_of_memory_count;
@@ -98,7 +104,8 @@ Block* CachingAllocator::take_free(std::size_t size, int queue, bool small)
 
 Block* CachingAllocator::new_segment(std::size_t size, int queue, bool small)
 {
-    const std::size_t bytes = std::min(segment_bytes(size), std::max(size, context_.device().max_allocation));
+    const std::size_t wanted = caching_ ? segment_bytes(size) : size;
+    const std::size_t bytes = std::min(wanted, std::max(size, context_.device().max_allocation));
     if (static_cast<std::size_t>(statistics_.reserved_bytes.current) + bytes > limit())
         return nullptr;
     cl_int code = CL_SUCCESS;
@@ -179,6 +186,8 @@ void CachingAllocator::release(Block* block)
     statistics_.active_bytes.remove(static_cast<std::int64_t>(block->size));
     block = merge(block);
     free_list(block->queue, block->segment->small).insert(block);
+    if (!caching_)
+        release_segments();
 }
 
 // Joins a free block with its free neighbours; the survivor is in no list.

@@ -1,6 +1,7 @@
 // The caching allocator of one device. Method: segments from the driver are split into blocks; freed blocks go to
 // free lists per queue and merge with free neighbours (as in PyTorch's CUDA caching allocator). In-order queues make a
 // block reusable on its own queue as soon as it is freed; work on other queues is guarded by events.
+// With CLPRIM_MEMORY_CACHING=0 every allocation is a segment of its own of exactly its bytes.
 #pragma once
 
 #include <deque>
@@ -24,7 +25,7 @@ struct Segment {
 
 class CachingAllocator {
 public:
-    explicit CachingAllocator(Context& context) : context_(context) {}
+    explicit CachingAllocator(Context& context);
 
     Block* allocate(std::size_t bytes, Queue& queue);
     void free(Block* block) noexcept;
@@ -62,6 +63,7 @@ private:
     std::size_t limit() const;
 
     Context& context_;
+    const bool caching_;
     mutable std::mutex mutex_;
     std::map<std::pair<int, bool>, FreeList> free_lists_;
     std::map<const void*, Segment*> segments_;   // by address

@@ -1,6 +1,6 @@
-#include <algorithm>
 #include <clprim/context.hpp>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdlib>
@@ -9,6 +9,7 @@
 
 #include <core/caching_allocator.hpp>
 #include <core/environment.hpp>
+#include <core/poison.hpp>
 #include <core/program_cache.hpp>
 
 namespace clprim {
@@ -22,13 +23,14 @@ std::mutex registry_mutex;
 std::array<std::atomic<Context*>, max_devices> registry{};
 pid_t owner_process = 0;
 
-// Work still under way at exit would meet a driver that is being torn down.
+// Work still under way at exit would meet a driver that is being torn down. (Oclgrind works only when it is waited for,
+// and cannot be called any more: its thread-local data is gone.)
 void finish_at_exit()
 {
     if (::getpid() != owner_process)
         return;
     for (auto& slot : registry)
-        if (Context* context = slot.load())
+        if (Context* context = slot.load(); context && context->device().platform_name != "Oclgrind")
             for (int i = 0; i < context->queue_count(); ++i)
                 clFinish(context->queue(i).handle()());
 }
@@ -121,7 +123,14 @@ void Context::finish()
         queue(i).finish();
 }
 
-Block* Context::allocate_block(std::size_t bytes, Queue& queue) { return state_->allocator.allocate(bytes, queue); }
+Block* Context::allocate_block(std::size_t bytes, Queue& queue)
+{
+    Block* block = state_->allocator.allocate(bytes, queue);
+    if (detail::poisons_memory()) [[unlikely]]
+        detail::poison(queue, *block);
+    return block;
+}
+
 void Context::free_block(Block* block) noexcept { state_->allocator.free(block); }
 
 Memory Context::allocate(std::size_t bytes, Queue& queue)

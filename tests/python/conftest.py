@@ -1,10 +1,15 @@
 """What every Python test shares.
 
 Tests run with the fallback policy `error`: an operator that has no kernel fails its test instead of quietly running on
-the CPU. A test about falling back says so with @pytest.mark.allow_fallback.
+the CPU. A test about falling back says so with @pytest.mark.allow_fallback. Memory is poisoned (CLPRIM_POISON), so that
+no kernel counts on fresh memory.
 """
-import pytest
-import torch
+import os
+
+os.environ.setdefault("CLPRIM_POISON", "1")
+
+import pytest  # noqa: E402
+import torch  # noqa: E402
 
 
 def pytest_addoption(parser):

@@ -1,0 +1,49 @@
+#include <core/poison.hpp>
+
+#include <clprim/context.hpp>
+#include <core/environment.hpp>
+
+namespace clprim::detail {
+namespace {
+
+constexpr const char* source = "__kernel void poison(__local uint* x, uint n)\n"
+                               "{\n"
+                               "    for (uint i = get_local_id(0); i < n; i += get_local_size(0))\n"
+                               "        ((volatile __local uint*)x)[i] = 0xffffffff;\n"
+                               "}\n";
+
+}  // namespace
+
+bool poisons_memory()
+{
+    static const bool value = environment("CLPRIM_POISON") == "1";
+    return value;
+}
+
+void poison(Queue& queue, Block& block)
+{
+    const cl_uchar all_bits = 0xff;   // NaN in every floating-point type
+    queue.fill(block, 0, block.size, &all_bits, sizeof all_bits);
+}
+
+void poison_local_memory(Queue& queue, const Kernel& next)
+{
+    const Device& device = queue.device();
+    if (next.handle.getWorkGroupInfo<CL_KERNEL_LOCAL_MEM_SIZE>(device.handle) == 0)
+        return;
+    Kernel& kernel = queue.context().program_from_text("poison", source).kernel("poison");
+    std::lock_guard lock(kernel.mutex);
+    const std::size_t bytes = device.local_memory;
+    const auto count = static_cast<cl_uint>(bytes / sizeof(cl_uint));
+    // A few work-groups for each compute unit, so that none is left out. Not a Launch, which would come here again and
+    // be counted.
+    const std::size_t local = device.kind == DeviceKind::cpu ? 1 : std::min<std::size_t>(64, kernel.max_work_group_size);
+    const std::size_t global = 4 * device.compute_units * local;
+    check_opencl(clSetKernelArg(kernel.handle(), 0, bytes, nullptr), "clSetKernelArg", "poison");
+    check_opencl(clSetKernelArg(kernel.handle(), 1, sizeof count, &count), "clSetKernelArg", "poison");
+    check_opencl(clEnqueueNDRangeKernel(queue.handle()(), kernel.handle(), 1, nullptr, &global, &local, 0, nullptr,
+                                        nullptr),
+                 "clEnqueueNDRangeKernel", "poison");
+}
+
+}  // namespace clprim::detail
