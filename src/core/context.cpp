@@ -126,7 +126,7 @@ void Context::finish()
 Block* Context::allocate_block(std::size_t bytes, Queue& queue)
 {
     Block* block = state_->allocator.allocate(bytes, queue);
-    if (detail::poisons_memory()) [[unlikely]]
+    if (detail::poisons_blocks()) [[unlikely]]
         detail::poison(queue, *block);
     return block;
 }

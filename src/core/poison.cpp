@@ -14,9 +14,15 @@ constexpr const char* source = "__kernel void poison(__local uint* x, uint n)\n"
 
 }  // namespace
 
-bool poisons_memory()
+bool poisons_local_memory()
 {
     static const bool value = environment("CLPRIM_POISON") == "1";
+    return value;
+}
+
+bool poisons_blocks()
+{
+    static const bool value = poisons_local_memory() || environment("CLPRIM_POISON") == "blocks";
     return value;
 }
 

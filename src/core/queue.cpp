@@ -97,7 +97,7 @@ void Launch::run(const Range& range)
 {
     require(next_ == kernel_.argument_count, "kernel ", kernel_.name, " takes ", kernel_.argument_count,
             " arguments, got ", next_);
-    if (detail::poisons_memory()) [[unlikely]]
+    if (detail::poisons_local_memory()) [[unlikely]]
         detail::poison_local_memory(queue_, kernel_);
     const std::size_t* local = range.local[0] ? range.local.data() : nullptr;
     const cl_int code = clEnqueueNDRangeKernel(queue_.handle()(), kernel_.handle(), range.dims, nullptr,

@@ -156,7 +156,7 @@ TEST_F(Allocator, ABlockUsedOnAnotherQueueWaitsForIt)
 
 TEST_F(Allocator, PoisonedBlocksHoldNaN)
 {
-    if (!detail::poisons_memory())
+    if (!detail::poisons_blocks())
         GTEST_SKIP() << "CLPRIM_POISON is off";
     std::vector<float> zeros(300), found(300);
     {

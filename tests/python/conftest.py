@@ -5,6 +5,7 @@ the CPU. A test about falling back says so with @pytest.mark.allow_fallback. Mem
 no kernel counts on fresh memory.
 """
 import os
+from pathlib import Path
 
 os.environ.setdefault("CLPRIM_POISON", "1")
 
@@ -20,6 +21,8 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "allow_fallback: operators may run on the CPU in this test")
     if not hasattr(torch, "ocl") or not torch.ocl.is_available():
         raise pytest.UsageError("no OpenCL device: `python -m torch_ocl doctor` says what is missing")
+    if "OCLGRIND_LOG" in os.environ:
+        torch.autograd.set_multithreading_enabled(False)   # the simulator serves one thread
 
 
 def pytest_report_header():
@@ -43,6 +46,18 @@ def device():
 @pytest.fixture(autouse=True)
 def same_numbers_every_run():
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def no_findings():
+    """Under tools/oclgrind.sh what the simulator has found fails the test that it was found in."""
+    log = os.environ.get("OCLGRIND_LOG")
+    known = os.path.getsize(log) if log and os.path.exists(log) else 0
+    yield
+    if log:
+        torch.ocl.synchronize()
+        found = Path(log).read_text()[known:] if os.path.exists(log) else ""
+        assert not found, found[:3000]
 
 
 @pytest.fixture(autouse=True)

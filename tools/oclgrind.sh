@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Runs kernels for GPUs in Oclgrind (package oclgrind), a simulator that finds accesses outside buffers, data races,
+# uninitialised values and wrong calls of OpenCL, on a machine without a GPU.
+#
+#     tools/oclgrind.sh                                            # every family once on small shapes: a few minutes
+#     tools/oclgrind.sh build/tests/test_roi                       # a program: Oclgrind prints what it finds
+#     tools/oclgrind.sh .venv/bin/python -m pytest tests/python/test_scan.py -k cumsum   # a finding fails its test
+#     OCLGRIND_MAX_WGSIZE=64 OCLGRIND_LOCAL_MEM_SIZE=16384 tools/oclgrind.sh             # as on a small device
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+simulator=/usr/lib/oclgrind/liboclgrind-rt-icd.so
+[ -e "$simulator" ] || { echo "Oclgrind is not installed: apt install oclgrind" >&2; exit 2; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# Oclgrind 21 forgets what a fill has written but for its last pattern, and then takes it for uninitialised; it keeps a
+# write of the whole.
+cat > "$work/fill.c" <<'C'
+#define CL_TARGET_OPENCL_VERSION 120
+#include <CL/cl.h>
+#include <stdlib.h>
+#include <string.h>
+cl_int clEnqueueFillBuffer(cl_command_queue queue, cl_mem buffer, const void* pattern, size_t pattern_size,
+                           size_t offset, size_t size, cl_uint waits, const cl_event* wait_list, cl_event* event)
+{
+    char* bytes = malloc(size);
+    for (size_t i = 0; i < size; i += pattern_size)
+        memcpy(bytes + i, pattern, pattern_size);
+    const cl_int code = clEnqueueWriteBuffer(queue, buffer, CL_TRUE, offset, size, bytes, waits, wait_list, event);
+    free(bytes);
+    return code;
+}
+C
+cc -shared -fPIC -O1 -o "$work/fill.so" "$work/fill.c" -lOpenCL
+
+export CLPRIM_DEVICE_KIND=${CLPRIM_DEVICE_KIND:-gpu} CLPRIM_CACHE_DISABLE=1 CLPRIM_POISON=blocks CLPRIM_MEMORY_CACHING=0
+export OCLGRIND_CHECK_API=1 OCLGRIND_DATA_RACES=1 OCLGRIND_UNINITIALIZED=1 OCLGRIND_NUM_THREADS=1
+export OCLGRIND_COMPUTE_UNITS=16   # kernels take the large tiles of a device that few of them fill
+# Its check of uninitialised values does not know all that LLVM's optimiser writes.
+export OCLGRIND_BUILD_OPTIONS=-cl-opt-disable
+if [ $# = 0 ]; then
+    set -- "$root/.venv/bin/python" -m pytest -q --durations=10 "$root/tests/python/test_every_family.py"
+fi
+case "$*" in
+    *pytest*) export OCLGRIND_LOG=$work/findings ;;   # tests/python/conftest.py reads it after every test
+esac
+# As a driver of the loader, not preloaded as `oclgrind` does it: its LLVM must not meet that of other libraries.
+OCL_ICD_VENDORS=$simulator LD_PRELOAD=$work/fill.so "$@"
