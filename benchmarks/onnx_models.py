@@ -107,7 +107,8 @@ def print_peak_memory(runtime, path, batch, size):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--models", nargs="+", default=MODELS, help=f"of {', '.join(MODELS)}, any torchvision network, or files")
+    parser.add_argument("--models", nargs="+", default=MODELS,
+                        help=f"of {', '.join(MODELS)}, any torchvision network, or files")
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 8])
     parser.add_argument("--size", type=int, default=224, help="height and width of the images")
     parser.add_argument("--rounds", type=int, default=9)

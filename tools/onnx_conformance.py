@@ -211,7 +211,8 @@ def main():
     print_table(outcomes, reference, options.verbose)
     if options.json:
         with open(options.json, "w") as file:
-            json.dump([{**vars(outcome), "onnxruntime": reference.get(outcome.name)} for outcome in outcomes], file, indent=1)
+            json.dump([{**vars(outcome), "onnxruntime": reference.get(outcome.name)} for outcome in outcomes], file,
+                      indent=1)
     if options.markdown:
         with open(options.markdown, "w") as file:
             file.write(markdown(outcomes, reference))

@@ -28,8 +28,8 @@ def entries():
     cpu = parsed.backend_indices[DispatchKey.CPU]
     for function in parsed.native_functions:
         name = str(function.func.name)
-        composite = (function.has_composite_implicit_autograd_kernel or function.has_composite_explicit_autograd_kernel or
-                     function.has_composite_explicit_autograd_non_functional_kernel)
+        composite = (function.has_composite_implicit_autograd_kernel or function.has_composite_explicit_autograd_kernel
+                     or function.has_composite_explicit_autograd_non_functional_kernel)
         derived = function.structured_delegate is not None or "generated" in function.tags
         if not composite and not derived and cpu.has_kernel(function) and not any(w in name for w in OTHER_BACKENDS):
             yield name

@@ -133,7 +133,8 @@ def main():
             if outcome != "passed" or arguments.operators:
                 print(f"{outcome:8} {name} {str(dtype)[6:]}  {why}", flush=True)
             if out:
-                print(json.dumps(dict(operator=name, dtype=str(dtype)[6:], outcome=outcome, why=why)), file=out, flush=True)
+                print(json.dumps(dict(operator=name, dtype=str(dtype)[6:], outcome=outcome, why=why)), file=out,
+                      flush=True)
     print(", ".join(f"{n} {outcome}" for outcome, n in sorted(counts.items())))
     sys.exit(bool(counts["failed"]))
 

@@ -58,7 +58,8 @@ def conv(input, weight, bias, offset, mask, kernel_h, kernel_w, stride_h, stride
     if offset.shape[1] != 2 * deformable_group * kernel_h * kernel_w:
         raise RuntimeError(f"offset.shape[1] is not valid: got: {offset.shape[1]} expected: "
                            f"{2 * deformable_group * kernel_h * kernel_w}")
-    return implementation(input, offset, weight, bias, (stride_h, stride_w), (pad_h, pad_w), (dilation_h, dilation_w), mask)
+    return implementation(input, offset, weight, bias, (stride_h, stride_w), (pad_h, pad_w), (dilation_h, dilation_w),
+                          mask)
 
 
 def _autograd():

@@ -138,7 +138,8 @@ class DCNPooling(DCNv2Pooling):
 
     def __init__(self, spatial_scale, pooled_size, output_dim, no_trans, group_size=1, part_size=None,
                  sample_per_part=4, trans_std=0.0, deform_fc_dim=1024):
-        super().__init__(spatial_scale, pooled_size, output_dim, no_trans, group_size, part_size, sample_per_part, trans_std)
+        super().__init__(spatial_scale, pooled_size, output_dim, no_trans, group_size, part_size, sample_per_part,
+                         trans_std)
         self.deform_fc_dim = deform_fc_dim
         if not no_trans:
             bins = pooled_size * pooled_size
@@ -198,8 +199,8 @@ class ModulatedDeformConv2d(nn.Module):
             nn.init.zeros_(self.bias)
 
     def forward(self, x, offset, mask):
-        return modulated_deform_conv2d(x, offset, mask, self.weight, self.bias, self.stride, self.padding, self.dilation,
-                                       self.groups, self.deform_groups)
+        return modulated_deform_conv2d(x, offset, mask, self.weight, self.bias, self.stride, self.padding,
+                                       self.dilation, self.groups, self.deform_groups)
 
 
 class ModulatedDeformConv2dPack(ModulatedDeformConv2d):
@@ -207,7 +208,8 @@ class ModulatedDeformConv2dPack(ModulatedDeformConv2d):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self.conv_offset = nn.Conv2d(self.in_channels, self.deform_groups * 3 * self.kernel_size[0] * self.kernel_size[1],
+        self.conv_offset = nn.Conv2d(self.in_channels,
+                                     self.deform_groups * 3 * self.kernel_size[0] * self.kernel_size[1],
                                      self.kernel_size, self.stride, self.padding, self.dilation, bias=True)
         nn.init.zeros_(self.conv_offset.weight)
         nn.init.zeros_(self.conv_offset.bias)

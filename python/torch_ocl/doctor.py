@@ -37,7 +37,8 @@ def version_of(package):
 
 def check_python(findings):
     print("Python and PyTorch")
-    findings.add(OK, f"Python {platform.python_version()} on {platform.system()} {platform.machine()}: {sys.executable}")
+    findings.add(OK,
+                 f"Python {platform.python_version()} on {platform.system()} {platform.machine()}: {sys.executable}")
     import torch
 
     import torch_ocl
@@ -53,7 +54,8 @@ def check_python(findings):
     if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD") == "0":
         findings.add(NOTE, "TORCH_DEVICE_BACKEND_AUTOLOAD=0: `import torch` does not bring the device",
                      "unset it, or `import torch_ocl` in your program")
-    findings.add(OK if version_of("torchvision") else NOTE, f"torchvision {version_of('torchvision') or 'is not there'}",
+    findings.add(OK if version_of("torchvision") else NOTE,
+                 f"torchvision {version_of('torchvision') or 'is not there'}",
                  "" if version_of("torchvision") else "needed by `validate` only: pip install torchvision")
 
 

@@ -243,7 +243,8 @@ def main(arguments):
         if report.misses(limits):
             missed.append(name)
     total = len(options.models or MODELS)
-    print(f"{total - len(missed)} of {total} models agree with the CPU" + (f"; missed: {', '.join(missed)}" if missed else ""))
+    print(f"{total - len(missed)} of {total} models agree with the CPU" +
+          (f"; missed: {', '.join(missed)}" if missed else ""))
     return 1 if missed else 0
 
 

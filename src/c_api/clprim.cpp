@@ -78,7 +78,8 @@ Dims shape_from(const int64_t* shape, size_t dims)
     std::int64_t count = 1;
     for (size_t i = 0; i < dims; ++i) {
         require(shape[i] >= 0, "negative size ", shape[i]);
-        require(!__builtin_mul_overflow(count, std::max<std::int64_t>(shape[i], 1), &count) && count < std::int64_t{1} << 48,
+        require(!__builtin_mul_overflow(count, std::max<std::int64_t>(shape[i], 1), &count) &&
+                    count < std::int64_t{1} << 48,
                 "the tensor is too large");
     }
     return Dims(std::span<const std::int64_t>(shape, dims));

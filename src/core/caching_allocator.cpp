@@ -53,9 +53,10 @@ Block* CachingAllocator::allocate(std::size_t bytes, Queue& queue)
     if (size < bytes || size > context_.device().max_allocation) {
         std::lock_guard lock(mutex_);
         ++statistics_.out_of_memory_count;
-        detail::raise(OutOfMemory(fmt::format("tried to allocate {} on {}, which takes at most {} in one piece", mib(bytes),
-                                      context_.device().name, mib(context_.device().max_allocation)),
-                          bytes));
+        detail::raise(
+            OutOfMemory(fmt::format("tried to allocate {} on {}, which takes at most {} in one piece", mib(bytes),
+                                    context_.device().name, mib(context_.device().max_allocation)),
+                        bytes));
     }
     std::lock_guard lock(mutex_);
     const bool small = size <= small_limit;
@@ -259,10 +260,11 @@ void CachingAllocator::out_of_memory(std::size_t bytes)
     ++statistics_.out_of_memory_count;
     const auto reserved = static_cast<std::size_t>(statistics_.reserved_bytes.current);
     const auto allocated = static_cast<std::size_t>(statistics_.allocated_bytes.current);
-    detail::raise(OutOfMemory(fmt::format("tried to allocate {} on {}, which has {} in total; {} are reserved by this process, "
-                                  "of which {} are in use by tensors",
-                                  mib(bytes), context_.device().name, mib(limit()), mib(reserved), mib(allocated)),
-                      bytes));
+    detail::raise(
+        OutOfMemory(fmt::format("tried to allocate {} on {}, which has {} in total; {} are reserved by this process, "
+                                "of which {} are in use by tensors",
+                                mib(bytes), context_.device().name, mib(limit()), mib(reserved), mib(allocated)),
+                    bytes));
 }
 
 void CachingAllocator::record_use(Block& block, int queue)

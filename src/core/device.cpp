@@ -16,7 +16,9 @@ namespace {
 
 bool contains_ignoring_case(std::string_view text, std::string_view part)
 {
-    auto same = [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b)); };
+    auto same = [](char a, char b) {
+        return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
+    };
     return std::search(text.begin(), text.end(), part.begin(), part.end(), same) != text.end();
 }
 
@@ -200,7 +202,8 @@ std::string no_device_help()
     const std::string filter = environment("CLPRIM_DEVICES");
     const std::string why = filter.empty() ? "" : fmt::format(" (CLPRIM_DEVICES='{}' selects among them)", filter);
     return "no usable OpenCL device was found" + why +
-           ". Install a driver: intel-opencl-icd (Intel GPUs), mesa-opencl-icd or ROCm (AMD), NVIDIA's driver, or for a "
+           ". Install a driver: intel-opencl-icd (Intel GPUs), mesa-opencl-icd or ROCm (AMD), NVIDIA's driver, or for "
+           "a "
            "CPU `pip install intel-opencl-rt` or pocl-opencl-icd; `clinfo -l` lists what is there";
 }
 

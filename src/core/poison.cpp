@@ -43,7 +43,8 @@ void poison_local_memory(Queue& queue, const Kernel& next)
     const auto count = static_cast<cl_uint>(bytes / sizeof(cl_uint));
     // A few work-groups for each compute unit, so that none is left out. Not a Launch, which would come here again and
     // be counted.
-    const std::size_t local = device.kind == DeviceKind::cpu ? 1 : std::min<std::size_t>(64, kernel.max_work_group_size);
+    const std::size_t local =
+        device.kind == DeviceKind::cpu ? 1 : std::min<std::size_t>(64, kernel.max_work_group_size);
     const std::size_t global = 4 * device.compute_units * local;
     check_opencl(clSetKernelArg(kernel.handle(), 0, bytes, nullptr), "clSetKernelArg", "poison");
     check_opencl(clSetKernelArg(kernel.handle(), 1, sizeof count, &count), "clSetKernelArg", "poison");

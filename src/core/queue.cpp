@@ -357,7 +357,8 @@ void Queue::throw_errors()
     std::lock_guard names_lock(known.mutex);
     const std::string name =
         code >= 1 && code <= static_cast<cl_int>(known.names.size()) ? known.names[code - 1] : "unknown operator";
-    detail::raise(IndexError(fmt::format("{}: index {} is out of bounds for dimension with size {}", name, index, size)));
+    detail::raise(
+        IndexError(fmt::format("{}: index {} is out of bounds for dimension with size {}", name, index, size)));
 }
 
 }  // namespace clprim

@@ -157,9 +157,10 @@ std::string Net::to_json() const
     Json json{{"inputs", Json::array()}, {"outputs", Json::array()}, {"operators", Json::array()}};
     for (const NetValue& value : s.values)
         if (value.producer < 0)
-            json["inputs"].push_back({{"name", value.name},
-                                      {"shape", std::vector<std::int64_t>(value.spec.shape.begin(), value.spec.shape.end())},
-                                      {"dtype", name_of(value.spec.dtype)}});
+            json["inputs"].push_back(
+                {{"name", value.name},
+                 {"shape", std::vector<std::int64_t>(value.spec.shape.begin(), value.spec.shape.end())},
+                 {"dtype", name_of(value.spec.dtype)}});
     for (const std::string& name : s.output_names) {
         const auto weight = s.loss_weights.find(name);
         if (weight == s.loss_weights.end() || weight->second == 0)

@@ -1,6 +1,6 @@
 // Independent branches of the forward pass on several queues ("lanes"). Order between lanes follows from memory: a step
-// waits for the last step of another lane that touches the same bytes, if one of the two writes them. That covers values
-// and also memory that the planner gave to one tensor after another.
+// waits for the last step of another lane that touches the same bytes, if one of the two writes them. That covers
+// values and also memory that the planner gave to one tensor after another.
 #include <algorithm>
 
 #include "net/graph.hpp"

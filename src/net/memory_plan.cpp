@@ -43,9 +43,10 @@ MemoryPlan plan_memory(const std::vector<MemoryRequest>& requests, std::size_t l
             plan.places[r] = {static_cast<int>(arena), offset};
             plan.arenas[arena] = std::max(plan.arenas[arena], offset + size);
             auto& list = residents[arena];
-            list.insert(std::upper_bound(list.begin(), list.end(), offset,
-                                         [&](std::size_t at, std::size_t other) { return at < plan.places[other].offset; }),
-                        r);
+            list.insert(
+                std::upper_bound(list.begin(), list.end(), offset,
+                                 [&](std::size_t at, std::size_t other) { return at < plan.places[other].offset; }),
+                r);
             break;
         }
     }

@@ -44,7 +44,8 @@ TensorSpec Net::State::checked(const TensorSpec& spec, const std::string& what) 
     std::int64_t bytes = static_cast<std::int64_t>(size_of(spec.dtype));
     for (const std::int64_t size : spec.shape) {
         require(size >= 0, what, " has a negative size: ", to_string(spec.shape));
-        require(!__builtin_mul_overflow(bytes, std::max<std::int64_t>(size, 1), &bytes) && bytes < (std::int64_t(1) << 48),
+        require(!__builtin_mul_overflow(bytes, std::max<std::int64_t>(size, 1), &bytes) &&
+                    bytes < (std::int64_t(1) << 48),
                 what, " is too large: ", to_string(spec.shape));
     }
     require<NotSupported>(spec.dtype != DataType::float64 || queue->device().fp64, what, " is float64, which ",
@@ -83,7 +84,8 @@ void Net::add_operator(std::unique_ptr<Operator> op, const std::string& name, co
             specs.push_back(s.values[node.inputs.back()].spec);
         }
         const std::vector<TensorSpec> results = op->outputs(specs);
-        require(results.size() == outputs.size(), "has ", results.size(), " outputs, but ", outputs.size(), " are named");
+        require(results.size() == outputs.size(), "has ", results.size(), " outputs, but ", outputs.size(),
+                " are named");
         for (std::size_t i = 0; i < outputs.size(); ++i) {
             require(!s.value_of.contains(outputs[i]) || std::ranges::find(inputs, outputs[i]) != inputs.end(),
                     "its output \"", outputs[i], "\" exists already and is not its input");
@@ -190,8 +192,8 @@ void Net::reshape(const std::map<std::string, Dims>& input_shapes)
     const std::vector<NetValue> before = s.values;
     try {
         for (const auto& [name, shape] : input_shapes) {
-            require(std::ranges::find(s.input_names, name) != s.input_names.end(), "reshape: the net has no input \"", name,
-                    "\"");
+            require(std::ranges::find(s.input_names, name) != s.input_names.end(), "reshape: the net has no input \"",
+                    name, "\"");
             NetValue* input = nullptr;
             for (NetValue& value : s.values)
                 if (value.producer < 0 && value.name == name)
@@ -231,7 +233,8 @@ Tensor Net::tensor(const std::string& name) const
 {
     const State& s = *state_;
     const NetValue* value = &s.values[s.value(name)];
-    if (value->producer >= 0 && !s.is_output(s.value(name)) && std::ranges::find(s.input_names, name) != s.input_names.end())
+    if (value->producer >= 0 && !s.is_output(s.value(name)) &&
+        std::ranges::find(s.input_names, name) != s.input_names.end())
         for (const NetValue& input : s.values)   // an in-place operator took the input's name
             if (input.producer < 0 && input.name == name)
                 value = &input;
@@ -246,7 +249,8 @@ Tensor Net::gradient(const std::string& name) const
     const NetValue& value = s.values[s.value(name)];
     require(s.planned, "gradient \"", name, "\": the net is not set up");
     require(value.has_gradient, "tensor \"", name, "\" has no gradient");
-    require(value.keeps_gradient, "the gradient of \"", name, "\" does not keep its memory; see keep_intermediate_tensors");
+    require(value.keeps_gradient, "the gradient of \"", name,
+            "\" does not keep its memory; see keep_intermediate_tensors");
     return value.gradient;
 }
 

@@ -114,7 +114,8 @@ StandardActivation standard_activation(std::string_view name)
     for (const Row& row : activation_names)
         if (row.name == name)
             return row.activation;
-    throw InvalidArgument(detail::concat("there is no activation \"", name, "\"; known: identity, relu, tanh, sigmoid, relu6"));
+    throw InvalidArgument(
+        detail::concat("there is no activation \"", name, "\"; known: identity, relu, tanh, sigmoid, relu6"));
 }
 
 std::unique_ptr<Operator> make_operator(std::string_view type, const Options& options)
@@ -169,7 +170,8 @@ AutoPad auto_pad_from(std::string_view name)
     for (const auto& [known, value] : names)
         if (known == name)
             return value;
-    throw InvalidArgument(detail::concat("option \"auto_pad\" must be notset, valid, same_upper or same_lower, got ", name));
+    throw InvalidArgument(
+        detail::concat("option \"auto_pad\" must be notset, valid, same_upper or same_lower, got ", name));
 }
 
 void apply_activation(Queue& queue, StandardActivation activation, const Tensor& y)
@@ -182,7 +184,8 @@ void apply_activation(Queue& queue, StandardActivation activation, const Tensor&
     case StandardActivation::relu: return pointwise(queue, pointwise_row("relu"), {inputs, outputs, {}, y.dtype});
     case StandardActivation::tanh: return pointwise(queue, pointwise_row("tanh"), {inputs, outputs, {}, y.dtype});
     case StandardActivation::sigmoid: return pointwise(queue, pointwise_row("sigmoid"), {inputs, outputs, {}, y.dtype});
-    case StandardActivation::relu6: return pointwise(queue, pointwise_row("clamp_scalar"), {inputs, outputs, six, y.dtype});
+    case StandardActivation::relu6:
+        return pointwise(queue, pointwise_row("clamp_scalar"), {inputs, outputs, six, y.dtype});
     }
 }
 
@@ -196,10 +199,18 @@ Tensor activation_gradient(Queue& queue, StandardActivation activation, const Te
     const Scalar limits[] = {Scalar(0.0), Scalar(6.0)};
     const std::span<const Scalar> scalars(limits);
     switch (activation) {
-    case StandardActivation::tanh: pointwise(queue, pointwise_row("tanh_backward"), {inputs, outputs, {}, dy.dtype}); break;
-    case StandardActivation::sigmoid: pointwise(queue, pointwise_row("sigmoid_backward"), {inputs, outputs, {}, dy.dtype}); break;
-    case StandardActivation::relu6: pointwise(queue, pointwise_row("hardtanh_backward"), {inputs, outputs, scalars, dy.dtype}); break;
-    default: pointwise(queue, pointwise_row("threshold_backward"), {inputs, outputs, scalars.first(1), dy.dtype}); break;
+    case StandardActivation::tanh:
+        pointwise(queue, pointwise_row("tanh_backward"), {inputs, outputs, {}, dy.dtype});
+        break;
+    case StandardActivation::sigmoid:
+        pointwise(queue, pointwise_row("sigmoid_backward"), {inputs, outputs, {}, dy.dtype});
+        break;
+    case StandardActivation::relu6:
+        pointwise(queue, pointwise_row("hardtanh_backward"), {inputs, outputs, scalars, dy.dtype});
+        break;
+    default:
+        pointwise(queue, pointwise_row("threshold_backward"), {inputs, outputs, scalars.first(1), dy.dtype});
+        break;
     }
     return dx;
 }

@@ -24,8 +24,9 @@ void Net::State::infer_shapes()
                 values[node.outputs[i]].spec = checked(results[i], "output \"" + values[node.outputs[i]].name + "\"");
             const std::vector<TensorSpec> wanted = node.op->parameters(specs);
             for (std::size_t i = 0; i < wanted.size(); ++i)
-                require(parameters[node.parameters[i]].spec == wanted[i], "parameter \"", parameters[node.parameters[i]].name,
-                        "\" has shape ", to_string(parameters[node.parameters[i]].spec.shape), ", but these inputs need ",
+                require(parameters[node.parameters[i]].spec == wanted[i], "parameter \"",
+                        parameters[node.parameters[i]].name, "\" has shape ",
+                        to_string(parameters[node.parameters[i]].spec.shape), ", but these inputs need ",
                         to_string(wanted[i].shape));
         });
     }
@@ -84,7 +85,8 @@ void Net::State::plan_gradients()
         values[v].has_gradient = mode == NetMode::train && wanted[v] && reaches[v] &&
                                  is_floating_point(values[v].spec.dtype);
     for (NetStep& step : steps)
-        step.runs_backward = wants(step) && std::ranges::any_of(step.outputs, [&](int v) { return values[v].has_gradient; });
+        step.runs_backward =
+            wants(step) && std::ranges::any_of(step.outputs, [&](int v) { return values[v].has_gradient; });
 }
 
 namespace {
@@ -98,7 +100,10 @@ struct Storage {
     void use(int time) { first = std::min(first, time), last = std::max(last, time); }
 };
 
-std::size_t bytes_of(const TensorSpec& spec) { return static_cast<std::size_t>(spec.shape.product()) * size_of(spec.dtype); }
+std::size_t bytes_of(const TensorSpec& spec)
+{
+    return static_cast<std::size_t>(spec.shape.product()) * size_of(spec.dtype);
+}
 
 Tensor place(const Memory& memory, std::size_t offset, const TensorSpec& spec)
 {
@@ -109,8 +114,8 @@ Tensor place(const Memory& memory, std::size_t offset, const TensorSpec& spec)
 class Planner {
 public:
     Planner(std::vector<NetValue>& values, std::vector<NetStep>& steps, bool train)
-        : values_(values), steps_(steps), train_(train), count_(static_cast<int>(steps.size())), data_(values.size(), -1),
-          gradient_(values.size(), -1)
+        : values_(values), steps_(steps), train_(train), count_(static_cast<int>(steps.size())),
+          data_(values.size(), -1), gradient_(values.size(), -1)
     {
     }
 

@@ -107,7 +107,8 @@ void AdamSolver::update(Queue& queue, const std::vector<std::string>& names, con
                         const std::vector<Tensor>& gradients)
 {
     Adam adam;
-    adam.common = {.lr = config.lr, .weight_decay = config.weight_decay, .eps = config.eps, .maximize = config.maximize};
+    adam.common = {
+        .lr = config.lr, .weight_decay = config.weight_decay, .eps = config.eps, .maximize = config.maximize};
     adam.beta1 = config.beta1;
     adam.beta2 = config.beta2;
     adam.decoupled = config.decoupled;

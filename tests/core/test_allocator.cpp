@@ -28,8 +28,14 @@ protected:
     }
     void TearDown() override { context.set_memory_limit(0); }
 
-    std::int64_t reserved() const { return context.memory_statistics().reserved_bytes.current - start.reserved_bytes.current; }
-    std::int64_t allocated() const { return context.memory_statistics().allocated_bytes.current - start.allocated_bytes.current; }
+    std::int64_t reserved() const
+    {
+        return context.memory_statistics().reserved_bytes.current - start.reserved_bytes.current;
+    }
+    std::int64_t allocated() const
+    {
+        return context.memory_statistics().allocated_bytes.current - start.allocated_bytes.current;
+    }
 
     Context& context = Context::get(0);
     Queue& queue = context.queue(0);
@@ -91,7 +97,8 @@ TEST_F(Allocator, BlocksOfOneSegmentKeepTheirBytes)
     for (unsigned i = 0; i < 64; ++i) {
         std::vector<unsigned char> bytes(1000);
         queue.read(*blocks[i], 0, bytes.data(), bytes.size());
-        EXPECT_EQ(std::set<unsigned char>(bytes.begin(), bytes.end()), std::set<unsigned char>{static_cast<unsigned char>(i)});
+        EXPECT_EQ(std::set<unsigned char>(bytes.begin(), bytes.end()),
+                  std::set<unsigned char>{static_cast<unsigned char>(i)});
     }
 }
 

@@ -123,7 +123,8 @@ struct Tuning {
 
 TEST(Tuning, TakesTheFastestOfThoseThatRun)
 {
-    Race race{{9, -1, 3, 1, 1}, {{"a", {}}, {"fails", {}}, {"fast", {}}, {"rejected", "too small"}, {"slow", {}, false}}};
+    Race race{{9, -1, 3, 1, 1},
+              {{"a", {}}, {"fails", {}}, {"fast", {}}, {"rejected", "too small"}, {"slow", {}, false}}};
     Tuning tuning(race);
     EXPECT_EQ(race.choose(), 2u);
     EXPECT_GT(race.runs[0], 1);
@@ -192,8 +193,8 @@ TEST(TuningStore, KeepsAcrossStoresAndIgnoresDamage)
     other.driver_version += "x";
     EXPECT_EQ(TuningStore(other).find("toy", problem), std::nullopt);
 
-    const std::string key = "tuning\n" + device.platform_name + "\n" + device.name + "\n" + device.driver_version + "\n" +
-                            (device.kind == DeviceKind::cpu ? "cpu" : "gpu") + "\ntoy\n" + problem;
+    const std::string key = "tuning\n" + device.platform_name + "\n" + device.name + "\n" + device.driver_version +
+                            "\n" + (device.kind == DeviceKind::cpu ? "cpu" : "gpu") + "\ntoy\n" + problem;
     const auto file = cache_folder() / (cache_hash(key) + ".tune");
     ASSERT_TRUE(std::filesystem::exists(file));
     std::ofstream(file, std::ios::binary) << "damaged";

@@ -31,15 +31,16 @@ struct Case {
 void PrintTo(const Case& c, std::ostream* out)
 {
     *out << c.batch << ' ' << c.heads << ' ' << c.kv_heads << ' ' << c.queries << ' ' << c.keys << ' ' << c.size << ' '
-         << c.value_size << (c.causal ? " causal " : " ") << c.offset << " mask " << static_cast<int>(c.mask) << " dropout "
-         << c.dropout << ' ' << name_of(c.dtype) << (c.turned ? " turned" : "");
+         << c.value_size << (c.causal ? " causal " : " ") << c.offset << " mask " << static_cast<int>(c.mask)
+         << " dropout " << c.dropout << ' ' << name_of(c.dtype) << (c.turned ? " turned" : "");
 }
 
 // Philox-4x32-10, from its description.
 std::array<std::uint32_t, 4> philox(std::uint64_t counter, PhiloxState state)
 {
     std::array<std::uint32_t, 4> c{static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32),
-                                   static_cast<std::uint32_t>(state.offset), static_cast<std::uint32_t>(state.offset >> 32)};
+                                   static_cast<std::uint32_t>(state.offset),
+                                   static_cast<std::uint32_t>(state.offset >> 32)};
     auto low = static_cast<std::uint32_t>(state.seed), high = static_cast<std::uint32_t>(state.seed >> 32);
     for (int round = 0; round < 10; ++round) {
         const std::uint64_t a = 0xD2511F53ull * c[0], b = 0xCD9E8D57ull * c[2];
@@ -51,7 +52,10 @@ std::array<std::uint32_t, 4> philox(std::uint64_t counter, PhiloxState state)
     return c;
 }
 
-std::size_t product(std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d) { return static_cast<std::size_t>(a * b * c * d); }
+std::size_t product(std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d)
+{
+    return static_cast<std::size_t>(a * b * c * d);
+}
 
 // A tensor and its elements in order, after rounding to the tensor's dtype.
 struct Both {
@@ -115,7 +119,8 @@ struct Problem {
             return;
         mask = c.mask == Mask::added_for_keys ? make({c.batch, 1, 1, c.keys}) : make({1, c.heads, c.queries, c.keys});
         for (std::size_t i = 0; i < mask.values.size(); ++i)
-            if (mask.values[i] > 0.9 || (c.mask != Mask::added_for_keys && i < static_cast<std::size_t>(c.keys)))   // row 0: all
+            if (mask.values[i] > 0.9 ||
+                (c.mask != Mask::added_for_keys && i < static_cast<std::size_t>(c.keys))) // row 0: all
                 mask.values[i] = -std::numeric_limits<double>::infinity();
         const Dims shape = mask.tensor.shape;
         if (c.mask == Mask::boolean) {
@@ -149,13 +154,14 @@ struct Expected {
 Expected reference(const Problem& p)
 {
     const Case& c = p.c;
-    Expected r{Values(p.grad_y.values.size()), Values(product(c.batch, c.heads, c.queries, 1)), Values(p.q.values.size()),
-               Values(p.k.values.size()), Values(p.v.values.size())};
+    Expected r{Values(p.grad_y.values.size()), Values(product(c.batch, c.heads, c.queries, 1)),
+               Values(p.q.values.size()), Values(p.k.values.size()), Values(p.v.values.size())};
     const auto u = [](std::int64_t i) { return static_cast<std::size_t>(i); };
     for (std::int64_t b = 0; b < c.batch; ++b)
         for (std::int64_t h = 0; h < c.heads; ++h)
             for (std::int64_t i = 0; i < c.queries; ++i) {
-                const std::int64_t row = (b * c.heads + h) * c.queries + i, kv = b * c.kv_heads + h / (c.heads / c.kv_heads);
+                const std::int64_t row = (b * c.heads + h) * c.queries + i,
+                                   kv = b * c.kv_heads + h / (c.heads / c.kv_heads);
                 const double *q = &p.q.values[u(row * c.size)], *dy = &p.grad_y.values[u(row * c.value_size)];
                 const auto k = [&](std::int64_t j) { return u((kv * c.keys + j) * c.size); };
                 const auto v = [&](std::int64_t j) { return u((kv * c.keys + j) * c.value_size); };
@@ -167,7 +173,8 @@ Expected reference(const Problem& p)
                     s[u(j)] += p.masked(b, h, i, j);
                     best = std::max(best, s[u(j)]);
                     if (c.dropout > 0) {
-                        const auto words = philox(static_cast<std::uint64_t>(row * ((c.keys + 3) / 4) + j / 4), p.attention.state);
+                        const auto words =
+                            philox(static_cast<std::uint64_t>(row * ((c.keys + 3) / 4) + j / 4), p.attention.state);
                         factor[u(j)] = (words[u(j % 4)] >> 8) * 0x1p-24 < 1 - c.dropout ? 1 / (1 - c.dropout) : 0;
                     }
                 }
@@ -244,8 +251,8 @@ TEST_P(AttentionTest, MatchesTheDefinition)
     EXPECT_GE(tried, c.size > longest_fused_head ? 1 : 2);
 
     // Backward gets results that are as exact as their dtypes.
-    AttentionResults results{p.blank(p.grad_y.tensor.shape), p.empty({c.batch, c.heads, c.queries}, detail::accumulate_type(c.dtype)),
-                             p.grad_y.tensor};
+    AttentionResults results{p.blank(p.grad_y.tensor.shape),
+                             p.empty({c.batch, c.heads, c.queries}, detail::accumulate_type(c.dtype)), p.grad_y.tensor};
     attention(queue, p.attention, results.y, results.logsumexp);
     tried = 0;
     for (const auto& one : detail::attention_backwards()) {
@@ -282,20 +289,22 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Case{2, 4, 2, 19, 23, 8, 8}, Case{1, 6, 1, 40, 40, 32, 32, true},
                     Case{2, 4, 2, 65, 65, 24, 24, true, 0, Mask::added, 0, DataType::float32, true},
                     Case{2, 3, 3, 70, 41, 64, 64, false, 0, Mask::none, 0, DataType::float32, true}));
-INSTANTIATE_TEST_SUITE_P(
-    Causal, AttentionTest,
-    testing::Values(Case{1, 2, 2, 100, 100, 16, 16, true}, Case{1, 1, 1, 100, 40, 16, 16, true}, Case{1, 1, 1, 40, 200, 16, 16, true},
-                    Case{1, 1, 1, 3, 150, 16, 16, true, 147}, Case{1, 1, 1, 50, 50, 16, 16, true, -7},
-                    Case{1, 1, 1, 50, 50, 16, 16, true, -60}, Case{1, 1, 1, 50, 50, 16, 16, true, 1000000000000000}));
-INSTANTIATE_TEST_SUITE_P(
-    Masks, AttentionTest,
-    testing::Values(Case{2, 2, 2, 45, 77, 16, 16, false, 0, Mask::added}, Case{2, 2, 2, 45, 77, 16, 16, false, 0, Mask::added_for_keys},
-                    Case{2, 2, 2, 45, 77, 16, 16, false, 0, Mask::boolean}, Case{2, 2, 2, 45, 77, 16, 16, true, 0, Mask::boolean}));
-INSTANTIATE_TEST_SUITE_P(
-    Dropout, AttentionTest,
-    testing::Values(Case{2, 2, 1, 45, 77, 16, 16, false, 0, Mask::none, 0.3}, Case{1, 2, 2, 70, 70, 16, 16, true, 0, Mask::none, 0.5},
-                    Case{1, 1, 1, 20, 20, 16, 16, false, 0, Mask::none, 1},
-                    Case{1, 2, 2, 70, 70, 16, 16, true, 0, Mask::added, 0.1, DataType::float64}));
+INSTANTIATE_TEST_SUITE_P(Causal, AttentionTest,
+                         testing::Values(Case{1, 2, 2, 100, 100, 16, 16, true}, Case{1, 1, 1, 100, 40, 16, 16, true},
+                                         Case{1, 1, 1, 40, 200, 16, 16, true}, Case{1, 1, 1, 3, 150, 16, 16, true, 147},
+                                         Case{1, 1, 1, 50, 50, 16, 16, true, -7},
+                                         Case{1, 1, 1, 50, 50, 16, 16, true, -60},
+                                         Case{1, 1, 1, 50, 50, 16, 16, true, 1000000000000000}));
+INSTANTIATE_TEST_SUITE_P(Masks, AttentionTest,
+                         testing::Values(Case{2, 2, 2, 45, 77, 16, 16, false, 0, Mask::added},
+                                         Case{2, 2, 2, 45, 77, 16, 16, false, 0, Mask::added_for_keys},
+                                         Case{2, 2, 2, 45, 77, 16, 16, false, 0, Mask::boolean},
+                                         Case{2, 2, 2, 45, 77, 16, 16, true, 0, Mask::boolean}));
+INSTANTIATE_TEST_SUITE_P(Dropout, AttentionTest,
+                         testing::Values(Case{2, 2, 1, 45, 77, 16, 16, false, 0, Mask::none, 0.3},
+                                         Case{1, 2, 2, 70, 70, 16, 16, true, 0, Mask::none, 0.5},
+                                         Case{1, 1, 1, 20, 20, 16, 16, false, 0, Mask::none, 1},
+                                         Case{1, 2, 2, 70, 70, 16, 16, true, 0, Mask::added, 0.1, DataType::float64}));
 INSTANTIATE_TEST_SUITE_P(
     Dtypes, AttentionTest,
     testing::Values(Case{1, 2, 2, 50, 60, 64, 64, false, 0, Mask::added, 0, DataType::float16},
@@ -331,7 +340,8 @@ TEST(AttentionEdges, NaNStaysInItsRow)
     Values q(40 * 4, 0.5);
     q[4 * 33] = std::nan("");
     q[4 * 7] = std::numeric_limits<double>::infinity();
-    const Tensor query = test::upload(queue, q, {1, 1, 40, 4}), ones = test::upload(queue, Values(20 * 4, 1), {1, 1, 20, 4});
+    const Tensor query = test::upload(queue, q, {1, 1, 40, 4}),
+                 ones = test::upload(queue, Values(20 * 4, 1), {1, 1, 20, 4});
     for (const auto& one : detail::attention_forwards()) {
         const Attention p{query, ones, ones, {}};
         if (one.rejects(p, queue.device()))
@@ -341,7 +351,8 @@ TEST(AttentionEdges, NaNStaysInItsRow)
         attention(queue, p, y);
         const Values values = test::download(queue, y);
         for (std::size_t i = 0; i < values.size(); ++i)
-            EXPECT_TRUE(i / 4 == 33 || i / 4 == 7 ? std::isnan(values[i]) : std::abs(values[i] - 1) < 1e-6) << one.name << ' ' << i;
+            EXPECT_TRUE(i / 4 == 33 || i / 4 == 7 ? std::isnan(values[i]) : std::abs(values[i] - 1) < 1e-6)
+                << one.name << ' ' << i;
     }
     prefer_implementation("attention", "");
 }
@@ -349,7 +360,9 @@ TEST(AttentionEdges, NaNStaysInItsRow)
 TEST(AttentionErrors, NameTheArgument)
 {
     Queue& queue = Context::get().queue();
-    const auto make = [&](const Dims& shape, DataType type = DataType::float32) { return queue.context().empty(shape, type, queue); };
+    const auto make = [&](const Dims& shape, DataType type = DataType::float32) {
+        return queue.context().empty(shape, type, queue);
+    };
     const Attention good{make({1, 4, 5, 8}), make({1, 2, 6, 8}), make({1, 2, 6, 3}), {}};
     const Tensor y = make({1, 4, 5, 3});
     EXPECT_NO_THROW(attention(queue, good, y));

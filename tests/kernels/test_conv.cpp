@@ -50,7 +50,9 @@ void products(const Sides& s, const ConvOptions& options, const Visit& visit)
 {
     const std::size_t spatial = s.x->shape.size() - 2;
     const std::int64_t per_group_in = s.w->shape[1], per_group_out = s.w->shape[0] / options.groups;
-    const auto entry = [](const Dims& list, std::size_t i, std::int64_t other) { return list.empty() ? other : list[i]; };
+    const auto entry = [](const Dims& list, std::size_t i, std::int64_t other) {
+        return list.empty() ? other : list[i];
+    };
     const auto space = [&](const Dims& shape) {
         std::int64_t n = 1;
         for (std::size_t i = 2; i < shape.size(); ++i)
@@ -176,7 +178,9 @@ INSTANTIATE_TEST_SUITE_P(Problems, Conv,
                                           testing::Values(Layout::contiguous, Layout::channels_last),
                                           testing::Values(Layout::contiguous, Layout::channels_last)),
                          [](const auto& info) {
-                             const auto name = [](Layout l) { return l == Layout::contiguous ? "contiguous" : "channels_last"; };
+                             const auto name = [](Layout l) {
+                                 return l == Layout::contiguous ? "contiguous" : "channels_last";
+                             };
                              return std::get<0>(info.param).name + "_" + name(std::get<1>(info.param)) + "_weights_" +
                                     name(std::get<2>(info.param));
                          });

@@ -114,8 +114,10 @@ TEST(Copy, Conversions)
         return y;
     };
     EXPECT_EQ(download<std::int8_t>(converted(DataType::int8)), (std::vector<std::int8_t>{0, 0, 1, -1, 2, 100, -100}));
-    EXPECT_EQ(download<std::int64_t>(converted(DataType::int64)), (std::vector<std::int64_t>{0, 0, 1, -1, 2, 100, -100}));
-    EXPECT_EQ(download<std::uint8_t>(converted(DataType::uint8)), (std::vector<std::uint8_t>{0, 0, 1, 255, 2, 100, 156}));
+    EXPECT_EQ(download<std::int64_t>(converted(DataType::int64)),
+              (std::vector<std::int64_t>{0, 0, 1, -1, 2, 100, -100}));
+    EXPECT_EQ(download<std::uint8_t>(converted(DataType::uint8)),
+              (std::vector<std::uint8_t>{0, 0, 1, 255, 2, 100, 156}));
     EXPECT_EQ(download<std::uint8_t>(converted(DataType::boolean)), (std::vector<std::uint8_t>{0, 0, 1, 1, 1, 1, 1}));
     EXPECT_EQ(download<std::uint16_t>(converted(DataType::float16)),
               (std::vector<std::uint16_t>{0, 0x8000, 0x3e00, 0xbe00, 0x4100, 0x564b, 0xd643}));

@@ -53,11 +53,14 @@ Reference reference(const Case& k, const Values& x, const Values& offset, const 
                     for (std::int64_t ci = 0; ci < per_group; ++ci) {
                         const std::int64_t c = o / outputs * per_group + ci;
                         const std::int64_t tap = c / (k.c / k.p.offset_groups) * s.taps + t;
-                        const std::int64_t oy = (n * 2 * k.p.offset_groups * s.taps + 2 * tap) * pixels + p, ox = oy + pixels;
+                        const std::int64_t oy = (n * 2 * k.p.offset_groups * s.taps + 2 * tap) * pixels + p,
+                                           ox = oy + pixels;
                         const std::int64_t at_mask = (n * k.p.offset_groups * s.taps + tap) * pixels + p;
                         const double m = k.mask ? mask[at_mask] : 1;
-                        const double py = p / s.ow * k.p.stride[0] - k.p.padding[0] + t / k.kw * k.p.dilation[0] + offset[oy];
-                        const double px = p % s.ow * k.p.stride[1] - k.p.padding[1] + t % k.kw * k.p.dilation[1] + offset[ox];
+                        const double py =
+                            p / s.ow * k.p.stride[0] - k.p.padding[0] + t / k.kw * k.p.dilation[0] + offset[oy];
+                        const double px =
+                            p % s.ow * k.p.stride[1] - k.p.padding[1] + t % k.kw * k.p.dilation[1] + offset[ox];
                         if (!(py > -1 && py < k.h && px > -1 && px < k.w))
                             continue;
                         const std::int64_t at_w = (o * per_group + ci) * s.taps + t;
@@ -118,8 +121,8 @@ TEST_P(DeformConvTest, MatchesTheDefinition)
                  gy = make(y_shape.product(), 1);
     Queue& queue = Context::get().queue();
     const DeformConv2DInputs in{upload(queue, x, x_shape), upload(queue, offset, offset_shape),
-                                k.mask ? upload(queue, mask, mask_shape) : Tensor(), upload(queue, weight, weight_shape),
-                                upload(queue, bias, {k.o})};
+                                k.mask ? upload(queue, mask, mask_shape) : Tensor(),
+                                upload(queue, weight, weight_shape), upload(queue, bias, {k.o})};
     const auto empty = [&](const Dims& shape) { return queue.context().empty(shape, DataType::float32, queue); };
     const Tensor y = empty(y_shape);
     const DeformConv2DGradients g{empty(x_shape), empty(offset_shape), k.mask ? empty(mask_shape) : Tensor(),
@@ -157,7 +160,8 @@ protected:
 // Many samples fall on one place, so that the order in which they are added up shows in the bits.
 TEST_P(DeformConvNowhereTest, SameBitsForAnyWorkGroupSizeAndQueue)
 {
-    const Dims x_shape{2, 32, 5, 6}, offset_shape{2, 36, 5, 6}, mask_shape{2, 18, 5, 6}, weight_shape{16, 32, 3, 3}, y_shape{2, 16, 5, 6};
+    const Dims x_shape{2, 32, 5, 6}, offset_shape{2, 36, 5, 6}, mask_shape{2, 18, 5, 6}, weight_shape{16, 32, 3, 3},
+        y_shape{2, 16, 5, 6};
     std::mt19937 random(3);
     std::normal_distribution<double> normal;
     const auto make = [&](const Dims& shape) {
@@ -166,7 +170,8 @@ TEST_P(DeformConvNowhereTest, SameBitsForAnyWorkGroupSizeAndQueue)
             e = float(normal(random));
         return v;
     };
-    const Values x = make(x_shape), offset = make(offset_shape), mask = make(mask_shape), weight = make(weight_shape), gy = make(y_shape);
+    const Values x = make(x_shape), offset = make(offset_shape), mask = make(mask_shape), weight = make(weight_shape),
+                 gy = make(y_shape);
     const DeformConv2D parameters{{1, 1}, {1, 1}, {1, 1}, 1, 2};
     const auto run = [&](Queue& queue, std::size_t group) {
         deform_conv::free_group = group;
@@ -205,8 +210,11 @@ TEST_P(DeformConvNowhereTest, OffsetsThatAreNoPositionGiveZero)
                 offset[(2 * tap + 1) * 9 + p] = NAN;
     const Dims x_shape{1, 32, 3, 3}, weight_shape{32, 32, 3, 3}, offset_shape{1, 18, 3, 3};
     const auto empty = [&](const Dims& shape) { return queue.context().empty(shape, DataType::float32, queue); };
-    const DeformConv2DInputs in{upload(queue, Values(288, 1.), x_shape), upload(queue, offset, offset_shape), {},
-                                upload(queue, Values(32 * 32 * 9, 1.), weight_shape), upload(queue, Values(32, 0.25), {32})};
+    const DeformConv2DInputs in{upload(queue, Values(288, 1.), x_shape),
+                                upload(queue, offset, offset_shape),
+                                {},
+                                upload(queue, Values(32 * 32 * 9, 1.), weight_shape),
+                                upload(queue, Values(32, 0.25), {32})};
     const Tensor y = empty(x_shape);
     const DeformConv2DGradients g{empty(x_shape), empty(offset_shape), {}, empty(weight_shape), {}};
     const DeformConv2D parameters{{1, 1}, {1, 1}};
@@ -224,8 +232,8 @@ TEST(DeformConv, NamesWhyAnImplementationDoesNotApply)
 {
     Queue& queue = Context::get().queue();
     const auto empty = [&](const Dims& shape) { return queue.context().empty(shape, DataType::float32, queue); };
-    const auto lines = deform_conv2d_implementations(queue.device(), {{1, 1}, {1, 1}},
-                                                     {empty({1, 3, 4, 4}), empty({1, 18, 4, 4}), {}, empty({2, 3, 3, 3}), {}});
+    const auto lines = deform_conv2d_implementations(
+        queue.device(), {{1, 1}, {1, 1}}, {empty({1, 3, 4, 4}), empty({1, 18, 4, 4}), {}, empty({2, 3, 3, 3}), {}});
     ASSERT_EQ(lines.size(), 3u);
     EXPECT_EQ(lines[0].find("cpu_amx: "), 0u);     // three channels are too few, or this is no CPU
     EXPECT_EQ(lines[1].find("cpu_fused: "), 0u);
@@ -247,7 +255,8 @@ TEST(DeformConv, BadArgumentsAreNamed)
         }
         return "no error";
     };
-    EXPECT_EQ(message([&] { deform_conv2d_shape({{1, 1}, {1, 1}}, wrong); }), "offset.shape[1] is not valid: got: 16 expected: 18");
+    EXPECT_EQ(message([&] { deform_conv2d_shape({{1, 1}, {1, 1}}, wrong); }),
+              "offset.shape[1] is not valid: got: 16 expected: 18");
     EXPECT_NE(message([&] { deform_conv2d_shape({{0, 1}, {1, 1}}, in); }).find("stride_h: 0 must be greater than 0"),
               std::string::npos);
     EXPECT_EQ(message([&] { deform_conv2d_shape({{1, 1}, {0, 0}}, in); }),

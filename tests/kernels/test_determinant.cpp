@@ -48,7 +48,8 @@ TEST(Determinant, MatchesReference)
         const std::vector<double> result = test::download(queue, y);
         for (std::size_t i = 0; i < 3; ++i) {
             const auto begin = values.begin() + static_cast<std::ptrdiff_t>(i * size);
-            const double expected = reference({begin, begin + static_cast<std::ptrdiff_t>(size)}, static_cast<std::size_t>(n));
+            const double expected =
+                reference({begin, begin + static_cast<std::ptrdiff_t>(size)}, static_cast<std::size_t>(n));
             EXPECT_NEAR(result[i], expected, 1e-4 * std::abs(expected) + 1e-6) << n;
         }
     }

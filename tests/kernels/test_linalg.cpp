@@ -46,7 +46,10 @@ protected:
     std::size_t size = static_cast<std::size_t>(n);
     Matrix a = random_matrix(size, 1);
     double tolerance = 2e-6 * static_cast<double>(n * n);
-    Tensor empty(const Dims& shape, DataType type = DataType::float32) { return queue.context().empty(shape, type, queue); }
+    Tensor empty(const Dims& shape, DataType type = DataType::float32)
+    {
+        return queue.context().empty(shape, type, queue);
+    }
 };
 
 TEST_P(Linalg, SolvesByLu)
@@ -54,7 +57,8 @@ TEST_P(Linalg, SolvesByLu)
     for (std::size_t i = 0; i < size; ++i)
         a[i * size + (i + 1) % size] += 4;   // well conditioned, but not without exchanges
     const Matrix x = random_matrix(size, 2);
-    const Tensor lu = test::upload(queue, a, {1, n, n}), pivots = empty({1, n}, DataType::int32), info = empty({1}, DataType::int32);
+    const Tensor lu = test::upload(queue, a, {1, n, n}), pivots = empty({1, n}, DataType::int32),
+                 info = empty({1}, DataType::int32);
     lu_factor(queue, lu, pivots, info);
     for (const bool adjoint : {false, true}) {
         Matrix left = a;

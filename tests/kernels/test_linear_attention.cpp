@@ -57,7 +57,9 @@ TEST_P(LinearAttentionTest, MatchesTheRecurrence)
             double* s = &state[static_cast<std::size_t>((n * c.kv_heads + h) * dk * dv)];
             for (std::int64_t t = 0; t < steps; ++t) {
                 const std::int64_t step = n * steps + t;
-                const auto key = [&](std::int64_t d) { return k[static_cast<std::size_t>((step * c.kv_heads + h) * dk + d)]; };
+                const auto key = [&](std::int64_t d) {
+                    return k[static_cast<std::size_t>((step * c.kv_heads + h) * dk + d)];
+                };
                 for (std::int64_t d = 0; d < dk && c.decay; ++d)
                     for (std::int64_t m = 0; m < dv; ++m)
                         s[d * dv + m] *= std::exp(g[static_cast<std::size_t>(
@@ -95,7 +97,8 @@ TEST(LinearAttentionErrors, ShapesMustFit)
 {
     Queue& queue = Context::get().queue();
     const auto make = [&](const Dims& shape) { return queue.context().empty(shape, DataType::float32, queue); };
-    LinearAttention problem{make({1, 2, 4}), make({1, 2, 4}), make({1, 2, 4}), {}, {}, make({1, 1, 4, 4}), make({1, 2, 4})};
+    LinearAttention problem{make({1, 2, 4}),    make({1, 2, 4}), make({1, 2, 4}), {}, {},
+                            make({1, 1, 4, 4}), make({1, 2, 4})};
     EXPECT_NO_THROW(linear_attention(queue, problem));
     problem.key = make({1, 2, 3});
     EXPECT_THROW(linear_attention(queue, problem), InvalidArgument);

@@ -43,7 +43,8 @@ TEST_P(NmsTest, KeepsWhatTheGreedyAlgorithmKeeps)
             expected.push_back(i);
 
     Queue& queue = Context::get().queue();
-    const Tensor keep = queue.context().empty({n}, DataType::int64, queue), order_tensor = queue.context().empty({n}, DataType::int64, queue),
+    const Tensor keep = queue.context().empty({n}, DataType::int64, queue),
+                 order_tensor = queue.context().empty({n}, DataType::int64, queue),
                  count = queue.context().empty({1}, DataType::int64, queue);
     queue.write(*order_tensor.memory, 0, order.data(), n * sizeof(std::int64_t));
     const Tensor box_tensor = test::upload(queue, {boxes.begin(), boxes.end()}, {n, 4});

@@ -71,7 +71,8 @@ TEST_P(BatchNormTest, ForwardAndBackwardMatchTheFormula)
         double worst = 0, worst_dx = 0;
         each([&](auto i) {
             worst = std::max(worst, std::abs(y[i] - ((x[i] - mean) * invstd * w[j] + b[j])) / (1 + std::abs(y[i])));
-            const double expected = w[j] * invstd * (dy[i] - sum / count - (x[i] - mean) * invstd * invstd * dot / count);
+            const double expected =
+                w[j] * invstd * (dy[i] - sum / count - (x[i] - mean) * invstd * invstd * dot / count);
             worst_dx = std::max(worst_dx, std::abs(dx[i] - expected) / (1 + w[j] * w[j] * invstd));
         });
         ASSERT_LT(worst, offset > 100 ? 1e-3 : 1e-5);

@@ -61,7 +61,8 @@ TEST(Pad, RefusesWhatDoesNotFit)
     EXPECT_THROW(pad(queue, x, y, {{4, 0, 0}, 1, PadMode::reflect}), InvalidArgument);
     EXPECT_NO_THROW(pad(queue, x, y, {{4, 0, 0}, 1, PadMode::replicate}));
     EXPECT_THROW(pad(queue, x, y, {{4, 0, 0}, 2, PadMode::replicate}), InvalidArgument);
-    EXPECT_THROW(pad(queue, x, queue.context().empty({1, 1, 12}, DataType::float64, queue), {{4, 0, 0}, 1}), InvalidArgument);
+    EXPECT_THROW(pad(queue, x, queue.context().empty({1, 1, 12}, DataType::float64, queue), {{4, 0, 0}, 1}),
+                 InvalidArgument);
 }
 
 }  // namespace

@@ -70,7 +70,8 @@ TEST(Pointwise, BroadcastsAndStrides)
 {
     // [5, 1, 70] + [4, 1], rows; then the same with a transposed output, general.
     std::vector<float> a = ramp(350), b = ramp(4);
-    Tensor x = device(a, {5, 1, 70}), z = device(b, {4, 1}), y = context().empty({5, 4, 70}, DataType::float32, queue());
+    Tensor x = device(a, {5, 1, 70}), z = device(b, {4, 1}),
+           y = context().empty({5, 4, 70}, DataType::float32, queue());
     pointwise(queue(), std::array{x, z}, std::array{y}, std::array{Scalar(2.0)}, "y0 = x0 - w0 * x1;");
     std::vector<float> got = host(y);
     for (int i = 0; i < 5; ++i)
@@ -78,7 +79,8 @@ TEST(Pointwise, BroadcastsAndStrides)
             for (int k = 0; k < 70; ++k)
                 EXPECT_FLOAT_EQ(got[(i * 4 + j) * 70 + k], a[i * 70 + k] - 2 * b[j]);
     Tensor t = context().empty({70, 5, 4}, DataType::float32, queue());
-    pointwise(queue(), std::array{x, z}, std::array{t.permute({1, 2, 0})}, std::array{Scalar(2.0)}, "y0 = x0 - w0 * x1;");
+    pointwise(queue(), std::array{x, z}, std::array{t.permute({1, 2, 0})}, std::array{Scalar(2.0)},
+              "y0 = x0 - w0 * x1;");
     got = host(t);
     for (int i = 0; i < 5; ++i)
         for (int j = 0; j < 4; ++j)

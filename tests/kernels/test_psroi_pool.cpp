@@ -25,17 +25,20 @@ struct Result {
     Values y, count, gx, gtrans;
 };
 
-Result run(const DeformPSRoiPooling& p, const Dims& x_shape, const Values& rois, const Values& trans, const Dims& trans_shape)
+Result run(const DeformPSRoiPooling& p, const Dims& x_shape, const Values& rois, const Values& trans,
+           const Dims& trans_shape)
 {
     Queue& queue = Context::get().queue();
     const Tensor x = upload(queue, ramp(x_shape[1], x_shape[2], x_shape[3]), x_shape), r = upload(queue, rois, {1, 5});
     const Tensor t = p.no_trans ? Tensor() : upload(queue, trans, trans_shape);
     const Dims shape = deform_psroi_pooling_shape(p, x, r, t);
     const auto empty = [&](const Dims& s) { return queue.context().empty(s, DataType::float32, queue); };
-    const Tensor y = empty(shape), count = empty(shape), gx = empty(x_shape), gt = p.no_trans ? Tensor() : empty(trans_shape);
+    const Tensor y = empty(shape), count = empty(shape), gx = empty(x_shape),
+                 gt = p.no_trans ? Tensor() : empty(trans_shape);
     deform_psroi_pooling(queue, p, x, r, t, y, count);
     deform_psroi_pooling_backward(queue, p, upload(queue, Values(shape.product(), 1.), shape), x, r, t, count, gx, gt);
-    return {download(queue, y), download(queue, count), download(queue, gx), p.no_trans ? Values{} : download(queue, gt)};
+    return {download(queue, y), download(queue, count), download(queue, gx),
+            p.no_trans ? Values{} : download(queue, gt)};
 }
 
 TEST(DeformPSRoiPool, AveragesItsSamples)

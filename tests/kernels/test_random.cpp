@@ -76,7 +76,8 @@ TEST(Random, MomentsOfTheDistributions)
 TEST(Random, DropoutScalesWhatItKeeps)
 {
     const std::int64_t n = 10000;
-    Tensor input = context().empty({n}, DataType::float32, queue()), out = context().empty({n}, DataType::float32, queue());
+    Tensor input = context().empty({n}, DataType::float32, queue()),
+           out = context().empty({n}, DataType::float32, queue());
     Tensor mask = context().empty({n}, DataType::boolean, queue());
     const std::vector<float> ones(n, 1.0f);
     queue().write(*input.memory, 0, ones.data(), n * sizeof(float));

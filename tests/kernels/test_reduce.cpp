@@ -88,9 +88,13 @@ TEST(Reduce, EveryRowCompiles)
         std::vector<Tensor> outputs;
         for (int k = 0; k < 2; ++k)
             if (finish.find(k ? "y1" : "y0") != std::string::npos)
-                outputs.push_back(context().empty({1}, row.result[k] == Result::index ? DataType::int64 : DataType::float32, queue()));
+                outputs.push_back(context().empty(
+                    {1}, row.result[k] == Result::index ? DataType::int64 : DataType::float32, queue()));
         std::vector<Scalar> scalars((finish + step).find("w0") != std::string::npos ? 1 : 0, Scalar(1.0));
-        std::vector<Input> inputs(step.find("x2") != std::string::npos ? 3 : step.find("x1") != std::string::npos ? 2 : 1, Input(x));
+        std::vector<Input> inputs(step.find("x2") != std::string::npos   ? 3
+                                  : step.find("x1") != std::string::npos ? 2
+                                                                         : 1,
+                                  Input(x));
         EXPECT_NO_THROW(reduce(queue(), row, {inputs, outputs, scalars, x.dtype})) << row.name;
     }
     queue().finish();
@@ -111,10 +115,12 @@ TEST(Reduce, LongSumsKeepTheirPrecision)
 
 TEST(Reduce, RowsAndColumnsOfManyShapes)
 {
-    for (auto [rows, columns] : {std::pair{1, 1}, {3, 5}, {7, 1000}, {1000, 7}, {300, 33}, {2, 70000}, {70000, 2}, {1200, 20}}) {
+    for (auto [rows, columns] :
+         {std::pair{1, 1}, {3, 5}, {7, 1000}, {1000, 7}, {300, 33}, {2, 70000}, {70000, 2}, {1200, 20}}) {
         std::vector<float> a = ramp(static_cast<std::size_t>(rows) * columns);
         Tensor x = device(a, {rows, columns});
-        std::vector<float> by_row = host<float>(run("sum", x, {rows, 1})), by_column = host<float>(run("mean", x, {1, columns}));
+        std::vector<float> by_row = host<float>(run("sum", x, {rows, 1})),
+                           by_column = host<float>(run("mean", x, {1, columns}));
         std::vector<double> row_sum(rows), column_sum(columns);
         for (int r = 0; r < rows; ++r)
             for (int c = 0; c < columns; ++c) {

@@ -33,7 +33,8 @@ TEST(ResampleAxis, IntegersRoundAndSaturate)
 {
     Queue& queue = Context::get(0).queue();
     const unsigned char bytes[4] = {0, 100, 201, 255};
-    Tensor x = queue.context().empty({4}, DataType::uint8, queue), y = queue.context().empty({3}, DataType::uint8, queue);
+    Tensor x = queue.context().empty({4}, DataType::uint8, queue),
+           y = queue.context().empty({3}, DataType::uint8, queue);
     queue.write(*x.memory, 0, bytes, 4);
     resample_axis(queue, x, y, 0, {2, {1, 2, 3, 3, 0, 1}, {0.5, 0.5, 1, 1, 0, -1}, 0});
     unsigned char result[3];
@@ -46,7 +47,8 @@ TEST(ResampleAxis, IntegersRoundAndSaturate)
 TEST(ResampleAxis, RefusesWhatDoesNotFit)
 {
     Queue& queue = Context::get(0).queue();
-    const Tensor x = queue.context().empty({4}, DataType::float32, queue), y = queue.context().empty({2}, DataType::float32, queue);
+    const Tensor x = queue.context().empty({4}, DataType::float32, queue),
+                 y = queue.context().empty({2}, DataType::float32, queue);
     EXPECT_THROW(resample_axis(queue, x, y, 0, {1, {0, 4}, {1, 1}, 0}), InvalidArgument);
     EXPECT_THROW(resample_axis(queue, x, y, 0, {1, {0}, {1}, 0}), InvalidArgument);
     EXPECT_THROW(resample_axis(queue, x, y, 1, {1, {0, 1}, {1, 1}, 0}), InvalidArgument);

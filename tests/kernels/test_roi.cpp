@@ -21,7 +21,8 @@ struct Pooled {
 Pooled pool(Queue& queue, const RoiPooling& p, const Tensor& x, const Tensor& rois)
 {
     const Dims shape = roi_pooling_shape(p, x, rois);
-    const Pooled r{queue.context().empty(shape, DataType::float32, queue), queue.context().empty(shape, DataType::int32, queue)};
+    const Pooled r{queue.context().empty(shape, DataType::float32, queue),
+                   queue.context().empty(shape, DataType::int32, queue)};
     roi_pooling(queue, p, x, rois, r.y, r.indices);
     return r;
 }
@@ -58,7 +59,8 @@ TEST(Roi, PositionSensitivePoolAveragesAChannelPerBin)
 {
     Queue& queue = Context::get().queue();
     const Tensor x = upload(queue, ramp(4, 8, 8), {1, 4, 8, 8}), rois = upload(queue, {0, 0, 0, 4, 4}, {1, 5});
-    EXPECT_EQ(download(queue, pool(queue, {RoiMethod::ps_pool, 1, 2, 2}, x, rois).y), (Values{5.5, 107.5, 225.5, 327.5}));
+    EXPECT_EQ(download(queue, pool(queue, {RoiMethod::ps_pool, 1, 2, 2}, x, rois).y),
+              (Values{5.5, 107.5, 225.5, 327.5}));
 }
 
 class RoiTranspose : public testing::TestWithParam<RoiMethod> {};

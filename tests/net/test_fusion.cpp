@@ -31,7 +31,8 @@ TEST(Fusion, PredictModeGivesTheSameAnswer)
         fill_inputs(fused, 9);
         plain.forward();
         fused.forward();
-        const Values a = test::read(plain.queue(), plain.tensor("prob")), b = test::read(fused.queue(), fused.tensor("prob"));
+        const Values a = test::read(plain.queue(), plain.tensor("prob")),
+                     b = test::read(fused.queue(), fused.tensor("prob"));
         for (std::size_t i = 0; i < a.size(); ++i)
             EXPECT_NEAR(a[i], b[i], 1e-6);
         // The folded copies follow a change of the parameters.
@@ -53,9 +54,10 @@ TEST(Fusion, FunctionsAreFusedBehindConvolutionsAndInnerProducts)
         bool product;            // behind an inner product, else behind a convolution and a batch norm
         std::size_t steps;
     };
-    const Followed cases[] = {{"silu", {}, false, 1},         {"hardswish", {}, false, 1}, {"leaky_relu", {0.2}, false, 1},
-                              {"clamp_scalar", {-0.5, 0.25}, false, 1}, {"mish", {}, false, 2},
-                              {"gelu", {}, true, 1},          {"gelu_tanh", {}, true, 1},  {"silu", {}, true, 2}};
+    const Followed cases[] = {{"silu", {}, false, 1},          {"hardswish", {}, false, 1},
+                              {"leaky_relu", {0.2}, false, 1}, {"clamp_scalar", {-0.5, 0.25}, false, 1},
+                              {"mish", {}, false, 2},          {"gelu", {}, true, 1},
+                              {"gelu_tanh", {}, true, 1},      {"silu", {}, true, 2}};
     for (const Followed& followed : cases) {
         Values results[2];
         for (const bool fusion : {false, true}) {

@@ -46,7 +46,7 @@ TEST(Net, GradientsMatchFiniteDifferencesInEveryParameter)
             moved[i] = values[i] - step;
             test::write(net.queue(), net.parameter(name), moved);
             const double down = loss_of(net);
-            EXPECT_NEAR(g[i], 0.5 * (up - down) / (2 * step), 1e-4) << name << "[" << i << "]";   // 0.5: the loss weight
+            EXPECT_NEAR(g[i], 0.5 * (up - down) / (2 * step), 1e-4) << name << "[" << i << "]"; // 0.5: the loss weight
             ++checked;
         }
         test::write(net.queue(), net.parameter(name), values);
@@ -243,7 +243,8 @@ TEST(Net, ErrorsNameTheOperatorAndTheArgument)
     const auto message = [](const std::string& operators, const std::string& rest = "\"outputs\": []") {
         Net net(Context::get());
         try {
-            net.load_json(R"({"inputs": [{"name": "x", "shape": [2, 3, 8, 8]}], "operators": [)" + operators + "], " + rest + "}");
+            net.load_json(R"({"inputs": [{"name": "x", "shape": [2, 3, 8, 8]}], "operators": [)" + operators + "], " +
+                          rest + "}");
         } catch (const Error& error) {
             return std::string(error.what());
         }

@@ -41,7 +41,8 @@ void expect_near(const Values& found, const Values& expected, DataType type, con
 {
     ASSERT_EQ(found.size(), expected.size()) << what;
     for (std::size_t i = 0; i < found.size(); ++i)
-        ASSERT_NEAR(found[i], expected[i], tolerance(type) * std::max(1.0, std::abs(expected[i]))) << what << "[" << i << "]";
+        ASSERT_NEAR(found[i], expected[i], tolerance(type) * std::max(1.0, std::abs(expected[i])))
+            << what << "[" << i << "]";
 }
 
 struct Spatial {
@@ -79,7 +80,11 @@ Dims with(std::int64_t a, std::int64_t b, const Dims& rest)
 Options options_of(const Spatial& c)
 {
     Options options;
-    options.set("kernel", c.kernel).set("stride", c.stride).set("pad", c.begin).set("pad_end", c.end).set("dilate", c.dilate);
+    options.set("kernel", c.kernel)
+        .set("stride", c.stride)
+        .set("pad", c.begin)
+        .set("pad_end", c.end)
+        .set("dilate", c.dilate);
     return options;
 }
 
@@ -89,7 +94,9 @@ TEST(Operators, ConvolutionWithAsymmetricPaddingInOneToThreeDimensions)
         for (const DataType type : types) {
             const std::string name = "Convolution" + std::to_string(c.kernel.size()) + "D";
             Options options = options_of(c);
-            options.set("channels_out", std::int64_t(6)).set("groups", std::int64_t(2)).set("activation", std::string_view("relu6"));
+            options.set("channels_out", std::int64_t(6))
+                .set("groups", std::int64_t(2))
+                .set("activation", std::string_view("relu6"));
             test::Single single(name, options.json(), {{c.x, type}}, NetMode::predict);
             single.set("x0", test::random_values(c.x.product(), 1));
             const Values x = test::read(single.net.queue(), single.net.tensor("x0"));
@@ -100,7 +107,8 @@ TEST(Operators, ConvolutionWithAsymmetricPaddingInOneToThreeDimensions)
             const Values b = test::read(single.net.queue(), single.net.parameter("op.1"));
             const Dims ys = single.net.spec("y").shape;
             for (std::size_t i = 0; i < c.kernel.size(); ++i)
-                EXPECT_EQ(ys[2 + i], (c.x[2 + i] + c.begin[i] + c.end[i] - c.dilate[i] * (c.kernel[i] - 1) - 1) / c.stride[i] + 1);
+                EXPECT_EQ(ys[2 + i],
+                          (c.x[2 + i] + c.begin[i] + c.end[i] - c.dilate[i] * (c.kernel[i] - 1) - 1) / c.stride[i] + 1);
             Values expected;
             each(ys, [&](const Dims& p) {
                 double sum = b[static_cast<std::size_t>(p[1])];
@@ -128,9 +136,15 @@ TEST(Operators, PoolingWithAsymmetricPaddingInOneToThreeDimensions)
                 }
                 Options options = options_of(c);
                 if (kind != "max")
-                    options = Options().set("mode", std::string_view("avg")).set("kernel", c.kernel).set("stride", c.stride)
-                                  .set("pad", c.begin).set("pad_end", c.end).set("count_include_pad", kind != "avg");
-                test::Single single("Pooling" + std::to_string(c.kernel.size()) + "D", options.json(), {{c.x, type}}, NetMode::predict);
+                    options = Options()
+                                  .set("mode", std::string_view("avg"))
+                                  .set("kernel", c.kernel)
+                                  .set("stride", c.stride)
+                                  .set("pad", c.begin)
+                                  .set("pad_end", c.end)
+                                  .set("count_include_pad", kind != "avg");
+                test::Single single("Pooling" + std::to_string(c.kernel.size()) + "D", options.json(), {{c.x, type}},
+                                    NetMode::predict);
                 single.set("x0", test::random_values(c.x.product(), 1));
                 const Values x = test::read(single.net.queue(), single.net.tensor("x0"));
                 Values expected;
@@ -165,11 +179,13 @@ TEST(Operators, AutoPadGivesTensorFlowsSizes)
         const std::string pad = R"("auto_pad": ")" + rule + R"(", "kernel": [3, 4], "stride": [2, 3])";
         EXPECT_EQ(shape("Convolution2D", R"({"channels_out": 1, )" + pad + "}", {1, 1, 7, 10}), (Dims{1, 1, 4, 4}));
         EXPECT_EQ(shape("Pooling2D", "{" + pad + "}", {1, 1, 7, 10}), (Dims{1, 1, 4, 4}));
-        EXPECT_EQ(shape("TransposedConvolution2D", R"({"channels_out": 1, )" + pad + "}", {1, 1, 4, 4}), (Dims{1, 1, 8, 12}));
+        EXPECT_EQ(shape("TransposedConvolution2D", R"({"channels_out": 1, )" + pad + "}", {1, 1, 4, 4}),
+                  (Dims{1, 1, 8, 12}));
     }
     // The odd element of padding lies at the end for same_upper, at the begin for same_lower.
     for (const std::string rule : {"same_upper", "same_lower"}) {
-        test::Single single("Pooling1D", R"({"mode": "avg", "kernel": 2, "count_include_pad": true, "auto_pad": ")" + rule + "\"}",
+        test::Single single("Pooling1D",
+                            R"({"mode": "avg", "kernel": 2, "count_include_pad": true, "auto_pad": ")" + rule + "\"}",
                             {{{1, 1, 3}}}, NetMode::predict);
         single.set("x0", {2, 4, 6});
         EXPECT_EQ(single.forward(), rule == "same_upper" ? (Values{3, 5, 3}) : (Values{1, 3, 5}));
@@ -214,7 +230,8 @@ TEST(Operators, TwoInputsBroadcast)
 {
     const std::pair<std::string, double (*)(double, double)> operations[] = {
         {R"({"operation": "sum", "coef1": 2, "coef2": -3})", [](double a, double b) { return 2 * a - 3 * b; }},
-        {R"({"operation": "prod", "coef1": 0.5, "activation": "relu"})", [](double a, double b) { return std::max(0.5 * a * b, 0.0); }},
+        {R"({"operation": "prod", "coef1": 0.5, "activation": "relu"})",
+         [](double a, double b) { return std::max(0.5 * a * b, 0.0); }},
         {R"({"operation": "max", "coef2": 0.5})", [](double a, double b) { return std::max(a, 0.5 * b); }},
     };
     for (const auto& operation : operations)
@@ -222,10 +239,12 @@ TEST(Operators, TwoInputsBroadcast)
             test::Single single("Elementwise", operation.first, {{{2, 1, 3}, type}, {{4, 1}, type}}, NetMode::predict);
             single.set("x0", test::random_values(6, 1));
             single.set("x1", test::random_values(4, 2));
-            const Values a = test::read(single.net.queue(), single.net.tensor("x0")), b = test::read(single.net.queue(), single.net.tensor("x1"));
+            const Values a = test::read(single.net.queue(), single.net.tensor("x0")),
+                         b = test::read(single.net.queue(), single.net.tensor("x1"));
             Values expected;
             each({2, 4, 3}, [&](const Dims& p) {
-                expected.push_back(operation.second(a[static_cast<std::size_t>(p[0] * 3 + p[2])], b[static_cast<std::size_t>(p[1])]));
+                expected.push_back(
+                    operation.second(a[static_cast<std::size_t>(p[0] * 3 + p[2])], b[static_cast<std::size_t>(p[1])]));
             });
             expect_near(single.forward(), expected, type, operation.first);
         }
@@ -236,7 +255,8 @@ TEST(Operators, BatchNormInBothModes)
     const Dims shape{4, 3, 2, 5};
     for (const DataType type : types)
         for (const bool train : {true, false}) {
-            test::Single single("BatchNorm", R"({"momentum": 0.25, "eps": 0.001})", {{shape, type}}, train ? NetMode::train : NetMode::predict);
+            test::Single single("BatchNorm", R"({"momentum": 0.25, "eps": 0.001})", {{shape, type}},
+                                train ? NetMode::train : NetMode::predict);
             single.set("x0", test::random_values(shape.product(), 1, -1, 3));
             const Values x = test::read(single.net.queue(), single.net.tensor("x0"));
             const Values running[] = {{0.1, 0.2, 0.3}, {1, 2, 3}}, gamma = {1, -2, 0.5}, beta = {0, 1, 2};
@@ -258,11 +278,15 @@ TEST(Operators, BatchNormInBothModes)
                 variances.push_back(0.75 * running[1][c] + 0.25 * variance * 40 / 39);
                 if (!train)
                     mean = running[0][c], variance = running[1][c];
-                channel([&](std::size_t i) { expected[i] = (x[i] - mean) / std::sqrt(variance + 0.001) * gamma[c] + beta[c]; });
+                channel([&](std::size_t i) {
+                    expected[i] = (x[i] - mean) / std::sqrt(variance + 0.001) * gamma[c] + beta[c];
+                });
             }
             expect_near(single.forward(), expected, type, "y");
-            expect_near(test::read(single.net.queue(), single.net.parameter("op.0")), train ? means : running[0], DataType::float32, "mean");
-            expect_near(test::read(single.net.queue(), single.net.parameter("op.1")), train ? variances : running[1], DataType::float32, "var");
+            expect_near(test::read(single.net.queue(), single.net.parameter("op.0")), train ? means : running[0],
+                        DataType::float32, "mean");
+            expect_near(test::read(single.net.queue(), single.net.parameter("op.1")), train ? variances : running[1],
+                        DataType::float32, "var");
         }
 }
 
@@ -273,7 +297,8 @@ TEST(Operators, InnerProductSoftmaxAndLosses)
         fc.set("x0", test::random_values(30, 1));
         fc.set_parameter(0, test::random_values(40, 2));
         fc.set_parameter(1, test::random_values(4, 3));
-        const Values x = test::read(fc.net.queue(), fc.net.tensor("x0")), w = test::read(fc.net.queue(), fc.net.parameter("op.0")),
+        const Values x = test::read(fc.net.queue(), fc.net.tensor("x0")),
+                     w = test::read(fc.net.queue(), fc.net.parameter("op.0")),
                      b = test::read(fc.net.queue(), fc.net.parameter("op.1"));
         Values y;
         each({3, 4}, [&](const Dims& p) {
@@ -285,9 +310,11 @@ TEST(Operators, InnerProductSoftmaxAndLosses)
         expect_near(fc.forward(), y, type, "InnerProduct");
 
         const Values logits = test::random_values(12, 4, -3, 3), labels = {2, 0, 3};
-        test::Single softmax("Softmax", "{}", {{{3, 4}, type}}, NetMode::predict), log("Softmax", R"({"log": true})", {{{3, 4}, type}}, NetMode::predict);
+        test::Single softmax("Softmax", "{}", {{{3, 4}, type}}, NetMode::predict),
+            log("Softmax", R"({"log": true})", {{{3, 4}, type}}, NetMode::predict);
         test::Single loss("SoftmaxWithLoss", "{}", {{{3, 4}, type}, {{3}, DataType::float32}}, NetMode::predict);
-        test::Single nll("NLLLoss", R"({"reduce": "none"})", {{{3, 4}, type}, {{3, 1}, DataType::int32}}, NetMode::predict);
+        test::Single nll("NLLLoss", R"({"reduce": "none"})", {{{3, 4}, type}, {{3, 1}, DataType::int32}},
+                         NetMode::predict);
         for (test::Single* single : {&softmax, &log, &loss, &nll})
             single->set("x0", logits);
         loss.set("x1", labels);
@@ -332,10 +359,11 @@ TEST(Operators, ConcatSliceReductionAndInterpolation)
         test::Single slice("Slice", R"({"begin": 1, "end": 3})", {{{2, 4}, type}}, NetMode::predict);
         slice.set("x0", {0, 1, 2, 3, 4, 5, 6, 7});
         EXPECT_EQ(slice.forward(), (Values{1, 2, 5, 6}));
-        const std::pair<const char*, Values> sums[] = {{R"({"dims": [0, 2]})", {10, 26}},
-                                                       {R"({"method": "mean", "start_axis": 1, "keep_dim": false})", {2.5, 6.5}},
-                                                       {R"({"method": "sumsq", "output_scale": 0.5})", {102}},
-                                                       {R"({"method": "abssum", "dims": [-1]})", {1, 5, 9, 13, 0, 0, 0, 8}}};
+        const std::pair<const char*, Values> sums[] = {
+            {R"({"dims": [0, 2]})", {10, 26}},
+            {R"({"method": "mean", "start_axis": 1, "keep_dim": false})", {2.5, 6.5}},
+            {R"({"method": "sumsq", "output_scale": 0.5})", {102}},
+            {R"({"method": "abssum", "dims": [-1]})", {1, 5, 9, 13, 0, 0, 0, 8}}};
         for (const auto& [options, expected] : sums) {
             const bool small = std::string(options).find("abssum") != std::string::npos;
             test::Single sum("Reduction", options, {{small ? Dims{8, 1} : Dims{2, 2, 2}, type}}, NetMode::predict);
@@ -344,10 +372,12 @@ TEST(Operators, ConcatSliceReductionAndInterpolation)
                 sum.set("x0", {1, 2, 3, 4, 5, 6, 7, 8});
             EXPECT_EQ(sum.forward(), expected) << options;
         }
-        test::Single nearest("Interpolation", R"({"method": "nearest", "scale_y": 1, "scale_x": 2})", {{{1, 1, 1, 3}, type}}, NetMode::predict);
+        test::Single nearest("Interpolation", R"({"method": "nearest", "scale_y": 1, "scale_x": 2})",
+                             {{{1, 1, 1, 3}, type}}, NetMode::predict);
         nearest.set("x0", {1, 2, 3});
         EXPECT_EQ(nearest.forward(), (Values{1, 1, 2, 2, 3, 3}));
-        test::Single corners("Interpolation", R"({"method": "bilinear", "out_h": 1, "out_w": 5, "align_corners": true})",
+        test::Single corners("Interpolation",
+                             R"({"method": "bilinear", "out_h": 1, "out_w": 5, "align_corners": true})",
                              {{{1, 1, 1, 3}, type}}, NetMode::predict);
         corners.set("x0", {1, 2, 4});
         EXPECT_EQ(corners.forward(), (Values{1, 1.5, 2, 3, 4}));
@@ -397,7 +427,8 @@ TEST(MemoryPlan, RequestsThatLiveTogetherDoNotOverlap)
         EXPECT_GE(planned, most);
         for (std::size_t a = 0; a < requests.size(); ++a) {
             EXPECT_EQ(plan.places[a].offset % 512, 0u);
-            EXPECT_LE(plan.places[a].offset + requests[a].bytes, plan.arenas[static_cast<std::size_t>(plan.places[a].arena)]);
+            EXPECT_LE(plan.places[a].offset + requests[a].bytes,
+                      plan.arenas[static_cast<std::size_t>(plan.places[a].arena)]);
             for (std::size_t b = 0; b < a; ++b) {
                 const bool together = requests[a].first <= requests[b].last && requests[b].first <= requests[a].last;
                 const bool apart = plan.places[a].arena != plan.places[b].arena ||

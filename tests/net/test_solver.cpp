@@ -70,8 +70,9 @@ TEST(Solver, SgdFollowsPyTorch)
 
 TEST(Solver, AdamAndAdamWFollowPyTorch)
 {
-    for (const AdamConfig& c : {AdamConfig{.lr = 0.05}, AdamConfig{.lr = 0.05, .beta1 = 0.8, .beta2 = 0.95, .weight_decay = 0.1},
-                                AdamConfig{.lr = 0.05, .amsgrad = true}, adamw_config(0.05, 0.2)}) {
+    for (const AdamConfig& c :
+         {AdamConfig{.lr = 0.05}, AdamConfig{.lr = 0.05, .beta1 = 0.8, .beta2 = 0.95, .weight_decay = 0.1},
+          AdamConfig{.lr = 0.05, .amsgrad = true}, adamw_config(0.05, 0.2)}) {
         Line line;
         AdamSolver adam(c);
         line.run(adam);
@@ -88,7 +89,8 @@ TEST(Solver, AdamAndAdamWFollowPyTorch)
                 top[i] = std::max(top[i], s[i]);
                 const double t = static_cast<double>(step + 1);
                 const double correction = 1 - std::pow(c.beta2, t);
-                w[i] -= c.lr / (1 - std::pow(c.beta1, t)) * m[i] / (std::sqrt((c.amsgrad ? top[i] : s[i]) / correction) + c.eps);
+                w[i] -= c.lr / (1 - std::pow(c.beta1, t)) * m[i] /
+                        (std::sqrt((c.amsgrad ? top[i] : s[i]) / correction) + c.eps);
             }
         line.expect(w);
     }

@@ -106,7 +106,8 @@ TEST(Weights, DeflatedArchives)
     ASSERT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
     packed.resize(stream.total_out);
     deflateEnd(&stream);
-    const auto crc = static_cast<std::uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(npy.data()), static_cast<uInt>(npy.size())));
+    const auto crc =
+        static_cast<std::uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(npy.data()), static_cast<uInt>(npy.size())));
     std::string file;
     const auto number = [&](std::uint64_t value, int bytes) {
         for (int i = 0; i < bytes; ++i)
@@ -156,7 +157,8 @@ TEST(Weights, EveryTruncationIsAnError)
     for (const Format& format : formats) {
         const ByteVector whole = format.write(sample());
         for (std::size_t size = 0; size < whole.size(); ++size)
-            EXPECT_THROW(parse_weights(shared(ByteVector(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size))), "f"),
+            EXPECT_THROW(parse_weights(
+                             shared(ByteVector(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size))), "f"),
                          InvalidArgument)
                 << format.extension << " cut to " << size;
     }
@@ -168,9 +170,11 @@ TEST(Weights, CorruptBytesNeverDoMoreThanThrow)
     int thrown = 0;
     for (int round = 0; round < 20000; ++round) {
         const Format& format = formats[round % 3];
-        ByteVector bytes = format.write({{"w", tensor(DataType::float32, {2, 2}, 1)}, {"b", tensor(DataType::int8, {3}, 2)}});
+        ByteVector bytes =
+            format.write({{"w", tensor(DataType::float32, {2, 2}, 1)}, {"b", tensor(DataType::int8, {3}, 2)}});
         for (unsigned k = 0, n = 1 + random() % 4; k < n; ++k)
-            bytes[random() % bytes.size()] = static_cast<std::byte>(random() % 2 ? random() : "0123456789[]{},\"-e"[random() % 18]);
+            bytes[random() % bytes.size()] =
+                static_cast<std::byte>(random() % 2 ? random() : "0123456789[]{},\"-e"[random() % 18]);
         try {
             for (const auto& [name, t] : parse_weights(shared(std::move(bytes)), "f"))
                 ASSERT_EQ(t.data.size(), static_cast<std::size_t>(t.shape.product()) * size_of(t.dtype));
@@ -200,9 +204,10 @@ TEST(Weights, HostileHeadersAreNamed)
     EXPECT_EQ(message(entry("F32", "[2]", "[0, 8]")), "no error");
     for (const std::string& bad :
          {entry("F32", "[3]", "[0, 8]"), entry("F32", "[2]", "[0, 16]"), entry("F32", "[2]", "[8, 0]"),
-          entry("F32", "[4611686018427387904, 4, 2]", "[0, 8]"), entry("F99", "[2]", "[0, 8]"), entry("F32", "[-2]", "[0, 8]"),
-          entry("F32", "[2]", "[0, 18446744073709551615]"), entry("F32", "2", "[0, 8]"), entry("F32", "[1]", "[4, 8]"),
-          entry("F32", "[1e400]", "[0, 8]"), std::string("[]"), std::string("{\"t\": 3}"), std::string(1000, '[')})
+          entry("F32", "[4611686018427387904, 4, 2]", "[0, 8]"), entry("F99", "[2]", "[0, 8]"),
+          entry("F32", "[-2]", "[0, 8]"), entry("F32", "[2]", "[0, 18446744073709551615]"), entry("F32", "2", "[0, 8]"),
+          entry("F32", "[1]", "[4, 8]"), entry("F32", "[1e400]", "[0, 8]"), std::string("[]"),
+          std::string("{\"t\": 3}"), std::string(1000, '[')})
         EXPECT_NE(message(bad).find("w.safetensors"), std::string::npos) << bad << ": " << message(bad);
     EXPECT_THROW(load_weights(testing::TempDir() + "there is no such file"), InvalidArgument);
     EXPECT_THROW(save_weights(testing::TempDir() + "weights.txt", {}), InvalidArgument);

@@ -35,8 +35,8 @@ class Builder:
         return self.node("Conv", *inputs, kernel_shape=[kernel, kernel], group=group, **attributes)
 
     def batch_norm(self, x, channels, **attributes):
-        return self.node("BatchNormalization", x, self.vector(channels, 0.5, 1.5), self.vector(channels), self.vector(channels),
-                         self.vector(channels, 0.5, 1.5), epsilon=1e-3, **attributes)
+        return self.node("BatchNormalization", x, self.vector(channels, 0.5, 1.5), self.vector(channels),
+                         self.vector(channels), self.vector(channels, 0.5, 1.5), epsilon=1e-3, **attributes)
 
     def reshape(self, x, *shape):
         return self.node("Reshape", x, self.constant(np.array(shape, np.int64)))
@@ -45,8 +45,10 @@ class Builder:
         return self.node("Gemm", x, self.weights(outputs, inputs), self.vector(outputs), transB=1)
 
     def model(self, output):
-        graph = helper.make_graph(self.nodes, "graph", [helper.make_tensor_value_info("x", TensorProto.FLOAT, self.shape)],
-                                  [helper.make_tensor_value_info(output, TensorProto.FLOAT, [None, 10])], self.initializers)
+        graph = helper.make_graph(self.nodes, "graph",
+                                  [helper.make_tensor_value_info("x", TensorProto.FLOAT, self.shape)],
+                                  [helper.make_tensor_value_info(output, TensorProto.FLOAT, [None, 10])],
+                                  self.initializers)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=8)
         checker.check_model(model)
         return model

@@ -89,7 +89,8 @@ def test_slices_of_a_packed_projection(device):
     torch.testing.assert_close(F.scaled_dot_product_attention(*on_device).cpu(), exact(q, k, v)[0].float())
 
 
-@pytest.mark.parametrize("shape", [(20, 30), (1, 30), (20, 1), (2, 1, 1, 30), (2, 3, 20, 30), (3, 20, 30), (1, 1, 20, 30)], ids=str)
+@pytest.mark.parametrize("shape", [(20, 30), (1, 30), (20, 1), (2, 1, 1, 30), (2, 3, 20, 30), (3, 20, 30),
+                                   (1, 1, 20, 30)], ids=str)
 @pytest.mark.parametrize("kind", ["boolean", "added"])
 def test_masks(device, shape, kind):
     mask = torch.rand(shape) > 0.3 if kind == "boolean" else torch.randn(shape)
@@ -127,8 +128,8 @@ def test_what_math_computes(device, shapes):
 def test_sdpa_kernel_chooses(device):
     q = torch.randn(1, 2, 5, 8, device=device)
     run = lambda: F.scaled_dot_product_attention(q, q, q)   # noqa: E731
-    for backend, wanted in [(SDPBackend.MATH, MATH), (SDPBackend.OVERRIDEABLE, FUSED), (SDPBackend.FLASH_ATTENTION, FUSED),
-                            (SDPBackend.EFFICIENT_ATTENTION, FUSED)]:
+    for backend, wanted in [(SDPBackend.MATH, MATH), (SDPBackend.OVERRIDEABLE, FUSED),
+                            (SDPBackend.FLASH_ATTENTION, FUSED), (SDPBackend.EFFICIENT_ATTENTION, FUSED)]:
         with sdpa_kernel(backend):
             assert wanted in called(run)
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION), pytest.raises(RuntimeError, match="No viable backend"):
@@ -251,9 +252,11 @@ PADDING = torch.tensor([[False] * 9, [False] * 6 + [True] * 3])
 
 
 @pytest.mark.parametrize("need_weights", [False, True])
-@pytest.mark.parametrize("masks", [{}, dict(key_padding_mask=PADDING),
-                                   dict(attn_mask=torch.ones(9, 9, dtype=torch.bool).triu(1)),
-                                   dict(attn_mask=torch.ones(9, 9, dtype=torch.bool).triu(1), key_padding_mask=PADDING)],
+@pytest.mark.parametrize("masks",
+                         [{},
+                          dict(key_padding_mask=PADDING),
+                          dict(attn_mask=torch.ones(9, 9, dtype=torch.bool).triu(1)),
+                          dict(attn_mask=torch.ones(9, 9, dtype=torch.bool).triu(1), key_padding_mask=PADDING)],
                          ids=["all", "padding", "causal", "both"])
 def test_multihead_attention(device, masks, need_weights):
     module = torch.nn.MultiheadAttention(32, 4, batch_first=True)

@@ -35,7 +35,8 @@ def classifier(tmp_path_factory):
     """Means of the three colours as scores."""
     path = tmp_path_factory.mktemp("model") / "colours.onnx"
     graph = helper.make_graph(
-        [helper.make_node("GlobalAveragePool", ["x"], ["m"]), helper.make_node("Flatten", ["m"], ["y"], name="flat")], "g",
+        [helper.make_node("GlobalAveragePool", ["x"], ["m"]),
+         helper.make_node("Flatten", ["m"], ["y"], name="flat")], "g",
         [helper.make_tensor_value_info("x", 1, ["n", 3, 16, 16])], [helper.make_tensor_value_info("y", 1, ["n", 3])])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
     return path
@@ -260,5 +261,3 @@ def test_the_device_is_chosen(classifier, images):
     message = command("run", classifier, images[0], "-d", "no such thing", code=1)
     assert "no such thing" in message
     assert parsed("run", classifier, images[0], "-d", clprim.devices()[0].id)
-
-

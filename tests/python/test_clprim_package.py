@@ -134,7 +134,8 @@ def test_products_and_convolutions():
         clprim.matmul(clprim.Tensor(a), clprim.Tensor(a))
     x, w = rng.standard_normal((1, 2, 5, 6)).astype("f"), rng.standard_normal((3, 2, 1, 1)).astype("f")
     got = clprim.convolution(clprim.Tensor(x), clprim.Tensor(w), stride=(2, 1)).numpy()
-    np.testing.assert_allclose(got, np.einsum("ochw,nchw->nohw", w * np.ones((1, 1, 3, 6)), x[:, :, ::2]), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(got, np.einsum("ochw,nchw->nohw", w * np.ones((1, 1, 3, 6)), x[:, :, ::2]), rtol=1e-4,
+                               atol=1e-5)
     probabilities = clprim.softmax(clprim.Tensor(a), axis=0).numpy()
     np.testing.assert_allclose(probabilities, np.exp(a) / np.exp(a).sum(0), rtol=1e-5)
 
@@ -233,14 +234,16 @@ def test_values_stay_on_the_device_between_runs():
     onnx = pytest.importorskip("onnx")
     from onnx import helper
     graph = helper.make_graph([helper.make_node("Mul", ["x", "x"], ["y"])], "g",
-                              [helper.make_tensor_value_info("x", 1, ["n"])], [helper.make_tensor_value_info("y", 1, None)])
+                              [helper.make_tensor_value_info("x", 1, ["n"])],
+                              [helper.make_tensor_value_info("y", 1, None)])
     session = clprim.Session(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
     x = np.full(5000, 2, np.float32)
     first = session.run_values({"x": x})["y"]
     assert isinstance(first, clprim.Value) and first.shape == (5000,)
     assert session.run({"x": first})["y"].tolist() == [16] * 5000
     assert session.run({"x": clprim.Value(clprim.Tensor(x))})["y"][0] == 4
-    timed = clprim.Session(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), profile=True)
+    timed = clprim.Session(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+                           profile=True)
     timed.run({"x": x})
     assert [(entry.op_type, entry.calls) for entry in timed.profile()] == [("Mul", 1)]
 

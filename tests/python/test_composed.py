@@ -80,5 +80,6 @@ def test_histogram_edges(device):
         with pytest.raises(RuntimeError):
             call(x.to(device))
     constant = torch.full((4,), 2.0)
-    for got, expected in zip(torch.histogram(constant.to(device), 4, density=True), torch.histogram(constant, 4, density=True)):
+    for got, expected in zip(torch.histogram(constant.to(device), 4, density=True),
+                             torch.histogram(constant, 4, density=True)):
         assert_close(got.cpu(), expected)

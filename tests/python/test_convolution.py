@@ -119,7 +119,8 @@ def test_view_with_storage_offset():
     check([F.conv2d(x.to(device)[2:4], w.to(device)[1:7], padding=1)], [F.conv2d(x[2:4], w[1:7], padding=1)])
 
 
-@pytest.mark.parametrize("mask", [[a, b, c] for a in (False, True) for b in (False, True) for c in (False, True)], ids=str)
+@pytest.mark.parametrize("mask", [[a, b, c] for a in (False, True) for b in (False, True) for c in (False, True)],
+                         ids=str)
 def test_output_mask(mask):
     x, w, dy = eighths((2, 4, 6, 6)), eighths((5, 4, 3, 3)), eighths((2, 5, 6, 6))
     run = lambda dy, x, w, mask: torch.ops.aten.convolution_backward(dy, x, w, [5], [1, 1], [1, 1], [1, 1], False,

@@ -86,7 +86,8 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.parametrize("shape", [(6, 10), (3, 4, 5), (2, 3, 4, 5), (2, 3, 2, 3, 2, 3), (40, 33), (2, 70, 65)], ids=str)
+@pytest.mark.parametrize("shape", [(6, 10), (3, 4, 5), (2, 3, 4, 5), (2, 3, 2, 3, 2, 3), (40, 33), (2, 70, 65)],
+                         ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.uint8, torch.int16, torch.complex64], ids=str)
 def test_layouts(shape, dtype):
     x = values(dtype, *shape)
@@ -234,8 +235,9 @@ def test_fill_and_zero(dtype):
 
 
 def test_fill_values_and_errors():
-    for dtype, value in [(torch.float16, 65504.0), (torch.float16, 6e-8), (torch.bfloat16, 1 / 3), (torch.int64, 2**62 + 1),
-                         (torch.complex64, 1 + 2j), (torch.float32, float("nan")), (torch.float16, float("inf"))]:
+    for dtype, value in [(torch.float16, 65504.0), (torch.float16, 6e-8), (torch.bfloat16, 1 / 3),
+                         (torch.int64, 2**62 + 1), (torch.complex64, 1 + 2j), (torch.float32, float("nan")),
+                         (torch.float16, float("inf"))]:
         same(torch.empty(3, dtype=dtype, device=device).fill_(value).cpu(), torch.empty(3, dtype=dtype).fill_(value))
     with pytest.raises(RuntimeError, match="overflow"):
         torch.zeros(2, dtype=torch.uint8, device=device).fill_(1000)
@@ -306,7 +308,8 @@ def test_deterministic_algorithms_fill_new_memory():
     torch.use_deterministic_algorithms(True)
     try:
         assert torch.empty(3, device=device).isnan().all()
-        assert (torch.empty_strided((2, 2), (1, 2), dtype=torch.int16, device=device) == torch.iinfo(torch.int16).max).all()
+        assert (torch.empty_strided((2, 2), (1, 2), dtype=torch.int16,
+                                    device=device) == torch.iinfo(torch.int16).max).all()
     finally:
         torch.use_deterministic_algorithms(False)
 

@@ -36,7 +36,8 @@ def test_zero_offset_is_a_convolution(where, seed):
 
 def away_from_integers(shape, g, dtype):
     """Offsets in [-3, 3] at least 0.15 from an integer: finite differences do not cross a kink."""
-    return (torch.randint(-3, 3, shape, generator=g) + 0.15 + 0.7 * torch.rand(shape, generator=g, dtype=torch.float64)).to(dtype)
+    return (torch.randint(-3, 3, shape, generator=g) + 0.15 +
+            0.7 * torch.rand(shape, generator=g, dtype=torch.float64)).to(dtype)
 
 
 @pytest.mark.parametrize("seed", range(60))

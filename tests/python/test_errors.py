@@ -9,7 +9,8 @@ device = "ocl:0"
 def test_mixed_devices():
     x, y = torch.ones(3, device=device), torch.ones(3)
     for use in (lambda: x + y, lambda: x.add_(y), lambda: torch.mm(x.view(1, 3), y.view(3, 1)),
-                lambda: torch.cat([x, y]), lambda: torch.where(x > 0, x, y), lambda: x.index_add_(0, torch.tensor([0]), y[:1])):
+                lambda: torch.cat([x, y]), lambda: torch.where(x > 0, x, y),
+                lambda: x.index_add_(0, torch.tensor([0]), y[:1])):
         with pytest.raises(RuntimeError, match="same device|device"):
             use()
     assert (x + torch.tensor(2.0)).tolist() == [3, 3, 3]      # a CPU scalar is allowed, as everywhere in PyTorch

@@ -41,6 +41,7 @@ def test_wrong_shapes_and_wild_points():
     x, grid = torch.randn(1, 1, 4, 4), torch.tensor([float("inf"), float("nan"), 1e20, -1e20]).reshape(1, 1, 2, 2)
     for mode in ("bilinear", "nearest", "bicubic"):
         for padding_mode in ("zeros", "border", "reflection"):
-            F.grid_sample(x.to(device), grid.to(device), mode=mode, padding_mode=padding_mode, align_corners=False).cpu()
+            F.grid_sample(x.to(device), grid.to(device), mode=mode, padding_mode=padding_mode,
+                          align_corners=False).cpu()
     with pytest.raises(RuntimeError, match="same batch size"):
         F.grid_sample(x.to(device), torch.zeros(2, 1, 1, 2, device=device), align_corners=False)

@@ -64,7 +64,8 @@ def test_take_and_put():
 
 
 def test_embedding_and_its_gradient():
-    for options in ({}, {"padding_idx": 2}, {"scale_grad_by_freq": True}, {"padding_idx": -1, "scale_grad_by_freq": True}):
+    for options in ({}, {"padding_idx": 2}, {"scale_grad_by_freq": True},
+                    {"padding_idx": -1, "scale_grad_by_freq": True}):
         weight, index, upstream = make(10, 33), ids(10, 4, 7, negative=False), make(4, 7, 33)
         grads = []
         for place in ("cpu", device):

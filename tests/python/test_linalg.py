@@ -77,7 +77,8 @@ def test_cholesky_and_solve(size, dtype, device):
     close(torch.linalg.cholesky(positive.to(device), upper=True), torch.linalg.cholesky(positive, upper=True))
     close(torch.cholesky_solve(b.to(device), factor), torch.linalg.solve(positive, b))
     close(torch.linalg.solve(positive.to(device), b.to(device)), torch.linalg.solve(positive, b))
-    close(torch.linalg.solve(positive.to(device), b.mT.to(device), left=False), torch.linalg.solve(positive, b.mT, left=False))
+    close(torch.linalg.solve(positive.to(device), b.mT.to(device), left=False),
+          torch.linalg.solve(positive, b.mT, left=False))
     close(positive.to(device) @ torch.linalg.inv(positive.to(device)), unit(size, a))
 
 
@@ -114,7 +115,8 @@ def test_gradients_of_solutions_and_determinants(transposed, dtype, device):
     a, b = matrices(5, 5, dtype), matrices(5, 2, dtype)
     a = a.mT if transposed else a
     for function in (torch.linalg.solve, lambda x, y: torch.linalg.solve(x, y.mT, left=False),
-                     lambda x, y: torch.linalg.det(x) * y[:, 0, 0], lambda x, y: torch.linalg.slogdet(x)[1] * y[:, 0, 0].abs()):
+                     lambda x, y: torch.linalg.det(x) * y[:, 0, 0],
+                     lambda x, y: torch.linalg.slogdet(x)[1] * y[:, 0, 0].abs()):
         results = []
         for where in ("cpu", device):
             leaves = [torch.empty_strided(t.shape, t.stride(), dtype=dtype).copy_(t).to(where).requires_grad_() for t in (a, b)]
@@ -141,8 +143,9 @@ def test_rank_deficient_and_special_matrices(device):
 @pytest.mark.parametrize("shape", ((0, 3, 3), (2, 0, 0), (0, 0)), ids=str)
 def test_empty(shape, device):
     a = torch.empty(shape)
-    for function in (torch.linalg.inv, torch.linalg.det, torch.linalg.cholesky, torch.linalg.eigvalsh, torch.linalg.svdvals,
-                     lambda t: torch.linalg.qr(t)[0], lambda t: torch.linalg.lu(t)[0], lambda t: torch.linalg.solve(t, t)):
+    for function in (torch.linalg.inv, torch.linalg.det, torch.linalg.cholesky, torch.linalg.eigvalsh,
+                     torch.linalg.svdvals, lambda t: torch.linalg.qr(t)[0], lambda t: torch.linalg.lu(t)[0],
+                     lambda t: torch.linalg.solve(t, t)):
         assert torch.equal(function(a.to(device)).cpu(), function(a))
 
 

@@ -32,8 +32,8 @@ def test_statistics_follow_tensors():
 def test_stats_have_the_keys_of_cuda():
     torch.empty(3, device=device)
     stats = torch.ocl.memory_stats()
-    for key in ("allocation", "segment", "active", "inactive_split", "allocated_bytes", "reserved_bytes", "active_bytes",
-                "inactive_split_bytes", "requested_bytes"):
+    for key in ("allocation", "segment", "active", "inactive_split", "allocated_bytes", "reserved_bytes",
+                "active_bytes", "inactive_split_bytes", "requested_bytes"):
         for what in ("current", "peak", "allocated", "freed"):
             assert stats[f"{key}.all.{what}"] >= 0, key
     assert stats["num_ooms"] >= 0 and stats["num_alloc_retries"] >= 0

@@ -88,7 +88,8 @@ def test_batch_norm_module_trains_and_counts():
 
 
 def test_batch_norm_of_an_empty_batch_and_of_views():
-    assert torch.nn.functional.batch_norm(torch.empty(0, 3, 4, 4, device=device), None, None, training=True).numel() == 0
+    assert torch.nn.functional.batch_norm(torch.empty(0, 3, 4, 4, device=device), None, None,
+                                          training=True).numel() == 0
     x = randn(4, 10, 6, 6)
     y = torch.nn.functional.batch_norm(x.to(device)[1:, 2:8:2, ::2], None, None, training=True)
     assert_close(y.cpu(), torch.nn.functional.batch_norm(x[1:, 2:8:2, ::2], None, None, training=True))

@@ -65,7 +65,8 @@ def test_cycles_and_loose_ends():
                   [], [port("a")]), "cycle.*|.*(one|two).*cycle")
     refuses(model([helper.make_node("Relu", ["nobody"], ["y"], name="loose")], [port("x", [1])], [port("y")]),
             "Relu 'loose'.*'nobody' is written by no node")
-    refuses(model([helper.make_node("Relu", ["x"], ["y"])], [port("x", [1])], [port("z")]), "'z'.* is written by no node")
+    refuses(model([helper.make_node("Relu", ["x"], ["y"])], [port("x", [1])], [port("z")]),
+            "'z'.* is written by no node")
     refuses(model([helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Abs", ["x"], ["y"])], [port("x", [1])],
                   [port("y")]), "'y' is written twice")
 
@@ -114,7 +115,8 @@ def test_functions_that_call_themselves_or_explode():
                                     [helper.make_opsetid("", 17), helper.make_opsetid("f", 1)])
 
     def calling(functions):
-        graph = helper.make_graph([helper.make_node("F0", ["x"], ["y"], domain="f")], "g", [port("x", [1])], [port("y")])
+        graph = helper.make_graph([helper.make_node("F0", ["x"], ["y"], domain="f")], "g", [port("x", [1])],
+                                  [port("y")])
         return helper.make_model(graph, functions=functions, ir_version=8,
                                  opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("f", 1)])
 
@@ -167,8 +169,8 @@ def test_wrong_inputs():
     x = np.ones((3, 2), np.float32)
     for inputs, match in (({}, "'x'.*missing"), ({"x": x, "z": x}, "no input 'z'"), ({"x": x.astype("d")}, "float32.*float64"),
                           ({"x": x[0]}, r"\[n, 2\].*\[2\]"), ({"x": x.T}, r"\[n, 2\].*\[2, 3\]"), ({"x": None}, "'x'"),
-                          ({"x": np.array(["a", "b"])}, "float32.*string"), ({"x": object()}, "'x'"),
-                          ({"x": np.array([None, 1])}, "'x'.*strings")):
+                          ({"x": np.array(["a", "b"])},
+                           "float32.*string"), ({"x": object()}, "'x'"), ({"x": np.array([None, 1])}, "'x'.*strings")):
         with pytest.raises(ValueError, match=match):
             session.run(inputs)
     with pytest.raises(ValueError, match="no output 'q'"):
@@ -265,8 +267,9 @@ def test_subgraphs_with_too_few_outputs():
     with pytest.raises(clprim.InvalidArgument, match="If 'choice'.*has 1 outputs, 2 are asked for"):
         session.run({"x": np.ones(2, np.float32), "c": np.array(True)})
 
-    body = helper.make_graph([helper.make_node("Identity", ["s"], ["t"]), helper.make_node("Identity", ["e"], ["f"])], "body",
-                             [port("s"), port("e")], [port("t"), port("f")])
+    body = helper.make_graph([helper.make_node("Identity", ["s"], ["t"]),
+                              helper.make_node("Identity", ["e"], ["f"])], "body", [port("s"), port("e")],
+                             [port("t"), port("f")])
     node = helper.make_node("Scan", ["x", "x", "x"], ["y"], name="scan", body=body, num_scan_inputs=1)
     session = clprim.Session(model([node], [port("x", [2])], [port("y")]))
     with pytest.raises(clprim.InvalidArgument, match="Scan 'scan'.*the body returns 2 values"):
@@ -277,7 +280,8 @@ def test_subgraphs_with_too_few_outputs():
 def test_sizes_whose_product_wraps(shape):
     node = helper.make_node("ConstantOfShape", ["s"], ["y"], name="huge")
     with pytest.raises((clprim.OutOfMemory, clprim.InvalidArgument)):
-        clprim.Session(model([node], [port("s", [len(shape)], TensorProto.INT64)], [port("y")])).run({"s": np.array(shape)})
+        clprim.Session(model([node], [port("s", [len(shape)], TensorProto.INT64)],
+                             [port("y")])).run({"s": np.array(shape)})
 
 
 @pytest.mark.parametrize("mode", ["constant", "reflect", "edge", "wrap"])
@@ -294,7 +298,8 @@ def test_absurd_pads(mode, pad):
 def test_absurd_blocks(op, size):
     node = helper.make_node(op, ["x"], ["y"], name="blocks", blocksize=size)
     with pytest.raises(clprim.InvalidArgument, match=f"{op} 'blocks'.*blocksize is {size}"):
-        clprim.Session(model([node], [port("x", [1, 8, 2, 4])], [port("y")])).run({"x": np.ones((1, 8, 2, 4), np.float32)})
+        clprim.Session(model([node], [port("x", [1, 8, 2, 4])],
+                             [port("y")])).run({"x": np.ones((1, 8, 2, 4), np.float32)})
 
 
 def test_ragged_lists():

@@ -15,8 +15,8 @@ TOLERANCE = {"float32": 1e-5, "float64": 1e-10, "float16": 5e-3}
 def gradient_node(xs, y, inputs=None, zs=(), outputs=None, **attributes):
     names = [*xs, *zs]
     lists = {"xs": list(xs), **({"zs": list(zs)} if zs else {})}
-    return helper.make_node("Gradient", inputs or names, outputs or [f"d{y}_d{x}" for x in xs], domain=TRAINING, name="grad",
-                            y=y, **lists, **attributes)
+    return helper.make_node("Gradient", inputs or names, outputs or [f"d{y}_d{x}" for x in xs], domain=TRAINING,
+                            name="grad", y=y, **lists, **attributes)
 
 
 def model_of(nodes, inputs, outputs, opset=17, constants=(), functions=()):
@@ -55,9 +55,10 @@ def numbers(*shape, low=-2.0, high=2.0, dtype="float32", seed=0):
 node = helper.make_node
 F = torch.nn.functional
 
-UNARY = [("Neg", torch.neg, {}), ("Abs", torch.abs, {}), ("Exp", torch.exp, {}), ("Sin", torch.sin, {}), ("Cos", torch.cos, {}),
-         ("Sigmoid", torch.sigmoid, {}), ("Tanh", torch.tanh, {}), ("Relu", torch.relu, {}), ("Erf", torch.erf, {}),
-         ("Softplus", F.softplus, {}), ("LeakyRelu", lambda x: F.leaky_relu(x, 0.125), {"alpha": 0.125}), ("Identity", lambda x: x * 1, {}),
+UNARY = [("Neg", torch.neg, {}), ("Abs", torch.abs, {}), ("Exp", torch.exp, {}), ("Sin", torch.sin, {}),
+         ("Cos", torch.cos, {}), ("Sigmoid", torch.sigmoid, {}), ("Tanh", torch.tanh, {}), ("Relu", torch.relu, {}),
+         ("Erf", torch.erf, {}), ("Softplus", F.softplus, {}),
+         ("LeakyRelu", lambda x: F.leaky_relu(x, 0.125), {"alpha": 0.125}), ("Identity", lambda x: x * 1, {}),
          ("Elu", lambda x: F.elu(x, 0.75), {"alpha": 0.75}), ("Reciprocal", torch.reciprocal, {}),
          ("Transpose", lambda x: x.permute(2, 0, 1), {"perm": [2, 0, 1]}), ("Flatten", lambda x: x.flatten(1), {}),
          ("Softmax", lambda x: x.softmax(1), {"axis": 1}), ("LogSoftmax", lambda x: x.log_softmax(-1), {})]
@@ -70,20 +71,22 @@ def test_unary(op, function, attributes, dtype):
     x = numbers(2, 3, 4, dtype=dtype)
     y = function(torch.tensor(x)).numpy()
     w = numbers(*y.shape, dtype=dtype, seed=1)
-    compare(lambda t, s: function(t) * s, [node(op, ["x"], ["h"], **attributes), node("Mul", ["h", "w"], ["y"])], {"x": x, "w": w})
+    compare(lambda t, s: function(t) * s,
+            [node(op, ["x"], ["h"], **attributes), node("Mul", ["h", "w"], ["y"])], {"x": x, "w": w})
 
 
 @pytest.mark.parametrize("op, function", [("Log", torch.log), ("Sqrt", torch.sqrt)])
 def test_unary_of_positive_numbers(op, function):
-    compare(lambda x: function(x) ** 2, [node(op, ["x"], ["h"]), node("Mul", ["h", "h"], ["y"])], {"x": numbers(3, 5, low=0.5)})
+    compare(lambda x: function(x)**2, [node(op, ["x"], ["h"]), node("Mul", ["h", "h"], ["y"])],
+            {"x": numbers(3, 5, low=0.5)})
 
 
 SHAPES = [((3, 4), (3, 4)), ((2, 3, 4), (4,)), ((1, 4, 1), (3, 1, 5)), ((), (2, 3)), ((2, 0, 3), (3,)), ((), ())]
 
 
 @pytest.mark.parametrize("a, b", SHAPES, ids=str)
-@pytest.mark.parametrize("op, function", [("Add", torch.add), ("Sub", torch.sub), ("Mul", torch.mul), ("Div", torch.div),
-                                          ("Pow", torch.pow)])
+@pytest.mark.parametrize("op, function", [("Add", torch.add), ("Sub", torch.sub), ("Mul", torch.mul),
+                                          ("Div", torch.div), ("Pow", torch.pow)])
 def test_binary(op, function, a, b):
     inputs = {"a": numbers(*a, low=0.5), "b": numbers(*b, low=0.5, seed=1)}
     compare(lambda x, y: function(x, y) * x, [node(op, ["a", "b"], ["h"]), node("Mul", ["h", "a"], ["y"])], inputs)
@@ -92,7 +95,8 @@ def test_binary(op, function, a, b):
 def test_powers_of_zero_and_of_negative_numbers():
     x = np.array([0, 0, 0, -2, -3], "f")
     nodes = [node("Pow", ["x", "e"], ["y"])]
-    compare(lambda t: t ** torch.tensor([0.0, 1, 2, 3, 2]), nodes, {"x": x}, constants={"e": np.array([0, 1, 2, 3, 2], "f")})
+    compare(lambda t: t**torch.tensor([0.0, 1, 2, 3, 2]), nodes, {"x": x},
+            constants={"e": np.array([0, 1, 2, 3, 2], "f")})
 
 
 def test_sums_means_and_choices():
@@ -108,9 +112,9 @@ def test_sums_means_and_choices():
             {"a": numbers(3, 4)}, constants={"low": np.float32(-1), "high": np.float32(0.5)})
 
 
-@pytest.mark.parametrize("a, b", [((3, 4), (4, 5)), ((2, 3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)), ((2, 1, 3, 4), (5, 4, 2)),
-                                  ((4,), (4,)), ((4,), (4, 5)), ((3, 4), (4,)), ((4,), (2, 4, 5)), ((2, 3, 4), (4,)),
-                                  ((3, 0), (0, 2)), ((0, 3), (3, 2))], ids=str)
+@pytest.mark.parametrize("a, b", [((3, 4), (4, 5)), ((2, 3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)),
+                                  ((2, 1, 3, 4), (5, 4, 2)), ((4,), (4,)), ((4,), (4, 5)), ((3, 4), (4,)),
+                                  ((4,), (2, 4, 5)), ((2, 3, 4), (4,)), ((3, 0), (0, 2)), ((0, 3), (3, 2))], ids=str)
 def test_matmul(a, b):
     inputs = {"a": numbers(*a), "b": numbers(*b, seed=1)}
     compare(lambda x, y: (x @ y) ** 2, [node("MatMul", ["a", "b"], ["h"]), node("Mul", ["h", "h"], ["y"])], inputs)
@@ -139,16 +143,18 @@ def test_reductions(op, function, opset, keep):
     x = numbers(2, 3, 4)
     constants = {"axes": np.array([0, -1])} if opset == 18 else {}
     attributes = {} if opset == 18 else {"axes": [0, -1]}
-    compare(lambda t: function(t, (0, -1), keepdim=bool(keep)) ** 2,
-            [node(op, ["x", *constants], ["h"], keepdims=keep, **attributes), node("Mul", ["h", "h"], ["y"])], {"x": x}, opset, constants)
-    compare(lambda t: function(t) ** 2, [node(op, ["x"], ["h"], keepdims=0), node("Mul", ["h", "h"], ["y"])], {"x": x}, opset)
+    compare(lambda t: function(t, (0, -1), keepdim=bool(keep))**2,
+            [node(op, ["x", *constants], ["h"], keepdims=keep, **attributes),
+             node("Mul", ["h", "h"], ["y"])], {"x": x}, opset, constants)
+    compare(lambda t: function(t)**2,
+            [node(op, ["x"], ["h"], keepdims=0), node("Mul", ["h", "h"], ["y"])], {"x": x}, opset)
 
 
 @pytest.mark.parametrize("op, function", [("Softmax", torch.softmax), ("LogSoftmax", torch.log_softmax)])
 def test_softmax_of_old_operator_sets_counts_the_axes_behind_as_one(op, function):
     x = numbers(2, 3, 4)
-    compare(lambda t: function(t.flatten(1), 1).reshape(t.shape) * t, [node(op, ["x"], ["h"]), node("Mul", ["h", "x"], ["y"])],
-            {"x": x}, 12)
+    compare(lambda t: function(t.flatten(1), 1).reshape(t.shape) * t,
+            [node(op, ["x"], ["h"]), node("Mul", ["h", "x"], ["y"])], {"x": x}, 12)
 
 
 def test_shapes():

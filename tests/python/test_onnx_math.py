@@ -13,7 +13,8 @@ clprim = pytest.importorskip("clprim")
 
 FLOATS = [np.float32, np.float64, np.float16]
 INTEGERS = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64]
-SHAPES = [((3, 4, 5), (3, 4, 5)), ((3, 4, 5), (5,)), ((1, 4, 1), (3, 1, 5)), ((), (2, 3)), ((2, 0, 3), (3,)), ((300, 70), (300, 1))]
+SHAPES = [((3, 4, 5), (3, 4, 5)), ((3, 4, 5), (5,)), ((1, 4, 1), (3, 1, 5)), ((), (2, 3)), ((2, 0, 3), (3,)),
+          ((300, 70), (300, 1))]
 TOLERANCE = {np.float16: 2e-3, np.float32: 2e-5, np.float64: 1e-10}
 
 
@@ -107,11 +108,13 @@ def test_unary(op, dtype, rng):
         close(run(op, [x], 22), UNARY[op](x.astype(np.float64)).astype(dtype))
 
 
-@pytest.mark.parametrize("op, attributes", [
-    ("LeakyRelu", {}), ("LeakyRelu", {"alpha": 0.3}), ("Elu", {"alpha": 2.0}), ("Selu", {}), ("Celu", {"alpha": 0.7}),
-    ("HardSigmoid", {}), ("HardSigmoid", {"alpha": 0.4, "beta": 0.1}), ("HardSwish", {}), ("Mish", {}), ("Softplus", {}),
-    ("Softsign", {}), ("ThresholdedRelu", {"alpha": 0.5}), ("Shrink", {"bias": 0.5, "lambd": 1.5}), ("Gelu", {}),
-    ("Gelu", {"approximate": "tanh"}), ("Swish", {"alpha": 1.5}), ("Sigmoid", {}), ("Erf", {}), ("Reciprocal", {})])
+@pytest.mark.parametrize("op, attributes",
+                         [("LeakyRelu", {}), ("LeakyRelu", {"alpha": 0.3}), ("Elu", {"alpha": 2.0}), ("Selu", {}),
+                          ("Celu", {"alpha": 0.7}), ("HardSigmoid", {}), ("HardSigmoid", {"alpha": 0.4, "beta": 0.1}),
+                          ("HardSwish", {}), ("Mish", {}), ("Softplus", {}), ("Softsign", {}),
+                          ("ThresholdedRelu", {"alpha": 0.5}), ("Shrink", {"bias": 0.5, "lambd": 1.5}), ("Gelu", {}),
+                          ("Gelu", {"approximate": "tanh"}), ("Swish", {"alpha": 1.5}), ("Sigmoid", {}), ("Erf", {}),
+                          ("Reciprocal", {})])
 def test_activations(op, attributes, rng):
     x = values(rng, (5, 33), np.float32)
     want = np.asarray(expected(op, [x.astype(np.float64)], 24, **attributes))
@@ -201,7 +204,8 @@ def test_reductions(op, dtype, rng):
             want = f(x, axis=axis, keepdims=bool(keep), dtype=dtype) if exact else f(wide, axis=axis, keepdims=bool(keep)).astype(dtype)
             given = [x] if axes is None else [x, np.array(axes, np.int64)]
             attributes = {"axes": axes} if axes else {}
-            for got in (run("Reduce" + op, given, 18, keepdims=keep), run("Reduce" + op, [x], old, keepdims=keep, **attributes)):
+            for got in (run("Reduce" + op, given, 18,
+                            keepdims=keep), run("Reduce" + op, [x], old, keepdims=keep, **attributes)):
                 assert got.shape == want.shape and got.dtype == want.dtype
                 np.testing.assert_allclose(got, want, rtol=2e-3 if dtype == np.float16 else 1e-5,
                                            atol=1 if op in ("L2", "LogSum", "LogSumExp") and np.issubdtype(dtype, np.integer) else 1e-6)

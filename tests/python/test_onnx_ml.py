@@ -127,8 +127,8 @@ def test_trees_serve_every_run_of_a_session():
     """Tables are kept after the first run: for every number of rows, type and session; errors stay errors."""
     votes = {"class_treeids": [0, 0, 0, 1], "class_nodeids": [2, 3, 4, 0], "class_ids": [0, 1, 2, 1],
              "class_weights": [0.7, 0.6, 0.5, 0.25]}
-    node = helper.make_node("TreeEnsembleClassifier", ["x"], ["y", "z"], domain=ML, classlabels_int64s=[5, 6, 7], **NODES,
-                            **votes)
+    node = helper.make_node("TreeEnsembleClassifier", ["x"], ["y", "z"], domain=ML, classlabels_int64s=[5, 6, 7],
+                            **NODES, **votes)
     for dtype, types in (("f", TensorProto.FLOAT), ("d", TensorProto.DOUBLE)):
         graph = helper.make_graph([node], "test", [helper.make_tensor_value_info("x", types, ["n", "m"])],
                                   [onnx.ValueInfoProto(name=name) for name in ("y", "z")])

@@ -67,11 +67,13 @@ def exported(module, arguments, opset, **options):
     target = io.BytesIO()
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.onnx.export(module.eval(), arguments, target, dynamo=False, opset_version=opset, input_names=["x"], **options)
+        torch.onnx.export(module.eval(), arguments, target, dynamo=False, opset_version=opset, input_names=["x"],
+                          **options)
     return target.getvalue()
 
 
-@pytest.mark.parametrize("name,opset", [("squeezenet1_0", 9), ("resnet18", 11), ("mobilenet_v2", 13), ("mnasnet0_5", 17)])
+@pytest.mark.parametrize("name,opset", [("squeezenet1_0", 9), ("resnet18", 11), ("mobilenet_v2", 13),
+                                        ("mnasnet0_5", 17)])
 def test_exported_networks(name, opset):
     torch, torchvision = pytest.importorskip("torch"), pytest.importorskip("torchvision")
     torch.manual_seed(1)
@@ -157,7 +159,8 @@ def test_poolings(seed):
     axes = int(r.integers(1, 4))
     kernel, size = r.integers(2, 5, axes), r.integers(9, 14, axes)
     pads = np.concatenate([r.integers(0, kernel), r.integers(0, kernel)]).tolist()
-    attributes = dict(kernel_shape=kernel.tolist(), strides=r.integers(1, 3, axes).tolist(), ceil_mode=int(r.integers(0, 2)))
+    attributes = dict(kernel_shape=kernel.tolist(), strides=r.integers(1, 3, axes).tolist(),
+                      ceil_mode=int(r.integers(0, 2)))
     if seed % 4 == 0:
         attributes |= dict(auto_pad=str(r.choice(["SAME_UPPER", "SAME_LOWER"])), ceil_mode=0)
     else:
@@ -203,8 +206,8 @@ def test_einsum(equation, shapes):
     assert_same(*single("Einsum", [uniform(*shape, seed=i) for i, shape in enumerate(shapes)], equation=equation))
 
 
-@pytest.mark.parametrize("a,b", [((4,), (4,)), ((4,), (4, 3)), ((2, 4), (4,)), ((3, 1, 2, 4), (5, 4, 3)), ((2, 3, 4), (4, 5)),
-                                 ((4,), (2, 4, 3)), ((2, 2, 3, 4), (2, 1, 4, 2))])
+@pytest.mark.parametrize("a,b", [((4,), (4,)), ((4,), (4, 3)), ((2, 4), (4,)), ((3, 1, 2, 4), (5, 4, 3)),
+                                 ((2, 3, 4), (4, 5)), ((4,), (2, 4, 3)), ((2, 2, 3, 4), (2, 1, 4, 2))])
 def test_matmul(a, b):
     for dtype in (np.float32, np.int32):
         model, inputs = single("MatMul", [(uniform(*a) * 10).astype(dtype), (uniform(*b, seed=1) * 10).astype(dtype)])

@@ -111,8 +111,8 @@ def test_linear_classifier(classes, positive, transform):
 def test_regressor(kernel, one_class):
     random = np.random.default_rng(3)
     compare("SVMRegressor", table(), ["y"], n_supports=9, support_vectors=random.standard_normal(54).tolist(),
-            rho=[0.125], coefficients=random.standard_normal(9).tolist(), kernel_type=kernel, kernel_params=KERNELS[kernel],
-            one_class=one_class)
+            rho=[0.125], coefficients=random.standard_normal(9).tolist(), kernel_type=kernel,
+            kernel_params=KERNELS[kernel], one_class=one_class)
 
 
 def test_linear_regressor():
@@ -120,12 +120,14 @@ def test_linear_regressor():
             kernel_params=KERNELS["LINEAR"])
 
 
-@pytest.mark.parametrize("change, message", [
-    ({"rho": [0.5]}, "rho holds 1 numbers, expected 3"), ({"coefficients": [1.0] * 5}, "5 coefficients"),
-    ({"vectors_per_class": [5, 8]}, "3 labels and 2 vectors_per_class"),
-    ({"vectors_per_class": [5, -1, 6]}, "holds -1"), ({"support_vectors": [1.0] * 77}, "support_vectors holds 77 numbers"),
-    ({"kernel_type": "COSINE"}, "kernel_type is COSINE"),
-    ({"kernel_params": [1.0]}, "kernel_params holds 1"), ({"prob_a": [1.0]}, "prob_a and prob_b hold 1 and 0")])
+@pytest.mark.parametrize("change, message", [({"rho": [0.5]}, "rho holds 1 numbers, expected 3"),
+                                             ({"coefficients": [1.0] * 5}, "5 coefficients"),
+                                             ({"vectors_per_class": [5, 8]}, "3 labels and 2 vectors_per_class"),
+                                             ({"vectors_per_class": [5, -1, 6]}, "holds -1"),
+                                             ({"support_vectors": [1.0] * 77}, "support_vectors holds 77 numbers"),
+                                             ({"kernel_type": "COSINE"}, "kernel_type is COSINE"),
+                                             ({"kernel_params": [1.0]}, "kernel_params holds 1"),
+                                             ({"prob_a": [1.0]}, "prob_a and prob_b hold 1 and 0")])
 def test_classifier_refuses(change, message):
     with pytest.raises(ValueError, match=f"SVMClassifier.*{message}"):
         model = model_of("SVMClassifier", table(), ["y", "z"], vector_machine([5, 2, 6]) | change)

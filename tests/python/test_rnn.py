@@ -18,7 +18,8 @@ def test_layers(kind, bias):
     ya, ha = layer(a)
     yb, hb = there(b)
     torch.testing.assert_close(yb.cpu(), ya)
-    torch.testing.assert_close([h.cpu() for h in (hb if kind == "LSTM" else [hb])], list(ha if kind == "LSTM" else [ha]))
+    torch.testing.assert_close([h.cpu() for h in (hb if kind == "LSTM" else [hb])],
+                               list(ha if kind == "LSTM" else [ha]))
     weight = torch.randn_like(ya)
     (ya * weight).sum().backward()
     (yb * weight.to(device)).sum().backward()

@@ -5,7 +5,8 @@ import torch
 device = "ocl:0"
 FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
-SHAPES = [((7, 33), 1), ((33, 7), 0), ((3, 1500), -1), ((70001,), 0), ((2, 3, 5), 1), ((), 0), ((0, 3), 0), ((1100, 300), 1)]
+SHAPES = [((7, 33), 1), ((33, 7), 0), ((3, 1500), -1), ((70001,), 0), ((2, 3, 5), 1), ((), 0), ((0, 3), 0),
+          ((1100, 300), 1)]
 
 
 def check(function, *tensors):

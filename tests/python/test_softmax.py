@@ -8,8 +8,9 @@ device = "ocl:0"
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
-@pytest.mark.parametrize("shape, dim", [((5, 10), 1), ((7, 100), -1), ((3, 1000), 1), ((4, 6, 9), 1), ((2, 19, 5, 8), 1),
-                                        ((33,), 0), ((), 0), ((3, 4), 0), ((2, 1), 1), ((0, 4), 1), ((4, 0), 1)])
+@pytest.mark.parametrize("shape, dim", [((5, 10), 1), ((7, 100), -1), ((3, 1000), 1), ((4, 6, 9), 1),
+                                        ((2, 19, 5, 8), 1), ((33,), 0), ((), 0), ((3, 4), 0), ((2, 1), 1), ((0, 4), 1),
+                                        ((4, 0), 1)])
 def test_softmax(name, shape, dim, dtype):
     function = getattr(torch, name)
     torch.manual_seed(0)

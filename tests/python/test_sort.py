@@ -65,8 +65,9 @@ def test_gradient_of_sort():
     torch.testing.assert_close(*grads)
 
 
-@pytest.mark.parametrize("shape, dim, k", [((5, 100), 1, 5), ((100, 5), 0, 100), ((3, 50000), 1, 10), ((3, 5000), 1, 700),
-                                           ((4, 3000), 1, 256), ((9,), 0, 0), ((), 0, 1), ((4, 1025), 1, 1)])
+@pytest.mark.parametrize("shape, dim, k", [((5, 100), 1, 5), ((100, 5), 0, 100), ((3, 50000), 1, 10),
+                                           ((3, 5000), 1, 700), ((4, 3000), 1, 256), ((9,), 0, 0), ((), 0, 1),
+                                           ((4, 1025), 1, 1)])
 @pytest.mark.parametrize("largest", [True, False])
 def test_topk(shape, dim, k, largest):
     x = torch.randperm(max(torch.Size(shape).numel(), 1)).float().reshape(shape)   # no ties: indices are unique

@@ -95,4 +95,5 @@ def test_masked_softmax(device):
 def test_transform_bias_rescale_qkv(device):
     qkv, bias = torch.randn(2, 5, 24), torch.randn(24)
     expected = torch._transform_bias_rescale_qkv(qkv, bias, 2)
-    assert_close([t.cpu() for t in torch._transform_bias_rescale_qkv(qkv.to(device), bias.to(device), 2)], list(expected))
+    assert_close([t.cpu() for t in torch._transform_bias_rescale_qkv(qkv.to(device), bias.to(device), 2)],
+                 list(expected))

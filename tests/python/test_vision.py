@@ -70,7 +70,7 @@ def test_half_precision_is_the_rounded_float32(name, dtype):
     x, rois = problem(dtype)
     for a, b in zip(run(pools[name], x, rois, device), run(pools[name], x.float(), rois.float(), "cpu")):
         # The gradient that flows back is rounded to the dtype, too.
-        assert_close(a.cpu().float(), b, rtol=2 ** -7 if dtype == torch.bfloat16 else 2 ** -10, atol=0.02, equal_nan=True)
+        assert_close(a.cpu().float(), b, rtol=2**-7 if dtype == torch.bfloat16 else 2**-10, atol=0.02, equal_nan=True)
 
 
 @pytest.mark.parametrize("name", pools)
@@ -126,7 +126,8 @@ def test_list_of_boxes_and_feature_pyramid():
     boxes = [torch.tensor([[0.0, 0, 60, 60], [10, 10, 120, 100]]), torch.tensor([[5.0, 5, 20, 90]])]
     pooler = ops.MultiScaleRoIAlign(["0", "1"], 3, 2)
     expected = pooler(features, boxes, [(128, 128), (128, 128)])
-    moved = pooler({k: v.to(device) for k, v in features.items()}, [b.to(device) for b in boxes], [(128, 128), (128, 128)])
+    moved = pooler({k: v.to(device)
+                    for k, v in features.items()}, [b.to(device) for b in boxes], [(128, 128), (128, 128)])
     assert_close(moved.cpu(), expected)
 
 

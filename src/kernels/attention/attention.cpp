@@ -20,9 +20,9 @@ AttentionArguments attention_arguments(const Attention& p, const Tensor& y)
 {
     // A query sees no key, or all, beyond these offsets: none that overflows gets to the kernels.
     const std::int64_t offset = std::clamp(p.causal_offset, -p.query.size(2), p.key.size(2));
-    return {p.query.size(0), p.query.size(1), p.key.size(1), p.query.size(2), p.key.size(2), p.query.size(3), p.value.size(3),
-            layout_of(p.query), layout_of(p.key), layout_of(p.value), layout_of(y), layout_of(p.mask), offset, p.causal,
-            p.mask.defined()};
+    return {p.query.size(0), p.query.size(1), p.key.size(1), p.query.size(2), p.key.size(2), p.query.size(3),
+            p.value.size(3), layout_of(p.query), layout_of(p.key), layout_of(p.value), layout_of(y),
+            layout_of(p.mask), offset, p.causal, p.mask.defined()};
 }
 
 DropoutArguments dropout_arguments(const Attention& p)
@@ -71,23 +71,25 @@ void check(const char* name, const Attention& p, const Device& device)
 {
     const Tensor &q = p.query, &k = p.key, &v = p.value;
     require(q.defined() && k.defined() && v.defined(), name, ": query, key and value are needed");
-    require(q.dim() == 4 && k.dim() == 4 && v.dim() == 4, name, ": query ", to_string(q.shape), ", key ", to_string(k.shape),
-            " and value ", to_string(v.shape), " must have four axes, [batch, heads, length, size]");
+    require(q.dim() == 4 && k.dim() == 4 && v.dim() == 4, name, ": query ", to_string(q.shape), ", key ",
+            to_string(k.shape), " and value ", to_string(v.shape),
+            " must have four axes, [batch, heads, length, size]");
     require(is_floating_point(q.dtype) && k.dtype == q.dtype && v.dtype == q.dtype, name,
-            ": query, key and value must be of one floating-point dtype, got ", name_of(q.dtype), ", ", name_of(k.dtype), " and ",
-            name_of(v.dtype));
+            ": query, key and value must be of one floating-point dtype, got ", name_of(q.dtype), ", ",
+            name_of(k.dtype), " and ", name_of(v.dtype));
     require<NotSupported>(device.fp64 || q.dtype != DataType::float64, name, ": ", device.name,
                           " has no double precision (fp64), which float64 needs");
     require(k.size(0) == q.size(0) && v.size(0) == q.size(0) && k.size(3) == q.size(3) && v.size(1) == k.size(1) &&
                 v.size(2) == k.size(2),
-            name, ": query ", to_string(q.shape), ", key ", to_string(k.shape), " and value ", to_string(v.shape), " do not fit");
+            name, ": query ", to_string(q.shape), ", key ", to_string(k.shape), " and value ", to_string(v.shape),
+            " do not fit");
     require(q.size(1) == k.size(1) || (k.size(1) > 0 && q.size(1) % k.size(1) == 0), name, ": ", q.size(1),
             " query heads cannot share ", k.size(1), " key heads");
     require(p.dropout >= 0 && p.dropout <= 1, name, ": dropout must lie in [0, 1], got ", p.dropout);
     if (!p.mask.defined())
         return;
-    require(p.mask.dtype == DataType::boolean || p.mask.dtype == q.dtype, name, ": mask must be boolean or ", name_of(q.dtype),
-            ", got ", name_of(p.mask.dtype));
+    require(p.mask.dtype == DataType::boolean || p.mask.dtype == q.dtype, name, ": mask must be boolean or ",
+            name_of(q.dtype), ", got ", name_of(p.mask.dtype));
     const Dims scores{q.size(0), q.size(1), q.size(2), k.size(2)};
     bool fits = p.mask.dim() <= 4;
     for (std::size_t i = 1; fits && i <= p.mask.dim(); ++i)
@@ -97,8 +99,9 @@ void check(const char* name, const Attention& p, const Device& device)
 
 void check_like(const char* name, const char* what, const Tensor& tensor, const Dims& shape, DataType dtype)
 {
-    require(!tensor.defined() || (tensor.shape == shape && tensor.dtype == dtype), name, ": ", what, " must be ", name_of(dtype),
-            " ", to_string(shape), tensor.defined() ? concat(", got ", name_of(tensor.dtype), " ", to_string(tensor.shape)) : "");
+    require(!tensor.defined() || (tensor.shape == shape && tensor.dtype == dtype), name, ": ", what, " must be ",
+            name_of(dtype), " ", to_string(shape),
+            tensor.defined() ? concat(", got ", name_of(tensor.dtype), " ", to_string(tensor.shape)) : "");
 }
 
 void check_results(const char* name, const Attention& p, const Tensor& y, const Tensor& logsumexp)
@@ -147,7 +150,8 @@ void attention(Queue& queue, const Attention& asked, const Tensor& y, const Tens
     }).run(queue, problem, y, logsumexp);
 }
 
-void attention_backward(Queue& queue, const Attention& asked, const AttentionResults& results, const AttentionGradients& gradients)
+void attention_backward(Queue& queue, const Attention& asked, const AttentionResults& results,
+                        const AttentionGradients& gradients)
 {
     constexpr const char* name = "attention_backward";
     detail::check(name, asked, queue.device());
@@ -165,7 +169,9 @@ void attention_backward(Queue& queue, const Attention& asked, const AttentionRes
     }
     const Attention problem = detail::with_added_mask(queue, asked);
     choose("attention_backward", detail::attention_backwards(), problem, queue, [&](const auto& one) {
-        const auto scratch = [&](const Tensor& t) { return t.defined() ? queue.context().empty(t.shape, t.dtype, queue) : t; };
+        const auto scratch = [&](const Tensor& t) {
+            return t.defined() ? queue.context().empty(t.shape, t.dtype, queue) : t;
+        };
         one.run(queue, problem, results, {scratch(gradients.query), scratch(gradients.key), scratch(gradients.value)});
     }).run(queue, problem, results, gradients);
 }
@@ -173,7 +179,8 @@ void attention_backward(Queue& queue, const Attention& asked, const AttentionRes
 std::string describe(const Attention& p)
 {
     return fmt::format("{} {} {} {}{}{}{}", name_of(p.query.dtype), to_string(p.query.shape), to_string(p.key.shape),
-                       p.value.size(3), p.causal ? " causal" : "", p.mask.defined() ? " mask" : "", p.dropout > 0 ? " dropout" : "");
+                       p.value.size(3), p.causal ? " causal" : "", p.mask.defined() ? " mask" : "",
+                       p.dropout > 0 ? " dropout" : "");
 }
 
 }  // namespace clprim

@@ -1,4 +1,5 @@
-// Attention on CPU devices. One work-item owns up to plan.rows queries of one head and passes over all keys that they see:
+// Attention on CPU devices. One work-item owns up to plan.rows queries of one head and passes over all keys that they
+// see:
 //
 //                         queries, in panels of TILE_COLUMNS: one query a lane
 //                         +--------+--------+
@@ -20,7 +21,8 @@ static inline void soften(__local REAL* scores, const __local REAL* bias, int co
     const tile_vector before = largest;
     for (int j = 0; j < count; ++j) {
         const __local REAL* added = bias ? bias + j * TILE_COLUMNS : 0;
-        const tile_vector s = hide_first(finish_score(TILE_VLOAD(0, scores + j * TILE_COLUMNS), scale, added), j - hidden + 1);
+        const tile_vector s =
+            hide_first(finish_score(TILE_VLOAD(0, scores + j * TILE_COLUMNS), scale, added), j - hidden + 1);
         TILE_VSTORE(s, 0, scores + j * TILE_COLUMNS);
         largest = s > largest ? s : largest;
     }
@@ -41,7 +43,8 @@ void forward(INPUT(q), INPUT(k), INPUT(v), INPUT(mask), OUTPUT(y), __global REAL
              attention_problem p, forward_plan plan, attention_dropout dropout, REAL scale, __local REAL* memory)
 {
     // The last rows come first: of a causal problem they see most keys.
-    const long block = plan.blocks - 1 - (long)get_group_id(0) % plan.blocks, pair = (long)get_group_id(0) / plan.blocks;
+    const long block = plan.blocks - 1 - (long)get_group_id(0) % plan.blocks,
+               pair = (long)get_group_id(0) / plan.blocks;
     const long b = pair / p.heads, h = pair % p.heads, kv_h = h / (p.heads / p.kv_heads);
     const long i0 = block * plan.rows, rows = min(plan.rows, p.queries - i0);
     const long panels = (rows + TILE_COLUMNS - 1) / TILE_COLUMNS;
@@ -82,25 +85,27 @@ void forward(INPUT(q), INPUT(k), INPUT(v), INPUT(mask), OUTPUT(y), __global REAL
                 continue;
             score_panel(keys, count, queries + panel * p.size * TILE_COLUMNS, (int)p.size, scores, wide);
             if (p.masked)
-                pack_mask(mask + mask_offset + AT_HEAD(p.mask, b, h) + first * p.mask.row + j0 * p.mask.column, p.mask.row,
-                          p.mask.column, lanes, count, bias);
+                pack_mask(mask + mask_offset + AT_HEAD(p.mask, b, h) + first * p.mask.row + j0 * p.mask.column,
+                          p.mask.row, p.mask.column, lanes, count, bias);
             for (int half_panel = 0; half_panel < lanes; half_panel += TILE_LANES) {
                 const long i = first + half_panel, at = panel * TILE_COLUMNS + half_panel;
-                soften(scores + half_panel, p.masked ? bias + half_panel : 0, count, first_hidden(&p, i) - j0, scale, best + at,
-                       total + at, correction + half_panel);
+                soften(scores + half_panel, p.masked ? bias + half_panel : 0, count, first_hidden(&p, i) - j0, scale,
+                       best + at, total + at, correction + half_panel);
 #ifdef DROPOUT
                 const ulong row_blocks = (p.keys + 3) / 4;
-                multiply_factors(scores + half_panel, count, ((b * p.heads + h) * p.queries + i) * row_blocks + j0 / 4, row_blocks, &dropout);
+                multiply_factors(scores + half_panel, count, ((b * p.heads + h) * p.queries + i) * row_blocks + j0 / 4,
+                                 row_blocks, &dropout);
 #endif
             }
-            add_rows(values, count, scores, (int)p.value_size, sums + panel * sums_size * TILE_COLUMNS, correction, wide);
+            add_rows(values, count, scores, (int)p.value_size, sums + panel * sums_size * TILE_COLUMNS, correction,
+                     wide);
         }
     }
 
     for (long at = 0; at < rows; at += TILE_LANES) {
         const long panel = at / TILE_COLUMNS;
-        put_panel(sums + panel * sums_size * TILE_COLUMNS + at % TILE_COLUMNS, TILE_VLOAD(0, total + at), y + at * p.y.row, p.y,
-                  rows - at, p.value_size);
+        put_panel(sums + panel * sums_size * TILE_COLUMNS + at % TILE_COLUMNS, TILE_VLOAD(0, total + at),
+                  y + at * p.y.row, p.y, rows - at, p.value_size);
         if (logsumexp)
             put_sums(TILE_VLOAD(0, best + at) + log(TILE_VLOAD(0, total + at)),
                      logsumexp + logsumexp_offset + (b * p.heads + h) * p.queries + i0 + at, rows - at);

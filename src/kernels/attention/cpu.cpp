@@ -31,7 +31,10 @@ std::int64_t queries_bytes(const Attention& p, const Cut& cut, std::int64_t pane
     return cut.element * (block + cut.columns * (panels * rows + !backward));
 }
 
-std::int64_t room(const Device& device) { return std::min<std::int64_t>(static_cast<std::int64_t>(device.local_memory), cache_bytes); }
+std::int64_t room(const Device& device)
+{
+    return std::min<std::int64_t>(static_cast<std::int64_t>(device.local_memory), cache_bytes);
+}
 
 // As many queries as share a packed block of keys, and as many keys as share loads and stores of sums; then even parts.
 ForwardPlan forward_plan(const Attention& p, const Device& device, bool backward)
@@ -52,7 +55,8 @@ ForwardPlan forward_plan(const Attention& p, const Device& device, bool backward
     const std::int64_t heads = std::max<std::int64_t>(1, p.query.size(0) * p.query.size(1));
     std::int64_t blocks = divide_up(all, best_panels);
     blocks = std::clamp(divide_up(4 * device.compute_units, heads), blocks, std::max<std::int64_t>(all, 1));
-    const std::int64_t rows = divide_up(all, blocks) * cut.columns, key_blocks = std::max<std::int64_t>(1, divide_up(keys, best_keys));
+    const std::int64_t rows = divide_up(all, blocks) * cut.columns,
+                       key_blocks = std::max<std::int64_t>(1, divide_up(keys, best_keys));
     return {rows, std::max<std::int64_t>(12, round_up(divide_up(keys, key_blocks), 12)), divide_up(queries, rows)};
 }
 
@@ -66,7 +70,8 @@ std::int64_t sums_columns(const Attention& p) { return round_up(p.query.size(3),
 std::int64_t keys_bytes(const Attention& p, const Cut& cut, const KeysPlan& plan, bool want_q)
 {
     const std::int64_t size = p.query.size(3), value_size = p.value.size(3);
-    const std::int64_t lane = size + value_size + round_up(size, 4) + round_up(value_size, 4) + (want_q ? plan.sums_columns : 0);
+    const std::int64_t lane =
+        size + value_size + round_up(size, 4) + round_up(value_size, 4) + (want_q ? plan.sums_columns : 0);
     const std::int64_t row = 2 * cut.step + cut.columns * (2 * plan.panels + p.mask.defined() + (p.dropout > 0));
     return cut.element * (plan.panels * cut.columns * lane + plan.rows * row);
 }
@@ -93,7 +98,8 @@ KeysPlan keys_plan(const Attention& p, const Device& device, bool want_q)
     return best;
 }
 
-// Whether one owner of each head is better than owners of its keys and of its queries, which need seven products for five.
+// Whether one owner of each head is better than owners of its keys and of its queries, which need seven products for
+// five.
 bool owns_heads(const Attention& p, const Device& device)
 {
     const std::int64_t heads = p.key.size(0) * p.key.size(1), units = std::max(1u, device.compute_units);
@@ -113,7 +119,8 @@ Rejection attention_cpu_rejects(const Attention& p, const Device& device)
         return "for CPU devices";
     if (std::max(p.query.size(3), p.value.size(3)) > longest_fused_head)
         return "heads of more than 256 elements";
-    if (queries_bytes(p, Cut(p), 1, 12, true) > room(device) || keys_bytes(p, Cut(p), {12, 1, 1, 0, sums_columns(p)}, true) > room(device))
+    if (queries_bytes(p, Cut(p), 1, 12, true) > room(device) ||
+        keys_bytes(p, Cut(p), {12, 1, 1, 0, sums_columns(p)}, true) > room(device))
         return "too little local memory";
     return std::nullopt;
 }
@@ -124,8 +131,9 @@ void attention_cpu(Queue& queue, const Attention& p, const Tensor& y, const Tens
     const Cut cut(p);
     const auto bytes = static_cast<std::size_t>(queries_bytes(p, cut, plan.rows / cut.columns, plan.keys, false));
     launch(queue, program(queue, p, "kernels/attention/cpu.cl").kernel("forward"),
-           Range::groups(static_cast<std::size_t>(p.query.size(0) * p.query.size(1) * plan.blocks)), p.query, p.key, p.value,
-           p.mask, y, logsumexp, attention_arguments(p, y), plan, dropout_arguments(p), scale_of(p), LocalMemory{bytes});
+           Range::groups(static_cast<std::size_t>(p.query.size(0) * p.query.size(1) * plan.blocks)), p.query, p.key,
+           p.value, p.mask, y, logsumexp, attention_arguments(p, y), plan, dropout_arguments(p), scale_of(p),
+           LocalMemory{bytes});
 }
 
 void attention_cpu_backward(Queue& queue, const Attention& p, const AttentionResults& r, const AttentionGradients& g)
@@ -135,7 +143,8 @@ void attention_cpu_backward(Queue& queue, const Attention& p, const AttentionRes
     const auto arguments = attention_arguments(p, r.y);
     const auto dropout = dropout_arguments(p);
     GradientLayouts layouts = gradient_layouts(r.grad_y, g);
-    const bool keys = g.key.defined() || g.value.defined(), together = keys && g.query.defined() && owns_heads(p, queue.device());
+    const bool keys = g.key.defined() || g.value.defined(),
+               together = keys && g.query.defined() && owns_heads(p, queue.device());
     const auto groups = [](std::int64_t count) { return Range::groups(static_cast<std::size_t>(count)); };
     if (keys) {
         layouts.want_q = together;
@@ -145,17 +154,18 @@ void attention_cpu_backward(Queue& queue, const Attention& p, const AttentionRes
             sums = queue.context().empty({p.query.size(0) * p.query.size(1), plan.sums_rows, plan.sums_columns},
                                          accumulate_type(p.query.dtype), queue);
         const Program& owner = program(queue, p, "kernels/attention/cpu_backward_keys.cl");
-        launch(queue, owner.kernel("backward_keys"), groups(p.key.size(0) * p.key.size(1) * plan.blocks), p.query, p.key,
-               p.value, p.mask, r.grad_y, r.logsumexp, delta, g.query, g.key, g.value, sums, plan, arguments, layouts, dropout,
-               scale_of(p), LocalMemory{static_cast<std::size_t>(keys_bytes(p, cut, plan, together))});
+        launch(queue, owner.kernel("backward_keys"), groups(p.key.size(0) * p.key.size(1) * plan.blocks), p.query,
+               p.key, p.value, p.mask, r.grad_y, r.logsumexp, delta, g.query, g.key, g.value, sums, plan, arguments,
+               layouts, dropout, scale_of(p),
+               LocalMemory{static_cast<std::size_t>(keys_bytes(p, cut, plan, together))});
     }
     if (g.query.defined() && !together) {
         const ForwardPlan plan = forward_plan(p, queue.device(), true);
         const std::int64_t bytes = queries_bytes(p, cut, plan.rows / cut.columns, plan.keys, true);
         const Program& owner = program(queue, p, "kernels/attention/cpu_backward_queries.cl");
-        launch(queue, owner.kernel("backward_queries"), groups(p.query.size(0) * p.query.size(1) * plan.blocks), p.query, p.key,
-               p.value, p.mask, r.grad_y, r.logsumexp, delta, g.query, plan, arguments, layouts, dropout, scale_of(p),
-               LocalMemory{static_cast<std::size_t>(bytes)});
+        launch(queue, owner.kernel("backward_queries"), groups(p.query.size(0) * p.query.size(1) * plan.blocks),
+               p.query, p.key, p.value, p.mask, r.grad_y, r.logsumexp, delta, g.query, plan, arguments, layouts,
+               dropout, scale_of(p), LocalMemory{static_cast<std::size_t>(bytes)});
     }
 }
 

@@ -4,12 +4,12 @@
 //                          keys and values, turned: panels of TILE_COLUMNS lanes
 //                          +--------+--------+
 //     a block of queries,  | scores | ...    |   probabilities and gradients of scores, one row a query, rest in local
-//     one row a query      |        |        |   memory, between the two products that make them and the three that they go to
+//     one row a query      |        |        |   memory, from the two products that make them to the three they go to
 //                          +--------+--------+
 //     sums of the gradients of keys and values: one element a row, one key a lane
 //
-// With want_q it owns all keys of a head, and so also adds up the gradient of the queries, in `sums`: five products, where
-// two owners (the other one: cpu_backward_queries.cl) need seven. Options: those of cpu.cl.
+// With want_q it owns all keys of a head, and so also adds up the gradient of the queries, in `sums`: five products,
+// where two owners (the other one: cpu_backward_queries.cl) need seven. Options: those of cpu.cl.
 #include "kernels/attention/tiles.cl"
 
 typedef struct {
@@ -19,14 +19,15 @@ typedef struct {
 } keys_plan;
 
 // Keys as they lie, in panels of TILE_COLUMNS elements: to[(panel * keys + j) * TILE_COLUMNS + e]; zero outside.
-static inline void pack_columns(const __global storage_t(X)* k, heads_layout layout, long keys, long size, long all_keys,
-                                __local REAL* to)
+static inline void pack_columns(const __global storage_t(X)* k, heads_layout layout, long keys, long size,
+                                long all_keys, __local REAL* to)
 {
     for (long e = 0; e < size; e += TILE_COLUMNS)
         for (long j = 0; j < all_keys; ++j)
             for (long low = e; low < e + TILE_COLUMNS; low += TILE_LANES)
-                TILE_VSTORE(j < keys && low < size ? get_row(k + j * layout.row + low * layout.column, layout.column, size - low)
-                                                   : (tile_vector)0,
+                TILE_VSTORE(j < keys && low < size
+                                ? get_row(k + j * layout.row + low * layout.column, layout.column, size - low)
+                                : (tile_vector)0,
                             0, to + e * all_keys + j * TILE_COLUMNS + low - e);
 }
 
@@ -56,8 +57,8 @@ static inline void turn_back(tile_vector s, REAL logsumexp, REAL delta, REAL sca
         TILE_EACH_OF(N, TILE_STORE_ROW, sums, step, 0)                                                      \
     }
 
-static inline void add_to_queries(const __local REAL* gradients, long panel_step, const __local REAL* columns, long keys,
-                                  long rows, __global REAL* sums, long step)
+static inline void add_to_queries(const __local REAL* gradients, long panel_step, const __local REAL* columns,
+                                  long keys, long rows, __global REAL* sums, long step)
 {
     for (long r = 0; r < rows;) {
         const __local REAL* from = gradients + r * TILE_COLUMNS;
@@ -76,18 +77,20 @@ static inline void add_to_queries(const __local REAL* gradients, long panel_step
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void backward_keys(BACKWARD_INPUTS, OUTPUT(grad_q), OUTPUT(grad_k), OUTPUT(grad_v), __global REAL* sums, ulong sums_offset,
-                   keys_plan plan, BACKWARD_SCALARS, __local REAL* memory)
+void backward_keys(BACKWARD_INPUTS, OUTPUT(grad_q), OUTPUT(grad_k), OUTPUT(grad_v), __global REAL* sums,
+                   ulong sums_offset, keys_plan plan, BACKWARD_SCALARS, __local REAL* memory)
 {
     const long block = (long)get_group_id(0) % plan.blocks, pair = (long)get_group_id(0) / plan.blocks;
     const long b = pair / p.kv_heads, kv_h = pair % p.kv_heads, group = p.heads / p.kv_heads;
     const long width = plan.panels * TILE_COLUMNS;
-    const long j_begin = plan.blocks > 1 ? block * width : 0, j_end = plan.blocks > 1 ? min(p.keys, j_begin + width) : p.keys;
+    const long j_begin = plan.blocks > 1 ? block * width : 0,
+               j_end = plan.blocks > 1 ? min(p.keys, j_begin + width) : p.keys;
     k += k_offset + AT_HEAD(p.k, b, kv_h);
     v += v_offset + AT_HEAD(p.v, b, kv_h);
     sums += sums_offset;
 
-    const long size4 = (p.size + 3) / 4 * 4, value_size4 = (p.value_size + 3) / 4 * 4, panel_step = plan.rows * TILE_COLUMNS;
+    const long size4 = (p.size + 3) / 4 * 4, value_size4 = (p.value_size + 3) / 4 * 4,
+               panel_step = plan.rows * TILE_COLUMNS;
     __local REAL* keys = memory;                                  // panels x size x TILE_COLUMNS
     __local REAL* values = keys + width * p.size;                 // panels x value_size x TILE_COLUMNS
     __local REAL* columns = values + width * p.value_size;        // width x sums_columns, with want_q
@@ -102,12 +105,14 @@ void backward_keys(BACKWARD_INPUTS, OUTPUT(grad_q), OUTPUT(grad_k), OUTPUT(grad_
 
     if (grad.want_q)
         for (long at = 0; at < group * plan.sums_rows * plan.sums_columns; at += TILE_LANES)
-            TILE_VSTORE((tile_vector)0, 0, sums + (b * p.heads + kv_h * group) * plan.sums_rows * plan.sums_columns + at);
+            TILE_VSTORE((tile_vector)0, 0,
+                        sums + (b * p.heads + kv_h * group) * plan.sums_rows * plan.sums_columns + at);
     for (long j0 = j_begin; j0 < j_end; j0 += width) {
         const long in_block = min(width, p.keys - j0);
         for (long j = 0; j < in_block; j += TILE_COLUMNS) {
             pack_panel(k + (j0 + j) * p.k.row, p.k.row, p.k.column, in_block - j, p.size, keys + j * p.size);
-            pack_panel(v + (j0 + j) * p.v.row, p.v.row, p.v.column, in_block - j, p.value_size, values + j * p.value_size);
+            pack_panel(v + (j0 + j) * p.v.row, p.v.row, p.v.column, in_block - j, p.value_size,
+                       values + j * p.value_size);
         }
         if (grad.want_q)
             pack_columns(k + j0 * p.k.row, p.k, in_block, p.size, width, columns);
@@ -117,7 +122,8 @@ void backward_keys(BACKWARD_INPUTS, OUTPUT(grad_q), OUTPUT(grad_k), OUTPUT(grad_
                 const int rows = (int)min(plan.rows, p.queries - i0);
                 const ulong row = (b * p.heads + h) * p.queries + i0;
                 pack_rows(q + q_offset + AT_HEAD(p.q, b, h) + i0 * p.q.row, p.q, rows, p.size, queries);
-                pack_rows(grad_y + grad_y_offset + AT_HEAD(grad.y, b, h) + i0 * grad.y.row, grad.y, rows, p.value_size, grad_rows);
+                pack_rows(grad_y + grad_y_offset + AT_HEAD(grad.y, b, h) + i0 * grad.y.row, grad.y, rows, p.value_size,
+                          grad_rows);
                 const long visible = min(in_block, visible_keys(&p, i0 + rows) - j0);
                 for (long j = 0; j < visible; j += TILE_COLUMNS) {
                     const int wide = in_block - j > TILE_LANES;
@@ -126,7 +132,8 @@ void backward_keys(BACKWARD_INPUTS, OUTPUT(grad_q), OUTPUT(grad_k), OUTPUT(grad_
                     score_panel(queries, rows, keys + j * p.size, (int)p.size, score, wide);
                     score_panel(grad_rows, rows, values + j * p.value_size, (int)p.value_size, gradient, wide);
                     if (p.masked)
-                        pack_mask(mask + mask_offset + AT_HEAD(p.mask, b, h) + i0 * p.mask.row + (j0 + j) * p.mask.column,
+                        pack_mask(mask + mask_offset + AT_HEAD(p.mask, b, h) + i0 * p.mask.row +
+                                      (j0 + j) * p.mask.column,
                                   p.mask.column, p.mask.row, in_block - j, rows, bias);
 #ifdef DROPOUT
                     const ulong row_blocks = (p.keys + 3) / 4;
@@ -135,14 +142,16 @@ void backward_keys(BACKWARD_INPUTS, OUTPUT(grad_q), OUTPUT(grad_k), OUTPUT(grad_
                     for (int low = 0; low <= (wide ? TILE_LANES : 0); low += TILE_LANES)
                         for (int r = 0; r < rows; ++r) {
                             const int at = r * TILE_COLUMNS + low;
-                            const tile_vector s = finish_score(TILE_VLOAD(0, score + at), scale, p.masked ? bias + at : 0);
+                            const tile_vector s =
+                                finish_score(TILE_VLOAD(0, score + at), scale, p.masked ? bias + at : 0);
 #ifdef DROPOUT
                             const __local REAL* factor = factors + at;
 #else
                             const __local REAL* factor = 0;
 #endif
-                            turn_back(hide_from(s, visible_keys(&p, i0 + r + 1) - j0 - j - low), logsumexp[logsumexp_offset + row + r],
-                                      delta[delta_offset + row + r], scale, factor, score + at, gradient + at);
+                            turn_back(hide_from(s, visible_keys(&p, i0 + r + 1) - j0 - j - low),
+                                      logsumexp[logsumexp_offset + row + r], delta[delta_offset + row + r], scale,
+                                      factor, score + at, gradient + at);
                         }
                     add_rows(queries, rows, gradient, (int)p.size, key_sums + j * size4, 0, wide);
                     add_rows(grad_rows, rows, score, (int)p.value_size, value_sums + j * value_size4, 0, wide);
@@ -150,17 +159,19 @@ void backward_keys(BACKWARD_INPUTS, OUTPUT(grad_q), OUTPUT(grad_k), OUTPUT(grad_
                 if (grad.want_q && visible > 0)
                     for (long e = 0; e < p.size; e += TILE_COLUMNS)
                         add_to_queries(gradients, panel_step, columns + e * width, visible, rows,
-                                       sums + ((b * p.heads + h) * plan.sums_rows + i0) * plan.sums_columns + e, plan.sums_columns);
+                                       sums + ((b * p.heads + h) * plan.sums_rows + i0) * plan.sums_columns + e,
+                                       plan.sums_columns);
             }
         for (long j = 0; j < in_block; j += TILE_LANES) {
             const long panel = j / TILE_COLUMNS * TILE_COLUMNS;
             if (grad_k)
                 put_panel(key_sums + panel * size4 + j - panel, (tile_vector)1,
-                          grad_k + grad_k_offset + AT_HEAD(grad.k, b, kv_h) + (j0 + j) * grad.k.row, grad.k, in_block - j, p.size);
+                          grad_k + grad_k_offset + AT_HEAD(grad.k, b, kv_h) + (j0 + j) * grad.k.row, grad.k,
+                          in_block - j, p.size);
             if (grad_v)
                 put_panel(value_sums + panel * value_size4 + j - panel, (tile_vector)1,
-                          grad_v + grad_v_offset + AT_HEAD(grad.v, b, kv_h) + (j0 + j) * grad.v.row, grad.v, in_block - j,
-                          p.value_size);
+                          grad_v + grad_v_offset + AT_HEAD(grad.v, b, kv_h) + (j0 + j) * grad.v.row, grad.v,
+                          in_block - j, p.value_size);
         }
     }
     if (grad.want_q)
@@ -168,6 +179,6 @@ void backward_keys(BACKWARD_INPUTS, OUTPUT(grad_q), OUTPUT(grad_k), OUTPUT(grad_
             for (long i = 0; i < p.queries; ++i)
                 for (long e = 0; e < p.size; e += TILE_LANES)
                     put_row(TILE_VLOAD(0, sums + ((b * p.heads + h) * plan.sums_rows + i) * plan.sums_columns + e),
-                            grad_q + grad_q_offset + AT_HEAD(grad.q, b, h) + i * grad.q.row + e * grad.q.column, grad.q.column,
-                            p.size - e);
+                            grad_q + grad_q_offset + AT_HEAD(grad.q, b, h) + i * grad.q.row + e * grad.q.column,
+                            grad.q.column, p.size - e);
 }

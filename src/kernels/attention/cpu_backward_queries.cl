@@ -1,11 +1,12 @@
-// Gradients of queries on CPU devices where cpu_backward_keys.cl leaves them: a work-item passes over the keys as in cpu.cl,
-// one query a lane. Options: those of cpu.cl.
+// Gradients of queries on CPU devices where cpu_backward_keys.cl leaves them: a work-item passes over the keys as in
+// cpu.cl, one query a lane. Options: those of cpu.cl.
 #include "kernels/attention/tiles.cl"
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void backward_queries(BACKWARD_INPUTS, OUTPUT(grad_q), forward_plan plan, BACKWARD_SCALARS, __local REAL* memory)
 {
-    const long block = plan.blocks - 1 - (long)get_group_id(0) % plan.blocks, pair = (long)get_group_id(0) / plan.blocks;
+    const long block = plan.blocks - 1 - (long)get_group_id(0) % plan.blocks,
+               pair = (long)get_group_id(0) / plan.blocks;
     const long b = pair / p.heads, h = pair % p.heads, kv_h = h / (p.heads / p.kv_heads);
     const long i0 = block * plan.rows, rows = min(plan.rows, p.queries - i0), size4 = (p.size + 3) / 4 * 4;
     const long panels = (rows + TILE_COLUMNS - 1) / TILE_COLUMNS;
@@ -26,7 +27,8 @@ void backward_queries(BACKWARD_INPUTS, OUTPUT(grad_q), forward_plan plan, BACKWA
 
     for (long i = 0; i < rows; i += TILE_COLUMNS) {
         pack_panel(q + i * p.q.row, p.q.row, p.q.column, rows - i, p.size, queries + i * p.size);
-        pack_panel(grad_y + i * grad.y.row, grad.y.row, grad.y.column, rows - i, p.value_size, grad_rows + i * p.value_size);
+        pack_panel(grad_y + i * grad.y.row, grad.y.row, grad.y.column, rows - i, p.value_size,
+                   grad_rows + i * p.value_size);
     }
     clear(sums, panels * size4 * TILE_COLUMNS);
     const long visible = visible_keys(&p, i0 + rows);
@@ -42,8 +44,8 @@ void backward_queries(BACKWARD_INPUTS, OUTPUT(grad_q), forward_plan plan, BACKWA
             score_panel(keys, count, queries + i * p.size, (int)p.size, scores, wide);
             score_panel(values, count, grad_rows + i * p.value_size, (int)p.value_size, gradients, wide);
             if (p.masked)
-                pack_mask(mask + mask_offset + AT_HEAD(p.mask, b, h) + (i0 + i) * p.mask.row + j0 * p.mask.column, p.mask.row,
-                          p.mask.column, lanes, count, bias);
+                pack_mask(mask + mask_offset + AT_HEAD(p.mask, b, h) + (i0 + i) * p.mask.row + j0 * p.mask.column,
+                          p.mask.row, p.mask.column, lanes, count, bias);
             for (int low = 0; low < lanes; low += TILE_LANES) {
                 const long first = i + low, left = rows - first;
 #ifdef DROPOUT
@@ -56,7 +58,8 @@ void backward_queries(BACKWARD_INPUTS, OUTPUT(grad_q), forward_plan plan, BACKWA
                 for (int j = 0; j < count; ++j) {
                     const int at = j * TILE_COLUMNS + low;
                     const tile_vector s = finish_score(TILE_VLOAD(0, scores + at), scale, p.masked ? bias + at : 0);
-                    const tile_vector e = exp_lanes(hide_first(s, j0 + j + 1 - first_hidden(&p, i0 + first)) - reference);
+                    const tile_vector e =
+                        exp_lanes(hide_first(s, j0 + j + 1 - first_hidden(&p, i0 + first)) - reference);
                     TILE_VSTORE(e * (TILE_VLOAD(0, gradients + at) - common) * scale, 0, gradients + at);
                 }
             }

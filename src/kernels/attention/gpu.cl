@@ -1,5 +1,5 @@
-// Attention on GPUs. A work-group of SIDE_X x SIDE_Y work-items owns BLOCK queries (of backward_keys: keys) of one head and
-// passes over the others in blocks of BLOCK, which it holds in local memory:
+// Attention on GPUs. A work-group of SIDE_X x SIDE_Y work-items owns BLOCK queries (of backward_keys: keys) of one head
+// and passes over the others in blocks of BLOCK, which it holds in local memory:
 //
 //                   BLOCK keys
 //                   +---------+      scores: work-item (x, y) has rows y + SIDE_Y r and keys x + SIDE_X c;
@@ -26,7 +26,8 @@
 #define SYNCHRONIZE barrier(CLK_LOCAL_MEM_FENCE)
 
 // Rows to local memory; neighbours fetch neighbours. What lies outside is zero.
-static inline void fetch_rows(const __global storage_t(X)* x, heads_layout layout, long rows, long size, __local REAL* to)
+static inline void fetch_rows(const __global storage_t(X)* x, heads_layout layout, long rows, long size,
+                              __local REAL* to)
 {
     for (int at = get_local_id(1) * SIDE_X + get_local_id(0); at < BLOCK * HEAD; at += ITEMS) {
         const int row = at / HEAD, e = at % HEAD;
@@ -65,8 +66,8 @@ static inline void add_tiles(const __local REAL* weights, int row_step, int step
 }
 
 // Scores of queries from i0 and keys from j0 on: scaled, masked, hidden outside.
-static inline void finish_scores(const attention_problem* p, const __global storage_t(X)* mask, long i0, long j0, REAL scale,
-                                 REAL values[ROWS][KEYS])
+static inline void finish_scores(const attention_problem* p, const __global storage_t(X)* mask, long i0, long j0,
+                                 REAL scale, REAL values[ROWS][KEYS])
 {
     const int x_item = get_local_id(0), y_item = get_local_id(1);
     EACH_ROW EACH_KEY {
@@ -79,7 +80,8 @@ static inline void finish_scores(const attention_problem* p, const __global stor
     }
 }
 
-static inline void put_rows(REAL sums[ROWS][COLUMNS], REAL factor, __global storage_t(X)* y, heads_layout layout, long rows, long size)
+static inline void put_rows(REAL sums[ROWS][COLUMNS], REAL factor, __global storage_t(X)* y, heads_layout layout,
+                            long rows, long size)
 {
     const int x_item = get_local_id(0), y_item = get_local_id(1);
     EACH_ROW EACH_COLUMN
@@ -89,8 +91,9 @@ static inline void put_rows(REAL sums[ROWS][COLUMNS], REAL factor, __global stor
 
 #define GROUP __kernel __attribute__((reqd_work_group_size(SIDE_X, SIDE_Y, 1)))
 
-GROUP void forward(INPUT(q), INPUT(k), INPUT(v), INPUT(mask), OUTPUT(y), __global REAL* logsumexp, ulong logsumexp_offset,
-                   attention_problem p, attention_dropout dropout, REAL scale, __local REAL* memory)
+GROUP void forward(INPUT(q), INPUT(k), INPUT(v), INPUT(mask), OUTPUT(y), __global REAL* logsumexp,
+                   ulong logsumexp_offset, attention_problem p, attention_dropout dropout, REAL scale,
+                   __local REAL* memory)
 {
     const int x_item = get_local_id(0), y_item = get_local_id(1);
     const long blocks = (p.queries + BLOCK - 1) / BLOCK;
@@ -163,9 +166,10 @@ GROUP void forward(INPUT(q), INPUT(k), INPUT(v), INPUT(mask), OUTPUT(y), __globa
 }
 
 // Of a block of scores: dropped probabilities, and the gradient of the scores, each to local memory where it is wanted.
-static inline void gradient_block(const attention_problem* p, const attention_dropout* dropout, ulong first_row, long i0, long j0,
-                                  const __global REAL* logsumexp, const __global REAL* delta, REAL s[ROWS][KEYS],
-                                  REAL grad_p[ROWS][KEYS], __local REAL* probabilities, __local REAL* grad_s)
+static inline void gradient_block(const attention_problem* p, const attention_dropout* dropout, ulong first_row,
+                                  long i0, long j0, const __global REAL* logsumexp, const __global REAL* delta,
+                                  REAL s[ROWS][KEYS], REAL grad_p[ROWS][KEYS], __local REAL* probabilities,
+                                  __local REAL* grad_s)
 {
     const int x_item = get_local_id(0), y_item = get_local_id(1);
     EACH_ROW {
@@ -201,7 +205,8 @@ GROUP void backward_queries(BACKWARD_INPUTS, OUTPUT(grad_q), BACKWARD_SCALARS, _
     REAL sums[ROWS][COLUMNS];
     EACH_ROW EACH_COLUMN sums[r][c] = 0;
     fetch_rows(q + q_offset + AT_HEAD(p.q, b, h) + i0 * p.q.row, p.q, p.queries - i0, p.size, queries);
-    fetch_rows(grad_y + grad_y_offset + AT_HEAD(grad.y, b, h) + i0 * grad.y.row, grad.y, p.queries - i0, p.value_size, grad_rows);
+    fetch_rows(grad_y + grad_y_offset + AT_HEAD(grad.y, b, h) + i0 * grad.y.row, grad.y, p.queries - i0, p.value_size,
+               grad_rows);
     const long visible = visible_keys(&p, min(p.queries, i0 + BLOCK));
     for (long j0 = 0; j0 < visible; j0 += BLOCK) {
         SYNCHRONIZE;
@@ -212,12 +217,13 @@ GROUP void backward_queries(BACKWARD_INPUTS, OUTPUT(grad_q), BACKWARD_SCALARS, _
         dot_tiles(queries, keys, (int)p.size, s);
         finish_scores(&p, mask, i0, j0, scale, s);
         dot_tiles(grad_rows, values, (int)p.value_size, grad_p);
-        gradient_block(&p, &dropout, (b * p.heads + h) * p.queries, i0, j0, logsumexp + logsumexp_offset, delta + delta_offset, s,
-                       grad_p, 0, grad_s);
+        gradient_block(&p, &dropout, (b * p.heads + h) * p.queries, i0, j0, logsumexp + logsumexp_offset,
+                       delta + delta_offset, s, grad_p, 0, grad_s);
         SYNCHRONIZE;
         add_tiles(grad_s, SCORE_PITCH, 1, keys, sums);
     }
-    put_rows(sums, scale, grad_q + grad_q_offset + AT_HEAD(grad.q, b, h) + i0 * grad.q.row, grad.q, p.queries - i0, p.size);
+    put_rows(sums, scale, grad_q + grad_q_offset + AT_HEAD(grad.q, b, h) + i0 * grad.q.row, grad.q, p.queries - i0,
+             p.size);
 }
 
 GROUP void backward_keys(BACKWARD_INPUTS, OUTPUT(grad_k), OUTPUT(grad_v), BACKWARD_SCALARS, __local REAL* memory)
@@ -255,8 +261,9 @@ GROUP void backward_keys(BACKWARD_INPUTS, OUTPUT(grad_k), OUTPUT(grad_v), BACKWA
         }
     }
     if (grad_k)
-        put_rows(key_sums, scale, grad_k + grad_k_offset + AT_HEAD(grad.k, b, kv_h) + j0 * grad.k.row, grad.k, p.keys - j0, p.size);
+        put_rows(key_sums, scale, grad_k + grad_k_offset + AT_HEAD(grad.k, b, kv_h) + j0 * grad.k.row, grad.k,
+                 p.keys - j0, p.size);
     if (grad_v)
-        put_rows(value_sums, 1, grad_v + grad_v_offset + AT_HEAD(grad.v, b, kv_h) + j0 * grad.v.row, grad.v, p.keys - j0,
-                 p.value_size);
+        put_rows(value_sums, 1, grad_v + grad_v_offset + AT_HEAD(grad.v, b, kv_h) + j0 * grad.v.row, grad.v,
+                 p.keys - j0, p.value_size);
 }

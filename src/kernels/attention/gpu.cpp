@@ -49,9 +49,10 @@ struct Work {
 
     Work(Queue& queue, const Attention& p, bool backward)
         : tiling(*tiling_for(p, queue.device(), backward)),
-          program(queue.context().program("kernels/attention/gpu.cl",
-                                          concat(attention_options(p), " -DHEAD=", head_step(p), " -DBLOCK=", tiling.block,
-                                                 " -DSIDE_X=", tiling.side_x, " -DSIDE_Y=", tiling.side_y))),
+          program(
+              queue.context().program("kernels/attention/gpu.cl",
+                                      concat(attention_options(p), " -DHEAD=", head_step(p), " -DBLOCK=", tiling.block,
+                                             " -DSIDE_X=", tiling.side_x, " -DSIDE_Y=", tiling.side_y))),
           local{local_bytes(p, tiling, backward)}
     {
     }
@@ -72,8 +73,9 @@ Rejection attention_gpu_backward_rejects(const Attention& p, const Device& devic
 void attention_gpu(Queue& queue, const Attention& p, const Tensor& y, const Tensor& logsumexp)
 {
     const Work work(queue, p, false);
-    launch(queue, work.program.kernel("forward"), work.range(p.query.size(0) * p.query.size(1), p.query.size(2)), p.query, p.key,
-           p.value, p.mask, y, logsumexp, attention_arguments(p, y), dropout_arguments(p), scale_of(p), work.local);
+    launch(queue, work.program.kernel("forward"), work.range(p.query.size(0) * p.query.size(1), p.query.size(2)),
+           p.query, p.key, p.value, p.mask, y, logsumexp, attention_arguments(p, y), dropout_arguments(p), scale_of(p),
+           work.local);
 }
 
 void attention_gpu_backward(Queue& queue, const Attention& p, const AttentionResults& r, const AttentionGradients& g)
@@ -84,13 +86,13 @@ void attention_gpu_backward(Queue& queue, const Attention& p, const AttentionRes
     const auto layouts = gradient_layouts(r.grad_y, g);
     const auto dropout = dropout_arguments(p);
     if (g.query.defined())
-        launch(queue, work.program.kernel("backward_queries"), work.range(p.query.size(0) * p.query.size(1), p.query.size(2)),
-               p.query, p.key, p.value, p.mask, r.grad_y, r.logsumexp, delta, g.query, arguments, layouts, dropout, scale_of(p),
-               work.local);
+        launch(queue, work.program.kernel("backward_queries"),
+               work.range(p.query.size(0) * p.query.size(1), p.query.size(2)), p.query, p.key, p.value, p.mask,
+               r.grad_y, r.logsumexp, delta, g.query, arguments, layouts, dropout, scale_of(p), work.local);
     if (g.key.defined() || g.value.defined())
-        launch(queue, work.program.kernel("backward_keys"), work.range(p.key.size(0) * p.key.size(1), p.key.size(2)), p.query,
-               p.key, p.value, p.mask, r.grad_y, r.logsumexp, delta, g.key, g.value, arguments, layouts, dropout, scale_of(p),
-               work.local);
+        launch(queue, work.program.kernel("backward_keys"), work.range(p.key.size(0) * p.key.size(1), p.key.size(2)),
+               p.query, p.key, p.value, p.mask, r.grad_y, r.logsumexp, delta, g.key, g.value, arguments, layouts,
+               dropout, scale_of(p), work.local);
 }
 
 }  // namespace clprim::detail

@@ -37,7 +37,8 @@ typedef uint8 lane_words;
 static inline tile_vector finite_best(tile_vector best) { return best == HIDDEN ? (tile_vector)0 : best; }
 
 // Rows of a tensor to rows of STEP sums; zero behind the last element and in up to three further rows.
-static inline void pack_rows(const __global storage_t(X)* x, heads_layout layout, long rows, long size, __local REAL* to)
+static inline void pack_rows(const __global storage_t(X)* x, heads_layout layout, long rows, long size,
+                             __local REAL* to)
 {
     for (long i = 0; i < rows; ++i)
         for (long e = 0; e < size; e += TILE_LANES)
@@ -50,7 +51,8 @@ static inline void pack_rows(const __global storage_t(X)* x, heads_layout layout
 DEFINE_TRANSPOSE_BLOCK(turn_block, __local)
 
 // Rows as columns of a panel: to[e * TILE_COLUMNS + i] for rows i and elements e; the last row again in lanes beyond.
-static inline void pack_panel(const __global storage_t(X)* x, long row, long column, long rows, long size, __local REAL* to)
+static inline void pack_panel(const __global storage_t(X)* x, long row, long column, long rows, long size,
+                              __local REAL* to)
 {
     for (long i = 0; i < TILE_COLUMNS && i < rows; i += TILE_LANES) {
         const __global storage_t(X)* from = x + i * row;
@@ -65,7 +67,8 @@ static inline void pack_panel(const __global storage_t(X)* x, long row, long col
 }
 
 // A block of the mask like a panel: to[j * TILE_COLUMNS + i] for `rows` vectors' lanes i and `size` rows j.
-static inline void pack_mask(const __global storage_t(X)* mask, long lane_step, long step, long lanes, long size, __local REAL* to)
+static inline void pack_mask(const __global storage_t(X)* mask, long lane_step, long step, long lanes, long size,
+                             __local REAL* to)
 {
     if (lane_step != 0) {
         pack_panel(mask, lane_step, step, lanes, size, to);
@@ -104,8 +107,8 @@ static inline tile_vector kept(lane_words words, const attention_dropout* dropou
 #endif
 }
 
-// The same for rows of keys: factors[r * TILE_COLUMNS + lane] for `rows` rows (and one more, if odd) and TILE_COLUMNS keys,
-// whose words begin at first_block in row 0 and row_blocks further in each row. A vector holds two rows' blocks.
+// The same for rows of keys: factors[r * TILE_COLUMNS + lane] for `rows` rows (and one more, if odd) and TILE_COLUMNS
+// keys, whose words begin at first_block in row 0 and row_blocks further in each row. A vector holds two rows' blocks.
 static inline void pack_factors(int rows, ulong first_block, ulong row_blocks, const attention_dropout* dropout,
                                 __local REAL* factors)
 {
@@ -120,7 +123,8 @@ static inline void pack_factors(int rows, ulong first_block, ulong row_blocks, c
         philox_lanes(CLPRIM_CAT(vload, TILE_LANES)(0, low), CLPRIM_CAT(vload, TILE_LANES)(0, high), dropout, words);
         const tile_vector a = kept(words[0], dropout), b = kept(words[1], dropout), c = kept(words[2], dropout),
                           d = kept(words[3], dropout);
-        const tile_vector even = ZIP_LOW(a, c), odd = ZIP_LOW(b, d), even_next = ZIP_HIGH(a, c), odd_next = ZIP_HIGH(b, d);
+        const tile_vector even = ZIP_LOW(a, c), odd = ZIP_LOW(b, d), even_next = ZIP_HIGH(a, c),
+                          odd_next = ZIP_HIGH(b, d);
         TILE_VSTORE(ZIP_LOW(even, odd), 0, factors + r * TILE_COLUMNS);
         TILE_VSTORE(ZIP_HIGH(even, odd), 0, factors + r * TILE_COLUMNS + TILE_LANES);
         TILE_VSTORE(ZIP_LOW(even_next, odd_next), 0, factors + (r + 1) * TILE_COLUMNS);
@@ -128,8 +132,8 @@ static inline void pack_factors(int rows, ulong first_block, ulong row_blocks, c
     }
 }
 
-// The same for lanes of queries: scores[j * TILE_COLUMNS + lane] times the factors of `count` keys, whose words begin at
-// first_block for lane 0 and row_blocks further for each lane.
+// The same for lanes of queries: scores[j * TILE_COLUMNS + lane] times the factors of `count` keys, whose words begin
+// at first_block for lane 0 and row_blocks further for each lane.
 static inline void multiply_factors(__local REAL* scores, int count, ulong first_block, ulong row_blocks,
                                     const attention_dropout* dropout)
 {

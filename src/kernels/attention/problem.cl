@@ -43,7 +43,10 @@ static inline long visible_keys(const attention_problem* p, long queries)
 }
 
 // The first key that query i does not see; may be negative.
-static inline long first_hidden(const attention_problem* p, long i) { return p->causal ? i + p->causal_offset + 1 : p->keys; }
+static inline long first_hidden(const attention_problem* p, long i)
+{
+    return p->causal ? i + p->causal_offset + 1 : p->keys;
+}
 
 // The first query that sees key j.
 static inline long first_query(const attention_problem* p, long j)

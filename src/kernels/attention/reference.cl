@@ -18,8 +18,9 @@ static inline REAL score(const attention_problem* p, const __global storage_t(X)
 #define FACTOR(place, i, j) (REAL)1
 #endif
 
-__kernel void forward(INPUT(q), INPUT(k), INPUT(v), INPUT(mask), OUTPUT(y), __global REAL* logsumexp, ulong logsumexp_offset,
-                      __global REAL* sums, ulong sums_offset, attention_problem p, attention_dropout dropout, REAL scale)
+__kernel void forward(INPUT(q), INPUT(k), INPUT(v), INPUT(mask), OUTPUT(y), __global REAL* logsumexp,
+                      ulong logsumexp_offset, __global REAL* sums, ulong sums_offset, attention_problem p,
+                      attention_dropout dropout, REAL scale)
 {
     const long row = get_global_id(0);
     if (row >= p.batch * p.heads * p.queries)
@@ -57,7 +58,8 @@ static inline REAL probability_of(REAL s, REAL logsumexp)
     return logsumexp == (REAL)-INFINITY ? (REAL)0 : exp(s - logsumexp);
 }
 
-__kernel void backward_queries(BACKWARD_INPUTS, OUTPUT(grad_q), __global REAL* sums, ulong sums_offset, BACKWARD_SCALARS)
+__kernel void backward_queries(BACKWARD_INPUTS, OUTPUT(grad_q), __global REAL* sums, ulong sums_offset,
+                               BACKWARD_SCALARS)
 {
     const long row = get_global_id(0);
     if (row >= p.batch * p.heads * p.queries)
@@ -74,7 +76,8 @@ __kernel void backward_queries(BACKWARD_INPUTS, OUTPUT(grad_q), __global REAL* s
         sums[e] = 0;
     for (long j = 0; j < p.keys; ++j) {
         const REAL s = score(&p, q, k, mask, at.i, j, scale);
-        const REAL grad_p = FACTOR(at, at.i, j) * dot_rows(grad_y, grad.y.column, v + j * p.v.row, p.v.column, p.value_size);
+        const REAL grad_p =
+            FACTOR(at, at.i, j) * dot_rows(grad_y, grad.y.column, v + j * p.v.row, p.v.column, p.value_size);
         const REAL grad_s = probability_of(s, logsumexp[logsumexp_offset + row]) * (grad_p - delta[delta_offset + row]);
         for (long e = 0; e < p.size; ++e)
             sums[e] += scale * grad_s * (REAL)load(X, k, j * p.k.row + e * p.k.column);
@@ -113,7 +116,8 @@ __kernel void backward_keys(BACKWARD_INPUTS, OUTPUT(grad_k), OUTPUT(grad_v), __g
         }
     if (grad_k)
         for (long e = 0; e < p.size; ++e)
-            store(X, grad_k + grad_k_offset, AT_HEAD(grad.k, b, kv_h) + j * grad.k.row + e * grad.k.column, (compute_t(X))key_sums[e]);
+            store(X, grad_k + grad_k_offset, AT_HEAD(grad.k, b, kv_h) + j * grad.k.row + e * grad.k.column,
+                  (compute_t(X))key_sums[e]);
     if (grad_v)
         for (long e = 0; e < p.value_size; ++e)
             store(X, grad_v + grad_v_offset, AT_HEAD(grad.v, b, kv_h) + j * grad.v.row + e * grad.v.column,

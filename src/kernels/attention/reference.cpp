@@ -29,12 +29,14 @@ Tensor attention_delta(Queue& queue, const Attention& p, const AttentionResults&
     const Tensor delta = queue.context().empty({queries(p)}, accumulate_type(r.y.dtype), queue);
     Attention plain = p;
     plain.dropout = 0;   // which changes nothing here, and need not be compiled twice
-    launch(queue, queue.context().program("kernels/attention/delta.cl", attention_options(plain)).kernel("row_products"),
+    launch(queue,
+           queue.context().program("kernels/attention/delta.cl", attention_options(plain)).kernel("row_products"),
            rows(queries(p)), r.y, r.grad_y, delta, attention_arguments(p, r.y), gradient_layouts(r.grad_y, {}));
     return delta;
 }
 
-void attention_reference_backward(Queue& queue, const Attention& p, const AttentionResults& r, const AttentionGradients& g)
+void attention_reference_backward(Queue& queue, const Attention& p, const AttentionResults& r,
+                                  const AttentionGradients& g)
 {
     const Tensor delta = attention_delta(queue, p, r);
     const auto arguments = attention_arguments(p, r.y);
@@ -44,12 +46,14 @@ void attention_reference_backward(Queue& queue, const Attention& p, const Attent
         return queue.context().empty({count, size}, accumulate_type(r.y.dtype), queue);
     };
     if (g.query.defined())
-        launch(queue, kernel(queue, p, "backward_queries"), rows(queries(p)), p.query, p.key, p.value, p.mask, r.grad_y, r.logsumexp,
-               delta, g.query, sums(queries(p), p.query.size(3)), arguments, layouts, dropout, scale_of(p));
+        launch(queue, kernel(queue, p, "backward_queries"), rows(queries(p)), p.query, p.key, p.value, p.mask, r.grad_y,
+               r.logsumexp, delta, g.query, sums(queries(p), p.query.size(3)), arguments, layouts, dropout,
+               scale_of(p));
     const std::int64_t keys = p.key.size(0) * p.key.size(1) * p.key.size(2);
     if (g.key.defined() || g.value.defined())
-        launch(queue, kernel(queue, p, "backward_keys"), rows(keys), p.query, p.key, p.value, p.mask, r.grad_y, r.logsumexp, delta,
-               g.key, g.value, sums(keys, p.query.size(3) + p.value.size(3)), arguments, layouts, dropout, scale_of(p));
+        launch(queue, kernel(queue, p, "backward_keys"), rows(keys), p.query, p.key, p.value, p.mask, r.grad_y,
+               r.logsumexp, delta, g.key, g.value, sums(keys, p.query.size(3) + p.value.size(3)), arguments, layouts,
+               dropout, scale_of(p));
 }
 
 }  // namespace clprim::detail

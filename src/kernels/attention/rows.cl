@@ -12,7 +12,8 @@ static inline place place_of(const attention_problem* p, long row, long heads, l
     return (place){row / rows / heads, h, h / (p->heads / p->kv_heads), row % rows};
 }
 
-static inline REAL dot_rows(const __global storage_t(X)* a, long a_step, const __global storage_t(X)* b, long b_step, long size)
+static inline REAL dot_rows(const __global storage_t(X)* a, long a_step, const __global storage_t(X)* b, long b_step,
+                            long size)
 {
     REAL sum = 0;
     for (long e = 0; e < size; ++e)

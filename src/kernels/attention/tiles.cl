@@ -1,5 +1,5 @@
-// Products of rows of STEP elements in local memory and panels of TILE_COLUMNS lanes there, by gemm's register tiles; of
-// a panel that is not `wide` only the low half of the lanes.
+// Products of rows of STEP elements in local memory and panels of TILE_COLUMNS lanes there, by gemm's register tiles;
+// of a panel that is not `wide` only the low half of the lanes.
 #include "kernels/gemm/problem.cl"
 #include "kernels/gemm/micro_kernel.cl"
 #include "kernels/gemm/lanes.cl"
@@ -24,8 +24,8 @@
     }
 
 // Rows of scores of `count` rows (four at a time are readable) against a panel.
-static inline void score_panel(const __local REAL* restrict rows, int count, const __local REAL* restrict panel, int depth,
-                               __local REAL* restrict to, int wide)
+static inline void score_panel(const __local REAL* restrict rows, int count, const __local REAL* restrict panel,
+                               int depth, __local REAL* restrict to, int wide)
 {
     for (int r = 0; r < count;) {
         const __local REAL* restrict from = rows + r * STEP;
@@ -64,8 +64,8 @@ static inline void score_panel(const __local REAL* restrict rows, int count, con
         }                                                                                                   \
     }
 
-// Adds `depth` rows, each times its row of the panel, to sums of `size` elements (four at a time are readable), which are
-// multiplied by `scale`, if any, before.
+// Adds `depth` rows, each times its row of the panel, to sums of `size` elements (four at a time are readable), which
+// are multiplied by `scale`, if any, before.
 static inline void add_rows(const __local REAL* restrict rows, int depth, const __local REAL* restrict panel, int size,
                             __local REAL* restrict sums, const __local REAL* restrict scale, int wide)
 {
@@ -88,8 +88,8 @@ static inline void add_rows(const __local REAL* restrict rows, int depth, const 
 }
 
 // The lanes of one half of a panel divided by `divisor` (0 where that is 0), to rows of y.
-static inline void put_panel(const __local REAL* sums, tile_vector divisor, __global storage_t(X)* y, heads_layout layout,
-                             long rows, long size)
+static inline void put_panel(const __local REAL* sums, tile_vector divisor, __global storage_t(X)* y,
+                             heads_layout layout, long rows, long size)
 {
     const tile_vector inverse = divisor == (tile_vector)0 ? (tile_vector)0 : (REAL)1 / divisor;
     for (long e = 0; e < size; e += TILE_LANES) {

@@ -1,7 +1,8 @@
 // Strided copy with conversion. Built with -DS=, -DD= (dtypes of source and target), -DINDEX=uint|ulong, optionally
 // -DCONJUGATE, -DNEGATE. Some conversions compilers vectorise only when they are written as vectors: for them there are
-// -DBLOCKS and -DLOAD_HALF, -DSTORE_HALF (float16), -DCONVERT_VECTOR=convert_float8 and the like, -DLOAD_PLAIN (elements
-// lie in memory as they are computed with; goes with CONVERT_VECTOR). Copies without conversion are built for the unsigned integer of the element's size.
+// -DBLOCKS and -DLOAD_HALF, -DSTORE_HALF (float16), -DCONVERT_VECTOR=convert_float8 and the like, -DLOAD_PLAIN
+// (elements lie in memory as they are computed with; goes with CONVERT_VECTOR). Copies without conversion are built for
+// the unsigned integer of the element's size.
 #include "core/dtype.cl"
 
 #define KIND_INTEGER 0
@@ -94,8 +95,8 @@ typedef struct {
     INDEX shape[8], source[8], target[8];
 } space_t;
 
-// Takes the index of one axis off position n and adds its offsets. Written out per axis, since some drivers stumble over
-// a kernel argument that is indexed by a variable.
+// Takes the index of one axis off position n and adds its offsets. Written out per axis, since some drivers stumble
+// over a kernel argument that is indexed by a variable.
 #define ADD_AXIS(axis)                                                                                      \
     if (axis < rank) {                                                                                      \
         const INDEX rest = n / space.shape[axis], i = n - rest * space.shape[axis];                         \

@@ -95,7 +95,8 @@ Kernel& kernel_for(Context& context, const Variant& variant, Access access)
 {
     constexpr std::size_t variants = data_type_count * data_type_count * 4 * 2 * 2;
     static KernelTable<variants> table;
-    std::size_t key = static_cast<std::size_t>(variant.source) * data_type_count + static_cast<std::size_t>(variant.target);
+    std::size_t key =
+        static_cast<std::size_t>(variant.source) * data_type_count + static_cast<std::size_t>(variant.target);
     key = key * 4 + (variant.options.conjugate ? 2 : 0) + (variant.options.negate ? 1 : 0);
     key = (key * 2 + (variant.wide ? 1 : 0)) * 2 + static_cast<std::size_t>(access);
     return table.get(context, key, [&]() -> Kernel& { return build(context, variant, access); });
@@ -146,7 +147,8 @@ Range range_of(const CopySpace& space, Access access, DeviceKind kind)
     const bool cpu = kind == DeviceKind::cpu;
     if (access == Access::transposed)
         return Range::groups({groups_for(x, tile), groups_for(y, tile), z},
-                             cpu ? std::array<std::size_t, 3>{1, 1, 1} : std::array<std::size_t, 3>{tile, tile_rows, 1});
+                             cpu ? std::array<std::size_t, 3>{1, 1, 1}
+                                 : std::array<std::size_t, 3>{tile, tile_rows, 1});
     if (cpu)
         return Range::groups({groups_for(x, chunk), groups_for(y, rows_per_item(space)), z}, {1, 1, 1});
     const std::size_t local_x = std::clamp<std::size_t>(std::bit_ceil(x), 16, 256), local_y = y > 1 ? 256 / local_x : 1;
@@ -213,8 +215,10 @@ void copy(Queue& queue, const Tensor& source, const Tensor& target, const CopyOp
     const bool run = space.rank() == 0 || (space.rank() == 1 && space.source[0] == 1 && space.target[0] == 1);
     if (run && source.dtype == target.dtype && !effective.conjugate && !effective.negate) {
         const std::size_t item = size_of(source.dtype);
-        const auto from = static_cast<std::size_t>(source.offset) * item, to = static_cast<std::size_t>(target.offset) * item;
-        if (source.memory->buffer == target.memory->buffer && source.memory->offset + from == target.memory->offset + to)
+        const auto from = static_cast<std::size_t>(source.offset) * item,
+                   to = static_cast<std::size_t>(target.offset) * item;
+        if (source.memory->buffer == target.memory->buffer &&
+            source.memory->offset + from == target.memory->offset + to)
             return;
         return queue.copy(*source.memory, from, *target.memory, to, target.nbytes());
     }

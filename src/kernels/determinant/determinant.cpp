@@ -12,7 +12,8 @@ void determinant(Queue& queue, const Tensor& x, const Tensor& y)
     require(dims >= 2 && x.size(dims - 1) == x.size(dims - 2), "determinant: expected square matrices, got ",
             to_string(x.shape));
     require(y.shape == Dims(std::span(x.shape.begin(), dims - 2)) && y.dtype == x.dtype && is_floating_point(x.dtype),
-            "determinant: the result must be ", name_of(x.dtype), ", one number for each matrix of ", to_string(x.shape));
+            "determinant: the result must be ", name_of(x.dtype), ", one number for each matrix of ",
+            to_string(x.shape));
     require(x.is_contiguous() && y.is_contiguous(), "determinant: tensors must be contiguous");
     const std::int64_t n = x.size(dims - 1), count = y.numel();
     require(n < 32768, "determinant: matrices of ", n, " rows are too large");

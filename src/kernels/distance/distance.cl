@@ -1,5 +1,5 @@
-// Distances between points and their derivatives. -DX: dtype; -DACC: type of sums; -DNORM: 0 (elements that differ), 1, 2,
-// 3 (infinity) or 4 (any p); -DCONDENSED: pairs i < j of one set of points, else all pairs of two.
+// Distances between points and their derivatives. -DX: dtype; -DACC: type of sums; -DNORM: 0 (elements that differ), 1,
+// 2, 3 (infinity) or 4 (any p); -DCONDENSED: pairs i < j of one set of points, else all pairs of two.
 #include "core/dtype.cl"
 
 typedef ACC acc_t;
@@ -87,7 +87,8 @@ __kernel void distances_backward(input_t a, ulong a_offset, input_t b, ulong b_o
 #else
         const ulong at = (n * g.rows + i) * g.columns + j;
 #endif
-        sum += derivative(own - (acc_t)load(X, b, j * g.size), load(X, y, y_offset + at), p, load(X, dy, dy_offset + at));
+        sum +=
+            derivative(own - (acc_t)load(X, b, j * g.size), load(X, y, y_offset + at), p, load(X, dy, dy_offset + at));
     }
     store(X, da, da_offset + item, sum);
 }

@@ -22,7 +22,8 @@ void check(const Tensor& t, const Dims& shape, DataType dtype, const char* what)
 
 Geometry geometry_of(const Tensor& a, const Tensor& b, double p)
 {
-    require(a.dim() == 3 && b.dim() == 3 && a.size(0) == b.size(0) && a.size(2) == b.size(2) && is_floating_point(a.dtype),
+    require(a.dim() == 3 && b.dim() == 3 && a.size(0) == b.size(0) && a.size(2) == b.size(2) &&
+                is_floating_point(a.dtype),
             "distances: expected floating-point points [batch, rows, size] and [batch, columns, size], got ",
             to_string(a.shape), " and ", to_string(b.shape));
     check(a, a.shape, a.dtype, "a");
@@ -62,8 +63,8 @@ void backward(Queue& queue, const DistanceBackward& problem, const Tensor& a, co
     check(problem.grad_a, problem.a.shape, a.dtype, "grad_a");
     const auto items = static_cast<cl_ulong>(a.numel());
     if (items != 0)
-        detail::launch(queue, kernel(queue, "distances_backward", a, problem.p, condensed), Range::linear(items, 64), a, b,
-                       problem.y, problem.grad_y, problem.grad_a, g,
+        detail::launch(queue, kernel(queue, "distances_backward", a, problem.p, condensed), Range::linear(items, 64), a,
+                       b, problem.y, problem.grad_y, problem.grad_a, g,
                        detail::AccScalar{problem.p, detail::accumulate_type(a.dtype)}, items);
 }
 
@@ -78,8 +79,8 @@ Tensor as_batch(const Tensor& x)
 
 void pairwise_distances(Queue& queue, const Tensor& a, const Tensor& b, double p, const Tensor& y)
 {
-    require(a.dim() == 3 && b.dim() == 3, "pairwise_distances: expected tensors of 3 dimensions, got ", to_string(a.shape),
-            " and ", to_string(b.shape));
+    require(a.dim() == 3 && b.dim() == 3, "pairwise_distances: expected tensors of 3 dimensions, got ",
+            to_string(a.shape), " and ", to_string(b.shape));
     check(y, {a.size(0), a.size(1), b.size(1)}, a.dtype, "y");
     forward(queue, a, b, p, y, false);
 }

@@ -1,8 +1,8 @@
-// One pass of a self-sorting Fourier transform: the transforms of length `rest` that are left, `done` of them interleaved,
-// are cut by the factor `radix`. Built with -DR=float or double.
+// One pass of a self-sorting Fourier transform: the transforms of length `rest` that are left, `done` of them
+// interleaved, are cut by the factor `radix`. Built with -DR=float or double.
 //
-// Work-item (i, line) owns output element i = q + done * (radix * k + t) of its line: term t of the small transform over
-// input elements q + done * (k + rest / radix * r), r = 0 .. radix - 1, turned by the root of unity w_rest^(k t).
+// Work-item (i, line) owns output element i = q + done * (radix * k + t) of its line: term t of the small transform
+// over input elements q + done * (k + rest / radix * r), r = 0 .. radix - 1, turned by the root of unity w_rest^(k t).
 // roots[j] = exp(-2 pi i j / n). The last pass multiplies by `scale`, the others by 1.
 #include "core/dtype.cl"
 

@@ -42,19 +42,22 @@ Tensor roots_of_unity(Queue& queue, cl_uint n, DataType type)
 void fft(Queue& queue, const Tensor& input, bool inverse, const Tensor& output, double scale)
 {
     const bool wide = input.dtype == DataType::complex128;
-    require(wide || input.dtype == DataType::complex64, "fft: expected complex64 or complex128, got ", name_of(input.dtype));
+    require(wide || input.dtype == DataType::complex64, "fft: expected complex64 or complex128, got ",
+            name_of(input.dtype));
     require(output.dtype == input.dtype && output.shape == input.shape && input.dim() == 2 && input.is_contiguous() &&
                 output.is_contiguous(),
-            "fft: input and output are contiguous tensors [lines, n] of one dtype, got ", to_string(input.shape), " and ",
-            to_string(output.shape));
+            "fft: input and output are contiguous tensors [lines, n] of one dtype, got ", to_string(input.shape),
+            " and ", to_string(output.shape));
     require<NotSupported>(!wide || queue.device().fp64, "fft: the device ", queue.device().name, " has no float64");
     require(input.size(1) < (std::int64_t{1} << 31), "fft: lines of 2^31 elements or more are not supported");
     if (input.numel() == 0)
         return;
     const auto n = static_cast<cl_uint>(input.size(1));
     const std::vector<cl_uint> factors = factors_of(n);
-    const Tensor roots = wide ? roots_of_unity<double>(queue, n, input.dtype) : roots_of_unity<float>(queue, n, input.dtype);
-    Kernel& kernel = queue.context().program("kernels/fft/fft.cl", wide ? "-DR=double" : "-DR=float").kernel("fft_pass");
+    const Tensor roots =
+        wide ? roots_of_unity<double>(queue, n, input.dtype) : roots_of_unity<float>(queue, n, input.dtype);
+    Kernel& kernel =
+        queue.context().program("kernels/fft/fft.cl", wide ? "-DR=double" : "-DR=float").kernel("fft_pass");
     Range range;
     range.dims = 2;
     range.local = {64, 1, 1};
@@ -65,7 +68,8 @@ void fft(Queue& queue, const Tensor& input, bool inverse, const Tensor& output, 
     cl_uint done = 1, rest = n;
     for (std::size_t pass = 0; pass < factors.size(); ++pass) {
         const Tensor to = (factors.size() - pass) % 2 ? output : other;
-        const detail::AccScalar factor{pass + 1 == factors.size() ? scale : 1, wide ? DataType::float64 : DataType::float32};
+        const detail::AccScalar factor{pass + 1 == factors.size() ? scale : 1,
+                                       wide ? DataType::float64 : DataType::float32};
         detail::launch(queue, kernel, range, from, to, roots, n, done, rest, factors[pass], cl_int(inverse), factor);
         done *= factors[pass];
         rest /= factors[pass];

@@ -37,7 +37,10 @@ typedef struct {
     acc_t weight[TAPS], slope[TAPS];
 } taps_t;
 
-static inline acc_t unnormalize(acc_t v, int size, int align) { return align ? (v + 1) / 2 * (size - 1) : ((v + 1) * size - 1) / 2; }
+static inline acc_t unnormalize(acc_t v, int size, int align)
+{
+    return align ? (v + 1) / 2 * (size - 1) : ((v + 1) * size - 1) / 2;
+}
 
 // Reflects into [low, high] (given twice as large); *slope takes the sign of the reflected direction.
 static inline acc_t reflect(acc_t v, int twice_low, int twice_high, acc_t* slope)
@@ -96,7 +99,8 @@ static inline taps_t taps_at(acc_t v, int size, int align)
         t.index[k] = inside(to_index(padded), size);
         const acc_t far = k == 0 ? d + 1 : k == 3 ? 2 - d : k == 1 ? d : 1 - d, sign = k < 2 ? unit : -unit;
         const bool outer = k == 0 || k == 3;
-        t.weight[k] = outer ? ((a * far - 5 * a) * far + 8 * a) * far - 4 * a : ((a + 2) * far - (a + 3)) * far * far + 1;
+        t.weight[k] =
+            outer ? ((a * far - 5 * a) * far + 8 * a) * far - 4 * a : ((a + 2) * far - (a + 3)) * far * far + 1;
         t.slope[k] = sign * (outer ? (3 * a * far - 10 * a) * far + 8 * a : (3 * (a + 2) * far - 2 * (a + 3)) * far);
     }
 #else

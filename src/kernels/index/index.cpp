@@ -79,7 +79,8 @@ void index_select(Queue& queue, const Tensor& input, std::size_t axis, const Ten
 {
     check_row_shapes("index_select", input, axis, index, out);
     read_through(queue, without_axis(input, axis, out.shape),
-                 {"index_select", along_axis(index, axis, out.shape), size_at(input, axis), stride_at(input, axis)}, out);
+                 {"index_select", along_axis(index, axis, out.shape), size_at(input, axis), stride_at(input, axis)},
+                 out);
 }
 
 void gather(Queue& queue, const Tensor& input, std::size_t axis, const Tensor& index, const Tensor& out)

@@ -54,8 +54,8 @@ void by_lines(Queue& queue, const Accumulation& work, const IndexedAxis& axis)
     queue.expect_errors();
 }
 
-// Few lines and many entries, the same for all lines: sorted by where they go, entries of different elements run side by
-// side.
+// Few lines and many entries, the same for all lines: sorted by where they go, entries of different elements run side
+// by side.
 void by_segments(Queue& queue, const Accumulation& work, const IndexedAxis& axis)
 {
     Tensor index = work.index;

@@ -1,4 +1,5 @@
-// Triangles of matrices: one work-item per element, counted in row-major order. -DELEMENT=raw type; operands: out, input.
+// Triangles of matrices: one work-item per element, counted in row-major order. -DELEMENT=raw type; operands: out,
+// input.
 #include "kernels/index/geometry.cl"
 
 __kernel void triangle(__global ELEMENT* out, ulong out_offset, const __global ELEMENT* input, ulong input_offset,

@@ -40,7 +40,8 @@ __kernel void exchange_rows(__global T* b, ulong b_offset, const __global int* p
     }
 }
 
-// C = H_1 H_2 ... C or, if `adjoint`, ... H_2^H H_1^H C, with H = 1 - tau v v^H and v in the columns of a [rows, width].
+// C = H_1 H_2 ... C or, if `adjoint`, ... H_2^H H_1^H C, with H = 1 - tau v v^H and v in the columns of a [rows,
+// width].
 __kernel void apply_reflectors(const __global T* a, ulong a_offset, const __global T* tau, ulong tau_offset,
                                __global T* c, ulong c_offset, layout_t lc, int rows, int width, int count, int columns,
                                int adjoint)

@@ -1,5 +1,5 @@
-// Panels of LU and Cholesky factorisations, and Householder QR: a work-group of TEAM work-items owns a matrix of m rows and
-// n columns, row-major. -DX, -DREAL, -DCOMPLEX: see number.cl.
+// Panels of LU and Cholesky factorisations, and Householder QR: a work-group of TEAM work-items owns a matrix of m rows
+// and n columns, row-major. -DX, -DREAL, -DCOMPLEX: see number.cl.
 #include "kernels/linalg/number.cl"
 
 typedef struct { int m, n, begin, end; } panel_t;
@@ -93,7 +93,8 @@ __kernel void cholesky_panel(__global T* a, ulong a_offset, __global int* info, 
     }
 }
 
-// H^H (alpha, x) = (beta, 0) with H = 1 - tau v v^H, v = (1, x / (alpha - beta)), beta real of the opposite sign of alpha.
+// H^H (alpha, x) = (beta, 0) with H = 1 - tau v v^H, v = (1, x / (alpha - beta)), beta real of the opposite sign of
+// alpha.
 __kernel void householder(__global T* a, ulong a_offset, __global T* tau, ulong tau_offset, panel_t p)
 {
     __local R partial[TEAM];
@@ -125,7 +126,8 @@ __kernel void householder(__global T* a, ulong a_offset, __global T* tau, ulong 
                 tau[k] = from_real(0);
             continue;
         }
-        const R length = largest * sqrt(below + square(alpha / largest)), beta = real_part(alpha) > 0 ? -length : length;
+        const R length = largest * sqrt(below + square(alpha / largest)),
+                beta = real_part(alpha) > 0 ? -length : length;
         const T own_tau = (from_real(beta) - alpha) / beta, factor = inverse(alpha - from_real(beta));
         for (int i = k + 1 + self; i < p.m; i += TEAM)
             a[(long)i * n + k] = times(a[(long)i * n + k], factor);

@@ -1,9 +1,10 @@
-// One-sided Jacobi rotations: pairs of columns of a matrix are turned until all are orthogonal. Columns lie as rows of w
-// [n, m], those of the accumulated rotations as rows of v [n, n]. -DX, -DREAL, -DCOMPLEX: see number.cl. -DTEAM: work-items of a group.
+// One-sided Jacobi rotations: pairs of columns of a matrix are turned until all are orthogonal. Columns lie as rows of
+// w [n, m], those of the accumulated rotations as rows of v [n, n]. -DX, -DREAL, -DCOMPLEX: see number.cl. -DTEAM:
+// work-items of a group.
 #include "kernels/linalg/number.cl"
 
-// (p, q) become (c p - s e q, s p + c e q): e turns the phase of q to that of p. With h = s / (1 + c), c = 1 - s h: small
-// rotations change little, and lose as little (Rutishauser 1966).
+// (p, q) become (c p - s e q, s p + c e q): e turns the phase of q to that of p. With h = s / (1 + c), c = 1 - s h:
+// small rotations change little, and lose as little (Rutishauser 1966).
 static inline void rotate(__global T* p, __global T* q, int count, R s, R h, T phase)
 {
     for (int i = 0; i < count; ++i) {
@@ -37,8 +38,8 @@ static inline bool orthogonalise(__global T* w, __global T* v, int p, int q, int
     return true;
 }
 
-// A work-group owns a matrix, a work-item some of the n / 2 pairs of a round; in the n - 1 rounds of a sweep (those of a
-// tournament) all columns meet. v begins as the unit matrix.
+// A work-group owns a matrix, a work-item some of the n / 2 pairs of a round; in the n - 1 rounds of a sweep (those of
+// a tournament) all columns meet. v begins as the unit matrix.
 __kernel void jacobi(__global T* w, ulong w_offset, __global T* v, ulong v_offset, int m, int n, int sweeps,
                      R tolerance)
 {

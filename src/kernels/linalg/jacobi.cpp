@@ -33,7 +33,8 @@ void jacobi_svd(Queue& queue, const Tensor& columns, const Tensor& vectors, cons
 {
     check_matrices(columns, "jacobi_svd");
     const std::int64_t batch = columns.size(0), n = columns.size(1);
-    require(n <= columns.size(2), "jacobi_svd: expected no more columns than rows, got the transposed ", to_string(columns.shape));
+    require(n <= columns.size(2), "jacobi_svd: expected no more columns than rows, got the transposed ",
+            to_string(columns.shape));
     check_dense(columns, columns.shape, columns.dtype, "jacobi_svd: columns");
     check_dense(vectors, {batch, n, n}, columns.dtype, "jacobi_svd: vectors");
     check_dense(values, {batch, n}, real_type(columns.dtype), "jacobi_svd: values");
@@ -47,8 +48,8 @@ void jacobi_svd(Queue& queue, const Tensor& columns, const Tensor& vectors, cons
     copy(queue, columns, w);
     turn(queue, w, v);
     queue.launch(kernel(queue, "column_norms", w.dtype), Range::linear(items, 16), w, norms, m, items);
-    queue.launch(kernel(queue, "sort_columns", w.dtype), Range::linear(items, 16), w, v, norms, columns, vectors, values, m,
-                 cl_int(n), cl_int(0), items);
+    queue.launch(kernel(queue, "sort_columns", w.dtype), Range::linear(items, 16), w, v, norms, columns, vectors,
+                 values, m, cl_int(n), cl_int(0), items);
 }
 
 void jacobi_eigh(Queue& queue, const Tensor& a, const Tensor& vectors, const Tensor& values)
@@ -67,9 +68,10 @@ void jacobi_eigh(Queue& queue, const Tensor& a, const Tensor& vectors, const Ten
     queue.launch(kernel(queue, "add_shift", a.dtype),
                  Range::groups(static_cast<std::size_t>(batch), linalg_team(queue.device())), w, cl_int(n));
     turn(queue, w, v);
-    queue.launch(kernel(queue, "rayleigh_quotients", a.dtype), Range::linear(items, 16), a, v, quotients, cl_int(n), items);
-    queue.launch(kernel(queue, "sort_columns", a.dtype), Range::linear(items, 16), w, v, quotients, NoTensor{}, vectors, values,
-                 cl_int(n), cl_int(n), cl_int(1), items);
+    queue.launch(kernel(queue, "rayleigh_quotients", a.dtype), Range::linear(items, 16), a, v, quotients, cl_int(n),
+                 items);
+    queue.launch(kernel(queue, "sort_columns", a.dtype), Range::linear(items, 16), w, v, quotients, NoTensor{}, vectors,
+                 values, cl_int(n), cl_int(n), cl_int(1), items);
 }
 
 }  // namespace clprim

@@ -21,8 +21,8 @@ void check_matrices(const Tensor& a, const char* name)
 
 void check_dense(const Tensor& t, const Dims& shape, DataType dtype, const char* what)
 {
-    require(t.shape == shape && t.dtype == dtype && t.is_contiguous(), what, " must be contiguous ", name_of(dtype), " ",
-            to_string(shape), ", got ", name_of(t.dtype), " ", to_string(t.shape));
+    require(t.shape == shape && t.dtype == dtype && t.is_contiguous(), what, " must be contiguous ", name_of(dtype),
+            " ", to_string(shape), ", got ", name_of(t.dtype), " ", to_string(t.shape));
 }
 
 std::size_t linalg_team(const Device& device)
@@ -32,7 +32,8 @@ std::size_t linalg_team(const Device& device)
 
 Kernel& linalg_kernel(Queue& queue, const char* file, const char* name, DataType dtype)
 {
-    const std::string options = define("X", dtype) + define("REAL", real_type(dtype)) + (is_complex(dtype) ? " -DCOMPLEX" : "") +
+    const std::string options = define("X", dtype) + define("REAL", real_type(dtype)) +
+                                (is_complex(dtype) ? " -DCOMPLEX" : "") +
                                 concat(" -DTEAM=", linalg_team(queue.device()));
     return queue.context().program(file, options).kernel(name);
 }
@@ -113,7 +114,8 @@ void lu_factor(Queue& queue, const Tensor& a, const Tensor& pivots, const Tensor
         queue.launch(kernel, groups, a, pivots, info, panel_of(a, begin, end), cl_int(pivot));
         if (end < n) {
             triangular_solve(queue, block(a, begin, end, begin, end), false, true, block(a, begin, end, end, n));
-            subtract_product(queue, block(a, end, m, begin, end), block(a, begin, end, end, n), block(a, end, m, end, n));
+            subtract_product(queue, block(a, end, m, begin, end), block(a, begin, end, end, n),
+                             block(a, end, m, end, n));
         }
     }
 }
@@ -177,14 +179,15 @@ void triangular_solve(Queue& queue, const Tensor& a, bool upper, bool unit, cons
     check_matrices(b, "triangular_solve");
     const std::int64_t batch = a.size(0), n = a.size(1), columns = b.size(2);
     require(a.size(2) == n && b.size(0) == batch && b.size(1) == n && a.dtype == b.dtype,
-            "triangular_solve: expected matrices [batch, n, n] and [batch, n, k] of one dtype, got ", to_string(a.shape), " and ",
-            to_string(b.shape));
+            "triangular_solve: expected matrices [batch, n, n] and [batch, n, k] of one dtype, got ",
+            to_string(a.shape), " and ", to_string(b.shape));
     if (b.numel() == 0)
         return;
     Kernel& kernel = linalg_kernel(queue, columns_file, "triangular_solve", a.dtype);
     const std::int64_t blocks = divide_up(n, linalg_block);
     for (std::int64_t step = 0; step < blocks; ++step) {
-        const std::int64_t begin = (upper ? blocks - 1 - step : step) * linalg_block, end = std::min(n, begin + linalg_block);
+        const std::int64_t begin = (upper ? blocks - 1 - step : step) * linalg_block,
+                           end = std::min(n, begin + linalg_block);
         const Tensor corner = block(a, begin, end, begin, end), rows = b.slice(1, begin, end);
         queue.launch(kernel, over_columns(queue, columns, batch), corner, strides_of(corner), rows, strides_of(rows),
                      cl_int(end - begin), cl_int(columns), cl_int(upper), cl_int(unit));

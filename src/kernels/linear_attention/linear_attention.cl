@@ -29,7 +29,8 @@ __kernel void linear_attention(TENSOR(query), TENSOR(key), TENSOR(value), TENSOR
             for (uint d = 0; d < p.key_size; ++d) {
                 float entry = s[(ulong)d * p.value_size];
                 if (p.decay_size) {
-                    const ulong at = p.decay_size == 1 ? step * p.kv_heads + head : (step * p.kv_heads + head) * p.key_size + d;
+                    const ulong at =
+                        p.decay_size == 1 ? step * p.kv_heads + head : (step * p.kv_heads + head) * p.key_size + d;
                     entry *= exp(load(X, decay, decay_offset + at));
                     s[(ulong)d * p.value_size] = entry;
                 }

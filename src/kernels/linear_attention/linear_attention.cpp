@@ -14,14 +14,16 @@ struct Geometry {
 void require_shape(const char* name, const Tensor& tensor, const Dims& shape, DataType type)
 {
     require(tensor.shape == shape && tensor.dtype == type && tensor.is_contiguous(), "linear_attention: ", name, " is ",
-            name_of(tensor.dtype), " ", to_string(tensor.shape), ", expected contiguous ", name_of(type), " ", to_string(shape));
+            name_of(tensor.dtype), " ", to_string(tensor.shape), ", expected contiguous ", name_of(type), " ",
+            to_string(shape));
 }
 
 }  // namespace
 
 void linear_attention(Queue& queue, const LinearAttention& p)
 {
-    require(p.query.dim() == 3 && p.key.dim() == 3 && p.value.dim() == 3, "linear_attention: query, key and value must have "
+    require(p.query.dim() == 3 && p.key.dim() == 3 && p.value.dim() == 3,
+            "linear_attention: query, key and value must have "
             "three axes");
     require(p.heads > 0 && p.kv_heads > 0 && p.heads % p.kv_heads == 0, "linear_attention: ", p.heads,
             " query heads cannot share ", p.kv_heads, " key heads");
@@ -30,7 +32,8 @@ void linear_attention(Queue& queue, const LinearAttention& p)
             to_string(p.query.shape), " and value ", to_string(p.value.shape), " cannot be split into heads");
     const std::int64_t key_size = p.query.size(2) / p.heads, value_size = p.value.size(2) / p.kv_heads;
     const DataType type = p.query.dtype;
-    require(is_floating_point(type) && type != DataType::float64, "linear_attention: not implemented for ", name_of(type));
+    require(is_floating_point(type) && type != DataType::float64, "linear_attention: not implemented for ",
+            name_of(type));
     require_shape("query", p.query, {batch, steps, p.heads * key_size}, type);
     require_shape("key", p.key, {batch, steps, p.kv_heads * key_size}, type);
     require_shape("value", p.value, {batch, steps, p.kv_heads * value_size}, type);
@@ -53,8 +56,8 @@ void linear_attention(Queue& queue, const LinearAttention& p)
                             u(beta_heads)};
     Kernel& kernel = queue.context().program("kernels/linear_attention/linear_attention.cl", detail::define("X", type))
                          .kernel("linear_attention");
-    queue.launch(kernel, Range::linear(static_cast<std::size_t>(items), 16), p.query, p.key, p.value, p.decay, p.beta, p.state,
-                 p.y, geometry, static_cast<float>(p.scale));
+    queue.launch(kernel, Range::linear(static_cast<std::size_t>(items), 16), p.query, p.key, p.value, p.decay, p.beta,
+                 p.state, p.y, geometry, static_cast<float>(p.scale));
 }
 
 }  // namespace clprim

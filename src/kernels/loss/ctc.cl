@@ -1,5 +1,6 @@
-// Connectionist temporal classification in the logarithmic domain. The labels of a sample are extended by blanks between
-// and around them: position s stands for the blank if it is even, else for label s / 2. -DX: float32 or float64.
+// Connectionist temporal classification in the logarithmic domain. The labels of a sample are extended by blanks
+// between and around them: position s stands for the blank if it is even, else for label s / 2. -DX: float32 or
+// float64.
 //     alpha[n, t, s]: log of the probability of all ways to read positions 0 .. s at steps 0 .. t
 //     beta[n, t, s]:  of positions s .. at steps t ..; both include the label at step t
 #include "core/dtype.cl"
@@ -80,8 +81,8 @@ __kernel void ctc_beta(input_t log_probs, ulong log_probs_offset, const __global
               beta + beta_offset + n * p.steps * p.positions, n, p, true);
 }
 
-// For position s of sample n: links[.., 0] = the next position of the same label, or -1; links[.., 1] = whether it is the
-// first one. So each label of a sample has one owner that walks its positions.
+// For position s of sample n: links[.., 0] = the next position of the same label, or -1; links[.., 1] = whether it is
+// the first one. So each label of a sample has one owner that walks its positions.
 __kernel void ctc_links(const __global long* targets, ulong targets_offset, const __global long* samples,
                         ulong samples_offset, __global int* links, ulong links_offset, ctc_t p)
 {
@@ -108,9 +109,9 @@ static inline acc_t gradient_of(acc_t loss, acc_t dy, bool zero_infinity)
 }
 
 // The part that all labels have: probability times gradient.
-__kernel void ctc_gradient(input_t log_probs, ulong log_probs_offset, const __global long* samples, ulong samples_offset,
-                           input_t loss, ulong loss_offset, input_t dy, ulong dy_offset, tensor_t dx, ulong dx_offset,
-                           ctc_t p, int zero_infinity, ulong items)
+__kernel void ctc_gradient(input_t log_probs, ulong log_probs_offset, const __global long* samples,
+                           ulong samples_offset, input_t loss, ulong loss_offset, input_t dy, ulong dy_offset,
+                           tensor_t dx, ulong dx_offset, ctc_t p, int zero_infinity, ulong items)
 {
     const ulong item = get_global_id(0);
     if (item >= items)
@@ -124,7 +125,8 @@ __kernel void ctc_gradient(input_t log_probs, ulong log_probs_offset, const __gl
     dx[dx_offset + item] = v;
 }
 
-// The part of the labels that the target holds. Work-item (s, t, n) is their owner if s is the first position of its label.
+// The part of the labels that the target holds. Work-item (s, t, n) is their owner if s is the first position of its
+// label.
 __kernel void ctc_gradient_labels(input_t log_probs, ulong log_probs_offset, const __global long* targets,
                                   ulong targets_offset, const __global long* samples, ulong samples_offset,
                                   const __global int* links, ulong links_offset, input_t alpha, ulong alpha_offset,

@@ -19,10 +19,12 @@ Problem checked(const CtcLoss& p)
 {
     const Tensor& x = p.log_probs;
     require(x.dim() == 3 && x.is_contiguous() && (x.dtype == DataType::float32 || x.dtype == DataType::float64),
-            "ctc_loss: log_probs must be contiguous float32 or float64 [T, N, C], got ", name_of(x.dtype), " ", to_string(x.shape));
-    require(p.targets.dtype == DataType::int64 && p.targets.is_contiguous() && (p.targets.dim() == 1 || p.targets.dim() == 2),
-            "ctc_loss: targets must be contiguous int64 [N, S] or [sum of target_lengths], got ", name_of(p.targets.dtype), " ",
-            to_string(p.targets.shape));
+            "ctc_loss: log_probs must be contiguous float32 or float64 [T, N, C], got ", name_of(x.dtype), " ",
+            to_string(x.shape));
+    require(p.targets.dtype == DataType::int64 && p.targets.is_contiguous() &&
+                (p.targets.dim() == 1 || p.targets.dim() == 2),
+            "ctc_loss: targets must be contiguous int64 [N, S] or [sum of target_lengths], got ",
+            name_of(p.targets.dtype), " ", to_string(p.targets.shape));
     const auto batch = static_cast<std::size_t>(x.size(1));
     require(p.input_lengths.size() == batch && p.target_lengths.size() == batch, "ctc_loss: expected ", batch,
             " input_lengths and target_lengths, got ", p.input_lengths.size(), " and ", p.target_lengths.size());
@@ -32,12 +34,13 @@ Problem checked(const CtcLoss& p)
     for (std::size_t n = 0; n < batch; ++n) {
         require(p.input_lengths[n] >= 0 && p.input_lengths[n] <= x.size(0), "ctc_loss: input_lengths[", n, "] is ",
                 p.input_lengths[n], ", expected 0 to ", x.size(0));
-        require(p.target_lengths[n] >= 0 && (!rows || p.target_lengths[n] <= p.targets.size(1)), "ctc_loss: target_lengths[", n,
-                "] is ", p.target_lengths[n], ", targets have shape ", to_string(p.targets.shape));
+        require(p.target_lengths[n] >= 0 && (!rows || p.target_lengths[n] <= p.targets.size(1)),
+                "ctc_loss: target_lengths[", n, "] is ", p.target_lengths[n], ", targets have shape ",
+                to_string(p.targets.shape));
         total += p.target_lengths[n];
     }
-    require(rows ? p.targets.size(0) == x.size(1) : p.targets.size(0) == total, "ctc_loss: targets ", to_string(p.targets.shape),
-            " do not fit ", batch, " samples of ", total, " labels together");
+    require(rows ? p.targets.size(0) == x.size(1) : p.targets.size(0) == total, "ctc_loss: targets ",
+            to_string(p.targets.shape), " do not fit ", batch, " samples of ", total, " labels together");
     return {batch, cl_ulong(x.size(0)), cl_ulong(x.size(2)), cl_ulong(2 * p.longest_target() + 1), p.blank};
 }
 
@@ -50,7 +53,8 @@ Tensor upload_samples(Queue& queue, const CtcLoss& p)
         table.insert(table.end(), {p.input_lengths[n], p.target_lengths[n], begin});
         begin += p.targets.dim() == 2 ? p.targets.size(1) : p.target_lengths[n];
     }
-    Tensor samples = queue.context().empty({static_cast<std::int64_t>(p.input_lengths.size()), 3}, DataType::int64, queue);
+    Tensor samples =
+        queue.context().empty({static_cast<std::int64_t>(p.input_lengths.size()), 3}, DataType::int64, queue);
     queue.write(*samples.memory, 0, table.data(), table.size() * sizeof(std::int64_t));
     return samples;
 }
@@ -114,13 +118,13 @@ void ctc_loss_backward(Queue& queue, const CtcLossBackward& problem)
     queue.launch(kernel(queue, "ctc_beta", x.dtype), groups_of(queue, g), x, p.targets, samples, beta, g);
     const std::size_t across = std::min<std::size_t>(64, queue.device().max_work_group_size);
     const std::size_t columns = detail::divide_up(g.positions, across);
-    queue.launch(kernel(queue, "ctc_links", x.dtype), Range{{columns * across, g.batch, 1}, {across, 1, 1}, 2}, p.targets,
-                 samples, links, g);
+    queue.launch(kernel(queue, "ctc_links", x.dtype), Range{{columns * across, g.batch, 1}, {across, 1, 1}, 2},
+                 p.targets, samples, links, g);
     queue.launch(kernel(queue, "ctc_gradient", x.dtype), Range::linear(x.numel(), 64), x, samples, problem.loss,
                  problem.grad_loss, problem.grad_log_probs, g, cl_int(problem.zero_infinity), cl_ulong(x.numel()));
     queue.launch(kernel(queue, "ctc_gradient_labels", x.dtype),
-                 Range{{columns * across, g.steps, g.batch}, {across, 1, 1}, 3}, x, p.targets, samples, links, problem.alpha,
-                 beta, problem.loss, problem.grad_loss, problem.grad_log_probs, g);
+                 Range{{columns * across, g.steps, g.batch}, {across, 1, 1}, 3}, x, p.targets, samples, links,
+                 problem.alpha, beta, problem.loss, problem.grad_loss, problem.grad_log_probs, g);
 }
 
 }  // namespace clprim

@@ -55,7 +55,8 @@ static inline void write_total(acc_t losses, acc_t weights, int reduction, __glo
     store(X, loss, 0, reduction == reduction_mean ? losses / weights : losses);
 }
 
-// partial[2][parts]: sums of losses and of weights over items [group * part_size, ...), by a team. A lone team finishes.
+// partial[2][parts]: sums of losses and of weights over items [group * part_size, ...), by a team. A lone team
+// finishes.
 __kernel __attribute__((reqd_work_group_size(TEAM, 1, 1)))
 void nll_partial(NLL_PARAMETERS, __global acc_t* partial, ulong partial_offset, ulong part_size, int reduction,
                  __global storage_t(X)* loss, ulong loss_offset, __global storage_t(X)* total_weight,
@@ -98,7 +99,8 @@ __kernel void nll_total(const __global acc_t* partial, ulong partial_offset, uin
     __global storage_t(X)* grad_input, ulong grad_input_offset
 
 // The gradient at item's target class t.
-static inline acc_t item_gradient(input_t grad_output, input_t total_weight, input_t weight, int reduction, ulong item, long t)
+static inline acc_t item_gradient(input_t grad_output, input_t total_weight, input_t weight, int reduction, ulong item,
+                                  long t)
 {
     acc_t g = load(X, grad_output, reduction == reduction_none ? item : 0);
     if (reduction == reduction_mean)

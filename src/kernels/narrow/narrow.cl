@@ -67,7 +67,8 @@ static inline int narrow_encode_scale(float v, int rounding, int flags)
         return flags & NARROW_SATURATE ? 254 : 255;
     if (!(flags & NARROW_SATURATE) && bits < 0x00400000u)
         return 255;
-    const bool up = rounding == 0 ? fraction > 0 : rounding == 2 && (exponent ? fraction >= 0x400000u : fraction > 0x400000u);
+    const bool up =
+        rounding == 0 ? fraction > 0 : rounding == 2 && (exponent ? fraction >= 0x400000u : fraction > 0x400000u);
     return up && !(exponent == 254 && flags & NARROW_SATURATE) ? exponent + 1 : exponent;
 }
 static inline float narrow_decode_scale(int code)

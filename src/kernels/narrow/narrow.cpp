@@ -30,26 +30,53 @@ const NarrowFormat formats[] = {
 
 constexpr const char* library = "kernels/narrow/narrow.cl";
 
-const PointwiseRow encode{"narrow_encode", "y0 = narrow_encode(narrow_input(x0), (int)w0, (int)w1, (int)w2, (int)w3, (int)w4, (int)w5);",
-                          nullptr, floating, Result::predicate, 0, nullptr, "code of a narrow float", library};
-const PointwiseRow decode{"narrow_decode", "y0 = narrow_decode(x0, (int)w0, (int)w1, (int)w2, (int)w3, (int)w4);", nullptr,
-                          floating, Result::common, 1, nullptr, "number of a narrow float", library};
-const PointwiseRow encode_scale{"narrow_encode_scale", "y0 = narrow_encode_scale(narrow_input(x0), (int)w0, (int)w1);", nullptr,
-                                floating, Result::predicate, 0, nullptr, "exponent alone", library};
-const PointwiseRow decode_scale{"narrow_decode_scale", "y0 = narrow_decode_scale(x0);", nullptr, floating, Result::common, 1,
-                                nullptr, "power of two", library};
+const PointwiseRow encode{"narrow_encode",
+                          "y0 = narrow_encode(narrow_input(x0), (int)w0, (int)w1, (int)w2, (int)w3, (int)w4, (int)w5);",
+                          nullptr,
+                          floating,
+                          Result::predicate,
+                          0,
+                          nullptr,
+                          "code of a narrow float",
+                          library};
+const PointwiseRow decode{"narrow_decode", "y0 = narrow_decode(x0, (int)w0, (int)w1, (int)w2, (int)w3, (int)w4);",
+                          nullptr,         floating,
+                          Result::common,  1,
+                          nullptr,         "number of a narrow float",
+                          library};
+const PointwiseRow encode_scale{"narrow_encode_scale",
+                                "y0 = narrow_encode_scale(narrow_input(x0), (int)w0, (int)w1);",
+                                nullptr,
+                                floating,
+                                Result::predicate,
+                                0,
+                                nullptr,
+                                "exponent alone",
+                                library};
+const PointwiseRow decode_scale{"narrow_decode_scale",
+                                "y0 = narrow_decode_scale(x0);",
+                                nullptr,
+                                floating,
+                                Result::common,
+                                1,
+                                nullptr,
+                                "power of two",
+                                library};
 const PointwiseRow to_integer{"narrow_integer", "y0 = narrow_integer((long)x0, (int)w0, (int)w1);", nullptr, any_real,
                               Result::predicate, 0, nullptr, "low bits", library};
 
 bool is_integer(const NarrowFormat& format) { return format.mantissa < 0; }
 bool is_scale(const NarrowFormat& format) { return format.sign_bit == 0; }
 
-int flags_of(const NarrowFormat& format, bool saturate) { return saturate | format.has_infinity << 1 | format.unsigned_zero << 2; }
+int flags_of(const NarrowFormat& format, bool saturate)
+{
+    return saturate | format.has_infinity << 1 | format.unsigned_zero << 2;
+}
 
 void check(const NarrowFormat& format, const Tensor& codes, const Tensor& numbers)
 {
-    require(codes.dtype == format.storage, "elements of ", format.name, " are held as ", name_of(format.storage), ", got ",
-            name_of(codes.dtype));
+    require(codes.dtype == format.storage, "elements of ", format.name, " are held as ", name_of(format.storage),
+            ", got ", name_of(codes.dtype));
     require(!is_complex(numbers.dtype), "complex numbers do not convert to or from ", format.name);
     require(codes.shape == numbers.shape, "shapes of source and target differ");
 }
@@ -74,7 +101,8 @@ void narrow(Queue& queue, const Tensor& source, const NarrowFormat& format, cons
     const DataType real = source.dtype == DataType::float64 ? DataType::float64 : DataType::float32;
     const int flags = flags_of(format, options.saturate);
     if (is_integer(format))
-        run(to_integer, {format.bits, is_signed(format.storage)}, is_floating_point(source.dtype) ? real : DataType::int64);
+        run(to_integer, {format.bits, is_signed(format.storage)},
+            is_floating_point(source.dtype) ? real : DataType::int64);
     else if (is_scale(format))
         run(encode_scale, {static_cast<int>(options.rounding), flags}, real);
     else

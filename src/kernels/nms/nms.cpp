@@ -31,7 +31,8 @@ std::size_t list_group(const Queue& queue)
 
 const Program& list_program(Queue& queue, DataType dtype)
 {
-    return queue.context().program("kernels/nms/nms.cl", detail::concat("-DX=", name_of(dtype), " -DGROUP=", list_group(queue)));
+    return queue.context().program("kernels/nms/nms.cl",
+                                   detail::concat("-DX=", name_of(dtype), " -DGROUP=", list_group(queue)));
 }
 
 }  // namespace
@@ -44,8 +45,8 @@ void nms(Queue& queue, const Tensor& boxes, const Tensor& order, double iou_thre
     require(is_floating_point(boxes.dtype), "nms: not implemented for ", name_of(boxes.dtype));
     const std::int64_t n = boxes.size(0);
     for (const Tensor* t : {&order, &keep})
-        require(t->dtype == DataType::int64 && t->is_contiguous() && t->shape == Dims{n}, "nms: order and keep must be ",
-                "contiguous int64 tensors with one element per box");
+        require(t->dtype == DataType::int64 && t->is_contiguous() && t->shape == Dims{n},
+                "nms: order and keep must be ", "contiguous int64 tensors with one element per box");
     require(count.dtype == DataType::int64 && count.numel() == 1, "nms: count must be an int64 tensor of one element");
     require(n < (1 << 28), "nms: ", n, " boxes are too many");
     if (n == 0) {
@@ -59,8 +60,8 @@ void nms(Queue& queue, const Tensor& boxes, const Tensor& order, double iou_thre
     detail::launch(queue, program.kernel("nms_overlaps"), Range::linear(n * words, 64), boxes, cl_long{boxes.stride(0)},
                    cl_long{boxes.stride(1)}, order, overlaps, boxes_count, words,
                    detail::AccScalar{rounded_down(iou_threshold, boxes.dtype), boxes.dtype});
-    queue.launch(program.kernel("nms_select"), Range::groups(1, 256), overlaps, order, dropped, keep, count, boxes_count,
-                 words);
+    queue.launch(program.kernel("nms_select"), Range::groups(1, 256), overlaps, order, dropped, keep, count,
+                 boxes_count, words);
 }
 
 NmsKept nms(Queue& queue, const NmsLists& lists)
@@ -84,7 +85,9 @@ NmsKept nms(Queue& queue, const NmsLists& lists)
     const NmsKept kept{context.empty({scores.size(0), classes, most}, DataType::int64, queue),
                        context.empty({count}, DataType::int64, queue)};
     sort(queue, scores, 2, true, sorted, order);
-    const auto threshold = [&](double value) { return detail::AccScalar{rounded_down(value, boxes.dtype), boxes.dtype}; };
+    const auto threshold = [&](double value) {
+        return detail::AccScalar{rounded_down(value, boxes.dtype), boxes.dtype};
+    };
     detail::launch(queue, list_program(queue, boxes.dtype).kernel("nms_lists"),
                    Range::groups(static_cast<std::size_t>(count), list_group(queue)), boxes, sorted, order, kept.boxes,
                    counts, static_cast<cl_int>(n), static_cast<cl_int>(classes), static_cast<cl_int>(most),

@@ -1,7 +1,7 @@
 // Work on many tensors in one launch. A work-group owns PER_GROUP elements of one tensor.
-// The table (64-bit words): number of tensors n; the first work-group of each tensor, n words; then per tensor its number
-// of elements, its scalar (raw bits of `real`) and, per list, buffer << 56 | offset in elements.
-// -DT=dtype -DLISTS=n
+// The table (64-bit words): number of tensors n; the first work-group of each tensor, n words; then per tensor its
+// number of elements, its scalar (raw bits of `real`) and, per list, buffer << 56 | offset in elements. -DT=dtype
+// -DLISTS=n
 #include "core/dtype.cl"
 
 #define GROUP 64

@@ -1,6 +1,6 @@
-// Padding with a tensor's own elements, and its gradient. A tensor is [outer, z, y, x, inner] without gaps: inner counts
-// the channels of channels_last, and is 1 for row-major tensors. Work-item = one element of the result.
-// -DX: dtype; -DREFLECT: mirrored, else the outermost elements are repeated.
+// Padding with a tensor's own elements, and its gradient. A tensor is [outer, z, y, x, inner] without gaps: inner
+// counts the channels of channels_last, and is 1 for row-major tensors. Work-item = one element of the result. -DX:
+// dtype; -DREFLECT: mirrored, else the outermost elements are repeated.
 #include "core/dtype.cl"
 
 typedef struct { long in[3], out[3], before[3], inner; } pad_t;
@@ -82,7 +82,8 @@ __kernel void pad_backward(const __global storage_t(X)* dy, ulong dy_offset, __g
             for (long kx = 0; kx < nx && oy >= 0; ++kx) {
                 const long ox = place(&p, 2, ix, kx);
                 if (ox >= 0)
-                    sum += load(X, dy, dy_offset + (((rest * p.out[0] + oz) * p.out[1] + oy) * p.out[2] + ox) * p.inner + c);
+                    sum += load(X, dy,
+                                dy_offset + (((rest * p.out[0] + oz) * p.out[1] + oy) * p.out[2] + ox) * p.inner + c);
             }
         }
     }

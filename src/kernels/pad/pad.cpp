@@ -15,10 +15,12 @@ Geometry geometry_of(const Tensor& x, const Tensor& y, const Padding& padding)
     const std::size_t axes = static_cast<std::size_t>(padding.axes);
     require(axes >= 1 && axes <= 3 && x.dim() == axes + 2 && y.dim() == axes + 2 && x.dtype == y.dtype &&
                 x.size(0) == y.size(0) && x.size(1) == y.size(1),
-            "pad: expected tensors [N, C, spatial...] of one dtype, got ", to_string(x.shape), " and ", to_string(y.shape));
+            "pad: expected tensors [N, C, spatial...] of one dtype, got ", to_string(x.shape), " and ",
+            to_string(y.shape));
     Geometry g;
     if (!(x.is_contiguous() && y.is_contiguous())) {
-        require(x.is_channels_last() && y.is_channels_last(), "pad: both tensors must be row-major or both channels_last");
+        require(x.is_channels_last() && y.is_channels_last(),
+                "pad: both tensors must be row-major or both channels_last");
         g.inner = x.size(1);
     }
     for (std::size_t i = 0; i < axes; ++i) {
@@ -26,7 +28,8 @@ Geometry geometry_of(const Tensor& x, const Tensor& y, const Padding& padding)
         g.in[at] = x.size(2 + i);
         g.out[at] = y.size(2 + i);
         g.before[at] = padding.before[i];
-        const std::int64_t behind = g.out[at] - g.in[at] - g.before[at], most = std::max<std::int64_t>(g.before[at], behind);
+        const std::int64_t behind = g.out[at] - g.in[at] - g.before[at],
+                           most = std::max<std::int64_t>(g.before[at], behind);
         require(g.in[at] > 0 || g.out[at] == 0, "pad: axis ", 2 + i, " has no elements to pad with");
         require(padding.mode != PadMode::reflect || most < g.in[at], "pad: axis ", 2 + i, " of ", g.in[at],
                 " elements cannot be mirrored into ", most, " positions");
@@ -57,8 +60,8 @@ void pad_backward(Queue& queue, const Tensor& grad_output, const Tensor& grad_in
     require(is_floating_point(grad_input.dtype) || is_complex(grad_input.dtype),
             "pad_backward: expected floating-point or complex tensors, got ", name_of(grad_input.dtype));
     if (grad_input.numel() != 0)
-        queue.launch(kernel(queue, "pad_backward", grad_input.dtype, padding.mode), Range::linear(grad_input.numel(), 64),
-                     grad_output, grad_input, g, cl_ulong(grad_input.numel()));
+        queue.launch(kernel(queue, "pad_backward", grad_input.dtype, padding.mode),
+                     Range::linear(grad_input.numel(), 64), grad_output, grad_input, g, cl_ulong(grad_input.numel()));
 }
 
 }  // namespace clprim

@@ -106,7 +106,8 @@ Divider::Divider(std::uint32_t divisor)
 {
     divisor = std::max(divisor, 1u);   // an empty dimension is never divided by
     shift = divisor <= 1 ? 0 : 32 - std::countl_zero(divisor - 1);
-    magic = static_cast<std::uint32_t>(((std::uint64_t{1} << 32) * ((std::uint64_t{1} << shift) - divisor)) / divisor + 1);
+    magic =
+        static_cast<std::uint32_t>(((std::uint64_t{1} << 32) * ((std::uint64_t{1} << shift) - divisor)) / divisor + 1);
 }
 
 namespace {

@@ -14,7 +14,8 @@ struct Place {
 
 std::size_t hash(const Place& place)
 {
-    std::uint64_t h = reinterpret_cast<std::uintptr_t>(place.context) ^ reinterpret_cast<std::uintptr_t>(place.key.code);
+    std::uint64_t h =
+        reinterpret_cast<std::uintptr_t>(place.context) ^ reinterpret_cast<std::uintptr_t>(place.key.code);
     for (std::uint64_t word : {place.key.dtypes, place.key.form})
         h = (h ^ word) * 0x9e3779b97f4a7c15u, h ^= h >> 29;
     return static_cast<std::size_t>(h);

@@ -231,7 +231,8 @@ static inline T shift_right(T a, T b)
 static inline T complex_of(R re, R im) { return (T)(re, im); }
 static inline T cmul(T a, T b) { return complex_of(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x); }
 static inline T conjugate(T a) { return complex_of(a.x, -a.y); }
-// Scaled by the larger part of the divisor, so that it neither overflows nor underflows early (as numpy and PyTorch do).
+// Scaled by the larger part of the divisor, so that it neither overflows nor underflows early (as numpy and PyTorch
+// do).
 static inline T cdiv(T a, T b)
 {
     R ax = fabs(b.x), ay = fabs(b.y);
@@ -244,7 +245,10 @@ static inline T cdiv(T a, T b)
     R ratio = b.x / b.y, scale = 1 / (b.x * ratio + b.y);
     return complex_of((a.x * ratio + a.y) * scale, (a.y * ratio - a.x) * scale);
 }
-static inline R cabs(T a) { return isnan(a.x) || isnan(a.y) ? (isinf(a.x) || isinf(a.y) ? (R)INFINITY : (R)NAN) : hypot(a.x, a.y); }
+static inline R cabs(T a)
+{
+    return isnan(a.x) || isnan(a.y) ? (isinf(a.x) || isinf(a.y) ? (R)INFINITY : (R)NAN) : hypot(a.x, a.y);
+}
 static inline R carg(T a) { return atan2(a.y, a.x); }
 static inline T polar_of(R r, R angle) { return complex_of(r * cos(angle), r * sin(angle)); }
 static inline T cexp(T a)
@@ -284,7 +288,8 @@ static inline T cpow(T a, T b)
     if (a.x == 0 && a.y == 0)
         return b.x > 0 ? complex_of(0, 0) : complex_of(NAN, NAN);
     R r = cabs(a), angle = carg(a), l = log(r);
-    // |a^b| by pow and exp apart: exp of the whole exponent would lose as many digits as the exponent has before its point.
+    // |a^b| by pow and exp apart: exp of the whole exponent would lose as many digits as the exponent has before its
+    // point.
     R grown = pow(r, b.x), turned = exp(-b.y * angle), size = grown * turned;
     if (!(size > 0 && size < INFINITY))
         size = exp(b.x * l - b.y * angle);

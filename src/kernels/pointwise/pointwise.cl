@@ -1,9 +1,9 @@
-// Elementwise kernels. The generator (pointwise.cpp) puts in front of this text: PARAMETERS and SHIFT, the inline function
-// `element` that computes one element, and ELEMENT(i), which calls it at i.
+// Elementwise kernels. The generator (pointwise.cpp) puts in front of this text: PARAMETERS and SHIFT, the inline
+// function `element` that computes one element, and ELEMENT(i), which calls it at i.
 
 #if defined(VARIANT_LINEAR)
-// All operands are dense, or one element: a work-item owns one element on a CPU, four on a GPU, a work-group apart, so that
-// loads stay coalesced and are in flight together.
+// All operands are dense, or one element: a work-item owns one element on a CPU, four on a GPU, a work-group apart, so
+// that loads stay coalesced and are in flight together.
 __kernel void pointwise(PARAMETERS ulong count)
 {
     SHIFT
@@ -21,8 +21,8 @@ __kernel void pointwise(PARAMETERS ulong count)
 }
 
 #elif defined(VARIANT_ROWS)
-// Operands are dense or stand still along the fastest dimension, of `count` elements (global id 0); the others are taken
-// apart from global id 1.
+// Operands are dense or stand still along the fastest dimension, of `count` elements (global id 0); the others are
+// taken apart from global id 1.
 __kernel void pointwise(PARAMETERS ulong count, const geometry_t outer)
 {
     SHIFT

@@ -28,12 +28,16 @@ std::size_t Scalar::write(DataType type, void* target) const
         return sizeof value;
     };
     switch (type) {
-    case DataType::float32: case DataType::float16: case DataType::bfloat16: return put(static_cast<float>(to_double()));
+    case DataType::float32:
+    case DataType::float16:
+    case DataType::bfloat16:
+        return put(static_cast<float>(to_double()));
     case DataType::float64: return put(to_double());
     case DataType::complex32: case DataType::complex64:
         return put(std::complex<float>(static_cast<float>(to_double()), static_cast<float>(imaginary_)));
     case DataType::complex128: return put(std::complex<double>(to_double(), imaginary_));
-    case DataType::boolean: return put(static_cast<std::uint8_t>(kind_ == Kind::integer ? integer_ != 0 : real_ != 0 || imaginary_ != 0));
+    case DataType::boolean:
+        return put(static_cast<std::uint8_t>(kind_ == Kind::integer ? integer_ != 0 : real_ != 0 || imaginary_ != 0));
     case DataType::int8: case DataType::uint8: return put(static_cast<std::int8_t>(to_int64()));
     case DataType::int16: case DataType::uint16: return put(static_cast<std::int16_t>(to_int64()));
     case DataType::int32: case DataType::uint32: return put(static_cast<std::int32_t>(to_int64()));
@@ -108,7 +112,9 @@ void plan_variant(Call& call)
         std::int64_t stride = loops.rank ? loops.stride[0][slot] : 0;
         ++slot;
         bool output = k >= call.inputs;
-        call.step[k] = stride == 1 || (loops.rank == 0 && output) ? Step::dense : stride == 0 ? Step::still : Step::strided;
+        call.step[k] = stride == 1 || (loops.rank == 0 && output) ? Step::dense
+                       : stride == 0                              ? Step::still
+                                                                  : Step::strided;
         unit = unit && (call.step[k] == Step::dense || (call.step[k] == Step::still && !output));
     }
     constexpr std::int64_t shortest_row = 16;
@@ -134,7 +140,9 @@ KernelKey key_of(const Call& call, const void* code, DataType common, std::size_
         form.add(static_cast<unsigned>(call.step[k]), 2);
     }
     form.add(static_cast<unsigned>(call.variant), 2).add(static_cast<unsigned>(call.rank), 5).add(call.wide, 1);
-    form.add(static_cast<unsigned>(common), 4).add(static_cast<unsigned>(call.count), 5).add(static_cast<unsigned>(call.inputs), 5);
+    form.add(static_cast<unsigned>(common), 4)
+        .add(static_cast<unsigned>(call.count), 5)
+        .add(static_cast<unsigned>(call.inputs), 5);
     form.add(static_cast<unsigned>(numbers), 4);
     return {code, dtypes.word(), form.word()};
 }
@@ -181,8 +189,8 @@ Kernel& build(Context& context, const Call& call, const TextRequest& request)
     if (request.library)
         text += kernel_source(request.library);
     text += typedef_text(operands, request.numbers);
-    text += concat("#define PARAMETERS ", parameter_text(operands, request.numbers), "\n#define SHIFT ", shift_text(operands),
-                   "\n#define ELEMENT(i) element(", call_text, ")\n");
+    text += concat("#define PARAMETERS ", parameter_text(operands, request.numbers), "\n#define SHIFT ",
+                   shift_text(operands), "\n#define ELEMENT(i) element(", call_text, ")\n");
     text += concat("static inline void element(", element, ")\n{\n");
     for (const Variable& v : operands)
         text += v.output ? concat("    typeof_", v.name, " ", v.name, ";\n") : load_text(v);
@@ -192,8 +200,11 @@ Kernel& build(Context& context, const Call& call, const TextRequest& request)
             text += store_text(v);
     text += "}\n";
     if (call.variant != Variant::linear)
-        text += concat("#define RANK ", call.rank, "\n#define OPERANDS ", slot, "\n", kernel_source("kernels/pointwise/geometry.cl"));
-    text += call.variant == Variant::linear ? "#define VARIANT_LINEAR\n" : call.variant == Variant::rows ? "#define VARIANT_ROWS\n" : "";
+        text += concat("#define RANK ", call.rank, "\n#define OPERANDS ", slot, "\n",
+                       kernel_source("kernels/pointwise/geometry.cl"));
+    text += call.variant == Variant::linear ? "#define VARIANT_LINEAR\n"
+            : call.variant == Variant::rows ? "#define VARIANT_ROWS\n"
+                                            : "";
     text += kernel_source("kernels/pointwise/pointwise.cl");
     return context.program_from_text(concat("pointwise ", request.name), text).kernel("pointwise");
 }
@@ -223,8 +234,8 @@ Range range_of(const Call& call, const Device& device, std::int64_t numel)
     return Range::linear(static_cast<std::size_t>(items), local);
 }
 
-void enqueue(Queue& queue, Kernel& kernel, const Call& call, std::span<const Input> inputs, std::span<const Scalar> scalars,
-             std::span<const DataType> scalar_types)
+void enqueue(Queue& queue, Kernel& kernel, const Call& call, std::span<const Input> inputs,
+             std::span<const Scalar> scalars, std::span<const DataType> scalar_types)
 {
     const std::int64_t numel = call.loops.numel();
     std::byte number[16];
@@ -269,15 +280,17 @@ void pointwise(Queue& queue, const PointwiseRow& row, const PointwiseProblem& pr
         return;
     plan_loops(call);
     plan_variant(call);
-    Kernel& kernel = cached_kernel(queue.context(), key_of(call, &row, problem.common, problem.scalars.size()), [&]() -> Kernel& {
-        const char* code = is_complex(problem.common) ? row.complex_code : row.code;
-        require<NotSupported>(code != nullptr && (is_complex(problem.common) || row.accepts & class_of(problem.common)), '"', row.name,
-                              "\" not implemented for '", name_of(problem.common), '\'');
-        TextRequest request{row.name, code, {}, problem.common, row.result == Result::common, row.library};
-        for (std::size_t k = 0; k < problem.scalars.size(); ++k)
-            request.numbers.push_back({concat("w", k), problem.common});
-        return build(queue.context(), call, request);
-    });
+    Kernel& kernel =
+        cached_kernel(queue.context(), key_of(call, &row, problem.common, problem.scalars.size()), [&]() -> Kernel& {
+            const char* code = is_complex(problem.common) ? row.complex_code : row.code;
+            require<NotSupported>(code != nullptr &&
+                                      (is_complex(problem.common) || row.accepts & class_of(problem.common)),
+                                  '"', row.name, "\" not implemented for '", name_of(problem.common), '\'');
+            TextRequest request{row.name, code, {}, problem.common, row.result == Result::common, row.library};
+            for (std::size_t k = 0; k < problem.scalars.size(); ++k)
+                request.numbers.push_back({concat("w", k), problem.common});
+            return build(queue.context(), call, request);
+        });
     enqueue(queue, kernel, call, problem.inputs, problem.scalars, {&problem.common, 1});
 }
 

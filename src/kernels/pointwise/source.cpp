@@ -9,7 +9,10 @@ using detail::concat;
 
 namespace {
 
-std::string_view suffix(DataType type) { return type == DataType::boolean ? "boolean" : name_of(type); }   // in core/dtype.cl
+std::string_view suffix(DataType type)
+{
+    return type == DataType::boolean ? "boolean" : name_of(type);
+} // in core/dtype.cl
 std::string compute_type(DataType type) { return concat("compute_t(", suffix(type), ")"); }
 std::string storage_type(DataType type) { return concat("storage_t(", suffix(type), ")"); }
 bool has_double(DataType type) { return type == DataType::float64 || type == DataType::complex128; }
@@ -48,8 +51,8 @@ std::string type_text(DataType common)
                        : common == DataType::boolean   ? "T_BOOL"
                        : is_signed(common)             ? "T_SIGNED"
                                                        : "T_UNSIGNED";
-    std::string text = concat("typedef ", compute_type(common), " T;\ntypedef ", compute_type(real_type(common)), " R;\n#define ", kind,
-                              "\n#define T_SIZE ", size_of(common), "\n");
+    std::string text = concat("typedef ", compute_type(common), " T;\ntypedef ", compute_type(real_type(common)),
+                              " R;\n#define ", kind, "\n#define T_SIZE ", size_of(common), "\n");
     if (has_double(common))
         text += "#define T_DOUBLE\n";
     return text;
@@ -62,8 +65,8 @@ std::string parameter_text(const std::vector<Variable>& operands, const std::vec
         if (v.step == Step::value)
             text += concat("const ", compute_type(v.type), " ", v.name, "_value, ");
         else
-            text += concat("__global ", v.output ? "" : "const ", storage_type(v.dtype), "* ", v.name, "_data, ulong ", v.name,
-                           "_offset, ");
+            text += concat("__global ", v.output ? "" : "const ", storage_type(v.dtype), "* ", v.name, "_data, ulong ",
+                           v.name, "_offset, ");
     }
     for (const Number& n : numbers)
         text += concat("const ", compute_type(n.type), " ", n.name, ", ");
@@ -86,8 +89,8 @@ std::string inline_parameter_text(const std::vector<Variable>& operands, const s
         if (v.step == Step::value)
             text += concat("const ", compute_type(v.type), " ", v.name, "_value, ");
         else
-            text += concat("__global ", v.output ? "" : "const ", storage_type(v.dtype), "* ", v.name, "_data, offset_t ", v.name,
-                           "_at, ");
+            text += concat("__global ", v.output ? "" : "const ", storage_type(v.dtype), "* ", v.name,
+                           "_data, offset_t ", v.name, "_at, ");
     }
     for (const Number& n : numbers)
         text += concat("const ", compute_type(n.type), " ", n.name, ", ");
@@ -108,8 +111,8 @@ std::string store_text(const Variable& v)
     bool short_float = v.rounded == DataType::float16 || v.rounded == DataType::bfloat16;
     if (short_float && v.dtype != v.rounded && v.dtype != DataType::boolean)
         value = concat("round_", name_of(v.rounded), "(", value, ")");
-    return concat("    store_", suffix(v.dtype), "(", v.name, "_data, ", v.name, "_at, ", convert_text(value, v.type, v.dtype),
-                  ");\n");
+    return concat("    store_", suffix(v.dtype), "(", v.name, "_data, ", v.name, "_at, ",
+                  convert_text(value, v.type, v.dtype), ");\n");
 }
 
 std::string typedef_text(const std::vector<Variable>& operands, const std::vector<Number>& numbers)
@@ -148,8 +151,8 @@ DataType variable_type(Result result, DataType common)
 
 void require_supported(const Variable& v, const Device& device, const char* operation)
 {
-    require<NotSupported>(device.fp64 || (!has_double(v.dtype) && !has_double(v.type)), operation, ": the device ", device.name,
-                          " has no float64");
+    require<NotSupported>(device.fp64 || (!has_double(v.dtype) && !has_double(v.type)), operation, ": the device ",
+                          device.name, " has no float64");
 }
 
 const std::string& intern(std::string text)

@@ -1,5 +1,5 @@
-// Special functions for the rows that name this file as their library; T is float or double. Written from the formulas of
-// Abramowitz and Stegun (A&S) and the papers named below, each in a form that is accurate to a few units of T.
+// Special functions for the rows that name this file as their library; T is float or double. Written from the formulas
+// of Abramowitz and Stegun (A&S) and the papers named below, each in a form that is accurate to a few units of T.
 #ifdef T_DOUBLE
 #define EPSILON 1.1e-16
 #define LARGE_BESSEL 25.0       // from here on the asymptotic series reach full precision
@@ -56,9 +56,10 @@ static inline T zeta_of(T s, T q)
     T power = pow(q, -s), factor = s, z = 1 / (q * q);
     sum += power * q / (s - 1) + power / 2;
     // Bernoulli numbers over (2j)!, j = 1, 2, ...
-    const T b[] = {LIT(0.083333333333333333), LIT(-0.0013888888888888889), LIT(3.3068783068783069e-5), LIT(-8.2671957671957672e-7),
-                   LIT(2.0876756987868099e-8), LIT(-5.2841901386874932e-10), LIT(1.3382536530684679e-11), LIT(-3.3896802963225829e-13),
-                   LIT(8.5860620562778446e-15), LIT(-2.1748686985580619e-16)};
+    const T b[] = {LIT(0.083333333333333333),   LIT(-0.0013888888888888889),  LIT(3.3068783068783069e-5),
+                   LIT(-8.2671957671957672e-7), LIT(2.0876756987868099e-8),   LIT(-5.2841901386874932e-10),
+                   LIT(1.3382536530684679e-11), LIT(-3.3896802963225829e-13), LIT(8.5860620562778446e-15),
+                   LIT(-2.1748686985580619e-16)};
     power /= q;
     for (int j = 0; j < 10; ++j) {
         T term = b[j] * factor * power;
@@ -93,12 +94,24 @@ static inline T erfinv_start(T x, T w)
 {
     if (w < 5) {
         w -= LIT(2.5);
-        return x * (LIT(1.50140941) + w * (LIT(0.246640727) + w * (LIT(-0.00417768164) + w * (LIT(-0.00125372503) + w * (LIT(0.00021858087)
-               + w * (LIT(-4.39150654e-06) + w * (LIT(-3.5233877e-06) + w * (LIT(3.43273939e-07) + w * LIT(2.81022636e-08)))))))));
+        return x * (LIT(1.50140941) +
+                    w * (LIT(0.246640727) +
+                         w * (LIT(-0.00417768164) +
+                              w * (LIT(-0.00125372503) +
+                                   w * (LIT(0.00021858087) +
+                                        w * (LIT(-4.39150654e-06) +
+                                             w * (LIT(-3.5233877e-06) +
+                                                  w * (LIT(3.43273939e-07) + w * LIT(2.81022636e-08)))))))));
     }
     w = fmin(sqrt(w), (T)6) - 3;      // beyond 6 the steps find the way
-    return x * (LIT(2.83297682) + w * (LIT(1.00167406) + w * (LIT(0.00943887047) + w * (LIT(-0.0076224613) + w * (LIT(0.00573950773)
-           + w * (LIT(-0.00367342844) + w * (LIT(0.00134934322) + w * (LIT(0.000100950558) + w * LIT(-0.000200214257)))))))));
+    return x *
+           (LIT(2.83297682) +
+            w * (LIT(1.00167406) + w * (LIT(0.00943887047) +
+                                        w * (LIT(-0.0076224613) +
+                                             w * (LIT(0.00573950773) +
+                                                  w * (LIT(-0.00367342844) +
+                                                       w * (LIT(0.00134934322) +
+                                                            w * (LIT(0.000100950558) + w * LIT(-0.000200214257)))))))));
 }
 static inline T erfinv_of(T x)
 {
@@ -272,7 +285,9 @@ static inline T bessel_y(int n, T x) { return x == 0 ? (T)-INFINITY : x > 0 ? be
 static inline T spherical_bessel_j0_of(T x)
 {
     T z = x * x;
-    return isinf(x) ? (T)0 : fabs(x) < LIT(0.5) ? 1 - z / 6 * (1 - z / 20 * (1 - z / 42 * (1 - z / 72 * (1 - z / 110)))) : sin(x) / x;
+    return isinf(x)             ? (T)0
+           : fabs(x) < LIT(0.5) ? 1 - z / 6 * (1 - z / 20 * (1 - z / 42 * (1 - z / 72 * (1 - z / 110))))
+                                : sin(x) / x;
 }
 
 // Regularised incomplete gamma functions P and Q: power series (A&S 6.5.29) or continued fraction (A&S 6.5.31) times
@@ -282,7 +297,8 @@ static inline T gamma_factor(T a, T x)
     if (a < 10)
         return exp(a * log(x) - x) / tgamma(a);
     T mu = (x - a) / a, deviance = fabs(mu) < LIT(0.4) ? log1p(mu) - mu : log(x / a) - mu;
-    T z = 1 / (a * a), stirling = (LIT(0.083333333333333333) - z * (LIT(0.0027777777777777778) - z * LIT(0.00079365079365079365))) / a;
+    T z = 1 / (a * a),
+      stirling = (LIT(0.083333333333333333) - z * (LIT(0.0027777777777777778) - z * LIT(0.00079365079365079365))) / a;
     return sqrt(a / (2 * PI)) * exp(a * deviance - stirling);
 }
 static inline T gamma_p_series(T a, T x)

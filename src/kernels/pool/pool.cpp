@@ -50,7 +50,8 @@ struct Pool {
             geometry.extent[i] = used ? window.kernel[axis] : 1;
             geometry.stride[i] = used ? window.stride[axis] : 1;
             geometry.padding[i] = used ? window.padding[axis] : 0;
-            geometry.padding_end[i] = used && window.padding_end[axis] >= 0 ? window.padding_end[axis] : geometry.padding[i];
+            geometry.padding_end[i] =
+                used && window.padding_end[axis] >= 0 ? window.padding_end[axis] : geometry.padding[i];
             geometry.dilation[i] = used && !window.adaptive ? window.dilation[axis] : 1;
             require(geometry.extent[i] > 0 && geometry.stride[i] > 0 && geometry.dilation[i] > 0,
                     "pool: kernel size, stride and dilation must be positive");
@@ -95,7 +96,8 @@ struct Pool {
     void backward(Queue& queue, const std::string& name, const Tensor& grad_input, const Arguments&... tensors) const
     {
         const bool maximum = name.starts_with("max");
-        const std::int64_t units = queue.device().compute_units, planes = std::int64_t(geometry.batch) * geometry.channels;
+        const std::int64_t units = queue.device().compute_units,
+                           planes = std::int64_t(geometry.batch) * geometry.channels;
         if (sums_in_place() && channels_last && maximum) {
             const cl_uint bands = detail::divide_up(units * 4, geometry.batch);
             queue.launch(kernel(queue, name + "_bands", 1), Range::groups(geometry.batch * bands), tensors...,

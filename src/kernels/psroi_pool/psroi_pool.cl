@@ -98,8 +98,8 @@ static inline int channel_of(const problem p, int output, int ph, int pw)
 __kernel void deform_psroi_forward(const __global element* x, ulong x_offset, const strides xs,
                                    const __global element* rois, ulong rois_offset, const __global element* trans,
                                    ulong trans_offset, __global element* y, ulong y_offset, __global element* counts,
-                                   ulong counts_offset, __global int* errors, int error_code, const problem p, real scale,
-                                   real trans_std)
+                                   ulong counts_offset, __global int* errors, int error_code, const problem p,
+                                   real scale, real trans_std)
 {
     x += x_offset;
     rois += rois_offset;
@@ -120,7 +120,8 @@ __kernel void deform_psroi_forward(const __global element* x, ulong x_offset, co
         x += b.image * xs.n + channel_of(p, output, ph, pw) * xs.c;
         for (int ih = 0; ih < p.samples; ++ih)
             for (int iw = 0; iw < p.samples; ++iw) {
-                const axis v = read_axis(r.top + ih * r.step_h, p.height), h = read_axis(r.left + iw * r.step_w, p.width);
+                const axis v = read_axis(r.top + ih * r.step_h, p.height),
+                           h = read_axis(r.left + iw * r.step_w, p.width);
                 if (!v.inside || !h.inside)
                     continue;
                 ++count;
@@ -168,7 +169,8 @@ __kernel void deform_psroi_backward_x(const __global element* gy, ulong gy_offse
             for (int pw = 0; pw < p.pooled; ++pw) {
                 if (channel_of(p, output, ph, pw) != channel)
                     continue;
-                const real g = sample_gradient(gy, counts, (((long)k * p.output_dim + output) * p.pooled + ph) * p.pooled + pw);
+                const real g =
+                    sample_gradient(gy, counts, (((long)k * p.output_dim + output) * p.pooled + ph) * p.pooled + pw);
                 const bin r = read_bin(p, b, shifts, trans_std, ph, pw);
                 for (int ih = 0; ih < p.samples; ++ih) {
                     const axis v = read_axis(r.top + ih * r.step_h, p.height);
@@ -219,12 +221,14 @@ __kernel void deform_psroi_backward_trans(const __global element* gy, ulong gy_o
             for (int pw = 0; pw < p.pooled; ++pw) {
                 if (part_of(p, ph, p.parts) * p.parts + part_of(p, pw, p.parts) != part)
                     continue;
-                const real g = sample_gradient(gy, counts, ((k * p.output_dim + output) * p.pooled + ph) * p.pooled + pw);
+                const real g =
+                    sample_gradient(gy, counts, ((k * p.output_dim + output) * p.pooled + ph) * p.pooled + pw);
                 const bin r = read_bin(p, b, shifts, trans_std, ph, pw);
                 const __global element* plane = x + b.image * xs.n + channel_of(p, output, ph, pw) * xs.c;
                 for (int ih = 0; ih < p.samples; ++ih)
                     for (int iw = 0; iw < p.samples; ++iw) {
-                        const axis v = read_axis(r.top + ih * r.step_h, p.height), h = read_axis(r.left + iw * r.step_w, p.width);
+                        const axis v = read_axis(r.top + ih * r.step_h, p.height),
+                                   h = read_axis(r.left + iw * r.step_w, p.width);
                         if (!v.inside || !h.inside)
                             continue;
                         const real u00 = load(X, plane, v.low * xs.h + h.low * xs.w),

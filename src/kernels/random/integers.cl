@@ -1,5 +1,5 @@
-// Random integers base + (r mod range). One work-item owns one Philox block: two elements of 64 random bits, which keeps
-// the bias of the remainder below 2^-32 for ranges up to 2^32. -DOUT=dtype
+// Random integers base + (r mod range). One work-item owns one Philox block: two elements of 64 random bits, which
+// keeps the bias of the remainder below 2^-32 for ranges up to 2^32. -DOUT=dtype
 #include "core/dtype.cl"
 #include "kernels/random/philox.cl"
 

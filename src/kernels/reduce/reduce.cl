@@ -1,12 +1,13 @@
-// Reductions. The generator (reduce.cpp) puts in front of this text: state_t, init(), combine(s, other), PARAMETERS, SHIFT,
-// STEP(s, i, index), which takes element i of the fastest reduced dimension into s, and FINISH(s, count).
+// Reductions. The generator (reduce.cpp) puts in front of this text: state_t, init(), combine(s, other), PARAMETERS,
+// SHIFT, STEP(s, i, index), which takes element i of the fastest reduced dimension into s, and FINISH(s, count).
 //
-// Dimensions [0, REDUCED_RANK) of the geometry are reduced, [REDUCED_RANK, RANK) kept. An output is owned by a work-item
-// (LANES 1), or by a work-group whose LANES work-items step through the reduction side by side. Where outputs are few, the
-// reduction is cut into segments (global id 1), whose accumulators `merge` combines.
+// Dimensions [0, REDUCED_RANK) of the geometry are reduced, [REDUCED_RANK, RANK) kept. An output is owned by a
+// work-item (LANES 1), or by a work-group whose LANES work-items step through the reduction side by side. Where outputs
+// are few, the reduction is cut into segments (global id 1), whose accumulators `merge` combines.
 #define BLOCK 256     // steps after which an accumulator is folded into the total: keeps rounding errors small
 
-static inline state_t accumulate(PARAMETERS const geometry_t* g, const offset_t* base, offset_t begin, offset_t end, offset_t lane)
+static inline state_t accumulate(PARAMETERS const geometry_t* g, const offset_t* base, offset_t begin, offset_t end,
+                                 offset_t lane)
 {
     const offset_t inner = g->size[0];
     state_t total = init(), s = init();

@@ -51,8 +51,9 @@ void plan_loops(Call& call)
     require<NotSupported>(dims <= 64, "tensors have at most 64 dimensions");
     std::int64_t strides[max_operands][64];
     for (std::size_t k = 0; k < count; ++k) {
-        require(k < call.inputs || call.operands[k]->shape == kept_shape, "outputs of a reduction must have one shape, got ",
-                to_string(kept_shape), " and ", to_string(call.operands[k]->shape));
+        require(k < call.inputs || call.operands[k]->shape == kept_shape,
+                "outputs of a reduction must have one shape, got ", to_string(kept_shape), " and ",
+                to_string(call.operands[k]->shape));
         broadcast_strides(*call.operands[k], shape, k < call.inputs ? "an input" : "an output", strides[k]);
     }
     call.kept.operands = call.reduced.operands = static_cast<int>(count);
@@ -75,7 +76,8 @@ void plan_loops(Call& call)
     call.kept_rank = rank_bucket(call.kept.rank);
     call.reduced_rank = rank_bucket(call.reduced.rank);
     constexpr std::int64_t limit = (std::int64_t{1} << 31) - 65536;
-    call.wide = call.kept.reach() + call.reduced.reach() >= limit || call.kept_count >= limit || call.reduced_count >= limit;
+    call.wide =
+        call.kept.reach() + call.reduced.reach() >= limit || call.kept_count >= limit || call.reduced_count >= limit;
     for (std::size_t k = 0; k < count; ++k) {
         call.unit_reduced |= (call.reduced.rank > 0 && call.reduced.stride[0][k] == 1 ? 1u : 0u) << k;
         call.unit_kept |= (call.kept.rank > 0 && call.kept.stride[0][k] == 1 ? 1u : 0u) << k;
@@ -92,7 +94,10 @@ void plan_work(Call& call, const Device& device)
     const bool across = call.kept.rank > 0 && call.reduced.rank > 0 && call.kept.size[0] >= 16 &&
                         call.kept.stride[0][0] != 0 && call.kept.stride[0][0] < call.reduced.stride[0][0];
     const bool short_rows = cpu ? length <= 1024 && outputs >= 256 : length <= 64;
-    call.lanes = across || short_rows || length <= 4 ? 1 : static_cast<unsigned>(std::min<std::int64_t>(group, static_cast<std::int64_t>(device.max_work_group_size)));
+    call.lanes = across || short_rows || length <= 4
+                     ? 1
+                     : static_cast<unsigned>(
+                           std::min<std::int64_t>(group, static_cast<std::int64_t>(device.max_work_group_size)));
 
     const std::int64_t wanted = cpu ? device.compute_units * 64 : device.compute_units * 1024;   // work-items in flight
     const std::int64_t shortest = call.lanes == 1 ? 256 : 256 * call.lanes;
@@ -100,7 +105,8 @@ void plan_work(Call& call, const Device& device)
     // A CPU walks down distant rows: short walks of several columns each stay within its caches and page tables.
     if (cpu && across && call.reduced.stride[0][0] >= 1024)
         segments = std::max(segments, length / 64);
-    call.segments = std::clamp<std::int64_t>(segments, 1, std::clamp<std::int64_t>(length / (segments > length / 128 ? 64 : shortest), 1, 1024));
+    call.segments = std::clamp<std::int64_t>(
+        segments, 1, std::clamp<std::int64_t>(length / (segments > length / 128 ? 64 : shortest), 1, 1024));
     call.segment = (length + call.segments - 1) / call.segments;
     call.segments = call.segment ? (length + call.segment - 1) / call.segment : 1;
 }
@@ -116,8 +122,10 @@ struct TextRequest {
 
 std::string program_text(const Call& call, const TextRequest& request)
 {
-    const std::vector<Variable> inputs(request.operands.begin(), request.operands.begin() + static_cast<std::ptrdiff_t>(call.inputs));
-    const std::vector<Variable> outputs(request.operands.begin() + static_cast<std::ptrdiff_t>(call.inputs), request.operands.end());
+    const std::vector<Variable> inputs(request.operands.begin(),
+                                       request.operands.begin() + static_cast<std::ptrdiff_t>(call.inputs));
+    const std::vector<Variable> outputs(request.operands.begin() + static_cast<std::ptrdiff_t>(call.inputs),
+                                        request.operands.end());
     std::string numbers, forwarded, step_call, finish_call;
     for (const Number& n : request.numbers)
         numbers += n.name + ", ";
@@ -131,13 +139,18 @@ std::string program_text(const Call& call, const TextRequest& request)
     }
     std::string text = kernel_source("core/dtype.cl") + index_text(call.wide) + type_text(request.common);
     text += kernel_source("kernels/pointwise/math.cl") + typedef_text(request.operands, request.numbers);
-    text += concat("#define RANK ", call.reduced_rank + call.kept_rank, "\n#define REDUCED_RANK ", call.reduced_rank, "\n#define OPERANDS ",
-                   request.operands.size(), "\n#define LANES ", call.lanes, "\n#define STRIDE(g, d, k) (((d) == 0 && (", call.unit_reduced,
-                   " >> (k) & 1)) || ((d) == REDUCED_RANK && (", call.unit_kept, " >> (k) & 1)) ? 1 : (g)->stride[d][k])\n");
+    text += concat("#define RANK ", call.reduced_rank + call.kept_rank, "\n#define REDUCED_RANK ", call.reduced_rank,
+                   "\n#define OPERANDS ", request.operands.size(), "\n#define LANES ", call.lanes,
+                   "\n#define STRIDE(g, d, k) (((d) == 0 && (", call.unit_reduced,
+                   " >> (k) & 1)) || ((d) == REDUCED_RANK && (", call.unit_kept,
+                   " >> (k) & 1)) ? 1 : (g)->stride[d][k])\n");
     text += kernel_source("kernels/pointwise/geometry.cl");
-    text += concat("typedef struct { ", request.code.state, " } state_t;\nstatic inline state_t init()\n{\n    state_t s;\n    ", request.code.init,
-                   "\n    return s;\n}\nstatic inline state_t combine(state_t s, state_t other)\n{\n    ", request.code.combine, "\n    return s;\n}\n");
-    text += concat("static inline state_t step(state_t s, ", inline_parameter_text(inputs, request.numbers), "index_t index)\n{\n");
+    text += concat("typedef struct { ", request.code.state,
+                   " } state_t;\nstatic inline state_t init()\n{\n    state_t s;\n    ", request.code.init,
+                   "\n    return s;\n}\nstatic inline state_t combine(state_t s, state_t other)\n{\n    ",
+                   request.code.combine, "\n    return s;\n}\n");
+    text += concat("static inline state_t step(state_t s, ", inline_parameter_text(inputs, request.numbers),
+                   "index_t index)\n{\n");
     for (const Variable& v : inputs)
         text += load_text(v);
     text += concat("    ", request.code.step, "\n    return s;\n}\nstatic inline void finish(state_t s, ",
@@ -147,8 +160,9 @@ std::string program_text(const Call& call, const TextRequest& request)
     text += concat("    ", request.code.finish, "\n");
     for (const Variable& v : outputs)
         text += store_text(v);
-    text += concat("}\n#define PARAMETERS ", parameter_text(request.operands, request.numbers), "\n#define ARGUMENTS ", forwarded, numbers,
-                   "\n#define SHIFT ", shift_text(request.operands), "\n#define STEP(s, i, index) step(s, ", step_call, numbers,
+    text += concat("}\n#define PARAMETERS ", parameter_text(request.operands, request.numbers), "\n#define ARGUMENTS ",
+                   forwarded, numbers, "\n#define SHIFT ", shift_text(request.operands),
+                   "\n#define STEP(s, i, index) step(s, ", step_call, numbers,
                    "index)\n#define FINISH(s, count) finish(s, ", finish_call, numbers, "count)\n");
     return text + kernel_source("kernels/reduce/reduce.cl");
 }
@@ -160,7 +174,11 @@ KernelKey key_of(const Call& call, const void* code, DataType common, bool merge
     for (const Tensor* t : call.operands)
         dtypes.add(static_cast<unsigned>(t->dtype), 4);
     const auto count = static_cast<unsigned>(call.operands.size());
-    form.add(call.unit_reduced, count).add(call.unit_kept, count).add(call.lanes > 1, 1).add(merge, 1).add(call.wide, 1);
+    form.add(call.unit_reduced, count)
+        .add(call.unit_kept, count)
+        .add(call.lanes > 1, 1)
+        .add(merge, 1)
+        .add(call.wide, 1);
     form.add(static_cast<unsigned>(call.kept_rank), 5).add(static_cast<unsigned>(call.reduced_rank), 5);
     form.add(static_cast<unsigned>(common), 4).add(count, 5).add(static_cast<unsigned>(call.inputs), 5);
     form.add(static_cast<unsigned>(numbers), 4);
@@ -209,7 +227,8 @@ void enqueue(Queue& queue, Kernel& kernel, const Call& call, std::span<const Sca
 // An upper bound of sizeof(state_t): every field has at most 16 bytes.
 std::size_t state_bytes(std::string_view state)
 {
-    return 16 * static_cast<std::size_t>(1 + std::count_if(state.begin(), state.end(), [](char c) { return c == ',' || c == ';'; }));
+    return 16 * static_cast<std::size_t>(
+                    1 + std::count_if(state.begin(), state.end(), [](char c) { return c == ',' || c == ';'; }));
 }
 
 // What a launch needs to know about the code; the text is asked for (`request`) only when a kernel must be built.
@@ -230,17 +249,20 @@ void run(Queue& queue, Call& call, const Identity& identity, std::span<const Sca
     plan_work(call, queue.device());
     Context& context = queue.context();
     auto kernel = [&](bool merge) -> Kernel& {
-        return cached_kernel(context, key_of(call, identity.code, identity.common, merge, scalars.size()), [&]() -> Kernel& {
-            const TextRequest text = request();
-            for (const Variable& v : text.operands)
-                require_supported(v, context.device(), text.name);
-            const Program& program = context.program_from_text(concat("reduce ", text.name), program_text(call, text));
-            return program.kernel(merge ? "merge" : "reduce");
-        });
+        return cached_kernel(context, key_of(call, identity.code, identity.common, merge, scalars.size()),
+                             [&]() -> Kernel& {
+                                 const TextRequest text = request();
+                                 for (const Variable& v : text.operands)
+                                     require_supported(v, context.device(), text.name);
+                                 const Program& program =
+                                     context.program_from_text(concat("reduce ", text.name), program_text(call, text));
+                                 return program.kernel(merge ? "merge" : "reduce");
+                             });
     };
     Memory partial;
     if (call.segments > 1)
-        partial = context.allocate(state_bytes(identity.state) * static_cast<std::size_t>(call.segments * call.kept_count), queue);
+        partial = context.allocate(
+            state_bytes(identity.state) * static_cast<std::size_t>(call.segments * call.kept_count), queue);
     enqueue(queue, kernel(false), call, scalars, identity.scalar_type, partial, false);
     if (call.segments > 1)
         enqueue(queue, kernel(true), call, scalars, identity.scalar_type, partial, true);
@@ -252,7 +274,8 @@ TextRequest describe(const Call& call, const char* name, const ReduceCode& code,
     for (std::size_t k = 0; k < call.operands.size(); ++k) {
         bool output = k >= call.inputs;
         DataType dtype = call.operands[k]->dtype;
-        request.operands.push_back({concat(output ? 'y' : 'x', output ? k - call.inputs : k), dtype, dtype, dtype, Step::strided, output});
+        request.operands.push_back(
+            {concat(output ? 'y' : 'x', output ? k - call.inputs : k), dtype, dtype, dtype, Step::strided, output});
     }
     return request;
 }
@@ -270,7 +293,8 @@ void reduce(Queue& queue, const ReduceRow& row, const PointwiseProblem& problem)
     for (const Tensor& output : problem.outputs)
         call.operands.push_back(&output);
     call.ordered = row.ordered;
-    require<NotSupported>(row.accepts & class_of(problem.common), '"', row.name, "\" not implemented for '", name_of(problem.common), '\'');
+    require<NotSupported>(row.accepts & class_of(problem.common), '"', row.name, "\" not implemented for '",
+                          name_of(problem.common), '\'');
     run(queue, call, {&row, row.code.state, problem.common, real_type(problem.common)}, problem.scalars, [&] {
         TextRequest request = describe(call, row.name, row.code, problem.common);
         for (std::size_t k = 0; k < request.operands.size(); ++k) {
@@ -296,8 +320,8 @@ void pointwise_reduce(Queue& queue, std::span<const Tensor> inputs, std::span<co
         call.operands.push_back(&output);
     require(!outputs.empty(), "pointwise_reduce: at least one output is needed");
     call.ordered = code.step.find("index") != std::string_view::npos;
-    const std::string& identity = intern(concat(code.state, '\n', code.init, '\n', code.step, '\n', code.combine, '\n', code.finish,
-                                                "\n// ", scalars.size()));
+    const std::string& identity = intern(concat(code.state, '\n', code.init, '\n', code.step, '\n', code.combine, '\n',
+                                                code.finish, "\n// ", scalars.size()));
     run(queue, call, {&identity, code.state, outputs[0].dtype, outputs[0].dtype}, scalars, [&] {
         TextRequest request = describe(call, "expression", code, outputs[0].dtype);
         for (std::size_t k = 0; k < scalars.size(); ++k)

@@ -1,7 +1,7 @@
 // Resampling along one axis by a table of taps. Tensors are [outer, size, inner]; a work-item owns one element of y.
 // Neighbours along the launch's first axis are neighbours in memory: (inner, out, outer) where inner is long, else
-// (out * inner, outer, 1). -DX, -DY: dtypes; -DACC: type of weights and sums; -DFLAT: the second form; without -DWEIGHTED
-// elements are moved as they are.
+// (out * inner, outer, 1). -DX, -DY: dtypes; -DACC: type of weights and sums; -DFLAT: the second form; without
+// -DWEIGHTED elements are moved as they are.
 #include "core/dtype.cl"
 
 __kernel void resample_axis(const __global storage_t(X)* x, ulong x_offset, __global storage_t(Y)* y, ulong y_offset,

@@ -33,12 +33,12 @@ Tensor upload(Queue& queue, const Values& values, DataType type)
 
 void resample_axis(Queue& queue, const Tensor& x, const Tensor& y, std::size_t axis, const AxisTaps& taps)
 {
-    require(axis < x.dim() && x.dim() == y.dim(), "resample_axis: no axis ", axis, " in shapes ", to_string(x.shape), " and ",
-            to_string(y.shape));
+    require(axis < x.dim() && x.dim() == y.dim(), "resample_axis: no axis ", axis, " in shapes ", to_string(x.shape),
+            " and ", to_string(y.shape));
     std::int64_t outer = 1, inner = 1;
     for (std::size_t i = 0; i < x.dim(); ++i) {
-        require(i == axis || x.size(i) == y.size(i), "resample_axis: shapes ", to_string(x.shape), " and ", to_string(y.shape),
-                " differ beside axis ", axis);
+        require(i == axis || x.size(i) == y.size(i), "resample_axis: shapes ", to_string(x.shape), " and ",
+                to_string(y.shape), " differ beside axis ", axis);
         (i < axis ? outer : inner) *= i == axis ? 1 : x.size(i);
     }
     require(x.is_contiguous() && y.is_contiguous(), "resample_axis: tensors must be contiguous");
@@ -49,7 +49,8 @@ void resample_axis(Queue& queue, const Tensor& x, const Tensor& y, std::size_t a
             " outputs of ", taps.taps, " taps");
     require(std::ranges::all_of(taps.indices, [&](std::int32_t i) { return i < x.size(axis); }),
             "resample_axis: an index is outside of the axis of ", x.size(axis));
-    require(weighted ? !is_complex(x.dtype) && (is_floating_point(y.dtype) || is_integral(y.dtype)) : x.dtype == y.dtype,
+    require(weighted ? !is_complex(x.dtype) && (is_floating_point(y.dtype) || is_integral(y.dtype))
+                     : x.dtype == y.dtype,
             "resample_axis: ", name_of(x.dtype), " cannot become ", name_of(y.dtype));
     constexpr std::int64_t most = std::int64_t{1} << 31;
     require(inner < most && x.size(axis) < most && y.size(axis) < most, "resample_axis: an axis is too long");
@@ -76,9 +77,9 @@ void resample_axis(Queue& queue, const Tensor& x, const Tensor& y, std::size_t a
         options += " -DFLAT";
         range.global = {std::size_t(inner * y.size(axis)), std::size_t(outer), 1};
     }
-    detail::launch(queue, queue.context().program("kernels/resample/axis.cl", options).kernel("resample_axis"), range, x, y,
-                   indices, weights, cl_uint(x.size(axis)), cl_uint(y.size(axis)), cl_uint(inner), cl_uint(taps.taps),
-                   detail::AccScalar{taps.fill, acc});
+    detail::launch(queue, queue.context().program("kernels/resample/axis.cl", options).kernel("resample_axis"), range,
+                   x, y, indices, weights, cl_uint(x.size(axis)), cl_uint(y.size(axis)), cl_uint(inner),
+                   cl_uint(taps.taps), detail::AccScalar{taps.fill, acc});
 }
 
 }  // namespace clprim

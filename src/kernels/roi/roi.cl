@@ -102,7 +102,8 @@ static inline axis read_axis(real v, int size)
 // Pixels begin <= i < end of a bin of the pool methods, clipped to [0, limit].
 static inline int2 bin_range(real start, int bin, real bin_size, int limit)
 {
-    const int first = to_int(start) + to_int(floor(bin * bin_size)), last = to_int(start) + to_int(ceil((bin + 1) * bin_size));
+    const int first = to_int(start) + to_int(floor(bin * bin_size)),
+              last = to_int(start) + to_int(ceil((bin + 1) * bin_size));
     return (int2)(clamp(first, 0, limit), clamp(last, 0, limit));
 }
 
@@ -159,7 +160,8 @@ __kernel void roi_forward(const __global element* x, ulong x_offset, const strid
 #else
         // PS-RoI pool leaves out the last row and column in its forward pass, as torchvision does.
         const int cut = METHOD == PS_POOL;
-        const int2 rows = bin_range(r.top, ph, r.bin_h, p.height - cut), columns = bin_range(r.left, pw, r.bin_w, p.width - cut);
+        const int2 rows = bin_range(r.top, ph, r.bin_h, p.height - cut),
+                   columns = bin_range(r.left, pw, r.bin_w, p.width - cut);
         const int empty = rows.y <= rows.x || columns.y <= columns.x;
         if (METHOD == POOL && !empty)
             result = (real)-FLT_MAX;

@@ -28,8 +28,8 @@ void check_rois(const char* op, const RoiPooling& p, const Tensor& rois)
 {
     require(rois.dim() == 2 && rois.size(1) == 5, op, ": Tensor rois should have shape as Tensor[K, 5]");
     require(rois.is_contiguous(), op, ": rois must be contiguous");
-    require(p.pooled_height > 0 && p.pooled_width > 0, op, ": pooled size must be positive, got ", p.pooled_height, " x ",
-            p.pooled_width);
+    require(p.pooled_height > 0 && p.pooled_width > 0, op, ": pooled size must be positive, got ", p.pooled_height,
+            " x ", p.pooled_width);
     require(p.pooled_height < 32768 && p.pooled_width < 32768 && p.sampling_ratio < 32768, op, ": pooled size ",
             p.pooled_height, " x ", p.pooled_width, " or sampling ratio ", p.sampling_ratio, " is too large");
 }
@@ -58,8 +58,8 @@ Dims roi_pooling_shape(const RoiPooling& p, const Tensor& x, const Tensor& rois)
     const char* op = name_of(p.method);
     require(x.dim() == 4, op, ": input must be 4-dimensional, got ", x.dim(), " dimensions");
     check_rois(op, p, rois);
-    require(x.dtype == rois.dtype, op, ": input should have the same type as rois, got ", clprim::name_of(x.dtype), " and ",
-            clprim::name_of(rois.dtype));
+    require(x.dtype == rois.dtype, op, ": input should have the same type as rois, got ", clprim::name_of(x.dtype),
+            " and ", clprim::name_of(rois.dtype));
     std::int64_t channels = x.size(1);
     if (position_sensitive(p.method)) {
         require(channels % (p.pooled_height * p.pooled_width) == 0, op,
@@ -73,8 +73,8 @@ void roi_pooling(Queue& queue, const RoiPooling& p, const Tensor& x, const Tenso
                  const Tensor& indices)
 {
     const Dims shape = roi_pooling_shape(p, x, rois);
-    require(y.shape == shape && y.dtype == x.dtype, name_of(p.method), ": the output must have shape ", to_string(shape),
-            " and the dtype of input");
+    require(y.shape == shape && y.dtype == x.dtype, name_of(p.method), ": the output must have shape ",
+            to_string(shape), " and the dtype of input");
     require(p.method == RoiMethod::align || (indices.shape == shape && indices.dtype == DataType::int32
                                              && indices.is_contiguous()),
             name_of(p.method), ": the second output must be a contiguous int32 tensor of shape ", to_string(shape));
@@ -82,8 +82,8 @@ void roi_pooling(Queue& queue, const RoiPooling& p, const Tensor& x, const Tenso
         return;
     require(x.size(2) > 0 && x.size(3) > 0, name_of(p.method), ": input has no pixels");
     require(!p.largest || p.method == RoiMethod::align, name_of(p.method), ": `largest` is for roi_align");
-    detail::launch(queue, kernel_of(queue, p, x.dtype, "roi_forward"), Range::linear(y.numel(), 64), x, strides_of(x), rois, y,
-                   strides_of(y), indices, queue.error_buffer(), Queue::error_code(name_of(p.method)),
+    detail::launch(queue, kernel_of(queue, p, x.dtype, "roi_forward"), Range::linear(y.numel(), 64), x, strides_of(x),
+                   rois, y, strides_of(y), indices, queue.error_buffer(), Queue::error_code(name_of(p.method)),
                    problem_of(p, x.shape, rois.size(0), shape[1]), detail::AccScalar{p.spatial_scale, x.dtype});
     queue.expect_errors();
 }
@@ -94,18 +94,21 @@ void roi_pooling_backward(Queue& queue, const RoiPooling& p, const Tensor& grad_
     const char* op = name_of(p.method);
     check_rois(op, p, rois);
     require(grad_x.dim() == 4, op, "_backward: the gradient of input must be 4-dimensional");
-    const std::int64_t out_channels = grad_x.size(1) / (position_sensitive(p.method) ? p.pooled_height * p.pooled_width : 1);
+    const std::int64_t out_channels =
+        grad_x.size(1) / (position_sensitive(p.method) ? p.pooled_height * p.pooled_width : 1);
     const Dims shape{rois.size(0), out_channels, p.pooled_height, p.pooled_width};
     require(grad_y.shape == shape && grad_y.dtype == rois.dtype && grad_x.dtype == rois.dtype, op,
             "_backward: grad should have shape ", to_string(shape), " and the same type as rois");
-    require(p.method != RoiMethod::pool || (argmax.shape == shape && argmax.dtype == DataType::int32 && argmax.is_contiguous()),
+    require(p.method != RoiMethod::pool ||
+                (argmax.shape == shape && argmax.dtype == DataType::int32 && argmax.is_contiguous()),
             op, "_backward: argmax must be a contiguous int32 tensor of shape ", to_string(shape));
     roi::accumulate(queue, grad_x, [&](const Tensor& gx) {
         if (grad_y.numel() == 0)
             return;
         const roi::Bands bands = roi::bands_of(grad_x.shape);
-        detail::launch(queue, kernel_of(queue, p, rois.dtype, "roi_backward"), bands.range, grad_y, strides_of(grad_y), rois,
-                       argmax, gx, strides_of(gx), bands.rows, problem_of(p, grad_x.shape, rois.size(0), out_channels),
+        detail::launch(queue, kernel_of(queue, p, rois.dtype, "roi_backward"), bands.range, grad_y, strides_of(grad_y),
+                       rois, argmax, gx, strides_of(gx), bands.rows,
+                       problem_of(p, grad_x.shape, rois.size(0), out_channels),
                        detail::AccScalar{p.spatial_scale, rois.dtype});
     });
 }

@@ -123,8 +123,9 @@ NonzeroCounts nonzero_count(Queue& queue, const Tensor& input)
     counts.chunk = std::max<std::int64_t>(64, (n + 4095) / 4096);
     const cl_ulong chunks = (n + counts.chunk - 1) / counts.chunk;
     counts.totals = queue.context().empty({static_cast<std::int64_t>(chunks)}, DataType::int64, queue);
-    queue.launch(queue.context().program("kernels/scan/nonzero.cl", nonzero_options(input.dtype)).kernel("count_chunks"),
-                 Range::linear(chunks, 64), input, counts.totals, n, cl_ulong(counts.chunk), chunks);
+    queue.launch(
+        queue.context().program("kernels/scan/nonzero.cl", nonzero_options(input.dtype)).kernel("count_chunks"),
+        Range::linear(chunks, 64), input, counts.totals, n, cl_ulong(counts.chunk), chunks);
     cumulative(queue, counts.totals, 0, Scan::sum, counts.totals);
     return counts;
 }

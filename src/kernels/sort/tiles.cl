@@ -2,7 +2,8 @@
 // work-group owns a tile; work-items exchange pairs of the bitonic network.
 //   -DT=dtype -DKEY_... [-DWIDE] [-DDESCENDING] -DTILE=1024 -DGROUP=n
 //   -DFROM_ITEMS: rows of items come in (a selection is narrowed further); otherwise elements of `input`
-//   -DTO_ITEMS:   the first `keep` items of each block go out; otherwise values and positions, the first `keep` of a row
+//   -DTO_ITEMS:   the first `keep` items of each block go out; otherwise values and positions, the first
+//                 `keep` of a row
 // rows: operands input, values, indices, each at the first element of its row.
 #include "core/dtype.cl"
 #include "kernels/index/geometry.cl"

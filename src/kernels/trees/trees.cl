@@ -22,12 +22,13 @@ static inline bool tree_test(T v, int test, T split, __global const T* members)
 }
 
 __kernel void tree_scores(__global const T* x, ulong x_offset, __global T* scores, ulong scores_offset,
-                          __global const int* roots, ulong roots_offset, __global const int* features, ulong features_offset,
-                          __global const int* tests, ulong tests_offset, __global const T* splits, ulong splits_offset,
-                          __global const int* yes, ulong yes_offset, __global const int* no, ulong no_offset,
-                          __global const T* members, ulong members_offset, __global const int* votes, ulong votes_offset,
-                          __global const int* targets, ulong targets_offset, __global const T* weights,
-                          ulong weights_offset, ulong rows, int width, int count, int trees, int nodes)
+                          __global const int* roots, ulong roots_offset, __global const int* features,
+                          ulong features_offset, __global const int* tests, ulong tests_offset,
+                          __global const T* splits, ulong splits_offset, __global const int* yes, ulong yes_offset,
+                          __global const int* no, ulong no_offset, __global const T* members, ulong members_offset,
+                          __global const int* votes, ulong votes_offset, __global const int* targets,
+                          ulong targets_offset, __global const T* weights, ulong weights_offset, ulong rows, int width,
+                          int count, int trees, int nodes)
 {
     const ulong row = get_global_id(0);
     if (row >= rows)
@@ -55,7 +56,9 @@ __kernel void tree_scores(__global const T* x, ulong x_offset, __global T* score
             continue;
         for (int v = votes[-1 - at]; v < votes[-at]; ++v) {
             const int t = targets[v];
-            scores[t] = AGGREGATE == 2 ? fmin(scores[t], weights[v]) : AGGREGATE == 3 ? fmax(scores[t], weights[v]) : scores[t] + weights[v];
+            scores[t] = AGGREGATE == 2   ? fmin(scores[t], weights[v])
+                        : AGGREGATE == 3 ? fmax(scores[t], weights[v])
+                                         : scores[t] + weights[v];
         }
     }
     for (int t = 0; t < count; ++t)

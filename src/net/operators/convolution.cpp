@@ -83,7 +83,8 @@ public:
         resolve(x.shape);
         const Dims y = conv_output_shape(x.shape, weight_shape(x), options_);
         for (std::int64_t i = 0; i < config.spatial; ++i)
-            require(y[2 + i] > 0, "the kernel ", to_string(config.kernel), " does not fit the input ", to_string(x.shape));
+            require(y[2 + i] > 0, "the kernel ", to_string(config.kernel), " does not fit the input ",
+                    to_string(x.shape));
         return {{y, x.dtype}};
     }
 
@@ -192,7 +193,8 @@ private:
     // Whether nothing stands between the product and the result yet.
     bool can_be_followed() const
     {
-        return config.activation == StandardActivation::identity && options_.activation == ConvActivation::none && !residual_;
+        return config.activation == StandardActivation::identity && options_.activation == ConvActivation::none &&
+               !residual_;
     }
 
     const TensorSpec& checked_input(std::span<const TensorSpec> inputs) const
@@ -267,8 +269,14 @@ private:
 
 }  // namespace
 
-ConvolutionConfig ConvolutionConfig::from_json(const Options& options) { return read_config<ConvolutionConfig>(options); }
+ConvolutionConfig ConvolutionConfig::from_json(const Options& options)
+{
+    return read_config<ConvolutionConfig>(options);
+}
 Options ConvolutionConfig::to_json() const { return write_config(*this); }
-std::unique_ptr<Operator> make_operator(const ConvolutionConfig& config) { return std::make_unique<Convolution>(config); }
+std::unique_ptr<Operator> make_operator(const ConvolutionConfig& config)
+{
+    return std::make_unique<Convolution>(config);
+}
 
 }  // namespace clprim

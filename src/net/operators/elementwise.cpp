@@ -65,8 +65,8 @@ public:
     {
         require_inputs(inputs, 2);
         require_floating(inputs[0]);
-        require(inputs[0].dtype == inputs[1].dtype, "inputs must have one dtype, got ", name_of(inputs[0].dtype), " and ",
-                name_of(inputs[1].dtype));
+        require(inputs[0].dtype == inputs[1].dtype, "inputs must have one dtype, got ", name_of(inputs[0].dtype),
+                " and ", name_of(inputs[1].dtype));
         return {{broadcast(inputs[0].shape, inputs[1].shape), inputs[0].dtype}};
     }
 
@@ -74,7 +74,8 @@ public:
     {
         const Scalar scalars[] = {Scalar(config.coef1), Scalar(config.coef2)};
         if (config.activation == StandardActivation::relu) {   // in the same pass
-            const std::string code = std::string("T v; { T y0; ") + operation_->code + " v = y0; } y0 = maximum(v, (T)0);";
+            const std::string code =
+                std::string("T v; { T y0; ") + operation_->code + " v = y0; } y0 = maximum(v, (T)0);";
             return pointwise(call.queue, call.inputs, call.outputs, scalars, code);
         }
         pointwise(call.queue, call.inputs, call.outputs, scalars, operation_->code);
@@ -97,8 +98,9 @@ public:
             if (outputs[0].shape == dy.shape)
                 pointwise(call.queue, operands, outputs, scalars, "y0 = " + term + ";");
             else
-                pointwise_reduce(call.queue, operands, outputs, scalars,
-                                 {"T sum;", "s.sum = 0;", "s.sum += " + term + ";", "s.sum += other.sum;", "y0 = s.sum;"});
+                pointwise_reduce(
+                    call.queue, operands, outputs, scalars,
+                    {"T sum;", "s.sum = 0;", "s.sum += " + term + ";", "s.sum += other.sum;", "y0 = s.sum;"});
         }
     }
 

@@ -137,8 +137,8 @@ private:
         std::int64_t count = 1;
         for (std::size_t i = 1; i < x.size(); ++i)
             count *= x[i];
-        require(count > 0 && (config.inputs == 0 || config.inputs == count), "input of shape ", to_string(x), " has ", count,
-                " features, option \"inputs\" says ", config.inputs);
+        require(count > 0 && (config.inputs == 0 || config.inputs == count), "input of shape ", to_string(x), " has ",
+                count, " features, option \"inputs\" says ", config.inputs);
         return count;
     }
 };

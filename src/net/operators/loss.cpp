@@ -34,7 +34,8 @@ namespace {
 
 Reduction reduction_from(const std::string& name)
 {
-    require(name == "mean" || name == "sum" || name == "none", "option \"reduce\" must be mean, sum or none, got ", name);
+    require(name == "mean" || name == "sum" || name == "none", "option \"reduce\" must be mean, sum or none, got ",
+            name);
     return name == "mean" ? Reduction::mean : name == "sum" ? Reduction::sum : Reduction::none;
 }
 
@@ -43,8 +44,9 @@ void require_labels(std::span<const TensorSpec> inputs)
     require_inputs(inputs, 2);
     require_floating(inputs[0]);
     const Dims &x = inputs[0].shape, &labels = inputs[1].shape;
-    require(x.size() >= 2 && !labels.empty() && labels[0] == x[0] && labels.product() * x[1] == x.product(), "labels of shape ",
-            to_string(labels), " do not fit an input of shape ", to_string(x), ": one label per element without the class axis");
+    require(x.size() >= 2 && !labels.empty() && labels[0] == x[0] && labels.product() * x[1] == x.product(),
+            "labels of shape ", to_string(labels), " do not fit an input of shape ", to_string(x),
+            ": one label per element without the class axis");
     require(!is_complex(inputs[1].dtype), "labels must be real, got ", name_of(inputs[1].dtype));
 }
 
@@ -58,8 +60,8 @@ public:
         require_inputs(inputs, 1);
         require_floating(inputs[0]);
         const auto rank = static_cast<std::int64_t>(inputs[0].shape.size());
-        require(config.axis >= -rank && config.axis < rank, "option \"axis\" (", config.axis, ") is out of range for shape ",
-                to_string(inputs[0].shape));
+        require(config.axis >= -rank && config.axis < rank, "option \"axis\" (", config.axis,
+                ") is out of range for shape ", to_string(inputs[0].shape));
         return {inputs[0]};
     }
     void forward(const OperatorCall& call) override
@@ -131,7 +133,10 @@ public:
 
 private:
     // Losses of short floats are computed and given in float32.
-    static DataType computed(DataType type) { return with_softmax && type != DataType::float64 ? DataType::float32 : type; }
+    static DataType computed(DataType type)
+    {
+        return with_softmax && type != DataType::float64 ? DataType::float32 : type;
+    }
     NllLoss problem(const Tensor& x, const Tensor& labels) const
     {
         NllLoss problem;
@@ -146,14 +151,18 @@ private:
 
 class MSELoss : public ConfiguredOperator<MSELossConfig> {
 public:
-    MSELoss(const char* type, const MSELossConfig& c) : ConfiguredOperator(type, c), reduction_(reduction_from(c.reduce)) {}
+    MSELoss(const char* type, const MSELossConfig& c)
+        : ConfiguredOperator(type, c), reduction_(reduction_from(c.reduce))
+    {
+    }
 
     std::vector<TensorSpec> outputs(std::span<const TensorSpec> inputs) override
     {
         require_inputs(inputs, 2);
         require_floating(inputs[0]);
         require(inputs[0].shape == inputs[1].shape && inputs[0].dtype == inputs[1].dtype,
-                "inputs must have one shape and dtype, got ", to_string(inputs[0].shape), " and ", to_string(inputs[1].shape));
+                "inputs must have one shape and dtype, got ", to_string(inputs[0].shape), " and ",
+                to_string(inputs[1].shape));
         return {{reduction_ == Reduction::none ? inputs[0].shape : Dims{1}, inputs[0].dtype}};
     }
     void forward(const OperatorCall& call) override

@@ -66,8 +66,9 @@ public:
 
     void forward(const OperatorCall& call) override
     {
-        BatchNorm problem{call.inputs[0], call.outputs[0], gamma(call), beta(call), call.parameters[0], call.parameters[1],
-                          {}, {}, batch_statistics(call), config.momentum, config.eps};
+        BatchNorm problem{call.inputs[0],         call.outputs[0],    gamma(call), beta(call),
+                          call.parameters[0],     call.parameters[1], {},          {},
+                          batch_statistics(call), config.momentum,    config.eps};
         if (problem.training) {
             problem.save_mean = call.saved[0];
             problem.save_invstd = call.saved[1];

@@ -78,7 +78,8 @@ constexpr GradientRow gradients[] = {
 
 const GradientRow* gradient_of(std::string_view function)
 {
-    const auto found = std::ranges::find(gradients, function, [](const GradientRow& row) { return std::string_view(row.function); });
+    const auto found =
+        std::ranges::find(gradients, function, [](const GradientRow& row) { return std::string_view(row.function); });
     return found == std::end(gradients) ? nullptr : found;
 }
 
@@ -102,7 +103,8 @@ template <class Config>
 class Elementary : public ConfiguredOperator<Config>, public Fusible {
 public:
     Elementary(const char* type, const Config& c, Function function)
-        : ConfiguredOperator<Config>(type, c), function_(std::move(function)), gradient_(gradient_of(function_.row->name)),
+        : ConfiguredOperator<Config>(type, c), function_(std::move(function)),
+          gradient_(gradient_of(function_.row->name)),
           inputs_(count_of(function_.row->code, 'x') - function_.constants.size())
     {
         const std::size_t needed = count_of(function_.row->code, 'w');
@@ -185,8 +187,8 @@ Function function_of(const AbsConfig&) { return {&pointwise_row("abs")}; }
 Function function_of(const PointwiseConfig& c)
 {
     const PointwiseRow& row = pointwise_row(c.function);
-    require<NotSupported>(row.code && count_of(row.code, 'y') == 1 && row.result != Result::index, "the pointwise function ",
-                          c.function, " does not have one real result");
+    require<NotSupported>(row.code && count_of(row.code, 'y') == 1 && row.result != Result::index,
+                          "the pointwise function ", c.function, " does not have one real result");
     return {&row, c.values};
 }
 

@@ -45,7 +45,8 @@ public:
     void forward(const OperatorCall& call, const PoolWindow& window) const
     {
         if (maximum_)
-            max_pool(call.queue, call.inputs[0], call.outputs[0], call.saved.empty() ? Tensor() : call.saved[0], window);
+            max_pool(call.queue, call.inputs[0], call.outputs[0], call.saved.empty() ? Tensor() : call.saved[0],
+                     window);
         else
             average_pool(call.queue, call.inputs[0], call.outputs[0], window);
     }
@@ -75,7 +76,8 @@ public:
         set(window_.dilation, c.dilate, 1, "dilate");
         set(window_.padding, c.pad, 0, "pad");
         set(window_.padding_end, c.pad_end.empty() ? c.pad : c.pad_end, 0, "pad_end");
-        require(c.mode == "max" || window_.dilation == std::array<int, 3>{1, 1, 1}, "option \"dilate\" is for mode max");
+        require(c.mode == "max" || window_.dilation == std::array<int, 3>{1, 1, 1},
+                "option \"dilate\" is for mode max");
         window_.count_include_pad = c.count_include_pad;
     }
 
@@ -94,16 +96,18 @@ public:
             const std::int64_t in = x[2 + i], stride = window_.stride[i];
             const std::int64_t extent = std::int64_t(window_.kernel[i] - 1) * window_.dilation[i] + 1;
             if (rule == AutoPad::same_upper || rule == AutoPad::same_lower) {
-                const std::int64_t total = std::max<std::int64_t>(0, ((in + stride - 1) / stride - 1) * stride + extent - in);
+                const std::int64_t total =
+                    std::max<std::int64_t>(0, ((in + stride - 1) / stride - 1) * stride + extent - in);
                 const std::int64_t more = total - total / 2, less = total / 2;
                 window_.padding[i] = static_cast<int>(rule == AutoPad::same_upper ? less : more);
                 window_.padding_end[i] = static_cast<int>(rule == AutoPad::same_upper ? more : less);
             }
             const std::int64_t begin = window_.padding[i], end = window_.padding_end[i];
-            require(begin < extent && end < extent, "padding must be smaller than the window of ", extent, ", got ", begin,
-                    " and ", end);
+            require(begin < extent && end < extent, "padding must be smaller than the window of ", extent, ", got ",
+                    begin, " and ", end);
             const std::int64_t room = in + begin + end - extent;
-            require(in > 0 && room >= 0, "the window ", to_string(config.kernel), " does not fit the input ", to_string(x));
+            require(in > 0 && room >= 0, "the window ", to_string(config.kernel), " does not fit the input ",
+                    to_string(x));
             std::int64_t& out = y.shape[2 + i];
             out = room / stride + 1;
             // A window that would begin beyond the input and its padding in front is left out (PyTorch's rule).
@@ -113,7 +117,10 @@ public:
         return {y};
     }
 
-    std::vector<TensorSpec> saved(std::span<const TensorSpec> inputs) override { return pool_.saved(outputs(inputs)[0].shape); }
+    std::vector<TensorSpec> saved(std::span<const TensorSpec> inputs) override
+    {
+        return pool_.saved(outputs(inputs)[0].shape);
+    }
     void forward(const OperatorCall& call) override { pool_.forward(call, window_); }
     void backward(const OperatorCall& call) override { pool_.backward(call, window_); }
 
@@ -152,7 +159,10 @@ public:
         return {y};
     }
 
-    std::vector<TensorSpec> saved(std::span<const TensorSpec> inputs) override { return pool_.saved(outputs(inputs)[0].shape); }
+    std::vector<TensorSpec> saved(std::span<const TensorSpec> inputs) override
+    {
+        return pool_.saved(outputs(inputs)[0].shape);
+    }
     void forward(const OperatorCall& call) override { pool_.forward(call, window_); }
     void backward(const OperatorCall& call) override { pool_.backward(call, window_); }
 

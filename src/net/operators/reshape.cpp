@@ -64,8 +64,9 @@ public:
             Dims same = x.shape;
             if (same.size() == y.shape.size())
                 same[axis_] = y.shape[axis_];
-            require(same == y.shape && x.dtype == y.dtype, "input of shape ", to_string(x.shape), " (", name_of(x.dtype),
-                    ") does not fit ", to_string(inputs[0].shape), " (", name_of(y.dtype), ") along axis ", axis_);
+            require(same == y.shape && x.dtype == y.dtype, "input of shape ", to_string(x.shape), " (",
+                    name_of(x.dtype), ") does not fit ", to_string(inputs[0].shape), " (", name_of(y.dtype),
+                    ") along axis ", axis_);
             y.shape[axis_] += x.shape[axis_];
         }
         return {y};
@@ -131,7 +132,10 @@ public:
         require_inputs(inputs, 1);
         return {{shape_of(this->config, inputs[0].shape), inputs[0].dtype}};
     }
-    void forward(const OperatorCall& call) override { copy(call.queue, call.inputs[0].reshape(call.outputs[0].shape), call.outputs[0]); }
+    void forward(const OperatorCall& call) override
+    {
+        copy(call.queue, call.inputs[0].reshape(call.outputs[0].shape), call.outputs[0]);
+    }
     void backward(const OperatorCall& call) override
     {
         const Tensor& dx = call.input_gradients[0];
@@ -170,7 +174,8 @@ Dims reshaped(const ReshapeConfig& c, const Dims& x)
     std::size_t open = y.size();
     for (std::size_t i = 0; i < y.size(); ++i) {
         if (y[i] == 0) {
-            require(i < x.size(), "option \"dims\" ", to_string(c.dims), " keeps an axis that shape ", to_string(x), " lacks");
+            require(i < x.size(), "option \"dims\" ", to_string(c.dims), " keeps an axis that shape ", to_string(x),
+                    " lacks");
             y[i] = x[i];
         }
         require(y[i] >= -1 && (y[i] != -1 || open == y.size()), "option \"dims\" ", to_string(c.dims),
@@ -178,7 +183,8 @@ Dims reshaped(const ReshapeConfig& c, const Dims& x)
         if (y[i] == -1)
             open = i;
         else
-            require(!__builtin_mul_overflow(known, y[i], &known), "option \"dims\" ", to_string(c.dims), " is too large");
+            require(!__builtin_mul_overflow(known, y[i], &known), "option \"dims\" ", to_string(c.dims),
+                    " is too large");
     }
     require(open == y.size() ? known == total : known > 0 && total % known == 0, "option \"dims\" ", to_string(c.dims),
             " does not hold the ", total, " elements of shape ", to_string(x));
@@ -192,7 +198,8 @@ public:
     ParameterOperator(const char* type, const ParameterConfig& c)
         : ConfiguredOperator(type, c), spec_{c.shape, net_data_type(c.dtype), c.is_trainable}
     {
-        require(!c.is_trainable || is_floating_point(spec_.dtype), "a trainable parameter must be floating-point, got ", c.dtype);
+        require(!c.is_trainable || is_floating_point(spec_.dtype), "a trainable parameter must be floating-point, got ",
+                c.dtype);
     }
     std::vector<TensorSpec> outputs(std::span<const TensorSpec> inputs) override
     {
@@ -200,7 +207,10 @@ public:
         return {spec_};
     }
     std::vector<TensorSpec> parameters(std::span<const TensorSpec>) override { return {spec_}; }
-    void initialize(Queue& queue, std::span<const Tensor> parameters, PhiloxState&) override { fill(queue, parameters[0], 0); }
+    void initialize(Queue& queue, std::span<const Tensor> parameters, PhiloxState&) override
+    {
+        fill(queue, parameters[0], 0);
+    }
     void forward(const OperatorCall& call) override { copy(call.queue, call.parameters[0], call.outputs[0]); }
     void backward(const OperatorCall& call) override
     {

@@ -72,8 +72,8 @@ public:
         require_inputs(inputs, 1);
         require_floating(inputs[0]);
         TensorSpec y = inputs[0];
-        require(y.shape.size() == 4 && y.shape.product() > 0, "input must be (N, C, H, W), none of them empty, got shape ",
-                to_string(y.shape));
+        require(y.shape.size() == 4 && y.shape.product() > 0,
+                "input must be (N, C, H, W), none of them empty, got shape ", to_string(y.shape));
         const std::int64_t sizes[] = {config.out_h, config.out_w};
         for (std::size_t i = 0; i < 2; ++i) {
             const double scaled = std::floor(static_cast<double>(y.shape[2 + i]) * how_.scale_factors[i]);
@@ -103,8 +103,8 @@ public:
         const Dims kernel = per_axis(c.kernel, 2, 1, "kernel"), stride = per_axis(c.stride, 2, 1, "stride");
         const Dims pad = per_axis(c.pad, 2, 0, "pad"), dilate = per_axis(c.dilate, 2, 1, "dilate");
         for (std::size_t i = 0; i < 2; ++i) {
-            require(kernel[i] > 0 && stride[i] > 0 && dilate[i] > 0 && pad[i] >= 0, "kernel, stride and dilate must be ",
-                    "positive, pad not negative");
+            require(kernel[i] > 0 && stride[i] > 0 && dilate[i] > 0 && pad[i] >= 0,
+                    "kernel, stride and dilate must be ", "positive, pad not negative");
             parameters_.stride[i] = stride[i];
             parameters_.padding[i] = pad[i];
             parameters_.dilation[i] = dilate[i];
@@ -153,26 +153,28 @@ public:
 
     void backward(const OperatorCall& call) override
     {
-        DeformConv2DGradients gradients{call.input_gradients[0], call.input_gradients[1], {}, call.parameter_gradients[0], {}};
+        DeformConv2DGradients gradients{
+            call.input_gradients[0], call.input_gradients[1], {}, call.parameter_gradients[0], {}};
         if (call.inputs.size() > 2)
             gradients.mask = call.input_gradients[2];
         if (config.bias)
             gradients.bias = call.parameter_gradients[1];
-        deform_conv2d_backward(call.queue, parameters_, arguments(call.inputs, call.parameters), call.output_gradients[0],
-                               gradients);
+        deform_conv2d_backward(call.queue, parameters_, arguments(call.inputs, call.parameters),
+                               call.output_gradients[0], gradients);
     }
 
 private:
     void check(std::span<const TensorSpec> inputs) const
     {
-        require(inputs.size() == 2 || inputs.size() == 3, "takes x, offset and perhaps mask, got ", inputs.size(), " inputs");
+        require(inputs.size() == 2 || inputs.size() == 3, "takes x, offset and perhaps mask, got ", inputs.size(),
+                " inputs");
         require_floating(inputs[0]);
         const Dims& x = inputs[0].shape;
         require(x.size() == 4, "input must be (N, C, H, W), got shape ", to_string(x));
-        require(config.channels_in == 0 || config.channels_in == x[1], "input of shape ", to_string(x), " does not have the ",
-                config.channels_in, " channels of option \"channels_in\"");
-        require(x[1] > 0 && x[1] % config.groups == 0, "option \"groups\" (", config.groups, ") must divide the input's ", x[1],
-                " channels");
+        require(config.channels_in == 0 || config.channels_in == x[1], "input of shape ", to_string(x),
+                " does not have the ", config.channels_in, " channels of option \"channels_in\"");
+        require(x[1] > 0 && x[1] % config.groups == 0, "option \"groups\" (", config.groups,
+                ") must divide the input's ", x[1], " channels");
     }
     DeformConv2DInputs arguments(std::span<const Tensor> inputs, std::span<const Tensor> parameters) const
     {
@@ -188,8 +190,10 @@ private:
 class DeformPooling : public ConfiguredOperator<DeformPSROIPoolingConfig> {
 public:
     DeformPooling(const char* type, const DeformPSROIPoolingConfig& c)
-        : ConfiguredOperator(type, c), parameters_{c.no_trans, c.spatial_scale, c.output_dim, c.group_size, c.pooled_size,
-                                                   c.part_size ? c.part_size : c.pooled_size, c.sample_per_part, c.trans_std}
+        : ConfiguredOperator(type, c),
+          parameters_{c.no_trans,        c.spatial_scale, c.output_dim,
+                      c.group_size,      c.pooled_size,   c.part_size ? c.part_size : c.pooled_size,
+                      c.sample_per_part, c.trans_std}
     {
         require(c.output_dim > 0 && c.group_size > 0 && c.pooled_size > 0 && c.part_size >= 0 && c.sample_per_part > 0,
                 "output_dim, group_size, pooled_size, part_size and sample_per_part must be positive");
@@ -208,7 +212,8 @@ public:
     void forward(const OperatorCall& call) override
     {
         const Tensor& y = call.outputs[0];
-        const Tensor count = call.saved.empty() ? call.queue.context().empty(y.shape, y.dtype, call.queue) : call.saved[0];
+        const Tensor count =
+            call.saved.empty() ? call.queue.context().empty(y.shape, y.dtype, call.queue) : call.saved[0];
         deform_psroi_pooling(call.queue, parameters_, call.inputs[0], call.inputs[1], trans(call.inputs), y, count);
     }
     void backward(const OperatorCall& call) override
@@ -216,10 +221,13 @@ public:
         // The kernel writes both gradients; those that are not wanted go nowhere.
         const auto target = [&](std::size_t i) {
             const Tensor& wanted = call.input_gradients[i];
-            return wanted.defined() ? wanted : call.queue.context().empty(call.inputs[i].shape, call.inputs[i].dtype, call.queue);
+            return wanted.defined()
+                       ? wanted
+                       : call.queue.context().empty(call.inputs[i].shape, call.inputs[i].dtype, call.queue);
         };
         deform_psroi_pooling_backward(call.queue, parameters_, call.output_gradients[0], call.inputs[0], call.inputs[1],
-                                      trans(call.inputs), call.saved[0], target(0), config.no_trans ? Tensor() : target(2));
+                                      trans(call.inputs), call.saved[0], target(0),
+                                      config.no_trans ? Tensor() : target(2));
         if (call.input_gradients[1].defined())
             fill(call.queue, call.input_gradients[1], 0);   // boxes are constants
     }

@@ -92,8 +92,8 @@ HostTensor parse_array(std::span<const std::byte> bytes, const Bytes& owner, con
     require(dtype != nullptr, name, ": dtype \"", type, "\" is not supported");
     const Dims shape = parse_shape(after_key(header, "shape", name), name);
     const std::size_t size = checked_bytes(shape, *dtype, name);
-    require(size <= reader.left(), name, ": truncated: shape ", to_string(shape), " (", name_of(*dtype), ") needs ", size,
-            " bytes, ", reader.left(), " left");
+    require(size <= reader.left(), name, ": truncated: shape ", to_string(shape), " (", name_of(*dtype), ") needs ",
+            size, " bytes, ", reader.left(), " left");
     const auto data = reader.take(size, "data");
     if (after_key(header, "fortran_order", name).starts_with("True") && shape.size() > 1)
         return host_tensor(*dtype, shape, from_fortran(data, shape, size_of(*dtype)));
@@ -103,8 +103,8 @@ HostTensor parse_array(std::span<const std::byte> bytes, const Bytes& owner, con
 std::vector<std::byte> inflate_member(std::span<const std::byte> packed, std::size_t size, const std::string& name)
 {
     // Deflate shrinks at most 1032 to 1: a larger claim is a lie, and must not be allocated.
-    require(size / 1032 <= packed.size() + 1 && packed.size() <= UINT32_MAX && size <= UINT32_MAX, name, ": claims ", size,
-            " bytes from ", packed.size(), " compressed ones");
+    require(size / 1032 <= packed.size() + 1 && packed.size() <= UINT32_MAX && size <= UINT32_MAX, name, ": claims ",
+            size, " bytes from ", packed.size(), " compressed ones");
     std::vector<std::byte> bytes(size);
     z_stream stream{};
     require(inflateInit2(&stream, -MAX_WBITS) == Z_OK, name, ": zlib cannot start");
@@ -170,12 +170,14 @@ WeightMap parse_npz(const Bytes& bytes, const std::string& name)
     for (std::uint64_t i = 0; i < count; ++i) {
         require(reader.text(4, "directory") == "PK\1\2", name, ": its directory is corrupt");
         reader.take(4, "directory");
-        const auto flags = reader.number<std::uint16_t>("directory"), method = reader.number<std::uint16_t>("directory");
+        const auto flags = reader.number<std::uint16_t>("directory"),
+                   method = reader.number<std::uint16_t>("directory");
         reader.take(4, "directory");
         const auto crc = reader.number<std::uint32_t>("directory");
         std::uint64_t packed_size = reader.number<std::uint32_t>("directory");
         std::uint64_t size = reader.number<std::uint32_t>("directory");
-        const auto name_length = reader.number<std::uint16_t>("directory"), extra_length = reader.number<std::uint16_t>("directory"),
+        const auto name_length = reader.number<std::uint16_t>("directory"),
+                   extra_length = reader.number<std::uint16_t>("directory"),
                    comment_length = reader.number<std::uint16_t>("directory");
         reader.take(8, "directory");
         std::uint64_t local = reader.number<std::uint32_t>("directory");
@@ -237,8 +239,8 @@ std::vector<std::byte> npz_bytes(const WeightMap& weights)
     for (const auto& [name, tensor] : weights) {
         const std::string member = name + ".npy";
         const std::vector<std::byte> data = npy_bytes(tensor);
-        require<NotSupported>(data.size() < UINT32_MAX && bytes.size() + data.size() < UINT32_MAX && member.size() < UINT16_MAX &&
-                                  weights.size() < UINT16_MAX,
+        require<NotSupported>(data.size() < UINT32_MAX && bytes.size() + data.size() < UINT32_MAX &&
+                                  member.size() < UINT16_MAX && weights.size() < UINT16_MAX,
                               "npz: archives of 4 GiB and more are not written; use safetensors");
         const auto local = static_cast<std::uint32_t>(bytes.size()), size = static_cast<std::uint32_t>(data.size());
         // Version 2.0, no flags, stored, 1 January 1980; sizes; lengths of name and extra field.

@@ -56,8 +56,8 @@ HostTensor tensor_of(const Entry& entry, std::span<const std::byte> data, const 
     const std::size_t needed = checked_bytes(entry.shape, entry.dtype, what);
     require(entry.begin <= entry.end && entry.end <= data.size(), what, ": its data [", entry.begin, ", ", entry.end,
             ") lies outside of the file's ", data.size(), " bytes of data");
-    require(entry.end - entry.begin == needed, what, ": shape ", to_string(entry.shape), " (", name_of(entry.dtype), ") needs ",
-            needed, " bytes, its data has ", entry.end - entry.begin);
+    require(entry.end - entry.begin == needed, what, ": shape ", to_string(entry.shape), " (", name_of(entry.dtype),
+            ") needs ", needed, " bytes, its data has ", entry.end - entry.begin);
     return {entry.dtype, entry.shape, data.subspan(entry.begin, needed), owner};
 }
 
@@ -100,8 +100,8 @@ WeightMap parse_safetensors(const Bytes& bytes, const std::string& name)
 {
     ByteReader reader(*bytes, name);
     const auto length = reader.number<std::uint64_t>("header length");
-    require(length <= largest_header && length <= reader.left(), name, ": a header of ", length, " bytes does not fit a file of ",
-            bytes->size());
+    require(length <= largest_header && length <= reader.left(), name, ": a header of ", length,
+            " bytes does not fit a file of ", bytes->size());
     const Json header = parse_json(reader.text(length, "header"), name);
     require(header.is_object(), name, ": the header must be an object");
     const auto data = reader.take(reader.left(), "data");
@@ -114,8 +114,9 @@ WeightMap parse_safetensors(const Bytes& bytes, const std::string& name)
         const Json& offsets = member(value, "data_offsets", what);
         require(offsets.is_array() && offsets.size() == 2, what, ": data_offsets must be two numbers");
         const std::string type = text_of(member(value, "dtype", what), what);
-        const Entry entry{about(what, [&] { return safetensors_type(type); }), shape_of(member(value, "shape", what), what),
-                          unsigned_number(offsets[0], what), unsigned_number(offsets[1], what)};
+        const Entry entry{about(what, [&] { return safetensors_type(type); }),
+                          shape_of(member(value, "shape", what), what), unsigned_number(offsets[0], what),
+                          unsigned_number(offsets[1], what)};
         weights[key] = tensor_of(entry, data, bytes, what);
         ranges.emplace_back(entry.begin, entry.end);
     }
@@ -135,9 +136,10 @@ std::vector<std::byte> safetensors_bytes(const WeightMap& weights)
     Json header = Json::object();
     std::uint64_t at = 0;
     for (const auto& [name, tensor] : weights) {
-        const auto type = std::ranges::find(safetensors_types, tensor.dtype, [](const auto& row) { return row.second; });
-        require<NotSupported>(type != std::end(safetensors_types), "safetensors: tensor \"", name, "\" is ", name_of(tensor.dtype),
-                              ", which the format lacks");
+        const auto type =
+            std::ranges::find(safetensors_types, tensor.dtype, [](const auto& row) { return row.second; });
+        require<NotSupported>(type != std::end(safetensors_types), "safetensors: tensor \"", name, "\" is ",
+                              name_of(tensor.dtype), ", which the format lacks");
         header[name] = {{"dtype", type->first},
                         {"shape", std::vector<std::int64_t>(tensor.shape.begin(), tensor.shape.end())},
                         {"data_offsets", {at, at + tensor.data.size()}}};
@@ -161,8 +163,8 @@ WeightMap parse_dlpw(const Bytes& bytes, const std::string& name)
     std::uint32_t length = 0;
     for (int i = 0; i < 4; ++i)
         length = length << 8 | reader.number<std::uint8_t>("header length");
-    require(length <= largest_header && length <= reader.left(), name, ": a header of ", length, " bytes does not fit a file of ",
-            bytes->size());
+    require(length <= largest_header && length <= reader.left(), name, ": a header of ", length,
+            " bytes does not fit a file of ", bytes->size());
     const Json header = parse_json(reader.text(length, "header"), name);
     const Json& tensors = member(header, "tensors", name);
     require(tensors.is_object(), name, ": \"tensors\" must be an object");
@@ -173,9 +175,10 @@ WeightMap parse_dlpw(const Bytes& bytes, const std::string& name)
         const std::uint64_t begin = unsigned_number(member(value, "start", what), what);
         const std::uint64_t size = unsigned_number(member(value, "size", what), what);
         const std::string type = text_of(member(value, "dtype", what), what);
-        const Dims shape = value.contains("shape") && !value["shape"].is_null() ? shape_of(value["shape"], what) : Dims();
-        weights[key] = tensor_of({about(what, [&] { return net_data_type(type); }), shape, begin, begin + size}, data, bytes,
-                                 what);
+        const Dims shape =
+            value.contains("shape") && !value["shape"].is_null() ? shape_of(value["shape"], what) : Dims();
+        weights[key] = tensor_of({about(what, [&] { return net_data_type(type); }), shape, begin, begin + size}, data,
+                                 bytes, what);
     }
     return weights;
 }

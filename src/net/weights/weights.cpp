@@ -15,8 +15,9 @@ std::size_t checked_bytes(const Dims& shape, DataType dtype, const std::string& 
     for (const std::int64_t size : shape) {
         require(size >= 0, what, ": negative size in shape ", to_string(shape));
         empty = empty || size == 0;
-        require(!__builtin_mul_overflow(bytes, std::max<std::int64_t>(size, 1), &bytes) && bytes < (std::int64_t(1) << 62), what,
-                ": shape ", to_string(shape), " is too large");
+        require(!__builtin_mul_overflow(bytes, std::max<std::int64_t>(size, 1), &bytes) &&
+                    bytes < (std::int64_t(1) << 62),
+                what, ": shape ", to_string(shape), " is too large");
     }
     return empty ? 0 : static_cast<std::size_t>(bytes);
 }
@@ -85,8 +86,8 @@ Bytes read_file(const std::string& path)
     require(!error, path, ": ", error.message());
     auto bytes = std::make_shared<std::vector<std::byte>>(size);
     std::ifstream file(path, std::ios::binary);
-    require(size == 0 || file.read(reinterpret_cast<char*>(bytes->data()), static_cast<std::streamsize>(size)).good(), path,
-            ": cannot be read");
+    require(size == 0 || file.read(reinterpret_cast<char*>(bytes->data()), static_cast<std::streamsize>(size)).good(),
+            path, ": cannot be read");
     return bytes;
 }
 
