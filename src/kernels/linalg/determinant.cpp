@@ -1,6 +1,7 @@
 #include <clprim/determinant.hpp>
 
 #include <clprim/copy.hpp>
+#include <clprim/linalg.hpp>
 
 #include "kernels/team.hpp"
 
@@ -16,21 +17,23 @@ void determinant(Queue& queue, const Tensor& x, const Tensor& y)
             to_string(x.shape));
     require(x.is_contiguous() && y.is_contiguous(), "determinant: tensors must be contiguous");
     const std::int64_t n = x.size(dims - 1), count = y.numel();
-    require(n < 32768, "determinant: matrices of ", n, " rows are too large");
+    require(n < std::int64_t{1} << 31, "determinant: matrices of ", n, " rows are too large");
     if (count == 0)
         return;
-    // Elimination overwrites its matrix: a copy in the type of sums.
+    // Factorisation overwrites its matrix: a copy in the type of sums.
     const DataType acc = detail::accumulate_type(x.dtype);
-    const Tensor work = queue.context().empty(x.shape, acc, queue);
+    const Tensor lu = queue.context().empty({count, n, n}, acc, queue),
+                 pivots = queue.context().empty({count, n}, DataType::int32, queue),
+                 info = queue.context().empty({count}, DataType::int32, queue);
     if (n)
-        copy(queue, x, work);
-    const bool cpu = queue.device().kind == DeviceKind::cpu;
-    const std::size_t team = cpu ? 1 : std::min<std::size_t>(64, queue.device().max_work_group_size);
+        copy(queue, x, {lu.memory, acc, x.shape});
+    lu_factor(queue, lu, pivots, info);
     Kernel& kernel = queue.context()
-                         .program("kernels/determinant/determinant.cl",
+                         .program("kernels/linalg/determinant.cl",
                                   detail::define("X", x.dtype) + " -DACC=" + std::string(opencl_compute_type(acc)))
                          .kernel("determinant");
-    queue.launch(kernel, Range::groups(static_cast<std::size_t>(count), team), work, y, cl_int(n));
+    queue.launch(kernel, Range::linear(static_cast<std::size_t>(count), 64), lu, pivots, y, cl_ulong(count),
+                 cl_int(n));
 }
 
 }  // namespace clprim
