@@ -1,7 +1,7 @@
 // Non-maximum suppression over boxes in order of score. Built with -DX=<dtype of the boxes>.
 //
 // nms_overlaps   word j of row i: bit b is set if box order[64 j + b] comes later and overlaps box order[i] too much.
-// nms_select     one work-group walks over blocks of 64 rows: the first work-item settles the block (its own 64 x 64
+// nms_select     one work-group (-DSELECT) walks over blocks of 64 rows: the first work-item settles the block (its own 64 x 64
 //                corner of the matrix), then all mark what the kept rows suppress.
 // nms_lists      a work-group (-DGROUP) per list walks over blocks of 64 boxes in order of score: they are compared
 //                with the boxes kept so far, then with each other, and the first work-item keeps those that are left.
@@ -54,7 +54,7 @@ __kernel void nms_overlaps(const __global element* boxes, ulong boxes_offset, lo
     overlaps[id] = bits;
 }
 
-__kernel __attribute__((reqd_work_group_size(256, 1, 1)))
+__kernel __attribute__((reqd_work_group_size(SELECT, 1, 1)))
 void nms_select(const __global ulong* overlaps, ulong overlaps_offset, const __global long* order, ulong order_offset,
                 __global ulong* dropped, ulong dropped_offset, __global long* keep, ulong keep_offset,
                 __global long* kept, ulong kept_offset, int count, int words)
@@ -66,7 +66,7 @@ void nms_select(const __global ulong* overlaps, ulong overlaps_offset, const __g
     __local ulong keep_bits;
     const int id = get_local_id(0);
     long total = 0;   // of the first work-item
-    for (int word = id; word < words; word += 256)
+    for (int word = id; word < words; word += SELECT)
         dropped[word] = 0;
     for (int block = 0; block < words; ++block) {
         barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE);
@@ -81,7 +81,7 @@ void nms_select(const __global ulong* overlaps, ulong overlaps_offset, const __g
             keep_bits = bits;
         }
         barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE);
-        for (int word = block + 1 + id; word < words; word += 256) {
+        for (int word = block + 1 + id; word < words; word += SELECT) {
             ulong gone = dropped[word];
             for (ulong bits = keep_bits; bits; bits &= bits - 1)
                 gone |= overlaps[(block * 64L + (63 - clz(bits & -bits))) * words + word];

@@ -56,11 +56,13 @@ void nms(Queue& queue, const Tensor& boxes, const Tensor& order, double iou_thre
     const cl_int words = static_cast<cl_int>(detail::divide_up(n, 64)), boxes_count = static_cast<cl_int>(n);
     const Tensor overlaps = queue.context().empty({n, words}, DataType::int64, queue),
                  dropped = queue.context().empty({words}, DataType::int64, queue);
-    const Program& program = queue.context().program("kernels/nms/nms.cl", "-DX=" + std::string(name_of(boxes.dtype)));
+    const std::size_t group = std::min<std::size_t>(256, queue.device().max_work_group_size);
+    const Program& program = queue.context().program(
+        "kernels/nms/nms.cl", detail::concat("-DX=", name_of(boxes.dtype), " -DSELECT=", group));
     detail::launch(queue, program.kernel("nms_overlaps"), Range::linear(n * words, 64), boxes, cl_long{boxes.stride(0)},
                    cl_long{boxes.stride(1)}, order, overlaps, boxes_count, words,
                    detail::AccScalar{rounded_down(iou_threshold, boxes.dtype), boxes.dtype});
-    queue.launch(program.kernel("nms_select"), Range::groups(1, 256), overlaps, order, dropped, keep, count,
+    queue.launch(program.kernel("nms_select"), Range::groups(1, group), overlaps, order, dropped, keep, count,
                  boxes_count, words);
 }
 
