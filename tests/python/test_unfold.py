@@ -33,3 +33,15 @@ def test_other_dtypes_and_errors():
         with pytest.raises(RuntimeError) as got:
             call(x.float().to(device))
         assert str(got.value).split("\n")[0] == str(expected.value).split("\n")[0]
+
+
+def test_numbers_beyond_32_bits_are_refused(device):
+    """A stride of 2^32 is not one of 0."""
+    x = torch.randn(1, 1, 4, 4, device=device)
+    for options in ({"stride": 2**32}, {"dilation": 2**32 + 1}, {"padding": 2**32}):
+        with pytest.raises(RuntimeError, match="out of range|too large|without overflow"):
+            F.unfold(x, 1, **options)
+    with pytest.raises(RuntimeError, match="out of range|too large|without overflow"):
+        F.max_pool2d(x, 2, stride=2**32 + 1)
+    with pytest.raises(RuntimeError, match="out of range|too large|without overflow"):
+        F.avg_pool2d(x, 2, stride=2**32 + 1)

@@ -26,6 +26,8 @@ Problem checked(const NllLoss& p)
     std::int64_t inner = 1;
     for (std::size_t i = 2; i < p.x.dim(); ++i)
         inner *= p.x.size(i);
+    require(inner < std::int64_t{1} << 32 && p.x.size(1) < std::int64_t{1} << 31,
+            "nll_loss: samples of 2^32 targets or more are not supported, got input ", to_string(p.x.shape));
     return {cl_ulong(p.x.size(0)), cl_uint(p.x.size(1)), cl_uint(inner), p.ignore_index};
 }
 

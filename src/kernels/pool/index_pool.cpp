@@ -17,6 +17,13 @@ const Program& program(Queue& queue, DataType dtype, const char* flags = "")
     return queue.context().program("kernels/pool/index_pool.cl", detail::define("X", dtype) + flags);
 }
 
+// Kernels count within a plane in 32 bits.
+void require_small_planes(const Tensor& x, const char* name)
+{
+    require(x.numel() / (x.size(0) * x.size(1)) < std::int64_t{1} << 31, name,
+            ": planes of 2^31 elements or more are not supported, got ", to_string(x.shape));
+}
+
 void scatter(Queue& queue, const Tensor& x, const Tensor& indices, const Tensor& y, bool sum, const char* name)
 {
     require(x.dim() == y.dim() && x.dim() >= 3 && x.size(0) == y.size(0) && x.size(1) == y.size(1) &&
@@ -27,6 +34,8 @@ void scatter(Queue& queue, const Tensor& x, const Tensor& indices, const Tensor&
     const std::int64_t planes = x.size(0) * x.size(1);
     if (y.numel() == 0)
         return;
+    require_small_planes(x, name);
+    require_small_planes(y, name);
     queue.launch(program(queue, x.dtype, sum ? " -DSUM" : "").kernel("scatter_planes"), Range::linear(planes, 1), x,
                  indices, y, cl_ulong(planes), cl_uint(x.numel() / planes), cl_uint(y.numel() / planes),
                  queue.error_buffer(), Queue::error_code(name));
@@ -53,6 +62,7 @@ void fractional_max_pool(Queue& queue, const Tensor& x, const Tensor& samples, s
             "fractional_max_pool: tensors must be contiguous");
     if (y.numel() == 0)
         return;
+    require_small_planes(x, "fractional_max_pool");
     Fractional p{{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, cl_uint(axes)};
     for (std::size_t i = 0; i < axes; ++i) {
         p.in[3 - axes + i] = x.size(2 + i);

@@ -53,7 +53,8 @@ void resample_axis(Queue& queue, const Tensor& x, const Tensor& y, std::size_t a
                      : x.dtype == y.dtype,
             "resample_axis: ", name_of(x.dtype), " cannot become ", name_of(y.dtype));
     constexpr std::int64_t most = std::int64_t{1} << 31;
-    require(inner < most && x.size(axis) < most && y.size(axis) < most, "resample_axis: an axis is too long");
+    require(inner < most && x.size(axis) < most && y.size(axis) < most && std::int64_t(table) < most,
+            "resample_axis: an axis is too long");
     if (y.numel() == 0)
         return;
     const bool wide = x.dtype == DataType::float64 || y.dtype == DataType::float64;
@@ -71,7 +72,7 @@ void resample_axis(Queue& queue, const Tensor& x, const Tensor& y, std::size_t a
     constexpr std::int64_t long_rows = 16;
     Range range;
     range.dims = 3;
-    if (inner >= long_rows) {
+    if (inner >= long_rows || inner * y.size(axis) >= most) {
         range.global = {std::size_t(inner), std::size_t(y.size(axis)), std::size_t(outer)};
     } else {
         options += " -DFLAT";

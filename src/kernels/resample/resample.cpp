@@ -47,6 +47,9 @@ void run(Queue& queue, const char* name, const Tensor& from, const Tensor& to, c
         return;
     require(from.numel() != 0 && to.numel() != 0, "resample: sizes must be positive, got ", to_string(from.shape),
             " and ", to_string(to.shape));
+    for (const Tensor* t : {&from, &to})
+        require(t->numel() / (t->size(0) * t->size(1)) < std::int64_t{1} << 31,
+                "resample: planes of 2^31 elements or more are not supported, got ", to_string(t->shape));
     Geometry<Acc> geometry{};
     const std::size_t rank = from.dim() - 2;
     for (std::size_t i = 0; i < 3; ++i) {

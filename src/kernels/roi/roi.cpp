@@ -38,6 +38,8 @@ Problem problem_of(const RoiPooling& p, const Dims& x, std::int64_t regions, std
 {
     for (const std::int64_t size : x)
         require(size < std::numeric_limits<cl_int>::max(), name_of(p.method), ": a size of ", size, " is too large");
+    require(x[2] * x[3] <= std::numeric_limits<cl_int>::max(), name_of(p.method),
+            ": pictures of 2^31 pixels or more are not supported, got ", to_string(x));
     const auto i = [](std::int64_t v) { return static_cast<cl_int>(v); };
     return {i(regions), i(x[0]), i(x[1]), i(x[2]), i(x[3]), i(out_channels), i(p.pooled_height), i(p.pooled_width),
             i(p.sampling_ratio), p.aligned};

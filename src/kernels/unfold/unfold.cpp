@@ -1,5 +1,8 @@
 #include <clprim/unfold.hpp>
 
+#include <cstdlib>
+#include <limits>
+
 #include "kernels/team.hpp"
 
 namespace clprim {
@@ -17,10 +20,15 @@ Geometry geometry_of(const Tensor& x, const Tensor& columns, const Blocks& b)
             "unfold: contiguous pictures [N, C, H, W] and columns [N, C kh kw, L] of one real dtype expected, got ",
             to_string(x.shape), " and ", to_string(columns.shape));
     Geometry g{};
+    constexpr std::int64_t most = std::numeric_limits<cl_int>::max();
+    require(x.size(2) * x.size(3) <= most && columns.size(2) <= most && x.size(1) <= most,
+            "unfold: pictures of 2^31 pixels or more are not supported, got ", to_string(x.shape));
     g.channels = x.size(1);
     for (int i = 0; i < 2; ++i) {
         require(b.kernel[i] > 0 && b.stride[i] > 0 && b.dilation[i] > 0,
                 "unfold: kernel, stride and dilation must be positive");
+        for (const std::int64_t v : {b.kernel[i], b.stride[i], b.dilation[i], std::abs(b.padding[i])})
+            require(v <= most / 4, "unfold: kernel, stride, dilation or padding of ", v, " is too large");
         g.in[i] = x.size(2 + i);
         g.out[i] = (x.size(2 + i) + 2 * b.padding[i] - b.dilation[i] * (b.kernel[i] - 1) - 1) / b.stride[i] + 1;
         g.extent[i] = b.kernel[i];

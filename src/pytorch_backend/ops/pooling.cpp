@@ -29,7 +29,11 @@ PoolWindow sliding(int rank, at::IntArrayRef kernel, at::IntArrayRef stride, at:
                    at::IntArrayRef dilation = {1})
 {
     PoolWindow window;
-    const auto at = [](at::IntArrayRef list, int i) { return static_cast<int>(list.size() == 1 ? list[0] : list[i]); };
+    const auto at = [](at::IntArrayRef list, int i) {
+        const int64_t value = list.size() == 1 ? list[0] : list[i];
+        TORCH_CHECK(value == static_cast<int>(value), "pooling: a window's number ", value, " is out of range");
+        return static_cast<int>(value);
+    };
     for (int i = 0; i < rank; ++i) {
         window.kernel[i] = at(kernel, i);
         window.stride[i] = at(stride.empty() ? kernel : stride, i);

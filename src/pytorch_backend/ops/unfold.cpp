@@ -17,6 +17,8 @@ clprim::Blocks checked_blocks(at::IntArrayRef kernel, at::IntArrayRef dilation, 
     clprim::Blocks blocks;
     const auto take = [](at::IntArrayRef list, std::array<int, 2>& to, const char* name) {
         TORCH_CHECK(list.size() == 2, "It is expected ", name, " equals to 2, but got size ", list.size());
+        for (const int64_t value : list)
+            TORCH_CHECK(value == static_cast<int>(value), name, " of ", value, " is out of range");
         to = {static_cast<int>(list[0]), static_cast<int>(list[1])};
     };
     take(kernel, blocks.kernel, "kernel_size");
