@@ -105,7 +105,7 @@ CASES = {
                                                                                                 random(8, 8, 1, 1)]),
     "conv-transposed": (lambda x, w: F.conv_transpose2d(x, w, stride=2, padding=1), [random(1, 4, 5, 5),
                                                                                      random(4, 3, 3, 3)]),
-    "conv3d": (lambda x, w: F.conv3d(x, w, padding=1), [random(1, 2, 4, 5, 4), random(3, 2, 3, 3, 3)]),
+    "conv3d": (lambda x, w: F.conv3d(x, w), [random(1, 2, 3, 3, 4), random(3, 2, 2, 2, 2)]),
     "deform-conv": (lambda x, o, w, m: vision.deform_conv2d(x, o, w, padding=1, mask=m),
                     [random(1, 4, 5, 6), random(1, 18, 5, 6), random(5, 4, 3, 3), random(1, 9, 5, 6)]),
     "roi-align": (lambda x: vision.roi_align(x, boxes((0, 1, 1, 6, 7), (1, 0, 2, 5, 4)).to(x.device), (3, 2), 0.5),
@@ -138,12 +138,12 @@ CASES = {
     "masked": (lambda x: (x.masked_fill(x > 0, 2), x.masked_select(x > 0), x.triu(1)), [random(6, 9)]),
     "cdist": (lambda a, b: torch.cdist(a, b, p=1.5), [random(5, 7), random(4, 7)]),
     "fft": (lambda a: torch.view_as_real(torch.fft.fft(a)), [random(2, 12)]),
-    "determinant": (lambda a: torch.linalg.det(a), [symmetric(5)]),
-    "solve": (lambda a, b: torch.linalg.solve(a, b), [symmetric(6), random(6, 2)]),
-    "cholesky": (lambda a: torch.linalg.cholesky(a), [symmetric(6)]),
-    "qr": (lambda a: torch.linalg.qr(a)[1].abs(), [symmetric(5)]),
-    "eigenvalues": (lambda a: torch.linalg.eigvalsh(a), [symmetric(5)]),
-    "singular-values": (lambda a: torch.linalg.svdvals(a), [random(6, 4)]),
+    "determinant": (lambda a: torch.linalg.det(a), [symmetric(4).flip(0)]),
+    "solve": (lambda a, b: torch.linalg.solve(a, b), [symmetric(3).flip(0), random(3, 2)]),
+    "cholesky": (lambda a: torch.linalg.cholesky(a), [symmetric(3)]),
+    "qr": (lambda a: torch.linalg.qr(a)[1].abs(), [symmetric(3)]),
+    "eigenvalues": (lambda a: torch.linalg.eigvalsh(a), [symmetric(3)]),
+    "singular-values": (lambda a: torch.linalg.svdvals(a), [random(4, 3)]),
     "optimizer": (adam, [random(70), random(70)]),
 }
 
@@ -168,11 +168,11 @@ def test_family(device, case):
 
 def test_random_numbers(device):
     """Uniform, normal and other variates stay in their ranges; drawing without replacement draws no number twice."""
-    x = torch.empty(700, device=device)
+    x = torch.empty(300, device=device)
     assert 0 <= x.uniform_().min() and x.max() < 1
     assert x.normal_().abs().max() < 7
     assert x.exponential_().min() >= 0
-    assert torch.randperm(50, device=device).sort()[0].tolist() == list(range(50))
+    assert torch.randperm(20, device=device).sort()[0].tolist() == list(range(20))
     chosen = torch.multinomial(torch.ones(3, 9, device=device), 9).sort(1)[0]
     assert chosen.tolist() == [list(range(9))] * 3
     assert set(torch.poisson(torch.full((40,), 2.0, device=device)).frac().tolist()) == {0}

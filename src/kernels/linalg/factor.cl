@@ -29,7 +29,7 @@ __kernel void lu_panel(__global T* a, ulong a_offset, __global int* pivots, ulon
             }
             best[self] = largest;
             place[self] = own;
-            barrier(CLK_LOCAL_MEM_FENCE);
+            barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE);   // all have read the column, too
             R most = -1;
             for (int i = 0; i < TEAM; ++i)   // the same for all; of equal ones the first row
                 if (best[i] > most || (best[i] == most && place[i] < chosen)) {

@@ -89,7 +89,7 @@ __kernel void add_shift(__global T* a, ulong a_offset, int n)
     for (long i = self; largest > 0 && i < (long)n * n; i += TEAM)
         sum += square(a[i] / largest);
     partial[self] = sum;
-    barrier(CLK_LOCAL_MEM_FENCE);
+    barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE);   // all have read a, too
     R total = 0;
     for (int i = 0; i < TEAM; ++i)
         total += partial[i];
