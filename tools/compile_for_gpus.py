@@ -7,8 +7,8 @@ First let some work dump its programs, as a GPU would ask for them:
     tools/compile_for_gpus.py /tmp/programs
 
 Intel: ocloc (package intel-opencl-icd) for Arc (dg2-g10, without float64) and Skylake (skl, with it). AMD: clang
-with libclc (of the same LLVM release), gfx1030. NVIDIA: clang with libclc to PTX, and ptxas where it is installed. Prints a line for each failure and for each
-kernel that spills registers, and exits with 1 if a program did not compile.
+with libclc (of the same LLVM release), gfx1030. NVIDIA: clang with libclc to PTX, and ptxas where it is installed.
+Prints a line for each failure and for each kernel that spills registers, and exits with 1 if a program did not compile.
 """
 import argparse
 import concurrent.futures
@@ -38,7 +38,8 @@ def portable(options, *capabilities):
 def uses_fp64(options, text):
     outside = re.sub(r"#ifdef CLPRIM_FP64.*?#endif", "", text, flags=re.S)
     outside = re.sub(r"//.*", "", outside)
-    return any(re.search(r"float64|double|complex128", o) for o in options) or re.search(r"\bdouble\d*\b", outside)
+    used = r"\bdouble\d*\b|_float64\b|_complex128\b"
+    return any(re.search(r"float64|double|complex128", o) for o in options) or re.search(used, outside)
 
 
 def run(command, folder):
