@@ -129,10 +129,11 @@ void fused_conv(Call& call)
     options.activation = activation.activation;
     if (!call.has(3))
         return run_convolution(call, x, call.tensor(1), bias, options);
-    // Onto z itself where nobody else needs it, else onto a copy.
+    // Onto z itself where nobody else needs it, else onto a copy. Asked before there is another owner of its memory.
+    const bool onto_z = call.overwritable(3);
     const Tensor z = call.tensor(3);
     Tensor y = z;
-    if (!call.overwritable(3) || !z.is_non_overlapping_and_dense()) {
+    if (!onto_z || !z.is_non_overlapping_and_dense()) {
         y = call.allocate_like(z);
         copy(call.queue(), z, y);
     }
