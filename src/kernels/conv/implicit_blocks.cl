@@ -16,8 +16,8 @@ static inline void pack(__local real* packed, const __global stored* source, con
     source += block->c_begin * p->source_strides[1];
     implicit_problem rest = *p;
     rest.source_size -= block->c_begin * p->source_strides[1];
-    for (int t = 0; t < block->t_count; ++t, packed += block->tap_pitch) {
-        const tap_step tap = find_tap(p, block->t_begin + t);
+    tap_step tap = find_tap(p, block->t_begin);
+    for (int t = 0; t < block->t_count; ++t, packed += block->tap_pitch, next_tap(&tap, p)) {
         for (int i = 0; i * LANES < runs->pixels; ++i)
             if (transposed)
                 pack_lanes_transposed(packed + i * LANES, block->channel_pitch, source, runs, p, tap, i, block->c_count);

@@ -15,6 +15,8 @@ typedef struct {
     long source[MAX_LANES];                // element of the first pixel at tap 0
     long place[MAX_LANES];                 // element of the first pixel on the result's side
     mask_vec z[MAX_VECS], y[MAX_VECS], x[MAX_VECS];   // source position of every pixel at tap 0
+    int in_row[MAX_VECS];                  // whether LANES pixels lie in one row, from:
+    int first_y[MAX_VECS], first_x[MAX_VECS];
 } pixel_runs;
 
 static inline int images_are_runs(const implicit_problem* p)
@@ -74,24 +76,46 @@ static inline void find_runs(pixel_runs* runs, const implicit_problem* p, long p
         runs->z[i / LANES] = get_lanes(lanes_z + i);
         runs->y[i / LANES] = get_lanes(lanes_y + i);
         runs->x[i / LANES] = get_lanes(lanes_x + i);
+        runs->first_y[i / LANES] = lanes_y[i];
+        runs->first_x[i / LANES] = lanes_x[i];
+        runs->in_row[i / LANES] = i + LANES <= count && runs->begin[runs->first[i / LANES] + 1] >= i + LANES &&
+                                  lanes_x[i + LANES - 1] == lanes_x[i] + (LANES - 1) * sx;
     }
 }
 
 // One tap: how far its sources lie from those of tap 0, in positions and elements.
 typedef struct {
+    int tap[3];
     int z, y, x;
     long shift;
 } tap_step;
 
+static inline void place_tap(tap_step* step, const implicit_problem* p)
+{
+    step->z = step->tap[0] * (int)p->step[0];
+    step->y = step->tap[1] * (int)p->step[1];
+    step->x = step->tap[2] * (int)p->step[2];
+    step->shift = step->z * p->source_strides[2] + step->y * p->source_strides[3] + step->x * p->source_strides[4];
+}
+
 static inline tap_step find_tap(const implicit_problem* p, int tap)
 {
     const int taps_x = p->taps[2], taps_y = p->taps[1];
-    tap_step step;
-    step.x = tap % taps_x * (int)p->step[2];
-    step.y = tap / taps_x % taps_y * (int)p->step[1];
-    step.z = tap / (taps_x * taps_y) * (int)p->step[0];
-    step.shift = step.z * p->source_strides[2] + step.y * p->source_strides[3] + step.x * p->source_strides[4];
+    tap_step step = {{tap / (taps_x * taps_y), tap / taps_x % taps_y, tap % taps_x}};
+    place_tap(&step, p);
     return step;
+}
+
+static inline void next_tap(tap_step* step, const implicit_problem* p)
+{
+    if (++step->tap[2] == (int)p->taps[2]) {
+        step->tap[2] = 0;
+        if (++step->tap[1] == (int)p->taps[1]) {
+            step->tap[1] = 0;
+            ++step->tap[0];
+        }
+    }
+    place_tap(step, p);
 }
 
 static inline mask_vec inside_borders(const pixel_runs* runs, const implicit_problem* p, tap_step tap, int i)
@@ -114,8 +138,21 @@ typedef struct {
 static inline void find_loads(lane_loads* loads, const pixel_runs* runs, const implicit_problem* p, tap_step tap, int i,
                        int channels)
 {
-    const mask_vec inside = inside_borders(runs, p, tap, i), lane = lane_index + i * LANES;
     const long stride = p->source_strides[4] * p->scale[2];
+    const int first_y = runs->first_y[i] + tap.y, first_x = runs->first_x[i] + tap.x;
+    if (runs->in_row[i] && runs->flat && first_y >= 0 && first_y < (int)p->in[1] && first_x >= 0 &&
+        first_x + (LANES - 1) * (int)p->scale[2] < (int)p->in[2]) {
+        const int r = runs->first[i];
+        const long from = runs->source[r] + tap.shift + (i * LANES - runs->begin[r]) * stride;
+        loads->count = 1;
+        loads->whole = 1;
+        loads->safe = (stride == 1 || stride == 2) && from >= 0 &&
+                      from + (channels - 1) * p->source_strides[1] + stride * LANES <= p->source_size;
+        loads->from[0] = from;
+        loads->mask[0] = (mask_vec)-1;
+        return;
+    }
+    const mask_vec inside = inside_borders(runs, p, tap, i), lane = lane_index + i * LANES;
     loads->count = 0;
     loads->whole = 1;
     loads->safe = stride == 1 || stride == 2;
@@ -152,6 +189,10 @@ static inline void pack_lanes(__local real* target, int pitch, const __global st
         else
             for (int c = 0; c < channels; ++c, from += plane, target += pitch)
                 put_vec(select((vec)0, load_lanes(from), mask), 0, target);
+    } else if (loads.safe && loads.whole && loads.count == 1) {
+        const __global stored* from = source + loads.from[0];
+        for (int c = 0; c < channels; ++c, from += plane, target += pitch)
+            put_vec(even_lanes(load_lanes(from), load_lanes(from + LANES)), 0, target);
     } else if (loads.safe && stride == 1 && loads.count == 2) {
         const __global stored *a = source + loads.from[0], *b = source + loads.from[1];
         const mask_vec mask_a = loads.mask[0], mask_b = loads.mask[1];
