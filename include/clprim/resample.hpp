@@ -41,4 +41,8 @@ struct AxisTaps {
 // Throws InvalidArgument. The table of taps is copied aside: nothing waits.
 void resample_axis(Queue& queue, const Tensor& x, const Tensor& y, std::size_t axis, const AxisTaps& taps);
 
+// x [..., H, W] to y [..., H factor_y, W factor_x], every element repeated: nearest neighbours at a whole scale. Every
+// dtype, the same for x and y; both contiguous. Throws InvalidArgument.
+void resample_repeat(Queue& queue, const Tensor& x, const Tensor& y, std::int64_t factor_y, std::int64_t factor_x);
+
 }  // namespace clprim

@@ -1,4 +1,7 @@
 // Resampling along an axis by given taps, against sums in double.
+#include <algorithm>
+#include <array>
+
 #include <gtest/gtest.h>
 
 #include <clprim/resample.hpp>
@@ -42,6 +45,40 @@ TEST(ResampleAxis, IntegersRoundAndSaturate)
     EXPECT_EQ(result[0], 150);   // 150.5 to the even neighbour
     EXPECT_EQ(result[1], 255);
     EXPECT_EQ(result[2], 0);
+}
+
+// Bytes of elements are moved, so each size of element stands for its dtypes.
+TEST(ResampleRepeat, RepeatsElementsOfEverySize)
+{
+    Queue& queue = Context::get(0).queue();
+    const std::int64_t count = 3, height = 2;
+    for (const DataType type : {DataType::uint8, DataType::float16, DataType::float32, DataType::float64, DataType::complex128})
+        for (const auto& [width, fy, fx] : {std::array<std::int64_t, 3>{37, 2, 2}, {16, 3, 1}, {5, 1, 4}, {33, 1, 2}}) {
+            const std::size_t bytes = size_of(type);
+            const Tensor x = queue.context().empty({count, height, width}, type, queue);
+            const Tensor y = queue.context().empty({count, height * fy, width * fx}, type, queue);
+            std::vector<unsigned char> from(x.nbytes()), to(y.nbytes());
+            for (std::size_t i = 0; i < from.size(); ++i)
+                from[i] = static_cast<unsigned char>(i * 167 >> 3);
+            queue.write(*x.memory, 0, from.data(), from.size());
+            resample_repeat(queue, x, y, fy, fx);
+            queue.read(*y.memory, 0, to.data(), to.size());
+            for (std::int64_t i = 0; i < y.numel(); ++i) {
+                const std::int64_t column = i % (width * fx) / fx, row = i / (width * fx) % (height * fy) / fy;
+                const std::int64_t image = i / (width * fx) / (height * fy);
+                const std::size_t source = static_cast<std::size_t>((image * height + row) * width + column) * bytes;
+                ASSERT_TRUE(std::equal(&from[source], &from[source] + bytes, &to[static_cast<std::size_t>(i) * bytes]))
+                    << name_of(type) << " element " << i << " of " << width << " x " << fx << ", " << fy;
+            }
+        }
+}
+
+TEST(ResampleRepeat, RefusesOtherShapes)
+{
+    Queue& queue = Context::get(0).queue();
+    const Tensor x = queue.context().empty({2, 3}, DataType::float32, queue), y = queue.context().empty({4, 6}, DataType::float32, queue);
+    EXPECT_THROW(resample_repeat(queue, x, y, 2, 3), InvalidArgument);
+    EXPECT_THROW(resample_repeat(queue, x, y, 0, 2), InvalidArgument);
 }
 
 TEST(ResampleAxis, RefusesWhatDoesNotFit)

@@ -83,4 +83,29 @@ void resample_axis(Queue& queue, const Tensor& x, const Tensor& y, std::size_t a
                    cl_uint(taps.taps), detail::AccScalar{taps.fill, acc});
 }
 
+void resample_repeat(Queue& queue, const Tensor& x, const Tensor& y, std::int64_t factor_y, std::int64_t factor_x)
+{
+    require(x.dim() >= 2 && factor_y > 0 && factor_x > 0, "resample_repeat: x has shape ", to_string(x.shape),
+            ", factors are ", factor_y, " and ", factor_x);
+    Dims shape = x.shape;
+    shape[x.dim() - 2] *= factor_y;
+    shape[x.dim() - 1] *= factor_x;
+    require(y.shape == shape && x.dtype == y.dtype && x.is_contiguous() && y.is_contiguous(), "resample_repeat: y is ",
+            name_of(y.dtype), " ", to_string(y.shape), ", expected ", name_of(x.dtype), " ", to_string(shape),
+            ", both contiguous");
+    if (y.numel() == 0)
+        return;
+    const std::int64_t height = x.size(x.dim() - 2), width = x.size(x.dim() - 1);
+    const std::size_t bytes = size_of(x.dtype);
+    const std::string type = bytes == 1 ? "uchar" : bytes == 2 ? "ushort" : bytes == 4 ? "uint" : "ulong";
+    const std::int64_t chunk = queue.device().kind == DeviceKind::cpu && bytes < 16 ? 16 : 1;
+    const std::string options = detail::concat(" -DT=", type, bytes == 16 ? "2" : "", " -DFY=", factor_y, " -DFX=", factor_x,
+                                               " -DCHUNK=", chunk, " -DVECTOR=", type, 16);
+    Range range;
+    range.dims = 3;
+    range.global = {std::size_t((width + chunk - 1) / chunk), std::size_t(height), std::size_t(x.numel() / width / height)};
+    detail::launch(queue, queue.context().program("kernels/resample/repeat.cl", options).kernel("resample_repeat"), range, x, y,
+                   cl_uint(width));
+}
+
 }  // namespace clprim

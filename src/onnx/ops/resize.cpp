@@ -90,6 +90,38 @@ Tensor permuted(const Tensor& x, const std::vector<std::size_t>& order)
     return result;
 }
 
+// How often an axis repeats each of its elements, 0 if it does something else.
+std::int64_t repetitions(const AxisTaps& taps, const ResizeAxis& axis)
+{
+    const std::int64_t factor = axis.in > 0 ? axis.out / axis.in : 0;
+    bool repeats = factor > 0 && factor * axis.in == axis.out && taps.weights.empty();
+    for (std::int64_t o = 0; repeats && o < axis.out; ++o)
+        repeats = taps.indices[static_cast<std::size_t>(o)] == o / factor;
+    return repeats ? factor : 0;
+}
+
+// The last two axes at once where they repeat; undefined if they do not.
+Tensor repeat_axes(Call& call, const Tensor& x, std::span<const std::pair<std::size_t, ResizeAxis>> axes,
+                   const ResizeRule& rule)
+{
+    if (rule.mode != ResizeMode::nearest || x.dim() < 2)
+        return {};
+    std::int64_t factors[2] = {1, 1};
+    Dims shape = x.shape;
+    for (const auto& [axis, how] : axes) {
+        if (axis + 2 < x.dim())
+            return {};
+        std::int64_t& factor = factors[axis + 2 - x.dim()];
+        factor = repetitions(resize_taps(rule, how), how);
+        if (factor == 0)
+            return {};
+        shape[axis] = how.out;
+    }
+    const Tensor y = call.allocate(shape, x.dtype);
+    resample_repeat(call.queue(), x, y, factors[0], factors[1]);
+    return y;
+}
+
 // What leaves most to save comes first: axes that shrink, then those that grow along memory, so that rows are moved whole in
 // the end. Between axes sums stay in the type that they are kept in.
 Tensor resize_axes(Call& call, Tensor x, std::vector<std::pair<std::size_t, ResizeAxis>> axes, const ResizeRule& rule)
@@ -99,6 +131,8 @@ Tensor resize_axes(Call& call, Tensor x, std::vector<std::pair<std::size_t, Resi
         const bool shrinks = a.second.scale < 1;
         return shrinks != (b.second.scale < 1) ? shrinks : shrinks ? a.first < b.first : a.first > b.first;
     });
+    if (Tensor y = repeat_axes(call, x, axes, rule); y.defined())
+        return y;
     const DataType type = x.dtype, sums = type == DataType::float64 ? type : DataType::float32;
     for (std::size_t i = 0; i < axes.size(); ++i) {
         Dims shape = x.shape;
