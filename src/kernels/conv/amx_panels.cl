@@ -4,13 +4,13 @@
 
 typedef struct {
     // The tile that waits.
-    const float* tile;
+    const float* tile;               // or 0: the sums alone
     __local real* sums;              // where it is to be added, or what is to be added before it is written; may be 0
     __global stored* result;         // where 32 pixels of its rows are written, 0 if they are only added
     const __global stored* bias;     // 0: none
     long result_step;
     int rows;                        // that are left
-    int from;                        // pixels before it belong to others, who may be adding to them now
+    int from;                        // pixels before it belong to others, who may be writing them now
     const epilogue* finish;
     int bounded;                     // the activation is no more than bounds:
     float low, high;
@@ -29,9 +29,17 @@ typedef struct {
 // hand, as one goes along.
 #define FETCH(instruction, address) __asm__ volatile(instruction " (%0)\n\t" instruction " 64(%0)" ::"r"(address))
 
+static inline void store_from(__global stored* to, vec v, int from)
+{
+    real values[LANES];
+    put_vec(v, 0, values);
+    for (int i = from; i < LANES; ++i)
+        store(T, to, i, values[i]);
+}
+
 static inline void finish_row(panel_job* job)
 {
-    vec v0 = get_vec(0, job->tile), v1 = get_vec(1, job->tile);
+    vec v0 = job->tile ? get_vec(0, job->tile) : (vec)0, v1 = job->tile ? get_vec(1, job->tile) : (vec)0;
     if (job->sums) {
         v0 += get_vec(0, job->sums);
         v1 += get_vec(1, job->sums);
@@ -52,23 +60,21 @@ static inline void finish_row(panel_job* job)
             v1 = activate_lanes(v1, job->finish);
         }
         FETCH("prefetchw", job->result + WIDE);
-        if (job->from == 0) {
+        if (job->from == 0)
             store_lanes(job->result, v0);
+        else
+            store_from(job->result, v0, job->from);
+        if (job->from <= LANES)
             store_lanes(job->result + LANES, v1);
-        } else {
-            real values[WIDE];
-            put_vec(v0, 0, values);
-            put_vec(v1, 1, values);
-            for (int i = job->from; i < WIDE; ++i)
-                store(T, job->result, i, values[i]);
-        }
+        else
+            store_from(job->result + LANES, v1, job->from - LANES);
         job->result += job->result_step;
         job->bias += job->bias ? 1 : 0;
     } else {
         put_vec(v0, 0, job->sums);
         put_vec(v1, 1, job->sums);
     }
-    job->tile += WIDE;
+    job->tile += job->tile ? WIDE : 0;
     job->sums += job->sums ? WIDE : 0;
     --job->rows;
 }

@@ -99,6 +99,16 @@ static inline void begin_panel(panel_job* job, const panel_pixels* at, const __g
         pack(packed, source, p, &at->runs, block);
 }
 
+// The panel of a block of k as floats, read as it lies.
+static inline void pack_direct(__local real* packed, const panel_pixels* at, const implicit_problem* p, const k_block* block)
+{
+    const __global stored* from = at->source + block->c_begin * p->source_strides[1];
+    for (int c = 0; c < block->c_count; ++c, from += p->source_strides[1], packed += WIDE) {
+        put_vec(load_lanes(from), 0, packed);
+        put_vec(load_lanes(from + LANES), 1, packed);
+    }
+}
+
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void conv_amx(const __global stored* source, ulong source_offset, const __global real* weights, ulong weights_offset,
               const __global uint* words, ulong words_offset, const __global stored* bias, ulong bias_offset,
@@ -145,17 +155,11 @@ void conv_amx(const __global stored* source, ulong source_offset, const __global
             unfit |= strips[row / AMX_SIDE * split.strip_words];
         if (unfit) {
             settle_rows(&job);
-            pixel_runs runs = here->runs;
-            if (here->direct) {
-                // As runs of one image.
-                const long image = p.out[0] * p.out[1] * p.out[2], panel = (pixel_begin + at) / WIDE;
-                find_runs(&runs, &p, panel / split.image_panels * image + min(panel % split.image_panels * WIDE, image - WIDE),
-                          WIDE);
-                pack(packed, source, &p, &runs, &block);
-            }
-            const long column = weight_column(&p, &block);
+            if (here->direct)
+                pack_direct(packed, here, &p, &block);
+            const __global real* columns = weights + weight_column(&p, &block);
             for (int r = 0; r < rows; ++r)
-                row_1(weights + r * p.weight_stride + column, packed, depth, C + r * WIDE, !first);
+                row_1(columns + r * p.weight_stride, packed, depth, C + r * WIDE, !first);
         }
         // What follows.
         at += WIDE;
@@ -173,27 +177,28 @@ void conv_amx(const __global stored* source, ulong source_offset, const __global
             const int steps = strip_count * ((depth + AMX_SIDE - 1) / AMX_SIDE) * AMX_STEPS;
             job.share = ((job.depth + 31) / 32 * 16 + steps - 1) / steps;
         }
+        const int finished = last && here->stretch;   // beside products, row by row
         for (int row = 0; row < rows; row += AMX_SIDE) {
-            const int direct_sums = first && !(last && here->stretch);   // nothing to add
+            const int kept = first && !finished;       // as they are, where the sums will be
+            __local real* strip_sums = C + row * WIDE;
             if (!unfit) {
                 const ulong strip = (ulong)(strips + row / AMX_SIDE * split.strip_words + STRIP_HEADER);
                 const amx_product product = {strip, (ulong)(panels + turn * panel_words), (depth + AMX_SIDE - 1) / AMX_SIDE,
                                              rows - row, here->wide, strip + 4 * split.strip_words};
                 multiply_beside(product, &job);
-                amx_store(direct_sums ? (ulong)(C + row * WIDE) : (ulong)tile, WIDE);
-            } else if (last && here->stretch) {
-                settle_rows(&job);
-                for (int i = 0; i < AMX_SIDE * AMX_SIDE; i += LANES)
-                    put_vec((vec)0, 0, tile + i);
+                amx_store(kept ? (ulong)strip_sums : (ulong)tile, WIDE);
             }
-            if (direct_sums || (unfit && !(last && here->stretch)))
+            if (unfit ? !finished : kept)
                 continue;
-            job.tile = tile;
-            job.sums = first && !unfit ? 0 : C + row * WIDE;
-            job.rows = last && here->stretch ? min(AMX_SIDE, rows - row) : AMX_SIDE;
-            job.result = last && here->stretch ? result + here->place + row * job.result_step : 0;
+            // What vectors summed waits in the sums alone.
+            job.tile = unfit ? 0 : tile;
+            job.sums = first && !unfit ? 0 : strip_sums;
+            job.rows = finished ? min(AMX_SIDE, rows - row) : AMX_SIDE;
+            job.result = finished ? result + here->place + row * job.result_step : 0;
             job.bias = p.finish.has_bias ? bias + row : 0;
-            job.from = p.finish.accumulate ? here->shared : 0;
+            job.from = here->shared;
+            if (unfit)
+                settle_rows(&job);
         }
         if (last && !here->stretch) {
             settle_rows(&job);

@@ -70,7 +70,8 @@ double choose_tiles(ImplicitProblem& p, const Device& device, DataType dtype)
     const cl_long budget = static_cast<cl_long>(std::min<std::size_t>(device.local_memory, 256 * 1024) / 4) -
                            p.tile_depth * side - words - 64;
     const double products = dtype == DataType::float32 ? 12.5 : dtype == DataType::float16 ? 8.5 : 3.5;
-    const double parts = static_cast<double>(amx_parts(dtype)), pack = image_panels(p) ? 0.1 : 0.3;
+    const bool plain = image_panels(p) > 0;
+    const double parts = static_cast<double>(amx_parts(dtype)), pack = plain ? 0.05 : 0.3;
     double best = std::numeric_limits<double>::infinity();
     for (cl_long row_blocks = 1; row_blocks <= p.rows; row_blocks *= 2) {
         const cl_long rows = round_up(ceil_div(p.rows, row_blocks), side);
@@ -82,8 +83,8 @@ double choose_tiles(ImplicitProblem& p, const Device& device, DataType dtype)
             const double high = double(round_up(std::min(rows, p.rows), 16)), wide = double(std::min(columns, pixels));
             const double tiles = high * double(round_up(columns, 16)) / 1024.0 *
                                  (products + 250.0 / static_cast<double>(p.tile_depth));
-            // Up to half of the splitting is done beside products.
-            const double split = wide * 0.25 * parts, hidden = std::min(0.5 * split, 0.5 * tiles);
+            // Part of the splitting is done beside products.
+            const double split = wide * (plain ? 0.2 : 0.25) * parts, hidden = (plain ? 0.7 : 0.5) * std::min(split, tiles);
             const double cost = rounds * (tiles + split - hidden + wide * pack + high * 0.4 * parts);
             if (cost < best) {
                 best = cost;
