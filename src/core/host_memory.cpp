@@ -36,7 +36,7 @@ cl_mem create_host_buffer(cl_context context, std::size_t bytes, cl_int* code)
         *code = CL_MEM_OBJECT_ALLOCATION_FAILURE;
         return nullptr;
     }
-    auto mapping = std::make_unique<Mapping>(address, bytes + page);
+    std::unique_ptr<Mapping> mapping(new Mapping{address, bytes + page});
     void* const aligned = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(address) + page - 1) / page * page);
     ::madvise(aligned, bytes, MADV_HUGEPAGE);   // refused by systems without such pages, which do without
     const cl_mem buffer = clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, bytes, aligned, code);
