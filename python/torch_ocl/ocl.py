@@ -42,6 +42,12 @@ def is_initialized() -> bool:
     return _state.extension is not None and _state.extension.is_initialized()
 
 
+def __getattr__(name: str):
+    if name == "_initialized":   # torch.utils.checkpoint keeps the generators' states of devices that have this
+        return is_initialized()
+    raise AttributeError(f"module 'torch.ocl' has no attribute '{name}'")
+
+
 def init() -> None:
     """Opens the current device now instead of at first use."""
     _state.c().init()

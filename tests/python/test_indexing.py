@@ -307,3 +307,24 @@ def test_embedding_bag_with_weights():
 def test_nonzero_static():
     for size in (0, 2, 50):
         check(lambda x: torch.nonzero_static(x, size=size), make(4, 5) * (torch.rand(4, 5) > 0.5))
+
+
+@pytest.mark.parametrize("index", ((slice(None), [True, False, True]), ([True, False],), (slice(None), [True, False, True], slice(1))))
+def test_a_masked_value_is_converted(index, device):
+    for dtype, value in ((torch.float16, torch.tensor(2.5)), (torch.int64, torch.tensor([7.0])), (torch.bool, torch.tensor(3))):
+        results = []
+        for where in ("cpu", device):
+            x = torch.zeros(2, 3, 2, device=where).to(dtype)
+            x[tuple(torch.tensor(i, device=where) if isinstance(i, list) else i for i in index)] = value.to(where)
+            results.append(x.cpu())
+        torch.testing.assert_close(*results)
+    with pytest.raises(RuntimeError, match="dtypes match, got Float for the destination and Half"):
+        x = torch.zeros(3, device=device)
+        x[torch.tensor([0, 1], device=device)] = torch.ones(2, device=device, dtype=torch.float16)
+
+
+def test_results_do_not_overlap_themselves(device):
+    x = torch.ones(1, 3, device=device).expand(4, 3)
+    for write in (lambda: x.cumsum_(0), lambda: torch.mm(torch.ones(4, 2, device=device), torch.ones(2, 3, device=device), out=x)):
+        with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+            write()

@@ -3,6 +3,7 @@ import gc
 
 import pytest
 import torch
+import torch.utils.checkpoint
 from torch import nn
 
 
@@ -83,3 +84,14 @@ def test_the_same_bits_every_run(device):
         return torch.stack([training.step().detach() for _ in range(5)]).cpu()
 
     assert torch.equal(losses(), losses())
+
+
+@pytest.mark.parametrize("reentrant", (False, True))
+def test_checkpointed_dropout_is_drawn_again_alike(device, reentrant):
+    model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.Linear(8, 8)).to(device)
+    x = torch.randn(4, 8, device=device, requires_grad=True)
+    torch.manual_seed(1)
+    plain, = torch.autograd.grad(model(x).sum(), x)
+    torch.manual_seed(1)
+    torch.utils.checkpoint.checkpoint(model, x, use_reentrant=reentrant).sum().backward()
+    assert torch.equal(x.grad, plain)

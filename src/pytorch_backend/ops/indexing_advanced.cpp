@@ -128,25 +128,30 @@ IndexedView indexed_view(at::Tensor self, const IndexList& original)
     return result;
 }
 
-// x[mask] = one value needs no index: it is masked_fill.
+// x[mask] = one value needs no index: it is masked_fill, which converts the value.
 bool put_as_masked_fill(at::Tensor& self, const IndexList& indices, const at::Tensor& value)
 {
-    if (value.numel() != 1 || indices.size() == 0)
+    if (value.numel() != 1)
         return false;
     std::optional<at::Tensor> mask;
-    int64_t trailing = self.dim();
+    int64_t before = 0, after = 0;
     for (const std::optional<at::Tensor>& index : indices) {
-        if (!index.has_value() || !index->defined() || mask || index->scalar_type() != at::kBool)
+        if (!index.has_value() || !index->defined()) {
+            ++(mask ? after : before);
+            continue;
+        }
+        if (mask || index->scalar_type() != at::kBool || index->device() != self.device())
             return false;
         mask = index;
-        trailing -= index->dim();
     }
-    if (trailing < 0 || mask->device() != self.device() || mask->sizes() != self.sizes().slice(0, mask->dim()))
+    if (!mask || before + mask->dim() + after > self.dim() || mask->sizes() != self.sizes().slice(before, mask->dim()))
         return false;
+    TORCH_CHECK(self.is_complex() || !value.is_complex(), "value cannot be converted to type ", self.scalar_type(),
+                " without overflow");
     at::Tensor wide = *mask;
-    for (int64_t i = 0; i < trailing; ++i)
+    for (int64_t i = before + mask->dim(); i < self.dim(); ++i)
         wide = wide.unsqueeze(-1);
-    self.masked_fill_(wide, value.reshape({}).to(self.device()));
+    self.masked_fill_(wide, value.reshape({}).to(self.options()));
     return true;
 }
 
@@ -154,14 +159,14 @@ at::Tensor& index_put_(at::Tensor& self, const IndexList& indices, const at::Ten
 {
     TORCH_CHECK_INDEX(static_cast<int64_t>(indices.size()) <= self.dim(), "too many indices for tensor of dimension ",
                       self.dim(), " (got ", indices.size(), ")");
-    TORCH_CHECK_INDEX(self.scalar_type() == values.scalar_type(),
-                      "Index put requires the source and destination dtypes match, got ", self.scalar_type(),
-                      " for the destination and ", values.scalar_type(), " for the source.");
     if (at::has_internal_overlap(self) == at::MemOverlap::Yes)
         TORCH_WARN("Use of index_put_ on expanded tensors is deprecated. Please clone() the tensor before performing "
                    "this operation. This also applies to advanced indexing e.g. tensor[indices] = tensor");
     if (!accumulate && put_as_masked_fill(self, indices, values))
         return self;
+    TORCH_CHECK(self.scalar_type() == values.scalar_type(),
+                "Index put requires the source and destination dtypes match, got ", self.scalar_type(),
+                " for the destination and ", values.scalar_type(), " for the source.");
     const IndexedView to = indexed_view(self, indices);
     const at::DimVector sizes = to.indexed_sizes();
     TORCH_CHECK(at::is_expandable_to(values.sizes(), sizes), "shape mismatch: value tensor of shape ", values.sizes(),

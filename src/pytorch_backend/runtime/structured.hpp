@@ -16,6 +16,7 @@
 #include <optional>
 #include <vector>
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/TensorIterator.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Resize.h>
@@ -74,6 +75,7 @@ private:
             else if (auto format = options.memory_format_opt())
                 out.unsafeGetTensorImpl()->empty_tensor_restride(*format);
         }
+        at::assert_no_internal_overlap(out);
     }
 
     void describe(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options)
