@@ -11,7 +11,7 @@ UNIQUE = {"linalg.det", "linalg.slogdet", "logdet", "linalg.inv", "linalg.inv_ex
           "linalg.lu", "linalg.lu_solve", "lu", "lu_solve", "lu_unpack", "linalg.solve_triangular", "triangular_solve",
           "linalg.qr", "qr", "geqrf", "ormqr", "linalg.householder_product", "linalg.eigvalsh", "linalg.svdvals",
           "linalg.matrix_power", "linalg.tensorinv", "linalg.tensorsolve", "linalg.matrix_rank", "linalg.pinv",
-          "linalg.cond", "linalg.norm"}
+          "linalg.cond", "linalg.norm", "matrix_exp", "linalg.lstsq", "linalg.polar", "linalg.matrix_sqrth"}
 OPS = {case[0].formatted_name: case[0] for case in cases(UNIQUE)}
 DIFFERENTIABLE = [op for op in OPS.values() if op.supports_autograd]
 
@@ -163,3 +163,56 @@ def test_errors(device):
         torch.linalg.det(torch.ones(3, 3, dtype=torch.half, device=device))
     assert torch.linalg.cholesky_ex(negative.to(device)).info.item() == 1
     assert torch.linalg.inv_ex(singular.to(device)).info.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float64, torch.complex64, torch.float16, torch.bfloat16), ids=str)
+def test_matrix_exp_of_small_and_large_norms(dtype, device):
+    wide = torch.complex128 if dtype.is_complex else torch.float64
+    skew = torch.randn(6, 6, dtype=wide)
+    skew = skew - skew.mH
+    a = torch.stack([0 * skew, 1e-3 * skew, skew, 4 * skew]).to(dtype)   # exponentials of these are unitary
+    expected = torch.linalg.matrix_exp(a.to(wide))
+    actual = torch.linalg.matrix_exp(a.to(device))
+    assert actual.dtype == dtype
+    assert_close(actual.cpu().to(wide), expected, rtol=0, atol={torch.float64: 1e-13, torch.float16: 1e-3,
+                                                                torch.bfloat16: 8e-3}.get(dtype, 1e-5))
+
+
+def test_matrix_exp_of_numbers_that_are_none(device):
+    a = torch.eye(2).repeat(3, 1, 1)
+    a[1, 0, 1] = float("nan")
+    result = torch.linalg.matrix_exp(a.to(device)).cpu()
+    assert_close(result[[0, 2]], torch.linalg.matrix_exp(a[[0, 2]]))
+    assert result[1].isnan().any()
+    assert torch.linalg.matrix_exp(torch.empty(0, 3, 3, device=device)).shape == (0, 3, 3)
+
+
+@pytest.mark.parametrize("driver", ("gels", "gelsy", "gelsd", "gelss", None))
+@pytest.mark.parametrize("shape", ((7, 4), (4, 4), (3, 6), (0, 3), (3, 0)), ids=str)
+def test_least_squares(shape, driver, device):
+    a, b = torch.randn(2, *shape, dtype=torch.float64), torch.randn(2, shape[0], 3, dtype=torch.float64)
+    actual, expected = torch.linalg.lstsq(a.to(device), b.to(device), driver=driver), torch.linalg.lstsq(a, b, driver=driver)
+    if expected.residuals.numel():   # the CPU's of no unknowns are 0 with 'gels'
+        expected.residuals.copy_((b - a @ expected.solution).square().sum(-2))
+    for found, wanted in zip(actual, expected, strict=True):
+        assert_close(found.cpu(), wanted)
+
+
+@pytest.mark.parametrize("driver", ("gelsy", "gelsd", "gelss"))
+def test_least_squares_of_lower_rank(driver, device):
+    a = torch.randn(6, 2, dtype=torch.float64) @ torch.randn(2, 4, dtype=torch.float64)
+    b = torch.randn(6, dtype=torch.float64)
+    actual = torch.linalg.lstsq(a.to(device), b[:, None].to(device), driver=driver)
+    assert actual.rank.item() == 2 and actual.residuals.numel() == 0
+    assert_close(actual.solution.cpu(), torch.linalg.pinv(a) @ b[:, None])
+
+
+def test_least_squares_refuses(device):
+    a = torch.ones(3, 2, device=device)
+    for arguments, message in (((a, torch.ones(4, 1, device=device)), "should match other.size"),
+                               ((a, torch.ones(3, 1, device=device).double()), "same dtype"),
+                               ((a[0], a), "at least 2 dimensions")):
+        with pytest.raises(RuntimeError, match=message):
+            torch.linalg.lstsq(*arguments)
+    with pytest.raises(RuntimeError, match="should be one of"):
+        torch.linalg.lstsq(a, a, driver="none")

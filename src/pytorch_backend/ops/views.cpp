@@ -1,5 +1,6 @@
 // Views share memory and need no kernel: PyTorch's own functions serve this device too.
 #include <ATen/core/Tensor.h>
+#include <ATen/native/Resize.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/as_strided_native.h>
@@ -37,8 +38,19 @@ at::Tensor unfold_backward(const at::Tensor& grad, at::IntArrayRef input_sizes, 
     return result.index_add_(dim, positions, grad.movedim(-1, dim + 1).flatten(dim, dim + 1));
 }
 
+at::Tensor& narrow_copy_out(const at::Tensor& self, std::int64_t dim, std::int64_t start, std::int64_t length,
+                            at::Tensor& out)
+{
+    TORCH_CHECK(self.scalar_type() == out.scalar_type(), "narrow_copy: expected out of type ", self.scalar_type(), ", got ",
+                out.scalar_type());
+    const at::Tensor part = self.narrow(dim, start, length);
+    at::native::resize_output(out, part.sizes());
+    return out.copy_(part);
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
 {
+    m.impl("narrow_copy.out", narrow_copy_out);
     m.impl("as_strided", at::native::as_strided_tensorimpl);
     m.impl("view", at::native::view);
     m.impl("_reshape_alias", at::native::_reshape_alias);

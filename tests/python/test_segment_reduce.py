@@ -1,0 +1,55 @@
+"""torch.segment_reduce against PyTorch's CPU."""
+import pytest
+import torch
+from torch.testing import assert_close
+
+from opinfo import case_id, cases, check, check_gradients
+
+CASES = cases({"_segment_reduce"})
+reduces = pytest.mark.parametrize("reduce", ("sum", "mean", "max", "min", "prod"))
+
+
+@pytest.mark.parametrize("case", CASES, ids=case_id)
+def test_against_cpu(case, device):
+    check(*case, device, samples=20)
+
+
+@pytest.mark.parametrize("op", {case[0].formatted_name: case[0] for case in CASES}.values(), ids=lambda op: op.formatted_name)
+def test_gradients(op, device):
+    check_gradients(op, device, samples=20)
+
+
+@reduces
+@pytest.mark.parametrize("initial", (None, 0.5))
+@pytest.mark.parametrize("axis", (0, 1))
+def test_empty_segments_zeros_ties_and_nan(reduce, initial, axis, device):
+    data = torch.tensor([[2.0, 0.0, 3.0, 0.0, 0.0, 5.0, 5.0, float("nan"), 4.0],
+                         [1.0, 1.0, 0.0, 7.0, -2.0, 0.0, 3.0, 1.0, float("nan")]], dtype=torch.float64)
+    lengths = torch.tensor([[3, 0, 2, 2, 2], [2, 2, 2, 1, 2]])
+    if axis == 0:
+        data, lengths = data[0, :, None].expand(-1, 2).contiguous(), lengths[0]
+    results = []
+    for where in ("cpu", device):
+        x = data.to(where, copy=True).requires_grad_()
+        y = torch.segment_reduce(x, reduce, lengths=lengths.to(where), axis=axis, initial=initial)
+        y.backward(torch.arange(1.0, y.numel() + 1, device=where, dtype=y.dtype).view_as(y))
+        results.append((y.detach().cpu(), x.grad.cpu()))
+    assert_close(*results, equal_nan=True)
+
+
+@reduces
+def test_elements_behind_the_last_segment(reduce, device):
+    data = torch.randn(6, 3)
+    lengths = torch.tensor([2, 1])
+    actual = torch.segment_reduce(data.to(device), reduce, lengths=lengths.to(device), unsafe=True)
+    assert_close(actual.cpu(), torch.segment_reduce(data, reduce, lengths=lengths, unsafe=True))
+
+
+def test_bad_input_is_refused(device):
+    data, lengths = torch.randn(4, device=device), torch.tensor([1, 2], device=device)
+    for arguments, message in ((dict(reduce="sum", lengths=lengths), "to sum to data.size"),
+                               (dict(reduce="sum"), "lengths or offsets must be defined"),
+                               (dict(reduce="median", lengths=lengths, unsafe=True), "unsupported reduction"),
+                               (dict(reduce="sum", lengths=lengths[None], unsafe=True), "1 dimensions")):
+        with pytest.raises(RuntimeError, match=message):
+            torch.segment_reduce(data, **arguments)
