@@ -51,7 +51,7 @@ typedef struct clprim_device {
     int is_cpu;
     size_t global_memory; /* bytes */
 } clprim_device;
-int clprim_device_count(void);
+int clprim_device_count(void); /* 0 where there are none, or the drivers fail */
 clprim_status clprim_device_get(int index, clprim_device* device);
 
 /* Tensors. `data` are the elements, row-major, and are copied; `shape` has `dims` sizes (NULL for none). */

@@ -97,7 +97,12 @@ extern "C" {
 const char* clprim_version(void) { return CLPRIM_VERSION; }
 const char* clprim_last_error(void) { return last_error.c_str(); }
 
-int clprim_device_count(void) { return static_cast<int>(devices().size()); }
+int clprim_device_count(void)
+{
+    int count = 0;
+    guarded([&] { count = static_cast<int>(devices().size()); });
+    return count;
+}
 
 clprim_status clprim_device_get(int index, clprim_device* device)
 {
@@ -220,7 +225,8 @@ clprim_status clprim_session_run(clprim_session* session, const clprim_binding* 
         Session::Values values;
         for (size_t i = 0; i < input_count; ++i) {
             require(inputs[i].name, "the name of input ", i, " is NULL");
-            values[inputs[i].name] = inputs[i].tensor ? inputs[i].tensor->value : Value();
+            const bool fresh = values.emplace(inputs[i].name, inputs[i].tensor ? inputs[i].tensor->value : Value()).second;
+            require(fresh, "input '", inputs[i].name, "' is given twice");
         }
         std::vector<std::string> names;
         for (size_t i = 0; i < output_count; ++i) {

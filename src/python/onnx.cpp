@@ -58,9 +58,25 @@ py::tuple port_shape(const ModelPort& port)
     return shape;
 }
 
-// Outputs by name, each as `convert` makes it.
-py::dict run(Session& session, const py::dict& inputs, const py::object& outputs, py::object (*convert)(const Value&))
+// Any mapping from names, as a dictionary.
+py::dict inputs_of(const py::object& inputs)
 {
+    const auto refuse = [](const std::string& got) {
+        throw py::type_error("inputs must be a dictionary of arrays by name, got " + got);
+    };
+    if (!py::hasattr(inputs, "keys"))
+        refuse(string_of(py::str(py::type::of(inputs).attr("__name__"))));
+    py::dict result(inputs);
+    for (const auto& [key, object] : result)
+        if (!py::isinstance<py::str>(key))
+            refuse("the name " + string_of(py::repr(key)));
+    return result;
+}
+
+// Outputs by name, each as `convert` makes it; `outputs` are the names of those that are wanted, None for all.
+py::dict run(Session& session, const py::object& given, const py::object& outputs, py::object (*convert)(const Value&))
+{
+    const py::dict inputs = inputs_of(given);
     std::map<std::string, Expected> expected;
     for (const ModelPort& port : session.inputs())
         expected[port.name] = {port.type, port.is_tensor};
@@ -77,6 +93,8 @@ py::dict run(Session& session, const py::dict& inputs, const py::object& outputs
     std::vector<std::string> wanted;
     if (outputs.is_none())
         wanted = names_of(session.outputs());
+    else if (py::isinstance<py::str>(outputs))
+        wanted.push_back(string_of(outputs));
     else
         for (const py::handle name : outputs)
             wanted.push_back(string_of(name));
@@ -140,13 +158,13 @@ void bind_onnx(py::module_& m)
              py::arg("model"), py::arg("device") = py::none(), py::kw_only(), py::arg("optimize") = true,
              py::arg("profile") = false)
         .def("run",
-            [](Session& session, const py::dict& inputs, const py::object& outputs) {
+            [](Session& session, const py::object& inputs, const py::object& outputs) {
                 return run(session, inputs, outputs, &value_to_python);
             },
             py::arg("inputs"), py::arg("outputs") = py::none(),
              "Runs the model on a dictionary of arrays; returns one with the outputs asked for (default: all).")
         .def("run_values",
-            [](Session& session, const py::dict& inputs, const py::object& outputs) {
+            [](Session& session, const py::object& inputs, const py::object& outputs) {
                 return run(session, inputs, outputs, [](const Value& value) { return py::cast(value); });
             },
             py::arg("inputs"), py::arg("outputs") = py::none(),

@@ -52,7 +52,7 @@ static void test_session(void)
     const void* data = NULL;
     clprim_tensor* x = NULL;
     clprim_session* session = NULL;
-    clprim_binding in = {"x", NULL}, out = {"y", NULL}, wrong = {"z", NULL};
+    clprim_binding in = {"x", NULL}, out = {"y", NULL}, wrong = {"z", NULL}, nameless = {NULL, NULL}, twice[2];
 
     CHECK(clprim_session_create("no_such_file.onnx", NULL, &session) == CLPRIM_INVALID_ARGUMENT);
     CHECK(strstr(clprim_last_error(), "no_such_file.onnx") != NULL);
@@ -77,9 +77,52 @@ static void test_session(void)
     clprim_tensor_free(out.tensor);
 
     CHECK(clprim_session_run(session, NULL, 0, &out, 1) == CLPRIM_INVALID_ARGUMENT);
+    twice[0] = twice[1] = in;
+    CHECK(clprim_session_run(session, twice, 2, &out, 1) == CLPRIM_INVALID_ARGUMENT && strstr(clprim_last_error(), "twice"));
+    CHECK(clprim_session_run(session, NULL, 1, &out, 1) == CLPRIM_INVALID_ARGUMENT);
+    CHECK(clprim_session_run(session, &in, 1, NULL, 1) == CLPRIM_INVALID_ARGUMENT);
+    CHECK(clprim_session_run(session, &in, 1, &out, 0) == CLPRIM_INVALID_ARGUMENT);
+    CHECK(clprim_session_run(session, &nameless, 1, &out, 1) == CLPRIM_INVALID_ARGUMENT);
+    CHECK(clprim_session_run(session, &in, 1, &nameless, 1) == CLPRIM_INVALID_ARGUMENT);
+    in.tensor = NULL;
+    CHECK(clprim_session_run(session, &in, 1, &out, 1) == CLPRIM_INVALID_ARGUMENT && strstr(clprim_last_error(), "'x'"));
+    in.tensor = x;
     CHECK(clprim_session_run(session, &in, 1, &wrong, 1) == CLPRIM_INVALID_ARGUMENT && wrong.tensor == NULL);
     clprim_tensor_free(x);
     clprim_session_free(session);
+}
+
+/* Every pointer may be NULL: then there is an error, or nothing to say. */
+static void test_null(void)
+{
+    const int64_t shape[] = {1};
+    const void* data = NULL;
+    const char* text = NULL;
+    clprim_tensor* tensor = NULL;
+    clprim_session* session = NULL;
+    clprim_binding binding = {"x", NULL};
+    CHECK(clprim_device_get(0, NULL) == CLPRIM_INVALID_ARGUMENT);
+    CHECK(clprim_device_get(-1, NULL) == CLPRIM_INVALID_ARGUMENT);
+    CHECK(clprim_tensor_create(CLPRIM_FLOAT32, NULL, 1, shape, &tensor) == CLPRIM_INVALID_ARGUMENT);
+    CHECK(clprim_tensor_create(CLPRIM_INT64, shape, 1, shape, NULL) == CLPRIM_INVALID_ARGUMENT);
+    CHECK(clprim_tensor_create_strings(shape, 1, NULL, &tensor) == CLPRIM_INVALID_ARGUMENT);
+    CHECK(clprim_tensor_create_strings(shape, 1, &text, &tensor) == CLPRIM_INVALID_ARGUMENT);
+    CHECK(clprim_tensor_type(NULL) == 0 && clprim_tensor_dims(NULL) == 0 && clprim_tensor_bytes(NULL) == 0);
+    CHECK(clprim_tensor_shape(NULL) == NULL);
+    CHECK(clprim_tensor_data(NULL, &data) == CLPRIM_INVALID_ARGUMENT);
+    CHECK(clprim_tensor_string(NULL, 0, &text) == CLPRIM_INVALID_ARGUMENT);
+    CHECK(clprim_session_create(NULL, NULL, &session) == CLPRIM_INVALID_ARGUMENT);
+    CHECK(clprim_session_create("model.onnx", NULL, NULL) == CLPRIM_INVALID_ARGUMENT);
+    CHECK(clprim_session_create_from_memory(NULL, 8, NULL, NULL, &session) == CLPRIM_INVALID_ARGUMENT);
+    CHECK(clprim_session_create_from_memory(model, sizeof model, NULL, "no such device", &session) == CLPRIM_INVALID_ARGUMENT);
+    CHECK(clprim_session_input_count(NULL) == 0 && clprim_session_output_count(NULL) == 0);
+    CHECK(clprim_session_input_name(NULL, 0) == NULL && clprim_session_output_name(NULL, 0) == NULL);
+    CHECK(clprim_session_run(NULL, &binding, 1, &binding, 1) == CLPRIM_INVALID_ARGUMENT);
+    CHECK(clprim_tensor_create(CLPRIM_INT64, shape, 1, shape, &tensor) == CLPRIM_OK);
+    CHECK(clprim_tensor_data(tensor, NULL) == CLPRIM_INVALID_ARGUMENT);
+    CHECK(clprim_tensor_string(tensor, 0, &text) == CLPRIM_INVALID_ARGUMENT);
+    clprim_tensor_free(tensor);
+    clprim_session_free(NULL);
 }
 
 int main(void)
@@ -87,5 +130,6 @@ int main(void)
     test_devices();
     test_tensors();
     test_session();
+    test_null();
     return failures != 0;
 }

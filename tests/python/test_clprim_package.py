@@ -194,6 +194,15 @@ def test_nets_as_json_and_weight_files(tmp_path):
         net.mode = "guess"
 
 
+def test_absurd_options_are_errors_instead_of_endless_kernels():
+    net = clprim.Net()
+    for name, shape in {"x": [2, 8, 8, 8], "rois": [3, 5], "trans": [3, 2, 2, 2]}.items():
+        net.add_input(name, shape)
+    options = {"no_trans": False, "trans_std": 0.1, "output_dim": 2, "group_size": 2, "pooled_size": 2, "part_size": 2}
+    with pytest.raises(ValueError, match="sample_per_part must be at most 1024.*got 32768"):
+        net.add("DeformPSROIPooling", "o", ["x", "rois", "trans"], ["y"], {**options, "sample_per_part": 32768})
+
+
 def test_errors_are_pythons_and_clprims():
     pairs = [(clprim.InvalidArgument, ValueError), (clprim.NotSupported, NotImplementedError),
              (clprim.IndexError, IndexError), (clprim.OutOfMemory, MemoryError), (clprim.OpenCLError, RuntimeError)]

@@ -162,6 +162,19 @@ def test_quantize_and_back(dtype, axis):
     compare("DequantizeLinear", [quantized, scale, zero], domain="", **attributes)
 
 
+@pytest.mark.parametrize("block", [4, 2**31, 2**63 - 1])
+def test_blocks_as_large_as_an_axis_or_larger(block):
+    """One block then: the scale has one row, whatever the size that is written."""
+    x = np.random.default_rng(0).standard_normal((4, 3)).astype("f")
+    scale = np.array([[0.05, 0.1, 0.2]], "f")
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, value.shape) for name, value in (("x", x), ("s", scale))]
+    node = helper.make_node("QuantizeLinear", ["x", "s"], ["y"], axis=0, block_size=block, output_dtype=TensorProto.INT8)
+    graph = helper.make_graph([node], "test", ports, [onnx.ValueInfoProto(name="y")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10)
+    got = clprim.Session(model).run({"x": x, "s": scale})["y"]
+    np.testing.assert_array_equal(got, np.rint(x / scale).clip(-128, 127).astype(np.int8))
+
+
 def test_dynamic_quantization():
     for x in (table(), np.abs(table()), np.zeros((2, 2), "f"), -np.abs(table())):
         compare("DynamicQuantizeLinear", [x], 3, domain="")

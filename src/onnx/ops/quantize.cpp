@@ -57,7 +57,7 @@ Granularity granularity(const Call& call)
         return result;
     }
     Dims expected = x;
-    expected[result.axis] = (size + result.block - 1) / result.block;
+    expected[result.axis] = size / result.block + (size % result.block != 0);
     call.check(scale == expected, "the scale has shape ", to_string(scale), ", expected ", to_string(expected), " for blocks of ",
                result.block);
     result.spread = size % result.block != 0;
