@@ -212,7 +212,6 @@ __kernel void copy_transposed(__global storage_t(S)* source, ulong source_offset
             store(D, target, to + y * space.target[1] + x, element(source, from + x * space.source[0] + y));
 }
 #else
-#define TILE_ROWS 8
 __kernel void copy_transposed(__global storage_t(S)* source, ulong source_offset, __global storage_t(D)* target,
                               ulong target_offset, space_t space, int rank, INDEX rows)
 {
@@ -221,13 +220,13 @@ __kernel void copy_transposed(__global storage_t(S)* source, ulong source_offset
     target += target_offset;
     INDEX n = get_group_id(2), from = 0, to = 0;
     ADD_AXES_FROM_2
-    const int lx = get_local_id(0), ly = get_local_id(1);
+    const int lx = get_local_id(0), ly = get_local_id(1), rows_at_once = get_local_size(1);
     const INDEX x0 = get_group_id(0) * TILE, y0 = get_group_id(1) * TILE;
-    for (int r = ly; r < TILE; r += TILE_ROWS)
+    for (int r = ly; r < TILE; r += rows_at_once)
         if (x0 + r < space.shape[0] && y0 + lx < space.shape[1])
             tile[r][lx] = element(source, from + (x0 + r) * space.source[0] + y0 + lx);
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (int r = ly; r < TILE; r += TILE_ROWS)
+    for (int r = ly; r < TILE; r += rows_at_once)
         if (x0 + lx < space.shape[0] && y0 + r < space.shape[1])
             store(D, target, to + (y0 + r) * space.target[1] + x0 + lx, tile[lx][r]);
 }

@@ -13,9 +13,8 @@ namespace {
 
 constexpr std::size_t max_rank = 8;        // of one launch; more axes are walked on the host
 constexpr std::int64_t short_row = 16;     // rows shorter than this are not worth a loop or a work-group of their own
-constexpr std::int64_t chunk = 4096;       // CHUNK, TILE, TILE_ROWS in copy.cl
-constexpr std::int64_t tile = 32;
-constexpr std::int64_t tile_rows = 8;
+constexpr std::int64_t chunk = 4096;       // CHUNK, TILE in copy.cl
+constexpr std::size_t tile = 32;
 
 // space_t in copy.cl.
 template <class Index>
@@ -113,6 +112,12 @@ std::size_t transposed_axis(const CopySpace& space)
     return 0;
 }
 
+bool holds_tile(const Device& device, DataType type)
+{
+    const std::size_t bytes = tile * (tile + 1) * std::max<std::size_t>(4, size_of(type));
+    return device.kind == DeviceKind::cpu || (device.max_work_group_size >= tile && device.local_memory >= bytes);
+}
+
 void move_axis_to_1(CopySpace& space, std::size_t axis)
 {
     for (Dims* dims : {&space.shape, &space.source, &space.target})
@@ -140,18 +145,20 @@ std::size_t rows_per_item(const CopySpace& space)
     return std::max<std::size_t>(1, static_cast<std::size_t>(chunk) / size_of_axis(space, 0));
 }
 
-Range range_of(const CopySpace& space, Access access, DeviceKind kind)
+Range range_of(const CopySpace& space, Access access, const Device& device)
 {
     const std::size_t x = size_of_axis(space, 0), y = size_of_axis(space, 1);
     const auto z = static_cast<std::size_t>(outer_count(space));
-    const bool cpu = kind == DeviceKind::cpu;
+    const bool cpu = device.kind == DeviceKind::cpu;
+    const std::size_t largest = std::min<std::size_t>(256, std::bit_floor(device.max_work_group_size));
     if (access == Access::transposed)
         return Range::groups({groups_for(x, tile), groups_for(y, tile), z},
                              cpu ? std::array<std::size_t, 3>{1, 1, 1}
-                                 : std::array<std::size_t, 3>{tile, tile_rows, 1});
+                                 : std::array<std::size_t, 3>{tile, largest / tile, 1});
     if (cpu)
         return Range::groups({groups_for(x, chunk), groups_for(y, rows_per_item(space)), z}, {1, 1, 1});
-    const std::size_t local_x = std::clamp<std::size_t>(std::bit_ceil(x), 16, 256), local_y = y > 1 ? 256 / local_x : 1;
+    const std::size_t local_x = std::min(largest, std::max<std::size_t>(std::bit_ceil(x), 16)),
+                      local_y = y > 1 ? largest / local_x : 1;
     return Range::groups({groups_for(x, local_x), groups_for(y, local_y), z}, {local_x, local_y, 1});
 }
 
@@ -159,14 +166,14 @@ template <class Index>
 void launch_as(Queue& queue, const Tensor& source, const Tensor& target, const CopySpace& space, Kernel& kernel,
                Access access)
 {
-    queue.launch(kernel, range_of(space, access, queue.device().kind), source, target, SpaceArgument<Index>(space),
+    queue.launch(kernel, range_of(space, access, queue.device()), source, target, SpaceArgument<Index>(space),
                  static_cast<cl_int>(space.rank()), static_cast<Index>(rows_per_item(space)));
 }
 
 void launch(Queue& queue, const Tensor& source, const Tensor& target, CopySpace space, const CopyOptions& options)
 {
     Access access = Access::strided;
-    if (const std::size_t axis = transposed_axis(space)) {
+    if (const std::size_t axis = holds_tile(queue.device(), target.dtype) ? transposed_axis(space) : 0) {
         move_axis_to_1(space, axis);
         access = Access::transposed;
     }
