@@ -8,8 +8,9 @@ A worker process reads one mutated file after another; a crash, an endless loop,
 exception that is not clprim's is a finding: its input is kept in the output folder, and the worker starts anew.
 `onnx-run` also makes sessions and runs them, and `json` nets, so that operators meet absurd attributes and shapes.
 
-With a library built by -fsanitize=address,undefined it runs under LD_PRELOAD=$(g++ -print-file-name=libasan.so) and
-ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1; what UBSan reports is a finding then.
+With a library built by -fsanitize=address,undefined it runs under LD_PRELOAD of libasan.so and libstdc++.so (both from
+g++ -print-file-name=...), ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 and OCL_ICD_VENDORS=... of one driver
+(some others cannot be loaded under sanitizers); what UBSan reports is a finding then.
 """
 
 from __future__ import annotations

@@ -61,7 +61,8 @@ Layout layout_of(const Fields& fields)
     if (!layout.colors && layout.bits <= 8)
         layout.colors = 1u << layout.bits;
     static constexpr std::uint32_t known[] = {1, 4, 8, 16, 24, 32};
-    require(std::ranges::find(known, layout.bits) != std::end(known), "BMP: ", layout.bits, " bits for each pixel are not read");
+    require(std::ranges::find(known, layout.bits) != std::end(known), "BMP: ", layout.bits,
+            " bits for each pixel are not read");
     return layout;
 }
 
@@ -87,7 +88,8 @@ Image read_bmp(Bytes file)
                 continue;
             }
             const std::size_t bit = x * layout.bits;
-            const std::uint32_t index = fields.get(line + bit / 8, 1) >> (8 - layout.bits - bit % 8) & ((1u << layout.bits) - 1);
+            const std::uint32_t packed = fields.get(line + bit / 8, 1) >> (8 - layout.bits - bit % 8);
+            const std::uint32_t index = packed & ((1u << layout.bits) - 1);
             require(index < layout.colors, "BMP: color ", index, " of ", layout.colors);
             const std::size_t color = layout.palette + layout.entry * index;
             for (std::size_t c = 0; c < 3; ++c)

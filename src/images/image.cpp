@@ -7,8 +7,10 @@ namespace images {
 Image sized(std::int64_t width, std::int64_t height)
 {
     constexpr std::int64_t most_pixels = std::int64_t{1} << 28;
-    require(width > 0 && height > 0 && width <= most_pixels / height, "an image of ", width, " x ", height, " pixels is not read");
-    return {static_cast<int>(width), static_cast<int>(height), std::vector<std::uint8_t>(static_cast<std::size_t>(3 * width * height))};
+    require(width > 0 && height > 0 && width <= most_pixels / height, "an image of ", width, " x ", height,
+            " pixels is not read");
+    std::vector<std::uint8_t> pixels(static_cast<std::size_t>(3 * width * height));
+    return {static_cast<int>(width), static_cast<int>(height), std::move(pixels)};
 }
 
 namespace {
@@ -44,7 +46,8 @@ constexpr Format formats[] = {
     {"BMP", [](std::string_view f) { return f.starts_with("BM"); }, read_bmp},
     {"PNM", [](std::string_view f) { return f[0] == 'P' && f[1] >= '1' && f[1] <= '6'; }, read_pnm},
     {"TIFF", [](std::string_view f) { return f.starts_with("II*") || f.starts_with("MM"); }, nullptr},
-    {"JPEG 2000", [](std::string_view f) { return f.substr(4).starts_with("jP  ") || f.starts_with("\xff\x4f\xff\x51"); }, nullptr},
+    {"JPEG 2000",
+     [](std::string_view f) { return f.substr(4).starts_with("jP  ") || f.starts_with("\xff\x4f\xff\x51"); }, nullptr},
 };
 
 }  // namespace

@@ -25,7 +25,8 @@ void jpeg_failed(j_common_ptr info)
     std::longjmp(errors->jump, 1);
 }
 
-// Two halves, since the memory for pixels is the caller's: nothing with a destructor may live between setjmp and longjmp.
+// Two halves, since the memory for pixels is the caller's: nothing with a destructor may live between setjmp and
+// longjmp.
 bool begin(jpeg_decompress_struct& decoder, JpegErrors& errors, Bytes file)
 {
     if (setjmp(errors.jump))
@@ -43,7 +44,7 @@ bool decode(jpeg_decompress_struct& decoder, JpegErrors& errors, std::uint8_t* p
     if (setjmp(errors.jump))
         return false;
     jpeg_start_decompress(&decoder);
-    const std::size_t stride = static_cast<std::size_t>(decoder.output_width) * static_cast<std::size_t>(decoder.output_components);
+    const std::size_t stride = std::size_t{decoder.output_width} * static_cast<std::size_t>(decoder.output_components);
     while (decoder.output_scanline < decoder.output_height) {
         JSAMPROW row = pixels + stride * decoder.output_scanline;
         jpeg_read_scanlines(&decoder, &row, 1);

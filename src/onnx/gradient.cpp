@@ -87,7 +87,8 @@ private:
         reads(target_.y);
         std::vector<const Node*> needed;
         for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
-            if (std::ranges::none_of(node->outputs, [&](int slot) { return slot != absent && read[static_cast<std::size_t>(slot)]; }))
+            const auto is_read = [&](int slot) { return slot != absent && read[static_cast<std::size_t>(slot)]; };
+            if (std::ranges::none_of(node->outputs, is_read))
                 continue;
             needed.push_back(&*node);
             std::ranges::for_each(node->inputs, reads);
@@ -115,7 +116,8 @@ private:
         return false;
     }
 
-    // Puts a node on the tape with slots of the body. Its results are computed there too, unless the outer graph has them.
+    // Puts a node on the tape with slots of the body. Its results are computed there too, unless the outer graph has
+    // them.
     void record(const Node& node, const auto& slot_of, std::map<int, int>& own, bool reuse)
     {
         require(++count_ <= most_nodes_, "the gradient needs more than ", most_nodes_, " nodes");
@@ -155,9 +157,11 @@ private:
             own[slot] = body_->add_slot("");
             body_->constants.emplace_back(own[slot], value);
         }
-        for (std::size_t i = 0; i < function.inputs.size(); ++i)
-            if (const int given = i < call.inputs.size() ? slot_of(call.inputs[i]) : absent; given != absent || !own.contains(function.inputs[i]))
+        for (std::size_t i = 0; i < function.inputs.size(); ++i) {
+            const int given = i < call.inputs.size() ? slot_of(call.inputs[i]) : absent;
+            if (given != absent || !own.contains(function.inputs[i]))
                 own[function.inputs[i]] = given;
+        }
         for (const auto& [from, to] : function.captures)
             own[to] = slot_of(from);
         const std::function<int(int)> inside = [&](int slot) { return slot == absent ? absent : own.at(slot); };
@@ -168,9 +172,11 @@ private:
                 outer[call.outputs[i]] = inside(function.outputs[i]);
     }
 
+    bool is_active(int slot) const { return slot != absent && active_[static_cast<std::size_t>(slot)]; }
+
     bool is_active(const Node& node) const
     {
-        const auto active = [&](int slot) { return slot != absent && active_[static_cast<std::size_t>(slot)]; };
+        const auto active = [&](int slot) { return is_active(slot); };
         if (std::ranges::any_of(node.inputs, active))
             return true;
         for (const GraphRef& inner : subgraphs(node))
@@ -192,7 +198,7 @@ private:
     void propagate(int y)
     {
         active_.resize(body_->slots.size());
-        if (y == absent || !active_[static_cast<std::size_t>(y)])
+        if (!is_active(y))
             return;
         parts_[y].push_back(tools({}).filled_like(1, y));
         for (auto node = tape_.rbegin(); node != tape_.rend(); ++node) {
@@ -200,7 +206,7 @@ private:
             std::vector<int> gradients;
             bool any = false;
             for (const int slot : node->outputs) {
-                gradients.push_back(slot != absent && active_[static_cast<std::size_t>(slot)] ? gradient_of(slot) : absent);
+                gradients.push_back(is_active(slot) ? gradient_of(slot) : absent);
                 any = any || gradients.back() != absent;
             }
             if (any)
@@ -221,8 +227,8 @@ private:
                 step.give(i, missing);
         }
         for (std::size_t i = 0; i < node.inputs.size(); ++i)
-            if (const int slot = node.inputs[i]; slot != absent && active_[static_cast<std::size_t>(slot)] && step.result(i) != absent)
-                parts_[slot].push_back(step.result(i));
+            if (is_active(node.inputs[i]) && step.result(i) != absent)
+                parts_[node.inputs[i]].push_back(step.result(i));
     }
 
     Backward tools(std::vector<int> gradients) { return Backward(*body_, nothing_, std::move(gradients)); }
@@ -260,7 +266,11 @@ private:
 
 }  // namespace
 
-std::int64_t Backward::integer(std::string_view name, std::int64_t otherwise) const { return attribute(node_, name, otherwise); }
+std::int64_t Backward::integer(std::string_view name, std::int64_t otherwise) const
+{
+    return attribute(node_, name, otherwise);
+}
+
 float Backward::number(std::string_view name, float otherwise) const { return attribute(node_, name, otherwise); }
 
 int Backward::make(const char* op, std::vector<int> inputs, Attributes attributes, const char* domain)
@@ -327,8 +337,8 @@ GraphRef differentiate(const Graph& graph, const Node& gradient, const std::func
     const Target target{named("xs"), named("zs"), known_slot(attribute<std::string>(gradient, "y", ""))};
     require(gradient.inputs.size() == target.xs.size() + target.zs.size(), "got ", gradient.inputs.size(),
             " inputs, expected one for each of xs and zs (", target.xs.size() + target.zs.size(), ")");
-    require(gradient.outputs.size() <= target.xs.size(), "got ", gradient.outputs.size(), " outputs, expected one for each of xs (",
-            target.xs.size(), ")");
+    require(gradient.outputs.size() <= target.xs.size(), "got ", gradient.outputs.size(),
+            " outputs, expected one for each of xs (", target.xs.size(), ")");
     return Differentiation(graph, gradient, target, most_nodes).run();
 }
 

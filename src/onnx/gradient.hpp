@@ -7,8 +7,8 @@
 
 namespace clprim::onnx {
 
-// The body of a Gradient node, whose inputs are values for its `xs` and then its `zs`, and whose outputs are dy/dx for each
-// of `xs`; where y has several elements, their sum is differentiated. Reverse-mode differentiation of what `graph`
+// The body of a Gradient node, whose inputs are values for its `xs` and then its `zs`, and whose outputs are dy/dx for
+// each of `xs`; where y has several elements, their sum is differentiated. Reverse-mode differentiation of what `graph`
 // computes between the named values and y, functions and other gradients included; nodes before this one are complete.
 // Where the node is given the very values that it names, intermediate results are taken from `graph`, else they are
 // computed anew. `slot_of` gives the slot of a name, or absent. An operator without a rule becomes a node "gradient of
@@ -30,7 +30,7 @@ public:
     bool has(std::size_t i) const { return i < inputs() && node_.inputs[i] != absent; }
     int x(std::size_t i = 0) const { return node_.inputs.at(i); }
     int y(std::size_t i = 0) const { return node_.outputs.at(i); }
-    int g(std::size_t i = 0) const { return gradients_.at(i); }             // of output i; absent where nothing reads it
+    int g(std::size_t i = 0) const { return gradients_.at(i); }              // of output i; absent if unread
     std::int64_t integer(std::string_view name, std::int64_t otherwise) const;
     float number(std::string_view name, float otherwise) const;
 
@@ -46,7 +46,7 @@ public:
     int neg(int a) { return make("Neg", {a}); }
     int reshaped_like(int a, int like);                                      // as many elements in another shape
     int expanded_like(int a, int like);
-    int summed_like(int a, int like);                                        // over the axes along which `like` was broadcast
+    int summed_like(int a, int like);                                        // over axes that `like` broadcasts along
     int filled_like(double value, int like);
 
     void give(std::size_t i, int gradient) { results_.at(i) = gradient; }    // of input i

@@ -169,7 +169,7 @@ void transpose(Backward& b)
             std::vector<std::int64_t> inverse(axes->size());
             for (std::size_t i = 0; i < axes->size(); ++i) {
                 const auto at = static_cast<std::size_t>((*axes)[i]);
-                require(at < inverse.size(), "perm of ", b.node().op_type, " names axis ", (*axes)[i], " of ", inverse.size());
+                require(at < inverse.size(), "perm of Transpose names axis ", (*axes)[i], " of ", inverse.size());
                 inverse[at] = static_cast<std::int64_t>(i);
             }
             back["perm"] = inverse;
@@ -208,7 +208,8 @@ void reduce_sum(Backward& b) { b.give(0, b.expanded_like(with_reduced_axes(b), b
 
 void reduce_mean(Backward& b)
 {
-    const int count = b.div(b.make("Size", {b.x()}), b.make("Max", {b.make("Size", {b.y()}), b.constant(Value::scalar(std::int64_t{1}))}));
+    const int results = b.make("Max", {b.make("Size", {b.y()}), b.constant(Value::scalar(std::int64_t{1}))});
+    const int count = b.div(b.make("Size", {b.x()}), results);
     b.give(0, b.expanded_like(b.div(with_reduced_axes(b), b.make("CastLike", {count, b.g()})), b.x()));
 }
 
@@ -279,7 +280,8 @@ bool has_no_gradient(const Node& node)
 
 GradientRule gradient_rule(const Node& node)
 {
-    const auto* found = std::ranges::find_if(rules, [&](const RuleRow& row) { return node.op_type == row.op && node.domain == row.domain; });
+    const auto serves = [&](const RuleRow& row) { return node.op_type == row.op && node.domain == row.domain; };
+    const auto* found = std::ranges::find_if(rules, serves);
     return found == std::end(rules) ? nullptr : found->rule;
 }
 

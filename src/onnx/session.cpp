@@ -44,7 +44,10 @@ void collect_unsupported(const Graph& graph, std::map<std::string, int>& missing
     }
 }
 
-bool has_port(const std::vector<Port>& ports, const std::string& name) { return std::ranges::find(ports, name, &Port::name) != ports.end(); }
+bool has_port(const std::vector<Port>& ports, const std::string& name)
+{
+    return std::ranges::find(ports, name, &Port::name) != ports.end();
+}
 
 std::string names_of(const std::vector<Port>& ports)
 {
@@ -159,7 +162,8 @@ Session::Values Session::run(const Values& inputs, std::span<const std::string> 
     std::vector<Value> arguments(graph.inputs.size());
     std::map<std::string, std::int64_t> sizes;
     for (const auto& [name, value] : inputs)
-        require(has_port(graph.input_ports, name), "the model has no input '", name, "'; its inputs are ", names_of(graph.input_ports));
+        require(has_port(graph.input_ports, name), "the model has no input '", name, "'; its inputs are ",
+                names_of(graph.input_ports));
     for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
         const Port& port = graph.input_ports[i];
         const auto given = inputs.find(port.name);

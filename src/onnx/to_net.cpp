@@ -92,7 +92,8 @@ private:
                               {"outputs", {names_[static_cast<std::size_t>(node.outputs.at(0))]}}, {"options", std::move(options)}});
     }
 
-    // Operators that change nothing: their output is another name of their input. Exporters share equal constants by them.
+    // Operators that change nothing: their output is another name of their input. Exporters share equal constants by
+    // them.
     void pass(const Node& node)
     {
         const int from = node.inputs.at(0), to = node.outputs.at(0);

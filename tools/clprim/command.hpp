@@ -38,7 +38,8 @@ inline CLI::Validator number_where(bool (*right)(double), const std::string& wha
 {
     return CLI::Validator([right, what](std::string& text) {
         double number = 0;
-        return CLI::detail::lexical_cast(text, number) && right(number) ? std::string() : "expected " + what + ", got " + text;
+        const bool good = CLI::detail::lexical_cast(text, number) && right(number);
+        return good ? std::string() : "expected " + what + ", got " + text;
     }, "");
 }
 inline const CLI::Validator positive = number_where([](double x) { return x > 0; }, "a number above 0");

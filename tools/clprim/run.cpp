@@ -88,8 +88,10 @@ Json classify(Model& model, const RunOptions& options)
             name_of(model.input_type(inputs[0])), " and shape ", to_string(shape), " takes no images");
     preparation.channels_last = shape[1] != 3 && shape[1] != 1 && (shape[3] == 3 || shape[3] == 1);
     const std::vector<std::string> labels = options.labels.empty() ? std::vector<std::string>() : read_lines(options.labels);
-    for (const auto& [option, numbers] : {std::pair("--mean", preparation.mean), std::pair("--std", preparation.deviation)})
-        require(numbers.size() == 1 || numbers.size() == 3, option, " holds ", numbers.size(), " numbers, expected 1 or 3");
+    for (const auto& [option, numbers] :
+         {std::pair("--mean", preparation.mean), std::pair("--std", preparation.deviation)})
+        require(numbers.size() == 1 || numbers.size() == 3, option, " holds ", numbers.size(),
+                " numbers, expected 1 or 3");
     for (const float deviation : preparation.deviation)
         require(deviation > 0, "--std is ", deviation, ", expected numbers above 0");
     const auto batch = static_cast<std::size_t>(shape[0]);
@@ -104,7 +106,8 @@ Json classify(Model& model, const RunOptions& options)
         const auto outputs = model.run({{inputs[0], image_batch(files, shape, preparation)}});
         const std::vector<float> scores = to_floats(outputs.at(0), model.queue());
         const std::size_t width = scores.size() / batch;
-        require(labels.empty() || labels.size() >= width, options.labels, " holds ", labels.size(), " names, the model has ", width, " classes");
+        require(labels.empty() || labels.size() >= width, options.labels, " holds ", labels.size(),
+                " names, the model has ", width, " classes");
         require(width > 0 && outputs[0].dim() >= 2 && outputs[0].shape()[0] == shape[0], "output 0 of shape ",
                 to_string(outputs[0].shape()), " holds no scores of classes; use --output with .npy inputs");
         for (std::size_t i = 0; i < count; ++i)
@@ -177,12 +180,18 @@ void add_run(CLI::App& app)
     const auto options = std::make_shared<RunOptions>();
     CLI::App& command = subcommand(app, "run", "runs a model on images or NumPy arrays", options);
     add_model_options(command, options->source);
-    command.add_option("inputs", options->files, "images (PNG, JPEG, WebP, BMP, PPM), or .npy files (NAME=FILE.npy for one input of several)")->required();
+    command
+        .add_option("inputs", options->files,
+                    "images (PNG, JPEG, WebP, BMP, PPM), or .npy files (NAME=FILE.npy for one input of several)")
+        ->required();
     command.add_option("-k,--top", options->top, "classes to print for an image")->capture_default_str()->check(positive);
     command.add_option("--labels", options->labels, "names of the classes, one a line")->check(CLI::ExistingFile);
     command.add_flag("--softmax", options->softmax, "turn scores into probabilities");
-    command.add_option("--mean", options->preparation.mean, "subtracted from colours of 0 to 1")->delimiter(',')->allow_extra_args(false)->capture_default_str();
-    command.add_option("--std", options->preparation.deviation, "what they are divided by then")->delimiter(',')->allow_extra_args(false)->capture_default_str();
+    const auto numbers = [&](const char* name, std::vector<float>& target, const char* text) {
+        command.add_option(name, target, text)->delimiter(',')->allow_extra_args(false)->capture_default_str();
+    };
+    numbers("--mean", options->preparation.mean, "subtracted from colours of 0 to 1");
+    numbers("--std", options->preparation.deviation, "what they are divided by then");
     command.add_flag("--stretch", options->stretch, "stretch images instead of cutting out the middle");
     command.add_option("-o,--output", options->output, "write the outputs for arrays to an .npz or .safetensors file");
     command.callback([options] { run_model(*options); });

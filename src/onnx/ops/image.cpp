@@ -8,10 +8,13 @@ namespace clprim::onnx {
 namespace {
 
 // ITU-R 601's luma in 16-bit fixed point, as JPEG's libraries compute it.
-std::uint8_t luma(const std::uint8_t* rgb) { return static_cast<std::uint8_t>((19595u * rgb[0] + 38470u * rgb[1] + 7471u * rgb[2] + 32768u) >> 16); }
+std::uint8_t luma(const std::uint8_t* rgb)
+{
+    return static_cast<std::uint8_t>((19595u * rgb[0] + 38470u * rgb[1] + 7471u * rgb[2] + 32768u) >> 16);
+}
 
-// A file that cannot be decoded gives an empty image, as the operator's definition asks for; a format that this build does
-// not read is an error.
+// A file that cannot be decoded gives an empty image, as the operator's definition asks for; a format that this build
+// does not read is an error.
 Image decoded(Call& call)
 {
     try {
@@ -23,8 +26,8 @@ Image decoded(Call& call)
 
 void image_decoder(Call& call)
 {
-    call.check(call.type(0) == ElementType::uint8 && call.shape(0).size() == 1, "input 0 is ", name_of(call.type(0)), " ",
-               to_string(call.shape(0)), ", expected the bytes of a file, uint8 [n]");
+    call.check(call.type(0) == ElementType::uint8 && call.shape(0).size() == 1, "input 0 is ", name_of(call.type(0)),
+               " ", to_string(call.shape(0)), ", expected the bytes of a file, uint8 [n]");
     const std::string format = call.string_attribute("pixel_format", "RGB");
     call.check(format == "RGB" || format == "BGR" || format == "Grayscale", "pixel_format is ", format,
                ", expected RGB, BGR or Grayscale");

@@ -68,8 +68,8 @@ void matmul_gradient(Call& call)
     Dims product = batch;
     product.push_back(a.size(m));
     product.push_back(b.size(n + 1));
-    call.check(call.input(0).numel() == product.product(), "the gradient has shape ", to_string(call.shape(0)), ", expected ",
-               to_string(product));
+    call.check(call.input(0).numel() == product.product(), "the gradient has shape ", to_string(call.shape(0)),
+               ", expected ", to_string(product));
     const Tensor g = call.contiguous(0).reshape(product), &operand = first ? a : b;
     Dims shape = batch;
     shape.push_back(operand.size(operand.dim() - 2));

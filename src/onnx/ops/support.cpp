@@ -48,7 +48,8 @@ Tensor summed_to(const Call& call, const Tensor& x, const Dims& shape)
 {
     if (x.shape == shape)
         return x;
-    call.check(broadcast(x.shape, shape) == x.shape, "shape ", to_string(shape), " does not broadcast to ", to_string(x.shape));
+    call.check(broadcast(x.shape, shape) == x.shape, "shape ", to_string(shape), " does not broadcast to ",
+               to_string(x.shape));
     const Tensor sum = call.allocate(shape, x.dtype);
     const Input input(x);
     reduce(call.queue(), reduce_row("sum"), {{&input, 1}, {&sum, 1}, {}, x.dtype});
