@@ -216,3 +216,22 @@ def test_errors_are_pytorchs(case):
 def test_devices_must_agree():
     with pytest.raises(RuntimeError, match="same device"):
         F.conv2d(torch.ones(1, 3, 5, 5).to(device), torch.randn(2, 3, 3, 3))
+
+
+@pytest.mark.parametrize("size, kernel, stride, dilation", [((15, 5), 3, 3, 2), ((37, 35), 5, 1, 2), ((1, 10), 7, 1, 1)])
+def test_weight_gradients_skip_infinities_that_no_tap_reads(size, kernel, stride, dilation):
+    g = torch.Generator().manual_seed(3)
+    channels, padding = 6, kernel // 2
+    x = torch.randn(2, channels, *size, generator=g)
+    weight = torch.randn(channels, 1, kernel, kernel, generator=g)
+    for channel in range(channels):
+        x[0, channel, 0, channel % size[1]] = float("inf")
+    grads = []
+    for to in (device, torch.float64):
+        w = weight.to(to).requires_grad_()
+        y = F.conv2d(x.to(to), w, None, stride, padding, dilation, channels)
+        y.backward(torch.ones_like(y))
+        grads.append(w.grad.cpu().float())
+    assert torch.equal(grads[0].isfinite(), grads[1].isfinite())
+    assert grads[1].isfinite().any()
+    torch.testing.assert_close(*grads, equal_nan=True)

@@ -170,6 +170,26 @@ static inline real lane_sum(vec v)
     return lanes[0];
 }
 
+// The sum of one tap, position by position.
+static inline real tap_total(const __global stored* x, const __global stored* dy, const depthwise_problem* p, long channel,
+                             int ty, int tx)
+{
+    const long group = channel / p->rows;
+    real total = 0;
+    for (long n = 0; n < p->batch; ++n)
+        for (int row = 0; row < p->out[0]; ++row)
+            for (int column = 0; column < p->out[1]; ++column) {
+                const int y = row * (int)p->scale[0] + (int)p->shift[0] + ty * (int)p->step[0];
+                const int at = column * (int)p->scale[1] + (int)p->shift[1] + tx * (int)p->step[1];
+                if (y >= 0 && y < p->in[0] && at >= 0 && at < p->in[1])
+                    total += load(T, x, n * p->source_strides[0] + group * p->source_strides[1] +
+                                            y * p->source_strides[2] + at * p->source_strides[3]) *
+                             load(T, dy, n * p->result_strides[0] + channel * p->result_strides[1] +
+                                             row * p->result_strides[2] + column * p->result_strides[3]);
+            }
+    return total;
+}
+
 // Weight gradient, planar: a work-item owns the taps of one output channel and walks all images. `sums` holds dy in the
 // pitch of the field, with zeros between the rows.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
@@ -213,8 +233,14 @@ void conv_depthwise_planar_weight(const __global stored* x, ulong x_offset, cons
             }
         }
     dw += dw_offset + channel * p.w_strides[0];
-    for (int t = 0; t < taps; ++t)
-        store(T, dw, t / (int)p.taps[1] * p.w_strides[2] + t % (int)p.taps[1] * p.w_strides[3], lane_sum(totals[t]));
+    for (int t = 0; t < taps; ++t) {
+        const int ty = t / (int)p.taps[1], tx = t % (int)p.taps[1];
+        real total = lane_sum(totals[t]);
+        // An infinity that meets no dy meets a zero between the rows, which makes it NaN.
+        if (!isfinite(total))
+            total = tap_total(x + x_offset, dy + dy_offset, &p, channel, ty, tx);
+        store(T, dw, ty * p.w_strides[2] + tx * p.w_strides[3], total);
+    }
 }
 
 // Weights of channels_last kernels: packed[tap][channel] in reals.

@@ -169,7 +169,7 @@ void conv_depthwise_same_weight(const __global stored* x, ulong x_offset, const 
             for (int t = 0; t < taps; ++t) {
                 const int y = t / taps_x * (int)p.step[0] + (int)p.shift[0];
                 const int x_step = t % taps_x * (int)p.step[1] + (int)p.shift[1], at = q + y * width + x_step;
-                const mask_vec mask = tap_mask(pixels, &p, y, x_step);
+                const mask_vec mask = tap_mask(pixels, &p, y, x_step) && lane_index < size - q;
                 const int safe = begin + at >= 0 && begin + last_plane + at + LANES <= p.source_size;
 #define ADD_TOTAL(i) totals[t][i] = fma(d##i, masked(s##i + at, mask, safe), totals[t][i]);
                 EACH_PLANE(ADD_TOTAL)
