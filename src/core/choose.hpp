@@ -4,12 +4,13 @@
 //
 //     using GemmImplementation = Implementation<GemmProblem, const GemmTensors&>;
 //     const GemmImplementation list[] = {{"cpu_packed", cpu_packed_rejects, cpu_packed}, ..., {"reference", ...}};
-//     const auto& chosen = choose("gemm", std::span(list), problem, queue, [&](const auto& one) { ...run on scratch... });
+//     const auto& chosen = choose("gemm", std::span(list), problem, queue,
+//                                 [&](const auto& one) { ...run on scratch... });
 //     chosen.run(queue, problem, tensors);
 //
 // Ordinarily the first one that does not reject the problem wins, and that costs no more than the questions asked.
-//   CLPRIM_TUNE=1             the candidates are timed at first use of a problem, which waits for the device; the fastest
-//                             one is kept on disk, for as long as the same ones compete
+//   CLPRIM_TUNE=1             the candidates are timed at first use of a problem, which waits for the device; the
+//                             fastest one is kept on disk, for as long as the same ones compete
 //   CLPRIM_IMPLEMENTATION     "gemm=gpu_tiled,conv=reference": preferred ones, taken wherever they do not reject
 //   CLPRIM_VERBOSE=1          prints each problem, what was chosen, what rejected it and why
 // The problem type has `std::string describe(const Problem&)`, found by argument-dependent look-up: all that decides
@@ -48,8 +49,8 @@ struct Candidate {
 bool choice_is_plain() noexcept;
 
 // The index of the chosen candidate, by the rules above. `trial(i)` must run candidate i without touching the caller's
-// outputs. Throws NotSupported, with every reason, when all reject; InvalidArgument for a preferred name that the family
-// does not have.
+// outputs. Throws NotSupported, with every reason, when all reject; InvalidArgument for a preferred name that the
+// family does not have.
 std::size_t choose_among(std::string_view family, const std::string& problem, std::span<const Candidate> candidates,
                          Queue& queue, const std::function<void(std::size_t)>& trial);
 

@@ -11,6 +11,7 @@ bool poisons_blocks();         // 1 or blocks
 bool poisons_local_memory();   // 1
 
 void poison(Queue& queue, Block& block);                      // a block that was just allocated
-void poison_local_memory(Queue& queue, const Kernel& next);   // if the kernel launched next, its arguments set, uses any
+void poison_local_memory(Queue& queue, const Kernel& next);   // if the kernel launched next, its arguments set,
+                                                              // uses any
 
 }  // namespace clprim::detail

@@ -49,7 +49,8 @@ std::filesystem::path cache_folder();
 // A disk entry: whatever does not carry the key and its own checksum is treated as absent. Safe between processes:
 // written aside, then renamed.
 std::optional<std::vector<unsigned char>> load_cache_entry(const std::filesystem::path& file, std::string_view key);
-void save_cache_entry(const std::filesystem::path& file, std::string_view key, const std::vector<unsigned char>& data) noexcept;
+void save_cache_entry(const std::filesystem::path& file, std::string_view key,
+                      const std::vector<unsigned char>& data) noexcept;
 std::string cache_hash(std::string_view text);   // 32 hexadecimal digits
 
 }  // namespace clprim

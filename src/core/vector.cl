@@ -71,7 +71,10 @@ typedef int lane_int;
     static inline T to_vector_##D(T v) { return v; }                                                                  \
     static inline T load_vector_##D(const __global storage_##D* p, ulong i) { return load_##D(p, i); }                \
     static inline void store_vector_##D(__global storage_##D* p, ulong i, T v) { store_##D(p, i, v); }                \
-    static inline T load_lanes_##D(const __global storage_##D* p, ulong i, uint n, T fill) { return n ? load_##D(p, i) : fill; } \
+    static inline T load_lanes_##D(const __global storage_##D* p, ulong i, uint n, T fill)                            \
+    {                                                                                                                 \
+        return n ? load_##D(p, i) : fill;                                                                             \
+    }                                                                                                                 \
     static inline void store_lanes_##D(__global storage_##D* p, ulong i, uint n, T v) { if (n) store_##D(p, i, v); }
 CLPRIM_PLAIN_VECTOR(float16, float)
 CLPRIM_PLAIN_VECTOR(bfloat16, float)

@@ -25,8 +25,8 @@ typedef struct {
     uint16 most[2];                  // largest magnitudes of the columns
 } panel_job;
 
-// Rows and planes are too many for the processor to foresee where they go on: the pixels of the next panel are fetched by
-// hand, as one goes along.
+// Rows and planes are too many for the processor to foresee where they go on: the pixels of the next panel are fetched
+// by hand, as one goes along.
 #define FETCH(instruction, address) __asm__ volatile(instruction " (%0)\n\t" instruction " 64(%0)" ::"r"(address))
 
 static inline void store_from(__global stored* to, vec v, int from)

@@ -35,7 +35,9 @@ std::span<const Implementation> implementations(ConvPass pass)
 
 const char* name_of(ConvPass pass)
 {
-    return pass == ConvPass::forward ? "forward" : pass == ConvPass::backward_data ? "backward_data" : "backward_weight";
+    return pass == ConvPass::forward         ? "forward"
+           : pass == ConvPass::backward_data ? "backward_data"
+                                             : "backward_weight";
 }
 
 std::int64_t entry(const Dims& list, std::size_t axis, std::int64_t fallback)
@@ -47,8 +49,8 @@ void check_lists(std::size_t spatial, const ConvOptions& options)
 {
     for (const Dims* list : {&options.stride, &options.pad_begin, &options.pad_end, &options.dilation,
                              &options.output_padding})
-        require(list->empty() || list->size() == spatial, "conv: expected ", spatial, " entries, one per spatial axis, got ",
-                to_string(*list));
+        require(list->empty() || list->size() == spatial, "conv: expected ", spatial,
+                " entries, one per spatial axis, got ", to_string(*list));
     for (std::size_t i = 0; i < spatial; ++i) {
         require(entry(options.stride, i, 1) > 0, "conv: stride ", to_string(options.stride), " must be positive");
         require(entry(options.dilation, i, 1) > 0, "conv: dilation ", to_string(options.dilation), " must be positive");
@@ -71,12 +73,14 @@ void fill_strides(cl_long (&out)[5], const Tensor& tensor)
 }
 
 // x, w, y in the caller's sense; with `transposed` the caller's y is the ordinary convolution's x.
-Call make_call(ConvPass pass, const Tensor& caller_x, const Tensor& w, const Tensor& caller_y, const ConvOptions& options)
+Call make_call(ConvPass pass, const Tensor& caller_x, const Tensor& w, const Tensor& caller_y,
+               const ConvOptions& options)
 {
     require(caller_x.dim() >= 3 && caller_x.dim() <= 5, "conv: x must have 3 to 5 dimensions, got ",
             to_string(caller_x.shape));
-    require(w.dim() == caller_x.dim() && caller_y.dim() == caller_x.dim(), "conv: x ", to_string(caller_x.shape), ", w ",
-            to_string(w.shape), " and y ", to_string(caller_y.shape), " must have the same number of dimensions");
+    require(w.dim() == caller_x.dim() && caller_y.dim() == caller_x.dim(), "conv: x ", to_string(caller_x.shape),
+            ", w ", to_string(w.shape), " and y ", to_string(caller_y.shape),
+            " must have the same number of dimensions");
     require(w.dtype == caller_x.dtype && caller_y.dtype == caller_x.dtype,
             "conv: x, w and y must have one dtype, got ", name_of(caller_x.dtype), ", ", name_of(w.dtype), ", ",
             name_of(caller_y.dtype));
@@ -191,8 +195,8 @@ void conv_forward(Queue& queue, const Tensor& x, const Tensor& w, const Tensor& 
     require(!bias.defined() || (bias.dim() == 1 && bias.size(0) == y.size(1) && bias.dtype == y.dtype &&
                                 (bias.size(0) < 2 || bias.stride(0) == 1)),
             "conv: bias must be a contiguous vector of ", y.size(1), " values of dtype ", clprim::name_of(y.dtype));
-    require(is_floating_point(y.dtype) || options.activation == ConvActivation::none, "conv: ", clprim::name_of(y.dtype),
-            " has no activation");
+    require(is_floating_point(y.dtype) || options.activation == ConvActivation::none,
+            "conv: ", clprim::name_of(y.dtype), " has no activation");
     call.bias = bias;
     call.epilogue.has_bias = bias.defined();
     run(queue, call, options.implementation);
@@ -229,7 +233,8 @@ void conv_backward_bias(Queue& queue, const Tensor& dy, const Tensor& dbias)
     fill_strides(p.y_strides, dy);
     const cl_long channels = dy.size(1), rows = p.batch * p.out[0] * p.out[1];
     const cl_long parts = std::clamp<cl_long>(2048 / channels, 1, std::max<cl_long>(rows, 1));
-    const DataType compute = clprim::is_floating_point(dy.dtype) && size_of(dy.dtype) < 4 ? DataType::float32 : dy.dtype;
+    const DataType compute =
+        clprim::is_floating_point(dy.dtype) && size_of(dy.dtype) < 4 ? DataType::float32 : dy.dtype;
     const Tensor partial = queue.context().empty({parts, channels}, compute, queue);
     const Program& program = queue.context().program("kernels/conv/reference.cl", dtype_options(dy.dtype));
     queue.launch(program.kernel("conv_bias_parts"), Range::linear(static_cast<std::size_t>(parts * channels), 16), dy,

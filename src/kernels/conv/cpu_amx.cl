@@ -13,7 +13,8 @@ REGISTER_ROW(row_1, __global, __local)
 typedef struct {
     long strips, blocks;        // of all rows of a group, of k
     long strip_words;           // from one strip to the next: [group][block][strip]
-    long image_panels;          // 0, or panels of an image where the pixels of an image are read and written as they lie
+    long image_panels;          // 0, or panels of an image where the pixels of an image are read and written as
+                                // they lie
     long pixels;                // of all images, with those that such panels share
 } amx_weights;
 
@@ -84,7 +85,8 @@ static inline void find_pixels(panel_pixels* panel, const __global stored* sourc
 
 // Begins the panel of a block of k: what can be split beside products is left to be done.
 static inline void begin_panel(panel_job* job, const panel_pixels* at, const __global stored* source,
-                               const implicit_problem* p, const k_block* block, __local real* packed, __local uint* words)
+                               const implicit_problem* p, const k_block* block, __local real* packed,
+                               __local uint* words)
 {
     job->depth = block->c_count * block->t_count;
     job->wide = at->wide;
@@ -100,7 +102,8 @@ static inline void begin_panel(panel_job* job, const panel_pixels* at, const __g
 }
 
 // The panel of a block of k as floats, read as it lies.
-static inline void pack_direct(__local real* packed, const panel_pixels* at, const implicit_problem* p, const k_block* block)
+static inline void pack_direct(__local real* packed, const panel_pixels* at, const implicit_problem* p,
+                               const k_block* block)
 {
     const __global stored* from = at->source + block->c_begin * p->source_strides[1];
     for (int c = 0; c < block->c_count; ++c, from += p->source_strides[1], packed += WIDE) {
@@ -123,7 +126,8 @@ void conv_amx(const __global stored* source, ulong source_offset, const __global
     const long group = id / row_blocks / pixel_blocks;
     const int rows = min(p.tile_rows, p.rows - row_begin);
     const int count = min(p.tile_pixels, split.pixels - pixel_begin);
-    const int padded_rows = (rows + AMX_SIDE - 1) / AMX_SIDE * AMX_SIDE, panel_words = p.tile_depth / AMX_SIDE * AMX_BLOCK;
+    const int padded_rows = (rows + AMX_SIDE - 1) / AMX_SIDE * AMX_SIDE,
+              panel_words = p.tile_depth / AMX_SIDE * AMX_BLOCK;
 
     const long first_row = group * p.rows + row_begin;
     source += source_offset + group * p.depth * p.source_strides[1];
@@ -137,7 +141,9 @@ void conv_amx(const __global stored* source, ulong source_offset, const __global
     float tile[AMX_SIDE * AMX_SIDE] __attribute__((aligned(64)));
     panel_job job = {.result_step = p.result_strides[1], .finish = &p.finish,
                      .bounded = activation <= ACTIVATION_CLIP,
-                     .low = activation == ACTIVATION_CLIP ? p.finish.alpha : activation == ACTIVATION_RELU ? 0 : -INFINITY,
+                     .low = activation == ACTIVATION_CLIP   ? p.finish.alpha
+                            : activation == ACTIVATION_RELU ? 0
+                                                            : -INFINITY,
                      .high = activation == ACTIVATION_CLIP ? p.finish.beta : INFINITY};
     panel_pixels places[2];
     k_block block = find_block(&p, 0);
@@ -183,8 +189,9 @@ void conv_amx(const __global stored* source, ulong source_offset, const __global
             __local real* strip_sums = C + row * WIDE;
             if (!unfit) {
                 const ulong strip = (ulong)(strips + row / AMX_SIDE * split.strip_words + STRIP_HEADER);
-                const amx_product product = {strip, (ulong)(panels + turn * panel_words), (depth + AMX_SIDE - 1) / AMX_SIDE,
-                                             rows - row, here->wide, strip + 4 * split.strip_words};
+                const amx_product product = {strip, (ulong)(panels + turn * panel_words),
+                                             (depth + AMX_SIDE - 1) / AMX_SIDE, rows - row, here->wide,
+                                             strip + 4 * split.strip_words};
                 multiply_beside(product, &job);
                 amx_store(kept ? (ulong)strip_sums : (ulong)tile, WIDE);
             }

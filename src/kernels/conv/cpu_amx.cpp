@@ -84,7 +84,8 @@ double choose_tiles(ImplicitProblem& p, const Device& device, DataType dtype)
             const double tiles = high * double(round_up(columns, 16)) / 1024.0 *
                                  (products + 250.0 / static_cast<double>(p.tile_depth));
             // Part of the splitting is done beside products.
-            const double split = wide * (plain ? 0.2 : 0.25) * parts, hidden = (plain ? 0.7 : 0.5) * std::min(split, tiles);
+            const double split = wide * (plain ? 0.2 : 0.25) * parts,
+                         hidden = (plain ? 0.7 : 0.5) * std::min(split, tiles);
             const double cost = rounds * (tiles + split - hidden + wide * pack + high * 0.4 * parts);
             if (cost < best) {
                 best = cost;
@@ -161,7 +162,8 @@ bool compare_models(const Call& call, const Device& device)
 bool pays(const Call& call, const Device& device)
 {
     std::string key(reinterpret_cast<const char*>(&call.problem), sizeof call.problem);
-    key += fmt::format("{} {} {} {}", device.index, name_of(call.dtype), static_cast<int>(call.pass), call.prepared != nullptr);
+    key += fmt::format("{} {} {} {}", device.index, name_of(call.dtype), static_cast<int>(call.pass),
+                       call.prepared != nullptr);
     static std::mutex mutex;
     static std::map<std::string, bool> known;
     const std::lock_guard lock(mutex);

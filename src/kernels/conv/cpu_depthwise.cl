@@ -27,8 +27,8 @@ static inline int field_extent(const depthwise_problem* p, int axis, int count)
 
 // target[0..count) = base[at + (x + i * scale) * stride] where x + i * scale is inside the width, 0 elsewhere. Vectors
 // may write up to LANES - 1 more.
-static inline void copy_row(__local real* target, int count, const __global stored* base, long at, long size, int x, int scale,
-                     int width, long stride)
+static inline void copy_row(__local real* target, int count, const __global stored* base, long at, long size, int x,
+                            int scale, int width, long stride)
 {
     const long step = stride * scale;
     for (int i = 0; i < count; i += LANES) {
@@ -54,7 +54,8 @@ static inline void fill_field(__local real* field, const __global stored* source
                        int first_row, int rows, int pitch)
 {
     const int scale_y = p->scale[0], scale_x = p->scale[1], width = p->in[1], height = p->in[0];
-    const int low_y = min(0, (int)((p->taps[0] - 1) * p->step[0])), low_x = min(0, (int)((p->taps[1] - 1) * p->step[1]));
+    const int low_y = min(0, (int)((p->taps[0] - 1) * p->step[0])),
+              low_x = min(0, (int)((p->taps[1] - 1) * p->step[1]));
     const int begin_x = (int)p->shift[1] + low_x;           // source column of field column 0, residue 0
     for (int ry = 0; ry < scale_y; ++ry)
         for (int rx = 0; rx < scale_x; ++rx)
@@ -72,10 +73,12 @@ static inline void fill_field(__local real* field, const __global stored* source
 // Distance of every tap from position*pitch + column in the field.
 static inline void tap_places(int* places, const depthwise_problem* p, int rows, int pitch)
 {
-    const int low_y = min(0, (int)((p->taps[0] - 1) * p->step[0])), low_x = min(0, (int)((p->taps[1] - 1) * p->step[1]));
+    const int low_y = min(0, (int)((p->taps[0] - 1) * p->step[0])),
+              low_x = min(0, (int)((p->taps[1] - 1) * p->step[1]));
     const int scale_y = p->scale[0], scale_x = p->scale[1];
     for (int t = 0; t < p->taps[0] * p->taps[1]; ++t) {
-        const int dy = t / (int)p->taps[1] * (int)p->step[0] - low_y, dx = t % (int)p->taps[1] * (int)p->step[1] - low_x;
+        const int dy = t / (int)p->taps[1] * (int)p->step[0] - low_y,
+                  dx = t % (int)p->taps[1] * (int)p->step[1] - low_x;
         places[t] = ((dy % scale_y * scale_x + dx % scale_x) * rows + dy / scale_y) * pitch + dx / scale_x;
     }
 }
@@ -220,8 +223,8 @@ void conv_depthwise_planar_weight(const __global stored* x, ulong x_offset, cons
             const long plane = n * p.result_strides[0] + channel * p.result_strides[1];
             __local real* to = sums;
             for (int row = 0; row < rows; ++row, to += pitch)
-                copy_row(to, pitch, dy + dy_offset, plane + (first_row + row) * p.result_strides[2], p.result_size, 0, 1,
-                         width, p.result_strides[3]);
+                copy_row(to, pitch, dy + dy_offset, plane + (first_row + row) * p.result_strides[2], p.result_size, 0,
+                         1, width, p.result_strides[3]);
             const int length = rows * pitch;
             for (int i = 0; i < 2 * LANES; ++i)
                 to[i] = 0;
@@ -289,7 +292,8 @@ void conv_depthwise_channels(const __global stored* source, ulong source_offset,
         for (int done = 0; done < channels; done += 2 * LANES) {
             const int two = done + LANES < channels;
             const int c0 = min(done, channels - LANES), c1 = two ? min(done + LANES, channels - LANES) : c0;
-            vec a0 = p.finish.has_bias ? load_lanes(bias + c0) : (vec)0, a1 = p.finish.has_bias ? load_lanes(bias + c1) : (vec)0;
+            vec a0 = p.finish.has_bias ? load_lanes(bias + c0) : (vec)0,
+                a1 = p.finish.has_bias ? load_lanes(bias + c1) : (vec)0;
             for (int i = 0; i < count; ++i) {
                 a0 = fma(get_vec(0, weights + tap[i] + c0), load_lanes(source + from[i] + c0), a0);
                 a1 = fma(get_vec(0, weights + tap[i] + c1), load_lanes(source + from[i] + c1), a1);

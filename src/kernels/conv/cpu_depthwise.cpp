@@ -16,7 +16,10 @@ struct DepthwiseProblem {
     cl_long source_size, result_size;
     Epilogue epilogue;
 
-    cl_long extent(int axis, cl_long count) const { return count + std::abs((taps[axis] - 1) * step[axis]) / scale[axis]; }
+    cl_long extent(int axis, cl_long count) const
+    {
+        return count + std::abs((taps[axis] - 1) * step[axis]) / scale[axis];
+    }
 };
 
 constexpr cl_long lanes = 16, most_taps = 128;
@@ -114,10 +117,10 @@ void launch(Queue& queue, const Call& call, const ImplicitProblem& implicit, cl_
     if (channels_last(call)) {
         const cl_long taps = std::max<cl_long>(p.taps[0] * p.taps[1], 1);
         const Tensor packed = queue.context().empty({taps * p.groups}, real_type(call.dtype), queue);
-        queue.launch(program.kernel("conv_depthwise_pack"), Range::linear(static_cast<std::size_t>(taps * p.groups), 64),
-                     call.w, packed, p);
-        queue.launch(program.kernel("conv_depthwise_channels"), Range::groups(static_cast<std::size_t>(p.batch * p.out[0])),
-                     source, packed, call.bias, result, p);
+        queue.launch(program.kernel("conv_depthwise_pack"),
+                     Range::linear(static_cast<std::size_t>(taps * p.groups), 64), call.w, packed, p);
+        queue.launch(program.kernel("conv_depthwise_channels"),
+                     Range::groups(static_cast<std::size_t>(p.batch * p.out[0])), source, packed, call.bias, result, p);
         return;
     }
     if (same_positions(p) || plain_rows(p)) {
@@ -134,8 +137,8 @@ void launch(Queue& queue, const Call& call, const ImplicitProblem& implicit, cl_
     p.band = choose_band(p, queue.device(), real_size, std::max<cl_long>(ceil_div(p.out[0], wanted), 1));
     const FieldBytes bytes = field_bytes(p, p.band, real_size);
     const cl_long items = ceil_div(p.out[0], p.band) * p.groups * p.batch;
-    queue.launch(program.kernel("conv_depthwise_planar"), Range::groups(static_cast<std::size_t>(items)), source, call.w,
-                 call.bias, result, LocalMemory{bytes.field}, LocalMemory{bytes.sums}, p);
+    queue.launch(program.kernel("conv_depthwise_planar"), Range::groups(static_cast<std::size_t>(items)), source,
+                 call.w, call.bias, result, LocalMemory{bytes.field}, LocalMemory{bytes.sums}, p);
 }
 
 }  // namespace
@@ -190,8 +193,8 @@ void run_cpu_depthwise_weight(Queue& queue, const Call& call)
         const Tensor sums = queue.context().empty({p.parts * size}, real_type(call.dtype), queue);
         queue.launch(program.kernel("conv_depthwise_channels_weight"),
                      Range::groups(static_cast<std::size_t>(blocks * p.parts)), call.x, call.y, sums, p);
-        queue.launch(program.kernel("conv_depthwise_add"), Range::linear(static_cast<std::size_t>(size), 64), sums, call.w,
-                     p);
+        queue.launch(program.kernel("conv_depthwise_add"), Range::linear(static_cast<std::size_t>(size), 64), sums,
+                     call.w, p);
         return;
     }
     if (same_positions(p)) {
@@ -202,8 +205,9 @@ void run_cpu_depthwise_weight(Queue& queue, const Call& call)
     }
     p.band = choose_band(p, queue.device(), real_size, std::max<cl_long>(p.out[0], 1));
     const FieldBytes bytes = field_bytes(p, p.band, real_size);
-    queue.launch(program.kernel("conv_depthwise_planar_weight"), Range::groups(static_cast<std::size_t>(p.groups * p.rows)),
-                 call.x, call.y, call.w, LocalMemory{bytes.field}, LocalMemory{bytes.sums}, p);
+    queue.launch(program.kernel("conv_depthwise_planar_weight"),
+                 Range::groups(static_cast<std::size_t>(p.groups * p.rows)), call.x, call.y, call.w,
+                 LocalMemory{bytes.field}, LocalMemory{bytes.sums}, p);
 }
 
 }  // namespace clprim::conv

@@ -57,7 +57,8 @@ void conv_depthwise_rows(const __global stored* source, ulong source_offset, con
     const int scale_y = p.scale[0], shift_y = p.shift[0], step_y = p.step[0];
     const int dense = p.result_strides[2] == width;
     // Of the columns that a vector reads, relative to its first tap; masks of the first and the last vector of a row.
-    const int shift_x = p.shift[1], low = min(0, (taps_x - 1) * step_x), end = max(0, (taps_x - 1) * step_x) + LANES * scale;
+    const int shift_x = p.shift[1], low = min(0, (taps_x - 1) * step_x),
+              end = max(0, (taps_x - 1) * step_x) + LANES * scale;
     const int last_x = max(width - LANES, 0);
     mask_vec masks[2][MAX_TAPS];
     for (int side = 0; side < 2; ++side)
@@ -80,7 +81,7 @@ void conv_depthwise_rows(const __global stored* source, ulong source_offset, con
             weights[t] = load(T, w, channel * p.w_strides[0] + places[t]);
         for (int row = 0; row < height; ++row)
             for (int done = 0; done < width; done += LANES) {
-                const int x = width >= LANES ? min(done, width - LANES) : 0;   // the last vector overlaps the one before
+                const int x = width >= LANES ? min(done, width - LANES) : 0;  // the last vector overlaps the one before
                 const int column = x * scale + shift_x, side = done > 0;
                 const int inside = column + low >= 0 && column + end <= in_width;
                 const int masked = done == 0 || x == last_x;
@@ -98,7 +99,8 @@ void conv_depthwise_rows(const __global stored* source, ulong source_offset, con
                     else
                         for (int tx = 0; tx < taps_x; ++tx)
                             sum = fma((vec)line_weights[tx],
-                                      column_by_column(source, line - column, column + tx * step_x, scale, in_width), sum);
+                                      column_by_column(source, line - column, column + tx * step_x, scale, in_width),
+                                      sum);
                 }
                 const vec v = activate_lanes(sum, &p.finish);
                 __global stored* to = result + channel * p.result_strides[1] + row * p.result_strides[2] + x;

@@ -109,7 +109,8 @@ void conv_depthwise_same(const __global stored* source, ulong source_offset, con
 #define PUT_SUM(i) put_vec(a##i, i, sums);
                 EACH_PLANE(PUT_SUM)
                 for (int i = 0; i < PLANES; ++i)
-                    put_vec(fma((vec)weights[t][i], masked(source + min(i, count - 1) * plane + at, mask, 0), get_vec(i, sums)),
+                    put_vec(fma((vec)weights[t][i], masked(source + min(i, count - 1) * plane + at, mask, 0),
+                                get_vec(i, sums)),
                             i, sums);
 #define GET_SUM(i) a##i = get_vec(i, sums);
                 EACH_PLANE(GET_SUM)

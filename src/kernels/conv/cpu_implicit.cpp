@@ -1,4 +1,5 @@
-// Host side of cpu_implicit.cl: maps a pass to launches, chooses block sizes, packs weights where they do not lie right.
+// Host side of cpu_implicit.cl: maps a pass to launches, chooses block sizes, packs weights where they do not
+// lie right.
 #include <algorithm>
 #include <cmath>
 
@@ -117,8 +118,8 @@ Call with_planar_source(Queue& queue, const Call& call)
     strides[1] = pixels;
     strides[0] = channels * pixels;
     const Program& program = queue.context().program("kernels/conv/cpu_implicit.cl", dtype_options(call.dtype));
-    queue.launch(program.kernel("conv_to_planar"), Range::linear(static_cast<std::size_t>(q.batch * pixels), 64), source,
-                 planar, q.batch, channels, pixels);
+    queue.launch(program.kernel("conv_to_planar"), Range::linear(static_cast<std::size_t>(q.batch * pixels), 64),
+                 source, planar, q.batch, channels, pixels);
     return result;
 }
 

@@ -54,7 +54,8 @@ __kernel void conv_direct(const __global stored* source, ulong source_offset, co
                                  (p.tap_first[1] + ty * p.tap_period[1]) * q.tap_strides[1] +
                                  (p.tap_first[2] + tx * p.tap_period[2]) * q.tap_strides[2];
                 for (int c = 0; c < p.depth; ++c)
-                    sum = fma(load(T, source, from + c * p.source_strides[1]), load(T, w, tap + c * q.depth_stride), sum);
+                    sum = fma(load(T, source, from + c * p.source_strides[1]), load(T, w, tap + c * q.depth_stride),
+                              sum);
             }
         }
     }
@@ -68,8 +69,8 @@ __kernel void conv_direct(const __global stored* source, ulong source_offset, co
 }
 
 // x * dy at one pixel for one tap, 0 outside the borders.
-static inline real product(const __global stored* x, const __global stored* dy, const implicit_problem* p, long pixel, int tz,
-                    int ty, int tx)
+static inline real product(const __global stored* x, const __global stored* dy, const implicit_problem* p, long pixel,
+                           int tz, int ty, int tx)
 {
     int z, y, ox;
     const long n = split_pixel(p, pixel, &z, &y, &ox);

@@ -6,7 +6,8 @@
 // A work-group of 16 x 16 work-items owns a TILE x TILE block (TILE = 16 * WORK), a work-item WORK x WORK of it at
 // distances of 16. Per step of DEPTH it stages both factors in local memory:
 //
-//        A: DEPTH x TILE (weights, or dy)        B: DEPTH x TILE (source, gathered at position*scale + shift + tap*step)
+//        A: DEPTH x TILE (weights, or dy)
+//        B: DEPTH x TILE (source, gathered at position*scale + shift + tap*step)
 //
 // Where k lies is read from a table, one entry for each (channel, tap) or (tap, channel): no division in the loop.
 // Neighbouring work-items read neighbouring addresses: pixels in planar tensors, channels in channels_last ones.
@@ -26,8 +27,8 @@ DEFINE_ACTIVATE(activate, real)
 #define ITEMS (SIDE * SIDE)
 #define LOADS (DEPTH * TILE / ITEMS)     // elements of a factor that a work-item stages per step: WORK
 
-// Element `i` of the staging of one factor: work-item l handles (DEPTH_OF, TILE_OF). "Along depth": neighbours differ in
-// depth; otherwise in the row or pixel.
+// Element `i` of the staging of one factor: work-item l handles (DEPTH_OF, TILE_OF). "Along depth": neighbours differ
+// in depth; otherwise in the row or pixel.
 #define ALONG_DEPTH_K(l, i) ((l) % DEPTH)
 #define ALONG_DEPTH_M(l, i) ((l) / DEPTH + (i) * SIDE)
 #define ALONG_TILE_K(l, i) ((l) / TILE + (i) * (ITEMS / TILE))
@@ -89,11 +90,13 @@ static inline pixel_place find_pixel(const implicit_problem* p, long pixel, long
     at.x = x * (int)p->scale[2] + (int)p->shift[2];
     at.source = n * p->source_strides[0] + at.z * p->source_strides[2] + at.y * p->source_strides[3] +
                 at.x * p->source_strides[4];
-    at.place = n * p->result_strides[0] + z * p->result_strides[2] + y * p->result_strides[3] + x * p->result_strides[4];
+    at.place = n * p->result_strides[0] + z * p->result_strides[2] + y * p->result_strides[3] +
+               x * p->result_strides[4];
     return at;
 }
 
-static inline real load_source(const __global stored* source, const implicit_problem* p, const pixel_place* at, int4 tap)
+static inline real load_source(const __global stored* source, const implicit_problem* p, const pixel_place* at,
+                               int4 tap)
 {
     const int z = at->z + tap.y, y = at->y + tap.z, x = at->x + tap.w;
     const int inside = at->inside && z >= 0 && z < p->in[0] && y >= 0 && y < p->in[1] && x >= 0 && x < p->in[2];
@@ -153,7 +156,8 @@ void conv_tiled(const __global stored* source, ulong source_offset, const __glob
     for (int begin = 0; begin < depth; begin += DEPTH) {
         for (int i = 0; i < LOADS; ++i) {
             const int k = begin + ALONG_DEPTH_K(l, i), row = row_begin + ALONG_DEPTH_M(l, i);
-            A[ALONG_DEPTH_K(l, i)][ALONG_DEPTH_M(l, i)] = k < depth && row < p.rows ? weights[(long)row * depth + k] : 0;
+            A[ALONG_DEPTH_K(l, i)][ALONG_DEPTH_M(l, i)] =
+                k < depth && row < p.rows ? weights[(long)row * depth + k] : 0;
             const int kb = begin + B_K(l, i);
             B[B_K(l, i)][B_M(l, i)] = kb < depth ? load_source(source, &p, MINE(i), table[kb]) : 0;
         }

@@ -30,8 +30,8 @@ Tensor tap_table(Queue& queue, const Program& program, const ImplicitProblem& p)
 {
     const Tensor table = queue.context().empty({4 * std::max<cl_long>(p.total_depth(), 1)}, DataType::int32, queue);
     if (p.total_depth() > 0)
-        queue.launch(program.kernel("conv_tap_table"), Range::linear(static_cast<std::size_t>(p.total_depth()), 64), table,
-                     p);
+        queue.launch(program.kernel("conv_tap_table"), Range::linear(static_cast<std::size_t>(p.total_depth()), 64),
+                     table, p);
     return table;
 }
 
@@ -52,8 +52,8 @@ void launch(Queue& queue, const Call& call, ImplicitProblem p, cl_long result_fi
         const cl_long size = std::max<cl_long>(p.groups * p.rows * p.weight_stride, 1);
         weights = queue.context().empty({size}, real_type(call.dtype), queue);
         if (p.weight_stride > 0)
-            queue.launch(program.kernel("conv_gather_weights"), Range::linear(static_cast<std::size_t>(size), 64), call.w,
-                         weights, p, pack_problem(call, p.taps_inner));
+            queue.launch(program.kernel("conv_gather_weights"), Range::linear(static_cast<std::size_t>(size), 64),
+                         call.w, weights, p, pack_problem(call, p.taps_inner));
     }
     Tensor result = call.result();
     result.offset += result_first;

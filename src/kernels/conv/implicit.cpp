@@ -127,11 +127,11 @@ Tensor weight_matrix(Queue& queue, const Call& call, ImplicitProblem& p)
         if (!forward && (taps_inner || channels_inner) && together < (1 << 30)) {
             const cl_long items = ceil_div(together, 256) * ceil_div(p.depth, 64) * q.groups;
             pack.row_stride = taps_inner ? taps : 1;
-            queue.launch(program.kernel("conv_transpose_weights"), Range::groups(static_cast<std::size_t>(items)), call.w,
-                         packed, pack);
-        } else {
-            queue.launch(program.kernel("conv_pack_weights"), Range::linear(static_cast<std::size_t>(packed.numel()), 64),
+            queue.launch(program.kernel("conv_transpose_weights"), Range::groups(static_cast<std::size_t>(items)),
                          call.w, packed, pack);
+        } else {
+            queue.launch(program.kernel("conv_pack_weights"),
+                         Range::linear(static_cast<std::size_t>(packed.numel()), 64), call.w, packed, pack);
         }
         return packed;
     };
@@ -145,7 +145,8 @@ void merge_positions(ImplicitProblem& p)
     const auto dense = [](const cl_long* strides, const cl_long* sizes) {
         return strides[3] == sizes[2] * strides[4] && strides[2] == sizes[1] * strides[3];
     };
-    bool plain = p.taps[0] * p.taps[1] * p.taps[2] == 1 && dense(p.source_strides, p.in) && dense(p.result_strides, p.out);
+    bool plain =
+        p.taps[0] * p.taps[1] * p.taps[2] == 1 && dense(p.source_strides, p.in) && dense(p.result_strides, p.out);
     for (int i = 0; i < 3; ++i)
         plain &= p.scale[i] == 1 && p.shift[i] == 0 && p.in[i] == p.out[i];
     const cl_long pixels = p.in[0] * p.in[1] * p.in[2];

@@ -70,7 +70,8 @@ void fill_zero(Queue& queue, const Tensor& tensor);
 // The call with a planar copy of its source if that is channels_last with too few channels per group for vectors.
 Call with_planar_source(Queue& queue, const Call& call);
 
-// A forward or data pass on a CPU: `launch` enqueues one launch of for_each_launch, whose source and weights are made ready.
+// A forward or data pass on a CPU: `launch` enqueues one launch of for_each_launch, whose source and weights are
+// made ready.
 using ImplicitLaunch = void (*)(Queue&, const Call&, const Tensor& weights, ImplicitProblem, cl_long result_first);
 void run_implicit_pass(Queue& queue, const Call& caller, ImplicitLaunch launch);
 // A weight gradient on a CPU: `choose_tiles` sets tile_rows (rows), tile_pixels (outputs) and tile_depth (pixels) of a

@@ -9,8 +9,8 @@ typedef struct {
 } k_block;
 
 // packed[k][WIDE] of a block of k for the pixels of `runs`.
-static inline void pack(__local real* packed, const __global stored* source, const implicit_problem* p, const pixel_runs* runs,
-                 const k_block* block)
+static inline void pack(__local real* packed, const __global stored* source, const implicit_problem* p,
+                        const pixel_runs* runs, const k_block* block)
 {
     const int transposed = p->source_strides[1] == 1 && block->c_count >= LANES;
     source += block->c_begin * p->source_strides[1];
@@ -20,7 +20,8 @@ static inline void pack(__local real* packed, const __global stored* source, con
     for (int t = 0; t < block->t_count; ++t, packed += block->tap_pitch, next_tap(&tap, p)) {
         for (int i = 0; i * LANES < runs->pixels; ++i)
             if (transposed)
-                pack_lanes_transposed(packed + i * LANES, block->channel_pitch, source, runs, p, tap, i, block->c_count);
+                pack_lanes_transposed(packed + i * LANES, block->channel_pitch, source, runs, p, tap, i,
+                                      block->c_count);
             else
                 pack_lanes(packed + i * LANES, block->channel_pitch, source, runs, &rest, tap, i, block->c_count);
     }

@@ -105,8 +105,8 @@ DEFINE_ACTIVATE(activate_lanes, vec)
         }                                                                                                       \
         ROWS(PUT_ROW)                                                                                           \
     }                                                                                                           \
-    static inline void name##_half(const A_SPACE real* restrict A, long lda, const B_SPACE real* restrict B, int depth, \
-                            __local real* restrict C, int accumulate)                                           \
+    static inline void name##_half(const A_SPACE real* restrict A, long lda, const B_SPACE real* restrict B,    \
+                            int depth, __local real* restrict C, int accumulate)                                \
     {                                                                                                           \
         ROWS(ZERO_HALF)                                                                                         \
         if (accumulate) { ROWS(GET_HALF) }                                                                      \

@@ -1,6 +1,6 @@
-// Pixels run over batch and positions alike. A run is a stretch of pixels whose sources (and results) lie at one stride:
-// an image if the source has the positions of the result, a row of positions otherwise. Its sources are packed by
-// vectors, with zeros selected outside the borders. The includer defines MAX_LANES, the pixels of a block at most.
+// Pixels run over batch and positions alike. A run is a stretch of pixels whose sources (and results) lie at one
+// stride: an image if the source has the positions of the result, a row of positions otherwise. Its sources are packed
+// by vectors, with zeros selected outside the borders. The includer defines MAX_LANES, the pixels of a block at most.
 #include "kernels/conv/lanes.cl"
 #include "kernels/conv/implicit_problem.cl"
 #include "kernels/conv/transpose.cl"

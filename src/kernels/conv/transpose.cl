@@ -1,5 +1,6 @@
 // Transposes 16 x 16 blocks in registers: four rounds of interleaving row i with row i + 8. TRANSPOSE_16(GET, PUT) uses
-// GET(name, i), which must declare `const float16 r##name` (row i), and PUT(name, i), which takes column i from u##name.
+// GET(name, i), which must declare `const float16 r##name` (row i), and PUT(name, i), which takes column i
+// from u##name.
 #define TRANSPOSE_LOW(a, b)                                                                                          \
     (float16)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7)
 #define TRANSPOSE_HIGH(a, b)                                                                                         \

@@ -1,5 +1,5 @@
-// Strips of columns for gemm/amx.cl: 32 pixels of one tap by up to RUN channels, sampled and split in parts of 32 channels
-// of one pixel, so that they can be made beside the products of the strip before.
+// Strips of columns for gemm/amx.cl: 32 pixels of one tap by up to RUN channels, sampled and split in parts of 32
+// channels of one pixel, so that they can be made beside the products of the strip before.
 #include "kernels/gemm/amx.cl"
 
 #define RUN 128   // of k that are multiplied at a time, so that strip and panel stay in the nearest cache
@@ -23,7 +23,8 @@ typedef struct {
     int n, first_channel;      // the group's
 } column_source;
 
-// A strip in the making: what comes next, and how much. The arrays are the caller's, so that the rest stays in registers.
+// A strip in the making: what comes next, and how much. The arrays are the caller's, so that the rest stays
+// in registers.
 typedef struct {
     column_source from;
     const __global float* x;         // at the part's first channel

@@ -1,6 +1,6 @@
 // Deformable convolution on CPUs with AMX tile registers: the tasks of cpu_fused.cl with the products of gemm/amx.cl.
-// Weights and gy are split once per call; columns are gathered and split 32 pixels at a time. Strips and panels of words
-// have a header whose first word says that they are unfit.
+// Weights and gy are split once per call; columns are gathered and split 32 pixels at a time. Strips and panels of
+// words have a header whose first word says that they are unfit.
 #define AMX_TYPE float32
 #include "kernels/deform_conv/cpu_rows.cl"
 #include "kernels/deform_conv/cpu_tasks.cl"
@@ -111,7 +111,8 @@ TASK void deform_conv_amx_forward(const __global float* x, ulong x_offset, const
     packed += packed_offset;
     words += words_offset;
     const int pixels = g.out_height * g.out_width, tiles = (pixels + l.tile - 1) / l.tile;
-    const int tile = get_group_id(0) % tiles, n = get_group_id(0) / tiles % g.batch, group = get_group_id(0) / tiles / g.batch;
+    const int tile = get_group_id(0) % tiles, n = get_group_id(0) / tiles % g.batch,
+              group = get_group_id(0) / tiles / g.batch;
     const int p0 = tile * l.tile, count = min(l.tile, pixels - p0);
     const int outputs = g.out_channels / g.groups, panels = (outputs + 31) / 32, taps = g.kernel_h * g.kernel_w;
     const int depth = padded_group(g, l), ldc = panels * 32 + 16;
@@ -141,8 +142,9 @@ TASK void deform_conv_amx_forward(const __global float* x, ulong x_offset, const
             for (int r = 0; r < rows; ++r) {
                 refetch_columns(&job, r, k, run, columns);
                 for (int panel = 0; panel < panels; ++panel)
-                    add_column_row(columns, 1, packed + (((long)(group * taps + tap) * panels + panel) * depth + k) * 32,
-                                   run, C + r * ldc + panel * 32);
+                    add_column_row(columns, 1,
+                                   packed + (((long)(group * taps + tap) * panels + panel) * depth + k) * 32, run,
+                                   C + r * ldc + panel * 32);
             }
         }
         B += HEADER + k / 32 * AMX_BLOCK;
@@ -160,8 +162,8 @@ TASK void deform_conv_amx_forward(const __global float* x, ulong x_offset, const
         const int steps = panels * (run / 32) * AMX_STEPS;
         job.share = (job.left + steps - 1) / steps;
         for (int panel = 0; panel < panels && !unfit; ++panel) {
-            const amx_product product = {(ulong)(strips + at % 2 * STRIP), (ulong)(B + panel * words_of(depth)), run / 32,
-                                         rows, outputs - panel * 32};
+            const amx_product product = {(ulong)(strips + at % 2 * STRIP), (ulong)(B + panel * words_of(depth)),
+                                         run / 32, rows, outputs - panel * 32};
             multiply_and_gather(product, &job);
             amx_put(&job.waiting, (ulong)(C + panel * 32), ldc, !first);
         }
@@ -177,8 +179,8 @@ TASK void deform_conv_amx_data(const __global float* x, ulong x_offset, const st
                                const __global element* mask, ulong mask_offset, const strides ms,
                                const __global float* packed, ulong packed_offset, const __global uint* words,
                                ulong words_offset, const __global float* gy, ulong gy_offset,
-                               const __global uint* gy_words, ulong gy_words_offset, __global float* gx, ulong gx_offset,
-                               const strides gs, long part_size, int parts, __global float* partial,
+                               const __global uint* gy_words, ulong gy_words_offset, __global float* gx,
+                               ulong gx_offset, const strides gs, long part_size, int parts, __global float* partial,
                                ulong partial_offset, int n0, const geometry g, const layout l)
 {
     x += x_offset;
@@ -224,7 +226,8 @@ TASK void deform_conv_amx_data(const __global float* x, ulong x_offset, const st
                                    packed + ((long)chunk * taps + tap) * outputs * 32, outputs, block + 32 * r);
                     }
                 } else {
-                    const amx_product product = {(ulong)(A + HEADER), (ulong)(B + HEADER), (outputs + 31) / 32, rows, 32};
+                    const amx_product product = {(ulong)(A + HEADER), (ulong)(B + HEADER), (outputs + 31) / 32, rows,
+                                                 32};
                     amx_multiply(product, &waiting);
                     amx_store((ulong)block, 32);
                 }
@@ -237,8 +240,9 @@ TASK void deform_conv_amx_data(const __global float* x, ulong x_offset, const st
 }
 
 // As deform_conv_fused_weight, with gy as rows and as turned strips of words. A task takes `together` chunks and one of
-// `parts` of the pixels, so that gy is seldom read anew; partial: [part][tap][chunk][o of the group, padded to 32][32 c].
-// Chunks that are taken together have one offset group. Local memory: columns [BLOCK][32], and the chunks' panels.
+// `parts` of the pixels, so that gy is seldom read anew;
+// partial: [part][tap][chunk][o of the group, padded to 32][32 c]. Chunks that are taken together have one offset
+// group. Local memory: columns [BLOCK][32], and the chunks' panels.
 TASK void deform_conv_amx_weight(const __global float* x, ulong x_offset, const strides xs,
                                  const __global element* offset, ulong offset_offset, const strides os,
                                  const __global element* mask, ulong mask_offset, const strides ms,

@@ -1,5 +1,6 @@
 // Deformable convolution for CPUs: one work-item is one thread's task, with a tile of 12 x 32 floats in registers.
-// Sampling is fused with the products: a block of columns is gathered into cache, multiplied, and forgotten. cpu_rows.cl says how x and gy lie.
+// Sampling is fused with the products: a block of columns is gathered into cache, multiplied, and forgotten.
+// cpu_rows.cl says how x and gy lie.
 //
 //     forward      task = (image, P output pixels, group)     y tile += W[tap] * columns[tap]     for tap in taps
 //     data         task = (image, 32-channel chunk, part of the output pixels)
@@ -13,7 +14,8 @@
 #define DECLARE_ROW(r) float16 c##r##_0 = 0, c##r##_1 = 0;
 #define LOAD_ROW(r) c##r##_0 = vload16(0, C + r * ldc); c##r##_1 = vload16(1, C + r * ldc);
 #define STORE_ROW(r) vstore16(c##r##_0, 0, C + r * ldc); vstore16(c##r##_1, 1, C + r * ldc);
-#define MULTIPLY_ROW(r) { const float16 a = A[r * lda]; c##r##_0 = fma(a, b0, c##r##_0); c##r##_1 = fma(a, b1, c##r##_1); }
+#define MULTIPLY_ROW(r) \
+    { const float16 a = A[r * lda]; c##r##_0 = fma(a, b0, c##r##_0); c##r##_1 = fma(a, b1, c##r##_1); }
 
 // Local memory: columns [P][depth] and sums [P][panels * 32 + 16]; without the 16 a column of sums would fall on a few
 // sets of the cache, and be read anew for every output channel.
@@ -31,7 +33,8 @@ TASK void deform_conv_fused_forward(const __global float* x, ulong x_offset, con
     bias += bias_offset;
     y += y_offset;
     const int pixels = g.out_height * g.out_width, tiles = (pixels + l.tile - 1) / l.tile;
-    const int tile = get_group_id(0) % tiles, n = get_group_id(0) / tiles % g.batch, group = get_group_id(0) / tiles / g.batch;
+    const int tile = get_group_id(0) % tiles, n = get_group_id(0) / tiles % g.batch,
+              group = get_group_id(0) / tiles / g.batch;
     const int p0 = tile * l.tile, count = min(l.tile, pixels - p0), rows = (count + 11) / 12 * 12;
     const int outputs = g.out_channels / g.groups, panels = (outputs + 31) / 32, taps = g.kernel_h * g.kernel_w;
     const int depth = padded_group(g, l), ldc = panels * 32 + 16, lda = depth;
@@ -68,9 +71,10 @@ TASK void deform_conv_fused_forward(const __global float* x, ulong x_offset, con
 TASK void deform_conv_fused_data(const __global float* x, ulong x_offset, const strides xs,
                                  const __global element* offset, ulong offset_offset, const strides os,
                                  const __global element* mask, ulong mask_offset, const strides ms,
-                                 const __global float* packed, ulong packed_offset, const __global float* gy, ulong gy_offset,
-                                 __global float* gx, ulong gx_offset, const strides gs, long part_size, int parts,
-                                 __global float* partial, ulong partial_offset, int n0, const geometry g, const layout l)
+                                 const __global float* packed, ulong packed_offset, const __global float* gy,
+                                 ulong gy_offset, __global float* gx, ulong gx_offset, const strides gs, long part_size,
+                                 int parts, __global float* partial, ulong partial_offset, int n0, const geometry g,
+                                 const layout l)
 {
     x += x_offset;
     const sampling from = {offset + offset_offset, mask + mask_offset, os, ms};

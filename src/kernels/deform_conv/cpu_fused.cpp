@@ -102,14 +102,16 @@ public:
     {
         const std::int64_t panels = divide_up(g_.outputs_per_group(), 32);
         const Tensor packed = workspace(g_.groups * g_.taps() * panels * depth() * 32);
-        launch(packing_, "deform_conv_pack_forward", l_.channels / 32 * panels, in_.weight, strides_of(in_.weight), packed, g_, l_);
+        launch(packing_, "deform_conv_pack_forward", l_.channels / 32 * panels, in_.weight, strides_of(in_.weight),
+               packed, g_, l_);
         if (amx_)
             return amx_forward(packed, panels, y);
         l_.tile = forward_tile();
-        launch(products_, "deform_conv_fused_forward", divide_up(g_.pixels(), l_.tile) * g_.batch * g_.groups, x_, row_strides(x_),
-               in_.offset, strides_of(in_.offset), in_.mask, strides_of(in_.mask), packed, in_.bias,
+        launch(products_, "deform_conv_fused_forward", divide_up(g_.pixels(), l_.tile) * g_.batch * g_.groups, x_,
+               row_strides(x_), in_.offset, strides_of(in_.offset), in_.mask, strides_of(in_.mask), packed, in_.bias,
                cl_long{in_.bias.defined() ? in_.bias.stride(0) : -1}, y, strides_of(y), g_, l_,
-               LocalMemory{l_.tile * depth() * sizeof(float)}, LocalMemory{l_.tile * (panels * 32 + 16) * sizeof(float)});
+               LocalMemory{l_.tile * depth() * sizeof(float)},
+               LocalMemory{l_.tile * (panels * 32 + 16) * sizeof(float)});
     }
 
     void backward(const Tensor& gy, const DeformConv2DGradients& out)
@@ -132,10 +134,10 @@ private:
         const std::int64_t tasks = divide_up(g_.pixels(), tile) * g_.batch * g_.groups;
         const Tensor sums = workspace(tasks * tile * (panels * 32 + 16));
         l_.tile = static_cast<cl_int>(tile);
-        launch(products_, "deform_conv_amx_forward", tasks, x_, row_strides(x_), in_.offset, strides_of(in_.offset), in_.mask,
-               strides_of(in_.mask), packed, words, in_.bias, cl_long{in_.bias.defined() ? in_.bias.stride(0) : -1}, y,
-               strides_of(y), sums, g_, l_, LocalMemory{amx_run * sizeof(float)},
-               LocalMemory{2 * amx_run / 32 * amx_block_words * sizeof(cl_uint)});
+        launch(products_, "deform_conv_amx_forward", tasks, x_, row_strides(x_), in_.offset, strides_of(in_.offset),
+               in_.mask, strides_of(in_.mask), packed, words, in_.bias,
+               cl_long{in_.bias.defined() ? in_.bias.stride(0) : -1}, y, strides_of(y), sums, g_, l_,
+               LocalMemory{amx_run * sizeof(float)}, LocalMemory{2 * amx_run / 32 * amx_block_words * sizeof(cl_uint)});
     }
 
     Tensor words(std::int64_t count) { return queue_.context().empty({count}, DataType::uint32, queue_); }
@@ -206,13 +208,14 @@ private:
             return gy;
         const Tensor rows = queue_.context().empty({g_.batch, g_.pixels(), g_.out_channels}, DataType::float32, queue_);
         if (g_.out_channels % 16 == 0) {
-            launch(packing_, "deform_conv_to_rows", g_.batch * divide_up(g_.pixels(), row_pixels), gy, strides_of(gy), rows,
-                   g_.out_height, g_.out_width, g_.out_channels, l);
+            launch(packing_, "deform_conv_to_rows", g_.batch * divide_up(g_.pixels(), row_pixels), gy, strides_of(gy),
+                   rows, g_.out_height, g_.out_width, g_.out_channels, l);
             return rows;
         }
         Tensor target = rows;
         target.shape = gy.shape;
-        target.strides = {g_.pixels() * g_.out_channels, 1, std::int64_t{g_.out_width} * g_.out_channels, g_.out_channels};
+        target.strides = {g_.pixels() * g_.out_channels, 1, std::int64_t{g_.out_width} * g_.out_channels,
+                          g_.out_channels};
         copy(queue_, gy, target);
         return rows;
     }
@@ -226,8 +229,9 @@ private:
         const Tensor packed = workspace(g_.groups * blocks * panels * block * 12);
         const Tensor partial = workspace(g_.taps() * chunks * panels * 12 * 32);
         launch(packing_, "deform_conv_pack_gy", g_.groups * blocks, rows, packed, g_);
-        launch(products_, "deform_conv_fused_weight", g_.taps() * chunks, x_, row_strides(x_), in_.offset, strides_of(in_.offset),
-               in_.mask, strides_of(in_.mask), packed, partial, g_, l_, LocalMemory{block * 32 * sizeof(float)});
+        launch(products_, "deform_conv_fused_weight", g_.taps() * chunks, x_, row_strides(x_), in_.offset,
+               strides_of(in_.offset), in_.mask, strides_of(in_.mask), packed, partial, g_, l_,
+               LocalMemory{block * 32 * sizeof(float)});
         unpack_weight(partial, panels * 12, 1, gw);
     }
 
@@ -242,8 +246,8 @@ private:
         launch(products_, "deform_conv_split_turned_gy", g_.groups * blocks, rows, gy_words, g_);
         launch(products_, "deform_conv_amx_weight", parts * g_.taps() * chunks / together, x_, row_strides(x_),
                in_.offset, strides_of(in_.offset), in_.mask, strides_of(in_.mask), rows, gy_words, partial,
-               static_cast<cl_int>(together), static_cast<cl_int>(parts), g_, l_, LocalMemory{block * 32 * sizeof(float)},
-               LocalMemory{together * amx_words(block) * sizeof(cl_uint)});
+               static_cast<cl_int>(together), static_cast<cl_int>(parts), g_, l_,
+               LocalMemory{block * 32 * sizeof(float)}, LocalMemory{together * amx_words(block) * sizeof(cl_uint)});
         unpack_weight(partial, strips * 32, parts, gw);
     }
 
@@ -257,7 +261,8 @@ private:
     {
         const std::int64_t chunks = l_.channels / 32, outputs = g_.outputs_per_group();
         const Tensor packed = workspace(chunks * g_.taps() * outputs * 32);
-        launch(packing_, "deform_conv_pack_data", chunks * divide_up(outputs, 32), in_.weight, strides_of(in_.weight), packed, g_, l_);
+        launch(packing_, "deform_conv_pack_data", chunks * divide_up(outputs, 32), in_.weight, strides_of(in_.weight),
+               packed, g_, l_);
         // Enough tasks for a few threads also with one small image; a rule of the shape, not of the device, so that
         // the order of the sums is the same everywhere.
         const std::int64_t parts = std::clamp<std::int64_t>(4 / (chunks * g_.batch), 1, 4);
@@ -276,25 +281,29 @@ private:
         for (std::int64_t n0 = 0; n0 < g_.batch; n0 += images) {
             const cl_int count = std::min(images, g_.batch - n0);
             Launch task(queue_, products_.kernel(amx_ ? "deform_conv_amx_data" : "deform_conv_fused_data"));
-            task.arg(x_).arg(row_strides(x_)).arg(in_.offset).arg(strides_of(in_.offset)).arg(in_.mask).arg(strides_of(in_.mask));
+            task.arg(x_).arg(row_strides(x_)).arg(in_.offset).arg(strides_of(in_.offset))
+                .arg(in_.mask).arg(strides_of(in_.mask));
             task.arg(packed);
             if (amx_)
                 task.arg(weight_words);
             task.arg(rows);
             if (amx_)
                 task.arg(gy_words);
-            task.arg(gx).arg(direct ? strides_of(gx) : row_strides(gx)).arg(cl_long{part_size}).arg(static_cast<cl_int>(parts));
+            task.arg(gx).arg(direct ? strides_of(gx) : row_strides(gx))
+                .arg(cl_long{part_size}).arg(static_cast<cl_int>(parts));
             task.arg(partial).arg(static_cast<cl_int>(n0)).arg(g_).arg(l_);
             task.run(Range::groups(count * parts * chunks));
             if (out.offset.defined() || out.mask.defined())
                 queue_.launch(packing_.kernel("deform_conv_sum_offset"),
-                              Range::linear(std::int64_t{count} * g_.offset_groups * g_.taps() * g_.pixels(), free_group), partial,
-                              out.offset, strides_of(out.offset), out.mask, strides_of(out.mask), static_cast<cl_int>(n0),
-                              count, g_, l_, cl_int{(out.offset.defined() ? 1 : 0) + (out.mask.defined() ? 2 : 0)});
+                              Range::linear(std::int64_t{count} * g_.offset_groups * g_.taps() * g_.pixels(),
+                                            free_group),
+                              partial, out.offset, strides_of(out.offset), out.mask, strides_of(out.mask),
+                              static_cast<cl_int>(n0), count, g_, l_,
+                              cl_int{(out.offset.defined() ? 1 : 0) + (out.mask.defined() ? 2 : 0)});
         }
         if (out.x.defined() && !direct)
-            launch(packing_, "deform_conv_from_rows", g_.batch * divide_up(g_.image(), row_pixels), gx, static_cast<cl_int>(parts),
-                   cl_long{part_size}, out.x, strides_of(out.x), g_.height, g_.width, l_);
+            launch(packing_, "deform_conv_from_rows", g_.batch * divide_up(g_.image(), row_pixels), gx,
+                   static_cast<cl_int>(parts), cl_long{part_size}, out.x, strides_of(out.x), g_.height, g_.width, l_);
     }
 
     Queue& queue_;

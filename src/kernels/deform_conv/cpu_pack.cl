@@ -54,7 +54,8 @@ TASK void deform_conv_to_rows(const __global element* x, ulong x_offset, const s
     }
 }
 
-// Rows to any strides and dtype. Task = ROW_PIXELS pixels of one image; adds up `parts` partial results, part_size apart.
+// Rows to any strides and dtype. Task = ROW_PIXELS pixels of one image; adds up `parts` partial results,
+// part_size apart.
 TASK void deform_conv_from_rows(const __global float* rows, ulong rows_offset, int parts, long part_size,
                                 __global element* x, ulong x_offset, const strides xs, int height, int width,
                                 const layout l)
@@ -84,7 +85,8 @@ TASK void deform_conv_from_rows(const __global float* rows, ulong rows_offset, i
 }
 
 // Weights are packed in blocks of 32 outputs x 32 channels with all taps, which stay in the nearest cache: a tap alone
-// would use one float of every line. Where a block begins: w at its first output and channel, `live` of its channels real.
+// would use one float of every line. Where a block begins: w at its first output and channel, `live` of its
+// channels real.
 typedef struct {
     const __global element* w;
     int live, outputs;
@@ -174,8 +176,9 @@ TASK void deform_conv_pack_gy(const __global float* gy, ulong gy_offset, __globa
 
 // Adds the chunks of each offset group. One work-item per (image, offset group, tap, pixel).
 __kernel void deform_conv_sum_offset(const __global float* partial, ulong partial_offset, __global element* goffset,
-                                     ulong goffset_offset, const strides gos, __global element* gmask, ulong gmask_offset,
-                                     const strides gms, int n0, int images, const geometry g, const layout l, int wanted)
+                                     ulong goffset_offset, const strides gos, __global element* gmask,
+                                     ulong gmask_offset, const strides gms, int n0, int images, const geometry g,
+                                     const layout l, int wanted)
 {
     partial += partial_offset;
     goffset += goffset_offset;

@@ -71,8 +71,8 @@ Geometry check(const DeformConv2D& p, const DeformConv2DInputs& in)
     for (int i = 0; i < 2; ++i)
         out[i] = (in.x.size(2 + i) + 2 * p.padding[i] - (p.dilation[i] * (w.size(2 + i) - 1) + 1)) / p.stride[i] + 1;
     require(out[0] > 0 && out[1] > 0, "Calculated output size too small - out_h: ", out[0], " out_w: ", out[1]);
-    require(in.offset.size(2) == out[0] && in.offset.size(3) == out[1], "offset output dims: (", in.offset.size(2), ", ",
-            in.offset.size(3), ") - computed output dims: (", out[0], ", ", out[1], ")");
+    require(in.offset.size(2) == out[0] && in.offset.size(3) == out[1], "offset output dims: (", in.offset.size(2),
+            ", ", in.offset.size(3), ") - computed output dims: (", out[0], ", ", out[1], ")");
     if (in.mask.defined()) {
         require(in.mask.size(0) == batch, "invalid batch size of mask: got ", in.mask.size(0), ", expected ", batch);
         require(in.mask.size(1) == p.offset_groups * taps, "mask.shape[1] is not valid: got: ", in.mask.size(1),
@@ -128,7 +128,8 @@ void deform_conv2d(Queue& queue, const DeformConv2D& parameters, const DeformCon
 {
     const Problem problem{check(parameters, inputs), inputs};
     const Geometry& g = problem.geometry;
-    require(y.defined() && y.dtype == inputs.x.dtype && y.shape == Dims{g.batch, g.out_channels, g.out_height, g.out_width},
+    require(y.defined() && y.dtype == inputs.x.dtype &&
+                y.shape == Dims{g.batch, g.out_channels, g.out_height, g.out_width},
             "deform_conv2d: the output must have shape ", to_string(deform_conv2d_shape(parameters, inputs)),
             " and the dtype of input");
     if (y.numel() > 0)
@@ -149,7 +150,8 @@ void deform_conv2d_backward(Queue& queue, const DeformConv2D& parameters, const 
     check_like(gradients.weight, inputs.weight, "weight");
     require(!gradients.bias.defined() || (gradients.bias.shape == Dims{g.out_channels}
                                           && gradients.bias.dtype == inputs.x.dtype),
-            "deform_conv2d_backward: the gradient of bias must have shape [", g.out_channels, "] and the dtype of input");
+            "deform_conv2d_backward: the gradient of bias must have shape [", g.out_channels,
+            "] and the dtype of input");
     if (grad_y.numel() > 0 && inputs.x.numel() > 0) {
         if (gradients.bias.defined())
             grad_bias(queue, problem, grad_y, gradients.bias);

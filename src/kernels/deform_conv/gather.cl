@@ -39,7 +39,8 @@ __kernel void deform_conv_bin_count(const __global element* offset, ulong offset
     points[3 * s + 2] = point.mask;
     int bin = -1;
     if (point.inside) {
-        bin = (group * images + n - (int)(q0 / pixels)) * bins_per_image(g) + (point.y + 1) * (g.width + 1) + point.x + 1;
+        bin = (group * images + n - (int)(q0 / pixels)) * bins_per_image(g) + (point.y + 1) * (g.width + 1) +
+              point.x + 1;
         atomic_inc(counts + bin);
     }
     bins[s] = bin;
@@ -47,7 +48,8 @@ __kernel void deform_conv_bin_count(const __global element* offset, ulong offset
 
 // Exclusive sum of counts into begins (bins + 1 entries); counts become running ends for the fill. One work-group.
 __kernel __attribute__((reqd_work_group_size(256, 1, 1)))
-void deform_conv_bin_scan(__global int* counts, ulong counts_offset, __global int* begins, ulong begins_offset, int bins)
+void deform_conv_bin_scan(__global int* counts, ulong counts_offset, __global int* begins, ulong begins_offset,
+                          int bins)
 {
     counts += counts_offset;
     begins += begins_offset;
@@ -195,7 +197,8 @@ void deform_conv_grad_offset(const __global element* x, ulong x_offset, const st
                     v[k] = corner_inside(g, point, k)
                         ? load(X, x, n * xs.n + c * xs.c + (point.y + (k >> 1)) * xs.h + (point.x + (k & 1)) * xs.w)
                         : (real)0;
-                const real upper = (1 - point.lx) * v[0] + point.lx * v[1], lower = (1 - point.lx) * v[2] + point.lx * v[3];
+                const real upper = (1 - point.lx) * v[0] + point.lx * v[1],
+                           lower = (1 - point.lx) * v[2] + point.lx * v[3];
                 const real d = gradient[c];
                 dy = fma(d, lower - upper, dy);
                 dx = fma(d, (1 - point.ly) * (v[1] - v[0]) + point.ly * (v[3] - v[2]), dx);

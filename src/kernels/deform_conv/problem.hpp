@@ -55,7 +55,8 @@ void grad_bias(Queue& queue, const Problem& problem, const Tensor& gy, const Ten
 // The dtype in which sums are kept: float32, or float64 for float64.
 inline DataType compute_dtype(DataType dtype) { return dtype == DataType::float64 ? dtype : DataType::float32; }
 
-// Work-items per group of the kernels that run with any number. No result depends on it, which a test shows by changing it.
+// Work-items per group of the kernels that run with any number. No result depends on it, which a test shows by
+// changing it.
 inline std::size_t free_group = 64;
 
 inline constexpr std::int64_t column_bytes = std::int64_t{64} << 20;   // of the gradient of the columns, at once

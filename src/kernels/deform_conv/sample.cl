@@ -33,7 +33,8 @@ static inline sample read_sample(const geometry g, const sampling from, int n, i
 {
     const int oy = pixel / g.out_width, ox = pixel % g.out_width, ky = tap / g.kernel_w, kx = tap % g.kernel_w;
     const long channel = (long)group * g.kernel_h * g.kernel_w + tap;
-    const __global element* at = from.offset + n * from.os.n + 2 * channel * from.os.c + oy * from.os.h + ox * from.os.w;
+    const __global element* at = from.offset + n * from.os.n + 2 * channel * from.os.c + oy * from.os.h +
+                                 ox * from.os.w;
     const real y = (real)(oy * g.stride_h - g.pad_h + ky * g.dilation_h) + load(X, at, 0);
     const real x = (real)(ox * g.stride_w - g.pad_w + kx * g.dilation_w) + load(X, at, from.os.c);
     sample s;
@@ -44,7 +45,8 @@ static inline sample read_sample(const geometry g, const sampling from, int n, i
     s.x = (int)fx;
     s.ly = s.inside ? y - fy : (real)0;
     s.lx = s.inside ? x - fx : (real)0;
-    s.mask = g.has_mask ? load(X, from.mask, n * from.ms.n + channel * from.ms.c + oy * from.ms.h + ox * from.ms.w) : (real)1;
+    s.mask = g.has_mask ? load(X, from.mask, n * from.ms.n + channel * from.ms.c + oy * from.ms.h + ox * from.ms.w)
+                        : (real)1;
     return s;
 }
 

@@ -191,7 +191,8 @@ void deform_conv_grad_weight(const __global element* x, ulong x_offset, const st
             const int k = id / TILE + 4 * i, c = c0 + id % TILE, o = o0 + id % TILE;
             const long q = q0 + k;
             const int pixel = q % pixels;
-            b[k][id % TILE] = q < q_end && c < c_end ? read_column(x, c * xs.c, corners[k], corner_weights[k]) : (real)0;
+            b[k][id % TILE] =
+                q < q_end && c < c_end ? read_column(x, c * xs.c, corners[k], corner_weights[k]) : (real)0;
             a[k][id % TILE] = q < q_end && o < outputs
                 ? load(X, gy, (q / pixels) * gs.n + (group * outputs + o) * gs.c + (pixel / g.out_width) * gs.h
                        + (pixel % g.out_width) * gs.w) : (real)0;

@@ -25,7 +25,8 @@ public:
     {
         const Tensor weight = pack_weight();
         launch("tiled", "deform_conv_forward",
-               Range::groups(groups(divide_up(total(), tile), divide_up(g_.outputs_per_group(), tile), g_.groups), {16, 16, 1}),
+               Range::groups(groups(divide_up(total(), tile), divide_up(g_.outputs_per_group(), tile), g_.groups),
+                             {16, 16, 1}),
                in_.x, strides_of(in_.x), in_.offset, strides_of(in_.offset), in_.mask, strides_of(in_.mask), weight,
                in_.bias, cl_long{in_.bias.defined() ? in_.bias.stride(0) : -1}, y, strides_of(y), g_, g_.segment());
     }
@@ -81,14 +82,18 @@ private:
         queue_.launch(program.kernel(kernel), range, arguments...);
     }
 
-    Tensor workspace(std::int64_t elements, DataType dtype) { return queue_.context().empty({elements}, dtype, queue_); }
+    Tensor workspace(std::int64_t elements, DataType dtype)
+    {
+        return queue_.context().empty({elements}, dtype, queue_);
+    }
 
     Tensor pack_weight()
     {
         const std::int64_t rows = std::int64_t{g_.taps()} * g_.channels_per_group();
         const Tensor packed = workspace(rows * g_.out_channels, real_);
         launch("tiled", "deform_conv_pack_weight",
-               Range::groups(groups(divide_up(g_.outputs_per_group(), 16), divide_up(rows, 16), g_.groups), {16, 16, 1}),
+               Range::groups(groups(divide_up(g_.outputs_per_group(), 16), divide_up(rows, 16), g_.groups),
+                             {16, 16, 1}),
                in_.weight, strides_of(in_.weight), packed, g_);
         return packed;
     }
@@ -100,11 +105,12 @@ private:
         const Tensor partial = workspace(splits * gw.numel(), real_);
         const std::int64_t channel_tiles = divide_up(g_.segment(), tile) * (g_.channels / g_.segment());
         launch("tiled", "deform_conv_grad_weight",
-               Range::groups(groups(divide_up(g_.outputs_per_group(), tile), channel_tiles, g_.taps() * splits), {16, 16, 1}),
+               Range::groups(groups(divide_up(g_.outputs_per_group(), tile), channel_tiles, g_.taps() * splits),
+                             {16, 16, 1}),
                in_.x, strides_of(in_.x), in_.offset, strides_of(in_.offset), in_.mask, strides_of(in_.mask), gy,
                strides_of(gy), partial, g_, g_.segment(), static_cast<cl_int>(per_split));
-        launch("tiled", "deform_conv_sum_weight", Range::linear(gw.numel(), free_group), partial, static_cast<cl_int>(splits), gw,
-               strides_of(gw), g_);
+        launch("tiled", "deform_conv_sum_weight", Range::linear(gw.numel(), free_group), partial,
+               static_cast<cl_int>(splits), gw, strides_of(gw), g_);
     }
 
     void grad_offset(const Tensor& columns, const DeformConv2DGradients& out, std::int64_t q0, cl_int count)
@@ -127,13 +133,16 @@ private:
                      list = workspace(samples, DataType::int32), ends = workspace(bins, DataType::int32),
                      begins = workspace(bins + 1, DataType::int32);
         fill(queue_, ends, 0.);
-        launch("gather", "deform_conv_bin_count", Range::linear(samples, free_group), in_.offset, strides_of(in_.offset), in_.mask,
-               strides_of(in_.mask), points, bin_of, ends, cl_long{q0}, count, images, g_);
+        launch("gather", "deform_conv_bin_count", Range::linear(samples, free_group), in_.offset,
+               strides_of(in_.offset), in_.mask, strides_of(in_.mask), points, bin_of, ends, cl_long{q0}, count, images,
+               g_);
         launch("gather", "deform_conv_bin_scan", Range::groups(1, 256), ends, begins, static_cast<cl_int>(bins));
-        launch("gather", "deform_conv_bin_fill", Range::linear(samples, free_group), bin_of, ends, list, cl_long{samples});
-        launch("gather", "deform_conv_bin_sort", Range::linear(bins, free_group), begins, list, static_cast<cl_int>(bins));
-        launch("gather", "deform_conv_gather", Range::linear(images * g_.image() * g_.channels, free_group), columns, points, begins,
-               list, gx, strides_of(gx), cl_long{q0}, count, images, g_);
+        launch("gather", "deform_conv_bin_fill", Range::linear(samples, free_group), bin_of, ends, list,
+               cl_long{samples});
+        launch("gather", "deform_conv_bin_sort", Range::linear(bins, free_group), begins, list,
+               static_cast<cl_int>(bins));
+        launch("gather", "deform_conv_gather", Range::linear(images * g_.image() * g_.channels, free_group), columns,
+               points, begins, list, gx, strides_of(gx), cl_long{q0}, count, images, g_);
     }
 
     Queue& queue_;

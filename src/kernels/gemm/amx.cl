@@ -106,8 +106,8 @@ static inline void amx_put(amx_waiting* waiting, ulong sums, long step, int add)
 #define AMX_0123 AMX_01 "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\ttdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
 
 // The products of one block in steps of four tiles each. Those of high parts are added last, so that only they round at
-// the size of the sum: as often as float32 products would. Every part is loaded as rarely as two registers for each side
-// allow.
+// the size of the sum: as often as float32 products would. Every part is loaded as rarely as two registers for each
+// side allow.
 #define DEFINE_AMX_STEP(name, STEP)                                                                         \
     static inline void name(ulong strip, ulong panel, int both_rows, int both_columns)                      \
     {                                                                                                       \

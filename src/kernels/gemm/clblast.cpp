@@ -30,7 +30,9 @@ struct BlasMatrix {
 
 std::optional<BlasMatrix> blas_matrix(const MatrixLayout& layout, std::int64_t rows, std::int64_t columns)
 {
-    const auto fits = [](std::int64_t step, std::int64_t size, std::int64_t other) { return other == 1 || step >= size; };
+    const auto fits = [](std::int64_t step, std::int64_t size, std::int64_t other) {
+        return other == 1 || step >= size;
+    };
     if (layout.column == 1 && fits(layout.row, columns, rows))
         return BlasMatrix{Transpose::kNo, static_cast<std::size_t>(std::max(layout.row, columns))};
     if (layout.row == 1 && fits(layout.column, rows, columns))

@@ -54,7 +54,8 @@ void complex_planes(Queue& queue, const GemmProblem& problem, const GemmTensors&
     add_product(1, 0, im, 1, false);
 
     const Program& program = queue.context().program(
-        "kernels/gemm/complex.cl", detail::concat("-DX=", name_of(problem.dtype), " -DREAL=", opencl_compute_type(type)));
+        "kernels/gemm/complex.cl",
+        detail::concat("-DX=", name_of(problem.dtype), " -DREAL=", opencl_compute_type(type)));
     Launch launch(queue, program.kernel("combine_planes"));
     launch.arg(tensors.c).arg(tensors.d).arg(re).arg(im).arg(gemm_arguments(problem));
     add_scalars(launch, problem);

@@ -178,7 +178,8 @@ void cpu_amx_by(const AmxPlan& plan, Queue& queue, const GemmProblem& asked, con
     if (cut.panels_place == amx_panels_shared) {
         const std::int64_t across = divide_up(problem.n, amx_side), along = divide_up(problem.k, cut.depth);
         const auto split = [&] {
-            const Tensor words = queue.context().empty({problem.batch * along * across * panel}, DataType::uint32, queue);
+            const Tensor words =
+                queue.context().empty({problem.batch * along * across * panel}, DataType::uint32, queue);
             queue.launch(program.kernel("split_b"),
                          Range::groups({groups(across), groups(along), groups(problem.batch)}, {1, 1, 1}), tensors.b,
                          words, arguments, cut, local(scratch_words));
@@ -186,10 +187,11 @@ void cpu_amx_by(const AmxPlan& plan, Queue& queue, const GemmProblem& asked, con
         };
         const MatrixLayout& b = problem.b;
         panels = problem.prepared_b
-                     ? problem.prepared_b->get(queue, fmt::format("gemm_amx {} {} {} {} {} {} {} {} {}",
-                                                                  name_of(problem.dtype), cut.depth, problem.k, problem.n,
-                                                                  problem.batch, b.row, b.column, b.batch,
-                                                                  tensors.b.offset), split)
+                     ? problem.prepared_b->get(queue,
+                                               fmt::format("gemm_amx {} {} {} {} {} {} {} {} {}",
+                                                           name_of(problem.dtype), cut.depth, problem.k, problem.n,
+                                                           problem.batch, b.row, b.column, b.batch, tensors.b.offset),
+                                               split)
                      : split();
     }
     if (cut.splits > 1 || (!cut.plain && cut.depth < problem.k))

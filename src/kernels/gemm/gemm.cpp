@@ -147,7 +147,8 @@ void gemm(Queue& queue, const GemmProblem& asked, const Tensor& a, const Tensor&
     const auto same = [](const MatrixLayout& x, const MatrixLayout& y) {
         return x.row == y.row && x.column == y.column && x.batch == y.batch;
     };
-    problem.d_is_c = problem.add_d && d.memory.get() == c.memory.get() && d.offset == c.offset && same(problem.c, problem.d);
+    problem.d_is_c =
+        problem.add_d && d.memory.get() == c.memory.get() && d.offset == c.offset && same(problem.c, problem.d);
     const detail::GemmTensors tensors{a, b, c, problem.add_d ? d : Tensor()};
     detail::check(problem, tensors, queue.device());
     if (problem.batch == 0 || problem.m == 0 || problem.n == 0)

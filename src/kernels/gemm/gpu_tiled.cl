@@ -21,8 +21,8 @@
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
 
-// The e-th element that a work-item fetches of a TILE x TILE_K slab, whichever direction is contiguous: neighbours fetch
-// neighbours.
+// The e-th element that a work-item fetches of a TILE x TILE_K slab, whichever direction is contiguous: neighbours
+// fetch neighbours.
 static inline int slab_line(int item, int e, int k_contiguous)
 {
     const int at = item + e * SIDE * SIDE;
@@ -35,8 +35,8 @@ static inline int slab_depth(int item, int e, int k_contiguous)
 }
 
 // Fetches a slab; what lies outside the matrix is zero. `lines` and `depth` count what is left of it.
-static inline void fetch(REAL* values, const __global storage_t(X)* matrix, long line_step, long k_step, long lines, long depth,
-                  int item, int k_contiguous)
+static inline void fetch(REAL* values, const __global storage_t(X)* matrix, long line_step, long k_step, long lines,
+                         long depth, int item, int k_contiguous)
 {
 #pragma unroll
     for (int e = 0; e < PER_ITEM; ++e) {
@@ -93,8 +93,10 @@ void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __g
             for (int quad = 0; quad < QUADS; ++quad) {
                 const REAL4 a4 = vload4(0, a_slab + kk * PITCH + quad * 64 + y * 4);
                 const REAL4 b4 = vload4(0, b_slab + kk * PITCH + quad * 64 + x * 4);
-                a_part[quad * 4] = a4.x, a_part[quad * 4 + 1] = a4.y, a_part[quad * 4 + 2] = a4.z, a_part[quad * 4 + 3] = a4.w;
-                b_part[quad * 4] = b4.x, b_part[quad * 4 + 1] = b4.y, b_part[quad * 4 + 2] = b4.z, b_part[quad * 4 + 3] = b4.w;
+                a_part[quad * 4] = a4.x, a_part[quad * 4 + 1] = a4.y,
+                a_part[quad * 4 + 2] = a4.z, a_part[quad * 4 + 3] = a4.w;
+                b_part[quad * 4] = b4.x, b_part[quad * 4 + 1] = b4.y,
+                b_part[quad * 4 + 2] = b4.z, b_part[quad * 4 + 3] = b4.w;
             }
 #pragma unroll
             for (int i = 0; i < WIDTH; ++i)

@@ -146,8 +146,8 @@ static inline void finish_row(tile_vector v, __global storage_t(X)* c, const __g
     u[2 * i + 1] = ZIP_HIGH(v[i], v[i + TILE_LANES / 2]);
 
 // dst[j * dst_step + i] = src[i * line_step + j] for i, j < TILE_LANES; src has `lines` lines of `length` elements, and
-// `readable` elements in all follow it in its matrix (0: nobody knows). Anything may come of what lies outside; the first `wanted` rows
-// of dst are written.
+// `readable` elements in all follow it in its matrix (0: nobody knows). Anything may come of what lies outside; the
+// first `wanted` rows of dst are written.
 #define DEFINE_TRANSPOSE_BLOCK(name, SPACE)                                                                 \
     static inline void name(const __global storage_t(X)* src, long line_step, long lines, long length,       \
                      long readable, SPACE REAL* dst, int dst_step, long wanted)                             \

@@ -14,8 +14,10 @@
 // Use, inside a function (one tile at a time; the names c0_low... live in its scope):
 //     TILE_DECLARE                                     accumulators, all zero
 //     TILE_LOAD(C, ld)                                 or from memory: row r at C + r * ld
-//     TILE_MULTIPLY(A, row_step, k_step, B, depth)     c[r][j] += A[r * row_step + k * k_step] * B[k * TILE_COLUMNS + j]
-//     TILE_MULTIPLY_OF(N, ...), TILE_MULTIPLY_LOW_OF(N, ...)   the first N rows; of them only the low half of the columns
+//     TILE_MULTIPLY(A, row_step, k_step, B, depth)     c[r][j] += A[r * row_step + k * k_step]
+//                                                                 * B[k * TILE_COLUMNS + j]
+//     TILE_MULTIPLY_OF(N, ...), TILE_MULTIPLY_LOW_OF(N, ...)
+//                                                      the first N rows; of them only the low half of the columns
 //     TILE_STORE(C, ld)
 // Steps that are compile-time constants become immediate offsets: prefer them. A, B, C may be __local, __global or
 // private pointers to REAL; A needs all TILE_ROWS rows to be readable.

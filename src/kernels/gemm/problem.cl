@@ -43,8 +43,8 @@ typedef struct {
 
 // What becomes of one finished sum: C's element c, with D's element d.
 #ifndef COMPLEX
-static inline void finish_element(REAL v, __global storage_t(X)* c, const __global storage_t(X)* d, const gemm_problem* p,
-                           REAL alpha, REAL beta)
+static inline void finish_element(REAL v, __global storage_t(X)* c, const __global storage_t(X) * d,
+                                  const gemm_problem* p, REAL alpha, REAL beta)
 {
     v *= alpha;
     if (p->add_d)
