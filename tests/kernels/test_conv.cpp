@@ -249,6 +249,43 @@ TEST(ConvBias, GradientIsTheSumOverAllButChannels)
     }
 }
 
+// Weights are kept with what is derived from them for calls of any number of groups.
+TEST(ConvPrepared, ServesEveryGroupingOfItsWeights)
+{
+    Queue& queue = Context::get().queue();
+    std::mt19937 random{5};
+    Host w({8, 4, 3, 3}, Layout::contiguous, &random);
+    const auto upload = [&](const Host& host) { return test::upload(queue, host.values, host.shape, host.strides); };
+    const Tensor tw = upload(w);
+    for (const ConvPass pass : {ConvPass::forward, ConvPass::backward_data})
+        for (const std::string_view name : conv_implementations(pass)) {
+            const bool forward = pass == ConvPass::forward;
+            Prepared prepared;
+            for (const std::int64_t groups : {1, 2, 4}) {
+                Host x({2, 4 * groups, 6, 7}, Layout::contiguous, forward ? &random : nullptr);
+                Host y({2, 8, 6, 7}, Layout::contiguous, forward ? nullptr : &random);
+                ConvOptions options = test::conv({1, 1}, {1, 1}, {}, groups);
+                options.implementation = name;
+                options.prepared = &prepared;
+                const Tensor tx = upload(x), ty = upload(y);
+                try {
+                    if (forward)
+                        conv_forward(queue, tx, tw, Tensor(), ty, options);
+                    else
+                        conv_backward_data(queue, ty, tw, tx, options);
+                } catch (const NotSupported&) {
+                    EXPECT_NE(name, "reference");
+                    continue;
+                }
+                products({&x, &w, &y}, options, [&](std::int64_t xi, std::int64_t wi, std::int64_t yi) {
+                    (forward ? y.values[yi] : x.values[xi]) += (forward ? x.values[xi] : y.values[yi]) * w.values[wi];
+                });
+                EXPECT_EQ(test::download(queue, forward ? ty : tx), forward ? y.values : x.values)
+                    << name << ", groups " << groups;
+            }
+        }
+}
+
 TEST(ConvErrors, AreFoundBeforeAnythingRuns)
 {
     Queue& queue = Context::get().queue();

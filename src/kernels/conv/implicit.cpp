@@ -1,6 +1,7 @@
 // How passes map to launches whose source lies at position*scale + shift + tap*step.
 #include <algorithm>
 #include <numeric>
+#include <string>
 
 #include <kernels/conv/implicit.hpp>
 
@@ -136,7 +137,9 @@ Tensor weight_matrix(Queue& queue, const Call& call, ImplicitProblem& p)
         return packed;
     };
     if (call.prepared)
-        return call.prepared->get(queue, forward ? "conv rows" : "conv rows of the data gradient", pack_weights);
+        return call.prepared->get(queue, forward ? "conv rows"
+                                                 : "conv rows of the data gradient " + std::to_string(q.groups),
+                                  pack_weights);
     return pack_weights();
 }
 
