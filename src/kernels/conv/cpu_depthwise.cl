@@ -174,8 +174,8 @@ static inline real lane_sum(vec v)
 }
 
 // The sum of one tap, position by position, row by row.
-static inline real tap_total(const __global stored* x, const __global stored* dy, const depthwise_problem* p, long channel,
-                             int ty, int tx)
+static inline real tap_total(const __global stored* x, const __global stored* dy, const depthwise_problem* p,
+                             long channel, int ty, int tx)
 {
     const long group = channel / p->rows;
     real total = 0;
