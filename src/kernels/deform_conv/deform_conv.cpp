@@ -55,6 +55,9 @@ Geometry check(const DeformConv2D& p, const DeformConv2DInputs& in)
     check_parameters(p);
     check_dtypes(in);
     const auto& w = in.weight;
+    constexpr std::int64_t most = 1 << 15;
+    require(w.size(2) <= most && w.size(3) <= most, "deform_conv2d: weight_h: ", w.size(2), " weight_w: ", w.size(3),
+            " must be at most ", most);
     const std::int64_t batch = in.x.size(0), channels = in.x.size(1), taps = w.size(2) * w.size(3);
     require(w.size(2) > 0 && w.size(3) > 0, "deform_conv2d: weight_h: ", w.size(2), " weight_w: ", w.size(3),
             " must be greater than 0");

@@ -64,6 +64,8 @@ Rejection clblast_rejects(const GemmProblem& problem, const Device& device)
 {
     if (device.kind != DeviceKind::gpu)
         return "for GPUs";
+    if (device.max_work_group_size < 256)
+        return "CLBlast's kernels take up to 256 work-items";
     const bool known = problem.dtype == DataType::float32 || problem.dtype == DataType::float64 ||
                        problem.dtype == DataType::complex64 || problem.dtype == DataType::complex128;
     if (!known)

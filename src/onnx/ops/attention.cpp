@@ -330,6 +330,8 @@ void linear_attention_operator(Call& call)
     if (delta)
         problem.beta = call.contiguous(5);
     const Dims& q = problem.query.shape;
+    call.check(problem.heads <= q[2] && q[2] % problem.heads == 0, "query's last axis of ", q[2], " is not divisible by ",
+               problem.heads, " heads");
     const std::int64_t key_size = q[2] / problem.heads, value_size = problem.value.size(2) / problem.kv_heads;
     const Dims state{q[0], problem.kv_heads, key_size, value_size};
     problem.state = call.allocate(state, DataType::float32);
