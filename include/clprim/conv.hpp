@@ -1,6 +1,7 @@
 // Convolution in one to three spatial dimensions, forward and both gradients, ordinary and transposed.
 //
-//   y[n, o, p] = act([y[n, o, p] +] bias[o] + sum over c, t of  w[o, c, t] * x[n, g(o)*C + c, p*stride - pad_begin + t*dilation])
+//   y[n, o, p] = act([y[n, o, p] +] bias[o] + sum over c, t of
+//                  w[o, c, t] * x[n, g(o)*C + c, p*stride - pad_begin + t*dilation])
 //
 // with p and t running over the output positions and kernel taps and C = in_channels / groups; x is 0 outside its
 // borders. A transposed convolution is the data gradient of the ordinary one used as a forward pass.

@@ -6,8 +6,8 @@
 namespace clprim {
 
 // y[b] = det(x[b]) for x [..., n, n], contiguous, and y [...], contiguous, of one floating-point dtype. By LU
-// factors with partial pivoting (linalg.hpp), in float32 (float64 for float64). A matrix without rows has the determinant 1.
-// Throws InvalidArgument.
+// factors with partial pivoting (linalg.hpp), in float32 (float64 for float64). A matrix without rows has the
+// determinant 1. Throws InvalidArgument.
 void determinant(Queue& queue, const Tensor& x, const Tensor& y);
 
 }  // namespace clprim

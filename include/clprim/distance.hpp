@@ -1,5 +1,5 @@
-// Distances between points:  d(a, b) = (sum over m of |a_m - b_m|^p)^(1/p),  for p = 0 the number of elements that differ,
-// for p = infinity the largest difference.
+// Distances between points:  d(a, b) = (sum over m of |a_m - b_m|^p)^(1/p),  for p = 0 the number of elements that
+// differ, for p = infinity the largest difference.
 #pragma once
 
 #include <clprim/queue.hpp>
@@ -11,8 +11,8 @@ namespace clprim {
 // Throws InvalidArgument.
 void pairwise_distances(Queue& queue, const Tensor& a, const Tensor& b, double p, const Tensor& y);
 
-// grad_a = the sum over columns of grad_y times the derivative of d by a, where y is what pairwise_distances gave. Where a
-// distance has no derivative (equal points) the term is 0. Each element is summed by its owner, in order.
+// grad_a = the sum over columns of grad_y times the derivative of d by a, where y is what pairwise_distances gave.
+// Where a distance has no derivative (equal points) the term is 0. Each element is summed by its owner, in order.
 struct DistanceBackward {
     Tensor a, b, y, grad_y, grad_a;
     double p = 2;

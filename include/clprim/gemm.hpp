@@ -35,8 +35,8 @@ struct GemmProblem {
     Prepared* prepared_b = nullptr;
 };
 
-// The problem A B = C of tensors with two dimensions, or three with the batch first. Throws InvalidArgument where shapes
-// or dtypes do not fit. D, if defined, is expanded to C's shape.
+// The problem A B = C of tensors with two dimensions, or three with the batch first. Throws InvalidArgument where
+// shapes or dtypes do not fit. D, if defined, is expanded to C's shape.
 GemmProblem gemm_problem(const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& d = {});
 
 // Enqueues the product. Only memory, offset and dtype of the tensors are used; the problem says the rest. Throws

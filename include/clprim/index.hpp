@@ -1,7 +1,7 @@
 // Reading and writing through index tensors (int64 or int32).
 //
-// An index lies in [-n, n) for an axis of n elements; negative ones count from the end. An index outside is found by the
-// kernel, which then touches nothing: the next synchronisation of the queue throws IndexError naming the operator.
+// An index lies in [-n, n) for an axis of n elements; negative ones count from the end. An index outside is found by
+// the kernel, which then touches nothing: the next synchronisation of the queue throws IndexError naming the operator.
 // All functions take any strides. Reductions are owner-computes, without atomics: the same bits in every run, and
 // updates of one element happen in the order of the index.
 #pragma once
@@ -21,8 +21,8 @@ void index_select(Queue& queue, const Tensor& input, std::size_t axis, const Ten
 // smaller than the input's save along `axis`.
 void gather(Queue& queue, const Tensor& input, std::size_t axis, const Tensor& index, const Tensor& out);
 
-// self[i][index[i][j][k]][k] = source[i][j][k] for axis 1 of 3, and so on. Where an index comes twice, one of its sources
-// wins (with scatter_reduce and IndexReduce::assign: the last).
+// self[i][index[i][j][k]][k] = source[i][j][k] for axis 1 of 3, and so on. Where an index comes twice, one of its
+// sources wins (with scatter_reduce and IndexReduce::assign: the last).
 void scatter(Queue& queue, const Tensor& self, std::size_t axis, const Tensor& index, const Tensor& source);
 
 // The same, but combining with what is there.
@@ -34,8 +34,8 @@ void index_copy(Queue& queue, const Tensor& self, std::size_t axis, const Tensor
 void index_reduce(Queue& queue, const Tensor& self, std::size_t axis, const Tensor& index, const Tensor& source,
                   IndexReduce reduce);
 
-// The general form, which all of the above are. All tensors have one shape, the iteration space; the tensor that the index
-// reaches into has stride 0 where only the index moves it.
+// The general form, which all of the above are. All tensors have one shape, the iteration space; the tensor that the
+// index reaches into has stride 0 where only the index moves it.
 inline constexpr std::int64_t index_is_key = -1;
 
 struct IndexedAxis {
@@ -50,8 +50,8 @@ void write_through(Queue& queue, const Tensor& self, const IndexedAxis& axis, co
 void reduce_through(Queue& queue, const Tensor& self, const IndexedAxis& axis, const Tensor& source,
                     IndexReduce reduce);
 
-// Keys of an index made of several tensors: keys[p] += wrapped index[p] * stride, or -1 once any index was bad (which is
-// reported once). `first` starts new keys, of dtype int64.
+// Keys of an index made of several tensors: keys[p] += wrapped index[p] * stride, or -1 once any index was bad (which
+// is reported once). `first` starts new keys, of dtype int64.
 void add_keys(Queue& queue, const Tensor& keys, const IndexedAxis& axis, bool first);
 
 // self[p] = value[p] where mask[p] (boolean) is set. One shape; broadcast operands have stride 0.

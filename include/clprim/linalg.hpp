@@ -1,8 +1,8 @@
 // Dense linear algebra of batches of matrices.
 //
-// Tensors are contiguous, [batch, rows, columns], of float32, float64, complex64 or complex128; factorisations overwrite
-// their matrix. Pivots and info are int32. A work-group owns a matrix, or a panel of it; what is left of large matrices is
-// updated by products of matrices (gemm.hpp). Nothing waits, and the same bits come out every run.
+// Tensors are contiguous, [batch, rows, columns], of float32, float64, complex64 or complex128; factorisations
+// overwrite their matrix. Pivots and info are int32. A work-group owns a matrix, or a panel of it; what is left of
+// large matrices is updated by products of matrices (gemm.hpp). Nothing waits, and the same bits come out every run.
 // All throw InvalidArgument for shapes, layouts or dtypes that do not fit.
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace clprim {
 
-// A = P L U with partial pivoting: L (unit lower) and U (upper) take the place of A [batch, m, n]. Row i was exchanged with
-// row pivots[i] - 1, for i = 0, 1, ... [batch, min(m, n)]. info [batch]: 0, or the first i + 1 whose pivot is 0.
+// A = P L U with partial pivoting: L (unit lower) and U (upper) take the place of A [batch, m, n]. Row i was exchanged
+// with row pivots[i] - 1, for i = 0, 1, ... [batch, min(m, n)]. info [batch]: 0, or the first i + 1 whose pivot is 0.
 // pivot = false: rows stay where they are.
 void lu_factor(Queue& queue, const Tensor& a, const Tensor& pivots, const Tensor& info, bool pivot = true);
 
@@ -21,12 +21,12 @@ void exchange_rows(Queue& queue, const Tensor& b, const Tensor& pivots, bool opp
 // Solves A X = B, or A^H X = B, in place of B [batch, n, k], from lu_factor's result.
 void lu_solve(Queue& queue, const Tensor& lu, const Tensor& pivots, const Tensor& b, bool adjoint = false);
 
-// A = L L^H of a Hermitian positive definite A [batch, n, n], of which the lower triangle is read and overwritten; the upper
-// one is left as it is. info [batch]: 0, or the order of the leading minor that is not positive definite.
+// A = L L^H of a Hermitian positive definite A [batch, n, n], of which the lower triangle is read and overwritten; the
+// upper one is left as it is. info [batch]: 0, or the order of the leading minor that is not positive definite.
 void cholesky(Queue& queue, const Tensor& a, const Tensor& info);
 
-// Solves A X = B with a triangular A [batch, n, n] in place of B [batch, n, k]. Both may have any strides (a transposed A is
-// upper where A is lower). The other triangle of A, and the diagonal if `unit`, are not read.
+// Solves A X = B with a triangular A [batch, n, n] in place of B [batch, n, k]. Both may have any strides (a transposed
+// A is upper where A is lower). The other triangle of A, and the diagonal if `unit`, are not read.
 void triangular_solve(Queue& queue, const Tensor& a, bool upper, bool unit, const Tensor& b);
 
 // A = Q R: R takes the upper triangle of A [batch, m, n], the reflectors' vectors what is below (LAPACK's geqrf).
@@ -36,14 +36,15 @@ void qr_factor(Queue& queue, const Tensor& a, const Tensor& tau);
 // C = Q C or Q^H C for C [batch, m, k] of any strides, from reflectors [batch, m, n] and tau [batch, r], r <= n.
 void apply_reflectors(Queue& queue, const Tensor& reflectors, const Tensor& tau, const Tensor& c, bool adjoint);
 
-// Singular values and vectors, by one-sided Jacobi rotations (Hestenes 1958), which find small values as exactly as large.
-// columns [batch, n, m], n <= m, holds the columns of A as rows; it is overwritten by those of U S. vectors [batch, n, n]
-// takes the columns of V as rows, values [batch, n] S, of the real dtype: all in descending order of values.
+// Singular values and vectors, by one-sided Jacobi rotations (Hestenes 1958), which find small values as exactly as
+// large. columns [batch, n, m], n <= m, holds the columns of A as rows; it is overwritten by those of U S. vectors
+// [batch, n, n] takes the columns of V as rows, values [batch, n] S, of the real dtype: all in descending order of
+// values.
 void jacobi_svd(Queue& queue, const Tensor& columns, const Tensor& vectors, const Tensor& values);
 
-// A = vectors^H diag(values) vectors of Hermitian matrices a [batch, n, n]: values [batch, n], of the real dtype, in ascending
-// order, vectors [batch, n, n]. The rotations act on A + c, where c = 5/4 of the Frobenius norm makes all eigenvalues
-// positive; values are Rayleigh quotients of A itself.
+// A = vectors^H diag(values) vectors of Hermitian matrices a [batch, n, n]: values [batch, n], of the real dtype, in
+// ascending order, vectors [batch, n, n]. The rotations act on A + c, where c = 5/4 of the Frobenius norm makes all
+// eigenvalues positive; values are Rayleigh quotients of A itself.
 void jacobi_eigh(Queue& queue, const Tensor& a, const Tensor& vectors, const Tensor& values);
 
 }  // namespace clprim

@@ -12,8 +12,9 @@
 namespace clprim {
 
 // query [B, T, heads dk], key [B, T, kv_heads dk], value [B, T, kv_heads dv], decay [B, T, kv_heads (dk)] and beta
-// [B, T, kv_heads or 1], optional, y [B, T, heads dv]: contiguous, of one floating-point dtype. state [B, kv_heads, dk, dv]
-// is float32, contiguous, and carries from before the first step to after the last. Throws InvalidArgument.
+// [B, T, kv_heads or 1], optional, y [B, T, heads dv]: contiguous, of one floating-point dtype. state
+// [B, kv_heads, dk, dv] is float32, contiguous, and carries from before the first step to after the last. Throws
+// InvalidArgument.
 struct LinearAttention {
     Tensor query, key, value, decay, beta, state, y;
     std::int64_t heads = 1, kv_heads = 1;

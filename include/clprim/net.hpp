@@ -46,8 +46,8 @@ public:
     Queue& queue() const;
 
     // Building. Names are unique; an operator's inputs must exist. Parameters are named "<operator>.<i>", or as
-    // `parameters` says ("" or "auto": the default); an existing name shares that parameter. Frozen operators leave their
-    // parameters as they are.
+    // `parameters` says ("" or "auto": the default); an existing name shares that parameter. Frozen operators leave
+    // their parameters as they are.
     void add_input(const std::string& name, const TensorSpec& spec, bool requires_gradient = false);
     void add_operator(std::unique_ptr<Operator> op, const std::string& name, const std::vector<std::string>& inputs,
                       const std::vector<std::string>& outputs, const std::vector<std::string>& parameters = {},
@@ -104,8 +104,8 @@ public:
     std::vector<std::string> parameter_names() const;
 
     TensorSpec spec(const std::string& name) const;    // of a tensor, once its operator was added
-    // The tensor of that name. Without keep_intermediate_tensors only inputs, outputs and losses hold their values after a
-    // pass; others throw. Contiguous. Write to an input through Queue::write, to_device or copy.
+    // The tensor of that name. Without keep_intermediate_tensors only inputs, outputs and losses hold their values
+    // after a pass; others throw. Contiguous. Write to an input through Queue::write, to_device or copy.
     Tensor tensor(const std::string& name) const;
     Tensor gradient(const std::string& name) const;    // same rule: inputs that require it, and outputs
     Tensor input(std::size_t i) const { return tensor(input_names().at(i)); }

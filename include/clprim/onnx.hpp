@@ -70,10 +70,10 @@ struct ConvertedNet {
 };
 ConvertedNet convert_to_net(const OnnxModel& model);
 
-// The way back: a net that was set up, with its parameters, as the bytes of an ONNX file (operator set 20) that computes
-// what the net does in predict mode, with the net's shapes and the names of its inputs and outputs. Losses are outputs
-// like others. Waits for the parameters. Throws NotSupported naming an operator that ONNX lacks (DeformPSROIPooling,
-// operators of a program's own, some functions of Pointwise).
+// The way back: a net that was set up, with its parameters, as the bytes of an ONNX file (operator set 20) that
+// computes what the net does in predict mode, with the net's shapes and the names of its inputs and outputs. Losses are
+// outputs like others. Waits for the parameters. Throws NotSupported naming an operator that ONNX lacks
+// (DeformPSROIPooling, operators of a program's own, some functions of Pointwise).
 std::string convert_to_onnx(const Net& net);
 
 struct SessionOptions {

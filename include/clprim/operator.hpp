@@ -81,7 +81,8 @@ struct OperatorCall {
 
 // What the memory planner may assume.
 struct OperatorTraits {
-    bool alias = false;                  // the output is the input with another shape; forward and backward are the net's
+    bool alias = false;                  // the output is the input with another shape; forward and backward are the
+                                         // net's
     bool in_place = false;               // output 0 may lie in the memory of input 0, and so may their gradients
     bool backward_reads_inputs = true;
     bool backward_reads_outputs = false;

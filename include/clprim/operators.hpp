@@ -29,7 +29,8 @@ struct ConvolutionConfig {
     std::int64_t spatial = 2;
     bool transposed = false;
     std::string fwd_algo = "auto", bwd_data_algo = "auto", bwd_filter_algo = "auto";
-    CLPRIM_CONFIG(ConvolutionConfig);   // spatial and transposed are options here, and part of the type's name elsewhere
+    CLPRIM_CONFIG(ConvolutionConfig);   // spatial and transposed are options here, and part of the type's name
+                                        // elsewhere
 };
 
 // "Pooling1D" ... "Pooling3D": maximum ("max") or average ("avg") of windows, padded as convolutions are.
@@ -122,7 +123,8 @@ struct HardtanhConfig {                               // "Hardtanh": within [min
 struct AbsConfig {                                    // "Abs"
     CLPRIM_CONFIG(AbsConfig);
 };
-struct DropoutConfig {                                // "Dropout": in train mode x / (1 - p) with probability 1 - p, else 0
+struct DropoutConfig {                                // "Dropout": in train mode x / (1 - p) with probability 1 - p,
+                                                      // else 0
     double p = 0.5;
     CLPRIM_CONFIG(DropoutConfig);
 };
@@ -131,15 +133,15 @@ struct ConcatConfig {                                 // "Concat" of any number 
     std::int64_t dim = 1;
     CLPRIM_CONFIG(ConcatConfig);
 };
-struct SliceConfig {                                  // "Slice": [begin, end) of an axis; negative ones count from its end,
-    std::int64_t dim = 1, begin = 0, end = -1;        // end -1 is the end itself
+struct SliceConfig {                                  // "Slice": [begin, end) of an axis; negative ones count from its
+    std::int64_t dim = 1, begin = 0, end = -1;        // end, end -1 is the end itself
     CLPRIM_CONFIG(SliceConfig);
 };
 struct FlattenConfig {                                // "Flatten" to (N, everything else)
     CLPRIM_CONFIG(FlattenConfig);
 };
-struct SqueezeConfig {                                // "Squeeze": the axes `dims`, or all of size 1 if that is empty or
-    Dims dims{};                                        // `all` is set
+struct SqueezeConfig {                                // "Squeeze": the axes `dims`, or all of size 1 if that is empty
+    Dims dims{};                                        // or `all` is set
     bool all = false;
     CLPRIM_CONFIG(SqueezeConfig);
 };

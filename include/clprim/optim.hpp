@@ -1,8 +1,8 @@
 // Work on many tensors at once: pointwise operators over lists of tensors, and whole optimiser steps.
 //
-// Thousands of small tensors are too few work-items each and too many launches. Here one launch serves every tensor whose
-// memory lies in the same few segments: a table tells each work-group its tensor, and where the operands begin in up to
-// 16 buffers. Tensors are dense; the tensors at one place of all lists have one shape, one layout.
+// Thousands of small tensors are too few work-items each and too many launches. Here one launch serves every tensor
+// whose memory lies in the same few segments: a table tells each work-group its tensor, and where the operands begin in
+// up to 16 buffers. Tensors are dense; the tensors at one place of all lists have one shape, one layout.
 #pragma once
 
 #include <span>
@@ -25,8 +25,8 @@ using TensorList = std::vector<Tensor>;
 void foreach(Queue& queue, std::string_view name, std::span<const TensorList> lists, std::span<const double> scalars);
 
 // What optimiser steps share. The learning rate comes as a number or, if defined, as a float32 tensor of one element.
-// With grad_scale (float32, one element), gradients are divided by it and written back; with found_inf, the whole step is
-// skipped where that tensor is not 0.
+// With grad_scale (float32, one element), gradients are divided by it and written back; with found_inf, the whole step
+// is skipped where that tensor is not 0.
 struct StepOptions {
     double lr = 1e-3;
     Tensor lr_tensor{}, grad_scale{}, found_inf{};
@@ -64,7 +64,8 @@ struct AdagradLists {
 };
 void adagrad_step(Queue& queue, const Adagrad& adagrad, const AdagradLists& lists);
 
-// Mixed precision: gradients *= inverse_scale, and found_inf = 1 if any of them was not finite (both float32, one element).
+// Mixed precision: gradients *= inverse_scale, and found_inf = 1 if any of them was not finite (both float32,
+// one element).
 void unscale_and_check(Queue& queue, const TensorList& gradients, const Tensor& found_inf, const Tensor& inverse_scale);
 
 // The next loss scale: backed off after a bad step, grown after `growth_interval` good ones (tracker: int32).

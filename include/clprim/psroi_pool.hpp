@@ -6,8 +6,8 @@
 // trans * trans_std * box size. Channel: (output * group_size + gh) * group_size + gw of the bin's group (gh, gw).
 //
 // One dtype for all tensors: float32, float64, float16, bfloat16 (computed in float32). Any strides for x. Gradients
-// have one owner each, without atomics. sample_per_part is at most 1024. A bad image index gives zeros and IndexError at
-// the next synchronisation.
+// have one owner each, without atomics. sample_per_part is at most 1024. A bad image index gives zeros and IndexError
+// at the next synchronisation.
 #pragma once
 
 #include <clprim/context.hpp>

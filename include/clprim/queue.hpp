@@ -49,7 +49,10 @@ class Launch {
 public:
     Launch(Queue& queue, Kernel& kernel) : queue_(queue), kernel_(kernel), lock_(kernel.mutex) {}
 
-    Launch& arg(const Tensor& tensor) { return tensor.defined() ? memory(*tensor.memory, tensor.buffer_offset()) : arg(NoTensor{}); }
+    Launch& arg(const Tensor& tensor)
+    {
+        return tensor.defined() ? memory(*tensor.memory, tensor.buffer_offset()) : arg(NoTensor{});
+    }
     Launch& arg(const Memory& block) { return memory(*block, block->offset); }
     Launch& arg(NoTensor);
     Launch& arg(LocalMemory local) { return set(local.bytes, nullptr); }
@@ -113,8 +116,10 @@ public:
     // unless `pinned` promises that the bytes stay unchanged until the copy is done. read waits unless `pinned`.
     void write(Block& target, std::size_t offset_bytes, const void* source, std::size_t bytes, bool pinned = false);
     void read(const Block& source, std::size_t offset_bytes, void* target, std::size_t bytes, bool pinned = false);
-    void copy(const Block& source, std::size_t source_bytes, Block& target, std::size_t target_bytes, std::size_t bytes);
-    void fill(Block& target, std::size_t offset_bytes, std::size_t bytes, const void* pattern, std::size_t pattern_bytes);
+    void copy(const Block& source, std::size_t source_bytes, Block& target, std::size_t target_bytes,
+              std::size_t bytes);
+    void fill(Block& target, std::size_t offset_bytes, std::size_t bytes, const void* pattern,
+              std::size_t pattern_bytes);
 
     Event record();                    // a marker after everything enqueued so far
     void wait_for(const Event& event); // work enqueued from now on starts after the event; the host does not wait

@@ -2,8 +2,8 @@
 //
 // A draw is a pure function of (seed, offset, position): block i of a tensor is Philox keyed with the seed at counter
 // (i, offset). So numbers depend neither on the work-group size nor on the device, and a generator's whole state is
-// {seed, offset}; every call takes one offset of its own. A dense tensor is filled in the order of its memory, any other
-// in row-major order.
+// {seed, offset}; every call takes one offset of its own. A dense tensor is filled in the order of its memory, any
+// other in row-major order.
 #pragma once
 
 #include <clprim/queue.hpp>

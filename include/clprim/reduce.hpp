@@ -20,7 +20,8 @@ namespace clprim {
 struct ReduceCode {
     std::string_view state;     // its fields: "float sum; float squares;"
     std::string_view init;      // of an accumulator of no elements; combining with it must change nothing
-    std::string_view step;      // takes in one element x0.., w0..; `index` is its linear position among the reduced axes
+    std::string_view step;      // takes in one element x0.., w0..; `index` is its linear position among the
+                                // reduced axes
     std::string_view combine;   // merges `other`, of elements that may lie before or after
     std::string_view finish;    // assigns y0.. ; `count` elements were reduced
 };

@@ -26,9 +26,9 @@ struct Resampling {
 void resample(Queue& queue, const Tensor& x, const Tensor& y, const Resampling& how);
 void resample_backward(Queue& queue, const Tensor& grad_output, const Tensor& grad_input, const Resampling& how);
 
-// Resampling along one axis by taps that the caller gives: output o is the sum of weights[o T + t] x[indices[o T + t]] over
-// its T taps. An output whose first index is negative becomes `fill`. Without weights (and one tap) elements are moved as
-// they are.
+// Resampling along one axis by taps that the caller gives: output o is the sum of weights[o T + t] x[indices[o T + t]]
+// over its T taps. An output whose first index is negative becomes `fill`. Without weights (and one tap) elements are
+// moved as they are.
 struct AxisTaps {
     std::size_t taps = 1;
     std::vector<std::int32_t> indices;           // in [0, size of x), or negative: see above
@@ -37,8 +37,8 @@ struct AxisTaps {
 };
 
 // y may be of a floating-point dtype of its own, so that several axes in turn round once; integers are rounded to the
-// nearest and saturate. Moving takes every dtype, the same for x and y. Both contiguous, with equal shapes but for `axis`.
-// Throws InvalidArgument. The table of taps is copied aside: nothing waits.
+// nearest and saturate. Moving takes every dtype, the same for x and y. Both contiguous, with equal shapes but for
+// `axis`. Throws InvalidArgument. The table of taps is copied aside: nothing waits.
 void resample_axis(Queue& queue, const Tensor& x, const Tensor& y, std::size_t axis, const AxisTaps& taps);
 
 // x [..., H, W] to y [..., H factor_y, W factor_x], every element repeated: nearest neighbours at a whole scale. Every

@@ -11,7 +11,8 @@ public:
     Solver(const Solver&) = delete;
     Solver& operator=(const Solver&) = delete;
 
-    // Moves every trainable parameter that has a gradient. A solver keeps state by the names of parameters: one net each.
+    // Moves every trainable parameter that has a gradient. A solver keeps state by the names of parameters:
+    // one net each.
     void apply(Net& net);
     // zero_grad, forward, backward, apply.
     void step(Net& net);

@@ -1,8 +1,8 @@
 // Sorting along one axis.
 //
-// Every sort is stable, and NaN counts as greater than any number (so it comes last, or first when descending); -0.0 and
-// 0.0 are equal. Elements become items: order-preserving integers with the position below them, so that comparing items
-// is comparing integers and no two are equal. Tiles of 1024 items are sorted by a bitonic network in local memory
+// Every sort is stable, and NaN counts as greater than any number (so it comes last, or first when descending); -0.0
+// and 0.0 are equal. Elements become items: order-preserving integers with the position below them, so that comparing
+// items is comparing integers and no two are equal. Tiles of 1024 items are sorted by a bitonic network in local memory
 // (Batcher 1968); longer rows merge sorted runs, each work-item a chunk that it finds by a search along its diagonal
 // (merge path: Green, McColl, Bader, ICS 2012).
 #pragma once
@@ -11,8 +11,8 @@
 
 namespace clprim {
 
-// values, indices = input sorted along `axis`; one shape, any strides. indices are int64. Real dtypes, fewer than 2^32 - 1
-// elements along the axis.
+// values, indices = input sorted along `axis`; one shape, any strides. indices are int64. Real dtypes, fewer than
+// 2^32 - 1 elements along the axis.
 void sort(Queue& queue, const Tensor& input, std::size_t axis, bool descending, const Tensor& values,
           const Tensor& indices);
 

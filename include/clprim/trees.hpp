@@ -13,15 +13,16 @@ enum class TreeAggregate { average, sum, minimum, maximum };
 struct TreeEnsemble {
     Tensor roots;                            // one child per tree
     Tensor features, tests, splits, yes, no; // per node; tests: TreeTest, + 16 if NaN goes to `yes`
-    Tensor members;                          // values of sets, each ended by a NaN; a member test's split is where its set begins
+    Tensor members;                          // values of sets, each ended by a NaN; a member test's split is where its
+                                             // set begins
     Tensor votes;                            // leaf i casts votes votes[i] to votes[i + 1]
     Tensor targets, weights;                 // per vote
     TreeAggregate aggregate = TreeAggregate::sum;
 };
 
-// scores[row, target] = the aggregate of the votes of the leaves that x[row, features] falls into, one per tree; 0 where
-// there are none. Indices in the tables must be right (they are not checked here); a cycle ends after as many steps as
-// there are nodes. Contiguous x and scores of one type; throws InvalidArgument otherwise.
+// scores[row, target] = the aggregate of the votes of the leaves that x[row, features] falls into, one per tree; 0
+// where there are none. Indices in the tables must be right (they are not checked here); a cycle ends after as many
+// steps as there are nodes. Contiguous x and scores of one type; throws InvalidArgument otherwise.
 void tree_scores(Queue& queue, const TreeEnsemble& trees, const Tensor& x, const Tensor& scores);
 
 }  // namespace clprim

@@ -1,8 +1,8 @@
 // Named tensors in host memory, and the files that hold them: safetensors, NumPy's .npy and .npz, and DLPW (.dlp).
 //
 // Readers trust nothing: sizes, offsets and counts are checked against the file before anything is allocated, and a
-// truncated, corrupt or hostile file throws one InvalidArgument that names the file and what is wrong. Tensors share the
-// file's bytes; a file is read once.
+// truncated, corrupt or hostile file throws one InvalidArgument that names the file and what is wrong. Tensors share
+// the file's bytes; a file is read once.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,8 @@ HostTensor host_tensor(const Dims& shape, std::span<const float> values);       
 
 // Between host and device; the copy to the host waits, the other does not. A target of another dtype is converted to.
 Tensor to_device(Queue& queue, const HostTensor& source);
-void to_device(Queue& queue, const HostTensor& source, const Tensor& target);   // throws InvalidArgument unless shapes agree
+void to_device(Queue& queue, const HostTensor& source,
+               const Tensor& target);   // throws InvalidArgument unless shapes agree
 HostTensor to_host(Queue& queue, const Tensor& source);
 
 using WeightMap = std::map<std::string, HostTensor>;
