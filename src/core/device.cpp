@@ -203,8 +203,7 @@ std::string no_device_help()
     const std::string why = filter.empty() ? "" : fmt::format(" (CLPRIM_DEVICES='{}' selects among them)", filter);
     return "no usable OpenCL device was found" + why +
            ". Install a driver: intel-opencl-icd (Intel GPUs), mesa-opencl-icd or ROCm (AMD), NVIDIA's driver, or for "
-           "a "
-           "CPU `pip install intel-opencl-rt` or pocl-opencl-icd; `clinfo -l` lists what is there";
+           "a CPU `pip install intel-opencl-rt` or pocl-opencl-icd; `clinfo -l` lists what is there";
 }
 
 const Device& device_at(int index)

@@ -43,7 +43,11 @@ cl_mem create_host_buffer(cl_context context, std::size_t bytes, cl_int* code)
     if (*code != CL_SUCCESS)
         return nullptr;
     *code = clSetMemObjectDestructorCallback(buffer, unmap, mapping.get());
-    mapping.release();   // without a callback it stays for good, which is better than too short
+    if (*code != CL_SUCCESS) {
+        clReleaseMemObject(buffer);   // nothing has used it yet
+        return nullptr;
+    }
+    mapping.release();   // to the callback
     return buffer;
 }
 

@@ -48,7 +48,7 @@ static inline void finish_row(panel_job* job)
         const real b = job->bias ? load(T, job->bias, 0) : 0;
         v0 += b;
         v1 += b;
-        if (job->finish->accumulate) {
+        if (job->finish->accumulate) {   // what was read of others' pixels is not written
             v0 += load_lanes(job->result);
             v1 += load_lanes(job->result + LANES);
         }
