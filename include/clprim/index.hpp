@@ -1,7 +1,8 @@
 // Reading and writing through index tensors (int64 or int32).
 //
-// An index lies in [-n, n) for an axis of n elements; negative ones count from the end. An index outside is found by
-// the kernel, which then touches nothing: the next synchronisation of the queue throws IndexError naming the operator.
+// An index lies in [-n, n) for an axis of n elements and negative ones count from the end, or with
+// NegativeIndex::refused in [0, n). An index outside is found by the kernel, which then touches nothing: the next
+// synchronisation of the queue throws IndexError naming the operator.
 // All functions take any strides. Reductions are owner-computes, without atomics: the same bits in every run, and
 // updates of one element happen in the order of the index.
 #pragma once
@@ -13,25 +14,39 @@
 namespace clprim {
 
 enum class IndexReduce { assign, sum, product, minimum, maximum };
+enum class NegativeIndex { from_end, refused };
 
-// out[..., j, ...] = input[..., index[j], ...] along `axis`; index has one dimension.
-void index_select(Queue& queue, const Tensor& input, std::size_t axis, const Tensor& index, const Tensor& out);
+// The axis that an index reaches along; a plain number does.
+struct Along {
+    std::size_t axis;
+    NegativeIndex negative = NegativeIndex::from_end;
+    std::string_view name = {};   // of the operator, for errors; empty: of the function
+
+    Along(std::size_t axis_) : axis(axis_) {}
+    Along(std::size_t axis_, NegativeIndex negative_, std::string_view name_ = {})
+        : axis(axis_), negative(negative_), name(name_)
+    {
+    }
+};
+
+// out[..., j, ...] = input[..., index[j], ...] along the axis; index has one dimension.
+void index_select(Queue& queue, const Tensor& input, const Along& along, const Tensor& index, const Tensor& out);
 
 // out[i][j][k] = input[i][index[i][j][k]][k] for axis 1 of 3, and so on. Index and out have one shape, which may be
-// smaller than the input's save along `axis`.
-void gather(Queue& queue, const Tensor& input, std::size_t axis, const Tensor& index, const Tensor& out);
+// smaller than the input's save along the axis.
+void gather(Queue& queue, const Tensor& input, const Along& along, const Tensor& index, const Tensor& out);
 
 // self[i][index[i][j][k]][k] = source[i][j][k] for axis 1 of 3, and so on. Where an index comes twice, one of its
 // sources wins (with scatter_reduce and IndexReduce::assign: the last).
-void scatter(Queue& queue, const Tensor& self, std::size_t axis, const Tensor& index, const Tensor& source);
+void scatter(Queue& queue, const Tensor& self, const Along& along, const Tensor& index, const Tensor& source);
 
 // The same, but combining with what is there.
-void scatter_reduce(Queue& queue, const Tensor& self, std::size_t axis, const Tensor& index, const Tensor& source,
+void scatter_reduce(Queue& queue, const Tensor& self, const Along& along, const Tensor& index, const Tensor& source,
                     IndexReduce reduce);
 
 // self[..., index[j], ...] = source[..., j, ...], or combined with what is there; index has one dimension.
-void index_copy(Queue& queue, const Tensor& self, std::size_t axis, const Tensor& index, const Tensor& source);
-void index_reduce(Queue& queue, const Tensor& self, std::size_t axis, const Tensor& index, const Tensor& source,
+void index_copy(Queue& queue, const Tensor& self, const Along& along, const Tensor& index, const Tensor& source);
+void index_reduce(Queue& queue, const Tensor& self, const Along& along, const Tensor& index, const Tensor& source,
                   IndexReduce reduce);
 
 // The general form, which all of the above are. All tensors have one shape, the iteration space; the tensor that the
@@ -43,6 +58,7 @@ struct IndexedAxis {
     Tensor index;
     std::int64_t size = 0;       // extent of the indexed axis, or index_is_key (see add_keys)
     std::int64_t stride = 1;     // of the indexed axis, in elements
+    NegativeIndex negative = NegativeIndex::from_end;
 };
 void read_through(Queue& queue, const Tensor& source, const IndexedAxis& axis, const Tensor& out);
 void write_through(Queue& queue, const Tensor& self, const IndexedAxis& axis, const Tensor& source);

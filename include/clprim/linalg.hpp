@@ -25,6 +25,15 @@ void lu_solve(Queue& queue, const Tensor& lu, const Tensor& pivots, const Tensor
 // upper one is left as it is. info [batch]: 0, or the order of the leading minor that is not positive definite.
 void cholesky(Queue& queue, const Tensor& a, const Tensor& info);
 
+// A = P L D L^T P^T of symmetric matrices, L D L^H of Hermitian ones, a [batch, n, n], definite or not, of which the lower
+// triangle is read and overwritten by L and D, as LAPACK's sytrf and hetrf do. D has blocks of order 1 and 2: pivots
+// [batch, n] holds i + 1 of the row and column exchanged with this one, or twice -(i + 1) for a block of order 2. info
+// [batch]: 0, or the first i + 1 at which D is singular. Method: Bunch and Kaufman.
+void ldl_factor(Queue& queue, const Tensor& a, const Tensor& pivots, const Tensor& info, bool hermitian);
+
+// Solves A X = B in place of B [batch, n, k], from ldl_factor's result.
+void ldl_solve(Queue& queue, const Tensor& ld, const Tensor& pivots, const Tensor& b, bool hermitian);
+
 // Solves A X = B with a triangular A [batch, n, n] in place of B [batch, n, k]. Both may have any strides (a transposed
 // A is upper where A is lower). The other triangle of A, and the diagonal if `unit`, are not read.
 void triangular_solve(Queue& queue, const Tensor& a, bool upper, bool unit, const Tensor& b);
@@ -43,8 +52,15 @@ void apply_reflectors(Queue& queue, const Tensor& reflectors, const Tensor& tau,
 void jacobi_svd(Queue& queue, const Tensor& columns, const Tensor& vectors, const Tensor& values);
 
 // A = vectors^H diag(values) vectors of Hermitian matrices a [batch, n, n]: values [batch, n], of the real dtype, in
-// ascending order, vectors [batch, n, n]. The rotations act on A + c, where c = 5/4 of the Frobenius norm makes all
-// eigenvalues positive; values are Rayleigh quotients of A itself.
+// ascending order, vectors [batch, n, n]. By two-sided Jacobi rotations (Jacobi 1846; Brent and Luk's order of pairs);
+// values are Rayleigh quotients.
 void jacobi_eigh(Queue& queue, const Tensor& a, const Tensor& vectors, const Tensor& values);
+
+// A = V diag(values) V^-1 of any square matrices a [batch, n, n], which are overwritten: balancing, Householder's
+// reduction to Hessenberg form, shifted QR and back substitution, in LAPACK's order of eigenvalues. values [batch, n] and
+// vectors [batch, n, n], columns of norm 1 (those of complex eigenvalues with a real largest element), are complex;
+// without `vectors` (an undefined tensor) they are not computed. info [batch]: 0, -1 where A is not finite, or how many
+// eigenvalues did not converge and are NaN.
+void eigen(Queue& queue, const Tensor& a, const Tensor& values, const Tensor& vectors, const Tensor& info);
 
 }  // namespace clprim

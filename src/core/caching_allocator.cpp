@@ -36,6 +36,20 @@ void* reserve_addresses(std::size_t bytes)
     return address == MAP_FAILED ? nullptr : address;
 }
 
+// In a context of several devices drivers choose a buffer's place at its first use: here it is told, so that a lack of
+// memory shows now. False if the device has no room.
+bool place_on_device(cl_mem buffer, Queue& queue)
+{
+    cl_uint devices = 1;
+    if (clGetContextInfo(queue.context().handle()(), CL_CONTEXT_NUM_DEVICES, sizeof devices, &devices, nullptr) !=
+            CL_SUCCESS ||
+        devices == 1 || runs_on_host_processor(queue.device()))
+        return true;
+    const cl_int code = clEnqueueMigrateMemObjects(queue.handle()(), 1, &buffer,
+                                                   CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED, 0, nullptr, nullptr);
+    return code != CL_MEM_OBJECT_ALLOCATION_FAILURE && code != CL_OUT_OF_RESOURCES;
+}
+
 std::string mib(std::size_t bytes) { return fmt::format("{:.2f} MiB", static_cast<double>(bytes) / mebibyte); }
 
 }  // namespace
@@ -114,6 +128,10 @@ Block* CachingAllocator::new_segment(std::size_t size, int queue, bool small)
     cl_mem buffer = runs_on_host_processor(context_.device())
                         ? create_host_buffer(context, bytes, &code)
                         : clCreateBuffer(context, CL_MEM_READ_WRITE, bytes, nullptr, &code);
+    if (code == CL_SUCCESS && !place_on_device(buffer, context_.queue(queue))) {
+        clReleaseMemObject(buffer);
+        return nullptr;
+    }
     if (code != CL_SUCCESS)
         return nullptr;
     auto segment = std::make_unique<Segment>();

@@ -4,13 +4,17 @@
 #include <array>
 #include <atomic>
 #include <cstdlib>
+#include <map>
+#include <vector>
 
 #include <unistd.h>
 
 #include <core/caching_allocator.hpp>
 #include <core/environment.hpp>
+#include <core/event_bridge.hpp>
 #include <core/poison.hpp>
 #include <core/program_cache.hpp>
+#include <core/transfer.hpp>
 
 namespace clprim {
 namespace {
@@ -29,28 +33,59 @@ void finish_at_exit()
 {
     if (::getpid() != owner_process)
         return;
+    detail::settle_barriers();
     for (auto& slot : registry)
         if (Context* context = slot.load(); context && context->device().platform_name != "Oclgrind")
             for (int i = 0; i < context->queue_count(); ++i)
                 clFinish(context->queue(i).handle()());
 }
 
-cl::Context create_context(const Device& device)
+cl::Context create_context(const cl::Platform& platform, const std::vector<cl_device_id>& ids, cl_int* code)
 {
-    cl_int code = CL_SUCCESS;
-    const cl_device_id id = device.handle();
     const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
-                                                reinterpret_cast<cl_context_properties>(device.platform()), 0};
-    const cl_context handle = clCreateContext(properties, 1, &id, nullptr, nullptr, &code);
+                                                reinterpret_cast<cl_context_properties>(platform()), 0};
+    return cl::Context(clCreateContext(properties, static_cast<cl_uint>(ids.size()), ids.data(), nullptr, nullptr,
+                                       code));
+}
+
+// Whether a device shares its context with the others of its platform, so that events and buffers pass between them
+// within the driver. Intel's driver for GPUs does not: it would keep room for every buffer on every GPU.
+bool shares_context(const Device& device)
+{
+    const std::string wanted = environment("CLPRIM_SHARED_CONTEXTS");
+    if (!wanted.empty())
+        return wanted != "0";
+    return device.unified_memory || device.platform_name.find("Intel") == std::string::npos;
+}
+
+// The context of a device: one for all of its platform that devices() lists, or one for it alone if the driver does not
+// give that. Called under the registry's mutex.
+cl::Context context_for(const Device& device)
+{
+    static auto* const shared = new std::map<cl_platform_id, cl::Context>;
+    cl_int code = CL_SUCCESS;
+    if (shares_context(device)) {
+        if (const auto found = shared->find(device.platform()); found != shared->end())
+            return found->second;
+        std::vector<cl_device_id> ids;
+        for (const Device& other : devices())
+            if (other.platform() == device.platform() && shares_context(other) &&
+                std::find(ids.begin(), ids.end(), other.handle()) == ids.end())
+                ids.push_back(other.handle());
+        cl::Context context = create_context(device.platform, ids, &code);
+        if (code == CL_SUCCESS)
+            return shared->emplace(device.platform(), std::move(context)).first->second;
+    }
+    cl::Context context = create_context(device.platform, {device.handle()}, &code);
     check_opencl(code, "clCreateContext", device.name);
-    return cl::Context(handle);
+    return context;
 }
 
 }  // namespace
 
 struct Context::State {
     State(Context& self, const Device& device_)
-        : device(device_), handle(create_context(device_)), programs(device_, handle), allocator(self)
+        : device(device_), handle(context_for(device_)), programs(device_, handle), allocator(self)
     {
     }
 
@@ -139,7 +174,11 @@ Memory Context::allocate(std::size_t bytes, Queue& queue)
 }
 
 void Context::record_use(Block& block, Queue& queue) { state_->allocator.record_use(block, queue.id()); }
-void Context::empty_cache() { state_->allocator.empty_cache(); }
+void Context::empty_cache()
+{
+    state_->allocator.empty_cache();
+    detail::release_idle_staging(*this);
+}
 MemoryStatistics Context::memory_statistics() const { return state_->allocator.statistics(); }
 void Context::reset_peak_memory_statistics() { state_->allocator.reset_peak(); }
 void Context::reset_accumulated_memory_statistics() { state_->allocator.reset_accumulated(); }

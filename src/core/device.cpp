@@ -118,6 +118,41 @@ bool matches(const Device& device, const std::string& token)
            contains_ignoring_case(device.platform_name, token) || contains_ignoring_case(device.vendor, token);
 }
 
+// The parts of a device, of equal numbers of compute units; none if the driver does not split it so.
+std::vector<Device> split(const Device& device, unsigned parts)
+{
+    std::vector<Device> result;
+    const unsigned units = device.compute_units / std::max(1u, parts);
+    const cl_device_partition_property equally[] = {CL_DEVICE_PARTITION_EQUALLY, units, 0};
+    std::vector<cl_device_id> handles(device.compute_units);
+    cl_uint count = 0;
+    if (parts < 2 || units == 0 ||
+        clCreateSubDevices(device.handle(), equally, device.compute_units, handles.data(), &count) != CL_SUCCESS)
+        return result;
+    for (unsigned i = 0; i < std::min(count, parts); ++i) {
+        Device part = device;
+        part.handle = cl::Device(handles[i]);
+        part.id += fmt::format(".{}", i);
+        part.compute_units = units;
+        result.push_back(std::move(part));
+    }
+    return result;
+}
+
+// What one entry of CLPRIM_DEVICES adds. An id lists a device also a second time; "id/2" stands for its two halves.
+void add_wanted(const std::string& token, const std::vector<Device>& found, std::vector<Device>& result)
+{
+    const auto slash = token.find('/');
+    for (const Device& device : found) {
+        const bool taken = std::any_of(result.begin(), result.end(), [&](auto& d) { return d.id == device.id; });
+        if (token == device.id || (!taken && matches(device, token)))
+            result.push_back(device);
+        else if (slash != std::string::npos && token.substr(0, slash) == device.id)
+            for (Device& part : split(device, static_cast<unsigned>(std::atoi(token.c_str() + slash + 1))))
+                result.push_back(std::move(part));
+    }
+}
+
 std::vector<Device> filter(std::vector<Device> found)
 {
     const std::string wanted = environment("CLPRIM_DEVICES");
@@ -126,12 +161,8 @@ std::vector<Device> filter(std::vector<Device> found)
     std::vector<Device> result;
     for (std::size_t at = 0; at <= wanted.size();) {
         const std::size_t end = std::min(wanted.find(',', at), wanted.size());
-        const std::string token = clean(wanted.substr(at, end - at));
-        for (const Device& device : found) {
-            const bool taken = std::any_of(result.begin(), result.end(), [&](auto& d) { return d.id == device.id; });
-            if (!token.empty() && !taken && matches(device, token))
-                result.push_back(device);
-        }
+        if (const std::string token = clean(wanted.substr(at, end - at)); !token.empty())
+            add_wanted(token, found, result);
         at = end + 1;
     }
     return result;

@@ -6,6 +6,7 @@
 #include <clprim/program.hpp>
 #include <core/embedded_sources.hpp>
 #include <core/environment.hpp>
+#include <core/program_cache.hpp>
 
 namespace clprim {
 namespace {
@@ -35,16 +36,14 @@ std::string included_path(const std::string& line)
     return end == std::string::npos ? std::string() : line.substr(directive.size(), end - directive.size());
 }
 
-void append(const std::string& path, std::set<std::string>& seen, std::string& result)
+void append_text(const std::string& text, std::set<std::string>& seen, std::string& result)
 {
-    if (!seen.insert(path).second)
-        return;
-    std::istringstream in(read_source(path));
+    std::istringstream in(text);
     for (std::string line; std::getline(in, line);) {
-        if (const std::string other = included_path(line); !other.empty())
-            append(other, seen, result);
-        else
+        if (const std::string other = included_path(line); other.empty())
             result += line + '\n';
+        else if (seen.insert(other).second)
+            append_text(read_source(other), seen, result);
     }
 }
 
@@ -53,8 +52,16 @@ void append(const std::string& path, std::set<std::string>& seen, std::string& r
 std::string kernel_source(std::string_view path)
 {
     std::string result;
+    std::set<std::string> seen{std::string(path)};
+    append_text(read_source(std::string(path)), seen, result);
+    return result;
+}
+
+std::string expanded_source(std::string_view text)
+{
+    std::string result;
     std::set<std::string> seen;
-    append(std::string(path), seen, result);
+    append_text(std::string(text), seen, result);
     return result;
 }
 

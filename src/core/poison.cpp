@@ -2,6 +2,7 @@
 
 #include <clprim/context.hpp>
 #include <core/environment.hpp>
+#include <core/loaded_program.hpp>
 
 namespace clprim::detail {
 namespace {
@@ -39,6 +40,8 @@ void poison_local_memory(Queue& queue, const Kernel& next)
         return;
     Kernel& kernel = queue.context().program_from_text("poison", source).kernel("poison");
     std::lock_guard lock(kernel.mutex);
+    if (!kernel.handle())
+        restore_kernel(kernel);
     const std::size_t bytes = device.local_memory;
     const auto count = static_cast<cl_uint>(bytes / sizeof(cl_uint));
     // A few work-groups for each compute unit, so that none is left out. Not a Launch, which would come here again and

@@ -66,73 +66,109 @@ ProgramCache::ProgramCache(const Device& device, const cl::Context& context)
 {
 }
 
-std::shared_ptr<ProgramCache::Entry> ProgramCache::entry(std::string key)
-{
-    std::lock_guard lock(mutex_);
-    auto& found = entries_[std::move(key)];
-    if (!found)
-        found = std::make_shared<Entry>();
-    return found;
-}
-
 const Program& ProgramCache::embedded(std::string_view path, std::string_view options)
 {
-    auto found = entry(detail::concat("file\n", path, '\n', options));
-    std::lock_guard lock(found->mutex);
-    if (!found->program)
-        found->program = build(path, kernel_source(path), options);
-    return *found->program;
+    return program(path, detail::concat("file\n", options, '\n', path));
 }
 
 const Program& ProgramCache::from_text(std::string_view name, std::string_view text, std::string_view options)
 {
-    auto found = entry(detail::concat("text\n", options, '\n', text));
-    std::lock_guard lock(found->mutex);
-    if (!found->program)
-        found->program = build(name, std::string(text), options);
-    return *found->program;
+    return program(name, detail::concat("text\n", options, '\n', text));
 }
 
-std::unique_ptr<Program> ProgramCache::build(std::string_view name, const std::string& text, std::string_view options)
+const Program& ProgramCache::program(std::string_view name, std::string key)
 {
+    std::shared_ptr<Entry> entry;
+    const std::string* kept = nullptr;
+    {
+        std::lock_guard lock(mutex_);
+        const auto found = entries_.try_emplace(std::move(key)).first;
+        if (!found->second)
+            found->second = std::make_shared<Entry>();
+        entry = found->second;
+        kept = &found->first;   // stays where it is as long as this cache
+    }
+    std::lock_guard lock(entry->mutex);
+    if (!entry->program)
+        entry->program = std::make_unique<detail::LoadedProgram>(
+            device_, loaded_,
+            [this, name = std::string(name), kept, one = entry.get()] { return load(name, *kept, *one); });
+    return *entry->program;
+}
+
+cl::Program ProgramCache::from_binary(std::vector<unsigned char> binary, const std::string& options)
+{
+    const std::vector<cl::Device> devices{device_.handle};
+    cl::Program program(context_, devices, cl::Program::Binaries{std::move(binary)});
+    program.build(devices, options.c_str());
+    return program;
+}
+
+// From the key of an entry: "file" or "text", options, path or text, each in its line.
+cl::Program ProgramCache::load(std::string_view name, const std::string& entry_key, Entry& entry)
+{
+    const std::size_t first = entry_key.find('\n'), second = entry_key.find('\n', first + 1);
+    const std::string options = entry_key.substr(first + 1, second - first - 1), rest = entry_key.substr(second + 1);
+    const std::string text = entry_key[0] == 'f' ? kernel_source(rest) : expanded_source(rest);
     const std::string all_options = options.empty() ? base_options_ : detail::concat(base_options_, ' ', options);
     dump(name, text, all_options);
     const std::string key = disk_key(device_, text, all_options);
     const std::filesystem::path folder = cache_folder();
     const std::filesystem::path file = folder.empty() ? folder : folder / (cache_hash(key) + ".bin");
-    const std::vector<cl::Device> devices{device_.handle};
 
-    if (!file.empty()) {
-        if (auto binary = load_cache_entry(file, key)) {
-            try {
-                cl::Program program(context_, devices, cl::Program::Binaries{std::move(*binary)});
-                program.build(devices, all_options.c_str());
-                return std::make_unique<Program>(program, device_);
-            } catch (const cl::Error&) {
-                // A binary that the driver no longer takes is built again from its source below.
-            }
+    std::optional<std::vector<unsigned char>> known;
+    if (!file.empty())
+        known = load_cache_entry(file, key);
+    else if (!entry.binary.empty())
+        known = entry.binary;
+    if (known) {
+        try {
+            return from_binary(std::move(*known), all_options);
+        } catch (const cl::Error&) {
+            // A binary that the driver no longer takes is built again from its source below.
         }
     }
 
+    cl::Program program = build(name, text, all_options);
+    std::vector<unsigned char> binary;
+    try {
+        // One for each device of the context, in the order of the program's devices; built was this device's.
+        const auto binaries = program.getInfo<CL_PROGRAM_BINARIES>();
+        const auto all = program.getInfo<CL_PROGRAM_DEVICES>();
+        for (std::size_t i = 0; i < std::min(binaries.size(), all.size()); ++i)
+            if (all[i]() == device_.handle())
+                binary = binaries[i];
+    } catch (const cl::Error&) {
+        // A driver without binaries: every process builds anew.
+    }
+    if (binary.empty())
+        return program;
+    if (!file.empty())
+        save_cache_entry(file, key, binary);
+    else
+        entry.binary = binary;
+    // Intel's driver keeps what its compiler made, megabytes for a program, but little for one made from a binary.
+    if (device_.platform_name != "Intel(R) OpenCL")
+        return program;
+    try {
+        return from_binary(std::move(binary), all_options);
+    } catch (const cl::Error&) {
+        return program;
+    }
+}
+
+cl::Program ProgramCache::build(std::string_view name, const std::string& text, const std::string& options)
+{
     cl::Program program(context_, text);
     try {
-        program.build(devices, all_options.c_str());
+        program.build(std::vector<cl::Device>{device_.handle}, options.c_str());
     } catch (const cl::Error&) {
-        throw BuildError(name, all_options, build_log(program, device_.handle));
+        throw BuildError(name, options, build_log(program, device_.handle));
     }
     ++builds_;
     if (environment("CLPRIM_VERBOSE") >= "2")
         fmt::print(stderr, "clprim: built {} [{}]\n{}", name, options, build_log(program, device_.handle));
-    if (!file.empty()) {
-        try {
-            const auto binaries = program.getInfo<CL_PROGRAM_BINARIES>();
-            if (!binaries.empty() && !binaries[0].empty())
-                save_cache_entry(file, key, binaries[0]);
-        } catch (const cl::Error&) {
-            // A driver without binaries: every process builds anew.
-        }
-    }
-    return std::make_unique<Program>(program, device_);
+    return program;
 }
 
 Kernel& Program::kernel(std::string_view name) const
@@ -140,13 +176,25 @@ Kernel& Program::kernel(std::string_view name) const
     std::lock_guard lock(mutex_);
     if (auto found = kernels_.find(name); found != kernels_.end())
         return found->second;
-    cl_int code = CL_SUCCESS;
     const std::string text(name);
-    const cl::Kernel handle(clCreateKernel(handle_(), text.c_str(), &code));
-    check_opencl(code, "clCreateKernel", name);
     Kernel& kernel = kernels_[text];
-    kernel.handle = handle;
     kernel.name = text;
+    try {
+        if (handle_()) {
+            cl_int code = CL_SUCCESS;
+            kernel.handle = cl::Kernel(clCreateKernel(handle_(), text.c_str(), &code));
+            check_opencl(code, "clCreateKernel", name);
+        } else {   // made by a ProgramCache
+            const_cast<detail::LoadedProgram&>(static_cast<const detail::LoadedProgram&>(*this)).create(kernel);
+        }
+    } catch (...) {
+        kernels_.erase(text);
+        throw;
+    }
+    const std::lock_guard kernel_lock(kernel.mutex);
+    if (!kernel.handle())
+        detail::restore_kernel(kernel);
+    const cl::Kernel& handle = kernel.handle;
     kernel.argument_count = handle.getInfo<CL_KERNEL_NUM_ARGS>();
     kernel.max_work_group_size = handle.getWorkGroupInfo<CL_KERNEL_WORK_GROUP_SIZE>(device_->handle);
     return kernel;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <clprim/program.hpp>
+#include <core/loaded_program.hpp>
 
 namespace clprim {
 
@@ -21,26 +22,34 @@ public:
     ProgramCache(const Device& device, const cl::Context& context);
 
     const Program& embedded(std::string_view path, std::string_view options);
+    // Lines `#include "path"` of the text are replaced as kernel_source does, once it is built: what is kept stays short.
     const Program& from_text(std::string_view name, std::string_view text, std::string_view options);
     std::size_t builds() const { return builds_; }
 
 private:
     struct Entry {
         std::mutex mutex;               // held while building: a second thread waits for the first one's result
-        std::unique_ptr<Program> program;
+        std::unique_ptr<detail::LoadedProgram> program;
+        std::vector<unsigned char> binary;   // where there is no cache on disk to load it from
     };
     using Entries = std::unordered_map<std::string, std::shared_ptr<Entry>>;
 
-    std::shared_ptr<Entry> entry(std::string key);
-    std::unique_ptr<Program> build(std::string_view name, const std::string& text, std::string_view options);
+    const Program& program(std::string_view name, std::string key);
+    cl::Program load(std::string_view name, const std::string& key, Entry& entry);
+    cl::Program build(std::string_view name, const std::string& text, const std::string& options);
+    cl::Program from_binary(std::vector<unsigned char> binary, const std::string& options);
 
     const Device& device_;
     cl::Context context_;
     std::string base_options_;
+    detail::LoadedPrograms loaded_;
     std::mutex mutex_;
     Entries entries_;
     std::atomic<std::size_t> builds_{0};
 };
+
+// A text with its lines `#include "path"` replaced, as in kernel_source.
+std::string expanded_source(std::string_view text);
 
 // The cache folder, created: CLPRIM_CACHE_DIR, else clprim below XDG_CACHE_HOME or ~/.cache. Empty path: no disk cache
 // (CLPRIM_CACHE_DISABLE=1, or the folder cannot be made).

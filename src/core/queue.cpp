@@ -9,6 +9,8 @@
 #include <clprim/context.hpp>
 #include <clprim/error_hook.hpp>
 #include <core/environment.hpp>
+#include <core/event_bridge.hpp>
+#include <core/loaded_program.hpp>
 #include <core/poison.hpp>
 
 namespace clprim {
@@ -36,6 +38,16 @@ OperatorNames& operator_names()
 {
     static auto* names = new OperatorNames;
     return *names;
+}
+
+// Devices may share an OpenCL context, so the driver would take another device's memory: in no order with its work.
+void require_here(const Queue& queue, const Block& block)
+{
+    if (block.context != &queue.context()) [[unlikely]]
+        throw InvalidArgument(fmt::format("Expected all tensors to be on the same device, but found at least two "
+                                          "devices: {} ({}) and {} ({})",
+                                          queue.device().index, queue.device().name, block.context->device().index,
+                                          block.context->device().name));
 }
 
 std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
@@ -69,6 +81,8 @@ Launch& Launch::set(std::size_t bytes, const void* value)
 {
     if (!value && bytes == 0)
         bytes = 1;   // a __local argument that this launch does not use: OpenCL wants at least a byte
+    if (!kernel_.handle()) [[unlikely]]
+        detail::restore_kernel(kernel_);
     const cl_int code = clSetKernelArg(kernel_.handle(), next_, bytes, value);
     if (code != CL_SUCCESS) [[unlikely]]
         throw OpenCLError("clSetKernelArg", code,
@@ -80,6 +94,7 @@ Launch& Launch::set(std::size_t bytes, const void* value)
 
 Launch& Launch::memory(const Block& block, std::uint64_t offset)
 {
+    require_here(queue_, block);
     const cl_ulong elements = offset;
     set(sizeof(cl_mem), &block.buffer);
     return set(sizeof elements, &elements);
@@ -97,6 +112,8 @@ void Launch::run(const Range& range)
 {
     require(next_ == kernel_.argument_count, "kernel ", kernel_.name, " takes ", kernel_.argument_count,
             " arguments, got ", next_);
+    if (!kernel_.handle()) [[unlikely]]   // of no arguments
+        detail::restore_kernel(kernel_);
     if (detail::poisons_local_memory()) [[unlikely]]
         detail::poison_local_memory(queue_, kernel_);
     const std::size_t* local = range.local[0] ? range.local.data() : nullptr;
@@ -128,13 +145,30 @@ void Event::wait() const
     if (!recorded())
         return;
     count_blocking_call();
+    detail::settle_barriers();
     const cl_event event = handle_();
     check_opencl(clWaitForEvents(1, &event), "clWaitForEvents");
 }
 
+namespace {
+
+cl_device_id device_of(cl_event event)
+{
+    cl_command_queue queue = nullptr;
+    cl_device_id device = nullptr;
+    check_opencl(clGetEventInfo(event, CL_EVENT_COMMAND_QUEUE, sizeof queue, &queue, nullptr), "clGetEventInfo");
+    check_opencl(clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof device, &device, nullptr),
+                 "clGetCommandQueueInfo");
+    return device;
+}
+
+}  // namespace
+
 double Event::elapsed_ms(const Event& end) const
 {
     require(recorded() && end.recorded(), "elapsed time: both events must be recorded");
+    require(device_of(handle_()) == device_of(end.handle_()),
+            "elapsed time: the events are of different devices, whose clocks cannot be compared");
     wait();
     end.wait();
     auto time = [](const cl::Event& event) {
@@ -176,6 +210,7 @@ void Queue::write(Block& target, std::size_t offset_bytes, const void* source, s
 {
     if (bytes == 0)
         return;
+    require_here(*this, target);
     cl_bool blocking = CL_FALSE;
     cl_event event = nullptr;
     Staging* staging = nullptr;
@@ -187,8 +222,10 @@ void Queue::write(Block& target, std::size_t offset_bytes, const void* source, s
         else
             blocking = CL_TRUE;
     }
-    if (blocking)
+    if (blocking) {
         count_blocking_call();
+        detail::settle_barriers();
+    }
     check_opencl(clEnqueueWriteBuffer(handle_(), target.buffer, blocking, target.offset + offset_bytes, bytes, from, 0,
                                       nullptr, staging ? &event : nullptr),
                  "clEnqueueWriteBuffer");
@@ -237,8 +274,10 @@ void Queue::read(const Block& source, std::size_t offset_bytes, void* target, st
 {
     if (bytes == 0)
         return;
+    require_here(*this, source);
     if (!pinned) {
         count_blocking_call();
+        detail::settle_barriers();
         read_errors_ahead();
     }
     check_opencl(clEnqueueReadBuffer(handle_(), source.buffer, pinned ? CL_FALSE : CL_TRUE,
@@ -255,6 +294,8 @@ void Queue::copy(const Block& source, std::size_t source_bytes, Block& target, s
 {
     if (bytes == 0)
         return;
+    require_here(*this, source);
+    require_here(*this, target);
     check_opencl(clEnqueueCopyBuffer(handle_(), source.buffer, target.buffer, source.offset + source_bytes,
                                      target.offset + target_bytes, bytes, 0, nullptr, nullptr),
                  "clEnqueueCopyBuffer");
@@ -266,6 +307,7 @@ void Queue::fill(Block& target, std::size_t offset_bytes, std::size_t bytes, con
 {
     if (bytes == 0)
         return;
+    require_here(*this, target);
     check_opencl(clEnqueueFillBuffer(handle_(), target.buffer, pattern, pattern_bytes, target.offset + offset_bytes,
                                      bytes, 0, nullptr, nullptr),
                  "clEnqueueFillBuffer");
@@ -285,12 +327,18 @@ void Queue::wait_for(const Event& event)
     if (!event.recorded())
         return;
     const cl_event handle = event.handle()();
+    if (!detail::same_context(handle, context_.handle()())) {
+        if (!event.query())
+            detail::wait_across_contexts(*this, event);
+        return;
+    }
     check_opencl(clEnqueueBarrierWithWaitList(handle_(), 1, &handle, nullptr), "clEnqueueBarrierWithWaitList");
 }
 
 void Queue::finish()
 {
     count_blocking_call();
+    detail::settle_barriers();
     read_errors_ahead();
     check_opencl(clFinish(handle_()), "clFinish");
     throw_errors();
@@ -343,6 +391,7 @@ void Queue::read_errors_ahead()
 
 void Queue::throw_errors()
 {
+    detail::throw_awaited_failure(*this);
     if (!errors_expected_.load(std::memory_order_relaxed))
         return;
     std::lock_guard lock(error_mutex_);
@@ -350,6 +399,7 @@ void Queue::throw_errors()
     const auto code = static_cast<cl_int>(error_words_[0] & 0xffffffff);
     if (code == 0)
         return;
+    const cl_long kind = error_words_[0] >> 32;
     const cl_long index = error_words_[1], size = error_words_[2];
     error_words_.fill(0);
     clear_error_words();
@@ -357,6 +407,10 @@ void Queue::throw_errors()
     std::lock_guard names_lock(known.mutex);
     const std::string name =
         code >= 1 && code <= static_cast<cl_int>(known.names.size()) ? known.names[code - 1] : "unknown operator";
+    if (kind == 1)
+        detail::raise(Error(fmt::format("ZeroDivisionError: {}: an integer was divided by zero", name)));
+    if (kind == 2)
+        detail::raise(Error(fmt::format("{}: expected probabilities p with 0 <= p <= 1", name)));
     detail::raise(
         IndexError(fmt::format("{}: index {} is out of bounds for dimension with size {}", name, index, size)));
 }

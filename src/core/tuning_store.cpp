@@ -40,23 +40,23 @@ std::string TuningStore::key(std::string_view family, std::string_view problem) 
 std::optional<std::string> TuningStore::find(std::string_view family, std::string_view problem)
 {
     const std::string wanted = key(family, problem);
-    std::lock_guard lock(mutex_);
-    if (auto found = known_.find(wanted); found != known_.end())
-        return found->second;
+    if (auto found = known_.find(wanted))
+        return found;
     const auto file = file_of(wanted);
     if (file.empty())
         return std::nullopt;
     const auto data = load_cache_entry(file, wanted);
     if (!data)
         return std::nullopt;
-    return known_.emplace(wanted, std::string(data->begin(), data->end())).first->second;
+    const std::string name(data->begin(), data->end());
+    known_.keep(wanted, name);
+    return name;
 }
 
 void TuningStore::keep(std::string_view family, std::string_view problem, std::string_view name)
 {
     const std::string wanted = key(family, problem);
-    std::lock_guard lock(mutex_);
-    known_[wanted] = name;
+    known_.keep(wanted, std::string(name));
     if (const auto file = file_of(wanted); !file.empty())
         save_cache_entry(file, wanted, std::vector<unsigned char>(name.begin(), name.end()));
 }

@@ -2,13 +2,12 @@
 // processes never meet in a file and a damaged entry costs one measurement.
 #pragma once
 
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 
 #include <clprim/device.hpp>
+#include <core/lru_cache.hpp>
 
 namespace clprim {
 
@@ -25,8 +24,7 @@ private:
     std::string key(std::string_view family, std::string_view problem) const;
 
     std::string device_key_;
-    std::mutex mutex_;
-    std::unordered_map<std::string, std::string> known_;
+    LruCache<std::string, std::string> known_{1024};   // the others are on disk
 };
 
 }  // namespace clprim

@@ -10,9 +10,13 @@
 #include <vector>
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/NestedTensorImpl.h>
+#include <ATen/SparseCsrTensorUtils.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 #include <ATen/ops/empty_strided.h>
+#include <torch/csrc/Exceptions.h>
 #include <torch/library.h>
 
 #include <runtime/generator.hpp>
@@ -55,22 +59,37 @@ std::string full_name(const c10::OperatorHandle& op)
     return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
 }
 
-void apply_policy(const c10::OperatorHandle& op)
+// What the arguments are, by the CPU's key for them.
+const char* kind_of(c10::DispatchKey cpu)
+{
+    switch (cpu) {
+    case c10::DispatchKey::SparseCPU: return "sparse tensors on ";
+    case c10::DispatchKey::SparseCsrCPU: return "sparse compressed tensors on ";
+    case c10::DispatchKey::NestedTensorCPU: return "nested tensors on ";
+    case c10::DispatchKey::QuantizedCPU: return "quantized tensors on ";
+    default: return "";
+    }
+}
+
+void apply_policy(const c10::OperatorHandle& op, c10::DispatchKey cpu)
 {
     const std::string name = full_name(op);
-    TORCH_CHECK_NOT_IMPLEMENTED(policy() != FallbackPolicy::error, name, " has no kernel for the ocl device, and the "
-                                "fallback policy is 'error'; torch.ocl.set_fallback_policy('warn') or "
-                                "TORCH_OCL_FALLBACK=warn lets it run on the CPU");
-    TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU), name,
-                                " has no kernel for the ocl device, and none for the CPU to fall back to");
+    TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(cpu), name, " has no kernel for ", kind_of(cpu),
+                                "the ocl device, and none for the CPU to fall back to");
+    TORCH_CHECK_NOT_IMPLEMENTED(policy() != FallbackPolicy::error, name, " has no kernel for ", kind_of(cpu),
+                                "the ocl device, and the fallback policy is 'error'; "
+                                "torch.ocl.set_fallback_policy('warn') or TORCH_OCL_FALLBACK=warn lets it run on the CPU");
     std::int64_t calls;
     {
         const std::lock_guard lock(report_mutex);
         calls = ++report()[name];
     }
-    if (calls == 1 && policy() == FallbackPolicy::warn)
-        TORCH_WARN(name, " has no kernel for the ocl device and runs on the CPU. torch.ocl.fallback_report() lists such "
-                   "operators; torch.ocl.set_fallback_policy('allow') silences this warning");
+    if (calls == 1 && policy() == FallbackPolicy::warn) {
+        torch::PyWarningHandler as_python_warning;   // whatever called: not every way from Python installs one
+        TORCH_WARN(name, " has no kernel for ", kind_of(cpu), "the ocl device and runs on the CPU. "
+                   "torch.ocl.fallback_report() lists such operators; torch.ocl.set_fallback_policy('allow') silences "
+                   "this warning");
+    }
 }
 
 // Operators whose CPU arguments may be longer than one element: index tensors and lengths.
@@ -105,9 +124,24 @@ bool every_element_once(const Tensor& tensor)
     return true;
 }
 
+// Sparse and nested tensors: their parts are copied.
+bool is_composite(const Tensor& tensor) { return tensor.layout() != c10::kStrided || tensor.is_nested(); }
+
+Tensor copy_composite(const Tensor& tensor, c10::Device device)
+{
+    if (!tensor.is_nested())
+        return tensor.to(device);
+    const auto* impl = at::native::get_nested_tensor_impl(tensor);
+    return at::detail::make_tensor<at::native::NestedTensorImpl>(impl->get_buffer().to(device), impl->get_nested_sizes(),
+                                                                 impl->get_nested_strides(),
+                                                                 impl->get_storage_offsets());
+}
+
 // A CPU copy of a device tensor with the same strides, for some kernels go by them.
 Tensor copy_to_cpu(const Tensor& tensor)
 {
+    if (is_composite(tensor))
+        return copy_composite(tensor, at::kCPU);
     const auto options = tensor.options().device(at::kCPU).pinned_memory(false);
     // Axes of stride 0 (expanded) are copied once and expanded again.
     Tensor base = tensor;
@@ -127,6 +161,8 @@ Tensor copy_to_cpu(const Tensor& tensor)
 
 Tensor copy_to_device(const Tensor& tensor, c10::Device device)
 {
+    if (is_composite(tensor))
+        return copy_composite(tensor, device);
     if (!tensor.is_non_overlapping_and_dense())
         return tensor.to(device);
     Tensor result = at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(device).pinned_memory(false));
@@ -137,7 +173,8 @@ Tensor copy_to_device(const Tensor& tensor, c10::Device device)
 // One call of an operator on the CPU: its device tensors and their copies.
 class CpuCall {
 public:
-    CpuCall(const c10::OperatorHandle& op, torch::jit::Stack& stack) : op_(op), stack_(stack) {}
+    CpuCall(const c10::OperatorHandle& op, torch::jit::Stack& stack, c10::DispatchKey cpu)
+        : op_(op), stack_(stack), cpu_(cpu) {}
 
     void run()
     {
@@ -149,7 +186,7 @@ public:
             const bool written = (alias != nullptr && alias->isWrite()) || is_written_silently(arguments[i].name());
             stack_[first + i] = to_cpu(stack_[first + i], written);
         }
-        op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack_);
+        call();
         for (const Copy& copy : copies_)
             if (copy.written)
                 write_back(copy);
@@ -163,6 +200,14 @@ private:
         Tensor device, cpu;
         bool written;
     };
+
+    void call()
+    {
+        if (cpu_ == c10::DispatchKey::CPU)
+            op_.redispatchBoxed(c10::DispatchKeySet(cpu_), &stack_);
+        else
+            op_.callBoxed(&stack_);   // the copies may be of several kinds: they say which kernel
+    }
 
     void find_device(std::size_t first, std::size_t count)
     {
@@ -238,6 +283,21 @@ private:
 
     static void write_back(const Copy& copy)
     {
+        if (at::sparse_csr::is_sparse_compressed(copy.device)) {
+            const Tensor fresh = copy_composite(copy.cpu, copy.device.device());
+            const auto [compressed, plain] = at::sparse_csr::getCompressedPlainIndices(fresh);
+            at::sparse_csr::get_sparse_csr_impl(copy.device)->set_member_tensors(compressed, plain, fresh.values(),
+                                                                                 fresh.sizes());
+            return;
+        }
+        if (is_composite(copy.device)) {
+            if (copy.device.is_nested())
+                at::native::get_nested_tensor_impl(copy.device)->get_buffer().copy_(
+                    at::native::get_nested_tensor_impl(copy.cpu)->get_buffer());
+            else
+                copy.device.copy_(copy.cpu);
+            return;
+        }
         if (copy.device.sizes() != copy.cpu.sizes())
             copy.device.resize_(copy.cpu.sizes());
         copy.device.copy_(copy.cpu);
@@ -260,11 +320,13 @@ private:
     {
         if (!tensor.defined() || !tensor.is_cpu())
             return tensor;
+        TORCH_CHECK_NOT_IMPLEMENTED(!tensor.is_quantized(), full_name(op_), ": there are no quantized tensors on the ocl "
+                                    "device; call it with tensors on the CPU");
         for (const Copy& copy : copies_) {
             if (copy.cpu.is_same(tensor))
                 return copy.device;
             // A view of an argument: the same view of the device tensor, since the copy has its strides.
-            if (tensor.has_storage() && copy.cpu.storage().is_alias_of(tensor.storage()) &&
+            if (tensor.has_storage() && copy.cpu.has_storage() && copy.cpu.storage().is_alias_of(tensor.storage()) &&
                 copy.cpu.strides() == copy.device.strides() && copy.cpu.scalar_type() == tensor.scalar_type())
                 return copy.device.as_strided(tensor.sizes(), tensor.strides(),
                                               copy.device.storage_offset() + tensor.storage_offset() -
@@ -275,18 +337,43 @@ private:
 
     const c10::OperatorHandle& op_;
     torch::jit::Stack& stack_;
+    const c10::DispatchKey cpu_;
     std::vector<Copy> copies_;
     std::optional<c10::Device> device_;   // of the results
     std::optional<c10::Device> seen_;     // of the first argument
 };
 
+template <c10::DispatchKey cpu>
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack)
 {
-    apply_policy(op);
-    CpuCall(op, *stack).run();
+    apply_policy(op, cpu);
+    std::optional<at::AutoDispatchBelowADInplaceOrView> guard;   // copies of parts record no gradients
+    if constexpr (cpu != c10::DispatchKey::CPU)
+        guard.emplace();
+    CpuCall(op, *stack, cpu).run();
 }
 
-TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }
+using c10::DispatchKey;
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m)
+{
+    m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback<DispatchKey::CPU>>());
+}
+TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m)
+{
+    m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback<DispatchKey::SparseCPU>>());
+}
+TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m)
+{
+    m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback<DispatchKey::SparseCsrCPU>>());
+}
+TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m)
+{
+    m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback<DispatchKey::NestedTensorCPU>>());
+}
+TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m)
+{
+    m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback<DispatchKey::QuantizedCPU>>());
+}
 
 }  // namespace
 

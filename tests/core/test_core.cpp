@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <clprim/clprim.hpp>
+#include <clprim/transfer.hpp>
 
 #include <atomic>
 #include <cmath>
@@ -218,4 +219,56 @@ TEST(Tensors, ViewsAndLayouts)
     Dims many(12, 2);
     EXPECT_EQ(many.product(), 4096);
     EXPECT_EQ(Dims(many), many);
+}
+
+// An event of another OpenCL context, as of another driver.
+struct ForeignEvent {
+    cl::Context context{context_of_device()};
+    cl::UserEvent event{context};
+
+    static cl::Context context_of_device() { return cl::Context(Context::get(0).device().handle); }
+};
+
+TEST(Events, OfAnotherContextAreAwaitedWithoutTheHost)
+{
+    Queue& waiting = Context::get(0).new_queue();
+    const auto calls = blocking_calls();
+    ForeignEvent foreign;
+    waiting.wait_for(Event(foreign.event));
+    const Tensor x = upload({1, 2, 3});
+    Tensor y = context().empty({3}, DataType::float32, waiting);
+    waiting.copy(*x.memory, 0, *y.memory, 0, y.nbytes());
+    const Event done = waiting.record();
+    EXPECT_FALSE(done.query());
+    EXPECT_EQ(blocking_calls(), calls);
+    foreign.event.setStatus(CL_COMPLETE);
+    waiting.finish();
+    EXPECT_TRUE(done.query());
+    waiting.wait_for(Event(foreign.event));   // complete already
+    waiting.finish();
+}
+
+TEST(Events, FailedWorkOfAnotherContextIsReportedOnceAndHoldsNothingUp)
+{
+    Queue& waiting = Context::get(0).new_queue();
+    ForeignEvent foreign;
+    waiting.wait_for(Event(foreign.event));
+    const Event after = waiting.record();
+    foreign.event.setStatus(CL_INVALID_OPERATION);
+    EXPECT_THROW(waiting.finish(), OpenCLError);
+    EXPECT_TRUE(after.query());
+    waiting.finish();
+}
+
+TEST(Queues, RefuseMemoryOfAnotherDevice)
+{
+    if (devices().size() < 2)
+        GTEST_SKIP() << "one device only";
+    Context& other = Context::get(1);
+    const Tensor here = upload({1, 2, 3}), there = other.empty({3}, DataType::float32, other.queue(0));
+    EXPECT_THROW(queue().copy(*here.memory, 0, *there.memory, 0, here.nbytes()), InvalidArgument);
+    copy_between({queue(), *here.memory}, {other.queue(0), *there.memory}, here.nbytes());
+    std::vector<float> values(3);
+    other.queue(0).read(*there.memory, 0, values.data(), there.nbytes());
+    EXPECT_EQ(values, (std::vector<float>{1, 2, 3}));
 }

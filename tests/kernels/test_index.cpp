@@ -101,6 +101,28 @@ TEST(Index, ABadIndexIsReportedAndTouchesNothing)
     EXPECT_THROW(index_select(queue(), floats({2, 2}), 0, indices({0}), floats({2, 2})), InvalidArgument);
 }
 
+TEST(Index, NegativeIndicesAreRefusedWhereTheCallerSaysSo)
+{
+    const Along refused(0, NegativeIndex::refused, "an operator");
+    const Tensor index = indices({1, -1});
+    for (int which = 0; which < 4; ++which) {
+        Tensor self = floats({4, 3}), rows = floats({2, 3});
+        const Tensor wide{index.memory, index.offset, index.dtype, {2, 3}, {1, 0}};
+        which == 0   ? index_select(queue(), self, refused, index, rows)
+        : which == 1 ? index_reduce(queue(), self, refused, index, rows, IndexReduce::sum)
+        : which == 2 ? scatter(queue(), self, refused, wide, rows)
+                     : gather(queue(), self, refused, wide, rows);
+        try {
+            queue().finish();
+            FAIL() << "no IndexError";
+        } catch (const IndexError& error) {
+            EXPECT_STREQ(error.what(), "an operator: index -1 is out of bounds for dimension with size 4");
+        }
+        if (which == 1 || which == 2)
+            EXPECT_EQ(read(self)[9], 9);   // the last row is as it was
+    }
+}
+
 TEST(Concat, AlongEveryAxis)
 {
     const Tensor a = floats({2, 3, 4}), b = floats({2, 5, 4});

@@ -63,6 +63,7 @@ TEST(Pointwise, EveryFloatRowCompiles)
         }
         EXPECT_NO_THROW(pointwise(queue(), row, {inputs, outputs, scalars, common})) << row.name;
     }
+    EXPECT_THROW(queue().finish(), Error);   // the first element is 0, and integers were divided by it
     queue().finish();
 }
 

@@ -68,3 +68,45 @@ def test_host_access_to_device_memory_is_refused_or_faults_but_never_silent():
 def test_bad_stream():
     with pytest.raises(RuntimeError, match="stream"):
         torch.ocl.set_stream(torch.ocl.Stream(stream_id=1000, device_index=0, device_type=torch.ocl.current_stream().device_type))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int32, torch.int64])
+def test_integers_divided_by_zero(dtype):
+    x, zero = torch.tensor([7, 0, 5], dtype=dtype), torch.tensor([2, 0, 3], dtype=dtype)
+    own, divisors = x.to(device), zero.to(device)
+    for divide in (torch.remainder, torch.fmod, torch.floor_divide, lambda a, b: a % b, lambda a, b: a // b,
+                   lambda a, b: torch.div(a, b, rounding_mode="trunc"), lambda a, b: a.clone().floor_divide_(b),
+                   lambda a, b: torch.div(a, b, rounding_mode="floor")):
+        for a, b, own_a, own_b in ((x, zero, own, divisors), (x, 0, own, 0)):
+            with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+                divide(a, b)
+            with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+                divide(own_a, own_b).cpu()
+        assert torch.equal(divide(own, divisors.clamp(min=2)).cpu(), divide(x, zero.clamp(min=2)))
+        assert torch.equal(divide(own, 3).cpu(), divide(x, 3))
+        assert divide(own[:0], divisors[:0]).shape == divide(own[:0], 0).shape == (0,)
+        torch.testing.assert_close(divide(own.float(), divisors.float()).cpu(), divide(x.float(), zero.float()),
+                                   equal_nan=True)
+
+
+def test_probabilities_outside_of_0_and_1():
+    for p in (1.5, -0.1, float("nan")):
+        with pytest.raises(RuntimeError, match="p <= 1"):
+            torch.bernoulli(torch.tensor([0.5, p], device=device)).cpu()
+        with pytest.raises(RuntimeError):
+            torch.bernoulli(torch.tensor([0.5, p]))
+    assert torch.bernoulli(torch.tensor([0.0, 1.0], device=device)).tolist() == [0, 1]
+
+
+def test_host_functions_of_weights_and_masks():
+    weight = torch.tensor([[1e6, -1e6], [1.0, float("nan")]])
+    own = weight.to(device)
+    torch.testing.assert_close(torch._saturate_weight_to_fp16(own).cpu(), torch._saturate_weight_to_fp16(weight),
+                               equal_nan=True)
+    torch.testing.assert_close(own.cpu(), weight, equal_nan=True)
+    mask = torch.tensor([True, False, True])
+    for dtype in (torch.bool, torch.int32, torch.float32):
+        gradient = torch.ones(3, dtype=dtype)
+        expected = torch.ops.aten.native_dropout_backward(gradient, mask, 2.0)
+        actual = torch.ops.aten.native_dropout_backward(gradient.to(device), mask.to(device), 2.0).cpu()
+        assert actual.dtype == expected.dtype and torch.equal(actual, expected)

@@ -37,6 +37,32 @@ def test_affine_grid_and_views():
     assert_close(y.cpu(), F.grid_sample(x[:, ::2].transpose(2, 3), grid.cpu(), align_corners=False))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+def test_coordinates_that_are_no_numbers(mode, padding_mode, align_corners, dtype):
+    how = dict(mode=mode, padding_mode=padding_mode, align_corners=align_corners)
+    nan, inf = float("nan"), float("inf")
+    for axes in (2, 3) if mode != "bicubic" else (2,):
+        rest = [0.3] * (axes - 1)
+        points = [[0.3] + rest, [nan] + rest, rest + [nan], [inf] + rest, [-inf] + rest, [nan] * axes, [1e20] + rest]
+        grid = torch.tensor(points, dtype=dtype).reshape((1,) * axes + (len(points), axes))
+        x = torch.randn((1, 2) + (5,) * axes, dtype=dtype)
+        own_x, own_grid = x.to(device).requires_grad_(), grid.to(device).requires_grad_()
+        y = F.grid_sample(own_x, own_grid, **how)
+        assert_close(y.cpu(), F.grid_sample(x, grid, **how), equal_nan=True)
+        y.sum().backward()
+        if axes == 2 and mode == "bilinear" and padding_mode != "zeros":
+            # PyTorch's own CPU kernel ends the process here: the gradient goes to the element that was read.
+            assert_close(own_x.grad.cpu().sum(), torch.tensor(2. * len(points), dtype=dtype))
+            continue
+        x.requires_grad_(), grid.requires_grad_()
+        F.grid_sample(x, grid, **how).sum().backward()
+        assert_close(own_x.grad.cpu(), x.grad, equal_nan=True)
+        assert_close(own_grid.grad.cpu(), grid.grad, equal_nan=True)
+
+
 def test_wrong_shapes_and_wild_points():
     x, grid = torch.randn(1, 1, 4, 4), torch.tensor([float("inf"), float("nan"), 1e20, -1e20]).reshape(1, 1, 2, 2)
     for mode in ("bilinear", "nearest", "bicubic"):

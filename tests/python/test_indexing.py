@@ -81,6 +81,9 @@ def test_embedding_renorm():
     weight = make(10, 8)
     check(lambda w, i: torch.nn.functional.embedding(i, w, max_norm=2.0), weight, torch.tensor([1, 3, 3, 9]))
     check(lambda w, i: torch.embedding_renorm_(w, i, 1.5, 1.0), weight, torch.tensor([[1, 3], [3, 9]]))
+    for index in (torch.tensor([1, 3, 3], dtype=torch.int32), torch.tensor([[9]], dtype=torch.int32)):
+        check(lambda w, i: torch.nn.functional.embedding(i, w, max_norm=2.0), weight, index)
+        check(lambda w, i: torch.embedding_renorm_(w.t().contiguous().t(), i, 1.5, 2.0), weight, index)
 
 
 # ---- scatter ----

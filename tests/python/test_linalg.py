@@ -5,13 +5,17 @@ from torch.testing import assert_close
 
 from opinfo import cases, check, check_gradients
 
+not_on_pocl = pytest.mark.skipif(
+    torch.ocl.is_available() and torch.ocl.get_device_properties(0).platform_name == "Portable Computing Language",
+    reason="PoCL 3.1 compiles the kernels of eigenvalues and LDL factors for minutes")
+
 # Unique results: compared with the CPU's, gradients too.
 UNIQUE = {"linalg.det", "linalg.slogdet", "logdet", "linalg.inv", "linalg.inv_ex", "linalg.solve", "linalg.solve_ex",
           "linalg.cholesky", "linalg.cholesky_ex", "cholesky", "cholesky_solve", "cholesky_inverse", "linalg.lu_factor",
           "linalg.lu", "linalg.lu_solve", "lu", "lu_solve", "lu_unpack", "linalg.solve_triangular", "triangular_solve",
           "linalg.qr", "qr", "geqrf", "ormqr", "linalg.householder_product", "linalg.eigvalsh", "linalg.svdvals",
           "linalg.matrix_power", "linalg.tensorinv", "linalg.tensorsolve", "linalg.matrix_rank", "linalg.pinv",
-          "linalg.cond", "linalg.norm", "matrix_exp", "linalg.lstsq", "linalg.polar", "linalg.matrix_sqrth"}
+          "linalg.cond", "linalg.norm", "matrix_exp", "linalg.ldl_factor", "linalg.ldl_factor_ex", "linalg.ldl_solve", "linalg.lstsq", "linalg.polar", "linalg.matrix_sqrth"}
 OPS = {case[0].formatted_name: case[0] for case in cases(UNIQUE)}
 DIFFERENTIABLE = [op for op in OPS.values() if op.supports_autograd]
 
@@ -216,3 +220,102 @@ def test_least_squares_refuses(device):
             torch.linalg.lstsq(*arguments)
     with pytest.raises(RuntimeError, match="should be one of"):
         torch.linalg.lstsq(a, a, driver="none")
+
+
+def test_solve_broadcasts_both_ways(device):
+    for a_batch, b_batch in (((3, 1), (2,)), ((1, 2), (3, 1)), ((), (2, 3)), ((2, 3), ()), ((2, 1), (1, 3))):
+        a, b = torch.randn(*a_batch, 4, 4, dtype=torch.float64), torch.randn(*b_batch, 4, 2, dtype=torch.float64)
+        close(torch.linalg.solve(a.to(device), b.to(device)), torch.linalg.solve(a, b))
+        close(torch.linalg.solve(a.to(device), b.mT.to(device), left=False), torch.linalg.solve(a, b.mT, left=False))
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.complex64), ids=str)
+def test_float32_is_as_exact_as_lapack(dtype, device):
+    """Errors against float64 at n = 120: no more than five times LAPACK's, or a few roundings."""
+    n = 120
+    wide = torch.float64 if dtype == torch.float32 else torch.complex128
+    a = torch.randn(n, n, dtype=dtype)
+    h = a + a.mH
+    values = torch.linalg.eigvalsh(h.to(wide))
+    singular = torch.linalg.svdvals(a.to(wide))
+
+    def eigh_error(values_, vectors):
+        values_, vectors = values_.cpu().to(values.dtype), vectors.cpu().to(wide)
+        return max((values_ - values).abs().max() / values.abs().max(),
+                   (h.to(wide) @ vectors - vectors * values_).abs().max() / values.abs().max(),
+                   (vectors.mH @ vectors - torch.eye(n)).abs().max())
+
+    def svd_error(u, s, vh):
+        u, s, vh = u.cpu().to(wide), s.cpu().to(singular.dtype), vh.cpu().to(wide)
+        return max((s - singular).abs().max() / singular.max(), (u * s @ vh - a.to(wide)).abs().max() / singular.max(),
+                   (u.mH @ u - torch.eye(n)).abs().max(), (vh @ vh.mH - torch.eye(n)).abs().max())
+
+    for name, function, error, x in (("eigh", torch.linalg.eigh, eigh_error, h), ("svd", torch.linalg.svd, svd_error, a)):
+        found, lapack = error(*function(x.to(device))).item(), error(*function(x)).item()
+        assert found <= max(5 * lapack, 2e-6), f"{name}: error {found:.2e}, LAPACK's {lapack:.2e}"
+
+
+@not_on_pocl
+@dtypes
+@pytest.mark.parametrize("size", (1, 2, 3, 7, 40, 130))
+def test_eig(size, dtype, device):
+    a = matrices(size, size, dtype)
+    values, vectors = torch.linalg.eig(a.to(device))
+    scale = torch.linalg.matrix_norm(a).max()
+    close(a.to(values.dtype) @ vectors.cpu() / scale, vectors.cpu() * values.cpu().unsqueeze(-2) / scale)
+    close(torch.linalg.vector_norm(vectors, dim=-2), torch.ones(2, size, dtype=a.real.dtype))
+    expected = torch.linalg.eigvals(a)
+    for found in (values, torch.linalg.eigvals(a.to(device))):
+        gap = (found.cpu().unsqueeze(-1) - expected.unsqueeze(-2)).abs()   # each has a partner
+        assert gap.amin(-1).max() / scale < TOLERANCE[dtype] and gap.amin(-2).max() / scale < TOLERANCE[dtype]
+    if not dtype.is_complex:
+        imaginary = values.cpu().imag.sort().values
+        assert torch.equal(imaginary, -imaginary.flip(-1))   # pairs are exact
+        assert (vectors.mT[values.imag == 0].imag == 0).all()
+
+
+@not_on_pocl
+@dtypes
+def test_eig_of_special_matrices(dtype, device):
+    n = 6
+    triangle = torch.randn(n, n, dtype=dtype).triu()
+    cyclic = torch.eye(n, dtype=dtype).roll(1, 0)
+    badly_scaled = torch.randn(n, n, dtype=dtype) * 10.0 ** torch.arange(n).sub(3).mul(2)
+    for a in (torch.zeros(n, n, dtype=dtype), torch.eye(n, dtype=dtype), triangle, triangle.mT.contiguous(), cyclic,
+              torch.block_diag(cyclic, triangle), badly_scaled, torch.ones(n, n, dtype=dtype)):
+        values, vectors = torch.linalg.eig(a.to(device))
+        values, vectors = values.cpu(), vectors.cpu()
+        norm = a.abs().max().clamp_min(1)
+        expected, columns = torch.linalg.eig(a)
+        errors = [(a.to(w.dtype) @ v - v * w).abs().max() / norm for w, v in ((values, vectors), (expected, columns))]
+        assert errors[0] < max(10 * TOLERANCE[dtype], 4 * errors[1])   # LAPACK's own is large where scales differ much
+        assert ((values.unsqueeze(-1) - expected).abs().amin(-1).max() / norm) < 10 * TOLERANCE[dtype]
+    assert_close(torch.linalg.eig(triangle.to(device))[0].cpu(), triangle.diag().to(values.dtype), rtol=0, atol=0)
+
+
+@not_on_pocl
+def test_eig_refuses(device):
+    with pytest.raises(RuntimeError, match="infs or NaNs"):
+        torch.linalg.eig(torch.tensor([[1.0, float("nan")], [0, 1]], device=device))
+    with pytest.raises(RuntimeError, match="square"):
+        torch.linalg.eig(torch.ones(2, 3, device=device))
+    assert torch.linalg.eig(torch.ones(0, 0, device=device))[1].shape == (0, 0)
+    assert torch.linalg.eigvals(torch.ones(2, 0, 0, device=device)).shape == (2, 0)
+
+
+@not_on_pocl
+@dtypes
+@pytest.mark.parametrize("hermitian", (False, True))
+@pytest.mark.parametrize("size", (1, 2, 5, 40))
+def test_ldl(size, hermitian, dtype, device):
+    a = matrices(size, size, dtype)
+    a = a + (a.mH if hermitian else a.mT)
+    a[0].diagonal().zero_()   # blocks of order 2
+    ld, pivots, info = torch.linalg.ldl_factor_ex(a.to(device), hermitian=hermitian)
+    expected = torch.linalg.ldl_factor_ex(a, hermitian=hermitian)
+    assert torch.equal(pivots.cpu(), expected[1]) and torch.equal(info.cpu(), expected[2])
+    close(ld, expected[0])
+    b = matrices(size, 3, dtype)
+    if (info == 0).all():
+        x = torch.linalg.ldl_solve(ld, pivots, b.to(device), hermitian=hermitian).cpu()
+        close(a @ x / a.abs().max(), b / a.abs().max())

@@ -96,3 +96,18 @@ def test_a_label_out_of_range_is_an_index_error():
         F.multi_margin_loss(x, torch.tensor([0, 7], device=device)).item()
     with pytest.raises(IndexError):
         F.multilabel_margin_loss(x, torch.tensor([[0, 7, -1], [1, -1, -1]], device=device)).item()
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_shapes_of_margin_losses(reduction):
+    for shape, target in (((3,), ()), ((3,), (1,)), ((1, 3), (1,)), ((2, 3), (2,))):
+        x, labels = torch.randn(shape), torch.zeros(target, dtype=torch.int64)
+        expected = F.multi_margin_loss(x, labels, reduction=reduction)
+        actual = F.multi_margin_loss(x.to(device), labels.to(device), reduction=reduction).cpu()
+        assert actual.shape == expected.shape
+        assert_close(actual, expected)
+        labels = torch.zeros(shape, dtype=torch.int64)
+        expected = F.multilabel_margin_loss(x, labels, reduction=reduction)
+        actual = F.multilabel_margin_loss(x.to(device), labels.to(device), reduction=reduction).cpu()
+        assert actual.shape == expected.shape
+        assert_close(actual, expected)

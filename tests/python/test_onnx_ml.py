@@ -184,10 +184,12 @@ def test_dynamic_quantization():
 def test_integer_products(a_type, b_type):
     rng = np.random.default_rng(0)
     whole = lambda shape, dtype: rng.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, shape, dtype, endpoint=True)
-    a, b = whole((3, 2, 70), a_type), whole((70, 5), b_type)
+    # ONNX Runtime adds pairs of u1 * i1 in 16 bits on processors without VNNI, and saturates: seven bits fit.
+    halve = 2 if (a_type, b_type) == ("u1", "i1") else 1
+    a, b = whole((3, 2, 70), a_type) // halve, whole((70, 5), b_type)
     compare("MatMulInteger", [a, b], domain="", exact=True)
     compare("MatMulInteger", [a, b, whole((), a_type), whole((5,), b_type)], domain="", exact=True)
-    x, w = whole((2, 4, 6, 5), a_type), whole((6, 2, 3, 3), b_type)
+    x, w = whole((2, 4, 6, 5), a_type) // halve, whole((6, 2, 3, 3), b_type)
     if a_type == "u1":
         compare("ConvInteger", [x, w, whole((), a_type), whole((), b_type)], domain="", exact=True, group=2,
                 pads=[1, 0, 1, 2], strides=[2, 1])

@@ -59,3 +59,23 @@ def test_gelu_over_all_floats(device):
     edges = torch.tensor([float("inf"), -1e30, float("nan")])
     torch.testing.assert_close(torch.nn.functional.gelu(edges.to(device)).cpu(),
                                torch.tensor([float("inf"), -0.0, float("nan")]), equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8])
+def test_divisors_of_the_smallest_integer(dtype, device):
+    limits = torch.iinfo(dtype)
+    numbers = [limits.min, limits.min + 1, limits.max, limits.max - 1, 0, 1, 2, 3, 6, 100, 64]
+    if dtype == torch.int64:   # the CPU's own lcm ends the process where it divides the smallest integer by -1
+        numbers = numbers[1:]
+        smallest = torch.tensor([limits.min], dtype=dtype)
+        assert torch.equal(torch.gcd(smallest.to(device), torch.tensor([6], device=device)).cpu(),
+                           torch.gcd(smallest, torch.tensor([6])))
+        torch.lcm(smallest.to(device), torch.tensor([limits.max], device=device)).cpu()
+    elif limits.min < 0:
+        numbers += [-1, -6, -100]
+    x = torch.tensor(numbers, dtype=dtype)
+    for function in (torch.gcd, torch.lcm):
+        if dtype == torch.int32 and function is torch.lcm:
+            x = x[1:]
+        assert torch.equal(function(x.to(device)[:, None], x.to(device)).cpu(), function(x[:, None], x))
+    assert torch.equal(x.to(device).abs().cpu(), x.abs())

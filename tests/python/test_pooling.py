@@ -148,3 +148,36 @@ def test_channel_and_pixel_shuffle():
         for function in (lambda t: F.channel_shuffle(t, 3), lambda t: F.pixel_shuffle(t, 2),
                          lambda t: F.pixel_unshuffle(F.pixel_shuffle(t, 2), 2)):
             compare(function, x.to(memory_format=layout), strides=False)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.uint8, torch.int64])
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_windows_wholly_in_padding(dims, dtype):
+    """Dilated windows may miss every element: the maximum of none is the lowest number."""
+    pool, layouts = getattr(F, f"max_pool{dims}d"), {1: (plain,), 2: (plain, last), 3: (plain, last3)}[dims]
+    for size, channels in ((1, 2), (2, 17), (20, 3)):
+        x = torch.randint(0, 9, (2, channels) + (size,) * dims if dims < 3 else (2, channels, 2, size, size)).to(dtype)
+        for kernel, padding, dilation, stride in ((2, 1, 3, 1), (2, 2, 4, 1), (3, 2, 2, 3), (3, 4, 4, 2)):
+            for ceil_mode in (False, True):
+                window = dict(stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode,
+                              return_indices=True)
+                try:
+                    expected, where = pool(x, kernel, **window)
+                except RuntimeError:   # no output is left
+                    with pytest.raises(RuntimeError):
+                        pool(x.to(device), kernel, **window)
+                    continue
+                for layout in layouts:
+                    actual, indices = pool(x.to(device, memory_format=layout), kernel, **window)
+                    assert torch.equal(actual.cpu(), expected) and torch.equal(indices.cpu(), where)
+
+
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_layouts_of_three_dimensions(batch):
+    """Results and gradients keep channels_last, also without a batch."""
+    x = torch.randn(batch + (4, 6, 6, 6)).to(memory_format=last3) if batch else \
+        torch.randn(1, 4, 6, 6, 6).to(memory_format=last3)[0]
+    for function in (lambda t: F.max_pool3d(t, 2, return_indices=True), lambda t: F.avg_pool3d(t, 2),
+                     lambda t: F.adaptive_max_pool3d(t, 3, return_indices=True),
+                     lambda t: F.pad(t, (1,) * 6, mode="reflect"), lambda t: F.pad(t, (1,) * 6, mode="replicate")):
+        compare(function, x)

@@ -84,6 +84,18 @@ def test_random_over_all_values():
     assert x.min() == -5 and x.max() == 4
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_open_intervals(dtype):
+    for rate in (1, 1000):
+        x = empty(1 << 18, dtype=dtype).exponential_(rate)
+        assert x.cpu().min() > 0
+    alpha = torch.full((1 << 14, 2), 0.02, dtype=dtype, device=device)
+    assert torch._standard_gamma(alpha).cpu().min() >= torch.finfo(dtype).tiny
+    shares = torch._sample_dirichlet(alpha).cpu()
+    assert shares.min() > 0 and shares.max() < 1
+    assert empty(1 << 16, dtype=dtype).geometric_(0.9).cpu().min() >= 1
+
+
 def test_geometric():
     torch.manual_seed(3)
     x = empty(20000).geometric_(0.25).cpu()
@@ -223,3 +235,35 @@ def test_errors():
         t.exponential_(0)
     with pytest.raises(RuntimeError, match="generator"):
         t.uniform_(generator=torch.Generator())
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float64), ids=str)
+def test_derivatives_of_variates(dtype, device):
+    """Every branch of the expansions: variates below, at and above the mean, for small and large parameters."""
+    alpha = torch.tensor([0.01, 0.3, 1, 2.5, 7.9, 8.5, 20, 300, 5000], dtype=dtype).unsqueeze(-1)
+    for relative in (0.02, 0.3, 0.85, 0.95, 1.0, 1.05, 1.15, 2, 4):
+        x = alpha * relative
+        torch.testing.assert_close(torch._standard_gamma_grad(alpha.to(device), x.to(device)).cpu(),
+                                   torch._standard_gamma_grad(alpha, x), rtol=2e-4 if dtype == torch.float32 else 1e-7, atol=1e-6)
+    beta = alpha.mT.contiguous()
+    total = alpha + beta
+    for x in (1e-4, 0.01, 0.2, 0.5, 0.7, 0.99, 0.9999):
+        x = torch.full_like(total, x)
+        expected = torch._dirichlet_grad(x.double(), alpha.double().expand_as(total).contiguous(), total.double())
+        ours = torch._dirichlet_grad(x.to(device), alpha.expand_as(total).contiguous().to(device), total.to(device)).cpu()
+        usable = (expected.abs() < 1e30) & (expected.abs() > 1e-30)
+        # In float32 the rational approximation loses digits where it vanishes, the CPU's own as well.
+        lost = (torch._dirichlet_grad(x, alpha.expand_as(total).contiguous(), total) - expected).abs()
+        allowed = 1e-5 + (1e-3 if dtype == torch.float32 else 1e-7) * expected.abs() + 3 * lost
+        assert ((ours - expected).abs() <= allowed)[usable].all()
+
+
+def test_reparameterised_gradients(device):
+    for distribution in (torch.distributions.Gamma, torch.distributions.Beta):
+        a = torch.full((200,), 2.5, device=device, requires_grad=True)
+        b = torch.full((200,), 1.5, device=device, requires_grad=True)
+        distribution(a, b).rsample().sum().backward()
+        assert a.grad.isfinite().all() and a.grad.abs().min() > 0 and b.grad.isfinite().all()
+    c = torch.rand(20, 4, device=device).add_(0.5).requires_grad_()
+    torch.distributions.Dirichlet(c).rsample().square().sum().backward()
+    assert c.grad.isfinite().all()

@@ -151,6 +151,54 @@ def test_counting():
     check(lambda x: torch.repeat_interleave(x, x, 0), x[:20])
 
 
+@pytest.mark.parametrize("invert", [False, True])
+@pytest.mark.parametrize("assume_unique", [False, True])
+def test_isin(assume_unique, invert):
+    options = {"assume_unique": assume_unique, "invert": invert}
+    nan, inf = float("nan"), float("inf")
+    for x in (torch.tensor([[1, 5, 3], [7, 5, 0]]), torch.tensor([1.5, -0.0, nan, inf, 5, -inf]), torch.tensor(5),
+              torch.tensor([], dtype=torch.int32), torch.tensor([3, 200], dtype=torch.uint8)):
+        for tests in (torch.tensor([5, 9]), torch.tensor([5.0, nan, nan, 0.0, nan, nan]), torch.tensor([nan, inf, 1.5]),
+                      torch.tensor([]), torch.tensor(5), torch.arange(40) * 5,
+                      torch.tensor([[5], [-56]], dtype=torch.int8)):
+            check(lambda x, t: torch.isin(x, t, **options), x, tests)
+            out = torch.ones(2, dtype=torch.bool, device=device)[:0]
+            torch.isin(x.to(device), tests.to(device), **options, out=out)
+            assert torch.equal(out.cpu(), torch.isin(x, tests, **options))
+        for value in (5, 5.0, 1.5, nan, 3):
+            check(lambda x: torch.isin(x, value, **options), x)
+            check(lambda x: torch.isin(value, x, **options), x)
+            out = torch.empty(0, dtype=torch.bool, device=device)
+            assert torch.isin(value, x.to(device), **options, out=out) is out
+            assert out.shape == () and out.item() == torch.isin(value, x, **options).item()
+
+
+def test_mode_into_given_tensors():
+    x = torch.randint(0, 3, (4, 9)).float()
+    for keepdim in (False, True):
+        values, indices = torch.empty(0, device=device), torch.empty(0, dtype=torch.int64, device=device)
+        torch.mode(x.to(device), 1, keepdim, out=(values, indices))
+        assert torch.equal(values.cpu(), torch.mode(x, 1, keepdim).values)
+        assert torch.equal(x.gather(1, indices.cpu().view(4, 1)).view_as(values), values.cpu())
+
+
+def test_unique_of_nan_and_zeros():
+    nan = float("nan")
+    x = torch.tensor([nan, 1, 0.0, nan, -0.0, 1, nan, 0.0])
+    check(lambda x: torch.unique(x, return_inverse=True, return_counts=True), x)
+    check(lambda x: torch.unique_consecutive(x, return_inverse=True, return_counts=True), x)
+    check(lambda x: torch.unique_consecutive(x, dim=0, return_inverse=True, return_counts=True), x.view(4, 2))
+    zeros = torch.tensor([[0.0, 1], [-0.0, 2], [0.0, 0], [-0.0, 1], [0.0, 2]])
+    check(lambda x: torch.unique(x, dim=0, return_inverse=True, return_counts=True), zeros)
+    # With NaN the CPU's order is none; here NaN is last, and no two slices with NaN are one.
+    rows = torch.tensor([[nan, 1], [0, nan], [2, 0], [0, 3], [nan, 1], [0, 3]])
+    values, inverse, counts = torch.unique(rows.to(device), dim=0, return_inverse=True, return_counts=True)
+    expected = torch.tensor([[0, 3], [0, nan], [2, 0], [nan, 1], [nan, 1]])
+    torch.testing.assert_close(values.cpu(), expected, equal_nan=True)
+    torch.testing.assert_close(values[inverse].cpu(), rows, equal_nan=True)
+    assert counts.tolist() == [2, 1, 1, 1, 1]
+
+
 def test_errors():
     x = make((3, 4)).to(device)
     with pytest.raises(RuntimeError, match="selected index k out of range"):

@@ -12,7 +12,7 @@ NAMES = {
     "special.scaled_modified_bessel_k0", "special.scaled_modified_bessel_k1", "special.bessel_j0", "special.bessel_j1",
     "special.bessel_y0", "special.bessel_y1", "special.spherical_bessel_j0", "special.polygamma",
     "special.chebyshev_polynomial_t", "special.chebyshev_polynomial_u", "special.hermite_polynomial_h",
-    "special.hermite_polynomial_he", "special.laguerre_polynomial_l", "special.legendre_polynomial_p",
+    "special.hermite_polynomial_he", "special.laguerre_polynomial_l", "special.legendre_polynomial_p", "special.airy_ai",
 }
 # PyTorch's own Bessel functions J and Y are only good to 1e-7: in double they are compared with mpmath below.
 CASES = [(op, dtype) for op, dtype in cases(NAMES) if dtype in (torch.float32, torch.float64, torch.int64)
@@ -45,3 +45,12 @@ def test_bessel_functions_in_double(kind, order, device):
     expected = torch.tensor([float(exact(order, value)) for value in x.tolist()], dtype=torch.float64)
     actual = getattr(torch.special, f"bessel_{kind}{order}")(x.to(device)).cpu()
     torch.testing.assert_close(actual, expected, rtol=1e-12, atol=1e-14)
+
+
+def test_airy_function_in_double(device):
+    """PyTorch's own is only good to 1e-6 near -2."""
+    x = torch.linspace(-60, 60, 481, dtype=torch.float64)
+    expected = torch.tensor([float(mpmath.airyai(value)) for value in x.tolist()], dtype=torch.float64)
+    torch.testing.assert_close(torch.special.airy_ai(x.to(device)).cpu(), expected, rtol=1e-12, atol=1e-14)
+    ends = torch.tensor([float("inf"), -float("inf"), float("nan"), 0.0], dtype=torch.float64)
+    torch.testing.assert_close(torch.special.airy_ai(ends.to(device)).cpu(), torch.special.airy_ai(ends), equal_nan=True)

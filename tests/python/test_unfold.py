@@ -7,7 +7,7 @@ from torch.testing import assert_close
 device = "ocl:0"
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.complex64, torch.complex128])
 @pytest.mark.parametrize("how", [dict(kernel_size=3), dict(kernel_size=(2, 3), stride=(2, 1), padding=1),
                                  dict(kernel_size=3, dilation=2, padding=2, stride=2)])
 @pytest.mark.parametrize("shape", [(2, 3, 8, 9), (3, 8, 9)])

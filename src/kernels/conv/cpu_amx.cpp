@@ -1,11 +1,10 @@
 // Host side of cpu_amx.cl.
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <mutex>
 
 #include <fmt/format.h>
 
+#include <core/lru_cache.hpp>
 #include <kernels/conv/implicit.hpp>
 
 namespace clprim::conv {
@@ -164,14 +163,8 @@ bool pays(const Call& call, const Device& device)
     std::string key(reinterpret_cast<const char*>(&call.problem), sizeof call.problem);
     key += fmt::format("{} {} {} {}", device.index, name_of(call.dtype), static_cast<int>(call.pass),
                        call.prepared != nullptr);
-    static std::mutex mutex;
-    static std::map<std::string, bool> known;
-    const std::lock_guard lock(mutex);
-    if (const auto found = known.find(key); found != known.end())
-        return found->second;
-    if (known.size() > 4096)
-        known.clear();
-    return known[key] = compare_models(call, device);
+    static LruCache<std::string, bool> known(1024);
+    return known.get(key, [&] { return compare_models(call, device); });
 }
 
 }  // namespace

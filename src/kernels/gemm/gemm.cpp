@@ -118,17 +118,20 @@ void check(const GemmProblem& p, const GemmTensors& t, const Device& device)
 GemmProblem gemm_problem(const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& d)
 {
     const std::size_t dims = c.dim();
-    require((dims == 2 || dims == 3) && a.dim() == dims && b.dim() == dims,
-            "gemm: expected three matrices, or three batches of them, got ", to_string(a.shape), ", ",
-            to_string(b.shape), " and ", to_string(c.shape));
+    if (!((dims == 2 || dims == 3) && a.dim() == dims && b.dim() == dims)) [[unlikely]]
+        throw InvalidArgument(detail::concat("gemm: expected three matrices, or three batches of them, got ",
+                                             to_string(a.shape), ", ", to_string(b.shape), " and ",
+                                             to_string(c.shape)));
     GemmProblem p;
     p.batch = dims == 3 ? c.size(0) : 1;
     p.m = c.size(dims - 2);
     p.n = c.size(dims - 1);
     p.k = a.size(dims - 1);
-    require(a.size(dims - 2) == p.m && b.size(dims - 2) == p.k && b.size(dims - 1) == p.n &&
-                (dims == 2 || (a.size(0) == p.batch && b.size(0) == p.batch)),
-            "gemm: ", to_string(a.shape), " times ", to_string(b.shape), " does not give ", to_string(c.shape));
+    const bool fits = a.size(dims - 2) == p.m && b.size(dims - 2) == p.k && b.size(dims - 1) == p.n &&
+                      (dims == 2 || (a.size(0) == p.batch && b.size(0) == p.batch));
+    if (!fits) [[unlikely]]
+        throw InvalidArgument(detail::concat("gemm: ", to_string(a.shape), " times ", to_string(b.shape),
+                                             " does not give ", to_string(c.shape)));
     p.dtype = c.dtype;
     p.a = detail::layout_of(a);
     p.b = detail::layout_of(b);

@@ -2,9 +2,8 @@
 #pragma once
 
 #include <array>
-#include <map>
-#include <mutex>
 
+#include <core/lru_cache.hpp>
 #include <kernels/gemm/problem.hpp>
 
 namespace clprim::detail {
@@ -25,18 +24,21 @@ public:
         const Key key{device.index, p.batch, p.m, p.n, p.k, static_cast<std::int64_t>(p.dtype),
                       kind(p.a) + 16 * kind(p.b) + 256 * kind(p.c) + 4096 * (p.prepared_a != nullptr) +
                           8192 * (p.prepared_b != nullptr)};
-        std::lock_guard lock(mutex_);
-        if (auto found = plans_.find(key); found != plans_.end())
-            return found->second;
-        if (plans_.size() > 4096)
-            plans_.clear();
-        return plans_[key] = make(p, device);
+        return plans_.get(key, [&] { return make(p, device); });
     }
 
 private:
     using Key = std::array<std::int64_t, 7>;   // all that a plan depends on
-    std::mutex mutex_;
-    std::map<Key, Plan> plans_;
+    struct Hash {
+        std::size_t operator()(const Key& key) const
+        {
+            std::uint64_t h = 0;
+            for (std::int64_t word : key)
+                h = (h ^ static_cast<std::uint64_t>(word)) * 0x9e3779b97f4a7c15u, h ^= h >> 29;
+            return static_cast<std::size_t>(h);
+        }
+    };
+    LruCache<Key, Plan, Hash> plans_{1024};
 };
 
 }  // namespace clprim::detail

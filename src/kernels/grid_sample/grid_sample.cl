@@ -1,5 +1,7 @@
 // Sampling of x [N, C, (D,) H, W] at the points of grid [N, (D',) H', W', 2 or 3], coordinates x, y(, z) in [-1, 1].
 // A point has `taps` per axis: their input index, or -1 where that is padding of zeros, and their weight.
+// Coordinates that are NaN go where PyTorch's CPU kernels take them: weights of NaN in two axes; in three axes, and
+// where two axes are clipped, an element of the border, which gets no gradient in three axes.
 //     grid_sample               work-item = one point; loops over the channels
 //     grid_sample_grad_grid     work-item = one point; sums over the channels
 //     grid_sample_grad_input    work-item = one plane (n, c), which it clears and adds to point by point: no atomics
@@ -63,20 +65,24 @@ static inline acc_t reflect(acc_t v, int twice_low, int twice_high, acc_t* slope
     return odd ? span - extra + low : extra + low;
 }
 
-static inline acc_t clip(acc_t v, int size, acc_t* slope)
+static inline acc_t clip(acc_t v, int size, acc_t* slope, bool backward)
 {
-    *slope = v <= 0 || v >= size - 1 ? 0 : *slope;
+    *slope = v > 0 && v < size - 1 ? *slope : 0;
+#if AXES == 3
+    if (isnan(v))
+        return backward ? v : (acc_t)(size - 1);
+#endif
     return v > 0 ? fmin(v, (acc_t)(size - 1)) : 0;   // a NaN becomes 0
 }
 
-static inline acc_t pad_coordinate(acc_t v, int size, int align, acc_t* slope)
+static inline acc_t pad_coordinate(acc_t v, int size, int align, acc_t* slope, bool backward)
 {
     *slope = 1;
 #if PADDING == reflection
     v = align ? reflect(v, 0, 2 * (size - 1), slope) : reflect(v, -1, 2 * size - 1, slope);
 #endif
 #if PADDING != zeros
-    v = clip(v, size, slope);
+    v = clip(v, size, slope, backward);
 #endif
     return v;
 }
@@ -85,7 +91,7 @@ static inline acc_t pad_coordinate(acc_t v, int size, int align, acc_t* slope)
 static inline int to_index(acc_t v) { return v >= -1e9f && v <= 1e9f ? (int)v : -100; }
 static inline int inside(int i, int size) { return i >= 0 && i < size ? i : -1; }
 
-static inline taps_t taps_at(acc_t v, int size, int align)
+static inline taps_t taps_at(acc_t v, int size, int align, bool backward)
 {
     taps_t t;
     const acc_t unit = align ? (acc_t)(size - 1) / 2 : (acc_t)size / 2;   // input elements per unit of grid
@@ -93,9 +99,8 @@ static inline taps_t taps_at(acc_t v, int size, int align)
     v = unnormalize(v, size, align);
 #if MODE == bicubic
     const acc_t whole = floor(v), d = v - whole, a = (acc_t)-0.75;
-    const int base = to_index(whole);
     for (int k = 0; k < 4; ++k) {
-        const acc_t padded = pad_coordinate(base - 1 + k, size, align, &slope);
+        const acc_t padded = pad_coordinate(whole - 1 + k, size, align, &slope, backward);
         t.index[k] = inside(to_index(padded), size);
         const acc_t far = k == 0 ? d + 1 : k == 3 ? 2 - d : k == 1 ? d : 1 - d, sign = k < 2 ? unit : -unit;
         const bool outer = k == 0 || k == 3;
@@ -104,7 +109,7 @@ static inline taps_t taps_at(acc_t v, int size, int align)
         t.slope[k] = sign * (outer ? (3 * a * far - 10 * a) * far + 8 * a : (3 * (a + 2) * far - 2 * (a + 3)) * far);
     }
 #else
-    v = pad_coordinate(v, size, align, &slope);
+    v = pad_coordinate(v, size, align, &slope, backward);
 #if MODE == nearest
     t.index[0] = inside(to_index(rint(v)), size);
     t.weight[0] = 1;
@@ -124,13 +129,15 @@ static inline taps_t taps_at(acc_t v, int size, int align)
 }
 
 // The taps of point `item` of sample n, in the order x, y, z of the grid.
-#define POINT_TAPS(n, item)                                                                                           \
+#define POINT_TAPS(n, item, backward)                                                                                 \
     const ulong point = ((ulong)(n) * points + (item)) * AXES;                                                        \
-    const taps_t tx = taps_at(load(X, grid, point), p.in[2], p.align_corners);                                        \
-    const taps_t ty = taps_at(load(X, grid, point + 1), p.in[1], p.align_corners);                                    \
-    POINT_TAPS_Z
+    const taps_t tx = taps_at(load(X, grid, point), p.in[2], p.align_corners, backward);                              \
+    const taps_t ty = taps_at(load(X, grid, point + 1), p.in[1], p.align_corners, backward);                          \
+    POINT_TAPS_Z(backward)
 #if AXES == 3
-#define POINT_TAPS_Z const taps_t tz = taps_at(load(X, grid, point + 2), p.in[0], p.align_corners);
+#define NOTHING_SEEN(x, y) 0
+#define POINT_TAPS_Z(backward)                                                                                        \
+    const taps_t tz = taps_at(load(X, grid, point + 2), p.in[0], p.align_corners, backward);
 #define FOR_Z(...)                                                                                                    \
     for (int kz = 0; kz < TAPS; ++kz)                                                                                 \
         if (tz.index[kz] >= 0) {                                                                                      \
@@ -139,7 +146,8 @@ static inline taps_t taps_at(acc_t v, int size, int align)
             __VA_ARGS__                                                                                               \
         }
 #else
-#define POINT_TAPS_Z
+#define NOTHING_SEEN(x, y) (0 + 0 * (x) * (y))   // a sum over no taps: 0, but NaN where the weights are
+#define POINT_TAPS_Z(backward)
 #define FOR_Z(...)                                                                                                    \
     {                                                                                                                 \
         const acc_t wz = 1, sz = 0;                                                                                   \
@@ -168,10 +176,10 @@ __kernel void grid_sample(const __global storage_t(X)* x, ulong x_offset, const 
     SIZES
     const ulong n = item / points;
     grid += grid_offset;
-    POINT_TAPS(n, item % points)
+    POINT_TAPS(n, item % points, false)
     for (uint c = 0; c < p.channels; ++c) {
         const __global storage_t(X)* plane = x + x_offset + (n * p.channels + c) * volume;
-        acc_t sum = 0;
+        acc_t sum = NOTHING_SEEN(tx.weight[TAPS - 1], ty.weight[TAPS - 1]);
         EACH_TAP(sum += wz * wy * wx * load(X, plane, at);)
         store(X, y, y_offset + (n * p.channels + c) * points + item % points, sum);
     }
@@ -187,8 +195,9 @@ __kernel void grid_sample_grad_grid(const __global storage_t(X)* dy, ulong dy_of
     SIZES
     const ulong n = item / points;
     grid += grid_offset;
-    POINT_TAPS(n, item % points)
-    acc_t gx = 0, gy = 0, gz = 0;
+    POINT_TAPS(n, item % points, true)
+    acc_t gx = NOTHING_SEEN(tx.slope[TAPS - 1], ty.weight[TAPS - 1]), gz = 0;
+    acc_t gy = NOTHING_SEEN(tx.weight[TAPS - 1], ty.slope[TAPS - 1]);
     for (uint c = 0; c < p.channels; ++c) {
         const __global storage_t(X)* plane = x + x_offset + (n * p.channels + c) * volume;
         const acc_t g = load(X, dy, dy_offset + (n * p.channels + c) * points + item % points);
@@ -223,7 +232,7 @@ __kernel void grid_sample_grad_input(const __global storage_t(X)* dy, ulong dy_o
         grad_input[i] = 0;
     for (uint i = 0; i < points; ++i) {
         const acc_t g = load(X, dy, dy_offset + item * points + i);
-        POINT_TAPS(n, i)
+        POINT_TAPS(n, i, true)
         EACH_TAP(grad_input[at] += g * wz * wy * wx;)
     }
 }

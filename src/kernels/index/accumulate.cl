@@ -5,6 +5,7 @@
 // -DT=dtype -DINDEX=int64|int32 -DREDUCE_sum|product|minimum|maximum|assign; operands: self, source, index.
 #include "core/dtype.cl"
 #include "core/errors.cl"
+#include "kernels/index/axis.cl"
 #include "kernels/index/geometry.cl"
 
 static inline compute_t(T) combine(compute_t(T) a, compute_t(T) b)
@@ -26,7 +27,7 @@ static inline compute_t(T) combine(compute_t(T) a, compute_t(T) b)
 
 __kernel void accumulate_lines(__global storage_t(T)* self, ulong self_offset, const __global storage_t(T)* source,
                                ulong source_offset, const __global storage_t(INDEX)* index, ulong index_offset,
-                               long entries, long source_stride, long index_stride, long size, long stride,
+                               long entries, long source_stride, long index_stride, axis_t axis,
                                __global int* errors, int operator_code, geometry_t lines)
 {
     index_t line = get_global_id(0);
@@ -38,14 +39,9 @@ __kernel void accumulate_lines(__global storage_t(T)* self, ulong self_offset, c
     source += source_offset + o[1];
     index += index_offset + o[2];
     for (long j = 0; j < entries; ++j) {
-        long at = index[j * index_stride];
-        if (size < 0 && at < 0)   // a bad key, reported before
+        long at;
+        if (!reach(axis, index[j * index_stride], errors, operator_code, &at))
             continue;
-        if (size >= 0 && (at < -size || at >= size)) {
-            clprim_index_error(errors, operator_code, at, size);
-            continue;
-        }
-        at = (at < 0 ? at + size : at) * stride;
         store(T, self, at, combine(load(T, self, at), load(T, source, j * source_stride)));
     }
 }

@@ -1,6 +1,7 @@
 #include <clprim/index.hpp>
 
 #include <clprim/context.hpp>
+#include <kernels/index/axis.hpp>
 #include <kernels/index/geometry.hpp>
 
 namespace clprim {
@@ -36,6 +37,12 @@ Tensor along_axis(const Tensor& index, std::size_t axis, const Dims& shape)
 
 std::int64_t size_at(const Tensor& tensor, std::size_t axis) { return tensor.dim() ? tensor.size(axis) : 1; }
 std::int64_t stride_at(const Tensor& tensor, std::size_t axis) { return tensor.dim() ? tensor.stride(axis) : 1; }
+
+IndexedAxis indexed(const Tensor& tensor, const Along& along, std::string_view name, const Tensor& index)
+{
+    return {along.name.empty() ? name : along.name, index, size_at(tensor, along.axis), stride_at(tensor, along.axis),
+            along.negative};
+}
 
 // Brings `axis` to the end; a tensor without axes gets one.
 Tensor entries_last(Tensor tensor, std::size_t axis)
@@ -75,53 +82,49 @@ void check_row_shapes(std::string_view name, const Tensor& self, std::size_t axi
 
 }  // namespace
 
-void index_select(Queue& queue, const Tensor& input, std::size_t axis, const Tensor& index, const Tensor& out)
+void index_select(Queue& queue, const Tensor& input, const Along& along, const Tensor& index, const Tensor& out)
 {
-    check_row_shapes("index_select", input, axis, index, out);
-    read_through(queue, without_axis(input, axis, out.shape),
-                 {"index_select", along_axis(index, axis, out.shape), size_at(input, axis), stride_at(input, axis)},
-                 out);
+    check_row_shapes("index_select", input, along.axis, index, out);
+    read_through(queue, without_axis(input, along.axis, out.shape),
+                 indexed(input, along, "index_select", along_axis(index, along.axis, out.shape)), out);
 }
 
-void gather(Queue& queue, const Tensor& input, std::size_t axis, const Tensor& index, const Tensor& out)
+void gather(Queue& queue, const Tensor& input, const Along& along, const Tensor& index, const Tensor& out)
 {
-    check_shapes("gather", input, axis, index, out);
-    read_through(queue, without_axis(input, axis, out.shape),
-                 {"gather", index, size_at(input, axis), stride_at(input, axis)}, out);
+    check_shapes("gather", input, along.axis, index, out);
+    read_through(queue, without_axis(input, along.axis, out.shape), indexed(input, along, "gather", index), out);
 }
 
-void scatter(Queue& queue, const Tensor& self, std::size_t axis, const Tensor& index, const Tensor& source)
+void scatter(Queue& queue, const Tensor& self, const Along& along, const Tensor& index, const Tensor& source)
 {
-    check_shapes("scatter", self, axis, index, source);
-    write_through(queue, without_axis(self, axis, index.shape),
-                  {"scatter", index, size_at(self, axis), stride_at(self, axis)}, source);
+    check_shapes("scatter", self, along.axis, index, source);
+    write_through(queue, without_axis(self, along.axis, index.shape), indexed(self, along, "scatter", index), source);
 }
 
-void index_copy(Queue& queue, const Tensor& self, std::size_t axis, const Tensor& index, const Tensor& source)
+void index_copy(Queue& queue, const Tensor& self, const Along& along, const Tensor& index, const Tensor& source)
 {
-    check_row_shapes("index_copy", self, axis, index, source);
-    write_through(queue, without_axis(self, axis, source.shape),
-                  {"index_copy", along_axis(index, axis, source.shape), size_at(self, axis), stride_at(self, axis)},
-                  source);
+    check_row_shapes("index_copy", self, along.axis, index, source);
+    write_through(queue, without_axis(self, along.axis, source.shape),
+                  indexed(self, along, "index_copy", along_axis(index, along.axis, source.shape)), source);
 }
 
-void scatter_reduce(Queue& queue, const Tensor& self, std::size_t axis, const Tensor& index, const Tensor& source,
+void scatter_reduce(Queue& queue, const Tensor& self, const Along& along, const Tensor& index, const Tensor& source,
                     IndexReduce reduce)
 {
-    check_shapes("scatter_reduce", self, axis, index, source);
-    reduce_through(queue, entries_last(without_axis(self, axis, index.shape), axis),
-                   {"scatter_reduce", entries_last(index, axis), size_at(self, axis), stride_at(self, axis)},
-                   entries_last(source, axis), reduce);
+    check_shapes("scatter_reduce", self, along.axis, index, source);
+    reduce_through(queue, entries_last(without_axis(self, along.axis, index.shape), along.axis),
+                   indexed(self, along, "scatter_reduce", entries_last(index, along.axis)),
+                   entries_last(source, along.axis), reduce);
 }
 
-void index_reduce(Queue& queue, const Tensor& self, std::size_t axis, const Tensor& index, const Tensor& source,
+void index_reduce(Queue& queue, const Tensor& self, const Along& along, const Tensor& index, const Tensor& source,
                   IndexReduce reduce)
 {
-    check_row_shapes("index_reduce", self, axis, index, source);
-    reduce_through(queue, entries_last(without_axis(self, axis, source.shape), axis),
-                   {"index_reduce", entries_last(along_axis(index, axis, source.shape), axis), size_at(self, axis),
-                    stride_at(self, axis)},
-                   entries_last(source, axis), reduce);
+    check_row_shapes("index_reduce", self, along.axis, index, source);
+    reduce_through(queue, entries_last(without_axis(self, along.axis, source.shape), along.axis),
+                   indexed(self, along, "index_reduce",
+                           entries_last(along_axis(index, along.axis, source.shape), along.axis)),
+                   entries_last(source, along.axis), reduce);
 }
 
 void add_keys(Queue& queue, const Tensor& keys, const IndexedAxis& axis, bool first)
@@ -134,7 +137,7 @@ void add_keys(Queue& queue, const Tensor& keys, const IndexedAxis& axis, bool fi
     const std::string options = "-DINDEX=" + std::string(name_of(axis.index.dtype)) + g.options() +
                                 (first ? "" : " -DADD");
     Launch launch(queue, queue.context().program("kernels/index/keys.cl", options).kernel("add_keys"));
-    launch.arg(keys).arg(axis.index).arg(cl_long(axis.size)).arg(cl_long(axis.stride)).arg(queue.error_buffer())
+    launch.arg(keys).arg(axis.index).arg(AxisArgument(axis)).arg(queue.error_buffer())
         .arg(Queue::error_code(axis.name));
     g.set_argument(launch);
     launch.run(Range::linear(g.numel(), 64));

@@ -3,11 +3,12 @@
 // -DELEMENT=uchar|ushort|uint|ulong|uint4, -DINDEX=int64|int32 (absent: none), -DSCATTER; operands: out, source, index.
 #include "core/dtype.cl"
 #include "core/errors.cl"
+#include "kernels/index/axis.cl"
 #include "kernels/index/geometry.cl"
 
 __kernel void move(__global ELEMENT* out, ulong out_offset, const __global ELEMENT* source, ulong source_offset,
 #ifdef INDEX
-                   const __global storage_t(INDEX)* index, ulong index_offset, long size, long stride,
+                   const __global storage_t(INDEX)* index, ulong index_offset, axis_t axis,
                    __global int* errors, int operator_code,
 #endif
                    geometry_t g)
@@ -20,14 +21,9 @@ __kernel void move(__global ELEMENT* out, ulong out_offset, const __global ELEME
     out += out_offset;
     source += source_offset;
 #ifdef INDEX
-    long at = index[index_offset + o[2]];
-    if (size < 0 && at < 0)   // a bad key, reported before
+    long at;
+    if (!reach(axis, index[index_offset + o[2]], errors, operator_code, &at))
         return;
-    if (size >= 0 && (at < -size || at >= size)) {
-        clprim_index_error(errors, operator_code, at, size);
-        return;
-    }
-    at = (at < 0 ? at + size : at) * stride;
 #ifdef SCATTER
     out += at;
 #else

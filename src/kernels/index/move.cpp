@@ -4,6 +4,7 @@
 
 #include <clprim/context.hpp>
 #include <clprim/index.hpp>
+#include <kernels/index/axis.hpp>
 #include <kernels/index/geometry.hpp>
 
 namespace clprim {
@@ -57,8 +58,7 @@ void move(Queue& queue, const Tensor& out, const Tensor& source, const IndexedAx
     Launch launch(queue, queue.context().program("kernels/index/move.cl", options).kernel("move"));
     launch.arg(as_raw(out, factor)).arg(as_raw(source, factor));
     if (axis)
-        launch.arg(axis->index).arg(cl_long(axis->size)).arg(cl_long(axis->stride / factor))
-            .arg(queue.error_buffer()).arg(Queue::error_code(name));
+        launch.arg(axis->index).arg(AxisArgument(*axis, factor)).arg(queue.error_buffer()).arg(Queue::error_code(name));
     g.set_argument(launch);
     launch.run(Range::linear(g.numel(), 64));
     if (axis)

@@ -1,6 +1,7 @@
 #include <clprim/context.hpp>
 #include <clprim/index.hpp>
 #include <clprim/sort.hpp>
+#include <kernels/index/axis.hpp>
 #include <kernels/index/geometry.hpp>
 
 namespace clprim {
@@ -47,8 +48,8 @@ void by_lines(Queue& queue, const Accumulation& work, const IndexedAxis& axis)
 {
     Launch launch(queue, work.program.kernel("accumulate_lines"));
     launch.arg(work.self).arg(work.source).arg(work.index).arg(work.entries).arg(cl_long(work.source.strides.back()))
-        .arg(cl_long(work.index.strides.back())).arg(cl_long(axis.size)).arg(cl_long(axis.stride))
-        .arg(queue.error_buffer()).arg(Queue::error_code(axis.name));
+        .arg(cl_long(work.index.strides.back())).arg(AxisArgument(axis)).arg(queue.error_buffer())
+        .arg(Queue::error_code(axis.name));
     work.lines.set_argument(launch);
     launch.run(Range::linear(work.lines.numel(), 64));
     queue.expect_errors();
@@ -64,7 +65,7 @@ void by_segments(Queue& queue, const Accumulation& work, const IndexedAxis& axis
     Tensor keys = index;
     if (axis.size != index_is_key) {
         keys = queue.context().empty({work.entries}, DataType::int64, queue);
-        add_keys(queue, keys, {axis.name, index, axis.size, axis.stride}, true);
+        add_keys(queue, keys, {axis.name, index, axis.size, axis.stride, axis.negative}, true);
     }
     const Tensor sorted = queue.context().empty({work.entries}, DataType::int64, queue);
     const Tensor order = queue.context().empty({work.entries}, DataType::int64, queue);
@@ -118,7 +119,9 @@ void reduce_through(Queue& queue, const Tensor& self, const IndexedAxis& axis, c
             result.strides = Dims(std::span<const std::int64_t>(tensor.strides).subspan(1));
             return result;
         };
-        reduce_through(queue, part(self), {axis.name, part(axis.index), axis.size, axis.stride}, part(source), reduce);
+        IndexedAxis own = axis;
+        own.index = part(axis.index);
+        reduce_through(queue, part(self), own, part(source), reduce);
     }
 }
 

@@ -127,7 +127,7 @@ __kernel void householder(__global T* a, ulong a_offset, __global T* tau, ulong 
             continue;
         }
         const R length = largest * sqrt(below + square(alpha / largest)),
-                beta = real_part(alpha) > 0 ? -length : length;
+                beta = real_part(alpha) >= 0 ? -length : length;   // as LAPACK
         const T own_tau = (from_real(beta) - alpha) / beta, factor = inverse(alpha - from_real(beta));
         for (int i = k + 1 + self; i < p.m; i += TEAM)
             a[(long)i * n + k] = times(a[(long)i * n + k], factor);

@@ -1,4 +1,4 @@
-// One-sided Jacobi rotations: pairs of columns of a matrix are turned until all are orthogonal. Columns lie as rows of
+// Jacobi rotations. One-sided ones turn pairs of columns of a matrix until all are orthogonal. Columns lie as rows of
 // w [n, m], those of the accumulated rotations as rows of v [n, n]. -DX, -DREAL, -DCOMPLEX: see number.cl. -DTEAM:
 // work-items of a group.
 #include "kernels/linalg/number.cl"
@@ -38,6 +38,14 @@ static inline bool orthogonalise(__global T* w, __global T* v, int p, int q, int
     return true;
 }
 
+// Pair k of a round, the smaller first.
+static inline int2 pair_of(int k, int round, int rounds)
+{
+    const int a = k == 0 ? rounds : round + k < rounds ? round + k : round + k - rounds;
+    const int b = round >= k ? round - k : round - k + rounds;
+    return (int2)(min(a, b), max(a, b));
+}
+
 // A work-group owns a matrix, a work-item some of the n / 2 pairs of a round; in the n - 1 rounds of a sweep (those of
 // a tournament) all columns meet. v begins as the unit matrix.
 __kernel void jacobi(__global T* w, ulong w_offset, __global T* v, ulong v_offset, int m, int n, int sweeps,
@@ -57,9 +65,8 @@ __kernel void jacobi(__global T* w, ulong w_offset, __global T* v, ulong v_offse
         barrier(CLK_LOCAL_MEM_FENCE);
         for (int round = 0; round < rounds; ++round) {
             for (int k = self; k < even / 2; k += TEAM) {
-                const int a = k == 0 ? rounds : (round + k) % rounds, b = (round - k + rounds) % rounds;
-                const int p = min(a, b), q = max(a, b);
-                if (q < n && orthogonalise(w, v, p, q, m, n, tolerance))
+                const int2 at = pair_of(k, round, rounds);
+                if (at.y < n && orthogonalise(w, v, at.x, at.y, m, n, tolerance))
                     turned = 1;
             }
             barrier(CLK_GLOBAL_MEM_FENCE);
@@ -70,14 +77,22 @@ __kernel void jacobi(__global T* w, ulong w_offset, __global T* v, ulong v_offse
     }
 }
 
-// a += 5/4 of its Frobenius norm on the diagonal. A work-group owns a matrix.
-__kernel void add_shift(__global T* a, ulong a_offset, int n)
+// Two-sided rotations of Hermitian matrices: A becomes J^H A J, diagonal in the end, and row p of v the conjugate of
+// eigenvector p. What a rotation does to its own 2 x 2 block is written as it should be, not as it comes out, so that
+// elements beside the diagonal fall far below the rounding of those on it. A work-group owns a matrix; turns holds 4
+// numbers and phases one for each pair of a round.
+__kernel void jacobi_hermitian(__global T* a, ulong a_offset, __global T* v, ulong v_offset, __global R* turns,
+                               ulong turns_offset, __global T* phases, ulong phases_offset, int n, int sweeps, R epsilon)
 {
     __local R partial[TEAM];
-    const int self = get_local_id(0);
+    __local int turned;
+    const int self = get_local_id(0), even = n + n % 2, rounds = even - 1, pairs = even / 2;
     const ulong matrix = get_group_id(0);
     a += a_offset + matrix * n * n;
-    R largest = 0;
+    v += v_offset + matrix * n * n;
+    turns += turns_offset + matrix * pairs * 4;
+    phases += phases_offset + matrix * pairs;
+    R largest = 0, sum = 0;
     for (long i = self; i < (long)n * n; i += TEAM)
         largest = fmax(largest, magnitude(a[i]));
     partial[self] = largest;
@@ -85,17 +100,74 @@ __kernel void add_shift(__global T* a, ulong a_offset, int n)
     for (int i = 0; i < TEAM; ++i)
         largest = fmax(largest, partial[i]);
     barrier(CLK_LOCAL_MEM_FENCE);
-    R sum = 0;
-    for (long i = self; largest > 0 && i < (long)n * n; i += TEAM)
-        sum += square(a[i] / largest);
+    for (long i = self; i < (long)n * n; i += TEAM) {
+        sum += largest > 0 ? square(a[i] / largest) : 0;
+        v[i] = from_real(i / n == i % n);
+    }
     partial[self] = sum;
-    barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE);   // all have read a, too
+    barrier(CLK_LOCAL_MEM_FENCE);
     R total = 0;
     for (int i = 0; i < TEAM; ++i)
         total += partial[i];
-    const R added = (R)1.25 * largest * sqrt(total);
-    for (int i = self; i < n; i += TEAM)
-        a[(long)i * (n + 1)] += from_real(added);
+    const R negligible = epsilon * (largest * sqrt(total) / n);
+    for (int sweep = 0; sweep < sweeps; ++sweep) {
+        barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE);
+        if (self == 0)
+            turned = 0;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (int round = 0; round < rounds; ++round) {
+            for (int k = self; k < pairs; k += TEAM) {
+                const int2 at = pair_of(k, round, rounds);
+                const int p = at.x, q = at.y;
+                turns[4 * k] = 0;
+                if (q >= n)
+                    continue;
+                const T beside = a[(long)p * n + q];
+                const R size = magnitude(beside);
+                if (!(size > negligible))
+                    continue;
+                turned = 1;
+                const R pp = real_part(a[(long)p * n + p]), qq = real_part(a[(long)q * n + q]);
+                const R zeta = (qq - pp) / (2 * size);
+                const R t = (zeta < 0 ? -1 : 1) / (fabs(zeta) + sqrt(1 + zeta * zeta));
+                const R c = 1 / sqrt(1 + t * t), s = c * t;
+                turns[4 * k] = s;
+                turns[4 * k + 1] = s / (1 + c);
+                turns[4 * k + 2] = pp - t * size;
+                turns[4 * k + 3] = qq + t * size;
+                phases[k] = conjugate(beside) / size;
+            }
+            barrier(CLK_GLOBAL_MEM_FENCE);
+            for (int k = self; k < pairs; k += TEAM) {
+                const R s = turns[4 * k], h = turns[4 * k + 1];
+                const int2 at = pair_of(k, round, rounds);
+                if (s != 0) {
+                    const T back = conjugate(phases[k]);
+                    rotate(a + (long)at.x * n, a + (long)at.y * n, n, s, h, back);
+                    rotate(v + (long)at.x * n, v + (long)at.y * n, n, s, h, back);
+                }
+            }
+            barrier(CLK_GLOBAL_MEM_FENCE);
+            for (int i = self; i < n; i += TEAM) {
+                __global T* row = a + (long)i * n;
+                for (int k = 0; k < pairs; ++k) {
+                    const R s = turns[4 * k];
+                    if (s == 0)
+                        continue;
+                    const int2 at = pair_of(k, round, rounds);
+                    const bool own = i == at.x, other = i == at.y;
+                    const R h = turns[4 * k + 1];
+                    const T x = row[at.x], y = times(phases[k], row[at.y]);
+                    row[at.x] = own ? from_real(turns[4 * k + 2]) : other ? from_real(0) : x - s * (y + h * x);
+                    row[at.y] = other ? from_real(turns[4 * k + 3]) : own ? from_real(0) : y + s * (x - h * y);
+                }
+            }
+            barrier(CLK_GLOBAL_MEM_FENCE);
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (!turned)
+            break;
+    }
 }
 
 // values[p] = norm of column p.
@@ -116,7 +188,8 @@ __kernel void column_norms(const __global T* w, ulong w_offset, __global R* valu
     values[values_offset + item] = largest * sqrt(sum) + poison;
 }
 
-// values[p] = v^H A^T v / v^H v for row p of v: as exact as the vectors and A, whatever was added to A.
+// values[p] = v^H A^T v / v^H v for row p of v: as exact as the vectors and A, whatever rounding the rotations left on the
+// diagonal.
 __kernel void rayleigh_quotients(const __global T* a, ulong a_offset, const __global T* v, ulong v_offset,
                                  __global R* values, ulong values_offset, int n, ulong items)
 {

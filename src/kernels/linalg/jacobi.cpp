@@ -15,16 +15,18 @@ Kernel& kernel(Queue& queue, const char* name, DataType dtype)
     return linalg_kernel(queue, "kernels/linalg/jacobi.cl", name, dtype);
 }
 
+constexpr int most_sweeps = 40;   // some ten are enough
+
+double epsilon_of(DataType real) { return real == DataType::float64 ? 0x1p-52 : 0x1p-23; }
+
 // Rows of w [batch, n, m] become orthogonal by rotations, which v [batch, n, n] takes.
 void turn(Queue& queue, const Tensor& w, const Tensor& v)
 {
     const std::int64_t n = w.size(1), m = w.size(2);
     const DataType real = real_type(w.dtype);
-    const double epsilon = real == DataType::float64 ? 0x1p-52 : 0x1p-23;
-    constexpr int most_sweeps = 40;   // some ten are enough
     launch(queue, kernel(queue, "jacobi", w.dtype),
            Range::groups(static_cast<std::size_t>(w.size(0)), linalg_team(queue.device())), w, v, cl_int(m), cl_int(n),
-           cl_int(most_sweeps), AccScalar{epsilon * std::sqrt(static_cast<double>(m)), real});
+           cl_int(most_sweeps), AccScalar{epsilon_of(real) * std::sqrt(static_cast<double>(m)), real});
 }
 
 }  // namespace
@@ -62,12 +64,16 @@ void jacobi_eigh(Queue& queue, const Tensor& a, const Tensor& vectors, const Ten
     if (a.numel() == 0)
         return;
     const auto items = static_cast<cl_ulong>(batch * n);
-    const Tensor w = queue.context().empty(a.shape, a.dtype, queue), v = queue.context().empty(a.shape, a.dtype, queue);
-    const Tensor quotients = queue.context().empty(values.shape, values.dtype, queue);
+    const std::int64_t pairs = (n + 1) / 2;
+    Context& context = queue.context();
+    const Tensor w = context.empty(a.shape, a.dtype, queue), v = context.empty(a.shape, a.dtype, queue);
+    const Tensor quotients = context.empty(values.shape, values.dtype, queue);
+    const Tensor turns = context.empty({batch, pairs, 4}, values.dtype, queue),
+                 phases = context.empty({batch, pairs}, a.dtype, queue);
     copy(queue, a, w);
-    queue.launch(kernel(queue, "add_shift", a.dtype),
-                 Range::groups(static_cast<std::size_t>(batch), linalg_team(queue.device())), w, cl_int(n));
-    turn(queue, w, v);
+    launch(queue, kernel(queue, "jacobi_hermitian", a.dtype),
+           Range::groups(static_cast<std::size_t>(batch), linalg_team(queue.device())), w, v, turns, phases, cl_int(n),
+           cl_int(most_sweeps), AccScalar{epsilon_of(values.dtype), values.dtype});
     queue.launch(kernel(queue, "rayleigh_quotients", a.dtype), Range::linear(items, 16), a, v, quotients, cl_int(n),
                  items);
     queue.launch(kernel(queue, "sort_columns", a.dtype), Range::linear(items, 16), w, v, quotients, NoTensor{}, vectors,

@@ -1,8 +1,8 @@
 // Margin losses over x of [batch, classes]; a work-item owns a sample.
 //     multi-class   loss = sum over j != t of weight[t] max(0, margin - x[t] + x[j])^p / classes,   t = target
 //     multi-label   loss = sum over targets t, non-targets j of max(0, 1 - x[t] + x[j]) / classes
-// The targets of a sample are the leading entries of its row up to the first negative one. A target outside
-// [0, classes) is reported (core/errors.cl) and left out. -DX: dtype; -DACC: type of sums.
+// The targets of a sample are the leading entries of its row up to the first -1. A target outside [0, classes)
+// is reported (core/errors.cl) and left out. -DX: dtype; -DACC: type of sums.
 #include "core/dtype.cl"
 #include "core/errors.cl"
 
@@ -78,8 +78,11 @@ __kernel void multilabel_margin(input_t x, ulong x_offset, const __global long* 
     is_target += is_target_offset + n * p.classes;
     for (uint j = 0; j < p.classes; ++j)
         store(X, is_target, j, 0);
+    for (uint k = 0; k < p.classes; ++k)   // entries behind the end are no targets, but must be right too
+        if (target[k] != -1)
+            known(target[k], p, errors, code);
     for (uint k = 0; k < p.classes && target[k] >= 0; ++k)
-        if (known(target[k], p, errors, code))
+        if (target[k] < p.classes)
             store(X, is_target, target[k], 1);
     acc_t sum = 0;
     for (uint k = 0; k < p.classes && target[k] >= 0; ++k)

@@ -78,8 +78,9 @@ std::string multi_tensor_options(std::span<const TensorList* const> lists, std::
         for (std::size_t t = 0; t < list.size(); ++t) {
             require(list[t].dtype == (is_steps ? DataType::float32 : first[0].dtype), name, ": unexpected dtype ",
                     name_of(list[t].dtype));
-            require(is_steps ? list[t].numel() == 1 : list[t].numel() == first[t].numel(), name,
-                    ": tensors of shapes ", to_string(first[t].shape), " and ", to_string(list[t].shape));
+            if (!(is_steps ? list[t].numel() == 1 : list[t].numel() == first[t].numel())) [[unlikely]]
+                throw InvalidArgument(detail::concat(name, ": tensors of shapes ", to_string(first[t].shape), " and ",
+                                                     to_string(list[t].shape)));
             require(is_steps || list[t].is_non_overlapping_and_dense(), name, ": tensors must be dense");
         }
     }

@@ -99,7 +99,9 @@ void broadcast_strides(const Tensor& tensor, const Dims& shape, const char* what
             strides[d] = tensor.strides[d - missing];
         }
     }
-    require(fits, what, " of shape ", to_string(tensor.shape), " does not broadcast to ", to_string(shape));
+    if (!fits) [[unlikely]]   // not require: its strings would be made at every launch
+        throw InvalidArgument(detail::concat(what, " of shape ", to_string(tensor.shape), " does not broadcast to ",
+                                             to_string(shape)));
 }
 
 Divider::Divider(std::uint32_t divisor)

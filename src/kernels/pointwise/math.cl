@@ -158,12 +158,18 @@ static inline T invert(T x) { return !x; }
 #else
 static inline T invert(T x) { return ~x; }
 #endif
+// The negative number, wrapping: compilers count on signed arithmetic that does not.
+#if T_SIZE == 8
+static inline T negative(T x) { return (T)(0 - (ulong)x); }
+#else
+static inline T negative(T x) { return (T)(0 - (uint)x); }
+#endif
 // Integer division by zero gives 0 and the quotient that does not fit wraps: what must not happen is a trap.
 static inline T divide_trunc(T a, T b)
 {
 #ifdef T_SIGNED
     if (b == -1)
-        return (T)(0 - a);
+        return negative(a);
 #endif
     return b == 0 ? (T)0 : (T)(a / (b == 0 ? (T)1 : b));
 }
@@ -198,7 +204,7 @@ static inline T power(T a, T b)
     return result;
 }
 static inline T sign_of(T x) { return (T)((x > 0) - (x < 0)); }
-static inline T magnitude(T x) { return x < 0 ? (T)(0 - x) : x; }
+static inline T magnitude(T x) { return x < 0 ? negative(x) : x; }
 static inline T greatest_common_divisor(T a, T b)
 {
     a = magnitude(a);
@@ -213,7 +219,16 @@ static inline T greatest_common_divisor(T a, T b)
 static inline T least_common_multiple(T a, T b)
 {
     T g = greatest_common_divisor(a, b);
-    return g == 0 ? (T)0 : magnitude((T)(divide_trunc(a, g) * b));
+    if (g == 0)
+        return 0;
+#if T_SIZE < 4   // narrow integers are multiplied as int
+    const int multiple = divide_trunc(a, g) * b;
+    return (T)(multiple < 0 ? -multiple : multiple);
+#elif T_SIZE == 4
+    return magnitude((T)((uint)divide_trunc(a, g) * (uint)b));
+#else
+    return magnitude((T)((ulong)divide_trunc(a, g) * (ulong)b));
+#endif
 }
 // Shifts by a negative amount or past the width: 0, and the sign for arithmetic shifts to the right.
 static inline T shift_left(T a, T b) { return b < 0 || b >= (T)(T_SIZE * 8) ? (T)0 : (T)((ulong)a << b); }
@@ -373,4 +388,24 @@ static inline R size_of(T x) { return fabs(x); }
 static inline R inner(T a, T b) { return a * b; }
 static inline R square_of(T x) { return x * x; }
 #endif
+#endif
+
+// The bits of the value as a double, or of an integer as a 64-bit one, made without doubles.
+#if defined(T_FLOAT) && defined(T_DOUBLE)
+static inline ulong wide_bits(T x) { return as_ulong(x); }
+#elif defined(T_FLOAT)
+static inline ulong wide_bits(T x)
+{
+    const uint bits = as_uint(x), exponent = (bits >> 23) & 0xffu, rest = bits & 0x7fffffu;
+    const ulong sign = (ulong)(bits >> 31) << 63;
+    if (exponent == 0xffu)
+        return sign | (0x7ffUL << 52) | ((ulong)rest << 29) | ((ulong)(rest != 0) << 51);
+    if (exponent == 0) {   // subnormal numbers become normal
+        const uint shift = clz(rest) - 8;
+        return rest == 0 ? sign : sign | ((ulong)(897 - shift) << 52) | ((ulong)((rest << shift) & 0x7fffffu) << 29);
+    }
+    return sign | ((ulong)(exponent + 896) << 52) | ((ulong)rest << 29);
+}
+#elif !defined(T_COMPLEX)
+static inline ulong wide_bits(T x) { return (ulong)x; }
 #endif

@@ -14,6 +14,13 @@ constexpr Result real = Result::real;
 
 #define SPECIAL(name, code, doc)                                                                                       \
     {name, code, nullptr, floating, common, 0, nullptr, doc, "kernels/pointwise/special.cl"}
+#define DISTRIBUTION(name, code, doc)                                                                                      \
+    {name, code, nullptr, floating, common, 0, nullptr, doc, "kernels/pointwise/distributions.cl"}
+
+// Code that uses core/errors.cl sees the queue's error words: `errors` and `operator_code`.
+#define REPORTED(name, code, doc)                                                                                      \
+    {name, "if (x1 == 0) clprim_division_error(errors, operator_code); " code, nullptr, integral, common, 0, nullptr,  \
+     doc, "core/errors.cl"}
 
 const PointwiseRow rows[] = {
     // Arithmetic. w0 is PyTorch's alpha or value.
@@ -21,20 +28,25 @@ const PointwiseRow rows[] = {
     {"sub", "y0 = x0 - w0 * x1;", "y0 = x0 - cmul(w0, x1);", any_real, common, 0, "Sub", "x0 - alpha * x1"},
     {"mul", "y0 = x0 * x1;", "y0 = cmul(x0, x1);", any_real, common, 0, "Mul", "x0 * x1"},
     {"div", "y0 = x0 / x1;", "y0 = cdiv(x0, x1);", floating, common, 0, "Div", "x0 / x1, floating-point"},
-    {"div_trunc", "y0 = divide_trunc(x0, x1);", nullptr, any_real, common, 0, nullptr, "x0 / x1 rounded towards zero"},
-    {"div_floor", "y0 = divide_floor(x0, x1);", nullptr, any_real, common, 0, nullptr, "x0 / x1 rounded down"},
-    {"remainder", "y0 = remainder_of(x0, x1);", nullptr, any_real, common, 0, "Mod",
+    {"div_trunc", "y0 = divide_trunc(x0, x1);", nullptr, numbers, common, 0, nullptr, "x0 / x1 rounded towards zero"},
+    {"div_floor", "y0 = divide_floor(x0, x1);", nullptr, numbers, common, 0, nullptr, "x0 / x1 rounded down"},
+    {"remainder", "y0 = remainder_of(x0, x1);", nullptr, numbers, common, 0, "Mod",
      "remainder with the divisor's sign"},
-    {"fmod", "y0 = fmod_of(x0, x1);", nullptr, any_real, common, 0, nullptr, "remainder with the dividend's sign"},
+    {"fmod", "y0 = fmod_of(x0, x1);", nullptr, numbers, common, 0, nullptr, "remainder with the dividend's sign"},
+    // Integers, with a division by zero reported.
+    REPORTED("integer_div_trunc", "y0 = divide_trunc(x0, x1);", "x0 / x1 rounded towards zero"),
+    REPORTED("integer_div_floor", "y0 = divide_floor(x0, x1);", "x0 / x1 rounded down"),
+    REPORTED("integer_remainder", "y0 = remainder_of(x0, x1);", "remainder with the divisor's sign"),
+    REPORTED("integer_fmod", "y0 = fmod_of(x0, x1);", "remainder with the dividend's sign"),
     {"floor_mod", "T r = remainder_of(x0, x1); y0 = r == 0 ? copysign((T)0, x1) : r;", nullptr, floating, common, 0,
      nullptr, "remainder with the divisor's sign, zeros too"},
-    {"pow", "y0 = power(x0, x1);", "y0 = cpow(x0, x1);", any_real, common, 0, "Pow", "x0 to the power x1"},
-    {"pow_scalar", "y0 = power(x0, w0);", "y0 = cpow(x0, w0);", any_real, common, 0, nullptr, "x to the power w0"},
+    {"pow", "y0 = power(x0, x1);", "y0 = cpow(x0, x1);", numbers, common, 0, "Pow", "x0 to the power x1"},
+    {"pow_scalar", "y0 = power(x0, w0);", "y0 = cpow(x0, w0);", numbers, common, 0, nullptr, "x to the power w0"},
     {"square", "y0 = x0 * x0;", "y0 = cmul(x0, x0);", any_real, common, 0, nullptr, "x squared"},
     {"cube", "y0 = x0 * x0 * x0;", "y0 = cmul(cmul(x0, x0), x0);", any_real, common, 0, nullptr, "x cubed"},
     {"neg", "y0 = -x0;", "y0 = -x0;", numbers, common, 0, "Neg", "-x"},
     {"reciprocal", "y0 = 1 / x0;", "y0 = cdiv(complex_of(1, 0), x0);", floating, common, 0, "Reciprocal", "1 / x"},
-    {"addcmul", "y0 = x0 + w0 * x1 * x2;", "y0 = x0 + cmul(w0, cmul(x1, x2));", any_real, common, 0, nullptr,
+    {"addcmul", "y0 = x0 + w0 * x1 * x2;", "y0 = x0 + cmul(w0, cmul(x1, x2));", numbers, common, 0, nullptr,
      "x0 + value * x1 * x2"},
     {"addcdiv", "y0 = x0 + w0 * x1 / x2;", "y0 = x0 + cmul(w0, cdiv(x1, x2));", any_real, common, 0, nullptr,
      "x0 + value * x1 / x2"},
@@ -48,16 +60,16 @@ const PointwiseRow rows[] = {
     {"minimum", "y0 = minimum(x0, x1);", nullptr, any_real, common, 0, "Min", "the smaller, NaN if one is NaN"},
     {"fmax", "y0 = x0 > x1 || x1 != x1 ? x0 : x1;", nullptr, any_real, common, 0, nullptr, "the larger, ignoring NaN"},
     {"fmin", "y0 = x0 < x1 || x1 != x1 ? x0 : x1;", nullptr, any_real, common, 0, nullptr, "the smaller, ignoring NaN"},
-    {"clamp", "y0 = clamp_to(x0, x1, x2);", nullptr, any_real, common, 0, "Clip", "within [x1, x2]"},
-    {"clamp_scalar", "y0 = clamp_to(x0, w0, w1);", nullptr, any_real, common, 0, "Clip", "within [min, max]"},
-    {"clamp_min_scalar", "y0 = maximum(x0, w0);", nullptr, any_real, common, 0, nullptr, "not below min"},
-    {"clamp_max_scalar", "y0 = minimum(x0, w0);", nullptr, any_real, common, 0, nullptr, "not above max"},
+    {"clamp", "y0 = clamp_to(x0, x1, x2);", nullptr, numbers, common, 0, "Clip", "within [x1, x2]"},
+    {"clamp_scalar", "y0 = clamp_to(x0, w0, w1);", nullptr, numbers, common, 0, "Clip", "within [min, max]"},
+    {"clamp_min_scalar", "y0 = maximum(x0, w0);", nullptr, numbers, common, 0, nullptr, "not below min"},
+    {"clamp_max_scalar", "y0 = minimum(x0, w0);", nullptr, numbers, common, 0, nullptr, "not above max"},
     {"where", "y0 = x0 != 0 ? x1 : x2;", "y0 = x0 != 0 ? x1 : x2;", any_real, common, 1, "Where",
      "x1 where the condition holds, else x2"},
 
     // Signs, rounding, parts.
     {"abs", "y0 = fabs(x0);", "y0 = cabs(x0);", floating, real, 0, "Abs", "absolute value"},
-    {"abs_integer", "y0 = magnitude(x0);", nullptr, integers, common, 0, nullptr, "absolute value of integers"},
+    {"abs_integer", "y0 = magnitude(x0);", nullptr, integral, common, 0, nullptr, "absolute value of integers"},
     {"sign", "y0 = sign_of(x0);", nullptr, any_real, common, 0, "Sign", "-1, 0 or 1"},
     {"sgn", "y0 = sign_of(x0);", "y0 = csign(x0);", any_real, common, 0, nullptr, "sign; of a complex number x / |x|"},
     {"signbit", "y0 = signbit(x0);", nullptr, floating, predicate, 0, nullptr, "true for negative numbers and -0"},
@@ -99,8 +111,8 @@ const PointwiseRow rows[] = {
     {"bitwise_not", "y0 = invert(x0);", nullptr, integers, common, 0, "BitwiseNot", "~x"},
     {"bitwise_left_shift", "y0 = shift_left(x0, x1);", nullptr, integral, common, 0, nullptr, "x0 << x1"},
     {"bitwise_right_shift", "y0 = shift_right(x0, x1);", nullptr, integral, common, 0, nullptr, "x0 >> x1, arithmetic"},
-    {"gcd", "y0 = greatest_common_divisor(x0, x1);", nullptr, integers, common, 0, nullptr, "greatest common divisor"},
-    {"lcm", "y0 = least_common_multiple(x0, x1);", nullptr, integers, common, 0, nullptr, "least common multiple"},
+    {"gcd", "y0 = greatest_common_divisor(x0, x1);", nullptr, integral, common, 0, nullptr, "greatest common divisor"},
+    {"lcm", "y0 = least_common_multiple(x0, x1);", nullptr, integral, common, 0, nullptr, "least common multiple"},
     {"heaviside", "y0 = x0 == 0 ? x1 : (T)(x0 > 0);", nullptr, any_real, common, 0, nullptr, "0, x1 at 0, 1"},
 
     // Exponentials, roots, logarithms.
@@ -189,6 +201,11 @@ const PointwiseRow rows[] = {
     SPECIAL("special_bessel_y0", "y0 = bessel_y(0, x0);", "Bessel function Y0"),
     SPECIAL("special_bessel_y1", "y0 = bessel_y(1, x0);", "Bessel function Y1"),
     SPECIAL("special_spherical_bessel_j0", "y0 = spherical_bessel_j0_of(x0);", "sin(x) / x"),
+    {"special_airy_ai", "y0 = airy_ai(x0);", nullptr, floating, common, 0, nullptr, "Airy function Ai",
+     "kernels/pointwise/airy.cl"},
+    DISTRIBUTION("_standard_gamma_grad", "y0 = gamma_gradient(x0, x1);", "of a gamma variate x1 by its parameter x0"),
+    DISTRIBUTION("_dirichlet_grad", "y0 = dirichlet_gradient(x0, x1, x2);",
+                 "of a component x0 of a Dirichlet variate by its parameter x1, where x2 is the sum of all"),
     SPECIAL("igamma", "y0 = gamma_p(x0, x1);", "regularised lower incomplete gamma function"),
     SPECIAL("igammac", "y0 = gamma_q(x0, x1);", "regularised upper incomplete gamma function"),
     SPECIAL("special_chebyshev_polynomial_t", "y0 = chebyshev(x1, x0, x0);", "Chebyshev polynomial, first kind"),
@@ -216,7 +233,7 @@ const PointwiseRow rows[] = {
      floating, common, 0, nullptr, "gradient, x1 is the result"},
     {"tanh_backward", "y0 = x0 * (1 - x1 * x1);", "y0 = cmul(x0, conjugate(complex_of(1, 0) - cmul(x1, x1)));",
      floating, common, 0, nullptr, "gradient, x1 is the result"},
-    {"threshold", "y0 = x0 <= w0 ? w1 : x0;", nullptr, any_real, common, 0, nullptr,
+    {"threshold", "y0 = x0 <= w0 ? w1 : x0;", nullptr, numbers, common, 0, nullptr,
      "x above the threshold, else value"},
     {"threshold_backward", "y0 = x1 <= w0 ? (T)0 : x0;", nullptr, any_real, common, 0, nullptr,
      "gradient, x1 is the input or result"},
@@ -283,7 +300,7 @@ const PointwiseRow rows[] = {
     {"add_relu", "y0 = maximum(x0 + w0 * x1, (T)0);", nullptr, any_real, common, 0, nullptr, "relu(x0 + alpha * x1)"},
 
     // Losses, elementwise. x0 input, x1 target; gradients: x0 gradient, x1 input, x2 target.
-    {"mse_loss", "T d = x0 - x1; y0 = d * d;", nullptr, any_real, common, 0, nullptr, "(x0 - x1)^2"},
+    {"mse_loss", "T d = x0 - x1; y0 = d * d;", nullptr, floating, common, 0, nullptr, "(x0 - x1)^2"},
     {"mse_loss_backward", "y0 = w0 * (x1 - x2) * x0;", nullptr, floating, common, 0, nullptr,
      "gradient; w0 = 2 or 2 / n"},
     {"smooth_l1_loss", "T d = fabs(x0 - x1); y0 = d < w0 ? LIT(0.5) * d * d / w0 : d - LIT(0.5) * w0;", nullptr,

@@ -61,6 +61,7 @@ struct Call {
     Variant variant = Variant::linear;
     int rank = 0;                              // of the geometry that the kernel gets
     bool wide = false;
+    const char* reports = nullptr;             // the name that errors found by the kernel get
 
     void add(const Tensor* t, DataType dt, DataType variable_type)
     {
@@ -180,16 +181,22 @@ Kernel& build(Context& context, const Call& call, const TextRequest& request)
     }
     for (const Number& n : request.numbers)
         call_text += n.name + ", ";
-    call_text.resize(call_text.size() - 2);
     std::string element = inline_parameter_text(operands, request.numbers);
+    std::string parameters = parameter_text(operands, request.numbers);
+    if (call.reports) {
+        call_text += "errors, operator_code, ";
+        for (std::string* list : {&element, &parameters})
+            *list += "__global int* errors, int operator_code, ";
+    }
+    call_text.resize(call_text.size() - 2);
     element.resize(element.size() - 2);
 
-    std::string text = kernel_source("core/dtype.cl");
-    text += index_text(call.wide) + type_text(request.common) + kernel_source("kernels/pointwise/math.cl");
+    std::string text = include_text("core/dtype.cl");
+    text += index_text(call.wide) + type_text(request.common) + include_text("kernels/pointwise/math.cl");
     if (request.library)
-        text += kernel_source(request.library);
+        text += include_text(request.library);
     text += typedef_text(operands, request.numbers);
-    text += concat("#define PARAMETERS ", parameter_text(operands, request.numbers), "\n#define SHIFT ",
+    text += concat("#define PARAMETERS ", parameters, "\n#define SHIFT ",
                    shift_text(operands), "\n#define ELEMENT(i) element(", call_text, ")\n");
     text += concat("static inline void element(", element, ")\n{\n");
     for (const Variable& v : operands)
@@ -201,11 +208,11 @@ Kernel& build(Context& context, const Call& call, const TextRequest& request)
     text += "}\n";
     if (call.variant != Variant::linear)
         text += concat("#define RANK ", call.rank, "\n#define OPERANDS ", slot, "\n",
-                       kernel_source("kernels/pointwise/geometry.cl"));
+                       include_text("kernels/pointwise/geometry.cl"));
     text += call.variant == Variant::linear ? "#define VARIANT_LINEAR\n"
             : call.variant == Variant::rows ? "#define VARIANT_ROWS\n"
                                             : "";
-    text += kernel_source("kernels/pointwise/pointwise.cl");
+    text += include_text("kernels/pointwise/pointwise.cl");
     return context.program_from_text(concat("pointwise ", request.name), text).kernel("pointwise");
 }
 
@@ -248,6 +255,8 @@ void enqueue(Queue& queue, Kernel& kernel, const Call& call, std::span<const Inp
     }
     for (std::size_t k = 0; k < scalars.size(); ++k)
         launch.set(scalars[k].write(scalar_types[std::min(k, scalar_types.size() - 1)], number), number);
+    if (call.reports)
+        launch.arg(queue.error_buffer()).arg(Queue::error_code(call.reports));
     if (call.variant == Variant::rows) {
         GeometryBytes bytes;
         launch.arg(static_cast<std::uint64_t>(call.loops.size[0]));
@@ -260,6 +269,8 @@ void enqueue(Queue& queue, Kernel& kernel, const Call& call, std::span<const Inp
         }
     }
     launch.run(range_of(call, queue.device(), numel));
+    if (call.reports)
+        queue.expect_errors();
 }
 
 }  // namespace
@@ -274,6 +285,8 @@ void pointwise(Queue& queue, const PointwiseRow& row, const PointwiseProblem& pr
         call.add(input.is_value() ? nullptr : &input.tensor, input.dtype, own ? input.dtype : problem.common);
     }
     call.inputs = call.count;
+    if (row.library && std::string_view(row.library) == "core/errors.cl")
+        call.reports = row.name;
     for (const Tensor& output : problem.outputs)
         call.add(&output, output.dtype, variable_type(row.result, problem.common));
     if (problem.outputs[0].numel() == 0)

@@ -155,6 +155,8 @@ void require_supported(const Variable& v, const Device& device, const char* oper
                           device.name, " has no float64");
 }
 
+std::string include_text(std::string_view path) { return concat("#include \"", path, "\"\n"); }
+
 const std::string& intern(std::string text)
 {
     static std::mutex mutex;

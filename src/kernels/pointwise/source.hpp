@@ -54,6 +54,8 @@ DataType real_type(DataType type);   // of a complex type; other types are their
 DataType variable_type(Result result, DataType common);   // of a row's output variable
 // Throws NotSupported when the device cannot compute with the operand's types.
 void require_supported(const Variable& operand, const Device& device, const char* operation);
+// The line that brings in a kernel file when the program is built.
+std::string include_text(std::string_view path);
 // One address for every different text, valid for ever: the identity of code given by a caller.
 const std::string& intern(std::string text);
 

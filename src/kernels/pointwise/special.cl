@@ -201,9 +201,9 @@ static inline T scaled_bessel_i(int n, T x)
 }
 static inline T bessel_i(int n, T x) { return scaled_bessel_i(n, x) * exp(fabs(x)); }
 
-// exp(x) K_n(x), the integral of exp(-x (cosh t - 1)) cosh(n t) (A&S 9.6.24) by the trapezoidal rule, which converges
+// exp(x) K_n(x) of any real n, the integral of exp(-x (cosh t - 1)) cosh(n t) (A&S 9.6.24) by the trapezoidal rule, which converges
 // exponentially for it.
-static inline T scaled_bessel_k(int n, T x)
+static inline T scaled_bessel_k(T n, T x)
 {
     if (x == 0)
         return INFINITY;
@@ -212,7 +212,7 @@ static inline T scaled_bessel_k(int n, T x)
     T h = fmin(LIT(0.125), LIT(0.7) / sqrt(x)), sum = LIT(0.5);
     for (int k = 1; k < 20000; ++k) {
         T t = k * h, s = sinh(t / 2);
-        T term = exp(-2 * x * s * s) * (n == 0 ? (T)1 : cosh(t));
+        T term = exp(-2 * x * s * s) * (n == 0 ? (T)1 : cosh(n * t));
         sum += term;
         if (term < EPSILON * LIT(0.01) * sum && x * s > 1)
             break;

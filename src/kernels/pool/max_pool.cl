@@ -23,6 +23,13 @@ static inline void store_index(__global long* indices, ulong i, uint lanes, lane
 
 #define WINS(v, best) ((v) > (best) || (v) != (v))   // the second is a NaN
 
+// The maximum of no elements, which a window wholly in padding has.
+#ifndef INTEGERS
+#define LOWEST (-INFINITY)
+#else
+#define LOWEST ((acc_t)((acc_t)-1 > 0 ? 0 : -(((long)1 << (sizeof(acc_t) * 8 - 2)) - 1) * 2 - 2))
+#endif
+
 #define FORWARD_PARAMETERS                                                                                            \
     const __global storage_t(X)* x, ulong x_offset, __global storage_t(X)* y, ulong y_offset,                         \
     __global long* indices, ulong indices_offset, pool_t pool, ulong items, ulong share
@@ -38,7 +45,7 @@ void max_pool(FORWARD_PARAMETERS)
     EACH_PLACE(out, in, window, {
         int at = (wz.begin * pool.in[1] + wy.begin) * pool.in[2] + wx.begin;
         lane_int best_at = at;
-        vec_t best = LOAD(x, place.other + PIXEL(at));
+        vec_t best = LOWEST;
         for (int iz = wz.begin; iz < wz.end; iz += pool.dilation[0])
             for (int iy = wy.begin; iy < wy.end; iy += pool.dilation[1])
                 for (int ix = wx.begin; ix < wx.end; ix += pool.dilation[2]) {
@@ -88,7 +95,7 @@ void max_pool_lanes(FORWARD_PARAMETERS)
         if (start < 0)
             first = first < 0 ? first + (dilation - 1 - first) / dilation * dilation : first;
         lane_int best_at = first + (wz.begin * pool.in[1] + wy.begin) * pool.in[2];
-        vec_t best = -INFINITY;
+        vec_t best = LOWEST;
         for (int iz = wz.begin; iz < wz.end; iz += pool.dilation[0])
             for (int iy = wy.begin; iy < wy.end; iy += pool.dilation[1]) {
                 const int line = (iz * pool.in[1] + iy) * pool.in[2];

@@ -1,12 +1,14 @@
 // Random choices: Bernoulli with a tensor of probabilities, and dropout. One work-item owns one Philox block of four
 // elements. -DOUT=dtype -DIN=dtype
 #include "core/dtype.cl"
+#include "core/errors.cl"
 #include "kernels/random/philox.cl"
 
 #define WORD(r, k) (k == 0 ? r.x : k == 1 ? r.y : k == 2 ? r.z : r.w)
 
 __kernel void bernoulli(__global storage_t(OUT)* out, ulong out_offset, const __global storage_t(IN)* probability,
-                        ulong probability_offset, ulong n, ulong seed, ulong stream)
+                        ulong probability_offset, ulong n, ulong seed, ulong stream, __global int* errors,
+                        int operator_code)
 {
     ulong first = (ulong)get_global_id(0) * 4;
     if (first >= n)
@@ -16,9 +18,12 @@ __kernel void bernoulli(__global storage_t(OUT)* out, ulong out_offset, const __
     uint4 r = philox(get_global_id(0), stream, seed);
 #pragma unroll
     for (int k = 0; k < 4; ++k)
-        if (first + k < n)
-            store(OUT, out, first + k,
-                  (compute_t(OUT))(uniform24(WORD(r, k)) < (float)load(IN, probability, first + k) ? 1 : 0));
+        if (first + k < n) {
+            const float p = (float)load(IN, probability, first + k);
+            if (!(p >= 0 && p <= 1))
+                clprim_probability_error(errors, operator_code);
+            store(OUT, out, first + k, (compute_t(OUT))(uniform24(WORD(r, k)) < p ? 1 : 0));
+        }
 }
 
 __kernel void dropout(const __global storage_t(IN)* input, ulong input_offset, __global storage_t(IN)* out,

@@ -20,6 +20,11 @@ typedef float real;
 #else
 #define UNIFORM_OUT(r, k) UNIFORM(r, k)
 #endif
+#if defined(BITS) && BITS == 11   // the smallest number above 0 that the type holds, flushed to 0 by no device
+#define SMALLEST 0x1p-24
+#else
+#define SMALLEST 0x1p-126
+#endif
 
 // Box and Muller: numbers 2j and 2j + 1 of a block come from the same pair of words.
 static inline real normal(uint4 r, int k)
@@ -39,7 +44,7 @@ static inline real draw(uint4 r, int k, real a, real b)
 #elif defined(DRAW_log_normal)
     return exp(normal(r, k) * b + a);
 #elif defined(DRAW_exponential)
-    return fmax(-log(POSITIVE(r, k)), (real)0x1p-25) / a;   // never 0
+    return fmax(fmax(-log(POSITIVE(r, k)), (real)0x1p-25) / a, (real)SMALLEST);   // never 0
 #elif defined(DRAW_geometric)
     return fmax(ceil(log(POSITIVE(r, k)) / log1p(-a)), (real)1);
 #elif defined(DRAW_cauchy)

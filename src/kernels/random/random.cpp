@@ -65,7 +65,9 @@ void random_bernoulli(Queue& queue, const Tensor& out, const Tensor& probability
                          .program("kernels/random/choose.cl",
                                   dtype_option("OUT", out.dtype) + dtype_option("IN", probability.dtype))
                          .kernel("bernoulli");
-    queue.launch(kernel, blocks(n, 4), out, probability, n, cl_ulong(state.seed), cl_ulong(state.offset));
+    queue.launch(kernel, blocks(n, 4), out, probability, n, cl_ulong(state.seed), cl_ulong(state.offset),
+                 queue.error_buffer(), Queue::error_code("bernoulli"));
+    queue.expect_errors();
 }
 
 void random_variates(Queue& queue, const Tensor& out, Variate variate, const Tensor& first, const Tensor& second,
@@ -82,7 +84,8 @@ void random_variates(Queue& queue, const Tensor& out, Variate variate, const Ten
     if (n == 0)
         return;
     const std::string options = dtype_option("T", out.dtype) + " -DVARIATE_" + name +
-                                (out.dtype == DataType::float64 ? " -DWIDE" : "");
+                                (out.dtype == DataType::float64 ? " -DWIDE -DSMALLEST=0x1p-1022" :
+                                 out.dtype == DataType::float16 ? " -DSMALLEST=0x1p-14f" : " -DSMALLEST=0x1p-126f");
     queue.launch(queue.context().program("kernels/random/variates.cl", options).kernel("variates"),
                  Range::linear(n, 64), out, first, second, n, cl_ulong(state.seed), cl_ulong(state.offset));
 }

@@ -1,5 +1,6 @@
 // Random variates whose parameters lie in tensors, by rejection: each element draws from a stream of its own, as many
 // numbers as it takes. One work-item per element. -DT=dtype -DVARIATE_poisson|gamma|binomial [-DWIDE]
+// -DSMALLEST: the least that a gamma variate is, the smallest normal number of T.
 #include "core/dtype.cl"
 #include "kernels/random/philox.cl"
 
@@ -73,7 +74,7 @@ static inline real variate(real rate, real unused, numbers_t* numbers)
 static inline real variate(real shape, real unused, numbers_t* numbers)
 {
     if (!(shape > 0))
-        return shape == 0 ? 0 : NAN;
+        return shape == 0 ? SMALLEST : NAN;
     real scale = 1;
     if (shape < 1) {
         uint4 r = next_words(numbers);
@@ -91,7 +92,7 @@ static inline real variate(real shape, real unused, numbers_t* numbers)
         uint4 again = next_words(numbers);
         real u = positive(again.x, again.y);
         if (log(u) < (real)0.5 * x * x + d - d * v + d * log(v))
-            return fmax(scale * d * v, (real)1.17549435e-38f);
+            return fmax(scale * d * v, SMALLEST);
     }
 }
 #else

@@ -51,9 +51,9 @@ void plan_loops(Call& call)
     require<NotSupported>(dims <= 64, "tensors have at most 64 dimensions");
     std::int64_t strides[max_operands][64];
     for (std::size_t k = 0; k < count; ++k) {
-        require(k < call.inputs || call.operands[k]->shape == kept_shape,
-                "outputs of a reduction must have one shape, got ", to_string(kept_shape), " and ",
-                to_string(call.operands[k]->shape));
+        if (k > call.inputs && !(call.operands[k]->shape == kept_shape)) [[unlikely]]
+            throw InvalidArgument(concat("outputs of a reduction must have one shape, got ", to_string(kept_shape),
+                                         " and ", to_string(call.operands[k]->shape)));
         broadcast_strides(*call.operands[k], shape, k < call.inputs ? "an input" : "an output", strides[k]);
     }
     call.kept.operands = call.reduced.operands = static_cast<int>(count);
@@ -137,14 +137,14 @@ std::string program_text(const Call& call, const TextRequest& request)
         else
             step_call += concat(v.name, "_data, position[", k, "] + (i) * STRIDE(g, 0, ", k, "), ");
     }
-    std::string text = kernel_source("core/dtype.cl") + index_text(call.wide) + type_text(request.common);
-    text += kernel_source("kernels/pointwise/math.cl") + typedef_text(request.operands, request.numbers);
+    std::string text = include_text("core/dtype.cl") + index_text(call.wide) + type_text(request.common);
+    text += include_text("kernels/pointwise/math.cl") + typedef_text(request.operands, request.numbers);
     text += concat("#define RANK ", call.reduced_rank + call.kept_rank, "\n#define REDUCED_RANK ", call.reduced_rank,
                    "\n#define OPERANDS ", request.operands.size(), "\n#define LANES ", call.lanes,
                    "\n#define STRIDE(g, d, k) (((d) == 0 && (", call.unit_reduced,
                    " >> (k) & 1)) || ((d) == REDUCED_RANK && (", call.unit_kept,
                    " >> (k) & 1)) ? 1 : (g)->stride[d][k])\n");
-    text += kernel_source("kernels/pointwise/geometry.cl");
+    text += include_text("kernels/pointwise/geometry.cl");
     text += concat("typedef struct { ", request.code.state,
                    " } state_t;\nstatic inline state_t init()\n{\n    state_t s;\n    ", request.code.init,
                    "\n    return s;\n}\nstatic inline state_t combine(state_t s, state_t other)\n{\n    ",
@@ -164,7 +164,7 @@ std::string program_text(const Call& call, const TextRequest& request)
                    forwarded, numbers, "\n#define SHIFT ", shift_text(request.operands),
                    "\n#define STEP(s, i, index) step(s, ", step_call, numbers,
                    "index)\n#define FINISH(s, count) finish(s, ", finish_call, numbers, "count)\n");
-    return text + kernel_source("kernels/reduce/reduce.cl");
+    return text + include_text("kernels/reduce/reduce.cl");
 }
 
 // `numbers`: how many scalars the caller gives; a row may be called with more than its code uses.

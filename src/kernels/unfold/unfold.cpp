@@ -16,8 +16,8 @@ struct Geometry {
 Geometry geometry_of(const Tensor& x, const Tensor& columns, const Blocks& b)
 {
     require(x.dim() == 4 && columns.dim() == 3 && x.is_contiguous() && columns.is_contiguous() &&
-                x.dtype == columns.dtype && !is_complex(x.dtype),
-            "unfold: contiguous pictures [N, C, H, W] and columns [N, C kh kw, L] of one real dtype expected, got ",
+                x.dtype == columns.dtype,
+            "unfold: contiguous pictures [N, C, H, W] and columns [N, C kh kw, L] of one dtype expected, got ",
             to_string(x.shape), " and ", to_string(columns.shape));
     Geometry g{};
     constexpr std::int64_t most = std::numeric_limits<cl_int>::max();

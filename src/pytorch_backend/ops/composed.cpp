@@ -2,6 +2,8 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/add.h>
+#include <ATen/ops/addr_native.h>
+#include <ATen/ops/clamp.h>
 #include <ATen/ops/linalg_cross_meta.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/mm.h>
@@ -9,6 +11,7 @@
 #include <ATen/ops/norm_except_dim.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/renorm_meta.h>
+#include <ATen/ops/result_type.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/tensordot.h>
@@ -79,6 +82,7 @@ Tensor& linalg_cross_out(const Tensor& self, const Tensor& other, int64_t dim, T
     StructuredOut<at::meta::structured_linalg_cross> op({out});
     op.meta(self, other, dim);
     const Tensor& result = op.output();
+    TORCH_CHECK_NOT_IMPLEMENTED(result.scalar_type() != at::kBool, "\"linalg_cross\" not implemented for 'Bool'");
     const Tensor a = self.expand(result.sizes()), b = other.expand(result.sizes());
     const int64_t axis = c10::maybe_wrap_dim(dim, result.dim());
     for (int64_t k = 0; k < 3; ++k) {
@@ -95,6 +99,27 @@ Tensor& linalg_cross_out(const Tensor& self, const Tensor& other, int64_t dim, T
     }
     op.finish();
     return out;
+}
+
+void check_addr(const Tensor& self, const Tensor& a, const Tensor& b, const at::Scalar& beta, const at::Scalar& alpha)
+{
+    const at::ScalarType type = c10::promoteTypes(at::result_type(self, a), b.scalar_type());
+    for (const auto& [number, name] : {std::pair(beta, "beta"), std::pair(alpha, "alpha")})
+        TORCH_CHECK(!c10::isIntegralType(type, true) || number.isIntegral(true), "For integral input tensors, argument ",
+                    name, " must not be a floating point number.");
+}
+
+// beta self + alpha a b', checked as on the CPU.
+Tensor addr(const Tensor& self, const Tensor& a, const Tensor& b, const at::Scalar& beta, const at::Scalar& alpha)
+{
+    check_addr(self, a, b, beta, alpha);
+    return at::native::math_addr(self, a, b, beta, alpha);
+}
+Tensor& addr_out(const Tensor& self, const Tensor& a, const Tensor& b, const at::Scalar& beta, const at::Scalar& alpha,
+                 Tensor& out)
+{
+    check_addr(self, a, b, beta, alpha);
+    return at::native::math_addr_out(self, a, b, beta, alpha, out);
 }
 
 // input [m, ...] and coefficients [n, m]: n sums of m tensors.
@@ -201,9 +226,20 @@ Two batch_norm_update_stats(const Tensor& input, const OptionalTensor& running_m
     return {mean, variance};
 }
 
+// Clips the tensor itself to what float16 holds. PyTorch's own function goes through host memory.
+Tensor saturate_weight_to_fp16(const Tensor& weight)
+{
+    TORCH_CHECK(weight.scalar_type() == at::kFloat, "expected scalar type Float but found ", weight.scalar_type());
+    Tensor result = weight.contiguous();
+    return result.clamp_(-65504, 65504);
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
 {
+    m.impl("_saturate_weight_to_fp16", saturate_weight_to_fp16);
     m.impl("renorm.out", renorm_out);
+    m.impl("addr", addr);
+    m.impl("addr.out", addr_out);
     m.impl("_weight_norm_interface", weight_norm);
     m.impl("_weight_norm_interface_backward", weight_norm_backward);
     m.impl("linalg_cross.out", linalg_cross_out);

@@ -29,11 +29,11 @@ at::Tensor& cat_out(const at::ITensorListRef& tensors, int64_t dim, at::Tensor& 
         TORCH_CHECK(tensor.device() == result.device(), "Expected all tensors to be on the same device, but found at "
                     "least two devices, ", result.device(), " and ", tensor.device(), "!");
         const bool plain = tensor.scalar_type() == result.scalar_type() && !tensor.is_conj() && !tensor.is_neg();
-        inputs.push_back(view(plain ? tensor
-                                    : casts.emplace_back(
-                                          tensor.to(result.scalar_type()).resolve_conj().resolve_neg())));
+        inputs.push_back(storage_view(plain ? tensor
+                                            : casts.emplace_back(
+                                                  tensor.to(result.scalar_type()).resolve_conj().resolve_neg())));
     }
-    clprim::concat(current_queue(result), inputs, common.dim, view(result));
+    clprim::concat(current_queue(result), inputs, common.dim, storage_view(result));
     op.finish();
     return out;
 }

@@ -46,6 +46,7 @@ void check_arguments(const at::Tensor& input, const at::Tensor& weight, const at
 {
     TORCH_CHECK(input.device() == weight.device(), "Expected all tensors to be on the same device, but found at least "
                 "two devices, ", input.device(), " and ", weight.device(), "!");
+    TORCH_CHECK_NOT_IMPLEMENTED(input.scalar_type() != at::kBool, "\"convolution\" not implemented for 'Bool'");
     TORCH_CHECK(input.scalar_type() == weight.scalar_type(), "Input type (", input.dtype(), ") and weight type (",
                 weight.dtype(), ") should be the same");
     if (!other.defined())

@@ -11,10 +11,12 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/empty_strided.h>
 #include <clprim/copy.hpp>
+#include <clprim/transfer.hpp>
 #include <torch/library.h>
 
 #include <runtime/allocator.hpp>
 #include <runtime/errors.hpp>
+#include <runtime/float8.hpp>
 #include <runtime/pinned_allocator.hpp>
 #include <runtime/stream.hpp>
 #include <runtime/tensor_view.hpp>
@@ -40,6 +42,10 @@ Tensor dense_like(const Tensor& tensor, at::ScalarType dtype, c10::Device device
 void copy_on_device(const Tensor& source, const Tensor& target)
 {
     const bool raw = source.scalar_type() == target.scalar_type();
+    if (!raw && is_float8(source))
+        return copy_on_device(float8_to_float(source), target);
+    if (!raw && is_float8(target))   // by way of float32, as PyTorch's CPU converts
+        return float_to_float8(source.to(at::kFloat), target);
     clprim::CopyOptions options;
     options.conjugate = source.is_conj() != target.is_conj();
     options.negate = source.is_neg() != target.is_neg();
@@ -99,7 +105,8 @@ void copy_to_device(const Tensor& source, const Tensor& target, bool non_blockin
         host = dense_like(source, convert_on_host ? target.scalar_type() : source.scalar_type(), source.device());
         host.copy_(source);
     }
-    const Tensor staged = at::empty_strided(host.sizes(), host.strides(), host.options().device(target.device()).pinned_memory(false));
+    const Tensor staged = at::empty_strided(host.sizes(), host.strides(),
+                                            host.options().device(target.device()).pinned_memory(false));
     write_plain(host, staged, non_blocking);
     copy_on_device(staged, target);
 }
@@ -124,12 +131,45 @@ void copy_to_host(const Tensor& source, const Tensor& target, bool non_blocking)
     target.copy_(host);
 }
 
+// The bytes of a plain tensor into one of the same dtype and strides on another device.
+void move_plain(const Tensor& source, const Tensor& target)
+{
+    const clprim::Tensor from = storage_view(source), to = storage_view(target);
+    const std::size_t size = source.element_size();
+    clprim::copy_between({current_queue(source), *from.memory, static_cast<std::size_t>(from.offset) * size},
+                         {current_queue(target), *to.memory, static_cast<std::size_t>(to.offset) * size},
+                         source.nbytes());
+}
+
+// Work of the current streams of both devices: packed and narrowed on the source, spread and widened on the target.
 void copy_between_devices(const Tensor& source, const Tensor& target)
 {
-    // Different OpenCL contexts share nothing, so the way goes through the host.
-    const Tensor host = dense_like(source, source.scalar_type(), at::kCPU);
-    copy_to_host(source, host, false);
-    copy_to_device(host, target, false);
+    const bool same_type = source.scalar_type() == target.scalar_type();
+    const auto converts = [&](const Tensor& on) {
+        return device_computes(on, source.scalar_type()) && device_computes(on, target.scalar_type());
+    };
+    const bool source_can = converts(source), target_can = converts(target);
+    if (!same_type && !source_can && !target_can) {   // neither has float64: the host converts, and waits
+        const Tensor host = dense_like(source, source.scalar_type(), at::kCPU);
+        copy_to_host(source, host, false);
+        return copy_to_device(host, target, false);
+    }
+    const bool convert_on_source =
+        !same_type && source_can && (!target_can || convert_before_transfer(source, target));
+    const at::ScalarType transferred = convert_on_source ? target.scalar_type() : source.scalar_type();
+    const bool straight = is_plain(target) && transferred == target.scalar_type();
+    Tensor packed = source;
+    if (convert_on_source || !is_plain(source) || (straight && source.strides() != target.strides())) {
+        packed = straight ? at::empty_strided(target.sizes(), target.strides(), source.options().dtype(transferred))
+                          : dense_like(source, transferred, source.device());
+        copy_on_device(source, packed);
+    }
+    if (straight)
+        return move_plain(packed, target);
+    const Tensor arrived =
+        at::empty_strided(packed.sizes(), packed.strides(), packed.options().device(target.device()));
+    move_plain(packed, arrived);
+    copy_on_device(arrived, target);
 }
 
 Tensor copy_from(const Tensor& self, const Tensor& dst, bool non_blocking)
@@ -181,7 +221,7 @@ Tensor& fill_scalar(Tensor& self, const at::Scalar& value)
         const auto converted = value.to<scalar_t>();
         std::memcpy(element.data(), &converted, sizeof converted);
     }), AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX), AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), at::kBool, at::kHalf,
-       at::kBFloat16, at::kComplexHalf);
+       at::kBFloat16, at::kComplexHalf, AT_EXPAND(AT_FLOAT8_TYPES));
     clprim::fill(current_queue(self), storage_view(self), std::span(element).first(self.element_size()));
     return self;
 }

@@ -6,6 +6,7 @@
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/ResizeCommon.h>
 #include <ATen/native/TensorFactories.h>
 #include <c10/core/StorageImpl.h>
 #include <torch/library.h>
@@ -45,9 +46,15 @@ void check_options(std::optional<c10::Layout> layout, std::optional<bool> pin_me
 }
 
 // torch.use_deterministic_algorithms(True): new memory holds NaN, or the largest number, instead of what it held before.
+bool fills_new_memory()
+{
+    return at::globalContext().deterministicAlgorithms() &&
+           at::globalContext().deterministicFillUninitializedMemory();
+}
+
 Tensor& fill_if_deterministic(Tensor& tensor)
 {
-    if (at::globalContext().deterministicAlgorithms() && at::globalContext().deterministicFillUninitializedMemory())
+    if (fills_new_memory())
         at::native::fill_empty_deterministic_(tensor);
     return tensor;
 }
@@ -74,6 +81,23 @@ Tensor empty_strided(IntArrayRef size, IntArrayRef stride, std::optional<at::Sca
                           device.value_or(c10::Device(device_type, -1)));
     result.unsafeGetTensorImpl()->set_sizes_and_strides(size, stride);
     return fill_if_deterministic(result);
+}
+
+// PyTorch shares the storage until one of the two is written to. Kernels of this device do not say what they only read,
+// so the copy is made at once, of the whole storage and with the same layout.
+Tensor lazy_clone(const Tensor& self)
+{
+    const c10::Storage& from = self.storage();
+    c10::Storage storage(c10::Storage::use_byte_size_t(), from.nbytes(),
+                         allocate_on(self.device().index(), from.nbytes()), &device_allocator(), from.resizable());
+    if (from.nbytes() > 0) {
+        const Place source = place_of(from.data_ptr()), target = place_of(storage.data_ptr());
+        current_queue(self).copy(*source.block, source.bytes, *target.block, target.bytes, from.nbytes());
+    }
+    Tensor result = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), self.key_set(), self.dtype());
+    result.unsafeGetTensorImpl()->set_storage_offset(self.storage_offset());
+    result.unsafeGetTensorImpl()->set_sizes_and_strides(self.sizes(), self.strides());
+    return result;
 }
 
 // A tensor of zeros without memory, which operators answer about by rule: undefined gradients become such.
@@ -111,6 +135,8 @@ std::size_t bytes_needed(const c10::TensorImpl& self)
 const Tensor& resize_(const Tensor& self, IntArrayRef size, std::optional<at::MemoryFormat> format)
 {
     c10::TensorImpl& impl = *self.unsafeGetTensorImpl();
+    const c10::Storage& storage = impl.unsafe_storage();
+    const auto bytes_before = static_cast<std::int64_t>(storage ? storage.nbytes() : 0);
     if (self.sizes() != size) {
         impl.set_sizes_contiguous(size);
         grow_storage(impl, bytes_needed(impl));
@@ -119,6 +145,8 @@ const Tensor& resize_(const Tensor& self, IntArrayRef size, std::optional<at::Me
         TORCH_CHECK(*format != at::MemoryFormat::Preserve, "Unsupported memory format", *format);
         impl.empty_tensor_restride(*format);
     }
+    if (fills_new_memory())
+        at::native::fill_resize_deterministic_(self, bytes_before);
     return self;
 }
 
@@ -160,6 +188,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     m.impl("empty.memory_format", empty_memory_format);
     m.impl("empty_strided", empty_strided);
     m.impl("_efficientzerotensor", efficient_zero_tensor);
+    m.impl("_lazy_clone", lazy_clone);
     m.impl("resize_", resize_);
     m.impl("set_.source_Storage_storage_offset", set_storage_offset);
     m.impl("set_.source_Storage", set_storage);

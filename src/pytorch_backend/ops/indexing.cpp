@@ -26,14 +26,18 @@ namespace torch_ocl {
 namespace {
 
 using clprim::IndexReduce;
+using clprim::NegativeIndex;
+
+// view_1d for what only moves elements.
+clprim::Tensor moved_1d(const at::Tensor& tensor) { return storage_view(tensor.dim() ? tensor : tensor.unsqueeze(0)); }
 
 at::Tensor& gather_out(const at::Tensor& self, int64_t dim, const at::Tensor& index, bool sparse_grad, at::Tensor& out)
 {
     StructuredOut<at::meta::structured_gather> op({out});
     op.meta(self, dim, index, sparse_grad);
     if (index.numel() != 0)
-        clprim::gather(current_queue(self), view_1d(self), at::maybe_wrap_dim(dim, self.dim()), view_1d(index),
-                       view_1d(op.output()));
+        clprim::gather(current_queue(self), moved_1d(self), along(at::maybe_wrap_dim(dim, self.dim()), "gather"),
+                       view_1d(index), moved_1d(op.output()));
     op.finish();
     return out;
 }
@@ -59,7 +63,8 @@ at::Tensor& index_select_out(const at::Tensor& self, int64_t dim, const at::Tens
     if (self.dim())
         sizes[dim] = index.numel();
     at::native::resize_output(out, sizes);
-    clprim::index_select(current_queue(self), view_1d(self), dim, view_1d(index), view_1d(out));
+    clprim::index_select(current_queue(self), moved_1d(self), along(dim, "index_select"), view_1d(index),
+                         moved_1d(out));
     return out;
 }
 
@@ -107,6 +112,9 @@ struct Target {
     const at::Tensor& out;
     int64_t dim;
     const at::Tensor& index;
+    std::string_view name;
+
+    clprim::Along axis() const { return along(at::maybe_wrap_dim(dim, out.dim()), name); }
 };
 
 // The part of a source that an index covers.
@@ -127,14 +135,14 @@ void scatter(const Target& to, const at::Tensor& source, bool one_value = false)
 {
     if (to.index.numel() == 0)
         return;
-    const int64_t dim = at::maybe_wrap_dim(to.dim, to.out.dim());
+    const clprim::Along axis = to.axis();
     const auto self = view_1d(to.out), index = view_1d(to.index), values = covered(source, to.index);
     // With enough lines the deterministic form costs nothing; otherwise it is what the user asked for.
-    const int64_t lines = to.index.numel() / std::max<int64_t>(index.size(dim), 1);
-    if (!one_value && index.size(dim) > 1 && (lines >= 1024 || at::globalContext().deterministicAlgorithms()))
-        clprim::scatter_reduce(current_queue(to.out), self, dim, index, values, IndexReduce::assign);
+    const int64_t entries = index.size(axis.axis), lines = to.index.numel() / std::max<int64_t>(entries, 1);
+    if (!one_value && entries > 1 && (lines >= 1024 || at::globalContext().deterministicAlgorithms()))
+        clprim::scatter_reduce(current_queue(to.out), self, axis, index, values, IndexReduce::assign);
     else
-        clprim::scatter(current_queue(to.out), self, dim, index, values);
+        clprim::scatter(current_queue(to.out), self, axis, index, values);
 }
 
 // Sums and products of float16 and bfloat16 are kept in float32 until all updates are in.
@@ -146,12 +154,12 @@ void scatter_reduce(const Target& to, const at::Tensor& source, std::string_view
         return;
     if (wants_float32(to.out)) {
         const at::Tensor wide = to.out.to(at::kFloat);
-        scatter_reduce({wide, to.dim, to.index}, source.to(at::kFloat), reduce);
+        scatter_reduce({wide, to.dim, to.index, to.name}, source.to(at::kFloat), reduce);
         to.out.copy_(wide);
         return;
     }
-    clprim::scatter_reduce(current_queue(to.out), view_1d(to.out), at::maybe_wrap_dim(to.dim, to.out.dim()),
-                           view_1d(to.index), covered(source, to.index), reduction(reduce));
+    clprim::scatter_reduce(current_queue(to.out), view_1d(to.out), to.axis(), view_1d(to.index),
+                           covered(source, to.index), reduction(reduce));
 }
 
 at::Tensor& scatter_src_out(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& src,
@@ -160,7 +168,7 @@ at::Tensor& scatter_src_out(const at::Tensor& self, int64_t dim, const at::Tenso
     StructuredOut<at::meta::structured_scatter_src> op({out});
     op.meta(self, dim, index, src);
     copy_unless_same(self, op.output());
-    scatter({op.output(), dim, index}, src);
+    scatter({op.output(), dim, index, "scatter"}, src);
     op.finish();
     return out;
 }
@@ -171,7 +179,7 @@ at::Tensor& scatter_value_out(const at::Tensor& self, int64_t dim, const at::Ten
     StructuredOut<at::meta::structured_scatter_value> op({out});
     op.meta(self, dim, index, value);
     copy_unless_same(self, op.output());
-    scatter({op.output(), dim, index}, expanded(value, out, index.sizes()), true);
+    scatter({op.output(), dim, index, "scatter"}, expanded(value, out, index.sizes()), true);
     op.finish();
     return out;
 }
@@ -182,7 +190,7 @@ at::Tensor& scatter_reduce_out(const at::Tensor& self, int64_t dim, const at::Te
     StructuredOut<at::meta::structured_scatter_reduce> op({out});
     op.meta(self, dim, index, src, reduce);
     copy_unless_same(self, op.output());
-    scatter_reduce({op.output(), dim, index}, src, reduce);
+    scatter_reduce({op.output(), dim, index, "scatter"}, src, reduce);
     op.finish();
     return out;
 }
@@ -193,7 +201,7 @@ at::Tensor& scatter_value_reduce_out(const at::Tensor& self, int64_t dim, const 
     StructuredOut<at::meta::structured_scatter_value_reduce> op({out});
     op.meta(self, dim, index, value, reduce);
     copy_unless_same(self, op.output());
-    scatter_reduce({op.output(), dim, index}, expanded(value, out, index.sizes()), reduce);
+    scatter_reduce({op.output(), dim, index, "scatter"}, expanded(value, out, index.sizes()), reduce);
     op.finish();
     return out;
 }
@@ -204,7 +212,7 @@ at::Tensor& scatter_add_out(const at::Tensor& self, int64_t dim, const at::Tenso
     StructuredOut<at::meta::structured_scatter_add> op({out});
     op.meta(self, dim, index, src);
     copy_unless_same(self, op.output());
-    scatter_reduce({op.output(), dim, index}, src, "sum");
+    scatter_reduce({op.output(), dim, index, "scatter_add"}, src, "sum");
     op.finish();
     return out;
 }
@@ -217,13 +225,13 @@ at::Tensor& scatter_reduce_two_out(const at::Tensor& self, int64_t dim, const at
     const at::Tensor result = op.output();
     copy_unless_same(self, result);
     if (index.numel() != 0) {
-        const Target to{result, dim, index};
+        const Target to{result, dim, index, "scatter_reduce"};
         if (!include_self)
             scatter(to, expanded(neutral(reduce, result.scalar_type()), result, index.sizes()), true);
         scatter_reduce(to, src, reduce);
         if (reduce == "mean") {
             const at::Tensor count = include_self ? at::ones_like(result) : at::zeros_like(result);
-            scatter_reduce({count, dim, index}, expanded(1, result, index.sizes()), "sum");
+            scatter_reduce({count, dim, index, to.name}, expanded(1, result, index.sizes()), "sum");
             count.masked_fill_(count.eq(0), 1);
             if (result.is_floating_point() || result.is_complex())
                 result.div_(count);
@@ -244,11 +252,12 @@ at::Tensor& index_copy_out(const at::Tensor& self, int64_t dim, const at::Tensor
     dim = op.meta(self, dim, index, source).dim;
     copy_unless_same(self, op.output());
     if (index.numel() != 0) {
+        const clprim::Along axis = along(dim, "index_copy");
         const auto self_view = view_1d(op.output()), index_view = view_1d(index), source_view = view_1d(source);
         if (at::globalContext().deterministicAlgorithms())
-            clprim::index_reduce(current_queue(out), self_view, dim, index_view, source_view, IndexReduce::assign);
+            clprim::index_reduce(current_queue(out), self_view, axis, index_view, source_view, IndexReduce::assign);
         else
-            clprim::index_copy(current_queue(out), self_view, dim, index_view, source_view);
+            clprim::index_copy(current_queue(out), self_view, axis, index_view, source_view);
     }
     op.finish();
     return out;
@@ -262,8 +271,8 @@ at::Tensor& index_add_out(const at::Tensor& self, int64_t dim, const at::Tensor&
     copy_unless_same(self, op.output());
     if (index.numel() != 0) {
         const at::Tensor scaled = alpha.equal(1) ? source : source.mul(alpha);
-        clprim::index_reduce(current_queue(out), view_1d(op.output()), dim, view_1d(index), view_1d(scaled),
-                             IndexReduce::sum);
+        clprim::index_reduce(current_queue(out), view_1d(op.output()), along(dim, "index_add"), view_1d(index),
+                             view_1d(scaled), IndexReduce::sum);
     }
     op.finish();
     return out;
@@ -278,13 +287,14 @@ at::Tensor& index_reduce_out(const at::Tensor& self, int64_t dim, const at::Tens
     copy_unless_same(self, result);
     if (index.numel() != 0) {
         clprim::Queue& queue = current_queue(out);
+        const clprim::Along axis = along(dim, "index_reduce");
         if (!include_self)
-            clprim::index_copy(queue, view_1d(result), dim, view_1d(index),
+            clprim::index_copy(queue, view_1d(result), axis, view_1d(index),
                                view_1d(expanded(neutral(reduce, result.scalar_type()), result, source.sizes())));
-        clprim::index_reduce(queue, view_1d(result), dim, view_1d(index), view_1d(source), reduction(reduce));
+        clprim::index_reduce(queue, view_1d(result), axis, view_1d(index), view_1d(source), reduction(reduce));
         if (reduce == "mean") {
             const at::Tensor count = include_self ? at::ones_like(result) : at::zeros_like(result);
-            clprim::index_reduce(queue, view_1d(count), dim, view_1d(index),
+            clprim::index_reduce(queue, view_1d(count), axis, view_1d(index),
                                  view_1d(expanded(1, result, source.sizes())), IndexReduce::sum);
             count.masked_fill_(count.eq(0), 1);
             if (result.is_floating_point())
@@ -309,12 +319,14 @@ at::Tensor& index_fill_tensor(at::Tensor& self, int64_t dim, const at::Tensor& i
     dim = at::maybe_wrap_dim(dim, self.dim());
     if (index.numel() == 0)
         return self;
-    at::assert_no_internal_overlap(self);
+    warn_of_expanded(self, "index_fill_", "tensor[mask] = scalar");
+    at::assert_no_overlap(self, index);
     at::Tensor rows = self.dim() ? self : self.unsqueeze(0);
     auto sizes = rows.sizes().vec();
     sizes[dim] = index.numel();
     const at::Tensor source = value.to(self.device(), self.scalar_type()).expand(sizes);
-    clprim::index_copy(current_queue(self), view(rows), dim, view_1d(index), view(source));
+    const clprim::Along axis(static_cast<std::size_t>(dim), NegativeIndex::from_end, "index_fill_");
+    clprim::index_copy(current_queue(self), view(rows), axis, view_1d(index), view(source));
     return self;
 }
 
@@ -326,6 +338,15 @@ at::Tensor& index_fill_scalar(at::Tensor& self, int64_t dim, const at::Tensor& i
 }
 
 }  // namespace
+
+at::Tensor select_rows(std::string_view name, const at::Tensor& self, const at::Tensor& index)
+{
+    auto sizes = self.sizes().vec();
+    sizes[0] = index.numel();
+    const at::Tensor out = at::empty(sizes, self.options());
+    clprim::index_select(current_queue(self), storage_view(self), along(0, name), view_1d(index), storage_view(out));
+    return out;
+}
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
 {

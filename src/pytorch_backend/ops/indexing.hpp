@@ -1,6 +1,7 @@
 // What the indexing operators share.
 #pragma once
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/TensorIterator.h>
 #include <clprim/index.hpp>
@@ -26,6 +27,23 @@ inline clprim::Tensor operand(const at::TensorIteratorBase& iter, int arg)
     }
     return result;
 }
+
+// The axis of an operator that takes indices in [0, n) only: unlike x[index], most of PyTorch's refuse negative ones.
+inline clprim::Along along(int64_t dim, std::string_view name)
+{
+    return {static_cast<std::size_t>(dim), clprim::NegativeIndex::refused, name};
+}
+
+// Writing through an index into memory that several elements share: PyTorch warns and writes.
+inline void warn_of_expanded(const at::Tensor& self, const char* name, const char* example)
+{
+    if (at::has_internal_overlap(self) == at::MemOverlap::Yes)
+        TORCH_WARN("Use of ", name, " on expanded tensors is deprecated. Please clone() the tensor before performing "
+                   "this operation. This also applies to advanced indexing e.g. ", example);
+}
+
+// Rows (slices along dimension 0) of a tensor, with the name of the operator that wants them for errors.
+at::Tensor select_rows(std::string_view name, const at::Tensor& self, const at::Tensor& index);
 
 inline void copy_unless_same(const at::Tensor& self, const at::Tensor& out)
 {

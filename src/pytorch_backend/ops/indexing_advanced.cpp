@@ -22,6 +22,19 @@ using IndexList = c10::List<std::optional<at::Tensor>>;
 
 // ---- reading ----
 
+// `operand` for code that only moves elements: numbers of eight bits are bytes to it.
+clprim::Tensor moved_operand(const at::TensorIteratorBase& iter, int arg)
+{
+    if (!c10::isFloat8Type(iter.dtype(arg)))
+        return operand(iter, arg);
+    clprim::Tensor result = storage_view(iter.tensor(arg));   // one byte: strides of the iterator count elements
+    result.shape = clprim::Dims({iter.shape().data(), iter.shape().size()});
+    result.strides = clprim::Dims({iter.strides(arg).data(), iter.strides(arg).size()});
+    std::reverse(result.shape.begin(), result.shape.end());
+    std::reverse(result.strides.begin(), result.strides.end());
+    return result;
+}
+
 at::Tensor& index_out(const at::Tensor& self, const IndexList& indices, at::Tensor& out)
 {
     StructuredOut<at::meta::structured_index_Tensor> op({out});
@@ -31,7 +44,7 @@ at::Tensor& index_out(const at::Tensor& self, const IndexList& indices, at::Tens
         return out;
     }
     clprim::Queue& queue = current_queue(self);
-    const auto target = operand(op, 0), source = operand(op, 1);
+    const auto target = moved_operand(op, 0), source = moved_operand(op, 1);
     const auto item = static_cast<int64_t>(self.element_size());
     const auto axis = [&](int k) {
         return clprim::IndexedAxis{"index", operand(op, 2 + k), shape.sizes[k], shape.strides[k] / item};
@@ -101,7 +114,7 @@ IndexedView indexed_view(at::Tensor self, const IndexList& original)
         std::tie(self, indices) = at::native::transposeToFront(self, indices);
 
     IndexedView result;
-    result.self = view(self);
+    result.self = storage_view(self);
     clprim::Dims shape, strides;
     bool first = true;
     for (int64_t d = 0; d < self.dim(); ++d) {
@@ -159,14 +172,16 @@ at::Tensor& index_put_(at::Tensor& self, const IndexList& indices, const at::Ten
 {
     TORCH_CHECK_INDEX(static_cast<int64_t>(indices.size()) <= self.dim(), "too many indices for tensor of dimension ",
                       self.dim(), " (got ", indices.size(), ")");
-    if (at::has_internal_overlap(self) == at::MemOverlap::Yes)
-        TORCH_WARN("Use of index_put_ on expanded tensors is deprecated. Please clone() the tensor before performing "
-                   "this operation. This also applies to advanced indexing e.g. tensor[indices] = tensor");
+    warn_of_expanded(self, "index_put_", "tensor[indices] = tensor");
     if (!accumulate && put_as_masked_fill(self, indices, values))
         return self;
     TORCH_CHECK(self.scalar_type() == values.scalar_type(),
                 "Index put requires the source and destination dtypes match, got ", self.scalar_type(),
                 " for the destination and ", values.scalar_type(), " for the source.");
+    at::assert_no_overlap(self, values);
+    for (const std::optional<at::Tensor>& index : indices)
+        if (index && index->defined())
+            at::assert_no_overlap(self, *index);
     const IndexedView to = indexed_view(self, indices);
     const at::DimVector sizes = to.indexed_sizes();
     TORCH_CHECK(at::is_expandable_to(values.sizes(), sizes), "shape mismatch: value tensor of shape ", values.sizes(),
@@ -185,12 +200,14 @@ at::Tensor& index_put_(at::Tensor& self, const IndexList& indices, const at::Ten
 
     clprim::Queue& queue = current_queue(self);
     const clprim::IndexedAxis axis{"index_put_", view(keys), clprim::index_is_key};
+    if (accumulate && c10::isFloat8Type(self.scalar_type()))
+        data_type(self.scalar_type());   // refuses what cannot be added
     if (accumulate)
         clprim::reduce_through(queue, to.self, axis, view(source), clprim::IndexReduce::sum);
     else if (at::globalContext().deterministicAlgorithms())
-        clprim::reduce_through(queue, to.self, axis, view(source), clprim::IndexReduce::assign);
+        clprim::reduce_through(queue, to.self, axis, storage_view(source), clprim::IndexReduce::assign);
     else
-        clprim::write_through(queue, to.self, axis, view(source));
+        clprim::write_through(queue, to.self, axis, storage_view(source));
     return self;
 }
 
@@ -206,13 +223,11 @@ at::Tensor& masked_fill_tensor(at::Tensor& self, const at::Tensor& mask, const a
                 " can't be cast to the desired output type ", self.scalar_type());
     TORCH_CHECK(self.device() == mask.device(), "expected self and mask to be on the same device, but got mask on ",
                 mask.device(), " and self on ", self.device());
-    if (at::has_internal_overlap(self) == at::MemOverlap::Yes)
-        TORCH_WARN("Use of masked_fill_ on expanded tensors is deprecated. Please clone() the tensor before "
-                   "performing this operation. This also applies to advanced indexing e.g. tensor[mask] = scalar");
+    warn_of_expanded(self, "masked_fill_", "tensor[mask] = scalar");
     at::assert_no_partial_overlap(self, mask);
     const auto wide = at::expand_inplace(self, mask, "masked_fill_");
     const at::Tensor source = value.to(self.device(), self.scalar_type()).expand(self.sizes());
-    clprim::masked_fill(current_queue(self), view(self), view(*wide), view(source));
+    clprim::masked_fill(current_queue(self), storage_view(self), view(*wide), storage_view(source));
     return self;
 }
 
@@ -263,7 +278,7 @@ at::Tensor& masked_scatter_(at::Tensor& self, const at::Tensor& mask, const at::
         return self;
     }
     const at::Tensor place = wide->reshape(-1).to(at::kLong).cumsum(0).sub_(1).clamp_min_(0);
-    const at::Tensor values = source.reshape(-1).index_select(0, place).view(self.sizes());
+    const at::Tensor values = select_rows("masked_scatter_", source.reshape(-1), place).view(self.sizes());
     return self.copy_(at::where(*wide, values, self));
 }
 

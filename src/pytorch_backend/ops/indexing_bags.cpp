@@ -47,6 +47,17 @@ at::Tensor bag_of_each(const at::Tensor& offsets, int64_t count)
     return at::searchsorted(offsets.to(at::kLong).contiguous(), at::arange(count, options), false, true).sub_(1);
 }
 
+// No bag begins behind the end of the indices; known only when the device is waited for.
+void check_last(const at::Tensor& offsets, int64_t count)
+{
+    if (offsets.numel() == 0)
+        return;
+    const at::Tensor last = offsets.narrow(0, offsets.size(0) - 1, 1);
+    const at::Tensor key = at::empty({1}, offsets.options().dtype(at::kLong));
+    clprim::add_keys(current_queue(offsets), view(key),
+                     {"embedding_bag: offsets", view(last), count + 1, 1, clprim::NegativeIndex::refused}, true);
+}
+
 at::Tensor with_padding_as(const at::Tensor& rows, const at::Tensor& indices, int64_t padding_idx, double value)
 {
     return padding_idx < 0 ? rows : rows.masked_fill(indices.eq(padding_idx).unsqueeze(1), value);
@@ -59,10 +70,11 @@ Four embedding_bag(const at::Tensor& weight, const at::Tensor& indices, const at
     const auto longs = indices.options().dtype(at::kLong);
     const int64_t bags = offsets.size(0) - (include_last_offset ? 1 : 0), n = indices.numel(), width = weight.size(1);
     TORCH_CHECK(bags >= 0, "include_last_offset: number of offset should be at least 1");
-    const at::Tensor bag = bag_of_each(offsets.narrow(0, 0, bags), n);
+    check_last(offsets, n);
+    const at::Tensor bag = bag_of_each(offsets.narrow(0, 0, bags), n);   // -1, which is refused below: in no bag
     const at::Tensor used = padding_idx < 0 ? at::ones({n}, longs) : indices.ne(padding_idx).to(at::kLong);
     const at::Tensor sizes = at::zeros({bags}, longs).index_add_(0, bag, used);
-    at::Tensor rows = weight.index_select(0, indices);
+    at::Tensor rows = select_rows("embedding_bag", weight, indices);
     if (per_sample_weights && per_sample_weights->defined())
         rows = rows.mul(per_sample_weights->unsqueeze(1));
     at::Tensor result = at::zeros({bags, width}, weight.options());
@@ -123,7 +135,8 @@ at::Tensor per_sample_weights_backward(const at::Tensor& gradient, const at::Ten
                                        const at::Tensor&, const at::Tensor& bag, int64_t mode, int64_t padding_idx)
 {
     TORCH_CHECK(mode == sum, "embedding_bag_backward: per_sample_weights only supported for mode='sum'");
-    const at::Tensor products = gradient.index_select(0, bag).mul(weight.index_select(0, indices)).sum(1);
+    const at::Tensor products = gradient.index_select(0, bag)
+                                    .mul(select_rows("embedding_bag_backward", weight, indices)).sum(1);
     return padding_idx < 0 ? products : products.masked_fill(indices.eq(padding_idx), 0);
 }
 

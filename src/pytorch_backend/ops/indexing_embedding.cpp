@@ -13,6 +13,18 @@ namespace torch_ocl {
 
 namespace {
 
+at::Tensor embedding(const at::Tensor& weight, const at::Tensor& indices, int64_t, bool, bool)
+{
+    TORCH_CHECK(weight.dim() == 2, "'weight' must be 2-D");
+    const at::TensorArg indices_arg{indices, "indices", 1};
+    at::checkScalarTypes("embedding", indices_arg, {at::kLong, at::kInt});
+    TORCH_CHECK(weight.device() == indices.device(), "Expected all tensors to be on the same device, but found at "
+                "least two devices, ", weight.device(), " and ", indices.device(), "!");
+    auto sizes = indices.sizes().vec();
+    sizes.push_back(weight.size(1));
+    return select_rows("embedding", weight, indices.reshape(-1)).view(sizes);
+}
+
 at::Tensor embedding_dense_backward(const at::Tensor& gradient, const at::Tensor& indices, int64_t num_weights,
                                     int64_t padding_idx, bool scale_grad_by_freq)
 {
@@ -30,12 +42,14 @@ at::Tensor embedding_dense_backward(const at::Tensor& gradient, const at::Tensor
     if (scale_grad_by_freq) {
         const at::Tensor counts = at::zeros({num_weights}, rows.options());
         counts.index_add_(0, index, at::ones({index.numel()}, rows.options()));
-        rows = rows.div(counts.index_select(0, index).unsqueeze(1));
+        rows = rows.div(select_rows("embedding_dense_backward", counts, index).unsqueeze(1));
     }
     // Keys are offsets of rows of the result; a negative one, of padding, is skipped.
     clprim::Queue& queue = current_queue(gradient);
     at::Tensor keys = at::empty({index.numel()}, index.options().dtype(at::kLong));
-    clprim::add_keys(queue, view(keys), {"embedding_dense_backward", view(index), num_weights, width}, true);
+    clprim::add_keys(queue, view(keys),
+                     {"embedding_dense_backward", view(index), num_weights, width, clprim::NegativeIndex::refused},
+                     true);
     if (padding_idx >= 0)
         keys.masked_fill_(index.eq(padding_idx), -1);
     const at::Tensor lines = rows.t();   // [width, entries]
@@ -56,16 +70,20 @@ at::Tensor& embedding_renorm_(at::Tensor& self, const at::Tensor& indices, doubl
     const at::Tensor index = indices.reshape(-1);
     if (index.numel() == 0)
         return self;
-    const at::Tensor rows = self.index_select(0, index);
+    const at::Tensor rows = select_rows("embedding_renorm_", self, index);
     const at::Tensor norms = rows.norm(norm_type, {1}, true);
     const at::Tensor scale = at::where(norms.gt(max_norm), norms.add(1e-7).reciprocal().mul(max_norm), 1.0);
-    return self.index_copy_(0, index, rows.mul(scale).to(self.scalar_type()));   // equal indices write equal rows
+    const at::Tensor scaled = rows.mul(scale).to(self.scalar_type());
+    clprim::index_copy(current_queue(self), view(self), along(0, "embedding_renorm_"), view(index),
+                       view(scaled));   // equal indices write equal rows
+    return self;
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
 {
+    m.impl("embedding", embedding);
     m.impl("embedding_dense_backward", embedding_dense_backward);
     m.impl("embedding_renorm_", embedding_renorm_);
 }

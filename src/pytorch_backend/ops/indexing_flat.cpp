@@ -1,4 +1,5 @@
 // take and put_: the tensor as one long vector.
+#include <ATen/Context.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
@@ -20,6 +21,9 @@ at::Tensor& take_out(const at::Tensor& self, const at::Tensor& index, at::Tensor
                 "take(): self and out expected to have the same dtype, but got self.dtype = ", self.scalar_type(),
                 " and out.dtype = ", out.scalar_type());
     TORCH_CHECK_INDEX(!(self.numel() == 0 && index.numel() != 0), "take(): tried to take from an empty tensor");
+    TORCH_CHECK(self.device() == index.device() && self.device() == out.device(),
+                "take(): self, index and out expected to be in the same device, but got self.device = ", self.device(),
+                ", index.device = ", index.device(), ", and out.device = ", out.device());
     at::assert_no_internal_overlap(out);
     at::assert_no_overlap(out, index);
     at::assert_no_overlap(out, self);
@@ -50,16 +54,24 @@ at::Tensor& put_(at::Tensor& self, const at::Tensor& index, const at::Tensor& so
     TORCH_CHECK(source.numel() == index.numel(),
                 "put_(): Expected source and index to have the same number of elements, but got source.numel() = ",
                 source.numel(), ", index.numel() = ", index.numel());
+    TORCH_CHECK(self.device() == index.device() && self.device() == source.device(),
+                "put_(): self, index and source expected to be in the same device, but got self.device = ",
+                self.device(), ", index.device = ", index.device(), ", and source.device = ", source.device());
+    if (!accumulate)   // which of several sources of one place wins is left open
+        at::globalContext().alertNotDeterministic("put_");
     at::assert_no_internal_overlap(self);
+    at::assert_no_overlap(self, index);
+    at::assert_no_overlap(self, source);
     if (index.numel() == 0)
         return self;
     TORCH_CHECK_INDEX(self.numel() != 0, "put_(): Tried to put elements into an empty tensor");
     const at::Tensor flat = self.contiguous().view(-1);
     const at::Tensor places = index.reshape(-1), values = source.reshape(-1);
+    const clprim::Along axis(0, clprim::NegativeIndex::from_end, "put_");
     if (accumulate)
-        clprim::index_reduce(current_queue(self), view(flat), 0, view(places), view(values), IndexReduce::sum);
+        clprim::index_reduce(current_queue(self), view(flat), axis, view(places), view(values), IndexReduce::sum);
     else
-        clprim::index_copy(current_queue(self), view(flat), 0, view(places), view(values));
+        clprim::index_copy(current_queue(self), view(flat), axis, view(places), view(values));
     if (!self.is_contiguous())
         self.copy_(flat.view(self.sizes()));
     return self;

@@ -1,5 +1,6 @@
 // Tensors made from positions: arange, range, linspace, logspace, eye, tril, triu, flip, roll and index lists.
 #include <ATen/Dispatch_v2.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/native/Pow.h>
 #include <ATen/native/RangeUtils.h>
@@ -29,6 +30,7 @@ namespace {
 template <class Write>
 at::Tensor& write_sequence(at::Tensor& out, const Write& write)
 {
+    at::assert_no_internal_overlap(out);
     if (out.dim() == 1) {
         write(out);
         return out;
@@ -154,7 +156,7 @@ at::Tensor flip(const at::Tensor& self, at::IntArrayRef dims)
     for (int64_t d = 0; d < self.dim(); ++d)
         if (chosen[d])
             axes.push_back(d);
-    clprim::flip(current_queue(self), view(self), axes, view(out));
+    clprim::flip(current_queue(self), storage_view(self), axes, storage_view(out));
     return out;
 }
 

@@ -148,12 +148,12 @@ Four solve_ex_out(const Tensor& a, const Tensor& b, bool left, bool check_errors
     // A right-hand side of one dimension less is a vector for each matrix.
     const bool vector = at::native::linalg_solve_is_vector_rhs(a, b);
     const Tensor columns = vector ? b.unsqueeze(-1) : b;
-    const Tensor rhs = work_copy(columns, batch_sizes(a).size() >= batch_sizes(columns).size() ? batch_sizes(a)
-                                                                                               : batch_sizes(columns));
+    const at::DimVector batch = at::infer_size_dimvector(batch_sizes(a), batch_sizes(columns));
+    const Tensor rhs = work_copy(columns, batch);
     Tensor factors = f.lu, rows = f.pivots;
     if (rhs.size(0) != factors.size(0)) {
-        factors = factors.expand({rhs.size(0), -1, -1}).contiguous();
-        rows = rows.expand({rhs.size(0), -1}).contiguous();
+        factors = work_copy(f.lu.view(a.sizes()), batch);
+        rows = work_copy(f.pivots.view(op.output(2).sizes()).unsqueeze(-1), batch).squeeze(-1);
     }
     deliver(solve(factors, rows, rhs, left, false).contiguous(), op.output(0));
     op.finish();

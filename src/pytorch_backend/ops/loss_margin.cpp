@@ -63,13 +63,14 @@ Operands multi_label(const at::Tensor& self, const at::Tensor& target)
     return o;
 }
 
-at::Tensor reduced(const at::Tensor& each, const at::Tensor& self, int64_t reduction)
+// `one`: where nothing is reduced, the loss is a number.
+at::Tensor reduced(const at::Tensor& each, bool one, int64_t reduction)
 {
     if (reduction == at::Reduction::Mean)
         return each.mean();
     if (reduction == at::Reduction::Sum)
         return each.sum();
-    return self.dim() < 2 ? each.squeeze(0) : each;
+    return one ? each.squeeze(0) : each;
 }
 
 at::Tensor& assign(at::Tensor& out, const at::Tensor& value)
@@ -87,7 +88,7 @@ at::Tensor multi_margin(const at::Tensor& self, const at::Tensor& target, const 
     const Operands o = multi_class(self, target, p, margin, weight);
     const at::Tensor each = torch_ocl::empty({o.batch}, self.scalar_type(), self.device());
     clprim::multi_margin_loss(current_queue(self), o.problem, view(each));
-    return reduced(each, self, reduction);
+    return reduced(each, target.dim() == 0, reduction);
 }
 
 at::Tensor& multi_margin_loss_out(const at::Tensor& self, const at::Tensor& target, const at::Scalar& p,
@@ -125,7 +126,7 @@ std::tuple<at::Tensor, at::Tensor> multilabel_margin_forward(const at::Tensor& s
     const at::Tensor each = torch_ocl::empty({o.batch}, self.scalar_type(), self.device());
     const at::Tensor is_target = torch_ocl::empty(target.sizes(), self.scalar_type(), self.device());
     clprim::multilabel_margin_loss(current_queue(self), o.problem, view(each), view(is_target));
-    return {reduced(each, self, reduction), is_target};
+    return {reduced(each, target.dim() < 2, reduction), is_target};
 }
 
 std::tuple<at::Tensor&, at::Tensor&> multilabel_margin_loss_forward_out(const at::Tensor& self,

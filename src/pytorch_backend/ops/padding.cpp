@@ -4,7 +4,6 @@
 #include <ATen/native/Resize.h>
 #include <ATen/ops/reflection_pad1d_backward_meta.h>
 #include <ATen/ops/reflection_pad1d_meta.h>
-#include <ATen/ops/reflection_pad3d_backward_meta.h>
 #include <ATen/ops/reflection_pad3d_meta.h>
 #include <ATen/ops/replication_pad1d_backward_meta.h>
 #include <ATen/ops/replication_pad1d_meta.h>
@@ -39,6 +38,7 @@ clprim::Padding padding_of(at::IntArrayRef pads, PadMode mode)
 
 void enqueue(const at::Tensor& self, const clprim::Padding& padding, const at::Tensor& out)
 {
+    TORCH_CHECK_NOT_IMPLEMENTED(self.scalar_type() != at::kBool, "\"padding\" not implemented for 'Bool'");
     const at::Tensor x = batched(self, padding.axes), y = batched(out, padding.axes);
     const at::MemoryFormat format = x.suggest_memory_format();
     const at::Tensor dense = x.contiguous(format);
@@ -150,7 +150,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     m.impl("reflection_pad2d_backward.grad_input", pad_backward_out<2, reflect>);
     m.impl("reflection_pad3d", pad<3, reflect>);
     m.impl("reflection_pad3d.out", structured_pad<structured_reflection_pad3d, reflect>);
-    m.impl("reflection_pad3d_backward.grad_input", structured_pad_backward<structured_reflection_pad3d_backward, reflect>);
+    m.impl("reflection_pad3d_backward", pad_backward<3, reflect>);
+    m.impl("reflection_pad3d_backward.grad_input", pad_backward_out<3, reflect>);
     m.impl("replication_pad1d.out", structured_pad<structured_replication_pad1d, replicate>);
     m.impl("replication_pad1d_backward.grad_input",
            structured_pad_backward<structured_replication_pad1d_backward, replicate>);

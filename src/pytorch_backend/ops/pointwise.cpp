@@ -4,6 +4,7 @@
 #include <c10/util/SmallVector.h>
 
 #include <runtime/errors.hpp>
+#include <runtime/float8.hpp>
 #include <runtime/tensor_view.hpp>
 
 namespace torch_ocl {
@@ -51,19 +52,51 @@ clprim::Tensor operand(at::TensorIteratorBase& iter, int k)
     return result;
 }
 
+// The same as a tensor, for numbers of eight bits.
+at::Tensor operand_tensor(at::TensorIteratorBase& iter, int k)
+{
+    const at::TensorBase& tensor = iter.tensor_base(k);
+    const auto item = static_cast<std::int64_t>(tensor.element_size());
+    c10::SmallVector<std::int64_t, 6> shape(iter.shape().rbegin(), iter.shape().rend());
+    c10::SmallVector<std::int64_t, 6> strides(iter.strides(k).rbegin(), iter.strides(k).rend());
+    for (std::int64_t& stride : strides)
+        stride /= item;
+    return static_cast<const at::Tensor&>(tensor).as_strided(shape, strides);
+}
+
+// A dtype that a row has no code for is refused also where there is nothing to compute.
+void require_accepted(const clprim::PointwiseRow& row, clprim::DataType common)
+{
+    const bool accepted = clprim::is_complex(common) ? row.complex_code != nullptr
+                                                     : row.code != nullptr && (row.accepts & clprim::class_of(common));
+    TORCH_CHECK_NOT_IMPLEMENTED(accepted, '"', row.name, "\" not implemented for '", clprim::name_of(common), '\'');
+}
+
 void enqueue(at::TensorIteratorBase& iter, const clprim::PointwiseRow& row, std::initializer_list<clprim::Scalar> scalars,
              at::ScalarType common, c10::ArrayRef<int> order)
 {
+    const clprim::DataType common_dtype = data_type(c10::isFloat8Type(common) ? at::kFloat : common);
     if (iter.numel() == 0)
-        return;
-    const clprim::DataType common_dtype = data_type(common);
+        return require_accepted(row, common_dtype);
     c10::SmallVector<clprim::Input, 4> inputs;
     c10::SmallVector<clprim::Tensor, 2> outputs;
-    for (int k = 0; k < iter.noutputs(); ++k)
-        outputs.push_back(operand(iter, k));
+    c10::SmallVector<at::Tensor, 4> wide;   // operands of eight bits as float32
+    c10::SmallVector<int, 2> narrowed;      // outputs to convert back, from the front of `wide`
+    wide.reserve(static_cast<std::size_t>(iter.ntensors()));
+    for (int k = 0; k < iter.noutputs(); ++k) {
+        if (is_float8(iter.tensor_base(k))) {
+            narrowed.push_back(k);
+            outputs.push_back(view(wide.emplace_back(float8_to_float(operand_tensor(iter, k)))));
+        }
+        else {
+            outputs.push_back(operand(iter, k));
+        }
+    }
     for (int k : order) {
         if (iter.is_cpu_scalar(k))
             inputs.emplace_back(host_number(iter.tensor_base(k)), common_dtype);
+        else if (is_float8(iter.tensor_base(k)))
+            inputs.emplace_back(view(wide.emplace_back(float8_to_float(operand_tensor(iter, k)))));
         else
             inputs.emplace_back(operand(iter, k));
     }
@@ -71,6 +104,8 @@ void enqueue(at::TensorIteratorBase& iter, const clprim::PointwiseRow& row, std:
         clprim::pointwise(current_queue(iter.device(0)), row,
                           {{inputs.data(), inputs.size()}, {outputs.data(), outputs.size()}, {scalars.begin(), scalars.size()}, common_dtype});
     });
+    for (std::size_t i = 0; i < narrowed.size(); ++i)
+        float_to_float8(wide[i], operand_tensor(iter, narrowed[i]));
 }
 
 c10::SmallVector<int, 4> input_order(const at::TensorIteratorBase& iter)

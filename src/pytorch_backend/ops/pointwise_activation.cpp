@@ -67,13 +67,20 @@ CLPRIM_PLAIN(CLPRIM_DEFINE)
 CLPRIM_PLAIN_GRADIENTS(CLPRIM_DEFINE)
 #undef CLPRIM_DEFINE
 
+void check_approximation(c10::string_view name)
+{
+    TORCH_CHECK(name == "none" || name == "tanh", "approximate argument must be either none or tanh.");
+}
+
 Tensor& gelu_out(const Tensor& self, c10::string_view approximate, Tensor& out)
 {
+    check_approximation(approximate);
     const auto& row = approximate == "tanh" ? CLPRIM_ROW("gelu_tanh") : CLPRIM_ROW("gelu");
     return structured_pointwise<at::meta::structured_gelu>(out, row, {}, self, approximate);
 }
 Tensor& gelu_backward_out(const Tensor& dy, const Tensor& self, c10::string_view approximate, Tensor& out)
 {
+    check_approximation(approximate);
     const auto& row = approximate == "tanh" ? CLPRIM_ROW("gelu_tanh_backward") : CLPRIM_ROW("gelu_backward");
     return gradient<at::meta::structured_gelu_backward>(out, row, {}, {dy, self}, dy, self, approximate);
 }
@@ -161,6 +168,10 @@ Tensor new_binary(const Tensor& a, const Tensor& b, const clprim::PointwiseRow& 
     launch(iter, row, scalars);
     return iter.output();
 }
+
+// PyTorch would make these two of other operators wherever gradients are recorded.
+Tensor silu_backward(const Tensor& dy, const Tensor& self) { return new_binary(dy, self, CLPRIM_ROW("silu_backward")); }
+Tensor mish_backward(const Tensor& dy, const Tensor& self) { return new_binary(dy, self, CLPRIM_ROW("mish_backward")); }
 
 Tensor relu(const Tensor& self)
 {
@@ -252,7 +263,11 @@ Tensor& logit_backward_out(const Tensor& dy, const Tensor& self, std::optional<d
                                                          eps);
 }
 
-Tensor prelu_kernel(const Tensor& self, const Tensor& weight) { return new_binary(self, weight, CLPRIM_ROW("prelu")); }
+Tensor prelu_kernel(const Tensor& self, const Tensor& weight)
+{
+    TORCH_CHECK_NOT_IMPLEMENTED(self.is_floating_point(), "\"prelu\" not implemented for '", self.scalar_type(), "'");
+    return new_binary(self, weight, CLPRIM_ROW("prelu"));
+}
 std::tuple<Tensor, Tensor> prelu_kernel_backward(const Tensor& dy, const Tensor& self, const Tensor& weight)
 {
     Tensor self_gradient = at::empty({0}, self.options()), weight_gradient = at::empty({0}, weight.options());
@@ -329,6 +344,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     m.impl("leaky_relu_backward.grad_input", &leaky_relu_backward_out);
     m.impl("softplus.out", &softplus_out);
     m.impl("softplus_backward.grad_input", &softplus_backward_out);
+    m.impl("silu_backward", &silu_backward);
+    m.impl("mish_backward", &mish_backward);
     m.impl("relu", &relu);
     m.impl("relu_", &relu_);
     m.impl("hardtanh", &hardtanh);

@@ -58,8 +58,6 @@ using at::Tensor;
 #define CLPRIM_BINARY(X)                                                                                               \
     X(mul, mul_Tensor, "mul.out")                                                                                      \
     X(div, div_Tensor, "div.out")                                                                                      \
-    X(remainder, remainder_Tensor, "remainder.Tensor_out")                                                             \
-    X(fmod, fmod_Tensor, "fmod.Tensor_out")                                                                            \
     X(pow, pow_Tensor_Tensor, "pow.Tensor_Tensor_out")                                                                 \
     X(maximum, maximum, "maximum.out")                                                                                 \
     X(minimum, minimum, "minimum.out")                                                                                 \
@@ -117,27 +115,62 @@ Tensor& sub_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Te
 
 Tensor rsub(const Tensor& self, const Tensor& other, const Scalar& alpha) { return at::sub(other, self, alpha); }
 
-const clprim::PointwiseRow& division(std::optional<c10::string_view> mode)
+// Divisions whose result is whole. Of integers, a divisor that is 0 is an error, as on the CPU: at once where it is a
+// number on the host, else reported by the kernel with the next synchronisation.
+struct Division {
+    const clprim::PointwiseRow &row, &reported;
+};
+#define CLPRIM_DIVISION(name) Division{CLPRIM_ROW(name), CLPRIM_ROW("integer_" name)}
+
+void divide(at::TensorIteratorBase& iter, const Division& division)
 {
-    return !mode ? CLPRIM_ROW("div") : *mode == "trunc" ? CLPRIM_ROW("div_trunc") : CLPRIM_ROW("div_floor");
+    const int divisor = iter.ntensors() - 1;
+    if (!c10::isIntegralType(iter.common_dtype(), false))
+        return launch(iter, division.row);
+    if (!iter.is_cpu_scalar(divisor))
+        return launch(iter, division.reported);
+    TORCH_CHECK(iter.numel() == 0 || at::Tensor(iter.tensor_base(divisor)).item().toLong() != 0, "ZeroDivisionError");
+    launch(iter, division.row);
+}
+
+template <class Meta, class... Arguments>
+Tensor& structured_division(Tensor& out, const Division& division, const Arguments&... arguments)
+{
+    StructuredOut<Meta> op({out});
+    op.meta(arguments...);
+    divide(op, division);
+    op.finish();
+    return out;
 }
 
 Tensor& div_mode_out(const Tensor& self, const Tensor& other, std::optional<c10::string_view> mode, Tensor& out)
 {
-    return structured_pointwise<at::meta::structured_div_Tensor_mode>(out, division(mode), {}, self, other, mode);
+    using Meta = at::meta::structured_div_Tensor_mode;
+    if (!mode)
+        return structured_pointwise<Meta>(out, CLPRIM_ROW("div"), {}, self, other, mode);
+    return structured_division<Meta>(out, *mode == "trunc" ? CLPRIM_DIVISION("div_trunc") : CLPRIM_DIVISION("div_floor"),
+                                     self, other, mode);
+}
+Tensor& remainder_out(const Tensor& self, const Tensor& other, Tensor& out)
+{
+    return structured_division<at::meta::structured_remainder_Tensor>(out, CLPRIM_DIVISION("remainder"), self, other);
+}
+Tensor& fmod_out(const Tensor& self, const Tensor& other, Tensor& out)
+{
+    return structured_division<at::meta::structured_fmod_Tensor>(out, CLPRIM_DIVISION("fmod"), self, other);
 }
 
 Tensor& floor_quotient_out(const Tensor& self, const Tensor& other, Tensor& out)
 {
     auto iter = at::TensorIterator::binary_op(out, self, other);
-    launch(iter, CLPRIM_ROW("div_floor"));
+    divide(iter, CLPRIM_DIVISION("div_floor"));
     return out;
 }
 Tensor floor_quotient(const Tensor& self, const Tensor& other)
 {
     Tensor out;
     auto iter = at::TensorIterator::binary_op(out, self, other);
-    launch(iter, CLPRIM_ROW("div_floor"));
+    divide(iter, CLPRIM_DIVISION("div_floor"));
     return iter.output();
 }
 Tensor& floor_quotient_(Tensor& self, const Tensor& other) { return floor_quotient_out(self, other, self); }
@@ -362,6 +395,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     m.impl("sub.out", &sub_out);
     m.impl("rsub.Tensor", &rsub);
     m.impl("div.out_mode", &div_mode_out);
+    m.impl("remainder.Tensor_out", &remainder_out);
+    m.impl("fmod.Tensor_out", &fmod_out);
     m.impl("floor_divide", &floor_quotient);
     m.impl("floor_divide.out", &floor_quotient_out);
     m.impl("floor_divide_.Tensor", &floor_quotient_);

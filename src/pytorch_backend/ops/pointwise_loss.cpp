@@ -51,6 +51,8 @@ Tensor& structured_loss(const Loss& loss, Tensor& out, const Tensor& self, const
 
 Tensor& mse_loss_out(const Tensor& self, const Tensor& target, int64_t reduction, Tensor& out)
 {
+    const at::ScalarType type = at::result_type(self, target);
+    TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(type), "\"mse_loss\" not implemented for '", type, "'");
     return structured_loss<at::meta::structured_mse_loss>(CLPRIM_LOSS("mse_loss"), out, self, target, reduction, {});
 }
 Tensor& smooth_l1_loss_out(const Tensor& self, const Tensor& target, int64_t reduction, double beta, Tensor& out)

@@ -10,6 +10,7 @@
 #include <ATen/ops/igammac_meta.h>
 #include <ATen/ops/lgamma_meta.h>
 #include <ATen/ops/polygamma_meta.h>
+#include <ATen/ops/special_airy_ai_meta.h>
 #include <ATen/ops/special_bessel_j0_meta.h>
 #include <ATen/ops/special_bessel_j1_meta.h>
 #include <ATen/ops/special_bessel_y0_meta.h>
@@ -47,13 +48,14 @@ namespace torch_ocl {
 namespace {
 
 using at::Tensor;
+using Tensors = std::initializer_list<std::reference_wrapper<const Tensor>>;
 
 #define CLPRIM_UNARY(X) \
     X(lgamma) X(digamma) X(erfinv) X(i0) X(special_entr) X(special_ndtri) X(special_log_ndtr) \
     X(special_erfcx) X(special_i0e) X(special_i1) X(special_i1e) X(special_modified_bessel_i0) \
     X(special_modified_bessel_i1) X(special_modified_bessel_k0) X(special_modified_bessel_k1) \
     X(special_scaled_modified_bessel_k0) X(special_scaled_modified_bessel_k1) X(special_bessel_j0) \
-    X(special_bessel_j1) X(special_bessel_y0) X(special_bessel_y1) X(special_spherical_bessel_j0)
+    X(special_bessel_j1) X(special_bessel_y0) X(special_bessel_y1) X(special_spherical_bessel_j0) X(special_airy_ai)
 #define CLPRIM_DEFINE(op)                                                                                              \
     Tensor& op##_out(const Tensor& self, Tensor& out)                                                                  \
     {                                                                                                                  \
@@ -108,6 +110,29 @@ std::tuple<Tensor&, Tensor&> frexp_out(const Tensor& self, Tensor& mantissa, Ten
     return {mantissa, exponent};
 }
 
+// Derivatives of random numbers by the parameters of their distribution.
+Tensor derivative(const clprim::PointwiseRow& row, Tensors inputs)
+{
+    Tensor out;
+    at::TensorIteratorConfig config;
+    config.add_output(out);
+    for (const Tensor& input : inputs)
+        config.add_const_input(input);
+    auto iter = config.build();
+    launch(iter, row);
+    return iter.output();
+}
+
+Tensor standard_gamma_grad(const Tensor& self, const Tensor& output)
+{
+    return derivative(CLPRIM_ROW("_standard_gamma_grad"), {self, output});
+}
+
+Tensor dirichlet_grad(const Tensor& x, const Tensor& alpha, const Tensor& total)
+{
+    return derivative(CLPRIM_ROW("_dirichlet_grad"), {x, alpha, total});
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
@@ -119,6 +144,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     m.impl("polygamma.out", &polygamma_out);
     m.impl("mvlgamma.out", &mvlgamma_out);
     m.impl("frexp.Tensor_out", &frexp_out);
+    m.impl("_standard_gamma_grad", &standard_gamma_grad);
+    m.impl("_dirichlet_grad", &dirichlet_grad);
 }
 
 }  // namespace torch_ocl

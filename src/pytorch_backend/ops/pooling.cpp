@@ -70,7 +70,7 @@ void check_type(const at::Tensor& x, const char* name, bool integers)
 void max_pool(int rank, const at::Tensor& self, const at::Tensor& out, const at::Tensor& indices,
               const PoolWindow& window)
 {
-    check_type(self, "max_pool", true);
+    check_type(self, "max_pool", !window.adaptive);
     const at::Tensor batch = batched(self, rank);
     const at::MemoryFormat format = batch.suggest_memory_format();
     const at::Tensor x = batch.contiguous(format);
@@ -165,10 +165,16 @@ std::vector<int64_t> max_pool3d_size(const at::Tensor& self, at::IntArrayRef ker
     return size;
 }
 
-void restride(const at::Tensor& t, at::IntArrayRef size, at::MemoryFormat format)
+// A result without strides of its own takes the layout of `like`, also of a sample without batch.
+void restride(const at::Tensor& t, at::IntArrayRef size, const at::Tensor& like)
 {
-    if (at::native::resize_output(t, size) && t.dim() == 5)
-        t.unsafeGetTensorImpl()->empty_tensor_restride(format);
+    // With the stride that a batch of one would have: unsqueeze's own is no layout's.
+    const at::Tensor batch =
+        like.dim() == 5 ? like : like.as_strided({1, like.size(0), like.size(1), like.size(2), like.size(3)},
+                                                 {like.numel(), like.stride(0), like.stride(1), like.stride(2),
+                                                  like.stride(3)});
+    if (at::native::resize_output(t, size) && batch.suggest_memory_format() == at::MemoryFormat::ChannelsLast3d)
+        t.unsafeGetTensorImpl()->set_sizes_and_strides(size, c10::get_channels_last_strides_3d(size));
 }
 
 std::tuple<at::Tensor&, at::Tensor&> max_pool3d_out(const at::Tensor& self, at::IntArrayRef kernel,
@@ -178,8 +184,8 @@ std::tuple<at::Tensor&, at::Tensor&> max_pool3d_out(const at::Tensor& self, at::
 {
     const c10::OptionalDeviceGuard guard(self.device());
     const std::vector<int64_t> size = max_pool3d_size(self, kernel, stride, padding, dilation, ceil_mode);
-    restride(out, size, self.suggest_memory_format());
-    restride(indices, size, self.suggest_memory_format());
+    restride(out, size, self);
+    restride(indices, size, self);
     max_pool(3, self, out, indices, sliding(3, kernel, stride, padding, dilation));
     return {out, indices};
 }
@@ -202,7 +208,7 @@ at::Tensor& max_pool3d_backward_out(const at::Tensor& grad_output, const at::Ten
                 "of size ", size, ", but got ", grad_output.sizes());
     TORCH_CHECK(indices.sizes() == at::IntArrayRef(size), "max_pool3d_with_indices_backward: expected indices of size ",
                 size, ", but got ", indices.sizes());
-    restride(grad_input, self.sizes(), self.suggest_memory_format());
+    restride(grad_input, self.sizes(), self);
     max_pool_backward(3, grad_output, self, indices, grad_input, sliding(3, kernel, stride, padding, dilation));
     return grad_input;
 }

@@ -1,4 +1,5 @@
 // Unpooling, fractional pooling and shuffling of channels.
+#include <ATen/Context.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/fractional_max_pool2d_backward_meta.h>
 #include <ATen/ops/fractional_max_pool2d_meta.h>
@@ -23,8 +24,12 @@ at::Tensor& max_unpool_out(const at::Tensor& self, const at::Tensor& indices, at
                            at::Tensor& out)
 {
     constexpr const char* name = rank == 2 ? "max_unpooling2d" : "max_unpooling3d";
+    // The order of the planes never changes, but PyTorch refuses it on every device: equal indices have one winner.
+    at::globalContext().alertNotDeterministic(rank == 2 ? "max_unpooling2d_forward_out"
+                                                        : "max_unpooling3d_forward_out");
     TORCH_CHECK(indices.scalar_type() == at::kLong, "elements in indices should be type int64 but got: ",
                 indices.scalar_type());
+    TORCH_CHECK_NOT_IMPLEMENTED(self.is_floating_point(), '"', name, "\" not implemented for '", self.scalar_type(), "'");
     TORCH_CHECK(output_size.size() == rank, "There should be exactly ", rank == 2 ? "two elements (height, width)"
                 : "three elements (depth, height, width)", " in output_size, but got ", output_size.size(),
                 rank == 2 ? " elements." : "");

@@ -3,6 +3,7 @@
 #include <ATen/native/DistributionTemplates.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/mul.h>
 #include <c10/util/TypeCast.h>
 #include <torch/library.h>
 
@@ -26,8 +27,17 @@ void fill_dense(const at::Tensor& self, const Fill& fill)
     self.copy_(dense);
 }
 
+// Only whole numbers are drawn for integers, and only bernoulli_ for bool.
+void check_type(at::ScalarType type, Distribution distribution)
+{
+    const bool whole = distribution == Distribution::geometric, any = distribution == Distribution::bernoulli;
+    TORCH_CHECK_NOT_IMPLEMENTED(any || at::isFloatingType(type) || (whole && at::isIntegralType(type, false)),
+                                "this distribution is not implemented for '", c10::toString(type), "'");
+}
+
 void draw(const at::Tensor& self, Distribution distribution, double a, double b, const OptionalGenerator& generator)
 {
+    check_type(self.scalar_type(), distribution);
     fill_dense(self, [&](const at::Tensor& out) {
         clprim::random_fill(current_queue(out), view(out), distribution, a, b, next_state(generator, out));
     });
@@ -133,6 +143,8 @@ at::Tensor& geometric_(at::Tensor& self, double p, OptionalGenerator generator)
 
 at::Tensor& exponential_(at::Tensor& self, double lambda, OptionalGenerator generator)
 {
+    TORCH_CHECK(at::isFloatingType(self.scalar_type()), "exponential_: expected a floating-point dtype, for the "
+                "distribution is continuous, but got ", self.scalar_type());
     return templates::exponential_impl_<Draw<Distribution::exponential>::Kernel, RNG>(self, lambda, generator);
 }
 
@@ -205,6 +217,8 @@ std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, doubl
 at::Tensor native_dropout_backward(const at::Tensor& gradient, const at::Tensor& mask, double scale)
 {
     TORCH_CHECK(mask.scalar_type() == at::kBool, "Mask should be Bool Scalar Type", mask.scalar_type());
+    if (!gradient.is_floating_point())
+        return at::mul(at::mul(gradient, mask), scale);
     at::Tensor result = at::empty_like(mask, gradient.options());
     at::Tensor same = gradient;
     if (gradient.strides() != result.strides())

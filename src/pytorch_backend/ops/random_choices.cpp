@@ -1,4 +1,5 @@
 // randperm and multinomial, made of random keys, sorting and searching; variates with tensors of parameters; rrelu.
+#include <ATen/Dispatch.h>
 #include <ATen/native/TensorFactories.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/broadcast_tensors.h>
@@ -103,7 +104,13 @@ at::Tensor binomial(const at::Tensor& count, const at::Tensor& probability, std:
 at::Tensor sample_dirichlet(const at::Tensor& self, std::optional<at::Generator> generator)
 {
     const at::Tensor gammas = standard_gamma(self, generator);
-    return gammas.div(gammas.sum(-1, true));
+    at::Tensor shares = gammas.div(gammas.sum(-1, true));
+    // Inside (0, 1): shares that round to an end of it are the nearest number within.
+    return AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, self.scalar_type(), "dirichlet", [&] {
+        using limits = std::numeric_limits<scalar_t>;
+        const double step = static_cast<double>(limits::epsilon()) / 2;
+        return shares.clamp_(static_cast<double>(limits::min()), 1 - step);
+    });
 }
 
 // Randomised leaky ReLU: in training, negative elements are scaled by a slope of their own, kept in `noise`.

@@ -5,6 +5,7 @@
 
 #include <ATen/ops/diagonal.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/hash_tensor_meta.h>
 #include <ATen/ops/linalg_vector_norm_meta.h>
 #include <ATen/ops/mean_meta.h>
 #include <ATen/ops/norm_meta.h>
@@ -14,6 +15,7 @@
 #include <torch/library.h>
 
 #include <runtime/errors.hpp>
+#include <runtime/float8.hpp>
 #include <runtime/structured.hpp>
 #include <runtime/tensor_view.hpp>
 
@@ -78,14 +80,15 @@ void launch(const Reduction& reduction, Tensors inputs, Tensors outputs)
     const Tensor& self = *inputs.begin();
     c10::SmallVector<clprim::Input, 2> from;
     c10::SmallVector<clprim::Tensor, 2> to;
+    c10::SmallVector<Tensor, 2> wide;   // numbers of eight bits as float32
     for (const Tensor& input : inputs)
-        from.emplace_back(view(input));
+        from.emplace_back(view(is_float8(input) ? wide.emplace_back(float8_to_float(input)) : input));
     for (const Tensor& output : outputs)
         to.push_back(with_reduced_dims(output, self, reduction.mask));
     translate_errors([&] {
         clprim::reduce(current_queue(outputs.begin()->get()), reduction.row,
                        {{from.data(), from.size()}, {to.data(), to.size()}, {reduction.scalars.begin(), reduction.scalars.size()},
-                        data_type(reduction.common)});
+                        data_type(c10::isFloat8Type(reduction.common) ? at::kFloat : reduction.common)});
     });
 }
 
@@ -142,6 +145,15 @@ Tensor nansum(const Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, std
     return nansum_out(self, dim, keepdim, dtype, out);
 }
 
+Tensor& hash_tensor_out(const Tensor& self, at::IntArrayRef dim, bool keepdim, int64_t mode, Tensor& out)
+{
+    StructuredOut<at::meta::structured_hash_tensor> op({out});
+    op.meta(self, dim, keepdim, mode);
+    launch({CLPRIM_REDUCE_ROW("hash_tensor"), reduced_dims(dim, self.dim()), self.scalar_type()}, {self}, {op.output()});
+    op.finish();
+    return out;
+}
+
 Tensor& prod_out(const Tensor& self, int64_t dim, bool keepdim, std::optional<at::ScalarType> dtype, Tensor& out)
 {
     StructuredOut<at::meta::structured_prod_dim_int> op({out});
@@ -159,6 +171,7 @@ Tensor prod(const Tensor& self, std::optional<at::ScalarType> dtype)
 
 Tensor trace(const Tensor& self)
 {
+    TORCH_CHECK_NOT_IMPLEMENTED(self.scalar_type() != at::kBool, "\"trace\" not implemented for 'Bool'");
     TORCH_CHECK(self.dim() == 2, "trace: expected a matrix, but got tensor with dim ", self.dim());
     return at::diagonal(self).sum();
 }
@@ -292,6 +305,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     m.impl("mean.out", &mean_out);
     m.impl("nansum", &nansum);
     m.impl("nansum.out", &nansum_out);
+    m.impl("hash_tensor.out", &hash_tensor_out);
     m.impl("prod", &prod);
     m.impl("prod.int_out", &prod_out);
     m.impl("trace", &trace);

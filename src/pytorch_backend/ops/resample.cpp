@@ -49,7 +49,8 @@ clprim::Resampling resampling(clprim::Filter filter, bool align_corners, std::in
 
 void forward(const at::Tensor& self, const at::Tensor& out, const clprim::Resampling& how)
 {
-    const bool bytes = self.scalar_type() == at::kByte;
+    const bool flat = how.filter != clprim::Filter::linear || self.dim() == 4;   // bytes of pictures alone
+    const bool bytes = self.scalar_type() == at::kByte && flat;
     TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(self.scalar_type()) || bytes, "\"upsample\" not implemented for '",
                                 c10::toString(self.scalar_type()), "'");
     const at::MemoryFormat format = self.suggest_memory_format();

@@ -61,6 +61,7 @@ PairRef give(at::Tensor result, at::Tensor places, const at::Tensor& self, int64
 PairRef kthvalue_out(const at::Tensor& self, int64_t k, int64_t dim, bool keepdim, at::Tensor& values,
                      at::Tensor& indices)
 {
+    TORCH_CHECK_NOT_IMPLEMENTED(self.scalar_type() != at::kBool, "\"kthvalue\" not implemented for 'Bool'");
     dim = at::maybe_wrap_dim(dim, self.dim());
     const int64_t n = self.dim() ? self.size(dim) : 1;
     at::native::zero_numel_check_dims(self, dim, "kthvalue()");
@@ -79,6 +80,7 @@ PairRef kthvalue_out(const at::Tensor& self, int64_t k, int64_t dim, bool keepdi
 // The median of each row, with NaN (sorted last) either winning or left out.
 Pair median_along(const at::Tensor& self, int64_t dim, bool ignore_nan)
 {
+    TORCH_CHECK_NOT_IMPLEMENTED(self.scalar_type() != at::kBool, "\"median\" not implemented for 'Bool'");
     const at::Tensor rows = self.dim() ? self : self.unsqueeze(0);
     const auto [sorted, order] = at::sort(rows, true, dim, false);
     const int64_t n = rows.size(dim);
@@ -126,6 +128,20 @@ Pair mode(const at::Tensor& self, int64_t dim, bool keepdim)
     return {values, indices};
 }
 
+PairRef mode_out(const at::Tensor& self, int64_t dim, bool keepdim, at::Tensor& values, at::Tensor& indices)
+{
+    TORCH_CHECK(values.scalar_type() == self.scalar_type(), "expected scalar type ", self.scalar_type(),
+                " for values of mode(), but found ", values.scalar_type());
+    TORCH_CHECK(indices.scalar_type() == at::kLong, "expected scalar type Long for indices of mode(), but found ",
+                indices.scalar_type());
+    const auto [result, places] = torch_ocl::mode(self, dim, keepdim);
+    at::native::resize_output(values, result.sizes());
+    at::native::resize_output(indices, places.sizes());
+    values.copy_(result);
+    indices.copy_(places);
+    return {values, indices};
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
@@ -138,6 +154,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     m.impl("median.dim_values", median_out<false>);
     m.impl("nanmedian.dim_values", median_out<true>);
     m.impl("mode", mode);
+    m.impl("mode.values", mode_out);
 }
 
 }  // namespace torch_ocl

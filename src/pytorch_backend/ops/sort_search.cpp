@@ -30,6 +30,7 @@ at::Tensor& searchsorted_out(const at::Tensor& boundaries, const at::Tensor& val
 {
     const at::Tensor order = sorter.value_or(at::Tensor());
     at::native::searchsorted_pre_check(boundaries, values, out, out_int32, right, side, order);
+    TORCH_CHECK_NOT_IMPLEMENTED(boundaries.scalar_type() != at::kBool, "\"searchsorted\" not implemented for 'Bool'");
     at::native::resize_output(out, values.sizes());
     if (values.numel() == 0)
         return out;
@@ -99,7 +100,11 @@ at::Tensor& isin_out(const at::Tensor& elements, const at::Tensor& tests, bool a
             const at::ScalarType common = at::result_type(elements, tests);
             const at::Tensor sorted = std::get<0>(tests.reshape(-1).to(common).sort());
             const at::Tensor wanted = elements.to(common);
-            const at::Tensor place = at::searchsorted(sorted, wanted.reshape(-1)).clamp_max(sorted.numel() - 1);
+            // NaN comes last in the order, but compares with nothing: the search takes it for infinity.
+            constexpr double infinity = std::numeric_limits<double>::infinity();
+            const at::Tensor ordered = c10::isFloatingType(common) ? sorted.masked_fill(sorted.isnan(), infinity)
+                                                                   : sorted;
+            const at::Tensor place = at::searchsorted(ordered, wanted.reshape(-1)).clamp_max(sorted.numel() - 1);
             const at::Tensor found = sorted.index_select(0, place).view(elements.sizes());
             op.output().copy_(invert ? found.ne(wanted) : found.eq(wanted));
         }
@@ -124,6 +129,7 @@ at::Tensor& isin_scalar_tensor_out(const at::Scalar& element, const at::Tensor& 
     StructuredOut<at::meta::structured_isin_Scalar_Tensor> op({out});
     op.meta(element, tests, assume_unique, invert);
     const at::Tensor found = tests.eq(element).any();
+    at::native::resize_output(op.output(), {});   // PyTorch's meta function gives it no elements
     op.output().copy_(invert ? found.logical_not() : found);
     op.finish();
     return out;

@@ -112,7 +112,8 @@ Triple unique_dim_consecutive(const at::Tensor& self, int64_t dim, bool return_i
     return gather_slices(self, dim, groups, {});
 }
 
-// Lexicographic order of the slices: stable sorts by each column, the last first.
+// Lexicographic order of the slices: stable sorts by each column, the last first. NaN comes last, as in sort; PyTorch's
+// CPU leaves slices that differ from others in NaN only where its sort happens to put them.
 Triple unique_dim(const at::Tensor& self, int64_t dim, bool, bool return_inverse, bool return_counts)
 {
     dim = at::maybe_wrap_dim(dim, self.dim());
@@ -131,7 +132,7 @@ Triple unique_dim(const at::Tensor& self, int64_t dim, bool, bool return_inverse
 Triple unique_consecutive(const at::Tensor& self, bool return_inverse, bool return_counts, std::optional<int64_t> dim)
 {
     if (dim)
-        return unique_dim_consecutive(self, *dim, return_inverse, return_counts);
+        return torch_ocl::unique_dim_consecutive(self, *dim, return_inverse, return_counts);
     if (self.numel() == 0)
         return empty_result(self);
     const at::Tensor flat = self.reshape(-1);

@@ -28,9 +28,16 @@ clprim::Blocks checked_blocks(at::IntArrayRef kernel, at::IntArrayRef dilation, 
     return blocks;
 }
 
+void check_type(const at::Tensor& self, const char* name)
+{
+    TORCH_CHECK_NOT_IMPLEMENTED(!at::isIntegralType(self.scalar_type(), false), '"', name, "\" not implemented for '",
+                                self.scalar_type(), "'");
+}
+
 at::Tensor& im2col_out(const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef dilation,
                        at::IntArrayRef padding, at::IntArrayRef stride, at::Tensor& out)
 {
+    check_type(self, "im2col");
     const clprim::Blocks b = checked_blocks(kernel, dilation, padding, stride);
     at::native::im2col_shape_check(self, at::Tensor(), kernel[0], kernel[1], dilation[0], dilation[1], padding[0],
                                    padding[1], stride[0], stride[1]);
@@ -57,6 +64,7 @@ at::Tensor im2col(const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRe
 at::Tensor& col2im_out(const at::Tensor& self, at::IntArrayRef output_size, at::IntArrayRef kernel,
                        at::IntArrayRef dilation, at::IntArrayRef padding, at::IntArrayRef stride, at::Tensor& out)
 {
+    check_type(self, "col2im");
     TORCH_CHECK(output_size.size() == 2, "It is expected output_size equals to 2, but got size ", output_size.size());
     const clprim::Blocks b = checked_blocks(kernel, dilation, padding, stride);
     at::native::col2im_shape_check(self, at::Tensor(), output_size[0], output_size[1], kernel[0], kernel[1],

@@ -55,6 +55,16 @@ at::ScalarType scalar_type(clprim::DataType type)
     TORCH_INTERNAL_ASSERT(false);
 }
 
+namespace {
+
+// What elements are to code that moves their bytes.
+DataType storage_type(at::ScalarType type)
+{
+    return c10::isFloat8Type(type) ? DataType::uint8 : data_type(type);
+}
+
+}  // namespace
+
 clprim::Tensor storage_view(const at::Tensor& tensor)
 {
     TORCH_CHECK(tensor.is_privateuseone(), "Expected all tensors to be on the same device, but found at least two "
@@ -62,13 +72,15 @@ clprim::Tensor storage_view(const at::Tensor& tensor)
     const Place place = place_of(tensor.storage().data_ptr());
     return clprim::Tensor(clprim::borrow(place.block),
                           tensor.storage_offset() + static_cast<std::int64_t>(place.bytes / tensor.element_size()),
-                          data_type(tensor.scalar_type()), clprim::Dims({tensor.sizes().data(), tensor.sizes().size()}),
+                          storage_type(tensor.scalar_type()), clprim::Dims({tensor.sizes().data(), tensor.sizes().size()}),
                           clprim::Dims({tensor.strides().data(), tensor.strides().size()}));
 }
 
 clprim::Tensor view(const at::Tensor& tensor)
 {
     clprim::Tensor result = storage_view(tensor);
+    if (result.dtype == DataType::uint8)
+        result.dtype = data_type(tensor.scalar_type());   // refuses what has no arithmetic
     if (result.dtype == DataType::float64 || result.dtype == DataType::complex128) {
         const clprim::Device& device = result.memory->context->device();
         TORCH_CHECK_NOT_IMPLEMENTED(device.fp64, "the device ", device.name, " has no ", clprim::name_of(result.dtype),

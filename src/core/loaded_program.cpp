@@ -1,0 +1,122 @@
+#include <core/loaded_program.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <unordered_map>
+
+#include <clprim/error.hpp>
+#include <core/environment.hpp>
+
+namespace clprim::detail {
+namespace {
+
+struct Owners {
+    std::mutex mutex;
+    std::unordered_map<const Kernel*, LoadedProgram*> programs;
+};
+Owners& owners()
+{
+    static auto* const all = new Owners;   // never destroyed: as contexts
+    return *all;
+}
+
+std::size_t most_programs()
+{
+    const std::string wanted = environment("CLPRIM_LOADED_PROGRAMS");
+    constexpr std::size_t usual = 256;
+    return wanted.empty() ? usual : std::max<std::size_t>(1, std::strtoull(wanted.c_str(), nullptr, 10));
+}
+
+}  // namespace
+
+LoadedProgram::LoadedProgram(const Device& device, LoadedPrograms& all, std::function<cl::Program()> load)
+    : Program(cl::Program(), device), all_(all), load_(std::move(load)), object_(load_())
+{
+    all_.add(*this);
+}
+
+LoadedProgram::~LoadedProgram()
+{
+    all_.remove(*this);
+    std::lock_guard lock(owners().mutex);
+    for (const Kernel* kernel : kernels_)
+        owners().programs.erase(kernel);
+}
+
+cl::Kernel LoadedProgram::make(const Kernel& kernel)
+{
+    bool loaded = false;
+    cl::Kernel result;
+    {
+        std::lock_guard lock(mutex_);
+        if (!object_()) {
+            object_ = load_();
+            loaded = true;
+        }
+        cl_int code = CL_SUCCESS;
+        result = cl::Kernel(clCreateKernel(object_(), kernel.name.c_str(), &code));
+        check_opencl(code, "clCreateKernel", kernel.name);
+    }
+    if (loaded)
+        all_.add(*this);
+    return result;
+}
+
+void LoadedProgram::create(Kernel& kernel)
+{
+    kernel.handle = make(kernel);
+    std::lock_guard lock(mutex_);
+    kernels_.push_back(&kernel);
+    std::lock_guard owners_lock(owners().mutex);
+    owners().programs.emplace(&kernel, this);
+}
+
+void LoadedProgram::restore(Kernel& kernel) { kernel.handle = make(kernel); }
+
+bool LoadedProgram::release()
+{
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock)
+        return false;
+    std::vector<std::unique_lock<std::mutex>> held;
+    for (Kernel* kernel : kernels_)
+        if (!held.emplace_back(kernel->mutex, std::try_to_lock))
+            return false;
+    for (Kernel* kernel : kernels_)
+        kernel->handle = {};   // the driver keeps it until enqueued work is done
+    object_ = {};
+    return true;
+}
+
+LoadedPrograms::LoadedPrograms() : most_(most_programs()) {}
+
+void LoadedPrograms::add(LoadedProgram& program)
+{
+    std::lock_guard lock(mutex_);
+    programs_.remove(&program);   // released by hand, not by add
+    programs_.push_back(&program);
+    for (std::size_t tries = programs_.size(); programs_.size() > most_ && tries > 1; --tries) {
+        LoadedProgram* const first = programs_.front();
+        programs_.pop_front();
+        if (!first->release())
+            programs_.push_back(first);
+    }
+}
+
+void LoadedPrograms::remove(LoadedProgram& program)
+{
+    std::lock_guard lock(mutex_);
+    programs_.remove(&program);
+}
+
+void restore_kernel(Kernel& kernel)
+{
+    LoadedProgram* program = nullptr;
+    {
+        std::lock_guard lock(owners().mutex);
+        program = owners().programs.at(&kernel);
+    }
+    program->restore(kernel);
+}
+
+}  // namespace clprim::detail

@@ -1,0 +1,133 @@
+#include <clprim/sparse.hpp>
+
+#include <algorithm>
+#include <bit>
+
+#include "kernels/team.hpp"
+
+namespace clprim {
+namespace {
+
+// product_t, sampled_t of sparse.cl
+struct ProductGeometry {
+    cl_ulong rows, width;
+    cl_long block[2], dense[3], self[3], out[3];
+};
+struct SampledGeometry {
+    cl_ulong rows, width;
+    cl_long left[3], right[3];
+};
+
+void take_strides(const Tensor& tensor, cl_long (&to)[3]) { std::copy_n(tensor.strides.begin(), 3, to); }
+
+// The type of factors: integers keep all 64 bits.
+std::string scale_type(DataType type)
+{
+    if (!is_floating_point(type) && !is_complex(type))
+        return "long";
+    const bool wide = type == DataType::float64 || type == DataType::complex128;
+    return std::string(wide ? "double" : "float") + (is_complex(type) ? "2" : "");
+}
+
+void add_scale(Launch& launch, std::complex<double> value, DataType type)
+{
+    const bool wide = type == DataType::float64 || type == DataType::complex128;
+    const cl_double2 both = {{value.real(), value.imag()}};
+    const cl_float2 narrow = {{static_cast<float>(value.real()), static_cast<float>(value.imag())}};
+    if (is_complex(type))
+        wide ? launch.arg(both) : launch.arg(narrow);
+    else if (!is_floating_point(type))
+        launch.arg(static_cast<cl_long>(value.real()));
+    else
+        wide ? launch.arg(both.s[0]) : launch.arg(narrow.s[0]);
+}
+
+Kernel& kernel(Queue& queue, const char* name, DataType values, DataType indices, bool rows_first = false)
+{
+    std::string flags = detail::define("X", values) + detail::define("I", indices) + " -DSCALE=" + scale_type(values);
+    if (is_complex(values))
+        flags += " -DCOMPLEX";
+    if (values == DataType::boolean)
+        flags += " -DBOOLEAN";
+    if (rows_first)
+        flags += " -DROWS_FIRST";
+    return queue.context().program("kernels/sparse/sparse.cl", flags).kernel(name);
+}
+
+void check_rows(const SparseRows& a, DataType dtype)
+{
+    require((a.columns.dtype == DataType::int64 || a.columns.dtype == DataType::int32) && a.columns.dim() == 1 &&
+                a.columns.is_contiguous(),
+            "sparse: contiguous int64 or int32 columns expected");
+    require(!a.values.defined() || (a.values.dtype == dtype && a.values.is_contiguous() &&
+                                    (a.values.dim() == 1 || a.values.dim() == 3) &&
+                                    a.values.size(0) == a.columns.size(0)),
+            "sparse: contiguous values [entries] or [entries, R, C] of the operands' dtype expected");
+}
+
+}  // namespace
+
+void sparse_mm(Queue& queue, const SparseRows& a, const Tensor& dense, const Tensor& self, const Tensor& out,
+               const SparseScale& scale)
+{
+    check_rows(a, dense.dtype);
+    require(a.pointers.dim() == 1 && a.pointers.is_contiguous() && a.pointers.dtype == a.columns.dtype,
+            "sparse_mm: contiguous pointers of the dtype of columns expected");
+    require(dense.dim() == 3 && out.dim() == 3 && dense.dtype == out.dtype && dense.size(0) == out.size(0) &&
+                dense.size(2) == out.size(2) &&
+                (!self.defined() || (self.shape == out.shape && self.dtype == out.dtype)),
+            "sparse_mm: operands ", to_string(dense.shape), " and ", to_string(out.shape), " do not fit");
+    ProductGeometry g{static_cast<cl_ulong>(out.size(1)), static_cast<cl_ulong>(out.size(2)), {1, 1}, {}, {}, {}};
+    if (a.values.defined() && a.values.dim() == 3)
+        std::copy_n(a.values.shape.begin() + 1, 2, g.block);
+    const std::int64_t rows = out.size(0) * out.size(1);
+    require((a.pointers.size(0) - 1) * g.block[0] == rows, "sparse_mm: ", a.pointers.size(0), " pointers do not fit ",
+            rows, " rows");
+    if (rows == 0 || g.width == 0)
+        return;
+    take_strides(dense, g.dense);
+    take_strides(out, g.out);
+    if (self.defined())
+        take_strides(self, g.self);
+    // Neighbours along the result's width read neighbours of `dense`; a narrow result spreads its rows instead.
+    const bool rows_first = g.width < 8;
+    const std::size_t most = std::min<std::size_t>(256, std::bit_floor(queue.device().max_work_group_size));
+    const std::size_t x = std::min(most, std::bit_ceil(rows_first ? static_cast<std::size_t>(rows)
+                                                                  : static_cast<std::size_t>(g.width)));
+    const std::size_t lx = std::max<std::size_t>(std::min<std::size_t>(x, rows_first ? most : 64), 1);
+    const std::size_t ly = rows_first ? 1 : most / lx;
+    const auto groups = [](std::size_t n, std::size_t size) { return (n + size - 1) / size; };
+    const std::size_t first = rows_first ? rows : g.width, second = rows_first ? g.width : rows;
+    Launch launch(queue, kernel(queue, "sparse_mm", dense.dtype, a.columns.dtype, rows_first));
+    launch.arg(a.pointers).arg(a.columns).arg(a.values).arg(dense).arg(self).arg(out).arg(g).arg(
+        static_cast<cl_ulong>(rows));
+    launch.arg(cl_int(a.values.defined())).arg(cl_int(self.defined()));
+    add_scale(launch, scale.product, dense.dtype);
+    add_scale(launch, scale.addend, dense.dtype);
+    launch.run(Range::groups({groups(first, lx), groups(second, ly), 1}, {lx, ly, 1}));
+}
+
+void sparse_sampled(Queue& queue, const SparseRows& a, const Tensor& rows, const Tensor& left, const Tensor& right,
+                    const Tensor& out, const SparseScale& scale)
+{
+    check_rows(a, left.dtype);
+    require(left.dim() == 3 && right.dim() == 3 && left.dtype == right.dtype && out.dtype == left.dtype &&
+                left.dtype != DataType::boolean && left.size(2) == right.size(1) && left.size(0) == right.size(0),
+            "sparse_sampled: operands ", to_string(left.shape), " and ", to_string(right.shape), " do not fit");
+    require(rows.shape == a.columns.shape && rows.dtype == a.columns.dtype && rows.is_contiguous() &&
+                out.shape == a.columns.shape && out.is_contiguous(),
+            "sparse_sampled: rows and results, one for each entry, expected");
+    if (out.numel() == 0)
+        return;
+    SampledGeometry g{static_cast<cl_ulong>(left.size(1)), static_cast<cl_ulong>(left.size(2)), {}, {}};
+    take_strides(left, g.left);
+    take_strides(right, g.right);
+    Launch launch(queue, kernel(queue, "sparse_sampled", left.dtype, a.columns.dtype));
+    launch.arg(a.columns).arg(rows).arg(a.values).arg(left).arg(right).arg(out).arg(g);
+    launch.arg(static_cast<cl_ulong>(out.numel())).arg(cl_int(a.values.defined()));
+    add_scale(launch, scale.product, left.dtype);
+    add_scale(launch, scale.addend, left.dtype);
+    launch.run(Range::linear(out.numel(), 64));
+}
+
+}  // namespace clprim

@@ -1,0 +1,113 @@
+"""What the CPU refuses is refused: PyTorch's own wrong calls of operators and modules, and dtypes without a meaning."""
+import contextlib
+import warnings
+
+import pytest
+import torch
+from opinfo import move
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.common_modules import module_db
+from torch.utils._pytree import tree_map
+
+device = "ocl:0"
+
+
+def raised(call):
+    """The exception of a call, also one that the next synchronisation reports."""
+    try:
+        call()
+        torch.ocl.synchronize()
+    except Exception as error:
+        with contextlib.suppress(Exception):
+            torch.ocl.synchronize()
+        return error
+    return None
+
+
+# Wrong calls whose outputs overlap inputs or themselves, and indices out of range, which are IndexErrors on this device.
+ELSEWHERE = ("gather", "scatter", "scatter_add", "kthvalue")
+
+
+def use(op, arguments):
+    first, rest, named = arguments
+    result = op(first, *rest, **named)
+    if result is NotImplemented:   # what Python's operators make a TypeError of
+        raise TypeError
+    return result
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_wrong_calls_of_operators(part):
+    accepted, calls = [], 0
+    for op in [op for op in op_db if op.error_inputs_func is not None][part::4]:
+        for case in op.error_inputs(device):
+            sample = case.sample_input
+            given = (sample.input, sample.args, sample.kwargs)
+            if raised(lambda: use(op, move(given, "cpu"))) is None:   # a case of some overloads only
+                continue
+            error, calls = raised(lambda: use(op, given)), calls + 1
+            if not isinstance(error, case.error_type) and op.name not in ELSEWHERE:
+                accepted.append((op.formatted_name, case.error_type, error))
+    assert calls > 50 and not accepted, accepted
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_wrong_calls_of_modules(training):
+    accepted, calls = [], 0
+    for info in [info for info in module_db if info.module_error_inputs_func is not None]:
+        for case in info.module_error_inputs_func(info, device=device, dtype=torch.float32, requires_grad=False,
+                                                  training=training):
+            built, given = case.module_error_input.constructor_input, case.module_error_input.forward_input
+
+            def use(where):
+                args, kwargs = move((built.args, built.kwargs), where)
+                module = info.module_cls(*args, **kwargs).to(where).train(training)
+                if given is not None:
+                    args, kwargs = move((given.args, given.kwargs), where)
+                    module(*args, **kwargs)
+            if raised(lambda: use("cpu")) is None:
+                continue
+            error, calls = raised(lambda: use(device)), calls + 1
+            if not isinstance(error, case.error_type):
+                accepted.append((info.name, case.error_type, error))
+    assert calls > 50 and not accepted, accepted
+
+
+# Operators that take more than the CPU's kernels do, with a meaning.
+WIDER = {
+    "nn.functional.conv3d": "all integers, as the CPU in one and two dimensions",
+    "nn.functional.conv_transpose1d": "all integers, as conv1d",
+    "nn.functional.conv_transpose2d": "all integers, as conv2d",
+    "nn.functional.conv_transpose3d": "all integers, as conv2d",
+    "nn.functional.max_pool1d": "integers, as the CPU in two and three dimensions",
+    "sparse.sampled_addmm": "integers, as products of dense matrices",
+    "histc": "integers, as on CUDA",
+    "unique": "an empty tensor has nothing to order",
+    "unique_consecutive": "complex numbers are compared, not ordered",
+    "index_reduce": "one kernel for all dtypes",
+    "scatter_reduce": "one kernel for all dtypes",
+}
+
+
+@pytest.mark.parametrize("part, dtype", list(enumerate([torch.bool, torch.int32, torch.complex64])))
+def test_dtypes(part, dtype):
+    """The last sample of every third operator, in a dtype that it may not be made for."""
+    accepted, refusals = [], 0
+    for op in op_db[part::3]:
+        if not op.supports_dtype(torch.float32, "cpu") or op.supports_dtype(dtype, "cpu") or op.name in WIDER:
+            continue
+        sample = list(op.sample_inputs("cpu", torch.float32, requires_grad=False))[-1]
+        arguments = tree_map(lambda leaf: leaf.to(dtype) if isinstance(leaf, torch.Tensor) and
+                             leaf.dtype == torch.float32 else dtype if leaf is torch.float32 else leaf,
+                             (sample.input, sample.args, sample.kwargs))
+
+        def call(first, rest, named):
+            return raised(lambda: op(first, *rest, **named))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if call(*arguments) is None:
+                continue
+            refusals += 1
+            if call(*move(arguments, device)) is None:
+                accepted.append((op.formatted_name, arguments))
+    assert refusals > 50 and not accepted, [name for name, _ in accepted]

@@ -1,0 +1,427 @@
+"""Sparse tensors: layouts and their conversions, products, sums, gradients. Everything is compared with PyTorch's CPU."""
+
+import copy
+import io
+import pickle
+
+import pytest
+import torch
+
+device = "ocl:0"
+REAL = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+DTYPES = [*REAL, torch.complex64, torch.complex128, torch.int64, torch.int8]
+COMPRESSED = [torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc]
+
+
+def values_of(shape, dtype, generator):
+    if dtype.is_floating_point or dtype.is_complex:
+        return torch.randn(shape, generator=generator, dtype=torch.complex64 if dtype.is_complex else None).to(dtype)
+    return torch.randint(-5, 6, shape, generator=generator).to(dtype)
+
+
+def coo(shape=(7, 9), entries=20, dense=(), dtype=torch.float32, seed=0, coalesced=False):
+    """An uncoalesced tensor: some places come more than once."""
+    generator = torch.Generator().manual_seed(seed)
+    indices = torch.stack([torch.randint(n, (entries,), generator=generator) for n in shape])
+    values = values_of((entries, *dense), dtype, generator)
+    result = torch.sparse_coo_tensor(indices, values, (*shape, *dense))
+    return result.coalesce() if coalesced else result
+
+
+def compressed(layout, dtype=torch.float32, shape=(8, 12), seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    dense = values_of(shape, dtype, generator)
+    dense[torch.rand(shape, generator=generator) < 0.6] = 0
+    return to_layout(dense, layout)
+
+
+def to_layout(tensor, layout):
+    block = (2, 3) if layout in (torch.sparse_bsr, torch.sparse_bsc) else None
+    return tensor.to_sparse(layout=layout, blocksize=block)
+
+
+def same(got, want, **tolerances):
+    assert got.device.type == "ocl" and got.layout == want.layout and got.dtype == want.dtype
+    torch.testing.assert_close(got.cpu(), want, **tolerances)
+
+
+def same_sum(got, want, **tolerances):
+    """For results whose entries may come in another order."""
+    assert got.device.type == "ocl" and got.layout == want.layout and got.shape == want.shape
+    torch.testing.assert_close(got.cpu().coalesce(), want.coalesce(), **tolerances)
+
+
+# ---- coordinates ----
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.bool, torch.uint8])
+@pytest.mark.parametrize("dense", [(), (3,)])
+def test_coalesce_and_to_dense(dtype, dense):
+    x = coo(dense=dense, dtype=dtype)
+    y = x.to(device)
+    assert y.is_sparse and not y.is_coalesced() and y._nnz() == 20
+    same(y.coalesce(), x.coalesce())
+    assert y.coalesce().is_coalesced()
+    same(y.to_dense(), x.to_dense())
+    same(y.coalesce().indices(), x.coalesce().indices())
+    same(y.coalesce().values(), x.coalesce().values())
+
+
+@pytest.mark.parametrize("shape,entries", [((5,), 0), ((2, 3), 0), ((4,), 1), ((3, 4, 5), 30), ((2, 3, 2, 2), 9)])
+def test_coalesce_shapes(shape, entries):
+    x = coo(shape, entries)
+    same(x.to(device).coalesce(), x.coalesce())
+    same(x.to(device).to_dense(), x.to_dense())
+
+
+def test_sums_are_the_same_bits_every_run():
+    x = coo((3, 3), 5000).to(device)
+    first = x.coalesce().values()
+    for _ in range(3):
+        assert torch.equal(x.coalesce().values(), first)
+
+
+def test_creation():
+    indices, values = torch.tensor([[0, 1, 1], [2, 0, 2]]), torch.tensor([3.0, 4.0, 5.0])
+    for size in [(2, 3), None]:
+        sizes = () if size is None else (size,)
+        x = torch.sparse_coo_tensor(indices.to(device), values.to(device), *sizes)
+        same(x, torch.sparse_coo_tensor(indices, values, *sizes))
+    x = torch.sparse_coo_tensor(indices, values, (2, 3), device=device)
+    same(x, torch.sparse_coo_tensor(indices, values, (2, 3)))
+    same(torch.zeros(2, 3, layout=torch.sparse_coo, device=device), torch.zeros(2, 3, layout=torch.sparse_coo))
+    same(torch.empty_like(x).zero_(), torch.zeros(2, 3, layout=torch.sparse_coo))
+
+
+def test_invariants_are_checked():
+    bad = torch.tensor([[0, 5]], device=device)
+    with pytest.raises(RuntimeError, match="size is inconsistent with indices"):
+        torch.sparse_coo_tensor(bad, torch.ones(2, device=device), (3,), check_invariants=True)
+    with torch.sparse.check_sparse_tensor_invariants(), pytest.raises(RuntimeError, match="crow_indices"):
+        torch.sparse_csr_tensor(torch.tensor([0, 3, 1], device=device), torch.tensor([0, 1], device=device),
+                                torch.ones(2, device=device), (2, 2))
+
+
+@pytest.mark.parametrize("name", ["sin", "neg", "abs", "sqrt", "relu", "floor", "sign", "expm1", "isnan", "sgn", "tanh"])
+def test_functions_of_values(name):
+    x = coo(coalesced=True)
+    same(getattr(torch, name)(x.to(device)), getattr(torch, name)(x), equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.complex64])
+def test_arithmetic(dtype):
+    a, b = coo(dtype=dtype, seed=1), coo(dtype=dtype, seed=2)
+    dense = values_of((7, 9), dtype, torch.Generator().manual_seed(3))
+    x, y, d = a.to(device), b.to(device), dense.to(device)
+    same_sum(x + y, a + b)
+    same_sum(torch.add(x, y, alpha=3), torch.add(a, b, alpha=3))
+    same_sum(x - y, a - b)
+    same_sum(x * 3, a * 3)
+    same((x * y).to_dense(), (a * b).to_dense())
+    same_sum(x.coalesce() * y.coalesce(), a.coalesce() * b.coalesce())
+    same_sum(x * d, a * dense)
+    same(d + x, dense + a)
+    same(torch.add(d, x, alpha=2), torch.add(dense, a, alpha=2))
+    if dtype != torch.int64:
+        same_sum(x / 2, a / 2)
+    x += y
+    same_sum(x, a + b)
+    d += y
+    same(d, dense + b)
+
+
+def test_types_are_promoted():
+    a, b = coo(dtype=torch.float32, seed=1), coo(dtype=torch.float64, seed=2)
+    same_sum(a.to(device) + b.to(device), a + b)
+    same((a.to(device) * b.to(device)).to_dense(), (a * b).to_dense())
+    dense = torch.randn(7, 9).half()
+    same(dense.to(device) + a.to(device), dense + a)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("width", [1, 5, 40])
+def test_mm(dtype, width):
+    generator = torch.Generator().manual_seed(1)
+    x = coo((17, 23), 120, dtype=dtype)
+    dense = values_of((23, width), dtype, generator)
+    half = dtype in (torch.float16, torch.bfloat16)
+    want = (x.to(torch.float64) @ dense.double()).to(dtype) if half else x @ dense
+    same(x.to(device) @ dense.to(device), want)
+    if half:
+        return
+    same(torch.sparse.mm(x.to(device).coalesce(), dense.t().contiguous().to(device).t()), want)
+    c = values_of((17, width), dtype, generator)
+    same(torch.sparse.addmm(c.to(device), x.to(device), dense.to(device), beta=2, alpha=3),
+         torch.sparse.addmm(c, x, dense, beta=2, alpha=3))
+    same(torch.mv(x.to(device), dense[:, 0].to(device)), torch.mv(x, dense[:, 0]))
+
+
+def test_addmm_ignores_self_where_beta_is_zero():
+    x = coo((4, 5), 6).to(device)
+    bad, dense = torch.full((4, 3), float("nan"), device=device), torch.ones(5, 3, device=device)
+    same(torch.sparse.addmm(bad, x, dense, beta=0), (x.cpu() @ dense.cpu()))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_bmm(dtype):
+    generator = torch.Generator().manual_seed(1)
+    x, dense = coo((3, 5, 6), 40, dtype=dtype), values_of((3, 6, 4), dtype, generator)
+    same(torch.bmm(x.to(device), dense.to(device)), torch.bmm(x, dense))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
+def test_sparse_times_sparse(dtype):
+    a, b = coo((6, 8), 20, dtype=dtype), coo((8, 5), 20, dtype=dtype, seed=1)
+    same_sum(torch.sparse.mm(a.to(device), b.to(device)), torch.sparse.mm(a, b))
+
+
+def test_hspmm():
+    x, dense = coo((6, 8), 10), torch.randn(8, 3)
+    same_sum(torch.hspmm(x.to(device), dense.to(device)), torch.hspmm(x, dense))
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2, -1])
+def test_index_select(dim):
+    x, index = coo((4, 5), 12, (3,)), torch.tensor([2, 0, 0, 1])
+    same_sum(x.to(device).index_select(dim, index.to(device)), x.index_select(dim, index))
+    with pytest.raises(IndexError):
+        x.to(device).index_select(0, torch.tensor([4], device=device))
+
+
+def test_views_and_selections():
+    x = coo((4, 5), 12, (3,))
+    y = x.to(device)
+    same_sum(y.select(0, 1), x.select(0, 1))
+    same_sum(y[2], x[2])
+    same_sum(y.narrow_copy(1, 1, 3), x.narrow_copy(1, 1, 3))
+    same_sum(y.transpose(0, 1), x.transpose(0, 1))
+    same_sum(y.unsqueeze(0), x.unsqueeze(0))
+    same_sum(torch.cat([y, y], 1), torch.cat([x, x], 1))
+    same_sum(torch.stack([y, y]), torch.stack([x, x]))
+    same_sum(y.permute(1, 0, 2), x.permute(1, 0, 2))
+
+
+@pytest.mark.parametrize("coalesced", [True, False])
+def test_sparse_mask(coalesced):
+    mask = coo((4, 5), 9, coalesced=coalesced)
+    dense, other = torch.randn(4, 5), coo((4, 5), 9, seed=4)
+    same_sum(dense.to(device).sparse_mask(mask.to(device)), dense.sparse_mask(mask))
+    same_sum(other.to(device).sparse_mask(mask.to(device).coalesce()), other.sparse_mask(mask.coalesce()))
+    hybrid, wide = coo((4, 5), 9, (2,), coalesced=coalesced), torch.randn(4, 5, 2)
+    same_sum(wide.to(device).sparse_mask(hybrid.to(device)), wide.sparse_mask(hybrid))
+
+
+@pytest.mark.parametrize("dim", [None, 0, 1, 2, (0, 1), (0, 2), (0, 1, 2)])
+def test_sum(dim):
+    x = coo((4, 5), 12, (3,))
+    got, want = torch.sparse.sum(x.to(device), dim), torch.sparse.sum(x, dim)
+    same_sum(got, want) if want.is_sparse else same(got, want)
+    x, y = x.requires_grad_(), x.detach().to(device).requires_grad_()
+    for t in (x, y):
+        s = torch.sparse.sum(t, dim)
+        (s.to_dense() if s.is_sparse else s).square().sum().backward()
+    same_sum(y.grad, x.grad)
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+@pytest.mark.parametrize("function", [torch.sparse.softmax, torch.sparse.log_softmax])
+def test_softmax(function, dim):
+    x = coo((4, 5), 12, (3,), coalesced=True).requires_grad_()
+    y = x.detach().to(device).requires_grad_()
+    for t in (x, y):
+        function(t, dim).to_dense().square().sum().backward()
+    same_sum(function(y, dim), function(x, dim))
+    same_sum(y.grad, x.grad)
+
+
+def test_norms_and_any():
+    x = coo((4, 5), 12, (3,), coalesced=True)
+    same(torch.norm(x.to(device)), torch.norm(x))
+    same(x.to(device).bool().any(), x.bool().any())
+    same(x.to(device).sum(), x.sum())
+
+
+# ---- gradients and training ----
+
+
+def test_gradients_of_products():
+    dense = torch.randn(9, 4)
+    a, b = coo(coalesced=True).requires_grad_(), dense.clone().requires_grad_()
+    x, y = coo(coalesced=True).to(device).requires_grad_(), dense.to(device).requires_grad_()
+    for s, d in ((a, b), (x, y)):
+        torch.sparse.mm(s, d).square().sum().backward()
+    same_sum(x.grad, a.grad)
+    same(y.grad, b.grad)
+    for s in (a, x):
+        s.grad = None
+        s.to_dense().square().sum().backward()
+    same_sum(x.grad, a.grad) if a.grad.is_sparse else same(x.grad, a.grad)
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.SparseAdam, torch.optim.Adagrad])
+def test_embedding_with_sparse_gradients(optimizer):
+    torch.manual_seed(0)
+    reference = torch.nn.Embedding(10, 4, sparse=True)
+    model = copy.deepcopy(reference).to(device)
+    index = torch.tensor([[1, 2, 1], [7, 1, 0]])
+    for net, i in ((reference, index), (model, index.to(device))):
+        step = optimizer(net.parameters(), lr=0.1)
+        for _ in range(3):
+            step.zero_grad()
+            net(i).square().sum().backward()
+            assert net.weight.grad.is_sparse
+            step.step()
+    same(model.weight.detach(), reference.weight.detach())
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+def test_embedding_bag_with_sparse_gradients(mode):
+    reference = torch.nn.EmbeddingBag(10, 4, mode=mode, sparse=True)
+    model = copy.deepcopy(reference).to(device)
+    index, offsets = torch.tensor([1, 2, 1, 7, 1, 0]), torch.tensor([0, 2, 5])
+    reference(index, offsets).square().sum().backward()
+    model(index.to(device), offsets.to(device)).square().sum().backward()
+    same_sum(model.weight.grad, reference.weight.grad)
+
+
+def test_sparse_gather_gradient():
+    x = torch.randn(5, 3)
+    index = torch.tensor([[0, 1, 2], [2, 2, 0]])
+    a, b = x.clone().requires_grad_(), x.to(device).requires_grad_()
+    a.gather(0, index, sparse_grad=True).square().sum().backward()
+    b.gather(0, index.to(device), sparse_grad=True).square().sum().backward()
+    same_sum(b.grad, a.grad)
+
+
+# ---- compressed layouts ----
+
+
+@pytest.mark.parametrize("layout", COMPRESSED)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.complex64, torch.int64, torch.bool])
+def test_compressed_from_and_to_dense(layout, dtype):
+    x = compressed(layout, dtype)
+    dense = x.to_dense()
+    y = to_layout(dense.to(device), layout)
+    same(y, x)
+    same(y.to_dense(), dense)
+    same(x.to(device), x)
+    same(y.clone(), x)
+    same_sum(y.to_sparse(), x.to_sparse())
+
+
+@pytest.mark.parametrize("source", [torch.sparse_coo, *COMPRESSED])
+@pytest.mark.parametrize("target", [torch.sparse_coo, *COMPRESSED])
+def test_conversions(source, target):
+    x = to_layout(compressed(torch.sparse_csr).to_dense(), source)
+    try:
+        want = to_layout(x, target)
+    except RuntimeError:   # between some block layouts PyTorch has no way
+        with pytest.raises(RuntimeError):
+            to_layout(x.to(device), target)
+        return
+    same(to_layout(x.to(device), target), want)
+
+
+@pytest.mark.parametrize("layout", COMPRESSED)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_compressed_products(layout, dtype):
+    generator = torch.Generator().manual_seed(1)
+    x = compressed(layout, dtype)
+    right, left = values_of((12, 10), dtype, generator), values_of((5, 8), dtype, generator)
+    wide = torch.complex128 if dtype.is_complex else torch.float64 if dtype.is_floating_point else torch.int64
+    dense = x.to_dense().to(wide)
+    same(x.to(device) @ right.to(device), (dense @ right.to(wide)).to(dtype))
+    same(left.to(device) @ x.to(device), (left.to(wide) @ dense).to(dtype))
+    if layout in (torch.sparse_csr, torch.sparse_bsr):
+        same(x.to(device) @ right[:, 0].to(device), (dense @ right[:, 0].to(wide)).to(dtype))
+
+
+@pytest.mark.parametrize("index_type", [torch.int32, torch.int64])
+def test_csr(index_type):
+    x = compressed(torch.sparse_csr)
+    x = torch.sparse_csr_tensor(x.crow_indices().to(index_type), x.col_indices().to(index_type), x.values(), x.shape)
+    y, dense = x.to(device), torch.randn(12, 4)
+    assert y.crow_indices().dtype == index_type
+    same(y @ dense.to(device), x.to_dense() @ dense)
+    same(torch.sin(y), torch.sin(x))
+    same(y * 2, x * 2)
+    same(-y, -x)
+    same(y.sum(), x.sum())
+    same(y + y, x + x)
+    assert (y + y).crow_indices().dtype == index_type
+    same(dense.new_ones(8, 12).to(device) + y, torch.ones(8, 12) + x.to_dense())
+    same((y * y).to_dense(), x.to_dense() * x.to_dense())
+    same(y[1], x[1])
+    same(y.transpose(0, 1), x.transpose(0, 1))
+    square = compressed(torch.sparse_csr, shape=(12, 8), seed=3)
+    same((y @ square.to(device)).to_dense(), x.to_dense() @ square.to_dense())
+
+
+@pytest.mark.parametrize("dim", [0, 1, (0, 1)])
+def test_csr_sum_and_prod(dim):
+    x = compressed(torch.sparse_csr)
+    same(x.to(device).sum(dim, keepdim=True), x.sum(dim, keepdim=True))
+    same(torch._sparse_csr_prod(x.to(device), dim if isinstance(dim, tuple) else (dim,), True),
+         torch._sparse_csr_prod(x, dim if isinstance(dim, tuple) else (dim,), True))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64])
+def test_sampled_addmm(dtype):
+    generator = torch.Generator().manual_seed(1)
+    x = compressed(torch.sparse_csr, dtype)
+    a, b = values_of((8, 5), dtype, generator), values_of((5, 12), dtype, generator)
+    want = (2 * x.to_dense() + 3 * (a @ b)).sparse_mask(x.to_sparse().coalesce()).to_sparse_csr()
+    same(torch.sparse.sampled_addmm(x.to(device), a.to(device), b.to(device), beta=2, alpha=3), want)
+
+
+def test_csr_gradients():
+    x = compressed(torch.sparse_csr)
+    dense = torch.randn(12, 4)
+    a, b = x.clone().requires_grad_(), dense.clone().requires_grad_()
+    y, d = x.to(device).requires_grad_(), dense.to(device).requires_grad_()
+    (a @ b).square().sum().backward()
+    (y @ d).square().sum().backward()
+    same(d.grad, b.grad)
+    same(y.grad.to_dense(), a.grad.to_dense())
+
+
+def test_batches_of_csr():
+    x = torch.stack([compressed(torch.sparse_csr, seed=0).to_dense()] * 2).to_sparse_csr()
+    same(x.to(device), x)
+    same(x.to(device).to_dense(), x.to_dense())
+    same(x.to_dense().to(device).to_sparse_csr(), x)
+
+
+# ---- life of a tensor ----
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_coo, *COMPRESSED])
+def test_copies_printing_and_serialization(layout):
+    x = to_layout(compressed(torch.sparse_csr).to_dense(), layout)
+    y = x.to(device, non_blocking=True)
+    same(y, x)
+    torch.testing.assert_close(y.cpu(), x)
+    same(y.double(), x.double())
+    same(copy.deepcopy(y), x)
+    assert "device='ocl:0'" in repr(y) and repr(x)[:30] == repr(y)[:30]
+    same(pickle.loads(pickle.dumps(y)), x)
+    stream = io.BytesIO()
+    torch.save({"x": y}, stream)
+    stream.seek(0)
+    same(torch.load(stream)["x"], x)
+    z = torch.empty_like(y)
+    if layout == torch.sparse_coo:
+        z.copy_(y)
+        same(z, x)
+
+
+def test_missing_operators_are_named_or_run_on_the_cpu():
+    x = coo((6, 8), 10, coalesced=True).to(device)
+    with pytest.raises(NotImplementedError, match="sspaddmm.* has no kernel for sparse tensors on the ocl device"):
+        torch.sspaddmm(coo((6, 3), 4).to(device), x, torch.randn(8, 3, device=device))
+    with torch.ocl.fallback("allow"):
+        a, b = coo((6, 3), 4), torch.randn(8, 3)
+        same_sum(torch.sspaddmm(a.to(device), x, b.to(device)), torch.sspaddmm(a, x.cpu(), b))
+    with pytest.raises(NotImplementedError) as error:
+        torch.cumsum(x, 0)
+    assert str(error.value).count("\n") < 3
