@@ -123,15 +123,21 @@ inline std::vector<double> download(const Tensor& tensor)
     }
 }
 
-enum class Order { rows, columns, spread };   // row-major, column-major, neither stride 1 (with gaps)
+// Row-major, column-major, neither stride 1 (with gaps); the same two with lines at multiples of four elements.
+enum class Order { rows, columns, spread, rows_of_fours, columns_of_fours };
 
 inline Matrices make(std::int64_t batch, std::int64_t m, std::int64_t n, Order order, std::mt19937& random,
                      DataType type, bool exact = true)
 {
     Matrices result;
     const std::int64_t gap = order == Order::spread ? 2 : 1;
-    result.layout = order == Order::columns ? MatrixLayout{1, m + 3, n * (m + 3)}
-                                            : MatrixLayout{gap * (n + 1), gap, gap * m * (n + 1)};
+    const auto fours = [](std::int64_t size) { return size / 4 * 4 + 8; };
+    switch (order) {
+    case Order::columns: result.layout = {1, m + 3, n * (m + 3)}; break;
+    case Order::rows_of_fours: result.layout = {fours(n), 1, m * fours(n)}; break;
+    case Order::columns_of_fours: result.layout = {1, fours(m), n * fours(m)}; break;
+    default: result.layout = {gap * (n + 1), gap, gap * m * (n + 1)};
+    }
     result.host.resize(static_cast<std::size_t>(batch * result.layout.batch + 1));
     std::uniform_int_distribution<int> small(-1, 1);
     std::normal_distribution<double> normal;

@@ -31,6 +31,23 @@ TEST_P(Gemm, EveryLayoutOfC)
                 check(one, c, other, other, order, DataType::float32, 2, 1);
 }
 
+// Sizes and lines that are multiples of four elements, which kernels may read and write four at a time; large tiles with
+// remainders of every kind.
+TEST_P(Gemm, LinesOfFours)
+{
+    const Order rows = Order::rows_of_fours, columns = Order::columns_of_fours;
+    for (const Case& c : {Case{1, 132, 260, 44}, Case{2, 64, 68, 20}, Case{1, 3, 72, 340}, Case{2, 1, 68, 600},
+                          Case{1, 68, 1, 1100}})
+        for (const Order a : {rows, columns})
+            for (const Order b : {rows, columns})
+                check(one, c, a, b, rows, DataType::float32, 2, 1);
+    for (const DataType type : {DataType::float64, DataType::float16, DataType::bfloat16, DataType::int8})
+        if (type != DataType::float64 || queue().device().fp64) {
+            check(one, {1, 132, 68, 40}, rows, columns, rows, type, 1, 0);
+            check(one, {1, 2, 68, 340}, rows, rows, rows, type, 1, 0);
+        }
+}
+
 TEST_P(Gemm, EveryDtype)
 {
     for (const DataType type : {DataType::float64, DataType::float16, DataType::bfloat16, DataType::int8,

@@ -1,238 +1,193 @@
-// Convolution on a GPU: implicit matrix product through local memory.
+// Convolution on a GPU, forward and data gradient: an implicit matrix product over the register tile of
+// gemm/gpu_micro_kernel.cl.
 //
-//   result[row][pixel] = sum over k of weights[row][k] * source[k][pixel]          (forward and data gradient)
-//   dw[output][row]    = sum over pixels of dy[output][pixel] * x[row][pixel]      (weight gradient)
+//   result[channel][pixel] = sum over k of weights[channel][k] * source[k][pixel]
 //
-// A work-group of 16 x 16 work-items owns a TILE x TILE block (TILE = 16 * WORK), a work-item WORK x WORK of it at
-// distances of 16. Per step of DEPTH it stages both factors in local memory:
+// A work-group owns TILE x TILE sums. Slabs of both factors pass through local memory; the source is gathered at
+// position*scale + shift + tap*step, and where k lies is read from a table, one entry for each (channel, tap) or
+// (tap, channel): no division in the loop. Neighbouring work-items read neighbouring addresses: pixels in planar
+// tensors, four channels at a time in channels_last ones, whose tiles have pixels as rows so that they are written so.
 //
-//        A: DEPTH x TILE (weights, or dy)
-//        B: DEPTH x TILE (source, gathered at position*scale + shift + tap*step)
-//
-// Where k lies is read from a table, one entry for each (channel, tap) or (tap, channel): no division in the loop.
-// Neighbouring work-items read neighbouring addresses: pixels in planar tensors, channels in channels_last ones.
-//
-// Built with -DT=<dtype> -DWORK=4|8 and, for channels_last tensors, -DCHANNELS_LAST.
-#include "core/dtype.cl"
-#include "kernels/conv/implicit_problem.cl"
+// As in gemm/gpu_tiled.cl nothing is tested for edges inside the loop: lines beyond repeat the last one, and what is
+// left over of k comes first. Options: those of the micro kernel and of gpu_gather.cl, -DACTIVATION, and
+//   -DCHANNELS_LAST=0|1  -DQUADS_OF_CHANNELS=0|1   the latter: they lie at multiples of four elements, as many
+//   -DWEIGHTS_ALIGNED=0|1                          rows of weights begin and end at multiples of four elements
+#include "kernels/conv/gpu_gather.cl"
+#include "kernels/conv/epilogue.cl"
+#include "kernels/gemm/gpu_micro_kernel.cl"
 
-typedef compute_t(T) real;
-typedef storage_t(T) stored;
+DEFINE_ACTIVATE(activate, REAL)
 
-DEFINE_ACTIVATE(activate, real)
-
-#define SIDE 16
-#define TILE (SIDE * WORK)
-#define DEPTH 16
-#define ITEMS (SIDE * SIDE)
-#define LOADS (DEPTH * TILE / ITEMS)     // elements of a factor that a work-item stages per step: WORK
-
-// Element `i` of the staging of one factor: work-item l handles (DEPTH_OF, TILE_OF). "Along depth": neighbours differ
-// in depth; otherwise in the row or pixel.
-#define ALONG_DEPTH_K(l, i) ((l) % DEPTH)
-#define ALONG_DEPTH_M(l, i) ((l) / DEPTH + (i) * SIDE)
-#define ALONG_TILE_K(l, i) ((l) / TILE + (i) * (ITEMS / TILE))
-#define ALONG_TILE_M(l, i) ((l) % TILE)
-#ifdef CHANNELS_LAST
-#define B_K ALONG_DEPTH_K
-#define B_M ALONG_DEPTH_M
+// Four channels from k on, at one tap if QUADS_OF_CHANNELS; `depth` counts what is left from k on.
+static inline REAL4 load_channels(const __global stored* source, const gpu_conv_problem* p, source_place place,
+                                  const __global int4* table, int k, int depth)
+{
+#if QUADS_OF_CHANNELS
+    int wanted = depth > 0;
+    const OFFSET at = tap_element(p, place, find_tap(p, table, k), &wanted);
+    const REAL4 v = load_quad(X, source + at);
+    return wanted ? v : (REAL4)0;
 #else
-#define B_K ALONG_TILE_K
-#define B_M ALONG_TILE_M
+    REAL values[4];
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+        values[e] = load_tap(source, p, place, find_tap(p, table, k + e), e < depth);
+    return (REAL4)(values[0], values[1], values[2], values[3]);
+#endif
+}
+
+// Planar slabs of pixels: a work-item brings one pixel at every GATHER_STEP-th k.
+#define GATHER_STEP (ITEMS / TILE)
+#define GATHER_K(item, e) ((item) / TILE + (e) * GATHER_STEP)
+
+static inline void place_values(__local REAL4* slab, const REAL4 values[SLAB_LOADS], int item)
+{
+    __local REAL* to = (__local REAL*)slab + item % TILE;
+#pragma unroll
+    for (int load = 0; load < SLAB_LOADS; ++load) {
+        to[GATHER_K(item, 4 * load) * SLAB_PITCH * 4] = values[load].x;
+        to[GATHER_K(item, 4 * load + 1) * SLAB_PITCH * 4] = values[load].y;
+        to[GATHER_K(item, 4 * load + 2) * SLAB_PITCH * 4] = values[load].z;
+        to[GATHER_K(item, 4 * load + 3) * SLAB_PITCH * 4] = values[load].w;
+    }
+}
+
+#if CHANNELS_LAST
+#define SOURCE_PLACES SLAB_LOADS
+#else
+#define SOURCE_PLACES 1
 #endif
 
-// Table of k: element relative to tap 0 of channel 0, steps along d, h, w.
-__kernel void conv_tap_table(__global int* table, ulong table_offset, implicit_problem p)
+// A slab of the source from k on, of which the first `depth` count.
+static inline void gather_slab(REAL4 values[SLAB_LOADS], const __global stored* source, const gpu_conv_problem* p,
+                               const source_place places[SOURCE_PLACES], const __global int4* table, int2 k_and_depth)
 {
-    const int taps = p.taps[0] * p.taps[1] * p.taps[2], k = get_global_id(0);
-    if (k >= p.depth * taps)
-        return;
-    const int c = p.taps_inner ? k / taps : k % (int)p.depth, tap = p.taps_inner ? k % taps : k / (int)p.depth;
-    const int x = tap % (int)p.taps[2] * (int)p.step[2], y = tap / (int)p.taps[2] % (int)p.taps[1] * (int)p.step[1];
-    const int z = tap / (int)(p.taps[2] * p.taps[1]) * (int)p.step[0];
-    table += table_offset + 4 * k;
-    table[0] = c * p.source_strides[1] + z * p.source_strides[2] + y * p.source_strides[3] + x * p.source_strides[4];
-    table[1] = z;
-    table[2] = y;
-    table[3] = x;
-}
-
-// Weights as [group, row][k] in reals, k in the order of the table, for the taps of one launch.
-__kernel void conv_gather_weights(const __global stored* w, ulong w_offset, __global real* packed, ulong packed_offset,
-                                  implicit_problem p, pack_problem q)
-{
-    const long taps = p.taps[0] * p.taps[1] * p.taps[2], length = p.depth * taps;
-    const long id = get_global_id(0), row = id / length % p.rows, group = id / length / p.rows;
-    if (group >= p.groups)
-        return;
-    const long k = id % length, c = p.taps_inner ? k / taps : k % p.depth, tap = p.taps_inner ? k % taps : k / p.depth;
-    const long x = p.tap_first[2] + tap % p.taps[2] * p.tap_period[2];
-    const long y = p.tap_first[1] + tap / p.taps[2] % p.taps[1] * p.tap_period[1];
-    const long z = p.tap_first[0] + tap / (p.taps[2] * p.taps[1]) * p.tap_period[0];
-    packed[packed_offset + id] =
-        load(T, w, w_offset + group * q.group_stride + row * q.row_stride + c * q.depth_stride + z * q.tap_strides[0] +
-                       y * q.tap_strides[1] + x * q.tap_strides[2]);
-}
-
-typedef struct {
-    int z, y, x, inside;
-    long source, place;      // elements of tap 0 and of the result's side
-} pixel_place;
-
-static inline pixel_place find_pixel(const implicit_problem* p, long pixel, long pixels)
-{
-    pixel_place at;
-    at.inside = pixel < pixels;
-    const long row = pixel / p->out[2], plane = row / p->out[1], n = plane / p->out[0];
-    const int x = pixel - row * p->out[2], y = row - plane * p->out[1], z = plane - n * p->out[0];
-    at.z = z * (int)p->scale[0] + (int)p->shift[0];
-    at.y = y * (int)p->scale[1] + (int)p->shift[1];
-    at.x = x * (int)p->scale[2] + (int)p->shift[2];
-    at.source = n * p->source_strides[0] + at.z * p->source_strides[2] + at.y * p->source_strides[3] +
-                at.x * p->source_strides[4];
-    at.place = n * p->result_strides[0] + z * p->result_strides[2] + y * p->result_strides[3] +
-               x * p->result_strides[4];
-    return at;
-}
-
-static inline real load_source(const __global stored* source, const implicit_problem* p, const pixel_place* at,
-                               int4 tap)
-{
-    const int z = at->z + tap.y, y = at->y + tap.z, x = at->x + tap.w;
-    const int inside = at->inside && z >= 0 && z < p->in[0] && y >= 0 && y < p->in[1] && x >= 0 && x < p->in[2];
-    return inside ? load(T, source, at->source + tap.x) : 0;
-}
-
-// acc[i][j] += A[k][first + SIDE * i] * B[k][second + SIDE * j] over the staged depth.
-static inline void multiply(real acc[WORK][WORK], const __local real (*A)[TILE + 1], const __local real (*B)[TILE + 1],
-                     int first, int second)
-{
-    for (int k = 0; k < DEPTH; ++k) {
-        real a[WORK], b[WORK];
+    const int item = get_local_id(0), k = k_and_depth.x, depth = k_and_depth.y;
 #pragma unroll
-        for (int i = 0; i < WORK; ++i) {
-            a[i] = A[k][first + SIDE * i];
-            b[i] = B[k][second + SIDE * i];
+    for (int load = 0; load < SLAB_LOADS; ++load) {
+#if CHANNELS_LAST
+        const int in_slab = slab_depth(item, load, 1);
+        values[load] = load_channels(source, p, places[load], table, k + in_slab, depth - in_slab);
+#else
+        REAL four[4];
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+            const int in_slab = GATHER_K(item, 4 * load + e);
+            four[e] = load_tap(source, p, places[0], find_tap(p, table, k + in_slab), in_slab < depth);
         }
-#pragma unroll
-        for (int i = 0; i < WORK; ++i)
-#pragma unroll
-            for (int j = 0; j < WORK; ++j)
-                acc[i][j] = fma(a[i], b[j], acc[i][j]);
+        values[load] = (REAL4)(four[0], four[1], four[2], four[3]);
+#endif
     }
+}
+
+static inline REAL finish(REAL v, REAL bias, const __global stored* old, const gpu_conv_problem* p)
+{
+    const epilogue e = {p->has_bias, ACTIVATION, p->accumulate, p->alpha, p->beta};
+    v += bias;
+    if (p->accumulate)
+        v += load(X, old, 0);
+    return activate(v, &e);
 }
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
-void conv_tiled(const __global stored* source, ulong source_offset, const __global real* weights, ulong weights_offset,
-                const __global stored* bias, ulong bias_offset, __global stored* result, ulong result_offset,
-                const __global int4* table, ulong table_offset, implicit_problem p)
+void conv_tiled(const __global stored* restrict source, ulong source_offset, const __global stored* restrict weights,
+                ulong weights_offset, const __global stored* bias, ulong bias_offset, __global stored* result,
+                ulong result_offset, const __global int4* restrict table, ulong table_offset, gpu_conv_problem p)
 {
-    __local real A[DEPTH][TILE + 1], B[DEPTH][TILE + 1];
-    const int l = get_local_id(0), depth = p.weight_stride;
-    const long pixels = p.batch * p.out[0] * p.out[1] * p.out[2], row_blocks = (p.rows + TILE - 1) / TILE;
-    const long pixel_begin = get_group_id(0) * (long)TILE;
-    const int row_begin = get_group_id(1) % row_blocks * TILE;
-    const long group = get_group_id(1) / row_blocks;
-    source += source_offset + group * p.depth * p.source_strides[1];
-    weights += weights_offset + group * p.rows * depth;
+    const int item = get_local_id(0), x = item % SIDE, y = item / SIDE;
+    const int row_blocks = (p.rows + TILE - 1) / TILE, pixel0 = get_group_id(0) * TILE;
+    const int row0 = get_group_id(1) % row_blocks * TILE, group = get_group_id(1) / row_blocks;
+    source += source_offset + group * p.source_group;
+    weights += weights_offset + ((long)group * p.rows + row0) * p.total;
     table += table_offset / 4;
-
-#ifdef CHANNELS_LAST
-    pixel_place mine[LOADS];
-    for (int i = 0; i < LOADS; ++i)
-        mine[i] = find_pixel(&p, pixel_begin + B_M(l, i), pixels);
-#define MINE(i) &mine[i]
-    const int first = l % SIDE, second = l / SIDE;      // rows next to each other
-#else
-    const pixel_place mine = find_pixel(&p, pixel_begin + B_M(l, 0), pixels);
-#define MINE(i) &mine
-    const int first = l / SIDE, second = l % SIDE;      // pixels next to each other
-#endif
-
-    real acc[WORK][WORK];
-    for (int i = 0; i < WORK; ++i)
-        for (int j = 0; j < WORK; ++j)
-            acc[i][j] = 0;
-    for (int begin = 0; begin < depth; begin += DEPTH) {
-        for (int i = 0; i < LOADS; ++i) {
-            const int k = begin + ALONG_DEPTH_K(l, i), row = row_begin + ALONG_DEPTH_M(l, i);
-            A[ALONG_DEPTH_K(l, i)][ALONG_DEPTH_M(l, i)] =
-                k < depth && row < p.rows ? weights[(long)row * depth + k] : 0;
-            const int kb = begin + B_K(l, i);
-            B[B_K(l, i)][B_M(l, i)] = kb < depth ? load_source(source, &p, MINE(i), table[kb]) : 0;
-        }
-        barrier(CLK_LOCAL_MEM_FENCE);
-        multiply(acc, A, B, first, second);
-        barrier(CLK_LOCAL_MEM_FENCE);
+    const slab_source from_weights = {p.total, 1, min(p.rows - row0, TILE) - 1, 1, WEIGHTS_ALIGNED};
+    source_place places[SOURCE_PLACES];
+#pragma unroll
+    for (int i = 0; i < SOURCE_PLACES; ++i) {
+        const int line = CHANNELS_LAST ? slab_line(item, i, 1) : item % TILE;
+        places[i] = find_source(&p, find_position(&p, min(pixel0 + line, p.pixels - 1)));
     }
 
-    result += result_offset;
-    for (int j = 0; j < WORK; ++j) {
-        const pixel_place at = find_pixel(&p, pixel_begin + second + SIDE * j, pixels);
-        for (int i = 0; i < WORK; ++i) {
-            const int row = row_begin + first + SIDE * i;
-            if (row >= p.rows || !at.inside)
+    __local REAL4 weight_slab[SLAB_QUADS], source_slab[SLAB_QUADS];
+    REAL4 next_weights[SLAB_LOADS], next_source[SLAB_LOADS], sums[WIDTH][QUADS];
+    clear_sums(sums);
+    const int over = p.total % SLAB_K, first = over ? over : min(p.total, SLAB_K);
+    fetch_slab(next_weights, weights, from_weights, first, item);
+    gather_slab(next_source, source, &p, places, table, (int2)(0, first));
+    for (int k = first; ; k += SLAB_K) {
+        place_slab(weight_slab, next_weights, item, 1);
+#if CHANNELS_LAST
+        place_slab(source_slab, next_source, item, 1);
+#else
+        place_values(source_slab, next_source, item);
+#endif
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (k < p.total) {
+            fetch_slab(next_weights, weights + k, from_weights, SLAB_K, item);
+            gather_slab(next_source, source, &p, places, table, (int2)(k, SLAB_K));
+        }
+        if (CHANNELS_LAST)
+            multiply_slabs(sums, source_slab, weight_slab, x, y);
+        else
+            multiply_slabs(sums, weight_slab, source_slab, x, y);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (k >= p.total)
+            break;
+    }
+
+    result += result_offset + group * p.result_group + (OFFSET)row0 * p.result_channel;
+    bias += bias_offset + group * p.rows + row0;
+    const int rows = p.rows - row0, pixels = p.pixels - pixel0;
+#if CHANNELS_LAST
+#pragma unroll
+    for (int i = 0; i < WIDTH; ++i) {
+        if (ROW_OF(i, y) >= pixels)
+            continue;
+        const OFFSET place = result_place(&p, find_position(&p, pixel0 + ROW_OF(i, y)));
+#pragma unroll
+        for (int quad = 0; quad < QUADS; ++quad) {
+            const REAL values[4] = {sums[i][quad].x, sums[i][quad].y, sums[i][quad].z, sums[i][quad].w};
+            const int channel = COLUMN_OF(quad, x);
+            __global stored* to = result + (place + channel * (OFFSET)p.result_channel);
+#if QUADS_OF_CHANNELS
+            if (channel >= rows)
                 continue;
-            const long channel = group * p.rows + row;
-            real v = acc[i][j];
-            const long to = at.place + channel * p.result_strides[1];
-            if (p.finish.has_bias)
-                v += load(T, bias, bias_offset + channel);
-            if (p.finish.accumulate)
-                v += load(T, result, to);
-            store(T, result, to, activate(v, &p.finish));
-        }
-    }
-}
-
-// sums[part][group, output][row] for one share of the pixels.
-__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
-void conv_tiled_weight(const __global stored* x, ulong x_offset, const __global stored* dy, ulong dy_offset,
-                       __global real* sums, ulong sums_offset, const __global int4* table, ulong table_offset,
-                       implicit_problem p)
-{
-    __local real A[DEPTH][TILE + 1], B[DEPTH][TILE + 1];
-    const int l = get_local_id(0), rows = p.weight_stride, outputs = p.rows;
-    const long pixels = p.batch * p.out[0] * p.out[1] * p.out[2], output_blocks = (outputs + TILE - 1) / TILE;
-    const int row_begin = get_group_id(0) * TILE, output_begin = get_group_id(1) % output_blocks * TILE;
-    const long group = get_group_id(1) / output_blocks, part = get_group_id(2);
-    const long begin = pixels * part / p.parts, end = pixels * (part + 1) / p.parts;
-    x += x_offset + group * p.depth * p.source_strides[1];
-    dy += dy_offset + group * outputs * p.result_strides[1];
-    table += table_offset / 4;
-#ifdef CHANNELS_LAST
-#define W_K ALONG_TILE_K
-#define W_M ALONG_TILE_M
+            REAL finished[4];
+#pragma unroll
+            for (int e = 0; e < 4; ++e)
+                finished[e] = finish(values[e], p.has_bias ? load(X, bias, channel + e) : 0, to + e, &p);
+            store_quad(X, to, (REAL4)(finished[0], finished[1], finished[2], finished[3]));
 #else
-#define W_K ALONG_DEPTH_K
-#define W_M ALONG_DEPTH_M
+#pragma unroll
+            for (int e = 0; e < 4; ++e, to += p.result_channel)
+                if (channel + e < rows)
+                    store(X, to, 0, finish(values[e], p.has_bias ? load(X, bias, channel + e) : 0, to, &p));
 #endif
-    int4 taps[LOADS];
-    for (int i = 0; i < LOADS; ++i)
-        taps[i] = table[min(row_begin + W_M(l, i), rows - 1)];
-
-    const int first = l / SIDE, second = l % SIDE;
-    real acc[WORK][WORK];
-    for (int i = 0; i < WORK; ++i)
-        for (int j = 0; j < WORK; ++j)
-            acc[i][j] = 0;
-    for (long pixel = begin; pixel < end; pixel += DEPTH) {
-        for (int i = 0; i < LOADS; ++i) {
-            const pixel_place at = find_pixel(&p, pixel + W_K(l, i), end);
-            const int output = output_begin + W_M(l, i);
-            A[W_K(l, i)][W_M(l, i)] =
-                at.inside && output < outputs ? load(T, dy, at.place + output * p.result_strides[1]) : 0;
-            B[W_K(l, i)][W_M(l, i)] = load_source(x, &p, &at, taps[i]);
         }
-        barrier(CLK_LOCAL_MEM_FENCE);
-        multiply(acc, A, B, first, second);
-        barrier(CLK_LOCAL_MEM_FENCE);
     }
-    sums += sums_offset + (part * p.groups + group) * outputs * (long)rows;
-    for (int i = 0; i < WORK; ++i)
-        for (int j = 0; j < WORK; ++j) {
-            const int output = output_begin + first + SIDE * i, row = row_begin + second + SIDE * j;
-            if (output < outputs && row < rows)
-                sums[(long)output * rows + row] = acc[i][j];
+#else
+    OFFSET pixel_places[WIDTH];
+#pragma unroll
+    for (int j = 0; j < WIDTH; ++j) {
+        const int pixel = COLUMN_OF(j / 4, x) + j % 4;
+        pixel_places[j] = result_place(&p, find_position(&p, pixel0 + min(pixel, pixels - 1)));
+    }
+#pragma unroll
+    for (int i = 0; i < WIDTH; ++i) {
+        const int channel = ROW_OF(i, y);
+        if (channel >= rows)
+            continue;
+        const REAL added = p.has_bias ? load(X, bias, channel) : 0;
+#pragma unroll
+        for (int quad = 0; quad < QUADS; ++quad) {
+            const REAL values[4] = {sums[i][quad].x, sums[i][quad].y, sums[i][quad].z, sums[i][quad].w};
+#pragma unroll
+            for (int e = 0; e < 4; ++e)
+                if (COLUMN_OF(quad, x) + e < pixels) {
+                    __global stored* to = result + (pixel_places[4 * quad + e] + channel * (OFFSET)p.result_channel);
+                    store(X, to, 0, finish(values[e], added, to, &p));
+                }
         }
+    }
+#endif
 }

@@ -1,66 +1,163 @@
-// Host side of gpu_implicit.cl.
+// Host side of gpu_implicit.cl and gpu_implicit_weight.cl.
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include <kernels/conv/implicit.hpp>
+#include <kernels/gemm/gpu_tile.hpp>
+#include <kernels/gemm/problem.hpp>
+#include <kernels/pointwise/iteration.hpp>
 
 namespace clprim::conv {
 namespace {
 
-constexpr cl_long side = 16, items = side * side;
+#include <kernels/conv/gpu_problem.cl>
 
-// The program for tiles of 16 * work: large ones where both sides of the product fill them and the device.
-const Program& tiled_program(Queue& queue, const Call& call, cl_long work)
+constexpr cl_long items = detail::GpuTile::items;
+constexpr cl_long behind_table = 16;   // entries that the longest slab may read behind the last k
+
+static_assert(sizeof(gpu_conv_problem) == 4 * 8 + 42 * 4, "as OpenCL C lays it out");
+
+gpu_conv_problem gpu_problem(const ImplicitProblem& p)
 {
-    const bool channels_last = call.problem.x_strides[1] == 1 && call.problem.groups * call.problem.in_channels > 1;
-    std::string options = dtype_options(call.dtype) + " -DWORK=" + std::to_string(work);
-    if (channels_last)
-        options += " -DCHANNELS_LAST";
-    return queue.context().program("kernels/conv/gpu_implicit.cl", options);
+    gpu_conv_problem q{};
+    q.source_image = p.source_strides[0];
+    q.source_group = p.depth * p.source_strides[1];
+    q.result_image = p.result_strides[0];
+    q.result_group = p.rows * p.result_strides[1];
+    q.source_channel = static_cast<int>(p.source_strides[1]);
+    q.result_channel = static_cast<int>(p.result_strides[1]);
+    for (int i = 0; i < 3; ++i) {
+        q.source_axis[i] = static_cast<int>(p.source_strides[2 + i]);
+        q.result_axis[i] = static_cast<int>(p.result_strides[2 + i]);
+        q.in[i] = static_cast<int>(p.in[i]);
+        q.out[i] = static_cast<int>(p.out[i]);
+        q.taps[i] = static_cast<int>(p.taps[i]);
+        q.scale[i] = static_cast<int>(p.scale[i]);
+        q.shift[i] = static_cast<int>(p.shift[i]);
+        q.step[i] = static_cast<int>(p.step[i]);
+        const Divider divider(static_cast<std::uint32_t>(p.out[i]));
+        q.magic[i] = divider.magic;
+        q.magic_shift[i] = divider.shift;
+    }
+    q.rows = static_cast<int>(p.rows);
+    q.depth = static_cast<int>(p.depth);
+    q.total = static_cast<int>(p.total_depth());
+    q.pixels = static_cast<int>(p.pixels());
+    q.part_pixels = static_cast<int>(ceil_div(p.pixels(), std::max<cl_long>(p.parts, 1)));
+    q.taps_inner = static_cast<int>(p.taps_inner);
+    q.has_bias = static_cast<int>(p.epilogue.has_bias);
+    q.accumulate = static_cast<int>(p.epilogue.accumulate);
+    q.alpha = p.epilogue.alpha;
+    q.beta = p.epilogue.beta;
+    return q;
 }
 
-cl_long choose_work(const Queue& queue, cl_long rows, cl_long columns, cl_long groups, DataType dtype)
+bool in_fours(std::initializer_list<cl_long> numbers)
 {
-    const cl_long blocks = ceil_div(rows, 8 * side) * ceil_div(columns, 8 * side) * groups;
-    const bool fills = rows >= 6 * side && columns >= 6 * side &&
-                       blocks >= 2 * static_cast<cl_long>(queue.device().compute_units);
-    return fills && dtype != DataType::float64 ? 8 : 4;
+    return std::all_of(numbers.begin(), numbers.end(), [](cl_long number) { return number % 4 == 0; });
 }
 
-Tensor tap_table(Queue& queue, const Program& program, const ImplicitProblem& p)
+// Whether no tap of any position lies outside the source.
+bool always_inside(const ImplicitProblem& p)
 {
-    const Tensor table = queue.context().empty({4 * std::max<cl_long>(p.total_depth(), 1)}, DataType::int32, queue);
-    if (p.total_depth() > 0)
-        queue.launch(program.kernel("conv_tap_table"), Range::linear(static_cast<std::size_t>(p.total_depth()), 64),
-                     table, p);
+    for (int i = 0; i < 3; ++i) {
+        const cl_long reach = (p.taps[i] - 1) * p.step[i];
+        if (p.shift[i] + std::min<cl_long>(reach, 0) < 0 ||
+            (p.out[i] - 1) * p.scale[i] + p.shift[i] + std::max<cl_long>(reach, 0) >= p.in[i])
+            return false;
+    }
+    return true;
+}
+
+// Whether channels are what neighbouring work-items take, and k runs over (tap, channel).
+bool channels_last(const Call& call)
+{
+    return call.problem.x_strides[1] == 1 && call.problem.groups * call.problem.in_channels > 1;
+}
+
+// The options by which both kernels read a launch's tensors; `farthest` bounds distances of what else they read.
+std::string options_for(const Call& call, const ImplicitProblem& p, const detail::GpuTile& tile, cl_long farthest)
+{
+    const bool last = channels_last(call);
+    const auto quads = [](const Tensor& tensor, const cl_long* strides) {
+        return strides[1] == 1 && in_fours({static_cast<cl_long>(tensor.buffer_offset()), strides[0], strides[2],
+                                            strides[3], strides[4]});
+    };
+    const Problem& q = call.problem;
+    const bool in_quads =
+        last && in_fours({p.rows, p.depth}) && quads(call.x, q.x_strides) && quads(call.y, q.y_strides);
+    farthest = std::max({farthest, span_of(call.x), span_of(call.y)});
+    const bool planes = std::max({p.in[0], p.out[0], p.taps[0]}) > 1 || p.shift[0] != 0;
+    return detail::gemm_options(call.dtype) + tile.options() +
+           fmt::format(" -DOFFSET={} -DCHANNELS_LAST={:d} -DQUADS_OF_CHANNELS={:d} -DONE_TAP={:d} -DINSIDE={:d} "
+                       "-DPLANES={:d}",
+                       farthest < cl_long{1} << 31 ? "int" : "long", last, in_quads,
+                       p.taps[0] * p.taps[1] * p.taps[2] == 1, always_inside(p), planes);
+}
+
+detail::GpuTile choose_tile(const Queue& queue, const Call& call, cl_long rows, cl_long columns, cl_long groups)
+{
+    const cl_long large = ceil_div(rows, 128) * ceil_div(columns, 128) * groups;
+    return detail::gpu_tile(queue.device(), real_type(call.dtype), std::min(rows, columns) >= 96 ? large : 0);
+}
+
+const Program& tables_program(Queue& queue, DataType dtype)
+{
+    return queue.context().program("kernels/conv/gpu_tables.cl", detail::gemm_options(dtype));
+}
+
+Tensor tap_table(Queue& queue, DataType dtype, const gpu_conv_problem& p)
+{
+    const cl_int entries = p.total + static_cast<cl_int>(behind_table);
+    const Tensor table = queue.context().empty({4 * cl_long{entries}}, DataType::int32, queue);
+    queue.launch(tables_program(queue, dtype).kernel("conv_tap_table"),
+                 Range::linear(static_cast<std::size_t>(entries), 64), table, p, entries);
     return table;
+}
+
+// The weights as [group, row][k] for one launch: in place where they lie so, else a copy.
+Tensor weight_rows(Queue& queue, const Call& call, const ImplicitProblem& p)
+{
+    if (call.pass == ConvPass::forward && weights_in_order(call.problem, p.taps_inner))
+        return call.w;
+    const auto gather = [&] {
+        const cl_long size = p.groups * p.rows * p.weight_stride;
+        const Tensor rows = queue.context().empty({std::max<cl_long>(size, 1)}, call.dtype, queue);
+        if (size > 0)
+            queue.launch(tables_program(queue, call.dtype).kernel("conv_gather_weights"),
+                         Range::linear(static_cast<std::size_t>(size), 64), call.w, rows, p,
+                         pack_problem(call, p.taps_inner));
+        return rows;
+    };
+    if (!call.prepared)
+        return gather();
+    const cl_long* first = p.tap_first;
+    return call.prepared->get(queue, fmt::format("conv gpu rows {} {} {} {}:{}:{}", static_cast<int>(call.pass),
+                                                 p.groups, p.taps_inner, first[0], first[1], first[2]), gather);
 }
 
 void launch(Queue& queue, const Call& call, ImplicitProblem p, cl_long result_first)
 {
     if (p.pixels() == 0)
         return;
-    const Problem& q = call.problem;
-    p.taps_inner = q.x_strides[1] != 1 || q.groups * q.in_channels == 1;
+    p.taps_inner = !channels_last(call);
     p.weight_stride = p.total_depth();
-    const cl_long work = choose_work(queue, p.rows, p.pixels(), p.groups, call.dtype), tile = side * work;
-    const Program& program = tiled_program(queue, call, work);
-    const Tensor table = tap_table(queue, program, p);
-    Tensor weights = call.w;
-    const bool in_place = call.pass == ConvPass::forward && real_type(call.dtype) == call.dtype &&
-                          weights_in_order(q, p.taps_inner);
-    if (!in_place) {
-        const cl_long size = std::max<cl_long>(p.groups * p.rows * p.weight_stride, 1);
-        weights = queue.context().empty({size}, real_type(call.dtype), queue);
-        if (p.weight_stride > 0)
-            queue.launch(program.kernel("conv_gather_weights"), Range::linear(static_cast<std::size_t>(size), 64),
-                         call.w, weights, p, pack_problem(call, p.taps_inner));
-    }
+    const detail::GpuTile tile = choose_tile(queue, call, p.rows, p.pixels(), p.groups);
+    const Tensor weights = weight_rows(queue, call, p);
+    const bool aligned = in_fours({p.weight_stride, static_cast<cl_long>(weights.buffer_offset())});
+    const std::string options =
+        options_for(call, p, tile, tile.lines * p.weight_stride) +
+        fmt::format(" -DWEIGHTS_ALIGNED={:d} -DACTIVATION={}", aligned, p.epilogue.activation);
+    const gpu_conv_problem problem = gpu_problem(p);
+    const Tensor table = tap_table(queue, call.dtype, problem);
     Tensor result = call.result();
     result.offset += result_first;
-    const auto groups = Range::groups({static_cast<std::size_t>(ceil_div(p.pixels(), tile)),
-                                       static_cast<std::size_t>(ceil_div(p.rows, tile) * p.groups), 1}, {items, 1, 1});
-    queue.launch(program.kernel("conv_tiled"), groups, call.pass == ConvPass::forward ? call.x : call.y, weights,
-                 call.bias, result, table, p);
+    const auto groups = Range::groups({static_cast<std::size_t>(ceil_div(p.pixels(), tile.lines)),
+                                       static_cast<std::size_t>(ceil_div(p.rows, tile.lines) * p.groups), 1},
+                                      {items, 1, 1});
+    queue.launch(queue.context().program("kernels/conv/gpu_implicit.cl", options).kernel("conv_tiled"), groups,
+                 call.pass == ConvPass::forward ? call.x : call.y, weights, call.bias, result, table, problem);
 }
 
 }  // namespace
@@ -75,6 +172,8 @@ std::string rejects_gpu_implicit(const Call& call, const Device& device)
     if (device.max_work_group_size < static_cast<std::size_t>(items))
         return "needs work-groups of 256";
     const cl_long most = cl_long{1} << 31;
+    if (q.batch * std::max(q.in_pixels(), q.out_pixels()) >= most)
+        return "takes less than 2^31 positions only";
     if (std::max(q.in_channels, q.out_channels) * q.taps() >= most / 4)
         return "takes sums of less than 2^29 products only";
     for (const auto& [sizes, strides] : {std::pair{q.in, q.x_strides}, std::pair{q.out, q.y_strides}}) {
@@ -98,21 +197,24 @@ void run_gpu_implicit_weight(Queue& queue, const Call& call)
     ImplicitProblem p = forward_problem(call);
     if (p.pixels() == 0)
         return fill_zero(queue, call.w);
-    p.taps_inner = q.x_strides[1] != 1 || q.groups * q.in_channels == 1;
+    p.taps_inner = !channels_last(call);
     p.weight_stride = p.total_depth();
-    const cl_long work = choose_work(queue, p.rows, p.weight_stride, p.groups, call.dtype), tile = side * work;
-    const cl_long blocks = ceil_div(p.weight_stride, tile) * ceil_div(p.rows, tile) * p.groups;
+    const detail::GpuTile tile = choose_tile(queue, call, p.rows, p.weight_stride, p.groups);
+    const cl_long blocks = ceil_div(p.weight_stride, tile.lines) * ceil_div(p.rows, tile.lines) * p.groups;
     const cl_long wanted = 4 * static_cast<cl_long>(queue.device().compute_units);
     p.parts = std::clamp<cl_long>(ceil_div(wanted, blocks), 1, std::max<cl_long>(p.pixels() / 128, 1));
+    p.parts = ceil_div(p.pixels(), ceil_div(p.pixels(), p.parts));   // none is empty
     const DataType real = real_type(call.dtype);
     const bool in_place = p.parts == 1 && real == call.dtype && weights_in_order(q, p.taps_inner);
     const Tensor sums = in_place ? call.w : queue.context().empty({p.parts * call.w.numel()}, real, queue);
-    const Program& program = tiled_program(queue, call, work);
-    const Tensor table = tap_table(queue, program, p);
-    const auto groups = Range::groups({static_cast<std::size_t>(ceil_div(p.weight_stride, tile)),
-                                       static_cast<std::size_t>(ceil_div(p.rows, tile) * p.groups),
+    const gpu_conv_problem problem = gpu_problem(p);
+    const Tensor table = tap_table(queue, call.dtype, problem);
+    const auto groups = Range::groups({static_cast<std::size_t>(ceil_div(p.weight_stride, tile.lines)),
+                                       static_cast<std::size_t>(ceil_div(p.rows, tile.lines) * p.groups),
                                        static_cast<std::size_t>(p.parts)}, {items, 1, 1});
-    queue.launch(program.kernel("conv_tiled_weight"), groups, call.x, call.y, sums, table, p);
+    queue.launch(queue.context().program("kernels/conv/gpu_implicit_weight.cl", options_for(call, p, tile, 0))
+                     .kernel("conv_tiled_weight"),
+                 groups, call.x, call.y, sums, table, problem);
     if (!in_place)
         add_parts(queue, call, sums, p);
 }

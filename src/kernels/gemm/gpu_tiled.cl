@@ -1,56 +1,85 @@
-// Products on GPUs. A work-group of 16 x 16 work-items owns a TILE x TILE block of C over one of `splits` parts of k:
+// Products on GPUs: a work-group owns a TILE x TILE block of C over one of `splits` parts of k. Slabs of A and B pass
+// through local memory into the register tile of gpu_micro_kernel.cl; while one is multiplied, the next one is already
+// on its way from global memory into registers.
 //
-//                   B: TILE_K x TILE in local memory
-//                   +--4--+--4--+ ...        each work-item owns WIDTH x WIDTH sums in registers: groups of four
-//      A: TILE_K x  | sums of   |            neighbours, 64 apart, so that local memory is read four values at a
-//      TILE in      4 one work- |            time and C is written in runs of 64 columns
-//      local memory | item      |
+// Nothing is tested inside the loop: lines beyond the matrix's edge repeat its last one, and their sums are not
+// written; what is left over when k is cut into slabs comes first, the rest filled with zeros.
 //
-// While one step of TILE_K is multiplied, the next one is already on its way from global memory into registers.
-// Options: those of problem.cl, and -DTILE=64 or 128.
+// Options: those of problem.cl and gpu_micro_kernel.cl, and
+//   -DA_ALONG_K=0|1 -DB_ALONG_K=0|1    whether k is the direction in which neighbours are brought
+//   -DALIGNED=0|1                      whether that direction is contiguous and all addresses are multiples of four
+//                                      elements, C's columns too
+//   -DOFFSET=int|long                  holds every distance within a matrix
+//   -DACTIVATION=<Activation> -DADD_D=0|1 -DPARTIAL=0|1
 #include "kernels/gemm/problem.cl"
+#include "kernels/gemm/gpu_micro_kernel.cl"
 
-#define TILE_K 16
-#define SIDE 16                        // work-items along each side
-#define WIDTH (TILE / SIDE)
-#define QUADS (WIDTH / 4)
-#define PER_ITEM (TILE * TILE_K / (SIDE * SIDE))
-#define PITCH (TILE + 4)               // rows of local memory, shifted against bank conflicts
-#define REAL4 CLPRIM_CAT(REAL, 4)
 #if defined(CLPRIM_FP64)
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
 
-// The e-th element that a work-item fetches of a TILE x TILE_K slab, whichever direction is contiguous: neighbours
-// fetch neighbours.
-static inline int slab_line(int item, int e, int k_contiguous)
+#if PARTIAL
+static inline void write_quad(REAL4 v, __global REAL* to, int count)
 {
-    const int at = item + e * SIDE * SIDE;
-    return k_contiguous ? at / TILE_K : at % TILE;
+    const REAL values[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+        if (e < count)
+            to[e] = values[e];
 }
-static inline int slab_depth(int item, int e, int k_contiguous)
+#else
+// The first `count` of four neighbours in a row of D.
+static inline REAL4 load_added(const __global storage_t(X)* d, OFFSET step, int count)
 {
-    const int at = item + e * SIDE * SIDE;
-    return k_contiguous ? at % TILE_K : at / TILE;
+    REAL values[4];
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+        values[e] = (REAL)load(X, d + min(e, count - 1) * step, 0);
+    return (REAL4)(values[0], values[1], values[2], values[3]);
 }
 
-// Fetches a slab; what lies outside the matrix is zero. `lines` and `depth` count what is left of it.
-static inline void fetch(REAL* values, const __global storage_t(X)* matrix, long line_step, long k_step, long lines,
-                         long depth, int item, int k_contiguous)
+static inline void write_quad(REAL4 v, __global storage_t(X)* c, OFFSET step, int count)
 {
+#if ALIGNED
+    store_quad(X, c, to_quad(X, v));
+#else
+    const REAL values[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
-    for (int e = 0; e < PER_ITEM; ++e) {
-        const int line = slab_line(item, e, k_contiguous), k = slab_depth(item, e, k_contiguous);
-        values[e] = line < lines && k < depth ? (REAL)load(X, matrix, line * line_step + k * k_step) : (REAL)0;
+    for (int e = 0; e < 4; ++e)
+        if (e < count)
+            store(X, c + e * step, 0, (compute_t(X))values[e]);
+#endif
+}
+
+// The activation of one row of a work-item. Functions of many instructions stand in a loop over local memory: inlined
+// for every sum they would outgrow the instruction cache and everything else.
+static inline void activate_row(REAL4 row[QUADS], __local REAL* mine)
+{
+#if ACTIVATION == ACTIVATION_RELU
+#pragma unroll
+    for (int quad = 0; quad < QUADS; ++quad)
+        row[quad] = select(row[quad], (REAL4)0, row[quad] < (REAL4)0);
+#elif ACTIVATION != 0
+#pragma unroll
+    for (int quad = 0; quad < QUADS; ++quad) {
+        mine[(4 * quad) * ITEMS] = row[quad].x;
+        mine[(4 * quad + 1) * ITEMS] = row[quad].y;
+        mine[(4 * quad + 2) * ITEMS] = row[quad].z;
+        mine[(4 * quad + 3) * ITEMS] = row[quad].w;
     }
-}
-
-static inline void place(__local REAL* slab, const REAL* values, int item, int k_contiguous)
-{
+#pragma unroll 1
+    for (int e = 0; e < WIDTH; ++e) {
+        REAL v = mine[e * ITEMS];
+        ACTIVATE(REAL, v, ACTIVATION)
+        mine[e * ITEMS] = v;
+    }
 #pragma unroll
-    for (int e = 0; e < PER_ITEM; ++e)
-        slab[slab_depth(item, e, k_contiguous) * PITCH + slab_line(item, e, k_contiguous)] = values[e];
+    for (int quad = 0; quad < QUADS; ++quad)
+        row[quad] = (REAL4)(mine[(4 * quad) * ITEMS], mine[(4 * quad + 1) * ITEMS], mine[(4 * quad + 2) * ITEMS],
+                            mine[(4 * quad + 3) * ITEMS]);
+#endif
 }
+#endif
 
 __kernel __attribute__((reqd_work_group_size(SIDE, SIDE, 1)))
 void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __global storage_t(X)* restrict b,
@@ -63,65 +92,70 @@ void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __g
     const long j0 = (long)get_group_id(0) * TILE, i0 = (long)(get_group_id(1) % row_blocks) * TILE;
     const long split = get_group_id(1) / row_blocks, batch = get_group_id(2);
     const long k_begin = split * split_depth, k_end = min(p.k, k_begin + split_depth);
-    const int a_along_k = p.a.column == 1, b_along_k = p.b.row == 1;
-    a += a_offset + batch * p.a.batch + i0 * p.a.row;
-    b += b_offset + batch * p.b.batch + j0 * p.b.column;
+    const slab_source from_a = {p.a.row, p.a.column, min(p.m - i0, (long)TILE) - 1, A_ALONG_K, ALIGNED};
+    const slab_source from_b = {p.b.column, p.b.row, min(p.n - j0, (long)TILE) - 1, B_ALONG_K, ALIGNED};
+    a += a_offset + batch * p.a.batch + i0 * p.a.row + k_begin * p.a.column;
+    b += b_offset + batch * p.b.batch + j0 * p.b.column + k_begin * p.b.row;
 
-    __local REAL a_slab[TILE_K * PITCH], b_slab[TILE_K * PITCH];
-    REAL a_next[PER_ITEM], b_next[PER_ITEM], sums[WIDTH][WIDTH];
-#pragma unroll
-    for (int i = 0; i < WIDTH; ++i)
-#pragma unroll
-        for (int j = 0; j < WIDTH; ++j)
-            sums[i][j] = 0;
+    __local REAL4 slabs[2 * SLAB_QUADS];
+    __local REAL4 *a_slab = slabs, *b_slab = slabs + SLAB_QUADS;
+    REAL4 a_next[SLAB_LOADS], b_next[SLAB_LOADS], sums[WIDTH][QUADS];
+    clear_sums(sums);
 
-    fetch(a_next, a + k_begin * p.a.column, p.a.row, p.a.column, p.m - i0, k_end - k_begin, item, a_along_k);
-    fetch(b_next, b + k_begin * p.b.row, p.b.column, p.b.row, p.n - j0, k_end - k_begin, item, b_along_k);
-    for (long k = k_begin; k < k_end; k += TILE_K) {
-        place(a_slab, a_next, item, a_along_k);
-        place(b_slab, b_next, item, b_along_k);
+    const int over = (int)((k_end - k_begin) % SLAB_K), first = over ? over : SLAB_K;
+    fetch_slab(a_next, a, from_a, first, item);
+    fetch_slab(b_next, b, from_b, first, item);
+    a += first * p.a.column;
+    b += first * p.b.row;
+    for (long left = (k_end - k_begin - first) / SLAB_K; left >= 0; --left) {
+        place_slab(a_slab, a_next, item, A_ALONG_K);
+        place_slab(b_slab, b_next, item, B_ALONG_K);
         barrier(CLK_LOCAL_MEM_FENCE);
-        const long next = k + TILE_K;
-        if (next < k_end) {
-            fetch(a_next, a + next * p.a.column, p.a.row, p.a.column, p.m - i0, k_end - next, item, a_along_k);
-            fetch(b_next, b + next * p.b.row, p.b.column, p.b.row, p.n - j0, k_end - next, item, b_along_k);
+        if (left > 0) {
+            fetch_slab(a_next, a, from_a, SLAB_K, item);
+            fetch_slab(b_next, b, from_b, SLAB_K, item);
+            a += SLAB_K * p.a.column;
+            b += SLAB_K * p.b.row;
         }
-#pragma unroll 4
-        for (int kk = 0; kk < TILE_K; ++kk) {
-            REAL a_part[WIDTH], b_part[WIDTH];
-#pragma unroll
-            for (int quad = 0; quad < QUADS; ++quad) {
-                const REAL4 a4 = vload4(0, a_slab + kk * PITCH + quad * 64 + y * 4);
-                const REAL4 b4 = vload4(0, b_slab + kk * PITCH + quad * 64 + x * 4);
-                a_part[quad * 4] = a4.x, a_part[quad * 4 + 1] = a4.y,
-                a_part[quad * 4 + 2] = a4.z, a_part[quad * 4 + 3] = a4.w;
-                b_part[quad * 4] = b4.x, b_part[quad * 4 + 1] = b4.y,
-                b_part[quad * 4 + 2] = b4.z, b_part[quad * 4 + 3] = b4.w;
-            }
-#pragma unroll
-            for (int i = 0; i < WIDTH; ++i)
-#pragma unroll
-                for (int j = 0; j < WIDTH; ++j)
-#if REAL_IS_INTEGER
-                    sums[i][j] += a_part[i] * b_part[j];
-#else
-                    sums[i][j] = fma(a_part[i], b_part[j], sums[i][j]);
-#endif
-        }
+        multiply_slabs(sums, a_slab, b_slab, x, y);
         barrier(CLK_LOCAL_MEM_FENCE);
     }
 
+#if PARTIAL
+    partial += partial_offset + ((split * p.batch + batch) * p.m + i0) * p.n + j0;
+#else
+    c += c_offset + batch * p.c.batch + i0 * p.c.row + j0 * p.c.column;
+    d += d_offset + batch * p.d.batch + i0 * p.d.row + j0 * p.d.column;
+#endif
 #pragma unroll
-    for (int i = 0; i < WIDTH; ++i)
+    for (int i = 0; i < WIDTH; ++i) {
+        const int row = ROW_OF(i, y);
+        if (row > from_a.last)
+            continue;
 #pragma unroll
-        for (int j = 0; j < WIDTH; ++j) {
-            const long row = i0 + i / 4 * 64 + y * 4 + i % 4, column = j0 + j / 4 * 64 + x * 4 + j % 4;
-            if (row >= p.m || column >= p.n)
+        for (int quad = 0; quad < QUADS; ++quad) {
+            const int column = COLUMN_OF(quad, x), count = (int)from_b.last + 1 - column;
+            if (count <= 0)
                 continue;
-            if (splits > 1)
-                partial[partial_offset + ((split * p.batch + batch) * p.m + row) * p.n + column] = sums[i][j];
-            else
-                finish_element(sums[i][j], c + c_offset + batch * p.c.batch + AT(p.c, row, column),
-                               d + d_offset + batch * p.d.batch + AT(p.d, row, column), &p, alpha, beta);
+#if PARTIAL
+            write_quad(sums[i][quad], partial + row * p.n + column, count);
+#else
+            sums[i][quad] *= alpha;
+#if ADD_D
+            sums[i][quad] += beta * load_added(d + row * (OFFSET)p.d.row + column * (OFFSET)p.d.column,
+                                               (OFFSET)p.d.column, count);
+#endif
+#endif
         }
+#if !PARTIAL
+        activate_row(sums[i], (__local REAL*)slabs + item);
+#pragma unroll
+        for (int quad = 0; quad < QUADS; ++quad) {
+            const int column = COLUMN_OF(quad, x), count = (int)from_b.last + 1 - column;
+            if (count > 0)
+                write_quad(sums[i][quad], c + row * (OFFSET)p.c.row + column * (OFFSET)p.c.column,
+                           (OFFSET)p.c.column, count);
+        }
+#endif
+    }
 }

@@ -35,11 +35,7 @@ typedef struct {
     else if ((activation) == ACTIVATION_GELU_TANH)                                                          \
         v = GELU_TANH(V, v);
 
-#define IS_INTEGER_float 0
-#define IS_INTEGER_double 0
-#define IS_INTEGER_uint 1
-#define IS_INTEGER_ulong 1
-#define REAL_IS_INTEGER CLPRIM_CAT(IS_INTEGER_, REAL)
+#include "core/real.cl"
 
 // What becomes of one finished sum: C's element c, with D's element d.
 #ifndef COMPLEX

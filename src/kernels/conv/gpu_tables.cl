@@ -1,0 +1,35 @@
+// What the implicit products for GPUs read beside the tensors. Options: -DX=<dtype>.
+#include "core/dtype.cl"
+#include "kernels/conv/gpu_problem.cl"
+#include "kernels/conv/implicit_problem.cl"
+
+// Table of k, with zeros behind its end for a slab that reaches over it: element relative to tap 0 of channel 0, steps
+// along d, h, w.
+__kernel void conv_tap_table(__global int* table, ulong table_offset, gpu_conv_problem p, int entries)
+{
+    const int taps = p.taps[0] * p.taps[1] * p.taps[2], k = get_global_id(0);
+    if (k >= entries)
+        return;
+    const int c = p.taps_inner ? k / taps : k % p.depth, tap = p.taps_inner ? k % taps : k / p.depth;
+    const int z = tap / (p.taps[2] * p.taps[1]) * p.step[0], y = tap / p.taps[2] % p.taps[1] * p.step[1];
+    const int x = tap % p.taps[2] * p.step[2];
+    const int4 entry = {c * p.source_channel + z * p.source_axis[0] + y * p.source_axis[1] + x * p.source_axis[2],
+                        z, y, x};
+    vstore4(k < p.total ? entry : (int4)0, k, table + table_offset);
+}
+
+// Weights as [group, row][k], k in the order of the table, for the taps of one launch.
+__kernel void conv_gather_weights(const __global storage_t(X)* w, ulong w_offset, __global storage_t(X)* packed,
+                                  ulong packed_offset, implicit_problem p, pack_problem q)
+{
+    const long taps = p.taps[0] * p.taps[1] * p.taps[2], length = p.depth * taps;
+    const long id = get_global_id(0), row = id / length % p.rows, group = id / length / p.rows;
+    if (group >= p.groups)
+        return;
+    const long k = id % length, c = p.taps_inner ? k / taps : k % p.depth, tap = p.taps_inner ? k % taps : k / p.depth;
+    const long x = p.tap_first[2] + tap % p.taps[2] * p.tap_period[2];
+    const long y = p.tap_first[1] + tap / p.taps[2] % p.taps[1] * p.tap_period[1];
+    const long z = p.tap_first[0] + tap / (p.taps[2] * p.taps[1]) * p.tap_period[0];
+    packed[packed_offset + id] = w[w_offset + group * q.group_stride + row * q.row_stride + c * q.depth_stride +
+                                   z * q.tap_strides[0] + y * q.tap_strides[1] + x * q.tap_strides[2]];
+}

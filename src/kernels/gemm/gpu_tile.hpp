@@ -1,0 +1,22 @@
+// The register tile of gpu_micro_kernel.cl on the host side.
+#pragma once
+
+#include <string>
+
+#include <clprim/context.hpp>
+
+namespace clprim::detail {
+
+struct GpuTile {
+    static constexpr std::int64_t side = 16, items = side * side;   // work-items of a group
+    std::int64_t lines;    // TILE: sums along each side of a group's block, 64 or 128
+    std::int64_t slab_k;   // products of a sum per pass through local memory
+
+    std::string options() const;   // " -DTILE=128 -DSLAB_K=8"
+    std::size_t local_memory(DataType real) const;   // bytes of both slabs
+};
+
+// The large tile, half the reads of the small one, where sums are float and `large_tiles` of them fill the device.
+GpuTile gpu_tile(const Device& device, DataType real, std::int64_t large_tiles);
+
+}  // namespace clprim::detail
