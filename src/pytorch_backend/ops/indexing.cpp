@@ -165,7 +165,7 @@ void scatter_reduce(const Target& to, const at::Tensor& source, std::string_view
 at::Tensor& scatter_src_out(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& src,
                             at::Tensor& out)
 {
-    StructuredOut<at::meta::structured_scatter_src> op({out});
+    StructuredOut<at::meta::structured_scatter_src> op({out}, InPlace::allowed);
     op.meta(self, dim, index, src);
     copy_unless_same(self, op.output());
     scatter({op.output(), dim, index, "scatter"}, src);
@@ -176,7 +176,7 @@ at::Tensor& scatter_src_out(const at::Tensor& self, int64_t dim, const at::Tenso
 at::Tensor& scatter_value_out(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Scalar& value,
                               at::Tensor& out)
 {
-    StructuredOut<at::meta::structured_scatter_value> op({out});
+    StructuredOut<at::meta::structured_scatter_value> op({out}, InPlace::allowed);
     op.meta(self, dim, index, value);
     copy_unless_same(self, op.output());
     scatter({op.output(), dim, index, "scatter"}, expanded(value, out, index.sizes()), true);
@@ -187,7 +187,7 @@ at::Tensor& scatter_value_out(const at::Tensor& self, int64_t dim, const at::Ten
 at::Tensor& scatter_reduce_out(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& src,
                                std::string_view reduce, at::Tensor& out)
 {
-    StructuredOut<at::meta::structured_scatter_reduce> op({out});
+    StructuredOut<at::meta::structured_scatter_reduce> op({out}, InPlace::allowed);
     op.meta(self, dim, index, src, reduce);
     copy_unless_same(self, op.output());
     scatter_reduce({op.output(), dim, index, "scatter"}, src, reduce);
@@ -198,7 +198,7 @@ at::Tensor& scatter_reduce_out(const at::Tensor& self, int64_t dim, const at::Te
 at::Tensor& scatter_value_reduce_out(const at::Tensor& self, int64_t dim, const at::Tensor& index,
                                      const at::Scalar& value, std::string_view reduce, at::Tensor& out)
 {
-    StructuredOut<at::meta::structured_scatter_value_reduce> op({out});
+    StructuredOut<at::meta::structured_scatter_value_reduce> op({out}, InPlace::allowed);
     op.meta(self, dim, index, value, reduce);
     copy_unless_same(self, op.output());
     scatter_reduce({op.output(), dim, index, "scatter"}, expanded(value, out, index.sizes()), reduce);
@@ -209,7 +209,7 @@ at::Tensor& scatter_value_reduce_out(const at::Tensor& self, int64_t dim, const 
 at::Tensor& scatter_add_out(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& src,
                             at::Tensor& out)
 {
-    StructuredOut<at::meta::structured_scatter_add> op({out});
+    StructuredOut<at::meta::structured_scatter_add> op({out}, InPlace::allowed);
     op.meta(self, dim, index, src);
     copy_unless_same(self, op.output());
     scatter_reduce({op.output(), dim, index, "scatter_add"}, src, "sum");
@@ -220,7 +220,7 @@ at::Tensor& scatter_add_out(const at::Tensor& self, int64_t dim, const at::Tenso
 at::Tensor& scatter_reduce_two_out(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& src,
                                    std::string_view reduce, bool include_self, at::Tensor& out)
 {
-    StructuredOut<at::meta::structured_scatter_reduce_two> op({out});
+    StructuredOut<at::meta::structured_scatter_reduce_two> op({out}, InPlace::allowed);
     op.meta(self, dim, index, src, reduce, include_self);
     const at::Tensor result = op.output();
     copy_unless_same(self, result);
@@ -248,7 +248,7 @@ at::Tensor& scatter_reduce_two_out(const at::Tensor& self, int64_t dim, const at
 at::Tensor& index_copy_out(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source,
                            at::Tensor& out)
 {
-    StructuredOut<at::meta::structured_index_copy> op({out});
+    StructuredOut<at::meta::structured_index_copy> op({out}, InPlace::allowed);
     dim = op.meta(self, dim, index, source).dim;
     copy_unless_same(self, op.output());
     if (index.numel() != 0) {
@@ -266,7 +266,7 @@ at::Tensor& index_copy_out(const at::Tensor& self, int64_t dim, const at::Tensor
 at::Tensor& index_add_out(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source,
                           const at::Scalar& alpha, at::Tensor& out)
 {
-    StructuredOut<at::meta::structured_index_add> op({out});
+    StructuredOut<at::meta::structured_index_add> op({out}, InPlace::allowed);
     dim = op.meta(self, dim, index, source, alpha).dim;
     copy_unless_same(self, op.output());
     if (index.numel() != 0) {
@@ -281,7 +281,7 @@ at::Tensor& index_add_out(const at::Tensor& self, int64_t dim, const at::Tensor&
 at::Tensor& index_reduce_out(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source,
                              std::string_view reduce, bool include_self, at::Tensor& out)
 {
-    StructuredOut<at::meta::structured_index_reduce> op({out});
+    StructuredOut<at::meta::structured_index_reduce> op({out}, InPlace::allowed);
     dim = op.meta(self, dim, index, source, reduce, include_self).dim;
     const at::Tensor result = op.output();
     copy_unless_same(self, result);

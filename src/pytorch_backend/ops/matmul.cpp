@@ -71,7 +71,7 @@ at::Tensor& bmm_out(const at::Tensor& self, const at::Tensor& mat2, at::Tensor& 
 at::Tensor& addmm_out(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2, const at::Scalar& beta,
                       const at::Scalar& alpha, at::Tensor& out)
 {
-    StructuredOut<at::meta::structured_addmm> op({out});
+    StructuredOut<at::meta::structured_addmm> op({out}, InPlace::allowed);
     op.meta(self, mat1, mat2, beta, alpha);
     product("addmm_impl_ocl", mat1, mat2, op.output(), *at::expand_size(self, op.output().sizes(), "addmm"), alpha,
             beta);
@@ -95,7 +95,7 @@ at::Tensor& addmm_activation_out(const at::Tensor& self, const at::Tensor& mat1,
 at::Tensor& baddbmm_out(const at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2,
                         const at::Scalar& beta, const at::Scalar& alpha, at::Tensor& out)
 {
-    StructuredOut<at::meta::structured_baddbmm> op({out});
+    StructuredOut<at::meta::structured_baddbmm> op({out}, InPlace::allowed);
     op.meta(self, batch1, batch2, beta, alpha);
     product("baddbmm", batch1, batch2, op.output(), *at::expand_size(self, op.output().sizes(), "baddbmm"), alpha,
             beta);
@@ -106,7 +106,7 @@ at::Tensor& baddbmm_out(const at::Tensor& self, const at::Tensor& batch1, const 
 at::Tensor& addmv_out(const at::Tensor& self, const at::Tensor& mat, const at::Tensor& vec, const at::Scalar& beta,
                       const at::Scalar& alpha, at::Tensor& out)
 {
-    StructuredOut<at::meta::structured_addmv> op({out});
+    StructuredOut<at::meta::structured_addmv> op({out}, InPlace::allowed);
     op.meta(self, mat, vec, beta, alpha);
     const at::Tensor& result = op.output();
     product("addmv_impl_ocl", mat, vec.unsqueeze(1), result.unsqueeze(1),

@@ -1,7 +1,10 @@
 // Structured operators: PyTorch's own meta function (shape, dtype and overlap checks, TensorIterator) with outputs that
 // are already there. Registering `X.out` alone makes PyTorch supply `X` and `X_`. In add_out(a, b, alpha, out), say:
 //     StructuredOut<at::meta::structured_add_Tensor> op({out});  op.meta(a, b, alpha);   // op is the TensorIterator
-//     pointwise(op, "add", {alpha});  op.finish();   // copies back where `out` had other strides than asked for
+//     pointwise(op, "add", {alpha});  op.finish();   // copies back where a stand-in was written
+// A stand-in is written where `out` has other strides than asked for, and where it shares memory with an argument that
+// the kernel reads. An operator that reads its first argument where it writes, or not at all, says InPlace::allowed: that
+// argument may then be `out` itself.
 #ifdef TORCH_OCL_OUTPUT_NAMES   // PyTorch before 2.14 passes the names of dimensions too; there are none on this device
 #define TORCH_OCL_OPTIONS_PARAMETER at::TensorOptions options, at::DimnameList
 #define TORCH_OCL_OPTIONS_ARGUMENT options, at::DimnameList()
@@ -25,11 +28,22 @@
 
 namespace torch_ocl {
 
+enum class InPlace : bool { copied, allowed };
+
 template <class Meta>
 class StructuredOut final : public Meta {
 public:
-    explicit StructuredOut(std::initializer_list<std::reference_wrapper<at::Tensor>> outputs)
-        : outputs_(outputs), proxies_(outputs.size()) {}
+    explicit StructuredOut(std::initializer_list<std::reference_wrapper<at::Tensor>> outputs,
+                           InPlace in_place = InPlace::copied)
+        : outputs_(outputs), proxies_(outputs.size()), in_place_(in_place) {}
+
+    template <class... Arguments>
+    decltype(auto) meta(Arguments&&... arguments)
+    {
+        if constexpr (!std::is_base_of_v<at::TensorIteratorBase, Meta>)   // those check overlaps themselves
+            (note(arguments), ...);
+        return Meta::meta(std::forward<Arguments>(arguments)...);
+    }
 
     // The tensor to write: the caller's, or a stand-in with the strides that the meta function insists on.
     const at::Tensor& output(std::size_t i = 0) const { return proxies_[i] ? *proxies_[i] : outputs_[i].get(); }
@@ -40,8 +54,8 @@ public:
     {
         set(i, sizes, strides, options);
         const at::Tensor& out = outputs_[i].get();
-        if (!strides.empty() && out.strides() != strides && out.numel() > 1)
-            proxies_[i] = at::empty_strided(sizes, strides, options);
+        if (out.numel() > 1 && ((!strides.empty() && out.strides() != strides) || shares_memory(out)))
+            proxies_[i] = at::empty_strided(sizes, strides.empty() ? out.strides() : strides, options);
         describe(i, sizes, strides, options);
     }
 
@@ -49,6 +63,9 @@ public:
                                 TORCH_OCL_OPTIONS_PARAMETER) override
     {
         set(i, sizes, strides, options);
+        const at::Tensor& out = outputs_[i].get();
+        if (shares_memory(out))
+            proxies_[i] = at::empty_strided(sizes, out.strides(), options);
         describe(i, sizes, strides, options);
     }
 
@@ -60,6 +77,38 @@ public:
     }
 
 private:
+    void note(const at::Tensor& tensor)
+    {
+        if (tensor.defined() && tensor.has_storage())
+            sources_.push_back(tensor.unsafeGetTensorImpl());
+    }
+    void note(const at::OptionalTensorRef& tensor)
+    {
+        if (tensor.has_value())
+            note(*tensor);
+    }
+    void note(const at::ITensorListRef& tensors)
+    {
+        for (const at::Tensor& tensor : tensors)
+            note(tensor);
+    }
+    template <class Other>
+        requires(!std::is_convertible_v<const Other&, const at::Tensor&>)
+    void note(const Other&) {}
+
+    bool shares_memory(const at::Tensor& out) const
+    {
+        for (std::size_t i = 0; i < sources_.size(); ++i) {
+            const at::MemOverlapStatus status = at::get_overlap_status(out.unsafeGetTensorImpl(), sources_[i]);
+            if (status == at::MemOverlapStatus::No ||
+                (status == at::MemOverlapStatus::Full && i == 0 && in_place_ == InPlace::allowed))
+                continue;
+            if (status != at::MemOverlapStatus::TooHard || out.storage().is_alias_of(sources_[i]->storage()))
+                return true;
+        }
+        return false;
+    }
+
     void set(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options)
     {
         if (!guard_ && options.device().has_index())
@@ -87,6 +136,8 @@ private:
     std::vector<std::reference_wrapper<at::Tensor>> outputs_;
     std::vector<std::optional<at::Tensor>> proxies_;
     std::optional<c10::DeviceGuard> guard_;
+    std::vector<at::TensorImpl*> sources_;   // what the kernel reads
+    InPlace in_place_;
 };
 
 }  // namespace torch_ocl
