@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <clprim/error.hpp>
+#include <core/device_figures.hpp>
 #include <core/environment.hpp>
 #include <core/host_memory.hpp>
 #include <core/host_processor.hpp>
@@ -91,6 +92,7 @@ Device read_device(const cl::Platform& platform, const cl::Device& handle)
     device.local_memory = handle.getInfo<CL_DEVICE_LOCAL_MEM_SIZE>();
     device.max_work_group_size = handle.getInfo<CL_DEVICE_MAX_WORK_GROUP_SIZE>();
     device.global_cache = handle.getInfo<CL_DEVICE_GLOBAL_MEM_CACHE_SIZE>();
+    detail::apply_device_figures(device, environment("CLPRIM_DEVICE_FIGURES"));
     return device;
 }
 
@@ -209,6 +211,16 @@ try {
     return {};
 }
 
+// Why CLPRIM_DEVICE_FIGURES cannot be taken; empty if it can. There are no devices then, rather than others than asked for.
+std::string bad_figures()
+try {
+    Device any;
+    detail::apply_device_figures(any, environment("CLPRIM_DEVICE_FIGURES"));
+    return "";
+} catch (const InvalidArgument& error) {
+    return error.what();
+}
+
 }  // namespace
 
 std::string environment(const char* name)
@@ -230,6 +242,8 @@ const std::vector<Device>& devices() noexcept
 
 std::string no_device_help()
 {
+    if (const std::string why = bad_figures(); !why.empty())
+        return why;
     const std::string filter = environment("CLPRIM_DEVICES");
     const std::string why = filter.empty() ? "" : fmt::format(" (CLPRIM_DEVICES='{}' selects among them)", filter);
     return "no usable OpenCL device was found" + why +

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <clprim/error.hpp>
+#include <core/dry_run.hpp>
 #include <core/environment.hpp>
 
 namespace clprim {
@@ -34,20 +35,21 @@ std::string disk_key(const Device& device, const std::string& text, const std::s
 }
 
 // CLPRIM_DUMP_PROGRAMS=folder keeps the text of every program asked for, with its options in the first line, for a look
-// and for offline compilers (tools/compile_for_gpus.py).
-void dump(std::string_view name, const std::string& text, const std::string& options)
+// and for offline compilers (tools/kernel_report). Returns the file's stem, which other texts or options do not share.
+std::string dump(std::string_view name, const std::string& text, const std::string& options)
 {
-    const std::string folder = environment("CLPRIM_DUMP_PROGRAMS");
-    if (folder.empty())
-        return;
-    std::error_code ignored;
-    std::filesystem::create_directories(folder, ignored);
     std::string stem(name);
     for (char& c : stem)
         if (!std::isalnum(static_cast<unsigned char>(c)))
             c = '_';
-    std::ofstream out(fmt::format("{}/{}-{}.cl", folder, stem, cache_hash(options + text).substr(0, 8)));
-    out << "// " << options << '\n' << text;
+    stem += '-' + cache_hash(options + text).substr(0, 8);
+    if (const std::string folder = environment("CLPRIM_DUMP_PROGRAMS"); !folder.empty()) {
+        std::error_code ignored;
+        std::filesystem::create_directories(folder, ignored);
+        std::ofstream out(fmt::format("{}/{}.cl", folder, stem));
+        out << "// " << options << '\n' << text;
+    }
+    return stem;
 }
 
 std::string build_log(const cl::Program& program, const cl::Device& device)
@@ -93,6 +95,8 @@ const Program& ProgramCache::program(std::string_view name, std::string key)
         entry->program = std::make_unique<detail::LoadedProgram>(
             device_, loaded_,
             [this, name = std::string(name), kept, one = entry.get()] { return load(name, *kept, *one); });
+    if (detail::dry_run()) [[unlikely]]
+        detail::name_program(*entry->program, entry->stem);
     return *entry->program;
 }
 
@@ -111,7 +115,9 @@ cl::Program ProgramCache::load(std::string_view name, const std::string& entry_k
     const std::string options = entry_key.substr(first + 1, second - first - 1), rest = entry_key.substr(second + 1);
     const std::string text = entry_key[0] == 'f' ? kernel_source(rest) : expanded_source(rest);
     const std::string all_options = options.empty() ? base_options_ : detail::concat(base_options_, ' ', options);
-    dump(name, text, all_options);
+    entry.stem = dump(name, text, all_options);
+    if (detail::dry_run()) [[unlikely]]
+        return {};
     const std::string key = disk_key(device_, text, all_options);
     const std::filesystem::path folder = cache_folder();
     const std::filesystem::path file = folder.empty() ? folder : folder / (cache_hash(key) + ".bin");
@@ -184,12 +190,17 @@ Kernel& Program::kernel(std::string_view name) const
             cl_int code = CL_SUCCESS;
             kernel.handle = cl::Kernel(clCreateKernel(handle_(), text.c_str(), &code));
             check_opencl(code, "clCreateKernel", name);
-        } else {   // made by a ProgramCache
+        } else if (!detail::dry_run()) [[likely]] {   // made by a ProgramCache
             const_cast<detail::LoadedProgram&>(static_cast<const detail::LoadedProgram&>(*this)).create(kernel);
         }
     } catch (...) {
         kernels_.erase(text);
         throw;
+    }
+    if (detail::dry_run()) [[unlikely]] {   // there is nothing to ask the driver about
+        detail::name_kernel(kernel, *this);
+        kernel.max_work_group_size = device_->max_work_group_size;
+        return kernel;
     }
     const std::lock_guard kernel_lock(kernel.mutex);
     if (!kernel.handle())

@@ -31,6 +31,7 @@ private:
         std::mutex mutex;               // held while building: a second thread waits for the first one's result
         std::unique_ptr<detail::LoadedProgram> program;
         std::vector<unsigned char> binary;   // where there is no cache on disk to load it from
+        std::string stem;               // what it is called among dumped programs
     };
     using Entries = std::unordered_map<std::string, std::shared_ptr<Entry>>;
 

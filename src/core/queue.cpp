@@ -8,6 +8,7 @@
 
 #include <clprim/context.hpp>
 #include <clprim/error_hook.hpp>
+#include <core/dry_run.hpp>
 #include <core/environment.hpp>
 #include <core/event_bridge.hpp>
 #include <core/loaded_program.hpp>
@@ -81,6 +82,11 @@ Launch& Launch::set(std::size_t bytes, const void* value)
 {
     if (!value && bytes == 0)
         bytes = 1;   // a __local argument that this launch does not use: OpenCL wants at least a byte
+    if (detail::dry_run()) [[unlikely]] {
+        if (!value)
+            detail::add_local_argument(kernel_, bytes);
+        return *this;
+    }
     if (!kernel_.handle()) [[unlikely]]
         detail::restore_kernel(kernel_);
     const cl_int code = clSetKernelArg(kernel_.handle(), next_, bytes, value);
@@ -110,6 +116,8 @@ Launch& Launch::arg(NoTensor)
 
 void Launch::run(const Range& range)
 {
+    if (detail::dry_run()) [[unlikely]]
+        return detail::log_launch(kernel_, range);
     require(next_ == kernel_.argument_count, "kernel ", kernel_.name, " takes ", kernel_.argument_count,
             " arguments, got ", next_);
     if (!kernel_.handle()) [[unlikely]]   // of no arguments

@@ -1,0 +1,78 @@
+"""Which programs and kernels a target is asked for: the problems run dry in a process of its own."""
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Launch:
+    program: str        # stem of its file
+    kernel: str
+    group_size: int     # 0 where the driver chooses
+    local_argument: int
+    groups: int         # of the largest such launch
+
+    @property
+    def key(self) -> str:
+        """The same for other versions of the program: its stem without the hash, and the kernel."""
+        return f"{self.program.rsplit('-', 1)[0]}:{self.kernel}"
+
+
+@dataclass
+class Asked:
+    """What the library asks a target for."""
+
+    programs: dict[str, Path]           # by stem: OpenCL C with its options in the first line
+    problems: dict[str, list[Launch]]   # each different kernel once
+    refused: dict[str, str]             # problems that the library does not take on such a device, and why
+
+
+def read_launch(line: str) -> Launch:
+    program, kernel, work, group, local = line.split()
+    size = lambda text: prod(map(int, text.split("x")))
+    items = size(group)
+    return Launch(program, kernel, items, int(local), size(work) // items if items else 0)
+
+
+def distinct(lines: list[str]) -> list[Launch]:
+    """The launches of one problem: each kernel with its group size and local memory once, as its largest launch."""
+    largest: dict[tuple, Launch] = {}
+    for launch in map(read_launch, lines):
+        key = (launch.program, launch.kernel, launch.group_size, launch.local_argument)
+        if key not in largest or launch.groups > largest[key].groups:
+            largest[key] = launch
+    return list(largest.values())
+
+
+def ask(figures: str, pattern: str, folder: Path) -> Asked:
+    """Runs the problems as on a GPU of these figures. `folder` receives the programs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tools = Path(__file__).resolve().parents[1]
+    environment = os.environ | {
+        "CLPRIM_DRY_RUN": str(folder / "log"), "CLPRIM_DUMP_PROGRAMS": str(folder), "CLPRIM_CACHE_DISABLE": "1",
+        "CLPRIM_DEVICE_KIND": "gpu", "CLPRIM_DEVICE_FIGURES": figures, "TORCH_OCL_FALLBACK": "error",
+        "CLPRIM_MEMORY_CACHING": "1", "CLPRIM_POISON": "0", "CLPRIM_TUNE": "0",
+        "PYTHONPATH": os.pathsep.join([str(tools), *filter(None, [os.environ.get("PYTHONPATH")])])}
+    environment = {k: v for k, v in environment.items() if k not in ("CLPRIM_TUNE", "CLPRIM_IMPLEMENTATION")}
+    done = subprocess.run(["nice", "-n", "10", sys.executable, "-m", "kernel_report.problems", pattern],
+                          env=environment, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"kernel_report: the dry run failed:\n{done.stderr[-2000:]}")
+    found = json.loads(done.stdout)
+    problems = {name: distinct(lines) for name, lines in found.items() if isinstance(lines, list)}
+    used = Counter(launch.program for each in problems.values() for launch in each)
+    return Asked({stem: folder / f"{stem}.cl" for stem in used if stem != "-"}, problems,
+                 {name: why for name, why in found.items() if isinstance(why, str)})
+
+
+def read_program(path: Path) -> tuple[list[str], str]:
+    """Options and text."""
+    options, text = path.read_text().split("\n", 1)
+    return options.removeprefix("// ").split(), text

@@ -1,0 +1,97 @@
+"""From targets and problems to figures: asks, compiles what is new, reads."""
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from .compiler import CompileError
+from .figures import analyse, main_kernel, per_element
+from .programs import Asked, Launch, ask, read_program
+from .targets import Target, resident_groups
+
+
+class Report:
+    """Figures of targets. `work` keeps programs and what compilers made of them, so that nothing is compiled twice."""
+
+    def __init__(self, tools: Path, work: Path):
+        self.tools, self.work = tools, work
+
+    def outputs(self, path: Path, target: Target, version: str) -> dict[str, str]:
+        options, text = read_program(path)
+        key = hashlib.sha256("\n".join([target.name, version, *options, text]).encode()).hexdigest()[:32]
+        kept = self.work / "compiled" / f"{target.name}-{key}.json.gz"
+        if kept.exists():
+            return json.loads(gzip.decompress(kept.read_bytes()))
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                made = target.compiler.build(text, options, target, self.tools, Path(folder))
+            except CompileError as error:
+                made = {"error": str(error)}
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        aside = kept.with_suffix(".aside")
+        aside.write_bytes(gzip.compress(json.dumps(made).encode(), 3))
+        aside.rename(kept)
+        return made
+
+    def program(self, path: Path, target: Target, version: str) -> dict:
+        """Figures of every kernel, or {"error": ...}."""
+        made = self.outputs(path, target, version)
+        if "error" in made:
+            return made
+        return {name: analyse(kernel) for name, kernel in target.compiler.read(made, target).items()}
+
+    def asked(self, target: Target, pattern: str) -> Asked:
+        return ask(target.figures, pattern, self.work / "programs" / target.name)
+
+    def target(self, target: Target, pattern: str, only: set[str] | None = None) -> dict:
+        """Everything about one target: compiler, problems with their kernels, what was refused or did not compile.
+        `only`: the programs to compile; problems with others are left out."""
+        version = target.compiler.version(self.tools)
+        asked = self.asked(target, pattern)
+        programs = {}
+        for count, (stem, path) in enumerate(sorted(asked.programs.items()), 1):
+            if only is None or stem in only:
+                progress(f"{target.name}: {count} of {len(asked.programs)}, {stem}")
+                programs[stem] = self.program(path, target, version)
+        progress("")
+        problems = {}
+        for name, launches in asked.problems.items():
+            if all(launch.program in programs for launch in launches):
+                problems[name] = [self.launch(launch, programs[launch.program], target) for launch in launches]
+        return {"compiler": version, "problems": problems, "refused": asked.refused}
+
+    def launch(self, launch: Launch, program: dict, target: Target) -> dict:
+        """One kernel of a problem."""
+        entry = {"kernel": launch.key, "program": launch.program}
+        if "error" in program:
+            return entry | {"error": program["error"]}
+        figures = dict(program[launch.kernel])
+        if launch.group_size:
+            groups = resident_groups(target, figures, launch.group_size, launch.local_argument)
+            threads = groups * -(-launch.group_size // max(1, figures["simd"]))
+            figures["resident_groups"] = groups
+            figures["occupancy"] = round(100 * threads / target.threads)
+        figures["local_bytes"] += launch.local_argument
+        return entry | {"group_size": launch.group_size, "groups": launch.groups} | figures
+
+
+def with_elements(kernels: list[dict], element_bytes: int) -> list[dict]:
+    """Adds instructions for each element, of problems that memory limits."""
+    for kernel in kernels:
+        if element_bytes and "error" not in kernel and (count := per_element(kernel, element_bytes)) is not None:
+            kernel["instructions_per_element"] = count
+    return kernels
+
+
+def main_of(kernels: list[dict]) -> dict | None:
+    good = [kernel for kernel in kernels if "error" not in kernel]
+    return main_kernel(good) if good else None
+
+
+def progress(line: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{line[:110]}", end="", file=sys.stderr, flush=True)
