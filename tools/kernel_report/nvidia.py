@@ -58,14 +58,16 @@ def instruction(text: str) -> Instruction:
         return Instruction("move", text, registers=registers)
     if name == "BAR":
         return Instruction("barrier", text)
-    if name == "CALL":
+    # In long kernels ptxas writes jumps as calls, from which nothing returns; real ones name a function.
+    jump = name in ("BRA", "BRX") or name == "CALL" and "(.L_" in text
+    if name == "CALL" and not jump:
         return Instruction("call", text)
     if name in ("NOP", "DEPBAR", "LDGDEPBAR"):
         return Instruction("wait", text)
-    if name in CONTROL:
+    if jump or name in CONTROL:
         # BSSY and the like name where work-items meet again.
-        labels = re.findall(r"`\((\.L_\w+)\)", text) if name in ("BRA", "BRX") else []
-        leaves = name in ("BRA", "BRX", "EXIT", "RET") and not predicate and not re.match(r"\S+\s+!?U?P\d|\S+\.DIV", text)
+        labels = re.findall(r"`\((\.L_\w+)\)", text) if jump else []
+        leaves = (jump or name in ("EXIT", "RET")) and not predicate and not re.match(r"\S+\s+!?U?P\d|\S+\.DIV", text)
         return Instruction("control", text, registers=registers, targets=tuple(labels), falls_through=not leaves)
     return Instruction("alu", text, registers=registers)
 

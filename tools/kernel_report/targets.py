@@ -30,7 +30,7 @@ class Target:
     registers: int = 0   # of one of the four SIMDs of a core, for each work-item of a sub-group (not Intel)
     granule: int = 8     # registers are given out in so many
     grf_bytes: int = 32  # Intel: of a register
-    dual: int = 1        # FMAs in an issue slot
+    dual: int = 1        # FMAs in an issue slot: pairs of instructions (RDNA 3 and 4) or of numbers (CDNA)
 
     @property
     def compiler(self):
@@ -73,8 +73,8 @@ TARGETS = {target.name: target for target in (
     radeon("gfx1030", "RX 6900 XT", 40, threads=64, local_bytes=131072, groups=64, registers=1024, granule=8),
     radeon("gfx1100", "RX 7900 XTX", 48, threads=64, local_bytes=131072, groups=64, registers=1536, granule=24, dual=2),
     radeon("gfx1201", "RX 9070 XT", 32, threads=64, local_bytes=131072, groups=64, registers=1536, granule=24, dual=2),
-    radeon("gfx90a", "Instinct MI210", 104, threads=32, local_bytes=65536, groups=40, registers=512, granule=8),
-    radeon("gfx942", "Instinct MI300X", 304, threads=32, local_bytes=65536, groups=40, registers=512, granule=8),
+    radeon("gfx90a", "Instinct MI210", 104, threads=32, local_bytes=65536, groups=40, registers=512, granule=8, dual=2),
+    radeon("gfx942", "Instinct MI300X", 304, threads=32, local_bytes=65536, groups=40, registers=512, granule=8, dual=2),
     geforce("sm_75", "GeForce RTX 2080", 46, threads=32, local_bytes=65536, groups=16),
     geforce("sm_86", "GeForce RTX 3080", 68, threads=48, local_bytes=102400, groups=16),
     geforce("sm_89", "GeForce RTX 4090", 128, threads=48, local_bytes=102400, groups=24),
