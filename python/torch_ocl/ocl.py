@@ -152,6 +152,16 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
     return [torch.float16, torch.bfloat16]
 
 
+# Kernels of one's own.
+
+
+def compile_kernel(source: str, name: str, *, options: str = "", device=None):
+    """A kernel in OpenCL C as a function of tensors and numbers; see torch_ocl.user_kernel.compile_kernel."""
+    from torch_ocl import user_kernel
+
+    return user_kernel.compile_kernel(source, name, options=options, device=device)
+
+
 # What ran on the CPU for want of a kernel.
 
 

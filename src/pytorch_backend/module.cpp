@@ -6,6 +6,7 @@
 #include <clprim/context.hpp>
 
 #include <fallback.hpp>
+#include <kernel_binding.hpp>
 #include <runtime/allocator.hpp>
 #include <runtime/errors.hpp>
 #include <runtime/generator.hpp>
@@ -98,6 +99,8 @@ PYBIND11_MODULE(_C, m)
     m.def("blocking_calls", &clprim::blocking_calls);
     m.def("kernel_launches", &clprim::kernel_launches);
     m.def("program_builds", [](int index) { return context(static_cast<c10::DeviceIndex>(index)).program_builds(); });
+
+    bind_kernel(m);
 }
 
 }  // namespace
