@@ -45,7 +45,24 @@ def is_initialized() -> bool:
 def __getattr__(name: str):
     if name == "_initialized":   # torch.utils.checkpoint keeps the generators' states of devices that have this
         return is_initialized()
+    if name == "Scheduling" and not _inductor_registered:
+        # Inductor asks for this name when it is first used; registering by ourselves says more than answering would.
+        _register_inductor()
     raise AttributeError(f"module 'torch.ocl' has no attribute '{name}'")
+
+
+_inductor_registered = False
+
+
+def _register_inductor() -> None:
+    global _inductor_registered
+    _inductor_registered = True
+    try:
+        from torch_ocl import inductor
+
+        inductor.register()
+    except Exception as error:   # who asks for an attribute takes most types for "there is none"
+        raise ImportError("the ocl device's code generator for torch.compile could not be loaded") from error
 
 
 def init() -> None:
@@ -216,25 +233,3 @@ def kernel_launches() -> int:
 def program_builds(device=None) -> int:
     """How many OpenCL programs this process has compiled (not loaded from the disk cache) for a device."""
     return _state.c().program_builds(_state.index_of(device))
-
-
-# torch.compile's inductor looks for a device's code generators by these names, without importing anything before.
-
-
-class _Missing(type):
-    def __getattr__(cls, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return cls()
-
-
-class Scheduling(metaclass=_Missing):
-    """There is no code generator: whatever is asked of it is answered by an error that says so."""
-
-    def __init__(self, *_):
-        raise NotImplementedError(
-            "torch.compile's backend 'inductor' (the default) has no code generator for the ocl device; use "
-            "torch.compile(..., backend='aot_eager'), or the model without torch.compile")
-
-
-PythonWrapperCodegen = CppWrapperCodegen = WrapperFxCodegen = Scheduling

@@ -1,0 +1,50 @@
+"""torch.compile for the ocl device: Inductor's code generator that writes OpenCL C.
+
+Nothing here is imported before Inductor is: it asks torch.ocl for a code generator when it is first used.
+
+    device.py      the device's interface for Dynamo and Inductor
+    scheduling.py  what is fused, and how kernels come into the generated wrapper
+    kernel.py      one generated kernel
+    reductions.py  its loops over reduced elements
+    ranges.py      which work-item computes which element
+    overrides.py   elementwise operations
+    printer.py     index and size expressions
+    types.py       dtypes
+    lowerings.py   what is left to the device's operators
+    runtime.py     what generated code calls
+"""
+
+from __future__ import annotations
+
+
+def register() -> None:
+    """Makes the code generator known to Inductor."""
+    from torch._inductor.codegen.common import register_backend_for_device, register_device_op_overrides
+
+    from torch_ocl.inductor import device, identity, lowerings
+    from torch_ocl.inductor.scheduling import OpenCLScheduling, OpenCLWrapper
+
+    register_backend_for_device("ocl", OpenCLScheduling, OpenCLWrapper, _no_cpp_wrapper, _no_fx_wrapper,
+                                identity.CodeGeneratorIdentity())
+    register_device_op_overrides("ocl", device.op_overrides())
+    lowerings.register()
+
+
+class _Missing:
+    reason = ""
+
+    @classmethod
+    def create(cls, *args, **kwargs):
+        raise NotImplementedError(cls.reason)
+
+    def __init__(self, *args, **kwargs):
+        raise NotImplementedError(self.reason)
+
+
+class _no_cpp_wrapper(_Missing):
+    reason = ("the ocl device's code generator writes Python wrappers only: torch._inductor.config.cpp_wrapper and "
+              "AOTInductor (torch._inductor.aoti_compile_and_package) are not available for it")
+
+
+class _no_fx_wrapper(_Missing):
+    reason = "the ocl device's code generator writes Python wrappers only: torch._inductor.config.fx_wrapper is not available for it"

@@ -1,0 +1,268 @@
+"""One generated kernel: loads, stores, loops and the kernel's text."""
+
+from __future__ import annotations
+
+import itertools
+
+import sympy
+
+import torch
+from torch._inductor.codegen.common import (CSE, CSEVariable, DeferredLine, IndentedBuffer, PythonPrinter, RemovedArg,
+                                             TensorArg, unique)
+from torch._inductor.codegen.simd import SIMDKernel
+from torch._inductor.virtualized import V
+from torch.utils._ordered_set import OrderedSet
+from torch.utils._sympy.symbol import free_symbol_is_type, SymT
+
+from torch_ocl.inductor import types
+from torch_ocl.inductor.overrides import OpenCLOverrides, text
+from torch_ocl.inductor.printer import OpenCLPrinter
+from torch_ocl.inductor.ranges import plan_work
+from torch_ocl.inductor.reductions import Reductions
+from torch_ocl.inductor.runtime import Ranges
+
+
+class OpenCLCSE(CSE):
+    """Variables are declared with the type of their dtype."""
+
+    def generate(self, buffer, expr, *, dtype=None, assignment=True, **others):
+        if assignment and not isinstance(expr, CSEVariable) and dtype is not None:
+            self.prefix = f"const {types.c_type(dtype)} "
+        variable = super().generate(buffer, expr, dtype=dtype, assignment=assignment, **others)
+        V.kernel.note_variable(variable)
+        return variable
+
+
+class OpenCLKernel(Reductions, SIMDKernel):
+    """A fused kernel. Reductions have a loop for every pass over the reduced elements; see reductions.py."""
+
+    overrides = OpenCLOverrides
+    suffix = ";"
+    newvar_prefix = "const float "
+    pexpr = staticmethod(PythonPrinter().doprint)
+
+    def __init__(self, tiling, **kwargs):
+        super().__init__(tiling, **kwargs)
+        self.cse = OpenCLCSE(self.newvar_prefix, self.suffix)
+        self.device_index = V.graph.get_current_device_or_throw().index or 0
+        self.figures = Ranges.of(self.device_index).figures
+        self.fp64 = self.figures.fp64
+        self.cpu = self.figures.kind == "cpu"
+        self.printer = OpenCLPrinter()
+        self.printer.narrow = self.get_index_dtype_as_torch_dtype() == torch.int32
+        self.includes: dict[str, None] = {}
+        self.uses_double = False
+        self.uses_errors = False
+        self.masks = 0                                  # how many masked() surround the code being written
+        self.checks: dict[str, str] = {}                # variables that are checked indices, and what says they are good
+        self.entries: dict[str, object] = {}            # of the kept dimensions, in order
+        self.flags = itertools.count()
+        self.start_reductions()
+
+    @property
+    def kexpr(self):
+        return self.printer.doprint
+
+    def dtype_to_str(self, dtype: torch.dtype) -> str:
+        return types.c_type(dtype)
+
+    def note_dtype(self, dtype: torch.dtype) -> None:
+        if dtype == torch.float64:
+            if not self.fp64:
+                raise NotImplementedError(f"the device {self.figures.name} has no float64 arithmetic")
+            self.uses_double = True
+
+    # Loads and stores.
+
+    def load(self, name: str, index: sympy.Expr) -> CSEVariable:
+        variable = self.args.input(name)
+        dtype = V.graph.get_dtype(name)
+        self.note_dtype(dtype)
+        index = self.prepare_indexing(index)
+        if V.graph.is_unspec_arg(name):                 # a number, given as an argument
+            return self.cse.generate(self.compute, types.convert(f"{variable}", None, dtype),
+                                     dtype=types.compute_dtype(dtype))
+        line = types.load(variable, self.index_to_str(index), dtype)
+        buffer = self.loads
+        if self.is_constant_in_loop(index):
+            buffer = self.body
+        return self.generate_at(buffer, line, types.compute_dtype(dtype))
+
+    def generate_at(self, buffer: IndentedBuffer, line: str, dtype: torch.dtype) -> CSEVariable:
+        variable = self.cse.generate(buffer, line, dtype=dtype)
+        if buffer is self.body:
+            self.outside_loop.add(variable)
+        return variable
+
+    def is_constant_in_loop(self, index: sympy.Expr) -> bool:
+        """Whether a load can stand before the loop: it is the same for all reduced elements, and not under a mask."""
+        return (self.inside_reduction and not self.masks and not free_symbol_is_type(index, SymT.TMP)
+                and not any(tree.is_reduction and s in tree.var_ranges for tree in self.range_trees
+                            for s in index.free_symbols))
+
+    def store(self, name: str, index: sympy.Expr, value: CSEVariable, mode=None) -> None:
+        if mode is not None:
+            raise NotImplementedError(f"the ocl device's code generator has no stores of mode {mode}")
+        variable = self.args.output(name)
+        dtype = V.graph.get_dtype(name)
+        self.note_dtype(dtype)
+        index = self.prepare_indexing(index)
+        line = types.store(variable, self.index_to_str(index), text(value, dtype), dtype)
+        checks = [self.checks[s.name] for s in sorted(index.free_symbols, key=str) if s.name in self.checks]
+        if checks:                                      # nothing is written for an index out of range
+            line = f"if ({' && '.join(checks)}) {line}"
+        if self.inside_reduction:
+            self.stores.writeline(DeferredLine(name, line))
+        else:
+            self.store_kept(name, line)
+
+    def masked(self, mask: CSEVariable, body, other) -> CSEVariable:
+        """The value of body where the mask is true, else `other`; body is computed, and loads, only there."""
+        inner = IndentedBuffer()
+        self.masks += 1
+        try:
+            with self.swap_buffers(inner):
+                result = body()
+        finally:
+            self.masks -= 1
+        dtype = result.dtype
+        variable = self.cse.newvar(dtype=dtype)
+        self.compute.writeline(f"{types.c_type(dtype)} {variable} = {text(other, dtype)};")
+        self.compute.writeline(f"if ({mask}) {{")
+        with self.compute.indent():
+            self.compute.splice(inner)
+            self.compute.writeline(f"{variable} = {result};")
+        self.compute.writeline("}")
+        self.note_variable(variable)
+        return variable
+
+    # Indices.
+
+    def codegen_iteration_ranges_entry(self, entry) -> None:
+        if entry.is_reduction:
+            self.indexing_code.writeline(
+                f"const index_t {entry.name} = {self.kexpr(self.rename_indexing(entry.expr))};")
+        else:
+            self.entries[entry.name] = entry
+
+    def checked_index(self, variable: CSEVariable, size: sympy.Expr) -> CSEVariable:
+        limit = self.index_to_str(self.rename_sizes(size))
+        known = self.cse.try_get(f"checked {variable} {limit}")
+        if known is not None:
+            return known
+        self.uses_errors = True
+        good = f"good{next(self.flags)}"
+        index = self.cse.newvar(dtype=torch.int64)
+        self.cse.put(f"checked {variable} {limit}", index)
+        self.compute.writelines([
+            f"const int {good} = {variable} >= 0 && {variable} < {limit};",
+            f"if (!{good})",
+            f"    clprim_index_error(errors, operator_code, {variable}, {limit});",
+            f"const long {index} = {good} ? (long){variable} : 0L;"])
+        self.checks[str(index)] = good
+        self.note_variable(index)
+        return index
+
+    def rename_sizes(self, size):
+        return self.prepare_indexing(sympy.sympify(size))
+
+    def check_bounds(self, expr: sympy.Expr, size: sympy.Expr, lower: bool, upper: bool) -> None:
+        if expr.is_Symbol and expr.name in self.checks or not (lower or upper):
+            return
+        self.uses_errors = True
+        index = self.index_to_str(self.prepare_indexing(expr))
+        limit = self.index_to_str(self.rename_sizes(size))
+        conditions = [f"({index}) < 0"] * lower + [f"({index}) >= ({limit})"] * upper
+        self.compute.writelines([f"if ({' || '.join(conditions)})",
+                                 f"    clprim_index_error(errors, operator_code, {index}, {limit});"])
+
+    def device_assert_async(self, cond, msg) -> None:
+        raise NotImplementedError("assertions on values are left to the device's operator")
+
+    def note_variable(self, variable: CSEVariable) -> None:
+        """Variables made outside of loops stay known when a loop ends."""
+        if not self.inside_reduction and not self.masks:
+            self.outside_loop.add(variable)
+
+    # The text.
+
+    def codegen_kernel(self, name: str = "KERNEL_NAME") -> str:
+        self.codegen_body()
+        plan = plan_work(self)
+        self.plan = plan
+        code = IndentedBuffer()
+        parameters, shifts = self.parameters()
+        attribute = "__attribute__((reqd_work_group_size({}, 1, 1))) ".format(plan.lanes) if plan.lanes > 1 else ""
+        code.writeline(f"{attribute}__kernel void {name}({', '.join(parameters)})")
+        code.writeline("{")
+        with code.indent():
+            code.writelines(shifts)
+            code.splice(self.local_memory)
+            code.writelines(plan.header)
+            code.splice(self.body)
+        code.writeline("}")
+        return self.prologue() + code.getvalue()
+
+    def prologue(self) -> str:
+        number, kind = ("double", "#define T_DOUBLE\n") if self.uses_double else ("float", "")
+        wide = self.cpu or not self.printer.narrow
+        lines = ['#include "core/dtype.cl"', f"typedef {number} T;", f"typedef {number} R;", "#define T_FLOAT",
+                 f"{kind}#define T_SIZE {8 if kind else 4}", f"typedef {'long' if wide else 'int'} index_t;",
+                 '#include "kernels/pointwise/math.cl"']
+        lines += [f'#include "{path}"' for path in self.includes]
+        if self.uses_errors:
+            lines.append('#include "core/errors.cl"')
+        lines.append("CLPRIM_PRELUDE")
+        if "kernels/random/philox.cl" in self.includes:
+            lines.append("CLPRIM_VARIATES")
+        return "\n".join(lines) + "\n"
+
+    def arguments(self):
+        """Names in the kernel, what the call gives, and what they are: "t" a tensor, else a number's type."""
+        names, values, details, _ = self.args.python_argdefs()
+        result = []
+        for name, value, detail in zip(names, values, details):
+            if isinstance(detail, TensorArg):
+                dtype = detail.dtype
+                if V.graph.is_unspec_arg(detail.buffer):
+                    kind = {torch.bool: "uint8", torch.float16: "float32", torch.bfloat16: "float32"}.get(
+                        dtype, str(dtype).removeprefix("torch."))
+                    result.append((name.name, f"{value}.item()", kind, dtype))
+                else:
+                    result.append((name.name, value, "t", dtype))
+            else:
+                is_float = isinstance(value, sympy.Symbol) and value.name.startswith("zuf")
+                result.append((name.name, self.pexpr(value), "float64" if is_float and self.fp64 else
+                               "float32" if is_float else "int64", None))
+        return result
+
+    def parameters(self) -> tuple[list[str], list[str]]:
+        written = OrderedSet(str(inner) for inner in self.args.output_buffers.values())
+        written |= OrderedSet(buffer.inner_name for buffer in unique(self.args.inplace_buffers.values())
+                              if not isinstance(buffer, RemovedArg))
+        parameters, shifts = [], []
+        for name, _, kind, dtype in self.arguments():
+            if kind == "t":
+                constant = "" if name in written else "const "
+                parameters.append(f"__global {constant}{types.storage_type(dtype)}* {name}, ulong {name}_offset")
+                shifts.append(f"{name} += {name}_offset;")
+            else:
+                parameters.append(f"const {types.c_type(getattr(torch, kind))} {name}")
+        parameters += [f"const long {name}" for name in self.plan.sizes]
+        if self.uses_errors:
+            parameters.append("__global int* errors, int operator_code")
+        return parameters, shifts
+
+    def signature(self) -> str:
+        kinds = [kind for _, _, kind, _ in self.arguments()] + ["int64"] * len(self.plan.sizes)
+        return " ".join(kinds + ["errors"] * self.uses_errors)
+
+    def call_kernel(self, name: str, node=None, deallocate_ws: bool = True) -> None:
+        wrapper = V.graph.wrapper_code
+        numbers = [sympy.sympify(n) for n in (*self.plan.sizes.values(), *self.plan.numbers)]
+        for size in (*self.args.sizevars, *(s for n in numbers for s in sorted(n.free_symbols, key=str))):
+            wrapper.ensure_size_computed(size)
+        arguments = [value for _, value, _, _ in self.arguments()]
+        arguments += [self.pexpr(value) for value in self.plan.sizes.values()]
+        arguments.append(self.plan.range(self.pexpr, Ranges.of(self.device_index)))
+        wrapper.writeline(wrapper.wrap_kernel_call(name, arguments))

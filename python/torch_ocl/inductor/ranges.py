@@ -1,0 +1,140 @@
+"""How a kernel's elements are shared out among work-items.
+
+Elementwise kernels: a work-item computes an element. Where the fused operations take the linear index apart, the fastest
+dimension becomes the first of the range and everything else the second, so that what is the same in a row is computed
+once for it and neighbouring work-items touch neighbouring elements, which compilers need to see to make vectors. Only
+where rows are short, or do not fit each other, indices are divided element by element.
+
+Reductions: see reductions.py.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import sympy
+
+import torch
+from torch._inductor.virtualized import V
+from torch.utils._sympy.functions import FloorDiv
+
+SHORTEST_ROW = 16
+
+
+@dataclasses.dataclass
+class Work:
+    header: list[str]                  # lines that find the work-item's element
+    lanes: int                         # work-items of a work-group that own an output together
+    sizes: dict[str, sympy.Expr]       # arguments that only the header needs
+    kind: str                          # of the range, see runtime.py
+    numbers: list[sympy.Expr]
+
+    def range(self, pexpr, ranges) -> str:
+        """The last arguments of the call: constants, or found by the sizes of the call (runtime.Ranges)."""
+        if all(isinstance(n, (int, sympy.Integer)) for n in self.numbers):
+            chosen = getattr(ranges, self.kind)(*(int(n) for n in self.numbers))
+            return ", ".join(f"{name}={value}" for name, value in chosen.items())
+        values = ", ".join(pexpr(n) for n in self.numbers)
+        return f"**ocl_ranges_{ranges.index}.{self.kind}({values})"
+
+
+def _same(a, b) -> bool:
+    return V.graph.sizevars.statically_known_equals(a, b)
+
+
+def _multiple(a, b) -> bool:
+    return V.graph.sizevars.statically_known_multiple_of(a, b)
+
+
+def plan_work(kernel) -> Work:
+    trees = [t for t in kernel.range_trees if not t.is_reduction]
+    assert len(trees) <= 1, "elements are numbered linearly"
+    tree = trees[0] if trees else None
+    numel = tree.numel if tree else sympy.S.One
+    if kernel.features.is_reduction():
+        return _reduction(kernel, tree, numel)
+    entries = list(kernel.entries.values())
+    row = _row(entries, numel)
+    return _rows(kernel, entries, numel, row) if row is not None else _linear(kernel, tree, entries, numel)
+
+
+def _size(kernel, sizes: dict, name: str, value: sympy.Expr) -> str:
+    """A size in the kernel's text: a constant, or an argument."""
+    value = V.graph.sizevars.simplify(value)
+    if isinstance(value, (int, sympy.Integer)):
+        return kernel.kexpr(sympy.Integer(value))
+    sizes[name] = value
+    return name
+
+
+def _row(entries, numel) -> sympy.Expr | None:
+    """The length of the rows that the elements are cut into; None: they are not."""
+    lengths = [e.length for e in entries if e.divisor == 1 and not _same(e.length, numel)]
+    lengths += [e.divisor for e in entries if e.divisor != 1]
+    hint = V.graph.sizevars.optimization_hint
+    if not lengths:
+        return None
+    row = min(lengths, key=hint)
+    if hint(row) < SHORTEST_ROW or not _multiple(numel, row):
+        return None
+    for e in entries:
+        fits = _multiple(e.length, row) if e.divisor == 1 else _multiple(e.divisor, row)
+        if not fits:
+            return None
+    return row
+
+
+def _linear(kernel, tree, entries, numel) -> Work:
+    sizes: dict[str, sympy.Expr] = {}
+    limit = _size(kernel, sizes, "element_count", numel)
+    header = ["const index_t xindex = get_global_id(0);", f"if (xindex >= {limit})", "    return;"]
+    header += [f"const index_t {e.name} = {kernel.kexpr(kernel.rename_indexing(e.expr))};" for e in entries]
+    return Work(header, 1, sizes, "linear", [numel])
+
+
+def _rows(kernel, entries, numel, row) -> Work:
+    sizes: dict[str, sympy.Expr] = {}
+    length = _size(kernel, sizes, "row_length", row)
+    header = ["const index_t column = get_global_id(0), row = get_global_id(1);", f"if (column >= {length})", "    return;"]
+    hint = V.graph.sizevars.optimization_hint
+    number = 0
+
+    def size(value) -> str:
+        nonlocal number
+        number += 1
+        return _size(kernel, sizes, f"row_size{number}", value)
+
+    def divided(of, by) -> str:
+        quotient = V.graph.sizevars.simplify(FloorDiv(by, row))
+        return of if quotient == 1 else f"({of} / {size(quotient)})"
+
+    for e in entries:
+        if e.divisor == 1 and _same(e.length, row):
+            value = "column"
+        elif e.divisor == 1:
+            rows = "row"
+            if not _same(e.length, numel):
+                rows = f"(row % {size(V.graph.sizevars.simplify(FloorDiv(e.length, row)))})"
+            value = f"{rows} * {length} + column"
+        else:
+            value = divided("row", e.divisor)
+            if not _same(e.divisor * e.length, numel):
+                value = f"{value} % {size(e.length)}"
+        header.append(f"const index_t {e.name} = {value};")
+    return Work(header, 1, sizes, "rows", [row, FloorDiv(numel, row)])
+
+
+def _reduction(kernel, tree, numel) -> Work:
+    sizes: dict[str, sympy.Expr] = {}
+    entries = list(kernel.entries.values())
+    lanes = kernel.lanes
+    if lanes > 1:
+        header = ["const index_t xindex = get_group_id(0);", "const index_t lane = get_local_id(0);"]
+        kind = "groups"
+    else:
+        limit = _size(kernel, sizes, "element_count", numel)
+        header = ["const index_t xindex = get_global_id(0);", f"if (xindex >= {limit})", "    return;"]
+        kind = "outputs"
+    header += [f"const index_t {e.name} = {kernel.kexpr(kernel.rename_indexing(e.expr))};" for e in entries]
+    numbers = [numel, sympy.Integer(lanes)] if lanes > 1 else [numel]
+    return Work(header, lanes, sizes | kernel.loop_sizes, kind, numbers)
