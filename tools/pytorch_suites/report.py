@@ -1,0 +1,116 @@
+"""What came of the cases: compared with the CPU, put into classes, as a table and as JSON."""
+
+from __future__ import annotations
+
+import collections
+import re
+from dataclasses import dataclass
+
+import reasons
+from runner import Record
+
+# In these words a case says that it is about something that is neither this device nor the CPU.
+OTHER_DEVICE = re.compile(r"not compiled with (CUDA|XPU|MPS)|Found no NVIDIA|NVIDIA driver|torch\.cuda|'cuda'|cuda:\d|"
+                          r"Expected (a )?'?cuda|CUDA (error|is not|not avail)|_cuda\w* (is|not)|cudnn|cublas|"
+                          r"'torch\._C' has no attribute '_cuda|Only runs on|onlyCUDA|doesn't run on|XLA|ROCm|MPS|Triton|"
+                          r"fewer than \d+ devices|requires (cuda|CUDA|GPU)|CUDA not|cuda not|No CUDA|quantized engine")
+
+
+@dataclass
+class Outcome:
+    case: str
+    kind: str       # passed, failed, crashed, hung, other
+    reason: str = ""
+    error: str = ""
+
+
+@dataclass
+class FileReport:
+    label: str
+    total: int
+    outcomes: list[Outcome]
+    problem: str = ""
+
+    def count(self, kind):
+        return sum(outcome.kind == kind for outcome in self.outcomes)
+
+    @property
+    def applicable(self):
+        return len(self.outcomes) - self.count("other")
+
+
+def compare(case, entry, native):
+    """What an outcome on the device means beside the CPU's (None: the CPU has no such case)."""
+    outcome, reason = entry["outcome"], entry.get("reason", "")
+    if outcome in ("passed", "expected failure"):
+        return Outcome(case, "passed")
+    if native is None or native["outcome"] not in ("passed", "expected failure"):
+        if outcome in ("failed", "skipped"):
+            return Outcome(case, "other", reason)
+        if native is not None and native["outcome"] == outcome:     # dies on the CPU too
+            return Outcome(case, "other", reason)
+    if outcome in ("failed", "skipped") and OTHER_DEVICE.search(reason):
+        return Outcome(case, "other", reason)
+    if outcome == "skipped":
+        return Outcome(case, "failed", f"skipped: {reason.removeprefix('Skipped: ')}")
+    return Outcome(case, outcome, reason, entry.get("error", ""))
+
+
+def file_reports(records):
+    reports = []
+    for label in dict.fromkeys(label for label, _ in records):
+        device, native = records.get((label, "ocl"), Record()), records.get((label, "cpu"), Record())
+        outcomes = [compare(case, entry, native.ended.get(case)) for case, entry in device.ended.items()]
+        reports.append(FileReport(label, device.total, outcomes, device.problem or native.problem))
+    return reports
+
+
+def class_of(outcome):
+    """Few words, the same for cases that miss alike."""
+    text = re.sub(r"0x[0-9a-f]+", "0x..", outcome.reason)
+    text = re.sub(r"\[[^\]]*\]|\([^)]*\d[^)]*\)", "[..]", re.sub(r"-?\d+(\.\d+)?(e-?\d+)?", "N", text))
+    return f"{outcome.kind}: {text[:160]}"
+
+
+def classes(reports):
+    """Misses by explanation, or by what they say where none is known; commonest first."""
+    result = collections.defaultdict(list)
+    for report in reports:
+        for outcome in report.outcomes:
+            if outcome.kind in ("failed", "crashed", "hung"):
+                why = reasons.explain(report.label, outcome)
+                result[why or class_of(outcome)].append((report.label, outcome))
+    return sorted(result.items(), key=lambda item: -len(item[1]))
+
+
+def share(passed, applicable):
+    return f"{100 * passed / applicable:.1f} %" if applicable else ""
+
+
+def markdown(reports, title):
+    """The table and the classes of misses."""
+    total = sum(report.count("passed") for report in reports), sum(report.applicable for report in reports)
+    lines = [f"{title}: **{total[0]} of {total[1]} applicable cases pass** ({share(*total)}).", "",
+             "| file | cases in file | run | passed | failed | crashed | hung | not applicable | share of applicable |",
+             "|---|---|---|---|---|---|---|---|---|"]
+    for report in reports:
+        if report.problem and not report.outcomes:
+            lines.append(f"| {report.label} | cannot be collected: {cell(report.problem)} | | | | | | | |")
+            continue
+        counts = [report.count(kind) for kind in ("passed", "failed", "crashed", "hung", "other")]
+        lines.append(f"| {report.label} | {report.total} | {len(report.outcomes)} | "
+                     + " | ".join(map(str, counts)) + f" | {share(counts[0], report.applicable)} |")
+    lines += ["", "| misses | why | for example |", "|---|---|---|"]
+    for why, found in classes(reports):
+        label, outcome = found[0]
+        lines.append(f"| {len(found)} | {cell(why)} | {label} `{outcome.case.replace('_DEVICE', '_ocl')}` |")
+    return "\n".join(lines) + "\n"
+
+
+def cell(text):
+    return " ".join(text.replace("|", "\\|").replace("<", "&lt;").split())
+
+
+def as_json(reports):
+    return [{"file": report.label, "cases": report.total, "run": len(report.outcomes), "problem": report.problem,
+             "outcomes": [vars(outcome) for outcome in report.outcomes]} for report in reports]

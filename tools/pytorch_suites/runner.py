@@ -1,0 +1,195 @@
+"""Runs a test file's cases in child processes that may die, and keeps what came of each case in a results file."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+STARTUP_SECONDS = 900.0     # importing PyTorch's operator tests and generating tens of thousands of cases takes minutes
+
+
+@dataclass
+class Choice:
+    """Which cases of a file are run, and how."""
+    match: str = ""
+    exclude: str = ""
+    sample: int = 1
+    at_most: int = 0
+    timeout: float = 60.0
+    memory: int = 8 << 30
+    fallback: str = "error"
+    rename: str = ""
+
+
+@dataclass
+class TestFile:
+    path: Path
+    label: str
+    folders: list[str] = field(default_factory=list)    # searched for modules that the file imports
+
+
+@dataclass
+class Record:
+    """What is known of a file on a device."""
+    total: int = 0
+    chosen: list[str] | None = None
+    ended: dict[str, dict] = field(default_factory=dict)
+    started: str = ""
+    problem: str = ""
+
+
+def read_results(path):
+    """Records by (file, device)."""
+    records: dict[tuple[str, str], Record] = {}
+    if not os.path.exists(path):
+        return records
+    with open(path) as results:
+        for line in results:
+            try:
+                entry = json.loads(line)
+            except ValueError:      # cut off by the death of its writer
+                continue
+            record = records.setdefault((entry["file"], entry["device"]), Record())
+            if entry["event"] == "collected":
+                record.total, record.chosen = entry["total"], entry["chosen"]
+            elif entry["event"] == "start":
+                record.started = entry["case"]
+            elif entry["event"] == "problem":
+                record.problem = entry["reason"]
+            else:
+                record.ended[entry["case"]] = entry
+                record.started = ""
+    return records
+
+
+def last_lines(log, count=25):
+    text = Path(log).read_text(errors="replace") if os.path.exists(log) else ""
+    return "\n".join(text.splitlines()[-count:])
+
+
+def place_of_death(log):
+    """The innermost Python line of the dump that a dying process leaves, with its message if there is one."""
+    text = Path(log).read_text(errors="replace") if os.path.exists(log) else ""
+    frames = re.findall(r'File "([^"]+)", line (\d+) in (\S+)', text[text.rfind("Fatal Python error"):])
+    frames = [frame for frame in frames if "threading.py" not in frame[0]]
+    said = re.findall(r"(?:what\(\):|terminate called|INTERNAL ASSERT|double free|corrupted).*", text)
+    place = f"in {frames[0][2]} ({os.path.basename(frames[0][0])}:{frames[0][1]})" if frames else "no stack"
+    return f"{said[-1][:200]} {place}" if said else place
+
+
+class FileRunner:
+    """One test file on one device."""
+
+    def __init__(self, test, device, choice, results):
+        self.test, self.device, self.choice, self.results = test, device, choice, str(results)
+
+    def record(self):
+        return read_results(self.results).get((self.test.label, self.device), Record())
+
+    def write(self, **entry):
+        with open(self.results, "a") as results:
+            results.write(json.dumps({"file": self.test.label, "device": self.device, **entry}) + "\n")
+
+    def run(self, cases=None):
+        """All chosen cases (or those named) have ended afterwards, unless the file cannot be collected."""
+        while True:
+            before = self.record()
+            wanted = before.chosen if cases is None else cases
+            if before.problem or (wanted is not None and before.ended.keys() >= set(wanted)):
+                return
+            with tempfile.TemporaryDirectory(prefix="pytorch-suites-") as folder:
+                code, hung, log = self.child(folder, before, cases)
+                after = self.record()
+                if after.started:
+                    self.write(event="end", case=after.started, outcome="hung" if hung else "crashed",
+                               reason=place_of_death(log) if hung or code else "ended the process",
+                               error=last_lines(log))
+                elif len(after.ended) == len(before.ended) and (after.chosen or after.chosen is None):
+                    # Nothing happened: it would not the next time either.
+                    self.write(event="problem", reason="hung before the first case" if hung else problem_of(log))
+
+    def source(self, folder):
+        """The file itself, or a copy in which the device that it names has become this one."""
+        if not self.choice.rename:
+            return self.test.path, self.test.path.parent
+        old, new = self.choice.rename, self.device
+        text = self.test.path.read_text()
+        text = re.sub(rf"(?<![a-zA-Z]){old}(?![a-zA-Z])", new, text)
+        text = re.sub(rf"(?<![a-zA-Z]){old.upper()}(?![a-zA-Z])", new.upper(), text)
+        copy = Path(folder) / self.test.path.name
+        copy.write_text(text)
+        return copy, Path(folder)
+
+    def child(self, folder, before, cases):
+        """(exit code, whether it had to be ended, log)"""
+        path, root = self.source(folder)
+        names = self.choice.rename and self.choice.rename in self.test.path.read_text()
+        job = asdict(self.choice) | {
+            "device": self.device, "label": self.test.label, "results": self.results, "cases": cases,
+            "done": sorted(before.ended), "collected": before.chosen is not None, "paths": self.test.folders,
+            "all_classes": bool(names)}
+        description, log = os.path.join(folder, "job.json"), os.path.join(folder, "log")
+        Path(description).write_text(json.dumps(job))
+        environment = dict(os.environ, PYTORCH_SUITES_JOB=description, PYTORCH_TEST_WITH_SLOW="0",
+                           PYTHONPATH=os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]))
+        command = [sys.executable, "-m", "pytest", "-p", "device_plugin", "-p", "no:cacheprovider", "--noconftest", "-q",
+                   "--tb=short", "-c", os.devnull, f"--rootdir={root}", "-W", "ignore", "--continue-on-collection-errors",
+                   str(path)]
+        with open(log, "w") as output:
+            process = subprocess.Popen(command, env=environment, cwd=self.test.path.parent, stdin=subprocess.DEVNULL,
+                                       stdout=output, stderr=output, start_new_session=True)
+        hung = self.watch(process)
+        return process.wait(), hung, log
+
+    def watch(self, process):
+        """Ends the process when a case takes too long; says whether it had to."""
+        size, since = -1, time.monotonic()
+        while process.poll() is None:
+            time.sleep(0.2)
+            now = os.path.getsize(self.results) if os.path.exists(self.results) else 0
+            if now != size:
+                size, since = now, time.monotonic()
+                limit = self.choice.timeout if self.record().started else STARTUP_SECONDS
+            elif time.monotonic() - since > limit:
+                end(process)
+                return True
+        end(process)        # children that it left
+        return False
+
+
+def end(process):
+    """SIGABRT first: Python then writes where every thread was."""
+    for number, patience in ((signal.SIGABRT, 10), (signal.SIGKILL, 0)):
+        try:
+            os.killpg(process.pid, number)
+        except ProcessLookupError:
+            return
+        try:
+            process.wait(patience or None)
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def problem_of(log):
+    text = Path(log).read_text(errors="replace") if os.path.exists(log) else ""
+    errors = re.findall(r"^E\s+(\S.*)", text, re.MULTILINE)
+    return (errors[-1] if errors else last_lines(log, 3))[:400]
+
+
+def run_file(test, choice, results):
+    """The device first; then the CPU runs the cases that did not pass there."""
+    device = FileRunner(test, "ocl", choice, results)
+    device.run()
+    record = device.record()
+    missed = [name for name, entry in record.ended.items() if entry["outcome"] not in ("passed", "expected failure")]
+    if missed:
+        FileRunner(test, "cpu", choice, results).run(missed)
