@@ -5,6 +5,7 @@
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/addmm_meta.h>
 #include <ATen/ops/addmv_meta.h>
+#include <ATen/ops/baddbmm.h>
 #include <ATen/ops/baddbmm_meta.h>
 #include <ATen/ops/bmm_meta.h>
 #include <ATen/ops/mm.h>
@@ -95,6 +96,8 @@ at::Tensor& addmm_activation_out(const at::Tensor& self, const at::Tensor& mat1,
 at::Tensor& baddbmm_out(const at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2,
                         const at::Scalar& beta, const at::Scalar& alpha, at::Tensor& out)
 {
+    if (shares_memory(out, {batch1, batch2}))   // the meta function copies self into `out` itself
+        return out.copy_(at::baddbmm(self, batch1, batch2, beta, alpha));
     StructuredOut<at::meta::structured_baddbmm> op({out}, InPlace::allowed);
     op.meta(self, batch1, batch2, beta, alpha);
     product("baddbmm", batch1, batch2, op.output(), *at::expand_size(self, op.output().sizes(), "baddbmm"), alpha,

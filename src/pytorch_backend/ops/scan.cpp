@@ -38,7 +38,7 @@ at::Tensor& cumulative_out(const at::Tensor& self, int64_t dim, std::optional<at
 at::Tensor& logcumsumexp_out(const at::Tensor& self, int64_t dim, at::Tensor& out)
 {
     TORCH_CHECK_NOT_IMPLEMENTED(!self.is_complex(), "logcumsumexp of complex numbers is not implemented for ocl");
-    scan(self, dim, Scan::log_sum_exp, out);
+    scan(shares_memory(out, {self}) ? self.clone() : self, dim, Scan::log_sum_exp, out);
     return out;
 }
 
@@ -51,6 +51,8 @@ at::Tensor logcumsumexp(const at::Tensor& self, int64_t dim)
 template <bool largest>
 void cumulative_extreme(const at::Tensor& self, at::Tensor& values, at::Tensor& indices, int64_t dim)
 {
+    if (shares_memory(values, {self}))
+        return cumulative_extreme<largest>(self.clone(), values, indices, dim);
     clprim::cumulative_extreme(current_queue(self), view(self), at::maybe_wrap_dim(dim, self.dim()), largest,
                                view(values), view(indices));
 }

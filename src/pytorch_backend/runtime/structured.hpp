@@ -19,12 +19,13 @@
 #include <optional>
 #include <vector>
 
-#include <ATen/MemoryOverlap.h>
 #include <ATen/TensorIterator.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/DeviceGuard.h>
+
+#include <runtime/overlap.hpp>
 
 namespace torch_ocl {
 
@@ -99,11 +100,10 @@ private:
     bool shares_memory(const at::Tensor& out) const
     {
         for (std::size_t i = 0; i < sources_.size(); ++i) {
-            const at::MemOverlapStatus status = at::get_overlap_status(out.unsafeGetTensorImpl(), sources_[i]);
-            if (status == at::MemOverlapStatus::No ||
-                (status == at::MemOverlapStatus::Full && i == 0 && in_place_ == InPlace::allowed))
-                continue;
-            if (status != at::MemOverlapStatus::TooHard || out.storage().is_alias_of(sources_[i]->storage()))
+            const bool same = i == 0 && in_place_ == InPlace::allowed &&
+                              at::get_overlap_status(out.unsafeGetTensorImpl(), sources_[i]) ==
+                                  at::MemOverlapStatus::Full;
+            if (!same && torch_ocl::shares_memory(out, *sources_[i]))
                 return true;
         }
         return false;
