@@ -7,11 +7,14 @@ results file when a case starts and one when it ends, so that a crash or a hang 
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
 import json
 import os
 import re
 import resource
 import sys
+import types
 
 import pytest
 
@@ -82,12 +85,15 @@ def supply_names_of_other_versions():
         return lambda function: function
 
     def supply(name):
+        if name == "new_module_tests":
+            return common_nn.get_new_module_tests()
         if name == "tf32_is_not_fp32":
             return lambda: False
         if name.endswith("_and_refs"):
             operators = list(getattr(common_methods_invocations, name.removesuffix("_and_refs")))
             return operators + [reference for reference in common_methods_invocations.python_ref_db
-                                if any(reference.torch_opinfo is operator for operator in operators)]
+                                if any(reference.torch_opinfo is operator for operator in operators)
+                                and not any(reference is operator for operator in operators)]
         if name.startswith(("TEST_", "IS_", "HAS_", "PLATFORM_SUPPORTS_", "SM")):
             return False
         if name.startswith(decorators):
@@ -107,10 +113,17 @@ def name_of(item):
     return "::".join(parts)
 
 
+@functools.cache
+def names_device(case_class):
+    """Whether a class of tests, which was not made for the device, is about it nevertheless."""
+    source = inspect.getsource(inspect.getmodule(case_class))
+    return "instantiate_device_type_tests" not in source or DEVICE in inspect.getsource(case_class)
+
+
 def chosen_of(items):
     """(all cases of the device, those to run) in the order of the file."""
-    cases = [item for item in items
-             if JOB["all_classes"] or (item.cls is not None and item.cls.__name__.endswith(DEVICE.upper()))]
+    cases = [item for item in items if item.cls is not None and (
+        item.cls.__name__.endswith(DEVICE.upper()) or JOB["rename"] and names_device(item.cls))]
     if JOB["cases"] is not None:
         wanted = set(JOB["cases"])
         return cases, [item for item in cases if name_of(item) in wanted]
@@ -151,11 +164,16 @@ class DevicePlugin:
         cases, chosen = chosen_of(items)
         done = set(JOB["done"])
         names = [name_of(item) for item in chosen]
-        if not JOB["collected"]:
+        if not JOB["collected"] and cases:
             write(event="collected", total=len(cases), chosen=names)
         for name in sorted(set(JOB["cases"] or ()) - set(names) - done):
             write(event="end", case=name, outcome="absent")
         items[:] = [item for item in chosen if name_of(item) not in done]
+
+    def pytest_collectreport(self, report):
+        if report.failed:
+            errors = re.findall(r"^E\s+(\S.*)", report.longreprtext, re.MULTILINE)
+            write(event="problem", reason=errors[-1] if errors else report.longreprtext[-200:])
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item, nextitem):
@@ -194,6 +212,10 @@ def pytest_configure(config):
         if not torch.ocl.is_available():
             raise pytest.UsageError("no OpenCL device: `python -m torch_ocl doctor` says what is missing")
         torch.ocl.set_fallback_policy(JOB["fallback"])
+
+
+    for name in (f"torch_{JOB['rename']}", f"pytorch_{JOB['rename']}") if JOB["rename"] else ():
+        sys.modules[name] = types.ModuleType(name)      # the extension whose device's name these tests had
 
 
 put_device_into_tests()

@@ -122,7 +122,7 @@ const PointwiseRow rows[] = {
      "y0 = complex_of(expm1(x0.x) * cos(x0.y) - 2 * sin(x0.y / 2) * sin(x0.y / 2), exp(x0.x) * sin(x0.y));", floating,
      common, 0, nullptr, "e^x - 1"},
     {"log", "y0 = log(x0);", "y0 = clog(x0);", floating, common, 0, "Log", "natural logarithm"},
-    {"log2", "y0 = log2(x0);", "y0 = clog(x0) * LIT(1.44269504088896340736);", floating, common, 0, nullptr,
+    {"log2", "y0 = log2(x0);", "y0 = clog(x0) / LIT(0.69314718055994530942);", floating, common, 0, nullptr,
      "logarithm to base 2"},
     {"log10", "y0 = log10(x0);", "y0 = clog(x0) * LIT(0.43429448190325182765);", floating, common, 0, nullptr,
      "logarithm to base 10"},

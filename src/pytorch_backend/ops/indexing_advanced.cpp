@@ -74,6 +74,14 @@ at::Tensor& index_out(const at::Tensor& self, const IndexList& indices, at::Tens
     return out;
 }
 
+// Without this PyTorch would look at the indices once for the shape and once more for index.out: masks would be counted,
+// and warned of, twice.
+at::Tensor index(const at::Tensor& self, const IndexList& indices)
+{
+    at::Tensor out = at::empty({0}, self.options());
+    return index_out(self, indices, out);
+}
+
 // ---- writing ----
 
 // self[indices] as lines (positions that no index moves) times entries (positions of the broadcast index), entries last.
@@ -286,6 +294,7 @@ at::Tensor& masked_scatter_(at::Tensor& self, const at::Tensor& mask, const at::
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
 {
+    m.impl("index.Tensor", index);
     m.impl("index.Tensor_out", index_out);
     m.impl("_index_put_impl_", index_put_);
     m.impl("masked_fill_.Scalar", masked_fill_scalar);

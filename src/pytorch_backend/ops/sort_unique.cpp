@@ -112,8 +112,8 @@ Triple unique_dim_consecutive(const at::Tensor& self, int64_t dim, bool return_i
     return gather_slices(self, dim, groups, {});
 }
 
-// Lexicographic order of the slices: stable sorts by each column, the last first. NaN comes last, as in sort; PyTorch's
-// CPU leaves slices that differ from others in NaN only where its sort happens to put them.
+// Lexicographic order of the slices: stable sorts by each column, the last first. NaN comes first, as PyTorch's tests
+// have it: numbers are brought into the order of their negatives, descending.
 Triple unique_dim(const at::Tensor& self, int64_t dim, bool, bool return_inverse, bool return_counts)
 {
     dim = at::maybe_wrap_dim(dim, self.dim());
@@ -123,7 +123,9 @@ Triple unique_dim(const at::Tensor& self, int64_t dim, bool, bool return_inverse
     at::Tensor order = at::arange(rows.size(0), self.options().dtype(at::kLong));
     for (int64_t c = rows.size(1); c-- > 0;) {
         const at::Tensor column = rows.select(1, c).index_select(0, order);
-        order = order.index_select(0, std::get<1>(column.sort(true, 0, false)));
+        const bool may_be_nan = column.is_floating_point();
+        const auto sorted = may_be_nan ? column.neg().sort(true, 0, true) : column.sort(true, 0, false);
+        order = order.index_select(0, std::get<1>(sorted));
     }
     const Groups groups = group(differs(rows.index_select(0, order)), order, return_inverse, return_counts);
     return gather_slices(self, dim, groups, order);
