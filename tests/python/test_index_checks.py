@@ -275,3 +275,12 @@ def test_a_lazy_clone_is_a_copy_of_its_own(device):
     clone[0] = 7
     assert x.tolist() == [[1, 2, 3], [4, 5, 6]] and clone.tolist() == [[7, 7, 7], [3, 4, 5]]
     assert transposed.tolist() == [[0, 3], [1, 4], [2, 5]] and transposed.stride() == x.t().stride()
+
+
+def test_masks_of_bytes_are_warned_of_once_each(device):
+    x = torch.randn(5, 7, 3, device=device)
+    rows, columns = torch.tensor([1, 0, 1, 1, 0], dtype=torch.uint8), torch.tensor([1, 1, 1], dtype=torch.uint8)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        assert x[rows.to(device), :, columns.to(device)].shape == (3, 7)
+    assert len(said) == 2

@@ -207,3 +207,10 @@ def test_errors():
         x.kthvalue(5)
     with pytest.raises(IndexError):
         x.sort(2)
+
+
+def test_unique_rows_put_nan_first(device):
+    x = torch.tensor([float("nan"), 0, 0, float("nan"), float("nan"), 1])
+    unique, inverse, counts = torch.unique(x.to(device), dim=0, return_inverse=True, return_counts=True)
+    assert_close(unique.cpu(), torch.tensor([float("nan")] * 3 + [0, 1]), equal_nan=True)
+    assert inverse.tolist() == [0, 3, 3, 1, 2, 4] and counts.tolist() == [1, 1, 1, 2, 1]

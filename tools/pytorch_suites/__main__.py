@@ -60,6 +60,7 @@ def parse_arguments():
     parser.add_argument("--results", nargs="+", default=["out/pytorch_suites.jsonl"], metavar="FILE",
                         help="where each case's outcome is kept (default: %(default)s)")
     parser.add_argument("--report", action="store_true", help="run nothing: report what the results files hold")
+    parser.add_argument("--again", action="store_true", help="run what did not pass once more")
     parser.add_argument("--json", metavar="FILE", help="write every outcome there")
     parser.add_argument("--markdown", metavar="FILE", help="write the table there")
     options = parser.parse_args()
@@ -76,7 +77,7 @@ def main():
     options = parse_arguments()
     Path(options.results[0]).resolve().parent.mkdir(parents=True, exist_ok=True)
     choice = Choice(options.match, options.exclude, options.sample, options.at_most, options.timeout,
-                    int(options.memory * 2**30), options.fallback, options.rename)
+                    int(options.memory * 2**30), options.fallback, options.rename, options.again)
     for test in (file for path in options.paths for file in test_files(path, options.prefix)):
         run_file(test, choice, Path(options.results[0]).resolve())
         for found in all_reports(options):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import inspect
 import json
 import os
@@ -74,10 +75,12 @@ def supply_names_of_other_versions():
     """Tests of neighbouring versions import helpers that the installed version no longer has, or not yet: conditions
     become False, decorators do nothing. What has another meaning stays an ImportError."""
     modules = [common_utils, common_device_type, common_cuda, common_methods_invocations, common_nn]
-    for name in ("common_mkldnn", "common_optimizers", "common_quantization"):
+    for name in ("testing._internal.common_mkldnn", "testing._internal.common_optimizers",
+                 "testing._internal.common_quantization", "nn.attention.flex_attention"):
         with contextlib.suppress(Exception):
-            modules.append(__import__(f"torch.testing._internal.{name}", fromlist=[name]))
-    decorators = ("skip", "expected", "only", "bf32", "tf32", "reduced", "precision", "largeT", "slow", "xfail", "with_tf32")
+            modules.append(importlib.import_module(f"torch.{name}"))
+    decorators = ("skip", "expected", "only", "bf32", "tf32", "reduced", "precision", "largeT", "slow", "xfail", "with_tf32",
+                  "create_nested_block_mask")
 
     def nothing(*arguments, **keywords):
         if len(arguments) == 1 and callable(arguments[0]) and not keywords:

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 import reasons
-from runner import Record
+from runner import PASSED, Record
 
 # In these words a case says that it is about something that is neither this device nor the CPU.
 OTHER_DEVICE = re.compile(r"not compiled with (CUDA|XPU|MPS)|Found no NVIDIA|NVIDIA driver|torch\.cuda|'cuda'|cuda:\d|"
@@ -42,11 +42,11 @@ class FileReport:
 def compare(case, entry, native):
     """What an outcome on the device means beside the CPU's (None: the CPU has no such case)."""
     outcome, reason = entry["outcome"], entry.get("reason", "")
-    if outcome in ("passed", "expected failure"):
+    if outcome in PASSED:
         return Outcome(case, "passed")
     if native is None or native["outcome"] == "absent":     # not compared: the case names its device by hand
         return Outcome(case, "other" if outcome == "skipped" else outcome, reason, entry.get("error", ""))
-    if native["outcome"] not in ("passed", "expected failure"):
+    if native["outcome"] not in PASSED:
         if outcome in ("failed", "skipped"):
             return Outcome(case, "other", reason)
         if native["outcome"] == outcome:     # dies on the CPU too

@@ -76,7 +76,11 @@ at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out)
     int64_t total = 0;
     const clprim::Tensor& totals = counts.totals;
     queue.read(*totals.memory, (totals.numel() - 1) * sizeof(total), &total, sizeof(total));
-    at::native::resize_output(out, {total, self.dim()});
+    // A new result lies dimension by dimension, as on PyTorch's devices: compressed sparse tensors take such columns as they
+    // are, and ask for contiguous ones.
+    if (at::native::resize_output(out, {total, self.dim()}))
+        out.unsafeGetTensorImpl()->set_sizes_and_strides(at::IntArrayRef({total, self.dim()}),
+                                                          at::IntArrayRef({int64_t{1}, total}));
     clprim::nonzero_write(queue, view(input), counts, view(out));
     return out;
 }

@@ -107,12 +107,21 @@ Tensor rows_to_blocks(const Tensor& self, at::IntArrayRef block, bool by_rows)
                                                                                             : at::kSparseBsc));
 }
 
+// With PyTorch's words.
+void refuse_batches(const Tensor& self, at::Layout to)
+{
+    const bool compressed = self.layout() == at::kSparseCsr || self.layout() == at::kSparseCsc;
+    TORCH_CHECK(!compressed || at::sparse_csr::getCompressedPlainIndices(self).first.dim() == 1, "sparse_compressed_to_sparse: conversion "
+                "from ", self.layout(), " to ", to, " for batched inputs is not supported");
+}
+
 bool is_block(const Tensor& self) { return self.layout() == at::kSparseBsr || self.layout() == at::kSparseBsc; }
 
 Tensor to_bsr(const Tensor& self, at::IntArrayRef block, std::optional<int64_t> dense_dim)
 {
     if (is_block(self))
         return at::native::sparse_compressed_to_sparse_bsr(self, block, dense_dim);
+    refuse_batches(self, at::kSparseBsr);
     return rows_to_blocks(self.to_sparse_csr(dense_dim), block, true);
 }
 
@@ -120,6 +129,7 @@ Tensor to_bsc(const Tensor& self, at::IntArrayRef block, std::optional<int64_t> 
 {
     if (is_block(self))
         return at::native::sparse_compressed_to_sparse_bsc(self, block, dense_dim);
+    refuse_batches(self, at::kSparseBsc);
     return rows_to_blocks(self.to_sparse_csr(dense_dim), block, false);
 }
 

@@ -56,8 +56,10 @@ Tensor& add_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Te
                     " and ", other.layout());
         return at::add_out(out, self, other.to_sparse(), alpha);
     }
+    if (other.layout() == at::kStrided)     // PyTorch's rule, and its tests': alpha belongs to the sparse one
+        return at::add_out(out, other, self.to_sparse(), alpha);
     TORCH_CHECK(self.layout() == other.layout(), "torch.add: expected tensors of one layout, got ", self.layout(), " and ",
-                other.layout(), (other.layout() == at::kStrided ? "; use add(dense, sparse)" : ""));
+                other.layout());
     TORCH_CHECK(out.layout() == self.layout(), "torch.add: expected 'out' of layout ", self.layout(), ", got ",
                 out.layout());
     TORCH_CHECK(!is_block(self) || at::sparse_csr::getBlockSize(self) == at::sparse_csr::getBlockSize(other),
