@@ -53,3 +53,15 @@ def test_bad_input_is_refused(device):
                                (dict(reduce="sum", lengths=lengths[None], unsafe=True), "1 dimensions")):
         with pytest.raises(RuntimeError, match=message):
             torch.segment_reduce(data, **arguments)
+
+
+@pytest.mark.parametrize("reduce", ["sum", "mean", "max", "min", "prod"])
+def test_segments_of_no_data(reduce, device):
+    for initial in (None, 2.0):
+        x = torch.ones(0, requires_grad=True)
+        y = torch.ones(0, device=device, requires_grad=True)
+        expected = torch.segment_reduce(x, reduce, lengths=torch.tensor([0, 0]), initial=initial)
+        actual = torch.segment_reduce(y, reduce, lengths=torch.tensor([0, 0], device=device), initial=initial)
+        torch.testing.assert_close(actual.cpu(), expected, equal_nan=True)
+        actual.sum().backward()
+        assert y.grad.shape == (0,)

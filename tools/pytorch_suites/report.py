@@ -44,6 +44,8 @@ def compare(case, entry, native):
     outcome, reason = entry["outcome"], entry.get("reason", "")
     if outcome in PASSED:
         return Outcome(case, "passed")
+    if outcome in ("failed", "skipped") and OTHER_DEVICE.search(reason):
+        return Outcome(case, "other", reason)
     if native is None or native["outcome"] == "absent":     # not compared: the case names its device by hand
         return Outcome(case, "other" if outcome == "skipped" else outcome, reason, entry.get("error", ""))
     if native["outcome"] not in PASSED:
@@ -51,8 +53,6 @@ def compare(case, entry, native):
             return Outcome(case, "other", reason)
         if native["outcome"] == outcome:     # dies on the CPU too
             return Outcome(case, "other", reason)
-    if outcome in ("failed", "skipped") and OTHER_DEVICE.search(reason):
-        return Outcome(case, "other", reason)
     if outcome == "skipped":
         return Outcome(case, "failed", f"skipped: {reason.removeprefix('Skipped: ')}")
     return Outcome(case, outcome, reason, entry.get("error", ""))

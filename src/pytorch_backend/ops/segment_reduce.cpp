@@ -98,7 +98,7 @@ Tensor segment_reduce(const Tensor& data, std::string_view reduce, const Optiona
                       const std::optional<at::Scalar>& initial)
 {
     axis = at::maybe_wrap_dim(axis, data.dim());
-    TORCH_CHECK(data.dim() > 0 && data.numel() > 0, "segment_reduce(): Expected data to have elements, got ", data.sizes());
+    TORCH_CHECK(data.dim() > 0, "segment_reduce(): expected data with a dimension, got ", data.sizes());
     TORCH_CHECK(at::isFloatingType(data.scalar_type()), "segment_reduce: expected data of a floating-point type, got ",
                 data.scalar_type());
     TORCH_CHECK(!indices || !indices->defined(), "segment_reduce(): indices based reduction is not supported yet.");
