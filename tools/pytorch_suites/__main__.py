@@ -24,6 +24,7 @@ test_unary_ufuncs test_type_promotion test_scatter_gather_ops test_linalg test_s
 test_segment_reductions test_complex test_autograd test_transformers test_sparse test_sparse_csr test_nestedtensor
 test_serialization distributions/test_distributions test_dataloader test_dlpack test_autocast functorch/test_ops
 functorch/test_vmap""".split()
+MARK = "<!-- below: written by tools/pytorch_suites --markdown -->"
 # These fill the memory of a large device, count CUDA's allocations, or are about formats of other devices.
 EXCLUDE = r"_large|large_|64bit|lazy_clone|cow_materialize|cow_input|quint|qint|qscheme|memory_leak|cuda_memory"
 
@@ -62,7 +63,7 @@ def parse_arguments():
     parser.add_argument("--report", action="store_true", help="run nothing: report what the results files hold")
     parser.add_argument("--again", action="store_true", help="run what did not pass once more")
     parser.add_argument("--json", metavar="FILE", help="write every outcome there")
-    parser.add_argument("--markdown", metavar="FILE", help="write the table there")
+    parser.add_argument("--markdown", metavar="FILE", help="write the table there, below its mark")
     options = parser.parse_args()
     if bool(options.paths) == options.report:
         parser.error("name what to run, or --report")
@@ -71,6 +72,12 @@ def parse_arguments():
 
 def all_reports(options):
     return [found for results in options.results for found in report.file_reports(read_results(results))]
+
+
+def write_table(path, table):
+    """What a person wrote above the mark stays."""
+    above = path.read_text().split(MARK)[0] if path.exists() else ""
+    path.write_text(f"{above}{MARK}\n\n{table}")
 
 
 def main():
@@ -89,7 +96,7 @@ def main():
     table = report.markdown(reports, "PyTorch's tests on `ocl`")
     print(table)
     if options.markdown:
-        Path(options.markdown).write_text(table)
+        write_table(Path(options.markdown), table)
     if options.json:
         Path(options.json).write_text(json.dumps(report.as_json(reports), indent=1))
     return 0
