@@ -1,9 +1,9 @@
 """Runs PyTorch's own device-generic tests on `ocl` and says which pass, compared with the CPU.
 
-    tools/pytorch_suites PYTORCH/test                        # the suites of docs/pytorch_suites.md
-    tools/pytorch_suites PYTORCH/test/test_sort_and_select.py --at-most 200 --results sort.jsonl
-    tools/pytorch_suites FOLDER --rename xpu                 # tests that name a device by hand
-    tools/pytorch_suites --report --results out/*.jsonl --markdown table.md
+    python tools/pytorch_suites PYTORCH/test                        # the suites of docs/pytorch_suites.md
+    python tools/pytorch_suites PYTORCH/test/test_sort_and_select.py --at-most 200 --results sort.jsonl
+    python tools/pytorch_suites FOLDER --rename xpu                 # tests that name a device by hand
+    python tools/pytorch_suites --report --results out/*.jsonl --markdown table.md
 
 A case that passes is not run on the CPU. What has ended is not run again while the results file is kept.
 """
