@@ -32,6 +32,7 @@ import torch.testing._internal.common_cuda as common_cuda  # noqa: E402
 import torch.testing._internal.common_device_type as common_device_type  # noqa: E402
 import torch.testing._internal.common_methods_invocations as common_methods_invocations  # noqa: E402
 import torch.testing._internal.common_nn as common_nn  # noqa: E402
+import torch.testing._internal.common_optimizers as common_optimizers  # noqa: E402
 import torch.testing._internal.common_utils as common_utils  # noqa: E402
 
 ACCELERATORS = {"cuda", "xpu", "mps", "mtia", "hpu"}
@@ -55,6 +56,10 @@ def put_device_into_tests():
 
     common_device_type.get_desired_device_type_test_bases = device_bases
 
+    for optimizer in common_optimizers.optim_db:
+        if "cuda" in optimizer.supports_fused_on:
+            optimizer.supports_fused_on = (*optimizer.supports_fused_on, "ocl")
+
     wrap = common_device_type.onlyOn.__call__
 
     def for_accelerators(self, function):
@@ -74,9 +79,10 @@ def put_device_into_tests():
 def supply_names_of_other_versions():
     """Tests of neighbouring versions import helpers that the installed version no longer has, or not yet: conditions
     become False, decorators do nothing. What has another meaning stays an ImportError."""
-    modules = [common_utils, common_device_type, common_cuda, common_methods_invocations, common_nn]
-    for name in ("testing._internal.common_mkldnn", "testing._internal.common_optimizers",
-                 "testing._internal.common_quantization", "nn.attention.flex_attention"):
+    modules = [common_utils, common_device_type, common_cuda, common_methods_invocations, common_nn,
+               common_optimizers]
+    for name in ("testing._internal.common_mkldnn", "testing._internal.common_quantization",
+                 "nn.attention.flex_attention"):
         with contextlib.suppress(Exception):
             modules.append(importlib.import_module(f"torch.{name}"))
     decorators = ("skip", "expected", "only", "bf32", "tf32", "reduced", "precision", "largeT", "slow", "xfail", "with_tf32",
@@ -112,7 +118,7 @@ def name_of(item):
     parts = re.sub(r"^.*?::", "", item.nodeid).split("::")
     if len(parts) > 1:
         parts[0] = re.sub(f"{DEVICE.upper()}$", "", parts[0])
-    parts[-1] = re.sub(rf"_{DEVICE}(?=_|$|\[)", "_DEVICE", parts[-1])
+    parts[-1] = re.sub(rf"^(.*)_{DEVICE}(?=_|$|\[)", r"\1_DEVICE", parts[-1])     # the last one
     return "::".join(parts)
 
 

@@ -13,7 +13,7 @@ from runner import PASSED, Record
 OTHER_DEVICE = re.compile(r"not compiled with (CUDA|XPU|MPS)|Found no NVIDIA|NVIDIA driver|torch\.cuda|'cuda'|cuda:\d|"
                           r"Expected (a )?'?cuda|CUDA (error|is not|not avail)|_cuda\w* (is|not)|cudnn|cublas|"
                           r"'torch\._C' has no attribute '_cuda|Only runs on|onlyCUDA|doesn't run on|XLA|ROCm|MPS|Triton|"
-                          r"fewer than \d+ devices|requires (cuda|CUDA|GPU)|CUDA not|cuda not|No CUDA|quantized engine")
+                          r"fewer than \d+ devices|requires (cuda|CUDA|GPU)|CUDA not|cuda not|No CUDA|quantized engine|is not supported for fused")
 
 
 @dataclass
