@@ -9,13 +9,15 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
 @dataclass
 class Problem:
-    name: str
+    """`run` does all of it, or prepares and returns a function that does the rest: only that is looked at then."""
+
+    name: str                   # "family: what, dtype, layout, sizes"
     run: Callable[[], object]   # in a dry run
     element_bytes: int = 0      # where memory is the limit: instructions are counted for each element of this size
 
@@ -24,29 +26,30 @@ class Problem:
         return self.name.split(":")[0]
 
 
-def gemm(torch, empty) -> Iterator[Problem]:
-    for dtype in ("float32", "float16", "bfloat16"):
-        for m, n, k in ((4096, 4096, 4096), (2048, 512, 1024)):
-            for layout in ("NN", "NT", "TN", "TT"):
-                def run(dtype=dtype, m=m, n=n, k=k, layout=layout):
-                    a = empty(m, k, dtype=dtype) if layout[0] == "N" else empty(k, m, dtype=dtype).t()
-                    b = empty(k, n, dtype=dtype) if layout[1] == "N" else empty(n, k, dtype=dtype).t()
-                    return a @ b
-                size = str(m) if m == n == k else f"{m}x{n}x{k}"
-                yield Problem(f"gemm: {dtype} {layout} {size}", run)
+def empty(*shape, dtype="float32", channels_last=False, grad=False):
+    """A tensor of the device; what it holds means nothing in a dry run."""
+    import torch
+    tensor = torch.empty(*shape, dtype=getattr(torch, dtype), device="ocl",
+                         memory_format=torch.channels_last if channels_last else torch.contiguous_format)
+    return tensor.requires_grad_(grad)
 
 
-FAMILIES = (gemm,)
+def backward(forward: Callable[[], object], inputs: Callable[[], list]) -> Callable[[], object]:
+    """Of a problem the gradients alone: `forward` of the tensors that `inputs` makes."""
+    def run():
+        import torch
+        leaves = inputs()
+        result = forward(*leaves)
+        gradient = torch.empty_like(result)
+        return lambda: torch.autograd.grad(result, [t for t in leaves if t.requires_grad], gradient)
+    return run
 
 
 def problems(pattern: str = "") -> list[Problem]:
     """Those whose name the pattern finds. They need a device only when they run."""
-    import torch
-
-    def empty(*shape, dtype="float32", **options):
-        return torch.empty(*shape, dtype=getattr(torch, dtype), device="ocl", **options)
-
-    return [p for family in FAMILIES for p in family(torch, empty) if re.search(pattern, p.name)]
+    from . import problems_heavy, problems_other, problems_streaming
+    return [p for module in (problems_heavy, problems_streaming, problems_other) for p in module.problems()
+            if re.search(pattern, p.name)]
 
 
 def launches(pattern: str) -> dict[str, list[str] | str]:
@@ -56,10 +59,13 @@ def launches(pattern: str) -> dict[str, list[str] | str]:
         for problem in problems(pattern):
             log.seek(0, os.SEEK_END)
             try:
-                problem.run()
+                rest = problem.run()
+                if callable(rest):
+                    log.seek(0, os.SEEK_END)
+                    rest()
                 found[problem.name] = log.read().splitlines()
             except Exception as error:   # an operator that a device without float64 refuses, for one
-                found[problem.name] = str(error).splitlines()[0]
+                found[problem.name] = (str(error) or repr(error)).splitlines()[0]
     return found
 
 

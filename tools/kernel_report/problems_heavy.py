@@ -1,0 +1,144 @@
+"""Problems that arithmetic limits: products, convolutions, attention."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .problems import Problem, backward, empty
+
+FLOATS = ("float32", "float16", "bfloat16")
+
+
+def gemm() -> Iterator[Problem]:
+    for dtype in FLOATS:
+        for m, n, k in ((4096, 4096, 4096), (2048, 512, 1024)):
+            for layout in ("NN", "NT", "TN", "TT"):
+                def run(dtype=dtype, m=m, n=n, k=k, layout=layout):
+                    a = empty(m, k, dtype=dtype) if layout[0] == "N" else empty(k, m, dtype=dtype).t()
+                    b = empty(k, n, dtype=dtype) if layout[1] == "N" else empty(n, k, dtype=dtype).t()
+                    return a @ b
+                size = str(m) if m == n == k else f"{m}x{n}x{k}"
+                yield Problem(f"gemm: {dtype} {layout} {size}", run)
+    for dtype in ("float64", "int32", "complex64"):
+        yield Problem(f"gemm: {dtype} NN 1024",
+                      lambda dtype=dtype: empty(1024, 1024, dtype=dtype) @ empty(1024, 1024, dtype=dtype))
+    for dtype in ("float32", "float16"):
+        yield Problem(f"gemm: {dtype} NN 12 of 512x64x512",
+                      lambda dtype=dtype: empty(12, 512, 512, dtype=dtype) @ empty(12, 512, 64, dtype=dtype))
+        yield Problem(f"gemm: {dtype} linear with bias and gelu 1576x3072x768", lambda dtype=dtype: linear(dtype))
+
+
+def linear(dtype: str):
+    import torch
+    x, w, b = empty(1576, 768, dtype=dtype), empty(3072, 768, dtype=dtype), empty(3072, dtype=dtype)
+    return torch.ops.aten._addmm_activation(b, x, w.t(), use_gelu=True)
+
+
+def gemv() -> Iterator[Problem]:
+    for dtype in FLOATS:
+        size = 4 if dtype == "float32" else 2
+        yield Problem(f"gemv: {dtype} rows 4096x4096",
+                      lambda dtype=dtype: empty(4096, 4096, dtype=dtype) @ empty(4096, dtype=dtype), size)
+        yield Problem(f"gemv: {dtype} columns 4096x4096",
+                      lambda dtype=dtype: empty(4096, 4096, dtype=dtype).t() @ empty(4096, dtype=dtype), size)
+        yield Problem(f"gemv: {dtype} 3 rows, linear 4096x4096",
+                      lambda dtype=dtype: empty(3, 4096, dtype=dtype) @ empty(4096, 4096, dtype=dtype).t(), size)
+
+
+# Of ResNet-50: channels in, out, image, kernel, stride
+CONVOLUTIONS = ((3, 64, 224, 7, 2), (64, 64, 56, 3, 1), (64, 256, 56, 1, 1), (256, 512, 56, 1, 2), (128, 128, 56, 3, 2),
+                (512, 512, 7, 3, 1))
+PASSES = ("forward", "data", "weight")
+
+
+def convolution(step: str, dtype: str, last: bool, shape: tuple, groups: int = 1, batch: int = 32):
+    """One pass alone; the gradients by the operator that computes them."""
+    import torch
+    inward, outward, image, kernel, stride = shape
+    x = empty(batch, inward, image, image, dtype=dtype, channels_last=last)
+    w = empty(outward, inward // groups, kernel, kernel, dtype=dtype, channels_last=last)
+    where = ([stride] * 2, [kernel // 2] * 2, [1] * 2, False, [0] * 2, groups)
+    if step == "forward":
+        return torch.ops.aten.convolution(x, w, None, *where)
+    out = (image - 1) // stride + 1
+    y = empty(batch, outward, out, out, dtype=dtype, channels_last=last)
+    return torch.ops.aten.convolution_backward(y, x, w, None, *where, [step == "data", step == "weight", False])
+
+
+def conv() -> Iterator[Problem]:
+    for dtype in FLOATS:
+        for last in (False, True):
+            for step in PASSES:
+                for shape in CONVOLUTIONS if dtype != "bfloat16" else CONVOLUTIONS[1:2]:
+                    inward, outward, image, kernel, stride = shape
+                    yield Problem(f"conv: {step} {dtype} {'NHWC' if last else 'NCHW'} {inward}-{outward} {kernel}x{kernel}"
+                                  f"/{stride} at {image}",
+                                  lambda s=step, d=dtype, c=last, shape=shape: convolution(s, d, c, shape))
+
+
+def depthwise() -> Iterator[Problem]:
+    for dtype in ("float32", "float16"):
+        for last in (False, True):
+            for step in PASSES:
+                for kernel, stride in ((3, 1), (3, 2), (7, 1)):
+                    shape = (96, 96, 56, kernel, stride)
+                    yield Problem(f"depthwise: {step} {dtype} {'NHWC' if last else 'NCHW'} 96 {kernel}x{kernel}/{stride} at 56",
+                                  lambda s=step, d=dtype, c=last, shape=shape: convolution(s, d, c, shape, 96))
+    yield Problem("depthwise: forward float32 NCHW 32 groups of 4", lambda: convolution("forward", "float32", False,
+                                                                                       (128, 128, 56, 3, 1), 32))
+
+
+def transposed() -> Iterator[Problem]:
+    import torch
+    for last in (False, True):
+        yield Problem(f"conv: transposed float32 {'NHWC' if last else 'NCHW'} 256-256 4x4/2 at 16",
+                      lambda last=last: torch.nn.functional.conv_transpose2d(
+                          empty(8, 256, 16, 16, channels_last=last), empty(256, 256, 4, 4), stride=2, padding=1))
+
+
+def deform_conv() -> Iterator[Problem]:
+    def tensors(dtype):
+        return [empty(8, 64, 64, 64, dtype=dtype, grad=True), empty(8, 18, 64, 64, dtype=dtype, grad=True),
+                empty(64, 64, 3, 3, dtype=dtype, grad=True), empty(8, 9, 64, 64, dtype=dtype, grad=True)]
+
+    def forward(x, offset, weight, mask):
+        from torchvision.ops import deform_conv2d
+        return deform_conv2d(x, offset, weight, padding=1, mask=mask)
+
+    for dtype in ("float32", "float16"):
+        yield Problem(f"deform_conv: forward {dtype} 64-64 3x3 at 64",
+                      lambda dtype=dtype: without_gradients(forward, tensors(dtype)))
+        yield Problem(f"deform_conv: backward {dtype} 64-64 3x3 at 64",
+                      backward(forward, lambda dtype=dtype: tensors(dtype)))
+
+
+def without_gradients(function, tensors):
+    import torch
+    with torch.no_grad():
+        return function(*tensors)
+
+
+def attention() -> Iterator[Problem]:
+    import torch
+    from torch.nn.functional import scaled_dot_product_attention
+
+    def tensors(dtype, size, length, keys=12):
+        return [empty(4, length, heads, size, dtype=dtype).transpose(1, 2).requires_grad_() for heads in (12, keys, keys)]
+
+    for dtype in FLOATS:
+        for size in (64, 128):
+            for causal in (False, True):
+                def attend(q, k, v, causal=causal):
+                    return scaled_dot_product_attention(q, k, v, is_causal=causal)
+                name = f"{dtype} D {size}{' causal' if causal else ''} 4x12x1024"
+                yield Problem(f"attention: forward {name}",
+                              lambda f=attend, d=dtype, s=size: without_gradients(f, tensors(d, s, 1024)))
+                if not causal:
+                    yield Problem(f"attention: backward {name}", backward(attend, lambda d=dtype, s=size: tensors(d, s, 1024)))
+    yield Problem("attention: forward float32 D 64 masked 4x12x512", lambda: without_gradients(
+        lambda q, k, v: scaled_dot_product_attention(q, k, v, attn_mask=torch.empty(512, 512, device="ocl")),
+        tensors("float32", 64, 512)))
+
+
+def problems() -> Iterator[Problem]:
+    for family in (gemm, gemv, conv, transposed, depthwise, deform_conv, attention):
+        yield from family()

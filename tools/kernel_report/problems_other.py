@@ -1,0 +1,144 @@
+"""The remaining families, each with what its kernels are chosen by."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .problems import Problem, backward, empty
+from .problems_heavy import without_gradients
+
+
+def integers(*shape):
+    """Indices: memory that was never written may hold anything, and some operators look at theirs."""
+    return empty(*shape, dtype="int64").zero_()
+
+
+def losses() -> Iterator[Problem]:
+    import torch
+    F = torch.nn.functional
+
+    def cross_entropy(x):
+        return F.cross_entropy(x, integers(4096))
+    yield Problem("loss: cross entropy forward, float32, 4096x1000",
+                  lambda: without_gradients(cross_entropy, [empty(4096, 1000)]), 4)
+    yield Problem("loss: cross entropy backward, float32, 4096x1000",
+                  backward(cross_entropy, lambda: [empty(4096, 1000, grad=True)]), 4)
+    yield Problem("loss: nll of images, float32, 8x21x64x64",
+                  lambda: F.nll_loss(empty(8, 21, 64, 64), integers(8, 64, 64)), 4)
+    yield Problem("loss: smooth l1, float32, 1M", lambda: F.smooth_l1_loss(empty(1 << 20), empty(1 << 20)), 4)
+    yield Problem("loss: multi margin, float32, 4096x100", lambda: F.multi_margin_loss(empty(4096, 100), integers(4096)))
+    yield Problem("loss: ctc, float32, 50x16x20", lambda: F.ctc_loss(
+        empty(50, 16, 20), integers(16, 10) + 1, torch.full((16,), 50), torch.full((16,), 10)))
+
+
+def indexing() -> Iterator[Problem]:
+    import torch
+    F = torch.nn.functional
+    table = {
+        "gather": lambda d: empty(4096, 1024, dtype=d).gather(1, integers(4096, 512)),
+        "scatter add": lambda d: empty(4096, 1024, dtype=d).scatter_add_(0, integers(512, 1024), empty(512, 1024, dtype=d)),
+        "index rows": lambda d: empty(4096, 1024, dtype=d)[integers(512)],
+        "index select": lambda d: empty(4096, 1024, dtype=d).index_select(1, integers(512)),
+        "index put": lambda d: empty(4096, 1024, dtype=d).index_put_((integers(512),), empty(512, 1024, dtype=d)),
+        "index add": lambda d: empty(4096, 1024, dtype=d).index_add_(0, integers(512), empty(512, 1024, dtype=d)),
+        "embedding": lambda d: F.embedding(integers(32, 128), empty(30000, 768, dtype=d)),
+        "masked fill": lambda d: empty(4096, 1024, dtype=d).masked_fill_(empty(4096, 1024, dtype="bool"), 0),
+        "triu": lambda d: empty(2048, 2048, dtype=d).triu(),
+    }
+    for dtype in ("float32", "float16"):
+        for name, operator in table.items():
+            yield Problem(f"index: {name}, {dtype}", lambda f=operator, d=dtype: f(d), 4 if dtype == "float32" else 2)
+    yield Problem("index: embedding backward, float32", lambda: torch.ops.aten.embedding_dense_backward(
+        empty(32, 128, 768), integers(32, 128), 30000, -1, False), 4)
+    yield Problem("index: nonzero, float32, 1M", lambda: torch.ops.aten.nonzero_static(empty(1024, 1024), size=100))
+
+
+def images() -> Iterator[Problem]:
+    import torch
+    F = torch.nn.functional
+    for mode in ("nearest", "bilinear", "bicubic"):
+        for last in (False, True):
+            def resize(x, mode=mode):
+                return F.interpolate(x, scale_factor=2, mode=mode)
+
+            def inputs(last=last):
+                return [empty(8, 64, 64, 64, channels_last=last, grad=True)]
+            line = f"{mode}, float32, {'NHWC' if last else 'NCHW'}, 8x64x64x64"
+            yield Problem(f"resample: forward {line}", lambda f=resize, i=inputs: without_gradients(f, i()), 4)
+            yield Problem(f"resample: backward {line}", backward(resize, inputs), 4)
+    yield Problem("resample: antialias, float32, 8x3x512x512",
+                  lambda: F.interpolate(empty(8, 3, 512, 512), (224, 224), mode="bilinear", antialias=True), 4)
+    yield Problem("pad: reflect, float32, 8x64x64x64", lambda: F.pad(empty(8, 64, 64, 64), (2, 1, 0, 3), mode="reflect"), 4)
+    yield Problem("pad: constant, float32, 8x64x64x64", lambda: F.pad(empty(8, 64, 64, 64), (2, 1, 0, 3)), 4)
+
+    def grid_sample(x, grid):
+        return F.grid_sample(x, grid, align_corners=False)
+
+    def places():
+        return [empty(8, 64, 64, 64, grad=True), empty(8, 64, 64, 2, grad=True)]
+    yield Problem("grid_sample: forward, float32, 8x64x64x64", lambda: without_gradients(grid_sample, places()), 4)
+    yield Problem("grid_sample: backward, float32, 8x64x64x64", backward(grid_sample, places), 4)
+    yield Problem("unfold: im2col, float32, 8x64x56x56", lambda: F.unfold(empty(8, 64, 56, 56), 3, padding=1), 4)
+    yield Problem("unfold: col2im, float32, 8x64x56x56", lambda: F.fold(empty(8, 64 * 9, 56 * 56), 56, 3, padding=1), 4)
+    yield Problem("pool: max with indices, float32, 8x64x56x56",
+                  lambda: F.max_pool2d(empty(8, 64, 56, 56), 2, return_indices=True), 4)
+    yield Problem("pool: unpool, float32, 8x64x28x28", lambda: F.max_unpool2d(empty(8, 64, 28, 28), integers(8, 64, 28, 28), 2), 4)
+
+
+def detection() -> Iterator[Problem]:
+    def roi_align(x):
+        from torchvision.ops import roi_align
+        return roi_align(x, empty(512, 5).zero_(), (7, 7), 0.25, 2)
+    yield Problem("roi: align forward, float32, 2x256x64x64, 512 boxes",
+                  lambda: without_gradients(roi_align, [empty(2, 256, 64, 64)]))
+    yield Problem("roi: align backward, float32, 2x256x64x64, 512 boxes",
+                  backward(roi_align, lambda: [empty(2, 256, 64, 64, grad=True)]))
+
+    def other(name):
+        import torchvision.ops
+        return getattr(torchvision.ops, name)(empty(2, 196, 64, 64), empty(512, 5).zero_(), 7)
+    for name in ("roi_pool", "ps_roi_align", "ps_roi_pool"):
+        yield Problem(f"roi: {name}, float32, 2x196x64x64, 512 boxes", lambda name=name: other(name))
+
+    def nms():
+        import torchvision.ops
+        return torchvision.ops.nms(empty(2000, 4).zero_(), empty(2000).zero_(), 0.5)
+    yield Problem("nms: float32, 2000 boxes", nms)
+
+
+def sorting() -> Iterator[Problem]:
+    import torch
+    yield Problem("sort: rows, float32, 1024x1000", lambda: torch.sort(empty(1024, 1000), dim=1, stable=True))
+    yield Problem("sort: all, float32, 1M", lambda: empty(1 << 20).sort())
+    yield Problem("sort: topk, float32, 1024x1000", lambda: empty(1024, 1000).topk(10))
+    yield Problem("sort: searchsorted, float32, 4096", lambda: torch.searchsorted(empty(4096), empty(65536)))
+
+
+def numbers() -> Iterator[Problem]:
+    for name in ("uniform_", "normal_", "exponential_", "bernoulli_"):
+        yield Problem(f"random: {name[:-1]}, float32, 4M", lambda name=name: getattr(empty(1 << 22), name)(), 4)
+
+
+def mathematics() -> Iterator[Problem]:
+    import torch
+    linalg = torch.linalg
+    table = {"cholesky": linalg.cholesky, "lu": linalg.lu_factor, "qr": linalg.qr, "eigvalsh": linalg.eigvalsh,
+             "svdvals": linalg.svdvals, "det": linalg.det, "solve": lambda a: linalg.solve(a, empty(16, 64, 8))}
+    for name, operator in table.items():
+        yield Problem(f"linalg: {name}, float32, 16x64x64", lambda f=operator: f(empty(16, 64, 64)))
+    yield Problem("fft: float32, 256x1024", lambda: torch.fft.rfft(empty(256, 1024)))
+    yield Problem("fft: complex64, 256x1024", lambda: torch.fft.fft(empty(256, 1024, dtype="complex64")))
+    for p in (1.0, 2.0, 1.5):
+        yield Problem(f"distance: cdist p={p}, float32, 1024x1024x64", lambda p=p: torch.cdist(empty(1024, 64), empty(1024, 64), p))
+
+
+def networks() -> Iterator[Problem]:
+    import torch
+    yield Problem("rnn: lstm, float32, 32x32x256", lambda: without_gradients(
+        torch.nn.LSTM(256, 256, device="ocl"), [empty(32, 32, 256)]))
+    yield Problem("rnn: gru, float16, 32x32x256", lambda: without_gradients(
+        torch.nn.GRU(256, 256, device="ocl", dtype=torch.float16), [empty(32, 32, 256, dtype="float16")]))
+
+
+def problems() -> Iterator[Problem]:
+    for family in (losses, indexing, images, detection, sorting, numbers, mathematics, networks):
+        yield from family()
