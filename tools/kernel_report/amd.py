@@ -119,15 +119,22 @@ def clang_options(options: list[str]) -> list[str]:
             *kept]
 
 
-def clang(text: str, options: list[str], machine: list[str], library: Path, folder: Path) -> str:
-    """Assembly for a machine."""
+def require_clang(library: Path) -> None:
     if not shutil.which(CLANG) or not library.exists():
         raise CompileError(f"{CLANG} or {library} is not there: apt install clang-19 libclc-19")
+
+
+def clang(text: str, options: list[str], machine: list[str], library: Path, folder: Path) -> str:
+    """Assembly for a machine."""
     (folder / "k.cl").write_text(text)
     command([CLANG, "-x", "cl", "-Xclang", "-finclude-default-header", *machine, "-nogpulib", "-O3", "-S", "k.cl", "-o",
              "k.s", "-Xclang", "-mlink-builtin-bitcode", "-Xclang", str(library), "-Wno-everything",
              *clang_options(options)], folder)
     return (folder / "k.s").read_text()
+
+
+def available(_tools: Path) -> None:
+    require_clang(LIBRARY)
 
 
 def version(_tools: Path) -> str:

@@ -1,8 +1,10 @@
 """What the compilers of GPUs make of the library's kernels, on a machine without a GPU.
 
-    tools/kernel_report/get_compilers.sh FOLDER                  # once
+    tools/kernel_report/get_compilers.sh FOLDER                  # once; then
     export CLPRIM_GPU_COMPILERS=FOLDER
     python tools/kernel_report --problems '^gemm' --targets bmg-g21,gfx1100,sm_86
+    python tools/kernel_report --check --quick                   # what changed, on three GPUs, against figures.json
+    python tools/kernel_report --update                          # figures.json and docs/gpu_kernels.md
 
 Each problem is run dry as on the target (docs/environment_variables.md: CLPRIM_DRY_RUN, CLPRIM_DEVICE_FIGURES), each
 program that it asks for is compiled, and each kernel becomes a line.
@@ -10,28 +12,34 @@ program that it asks for is compiled, and each kernel becomes a line.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from pathlib import Path
 
+from . import store
+from .compiler import CompileError
 from .problems import problems
 from .report import Report, with_elements
+from .table import document
 from .targets import QUICK, TARGETS
 
 ROOT = Path(__file__).resolve().parents[2]
+DOCUMENT = ROOT / "docs/gpu_kernels.md"
 
 
 def line(kernel: dict) -> str:
+    name = f"{kernel['kernel']} [{kernel['program'][-8:]}]"
     if "error" in kernel:
-        return f"{kernel['kernel']}: FAILED {kernel['error']}"
+        return f"{name}: FAILED {kernel['error']}"
     parts = [f"share {kernel['share']:5.1f} %"]
     if kernel["fmas"]:
         parts.append(f"{kernel['fmas']:g} FMA of {kernel['issued']} issued, local {kernel['local_bytes_per_fma']:g} "
                      f"global {kernel['global_bytes_per_fma']:g} B/FMA")
     else:
         parts.append(f"{kernel['issued']} issued")
-    if around := kernel.get("around"):
-        parts.append(f"with the loop around {around['share']:.1f} % of {around['issued']}")
+    if "around_share" in kernel:
+        parts.append(f"with the loop around {kernel['around_share']:.1f} % of {kernel['around_issued']}")
     if "instructions_per_element" in kernel:
         parts.append(f"{kernel['instructions_per_element']:g} an element")
     parts.append(f"loads {kernel['loads_in_flight']}")
@@ -42,7 +50,7 @@ def line(kernel: dict) -> str:
     for what in ("spill_bytes", "private_bytes"):
         if kernel[what]:
             parts.append(f"{what.upper().replace('_', ' ')} {kernel[what]}")
-    return f"{kernel['kernel']} [{kernel['program'][-8:]}]: " + ", ".join(parts)
+    return f"{name}: " + ", ".join(parts)
 
 
 def show(name: str, found: dict) -> None:
@@ -50,11 +58,26 @@ def show(name: str, found: dict) -> None:
     lines: dict[str, list[str]] = {}   # problems by the kernel that they share
     for problem, kernels in found["problems"].items():
         for kernel in kernels:
-            lines.setdefault(line(kernel), []).append(problem)
+            if not kernel.get("unchanged"):
+                lines.setdefault(line(kernel), []).append(problem)
     for text, names in lines.items():
         print(f"{'; '.join(names)}\n    {text}")
     for problem, why in found["refused"].items():
-        print(f"{problem:42} refused: {why}")
+        print(f"{problem}\n    refused: {why}")
+
+
+def show_programs(name: str, asked) -> None:
+    """Program -> kernels -> problems."""
+    print(f"== {name}")
+    for stem in sorted(asked.programs):
+        print(asked.programs[stem])
+        uses: dict[str, list[str]] = {}
+        for problem, launches in asked.problems.items():
+            for launch in launches:
+                if launch.program == stem:
+                    uses.setdefault(f"{launch.kernel}, groups of {launch.group_size}", []).append(problem)
+        for kernel, names in uses.items():
+            print(f"    {kernel}: {'; '.join(dict.fromkeys(names))}")
 
 
 def arguments() -> argparse.Namespace:
@@ -62,12 +85,59 @@ def arguments() -> argparse.Namespace:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problems", default="", metavar="REGEX", help="only those whose name it finds")
     parser.add_argument("--targets", default="", help=f"with commas, of {', '.join(TARGETS)}; default all")
+    parser.add_argument("--quick", action="store_true",
+                        help=f"only {', '.join(QUICK)}, and only programs whose text is not that of figures.json")
+    parser.add_argument("--check", action="store_true",
+                        help="fail where a kernel is worse than in figures.json: spills, private memory, two points of share")
+    parser.add_argument("--update", action="store_true", help="put the figures into figures.json and docs/gpu_kernels.md")
+    parser.add_argument("--render", action="store_true", help="only write docs/gpu_kernels.md anew from figures.json")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="all figures of this run")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="tables of this run")
+    parser.add_argument("--list", action="store_true", help="only print the names of the problems")
+    parser.add_argument("--programs", action="store_true", help="only print which programs are asked for, and by what")
     parser.add_argument("--compilers", type=Path, default=os.environ.get("CLPRIM_GPU_COMPILERS", ROOT / "build/compilers"),
                         help="get_compilers.sh's folder (default: CLPRIM_GPU_COMPILERS)")
     parser.add_argument("--work", type=Path, default=ROOT / "build/kernel_report",
                         help="keeps what was compiled, so that it is not compiled again")
-    parser.add_argument("--list", action="store_true", help="only print the names of the problems")
     return parser.parse_args()
+
+
+def chosen(options: argparse.Namespace) -> list[str]:
+    names = [name for name in options.targets.split(",") if name] or list(QUICK if options.quick else TARGETS)
+    if unknown := set(names) - set(TARGETS):
+        sys.exit(f"kernel_report: no target {', '.join(sorted(unknown))}; there are {', '.join(TARGETS)}")
+    return names
+
+
+def missing(names: list[str], compilers: Path) -> list[str]:
+    """Why targets cannot be compiled for here."""
+    found = []
+    for name in names:
+        try:
+            TARGETS[name].compiler.available(compilers)
+        except CompileError as error:
+            found.append(f"{name}: {error}")
+    return found
+
+
+def run(options: argparse.Namespace, names: list[str], committed: dict) -> dict:
+    elements = {problem.name: problem.element_bytes for problem in problems(options.problems)}
+    report = Report(Path(options.compilers).resolve(), options.work.resolve())
+    targets = {}
+    for name in names:
+        if options.programs:
+            show_programs(name, report.asked(TARGETS[name], options.problems))
+            continue
+        known = {kernel["program"] for kernels in committed.get(name, {"problems": {}})["problems"].values()
+                 for kernel in kernels} if options.quick else set()
+        found = targets[name] = report.target(TARGETS[name], options.problems, frozenset(known))
+        for problem, kernels in found["problems"].items():
+            with_elements(kernels, elements[problem])
+        if not (options.check or options.update):
+            show(name, found)
+        if options.update:   # at once: all targets take hours
+            store.save(store.merge(store.load(), {name: found}))
+    return targets
 
 
 def main() -> None:
@@ -75,13 +145,28 @@ def main() -> None:
     if options.list:
         print("\n".join(problem.name for problem in problems(options.problems)))
         return
-    names = [name for name in options.targets.split(",") if name] or list(TARGETS)
-    if unknown := set(names) - set(TARGETS):
-        sys.exit(f"kernel_report: no target {', '.join(sorted(unknown))}; there are {', '.join(TARGETS)}")
-    elements = {problem.name: problem.element_bytes for problem in problems(options.problems)}
-    report = Report(Path(options.compilers).resolve(), options.work.resolve())
-    for name in names:
-        found = report.target(TARGETS[name], options.problems)
-        for problem, kernels in found["problems"].items():
-            with_elements(kernels, elements[problem])
-        show(name, found)
+    if options.render:
+        DOCUMENT.write_text(document(store.load()))
+        return
+    if options.quick and options.update:
+        sys.exit("kernel_report: --quick leaves out what did not change; --update needs all")
+    names = chosen(options)
+    absent = [] if options.programs else missing(names, Path(options.compilers))
+    if absent:
+        text = "\n".join(f"kernel_report: {line}" for line in absent)
+        if not options.quick:
+            sys.exit(text)
+        print(f"{text}\nkernel_report: nothing was checked for these; tools/kernel_report/get_compilers.sh gets compilers")
+        names = [name for name in names if not any(line.startswith(f"{name}:") for line in absent)]
+    committed = store.load()
+    targets = run(options, names, committed)
+    if options.json:
+        options.json.write_text(json.dumps(targets, indent=1))
+    if options.markdown:
+        options.markdown.write_text(document(targets))
+    if options.update:
+        DOCUMENT.write_text(document(store.load()))
+    if options.check:
+        messages = store.compare(committed, targets)
+        print("\n".join(messages) if messages else f"kernel_report: nothing is worse ({', '.join(names) or 'no target'})")
+        sys.exit(bool(messages))

@@ -11,6 +11,7 @@ from .flow import loops
 LOADS = {"local_load", "global_load"}
 GLOBAL = {"global_load", "global_store"}
 LOCAL = {"local_load", "local_store"}
+ITERATIONS = 8   # of a loop inside another, where one has to be assumed
 
 
 def in_flight(instructions: list[Instruction], cyclic: bool) -> int:
@@ -48,16 +49,22 @@ def loaded_and_stored(instructions: list[Instruction]) -> tuple[float, float]:
 
 
 def hot_loop(kernel: Kernel, found: list[tuple[int, ...]]) -> tuple[int, ...] | None:
-    """Among the loops that load from local or global memory: the smallest of those with the most FMAs; without FMAs the
-    smallest of those that move the most global memory."""
-    candidates = []
-    for loop in found:
-        body = [kernel.instructions[at] for at in loop]
-        if any(i.kind in LOADS for i in body):
-            moved = sum(i.bytes for i in body if i.kind in GLOBAL)
-            fmas = sum(i.fmas for i in body)
-            candidates.append((fmas if fmas >= 4 else 0, moved if fmas < 4 else 0, -len(loop), loop))
-    return max(candidates)[3] if candidates else None
+    """Where the work is: the smallest loop that loads from local or global memory and has half of all FMAs; without FMAs
+    half of what is moved. How often loops run is not known: one in another counts as if it ran ITERATIONS times."""
+    depth = Counter(at for loop in found for at in loop)
+
+    def work(loop, measure):
+        return sum(measure(kernel.instructions[at]) * ITERATIONS ** (depth[at] - 1) for at in loop)
+
+    loading = [loop for loop in found if any(kernel.instructions[at].kind in LOADS for at in loop)]
+    # A few FMAs are those of addresses and divisions.
+    for least, measure in ((4, lambda i: i.fmas), (1, lambda i: i.bytes if i.kind in GLOBAL else 0),
+                           (1, lambda i: i.bytes if i.kind in LOCAL else 0)):
+        amounts = [(work(loop, measure), loop) for loop in loading]
+        most = max((amount for amount, _ in amounts), default=0)
+        if most >= least:
+            return min((loop for amount, loop in amounts if amount >= most / 2), key=len)
+    return None
 
 
 def analyse(kernel: Kernel) -> dict:
@@ -73,7 +80,7 @@ def analyse(kernel: Kernel) -> dict:
     result["loaded_bytes"], result["stored_bytes"] = loaded_and_stored(body)
     if hot and (around := loop_around(kernel, hot, found)):
         whole = measure(around, kernel.dual)
-        result["around"] = {key: whole[key] for key in ("issued", "fmas", "share")}
+        result["around_issued"], result["around_share"] = whole["issued"], whole["share"]
         if not any(i.kind == "global_load" for i in body):
             result["loads_in_flight"] = in_flight(around, cyclic=True)
     return result
@@ -90,11 +97,20 @@ def loop_around(kernel: Kernel, hot: tuple[int, ...], found: list[tuple[int, ...
 
 
 def per_element(figures: dict, element_bytes: int) -> float | None:
-    """Instructions for each element that a work-item stores in the hot stretch, or loads where it stores none."""
+    """Instructions for each element that a work-item stores in the hot stretch, or loads where it stores none; without a
+    size for each FMA."""
+    if not element_bytes:
+        return round(figures["issued"] / figures["fmas"], 1) if figures["fmas"] else None
     moved = figures["stored_bytes"] or figures["loaded_bytes"]
     return round(figures["issued"] * element_bytes / moved, 1) if moved else None
 
 
 def main_kernel(kernels: list[dict]) -> dict:
-    """Of the kernels of one problem the one that does the work: the most FMAs in its hot loop, else the most memory."""
-    return max(kernels, key=lambda k: (k["fmas"] >= 4 and k["fmas"], k["loaded_bytes"] + k["stored_bytes"]))
+    """Of the kernels of one problem the one that does the work: the most FMAs in its hot loop; where memory is the limit
+    the most instructions for each element, of those with an eighth of the work-items at least."""
+    counted = [kernel for kernel in kernels if "instructions_per_element" in kernel]
+    if not counted:
+        return max(kernels, key=lambda k: (k["fmas"] if k["fmas"] >= 4 else 0, k["loaded_bytes"] + k["stored_bytes"]))
+    items = [kernel["groups"] * kernel["group_size"] for kernel in counted]
+    return max((kernel for kernel, n in zip(counted, items) if n >= max(items) / 8),
+               key=lambda k: k["instructions_per_element"])

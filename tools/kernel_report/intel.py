@@ -158,6 +158,11 @@ def ocloc(tools: Path) -> list[str]:
     raise CompileError("ocloc is not there: run get_compilers.sh or install intel-ocloc")
 
 
+def available(tools: Path) -> None:
+    """Throws CompileError that says what is missing."""
+    ocloc(tools)
+
+
 def version(tools: Path) -> str:
     return "ocloc " + (ocloc(tools)[-1].partition("ocloc-")[2] or "of the system")
 

@@ -5,7 +5,7 @@ import re
 import shutil
 from pathlib import Path
 
-from .amd import CLANG, clang
+from .amd import CLANG, clang, require_clang
 from .assembly import Instruction, Kernel, registers_of
 from .compiler import CompileError, command
 
@@ -104,6 +104,11 @@ def binaries(tools: Path) -> Path:
     if not found:
         raise CompileError("ptxas is not there: run get_compilers.sh")
     return found[0].parent
+
+
+def available(tools: Path) -> None:
+    require_clang(LIBRARY)
+    binaries(tools)
 
 
 def version(tools: Path) -> str:

@@ -19,7 +19,8 @@ class Problem:
 
     name: str                   # "family: what, dtype, layout, sizes"
     run: Callable[[], object]   # in a dry run
-    element_bytes: int = 0      # where memory is the limit: instructions are counted for each element of this size
+    # Where memory is the limit: instructions are counted for each element of this size; 0: for each FMA.
+    element_bytes: int | None = None
 
     @property
     def family(self) -> str:

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from .compiler import CompileError
-from .figures import analyse, main_kernel, per_element
+from .figures import analyse, per_element
 from .programs import Asked, Launch, ask, read_program
 from .targets import Target, resident_groups
 
@@ -47,26 +47,26 @@ class Report:
     def asked(self, target: Target, pattern: str) -> Asked:
         return ask(target.figures, pattern, self.work / "programs" / target.name)
 
-    def target(self, target: Target, pattern: str, only: set[str] | None = None) -> dict:
-        """Everything about one target: compiler, problems with their kernels, what was refused or did not compile.
-        `only`: the programs to compile; problems with others are left out."""
+    def target(self, target: Target, pattern: str, known: frozenset[str] = frozenset()) -> dict:
+        """Everything about one target: compiler, problems with their kernels, what was refused. Kernels of the programs
+        in `known` are not compiled but marked unchanged."""
         version = target.compiler.version(self.tools)
         asked = self.asked(target, pattern)
         programs = {}
         for count, (stem, path) in enumerate(sorted(asked.programs.items()), 1):
-            if only is None or stem in only:
+            if stem not in known:
                 progress(f"{target.name}: {count} of {len(asked.programs)}, {stem}")
                 programs[stem] = self.program(path, target, version)
         progress("")
-        problems = {}
-        for name, launches in asked.problems.items():
-            if all(launch.program in programs for launch in launches):
-                problems[name] = [self.launch(launch, programs[launch.program], target) for launch in launches]
+        problems = {name: [self.launch(launch, programs.get(launch.program), target) for launch in launches]
+                    for name, launches in asked.problems.items()}
         return {"compiler": version, "problems": problems, "refused": asked.refused}
 
-    def launch(self, launch: Launch, program: dict, target: Target) -> dict:
+    def launch(self, launch: Launch, program: dict | None, target: Target) -> dict:
         """One kernel of a problem."""
         entry = {"kernel": launch.key, "program": launch.program}
+        if program is None:
+            return entry | {"unchanged": True}
         if "error" in program:
             return entry | {"error": program["error"]}
         figures = dict(program[launch.kernel])
@@ -79,17 +79,11 @@ class Report:
         return entry | {"group_size": launch.group_size, "groups": launch.groups} | figures
 
 
-def with_elements(kernels: list[dict], element_bytes: int) -> list[dict]:
+def with_elements(kernels: list[dict], element_bytes: int | None) -> None:
     """Adds instructions for each element, of problems that memory limits."""
     for kernel in kernels:
-        if element_bytes and "error" not in kernel and (count := per_element(kernel, element_bytes)) is not None:
+        if element_bytes is not None and "issued" in kernel and (count := per_element(kernel, element_bytes)) is not None:
             kernel["instructions_per_element"] = count
-    return kernels
-
-
-def main_of(kernels: list[dict]) -> dict | None:
-    good = [kernel for kernel in kernels if "error" not in kernel]
-    return main_kernel(good) if good else None
 
 
 def progress(line: str) -> None:
