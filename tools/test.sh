@@ -40,6 +40,7 @@ if [ "$drivers" = 0 ]; then
 fi
 # Without a choice of device: the GPU where there is one, else the fastest CPU implementation.
 attempt "Python tests" "${python[@]}"
+attempt "kernels as compilers of GPUs see them" .venv/bin/python tools/kernel_report --check --quick
 
 if [ ${#failed[@]} -gt 0 ]; then
     printf '\nFAILED: %s\n' "${failed[@]}" >&2

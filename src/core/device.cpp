@@ -211,7 +211,8 @@ try {
     return {};
 }
 
-// Why CLPRIM_DEVICE_FIGURES cannot be taken; empty if it can. There are no devices then, rather than others than asked for.
+// Why CLPRIM_DEVICE_FIGURES cannot be taken; empty if it can. Then there are no devices, rather than others than those
+// asked for.
 std::string bad_figures()
 try {
     Device any;

@@ -10,7 +10,10 @@
 namespace clprim::detail {
 namespace {
 
-[[noreturn]] void refuse(std::string_view what) { throw InvalidArgument(fmt::format("CLPRIM_DEVICE_FIGURES: {}", what)); }
+[[noreturn]] void refuse(std::string_view what)
+{
+    throw InvalidArgument(fmt::format("CLPRIM_DEVICE_FIGURES: {}", what));
+}
 
 std::vector<std::string_view> parts(std::string_view text, char separator)
 {

@@ -1,5 +1,5 @@
-// A dry run (CLPRIM_DRY_RUN=file): programs are made and dumped but never built, launches are recorded and not enqueued.
-// It says which kernels a device would be asked for, with which sizes, on a machine that does not have the device
+// A dry run (CLPRIM_DRY_RUN=file): programs are dumped but never built, launches are recorded and not enqueued. It says
+// which kernels a device would be asked for, with which sizes, on a machine that does not have the device
 // (CLPRIM_DEVICE_FIGURES); what tensors hold afterwards means nothing.
 #pragma once
 

@@ -46,7 +46,7 @@ TEST(DeviceFigures, ChangesOnlyWhatIsNamed)
 
 TEST(DeviceFigures, RefusesWithWhatWasExpected)
 {
-    EXPECT_NE(refusal("compute_units=9,cores=7").find("there is no figure 'cores'; there are c_standard, compute_units"),
+    EXPECT_NE(refusal("compute_units=9,cores=7").find("no figure 'cores'; there are c_standard, compute_units"),
               std::string::npos);
     EXPECT_NE(refusal("compute_units=9,fp64=yes").find("fp64 takes 0 or 1, got 'yes'"), std::string::npos);
     EXPECT_NE(refusal("compute_units=-2").find("positive whole number, got '-2'"), std::string::npos);

@@ -113,8 +113,8 @@ def read_assembly(text: str, dual: int) -> dict[str, Kernel]:
 
 def clang_options(options: list[str]) -> list[str]:
     """Those that clang knows. Without the generic address space, since libclc has vload and the like for named ones."""
-    kept = [o for o in options if o.startswith("-D") or o.startswith("-cl-") and not o.startswith(("-cl-std", "-cl-intel",
-                                                                                                   "-cl-nv"))]
+    others = ("-cl-std", "-cl-intel", "-cl-nv")
+    kept = [o for o in options if o.startswith(("-D", "-cl-")) and not o.startswith(others)]
     return ["-cl-std=CL3.0", "-cl-ext=-__opencl_c_generic_address_space,-__opencl_c_pipes,-__opencl_c_device_enqueue",
             *kept]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 @dataclass(slots=True)
 class Instruction:
     """One instruction. Kinds: fma, matrix, math (roots, exponentials, ...), alu, move, local_load, local_store,
-    global_load, global_store, scratch (private memory and spills), scalar_load (one value for a whole sub-group), atomic,
-    barrier, control, call, wait (takes no issue slot)."""
+    global_load, global_store, scratch (private memory and spills), scalar_load (one value for a whole sub-group),
+    atomic, barrier, control, call, wait (takes no issue slot)."""
 
     kind: str
     text: str

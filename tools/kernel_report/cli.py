@@ -88,14 +88,17 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true",
                         help=f"only {', '.join(QUICK)}, and only programs whose text is not that of figures.json")
     parser.add_argument("--check", action="store_true",
-                        help="fail where a kernel is worse than in figures.json: spills, private memory, two points of share")
-    parser.add_argument("--update", action="store_true", help="put the figures into figures.json and docs/gpu_kernels.md")
+                        help="fail where a kernel is worse than in figures.json: spills, private memory, "
+                             "two points of share")
+    parser.add_argument("--update", action="store_true",
+                        help="put the figures into figures.json and docs/gpu_kernels.md")
     parser.add_argument("--render", action="store_true", help="only write docs/gpu_kernels.md anew from figures.json")
     parser.add_argument("--json", type=Path, metavar="FILE", help="all figures of this run")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="tables of this run")
     parser.add_argument("--list", action="store_true", help="only print the names of the problems")
     parser.add_argument("--programs", action="store_true", help="only print which programs are asked for, and by what")
-    parser.add_argument("--compilers", type=Path, default=os.environ.get("CLPRIM_GPU_COMPILERS", ROOT / "build/compilers"),
+    parser.add_argument("--compilers", type=Path,
+                        default=os.environ.get("CLPRIM_GPU_COMPILERS", ROOT / "build/compilers"),
                         help="get_compilers.sh's folder (default: CLPRIM_GPU_COMPILERS)")
     parser.add_argument("--work", type=Path, default=ROOT / "build/kernel_report",
                         help="keeps what was compiled, so that it is not compiled again")
@@ -156,7 +159,8 @@ def main() -> None:
         text = "\n".join(f"kernel_report: {line}" for line in absent)
         if not options.quick:
             sys.exit(text)
-        print(f"{text}\nkernel_report: nothing was checked for these; tools/kernel_report/get_compilers.sh gets compilers")
+        print(text)
+        print("kernel_report: nothing was checked for these; tools/kernel_report/get_compilers.sh gets their compilers")
         names = [name for name in names if not any(line.startswith(f"{name}:") for line in absent)]
     committed = store.load()
     targets = run(options, names, committed)
@@ -168,5 +172,5 @@ def main() -> None:
         DOCUMENT.write_text(document(store.load()))
     if options.check:
         messages = store.compare(committed, targets)
-        print("\n".join(messages) if messages else f"kernel_report: nothing is worse ({', '.join(names) or 'no target'})")
+        print("\n".join(messages) or f"kernel_report: nothing is worse ({', '.join(names) or 'no target'})")
         sys.exit(bool(messages))

@@ -32,7 +32,7 @@ def measure(instructions: list[Instruction], dual: int) -> dict:
     """What a stretch of code issues, each instruction counted once."""
     counts = Counter(i.kind for i in instructions)
     issued = sum(n for kind, n in counts.items() if kind != "wait")
-    operations = sum(i.operations / (dual if i.kind == "fma" else 1) for i in instructions if i.kind in ("fma", "matrix"))
+    operations = sum(i.operations / dual if i.kind == "fma" else 1 for i in instructions if i.kind in ("fma", "matrix"))
     fmas = sum(i.fmas for i in instructions)
     local = sum(i.bytes for i in instructions if i.kind in LOCAL)
     memory = sum(i.bytes for i in instructions if i.kind in GLOBAL)
@@ -49,8 +49,9 @@ def loaded_and_stored(instructions: list[Instruction]) -> tuple[float, float]:
 
 
 def hot_loop(kernel: Kernel, found: list[tuple[int, ...]]) -> tuple[int, ...] | None:
-    """Where the work is: the smallest loop that loads from local or global memory and has half of all FMAs; without FMAs
-    half of what is moved. How often loops run is not known: one in another counts as if it ran ITERATIONS times."""
+    """Where the work is: the smallest loop that loads from local or global memory and has half of all FMAs; without
+    FMAs half of what is moved. How often loops run is not known: one in another counts as if it ran ITERATIONS times.
+    """
     depth = Counter(at for loop in found for at in loop)
 
     def work(loop, measure):
@@ -97,8 +98,8 @@ def loop_around(kernel: Kernel, hot: tuple[int, ...], found: list[tuple[int, ...
 
 
 def per_element(figures: dict, element_bytes: int) -> float | None:
-    """Instructions for each element that a work-item stores in the hot stretch, or loads where it stores none; without a
-    size for each FMA."""
+    """Instructions for each element that a work-item stores in the hot stretch, or loads where it stores none; without
+    a size for each FMA."""
     if not element_bytes:
         return round(figures["issued"] / figures["fmas"], 1) if figures["fmas"] else None
     moved = figures["stored_bytes"] or figures["loaded_bytes"]
@@ -106,8 +107,8 @@ def per_element(figures: dict, element_bytes: int) -> float | None:
 
 
 def main_kernel(kernels: list[dict]) -> dict:
-    """Of the kernels of one problem the one that does the work: the most FMAs in its hot loop; where memory is the limit
-    the most instructions for each element, of those with an eighth of the work-items at least."""
+    """Of the kernels of one problem the one that does the work: the most FMAs in its hot loop; where memory is the
+    limit the most instructions for each element, of those with an eighth of the work-items at least."""
     counted = [kernel for kernel in kernels if "instructions_per_element" in kernel]
     if not counted:
         return max(kernels, key=lambda k: (k["fmas"] if k["fmas"] >= 4 else 0, k["loaded_bytes"] + k["stored_bytes"]))

@@ -3,15 +3,17 @@ from __future__ import annotations
 
 import re
 import shutil
+import tempfile
 from pathlib import Path
 
 from .assembly import Instruction, Kernel, registers_of
 from .compiler import CompileError, command
 
 REGISTER = r"\b(r)(\d+)()"
-ALU = {"add", "add3", "mul", "mac", "mach", "macl", "avg", "addc", "subb", "bfi", "bfe", "bfn", "cmp", "cmpn", "sel", "csel", "min",
-       "max", "and", "or", "xor", "not", "shl", "shr", "asr", "rol", "ror", "rndd", "rnde", "rndu", "rndz", "frc", "lzd",
-       "fbh", "fbl", "cbit", "bfrev", "dp4a", "mad", "madm", "srnd", "smov", "lfsr"}
+ALU = {"add", "add3", "mul", "mac", "mach", "macl", "avg", "addc", "subb", "bfi", "bfe", "bfn", "cmp", "cmpn", "sel",
+       "csel", "min", "max", "and", "or", "xor", "not", "shl", "shr", "asr", "rol", "ror", "rndd", "rnde", "rndu",
+       "rndz", "frc", "lzd", "fbh", "fbl", "cbit", "bfrev", "dp4a", "mad", "madm", "srnd", "smov", "lfsr"}
+LSC = re.compile(r"(load|store|atomic|fence)\w*\.(ugm|slm|ugml)\.d(\d+)(?:c\d+)?(?:u\d+)?v?(?:x(\d+))?(t)?")
 PREDICATE = re.compile(r"^\([^)]*f\d")
 LINE = re.compile(r"^(?:\([^)]*\)\s*)?([a-z]\w*)(\.[\w.]+)?\s*(?:\((\d+)\|M\d+\))?(.*)")
 
@@ -20,14 +22,14 @@ def message(operand: str, comment: str, width: int, simd: int, grf: int) -> tupl
     """Kind and bytes of one work-item, of a send; `operand` is its unit, `comment` what the disassembler says."""
     reads = re.search(r"rd:(\d+)", comment)
     written = re.search(r"wr:\d+h?\+(\d+)", comment)
-    lsc = re.search(r"(load|store|atomic|fence)\w*\.(ugm|slm|ugml)\.d(\d+)(?:c\d+)?(?:u\d+)?(v)?(?:x(\d+))?(t)?", comment)
+    lsc = LSC.search(comment)
     if operand == "gtwy":
         return ("barrier" if "barrier" in comment else "control"), 0
     if "fence" in comment:
         return "barrier", 0
     if not lsc:
         return data_port(operand, comment, width, simd)
-    what, unit, bits, _, count, transposed = lsc.groups()
+    what, unit, bits, count, transposed = lsc.groups()
     if "block2d" in comment:
         registers = reads if what == "load" else written
         moved = int(registers[1]) * grf / simd if registers else 0
@@ -37,7 +39,7 @@ def message(operand: str, comment: str, width: int, simd: int, grf: int) -> tupl
         return "atomic", moved
     if unit == "slm":
         return f"local_{what}", moved
-    if re.search(r"\bb?ss\[", comment) and ".ss[" in comment:
+    if ".ss[" in comment:   # a surface of its own
         return "scratch", moved
     if "bti[255]" in comment:   # A32: arguments
         return ("scalar_load" if what == "load" else "scratch"), moved
@@ -170,17 +172,21 @@ def version(tools: Path) -> str:
 def build(text: str, options: list[str], target, tools: Path, folder: Path) -> dict[str, str]:
     """The compiler's outputs, which `read` understands."""
     compiler = ocloc(tools)
-    if compiler[0] == "chroot":   # it sees its own root only
-        folder = tools / "intel" / "job" / "report"
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-    seen = "/job/report" if compiler[0] == "chroot" else str(folder)
+    if compiler[0] != "chroot":
+        return build_in(folder, str(folder), compiler, (text, options, target.name))
+    with tempfile.TemporaryDirectory(dir=tools / "intel" / "job") as inside:   # it sees its own root only
+        return build_in(Path(inside), f"/job/{Path(inside).name}", compiler, (text, options, target.name))
+
+
+def build_in(folder: Path, seen: str, compiler: list[str], job: tuple[str, list[str], str]) -> dict[str, str]:
+    """In a folder that the compiler sees under another name."""
+    text, options, device = job
     (folder / "k.cl").write_text(text)
-    command([*compiler, "compile", "-q", "-file", f"{seen}/k.cl", "-device", target.name, "-out_dir", seen, "-output", "k",
-             "-output_no_suffix", "-options", " ".join(options)], folder)
-    command([*compiler, "disasm", "-file", f"{seen}/k.bin", "-device", target.name, "-dump", f"{seen}/dump"], folder)
-    return {file.name: file.read_text(errors="replace") for file in [folder / "dump/.ze_info", *(folder / "dump").glob(
-        ".text.*.asm")]}
+    command([*compiler, "compile", "-q", "-file", f"{seen}/k.cl", "-device", device, "-out_dir", seen, "-output",
+             "k", "-output_no_suffix", "-options", " ".join(options)], folder)
+    command([*compiler, "disasm", "-file", f"{seen}/k.bin", "-device", device, "-dump", f"{seen}/dump"], folder)
+    files = [folder / "dump/.ze_info", *(folder / "dump").glob(".text.*.asm")]
+    return {file.name: file.read_text(errors="replace") for file in files}
 
 
 def read(outputs: dict[str, str], target) -> dict[str, Kernel]:

@@ -13,10 +13,10 @@ LIBRARY = Path("/usr/lib/clc/nvptx64--nvidiacl.bc")
 REGISTER = r"\b(R)(\d+)()"
 MOVES = {"MOV", "UMOV", "R2UR", "S2R", "S2UR", "CS2R", "P2R", "R2P", "MOVM", "R2B", "B2R"}
 CONTROL = {"BRA", "BRX", "BSSY", "BSYNC", "BREAK", "EXIT", "WARPSYNC", "RET", "YIELD", "BMOV", "ELECT", "NANOSLEEP"}
-MEMORY = {"LDG": "global_load", "LD": "global_load", "STG": "global_store", "ST": "global_store", "LDGSTS": "global_load",
-          "LDS": "local_load", "LDSM": "local_load", "STS": "local_store", "STSM": "local_store", "LDL": "scratch",
-          "STL": "scratch", "ATOM": "atomic", "ATOMG": "atomic", "ATOMS": "atomic", "RED": "atomic", "LDC": "scalar_load",
-          "ULDC": "scalar_load", "LDCU": "scalar_load"}
+MEMORY = {"LDG": "global_load", "LD": "global_load", "LDGSTS": "global_load", "STG": "global_store",
+          "ST": "global_store", "LDS": "local_load", "LDSM": "local_load", "STS": "local_store", "STSM": "local_store",
+          "LDL": "scratch", "STL": "scratch", "ATOM": "atomic", "ATOMG": "atomic", "ATOMS": "atomic", "RED": "atomic",
+          "LDC": "scalar_load", "ULDC": "scalar_load", "LDCU": "scalar_load"}
 
 
 def moved_bytes(operation: str) -> float:
@@ -118,11 +118,11 @@ def version(tools: Path) -> str:
 
 def build(text: str, options: list[str], target, tools: Path, folder: Path) -> dict[str, str]:
     """The compilers' outputs, which `read` understands."""
-    folder_of_ptxas = binaries(tools)
+    found = binaries(tools)
     clang(text, options, ["-target", "nvptx64-nvidia-nvcl", f"-march={target.name}"], LIBRARY, folder)
     limit = [f"-maxrregcount={o.split('=')[1]}" for o in options if o.startswith("-cl-nv-maxrregcount=")]
-    log = command([str(folder_of_ptxas / "ptxas"), "-v", f"-arch={target.name}", *limit, "k.s", "-o", "k.cubin"], folder)
-    return {"log": log, "assembly": command([str(folder_of_ptxas / "nvdisasm"), "-c", "k.cubin"], folder)}
+    log = command([str(found / "ptxas"), "-v", f"-arch={target.name}", *limit, "k.s", "-o", "k.cubin"], folder)
+    return {"log": log, "assembly": command([str(found / "nvdisasm"), "-c", "k.cubin"], folder)}
 
 
 def read(outputs: dict[str, str], _target) -> dict[str, Kernel]:

@@ -46,6 +46,7 @@ def gemv() -> Iterator[Problem]:
 # Of ResNet-50: channels in, out, image, kernel, stride
 CONVOLUTIONS = ((3, 64, 224, 7, 2), (64, 64, 56, 3, 1), (64, 256, 56, 1, 1), (256, 512, 56, 1, 2), (128, 128, 56, 3, 2),
                 (512, 512, 7, 3, 1))
+LAYOUTS = ("NCHW", "NHWC")
 PASSES = ("forward", "data", "weight")
 
 
@@ -69,8 +70,8 @@ def conv() -> Iterator[Problem]:
             for step in PASSES:
                 for shape in CONVOLUTIONS if dtype != "bfloat16" else CONVOLUTIONS[1:2]:
                     inward, outward, image, kernel, stride = shape
-                    yield Problem(f"conv: {step} {dtype} {'NHWC' if last else 'NCHW'} {inward}-{outward} {kernel}x{kernel}"
-                                  f"/{stride} at {image}",
+                    name = f"{LAYOUTS[last]} {inward}-{outward} {kernel}x{kernel}/{stride} at {image}"
+                    yield Problem(f"conv: {step} {dtype} {name}",
                                   lambda s=step, d=dtype, c=last, shape=shape: convolution(s, d, c, shape))
 
 
@@ -80,16 +81,17 @@ def depthwise() -> Iterator[Problem]:
             for step in PASSES:
                 for kernel, stride in ((3, 1), (3, 2), (7, 1)):
                     shape = (96, 96, 56, kernel, stride)
-                    yield Problem(f"depthwise: {step} {dtype} {'NHWC' if last else 'NCHW'} 96 {kernel}x{kernel}/{stride} at 56",
+                    name = f"{LAYOUTS[last]} 96 {kernel}x{kernel}/{stride} at 56"
+                    yield Problem(f"depthwise: {step} {dtype} {name}",
                                   lambda s=step, d=dtype, c=last, shape=shape: convolution(s, d, c, shape, 96))
-    yield Problem("depthwise: forward float32 NCHW 32 groups of 4", lambda: convolution("forward", "float32", False,
-                                                                                       (128, 128, 56, 3, 1), 32))
+    yield Problem("depthwise: forward float32 NCHW 32 groups of 4",
+                  lambda: convolution("forward", "float32", False, (128, 128, 56, 3, 1), 32))
 
 
 def transposed() -> Iterator[Problem]:
     import torch
     for last in (False, True):
-        yield Problem(f"conv: transposed float32 {'NHWC' if last else 'NCHW'} 256-256 4x4/2 at 16",
+        yield Problem(f"conv: transposed float32 {LAYOUTS[last]} 256-256 4x4/2 at 16",
                       lambda last=last: torch.nn.functional.conv_transpose2d(
                           empty(8, 256, 16, 16, channels_last=last), empty(256, 256, 4, 4), stride=2, padding=1))
 
@@ -120,8 +122,8 @@ def attention() -> Iterator[Problem]:
     import torch
     from torch.nn.functional import scaled_dot_product_attention
 
-    def tensors(dtype, size, length, keys=12):
-        return [empty(4, length, heads, size, dtype=dtype).transpose(1, 2).requires_grad_() for heads in (12, keys, keys)]
+    def tensors(dtype, size, length):
+        return [empty(4, length, 12, size, dtype=dtype).transpose(1, 2).requires_grad_() for _ in range(3)]
 
     for dtype in FLOATS:
         for size in (64, 128):
@@ -132,7 +134,8 @@ def attention() -> Iterator[Problem]:
                 yield Problem(f"attention: forward {name}",
                               lambda f=attend, d=dtype, s=size: without_gradients(f, tensors(d, s, 1024)))
                 if not causal:
-                    yield Problem(f"attention: backward {name}", backward(attend, lambda d=dtype, s=size: tensors(d, s, 1024)))
+                    yield Problem(f"attention: backward {name}",
+                                  backward(attend, lambda d=dtype, s=size: tensors(d, s, 1024)))
     yield Problem("attention: forward float32 D 64 masked 4x12x512", lambda: without_gradients(
         lambda q, k, v: scaled_dot_product_attention(q, k, v, attn_mask=torch.empty(512, 512, device="ocl")),
         tensors("float32", 64, 512)))

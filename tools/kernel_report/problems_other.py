@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .problems import Problem, backward, empty
-from .problems_heavy import without_gradients
+from .problems_heavy import LAYOUTS, without_gradients
 
 
 def integers(*shape):
@@ -25,7 +25,8 @@ def losses() -> Iterator[Problem]:
     yield Problem("loss: nll of images, float32, 8x21x64x64",
                   lambda: F.nll_loss(empty(8, 21, 64, 64), integers(8, 64, 64)), 4)
     yield Problem("loss: smooth l1, float32, 1M", lambda: F.smooth_l1_loss(empty(1 << 20), empty(1 << 20)), 4)
-    yield Problem("loss: multi margin, float32, 4096x100", lambda: F.multi_margin_loss(empty(4096, 100), integers(4096)))
+    yield Problem("loss: multi margin, float32, 4096x100",
+                  lambda: F.multi_margin_loss(empty(4096, 100), integers(4096)))
     yield Problem("loss: ctc, float32, 50x16x20", lambda: F.ctc_loss(
         empty(50, 16, 20), integers(16, 10) + 1, torch.full((16,), 50), torch.full((16,), 10)))
 
@@ -34,19 +35,21 @@ def indexing() -> Iterator[Problem]:
     import torch
     F = torch.nn.functional
     table = {
-        "gather": lambda d: empty(4096, 1024, dtype=d).gather(1, integers(4096, 512)),
-        "scatter add": lambda d: empty(4096, 1024, dtype=d).scatter_add_(0, integers(512, 1024), empty(512, 1024, dtype=d)),
-        "index rows": lambda d: empty(4096, 1024, dtype=d)[integers(512)],
-        "index select": lambda d: empty(4096, 1024, dtype=d).index_select(1, integers(512)),
-        "index put": lambda d: empty(4096, 1024, dtype=d).index_put_((integers(512),), empty(512, 1024, dtype=d)),
-        "index add": lambda d: empty(4096, 1024, dtype=d).index_add_(0, integers(512), empty(512, 1024, dtype=d)),
-        "embedding": lambda d: F.embedding(integers(32, 128), empty(30000, 768, dtype=d)),
-        "masked fill": lambda d: empty(4096, 1024, dtype=d).masked_fill_(empty(4096, 1024, dtype="bool"), 0),
-        "triu": lambda d: empty(2048, 2048, dtype=d).triu(),
+        "gather": lambda x, rows: x.gather(1, integers(4096, 512)),
+        "scatter add": lambda x, rows: x.scatter_add_(0, integers(512, 1024), rows),
+        "index rows": lambda x, rows: x[integers(512)],
+        "index select": lambda x, rows: x.index_select(1, integers(512)),
+        "index put": lambda x, rows: x.index_put_((integers(512),), rows),
+        "index add": lambda x, rows: x.index_add_(0, integers(512), rows),
+        "embedding": lambda x, rows: F.embedding(integers(32, 128), x),
+        "masked fill": lambda x, rows: x.masked_fill_(empty(4096, 1024, dtype="bool"), 0),
+        "triu": lambda x, rows: x.triu(),
     }
     for dtype in ("float32", "float16"):
         for name, operator in table.items():
-            yield Problem(f"index: {name}, {dtype}", lambda f=operator, d=dtype: f(d), 4 if dtype == "float32" else 2)
+            yield Problem(f"index: {name}, {dtype}",
+                          lambda f=operator, d=dtype: f(empty(4096, 1024, dtype=d), empty(512, 1024, dtype=d)),
+                          4 if dtype == "float32" else 2)
     yield Problem("index: embedding backward, float32", lambda: torch.ops.aten.embedding_dense_backward(
         empty(32, 128, 768), integers(32, 128), 30000, -1, False), 4)
     yield Problem("index: nonzero, float32, 1M", lambda: torch.ops.aten.nonzero_static(empty(1024, 1024), size=100))
@@ -62,12 +65,13 @@ def images() -> Iterator[Problem]:
 
             def inputs(last=last):
                 return [empty(8, 64, 64, 64, channels_last=last, grad=True)]
-            line = f"{mode}, float32, {'NHWC' if last else 'NCHW'}, 8x64x64x64"
+            line = f"{mode}, float32, {LAYOUTS[last]}, 8x64x64x64"
             yield Problem(f"resample: forward {line}", lambda f=resize, i=inputs: without_gradients(f, i()), 4)
             yield Problem(f"resample: backward {line}", backward(resize, inputs), 4)
     yield Problem("resample: antialias, float32, 8x3x512x512",
                   lambda: F.interpolate(empty(8, 3, 512, 512), (224, 224), mode="bilinear", antialias=True), 4)
-    yield Problem("pad: reflect, float32, 8x64x64x64", lambda: F.pad(empty(8, 64, 64, 64), (2, 1, 0, 3), mode="reflect"), 4)
+    yield Problem("pad: reflect, float32, 8x64x64x64",
+                  lambda: F.pad(empty(8, 64, 64, 64), (2, 1, 0, 3), mode="reflect"), 4)
     yield Problem("pad: constant, float32, 8x64x64x64", lambda: F.pad(empty(8, 64, 64, 64), (2, 1, 0, 3)), 4)
 
     def grid_sample(x, grid):
@@ -81,7 +85,8 @@ def images() -> Iterator[Problem]:
     yield Problem("unfold: col2im, float32, 8x64x56x56", lambda: F.fold(empty(8, 64 * 9, 56 * 56), 56, 3, padding=1), 4)
     yield Problem("pool: max with indices, float32, 8x64x56x56",
                   lambda: F.max_pool2d(empty(8, 64, 56, 56), 2, return_indices=True), 4)
-    yield Problem("pool: unpool, float32, 8x64x28x28", lambda: F.max_unpool2d(empty(8, 64, 28, 28), integers(8, 64, 28, 28), 2), 4)
+    yield Problem("pool: unpool, float32, 8x64x28x28",
+                  lambda: F.max_unpool2d(empty(8, 64, 28, 28), integers(8, 64, 28, 28), 2), 4)
 
 
 def detection() -> Iterator[Problem]:
@@ -128,7 +133,8 @@ def mathematics() -> Iterator[Problem]:
     yield Problem("fft: float32, 256x1024", lambda: torch.fft.rfft(empty(256, 1024)))
     yield Problem("fft: complex64, 256x1024", lambda: torch.fft.fft(empty(256, 1024, dtype="complex64")))
     for p in (1.0, 2.0, 1.5):
-        yield Problem(f"distance: cdist p={p}, float32, 1024x1024x64", lambda p=p: torch.cdist(empty(1024, 64), empty(1024, 64), p))
+        yield Problem(f"distance: cdist p={p}, float32, 1024x1024x64",
+                      lambda p=p: torch.cdist(empty(1024, 64), empty(1024, 64), p))
 
 
 def networks() -> Iterator[Problem]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from .problems import Problem, backward, empty
-from .problems_heavy import FLOATS, without_gradients
+from .problems_heavy import FLOATS, LAYOUTS, without_gradients
 
 SIZES = {"float64": 8, "float32": 4, "int32": 4, "int64": 8, "float16": 2, "bfloat16": 2, "uint8": 1, "bool": 1}
 PLAIN = (1 << 22,)
@@ -47,7 +47,8 @@ def copies() -> Iterator[Problem]:
         yield Problem(f"copy: transpose, {dtype}, 2048x2048",
                       lambda d=dtype: empty(2048, 2048, dtype=d).t().contiguous(), size)
         yield Problem(f"copy: NCHW to NHWC, {dtype}, 32x64x56x56",
-                      lambda d=dtype: empty(32, 64, 56, 56, dtype=d).contiguous(memory_format=torch.channels_last), size)
+                      lambda d=dtype: empty(32, 64, 56, 56, dtype=d).contiguous(memory_format=torch.channels_last),
+                      size)
         yield Problem(f"copy: NHWC to NCHW, {dtype}, 32x64x56x56",
                       lambda d=dtype: empty(32, 64, 56, 56, dtype=d, channels_last=True).contiguous(), size)
     for dtype in ("float32", "float16"):
@@ -88,14 +89,13 @@ def sums() -> Iterator[Problem]:
 def softmax() -> Iterator[Problem]:
     import torch
     for dtype in FLOATS:
-        for name, shape, axis in (("rows", (4096, 1000), 1), ("short rows", (65536, 64), 1), ("axis 1", (8, 150, 64, 64), 1)):
-            def log_softmax(x, axis=axis):
-                return torch.log_softmax(x, axis)
+        for name, shape in (("rows", (4096, 1000)), ("short rows", (65536, 64)), ("axis 1", (8, 150, 64, 64))):
             line = f"{name}, {dtype}, {'x'.join(map(str, shape))}"
             yield Problem(f"softmax: forward {line}",
-                          lambda d=dtype, s=shape, a=axis: torch.softmax(empty(*s, dtype=d), a), SIZES[dtype])
+                          lambda d=dtype, s=shape: torch.softmax(empty(*s, dtype=d), 1), SIZES[dtype])
             yield Problem(f"softmax: backward {line}",
-                          backward(log_softmax, lambda d=dtype, s=shape: [empty(*s, dtype=d, grad=True)]), SIZES[dtype])
+                          backward(lambda x: torch.log_softmax(x, 1),
+                                   lambda d=dtype, s=shape: [empty(*s, dtype=d, grad=True)]), SIZES[dtype])
 
 
 def norms() -> Iterator[Problem]:
@@ -114,7 +114,7 @@ def norms() -> Iterator[Problem]:
         for last in (False, True):
             def inputs(d=dtype, last=last):
                 return [empty(32, 64, 56, 56, dtype=d, channels_last=last, grad=True), *channels(64, d)]
-            name = f"{dtype}, {'NHWC' if last else 'NCHW'}, 32x64x56x56"
+            name = f"{dtype}, {LAYOUTS[last]}, 32x64x56x56"
             yield Problem(f"batch_norm: training, {name}", lambda i=inputs: without_gradients(batch_norm, i()), size)
             yield Problem(f"batch_norm: backward, {name}", backward(batch_norm, inputs), size)
             yield Problem(f"batch_norm: inference, {name}", lambda i=inputs: without_gradients(
@@ -134,7 +134,8 @@ def norms() -> Iterator[Problem]:
 
         def group_norm(x, w, b):
             return F.group_norm(x, 32, w, b)
-        yield Problem(f"group_norm: forward, {dtype}, 8x128x32x32", lambda i=images: without_gradients(group_norm, i()), size)
+        yield Problem(f"group_norm: forward, {dtype}, 8x128x32x32",
+                      lambda i=images: without_gradients(group_norm, i()), size)
         yield Problem(f"group_norm: backward, {dtype}, 8x128x32x32", backward(group_norm, images), size)
 
 
@@ -147,8 +148,9 @@ def pools() -> Iterator[Problem]:
             for name, operator in operators.items():
                 def inputs(d=dtype, last=last):
                     return [empty(32, 64, 112, 112, dtype=d, channels_last=last, grad=True)]
-                line = f"{name}, {dtype}, {'NHWC' if last else 'NCHW'}, 32x64x112x112"
-                yield Problem(f"pool: forward {line}", lambda f=operator, i=inputs: without_gradients(f, i()), SIZES[dtype])
+                line = f"{name}, {dtype}, {LAYOUTS[last]}, 32x64x112x112"
+                yield Problem(f"pool: forward {line}",
+                              lambda f=operator, i=inputs: without_gradients(f, i()), SIZES[dtype])
                 yield Problem(f"pool: backward {line}", backward(operator, inputs), SIZES[dtype])
 
 

@@ -82,7 +82,8 @@ class Report:
 def with_elements(kernels: list[dict], element_bytes: int | None) -> None:
     """Adds instructions for each element, of problems that memory limits."""
     for kernel in kernels:
-        if element_bytes is not None and "issued" in kernel and (count := per_element(kernel, element_bytes)) is not None:
+        count = per_element(kernel, element_bytes) if element_bytes is not None and "issued" in kernel else None
+        if count is not None:
             kernel["instructions_per_element"] = count
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 FILE = Path(__file__).with_name("figures.json")
 # What is kept of a kernel; "error" stands for all of them where it did not compile.
-FIELDS = ("groups", "group_size", "registers", "simd", "spill_bytes", "private_bytes", "local_bytes", "resident_groups", "occupancy",
-          "issued", "fmas", "share", "around_issued", "around_share", "local_bytes_per_fma", "global_bytes_per_fma", "loads_in_flight",
-          "loaded_bytes", "stored_bytes")
+FIELDS = ("groups", "group_size", "registers", "simd", "spill_bytes", "private_bytes", "local_bytes", "resident_groups",
+          "occupancy", "issued", "fmas", "share", "around_issued", "around_share", "local_bytes_per_fma",
+          "global_bytes_per_fma", "loads_in_flight", "loaded_bytes", "stored_bytes")
 POINTS = 2   # of share that may be lost
 
 
@@ -85,7 +85,7 @@ def worse(old: dict, new: dict) -> list[str]:
 
 
 def heaviest(kernels: list[dict]) -> dict | None:
-    """What a kernel under a new name is compared with: the worst memory and the main share of the problem's old ones."""
+    """What a kernel under a new name is compared with: the most memory and the main share of the problem's old ones."""
     good = [kernel for kernel in kernels if "error" not in kernel]
     if not good:
         return None

@@ -35,6 +35,10 @@ drivers.
 """
 
 
+DETAILS = ("kernel", "share or instructions", "registers", "SIMD", "spills", "private", "local", "groups",
+           "local B/FMA", "global B/FMA", "loads")
+
+
 def cell(kernels: list[dict] | None, refused: bool) -> str:
     if kernels is None:
         return "-" if refused else ""
@@ -109,6 +113,5 @@ def document(targets: dict) -> str:
             lines = [[label, *cells] for label, cells in rows(of_family, details)]
             if lines:
                 text.append(f"\n{target}:\n")
-                text.append(markdown_table(["problem", "kernel", "share or instructions", "registers", "SIMD", "spills",
-                                            "private", "local", "groups", "local B/FMA", "global B/FMA", "loads"], lines))
+                text.append(markdown_table(["problem", *DETAILS], lines))
     return "\n".join(text) + "\n"
