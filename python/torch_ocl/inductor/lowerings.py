@@ -1,59 +1,113 @@
-"""What is left to the device's own operators when a graph is lowered, instead of generated."""
+"""What is left to the device's own operators when a graph is lowered, instead of generated.
+
+Sums into places that several elements share are among it: the device's operators add in a fixed order, a generated
+kernel would need atomics, whose sums differ from run to run.
+"""
 
 from __future__ import annotations
 
 import functools
 
 import torch
-from torch._inductor import lowering
-from torch._inductor.ir import IRNode, TensorBox
+from torch._inductor import ir, lowering
 from torch.utils import _pytree as pytree
 
 aten = torch.ops.aten
 
-# Sums into places that several elements share: the device's operators add in a fixed order, a generated kernel would
-# need atomics.
-_ACCUMULATING = {
-    aten.index_put: lambda args, kwargs: _argument(args, kwargs, 3, "accumulate", False),
-    aten.index_put_: lambda args, kwargs: _argument(args, kwargs, 3, "accumulate", False),
-    aten._unsafe_index_put: lambda args, kwargs: _argument(args, kwargs, 3, "accumulate", False),
-    aten.scatter: lambda args, kwargs: kwargs.get("reduce") is not None,
-    aten.scatter_: lambda args, kwargs: kwargs.get("reduce") is not None,
-    aten.scatter_add: lambda args, kwargs: True,
-    aten.scatter_add_: lambda args, kwargs: True,
-    aten.scatter_reduce: lambda args, kwargs: True,
-    aten.scatter_reduce_: lambda args, kwargs: True,
-    aten.index_add: lambda args, kwargs: True,
-    aten.index_add_: lambda args, kwargs: True,
-    aten._assert_async: lambda args, kwargs: True,
-}
-
-
-def _argument(args, kwargs, position: int, name: str, default):
-    return args[position] if len(args) > position else kwargs.get(name, default)
-
 
 def _is_ours(args, kwargs) -> bool:
-    return any(isinstance(x, IRNode) and (x.get_device() or torch.device("cpu")).type == "ocl"
-               for x in pytree.tree_leaves((args, kwargs), is_leaf=lambda x: isinstance(x, IRNode)))
+    leaves = pytree.tree_leaves((args, kwargs), is_leaf=lambda x: isinstance(x, ir.IRNode))
+    return any(isinstance(x, ir.IRNode) and (x.get_device() or torch.device("cpu")).type == "ocl" for x in leaves)
 
 
-def _wrapped(overload, former, condition):
-    fallback = lowering.fallback_handler(overload, add_to_fallback_set=False)
+def _replace(target, make) -> None:
+    """Lowers a packet's overloads, or one overload, by make(overload, former) where tensors are on the device."""
+    overloads = [target] if isinstance(target, torch._ops.OpOverload) else [getattr(target, n) for n in target.overloads()]
+    for overload in overloads:
+        former = lowering.lowerings.get(overload)
+        if former is None or getattr(former, "_is_fallback_handler", False):
+            continue
+        ours = make(overload, former)
 
-    @functools.wraps(former)
-    def lowered(*args, **kwargs):
-        if _is_ours(args, kwargs) and condition(args, kwargs):
-            return fallback(*args, **kwargs)
-        return former(*args, **kwargs)
+        def lowered(*args, former=former, ours=ours, **kwargs):
+            return (ours if _is_ours(args, kwargs) else former)(*args, **kwargs)
+
+        lowering.lowerings[overload] = functools.wraps(former)(lowered)
+
+
+def _fallback(overload, former):
+    return lowering.fallback_handler(overload, add_to_fallback_set=False)
+
+
+def _index_put(overload, former):
+    in_place = overload._schema.name.endswith("_")
+
+    def lowered(x, indices, values, accumulate=False):
+        if not accumulate:
+            return former(x, indices, values, accumulate)
+        return _accumulate(x if in_place else lowering.clone(x), indices, values)
 
     return lowered
 
 
+def _accumulate(x, indices, values):
+    if len(x.get_size()) > 0:
+        ir.IndexPutFallback(aten.index_put_.default, x, indices, lowering.to_dtype(values, x.get_dtype()), True)
+        return x
+    ir.IndexPutFallback(aten.index_put_.default, lowering.view(x, [1]), indices, values, True)
+    return x
+
+
+def _masked_index_put_accumulate(overload, former):
+    def lowered(x, mask, indices, values):
+        sizes = x.get_size()
+        inside = [None if index is None else lowering.clamp(index, -sizes[d], sizes[d] - 1)
+                  for d, index in enumerate(indices)]
+        return _accumulate(lowering.clone(x), inside, lowering.where(mask, values, 0))
+
+    return lowered
+
+
+def _scatter(overload, former):
+    in_place = overload._schema.name.endswith("_")
+
+    def lowered(x, dim, index, src, *, reduce=None, include_self=True):
+        if reduce is None:
+            return former(x, dim, index, src)
+        return _scatter_reduce(x if in_place else lowering.clone(x), dim, index, src,
+                               {"add": "sum", "multiply": "prod"}.get(reduce, reduce), include_self)
+
+    return lowered
+
+
+def _scatter_add(overload, former):
+    in_place = overload._schema.name.endswith("_")
+    return lambda x, dim, index, src: _scatter_reduce(x if in_place else lowering.clone(x), dim, index, src, "sum", True)
+
+
+def _scatter_reduction(overload, former):
+    in_place = overload._schema.name.endswith("_")
+    return lambda x, dim, index, src, reduce, *, include_self=True: _scatter_reduce(
+        x if in_place else lowering.clone(x), dim, index, src, reduce, include_self)
+
+
+def _scatter_reduce(x, dim, index, src, reduce, include_self):
+    if not isinstance(src, ir.TensorBox):
+        src = lowering.full_like(index, src, dtype=x.get_dtype())
+    ir.ScatterFallback(aten.scatter_reduce_.two, x, dim, index, src, reduce=reduce, include_self=include_self)
+    return x
+
+
 def register() -> None:
-    for packet, condition in _ACCUMULATING.items():
-        for name in packet.overloads():
-            overload = getattr(packet, name)
-            former = lowering.lowerings.get(overload)
-            if former is not None and not getattr(former, "_is_fallback_handler", False):
-                lowering.lowerings[overload] = _wrapped(overload, former, condition)
+    for packet in (aten.index_put, aten.index_put_, aten._unsafe_index_put):
+        _replace(packet, _index_put)
+    _replace(aten._unsafe_masked_index_put_accumulate, _masked_index_put_accumulate)
+    _replace(aten.scatter, _scatter)
+    _replace(aten.scatter_, _scatter)
+    _replace(aten.scatter_add, _scatter_add)
+    _replace(aten.scatter_add_, _scatter_add)
+    _replace(aten.scatter_reduce, _scatter_reduction)
+    _replace(aten.scatter_reduce_, _scatter_reduction)
+    # Assertions read their value at once: a message that comes late, or as another kind of error, helps nobody.
+    _replace(aten._assert_async, _fallback)
+    _replace(aten._functional_assert_async, _fallback)

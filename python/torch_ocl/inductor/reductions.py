@@ -21,7 +21,6 @@ from torch.utils._ordered_set import OrderedSet
 from torch_ocl.inductor import types
 
 CPU_LANES, GPU_LANES = 16, 256
-BLOCK = 256     # steps of a lane after which sums are folded into a total: keeps rounding errors small
 
 
 class Accumulator:
@@ -140,8 +139,15 @@ class Reductions:
         self.outside_loop.add(variable)
         return variable
 
+    @property
+    def block(self) -> int:
+        """Steps of a lane after which its sums are folded into a total: about the square root of all, which keeps
+        rounding errors smallest."""
+        steps = V.graph.sizevars.optimization_hint(self.reduction_tree.numel) // self.lanes
+        return 1 << max(4, min(8, (max(steps, 1).bit_length() + 1) // 2))
+
     def is_long(self) -> bool:
-        return V.graph.sizevars.optimization_hint(self.reduction_tree.numel) > BLOCK * self.lanes
+        return V.graph.sizevars.optimization_hint(self.reduction_tree.numel) > 4 * self.block * self.lanes
 
     # Stores of what is the same for all reduced elements.
 
@@ -188,7 +194,7 @@ class Reductions:
         first = "lane" if self.lanes > 1 else "0"
         body = self.body
         if self.blocked:
-            step = BLOCK * self.lanes
+            step = self.block * self.lanes
             body.writeline(f"for (index_t block = 0; block < {limit}; block += {step}) {{")
             body._indent += 1
             body.writeline(f"const index_t block_end = min(block + {step}, (index_t){limit});")
