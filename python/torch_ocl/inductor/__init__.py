@@ -24,27 +24,28 @@ def register() -> None:
     from torch_ocl.inductor import device, identity, lowerings
     from torch_ocl.inductor.scheduling import OpenCLScheduling, OpenCLWrapper
 
-    register_backend_for_device("ocl", OpenCLScheduling, OpenCLWrapper, _no_cpp_wrapper, _no_fx_wrapper,
+    register_backend_for_device("ocl", OpenCLScheduling, OpenCLWrapper, _NoCppWrapper, _NoFxWrapper,
                                 identity.CodeGeneratorIdentity())
     register_device_op_overrides("ocl", device.op_overrides())
     lowerings.register()
 
 
 class _Missing:
+    """A kind of wrapper that there is not: whatever makes one is told so."""
+
     reason = ""
+    supports_caching = False
 
     @classmethod
     def create(cls, *args, **kwargs):
         raise NotImplementedError(cls.reason)
 
-    def __init__(self, *args, **kwargs):
-        raise NotImplementedError(self.reason)
 
-
-class _no_cpp_wrapper(_Missing):
+class _NoCppWrapper(_Missing):
     reason = ("the ocl device's code generator writes Python wrappers only: torch._inductor.config.cpp_wrapper and "
               "AOTInductor (torch._inductor.aoti_compile_and_package) are not available for it")
 
 
-class _no_fx_wrapper(_Missing):
-    reason = "the ocl device's code generator writes Python wrappers only: torch._inductor.config.fx_wrapper is not available for it"
+class _NoFxWrapper(_Missing):
+    reason = ("the ocl device's code generator writes Python wrappers only: torch._inductor.config.fx_wrapper is not "
+              "available for it")

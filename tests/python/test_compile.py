@@ -1,0 +1,316 @@
+"""torch.compile on the device (Inductor, OpenCL C): elementwise operations, views, indices, in-place operations."""
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch._dynamo.utils import counters
+from torch._inductor import config
+
+from compiled import check, device, on_device
+
+randn = torch.randn
+integers = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
+floats = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+
+
+def test_chain_is_one_kernel():
+    from torch._inductor import metrics
+
+    metrics.reset()
+    check(lambda x, y: torch.sigmoid(x) * torch.tanh(y) + x.exp().log1p() * 2 - 1, randn(33, 17), randn(33, 17))
+    assert metrics.generated_kernel_count == 1
+
+
+@pytest.mark.parametrize("shapes", [((8, 16, 40), (16, 1), (40,)), ((5, 1, 7), (1, 6, 1), ()), ((3, 5, 4, 49), (5, 1, 1), (3, 1, 1, 1)),
+                                    ((4, 16, 8, 32), (4, 1, 8, 32), (16, 1, 32)), ((0, 3), (3,), (1, 1))])
+def test_broadcasting(shapes):
+    check(lambda x, y, z: x + y * z, *(randn(s) for s in shapes))
+
+
+@pytest.mark.parametrize("dtype", floats)
+def test_arithmetic_of_floating_point_numbers(dtype):
+    def f(x, y):
+        return (x + y * 2, x - y, x / (y.abs() + 1), x // y, x % y, torch.fmod(x, y), -x, x.abs(), x.floor(), x.ceil(),
+                x.trunc(), x.round(), x.sign(), x > y, x <= y, torch.maximum(x, y), torch.minimum(x, y), x.clamp(-0.5, 0.5),
+                torch.where(x > 0, x, y), x.to(torch.int32), x.isnan(), x.signbit(), x.square(), x.reciprocal())
+
+    x, y = randn(50, 33), randn(50, 33)
+    tolerances = {"rtol": 1.6e-2, "atol": 1e-2} if dtype == torch.bfloat16 else {}
+    # Fused code rounds once at the end, so quotients near whole numbers are compared in the wide types only.
+    if dtype in (torch.float16, torch.bfloat16):
+        check(lambda x, y: f(x, y)[:3] + f(x, y)[6:], x.to(dtype), y.to(dtype), **tolerances)
+    else:
+        check(f, x.to(dtype), y.to(dtype))
+
+
+@pytest.mark.parametrize("dtype", integers)
+def test_arithmetic_of_integers(dtype):
+    def f(x, y):
+        return (x + y, x * y, x - y, x // y, x % y, x & y, x | y, x ^ y, ~x, x << 1, x >> 1, x == y, x.float() / y, -x,
+                x.abs(), x.sign(), torch.div(x, y, rounding_mode="trunc"), torch.fmod(x, y), x.clamp(3, 50), x.bool(),
+                x.pow(2), torch.maximum(x, y))
+
+    low = 0 if dtype == torch.uint8 else -100
+    check(f, torch.randint(low, 100, (301,), dtype=dtype), torch.randint(1, 10, (301,), dtype=dtype))
+
+
+def test_integers_wrap():
+    top = torch.iinfo(torch.int32).max
+    check(lambda x: (x + 1, x * 2, -x - 2), torch.tensor([top, -top - 1, 5], dtype=torch.int32))
+    top = torch.iinfo(torch.int64).max
+    check(lambda x: (x + 1, x * 3, -x - 2), torch.tensor([top, -top - 1, 5]))
+
+
+def test_booleans():
+    check(lambda x, y: (x & y, x | y, x ^ y, ~x, x == y, x.long() + y, torch.where(x, 1.5, 2.5), torch.logical_not(x)),
+          torch.rand(20, 30) > 0.5, torch.rand(20, 30) > 0.5)
+
+
+def test_mixed_dtypes():
+    check(lambda a, b, c, d: (a * b, b + c, c * 2.5, d * a, (a > b).float() + c, a.to(torch.float64) + 1, d + c),
+          randn(40), torch.arange(40), torch.arange(40, dtype=torch.int8), randn(40).half())
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float64))
+@pytest.mark.parametrize("name", ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin", "cos",
+                                  "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf",
+                                  "erfc", "erfinv", "lgamma", "digamma", "sigmoid", "special.i0", "special.i1e",
+                                  "special.bessel_j0", "special.ndtri", "special.log_ndtr", "special.erfcx"))
+def test_functions(name, dtype):
+    function = getattr(torch.special, name.split(".")[1]) if "." in name else getattr(torch, name)
+    x = torch.rand(200, dtype=dtype) * 0.9 + 0.05
+    check(lambda x: function(x + 1 if name == "acosh" else x), x)
+
+
+def test_functions_of_two_numbers():
+    x, y = randn(100), randn(100)
+    check(lambda x, y: (torch.atan2(x, y), torch.hypot(x, y), torch.copysign(x, y), x.abs() ** y, x ** 3,
+                        torch.nextafter(x, y), torch.ldexp(x, torch.tensor(3, device=x.device)), torch.frexp(x)), x, y)
+
+
+def test_activations():
+    check(lambda x: (F.gelu(x), F.gelu(x, approximate="tanh"), F.silu(x), F.mish(x), F.softplus(x), F.elu(x), F.selu(x),
+                     F.hardswish(x), F.hardsigmoid(x), F.leaky_relu(x), F.logsigmoid(x), F.relu6(x), F.glu(x)),
+          randn(64, 50, requires_grad=True))
+
+
+def test_constants():
+    check(lambda x: (x + float("inf"), x * float("nan"), x + 1e-40, x + 3e38, torch.full_like(x, -0.0), x * 0 - 0.0,
+                     torch.full((3,), -(2 ** 63), device=x.device), torch.arange(2, 30, 3, device=x.device),
+                     torch.linspace(0, 1, 7, device=x.device), torch.eye(4, 5, device=x.device)), randn(10))
+
+
+def test_views():
+    check(lambda x: (x.t().reshape(-1)[::2] + 1, x.flip(0) * 2, x.roll(3, 1) + 0, torch.cat([x, x * 2], 1), x[2:, ::3] + 1,
+                     x.unfold(1, 5, 2) * 2, x.expand(3, 16, 24) + 1, torch.stack([x, x + 1], 1), x.as_strided((4, 4), (1, 3)) + 1,
+                     x.tril() + 1, x.diagonal() * 2, x.repeat(2, 3), x.reshape(4, 4, 24).permute(2, 0, 1) + 1), randn(16, 24))
+
+
+@pytest.mark.parametrize("mode", ("constant", "reflect", "replicate", "circular"))
+def test_padding(mode):
+    check(lambda x: F.pad(x, (1, 2, 3, 4), mode=mode) * 2, randn(2, 3, 8, 9, requires_grad=True))
+
+
+def test_strided_arguments():
+    x = randn(10, 20, 30)
+    check(lambda x, y: (x * 2 + y).transpose(0, 1) * 3, x.permute(2, 0, 1)[::2], x.permute(2, 0, 1)[1::2])
+    check(lambda x: F.relu(x) * 2, randn(2, 16, 5, 7).contiguous(memory_format=torch.channels_last))
+
+
+def test_indices():
+    x = randn(50, 20, requires_grad=True)
+    rows, columns = torch.randint(-50, 50, (13,)), torch.randint(-20, 20, (13,))
+    check(lambda x, i, j: (x[i] * 2, x[:, j] + 1, x[i, j], x[i][:, 3]), x, rows, columns)
+    check(lambda x, i: x.gather(1, i) + 1, x, torch.randint(0, 20, (50, 5)))
+    check(lambda x, i: x.index_select(0, i) * 2, x, torch.randint(0, 50, (9,)))
+    check(lambda x, i: F.embedding(i, x) * 2, x, torch.randint(0, 50, (13, 4)))
+    check(lambda x, m: x.masked_fill(m, 3.0) + 1, x, torch.rand(50, 20) > 0.5)
+    check(lambda x, i: torch.take(x, i) * 2, x, torch.randint(0, 1000, (30,)))
+
+
+def test_writes_through_indices():
+    x, i, v = randn(40, 20), torch.randint(0, 40, (30,)), randn(30, 20)
+    unique = torch.randperm(40)[:30]
+    check(lambda x, i, v: x.index_put((i,), v) * 2, x, unique, v)
+    check(lambda x, i, v: x.index_put((i,), v, accumulate=True) * 2, x, i, v)
+    check(lambda x, i, v: (x.index_add(0, i, v), x.index_copy(0, i[:1], v[:1])), x, i, v)
+    check(lambda x, i, v: x.scatter(1, i, v) + 1, x, torch.arange(20).repeat(40, 1)[:, :7], randn(40, 7))
+    repeated = torch.randint(0, 20, (40, 30))
+    check(lambda x, i, v: x.scatter_add(1, i, v) * 2, x, repeated, randn(40, 30))
+    for reduce in ("sum", "prod", "amax", "amin", "mean"):
+        check(lambda x, i, v: x.scatter_reduce(1, i, v, reduce, include_self=False), x, repeated, randn(40, 30))
+
+
+def test_sums_through_indices_have_the_same_bits_every_run():
+    x, i, v = randn(10, device=device), torch.randint(0, 10, (5000,), device=device), randn(5000, device=device)
+    add = torch.compile(lambda x, i, v: x.index_put((i,), v, accumulate=True))
+    first = add(x, i, v)
+    assert all(torch.equal(first, add(x, i, v)) for _ in range(5))
+
+
+@pytest.mark.parametrize("function", [
+    lambda x, i: x[i] * 2, lambda x, i: x.gather(0, i) + 1, lambda x, i: F.embedding(i, x[:, None]).sum(),
+    lambda x, i: torch.zeros_like(x).index_put((i,), x[:2]), lambda x, i: x.index_select(0, i).cos().sum()],
+    ids=["index", "gather", "embedding", "index_put", "reduced"])
+def test_indices_out_of_range_are_reported(function):
+    compiled = torch.compile(function)
+    x = randn(10, device=device)
+    good = compiled(x, torch.tensor([3, 9], device=device)).cpu()
+    torch.testing.assert_close(good, function(x.cpu(), torch.tensor([3, 9])))
+    compiled(x, torch.tensor([3, 12], device=device))
+    with pytest.raises(IndexError, match="index 12 is out of bounds for dimension with size 10"):
+        torch.ocl.synchronize()
+
+
+def test_a_bad_index_writes_nothing():
+    def put(x, i):
+        x[i] = 1.0
+
+    x = torch.zeros(10, device=device)
+    torch.compile(put)(x, torch.tensor([4, 10], device=device))
+    with pytest.raises(IndexError):
+        torch.ocl.synchronize()
+    assert x.tolist() == [0, 0, 0, 0, 1, 0, 0, 0, 0, 0]
+
+
+def test_in_place_operations_and_aliases():
+    def f(x, y):
+        view = x[2:5]
+        x.add_(y).mul_(2)
+        view.copy_(y[:3])
+        y[1] = 7
+        x.transpose(0, 1)[0] += 1
+        return x.t(), view, y.view(-1)
+
+    check(f, randn(8, 8), randn(8, 8))
+    check(lambda x: x.relu_().sigmoid_().sum(), randn(100))
+
+
+def test_a_scalar_tensor_of_the_cpu():
+    torch._dynamo.reset()
+    x, factor = randn(20), torch.tensor(3.5, dtype=torch.float64)
+    actual = torch.compile(lambda x, f: x * f + 1)(x.to(device), factor)
+    torch.testing.assert_close(actual.cpu(), x * factor + 1)
+
+
+def test_python_numbers_do_not_compile_again():
+    torch._dynamo.reset()
+    scale = torch.compile(lambda x, a, n: x * a + n, dynamic=True)
+    x = randn(20)
+    for a, n in ((2.5, 3), (0.5, 4), (-1.25, 7), (8.5, 11)):
+        torch.testing.assert_close(scale(x.to(device), a, n).cpu(), x * a + n)
+    before = torch.ocl.program_builds()
+    torch.testing.assert_close(scale(x.to(device), 9.5, 123).cpu(), x * 9.5 + 123)
+    assert torch.ocl.program_builds() == before
+
+
+def test_operators_that_are_not_generated():
+    check(lambda x: (x.sort(-1), x.cumsum(-1) + 1, x.topk(3), x.cumprod(0), torch.fft.rfft(x).abs()), randn(10, 20))
+    check(lambda x: (x * 2 + 1j).abs() + 1, torch.randn(10, dtype=torch.complex64))
+    check(lambda x, y: torch.searchsorted(x, y) + 1, torch.arange(0.0, 10), randn(30) * 10)
+    check(lambda x: (x > 0).nonzero() * 2, randn(30), fullgraph=False)
+
+
+def test_random_numbers():
+    def f(x):
+        return torch.rand_like(x), torch.randn_like(x), F.dropout(x, 0.25), torch.randint(0, 10, (10000,), device=x.device)
+
+    compiled = torch.compile(f)
+    x = torch.ones(10000, device=device)
+    torch.manual_seed(5)
+    first = compiled(x)
+    torch.manual_seed(5)
+    assert all(torch.equal(a, b) for a, b in zip(first, compiled(x)))
+    uniform, normal, dropped, integers = (t.cpu() for t in first)
+    assert 0 <= uniform.min() and uniform.max() < 1 and abs(uniform.mean() - 0.5) < 0.02
+    assert abs(normal.mean()) < 0.05 and abs(normal.std() - 1) < 0.05
+    assert abs((dropped == 0).float().mean() - 0.25) < 0.03 and set(dropped.unique().tolist()) == {0.0, torch.tensor(1 / 0.75).item()}
+    assert integers.unique().tolist() == list(range(10))
+
+
+def test_random_numbers_of_the_eager_operators():
+    x = torch.ones(1000, device=device)
+    with config.patch(fallback_random=True):
+        compiled = torch.compile(lambda x: (torch.rand_like(x) * 2, F.dropout(x, 0.5)))
+        torch.manual_seed(5)
+        actual = compiled(x)
+    torch.manual_seed(5)
+    for a, b in zip(actual, (torch.rand_like(x) * 2, F.dropout(x, 0.5))):
+        torch.testing.assert_close(a, b)
+
+
+def test_dynamic_shapes_compile_once():
+    torch._dynamo.reset()
+
+    def f(x, y):
+        return (F.softmax(x * 2 + y, -1), x.sum(0), x.reshape(-1)[3:] + 1, torch.cat([x, x], 1).mean((0, 1)),
+                x.transpose(0, 1).contiguous() * x.shape[0])
+
+    compiled = torch.compile(f, dynamic=True, fullgraph=True)
+
+    def run(rows, columns):
+        x, y = randn(rows, columns), randn(columns)
+        for a, b in zip(compiled(x.to(device), y.to(device)), f(x, y)):
+            torch.testing.assert_close(a.cpu(), b)
+
+    run(30, 77)
+    programs, graphs = torch.ocl.program_builds(), counters["stats"]["unique_graphs"]
+    for rows, columns in ((31, 60), (5, 300), (200, 17), (64, 64)):
+        run(rows, columns)
+    assert torch.ocl.program_builds() == programs and counters["stats"]["unique_graphs"] == graphs
+
+
+def test_launches_do_not_wait():
+    compiled = torch.compile(lambda x: F.softmax(x.relu() @ x.t(), -1) + x.sum())
+    x = randn(50, 50, device=device)
+    compiled(x)
+    torch.ocl.synchronize()
+    before = torch.ocl.blocking_calls()
+    for _ in range(3):
+        compiled(x)
+    assert torch.ocl.blocking_calls() == before
+
+
+def test_streams():
+    compiled = torch.compile(lambda x: x.sin() + 1)
+    x = randn(1000, device=device)
+    expected = compiled(x)
+    stream = torch.ocl.Stream()
+    stream.wait_stream(torch.ocl.current_stream())
+    with torch.ocl.stream(stream):
+        y = compiled(x)
+    stream.synchronize()
+    torch.testing.assert_close(y, expected)
+
+
+def test_compiled_code_is_found_in_caches(tmp_path):
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import torch\n"
+        "from torch._dynamo.utils import counters\n"
+        "x = torch.ones(100, device='ocl')\n"
+        "y = torch.compile(lambda x: (x * 3).sin() + x.sum())(x)\n"
+        "assert abs(y[0].item() - 100.14112) < 1e-3\n"
+        "print(torch.ocl.program_builds(), counters['inductor']['fxgraph_cache_hit'])\n")
+    environment = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor"), "CLPRIM_CACHE_DIR": str(tmp_path / "clprim")}
+    runs = [subprocess.run([sys.executable, str(script)], env=os.environ | environment, capture_output=True, text=True,
+                           check=True).stdout.split()[-2:] for _ in range(2)]
+    assert int(runs[0][0]) > 0 and runs[0][1] == "0"
+    assert runs[1][0] == "0"
+
+
+def test_nothing_of_the_compiler_is_imported_before_use():
+    code = ("import sys, torch; torch.ocl.device_count(); "
+            "print([m for m in sys.modules if m.startswith(('torch._inductor', 'torch._dynamo', 'torch_ocl.inductor'))])")
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.strip() == "[]"
+
+
+def test_cpp_wrapper_is_refused():
+    with config.patch(cpp_wrapper=True, force_disable_caches=True):
+        torch._dynamo.reset()
+        with pytest.raises(Exception, match="writes Python wrappers only"):
+            torch.compile(lambda x: x + 1)(on_device(randn(3)))

@@ -1,0 +1,132 @@
+"""torch.compile on the device: reductions, softmax, normalisation."""
+import itertools
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from compiled import check, device
+
+randn = torch.randn
+axis_sets = [axes for n in range(1, 4) for axes in itertools.combinations(range(3), n)]
+
+
+@pytest.mark.parametrize("axes", axis_sets, ids=str)
+def test_axes(axes):
+    check(lambda x: (x.sum(axes), x.mean(axes, keepdim=True), x.amax(axes), x.amin(axes), x.var(axes), x.std(axes, keepdim=True),
+                     torch.logsumexp(x, axes), torch.linalg.vector_norm(x, dim=axes)), randn(20, 33, 40))
+
+
+@pytest.mark.parametrize("dim", (0, 1, 2, None))
+def test_extremes_and_their_places(dim):
+    x = torch.randint(0, 9, (20, 33, 40)).float()    # many equals: the first one counts
+    if dim is None:
+        check(lambda x: (x.argmax(), x.argmin(), x.max(), x.min()), x)
+    else:
+        check(lambda x: (x.argmax(dim), x.argmin(dim, keepdim=True), x.max(dim), x.min(dim)), x)
+
+
+@pytest.mark.parametrize("dtype", (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, torch.bool))
+def test_integers(dtype):
+    x = torch.rand(30, 50) > 0.5 if dtype == torch.bool else torch.randint(0, 100, (30, 50), dtype=dtype)
+    check(lambda x: (x.sum(), x.sum(0), x.sum(1), x.amax(0), x.amin(1)), x)
+    check(lambda x: (x.any(0), x.all(1), x.any()), x > 3 if dtype == torch.uint8 else x)
+    if dtype != torch.bool:
+        check(lambda x: (x.argmax(1), x.argmin(0)), x)
+    check(lambda x: (x[:, :3].prod(1), x.sum(1, dtype=torch.float32)), x)
+
+
+@pytest.mark.parametrize("dtype", (torch.float64, torch.float16, torch.bfloat16))
+def test_dtypes(dtype):
+    tolerances = {} if dtype == torch.float64 else {"rtol": 1.6e-2, "atol": 1e-2}
+    check(lambda x: (x.sum(), x.mean(0), x.amax(1), x.var(1), F.softmax(x, -1), x.prod(1), x.argmin(0)),
+          randn(30, 50).to(dtype), **tolerances)
+
+
+def test_nan_and_infinity():
+    x = randn(6, 40)
+    x[0, 3] = x[1, 30] = float("nan")
+    x[2, 5], x[3, 6] = float("inf"), -float("inf")
+    x[4] = -float("inf")
+    check(lambda x: (x.amax(1), x.amin(1), x.argmax(1), x.argmin(1), x.sum(1), torch.nansum(x, 1), torch.logsumexp(x, 1),
+                     F.softmax(x, 1), x.isnan().any(1), x.amax(0), x.argmax(0)), x)
+
+
+@pytest.mark.parametrize("shape", [(1,), (3,), (5, 1), (1, 300), (300, 1), (7, 1025), (1025, 7), (2, 5000), (5000, 2)], ids=str)
+def test_shapes(shape):
+    check(lambda x: (x.sum(), x.sum(0), x.sum(-1), x.amax(-1), x.var(0, unbiased=False), x.argmax(0)), randn(shape))
+
+
+def test_long_reductions():
+    x = torch.rand(1 << 20)
+    check(lambda x: (x.sum(), x.mean(), x.max(), x.argmax(), x.std(), (x * x).sum(), x.view(16, -1).sum(0)), x)
+
+
+def test_rounding_errors_stay_small():
+    x = torch.rand(3, 100_000)
+    actual = torch.compile(lambda x: (x.sum(1), x.t().contiguous().sum(0), x.sum()))(x.to(device))
+    exact = x.double()
+    for a, b in zip(actual, (exact.sum(1), exact.sum(1), exact.sum())):
+        torch.testing.assert_close(a.cpu().double(), b, rtol=1e-6, atol=0)
+
+
+def test_same_bits_every_run():
+    total = torch.compile(lambda x: (x.sum(), x.sum(0), F.softmax(x, 1)))
+    x = randn(100, 3000, device=device)
+    first = total(x)
+    for _ in range(5):
+        assert all(torch.equal(a, b) for a, b in zip(first, total(x)))
+
+
+@pytest.mark.parametrize("dim", (0, 1, -1))
+def test_softmax(dim):
+    check(lambda x: (F.softmax(x, dim), F.log_softmax(x * 2, dim), F.softmin(x, dim)), randn(12, 50, 33, requires_grad=True))
+
+
+def test_long_softmax():
+    check(lambda x: F.softmax(x, -1), randn(5, 5000, requires_grad=True))
+    check(lambda x: F.log_softmax(x, -1).argmax(-1), randn(300, 1500))
+
+
+def test_normalisations():
+    w, b = randn(96, requires_grad=True), randn(96, requires_grad=True)
+    check(lambda x, w, b: F.layer_norm(x, (96,), w, b), randn(8, 10, 96, requires_grad=True), w, b, atol=3e-5, rtol=1.3e-6)
+    check(lambda x, w: F.rms_norm(x, (96,), w), randn(8, 10, 96, requires_grad=True), w, atol=3e-5, rtol=1.3e-6)
+    w, b = randn(16, requires_grad=True), randn(16, requires_grad=True)
+    check(lambda x, w, b: F.group_norm(x, 4, w, b), randn(2, 16, 9, 9, requires_grad=True), w, b, atol=3e-5, rtol=1.3e-6)
+    check(lambda x, w, b: F.instance_norm(x, None, None, w, b), randn(2, 16, 9, 9, requires_grad=True), w, b, atol=3e-5,
+          rtol=1.3e-6)
+    check(lambda x: F.normalize(x, dim=1), randn(20, 30, requires_grad=True))
+
+
+@pytest.mark.parametrize("training", (True, False))
+def test_batch_norm(training):
+    def f(x, mean, var, w, b):
+        return F.batch_norm(x, mean, var, w, b, training, 0.1)
+
+    check(f, randn(4, 16, 9, 9, requires_grad=True), randn(16), torch.rand(16) + 0.5, randn(16, requires_grad=True),
+          randn(16, requires_grad=True), atol=3e-5, rtol=1.3e-6)
+
+
+def test_losses():
+    check(lambda x, t: F.cross_entropy(x, t), randn(32, 100, requires_grad=True), torch.randint(0, 100, (32,)))
+    check(lambda x, t: F.cross_entropy(x, t, label_smoothing=0.1, ignore_index=3), randn(32, 10, 7, requires_grad=True),
+          torch.randint(0, 10, (32, 7)))
+    check(lambda x, y: (F.mse_loss(x, y), F.l1_loss(x, y), F.smooth_l1_loss(x, y), F.huber_loss(x, y),
+                        F.binary_cross_entropy_with_logits(x, y.sigmoid())), randn(40, 50, requires_grad=True), randn(40, 50))
+
+
+def test_reductions_of_views_and_of_what_is_fused():
+    check(lambda x, y: ((x.t() * y).sum(1), (x[::2, 1:] + 1).amax(0), (x > 0).float().mean(), (x - x.mean(1, keepdim=True)).abs().sum(0)),
+          randn(40, 50), randn(50, 1))
+    check(lambda x: x - x.amax(1, keepdim=True) + x.sum(1, keepdim=True) / x.sum(0), torch.rand(33, 70))
+
+
+def test_pooling():
+    check(lambda x: (F.max_pool2d(x, 2), F.avg_pool2d(x, 3, 2, 1), F.adaptive_avg_pool2d(x, (3, 5)), F.adaptive_avg_pool2d(x, 1),
+                     F.max_pool2d(x, 3, 2, 1)), randn(2, 3, 16, 16, requires_grad=True))
+
+
+def test_resampling():
+    check(lambda x: (F.interpolate(x, scale_factor=2, mode="bilinear"), F.interpolate(x, size=(11, 13), mode="bicubic"),
+                     F.interpolate(x, scale_factor=2)), randn(2, 3, 8, 8, requires_grad=True))
