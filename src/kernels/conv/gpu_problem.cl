@@ -1,9 +1,9 @@
 // What the kernels for GPUs are told of a launch: one text for C++ and OpenCL C, of 32-bit fields where images are
 // below 2^31 elements anyway. Axes are d, h, w; strides are in elements.
-#ifdef __OPENCL_VERSION__
-#define CLPRIM_LONG long
-#else
+#ifdef __cplusplus
 #define CLPRIM_LONG cl_long
+#else
+#define CLPRIM_LONG long
 #endif
 
 typedef struct {
