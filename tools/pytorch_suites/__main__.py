@@ -26,7 +26,7 @@ test_serialization distributions/test_distributions test_dataloader test_dlpack 
 functorch/test_vmap""".split()
 MARK = "<!-- below: written by tools/pytorch_suites --markdown -->"
 # These fill the memory of a large device, count CUDA's allocations, or are about formats of other devices.
-EXCLUDE = r"_large|large_|64bit|lazy_clone|cow_materialize|cow_input|quint|qint|qscheme|memory_leak|cuda_memory"
+EXCLUDE = r"_large|large_|launch_config|64bit|lazy_clone|cow_materialize|cow_input|quint|qint|qscheme|memory_leak|cuda_memory"
 
 
 def test_files(path, prefix):
