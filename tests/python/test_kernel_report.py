@@ -273,7 +273,7 @@ def test_launches_of_a_problem():
 def a_kernel(**changes):
     return {"kernel": "k_cl:f", "program": "k_cl-0123abcd", "group_size": 64, "groups": 9, "registers": 64, "simd": 32,
             "spill_bytes": 0, "private_bytes": 0, "local_bytes": 0, "issued": 100, "fmas": 50, "share": 50.0,
-            "loaded_bytes": 8, "stored_bytes": 0, "loads_in_flight": 1} | changes
+            "around_share": 40.0, "loaded_bytes": 8, "stored_bytes": 0, "loads_in_flight": 1} | changes
 
 
 def of_target(*kernels, refused=()):
@@ -283,6 +283,7 @@ def of_target(*kernels, refused=()):
 
 @pytest.mark.parametrize("new, complaint", [
     (a_kernel(), None), (a_kernel(share=48.1, registers=90), None), (a_kernel(share=47.9), "share: 47.9 %, was 50.0 %"),
+    (a_kernel(around_share=37.0), "share with the loop around: 37.0 %, was 40.0 %"),
     (a_kernel(spill_bytes=4), "spills: 4 bytes, was 0"),
     (a_kernel(private_bytes=16), "private memory: 16 bytes, was 0"),
     (a_kernel(kernel="other_cl:g", share=40.0), "share: 40.0 %, was 50.0 %"),
@@ -316,10 +317,11 @@ def test_tables():
     found = of_target(a_kernel(spill_bytes=4), a_kernel(kernel="k_cl:small", fmas=5, share=90.0))
     found["sm_86"]["problems"]["gemm: b"] = found["sm_86"]["problems"]["gemm: a"]
     text = table.document(found)
-    assert "| a\\|b | 50 % **s** |" in text
+    assert "| a\\|b | 50 (40) % **s** |" in text
     assert "sm_86 (GeForce RTX 3080)" in text
     assert table.merged(["x NN 1", "x NT 1"]) == "x NN\\|NT 1"
     assert table.merged(["x NN 1", "x NT 2"]) == "x NN 1<br>x NT 2"
+    assert table.merged(["x a 1", "y a", "x b 1", "x a 2", "x b 2"]) == "x a\\|b 1\\|2<br>y a"
 
 
 def test_committed_figures():

@@ -49,22 +49,22 @@ def loaded_and_stored(instructions: list[Instruction]) -> tuple[float, float]:
 
 
 def hot_loop(kernel: Kernel, found: list[tuple[int, ...]]) -> tuple[int, ...] | None:
-    """Where the work is: the smallest loop that loads from local or global memory and has half of all FMAs; without
-    FMAs half of what is moved. How often loops run is not known: one in another counts as if it ran ITERATIONS times.
-    """
+    """Where the work is: of the loops that load from local or global memory the one with the most FMAs of its own,
+    those of loops inside it left out; without FMAs the one that moves most. How often loops run is not known: one in
+    another counts as if it ran ITERATIONS times."""
     depth = Counter(at for loop in found for at in loop)
 
     def work(loop, measure):
-        return sum(measure(kernel.instructions[at]) * ITERATIONS ** (depth[at] - 1) for at in loop)
+        own = set(loop).difference(*(other for other in found if set(other) < set(loop)))
+        return sum(measure(kernel.instructions[at]) * ITERATIONS ** (depth[at] - 1) for at in own)
 
     loading = [loop for loop in found if any(kernel.instructions[at].kind in LOADS for at in loop)]
     # A few FMAs are those of addresses and divisions.
     for least, measure in ((4, lambda i: i.fmas), (1, lambda i: i.bytes if i.kind in GLOBAL else 0),
                            (1, lambda i: i.bytes if i.kind in LOCAL else 0)):
-        amounts = [(work(loop, measure), loop) for loop in loading]
-        most = max((amount for amount, _ in amounts), default=0)
-        if most >= least:
-            return min((loop for amount, loop in amounts if amount >= most / 2), key=len)
+        amounts = [work(loop, measure) for loop in loading]
+        if max(amounts, default=0) >= least:
+            return loading[amounts.index(max(amounts))]
     return None
 
 

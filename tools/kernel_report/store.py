@@ -79,8 +79,9 @@ def worse(old: dict, new: dict) -> list[str]:
     for what, name in (("spill_bytes", "spills"), ("private_bytes", "private memory")):
         if new[what] > old[what]:
             found.append(f"{name}: {new[what]} bytes, was {old[what]}")
-    if old["fmas"] >= 4 and new["share"] < old["share"] - POINTS:
-        found.append(f"share: {new['share']:.1f} %, was {old['share']:.1f} %")
+    for what, name in (("share", "share"), ("around_share", "share with the loop around")):
+        if old["fmas"] >= 4 and new.get(what, 100) < old.get(what, 0) - POINTS:
+            found.append(f"{name}: {new[what]:.1f} %, was {old[what]:.1f} %")
     return found
 
 
