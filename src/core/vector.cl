@@ -1,9 +1,11 @@
-// Vectors of VEC elements (-DVEC=16 for CPU devices, 1 for GPUs) and teams of TEAM work-items (-DTEAM, a power of two),
-// so that one kernel text serves both: a CPU team is one work-item with 16 lanes, a GPU team a work-group of scalars.
+// Vectors of VEC elements (-DVEC=16 for CPU devices, 4 or 1 for GPUs) and teams of TEAM work-items (-DTEAM, a power of
+// two), so that one kernel text serves both: a CPU team is one work-item with 16 lanes, a GPU team a work-group of
+// scalars, or of quads where all that it reads and writes lies at multiples of four elements, as many.
 // Needs core/dtype.cl. vector_t(X) holds VEC values of compute_t(X).
 //     vector_t(X) v = load_vector(X, x, i);            elements i .. i + VEC - 1
 //     v = load_lanes(X, x, i, n, fill);                the first n of them, `fill` in the other lanes
 //     store_vector(X, y, i, v); store_lanes(X, y, i, n, v);
+//     v = load_part(X, x, i, n, fill); store_part(X, y, i, n, v);   as vectors if n is VEC, as it always is of quads
 // Comparisons with ?: work lane by lane; last_lanes(n) is such a condition, true in the last n lanes.
 #define vector_t(D) CLPRIM_CAT(vector_, D)
 #define load_vector(D, p, i) CLPRIM_CAT(load_vector_, D)(p, i)
@@ -11,6 +13,17 @@
 #define load_lanes(D, p, i, n, fill) CLPRIM_CAT(load_lanes_, D)(p, i, n, fill)
 #define store_lanes(D, p, i, n, v) CLPRIM_CAT(store_lanes_, D)(p, i, n, v)
 #define to_vector(D, v) CLPRIM_CAT(to_vector_, D)(v)
+#if VEC == 4
+#define load_part(D, p, i, n, fill) load_vector(D, p, i)
+#define store_part(D, p, i, n, v) store_vector(D, p, i, v)
+#else
+#define load_part(D, p, i, n, fill) ((n) == VEC ? load_vector(D, p, i) : load_lanes(D, p, i, n, fill))
+#define store_part(D, p, i, n, v)                                                                                     \
+    if ((n) == VEC)                                                                                                   \
+        store_vector(D, p, i, v);                                                                                     \
+    else                                                                                                              \
+        store_lanes(D, p, i, n, v)
+#endif
 
 #if VEC == 16
 
@@ -59,6 +72,41 @@ CLPRIM_VECTOR(bfloat16, float, bfloat16_to_float_16(vload16(0, p + i)), vstore16
         const CLPRIM_CAT(T, 2) c = OP2(b.lo, b.hi);                                                                   \
         return OP2(c.x, c.y);                                                                                         \
     }
+
+#elif VEC == 4
+#include "core/quad.cl"
+
+typedef int4 lane_int;
+#define any_lane(condition) any(condition)
+#define from_array(values) vload4(0, values)
+#define LANES ((int4)(0, 1, 2, 3))
+
+#define CLPRIM_PLAIN_VECTOR(D, T)                                                                                     \
+    typedef quad_##D vector_##D;                                                                                      \
+    static inline vector_##D to_vector_##D(T v) { return (vector_##D)(v); }                                           \
+    static inline vector_##D load_vector_##D(const __global storage_##D* p, ulong i) { return load_quad_##D(p + i); } \
+    static inline void store_vector_##D(__global storage_##D* p, ulong i, vector_##D v) { store_quad_##D(p + i, v); } \
+    static inline vector_##D load_lanes_##D(const __global storage_##D* p, ulong i, uint n, T fill)                   \
+    {                                                                                                                 \
+        return (vector_##D)(n > 0 ? load_##D(p, i) : fill, n > 1 ? load_##D(p, i + 1) : fill,                         \
+                            n > 2 ? load_##D(p, i + 2) : fill, n > 3 ? load_##D(p, i + 3) : fill);                    \
+    }                                                                                                                 \
+    static inline void store_lanes_##D(__global storage_##D* p, ulong i, uint n, vector_##D v)                        \
+    {                                                                                                                 \
+        if (n > 0)                                                                                                    \
+            store_##D(p, i, v.x);                                                                                     \
+        if (n > 1)                                                                                                    \
+            store_##D(p, i + 1, v.y);                                                                                 \
+        if (n > 2)                                                                                                    \
+            store_##D(p, i + 2, v.z);                                                                                 \
+        if (n > 3)                                                                                                    \
+            store_##D(p, i + 3, v.w);                                                                                 \
+    }
+CLPRIM_PLAIN_VECTOR(float16, float)
+CLPRIM_PLAIN_VECTOR(bfloat16, float)
+
+#define CLPRIM_FOLD(T, NAME, OP2)                                                                                     \
+    static inline T NAME(CLPRIM_CAT(T, 4) v) { return OP2(OP2(v.x, v.y), OP2(v.z, v.w)); }
 
 #else
 

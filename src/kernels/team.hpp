@@ -1,6 +1,8 @@
 // Launch choices shared by kernels written with core/vector.cl.
 #pragma once
 
+#include <algorithm>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 
@@ -8,7 +10,8 @@
 
 namespace clprim::detail {
 
-// Lanes of a vector and work-items of a team: one work-item with 16 lanes on a CPU, a work-group of scalars on a GPU.
+// Lanes of a vector and work-items of a team: one work-item with 16 lanes on a CPU, a work-group of scalars or quads on
+// a GPU.
 struct Team {
     unsigned vec, size;
 };
@@ -20,6 +23,21 @@ inline Team team_for(const Device& device, unsigned gpu_size = 256)
     while (gpu_size > device.max_work_group_size)
         gpu_size /= 2;
     return {1, gpu_size};
+}
+
+// A GPU's team for rows of `row` elements: of quads if the rows of all tensors lie at multiples of four elements, and no
+// larger than a row needs.
+inline Team team_for_rows(const Device& device, std::int64_t row, std::initializer_list<const Tensor*> tensors)
+{
+    Team team = team_for(device);
+    if (team.size == 1)
+        return team;
+    const auto in_quads = [](const Tensor* tensor) { return !tensor->defined() || tensor->buffer_offset() % 4 == 0; };
+    if (row % 4 == 0 && std::all_of(tensors.begin(), tensors.end(), in_quads))
+        team.vec = 4;
+    while (team.size > 32 && std::int64_t(team.size / 2) * team.vec >= row)
+        team.size /= 2;
+    return team;
 }
 
 // Type that sums of elements are kept in.

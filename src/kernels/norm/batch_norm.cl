@@ -88,22 +88,50 @@ static inline void add_term(vec_t x, vec_t dy, acc_t center, vec_t* a, vec_t* b)
 // ---------------------------------------------------------------------------------
 
 // Elements [begin, end) of channel c, counted through its rows: sums over one team, in every member.
-#if VEC == 1
+#if TEAM > 1
+// A work-item's way through a channel in steps of TEAM vectors, from vector `first` on: `place` is the element of x.
+// WALK_ON divides nothing.
+#define AHEAD 4   // vectors that are on their way at a time
+#define WALK_CHANNEL(shape, c, first)                                                                                 \
+    const uint row_vectors = shape.inner / VEC, rows_ahead = TEAM / row_vectors, ahead = TEAM % row_vectors;          \
+    const ulong row_step = (ulong)shape.channels * shape.inner;                                                       \
+    uint at = (first) % row_vectors;                                                                                  \
+    ulong place = (first) / row_vectors * row_step + (ulong)(c) * shape.inner + at * VEC;
+#define WALK_ON                                                                                                       \
+    at += ahead;                                                                                                      \
+    place += rows_ahead * row_step + ahead * VEC;                                                                     \
+    if (at >= row_vectors) {                                                                                          \
+        at -= row_vectors;                                                                                            \
+        place += row_step - shape.inner;                                                                              \
+    }
+
 static inline void sum_channel(input_t x, input_t dy, shape_t shape, uint c, ulong begin, ulong end, acc_t center,
                         acc_t* a, acc_t* b, __local acc_t* scratch)
 {
-    acc_t sa = 0, sb = 0;
-    for (ulong j = begin + team_rank(); j < end;) {
-        acc_t ta = 0, tb = 0;
-        for (uint step = 0; step < STEPS && j < end; ++step, j += TEAM) {
-            const ulong i = ((j / shape.inner) * shape.channels + c) * shape.inner + j % shape.inner;
-            add_term(load(X, x, i), LOAD_DY(i), center, &ta, &tb);
+    vec_t sa = 0, sb = 0;
+    const uint last = end / VEC;
+    uint j = begin / VEC + team_rank();
+    WALK_CHANNEL(shape, c, j)
+    for (; j + (AHEAD - 1) * TEAM < last; j += AHEAD * TEAM) {
+        vec_t xs[AHEAD], dys[AHEAD], ta = 0, tb = 0;
+#pragma unroll
+        for (uint e = 0; e < AHEAD; ++e) {
+            xs[e] = load_vector(X, x, place);
+            dys[e] = LOAD_DY(place);
+            WALK_ON
         }
+#pragma unroll
+        for (uint e = 0; e < AHEAD; ++e)
+            add_term(xs[e], dys[e], center, &ta, &tb);
         sa += ta;
         sb += tb;
     }
-    *a = team_sum(sa, scratch);
-    *b = team_sum(sb, scratch);
+    for (; j < last; j += TEAM) {
+        add_term(load_vector(X, x, place), LOAD_DY(place), center, &sa, &sb);
+        WALK_ON
+    }
+    *a = team_sum(lane_sum(sa), scratch);
+    *b = team_sum(lane_sum(sb), scratch);
 }
 #else
 static inline void sum_channel(input_t x, input_t dy, shape_t shape, uint c, ulong begin, ulong end, acc_t center,
@@ -259,10 +287,12 @@ void fused_rows(input_t x, ulong x_offset, input_t dy, ulong dy_offset, __global
     if (!out)
         return;
     out += out_offset;
-#if VEC == 1
-    for (ulong j = team_rank(); j < count; j += TEAM) {
-        const ulong i = ((j / shape.inner) * shape.channels + c) * shape.inner + j % shape.inner;
-        store(X, out, i, transform(load(X, x, i), LOAD_DY(i), k));
+#if TEAM > 1
+    uint j = team_rank();
+    WALK_CHANNEL(shape, c, j)
+    for (; j < (uint)count / VEC; j += TEAM) {
+        store_vector(X, out, place, transform(load_vector(X, x, place), LOAD_DY(place), k));
+        WALK_ON
     }
 #else
     for (uint n = 0; n < shape.outer; ++n) {

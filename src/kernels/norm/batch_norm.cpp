@@ -71,6 +71,15 @@ DataType parameter_type(std::initializer_list<const Tensor*> tensors, std::int64
     return first ? first->dtype : otherwise;
 }
 
+// A GPU's teams cross rows, so that they are as large as there is work; rows of quads are read as quads.
+detail::Team team_for_shape(const Device& device, const Shape& shape, std::initializer_list<const Tensor*> tensors)
+{
+    detail::Team team = detail::team_for(device);
+    if (team.size > 1)
+        team.vec = detail::team_for_rows(device, shape.inner > 1 ? shape.inner : shape.channels, tensors).vec;
+    return team;
+}
+
 // Runs both passes: fused per channel while there are enough channels to share out, else by parts. `channel` adds the
 // per-channel arguments. Without statistics to take (evaluation, forward) the first pass is left out.
 struct Passes {
@@ -100,7 +109,8 @@ struct Passes {
             const unsigned width = columns ? team.vec * team.size : 1;
             const std::int64_t blocks = divide_up(shape.channels, width);
             const std::int64_t count = columns ? shape.outer : shape.count(), least = columns ? 64 : 4096;
-            const std::int64_t part = std::max(least, divide_up(count, std::max<std::int64_t>(1, wanted / blocks)));
+            std::int64_t part = std::max(least, divide_up(count, std::max<std::int64_t>(1, wanted / blocks)));
+            part = divide_up(part, std::int64_t(team.vec)) * team.vec;   // a GPU's teams read whole vectors
             parts = divide_up(count, part);
             partial = queue.context().empty({3, parts, shape.channels}, acc, queue);
             detail::launch(queue, program.kernel(columns ? "reduce_columns" : "reduce_rows"),
@@ -115,7 +125,8 @@ struct Passes {
         if (!out.defined())
             return;
         std::int64_t share = 1;
-        Range range = Range::linear(x.numel(), team.size);
+        constexpr std::int64_t ahead = 4;   // as in transform_all
+        Range range = Range::groups(divide_up(x.numel(), team.vec * team.size * ahead), team.size);
         if (cpu) {
             const std::int64_t rows = shape.inner > 1 ? std::int64_t(shape.outer) * shape.channels : shape.outer;
             const std::int64_t row = shape.inner > 1 ? shape.inner : shape.channels;
@@ -147,7 +158,7 @@ void batch_norm(Queue& queue, const BatchNorm& p)
     require(p.training || (p.running_mean.defined() && p.running_var.defined()),
             "batch_norm: evaluation needs running_mean and running_var");
     const DataType acc = detail::accumulate_type(p.x.dtype);
-    const detail::Team team = detail::team_for(queue.device());
+    const detail::Team team = team_for_shape(queue.device(), shape, {&p.x, &p.y});
     const DataType w = parameter_type({&p.weight, &p.bias, &p.running_mean, &p.running_var}, shape.channels, acc);
     const Program& built = program(queue, {p.x.dtype, w, acc, p.training ? " -DTRAINING" : ""}, team);
     const Passes passes{queue, built, team, shape, acc, p.x, p.x, p.y, p.x, p.training};
@@ -164,7 +175,7 @@ void batch_norm_backward(Queue& queue, const BatchNormBackward& p)
     if (p.grad_input.defined())
         require_like(p.x, p.grad_input, "grad_input");
     const DataType acc = detail::accumulate_type(p.x.dtype);
-    const detail::Team team = detail::team_for(queue.device());
+    const detail::Team team = team_for_shape(queue.device(), shape, {&p.x, &p.grad_output, &p.grad_input});
     const Tensor none;
     const Tensor &m = p.training ? none : p.mean, &s = p.training ? none : p.statistic;
     const DataType w = parameter_type({&p.weight, &p.grad_weight, &p.grad_bias, &m, &s}, shape.channels, acc);

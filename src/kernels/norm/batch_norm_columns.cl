@@ -117,20 +117,6 @@ static inline coefficients_t load_coefficients(const __global acc_t* p, uint cha
     return k;
 }
 
-#if VEC == 1
-// One work-item per element.
-__kernel void transform_all(input_t x, ulong x_offset, input_t dy, ulong dy_offset, __global storage_t(X)* out,
-                            ulong out_offset, shape_t shape, const __global acc_t* coefficients,
-                            ulong coefficients_offset, ulong unused)
-{
-    const ulong i = get_global_id(0);
-    if (i >= (ulong)shape.outer * shape.channels * shape.inner)
-        return;
-    const uint c = (i / shape.inner) % shape.channels;
-    const coefficients_t k = load_coefficients(coefficients + coefficients_offset, shape.channels, c);
-    store(X, out, out_offset + i, transform(load(X, x, x_offset + i), LOAD_DY(dy_offset + i), k));
-}
-#else
 static inline vec_t transform_columns(vec_t x, vec_t dy, const __global acc_t* coefficients, uint channels, uint c)
 {
     const vec_t v = fma(x - load_vector(PARTIAL, coefficients, c), load_vector(PARTIAL, coefficients, 2 * channels + c),
@@ -142,6 +128,53 @@ static inline vec_t transform_columns(vec_t x, vec_t dy, const __global acc_t* c
 #endif
 }
 
+#if TEAM > 1
+// A work-item owns AHEAD vectors of neighbouring elements, TEAM apart, and reads all of them before it writes.
+__kernel __attribute__((reqd_work_group_size(TEAM, 1, 1)))
+void transform_all(input_t x, ulong x_offset, input_t dy, ulong dy_offset, __global storage_t(X)* out,
+                   ulong out_offset, shape_t shape, const __global acc_t* coefficients, ulong coefficients_offset,
+                   ulong unused)
+{
+    const bool columns = shape.inner == 1;
+    const ulong total = (ulong)shape.outer * shape.channels * shape.inner / VEC;
+    const ulong first = (ulong)get_group_id(0) * (TEAM * AHEAD) + team_rank();
+    if (first >= total)
+        return;
+    const uint row_vectors = (columns ? shape.channels : shape.inner) / VEC;
+    const uint rows_ahead = TEAM / row_vectors, ahead = TEAM % row_vectors;
+    const uint channels_ahead = rows_ahead % shape.channels;
+    const bool narrow = total <= UINT_MAX;   // 64-bit division takes hundreds of instructions
+    const ulong row = narrow ? (uint)first / row_vectors : first / row_vectors;
+    uint at = first - row * row_vectors, c = narrow ? (uint)row % shape.channels : row % shape.channels;
+    x += x_offset;
+    dy += dy_offset;
+    out += out_offset;
+    coefficients += coefficients_offset;
+    vec_t xs[AHEAD], dys[AHEAD];
+#pragma unroll
+    for (uint e = 0; e < AHEAD; ++e) {
+        const ulong place = min(first + e * TEAM, total - 1) * VEC;
+        xs[e] = load_vector(X, x, place);
+        dys[e] = LOAD_DY(place);
+    }
+#pragma unroll
+    for (uint e = 0; e < AHEAD; ++e) {
+        const ulong vector = first + e * TEAM;
+        if (vector < total)
+            store_vector(X, out, vector * VEC,
+                         columns ? transform_columns(xs[e], dys[e], coefficients, shape.channels, at * VEC)
+                                 : transform(xs[e], dys[e], load_coefficients(coefficients, shape.channels, c)));
+        at += ahead;
+        c += channels_ahead;
+        if (at >= row_vectors) {
+            at -= row_vectors;
+            ++c;
+        }
+        if (c >= shape.channels)
+            c -= shape.channels;
+    }
+}
+#else
 // Work-item g owns rows [g * share, (g + 1) * share): a row is (n, c) with inner elements, or n with all channels.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void transform_all(input_t x, ulong x_offset, input_t dy, ulong dy_offset, __global storage_t(X)* out,

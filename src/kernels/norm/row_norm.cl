@@ -16,15 +16,9 @@ typedef const __global storage_t(X)* input_t;
 typedef const __global storage_t(W)* weight_t;
 
 #define LANES_LEFT(i, n) min((n) - (i), (uint)VEC)
-#define LOAD(D, p, i, lanes, fill) ((lanes) == VEC ? load_vector(D, p, i) : load_lanes(D, p, i, lanes, fill))
-#define STORE(D, p, i, lanes, v)                                                                                      \
-    if ((lanes) == VEC)                                                                                               \
-        store_vector(D, p, i, v);                                                                                     \
-    else                                                                                                              \
-        store_lanes(D, p, i, lanes, v)
 #define FOR_TEAM(i, n)                                                                                                \
     for (uint i = team_rank() * VEC, lanes = LANES_LEFT(i, n); i < (n); i += TEAM * VEC, lanes = LANES_LEFT(i, n))
-#define WEIGHT(i, lanes) (weight ? LOAD(W, weight, i, lanes, 0) : (vec_t)(1))
+#define WEIGHT(i, lanes) (weight ? load_part(W, weight, i, lanes, 0) : (vec_t)(1))
 #define STEPS 32u   // vectors added up before they join the total
 
 typedef struct { acc_t mean, rstd; } moments_t;
@@ -37,7 +31,7 @@ static inline acc_t sum_power(input_t x, uint n, acc_t center, int power, __loca
         vec_t block = 0;
         for (uint step = 0; step < STEPS && i < n; ++step, i += TEAM * VEC) {
             const uint lanes = LANES_LEFT(i, n);
-            const vec_t d = LOAD(X, x, i, lanes, center) - center;
+            const vec_t d = load_part(X, x, i, lanes, center) - center;
             block += power == 1 ? d : d * d;
         }
         sum += block;
@@ -55,7 +49,7 @@ static inline moments_t row_moments(input_t x, uint n, acc_t epsilon, __local ac
         vec_t sum = 0;   // as sum_power, without a centre to fill the missing lanes with
         FOR_TEAM(i, n)
         {
-            const vec_t v = LOAD(X, x, i, lanes, 0);
+            const vec_t v = load_part(X, x, i, lanes, 0);
             sum = fma(v, v, sum);
         }
         square = team_sum(lane_sum(sum), scratch);
@@ -96,9 +90,9 @@ void layer_norm(input_t x, ulong x_offset, weight_t weight, ulong weight_offset,
         }
         FOR_TEAM(i, n)
         {
-            const vec_t normal = (LOAD(X, in, i, lanes, 0) - m.mean) * m.rstd;
-            const vec_t shift = bias ? LOAD(W, bias, i, lanes, 0) : (vec_t)(0);
-            STORE(X, out, i, lanes, fma(normal, WEIGHT(i, lanes), shift));
+            const vec_t normal = (load_part(X, in, i, lanes, 0) - m.mean) * m.rstd;
+            const vec_t shift = bias ? load_part(W, bias, i, lanes, 0) : (vec_t)(0);
+            store_part(X, out, i, lanes, fma(normal, WEIGHT(i, lanes), shift));
         }
     }
 }
@@ -126,9 +120,9 @@ void layer_norm_backward(input_t dy, ulong dy_offset, input_t x, ulong x_offset,
         vec_t sum = 0, dot = 0;
         FOR_TEAM(i, n)
         {
-            const vec_t g = LOAD(X, grad, i, lanes, 0) * WEIGHT(i, lanes);
+            const vec_t g = load_part(X, grad, i, lanes, 0) * WEIGHT(i, lanes);
             sum += g;
-            dot = fma(g, (LOAD(X, in, i, lanes, 0) - m) * s, dot);
+            dot = fma(g, (load_part(X, in, i, lanes, 0) - m) * s, dot);
         }
 #ifdef RMS
         const acc_t a = 0;
@@ -138,17 +132,17 @@ void layer_norm_backward(input_t dy, ulong dy_offset, input_t x, ulong x_offset,
         const acc_t b = team_sum(lane_sum(dot), scratch) / n;
         FOR_TEAM(i, n)
         {
-            const vec_t g = LOAD(X, grad, i, lanes, 0);
-            const vec_t normal = (LOAD(X, in, i, lanes, 0) - m) * s;
+            const vec_t g = load_part(X, grad, i, lanes, 0);
+            const vec_t normal = (load_part(X, in, i, lanes, 0) - m) * s;
             if (write) {
-                STORE(X, out, i, lanes, (g * WEIGHT(i, lanes) - a - normal * b) * s);
+                store_part(X, out, i, lanes, (g * WEIGHT(i, lanes) - a - normal * b) * s);
             }
             if (keep) {
                 const bool first = r == get_group_id(0) * (ulong)share;
-                const vec_t dots = first ? (vec_t)(0) : LOAD(PARTIAL, partial, i, lanes, 0);
-                const vec_t sums = first ? (vec_t)(0) : LOAD(PARTIAL, partial, plane + i, lanes, 0);
-                STORE(PARTIAL, partial, i, lanes, fma(g, normal, dots));
-                STORE(PARTIAL, partial, plane + i, lanes, sums + g);
+                const vec_t dots = first ? (vec_t)(0) : load_part(PARTIAL, partial, i, lanes, 0);
+                const vec_t sums = first ? (vec_t)(0) : load_part(PARTIAL, partial, plane + i, lanes, 0);
+                store_part(PARTIAL, partial, i, lanes, fma(g, normal, dots));
+                store_part(PARTIAL, partial, plane + i, lanes, sums + g);
             }
         }
     }
@@ -176,7 +170,7 @@ void group_norm(input_t x, ulong x_offset, weight_t weight, ulong weight_offset,
         const ulong row = (ulong)c * inner;
         FOR_TEAM(i, inner)
         {
-            STORE(X, y, row + i, lanes, fma(LOAD(X, x, row + i, lanes, 0) - m.mean, scale, shift));
+            store_part(X, y, row + i, lanes, fma(load_part(X, x, row + i, lanes, 0) - m.mean, scale, shift));
         }
     }
 }
@@ -201,9 +195,9 @@ void group_norm_backward(input_t dy, ulong dy_offset, input_t x, ulong x_offset,
         vec_t sum = 0, dot = 0;
         FOR_TEAM(i, inner)
         {
-            const vec_t g = LOAD(X, dy, row + i, lanes, 0);
+            const vec_t g = load_part(X, dy, row + i, lanes, 0);
             sum += g;
-            dot = fma(g, LOAD(X, x, row + i, lanes, 0) - m, dot);
+            dot = fma(g, load_part(X, x, row + i, lanes, 0) - m, dot);
         }
         const acc_t channel_sum = team_sum(lane_sum(sum), scratch), channel_dot = team_sum(lane_sum(dot), scratch) * s;
         if (team_rank() == 0) {
@@ -225,8 +219,8 @@ void group_norm_backward(input_t dy, ulong dy_offset, input_t x, ulong x_offset,
         const ulong row = (ulong)c * inner;
         FOR_TEAM(i, inner)
         {
-            const vec_t g = LOAD(X, dy, row + i, lanes, 0), d = LOAD(X, x, row + i, lanes, 0) - m;
-            STORE(X, dx, row + i, lanes, (fma(g, w, -d * b) - a) * s);
+            const vec_t g = load_part(X, dy, row + i, lanes, 0), d = load_part(X, x, row + i, lanes, 0) - m;
+            store_part(X, dx, row + i, lanes, (fma(g, w, -d * b) - a) * s);
         }
     }
 }

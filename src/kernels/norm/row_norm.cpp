@@ -17,21 +17,15 @@ struct Rows {
     const Program& program;
     bool cpu;
 
-    // `row` is the length a team walks at a time: a GPU's team is no larger than that.
-    Rows(Queue& queue_, DataType x, DataType weight, std::int64_t row, bool rms)
-        : queue(queue_), acc(detail::accumulate_type(x)), team(fit(detail::team_for(queue.device()), row)),
+    // `row` is the length a team walks at a time, of the tensors given.
+    Rows(Queue& queue_, DataType x, DataType weight, std::int64_t row, bool rms,
+         std::initializer_list<const Tensor*> tensors)
+        : queue(queue_), acc(detail::accumulate_type(x)), team(detail::team_for_rows(queue.device(), row, tensors)),
           program(queue.context().program("kernels/norm/row_norm.cl",
                                           detail::define("X", x) + detail::define("W", weight) +
                                               detail::define_team(team, acc) + (rms ? " -DRMS" : ""))),
           cpu(team.size == 1)
     {
-    }
-
-    static detail::Team fit(detail::Team team, std::int64_t row)
-    {
-        while (team.size > 32 && team.size / 2 >= row)
-            team.size /= 2;
-        return team;
     }
 
     cl_uint share(std::int64_t rows) const
@@ -92,7 +86,8 @@ void layer_norm(Queue& queue, const LayerNorm& p)
     if (p.x.numel() == 0)
         return;
     const std::int64_t rows = row_count(p.x, p.n);
-    const Rows kernels(queue, p.x.dtype, weight_type(p.x.dtype, {&p.weight, &p.bias}, p.n), p.n, p.rms);
+    const Rows kernels(queue, p.x.dtype, weight_type(p.x.dtype, {&p.weight, &p.bias}, p.n), p.n, p.rms,
+                       {&p.x, &p.y, &p.weight, &p.bias});
     detail::launch(queue, kernels.program.kernel("layer_norm"), kernels.range(rows), p.x, p.weight, p.bias, p.y,
                    p.mean, p.rstd, cl_ulong(rows), cl_uint(p.n), kernels.share(rows), AccScalar{p.eps, kernels.acc});
 }
@@ -104,7 +99,7 @@ void layer_norm_backward(Queue& queue, const LayerNormBackward& p)
         return zero_parameters(queue, p.grad_weight, p.grad_bias);
     const std::int64_t rows = row_count(p.x, p.n);
     const DataType weight = weight_type(p.x.dtype, {&p.weight, &p.grad_weight, &p.grad_bias}, p.n);
-    const Rows kernels(queue, p.x.dtype, weight, p.n, p.rms);
+    const Rows kernels(queue, p.x.dtype, weight, p.n, p.rms, {&p.x, &p.grad_output, &p.weight, &p.grad_input});
     if (p.grad_input.defined())
         require_like(p.x, p.grad_input);
     // A group keeps sums over its rows, so with gradients of the parameters it takes enough rows to be worth that.
@@ -150,7 +145,7 @@ void group_norm(Queue& queue, const GroupNorm& p)
         return;
     const Groups g(p.x, p.groups);
     const DataType weight = weight_type(p.x.dtype, {&p.weight, &p.bias}, p.x.size(1));
-    const Rows kernels(queue, p.x.dtype, weight, g.inner, false);
+    const Rows kernels(queue, p.x.dtype, weight, g.inner, false, {&p.x, &p.y});
     detail::launch(queue, kernels.program.kernel("group_norm"), Range::groups(g.samples * g.groups, kernels.team.size),
                    p.x, p.weight, p.bias, p.y, p.mean, p.rstd, cl_uint(g.groups), cl_uint(g.channels),
                    cl_uint(g.inner), AccScalar{p.eps, kernels.acc});
@@ -166,7 +161,7 @@ void group_norm_backward(Queue& queue, const GroupNormBackward& p)
     const Groups g(p.x, p.groups);
     const std::int64_t channels = p.x.size(1);
     const DataType weight = weight_type(p.x.dtype, {&p.weight, &p.grad_weight, &p.grad_bias}, channels);
-    const Rows kernels(queue, p.x.dtype, weight, g.inner, false);
+    const Rows kernels(queue, p.x.dtype, weight, g.inner, false, {&p.x, &p.grad_output, &p.grad_input});
     const Tensor partial = queue.context().empty({2, g.samples, channels}, kernels.acc, queue);
     queue.launch(kernels.program.kernel("group_norm_backward"),
                  Range::groups(g.samples * g.groups, kernels.team.size), p.grad_output, p.x, p.weight, p.mean, p.rstd,

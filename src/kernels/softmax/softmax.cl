@@ -31,13 +31,6 @@ static inline vec_t exp_negative(vec_t x)
 #define exp_negative(x) exp(x)
 #endif
 
-#define LOAD(D, p, i, lanes, fill) ((lanes) == VEC ? load_vector(D, p, i) : load_lanes(D, p, i, lanes, fill))
-#define STORE(D, p, i, lanes, v)                                                                                      \
-    if ((lanes) == VEC)                                                                                               \
-        store_vector(D, p, i, v);                                                                                     \
-    else                                                                                                              \
-        store_lanes(D, p, i, lanes, v)
-
 // Runs over a row of n in vectors at `i`. The last one of a row of at least VEC overlaps its neighbour by `again`
 // lanes, which a sum must leave out (once()) and a write must not read anew, in case it overwrites its input (LAST).
 #define EACH_VECTOR                                                                                                   \
@@ -46,7 +39,7 @@ static inline vec_t exp_negative(vec_t x)
 #if VEC == 16
 #define FIT(next) (n < VEC ? (next) : min(next, n - VEC))
 #define LAST(D, p) const vec_t last_of_##p = n < VEC ? (vec_t)(0) : load_vector(D, p, n - VEC)
-#define READ(D, p) (again ? last_of_##p : LOAD(D, p, i, lanes, 0))
+#define READ(D, p) (again ? last_of_##p : load_part(D, p, i, lanes, 0))
 #define once(v) (again ? (last_lanes(VEC - again) ? (v) : (vec_t)(0)) : (v))
 #else
 #define FIT(next) (next)
@@ -102,18 +95,18 @@ void forward_rows(const __global storage_t(X)* x, ulong x_offset, __global stora
         __global storage_t(Y)* out = y + y_offset + row * n;
         vec_t largest = -INFINITY, sum = 0;
         EACH_VECTOR
-            largest = fmax(largest, LOAD(X, in, i, lanes, -INFINITY));
+            largest = fmax(largest, load_part(X, in, i, lanes, -INFINITY));
         const vec_t m = team_max(lane_max(largest), scratch);
         EACH_VECTOR
         {
-            const vec_t e = exp_negative(LOAD(X, in, i, lanes, -INFINITY) - m);
+            const vec_t e = exp_negative(load_part(X, in, i, lanes, -INFINITY) - m);
             sum += once(e);
         }
         const vec_t s = sum_to_scale((vec_t)(team_sum(lane_sum(sum), scratch)));
         LAST(X, in);
         EACH_VECTOR
         {
-            STORE(Y, out, i, lanes, forward_value(READ(X, in), m, s));
+            store_part(Y, out, i, lanes, forward_value(READ(X, in), m, s));
         }
     }
 }
@@ -131,7 +124,7 @@ void backward_rows(const __global storage_t(Y)* dy, ulong dy_offset, const __glo
         vec_t sum = 0;
         EACH_VECTOR
         {
-            const vec_t term = backward_term(LOAD(Y, grad, i, lanes, 0), LOAD(Y, out, i, lanes, 0));
+            const vec_t term = backward_term(load_part(Y, grad, i, lanes, 0), load_part(Y, out, i, lanes, 0));
             sum += once(term);
         }
         const vec_t total = team_sum(lane_sum(sum), scratch);
@@ -139,22 +132,22 @@ void backward_rows(const __global storage_t(Y)* dy, ulong dy_offset, const __glo
         LAST(Y, out);
         EACH_VECTOR
         {
-            STORE(X, result, i, lanes, backward_value(READ(Y, grad), READ(Y, out), total));
+            store_part(X, result, i, lanes, backward_value(READ(Y, grad), READ(Y, out), total));
         }
     }
 }
 
 // A work-item owns neighbours along inner, for one outer: `vectors` of VEC lanes (the last one may be short), so that
 // each step along the axis touches whole cache lines.
-#if VEC == 1
+#if VEC < 16
 #define VECTORS 1
 #define COLUMN_ATTRIBUTES
 #define LOCATE_COLUMN                                                                                                 \
     const ulong item = get_global_id(0);                                                                              \
-    if (item >= outer * inner)                                                                                        \
+    const uint blocks = inner / VEC, width = VEC, vectors = 1;                                                        \
+    if (item >= outer * blocks)                                                                                       \
         return;                                                                                                       \
-    const uint width = 1, vectors = 1;                                                                                \
-    const ulong start = item / inner * n * inner + item % inner;
+    const ulong start = item / blocks * n * inner + item % blocks * VEC;
 #else
 #define VECTORS 4
 #define COLUMN_ATTRIBUTES __attribute__((reqd_work_group_size(1, 1, 1)))
@@ -184,14 +177,14 @@ void forward_columns(const __global storage_t(X)* x, ulong x_offset, __global st
         sum[v] = 0;
     }
     EACH_ELEMENT
-        m[v] = fmax(m[v], LOAD(X, x, AT, lanes, 0));
+        m[v] = fmax(m[v], load_part(X, x, AT, lanes, 0));
     EACH_ELEMENT
-        sum[v] += exp_negative(LOAD(X, x, AT, lanes, 0) - m[v]);
+        sum[v] += exp_negative(load_part(X, x, AT, lanes, 0) - m[v]);
     for (uint v = 0; v < VECTORS; ++v)
         sum[v] = sum_to_scale(sum[v]);
     EACH_ELEMENT
     {
-        STORE(Y, y, AT, lanes, forward_value(LOAD(X, x, AT, lanes, 0), m[v], sum[v]));
+        store_part(Y, y, AT, lanes, forward_value(load_part(X, x, AT, lanes, 0), m[v], sum[v]));
     }
 }
 
@@ -207,9 +200,9 @@ void backward_columns(const __global storage_t(Y)* dy, ulong dy_offset, const __
     for (uint v = 0; v < VECTORS; ++v)
         sum[v] = 0;
     EACH_ELEMENT
-        sum[v] += backward_term(LOAD(Y, dy, AT, lanes, 0), LOAD(Y, y, AT, lanes, 0));
+        sum[v] += backward_term(load_part(Y, dy, AT, lanes, 0), load_part(Y, y, AT, lanes, 0));
     EACH_ELEMENT
     {
-        STORE(X, dx, AT, lanes, backward_value(LOAD(Y, dy, AT, lanes, 0), LOAD(Y, y, AT, lanes, 0), sum[v]));
+        store_part(X, dx, AT, lanes, backward_value(load_part(Y, dy, AT, lanes, 0), load_part(Y, y, AT, lanes, 0), sum[v]));
     }
 }

@@ -41,11 +41,8 @@ void run(Queue& queue, const std::string& direction, DataType x, DataType y, boo
          const Tensors&... tensors)
 {
     const DataType acc = detail::accumulate_type(x);
-    detail::Team team = detail::team_for(queue.device(), 256);
-    const bool cpu = team.size == 1;
-    const bool rows = split.inner == 1 && (cpu || split.n > 32);
-    while (!cpu && rows && team.size > 32 && team.size / 2 >= split.n)
-        team.size /= 2;
+    const bool cpu = queue.device().kind == DeviceKind::cpu, rows = split.inner == 1 && (cpu || split.n > 32);
+    detail::Team team = detail::team_for_rows(queue.device(), rows ? split.n : split.inner, {&tensors...});
     if (!rows)
         team.size = 1;
     const std::string options = detail::define("X", x) + detail::define("Y", y) + detail::define_team(team, acc) +
@@ -59,7 +56,7 @@ void run(Queue& queue, const std::string& direction, DataType x, DataType y, boo
                      share);
         return;
     }
-    const std::int64_t columns = split.outer * detail::divide_up(split.inner, cpu ? 4 * team.vec : 1);
+    const std::int64_t columns = split.outer * detail::divide_up(split.inner, cpu ? 4 * team.vec : team.vec);
     queue.launch(program.kernel(direction + "_columns"), cpu ? Range::groups(columns) : Range::linear(columns, 64),
                  tensors..., split.outer, split.n, split.inner);
 }
