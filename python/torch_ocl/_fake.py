@@ -1,0 +1,56 @@
+"""What PyTorch's fake tensors (torch.compile, torch.export) have to know about the device: layouts of results that
+PyTorch decides by the kind of device."""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+
+
+def register() -> None:
+    from torch._subclasses import fake_impls
+
+    aten = torch.ops.aten
+    for overload in (aten.convolution.default, aten._convolution.default, aten._convolution.deprecated,
+                     aten.convolution_backward.default):
+        former = fake_impls.op_implementations_dict.get(overload)
+        if former is not None:
+            fake_impls.op_implementations_dict[overload] = _convolution(former)
+
+
+def _convolution(former):
+    """channels_last if the input or the weight has it, as for every device with an opinion; see result_format in
+    src/pytorch_backend/ops/convolution.cpp. PyTorch takes devices it does not know for contiguous ones."""
+
+    @functools.wraps(former)
+    def implementation(fake_mode, func, *args, **kwargs):
+        result = former(fake_mode, func, *args, **kwargs)
+        first = result if isinstance(result, torch.Tensor) else next((t for t in result if t is not None), None)
+        if first is None or first.device.type != "ocl":
+            return result
+        names = [argument.name for argument in func._schema.arguments]
+        given = dict(zip(names, args)) | kwargs
+        layout = _layout(given["input"], given["weight"])
+        if layout == torch.contiguous_format:
+            return result
+        with fake_mode:
+            def laid_out(t):
+                return t if t is None or t.dim() != first.dim() else torch.empty(
+                    t.shape, dtype=t.dtype, device=t.device, memory_format=layout)
+
+            return laid_out(result) if isinstance(result, torch.Tensor) else tuple(laid_out(t) for t in result)
+
+    return implementation
+
+
+def _layout(x: torch.Tensor, weight: torch.Tensor) -> torch.memory_format:
+    from torch._prims_common import suggest_memory_format
+    from torch.fx.experimental.symbolic_shapes import has_guarding_hint
+
+    if x.dim() not in (4, 5) or x.dim() != weight.dim():
+        return torch.contiguous_format
+    if not all(has_guarding_hint(s) for t in (x, weight) for s in t.shape):
+        return torch.contiguous_format
+    layout = suggest_memory_format(x)
+    return suggest_memory_format(weight) if layout == torch.contiguous_format else layout
