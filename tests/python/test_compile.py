@@ -176,6 +176,19 @@ def test_a_bad_index_writes_nothing():
     assert x.tolist() == [0, 0, 0, 0, 1, 0, 0, 0, 0, 0]
 
 
+@pytest.mark.parametrize("operation", [lambda x, y: x // y, lambda x, y: x % y, torch.fmod,
+                                       lambda x, y: torch.div(x, y, rounding_mode="trunc")],
+                         ids=["floor", "remainder", "fmod", "trunc"])
+def test_integers_divided_by_zero_are_reported(operation):
+    compiled = torch.compile(operation)
+    x, y = torch.arange(5, device=device), torch.tensor([1, 2, 0, 3, 4], device=device)
+    compiled(x, y + 1)
+    torch.ocl.synchronize()
+    compiled(x, y)
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        torch.ocl.synchronize()
+
+
 def test_in_place_operations_and_aliases():
     def f(x, y):
         view = x[2:5]

@@ -146,35 +146,32 @@ class OpenCLKernel(Reductions, SIMDKernel):
             self.entries[entry.name] = entry
 
     def checked_index(self, variable: CSEVariable, size: sympy.Expr) -> CSEVariable:
-        limit = self.index_to_str(self.rename_sizes(size))
+        limit = self.index_to_str(self.prepare_indexing(sympy.sympify(size)))
         known = self.cse.try_get(f"checked {variable} {limit}")
         if known is not None:
             return known
-        self.uses_errors = True
         good = f"good{next(self.flags)}"
         index = self.cse.newvar(dtype=torch.int64)
         self.cse.put(f"checked {variable} {limit}", index)
-        self.compute.writelines([
-            f"const int {good} = {variable} >= 0 && {variable} < {limit};",
-            f"if (!{good})",
-            f"    clprim_index_error(errors, operator_code, {variable}, {limit});",
-            f"const long {index} = {good} ? (long){variable} : 0L;"])
+        self.compute.writeline(f"const int {good} = {variable} >= 0 && {variable} < {limit};")
+        self.report(f"!{good}", f"clprim_index_error(errors, operator_code, {variable}, {limit})")
+        self.compute.writeline(f"const long {index} = {good} ? (long){variable} : 0L;")
         self.checks[str(index)] = good
         self.note_variable(index)
         return index
 
-    def rename_sizes(self, size):
-        return self.prepare_indexing(sympy.sympify(size))
-
     def check_bounds(self, expr: sympy.Expr, size: sympy.Expr, lower: bool, upper: bool) -> None:
         if expr.is_Symbol and expr.name in self.checks or not (lower or upper):
             return
-        self.uses_errors = True
         index = self.index_to_str(self.prepare_indexing(expr))
-        limit = self.index_to_str(self.rename_sizes(size))
+        limit = self.index_to_str(self.prepare_indexing(sympy.sympify(size)))
         conditions = [f"({index}) < 0"] * lower + [f"({index}) >= ({limit})"] * upper
-        self.compute.writelines([f"if ({' || '.join(conditions)})",
-                                 f"    clprim_index_error(errors, operator_code, {index}, {limit});"])
+        self.report(" || ".join(conditions), f"clprim_index_error(errors, operator_code, {index}, {limit})")
+
+    def report(self, condition: str, call: str) -> None:
+        """Writes a call that records an error (core/errors.cl), raised when the host next waits."""
+        self.uses_errors = True
+        self.compute.writelines([f"if ({condition})", f"    {call};"])
 
     def device_assert_async(self, cond, msg) -> None:
         raise NotImplementedError("assertions on values are left to the device's operator")

@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 
 import torch
-from torch._inductor import ir, lowering
+from torch._inductor import config, ir, lowering
+from torch._inductor.graph import GraphLowering
 from torch.utils import _pytree as pytree
 
 aten = torch.ops.aten
@@ -98,7 +99,23 @@ def _scatter_reduce(x, dim, index, src, reduce, include_self):
     return x
 
 
+def _keep_layouts() -> None:
+    """Inductor turns convolutions to channels_last because GPUs' matrix units want that, at the price of a copy of every
+    weight in every call. The device's convolutions take either layout: what the model has is kept."""
+    former = GraphLowering.decide_layout_opt
+
+    def decide_layout_opt(gm, *, is_inference):
+        ours = any(n.target is aten.convolution.default and n.args[0].meta["val"].device.type == "ocl"
+                   for n in gm.graph.nodes)
+        if ours and not config.force_layout_optimization:
+            return False
+        return former(gm, is_inference=is_inference)
+
+    GraphLowering.decide_layout_opt = staticmethod(decide_layout_opt)
+
+
 def register() -> None:
+    _keep_layouts()
     for packet in (aten.index_put, aten.index_put_, aten._unsafe_index_put):
         _replace(packet, _index_put)
     _replace(aten._unsafe_masked_index_put_accumulate, _masked_index_put_accumulate)

@@ -113,6 +113,19 @@ def _by_kind(integer: str, floating: str, boolean: str | None = None):
     return staticmethod(call)
 
 
+def _division(integer: str, floating: str):
+    """The same, with a division of integers by zero reported as the device's operators do."""
+    call = _by_kind(integer, floating).__func__
+
+    def checked(a, b) -> str:
+        may_be_zero = not isinstance(b, CSEVariable) or (b.bounds.lower <= 0 and b.bounds.upper >= 0)
+        if may_be_zero and not common_dtype(a, b).is_floating_point:
+            V.kernel.report(f"{b} == 0", "clprim_division_error(errors, operator_code)")
+        return call(a, b)
+
+    return staticmethod(checked)
+
+
 class OpenCLOverrides(OpOverrides):
     # Constants, conversions, indices.
 
@@ -204,11 +217,10 @@ class OpenCLOverrides(OpOverrides):
         dtype = _floating(a, b, c)
         return f"fma({text(a, dtype)}, {text(b, dtype)}, {text(c, dtype)})"
 
-    floordiv = _by_kind("quotient_floor_{t}({0}, {1})", "divide_floor({0}, {1})")
-    truncdiv = _by_kind("quotient_trunc_{t}({0}, {1})", "trunc({0} / {1})")
-    mod = _by_kind("remainder_trunc_{t}({0}, {1})", "fmod({0}, {1})")
-    fmod = mod
-    remainder = _by_kind("remainder_floor_{t}({0}, {1})", "remainder_of({0}, {1})")
+    floordiv = _division("quotient_floor_{t}({0}, {1})", "divide_floor({0}, {1})")
+    truncdiv = _division("quotient_trunc_{t}({0}, {1})", "trunc({0} / {1})")
+    mod = fmod = _division("remainder_trunc_{t}({0}, {1})", "fmod({0}, {1})")
+    remainder = _division("remainder_floor_{t}({0}, {1})", "remainder_of({0}, {1})")
     pow = _by_kind("power_{t}({0}, {1})", "pow({0}, {1})")
     maximum = _by_kind("maximum_{t}({0}, {1})", "maximum_{t}({0}, {1})", "({0} || {1})")
     minimum = _by_kind("minimum_{t}({0}, {1})", "minimum_{t}({0}, {1})", "({0} && {1})")
