@@ -49,11 +49,15 @@ struct Parameters {
     const char* flags;
 };
 
-const Program& program(Queue& queue, const Parameters& types, detail::Team team)
+const Program& program(Queue& queue, const Parameters& types, detail::Team team, const Shape& shape)
 {
-    return queue.context().program("kernels/norm/batch_norm.cl",
-                                   detail::define("X", types.x) + detail::define("W", types.w) +
-                                       detail::define_team(team, types.acc) + types.flags);
+    std::string options = detail::define("X", types.x) + detail::define("W", types.w) +
+                          detail::define_team(team, types.acc) + types.flags;
+    if (team.size > 1) {
+        const bool wide = shape.count() * shape.channels / team.vec >= std::int64_t{1} << 32;
+        options += detail::concat(" -DCOLUMNS=", shape.inner == 1 ? 1 : 0, " -DWIDE=", wide ? 1 : 0);
+    }
+    return queue.context().program("kernels/norm/batch_norm.cl", options);
 }
 
 DataType parameter_type(std::initializer_list<const Tensor*> tensors, std::int64_t channels, DataType otherwise)
@@ -160,7 +164,8 @@ void batch_norm(Queue& queue, const BatchNorm& p)
     const DataType acc = detail::accumulate_type(p.x.dtype);
     const detail::Team team = team_for_shape(queue.device(), shape, {&p.x, &p.y});
     const DataType w = parameter_type({&p.weight, &p.bias, &p.running_mean, &p.running_var}, shape.channels, acc);
-    const Program& built = program(queue, {p.x.dtype, w, acc, p.training ? " -DTRAINING" : ""}, team);
+    const Program& built = program(queue, {p.x.dtype, w, acc, p.training ? " -DTRAINING" : ""}, team,
+                                   shape);
     const Passes passes{queue, built, team, shape, acc, p.x, p.x, p.y, p.x, p.training};
     passes.run(p.weight, p.bias, p.running_mean, p.running_var, p.save_mean, p.save_invstd, AccScalar{p.eps, acc},
                AccScalar{p.momentum, acc});
@@ -180,7 +185,7 @@ void batch_norm_backward(Queue& queue, const BatchNormBackward& p)
     const Tensor &m = p.training ? none : p.mean, &s = p.training ? none : p.statistic;
     const DataType w = parameter_type({&p.weight, &p.grad_weight, &p.grad_bias, &m, &s}, shape.channels, acc);
     const Program& built =
-        program(queue, {p.x.dtype, w, acc, p.training ? " -DBACKWARD -DTRAINING" : " -DBACKWARD"}, team);
+        program(queue, {p.x.dtype, w, acc, p.training ? " -DBACKWARD -DTRAINING" : " -DBACKWARD"}, team, shape);
     const bool reduces = p.training || p.grad_weight.defined() || p.grad_bias.defined();
     const Passes passes{queue, built, team, shape, acc, p.x, p.grad_output, p.grad_input, p.mean, reduces};
     passes.run(p.weight, p.mean, p.statistic, p.grad_weight, p.grad_bias, AccScalar{p.eps, acc});

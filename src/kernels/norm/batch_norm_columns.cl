@@ -129,13 +129,20 @@ static inline vec_t transform_columns(vec_t x, vec_t dy, const __global acc_t* c
 }
 
 #if TEAM > 1
+// 64-bit division takes hundreds of instructions.
+#if WIDE
+typedef ulong count_t;
+#else
+typedef uint count_t;
+#endif
+
 // A work-item owns AHEAD vectors of neighbouring elements, TEAM apart, and reads all of them before it writes.
 __kernel __attribute__((reqd_work_group_size(TEAM, 1, 1)))
 void transform_all(input_t x, ulong x_offset, input_t dy, ulong dy_offset, __global storage_t(X)* out,
                    ulong out_offset, shape_t shape, const __global acc_t* coefficients, ulong coefficients_offset,
                    ulong unused)
 {
-    const bool columns = shape.inner == 1;
+    const bool columns = COLUMNS;
     const ulong total = (ulong)shape.outer * shape.channels * shape.inner / VEC;
     const ulong first = (ulong)get_group_id(0) * (TEAM * AHEAD) + team_rank();
     if (first >= total)
@@ -143,9 +150,8 @@ void transform_all(input_t x, ulong x_offset, input_t dy, ulong dy_offset, __glo
     const uint row_vectors = (columns ? shape.channels : shape.inner) / VEC;
     const uint rows_ahead = TEAM / row_vectors, ahead = TEAM % row_vectors;
     const uint channels_ahead = rows_ahead % shape.channels;
-    const bool narrow = total <= UINT_MAX;   // 64-bit division takes hundreds of instructions
-    const ulong row = narrow ? (uint)first / row_vectors : first / row_vectors;
-    uint at = first - row * row_vectors, c = narrow ? (uint)row % shape.channels : row % shape.channels;
+    const count_t row = (count_t)first / row_vectors;
+    uint at = first - (ulong)row * row_vectors, c = row % shape.channels;
     x += x_offset;
     dy += dy_offset;
     out += out_offset;
