@@ -39,6 +39,17 @@ CLPRIM_QUAD(uint64, ulong)
 CLPRIM_QUAD(float64, double)
 #endif
 
+typedef uchar4 quad_boolean;
+static inline uchar4 load_quad_boolean(const __global uchar* p)
+{
+    const uchar4 v = *(const __global uchar4*)p;
+    return (uchar4)(v.x != 0, v.y != 0, v.z != 0, v.w != 0);
+}
+static inline void store_quad_boolean(__global uchar* p, uchar4 v)
+{
+    *(__global uchar4*)p = (uchar4)(v.x != 0, v.y != 0, v.z != 0, v.w != 0);
+}
+
 typedef float4 quad_float16;
 static inline float4 load_quad_float16(const __global ushort* p)
 {

@@ -1,13 +1,20 @@
 // Elementwise kernels. The generator (pointwise.cpp) puts in front of this text: PARAMETERS and SHIFT, the inline
-// function `element` that computes one element, and ELEMENT(i), which calls it at i.
+// function `element` that computes one element, and ELEMENT(i), which calls it at i. With QUADS defined, `element`
+// computes QUADS times four neighbours, at i and at multiples of `ahead` behind it.
 
 #if defined(VARIANT_LINEAR)
-// All operands are dense, or one element: a work-item owns one element on a CPU, four on a GPU, a work-group apart, so
-// that loads stay coalesced and are in flight together.
+// All operands are dense, or one element: a work-item owns one element on a CPU; on a GPU QUADS quads or four elements,
+// a work-group apart, so that loads stay coalesced and are in flight together.
 __kernel void pointwise(PARAMETERS ulong count)
 {
     SHIFT
-#ifdef CLPRIM_DEVICE_CPU
+#if defined(QUADS)
+    const offset_t i = ((offset_t)get_group_id(0) * get_local_size(0) * QUADS + get_local_id(0)) * 4;
+    const offset_t step = (offset_t)get_local_size(0) * 4;
+    const offset_t ahead = i + step < count ? step : 0;   // beyond the end: the first quad once more
+    if (i < count)
+        ELEMENT(i);
+#elif defined(CLPRIM_DEVICE_CPU)
     size_t i = get_global_id(0);
     if (i < count)
         ELEMENT(i);
@@ -26,7 +33,11 @@ __kernel void pointwise(PARAMETERS ulong count)
 __kernel void pointwise(PARAMETERS ulong count, const geometry_t outer)
 {
     SHIFT
+#ifdef QUADS
+    const offset_t i = get_global_id(0) * 4, ahead = 0;
+#else
     offset_t i = get_global_id(0);
+#endif
     if (i < count) {
         offset_t position[OPERANDS] = {0};
         locate(&outer, 0, RANK, get_global_id(1), position);

@@ -61,7 +61,11 @@ struct Call {
     Variant variant = Variant::linear;
     int rank = 0;                              // of the geometry that the kernel gets
     bool wide = false;
+    bool quads = false;                        // dense operands are read and written four elements at a time
     const char* reports = nullptr;             // the name that errors found by the kernel get
+
+    // Quads of a work-item: two, whose reads are on their way together, where that leaves enough work-items.
+    int quads_of_item() const { return variant == Variant::linear ? 2 : 1; }
 
     void add(const Tensor* t, DataType dt, DataType variable_type)
     {
@@ -100,8 +104,30 @@ void plan_loops(Call& call)
     loops.collapse();
 }
 
+// Whether all that is dense along the fastest dimension lies there at multiples of four elements, as many.
+bool in_quads(const Call& call)
+{
+    const Iteration& loops = call.loops;
+    if (call.variant == Variant::general || loops.rank == 0 || loops.size[0] % 4 != 0)
+        return false;
+    for (int k = 0, slot = 0; k < call.count; ++k) {
+        if (!call.tensor[k])
+            continue;
+        bool fits = !is_complex(call.dtype[k]);
+        if (call.step[k] == Step::dense) {
+            fits = fits && call.tensor[k]->buffer_offset() % 4 == 0;
+            for (int d = 1; d < loops.rank; ++d)
+                fits = fits && loops.stride[d][slot] % 4 == 0;
+        }
+        ++slot;
+        if (!fits)
+            return false;
+    }
+    return true;
+}
+
 // Chooses the variant of the kernel and how each operand moves along the fastest dimension.
-void plan_variant(Call& call)
+void plan_variant(Call& call, const Device& device)
 {
     const Iteration& loops = call.loops;
     bool unit = true;      // every operand moves by 1 or 0 along the fastest dimension, outputs by 1
@@ -130,6 +156,7 @@ void plan_variant(Call& call)
                                                  : rank_bucket(loops.rank);
     constexpr std::int64_t limit = (std::int64_t{1} << 31) - 65536;   // room for the rounded-up global size
     call.wide = loops.reach() >= limit || loops.numel() >= limit;
+    call.quads = device.kind == DeviceKind::gpu && in_quads(call);
 }
 
 // `numbers`: how many scalars the caller gives; a row may be called with more than its code uses.
@@ -141,6 +168,7 @@ KernelKey key_of(const Call& call, const void* code, DataType common, std::size_
         form.add(static_cast<unsigned>(call.step[k]), 2);
     }
     form.add(static_cast<unsigned>(call.variant), 2).add(static_cast<unsigned>(call.rank), 5).add(call.wide, 1);
+    form.add(call.quads, 1);
     form.add(static_cast<unsigned>(common), 4)
         .add(static_cast<unsigned>(call.count), 5)
         .add(static_cast<unsigned>(call.inputs), 5);
@@ -183,6 +211,10 @@ Kernel& build(Context& context, const Call& call, const TextRequest& request)
         call_text += n.name + ", ";
     std::string element = inline_parameter_text(operands, request.numbers);
     std::string parameters = parameter_text(operands, request.numbers);
+    if (call.quads) {
+        call_text += "ahead, ";
+        element += "const offset_t ahead, ";
+    }
     if (call.reports) {
         call_text += "errors, operator_code, ";
         for (std::string* list : {&element, &parameters})
@@ -192,6 +224,8 @@ Kernel& build(Context& context, const Call& call, const TextRequest& request)
     element.resize(element.size() - 2);
 
     std::string text = include_text("core/dtype.cl");
+    if (call.quads)
+        text += concat("#define QUADS ", call.quads_of_item(), "\n", include_text("core/quad.cl"));
     text += index_text(call.wide) + type_text(request.common) + include_text("kernels/pointwise/math.cl");
     if (request.library)
         text += include_text(request.library);
@@ -199,12 +233,16 @@ Kernel& build(Context& context, const Call& call, const TextRequest& request)
     text += concat("#define PARAMETERS ", parameters, "\n#define SHIFT ",
                    shift_text(operands), "\n#define ELEMENT(i) element(", call_text, ")\n");
     text += concat("static inline void element(", element, ")\n{\n");
-    for (const Variable& v : operands)
-        text += v.output ? concat("    typeof_", v.name, " ", v.name, ";\n") : load_text(v);
-    text += concat("    ", request.code, "\n");
-    for (const Variable& v : operands)
-        if (v.output)
-            text += store_text(v);
+    if (call.quads) {
+        text += quads_text(operands, request.code, call.quads_of_item());
+    } else {
+        for (const Variable& v : operands)
+            text += v.output ? concat("    typeof_", v.name, " ", v.name, ";\n") : load_text(v);
+        text += concat("    ", request.code, "\n");
+        for (const Variable& v : operands)
+            if (v.output)
+                text += store_text(v);
+    }
     text += "}\n";
     if (call.variant != Variant::linear)
         text += concat("#define RANK ", call.rank, "\n#define OPERANDS ", slot, "\n",
@@ -221,7 +259,8 @@ Range range_of(const Call& call, const Device& device, std::int64_t numel)
     const bool cpu = device.kind == DeviceKind::cpu;
     const std::size_t largest = std::min<std::size_t>(cpu ? 1024 : 256, device.max_work_group_size);
     if (call.variant == Variant::rows) {
-        const std::int64_t inner = call.loops.size[0];
+        const std::int64_t inner = call.loops.size[0] / (call.quads ? 4 : 1);
+        numel = call.quads ? numel / 4 : numel;
         std::size_t x = 16;
         while (x < largest && static_cast<std::int64_t>(x) < inner)
             x *= 2;
@@ -234,7 +273,10 @@ Range range_of(const Call& call, const Device& device, std::int64_t numel)
         range.local = {x, y, 1};
         return range;
     }
-    const std::int64_t items = call.variant == Variant::linear && !cpu ? (numel + 3) / 4 : numel;
+    const std::int64_t elements = call.quads                                  ? 4 * call.quads_of_item()
+                                  : call.variant == Variant::linear && !cpu ? 4
+                                                                            : 1;   // of a work-item
+    const std::int64_t items = (numel + elements - 1) / elements;
     std::size_t local = largest;     // smaller groups where one per compute unit would not come out
     while (local > 64 && static_cast<std::int64_t>(local * device.compute_units) > items)
         local /= 2;
@@ -292,7 +334,7 @@ void pointwise(Queue& queue, const PointwiseRow& row, const PointwiseProblem& pr
     if (problem.outputs[0].numel() == 0)
         return;
     plan_loops(call);
-    plan_variant(call);
+    plan_variant(call, queue.device());
     Kernel& kernel =
         cached_kernel(queue.context(), key_of(call, &row, problem.common, problem.scalars.size()), [&]() -> Kernel& {
             const char* code = is_complex(problem.common) ? row.complex_code : row.code;
@@ -321,7 +363,7 @@ void pointwise(Queue& queue, std::span<const Tensor> inputs, std::span<const Ten
     if (outputs[0].numel() == 0)
         return;
     plan_loops(call);
-    plan_variant(call);
+    plan_variant(call, queue.device());
     std::vector<DataType> types(scalars.size(), common);
     std::copy_n(scalar_types.begin(), std::min(scalar_types.size(), types.size()), types.begin());
     std::string text(code);

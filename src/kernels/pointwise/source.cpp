@@ -105,14 +105,61 @@ std::string load_text(const Variable& v)
     return concat("    const ", compute_type(v.type), " ", v.name, " = ", convert_text(loaded, v.dtype, v.type), ";\n");
 }
 
-std::string store_text(const Variable& v)
+namespace {
+
+// An output variable as a value of the compute type of its dtype.
+std::string result_text(const Variable& v)
 {
     std::string value = v.name;
     bool short_float = v.rounded == DataType::float16 || v.rounded == DataType::bfloat16;
     if (short_float && v.dtype != v.rounded && v.dtype != DataType::boolean)
         value = concat("round_", name_of(v.rounded), "(", value, ")");
-    return concat("    store_", suffix(v.dtype), "(", v.name, "_data, ", v.name, "_at, ",
-                  convert_text(value, v.type, v.dtype), ");\n");
+    return convert_text(value, v.type, v.dtype);
+}
+
+}  // namespace
+
+std::string store_text(const Variable& v)
+{
+    return concat("    store_", suffix(v.dtype), "(", v.name, "_data, ", v.name, "_at, ", result_text(v), ");\n");
+}
+
+std::string quads_text(const std::vector<Variable>& operands, std::string_view code, int quads)
+{
+    std::string loads, each, inside, results, stores;
+    for (const Variable& v : operands) {
+        const std::string type = compute_type(v.dtype), place = concat(v.name, "_data + ", v.name, "_at");
+        if (v.step != Step::dense) {
+            loads += load_text(v);
+            continue;
+        }
+        std::string elements;
+        for (int q = 0; q < quads; ++q) {
+            const std::string at = q ? concat(place, " + ", q, " * ahead") : place;
+            if (v.output) {
+                stores += concat("    store_quad_", suffix(v.dtype), "(", at, ", (quad_", suffix(v.dtype), ")(");
+                for (int e = 4 * q; e < 4 * q + 4; ++e)
+                    stores += concat(v.name, "_each[", e, e % 4 == 3 ? "]));\n" : "], ");
+                continue;
+            }
+            const std::string name = concat(v.name, "_quad", q);
+            loads += concat("    const quad_", suffix(v.dtype), " ", name, " = load_quad_", suffix(v.dtype), "(", at,
+                            ");\n");
+            for (const char* part : {".x, ", ".y, ", ".z, ", ".w, "})
+                elements += name + part;
+        }
+        if (v.output) {
+            each += concat("    ", type, " ", v.name, "_each[", 4 * quads, "];\n");
+            inside += concat("        typeof_", v.name, " ", v.name, ";\n");
+            results += concat("        ", v.name, "_each[each] = ", result_text(v), ";\n");
+        } else {
+            each += concat("    const ", type, " ", v.name, "_each[] = {", elements, "};\n");
+            inside += concat("        const ", compute_type(v.type), " ", v.name, " = ",
+                             convert_text(v.name + "_each[each]", v.dtype, v.type), ";\n");
+        }
+    }
+    return concat(loads, each, "#pragma unroll\n    for (int each = 0; each < ", 4 * quads, "; ++each) {\n", inside,
+                  "        ", code, "\n", results, "    }\n", stores);
 }
 
 std::string typedef_text(const std::vector<Variable>& operands, const std::vector<Number>& numbers)

@@ -42,6 +42,9 @@ std::string inline_parameter_text(const std::vector<Variable>& operands, const s
 // The variables with their names: "const float x0 = ...;" for inputs.
 std::string load_text(const Variable& input);
 std::string store_text(const Variable& output);
+// The body of a function that computes 4 * `quads` elements around `code`: dense operands are read as quads at their
+// position and at multiples of `ahead` behind it, all of them before the first is written.
+std::string quads_text(const std::vector<Variable>& operands, std::string_view code, int quads);
 
 // "typedef float typeof_x0; ..." of all operands and numbers.
 std::string typedef_text(const std::vector<Variable>& operands, const std::vector<Number>& numbers);
