@@ -21,3 +21,24 @@ def test_extreme_parts(name, dtype, device):
         close |= torch.isinf(z.imag)
     wrong = [(z[i].item(), actual[i].item(), expected[i].item()) for i in (~close).nonzero().flatten().tolist()]
     assert not wrong, wrong[:5]
+
+
+SMALL = [0.0, -0.0, 1, -1, 0.5, 2, -3, float("inf"), -float("inf"), float("nan")]
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_powers_of_extreme_parts(dtype, device):
+    z = torch.tensor([complex(re, im) for re in SMALL for im in SMALL], dtype=dtype)
+    base, exponent = z.repeat_interleave(len(z)), z.repeat(len(z))
+    actual, expected = torch.pow(base.to(device), exponent.to(device)).cpu(), torch.pow(base, exponent)
+    close = torch.isclose(actual, expected, 1e-5, 1e-6, equal_nan=True) | (base == 0) & (exponent == 0)    # 1, as of floats
+    wrong = [(base[i].item(), exponent[i].item(), actual[i].item()) for i in (~close).nonzero().flatten().tolist()]
+    assert not wrong, wrong[:5]
+
+
+@pytest.mark.parametrize("name", ["addcmul", "addcdiv"])
+def test_infinite_products_are_added(name, device):
+    z = torch.tensor([complex(re, im) for re in SMALL for im in SMALL], dtype=torch.complex64)
+    x, y = z.repeat_interleave(len(z)), z.repeat(len(z))
+    function = getattr(torch, name)
+    torch.testing.assert_close(function(x.to(device), x.to(device), y.to(device)).cpu(), function(x, x, y), equal_nan=True)

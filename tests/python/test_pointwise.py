@@ -79,3 +79,12 @@ def test_divisors_of_the_smallest_integer(dtype, device):
             x = x[1:]
         assert torch.equal(function(x.to(device)[:, None], x.to(device)).cpu(), function(x[:, None], x))
     assert torch.equal(x.to(device).abs().cpu(), x.abs())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("towards", [0.0, 1.0, -3.0, float("inf"), -float("inf"), float("nan")])
+def test_nextafter_of_sixteen_bits(dtype, towards):
+    x = torch.arange(-32768, 32768, 7).to(torch.int16).view(dtype)
+    y = torch.full_like(x, towards)
+    actual = torch.nextafter(x.to("ocl"), y.to("ocl")).cpu()
+    torch.testing.assert_close(actual, torch.nextafter(x, y), rtol=0, atol=0, equal_nan=True)

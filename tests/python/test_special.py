@@ -54,3 +54,14 @@ def test_airy_function_in_double(device):
     torch.testing.assert_close(torch.special.airy_ai(x.to(device)).cpu(), expected, rtol=1e-12, atol=1e-14)
     ends = torch.tensor([float("inf"), -float("inf"), float("nan"), 0.0], dtype=torch.float64)
     torch.testing.assert_close(torch.special.airy_ai(ends.to(device)).cpu(), torch.special.airy_ai(ends), equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", ["i0", "special.i1", "special.bessel_j0", "special.bessel_j1", "special.modified_bessel_k0",
+                                  "special.modified_bessel_i0", "special.bessel_y1"])
+def test_bessel_functions_of_extreme_numbers(name, dtype):
+    function = torch
+    for part in name.split("."):
+        function = getattr(function, part)
+    x = torch.tensor([float("nan"), 3e38, 100.0, 1e-45] + ([float("inf")] if "k0" in name else []), dtype=dtype)
+    torch.testing.assert_close(function(x.to("ocl")).cpu(), function(x), rtol=1e-4, atol=1e-4, equal_nan=True)

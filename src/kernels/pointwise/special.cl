@@ -199,7 +199,11 @@ static inline T scaled_bessel_i(int n, T x)
     }
     return n == 1 && x < 0 ? -sum : isinf(x) ? (T)0 : sum;
 }
-static inline T bessel_i(int n, T x) { return scaled_bessel_i(n, x) * exp(fabs(x)); }
+static inline T bessel_i(int n, T x)
+{
+    T e = exp(fabs(x));
+    return isinf(e) && isfinite(x) ? (n == 1 && x < 0 ? -e : e) : scaled_bessel_i(n, x) * e;   // NaN of infinity, as the CPU
+}
 
 // exp(x) K_n(x) of any real n, the integral of exp(-x (cosh t - 1)) cosh(n t) (A&S 9.6.24) by the trapezoidal rule, which converges
 // exponentially for it.
@@ -219,7 +223,7 @@ static inline T scaled_bessel_k(T n, T x)
     }
     return sum * h;
 }
-static inline T bessel_k(int n, T x) { return scaled_bessel_k(n, x) * exp(-x); }
+static inline T bessel_k(int n, T x) { return x == INFINITY ? (T)0 : scaled_bessel_k(n, x) * exp(-x); }
 
 // J_n and Y_n, n = 0 or 1, of x >= 0. Small x: Miller's backward recurrence and Neumann's series (A&S 9.1.27, 9.1.88);
 // large x: Hankel's asymptotic series (A&S 9.2.5).
@@ -273,12 +277,13 @@ static inline bessel_t bessel_jy(int n, T x)
     }
     result.j = n == 0 ? j0 : j1;
     T logarithm = log(x / 2) + EULER;
-    result.y = 2 / PI * ((logarithm - n) * result.j - series) - (n == 1 ? 2 / (PI * x) * j0 : (T)0);
+    T pole = 2 / (PI * x) * j0;
+    result.y = n == 1 && isinf(pole) ? -pole : 2 / PI * ((logarithm - n) * result.j - series) - (n == 1 ? pole : (T)0);
     return result;
 }
 static inline T bessel_j(int n, T x)
 {
-    T j = bessel_jy(n, fabs(x)).j;
+    T j = isnan(x) ? x : bessel_jy(n, fabs(x)).j;
     return n == 1 && x < 0 ? -j : j;
 }
 static inline T bessel_y(int n, T x) { return x == 0 ? (T)-INFINITY : x > 0 ? bessel_jy(n, x).y : (T)NAN; }

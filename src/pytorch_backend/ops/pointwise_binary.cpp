@@ -66,7 +66,6 @@ using at::Tensor;
     X(atan2, atan2, "atan2.out")                                                                                       \
     X(hypot, hypot, "hypot.out")                                                                                       \
     X(copysign, copysign_Tensor, "copysign.out")                                                                       \
-    X(nextafter, nextafter, "nextafter.out")                                                                           \
     X(xlogy, xlogy_Tensor, "xlogy.OutTensor")                                                                          \
     X(special_xlog1py, special_xlog1py, "special_xlog1py.out")                                                         \
     X(logaddexp, logaddexp, "logaddexp.out")                                                                           \
@@ -102,6 +101,17 @@ CLPRIM_BINARY(CLPRIM_DEFINE)
     }
 CLPRIM_COMPARISONS(CLPRIM_DEFINE)
 #undef CLPRIM_DEFINE
+
+Tensor& nextafter_out(const Tensor& self, const Tensor& other, Tensor& out)
+{
+    using Meta = at::meta::structured_nextafter;
+    const at::ScalarType common = at::result_type(self, other);
+    if (common == at::kHalf)
+        return structured_pointwise<Meta>(out, CLPRIM_ROW("nextafter_narrow"), {0x1p-10, 0x1p-24, 65504.0}, self, other);
+    if (common == at::kBFloat16)
+        return structured_pointwise<Meta>(out, CLPRIM_ROW("nextafter_narrow"), {0x1p-7, 0x1p-133, 0x1.fep127}, self, other);
+    return structured_pointwise<Meta>(out, CLPRIM_ROW("nextafter"), {}, self, other);
+}
 
 Tensor& add_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out)
 {
@@ -413,6 +423,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     m.impl("addcdiv.out", &addcdiv_out);
     m.impl("lerp.Tensor_out", &lerp_tensor_out);
     m.impl("lerp.Scalar_out", &lerp_scalar_out);
+    m.impl("nextafter.out", &nextafter_out);
     m.impl("where.self", &where);
     m.impl("where.self_out", &where_out);
     m.impl("complex.out", &complex_out);
