@@ -324,6 +324,7 @@ def test_tables():
     assert "sm_86 (GeForce RTX 3080)" in text
     assert table.merged(["x NN 1", "x NT 1"]) == "x NN\\|NT 1"
     assert table.merged(["x NN 1", "x NT 2"]) == "x NN 1<br>x NT 2"
+    assert table.merged(["x, a", "y, a"]) == "x\\|y, a"
     assert table.merged(["x a 1", "y a", "x b 1", "x a 2", "x b 2"]) == "x a\\|b 1\\|2<br>y a"
 
 

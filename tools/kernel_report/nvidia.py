@@ -18,6 +18,35 @@ MEMORY = {"LDG": "global_load", "LD": "global_load", "LDGSTS": "global_load", "S
           "LDL": "scratch", "STL": "scratch", "ATOM": "atomic", "ATOMG": "atomic", "ATOMS": "atomic", "RED": "atomic",
           "LDC": "scalar_load", "ULDC": "scalar_load", "LDCU": "scalar_load"}
 
+# libclc rounds to half by integer arithmetic, which NVIDIA's driver does in one instruction.
+PRELUDE = """\
+static inline ushort report_half(float v)
+{
+    ushort bits;
+    __asm__("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(v));
+    return bits;
+}
+#define REPORT_STORES(SPACE) \\
+    static inline __attribute__((overloadable)) void report_store(float v, size_t i, SPACE half* p) \\
+    { \\
+        ((SPACE ushort*)p)[i] = report_half(v); \\
+    } \\
+    static inline __attribute__((overloadable)) void report_store16(float16 v, size_t i, SPACE half* p) \\
+    { \\
+        vstore16((ushort16)(report_half(v.s0), report_half(v.s1), report_half(v.s2), report_half(v.s3), \\
+                            report_half(v.s4), report_half(v.s5), report_half(v.s6), report_half(v.s7), \\
+                            report_half(v.s8), report_half(v.s9), report_half(v.sa), report_half(v.sb), \\
+                            report_half(v.sc), report_half(v.sd), report_half(v.se), report_half(v.sf)), i, \\
+                 (SPACE ushort*)p); \\
+    }
+REPORT_STORES(__private)
+REPORT_STORES(__local)
+REPORT_STORES(__global)
+#define vstore_half report_store
+#define vstore_half_rte report_store
+#define vstore_half16_rte report_store16
+"""
+
 
 def moved_bytes(operation: str) -> float:
     if operation.startswith(("LDSM", "STSM")):   # matrices of 8 x 8 16-bit elements
@@ -119,7 +148,7 @@ def version(tools: Path) -> str:
 def build(text: str, options: list[str], target, tools: Path, folder: Path) -> dict[str, str]:
     """The compilers' outputs, which `read` understands."""
     found = binaries(tools)
-    clang(text, options, ["-target", "nvptx64-nvidia-nvcl", f"-march={target.name}"], LIBRARY, folder)
+    clang(PRELUDE + text, options, ["-target", "nvptx64-nvidia-nvcl", f"-march={target.name}"], LIBRARY, folder)
     limit = [f"-maxrregcount={o.split('=')[1]}" for o in options if o.startswith("-cl-nv-maxrregcount=")]
     log = command([str(found / "ptxas"), "-v", f"-arch={target.name}", *limit, "k.s", "-o", "k.cubin"], folder)
     return {"log": log, "assembly": command([str(found / "nvdisasm"), "-c", "k.cubin"], folder)}

@@ -55,12 +55,11 @@ def ask(figures: str, pattern: str, folder: Path) -> Asked:
     """Runs the problems as on a GPU of these figures. `folder` receives the programs."""
     folder.mkdir(parents=True, exist_ok=True)
     tools = Path(__file__).resolve().parents[1]
-    environment = os.environ | {
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("CLPRIM_") or k == "CLPRIM_KERNEL_PATH"}
+    environment = kept | {
         "CLPRIM_DRY_RUN": str(folder / "log"), "CLPRIM_DUMP_PROGRAMS": str(folder), "CLPRIM_CACHE_DISABLE": "1",
         "CLPRIM_DEVICE_KIND": "gpu", "CLPRIM_DEVICE_FIGURES": figures, "TORCH_OCL_FALLBACK": "error",
-        "CLPRIM_MEMORY_CACHING": "1", "CLPRIM_POISON": "0", "CLPRIM_TUNE": "0",
         "PYTHONPATH": os.pathsep.join([str(tools), *filter(None, [os.environ.get("PYTHONPATH")])])}
-    environment = {k: v for k, v in environment.items() if k not in ("CLPRIM_TUNE", "CLPRIM_IMPLEMENTATION")}
     done = subprocess.run(["nice", "-n", "10", sys.executable, "-m", "kernel_report.problems", pattern],
                           env=environment, capture_output=True, text=True)
     if done.returncode:

@@ -22,7 +22,8 @@ class Report:
 
     def outputs(self, path: Path, target: Target, version: str) -> dict[str, str]:
         options, text = read_program(path)
-        key = hashlib.sha256("\n".join([target.name, version, *options, text]).encode()).hexdigest()[:32]
+        prelude = getattr(target.compiler, "PRELUDE", "")
+        key = hashlib.sha256("\n".join([target.name, version, *options, prelude + text]).encode()).hexdigest()[:32]
         kept = self.work / "compiled" / f"{target.name}-{key}.json.gz"
         if kept.exists():
             return json.loads(gzip.decompress(kept.read_bytes()))

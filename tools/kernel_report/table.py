@@ -31,8 +31,8 @@ the kernels of a problem the tables show the one that does the work.
   memory that are under way at once at most.
 
 Marks: **s** spills registers, **p** private memory, **x** does not compile, - the library refuses the problem on such a
-device. AMD's and NVIDIA's programs come from clang with libclc: mathematical functions differ from those of their
-drivers.
+device; empty cells were not looked at. AMD's and NVIDIA's programs come from clang with libclc: mathematical functions
+and divisions differ from those of their drivers.
 """
 
 
@@ -55,7 +55,8 @@ def cell(kernels: list[dict] | None, refused: bool) -> str:
 
 def value(kernel: dict) -> str:
     if "instructions_per_element" in kernel:
-        return f"{kernel['instructions_per_element']:.3g}"
+        count = kernel["instructions_per_element"]
+        return f"{count:.1f}" if count < 10 else f"{count:.0f}"
     around = f" ({kernel['around_share']:.0f})" if "around_share" in kernel else ""
     return f"{kernel['share']:.0f}{around} %"
 
@@ -72,7 +73,12 @@ def merged(names: list[str]) -> str:
         a, b = pair
         labels[labels.index(a)] = tuple(x if x == y else x + y for x, y in zip(a, b))
         labels.remove(b)
-    return "<br>".join(" ".join("\\|".join(words) for words in label) for label in labels)
+    return "<br>".join(" ".join(joined(words) for words in label) for label in labels)
+
+
+def joined(words: tuple) -> str:
+    comma = "," if all(word.endswith(",") for word in words) else ""
+    return "\\|".join(word.removesuffix(comma) for word in words) + comma
 
 
 def rows(names: list[str], cells) -> list[tuple[str, tuple]]:
