@@ -58,7 +58,7 @@ void deform_conv2d_backward(Queue& queue, const DeformConv2D& parameters, const 
                             const Tensor& grad_y, const DeformConv2DGradients& gradients);
 
 // Why each implementation does or does not apply, in the order of preference: "name" or "name: reason". For tests and
-// verbose output; CLPRIM_DEFORM_CONV=<name> makes the library use that one where it applies.
+// verbose output; CLPRIM_IMPLEMENTATION=deform_conv=<name> makes the library use that one where it applies.
 std::vector<std::string> deform_conv2d_implementations(const Device& device, const DeformConv2D& parameters,
                                                        const DeformConv2DInputs& inputs);
 

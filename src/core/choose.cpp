@@ -71,8 +71,8 @@ std::string reasons(std::span<const Candidate> candidates)
 {
     std::string text;
     for (const Candidate& one : candidates)
-        if (one.rejection)
-            text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", one.name, *one.rejection);
+        if (const Rejection& reason = one.rejection ? one.rejection : one.advice)
+            text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", one.name, *reason);
     return text;
 }
 
@@ -167,7 +167,9 @@ void prefer_implementation(std::string_view family, std::string_view name)
 std::size_t choose_among(std::string_view family, const std::string& problem, std::span<const Candidate> candidates,
                          Queue& queue, const std::function<void(std::size_t)>& trial)
 {
-    const auto first = std::ranges::find_if(candidates, [](const Candidate& one) { return !one.rejection; });
+    auto first = std::ranges::find_if(candidates, [](const Candidate& one) { return !one.rejection && !one.advice; });
+    if (first == candidates.end())
+        first = std::ranges::find_if(candidates, [](const Candidate& one) { return !one.rejection; });
     require<NotSupported>(first != candidates.end(), family, ": no implementation for ", problem, " (",
                           reasons(candidates), ")");
     Choice choice{static_cast<std::size_t>(first - candidates.begin()), "first that applies"};

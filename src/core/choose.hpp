@@ -8,10 +8,13 @@
 //                                 [&](const auto& one) { ...run on scratch... });
 //     chosen.run(queue, problem, tensors);
 //
-// Ordinarily the first one that does not reject the problem wins, and that costs no more than the questions asked.
+// Ordinarily the first one wins that neither rejects the problem nor is advised against, and that costs no more than the
+// questions asked. `rejects` is about what an implementation can do; what a cost model expects to be slow is only
+// advised against, so that it can be asked for and timed.
 //   CLPRIM_TUNE=1             the candidates are timed at first use of a problem, which waits for the device; the
 //                             fastest one is kept on disk, for as long as the same ones compete
-//   CLPRIM_IMPLEMENTATION     "gemm=gpu_tiled,conv=reference": preferred ones, taken wherever they do not reject
+//   CLPRIM_IMPLEMENTATION     "gemm=gpu_tiled,conv=reference": preferred ones, taken wherever they do not reject; a name
+//                             that the family does not have is an error
 //   CLPRIM_VERBOSE=1          prints each problem, what was chosen, what rejected it and why
 // The problem type has `std::string describe(const Problem&)`, found by argument-dependent look-up: all that decides
 // speed, in one line. It is the key of the tuning result and what CLPRIM_VERBOSE prints.
@@ -37,12 +40,14 @@ struct Implementation {
     Rejection (*rejects)(const Problem&, const Device&);
     void (*run)(Queue&, const Problem&, Arguments...);
     bool tune = true;   // false: never timed (a reference would make tuning slow)
+    Rejection (*advises_against)(const Problem&, const Device&) = nullptr;
 };
 
 struct Candidate {
     std::string_view name;
     Rejection rejection;
     bool tune = true;
+    Rejection advice;
 };
 
 // True unless the environment or prefer_implementation asks for more than the first that does not reject.
@@ -60,18 +65,23 @@ void tune_choices(bool on, std::function<double()> clock = {});
 // As CLPRIM_IMPLEMENTATION, from within the process; an empty name lifts it. For tests.
 void prefer_implementation(std::string_view family, std::string_view name);
 
-template <class Problem, class... Arguments, std::size_t Extent, class Trial>
-const Implementation<Problem, Arguments...>& choose(std::string_view family,
-                                                    std::span<const Implementation<Problem, Arguments...>, Extent> list,
-                                                    const Problem& problem, Queue& queue, Trial&& trial)
+// `One` is an Implementation, or a struct with the same members but others in place of `run`.
+template <class One, std::size_t Extent, class Problem, class Trial>
+const One& choose(std::string_view family, std::span<const One, Extent> list, const Problem& problem, Queue& queue,
+                  Trial&& trial)
 {
+    const Device& device = queue.device();
     if (choice_is_plain()) [[likely]]
-        for (const auto& one : list)
-            if (!one.rejects(problem, queue.device()))
+        for (const One& one : list)
+            if (!one.rejects(problem, device) && !(one.advises_against && one.advises_against(problem, device)))
                 return one;
     std::vector<Candidate> candidates;
-    for (const auto& one : list)
-        candidates.push_back({one.name, one.rejects(problem, queue.device()), one.tune});
+    for (const One& one : list) {
+        Candidate candidate{one.name, one.rejects(problem, device), one.tune, {}};
+        if (!candidate.rejection && one.advises_against)
+            candidate.advice = one.advises_against(problem, device);
+        candidates.push_back(std::move(candidate));
+    }
     return list[choose_among(family, describe(problem), candidates, queue, [&](std::size_t i) { trial(list[i]); })];
 }
 

@@ -97,13 +97,13 @@ void expect_near(const char* what, const Values& got, const Values& expected)
 
 class DeformConvTest : public testing::TestWithParam<std::tuple<Case, const char*>> {
 protected:
-    void TearDown() override { unsetenv("CLPRIM_DEFORM_CONV"); }
+    void TearDown() override { prefer_implementation("deform_conv", ""); }
 };
 
 TEST_P(DeformConvTest, MatchesTheDefinition)
 {
     const auto& [k, implementation] = GetParam();
-    setenv("CLPRIM_DEFORM_CONV", implementation, 1);
+    prefer_implementation("deform_conv", implementation);
     const Sizes s(k);
     std::mt19937 random(1);
     std::normal_distribution<double> normal;
@@ -153,8 +153,8 @@ INSTANTIATE_TEST_SUITE_P(Problems, DeformConvTest,
 
 class DeformConvNowhereTest : public testing::TestWithParam<const char*> {
 protected:
-    void SetUp() override { setenv("CLPRIM_DEFORM_CONV", GetParam(), 1); }
-    void TearDown() override { unsetenv("CLPRIM_DEFORM_CONV"); }
+    void SetUp() override { prefer_implementation("deform_conv", GetParam()); }
+    void TearDown() override { prefer_implementation("deform_conv", ""); }
 };
 
 // Many samples fall on one place, so that the order in which they are added up shows in the bits.

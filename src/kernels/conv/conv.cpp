@@ -1,6 +1,5 @@
 // Validates, brings every call into the form of an ordinary three-dimensional convolution, chooses an implementation.
-#include <cstdlib>
-#include <iostream>
+#include <algorithm>
 #include <span>
 
 #include <kernels/conv/problem.hpp>
@@ -11,19 +10,19 @@ namespace {
 
 constexpr Implementation forward_list[] = {
     {"cpu_depthwise", rejects_cpu_depthwise, run_cpu_depthwise},
-    {"cpu_amx", rejects_cpu_amx, run_cpu_amx},
+    {"cpu_amx", rejects_cpu_amx, run_cpu_amx, true, cpu_amx_advises_against},
     {"cpu_implicit", rejects_cpu_implicit, run_cpu_implicit},
     {"gpu_direct", rejects_gpu_direct, run_gpu_direct},
     {"gpu_implicit", rejects_gpu_implicit, run_gpu_implicit},
-    {"reference", rejects_reference, run_reference},
+    {"reference", rejects_reference, run_reference, false},
 };
 constexpr Implementation weight_list[] = {
     {"cpu_depthwise", rejects_cpu_depthwise, run_cpu_depthwise_weight},
-    {"cpu_amx", rejects_cpu_amx_weight, run_cpu_amx_weight},
+    {"cpu_amx", rejects_cpu_amx_weight, run_cpu_amx_weight, true, cpu_amx_weight_advises_against},
     {"cpu_implicit", rejects_cpu_implicit, run_cpu_implicit_weight},
     {"gpu_direct", rejects_gpu_direct, run_gpu_direct_weight},
     {"gpu_implicit", rejects_gpu_implicit, run_gpu_implicit_weight},
-    {"reference", rejects_reference, run_reference},
+    {"reference", rejects_reference, run_reference, false},
 };
 
 std::span<const Implementation> implementations(ConvPass pass)
@@ -90,7 +89,6 @@ Call make_call(ConvPass pass, const Tensor& caller_x, const Tensor& w, const Ten
 
     Call call;
     call.prepared = options.prepared;
-    call.by_name = !options.implementation.empty();
     const bool swap = options.transposed;
     call.dtype = caller_x.dtype;
     call.epilogue = {0, static_cast<cl_long>(options.activation), options.accumulate, options.alpha, options.beta};
@@ -122,29 +120,49 @@ Call make_call(ConvPass pass, const Tensor& caller_x, const Tensor& w, const Ten
     return call;
 }
 
+// The call with a result that tuning may overwrite: the same layout in memory of its own.
+Call on_scratch(Queue& queue, const Call& call)
+{
+    Call trial = call;
+    Tensor& result = call.pass == ConvPass::forward         ? trial.y
+                     : call.pass == ConvPass::backward_data ? trial.x
+                                                            : trial.w;
+    std::int64_t size = 1;
+    for (std::size_t i = 0; i < result.dim(); ++i)
+        size += (result.size(i) - 1) * result.stride(i);
+    const Tensor memory = queue.context().empty({size}, result.dtype, queue);
+    result = Tensor(memory.memory, 0, result.dtype, result.shape, result.strides);
+    return trial;
+}
+
 void run(Queue& queue, const Call& call, const std::string& wanted)
 {
-    static const bool verbose = std::getenv("CLPRIM_VERBOSE") != nullptr;
     if (call.result().numel() == 0)
         return;
-    for (const Implementation& candidate : implementations(call.pass)) {
-        if (!wanted.empty() && wanted != candidate.name)
-            continue;
-        const std::string reason = candidate.rejects(call, queue.device());
-        require<NotSupported>(wanted.empty() || reason.empty(), "conv ", name_of(call.pass), ": ", wanted, " ", reason);
-        if (verbose)
-            std::clog << "clprim: conv " << name_of(call.pass) << " x" << to_string(call.x.shape) << " w"
-                      << to_string(call.w.shape) << ": " << candidate.name
-                      << (reason.empty() ? " chosen" : " rejected: " + reason) << '\n';
-        if (reason.empty()) {
-            candidate.run(queue, call);
-            return;
-        }
+    const std::span<const Implementation> list = implementations(call.pass);
+    if (wanted.empty()) {
+        choose("conv", list, call, queue, [&](const Implementation& one) { one.run(queue, on_scratch(queue, call)); })
+            .run(queue, call);
+        return;
     }
-    require<NotSupported>(false, "conv ", name_of(call.pass), " has no implementation named ", wanted);
+    const auto found = std::ranges::find(list, wanted, &Implementation::name);
+    require<NotSupported>(found != list.end(), "conv ", name_of(call.pass), " has no implementation named ", wanted);
+    const Rejection reason = found->rejects(call, queue.device());
+    require<NotSupported>(!reason, "conv ", name_of(call.pass), ": ", wanted, " ", reason.value_or(""));
+    found->run(queue, call);
 }
 
 }  // namespace
+
+std::string describe(const Call& call)
+{
+    const Problem& p = call.problem;
+    return detail::concat(name_of(call.pass), " ", clprim::name_of(call.dtype), " x", to_string(call.x.shape),
+                          to_string(call.x.strides), " w", to_string(call.w.shape), to_string(call.w.strides), " y",
+                          to_string(call.y.shape), to_string(call.y.strides), " groups=", p.groups, " stride=",
+                          p.stride[0], ":", p.stride[1], ":", p.stride[2], " pad=", p.pad[0], ":", p.pad[1], ":",
+                          p.pad[2], " dilation=", p.dilation[0], ":", p.dilation[1], ":", p.dilation[2]);
+}
 
 std::string dtype_options(DataType dtype)
 {
@@ -246,7 +264,7 @@ void conv_backward_bias(Queue& queue, const Tensor& dy, const Tensor& dbias)
 std::vector<std::string_view> conv_implementations(ConvPass pass)
 {
     std::vector<std::string_view> names;
-    for (const Implementation& candidate : implementations(pass))
+    for (const auto& candidate : implementations(pass))
         names.push_back(candidate.name);
     return names;
 }

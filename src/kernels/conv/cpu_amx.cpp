@@ -169,7 +169,7 @@ bool pays(const Call& call, const Device& device)
 
 }  // namespace
 
-std::string rejects_amx(const Call& call, const Device& device)
+Rejection rejects_amx(const Call& call, const Device& device)
 {
     if (!device.amx)
         return "is made for CPUs with AMX";
@@ -178,11 +178,14 @@ std::string rejects_amx(const Call& call, const Device& device)
     return rejects_cpu_implicit(call, device);
 }
 
-std::string rejects_cpu_amx(const Call& call, const Device& device)
+Rejection rejects_cpu_amx(const Call& call, const Device& device)
 {
-    if (const std::string reason = rejects_amx(call, device); !reason.empty())
-        return reason;
-    if (!call.by_name && !pays(call, device))
+    return rejects_amx(call, device);
+}
+
+Rejection cpu_amx_advises_against(const Call& call, const Device& device)
+{
+    if (!pays(call, device))
         return "would be slower than vectors";
     return {};
 }

@@ -56,13 +56,16 @@ void choose_tiles(ImplicitProblem& p, const Device& device, DataType dtype)
 
 }  // namespace
 
-std::string rejects_cpu_amx_weight(const Call& call, const Device& device)
+Rejection rejects_cpu_amx_weight(const Call& call, const Device& device)
 {
-    if (const std::string reason = rejects_amx(call, device); !reason.empty())
-        return reason;
+    return rejects_amx(call, device);
+}
+
+Rejection cpu_amx_weight_advises_against(const Call& call, const Device&)
+{
     const Problem& q = call.problem;
-    if (!call.by_name && (q.out_channels < 96 || q.in_channels * q.taps() < 64 || q.batch * q.out_pixels() < 64))
-        return "needs 96 outputs and 64 weights each per group, and 64 pixels";
+    if (q.out_channels < 96 || q.in_channels * q.taps() < 64 || q.batch * q.out_pixels() < 64)
+        return "pays from 96 outputs and 64 weights each per group, and 64 pixels on";
     return {};
 }
 

@@ -143,12 +143,12 @@ void launch(Queue& queue, const Call& call, const ImplicitProblem& implicit, cl_
 
 }  // namespace
 
-std::string rejects_cpu_depthwise(const Call& call, const Device& device)
+Rejection rejects_cpu_depthwise(const Call& call, const Device& device)
 {
     if (call.epilogue.accumulate)
         return "does not add to its result";
     const Problem& q = call.problem;
-    if (std::string reason = rejects_cpu_implicit(call, device); !reason.empty())
+    if (Rejection reason = rejects_cpu_implicit(call, device))
         return reason;
     if (q.in_channels != 1 || q.groups * q.out_channels == 1)
         return "needs one input channel per group";

@@ -81,7 +81,7 @@ double implicit_cost(ImplicitProblem p, const Device& device)
     return choose_tiles(p, device, sizeof(float)) * static_cast<double>(p.total_depth());
 }
 
-std::string rejects_cpu_implicit(const Call& call, const Device& device)
+Rejection rejects_cpu_implicit(const Call& call, const Device& device)
 {
     if (device.kind != DeviceKind::cpu)
         return "is made for CPU devices";

@@ -21,9 +21,9 @@ const Program& direct_program(Queue& queue, const Call& call)
 
 }  // namespace
 
-std::string rejects_gpu_direct(const Call& call, const Device& device)
+Rejection rejects_gpu_direct(const Call& call, const Device& device)
 {
-    if (std::string reason = rejects_gpu_implicit(call, device); !reason.empty())
+    if (Rejection reason = rejects_gpu_implicit(call, device))
         return reason;
     if (call.problem.groups == 1 || std::max(call.problem.in_channels, call.problem.out_channels) > most_channels)
         return "needs groups of at most 8 channels";

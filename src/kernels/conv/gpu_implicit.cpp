@@ -162,7 +162,7 @@ void launch(Queue& queue, const Call& call, ImplicitProblem p, cl_long result_fi
 
 }  // namespace
 
-std::string rejects_gpu_implicit(const Call& call, const Device& device)
+Rejection rejects_gpu_implicit(const Call& call, const Device& device)
 {
     const Problem& q = call.problem;
     if (device.kind != DeviceKind::gpu)

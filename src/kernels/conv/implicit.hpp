@@ -61,8 +61,8 @@ Tensor weight_matrix(Queue& queue, const Call& call, ImplicitProblem& p);
 void merge_positions(ImplicitProblem& p);
 // What cpu_implicit would cost a launch in float32: cycles of the slowest core, if nothing ever waited.
 double implicit_cost(ImplicitProblem p, const Device& device);
-// Why a pass cannot use AMX's tile registers, or an empty text.
-std::string rejects_amx(const Call& call, const Device& device);
+// Why a pass cannot use AMX's tile registers.
+Rejection rejects_amx(const Call& call, const Device& device);
 // dw from p.parts sums of [group, output][row], rows in the order that p.taps_inner says.
 void add_parts(Queue& queue, const Call& call, const Tensor& sums, const ImplicitProblem& p);
 void fill_zero(Queue& queue, const Tensor& tensor);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include <clprim/conv.hpp>
+#include <core/choose.hpp>
 
 namespace clprim::conv {
 
@@ -35,7 +36,6 @@ struct Call {
     Tensor bias;         // added to the channels of the result (forward and data passes); may be undefined
     Epilogue epilogue;
     Prepared* prepared = nullptr;   // of w
-    bool by_name = false;   // the implementation was asked for: only what it cannot do is a reason to reject
 
     const Tensor& result() const
     {
@@ -43,32 +43,32 @@ struct Call {
     }
 };
 
-// One way to compute a pass. `rejects` gives the reason why it cannot, or an empty text.
-struct Implementation {
-    const char* name;
-    std::string (*rejects)(const Call& call, const Device& device);
-    void (*run)(Queue& queue, const Call& call);
-};
+using Implementation = clprim::Implementation<Call>;   // one way to compute a pass
+
+// All that decides the speed of a call, in one line.
+std::string describe(const Call& call);
 
 // -D options for the dtype of a call.
 std::string dtype_options(DataType dtype);
 
-std::string rejects_reference(const Call& call, const Device& device);
+Rejection rejects_reference(const Call& call, const Device& device);
 void run_reference(Queue& queue, const Call& call);
-std::string rejects_cpu_amx(const Call& call, const Device& device);
+Rejection rejects_cpu_amx(const Call& call, const Device& device);
 void run_cpu_amx(Queue& queue, const Call& call);
-std::string rejects_cpu_amx_weight(const Call& call, const Device& device);
+Rejection rejects_cpu_amx_weight(const Call& call, const Device& device);
 void run_cpu_amx_weight(Queue& queue, const Call& call);
-std::string rejects_cpu_implicit(const Call& call, const Device& device);
+Rejection cpu_amx_advises_against(const Call& call, const Device& device);
+Rejection cpu_amx_weight_advises_against(const Call& call, const Device& device);
+Rejection rejects_cpu_implicit(const Call& call, const Device& device);
 void run_cpu_implicit(Queue& queue, const Call& call);
 void run_cpu_implicit_weight(Queue& queue, const Call& call);
-std::string rejects_cpu_depthwise(const Call& call, const Device& device);
+Rejection rejects_cpu_depthwise(const Call& call, const Device& device);
 void run_cpu_depthwise(Queue& queue, const Call& call);
 void run_cpu_depthwise_weight(Queue& queue, const Call& call);
-std::string rejects_gpu_direct(const Call& call, const Device& device);
+Rejection rejects_gpu_direct(const Call& call, const Device& device);
 void run_gpu_direct(Queue& queue, const Call& call);
 void run_gpu_direct_weight(Queue& queue, const Call& call);
-std::string rejects_gpu_implicit(const Call& call, const Device& device);
+Rejection rejects_gpu_implicit(const Call& call, const Device& device);
 void run_gpu_implicit(Queue& queue, const Call& call);
 void run_gpu_implicit_weight(Queue& queue, const Call& call);
 

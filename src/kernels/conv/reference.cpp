@@ -2,7 +2,7 @@
 
 namespace clprim::conv {
 
-std::string rejects_reference(const Call&, const Device&) { return {}; }
+Rejection rejects_reference(const Call&, const Device&) { return {}; }
 
 void run_reference(Queue& queue, const Call& call)
 {

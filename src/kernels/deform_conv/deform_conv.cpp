@@ -2,9 +2,9 @@
 #include <clprim/copy.hpp>
 #include <clprim/deform_conv.hpp>
 
-#include <cstdlib>
 #include <limits>
 #include <numeric>
+#include <span>
 
 #include "kernels/deform_conv/problem.hpp"
 
@@ -16,7 +16,12 @@ cl_int Geometry::segment() const { return std::gcd(channels / groups, channels /
 
 namespace {
 
-constexpr const Implementation* implementations[] = {&cpu_amx, &cpu_fused, &tiled};
+std::span<const Implementation> implementations()
+{
+    static const Implementation list[] = {cpu_amx, cpu_fused, tiled};
+    return list;
+}
+
 
 void check_parameters(const DeformConv2D& p)
 {
@@ -99,24 +104,30 @@ void check_like(const Tensor& gradient, const Tensor& of, const char* name)
             "gradient of ", name, " must have the shape and dtype of ", name);
 }
 
-const Implementation& choose(const Problem& problem, const Device& device)
+void check_device(const Problem& problem, const Device& device)
 {
     require<NotSupported>(problem.inputs.x.dtype != DataType::float64 || device.fp64,
                           "deform_conv2d: this device has no float64: ", device.name);
-    const char* wanted = std::getenv("CLPRIM_DEFORM_CONV");
-    const Implementation* first = nullptr;
-    for (const Implementation* implementation : implementations) {
-        if (implementation->rejects(problem, device))
-            continue;
-        if (!first)
-            first = implementation;
-        if (!wanted || wanted == std::string_view(implementation->name))
-            return *implementation;
-    }
-    return *first;   // tiled never rejects
+}
+
+// A tensor like another one for tuning to write.
+Tensor scratch_like(Queue& queue, const Tensor& tensor)
+{
+    return tensor.defined() ? queue.context().empty(tensor.shape, tensor.dtype, queue) : Tensor();
 }
 
 }  // namespace
+
+std::string describe(const Problem& problem)
+{
+    const DeformConv2DInputs& in = problem.inputs;
+    const Geometry& g = problem.geometry;
+    return detail::concat(problem.backward ? "backward " : "forward ", name_of(in.x.dtype), " x",
+                          to_string(in.x.shape), to_string(in.x.strides), " w", to_string(in.weight.shape), " stride=",
+                          g.stride_h, ":", g.stride_w, " pad=", g.pad_h, ":", g.pad_w, " dilation=", g.dilation_h, ":",
+                          g.dilation_w, " groups=", g.groups, ":", g.offset_groups, g.has_mask ? " mask" : "");
+}
+
 }  // namespace deform_conv
 
 using namespace deform_conv;
@@ -135,14 +146,18 @@ void deform_conv2d(Queue& queue, const DeformConv2D& parameters, const DeformCon
                 y.shape == Dims{g.batch, g.out_channels, g.out_height, g.out_width},
             "deform_conv2d: the output must have shape ", to_string(deform_conv2d_shape(parameters, inputs)),
             " and the dtype of input");
-    if (y.numel() > 0)
-        choose(problem, queue.device()).forward(queue, problem, y);
+    check_device(problem, queue.device());
+    if (y.numel() == 0)
+        return;
+    choose("deform_conv", implementations(), problem, queue, [&](const auto& one) {
+        one.forward(queue, problem, scratch_like(queue, y));
+    }).forward(queue, problem, y);
 }
 
 void deform_conv2d_backward(Queue& queue, const DeformConv2D& parameters, const DeformConv2DInputs& inputs,
                             const Tensor& grad_y, const DeformConv2DGradients& gradients)
 {
-    const Problem problem{check(parameters, inputs), inputs};
+    const Problem problem{check(parameters, inputs), inputs, true};
     const Geometry& g = problem.geometry;
     require(grad_y.defined() && grad_y.dtype == inputs.x.dtype
                 && grad_y.shape == Dims{g.batch, g.out_channels, g.out_height, g.out_width},
@@ -155,10 +170,15 @@ void deform_conv2d_backward(Queue& queue, const DeformConv2D& parameters, const 
                                           && gradients.bias.dtype == inputs.x.dtype),
             "deform_conv2d_backward: the gradient of bias must have shape [", g.out_channels,
             "] and the dtype of input");
+    check_device(problem, queue.device());
     if (grad_y.numel() > 0 && inputs.x.numel() > 0) {
         if (gradients.bias.defined())
             grad_bias(queue, problem, grad_y, gradients.bias);
-        choose(problem, queue.device()).backward(queue, problem, grad_y, gradients);
+        choose("deform_conv", implementations(), problem, queue, [&](const auto& one) {
+            one.backward(queue, problem, grad_y,
+                         {scratch_like(queue, gradients.x), scratch_like(queue, gradients.offset),
+                          scratch_like(queue, gradients.mask), scratch_like(queue, gradients.weight), Tensor()});
+        }).backward(queue, problem, grad_y, gradients);
         return;
     }
     for (const Tensor* t : {&gradients.x, &gradients.offset, &gradients.mask, &gradients.weight, &gradients.bias})
@@ -171,9 +191,9 @@ std::vector<std::string> deform_conv2d_implementations(const Device& device, con
 {
     const Problem problem{check(parameters, inputs), inputs};
     std::vector<std::string> lines;
-    for (const Implementation* implementation : implementations) {
-        const auto reason = implementation->rejects(problem, device);
-        lines.push_back(reason ? detail::concat(implementation->name, ": ", *reason) : implementation->name);
+    for (const auto& one : implementations()) {
+        const Rejection reason = one.rejects(problem, device);
+        lines.push_back(reason ? detail::concat(one.name, ": ", *reason) : std::string(one.name));
     }
     return lines;
 }

@@ -1,10 +1,10 @@
 // What the implementations of deformable convolution share.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include <clprim/deform_conv.hpp>
+#include <core/choose.hpp>
 
 namespace clprim::deform_conv {
 
@@ -33,16 +33,19 @@ inline Strides strides_of(const Tensor& t)
 struct Problem {
     Geometry geometry;
     DeformConv2DInputs inputs;
+    bool backward = false;
 };
+std::string describe(const Problem& problem);   // all that decides its speed, in one line
 
-// One way to compute both passes.
+// One way to compute both passes, for core/choose.hpp.
 struct Implementation {
-    const char* name;
-    // The reason why it cannot serve a problem on a device, or nothing.
-    std::optional<std::string> (*rejects)(const Problem& problem, const Device& device);
+    std::string_view name;
+    Rejection (*rejects)(const Problem& problem, const Device& device);
     void (*forward)(Queue& queue, const Problem& problem, const Tensor& y);
     // All gradients that are defined, but for bias.
     void (*backward)(Queue& queue, const Problem& problem, const Tensor& gy, const DeformConv2DGradients& gradients);
+    bool tune = true;
+    Rejection (*advises_against)(const Problem& problem, const Device& device) = nullptr;
 };
 
 extern const Implementation cpu_amx;     // cpu_fused.cpp: tile registers, for CPUs with AMX

@@ -144,10 +144,14 @@ Rejection cpu_amx_rejects(const GemmProblem& problem, const Device& device)
         return "for float32, float16 and bfloat16";
     if (problem.k == 0)
         return "k is 0";
-    const double cost = amx_plan(problem, device).cost;
-    if (std::isinf(cost))
+    if (std::isinf(amx_plan(problem, device).cost))
         return "too little local memory";
-    if (cost > cpu_plan(problem, device).cost)
+    return std::nullopt;
+}
+
+Rejection cpu_amx_advises_against(const GemmProblem& problem, const Device& device)
+{
+    if (amx_plan(problem, device).cost > cpu_plan(problem, device).cost)
         return "slower than by vectors";
     return std::nullopt;
 }

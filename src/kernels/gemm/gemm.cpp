@@ -14,7 +14,7 @@ std::span<const GemmImplementation> gemm_implementations()
 {
     static const GemmImplementation list[] = {
         {"cpu_dot", cpu_dot_rejects, cpu_dot},
-        {"cpu_amx", cpu_amx_rejects, cpu_amx},
+        {"cpu_amx", cpu_amx_rejects, cpu_amx, true, cpu_amx_advises_against},
         {"cpu_packed", cpu_packed_rejects, cpu_packed},
         {"gpu_dot", gpu_dot_rejects, gpu_dot},
         {"gpu_tiled", gpu_tiled_rejects, gpu_tiled},

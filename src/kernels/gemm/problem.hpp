@@ -38,6 +38,7 @@ void combine_partial_products(Queue& queue, const GemmProblem& problem, const Ge
 Rejection reference_rejects(const GemmProblem&, const Device&);
 void reference(Queue&, const GemmProblem&, const GemmTensors&);
 Rejection cpu_amx_rejects(const GemmProblem&, const Device&);
+Rejection cpu_amx_advises_against(const GemmProblem&, const Device&);
 void cpu_amx(Queue&, const GemmProblem&, const GemmTensors&);
 Rejection cpu_packed_rejects(const GemmProblem&, const Device&);
 void cpu_packed(Queue&, const GemmProblem&, const GemmTensors&);
