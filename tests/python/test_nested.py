@@ -1,5 +1,7 @@
 """Nested tensors: the jagged layout on kernels of the device, the strided one by its parts."""
 
+import warnings
+
 import pytest
 import torch
 
@@ -163,3 +165,17 @@ def test_quantized_tensors_are_refused_in_one_line():
             torch.quantize_per_tensor(x.to(device), 0.1, 0, torch.qint8)
         with pytest.raises(NotImplementedError, match="no quantized tensors on the ocl device"):
             torch.quantize_per_tensor(x, 0.1, 0, torch.qint8).to(device)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (3, 4, 5), (2, 3, 4, 5)])
+def test_strided_from_a_dense_tensor(shape):
+    x = torch.randn(shape)
+    y = x.to("ocl").requires_grad_()
+    with warnings.catch_warnings():     # "prototype stage"
+        warnings.simplefilter("ignore")
+        nested = torch.nested.as_nested_tensor(y, layout=torch.strided)
+    assert nested.is_nested and nested.device.type == "ocl"
+    for part, row in zip(nested.unbind(), x):
+        torch.testing.assert_close(part.cpu(), row)
+    nested.to_padded_tensor(0).square().sum().backward()
+    torch.testing.assert_close(y.grad.cpu(), 2 * x)

@@ -14,7 +14,7 @@ def compressed(x, layout):
         return x.to_sparse(layout=layout, blocksize=(1, 2) if layout in LAYOUTS[2:] else None)
 
 
-@pytest.mark.parametrize("shape", [(3, 4), (5,), (), (2, 2, 3)])
+@pytest.mark.parametrize("shape", [(3, 4), (5,), (), (2, 2, 3), (5, 0, 2)])
 def test_nonzero_lies_by_dimensions(shape, device):
     x = torch.rand(shape) > 0.4
     expected, actual = x.nonzero(), x.to(device).nonzero()

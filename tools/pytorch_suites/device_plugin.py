@@ -225,6 +225,7 @@ def pytest_configure(config):
 
     for name in (f"torch_{JOB['rename']}", f"pytorch_{JOB['rename']}") if JOB["rename"] else ():
         sys.modules[name] = types.ModuleType(name)      # the extension whose device's name these tests had
+        sys.modules[name].NUM_DEVICES = torch.accelerator.device_count()
 
 
 put_device_into_tests()

@@ -65,8 +65,15 @@ at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out)
                 self.device(), ", but got ", out.device());
     at::assert_no_internal_overlap(out);
     at::assert_no_overlap(out, self);
+    // A new result lies dimension by dimension, as on PyTorch's devices: compressed sparse tensors take such columns as they
+    // are, and ask for contiguous ones.
+    const auto resize = [&](int64_t total) {
+        if (at::native::resize_output(out, {total, self.dim()}))
+            out.unsafeGetTensorImpl()->set_sizes_and_strides(at::IntArrayRef({total, self.dim()}),
+                                                              at::IntArrayRef({int64_t{1}, total}));
+    };
     if (self.numel() == 0) {
-        at::native::resize_output(out, {0, self.dim()});
+        resize(0);
         return out;
     }
     const at::Tensor input = self.contiguous();
@@ -76,11 +83,7 @@ at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out)
     int64_t total = 0;
     const clprim::Tensor& totals = counts.totals;
     queue.read(*totals.memory, (totals.numel() - 1) * sizeof(total), &total, sizeof(total));
-    // A new result lies dimension by dimension, as on PyTorch's devices: compressed sparse tensors take such columns as they
-    // are, and ask for contiguous ones.
-    if (at::native::resize_output(out, {total, self.dim()}))
-        out.unsafeGetTensorImpl()->set_sizes_and_strides(at::IntArrayRef({total, self.dim()}),
-                                                          at::IntArrayRef({int64_t{1}, total}));
+    resize(total);
     clprim::nonzero_write(queue, view(input), counts, view(out));
     return out;
 }
