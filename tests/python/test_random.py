@@ -267,3 +267,13 @@ def test_reparameterised_gradients(device):
     c = torch.rand(20, 4, device=device).add_(0.5).requires_grad_()
     torch.distributions.Dirichlet(c).rsample().square().sum().backward()
     assert c.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+def test_dropout_keeps_the_order_of_dimensions(memory_format):
+    x = torch.ones(2, 3, 3, 6).contiguous(memory_format=memory_format)[..., ::2]
+    expected = torch.nn.functional.dropout(x, 1e-10)
+    strided = torch.ones(2, 3, 3, 6, device="ocl").contiguous(memory_format=memory_format)[..., ::2]
+    actual = torch.nn.functional.dropout(strided, 1e-10)
+    assert actual.stride() == expected.stride()
+    torch.testing.assert_close(actual.cpu(), expected)

@@ -203,7 +203,8 @@ at::Tensor& normal_out(Mean mean, Std std, OptionalGenerator generator, at::Tens
 std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, double p, std::optional<bool> train)
 {
     TORCH_CHECK(p >= 0 && p <= 1, "dropout probability has to be between 0 and 1, but got ", p);
-    at::Tensor dense = input.is_non_overlapping_and_dense() ? input : input.contiguous();
+    // Dense, in the order of the input's dimensions: every second pixel of channels_last stays channels_last.
+    at::Tensor dense = input.is_non_overlapping_and_dense() ? input : at::empty_like(input).copy_(input);
     at::Tensor mask = at::empty_like(dense, dense.options().dtype(at::kBool));
     if (input.numel() == 0 || !train.value_or(true)) {
         mask.fill_(true);
