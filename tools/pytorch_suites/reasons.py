@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 
 EXPLANATIONS = [
-    (r"masked_scatter.*not raised|after the case: IndexError",
+    (r"masked_scatter.*not raised|out_of_bounds.*not raised|after the case: IndexError",
      "what a kernel finds (an index out of range, too few elements) is raised at the next synchronisation, as on CUDA; the "
      "case expects it at once of every device but CUDA"),
     (r"test_stable_sort_against_numpy.*same device", "the case indexes with tensors of the CPU, except on CUDA"),
     (r"storage_type", "legacy classes of storages (`torch.cuda.FloatStorage`): there are none"),
     (r"BComplex32|Float4_e2m1fn_x2", "no kernels for `bcomplex32` and `float4_e2m1fn_x2`"),
+    (r"test_conv_backend", "the case asks which of PyTorch's own libraries computes a convolution: here it is the device's"),
     (r"quantize|qint|quantized", "no quantized tensors"),
-    (r"code generator for the ocl device", "`torch.compile` with the backend `inductor`"),
+    (r"code generator for the ocl device|backend='inductor' raised", "`torch.compile` with the backend `inductor`"),
     (r"nested tensors on the ocl device", "layer norm of strided nested tensors falls back to the CPU"),
     (r"has no kernel for the ocl device", "an operator that has no kernel: runs on the CPU where the fallback policy allows it"),
     (r"test_eigvals_compare_backends", "eigenvalues in float32 with and without vectors differ in the last digits"),

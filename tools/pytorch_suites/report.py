@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 import reasons
-from runner import PASSED, Record
+from runner import NO_CASES, PASSED, Record
 
 # In these words a case says that it is about something that is neither this device nor the CPU.
 OTHER_DEVICE = re.compile(r"not compiled with (CUDA|XPU|MPS)|Found no NVIDIA|NVIDIA driver|torch\.cuda|'cuda'|cuda:\d|"
@@ -97,7 +97,8 @@ def markdown(reports, title):
              "|---|---|---|---|---|---|---|---|---|"]
     for report in reports:
         if report.problem and not report.outcomes:
-            lines.append(f"| {report.label} | cannot be collected: {cell(report.problem)} | | | | | | | |")
+            why = report.problem if report.problem == NO_CASES else f"cannot be collected: {report.problem}"
+            lines.append(f"| {report.label} | {cell(why)} | | | | | | | |")
             continue
         counts = [report.count(kind) for kind in ("passed", "failed", "crashed", "hung", "other")]
         lines.append(f"| {report.label} | {report.total} | {len(report.outcomes)} | "

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+NO_CASES = "no device-generic cases"
 PASSED = ("passed", "expected failure")
 STARTUP_SECONDS = 900.0     # importing PyTorch's operator tests and generating tens of thousands of cases takes minutes
 
@@ -188,6 +189,8 @@ def end(process):
 def problem_of(log):
     text = Path(log).read_text(errors="replace") if os.path.exists(log) else ""
     errors = re.findall(r"^E\s+(\S.*)", text, re.MULTILINE)
+    if not errors and "no tests ran" in text:
+        return NO_CASES
     return (errors[-1] if errors else last_lines(log, 3))[:400]
 
 
