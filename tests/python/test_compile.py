@@ -209,6 +209,18 @@ def test_a_scalar_tensor_of_the_cpu():
     torch.testing.assert_close(actual.cpu(), x * factor + 1)
 
 
+@pytest.mark.parametrize("number", (torch.tensor(3.0), torch.tensor(2), torch.tensor(2.5, dtype=torch.float64)), ids=str)
+def test_the_scalar_may_come_first(number):
+    torch._dynamo.reset()
+
+    def f(x, y):
+        return x - y, torch.where(y > 0, x, y), (x + 1) * y, torch.maximum(x, y)
+
+    y = randn(50)
+    for a, b in zip(torch.compile(f)(number, y.to(device)), f(number, y)):
+        torch.testing.assert_close(a.cpu(), b)
+
+
 def test_python_numbers_do_not_compile_again():
     torch._dynamo.reset()
     scale = torch.compile(lambda x, a, n: x * a + n, dynamic=True)

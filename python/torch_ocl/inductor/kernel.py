@@ -22,6 +22,18 @@ from torch_ocl.inductor.reductions import Reductions
 from torch_ocl.inductor.runtime import Ranges
 
 
+def is_number(name: str) -> bool:
+    """Whether a buffer is a tensor without dimensions in the CPU's memory: the kernel gets its value."""
+    if V.graph.is_unspec_arg(name):
+        return True
+    buffer = V.graph.try_get_buffer(name)
+    if buffer is None or getattr(buffer.get_device(), "type", "ocl") == "ocl":
+        return False
+    if len(buffer.get_size()) > 0:
+        raise NotImplementedError(f"a kernel on the ocl device would read {name}, which is on {buffer.get_device()}")
+    return True
+
+
 class OpenCLCSE(CSE):
     """Variables are declared with the type of their dtype."""
 
@@ -79,7 +91,7 @@ class OpenCLKernel(Reductions, SIMDKernel):
         dtype = V.graph.get_dtype(name)
         self.note_dtype(dtype)
         index = self.prepare_indexing(index)
-        if V.graph.is_unspec_arg(name):                 # a number, given as an argument
+        if is_number(name):
             return self.cse.generate(self.compute, types.convert(f"{variable}", None, dtype),
                                      dtype=types.compute_dtype(dtype))
         line = types.load(variable, self.index_to_str(index), dtype)
@@ -221,7 +233,7 @@ class OpenCLKernel(Reductions, SIMDKernel):
         for name, value, detail in zip(names, values, details):
             if isinstance(detail, TensorArg):
                 dtype = detail.dtype
-                if V.graph.is_unspec_arg(detail.buffer):
+                if is_number(detail.buffer):
                     kind = {torch.bool: "uint8", torch.float16: "float32", torch.bfloat16: "float32"}.get(
                         dtype, str(dtype).removeprefix("torch."))
                     result.append((name.name, f"{value}.item()", kind, dtype))

@@ -114,8 +114,16 @@ def _keep_layouts() -> None:
     GraphLowering.decide_layout_opt = staticmethod(decide_layout_opt)
 
 
+def _prefer_the_device() -> None:
+    """An operation on a number in the CPU's memory (a tensor without dimensions) and a tensor of the device is the
+    device's, whichever comes first. Inductor decides that by the list of devices it calls GPUs."""
+    former = lowering.is_gpu
+    lowering.is_gpu = lambda device: device == "ocl" or former(device)
+
+
 def register() -> None:
     _keep_layouts()
+    _prefer_the_device()
     for packet in (aten.index_put, aten.index_put_, aten._unsafe_index_put):
         _replace(packet, _index_put)
     _replace(aten._unsafe_masked_index_put_accumulate, _masked_index_put_accumulate)

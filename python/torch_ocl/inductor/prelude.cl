@@ -89,16 +89,17 @@ CLPRIM_INTEGERS(uint, uint, 32, 0)
 CLPRIM_INTEGERS(long, ulong, 64, 1)
 CLPRIM_INTEGERS(ulong, ulong, 64, 0)
 
-// Mean, sum of squared deviations and weight: one more value (Welford), and two sets merged (Chan, Golub, LeVeque).
+// Mean, sum of squared deviations and weight: the n-th value taken (Welford; n is the same for all work-items, so that
+// the division is made once for them), and two sets merged (Chan, Golub, LeVeque).
 #define CLPRIM_MOMENTS(S)                                                                                             \
     typedef struct {                                                                                                  \
         S mean, squares, weight;                                                                                      \
     } moments_##S;                                                                                                    \
-    static inline moments_##S moments_take_##S(moments_##S s, S x)                                                    \
+    static inline moments_##S moments_take_##S(moments_##S s, S x, int n)                                             \
     {                                                                                                                 \
         const S d = x - s.mean;                                                                                       \
-        s.weight += 1;                                                                                                \
-        s.mean += d / s.weight;                                                                                       \
+        s.weight = n;                                                                                                 \
+        s.mean += d * ((S)1 / (S)n);                                                                                  \
         s.squares += d * (x - s.mean);                                                                                \
         return s;                                                                                                     \
     }                                                                                                                 \

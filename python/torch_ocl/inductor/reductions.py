@@ -14,13 +14,13 @@ import sympy
 import torch
 from torch._inductor import ir
 from torch._inductor.codegen.common import CSEVariable, IndentedBuffer
-from torch._inductor.runtime.hints import ReductionHint
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
 from torch_ocl.inductor import types
 
 CPU_LANES, GPU_LANES = 16, 256
+SHORTEST = 32   # elements that a work-item reduces by itself
 
 
 class Accumulator:
@@ -42,19 +42,46 @@ class Reductions:
         self.block_starts: list[str] = []
         self.loop_sizes: dict[str, sympy.Expr] = {}
         self.numbers = itertools.count()
-        self.lanes = self.choose_lanes() if self.features.is_reduction() else 1
+        self.lanes = 1
 
-    def choose_lanes(self) -> int:
+    def finalize_indexing(self, indices) -> None:
+        super().finalize_indexing(indices)
+        if self.features.is_reduction():
+            self.lanes = self.choose_lanes(indices)
+
+    def choose_lanes(self, indices) -> int:
         hint = V.graph.sizevars.optimization_hint
         outputs, length = hint(self.features.numel), hint(self.features.reduction_numel)
-        if self.features.get_reduction_hint() in (ReductionHint.OUTER, ReductionHint.OUTER_TINY) and outputs >= 16:
-            return 1
-        if length <= 4 or (length <= 1024 and outputs >= 256 if self.cpu else length <= 64 and outputs >= 256):
+        if length <= SHORTEST or (outputs >= 16 and self.outputs_are_neighbours(indices)):
             return 1
         lanes = min(CPU_LANES if self.cpu else GPU_LANES, self.figures.max_work_group_size)
         while not self.cpu and lanes > 32 and lanes >= 2 * length:
             lanes //= 2
         return lanes
+
+    def outputs_are_neighbours(self, indices) -> bool:
+        """Whether most tensors have the elements of neighbouring outputs closer together than those of one reduction."""
+        votes = 0
+        for index in indices:
+            reduced = [self.stride_of(index, tree) for tree in self.range_trees if tree.is_reduction]
+            kept = [self.stride_of(index, tree) for tree in self.range_trees if not tree.is_reduction]
+            if reduced and reduced[0]:
+                votes += 1 if kept and 0 < abs(kept[0]) < abs(reduced[0]) else -1
+        return votes > 0
+
+    def stride_of(self, index, tree) -> int:
+        """How far neighbouring elements of a dimension are apart; 0 if it does not matter to the index."""
+        entries = [self.range_tree_nodes[s] for s in index.free_symbols if s in self.range_tree_nodes]
+        entries = [e for e in entries if e.root is tree]
+        if not entries:
+            return 0
+        fastest = min(entries, key=lambda e: V.graph.sizevars.optimization_hint(e.divisor)).symbol()
+        start = {s: sympy.S.Zero for s in index.free_symbols if s in self.range_tree_nodes}
+        step = index.subs({**start, fastest: sympy.S.One}) - index.subs(start)
+        try:
+            return int(V.graph.sizevars.optimization_hint(step))
+        except (TypeError, ValueError):     # an index that was read from memory
+            return 0
 
     @property
     def reduction_tree(self):
@@ -191,21 +218,31 @@ class Reductions:
         else:
             limit = "reduced_count"
             self.loop_sizes[limit] = length
-        first = "lane" if self.lanes > 1 else "0"
+        first = "0"
         body = self.body
+        opened = 0
         if self.blocked:
             step = self.block * self.lanes
             body.writeline(f"for (index_t block = 0; block < {limit}; block += {step}) {{")
             body._indent += 1
             body.writeline(f"const index_t block_end = min(block + {step}, (index_t){limit});")
             body.writelines(self.block_starts)
-            first, limit = ("block + lane" if self.lanes > 1 else "block"), "block_end"
-        body.writeline(f"for (index_t rindex = {first}; rindex < {limit}; rindex += {self.lanes}) {{")
-        with body.indent():
-            body.writeline(f"const index_t {tree.name} = rindex;")
-            for part in parts:
-                body.splice(part)
-        body.writeline("}")
+            first, limit = "block", "block_end"
+        # All lanes take the same number of turns: compilers see neighbouring lanes at neighbouring elements.
+        body.writeline(f"for (index_t turn = {first}; turn < {limit}; turn += {self.lanes}) {{")
+        body._indent += 1
+        body.writeline(f"const index_t rindex = turn{' + lane' if self.lanes > 1 else ''};")
+        if self.lanes > 1 and not V.graph.sizevars.statically_known_multiple_of(length, self.lanes):
+            body.writeline(f"if (rindex < {limit}) {{")
+            body._indent += 1
+            opened = 1
+        body.writeline(f"const index_t {tree.name} = rindex;")
+        body.writeline(f"const int taken = turn / {self.lanes} + 1;")
+        for part in parts:
+            body.splice(part)
+        for _ in range(1 + opened):
+            body._indent -= 1
+            body.writeline("}")
         if self.blocked:
             body.writelines(self.blocked)
             body._indent -= 1
@@ -250,7 +287,7 @@ def accumulator(reduction_type: str, dtype: torch.dtype, values: list[str], inde
                            f"place_{name}_{kind}({{0}}, ({state}){{{{{x}, {index}}}}})",
                            f"place_{name}_{kind}({{0}}, {{1}})")
     if reduction_type == "welford_reduce":
-        return Accumulator(f"moments_{kind}", "{0, 0, 0}", f"moments_take_{kind}({{0}}, {x})",
+        return Accumulator(f"moments_{kind}", "{0, 0, 0}", f"moments_take_{kind}({{0}}, {x}, taken)",
                            f"moments_merge_{kind}({{0}}, {{1}})")
     if reduction_type == "welford_combine":
         other = f"(moments_{kind}){{{{{', '.join(values)}}}}}"
