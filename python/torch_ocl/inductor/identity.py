@@ -13,7 +13,7 @@ import torch_ocl
 
 
 class CodeGeneratorIdentity(CustomGraphModulePass):
-    """Does nothing to graphs; its name in the keys of Inductor's caches is that of this code generator and its devices."""
+    """Does nothing to graphs; its name in the keys of Inductor's caches is this code generator's and its devices'."""
 
     def __call__(self, gm: torch.fx.GraphModule) -> None:
         pass

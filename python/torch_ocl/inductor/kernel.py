@@ -66,7 +66,7 @@ class OpenCLKernel(Reductions, SIMDKernel):
         self.uses_double = False
         self.uses_errors = False
         self.masks = 0                                  # how many masked() surround the code being written
-        self.checks: dict[str, str] = {}                # variables that are checked indices, and what says they are good
+        self.checks: dict[str, str] = {}                # checked indices, and what says that they are good
         self.entries: dict[str, object] = {}            # of the kept dimensions, in order
         self.flags = itertools.count()
         self.start_reductions()

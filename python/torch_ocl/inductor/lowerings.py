@@ -22,9 +22,8 @@ def _is_ours(args, kwargs) -> bool:
 
 
 def _replace(target, make) -> None:
-    """Lowers a packet's overloads, or one overload, by make(overload, former) where tensors are on the device."""
-    overloads = [target] if isinstance(target, torch._ops.OpOverload) else [getattr(target, n) for n in target.overloads()]
-    for overload in overloads:
+    """Lowers a packet's overloads by make(overload, former) where tensors are on the device."""
+    for overload in (getattr(target, name) for name in target.overloads()):
         former = lowering.lowerings.get(overload)
         if former is None or getattr(former, "_is_fallback_handler", False):
             continue
@@ -83,7 +82,8 @@ def _scatter(overload, former):
 
 def _scatter_add(overload, former):
     in_place = overload._schema.name.endswith("_")
-    return lambda x, dim, index, src: _scatter_reduce(x if in_place else lowering.clone(x), dim, index, src, "sum", True)
+    return lambda x, dim, index, src: _scatter_reduce(x if in_place else lowering.clone(x), dim, index, src, "sum",
+                                                      True)
 
 
 def _scatter_reduction(overload, former):

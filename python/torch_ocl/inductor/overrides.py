@@ -14,7 +14,7 @@ import sympy
 import torch
 from torch._inductor.codegen.common import CSEVariable, OpOverrides
 from torch._inductor.utils import get_bounds_index_expr, generate_assert, sympy_index_symbol
-from torch._inductor.virtualized import ops, V
+from torch._inductor.virtualized import V
 
 from torch_ocl.inductor import types
 
@@ -394,7 +394,8 @@ class OpenCLOverrides(OpOverrides):
         dtype = _floating(x)
         return f"ldexp({text(x, dtype)}, {text(n, torch.int32)})"
 
-    digamma, polygamma, zeta = _special("digamma_of({0})"), _special("polygamma_of({0}, {1})"), _special("zeta_of({0}, {1})")
+    digamma, polygamma = _special("digamma_of({0})"), _special("polygamma_of({0}, {1})")
+    zeta = _special("zeta_of({0}, {1})")
     erfinv, erfcx = _special("erfinv_of({0})"), _special("erfcx_of({0})")
     ndtr, ndtri, log_ndtr = _library("normal_cdf({0})"), _special("ndtri_of({0})"), _special("log_ndtr_of({0})")
     i0 = modified_bessel_i0 = _special("bessel_i(0, {0})")

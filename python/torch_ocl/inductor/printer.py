@@ -152,6 +152,7 @@ class OpenCLPrinter(ExprPrinter):
         return "0"
 
 
-for _name in ("sqrt", "cos", "cosh", "sin", "sinh", "tan", "tanh", "asin", "acos", "atan", "exp", "log", "log2", "asinh"):
+for _name in ("sqrt", "cos", "cosh", "sin", "sinh", "tan", "tanh", "asin", "acos", "atan", "exp", "log", "log2",
+              "asinh"):
     setattr(OpenCLPrinter, f"_print_OpaqueUnaryFn_{_name}",
             lambda self, expr, name=_name: f"{name}((widest)({self._print(expr.args[0])}))")

@@ -1,8 +1,8 @@
 """How a kernel's elements are shared out among work-items.
 
-Elementwise kernels: a work-item computes an element. Where the fused operations take the linear index apart, the fastest
-dimension becomes the first of the range and everything else the second, so that what is the same in a row is computed
-once for it and neighbouring work-items touch neighbouring elements, which compilers need to see to make vectors. Only
+Elementwise kernels: a work-item computes an element. Where the fused operations take the linear index apart, the
+fastest dimension becomes the first of the range and everything else the second, so that what is the same in a row is
+computed once for it and neighbouring work-items touch neighbouring elements, which compilers need to see to make vectors. Only
 where rows are short, or do not fit each other, indices are divided element by element.
 
 Reductions: see reductions.py.
@@ -95,7 +95,8 @@ def _linear(kernel, tree, entries, numel) -> Work:
 def _rows(kernel, entries, numel, row) -> Work:
     sizes: dict[str, sympy.Expr] = {}
     length = _size(kernel, sizes, "row_length", row)
-    header = ["const index_t column = get_global_id(0), row = get_global_id(1);", f"if (column >= {length})", "    return;"]
+    header = ["const index_t column = get_global_id(0), row = get_global_id(1);", f"if (column >= {length})",
+              "    return;"]
     hint = V.graph.sizevars.optimization_hint
     number = 0
 

@@ -60,7 +60,7 @@ class Reductions:
         return lanes
 
     def outputs_are_neighbours(self, indices) -> bool:
-        """Whether most tensors have the elements of neighbouring outputs closer together than those of one reduction."""
+        """Whether most tensors have neighbouring outputs closer together than the elements of one reduction."""
         votes = 0
         for index in indices:
             reduced = [self.stride_of(index, tree) for tree in self.range_trees if tree.is_reduction]
@@ -115,7 +115,8 @@ class Reductions:
         if reduction_type == "online_softmax_reduce":
             return tuple(self.result(f"{state}.{field}", source, target) for field in ("top", "sum"))
         if reduction_type.endswith("_with_value"):
-            return (self.result(f"{state}.value", source, source), self.result(f"{state}.index", torch.int64, torch.int64))
+            return (self.result(f"{state}.value", source, source),
+                    self.result(f"{state}.index", torch.int64, torch.int64))
         if reduction_type.endswith("_value"):
             return self.result(f"{state}.value", source, target)
         if reduction_type in ("argmax", "argmin"):

@@ -26,8 +26,8 @@ _KINDS = {"t": lambda name: ("tensor", name, [], True, 1), "errors": lambda name
 
 
 def kernel(name: str, source: str, signature: str, device: int):
-    """A kernel of generated text, whose compilation goes on beside the caller. signature: "t" for each tensor, the types
-    of numbers, "errors" last if the kernel reports bad indices."""
+    """A kernel of generated text, whose compilation goes on beside the caller. signature: "t" for each tensor, the
+    types of numbers, "errors" last if the kernel reports bad indices."""
     text = source.replace("CLPRIM_PRELUDE\n", _source_file("prelude.cl"))
     text = text.replace("CLPRIM_VARIATES\n", _source_file("variates.cl")).replace("KERNEL_NAME", name)
     parameters = [_KINDS[kind](name) if kind in _KINDS else ("number", name, kind) for kind in signature.split()]
