@@ -24,7 +24,8 @@ using clprim::Rejection;
 const Implementation list[] = {
     {"small", [](const Problem& p, const Device&) -> Rejection {
          return p.size > 10 ? Rejection("more than 10") : std::nullopt;
-     }, [](Queue&, const Problem&, int& out) { out = 1; }},
+     }, [](Queue&, const Problem&, int& out) { out = 1; }, true,
+     [](const Problem& p, const Device&) -> Rejection { return p.size == 7 ? Rejection("slow for 7") : std::nullopt; }},
     {"large", [](const Problem& p, const Device&) -> Rejection {
          return p.size > 1000 ? Rejection("more than 1000") : std::nullopt;
      }, [](Queue&, const Problem&, int& out) { out = 2; }},
@@ -54,6 +55,14 @@ TEST(Choose, TakesTheFirstThatDoesNotReject)
 {
     EXPECT_EQ(chosen(5), "small");
     EXPECT_EQ(chosen(50), "large");
+}
+
+TEST(Choose, SkipsWhatIsAdvisedAgainstUnlessAskedForIt)
+{
+    EXPECT_EQ(chosen(7), "large");
+    const Preference preference("small");
+    EXPECT_EQ(chosen(7), "small");
+    EXPECT_EQ(chosen(50), "large");   // asked for, but unable
 }
 
 TEST(Choose, SaysEveryReasonWhenAllReject)
