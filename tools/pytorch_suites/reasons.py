@@ -11,6 +11,7 @@ EXPLANATIONS = [
     (r"test_stable_sort_against_numpy.*same device", "the case indexes with tensors of the CPU, except on CUDA"),
     (r"storage_type", "legacy classes of storages (`torch.cuda.FloatStorage`): there are none"),
     (r"BComplex32|Float4_e2m1fn_x2", "no kernels for `bcomplex32` and `float4_e2m1fn_x2`"),
+    (r"test_empty_nonzero", "strides of a result without elements: the CPU's are (1, 0), XPU's (1, 1)"),
     (r"test_conv_backend", "the case asks which of PyTorch's own libraries computes a convolution: here it is the device's"),
     (r"quantize|qint|quantized", "no quantized tensors"),
     (r"code generator for the ocl device|backend='inductor' raised", "`torch.compile` with the backend `inductor`"),
