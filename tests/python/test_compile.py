@@ -239,6 +239,13 @@ def test_operators_that_are_not_generated():
     check(lambda x: (x > 0).nonzero() * 2, randn(30), fullgraph=False)
 
 
+def test_dtypes_without_arithmetic():
+    """float8 is stored and converted by the device's operators."""
+    x = randn(30)
+    actual = torch.compile(lambda x: (x * 2).to(torch.float8_e4m3fn).to(torch.float32) + 1)(x.to(device))
+    torch.testing.assert_close(actual.cpu(), (x * 2).to(torch.float8_e4m3fn).to(torch.float32) + 1)
+
+
 def test_random_numbers():
     def f(x):
         return torch.rand_like(x), torch.randn_like(x), F.dropout(x, 0.25), torch.randint(0, 10, (10000,), device=x.device)

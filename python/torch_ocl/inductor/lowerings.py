@@ -13,6 +13,9 @@ from torch._inductor import config, ir, lowering
 from torch._inductor.graph import GraphLowering
 from torch.utils import _pytree as pytree
 
+from torch_ocl.inductor.runtime import Ranges
+from torch_ocl.inductor.types import C_TYPES
+
 aten = torch.ops.aten
 
 
@@ -121,8 +124,25 @@ def _prefer_the_device() -> None:
     lowering.is_gpu = lambda device: device == "ocl" or former(device)
 
 
+def _leave_unknown_dtypes() -> None:
+    """Operations with a dtype that generated code does not compute with (float8, float64 on a device without it) are
+    left to the device's operators, as Inductor leaves complex ones."""
+    former = lowering.unsupported_input_tensor
+
+    def unsupported_input_tensor(t, node=None):
+        if t.device.type == "ocl" and not t.is_complex():
+            if t.dtype not in C_TYPES:
+                return True
+            if t.dtype == torch.float64 and not Ranges.of(t.device.index or 0).figures.fp64:
+                return True
+        return former(t, node)
+
+    lowering.unsupported_input_tensor = unsupported_input_tensor
+
+
 def register() -> None:
     _keep_layouts()
+    _leave_unknown_dtypes()
     _prefer_the_device()
     for packet in (aten.index_put, aten.index_put_, aten._unsafe_index_put):
         _replace(packet, _index_put)
