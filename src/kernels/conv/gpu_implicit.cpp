@@ -99,7 +99,11 @@ std::string options_for(const Call& call, const ImplicitProblem& p, const detail
 detail::GpuTile choose_tile(const Queue& queue, const Call& call, cl_long rows, cl_long columns, cl_long groups)
 {
     const cl_long large = ceil_div(rows, 128) * ceil_div(columns, 128) * groups;
-    return detail::gpu_tile(queue.device(), real_type(call.dtype), std::min(rows, columns) >= 96 ? large : 0);
+    detail::GpuTile tile =
+        detail::gpu_tile(queue.device(), real_type(call.dtype), std::min(rows, columns) >= 96 ? large : 0);
+    if (tile.lines == 128 && !queue.device().sub_group_sizes.empty())   // Intel: places of pixels take registers too
+        tile.slab_k = 8;
+    return tile;
 }
 
 const Program& tables_program(Queue& queue, DataType dtype)
