@@ -181,3 +181,10 @@ def test_layouts_of_three_dimensions(batch):
                      lambda t: F.adaptive_max_pool3d(t, 3, return_indices=True),
                      lambda t: F.pad(t, (1,) * 6, mode="reflect"), lambda t: F.pad(t, (1,) * 6, mode="replicate")):
         compare(function, x)
+
+
+@pytest.mark.parametrize("samples", [(0, 4, 2), (2, 3, 2), (2, 4, 3)])
+def test_fractional_max_pool_refuses_wrong_samples(samples):
+    x = torch.randn(2, 4, 8, 8, device="ocl")
+    with pytest.raises(RuntimeError, match="Expect _random_samples"):
+        F.fractional_max_pool2d(x, 2, output_size=3, _random_samples=torch.rand(samples, device="ocl"))

@@ -90,6 +90,9 @@ std::tuple<at::Tensor&, at::Tensor&> fractional_out(const at::Tensor& self, at::
     const Output y(batched(op.output(0), rank)), where(batched(op.output(1), rank));
     std::array<int, 3> size{1, 1, 1};
     std::copy(kernel.begin(), kernel.end(), size.begin());
+    TORCH_CHECK(samples.dim() == 3 && samples.size(0) == x.size(0) && samples.size(1) == x.size(1) && samples.size(2) == rank,
+                "fractional_max_pool", rank, "d: Expect _random_samples of shape [", x.size(0), ", ", x.size(1), ", ", rank,
+                "] (batch, channels, dimensions), got ", samples.sizes());
     clprim::fractional_max_pool(current_queue(self), view(x), view(samples), size, view(y.tensor()),
                                 view(where.tensor()));
     y.finish();
