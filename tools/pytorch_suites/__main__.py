@@ -26,7 +26,8 @@ test_serialization distributions/test_distributions test_dataloader test_dlpack 
 functorch/test_vmap""".split()
 MARK = "<!-- below: written by tools/pytorch_suites --markdown -->"
 # These fill the memory of a large device, count CUDA's allocations, or are about formats of other devices.
-EXCLUDE = r"_large|large_|launch_config|64bit|lazy_clone|cow_materialize|cow_input|quint|qint|qscheme|memory_leak|cuda_memory"
+EXCLUDE = (r"_large|large_|launch_config|64bit|lazy_clone|cow_materialize|cow_input|quint|qint|qscheme|memory_leak|"
+           r"cuda_memory")
 
 
 def test_files(path, prefix):
@@ -48,10 +49,13 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("paths", nargs="*", help="a checked-out PyTorch, a folder of test files, or test files")
     parser.add_argument("--match", default="", help="regular expression for names of cases (default: all)")
-    parser.add_argument("--exclude", default=EXCLUDE, help="regular expression for names of cases left out (default: %(default)s)")
+    parser.add_argument("--exclude", default=EXCLUDE,
+                        help="regular expression for names of cases left out (default: %(default)s)")
     parser.add_argument("--sample", type=int, default=1, metavar="N", help="run each N-th case of a file")
-    parser.add_argument("--at-most", type=int, default=0, metavar="N", help="run N cases of a file, evenly spread (default: all)")
-    parser.add_argument("--timeout", type=float, default=60, metavar="SECONDS", help="for a case (default: %(default)s)")
+    parser.add_argument("--at-most", type=int, default=0, metavar="N",
+                        help="run N cases of a file, evenly spread (default: all)")
+    parser.add_argument("--timeout", type=float, default=60, metavar="SECONDS",
+                        help="for a case (default: %(default)s)")
     parser.add_argument("--memory", type=float, default=8, metavar="GIB", help="for a process (default: %(default)s)")
     parser.add_argument("--fallback", choices=("error", "warn", "allow"), default="error",
                         help="policy for operators without a kernel (default: %(default)s)")

@@ -133,9 +133,13 @@ class FileRunner:
             changed = re.sub(rf"(?<![a-zA-Z_]){self.choice.rename}(?![a-zA-Z])", self.device, changed)
         if changed == text:
             return self.test.path, self.test.path.parent
-        copy = Path(folder) / self.test.path.name
+        copy = Path(folder) / "changed" / self.test.path.name
+        copy.parent.mkdir()
+        for sibling in self.test.path.parent.iterdir():     # files that the test reads beside itself
+            if sibling != self.test.path and sibling.name != "__pycache__":
+                (copy.parent / sibling.name).symlink_to(sibling)
         copy.write_text(changed)
-        return copy, Path(folder)
+        return copy, copy.parent
 
     def child(self, folder, before, cases):
         """(exit code, whether it had to be ended, log)"""
