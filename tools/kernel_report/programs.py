@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-from collections import Counter
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -54,6 +53,7 @@ def distinct(lines: list[str]) -> list[Launch]:
 def ask(figures: str, pattern: str, folder: Path) -> Asked:
     """Runs the problems as on a GPU of these figures. `folder` receives the programs."""
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "log").unlink(missing_ok=True)
     tools = Path(__file__).resolve().parents[1]
     kept = {k: v for k, v in os.environ.items() if not k.startswith("CLPRIM_") or k == "CLPRIM_KERNEL_PATH"}
     environment = kept | {
@@ -66,7 +66,7 @@ def ask(figures: str, pattern: str, folder: Path) -> Asked:
         sys.exit(f"kernel_report: the dry run failed:\n{done.stderr[-2000:]}")
     found = json.loads(done.stdout)
     problems = {name: distinct(lines) for name, lines in found.items() if isinstance(lines, list)}
-    used = Counter(launch.program for each in problems.values() for launch in each)
+    used = {launch.program for each in problems.values() for launch in each}
     return Asked({stem: folder / f"{stem}.cl" for stem in used if stem != "-"}, problems,
                  {name: why for name, why in found.items() if isinstance(why, str)})
 
