@@ -20,24 +20,16 @@ MEMORY = {"LDG": "global_load", "LD": "global_load", "LDGSTS": "global_load", "S
 
 # libclc rounds to half by integer arithmetic, which NVIDIA's driver does in one instruction.
 PRELUDE = """\
-static inline ushort report_half(float v)
-{
-    ushort bits;
-    __asm__("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(v));
-    return bits;
-}
+#define REPORT_INLINE static inline __attribute__((overloadable, always_inline))
 #define REPORT_STORES(SPACE) \\
-    static inline __attribute__((overloadable)) void report_store(float v, size_t i, SPACE half* p) \\
+    REPORT_INLINE void report_store(float v, size_t i, SPACE half* p) \\
     { \\
-        ((SPACE ushort*)p)[i] = report_half(v); \\
+        __builtin_store_halff(v, p + i); \\
     } \\
-    static inline __attribute__((overloadable)) void report_store16(float16 v, size_t i, SPACE half* p) \\
+    REPORT_INLINE void report_store16(float16 v, size_t i, SPACE half* p) \\
     { \\
-        vstore16((ushort16)(report_half(v.s0), report_half(v.s1), report_half(v.s2), report_half(v.s3), \\
-                            report_half(v.s4), report_half(v.s5), report_half(v.s6), report_half(v.s7), \\
-                            report_half(v.s8), report_half(v.s9), report_half(v.sa), report_half(v.sb), \\
-                            report_half(v.sc), report_half(v.sd), report_half(v.se), report_half(v.sf)), i, \\
-                 (SPACE ushort*)p); \\
+        _Pragma("unroll") for (int e = 0; e < 16; ++e) \\
+            __builtin_store_halff(v[e], p + 16 * i + e); \\
     }
 REPORT_STORES(__private)
 REPORT_STORES(__local)
