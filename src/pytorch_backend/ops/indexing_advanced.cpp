@@ -227,8 +227,8 @@ at::Tensor& masked_fill_tensor(at::Tensor& self, const at::Tensor& mask, const a
                 value.dim(), " dimension(s).");
     TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_fill_ only supports boolean masks, but got mask with dtype ",
                 mask.scalar_type());
-    TORCH_CHECK(c10::canCast(value.scalar_type(), self.scalar_type()), "result type ", value.scalar_type(),
-                " can't be cast to the desired output type ", self.scalar_type());
+    TORCH_CHECK(self.is_complex() || !value.is_complex(), "value cannot be converted to type ", self.scalar_type(),
+                " without overflow");
     TORCH_CHECK(self.device() == mask.device(), "expected self and mask to be on the same device, but got mask on ",
                 mask.device(), " and self on ", self.device());
     warn_of_expanded(self, "masked_fill_", "tensor[mask] = scalar");
