@@ -228,6 +228,8 @@ def test_masks(dtype):
     x, mask, other = make(5, 6, 7, dtype=dtype), torch.rand(6, 7) > 0.5, make(300, dtype=dtype)
     check(lambda x, m: x.masked_fill(m, 1), x, mask)
     check(lambda x, m, v: x.masked_fill(m, v), x, mask, torch.tensor(1).to(dtype))
+    if dtype != torch.bool:
+        check(lambda x, m: x.masked_fill(m, torch.tensor(3.5, device=x.device)), x, mask)   # converted, as a number is
     check(lambda x, m: x.transpose(1, 2).masked_fill_(m.t(), 1), x, mask)
     check(lambda x, m: x.masked_select(m), x, mask)
     check(lambda x, m, s: x.masked_scatter(m, s), x, mask, other)
