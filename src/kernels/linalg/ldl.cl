@@ -60,15 +60,15 @@ __kernel void ldl_factor(__global T* a, ulong a_offset, __global int* pivots, ul
         const bool singular = fmax(here, column) == 0 || here != here;
         if (singular)
             failed = failed ? failed : k + 1;
-        else if (here < alpha * column) {
-            const int other = below.place;
-            const largest_t left = largest_of(a, n, other, k, other, true, sizes, places);
-            const largest_t under = largest_of(a, n, other, other + 1, n, false, sizes, places);
-            const R row = fmax(left.size, under.size);
-            if (here < alpha * column * (column / row)) {
-                chosen = other;
-                order = diagonal_size(A(other, other), hermitian) >= alpha * row ? 1 : 2;
-            }
+        // Every work-item comes to every barrier, needed or not: compilers of CPUs get them wrong inside branches.
+        const bool look = !singular && here < alpha * column;
+        const int other = look ? below.place : k;
+        const largest_t left = largest_of(a, n, other, k, other, true, sizes, places);
+        const largest_t under = largest_of(a, n, other, look ? other + 1 : n, n, false, sizes, places);
+        const R row = fmax(left.size, under.size);
+        if (look && here < alpha * column * (column / row)) {
+            chosen = other;
+            order = diagonal_size(A(other, other), hermitian) >= alpha * row ? 1 : 2;
         }
         const int last = k + order - 1;   // of the block
         barrier(CLK_GLOBAL_MEM_FENCE);    // all have chosen
@@ -107,38 +107,35 @@ __kernel void ldl_factor(__global T* a, ulong a_offset, __global int* pivots, ul
         }
         barrier(CLK_GLOBAL_MEM_FENCE);
         const int from = k + order;
-        if (order == 1 && !singular) {
-            const T scale = inverse(A(k, k));
+        // With D = (p, q'; q, r): rows (w, u) of L solve (w, u) D = (x, y); all is divided by q, which is large.
+        const T p = A(k, k), scale = inverse(p), q = A(last, k), r = A(last, last), q2 = reflected(q, hermitian);
+        const T d11 = quotient(r, q), d22 = quotient(p, q2), t = inverse(times(d11, d22) - from_real(1));
+        if (!singular)
             for (int i = from + self; i < n; i += TEAM)
                 for (int j = from; j <= i; ++j) {
-                    A(i, j) -= times(times(A(i, k), scale), reflected(A(j, k), hermitian));
+                    if (order == 1)
+                        A(i, j) -= times(times(A(i, k), scale), reflected(A(j, k), hermitian));
+                    else {
+                        const T x = A(j, k), y = A(j, k + 1);
+                        const T w = times(t, quotient(times(d11, x) - y, q2));
+                        const T u = times(t, quotient(times(d22, y) - x, q));
+                        A(i, j) -=
+                            times(A(i, k), reflected(w, hermitian)) + times(A(i, k + 1), reflected(u, hermitian));
+                    }
                     if (i == j)
                         A(i, j) = on_diagonal(A(i, j), hermitian);
                 }
-            barrier(CLK_GLOBAL_MEM_FENCE);
-            for (int i = from + self; i < n; i += TEAM)
-                A(i, k) = times(A(i, k), scale);
-        }
-        else if (order == 2) {
-            // With D = (p, q'; q, r): rows (w, u) of L solve (w, u) D = (x, y); all is divided by q, which is large.
-            const T p = A(k, k), q = A(k + 1, k), r = A(k + 1, k + 1), q2 = reflected(q, hermitian);
-            const T d11 = quotient(r, q), d22 = quotient(p, q2), t = inverse(times(d11, d22) - from_real(1));
-            for (int i = from + self; i < n; i += TEAM)
-                for (int j = from; j <= i; ++j) {
-                    const T x = A(j, k), y = A(j, k + 1);
-                    const T w = times(t, quotient(times(d11, x) - y, q2)), u = times(t, quotient(times(d22, y) - x, q));
-                    A(i, j) -= times(A(i, k), reflected(w, hermitian)) + times(A(i, k + 1), reflected(u, hermitian));
-                    if (i == j)
-                        A(i, j) = on_diagonal(A(i, j), hermitian);
+        barrier(CLK_GLOBAL_MEM_FENCE);
+        if (!singular)
+            for (int i = from + self; i < n; i += TEAM) {
+                if (order == 1)
+                    A(i, k) = times(A(i, k), scale);
+                else {
+                    const T x = A(i, k), y = A(i, k + 1);
+                    A(i, k) = times(t, quotient(times(d11, x) - y, q2));
+                    A(i, k + 1) = times(t, quotient(times(d22, y) - x, q));
                 }
-            barrier(CLK_GLOBAL_MEM_FENCE);
-            for (int j = from + self; j < n; j += TEAM) {
-                const T x = A(j, k), y = A(j, k + 1);
-                const T w = times(t, quotient(times(d11, x) - y, q2)), u = times(t, quotient(times(d22, y) - x, q));
-                A(j, k) = w;
-                A(j, k + 1) = u;
             }
-        }
         k += order;
     }
     if (self == 0)
