@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs every test: the C++ tests on each OpenCL implementation of this machine and, for the kernels, once more as if it
-# were a GPU; then the Python tests. Every part runs even if an earlier one failed. `make test` sets up first.
+# were a GPU; then the Python tests, a sample of them on PoCL at the same time. Every part runs even if an earlier one
+# failed. `make test` sets up first.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -10,6 +11,23 @@ attempt() {
     shift
     printf '\n\033[1m== %s\033[0m\n' "$name"
     "$@" || failed+=("$name")
+}
+
+# The same beside what follows, with its output kept until `rejoin`.
+beside_name='' beside_log='' beside_process=''
+beside() {
+    beside_name=$1
+    beside_log=$(mktemp)
+    shift
+    "$@" >"$beside_log" 2>&1 &
+    beside_process=$!
+}
+rejoin() {
+    [ -n "$beside_name" ] || return 0
+    wait "$beside_process" || failed+=("$beside_name")
+    printf '\n\033[1m== %s\033[0m\n' "$beside_name"
+    cat "$beside_log"
+    rm -f "$beside_log"
 }
 
 # on DRIVER PLATFORM COMMAND...: with one OpenCL implementation alone. The system's loader takes a driver's library in
@@ -33,13 +51,14 @@ fi
 if [ -n "$pocl" ]; then
     drivers=$((drivers + 1))
     attempt "C++ tests, PoCL" on "$pocl" "$pocl_name" "${cpp[@]}"
-    attempt "a sample of the Python tests, PoCL" on "" "$pocl_name" "${python[@]}" --sample 20
+    beside "a sample of the Python tests, PoCL" on "" "$pocl_name" "${python[@]}" --sample 20
 fi
 if [ "$drivers" = 0 ]; then
     attempt "C++ tests" "${cpp[@]}"
 fi
 # Without a choice of device: the GPU where there is one, else the fastest CPU implementation.
 attempt "Python tests" "${python[@]}"
+rejoin
 attempt "kernels as compilers of GPUs see them" .venv/bin/python tools/kernel_report --check --quick
 
 if [ ${#failed[@]} -gt 0 ]; then

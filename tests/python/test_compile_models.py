@@ -108,7 +108,7 @@ def test_inference(name):
     assert counters["graph_break"] == {} and counters["stats"]["unique_graphs"] == 1
 
 
-@pytest.mark.parametrize("name", ("resnet18", "mobilenet_v3_small"))
+@pytest.mark.parametrize("name", ("resnet18",))
 def test_training_step(name):
     """Loss, gradients and running statistics of a step, against float64."""
     torch._dynamo.reset()
