@@ -111,8 +111,11 @@ const Program& tables_program(Queue& queue, DataType dtype)
     return queue.context().program("kernels/conv/gpu_tables.cl", detail::gemm_options(dtype));
 }
 
+// Undefined for a single tap, whose kernels need none.
 Tensor tap_table(Queue& queue, DataType dtype, const gpu_conv_problem& p)
 {
+    if (p.taps[0] * p.taps[1] * p.taps[2] == 1)
+        return {};
     const cl_int entries = p.total + static_cast<cl_int>(behind_table);
     const Tensor table = queue.context().empty({4 * cl_long{entries}}, DataType::int32, queue);
     queue.launch(tables_program(queue, dtype).kernel("conv_tap_table"),
