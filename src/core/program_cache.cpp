@@ -23,8 +23,11 @@ std::string base_options(const Device& device)
         options += " -DCLPRIM_FP64";
     if (device.fp16)
         options += " -DCLPRIM_FP16";
-    options += device.kind == DeviceKind::cpu ? " -DCLPRIM_DEVICE_CPU" : " -DCLPRIM_DEVICE_GPU";
-    return options;
+    if (device.kind == DeviceKind::gpu)
+        return options + " -DCLPRIM_DEVICE_GPU";
+    // How kernels cut their tiles: narrower vectors also come in fewer registers.
+    const auto lanes = device.handle.getInfo<CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT>();
+    return options + fmt::format(" -DCLPRIM_DEVICE_CPU -DCLPRIM_VECTOR_BYTES={}", lanes * sizeof(cl_float));
 }
 
 // All that decides the binary, in words; the disk entry repeats it, so a hash collision cannot serve a wrong program.

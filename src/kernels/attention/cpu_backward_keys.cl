@@ -54,7 +54,7 @@ static inline void turn_back(tile_vector s, REAL logsumexp, REAL delta, REAL sca
             const int depth = (int)min((long)TILE_COLUMNS, keys - j);                                       \
             TILE_MULTIPLY_OF(N, tile_rows, TILE_COLUMNS, 1, tile_panel, depth)                              \
         }                                                                                                   \
-        TILE_EACH_OF(N, TILE_STORE_ROW, sums, step, 0)                                                      \
+        TILE_STORE_OF(N, sums, step)                                                                        \
     }
 
 static inline void add_to_queries(const __local REAL* gradients, long panel_step, const __local REAL* columns,

@@ -5,8 +5,6 @@
 #include "kernels/gemm/lanes.cl"
 #include "kernels/attention/lanes.cl"
 
-#define PUT_LOW_ROW(r, C, ld, u) TILE_VSTORE(c##r##_low, 0, (C) + r * (ld));
-#define GET_LOW_ROW(r, C, ld, u) c##r##_low = TILE_VLOAD(0, (C) + r * (ld));
 #define SCALE_ROW(r, u, v, w) c##r##_low *= scale_low, c##r##_high *= scale_high;
 #define SCALE_LOW_ROW(r, u, v, w) c##r##_low *= scale_low;
 
@@ -16,10 +14,10 @@
         TILE_DECLARE                                                                                        \
         if (wide) {                                                                                         \
             TILE_MULTIPLY_OF(N, rows, STEP, 1, panel, depth)                                                \
-            TILE_EACH_OF(N, TILE_STORE_ROW, to, TILE_COLUMNS, 0)                                            \
+            TILE_STORE_OF(N, to, TILE_COLUMNS)                                                              \
         } else {                                                                                            \
             TILE_MULTIPLY_LOW_OF(N, rows, STEP, 1, panel, depth)                                            \
-            TILE_EACH_OF(N, PUT_LOW_ROW, to, TILE_COLUMNS, 0)                                               \
+            TILE_STORE_LOW_OF(N, to, TILE_COLUMNS)                                                          \
         }                                                                                                   \
     }
 
@@ -48,19 +46,19 @@ static inline void score_panel(const __local REAL* restrict rows, int count, con
     {                                                                                                       \
         TILE_DECLARE                                                                                        \
         if (wide) {                                                                                         \
-            TILE_EACH_OF(N, TILE_LOAD_ROW, sums, TILE_COLUMNS, 0)                                           \
+            TILE_LOAD_OF(N, sums, TILE_COLUMNS)                                                             \
             if (scale) {                                                                                    \
                 TILE_EACH_OF(N, SCALE_ROW, 0, 0, 0)                                                         \
             }                                                                                               \
             TILE_MULTIPLY_OF(N, rows, 1, STEP, panel, depth)                                                \
-            TILE_EACH_OF(N, TILE_STORE_ROW, sums, TILE_COLUMNS, 0)                                          \
+            TILE_STORE_OF(N, sums, TILE_COLUMNS)                                                            \
         } else {                                                                                            \
-            TILE_EACH_OF(N, GET_LOW_ROW, sums, TILE_COLUMNS, 0)                                             \
+            TILE_LOAD_LOW_OF(N, sums, TILE_COLUMNS)                                                         \
             if (scale) {                                                                                    \
                 TILE_EACH_OF(N, SCALE_LOW_ROW, 0, 0, 0)                                                     \
             }                                                                                               \
             TILE_MULTIPLY_LOW_OF(N, rows, 1, STEP, panel, depth)                                            \
-            TILE_EACH_OF(N, PUT_LOW_ROW, sums, TILE_COLUMNS, 0)                                             \
+            TILE_STORE_LOW_OF(N, sums, TILE_COLUMNS)                                                        \
         }                                                                                                   \
     }
 

@@ -14,8 +14,8 @@
 // that are transposed in registers.
 #include "kernels/conv/implicit_blocks.cl"
 
-REGISTER_TILE(tile_12, ROWS_12, __global, __local)
-REGISTER_TILE(tile_4, ROWS_4, __global, __local)
+REGISTER_TILE(tile_12, 12, __global, __local)
+REGISTER_TILE(tile_4, 4, __global, __local)
 REGISTER_ROW(row_1, __global, __local)
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))

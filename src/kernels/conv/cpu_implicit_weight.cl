@@ -8,7 +8,7 @@
 // parts apart, which conv_add_parts adds in order: same bits every run.
 #include "kernels/conv/weight_blocks.cl"
 
-REGISTER_TILE(tile_12, ROWS_12, __local, __local)
+REGISTER_TILE(tile_12, 12, __local, __local)
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void conv_implicit_weight(const __global stored* x, ulong x_offset, const __global stored* dy, ulong dy_offset,

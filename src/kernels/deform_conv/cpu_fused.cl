@@ -9,13 +9,7 @@
 //     weight       task = (tap, 32-channel chunk)             gW += gy * columns^T over all output pixels
 #include "kernels/deform_conv/cpu_rows.cl"
 #include "kernels/deform_conv/cpu_tasks.cl"
-
-#define EACH_ROW(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11)
-#define DECLARE_ROW(r) float16 c##r##_0 = 0, c##r##_1 = 0;
-#define LOAD_ROW(r) c##r##_0 = vload16(0, C + r * ldc); c##r##_1 = vload16(1, C + r * ldc);
-#define STORE_ROW(r) vstore16(c##r##_0, 0, C + r * ldc); vstore16(c##r##_1, 1, C + r * ldc);
-#define MULTIPLY_ROW(r) \
-    { const float16 a = A[r * lda]; c##r##_0 = fma(a, b0, c##r##_0); c##r##_1 = fma(a, b1, c##r##_1); }
+#include "kernels/gemm/micro_kernel.cl"
 
 // Local memory: columns [P][depth] and sums [P][panels * 32 + 16]; without the 16 a column of sums would fall on a few
 // sets of the cache, and be read anew for every output channel.
@@ -53,13 +47,10 @@ TASK void deform_conv_fused_forward(const __global float* x, ulong x_offset, con
             for (int p = 0; p < rows; p += 12) {
                 __local float* C = sums + p * ldc + panel * 32;
                 const __local float* restrict A = columns + p * depth;
-                EACH_ROW(DECLARE_ROW)
-                if (tap) { EACH_ROW(LOAD_ROW) }
-                for (int k = 0; k < depth; ++k, ++A) {
-                    const float16 b0 = vload16(0, B + k * 32), b1 = vload16(1, B + k * 32);
-                    EACH_ROW(MULTIPLY_ROW)
-                }
-                EACH_ROW(STORE_ROW)
+                TILE_DECLARE
+                if (tap) { TILE_LOAD(C, ldc) }
+                TILE_MULTIPLY(A, lda, 1, B, depth)
+                TILE_STORE(C, ldc)
             }
         }
     }
@@ -108,15 +99,10 @@ TASK void deform_conv_fused_data(const __global float* x, ulong x_offset, const 
                 {
                     // A block that would run over the last pixel multiplies its last row again instead.
                     const __global float* restrict A = gy + (long)p * lda;
-                    float* C = block;
-                    const int ldc = 32;
                     if (rows == 12) {
-                        EACH_ROW(DECLARE_ROW)
-                        for (int k = 0; k < outputs; ++k, ++A) {
-                            const float16 b0 = vload16(0, B + k * 32), b1 = vload16(1, B + k * 32);
-                            EACH_ROW(MULTIPLY_ROW)
-                        }
-                        EACH_ROW(STORE_ROW)
+                        TILE_DECLARE
+                        TILE_MULTIPLY(A, lda, 1, B, outputs)
+                        TILE_STORE(block, TILE_COLUMNS)
                     } else {
                         for (int r = 0; r < rows; ++r) {
                             float16 s0 = 0, s1 = 0;
@@ -125,8 +111,8 @@ TASK void deform_conv_fused_data(const __global float* x, ulong x_offset, const 
                                 s0 = fma(a, vload16(0, B + k * 32), s0);
                                 s1 = fma(a, vload16(1, B + k * 32), s1);
                             }
-                            vstore16(s0, 2 * r, C);
-                            vstore16(s1, 2 * r + 1, C);
+                            vstore16(s0, 2 * r, block);
+                            vstore16(s1, 2 * r + 1, block);
                         }
                     }
                 }
@@ -171,14 +157,10 @@ TASK void deform_conv_fused_weight(const __global float* x, ulong x_offset, cons
         for (int i = 0; i < panels; ++i) {
             const __global float* restrict A = packed + ((long)block * panels + i) * BLOCK * 12;
             __global float* C = partial + i * 12 * 32;
-            const int ldc = 32, lda = 1;
-            EACH_ROW(DECLARE_ROW)
-            if (block) { EACH_ROW(LOAD_ROW) }
-            for (int k = 0; k < BLOCK; ++k, A += 12) {
-                const float16 b0 = vload16(2 * k, columns), b1 = vload16(2 * k + 1, columns);
-                EACH_ROW(MULTIPLY_ROW)
-            }
-            EACH_ROW(STORE_ROW)
+            TILE_DECLARE
+            if (block) { TILE_LOAD(C, TILE_COLUMNS) }
+            TILE_MULTIPLY(A, 1, TILE_ROWS, columns, BLOCK)
+            TILE_STORE(C, TILE_COLUMNS)
         }
     }
 }

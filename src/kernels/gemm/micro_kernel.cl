@@ -8,19 +8,25 @@
 //     A: one scalar   | c0_low | c0_high|   one row of the tile
 //     per row and k   | c1_low | c1_high|   ...
 //
+// The accumulators are twenty-four registers of 64 bytes, or as much of narrower ones as a pass over k holds at a time:
+// where vectors have 32 bytes and sixteen registers (CLPRIM_VECTOR_BYTES of the device), a tile is multiplied in passes
+// of at most 6 rows by one vector of TILE_LANES, which is 12 registers, and the other sums wait in memory meanwhile.
+//
 // Options, all -D and all optional:
 //   REAL   element of the product: float (default), double, uint, ulong
-//   TILE_ROWS   12 (default; 24 of AVX-512's 32 registers), 8, 6 or 4
+//   TILE_ROWS   12 (default), 8, 6 or 4
 // Use, inside a function (one tile at a time; the names c0_low... live in its scope):
 //     TILE_DECLARE                                     accumulators, all zero
 //     TILE_LOAD(C, ld)                                 or from memory: row r at C + r * ld
 //     TILE_MULTIPLY(A, row_step, k_step, B, depth)     c[r][j] += A[r * row_step + k * k_step]
 //                                                                 * B[k * TILE_COLUMNS + j]
-//     TILE_MULTIPLY_OF(N, ...), TILE_MULTIPLY_LOW_OF(N, ...)
-//                                                      the first N rows; of them only the low half of the columns
 //     TILE_STORE(C, ld)
+//     TILE_DECLARE_OF(N), TILE_LOAD_OF(N, ...), TILE_MULTIPLY_OF(N, ...), TILE_STORE_OF(N, ...)
+//                                                      the first N rows: 12, 8, 6 or 4
+//     TILE_LOAD_LOW_OF(N, ...), TILE_MULTIPLY_LOW_OF(N, ...), TILE_STORE_LOW_OF(N, ...)
+//                                                      of them only the low half of the columns
 // Steps that are compile-time constants become immediate offsets: prefer them. A, B, C may be __local, __global or
-// private pointers to REAL; A needs all TILE_ROWS rows to be readable.
+// private pointers to REAL; A needs all rows that are multiplied to be readable.
 
 #ifndef REAL
 #define REAL float
@@ -69,34 +75,63 @@ typedef VECTOR_OF(REAL, TILE_LANES) tile_vector;
 #define TILE_EACH_OF(N, X, a, b, c) TILE_EACH_OF_(N, X, a, b, c)
 #define TILE_EACH(X, a, b, c) TILE_EACH_OF(TILE_ROWS, X, a, b, c)
 
+// Rows named by EACH, and of each the low or high half of its columns, or both.
 #define TILE_DECLARE_ROW(r, u, v, w) tile_vector c##r##_low = 0, c##r##_high = 0;
-#define TILE_LOAD_ROW(r, C, ld, u)                                                                             \
-    c##r##_low = TILE_VLOAD(0, (C) + r * (ld));                                                             \
-    c##r##_high = TILE_VLOAD(0, (C) + r * (ld) + TILE_LANES);
-#define TILE_STORE_ROW(r, C, ld, u)                                                                            \
-    TILE_VSTORE(c##r##_low, 0, (C) + r * (ld));                                                             \
-    TILE_VSTORE(c##r##_high, 0, (C) + r * (ld) + TILE_LANES);
-#define TILE_MULTIPLY_ROW(r, A, row_step, k_step)                                                           \
+#define TILE_LOAD_low(r, C, ld, u) c##r##_low = TILE_VLOAD(0, (C) + r * (ld));
+#define TILE_LOAD_high(r, C, ld, u) c##r##_high = TILE_VLOAD(0, (C) + r * (ld) + TILE_LANES);
+#define TILE_LOAD_both(r, C, ld, u) TILE_LOAD_low(r, C, ld, u) TILE_LOAD_high(r, C, ld, u)
+#define TILE_STORE_low(r, C, ld, u) TILE_VSTORE(c##r##_low, 0, (C) + r * (ld));
+#define TILE_STORE_high(r, C, ld, u) TILE_VSTORE(c##r##_high, 0, (C) + r * (ld) + TILE_LANES);
+#define TILE_STORE_both(r, C, ld, u) TILE_STORE_low(r, C, ld, u) TILE_STORE_high(r, C, ld, u)
+#define TILE_ADD_low(r, A, row_step, k_step)                                                                \
+    c##r##_low = TILE_ADD_PRODUCT((tile_vector)((A)[r * (row_step) + tile_k * (k_step)]), tile_low, c##r##_low);
+#define TILE_ADD_high(r, A, row_step, k_step)                                                               \
+    c##r##_high = TILE_ADD_PRODUCT((tile_vector)((A)[r * (row_step) + tile_k * (k_step)]), tile_high, c##r##_high);
+#define TILE_ADD_both(r, A, row_step, k_step)                                                               \
     {                                                                                                       \
         const tile_vector tile_a = (tile_vector)((A)[r * (row_step) + tile_k * (k_step)]);                  \
         c##r##_low = TILE_ADD_PRODUCT(tile_a, tile_low, c##r##_low);                                        \
         c##r##_high = TILE_ADD_PRODUCT(tile_a, tile_high, c##r##_high);                                     \
     }
+#define TILE_GET_low(B) const tile_vector tile_low = TILE_VLOAD(0, (B) + tile_k * TILE_COLUMNS);
+#define TILE_GET_high(B) const tile_vector tile_high = TILE_VLOAD(0, (B) + tile_k * TILE_COLUMNS + TILE_LANES);
+#define TILE_GET_both(B) TILE_GET_low(B) TILE_GET_high(B)
+#define TILE_PASS(EACH, half, A, row_step, k_step, B, depth)                                                \
+    for (int tile_k = 0; tile_k < (depth); ++tile_k) {                                                      \
+        TILE_GET_##half(B)                                                                                  \
+        EACH(TILE_ADD_##half, A, row_step, k_step)                                                          \
+    }
 
-#define TILE_DECLARE TILE_EACH(TILE_DECLARE_ROW, 0, 0, 0)
-#define TILE_LOAD(C, ld) TILE_EACH(TILE_LOAD_ROW, C, ld, 0)
-#define TILE_STORE(C, ld) TILE_EACH(TILE_STORE_ROW, C, ld, 0)
+// The passes of a product: all of it at once, or by parts of its rows and by halves of its columns.
+#if !defined(CLPRIM_VECTOR_BYTES) || CLPRIM_VECTOR_BYTES >= 64
+#define TILE_PASSES(N, A, row_step, k_step, B, depth) TILE_PASS(TILE_EACH_##N, both, A, row_step, k_step, B, depth)
+#define TILE_LOW_PASSES(N, A, row_step, k_step, B, depth) TILE_PASS(TILE_EACH_##N, low, A, row_step, k_step, B, depth)
+#else
+#define TILE_EACH_4_TO_8(X, a, b, c) X(4, a, b, c) X(5, a, b, c) X(6, a, b, c) X(7, a, b, c)
+#define TILE_EACH_6_TO_12(X, a, b, c)                                                                       \
+    X(6, a, b, c) X(7, a, b, c) X(8, a, b, c) X(9, a, b, c) X(10, a, b, c) X(11, a, b, c)
+#define TILE_HALF_4(half, A, row_step, k_step, B, depth) TILE_PASS(TILE_EACH_4, half, A, row_step, k_step, B, depth)
+#define TILE_HALF_6(half, A, row_step, k_step, B, depth) TILE_PASS(TILE_EACH_6, half, A, row_step, k_step, B, depth)
+#define TILE_HALF_8(half, A, row_step, k_step, B, depth)                                                    \
+    TILE_PASS(TILE_EACH_4, half, A, row_step, k_step, B, depth)                                             \
+    TILE_PASS(TILE_EACH_4_TO_8, half, A, row_step, k_step, B, depth)
+#define TILE_HALF_12(half, A, row_step, k_step, B, depth)                                                   \
+    TILE_PASS(TILE_EACH_6, half, A, row_step, k_step, B, depth)                                             \
+    TILE_PASS(TILE_EACH_6_TO_12, half, A, row_step, k_step, B, depth)
+#define TILE_PASSES(N, A, row_step, k_step, B, depth)                                                       \
+    TILE_HALF_##N(low, A, row_step, k_step, B, depth) TILE_HALF_##N(high, A, row_step, k_step, B, depth)
+#define TILE_LOW_PASSES(N, A, row_step, k_step, B, depth) TILE_HALF_##N(low, A, row_step, k_step, B, depth)
+#endif
+
+#define TILE_DECLARE_OF(N) TILE_EACH_OF(N, TILE_DECLARE_ROW, 0, 0, 0)
+#define TILE_LOAD_OF(N, C, ld) TILE_EACH_OF(N, TILE_LOAD_both, C, ld, 0)
+#define TILE_LOAD_LOW_OF(N, C, ld) TILE_EACH_OF(N, TILE_LOAD_low, C, ld, 0)
+#define TILE_STORE_OF(N, C, ld) TILE_EACH_OF(N, TILE_STORE_both, C, ld, 0)
+#define TILE_STORE_LOW_OF(N, C, ld) TILE_EACH_OF(N, TILE_STORE_low, C, ld, 0)
+#define TILE_MULTIPLY_OF(N, A, row_step, k_step, B, depth) TILE_PASSES(N, A, row_step, k_step, B, depth)
+#define TILE_MULTIPLY_LOW_OF(N, A, row_step, k_step, B, depth) TILE_LOW_PASSES(N, A, row_step, k_step, B, depth)
+
+#define TILE_DECLARE TILE_DECLARE_OF(TILE_ROWS)
+#define TILE_LOAD(C, ld) TILE_LOAD_OF(TILE_ROWS, C, ld)
+#define TILE_STORE(C, ld) TILE_STORE_OF(TILE_ROWS, C, ld)
 #define TILE_MULTIPLY(A, row_step, k_step, B, depth) TILE_MULTIPLY_OF(TILE_ROWS, A, row_step, k_step, B, depth)
-#define TILE_MULTIPLY_OF(N, A, row_step, k_step, B, depth)                                                  \
-    for (int tile_k = 0; tile_k < (depth); ++tile_k) {                                                      \
-        const tile_vector tile_low = TILE_VLOAD(0, (B) + tile_k * TILE_COLUMNS);                            \
-        const tile_vector tile_high = TILE_VLOAD(0, (B) + tile_k * TILE_COLUMNS + TILE_LANES);              \
-        TILE_EACH_OF(N, TILE_MULTIPLY_ROW, A, row_step, k_step)                                             \
-    }
-#define TILE_MULTIPLY_LOW_ROW(r, A, row_step, k_step)                                                       \
-    c##r##_low = TILE_ADD_PRODUCT((tile_vector)((A)[r * (row_step) + tile_k * (k_step)]), tile_low, c##r##_low);
-#define TILE_MULTIPLY_LOW_OF(N, A, row_step, k_step, B, depth)                                              \
-    for (int tile_k = 0; tile_k < (depth); ++tile_k) {                                                      \
-        const tile_vector tile_low = TILE_VLOAD(0, (B) + tile_k * TILE_COLUMNS);                            \
-        TILE_EACH_OF(N, TILE_MULTIPLY_LOW_ROW, A, row_step, k_step)                                         \
-    }
