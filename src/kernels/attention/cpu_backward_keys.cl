@@ -47,7 +47,7 @@ static inline void turn_back(tile_vector s, REAL logsumexp, REAL delta, REAL sca
 #define QUERY_TILE(N, gradients, panel_step, columns, keys, sums, step)                                     \
     {                                                                                                       \
         TILE_DECLARE                                                                                        \
-        TILE_EACH_OF(N, TILE_LOAD_ROW, sums, step, 0)                                                       \
+        TILE_LOAD_OF(N, sums, step)                                                                         \
         for (long j = 0; j < keys; j += TILE_COLUMNS) {                                                     \
             const __local REAL* restrict tile_rows = gradients + j / TILE_COLUMNS * panel_step;             \
             const __local REAL* restrict tile_panel = columns + j * TILE_COLUMNS;                           \

@@ -2,8 +2,15 @@
 // -DCONJUGATE, -DNEGATE. Some conversions compilers vectorise only when they are written as vectors: for them there are
 // -DBLOCKS and -DLOAD_HALF, -DSTORE_HALF (float16), -DCONVERT_VECTOR=convert_float8 and the like, -DLOAD_PLAIN
 // (elements lie in memory as they are computed with; goes with CONVERT_VECTOR). Copies without conversion are built for
-// the unsigned integer of the element's size.
+// the unsigned integer of the element's size. -DAXES says how many axes there can be (2, 3, 4 or 8): positions along
+// those that are not there need no dividing. With -DQUADS (GPUs) rows of both tensors lie at multiples of four elements.
 #include "core/dtype.cl"
+#ifdef QUADS
+#include "core/quad.cl"
+#endif
+#ifndef AXES
+#define AXES 8
+#endif
 
 #define KIND_INTEGER 0
 #define KIND_FLOATING 1
@@ -77,10 +84,10 @@ static inline target_t convert(source_t v)
 #endif
 }
 
-// The element to write for the source's element at an offset.
-static inline target_t element(const __global storage_t(S)* source, ulong from)
+// The element to write for one of the source.
+static inline target_t changed(source_t v)
 {
-    target_t value = convert(load(S, source, from));
+    target_t value = convert(v);
 #if defined(CONJUGATE) && TARGET_KIND == KIND_COMPLEX
     value.y = -value.y;
 #endif
@@ -89,6 +96,10 @@ static inline target_t element(const __global storage_t(S)* source, ulong from)
 #endif
     return value;
 }
+static inline target_t element(const __global storage_t(S)* source, ulong from)
+{
+    return changed(load(S, source, from));
+}
 
 // The index space, axis 0 innermost. Axes beyond `rank` have size 1.
 typedef struct {
@@ -96,9 +107,12 @@ typedef struct {
 } space_t;
 
 // Takes the index of one axis off position n and adds its offsets. Written out per axis, since some drivers stumble
-// over a kernel argument that is indexed by a variable.
+// over a kernel argument that is indexed by a variable. The last axis there can be takes what is left.
 #define ADD_AXIS(axis)                                                                                      \
-    if (axis < rank) {                                                                                      \
+    if (axis + 1 == AXES) {                                                                                 \
+        from += n * space.source[axis];                                                                     \
+        to += n * space.target[axis];                                                                       \
+    } else if (axis < AXES && axis < rank) {                                                                                      \
         const INDEX rest = n / space.shape[axis], i = n - rest * space.shape[axis];                         \
         n = rest;                                                                                           \
         from += i * space.source[axis];                                                                     \
@@ -171,19 +185,29 @@ __kernel void copy_strided(__global storage_t(S)* source, ulong source_offset, _
                  space.target[0], first, last);
 }
 #else
-// Work-item (x, y, z) owns element x of axis 0, y of axis 1, and of the further axes the one that z counts.
+// Work-item (x, y, z) owns element x of axis 0 (or four elements), y of axis 1, and of the further axes the one that z
+// counts.
 __kernel void copy_strided(__global storage_t(S)* source, ulong source_offset, __global storage_t(D)* target,
                            ulong target_offset, space_t space, int rank, INDEX rows)
 {
     source += source_offset;
     target += target_offset;
+#ifdef QUADS
+    const INDEX x = 4 * get_global_id(0), y = get_global_id(1);
+#else
     const INDEX x = get_global_id(0), y = get_global_id(1);
+#endif
     if (x >= space.shape[0] || y >= space.shape[1])
         return;
-    INDEX n = get_global_id(2), from = 0, to = 0;
+    INDEX n = get_global_id(2), from = y * space.source[1], to = y * space.target[1];
     ADD_AXES_FROM_2
-    store(D, target, to + y * space.target[1] + x * space.target[0],
-          element(source, from + y * space.source[1] + x * space.source[0]));
+#ifdef QUADS
+    const quad_t(S) v = load_quad(S, source + from + x);
+    const quad_t(D) w = (quad_t(D))(changed(v.x), changed(v.y), changed(v.z), changed(v.w));
+    store_quad(D, target + to + x, w);
+#else
+    store(D, target, to + x * space.target[0], element(source, from + x * space.source[0]));
+#endif
 }
 #endif
 

@@ -50,7 +50,9 @@ constexpr const char* kernel_names[] = {"copy_strided", "copy_transposed"};
 struct Variant {
     DataType source, target;
     CopyOptions options;
-    bool wide = false;   // 64-bit indices
+    bool wide = false;     // 64-bit indices
+    bool quads = false;    // four elements a work-item
+    unsigned axes = 8;     // that the kernel is built for
     bool raw() const { return source == target && !options.conjugate && !options.negate; }
 };
 
@@ -87,17 +89,22 @@ Kernel& build(Context& context, const Variant& variant, Access access)
     if (variant.options.negate)
         flags += " -DNEGATE";
     flags += block_flags(variant);
+    flags += " -DAXES=" + std::to_string(variant.axes) + (variant.quads ? " -DQUADS" : "");
     return context.program("kernels/copy/copy.cl", flags).kernel(kernel_names[static_cast<int>(access)]);
 }
 
+// 2, 3, 4 or 8 axes.
+std::size_t axes_bucket(unsigned axes) { return axes == 8 ? 3 : axes - 2; }
+
 Kernel& kernel_for(Context& context, const Variant& variant, Access access)
 {
-    constexpr std::size_t variants = data_type_count * data_type_count * 4 * 2 * 2;
+    constexpr std::size_t variants = data_type_count * data_type_count * 4 * 2 * 2 * 4 * 2;
     static KernelTable<variants> table;
     std::size_t key =
         static_cast<std::size_t>(variant.source) * data_type_count + static_cast<std::size_t>(variant.target);
     key = key * 4 + (variant.options.conjugate ? 2 : 0) + (variant.options.negate ? 1 : 0);
     key = (key * 2 + (variant.wide ? 1 : 0)) * 2 + static_cast<std::size_t>(access);
+    key = (key * 4 + axes_bucket(variant.axes)) * 2 + (variant.quads ? 1 : 0);
     return table.get(context, key, [&]() -> Kernel& { return build(context, variant, access); });
 }
 
@@ -145,9 +152,22 @@ std::size_t rows_per_item(const CopySpace& space)
     return std::max<std::size_t>(1, static_cast<std::size_t>(chunk) / size_of_axis(space, 0));
 }
 
-Range range_of(const CopySpace& space, Access access, const Device& device)
+// Whether rows of both tensors lie at multiples of four elements, so that a GPU's work-item moves four at once.
+bool in_quads(const Tensor& source, const Tensor& target, const CopySpace& space)
 {
-    const std::size_t x = size_of_axis(space, 0), y = size_of_axis(space, 1);
+    if (space.rank() == 0 || space.source[0] != 1 || space.target[0] != 1 || space.shape[0] % 4 != 0 ||
+        is_complex(source.dtype) || is_complex(target.dtype) || source.buffer_offset() % 4 != 0 ||
+        target.buffer_offset() % 4 != 0)
+        return false;
+    for (std::size_t axis = 1; axis < space.rank(); ++axis)
+        if (space.source[axis] % 4 != 0 || space.target[axis] % 4 != 0)
+            return false;
+    return true;
+}
+
+Range range_of(const CopySpace& space, Access access, const Variant& variant, const Device& device)
+{
+    const std::size_t x = size_of_axis(space, 0) / (variant.quads ? 4 : 1), y = size_of_axis(space, 1);
     const auto z = static_cast<std::size_t>(outer_count(space));
     const bool cpu = device.kind == DeviceKind::cpu;
     const std::size_t largest = std::min<std::size_t>(256, std::bit_floor(device.max_work_group_size));
@@ -163,10 +183,10 @@ Range range_of(const CopySpace& space, Access access, const Device& device)
 }
 
 template <class Index>
-void launch_as(Queue& queue, const Tensor& source, const Tensor& target, const CopySpace& space, Kernel& kernel,
+void launch_as(Queue& queue, const Tensor& source, const Tensor& target, const CopySpace& space, const Variant& variant,
                Access access)
 {
-    queue.launch(kernel, range_of(space, access, queue.device()), source, target, SpaceArgument<Index>(space),
+    queue.launch(kernel_for(queue.context(), variant, access), range_of(space, access, variant, queue.device()), source, target, SpaceArgument<Index>(space),
                  static_cast<cl_int>(space.rank()), static_cast<Index>(rows_per_item(space)));
 }
 
@@ -181,12 +201,15 @@ void launch(Queue& queue, const Tensor& source, const Tensor& target, CopySpace 
         for (Dims* dims : {&space.shape, &space.source, &space.target})
             std::swap((*dims)[0], (*dims)[1]);
     }
-    const Variant variant{source.dtype, target.dtype, options, !space.fits_32_bits()};
-    Kernel& kernel = kernel_for(queue.context(), variant, access);
+    Variant variant{source.dtype, target.dtype, options, !space.fits_32_bits()};
+    if (queue.device().kind == DeviceKind::gpu) {
+        variant.quads = access == Access::strided && in_quads(source, target, space);
+        variant.axes = space.rank() <= 2 ? 2 : space.rank() <= 4 ? static_cast<unsigned>(space.rank()) : 8;
+    }
     if (variant.wide)
-        launch_as<cl_ulong>(queue, source, target, space, kernel, access);
+        launch_as<cl_ulong>(queue, source, target, space, variant, access);
     else
-        launch_as<cl_uint>(queue, source, target, space, kernel, access);
+        launch_as<cl_uint>(queue, source, target, space, variant, access);
 }
 
 // Walks the axes beyond max_rank on the host.

@@ -1,5 +1,5 @@
 // Writes one value to every element of a strided tensor. Built with -DD=uint8|uint16|uint32|uint64|raw128 (the size of
-// an element is all that matters) and -DINDEX=uint|ulong.
+// an element is all that matters), -DINDEX=uint|ulong and, as in copy.cl, -DAXES.
 #include "core/dtype.cl"
 CLPRIM_PLAIN_DTYPE(raw128, uint4)
 
@@ -9,7 +9,9 @@ typedef struct {
 
 // Written out per axis as in copy.cl.
 #define ADD_AXIS(axis)                                                                                      \
-    if (axis < rank) {                                                                                      \
+    if (axis + 1 == AXES) {                                                                                 \
+        to += n * space.target[axis];                                                                       \
+    } else if (axis < AXES && axis < rank) {                                                                                      \
         const INDEX rest = n / space.shape[axis];                                                           \
         to += (n - rest * space.shape[axis]) * space.target[axis];                                          \
         n = rest;                                                                                           \

@@ -2,6 +2,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <string>
 
 #include <clprim/context.hpp>
 #include <clprim/copy.hpp>
@@ -52,15 +53,17 @@ void append(std::vector<std::byte>& bytes, T value)
 
 enum class Access { dense, strided };
 
-// The size of an element is all that matters to the kernels.
-Kernel& kernel_for(Context& context, std::size_t element_size, bool wide, Access access)
+// The size of an element is all that matters to the kernels, and how many axes there can be: 2, 3, 4 or 8.
+Kernel& kernel_for(Context& context, std::size_t element_size, bool wide, Access access, std::size_t rank)
 {
     constexpr std::array names = {"uint8", "uint16", "uint32", "uint64", "raw128"};
     const auto log_size = static_cast<std::size_t>(std::countr_zero(element_size));
-    static KernelTable<names.size() * 4> table;
-    const std::size_t key = log_size * 4 + (wide ? 2 : 0) + static_cast<std::size_t>(access);
+    static KernelTable<names.size() * 4 * 9> table;
+    const std::size_t axes = rank <= 2 ? 2 : rank <= 4 ? rank : max_rank;
+    const std::size_t key = (log_size * 4 + (wide ? 2 : 0) + static_cast<std::size_t>(access)) * 9 + axes;
     return table.get(context, key, [&]() -> Kernel& {
-        const std::string flags = std::string("-DD=") + names[log_size] + (wide ? " -DINDEX=ulong" : " -DINDEX=uint");
+        const std::string flags = std::string("-DD=") + names[log_size] + (wide ? " -DINDEX=ulong" : " -DINDEX=uint") +
+                                  " -DAXES=" + std::to_string(axes);
         return context.program("kernels/copy/fill.cl", flags)
             .kernel(access == Access::dense ? "fill_dense" : "fill_strided");
     });
@@ -74,7 +77,7 @@ void launch(Queue& queue, const Tensor& target, const CopySpace& space, std::spa
     argument.target.fill(0);
     std::copy(space.shape.begin(), space.shape.end(), argument.shape.begin());
     std::copy(space.target.begin(), space.target.end(), argument.target.begin());
-    Launch(queue, kernel_for(queue.context(), element.size(), sizeof(Index) == 8, Access::strided))
+    Launch(queue, kernel_for(queue.context(), element.size(), sizeof(Index) == 8, Access::strided, space.rank()))
         .arg(target)
         .arg(argument)
         .arg(static_cast<cl_int>(space.rank()))
@@ -91,7 +94,7 @@ void fill_dense(Queue& queue, const Tensor& target, std::span<const std::byte> e
                           element.data(), element.size());
     constexpr std::size_t chunk = 16384;   // CHUNK in fill.cl
     const auto count = static_cast<std::size_t>(target.numel());
-    Launch(queue, kernel_for(queue.context(), element.size(), false, Access::dense))
+    Launch(queue, kernel_for(queue.context(), element.size(), false, Access::dense, 1))
         .arg(target)
         .arg(static_cast<cl_ulong>(count))
         .set(element.size(), element.data())

@@ -2,17 +2,37 @@
 // SHIFT, STEP(s, i, index), which takes element i of the fastest reduced dimension into s, and FINISH(s, count).
 //
 // Dimensions [0, REDUCED_RANK) of the geometry are reduced, [REDUCED_RANK, RANK) kept. An output is owned by a
-// work-item (LANES 1), or by a work-group whose LANES work-items step through the reduction side by side. Where outputs
-// are few, the reduction is cut into segments (global id 1), whose accumulators `merge` combines.
+// work-item (LANES 1), by a work-group whose LANES work-items step through the reduction side by side, or by a work-item
+// that keeps LANES accumulators itself (OWN_LANES), which a CPU's compiler puts into vectors. Where outputs are few,
+// the reduction is cut into segments (global id 1), whose accumulators `merge` combines.
 #define BLOCK 256     // steps after which an accumulator is folded into the total: keeps rounding errors small
+
+#ifdef OWN_LANES
+// All lanes as one state.
+static inline state_t fold(const state_t* lanes)
+{
+    state_t s = lanes[0];
+    for (int k = 1; k < LANES; ++k)
+        s = combine(s, lanes[k]);
+    return s;
+}
+#endif
 
 static inline state_t accumulate(PARAMETERS const geometry_t* g, const offset_t* base, offset_t begin, offset_t end,
                                  offset_t lane)
 {
     const offset_t inner = g->size[0];
-    state_t total = init(), s = init();
+    state_t total = init();
+#ifdef OWN_LANES
+    state_t lanes[LANES];
+    #pragma unroll
+    for (int k = 0; k < LANES; ++k)
+        lanes[k] = init();
+#else
+    state_t s = init();
 #if LANES > 1
     state_t other = init();   // every second step: two chains of dependent steps run side by side
+#endif
 #endif
     offset_t steps = 0;
     for (offset_t p = begin; p < end;) {
@@ -27,6 +47,15 @@ static inline state_t accumulate(PARAMETERS const geometry_t* g, const offset_t*
 #endif
         offset_t stop = min(min(inner, from + (end - p)), from + BLOCK * LANES);
         offset_t i = from + lane;
+#ifdef OWN_LANES
+        for (; i + LANES <= stop; i += LANES) {
+            #pragma unroll
+            for (int k = 0; k < LANES; ++k)
+                lanes[k] = STEP(lanes[k], i + k, outer * inner + i + k);
+        }
+        for (; i < stop; ++i)
+            lanes[0] = STEP(lanes[0], i, outer * inner + i);
+#else
 #if LANES > 1
         for (; i + LANES < stop; i += 2 * LANES) {
             s = STEP(s, i, outer * inner + i);
@@ -35,32 +64,46 @@ static inline state_t accumulate(PARAMETERS const geometry_t* g, const offset_t*
 #endif
         for (; i < stop; i += LANES)
             s = STEP(s, i, outer * inner + i);
+#endif
         p += stop - from;
         steps += stop - from;
         if (steps >= BLOCK * LANES) {
+#ifdef OWN_LANES
+            total = combine(total, fold(lanes));
+            #pragma unroll
+            for (int k = 0; k < LANES; ++k)
+                lanes[k] = init();
+#else
 #if LANES > 1
             s = combine(s, other);
             other = init();
 #endif
             total = combine(total, s);
             s = init();
+#endif
             steps = 0;
         }
     }
+#ifdef OWN_LANES
+    return combine(total, fold(lanes));
+#else
 #if LANES > 1
     s = combine(s, other);
 #endif
     return combine(total, s);
+#endif
 }
 
-#if LANES > 1
+#ifdef OWN_LANES
+__attribute__((reqd_work_group_size(1, 1, 1)))
+#elif LANES > 1
 __attribute__((reqd_work_group_size(LANES, 1, 1)))
 #endif
 __kernel void reduce(PARAMETERS ulong kept_count, ulong reduced_count, ulong segment,
                      __global uchar* partial, ulong partial_offset, const geometry_t g)
 {
 #if LANES > 1
-    const offset_t out = get_group_id(0), lane = get_local_id(0);
+    const offset_t out = get_group_id(0), lane = get_local_id(0);   // 0 where the work-item has the lanes itself
 #else
     // Work-items beyond the last output compute it again: compilers add in another order where some are idle.
     const offset_t out = min((ulong)get_global_id(0), kept_count - 1), lane = 0;
@@ -72,7 +115,7 @@ __kernel void reduce(PARAMETERS ulong kept_count, ulong reduced_count, ulong seg
     const offset_t end = min((ulong)reduced_count, (ulong)begin + segment);
     state_t s = accumulate(ARGUMENTS &g, base, begin, end, lane);
 
-#if LANES > 1
+#if LANES > 1 && !defined(OWN_LANES)
     __local state_t lanes[LANES];
     lanes[lane] = s;
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -91,7 +134,7 @@ __kernel void reduce(PARAMETERS ulong kept_count, ulong reduced_count, ulong seg
         return;
     s = lanes[0];
 #endif
-#else
+#elif LANES == 1
     if (get_global_id(0) >= kept_count)
         return;
 #endif

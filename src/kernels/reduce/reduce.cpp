@@ -20,7 +20,8 @@ struct Call {
     Iteration kept, reduced;
     std::int64_t kept_count = 1, reduced_count = 1;
     int kept_rank = 1, reduced_rank = 1;      // that the kernel is built for
-    unsigned lanes = 1;                       // work-items for each output
+    unsigned lanes = 1;                       // accumulators of each output
+    bool own_lanes = false;                   // one work-item has them all
     std::int64_t segments = 1, segment = 0;   // cuts of the reduction, and how long they are
     unsigned unit_reduced = 0, unit_kept = 0; // bit k: operand k moves by 1 along the fastest reduced or kept dimension
     bool wide = false;
@@ -88,7 +89,7 @@ void plan_loops(Call& call)
 void plan_work(Call& call, const Device& device)
 {
     const bool cpu = device.kind == DeviceKind::cpu;
-    const std::int64_t group = cpu ? 16 : 256;
+    const std::int64_t group = cpu ? (call.own_lanes ? 32 : 16) : 256;
     const std::int64_t outputs = call.kept_count, length = call.reduced_count;
     // Neighbouring outputs lie closer together than the elements of one reduction: work-items side by side read them.
     const bool across = call.kept.rank > 0 && call.reduced.rank > 0 && call.kept.size[0] >= 16 &&
@@ -141,7 +142,7 @@ std::string program_text(const Call& call, const TextRequest& request)
     text += include_text("kernels/pointwise/math.cl") + typedef_text(request.operands, request.numbers);
     text += concat("#define RANK ", call.reduced_rank + call.kept_rank, "\n#define REDUCED_RANK ", call.reduced_rank,
                    "\n#define OPERANDS ", request.operands.size(), "\n#define LANES ", call.lanes,
-                   "\n#define STRIDE(g, d, k) (((d) == 0 && (", call.unit_reduced,
+                   call.own_lanes ? "\n#define OWN_LANES" : "", "\n#define STRIDE(g, d, k) (((d) == 0 && (", call.unit_reduced,
                    " >> (k) & 1)) || ((d) == REDUCED_RANK && (", call.unit_kept,
                    " >> (k) & 1)) ? 1 : (g)->stride[d][k])\n");
     text += include_text("kernels/pointwise/geometry.cl");
@@ -177,6 +178,7 @@ KernelKey key_of(const Call& call, const void* code, DataType common, bool merge
     form.add(call.unit_reduced, count)
         .add(call.unit_kept, count)
         .add(call.lanes > 1, 1)
+        .add(call.own_lanes, 1)
         .add(merge, 1)
         .add(call.wide, 1);
     form.add(static_cast<unsigned>(call.kept_rank), 5).add(static_cast<unsigned>(call.reduced_rank), 5);
@@ -212,8 +214,9 @@ void enqueue(Queue& queue, Kernel& kernel, const Call& call, std::span<const Sca
     Range range;
     range.dims = 2;
     if (call.lanes > 1 && !merge) {
-        range.local = {call.lanes, 1, 1};
-        range.global = {outputs * call.lanes, static_cast<std::size_t>(call.segments), 1};
+        const std::size_t local = call.own_lanes ? 1 : call.lanes;
+        range.local = {local, 1, 1};
+        range.global = {outputs * local, static_cast<std::size_t>(call.segments), 1};
     } else {
         std::size_t local = outputs <= 16 ? 16 : 64;
         if (!cpu && outputs >= 65536)
@@ -246,7 +249,12 @@ void run(Queue& queue, Call& call, const Identity& identity, std::span<const Sca
     plan_loops(call);
     if (call.kept_count == 0)
         return;
+    // Compilers for CPUs put accumulators of one number side by side; of more, they do better with work-items.
+    call.own_lanes = queue.device().kind == DeviceKind::cpu && !call.ordered &&
+                     std::count(identity.state.begin(), identity.state.end(), ';') == 1 &&
+                     identity.state.find(',') == std::string_view::npos;
     plan_work(call, queue.device());
+    call.own_lanes = call.own_lanes && call.lanes > 1;
     Context& context = queue.context();
     auto kernel = [&](bool merge) -> Kernel& {
         return cached_kernel(context, key_of(call, identity.code, identity.common, merge, scalars.size()),

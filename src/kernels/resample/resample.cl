@@ -2,7 +2,8 @@
 //     y[o] = sum over taps k of weight_k(o) x[index_k(o)],   per axis, and the product of the axes
 // Each work-item owns one element, of y forward, of the gradient of x backward: there it gathers from the outputs whose
 // taps reach it, so no atomics. Which taps an output has is decided in one place, taps().
-// -DX: dtype; -DACC: type of coordinates and sums; -DFILTER: one of the names below; -DCHANNELS_LAST or row-major.
+// -DX: dtype; -DACC: type of coordinates and sums; -DFILTER: one of the names below; -DDIMS: 3, or 2 where z has size
+// 1 on both sides; -DCHANNELS_LAST or row-major.
 #include "core/dtype.cl"
 
 #define nearest 0
@@ -79,7 +80,7 @@ static inline taps_t taps(const resample_t* p, int axis, int o)
     t.count = 1;
     t.at = 0;
     t.norm = 1;
-    if (in == 1 && out == 1)
+    if ((axis == 0 && DIMS < 3) || (in == 1 && out == 1))
         return t;
 #if FILTER == nearest
     t.begin = out == in ? o : out == 2 * in ? o / 2 : min((int)floor((float)o * (float)scale), in - 1);
@@ -119,22 +120,25 @@ static inline int tap_index(const resample_t* p, int axis, const taps_t* t, int 
 #else
 #define PIXEL(i) ((ulong)(i))
 #endif
-#define LOCATE(SIZE, OTHER)                                                                                           \
-    const ulong item = get_global_id(0);                                                                              \
-    if (item >= items)                                                                                                \
-        return;                                                                                                       \
-    const uint pixels = p.SIZE[0] * p.SIZE[1] * p.SIZE[2], others = p.OTHER[0] * p.OTHER[1] * p.OTHER[2];             \
-    LOCATE_PLANE                                                                                                      \
-    const int x0 = pixel % p.SIZE[2], y0 = pixel / p.SIZE[2] % p.SIZE[1], z0 = pixel / p.SIZE[2] / p.SIZE[1];
+// Planar: the launch is (x, z * y, image * channel); channels_last: (channel, x, image * z * y). So only rows are divided.
 #ifdef CHANNELS_LAST
-#define LOCATE_PLANE                                                                                                  \
-    const ulong row = item / p.channels;                                                                              \
-    const uint pixel = (uint)(row % pixels);                                                                          \
-    const ulong plane = row / pixels * others * p.channels + item % p.channels;
+#define LOCATE(SIZE, OTHER)                                                                                           \
+    const uint lane = get_global_id(0), row = get_global_id(2);                                                       \
+    const int x0 = get_global_id(1);                                                                                  \
+    if (lane >= p.channels || x0 >= p.SIZE[2])                                                                        \
+        return;                                                                                                       \
+    const uint rest = row / (uint)p.SIZE[1], image = DIMS == 3 ? rest / (uint)p.SIZE[0] : rest;                       \
+    const int y0 = row - rest * p.SIZE[1], z0 = rest - image * p.SIZE[0];                                             \
+    const ulong plane = (ulong)image * (p.OTHER[0] * p.OTHER[1] * p.OTHER[2]) * p.channels + lane;                    \
+    const ulong item = ((ulong)row * p.SIZE[2] + x0) * p.channels + lane;
 #else
-#define LOCATE_PLANE                                                                                                  \
-    const uint pixel = (uint)(item % pixels);                                                                         \
-    const ulong plane = item / pixels * others;
+#define LOCATE(SIZE, OTHER)                                                                                           \
+    const int x0 = get_global_id(0), row = get_global_id(1);                                                          \
+    if (x0 >= p.SIZE[2] || row >= p.SIZE[0] * p.SIZE[1])                                                              \
+        return;                                                                                                       \
+    const int z0 = DIMS == 3 ? row / p.SIZE[1] : 0, y0 = row - z0 * p.SIZE[1];                                        \
+    const ulong plane = get_global_id(2) * (p.OTHER[0] * p.OTHER[1] * p.OTHER[2]);                                    \
+    const ulong item = (get_global_id(2) * (p.SIZE[0] * p.SIZE[1]) + row) * p.SIZE[2] + x0;
 #endif
 
 static inline acc_t to_element(acc_t v)
@@ -147,7 +151,7 @@ static inline acc_t to_element(acc_t v)
 }
 
 __kernel void resample(const __global storage_t(X)* x, ulong x_offset, __global storage_t(X)* y, ulong y_offset,
-                       resample_t p, ulong items)
+                       resample_t p)
 {
     LOCATE(out, in)
     x += x_offset + plane;
@@ -183,6 +187,8 @@ static inline int2 reached(const resample_t* p, int axis, int i)
 {
     const acc_t scale = p->scale[axis];
     int begin = 0, end = p->out[axis];
+    if (axis == 0 && DIMS < 3)
+        return (int2)(0, 1);
     if (scale > 0) {
         const acc_t radius = (ANTIALIAS ? support(scale) : FILTER == cubic ? 2 : 1) + (acc_t)0.5;
         const acc_t low = (i + (acc_t)0.5 - radius) / scale, high = (i + (acc_t)0.5 + radius) / scale;
@@ -197,7 +203,7 @@ static inline int2 reached(const resample_t* p, int axis, int i)
 }
 
 __kernel void resample_backward(const __global storage_t(X)* grad_output, ulong grad_output_offset,
-                                __global storage_t(X)* grad_input, ulong grad_input_offset, resample_t p, ulong items)
+                                __global storage_t(X)* grad_input, ulong grad_input_offset, resample_t p)
 {
     LOCATE(in, out)
     grad_output += grad_output_offset + plane;

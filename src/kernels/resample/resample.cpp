@@ -1,5 +1,8 @@
 #include <clprim/resample.hpp>
 
+#include <algorithm>
+#include <bit>
+
 #include "kernels/team.hpp"
 
 namespace clprim {
@@ -63,16 +66,22 @@ void run(Queue& queue, const char* name, const Tensor& from, const Tensor& to, c
     geometry.align_corners = how.align_corners;
     std::string options = detail::define("X", from.dtype) + (sizeof(Acc) == 8 ? " -DACC=double" : " -DACC=float") +
                           " -DFILTER=" + filter_names[static_cast<int>(how.filter)];
+    options += from.dim() == 5 ? " -DDIMS=3" : " -DDIMS=2";
     if (channels_last)
         options += " -DCHANNELS_LAST";
     if (bytes)
         options += " -DBYTES";
     Kernel& kernel = queue.context().program("kernels/resample/resample.cl", options).kernel(name);
-    const Range range = Range::linear(owner.numel(), 64);
-    if (backward)
-        queue.launch(kernel, range, to, from, geometry, cl_ulong(owner.numel()));
-    else
-        queue.launch(kernel, range, from, to, geometry, cl_ulong(owner.numel()));
+    // As laid out in resample.cl, with work-groups of 64 that reach into the second axis where the first is short.
+    const auto& sizes = backward ? geometry.in : geometry.out;
+    const std::size_t columns = static_cast<std::size_t>(sizes[2]), channels = geometry.channels,
+                      rows = static_cast<std::size_t>(sizes[0]) * static_cast<std::size_t>(sizes[1]),
+                      images = static_cast<std::size_t>(from.size(0));
+    const std::size_t first = channels_last ? channels : columns, second = channels_last ? columns : rows;
+    const std::size_t wide = std::min<std::size_t>(std::bit_ceil(first), 64), high = 64 / wide;
+    const Range range = Range::groups({(first + wide - 1) / wide, (second + high - 1) / high,
+                                       channels_last ? images * rows : images * channels}, {wide, high, 1});
+    queue.launch(kernel, range, backward ? to : from, backward ? from : to, geometry);
 }
 
 }  // namespace

@@ -1,9 +1,13 @@
 // Cumulative operators. A line runs along the scanned axis; lines: operands input, out, indices.
-// -DT=dtype -DSCAN_sum|product|log_sum_exp|largest|smallest [-DCOMPENSATED] [-DCOMPLEX] [-DFLOATING]
+// -DT=dtype -DSCAN_sum|product|log_sum_exp|largest|smallest [-DCOMPENSATED or -DIN_DOUBLE] [-DCOMPLEX] [-DFLOATING]
 #include "core/dtype.cl"
 #include "kernels/index/geometry.cl"
 
+#ifdef IN_DOUBLE
+typedef double value_t;
+#else
 typedef compute_t(T) value_t;
+#endif
 
 #if defined(SCAN_largest) || defined(SCAN_smallest)
 #define EXTREME
