@@ -57,35 +57,39 @@ std::string mib(std::size_t bytes) { return fmt::format("{:.2f} MiB", static_cas
 CachingAllocator::CachingAllocator(Context& context)
     : context_(context), caching_(environment("CLPRIM_MEMORY_CACHING") != "0")
 {
+    detail::register_allocator(context, this);
 }
+
+CachingAllocator::~CachingAllocator() { detail::register_allocator(context_, nullptr); }
 
 std::size_t CachingAllocator::limit() const { return limit_ ? limit_ : context_.device().global_memory; }
 
 Block* CachingAllocator::allocate(std::size_t bytes, Queue& queue)
 {
+    std::lock_guard lock(mutex_);
     const std::size_t size = round_up(std::max<std::size_t>(bytes, 1), caching_ ? alignment : 1);
     if (size < bytes || size > context_.device().max_allocation) {
-        std::lock_guard lock(mutex_);
         ++statistics_.out_of_memory_count;
         detail::raise(
-            OutOfMemory(fmt::format("tried to allocate {} on {}, which takes at most {} in one piece", mib(bytes),
-                                    context_.device().name, mib(context_.device().max_allocation)),
+            OutOfMemory(fmt::format("Device {} is out of memory. Tried to allocate {} on {}, which takes at most {} in "
+                                    "one piece",
+                                    context_.device().index, mib(bytes), context_.device().name,
+                                    mib(context_.device().max_allocation)),
                         bytes));
     }
-    std::lock_guard lock(mutex_);
-    const bool small = size <= small_limit;
+    const Place place{pool_for(queue.id()), queue.id(), size <= small_limit};
     process_pending(false);
-    Block* block = take_free(size, queue.id(), small);
+    Block* block = take_free(size, place);
     if (!block)
-        block = new_segment(size, queue.id(), small);
+        block = new_segment(size, place);
     if (!block) {
         // Give back what is cached, also what waits for other queues, and try once more.
         ++statistics_.retries;
         process_pending(true);
-        block = take_free(size, queue.id(), small);
+        block = take_free(size, place);
         if (!block) {
             release_segments();
-            block = new_segment(size, queue.id(), small);
+            block = new_segment(size, place);
         }
     }
     if (!block)
@@ -101,9 +105,17 @@ Block* CachingAllocator::allocate(std::size_t bytes, Queue& queue)
     return block;
 }
 
-Block* CachingAllocator::take_free(std::size_t size, int queue, bool small)
+std::uint64_t CachingAllocator::pool_for(int queue) const
 {
-    FreeList& list = free_list(queue, small);
+    if (current_memory_pool() != 0 || pools_of_queues_.empty()) [[likely]]
+        return current_memory_pool();
+    const auto found = pools_of_queues_.find(queue);
+    return found == pools_of_queues_.end() ? 0 : found->second;
+}
+
+Block* CachingAllocator::take_free(std::size_t size, const Place& place)
+{
+    FreeList& list = free_list(place);
     Block key;
     key.size = size;
     const auto found = list.lower_bound(&key);
@@ -117,7 +129,7 @@ Block* CachingAllocator::take_free(std::size_t size, int queue, bool small)
     return block;
 }
 
-Block* CachingAllocator::new_segment(std::size_t size, int queue, bool small)
+Block* CachingAllocator::new_segment(std::size_t size, const Place& place)
 {
     const std::size_t wanted = caching_ ? segment_bytes(size) : size;
     const std::size_t bytes = std::min(wanted, std::max(size, context_.device().max_allocation));
@@ -128,7 +140,7 @@ Block* CachingAllocator::new_segment(std::size_t size, int queue, bool small)
     cl_mem buffer = runs_on_host_processor(context_.device())
                         ? create_host_buffer(context, bytes, &code)
                         : clCreateBuffer(context, CL_MEM_READ_WRITE, bytes, nullptr, &code);
-    if (code == CL_SUCCESS && !place_on_device(buffer, context_.queue(queue))) {
+    if (code == CL_SUCCESS && !place_on_device(buffer, context_.queue(place.queue))) {
         clReleaseMemObject(buffer);
         return nullptr;
     }
@@ -140,16 +152,19 @@ Block* CachingAllocator::new_segment(std::size_t size, int queue, bool small)
     if (!segment->address)
         return nullptr;
     segment->bytes = bytes;
-    segment->small = small;
+    segment->queue = place.queue;
+    segment->small = place.small;
+    segment->pool = place.pool;
     auto* block = new Block;
     block->segment = segment.get();
     block->buffer = buffer;
     block->size = bytes;
     block->address = segment->address;
     block->context = &context_;
-    block->queue = queue;
+    block->queue = place.queue;
     segment->first = block;
     void* const address = segment->address;
+    detail::tell(MemoryAction::Kind::segment_alloc, *segment, context_, address, bytes);
     segments_.emplace(address, segment.release());
     statistics_.segment_count.add(1);
     statistics_.reserved_bytes.add(static_cast<std::int64_t>(bytes));
@@ -171,7 +186,7 @@ Block* CachingAllocator::split(Block* block, std::size_t size)
         tail->next->previous = tail;
     block->next = tail;
     block->size = size;
-    free_list(tail->queue, tail->segment->small).insert(tail);
+    free_list(*tail).insert(tail);
     return block;
 }
 
@@ -203,8 +218,9 @@ void CachingAllocator::release(Block* block)
 {
     statistics_.active_count.remove(1);
     statistics_.active_bytes.remove(static_cast<std::int64_t>(block->size));
+    detail::tell(MemoryAction::Kind::free_completed, *block->segment, context_, block->address, block->size);
     block = merge(block);
-    free_list(block->queue, block->segment->small).insert(block);
+    free_list(*block).insert(block);
     if (!caching_)
         release_segments();
 }
@@ -212,7 +228,7 @@ void CachingAllocator::release(Block* block)
 // Joins a free block with its free neighbours; the survivor is in no list.
 Block* CachingAllocator::merge(Block* block)
 {
-    FreeList& list = free_list(block->queue, block->segment->small);
+    FreeList& list = free_list(*block);
     auto is_free = [&](Block* other) { return other && !other->allocated && list.count(other); };
     if (Block* next = block->next; is_free(next)) {
         list.erase(next);
@@ -251,10 +267,12 @@ void CachingAllocator::process_pending(bool wait)
     }
 }
 
-// Returns to the driver every segment that is one free block.
+// Returns to the driver every segment that is one free block, but for those of pools that somebody holds.
 void CachingAllocator::release_segments()
 {
-    for (auto& [key, list] : free_lists_) {
+    for (auto& [place, list] : free_lists_) {
+        if (detail::is_held_pool(place.pool))
+            continue;
         for (auto it = list.begin(); it != list.end();) {
             Block* block = *it;
             if (block->previous || block->next) {
@@ -264,6 +282,7 @@ void CachingAllocator::release_segments()
             it = list.erase(it);
             Segment* segment = block->segment;
             segments_.erase(segment->address);
+            detail::tell(MemoryAction::Kind::segment_free, *segment, context_, segment->address, segment->bytes);
             ::munmap(segment->address, segment->bytes);
             statistics_.segment_count.remove(1);
             statistics_.reserved_bytes.remove(static_cast<std::int64_t>(segment->bytes));
@@ -278,11 +297,16 @@ void CachingAllocator::out_of_memory(std::size_t bytes)
     ++statistics_.out_of_memory_count;
     const auto reserved = static_cast<std::size_t>(statistics_.reserved_bytes.current);
     const auto allocated = static_cast<std::size_t>(statistics_.allocated_bytes.current);
-    detail::raise(
-        OutOfMemory(fmt::format("tried to allocate {} on {}, which has {} in total; {} are reserved by this process, "
-                                "of which {} are in use by tensors",
-                                mib(bytes), context_.device().name, mib(limit()), mib(reserved), mib(allocated)),
-                    bytes));
+    const std::string bound =
+        limit_ ? fmt::format("{} in total, of which this process may take {} (set_memory_limit or "
+                             "set_per_process_memory_fraction)",
+                             mib(context_.device().global_memory), mib(limit_))
+               : fmt::format("{} in total", mib(context_.device().global_memory));
+    detail::raise(OutOfMemory(
+        fmt::format("Device {} is out of memory. Tried to allocate {} on {}, which has {}; {} are reserved by this "
+                    "process, of which {} are in use by tensors",
+                    context_.device().index, mib(bytes), context_.device().name, bound, mib(reserved), mib(allocated)),
+        bytes));
 }
 
 void CachingAllocator::record_use(Block& block, int queue)

@@ -8,9 +8,11 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <tuple>
 #include <vector>
 
 #include <clprim/memory.hpp>
+#include <clprim/memory_history.hpp>
 #include <clprim/queue.hpp>
 
 namespace clprim {
@@ -19,13 +21,16 @@ struct Segment {
     cl::Buffer buffer;
     void* address = nullptr;     // reserved range of `bytes`
     std::size_t bytes = 0;
+    int queue = 0;
     bool small = false;          // holds blocks below the small limit
+    std::uint64_t pool = 0;
     Block* first = nullptr;
 };
 
 class CachingAllocator {
 public:
     explicit CachingAllocator(Context& context);
+    ~CachingAllocator();
 
     Block* allocate(std::size_t bytes, Queue& queue);
     void free(Block* block) noexcept;
@@ -37,6 +42,12 @@ public:
     MemoryStatistics statistics() const;
     void reset_peak();
     void reset_accumulated();
+
+    std::vector<MemorySegmentInfo> segments() const;
+    void bind_pool(int queue, std::uint64_t pool);
+    std::size_t given_limit() const;
+    bool caching() const;
+    void set_caching(bool caching);
 
 private:
     struct Less {
@@ -51,9 +62,21 @@ private:
         std::vector<Event> events;
     };
 
-    FreeList& free_list(int queue, bool small) { return free_lists_[{queue, small}]; }
-    Block* take_free(std::size_t size, int queue, bool small);
-    Block* new_segment(std::size_t size, int queue, bool small);
+    struct Place {               // which free list serves a request
+        std::uint64_t pool;
+        int queue;
+        bool small;
+        auto operator<=>(const Place&) const = default;
+    };
+
+    FreeList& free_list(const Place& place) { return free_lists_[place]; }
+    FreeList& free_list(const Block& block)
+    {
+        return free_list({block.segment->pool, block.queue, block.segment->small});
+    }
+    std::uint64_t pool_for(int queue) const;
+    Block* take_free(std::size_t size, const Place& place);
+    Block* new_segment(std::size_t size, const Place& place);
     Block* split(Block* block, std::size_t size);
     void release(Block* block);                 // to the free list, merged with its neighbours
     Block* merge(Block* block);
@@ -63,13 +86,22 @@ private:
     std::size_t limit() const;
 
     Context& context_;
-    const bool caching_;
+    bool caching_;
     mutable std::mutex mutex_;
-    std::map<std::pair<int, bool>, FreeList> free_lists_;
+    std::map<Place, FreeList> free_lists_;
+    std::map<int, std::uint64_t> pools_of_queues_;
     std::map<const void*, Segment*> segments_;   // by address
     std::deque<Pending> pending_;
     std::size_t limit_ = 0;
     MemoryStatistics statistics_;
 };
 
+namespace detail {
+
+void register_allocator(const Context& context, CachingAllocator* allocator);   // null: gone
+bool is_held_pool(std::uint64_t pool);
+void tell(MemoryAction::Kind kind, const Segment& segment, const Context& context, const void* address,
+          std::size_t bytes);
+
+}  // namespace detail
 }  // namespace clprim

@@ -149,7 +149,10 @@ Queue& Context::queue(int id)
     return *state_->queues[id].load();
 }
 
-Queue& Context::new_queue() { return queue(1 + static_cast<int>(state_->next_queue++ % pool_size)); }
+Queue& Context::new_queue()
+{
+    return queue(1 + 2 * static_cast<int>(state_->next_queue++ % (pool_size / 2)));   // even ids have high priority
+}
 int Context::queue_count() const { return state_->queue_count; }
 
 void Context::finish()

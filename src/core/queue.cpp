@@ -8,11 +8,14 @@
 
 #include <clprim/context.hpp>
 #include <clprim/error_hook.hpp>
+#include <clprim/memory_history.hpp>
 #include <core/dry_run.hpp>
 #include <core/environment.hpp>
 #include <core/event_bridge.hpp>
 #include <core/loaded_program.hpp>
 #include <core/poison.hpp>
+#include <core/profile.hpp>
+#include <core/recording.hpp>
 
 namespace clprim {
 namespace {
@@ -20,7 +23,17 @@ namespace {
 std::atomic<std::uint64_t> blocking_call_count{0};
 std::atomic<std::uint64_t> kernel_launch_count{0};
 
+std::atomic<BlockingHook> blocking_hook{nullptr};
+
 void count_blocking_call() { blocking_call_count.fetch_add(1, std::memory_order_relaxed); }
+
+// A transfer that waits, where nobody asked for a wait by name.
+void count_blocking_transfer(const char* what)
+{
+    count_blocking_call();
+    if (const BlockingHook hook = blocking_hook.load(std::memory_order_relaxed)) [[unlikely]]
+        hook(what);
+}
 
 // CLPRIM_SYNC=1 waits after every launch, so that a fault shows at the kernel that caused it.
 bool synchronous_launches()
@@ -54,6 +67,8 @@ void require_here(const Queue& queue, const Block& block)
 std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
 
 }  // namespace
+
+void set_blocking_hook(BlockingHook hook) noexcept { blocking_hook = hook; }
 
 std::uint64_t blocking_calls() noexcept { return blocking_call_count; }
 std::uint64_t kernel_launches() noexcept { return kernel_launch_count; }
@@ -124,14 +139,27 @@ void Launch::run(const Range& range)
         detail::restore_kernel(kernel_);
     if (detail::poisons_local_memory()) [[unlikely]]
         detail::poison_local_memory(queue_, kernel_);
+    if (Recording::State* recording = detail::recording(queue_)) [[unlikely]]
+        return detail::record_kernel(*recording, kernel_, range);
     const std::size_t* local = range.local[0] ? range.local.data() : nullptr;
+    const bool profiled = detail::profiling();
+    const std::int64_t enqueue_started = profiled ? detail::profile_time() : 0;
+    cl_event event = nullptr;
     const cl_int code = clEnqueueNDRangeKernel(queue_.handle()(), kernel_.handle(), range.dims, nullptr,
-                                               range.global.data(), local, 0, nullptr, nullptr);
+                                               range.global.data(), local, 0, nullptr, profiled ? &event : nullptr);
     if (code != CL_SUCCESS) [[unlikely]]
         check_opencl(code, "clEnqueueNDRangeKernel",
                      fmt::format("kernel {}, global {}x{}x{}, local {}x{}x{}", kernel_.name, range.global[0],
                                  range.global[1], range.global[2], range.local[0], range.local[1], range.local[2]));
     kernel_launch_count.fetch_add(1, std::memory_order_relaxed);
+    if (profiled) [[unlikely]] {
+        ProfiledCommand command;
+        command.name = kernel_.name;
+        command.enqueue_started = enqueue_started;
+        command.global = range.global;
+        command.local = range.local;
+        detail::add_command(queue_, event, std::move(command));
+    }
     if (synchronous_launches()) [[unlikely]]
         check_opencl(clFinish(queue_.handle()()), "clFinish", kernel_.name);
     else
@@ -188,10 +216,30 @@ double Event::elapsed_ms(const Event& end) const
     return (static_cast<double>(last) - static_cast<double>(first)) * 1e-6;
 }
 
+namespace {
+
+// Queues with an even id, the default apart, are those of high priority, where a driver knows of it.
+bool has_high_priority(const Device& device, int id)
+{
+    return id > 0 && id % 2 == 0 && device.version >= 200 && device.has_extension("cl_khr_priority_hints");
+}
+
+}  // namespace
+
 Queue::Queue(Context& context, int id, bool profiling) : context_(context), id_(id)
 {
     cl_int code = CL_SUCCESS;
     const cl_command_queue_properties properties = profiling ? CL_QUEUE_PROFILING_ENABLE : 0;
+    if (has_high_priority(context.device(), id)) {
+        const cl_queue_properties list[] = {CL_QUEUE_PROPERTIES, properties, CL_QUEUE_PRIORITY_KHR,
+                                            CL_QUEUE_PRIORITY_HIGH_KHR, 0};
+        const cl_command_queue queue =
+            clCreateCommandQueueWithProperties(context.handle()(), context.device().handle(), list, &code);
+        if (code == CL_SUCCESS) {
+            handle_ = cl::CommandQueue(queue);
+            return;
+        }
+    }
     // The OpenCL 1.2 call, since devices of that version lack the later one.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
@@ -219,6 +267,11 @@ void Queue::write(Block& target, std::size_t offset_bytes, const void* source, s
     if (bytes == 0)
         return;
     require_here(*this, target);
+    if (Recording::State* recording = detail::recording(*this)) [[unlikely]] {
+        detail::record_write(*recording, target, offset_bytes, source, bytes, pinned);
+        if (pinned)
+            return;
+    }
     cl_bool blocking = CL_FALSE;
     cl_event event = nullptr;
     Staging* staging = nullptr;
@@ -231,12 +284,23 @@ void Queue::write(Block& target, std::size_t offset_bytes, const void* source, s
             blocking = CL_TRUE;
     }
     if (blocking) {
-        count_blocking_call();
+        count_blocking_transfer("a copy of pageable memory to the device");
         detail::settle_barriers();
     }
+    const bool profiled = detail::profiling();
+    const std::int64_t enqueue_started = profiled ? detail::profile_time() : 0;
     check_opencl(clEnqueueWriteBuffer(handle_(), target.buffer, blocking, target.offset + offset_bytes, bytes, from, 0,
-                                      nullptr, staging ? &event : nullptr),
+                                      nullptr, staging || profiled ? &event : nullptr),
                  "clEnqueueWriteBuffer");
+    if (profiled) [[unlikely]] {
+        if (staging)
+            clRetainEvent(event);
+        ProfiledCommand command;
+        command.kind = ProfiledCommand::Kind::write;
+        command.enqueue_started = enqueue_started;
+        command.bytes = bytes;
+        detail::add_command(*this, event, std::move(command));
+    }
     if (staging) {
         std::lock_guard lock(staging_mutex_);
         staging->copied = cl::Event(event);
@@ -283,14 +347,21 @@ void Queue::read(const Block& source, std::size_t offset_bytes, void* target, st
     if (bytes == 0)
         return;
     require_here(*this, source);
+    if (Recording::State* recording = detail::recording(*this)) [[unlikely]] {
+        if (!pinned)
+            detail::refuse_while_recording(*this, "a copy to pageable memory of the host");
+        return detail::record_read(*recording, source, offset_bytes, target, bytes);
+    }
     if (!pinned) {
-        count_blocking_call();
+        count_blocking_transfer("a copy from the device to the host");
         detail::settle_barriers();
         read_errors_ahead();
     }
+    detail::CommandEvent event(*this, ProfiledCommand::Kind::read, bytes);
     check_opencl(clEnqueueReadBuffer(handle_(), source.buffer, pinned ? CL_FALSE : CL_TRUE,
-                                     source.offset + offset_bytes, bytes, target, 0, nullptr, nullptr),
+                                     source.offset + offset_bytes, bytes, target, 0, nullptr, event.pointer()),
                  "clEnqueueReadBuffer");
+    event.keep();
     if (!pinned)
         throw_errors();
     else
@@ -304,9 +375,13 @@ void Queue::copy(const Block& source, std::size_t source_bytes, Block& target, s
         return;
     require_here(*this, source);
     require_here(*this, target);
+    if (Recording::State* recording = detail::recording(*this)) [[unlikely]]
+        return detail::record_copy(*recording, source, source_bytes, target, target_bytes, bytes);
+    detail::CommandEvent event(*this, ProfiledCommand::Kind::copy, bytes);
     check_opencl(clEnqueueCopyBuffer(handle_(), source.buffer, target.buffer, source.offset + source_bytes,
-                                     target.offset + target_bytes, bytes, 0, nullptr, nullptr),
+                                     target.offset + target_bytes, bytes, 0, nullptr, event.pointer()),
                  "clEnqueueCopyBuffer");
+    event.keep();
     flush_now_and_then();
 }
 
@@ -316,9 +391,13 @@ void Queue::fill(Block& target, std::size_t offset_bytes, std::size_t bytes, con
     if (bytes == 0)
         return;
     require_here(*this, target);
+    if (Recording::State* recording = detail::recording(*this)) [[unlikely]]
+        return detail::record_fill(*recording, target, offset_bytes, bytes, pattern, pattern_bytes);
+    detail::CommandEvent event(*this, ProfiledCommand::Kind::fill, bytes);
     check_opencl(clEnqueueFillBuffer(handle_(), target.buffer, pattern, pattern_bytes, target.offset + offset_bytes,
-                                     bytes, 0, nullptr, nullptr),
+                                     bytes, 0, nullptr, event.pointer()),
                  "clEnqueueFillBuffer");
+    event.keep();
     flush_now_and_then();
 }
 
@@ -335,6 +414,8 @@ void Queue::wait_for(const Event& event)
     if (!event.recorded())
         return;
     const cl_event handle = event.handle()();
+    if (detail::active_recordings.load(std::memory_order_relaxed) != 0) [[unlikely]]
+        detail::refuse_event_of_recording(*this, handle);
     if (!detail::same_context(handle, context_.handle()())) {
         if (!event.query())
             detail::wait_across_contexts(*this, event);
@@ -345,6 +426,7 @@ void Queue::wait_for(const Event& event)
 
 void Queue::finish()
 {
+    detail::refuse_while_recording(*this, "a wait for the queue");
     count_blocking_call();
     detail::settle_barriers();
     read_errors_ahead();

@@ -11,6 +11,7 @@
 #include <clprim/context.hpp>
 #include <clprim/transfer.hpp>
 #include <core/host_memory.hpp>
+#include <core/profile.hpp>
 
 namespace clprim {
 namespace {
@@ -37,9 +38,11 @@ Bytes bytes_of(const Location& place) { return {place.block.buffer, place.block.
 
 void copy_buffer(Queue& queue, const Bytes& source, const Bytes& target, std::size_t bytes)
 {
+    detail::CommandEvent event(queue, ProfiledCommand::Kind::copy, bytes);
     check_opencl(clEnqueueCopyBuffer(queue.handle()(), source.buffer, target.buffer, source.offset, target.offset,
-                                     bytes, 0, nullptr, nullptr),
+                                     bytes, 0, nullptr, event.pointer()),
                  "clEnqueueCopyBuffer", "copy between devices");
+    event.keep();
 }
 
 cl_mem create_buffer(Context& context, cl_mem_flags flags, std::size_t bytes)

@@ -77,7 +77,7 @@ def test_out_of_memory():
     total = torch.ocl.get_device_properties(0).total_memory
     with pytest.raises(torch.OutOfMemoryError) as error:
         torch.empty(64 * total, dtype=torch.uint8, device=device)
-    assert "tried to allocate" in str(error.value)
+    assert "out of memory. Tried to allocate" in str(error.value)
     before = torch.ocl.memory_stats()["num_ooms"]
     torch.ocl.set_per_process_memory_fraction((torch.ocl.memory_reserved() + (64 << 20)) / total)
     try:

@@ -1,0 +1,44 @@
+// A queue's work, kept instead of done, to be done as often as wanted: a launch of a recorded kernel costs neither the
+// choice of an implementation nor an allocation. What CUDA calls graph capture, for one queue.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace clprim {
+
+class Queue;
+
+struct RecordedCommand {
+    std::string name;   // of a kernel, or write, read, copy, fill
+    std::array<std::size_t, 3> global{}, local{};
+    std::size_t bytes = 0;
+};
+
+// From construction to end() kernels, copies and fills of the queue are recorded and not done. The memory that they
+// name must stay: who records allocates from a pool (clprim/memory_history.hpp) that lives as long. Bytes of pageable
+// host memory are kept as they are now, and written now as well, since what is kept with a device (tables of constants)
+// is used by others too; pinned memory is read at each replay. A wait for the queue, a read to pageable memory, and
+// another queue's wait for an event of this one throw Error. Throws NotSupported for a device before OpenCL 2.1.
+class Recording {
+public:
+    explicit Recording(Queue& queue);
+    ~Recording();
+    Recording(const Recording&) = delete;
+
+    void end();
+    void replay(Queue& queue) const;              // of the same device
+    std::vector<RecordedCommand> commands() const;
+
+    struct State;
+
+private:
+    std::unique_ptr<State> state_;
+};
+
+bool is_recording(const Queue& queue) noexcept;
+
+}  // namespace clprim

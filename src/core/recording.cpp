@@ -1,0 +1,243 @@
+#include <core/recording.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <variant>
+
+#include <clprim/context.hpp>
+#include <core/profile.hpp>
+
+namespace clprim {
+namespace {
+
+struct KernelCommand {
+    cl::Kernel kernel;      // a clone, which holds its arguments
+    std::string name;
+    Range range;
+};
+struct WriteCommand {
+    cl_mem target;
+    std::size_t offset, bytes;
+    std::vector<char> kept;
+    const void* pinned;     // read at each replay where it is not null
+};
+struct ReadCommand {
+    cl_mem source;
+    std::size_t offset, bytes;
+    void* target;
+};
+struct CopyCommand {
+    cl_mem source, target;
+    std::size_t source_offset, target_offset, bytes;
+};
+struct FillCommand {
+    cl_mem target;
+    std::size_t offset, bytes;
+    std::vector<char> pattern;
+};
+using Command = std::variant<KernelCommand, WriteCommand, ReadCommand, CopyCommand, FillCommand>;
+
+std::mutex recordings_mutex;
+std::vector<Recording::State*>& recordings()
+{
+    static auto* all = new std::vector<Recording::State*>;
+    return *all;
+}
+
+template <class... Functions>
+struct Overloaded : Functions... {
+    using Functions::operator()...;
+};
+
+}  // namespace
+
+struct Recording::State {
+    Queue& queue;
+    std::mutex mutex;           // autograd's threads launch too
+    std::vector<Command> commands;
+    bool active = false;
+
+    template <class T>
+    void add(T command)
+    {
+        const std::lock_guard lock(mutex);
+        commands.emplace_back(std::move(command));
+    }
+};
+
+std::atomic<int> detail::active_recordings{0};
+
+Recording::State* detail::find_recording(const Queue& queue) noexcept
+{
+    const std::lock_guard lock(recordings_mutex);
+    for (Recording::State* state : recordings())
+        if (&state->queue == &queue)
+            return state;
+    return nullptr;
+}
+
+bool is_recording(const Queue& queue) noexcept { return detail::recording(queue) != nullptr; }
+
+void detail::refuse_while_recording(const Queue& queue, const char* what)
+{
+    if (recording(queue)) [[unlikely]]
+        throw Error(std::string(what) + " cannot be recorded: the queue's work is being kept for replay, not done");
+}
+
+void detail::refuse_event_of_recording(const Queue& queue, cl_event event)
+{
+    cl_command_queue owner = nullptr;
+    if (clGetEventInfo(event, CL_EVENT_COMMAND_QUEUE, sizeof owner, &owner, nullptr) != CL_SUCCESS || !owner)
+        return;
+    const std::lock_guard lock(recordings_mutex);
+    for (const Recording::State* state : recordings())
+        if (&state->queue != &queue && state->queue.handle()() == owner)
+            throw Error("a recording holds the work of one queue: another queue cannot wait for its events");
+}
+
+void detail::record_kernel(Recording::State& state, const Kernel& kernel, const Range& range)
+{
+    cl_int code = CL_SUCCESS;
+    const cl_kernel clone = clCloneKernel(kernel.handle(), &code);
+    check_opencl(code, "clCloneKernel", kernel.name);
+    state.add(KernelCommand{cl::Kernel(clone), kernel.name, range});
+}
+
+void detail::record_write(Recording::State& state, Block& target, std::size_t offset, const void* source,
+                          std::size_t bytes, bool pinned)
+{
+    WriteCommand command{target.buffer, target.offset + offset, bytes, {}, pinned ? source : nullptr};
+    if (!pinned)
+        command.kept.assign(static_cast<const char*>(source), static_cast<const char*>(source) + bytes);
+    state.add(std::move(command));
+}
+
+void detail::record_read(Recording::State& state, const Block& source, std::size_t offset, void* target,
+                         std::size_t bytes)
+{
+    state.add(ReadCommand{source.buffer, source.offset + offset, bytes, target});
+}
+
+void detail::record_copy(Recording::State& state, const Block& source, std::size_t source_offset, Block& target,
+                         std::size_t target_offset, std::size_t bytes)
+{
+    state.add(CopyCommand{source.buffer, target.buffer, source.offset + source_offset, target.offset + target_offset,
+                          bytes});
+}
+
+void detail::record_fill(Recording::State& state, Block& target, std::size_t offset, std::size_t bytes,
+                         const void* pattern, std::size_t pattern_bytes)
+{
+    const auto* begin = static_cast<const char*>(pattern);
+    state.add(FillCommand{target.buffer, target.offset + offset, bytes, {begin, begin + pattern_bytes}});
+}
+
+Recording::Recording(Queue& queue) : state_(new State{queue, {}, {}, false})
+{
+    require<NotSupported>(queue.device().version >= 210, "a recording needs OpenCL 2.1 (clCloneKernel); ",
+                          queue.device().name, " has ", queue.device().version / 100, ".",
+                          queue.device().version / 10 % 10);
+    const std::lock_guard lock(recordings_mutex);
+    for (const State* other : recordings())
+        require(&other->queue != &queue, "the queue's work is being recorded already");
+    recordings().push_back(state_.get());
+    state_->active = true;
+    ++detail::active_recordings;
+}
+
+Recording::~Recording() { end(); }
+
+void Recording::end()
+{
+    const std::lock_guard lock(recordings_mutex);
+    if (!state_->active)
+        return;
+    state_->active = false;
+    std::erase(recordings(), state_.get());
+    --detail::active_recordings;
+}
+
+void Recording::replay(Queue& queue) const
+{
+    require(!state_->active, "a recording must end before it is replayed");
+    require(&queue.context() == &state_->queue.context(), "a recording is replayed on the device that it was made on");
+    detail::refuse_while_recording(queue, "the replay of another recording");
+    if (!state_->commands.empty()) {
+        // Kernels with checked indices write to the error words of the queue that was recorded.
+        state_->queue.error_buffer();
+        state_->queue.expect_errors();
+    }
+    const cl_command_queue handle = queue.handle()();
+    const std::lock_guard lock(state_->mutex);
+    for (const Command& command : state_->commands)
+        std::visit(
+            Overloaded{
+                [&](const KernelCommand& c) {
+                    const bool profiled = detail::profiling();
+                    const std::int64_t enqueue_started = profiled ? detail::profile_time() : 0;
+                    cl_event event = nullptr;
+                    const std::size_t* local = c.range.local[0] ? c.range.local.data() : nullptr;
+                    check_opencl(clEnqueueNDRangeKernel(handle, c.kernel(), c.range.dims, nullptr,
+                                                        c.range.global.data(), local, 0, nullptr,
+                                                        profiled ? &event : nullptr),
+                                 "clEnqueueNDRangeKernel", c.name);
+                    if (profiled) {
+                        ProfiledCommand profile;
+                        profile.name = c.name;
+                        profile.enqueue_started = enqueue_started;
+                        profile.global = c.range.global;
+                        profile.local = c.range.local;
+                        detail::add_command(queue, event, std::move(profile));
+                    }
+                },
+                [&](const WriteCommand& c) {
+                    detail::CommandEvent event(queue, ProfiledCommand::Kind::write, c.bytes);
+                    check_opencl(clEnqueueWriteBuffer(handle, c.target, CL_FALSE, c.offset, c.bytes,
+                                                      c.pinned ? c.pinned : c.kept.data(), 0, nullptr, event.pointer()),
+                                 "clEnqueueWriteBuffer");
+                    event.keep();
+                },
+                [&](const ReadCommand& c) {
+                    detail::CommandEvent event(queue, ProfiledCommand::Kind::read, c.bytes);
+                    check_opencl(clEnqueueReadBuffer(handle, c.source, CL_FALSE, c.offset, c.bytes, c.target, 0,
+                                                     nullptr, event.pointer()),
+                                 "clEnqueueReadBuffer");
+                    event.keep();
+                },
+                [&](const CopyCommand& c) {
+                    detail::CommandEvent event(queue, ProfiledCommand::Kind::copy, c.bytes);
+                    check_opencl(clEnqueueCopyBuffer(handle, c.source, c.target, c.source_offset, c.target_offset,
+                                                     c.bytes, 0, nullptr, event.pointer()),
+                                 "clEnqueueCopyBuffer");
+                    event.keep();
+                },
+                [&](const FillCommand& c) {
+                    detail::CommandEvent event(queue, ProfiledCommand::Kind::fill, c.bytes);
+                    check_opencl(clEnqueueFillBuffer(handle, c.target, c.pattern.data(), c.pattern.size(), c.offset,
+                                                     c.bytes, 0, nullptr, event.pointer()),
+                                 "clEnqueueFillBuffer");
+                    event.keep();
+                }},
+            command);
+    queue.flush();
+}
+
+std::vector<RecordedCommand> Recording::commands() const
+{
+    std::vector<RecordedCommand> result;
+    const std::lock_guard lock(state_->mutex);
+    for (const Command& command : state_->commands)
+        result.push_back(std::visit(
+            Overloaded{[](const KernelCommand& c) {
+                           return RecordedCommand{c.name, c.range.global, c.range.local, 0};
+                       },
+                       [](const WriteCommand& c) { return RecordedCommand{"write", {}, {}, c.bytes}; },
+                       [](const ReadCommand& c) { return RecordedCommand{"read", {}, {}, c.bytes}; },
+                       [](const CopyCommand& c) { return RecordedCommand{"copy", {}, {}, c.bytes}; },
+                       [](const FillCommand& c) { return RecordedCommand{"fill", {}, {}, c.bytes}; }},
+            command));
+    return result;
+}
+
+}  // namespace clprim
