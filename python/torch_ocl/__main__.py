@@ -5,7 +5,10 @@ import sys
 COMMANDS = {
     "validate": "run models on an OpenCL device and compare them with the CPU",
     "doctor": "show devices, drivers and versions, and what is missing",
+    "names": "show what torch.ocl makes of the names of torch.cuda, torch.xpu, torch.mps and torch.accelerator",
 }
+
+MODULES = {"names": "_names", "run": "as_cuda"}
 
 
 def main(arguments):
@@ -14,7 +17,7 @@ def main(arguments):
         for name, meaning in COMMANDS.items():
             print(f"  {name:10}{meaning}")
         return 0 if arguments in (["-h"], ["--help"]) else 2
-    return importlib.import_module(f"torch_ocl.{arguments[0]}").main(arguments[1:])
+    return importlib.import_module(f"torch_ocl.{MODULES.get(arguments[0], arguments[0])}").main(arguments[1:])
 
 
 if __name__ == "__main__":

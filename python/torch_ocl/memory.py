@@ -9,17 +9,31 @@ import torch
 from torch_ocl import _state
 
 __all__ = [
+    "current_allocated_memory",
+    "driver_allocated_memory",
     "empty_cache",
+    "empty_host_cache",
+    "get_allocator_backend",
+    "get_memory_info",
+    "get_per_process_memory_fraction",
+    "host_memory_stats",
+    "host_memory_stats_as_nested_dict",
+    "max_memory_cached",
     "max_memory_allocated",
     "max_memory_reserved",
     "mem_get_info",
     "memory_allocated",
+    "memory_cached",
     "memory_reserved",
     "memory_stats",
+    "memory_stats_as_nested_dict",
     "memory_summary",
+    "recommended_max_memory",
+    "reset_accumulated_host_memory_stats",
     "reset_accumulated_memory_stats",
     "reset_max_memory_allocated",
     "reset_max_memory_cached",
+    "reset_peak_host_memory_stats",
     "reset_peak_memory_stats",
     "set_per_process_memory_fraction",
 ]
@@ -36,6 +50,22 @@ def memory_stats(device=None) -> OrderedDict[str, int]:
     if _state.extension is None or not _state.extension.is_initialized():
         return OrderedDict()
     return torch.accelerator.memory.memory_stats(_state.index_of(device))
+
+
+def memory_stats_as_nested_dict(device=None) -> dict:
+    """memory_stats with its keys' parts as dictionaries."""
+    return _nested(memory_stats(device))
+
+
+def _nested(stats) -> dict:
+    result: dict = {}
+    for key, value in stats.items():
+        *path, last = key.split(".")
+        place = result
+        for part in path:
+            place = place.setdefault(part, {})
+        place[last] = value
+    return result
 
 
 def _stat(key: str, device) -> int:
@@ -61,6 +91,10 @@ def max_memory_reserved(device=None) -> int:
     return _stat("reserved_bytes.all.peak", device)
 
 
+memory_cached = memory_reserved
+max_memory_cached = max_memory_reserved
+
+
 def reset_peak_memory_stats(device=None) -> None:
     if _state.extension is not None and _state.extension.is_initialized():
         torch.accelerator.memory.reset_peak_memory_stats(_state.index_of(device))
@@ -80,6 +114,68 @@ def mem_get_info(device=None) -> tuple[int, int]:
     properties = _state.c().device_properties(_state.index_of(device))
     total = properties["total_memory"]
     return max(0, total - memory_reserved(device)), total
+
+
+get_memory_info = mem_get_info
+
+
+def get_per_process_memory_fraction(device=None) -> float:
+    """What set_per_process_memory_fraction was given; 1.0 without."""
+    index = _state.index_of(device)
+    limit = _state.c().memory_limit(index)
+    return limit / _state.c().device_properties(index)["total_memory"] if limit else 1.0
+
+
+def get_allocator_backend() -> str:
+    return "native"
+
+
+# torch.mps's names.
+
+
+def current_allocated_memory() -> int:
+    """Bytes in tensors of the current device."""
+    return memory_allocated()
+
+
+def driver_allocated_memory() -> int:
+    """Bytes that the allocator holds of the current device, in tensors or for reuse."""
+    return memory_reserved()
+
+
+def recommended_max_memory() -> int:
+    """Bytes of the current device's memory."""
+    return _state.c().device_properties(_state.index_of(None))["total_memory"]
+
+
+# Pinned memory of the host.
+
+
+def empty_host_cache() -> None:
+    """Gives pinned memory that no tensor uses back to the driver."""
+    if _state.extension is not None and _state.extension.is_initialized():
+        _state.extension.empty_host_cache()
+
+
+def host_memory_stats() -> OrderedDict[str, int]:
+    """Statistics of pinned memory, with keys of torch.cuda.host_memory_stats."""
+    if _state.extension is None or not _state.extension.is_initialized():
+        return OrderedDict()
+    return OrderedDict(sorted(_state.extension.host_memory_stats().items()))
+
+
+def host_memory_stats_as_nested_dict() -> dict:
+    return _nested(host_memory_stats())
+
+
+def reset_peak_host_memory_stats() -> None:
+    if _state.extension is not None and _state.extension.is_initialized():
+        _state.extension.reset_host_memory_stats(True)
+
+
+def reset_accumulated_host_memory_stats() -> None:
+    if _state.extension is not None and _state.extension.is_initialized():
+        _state.extension.reset_host_memory_stats(False)
 
 
 def set_per_process_memory_fraction(fraction: float, device=None) -> None:
@@ -129,3 +225,16 @@ def _format(value: int, is_bytes: bool) -> str:
             return f"{value} {unit}"
         value //= 1024
     return str(value)
+
+
+def __getattr__(name: str):
+    # Pools, raw blocks, snapshots and history are loaded when they are asked for.
+    if name == "_memory_tools" or name.startswith("__"):
+        raise AttributeError(name)
+    from torch_ocl import _memory_tools, _surface
+
+    if name in _surface.REFUSED:
+        return _surface.look_up(name)
+    if name in vars(_memory_tools):
+        return getattr(_memory_tools, name)
+    raise AttributeError(f"module 'torch.ocl.memory' has no attribute '{name}'")

@@ -9,13 +9,33 @@ from torch_ocl import _state
 __all__ = ["Event", "Stream", "StreamContext", "current_stream", "default_stream", "set_stream", "stream"]
 
 
+_DEVICE_TYPE = 20   # of c10::DeviceType::PrivateUse1
+
+
 class Stream(torch.Stream):
     """A queue of work on a device, taken from a pool; work in different streams may overlap."""
 
     def __new__(cls, device=None, priority: int = 0, **kwargs):
         if "stream_id" in kwargs:
             return super().__new__(cls, priority=priority, **kwargs)
-        return super().__new__(cls, device=torch.device("ocl", _state.index_of(device)), priority=priority)
+        index = _state.index_of(device)
+        stream_id = _state.c().new_stream(index, priority)
+        return super().__new__(cls, stream_id=stream_id, device_index=index, device_type=_DEVICE_TYPE)
+
+    @property
+    def priority(self) -> int:
+        """-1 for a stream of high priority, which drivers with cl_khr_priority_hints prefer; 0 for the others."""
+        return -1 if self.stream_id > 0 and self.stream_id % 2 == 0 else 0
+
+    @staticmethod
+    def priority_range() -> tuple[int, int]:
+        """(lowest, highest); lower numbers have higher priority."""
+        return (0, -1)
+
+    @property
+    def cuda_stream(self) -> int:
+        """The address of its cl_command_queue, by the name that generic code of CUDA reads."""
+        return self.native_handle
 
     def __repr__(self) -> str:
         return f"<torch.ocl.Stream device={self.device} id={self.stream_id}>"
@@ -77,3 +97,11 @@ class StreamContext:
 
 def stream(stream: torch.Stream | None) -> StreamContext:
     return StreamContext(stream)
+
+
+def __getattr__(name: str):
+    from torch_ocl import _surface
+
+    if name in ("ExternalStream", "get_stream_from_external"):
+        return _surface.look_up(name)
+    raise AttributeError(f"module 'torch.ocl.streams' has no attribute '{name}'")

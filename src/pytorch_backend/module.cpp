@@ -7,6 +7,8 @@
 
 #include <fallback.hpp>
 #include <kernel_binding.hpp>
+#include <memory_binding.hpp>
+#include <profiler.hpp>
 #include <runtime/allocator.hpp>
 #include <runtime/errors.hpp>
 #include <runtime/generator.hpp>
@@ -101,6 +103,8 @@ PYBIND11_MODULE(_C, m)
     m.def("program_builds", [](int index) { return context(static_cast<c10::DeviceIndex>(index)).program_builds(); });
 
     bind_kernel(m);
+    bind_memory(m);
+    bind_profiler(m);
 }
 
 }  // namespace

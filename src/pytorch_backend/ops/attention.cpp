@@ -7,6 +7,8 @@
 #include <ATen/Context.h>
 #include <ATen/OpMathType.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/functorch/BatchedTensorImpl.h>
+#include <ATen/functorch/TensorWrapper.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -59,6 +61,23 @@ bool fused(const at::Tensor& query, const at::Tensor& key, const at::Tensor& val
     return true;
 }
 
+// Whether a tensor has a forward derivative or is batched by vmap, at any level of torch.func's transformations. PyTorch
+// has rules for what math consists of, and none for the fused operators.
+bool needs_composition(const OptionalTensor& tensor)
+{
+    if (!tensor || !tensor->defined())
+        return false;
+    at::Tensor level = *tensor;
+    while (true) {
+        if (at::functorch::isBatchedTensor(level) || level._fw_grad(0).defined())
+            return true;
+        const auto* wrapper = at::functorch::maybeGetTensorWrapper(level);
+        if (wrapper == nullptr)
+            return false;
+        level = at::Tensor(wrapper->value());
+    }
+}
+
 // torch.nn.attention.sdpa_kernel: any of the fused choices means these kernels.
 std::int64_t fused_choice(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const OptionalTensor& mask,
                           double, bool causal, std::optional<double>, bool grouped)
@@ -66,6 +85,8 @@ std::int64_t fused_choice(const at::Tensor& query, const at::Tensor& key, const 
     const at::Context& context = at::globalContext();
     const bool wanted = context.userEnabledOverrideableSDP() || context.userEnabledFlashSDP() || context.userEnabledMemEfficientSDP();
     at::SDPBackend choice = context.userEnabledMathSDP() ? at::SDPBackend::math : at::SDPBackend::error;
+    if (needs_composition(query) || needs_composition(key) || needs_composition(value) || needs_composition(mask))
+        return static_cast<std::int64_t>(at::SDPBackend::math);
     if (wanted && fused(query, key, value, mask, causal, grouped))
         choice = at::SDPBackend::overrideable;
     return static_cast<std::int64_t>(choice);

@@ -3,15 +3,24 @@
 #include <c10/util/Exception.h>
 
 #include <runtime/errors.hpp>
+#include <runtime/memory_history.hpp>
 #include <runtime/stream.hpp>
 
 namespace torch_ocl {
 namespace {
 
-void free_block(void* block)
+void free_block(void* pointer)
 {
-    if (block != nullptr && !in_bad_fork())
-        static_cast<clprim::Block*>(block)->context->free_block(static_cast<clprim::Block*>(block));
+    if (pointer == nullptr || in_bad_fork())
+        return;
+    auto* block = static_cast<clprim::Block*>(pointer);
+    clprim::Context& owner = *block->context;
+    const void* const address = block->address;
+    const std::size_t bytes = block->size;
+    MemoryNote note(true);
+    note.free_requested(*block);
+    owner.free_block(block);
+    note.freed(owner, address, bytes);
 }
 
 clprim::Block& empty_block(c10::DeviceIndex device)
@@ -125,7 +134,15 @@ c10::DataPtr allocate_on(c10::DeviceIndex device, std::size_t bytes)
     const c10::Device where(device_type, static_cast<c10::DeviceIndex>(queue.device().index));
     if (bytes == 0)
         return {nullptr, where};
-    clprim::Block* block = translate_errors([&] { return queue.context().allocate_block(bytes, queue); });
+    MemoryNote note(false);
+    clprim::Block* block = nullptr;
+    try {
+        block = translate_errors([&] { return queue.context().allocate_block(bytes, queue); });
+    } catch (const c10::OutOfMemoryError&) {
+        note.out_of_memory(queue, bytes);
+        throw;
+    }
+    note.allocated(*block);
     return {block->address, block, &free_block, where};
 }
 

@@ -8,6 +8,9 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/DispatchKeySet.h>
+#include <clprim/recording.hpp>
+
+#include <runtime/stream.hpp>
 
 namespace torch_ocl {
 
@@ -107,6 +110,9 @@ void seed_all(std::uint64_t seed)
 
 PhiloxState philox_state(const std::optional<at::Generator>& generator, c10::Device device, std::uint64_t increment)
 {
+    TORCH_CHECK(!clprim::is_recording(current_queue(device.index())),
+                "random numbers cannot be drawn while a graph is captured: every replay would draw the same ones. Draw "
+                "them outside, into a static tensor that the graph reads, or leave the operator (e.g. dropout) out");
     return at::get_generator_or_default<Generator>(generator, default_generator(device.index()))->reserve(increment);
 }
 

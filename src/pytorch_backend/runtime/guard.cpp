@@ -3,6 +3,8 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/util/Exception.h>
 
+#include <clprim/recording.hpp>
+
 #include <runtime/allocator.hpp>
 #include <runtime/errors.hpp>
 #include <runtime/stream.hpp>
@@ -38,8 +40,14 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 
     c10::Stream getStream(c10::Device device) const override { return current_stream(device.index()); }
     c10::Stream getDefaultStream(c10::Device device) const override { return default_stream(device.index()); }
-    c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override { return new_stream(device.index()); }
-    c10::Stream getNewStream(c10::Device device, int) const override { return new_stream(device.index()); }
+    c10::Stream getStreamFromGlobalPool(c10::Device device, bool high_priority) const override
+    {
+        return new_stream(device.index(), high_priority ? -1 : 0);
+    }
+    c10::Stream getNewStream(c10::Device device, int priority) const override
+    {
+        return new_stream(device.index(), priority);
+    }
     c10::Stream exchangeStream(c10::Stream stream) const override { return exchange_stream(stream); }
     void* getStreamNativeHandle(const c10::Stream stream) const TORCH_OCL_OVERRIDE_SINCE_2_14
     {
@@ -54,6 +62,11 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     void synchronizeDevice(const c10::DeviceIndex device) const override
     {
         translate_errors([&] { context(device).finish(); });
+    }
+
+    bool isStreamCapturing(const c10::Stream& stream) const TORCH_OCL_OVERRIDE_SINCE_2_14
+    {
+        return clprim::is_recording(queue_of(stream));
     }
 
     void record(void** event, const c10::Stream& stream, const c10::DeviceIndex device,

@@ -79,21 +79,20 @@ public:
     at::HostStats get_stats() override
     {
         const std::lock_guard lock(mutex_);
-        at::HostStats stats;
-        for (const auto& [address, block] : blocks_) {
-            stats.allocations.increase(1);
-            stats.allocated_bytes.increase(static_cast<std::int64_t>(block->size));
-        }
-        stats.active_requests = stats.allocations;
-        stats.active_bytes = stats.allocated_bytes;
-        for (const auto& [size, block] : free_) {
-            stats.active_requests.decrease(1);
-            stats.active_bytes.decrease(static_cast<std::int64_t>(size));
-        }
-        return stats;
+        return stats_;
     }
-    void reset_accumulated_stats() override {}
-    void reset_peak_stats() override {}
+    void reset_accumulated_stats() override
+    {
+        const std::lock_guard lock(mutex_);
+        for (auto* stat : {&stats_.allocations, &stats_.allocated_bytes, &stats_.active_requests, &stats_.active_bytes})
+            stat->reset_accumulated();
+    }
+    void reset_peak_stats() override
+    {
+        const std::lock_guard lock(mutex_);
+        for (auto* stat : {&stats_.allocations, &stats_.allocated_bytes, &stats_.active_requests, &stats_.active_bytes})
+            stat->reset_peak();
+    }
 
 private:
     static void release(void* pointer);
@@ -110,10 +109,19 @@ private:
         for (auto [it, end] = free_.equal_range(size); it != end; ++it) {
             if (PinnedBlock* block = it->second; ready(*block)) {
                 free_.erase(it);
+                count_use(*block);
                 return block;
             }
         }
-        return make(size);
+        PinnedBlock* block = make(size);
+        count_use(*block);
+        return block;
+    }
+
+    void count_use(const PinnedBlock& block)
+    {
+        stats_.active_requests.increase(1);
+        stats_.active_bytes.increase(static_cast<std::int64_t>(block.size));
     }
 
     PinnedBlock* make(std::size_t size)
@@ -132,12 +140,16 @@ private:
         }
         PinnedBlock* result = block.get();
         blocks_[result->address] = std::move(block);
+        stats_.allocations.increase(1);
+        stats_.allocated_bytes.increase(static_cast<std::int64_t>(size));
         return result;
     }
 
     void destroy(PinnedBlock& block)
     {
         block.queue.enqueueUnmapMemObject(block.buffer, block.address);
+        stats_.allocations.decrease(1);
+        stats_.allocated_bytes.decrease(static_cast<std::int64_t>(block.size));
         blocks_.erase(block.address);
     }
 
@@ -151,6 +163,7 @@ private:
     }
 
     std::mutex mutex_;
+    at::HostStats stats_;
     std::map<const void*, std::unique_ptr<PinnedBlock>> blocks_;   // all, by address
     std::multimap<std::size_t, PinnedBlock*> free_;                // by size
 };
@@ -168,6 +181,8 @@ void PinnedAllocator::release(void* pointer)
         return;
     auto* block = static_cast<PinnedBlock*>(pointer);
     const std::lock_guard lock(instance().mutex_);
+    instance().stats_.active_requests.decrease(1);
+    instance().stats_.active_bytes.decrease(static_cast<std::int64_t>(block->size));
     instance().free_.emplace(block->size, block);
 }
 

@@ -1,5 +1,7 @@
 #include <runtime/stream.hpp>
 
+#include <atomic>
+
 #include <c10/util/Exception.h>
 
 #include <runtime/tensor_view.hpp>
@@ -45,7 +47,17 @@ c10::Stream stream_of(const clprim::Queue& queue)
 
 c10::Stream current_stream(c10::DeviceIndex device) { return stream_of(current_queue(device)); }
 c10::Stream default_stream(c10::DeviceIndex device) { return stream_of(context(device).queue(0)); }
-c10::Stream new_stream(c10::DeviceIndex device) { return stream_of(context(device).new_queue()); }
+
+c10::Stream new_stream(c10::DeviceIndex device, int priority)
+{
+    if (priority >= 0)
+        return stream_of(context(device).new_queue());
+    // Queues with even ids have high priority; 0 is the default one.
+    static std::atomic<unsigned> next{0};
+    constexpr unsigned pool = 16;
+    return stream_of(context(device).queue(static_cast<int>(2 + 2 * (next++ % pool))));
+}
+
 
 c10::Stream exchange_stream(const c10::Stream& stream)
 {
