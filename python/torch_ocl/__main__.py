@@ -5,6 +5,7 @@ import sys
 COMMANDS = {
     "validate": "run models on an OpenCL device and compare them with the CPU",
     "doctor": "show devices, drivers and versions, and what is missing",
+    "run": "run a script that was written for cuda on an OpenCL device",
     "names": "show what torch.ocl makes of the names of torch.cuda, torch.xpu, torch.mps and torch.accelerator",
 }
 
