@@ -1,18 +1,26 @@
-"""What torch.distributed needs to know of the device before anybody uses it. Opens no driver."""
+"""torch.distributed's backend for the device, "occl", and what PyTorch must know of it before anybody uses it. Opens no
+driver and connects to nobody: the engine that carries the bytes is made at the first collective on an ocl tensor."""
 
 from __future__ import annotations
 
 import functools
+import os
 
 import torch
+
+NAME = "occl"
+ENGINES = ("gloo", "mpi", "ucc")
 
 
 def register() -> None:
     if not torch.distributed.is_available():
         return
+    from torch.distributed import Backend
     from torch.distributed.distributed_c10d import BackendConfig
 
-    BackendConfig.__init__ = _with_processor(BackendConfig.__init__)
+    if NAME not in Backend.backend_list:
+        Backend.register_backend(NAME, _create, extended_api=True, devices=["ocl"])
+        BackendConfig.__init__ = _with_processor(BackendConfig.__init__)
 
 
 def _with_processor(init):
@@ -27,8 +35,53 @@ def _with_processor(init):
         if str(backend) != Backend.UNDEFINED or kind is None or kind.type != "ocl":
             return init(self, backend)
         chosen = {"cpu": Backend.default_device_backend_map["cpu"]}
-        if "ocl" in Backend.default_device_backend_map and torch.ocl.is_available():
+        if torch.ocl.is_available():
             chosen["ocl"] = Backend.default_device_backend_map["ocl"]
         init(self, ",".join(f"{device}:{name}" for device, name in chosen.items()))
 
     return initialize
+
+
+@functools.cache
+def process_group_class():
+    from torch_ocl import _state
+
+    _state.c().bind_process_group()
+    return _state.c().ProcessGroupOCCL
+
+
+def _create(options, backend_options=None):
+    group = process_group_class()(options.store, options.group_rank, options.group_size, options.timeout, _engine)
+    if not options.process_group._device_types:
+        # "occl" alone: PyTorch's barriers and objects pass through tensors on the CPU.
+        processor = torch.distributed.ProcessGroupGloo(
+            torch.distributed.PrefixStore("cpu/", options.store), options.group_rank, options.group_size,
+            options.timeout) if torch.distributed.is_gloo_available() else None
+        if processor is not None:
+            options.process_group._register_backend(torch.device("cpu"), torch.distributed.ProcessGroup.BackendType.GLOO,
+                                                    processor)
+    return group
+
+
+def _engine(store, rank: int, size: int, timeout):
+    """The c10d backend for host memory that carries the bytes of one group."""
+    import torch.distributed as dist
+
+    name = os.environ.get("CLPRIM_DISTRIBUTED_ENGINE", "gloo")
+    if name not in ENGINES:
+        raise ValueError(f"CLPRIM_DISTRIBUTED_ENGINE is '{name}', expected one of {', '.join(ENGINES)}")
+    if not getattr(dist, f"is_{name}_available")():
+        raise RuntimeError(f"this PyTorch was built without {name}, which was to carry the collectives of ocl tensors; "
+                           f"set CLPRIM_DISTRIBUTED_ENGINE to another one of {', '.join(ENGINES)}")
+    store = dist.PrefixStore(f"{NAME}/", store)
+    if name == "mpi":
+        return dist.ProcessGroupMPI.create([])
+    if name == "ucc":
+        from torch.distributed.distributed_c10d import ProcessGroupUCC
+
+        return ProcessGroupUCC(store, rank, size, timeout=timeout)
+    options = dist.ProcessGroupGloo._Options()
+    # Ranks connect when they first speak to each other: a message between two must not wait for all.
+    options._devices = [dist.ProcessGroupGloo.create_default_device(lazy_init=True)]
+    options._timeout = timeout
+    return dist.ProcessGroupGloo(store, rank, size, options)

@@ -5,6 +5,7 @@
 
 #include <clprim/context.hpp>
 
+#include <distributed/bindings.hpp>
 #include <fallback.hpp>
 #include <kernel_binding.hpp>
 #include <memory_binding.hpp>
@@ -105,6 +106,7 @@ PYBIND11_MODULE(_C, m)
     bind_kernel(m);
     bind_memory(m);
     bind_profiler(m);
+    bind_distributed(m);
 }
 
 }  // namespace

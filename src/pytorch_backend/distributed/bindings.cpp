@@ -1,0 +1,45 @@
+#include <distributed/bindings.hpp>
+
+#include <pybind11/chrono.h>
+
+#include <distributed/backend.hpp>
+
+namespace torch_ocl {
+namespace {
+
+namespace py = pybind11;
+using distributed::Backend;
+
+// Keeps a Python function; called and dropped under Python's lock from any thread.
+distributed::EngineFactory engine_factory(py::function function)
+{
+    auto kept = std::shared_ptr<py::function>(new py::function(std::move(function)), [](py::function* object) {
+        if (!Py_IsInitialized())
+            return;   // leaked: the interpreter is gone
+        const py::gil_scoped_acquire lock;
+        delete object;
+    });
+    return [kept](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, distributed::Milliseconds timeout) {
+        const py::gil_scoped_acquire lock;
+        return (*kept)(store, rank, size, timeout).cast<c10::intrusive_ptr<c10d::Backend>>();
+    };
+}
+
+}  // namespace
+
+void bind_distributed(py::module_& m)
+{
+    // Called once, when torch.distributed has registered the types that these derive from.
+    m.def("bind_process_group", [m]() mutable {
+        py::class_<Backend, c10d::Backend, c10::intrusive_ptr<Backend>>(m, "ProcessGroupOCCL")
+            .def(py::init([](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                             distributed::Milliseconds timeout, py::function engine) {
+                return c10::make_intrusive<Backend>(distributed::Engine::Group{rank, size, store},
+                                                    engine_factory(std::move(engine)), timeout);
+            }))
+            // PyTorch asks this of backends that split: ranks outside a new group have nothing to do.
+            .def("perform_nocolor_split", [](Backend&, const py::object&) {});
+    });
+}
+
+}  // namespace torch_ocl

@@ -1,0 +1,129 @@
+#include <distributed/engine.hpp>
+
+#include <cstring>
+#include <map>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+namespace torch_ocl::distributed {
+namespace {
+
+constexpr std::int64_t text_bytes = 512;
+
+std::int64_t hash_of(const std::string& text)
+{
+    std::uint64_t hash = 14695981039346656037ull;   // FNV-1a: the same in every process and on every machine
+    for (const unsigned char c : text)
+        hash = (hash ^ c) * 1099511628211ull;
+    return static_cast<std::int64_t>(hash);
+}
+
+}  // namespace
+
+Engine::Engine(Group group, EngineFactory factory, Milliseconds timeout)
+    : group_(std::move(group)), factory_(std::move(factory)), timeout_(timeout)
+{
+}
+
+Inner Engine::inner()
+{
+    const std::lock_guard one(making_);
+    if (auto made = inner_if_made())
+        return made;
+    Inner made = factory_(group_.store, group_.rank, group_.size, timeout_);
+    const std::lock_guard lock(mutex_);
+    return inner_ = std::move(made);
+}
+
+Inner Engine::inner_if_made() const
+{
+    const std::lock_guard lock(mutex_);
+    return inner_;
+}
+
+void Engine::break_off(const std::string& reason)
+{
+    const std::lock_guard lock(mutex_);
+    if (broken_.empty())
+        broken_ = reason;
+}
+
+bool Engine::usable() const
+{
+    const std::lock_guard lock(mutex_);
+    return broken_.empty();
+}
+
+void Engine::check_usable(const std::string& what) const
+{
+    const std::lock_guard lock(mutex_);
+    TORCH_CHECK_WITH(DistBackendError, broken_.empty(), what, ": the group can no longer be used: ", broken_);
+}
+
+void Engine::minimum(std::vector<std::int64_t>& numbers, Milliseconds timeout)
+{
+    const at::Tensor tensor =
+        at::from_blob(numbers.data(), {static_cast<std::int64_t>(numbers.size())}, at::dtype(at::kLong));
+    c10d::AllreduceOptions options;
+    options.reduceOp = c10d::ReduceOp::MIN;
+    options.timeout = timeout;
+    std::vector<at::Tensor> list{tensor};
+    inner()->allreduce(list, options)->wait();
+}
+
+std::vector<std::string> Engine::tell_everybody(const std::string& text, Milliseconds timeout)
+{
+    at::Tensor mine = at::zeros({text_bytes}, at::dtype(at::kByte));
+    at::Tensor all = at::empty({text_bytes * group_.size}, at::dtype(at::kByte));
+    std::memcpy(mine.mutable_data_ptr(), text.data(), std::min<std::size_t>(text.size(), text_bytes - 1));
+    c10d::AllgatherOptions options;
+    options.timeout = timeout;
+    inner()->_allgather_base(all, mine, options)->wait();
+    std::vector<std::string> texts;
+    for (int rank = 0; rank < group_.size; ++rank)
+        texts.emplace_back(static_cast<const char*>(all.const_data_ptr()) + rank * text_bytes);
+    return texts;
+}
+
+bool Engine::agree(const Intent& intent, Milliseconds timeout)
+{
+    if (group_.size == 1) {
+        return true;
+    }
+    const std::int64_t exact = hash_of(intent.exact), loose = hash_of(intent.loose.empty() ? intent.exact : intent.loose);
+    // The minimum of x and that of its complement tell the smallest and the largest: all are equal if these are.
+    std::vector<std::int64_t> ends{exact, ~exact, loose, ~loose, intent.refused ? 0 : 1};
+    minimum(ends, timeout);
+    const bool same = ends[0] == ~ends[1], similar = ends[2] == ~ends[3], willing = ends[4] == 1;
+    if (willing && (same || similar))
+        return same;
+    std::map<std::string, std::string> who;   // text → ranks
+    const auto texts = tell_everybody((intent.refused ? "!" : " ") + intent.exact, timeout);
+    for (int rank = 0; rank < group_.size; ++rank) {
+        std::string& ranks = who[texts[rank]];
+        if (ranks.size() < 60)
+            ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
+        else if (ranks.back() != '.')
+            ranks += ", ...";
+    }
+    std::string message;
+    for (const auto& [text, ranks] : who)
+        message += (message.empty() ? "" : "; ") + ("rank " + ranks) +
+                   (text.front() == '!' ? " refuses: " : " calls ") + text.substr(1);
+    throw Disagreement((willing ? "the ranks disagree: " : "not every rank can take part: ") + message);
+}
+
+void Engine::agree_on_success(const std::string& problem, Milliseconds timeout)
+{
+    std::vector<std::int64_t> fine{problem.empty() ? 1 : 0};
+    minimum(fine, timeout);
+    if (fine[0] == 1)
+        return;
+    const auto texts = tell_everybody(problem, timeout);
+    for (int rank = 0; rank < group_.size; ++rank)
+        if (!texts[rank].empty())
+            throw Disagreement(c10::str("on rank ", rank, " ", texts[rank]));
+}
+
+}  // namespace torch_ocl::distributed

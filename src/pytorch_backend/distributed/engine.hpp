@@ -1,0 +1,74 @@
+// The engine that a group communicates by: a c10d backend for tensors in host memory, made when it is first needed, and
+// the agreement of all ranks on what comes next.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+namespace torch_ocl::distributed {
+
+using Inner = c10::intrusive_ptr<c10d::Backend>;
+using Milliseconds = std::chrono::milliseconds;
+// Makes the engine of a group; takes Python's lock where it needs it.
+using EngineFactory =
+    std::function<Inner(const c10::intrusive_ptr<c10d::Store>&, int rank, int size, Milliseconds timeout)>;
+
+// What a rank is about to do. Ranks may go on together if all say the same.
+struct Intent {
+    std::string exact;                // e.g. "all_reduce(float32, 10 elements, SUM)"
+    std::string loose;                // what must agree at least, if less; then counts are exchanged
+    bool refused = false;             // this rank cannot; `exact` says why
+};
+
+// What every rank was told: none goes on with this operation, and all can with the next one.
+struct Disagreement : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+class Engine {
+public:
+    struct Group {
+        int rank, size;
+        c10::intrusive_ptr<c10d::Store> store;
+    };
+    Engine(Group group, EngineFactory factory, Milliseconds timeout);
+
+    Inner inner();                       // made at the first call; throws what the factory throws
+    Inner inner_if_made() const;
+    const Group& group() const { return group_; }
+    const EngineFactory& factory() const { return factory_; }
+
+    Milliseconds timeout() const { return timeout_; }
+    void set_timeout(Milliseconds timeout) { timeout_ = timeout; }
+    Milliseconds or_default(Milliseconds timeout) const { return timeout.count() < 0 ? timeout_.load() : timeout; }
+
+    // Collective: true if all said `exact`, false if only `loose`. Throws Disagreement on every rank otherwise, telling
+    // who said what.
+    bool agree(const Intent& intent, Milliseconds timeout);
+    // Collective: throws Disagreement on every rank with the first text that a rank gives, unless all give none.
+    void agree_on_success(const std::string& problem, Milliseconds timeout);
+
+    // After an error of the transport nothing can follow: other ranks may have gone on or be gone.
+    void break_off(const std::string& reason);
+    bool usable() const;
+    void check_usable(const std::string& what) const;   // throws: `what` cannot be done
+
+private:
+    std::vector<std::string> tell_everybody(const std::string& text, Milliseconds timeout);
+    void minimum(std::vector<std::int64_t>& numbers, Milliseconds timeout);
+
+    Group group_;
+    EngineFactory factory_;
+    std::atomic<Milliseconds> timeout_;
+    mutable std::mutex mutex_;
+    std::mutex making_;
+    Inner inner_;
+    std::string broken_;
+};
+
+}  // namespace torch_ocl::distributed

@@ -1,0 +1,30 @@
+// Threads that outlive no work: tasks run at once, each on an idle thread or a new one; strands run theirs in order.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+namespace torch_ocl::distributed {
+
+using Task = std::function<void()>;   // must not throw
+
+// Runs the task on a thread of its own: it may wait for as long as it likes.
+void run_in_background(Task task);
+
+// Tasks of one strand run one after another, in the order in which they came.
+class Strand : public std::enable_shared_from_this<Strand> {
+public:
+    void push(Task task);
+    bool idle() const;
+
+private:
+    void drain();
+
+    mutable std::mutex mutex_;
+    std::deque<Task> tasks_;
+    bool running_ = false;
+};
+
+}  // namespace torch_ocl::distributed
