@@ -4,12 +4,16 @@
 //   K_CONTIGUOUS: B's columns lie along k. Four columns; vectors run along k, and their lanes are summed.
 //   otherwise:    B's rows lie along columns. Four vectors of columns.
 // Rows beyond the last are computed from the last and dropped.
-// Options: those of problem.cl, -DROWS=1 or 4.
+// Options: those of problem.cl, -DROWS=1 or 4; sixteen registers of 32 bytes hold the sums of one row only.
 #include "kernels/gemm/problem.cl"
 #include "kernels/gemm/micro_kernel.cl"
 #include "kernels/gemm/lanes.cl"
 
 #define MOST_ROWS 24
+#if CLPRIM_VECTOR_BYTES < 64
+#undef ROWS
+#define ROWS 1
+#endif
 #ifdef K_CONTIGUOUS
 #define UNIT 4
 #define CHUNK 1024
