@@ -19,54 +19,11 @@ import types
 
 import torch
 
+from torch_ocl._translate import stand_in, translate
+
 __all__ = ["translate"]
 
-
-def translate(device):
-    """A device as it is meant: "cuda:1" and torch.device("cuda", 1) are ocl:1; everything else stays."""
-    if isinstance(device, str):
-        if device == "cuda" or device.startswith("cuda:"):
-            return "ocl" + device[4:]
-        return device
-    if isinstance(device, _Device) and device.type == "cuda":
-        return _Device("ocl", device.index) if device.index is not None else _Device("ocl")
-    return device
-
-
-_Device, _Generator, _Stream, _Event = torch.device, torch.Generator, torch.Stream, torch.Event
-
-
-def _stand_in(real: type, name: str, first_is_device: bool = True):
-    """A type that makes objects of a type of C, after translating devices, and is one to isinstance."""
-
-    class Meta(type):
-        def __instancecheck__(cls, value) -> bool:
-            return isinstance(value, real)
-
-        def __subclasscheck__(cls, other) -> bool:
-            return other is cls or issubclass(other, real)
-
-        def __call__(cls, *arguments, **named):
-            if arguments and first_is_device:
-                arguments = (translate(arguments[0]), *arguments[1:])
-            for key in ("device", "type"):
-                if key in named:
-                    named[key] = translate(named[key])
-            return real(*arguments, **named)
-
-        def __getattr__(cls, attribute):
-            return getattr(real, attribute)
-
-        def __hash__(cls):
-            return hash(real)
-
-        def __eq__(cls, other):
-            return other is cls or other is real
-
-        def __mro_entries__(cls, _):
-            return (real,)
-
-    return Meta(name, (), {"__module__": "torch", "__doc__": real.__doc__})
+_Device, _Generator = torch.device, torch.Generator
 
 
 def _translating(function, positions: bool = False):
@@ -301,8 +258,8 @@ def _install() -> None:
         raise RuntimeError(f"torch_ocl.as_cuda: there is no ocl device to stand for cuda: "
                            f"{torch.ocl.unavailable_reason()}")
     _redirect_cuda_module()
-    torch.device = _stand_in(_Device, "device")
-    torch.Generator = _stand_in(_Generator, "Generator")
+    torch.device = stand_in(_Device, "device")
+    torch.Generator = stand_in(_Generator, "Generator")
     _redirect_factories()
     _redirect_cuda_methods()
     _redirect_mixed_precision()

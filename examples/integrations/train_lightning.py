@@ -1,0 +1,43 @@
+"""Lightning on an OpenCL device: accelerator="ocl"; "auto" and "gpu" choose it too."""
+import torch
+
+import torch_ocl.integrations  # noqa: F401 (registers the accelerator)
+import lightning
+
+
+class Regression(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
+
+    def training_step(self, batch, _):
+        assert batch.device.type == "ocl"
+        loss = torch.nn.functional.mse_loss(self.layers(batch), batch.sum(1, keepdim=True))
+        self.log("loss", loss)
+        return loss
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters(), lr=1e-2)
+
+
+def main() -> None:
+    lightning.seed_everything(0)
+    loader = torch.utils.data.DataLoader(torch.randn(64, 4), batch_size=16)
+    for accelerator, precision in (("ocl", "32-true"), ("auto", "16-mixed"), ("gpu", "bf16-mixed")):
+        trainer = lightning.Trainer(accelerator=accelerator, devices=1, precision=precision, max_epochs=2, logger=False,
+                                    enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False)
+        trainer.fit(Regression(), loader)
+        assert trainer.strategy.root_device.type == "ocl"
+        print(f"Trainer({accelerator!r}) on {trainer.strategy.root_device}, {precision}: "
+              f"loss {float(trainer.callback_metrics['loss']):.4f}")
+    fabric = lightning.Fabric(accelerator="ocl", precision="16-mixed")
+    fabric.launch()
+    model = torch.nn.Linear(4, 1)
+    model, optimizer = fabric.setup(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    fabric.backward(model(torch.randn(8, 4, device=fabric.device)).square().mean())
+    optimizer.step()
+    print("Fabric on", fabric.device)
+
+
+if __name__ == "__main__":
+    main()
