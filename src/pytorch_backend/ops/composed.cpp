@@ -137,22 +137,6 @@ Tensor& linear_combination_out(const Tensor& input, const Tensor& coefficients, 
     return out.copy_(result);
 }
 
-// Weights [n, k] of int8 with a scale for each row.
-Tensor weight_int8pack_mm(const Tensor& self, const Tensor& weights, const Tensor& scales)
-{
-    TORCH_CHECK(self.dim() == 2 && at::isFloatingType(self.scalar_type()) && self.scalar_type() != at::kDouble,
-                "_weight_int8pack_mm : expect A to be 2D and of float, half or bfloat16, got ", self.sizes(), " ",
-                self.scalar_type());
-    TORCH_CHECK(weights.scalar_type() == at::kChar && weights.dim() == 2 && weights.size(1) == self.size(1),
-                "_weight_int8pack_mm : expect B to be int8 [n, ", self.size(1), "], got ", weights.sizes(), " ",
-                weights.scalar_type());
-    TORCH_CHECK(scales.dim() == 1 && scales.size(0) == weights.size(0), "_weight_int8pack_mm : expect scales to be 1d of ",
-                weights.size(0), " elements, got ", scales.sizes());
-    const c10::OptionalDeviceGuard guard(self.device());
-    const Tensor wide = at::mm(self.to(at::kFloat), weights.to(at::kFloat).t());
-    return (wide * scales.to(at::kFloat)).to(self.scalar_type());
-}
-
 // ---- activations -----------------------------------------------------------------------------------------------------
 
 Tensor& add_relu_out(const Tensor& self, const Tensor& other, const at::Scalar& alpha, Tensor& out)
@@ -245,7 +229,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     m.impl("linalg_cross.out", linalg_cross_out);
     m.impl("_compute_linear_combination", linear_combination);
     m.impl("_compute_linear_combination.out", linear_combination_out);
-    m.impl("_weight_int8pack_mm", weight_int8pack_mm);
     m.impl("_add_relu.Tensor", add_relu);
     m.impl("_add_relu_.Tensor", add_relu_);
     m.impl("_add_relu.out", add_relu_out);

@@ -1,0 +1,131 @@
+#include <clprim/quantized.hpp>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <clprim/context.hpp>
+#include <clprim/gemm.hpp>
+
+namespace clprim {
+namespace {
+
+constexpr std::int64_t block = 32;       // BLOCK of matmul.cl
+constexpr std::int64_t most_rows = 16;   // that stream the weights as they are
+
+// quantized_problem of matmul.cl.
+struct Problem {
+    std::int64_t rows, columns, depth, x_row, y_row, group, scale_group, scale_column, zero_group, zero_column;
+};
+
+void require_weights(const QuantizedWeights& w)
+{
+    require(w.bits == 8 || w.bits == 4, "quantized weights: bits must be 8 or 4, got ", w.bits);
+    require(w.values.defined() && w.values.dim() == 2 && w.values.is_contiguous() &&
+                w.values.dtype == (w.bits == 8 ? DataType::int8 : DataType::uint8),
+            "quantized weights: values must be a contiguous matrix of ", w.bits == 8 ? "int8" : "uint8");
+    require(w.values.buffer_offset() % 16 == 0, "quantized weights: values must begin at a multiple of 16 bytes");
+    const std::int64_t k = w.inputs();
+    require(k % block == 0, "quantized weights: the number of inputs must be a multiple of 32, got ", k);
+    require(w.group > 0 && w.group % block == 0 && k % w.group == 0,
+            "quantized weights: a group must be a multiple of 32 that divides ", k, ", got ", w.group);
+    const Dims shape{k / w.group, w.outputs()};
+    require(w.scales.defined() && w.scales.shape == shape, "quantized weights: scales must have shape ",
+            to_string(shape), w.scales.defined() ? ", got " + to_string(w.scales.shape) : std::string());
+    require(!w.zeros.defined() || (w.zeros.shape == shape && w.zeros.dtype == w.scales.dtype),
+            "quantized weights: zeros must be like scales");
+    require<NotSupported>(w.scales.dtype == DataType::float32 || w.scales.dtype == DataType::float16 ||
+                              w.scales.dtype == DataType::bfloat16,
+                          "quantized weights: no kernel for ", name_of(w.scales.dtype));
+}
+
+Problem problem_of(const QuantizedWeights& w)
+{
+    Problem p{0, w.outputs(), w.inputs(), 0, 0, w.group, w.scales.stride(0), w.scales.stride(1), 0, 0};
+    if (w.zeros.defined()) {
+        p.zero_group = w.zeros.stride(0);
+        p.zero_column = w.zeros.stride(1);
+    }
+    return p;
+}
+
+const Program& program_for(Queue& queue, const QuantizedWeights& w, int rows, int columns, int team)
+{
+    return queue.context().program(
+        "kernels/quantized/matmul.cl",
+        fmt::format("-DX={} -DBITS={} -DROWS={} -DCOLUMNS={} -DTEAM={}{}", name_of(w.scales.dtype), w.bits, rows,
+                    columns, team, w.zeros.defined() ? " -DZEROS" : ""));
+}
+
+std::size_t groups(std::int64_t count, std::int64_t of) { return static_cast<std::size_t>((count + of - 1) / of); }
+
+}  // namespace
+
+void pack_int4(Queue& queue, const Tensor& bytes, const Tensor& packed, bool even_high)
+{
+    require(bytes.defined() && bytes.dim() == 2 && bytes.dtype == DataType::uint8 && bytes.is_contiguous(),
+            "pack_int4: a contiguous matrix of uint8 is expected");
+    require(bytes.size(1) % (block / 2) == 0, "pack_int4: the number of inputs must be a multiple of 32, got ",
+            2 * bytes.size(1));
+    require(packed.defined() && packed.dtype == DataType::uint8 && packed.is_contiguous() &&
+                packed.numel() == bytes.numel(),
+            "pack_int4: the result must be contiguous, uint8 and of ", bytes.numel(), " bytes");
+    const auto blocks = static_cast<std::uint64_t>(bytes.numel() / (block / 2));
+    if (blocks == 0)
+        return;
+    const Program& program = queue.context().program("kernels/quantized/matmul.cl",
+                                                     "-DX=float32 -DBITS=4 -DROWS=1 -DCOLUMNS=1 -DTEAM=1");
+    queue.launch(program.kernel("pack_int4"), Range::linear(blocks, 64), bytes, packed, blocks, cl_int(even_high));
+}
+
+void dequantize(Queue& queue, const QuantizedWeights& weights, const Tensor& w)
+{
+    require_weights(weights);
+    const Dims shape{weights.outputs(), weights.inputs()};
+    require(w.defined() && w.shape == shape && w.is_contiguous() && w.dtype == weights.scales.dtype,
+            "dequantize: the result must be contiguous, ", name_of(weights.scales.dtype), " and of shape ",
+            to_string(shape));
+    if (w.numel() == 0)
+        return;
+    const Range range = Range::groups({groups(weights.inputs() / block, 16), groups(weights.outputs(), 4), 1},
+                                      {16, 4, 1});
+    queue.launch(program_for(queue, weights, 1, 1, 1).kernel("dequantize"), range, weights.values, weights.scales,
+                 weights.zeros.defined() ? weights.zeros : weights.scales, w, problem_of(weights));
+}
+
+void quantized_matmul(Queue& queue, const Tensor& x, const QuantizedWeights& weights, const Tensor& y)
+{
+    require_weights(weights);
+    const std::int64_t n = weights.outputs(), k = weights.inputs();
+    require(x.defined() && x.dim() == 2 && x.size(1) == k && x.dtype == weights.scales.dtype,
+            "quantized_matmul: x must be ", name_of(weights.scales.dtype), " [m, ", k, "]");
+    const std::int64_t m = x.size(0);
+    require(y.defined() && y.dim() == 2 && y.size(0) == m && y.size(1) == n && y.dtype == x.dtype,
+            "quantized_matmul: y must be ", name_of(x.dtype), " [", m, ", ", n, "]");
+    require((k <= 1 || x.stride(1) == 1) && (n <= 1 || y.stride(1) == 1),
+            "quantized_matmul: rows of x and y must be contiguous");
+    if (m == 0 || n == 0)
+        return;
+    if (m > most_rows) {
+        const Tensor w = queue.context().empty({n, k}, x.dtype, queue);
+        dequantize(queue, weights, w);
+        const Tensor turned = w.transpose(0, 1);
+        return gemm(queue, gemm_problem(x, turned, y), x, turned, y);
+    }
+    const bool cpu = queue.device().kind == DeviceKind::cpu;
+    // A GPU's team is no larger than there are blocks of inputs, so that nobody idles.
+    std::int64_t team = 1;
+    while (!cpu && team < 64 && 2 * team <= static_cast<std::int64_t>(queue.device().max_work_group_size) &&
+           2 * team * block <= k)
+        team *= 2;
+    const int rows = m == 1 ? 1 : m == 2 ? 2 : 4, columns = rows == 1 ? 4 : cpu ? 1 : 2;
+    Problem problem = problem_of(weights);
+    problem.rows = m;
+    problem.x_row = x.stride(0);
+    problem.y_row = y.stride(0);
+    queue.launch(program_for(queue, weights, rows, columns, static_cast<int>(team)).kernel("quantized_matmul"),
+                 Range::groups({groups(n, columns), groups(m, rows), 1}, {static_cast<std::size_t>(team), 1, 1}), x,
+                 weights.values, weights.scales, weights.zeros.defined() ? weights.zeros : weights.scales, y, problem);
+}
+
+}  // namespace clprim
