@@ -55,12 +55,18 @@ def _create(options, backend_options=None):
     if not options.process_group._device_types:
         # "occl" alone: PyTorch's barriers and objects pass through tensors on the CPU.
         processor = torch.distributed.ProcessGroupGloo(
-            torch.distributed.PrefixStore("cpu/", options.store), options.group_rank, options.group_size,
+            torch.distributed.PrefixStore(_unused("cpu"), options.store), options.group_rank, options.group_size,
             options.timeout) if torch.distributed.is_gloo_available() else None
         if processor is not None:
             options.process_group._register_backend(torch.device("cpu"), torch.distributed.ProcessGroup.BackendType.GLOO,
                                                     processor)
     return group
+
+
+def _unused(name: str) -> str:
+    """A prefix of a store that no former attempt has used: torchrun's store lives on when it restarts the ranks, and
+    addresses of dead processes lie in it."""
+    return f"{name}/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}/"
 
 
 def _engine(store, rank: int, size: int, timeout):
@@ -73,7 +79,7 @@ def _engine(store, rank: int, size: int, timeout):
     if not getattr(dist, f"is_{name}_available")():
         raise RuntimeError(f"this PyTorch was built without {name}, which was to carry the collectives of ocl tensors; "
                            f"set CLPRIM_DISTRIBUTED_ENGINE to another one of {', '.join(ENGINES)}")
-    store = dist.PrefixStore(f"{NAME}/", store)
+    store = dist.PrefixStore(_unused(NAME), store)
     if name == "mpi":
         return dist.ProcessGroupMPI.create([])
     if name == "ucc":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import warnings
 
 import torch
 
@@ -40,6 +41,9 @@ def _broadcast_out(tensor, outputs):
 
 
 def _broadcast_coalesced(tensors, devices, buffer_size):
+    warnings.warn("torch.nn.DataParallel copies the whole model to every device for each batch, and one Python thread "
+                  "each shares this process; torch.nn.parallel.DistributedDataParallel, started by torchrun with one "
+                  "process for each ocl device, does neither", stacklevel=2)
     return [[_move(tensor, index) for tensor in tensors] for index in devices]
 
 

@@ -1,6 +1,8 @@
 #include <distributed/bindings.hpp>
 
 #include <pybind11/chrono.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/library.h>
 
 #include <distributed/backend.hpp>
 
@@ -24,6 +26,24 @@ distributed::EngineFactory engine_factory(py::function function)
         return (*kept)(store, rank, size, timeout).cast<c10::intrusive_ptr<c10d::Backend>>();
     };
 }
+
+// PyTorch hands tensors of this device to its backend (c10d's Ops.cpp), but not sparse ones.
+std::tuple<std::vector<at::Tensor>, c10::intrusive_ptr<c10d::Work>>
+allreduce_sparse(at::TensorList tensors, const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+                 const c10::intrusive_ptr<c10d::ReduceOp>& op, const std::optional<at::Tensor>& indices, bool async,
+                 std::int64_t timeout)
+{
+    auto list = tensors.vec();
+    c10d::AllreduceOptions options;
+    options.reduceOp = *op;
+    options.timeout = distributed::Milliseconds(timeout);
+    options.asyncOp = async;
+    options.sparseIndices = indices;
+    auto work = group->getBackend(c10::DeviceType::PrivateUse1)->allreduce(list, options);
+    return {std::move(list), std::move(work)};
+}
+
+TORCH_LIBRARY_IMPL(c10d, SparsePrivateUse1, m) { m.impl("allreduce_", allreduce_sparse); }
 
 }  // namespace
 

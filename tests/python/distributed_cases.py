@@ -1,0 +1,484 @@
+"""What the ranks of tests/python/test_distributed.py do. Each returns how far it is from the reference, or raises."""
+import shutil
+import tempfile
+
+import torch
+import torch.distributed as dist
+import torch.nn as nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.nn.parallel import DistributedDataParallel
+
+DEVICE = "ocl"
+FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+
+
+def close(actual, expected, **tolerances):
+    torch.testing.assert_close(actual.cpu(), expected, **tolerances)
+
+
+def number_of(rank, shape=(3, 5), dtype=torch.float32):
+    """The tensor that a rank contributes, known to all."""
+    generator = torch.Generator().manual_seed(100 + rank)
+    return torch.randint(1, 7, shape, generator=generator).to(dtype)
+
+
+# ---- collectives
+
+def all_reduce(rank, size):
+    operators = {"SUM": torch.add, "PRODUCT": torch.mul, "MIN": torch.minimum, "MAX": torch.maximum,
+                 "BAND": torch.bitwise_and, "BOR": torch.bitwise_or, "BXOR": torch.bitwise_xor}
+    for dtype in FLOATS + INTEGERS + [torch.bool]:
+        for name, operator in operators.items():
+            if name.startswith("B") and dtype in FLOATS:
+                continue
+            parts = [number_of(r, dtype=dtype) if dtype != torch.bool else number_of(r) > 3 for r in range(size)]
+            if dtype == torch.bool:
+                operator = {"SUM": torch.logical_or, "PRODUCT": torch.logical_and}.get(name, operator)
+            expected = parts[0]
+            for part in parts[1:]:
+                expected = operator(expected, part)
+            tensor = parts[rank].to(DEVICE)
+            dist.all_reduce(tensor, getattr(dist.ReduceOp, name))
+            close(tensor, expected)
+    for dtype in FLOATS + [torch.complex64, torch.complex128]:
+        tensor = number_of(rank, dtype=dtype).to(DEVICE)
+        dist.all_reduce(tensor, dist.ReduceOp.AVG)
+        close(tensor, sum(number_of(r, dtype=dtype) for r in range(size)) / size)
+    tensor = number_of(rank).to(DEVICE)
+    dist.all_reduce(tensor, dist._make_nccl_premul_sum(0.5))
+    close(tensor, 0.5 * sum(number_of(r) for r in range(size)))
+    large = torch.full((5_000_001,), rank + 1.0, device=DEVICE)   # in pieces
+    dist.all_reduce(large)
+    assert (large == size * (size + 1) / 2).all()
+    for layout in (number_of(rank).t(), number_of(rank, (2, 3, 4, 4)).to(memory_format=torch.channels_last)):
+        tensor = layout.to(DEVICE)
+        dist.all_reduce(tensor)
+        shape = (3, 5) if layout.dim() == 2 else (2, 3, 4, 4)
+        expected = sum(number_of(r, shape) for r in range(size))
+        close(tensor, expected.t() if layout.dim() == 2 else expected, check_stride=False)
+    empty = torch.empty(0, device=DEVICE)
+    dist.all_reduce(empty)
+
+
+def all_reduce_sparse(rank, size):
+    tensor = torch.sparse_coo_tensor([[rank, 3]], [1.0, 2.0], (4,)).to(DEVICE)
+    dist.all_reduce(tensor)
+    close(tensor.to_dense(), torch.tensor([1.0, 1.0, 0.0, 4.0]))
+
+
+def moves(rank, size):
+    for dtype in (torch.float32, torch.int16, torch.complex64, torch.float8_e4m3fn, torch.bool):
+        mine, parts = number_of(rank).to(dtype).to(DEVICE), [number_of(r).to(dtype) for r in range(size)]
+        as_bytes = lambda tensor: tensor.cpu().contiguous().view(torch.uint8)   # noqa: E731  float8 has no comparison
+
+        tensor = mine.clone()
+        dist.broadcast(tensor, 1)
+        close(as_bytes(tensor), as_bytes(parts[1]))
+        gathered = [torch.empty_like(mine) for _ in range(size)]
+        dist.all_gather(gathered, mine)
+        for got, part in zip(gathered, parts):
+            close(as_bytes(got), as_bytes(part))
+        whole = torch.empty(3 * size, 5, dtype=dtype, device=DEVICE)
+        dist.all_gather_into_tensor(whole, mine)
+        close(as_bytes(whole), as_bytes(torch.cat(parts)))
+        gathered = [torch.empty_like(mine) for _ in range(size)] if rank == 1 else None
+        dist.gather(mine, gathered, 1)
+        if rank == 1:
+            close(as_bytes(torch.stack([g.cpu() for g in gathered])), as_bytes(torch.stack(parts)))
+        dist.scatter(tensor, [part.to(DEVICE) for part in parts] if rank == 0 else None, 0)
+        close(as_bytes(tensor), as_bytes(parts[rank]))
+    # The rows of an all_gather may be the tensor's own place.
+    whole = torch.full((4 * size,), -1.0, device=DEVICE)
+    whole[4 * rank:4 * rank + 4] = rank
+    dist.all_gather_into_tensor(whole, whole[4 * rank:4 * rank + 4])
+    close(whole, torch.arange(float(size)).repeat_interleave(4))
+    # Several pieces, and parts of different sizes.
+    count = 3_000_001
+    whole = torch.empty(count * size, device=DEVICE)
+    dist.all_gather_into_tensor(whole, torch.full((count,), float(rank), device=DEVICE))
+    assert all((whole[r * count:(r + 1) * count] == r).all() for r in range(size))
+    uneven = [torch.empty(r + 1, device=DEVICE) for r in range(size)]
+    dist.all_gather(uneven, torch.full((rank + 1,), float(rank), device=DEVICE))
+    assert [part.tolist() for part in uneven] == [[float(r)] * (r + 1) for r in range(size)]
+
+
+def reductions_to_some(rank, size):
+    for dtype in (torch.float32, torch.bfloat16, torch.int64, torch.int16):
+        rows = [number_of(r, (2 * size, 3), dtype) for r in range(size)]
+        total = sum(rows)
+        output = torch.empty(2, 3, dtype=dtype, device=DEVICE)
+        dist.reduce_scatter_tensor(output, rows[rank].to(DEVICE))
+        close(output, total[2 * rank:2 * rank + 2])
+        dist.reduce_scatter(output, list(rows[rank].to(DEVICE).chunk(size)))
+        close(output, total[2 * rank:2 * rank + 2])
+        tensor = rows[rank].to(DEVICE)
+        dist.reduce(tensor, 1)
+        close(tensor, total if rank == 1 else rows[rank])   # the others keep what they gave
+    output = torch.empty(2, 3, device=DEVICE)
+    dist.reduce_scatter_tensor(output, number_of(rank, (2 * size, 3)).to(DEVICE), dist.ReduceOp.AVG)
+    close(output, sum(number_of(r, (2 * size, 3)) for r in range(size))[2 * rank:2 * rank + 2] / size)
+    uneven = torch.empty(rank + 1, device=DEVICE)
+    dist.reduce_scatter(uneven, [torch.full((r + 1,), float(rank + 1), device=DEVICE) for r in range(size)])
+    close(uneven, torch.full((rank + 1,), size * (size + 1) / 2))
+
+
+def exchange(rank, size):
+    mine = torch.arange(2.0 * size, device=DEVICE) + 10 * rank
+    output = torch.empty_like(mine)
+    dist.all_to_all_single(output, mine)
+    close(output, torch.cat([torch.arange(2.0) + 2 * rank + 10 * r for r in range(size)]))
+    splits = [r + 1 for r in range(size)]   # rank r gets r + 1 rows of everybody
+    rows = torch.full((sum(splits), 2), float(rank), device=DEVICE)
+    output = torch.empty(size * (rank + 1), 2, device=DEVICE)
+    dist.all_to_all_single(output, rows, [rank + 1] * size, splits)
+    close(output, torch.arange(float(size)).repeat_interleave(rank + 1)[:, None].expand(-1, 2))
+    outputs = [torch.empty(3, device=DEVICE, dtype=torch.int32) for _ in range(size)]
+    dist.all_to_all(outputs, [torch.full((3,), 10 * rank + r, device=DEVICE, dtype=torch.int32) for r in range(size)])
+    assert [part[0].item() for part in outputs] == [10 * r + rank for r in range(size)]
+
+
+def messages(rank, size):
+    other = 1 - rank
+    if rank == 0:
+        dist.send(torch.arange(3.0, device=DEVICE), 1, tag=5)
+        got = torch.empty(3, device=DEVICE)
+        assert dist.recv(got) == 1   # from anybody
+        close(got, torch.arange(3.0) + 1)
+    else:
+        got = torch.empty(3, device=DEVICE)
+        assert dist.recv(got, 0, tag=5) == 0
+        dist.send(got + 1, 0)
+    # Both send first; large enough for several pieces.
+    out, into = torch.full((4_500_000,), float(rank), device=DEVICE), torch.empty(4_500_000, device=DEVICE)
+    works = [dist.isend(out, other), dist.irecv(into, other)]
+    for work in works:
+        work.wait()
+    assert (into == other).all()
+    # Tags are told apart whatever the order; results with gaps.
+    first, second = torch.empty(2, 3, device=DEVICE).t(), torch.empty(3, 2, device=DEVICE)
+    works = [dist.isend(torch.full((3, 2), 1.0, device=DEVICE), other, tag=1),
+             dist.isend(torch.full((3, 2), 2.0, device=DEVICE), other, tag=2),
+             dist.irecv(second, other, tag=2), dist.irecv(first, other, tag=1)]
+    for work in works:
+        work.wait()
+    assert (first == 1).all() and (second == 2).all()
+    operations = [dist.P2POp(dist.isend, out[:4], other), dist.P2POp(dist.irecv, into[:4], other)]
+    for work in dist.batch_isend_irecv(operations):
+        work.wait()
+    assert (into[:4] == other).all()
+
+
+def coalesced(rank, size):
+    tensors = [torch.full((3,), rank + 1.0, device=DEVICE), torch.full((2, 2), rank + 2.0, device=DEVICE).t()]
+    with dist._coalescing_manager(async_ops=True) as manager:
+        for tensor in tensors:
+            dist.all_reduce(tensor)
+    manager.wait()
+    assert (tensors[0] == 3).all() and (tensors[1] == 5).all()
+    outputs = [torch.empty(2 * size, device=DEVICE) for _ in range(2)]
+    with dist._coalescing_manager(async_ops=True) as manager:
+        for i, output in enumerate(outputs):
+            dist.all_gather_into_tensor(output, torch.full((2,), rank + 10.0 * i, device=DEVICE))
+    manager.wait()
+    assert [output.tolist() for output in outputs] == [[0, 0, 1, 1], [10, 10, 11, 11]]
+
+
+def asynchronous(rank, size):
+    tensor = torch.ones(1000, device=DEVICE)
+    for _ in range(5):
+        tensor = tensor * 2   # still on the stream when the collective is called
+    work = dist.all_reduce(tensor, async_op=True)
+    work.wait()
+    assert work.is_completed() and work.is_success()
+    close(tensor + 1, torch.full((1000,), 65.0))
+    other_stream = torch.ocl.Stream()
+    with torch.ocl.stream(other_stream):
+        mine = torch.full((1000,), 3.0, device=DEVICE) * 2
+        dist.all_reduce(mine, async_op=True).wait()
+        doubled = mine * 2
+    other_stream.synchronize()
+    close(doubled, torch.full((1000,), 24.0))
+    future = dist.all_reduce(torch.full((7,), 1.0, device=DEVICE), async_op=True).get_future()
+    result = future.then(lambda f: f.value()[0] * 10).wait()
+    close(result, torch.full((7,), 10.0 * size))
+    # A callback may wait for another collective.
+    chained = dist.all_reduce(torch.ones(2, device=DEVICE), async_op=True).get_future().then(
+        lambda f: dist.all_reduce(f.value()[0], async_op=True).get_future().wait()[0])
+    close(chained.wait(), torch.full((2,), float(size * size)))
+    # Memory that the caller drops is not reused under a collective.
+    for _ in range(20):
+        dist.all_reduce(torch.ones(50_000, device=DEVICE), async_op=True)
+        torch.zeros(50_000, device=DEVICE)
+    dist.barrier(device_ids=[0])
+
+
+def groups(rank, size):
+    several = [dist.new_group([0, 1]) for _ in range(3)] + [dist.new_group([1]), dist.new_group(backend="occl")]
+    for index, group in enumerate(several):
+        if index == 3 and rank == 0:
+            continue
+        tensor = torch.full((4,), 1.0, device=DEVICE)
+        dist.all_reduce(tensor, group=group)
+        assert (tensor == (1 if index == 3 else size)).all()
+    objects = [None] * size
+    dist.all_gather_object(objects, ("rank", rank), group=several[0])
+    assert objects == [("rank", r) for r in range(size)]
+    listed = [rank]
+    dist.broadcast_object_list(listed, 1, device=torch.device(DEVICE, 0))
+    assert listed == [1]
+    for group in several[:3]:
+        dist.destroy_process_group(group)
+    return dist.get_backend_config()
+
+
+# ---- training
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 3))
+
+
+def batch():
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(8, 8, generator=generator), torch.randn(8, 3, generator=generator)
+
+
+def loss_of(model, data):
+    return ((model(data[0]) - data[1]) ** 2).mean()
+
+
+def reference_gradients():
+    model = network()
+    loss_of(model, batch()).backward()
+    return [parameter.grad for parameter in model.parameters()]
+
+
+def my_part(rank, size):
+    return [tensor.chunk(size)[rank].to(DEVICE) for tensor in batch()]
+
+
+def same_gradients(gradients, tolerance=1e-5):
+    for got, expected in zip(gradients, reference_gradients(), strict=True):
+        close(got.full_tensor() if hasattr(got, "full_tensor") else got, expected, atol=tolerance, rtol=0)
+
+
+def data_parallel(rank, size):
+    for options in ({}, {"gradient_as_bucket_view": True, "bucket_cap_mb": 0.002}, {"static_graph": True},
+                    {"device_ids": [0]}, {"find_unused_parameters": True}):
+        model = DistributedDataParallel(network().to(DEVICE), **options)
+        for _ in range(2):
+            model.zero_grad()
+            loss_of(model, my_part(rank, size)).backward()
+        same_gradients([parameter.grad for parameter in model.parameters()])
+
+
+def communication_hooks(rank, size):
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+
+    for hook, tolerance in ((default_hooks.allreduce_hook, 1e-5), (default_hooks.fp16_compress_hook, 1e-3),
+                            (default_hooks.bf16_compress_hook, 4e-3)):
+        model = DistributedDataParallel(network().to(DEVICE))
+        model.register_comm_hook(None, hook)
+        loss_of(model, my_part(rank, size)).backward()
+        same_gradients([parameter.grad for parameter in model.parameters()], tolerance)
+    # Matrices of rank 1 stand for gradients: the first step is exact, and the same as on the CPU after that.
+    results = []
+    for device in ("cpu", DEVICE):
+        model = DistributedDataParallel(network().to(device))
+        state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=2, random_seed=3)
+        model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+        for _ in range(4):
+            model.zero_grad()
+            loss_of(model, [part.to(device) for part in my_part(rank, size)]).backward()
+        results.append([parameter.grad.cpu() for parameter in model.parameters()])
+    for on_cpu, on_device in zip(*results):
+        close(on_device.norm(), on_cpu.norm(), rtol=0.5, atol=0.05)   # the start of the iteration is random
+
+
+def uneven_inputs(rank, size):
+    from torch.distributed.algorithms.join import Join
+
+    model = DistributedDataParallel(network().to(DEVICE))
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    with Join([model]):
+        for _ in range(2 + rank):
+            optimizer.zero_grad()
+            loss_of(model, my_part(rank, size)).backward()
+            optimizer.step()
+    gathered = [torch.empty(3, device=DEVICE) for _ in range(size)]
+    dist.all_gather(gathered, model.module[4].bias.detach())
+    close(gathered[0], gathered[1].cpu())
+
+
+def synchronized_batch_norm(rank, size):
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))
+    data = torch.randn(4, 3, 8, 8)
+    synchronized = nn.SyncBatchNorm.convert_sync_batchnorm(nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)))
+    synchronized.load_state_dict(plain.state_dict())
+    synchronized = DistributedDataParallel(synchronized.to(DEVICE))
+    weights = torch.randn(4, 4, 6, 6)
+    (plain(data) * weights).mean().backward()
+    (synchronized(data.chunk(size)[rank].to(DEVICE)) * weights.chunk(size)[rank].to(DEVICE)).mean().backward()
+    for got, expected in zip(synchronized.parameters(), plain.parameters()):
+        close(got.grad, expected.grad, atol=1e-5, rtol=1e-4)
+    close(synchronized.module[1].running_var, plain[1].running_var)
+    close(synchronized.module[1].running_mean, plain[1].running_mean)
+
+
+def sharded_optimizer(rank, size):
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
+    model, alone = DistributedDataParallel(network().to(DEVICE)), network()
+    optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam, lr=0.01)
+    reference = torch.optim.Adam(alone.parameters(), lr=0.01)
+    for _ in range(2):
+        optimizer.zero_grad(), reference.zero_grad()
+        loss_of(model, my_part(rank, size)).backward()
+        loss_of(alone, batch()).backward()
+        optimizer.step(), reference.step()
+    for got, expected in zip(model.parameters(), alone.parameters()):
+        close(got.detach(), expected.detach(), atol=1e-5, rtol=1e-4)
+
+
+def fully_sharded(rank, size):
+    from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully_shard
+
+    mesh = init_device_mesh(DEVICE, (size,))
+    for options, tolerance in (({}, 1e-5), ({"reshard_after_forward": False}, 1e-5),
+                               ({"mp_policy": MixedPrecisionPolicy(torch.bfloat16, torch.float32)}, 1e-2),
+                               ({"offload_policy": CPUOffloadPolicy()}, 1e-5)):
+        model = network()
+        if "offload_policy" not in options:
+            model.to(DEVICE)
+        for layer in (model[0], model[2], model[4], model):
+            fully_shard(layer, mesh=mesh, **options)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for _ in range(2):
+            optimizer.zero_grad()
+            loss_of(model, my_part(rank, size)).backward()
+        same_gradients([parameter.grad.to(DEVICE) for parameter in model.parameters()], tolerance)
+        optimizer.step()
+
+
+def fully_sharded_1(rank, size):
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    model = FullyShardedDataParallel(network().to(DEVICE), use_orig_params=True, device_id=torch.device(DEVICE, 0))
+    loss_of(model, my_part(rank, size)).backward()
+    with FullyShardedDataParallel.summon_full_params(model, with_grads=True):
+        same_gradients([parameter.grad for parameter in model.parameters()])
+
+
+def tensor_parallel(rank, size):
+    from torch.distributed.tensor import Shard, distribute_tensor
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    mesh = init_device_mesh(DEVICE, (size,))
+    model = parallelize_module(network().to(DEVICE), mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    loss_of(model, [tensor.to(DEVICE) for tensor in batch()]).backward()
+    same_gradients([parameter.grad for parameter in model.parameters()])
+    torch.manual_seed(0)
+    whole = torch.randn(8, 6)
+    tensor = distribute_tensor(whole.to(DEVICE), mesh, [Shard(0)])
+    close(tensor.redistribute(mesh, [Shard(1)]).full_tensor(), whole)
+    close((tensor @ tensor.t()).full_tensor(), whole @ whole.t())
+    close(tensor.sum().full_tensor(), whole.sum())
+
+
+def pipeline(rank, size):
+    from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
+
+    for schedule_class in (ScheduleGPipe, Schedule1F1B):
+        model = network()
+        part = (model[:2] if rank == 0 else model[2:]).to(DEVICE)
+        schedule = schedule_class(PipelineStage(part, rank, size, torch.device(DEVICE, 0)), 4, loss_fn=nn.MSELoss())
+        data = [tensor.to(DEVICE) for tensor in batch()]
+        schedule.step(data[0]) if rank == 0 else schedule.step(target=data[1], losses=[])
+        expected = reference_gradients()
+        for got, gradient in zip(part.parameters(), expected[:2] if rank == 0 else expected[2:]):
+            close(got.grad, gradient, atol=1e-5, rtol=0)
+
+
+def checkpoint(rank, size):
+    import torch.distributed.checkpoint as checkpoints
+    from torch.distributed.checkpoint.state_dict import get_model_state_dict, set_model_state_dict
+    from torch.distributed.fsdp import fully_shard
+
+    folder = [tempfile.mkdtemp() if rank == 0 else None]
+    dist.broadcast_object_list(folder, 0)
+    mesh = init_device_mesh(DEVICE, (size,))
+    saved = fully_shard(network().to(DEVICE), mesh=mesh)
+    checkpoints.save({"model": get_model_state_dict(saved)}, checkpoint_id=folder[0])
+    loaded = fully_shard(nn.Sequential(*[layer for layer in network()]).to(DEVICE), mesh=mesh)
+    for parameter in loaded.parameters():
+        nn.init.zeros_(parameter)
+    state = {"model": get_model_state_dict(loaded)}
+    checkpoints.load(state, checkpoint_id=folder[0])
+    set_model_state_dict(loaded, state["model"])
+    whole = {"model": {name: torch.zeros_like(tensor) for name, tensor in network().to(DEVICE).state_dict().items()}}
+    checkpoints.load(whole, checkpoint_id=folder[0])   # in one piece, what was saved in two
+    for got, name, expected in zip(loaded.parameters(), whole["model"], network().parameters()):
+        close(got.full_tensor().detach(), expected.detach())
+        close(whole["model"][name], expected.detach())
+    dist.barrier()
+    if rank == 0:
+        shutil.rmtree(folder[0])
+
+
+# ---- bad input
+
+def disagree_in_size(rank, size):
+    dist.all_reduce(torch.ones(3 + rank, device=DEVICE))
+
+
+def disagree_in_dtype(rank, size):
+    dist.broadcast(torch.ones(3, device=DEVICE, dtype=[torch.float32, torch.int32][rank]), 0)
+
+
+def disagree_in_operation(rank, size):
+    tensor = torch.ones(3, device=DEVICE)
+    dist.all_reduce(tensor) if rank == 0 else dist.broadcast(tensor, 0)
+
+
+def disagree_in_splits(rank, size):
+    splits = [1, 1] if rank == 0 else [2, 1]
+    dist.all_to_all_single(torch.empty(2 + rank, device=DEVICE), torch.ones(2, device=DEVICE), splits, [1, 1])
+
+
+def mixed_devices(rank, size):
+    outputs = [torch.empty(2, device=DEVICE), torch.empty(2, device="cpu" if rank == 1 else DEVICE)]
+    dist.all_gather(outputs, torch.empty(2, device=DEVICE))
+
+
+def message_of_another_size(rank, size):
+    if rank == 0:
+        dist.send(torch.ones(3, device=DEVICE), 1)
+    else:
+        dist.recv(torch.ones(4, device=DEVICE), 0)
+
+
+def goes_on(rank, size):
+    tensor = torch.ones(3, device=DEVICE)
+    dist.all_reduce(tensor)
+    assert (tensor == size).all()
+
+
+def one_stays_away(rank, size):
+    if rank == 0:
+        dist.all_reduce(torch.ones(3, device=DEVICE))
+
+
+def use_after_failure(rank, size):
+    if rank == 0:
+        dist.all_reduce(torch.ones(3, device=DEVICE))
+
+
+def one_dies(rank, size):
+    import os
+
+    goes_on(rank, size)
+    if rank == 1:
+        os._exit(3)
+    dist.all_reduce(torch.ones(3_000_000, device=DEVICE))

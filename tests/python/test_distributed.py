@@ -1,0 +1,151 @@
+"""torch.distributed on the device: two processes against the same on one, on PyTorch's CPU."""
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+import distributed_cases as cases
+from rank_pool import RankPool
+
+pytestmark = pytest.mark.skipif(not torch.distributed.is_available() or not torch.distributed.is_gloo_available(),
+                                reason="PyTorch has no Gloo")
+
+
+def environments(kind):
+    if kind == "lent":
+        return {}, {}
+    # The second rank is another vendor's where there is one; the first passes bytes as discrete GPUs do.
+    first = torch.ocl.get_device_properties(0).platform_name
+    others = sorted({torch.ocl.get_device_properties(i).platform_name for i in range(torch.ocl.device_count())} - {first})
+    second = {"CLPRIM_DEVICES": others[0]} if others else {}
+    return {"CLPRIM_DISTRIBUTED_STAGING": "pinned"}, second
+
+
+@pytest.fixture(scope="module", params=["lent", "pinned, two drivers"])
+def ranks(request):
+    pool = RankPool(environments=environments(request.param))
+    pool.kind = request.param
+    yield pool
+    pool.close()
+
+
+@pytest.mark.parametrize("case", [cases.all_reduce, cases.all_reduce_sparse, cases.moves, cases.reductions_to_some,
+                                  cases.exchange, cases.messages, cases.coalesced, cases.asynchronous],
+                         ids=lambda case: case.__name__)
+def test_collectives(ranks, case):
+    ranks(case)
+
+
+def test_groups(ranks):
+    assert ranks(cases.groups) == ["cpu:gloo,ocl:occl"] * 2
+
+
+@pytest.mark.parametrize("case", [cases.data_parallel, cases.communication_hooks, cases.uneven_inputs,
+                                  cases.synchronized_batch_norm, cases.sharded_optimizer, cases.fully_sharded,
+                                  cases.fully_sharded_1, cases.tensor_parallel, cases.pipeline, cases.checkpoint],
+                         ids=lambda case: case.__name__)
+def test_training(ranks, case):
+    if ranks.kind != "lent" and case not in (cases.data_parallel, cases.fully_sharded, cases.pipeline):
+        pytest.skip("staging and drivers do not matter any more")
+    ranks(case)
+
+
+@pytest.mark.parametrize("case, words", [
+    (cases.disagree_in_size, ["all_reduce", "default_pg", "rank 0 calls all_reduce SUM of 3 elements of float32",
+                              "rank 1 calls all_reduce SUM of 4 elements"]),
+    (cases.disagree_in_dtype, ["broadcast", "default_pg", "float32", "int32"]),
+    (cases.disagree_in_operation, ["default_pg", "rank 0 calls all_reduce", "rank 1 calls broadcast"]),
+    (cases.disagree_in_splits, ["all_to_all_single", "default_pg", "room for"]),
+    (cases.mixed_devices, ["all_gather", "default_pg", "tensor_list[1] is on cpu"]),
+], ids=lambda value: getattr(value, "__name__", ""))
+def test_every_rank_is_told_what_is_wrong(ranks, case, words):
+    for kind, value in ranks.outcomes(case):
+        assert kind == "error", kind
+        for word in words:
+            assert word in value[1], value[1]
+    ranks(cases.goes_on)
+
+
+def test_message_of_another_size(ranks):
+    sender, receiver = ranks.outcomes(cases.message_of_another_size)
+    assert sender[0] == "result" and receiver[0] == "error"
+    assert "rank 0 sent 3 elements of float32, but the tensor given has 4" in receiver[1][1]
+    ranks(cases.goes_on)
+
+
+def test_timeout_and_a_rank_that_dies():
+    pool = RankPool(timeout=3)
+    try:
+        pool(cases.goes_on)
+        begin = time.monotonic()
+        (kind, error), _ = pool.outcomes(cases.one_stays_away)
+        assert kind == "error" and time.monotonic() - begin < 30
+        assert "all_reduce" in error[1] and "default_pg" in error[1] and "timed out after 3000 ms" in error[1]
+        (kind, error), _ = pool.outcomes(cases.use_after_failure)
+        assert kind == "error" and "the group can no longer be used: all_reduce" in error[1]
+    finally:
+        pool.close()
+    pool = RankPool(timeout=20)
+    try:
+        begin = time.monotonic()
+        survivor, dead = pool.outcomes(cases.one_dies)
+        assert dead[0] == "gone" and survivor[0] == "error" and time.monotonic() - begin < 18
+        assert "all_reduce" in survivor[1][1] and "a peer is gone" in survivor[1][1]
+    finally:
+        pool.close()
+    assert not any(process.is_alive() for process in pool.processes)
+
+
+ELASTIC = """
+import os, sys
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+folder, attempt = sys.argv[1], int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+dist.init_process_group("occl")
+rank = dist.get_rank()
+torch.manual_seed(0)
+model = DistributedDataParallel(torch.nn.Linear(4, 1).to("ocl"))
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+path, begin = os.path.join(folder, "state.pt"), 0
+if os.path.exists(path):
+    state = torch.load(path, map_location="ocl")
+    begin = state["step"]
+    model.module.load_state_dict(state["model"])
+for step in range(begin, 6):
+    optimizer.zero_grad()
+    model(torch.full((2, 4), 0.1 * (step + rank), device="ocl")).sum().backward()
+    optimizer.step()
+    if rank == 0:
+        torch.save({"step": step + 1, "model": model.module.state_dict()}, path + ".new")
+        os.replace(path + ".new", path)
+    dist.barrier()
+    if step == 2 and rank == 1 and attempt == 0:
+        os._exit(9)
+if rank == 0:
+    print("begun at", begin, "restarts", attempt, "weight %.6f" % model.module.weight[0, 0].item())
+dist.destroy_process_group()
+"""
+
+
+def test_torchrun_restarts_from_the_checkpoint(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(ELASTIC)
+    run = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
+                          "--max-restarts=1", "--monitor-interval=0.1", str(script), str(tmp_path)],
+                         env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=180)
+    assert run.returncode == 0, run.stderr[-4000:]
+    torch.manual_seed(0)
+    weight = torch.nn.Linear(4, 1).weight[0, 0].item()
+    for step in range(6):   # the gradient of a sum of two rows, averaged over both ranks
+        weight -= 0.1 * 2 * 0.1 * (step + 0.5)
+    assert run.stdout.split() == ["begun", "at", "3", "restarts", "1", "weight", f"{weight:.6f}"], run.stdout
+
+
+def test_data_parallel_says_what_to_use():
+    with pytest.warns(UserWarning, match="DistributedDataParallel"):
+        torch._C._broadcast_coalesced([torch.ones(2, device="ocl")], [0], 1 << 20)   # what DataParallel begins with
