@@ -1,5 +1,5 @@
-"""Collectives of ocl tensors against Gloo's on CPU tensors, the overlap of DistributedDataParallel, and what both say of
-more devices. Contenders take turns in every round, and the slowest rank counts.
+"""Collectives of ocl tensors against Gloo's on CPU tensors, the overlap of DistributedDataParallel, and what both say
+of more devices. Contenders take turns in every round, and the slowest rank counts.
 
     python benchmarks/distributed.py                                            # two processes on this machine
     CLPRIM_DISTRIBUTED_STAGING=pinned python benchmarks/distributed.py          # as devices with memory of their own
@@ -63,7 +63,8 @@ def compare_collectives(options, say):
             on_cpu, on_device = (statistics.median(times[device]) for device in ("cpu", "ocl"))
             ratio = statistics.median(a / b for a, b in zip(times["cpu"], times["ocl"]))
             rows.append({"collective": name, "bytes": size, "gloo": on_cpu, "ocl": on_device, "ratio": ratio})
-            say(f"{name:16}{size:12}{1e3 * on_cpu:10.2f}{1e3 * on_device:10.2f}{size / on_device / 1e9:8.2f}{ratio:12.2f}")
+            say(f"{name:16}{size:12}{1e3 * on_cpu:10.2f}{1e3 * on_device:10.2f}{size / on_device / 1e9:8.2f}"
+                f"{ratio:12.2f}")
     return rows
 
 
@@ -87,7 +88,8 @@ def overlap(options, say):
         alone()
         dist.all_reduce(flat)
 
-    contenders = {"alone": alone, "beside": beside, "afterwards": afterwards, "all_reduce": lambda: dist.all_reduce(flat)}
+    contenders = {"alone": alone, "beside": beside, "afterwards": afterwards,
+                  "all_reduce": lambda: dist.all_reduce(flat)}
     times = in_turns({name: (run, "ocl") for name, run in contenders.items()}, options.rounds)
     medians = {name: statistics.median(values) for name, values in times.items()}
     hidden = 1 - (medians["beside"] - medians["alone"]) / medians["all_reduce"]
@@ -98,7 +100,7 @@ def overlap(options, say):
 
 
 def predict(rows, step, options, say):
-    """A ring sends 2 (n - 1) / n times the bytes in 2 (n - 1) steps; what the backward pass cannot hide is waited for."""
+    """A ring sends 2 (n - 1) / n times the bytes in 2 (n - 1) steps; what no backward pass hides is waited for."""
     reduces = sorted((row["bytes"], row["ocl"]) for row in rows if row["collective"] == "all_reduce")
     latency, (size, seconds) = reduces[0][1], reduces[-1]
     ranks = dist.get_world_size()
@@ -129,8 +131,8 @@ def run(rank, options):
     dist.init_process_group()
     say = print if dist.get_rank() == 0 else (lambda text: None)
     properties = torch.ocl.get_device_properties(0)
-    say(f"{dist.get_world_size()} processes, {properties.name} [{properties.platform_name}], torch {torch.__version__}, "
-        f"memory {os.environ.get('CLPRIM_DISTRIBUTED_STAGING', 'lent where the device is the processor')}\n")
+    say(f"{dist.get_world_size()} processes, {properties.name} [{properties.platform_name}], torch "
+        f"{torch.__version__}, memory {os.environ.get('CLPRIM_DISTRIBUTED_STAGING', 'lent where the device is the processor')}\n")
     rows = compare_collectives(options, say)
     result = {"collectives": rows}
     if not options.no_step:

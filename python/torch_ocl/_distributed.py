@@ -24,8 +24,8 @@ def register() -> None:
 
 
 def _with_processor(init):
-    """Where no backend is named, PyTorch takes that of the accelerator alone and refuses tensors on the CPU. Scripts that
-    compute on the CPU must work as without this package, so the CPU keeps the backend that it has without."""
+    """Where no backend is named, PyTorch takes that of the accelerator alone and refuses tensors on the CPU. Scripts
+    that compute on the CPU must work as without this package, so the CPU keeps the backend that it has without."""
 
     @functools.wraps(init)
     def initialize(self, backend):
@@ -52,14 +52,12 @@ def process_group_class():
 
 def _create(options, backend_options=None):
     group = process_group_class()(options.store, options.group_rank, options.group_size, options.timeout, _engine)
-    if not options.process_group._device_types:
+    if not options.process_group._device_types and torch.distributed.is_gloo_available():
         # "occl" alone: PyTorch's barriers and objects pass through tensors on the CPU.
-        processor = torch.distributed.ProcessGroupGloo(
-            torch.distributed.PrefixStore(_unused("cpu"), options.store), options.group_rank, options.group_size,
-            options.timeout) if torch.distributed.is_gloo_available() else None
-        if processor is not None:
-            options.process_group._register_backend(torch.device("cpu"), torch.distributed.ProcessGroup.BackendType.GLOO,
-                                                    processor)
+        store = torch.distributed.PrefixStore(_unused("cpu"), options.store)
+        processor = torch.distributed.ProcessGroupGloo(store, options.group_rank, options.group_size, options.timeout)
+        kind = torch.distributed.ProcessGroup.BackendType.GLOO
+        options.process_group._register_backend(torch.device("cpu"), kind, processor)
     return group
 
 

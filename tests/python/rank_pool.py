@@ -1,4 +1,4 @@
-"""Processes of one group that stay alive and run one function after another, so that tests with several ranks are fast."""
+"""Processes of one group that live on and run one function after another, so that tests with several ranks are fast."""
 import importlib
 import multiprocessing
 import os

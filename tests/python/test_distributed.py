@@ -19,7 +19,8 @@ def environments(kind):
         return {}, {}
     # The second rank is another vendor's where there is one; the first passes bytes as discrete GPUs do.
     first = torch.ocl.get_device_properties(0).platform_name
-    others = sorted({torch.ocl.get_device_properties(i).platform_name for i in range(torch.ocl.device_count())} - {first})
+    platforms = {torch.ocl.get_device_properties(i).platform_name for i in range(torch.ocl.device_count())}
+    others = sorted(platforms - {first})
     second = {"CLPRIM_DEVICES": others[0]} if others else {}
     return {"CLPRIM_DISTRIBUTED_STAGING": "pinned"}, second
 

@@ -126,8 +126,8 @@ Backend::Pending Backend::_allgather_base(at::Tensor& output, at::Tensor& input,
     check(call, "input_tensor", {input});
     common_dtype(call, {output, input});
     require(call, output.numel() == input.numel() * size_,
-            c10::str("output_tensor is ", described(output), ", expected ", size_, " times the elements of input_tensor, ",
-                     described(input)));
+            c10::str("output_tensor is ", described(output), ", expected ", size_,
+                     " times the elements of input_tensor, ", described(input)));
     const at::AutoDispatchBelowADInplaceOrView no_autograd;
     if (output.is_contiguous()) {
         const at::Tensor flat = output.detach().view({-1});
@@ -148,7 +148,8 @@ Backend::Pending Backend::allgather_coalesced(std::vector<Tensors>& outputs, Ten
 {
     const Call call{c10d::OpType::ALLGATHER_COALESCED, "all_gather_coalesced", options.timeout};
     // Outputs come as one list for each rank.
-    require(call, static_cast<int>(outputs.size()) == size_, c10::str("expected one list of outputs for each of ", size_, " ranks"));
+    require(call, static_cast<int>(outputs.size()) == size_,
+            c10::str("expected one list of outputs for each of ", size_, " ranks"));
     std::vector<Pending> parts;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
         std::vector<Tensors> one(1);
@@ -184,7 +185,8 @@ Backend::Pending Backend::gather(std::vector<Tensors>& outputs, Tensors& inputs,
         require(call, outputs.size() == 1, "gather_list must be one list of tensors on the destination");
         check(call, "gather_list", outputs[0]);
         require(call, static_cast<int>(outputs[0].size()) == size_,
-                c10::str("gather_list has ", outputs[0].size(), " tensors, expected one for each of ", size_, " ranks"));
+                c10::str("gather_list has ", outputs[0].size(), " tensors, expected one for each of ", size_,
+                         " ranks"));
         common_dtype(call, all_of(outputs[0], inputs[0]));
         targets = outputs[0];
         for (const at::Tensor& target : targets)
@@ -230,7 +232,8 @@ Backend::Pending Backend::scatter(Tensors& outputs, std::vector<Tensors>& inputs
         require(call, inputs.size() == 1, "scatter_list must be one list of tensors on the source");
         check(call, "scatter_list", inputs[0]);
         require(call, static_cast<int>(inputs[0].size()) == size_,
-                c10::str("scatter_list has ", inputs[0].size(), " tensors, expected one for each of ", size_, " ranks"));
+                c10::str("scatter_list has ", inputs[0].size(), " tensors, expected one for each of ", size_,
+                         " ranks"));
         common_dtype(call, all_of(inputs[0], outputs[0]));
         sources = inputs[0];
         for (const at::Tensor& source : sources)

@@ -91,7 +91,8 @@ bool Engine::agree(const Intent& intent, Milliseconds timeout)
     if (group_.size == 1) {
         return true;
     }
-    const std::int64_t exact = hash_of(intent.exact), loose = hash_of(intent.loose.empty() ? intent.exact : intent.loose);
+    const std::int64_t exact = hash_of(intent.exact);
+    const std::int64_t loose = intent.loose.empty() ? exact : hash_of(intent.loose);
     // The minimum of x and that of its complement tell the smallest and the largest: all are equal if these are.
     std::vector<std::int64_t> ends{exact, ~exact, loose, ~loose, intent.refused ? 0 : 1};
     minimum(ends, timeout);

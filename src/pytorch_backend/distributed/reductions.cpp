@@ -106,7 +106,8 @@ namespace {
 at::Tensor factor_of(const c10d::ReduceOp& op, const at::Tensor& tensor)
 {
     const auto* factor = dynamic_cast<const c10d::NCCLPreMulSumSupplement*>(op.supplement_.get());
-    TORCH_CHECK(factor != nullptr, "a ReduceOp of PREMUL_SUM needs its factor: torch.distributed._make_nccl_premul_sum");
+    TORCH_CHECK(factor != nullptr, "a ReduceOp of PREMUL_SUM needs its factor: "
+                "torch.distributed._make_nccl_premul_sum");
     return factor->tensor_factor.defined() ? factor->tensor_factor.to(tensor.options())
                                            : at::full({}, factor->double_factor, tensor.options());
 }

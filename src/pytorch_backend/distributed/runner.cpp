@@ -279,6 +279,12 @@ at::Tensor tensor_over(Header& header) { return at::from_blob(&header, {4}, at::
 
 int data_tag(std::int64_t id) { return static_cast<int>(first_data_tag + id % first_data_tag); }
 
+void check_tag(const Work& work, int tag)
+{
+    TORCH_CHECK(tag >= 0 && tag < first_data_tag, work.about().text, ": the tag is ", tag,
+                ", expected one in [0, 2^30)");
+}
+
 void wait_for(const Posted& posted, Milliseconds timeout) { posted->wait(timeout); }
 
 }  // namespace
@@ -286,7 +292,7 @@ void wait_for(const Posted& posted, Milliseconds timeout) { posted->wait(timeout
 void Runner::send(c10::intrusive_ptr<Work> work, Message message, Start start)
 {
     engine_->check_usable(work->about().text);
-    TORCH_CHECK(message.tag >= 0 && message.tag < first_data_tag, work->about().text, ": the tag must lie in [0, 2^30)");
+    check_tag(*work, message.tag);
     state_->add(work.get());
     std::int64_t id;
     {
@@ -328,7 +334,7 @@ void Runner::send(c10::intrusive_ptr<Work> work, Message message, Start start)
 void Runner::receive(c10::intrusive_ptr<Work> work, Message message, Start start)
 {
     engine_->check_usable(work->about().text);
-    TORCH_CHECK(message.tag >= 0 && message.tag < first_data_tag, work->about().text, ": the tag must lie in [0, 2^30)");
+    check_tag(*work, message.tag);
     state_->add(work.get());
     state_->strand(false, message.peer, message.tag)->push([=, engine = engine_, state = state_] {
         std::string misfit;

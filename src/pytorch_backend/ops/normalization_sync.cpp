@@ -1,5 +1,5 @@
-// The pieces of batch normalisation over several processes (torch.nn.SyncBatchNorm): statistics of one process, those of
-// all, and what is done with them. Sums over everything but axis 1, in the type of the statistics.
+// The pieces of batch normalisation over several processes (torch.nn.SyncBatchNorm): statistics of one process, those
+// of all, and what is done with them. Sums over everything but axis 1, in the type of the statistics.
 #include <ATen/ATen.h>
 #include <torch/library.h>
 
@@ -29,7 +29,8 @@ Tensor spread(const Tensor& values, const Tensor& x)
 std::tuple<Tensor, Tensor> statistics(const Tensor& input, double eps)
 {
     TORCH_CHECK(input.dim() >= 2, "batch_norm_stats: input has ", input.dim(), " axes, expected at least 2");
-    const auto [variance, mean] = at::var_mean(input.to(statistics_type(input)), at::IntArrayRef(all_but_channels(input)),
+    const auto axes = all_but_channels(input);
+    const auto [variance, mean] = at::var_mean(input.to(statistics_type(input)), at::IntArrayRef(axes),
                                                std::optional<at::Scalar>(0), false);
     return {mean, (variance + eps).rsqrt_()};
 }
@@ -72,9 +73,10 @@ Tensor normalize(const Tensor& input, const std::optional<Tensor>& weight, const
     return result.to(input.scalar_type());
 }
 
-std::tuple<Tensor, Tensor, Tensor, Tensor> backward_sums(const Tensor& gradient, const Tensor& input, const Tensor& mean,
-                                                         const Tensor& deviation, const std::optional<Tensor>& weight,
-                                                         bool input_wanted, bool weight_wanted, bool bias_wanted)
+std::tuple<Tensor, Tensor, Tensor, Tensor> backward_sums(const Tensor& gradient, const Tensor& input,
+                                                         const Tensor& mean, const Tensor& deviation,
+                                                         const std::optional<Tensor>& weight, bool input_wanted,
+                                                         bool weight_wanted, bool bias_wanted)
 {
     const auto axes = all_but_channels(input);
     const Tensor dy = gradient.to(statistics_type(input));
@@ -82,7 +84,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward_sums(const Tensor& gradient,
     const Tensor products = (dy * (input.to(dy.scalar_type()) - spread(mean, input))).sum(axes);
     const auto type = weight && weight->defined() ? weight->scalar_type() : dy.scalar_type();
     return {input_wanted ? sum : Tensor(), input_wanted ? products : Tensor(),
-            weight_wanted ? (products * deviation).to(type) : Tensor(), bias_wanted ? sum.to(type, false, true) : Tensor()};
+            weight_wanted ? (products * deviation).to(type) : Tensor(),
+            bias_wanted ? sum.to(type, false, true) : Tensor()};
 }
 
 Tensor backward(const Tensor& gradient, const Tensor& input, const Tensor& mean, const Tensor& deviation,
