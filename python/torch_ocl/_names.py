@@ -1,5 +1,5 @@
 """Names of torch.cuda, torch.xpu, torch.mps and torch.accelerator, and what torch.ocl makes of each:
-`python -m torch_ocl names` prints the table of docs/torch_ocl.md."""
+`python -m torch_ocl names` prints the table of docs/pytorch_api.md."""
 
 from __future__ import annotations
 
