@@ -22,7 +22,7 @@ struct RecordedCommand {
 // name must stay: who records allocates from a pool (clprim/memory_history.hpp) that lives as long. Bytes of pageable
 // host memory are kept as they are now, and written now as well, since what is kept with a device (tables of constants)
 // is used by others too; pinned memory is read at each replay. A wait for the queue, a read to pageable memory, and
-// another queue's wait for an event of this one throw Error. Throws NotSupported for a device before OpenCL 2.1.
+// another queue's wait for an event of this one throw Error.
 class Recording {
 public:
     explicit Recording(Queue& queue);

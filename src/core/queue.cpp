@@ -104,6 +104,8 @@ Launch& Launch::set(std::size_t bytes, const void* value)
     }
     if (!kernel_.handle()) [[unlikely]]
         detail::restore_kernel(kernel_);
+    if (detail::recording(queue_)) [[unlikely]]
+        detail::record_argument(next_, bytes, value);
     const cl_int code = clSetKernelArg(kernel_.handle(), next_, bytes, value);
     if (code != CL_SUCCESS) [[unlikely]]
         throw OpenCLError("clSetKernelArg", code,

@@ -12,7 +12,7 @@ namespace clprim {
 namespace {
 
 struct KernelCommand {
-    cl::Kernel kernel;      // a clone, which holds its arguments
+    cl::Kernel kernel;      // one of its own, which holds its arguments
     std::string name;
     Range range;
 };
@@ -37,6 +37,12 @@ struct FillCommand {
     std::vector<char> pattern;
 };
 using Command = std::variant<KernelCommand, WriteCommand, ReadCommand, CopyCommand, FillCommand>;
+
+struct Argument {
+    std::size_t bytes;
+    std::vector<char> value;   // empty for local memory
+};
+thread_local std::vector<Argument> launch_arguments;
 
 std::mutex recordings_mutex;
 std::vector<Recording::State*>& recordings()
@@ -96,12 +102,31 @@ void detail::refuse_event_of_recording(const Queue& queue, cl_event event)
             throw Error("a recording holds the work of one queue: another queue cannot wait for its events");
 }
 
+void detail::record_argument(unsigned index, std::size_t bytes, const void* value)
+{
+    if (index == 0)
+        launch_arguments.clear();
+    const auto* begin = static_cast<const char*>(value);
+    launch_arguments.push_back({bytes, begin ? std::vector<char>(begin, begin + bytes) : std::vector<char>()});
+}
+
+// A kernel object of its own and not a clone (clCloneKernel): PoCL's clones crash, and OpenCL 1.2 has none.
 void detail::record_kernel(Recording::State& state, const Kernel& kernel, const Range& range)
 {
+    cl_program program = nullptr;
+    check_opencl(clGetKernelInfo(kernel.handle(), CL_KERNEL_PROGRAM, sizeof program, &program, nullptr),
+                 "clGetKernelInfo", kernel.name);
     cl_int code = CL_SUCCESS;
-    const cl_kernel clone = clCloneKernel(kernel.handle(), &code);
-    check_opencl(code, "clCloneKernel", kernel.name);
-    state.add(KernelCommand{cl::Kernel(clone), kernel.name, range});
+    cl::Kernel own(clCreateKernel(program, kernel.name.c_str(), &code));
+    check_opencl(code, "clCreateKernel", kernel.name);
+    if (kernel.argument_count == 0)
+        launch_arguments.clear();
+    for (cl_uint i = 0; i < launch_arguments.size(); ++i) {
+        const Argument& argument = launch_arguments[i];
+        check_opencl(clSetKernelArg(own(), i, argument.bytes, argument.value.empty() ? nullptr : argument.value.data()),
+                     "clSetKernelArg", kernel.name);
+    }
+    state.add(KernelCommand{std::move(own), kernel.name, range});
 }
 
 void detail::record_write(Recording::State& state, Block& target, std::size_t offset, const void* source,
@@ -135,9 +160,6 @@ void detail::record_fill(Recording::State& state, Block& target, std::size_t off
 
 Recording::Recording(Queue& queue) : state_(new State{queue, {}, {}, false})
 {
-    require<NotSupported>(queue.device().version >= 210, "a recording needs OpenCL 2.1 (clCloneKernel); ",
-                          queue.device().name, " has ", queue.device().version / 100, ".",
-                          queue.device().version / 10 % 10);
     const std::lock_guard lock(recordings_mutex);
     for (const State* other : recordings())
         require(&other->queue != &queue, "the queue's work is being recorded already");

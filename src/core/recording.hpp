@@ -17,6 +17,8 @@ inline Recording::State* recording(const Queue& queue) noexcept
     return active_recordings.load(std::memory_order_relaxed) == 0 ? nullptr : find_recording(queue);
 }
 
+// An argument of the launch that this thread prepares; record_kernel takes them all.
+void record_argument(unsigned index, std::size_t bytes, const void* value);
 void record_kernel(Recording::State& state, const Kernel& kernel, const Range& range);
 void record_write(Recording::State& state, Block& target, std::size_t offset, const void* source, std::size_t bytes,
                   bool pinned);
