@@ -17,6 +17,12 @@ def apply(_: str = "accelerate") -> None:
     for module in (imports, modeling, accelerator, memory):
         _view.replace("is_bf16_available", lambda ignore_tpu=False: torch.ocl.is_bf16_supported(), module)
 
+    @_view.wrap(state.PartialState, "_prepare_backend")
+    def _prepare_backend(former, self, *arguments, **named):
+        """One process per device is "MULTI_GPU" to it, by NCCL: by the device's default backend instead."""
+        backend, kind = former(self, *arguments, **named)
+        return (None if backend == "nccl" else backend), kind
+
     @_view.wrap(memory, "clear_device_cache")
     def clear_device_cache(former, garbage_collection=False):
         former(garbage_collection)
