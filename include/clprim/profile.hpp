@@ -21,6 +21,7 @@ struct ProfiledCommand {
     std::int64_t started = 0, ended = 0;                 // on the device, in the same clock
     std::int64_t thread = 0;                             // the system's number of the enqueueing thread
     std::uint64_t correlation = 0;           // correlation() of the enqueueing thread
+    std::uint64_t annotation = 0;            // annotation() of it
 };
 
 // Collects from construction to stop(). Several may collect at a time.
@@ -43,5 +44,10 @@ private:
 void push_correlation(std::uint64_t id);
 void pop_correlation();
 std::uint64_t correlation();
+
+// The same for ranges that a program names.
+void push_annotation(std::uint64_t id);
+void pop_annotation();
+std::uint64_t annotation();
 
 }  // namespace clprim

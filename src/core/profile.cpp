@@ -48,7 +48,7 @@ Log& command_log()
     return *log;
 }
 
-thread_local std::vector<std::uint64_t> correlations;
+thread_local std::vector<std::uint64_t> correlations, annotations;
 
 std::int64_t event_time(cl_event event, cl_profiling_info what)
 {
@@ -121,6 +121,7 @@ void detail::add_command(Queue& queue, cl_event event, ProfiledCommand command)
     command.queue = queue.id();
     command.enqueued = detail::profile_time();
     command.correlation = correlation();
+    command.annotation = annotation();
     thread_local const std::int64_t thread = ::syscall(SYS_gettid);
     command.thread = thread;
     const std::lock_guard lock(log.mutex);
@@ -195,5 +196,15 @@ void pop_correlation()
 }
 
 std::uint64_t correlation() { return correlations.empty() ? 0 : correlations.back(); }
+
+void push_annotation(std::uint64_t id) { annotations.push_back(id); }
+
+void pop_annotation()
+{
+    if (!annotations.empty())
+        annotations.pop_back();
+}
+
+std::uint64_t annotation() { return annotations.empty() ? 0 : annotations.back(); }
 
 }  // namespace clprim

@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <tuple>
 
 #include <c10/util/ApproximateClock.h>
 #include <torch/csrc/profiler/stubs/base.h>
@@ -113,12 +114,21 @@ public:
         trace_.span = libkineto::TraceSpan(begin, end, "ocl");
         trace_.gpuOpCount = static_cast<int>(commands_.size());
         std::set<std::pair<int, int>> streams;
+        std::map<std::tuple<int, int, std::uint64_t>, std::pair<std::int64_t, std::int64_t>> ranges;
         for (const clprim::ProfiledCommand& command : commands_) {
             const libkineto::ITraceActivity* origin =
                 command.correlation == 0 ? nullptr : linked(static_cast<std::int32_t>(command.correlation));
             add(logger, command, origin);
             streams.emplace(command.device, command.queue);
+            if (command.annotation != 0) {
+                auto& range = ranges.try_emplace({command.device, command.queue, command.annotation}, command.started,
+                                                 command.ended).first->second;
+                range = {std::min(range.first, command.started), std::max(range.second, command.ended)};
+            }
         }
+        for (const auto& [place, times] : ranges)
+            if (const auto* origin = linked(static_cast<std::int32_t>(std::get<2>(place))))
+                add_range(logger, *origin, place, times);
         describe(logger, streams, begin);
         commands_.clear();
     }
@@ -132,6 +142,8 @@ public:
 
     void pushCorrelationId(std::uint64_t id) override { clprim::push_correlation(id); }
     void popCorrelationId() override { clprim::pop_correlation(); }
+    void pushUserCorrelationId(std::uint64_t id) override { clprim::push_annotation(id); }
+    void popUserCorrelationId() override { clprim::pop_annotation(); }
 
 private:
     // The command on its stream's track, and the call that enqueued it on its thread's, with an arrow between.
@@ -177,6 +189,23 @@ private:
                 activity.addMetadata("memory bandwidth (GB/s)",
                                      std::to_string(static_cast<double>(command.bytes) / seconds * 1e-9));
         }
+        logger.handleGenericActivity(activity);
+    }
+
+    // A range that the program named, on the track of a stream that worked for it.
+    void add_range(libkineto::ActivityLogger& logger, const libkineto::ITraceActivity& origin,
+                   const std::tuple<int, int, std::uint64_t>& place,
+                   const std::pair<std::int64_t, std::int64_t>& times)
+    {
+        if (types_.count(ActivityType::GPU_USER_ANNOTATION) == 0)
+            return;
+        trace_.emplace_activity(trace_.span, ActivityType::GPU_USER_ANNOTATION, origin.name());
+        libkineto::GenericTraceActivity& activity = *trace_.activities.back();
+        activity.id = static_cast<std::int32_t>(origin.correlationId());
+        activity.device = std::get<0>(place);
+        activity.resource = std::get<1>(place);
+        activity.startTime = times.first;
+        activity.endTime = times.second;
         logger.handleGenericActivity(activity);
     }
 
@@ -237,7 +266,8 @@ public:
 private:
     std::string name_ = "ocl";
     std::set<ActivityType> available_{ActivityType::CONCURRENT_KERNEL, ActivityType::GPU_MEMCPY,
-                                      ActivityType::GPU_MEMSET, ActivityType::PRIVATEUSE1_RUNTIME};
+                                      ActivityType::GPU_MEMSET, ActivityType::GPU_USER_ANNOTATION,
+                                      ActivityType::PRIVATEUSE1_RUNTIME};
 };
 
 using torch::profiler::impl::RegisterPrivateUse1Profiler;

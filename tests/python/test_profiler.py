@@ -95,6 +95,8 @@ def test_copies_fills_memory_and_stacks(trace):
     assert any(event["args"]["Device Type"] == 20 and event["args"]["Bytes"] < 0 for event in memory)
     assert any("nn.Module: Conv2d" in event["name"] for event in of(events, "python_function"))
     assert any(event["name"] == "one step" for event in of(events, "user_annotation"))
+    on_device = [event for event in of(events, "gpu_user_annotation") if event["name"] == "one step"]
+    assert len(on_device) == 1 and on_device[0]["tid"] == 0 and on_device[0]["dur"] > 0
 
 
 def test_averages_have_device_columns(trace):
