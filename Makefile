@@ -1,21 +1,31 @@
 # Every target sets up first what it needs; nothing is done twice.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test validate doctor benchmark clean
+.PHONY: help setup build demo test test-sanitized validate doctor benchmark wheels deb docs check clean
 
 python := .venv/bin/python
 
 help:                ## this list
-	@sed -n 's/^\([a-z]*\): .*## /  make \1\t/p' Makefile | expand -t 20
+	@sed -n 's/^\([a-z-]*\): .*## /  make \1\t/p' Makefile | expand -t 24
 
-setup:               ## system packages, .venv with PyTorch and an OpenCL runtime, the build
+setup:               ## system packages, .venv with PyTorch and an OpenCL runtime, the Python packages
 	@tools/setup.sh
+
+build:               ## the same, and the C++ tests, the examples and the command
+	@tools/setup.sh all
 
 demo: setup          ## trains on real images on ocl:0 and on the CPU and compares them
 	@$(python) examples/fashion_mnist.py --device ocl:0 --compare cpu
 	@$(python) examples/resnet_photo.py --device ocl:0 --compare cpu
 
-test: setup          ## C++ tests on each OpenCL implementation, then the Python tests
+test: build          ## C++ tests on each OpenCL implementation, then the Python tests
 	@tools/test.sh
+
+test-sanitized:      ## C++ tests with AddressSanitizer and UndefinedBehaviorSanitizer, in a build of their own
+	@tools/test_sanitized.sh
+
+check: setup         ## columns, formatting, spelling of documents' links and snippets: seconds
+	@$(python) tools/check_style.py
+	@$(python) tools/check_docs.py
 
 validate: setup      ## torchvision models against the CPU; MODELS="resnet18 ..." chooses
 	@$(python) -m torch_ocl validate $(MODELS)
@@ -26,6 +36,18 @@ doctor: setup        ## devices, drivers, versions, and what is missing
 benchmark: setup     ## speed against PyTorch's CPU in the same run
 	@$(python) benchmarks/models.py
 	@$(python) benchmarks/launch_overhead.py
+
+wheels: build        ## wheels of clprim and torch_ocl in out/wheels, tried in an empty environment
+	@$(python) -m pip install -qq --disable-pip-version-check -r tools/requirements-wheels.txt
+	@$(python) tools/wheels.py
+
+deb: build           ## a Debian package of the C++ library and the command in out
+	@cd build && cpack -G DEB -B ../out
+
+docs: setup          ## the documents as a site in out/site
+	@$(python) -m pip install -qq --disable-pip-version-check -r tools/requirements-docs.txt
+	@$(python) tools/check_docs.py
+	@$(python) -m mkdocs build --quiet --strict
 
 clean:               ## removes the build; .venv and the compiler cache stay
 	rm -rf build build-core out

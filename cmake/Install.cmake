@@ -12,6 +12,13 @@ configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/clprimConfig.cmake.in ${
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/clprimConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/clprimConfig.cmake ${CMAKE_BINARY_DIR}/clprimConfigVersion.cmake
     DESTINATION ${config_dir} COMPONENT clprim)
+# The prefix is that of `cmake --install`, which is not known before.
+install(CODE "set(PROJECT_VERSION ${PROJECT_VERSION})
+set(PROJECT_DESCRIPTION \"${PROJECT_DESCRIPTION}\")
+set(CMAKE_INSTALL_LIBDIR ${CMAKE_INSTALL_LIBDIR})
+set(CMAKE_INSTALL_INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR})
+configure_file(${CMAKE_SOURCE_DIR}/cmake/clprim.pc.in ${CMAKE_BINARY_DIR}/clprim.pc @ONLY)" COMPONENT clprim)
+install(FILES ${CMAKE_BINARY_DIR}/clprim.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT clprim)
 # The same name inside the build tree and after installation.
 add_library(clprim::clprim ALIAS clprim)
 
@@ -33,3 +40,4 @@ if(CLPRIM_BUILD_PYTORCH)
         PATTERN __pycache__ EXCLUDE)
     install(TARGETS torch_ocl LIBRARY DESTINATION torch_ocl COMPONENT python)
 endif()
+include(${CMAKE_SOURCE_DIR}/cmake/Package.cmake)

@@ -12,3 +12,16 @@ step(${CMAKE_COMMAND} -S ${SOURCE} -B ${work}/build -G ${GENERATOR} -DCMAKE_PREF
      -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} -DCMAKE_BUILD_TYPE=Release)
 step(${CMAKE_COMMAND} --build ${work}/build)
 step(${work}/build/consumer)
+# The same program with what pkg-config says.
+find_program(PKG_CONFIG pkg-config)
+if(PKG_CONFIG)
+    file(GLOB_RECURSE pc ${work}/prefix/*/clprim.pc)
+    cmake_path(GET pc PARENT_PATH folder)
+    set(ENV{PKG_CONFIG_PATH} ${folder})
+    execute_process(COMMAND ${PKG_CONFIG} --cflags --libs clprim OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE
+                    COMMAND_ERROR_IS_FATAL ANY)
+    separate_arguments(flags)
+    cmake_path(GET folder PARENT_PATH libraries)
+    step(${COMPILER} ${SOURCE}/main.cpp -o ${work}/with_pkg_config ${flags} -Wl,-rpath,${libraries})
+    step(${work}/with_pkg_config)
+endif()

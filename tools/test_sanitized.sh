@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# The C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer, in build-sanitized: `make test-sanitized`.
+# Arguments go to ctest: tools/test_sanitized.sh --tests-regex allocator
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+cmake -S . -B build-sanitized -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCLPRIM_BUILD_PYTORCH=OFF \
+    -DCLPRIM_BUILD_PYTHON=OFF -DCLPRIM_BUILD_COMMAND=OFF -DCLPRIM_BUILD_EXAMPLES=OFF \
+    -DPython_EXECUTABLE="$PWD/.venv/bin/python" \
+    -DCMAKE_CXX_FLAGS="-O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined" \
+    -DCMAKE_C_FLAGS="-fsanitize=address,undefined" -DCMAKE_EXE_LINKER_FLAGS="-fsanitize=address,undefined" >/dev/null
+cmake --build build-sanitized --parallel "${CLPRIM_JOBS:-2}"
+
+# Drivers load libraries and keep memory as they like: leaks are not ours to report, and Intel's brings a memory manager.
+export ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:${ASAN_OPTIONS:-}
+export UBSAN_OPTIONS=print_stacktrace=1:${UBSAN_OPTIONS:-}
+pocl=$(cat /etc/OpenCL/vendors/pocl*.icd 2>/dev/null | head -n 1)
+intel=$PWD/.venv/lib/libintelocl.so
+driver=${OCL_ICD_VENDORS:-$([ -e "$intel" ] && echo "$intel" || echo "$pocl")}
+env ${driver:+"OCL_ICD_VENDORS=$driver"} ctest --test-dir build-sanitized --output-on-failure --timeout 1800 \
+    --label-exclude "consumer|examples" "$@"
