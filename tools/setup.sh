@@ -2,8 +2,12 @@
 # Brings a Debian/Ubuntu machine to the point where everything in this repository runs: system packages, .venv with
 # PyTorch and an OpenCL runtime, the build. Every step first looks whether it is done; a second run takes a second.
 #
+#   tools/setup.sh              the Python packages torch_ocl and clprim
+#   tools/setup.sh all          C++ tests, examples and the command as well; any other CMake target likewise
+#   tools/setup.sh packages     system packages alone
+#
 #   PYTHON=/path/to/python3   interpreter for .venv (default: python3)
-#   CLPRIM_JOBS=2             parallel compile jobs (PyTorch's headers need about 1.5 GiB each)
+#   CLPRIM_JOBS=2             parallel compile jobs (default: as many as there are cores and 1.2 GiB of memory)
 #   CLPRIM_NO_APT=1           never touch system packages
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -127,8 +131,21 @@ install_python_packages() {
 
 # ---- Build -----------------------------------------------------------------------------------------------------------
 
+# A compilation takes up to 0.9 GiB, a precompiled header of PyTorch's 1.1.
+parallel_jobs() {
+    local cores memory limit
+    cores=$(nproc)
+    memory=$(awk '$1 == "MemAvailable:" { print int($2 / 1024) }' /proc/meminfo)
+    limit=$(cat /sys/fs/cgroup/memory.max 2>/dev/null || echo max)
+    [ "$limit" = max ] || [ $((limit >> 20)) -ge "$memory" ] || memory=$((limit >> 20))
+    local fit=$((memory / 1229))
+    [ "$fit" -ge 1 ] || fit=1
+    echo $((cores < fit ? cores : fit))
+}
+
 version_at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]; }
 
+# build TARGET...
 build() {
     local cmake=cmake
     if ! version_at_least 3.24 "$(cmake --version 2>/dev/null | sed -n '1s/[^0-9]*//p')"; then
@@ -146,7 +163,8 @@ print(sys.version, importlib.metadata.version("torch"))'; } | sha256sum)
     [ -f build/build.ninja ] || rm -f .venv/.clprim-configure
     mkdir -p build
     TORCH_DEVICE_BACKEND_AUTOLOAD=0 run_once configure "$key" configure
-    "$cmake" --build build --parallel "${CLPRIM_JOBS:-2}" || fail "the build failed; the first error is above"
+    "$cmake" --build build --parallel "${CLPRIM_JOBS:-$(parallel_jobs)}" --target "$@" ||
+         fail "the build failed; the first error is above"
 
     # The built packages join .venv's path, so that `import torch` finds the device. The path is relative to the
     # file: the folder may be moved or have any name.
@@ -156,15 +174,16 @@ print(sys.version, importlib.metadata.version("torch"))'; } | sha256sum)
     done
 }
 
-case "${1:-all}" in
-    packages) install_packages ;;
-    all)
-        if [ -n "${CLPRIM_NO_APT:-}" ]; then :
-        elif command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then install_packages
-        else say "no apt-get here: see docs/building.md for the packages that the build needs"; fi
-        make_venv
-        install_python_packages
-        build
-        ;;
-    *) fail "usage: tools/setup.sh [packages]" ;;
-esac
+if [ "${1:-}" = packages ]; then
+    install_packages
+    exit
+fi
+for target in "$@"; do
+    [[ $target =~ ^[A-Za-z0-9_]+$ ]] || fail "usage: tools/setup.sh [packages | TARGET...]"
+done
+if [ -n "${CLPRIM_NO_APT:-}" ]; then :
+elif command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then install_packages
+else say "no apt-get here: see docs/building.md for the packages that the build needs"; fi
+make_venv
+install_python_packages
+build "${@:-python_packages}"

@@ -8,6 +8,7 @@
 #include <clprim/reduce.hpp>
 
 #include "command.hpp"
+#include "options.hpp"
 
 namespace clprim::command {
 
@@ -122,17 +123,13 @@ double measure(Queue& queue, const Case& test, double budget)
     return times[times.size() / 2];
 }
 
-struct BenchOptions : Common {
-    std::vector<std::string> groups;
-    std::string dtype = "float32";
-    double budget = 0.5, scale = 1;
-};
+}  // namespace
 
-void run_bench(const BenchOptions& options)
+void bench(const BenchOptions& options)
 {
     Queue& queue = options.context().queue();
-    Bench bench(queue, data_type_from_name(options.dtype));
-    std::vector<Case> cases = bench.cases(options.scale);
+    Bench measured(queue, data_type_from_name(options.dtype));
+    std::vector<Case> cases = measured.cases(options.scale);
     if (!options.groups.empty())
         std::erase_if(cases, [&](const Case& c) { return std::ranges::find(options.groups, c.group) == options.groups.end(); });
     Json results = Json::array();
@@ -151,21 +148,6 @@ void run_bench(const BenchOptions& options)
         std::printf("%-17s %-38s %10.3f ms %9.1f %s\n", row["group"].get<std::string>().c_str(),
                     row["name"].get<std::string>().c_str(), row["milliseconds"].get<double>(),
                     row.value("gflops", row.value("gbytes_per_second", 0.0)), row.contains("gflops") ? "GFLOP/s" : "GB/s");
-}
-
-}  // namespace
-
-void add_bench(CLI::App& app)
-{
-    const auto options = std::make_shared<BenchOptions>();
-    CLI::App& command = subcommand(app, "bench", "speed of matrix products, convolutions, reductions and memory", options);
-    command.add_option("groups", options->groups, "what to measure (default: everything)")
-        ->check(CLI::IsMember({"gemm", "conv", "broadcast-reduce", "bandwidth"}));
-    command.add_option("--dtype", options->dtype, "element type")->capture_default_str();
-    command.add_option("--seconds", options->budget, "how long to measure each")->capture_default_str()->check(positive);
-    command.add_option("--scale", options->scale, "size of the arrays of bandwidth, 1 is 2^24 elements")
-        ->capture_default_str()->check(positive);
-    command.callback([options] { run_bench(*options); });
 }
 
 }  // namespace clprim::command

@@ -6,14 +6,6 @@
 
 namespace clprim::command {
 
-CLI::App& subcommand(CLI::App& app, const char* name, const char* text, const std::shared_ptr<Common>& common)
-{
-    CLI::App& result = *app.add_subcommand(name, text);
-    result.add_option("-d,--device", common->device, "OpenCL device: an index, \"0:1\", \"gpu\" or part of a name");
-    result.add_flag("--json", common->json, "print one JSON document");
-    return result;
-}
-
 double seconds_since(std::chrono::steady_clock::time_point begin)
 {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

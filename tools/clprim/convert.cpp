@@ -6,15 +6,11 @@
 #include <clprim/onnx.hpp>
 
 #include "command.hpp"
+#include "options.hpp"
 
 namespace clprim::command {
 
 namespace {
-
-struct ConvertOptions {
-    std::string from, to, weights, device;
-    bool json = false;
-};
 
 std::string beside(const std::string& path, const ConvertOptions& options)
 {
@@ -41,6 +37,8 @@ std::size_t write_model(const ConvertOptions& options, const std::string& weight
     return net.parameter_names().size();
 }
 
+}  // namespace
+
 void convert(const ConvertOptions& options)
 {
     namespace fs = std::filesystem;
@@ -65,21 +63,6 @@ void convert(const ConvertOptions& options)
         return print(report);
     std::printf("%s: %d arrays%s\n", options.to.c_str(), report["parameters"].get<int>(),
                 report.contains("weights") ? (" in " + report["weights"].get<std::string>()).c_str() : "");
-}
-
-}  // namespace
-
-void add_convert(CLI::App& app)
-{
-    const auto options = std::make_shared<ConvertOptions>();
-    CLI::App& command = *app.add_subcommand("convert", "an ONNX model to a JSON net or back, or weights to another format");
-    command.add_option("from", options->from, "an ONNX model, a .json net, or weights: .safetensors, .npz, .npy, .dlp")
-        ->required()->check(CLI::ExistingFile);
-    command.add_option("to", options->to, "a .json net, an .onnx model, or weights; the extension chooses")->required();
-    command.add_option("-w,--weights", options->weights, "the net's weights (default: beside it, .safetensors)");
-    command.add_option("-d,--device", options->device, "where a net is set up");
-    command.add_flag("--json", options->json, "print one JSON document");
-    command.callback([options] { convert(*options); });
 }
 
 }  // namespace clprim::command

@@ -1,5 +1,6 @@
 // clprim devices
 #include "command.hpp"
+#include "options.hpp"
 
 namespace clprim::command {
 
@@ -13,7 +14,9 @@ Json described(const Device& d)
             {"local_memory", d.local_memory}, {"fp64", d.fp64}, {"fp16", d.fp16}, {"sub_groups", d.sub_groups}};
 }
 
-void list(bool json)
+}  // namespace
+
+void list_devices(bool json)
 {
     Json all = Json::array();
     for (const Device& device : devices())
@@ -26,16 +29,6 @@ void list(bool json)
                     d.name.c_str(), d.platform_name.c_str(), d.kind == DeviceKind::cpu ? "cpu" : "gpu", d.version / 100,
                     d.version / 10 % 10, d.compute_units, static_cast<double>(d.global_memory) / (1 << 30),
                     d.fp64 ? "yes" : "no", d.fp16 ? "yes" : "no");
-}
-
-}  // namespace
-
-void add_devices(CLI::App& app)
-{
-    CLI::App& command = *app.add_subcommand("devices", "lists OpenCL devices; the first one is the default");
-    const auto json = std::make_shared<bool>(false);
-    command.add_flag("--json", *json, "print one JSON document");
-    command.callback([json] { list(*json); });
 }
 
 }  // namespace clprim::command

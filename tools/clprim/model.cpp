@@ -29,15 +29,6 @@ std::pair<std::string, Dims> parse_shape(const std::string& text)
 
 }  // namespace
 
-void add_model_options(CLI::App& command, ModelSource& source)
-{
-    command.add_option("model", source.model, "an ONNX model or a JSON net")->required()->check(CLI::ExistingFile);
-    command.add_option("-w,--weights", source.weights, "parameters of a JSON net: .safetensors, .npz or .dlp")
-        ->check(CLI::ExistingFile);
-    command.add_option("-b,--batch", source.batch, "images at a time")->check(positive);
-    command.add_option("--shape", source.shapes, "size of an input with dynamic axes: NAME=1,3,224,224");
-}
-
 Model::Model(const ModelSource& source, Context& context, bool profile) : source_(source)
 {
     if (std::filesystem::path(source.model).extension() != ".json") {

@@ -7,15 +7,9 @@
 #include <clprim/onnx.hpp>
 
 #include "command.hpp"
+#include "options.hpp"
 
 namespace clprim::command {
-
-struct ModelSource {
-    std::string model, weights;   // weights: of JSON nets
-    std::vector<std::string> shapes;   // "name=1,3,224,224"
-    std::int64_t batch = 0;       // the first size where it is dynamic (of nets: in any case); 0: 1, or as the net says
-};
-void add_model_options(CLI::App& command, ModelSource& source);
 
 // One operator's time.
 struct ModelTime {

@@ -8,12 +8,6 @@ namespace clprim::command {
 
 namespace {
 
-struct ProfileOptions : Common {
-    ModelSource source;
-    int runs = 10;
-    bool nodes = false;
-};
-
 // Milliseconds of a run that is waited for at its end only, the median.
 double whole_run(Model& model, int runs)
 {
@@ -34,7 +28,9 @@ double whole_run(Model& model, int runs)
     return times[times.size() / 2];
 }
 
-void profile_model(const ProfileOptions& options)
+}  // namespace
+
+void profile(const ProfileOptions& options)
 {
     const double whole = [&] {
         Model plain(options.source, options.context());
@@ -68,18 +64,6 @@ void profile_model(const ProfileOptions& options)
     for (const ModelTime& time : times)
         std::printf("%10.3f ms %5.1f %%  %-24s %s\n", time.milliseconds, total > 0 ? 100 * time.milliseconds / total : 0.0,
                     time.type.c_str(), time.name.c_str());
-}
-
-}  // namespace
-
-void add_profile(CLI::App& app)
-{
-    const auto options = std::make_shared<ProfileOptions>();
-    CLI::App& command = subcommand(app, "profile", "time of a model by operator, on made-up inputs", options);
-    add_model_options(command, options->source);
-    command.add_option("-n,--runs", options->runs, "runs to average")->capture_default_str()->check(positive);
-    command.add_flag("--nodes", options->nodes, "every node, in the order of the graph");
-    command.callback([options] { profile_model(*options); });
 }
 
 }  // namespace clprim::command

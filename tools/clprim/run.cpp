@@ -12,15 +12,6 @@ namespace clprim::command {
 
 namespace {
 
-struct RunOptions : Common {
-    ModelSource source;
-    std::vector<std::string> files;
-    std::string labels, output;
-    int top = 5;
-    bool softmax = false, stretch = false;
-    Preparation preparation;
-};
-
 std::vector<std::string> read_lines(const std::string& path)
 {
     std::vector<std::string> lines;
@@ -156,7 +147,9 @@ Json run_arrays(Model& model, const RunOptions& options)
     return results;
 }
 
-void run_model(const RunOptions& options)
+}  // namespace
+
+void run(const RunOptions& options)
 {
     const bool images = std::ranges::all_of(options.files, is_image_path);
     require(images || std::ranges::none_of(options.files, is_image_path), "give images or arrays, not both");
@@ -171,30 +164,6 @@ void run_model(const RunOptions& options)
             std::printf("%s: %s %s\n", entry["output"].get<std::string>().c_str(), entry["type"].get<std::string>().c_str(),
                         entry["shape"].dump().c_str());
     }
-}
-
-}  // namespace
-
-void add_run(CLI::App& app)
-{
-    const auto options = std::make_shared<RunOptions>();
-    CLI::App& command = subcommand(app, "run", "runs a model on images or NumPy arrays", options);
-    add_model_options(command, options->source);
-    command
-        .add_option("inputs", options->files,
-                    "images (PNG, JPEG, WebP, BMP, PPM), or .npy files (NAME=FILE.npy for one input of several)")
-        ->required();
-    command.add_option("-k,--top", options->top, "classes to print for an image")->capture_default_str()->check(positive);
-    command.add_option("--labels", options->labels, "names of the classes, one a line")->check(CLI::ExistingFile);
-    command.add_flag("--softmax", options->softmax, "turn scores into probabilities");
-    const auto numbers = [&](const char* name, std::vector<float>& target, const char* text) {
-        command.add_option(name, target, text)->delimiter(',')->allow_extra_args(false)->capture_default_str();
-    };
-    numbers("--mean", options->preparation.mean, "subtracted from colours of 0 to 1");
-    numbers("--std", options->preparation.deviation, "what they are divided by then");
-    command.add_flag("--stretch", options->stretch, "stretch images instead of cutting out the middle");
-    command.add_option("-o,--output", options->output, "write the outputs for arrays to an .npz or .safetensors file");
-    command.callback([options] { run_model(*options); });
 }
 
 }  // namespace clprim::command

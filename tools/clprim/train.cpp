@@ -9,18 +9,12 @@
 #include <clprim/solver.hpp>
 
 #include "command.hpp"
+#include "options.hpp"
 #include "dataset.hpp"
 
 namespace clprim::command {
 
 namespace {
-
-struct TrainOptions : Common {
-    std::string data, net, weights, save, solver = "adam";
-    int epochs = 3, batch = 64, size = 64, limit = 0;
-    double lr = 1e-3, momentum = 0.9, weight_decay = 0;
-    std::uint64_t seed = 0;
-};
 
 // Two convolutions and two inner products: enough for digits and clothes.
 std::string default_net(const Dataset& data, int batch)
@@ -165,6 +159,8 @@ double train_epoch(Classifier& classifier, Solver& solver, const Dataset& data, 
     return read ? sum / static_cast<double>(read) : 0;
 }
 
+}  // namespace
+
 void train(const TrainOptions& options)
 {
     const Split data = read_data(options.data, options.size);
@@ -202,32 +198,6 @@ void train(const TrainOptions& options)
     if (options.json)
         print({{"device", context.device().name}, {"train_images", data.train.size()}, {"test_images", data.test.size()},
                {"classes", data.train.class_count()}, {"epochs", epochs}});
-}
-
-}  // namespace
-
-void add_train(CLI::App& app)
-{
-    const auto options = std::make_shared<TrainOptions>();
-    CLI::App& command = subcommand(app, "train", "trains a classifier of images", options);
-    command.add_option("data", options->data, "folder with idx files as MNIST has, or with a folder of images for each class")
-        ->required()->check(CLI::ExistingDirectory);
-    command.add_option("--net", options->net, "JSON net with inputs for images and labels (default: a small one)")
-        ->check(CLI::ExistingFile);
-    command.add_option("-w,--weights", options->weights, "parameters to start from")->check(CLI::ExistingFile);
-    command.add_option("-o,--save", options->save, "where to write the parameters: .safetensors, .npz or .dlp");
-    command.add_option("-e,--epochs", options->epochs, "times through the images")->capture_default_str()->check(not_negative);
-    command.add_option("-b,--batch", options->batch, "images a step, for the small net")->capture_default_str()->check(positive);
-    command.add_option("--size", options->size, "height and width to which images of folders are resized")
-        ->capture_default_str()->check(positive);
-    command.add_option("--steps", options->limit, "at most that many steps an epoch");
-    command.add_option("--solver", options->solver, "sgd, adam or adamw")->capture_default_str()
-        ->check(CLI::IsMember({"sgd", "adam", "adamw"}));
-    command.add_option("--lr", options->lr, "learning rate")->capture_default_str();
-    command.add_option("--momentum", options->momentum, "of sgd")->capture_default_str();
-    command.add_option("--weight-decay", options->weight_decay)->capture_default_str();
-    command.add_option("--seed", options->seed, "of parameters and order")->capture_default_str();
-    command.callback([options] { train(*options); });
 }
 
 }  // namespace clprim::command

@@ -14,15 +14,14 @@
 #endif
 #pragma once
 
-#include <array>
 #include <functional>
 #include <optional>
 #include <vector>
 
 #include <ATen/TensorIterator.h>
+#include <ATen/core/IListRef.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Resize.h>
-#include <ATen/ops/empty_strided.h>
 #include <c10/core/DeviceGuard.h>
 
 #include <runtime/overlap.hpp>
@@ -31,113 +30,78 @@ namespace torch_ocl {
 
 enum class InPlace : bool { copied, allowed };
 
+// What does not depend on the operator, so that it is compiled once.
+class StructuredOutputs {
+public:
+    StructuredOutputs(std::initializer_list<std::reference_wrapper<at::Tensor>> outputs, InPlace in_place);
+
+    // The tensor to write: the caller's, or a stand-in.
+    const at::Tensor& operator[](std::size_t i) const { return proxies_[i] ? *proxies_[i] : outputs_[i].get(); }
+
+    // What the kernel reads.
+    void note(const at::Tensor& tensor);
+    void note(const at::OptionalTensorRef& tensor);
+    void note(const at::ITensorListRef& tensors);
+    template <class Other>
+        requires(!std::is_convertible_v<const Other&, const at::Tensor&>)
+    void note(const Other&) {}
+
+    void set_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options);
+    void set_raw_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options);
+    void finish();
+
+private:
+    void set(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options);
+    bool shares_memory(const at::Tensor& out) const;
+
+    std::vector<std::reference_wrapper<at::Tensor>> outputs_;
+    std::vector<std::optional<at::Tensor>> proxies_;
+    std::optional<c10::DeviceGuard> guard_;
+    std::vector<at::TensorImpl*> sources_;
+    InPlace in_place_;
+};
+
 template <class Meta>
 class StructuredOut final : public Meta {
 public:
     explicit StructuredOut(std::initializer_list<std::reference_wrapper<at::Tensor>> outputs,
                            InPlace in_place = InPlace::copied)
-        : outputs_(outputs), proxies_(outputs.size()), in_place_(in_place) {}
+        : outputs_(outputs, in_place) {}
 
     template <class... Arguments>
     decltype(auto) meta(Arguments&&... arguments)
     {
-        if constexpr (!std::is_base_of_v<at::TensorIteratorBase, Meta>)   // those check overlaps themselves
-            (note(arguments), ...);
+        if constexpr (!is_iterator)   // those check overlaps themselves
+            (outputs_.note(arguments), ...);
         return Meta::meta(std::forward<Arguments>(arguments)...);
     }
 
     // The tensor to write: the caller's, or a stand-in with the strides that the meta function insists on.
-    const at::Tensor& output(std::size_t i = 0) const { return proxies_[i] ? *proxies_[i] : outputs_[i].get(); }
-    const at::Tensor& maybe_get_output(int64_t i) override { return output(i); }
+    const at::Tensor& output(std::size_t i = 0) const { return outputs_[i]; }
+    const at::Tensor& maybe_get_output(int64_t i) override { return outputs_[i]; }
 
     void set_output_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides,
                             TORCH_OCL_OPTIONS_PARAMETER) override
     {
-        set(i, sizes, strides, options);
-        const at::Tensor& out = outputs_[i].get();
-        if (out.numel() > 1 && ((!strides.empty() && out.strides() != strides) || shares_memory(out)))
-            proxies_[i] = at::empty_strided(sizes, strides.empty() ? out.strides() : strides, options);
-        describe(i, sizes, strides, options);
+        outputs_.set_strided(i, sizes, strides, options);
+        if constexpr (is_iterator)
+            at::TensorIteratorBase::set_output_raw_strided(i, sizes, strides, TORCH_OCL_OPTIONS_ARGUMENT);
     }
 
     void set_output_raw_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides,
                                 TORCH_OCL_OPTIONS_PARAMETER) override
     {
-        set(i, sizes, strides, options);
-        const at::Tensor& out = outputs_[i].get();
-        if (shares_memory(out))
-            proxies_[i] = at::empty_strided(sizes, out.strides(), options);
-        describe(i, sizes, strides, options);
-    }
-
-    void finish()
-    {
-        for (std::size_t i = 0; i < proxies_.size(); ++i)
-            if (proxies_[i])
-                outputs_[i].get().copy_(*proxies_[i]);
-    }
-
-private:
-    void note(const at::Tensor& tensor)
-    {
-        if (tensor.defined() && tensor.has_storage())
-            sources_.push_back(tensor.unsafeGetTensorImpl());
-    }
-    void note(const at::OptionalTensorRef& tensor)
-    {
-        if (tensor.has_value())
-            note(*tensor);
-    }
-    void note(const at::ITensorListRef& tensors)
-    {
-        for (const at::Tensor& tensor : tensors)
-            note(tensor);
-    }
-    template <class Other>
-        requires(!std::is_convertible_v<const Other&, const at::Tensor&>)
-    void note(const Other&) {}
-
-    bool shares_memory(const at::Tensor& out) const
-    {
-        for (std::size_t i = 0; i < sources_.size(); ++i) {
-            const bool same = i == 0 && in_place_ == InPlace::allowed &&
-                              at::get_overlap_status(out.unsafeGetTensorImpl(), sources_[i]) ==
-                                  at::MemOverlapStatus::Full;
-            if (!same && torch_ocl::shares_memory(out, *sources_[i]))
-                return true;
-        }
-        return false;
-    }
-
-    void set(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options)
-    {
-        if (!guard_ && options.device().has_index())
-            guard_.emplace(options.device());
-        const at::Tensor& out = outputs_[i].get();
-        TORCH_CHECK(options.dtype() == out.dtype(), "Expected out tensor to have dtype ", options.dtype(), ", but got ",
-                    out.dtype(), " instead");
-        TORCH_CHECK(options.device() == out.device(), "Expected out tensor to have device ", options.device(),
-                    ", but got ", out.device(), " instead");
-        if (at::native::resize_output(out, sizes)) {
-            if (!strides.empty())
-                out.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
-            else if (auto format = options.memory_format_opt())
-                out.unsafeGetTensorImpl()->empty_tensor_restride(*format);
-        }
-        at::assert_no_internal_overlap(out);
-    }
-
-    void describe(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options)
-    {
-        if constexpr (std::is_base_of_v<at::TensorIteratorBase, Meta>)
+        outputs_.set_raw_strided(i, sizes, strides, options);
+        if constexpr (is_iterator)
             at::TensorIteratorBase::set_output_raw_strided(i, sizes, strides, TORCH_OCL_OPTIONS_ARGUMENT);
     }
 
-    std::vector<std::reference_wrapper<at::Tensor>> outputs_;
-    std::vector<std::optional<at::Tensor>> proxies_;
-    std::optional<c10::DeviceGuard> guard_;
-    std::vector<at::TensorImpl*> sources_;   // what the kernel reads
-    InPlace in_place_;
+    void finish() { outputs_.finish(); }
+
+private:
+    static constexpr bool is_iterator = std::is_base_of_v<at::TensorIteratorBase, Meta>;
+
+    StructuredOutputs outputs_;
 };
 
 }  // namespace torch_ocl

@@ -1,0 +1,73 @@
+// What the command line says, as each subcommand gets it. The parser's headers are read by options.cpp alone: they take
+// longer to compile than everything else here together.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <clprim/context.hpp>
+
+#include "images.hpp"
+
+namespace clprim::command {
+
+// Options that every subcommand has.
+struct Common {
+    std::string device;      // empty: the default one
+    bool json = false;       // print one JSON document instead of text
+    Context& context() const { return device.empty() ? Context::get(0) : Context::get(std::string_view(device)); }
+};
+
+struct ModelSource {
+    std::string model, weights;   // weights: of JSON nets
+    std::vector<std::string> shapes;   // "name=1,3,224,224"
+    std::int64_t batch = 0;       // the first size where it is dynamic (of nets: in any case); 0: 1, or as the net says
+};
+
+struct BenchOptions : Common {
+    std::vector<std::string> groups;
+    std::string dtype = "float32";
+    double budget = 0.5, scale = 1;
+};
+
+struct RunOptions : Common {
+    ModelSource source;
+    std::vector<std::string> files;
+    std::string labels, output;
+    int top = 5;
+    bool softmax = false, stretch = false;
+    Preparation preparation;
+};
+
+struct ProfileOptions : Common {
+    ModelSource source;
+    int runs = 10;
+    bool nodes = false;
+};
+
+struct TrainOptions : Common {
+    std::string data, net, weights, save, solver = "adam";
+    int epochs = 3, batch = 64, size = 64, limit = 0;
+    double lr = 1e-3, momentum = 0.9, weight_decay = 0;
+    std::uint64_t seed = 0;
+};
+
+struct ConvertOptions {
+    std::string from, to, weights, device;
+    bool json = false;
+};
+
+struct ValidateOptions {
+    std::vector<std::string> arguments;
+};
+
+void list_devices(bool json);
+void bench(const BenchOptions& options);
+void run(const RunOptions& options);
+void profile(const ProfileOptions& options);
+void train(const TrainOptions& options);
+void convert(const ConvertOptions& options);
+[[noreturn]] void validate(const ValidateOptions& options);
+
+}  // namespace clprim::command
