@@ -1,12 +1,14 @@
 #include <clprim/device.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <set>
 
 #include <fmt/format.h>
 
 #include <clprim/error.hpp>
+#include <core/device_choice.hpp>
 #include <core/device_figures.hpp>
 #include <core/environment.hpp>
 #include <core/host_memory.hpp>
@@ -96,17 +98,50 @@ Device read_device(const cl::Platform& platform, const cl::Device& handle)
     return device;
 }
 
-// GPUs, accelerators, CPUs; among CPU drivers the faster first, software GPUs last.
+// GPUs, accelerators, CPUs; vendors' drivers before those for everybody, among CPU drivers the faster first, software GPUs
+// last.
 int rank(const Device& device)
 {
     const cl_device_type type = device.handle.getInfo<CL_DEVICE_TYPE>();
     if (contains_ignoring_case(device.name, "llvmpipe"))
         return 9;
     if (type & CL_DEVICE_TYPE_GPU)
-        return 0;
+        return std::ranges::any_of(std::array{"rusticl", "clover", "portable"}, [&](const char* name) {
+            return contains_ignoring_case(device.platform_name, name); });
     if (!(type & CL_DEVICE_TYPE_CPU))
-        return 1;
-    return contains_ignoring_case(device.platform_name, "intel") ? 2 : 3;
+        return 2;
+    return contains_ignoring_case(device.platform_name, "intel") ? 3 : 4;
+}
+
+// Where a device sits on the PCI bus, as all drivers would say it: domain, bus, device, function.
+std::string location(const Device& device)
+{
+    std::array<cl_uint, 4> at{};
+    if (device.has_extension("cl_khr_pci_bus_info") &&
+        clGetDeviceInfo(device.handle(), 0x410F, sizeof at, at.data(), nullptr) == CL_SUCCESS)   // ..._PCI_BUS_INFO_KHR
+        return fmt::format("pci {:x}:{:x}:{:x}.{:x}", at[0], at[1], at[2], at[3]);
+    cl_uint bus = 0, slot = 0;
+    if (device.has_extension("cl_nv_device_attribute_query") &&
+        clGetDeviceInfo(device.handle(), 0x4008, sizeof bus, &bus, nullptr) == CL_SUCCESS &&     // ..._PCI_BUS_ID_NV
+        clGetDeviceInfo(device.handle(), 0x4009, sizeof slot, &slot, nullptr) == CL_SUCCESS) {   // ..._PCI_SLOT_ID_NV
+        cl_uint domain = 0;
+        clGetDeviceInfo(device.handle(), 0x400A, sizeof domain, &domain, nullptr);               // ..._PCI_DOMAIN_ID_NV
+        return fmt::format("pci {:x}:{:x}:{:x}.{:x}", domain, bus, slot >> 3, slot & 7);
+    }
+    struct {
+        cl_uint type;
+        unsigned char unused[17], bus, device, function;
+    } topology{};
+    if (device.has_extension("cl_amd_device_attribute_query") &&
+        clGetDeviceInfo(device.handle(), 0x4037, sizeof topology, &topology, nullptr) == CL_SUCCESS)   // ..._TOPOLOGY_AMD
+        return fmt::format("pci 0:{:x}:{:x}.{:x}", topology.bus, topology.device, topology.function);
+    return "";
+}
+
+detail::OfferedDevice offered(const Device& device)
+{
+    const bool cpu = device.handle.getInfo<CL_DEVICE_TYPE>() & CL_DEVICE_TYPE_CPU;
+    return {cpu || contains_ignoring_case(device.name, "llvmpipe"), device.platform_name, location(device)};
 }
 
 bool matches(const Device& device, const std::string& token)
@@ -116,6 +151,8 @@ bool matches(const Device& device, const std::string& token)
         return type & CL_DEVICE_TYPE_GPU;
     if (token == "cpu")
         return type & CL_DEVICE_TYPE_CPU;
+    if (token == "all")
+        return true;
     return device.id == token || contains_ignoring_case(device.name, token) ||
            contains_ignoring_case(device.platform_name, token) || contains_ignoring_case(device.vendor, token);
 }
@@ -158,9 +195,15 @@ void add_wanted(const std::string& token, const std::vector<Device>& found, std:
 std::vector<Device> filter(std::vector<Device> found)
 {
     const std::string wanted = environment("CLPRIM_DEVICES");
-    if (wanted.empty())
-        return found;
     std::vector<Device> result;
+    if (wanted.empty()) {
+        std::vector<detail::OfferedDevice> all;
+        for (const Device& device : found)
+            all.push_back(offered(device));
+        for (const std::size_t i : detail::default_devices(all))
+            result.push_back(std::move(found[i]));
+        return result;
+    }
     for (std::size_t at = 0; at <= wanted.size();) {
         const std::size_t end = std::min(wanted.find(',', at), wanted.size());
         if (const std::string token = clean(wanted.substr(at, end - at)); !token.empty())
@@ -249,7 +292,8 @@ std::string no_device_help()
     const std::string why = filter.empty() ? "" : fmt::format(" (CLPRIM_DEVICES='{}' selects among them)", filter);
     return "no usable OpenCL device was found" + why +
            ". Install a driver: intel-opencl-icd (Intel GPUs), mesa-opencl-icd or ROCm (AMD), NVIDIA's driver, or for "
-           "a CPU `pip install intel-opencl-rt` or pocl-opencl-icd; `clinfo -l` lists what is there";
+           "a CPU `pip install intel-opencl-rt` (programs that are not Python find it with "
+           "OCL_ICD_VENDORS=<environment>/lib/libintelocl.so) or pocl-opencl-icd; `clinfo -l` lists what is there";
 }
 
 const Device& device_at(int index)
@@ -275,6 +319,8 @@ int find_device(std::string_view text)
     std::string list;
     for (const Device& device : devices())
         list += fmt::format("\n  {} ({}): {} [{}]", device.index, device.id, device.name, device.platform_name);
+    if (environment("CLPRIM_DEVICES").empty())
+        list += "\n(CLPRIM_DEVICES=all lists processors beside GPUs and devices of second drivers as well)";
     throw InvalidArgument(fmt::format("no OpenCL device matches '{}'; there are:{}", text, list));
 }
 

@@ -1,5 +1,6 @@
 """The device as PyTorch's generic code sees it: discovery, properties, current device, generated methods."""
 
+import ast
 import copy
 import os
 import subprocess
@@ -121,24 +122,22 @@ def test_invalid_device_index():
             use()
 
 
-@pytest.mark.skipif("torch.ocl.device_count() < 2")
-def test_second_device():
-    with torch.ocl.device(1):
-        assert torch.ocl.current_device() == 1
-        x = torch.empty(4, device="ocl")
-        assert x.device == torch.device("ocl:1")
-        with torch.ocl.device_of(torch.empty(1, device="ocl:0")):
-            assert torch.ocl.current_device() == 0
-    assert torch.ocl.current_device() == 0
-    y = torch.arange(6.0, device="cpu").reshape(2, 3).t()
-    a = y.to("ocl:0")
-    b = a.to("ocl:1")
-    assert b.device.index == 1 and b.stride() == y.stride()
-    assert torch.equal(b.cpu(), y) and torch.equal(b.to("ocl:0").cpu(), y)
-    half = torch.empty(2, 3, dtype=torch.float16, device="ocl:1").t().copy_(a)
-    assert torch.equal(half.cpu(), y.half())
-    with pytest.raises(RuntimeError, match="same device"):
-        torch.add(a, b)
+@pytest.mark.skipif("CLPRIM_DEVICES" in os.environ or "CLPRIM_DEVICE_KIND" in os.environ, reason="devices were chosen")
+def test_the_processor_counts_once_and_not_beside_gpus():
+    code = """
+import torch
+kinds = [torch.ocl.get_device_properties(i) for i in range(torch.ocl.device_count())]
+print([(p.id, p.kind, p.platform_name) for p in kinds])
+"""
+    every = ast.literal_eval(run(code, CLPRIM_DEVICES="all")[1].splitlines()[-1])
+    listed = ast.literal_eval(run(code)[1].splitlines()[-1])
+    assert set(listed) <= set(every) and len(listed) == torch.ocl.device_count()
+    if all(kind == "cpu" for _, kind, _ in every):
+        assert len({platform for _, _, platform in listed}) == 1, listed
+    else:
+        assert all(kind == "gpu" for _, kind, _ in listed), listed
+    for identity, _, platform in every:      # the others are there for the asking
+        assert ast.literal_eval(run(code, CLPRIM_DEVICES=identity)[1].splitlines()[-1])[0][2] == platform
 
 
 def test_current_device_is_per_thread():

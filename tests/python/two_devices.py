@@ -8,7 +8,7 @@ import pytest
 import torch
 
 if torch.ocl.device_count() < 2:
-    pytest.skip("one device only", allow_module_level=True)
+    pytest.exit("one device only", returncode=5)
 
 first, second = torch.device("ocl:0"), torch.device("ocl:1")
 BOTH_WAYS = [(first, second), (second, first)]
@@ -378,3 +378,22 @@ def test_data_parallel():
     outputs = torch.nn.parallel.parallel_apply([copy.deepcopy(reference).to(d) for d in (first, second)], scattered,
                                                devices=[0, 1])
     assert [out.device for out in outputs] == [first, second]
+
+
+def test_second_device():
+    with torch.ocl.device(1):
+        assert torch.ocl.current_device() == 1
+        x = torch.empty(4, device="ocl")
+        assert x.device == torch.device("ocl:1")
+        with torch.ocl.device_of(torch.empty(1, device="ocl:0")):
+            assert torch.ocl.current_device() == 0
+    assert torch.ocl.current_device() == 0
+    y = torch.arange(6.0, device="cpu").reshape(2, 3).t()
+    a = y.to("ocl:0")
+    b = a.to("ocl:1")
+    assert b.device.index == 1 and b.stride() == y.stride()
+    assert torch.equal(b.cpu(), y) and torch.equal(b.to("ocl:0").cpu(), y)
+    half = torch.empty(2, 3, dtype=torch.float16, device="ocl:1").t().copy_(a)
+    assert torch.equal(half.cpu(), y.half())
+    with pytest.raises(RuntimeError, match="same device"):
+        torch.add(a, b)

@@ -1,0 +1,20 @@
+// Which of the devices that drivers offer are listed when nobody chose (CLPRIM_DEVICES).
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace clprim::detail {
+
+// A device as one driver shows it.
+struct OfferedDevice {
+    bool cpu = false;        // the host's processor, software renderers of it included
+    std::string platform;    // the driver's name
+    std::string location;    // the same for one physical device under all drivers: its place on the PCI bus; empty: not known
+};
+
+// The positions of those that are listed, in order. A physical device counts once, under the first driver of the list
+// that shows it, and the processor counts where there is nothing else.
+std::vector<std::size_t> default_devices(const std::vector<OfferedDevice>& offered);
+
+}  // namespace clprim::detail
