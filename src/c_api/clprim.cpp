@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <clprim/onnx.hpp>
+#include <core/program_dump.hpp>
 
 using namespace clprim;
 
@@ -110,6 +111,14 @@ clprim_status clprim_device_get(int index, clprim_device* device)
         require(device, "device is NULL");
         const Device& d = device_at(index);
         *device = {d.id.c_str(), d.name.c_str(), d.vendor.c_str(), d.kind == DeviceKind::cpu, d.global_memory};
+    });
+}
+
+clprim_status clprim_build_programs(const char* device, const char* folder, size_t* built)
+{
+    return guarded([&] {
+        require(folder && built, "folder or built is NULL");
+        *built = build_dumped_programs(context_of(device), folder);
     });
 }
 

@@ -1,7 +1,12 @@
+#include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fstream>
+#include <thread>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <core/environment.hpp>
@@ -110,6 +115,30 @@ try {
     std::filesystem::rename(aside, file);
 } catch (const std::exception&) {
     // The cache is a convenience: a full or read-only disk must not stop the computation.
+}
+
+BuildLock::BuildLock(const std::filesystem::path& entry)
+{
+    if (entry.empty())
+        return;
+    // A few files for all programs, so that they need not be cleared away. Two programs that share one wait needlessly.
+    const std::string name = fmt::format("{}.lock", entry.filename().string().substr(0, 2));
+    file_ = ::open((entry.parent_path() / name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (file_ < 0)
+        return;
+    using namespace std::chrono_literals;
+    for (const auto end = std::chrono::steady_clock::now() + 60s; ::flock(file_, LOCK_EX | LOCK_NB) != 0;) {
+        if ((errno != EWOULDBLOCK && errno != EINTR) || std::chrono::steady_clock::now() > end)
+            return;
+        waited_ = true;
+        std::this_thread::sleep_for(10ms);
+    }
+}
+
+BuildLock::~BuildLock()
+{
+    if (file_ >= 0)
+        ::close(file_);
 }
 
 }  // namespace clprim

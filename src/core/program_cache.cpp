@@ -1,18 +1,35 @@
 #include <core/program_cache.hpp>
 
-#include <cctype>
-#include <fstream>
-
 #include <fmt/format.h>
 
 #include <clprim/error.hpp>
 #include <core/dry_run.hpp>
+#include <core/build_notice.hpp>
 #include <core/environment.hpp>
+#include <core/program_dump.hpp>
 
 namespace clprim {
 namespace {
 
-std::string base_options(const Device& device)
+// All that decides the binary, in words; the disk entry repeats it, so a hash collision cannot serve a wrong program.
+std::string disk_key(const Device& device, const std::string& text, const std::string& options)
+{
+    return fmt::format("{}\n{}\n{}\n{}\n{}\n{}", device.platform_name, device.name, device.vendor,
+                       device.driver_version, options, text);
+}
+
+std::string build_log(const cl::Program& program, const cl::Device& device)
+{
+    try {
+        return program.getBuildInfo<CL_PROGRAM_BUILD_LOG>(device);
+    } catch (const cl::Error&) {
+        return "(the driver gives no build log)";
+    }
+}
+
+}  // namespace
+
+std::string program_base_options(const Device& device)
 {
     std::string options = "-cl-std=" + device.c_standard;
     // PyTorch's results for division and square root are correctly rounded; CPUs give that for nothing.
@@ -30,44 +47,8 @@ std::string base_options(const Device& device)
     return options + fmt::format(" -DCLPRIM_DEVICE_CPU -DCLPRIM_VECTOR_BYTES={}", lanes * sizeof(cl_float));
 }
 
-// All that decides the binary, in words; the disk entry repeats it, so a hash collision cannot serve a wrong program.
-std::string disk_key(const Device& device, const std::string& text, const std::string& options)
-{
-    return fmt::format("{}\n{}\n{}\n{}\n{}\n{}", device.platform_name, device.name, device.vendor,
-                       device.driver_version, options, text);
-}
-
-// CLPRIM_DUMP_PROGRAMS=folder keeps the text of every program asked for, with its options in the first line, for a look
-// and for offline compilers (tools/kernel_report). Returns the file's stem, which other texts or options do not share.
-std::string dump(std::string_view name, const std::string& text, const std::string& options)
-{
-    std::string stem(name);
-    for (char& c : stem)
-        if (!std::isalnum(static_cast<unsigned char>(c)))
-            c = '_';
-    stem += '-' + cache_hash(options + text).substr(0, 8);
-    if (const std::string folder = environment("CLPRIM_DUMP_PROGRAMS"); !folder.empty()) {
-        std::error_code ignored;
-        std::filesystem::create_directories(folder, ignored);
-        std::ofstream out(fmt::format("{}/{}.cl", folder, stem));
-        out << "// " << options << '\n' << text;
-    }
-    return stem;
-}
-
-std::string build_log(const cl::Program& program, const cl::Device& device)
-{
-    try {
-        return program.getBuildInfo<CL_PROGRAM_BUILD_LOG>(device);
-    } catch (const cl::Error&) {
-        return "(the driver gives no build log)";
-    }
-}
-
-}  // namespace
-
 ProgramCache::ProgramCache(const Device& device, const cl::Context& context)
-    : device_(device), context_(context), base_options_(base_options(device))
+    : device_(device), context_(context), base_options_(program_base_options(device))
 {
 }
 
@@ -111,6 +92,24 @@ cl::Program ProgramCache::from_binary(std::vector<unsigned char> binary, const s
     return program;
 }
 
+// What an earlier build left, on disk or, without a disk cache, in memory.
+std::optional<cl::Program> ProgramCache::known(const Entry& entry, const std::filesystem::path& file,
+                                               const std::string& key, const std::string& options)
+{
+    std::optional<std::vector<unsigned char>> binary;
+    if (!file.empty())
+        binary = load_cache_entry(file, key);
+    else if (!entry.binary.empty())
+        binary = entry.binary;
+    if (!binary)
+        return std::nullopt;
+    try {
+        return from_binary(std::move(*binary), options);
+    } catch (const cl::Error&) {
+        return std::nullopt;   // the driver no longer takes it: it is built again from its source
+    }
+}
+
 // From the key of an entry: "file" or "text", options, path or text, each in its line.
 cl::Program ProgramCache::load(std::string_view name, const std::string& entry_key, Entry& entry)
 {
@@ -118,25 +117,19 @@ cl::Program ProgramCache::load(std::string_view name, const std::string& entry_k
     const std::string options = entry_key.substr(first + 1, second - first - 1), rest = entry_key.substr(second + 1);
     const std::string text = entry_key[0] == 'f' ? kernel_source(rest) : expanded_source(rest);
     const std::string all_options = options.empty() ? base_options_ : detail::concat(base_options_, ' ', options);
-    entry.stem = dump(name, text, all_options);
+    entry.stem = dump_program(name, text, all_options);
     if (detail::dry_run()) [[unlikely]]
         return {};
     const std::string key = disk_key(device_, text, all_options);
     const std::filesystem::path folder = cache_folder();
     const std::filesystem::path file = folder.empty() ? folder : folder / (cache_hash(key) + ".bin");
 
-    std::optional<std::vector<unsigned char>> known;
-    if (!file.empty())
-        known = load_cache_entry(file, key);
-    else if (!entry.binary.empty())
-        known = entry.binary;
-    if (known) {
-        try {
-            return from_binary(std::move(*known), all_options);
-        } catch (const cl::Error&) {
-            // A binary that the driver no longer takes is built again from its source below.
-        }
-    }
+    if (std::optional<cl::Program> program = known(entry, file, key, all_options))
+        return *std::move(program);
+    const BuildLock lock(file);
+    if (lock.waited())
+        if (std::optional<cl::Program> program = known(entry, file, key, all_options))
+            return *std::move(program);
 
     cl::Program program = build(name, text, all_options);
     std::vector<unsigned char> binary;
@@ -169,6 +162,7 @@ cl::Program ProgramCache::load(std::string_view name, const std::string& entry_k
 cl::Program ProgramCache::build(std::string_view name, const std::string& text, const std::string& options)
 {
     cl::Program program(context_, text);
+    const detail::BuildNotice notice(device_.name);
     try {
         program.build(std::vector<cl::Device>{device_.handle}, options.c_str());
     } catch (const cl::Error&) {

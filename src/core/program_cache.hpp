@@ -37,6 +37,8 @@ private:
 
     const Program& program(std::string_view name, std::string key);
     cl::Program load(std::string_view name, const std::string& key, Entry& entry);
+    std::optional<cl::Program> known(const Entry& entry, const std::filesystem::path& file, const std::string& key,
+                                     const std::string& options);
     cl::Program build(std::string_view name, const std::string& text, const std::string& options);
     cl::Program from_binary(std::vector<unsigned char> binary, const std::string& options);
 
@@ -48,6 +50,9 @@ private:
     Entries entries_;
     std::atomic<std::size_t> builds_{0};
 };
+
+// The options that every program of a device is built with.
+std::string program_base_options(const Device& device);
 
 // A text with its lines `#include "path"` replaced, as in kernel_source.
 std::string expanded_source(std::string_view text);
@@ -62,5 +67,20 @@ std::optional<std::vector<unsigned char>> load_cache_entry(const std::filesystem
 void save_cache_entry(const std::filesystem::path& file, std::string_view key,
                       const std::vector<unsigned char>& data) noexcept;
 std::string cache_hash(std::string_view text);   // 32 hexadecimal digits
+
+// Held by the one process that builds a program, so that others which need it wait and then load it. Processes that end
+// let go of it; after a minute, or where the folder has no locks, the wait is given up: a program built twice does no harm.
+class BuildLock {
+public:
+    explicit BuildLock(const std::filesystem::path& entry);   // of the disk cache; an empty path: nothing is held
+    ~BuildLock();
+    BuildLock(const BuildLock&) = delete;
+    BuildLock& operator=(const BuildLock&) = delete;
+    bool waited() const { return waited_; }   // another process held it: look again for what it built
+
+private:
+    int file_ = -1;
+    bool waited_ = false;
+};
 
 }  // namespace clprim

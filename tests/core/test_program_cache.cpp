@@ -36,6 +36,14 @@ std::size_t entries()
     return n;
 }
 
+fs::path the_entry()
+{
+    for (const auto& file : fs::directory_iterator(folder))
+        if (file.path().extension() == ".bin")
+            return file.path();
+    return {};
+}
+
 std::string source(int constant)
 {
     return "__kernel void constant_" + std::to_string(constant) + "(__global int* x, ulong offset) { x[offset] = " +
@@ -78,7 +86,7 @@ TEST_F(ProgramCacheTest, CorruptEntriesAreBuiltAgain)
         fs::remove(file);
     ProgramCache(Context::get(0).device(), Context::get(0).handle()).from_text("two", source(2), "");
     ASSERT_EQ(entries(), 1u);
-    const fs::path file = fs::directory_iterator(folder)->path();
+    const fs::path file = the_entry();
     const auto size = fs::file_size(file);
     for (std::uintmax_t keep : {std::uintmax_t{0}, std::uintmax_t{10}, size / 2, size - 1}) {
         fs::resize_file(file, keep);
@@ -125,4 +133,29 @@ TEST_F(ProgramCacheTest, ConcurrentProcessesLeaveWholeEntries)
         ::wait(&status);
         EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     }
+}
+
+TEST_F(ProgramCacheTest, AProcessWaitsForTheOneThatBuilds)
+{
+    const fs::path file = folder / "0123456789";
+    int ready[2];
+    ASSERT_EQ(::pipe(ready), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        const BuildLock lock(file);
+        const bool told = ::write(ready[1], "x", 1) == 1;
+        ::usleep(200000);
+        save_cache_entry(file, "key", {1, 2, 3});
+        ::_exit(!told || lock.waited());
+    }
+    char byte = 0;
+    ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+    const BuildLock lock(file);
+    EXPECT_TRUE(lock.waited());
+    EXPECT_EQ(load_cache_entry(file, "key"), (std::vector<unsigned char>{1, 2, 3}));
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    EXPECT_FALSE(BuildLock(folder / "another").waited());   // nobody builds that one
+    EXPECT_FALSE(BuildLock(fs::path()).waited());
 }
