@@ -3,16 +3,16 @@
 It works without PyTorch's device being usable: that is when it is needed.
 """
 import argparse
-import ctypes
-import importlib.metadata
+import json
 import os
 import platform
 import shutil
+import subprocess
 import sys
 import time
-from pathlib import Path
 
-OK, BAD, NOTE = "ok", "PROBLEM", "note"
+from torch_ocl._cache import cache_folder
+from torch_ocl.doctor_drivers import BAD, NOTE, OK, check_drivers, graphics_vendors, version_of
 
 
 class Findings:
@@ -20,19 +20,13 @@ class Findings:
 
     def __init__(self):
         self.problems = 0
+        self.closing = []      # what is said again at the end
 
     def add(self, state, text, remedy=""):
         self.problems += state == BAD
         print(f"  [{state}] {text}")
         if remedy:
             print(f"         -> {remedy}")
-
-
-def version_of(package):
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def check_python(findings):
@@ -59,54 +53,7 @@ def check_python(findings):
                  "" if version_of("torchvision") else "needed by `validate` only: pip install torchvision")
 
 
-def check_drivers(findings):
-    """Drivers as files, whether or not they work."""
-    print("OpenCL drivers")
-    registered = sorted(Path("/etc/OpenCL/vendors").glob("*.icd"))
-    for file in registered:
-        library = file.read_text(errors="replace").strip()
-        try:
-            ctypes.CDLL(library)
-            findings.add(OK, f"{file}: {library}")
-        except OSError as error:
-            findings.add(NOTE, f"{file}: {library} cannot be loaded ({error})", "reinstall or remove its package")
-    runtime = version_of("intel-opencl-rt")
-    if runtime:
-        findings.add(OK, f"Intel's CPU runtime {runtime} from PyPI")
-        if not version_of("intel-cmplr-lib-rt"):
-            findings.add(BAD, "its compiler libraries are missing", "pip install intel-cmplr-lib-rt")
-        if any(character.isspace() for character in os.path.realpath(sys.prefix)):
-            findings.add(BAD, f"it does not start from a folder with a space in its path: {sys.prefix}",
-                         "make the virtual environment in another folder")
-    elif platform.machine() == "x86_64":
-        findings.add(NOTE, "Intel's CPU runtime is not installed: the fastest OpenCL on x86-64 processors",
-                     "pip install intel-opencl-rt intel-cmplr-lib-rt")
-    if not registered and not runtime:
-        findings.add(BAD, "there is no OpenCL driver", "pip install intel-opencl-rt intel-cmplr-lib-rt, or as root "
-                     "apt-get install pocl-opencl-icd (any CPU), intel-opencl-icd (Intel GPUs), mesa-opencl-icd (AMD)")
-    check_gpus(findings, [file.name for file in registered])
-
-
-GPU_DRIVERS = {   # PCI vendor: (name, part of the .icd file's name, remedy)
-    "0x8086": ("Intel", ("intel",), "apt-get install intel-opencl-icd"),
-    "0x1002": ("AMD", ("amd", "mesa", "rusticl"), "apt-get install mesa-opencl-icd, or AMD's ROCm"),
-    "0x10de": ("NVIDIA", ("nvidia",), "install NVIDIA's driver (its OpenCL part: nvidia-opencl-icd)"),
-}
-
-
-def check_gpus(findings, icd_names):
-    """A GPU on the bus without a driver, or with one that this user may not open."""
-    vendors = {path.read_text().strip() for path in Path("/sys/class/drm").glob("card*/device/vendor")}
-    for vendor in sorted(vendors & GPU_DRIVERS.keys()):
-        name, words, remedy = GPU_DRIVERS[vendor]
-        if not any(word in icd for icd in icd_names for word in words):
-            findings.add(NOTE, f"this machine has a graphics device of {name}, but no OpenCL driver for it", remedy)
-    closed = [str(path) for path in Path("/dev/dri").glob("renderD*") if not os.access(path, os.R_OK | os.W_OK)]
-    if closed:
-        findings.add(BAD, f"no permission for {', '.join(closed)}", "sudo usermod -aG render,video $USER, log in again")
-
-
-def check_devices(findings):
+def check_devices(findings, test=False):
     print("Devices")
     import torch
 
@@ -120,6 +67,56 @@ def check_devices(findings):
         print(f"         OpenCL {major}.{minor}, {p.compute_units} compute units, {p.total_memory / 2**30:.1f} GiB, "
               f"kernels for {p.kind}s, float64 {'yes' if p.fp64 else 'no'}, float16 {'yes' if p.fp16 else 'storage only'}")
         try_device(findings, index)
+        if test:
+            run_self_test(findings, index)
+    check_others(findings)
+    first = torch.ocl.get_device_properties(0)
+    if first.kind == "cpu" and "CLPRIM_DEVICES" not in os.environ:
+        seen = "" if graphics_vendors() else "; there is none on the PCI bus either"
+        findings.add(NOTE, f"no GPU found: ocl:0 is your CPU, {first.name}{seen}")
+        findings.closing.append("No GPU found: ocl:0 is your CPU.")
+
+
+LIST = """
+import json, torch
+print(json.dumps([(p.id, p.name, p.platform_name) for p in
+                  map(torch.ocl.get_device_properties, range(torch.ocl.device_count()))]))
+"""
+
+
+def check_others(findings):
+    """Devices that drivers offer and that are not listed: a second driver's, a CPU beside a GPU, those not chosen."""
+    import torch
+
+    environment = {**os.environ, "CLPRIM_DEVICES": "all"}
+    done = subprocess.run([sys.executable, "-c", LIST], env=environment, capture_output=True, text=True)
+    if done.returncode:
+        return
+    listed = [torch.ocl.get_device_properties(i).id for i in range(torch.ocl.device_count())]
+    why = "CLPRIM_DEVICES leaves it out" if os.environ.get("CLPRIM_DEVICES") else \
+        "CPUs are not counted beside GPUs, and a device not under two drivers"
+    for identity, name, platform_name in json.loads(done.stdout.splitlines()[-1]):
+        if not any(known == identity or known.startswith(identity + ".") for known in listed):
+            print(f"         (not listed: {identity} {name} [{platform_name}]: {why}; CLPRIM_DEVICES={identity} chooses it)")
+
+
+def run_self_test(findings, index):
+    import torch
+
+    from torch_ocl.doctor_self_test import self_test
+
+    before = torch.ocl.fallback_policy()
+    torch.ocl.set_fallback_policy("error")
+    try:
+        results = list(self_test(f"ocl:{index}", torch.ocl.get_device_properties(index).fp64))
+    finally:
+        torch.ocl.set_fallback_policy(before)
+    wrong = [(family, dtype, why) for family, dtype, why in results if why]
+    for family, dtype, why in wrong:
+        findings.add(BAD, f"{family} in {str(dtype)[6:]} on ocl:{index}: {why}")
+    if not wrong:
+        families = len({family for family, _, _ in results})
+        findings.add(OK, f"self-test: {len(results)} computations of {families} families are right")
 
 
 def try_device(findings, index):
@@ -147,8 +144,10 @@ def check_environment(findings):
         if name == "OCL_ICD_FILENAMES" and os.environ[name].startswith(sys.prefix):
             continue   # set by torch_ocl itself to find Intel's runtime
         findings.add(NOTE, f"{name}={os.environ[name]}")
-    folder = Path(os.environ.get("CLPRIM_CACHE_DIR") or
-                  Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "clprim")
+    folder = cache_folder()
+    if folder is None:
+        findings.add(NOTE, "CLPRIM_CACHE_DISABLE is set: every start compiles every kernel anew", "unset it")
+        return
     existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
     if not os.access(existing, os.W_OK):
         findings.add(BAD, f"{folder} cannot be written: every start compiles every kernel anew",
@@ -159,12 +158,29 @@ def check_environment(findings):
         findings.add(OK, f"compiled kernels are kept in {folder}")
 
 
+def print_report_header():
+    """What a report of a bug should say beyond the findings."""
+    packages = ("torch", "torch-ocl", "clprim", "torchvision", "numpy", "intel-opencl-rt")
+    print("```")
+    print(f"{platform.platform()}, {' '.join(platform.libc_ver())}, {os.cpu_count()} processors")
+    print(", ".join(f"{package} {version_of(package) or '-'}" for package in packages))
+
+
 def main(arguments):
     parser = argparse.ArgumentParser(prog="python -m torch_ocl doctor", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.parse_args(arguments)
+    parser.add_argument("--test", action="store_true", help="compute something of each family of kernels in each dtype")
+    parser.add_argument("--report", action="store_true", help="print it as a block to paste into a report of a bug")
+    options = parser.parse_args(arguments)
     findings = Findings()
-    for check in (check_python, check_drivers, check_devices, check_environment):
-        check(findings)
-    print("\nAll is well." if findings.problems == 0 else f"\n{findings.problems} problem(s), see above.")
+    if options.report:
+        print_report_header()
+    check_python(findings)
+    check_drivers(findings)
+    check_devices(findings, options.test)
+    check_environment(findings)
+    well = "All is well." if not findings.closing else "No problem found."
+    print("\n" + (well if findings.problems == 0 else f"{findings.problems} problem(s), see above."), *findings.closing)
+    if options.report:
+        print("```")
     return 1 if findings.problems else 0

@@ -1,0 +1,107 @@
+"""python -m torch_ocl doctor: what it finds on machines that this one is not."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from torch_ocl import doctor, doctor_drivers
+from torch_ocl.doctor_self_test import FAMILIES, failure, self_test
+
+
+class Collected(doctor.Findings):
+    def __init__(self):
+        super().__init__()
+        self.all = []
+
+    def add(self, state, text, remedy=""):
+        self.all.append((state, text, remedy))
+
+
+def bus(root, **devices):
+    """A /sys with PCI devices, given as class and vendor."""
+    for slot, (kind, vendor) in devices.items():
+        folder = root / "bus/pci/devices" / slot
+        folder.mkdir(parents=True)
+        (folder / "class").write_text(kind + "\n")
+        (folder / "vendor").write_text(vendor + "\n")
+    return root
+
+
+def run_doctor(*arguments, **environment):
+    env = {k: v for k, v in os.environ.items() if not k.startswith("OCL_ICD_")} | environment
+    return subprocess.run([sys.executable, "-m", "torch_ocl", "doctor", *arguments], env=env, capture_output=True,
+                          text=True, timeout=300)
+
+
+def test_a_package_for_each_vendor_on_the_bus(tmp_path):
+    sysfs = bus(tmp_path, a=("0x030000", "0x8086"), b=("0x038000", "0x1002"), c=("0x120000", "0x10de"),
+                d=("0x020000", "0x8086"))
+    found = Collected()
+    doctor_drivers.check_gpus(found, ["pocl.icd"], sysfs, tmp_path)
+    assert [(state, "Intel" in text or "AMD" in text or "NVIDIA" in text) for state, text, _ in found.all] == \
+        [("note", True)] * 3
+    assert {package for package in ("intel-opencl-icd", "mesa-opencl-icd", "nvidia-opencl-icd")
+            if any(package in remedy for *_, remedy in found.all)} == \
+        {"intel-opencl-icd", "mesa-opencl-icd", "nvidia-opencl-icd"}
+
+
+def test_drivers_that_are_there_and_other_cards_are_no_finding(tmp_path):
+    sysfs = bus(tmp_path, a=("0x030000", "0x8086"), b=("0x020000", "0x10de"), c=("0x030000", "0x1a03"))
+    found = Collected()
+    doctor_drivers.check_gpus(found, ["intel.icd"], sysfs, tmp_path)
+    assert not found.all
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may open everything")
+def test_a_render_node_that_is_closed(tmp_path):
+    (tmp_path / "renderD128").touch(mode=0o000)
+    found = Collected()
+    doctor_drivers.check_gpus(found, [], tmp_path, tmp_path)
+    assert [state for state, *_ in found.all] == ["PROBLEM"] and "usermod -aG" in found.all[0][2]
+
+
+@pytest.mark.parametrize("value, state", [("/nonexistent", "PROBLEM"), ("{folder}", "PROBLEM"), ("libpocl.so", "note")])
+def test_variables_that_hide_drivers(tmp_path, value, state):
+    found = Collected()
+    doctor_drivers.check_hidden(found, {"OCL_ICD_VENDORS": value.format(folder=tmp_path)})
+    assert [(s, "OCL_ICD_VENDORS" in text and "unset" in remedy) for s, text, remedy in found.all] == [(state, True)]
+
+
+def test_without_such_variables_nothing_is_said():
+    found = Collected()
+    doctor_drivers.check_hidden(found, {})
+    assert not found.all
+
+
+def test_a_hidden_driver_is_a_problem_that_is_named():
+    done = run_doctor(OCL_ICD_VENDORS="/nonexistent")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "OCL_ICD_VENDORS=/nonexistent hides every driver" in done.stdout and "unset OCL_ICD_VENDORS" in done.stdout
+
+
+@pytest.mark.skipif("CLPRIM_DEVICES" in os.environ, reason="devices were chosen")
+def test_a_machine_without_a_gpu_is_told_so():
+    done = run_doctor("--report")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("```\n") and done.stdout.endswith("```\n") and "torch " in done.stdout
+    if torch.ocl.get_device_properties(0).kind == "cpu":
+        assert "no GPU found: ocl:0 is your CPU" in done.stdout and "All is well" not in done.stdout
+
+
+def test_self_test_is_right_here_and_finds_what_is_wrong(monkeypatch):
+    double = torch.ocl.get_device_properties(0).fp64
+    assert [entry for entry in self_test("ocl:0", double) if entry[2]] == []
+    monkeypatch.setitem(FAMILIES, "reduce", (lambda a, b: a.sum() + (a.device.type == "ocl"), (torch.int32,)))
+    assert "reduce" in {family for family, _, why in self_test("ocl:0", double) if why}
+
+
+def test_self_test_takes_an_error_for_wrong():
+    def broken(a, b):
+        if a.device.type == "ocl":
+            raise RuntimeError("no such kernel\nand more")
+        return a
+
+    assert failure(broken, torch.float32, "ocl:0") == "no such kernel"
