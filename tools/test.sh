@@ -34,8 +34,11 @@ rejoin() {
 # OCL_ICD_VENDORS; the Python package brings its own loader, which sees every driver, and selects by name.
 on() { env ${1:+"OCL_ICD_VENDORS=$1"} ${2:+"CLPRIM_DEVICES=$2"} "${@:3}"; }
 
-cpp=(ctest --test-dir build --output-on-failure --timeout 900 --parallel 2)
-python=(.venv/bin/python -m pytest -q tests/python)
+# Two processes at a time, since most tests hold one core. They share programs through the cache on disk, where a process
+# waits for one that another builds.
+jobs=${CLPRIM_TEST_JOBS:-2}
+cpp=(ctest --test-dir build --output-on-failure --timeout 900 --parallel "$jobs")
+python=(.venv/bin/python -m pytest -q tests/python --numprocesses "$jobs" --dist worksteal)
 intel=$PWD/.venv/lib/libintelocl.so
 pocl=$(cat /etc/OpenCL/vendors/pocl*.icd 2>/dev/null)
 intel_name="Intel(R) OpenCL"

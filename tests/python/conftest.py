@@ -8,6 +8,10 @@ import os
 from pathlib import Path
 
 os.environ.setdefault("CLPRIM_POISON", "1")
+os.environ.setdefault("CLPRIM_PROGRESS", "0")   # some tests read what a process says
+if "PYTEST_XDIST_WORKER" in os.environ:   # processes side by side (tools/test.sh) would only wait for each other's threads
+    processes = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // processes)))
 
 import pytest  # noqa: E402
 import torch  # noqa: E402
