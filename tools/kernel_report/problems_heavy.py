@@ -43,6 +43,19 @@ def gemv() -> Iterator[Problem]:
                       lambda dtype=dtype: empty(3, 4096, dtype=dtype) @ empty(4096, 4096, dtype=dtype).t(), 0)
 
 
+def low_bit() -> Iterator[Problem]:
+    """Weights of few bits, read once: what counts is how many instructions each weight takes."""
+    import torch
+    n, k, group = 4096, 4096, 128
+    for rows in (1, 4):
+        for dtype in ("float32", "float16"):
+            yield Problem(f"low_bit: int8, {dtype} {rows} rows, {n}x{k}", lambda m=rows, d=dtype: torch._weight_int8pack_mm(
+                empty(m, k, dtype=d), empty(n, k, dtype="int8"), empty(n, dtype=d)), 0)
+            yield Problem(f"low_bit: int4, {dtype} {rows} rows, {n}x{k}", lambda m=rows, d=dtype: torch._weight_int4pack_mm(
+                empty(m, k, dtype=d), empty(n // 8, k // 32, 32, 1, dtype="int32"), group,
+                empty(k // group, n, 2, dtype=d)), 0)
+
+
 # Of ResNet-50: channels in, out, image, kernel, stride
 CONVOLUTIONS = ((3, 64, 224, 7, 2), (64, 64, 56, 3, 1), (64, 256, 56, 1, 1), (256, 512, 56, 1, 2), (128, 128, 56, 3, 2),
                 (512, 512, 7, 3, 1))
@@ -142,5 +155,5 @@ def attention() -> Iterator[Problem]:
 
 
 def problems() -> Iterator[Problem]:
-    for family in (gemm, gemv, conv, transposed, depthwise, deform_conv, attention):
+    for family in (gemm, gemv, low_bit, conv, transposed, depthwise, deform_conv, attention):
         yield from family()
