@@ -12,12 +12,10 @@ configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/clprimConfig.cmake.in ${
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/clprimConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/clprimConfig.cmake ${CMAKE_BINARY_DIR}/clprimConfigVersion.cmake
     DESTINATION ${config_dir} COMPONENT clprim)
-# The prefix is that of `cmake --install`, which is not known before.
-install(CODE "set(PROJECT_VERSION ${PROJECT_VERSION})
-set(PROJECT_DESCRIPTION \"${PROJECT_DESCRIPTION}\")
-set(CMAKE_INSTALL_LIBDIR ${CMAKE_INSTALL_LIBDIR})
-set(CMAKE_INSTALL_INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR})
-configure_file(${CMAKE_SOURCE_DIR}/cmake/clprim.pc.in ${CMAKE_BINARY_DIR}/clprim.pc @ONLY)" COMPONENT clprim)
+# pkg-config finds the prefix from where its file lies, so that the whole may be moved.
+file(RELATIVE_PATH CLPRIM_PC_UP /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+string(REGEX REPLACE "/$" "" CLPRIM_PC_UP "${CLPRIM_PC_UP}")
+configure_file(${CMAKE_SOURCE_DIR}/cmake/clprim.pc.in ${CMAKE_BINARY_DIR}/clprim.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/clprim.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT clprim)
 # The same name inside the build tree and after installation.
 add_library(clprim::clprim ALIAS clprim)

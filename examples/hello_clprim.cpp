@@ -15,15 +15,8 @@ using namespace clprim;
 Tensor upload(Queue& queue, const std::vector<float>& values, const Dims& shape)
 {
     Tensor tensor = queue.context().empty(shape, DataType::float32, queue);
-    queue.write(*tensor.memory, 0, values.data(), tensor.nbytes());
+    queue.write(tensor, values);
     return tensor;
-}
-
-std::vector<float> download(Queue& queue, const Tensor& tensor)
-{
-    std::vector<float> values(tensor.numel());
-    queue.read(*tensor.memory, 0, values.data(), tensor.nbytes());   // waits for the work enqueued before it
-    return values;
 }
 
 // Shows the first element and says whether all are as expected.
@@ -51,14 +44,14 @@ try {
 
     // An elementwise kernel from an expression; the row is broadcast over the rows of a.
     const Tensor sum = context.empty({m, k}, DataType::float32, queue);
-    const Tensor inputs[] = {a, row}, outputs[] = {sum};
-    pointwise(queue, inputs, outputs, {}, "y0 = x0 + x1;");
+    pointwise(queue, {a, row}, {sum}, {}, "y0 = x0 + x1;");
 
     const Tensor product = context.empty({m, n}, DataType::float32, queue);
     gemm(queue, gemm_problem(a, b, product), a, b, product);
 
-    const bool right = show("sum", download(queue, sum), 1.75f);
-    return show("matrix product", download(queue, product), 1.5f * 2.0f * k) && right ? 0 : 1;
+    // Reading waits for the work enqueued before it.
+    const bool right = show("sum", queue.read<float>(sum), 1.75f);
+    return show("matrix product", queue.read<float>(product), 1.5f * 2.0f * k) && right ? 0 : 1;
 } catch (const clprim::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

@@ -97,10 +97,10 @@ Net make_net(Context& context, std::int64_t batch, bool batch_norm)
             add(BatchNormConfig{}, "norm" + block,
                 {"norm" + block + ".running_mean", "norm" + block + ".running_var", "norm" + block + ".weight",
                  "norm" + block + ".bias"});
-        add(ActivationConfig{StandardActivation::relu}, "relu" + block, {});
+        add(ActivationConfig{Activation::relu}, "relu" + block, {});
         add(PoolingConfig{.kernel = {2}, .stride = {2}}, "pool" + block, {});
     }
-    add(InnerProductConfig{.outputs = 128, .activation = StandardActivation::relu}, "fc1", {"fc1.weight", "fc1.bias"});
+    add(InnerProductConfig{.outputs = 128, .activation = Activation::relu}, "fc1", {"fc1.weight", "fc1.bias"});
     add(InnerProductConfig{.outputs = 10}, "fc2", {"fc2.weight", "fc2.bias"});
     net.add(SoftmaxWithLossConfig{}, "loss", {last, "labels"}, {"loss"});
     net.mark_output(last);

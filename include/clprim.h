@@ -15,8 +15,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <clprim/version.h>
+
 #ifdef __cplusplus
 extern "C" {
+#endif
+#if defined(__GNUC__) && !defined(_WIN32)
+#pragma GCC visibility push(default)
 #endif
 
 typedef enum clprim_status {
@@ -83,6 +88,19 @@ size_t clprim_session_output_count(const clprim_session* session);
 const char* clprim_session_input_name(const clprim_session* session, size_t index);   /* NULL beyond the last */
 const char* clprim_session_output_name(const clprim_session* session, size_t index);
 
+/* A port as the model declares it. Texts and `shape` live as long as the session. */
+typedef struct clprim_port {
+    const char* name;
+    int type;                    /* a clprim_type, or another of ONNX's numbers */
+    int is_tensor;               /* else a sequence or optional of `type` */
+    int has_shape;
+    size_t dims;
+    const int64_t* shape;        /* -1: any size */
+    const char* const* names;    /* of sizes that are -1; "" without one */
+} clprim_port;
+clprim_status clprim_session_input(const clprim_session* session, size_t index, clprim_port* port);
+clprim_status clprim_session_output(const clprim_session* session, size_t index, clprim_port* port);
+
 /* A name and its tensor: the caller's for an input, made by the run for an output. */
 typedef struct clprim_binding {
     const char* name;
@@ -92,6 +110,9 @@ typedef struct clprim_binding {
 clprim_status clprim_session_run(clprim_session* session, const clprim_binding* inputs, size_t input_count,
                                  clprim_binding* outputs, size_t output_count);
 
+#if defined(__GNUC__) && !defined(_WIN32)
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

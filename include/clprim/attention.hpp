@@ -15,7 +15,7 @@
 
 #include <clprim/random.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 // Up to this many elements of a head (E and Ev) fast kernels keep what they need in local memory; beyond, there is only
 // the reference, and products of whole matrices are the better way.

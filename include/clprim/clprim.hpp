@@ -1,6 +1,7 @@
 // Umbrella header of the core.
 #pragma once
 
+#include <clprim/activation.hpp>
 #include <clprim/context.hpp>
 #include <clprim/device.hpp>
 #include <clprim/dtype.hpp>
@@ -9,3 +10,4 @@
 #include <clprim/program.hpp>
 #include <clprim/queue.hpp>
 #include <clprim/tensor.hpp>
+#include <clprim/version.h>

@@ -19,22 +19,12 @@
 #include <string_view>
 #include <vector>
 
+#include <clprim/activation.hpp>
 #include <clprim/context.hpp>
 #include <clprim/prepared.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
-// What is applied to every element of the result of a forward pass; alpha and beta are ConvOptions'.
-enum class ConvActivation {
-    none,
-    relu,
-    clip,           // within [alpha, beta]
-    leaky_relu,     // v < 0 ? alpha v : v
-    silu,           // v / (1 + e^-v)
-    hard_swish,     // v min(max(v + 3, 0), 6) / 6
-    hard_sigmoid,   // min(max(alpha v + beta, 0), 1)
-    sigmoid,        // 1 / (1 + e^-v)
-};
 enum class ConvPass { forward, backward_data, backward_weight };
 
 // What does not follow from the shapes. An empty list stands for ones (stride, dilation) or zeros (padding).
@@ -44,7 +34,7 @@ struct ConvOptions {
     std::int64_t groups = 1;
     bool transposed = false;
     // Of the forward pass only.
-    ConvActivation activation = ConvActivation::none;
+    Activation activation = Activation::none;   // any but gelu, gelu_tanh and tanh
     float alpha = 0, beta = 0;            // of the activation
     bool accumulate = false;              // add to what y holds (a residual connection), then activate
     Prepared* prepared = nullptr;         // of w, which then never changes: what is derived from it is kept there

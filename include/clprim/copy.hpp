@@ -9,7 +9,7 @@
 #include <clprim/queue.hpp>
 #include <clprim/tensor.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 // What a copy does to each element on the way, after the conversion to the target's dtype.
 struct CopyOptions {

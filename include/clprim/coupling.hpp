@@ -3,7 +3,7 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 // pairs [rows, k (k - 1) / 2]: for the pairs (0, 1), (0, 2), ... (1, 2), ... how probable the first class is, given
 // that it is one of the two; in (0, 1). classes [rows, k]: p that minimises the sum over i != j of

@@ -5,7 +5,7 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 // log_probs [T, N, C], float32 or float64: logarithms of the probabilities of C labels at each step. targets, int64:
 // labels [N, S] or one sequence after the other [sum of target_lengths]. Lengths, one for each of N samples, are

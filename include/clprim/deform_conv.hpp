@@ -25,7 +25,7 @@
 
 #include <clprim/context.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 struct DeformConv2D {
     std::int64_t stride[2] = {1, 1};

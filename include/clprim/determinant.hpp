@@ -3,7 +3,7 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 // y[b] = det(x[b]) for x [..., n, n], contiguous, and y [...], contiguous, of one floating-point dtype. By LU
 // factors with partial pivoting (linalg.hpp), in float32 (float64 for float64). A matrix without rows has the

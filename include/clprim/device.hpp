@@ -12,7 +12,9 @@
 #define CL_HPP_ENABLE_EXCEPTIONS
 #include <CL/opencl.hpp>
 
-namespace clprim {
+#include <clprim/export.hpp>
+
+namespace clprim CLPRIM_API {
 
 // Which kernels suit the device: tiles in registers and caches (cpu) or in local memory (gpu).
 enum class DeviceKind { cpu, gpu };

@@ -4,7 +4,7 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 // y[n, i, j] = d(a[n, i], b[n, j]) for a [batch, rows, size], b [batch, columns, size] and y [batch, rows, columns].
 // Contiguous floating-point tensors of one dtype; sums in float32 (float64 for float64). p >= 0.

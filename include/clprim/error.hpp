@@ -7,7 +7,9 @@
 #include <string>
 #include <string_view>
 
-namespace clprim {
+#include <clprim/export.hpp>
+
+namespace clprim CLPRIM_API {
 
 // Base of all exceptions thrown by clprim.
 class Error : public std::runtime_error {

@@ -3,7 +3,7 @@
 
 #include <clprim/error.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 // Called with every OutOfMemory and IndexError, which can come from the depths of any operator. It may throw an
 // exception of the host's own in its place; if it returns, the error itself is thrown. One per process; null for none.

@@ -3,7 +3,7 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 // output[line, k] = scale * sum over j of input[line, j] exp(-+ 2 pi i j k / n), + for the inverse, which divides by n
 // only if `scale` says so.

@@ -4,7 +4,7 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 enum class Float8 { e4m3fn, e5m2, e4m3fnuz, e5m2fnuz, e8m0fnu };
 

@@ -13,16 +13,15 @@
 // float32 ones (Device::amx; src/kernels/gemm/amx.cl says how); on GPUs tiles in local memory and registers.
 #pragma once
 
+#include <clprim/activation.hpp>
 #include <clprim/pointwise.hpp>
 #include <clprim/prepared.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 struct MatrixLayout {
     std::int64_t row = 0, column = 0, batch = 0;   // strides in elements
 };
-
-enum class Activation : std::uint8_t { none, relu, gelu, gelu_tanh };   // floating point only
 
 struct GemmProblem {
     std::int64_t batch = 1, m = 0, n = 0, k = 0;
@@ -30,7 +29,7 @@ struct GemmProblem {
     MatrixLayout a, b, c, d;
     Scalar alpha = 1, beta = 1;
     bool add_d = false, d_is_c = false;   // whether D is read, and is C itself; gemm() settles both
-    Activation activation = Activation::none;
+    Activation activation = Activation::none;   // none, relu, gelu or gelu_tanh; floating point only
     Prepared* prepared_a = nullptr;   // of A or B, if they never change: what is derived from them is kept there
     Prepared* prepared_b = nullptr;
 };

@@ -3,7 +3,7 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 enum class SampleMode { bilinear = 0, nearest = 1, bicubic = 2 };      // bicubic for two axes only
 enum class SamplePadding { zeros = 0, border = 1, reflection = 2 };

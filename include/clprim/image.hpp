@@ -6,7 +6,9 @@
 #include <span>
 #include <vector>
 
-namespace clprim {
+#include <clprim/export.hpp>
+
+namespace clprim CLPRIM_API {
 
 // Rows of RGB bytes from the top, `height` times `width` times 3.
 struct Image {

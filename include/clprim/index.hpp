@@ -11,7 +11,7 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 enum class IndexReduce { assign, sum, product, minimum, maximum };
 enum class NegativeIndex { from_end, refused };

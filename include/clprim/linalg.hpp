@@ -8,7 +8,7 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 // A = P L U with partial pivoting: L (unit lower) and U (upper) take the place of A [batch, m, n]. Row i was exchanged
 // with row pivots[i] - 1, for i = 0, 1, ... [batch, min(m, n)]. info [batch]: 0, or the first i + 1 whose pivot is 0.

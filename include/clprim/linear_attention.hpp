@@ -9,7 +9,7 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 // query [B, T, heads dk], key [B, T, kv_heads dk], value [B, T, kv_heads dv], decay [B, T, kv_heads (dk)] and beta
 // [B, T, kv_heads or 1], optional, y [B, T, heads dv]: contiguous, of one floating-point dtype. state

@@ -8,7 +8,7 @@
 
 #include <clprim/device.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 class Context;
 class Queue;

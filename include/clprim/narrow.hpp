@@ -7,7 +7,7 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 struct NarrowFormat {
     const char* name;

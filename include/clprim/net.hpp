@@ -21,7 +21,7 @@
 #include <clprim/operators.hpp>
 #include <clprim/weights.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 struct OperatorTime {
     std::string name, type;

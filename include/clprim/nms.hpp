@@ -5,7 +5,7 @@
 
 #include <clprim/context.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 // boxes: [N, 4] as x1, y1, x2, y2; float32, float64, float16 or bfloat16. order: [N] int64, box numbers by descending
 // score. A box is dropped if its intersection over union with a kept earlier box exceeds the threshold. keep: [N] int64

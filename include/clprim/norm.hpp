@@ -7,7 +7,7 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 // Batch norm over x of shape [N, C, ...]:
 //     y = (x - mean_c) / sqrt(var_c + eps) * weight_c + bias_c

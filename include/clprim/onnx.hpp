@@ -21,7 +21,7 @@
 #include <clprim/value.hpp>
 #include <clprim/weights.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 class Net;
 
@@ -54,6 +54,11 @@ public:
     const std::string& producer() const;
     // Operators that clprim lacks, "domain.Name" with the number of nodes. A session of such a model does not start.
     std::map<std::string, int> unsupported() const;
+    // Why one of them is none: the first operator set with it, or that there is none.
+    std::string unsupported_reason(const std::string& name) const;
+    // All operators with the number of their nodes, those of subgraphs and functions too; bytes of all constants.
+    std::map<std::string, int> operators() const;
+    std::size_t constant_bytes() const;
 
     const std::shared_ptr<const onnx::Model>& model() const { return model_; }
 

@@ -14,7 +14,7 @@
 #include <clprim/context.hpp>
 #include <clprim/random.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 enum class NetMode : std::uint8_t { train, predict };
 

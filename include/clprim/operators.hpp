@@ -1,14 +1,15 @@
 // The operators that come with clprim, by their configurations: make_operator(ConvolutionConfig{...}). The members are
 // the options of JSON nets, under the same names; from_json reads those, to_json writes them. Shapes follow PyTorch.
 //
+// Of the activations operators take none ("identity" in JSON), relu, tanh, sigmoid and relu6.
+//
 // Lists with one entry per spatial axis may have one entry for all of them; an empty one means the default.
 #pragma once
 
+#include <clprim/activation.hpp>
 #include <clprim/operator.hpp>
 
-namespace clprim {
-
-enum class StandardActivation : std::uint8_t { identity, relu, tanh, sigmoid, relu6 };
+namespace clprim CLPRIM_API {
 
 #define CLPRIM_CONFIG(Name)                                                                                            \
     static Name from_json(const Options& options);                                                                     \
@@ -24,7 +25,7 @@ struct ConvolutionConfig {
     Dims kernel{}, stride{}, pad{}, pad_end{}, dilate{}, output_pad{};
     std::int64_t groups = 1;
     bool bias = true;
-    StandardActivation activation = StandardActivation::identity;
+    Activation activation = Activation::none;
     std::string auto_pad = "notset";
     std::int64_t spatial = 2;
     bool transposed = false;
@@ -53,7 +54,7 @@ struct GlobalPoolingConfig {
 struct InnerProductConfig {
     std::int64_t outputs = 0, inputs = 0;             // inputs 0: as the input has
     bool bias = true;
-    StandardActivation activation = StandardActivation::identity;
+    Activation activation = Activation::none;
     CLPRIM_CONFIG(InnerProductConfig);
 };
 
@@ -91,7 +92,7 @@ struct MSELossConfig {
 
 // "Activation".
 struct ActivationConfig {
-    StandardActivation activation = StandardActivation::identity;
+    Activation activation = Activation::none;
     CLPRIM_CONFIG(ActivationConfig);
 };
 
@@ -100,7 +101,7 @@ struct ActivationConfig {
 struct ElementwiseConfig {
     std::string operation = "sum";
     double coef1 = 1, coef2 = 1;
-    StandardActivation activation = StandardActivation::identity;
+    Activation activation = Activation::none;
     CLPRIM_CONFIG(ElementwiseConfig);
 };
 

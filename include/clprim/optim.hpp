@@ -11,7 +11,7 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 using TensorList = std::vector<Tensor>;
 

@@ -5,7 +5,7 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 enum class PadMode {
     reflect,     // mirrored at the first and the last element, which are not repeated: less padding than elements

@@ -12,7 +12,7 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 // A number given by value. It becomes a kernel argument of the type that the expression asks for.
 class Scalar {
@@ -49,8 +49,11 @@ struct Input {
     DataType dtype;   // of the number; of the tensor otherwise
 
     Input(Tensor t) : tensor(std::move(t)), dtype(tensor.dtype) {}
-    Input(Scalar v, DataType type) : value(v), dtype(type) {}
-    bool is_value() const { return !tensor.defined(); }
+    Input(Scalar v, DataType type) : value(v), dtype(type), number_(true) {}
+    bool is_value() const { return number_; }
+
+private:
+    bool number_ = false;
 };
 
 // How the variables of a row's code are typed; `T` is the compute type of the problem's common dtype.
@@ -78,7 +81,7 @@ struct PointwiseRow {
     unsigned accepts = floating;       // Accepts, beside complex dtypes, which have their own code
     Result result = Result::common;
     unsigned own_typed = 0;            // bit k: x_k keeps its own type instead of becoming a T
-    const char* onnx = nullptr;        // ONNX operator with this meaning
+    const char* onnx = nullptr;        // ONNX operator with this meaning, or a formula of operators: onnx/formula.hpp
     const char* doc = nullptr;
     const char* library = nullptr;     // a further kernel file whose functions the code uses
 };
@@ -102,5 +105,13 @@ void pointwise(Queue& queue, const PointwiseRow& row, const PointwiseProblem& pr
 // `scalar_types` or, where that is shorter, the dtype of the first output.
 void pointwise(Queue& queue, std::span<const Tensor> inputs, std::span<const Tensor> outputs,
                std::span<const Scalar> scalars, std::string_view code, std::span<const DataType> scalar_types = {});
+
+// The same with lists in braces, as at the top.
+inline void pointwise(Queue& queue, std::initializer_list<Tensor> inputs, std::initializer_list<Tensor> outputs,
+                      std::initializer_list<Scalar> scalars, std::string_view code)
+{
+    pointwise(queue, std::span(inputs.begin(), inputs.size()), std::span(outputs.begin(), outputs.size()),
+              std::span(scalars.begin(), scalars.size()), code);
+}
 
 }  // namespace clprim

@@ -8,7 +8,7 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 // Windows per spatial axis (axes beyond the tensor's are ignored). `padding` is what precedes the first element; what
 // follows the last one is settled by the output's size, so ceil_mode needs nothing more. `padding_end` matters where

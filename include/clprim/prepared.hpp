@@ -10,7 +10,7 @@
 
 #include <clprim/tensor.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 class Prepared {
 public:

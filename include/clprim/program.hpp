@@ -10,7 +10,7 @@
 
 #include <clprim/device.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 // One kernel of a program. cl_kernel carries argument state, so a launch holds `mutex` from its first argument to the
 // enqueue; Queue::launch does that.

@@ -12,7 +12,7 @@
 
 #include <clprim/context.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 struct DeformPSRoiPooling {
     bool no_trans = false;

@@ -7,13 +7,15 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <ranges>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include <clprim/program.hpp>
 #include <clprim/tensor.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 class Context;
 
@@ -112,7 +114,28 @@ public:
         launch.run(range);
     }
 
-    // Bytes between host and device. write copies small sources aside and never waits; a larger pageable source waits
+    // Elements between host and a contiguous tensor. The C++ type must be that of the elements (see is_element), and as
+    // many as the tensor has; InvalidArgument otherwise.
+    //     queue.write(x, std::vector<float>{1, 2, 3});      const std::vector<float> y = queue.read<float>(x);
+    template <std::ranges::contiguous_range Elements>
+    void write(const Tensor& target, const Elements& elements)
+    {
+        using T = std::ranges::range_value_t<Elements>;
+        write_elements(target, is_element<T>(target.dtype), std::ranges::data(elements),
+                       static_cast<std::size_t>(std::ranges::size(elements)));
+    }
+    template <class T>
+        requires(!std::is_same_v<T, bool>)           // a vector of bool holds bits: read std::uint8_t
+    std::vector<T> read(const Tensor& source)
+    {
+        check_elements(source, is_element<T>(source.dtype), "read");
+        std::vector<T> elements(static_cast<std::size_t>(source.numel()));
+        read(*source.memory, static_cast<std::size_t>(source.offset) * sizeof(T), elements.data(),
+             elements.size() * sizeof(T));
+        return elements;
+    }
+
+    // Bytes between host and device; a range outside of the block throws InvalidArgument. write copies small sources aside and never waits; a larger pageable source waits
     // unless `pinned` promises that the bytes stay unchanged until the copy is done. read waits unless `pinned`.
     void write(Block& target, std::size_t offset_bytes, const void* source, std::size_t bytes, bool pinned = false);
     void read(const Block& source, std::size_t offset_bytes, void* target, std::size_t bytes, bool pinned = false);
@@ -135,6 +158,8 @@ public:
     void expect_errors() { errors_expected_.store(true, std::memory_order_relaxed); }
 
 private:
+    void write_elements(const Tensor& target, bool fits, const void* elements, std::size_t count);
+    static void check_elements(const Tensor& tensor, bool fits, const char* what);
     void read_errors_ahead();          // enqueues the copy of the error words before a synchronisation
     void throw_errors();               // after it
     void clear_error_words();

@@ -8,7 +8,7 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 struct PhiloxState {
     std::uint64_t seed = 0, offset = 0;

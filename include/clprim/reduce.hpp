@@ -14,7 +14,7 @@
 
 #include <clprim/pointwise.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 // The parts of a reduction, OpenCL C statements. `s` is the accumulator, `other` one to be merged into it.
 struct ReduceCode {
@@ -49,5 +49,13 @@ void reduce(Queue& queue, const ReduceRow& row, const PointwiseProblem& problem)
 // Computes expressions. Variables have the compute types of their own dtypes (typeof_x0, ...), numbers that of y0.
 void pointwise_reduce(Queue& queue, std::span<const Tensor> inputs, std::span<const Tensor> outputs,
                       std::span<const Scalar> scalars, const ReduceCode& code);
+
+// The same with lists in braces, as at the top.
+inline void pointwise_reduce(Queue& queue, std::initializer_list<Tensor> inputs, std::initializer_list<Tensor> outputs,
+                             std::initializer_list<Scalar> scalars, const ReduceCode& code)
+{
+    pointwise_reduce(queue, std::span(inputs.begin(), inputs.size()), std::span(outputs.begin(), outputs.size()),
+                     std::span(scalars.begin(), scalars.size()), code);
+}
 
 }  // namespace clprim

@@ -7,7 +7,7 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 // nearest: floor(o scale); nearest_exact: floor((o + 1/2) scale); linear: 2 taps; cubic: 4 taps (Keys 1981, a = -0.75).
 // antialias_*: triangle, cubic (a = -0.5) and Lanczos-3 filters widened by the scale when shrinking.

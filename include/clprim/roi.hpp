@@ -18,7 +18,7 @@
 
 #include <clprim/context.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 enum class RoiMethod { align, pool, ps_align, ps_pool };
 

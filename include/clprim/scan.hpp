@@ -7,7 +7,7 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 enum class Scan { sum, product, log_sum_exp };
 

@@ -5,7 +5,7 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 // out[i] = start + i * step, for a one-dimensional out. Integers are exact; so are float64 values to their last bits,
 // other floating-point types compute in float32 with one fused multiply-add.

@@ -3,7 +3,7 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 // y = softmax(x) along `axis`; with `log`, its logarithm. Contiguous floating-point tensors of one shape; y may be
 // float32 where x is float16 or bfloat16. A row of NaN or of -inf gives NaN. Throws InvalidArgument.

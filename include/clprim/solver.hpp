@@ -3,7 +3,7 @@
 
 #include <clprim/net.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 class Solver {
 public:

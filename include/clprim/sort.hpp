@@ -9,7 +9,7 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 // values, indices = input sorted along `axis`; one shape, any strides. indices are int64. Real dtypes, fewer than
 // 2^32 - 1 elements along the axis.

@@ -8,7 +8,7 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 struct SparseRows {
     Tensor pointers;   // [batch * rows + 1], int64 or int32: each batch counts on where the one before ended

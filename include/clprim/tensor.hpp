@@ -7,12 +7,13 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include <clprim/dtype.hpp>
 #include <clprim/error.hpp>
 #include <clprim/memory.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 // A short list of sizes or strides, in elements; on the heap only beyond 8 entries.
 class Dims {
@@ -36,11 +37,25 @@ public:
     std::int64_t* end() { return data() + size_; }
     const std::int64_t* begin() const { return data(); }
     const std::int64_t* end() const { return data() + size_; }
-    std::int64_t back() const { return data()[size_ - 1]; }
+    std::int64_t back() const { return at(size_ - 1); }
+    std::int64_t at(std::size_t i) const             // throws InvalidArgument beyond the last entry
+    {
+        if (i >= size_) [[unlikely]]
+            throw_beyond(i);
+        return data()[i];
+    }
     void resize(std::size_t count);                  // new entries are 0
     void swap(Dims& other) noexcept;
     void push_back(std::int64_t value) { resize(size_ + 1); data()[size_ - 1] = value; }
-    std::int64_t product() const { std::int64_t n = 1; for (auto v : *this) n *= v; return n; }
+    // Throws InvalidArgument where it does not fit 64 bits.
+    std::int64_t product() const
+    {
+        std::int64_t n = 1;
+        for (const auto v : *this)
+            if (__builtin_mul_overflow(n, v, &n)) [[unlikely]]
+                return large_product();
+        return n;
+    }
     operator std::span<const std::int64_t>() const { return {data(), size_}; }
     friend bool operator==(const Dims& a, const Dims& b)
     {
@@ -49,6 +64,8 @@ public:
 
 private:
     static constexpr std::size_t inline_capacity = 8;
+    std::int64_t large_product() const;              // 0 if any entry is; else throws
+    [[noreturn]] void throw_beyond(std::size_t i) const;
     void assign(const std::int64_t* values, std::size_t count) { resize(count); std::copy_n(values, count, data()); }
 
     std::size_t size_ = 0, capacity_ = inline_capacity;
@@ -74,13 +91,18 @@ struct Tensor {
 
     bool defined() const { return memory != nullptr; }
     std::size_t dim() const { return shape.size(); }
-    std::int64_t size(std::size_t axis) const { return shape[axis]; }
-    std::int64_t stride(std::size_t axis) const { return strides[axis]; }
+    std::int64_t size(std::size_t axis) const { return shape.at(axis); }
+    std::int64_t stride(std::size_t axis) const { return strides.at(axis); }
     std::int64_t numel() const { return shape.product(); }
-    std::size_t nbytes() const { return static_cast<std::size_t>(numel()) * size_of(dtype); }
+    std::size_t nbytes() const;                      // of the elements, without gaps
     bool is_contiguous() const;                      // row-major without gaps
     bool is_channels_last() const;                   // N, C, spatial... with C innermost and no gaps (3 to 5 dims)
     bool is_non_overlapping_and_dense() const;       // some permutation of the axes is contiguous
+
+    // Throws InvalidArgument unless kernels may touch every element: there is memory, a stride for each size, no negative
+    // size, and all elements lie within the memory. Every public function checks its operands so; both names are for the
+    // error.
+    void check(std::string_view operator_name, std::string_view argument) const;
 
     // Element offset within memory's cl_mem, what kernels get next to the buffer.
     std::uint64_t buffer_offset() const

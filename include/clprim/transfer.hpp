@@ -3,7 +3,7 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 // Where bytes lie on a device, and the queue that works on them.
 struct Location {

@@ -3,7 +3,7 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 enum class TreeTest { less_equal, less, greater_equal, greater, equal, not_equal, member };
 enum class TreeAggregate { average, sum, minimum, maximum };

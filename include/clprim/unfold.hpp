@@ -5,7 +5,7 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 struct Blocks {
     std::array<int, 2> kernel{1, 1}, dilation{1, 1}, padding{0, 0}, stride{1, 1};

@@ -12,7 +12,7 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 // Element types with the numbers of onnx.proto's TensorProto.DataType.
 enum class ElementType : std::int32_t {
@@ -68,8 +68,9 @@ public:
     const std::byte* bytes(Queue& queue) const;
     const std::byte* host_bytes() const;             // of a value that is on the host; throws otherwise
     template <class T>
-    std::span<const T> host(Queue& queue) const
+    std::span<const T> host(Queue& queue) const      // T as in is_element; throws InvalidArgument for another type
     {
+        check_element(is_element<T>(storage_type(type())));
         return {reinterpret_cast<const T*>(bytes(queue)), static_cast<std::size_t>(numel())};
     }
     // Of a fresh value made by `zeros`, not yet shared.
@@ -77,6 +78,7 @@ public:
     template <class T>
     std::span<T> mutable_host()
     {
+        check_element(is_element<T>(storage_type(type())));
         return {reinterpret_cast<T*>(mutable_bytes()), static_cast<std::size_t>(numel())};
     }
     const std::vector<std::string>& strings() const;
@@ -94,6 +96,7 @@ private:
     struct State;
     explicit Value(std::shared_ptr<State> state) : state_(std::move(state)) {}
     const State& tensor_state(std::string_view asked) const;
+    void check_element(bool fits) const;
     std::shared_ptr<State> state_;
 };
 

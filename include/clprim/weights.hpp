@@ -14,7 +14,7 @@
 
 #include <clprim/context.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 // A contiguous tensor in host memory, little-endian. `owner` keeps the bytes alive.
 struct HostTensor {

@@ -1,6 +1,7 @@
 #include <clprim.h>
 
 #include <algorithm>
+#include <deque>
 #include <filesystem>
 #include <new>
 #include <memory>
@@ -17,16 +18,37 @@ struct clprim_tensor {
     Queue* queue = nullptr;   // of the session that made it
 };
 
+namespace {
+
+// A port with its shape as C sees it.
+struct Port {
+    explicit Port(ModelPort given) : port(std::move(given))
+    {
+        for (const auto& size : port.shape) {
+            const auto* number = std::get_if<std::int64_t>(&size);
+            sizes.push_back(number && *number >= 0 ? *number : -1);
+            names.push_back(number ? "" : std::get<std::string>(size).c_str());
+        }
+    }
+    Port(const Port&) = delete;
+    ModelPort port;
+    std::vector<int64_t> sizes;
+    std::vector<const char*> names;
+};
+using Ports = std::deque<Port>;              // whose members stay where they are
+
+}  // namespace
+
 struct clprim_session {
     clprim_session(const OnnxModel& model, Context& context) : session(model, context)
     {
-        for (const ModelPort& port : session.inputs())
-            inputs.push_back(port.name);
-        for (const ModelPort& port : session.outputs())
-            outputs.push_back(port.name);
+        for (ModelPort& port : session.inputs())
+            inputs.emplace_back(std::move(port));
+        for (ModelPort& port : session.outputs())
+            outputs.emplace_back(std::move(port));
     }
     Session session;
-    std::vector<std::string> inputs, outputs;
+    Ports inputs, outputs;
 };
 
 namespace {
@@ -86,16 +108,25 @@ Dims shape_from(const int64_t* shape, size_t dims)
     return Dims(std::span<const std::int64_t>(shape, dims));
 }
 
-const char* name_at(const std::vector<std::string>& names, size_t index)
+const char* name_at(const Ports& ports, size_t index)
 {
-    return index < names.size() ? names[index].c_str() : nullptr;
+    return index < ports.size() ? ports[index].port.name.c_str() : nullptr;
+}
+
+void describe(const Ports& ports, size_t index, clprim_port* target)
+{
+    require(target != nullptr, "port is NULL");
+    require(index < ports.size(), "port ", index, " of ", ports.size());
+    const Port& p = ports[index];
+    *target = {p.port.name.c_str(), static_cast<int>(p.port.type), p.port.is_tensor, p.port.has_shape, p.sizes.size(),
+               p.sizes.data(), p.names.data()};
 }
 
 }  // namespace
 
 extern "C" {
 
-const char* clprim_version(void) { return CLPRIM_VERSION; }
+const char* clprim_version(void) { return CLPRIM_VERSION_STRING; }
 const char* clprim_last_error(void) { return last_error.c_str(); }
 
 int clprim_device_count(void)
@@ -224,6 +255,22 @@ const char* clprim_session_input_name(const clprim_session* session, size_t inde
 const char* clprim_session_output_name(const clprim_session* session, size_t index)
 {
     return session ? name_at(session->outputs, index) : nullptr;
+}
+
+clprim_status clprim_session_input(const clprim_session* session, size_t index, clprim_port* port)
+{
+    return guarded([&] {
+        require(session != nullptr, "session is NULL");
+        describe(session->inputs, index, port);
+    });
+}
+
+clprim_status clprim_session_output(const clprim_session* session, size_t index, clprim_port* port)
+{
+    return guarded([&] {
+        require(session != nullptr, "session is NULL");
+        describe(session->outputs, index, port);
+    });
 }
 
 clprim_status clprim_session_run(clprim_session* session, const clprim_binding* inputs, size_t input_count,

@@ -29,7 +29,7 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 // Why an implementation cannot solve a problem on a device; nothing if it can.
 using Rejection = std::optional<std::string>;

@@ -10,6 +10,6 @@ namespace clprim::detail {
 
 // Overwrites what `text` names, as in "vendor=AMD,compute_units=60,local_memory=65536,sub_group_sizes=32:64,fp64=1".
 // Throws InvalidArgument that says what was expected; the device is then unchanged.
-void apply_device_figures(Device& device, std::string_view text);
+CLPRIM_API void apply_device_figures(Device& device, std::string_view text);
 
 }  // namespace clprim::detail

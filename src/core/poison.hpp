@@ -7,7 +7,7 @@
 namespace clprim::detail {
 
 // What CLPRIM_POISON asks for, read once.
-bool poisons_blocks();         // 1 or blocks
+CLPRIM_API bool poisons_blocks();         // 1 or blocks
 bool poisons_local_memory();   // 1
 
 void poison(Queue& queue, Block& block);                      // a block that was just allocated

@@ -15,7 +15,7 @@
 #include <clprim/program.hpp>
 #include <core/loaded_program.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 class ProgramCache {
 public:

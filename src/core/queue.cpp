@@ -50,6 +50,14 @@ void require_here(const Queue& queue, const Block& block)
                                           block.context->device().name));
 }
 
+// The whole of a block's room may be used, which is more than was asked for.
+void require_inside(const Block& block, std::size_t offset, std::size_t bytes, const char* what)
+{
+    if (offset > block.size || bytes > block.size - offset) [[unlikely]]
+        throw InvalidArgument(fmt::format("Queue::{}: {} bytes from byte {} on reach beyond a block of {} bytes", what,
+                                          bytes, offset, block.size));
+}
+
 std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
 
 }  // namespace
@@ -255,6 +263,8 @@ void Queue::write(Block& target, std::size_t offset_bytes, const void* source, s
     if (bytes == 0)
         return;
     require_here(*this, target);
+    require_inside(target, offset_bytes, bytes, "write");
+    require(source != nullptr, "Queue::write: the source is null");
     if (Recording::State* recording = detail::recording(*this)) [[unlikely]] {
         detail::record_write(*recording, target, offset_bytes, source, bytes, pinned);
         if (pinned)
@@ -335,6 +345,8 @@ void Queue::read(const Block& source, std::size_t offset_bytes, void* target, st
     if (bytes == 0)
         return;
     require_here(*this, source);
+    require_inside(source, offset_bytes, bytes, "read");
+    require(target != nullptr, "Queue::read: the target is null");
     if (Recording::State* recording = detail::recording(*this)) [[unlikely]] {
         if (!pinned)
             detail::refuse_while_recording(*this, "a copy to pageable memory of the host");
@@ -356,6 +368,22 @@ void Queue::read(const Block& source, std::size_t offset_bytes, void* target, st
         flush();
 }
 
+void Queue::check_elements(const Tensor& tensor, bool fits, const char* what)
+{
+    tensor.check("Queue", what);
+    require(fits, "Queue::", what, ": the C++ type is not that of elements of ", name_of(tensor.dtype));
+    require(tensor.is_contiguous(), "Queue::", what, ": a tensor of shape ", to_string(tensor.shape), " and strides ",
+            to_string(tensor.strides), " is not contiguous; copy it into one that is");
+}
+
+void Queue::write_elements(const Tensor& target, bool fits, const void* elements, std::size_t count)
+{
+    check_elements(target, fits, "write");
+    require(static_cast<std::int64_t>(count) == target.numel(), "Queue::write: ", count, " elements for a tensor of ",
+            target.numel());
+    write(*target.memory, static_cast<std::size_t>(target.offset) * size_of(target.dtype), elements, target.nbytes());
+}
+
 void Queue::copy(const Block& source, std::size_t source_bytes, Block& target, std::size_t target_bytes,
                  std::size_t bytes)
 {
@@ -363,6 +391,8 @@ void Queue::copy(const Block& source, std::size_t source_bytes, Block& target, s
         return;
     require_here(*this, source);
     require_here(*this, target);
+    require_inside(source, source_bytes, bytes, "copy");
+    require_inside(target, target_bytes, bytes, "copy");
     if (Recording::State* recording = detail::recording(*this)) [[unlikely]]
         return detail::record_copy(*recording, source, source_bytes, target, target_bytes, bytes);
     detail::CommandEvent event(*this, ProfiledCommand::Kind::copy, bytes);
@@ -379,6 +409,7 @@ void Queue::fill(Block& target, std::size_t offset_bytes, std::size_t bytes, con
     if (bytes == 0)
         return;
     require_here(*this, target);
+    require_inside(target, offset_bytes, bytes, "fill");
     if (Recording::State* recording = detail::recording(*this)) [[unlikely]]
         return detail::record_fill(*recording, target, offset_bytes, bytes, pattern, pattern_bytes);
     detail::CommandEvent event(*this, ProfiledCommand::Kind::fill, bytes);

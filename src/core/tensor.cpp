@@ -28,6 +28,19 @@ void Dims::swap(Dims& other) noexcept
     heap_.swap(other.heap_);
 }
 
+std::int64_t Dims::large_product() const
+{
+    if (std::find(begin(), end(), 0) != end())
+        return 0;
+    throw InvalidArgument("shape " + to_string(*this) + " has more elements than 64 bits can count");
+}
+
+void Dims::throw_beyond(std::size_t i) const
+{
+    throw InvalidArgument(detail::concat("axis ", static_cast<std::int64_t>(i), " of ", to_string(*this), ", which has ",
+                                         size_, " entries"));
+}
+
 std::string to_string(const Dims& dims)
 {
     std::string text = "[";
@@ -62,6 +75,56 @@ bool dense_in_order(const Tensor& tensor, std::span<const std::size_t> order)
 }
 
 }  // namespace
+
+std::size_t Tensor::nbytes() const
+{
+    std::size_t bytes = 0;
+    require(!__builtin_mul_overflow(static_cast<std::size_t>(numel()), size_of(dtype), &bytes), "a tensor of shape ",
+            to_string(shape), " has more bytes than 64 bits can count");
+    return bytes;
+}
+
+namespace {
+
+// The elements before and after the first one that the strides reach; false where 64 bits cannot say.
+bool reach(const Tensor& tensor, std::int64_t& low, std::int64_t& high)
+{
+    low = high = 0;
+    for (std::size_t i = 0; i < tensor.dim(); ++i) {
+        std::int64_t way = 0;
+        if (__builtin_mul_overflow(tensor.shape[i] - 1, tensor.strides[i], &way) ||
+            __builtin_add_overflow(way < 0 ? low : high, way, way < 0 ? &low : &high))
+            return false;
+    }
+    return !__builtin_add_overflow(low, tensor.offset, &low) && !__builtin_add_overflow(high, tensor.offset, &high);
+}
+
+}  // namespace
+
+void Tensor::check(std::string_view operator_name, std::string_view argument) const
+{
+    bool sound = memory != nullptr && strides.size() == shape.size() && static_cast<int>(dtype) < data_type_count,
+         empty = false;
+    for (const auto size : shape) {
+        sound &= size >= 0;
+        empty |= size == 0;
+    }
+    std::int64_t low = 0, high = 0, held = 0;
+    if (sound) [[likely]] {
+        held = static_cast<std::int64_t>(memory->requested / size_of(dtype));
+        if (empty || (reach(*this, low, high) && low >= 0 && high < held)) [[likely]]
+            return;
+    }
+    std::string text = detail::concat(operator_name, ": ", argument);
+    require(memory != nullptr, text, " is undefined; expected a tensor");
+    require(static_cast<int>(dtype) < data_type_count, text, " has no valid dtype");
+    require(strides.size() == shape.size(), text, " has ", shape.size(), " sizes but ", strides.size(), " strides");
+    for (const auto size : shape)
+        require(size >= 0, text, " has a negative size: ", to_string(shape));
+    throw InvalidArgument(detail::concat(text, " of shape ", to_string(shape), ", strides ", to_string(strides),
+                                         " and offset ", offset, " reaches beyond its memory, which holds ", held,
+                                         " elements of ", name_of(dtype)));
+}
 
 bool Tensor::is_contiguous() const
 {

@@ -9,7 +9,7 @@
 #include <clprim/device.hpp>
 #include <core/lru_cache.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 class TuningStore {
 public:

@@ -9,8 +9,8 @@
 
 namespace clprim {
 
-std::string_view name_of(StandardActivation activation);
-StandardActivation standard_activation(std::string_view name);   // throws InvalidArgument
+std::string_view name_of(Activation activation);
+Activation standard_activation(std::string_view name);   // throws InvalidArgument
 
 class FieldReader {
 public:
@@ -22,7 +22,7 @@ public:
     void operator()(const char* name, std::string& value) { if (has(name)) value = options_.text(name); }
     void operator()(const char* name, Dims& value) { if (has(name)) value = options_.dims(name); }
     void operator()(const char* name, std::vector<double>& value) { if (has(name)) value = options_.numbers(name); }
-    void operator()(const char* name, StandardActivation& value)
+    void operator()(const char* name, Activation& value)
     {
         if (has(name))
             value = standard_activation(options_.text(name));
@@ -54,7 +54,7 @@ public:
     template <class T>
     void operator()(const char* name, T& value)
     {
-        if constexpr (std::is_same_v<T, StandardActivation>)
+        if constexpr (std::is_same_v<T, Activation>)
             options.set(name, name_of(value));
         else if constexpr (std::is_same_v<T, std::string>)
             options.set(name, std::string_view(value));
@@ -128,7 +128,7 @@ enum class AutoPad { none, valid, same_upper, same_lower };
 AutoPad auto_pad_from(std::string_view name);
 
 // y = act(y) in place; no-op for identity. The gradient before the activation: dy itself or a new tensor.
-void apply_activation(Queue& queue, StandardActivation activation, const Tensor& y);
-Tensor activation_gradient(Queue& queue, StandardActivation activation, const Tensor& dy, const Tensor& y);
+void apply_activation(Queue& queue, Activation activation, const Tensor& y);
+Tensor activation_gradient(Queue& queue, Activation activation, const Tensor& dy, const Tensor& y);
 
 }  // namespace clprim

@@ -6,7 +6,7 @@
 namespace clprim {
 
 // y = act(step(x) + other): the step takes the place of the sum, since `other` may be computed after it.
-void Net::State::add_residual(NetStep& step, NetStep& sum, StandardActivation activation)
+void Net::State::add_residual(NetStep& step, NetStep& sum, Activation activation)
 {
     const int result = step.outputs[0], other = sum.inputs[sum.inputs[0] == result ? 1 : 0];
     const TensorSpec &y = values[result].spec, &x = values[other].spec;

@@ -21,7 +21,7 @@ public:
     virtual ~Fusible() = default;
 
     // This operator with an activation after it, or null.
-    virtual std::unique_ptr<Operator> with_activation(StandardActivation) const { return nullptr; }
+    virtual std::unique_ptr<Operator> with_activation(Activation) const { return nullptr; }
     // The same with a function that its kernels compute on the way; or null.
     virtual std::unique_ptr<Operator> with_function(const PointwiseStep&) const { return nullptr; }
     // This operator with its output channels scaled and shifted, with the parameters weight and bias that fold() fills
@@ -29,14 +29,14 @@ public:
     virtual std::unique_ptr<Operator> with_scale_shift() const { return nullptr; }
     virtual void fold(Queue&, std::span<const Tensor>, const Tensor&, const Tensor&, std::span<const Tensor>) const {}
     // This operator with a further input of the output's shape, added before an activation; or null.
-    virtual std::unique_ptr<Operator> with_residual(StandardActivation) const { return nullptr; }
+    virtual std::unique_ptr<Operator> with_residual(Activation) const { return nullptr; }
 
     // What it is to the operator before it: an activation,
-    virtual std::optional<StandardActivation> as_activation() const { return std::nullopt; }
+    virtual std::optional<Activation> as_activation() const { return std::nullopt; }
     // another function,
     virtual std::optional<PointwiseStep> as_function() const { return std::nullopt; }
     // a plain sum of two inputs with an activation after it,
-    virtual std::optional<StandardActivation> as_residual_sum() const { return std::nullopt; }
+    virtual std::optional<Activation> as_residual_sum() const { return std::nullopt; }
     // or y = scale[c] x + shift[c] per channel, which it computes from its parameters into float32 or float64 vectors.
     virtual bool is_scale_shift() const { return false; }
     virtual void scale_shift(Queue&, std::span<const Tensor>, const Tensor&, const Tensor&) const {}

@@ -90,7 +90,7 @@ struct Net::State {
     void infer_shapes();
     void make_steps();
     void fuse();
-    void add_residual(NetStep& step, NetStep& sum, StandardActivation activation);
+    void add_residual(NetStep& step, NetStep& sum, Activation activation);
     void plan();
     void plan_gradients();
     void plan_lanes();

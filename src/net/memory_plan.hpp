@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace clprim {
+#include <clprim/export.hpp>
+
+namespace clprim CLPRIM_API {
 
 // Bytes that are needed from step `first` to step `last`, both included.
 struct MemoryRequest {

@@ -31,12 +31,11 @@ namespace {
 
 struct Row {
     std::string_view name;
-    StandardActivation activation;
+    Activation activation;
 };
 constexpr Row activation_names[] = {
-    {"identity", StandardActivation::identity}, {"relu", StandardActivation::relu},
-    {"tanh", StandardActivation::tanh},         {"sigmoid", StandardActivation::sigmoid},
-    {"relu6", StandardActivation::relu6},
+    {"identity", Activation::none}, {"relu", Activation::relu},   {"tanh", Activation::tanh},
+    {"sigmoid", Activation::sigmoid}, {"relu6", Activation::relu6},
 };
 
 template <class Config>
@@ -104,12 +103,16 @@ struct Factory {
 
 }  // namespace
 
-std::string_view name_of(StandardActivation activation)
+std::string_view name_of(Activation activation)
 {
-    return activation_names[static_cast<std::size_t>(activation)].name;
+    for (const Row& row : activation_names)
+        if (row.activation == activation)
+            return row.name;
+    throw NotSupported("operators of nets have the activations identity, relu, tanh, sigmoid and relu6; others are "
+                       "operators of their own");
 }
 
-StandardActivation standard_activation(std::string_view name)
+Activation standard_activation(std::string_view name)
 {
     for (const Row& row : activation_names)
         if (row.name == name)
@@ -174,24 +177,25 @@ AutoPad auto_pad_from(std::string_view name)
         detail::concat("option \"auto_pad\" must be notset, valid, same_upper or same_lower, got ", name));
 }
 
-void apply_activation(Queue& queue, StandardActivation activation, const Tensor& y)
+void apply_activation(Queue& queue, Activation activation, const Tensor& y)
 {
     const Input inputs[] = {y};
     const Tensor outputs[] = {y};
     static const Scalar six[] = {Scalar(0.0), Scalar(6.0)};
     switch (activation) {
-    case StandardActivation::identity: return;
-    case StandardActivation::relu: return pointwise(queue, pointwise_row("relu"), {inputs, outputs, {}, y.dtype});
-    case StandardActivation::tanh: return pointwise(queue, pointwise_row("tanh"), {inputs, outputs, {}, y.dtype});
-    case StandardActivation::sigmoid: return pointwise(queue, pointwise_row("sigmoid"), {inputs, outputs, {}, y.dtype});
-    case StandardActivation::relu6:
+    case Activation::none: return;
+    case Activation::relu: return pointwise(queue, pointwise_row("relu"), {inputs, outputs, {}, y.dtype});
+    case Activation::tanh: return pointwise(queue, pointwise_row("tanh"), {inputs, outputs, {}, y.dtype});
+    case Activation::sigmoid: return pointwise(queue, pointwise_row("sigmoid"), {inputs, outputs, {}, y.dtype});
+    case Activation::relu6:
         return pointwise(queue, pointwise_row("clamp_scalar"), {inputs, outputs, six, y.dtype});
+    default: name_of(activation);   // throws
     }
 }
 
-Tensor activation_gradient(Queue& queue, StandardActivation activation, const Tensor& dy, const Tensor& y)
+Tensor activation_gradient(Queue& queue, Activation activation, const Tensor& dy, const Tensor& y)
 {
-    if (activation == StandardActivation::identity)
+    if (activation == Activation::none)
         return dy;
     const Tensor dx = queue.context().empty(dy.shape, dy.dtype, queue);
     const Input inputs[] = {dy, y};
@@ -199,13 +203,13 @@ Tensor activation_gradient(Queue& queue, StandardActivation activation, const Te
     const Scalar limits[] = {Scalar(0.0), Scalar(6.0)};
     const std::span<const Scalar> scalars(limits);
     switch (activation) {
-    case StandardActivation::tanh:
+    case Activation::tanh:
         pointwise(queue, pointwise_row("tanh_backward"), {inputs, outputs, {}, dy.dtype});
         break;
-    case StandardActivation::sigmoid:
+    case Activation::sigmoid:
         pointwise(queue, pointwise_row("sigmoid_backward"), {inputs, outputs, {}, dy.dtype});
         break;
-    case StandardActivation::relu6:
+    case Activation::relu6:
         pointwise(queue, pointwise_row("hardtanh_backward"), {inputs, outputs, scalars, dy.dtype});
         break;
     default:

@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <climits>
+#include <iostream>
+#include <set>
 
 #include <clprim/onnx.hpp>
 
@@ -34,14 +37,39 @@ std::vector<Port> required_inputs(const Graph& graph)
     return result;
 }
 
+std::string name_in_domain(const Node& node) { return (node.domain.empty() ? "" : node.domain + ".") + node.op_type; }
+
 void collect_unsupported(const Graph& graph, std::map<std::string, int>& missing)
 {
     for (const Node& node : graph.nodes) {
         if (!node.body && !find_operator(node.domain, node.op_type, node.opset))
-            ++missing[(node.domain.empty() ? "" : node.domain + ".") + node.op_type];
+            ++missing[name_in_domain(node)];
         for (const GraphRef& inner : subgraphs(node))
             collect_unsupported(*inner, missing);
     }
+}
+
+// Calls `see` for the nodes of a graph and of everything inside.
+template <class F>
+void for_each_node(const Graph& graph, const F& see)
+{
+    for (const Node& node : graph.nodes) {
+        see(node);
+        for (const GraphRef& inner : subgraphs(node))
+            for_each_node(*inner, see);
+    }
+}
+
+std::size_t bytes_of(const Graph& graph)
+{
+    std::size_t bytes = 0;
+    for (const auto& [slot, value] : graph.constants)
+        if (value.is_tensor() && value.type() != ElementType::string)
+            bytes += static_cast<std::size_t>(value.numel()) * size_of(storage_type(value.type()));
+    for (const Node& node : graph.nodes)
+        for (const GraphRef& inner : subgraphs(node))
+            bytes += bytes_of(*inner);
+    return bytes;
 }
 
 bool has_port(const std::vector<Port>& ports, const std::string& name)
@@ -71,6 +99,18 @@ std::string expected(const Port& port)
     return text + "]";
 }
 
+// Exporters give sizes that have nothing to do with each other one name, so a mismatch is worth a word, once for each
+// name of a process: operators check what they need.
+void warn_of_sizes(const Port& port, std::size_t axis, std::int64_t expected, std::int64_t got)
+{
+    static std::mutex mutex;
+    static auto* seen = new std::set<std::pair<std::string, std::size_t>>;
+    const std::lock_guard lock(mutex);
+    if (seen->emplace(port.name, axis).second)
+        std::cerr << "clprim: warning: size " << std::get<std::string>(port.shape[axis]) << " is " << got << " in input '"
+                  << port.name << "' and " << expected << " elsewhere\n";
+}
+
 // A declared shape binds names of sizes, for all inputs together.
 void check_input(const Port& port, const Value& value, std::map<std::string, std::int64_t>& sizes)
 {
@@ -93,10 +133,10 @@ void check_input(const Port& port, const Value& value, std::map<std::string, std
         if (const auto* size = std::get_if<std::int64_t>(&port.shape[i])) {
             if (*size > 0 && *size != value.shape()[i])
                 misfit();
-        } else if (const auto& name = std::get<std::string>(port.shape[i]); !name.empty()) {
+        } else if (const auto& name = std::get<std::string>(port.shape[i]); !name.empty() && name != "?") {
             const auto [bound, fresh] = sizes.emplace(name, value.shape()[i]);
-            require(fresh || bound->second == value.shape()[i], "input '", port.name, "': size ", name, " is ",
-                    value.shape()[i], " here and ", bound->second, " elsewhere");
+            if (!fresh && bound->second != value.shape()[i])
+                warn_of_sizes(port, i, bound->second, value.shape()[i]);
         }
     }
 }
@@ -126,6 +166,31 @@ std::map<std::string, int> OnnxModel::unsupported() const
     collect_unsupported(*model_->graph, missing);
     return missing;
 }
+
+std::string OnnxModel::unsupported_reason(const std::string& name) const
+{
+    std::string reason = "clprim has no such operator";
+    for_each_node(*model_->graph, [&](const Node& node) {
+        if (name_in_domain(node) != name || node.body)
+            return;
+        int first = INT_MAX;
+        for (const OperatorRow& row : all_operators())
+            if (row.domain == node.domain && row.name == node.op_type)
+                first = std::min(first, row.since);
+        if (first != INT_MAX && first > node.opset)
+            reason = detail::concat("known from operator set ", first, " on, the model asks for ", node.opset);
+    });
+    return reason;
+}
+
+std::map<std::string, int> OnnxModel::operators() const
+{
+    std::map<std::string, int> counts;
+    for_each_node(*model_->graph, [&](const Node& node) { ++counts[name_in_domain(node)]; });
+    return counts;
+}
+
+std::size_t OnnxModel::constant_bytes() const { return bytes_of(*model_->graph); }
 
 struct Session::State {
     State(const OnnxModel& model, Context& context_, const SessionOptions& options)

@@ -57,7 +57,9 @@ Value from_field(const std::string& name, ElementType type, const Dims& shape, c
     require(field.size() == count, "tensor '", name, "' of shape ", to_string(shape), " needs ", count,
             " elements, has ", field.size());
     Value result = Value::zeros(type, shape);
-    std::span<T> elements = result.mutable_host<T>();
+    // The bits of the element's type, which T may not be: of float16, say.
+    require(sizeof(T) == size_of(storage_type(type)), "tensor '", name, "': ", name_of(type), " in a field of another size");
+    T* elements = reinterpret_cast<T*>(result.mutable_bytes());
     for (int i = 0; i < field.size(); ++i)
         elements[static_cast<std::size_t>(i)] = static_cast<T>(field.Get(i));
     return result;

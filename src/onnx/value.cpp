@@ -173,10 +173,27 @@ struct Value::State {
     std::shared_ptr<std::byte[]> host;
 };
 
+namespace {
+
+// How many elements a host tensor has, whose bytes can be counted too.
+std::size_t checked_count(const char* what, ElementType type, const Dims& shape)
+{
+    for (const std::int64_t size : shape)
+        require(size >= 0, what, ": negative size in shape ", to_string(shape));
+    const std::int64_t count = shape.product();
+    const std::size_t bytes = type == ElementType::string ? sizeof(std::string) : size_of(storage_type(type));
+    require(static_cast<std::size_t>(count) <= PTRDIFF_MAX / bytes, what, ": shape ", to_string(shape),
+            " is more than memory can hold");
+    return static_cast<std::size_t>(count);
+}
+
+}  // namespace
+
 Value::Value(Tensor tensor) : Value(tensor, element_type(tensor.dtype)) {}
 
 Value::Value(Tensor tensor, ElementType type) : state_(std::make_shared<State>())
 {
+    tensor.check("Value", "the tensor");
     require(tensor.dtype == storage_type(type), "a tensor of ", name_of(tensor.dtype), " cannot hold ", name_of(type));
     state_->type = type;
     state_->shape = tensor.shape;
@@ -185,10 +202,10 @@ Value::Value(Tensor tensor, ElementType type) : state_(std::make_shared<State>()
 
 Value Value::zeros(ElementType type, const Dims& shape)
 {
+    const std::size_t count = checked_count("Value::zeros", type, shape);
     Value result(std::make_shared<State>());
     result.state_->type = type;
     result.state_->shape = shape;
-    const auto count = static_cast<std::size_t>(shape.product());
     if (type == ElementType::string)
         result.state_->strings.resize(count);
     else
@@ -198,15 +215,19 @@ Value Value::zeros(ElementType type, const Dims& shape)
 
 Value Value::copy_of(ElementType type, const Dims& shape, const void* data)
 {
+    require(type != ElementType::string, "Value::copy_of: strings are given to Value::strings");
+    const std::size_t bytes = checked_count("Value::copy_of", type, shape) * size_of(storage_type(type));
+    require(bytes == 0 || data != nullptr, "Value::copy_of: data is null; expected ", bytes, " bytes of ", name_of(type),
+            " ", to_string(shape));
     Value result = zeros(type, shape);
-    if (const auto bytes = static_cast<std::size_t>(shape.product()) * size_of(storage_type(type)))
+    if (bytes)
         std::memcpy(result.state_->host.get(), data, bytes);
     return result;
 }
 
 Value Value::strings(const Dims& shape, std::vector<std::string> elements)
 {
-    require(static_cast<std::int64_t>(elements.size()) == shape.product(), elements.size(), " strings do not fill shape ",
+    require(elements.size() == checked_count("Value::strings", ElementType::string, shape), elements.size(), " strings do not fill shape ",
             to_string(shape));
     Value result = zeros(ElementType::string, Dims{0});
     result.state_->shape = shape;
@@ -246,6 +267,11 @@ ElementType Value::type() const
 {
     require(state_ != nullptr, "element type of an absent value");
     return state_->type;
+}
+
+void Value::check_element(bool fits) const
+{
+    require(fits, "the C++ type asked for is not that of elements of ", name_of(type()));
 }
 
 const Dims& Value::shape() const { return tensor_state("shape").shape; }

@@ -153,7 +153,7 @@ void bind_functions(py::module_& m)
             options.output_padding = optional_dims(output_padding, spatial);
             options.groups = groups;
             options.transposed = transposed;
-            options.activation = relu ? ConvActivation::relu : ConvActivation::none;
+            options.activation = relu ? Activation::relu : Activation::none;
             return convolution(x, w, bias.value_or(Tensor()), options);
         },
         py::arg("x"), py::arg("weight"), py::arg("bias") = py::none(), py::kw_only(), py::arg("stride") = py::none(),

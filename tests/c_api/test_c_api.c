@@ -52,6 +52,7 @@ static void test_session(void)
     const void* data = NULL;
     clprim_tensor* x = NULL;
     clprim_session* session = NULL;
+    clprim_port port;
     clprim_binding in = {"x", NULL}, out = {"y", NULL}, wrong = {"z", NULL}, nameless = {NULL, NULL}, twice[2];
 
     CHECK(clprim_session_create("no_such_file.onnx", NULL, &session) == CLPRIM_INVALID_ARGUMENT);
@@ -64,6 +65,11 @@ static void test_session(void)
     CHECK(clprim_session_input_count(session) == 1 && strcmp(clprim_session_input_name(session, 0), "x") == 0);
     CHECK(clprim_session_output_count(session) == 1 && strcmp(clprim_session_output_name(session, 0), "y") == 0);
     CHECK(clprim_session_output_name(session, 1) == NULL);
+    CHECK(clprim_session_input(session, 0, &port) == CLPRIM_OK && strcmp(port.name, "x") == 0);
+    CHECK(port.type == CLPRIM_FLOAT32 && port.is_tensor && port.has_shape && port.dims == 1);
+    CHECK(port.shape[0] == -1 && port.names[0][0] == 0);
+    CHECK(clprim_session_output(session, 0, &port) == CLPRIM_OK && strcmp(port.name, "y") == 0);
+    CHECK(clprim_session_output(session, 1, &port) == CLPRIM_INVALID_ARGUMENT);
 
     CHECK(clprim_tensor_create(CLPRIM_FLOAT32, shape, 1, values, &x) == CLPRIM_OK);
     in.tensor = x;
@@ -100,6 +106,7 @@ static void test_null(void)
     const char* text = NULL;
     clprim_tensor* tensor = NULL;
     clprim_session* session = NULL;
+    clprim_port port;
     clprim_binding binding = {"x", NULL};
     CHECK(clprim_device_get(0, NULL) == CLPRIM_INVALID_ARGUMENT);
     CHECK(clprim_device_get(-1, NULL) == CLPRIM_INVALID_ARGUMENT);
@@ -117,6 +124,7 @@ static void test_null(void)
     CHECK(clprim_session_create_from_memory(model, sizeof model, NULL, "no such device", &session) == CLPRIM_INVALID_ARGUMENT);
     CHECK(clprim_session_input_count(NULL) == 0 && clprim_session_output_count(NULL) == 0);
     CHECK(clprim_session_input_name(NULL, 0) == NULL && clprim_session_output_name(NULL, 0) == NULL);
+    CHECK(clprim_session_input(NULL, 0, &port) == CLPRIM_INVALID_ARGUMENT);
     CHECK(clprim_session_run(NULL, &binding, 1, &binding, 1) == CLPRIM_INVALID_ARGUMENT);
     CHECK(clprim_tensor_create(CLPRIM_INT64, shape, 1, shape, &tensor) == CLPRIM_OK);
     CHECK(clprim_tensor_data(tensor, NULL) == CLPRIM_INVALID_ARGUMENT);

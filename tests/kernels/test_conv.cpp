@@ -153,7 +153,7 @@ TEST_P(Conv, MatchesTheDefinition)
         const Tensor result = upload(nan_y);
         conv_forward(queue, tx, tw, Tensor(), result, options);
         compare(result, forward, options.implementation + " forward");
-        options.activation = ConvActivation::relu;
+        options.activation = Activation::relu;
         conv_forward(queue, tx, tw, tbias, result, options);
         compare(result, with_bias, options.implementation + " forward with bias and relu");
         options.accumulate = true;
@@ -192,14 +192,14 @@ TEST(ConvActivation, MatchesItsFormula)
     std::mt19937 random{11};
     const float alpha = 0.2f, beta = 0.5f;
     const auto bounded = [](double v, double low, double high) { return std::min(std::max(v, low), high); };
-    const std::map<ConvActivation, std::function<double(double)>> formulas{
-        {ConvActivation::relu, [&](double v) { return std::max(v, 0.0); }},
-        {ConvActivation::clip, [&](double v) { return bounded(v, alpha, beta); }},
-        {ConvActivation::leaky_relu, [&](double v) { return v < 0 ? alpha * v : v; }},
-        {ConvActivation::silu, [&](double v) { return v / (1 + std::exp(-v)); }},
-        {ConvActivation::hard_swish, [&](double v) { return v * bounded(v + 3, 0, 6) / 6; }},
-        {ConvActivation::hard_sigmoid, [&](double v) { return bounded(alpha * v + beta, 0, 1); }},
-        {ConvActivation::sigmoid, [&](double v) { return 1 / (1 + std::exp(-v)); }},
+    const std::map<Activation, std::function<double(double)>> formulas{
+        {Activation::relu, [&](double v) { return std::max(v, 0.0); }},
+        {Activation::clip, [&](double v) { return bounded(v, alpha, beta); }},
+        {Activation::leaky_relu, [&](double v) { return v < 0 ? alpha * v : v; }},
+        {Activation::silu, [&](double v) { return v / (1 + std::exp(-v)); }},
+        {Activation::hard_swish, [&](double v) { return v * bounded(v + 3, 0, 6) / 6; }},
+        {Activation::hard_sigmoid, [&](double v) { return bounded(alpha * v + beta, 0, 1); }},
+        {Activation::sigmoid, [&](double v) { return 1 / (1 + std::exp(-v)); }},
     };
     for (const Layout layout : {Layout::contiguous, Layout::channels_last})
         for (const std::int64_t groups : {1, 20}) {
@@ -213,7 +213,7 @@ TEST(ConvActivation, MatchesItsFormula)
             for (const std::string_view name : conv_implementations(ConvPass::forward)) {
                 options.implementation = name;
                 const Tensor plain = test::upload(queue, y.values, y.shape, y.strides);
-                options.activation = ConvActivation::none;
+                options.activation = Activation::none;
                 try {
                     conv_forward(queue, tx, tw, Tensor(), plain, options);
                 } catch (const NotSupported&) {

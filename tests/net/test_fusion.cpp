@@ -71,7 +71,7 @@ TEST(Fusion, FunctionsAreFusedBehindConvolutionsAndInnerProducts)
             if (!followed.product)
                 net.add(BatchNormConfig{}, "bn", {"c"}, {"h"});
             net.add(PointwiseConfig{followed.row, followed.values}, "f", {"h"}, {"f"});
-            net.add(ActivationConfig{StandardActivation::relu}, "after", {"f"}, {"y"});   // not taken in as well
+            net.add(ActivationConfig{Activation::relu}, "after", {"f"}, {"y"});   // not taken in as well
             net.mark_output("y");
             net.setup();
             net.initialize_parameters(3);
@@ -97,17 +97,17 @@ Net residual_net(bool fusion)
     const ConvolutionConfig conv{.channels_out = 4, .kernel = {3}, .pad = {1}, .bias = false};
     net.add(conv, "a", {"x"}, {"a"});
     net.add(BatchNormConfig{}, "a_bn", {"a"}, {"a"});
-    net.add(ActivationConfig{StandardActivation::relu}, "a_relu", {"a"}, {"a"});
+    net.add(ActivationConfig{Activation::relu}, "a_relu", {"a"}, {"a"});
     net.add(conv, "b", {"a"}, {"b"});
     net.add(BatchNormConfig{}, "b_bn", {"b"}, {"b"});
     net.add(conv, "short", {"a"}, {"s"});
     net.add(ElementwiseConfig{}, "sum", {"b", "s"}, {"sum"});
-    net.add(ActivationConfig{StandardActivation::relu6}, "sum_act", {"sum"}, {"sum"});
+    net.add(ActivationConfig{Activation::relu6}, "sum_act", {"sum"}, {"sum"});
     net.add(conv, "c", {"sum"}, {"c"});
-    net.add(ElementwiseConfig{.activation = StandardActivation::tanh}, "sum2", {"sum", "c"}, {"sum2"});
+    net.add(ElementwiseConfig{.activation = Activation::tanh}, "sum2", {"sum", "c"}, {"sum2"});
     net.add(conv, "d", {"sum2"}, {"d"});
     net.add(conv, "e", {"d"}, {"e"});
-    net.add(ElementwiseConfig{.activation = StandardActivation::sigmoid}, "sum3", {"e", "sum2"}, {"y"});
+    net.add(ElementwiseConfig{.activation = Activation::sigmoid}, "sum3", {"e", "sum2"}, {"y"});
     net.mark_output("y");
     return net;
 }

@@ -305,3 +305,40 @@ def test_absurd_blocks(op, size):
 def test_ragged_lists():
     with pytest.raises(clprim.InvalidArgument, match="input 'x'.*no array can be made of it"):
         clprim.Session(add_model()).run({"x": [[1, 2], [3]]})
+
+
+HUGE = [1 << 61, 1 << 62, (1 << 62) + 1, (1 << 63) - 1, -(1 << 62), -(1 << 63)]
+REFUSALS = (clprim.OutOfMemory, clprim.InvalidArgument, clprim.NotSupported)
+
+
+@pytest.mark.parametrize("on_host", [False, True])
+@pytest.mark.parametrize("size", HUGE)
+@pytest.mark.parametrize("op", ["Expand", "Tile", "ConstantOfShape", "Reshape"])
+def test_sizes_beyond_memory(op, size, on_host):
+    """Nothing wraps, so that nothing is written behind a small tensor."""
+    x = np.ones((2, 3), np.int64 if on_host else np.float32)
+    inputs = ["s"] if op == "ConstantOfShape" else ["x", "s"]
+    after = helper.make_node("Neg" if not on_host else "Add", ["y"] if not on_host else ["y", "y"], ["z"])
+    ports = [port("x", [2, 3], TensorProto.INT64 if on_host else TensorProto.FLOAT), port("s", [3], TensorProto.INT64)]
+    session = clprim.Session(model([helper.make_node(op, inputs, ["y"], name="huge"), after], ports, [port("z")]))
+    for sizes in ([size, 2, 3], [2, size, 3], [size, size, 3], [4, 1 << 62, 3]):
+        with pytest.raises(REFUSALS):
+            session.run({"x": x, "s": np.array(sizes)})
+
+
+@pytest.mark.parametrize("size", HUGE)
+def test_resize_range_and_eye_of_absurd_sizes(size):
+    ports = [port("x", [1, 1, 2, 2]), port("s", [4], TensorProto.INT64)]
+    for policy in ("stretch", "not_larger", "not_smaller"):
+        node = helper.make_node("Resize", ["x", "", "", "s"], ["y"], mode="nearest", keep_aspect_ratio_policy=policy)
+        with pytest.raises(REFUSALS):
+            clprim.Session(model([node], ports, [port("y")])).run(
+                {"x": np.ones((1, 1, 2, 2), np.float32), "s": np.array([1, 1, size, size])})
+    ranges = clprim.Session(model([helper.make_node("Range", ["a", "b", "d"], ["y"])],
+                                  [port(name, [], TensorProto.INT64) for name in "abd"], [port("y")]))
+    with contextlib.suppress(*REFUSALS):
+        assert ranges.run({"a": np.array(size), "b": np.array(0), "d": np.array(1)})["y"].size <= 1 << 20
+    with contextlib.suppress(*REFUSALS):
+        ranges.run({"a": np.array(0), "b": np.array(100), "d": np.array(size)})
+    eye = clprim.Session(model([helper.make_node("EyeLike", ["x"], ["y"], k=size)], [port("x", [3, 4])], [port("y")]))
+    assert not eye.run({"x": np.ones((3, 4), np.float32)})["y"].any()

@@ -7,6 +7,7 @@
 #include <clprim/copy.hpp>
 #include <clprim/pointwise.hpp>
 #include <kernels/attention/problem.hpp>
+#include <core/operands.hpp>
 
 namespace clprim {
 namespace detail {
@@ -133,6 +134,9 @@ Attention with_added_mask(Queue& queue, const Attention& asked)
 
 void attention(Queue& queue, const Attention& asked, const Tensor& y, const Tensor& logsumexp)
 {
+    detail::check_operands("attention", {{"query", asked.query}, {"key", asked.key}, {"value", asked.value},
+                                         {"mask", asked.mask, detail::optional}, {"y", y},
+                                         {"logsumexp", logsumexp, detail::optional}});
     detail::check("attention", asked, queue.device());
     detail::check_results("attention", asked, y, logsumexp);
     if (asked.key.size(2) == 0) {   // nothing to see
@@ -153,6 +157,12 @@ void attention(Queue& queue, const Attention& asked, const Tensor& y, const Tens
 void attention_backward(Queue& queue, const Attention& asked, const AttentionResults& results,
                         const AttentionGradients& gradients)
 {
+    detail::check_operands("attention_backward", {{"query", asked.query}, {"key", asked.key}, {"value", asked.value},
+                                                  {"mask", asked.mask, detail::optional}, {"y", results.y},
+                                                  {"logsumexp", results.logsumexp}, {"grad_y", results.grad_y},
+                                                  {"grad_query", gradients.query, detail::optional},
+                                                  {"grad_key", gradients.key, detail::optional},
+                                                  {"grad_value", gradients.value, detail::optional}});
     constexpr const char* name = "attention_backward";
     detail::check(name, asked, queue.device());
     detail::check_results(name, asked, results.y, results.logsumexp);

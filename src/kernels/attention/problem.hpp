@@ -37,8 +37,8 @@ std::string attention_options(const Attention& problem);   // "-DX=float16 -DREA
 // In a problem here, masks are of query's dtype and have four axes. y and logsumexp are those of attention().
 using AttentionForward = Implementation<Attention, const Tensor&, const Tensor&>;
 using AttentionBackward = Implementation<Attention, const AttentionResults&, const AttentionGradients&>;
-std::span<const AttentionForward> attention_forwards();    // best first, the reference last
-std::span<const AttentionBackward> attention_backwards();
+CLPRIM_API std::span<const AttentionForward> attention_forwards();    // best first, the reference last
+CLPRIM_API std::span<const AttentionBackward> attention_backwards();
 
 // delta[b, h, i] = grad_y[i] . y[i], of logsumexp's dtype: what all elements of a row of the gradient of s have in common.
 Tensor attention_delta(Queue& queue, const Attention& problem, const AttentionResults& results);

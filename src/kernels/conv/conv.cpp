@@ -3,6 +3,7 @@
 #include <span>
 
 #include <kernels/conv/problem.hpp>
+#include <core/operands.hpp>
 
 namespace clprim {
 namespace conv {
@@ -42,6 +43,22 @@ const char* name_of(ConvPass pass)
 std::int64_t entry(const Dims& list, std::size_t axis, std::int64_t fallback)
 {
     return list.empty() ? fallback : list[axis];
+}
+
+// As epilogue.cl numbers them.
+cl_long kernel_activation(Activation activation)
+{
+    switch (activation) {
+    case Activation::none: return 0;
+    case Activation::relu: return 1;
+    case Activation::clip: case Activation::relu6: return 2;
+    case Activation::leaky_relu: return 3;
+    case Activation::silu: return 4;
+    case Activation::hard_swish: return 5;
+    case Activation::hard_sigmoid: return 6;
+    case Activation::sigmoid: return 7;
+    default: throw NotSupported("conv: an activation by gelu or tanh is not fused; apply it to the result");
+    }
 }
 
 void check_lists(std::size_t spatial, const ConvOptions& options)
@@ -91,7 +108,9 @@ Call make_call(ConvPass pass, const Tensor& caller_x, const Tensor& w, const Ten
     call.prepared = options.prepared;
     const bool swap = options.transposed;
     call.dtype = caller_x.dtype;
-    call.epilogue = {0, static_cast<cl_long>(options.activation), options.accumulate, options.alpha, options.beta};
+    call.epilogue = {0, kernel_activation(options.activation), options.accumulate, options.alpha, options.beta};
+    if (options.activation == Activation::relu6)   // a clip of its own bounds
+        call.epilogue.alpha = 0, call.epilogue.beta = 6;
     call.x = swap ? caller_y : caller_x;
     call.y = swap ? caller_x : caller_y;
     call.w = w;
@@ -209,11 +228,12 @@ Dims conv_output_shape(const Dims& x, const Dims& w, const ConvOptions& options)
 void conv_forward(Queue& queue, const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
                   const ConvOptions& options)
 {
+    detail::check_operands("conv_forward", {{"x", x}, {"w", w}, {"bias", bias, detail::optional}, {"y", y}});
     Call call = make_call(ConvPass::forward, x, w, y, options);
     require(!bias.defined() || (bias.dim() == 1 && bias.size(0) == y.size(1) && bias.dtype == y.dtype &&
                                 (bias.size(0) < 2 || bias.stride(0) == 1)),
             "conv: bias must be a contiguous vector of ", y.size(1), " values of dtype ", clprim::name_of(y.dtype));
-    require(is_floating_point(y.dtype) || options.activation == ConvActivation::none,
+    require(is_floating_point(y.dtype) || options.activation == Activation::none,
             "conv: ", clprim::name_of(y.dtype), " has no activation");
     call.bias = bias;
     call.epilogue.has_bias = bias.defined();
@@ -222,22 +242,25 @@ void conv_forward(Queue& queue, const Tensor& x, const Tensor& w, const Tensor& 
 
 void conv_backward_data(Queue& queue, const Tensor& dy, const Tensor& w, const Tensor& dx, const ConvOptions& options)
 {
+    detail::check_operands("conv_backward_data", {{"dy", dy}, {"w", w}, {"dx", dx}});
     ConvOptions plain = options;
-    plain.activation = ConvActivation::none;
+    plain.activation = Activation::none;
     plain.accumulate = false;
     run(queue, make_call(ConvPass::backward_data, dx, w, dy, plain), options.implementation);
 }
 
 void conv_backward_weight(Queue& queue, const Tensor& x, const Tensor& dy, const Tensor& dw, const ConvOptions& options)
 {
+    detail::check_operands("conv_backward_weight", {{"x", x}, {"dy", dy}, {"dw", dw}});
     ConvOptions plain = options;
-    plain.activation = ConvActivation::none;
+    plain.activation = Activation::none;
     plain.accumulate = false;
     run(queue, make_call(ConvPass::backward_weight, x, dw, dy, plain), options.implementation);
 }
 
 void conv_backward_bias(Queue& queue, const Tensor& dy, const Tensor& dbias)
 {
+    detail::check_operands("conv_backward_bias", {{"dy", dy}, {"dbias", dbias}});
     require(dy.dim() >= 3 && dy.dim() <= 5 && dbias.dim() == 1 && dbias.size(0) == dy.size(1) &&
                 dbias.dtype == dy.dtype,
             "conv: the bias gradient of dy ", to_string(dy.shape), " is a vector of its channels, got ",

@@ -4,7 +4,7 @@
 
 #include <clprim/tensor.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 struct CopySpace {
     Dims shape, source, target;   // sizes and strides in elements, axis 0 innermost

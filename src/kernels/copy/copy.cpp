@@ -7,6 +7,7 @@
 #include <clprim/context.hpp>
 #include <kernels/copy/collapse.hpp>
 #include <kernels/copy/kernel_table.hpp>
+#include <core/operands.hpp>
 
 namespace clprim {
 namespace {
@@ -234,6 +235,7 @@ void launch_any_rank(Queue& queue, const Tensor& source, const Tensor& target, c
 
 void copy(Queue& queue, const Tensor& source, const Tensor& target, const CopyOptions& options)
 {
+    detail::check_operands("copy", {{"source", source}, {"target", target}});
     require(source.shape == target.shape, "copy: shapes ", to_string(source.shape), " and ", to_string(target.shape),
             " differ");
     if (target.numel() == 0)

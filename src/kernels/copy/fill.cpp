@@ -8,6 +8,7 @@
 #include <clprim/copy.hpp>
 #include <kernels/copy/collapse.hpp>
 #include <kernels/copy/kernel_table.hpp>
+#include <core/operands.hpp>
 
 namespace clprim {
 namespace {
@@ -160,6 +161,7 @@ std::vector<std::byte> element_bytes(DataType type, std::complex<double> value)
 
 void fill(Queue& queue, const Tensor& target, std::span<const std::byte> element)
 {
+    detail::check_operands("fill", {{"target", target}});
     require(element.size() == size_of(target.dtype), "fill: an element of ", name_of(target.dtype), " has ",
             size_of(target.dtype), " bytes, got ", element.size());
     if (target.numel() == 0)

@@ -1,11 +1,13 @@
 #include <clprim/coupling.hpp>
 
 #include <clprim/context.hpp>
+#include <core/operands.hpp>
 
 namespace clprim {
 
 void couple_pairs(Queue& queue, const Tensor& pairs, const Tensor& classes)
 {
+    detail::check_operands("couple_pairs", {{"pairs", pairs}, {"classes", classes}});
     require(pairs.dim() == 2 && classes.dim() == 2 && pairs.size(0) == classes.size(0) && classes.size(1) >= 2 &&
                 pairs.size(1) == classes.size(1) * (classes.size(1) - 1) / 2,
             "couple_pairs: pairs [rows, k (k - 1) / 2] and classes [rows, k] expected, got ", to_string(pairs.shape),

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "kernels/deform_conv/problem.hpp"
+#include "core/operands.hpp"
 
 namespace clprim {
 
@@ -140,6 +141,9 @@ Dims deform_conv2d_shape(const DeformConv2D& parameters, const DeformConv2DInput
 
 void deform_conv2d(Queue& queue, const DeformConv2D& parameters, const DeformConv2DInputs& inputs, const Tensor& y)
 {
+    detail::check_operands("deform_conv2d", {{"x", inputs.x}, {"offset", inputs.offset},
+                                             {"mask", inputs.mask, detail::optional}, {"weight", inputs.weight},
+                                             {"bias", inputs.bias, detail::optional}, {"y", y}});
     const Problem problem{check(parameters, inputs), inputs};
     const Geometry& g = problem.geometry;
     require(y.defined() && y.dtype == inputs.x.dtype &&
@@ -157,6 +161,14 @@ void deform_conv2d(Queue& queue, const DeformConv2D& parameters, const DeformCon
 void deform_conv2d_backward(Queue& queue, const DeformConv2D& parameters, const DeformConv2DInputs& inputs,
                             const Tensor& grad_y, const DeformConv2DGradients& gradients)
 {
+    detail::check_operands("deform_conv2d_backward",
+                           {{"x", inputs.x}, {"offset", inputs.offset}, {"mask", inputs.mask, detail::optional},
+                            {"weight", inputs.weight}, {"bias", inputs.bias, detail::optional}, {"grad_y", grad_y},
+                            {"grad_x", gradients.x, detail::optional},
+                            {"grad_offset", gradients.offset, detail::optional},
+                            {"grad_mask", gradients.mask, detail::optional},
+                            {"grad_weight", gradients.weight, detail::optional},
+                            {"grad_bias", gradients.bias, detail::optional}});
     const Problem problem{check(parameters, inputs), inputs, true};
     const Geometry& g = problem.geometry;
     require(grad_y.defined() && grad_y.dtype == inputs.x.dtype

@@ -5,6 +5,7 @@
 #include <clprim/copy.hpp>
 
 #include "kernels/team.hpp"
+#include "core/operands.hpp"
 
 namespace clprim {
 namespace {
@@ -79,6 +80,7 @@ Tensor as_batch(const Tensor& x)
 
 void pairwise_distances(Queue& queue, const Tensor& a, const Tensor& b, double p, const Tensor& y)
 {
+    detail::check_operands("pairwise_distances", {{"a", a}, {"b", b}, {"y", y}});
     require(a.dim() == 3 && b.dim() == 3, "pairwise_distances: expected tensors of 3 dimensions, got ",
             to_string(a.shape), " and ", to_string(b.shape));
     check(y, {a.size(0), a.size(1), b.size(1)}, a.dtype, "y");
@@ -87,11 +89,14 @@ void pairwise_distances(Queue& queue, const Tensor& a, const Tensor& b, double p
 
 void pairwise_distances_backward(Queue& queue, const DistanceBackward& problem)
 {
+    detail::check_operands("pairwise_distances_backward", {{"a", problem.a}, {"b", problem.b}, {"y", problem.y},
+                           {"grad_y", problem.grad_y}, {"grad_a", problem.grad_a}});
     backward(queue, problem, problem.a, problem.b, false);
 }
 
 void condensed_distances(Queue& queue, const Tensor& x, double p, const Tensor& y)
 {
+    detail::check_operands("condensed_distances", {{"x", x}, {"y", y}});
     const Tensor points = as_batch(x);
     check(y, {x.size(0) * (x.size(0) - 1) / 2}, x.dtype, "y");
     forward(queue, points, points, p, y, true);
@@ -99,6 +104,8 @@ void condensed_distances(Queue& queue, const Tensor& x, double p, const Tensor& 
 
 void condensed_distances_backward(Queue& queue, const DistanceBackward& problem)
 {
+    detail::check_operands("condensed_distances_backward", {{"a", problem.a}, {"y", problem.y},
+                           {"grad_y", problem.grad_y}, {"grad_a", problem.grad_a}});
     const Tensor points = as_batch(problem.a);
     backward(queue, problem, points, points, true);
 }

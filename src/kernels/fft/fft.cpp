@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernels/team.hpp"
+#include "core/operands.hpp"
 
 namespace clprim {
 
@@ -41,6 +42,7 @@ Tensor roots_of_unity(Queue& queue, cl_uint n, DataType type)
 
 void fft(Queue& queue, const Tensor& input, bool inverse, const Tensor& output, double scale)
 {
+    detail::check_operands("fft", {{"input", input}, {"output", output}});
     const bool wide = input.dtype == DataType::complex128;
     require(wide || input.dtype == DataType::complex64, "fft: expected complex64 or complex128, got ",
             name_of(input.dtype));

@@ -3,6 +3,7 @@
 #include <array>
 
 #include <clprim/context.hpp>
+#include <core/operands.hpp>
 
 namespace clprim {
 namespace {
@@ -31,11 +32,13 @@ void launch(Queue& queue, const char* name, Float8 format, const Tensor& from, c
 
 void float8_to_float32(Queue& queue, Float8 format, const Tensor& codes, const Tensor& numbers)
 {
+    detail::check_operands("float8_to_float32", {{"codes", codes}, {"numbers", numbers}});
     launch(queue, "float8_to_float32", format, codes, numbers);
 }
 
 void float32_to_float8(Queue& queue, Float8 format, const Tensor& numbers, const Tensor& codes, bool saturate)
 {
+    detail::check_operands("float32_to_float8", {{"numbers", numbers}, {"codes", codes}});
     launch(queue, "float32_to_float8", format, numbers, codes, saturate);
 }
 

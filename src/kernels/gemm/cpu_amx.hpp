@@ -37,6 +37,7 @@ inline std::int64_t amx_panel_words(DataType type, std::int64_t depth)
 }
 
 AmxPlan amx_plan(const GemmProblem& problem, const Device& device);
-void cpu_amx_by(const AmxPlan& plan, Queue& queue, const GemmProblem& problem, const GemmTensors& tensors);
+CLPRIM_API void cpu_amx_by(const AmxPlan& plan, Queue& queue, const GemmProblem& problem,
+                           const GemmTensors& tensors);
 
 }  // namespace clprim::detail

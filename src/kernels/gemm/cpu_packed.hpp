@@ -32,6 +32,7 @@ inline bool stores_sums(DataType type) { return size_of(type) == size_of(gemm_co
 inline int cpu_tile_rows(DataType type) { return type == DataType::int64 ? 4 : 12; }
 
 CpuPlan cpu_plan(const GemmProblem& problem, const Device& device);
-void cpu_packed_by(const CpuPlan& plan, Queue& queue, const GemmProblem& problem, const GemmTensors& tensors);
+CLPRIM_API void cpu_packed_by(const CpuPlan& plan, Queue& queue, const GemmProblem& problem,
+                              const GemmTensors& tensors);
 
 }  // namespace clprim::detail

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <kernels/gemm/problem.hpp>
+#include <core/operands.hpp>
 
 namespace clprim {
 namespace detail {
@@ -82,6 +83,15 @@ bool is_zero(const Scalar& scalar)
     return parts[0] == 0 && parts[1] == 0;
 }
 
+// What a problem says of a matrix, as a tensor whose place in memory can be checked.
+void check_matrix(const char* name, const Tensor& tensor, Dims shape, const MatrixLayout& layout)
+{
+    if (std::ranges::find(shape, 0) != shape.end() && tensor.defined())
+        return;
+    Tensor(tensor.memory, tensor.offset, tensor.dtype, std::move(shape), {layout.batch, layout.row, layout.column})
+        .check("gemm", name);
+}
+
 MatrixLayout layout_of(const Tensor& tensor)
 {
     const std::size_t dims = tensor.dim();
@@ -102,12 +112,21 @@ Tensor scratch_like(const GemmProblem& p, const Tensor& c, Queue& queue)
 void check(const GemmProblem& p, const GemmTensors& t, const Device& device)
 {
     require(p.batch >= 0 && p.m >= 0 && p.n >= 0 && p.k >= 0, "gemm: negative size in ", describe(p));
+    if (p.k != 0) {
+        check_matrix("a", t.a, {p.batch, p.m, p.k}, p.a);
+        check_matrix("b", t.b, {p.batch, p.k, p.n}, p.b);
+    }
+    check_matrix("c", t.c, {p.batch, p.m, p.n}, p.c);
+    if (p.add_d)
+        check_matrix("d", t.d, {p.batch, p.m, p.n}, p.d);
     require(p.dtype != DataType::boolean, "gemm: bool matrices have no product");
     require(t.c.dtype == p.dtype && (p.k == 0 || (t.a.dtype == p.dtype && t.b.dtype == p.dtype)) &&
                 (!p.add_d || t.d.dtype == p.dtype),
             "gemm: all matrices must be ", name_of(p.dtype));
     require(p.activation == Activation::none || is_floating_point(p.dtype),
             "gemm: an activation needs floating point, not ", name_of(p.dtype));
+    require<NotSupported>(p.activation <= Activation::gelu_tanh,
+                          "gemm: of the activations relu, gelu and gelu_tanh are fused; apply others to the result");
     require<NotSupported>(device.fp64 || (p.dtype != DataType::float64 && p.dtype != DataType::complex128), "gemm: ",
                           device.name, " has no double precision (fp64), which ", name_of(p.dtype), " needs");
 }
@@ -118,6 +137,9 @@ void check(const GemmProblem& p, const GemmTensors& t, const Device& device)
 GemmProblem gemm_problem(const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& d)
 {
     const std::size_t dims = c.dim();
+    for (const auto& [name, tensor] : {std::pair{"a", &a}, {"b", &b}, {"c", &c}})
+        if (tensor->strides.size() != tensor->dim() || !tensor->defined()) [[unlikely]]
+            tensor->check("gemm", name);
     if (!((dims == 2 || dims == 3) && a.dim() == dims && b.dim() == dims)) [[unlikely]]
         throw InvalidArgument(detail::concat("gemm: expected three matrices, or three batches of them, got ",
                                              to_string(a.shape), ", ", to_string(b.shape), " and ",

@@ -12,7 +12,7 @@ struct GemmTensors {
 };
 
 using GemmImplementation = Implementation<GemmProblem, const GemmTensors&>;
-std::span<const GemmImplementation> gemm_implementations();   // best first, the reference last
+CLPRIM_API std::span<const GemmImplementation> gemm_implementations();   // best first, the reference last
 
 // The type that sums are kept in, as tensors of it: float32, float64, uint32 or uint64 (integers wrap), or complex.
 DataType gemm_compute_type(DataType type);
@@ -40,7 +40,7 @@ void reference(Queue&, const GemmProblem&, const GemmTensors&);
 Rejection cpu_amx_rejects(const GemmProblem&, const Device&);
 Rejection cpu_amx_advises_against(const GemmProblem&, const Device&);
 void cpu_amx(Queue&, const GemmProblem&, const GemmTensors&);
-Rejection cpu_packed_rejects(const GemmProblem&, const Device&);
+CLPRIM_API Rejection cpu_packed_rejects(const GemmProblem&, const Device&);
 void cpu_packed(Queue&, const GemmProblem&, const GemmTensors&);
 Rejection cpu_dot_rejects(const GemmProblem&, const Device&);
 void cpu_dot(Queue&, const GemmProblem&, const GemmTensors&);

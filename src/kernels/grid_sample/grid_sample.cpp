@@ -1,6 +1,7 @@
 #include <clprim/grid_sample.hpp>
 
 #include "kernels/team.hpp"
+#include "core/operands.hpp"
 
 namespace clprim {
 namespace {
@@ -53,6 +54,7 @@ Kernel& kernel(Queue& queue, const char* name, const Tensor& x, const GridSampli
 
 void grid_sample(Queue& queue, const Tensor& x, const Tensor& grid, const Tensor& y, const GridSampling& how)
 {
+    detail::check_operands("grid_sample", {{"x", x}, {"grid", grid}, {"y", y}});
     if (y.numel() == 0)
         return;
     const Geometry geometry = geometry_of(x, grid, y, how);
@@ -63,6 +65,10 @@ void grid_sample(Queue& queue, const Tensor& x, const Tensor& grid, const Tensor
 
 void grid_sample_backward(Queue& queue, const GridSampleBackward& p)
 {
+    detail::check_operands("grid_sample_backward",
+                           {{"grad_output", p.grad_output}, {"x", p.x}, {"grid", p.grid},
+                            {"grad_input", p.grad_input, detail::optional},
+                            {"grad_grid", p.grad_grid, detail::optional}});
     if (p.x.numel() == 0)
         return;
     const Geometry geometry = geometry_of(p.x, p.grid, p.grad_output, p.how);

@@ -3,6 +3,7 @@
 #include <clprim/context.hpp>
 #include <kernels/index/axis.hpp>
 #include <kernels/index/geometry.hpp>
+#include <core/operands.hpp>
 
 namespace clprim {
 
@@ -84,6 +85,7 @@ void check_row_shapes(std::string_view name, const Tensor& self, std::size_t axi
 
 void index_select(Queue& queue, const Tensor& input, const Along& along, const Tensor& index, const Tensor& out)
 {
+    detail::check_operands("index_select", {{"input", input}, {"index", index}, {"out", out}});
     check_row_shapes("index_select", input, along.axis, index, out);
     read_through(queue, without_axis(input, along.axis, out.shape),
                  indexed(input, along, "index_select", along_axis(index, along.axis, out.shape)), out);
@@ -91,18 +93,21 @@ void index_select(Queue& queue, const Tensor& input, const Along& along, const T
 
 void gather(Queue& queue, const Tensor& input, const Along& along, const Tensor& index, const Tensor& out)
 {
+    detail::check_operands("gather", {{"input", input}, {"index", index}, {"out", out}});
     check_shapes("gather", input, along.axis, index, out);
     read_through(queue, without_axis(input, along.axis, out.shape), indexed(input, along, "gather", index), out);
 }
 
 void scatter(Queue& queue, const Tensor& self, const Along& along, const Tensor& index, const Tensor& source)
 {
+    detail::check_operands("scatter", {{"self", self}, {"index", index}, {"source", source}});
     check_shapes("scatter", self, along.axis, index, source);
     write_through(queue, without_axis(self, along.axis, index.shape), indexed(self, along, "scatter", index), source);
 }
 
 void index_copy(Queue& queue, const Tensor& self, const Along& along, const Tensor& index, const Tensor& source)
 {
+    detail::check_operands("index_copy", {{"self", self}, {"index", index}, {"source", source}});
     check_row_shapes("index_copy", self, along.axis, index, source);
     write_through(queue, without_axis(self, along.axis, source.shape),
                   indexed(self, along, "index_copy", along_axis(index, along.axis, source.shape)), source);
@@ -111,6 +116,7 @@ void index_copy(Queue& queue, const Tensor& self, const Along& along, const Tens
 void scatter_reduce(Queue& queue, const Tensor& self, const Along& along, const Tensor& index, const Tensor& source,
                     IndexReduce reduce)
 {
+    detail::check_operands("scatter_reduce", {{"self", self}, {"index", index}, {"source", source}});
     check_shapes("scatter_reduce", self, along.axis, index, source);
     reduce_through(queue, entries_last(without_axis(self, along.axis, index.shape), along.axis),
                    indexed(self, along, "scatter_reduce", entries_last(index, along.axis)),
@@ -120,6 +126,7 @@ void scatter_reduce(Queue& queue, const Tensor& self, const Along& along, const 
 void index_reduce(Queue& queue, const Tensor& self, const Along& along, const Tensor& index, const Tensor& source,
                   IndexReduce reduce)
 {
+    detail::check_operands("index_reduce", {{"self", self}, {"index", index}, {"source", source}});
     check_row_shapes("index_reduce", self, along.axis, index, source);
     reduce_through(queue, entries_last(without_axis(self, along.axis, source.shape), along.axis),
                    indexed(self, along, "index_reduce",
@@ -129,6 +136,7 @@ void index_reduce(Queue& queue, const Tensor& self, const Along& along, const Te
 
 void add_keys(Queue& queue, const Tensor& keys, const IndexedAxis& axis, bool first)
 {
+    detail::check_operands("add_keys", {{"keys", keys}, {"index", axis.index}});
     require_index(axis.index, axis.name);
     require(keys.dtype == DataType::int64, axis.name, ": keys are int64");
     if (keys.numel() == 0)
@@ -146,6 +154,7 @@ void add_keys(Queue& queue, const Tensor& keys, const IndexedAxis& axis, bool fi
 
 void masked_fill(Queue& queue, const Tensor& self, const Tensor& mask, const Tensor& value)
 {
+    detail::check_operands("masked_fill", {{"self", self}, {"mask", mask}, {"value", value}});
     static constexpr const char* raw[] = {"", "uchar", "ushort", "", "uint", "", "", "", "ulong"};
     require(mask.dtype == DataType::boolean, "masked_fill: the mask has dtype ", name_of(mask.dtype));
     require(self.dtype == value.dtype, "masked_fill: dtypes ", name_of(self.dtype), " and ", name_of(value.dtype),

@@ -6,6 +6,7 @@
 #include <clprim/index.hpp>
 #include <kernels/index/axis.hpp>
 #include <kernels/index/geometry.hpp>
+#include <core/operands.hpp>
 
 namespace clprim {
 
@@ -71,11 +72,13 @@ void move_elements(Queue& queue, const Tensor& out, const Tensor& source) { move
 
 void read_through(Queue& queue, const Tensor& source, const IndexedAxis& axis, const Tensor& out)
 {
+    detail::check_operands("read_through", {{"source", source}, {"index", axis.index}, {"out", out}});
     move(queue, out, source, &axis, false);
 }
 
 void write_through(Queue& queue, const Tensor& self, const IndexedAxis& axis, const Tensor& source)
 {
+    detail::check_operands("write_through", {{"self", self}, {"index", axis.index}, {"source", source}});
     move(queue, self, source, &axis, true);
 }
 

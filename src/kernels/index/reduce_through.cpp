@@ -3,6 +3,7 @@
 #include <clprim/sort.hpp>
 #include <kernels/index/axis.hpp>
 #include <kernels/index/geometry.hpp>
+#include <core/operands.hpp>
 
 namespace clprim {
 
@@ -96,6 +97,7 @@ bool shared_by_lines(const Tensor& index)
 void reduce_through(Queue& queue, const Tensor& self, const IndexedAxis& axis, const Tensor& source,
                     IndexReduce reduce)
 {
+    detail::check_operands("reduce_through", {{"self", self}, {"index", axis.index}, {"source", source}});
     require(self.dtype == source.dtype, axis.name, ": dtypes ", name_of(self.dtype), " and ", name_of(source.dtype),
             " differ");
     require(self.shape == source.shape && self.shape == axis.index.shape && self.dim() > 0, axis.name,

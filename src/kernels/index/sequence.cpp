@@ -3,6 +3,7 @@
 #include <clprim/context.hpp>
 #include <kernels/index/geometry.hpp>
 #include <kernels/index/move.hpp>
+#include <core/operands.hpp>
 
 namespace clprim {
 
@@ -47,12 +48,14 @@ void launch_sequence(Queue& queue, const char* name, const Tensor& out, Numbers.
 
 void arange(Queue& queue, const Tensor& out, double start, double step)
 {
+    detail::check_operands("arange", {{"out", out}});
     check(out, "arange");
     launch_sequence(queue, "arange", out, start, step);
 }
 
 void arange(Queue& queue, const Tensor& out, std::int64_t start, std::int64_t step)
 {
+    detail::check_operands("arange", {{"out", out}});
     check(out, "arange");
     require(is_integral(out.dtype), "arange: an integral sequence for ", name_of(out.dtype));
     if (out.numel() != 0)
@@ -62,6 +65,7 @@ void arange(Queue& queue, const Tensor& out, std::int64_t start, std::int64_t st
 
 void linspace(Queue& queue, const Tensor& out, double start, double end)
 {
+    detail::check_operands("linspace", {{"out", out}});
     check(out, "linspace");
     const std::int64_t n = out.numel();
     if (n == 1)
@@ -71,6 +75,7 @@ void linspace(Queue& queue, const Tensor& out, double start, double end)
 
 void triangle(Queue& queue, const Tensor& input, std::int64_t diagonal, bool upper, const Tensor& out)
 {
+    detail::check_operands("triangle", {{"input", input}, {"out", out}});
     static constexpr const char* raw[] = {"", "uchar", "ushort", "", "uint", "", "", "", "ulong"};
     require(input.shape == out.shape && input.dtype == out.dtype && input.dim() >= 2,
             "triangle: input and output are matrices of one shape and dtype");
@@ -90,6 +95,7 @@ void triangle(Queue& queue, const Tensor& input, std::int64_t diagonal, bool upp
 
 void flip(Queue& queue, const Tensor& input, std::span<const std::int64_t> axes, const Tensor& out)
 {
+    detail::check_operands("flip", {{"input", input}, {"out", out}});
     Tensor reversed = input;   // negative strides from the last element on
     if (input.numel() == 0)
         return;

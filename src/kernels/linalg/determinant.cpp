@@ -4,11 +4,13 @@
 #include <clprim/linalg.hpp>
 
 #include "kernels/team.hpp"
+#include "core/operands.hpp"
 
 namespace clprim {
 
 void determinant(Queue& queue, const Tensor& x, const Tensor& y)
 {
+    detail::check_operands("determinant", {{"x", x}, {"y", y}});
     const std::size_t dims = x.dim();
     require(dims >= 2 && x.size(dims - 1) == x.size(dims - 2), "determinant: expected square matrices, got ",
             to_string(x.shape));

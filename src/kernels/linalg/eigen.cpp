@@ -3,6 +3,7 @@
 #include <clprim/gemm.hpp>
 
 #include "kernels/linalg/linalg.hpp"
+#include "core/operands.hpp"
 
 namespace clprim {
 namespace {
@@ -26,6 +27,8 @@ Kernel& kernel(Queue& queue, const char* file, const char* name, DataType dtype)
 
 void eigen(Queue& queue, const Tensor& a, const Tensor& values, const Tensor& vectors, const Tensor& info)
 {
+    detail::check_operands("eigen", {{"a", a}, {"values", values}, {"vectors", vectors, detail::optional},
+                                     {"info", info}});
     check_matrices(a, "eigen");
     const std::int64_t batch = a.size(0), n = a.size(1);
     const DataType complex = as_complex(a.dtype), real = real_type(a.dtype);

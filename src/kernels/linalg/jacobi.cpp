@@ -4,6 +4,7 @@
 #include <clprim/copy.hpp>
 
 #include "kernels/linalg/linalg.hpp"
+#include "core/operands.hpp"
 
 namespace clprim {
 namespace {
@@ -33,6 +34,8 @@ void turn(Queue& queue, const Tensor& w, const Tensor& v)
 
 void jacobi_svd(Queue& queue, const Tensor& columns, const Tensor& vectors, const Tensor& values)
 {
+    detail::check_operands("jacobi_svd", {{"columns", columns}, {"vectors", vectors, detail::optional},
+                                          {"values", values}});
     check_matrices(columns, "jacobi_svd");
     const std::int64_t batch = columns.size(0), n = columns.size(1);
     require(n <= columns.size(2), "jacobi_svd: expected no more columns than rows, got the transposed ",
@@ -56,6 +59,7 @@ void jacobi_svd(Queue& queue, const Tensor& columns, const Tensor& vectors, cons
 
 void jacobi_eigh(Queue& queue, const Tensor& a, const Tensor& vectors, const Tensor& values)
 {
+    detail::check_operands("jacobi_eigh", {{"a", a}, {"vectors", vectors, detail::optional}, {"values", values}});
     check_matrices(a, "jacobi_eigh");
     const std::int64_t batch = a.size(0), n = a.size(1);
     check_dense(a, {batch, n, n}, a.dtype, "jacobi_eigh: a");

@@ -1,5 +1,6 @@
 // Factorisations of symmetric and Hermitian matrices that need not be definite.
 #include "kernels/linalg/linalg.hpp"
+#include "core/operands.hpp"
 
 namespace clprim {
 namespace {
@@ -12,6 +13,7 @@ constexpr const char* file = "kernels/linalg/ldl.cl";
 
 void ldl_factor(Queue& queue, const Tensor& a, const Tensor& pivots, const Tensor& info, bool hermitian)
 {
+    detail::check_operands("ldl_factor", {{"a", a}, {"pivots", pivots}, {"info", info}});
     check_matrices(a, "ldl_factor");
     const std::int64_t batch = a.size(0), n = a.size(1);
     check_dense(a, {batch, n, n}, a.dtype, "ldl_factor: a");
@@ -25,6 +27,7 @@ void ldl_factor(Queue& queue, const Tensor& a, const Tensor& pivots, const Tenso
 
 void ldl_solve(Queue& queue, const Tensor& ld, const Tensor& pivots, const Tensor& b, bool hermitian)
 {
+    detail::check_operands("ldl_solve", {{"ld", ld}, {"pivots", pivots}, {"b", b}});
     check_matrices(ld, "ldl_solve");
     check_matrices(b, "ldl_solve");
     const std::int64_t batch = ld.size(0), n = ld.size(1);

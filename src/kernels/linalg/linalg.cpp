@@ -5,6 +5,7 @@
 
 #include <clprim/copy.hpp>
 #include <clprim/gemm.hpp>
+#include "core/operands.hpp"
 
 namespace clprim {
 namespace detail {
@@ -102,6 +103,7 @@ void zero(Queue& queue, const Tensor& t)
 
 void lu_factor(Queue& queue, const Tensor& a, const Tensor& pivots, const Tensor& info, bool pivot)
 {
+    detail::check_operands("lu_factor", {{"a", a}, {"pivots", pivots, detail::optional}, {"info", info}});
     check_matrices(a, "lu_factor");
     const std::int64_t batch = a.size(0), m = a.size(1), n = a.size(2), count = std::min(m, n);
     check_dense(a, a.shape, a.dtype, "lu_factor: a");
@@ -125,6 +127,7 @@ void lu_factor(Queue& queue, const Tensor& a, const Tensor& pivots, const Tensor
 
 void exchange_rows(Queue& queue, const Tensor& b, const Tensor& pivots, bool opposite)
 {
+    detail::check_operands("exchange_rows", {{"b", b}, {"pivots", pivots}});
     check_matrices(b, "exchange_rows");
     check_dense(b, b.shape, b.dtype, "exchange_rows: b");
     require(pivots.dim() == 2 && pivots.size(1) <= b.size(1), "exchange_rows: pivots ", to_string(pivots.shape),
@@ -138,6 +141,7 @@ void exchange_rows(Queue& queue, const Tensor& b, const Tensor& pivots, bool opp
 
 void lu_solve(Queue& queue, const Tensor& lu, const Tensor& pivots, const Tensor& b, bool adjoint)
 {
+    detail::check_operands("lu_solve", {{"lu", lu}, {"pivots", pivots, detail::optional}, {"b", b}});
     check_matrices(lu, "lu_solve");
     check_dense(lu, {lu.size(0), lu.size(1), lu.size(1)}, lu.dtype, "lu_solve: lu");
     if (!adjoint) {
@@ -154,6 +158,7 @@ void lu_solve(Queue& queue, const Tensor& lu, const Tensor& pivots, const Tensor
 
 void cholesky(Queue& queue, const Tensor& a, const Tensor& info)
 {
+    detail::check_operands("cholesky", {{"a", a}, {"info", info}});
     check_matrices(a, "cholesky");
     const std::int64_t batch = a.size(0), n = a.size(1);
     check_dense(a, {batch, n, n}, a.dtype, "cholesky: a");
@@ -178,6 +183,7 @@ void cholesky(Queue& queue, const Tensor& a, const Tensor& info)
 
 void triangular_solve(Queue& queue, const Tensor& a, bool upper, bool unit, const Tensor& b)
 {
+    detail::check_operands("triangular_solve", {{"a", a}, {"b", b}});
     check_matrices(a, "triangular_solve");
     check_matrices(b, "triangular_solve");
     const std::int64_t batch = a.size(0), n = a.size(1), columns = b.size(2);
@@ -203,6 +209,7 @@ void triangular_solve(Queue& queue, const Tensor& a, bool upper, bool unit, cons
 
 void qr_factor(Queue& queue, const Tensor& a, const Tensor& tau)
 {
+    detail::check_operands("qr_factor", {{"a", a}, {"tau", tau}});
     check_matrices(a, "qr_factor");
     const std::int64_t count = std::min(a.size(1), a.size(2));
     check_dense(a, a.shape, a.dtype, "qr_factor: a");
@@ -215,6 +222,7 @@ void qr_factor(Queue& queue, const Tensor& a, const Tensor& tau)
 
 void apply_reflectors(Queue& queue, const Tensor& reflectors, const Tensor& tau, const Tensor& c, bool adjoint)
 {
+    detail::check_operands("apply_reflectors", {{"reflectors", reflectors}, {"tau", tau}, {"c", c}});
     check_matrices(reflectors, "apply_reflectors");
     check_matrices(c, "apply_reflectors");
     check_dense(reflectors, reflectors.shape, c.dtype, "apply_reflectors: reflectors");

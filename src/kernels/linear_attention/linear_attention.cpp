@@ -1,6 +1,7 @@
 #include <clprim/linear_attention.hpp>
 
 #include "kernels/team.hpp"
+#include "core/operands.hpp"
 
 namespace clprim {
 
@@ -22,6 +23,9 @@ void require_shape(const char* name, const Tensor& tensor, const Dims& shape, Da
 
 void linear_attention(Queue& queue, const LinearAttention& p)
 {
+    detail::check_operands("linear_attention",
+                           {{"query", p.query}, {"key", p.key}, {"value", p.value}, {"y", p.y}, {"state", p.state},
+                            {"decay", p.decay, detail::optional}, {"beta", p.beta, detail::optional}});
     require(p.query.dim() == 3 && p.key.dim() == 3 && p.value.dim() == 3,
             "linear_attention: query, key and value must have "
             "three axes");

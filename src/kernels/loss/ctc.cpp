@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/team.hpp"
+#include "core/operands.hpp"
 
 namespace clprim {
 namespace {
@@ -94,6 +95,8 @@ std::int64_t CtcLoss::longest_target() const
 
 void ctc_loss(Queue& queue, const CtcLoss& p, const Tensor& loss, const Tensor& alpha)
 {
+    detail::check_operands("ctc_loss",
+                           {{"log_probs", p.log_probs}, {"targets", p.targets}, {"loss", loss}, {"alpha", alpha}});
     const Problem g = checked(p);
     check_results(p, g, loss, alpha);
     if (g.batch == 0)
@@ -106,6 +109,10 @@ void ctc_loss(Queue& queue, const CtcLoss& p, const Tensor& loss, const Tensor& 
 void ctc_loss_backward(Queue& queue, const CtcLossBackward& problem)
 {
     const CtcLoss& p = problem.forward;
+    detail::check_operands("ctc_loss_backward",
+                           {{"log_probs", p.log_probs}, {"targets", p.targets}, {"loss", problem.loss},
+                            {"alpha", problem.alpha}, {"grad_loss", problem.grad_loss},
+                            {"grad_log_probs", problem.grad_log_probs}});
     const Problem g = checked(p);
     const Tensor& x = p.log_probs;
     check_results(p, g, problem.loss, problem.alpha);

@@ -2,6 +2,7 @@
 #include <clprim/loss.hpp>
 
 #include "kernels/team.hpp"
+#include "core/operands.hpp"
 
 namespace clprim {
 namespace {
@@ -50,6 +51,8 @@ cl_ulong step_of(const Tensor& grad_output, const Problem& problem)
 
 void multi_margin_loss(Queue& queue, const MarginLoss& p, const Tensor& loss)
 {
+    detail::check_operands("multi_margin_loss", {{"x", p.x}, {"target", p.target},
+                                                 {"weight", p.weight, detail::optional}, {"loss", loss}});
     const Problem problem = checked(p, 1);
     if (problem.batch == 0)
         return;
@@ -74,6 +77,8 @@ void multi_margin_loss_backward(Queue& queue, const MarginLossBackward& p)
 
 void multilabel_margin_loss(Queue& queue, const MarginLoss& p, const Tensor& loss, const Tensor& is_target)
 {
+    detail::check_operands("multilabel_margin_loss", {{"x", p.x}, {"target", p.target}, {"loss", loss},
+                                                      {"is_target", is_target}});
     const Problem problem = checked(p, p.x.dim() == 2 ? p.x.size(1) : 0);
     if (problem.batch == 0)
         return;

@@ -1,6 +1,7 @@
 #include <clprim/loss.hpp>
 
 #include "kernels/team.hpp"
+#include "core/operands.hpp"
 
 namespace clprim {
 namespace {
@@ -42,6 +43,8 @@ const Program& program(Queue& queue, const NllLoss& p, detail::Team team)
 
 void nll_loss(Queue& queue, const NllLoss& p, const Tensor& loss, const Tensor& total_weight)
 {
+    detail::check_operands("nll_loss", {{"x", p.x}, {"target", p.target}, {"weight", p.weight, detail::optional},
+                                        {"loss", loss}, {"total_weight", total_weight}});
     const Problem problem = checked(p);
     const detail::Team team = detail::team_for(queue.device());
     const Program& built = program(queue, p, team);
@@ -71,6 +74,9 @@ void nll_loss(Queue& queue, const NllLoss& p, const Tensor& loss, const Tensor& 
 void nll_loss_backward(Queue& queue, const NllLoss& p, const Tensor& grad_output, const Tensor& total_weight,
                        const Tensor& grad_input)
 {
+    detail::check_operands("nll_loss_backward", {{"target", p.target}, {"weight", p.weight, detail::optional},
+                                                 {"grad_output", grad_output}, {"total_weight", total_weight},
+                                                 {"grad_input", grad_input}});
     const Problem problem = checked(p);
     require(grad_input.shape == p.x.shape && grad_input.is_contiguous() && grad_input.dtype == p.x.dtype,
             "nll_loss_backward: grad_input must be contiguous and like the input");

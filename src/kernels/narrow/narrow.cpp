@@ -5,6 +5,7 @@
 
 #include <clprim/copy.hpp>
 #include <clprim/pointwise.hpp>
+#include <core/operands.hpp>
 
 namespace clprim {
 
@@ -93,6 +94,7 @@ const NarrowFormat& narrow_format(std::string_view name)
 void narrow(Queue& queue, const Tensor& source, const NarrowFormat& format, const NarrowOptions& options,
             const Tensor& target)
 {
+    detail::check_operands("narrow", {{"source", source}, {"target", target}});
     check(format, target, source);
     const Input input(source);
     const auto run = [&](const PointwiseRow& row, std::initializer_list<Scalar> scalars, DataType common) {
@@ -111,6 +113,7 @@ void narrow(Queue& queue, const Tensor& source, const NarrowFormat& format, cons
 
 void widen(Queue& queue, const Tensor& source, const NarrowFormat& format, const Tensor& target)
 {
+    detail::check_operands("widen", {{"source", source}, {"target", target}});
     check(format, source, target);
     if (is_integer(format))
         return copy(queue, source, target);

@@ -9,6 +9,7 @@
 #include <clprim/sort.hpp>
 
 #include "kernels/team.hpp"
+#include "core/operands.hpp"
 
 namespace clprim {
 
@@ -40,6 +41,7 @@ const Program& list_program(Queue& queue, DataType dtype)
 void nms(Queue& queue, const Tensor& boxes, const Tensor& order, double iou_threshold, const Tensor& keep,
          const Tensor& count)
 {
+    detail::check_operands("nms", {{"boxes", boxes}, {"order", order}, {"keep", keep}, {"count", count}});
     require(boxes.dim() == 2, "boxes should be a 2d tensor, got ", boxes.dim(), "D");
     require(boxes.size(1) == 4, "boxes should have 4 elements in dimension 1, got ", boxes.size(1));
     require(is_floating_point(boxes.dtype), "nms: not implemented for ", name_of(boxes.dtype));
@@ -69,6 +71,7 @@ void nms(Queue& queue, const Tensor& boxes, const Tensor& order, double iou_thre
 NmsKept nms(Queue& queue, const NmsLists& lists)
 {
     const Tensor &boxes = lists.boxes, &scores = lists.scores;
+    detail::check_operands("nms", {{"boxes", boxes}, {"scores", scores}});
     require(boxes.dim() == 3 && boxes.size(2) == 4 && boxes.is_contiguous(), "nms: boxes have shape ",
             to_string(boxes.shape), ", expected contiguous [images, boxes, 4]");
     require(scores.dim() == 3 && scores.size(0) == boxes.size(0) && scores.size(2) == boxes.size(1),
@@ -101,6 +104,7 @@ NmsKept nms(Queue& queue, const NmsLists& lists)
 
 void nms_write(Queue& queue, const NmsKept& kept, const Tensor& triples)
 {
+    detail::check_operands("nms_write", {{"kept.boxes", kept.boxes}, {"kept.ends", kept.ends}, {"triples", triples}});
     require(triples.dtype == DataType::int64 && triples.dim() == 2 && triples.size(1) == 3 && triples.is_contiguous(),
             "nms: triples must be contiguous int64 [boxes, 3]");
     if (triples.numel() == 0)

@@ -1,6 +1,7 @@
 #include <clprim/norm.hpp>
 
 #include "kernels/team.hpp"
+#include "core/operands.hpp"
 
 namespace clprim {
 namespace {
@@ -155,6 +156,12 @@ void require_like(const Tensor& x, const Tensor& other, const char* name)
 
 void batch_norm(Queue& queue, const BatchNorm& p)
 {
+    detail::check_operands("batch_norm", {{"x", p.x}, {"y", p.y}, {"weight", p.weight, detail::optional},
+                                          {"bias", p.bias, detail::optional},
+                                          {"running_mean", p.running_mean, detail::optional},
+                                          {"running_var", p.running_var, detail::optional},
+                                          {"save_mean", p.save_mean, detail::optional},
+                                          {"save_invstd", p.save_invstd, detail::optional}});
     if (p.x.numel() == 0)
         return;
     const Shape shape = shape_of(p.x);
@@ -173,6 +180,12 @@ void batch_norm(Queue& queue, const BatchNorm& p)
 
 void batch_norm_backward(Queue& queue, const BatchNormBackward& p)
 {
+    detail::check_operands("batch_norm_backward", {{"grad_output", p.grad_output}, {"x", p.x},
+                                                   {"weight", p.weight, detail::optional}, {"mean", p.mean},
+                                                   {"statistic", p.statistic},
+                                                   {"grad_input", p.grad_input, detail::optional},
+                                                   {"grad_weight", p.grad_weight, detail::optional},
+                                                   {"grad_bias", p.grad_bias, detail::optional}});
     if (p.x.numel() == 0)
         return;
     const Shape shape = shape_of(p.x);

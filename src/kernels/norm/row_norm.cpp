@@ -2,6 +2,7 @@
 #include <clprim/norm.hpp>
 
 #include "kernels/team.hpp"
+#include "core/operands.hpp"
 
 namespace clprim {
 namespace {
@@ -63,6 +64,16 @@ std::int64_t row_count(const Tensor& x, std::int64_t n)
     return x.numel() / n;
 }
 
+// Statistics of rows, of the type of sums.
+void require_rows(const Tensor& statistic, const char* name, const Tensor& x, std::int64_t rows)
+{
+    const DataType acc = detail::accumulate_type(x.dtype);
+    require(!statistic.defined() ||
+                (statistic.numel() == rows && statistic.is_contiguous() && statistic.dtype == acc),
+            "norm: ", name, " must be contiguous, with ", rows, " elements of ", name_of(acc), ", got ",
+            to_string(statistic.shape));
+}
+
 void require_like(const Tensor& x, const Tensor& other)
 {
     require(x.is_contiguous() && other.is_contiguous() && x.numel() == other.numel() && x.dtype == other.dtype,
@@ -82,10 +93,15 @@ void zero_parameters(Queue& queue, const Tensor& a, const Tensor& b)
 
 void layer_norm(Queue& queue, const LayerNorm& p)
 {
+    detail::check_operands("layer_norm", {{"x", p.x}, {"y", p.y}, {"weight", p.weight, detail::optional},
+                                          {"bias", p.bias, detail::optional}, {"mean", p.mean, detail::optional},
+                                          {"rstd", p.rstd}});
     require_like(p.x, p.y);
     if (p.x.numel() == 0)
         return;
     const std::int64_t rows = row_count(p.x, p.n);
+    require_rows(p.mean, "mean", p.x, rows);
+    require_rows(p.rstd, "rstd", p.x, rows);
     const Rows kernels(queue, p.x.dtype, weight_type(p.x.dtype, {&p.weight, &p.bias}, p.n), p.n, p.rms,
                        {&p.x, &p.y, &p.weight, &p.bias});
     detail::launch(queue, kernels.program.kernel("layer_norm"), kernels.range(rows), p.x, p.weight, p.bias, p.y,
@@ -94,10 +110,18 @@ void layer_norm(Queue& queue, const LayerNorm& p)
 
 void layer_norm_backward(Queue& queue, const LayerNormBackward& p)
 {
+    detail::check_operands("layer_norm_backward", {{"grad_output", p.grad_output}, {"x", p.x},
+                                                   {"weight", p.weight, detail::optional},
+                                                   {"mean", p.mean, detail::optional}, {"rstd", p.rstd},
+                                                   {"grad_input", p.grad_input, detail::optional},
+                                                   {"grad_weight", p.grad_weight, detail::optional},
+                                                   {"grad_bias", p.grad_bias, detail::optional}});
     require_like(p.x, p.grad_output);
     if (p.x.numel() == 0)
         return zero_parameters(queue, p.grad_weight, p.grad_bias);
     const std::int64_t rows = row_count(p.x, p.n);
+    require_rows(p.mean, "mean", p.x, rows);
+    require_rows(p.rstd, "rstd", p.x, rows);
     const DataType weight = weight_type(p.x.dtype, {&p.weight, &p.grad_weight, &p.grad_bias}, p.n);
     const Rows kernels(queue, p.x.dtype, weight, p.n, p.rms, {&p.x, &p.grad_output, &p.weight, &p.grad_input});
     if (p.grad_input.defined())
@@ -140,10 +164,14 @@ struct Groups {
 
 void group_norm(Queue& queue, const GroupNorm& p)
 {
+    detail::check_operands("group_norm", {{"x", p.x}, {"y", p.y}, {"weight", p.weight, detail::optional},
+                                          {"bias", p.bias, detail::optional}, {"mean", p.mean}, {"rstd", p.rstd}});
     require_like(p.x, p.y);
     if (p.x.numel() == 0)
         return;
     const Groups g(p.x, p.groups);
+    require_rows(p.mean, "mean", p.x, g.samples * g.groups);
+    require_rows(p.rstd, "rstd", p.x, g.samples * g.groups);
     const DataType weight = weight_type(p.x.dtype, {&p.weight, &p.bias}, p.x.size(1));
     const Rows kernels(queue, p.x.dtype, weight, g.inner, false, {&p.x, &p.y});
     detail::launch(queue, kernels.program.kernel("group_norm"), Range::groups(g.samples * g.groups, kernels.team.size),
@@ -153,12 +181,19 @@ void group_norm(Queue& queue, const GroupNorm& p)
 
 void group_norm_backward(Queue& queue, const GroupNormBackward& p)
 {
+    detail::check_operands("group_norm_backward", {{"grad_output", p.grad_output}, {"x", p.x},
+                                                   {"weight", p.weight, detail::optional}, {"mean", p.mean},
+                                                   {"rstd", p.rstd}, {"grad_input", p.grad_input, detail::optional},
+                                                   {"grad_weight", p.grad_weight, detail::optional},
+                                                   {"grad_bias", p.grad_bias, detail::optional}});
     require_like(p.x, p.grad_output);
     if (p.x.numel() == 0)
         return zero_parameters(queue, p.grad_weight, p.grad_bias);
     if (p.grad_input.defined())
         require_like(p.x, p.grad_input);
     const Groups g(p.x, p.groups);
+    require_rows(p.mean, "mean", p.x, g.samples * g.groups);
+    require_rows(p.rstd, "rstd", p.x, g.samples * g.groups);
     const std::int64_t channels = p.x.size(1);
     const DataType weight = weight_type(p.x.dtype, {&p.weight, &p.grad_weight, &p.grad_bias}, channels);
     const Rows kernels(queue, p.x.dtype, weight, g.inner, false, {&p.x, &p.grad_output, &p.grad_input});

@@ -76,6 +76,7 @@ std::string multi_tensor_options(std::span<const TensorList* const> lists, std::
         require(list.size() == first.size(), name, ": lists of ", first.size(), " and ", list.size(), " tensors");
         const bool is_steps = static_cast<int>(l) == steps;
         for (std::size_t t = 0; t < list.size(); ++t) {
+            list[t].check(name, "a tensor of the lists");
             require(list[t].dtype == (is_steps ? DataType::float32 : first[0].dtype), name, ": unexpected dtype ",
                     name_of(list[t].dtype));
             if (!(is_steps ? list[t].numel() == 1 : list[t].numel() == first[t].numel())) [[unlikely]]

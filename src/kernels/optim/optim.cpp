@@ -5,6 +5,7 @@
 
 #include <clprim/context.hpp>
 #include <kernels/optim/multi_tensor.hpp>
+#include <core/operands.hpp>
 
 namespace clprim {
 
@@ -124,6 +125,7 @@ void adagrad_step(Queue& queue, const Adagrad& adagrad, const AdagradLists& list
 
 void unscale_and_check(Queue& queue, const TensorList& gradients, const Tensor& found_inf, const Tensor& inverse_scale)
 {
+    detail::check_operands("unscale_and_check", {{"found_inf", found_inf}, {"inverse_scale", inverse_scale}});
     if (gradients.empty())
         return;
     require(found_inf.dtype == DataType::float32 && inverse_scale.dtype == DataType::float32,
@@ -137,6 +139,7 @@ void unscale_and_check(Queue& queue, const TensorList& gradients, const Tensor& 
 void update_scale(Queue& queue, const ScaleUpdate& update, const Tensor& scale, const Tensor& tracker,
                   const Tensor& found_inf)
 {
+    detail::check_operands("update_scale", {{"scale", scale}, {"tracker", tracker}, {"found_inf", found_inf}});
     require(scale.dtype == DataType::float32 && tracker.dtype == DataType::int32 &&
                 found_inf.dtype == DataType::float32,
             "update_scale: scale and found_inf are float32, the tracker is int32");

@@ -1,6 +1,7 @@
 #include <clprim/pad.hpp>
 
 #include "kernels/team.hpp"
+#include "core/operands.hpp"
 
 namespace clprim {
 namespace {
@@ -48,6 +49,7 @@ Kernel& kernel(Queue& queue, const char* name, DataType dtype, PadMode mode)
 
 void pad(Queue& queue, const Tensor& x, const Tensor& y, const Padding& padding)
 {
+    detail::check_operands("pad", {{"x", x}, {"y", y}});
     const Geometry g = geometry_of(x, y, padding);
     if (y.numel() != 0)
         queue.launch(kernel(queue, "pad", x.dtype, padding.mode), Range::linear(y.numel(), 64), x, y, g,
@@ -56,6 +58,7 @@ void pad(Queue& queue, const Tensor& x, const Tensor& y, const Padding& padding)
 
 void pad_backward(Queue& queue, const Tensor& grad_output, const Tensor& grad_input, const Padding& padding)
 {
+    detail::check_operands("pad_backward", {{"grad_output", grad_output}, {"grad_input", grad_input}});
     const Geometry g = geometry_of(grad_input, grad_output, padding);
     require(is_floating_point(grad_input.dtype) || is_complex(grad_input.dtype),
             "pad_backward: expected floating-point or complex tensors, got ", name_of(grad_input.dtype));

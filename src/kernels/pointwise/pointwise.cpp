@@ -324,11 +324,15 @@ void pointwise(Queue& queue, const PointwiseRow& row, const PointwiseProblem& pr
     for (std::size_t k = 0; k < problem.inputs.size(); ++k) {
         const Input& input = problem.inputs[k];
         bool own = row.own_typed >> k & 1;
+        if (!input.is_value())
+            input.tensor.check(row.name, "an input");
         call.add(input.is_value() ? nullptr : &input.tensor, input.dtype, own ? input.dtype : problem.common);
     }
     call.inputs = call.count;
     if (row.library && std::string_view(row.library) == "core/errors.cl")
         call.reports = row.name;
+    for (const Tensor& output : problem.outputs)
+        output.check(row.name, "an output");
     for (const Tensor& output : problem.outputs)
         call.add(&output, output.dtype, variable_type(row.result, problem.common));
     if (problem.outputs[0].numel() == 0)
@@ -355,9 +359,13 @@ void pointwise(Queue& queue, std::span<const Tensor> inputs, std::span<const Ten
     require(!outputs.empty(), "pointwise: at least one output is needed");
     const DataType common = outputs[0].dtype;
     Call call;
-    for (const Tensor& input : inputs)
+    for (const Tensor& input : inputs) {
+        input.check("pointwise", "an input");
         call.add(&input, input.dtype, input.dtype);
+    }
     call.inputs = call.count;
+    for (const Tensor& output : outputs)
+        output.check("pointwise", "an output");
     for (const Tensor& output : outputs)
         call.add(&output, output.dtype, output.dtype);
     if (outputs[0].numel() == 0)

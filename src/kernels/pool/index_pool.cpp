@@ -2,6 +2,7 @@
 #include <clprim/pool.hpp>
 
 #include "kernels/team.hpp"
+#include "core/operands.hpp"
 
 namespace clprim {
 namespace {
@@ -46,12 +47,14 @@ void scatter(Queue& queue, const Tensor& x, const Tensor& indices, const Tensor&
 
 void max_unpool(Queue& queue, const Tensor& x, const Tensor& indices, const Tensor& y)
 {
+    detail::check_operands("max_unpool", {{"x", x}, {"indices", indices}, {"y", y}});
     scatter(queue, x, indices, y, false, "max_unpool");
 }
 
 void fractional_max_pool(Queue& queue, const Tensor& x, const Tensor& samples, std::array<int, 3> kernel,
                          const Tensor& y, const Tensor& indices)
 {
+    detail::check_operands("fractional_max_pool", {{"x", x}, {"samples", samples}, {"y", y}, {"indices", indices}});
     const std::size_t axes = x.dim() - 2;
     require((axes == 2 || axes == 3) && y.dim() == x.dim() && y.shape == indices.shape &&
                 samples.numel() == x.size(0) * x.size(1) * std::int64_t(axes) && samples.dtype == x.dtype &&
@@ -76,6 +79,8 @@ void fractional_max_pool(Queue& queue, const Tensor& x, const Tensor& samples, s
 void fractional_max_pool_backward(Queue& queue, const Tensor& grad_output, const Tensor& indices,
                                   const Tensor& grad_input)
 {
+    detail::check_operands("fractional_max_pool_backward", {{"grad_output", grad_output}, {"indices", indices},
+                                                            {"grad_input", grad_input}});
     scatter(queue, grad_output, indices, grad_input, true, "fractional_max_pool_backward");
 }
 

@@ -1,6 +1,7 @@
 #include <clprim/pool.hpp>
 
 #include "kernels/team.hpp"
+#include "core/operands.hpp"
 
 namespace clprim {
 namespace {
@@ -55,6 +56,16 @@ struct Pool {
             geometry.dilation[i] = used && !window.adaptive ? window.dilation[axis] : 1;
             require(geometry.extent[i] > 0 && geometry.stride[i] > 0 && geometry.dilation[i] > 0,
                     "pool: kernel size, stride and dilation must be positive");
+            require(geometry.padding[i] >= 0 && geometry.divisor >= 0, "pool: padding and divisor must not be negative");
+            // Windows start within the input or the padding before it; the last may reach over the end (ceil_mode).
+            const std::int64_t begin =
+                (std::int64_t(geometry.out[i]) - 1) * geometry.stride[i] - geometry.padding[i];
+            require(window.adaptive || geometry.out[i] == 0 || begin < geometry.in[i] + geometry.padding_end[i],
+                    "pool: ", geometry.out[i], " windows of stride ", geometry.stride[i], " and padding ",
+                    geometry.padding[i], " begin beyond ", geometry.in[i], " elements; y ", to_string(narrow.shape),
+                    " is too large for x ", to_string(wide.shape));
+            require(!window.adaptive || geometry.in[i] > 0 || geometry.out[i] == 0, "pool: x ", to_string(wide.shape),
+                    " has no elements to pool");
         }
         // Lanes are channels (channels_last) or neighbours along x (sliding windows); both kernels compute in float32.
         cpu = team.size == 1;
@@ -138,6 +149,7 @@ void require_indices(const Tensor& indices, const Tensor& like)
 
 void max_pool(Queue& queue, const Tensor& x, const Tensor& y, const Tensor& indices, const PoolWindow& window)
 {
+    detail::check_operands("max_pool", {{"x", x}, {"y", y}, {"indices", indices, detail::optional}});
     if (y.numel() == 0)
         return;
     if (indices.defined())
@@ -148,6 +160,8 @@ void max_pool(Queue& queue, const Tensor& x, const Tensor& y, const Tensor& indi
 void max_pool_backward(Queue& queue, const Tensor& grad_output, const Tensor& indices, const Tensor& grad_input,
                        const PoolWindow& window)
 {
+    detail::check_operands("max_pool_backward", {{"grad_output", grad_output}, {"indices", indices},
+                                                 {"grad_input", grad_input}});
     if (grad_input.numel() == 0)
         return;
     require_indices(indices, grad_output);
@@ -156,6 +170,7 @@ void max_pool_backward(Queue& queue, const Tensor& grad_output, const Tensor& in
 
 void average_pool(Queue& queue, const Tensor& x, const Tensor& y, const PoolWindow& window)
 {
+    detail::check_operands("average_pool", {{"x", x}, {"y", y}});
     if (y.numel() == 0)
         return;
     Pool pool(queue, x, y, window);
@@ -166,6 +181,7 @@ void average_pool(Queue& queue, const Tensor& x, const Tensor& y, const PoolWind
 
 void average_pool_backward(Queue& queue, const Tensor& grad_output, const Tensor& grad_input, const PoolWindow& window)
 {
+    detail::check_operands("average_pool_backward", {{"grad_output", grad_output}, {"grad_input", grad_input}});
     if (grad_input.numel() == 0)
         return;
     require(!Pool::dilated(window), "average_pool_backward: dilation is not supported");

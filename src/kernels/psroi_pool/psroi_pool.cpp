@@ -1,6 +1,7 @@
 #include <clprim/psroi_pool.hpp>
 
 #include "kernels/roi/launch.hpp"
+#include "core/operands.hpp"
 
 namespace clprim {
 
@@ -61,6 +62,8 @@ Dims deform_psroi_pooling_shape(const DeformPSRoiPooling& p, const Tensor& x, co
 void deform_psroi_pooling(Queue& queue, const DeformPSRoiPooling& p, const Tensor& x, const Tensor& rois,
                           const Tensor& trans, const Tensor& y, const Tensor& count)
 {
+    detail::check_operands("deform_psroi_pooling", {{"x", x}, {"rois", rois}, {"trans", trans, detail::optional},
+                                                    {"y", y}, {"count", count}});
     const Problem problem = check(p, x, rois, trans);
     const Dims shape{rois.size(0), p.output_dim, p.pooled_size, p.pooled_size};
     for (const Tensor* t : {&y, &count})
@@ -79,6 +82,9 @@ void deform_psroi_pooling_backward(Queue& queue, const DeformPSRoiPooling& p, co
                                    const Tensor& rois, const Tensor& trans, const Tensor& count, const Tensor& grad_x,
                                    const Tensor& grad_trans)
 {
+    detail::check_operands("deform_psroi_pooling_backward",
+                           {{"grad_y", grad_y}, {"x", x}, {"rois", rois}, {"trans", trans, detail::optional},
+                            {"count", count}, {"grad_x", grad_x}, {"grad_trans", grad_trans, detail::optional}});
     const Problem problem = check(p, x, rois, trans);
     const Dims shape{rois.size(0), p.output_dim, p.pooled_size, p.pooled_size};
     for (const Tensor* t : {&grad_y, &count})

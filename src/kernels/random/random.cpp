@@ -1,8 +1,10 @@
 #include <clprim/random.hpp>
 
+#include <iterator>
 #include <string>
 
 #include <clprim/context.hpp>
+#include <core/operands.hpp>
 
 namespace clprim {
 
@@ -35,6 +37,8 @@ Range blocks(std::int64_t n, int lanes) { return Range::linear((n + lanes - 1) /
 
 void random_fill(Queue& queue, const Tensor& out, Distribution distribution, double a, double b, PhiloxState state)
 {
+    detail::check_operands("random_fill", {{"out", out}});
+    require(static_cast<std::size_t>(distribution) < std::size(distribution_names), "random_fill: no such distribution");
     const char* name = distribution_names[static_cast<int>(distribution)];
     require_dense(out, name);
     require(!is_complex(out.dtype), name, ": not for ", name_of(out.dtype));
@@ -57,6 +61,7 @@ void random_fill(Queue& queue, const Tensor& out, Distribution distribution, dou
 
 void random_bernoulli(Queue& queue, const Tensor& out, const Tensor& probability, PhiloxState state)
 {
+    detail::check_operands("random_bernoulli", {{"out", out}, {"probability", probability}});
     require_same_layout(out, probability, "bernoulli");
     const cl_ulong n = out.numel();
     if (n == 0)
@@ -73,7 +78,9 @@ void random_bernoulli(Queue& queue, const Tensor& out, const Tensor& probability
 void random_variates(Queue& queue, const Tensor& out, Variate variate, const Tensor& first, const Tensor& second,
                      PhiloxState state)
 {
+    detail::check_operands("random_variates", {{"out", out}, {"first", first}, {"second", second}});
     static constexpr const char* names[] = {"poisson", "gamma", "binomial"};
+    require(static_cast<std::size_t>(variate) < std::size(names), "random_variates: no such variate");
     const char* name = names[static_cast<int>(variate)];
     require(is_floating_point(out.dtype), name, ": not for ", name_of(out.dtype));
     for (const Tensor* tensor : {&first, &second})
@@ -92,6 +99,7 @@ void random_variates(Queue& queue, const Tensor& out, Variate variate, const Ten
 
 void random_integers(Queue& queue, const Tensor& out, std::int64_t base, std::uint64_t range, PhiloxState state)
 {
+    detail::check_operands("random_integers", {{"out", out}});
     require_dense(out, "random_");
     const cl_ulong n = out.numel();
     if (n == 0)
@@ -104,8 +112,11 @@ void random_integers(Queue& queue, const Tensor& out, std::int64_t base, std::ui
 
 void dropout(Queue& queue, const Tensor& input, double p, PhiloxState state, const Tensor& out, const Tensor& mask)
 {
+    detail::check_operands("dropout", {{"input", input}, {"out", out}, {"mask", mask}});
     require_same_layout(input, out, "dropout");
     require_same_layout(input, mask, "dropout");
+    require(mask.dtype == DataType::boolean && out.dtype == input.dtype, "dropout: out must have the input's dtype, ",
+            name_of(input.dtype), ", and mask be boolean; got ", name_of(out.dtype), " and ", name_of(mask.dtype));
     require(is_floating_point(input.dtype), "dropout: input has dtype ", name_of(input.dtype));
     const cl_ulong n = input.numel();
     if (n == 0)
@@ -119,6 +130,8 @@ void dropout(Queue& queue, const Tensor& input, double p, PhiloxState state, con
 void dropout_backward(Queue& queue, const Tensor& gradient, const Tensor& mask, double scale,
                       const Tensor& input_gradient)
 {
+    detail::check_operands("dropout_backward", {{"gradient", gradient}, {"mask", mask},
+                                                {"input_gradient", input_gradient}});
     require_same_layout(gradient, mask, "dropout_backward");
     require_same_layout(gradient, input_gradient, "dropout_backward");
     const cl_ulong n = gradient.numel();

@@ -295,11 +295,14 @@ void reduce(Queue& queue, const ReduceRow& row, const PointwiseProblem& problem)
     Call call;
     for (const Input& input : problem.inputs) {
         require(!input.is_value(), row.name, ": the inputs of a reduction are tensors");
+        input.tensor.check(row.name, "an input");
         call.operands.push_back(&input.tensor);
     }
     call.inputs = call.operands.size();
-    for (const Tensor& output : problem.outputs)
+    for (const Tensor& output : problem.outputs) {
+        output.check(row.name, "an output");
         call.operands.push_back(&output);
+    }
     call.ordered = row.ordered;
     require<NotSupported>(row.accepts & class_of(problem.common), '"', row.name, "\" not implemented for '",
                           name_of(problem.common), '\'');
@@ -321,11 +324,15 @@ void pointwise_reduce(Queue& queue, std::span<const Tensor> inputs, std::span<co
                       std::span<const Scalar> scalars, const ReduceCode& code)
 {
     Call call;
-    for (const Tensor& input : inputs)
+    for (const Tensor& input : inputs) {
+        input.check("pointwise_reduce", "an input");
         call.operands.push_back(&input);
+    }
     call.inputs = inputs.size();
-    for (const Tensor& output : outputs)
+    for (const Tensor& output : outputs) {
+        output.check("pointwise_reduce", "an output");
         call.operands.push_back(&output);
+    }
     require(!outputs.empty(), "pointwise_reduce: at least one output is needed");
     call.ordered = code.step.find("index") != std::string_view::npos;
     const std::string& identity = intern(concat(code.state, '\n', code.init, '\n', code.step, '\n', code.combine, '\n',

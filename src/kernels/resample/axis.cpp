@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/team.hpp"
+#include "core/operands.hpp"
 
 namespace clprim {
 namespace {
@@ -33,6 +34,7 @@ Tensor upload(Queue& queue, const Values& values, DataType type)
 
 void resample_axis(Queue& queue, const Tensor& x, const Tensor& y, std::size_t axis, const AxisTaps& taps)
 {
+    detail::check_operands("resample_axis", {{"x", x}, {"y", y}});
     require(axis < x.dim() && x.dim() == y.dim(), "resample_axis: no axis ", axis, " in shapes ", to_string(x.shape),
             " and ", to_string(y.shape));
     std::int64_t outer = 1, inner = 1;
@@ -85,6 +87,7 @@ void resample_axis(Queue& queue, const Tensor& x, const Tensor& y, std::size_t a
 
 void resample_repeat(Queue& queue, const Tensor& x, const Tensor& y, std::int64_t factor_y, std::int64_t factor_x)
 {
+    detail::check_operands("resample_repeat", {{"x", x}, {"y", y}});
     require(x.dim() >= 2 && factor_y > 0 && factor_x > 0, "resample_repeat: x has shape ", to_string(x.shape),
             ", factors are ", factor_y, " and ", factor_x);
     Dims shape = x.shape;

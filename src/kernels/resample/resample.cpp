@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "kernels/team.hpp"
+#include "core/operands.hpp"
 
 namespace clprim {
 namespace {
@@ -88,6 +89,7 @@ void run(Queue& queue, const char* name, const Tensor& from, const Tensor& to, c
 
 void resample(Queue& queue, const Tensor& x, const Tensor& y, const Resampling& how)
 {
+    detail::check_operands("resample", {{"x", x}, {"y", y}});
     if (x.dtype == DataType::float64)
         run<double>(queue, "resample", x, y, how, false);
     else
@@ -96,6 +98,7 @@ void resample(Queue& queue, const Tensor& x, const Tensor& y, const Resampling& 
 
 void resample_backward(Queue& queue, const Tensor& grad_output, const Tensor& grad_input, const Resampling& how)
 {
+    detail::check_operands("resample_backward", {{"grad_output", grad_output}, {"grad_input", grad_input}});
     if (grad_input.dtype == DataType::float64)
         run<double>(queue, "resample_backward", grad_input, grad_output, how, true);
     else

@@ -6,6 +6,7 @@
 #include <clprim/copy.hpp>
 
 #include "kernels/roi/launch.hpp"
+#include "core/operands.hpp"
 
 namespace clprim {
 
@@ -74,6 +75,8 @@ Dims roi_pooling_shape(const RoiPooling& p, const Tensor& x, const Tensor& rois)
 void roi_pooling(Queue& queue, const RoiPooling& p, const Tensor& x, const Tensor& rois, const Tensor& y,
                  const Tensor& indices)
 {
+    detail::check_operands("roi_pooling", {{"x", x}, {"rois", rois}, {"y", y},
+                                           {"indices", indices, detail::optional}});
     const Dims shape = roi_pooling_shape(p, x, rois);
     require(y.shape == shape && y.dtype == x.dtype, name_of(p.method), ": the output must have shape ",
             to_string(shape), " and the dtype of input");
@@ -93,6 +96,8 @@ void roi_pooling(Queue& queue, const RoiPooling& p, const Tensor& x, const Tenso
 void roi_pooling_backward(Queue& queue, const RoiPooling& p, const Tensor& grad_y, const Tensor& rois,
                           const Tensor& argmax, const Tensor& grad_x)
 {
+    detail::check_operands("roi_pooling_backward", {{"grad_y", grad_y}, {"rois", rois},
+                                                    {"argmax", argmax, detail::optional}, {"grad_x", grad_x}});
     const char* op = name_of(p.method);
     check_rois(op, p, rois);
     require(grad_x.dim() == 4, op, "_backward: the gradient of input must be 4-dimensional");

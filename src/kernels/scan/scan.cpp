@@ -4,6 +4,7 @@
 
 #include <clprim/context.hpp>
 #include <kernels/index/geometry.hpp>
+#include <core/operands.hpp>
 
 namespace clprim {
 
@@ -98,6 +99,7 @@ std::string nonzero_options(DataType dtype)
 
 void cumulative(Queue& queue, const Tensor& input, std::size_t axis, Scan scan, const Tensor& out)
 {
+    detail::check_operands("cumulative", {{"input", input}, {"out", out}});
     static constexpr const char* names[] = {"sum", "product", "log_sum_exp"};
     require(input.shape == out.shape && input.dtype == out.dtype, "cumulative: input and output differ");
     require(axis < std::max<std::size_t>(input.dim(), 1), "cumulative: axis ", axis, " of a tensor with ", input.dim(),
@@ -111,6 +113,7 @@ void cumulative(Queue& queue, const Tensor& input, std::size_t axis, Scan scan, 
 void cumulative_extreme(Queue& queue, const Tensor& input, std::size_t axis, bool largest, const Tensor& values,
                         const Tensor& indices)
 {
+    detail::check_operands("cumulative_extreme", {{"input", input}, {"values", values}, {"indices", indices}});
     require(input.shape == values.shape && input.dtype == values.dtype && indices.shape == input.shape &&
                 indices.dtype == DataType::int64 && !is_complex(input.dtype),
             "cumulative_extreme: values are like the real input, indices are int64 of its shape");
@@ -122,6 +125,7 @@ void cumulative_extreme(Queue& queue, const Tensor& input, std::size_t axis, boo
 
 NonzeroCounts nonzero_count(Queue& queue, const Tensor& input)
 {
+    detail::check_operands("nonzero_count", {{"input", input}});
     require(input.is_contiguous() && input.numel() > 0 && input.dim() <= max_dims,
             "nonzero: the input must be contiguous, not empty, and of at most ", max_dims, " dimensions");
     NonzeroCounts counts;
@@ -138,6 +142,8 @@ NonzeroCounts nonzero_count(Queue& queue, const Tensor& input)
 
 void nonzero_write(Queue& queue, const Tensor& input, const NonzeroCounts& counts, const Tensor& coordinates)
 {
+    detail::check_operands("nonzero_write", {{"input", input}, {"totals", counts.totals},
+                                             {"coordinates", coordinates}});
     require(coordinates.dtype == DataType::int64 && coordinates.dim() == 2 &&
                 coordinates.size(1) == static_cast<std::int64_t>(input.dim()),
             "nonzero: coordinates are int64 [count, ", input.dim(), "]");

@@ -1,6 +1,7 @@
 #include <clprim/softmax.hpp>
 
 #include "kernels/team.hpp"
+#include "core/operands.hpp"
 
 namespace clprim {
 namespace {
@@ -65,6 +66,7 @@ void run(Queue& queue, const std::string& direction, DataType x, DataType y, boo
 
 void softmax(Queue& queue, const Tensor& x, const Tensor& y, int axis, bool log)
 {
+    detail::check_operands("softmax", {{"x", x}, {"y", y}});
     require_fit(x, y);
     const Split split(x, axis);
     if (x.numel() != 0)
@@ -73,6 +75,8 @@ void softmax(Queue& queue, const Tensor& x, const Tensor& y, int axis, bool log)
 
 void softmax_backward(Queue& queue, const SoftmaxBackward& p)
 {
+    detail::check_operands("softmax_backward", {{"grad_output", p.grad_output}, {"y", p.y},
+                                                {"grad_input", p.grad_input}});
     require_fit(p.grad_output, p.y);
     require_fit(p.y, p.grad_input);
     require(p.grad_output.dtype == p.y.dtype, "softmax_backward: grad_output is ", name_of(p.grad_output.dtype),

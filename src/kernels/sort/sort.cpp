@@ -4,6 +4,7 @@
 
 #include <clprim/context.hpp>
 #include <kernels/index/geometry.hpp>
+#include <core/operands.hpp>
 
 namespace clprim {
 
@@ -160,6 +161,7 @@ void sort_rows(Queue& queue, const Rows& rows)
 void sort(Queue& queue, const Tensor& input, std::size_t axis, bool descending, const Tensor& values,
           const Tensor& indices)
 {
+    detail::check_operands("sort", {{"input", input}, {"values", values}, {"indices", indices}});
     check(input, axis, values, indices, "sort");
     require(values.shape == input.shape, "sort: output of shape ", to_string(values.shape), " for an input of ",
             to_string(input.shape));
@@ -170,6 +172,7 @@ void sort(Queue& queue, const Tensor& input, std::size_t axis, bool descending, 
 void topk(Queue& queue, const Tensor& input, std::size_t axis, bool largest, const Tensor& values,
           const Tensor& indices)
 {
+    detail::check_operands("topk", {{"input", input}, {"values", values}, {"indices", indices}});
     check(input, axis, values, indices, "topk");
     if (values.numel() != 0)
         sort_rows(queue, Rows(input, values, indices, axis, largest));
@@ -177,6 +180,7 @@ void topk(Queue& queue, const Tensor& input, std::size_t axis, bool largest, con
 
 void mode(Queue& queue, const Tensor& sorted, const Tensor& order, const Tensor& values, const Tensor& indices)
 {
+    detail::check_operands("mode", {{"sorted", sorted}, {"order", order}, {"values", values}, {"indices", indices}});
     require(sorted.dim() > 0 && sorted.is_contiguous() && order.is_contiguous() && values.is_contiguous() &&
                 indices.is_contiguous() && order.shape == sorted.shape,
             "mode: tensors must be contiguous, with rows along the last axis");
@@ -194,6 +198,9 @@ void mode(Queue& queue, const Tensor& sorted, const Tensor& order, const Tensor&
 
 void searchsorted(Queue& queue, const SearchSorted& search, const Tensor& values, const Tensor& out)
 {
+    detail::check_operands("searchsorted", {{"boundaries", search.boundaries},
+                                            {"sorter", search.sorter, detail::optional}, {"values", values},
+                                            {"out", out}});
     const Tensor& boundaries = search.boundaries;
     require(boundaries.dim() > 0 && boundaries.dtype == values.dtype && !is_complex(values.dtype),
             "searchsorted: boundaries and values need one real dtype");

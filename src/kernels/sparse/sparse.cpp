@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "kernels/team.hpp"
+#include "core/operands.hpp"
 
 namespace clprim {
 namespace {
@@ -70,6 +71,9 @@ void check_rows(const SparseRows& a, DataType dtype)
 void sparse_mm(Queue& queue, const SparseRows& a, const Tensor& dense, const Tensor& self, const Tensor& out,
                const SparseScale& scale)
 {
+    detail::check_operands("sparse_mm", {{"a.pointers", a.pointers}, {"a.columns", a.columns},
+                                         {"a.values", a.values, detail::optional}, {"dense", dense},
+                                         {"self", self, detail::optional}, {"out", out}});
     check_rows(a, dense.dtype);
     require(a.pointers.dim() == 1 && a.pointers.is_contiguous() && a.pointers.dtype == a.columns.dtype,
             "sparse_mm: contiguous pointers of the dtype of columns expected");
@@ -110,6 +114,8 @@ void sparse_mm(Queue& queue, const SparseRows& a, const Tensor& dense, const Ten
 void sparse_sampled(Queue& queue, const SparseRows& a, const Tensor& rows, const Tensor& left, const Tensor& right,
                     const Tensor& out, const SparseScale& scale)
 {
+    detail::check_operands("sparse_sampled", {{"a.columns", a.columns}, {"a.values", a.values, detail::optional},
+                                              {"rows", rows}, {"left", left}, {"right", right}, {"out", out}});
     check_rows(a, left.dtype);
     require(left.dim() == 3 && right.dim() == 3 && left.dtype == right.dtype && out.dtype == left.dtype &&
                 left.dtype != DataType::boolean && left.size(2) == right.size(1) && left.size(0) == right.size(0),

@@ -1,11 +1,17 @@
 #include <clprim/trees.hpp>
 
 #include <clprim/context.hpp>
+#include <core/operands.hpp>
 
 namespace clprim {
 
 void tree_scores(Queue& queue, const TreeEnsemble& trees, const Tensor& x, const Tensor& scores)
 {
+    detail::check_operands("tree_scores", {{"x", x}, {"scores", scores}, {"roots", trees.roots},
+                                           {"features", trees.features}, {"tests", trees.tests},
+                                           {"splits", trees.splits}, {"yes", trees.yes}, {"no", trees.no},
+                                           {"members", trees.members}, {"votes", trees.votes},
+                                           {"targets", trees.targets}, {"weights", trees.weights}});
     require(x.dim() == 2 && scores.dim() == 2 && x.size(0) == scores.size(0) && x.is_contiguous() &&
                 scores.is_contiguous(),
             "tree_scores: x [rows, features] and scores [rows, targets] are contiguous, got ", to_string(x.shape),

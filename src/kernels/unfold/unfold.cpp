@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "kernels/team.hpp"
+#include "core/operands.hpp"
 
 namespace clprim {
 namespace {
@@ -51,6 +52,7 @@ Kernel& kernel(Queue& queue, const char* name, DataType dtype)
 
 void im2col(Queue& queue, const Tensor& x, const Tensor& columns, const Blocks& blocks)
 {
+    detail::check_operands("im2col", {{"x", x}, {"columns", columns}});
     const Geometry g = geometry_of(x, columns, blocks);
     const std::int64_t items = columns.numel();
     if (items != 0)
@@ -59,6 +61,7 @@ void im2col(Queue& queue, const Tensor& x, const Tensor& columns, const Blocks& 
 
 void col2im(Queue& queue, const Tensor& columns, const Tensor& x, const Blocks& blocks)
 {
+    detail::check_operands("col2im", {{"columns", columns}, {"x", x}});
     const Geometry g = geometry_of(x, columns, blocks);
     const std::int64_t items = x.numel();
     if (items != 0)

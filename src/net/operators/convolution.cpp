@@ -73,7 +73,7 @@ public:
 
     OperatorTraits traits() const override
     {
-        return {.in_place = residual_, .backward_reads_outputs = config.activation != StandardActivation::identity,
+        return {.in_place = residual_, .backward_reads_outputs = config.activation != Activation::none,
                 .in_place_of = residual_ ? 1 : 0};
     }
 
@@ -132,7 +132,7 @@ public:
             conv_backward_bias(call.queue, dy, call.parameter_gradients[1]);
     }
 
-    std::unique_ptr<Operator> with_activation(StandardActivation activation) const override
+    std::unique_ptr<Operator> with_activation(Activation activation) const override
     {
         if (!can_be_followed())
             return nullptr;
@@ -143,9 +143,9 @@ public:
 
     std::unique_ptr<Operator> with_function(const PointwiseStep& step) const override
     {
-        static const std::map<std::string_view, ConvActivation> known{
-            {"silu", ConvActivation::silu}, {"hardswish", ConvActivation::hard_swish},
-            {"leaky_relu", ConvActivation::leaky_relu}, {"clamp_scalar", ConvActivation::clip}};
+        static const std::map<std::string_view, Activation> known{
+            {"silu", Activation::silu}, {"hardswish", Activation::hard_swish},
+            {"leaky_relu", Activation::leaky_relu}, {"clamp_scalar", Activation::clip}};
         const auto found = known.find(step.row);
         if (!can_be_followed() || found == known.end())
             return nullptr;
@@ -167,7 +167,7 @@ public:
         return std::make_unique<Convolution>(fused);
     }
 
-    std::unique_ptr<Operator> with_residual(StandardActivation activation) const override
+    std::unique_ptr<Operator> with_residual(Activation activation) const override
     {
         if (!can_be_followed())
             return nullptr;
@@ -193,7 +193,7 @@ private:
     // Whether nothing stands between the product and the result yet.
     bool can_be_followed() const
     {
-        return config.activation == StandardActivation::identity && options_.activation == ConvActivation::none &&
+        return config.activation == Activation::none && options_.activation == Activation::none &&
                !residual_;
     }
 
@@ -250,16 +250,16 @@ private:
     Tensor bias(const OperatorCall& call) const { return config.bias ? call.parameters[1] : Tensor(); }
 
     // Puts the activation into the options if the kernels have it.
-    static bool fuse(StandardActivation activation, ConvOptions& options)
+    static bool fuse(Activation activation, ConvOptions& options)
     {
         switch (activation) {
-        case StandardActivation::relu: options.activation = ConvActivation::relu; return true;
-        case StandardActivation::sigmoid: options.activation = ConvActivation::sigmoid; return true;
-        case StandardActivation::relu6:
-            options.activation = ConvActivation::clip;
+        case Activation::relu: options.activation = Activation::relu; return true;
+        case Activation::sigmoid: options.activation = Activation::sigmoid; return true;
+        case Activation::relu6:
+            options.activation = Activation::clip;
             options.beta = 6;
             return true;
-        default: return activation == StandardActivation::identity;
+        default: return activation == Activation::none;
         }
     }
 

@@ -58,7 +58,7 @@ public:
     OperatorTraits traits() const override
     {
         return {.in_place = true, .backward_reads_inputs = operation_->reads_inputs,
-                .backward_reads_outputs = config.activation != StandardActivation::identity};
+                .backward_reads_outputs = config.activation != Activation::none};
     }
 
     std::vector<TensorSpec> outputs(std::span<const TensorSpec> inputs) override
@@ -73,7 +73,7 @@ public:
     void forward(const OperatorCall& call) override
     {
         const Scalar scalars[] = {Scalar(config.coef1), Scalar(config.coef2)};
-        if (config.activation == StandardActivation::relu) {   // in the same pass
+        if (config.activation == Activation::relu) {   // in the same pass
             const std::string code =
                 std::string("T v; { T y0; ") + operation_->code + " v = y0; } y0 = maximum(v, (T)0);";
             return pointwise(call.queue, call.inputs, call.outputs, scalars, code);
@@ -104,16 +104,16 @@ public:
         }
     }
 
-    std::unique_ptr<Operator> with_activation(StandardActivation activation) const override
+    std::unique_ptr<Operator> with_activation(Activation activation) const override
     {
-        if (config.activation != StandardActivation::identity)
+        if (config.activation != Activation::none)
             return nullptr;
         ElementwiseConfig fused = config;
         fused.activation = activation;
         return make_operator(fused);
     }
 
-    std::optional<StandardActivation> as_residual_sum() const override
+    std::optional<Activation> as_residual_sum() const override
     {
         if (config.operation != "sum" || config.coef1 != 1 || config.coef2 != 1)
             return std::nullopt;

@@ -28,7 +28,7 @@ public:
 
     OperatorTraits traits() const override
     {
-        return {.backward_reads_outputs = config.activation != StandardActivation::identity};
+        return {.backward_reads_outputs = config.activation != Activation::none};
     }
 
     std::vector<TensorSpec> outputs(std::span<const TensorSpec> inputs) override
@@ -56,7 +56,7 @@ public:
         const Tensor x = matrix(call.inputs[0]), w = call.parameters[0].transpose(0, 1);
         const Tensor bias = config.bias ? call.parameters[1] : Tensor();
         GemmProblem problem = gemm_problem(x, w, y, bias);
-        const bool fused = config.activation == StandardActivation::relu;
+        const bool fused = config.activation == Activation::relu;
         problem.activation = fused ? Activation::relu : function_;
         gemm(call.queue, problem, x, w, y, bias);
         if (!fused)
@@ -83,7 +83,7 @@ public:
         }
     }
 
-    std::unique_ptr<Operator> with_activation(StandardActivation activation) const override
+    std::unique_ptr<Operator> with_activation(Activation activation) const override
     {
         if (!can_be_followed())
             return nullptr;
@@ -121,7 +121,7 @@ public:
 private:
     bool can_be_followed() const
     {
-        return config.activation == StandardActivation::identity && function_ == Activation::none;
+        return config.activation == Activation::none && function_ == Activation::none;
     }
 
     Activation function_ = Activation::none;   // of predict mode, beside the configuration's

@@ -155,7 +155,7 @@ public:
         pointwise(call.queue, pointwise_row(gradient_->row), {inputs, call.input_gradients, values, dy.dtype});
     }
 
-    std::optional<StandardActivation> as_activation() const override
+    std::optional<Activation> as_activation() const override
     {
         if constexpr (std::is_same_v<Config, ActivationConfig>)
             return this->config.activation;
@@ -177,9 +177,9 @@ private:
 
 Function function_of(const ActivationConfig& c)
 {
-    if (c.activation == StandardActivation::relu6)
+    if (c.activation == Activation::relu6)
         return {&pointwise_row("clamp_scalar"), {0, 6}};
-    return {&pointwise_row(c.activation == StandardActivation::identity ? "copy" : name_of(c.activation))};
+    return {&pointwise_row(c.activation == Activation::none ? "copy" : name_of(c.activation))};
 }
 Function function_of(const ThresholdConfig& c) { return {&pointwise_row("gt"), {}, {c.threshold}}; }
 Function function_of(const HardtanhConfig& c) { return {&pointwise_row("clamp_scalar"), {c.min_val, c.max_val}}; }

@@ -46,6 +46,7 @@ Tensor to_device(Queue& queue, const HostTensor& source)
 
 void to_device(Queue& queue, const HostTensor& source, const Tensor& target)
 {
+    target.check("to_device", "target");
     require(source.shape == target.shape, "to_device: a tensor of shape ", to_string(source.shape),
             " does not fit one of shape ", to_string(target.shape));
     require(source.data.size() == checked_bytes(source.shape, source.dtype, "to_device"), "to_device: shape ",
@@ -62,6 +63,7 @@ void to_device(Queue& queue, const HostTensor& source, const Tensor& target)
 
 HostTensor to_host(Queue& queue, const Tensor& source)
 {
+    source.check("to_host", "source");
     Tensor dense = source;
     if (!source.is_contiguous()) {
         dense = queue.context().empty(source.shape, source.dtype, queue);

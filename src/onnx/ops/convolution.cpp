@@ -73,15 +73,15 @@ void conv(Call& call)
 // Activations of fused convolutions, and the pointwise rows that compute the same.
 struct FusedActivation {
     std::string_view name;
-    ConvActivation activation;
+    Activation activation;
     const char* row;
     std::size_t numbers = 0;                 // of the row: activation_params
 };
 constexpr FusedActivation fused_activations[] = {
-    {"", ConvActivation::none, nullptr}, {"Relu", ConvActivation::relu, "relu"}, {"Clip", ConvActivation::clip, "clamp_scalar", 2},
-    {"LeakyRelu", ConvActivation::leaky_relu, "leaky_relu", 1}, {"Silu", ConvActivation::silu, "silu"},
-    {"HardSwish", ConvActivation::hard_swish, "hardswish"}, {"HardSigmoid", ConvActivation::hard_sigmoid, "clamped_affine", 2},
-    {"Sigmoid", ConvActivation::sigmoid, "sigmoid"}};
+    {"", Activation::none, nullptr}, {"Relu", Activation::relu, "relu"}, {"Clip", Activation::clip, "clamp_scalar", 2},
+    {"LeakyRelu", Activation::leaky_relu, "leaky_relu", 1}, {"Silu", Activation::silu, "silu"},
+    {"HardSwish", Activation::hard_swish, "hardswish"}, {"HardSigmoid", Activation::hard_sigmoid, "clamped_affine", 2},
+    {"Sigmoid", Activation::sigmoid, "sigmoid"}, {"Tanh", Activation::tanh, "tanh"}};
 
 const FusedActivation& fused_activation(const Call& call)
 {
@@ -91,19 +91,26 @@ const FusedActivation& fused_activation(const Call& call)
     return *found;
 }
 
+// y = act(y), for what convolutions do not take in.
+void activate(const Call& call, const Tensor& y, const FusedActivation& activation, const ConvOptions& options)
+{
+    const Scalar numbers[] = {options.alpha, options.beta};
+    const std::array operand{Input(y)};
+    if (activation.row && y.numel())
+        pointwise(call.queue(), pointwise_row(activation.row),
+                  {operand, std::span(&y, 1), std::span(numbers, activation.numbers), y.dtype});
+}
+
 // act(y + z) where one of the two broadcasts, so that the convolution cannot add it.
 Tensor add_broadcast(const Call& call, const Tensor& y, const FusedActivation& activation, const ConvOptions& options)
 {
     const Tensor sum = call.allocate(broadcast(y.shape, call.shape(3)), y.dtype);
-    const Scalar one = 1, numbers[] = {options.alpha, options.beta};
+    const Scalar one = 1;
     const std::array operands{Input(y), Input(call.tensor(3))};
     if (sum.numel() == 0)
         return sum;
     pointwise(call.queue(), pointwise_row("add"), {operands, std::span(&sum, 1), std::span(&one, 1), y.dtype});
-    const std::array operand{Input(sum)};
-    if (activation.row)
-        pointwise(call.queue(), pointwise_row(activation.row),
-                  {operand, std::span(&sum, 1), std::span(numbers, activation.numbers), y.dtype});
+    activate(call, sum, activation, options);
     return sum;
 }
 
@@ -126,7 +133,14 @@ void fused_conv(Call& call)
         conv_forward(call.queue(), x, call.tensor(1), bias, y, options);
         return call.output(0, Value(add_broadcast(call, y, activation, options)));
     }
-    options.activation = activation.activation;
+    const bool apart = activation.activation == Activation::tanh;
+    options.activation = apart ? Activation::none : activation.activation;
+    if (!call.has(3) && apart) {
+        const Tensor y = allocate_image(call, shape, x.dtype, prefers_channels_last(call, x, shape[1]));
+        conv_forward(call.queue(), x, call.tensor(1), bias, y, options);
+        activate(call, y, activation, options);
+        return call.output(0, Value(y));
+    }
     if (!call.has(3))
         return run_convolution(call, x, call.tensor(1), bias, options);
     // Onto z itself where nobody else needs it, else onto a copy. Asked before there is another owner of its memory.
@@ -139,6 +153,8 @@ void fused_conv(Call& call)
     }
     options.accumulate = true;
     conv_forward(call.queue(), x, call.tensor(1), bias, y, options);
+    if (apart)
+        activate(call, y, activation, options);
     call.output(0, Value(y));
 }
 
@@ -249,12 +265,32 @@ void causal_conv_with_state(Call& call)
     pointwise_output(call, "silu", std::span(&y, 1), y.dtype);
 }
 
+// x with zeros for channels up to a whole number of blocks.
+void pad_channels(Call& call)
+{
+    const Dims& shape = call.shape(0);
+    const auto block = call.attribute<std::int64_t>("block");
+    call.check(shape.size() >= 2 && block > 0, "input 0 has shape ", to_string(shape), ", expected channels");
+    const std::int64_t channels = (shape[1] + block - 1) / block * block;
+    if (channels == shape[1])
+        return call.output(0, call.input(0));
+    Dims whole = shape;
+    whole[1] = channels;
+    const Tensor y = call.output_tensor(0, whole, call.type(0));
+    if (y.numel() == 0)
+        return;
+    fill(call.queue(), y.slice(1, shape[1], channels), 0);
+    copy(call.queue(), call.tensor(0), y.slice(1, 0, shape[1]));
+}
+
 const OperatorRow rows[] = {
     {"Conv", 1, conv},
     {"FusedConv", 1, fused_conv, nullptr, "com.microsoft"},
+    {"PadChannels", 1, pad_channels, nullptr, "clprim"},
     {"ConvTranspose", 1, conv_transpose},
     {"DeformConv", 19, deform_conv},
     {"CausalConvWithState", 27, causal_conv_with_state},
+    {"CausalConvWithState", 1, causal_conv_with_state, nullptr, "com.microsoft"},
 };
 
 }  // namespace

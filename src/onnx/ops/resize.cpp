@@ -46,7 +46,9 @@ void keep_aspect_ratio(const Call& call, std::vector<ResizeAxis>& axes)
         scale = policy == "not_larger" ? std::min(scale, axis.scale) : std::max(scale, axis.scale);
     for (ResizeAxis& axis : axes) {
         axis.scale = scale;
-        axis.out = static_cast<std::int64_t>(scale * static_cast<float>(axis.in) + 0.5F);
+        const float out = scale * static_cast<float>(axis.in) + 0.5F;
+        call.check(out >= 0 && out < float(1 << 30), "an axis of ", axis.in, " cannot get ", out, " elements");
+        axis.out = static_cast<std::int64_t>(out);
     }
 }
 
@@ -54,6 +56,7 @@ void set_sizes(const Call& call, std::vector<ResizeAxis>& axes, const std::vecto
 {
     call.check(sizes.size() == axes.size(), "there are ", sizes.size(), " sizes for ", axes.size(), " axes");
     for (std::size_t i = 0; i < axes.size(); ++i) {
+        call.check(sizes[i] >= 0 && sizes[i] < (1 << 30), "an axis of ", axes[i].in, " cannot get size ", sizes[i]);
         axes[i].out = sizes[i];
         axes[i].scale = static_cast<float>(sizes[i]) / static_cast<float>(axes[i].in);
     }

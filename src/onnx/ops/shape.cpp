@@ -181,11 +181,19 @@ void expand_on_host(Call& call)
 Ints repeats(const Call& call)
 {
     const Ints counts = call.ints(1);
+    call.check_sizes(counts, "repeats");
     call.check(counts.size() == call.input(0).dim(), "there are ", counts.size(), " repeats for ", call.input(0).dim(),
                " axes");
     for (const std::int64_t count : counts)
         call.check(count >= 0, "repeats must not be negative, got ", to_string(Dims(counts)));
     return counts;
+}
+
+std::int64_t times(const Call& call, std::int64_t count, std::int64_t size)
+{
+    std::int64_t product = 0;
+    call.check(!__builtin_mul_overflow(count, size, &product), count, " repeats of size ", size, " are too many");
+    return product;
 }
 
 // Every axis becomes a pair (repeat, size), of which the repeat has stride 0.
@@ -199,7 +207,7 @@ void tile(Call& call)
             paired.push_back(size);
         for (const std::int64_t stride : {std::int64_t{0}, x.strides[i]})
             from.push_back(stride);
-        to.push_back(counts[i] * x.shape[i]);
+        to.push_back(times(call, counts[i], x.shape[i]));
     }
     const Tensor y = call.output_tensor(0, to, call.type(0));
     if (y.numel()) {
@@ -216,7 +224,7 @@ void tile_on_host(Call& call)
     const Ints counts = repeats(call);
     Dims to;
     for (std::size_t i = 0; i < counts.size(); ++i)
-        to.push_back(counts[i] * from[i]);
+        to.push_back(times(call, counts[i], from[i]));
     const Dims strides = contiguous_strides(from);
     call.output(0, pick(call.input(0), to, [&](std::int64_t i) {
         std::int64_t position = 0;

@@ -250,7 +250,7 @@ std::int64_t range_length(const Call& call, T start, T limit, T delta)
 {
     call.check(delta != 0, "delta is 0");
     const double length = std::ceil((static_cast<double>(limit) - static_cast<double>(start)) / static_cast<double>(delta));
-    call.check(length < 0x1p40, "the range has ", length, " elements");
+    call.check(length < 0x1p40, "the range has ", length, " elements");   // NaN too
     return std::max<std::int64_t>(0, static_cast<std::int64_t>(length));
 }
 
@@ -264,7 +264,9 @@ void range(Call& call)
         if (type == ElementType::int64 && length <= small) {
             Ints elements;
             for (std::int64_t i = 0; i < length; ++i)
-                elements.push_back(start + i * delta);
+                elements.push_back(static_cast<std::int64_t>(static_cast<std::uint64_t>(start) +   // may wrap after the last
+                                                             static_cast<std::uint64_t>(i) *
+                                                                 static_cast<std::uint64_t>(delta)));
             return call.output(0, Value::ints(elements));
         }
         const Tensor y = call.output_tensor(0, {length}, type);
@@ -283,7 +285,7 @@ void eye_like(Call& call)
     const Dims& shape = call.shape(0);
     call.check(shape.size() == 2, "expected a matrix, got shape ", to_string(shape));
     const auto type = static_cast<ElementType>(call.integer_attribute("dtype", static_cast<std::int64_t>(call.type(0))));
-    const std::int64_t k = call.integer_attribute("k", 0);
+    const std::int64_t k = std::clamp(call.integer_attribute("k", 0), -shape[0], shape[1]);
     const Tensor y = call.output_tensor(0, shape, type);
     if (y.numel() == 0)
         return;
