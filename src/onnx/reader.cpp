@@ -8,6 +8,7 @@
 #include <clprim/onnx.hpp>
 
 #include "onnx/gradient.hpp"
+#include "onnx/nchwc.hpp"
 #include "onnx/graph.hpp"
 #include "onnx/tensor_proto.hpp"
 
@@ -99,6 +100,7 @@ public:
             tensor.set_name(name);
         }
         read_graph(model_.graph(), scope);
+        lower_nchwc(*result.graph);
         plan(*result.graph);
         return result;
     }

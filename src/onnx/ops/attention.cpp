@@ -399,6 +399,7 @@ void rotary_embedding(Call& call)
 const OperatorRow rows[] = {
     {"Attention", 23, attention},
     {"LinearAttention", 27, linear_attention_operator},
+    {"LinearAttention", 1, linear_attention_operator, nullptr, "com.microsoft"},
     {"RotaryEmbedding", 23, rotary_embedding},
     {"FlexAttention", 1, flex_attention, nullptr, "ai.onnx.preview"},
 };

@@ -39,6 +39,9 @@ std::span<const OperatorRow> image_operators();           // files of images
 std::span<const OperatorRow> recurrent_operators();       // RNN, GRU, LSTM
 std::span<const OperatorRow> attention_operators();       // attention, rotary embedding
 std::span<const OperatorRow> contrib_operators();         // com.microsoft: fused norms and activations
+std::span<const OperatorRow> contrib_attention_operators();   // com.microsoft: attention with caches
+std::span<const OperatorRow> contrib_layer_operators();   // com.microsoft: embeddings, norms, block-quantised weights
+std::span<const OperatorRow> contrib_quantized_operators();   // com.microsoft: quantised models
 
 std::span<const OperatorRow> fused_operators();           // what Session's fusions make of elementwise chains
 
@@ -53,7 +56,8 @@ inline std::vector<std::span<const OperatorRow>> families()
             convolution_operators(), pooling_operators(), normalization_operators(),
             matmul_operators(), einsum_operators(), resize_operators(), sampling_operators(),
             vision_operators(), image_operators(), recurrent_operators(), attention_operators(),
-            contrib_operators()};
+            contrib_operators(), contrib_attention_operators(), contrib_layer_operators(),
+            contrib_quantized_operators()};
 }
 
 }  // namespace clprim::onnx

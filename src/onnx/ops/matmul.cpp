@@ -172,6 +172,7 @@ const OperatorRow rows[] = {
     {"Linear", 1, linear, nullptr, "clprim"},
     {"MatMulGradient", 1, matmul_gradient, nullptr, "clprim"},
     {"FusedMatMul", 1, fused_matmul, nullptr, "com.microsoft"},
+    {"TransposeMatMul", 1, fused_matmul, nullptr, "com.microsoft"},
 };
 
 }  // namespace

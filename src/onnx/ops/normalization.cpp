@@ -220,8 +220,10 @@ void run_layer_norm(Call& call, bool rms)
     call.output(0, Value(problem.y));
     if (problem.x.numel())
         layer_norm(call.queue(), problem);
-    if (rms)
+    if (rms) {                               // of SimplifiedLayerNormalization
+        call.output(1, Value(problem.rstd));
         return;
+    }
     const auto stash = static_cast<ElementType>(call.integer_attribute("stash_type", 1));
     if (call.wants(1))
         call.output(1, Value(converted(call, problem.mean, outer, storage_type(stash))));
@@ -261,7 +263,8 @@ const OperatorRow rows[] = {
     {"BatchNormalization", 1, old_batch_normalization},
     {"BatchNormalization", 14, batch_normalization},
     {"InstanceNormalization", 6, instance_normalization},
-    {"LayerNormalization", 17, layer_normalization},
+    {"LayerNormalization", 1, layer_normalization},         // ONNX Runtime's before operator set 17
+    {"SimplifiedLayerNormalization", 1, rms_normalization},   // ONNX Runtime's
     {"GroupNormalization", 18, old_group_normalization},
     {"GroupNormalization", 21, group_normalization},
     {"RMSNormalization", 23, rms_normalization},

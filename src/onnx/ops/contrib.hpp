@@ -1,0 +1,23 @@
+// What com.microsoft's operators share.
+#pragma once
+
+#include "onnx/call.hpp"
+
+namespace clprim::onnx {
+
+// (a - a_zero) a_scale times (b - b_zero) b_scale, plus bias. Zero points and bias may be absent.
+struct IntegerProduct {
+    Value a, a_zero, a_scale, b, b_zero, b_scale, bias;
+};
+
+inline constexpr std::size_t none = 1000;   // an input that an operator has not
+
+// Where com.microsoft's Attention and its kin find what comes after the projection.
+struct AttentionInputs {
+    std::size_t mask, past, bias, past_length;
+};
+
+// Attention over x [B, L, q + k + v], the projection of the inputs: outputs 0 and 1 of Attention.
+void projected_attention(Call& call, const Value& projected, const AttentionInputs& at);
+
+}  // namespace clprim::onnx

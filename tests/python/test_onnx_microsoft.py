@@ -1,0 +1,514 @@
+"""com.microsoft's operators: ONNX Runtime computes what clprim computes; definitions stand in where its CPU has none."""
+import numpy as np
+import pytest
+
+import clprim
+
+onnx = pytest.importorskip("onnx")
+ort = pytest.importorskip("onnxruntime")
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+
+F, U8, I8, I32, I64 = np.float32, np.uint8, np.int8, np.int32, np.int64
+
+
+def model_of(kind, inputs, outputs, attributes, constants=()):
+    """One node; an input of None is absent, `constants` are initializers."""
+    names = ["" if array is None else f"x{i}" for i, array in enumerate(inputs)]
+    node = helper.make_node(kind, names, [name or "" for name in outputs], domain="com.microsoft", **attributes)
+    ports, initializers = [], []
+    for name, array in zip(names, inputs, strict=True):
+        if array is None:
+            continue
+        if name in constants:
+            initializers.append(numpy_helper.from_array(array, name))
+        else:
+            ports.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape))
+    results = [helper.make_empty_tensor_value_info(name) for name in outputs if name]
+    graph = helper.make_graph([node], "graph", ports, results, initializers)
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    feeds = {name: array for name, array in zip(names, inputs, strict=True) if name and name not in constants}
+    return model.SerializeToString(), feeds
+
+
+def ours(kind, inputs, attributes, outputs=("y",), constants=()):
+    data, feeds = model_of(kind, inputs, outputs, attributes, constants)
+    results = clprim.Session(data).run(feeds)
+    return [results[name] for name in outputs if name]
+
+
+def check(kind, inputs, attributes=None, outputs=("y",), constants=(), rtol=1e-4, atol=2e-5, quanta=None, compared=None):
+    attributes = attributes or {}
+    data, feeds = model_of(kind, inputs, outputs, attributes, constants)
+    options = ort.SessionOptions()
+    options.log_severity_level = 3
+    wanted = [name for name in outputs if name]
+    expected = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"]).run(wanted, feeds)
+    results = clprim.Session(data).run(feeds)
+    for name, theirs in zip(wanted, expected, strict=True):
+        if compared and name not in compared:
+            continue
+        result = results[name]
+        assert result.dtype == theirs.dtype and result.shape == theirs.shape, (name, result.shape, theirs.shape)
+        if quanta is not None:
+            difference = np.abs(result.astype(int) - theirs.astype(int))
+            assert difference.max(initial=0) <= quanta, difference.max()
+        else:
+            np.testing.assert_allclose(result, theirs, rtol=rtol, atol=atol, err_msg=name)
+
+
+def normal(*shape, seed=0, dtype=F, scale=1):
+    return (np.random.default_rng([seed, *shape]).standard_normal(shape) * scale).astype(dtype)
+
+
+def integers(low, high, *shape, dtype=U8, seed=0):
+    return np.random.default_rng([seed, *shape]).integers(low, high, shape, dtype=dtype)
+
+
+def scalar(value, dtype=F):
+    return np.array(value, dtype)
+
+
+# Weights of seven bits: on processors without VNNI ONNX Runtime's sums of pairs saturate at 16 bits.
+def weights(*shape, dtype=I8, seed=0):
+    return integers(-64, 64, *shape, dtype=dtype, seed=seed) if dtype is I8 else integers(0, 128, *shape, seed=seed)
+
+
+# ---- quantised ---------------------------------------------------------------------------------------------------------
+
+def quantum(kind):
+    return {U8: (integers(0, 256, 2, 3, 6, 8), scalar(0.02), scalar(120, U8)),
+            I8: (integers(-128, 128, 2, 3, 6, 8, dtype=I8), scalar(0.03), scalar(-5, I8))}[kind]
+
+
+@pytest.mark.parametrize("kind", [U8, I8])
+@pytest.mark.parametrize("name", ["QLinearAdd", "QLinearMul"])
+def test_quantized_binary(name, kind):
+    a, a_scale, a_zero = quantum(kind)
+    b = a[:1, :, :, ::-1].copy()
+    check(name, [a, a_scale, a_zero, b, scalar(0.05), a_zero, scalar(0.07), scalar(9, kind)], quanta=1)
+
+
+@pytest.mark.parametrize("kind", [U8, I8])
+@pytest.mark.parametrize("name, attributes", [
+    ("QLinearSigmoid", {}), ("QLinearLeakyRelu", {"alpha": 0.2}), ("QLinearSoftmax", {"axis": -1, "opset": 13}),
+    ("QLinearSoftmax", {"axis": 1, "opset": 11}), ("QLinearGlobalAveragePool", {}),
+    ("QLinearGlobalAveragePool", {"channels_last": 1}),
+    ("QLinearAveragePool", {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1]}),
+    ("QLinearAveragePool", {"kernel_shape": [2, 2], "count_include_pad": 1, "pads": [1, 1, 0, 0], "channels_last": 1}),
+])
+def test_quantized_unary(name, attributes, kind):
+    x, scale, zero = quantum(kind)
+    y_zero = scalar(0 if kind is U8 else -128, kind) if name in ("QLinearSigmoid", "QLinearSoftmax") else zero
+    check(name, [x, scale, zero, scalar(1 / 256 if name in ("QLinearSigmoid", "QLinearSoftmax") else 0.02), y_zero],
+          attributes, quanta=1)
+
+
+def test_quantized_reduce_mean():
+    x, scale, zero = quantum(U8)
+    real = (x.astype(F) - zero) * scale
+    y, = ours("QLinearReduceMean", [x, scale, zero, scalar(0.01), zero], {"axes": [1, 2], "keepdims": 0})
+    expected = np.clip(np.rint(real.mean((1, 2)) / F(0.01)) + zero, 0, 255)
+    assert np.abs(y.astype(int) - expected).max() <= 1
+
+
+@pytest.mark.parametrize("kind", [U8, I8])
+def test_quantized_concat_and_where(kind):
+    x, scale, zero = quantum(kind)
+    y = x[:, :2].copy()
+    check("QLinearConcat", [scalar(0.04), scalar(3, kind), x, scale, zero, y, scalar(0.05), scalar(1, kind)], {"axis": 1},
+          quanta=1)
+    condition = integers(0, 2, 2, 1, 6, 8).astype(bool)
+    check("QLinearWhere", [condition, x, scale, zero, x[:, :1].copy(), scalar(0.05), zero, scalar(0.04), zero], quanta=1)
+
+
+@pytest.mark.parametrize("channels_last", [0, 1])
+def test_quantized_convolution(channels_last):
+    x = integers(0, 256, 1, 4, 7, 7)
+    w = weights(6, 4, 3, 3)
+    scales = np.linspace(0.01, 0.03, 6).astype(F)
+    bias = integers(-1000, 1000, 6, dtype=I32)
+    x = x.transpose(0, 2, 3, 1).copy() if channels_last else x
+    check("QLinearConv", [x, scalar(0.02), scalar(120, U8), w, scales, np.zeros(6, I8), scalar(0.6), scalar(128, U8), bias],
+          {"channels_last": channels_last, "pads": [1, 1, 1, 1], "strides": [2, 2]},
+          constants={"x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8"}, quanta=1)
+
+
+@pytest.mark.parametrize("real", [False, True])
+@pytest.mark.parametrize("transposed", [0, 1])
+def test_quantized_gemm(transposed, real):
+    a, b = integers(0, 256, 5, 8), weights(8, 6)
+    inputs = [a, scalar(0.02), scalar(120, U8), b.T.copy() if transposed else b, np.linspace(0.01, 0.02, 6).astype(F),
+              np.zeros(6, I8), integers(-500, 500, 6, dtype=I32)]
+    attributes = {"transB": transposed, "alpha": 1.5}
+    if real:
+        check("QGemm", inputs, attributes)
+    else:
+        check("QGemm", [*inputs, scalar(0.3), scalar(128, U8)], attributes, quanta=1)
+
+
+@pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.parametrize("kind", [U8, I8])
+def test_integer_products(columns, kind):
+    a, b = integers(0, 256, 2, 5, 8), weights(8, 6, dtype=kind)
+    b_scale = np.linspace(0.01, 0.03, 6).astype(F) if columns else scalar(0.02)
+    b_zero = integers(0, 5, 6, dtype=kind) if columns else scalar(3, kind)
+    check("MatMulIntegerToFloat", [a, b, scalar(0.05), b_scale, scalar(100, U8), b_zero, normal(6)])
+    check("MatMulIntegerToFloat", [a, b, scalar(0.05), b_scale])
+    check("DynamicQuantizeMatMul", [normal(2, 5, 8), b, b_scale, b_zero, normal(6)])
+    check("DynamicQuantizeMatMul", [normal(2, 5, 8), b, b_scale])
+
+
+def test_other_integer_products():
+    a, b = integers(-300, 300, 4, 5, dtype=np.int16), integers(-300, 300, 5, 3, dtype=np.int16)
+    check("MatMulInteger16", [a, b], quanta=0)
+    x, y = integers(0, 256, 4, 5), integers(0, 256, 5)
+    np.testing.assert_array_equal(ours("MulInteger", [x, scalar(3, U8), y, scalar(7, U8)], {})[0],
+                                  (x.astype(I32) - 3) * (y.astype(I32) - 7))
+
+
+@pytest.mark.parametrize("attributes", [{}, {"unidirectional": 1}])
+@pytest.mark.parametrize("mask", ["none", "counts", "raw"])
+def test_quantized_attention(attributes, mask):
+    batch, length, size, heads = 2, 6, 16, 2
+    x, w = integers(0, 256, batch, length, size), weights(size, 3 * size)
+    masks = {"none": None, "counts": np.array([4, 6], I32), "raw": integers(0, 2, batch, length, dtype=I32)}
+    check("QAttention", [x, w, normal(3 * size), scalar(0.01), scalar(0.02), masks[mask], scalar(128, U8), scalar(0, I8)],
+          {"num_heads": heads, **attributes})
+    past = normal(2, batch, heads, 3, size // heads)
+    check("QAttention", [x, w, normal(3 * size), scalar(0.01), scalar(0.02), None, scalar(128, U8), scalar(0, I8), past],
+          {"num_heads": heads, "unidirectional": 1}, outputs=("y", "present"))
+
+
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+def test_quantized_lstm(direction):
+    directions, size, hidden = 2 if direction == "bidirectional" else 1, 5, 4
+    w, r = weights(directions, size, 4 * hidden), weights(directions, hidden, 4 * hidden)
+    scale, zero = np.full(directions, 0.01, F), np.zeros(directions, I8)
+    inputs = [normal(7, 2, size), w, r, normal(directions, 8 * hidden), None, None, None, None, scale, zero, scale, zero]
+    # ONNX Runtime rounds the inputs to eight bits too.
+    check("DynamicQuantizeLSTM", inputs, {"hidden_size": hidden, "direction": direction}, outputs=("y", "h", "c"),
+          constants={"x1", "x2", "x3", "x8", "x9", "x10", "x11"}, rtol=0.05, atol=0.02)
+
+
+@pytest.mark.parametrize("kind", [U8, I8, np.uint16, np.int16])
+def test_quantize_and_dequantize(kind):
+    info = np.iinfo(kind)
+    x, scale, zero = normal(3, 4, 5), np.linspace(0.01, 0.04, 4).astype(F), integers(0, 100, 4, dtype=kind)
+    check("QuantizeLinear", [x, scale, zero], {"axis": 1}, quanta=1)
+    check("QuantizeLinear", [x, scalar(0.02), scalar(7, kind)], quanta=1)
+    codes = integers(info.min, info.max, 3, 4, 5, dtype=kind)
+    check("DequantizeLinear", [codes, scale, zero], {"axis": 1})
+    check("DequantizeLinear", [codes, scalar(0.02), scalar(7, kind)])
+
+
+# ---- attention -----------------------------------------------------------------------------------------------------------
+
+BATCH, LENGTH, SIZE, HEADS = 2, 5, 16, 2
+
+
+def masks(batch=BATCH, length=LENGTH, keys=LENGTH):
+    raw = integers(0, 2, batch, keys, dtype=I32)
+    raw[:, 0] = 1
+    three = integers(0, 2, batch, length, keys, dtype=I32)
+    three[:, :, 0] = 1
+    return {"none": None, "counts": np.array([3, keys], I32)[:batch], "ends": np.array([3, keys, 1, 0], I32), "raw": raw,
+            "each": three}
+
+
+@pytest.mark.parametrize("causal", [0, 1])
+@pytest.mark.parametrize("mask", ["none", "counts", "ends", "raw", "each"])
+def test_attention(mask, causal):
+    inputs = [normal(BATCH, LENGTH, SIZE), normal(SIZE, 3 * SIZE, scale=0.3), normal(3 * SIZE), masks()[mask]]
+    check("Attention", inputs, {"num_heads": HEADS, "unidirectional": causal}, constants={"x1", "x2"})
+
+
+def test_attention_with_bias_and_sizes():
+    inputs = [normal(BATCH, LENGTH, SIZE), normal(SIZE, 2 * SIZE + 8, scale=0.3), normal(2 * SIZE + 8), None, None,
+              normal(BATCH, HEADS, LENGTH, LENGTH)]
+    check("Attention", inputs, {"num_heads": HEADS, "qkv_hidden_sizes": [SIZE, SIZE, 8], "scale": 0.3},
+          constants={"x1", "x2"})
+
+
+@pytest.mark.parametrize("causal", [0, 1])
+def test_attention_with_past(causal):
+    past = normal(2, BATCH, HEADS, 3, SIZE // HEADS)
+    inputs = [normal(BATCH, LENGTH, SIZE), normal(SIZE, 3 * SIZE, scale=0.3), normal(3 * SIZE),
+              masks(keys=LENGTH + 3)["raw"], past]
+    check("Attention", inputs, {"num_heads": HEADS, "unidirectional": causal}, outputs=("y", "present"),
+          constants={"x1", "x2"})
+
+
+@pytest.mark.parametrize("mask", ["none", "counts", "raw", "each"])
+@pytest.mark.parametrize("bias", [False, True])
+def test_multi_head_attention(mask, bias):
+    q, k, v = normal(BATCH, LENGTH, SIZE), normal(BATCH, 7, SIZE), normal(BATCH, 7, SIZE, seed=1)
+    padding = masks(keys=7)[mask]
+    check("MultiHeadAttention", [q, k, v, normal(3 * SIZE) if bias else None, padding], {"num_heads": HEADS})
+
+
+@pytest.mark.parametrize("case", ["cross", "past", "causal", "bias"])
+def test_forms_of_multi_head_attention(case):
+    head, attributes, outputs = SIZE // HEADS, {"num_heads": HEADS}, ("y",)
+    q, k, v = normal(BATCH, LENGTH, SIZE), normal(BATCH, LENGTH, SIZE, seed=1), normal(BATCH, LENGTH, SIZE, seed=2)
+    inputs = [q, k, v]
+    if case == "cross":
+        inputs = [q, normal(BATCH, HEADS, 6, head), normal(BATCH, HEADS, 6, head, seed=1)]
+    elif case == "past":
+        inputs += [None, None, None, normal(BATCH, HEADS, 3, head), normal(BATCH, HEADS, 3, head, seed=1)]
+        outputs = ("y", "k", "v")
+    elif case == "causal":
+        attributes["unidirectional"] = 1
+    else:
+        inputs += [None, None, normal(1, HEADS, LENGTH, LENGTH)]
+        attributes["scale"] = 0.2
+    check("MultiHeadAttention", inputs, attributes, outputs=outputs)
+
+
+def test_packed_multi_head_attention():
+    """ONNX Runtime's CPU takes neither form: the same as unpacked."""
+    packed, head = normal(BATCH, LENGTH, HEADS, 3, SIZE // HEADS), SIZE // HEADS
+    q, k, v = (np.ascontiguousarray(packed[:, :, :, i]).reshape(BATCH, LENGTH, SIZE) for i in range(3))
+    bias = normal(3 * SIZE)
+    expected, = ours("MultiHeadAttention", [q, k, v, bias], {"num_heads": HEADS})
+    result, = ours("MultiHeadAttention", [packed, None, None, bias], {"num_heads": HEADS})
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+    pairs = np.ascontiguousarray(packed[:, :, :, 1:])
+    assert pairs.shape == (BATCH, LENGTH, HEADS, 2, head)
+    result, = ours("MultiHeadAttention", [q, pairs, None, bias], {"num_heads": HEADS})
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("beams", [1, 2])
+def test_decoder_masked_attention(beams):
+    head, most, past, batch = SIZE // HEADS, 8, 4, 2 * beams
+    q, k, v = (normal(batch, 1, SIZE, seed=i) for i in range(3))
+    cache = [normal(batch, HEADS, most, head, seed=i) for i in (3, 4)]
+    inputs = [q, k, v, None, None, *cache, scalar([past], I32)]
+    if beams > 1:
+        indirection = integers(0, beams, 2, beams, most, dtype=I32)
+        inputs += [scalar([beams], I32), indirection]
+    check("DecoderMaskedMultiHeadAttention", inputs, {"num_heads": HEADS, "past_present_share_buffer": 1},
+          outputs=("y", "k", "v"))
+
+
+KV = 2
+
+
+def query_group_inputs(batch, length, past, heads=4, head=16, packed=False, buffer=None, totals=None):
+    total = past + length
+    q, k, v = normal(batch, length, heads * head), normal(batch, length, KV * head, seed=1), normal(batch, length, KV * head, seed=2)
+    cache = [None, None] if past == 0 and buffer is None else [normal(batch, KV, buffer or past, head, seed=i) for i in (3, 4)]
+    totals = np.full(batch, total) if totals is None else np.array(totals)
+    inputs = [np.concatenate([q, k, v], 2), None, None] if packed else [q, k, v]
+    return [*inputs, *cache, (totals - 1).astype(I32), scalar(total, I32)]
+
+
+def angles(positions, pairs):
+    grid = np.arange(positions)[:, None] / 100 ** (np.arange(pairs) / pairs)
+    return np.cos(grid).astype(F), np.sin(grid).astype(F)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("past", [0, 3])
+@pytest.mark.parametrize("attributes", [{}, {"local_window_size": 3}, {"softcap": 2.0}, {"scale": 0.4},
+                                        {"smooth_softmax": 1}])
+def test_group_query_attention(past, packed, attributes):
+    length = 5 if past == 0 else 1
+    inputs = query_group_inputs(1, length, past, packed=packed)
+    check("GroupQueryAttention", inputs, {"num_heads": 4, "kv_num_heads": KV, **attributes}, outputs=("y", "k", "v"))
+
+
+@pytest.mark.parametrize("interleaved", [0, 1])
+@pytest.mark.parametrize("pairs", [8, 16])
+@pytest.mark.parametrize("past", [0, 3])
+def test_group_query_attention_rotates(past, pairs, interleaved):
+    length = 5 if past == 0 else 1
+    inputs = query_group_inputs(2, length, past, head=2 * pairs)
+    cosines, sines = angles(16, pairs)
+    check("GroupQueryAttention", [*inputs, cosines, sines],
+          {"num_heads": 4, "kv_num_heads": KV, "do_rotary": 1, "rotary_interleaved": interleaved}, outputs=("y", "k", "v"))
+
+
+def test_group_query_attention_of_unequal_samples():
+    inputs = query_group_inputs(2, 1, 5, buffer=8, totals=[6, 4])       # caches are undefined behind a sample's end
+    check("GroupQueryAttention", inputs, {"num_heads": 4, "kv_num_heads": KV}, outputs=("y", "k", "v"), compared={"y"})
+
+
+def test_group_query_attention_with_bias_and_sink():
+    inputs = query_group_inputs(1, 5, 0)
+    check("GroupQueryAttention", [*inputs, None, None, None, normal(1, 4, 5, 5)], {"num_heads": 4, "kv_num_heads": KV},
+          outputs=("y", "k", "v"))
+    check("GroupQueryAttention", [*inputs, None, None, None, None, normal(4)], {"num_heads": 4, "kv_num_heads": KV},
+          outputs=("y", "k", "v"))
+
+
+@pytest.mark.parametrize("interleaved", [0, 1])
+@pytest.mark.parametrize("case", ["tokens", "offset", "four", "partial"])
+def test_rotary_embedding(case, interleaved):
+    heads, head, length = 3, 8, 4
+    cosines, sines = angles(10, 2 if case == "partial" else 4)
+    x = normal(2, heads, length, head) if case == "four" else normal(2, length, heads * head)
+    at = np.array([3], I64) if case == "offset" else integers(0, 10, 2, length, dtype=I64)
+    attributes = {"interleaved": interleaved}
+    if case == "partial":
+        attributes |= {"num_heads": heads, "rotary_embedding_dim": 4}
+    check("RotaryEmbedding", [x, at, cosines, sines], attributes)
+
+
+# ---- layers --------------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("segments", [False, True])
+@pytest.mark.parametrize("positions", [False, True])
+def test_embed_layer_normalization(segments, positions):
+    ids, size = integers(0, 11, 2, 4, dtype=I32), 8
+    inputs = [ids, integers(0, 2, 2, 4, dtype=I32, seed=1) if segments else None, normal(11, size), normal(6, size),
+              normal(2, size) if segments else None, normal(size), normal(size, seed=1), np.array([[1, 1, 1, 0]] * 2, I32),
+              integers(0, 6, 2, 4, dtype=I32) if positions else None]
+    check("EmbedLayerNormalization", inputs, {"epsilon": 1e-5}, outputs=("y", "mask", "sum"),
+          constants={"x2", "x3", "x4", "x5", "x6"})
+
+
+def test_quantized_embed_layer_normalization():
+    size, scale, zero = 8, scalar(0.02), scalar(100, U8)
+    tables = [integers(0, 256, rows, size) for rows in (11, 6, 2)] + [integers(0, 256, size), integers(0, 256, size, seed=1)]
+    inputs = [integers(0, 11, 2, 4, dtype=I32), integers(0, 2, 2, 4, dtype=I32), *tables, None, *[scale] * 5, *[zero] * 5]
+    check("QEmbedLayerNormalization", inputs, {"epsilon": 1e-5}, outputs=("y", "mask"),
+          constants={f"x{i}" for i in range(2, 18)})
+
+
+@pytest.mark.parametrize("name, inputs, attributes", [
+    ("SkipLayerNormalization", [normal(2, 3, 8), normal(2, 3, 8, seed=1), normal(8), normal(8, seed=1), normal(8, seed=2)],
+     {"epsilon": 1e-5}),
+    ("SkipSimplifiedLayerNormalization", [normal(2, 3, 8), normal(2, 3, 8, seed=1), normal(8)], {"epsilon": 1e-5}),
+    ("BiasGelu", [normal(2, 8), normal(8)], {}), ("FastGelu", [normal(2, 8), normal(8)], {}), ("Gelu", [normal(2, 8)], {}),
+    ("QuickGelu", [normal(2, 8)], {"alpha": 1.5}),
+    ("FusedMatMul", [normal(2, 3, 4), normal(2, 5, 4)], {"transB": 1, "alpha": 0.5}),
+    ("TransposeMatMul", [normal(4, 3), normal(4, 5)], {"transA": 1, "alpha": 0.5}),
+    ("FusedGemm", [normal(3, 4), normal(4, 5), normal(5)], {"activation": "Relu", "alpha": 0.5}),
+    ("FusedGemm", [normal(3, 4), normal(4, 5), normal(5)], {"activation": "LeakyRelu", "activation_alpha": 0.3}),
+    ("FusedConv", [normal(1, 3, 6, 6), normal(4, 3, 3, 3), normal(4)], {"activation": "Relu"}),
+    ("FusedConv", [normal(1, 3, 6, 6), normal(4, 3, 3, 3), normal(4)], {"activation": "Tanh"}),
+    ("FusedConv", [normal(1, 3, 6, 6), normal(4, 3, 3, 3), normal(4), normal(1, 4, 4, 4)], {"activation": "Tanh"}),
+    ("FusedConv", [normal(1, 3, 6, 6), normal(4, 3, 3, 3), normal(4)],
+     {"activation": "HardSigmoid", "activation_params": [0.2, 0.4]}),
+    ("Trilu", [normal(3, 4)], {"upper": 0}), ("Pad", [normal(2, 3), np.array([1, 0, 0, 2], I64), scalar(0.5)], {}),
+    ("ExpandDims", [normal(2, 3), scalar(1, I32)], {}), ("GatherND", [normal(2, 3), np.array([[0, 1], [1, 2]], I64)], {}),
+    ("GridSample", [normal(1, 2, 4, 4), normal(1, 3, 3, 2, scale=0.5)], {"align_corners": 1}),
+    ("CDist", [normal(4, 3), normal(5, 3, seed=1)], {"metric": "euclidean"}), ("CDist", [normal(4, 3), normal(5, 3, seed=1)], {}),
+    ("Range", [scalar(1.0), scalar(4.0), scalar(0.5)], {}), ("NhwcMaxPool", [integers(0, 256, 1, 6, 6, 3)],
+                                                              {"kernel_shape": [2, 2], "strides": [2, 2]}),
+])
+def test_against_onnxruntime(name, inputs, attributes):
+    check(name, inputs, attributes)
+
+
+def test_unique():
+    check("Unique", [np.array([2, 1, 1, 3, 4, 3], F)], outputs=("y", "index", "counts"))
+
+
+def silu(x):
+    return x / (1 + np.exp(-x))
+
+
+def group_norm(x, gamma, beta, groups, eps=1e-5):
+    n, h, w, c = x.shape
+    rows = x.astype(np.float64).reshape(n, h * w, groups, c // groups)
+    mean, var = rows.mean((1, 3), keepdims=True), rows.var((1, 3), keepdims=True)
+    return ((rows - mean) / np.sqrt(var + eps)).reshape(x.shape) * gamma + beta
+
+
+def test_layers_without_a_cpu_kernel():
+    """ONNX Runtime has them on GPUs only: their definitions."""
+    close = dict(rtol=1e-4, atol=2e-5)
+    x, gamma, beta, skip = normal(2, 4, 5, 8), normal(8), normal(8, seed=1), normal(2, 4, 5, 8, seed=1)
+    y, = ours("GroupNorm", [x, gamma, beta], {"groups": 4, "activation": 1})
+    np.testing.assert_allclose(y, silu(group_norm(x, gamma, beta, 4)), **close)
+    y, total = ours("SkipGroupNorm", [x, gamma, beta, skip, normal(8)], {"groups": 2, "activation": 0}, ("y", "s"))
+    np.testing.assert_allclose(total, x + skip + normal(8), **close)
+    np.testing.assert_allclose(y, group_norm(x + skip + normal(8), gamma, beta, 2), **close)
+    hidden, bias = normal(2, 3, 8), normal(8)
+    left, right = np.split((hidden + bias).astype(np.float64), 2, axis=-1)
+    erf = np.vectorize(__import__("math").erf)
+    np.testing.assert_allclose(ours("BiasSplitGelu", [hidden, bias], {})[0],
+                               left * 0.5 * right * (1 + erf(right / np.sqrt(2))), **close)
+    np.testing.assert_allclose(ours("BiasAdd", [hidden, bias, normal(2, 3, 8, seed=1)], {})[0],
+                               hidden + bias + normal(2, 3, 8, seed=1), **close)
+    scores, mask = normal(2, 3, 4, 5), normal(2, 1, 1, 5)
+    expected = np.exp((scores + mask).astype(np.float64))
+    np.testing.assert_allclose(ours("BiasSoftmax", [scores, mask], {"axis": 3, "is_inner_broadcast": 1})[0],
+                               expected / expected.sum(-1, keepdims=True), **close)
+
+
+def test_channels_last_convolutions():
+    import torch
+
+    x, w, b = normal(1, 6, 7, 4), normal(5, 3, 3, 4), normal(5)
+    expected = torch.conv2d(torch.tensor(x).permute(0, 3, 1, 2), torch.tensor(w).permute(0, 3, 1, 2), torch.tensor(b),
+                            padding=1).permute(0, 2, 3, 1).numpy()
+    y, = ours("NhwcConv", [x, w, b], {"pads": [1, 1, 1, 1]})
+    np.testing.assert_allclose(y, expected, rtol=1e-4, atol=2e-5)
+    y, = ours("NhwcFusedConv", [x, np.ascontiguousarray(w.transpose(0, 3, 1, 2)), b, expected],
+              {"pads": [1, 1, 1, 1], "activation": "Relu"})
+    np.testing.assert_allclose(y, np.maximum(2 * expected, 0), rtol=1e-4, atol=2e-5)
+
+
+def bucket(distance, buckets, farthest, both_ways):
+    first, distance = 0, -distance
+    if both_ways:
+        buckets //= 2
+        first, distance = (buckets if distance < 0 else 0), abs(distance)
+    distance = max(distance, 0)
+    exact = buckets // 2
+    if distance < exact:
+        return first + distance
+    return first + min(buckets - 1, exact + int(np.log(F(distance) / exact) / np.log(farthest / exact) * (buckets - exact)))
+
+
+@pytest.mark.parametrize("both_ways", [0, 1])
+def test_relative_position_bias(both_ways):
+    table = normal(32, 3)
+    y, = ours("RelativePositionBias", [table, np.array([20], I64), np.array([30], I64)],
+              {"max_distance": 128, "is_bidirectional": both_ways})
+    expected = np.array([[table[bucket(k - q, 32, 128, both_ways)] for k in range(30)] for q in range(20)])
+    np.testing.assert_array_equal(y[0], expected.transpose(2, 0, 1))
+
+
+# ---- block-quantised weights ---------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("rows", [1, 3, 40])
+@pytest.mark.parametrize("bits, block, zeros", [(4, 32, "packed"), (4, 16, "none"), (8, 32, "packed"), (4, 32, "real"),
+                                                (2, 32, "none"), (4, 128, "packed")])
+def test_matmul_nbits(bits, block, zeros, rows):
+    n, k = 24, 96
+    blocks = -(-k // block)
+    b = integers(0, 256, n, blocks, block * bits // 8)
+    points = {"packed": integers(0, 256, n, -(-blocks * bits // 8)), "none": None, "real": normal(n, blocks) + 8}[zeros]
+    check("MatMulNBits", [normal(2, rows, k), b, normal(n, blocks, scale=0.1), points],
+          {"K": k, "N": n, "bits": bits, "block_size": block}, constants={"x1", "x2", "x3"}, rtol=1e-4, atol=1e-3)
+
+
+def test_matmul_nbits_bias():
+    b = integers(0, 256, 8, 2, 16)
+    check("MatMulNBits", [normal(5, 64), b, normal(8, 2, scale=0.1), None, None, normal(8)],
+          {"K": 64, "N": 8, "bits": 4, "block_size": 32}, constants={"x1", "x2", "x5"}, atol=1e-3)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("zeros", [False, True])
+def test_gather_block_quantized(bits, zeros):
+    rows, columns, block = 10, 64, 16
+    data = integers(0, 256, rows, columns * bits // 8)
+    points = integers(0, 256, rows, columns // block * bits // 8) if zeros else None
+    check("GatherBlockQuantized", [data, integers(0, rows, 2, 3, dtype=I64), normal(rows, columns // block), points],
+          {"bits": bits, "block_size": block, "gather_axis": 0, "quantize_axis": 1}, constants={"x0", "x2", "x3"})
+
+
+def test_refusals_name_the_operator():
+    with pytest.raises(clprim.InvalidArgument, match="GroupQueryAttention.*seqlens_k"):
+        inputs = query_group_inputs(2, 1, 3)
+        inputs[5] = np.array([90, 0], I32)
+        ours("GroupQueryAttention", inputs, {"num_heads": 4, "kv_num_heads": KV})
+    with pytest.raises(clprim.InvalidArgument, match="MatMulNBits.*bits"):
+        ours("MatMulNBits", [normal(1, 32), integers(0, 256, 8, 1, 16), normal(8, 1)],
+             {"K": 32, "N": 8, "bits": 5, "block_size": 32})
