@@ -1,6 +1,9 @@
 #include "onnx/optimize.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <map>
+#include <optional>
 #include <set>
 
 #include <clprim/context.hpp>
@@ -100,6 +103,44 @@ void fold_constants(Graph& graph, Engine& engine)
     graph.nodes = std::move(rest);
 }
 
+bool same_bytes(const Value& a, const Value& b)
+{
+    return a.type() == b.type() && a.shape() == b.shape() &&
+           (a.host_bytes() == b.host_bytes() ||
+            std::memcmp(a.host_bytes(), b.host_bytes(),
+                        static_cast<std::size_t>(a.numel()) * size_of(storage_type(a.type()))) == 0);
+}
+
+// Large constants that are equal, such as copies of shared weights that were folded through Identity or Transpose,
+// become one. Those that subgraphs or callers see stay.
+void merge_constants(Graph& graph)
+{
+    constexpr std::int64_t large = 1 << 10;
+    std::set<int> kept(graph.outputs.begin(), graph.outputs.end());
+    kept.insert(graph.inputs.begin(), graph.inputs.end());
+    for (const Node& node : graph.nodes)
+        for (const GraphRef& inner : subgraphs(node))
+            for (const auto& capture : inner->captures)
+                kept.insert(capture.first);
+    std::map<std::pair<ElementType, std::int64_t>, std::vector<const std::pair<int, Value>*>> by_size;
+    std::map<int, int> replacement;
+    for (const auto& constant : graph.constants) {
+        const auto& [slot, value] = constant;
+        if (kept.contains(slot) || !is_host_tensor(value) || value.numel() < large)
+            continue;
+        auto& others = by_size[{value.type(), value.numel()}];
+        const auto equal = std::ranges::find_if(others, [&](const auto* other) { return same_bytes(other->second, value); });
+        if (equal == others.end())
+            others.push_back(&constant);
+        else if ((*equal)->first != slot)
+            replacement[slot] = (*equal)->first;
+    }
+    for (Node& node : graph.nodes)
+        for (int& slot : node.inputs)
+            if (const auto found = replacement.find(slot); found != replacement.end())
+                slot = found->second;
+}
+
 // Constants that nobody reads any more cost memory only.
 void drop_unread(Graph& graph)
 {
@@ -149,9 +190,29 @@ void keep_derived(Graph& graph)
     }
 }
 
-// Gives the nodes a place for what they derive from constants that no caller can replace.
+// What says how a node uses its constants, if its attributes can be written down.
+std::optional<std::string> use_of(const Node& node)
+{
+    std::string text = node.domain + " " + node.op_type;
+    for (const auto& [name, attribute] : node.attributes) {
+        text += " " + name + "=";
+        if (const auto* integer = std::get_if<std::int64_t>(&attribute))
+            text += std::to_string(*integer);
+        else if (const auto* integers = std::get_if<std::vector<std::int64_t>>(&attribute))
+            text += to_string(Dims(*integers));
+        else if (const auto* words = std::get_if<std::string>(&attribute))
+            text += std::to_string(words->size()) + ":" + *words;
+        else if (!std::holds_alternative<float>(attribute) && !std::holds_alternative<std::vector<float>>(attribute))
+            return std::nullopt;                 // factors do not change how weights are laid out
+    }
+    return text;
+}
+
+// Gives the nodes a place for what they derive from constants that no caller can replace. Nodes that use a constant
+// alike share it.
 void keep_prepared(Graph& graph)
 {
+    std::map<std::string, std::shared_ptr<Prepared>> shared;
     std::set<int> constants;
     for (const auto& [slot, value] : graph.constants)
         constants.insert(slot);
@@ -159,9 +220,19 @@ void keep_prepared(Graph& graph)
         constants.erase(slot);
     for (Node& node : graph.nodes) {
         node.prepared.assign(node.inputs.size(), nullptr);
-        for (std::size_t i = 0; i < node.inputs.size(); ++i)
-            if (constants.contains(node.inputs[i]))
+        const auto use = use_of(node);
+        for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+            if (!constants.contains(node.inputs[i]))
+                continue;
+            if (!use) {
                 node.prepared[i] = std::make_shared<Prepared>();
+                continue;
+            }
+            auto& place = shared[detail::concat(node.inputs[i], " ", i, " ", *use)];
+            if (!place)
+                place = std::make_shared<Prepared>();
+            node.prepared[i] = place;
+        }
     }
 }
 
@@ -177,6 +248,7 @@ GraphRef prepare(const Model& model, Engine& engine, bool optimize)
         fuse_convolutions(rewriter);
         fuse_products(rewriter);
         fuse_elementwise(rewriter);
+        merge_constants(*graph);
         drop_unread(*graph);
         plan(*graph);
     }

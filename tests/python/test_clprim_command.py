@@ -261,3 +261,19 @@ def test_the_device_is_chosen(classifier, images):
     message = command("run", classifier, images[0], "-d", "no such thing", code=1)
     assert "no such thing" in message
     assert parsed("run", classifier, images[0], "-d", clprim.devices()[0].id)
+
+
+def test_info(classifier, tmp_path):
+    document = parsed("info", classifier)
+    assert document["opsets"] == {"ai.onnx": 17} and document["operators"] == {"Flatten": 1, "GlobalAveragePool": 1}
+    assert document["inputs"] == [{"name": "x", "tensor": True, "type": "float32", "shape": ["n", 3, 16, 16]}]
+    assert "every operator is supported" in command("info", classifier)
+    model = onnx.load(classifier)
+    model.graph.node[1].op_type, model.graph.node[1].domain = "Flotten", "ai.elsewhere"
+    model.opset_import.append(helper.make_opsetid("ai.elsewhere", 1))
+    model.graph.node.insert(1, helper.make_node("Gelu", ["m"], ["unused"]))
+    onnx.save(model, tmp_path / "broken.onnx")
+    assert parsed("info", tmp_path / "broken.onnx")["unsupported"] == {
+        "Gelu": {"nodes": 1, "reason": "known from operator set 20 on, the model asks for 17"},
+        "ai.elsewhere.Flotten": {"nodes": 1, "reason": "clprim has no such operator"}}
+    assert "no such file" in command("info", tmp_path / "none.onnx", code=None)

@@ -130,6 +130,16 @@ void add_convert(CLI::App& app)
     command.callback([options] { convert(*options); });
 }
 
+void add_info(CLI::App& app)
+{
+    CLI::App& command = *app.add_subcommand("info", "ports, operator sets, operators and constants of an ONNX model, and "
+                                                    "what of it is not supported; needs no device");
+    const auto options = std::make_shared<InfoOptions>();
+    command.add_option("model", options->model, "an ONNX model")->required();
+    command.add_flag("--json", options->json, "print one JSON document");
+    command.callback([options] { info(*options); });
+}
+
 void add_validate(CLI::App& app)
 {
     const auto options = std::make_shared<ValidateOptions>();
@@ -152,7 +162,7 @@ int main(int argc, char** argv)
     CLI::App app("Runs, measures and trains neural networks on OpenCL devices.", "clprim");
     app.require_subcommand(1);
     app.set_help_all_flag("--help-all", "help of all subcommands");
-    for (const auto add : {add_devices, add_bench, add_run, add_profile, add_train, add_convert, add_validate})
+    for (const auto add : {add_devices, add_bench, add_run, add_profile, add_train, add_convert, add_info, add_validate})
         add(app);
     const auto all = app.get_subcommands([](const CLI::App*) { return true; });
     const auto known = [&](const std::string& name) {

@@ -58,6 +58,11 @@ struct ConvertOptions {
     bool json = false;
 };
 
+struct InfoOptions {
+    std::string model;
+    bool json = false;
+};
+
 struct ValidateOptions {
     std::vector<std::string> arguments;
 };
@@ -68,6 +73,7 @@ void run(const RunOptions& options);
 void profile(const ProfileOptions& options);
 void train(const TrainOptions& options);
 void convert(const ConvertOptions& options);
+void info(const InfoOptions& options);
 [[noreturn]] void validate(const ValidateOptions& options);
 
 }  // namespace clprim::command
