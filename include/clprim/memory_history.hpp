@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace clprim {
+#include <clprim/export.hpp>
+
+namespace clprim CLPRIM_API {
 
 class Context;
 class Queue;

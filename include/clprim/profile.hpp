@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
-namespace clprim {
+#include <clprim/export.hpp>
+
+namespace clprim CLPRIM_API {
 
 struct ProfiledCommand {
     enum class Kind { kernel, write, read, copy, fill };

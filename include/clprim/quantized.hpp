@@ -2,10 +2,11 @@
 // of neighbours along the sum. What quantised language models spend their time in.
 #pragma once
 
+#include <clprim/export.hpp>
 #include <clprim/queue.hpp>
 #include <clprim/tensor.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 // W[j][i] = scales[i / group][j] * (q[j][i] - center) + zeros[i / group][j] for outputs j < n and inputs i < k; q is a
 // signed byte (bits 8, center 0), or a number of four bits from 0 to 15 (bits 4, center 8).
