@@ -57,30 +57,17 @@ c10::intrusive_ptr<c10d::Backend> Backend::merge(const c10::intrusive_ptr<c10d::
     return derived(store, rank, size, options);
 }
 
-void Backend::abort()
-{
-    std::map<std::int64_t, std::function<void()>> hooks;
-    {
-        const std::lock_guard lock(hook_mutex_);
-        hooks = abort_hooks_;
-    }
-    for (const auto& [id, hook] : hooks)
-        hook();
-    runner_.abort("it was aborted or destroyed");
-}
+void Backend::abort() { runner_.abort("it was aborted", false); }
+
+void Backend::shutdown() { runner_.abort("it was destroyed", true); }
 
 #ifdef C10D_BACKEND_HAS_HOOKS
 void Backend::registerAbortHook(std::int64_t id, c10d::AbortHook hook)
 {
-    const std::lock_guard lock(hook_mutex_);
-    abort_hooks_[id] = std::move(hook);
+    engine_->call_when_broken(id, std::move(hook));
 }
 
-void Backend::unregisterAbortHook(std::int64_t id)
-{
-    const std::lock_guard lock(hook_mutex_);
-    abort_hooks_.erase(id);
-}
+void Backend::unregisterAbortHook(std::int64_t id) { engine_->forget_call(id); }
 #endif
 
 // A rank that cannot take part says so to the others, which would wait for it otherwise.

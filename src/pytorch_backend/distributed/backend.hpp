@@ -61,7 +61,7 @@ public:
     void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_for_all) override;
 
     void abort() override;
-    void shutdown() override { abort(); }
+    void shutdown() override;
 #ifdef C10D_BACKEND_HAS_HOOKS
     void registerAbortHook(std::int64_t id, c10d::AbortHook hook) override;
     void unregisterAbortHook(std::int64_t id) override;
@@ -95,8 +95,6 @@ private:
     std::atomic<std::uint64_t> sequence_{0};
     bool coalescing_ = false;
     std::vector<Pending> coalesced_;
-    std::mutex hook_mutex_;
-    std::map<std::int64_t, std::function<void()>> abort_hooks_;
 };
 
 }  // namespace torch_ocl::distributed

@@ -1,7 +1,6 @@
 #include <distributed/engine.hpp>
 
 #include <cstring>
-#include <map>
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
@@ -42,11 +41,31 @@ Inner Engine::inner_if_made() const
     return inner_;
 }
 
-void Engine::break_off(const std::string& reason)
+void Engine::break_off(const std::string& reason, bool quietly)
+{
+    std::map<std::int64_t, std::function<void()>> hooks;
+    {
+        const std::lock_guard lock(mutex_);
+        if (!broken_.empty())
+            return;
+        broken_ = reason;
+        if (!quietly)
+            hooks = hooks_;
+    }
+    for (const auto& [id, hook] : hooks)
+        hook();
+}
+
+void Engine::call_when_broken(std::int64_t id, std::function<void()> hook)
 {
     const std::lock_guard lock(mutex_);
-    if (broken_.empty())
-        broken_ = reason;
+    hooks_[id] = std::move(hook);
+}
+
+void Engine::forget_call(std::int64_t id)
+{
+    const std::lock_guard lock(mutex_);
+    hooks_.erase(id);
 }
 
 bool Engine::usable() const

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <mutex>
 #include <stdexcept>
 #include <string>
@@ -53,8 +54,11 @@ public:
     // Collective: throws Disagreement on every rank with the first text that a rank gives, unless all give none.
     void agree_on_success(const std::string& problem, Milliseconds timeout);
 
-    // After an error of the transport nothing can follow: other ranks may have gone on or be gone.
-    void break_off(const std::string& reason);
+    // After an error of the transport nothing can follow: other ranks may have gone on or be gone. The first time, what
+    // was asked for by call_when_broken is called, unless `quietly`.
+    void break_off(const std::string& reason, bool quietly = false);
+    void call_when_broken(std::int64_t id, std::function<void()> hook);
+    void forget_call(std::int64_t id);
     bool usable() const;
     void check_usable(const std::string& what) const;   // throws: `what` cannot be done
 
@@ -69,6 +73,7 @@ private:
     std::mutex making_;
     Inner inner_;
     std::string broken_;
+    std::map<std::int64_t, std::function<void()>> hooks_;
 };
 
 }  // namespace torch_ocl::distributed

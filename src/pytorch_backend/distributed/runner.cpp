@@ -398,9 +398,9 @@ void Runner::receive(c10::intrusive_ptr<Work> work, Message message, Start start
     });
 }
 
-void Runner::abort(const std::string& reason)
+void Runner::abort(const std::string& reason, bool quietly)
 {
-    engine_->break_off(reason);
+    engine_->break_off(reason, quietly);
     std::vector<c10::intrusive_ptr<Work>> pending;
     {
         const std::lock_guard lock(state_->mutex);

@@ -55,7 +55,7 @@ public:
     void send(c10::intrusive_ptr<Work> work, Message message, Start start);
     void receive(c10::intrusive_ptr<Work> work, Message message, Start start);
 
-    void abort(const std::string& reason);
+    void abort(const std::string& reason, bool quietly);
     Engine& engine() { return *engine_; }
 
 private:
