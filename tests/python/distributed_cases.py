@@ -232,6 +232,25 @@ def groups(rank, size):
     return dist.get_backend_config()
 
 
+def aborted(rank, size):
+    group, called = dist.new_group([0, 1]), []
+    backend = group._get_backend(torch.device(DEVICE))
+    if hasattr(backend, "register_abort_hook"):
+        backend.register_abort_hook(1, lambda: called.append(1))
+    else:
+        called.append(1)
+    if rank == 0:
+        work = dist.all_reduce(torch.ones(2, device=DEVICE), group=group, async_op=True)   # which no other rank joins
+        backend.abort()
+        try:
+            work.wait()
+        except dist.DistBackendError as error:
+            assert "all_reduce" in str(error) and "aborted" in str(error), error
+            assert called == [1]
+        else:
+            raise AssertionError("the collective ended without an error")
+
+
 # ---- training
 
 def network():

@@ -40,6 +40,11 @@ def test_collectives(ranks, case):
     ranks(case)
 
 
+def test_abort(ranks):
+    ranks(cases.aborted)
+    ranks(cases.goes_on)
+
+
 def test_groups(ranks):
     assert ranks(cases.groups) == ["cpu:gloo,ocl:occl"] * 2
 
