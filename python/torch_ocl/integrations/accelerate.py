@@ -19,9 +19,12 @@ def apply(_: str = "accelerate") -> None:
 
     @_view.wrap(state.PartialState, "_prepare_backend")
     def _prepare_backend(former, self, *arguments, **named):
-        """One process per device is "MULTI_GPU" to it, by NCCL: by the device's default backend instead."""
+        """One process per device is "MULTI_GPU" to it, by NCCL: by the devices' default backends instead."""
         backend, kind = former(self, *arguments, **named)
-        return (None if backend == "nccl" else backend), kind
+        defaults = torch.distributed.Backend.default_device_backend_map
+        if backend == "nccl" and "ocl" in defaults:
+            backend = f"cpu:{defaults['cpu']},ocl:{defaults['ocl']}"
+        return backend, kind
 
     @_view.wrap(memory, "clear_device_cache")
     def clear_device_cache(former, garbage_collection=False):
