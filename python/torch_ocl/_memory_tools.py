@@ -19,8 +19,8 @@ __all__ = ["MemPool", "caching_allocator_alloc", "caching_allocator_delete", "ca
 
 
 class MemPool:
-    """Memory that only allocations inside use_mem_pool(pool) share. Freed blocks stay the pool's for reuse; its segments
-    go back to the driver when nobody holds the pool, at the next empty_cache()."""
+    """Memory that only allocations inside use_mem_pool(pool) share. Freed blocks stay the pool's for reuse; its
+    segments go back to the driver when nobody holds the pool, at the next empty_cache()."""
 
     def __init__(self, allocator=None, use_on_oom: bool = False, no_split: bool = False):
         if allocator is not None:

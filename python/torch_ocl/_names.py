@@ -16,7 +16,7 @@ _NOT_INTERFACE = {"Device", "DEVICE_REQUIREMENT", "DEVICE_REQUIREMENT_POST_JETSO
 
 
 def public_names(module: types.ModuleType) -> list[str]:
-    """What a module lists in __all__, its public submodules, and the classes and functions that PyTorch defines in it."""
+    """What a module lists in __all__, its public submodules, and what PyTorch defines in it."""
     names = set(getattr(module, "__all__", ()))
     for name in dir(module):
         if name.startswith("_") or name in _NOT_INTERFACE:

@@ -32,8 +32,8 @@ def _read(device, *patterns: str) -> int | None:
 
 
 def _unknown(what: str, device, instead: str):
-    raise NotImplementedError(f"the {what} of ocl:{_state.index_of(device)} is not known: OpenCL has no query for it, and "
-                              f"the driver gives no file below /sys; {instead}")
+    raise NotImplementedError(f"the {what} of ocl:{_state.index_of(device)} is not known: OpenCL has no query for it, "
+                              f"and the driver gives no file below /sys; {instead}")
 
 
 def _processor_times() -> tuple[int, int]:

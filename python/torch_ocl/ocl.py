@@ -164,8 +164,8 @@ def check_error(res: int) -> None:
 
 
 def set_sync_debug_mode(debug_mode: int | str) -> None:
-    """What happens when an operation makes the host wait for the device: "default" (0) nothing, "warn" (1), "error" (2).
-    torch.ocl.synchronize() and events are not meant: their names say that they wait."""
+    """What happens when an operation makes the host wait for the device: "default" (0) nothing, "warn" (1), "error"
+    (2). torch.ocl.synchronize() and events are not meant: their names say that they wait."""
     modes = {"default": 0, "warn": 1, "error": 2}
     mode = modes.get(debug_mode, debug_mode) if isinstance(debug_mode, str) else debug_mode
     if mode not in (0, 1, 2) or isinstance(mode, bool):

@@ -1,5 +1,5 @@
-"""Profiles of the device: torch.profiler with ProfilerActivity.PrivateUse1 is the full one (docs/profiler.md); here are a
-table of kernels, and torch.cuda.profiler's and torch.mps.profiler's names."""
+"""Profiles of the device: torch.profiler with ProfilerActivity.PrivateUse1 is the full one (docs/profiler.md); here are
+a table of kernels, and torch.cuda.profiler's and torch.mps.profiler's names."""
 
 from __future__ import annotations
 
@@ -124,7 +124,8 @@ def is_capturing_metal() -> bool:
 
 
 def init(*_, **__):
-    raise NotImplementedError("torch.ocl.profiler.init: it configures NVIDIA's command-line profiler; use torch.profiler")
+    raise NotImplementedError("torch.ocl.profiler.init: it configures NVIDIA's command-line profiler; use "
+                              "torch.profiler")
 
 
 record_function = torch.profiler.record_function

@@ -34,8 +34,8 @@ def apply(framework: str) -> None:
     try:
         module.apply(framework)
     except (AttributeError, ImportError, LookupError, TypeError) as error:
-        print(f"torch_ocl: {framework} could not be made to know the ocl device ({type(error).__name__}: {error}); pass "
-              "it device='ocl' where it takes one, or use `python -m torch_ocl run`", file=sys.stderr)
+        print(f"torch_ocl: {framework} could not be made to know the ocl device ({type(error).__name__}: {error}); "
+              "pass it device='ocl' where it takes one, or use `python -m torch_ocl run`", file=sys.stderr)
 
 
 class _AfterImport(importlib.abc.MetaPathFinder):
