@@ -4,7 +4,7 @@
 clprim holds the library and what it links but the OpenCL loader, which has to be the system's or the Intel runtime's.
 torch_ocl holds the PyTorch device; it needs the PyTorch minor version that it was built with, and clprim of its own version.
 
-    tools/wheels.py [--build build] [--out out/wheels] [--no-smoke]
+    tools/wheels.py [--build build] [--out out/wheels] [--no-smoke | --smoke-only]
 """
 import argparse
 import os
@@ -93,6 +93,7 @@ def make(build, out):
         work = Path(name)
         run("cmake", "--install", build, "--component", "python", "--prefix", work / "installed", "--strip",
             stdout=subprocess.DEVNULL)
+        (work / "plain").mkdir()
         wheels = []
         for package, description in packages().items():
             for old in out.glob(f"{package}-*.whl"):
@@ -138,7 +139,8 @@ def smoke(wheels):
         venv.create(folder, with_pip=True)
         python = folder / "bin/python"
         run(python, "-m", "pip", "install", "-q", "--no-deps", "--disable-pip-version-check", *wheels)
-        environment = {**os.environ, "PYTHONPATH": sysconfig.get_paths()["purelib"], "CLPRIM_PROGRESS": "0"}
+        others = [sysconfig.get_paths()["purelib"], *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(others), "CLPRIM_PROGRESS": "0"}
         code = [template.format(prefix=str(folder)) for template in (CLPRIM_SMOKE, TORCH_SMOKE)]
         # The packages of this folder's build must not be found: what is tried is the wheels.
         start = f"import sys; sys.path.sort(key=lambda p: not p.startswith({str(folder)!r}))\n"
@@ -151,8 +153,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, default=ROOT / "build")
     parser.add_argument("--out", type=Path, default=ROOT / "out/wheels")
-    parser.add_argument("--no-smoke", action="store_true")
+    parser.add_argument("--no-smoke", action="store_true", help="make them and no more")
+    parser.add_argument("--smoke-only", action="store_true", help="try those that are there")
     options = parser.parse_args()
+    if options.smoke_only:
+        smoke(sorted(options.out.resolve().glob("*.whl")))
+        return
     wheels = make(options.build.resolve(), options.out.resolve())
     if not options.no_smoke:
         smoke(wheels)
