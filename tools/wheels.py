@@ -115,7 +115,8 @@ CLPRIM_SMOKE = """
 import numpy, clprim
 a = numpy.random.default_rng(0).standard_normal((50, 60)).astype('f')
 assert clprim.__file__.startswith({prefix!r}), clprim.__file__
-numpy.testing.assert_allclose(numpy.asarray(clprim.matmul(a, a.T.copy())), a @ a.T, rtol=1e-4, atol=1e-4)
+product = clprim.matmul(clprim.Tensor(a), clprim.Tensor(a.T.copy())).numpy()
+numpy.testing.assert_allclose(product, a @ a.T, rtol=1e-4, atol=1e-4)
 print('clprim', clprim.__version__, 'on', clprim.devices()[0].name)
 """
 TORCH_SMOKE = """
