@@ -164,7 +164,7 @@ print(sys.version, importlib.metadata.version("torch"))'; } | sha256sum)
     mkdir -p build
     TORCH_DEVICE_BACKEND_AUTOLOAD=0 run_once configure "$key" configure
     "$cmake" --build build --parallel "${CLPRIM_JOBS:-$(parallel_jobs)}" --target "$@" ||
-         fail "the build failed; the first error is above"
+        fail "the build failed; the first error is above"
 
     # The built packages join .venv's path, so that `import torch` finds the device. The path is relative to the
     # file: the folder may be moved or have any name.
