@@ -79,6 +79,8 @@ def _engine(store, rank: int, size: int, timeout):
                            f"set CLPRIM_DISTRIBUTED_ENGINE to another one of {', '.join(ENGINES)}")
     store = dist.PrefixStore(_unused(NAME), store)
     if name == "mpi":
+        if size != dist.get_world_size():
+            raise RuntimeError("collectives of ocl tensors through MPI need the group of all ranks")
         return dist.ProcessGroupMPI.create([])
     if name == "ucc":
         from torch.distributed.distributed_c10d import ProcessGroupUCC
