@@ -4,6 +4,8 @@
 #include <array>
 #include <bit>
 
+#include <fmt/format.h>
+
 #include <clprim/context.hpp>
 #include <kernels/copy/collapse.hpp>
 #include <kernels/copy/kernel_table.hpp>
@@ -68,29 +70,24 @@ std::string block_flags(const Variant& variant)
     const bool to_long = is_floating_point(from) && to == DataType::int64;
     if (!half && !from_long && !to_long)
         return {};
-    std::string flags = " -DBLOCKS";
-    if (from == DataType::float16)
-        flags += " -DLOAD_HALF";
-    if (to == DataType::float16)
-        flags += " -DSTORE_HALF";
-    if ((from_long || to_long) && opencl_storage_type(from) == opencl_compute_type(from))
-        flags += " -DLOAD_PLAIN";
-    if (from_long || to_long)
-        flags += " -DCONVERT_VECTOR=convert_" + std::string(opencl_compute_type(to)) + "8";
-    return flags;
+    const bool plain = (from_long || to_long) && opencl_storage_type(from) == opencl_compute_type(from);
+    const std::string vector =
+        from_long || to_long ? fmt::format(" -DCONVERT_VECTOR=convert_{}8", opencl_compute_type(to)) : "";
+    return fmt::format(" -DBLOCKS{}{}{}{}", from == DataType::float16 ? " -DLOAD_HALF" : "",
+                       to == DataType::float16 ? " -DSTORE_HALF" : "", plain ? " -DLOAD_PLAIN" : "", vector);
 }
 
 Kernel& build(Context& context, const Variant& variant, Access access)
 {
     const std::string from(variant.raw() ? raw_name(size_of(variant.source)) : name_of(variant.source));
     const std::string to(variant.raw() ? raw_name(size_of(variant.target)) : name_of(variant.target));
-    std::string flags = "-DS=" + from + " -DD=" + to + (variant.wide ? " -DINDEX=ulong" : " -DINDEX=uint");
+    std::string flags = fmt::format("-DS={} -DD={} -DINDEX={} -DAXES={}{}", from, to, variant.wide ? "ulong" : "uint",
+                                    variant.axes, variant.quads ? " -DQUADS" : "");
     if (variant.options.conjugate)
         flags += " -DCONJUGATE";
     if (variant.options.negate)
         flags += " -DNEGATE";
     flags += block_flags(variant);
-    flags += " -DAXES=" + std::to_string(variant.axes) + (variant.quads ? " -DQUADS" : "");
     return context.program("kernels/copy/copy.cl", flags).kernel(kernel_names[static_cast<int>(access)]);
 }
 
