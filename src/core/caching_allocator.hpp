@@ -15,7 +15,7 @@
 #include <clprim/memory_history.hpp>
 #include <clprim/queue.hpp>
 
-namespace clprim {
+namespace clprim CLPRIM_API {
 
 struct Segment {
     cl::Buffer buffer;

@@ -45,9 +45,9 @@ struct Implementation {
 
 struct Candidate {
     std::string_view name;
-    Rejection rejection;
+    Rejection rejection{};
     bool tune = true;
-    Rejection advice;
+    Rejection advice{};
 };
 
 // True unless the environment or prefer_implementation asks for more than the first that does not reject.

@@ -4,7 +4,10 @@
 #include <string>
 #include <vector>
 
-namespace clprim::detail {
+#include <clprim/export.hpp>
+
+namespace clprim CLPRIM_API {
+namespace detail {
 
 // A device as one driver shows it.
 struct OfferedDevice {
@@ -17,4 +20,5 @@ struct OfferedDevice {
 // that shows it, and the processor counts where there is nothing else.
 std::vector<std::size_t> default_devices(const std::vector<OfferedDevice>& offered);
 
-}  // namespace clprim::detail
+}  // namespace detail
+}  // namespace clprim
