@@ -308,7 +308,7 @@ void Net::State::plan()
             continue;
         }
         Memory& block = own_memory[storage.own];
-        if (!block || block->size < storage.bytes || storage.bytes == 0) {
+        if (!block || block->requested < storage.bytes || storage.bytes == 0) {
             block.reset();
             block = context.allocate(storage.bytes, *queue);
         }
@@ -319,7 +319,7 @@ void Net::State::plan()
     const MemoryPlan layout = plan_memory(requests, std::max<std::size_t>(context.device().max_allocation, 1));
     arenas.resize(std::max(arenas.size(), layout.arenas.size()));
     for (std::size_t a = 0; a < layout.arenas.size(); ++a) {
-        if (!arenas[a] || arenas[a]->size < layout.arenas[a]) {
+        if (!arenas[a] || arenas[a]->requested < layout.arenas[a]) {
             arenas[a].reset();   // before its successor, so that both need not fit
             arenas[a] = context.allocate(layout.arenas[a], *queue);
         }
