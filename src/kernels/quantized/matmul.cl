@@ -90,14 +90,18 @@ void quantized_matmul(SCALARS x, ulong x_offset, const __global uchar* w, ulong 
     // Rows and columns beyond the last are computed from the last and dropped.
     const __global storage_t(X)* from[ROWS];
     long columns[COLUMNS];
+    #pragma unroll
     for (int r = 0; r < ROWS; ++r)
         from[r] = x + min(row + r, p.rows - 1) * p.x_row;
+    #pragma unroll
     for (int c = 0; c < COLUMNS; ++c)
         columns[c] = min(column + c, p.columns - 1);
     sums_t sums[ROWS][COLUMNS];
     float offsets[COLUMNS];   // sums of what offsets add, of one row
+    #pragma unroll
     for (int c = 0; c < COLUMNS; ++c) {
         offsets[c] = 0;
+        #pragma unroll
         for (int r = 0; r < ROWS; ++r)
             sums[r][c] = 0;
     }
@@ -108,6 +112,7 @@ void quantized_matmul(SCALARS x, ulong x_offset, const __global uchar* w, ulong 
         const float16 a = load_vector(X, from[0], k), b = load_vector(X, from[0], k + 16);
         const float x_sum = sum_of(a + b);
 #endif
+        #pragma unroll
         for (int c = 0; c < COLUMNS; ++c) {
             float16 low, high;
             get_weights(w, columns[c] * p.depth + k, &low, &high);
@@ -119,6 +124,7 @@ void quantized_matmul(SCALARS x, ulong x_offset, const __global uchar* w, ulong 
 #else
             low = fma(low, (float16)scale, (float16)offset);
             high = fma(high, (float16)scale, (float16)offset);
+            #pragma unroll
             for (int r = 0; r < ROWS; ++r)
                 sums[r][c] = ADD_PRODUCTS(low, load_vector(X, from[r], k), high, load_vector(X, from[r], k + 16),
                                           sums[r][c]);
@@ -126,7 +132,9 @@ void quantized_matmul(SCALARS x, ulong x_offset, const __global uchar* w, ulong 
         }
     }
 
+    #pragma unroll
     for (int r = 0; r < ROWS; ++r)
+        #pragma unroll
         for (int c = 0; c < COLUMNS; ++c) {
             float total = TOTAL(sums[r][c]) + offsets[c];
 #if TEAM > 1

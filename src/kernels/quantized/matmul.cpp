@@ -118,7 +118,7 @@ void quantized_matmul(Queue& queue, const Tensor& x, const QuantizedWeights& wei
     while (!cpu && team < 64 && 2 * team <= static_cast<std::int64_t>(queue.device().max_work_group_size) &&
            2 * team * block <= k)
         team *= 2;
-    const int rows = m == 1 ? 1 : m == 2 ? 2 : 4, columns = rows == 1 ? 4 : cpu ? 1 : 2;
+    const int rows = m == 1 ? 1 : m == 2 ? 2 : 4, columns = rows == 1 ? 4 : 1;
     Problem problem = problem_of(weights);
     problem.rows = m;
     problem.x_row = x.stride(0);
