@@ -10,9 +10,9 @@ line and is left alone.
 from __future__ import annotations
 
 import importlib
-import importlib.abc
-import importlib.util
 import sys
+
+from torch_ocl.integrations._after import AfterImport
 
 # A framework's package, and the module here that adapts it.
 FRAMEWORKS = {
@@ -38,45 +38,19 @@ def apply(framework: str) -> None:
               "pass it device='ocl' where it takes one, or use `python -m torch_ocl run`", file=sys.stderr)
 
 
-class _AfterImport(importlib.abc.MetaPathFinder):
-    """Adapts a framework as soon as its package has been imported."""
-
-    def find_spec(self, fullname, path=None, target=None):
-        if fullname not in FRAMEWORKS or fullname in _enabled:
-            return None
-        sys.meta_path.remove(self)
-        try:
-            spec = importlib.util.find_spec(fullname)
-        finally:
-            sys.meta_path.insert(0, self)
-        if spec is None or spec.loader is None:
-            return spec
-        spec.loader = _Loader(spec.loader, fullname)
-        return spec
+def _adapter_of(name: str):
+    return (lambda _: apply(name)) if name in FRAMEWORKS and name not in _enabled else None
 
 
-class _Loader(importlib.abc.Loader):
-    def __init__(self, loader, framework: str):
-        self._loader, self._framework = loader, framework
-
-    def create_module(self, spec):
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module):
-        module.__spec__.loader = module.__loader__ = self._loader
-        self._loader.exec_module(module)
-        apply(self._framework)
-
-    def __getattr__(self, name: str):
-        return getattr(self._loader, name)
+_after_import = AfterImport(_adapter_of)
 
 
 def _enable() -> None:
     from torch_ocl import _watch
 
     _watch.stop()
-    if not any(isinstance(finder, _AfterImport) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _AfterImport())
+    if _after_import not in sys.meta_path:
+        sys.meta_path.insert(0, _after_import)
     for framework in FRAMEWORKS:
         if framework in sys.modules:
             apply(framework)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import sys
 
 import torch
 
 from torch_ocl.integrations import _view
+from torch_ocl.integrations._after import AfterImport
 
 
 def apply(_: str = "transformers") -> None:
@@ -21,7 +22,7 @@ def apply(_: str = "transformers") -> None:
     for name, adapt in _ADAPTERS.items():
         if name in sys.modules:
             adapt(sys.modules[name])
-    sys.meta_path.insert(0, _Finder())
+    sys.meta_path.insert(0, AfterImport(_ADAPTERS.get))
 
 
 def _arguments(module) -> None:
@@ -43,30 +44,3 @@ _ADAPTERS = {
     "transformers.pipelines.base": _uses_cuda,
     "transformers.integrations.accelerate": _view.show_view,
 }
-
-
-class _Finder(importlib.abc.MetaPathFinder):
-    def find_spec(self, fullname, path=None, target=None):
-        if fullname not in _ADAPTERS:
-            return None
-        sys.meta_path.remove(self)
-        try:
-            spec = importlib.util.find_spec(fullname)
-        finally:
-            sys.meta_path.insert(0, self)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, _ADAPTERS[fullname])
-        return spec
-
-
-class _Loader(importlib.abc.Loader):
-    def __init__(self, loader, adapt):
-        self._loader, self._adapt = loader, adapt
-
-    def create_module(self, spec):
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module):
-        module.__spec__.loader = module.__loader__ = self._loader
-        self._loader.exec_module(module)
-        self._adapt(module)
