@@ -4,6 +4,7 @@ import itertools
 import pytest
 import torch
 import torch.nn.functional as F
+from torch._inductor import config
 
 from compiled import check, device
 
@@ -130,3 +131,12 @@ def test_pooling():
 def test_resampling():
     check(lambda x: (F.interpolate(x, scale_factor=2, mode="bilinear"), F.interpolate(x, size=(11, 13), mode="bicubic"),
                      F.interpolate(x, scale_factor=2)), randn(2, 3, 8, 8, requires_grad=True))
+
+
+@pytest.mark.parametrize("inner", (True, False))
+@pytest.mark.parametrize("elements", (16, 72, 1024, 100_000))
+@pytest.mark.parametrize("results", (1, 50, 64))
+def test_reductions_are_not_cut_into_single_elements(elements, results, inner):
+    from torch._inductor.choices import InductorChoices
+    pieces = InductorChoices().reduction_split_factor(torch.device(device), elements, results, inner)
+    assert pieces == 1 or elements // pieces >= config.unroll_reductions_threshold

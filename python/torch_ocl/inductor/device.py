@@ -44,7 +44,9 @@ class OclInterface(DeviceInterface):
     current_stream = staticmethod(torch.ocl.current_stream)
     set_stream = staticmethod(torch.ocl.set_stream)
     synchronize = staticmethod(torch.ocl.synchronize)
-    get_device_properties = staticmethod(torch.ocl.get_device_properties)
+    # The figures of Worker: those that the device reports (a sub-group of one lane on some CPU drivers) would cut
+    # reductions into pieces of a single element.
+    get_device_properties = staticmethod(Worker.get_device_properties)
     memory_allocated = staticmethod(torch.ocl.memory_allocated)
 
     @staticmethod

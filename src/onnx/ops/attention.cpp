@@ -32,24 +32,6 @@ Tensor split_heads(const Call& call, const Tensor& t, std::int64_t heads)
     return result;
 }
 
-// Axis 1 split into groups of heads: [B, groups, heads / groups, S, D].
-Tensor grouped(const Tensor& t, std::int64_t groups)
-{
-    Tensor result = t;
-    result.shape = {t.size(0), groups, t.size(1) / groups, t.size(2), t.size(3)};
-    result.strides = {t.stride(0), t.size(1) / groups * t.stride(1), t.stride(1), t.stride(2), t.stride(3)};
-    return result;
-}
-
-Tensor converted(const Call& call, const Tensor& t, DataType type)
-{
-    if (t.dtype == type)
-        return t;
-    const Tensor result = call.allocate(t.shape, type);
-    copy(call.queue(), t, result);
-    return result;
-}
-
 // c = alpha a b for a [B, Hq, ...], b [B, Hkv, ...], where query heads share key heads in order.
 void multiply_heads(const Call& call, const Tensor& a, const Tensor& b, const Tensor& c, double alpha)
 {

@@ -67,22 +67,6 @@ void check_fit(const Call& call, const Scores& p)
                to_string(p.bias.shape), " does not broadcast to scores ", to_string(scores));
 }
 
-// [B, H, ...] as [B, groups, H / groups, ...].
-Tensor grouped(const Tensor& t, std::int64_t groups)
-{
-    return {t.memory, t.offset, t.dtype, {t.size(0), groups, t.size(1) / groups, t.size(2), t.size(3)},
-            {t.stride(0), t.size(1) / groups * t.stride(1), t.stride(1), t.stride(2), t.stride(3)}};
-}
-
-Tensor converted(const Call& call, const Tensor& t, DataType type)
-{
-    if (t.dtype == type)
-        return t;
-    const Tensor result = call.allocate(t.shape, type);
-    copy(call.queue(), t, result);
-    return result;
-}
-
 // Scores are stored: where something happens to them that the fused kernels do not know.
 void attend_in_steps(const Call& call, Scores p, const Tensor& y)
 {

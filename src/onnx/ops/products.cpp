@@ -97,4 +97,13 @@ void batched_product(Queue& queue, const Tensor& a, const Tensor& b, const Tenso
     }
 }
 
+Tensor grouped(const Tensor& heads, std::int64_t groups)
+{
+    Tensor result = heads;
+    result.shape = {heads.size(0), groups, heads.size(1) / groups, heads.size(2), heads.size(3)};
+    result.strides = {heads.stride(0), heads.size(1) / groups * heads.stride(1), heads.stride(1), heads.stride(2),
+                      heads.stride(3)};
+    return result;
+}
+
 }  // namespace clprim::onnx

@@ -11,4 +11,7 @@ namespace clprim::onnx {
 // of a and b are taken as they are; c must not overlap itself.
 void batched_product(Queue& queue, const Tensor& a, const Tensor& b, const Tensor& c, Scalar alpha = 1);
 
+// [B, H, S, D] as [B, groups, H / groups, S, D]: heads that share a key, for batched_product.
+Tensor grouped(const Tensor& heads, std::int64_t groups);
+
 }  // namespace clprim::onnx

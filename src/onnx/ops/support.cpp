@@ -1,5 +1,6 @@
 #include "onnx/ops/support.hpp"
 
+#include <clprim/copy.hpp>
 #include <clprim/context.hpp>
 #include <clprim/reduce.hpp>
 
@@ -42,6 +43,15 @@ std::int64_t last_integer(const Call& call, const Tensor& integers)
     const auto at = static_cast<std::size_t>(integers.offset + integers.numel() - 1);
     call.queue().read(*integers.memory, at * sizeof(last), &last, sizeof(last));
     return last;
+}
+
+Tensor converted(const Call& call, const Tensor& x, DataType type)
+{
+    if (x.dtype == type)
+        return x;
+    const Tensor result = call.allocate(x.shape, type);
+    copy(call.queue(), x, result);
+    return result;
 }
 
 Tensor summed_to(const Call& call, const Tensor& x, const Dims& shape)

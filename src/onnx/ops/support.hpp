@@ -17,6 +17,9 @@ Dims channels_last_strides(const Dims& shape);
 // The last of the integers (int64, contiguous) that kernels before have written; waits for them.
 std::int64_t last_integer(const Call& call, const Tensor& integers);
 
+// x itself if it is of that type, else a contiguous copy that is.
+Tensor converted(const Call& call, const Tensor& x, DataType type);
+
 // x, whose shape `shape` broadcasts to, summed over the axes along which it does; x itself where there is none.
 Tensor summed_to(const Call& call, const Tensor& x, const Dims& shape);
 
