@@ -40,7 +40,10 @@ std::span<const OperatorRow> recurrent_operators();       // RNN, GRU, LSTM
 std::span<const OperatorRow> attention_operators();       // attention, rotary embedding
 std::span<const OperatorRow> contrib_operators();         // com.microsoft: fused norms and activations
 std::span<const OperatorRow> contrib_attention_operators();   // com.microsoft: attention with caches
-std::span<const OperatorRow> contrib_layer_operators();   // com.microsoft: embeddings, norms, block-quantised weights
+std::span<const OperatorRow> contrib_group_query_operators();   // com.microsoft: grouped queries, rotary embedding
+std::span<const OperatorRow> contrib_layer_operators();   // com.microsoft: embeddings, norms, channels-last images
+std::span<const OperatorRow> contrib_block_operators();   // com.microsoft: block-quantised weights
+std::span<const OperatorRow> contrib_name_operators();    // com.microsoft: what ONNX has under other names
 std::span<const OperatorRow> contrib_quantized_operators();   // com.microsoft: quantised models
 
 std::span<const OperatorRow> fused_operators();           // what Session's fusions make of elementwise chains
@@ -56,7 +59,8 @@ inline std::vector<std::span<const OperatorRow>> families()
             convolution_operators(), pooling_operators(), normalization_operators(),
             matmul_operators(), einsum_operators(), resize_operators(), sampling_operators(),
             vision_operators(), image_operators(), recurrent_operators(), attention_operators(),
-            contrib_operators(), contrib_attention_operators(), contrib_layer_operators(),
+            contrib_operators(), contrib_attention_operators(), contrib_group_query_operators(),
+            contrib_layer_operators(), contrib_block_operators(), contrib_name_operators(),
             contrib_quantized_operators()};
 }
 

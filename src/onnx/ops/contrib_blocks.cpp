@@ -1,0 +1,213 @@
+// com.microsoft's block-quantised weights: MatMulNBits, GatherBlockQuantized.
+#include <algorithm>
+#include <functional>
+#include <optional>
+
+#include <clprim/context.hpp>
+#include <clprim/copy.hpp>
+#include <clprim/quantized.hpp>
+
+#include "onnx/ops/compose.hpp"
+#include "onnx/ops/families.hpp"
+#include "onnx/ops/support.hpp"
+
+namespace clprim::onnx {
+
+namespace {
+
+// Numbers of 2, 4 or 8 bits packed along the last axis, the lowest bits first, each as a byte.
+Tensor unpacked(const Call& call, const Tensor& packed, std::int64_t bits)
+{
+    if (bits == 8)
+        return packed;
+    const std::int64_t count = 8 / bits;
+    Dims shape = packed.shape;
+    shape.push_back(count);
+    const Tensor bytes = call.allocate(shape, DataType::uint8);
+    std::vector<Tensor> parts;
+    std::string code;
+    for (std::int64_t i = 0; i < count; ++i) {
+        Tensor part = bytes.slice(packed.dim(), i, i + 1);
+        part.shape.resize(packed.dim());
+        part.strides.resize(packed.dim());
+        parts.push_back(part);
+        code += detail::concat("y", i, " = ((int)x0 >> ", i * bits, ") & ", (1 << bits) - 1, ";");
+    }
+    pointwise(call.queue(), std::span(&packed, 1), parts, {}, code);
+    shape.resize(packed.dim());
+    shape[packed.dim() - 1] *= count;
+    return bytes.reshape(shape);
+}
+
+std::int64_t bits_of(const Call& call)
+{
+    const std::int64_t bits = call.integer_attribute("bits", 4);
+    call.check(bits == 2 || bits == 4 || bits == 8, "bits is ", bits, ", expected 2, 4 or 8");
+    return bits;
+}
+
+// B [n, blocks, bytes] with scales and zero points of each block.
+struct BlockWeights {
+    std::int64_t n, k, blocks, block, bits;
+    Tensor packed, scales, zeros;            // zeros [n, blocks], bytes or the scales' type; undefined: the middle
+
+    double middle() const { return static_cast<double>(1 << (bits - 1)); }
+};
+
+BlockWeights block_weights(const Call& call)
+{
+    BlockWeights w{};
+    w.n = call.attribute<std::int64_t>("N");
+    w.k = call.attribute<std::int64_t>("K");
+    w.block = call.attribute<std::int64_t>("block_size");
+    w.bits = bits_of(call);
+    call.check(w.n > 0 && w.k > 0 && w.n < (1 << 30) && w.k < (1 << 30) && w.block >= 8 && w.block < (1 << 30),
+               "N is ", w.n, ", K ", w.k, " and block_size ", w.block);
+    call.check(call.integer_attribute("weight_prepacked", 0) == 0, "weight_prepacked is not supported");
+    call.check(!call.has(4), "g_idx is not supported");
+    w.blocks = (w.k + w.block - 1) / w.block;
+    const std::int64_t bytes = w.block * w.bits / 8;
+    w.packed = call.contiguous(1);
+    call.check(w.packed.dtype == DataType::uint8 && w.packed.numel() == w.n * w.blocks * bytes, "B is ",
+               name_of(w.packed.dtype), " ", to_string(w.packed.shape), ", expected uint8 [", w.n, ", ", w.blocks, ", ",
+               bytes, "]");
+    w.packed = w.packed.reshape({w.n, w.blocks, bytes});
+    w.scales = call.contiguous(2);
+    call.check(w.scales.numel() == w.n * w.blocks, "scales have shape ", to_string(w.scales.shape), ", expected [", w.n, ", ",
+               w.blocks, "]");
+    w.scales = w.scales.reshape({w.n, w.blocks, 1});
+    if (!call.has(3))
+        return w;
+    const Tensor zeros = call.contiguous(3);
+    const bool is_packed = zeros.dtype == DataType::uint8;
+    const std::int64_t row = is_packed ? (w.blocks * w.bits + 7) / 8 : w.blocks;
+    call.check(zeros.numel() == w.n * row, "zero_points have shape ", to_string(zeros.shape), ", expected [", w.n, ", ", row,
+               "]");
+    w.zeros = zeros.reshape({w.n, row});
+    if (is_packed)
+        w.zeros = unpacked(call, w.zeros, w.bits).slice(1, 0, w.blocks);
+    w.zeros.shape = {w.n, w.blocks, 1};
+    w.zeros.strides = {w.zeros.stride(0), w.zeros.stride(1), 0};
+    return w;
+}
+
+// The weights as numbers of A's type, [n, k].
+Tensor dequantized(const Call& call, const BlockWeights& w, DataType type)
+{
+    const Tensor whole = call.allocate({w.n, w.blocks, w.block}, type);
+    const Tensor bytes = unpacked(call, w.packed, w.bits);
+    std::vector<Tensor> inputs{bytes, w.scales};
+    if (w.zeros.defined())
+        inputs.push_back(w.zeros);
+    pointwise(call.queue(), inputs, std::span(&whole, 1), std::array{Scalar(w.middle())},
+              w.zeros.defined() ? "y0 = ((T)x0 - (T)x2) * x1;" : "y0 = ((T)x0 - w0) * x1;");
+    return whole.reshape({w.n, w.blocks * w.block}).slice(1, 0, w.k);
+}
+
+// The same for the kernels of products with such weights, where they have one for these: k in whole blocks of 32 or a
+// multiple, 4 or 8 bits. What the kernels read is made once of constants.
+std::optional<QuantizedWeights> kernel_weights(const Call& call, const BlockWeights& w, DataType type)
+{
+    if ((w.bits != 4 && w.bits != 8) || w.block % 32 != 0 || w.k % w.block != 0 || type == DataType::float64)
+        return std::nullopt;
+    const auto kept = [&](std::size_t i, const std::string& key, const std::function<Tensor()>& make) {
+        Prepared* place = call.prepared(i);
+        return place ? place->get(call.queue(), key, make) : make();
+    };
+    const auto by_group = [&](const Tensor& t) { return t.reshape({w.n, w.blocks}).transpose(0, 1); };
+    const auto elementwise = [&](std::vector<Tensor> inputs, const Dims& shape, DataType result, const char* code) {
+        const Tensor y = call.allocate(shape, result);
+        pointwise(call.queue(), inputs, std::span(&y, 1), std::array{Scalar(w.middle())}, code);
+        return y;
+    };
+    const std::string key = detail::concat("nbits ", w.bits, " ", name_of(type));
+    QuantizedWeights result;
+    result.bits = static_cast<int>(w.bits);
+    result.group = w.block;
+    result.values = kept(1, key, [&] {
+        const Tensor bytes = w.packed.reshape({w.n, w.k * w.bits / 8});
+        if (w.bits == 8)
+            return elementwise({bytes}, bytes.shape, DataType::int8, "y0 = (int)x0 - 128;");
+        const Tensor packed = call.allocate(bytes.shape, DataType::uint8);
+        pack_int4(call.queue(), bytes, packed, false);
+        return packed;
+    });
+    result.scales = by_group(kept(2, key, [&] { return converted(call, w.scales, type); }));
+    // A zero point z is an offset of (middle - z) scale.
+    if (w.zeros.defined())
+        result.zeros = by_group(elementwise({w.scales, w.zeros}, {w.n, w.blocks, 1}, type, "y0 = (w0 - (T)x1) * x0;"));
+    return result;
+}
+
+void matmul_nbits(Call& call)
+{
+    const Compose op(call);
+    const BlockWeights w = block_weights(call);
+    const Tensor a = call.contiguous(0);
+    call.check(a.dim() >= 1 && a.shape.back() == w.k && is_floating_point(a.dtype), "A is ", name_of(a.dtype), " ",
+               to_string(a.shape), ", expected floating point with ", w.k, " columns");
+    const Tensor rows = a.reshape({a.numel() / w.k, w.k});
+    Value y;
+    if (const auto weights = kernel_weights(call, w, a.dtype)) {
+        const Tensor product = call.allocate({rows.size(0), w.n}, a.dtype);
+        quantized_matmul(call.queue(), rows, *weights, product);
+        y = Value(product);
+    } else {
+        y = op("MatMul", {Value(rows), Value(dequantized(call, w, a.dtype).transpose(0, 1))});
+    }
+    if (call.has(5))
+        y = op("Add", {y, call.input(5)});
+    Dims shape = a.shape;
+    shape[a.dim() - 1] = w.n;
+    call.output(0, y.reshaped(shape, call.queue()));
+}
+
+// Rows are gathered first, with their scales and zero points, and made numbers then.
+void gather_block_quantized(Call& call)
+{
+    const Compose op(call);
+    const Dims& data = call.shape(0);
+    const bool bytes = call.type(0) == ElementType::uint8;
+    const std::int64_t bits = bytes ? bits_of(call) : 4;
+    const std::size_t axis = call.axis(call.integer_attribute("gather_axis", 0), data.size());
+    std::size_t quantized = call.axis(call.integer_attribute("quantize_axis", 1), data.size());
+    call.check(axis != quantized, "gather_axis and quantize_axis are both ", axis);
+    call.check(!bytes || axis + 1 != data.size(), "data packed along its last axis cannot be gathered along it");
+    const auto rows = [&](const Value& v) {
+        return op("Gather", {v, call.input(1)}, {{"axis", static_cast<std::int64_t>(axis)}});
+    };
+    Value x = rows(call.input(0)), zeros = call.has(3) ? rows(call.input(3)) : Value();
+    const Value scales = rows(call.input(2));
+    if (quantized > axis)
+        quantized += call.input(1).dim() - 1;
+    if (bytes) {
+        const auto unpack = [&](const Value& v) {
+            const Tensor t = v.device(call.queue());
+            call.check(t.is_contiguous(), "rows are not dense");
+            return unpacked(call, t, bits);
+        };
+        x = Value(unpack(x));
+        if (zeros.is_none())
+            zeros = op("Expand", {op.number(1 << (bits - 1), ElementType::uint8),
+                                  Value::ints(std::span(scales.shape().begin(), scales.dim()))});
+        else {
+            const Tensor whole = unpack(zeros);
+            const std::size_t last = whole.dim() - 1;
+            zeros = Value(whole.slice(last, 0, std::min(whole.size(last), scales.shape()[last])));
+        }
+    }
+    call.output(0, op("DequantizeLinear", {x, scales, zeros}, {{"axis", static_cast<std::int64_t>(quantized)},
+                                                               {"block_size", call.integer_attribute("block_size", 128)}}));
+}
+
+constexpr const char* domain = "com.microsoft";
+const OperatorRow rows[] = {
+    {"MatMulNBits", 1, matmul_nbits, nullptr, domain},
+    {"GatherBlockQuantized", 1, gather_block_quantized, nullptr, domain},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> contrib_block_operators() { return rows; }
+
+}  // namespace clprim::onnx
