@@ -3,6 +3,7 @@
 
 #include <initializer_list>
 
+#include <clprim/queue.hpp>
 #include <clprim/tensor.hpp>
 
 namespace clprim::detail {
@@ -21,5 +22,9 @@ inline void check_operands(std::string_view operator_name, std::initializer_list
         if (!operand.optional || operand.tensor.defined())
             operand.tensor.check(operator_name, operand.name);
 }
+
+// Throws InvalidArgument for a block of another device: devices may share an OpenCL context, so that a driver would take
+// its memory, in no order with its work.
+void require_here(const Queue& queue, const Block& block);
 
 }  // namespace clprim::detail

@@ -7,11 +7,10 @@
 #include <clprim/net.hpp>
 #include <clprim/onnx.hpp>
 #include <clprim/operators.hpp>
-#include <clprim/pointwise.hpp>
 
 #include "net/fields.hpp"
 #include "net/json.hpp"
-#include "onnx/formula.hpp"
+#include "onnx/formula_writer.hpp"
 #include "onnx/graph_writer.hpp"
 
 namespace clprim {
@@ -327,96 +326,7 @@ private:
     void pointwise(const Written& op)
     {
         const auto c = config_of<PointwiseConfig>(op);
-        const PointwiseRow& row = pointwise_row(c.function);
-        require<NotSupported>(row.onnx != nullptr, "ONNX has no operator for the function ", c.function);
-        const DataType common = op.specs[op.specs.size() > 1 ? 1 : 0].dtype;
-        const std::string_view text = row.onnx;
-        const bool formula = text.find('(') != text.npos;
-        const Formula root = formula ? parse_formula(text, !is_floating_point(common)) : one_node(text, op.inputs.size());
-        std::map<std::string, std::string> written;
-        write_formula(root, {op, c.values, common, written}, op.output);
-    }
-
-    // A name alone is an operator of the row's inputs.
-    static Formula one_node(std::string_view type, std::size_t inputs)
-    {
-        Formula result;
-        result.type = type;
-        for (std::size_t i = 0; i < inputs; ++i)
-            result.operands.push_back({Formula::Kind::input, i, 0, {}, {}, {}, "x" + std::to_string(i)});
-        return result;
-    }
-
-    struct FormulaCall {
-        const Written& op;
-        const std::vector<double>& values;
-        DataType common;
-        std::map<std::string, std::string>& written;   // names by text
-    };
-
-    // Writes a formula and returns its name, which is `output` if that is given.
-    std::string write_formula(const Formula& f, const FormulaCall& call, const std::string& output = {})
-    {
-        if (const auto known = call.written.find(f.text); known != call.written.end() && output.empty())
-            return known->second;
-        const std::string name = write_new(f, call, output);
-        call.written[f.text] = name;
-        return name;
-    }
-
-    std::string write_new(const Formula& f, const FormulaCall& call, const std::string& output)
-    {
-        const auto is_one = [&](const Formula& operand) {
-            return (operand.kind == Formula::Kind::value && call.values.at(operand.index) == 1) ||
-                   (operand.kind == Formula::Kind::number && operand.number == 1);
-        };
-        const auto passed = [&](const Formula& operand) {
-            const std::string name = write_formula(operand, call);
-            return output.empty() ? name : node("Identity", {name}, {}, output);
-        };
-        switch (f.kind) {
-        case Formula::Kind::input: return call.op.inputs.at(f.index);
-        case Formula::Kind::value: return number(call.values.at(f.index), call.common);
-        case Formula::Kind::number: return number(f.number, call.common);
-        case Formula::Kind::node: break;
-        }
-        if (f.type == "Bool")
-            return boolean(f.operands[0], call, output);
-        if (f.type == "Mul" && is_one(f.operands[0]))
-            return passed(f.operands[1]);
-        if ((f.type == "Mul" || f.type == "Div") && is_one(f.operands[1]))
-            return passed(f.operands[0]);
-        Names inputs;
-        for (const Formula& operand : f.operands)
-            inputs.push_back(write_formula(operand, call));
-        WrittenAttributes attributes;
-        for (const FormulaAttribute& attribute : f.attributes)
-            attributes.push_back({attribute.name.c_str(), attribute_value(attribute, call)});
-        return node(f.type.c_str(), inputs, attributes, output);
-    }
-
-    // Whole numbers without a point are integers, others floats; w0.. are the row's.
-    static std::variant<std::int64_t, float, std::string, Ints> attribute_value(const FormulaAttribute& attribute,
-                                                                                const FormulaCall& call)
-    {
-        const std::string& text = attribute.value;
-        if (const std::size_t times = text.find('*'); times != text.npos)
-            return std::get<float>(attribute_value({{}, text.substr(0, times)}, call)) *
-                   std::get<float>(attribute_value({{}, text.substr(times + 1)}, call));
-        if (text.size() == 2 && text[0] == 'w' && std::isdigit(static_cast<unsigned char>(text[1])))
-            return static_cast<float>(call.values.at(static_cast<std::size_t>(text[1] - '0')));
-        if (text.find_first_not_of("-0123456789") == text.npos)
-            return std::int64_t{std::stoll(text)};
-        if (text.find_first_not_of("-.0123456789") == text.npos)
-            return std::stof(text);
-        return text;
-    }
-
-    std::string boolean(const Formula& operand, const FormulaCall& call, const std::string& output)
-    {
-        const std::string x = write_formula(operand, call);
-        const bool is_boolean = operand.kind == Formula::Kind::input && call.op.specs.at(operand.index).dtype == DataType::boolean;
-        return is_boolean && output.empty() ? x : cast(x, DataType::boolean, output);
+        write_row(*this, {c.function, c.values, op.inputs, op.specs}, op.output);
     }
 
     static const std::map<std::string, Handler>& handlers()
