@@ -23,7 +23,8 @@ test_indexing test_reductions test_sort_and_select test_shape_ops test_tensor_cr
 test_unary_ufuncs test_type_promotion test_scatter_gather_ops test_linalg test_spectral_ops test_foreach
 test_segment_reductions test_complex test_autograd test_transformers test_sparse test_sparse_csr test_nestedtensor
 test_serialization distributions/test_distributions test_dataloader test_dlpack test_autocast functorch/test_ops
-functorch/test_vmap""".split()
+functorch/test_vmap inductor/test_torchinductor inductor/test_torchinductor_dynamic_shapes
+inductor/test_torchinductor_opinfo""".split()
 MARK = "<!-- below: written by tools/pytorch_suites --markdown -->"
 # These fill the memory of a large device, count CUDA's allocations, or are about formats of other devices.
 EXCLUDE = (r"_large|large_|launch_config|64bit|lazy_clone|cow_materialize|cow_input|quint|qint|qscheme|memory_leak|"
@@ -34,7 +35,7 @@ def test_files(path, prefix):
     """Test files of a file, of a PyTorch tree (its suites above), or of any other folder (all)."""
     path = Path(path).resolve()
     if path.is_file():
-        return [TestFile(path, prefix + path.name, [str(path.parent)])]
+        return [TestFile(path, prefix + path.name, [str(path.parent), str(path.parent.parent)])]
     if (path / "test" / "test_torch.py").exists():
         path = path / "test"
     if (path / "test_ops_gradients.py").exists():

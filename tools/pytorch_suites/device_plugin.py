@@ -35,6 +35,8 @@ import torch.testing._internal.common_nn as common_nn  # noqa: E402
 import torch.testing._internal.common_optimizers as common_optimizers  # noqa: E402
 import torch.testing._internal.common_utils as common_utils  # noqa: E402
 
+# Classes of PyTorch's tests of torch.compile that are there for each device: `DynamicShapesGPUTests`.
+INDUCTOR_CLASS = re.compile("Cpu(?=Tests?$)" if DEVICE == "cpu" else "GPU(?=Tests?$)")
 ACCELERATORS = {"cuda", "xpu", "mps", "mtia", "hpu"}
 
 
@@ -76,28 +78,49 @@ def put_device_into_tests():
     common_device_type.onlyOn.__call__ = for_accelerators
 
 
+def put_device_into_inductor_tests():
+    """The tests of torch.compile are made for the CPU and for the one GPU that Triton serves: this device becomes it."""
+    if DEVICE == "cpu":
+        return
+    with contextlib.suppress(ImportError):
+        import torch.testing._internal.inductor_utils as inductor_utils
+        import torch.testing._internal.triton_utils as triton_utils
+        inductor_utils.GPU_TYPE = DEVICE
+        for name in ("HAS_GPU", "RUN_GPU"):
+            setattr(inductor_utils, name, True)
+        inductor_utils.requires_gpu = triton_utils.requires_gpu = lambda: lambda function: function
+        triton_utils.HAS_GPU = True
+
+
 def supply_names_of_other_versions():
     """Tests of neighbouring versions import helpers that the installed version no longer has, or not yet: conditions
     become False, decorators do nothing. What has another meaning stays an ImportError."""
     modules = [common_utils, common_device_type, common_cuda, common_methods_invocations, common_nn,
                common_optimizers]
-    for name in ("testing._internal.common_mkldnn", "testing._internal.common_quantization",
-                 "nn.attention.flex_attention"):
+    for name in ("testing._internal.common_mkldnn", "testing._internal.inductor_utils", "testing._internal.triton_utils",
+                 "testing._internal.common_quantization", "nn.attention.flex_attention", "_inductor.compile_fx"):
         with contextlib.suppress(Exception):
             modules.append(importlib.import_module(f"torch.{name}"))
-    decorators = ("skip", "expected", "only", "bf32", "tf32", "reduced", "precision", "largeT", "slow", "xfail", "with_tf32",
-                  "create_nested_block_mask")
+    decorators = ("skip", "expected", "requires", "only", "bf32", "tf32", "reduced", "precision", "largeT", "slow", "xfail",
+                  "with_tf32", "create_nested_block_mask")
 
     def nothing(*arguments, **keywords):
         if len(arguments) == 1 and callable(arguments[0]) and not keywords:
             return arguments[0]
         return lambda function: function
 
+    def missing(name, *arguments, **keywords):
+        raise common_utils.unittest.SkipTest(f"the installed PyTorch has no {name}")
+
     def supply(name):
         if name == "new_module_tests":
             return common_nn.get_new_module_tests()
         if name == "tf32_is_not_fp32":
             return lambda: False
+        if name == "dtype_abbrs":
+            return importlib.import_module("torch.utils._dtype_abbrs").dtype_abbrs
+        if name in ("complex_memory_overlap", "add_kernel"):
+            return functools.partial(missing, name)
         if name.endswith("_and_refs"):
             operators = list(getattr(common_methods_invocations, name.removesuffix("_and_refs")))
             return operators + [reference for reference in common_methods_invocations.python_ref_db
@@ -118,6 +141,7 @@ def name_of(item):
     parts = re.sub(r"^.*?::", "", item.nodeid).split("::")
     if len(parts) > 1:
         parts[0] = re.sub(f"{DEVICE.upper()}$", "", parts[0])
+        parts[0] = INDUCTOR_CLASS.sub("DEVICE", parts[0])
     parts[-1] = re.sub(rf"^(.*)_{DEVICE}(?=_|$|\[)", r"\1_DEVICE", parts[-1])     # the last one
     return "::".join(parts)
 
@@ -132,7 +156,8 @@ def names_device(case_class):
 def chosen_of(items):
     """(all cases of the device, those to run) in the order of the file."""
     cases = [item for item in items if item.cls is not None and (
-        item.cls.__name__.endswith(DEVICE.upper()) or JOB["rename"] and names_device(item.cls))]
+        item.cls.__name__.endswith(DEVICE.upper()) or INDUCTOR_CLASS.search(item.cls.__name__)
+        or JOB["rename"] and names_device(item.cls))]
     if JOB["cases"] is not None:
         wanted = set(JOB["cases"])
         return cases, [item for item in cases if name_of(item) in wanted]
@@ -229,6 +254,7 @@ def pytest_configure(config):
 
 
 put_device_into_tests()
+put_device_into_inductor_tests()
 supply_names_of_other_versions()
 # Tests name their siblings (`from functorch_additional_op_db import ...`), wherever a changed copy lies.
 sys.path[1:1] = JOB["paths"]
