@@ -63,6 +63,13 @@ def test_long_reductions():
     check(lambda x: (x.sum(), x.mean(), x.max(), x.argmax(), x.std(), (x * x).sum(), x.view(16, -1).sum(0)), x)
 
 
+@pytest.mark.parametrize("count", (9001, 20_011, 40_000))
+def test_reductions_of_some_ten_thousand_elements(count):
+    x = torch.rand(count)
+    check(lambda x: (x.sum(), x.max(), (x * 2).mean(), x.view(-1, 1).expand(-1, 3).sum(0)), x)
+    check(lambda x: x.view(-1, 1).expand(-1, 40).contiguous().sum(0), x)
+
+
 def test_rounding_errors_stay_small():
     x = torch.rand(3, 100_000)
     actual = torch.compile(lambda x: (x.sum(1), x.t().contiguous().sum(0), x.sum()))(x.to(device))
@@ -134,7 +141,7 @@ def test_resampling():
 
 
 @pytest.mark.parametrize("inner", (True, False))
-@pytest.mark.parametrize("elements", (16, 72, 1024, 100_000))
+@pytest.mark.parametrize("elements", (16, 72, 1024, 10_000, 40_000, 100_000))
 @pytest.mark.parametrize("results", (1, 50, 64))
 def test_reductions_are_not_cut_into_single_elements(elements, results, inner):
     from torch._inductor.choices import InductorChoices

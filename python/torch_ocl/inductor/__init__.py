@@ -19,15 +19,17 @@ from __future__ import annotations
 
 def register() -> None:
     """Makes the code generator known to Inductor."""
+    from torch._inductor.choices import InductorChoices
     from torch._inductor.codegen.common import register_backend_for_device, register_device_op_overrides
 
-    from torch_ocl.inductor import device, identity, lowerings
+    from torch_ocl.inductor import device, identity, lowerings, reductions
     from torch_ocl.inductor.scheduling import OpenCLScheduling, OpenCLWrapper
 
     register_backend_for_device("ocl", OpenCLScheduling, OpenCLWrapper, _NoCppWrapper, _NoFxWrapper,
                                 identity.CodeGeneratorIdentity())
     register_device_op_overrides("ocl", device.op_overrides())
     lowerings.register()
+    InductorChoices.reduction_split_factor = reductions.split_factor(InductorChoices.reduction_split_factor)
 
 
 class _Missing:

@@ -18,9 +18,33 @@ from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
 from torch_ocl.inductor import types
+from torch_ocl.inductor.runtime import Ranges
 
 CPU_LANES, GPU_LANES = 16, 256
 SHORTEST = 32   # elements that a work-item reduces by itself
+
+
+SMALLEST_PART = 4096   # elements that are worth a part of a reduction of their own, on a CPU
+
+
+def split_factor(former):
+    """Inductor's choice of how many parts a long reduction with few outputs is cut into. Its figures are a GPU's, whose
+    hundreds of threads per unit a CPU does not have: there a part for each of some work-groups per core is enough."""
+    def reduction_split_factor(self, device, reduction_numel_hint, numel_hint, inner_reduction):
+        if device.type != "ocl" or Ranges.of(device.index or 0).figures.kind != "cpu":
+            return former(self, device, reduction_numel_hint, numel_hint, inner_reduction)
+        units = Ranges.of(device.index or 0).figures.compute_units
+        outputs = numel_hint if inner_reduction else -(-numel_hint // CPU_LANES)   # work-groups there are already
+        smallest = SMALLEST_PART if inner_reduction else SMALLEST_PART // CPU_LANES
+        if outputs >= 2 * units:
+            return 1
+        parts = min(-(-4 * units // max(outputs, 1)), reduction_numel_hint // smallest)
+        if parts < 2:
+            return 1
+        even = [n for n in range(parts, 2 * parts) if reduction_numel_hint % n == 0]   # no part is shorter
+        return even[0] if even else parts
+
+    return reduction_split_factor
 
 
 class Accumulator:
