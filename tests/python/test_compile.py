@@ -24,6 +24,12 @@ def test_chain_is_one_kernel():
     assert metrics.generated_kernel_count == 1
 
 
+@pytest.mark.parametrize("names", (False, "torch", "original_aten", "inductor_node"))
+def test_names_of_kernels(names):
+    with config.patch({"triton.descriptive_names": names}):
+        check(lambda x: x * 2 + 1, randn(8))
+
+
 @pytest.mark.parametrize("shapes", [((8, 16, 40), (16, 1), (40,)), ((5, 1, 7), (1, 6, 1), ()), ((3, 5, 4, 49), (5, 1, 1), (3, 1, 1, 1)),
                                     ((4, 16, 8, 32), (4, 1, 8, 32), (16, 1, 32)), ((0, 3), (3,), (1, 1))])
 def test_broadcasting(shapes):

@@ -90,6 +90,8 @@ def put_device_into_inductor_tests():
             setattr(inductor_utils, name, True)
         inductor_utils.requires_gpu = triton_utils.requires_gpu = lambda: lambda function: function
         triton_utils.HAS_GPU = True
+        import torch._inductor.test_operators  # noqa: F401
+        torch.library.impl("_inductor_test::realize", DEVICE, lambda x: x.clone())
 
 
 def supply_names_of_other_versions():

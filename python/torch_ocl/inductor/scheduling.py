@@ -31,7 +31,8 @@ class OpenCLScheduling(SIMDScheduling):
         key = (src_code, kernel.signature(), kernel.device_index)
         if key in wrapper.src_to_kernel:
             return wrapper.src_to_kernel[key]
-        fused = get_fused_kernel_name(node_schedule, config.triton.descriptive_names)
+        described = config.triton.descriptive_names     # a way to name kernels, or none
+        fused = get_fused_kernel_name(node_schedule, described) if described else ""
         name = "_".join(part for part in ("ocl", fused, wrapper.next_kernel_suffix()) if part)
         wrapper.src_to_kernel[key] = name
         _import_runtime(wrapper, kernel.device_index)
