@@ -135,6 +135,22 @@ def test_pooling():
                      F.max_pool2d(x, 3, 2, 1)), randn(2, 3, 16, 16, requires_grad=True))
 
 
+def test_gradients_of_max_pooling_are_one_kernel():
+    from torch._inductor.utils import run_fw_bw_and_get_code
+
+    def f(x):
+        return F.max_pool2d(x, 3, 2, 1)
+
+    x = torch.randint(0, 4, (2, 3, 17, 16)).float().requires_grad_()    # many equals
+    check(f, x)
+    check(lambda x: F.max_pool2d(x, 7, 1, 3), x)
+    check(lambda x: F.max_pool2d(x, 2, 2, 0, 2), x)
+    ours = x.detach().to(device).requires_grad_()
+    with config.patch(force_disable_caches=True):
+        _, (_, backward) = run_fw_bw_and_get_code(lambda: torch.compile(f)(ours))
+    assert "scatter" not in backward and backward.count("ocl_runtime.kernel(") == 1
+
+
 def test_resampling():
     check(lambda x: (F.interpolate(x, scale_factor=2, mode="bilinear"), F.interpolate(x, size=(11, 13), mode="bicubic"),
                      F.interpolate(x, scale_factor=2)), randn(2, 3, 8, 8, requires_grad=True))
