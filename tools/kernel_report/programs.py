@@ -50,15 +50,17 @@ def distinct(lines: list[str]) -> list[Launch]:
     return list(largest.values())
 
 
-def ask(figures: str, pattern: str, folder: Path) -> Asked:
-    """Runs the problems as on a GPU of these figures. `folder` receives the programs."""
+def ask(figures: str, pattern: str, folder: Path, engine: str = "") -> Asked:
+    """Runs the problems as on a GPU of these figures, with a matrix engine (CLPRIM_MATRIX_ENGINE) that they do not tell.
+    `folder` receives the programs."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "log").unlink(missing_ok=True)
     tools = Path(__file__).resolve().parents[1]
     kept = {k: v for k, v in os.environ.items() if not k.startswith("CLPRIM_") or k == "CLPRIM_KERNEL_PATH"}
     environment = kept | {
         "CLPRIM_DRY_RUN": str(folder / "log"), "CLPRIM_DUMP_PROGRAMS": str(folder), "CLPRIM_CACHE_DISABLE": "1",
-        "CLPRIM_DEVICE_KIND": "gpu", "CLPRIM_DEVICE_FIGURES": figures, "TORCH_OCL_FALLBACK": "error",
+        "CLPRIM_DEVICE_KIND": "gpu", "CLPRIM_DEVICE_FIGURES": figures, "CLPRIM_MATRIX_ENGINE": engine,
+        "TORCH_OCL_FALLBACK": "error",
         "PYTHONPATH": os.pathsep.join([str(tools), *filter(None, [os.environ.get("PYTHONPATH")])])}
     done = subprocess.run(["nice", "-n", "10", sys.executable, "-m", "kernel_report.problems", pattern],
                           env=environment, capture_output=True, text=True)

@@ -46,7 +46,7 @@ class Report:
         return {name: analyse(kernel) for name, kernel in target.compiler.read(made, target).items()}
 
     def asked(self, target: Target, pattern: str) -> Asked:
-        return ask(target.figures, pattern, self.work / "programs" / target.name)
+        return ask(target.figures, pattern, self.work / "programs" / target.name, target.engine)
 
     def target(self, target: Target, pattern: str, known: frozenset[str] = frozenset()) -> dict:
         """Everything about one target: compiler, problems with their kernels, what was refused. Kernels of the programs

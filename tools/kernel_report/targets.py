@@ -31,6 +31,7 @@ class Target:
     granule: int = 8     # registers are given out in so many
     grf_bytes: int = 32  # Intel: of a register
     dual: int = 1        # FMAs in an issue slot: pairs of instructions (RDNA 3 and 4) or of numbers (CDNA)
+    engine: str = ""     # CLPRIM_MATRIX_ENGINE, where it takes the device itself to tell
 
     @property
     def compiler(self):
@@ -77,9 +78,9 @@ TARGETS = {target.name: target for target in (
     radeon("gfx942", "Instinct MI300X", 304, threads=32, local_bytes=65536, groups=40, registers=512, granule=8,
            dual=2),
     geforce("sm_75", "GeForce RTX 2080", 46, threads=32, local_bytes=65536, groups=16),
-    geforce("sm_86", "GeForce RTX 3080", 68, threads=48, local_bytes=102400, groups=16),
-    geforce("sm_89", "GeForce RTX 4090", 128, threads=48, local_bytes=102400, groups=24),
-    geforce("sm_90", "H100", 132, threads=64, local_bytes=233472, groups=32),
+    geforce("sm_86", "GeForce RTX 3080", 68, threads=48, local_bytes=102400, groups=16, engine="mma"),
+    geforce("sm_89", "GeForce RTX 4090", 128, threads=48, local_bytes=102400, groups=24, engine="mma"),
+    geforce("sm_90", "H100", 132, threads=64, local_bytes=233472, groups=32, engine="mma"),
 )}
 QUICK = ("bmg-g21", "gfx1100", "sm_86")
 

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include <kernels/gemm/problem.hpp>
+#include <kernels/gemm/gpu_matrix.hpp>
 #include <core/operands.hpp>
 
 namespace clprim {
@@ -18,6 +18,7 @@ std::span<const GemmImplementation> gemm_implementations()
         {"cpu_amx", cpu_amx_rejects, cpu_amx, true, cpu_amx_advises_against},
         {"cpu_packed", cpu_packed_rejects, cpu_packed},
         {"gpu_dot", gpu_dot_rejects, gpu_dot},
+        {"gpu_matrix", gpu_matrix_rejects, gpu_matrix, true, gpu_matrix_advises_against},
         {"gpu_tiled", gpu_tiled_rejects, gpu_tiled},
         {"complex_planes", complex_planes_rejects, complex_planes},
         {"clblast", clblast_rejects, clblast},   // where tuning prefers it

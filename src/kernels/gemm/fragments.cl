@@ -1,0 +1,57 @@
+// Products of small matrices by the matrix instructions of GPUs, behind one interface.
+//
+// A sub-group of LANES work-items holds a FRAGMENT_M x FRAGMENT_K piece of A, a FRAGMENT_K x FRAGMENT_N piece of B, both
+// of 16-bit numbers (X: float16 or bfloat16), and FRAGMENT_M x FRAGMENT_N sums in float. A and B come from slabs in
+// local memory, which hold SLAB_K k of some `lines` (rows of A, columns of B); how they lie there is the engine's own:
+//     place_a_along_k(slab, line, k, v)                 eight neighbours along k; k is a multiple of 8
+//     place_a_along_lines(slab, lines, line, k, v, w)   eight lines at k and at k + 1; line is a multiple of 8, k is even
+//     fragment_a a = load_a(g, slab, along_k, lines, line, k);      the fragment that begins at this line and k
+//     sums = multiply_add(g, a, b, sums);
+//     FRAGMENT_ROW(e, lane), FRAGMENT_COLUMN(e, lane)   where element e of a lane's sums lies
+// and the same of B. All work-items of a group call them together.
+//
+// Engines (one of them is defined):
+//   ENGINE_DPAS16, ENGINE_DPAS8   Intel's systolic arrays in sub-groups of 16 (Xe2, Xe-HPC) and 8 (Xe-HPG)
+//   ENGINE_MMA                    NVIDIA's tensor cores from compute capability 8.0 on: mma.sync and ldmatrix
+//   ENGINE_WMMA, ENGINE_WMMA12    AMD's WMMA of RDNA 3 (gfx11) and RDNA 4 (gfx12), wave32
+//   ENGINE_MFMA                   AMD's MFMA of CDNA 2 and 3 (gfx90a, gfx94x), wave64
+// With -DEMULATED=1 the instructions are computed in plain OpenCL C from the same registers of the same lanes
+// (fragments_emulation.cl); everything else is the code that GPUs run.
+#define SLAB_K 32
+#define SLAB_PITCH (SLAB_K / 2 + 4)   // words of a line along k: 16-byte addresses, apart in banks
+
+// Work-item g.lane of a sub-group; `exchange` is local memory of the sub-group's own, for the emulation.
+typedef struct {
+    int lane;
+    __local uint* exchange;
+} sub_group;
+
+// Pairs along k of eight lines, from the lines at k and at k + 1: what engines keep in words.
+static inline uint8 pairs_of_lines(uint4 v, uint4 w)
+{
+    const uint4 even = (v & 0xffffu) | (w << 16), odd = (v >> 16) | (w & 0xffff0000u);
+    return (uint8)(even.x, odd.x, even.y, odd.y, even.z, odd.z, even.w, odd.w);
+}
+
+static inline void place_words(__local uint* to, int step, uint8 v)
+{
+    to[0] = v.s0;
+    to[step] = v.s1;
+    to[2 * step] = v.s2;
+    to[3 * step] = v.s3;
+    to[4 * step] = v.s4;
+    to[5 * step] = v.s5;
+    to[6 * step] = v.s6;
+    to[7 * step] = v.s7;
+}
+
+#if defined(ENGINE_DPAS16) || defined(ENGINE_DPAS8)
+#include "kernels/gemm/fragments_dpas.cl"
+#elif defined(ENGINE_MMA)
+#include "kernels/gemm/fragments_mma.cl"
+#else
+#include "kernels/gemm/fragments_amd.cl"
+#endif
+#if EMULATED
+#include "kernels/gemm/fragments_emulation.cl"
+#endif

@@ -1,0 +1,100 @@
+// Intel's dpas (cl_intel_subgroup_matrix_multiply_accumulate): 8 rows, as many columns as a sub-group has lanes, 16 k.
+// Element r of a lane's sums is row r of column `lane`. A's rows are spread over the lanes, one or two k for each; a lane
+// holds its column of B as pairs along k. Slabs keep fragments one after the other as block reads give them to lanes.
+#ifdef ENGINE_DPAS16
+#define LANES 16
+#define A_WORDS 4
+typedef short8 fragment_a;
+#define A_LANE(i, k) (k)
+#define A_HALF(i, k) (i)
+#else
+#define LANES 8
+#define A_WORDS 8
+typedef int8 fragment_a;
+#define A_LANE(i, k) ((k) / 2)
+#define A_HALF(i, k) ((i) * 2 + (k) % 2)
+#endif
+#define B_WORDS 8
+#define FRAGMENT_M 8
+#define FRAGMENT_N LANES
+#define FRAGMENT_K 16
+#define FRAGMENT_SUMS 8
+typedef int8 fragment_b;
+typedef float8 fragment_sums;
+#define B_LANE(k, j) (j)
+#define B_HALF(k, j) (k)
+#define FRAGMENT_ROW(e, lane) (e)
+#define FRAGMENT_COLUMN(e, lane) (lane)
+
+// The word of lines `line`'s pair at k: fragments of A hold [row][k], those of B [pair along k][column].
+static inline int a_word(int line, int k)
+{
+    return line / 8 * (SLAB_K / 2 * 8) + k / 16 * 64 + line % 8 * 8 + k % 16 / 2;
+}
+static inline int b_word(int line, int k)
+{
+    return line / LANES * (SLAB_K / 2 * LANES) + k / 2 * LANES + line % LANES;
+}
+
+static inline void place_a_along_k(__local uint* slab, int line, int k, uint4 v)
+{
+    *(__local uint4*)(slab + a_word(line, k)) = v;
+}
+static inline void place_a_along_lines(__local uint* slab, int lines, int line, int k, uint4 v, uint4 w)
+{
+    place_words(slab + a_word(line, k), 8, pairs_of_lines(v, w));
+}
+static inline void place_b_along_k(__local uint* slab, int line, int k, uint4 v)
+{
+    __local uint* to = slab + b_word(line, k);
+    to[0] = v.x;
+    to[LANES] = v.y;
+    to[2 * LANES] = v.z;
+    to[3 * LANES] = v.w;
+}
+static inline void place_b_along_lines(__local uint* slab, int lines, int line, int k, uint4 v, uint4 w)
+{
+    const uint8 pairs = pairs_of_lines(v, w);
+    __local uint4* to = (__local uint4*)(slab + b_word(line, k));
+    to[0] = pairs.lo;
+    to[1] = pairs.hi;
+}
+
+#if EMULATED
+static inline fragment_a load_a(sub_group g, const __local uint* slab, int along_k, int lines, int line, int k)
+{
+    const __local uint* from = slab + a_word(line, k);
+#ifdef ENGINE_DPAS16
+    const __local ushort* p = (const __local ushort*)from + g.lane;
+    return as_short8((ushort8)(p[0], p[16], p[32], p[48], p[64], p[80], p[96], p[112]));
+#else
+    from += g.lane;
+    return (int8)(from[0], from[8], from[16], from[24], from[32], from[40], from[48], from[56]);
+#endif
+}
+static inline fragment_b load_b(sub_group g, const __local uint* slab, int along_k, int lines, int line, int k)
+{
+    const __local uint* from = slab + b_word(line, k) + g.lane;
+    return (int8)(from[0], from[LANES], from[2 * LANES], from[3 * LANES], from[4 * LANES], from[5 * LANES],
+                  from[6 * LANES], from[7 * LANES]);
+}
+#else
+static inline fragment_a load_a(sub_group g, const __local uint* slab, int along_k, int lines, int line, int k)
+{
+#ifdef ENGINE_DPAS16
+    return as_short8(intel_sub_group_block_read_us8((const __local ushort*)(slab + a_word(line, k))));
+#else
+    return as_int8(intel_sub_group_block_read8(slab + a_word(line, k)));
+#endif
+}
+static inline fragment_b load_b(sub_group g, const __local uint* slab, int along_k, int lines, int line, int k)
+{
+    return as_int8(intel_sub_group_block_read8(slab + b_word(line, k)));
+}
+#define DPAS_float16 intel_sub_group_f16_f16_matrix_mad_k16
+#define DPAS_bfloat16 intel_sub_group_bf16_bf16_matrix_mad_k16
+static inline fragment_sums multiply_add(sub_group g, fragment_a a, fragment_b b, fragment_sums sums)
+{
+    return CLPRIM_CAT(DPAS_, X)(a, b, sums);
+}
+#endif

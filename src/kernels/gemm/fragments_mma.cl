@@ -1,0 +1,99 @@
+// NVIDIA's mma.sync.m16n8k16, two of them side by side, with operands by ldmatrix. With g = lane / 4 and t = lane % 4 a
+// lane holds of A rows g and g + 8 and of B columns g and g + 8 at k = 2 t, 2 t + 1 and eight further, of the sums rows g
+// and g + 8 at columns 2 t, 2 t + 1 and eight further. ldmatrix transposes, so slabs lie as their matrices do.
+#define LANES 32
+#define A_WORDS 4
+#define B_WORDS 4
+#define FRAGMENT_M 16
+#define FRAGMENT_N 16
+#define FRAGMENT_K 16
+#define FRAGMENT_SUMS 8
+#define TRANSPOSING_LOADS 1
+typedef uint4 fragment_a;
+typedef uint4 fragment_b;
+typedef float8 fragment_sums;
+#define A_LANE(i, k) ((i) % 8 * 4 + (k) % 8 / 2)
+#define A_HALF(i, k) (((k) / 8 * 2 + (i) / 8) * 2 + (k) % 2)
+#define B_LANE(k, j) ((j) % 8 * 4 + (k) % 8 / 2)
+#define B_HALF(k, j) (((j) / 8 * 2 + (k) / 8) * 2 + (k) % 2)
+#define FRAGMENT_ROW(e, lane) ((lane) / 4 + (e) % 4 / 2 * 8)
+#define FRAGMENT_COLUMN(e, lane) ((e) / 4 * 8 + (lane) % 4 * 2 + (e) % 2)
+
+// Words from one k to the next where lines are neighbours.
+#define LINES_PITCH(lines) ((lines) / 2 + 4)
+
+static inline void place_a_along_k(__local uint* slab, int line, int k, uint4 v)
+{
+    *(__local uint4*)(slab + line * SLAB_PITCH + k / 2) = v;
+}
+static inline void place_a_along_lines(__local uint* slab, int lines, int line, int k, uint4 v, uint4 w)
+{
+    __local uint* to = slab + k * LINES_PITCH(lines) + line / 2;
+    *(__local uint4*)to = v;
+    *(__local uint4*)(to + LINES_PITCH(lines)) = w;
+}
+#define place_b_along_k place_a_along_k
+#define place_b_along_lines place_a_along_lines
+
+#if EMULATED
+// Four matrices of 8 x 8: lanes 8 m to 8 m + 7 say where the rows of matrix m begin. A lane receives elements 2 t and
+// 2 t + 1 of row g of each, or of column g where they are transposed.
+static inline uint4 load_matrices(sub_group g, const __local uint* slab, int at, int transposed)
+{
+    uint words[4];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    g.exchange[g.lane] = at;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int m = 0; m < 4; ++m) {
+        const __local uint* rows = g.exchange + 8 * m;
+        const int near = g.lane % 4, far = g.lane / 4;
+        if (transposed) {
+            const __local ushort* halves = (const __local ushort*)slab;
+            words[m] = halves[2 * rows[2 * near] + far] | (uint)halves[2 * rows[2 * near + 1] + far] << 16;
+        } else
+            words[m] = slab[rows[far] + near];
+    }
+    return vload4(0, words);
+}
+#else
+static inline uint4 load_matrices(sub_group g, const __local uint* slab, int at, int transposed)
+{
+    const uint address = (uint)(size_t)(slab + at);
+    uint x, y, z, w;
+    if (transposed)
+        __asm__ volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                         : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "r"(address) : "memory");
+    else
+        __asm__ volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                         : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "r"(address) : "memory");
+    return (uint4)(x, y, z, w);
+}
+#define MMA_TYPES_float16 "f16.f16"
+#define MMA_TYPES_bfloat16 "bf16.bf16"
+#define MMA(c, a, b0, b1)                                                                                             \
+    __asm__("mma.sync.aligned.m16n8k16.row.col.f32." CLPRIM_CAT(MMA_TYPES_, X) ".f32 "                               \
+            "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"                                                   \
+            : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1))
+static inline fragment_sums multiply_add(sub_group g, fragment_a a, fragment_b b, fragment_sums sums)
+{
+    float4 low = sums.lo, high = sums.hi;
+    MMA(low, a, b.x, b.y);
+    MMA(high, a, b.z, b.w);
+    return (float8)(low, high);
+}
+#endif
+
+static inline fragment_a load_a(sub_group g, const __local uint* slab, int along_k, int lines, int line, int k)
+{
+    if (along_k)
+        return load_matrices(g, slab, (line + g.lane % 16) * SLAB_PITCH + (k + g.lane / 16 * 8) / 2, 0);
+    return load_matrices(g, slab,
+                         (k + g.lane % 8 + g.lane / 16 * 8) * LINES_PITCH(lines) + (line + g.lane / 8 % 2 * 8) / 2, 1);
+}
+static inline fragment_b load_b(sub_group g, const __local uint* slab, int along_k, int lines, int line, int k)
+{
+    if (along_k)
+        return load_matrices(g, slab,
+                             (line + g.lane % 8 + g.lane / 16 * 8) * SLAB_PITCH + (k + g.lane / 8 % 2 * 8) / 2, 0);
+    return load_matrices(g, slab, (k + g.lane % 16) * LINES_PITCH(lines) + (line + g.lane / 16 * 8) / 2, 1);
+}

@@ -1,0 +1,78 @@
+#include <kernels/gemm/gpu_cut.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace clprim::detail {
+namespace {
+
+// From a matrix's first element to beyond its last.
+std::int64_t extent(const MatrixLayout& layout, std::int64_t rows, std::int64_t columns)
+{
+    return (rows - 1) * std::abs(layout.row) + (columns - 1) * std::abs(layout.column) + 1;
+}
+
+}  // namespace
+
+bool better_turned(const GemmProblem& p)
+{
+    if ((p.m == 1) != (p.n == 1))
+        return p.n == 1;
+    return p.c.column != 1 && p.c.row == 1;
+}
+
+GpuCut gpu_cut(const GemmProblem& problem, std::int64_t x, std::int64_t y, std::int64_t enough, std::int64_t step)
+{
+    GpuCut cut{x, y};
+    cut.splits = std::clamp<std::int64_t>(enough / (x * y * problem.batch), 1,
+                                          std::min<std::int64_t>(64, divide_up(problem.k, step)));
+    cut.split_depth = round_up(divide_up(problem.k, cut.splits), step);
+    cut.splits = divide_up(problem.k, cut.split_depth);
+    return cut;
+}
+
+void launch_cut(Queue& queue, const Program& program, const GemmProblem& problem, const GemmTensors& tensors,
+                const GpuCut& cut, std::array<std::size_t, 2> group)
+{
+    Tensor partial;
+    if (cut.splits > 1)
+        partial = queue.context().empty({cut.splits * problem.batch * problem.m * problem.n},
+                                        gemm_compute_type(problem.dtype), queue);
+    {
+        Launch launch(queue, program.kernel("multiply"));
+        launch.arg(tensors.a).arg(tensors.b).arg(tensors.c).arg(tensors.d).arg(partial).arg(gemm_arguments(problem));
+        add_scalars(launch, problem);
+        launch.arg(cut.splits).arg(cut.split_depth);
+        const auto size = [](std::int64_t count) { return static_cast<std::size_t>(count); };
+        launch.run(Range::groups({size(cut.x), size(cut.y * cut.splits), size(problem.batch)},
+                                 {group[0], group[1], 1}));
+    }
+    if (cut.splits > 1)
+        combine_partial_products(queue, problem, tensors, partial, static_cast<std::int32_t>(cut.splits));
+}
+
+bool in_groups(std::int64_t count, const Tensor& tensor, std::int64_t near_count, std::int64_t near, std::int64_t far,
+               std::int64_t batch)
+{
+    return near == 1 && (near_count | far | batch | static_cast<std::int64_t>(tensor.buffer_offset())) % count == 0;
+}
+
+bool a_along_k(const GemmProblem& p) { return p.a.row != 1 || p.a.column == 1; }
+bool b_along_k(const GemmProblem& p) { return p.b.column != 1 || p.b.row == 1; }
+
+bool operands_in_groups(std::int64_t count, const GemmProblem& p, const GemmTensors& t)
+{
+    return (a_along_k(p) ? in_groups(count, t.a, p.k, p.a.column, p.a.row, p.a.batch)
+                         : in_groups(count, t.a, p.m, p.a.row, p.a.column, p.a.batch)) &&
+           (b_along_k(p) ? in_groups(count, t.b, p.k, p.b.row, p.b.column, p.b.batch)
+                         : in_groups(count, t.b, p.n, p.b.column, p.b.row, p.b.batch));
+}
+
+const char* offset_type(const GemmProblem& p)
+{
+    const std::int64_t farthest = std::max({extent(p.a, p.m, p.k), extent(p.b, p.k, p.n), extent(p.c, p.m, p.n),
+                                            extent(p.d, p.m, p.n)});
+    return farthest < std::int64_t{1} << 31 ? "int" : "long";
+}
+
+}  // namespace clprim::detail

@@ -1,0 +1,138 @@
+// Launches gpu_matrix.cl.
+#include <kernels/gemm/gpu_matrix.hpp>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <kernels/gemm/gpu_cut.hpp>
+
+namespace clprim::detail {
+namespace {
+
+constexpr std::int64_t slab_k = 32, slab_pitch = slab_k / 2 + 4;   // of fragments.cl
+
+bool use_large_tile(const MatrixEngineShape& shape, MatrixEngineChoice engine, const GemmProblem& p,
+                    const Device& device)
+{
+    const std::int64_t tiles = divide_up(p.m, shape.rows(shape.large)) * divide_up(p.n, shape.columns(shape.large));
+    return !engine.emulated && tiles * p.batch >= device.compute_units;
+}
+
+std::string program_options(MatrixEngineChoice engine, const MatrixTile& tile, const GemmProblem& p,
+                            const GemmTensors& t, bool partial)
+{
+    const bool dpas = engine.engine == MatrixEngine::dpas16 || engine.engine == MatrixEngine::dpas8;
+    return gemm_options(p.dtype) +
+           fmt::format(" -D{} -DEMULATED={:d} -DSUB_GROUPS_M={} -DSUB_GROUPS_N={} -DFRAGMENTS_M={} -DFRAGMENTS_N={}",
+                       shape_of(engine.engine).macro, engine.emulated, tile.sub_groups_m, tile.sub_groups_n,
+                       tile.fragments_m, tile.fragments_n) +
+           fmt::format(" -DA_ALONG_K={:d} -DB_ALONG_K={:d} -DALIGNED={:d} -DALIGNED_C={:d} -DOFFSET={}", a_along_k(p),
+                       b_along_k(p), operands_in_groups(8, p, t),
+                       in_groups(4, t.c, p.n, p.c.column, p.c.row, p.c.batch), offset_type(p)) +
+           fmt::format(" -DPARTIAL={:d} -DADD_D={:d} -DACTIVATION={}", partial, p.add_d && !partial,
+                       partial ? 0 : static_cast<int>(p.activation)) +
+           (dpas && !engine.emulated ? " -cl-intel-256-GRF-per-thread" : "");
+}
+
+}  // namespace
+
+std::size_t MatrixEngineShape::local_memory(const MatrixTile& tile, bool emulated) const
+{
+    const std::int64_t slabs = 2 * (rows(tile) + columns(tile)) * slab_pitch;
+    const std::int64_t dumped = tile.sub_groups_m * tile.sub_groups_n * m * tile.fragments_n * n;
+    return static_cast<std::size_t>(4 * (std::max(slabs, dumped) + (emulated ? items(tile) * exchange_words : 0)));
+}
+
+const MatrixEngineShape& shape_of(MatrixEngine engine)
+{
+    static const MatrixEngineShape dpas16{"ENGINE_DPAS16", 16, 8, 16, 12, {4, 4, 4, 4}, {2, 2, 4, 2}};
+    static const MatrixEngineShape dpas8{"ENGINE_DPAS8", 8, 8, 8, 16, {4, 4, 4, 4}, {2, 2, 4, 4}};
+    static const MatrixEngineShape mma{"ENGINE_MMA", 32, 16, 16, 8, {2, 4, 4, 2}, {2, 2, 2, 2}};
+    static const MatrixEngineShape wmma{"ENGINE_WMMA", 32, 16, 16, 16, {2, 4, 4, 2}, {2, 2, 2, 2}};
+    static const MatrixEngineShape wmma12{"ENGINE_WMMA12", 32, 16, 16, 8, {2, 4, 4, 2}, {2, 2, 2, 2}};
+    static const MatrixEngineShape mfma{"ENGINE_MFMA", 64, 32, 32, 4, {2, 2, 2, 2}, {2, 1, 1, 2}};
+    switch (engine) {
+    case MatrixEngine::dpas16: return dpas16;
+    case MatrixEngine::dpas8: return dpas8;
+    case MatrixEngine::wmma: return wmma;
+    case MatrixEngine::wmma12: return wmma12;
+    case MatrixEngine::mfma: return mfma;
+    default: return mma;
+    }
+}
+
+Rejection gpu_matrix_rejects_by(MatrixEngineChoice engine, const GemmProblem& problem, const Device& device)
+{
+    if (device.kind != DeviceKind::gpu)
+        return "for GPUs";
+    if (problem.dtype != DataType::float16 && problem.dtype != DataType::bfloat16)
+        return "for float16 and bfloat16";
+    if (problem.k == 0)
+        return "k is 0";
+    if (engine.engine == MatrixEngine::none)
+        return "no matrix engine";
+    const MatrixEngineShape& shape = shape_of(engine.engine);
+    const MatrixTile& largest = engine.emulated ? shape.small : shape.large;
+    if (device.max_work_group_size < static_cast<std::size_t>(shape.items(largest)))
+        return fmt::format("work-groups of less than {} work-items", shape.items(largest));
+    if (device.local_memory < shape.local_memory(largest, engine.emulated))
+        return "too little local memory";
+    return std::nullopt;
+}
+
+Rejection gpu_matrix_rejects(const GemmProblem& problem, const Device& device)
+{
+    if (device.kind != DeviceKind::gpu)
+        return "for GPUs";
+    if (problem.dtype != DataType::float16 && problem.dtype != DataType::bfloat16)   // before the costly questions
+        return "for float16 and bfloat16";
+    const MatrixEngineChoice engine = matrix_engine(device);
+    if (auto reason = gpu_matrix_rejects_by(engine, problem, device))
+        return reason;
+    if (engine.emulated || matrix_engine_works(device, engine.engine, problem.dtype))
+        return std::nullopt;
+    require<NotSupported>(!engine.named, "CLPRIM_MATRIX_ENGINE=", name_of(engine.engine), ": ", device.name,
+                          " does not build its kernel, or computes wrong products of ", name_of(problem.dtype));
+    return fmt::format("{} does not work on this device", name_of(engine.engine));
+}
+
+Rejection gpu_matrix_advises_against(const GemmProblem& problem, const Device& device)
+{
+    const MatrixEngineChoice engine = matrix_engine(device);
+    if (engine.named)
+        return std::nullopt;
+    if (engine.emulated)
+        return "no matrix engine, only its emulation";
+    // Every engine multiplies at least four times as fast as vectors of floats, which lose less at edges.
+    const MatrixEngineShape& shape = shape_of(engine.engine);
+    const double computed = static_cast<double>(round_up(problem.m, shape.rows(shape.small))) *
+                            static_cast<double>(round_up(problem.n, shape.columns(shape.small)));
+    if (computed > 4 * static_cast<double>(problem.m) * static_cast<double>(problem.n))
+        return "mostly edges";
+    return std::nullopt;
+}
+
+void gpu_matrix(Queue& queue, const GemmProblem& problem, const GemmTensors& tensors)
+{
+    const MatrixEngineChoice engine = matrix_engine(queue.device());
+    gpu_matrix_by(engine, use_large_tile(shape_of(engine.engine), engine, problem, queue.device()), queue, problem,
+                  tensors);
+}
+
+void gpu_matrix_by(MatrixEngineChoice engine, bool large, Queue& queue, const GemmProblem& asked,
+                   const GemmTensors& given)
+{
+    const bool turned = better_turned(asked);
+    const GemmProblem problem = turned ? transposed(asked) : asked;
+    const GemmTensors tensors = turned ? transposed(given) : given;
+    const MatrixEngineShape& shape = shape_of(engine.engine);
+    const MatrixTile& tile = large ? shape.large : shape.small;
+    const GpuCut cut = gpu_cut(problem, divide_up(problem.n, shape.columns(tile)),
+                               divide_up(problem.m, shape.rows(tile)), 2 * queue.device().compute_units, 256);
+    const Program& program = queue.context().program(
+        "kernels/gemm/gpu_matrix.cl", program_options(engine, tile, problem, tensors, cut.splits > 1));
+    launch_cut(queue, program, problem, tensors, cut, {static_cast<std::size_t>(shape.items(tile)), 1});
+}
+
+}  // namespace clprim::detail

@@ -1,0 +1,39 @@
+// Products by matrix instructions on the host side.
+#pragma once
+
+#include <core/matrix_engine.hpp>
+#include <kernels/gemm/problem.hpp>
+
+namespace clprim::detail {
+
+// How a work-group's block of C is made of sub-groups and fragments (gpu_matrix.cl).
+struct MatrixTile {
+    std::int64_t sub_groups_m, sub_groups_n, fragments_m, fragments_n;
+};
+
+// What fragments.cl says of an engine, and its tiles: the large one where enough of them fill the device.
+struct MatrixEngineShape {
+    std::string_view macro;
+    std::int64_t lanes, m, n, exchange_words;   // of a fragment of sums; words of a lane's operands
+    MatrixTile large, small;
+
+    std::int64_t rows(const MatrixTile& tile) const { return tile.sub_groups_m * tile.fragments_m * m; }
+    std::int64_t columns(const MatrixTile& tile) const { return tile.sub_groups_n * tile.fragments_n * n; }
+    std::int64_t items(const MatrixTile& tile) const { return tile.sub_groups_m * tile.sub_groups_n * lanes; }
+    std::size_t local_memory(const MatrixTile& tile, bool emulated) const;
+};
+const MatrixEngineShape& shape_of(MatrixEngine engine);
+
+Rejection gpu_matrix_rejects(const GemmProblem&, const Device&);
+Rejection gpu_matrix_advises_against(const GemmProblem&, const Device&);
+void gpu_matrix(Queue&, const GemmProblem&, const GemmTensors&);
+
+// By the engine and the tile that are named.
+CLPRIM_API Rejection gpu_matrix_rejects_by(MatrixEngineChoice, const GemmProblem&, const Device&);
+CLPRIM_API void gpu_matrix_by(MatrixEngineChoice, bool large, Queue&, const GemmProblem&, const GemmTensors&);
+
+// Whether the device builds the engine's kernel and computes products of a type right: found out once, by products whose
+// results are known, and kept on disk for as long as driver and kernel stay the same. Waits for the device.
+bool matrix_engine_works(const Device& device, MatrixEngine engine, DataType type);
+
+}  // namespace clprim::detail
