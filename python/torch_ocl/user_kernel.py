@@ -59,8 +59,13 @@ def compile_kernel(source: str, name: str, *, options: str = "", device=None):
     Calls take global_size and local_size, numbers or tuples of up to three, and return at once: the work is on the
     current stream. Errors of the compiler come as RuntimeError with the compiler's words and the source's lines.
     """
-    parameters = signature(source, name, options)
-    text = _with_line_numbers(source, name)
+    return build(source, name, options, device)
+
+
+def build(source: str, name: str, options: str, device=None, prologue: str = ""):
+    """The kernel; prologue: text before the source, which does not count for its lines."""
+    parameters = signature(prologue + source, name, options)
+    text = prologue + _with_line_numbers(source, name)
     kernel = _state.c().Kernel(text, name, options, parameters, True)
     try:
         kernel.prepare(_state.index_of(device))

@@ -38,7 +38,9 @@ class OpenCLScheduling(SIMDScheduling):
         _import_runtime(wrapper, kernel.device_index)
         origins, detailed = get_kernel_metadata(node_schedule, wrapper)
         body = f"ocl_runtime.kernel({name!r}, '''\n{src_code}''', {kernel.signature()!r}, {kernel.device_index})"
-        wrapper.define_kernel(name, body, f"{origins}\n{detailed}", gpu=False)
+        # An operator's text arguments (kernels of the caller's own) may have several lines.
+        comments = [line if line.startswith("#") else f"# {line}" for line in f"{origins}\n{detailed}".split("\n")]
+        wrapper.define_kernel(name, body, "\n".join(comments), gpu=False)
         return name
 
 
