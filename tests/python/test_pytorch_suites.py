@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 pytest.importorskip("expecttest")
 TOOL = Path(__file__).resolve().parents[2] / "tools" / "pytorch_suites"
@@ -59,6 +60,52 @@ class TestByHand(TestCase):
         self.assertEqual(torch.ones(2, device="xpu:0").device.type, "ocl")
 '''
 
+RANKS = '''
+from __future__ import annotations
+
+import ctypes
+import unittest
+
+import torch
+import torch.distributed as dist
+from torch.testing._internal.common_cuda import TEST_CUDA
+from torch.testing._internal.common_distributed import MultiProcessTestCase, requires_nccl, skip_if_lt_x_gpu
+
+from neighbour import BACKEND
+
+
+@requires_nccl()
+@unittest.skipIf(not TEST_CUDA, "no CUDA")
+class TestRanks(MultiProcessTestCase):
+    world_size = 2
+
+    def setUp(self):
+        super().setUp()
+        self._spawn_processes()
+
+    @skip_if_lt_x_gpu(2)
+    def test_adds(self):
+        dist.init_process_group(BACKEND, f"file://{self.file_name}", rank=self.rank, world_size=2)
+        tensor = torch.ones(3, device=f"cuda:{self.rank}")
+        dist.all_reduce(tensor)
+        self.assertEqual(tensor, torch.full((3,), 2.0, device=tensor.device))
+
+    def test_fails_on_one_rank(self):
+        device = torch.empty(0, device="cuda").device
+        self.assertTrue(self.rank == 0 or device.type == "cpu", "expected words")
+
+    def test_crashes(self):
+        if torch.empty(0, device="cuda").device.type != "cpu":
+            ctypes.string_at(0)
+
+    @skip_if_lt_x_gpu(3)
+    def test_needs_three(self):
+        pass
+
+    def test_of_the_host(self):
+        pass
+'''
+
 
 def run(*arguments):
     environment = {name: value for name, value in os.environ.items() if name != "CLPRIM_POISON"}
@@ -91,3 +138,18 @@ def test_devices_named_by_hand(tmp_path):
     (tmp_path / "test_by_hand.py").write_text(BY_HAND)
     run(tmp_path, "--rename", "xpu", "--results", tmp_path / "results.jsonl", "--json", tmp_path / "report.json")
     assert outcomes(tmp_path / "report.json") == {"test_names_its_device": "passed"}
+
+
+@pytest.mark.skipif(not torch.distributed.is_available() or not torch.distributed.is_gloo_available(),
+                    reason="PyTorch has no Gloo")
+def test_ranks(tmp_path):
+    folder = tmp_path / "distributed"
+    folder.mkdir()
+    (folder / "neighbour.py").write_text('BACKEND = "cpu:gloo,cuda:nccl"\n')
+    (folder / "test_ranks.py").write_text(RANKS)
+    run(folder / "test_ranks.py", "--ranks", 2, "--timeout", 60, "--results", tmp_path / "results.jsonl",
+        "--json", tmp_path / "report.json")
+    assert outcomes(tmp_path / "report.json") == {
+        "test_adds": "passed", "test_fails_on_one_rank": "failed", "test_crashes": "crashed", "test_needs_three": "other",
+        "test_of_the_host": "other"}
+    assert "expected words" in (tmp_path / "report.json").read_text()

@@ -34,6 +34,9 @@ EXCLUDE = (r"_large|large_|launch_config|64bit|lazy_clone|cow_materialize|cow_in
 def test_files(path, prefix):
     """Test files of a file, of a PyTorch tree (its suites above), or of any other folder (all)."""
     path = Path(path).resolve()
+    if path.is_file() and "distributed" in path.parts:
+        root = next(parent for parent in path.parents if parent.name == "distributed")
+        return [TestFile(path, prefix + str(path.relative_to(root)), [str(path.parent), str(root)])]
     if path.is_file():
         return [TestFile(path, prefix + path.name, [str(path.parent), str(path.parent.parent)])]
     if (path / "test" / "test_torch.py").exists():
@@ -62,6 +65,8 @@ def parse_arguments():
                         help="policy for operators without a kernel (default: %(default)s)")
     parser.add_argument("--rename", default="", metavar="DEVICE",
                         help="the files name this device by hand: run copies that name ocl, or cpu")
+    parser.add_argument("--ranks", type=int, default=0, metavar="N",
+                        help="the files test torch.distributed: run them with N ranks on the device, listed N times")
     parser.add_argument("--prefix", default="", help="put before the names of the files, to tell trees apart")
     parser.add_argument("--results", nargs="+", default=["out/pytorch_suites.jsonl"], metavar="FILE",
                         help="where each case's outcome is kept (default: %(default)s)")
@@ -89,7 +94,7 @@ def main():
     options = parse_arguments()
     Path(options.results[0]).resolve().parent.mkdir(parents=True, exist_ok=True)
     choice = Choice(options.match, options.exclude, options.sample, options.at_most, options.timeout,
-                    int(options.memory * 2**30), options.fallback, options.rename, options.again)
+                    int(options.memory * 2**30), options.fallback, options.rename, options.again, options.ranks)
     for test in (file for path in options.paths for file in test_files(path, options.prefix)):
         run_file(test, choice, Path(options.results[0]).resolve())
         for found in all_reports(options):

@@ -13,6 +13,9 @@ import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from rank_device import test_source
+
+BACKENDS = {"ocl": "occl", "cpu": "gloo"}
 HERE = Path(__file__).resolve().parent
 NO_CASES = "no device-generic cases"
 PASSED = ("passed", "expected failure")
@@ -31,6 +34,7 @@ class Choice:
     fallback: str = "error"
     rename: str = ""
     again: bool = False
+    ranks: int = 0      # of tests of torch.distributed; 0: tests of operators
 
 
 @dataclass
@@ -48,6 +52,8 @@ class Record:
     ended: dict[str, dict] = field(default_factory=dict)
     started: str = ""
     problem: str = ""
+    seconds: float = 0.0
+    ranks: int = 0
 
 
 def read_results(path):
@@ -64,12 +70,15 @@ def read_results(path):
             record = records.setdefault((entry["file"], entry["device"]), Record())
             if entry["event"] == "collected":
                 record.total, record.chosen = entry["total"], entry["chosen"]
+                record.ranks = entry.get("ranks", 0)
             elif entry["event"] == "start":
                 record.started = entry["case"]
             elif entry["event"] == "forget":
                 for case in entry["cases"]:
                     record.ended.pop(case, None)
                 record.problem, record.chosen = "", record.chosen or None
+            elif entry["event"] == "time":
+                record.seconds += entry["seconds"]
             elif entry["event"] == "problem":
                 record.problem = entry["reason"]
             else:
@@ -127,6 +136,8 @@ class FileRunner:
     def source(self, folder):
         """The file itself, or a changed copy: the device that it names by hand has become this one, and what only the
         generators of an older PyTorch could bear is gone."""
+        if self.choice.ranks:
+            return self.tree(folder)
         text = self.test.path.read_text()
         changed = text.replace("super(self.__class__, self)", "super()")
         if self.device == "ocl":    # operators that the tests make for CUDA are made for this device
@@ -143,18 +154,45 @@ class FileRunner:
         copy.write_text(changed)
         return copy, copy.parent
 
+    def tree(self, folder):
+        """A changed copy of PyTorch's distributed tests: they name CUDA and NCCL, and import their neighbours."""
+        root = next(parent for parent in self.test.path.parents if parent.name == "distributed")
+        for neighbour in root.parent.iterdir():
+            if neighbour != root:
+                (Path(folder) / neighbour.name).symlink_to(neighbour)
+        for source in root.rglob("*.py"):
+            copy = Path(folder) / "distributed" / source.relative_to(root)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_text(test_source(source.read_text(), self.device, BACKENDS[self.device]))
+        path = Path(folder) / "distributed" / self.test.path.relative_to(root)
+        return path, path.parent
+
+    def ranks_environment(self, folder):
+        """The device is listed once for each rank: tests count devices and take the one of their rank."""
+        own = {"PYTORCH_SUITES_RANKS": f"{self.device} {BACKENDS[self.device]} {self.choice.ranks} "
+                                       f"{int(self.choice.timeout)} {folder}",
+               "BACKEND": BACKENDS[self.device], "WORLD_SIZE": str(self.choice.ranks), "TEMP_DIR": folder,
+               "OMP_NUM_THREADS": "1", "TORCH_OCL_FALLBACK": "error"}
+        if self.device == "ocl":
+            own["CLPRIM_DEVICES"] = ",".join([os.environ.get("CLPRIM_DEVICES") or "0:0"] * self.choice.ranks)
+        return own
+
     def child(self, folder, before, cases):
         """(exit code, whether it had to be ended, log)"""
         path, root = self.source(folder)
         job = asdict(self.choice) | {
             "device": self.device, "label": self.test.label, "results": self.results, "cases": cases,
-            "done": sorted(before.ended), "collected": before.chosen is not None, "paths": self.test.folders}
+            "done": sorted(before.ended), "collected": before.chosen is not None,
+            "paths": [str(root), str(Path(folder) / "distributed")] if self.choice.ranks else self.test.folders}
         description, log = os.path.join(folder, "job.json"), os.path.join(folder, "log")
         Path(description).write_text(json.dumps(job))
         environment = dict(os.environ, PYTORCH_SUITES_JOB=description, PYTORCH_TEST_WITH_SLOW="0",
                            PYTORCH_DISABLE_FP32_PRECISION_LEAK_CHECK="1",    # tests of versions before it leak
-                           PYTHONPATH=os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]))
-        command = [sys.executable, "-m", "pytest", "-p", "device_plugin", "-p", "no:cacheprovider", "--noconftest", "-q",
+                           PYTHONPATH=os.pathsep.join([str(HERE), *import_paths()]))
+        if self.choice.ranks:
+            environment.update(self.ranks_environment(folder))
+        command = [sys.executable, "-m", "pytest", "-p", "distributed_plugin" if self.choice.ranks else "device_plugin",
+                   "-p", "no:cacheprovider", "--noconftest", "-q",
                    "--tb=short", "-c", os.devnull, f"--rootdir={root}", "-W", "ignore", "--continue-on-collection-errors",
                    str(path)]
         with open(log, "w") as output:
@@ -171,7 +209,7 @@ class FileRunner:
             now = os.path.getsize(self.results) if os.path.exists(self.results) else 0
             if now != size:
                 size, since = now, time.monotonic()
-                limit = self.choice.timeout if self.record().started else STARTUP_SECONDS
+                limit = self.choice.timeout + 60 * bool(self.choice.ranks) if self.record().started else STARTUP_SECONDS
             elif time.monotonic() - since > limit:
                 end(process)
                 return True
@@ -190,6 +228,11 @@ def end(process):
             process.wait(patience or None)
         except subprocess.TimeoutExpired:
             continue
+
+
+def import_paths():
+    """PYTHONPATH from anywhere: children run elsewhere, and their own children too."""
+    return [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
 
 
 def problem_of(log):
@@ -211,6 +254,7 @@ def run_file(test, choice, results):
     if choice.rename:
         return
     record = device.record()
-    missed = [name for name, entry in record.ended.items() if entry["outcome"] not in PASSED]
+    kept = (*PASSED, "skipped") if choice.ranks else PASSED     # tests of ranks skip what they have no device for
+    missed = [name for name, entry in record.ended.items() if entry["outcome"] not in kept]
     if missed:
         FileRunner(test, "cpu", choice, results).run(missed)

@@ -1,0 +1,136 @@
+"""Puts a device and its backend into PyTorch's tests of torch.distributed, in every process of a test: the one that
+collects, the one of a case, and its ranks. Imported first by each of them (`renamed` puts the import into test files).
+
+PYTORCH_SUITES_RANKS says "DEVICE BACKEND RANKS TIMEOUT FOLDER": ranks that find a device, seconds for a case, and a
+folder where a file "used" appears when any process of a case opened the device or made a group of its backend.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import multiprocessing
+import multiprocessing.util
+import os
+import re
+import sys
+from pathlib import Path
+
+INTERNAL = re.compile(r"torch\.testing\._internal\.(distributed($|\.)|common_(distributed|fsdp|dist_composable)$)")
+# What stays CUDA's own: settings, versions and libraries.
+OWN = r"(?<!backends\.)(?<!version\.)"
+
+
+def renamed(text: str, device: str, backend: str) -> str:
+    """A source that names CUDA and NCCL by hand, naming this device and this backend."""
+    text = re.sub(r"^(\s*)import torch\.cuda\.nccl\s*$", r"\1pass", text, flags=re.MULTILINE)
+    text = re.sub(rf"{OWN}(?<![a-zA-Z_])cuda(?![a-zA-Z]|\.nccl)", device, text)
+    text = re.sub(r"\bis_cuda\b", f"is_{device}", text)
+    text = re.sub(r"(?<=[\"':,])nccl(?=[\"',])", backend, text)
+    text = re.sub(r"(?<=Backend\.)NCCL\b", backend.upper(), text)
+    return re.sub(r"(?<=BackendType\.)NCCL\b", "GLOO" if backend == "gloo" else "CUSTOM", text)
+
+
+def test_source(text: str, device: str, backend: str) -> str:
+    """A test file for `device`, which adapts PyTorch first wherever it is imported."""
+    text = renamed(text.replace("super(self.__class__, self)", "super()"), device, backend)
+    future = [match.end() for match in re.finditer(r"^from __future__ import .*\n", text, re.MULTILINE)]
+    place = future[-1] if future else 0
+    return f"{text[:place]}import rank_device  # noqa\n{text[place:]}"
+
+
+class Renaming(importlib.abc.MetaPathFinder):
+    """Loads PyTorch's helpers of distributed tests with the device's name in place of CUDA's."""
+
+    def __init__(self, device, backend):
+        self.device, self.backend = device, backend
+
+    def find_spec(self, name, path, target=None):
+        if not INTERNAL.match(name):
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is not None and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
+            spec.loader = RenamedLoader(spec.loader.name, spec.loader.path, self)
+        return spec
+
+
+class RenamedLoader(importlib.machinery.SourceFileLoader):
+    def __init__(self, name, path, renaming):
+        super().__init__(name, path)
+        self.renaming = renaming
+
+    def get_code(self, fullname):       # never from a cache
+        text = renamed(Path(self.path).read_text(), self.renaming.device, self.renaming.backend)
+        return compile(text, self.path, "exec", dont_inherit=True)
+
+
+def count_devices_without_drivers(torch, count):
+    """Forked ranks can only open drivers that nobody before them opened, and counting devices opens them."""
+    for module in (torch.ocl, torch.accelerator):
+        module.device_count = lambda: count
+        module.is_available = lambda: True
+
+
+def adapt_helpers(torch, seconds):
+    """What tests import from PyTorch's helpers: conditions and processes."""
+    import torch.testing._internal.common_cuda as common_cuda
+    import torch.testing._internal.common_distributed as common_distributed
+
+    def unconditional(*arguments, **named):
+        return lambda function: function
+
+    for name in ("requires_nccl", "requires_nccl_version", "requires_accelerator_dist_backend", "requires_gloo"):
+        setattr(common_distributed, name, unconditional)
+    if not hasattr(common_distributed, "MultiProcContinousTest"):      # so it was spelled
+        common_distributed.MultiProcContinousTest = common_distributed.MultiProcContinuousTest
+    common_distributed.TIMEOUT_OVERRIDE = {}
+    common_distributed.TIMEOUT_DEFAULT = seconds
+    common_cuda.TEST_MULTIGPU = torch.accelerator.device_count() > 1
+    spawn = common_distributed.MultiProcessTestCase._spawn_processes
+
+    def start(self):
+        if torch.ocl.is_initialized():
+            return spawn(self)
+        self._start_processes(torch.multiprocessing.get_context("fork").Process)
+
+    common_distributed.MultiProcessTestCase._spawn_processes = start
+
+
+def mark_use(torch, folder):
+    from torch_ocl._distributed import process_group_class
+
+    if torch.ocl.is_initialized() or process_group_class.cache_info().currsize:
+        (Path(folder) / "used").touch()
+
+
+def watch_use(torch, folder):
+    """Each process of a case says at its end whether it opened the device."""
+    def at_end(_=None):
+        multiprocessing.util.Finalize(None, mark_use, (torch, folder), exitpriority=100)
+
+    multiprocessing.util.register_after_fork(sys.modules[__name__], at_end)
+    if multiprocessing.parent_process() is not None:
+        at_end()
+
+
+def adapt():
+    device, backend, ranks, seconds, folder = os.environ["PYTORCH_SUITES_RANKS"].split(" ", 4)
+    sys.meta_path.insert(0, Renaming(device, backend))
+
+    import torch
+    import torch.testing._internal.common_cuda as common_cuda
+    import torch.testing._internal.common_utils as common_utils
+
+    common_utils.TEST_CUDA = common_cuda.TEST_CUDA = True
+    if device == "ocl":
+        count_devices_without_drivers(torch, int(ranks))
+        watch_use(torch, folder)
+    else:
+        torch.cpu.device_count = torch.accelerator.device_count = lambda: int(ranks)
+        torch.accelerator.current_accelerator = lambda check_available=False: torch.device("cpu")
+        torch.accelerator.set_device_index = lambda device: None
+    adapt_helpers(torch, int(seconds))
+
+
+if "PYTORCH_SUITES_RANKS" in os.environ:
+    adapt()
