@@ -31,7 +31,8 @@ typedef enum clprim_status {
     CLPRIM_INDEX_ERROR = 3,      /* an index lay outside its dimension */
     CLPRIM_OUT_OF_MEMORY = 4,
     CLPRIM_OPENCL_ERROR = 5,     /* an OpenCL call or a program's compilation failed */
-    CLPRIM_INTERNAL_ERROR = 6
+    CLPRIM_INTERNAL_ERROR = 6,
+    CLPRIM_CANCELLED = 7         /* clprim_session_cancel ended the run */
 } clprim_status;
 
 /* Numbers as in onnx.proto's TensorProto.DataType. Types below a byte and 8-bit floats take one byte an element. */
@@ -82,6 +83,20 @@ clprim_status clprim_session_create(const char* path, const char* device, clprim
 /* `folder` is where external data lie, or NULL. */
 clprim_status clprim_session_create_from_memory(const void* model, size_t bytes, const char* folder, const char* device,
                                                 clprim_session** session);
+/* A dynamic size that the model names, and its number. */
+typedef struct clprim_size {
+    const char* name;
+    int64_t size;
+} clprim_size;
+/* What a session may be told; zeros, or a NULL pointer to it, are the defaults. */
+typedef struct clprim_session_options {
+    int no_optimization;         /* neither constants folded nor operators fused */
+    int profile;                 /* times are kept, for clprim_session_trace */
+    const clprim_size* sizes;    /* inputs must have them, and what follows from them is computed once */
+    size_t size_count;
+} clprim_session_options;
+clprim_status clprim_session_create_with(const char* path, const char* device, const clprim_session_options* options,
+                                         clprim_session** session);
 void clprim_session_free(clprim_session* session);
 size_t clprim_session_input_count(const clprim_session* session);
 size_t clprim_session_output_count(const clprim_session* session);
@@ -109,6 +124,14 @@ typedef struct clprim_binding {
 /* Computes the outputs that are named. Enqueues; clprim_tensor_data waits. */
 clprim_status clprim_session_run(clprim_session* session, const clprim_binding* inputs, size_t input_count,
                                  clprim_binding* outputs, size_t output_count);
+
+/* Ends the runs that are under way in other threads before their next node: they return CLPRIM_CANCELLED. */
+void clprim_session_cancel(clprim_session* session);
+/* What the model's file says under `key`; NULL without it. Lives as long as the session. */
+const char* clprim_session_metadata(const clprim_session* session, const char* key);
+/* Writes what the nodes and their kernels took so far to a file, as JSON for chrome://tracing and Perfetto. Waits for
+ * what is enqueued. The session must have been made with `profile`. */
+clprim_status clprim_session_trace(const clprim_session* session, const char* path);
 
 #if defined(__GNUC__) && !defined(_WIN32)
 #pragma GCC visibility pop

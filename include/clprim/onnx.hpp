@@ -83,34 +83,58 @@ std::string convert_to_onnx(const Net& net);
 
 struct SessionOptions {
     bool optimize = true;    // fold constants, fuse operators
-    bool profile = false;    // time every node (each one is waited for)
+    bool profile = false;    // keep the times of nodes (Session::profile, trace); runs do not wait for them
+    // Of the dynamic sizes that the model names: inputs must have them, and what follows from them is computed once.
+    std::map<std::string, std::int64_t> sizes;
 };
 
 struct NodeTime {
     std::string name, op_type;
-    double milliseconds = 0;
+    double milliseconds = 0;         // of its kernels and copies on the device
+    double host_milliseconds = 0;    // of enqueueing it, or of computing it on the host
     int calls = 0;
+};
+
+// What a run may be told beside its inputs.
+struct RunOptions {
+    std::vector<std::string> outputs;        // those that are wanted, by name; empty: all
+    // Memory of the caller's that outputs are written to, any strides; what the run returns for them refers to it.
+    std::map<std::string, Tensor> bound;
+};
+
+// A run that Session::cancel ended.
+class Cancelled : public Error {
+public:
+    using Error::Error;
 };
 
 // A model made ready for a device. Constants are uploaded and folded here. run may be called from several threads.
 class Session {
 public:
-    // Throws NotSupported naming all unsupported operators with their counts.
+    // Throws NotSupported naming all unsupported operators with their counts, InvalidArgument for sizes that the model
+    // has no name for.
     explicit Session(const OnnxModel& model, Context& context = Context::get(0), const SessionOptions& options = {});
     ~Session();
     Session(Session&&) noexcept;
 
     using Values = std::map<std::string, Value>;
     // Enqueues the model; only data-dependent shapes and control flow wait. Inputs are device tensors or host values.
-    // `outputs` chooses outputs by name; empty: all. Throws InvalidArgument for missing, unknown or misfit inputs, and
-    // errors of a node with its operator and name.
-    Values run(const Values& inputs, std::span<const std::string> outputs = {});
+    // Throws InvalidArgument for missing, unknown or misfit inputs, for outputs that there are not and bound ones that
+    // do not fit, errors of a node with its operator and name, and Cancelled.
+    Values run(const Values& inputs, const RunOptions& options = {});
+    // Ends the runs that are under way in other threads, each before its next node. Later ones are not concerned.
+    void cancel() noexcept;
 
     std::vector<ModelPort> inputs() const;
     std::vector<ModelPort> outputs() const;
     Context& context() const;
     Queue& queue() const;
-    std::vector<NodeTime> profile() const;           // since the session began, in the order of the graph
+    const std::map<std::string, std::string>& metadata() const;
+    // With SessionOptions::profile, for all runs so far: what each node took, in the order of the graph, those inside of
+    // control flow apart. Waits for what is enqueued.
+    std::vector<NodeTime> profile() const;
+    // The same as a trace of all nodes and their commands, in the JSON that chrome://tracing and Perfetto read.
+    std::string trace() const;
 
 private:
     struct State;

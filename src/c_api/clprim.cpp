@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <filesystem>
+#include <fstream>
 #include <new>
 #include <memory>
 #include <string>
@@ -40,7 +41,8 @@ using Ports = std::deque<Port>;              // whose members stay where they ar
 }  // namespace
 
 struct clprim_session {
-    clprim_session(const OnnxModel& model, Context& context) : session(model, context)
+    clprim_session(const OnnxModel& model, Context& context, const SessionOptions& options = {})
+        : session(model, context, options)
     {
         for (ModelPort& port : session.inputs())
             inputs.emplace_back(std::move(port));
@@ -86,6 +88,8 @@ clprim_status guarded(F&& body) noexcept
         return failed(CLPRIM_OPENCL_ERROR, e.what());
     } catch (const BuildError& e) {
         return failed(CLPRIM_OPENCL_ERROR, e.what());
+    } catch (const Cancelled& e) {
+        return failed(CLPRIM_CANCELLED, e.what());
     } catch (const std::exception& e) {
         return failed(CLPRIM_INTERNAL_ERROR, e.what());
     } catch (...) {
@@ -242,7 +246,50 @@ clprim_status clprim_session_create_from_memory(const void* model, size_t bytes,
     });
 }
 
+clprim_status clprim_session_create_with(const char* path, const char* device, const clprim_session_options* options,
+                                         clprim_session** session)
+{
+    return guarded([&] {
+        require(path && session, "an argument is NULL");
+        SessionOptions chosen;
+        if (options) {
+            chosen.optimize = !options->no_optimization;
+            chosen.profile = options->profile != 0;
+            require(options->sizes || !options->size_count, "sizes is NULL");
+            for (size_t i = 0; i < options->size_count; ++i) {
+                require(options->sizes[i].name, "the name of size ", i, " is NULL");
+                chosen.sizes[options->sizes[i].name] = options->sizes[i].size;
+            }
+        }
+        *session = new clprim_session(OnnxModel(std::filesystem::path(path)), context_of(device), chosen);
+    });
+}
+
 void clprim_session_free(clprim_session* session) { delete session; }
+
+void clprim_session_cancel(clprim_session* session)
+{
+    if (session)
+        session->session.cancel();
+}
+
+const char* clprim_session_metadata(const clprim_session* session, const char* key)
+{
+    if (!session || !key)
+        return nullptr;
+    const auto found = session->session.metadata().find(key);
+    return found == session->session.metadata().end() ? nullptr : found->second.c_str();
+}
+
+clprim_status clprim_session_trace(const clprim_session* session, const char* path)
+{
+    return guarded([&] {
+        require(session && path, "an argument is NULL");
+        std::ofstream file(path);
+        file << session->session.trace();
+        require(static_cast<bool>(file.flush()), "cannot write '", path, "'");
+    });
+}
 
 size_t clprim_session_input_count(const clprim_session* session) { return session ? session->inputs.size() : 0; }
 size_t clprim_session_output_count(const clprim_session* session) { return session ? session->outputs.size() : 0; }
@@ -289,7 +336,7 @@ clprim_status clprim_session_run(clprim_session* session, const clprim_binding* 
             require(outputs[i].name, "the name of output ", i, " is NULL");
             names.emplace_back(outputs[i].name);
         }
-        const Session::Values results = session->session.run(values, names);
+        const Session::Values results = session->session.run(values, {.outputs = names, .bound = {}});
         // All handles are made before the first is given away.
         std::vector<std::unique_ptr<clprim_tensor>> made;
         for (const std::string& name : names)

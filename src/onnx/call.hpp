@@ -11,27 +11,26 @@
 #include <clprim/queue.hpp>
 
 #include "onnx/graph.hpp"
+#include "onnx/node_profile.hpp"
 
 namespace clprim::onnx {
 
 // Values of one graph while it runs, by slot.
 using Frame = std::vector<Value>;
 
-// Milliseconds per node, filled by `execute` when asked for.
-struct Profile {
-    struct Entry {
-        double milliseconds = 0;
-        int calls = 0;
-    };
-    std::mutex mutex;
-    std::map<const Node*, Entry> entries;
-};
-
 // What all nodes of a running session share.
 struct Engine {
     Queue& queue;
     std::atomic<std::uint64_t>& draws;   // random draws so far: the offset of the next one
-    Profile* profile = nullptr;
+    NodeProfile* profile = nullptr;
+    // How often runs were cancelled, and how often when this one began.
+    const std::atomic<std::uint64_t>* cancellations = nullptr;
+    std::uint64_t cancellations_before = 0;
+
+    bool is_cancelled() const
+    {
+        return cancellations && cancellations->load(std::memory_order_relaxed) != cancellations_before;
+    }
 };
 
 class Call {

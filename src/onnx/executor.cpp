@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <chrono>
 
 #include <clprim/context.hpp>
 #include <clprim/copy.hpp>
+#include <clprim/onnx.hpp>
 
 #include "onnx/call.hpp"
 
@@ -66,18 +66,6 @@ void run_named(const Node& node, const std::vector<int>& released, Frame& frame,
     } catch (const NotSupported& error) {
         throw NotSupported(title(node) + ": " + error.what());
     }
-}
-
-void run_timed(const Node& node, const std::vector<int>& released, Frame& frame, Engine& engine)
-{
-    const auto begin = std::chrono::steady_clock::now();
-    run_named(node, released, frame, engine);
-    engine.queue.finish();
-    const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - begin;
-    std::lock_guard lock(engine.profile->mutex);
-    Profile::Entry& entry = engine.profile->entries[&node];
-    entry.milliseconds += taken.count();
-    ++entry.calls;
 }
 
 }  // namespace
@@ -162,10 +150,11 @@ std::vector<Value> Call::run(const Graph& body, std::span<const Value> arguments
 void execute(const Graph& graph, Frame& frame, Engine& engine)
 {
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-        if (engine.profile)
-            run_timed(graph.nodes[i], graph.released[i], frame, engine);
-        else
-            run_named(graph.nodes[i], graph.released[i], frame, engine);
+        const Node& node = graph.nodes[i];
+        if (engine.is_cancelled()) [[unlikely]]
+            throw Cancelled("the run was cancelled before " + title(node));
+        const NodeProfile::Scope scope(engine.profile, node);
+        run_named(node, graph.released[i], frame, engine);
         for (const int slot : graph.released[i])
             frame[static_cast<std::size_t>(slot)] = Value();
     }

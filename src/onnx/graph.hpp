@@ -70,6 +70,17 @@ struct Graph {
 // Subgraphs among the attributes and the body of a node.
 std::vector<GraphRef> subgraphs(const Node& node);
 
+// Calls `see` for the nodes of a graph and of everything inside.
+template <class F>
+void for_each_node(const Graph& graph, const F& see)
+{
+    for (const Node& node : graph.nodes) {
+        see(node);
+        for (const GraphRef& inner : subgraphs(node))
+            for_each_node(*inner, see);
+    }
+}
+
 // What a node Constant holds, in whichever of its attributes; nothing if it has none.
 Value constant_value(const Node& node);
 

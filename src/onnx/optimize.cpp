@@ -8,6 +8,7 @@
 
 #include <clprim/context.hpp>
 
+#include "onnx/ports.hpp"
 #include "onnx/rewriter.hpp"
 
 namespace clprim::onnx {
@@ -65,6 +66,60 @@ void execute_on_copies(const Graph& single, Frame& frame, Engine& engine)
     execute(single, frame, engine);
     for (auto original = originals.rbegin(); original != originals.rend(); ++original)   // a slot may be there twice
         frame[original->first] = std::move(original->second);
+}
+
+using Sizes = std::vector<std::int64_t>;
+
+// The shape of an input whose sizes are all known: a run takes no other.
+std::optional<Sizes> static_shape(const Port& port)
+{
+    if (port.kind != Port::Kind::tensor || !port.has_shape)
+        return std::nullopt;
+    Sizes shape;
+    for (const auto& size : port.shape) {
+        const auto* number = std::get_if<std::int64_t>(&size);
+        if (!number || *number <= 0)
+            return std::nullopt;
+        shape.push_back(*number);
+    }
+    return shape;
+}
+
+// What Shape and Size say of inputs with known sizes becomes constants.
+void fold_input_shapes(Graph& graph)
+{
+    std::map<int, Sizes> shapes;
+    for (std::size_t i = 0; i < graph.inputs.size(); ++i)
+        if (const auto shape = static_shape(graph.input_ports[i]))
+            shapes[graph.inputs[i]] = *shape;
+    std::erase_if(graph.nodes, [&](const Node& node) {
+        const bool is_shape = node.op_type == "Shape", is_size = node.op_type == "Size";
+        if (!node.domain.empty() || node.body || !(is_shape || is_size) || node.inputs.size() != 1)
+            return false;
+        const auto found = shapes.find(node.inputs[0]);
+        if (found == shapes.end())
+            return false;
+        const Sizes& shape = found->second;
+        if (is_size) {
+            std::int64_t count = 1;
+            for (const std::int64_t size : shape)
+                if (__builtin_mul_overflow(count, size, &count))
+                    return false;
+            graph.constants.emplace_back(node.outputs[0], Value::scalar(count));
+            return true;
+        }
+        const auto rank = static_cast<std::int64_t>(shape.size());
+        const auto bound = [&](const char* name, std::int64_t otherwise) {
+            const auto given = node.attributes.find(name);
+            const std::int64_t at = given == node.attributes.end() ? otherwise : std::get<std::int64_t>(given->second);
+            return std::clamp<std::int64_t>(at < 0 ? at + rank : at, 0, rank);
+        };
+        const std::int64_t start = bound("start", 0), end = std::max(start, bound("end", rank));
+        graph.constants.emplace_back(node.outputs[0], Value::ints(std::span(shape).subspan(
+                                                          static_cast<std::size_t>(start),
+                                                          static_cast<std::size_t>(end - start))));
+        return true;
+    });
 }
 
 // Runs every node that reads constants only, and keeps its results as constants.
@@ -238,11 +293,13 @@ void keep_prepared(Graph& graph)
 
 }  // namespace
 
-GraphRef prepare(const Model& model, Engine& engine, bool optimize)
+GraphRef prepare(const Model& model, Engine& engine, const SessionOptions& options)
 {
     GraphRef graph = clone(*model.graph);
+    fix_sizes(*graph, options.sizes);
     plan(*graph);
-    if (optimize) {
+    if (options.optimize) {
+        fold_input_shapes(*graph);
         fold_constants(*graph, engine);
         Rewriter rewriter(*graph);
         fuse_convolutions(rewriter);

@@ -1,11 +1,13 @@
 // Makes a model's graph ready to run: operators looked up, constants folded, operators fused.
 #pragma once
 
+#include <clprim/onnx.hpp>
+
 #include "onnx/call.hpp"
 
 namespace clprim::onnx {
 
 // A planned copy of the model's graph. All operators must be known (OnnxModel::unsupported is empty).
-GraphRef prepare(const Model& model, Engine& engine, bool optimize);
+GraphRef prepare(const Model& model, Engine& engine, const SessionOptions& options);
 
 }  // namespace clprim::onnx

@@ -3,6 +3,8 @@
 #include <initializer_list>
 #include <new>
 
+#include <clprim/onnx.hpp>
+
 #include "bindings.hpp"
 
 namespace clprim::python {
@@ -11,7 +13,7 @@ namespace {
 
 // Created once per process and never released: translators run until the interpreter ends.
 struct Types {
-    PyObject *error, *invalid_argument, *not_supported, *index_error, *out_of_memory, *opencl_error, *build_error;
+    PyObject *error, *invalid_argument, *not_supported, *index_error, *out_of_memory, *opencl_error, *build_error, *cancelled;
 };
 Types types;
 
@@ -60,6 +62,8 @@ void translate(std::exception_ptr pointer)
         set_error(types.build_error, e.what());
     } catch (const OpenCLError& e) {
         set_error(types.opencl_error, e.what());
+    } catch (const Cancelled& e) {
+        set_error(types.cancelled, e.what());
     } catch (const Error& e) {
         set_error(types.error, e.what());
     }
@@ -79,6 +83,7 @@ void bind_errors(py::module_& m)
     types.out_of_memory = derived("OutOfMemory", PyExc_MemoryError, "The device has no room for an allocation.");
     types.opencl_error = derived("OpenCLError", PyExc_RuntimeError, "An OpenCL call failed.");
     types.build_error = derived("BuildError", PyExc_RuntimeError, "A program did not compile; holds the driver's log.");
+    types.cancelled = derived("Cancelled", PyExc_RuntimeError, "Session.cancel ended the run.");
     // Local: PyTorch's own functions keep turning errors of the device into theirs.
     py::register_local_exception_translator(&translate);
 }

@@ -74,7 +74,8 @@ py::dict inputs_of(const py::object& inputs)
 }
 
 // Outputs by name, each as `convert` makes it; `outputs` are the names of those that are wanted, None for all.
-py::dict run(Session& session, const py::object& given, const py::object& outputs, py::object (*convert)(const Value&))
+py::dict run(Session& session, const py::object& given, const py::object& outputs, const py::object& bound,
+             py::object (*convert)(const Value&))
 {
     const py::dict inputs = inputs_of(given);
     std::map<std::string, Expected> expected;
@@ -98,10 +99,17 @@ py::dict run(Session& session, const py::object& given, const py::object& output
     else
         for (const py::handle name : outputs)
             wanted.push_back(string_of(name));
+    RunOptions options{wanted, {}};
+    if (!bound.is_none())
+        for (const auto& [key, object] : py::dict(bound)) {
+            if (!py::isinstance<Tensor>(object))
+                throw py::type_error("bound must be a dictionary of clprim.Tensor by output");
+            options.bound.emplace(string_of(key), object.cast<Tensor>());
+        }
     Session::Values results;
     {
         const Released released;
-        results = session.run(values, wanted);
+        results = session.run(values, options);
     }
     py::dict answer;
     for (const std::string& name : wanted)
@@ -142,6 +150,7 @@ void bind_onnx(py::module_& m)
         .def_property_readonly("name", [](const NodeTime& t) { return text_of(t.name); })
         .def_readonly("op_type", &NodeTime::op_type)
         .def_readonly("milliseconds", &NodeTime::milliseconds)
+        .def_readonly("host_milliseconds", &NodeTime::host_milliseconds)
         .def_readonly("calls", &NodeTime::calls)
         .def("__repr__", [](const NodeTime& t) {
             return text_of("<clprim.NodeTime " + t.op_type + " '" + t.name + "' " + std::to_string(t.milliseconds) +
@@ -149,32 +158,41 @@ void bind_onnx(py::module_& m)
         });
 
     py::class_<Session>(m, "Session", "A model made ready for a device; run may be called from several threads.")
-        .def(py::init([](const py::object& source, const py::object& device, bool optimize, bool profile) {
+        .def(py::init([](const py::object& source, const py::object& device, bool optimize, bool profile,
+                         const std::map<std::string, std::int64_t>& sizes) {
                  const OnnxModel model = model_from(source, std::nullopt);
                  Context& context = context_of(device);
                  const Released released;
-                 return std::make_unique<Session>(model, context, SessionOptions{optimize, profile});
+                 return std::make_unique<Session>(model, context, SessionOptions{optimize, profile, sizes});
              }),
              py::arg("model"), py::arg("device") = py::none(), py::kw_only(), py::arg("optimize") = true,
-             py::arg("profile") = false)
+             py::arg("profile") = false, py::arg("sizes") = std::map<std::string, std::int64_t>(),
+             "sizes: numbers for dynamic sizes that the model names.")
         .def("run",
             [](Session& session, const py::object& inputs, const py::object& outputs) {
-                return run(session, inputs, outputs, &value_to_python);
+                return run(session, inputs, outputs, py::none(), &value_to_python);
             },
             py::arg("inputs"), py::arg("outputs") = py::none(),
              "Runs the model on a dictionary of arrays; returns one with the outputs asked for (default: all).")
         .def("run_values",
-            [](Session& session, const py::object& inputs, const py::object& outputs) {
-                return run(session, inputs, outputs, [](const Value& value) { return py::cast(value); });
+            [](Session& session, const py::object& inputs, const py::object& outputs, const py::object& bound) {
+                return run(session, inputs, outputs, bound, [](const Value& value) { return py::cast(value); });
             },
-            py::arg("inputs"), py::arg("outputs") = py::none(),
-            "The same with Values that stay on the device, for another run; does not wait.")
+            py::arg("inputs"), py::arg("outputs") = py::none(), py::kw_only(), py::arg("bound") = py::none(),
+            "The same with Values that stay on the device, for another run; does not wait. bound: a dictionary of\n"
+            "tensors by output that these are written to.")
+        .def("cancel", &Session::cancel,
+             "Ends the runs under way in other threads before their next node; they raise clprim.Cancelled.")
         .def_property_readonly("inputs", &Session::inputs)
         .def_property_readonly("outputs", &Session::outputs)
         .def_property_readonly("input_names", [](const Session& s) { return texts_of(names_of(s.inputs())); })
         .def_property_readonly("output_names", [](const Session& s) { return texts_of(names_of(s.outputs())); })
         .def_property_readonly("device", [](const Session& s) { return s.context().device(); })
-        .def("profile", &Session::profile, "Time of every node since the session began; needs profile=True.")
+        .def_property_readonly("metadata", [](const Session& s) { return dict_of(s.metadata()); })
+        .def("profile", [](const Session& s) { const Released released; return s.profile(); },
+             "Time of every node since the session began, on the device and on the host; needs profile=True.")
+        .def("trace", [](const Session& s) { const Released released; return s.trace(); },
+             "The same as JSON for chrome://tracing and Perfetto: every node, kernel and copy.")
         .def("__repr__", [](const Session& s) {
             return "<clprim.Session on " + s.context().device().id + " '" + s.context().device().name + "', " +
                    std::to_string(s.inputs().size()) + " inputs, " + std::to_string(s.outputs().size()) + " outputs>";

@@ -98,6 +98,42 @@ static void test_session(void)
     clprim_session_free(session);
 }
 
+static void test_session_options(void)
+{
+    const char *path = "test_c_api.onnx", *trace = "test_c_api.json";
+    const float values[] = {1, 2.5f, -3};
+    const int64_t shape[] = {3};
+    const clprim_size unknown = {"rows", 3};
+    clprim_session_options options = {0, 1, NULL, 0}, wrong = {0, 0, &unknown, 1};
+    clprim_tensor* x = NULL;
+    clprim_session* session = NULL;
+    clprim_binding in = {"x", NULL}, out = {"y", NULL};
+    char text[16] = "";
+    FILE* file = fopen(path, "wb");
+
+    CHECK(file && fwrite(model, 1, sizeof model, file) == sizeof model && fclose(file) == 0);
+    CHECK(clprim_session_create_with(path, NULL, &wrong, &session) == CLPRIM_INVALID_ARGUMENT);
+    CHECK(session == NULL && strstr(clprim_last_error(), "rows"));
+    CHECK(clprim_session_create_with(path, NULL, NULL, &session) == CLPRIM_OK);
+    CHECK(clprim_session_trace(session, trace) == CLPRIM_INVALID_ARGUMENT);
+    clprim_session_free(session);
+    CHECK(clprim_session_create_with(path, NULL, &options, &session) == CLPRIM_OK);
+    CHECK(clprim_session_metadata(session, "author") == NULL);
+    clprim_session_cancel(session); /* nothing is under way */
+    CHECK(clprim_tensor_create(CLPRIM_FLOAT32, shape, 1, values, &x) == CLPRIM_OK);
+    in.tensor = x;
+    CHECK(clprim_session_run(session, &in, 1, &out, 1) == CLPRIM_OK);
+    CHECK(clprim_session_trace(session, "no_such_folder/trace.json") == CLPRIM_INVALID_ARGUMENT);
+    CHECK(clprim_session_trace(session, trace) == CLPRIM_OK);
+    file = fopen(trace, "rb");
+    CHECK(file && fread(text, 1, 15, file) == 15 && text[0] == '{' && fclose(file) == 0);
+    clprim_tensor_free(out.tensor);
+    clprim_tensor_free(x);
+    clprim_session_free(session);
+    remove(path);
+    remove(trace);
+}
+
 /* Every pointer may be NULL: then there is an error, or nothing to say. */
 static void test_null(void)
 {
@@ -138,6 +174,7 @@ int main(void)
     test_devices();
     test_tensors();
     test_session();
+    test_session_options();
     test_null();
     return failures != 0;
 }

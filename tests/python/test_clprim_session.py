@@ -1,4 +1,6 @@
 """What sessions take: names, element types, layouts; and what they say of anything else."""
+import json
+import threading
 import types
 
 import numpy as np
@@ -105,3 +107,105 @@ def test_devices_that_are_not_there(device, message):
     graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", 1, [1])], [onnx.ValueInfoProto(name="y")])
     with pytest.raises(ValueError, match=message):
         clprim.Session(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), device=device)
+
+
+# ---- what a session and its runs may be told -----------------------------------------------------------------------------
+
+def model_of(nodes, inputs, outputs, **metadata):
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info(n, e, s) for n, e, s in inputs],
+                              [onnx.ValueInfoProto(name=name) for name in outputs])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    helper.set_model_props(model, metadata)
+    return model
+
+
+def flattened(**attributes):
+    """Flattens its input by arithmetic on its shape, as exporters write it."""
+    nodes = [helper.make_node("Shape", ["x"], ["rows"], start=0, end=1), helper.make_node("Shape", ["x"], ["rest"], start=1),
+             helper.make_node("ReduceProd", ["rest"], ["columns"]), helper.make_node("Concat", ["rows", "columns"], ["s"], axis=0),
+             helper.make_node("Reshape", ["x", "s"], ["r"]), helper.make_node("Relu", ["r"], ["y"], name="last"),
+             helper.make_node("Size", ["x"], ["n"])]
+    return clprim.Session(model_of(nodes, [("x", TensorProto.FLOAT, ["batch", 2, "width"])], ["y", "n"], author="somebody"),
+                          **attributes)
+
+
+def test_sizes_become_numbers():
+    x = np.linspace(-1, 1, 24, dtype="f").reshape(3, 2, 4)
+    free, half, fixed = flattened(profile=True), flattened(sizes={"batch": 3}), flattened(sizes={"batch": 3, "width": 4}, profile=True)
+    assert half.inputs[0].shape == (3, 2, "width")
+    for one in (free, half, fixed):
+        result = one.run({"x": x})
+        np.testing.assert_array_equal(result["y"], np.maximum(x, 0).reshape(3, 8))
+        assert result["n"] == 24
+    assert {node.op_type for node in fixed.profile()} == {"Reshape", "Relu"} < {node.op_type for node in free.profile()}
+    for one in (half, fixed):
+        with pytest.raises(clprim.InvalidArgument, match="input 'x' must be float32 .3, 2, .*got float32 .2, 2, 4"):
+            one.run({"x": x[:2]})
+    with pytest.raises(clprim.InvalidArgument, match="no input of the model has a size 'height'; .*'batch', 'width'"):
+        flattened(sizes={"height": 2})
+    with pytest.raises(clprim.InvalidArgument, match="size 'batch' must be positive, got 0"):
+        flattened(sizes={"batch": 0})
+
+
+def test_outputs_are_bound_to_memory():
+    x = np.linspace(-1, 1, 24, dtype="f").reshape(3, 2, 4)
+    target = clprim.Tensor(np.full((3, 8), 7, "f"))
+    bound = flattened()
+    result = bound.run_values({"x": x}, ["y"], bound={"y": target})
+    np.testing.assert_array_equal(target.numpy(), np.maximum(x, 0).reshape(3, 8))
+    np.testing.assert_array_equal(result["y"].numpy(), target.numpy())
+    for wrong in (clprim.Tensor(np.zeros((3, 7), "f")), clprim.Tensor(np.zeros((3, 8), "d"))):
+        with pytest.raises(clprim.InvalidArgument, match="output 'y' is float32 .3, 8., the memory bound to it"):
+            bound.run_values({"x": x}, bound={"y": wrong})
+    with pytest.raises(clprim.InvalidArgument, match="no output 'z'"):
+        bound.run_values({"x": x}, bound={"z": target})
+    with pytest.raises(TypeError, match="clprim.Tensor"):
+        bound.run_values({"x": x}, bound={"y": x})
+
+
+def test_runs_are_cancelled():
+    body = helper.make_graph([helper.make_node("Sin", ["v"], ["w"]), helper.make_node("Identity", ["c"], ["d"])], "body",
+                             [helper.make_tensor_value_info("i", TensorProto.INT64, []),
+                              helper.make_tensor_value_info("c", TensorProto.BOOL, []),
+                              helper.make_tensor_value_info("v", TensorProto.FLOAT, [64])],
+                             [onnx.ValueInfoProto(name="d"), onnx.ValueInfoProto(name="w")])
+    endless = clprim.Session(model_of([helper.make_node("Loop", ["trips", "", "x"], ["y"], body=body)],
+                                      [("trips", TensorProto.INT64, []), ("x", TensorProto.FLOAT, [64])], ["y"]))
+    x = np.ones(64, "f")
+    errors = []
+
+    def run():
+        try:
+            endless.run({"trips": np.array(10 ** 12), "x": x})
+        except clprim.Cancelled as error:
+            errors.append(str(error))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    while thread.is_alive():               # until the run has begun, there is nothing to cancel
+        endless.cancel()
+        thread.join(0.05)
+    assert len(errors) == 1 and "cancelled before" in errors[0]
+    y, = endless.run({"trips": np.array(2), "x": x}).values()
+    np.testing.assert_allclose(y, np.sin(np.sin(x)), rtol=1e-6)
+
+
+def test_profile_and_trace():
+    timed = flattened(profile=True)
+    x = np.ones((3, 2, 20000), "f")
+    for _ in range(3):
+        timed.run({"x": x})
+    nodes = {node.op_type: node for node in timed.profile()}
+    assert nodes["Relu"].name == "last" and nodes["Relu"].calls == 3 and nodes["Relu"].milliseconds > 0
+    assert all(node.host_milliseconds > 0 for node in nodes.values())
+    events = json.loads(timed.trace())["traceEvents"]
+    # Without the fills that tests poison memory with.
+    kernels = [event for event in events if "global" in event.get("args", ()) and event["args"]["node"] == "Relu last"]
+    assert len(kernels) == 3 and all(event["dur"] > 0 and event["ph"] == "X" for event in kernels)
+    assert sum(event["name"] == "Relu last" and event["pid"] == "host" for event in events) == 3
+    with pytest.raises(clprim.InvalidArgument, match="keeps no times"):
+        flattened().trace()
+
+
+def test_metadata():
+    assert flattened().metadata == {"author": "somebody"}

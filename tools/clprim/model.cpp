@@ -33,7 +33,7 @@ Model::Model(const ModelSource& source, Context& context, bool profile) : source
 {
     if (std::filesystem::path(source.model).extension() != ".json") {
         require(source.weights.empty(), "--weights are for JSON nets; an ONNX model holds its own");
-        session_ = std::make_unique<Session>(OnnxModel(source.model), context, SessionOptions{true, profile});
+        session_ = std::make_unique<Session>(OnnxModel(source.model), context, SessionOptions{.optimize = true, .profile = profile, .sizes = {}});
         inputs_ = session_->inputs();
         check_options();
         return;
@@ -180,10 +180,25 @@ std::vector<ModelTime> Model::profile(int runs)
     const auto before = session_->profile();
     for (int i = 0; i < runs; ++i)
         run(inputs);
-    const auto after = session_->profile();
-    for (std::size_t k = 0; k < after.size(); ++k)
-        times.push_back({after[k].name, after[k].op_type, (after[k].milliseconds - before[k].milliseconds) / runs});
+    // A node that only later runs came to is not in `before`; the others stand there in the same order.
+    auto earlier = before.begin();
+    for (const NodeTime& node : session_->profile()) {
+        // What is computed on the host has no time on the device.
+        const auto taken = [](const NodeTime& time) {
+            return time.milliseconds > 0 ? time.milliseconds : time.host_milliseconds;
+        };
+        double milliseconds = taken(node);
+        if (earlier != before.end() && earlier->name == node.name && earlier->op_type == node.op_type)
+            milliseconds -= taken(*earlier++);
+        times.push_back({node.name, node.op_type, milliseconds / runs});
+    }
     return times;
+}
+
+std::string Model::trace() const
+{
+    require<NotSupported>(session_ != nullptr, "traces are of ONNX models, not of nets");
+    return session_->trace();
 }
 
 std::vector<float> to_floats(const Value& value, Queue& queue)

@@ -32,6 +32,7 @@ public:
     Value random_input(const std::string& name, std::mt19937& random) const;
     // Milliseconds of one run by operator, the mean of `runs`.
     std::vector<ModelTime> profile(int runs);
+    std::string trace() const;               // of all runs so far, Session::trace
 
 private:
     void check_options() const;

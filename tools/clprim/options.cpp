@@ -90,6 +90,8 @@ void add_profile(CLI::App& app)
     add_model_options(command, options->source);
     command.add_option("-n,--runs", options->runs, "runs to average")->capture_default_str()->check(positive);
     command.add_flag("--nodes", options->nodes, "every node, in the order of the graph");
+    command.add_option("--trace", options->trace,
+                       "file for a trace of nodes and kernels, for chrome://tracing and Perfetto");
     command.callback([options] { profile(*options); });
 }
 

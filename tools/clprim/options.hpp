@@ -44,6 +44,7 @@ struct ProfileOptions : Common {
     ModelSource source;
     int runs = 10;
     bool nodes = false;
+    std::string trace;
 };
 
 struct TrainOptions : Common {

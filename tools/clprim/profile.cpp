@@ -1,5 +1,6 @@
 // clprim profile: where the time of a model goes.
 #include <algorithm>
+#include <fstream>
 #include <map>
 
 #include "model.hpp"
@@ -38,6 +39,11 @@ void profile(const ProfileOptions& options)
     }();
     Model model(options.source, options.context(), true);
     std::vector<ModelTime> times = model.profile(options.runs);
+    if (!options.trace.empty()) {
+        std::ofstream file(options.trace);
+        file << model.trace();
+        require(static_cast<bool>(file.flush()), "cannot write '", options.trace, "'");
+    }
     double total = 0;
     for (const ModelTime& time : times)
         total += time.milliseconds;
@@ -60,7 +66,7 @@ void profile(const ProfileOptions& options)
         return print({{"device", model.queue().device().name}, {"run_milliseconds", whole},
                       {"sum_milliseconds", total}, {"operators", rows}});
     }
-    std::printf("%s\none run: %.3f ms; operators one by one: %.3f ms\n", model.queue().device().name.c_str(), whole, total);
+    std::printf("%s\none run: %.3f ms; sum of its operators: %.3f ms\n", model.queue().device().name.c_str(), whole, total);
     for (const ModelTime& time : times)
         std::printf("%10.3f ms %5.1f %%  %-24s %s\n", time.milliseconds, total > 0 ? 100 * time.milliseconds / total : 0.0,
                     time.type.c_str(), time.name.c_str());
