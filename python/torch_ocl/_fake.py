@@ -17,6 +17,8 @@ def register() -> None:
         former = fake_impls.op_implementations_dict.get(overload)
         if former is not None:
             fake_impls.op_implementations_dict[overload] = _convolution(former)
+    for overload in (aten._fft_c2c.default, aten._fft_r2c.default, aten._fft_c2r.default):
+        fake_impls.op_implementations_dict[overload] = _transform
 
 
 def _convolution(former):
@@ -42,6 +44,28 @@ def _convolution(former):
             return laid_out(result) if isinstance(result, torch.Tensor) else tuple(laid_out(t) for t in result)
 
     return implementation
+
+
+def _transform(fake_mode, func, *args, **kwargs):
+    """Fourier transforms are contiguous; PyTorch's metas have the strides that MKL and cuFFT leave."""
+    from torch._prims_common import corresponding_complex_dtype, corresponding_real_dtype
+
+    given = dict(zip((argument.name for argument in func._schema.arguments), args)) | kwargs
+    x, dim = given["self"], given["dim"]
+    if x.device.type != "ocl" or not dim:
+        return NotImplemented
+    sizes, dtype, last = list(x.shape), x.dtype, dim[-1]
+    if func is torch.ops.aten._fft_r2c.default:
+        if dtype == torch.bfloat16:
+            return NotImplemented
+        dtype = corresponding_complex_dtype(dtype)
+        if given["onesided"]:
+            sizes[last] = sizes[last] // 2 + 1
+    elif func is torch.ops.aten._fft_c2r.default:
+        dtype = corresponding_real_dtype(dtype)
+        sizes[last] = given["last_dim_size"]
+    with fake_mode:
+        return torch.empty(sizes, dtype=dtype, device=x.device)
 
 
 def _layout(x: torch.Tensor, weight: torch.Tensor) -> torch.memory_format:

@@ -63,6 +63,23 @@ def test_arithmetic_of_integers(dtype):
     check(f, torch.randint(low, 100, (301,), dtype=dtype), torch.randint(1, 10, (301,), dtype=dtype))
 
 
+@pytest.mark.parametrize("dtype", integers)
+def test_numbers_out_of_range_wrap_when_they_become_integers(dtype):
+    x = torch.tensor([-1.5, -300.7, 300.2, 70000.0, 1e5, 0.5, 127.9, 128.0, 255.9, 256.0])
+    if dtype in (torch.int8, torch.uint8, torch.int16):
+        x = torch.cat([x, torch.tensor([3e9, -3e9])])
+    check(lambda x: ((x * 1).to(dtype), (x * 1).to(dtype) + 1), x)
+    check(lambda x: (x * 1).to(dtype), x[:7].half())
+
+
+def test_fourier_transforms_have_the_layout_that_was_expected():
+    x = randn(3, 5, 6, 7)
+    check(lambda x: (torch.fft.fft2(x), torch.fft.ifft2(x), torch.fft.rfftn(x, dim=(1, 2)), torch.fft.ihfft(x, dim=0),
+                     torch.fft.rfft(x, dim=2)), x, atol=1e-5, rtol=1e-4)
+    check(lambda x: (torch.fft.irfft(x, dim=1), torch.fft.hfft(x, n=9), torch.fft.fft(x.transpose(1, 3), dim=2),
+                     torch.fft.irfft2(x, dim=(3, 0))), torch.randn(3, 5, 6, 7, dtype=torch.complex64), atol=1e-5, rtol=1e-4)
+
+
 def test_integers_wrap():
     top = torch.iinfo(torch.int32).max
     check(lambda x: (x + 1, x * 2, -x - 2), torch.tensor([top, -top - 1, 5], dtype=torch.int32))

@@ -55,6 +55,11 @@ def convert(value: str, source: torch.dtype | None, target: torch.dtype) -> str:
         return value
     if wanted == "bool":
         return f"({value} != 0)"
+    if source is not None and source.is_floating_point:     # as kernels/copy/copy.cl does it: numbers out of range wrap
+        if target in (torch.int8, torch.uint8, torch.int16, torch.uint16):
+            return f"({wanted})(int)({value})"
+        if target in (torch.uint32, torch.uint64):
+            return f"({value} < 0 ? ({wanted})({'int' if target == torch.uint32 else 'long'})({value}) : ({wanted})({value}))"
     return f"({wanted})({value})"
 
 
