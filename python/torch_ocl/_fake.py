@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 
 import torch
+from torch.utils._pytree import tree_map_only
 
 
 def register() -> None:
@@ -17,8 +18,9 @@ def register() -> None:
         former = fake_impls.op_implementations_dict.get(overload)
         if former is not None:
             fake_impls.op_implementations_dict[overload] = _convolution(former)
-    for overload in (aten._fft_c2c.default, aten._fft_r2c.default, aten._fft_c2r.default):
-        fake_impls.op_implementations_dict[overload] = _transform
+    for packet in (aten._fft_c2c, aten._fft_r2c, aten._fft_c2r, aten.cholesky_inverse, aten.cholesky_solve,
+                   aten.linalg_eig, aten.linalg_householder_product, aten.ormqr):
+        fake_impls.op_implementations_dict[packet.default] = _contiguous
 
 
 def _convolution(former):
@@ -46,26 +48,15 @@ def _convolution(former):
     return implementation
 
 
-def _transform(fake_mode, func, *args, **kwargs):
-    """Fourier transforms are contiguous; PyTorch's metas have the strides that MKL and cuFFT leave."""
-    from torch._prims_common import corresponding_complex_dtype, corresponding_real_dtype
+def _contiguous(fake_mode, func, *args, **kwargs):
+    """Results are contiguous; PyTorch's metas have the strides that MKL, cuFFT and LAPACK leave."""
+    from torch._decomp import meta_table
 
-    given = dict(zip((argument.name for argument in func._schema.arguments), args)) | kwargs
-    x, dim = given["self"], given["dim"]
-    if x.device.type != "ocl" or not dim:
+    if not any(isinstance(x, torch.Tensor) and x.device.type == "ocl" for x in args):
         return NotImplemented
-    sizes, dtype, last = list(x.shape), x.dtype, dim[-1]
-    if func is torch.ops.aten._fft_r2c.default:
-        if dtype == torch.bfloat16:
-            return NotImplemented
-        dtype = corresponding_complex_dtype(dtype)
-        if given["onesided"]:
-            sizes[last] = sizes[last] // 2 + 1
-    elif func is torch.ops.aten._fft_c2r.default:
-        dtype = corresponding_real_dtype(dtype)
-        sizes[last] = given["last_dim_size"]
     with fake_mode:
-        return torch.empty(sizes, dtype=dtype, device=x.device)
+        return tree_map_only(torch.Tensor, lambda t: torch.empty(t.shape, dtype=t.dtype, device=t.device),
+                             meta_table[func](*args, **kwargs))
 
 
 def _layout(x: torch.Tensor, weight: torch.Tensor) -> torch.memory_format:

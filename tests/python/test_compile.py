@@ -80,6 +80,19 @@ def test_fourier_transforms_have_the_layout_that_was_expected():
                      torch.fft.irfft2(x, dim=(3, 0))), torch.randn(3, 5, 6, 7, dtype=torch.complex64), atol=1e-5, rtol=1e-4)
 
 
+def test_results_of_linear_algebra_have_the_layout_that_was_expected():
+    a = randn(3, 5, 5)
+    spd = a @ a.mT + 5 * torch.eye(5)
+    check(lambda x, y: (torch.cholesky_inverse(x), torch.cholesky_solve(y, x), torch.linalg.householder_product(y, y[:, 0]),
+                        torch.ormqr(y, y[:, 0], y * 2)), torch.linalg.cholesky(spd), a, atol=1e-4, rtol=1e-4)
+    check(lambda x: torch.linalg.eig(x)[1].abs() * 0, a)
+
+
+def test_constants_that_are_the_same_when_rounded():
+    check(lambda x: torch.logit(x, 0.2), torch.rand(50).half(), atol=2e-3, rtol=2e-3)
+    check(lambda x: (x + 0.8) * 0.800000011920929, randn(50))
+
+
 def test_integers_wrap():
     top = torch.iinfo(torch.int32).max
     check(lambda x: (x + 1, x * 2, -x - 2), torch.tensor([top, -top - 1, 5], dtype=torch.int32))

@@ -13,6 +13,7 @@ from torch._inductor.codegen.simd import SIMDKernel
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 from torch.utils._sympy.symbol import free_symbol_is_type, SymT
+from torch.utils._sympy.value_ranges import ValueRangeError
 
 from torch_ocl.inductor import types
 from torch_ocl.inductor.overrides import OpenCLOverrides, text
@@ -40,7 +41,11 @@ class OpenCLCSE(CSE):
     def generate(self, buffer, expr, *, dtype=None, assignment=True, **others):
         if assignment and not isinstance(expr, CSEVariable) and dtype is not None:
             self.prefix = f"const {types.c_type(dtype)} "
-        variable = super().generate(buffer, expr, dtype=dtype, assignment=assignment, **others)
+        try:
+            variable = super().generate(buffer, expr, dtype=dtype, assignment=assignment, **others)
+        except ValueRangeError:     # two constants, the same when rounded, share a variable that cannot have both bounds
+            others.pop("bounds", None)
+            variable = super().generate(buffer, expr, dtype=dtype, assignment=assignment, **others)
         V.kernel.note_variable(variable)
         return variable
 
