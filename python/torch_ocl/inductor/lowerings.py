@@ -140,7 +140,26 @@ def _leave_unknown_dtypes() -> None:
     lowering.unsupported_input_tensor = unsupported_input_tensor
 
 
+def _flex_attention() -> None:
+    """Lowered when they are met, by flex_attention.py, which is imported then."""
+    import torch._inductor.kernel.flex  # noqa: F401  (registers those of other devices)
+
+    for name in ("flex_attention", "flex_attention_backward"):
+        target = getattr(torch.ops.higher_order, name)
+        former = lowering.lowerings[target]
+
+        def lowered(*args, former=former, name=name, **kwargs):
+            if not _is_ours(args[:1], {}):
+                return former(*args, **kwargs)
+            from torch_ocl.inductor import flex_attention
+
+            return getattr(flex_attention, "lower_backward" if name.endswith("backward") else "lower_forward")(*args)
+
+        lowering.lowerings[target] = functools.wraps(former)(lowered)
+
+
 def register() -> None:
+    _flex_attention()
     _keep_layouts()
     _leave_unknown_dtypes()
     _prefer_the_device()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-from torch_ocl.integrations._after import AfterImport
+from torch_ocl._after_import import AfterImport
 
 # A framework's package, and the module here that adapts it.
 FRAMEWORKS = {

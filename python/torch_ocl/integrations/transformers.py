@@ -8,7 +8,7 @@ import sys
 import torch
 
 from torch_ocl.integrations import _view
-from torch_ocl.integrations._after import AfterImport
+from torch_ocl._after_import import AfterImport
 
 
 def apply(_: str = "transformers") -> None:
