@@ -345,9 +345,11 @@ void CachingAllocator::set_limit(std::size_t bytes)
     limit_ = bytes;
 }
 
-MemoryStatistics CachingAllocator::statistics() const
+// What other queues have finished with counts as free, though no allocation has asked since.
+MemoryStatistics CachingAllocator::statistics()
 {
     std::lock_guard lock(mutex_);
+    process_pending(false);
     MemoryStatistics result = statistics_;
     for (const auto& [key, list] : free_lists_)
         for (const Block* block : list)
@@ -374,6 +376,7 @@ void for_each_value(MemoryStatistics& statistics, Function function)
 void CachingAllocator::reset_peak()
 {
     std::lock_guard lock(mutex_);
+    process_pending(false);
     for_each_value(statistics_, [](auto& value) { value.reset_peak(); });
 }
 

@@ -39,7 +39,7 @@ public:
     Block* find(const void* address) const;
     void set_limit(std::size_t bytes);
 
-    MemoryStatistics statistics() const;
+    MemoryStatistics statistics();
     void reset_peak();
     void reset_accumulated();
 

@@ -29,6 +29,25 @@ def test_statistics_follow_tensors():
     assert torch.ocl.max_memory_reserved() >= torch.ocl.memory_reserved()
 
 
+def test_statistics_know_what_other_streams_have_finished_with():
+    def active(what):
+        return torch.ocl.memory_stats()[f"active_bytes.all.{what}"]
+
+    torch.empty(1, device=device)
+    before = active("current")
+    x = torch.ones(1 << 20, dtype=torch.uint8, device=device)
+    stream = torch.ocl.Stream()
+    stream.wait_stream(torch.ocl.current_stream())
+    with torch.ocl.stream(stream):
+        x.add_(1)
+    x.record_stream(stream)
+    del x
+    torch.ocl.synchronize()
+    assert active("current") == before
+    torch.ocl.reset_peak_memory_stats()
+    assert active("peak") == before
+
+
 def test_stats_have_the_keys_of_cuda():
     torch.empty(3, device=device)
     stats = torch.ocl.memory_stats()

@@ -6,6 +6,7 @@ PYTORCH_SUITES_JOB names a JSON file that says which cases (`Job` in runner.py);
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import re
@@ -64,6 +65,8 @@ def run_case(item):
     from _pytest.runner import runtestprotocol
 
     os.setsid()
+    stacks = open(USED.parent / "stacks", "w")      # of a case that hangs
+    faulthandler.dump_traceback_later(JOB["timeout"] + 10, file=stacks)
     try:
         outcome = outcome_of(runtestprotocol(item, nextitem=None, log=False))
         import torch
@@ -76,6 +79,15 @@ def run_case(item):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
+
+
+def place_of(stacks):
+    """Where the first thread is that runs a test."""
+    for thread in stacks.split("\n\n"):
+        frames = re.findall(r'File "([^"]+)", line (\d+) in (\S+)', thread)
+        if any(name.startswith("test_") for _, _, name in frames):
+            return f"no end: in {frames[0][2]} ({os.path.basename(frames[0][0])}:{frames[0][1]})"
+    return "no end of the case"
 
 
 def end_session(process):
@@ -124,7 +136,8 @@ class DistributedPlugin:
         end_session(process)        # also ranks that the case left behind
         if not ended:
             os.waitpid(process, 0)
-            write(event="end", case=name_of(item), outcome="hung", reason="no end of the case", error="")
+            stacks = (USED.parent / "stacks").read_text(errors="replace")
+            write(event="end", case=name_of(item), outcome="hung", reason=place_of(stacks), error=stacks[-4000:])
         elif not self.has_ended(name_of(item)):
             write(event="end", case=name_of(item), outcome="crashed", error="",
                   reason=f"the case's process ended with status {os.waitstatus_to_exitcode(status)}")

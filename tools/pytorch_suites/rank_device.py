@@ -20,6 +20,11 @@ INTERNAL = re.compile(r"torch\.testing\._internal\.(distributed($|\.)|common_(di
 # What stays CUDA's own: settings, versions and libraries.
 OWN = r"(?<!backends\.)(?<!version\.)"
 
+# Helpers that older versions of PyTorch called otherwise.
+FORMER = {"test_compiled_fsdp": "compiled_fsdp_test", "PipeliningShapeError": "PipeliningMetadataError",
+          "MultiProcContinousTest": "MultiProcContinuousTest",
+          "_get_sharding_prop_cache_info": "_get_python_sharding_prop_cache_info"}
+
 
 def renamed(text: str, device: str, backend: str) -> str:
     """A source that names CUDA and NCCL by hand, naming this device and this backend."""
@@ -31,9 +36,13 @@ def renamed(text: str, device: str, backend: str) -> str:
     return re.sub(r"(?<=BackendType\.)NCCL\b", "GLOO" if backend == "gloo" else "CUSTOM", text)
 
 
-def test_source(text: str, device: str, backend: str) -> str:
+def test_source(text: str, device: str, backend: str, name: str = "") -> str:
     """A test file for `device`, which adapts PyTorch first wherever it is imported."""
     text = renamed(text.replace("super(self.__class__, self)", "super()"), device, backend)
+    text = re.sub(rf"\b({'|'.join(FORMER)})\b", lambda match: FORMER[match[0]], text)
+    if "gloo" in name and backend != "gloo":       # what tests Gloo tests any backend
+        text = re.sub(r"(?<=[\"'])gloo(?=[\"'])", backend, text)
+        text = text.replace("c10d.ProcessGroupGloo(", "rank_device.process_group(")
     future = [match.end() for match in re.finditer(r"^from __future__ import .*\n", text, re.MULTILINE)]
     place = future[-1] if future else 0
     return f"{text[:place]}import rank_device  # noqa\n{text[place:]}"
@@ -64,6 +73,15 @@ class RenamedLoader(importlib.machinery.SourceFileLoader):
         return compile(text, self.path, "exec", dont_inherit=True)
 
 
+def process_group(store, rank, size, options):
+    """The backend's group alone, as tests of Gloo make one; tensors are made on its device."""
+    import torch
+    from torch_ocl import _distributed
+
+    torch.set_default_device(f"ocl:{rank}")
+    return _distributed.process_group_class()(store, rank, size, options._timeout, _distributed._engine)
+
+
 def count_devices_without_drivers(torch, count):
     """Forked ranks can only open drivers that nobody before them opened, and counting devices opens them."""
     for module in (torch.ocl, torch.accelerator):
@@ -71,7 +89,7 @@ def count_devices_without_drivers(torch, count):
         module.is_available = lambda: True
 
 
-def adapt_helpers(torch, seconds):
+def adapt_helpers(torch, device, seconds):
     """What tests import from PyTorch's helpers: conditions and processes."""
     import torch.testing._internal.common_cuda as common_cuda
     import torch.testing._internal.common_distributed as common_distributed
@@ -79,10 +97,11 @@ def adapt_helpers(torch, seconds):
     def unconditional(*arguments, **named):
         return lambda function: function
 
+    torch.distributed.is_nccl_available = lambda: True
+    scaler = torch.amp.GradScaler.__init__
+    scaler.__defaults__ = (device, *scaler.__defaults__[1:])
     for name in ("requires_nccl", "requires_nccl_version", "requires_accelerator_dist_backend", "requires_gloo"):
         setattr(common_distributed, name, unconditional)
-    if not hasattr(common_distributed, "MultiProcContinousTest"):      # so it was spelled
-        common_distributed.MultiProcContinousTest = common_distributed.MultiProcContinuousTest
     common_distributed.TIMEOUT_OVERRIDE = {}
     common_distributed.TIMEOUT_DEFAULT = seconds
     common_cuda.TEST_MULTIGPU = torch.accelerator.device_count() > 1
@@ -94,6 +113,14 @@ def adapt_helpers(torch, seconds):
         self._start_processes(torch.multiprocessing.get_context("fork").Process)
 
     common_distributed.MultiProcessTestCase._spawn_processes = start
+    threads = common_distributed.MultiThreadedTestCase._spawn_threads
+
+    def start_threads(self):
+        if device == "ocl":
+            torch.ocl.init()        # else the mesh of each thread would choose a device of its own
+        threads(self)
+
+    common_distributed.MultiThreadedTestCase._spawn_threads = start_threads
 
 
 def mark_use(torch, folder):
@@ -126,10 +153,12 @@ def adapt():
         count_devices_without_drivers(torch, int(ranks))
         watch_use(torch, folder)
     else:
-        torch.cpu.device_count = torch.accelerator.device_count = lambda: int(ranks)
+        torch.cpu.device_count = lambda: int(ranks)
+        torch.accelerator.device_count = lambda: 64     # there is no end of them
+        torch._C._get_accelerator = lambda check_available=False: torch.device("cpu")
         torch.accelerator.current_accelerator = lambda check_available=False: torch.device("cpu")
         torch.accelerator.set_device_index = lambda device: None
-    adapt_helpers(torch, int(seconds))
+    adapt_helpers(torch, device, int(seconds))
 
 
 if "PYTORCH_SUITES_RANKS" in os.environ:

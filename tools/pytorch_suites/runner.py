@@ -163,16 +163,18 @@ class FileRunner:
         for source in root.rglob("*.py"):
             copy = Path(folder) / "distributed" / source.relative_to(root)
             copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_text(test_source(source.read_text(), self.device, BACKENDS[self.device]))
+            copy.write_text(test_source(source.read_text(), self.device, BACKENDS[self.device], source.name))
         path = Path(folder) / "distributed" / self.test.path.relative_to(root)
         return path, path.parent
 
     def ranks_environment(self, folder):
-        """The device is listed once for each rank: tests count devices and take the one of their rank."""
+        """The device is listed once for each rank: tests count devices and take the one of their rank. Threads that are
+        ranks would share PyTorch's cache of fake tensors, which forgets the devices that are current in them."""
         own = {"PYTORCH_SUITES_RANKS": f"{self.device} {BACKENDS[self.device]} {self.choice.ranks} "
                                        f"{int(self.choice.timeout)} {folder}",
                "BACKEND": BACKENDS[self.device], "WORLD_SIZE": str(self.choice.ranks), "TEMP_DIR": folder,
-               "OMP_NUM_THREADS": "1", "TORCH_OCL_FALLBACK": "error"}
+               "OMP_NUM_THREADS": "1", "TORCH_OCL_FALLBACK": "error",
+               "TORCH_FAKE_TENSOR_DISPATCH_CACHE": "0"}
         if self.device == "ocl":
             own["CLPRIM_DEVICES"] = ",".join([os.environ.get("CLPRIM_DEVICES") or "0:0"] * self.choice.ranks)
         return own
@@ -194,7 +196,7 @@ class FileRunner:
         command = [sys.executable, "-m", "pytest", "-p", "distributed_plugin" if self.choice.ranks else "device_plugin",
                    "-p", "no:cacheprovider", "--noconftest", "-q",
                    "--tb=short", "-c", os.devnull, f"--rootdir={root}", "-W", "ignore", "--continue-on-collection-errors",
-                   str(path)]
+                   *(["--capture=no"] if self.choice.ranks else []), str(path)]
         with open(log, "w") as output:
             process = subprocess.Popen(command, env=environment, cwd=self.test.path.parent, stdin=subprocess.DEVNULL,
                                        stdout=output, stderr=output, start_new_session=True)
