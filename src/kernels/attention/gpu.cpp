@@ -1,31 +1,38 @@
-// Launches gpu.cl.
+// Launches gpu.cl and gpu_backward.cl.
 #include <algorithm>
+#include <cstdlib>
+
+#include <fmt/format.h>
 
 #include <kernels/attention/problem.hpp>
 
 namespace clprim::detail {
 namespace {
 
-// How a block is shared among a work-group; all -D options of gpu.cl.
+// How a block is shared among a work-group; all -D options of gpu_tiles.cl.
 struct Tiling {
     std::int64_t block, side_x, side_y;
     std::int64_t items() const { return side_x * side_y; }
+    std::int64_t span() const { return 4 * side_x; }
 };
-constexpr Tiling tilings[] = {{32, 16, 8}, {16, 16, 8}, {8, 8, 8}};   // best first
+constexpr Tiling tilings[] = {{64, 8, 16}, {32, 16, 8}, {32, 8, 8}, {16, 16, 8}, {16, 8, 8}, {8, 8, 8}};   // best first
 
 constexpr std::int64_t most_local = 48 << 10;   // so that at least two work-groups share a large local memory
+constexpr std::int64_t most_sums = 64;          // of a work-item, which stay in registers
 
 std::size_t local_bytes(const Attention& p, const Tiling& t, bool backward)
 {
-    const std::int64_t rows = t.block * (head_step(p) + 1), scores = t.block * (t.block + 1);
-    const std::int64_t numbers = backward ? 4 * rows + 2 * scores : 2 * rows + scores + t.block * t.side_x;
-    return static_cast<std::size_t>(numbers) * size_of(accumulate_type(p.query.dtype));
+    const std::int64_t own = t.block * (head_step(p) + 4), slab = t.span() * (64 + 4);
+    const std::int64_t scores = t.block * (t.span() + 4), shared = t.block * t.side_x;
+    return static_cast<std::size_t>((backward ? 2 * own : own + shared) + slab + scores) *
+           size_of(accumulate_type(p.query.dtype));
 }
 
 const Tiling* tiling_for(const Attention& p, const Device& device, bool backward)
 {
     for (const Tiling& t : tilings)
         if (local_bytes(p, t, backward) <= std::min<std::size_t>(device.local_memory, most_local) &&
+            t.block * head_step(p) / t.items() * (backward ? 2 : 1) <= most_sums &&
             static_cast<std::size_t>(t.items()) <= device.max_work_group_size)
             return &t;
     return nullptr;
@@ -42,19 +49,45 @@ Rejection rejects(const Attention& p, const Device& device, bool backward)
     return std::nullopt;
 }
 
+// Whether all lines begin and end at multiples of four elements, which are neighbours.
+bool in_quads(const Tensor& t)
+{
+    return !t.defined() || (t.stride(3) == 1 && (t.stride(0) | t.stride(1) | t.stride(2) | t.size(3) |
+                                                 static_cast<std::int64_t>(t.buffer_offset())) % 4 == 0);
+}
+
+// The farthest apart that elements of `lines` lines lie.
+std::int64_t extent(const Tensor& t, std::int64_t lines)
+{
+    return t.defined() ? lines * (std::abs(t.stride(2)) + std::abs(t.stride(3))) + t.size(3) * std::abs(t.stride(3)) : 0;
+}
+
 struct Work {
     const Tiling& tiling;
     const Program& program;
     LocalMemory local;
 
-    Work(Queue& queue, const Attention& p, bool backward)
+    Work(Queue& queue, const char* file, const Attention& p, std::initializer_list<Tensor> others, bool backward)
         : tiling(*tiling_for(p, queue.device(), backward)),
-          program(
-              queue.context().program("kernels/attention/gpu.cl",
-                                      concat(attention_options(p), " -DHEAD=", head_step(p), " -DBLOCK=", tiling.block,
-                                             " -DSIDE_X=", tiling.side_x, " -DSIDE_Y=", tiling.side_y))),
+          program(queue.context().program(file, options(p, tiling, others))),
           local{local_bytes(p, tiling, backward)}
     {
+    }
+
+    static std::string options(const Attention& p, const Tiling& t, std::initializer_list<Tensor> others)
+    {
+        const std::int64_t lines = std::max(t.block, t.span());
+        bool quads = in_quads(p.query) && in_quads(p.key) && in_quads(p.value);
+        std::int64_t farthest = extent(p.mask, lines);
+        for (const Tensor& one : {p.query, p.key, p.value})
+            farthest = std::max(farthest, extent(one, lines));
+        for (const Tensor& one : others) {
+            quads = quads && in_quads(one);
+            farthest = std::max(farthest, extent(one, lines));
+        }
+        return fmt::format("{} -DHEAD={} -DBLOCK={} -DSIDE_X={} -DSIDE_Y={} -DALIGNED={:d} -DOFFSET={}{}",
+                           attention_options(p), head_step(p), t.block, t.side_x, t.side_y, quads,
+                           farthest < std::int64_t{1} << 31 ? "int" : "long", p.mask.defined() ? " -DMASKED" : "");
     }
 
     // A work-group for each block of `rows` rows of `heads` heads in all.
@@ -72,7 +105,7 @@ Rejection attention_gpu_backward_rejects(const Attention& p, const Device& devic
 
 void attention_gpu(Queue& queue, const Attention& p, const Tensor& y, const Tensor& logsumexp)
 {
-    const Work work(queue, p, false);
+    const Work work(queue, "kernels/attention/gpu.cl", p, {y}, false);
     launch(queue, work.program.kernel("forward"), work.range(p.query.size(0) * p.query.size(1), p.query.size(2)),
            p.query, p.key, p.value, p.mask, y, logsumexp, attention_arguments(p, y), dropout_arguments(p), scale_of(p),
            work.local);
@@ -80,7 +113,7 @@ void attention_gpu(Queue& queue, const Attention& p, const Tensor& y, const Tens
 
 void attention_gpu_backward(Queue& queue, const Attention& p, const AttentionResults& r, const AttentionGradients& g)
 {
-    const Work work(queue, p, true);
+    const Work work(queue, "kernels/attention/gpu_backward.cl", p, {r.grad_y, g.query, g.key, g.value}, true);
     const Tensor delta = attention_delta(queue, p, r);
     const auto arguments = attention_arguments(p, r.y);
     const auto layouts = gradient_layouts(r.grad_y, g);
