@@ -105,22 +105,23 @@ GROUP void backward_keys(BACKWARD_INPUTS, OUTPUT(grad_k), OUTPUT(grad_v), BACKWA
 #endif
             DOT(grad_p, values_rows, grad_block, grads, slab)
             finish_turned_scores(&p, mask_head, i0, j0, scale * LOG2_E, values);
-            REAL exponents[4], common[4];
-#pragma unroll
-            for (int c = 0; c < 4; ++c) {
-                const long i = i0 + x + SIDE_X * c, at = min(i, p.queries - 1);
-                exponents[c] = exponent_of(logsumexp[logsumexp_offset + first_row + at], i < p.queries);
-                common[c] = delta[delta_offset + first_row + at];
-            }
+            const __global REAL* sums_of = logsumexp + logsumexp_offset + first_row + i0;
+            const __global REAL* delta_of = delta + delta_offset + first_row + i0;
+            const int count = (int)min(p.queries - i0, (long)SPAN);
+#define OF_QUERIES(WHAT) (REAL4)(WHAT(x), WHAT(x + SIDE_X), WHAT(x + 2 * SIDE_X), WHAT(x + 3 * SIDE_X))
+#define EXPONENT(i) exponent_of(sums_of[min(i, count - 1)], (i) < count)
+#define COMMON(i) delta_of[min(i, count - 1)]
+            const REAL4 exponents = OF_QUERIES(EXPONENT);
+            EACH_ROW values[r] = exp2(values[r] - exponents);
+            const REAL4 common = OF_QUERIES(COMMON);
             EACH_ROW {
-                values[r] = exp2(values[r] - (REAL4)(exponents[0], exponents[1], exponents[2], exponents[3]));
                 REAL4 kept = values[r];
 #ifdef DROPOUT
                 const REAL4 factor = scores[ROW * SCORE_PITCH + x];
                 kept *= factor;
                 grad_p[r] *= factor;
 #endif
-                grad_p[r] = values[r] * (grad_p[r] - (REAL4)(common[0], common[1], common[2], common[3]));
+                grad_p[r] = values[r] * (grad_p[r] - common);
                 scores[ROW * SCORE_PITCH + x] = kept;
             }
             ADD(value_sums, scores, grad_block, grads, slab, ALL_THERE)

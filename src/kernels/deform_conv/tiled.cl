@@ -5,44 +5,86 @@
 //     weight         gw[o, c, tap] = sum over q of        gy[o, q] * column[tap, c, q]
 //
 // q counts the output pixels of the whole batch. A work-group of 16 x 16 owns a tile of 64 x 64 results; each
-// work-item keeps 4 x 4 of them, 16 apart, in registers. Columns are sampled straight into local memory (never stored).
+// work-item keeps 4 x 4 neighbouring ones in registers, and reads quads of both factors from local memory. Columns are
+// sampled straight into local memory (never stored), by work-items that keep one pixel's corners in registers.
 // Packed weights lie as [group][tap][c][o], in the compute type. Channels are walked in segments of `segment` channels
-// that share group and offset group. Any dtype, any strides, any device.
+// that share group and offset group. Any dtype, any strides, any device. -DOFFSET=int|long holds every distance within
+// x and y and the number of pixels.
 #include "kernels/deform_conv/sample.cl"
+#include "core/quad.cl"
 
 #define TILE 64
 #define STEP 16
+#define PITCH (TILE / 4 + 1)   // quads from one k to the next, shifted against bank conflicts
+#define AT(slab, k, i) ((__local real*)(slab))[(k) * (PITCH * 4) + (i)]
+#define EACH(i) _Pragma("unroll") for (int i = 0; i < 4; ++i)
 
-// acc[i][j] += a[k][row + 16 i] * b[k][column + 16 j] over a step.
-static inline void multiply_step(real acc[4][4], const __local real a[STEP][TILE], const __local real b[STEP][TILE],
-                                 int row, int column)
+typedef quad_t(X) real4;
+
+// acc[i] += a[k][4 row + i] * b[k][4 column + (0, 1, 2, 3)] over a step.
+static inline void multiply_step(real4 acc[4], const __local real4* a, const __local real4* b, int row, int column)
 {
-    for (int k = 0; k < STEP; ++k)
-        for (int i = 0; i < 4; ++i)
-            for (int j = 0; j < 4; ++j)
-                acc[i][j] = fma(a[k][row + 16 * i], b[k][column + 16 * j], acc[i][j]);
+#pragma unroll
+    for (int k = 0; k < STEP; ++k) {
+        const real4 left = a[k * PITCH + row], right = b[k * PITCH + column];
+        acc[0] = fma((real4)left.x, right, acc[0]);
+        acc[1] = fma((real4)left.y, right, acc[1]);
+        acc[2] = fma((real4)left.z, right, acc[2]);
+        acc[3] = fma((real4)left.w, right, acc[3]);
+    }
 }
+
+#define RESULT(i, j) ((j) == 0 ? acc[i].x : (j) == 1 ? acc[i].y : (j) == 2 ? acc[i].z : acc[i].w)
 
 // Sets up one corner (k of 4) of the sample of tap `tap` at output pixel q for channels like `channel`: its offset in x
 // (-1: outside) and its weight, mask included.
-static inline void write_corner(const geometry g, const strides xs, const sampling from, int channel, int tap, long q,
-                                int k, __local long* at, __local real* weight)
+static inline void write_corner(const geometry g, const strides xs, const sampling from, int channel, int tap, int2 n_pixel,
+                                int k, __local OFFSET* at, __local real* weight)
 {
-    const int pixels = g.out_height * g.out_width, n = q / pixels;
-    const sample s = read_sample(g, from, n, channel / (g.channels / g.offset_groups), tap, q % pixels);
+    const int n = n_pixel.x;
+    const sample s = read_sample(g, from, n, channel / (g.channels / g.offset_groups), tap, n_pixel.y);
     const int inside = corner_inside(g, s, k);
-    *at = inside ? n * xs.n + (s.y + (k >> 1)) * xs.h + (s.x + (k & 1)) * xs.w : -1;
+    *at = inside ? n * (OFFSET)xs.n + (s.y + (k >> 1)) * (OFFSET)xs.h + (s.x + (k & 1)) * (OFFSET)xs.w : -1;
     *weight = inside ? corner_weight(s, k) * s.mask : (real)0;
 }
 
-static inline real read_column(const __global element* x, long channel_offset, __local const long at[4],
-                               __local const real weight[4])
+// The four corners of one sample, in registers: the first element of the channel stands for one that is outside.
+typedef struct {
+    OFFSET at[4];
+    int inside[4];
+    real weight[4];
+} corners_of;
+
+static inline corners_of read_corners(const __local OFFSET at[4], const __local real weight[4])
 {
-    real sum = 0;
-    for (int q = 0; q < 4; ++q)
-        if (at[q] >= 0)
-            sum = fma(weight[q], load(X, x, at[q] + channel_offset), sum);
+    corners_of c;
+    EACH(q) {
+        c.inside[q] = at[q] >= 0;
+        c.at[q] = c.inside[q] ? at[q] : 0;
+        c.weight[q] = weight[q];
+    }
+    return c;
+}
+
+static inline real read_column(const __global element* x, OFFSET channel_offset, const corners_of* c)
+{
+    real corner[4], sum = 0;
+    EACH(q) corner[q] = load(X, x, c->at[q] + channel_offset);
+    EACH(q) sum = fma(c->weight[q], c->inside[q] ? corner[q] : (real)0, sum);
     return sum;
+}
+
+// Image and pixel in it.
+static inline int2 place_of(OFFSET q, int pixels)
+{
+    const int n = q / pixels;
+    return (int2)(n, (int)(q - n * (OFFSET)pixels));
+}
+
+static inline OFFSET pixel_offset(int2 place, const geometry g, const strides ys)
+{
+    const int row = place.y / g.out_width;
+    return place.x * (OFFSET)ys.n + row * (OFFSET)ys.h + (place.y - row * g.out_width) * (OFFSET)ys.w;
 }
 
 __kernel __attribute__((reqd_work_group_size(16, 16, 1)))
@@ -75,47 +117,53 @@ void deform_conv_forward(const __global element* x, ulong x_offset, const stride
     packed += packed_offset;
     bias += bias_offset;
     y += y_offset;
-    __local real weights[STEP][TILE], columns[STEP][TILE], corner_weights[TILE][4];
-    __local long corners[TILE][4];
+    __local real4 weights[STEP * PITCH], columns[STEP * PITCH];
+    __local real corner_weights[TILE][4];
+    __local OFFSET corners[TILE][4];
     const int lx = get_local_id(0), ly = get_local_id(1), id = ly * 16 + lx, group = get_group_id(2);
     const int per_group = g.channels / g.groups, outputs = g.out_channels / g.groups, taps = g.kernel_h * g.kernel_w;
     const int pixels = g.out_height * g.out_width;
-    const long q0 = get_group_id(0) * (long)TILE, q_end = (long)g.batch * pixels;
+    const OFFSET q0 = get_group_id(0) * (OFFSET)TILE, q_end = g.batch * (OFFSET)pixels;
     const int o0 = get_group_id(1) * TILE;
-    real acc[4][4] = {{0}};
+    const int2 place = place_of(min(q0 + id / 4, q_end - 1), pixels);
+    real4 acc[4] = {(real4)0, (real4)0, (real4)0, (real4)0};
     for (int tap = 0; tap < taps; ++tap)
         for (int c0 = 0; c0 < per_group; c0 += segment) {
             const int c_first = group * per_group + c0;
             barrier(CLK_LOCAL_MEM_FENCE);
-            write_corner(g, xs, from, c_first, tap, min(q0 + id / 4, q_end - 1), id % 4, &corners[id / 4][id % 4],
+            write_corner(g, xs, from, c_first, tap, place, id % 4, &corners[id / 4][id % 4],
                          &corner_weights[id / 4][id % 4]);
             barrier(CLK_LOCAL_MEM_FENCE);
+            const int line = id % TILE, output = o0 + line < outputs;
+            const corners_of mine = read_corners(corners[line], corner_weights[line]);
+            const __global real* from_weights =
+                packed + ((((long)group * taps + tap) * per_group + c0) * outputs + o0 + (output ? line : 0));
             for (int c1 = 0; c1 < segment; c1 += STEP) {
-                for (int i = 0; i < 4; ++i) {
-                    const int k = id / TILE + 4 * i, column = id % TILE;
-                    const int inside = c1 + k < segment;
-                    columns[k][column] = inside ? read_column(x, (c_first + c1 + k) * xs.c, corners[column],
-                                                              corner_weights[column]) : (real)0;
-                    weights[k][column] = inside && o0 + column < outputs
-                        ? packed[(((long)group * taps + tap) * per_group + c0 + c1 + k) * outputs + o0 + column]
-                        : (real)0;
+                EACH(i) {
+                    const int k = id / TILE + 4 * i, inside = c1 + k < segment, c = inside ? c1 + k : 0;
+                    const real column = read_column(x, (c_first + c) * (OFFSET)xs.c, &mine);
+                    const real weight = from_weights[c * outputs];
+                    AT(columns, k, line) = inside ? column : (real)0;
+                    AT(weights, k, line) = inside && output ? weight : (real)0;
                 }
                 barrier(CLK_LOCAL_MEM_FENCE);
                 multiply_step(acc, weights, columns, ly, lx);
                 barrier(CLK_LOCAL_MEM_FENCE);
             }
         }
-    for (int i = 0; i < 4; ++i)
-        for (int j = 0; j < 4; ++j) {
-            const int o = o0 + ly + 16 * i;
-            const long q = q0 + lx + 16 * j;
-            if (o >= outputs || q >= q_end)
-                continue;
-            const int channel = group * outputs + o, pixel = q % pixels;
+    EACH(j) {
+        const OFFSET q = q0 + 4 * lx + j;
+        if (q >= q_end)
+            break;
+        const OFFSET at = pixel_offset(place_of(q, pixels), g, ys);
+        EACH(i) {
+            const int o = o0 + 4 * ly + i, channel = group * outputs + o;
+            if (o >= outputs)
+                break;
             const real b = bias_stride >= 0 ? load(X, bias, channel * bias_stride) : (real)0;
-            store(X, y, (q / pixels) * ys.n + channel * ys.c + (pixel / g.out_width) * ys.h
-                  + (pixel % g.out_width) * ys.w, acc[i][j] + b);
+            store(X, y, at + channel * (OFFSET)ys.c, RESULT(i, j) + b);
         }
+    }
 }
 
 // Gradient of the columns of q0 <= q < q0 + count. Grid: (tiles of q, tiles of c in a group * groups, taps).
@@ -127,33 +175,34 @@ void deform_conv_grad_columns(const __global real* packed, ulong packed_offset, 
     packed += packed_offset;
     gy += gy_offset;
     gcol += gcol_offset;
-    __local real a[STEP][TILE], b[STEP][TILE];
+    __local real4 a[STEP * PITCH], b[STEP * PITCH];
     const int lx = get_local_id(0), ly = get_local_id(1), id = ly * 16 + lx, tap = get_group_id(2);
     const int per_group = g.channels / g.groups, outputs = g.out_channels / g.groups, taps = g.kernel_h * g.kernel_w;
     const int pixels = g.out_height * g.out_width, tiles = (per_group + TILE - 1) / TILE;
     const int group = get_group_id(1) / tiles, c0 = get_group_id(1) % tiles * TILE, r0 = get_group_id(0) * TILE;
-    real acc[4][4] = {{0}};
+    real4 acc[4] = {(real4)0, (real4)0, (real4)0, (real4)0};
+    const int r_mine = r0 + id % TILE;
+    gy += pixel_offset(place_of((OFFSET)q0 + min(r_mine, count - 1), pixels), g, gs);
+    packed += ((long)group * taps + tap) * per_group * outputs;
     for (int o0 = 0; o0 < outputs; o0 += STEP) {
-        for (int i = 0; i < 4; ++i) {
+        EACH(i) {
             const int k = id % STEP, c = c0 + id / STEP + 16 * i;
-            b[k][c - c0] = c < per_group && o0 + k < outputs
-                ? packed[(((long)group * taps + tap) * per_group + c) * outputs + o0 + k] : (real)0;
-            const int k2 = id / TILE + 4 * i, r = r0 + id % TILE;
-            const long q = q0 + r;
-            const int pixel = q % pixels;
-            a[k2][id % TILE] = r < count && o0 + k2 < outputs
-                ? load(X, gy, (q / pixels) * gs.n + (group * outputs + o0 + k2) * gs.c + (pixel / g.out_width) * gs.h
-                       + (pixel % g.out_width) * gs.w) : (real)0;
+            const int wanted = c < per_group && o0 + k < outputs;
+            const real weight = packed[wanted ? c * outputs + o0 + k : 0];
+            AT(b, k, c - c0) = wanted ? weight : (real)0;
+            const int k2 = id / TILE + 4 * i, there = r_mine < count && o0 + k2 < outputs;
+            const real v = load(X, gy, (group * outputs + (there ? o0 + k2 : 0)) * (OFFSET)gs.c);
+            AT(a, k2, id % TILE) = there ? v : (real)0;
         }
         barrier(CLK_LOCAL_MEM_FENCE);
         multiply_step(acc, a, b, ly, lx);
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-    for (int i = 0; i < 4; ++i)
-        for (int j = 0; j < 4; ++j) {
-            const int r = r0 + ly + 16 * i, c = c0 + lx + 16 * j;
+    EACH(i)
+        EACH(j) {
+            const int r = r0 + 4 * ly + i, c = c0 + 4 * lx + j;
             if (r < count && c < per_group)
-                gcol[((long)tap * count + r) * g.channels + group * per_group + c] = acc[i][j];
+                gcol[((long)tap * count + r) * g.channels + group * per_group + c] = RESULT(i, j);
         }
 }
 
@@ -171,8 +220,9 @@ void deform_conv_grad_weight(const __global element* x, ulong x_offset, const st
     const sampling from = {offset + offset_offset, mask + mask_offset, os, ms};
     gy += gy_offset;
     partial += partial_offset;
-    __local real a[STEP][TILE], b[STEP][TILE], corner_weights[STEP][4];
-    __local long corners[STEP][4];
+    __local real4 a[STEP * PITCH], b[STEP * PITCH];
+    __local real corner_weights[STEP][4];
+    __local OFFSET corners[STEP][4], grad_at[STEP];
     const int lx = get_local_id(0), ly = get_local_id(1), id = ly * 16 + lx;
     const int taps = g.kernel_h * g.kernel_w, tap = get_group_id(2) % taps, split = get_group_id(2) / taps;
     const int per_group = g.channels / g.groups, outputs = g.out_channels / g.groups;
@@ -180,32 +230,35 @@ void deform_conv_grad_weight(const __global element* x, ulong x_offset, const st
     const int segment_begin = get_group_id(1) / tiles * segment;
     const int c0 = segment_begin + get_group_id(1) % tiles * TILE, c_end = segment_begin + segment;
     const int o0 = get_group_id(0) * TILE, group = c0 / per_group;
-    const long q_end = min((split + 1) * (long)q_per_split, (long)g.batch * pixels);
-    real acc[4][4] = {{0}};
-    for (long q0 = split * (long)q_per_split; q0 < q_end; q0 += STEP) {
-        if (id < 4 * STEP)
-            write_corner(g, xs, from, c0, tap, min(q0 + id / 4, q_end - 1), id % 4, &corners[id / 4][id % 4],
-                         &corner_weights[id / 4][id % 4]);
+    const OFFSET q_end = min((split + 1) * (long)q_per_split, (long)g.batch * pixels);
+    real4 acc[4] = {(real4)0, (real4)0, (real4)0, (real4)0};
+    const int c = c0 + id % TILE, o = o0 + id % TILE;
+    x += min(c, c_end - 1) * (OFFSET)xs.c;
+    gy += (group * outputs + min(o, outputs - 1)) * (OFFSET)gs.c;
+    for (OFFSET q0 = split * (OFFSET)q_per_split; q0 < q_end; q0 += STEP) {
+        if (id < 4 * STEP) {
+            const int2 place = place_of(min(q0 + id / 4, q_end - 1), pixels);
+            write_corner(g, xs, from, c0, tap, place, id % 4, &corners[id / 4][id % 4], &corner_weights[id / 4][id % 4]);
+            if (id % 4 == 0)
+                grad_at[id / 4] = pixel_offset(place, g, gs);
+        }
         barrier(CLK_LOCAL_MEM_FENCE);
-        for (int i = 0; i < 4; ++i) {
-            const int k = id / TILE + 4 * i, c = c0 + id % TILE, o = o0 + id % TILE;
-            const long q = q0 + k;
-            const int pixel = q % pixels;
-            b[k][id % TILE] =
-                q < q_end && c < c_end ? read_column(x, c * xs.c, corners[k], corner_weights[k]) : (real)0;
-            a[k][id % TILE] = q < q_end && o < outputs
-                ? load(X, gy, (q / pixels) * gs.n + (group * outputs + o) * gs.c + (pixel / g.out_width) * gs.h
-                       + (pixel % g.out_width) * gs.w) : (real)0;
+        EACH(i) {
+            const int k = id / TILE + 4 * i;
+            const corners_of corner = read_corners(corners[k], corner_weights[k]);
+            const real column = read_column(x, 0, &corner), v = load(X, gy, grad_at[k]);
+            AT(b, k, id % TILE) = q0 + k < q_end && c < c_end ? column : (real)0;
+            AT(a, k, id % TILE) = q0 + k < q_end && o < outputs ? v : (real)0;
         }
         barrier(CLK_LOCAL_MEM_FENCE);
         multiply_step(acc, a, b, lx, ly);
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-    for (int i = 0; i < 4; ++i)
-        for (int j = 0; j < 4; ++j) {
-            const int o = o0 + lx + 16 * i, c = c0 + ly + 16 * j;
+    EACH(i)
+        EACH(j) {
+            const int o = o0 + 4 * lx + i, c = c0 + 4 * ly + j;
             if (o < outputs && c < c_end)
-                partial[(((long)split * taps + tap) * g.channels + c) * outputs + o] = acc[i][j];
+                partial[(((long)split * taps + tap) * g.channels + c) * outputs + o] = RESULT(i, j);
         }
 }
 

@@ -1,6 +1,7 @@
 // Deformable convolution by local-memory tiles (tiled.cl) and a gather over sorted bins (gather.cl). Serves every
 // problem on every device.
 #include <algorithm>
+#include <cstdlib>
 
 #include <clprim/copy.hpp>
 
@@ -13,11 +14,21 @@ namespace {
 constexpr std::int64_t tile = 64;
 constexpr std::int64_t weight_splits = 16;   // partial sums of the weight gradient, at most
 
+std::int64_t extent(const Tensor& t)   // from its first element to beyond its last
+{
+    std::int64_t last = 0;
+    for (std::size_t axis = 0; axis < t.dim(); ++axis)
+        last += std::max<std::int64_t>(t.size(axis) - 1, 0) * std::abs(t.stride(axis));
+    return last + 1;
+}
+
 class Tiled {
 public:
-    Tiled(Queue& queue, const Problem& problem)
+    // y: the result, or its gradient.
+    Tiled(Queue& queue, const Problem& problem, const Tensor& y)
         : queue_(queue), in_(problem.inputs), g_(problem.geometry), real_(compute_dtype(in_.x.dtype)),
-          options_("-DX=" + std::string(name_of(in_.x.dtype)))
+          options_(clprim::detail::concat("-DX=", name_of(in_.x.dtype), " -DOFFSET=",
+                          std::max({extent(in_.x), extent(y), total()}) < std::int64_t{1} << 30 ? "int" : "long"))
     {
     }
 
@@ -156,14 +167,14 @@ private:
 
 void grad_bias(Queue& queue, const Problem& problem, const Tensor& gy, const Tensor& gb)
 {
-    Tiled(queue, problem).grad_bias(gy, gb);
+    Tiled(queue, problem, gy).grad_bias(gy, gb);
 }
 
 const Implementation tiled{
     "tiled", [](const Problem&, const Device&) -> std::optional<std::string> { return {}; },
-    [](Queue& queue, const Problem& problem, const Tensor& y) { Tiled(queue, problem).forward(y); },
+    [](Queue& queue, const Problem& problem, const Tensor& y) { Tiled(queue, problem, y).forward(y); },
     [](Queue& queue, const Problem& problem, const Tensor& gy, const DeformConv2DGradients& gradients) {
-        Tiled(queue, problem).backward(gy, gradients);
+        Tiled(queue, problem, gy).backward(gy, gradients);
     }};
 
 }  // namespace clprim::deform_conv
