@@ -40,13 +40,19 @@ constexpr DataType types[] = {DataType::float16, DataType::bfloat16};
 
 }  // namespace
 
-// Whole tiles, edges of all kinds, batches, k that is cut; numbers whose sums are exact, so that results must be equal.
+// Whole tiles, edges of all kinds and a rest of k, element by element and in groups of eight, a k that is cut; numbers
+// whose sums are exact, so that results must be equal.
 TEST_P(GemmMatrix, EveryTransposition)
 {
-    for (const Case& c : {Case{2, 72, 80, 40}, Case{1, 13, 33, 17}, Case{1, 130, 70, 600}})
-        for (const Order a : {Order::rows, Order::columns})
-            for (const Order b : {Order::rows, Order::columns})
-                check(one, c, a, b, Order::rows, DataType::float16, 1, c.m == 13);
+    check(one, {1, 70, 83, 37}, Order::rows, Order::columns, Order::rows, DataType::float16, 1, 0);
+    check(one, {1, 70, 83, 37}, Order::columns, Order::spread, Order::rows, DataType::bfloat16, 1, 0);
+    for (const Order a : {Order::rows_of_fours, Order::columns_of_fours})
+        for (const Order b : {Order::rows_of_fours, Order::columns_of_fours})
+            check(one, {2, 72, 72, 40}, a, b, Order::rows_of_fours, a == b ? DataType::bfloat16 : DataType::float16,
+                  1, 0);
+    check(one, {1, 40, 24, 600}, Order::rows_of_fours, Order::columns_of_fours, Order::rows, DataType::float16, 2, 1);
+    if (one.choice.engine == MatrixEngine::mma)
+        check(one, {1, 20, 70, 40}, Order::spread, Order::rows, Order::columns, DataType::bfloat16, -3, 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Emulated, GemmMatrix,

@@ -189,6 +189,8 @@ def test_intel_messages(text, kind, moved):
 def test_intel_matrix_product():
     found = intel.instruction("dpas.8x8 (16|M0) r165:f r165:f r3:hf r68.0:hf {Atomic,Compacted,$5.dst}", 16, 64)
     assert (found.kind, found.fmas) == ("matrix", 8 * 16)   # 8 rows of 16 deep for each work-item
+    assert intel.instruction("dpas.8x8 (8|M0) r29:f null:f r29:hf r29.0:hf", 8, 32).kind == "alu", "no product"
+    assert intel.instruction("dpas.8x8 (8|M0) r29:f null:f r30:hf r60.0:hf", 8, 32).kind == "matrix"
     assert intel.instruction("dpas.8x4 (16|M0) r9:d r9:d r3:b r68.0:b {Atomic}", 16, 64).fmas == 4 * 32
 
 

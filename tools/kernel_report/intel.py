@@ -103,6 +103,8 @@ def instruction(line: str, simd: int, grf: int) -> Instruction | None:
             loaded = frozenset(f"r{int(first[1]) + i}" for i in range(count))
         return Instruction(kind, line, bytes=moved, registers=registers | loaded, loaded=loaded)
     if operation.startswith("dpas"):
+        if re.search(r"\bnull:\w+\s+(r\d+)\S*\s+\1\b", operands):   # a number by itself: the compiler's way around a fault
+            return Instruction("alu", line, registers=registers)
         return Instruction("matrix", line, fmas=matrix_fmas(modifiers, width, simd, operands.split("{")[0]),
                            registers=registers)
     if operation in ("mad", "mac") and width > 1 and re.search(r":(f|hf|df|bf)\b", operands):

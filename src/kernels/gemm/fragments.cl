@@ -1,11 +1,14 @@
 // Products of small matrices by the matrix instructions of GPUs, behind one interface.
 //
-// A sub-group of LANES work-items holds a FRAGMENT_M x FRAGMENT_K piece of A, a FRAGMENT_K x FRAGMENT_N piece of B, both
-// of 16-bit numbers (X: float16 or bfloat16), and FRAGMENT_M x FRAGMENT_N sums in float. A and B come from slabs in
-// local memory, which hold SLAB_K k of some `lines` (rows of A, columns of B); how they lie there is the engine's own:
-//     place_a_along_k(slab, line, k, v)                 eight neighbours along k; k is a multiple of 8
-//     place_a_along_lines(slab, lines, line, k, v, w)   eight lines at k and at k + 1; line is a multiple of 8, k is even
-//     fragment_a a = load_a(g, slab, along_k, lines, line, k);      the fragment that begins at this line and k
+// A sub-group of LANES work-items holds a FRAGMENT_M x FRAGMENT_K piece of A and a FRAGMENT_K x FRAGMENT_N piece of B,
+// both of 16-bit numbers (X: float16 or bfloat16), and FRAGMENT_M x FRAGMENT_N sums in float. A and B come from slabs
+// in local memory, which hold SLAB_K k of some `lines` (rows of A, columns of B); how they lie there is the engine's own:
+//     int at = a_place(along_k, lines, line, k);    a word of the slab; may be added to that of multiples of 16 (LANES
+//                                                   if that is less)
+//     place_a_along_k(slab + at, v)                 eight neighbours along k, of a multiple of 8 on
+//     place_a_along_lines(slab + at, lines, v, w)   eight lines, of a multiple of 8 on, at an even k and at k + 1
+//     int begin = begin_a(g, along_k, lines, line);   where this lane's part of the slab lies; once, outside of loops
+//     fragment_a a = load_a(g, slab, begin, along_k, lines, i, k);   `i` fragments further on, at k
 //     sums = multiply_add(g, a, b, sums);
 //     FRAGMENT_ROW(e, lane), FRAGMENT_COLUMN(e, lane)   where element e of a lane's sums lies
 // and the same of B. All work-items of a group call them together.
@@ -29,8 +32,9 @@ typedef struct {
 // Pairs along k of eight lines, from the lines at k and at k + 1: what engines keep in words.
 static inline uint8 pairs_of_lines(uint4 v, uint4 w)
 {
-    const uint4 even = (v & 0xffffu) | (w << 16), odd = (v >> 16) | (w & 0xffff0000u);
-    return (uint8)(even.x, odd.x, even.y, odd.y, even.z, odd.z, even.w, odd.w);
+    const ushort8 a = as_ushort8(v), b = as_ushort8(w);
+    return as_uint8((ushort16)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7,
+                               b.s7));
 }
 
 static inline void place_words(__local uint* to, int step, uint8 v)
@@ -54,4 +58,7 @@ static inline void place_words(__local uint* to, int step, uint8 v)
 #endif
 #if EMULATED
 #include "kernels/gemm/fragments_emulation.cl"
+#endif
+#ifndef UNIFORM
+#define UNIFORM(x) (x)
 #endif

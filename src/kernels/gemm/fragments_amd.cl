@@ -37,25 +37,34 @@ typedef fragment_a fragment_b;
 #define B_LANE(k, j) A_LANE(j, k)
 #define B_HALF(k, j) A_HALF(j, k)
 
-static inline void place_a_along_k(__local uint* slab, int line, int k, uint4 v)
+static inline int a_place(int along_k, int lines, int line, int k) { return line * SLAB_PITCH + k / 2; }
+#define b_place a_place
+static inline void place_a_along_k(__local uint* to, uint4 v) { *(__local uint4*)to = v; }
+static inline void place_a_along_lines(__local uint* to, int lines, uint4 v, uint4 w)
 {
-    *(__local uint4*)(slab + line * SLAB_PITCH + k / 2) = v;
-}
-static inline void place_a_along_lines(__local uint* slab, int lines, int line, int k, uint4 v, uint4 w)
-{
-    place_words(slab + line * SLAB_PITCH + k / 2, SLAB_PITCH, pairs_of_lines(v, w));
+    place_words(to, SLAB_PITCH, pairs_of_lines(v, w));
 }
 #define place_b_along_k place_a_along_k
 #define place_b_along_lines place_a_along_lines
 
-static inline fragment_a load_a(sub_group g, const __local uint* slab, int along_k, int lines, int line, int k)
+static inline int begin_a(sub_group g, int along_k, int lines, int line)
 {
-    const __local uint* from = slab + (line + g.lane % SIDE) * SLAB_PITCH + k / 2;
+#ifdef ENGINE_WMMA
+    return (line + g.lane % SIDE) * SLAB_PITCH;
+#else
+    return (line + g.lane % SIDE) * SLAB_PITCH + g.lane / SIDE * A_WORDS;
+#endif
+}
+#define begin_b begin_a
+
+static inline fragment_a load_a(sub_group g, const __local uint* slab, int begin, int along_k, int lines, int i, int k)
+{
+    const __local uint* from = slab + begin + (i * SIDE * SLAB_PITCH + k / 2);
 #ifdef ENGINE_WMMA
     const __local uint4* quads = (const __local uint4*)from;
     return (uint8)(quads[0], quads[1]);
 #else
-    return *(const __local fragment_a*)(from + g.lane / SIDE * A_WORDS);
+    return *(const __local fragment_a*)from;
 #endif
 }
 #define load_b load_a

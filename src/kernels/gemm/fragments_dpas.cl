@@ -1,6 +1,6 @@
 // Intel's dpas (cl_intel_subgroup_matrix_multiply_accumulate): 8 rows, as many columns as a sub-group has lanes, 16 k.
-// Element r of a lane's sums is row r of column `lane`. A's rows are spread over the lanes, one or two k for each; a lane
-// holds its column of B as pairs along k. Slabs keep fragments one after the other as block reads give them to lanes.
+// Element r of a lane's sums is row r of column `lane`. A's rows are spread over the lanes, one or two k for each; a
+// lane holds its column of B as pairs along k. Slabs keep fragments one after the other as block reads give them.
 #ifdef ENGINE_DPAS16
 #define LANES 16
 #define A_WORDS 4
@@ -26,44 +26,56 @@ typedef float8 fragment_sums;
 #define FRAGMENT_ROW(e, lane) (e)
 #define FRAGMENT_COLUMN(e, lane) (lane)
 
-// The word of lines `line`'s pair at k: fragments of A hold [row][k], those of B [pair along k][column].
-static inline int a_word(int line, int k)
+// Words of a slab: fragments of A hold [row][k], those of B [pair along k][column].
+static inline int a_place(int along_k, int lines, int line, int k)
 {
     return line / 8 * (SLAB_K / 2 * 8) + k / 16 * 64 + line % 8 * 8 + k % 16 / 2;
 }
-static inline int b_word(int line, int k)
+static inline int b_place(int along_k, int lines, int line, int k)
 {
     return line / LANES * (SLAB_K / 2 * LANES) + k / 2 * LANES + line % LANES;
 }
 
-static inline void place_a_along_k(__local uint* slab, int line, int k, uint4 v)
+static inline void place_a_along_k(__local uint* to, uint4 v) { *(__local uint4*)to = v; }
+static inline void place_a_along_lines(__local uint* to, int lines, uint4 v, uint4 w)
 {
-    *(__local uint4*)(slab + a_word(line, k)) = v;
+    place_words(to, 8, pairs_of_lines(v, w));
 }
-static inline void place_a_along_lines(__local uint* slab, int lines, int line, int k, uint4 v, uint4 w)
+static inline void place_b_along_k(__local uint* to, uint4 v)
 {
-    place_words(slab + a_word(line, k), 8, pairs_of_lines(v, w));
-}
-static inline void place_b_along_k(__local uint* slab, int line, int k, uint4 v)
-{
-    __local uint* to = slab + b_word(line, k);
     to[0] = v.x;
     to[LANES] = v.y;
     to[2 * LANES] = v.z;
     to[3 * LANES] = v.w;
 }
-static inline void place_b_along_lines(__local uint* slab, int lines, int line, int k, uint4 v, uint4 w)
+static inline void place_b_along_lines(__local uint* to, int lines, uint4 v, uint4 w)
 {
     const uint8 pairs = pairs_of_lines(v, w);
-    __local uint4* to = (__local uint4*)(slab + b_word(line, k));
-    to[0] = pairs.lo;
-    to[1] = pairs.hi;
+    ((__local uint4*)to)[0] = pairs.lo;
+    ((__local uint4*)to)[1] = pairs.hi;
 }
 
-#if EMULATED
-static inline fragment_a load_a(sub_group g, const __local uint* slab, int along_k, int lines, int line, int k)
+#define A_STEP(i, k) ((i) * (SLAB_K / 2 * 8) + (k) / 16 * 64)   // words to other fragments
+#define B_STEP(j, k) ((j) * (SLAB_K / 2 * LANES) + (k) / 2 * LANES)
+static inline int begin_a(sub_group g, int along_k, int lines, int line)
 {
-    const __local uint* from = slab + a_word(line, k);
+    return a_place(along_k, lines, line, 0);
+}
+static inline int begin_b(sub_group g, int along_k, int lines, int line)
+{
+    return b_place(along_k, lines, line, 0);
+}
+
+#if !EMULATED
+// The same in all lanes, which the compiler cannot see: an address to which it adds the fragments' places, rather than
+// keeping one for each of them.
+#define UNIFORM(x) sub_group_broadcast(x, 0)
+#endif
+
+#if EMULATED
+static inline fragment_a load_a(sub_group g, const __local uint* slab, int begin, int along_k, int lines, int i, int k)
+{
+    const __local uint* from = slab + begin + A_STEP(i, k);
 #ifdef ENGINE_DPAS16
     const __local ushort* p = (const __local ushort*)from + g.lane;
     return as_short8((ushort8)(p[0], p[16], p[32], p[48], p[64], p[80], p[96], p[112]));
@@ -72,24 +84,25 @@ static inline fragment_a load_a(sub_group g, const __local uint* slab, int along
     return (int8)(from[0], from[8], from[16], from[24], from[32], from[40], from[48], from[56]);
 #endif
 }
-static inline fragment_b load_b(sub_group g, const __local uint* slab, int along_k, int lines, int line, int k)
+static inline fragment_b load_b(sub_group g, const __local uint* slab, int begin, int along_k, int lines, int j, int k)
 {
-    const __local uint* from = slab + b_word(line, k) + g.lane;
+    const __local uint* from = slab + begin + B_STEP(j, k) + g.lane;
     return (int8)(from[0], from[LANES], from[2 * LANES], from[3 * LANES], from[4 * LANES], from[5 * LANES],
                   from[6 * LANES], from[7 * LANES]);
 }
 #else
-static inline fragment_a load_a(sub_group g, const __local uint* slab, int along_k, int lines, int line, int k)
+static inline fragment_a load_a(sub_group g, const __local uint* slab, int begin, int along_k, int lines, int i, int k)
 {
+    const __local uint* from = slab + begin + A_STEP(i, k);
 #ifdef ENGINE_DPAS16
-    return as_short8(intel_sub_group_block_read_us8((const __local ushort*)(slab + a_word(line, k))));
+    return as_short8(intel_sub_group_block_read_us8((const __local ushort*)from));
 #else
-    return as_int8(intel_sub_group_block_read8(slab + a_word(line, k)));
+    return as_int8(intel_sub_group_block_read8(from));
 #endif
 }
-static inline fragment_b load_b(sub_group g, const __local uint* slab, int along_k, int lines, int line, int k)
+static inline fragment_b load_b(sub_group g, const __local uint* slab, int begin, int along_k, int lines, int j, int k)
 {
-    return as_int8(intel_sub_group_block_read8(slab + b_word(line, k)));
+    return as_int8(intel_sub_group_block_read8(slab + begin + B_STEP(j, k)));
 }
 #define DPAS_float16 intel_sub_group_f16_f16_matrix_mad_k16
 #define DPAS_bfloat16 intel_sub_group_bf16_bf16_matrix_mad_k16

@@ -1,6 +1,6 @@
 // Matrix instructions in plain OpenCL C, for tests and devices without: fragments.cl. An engine says in which lane and
-// which of its 16-bit numbers an element lies, A_LANE(i, k), A_HALF(i, k), B_LANE(k, j), B_HALF(k, j), and how many words
-// a lane holds, A_WORDS and B_WORDS. Lanes exchange them through local memory, which every device has.
+// which of its 16-bit numbers an element lies, A_LANE(i, k), A_HALF(i, k), B_LANE(k, j), B_HALF(k, j), and how many
+// words a lane holds, A_WORDS and B_WORDS. Lanes exchange them through local memory, which every device has.
 #define EXCHANGE_WORDS (LANES * (A_WORDS + B_WORDS))
 
 // Word `word` of each lane lies at [word][lane].

@@ -1,6 +1,6 @@
 // NVIDIA's mma.sync.m16n8k16, two of them side by side, with operands by ldmatrix. With g = lane / 4 and t = lane % 4 a
-// lane holds of A rows g and g + 8 and of B columns g and g + 8 at k = 2 t, 2 t + 1 and eight further, of the sums rows g
-// and g + 8 at columns 2 t, 2 t + 1 and eight further. ldmatrix transposes, so slabs lie as their matrices do.
+// lane holds of A rows g and g + 8 and of B columns g and g + 8 at k = 2 t, 2 t + 1 and eight further, of the sums rows
+// g and g + 8 at columns 2 t, 2 t + 1 and eight further. ldmatrix transposes, so slabs lie as their matrices do.
 #define LANES 32
 #define A_WORDS 4
 #define B_WORDS 4
@@ -22,13 +22,14 @@ typedef float8 fragment_sums;
 // Words from one k to the next where lines are neighbours.
 #define LINES_PITCH(lines) ((lines) / 2 + 4)
 
-static inline void place_a_along_k(__local uint* slab, int line, int k, uint4 v)
+static inline int a_place(int along_k, int lines, int line, int k)
 {
-    *(__local uint4*)(slab + line * SLAB_PITCH + k / 2) = v;
+    return along_k ? line * SLAB_PITCH + k / 2 : k * LINES_PITCH(lines) + line / 2;
 }
-static inline void place_a_along_lines(__local uint* slab, int lines, int line, int k, uint4 v, uint4 w)
+#define b_place a_place
+static inline void place_a_along_k(__local uint* to, uint4 v) { *(__local uint4*)to = v; }
+static inline void place_a_along_lines(__local uint* to, int lines, uint4 v, uint4 w)
 {
-    __local uint* to = slab + k * LINES_PITCH(lines) + line / 2;
     *(__local uint4*)to = v;
     *(__local uint4*)(to + LINES_PITCH(lines)) = w;
 }
@@ -38,11 +39,11 @@ static inline void place_a_along_lines(__local uint* slab, int lines, int line, 
 #if EMULATED
 // Four matrices of 8 x 8: lanes 8 m to 8 m + 7 say where the rows of matrix m begin. A lane receives elements 2 t and
 // 2 t + 1 of row g of each, or of column g where they are transposed.
-static inline uint4 load_matrices(sub_group g, const __local uint* slab, int at, int transposed)
+static inline uint4 load_matrices(sub_group g, const __local uint* slab, int begin, int step, int transposed)
 {
     uint words[4];
     barrier(CLK_LOCAL_MEM_FENCE);
-    g.exchange[g.lane] = at;
+    g.exchange[g.lane] = begin + step;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int m = 0; m < 4; ++m) {
         const __local uint* rows = g.exchange + 8 * m;
@@ -56,9 +57,9 @@ static inline uint4 load_matrices(sub_group g, const __local uint* slab, int at,
     return vload4(0, words);
 }
 #else
-static inline uint4 load_matrices(sub_group g, const __local uint* slab, int at, int transposed)
+static inline uint4 load_matrices(sub_group g, const __local uint* slab, int begin, int step, int transposed)
 {
-    const uint address = (uint)(size_t)(slab + at);
+    const uint address = (uint)(size_t)(slab + begin) + 4 * step;
     uint x, y, z, w;
     if (transposed)
         __asm__ volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
@@ -83,17 +84,21 @@ static inline fragment_sums multiply_add(sub_group g, fragment_a a, fragment_b b
 }
 #endif
 
-static inline fragment_a load_a(sub_group g, const __local uint* slab, int along_k, int lines, int line, int k)
+static inline int begin_a(sub_group g, int along_k, int lines, int line)
 {
     if (along_k)
-        return load_matrices(g, slab, (line + g.lane % 16) * SLAB_PITCH + (k + g.lane / 16 * 8) / 2, 0);
-    return load_matrices(g, slab,
-                         (k + g.lane % 8 + g.lane / 16 * 8) * LINES_PITCH(lines) + (line + g.lane / 8 % 2 * 8) / 2, 1);
+        return (line + g.lane % 16) * SLAB_PITCH + g.lane / 16 * 4;
+    return (g.lane % 8 + g.lane / 16 * 8) * LINES_PITCH(lines) + line / 2 + g.lane / 8 % 2 * 4;
 }
-static inline fragment_b load_b(sub_group g, const __local uint* slab, int along_k, int lines, int line, int k)
+static inline int begin_b(sub_group g, int along_k, int lines, int line)
 {
     if (along_k)
-        return load_matrices(g, slab,
-                             (line + g.lane % 8 + g.lane / 16 * 8) * SLAB_PITCH + (k + g.lane / 8 % 2 * 8) / 2, 0);
-    return load_matrices(g, slab, (k + g.lane % 16) * LINES_PITCH(lines) + (line + g.lane / 16 * 8) / 2, 1);
+        return (line + g.lane % 8 + g.lane / 16 * 8) * SLAB_PITCH + g.lane / 8 % 2 * 4;
+    return g.lane % 16 * LINES_PITCH(lines) + line / 2 + g.lane / 16 * 4;
 }
+static inline fragment_a load_a(sub_group g, const __local uint* slab, int begin, int along_k, int lines, int i, int k)
+{
+    return load_matrices(g, slab, begin, along_k ? i * 16 * SLAB_PITCH + k / 2 : k * LINES_PITCH(lines) + i * 8,
+                         !along_k);
+}
+#define load_b load_a

@@ -12,6 +12,11 @@ std::int64_t extent(const MatrixLayout& layout, std::int64_t rows, std::int64_t 
     return (rows - 1) * std::abs(layout.row) + (columns - 1) * std::abs(layout.column) + 1;
 }
 
+std::int64_t farthest(const GemmProblem& p)
+{
+    return std::max({extent(p.a, p.m, p.k), extent(p.b, p.k, p.n), extent(p.c, p.m, p.n), extent(p.d, p.m, p.n)});
+}
+
 }  // namespace
 
 bool better_turned(const GemmProblem& p)
@@ -68,11 +73,21 @@ bool operands_in_groups(std::int64_t count, const GemmProblem& p, const GemmTens
                          : in_groups(count, t.b, p.n, p.b.column, p.b.row, p.b.batch));
 }
 
-const char* offset_type(const GemmProblem& p)
+const char* offset_type(const GemmProblem& p) { return farthest(p) < std::int64_t{1} << 31 ? "int" : "long"; }
+
+const char* byte_offset_type(const GemmProblem& p, const GemmTensors& t)
 {
-    const std::int64_t farthest = std::max({extent(p.a, p.m, p.k), extent(p.b, p.k, p.n), extent(p.c, p.m, p.n),
-                                            extent(p.d, p.m, p.n)});
-    return farthest < std::int64_t{1} << 31 ? "int" : "long";
+    const auto size = static_cast<std::int64_t>(size_of(p.dtype));
+    constexpr std::int64_t limit = std::int64_t{1} << 31;
+    if (farthest(p) * size >= limit)
+        return "long";
+    for (const auto& [tensor, layout] : {std::pair{&t.a, &p.a}, {&t.b, &p.b}, {&t.c, &p.c}, {&t.d, &p.d}})
+        if (tensor->defined() &&
+            (std::min({layout->row, layout->column, layout->batch}) < 0 ||
+             (static_cast<std::int64_t>(tensor->buffer_offset()) + (p.batch - 1) * layout->batch + farthest(p)) * size >=
+                 limit))
+            return "int";
+    return "uint";
 }
 
 }  // namespace clprim::detail

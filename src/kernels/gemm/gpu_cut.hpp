@@ -31,7 +31,10 @@ bool b_along_k(const GemmProblem& problem);
 // in_groups of A and B in that direction.
 bool operands_in_groups(std::int64_t count, const GemmProblem& problem, const GemmTensors& tensors);
 
-// The integer type that holds every distance within a matrix: "int" or "long".
+// The integer type that holds every distance within a matrix, in elements: "int" or "long".
 const char* offset_type(const GemmProblem& problem);
+// The same in bytes. "uint" where it holds those from the beginning of the buffers on and none is negative: many GPUs
+// add that to an address in one instruction.
+const char* byte_offset_type(const GemmProblem& problem, const GemmTensors& tensors);
 
 }  // namespace clprim::detail

@@ -19,19 +19,54 @@ bool use_large_tile(const MatrixEngineShape& shape, MatrixEngineChoice engine, c
     return !engine.emulated && tiles * p.batch >= device.compute_units;
 }
 
+// Whether block reads of two dimensions can take a matrix of `rows` x `columns`, its columns contiguous.
+bool block_fits(const Tensor& tensor, std::int64_t rows, std::int64_t columns, std::int64_t pitch, std::int64_t batch)
+{
+    constexpr std::int64_t longest = 1 << 23;   // elements of 2 bytes, and rows
+    const auto offset = static_cast<std::int64_t>(tensor.buffer_offset());
+    return (offset | batch) % 32 == 0 && columns % 8 == 0 && pitch % 8 == 0 && columns >= 32 && rows < longest &&
+           pitch >= columns && pitch < longest;
+}
+
+// Whether a matrix with `lines` along one direction and k along the other can be read in blocks, and lies along k.
+bool block_along_k(const Tensor& tensor, std::int64_t lines, std::int64_t k, const MatrixLayout& layout, bool second)
+{
+    const std::int64_t line = second ? layout.column : layout.row, step = second ? layout.row : layout.column;
+    return step == 1 && block_fits(tensor, lines, k, line, layout.batch);
+}
+bool block_across_k(const Tensor& tensor, std::int64_t lines, std::int64_t k, const MatrixLayout& layout, bool second)
+{
+    const std::int64_t line = second ? layout.column : layout.row, step = second ? layout.row : layout.column;
+    return line == 1 && block_fits(tensor, k, lines, step, layout.batch);
+}
+
+// How fragments can be read without slabs (fragments_blocks.cl), if at all.
+struct Blocks {
+    bool fit = false, a_along_k = false, b_along_k = false;
+};
+Blocks blocks_of(MatrixEngineChoice engine, const GemmProblem& p, const GemmTensors& t, const Device& device)
+{
+    if (engine.engine != MatrixEngine::dpas16 ||
+        !(engine.emulated || device.has_extension("cl_intel_subgroup_2d_block_io")))
+        return {};
+    const bool a = block_along_k(t.a, p.m, p.k, p.a, false), b = block_along_k(t.b, p.n, p.k, p.b, true);
+    return {(a || block_across_k(t.a, p.m, p.k, p.a, false)) && (b || block_across_k(t.b, p.n, p.k, p.b, true)), a, b};
+}
+
 std::string program_options(MatrixEngineChoice engine, const MatrixTile& tile, const GemmProblem& p,
-                            const GemmTensors& t, bool partial)
+                            const GemmTensors& t, bool partial, const Blocks& blocks)
 {
     const bool dpas = engine.engine == MatrixEngine::dpas16 || engine.engine == MatrixEngine::dpas8;
     return gemm_options(p.dtype) +
            fmt::format(" -D{} -DEMULATED={:d} -DSUB_GROUPS_M={} -DSUB_GROUPS_N={} -DFRAGMENTS_M={} -DFRAGMENTS_N={}",
                        shape_of(engine.engine).macro, engine.emulated, tile.sub_groups_m, tile.sub_groups_n,
                        tile.fragments_m, tile.fragments_n) +
-           fmt::format(" -DA_ALONG_K={:d} -DB_ALONG_K={:d} -DALIGNED={:d} -DALIGNED_C={:d} -DOFFSET={}", a_along_k(p),
-                       b_along_k(p), operands_in_groups(8, p, t),
-                       in_groups(4, t.c, p.n, p.c.column, p.c.row, p.c.batch), offset_type(p)) +
-           fmt::format(" -DPARTIAL={:d} -DADD_D={:d} -DACTIVATION={}", partial, p.add_d && !partial,
-                       partial ? 0 : static_cast<int>(p.activation)) +
+           fmt::format(" -DA_ALONG_K={:d} -DB_ALONG_K={:d} -DALIGNED={:d} -DALIGNED_C={:d} -DOFFSET={}",
+                       blocks.fit ? blocks.a_along_k : a_along_k(p), blocks.fit ? blocks.b_along_k : b_along_k(p),
+                       operands_in_groups(8, p, t), in_groups(4, t.c, p.n, p.c.column, p.c.row, p.c.batch),
+                       byte_offset_type(p, t)) +
+           fmt::format(" -DBLOCKS={:d} -DPARTIAL={:d} -DADD_D={:d} -DACTIVATION={}", blocks.fit, partial,
+                       p.add_d && !partial, partial ? 0 : static_cast<int>(p.activation)) +
            (dpas && !engine.emulated ? " -cl-intel-256-GRF-per-thread" : "");
 }
 
@@ -49,8 +84,8 @@ const MatrixEngineShape& shape_of(MatrixEngine engine)
     static const MatrixEngineShape dpas16{"ENGINE_DPAS16", 16, 8, 16, 12, {4, 4, 4, 4}, {2, 2, 4, 2}};
     static const MatrixEngineShape dpas8{"ENGINE_DPAS8", 8, 8, 8, 16, {4, 4, 4, 4}, {2, 2, 4, 4}};
     static const MatrixEngineShape mma{"ENGINE_MMA", 32, 16, 16, 8, {2, 4, 4, 2}, {2, 2, 2, 2}};
-    static const MatrixEngineShape wmma{"ENGINE_WMMA", 32, 16, 16, 16, {2, 4, 4, 2}, {2, 2, 2, 2}};
-    static const MatrixEngineShape wmma12{"ENGINE_WMMA12", 32, 16, 16, 8, {2, 4, 4, 2}, {2, 2, 2, 2}};
+    static const MatrixEngineShape wmma{"ENGINE_WMMA", 32, 16, 16, 16, {4, 2, 4, 4}, {2, 2, 2, 2}};
+    static const MatrixEngineShape wmma12{"ENGINE_WMMA12", 32, 16, 16, 8, {4, 2, 4, 4}, {2, 2, 2, 2}};
     static const MatrixEngineShape mfma{"ENGINE_MFMA", 64, 32, 32, 4, {2, 2, 2, 2}, {2, 1, 1, 2}};
     switch (engine) {
     case MatrixEngine::dpas16: return dpas16;
@@ -123,7 +158,15 @@ void gpu_matrix(Queue& queue, const GemmProblem& problem, const GemmTensors& ten
 void gpu_matrix_by(MatrixEngineChoice engine, bool large, Queue& queue, const GemmProblem& asked,
                    const GemmTensors& given)
 {
-    const bool turned = better_turned(asked);
+    const bool best = better_turned(asked);
+    const auto blocks_if = [&](bool turned) {
+        return blocks_of(engine, turned ? transposed(asked) : asked, turned ? transposed(given) : given,
+                         queue.device());
+    };
+    // Rows of A along k make the shorter loop, even where C is then written in short pieces: it is written only once.
+    const Blocks straight = blocks_if(best), other = blocks_if(!best);
+    const bool turned = straight.fit && !straight.a_along_k && other.a_along_k ? !best : best;
+    const Blocks blocks = turned == best ? straight : other;
     const GemmProblem problem = turned ? transposed(asked) : asked;
     const GemmTensors tensors = turned ? transposed(given) : given;
     const MatrixEngineShape& shape = shape_of(engine.engine);
@@ -131,7 +174,7 @@ void gpu_matrix_by(MatrixEngineChoice engine, bool large, Queue& queue, const Ge
     const GpuCut cut = gpu_cut(problem, divide_up(problem.n, shape.columns(tile)),
                                divide_up(problem.m, shape.rows(tile)), 2 * queue.device().compute_units, 256);
     const Program& program = queue.context().program(
-        "kernels/gemm/gpu_matrix.cl", program_options(engine, tile, problem, tensors, cut.splits > 1));
+        "kernels/gemm/gpu_matrix.cl", program_options(engine, tile, problem, tensors, cut.splits > 1, blocks));
     launch_cut(queue, program, problem, tensors, cut, {static_cast<std::size_t>(shape.items(tile)), 1});
 }
 

@@ -32,8 +32,8 @@ void gpu_matrix(Queue&, const GemmProblem&, const GemmTensors&);
 CLPRIM_API Rejection gpu_matrix_rejects_by(MatrixEngineChoice, const GemmProblem&, const Device&);
 CLPRIM_API void gpu_matrix_by(MatrixEngineChoice, bool large, Queue&, const GemmProblem&, const GemmTensors&);
 
-// Whether the device builds the engine's kernel and computes products of a type right: found out once, by products whose
-// results are known, and kept on disk for as long as driver and kernel stay the same. Waits for the device.
+// Whether the device builds the engine's kernel and computes products of a type right: found out once, by products
+// whose results are known, and kept on disk for as long as driver and kernel stay the same. Waits for the device.
 bool matrix_engine_works(const Device& device, MatrixEngine engine, DataType type);
 
 }  // namespace clprim::detail

@@ -1,0 +1,106 @@
+// Fragments of ENGINE_DPAS16 straight from global memory by block reads of two dimensions
+// (cl_intel_subgroup_2d_block_io), without local memory. The hardware gives zeros for what lies outside of a matrix, so
+// that edges and the rest of k need no care.
+//
+// A matrix of 16-bit elements: width and pitch in bytes, width and base multiples of what the hardware asks for
+// (blocks_fit of gpu_matrix.cpp).
+typedef struct {
+    const __global ushort* base;
+    int width, height, pitch;
+} surface;
+
+#define BLOCK_K 32   // k of one step
+#define PREFETCHED (3 * BLOCK_K)
+
+#if EMULATED
+static inline ushort element(const __global void* base, int width, int height, int pitch, int x, int y)
+{
+    return x < width / 2 && y < height ? ((const __global ushort*)((const __global char*)base + (long)y * pitch))[x]
+                                       : (ushort)0;
+}
+static inline void read_rows(sub_group g, surface s, int x, int y, ushort* to)
+{
+    for (int i = 0; i < 64; ++i)
+        to[i] = element(s.base, s.width, s.height, s.pitch, x + i / 32 * 16 + g.lane, y + i % 32);
+}
+static inline void read_pairs(sub_group g, surface s, int x, int y, uint* to)
+{
+    for (int i = 0; i < 32; ++i) {
+        const int column = x + i / 16 * 16 + g.lane, row = y + i % 16 * 2;
+        to[i] = element(s.base, s.width, s.height, s.pitch, column, row) |
+                (uint)element(s.base, s.width, s.height, s.pitch, column, row + 1) << 16;
+    }
+}
+static inline void read_turned(sub_group g, surface s, int x, int y, uint* to)
+{
+    for (int i = 0; i < 8; ++i)
+        to[i] = element(s.base, s.width, s.height, s.pitch, x + 2 * i, y + g.lane) |
+                (uint)element(s.base, s.width, s.height, s.pitch, x + 2 * i + 1, y + g.lane) << 16;
+}
+#define PREFETCH(s, x, y)
+#else
+#define SURFACE(s) (__global void*)(s).base, (s).width, (s).height, (s).pitch
+// 32 rows of 2 x 16 columns: [column block][row], a lane for each column.
+#define read_rows(g, s, x, y, to) intel_sub_group_2d_block_read_16b_32r16x2c(SURFACE(s), (int2)(x, y), to)
+// The same as pairs of rows: [column block][pair].
+#define read_pairs(g, s, x, y, to) intel_sub_group_2d_block_read_transform_16b_32r16x2c(SURFACE(s), (int2)(x, y), to)
+// 16 rows of 8 pairs of columns: [pair], a lane for each row.
+#define read_turned(g, s, x, y, to)                                                                                   \
+    intel_sub_group_2d_block_read_transpose_32b_16r8x1c(SURFACE(s), (int2)((x) >> 1, y), to)
+#define PREFETCH(s, x, y) intel_sub_group_2d_block_prefetch_16b_32r16x2c(SURFACE(s), (int2)(x, y))
+#endif
+
+// What a group reads in a step of k is brought into the cache in pieces of 32 x 32, one by each sub-group.
+typedef struct {
+    surface from;
+    int x, y, along_x;   // along_x: k is the direction of columns
+} prefetched;
+
+#define A_PIECES (BLOCK_M / 32)
+#define B_PIECES (BLOCK_N / 32)
+static inline prefetched prefetched_by(int team, surface a_from, surface b_from, int i0, int j0)
+{
+    const int piece = team % (A_PIECES + B_PIECES), b_line = j0 + 32 * (piece - A_PIECES);
+    const int a_line = i0 + 32 * piece;
+    const prefetched of_a = {a_from, A_ALONG_K ? 0 : a_line, A_ALONG_K ? a_line : 0, A_ALONG_K};
+    const prefetched of_b = {b_from, B_ALONG_K ? 0 : b_line, B_ALONG_K ? b_line : 0, B_ALONG_K};
+    return piece < A_PIECES ? of_a : of_b;
+}
+
+// sums += A B over one step of k; `row` and `column` are those of the sub-group in C. Reads 32 rows of A at a time and
+// 32 columns of B, or 16 where memory has them the other way round.
+static inline void multiply_blocks(sub_group g, fragment_sums sums[FRAGMENTS_M][FRAGMENTS_N], surface a_from,
+                                   surface b_from, int row, int column, int k)
+{
+#if A_ALONG_K
+    ushort a[FRAGMENTS_M / 4][2][4][8];      // [32 rows][k step][8 rows][row]
+    UNROLL for (int i = 0; i < FRAGMENTS_M / 4; ++i)
+        read_rows(g, a_from, k, row + 32 * i, &a[i][0][0][0]);
+#define A_PART(step, i) as_short8(vload8(0, a[(i) / 4][step][(i) % 4]))
+#else
+    uint a[FRAGMENTS_M / 2][2][2][4];        // [16 rows][k step][8 rows][pair of rows]
+    UNROLL for (int i = 0; i < FRAGMENTS_M / 2; ++i)
+        UNROLL for (int step = 0; step < 2; ++step)
+            read_turned(g, a_from, row + 16 * i, k + 16 * step, &a[i][step][0][0]);
+#define A_PART(step, i) as_short8(vload4(0, a[(i) / 2][step][(i) % 2]))
+#endif
+#if B_ALONG_K
+    uint b[FRAGMENTS_N][2][8];               // [16 columns][k step][pair]
+    UNROLL for (int j = 0; j < FRAGMENTS_N; ++j)
+        UNROLL for (int step = 0; step < 2; ++step)
+            read_turned(g, b_from, k + 16 * step, column + 16 * j, &b[j][step][0]);
+#define B_PART(step, j) as_int8(vload8(0, b[j][step]))
+#else
+    uint b[FRAGMENTS_N / 2][2][2][8];        // [32 columns][16 columns][k step][pair]
+    UNROLL for (int j = 0; j < FRAGMENTS_N / 2; ++j)
+        read_pairs(g, b_from, column + 32 * j, k, &b[j][0][0][0]);
+#define B_PART(step, j) as_int8(vload8(0, b[(j) / 2][(j) % 2][step]))
+#endif
+    UNROLL for (int step = 0; step < 2; ++step)
+        UNROLL for (int i = 0; i < FRAGMENTS_M; ++i)
+        {
+            const fragment_a part = A_PART(step, i);
+            UNROLL for (int j = 0; j < FRAGMENTS_N; ++j)
+                sums[i][j] = multiply_add(g, part, B_PART(step, j), sums[i][j]);
+        }
+}
