@@ -11,6 +11,7 @@ import functools
 import torch
 from torch._inductor import config, ir, lowering
 from torch._inductor.graph import GraphLowering
+from torch._inductor.virtualized import V
 from torch.utils import _pytree as pytree
 
 from torch_ocl.inductor.runtime import Ranges
@@ -153,7 +154,8 @@ def _flex_attention() -> None:
                 return former(*args, **kwargs)
             from torch_ocl.inductor import flex_attention
 
-            return getattr(flex_attention, "lower_backward" if name.endswith("backward") else "lower_forward")(*args)
+            with V.graph.set_current_device(args[0].get_device()):
+                return getattr(flex_attention, "lower_backward" if name.endswith("backward") else "lower_forward")(*args)
 
         lowering.lowerings[target] = functools.wraps(former)(lowered)
 

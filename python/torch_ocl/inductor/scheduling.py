@@ -64,6 +64,16 @@ class OpenCLWrapper(_OnItsDevice, PythonWrapperCodegen):
         return OpenCLWrapper()
 
 
+def define_kernel(wrapper, what: str, source: str, signature: str, device: int) -> str:
+    """A kernel of text that is no fusion's, in the wrapper; its name."""
+    key = (source, signature, device)
+    if key not in wrapper.src_to_kernel:
+        name = wrapper.src_to_kernel[key] = f"ocl_{what}_{wrapper.next_kernel_suffix()}"
+        _import_runtime(wrapper, device)
+        wrapper.define_kernel(name, f"ocl_runtime.kernel({name!r}, '''\n{source}''', {signature!r}, {device})", gpu=False)
+    return wrapper.src_to_kernel[key]
+
+
 def _import_runtime(wrapper, device: int) -> None:
     done = wrapper.__dict__.setdefault("_ocl_imports", set())
     if not done:
