@@ -5,7 +5,8 @@ include(CMakePackageConfigHelpers)
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/clprim)
 install(TARGETS clprim EXPORT clprimTargets COMPONENT clprim
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_COMPONENT clprim)
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT clprim)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT clprim
+    PATTERN torch_ocl EXCLUDE)
 install(EXPORT clprimTargets NAMESPACE clprim:: DESTINATION ${config_dir} COMPONENT clprim)
 configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/clprimConfig.cmake.in ${CMAKE_BINARY_DIR}/clprimConfig.cmake
     INSTALL_DESTINATION ${config_dir})
@@ -37,5 +38,7 @@ if(CLPRIM_BUILD_PYTORCH)
     install(DIRECTORY ${CMAKE_SOURCE_DIR}/python/torch_ocl DESTINATION . COMPONENT python
         PATTERN __pycache__ EXCLUDE)
     install(TARGETS torch_ocl LIBRARY DESTINATION torch_ocl COMPONENT python)
+    # For C++ extensions of PyTorch: torch_ocl.include_paths().
+    install(DIRECTORY ${CMAKE_SOURCE_DIR}/include DESTINATION torch_ocl COMPONENT python)
 endif()
 include(${CMAKE_SOURCE_DIR}/cmake/Package.cmake)

@@ -33,6 +33,8 @@ def __getattr__(name: str):
         return importlib.import_module(f"torch_ocl.{name}")
     if name == "pointwise_kernel":
         return importlib.import_module("torch_ocl.pointwise").pointwise_kernel
+    if name in ("include_paths", "library_paths", "extension_options"):
+        return getattr(importlib.import_module("torch_ocl._extension"), name)
     if name == "kernel_op":
         return importlib.import_module("torch_ocl.kernel_operator").kernel_op
     raise AttributeError(f"module 'torch_ocl' has no attribute '{name}'")

@@ -6,6 +6,7 @@
 #include <clprim/context.hpp>
 
 #include <distributed/bindings.hpp>
+#include <extension_binding.hpp>
 #include <fallback.hpp>
 #include <kernel_binding.hpp>
 #include <memory_binding.hpp>
@@ -103,6 +104,7 @@ PYBIND11_MODULE(_C, m)
     m.def("kernel_launches", &clprim::kernel_launches);
     m.def("program_builds", [](int index) { return context(static_cast<c10::DeviceIndex>(index)).program_builds(); });
 
+    bind_extension(m);
     bind_kernel(m);
     bind_memory(m);
     bind_profiler(m);
