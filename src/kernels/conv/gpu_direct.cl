@@ -1,128 +1,198 @@
-// Convolution with few channels per group (depthwise above all) on a GPU: nothing to stage, every work-item adds up one
-// element of the result. Neighbouring work-items take neighbouring pixels of planar tensors, neighbouring channels of
-// channels_last ones (-DCHANNELS_LAST). Built with -DT=<dtype>.
+// Convolution with few channels per group (depthwise above all) on a GPU: nothing to stage, every work-item adds up
+// four neighbouring pixels of a row, of four channels at once where these are neighbours in groups of their own.
+// Neighbouring work-items take neighbouring pixels of planar tensors, neighbouring channels of channels_last ones.
+// Options: -DT=<dtype> -DACTIVATION, -DOFFSET=int|long (holds every distance within a tensor), -DCHANNELS_LAST=0|1,
+// -DQUADS=0|1 (channels_last, each a group of its own, at multiples of four elements).
 #include "core/dtype.cl"
+#include "core/quad.cl"
 #include "kernels/conv/implicit_problem.cl"
 
 typedef compute_t(T) real;
 typedef storage_t(T) stored;
+typedef quad_t(T) real4;
 
 DEFINE_ACTIVATE(activate, real)
 
-// Splits i over the sizes of a pixel, innermost last; returns the rest.
-static inline long split_pixel(const implicit_problem* p, long i, int* z, int* y, int* x)
+#define ITEMS 64
+#define PIXELS 4
+#define EACH(i) _Pragma("unroll") for (int i = 0; i < 4; ++i)
+#if QUADS
+#define CHANNELS 4
+typedef real4 lanes;
+#define LOAD_LANES(p) load_quad(T, p)
+#else
+#define CHANNELS 1
+typedef real lanes;
+#define LOAD_LANES(p) load(T, p, 0)
+#endif
+
+static inline real finish(real v, const __global stored* bias, const __global stored* old, const implicit_problem* p)
 {
-    *x = i % p->out[2];
-    i /= p->out[2];
-    *y = i % p->out[1];
-    i /= p->out[1];
-    *z = i % p->out[0];
-    return i / p->out[0];
+    const epilogue e = {p->finish.has_bias, ACTIVATION, p->finish.accumulate, p->finish.alpha, p->finish.beta};
+    if (e.has_bias)
+        v += load(T, bias, 0);
+    if (e.accumulate)
+        v += load(T, old, 0);
+    return activate(v, &e);
 }
 
-__kernel void conv_direct(const __global stored* source, ulong source_offset, const __global stored* w, ulong w_offset,
-                          const __global stored* bias, ulong bias_offset, __global stored* result, ulong result_offset,
-                          implicit_problem p, pack_problem q)
+// Work-groups: planar, the blocks of a channel's rows and pixels for each channel and image; channels_last, the blocks
+// of a row's pixels and channels for each row and image.
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
+void conv_direct(const __global stored* source, ulong source_offset, const __global stored* w, ulong w_offset,
+                 const __global stored* bias, ulong bias_offset, __global stored* result, ulong result_offset,
+                 implicit_problem p, pack_problem q)
 {
-    const long channels = p.groups * p.rows;
-    int z, y, x;
-#ifdef CHANNELS_LAST
-    const long channel = get_global_id(0) % channels, n = split_pixel(&p, get_global_id(0) / channels, &z, &y, &x);
+    const int rows = p.rows, depth = p.depth, channels = (int)p.groups * rows;
+    const int x_blocks = ((int)p.out[2] + PIXELS - 1) / PIXELS, lines = (int)p.out[0] * (int)p.out[1];
+#if CHANNELS_LAST
+    const int inner = x_blocks * (channels / CHANNELS);
 #else
-    const long nc = split_pixel(&p, get_global_id(0), &z, &y, &x), channel = nc % channels, n = nc / channels;
+    const int inner = x_blocks * lines;
 #endif
-    if (n >= p.batch)
+    const int blocks = (inner + ITEMS - 1) / ITEMS, outer = get_group_id(0) / blocks;
+    const int at = get_group_id(0) % blocks * ITEMS + get_local_id(0);
+    if (at >= inner)
         return;
-    const long group = channel / p.rows;
-    source += source_offset + n * p.source_strides[0] + group * p.depth * p.source_strides[1];
-    w += w_offset + group * q.group_stride + channel % p.rows * q.row_stride;
-    real sum = 0;
-    for (int tz = 0; tz < p.taps[0]; ++tz) {
+#if CHANNELS_LAST
+    const int block = at / (channels / CHANNELS), channel = (at - block * (channels / CHANNELS)) * CHANNELS;
+    const int n = outer / lines, line = outer - n * lines;
+#else
+    const int line = at / x_blocks, block = at - line * x_blocks, n = outer / channels, channel = outer - n * channels;
+#endif
+    const int z = line / (int)p.out[1], y = line - z * (int)p.out[1], x = block * PIXELS;
+    const int group = channel / rows, width = p.in[2], x_scale = p.scale[2];
+    source += source_offset + n * p.source_strides[0] + group * depth * p.source_strides[1];
+    w += w_offset + group * q.group_stride + (channel - group * rows) * q.row_stride;
+    const OFFSET x_step = p.source_strides[4], channel_step = p.source_strides[1], depth_step = q.depth_stride;
+    lanes sums[PIXELS];
+    EACH(i) sums[i] = (lanes)0;
+    for (int tz = 0; tz < (int)p.taps[0]; ++tz) {
         const int iz = z * (int)p.scale[0] + (int)p.shift[0] + tz * (int)p.step[0];
-        if (iz < 0 || iz >= p.in[0])
+        if ((uint)iz >= (uint)p.in[0])
             continue;
-        for (int ty = 0; ty < p.taps[1]; ++ty) {
+        for (int ty = 0; ty < (int)p.taps[1]; ++ty) {
             const int iy = y * (int)p.scale[1] + (int)p.shift[1] + ty * (int)p.step[1];
-            if (iy < 0 || iy >= p.in[1])
+            if ((uint)iy >= (uint)p.in[1])
                 continue;
-            for (int tx = 0; tx < p.taps[2]; ++tx) {
-                const int ix = x * (int)p.scale[2] + (int)p.shift[2] + tx * (int)p.step[2];
-                if (ix < 0 || ix >= p.in[2])
-                    continue;
-                const long from = iz * p.source_strides[2] + iy * p.source_strides[3] + ix * p.source_strides[4];
-                const long tap = (p.tap_first[0] + tz * p.tap_period[0]) * q.tap_strides[0] +
-                                 (p.tap_first[1] + ty * p.tap_period[1]) * q.tap_strides[1] +
-                                 (p.tap_first[2] + tx * p.tap_period[2]) * q.tap_strides[2];
-                for (int c = 0; c < p.depth; ++c)
-                    sum = fma(load(T, source, from + c * p.source_strides[1]), load(T, w, tap + c * q.depth_stride),
-                              sum);
-            }
+            const __global stored* from =
+                source + (iz * (OFFSET)p.source_strides[2] + iy * (OFFSET)p.source_strides[3]);
+            const __global stored* taps =
+                w + ((int)(p.tap_first[0] + tz * p.tap_period[0]) * (OFFSET)q.tap_strides[0] +
+                     (int)(p.tap_first[1] + ty * p.tap_period[1]) * (OFFSET)q.tap_strides[1] +
+                     (int)p.tap_first[2] * (OFFSET)q.tap_strides[2]);
+            const OFFSET tap_step = (int)p.tap_period[2] * (OFFSET)q.tap_strides[2];
+            int ix = x * x_scale + (int)p.shift[2];
+            for (int tx = 0; tx < (int)p.taps[2]; ++tx, ix += (int)p.step[2], taps += tap_step)
+                for (int c = 0; c < depth; ++c) {
+#if QUADS
+                    const OFFSET next = q.group_stride;
+                    const lanes weight = (lanes)(load(T, taps, 0), load(T, taps + next, 0), load(T, taps + 2 * next, 0),
+                                                 load(T, taps + 3 * next, 0));
+#else
+                    const lanes weight = load(T, taps + c * depth_step, 0);
+#endif
+                    lanes values[PIXELS];
+                    EACH(i) {
+                        const int inside = (uint)(ix + i * x_scale) < (uint)width;
+                        const lanes v =
+                            LOAD_LANES(from + ((inside ? ix + i * x_scale : 0) * x_step + c * channel_step));
+                        values[i] = inside ? v : (lanes)0;
+                    }
+                    EACH(i) sums[i] = fma(values[i], weight, sums[i]);
+                }
         }
     }
-    if (p.finish.has_bias)
-        sum += load(T, bias, bias_offset + channel);
+    bias += p.finish.has_bias ? bias_offset + channel : 0;
     result += result_offset + n * p.result_strides[0] + channel * p.result_strides[1] + z * p.result_strides[2] +
-              y * p.result_strides[3] + x * p.result_strides[4];
-    if (p.finish.accumulate)
-        sum += load(T, result, 0);
-    store(T, result, 0, activate(sum, &p.finish));
+              y * p.result_strides[3];
+    EACH(i) {
+        if (x + i >= (int)p.out[2])
+            break;
+        __global stored* to = result + (x + i) * (OFFSET)p.result_strides[4];
+#if QUADS
+        const real4 v = sums[i];
+        const real4 done = (real4)(finish(v.x, bias, to, &p), finish(v.y, bias + 1, to + 1, &p),
+                                   finish(v.z, bias + 2, to + 2, &p), finish(v.w, bias + 3, to + 3, &p));
+        store_quad(T, to, done);
+#else
+        store(T, to, 0, finish(sums[i], bias, to, &p));
+#endif
+    }
 }
 
-// x * dy at one pixel for one tap, 0 outside the borders.
-static inline real product(const __global stored* x, const __global stored* dy, const implicit_problem* p, long pixel,
-                           int tz, int ty, int tx)
-{
-    int z, y, ox;
-    const long n = split_pixel(p, pixel, &z, &y, &ox);
-    const int iz = z * (int)p->scale[0] + (int)p->shift[0] + tz, iy = y * (int)p->scale[1] + (int)p->shift[1] + ty;
-    const int ix = ox * (int)p->scale[2] + (int)p->shift[2] + tx;
-    if (iz < 0 || iz >= p->in[0] || iy < 0 || iy >= p->in[1] || ix < 0 || ix >= p->in[2])
-        return 0;
-    return load(T, x, n * p->source_strides[0] + iz * p->source_strides[2] + iy * p->source_strides[3] +
-                          ix * p->source_strides[4]) *
-           load(T, dy, n * p->result_strides[0] + z * p->result_strides[2] + y * p->result_strides[3] +
-                           ox * p->result_strides[4]);
-}
-
-// sums[part][output][row], row = (channel, tap). Planar: a work-group adds up one element. channels_last: a work-item
-// does, its neighbours being other outputs.
-__kernel __attribute__((reqd_work_group_size(64, 1, 1)))
+// sums[part][output][row], row = (channel, tap), of the part's rows of pixels in all images; four neighbouring taps at
+// once. Planar: a work-group adds up one output's. channels_last: a work-item does, its neighbours being other outputs.
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 void conv_direct_weight(const __global stored* x, ulong x_offset, const __global stored* dy, ulong dy_offset,
                         __global real* sums, ulong sums_offset, implicit_problem p)
 {
-    const int taps = p.taps[0] * p.taps[1] * p.taps[2], row = get_group_id(1);
-    const long outputs = p.groups * p.rows, length = p.depth * taps, part = get_group_id(2);
-    const long pixels = p.batch * p.out[0] * p.out[1] * p.out[2];
-    const long begin = pixels * part / p.parts, end = pixels * (part + 1) / p.parts;
-    const int tap = row % taps, tx = tap % (int)p.taps[2] * (int)p.step[2];
-    const int ty = tap / (int)p.taps[2] % (int)p.taps[1] * (int)p.step[1];
-    const int tz = tap / (int)(p.taps[2] * p.taps[1]) * (int)p.step[0], l = get_local_id(0);
-#ifdef CHANNELS_LAST
-    const long output = get_global_id(0);
+    const int rows = p.rows, depth = p.depth, outputs = (int)p.groups * rows, part = get_group_id(2), l = get_local_id(0);
+    const int tap_blocks = ((int)p.taps[2] + 3) / 4, tx = get_group_id(1) % tap_blocks * 4;
+    const int tap_line = get_group_id(1) / tap_blocks, ty = tap_line % (int)p.taps[1];
+    const int tz = tap_line / (int)p.taps[1] % (int)p.taps[0], channel = tap_line / (int)(p.taps[1] * p.taps[0]);
+    const int height = p.out[1], width = p.out[2], planes = p.out[0], lines = (int)p.batch * planes * height;
+    const int begin = (long)lines * part / p.parts, end = (long)lines * (part + 1) / p.parts;
+#if CHANNELS_LAST
+    const int output = get_global_id(0);
     if (output >= outputs)
         return;
+    const int first = 0, next = 1;
 #else
-    const long output = get_group_id(0);
+    const int output = get_group_id(0), first = l, next = ITEMS;
 #endif
-    x += x_offset + (output / p.rows * p.depth + row / taps) * p.source_strides[1];
+    x += x_offset + (output / rows * depth + channel) * p.source_strides[1];
     dy += dy_offset + output * p.result_strides[1];
-    sums += sums_offset + (part * outputs + output) * length + row;
-    real sum = 0;
-#ifdef CHANNELS_LAST
-    for (long pixel = begin; pixel < end; ++pixel)
-        sum += product(x, dy, &p, pixel, tz, ty, tx);
-    *sums = sum;
-#else
-    __local real lanes[64];
-    for (long pixel = begin + l; pixel < end; pixel += 64)
-        sum += product(x, dy, &p, pixel, tz, ty, tx);
-    lanes[l] = sum;
-    for (int step = 32; step > 0; step /= 2) {
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (l < step)
-            lanes[l] += lanes[l + step];
+    const int z_tap = (int)p.shift[0] + tz * (int)p.step[0], y_tap = (int)p.shift[1] + ty * (int)p.step[1];
+    const int x_tap = (int)p.shift[2] + tx * (int)p.step[2], step = p.step[2];
+    const int count = (end - begin) * width;   // of pixels; each step of a work-item is `down` rows and `right` pixels
+    const int down = next / width, right = next - down * width, start = begin + first / width;
+    int ox = first % width, y = start % height, z = start / height % planes, n = start / height / planes;
+    real4 sum = (real4)0;
+    for (int pixel = first; pixel < count; pixel += next) {
+        const int iz = z * (int)p.scale[0] + z_tap, iy = y * (int)p.scale[1] + y_tap, ix = ox * (int)p.scale[2] + x_tap;
+        const int there = (uint)iz < (uint)p.in[0] && (uint)iy < (uint)p.in[1];
+        const real factor = load(T, dy, n * (OFFSET)p.result_strides[0] + z * (OFFSET)p.result_strides[2] +
+                                            y * (OFFSET)p.result_strides[3] + ox * (OFFSET)p.result_strides[4]);
+        const __global stored* line = x + (n * (OFFSET)p.source_strides[0] + (there ? iz : 0) * (OFFSET)p.source_strides[2] +
+                                           (there ? iy : 0) * (OFFSET)p.source_strides[3]);
+        real values[4];
+        EACH(i) {
+            const int inside = there && (uint)(ix + i * step) < (uint)p.in[2];
+            const real v = load(T, line, (inside ? ix + i * step : 0) * (OFFSET)p.source_strides[4]);
+            values[i] = inside ? v : (real)0;
+        }
+        sum = fma((real4)(values[0], values[1], values[2], values[3]), (real4)factor, sum);
+        ox += right;
+        y += down;
+        if (ox >= width) {
+            ox -= width;
+            ++y;
+        }
+        while (y >= height) {
+            y -= height;
+            if (++z == planes) {
+                z = 0;
+                ++n;
+            }
+        }
     }
-    if (l == 0)
-        *sums = lanes[0];
+#if !CHANNELS_LAST
+    __local real4 all[ITEMS];
+    all[l] = sum;
+    for (int half_width = ITEMS / 2; half_width > 0; half_width /= 2) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (l < half_width)
+            all[l] += all[l + half_width];
+    }
+    if (l > 0)
+        return;
+    sum = all[0];
 #endif
+    const int length = depth * (int)(p.taps[0] * p.taps[1] * p.taps[2]);
+    sums += sums_offset + ((long)part * outputs + output) * length + tap_line * (int)p.taps[2] + tx;
+    const real values[4] = {sum.x, sum.y, sum.z, sum.w};
+    EACH(i)
+        if (tx + i < (int)p.taps[2])
+            sums[i] = values[i];
 }

@@ -1,22 +1,39 @@
 // Host side of gpu_direct.cl.
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include <kernels/conv/implicit.hpp>
 
 namespace clprim::conv {
 namespace {
 
 constexpr cl_long most_channels = 8;
+constexpr std::size_t items = 64;   // of a work-group
 
 bool channels_last(const Call& call)
 {
     return call.problem.x_strides[1] == 1 && call.problem.y_strides[1] == 1 && call.problem.groups > 1;
 }
 
+// Whether channels are groups of their own and lie at multiples of four elements, as many.
+bool quads(const Call& call)
+{
+    const Problem& p = call.problem;
+    const auto whole = [](const cl_long* strides, const Tensor& t) {
+        return (strides[0] | strides[2] | strides[3] | strides[4] | static_cast<cl_long>(t.buffer_offset())) % 4 == 0;
+    };
+    return call.pass != ConvPass::backward_weight && channels_last(call) && std::max(p.in_channels, p.out_channels) == 1 &&
+           p.groups % 4 == 0 && whole(p.x_strides, call.x) && whole(p.y_strides, call.y);
+}
+
 const Program& direct_program(Queue& queue, const Call& call)
 {
+    const bool near = std::max({span_of(call.x), span_of(call.w), span_of(call.y)}) < cl_long{1} << 30;
     return queue.context().program("kernels/conv/gpu_direct.cl",
-                                   dtype_options(call.dtype) + (channels_last(call) ? " -DCHANNELS_LAST" : ""));
+                                   fmt::format("{} -DACTIVATION={} -DOFFSET={} -DCHANNELS_LAST={:d} -DQUADS={:d}",
+                                               dtype_options(call.dtype), call.epilogue.activation,
+                                               near ? "int" : "long", channels_last(call), quads(call)));
 }
 
 }  // namespace
@@ -36,11 +53,16 @@ void run_gpu_direct(Queue& queue, const Call& call)
     for_each_launch(call, [&](const ImplicitProblem& p, cl_long first) {
         Tensor result = call.result();
         result.offset += first;
-        if (p.pixels() > 0)
-            queue.launch(program.kernel("conv_direct"),
-                         Range::linear(static_cast<std::size_t>(p.pixels() * p.groups * p.rows), 64),
-                         call.pass == ConvPass::forward ? call.x : call.y, call.w, call.bias, result, p,
-                         pack_problem(call, true));
+        if (p.pixels() == 0)
+            return;
+        const cl_long channels = p.groups * p.rows, lines = p.out[0] * p.out[1], x_blocks = ceil_div(p.out[2], 4);
+        const bool by_channel = channels_last(call);
+        const cl_long inner = x_blocks * (by_channel ? channels / (quads(call) ? 4 : 1) : lines);
+        const cl_long groups = ceil_div(inner, items) * p.batch * (by_channel ? lines : channels);
+        queue.launch(program.kernel("conv_direct"),
+                     Range::groups({static_cast<std::size_t>(groups), 1, 1}, {items, 1, 1}),
+                     call.pass == ConvPass::forward ? call.x : call.y, call.w, call.bias, result, p,
+                     pack_problem(call, true));
     });
 }
 
@@ -53,12 +75,14 @@ void run_gpu_direct_weight(Queue& queue, const Call& call)
     const bool by_channel = channels_last(call);
     const cl_long outputs = p.groups * p.rows, groups = by_channel ? ceil_div(outputs, 64) : outputs;
     const cl_long wanted = (by_channel ? 64 : 4) * static_cast<cl_long>(queue.device().compute_units);
-    p.parts = std::clamp<cl_long>(ceil_div(wanted, groups * p.total_depth()), 1, std::max<cl_long>(p.pixels() / 64, 1));
+    const cl_long tap_blocks = p.depth * p.taps[0] * p.taps[1] * ceil_div(p.taps[2], 4);
+    p.parts = std::clamp<cl_long>(ceil_div(wanted, groups * tap_blocks), 1,
+                                  std::min(p.pixels() / p.out[2], std::max<cl_long>(p.pixels() / 64, 1)));
     const DataType real = real_type(call.dtype);
     const Tensor sums = queue.context().empty({p.parts * call.w.numel()}, real, queue);
     queue.launch(direct_program(queue, call).kernel("conv_direct_weight"),
-                 Range::groups({static_cast<std::size_t>(groups), static_cast<std::size_t>(p.total_depth()),
-                                static_cast<std::size_t>(p.parts)}, {64, 1, 1}),
+                 Range::groups({static_cast<std::size_t>(groups), static_cast<std::size_t>(tap_blocks),
+                                static_cast<std::size_t>(p.parts)}, {items, 1, 1}),
                  call.x, call.y, sums, p);
     add_parts(queue, call, sums, p);
 }
