@@ -169,6 +169,21 @@ def messages(rank, size):
     assert (into[:4] == other).all()
 
 
+def profiled(rank, size):
+    """Profilers show each operation by its name, with the shapes that it got."""
+    tensor, parts = torch.ones(3, 5, device=DEVICE), [torch.empty(3, 5, device=DEVICE) for _ in range(size)]
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True) as profile:
+        dist.all_reduce(tensor)
+        dist.all_gather(parts, tensor)
+        dist.all_to_all_single(torch.empty(4, device=DEVICE), torch.ones(4, device=DEVICE))
+        dist.batch_isend_irecv([dist.P2POp(dist.isend, tensor, (rank + 1) % size),
+                                dist.P2POp(dist.irecv, parts[0], (rank - 1) % size)])[-1].wait()
+        dist.barrier(device_ids=[0])
+    shapes = {event.name: event.input_shapes for event in profile.events() if event.name.startswith("occl:")}
+    assert shapes["occl:all_reduce"] == shapes["occl:all_gather"] == shapes["occl:recv"] == [[3, 5]], shapes
+    assert shapes["occl:all_to_all_single"] == [[4]] and "occl:barrier" in shapes, shapes
+
+
 def coalesced(rank, size):
     tensors = [torch.full((3,), rank + 1.0, device=DEVICE), torch.full((2, 2), rank + 2.0, device=DEVICE).t()]
     with dist._coalescing_manager(async_ops=True) as manager:
@@ -202,6 +217,9 @@ def asynchronous(rank, size):
     future = dist.all_reduce(torch.full((7,), 1.0, device=DEVICE), async_op=True).get_future()
     result = future.then(lambda f: f.value()[0] * 10).wait()
     close(result, torch.full((7,), 10.0 * size))
+    parts = [torch.empty(2, device=DEVICE) for _ in range(size)]
+    gathered = dist.all_gather(parts, torch.full((2,), float(rank), device=DEVICE), async_op=True).get_future().wait()
+    close(torch.stack(gathered[0]), torch.arange(size).float()[:, None].expand(size, 2))
     # A callback may wait for another collective.
     chained = dist.all_reduce(torch.ones(2, device=DEVICE), async_op=True).get_future().then(
         lambda f: dist.all_reduce(f.value()[0], async_op=True).get_future().wait()[0])

@@ -34,7 +34,7 @@ def ranks(request):
 
 
 @pytest.mark.parametrize("case", [cases.all_reduce, cases.all_reduce_sparse, cases.moves, cases.reductions_to_some,
-                                  cases.exchange, cases.messages, cases.coalesced, cases.asynchronous],
+                                  cases.exchange, cases.messages, cases.coalesced, cases.asynchronous, cases.profiled],
                          ids=lambda case: case.__name__)
 def test_collectives(ranks, case):
     ranks(case)

@@ -14,12 +14,14 @@ import multiprocessing.util
 import os
 import re
 import sys
+import time
 from pathlib import Path
 
 INTERNAL = re.compile(r"torch\.testing\._internal\.(distributed($|\.)|common_(distributed|fsdp|dist_composable)$)")
 # What stays CUDA's own: settings, versions and libraries.
 OWN = r"(?<!backends\.)(?<!version\.)"
 
+CYCLES_PER_SECOND = 1e9
 # Helpers that older versions of PyTorch called otherwise.
 FORMER = {"test_compiled_fsdp": "compiled_fsdp_test", "PipeliningShapeError": "PipeliningMetadataError",
           "MultiProcContinousTest": "MultiProcContinuousTest",
@@ -43,6 +45,8 @@ def test_source(text: str, device: str, backend: str, name: str = "") -> str:
     if "gloo" in name and backend != "gloo":       # what tests Gloo tests any backend
         text = re.sub(r"(?<=[\"'])gloo(?=[\"'])", backend, text)
         text = text.replace("c10d.ProcessGroupGloo(", "rank_device.process_group(")
+        text = text.replace("dist.barrier(group=pg)", "pg.barrier().wait()")    # PyTorch's takes Gloo's alone
+        text = re.sub(r"\bbackend\.create_device\(.*\)$", "pass", text, flags=re.MULTILINE)
     future = [match.end() for match in re.finditer(r"^from __future__ import .*\n", text, re.MULTILINE)]
     place = future[-1] if future else 0
     return f"{text[:place]}import rank_device  # noqa\n{text[place:]}"
@@ -93,6 +97,8 @@ def adapt_helpers(torch, device, seconds):
     """What tests import from PyTorch's helpers: conditions and processes."""
     import torch.testing._internal.common_cuda as common_cuda
     import torch.testing._internal.common_distributed as common_distributed
+    import torch.testing._internal.common_utils as common_utils
+    import torch.testing._internal.distributed.multi_threaded_pg as multi_threaded_pg
 
     def unconditional(*arguments, **named):
         return lambda function: function
@@ -102,6 +108,9 @@ def adapt_helpers(torch, device, seconds):
     scaler.__defaults__ = (device, *scaler.__defaults__[1:])
     for name in ("requires_nccl", "requires_nccl_version", "requires_accelerator_dist_backend", "requires_gloo"):
         setattr(common_distributed, name, unconditional)
+    # Delays, for overlap and races: of the host, where CUDA has a kernel that waits.
+    torch.ocl._sleep = torch.cpu._sleep = lambda cycles: time.sleep(cycles / CYCLES_PER_SECOND)
+    common_utils.get_cycles_per_ms = lambda: CYCLES_PER_SECOND / 1000
     common_distributed.TIMEOUT_OVERRIDE = {}
     common_distributed.TIMEOUT_DEFAULT = seconds
     common_cuda.TEST_MULTIGPU = torch.accelerator.device_count() > 1
@@ -121,6 +130,14 @@ def adapt_helpers(torch, device, seconds):
         threads(self)
 
     common_distributed.MultiThreadedTestCase._spawn_threads = start_threads
+    join = multi_threaded_pg.Collective.join
+
+    def synchronized_join(self, rank, data):
+        if device == "ocl":
+            torch.ocl.synchronize()     # the thread that computes for all knows nothing of the others' streams
+        return join(self, rank, data)
+
+    multi_threaded_pg.Collective.join = synchronized_join
 
 
 def mark_use(torch, folder):

@@ -128,8 +128,10 @@ c10::intrusive_ptr<Work> Backend::new_work(const Call& call, Tensors results, co
         text += c10::str(" (", described(example), " on ", example.device(), ")");
         device = example.device();
     }
-    return c10::make_intrusive<Work>(rank_, Work::About{call.type, std::move(text), std::move(results), device,
-                                                        engine_->or_default(call.timeout), sequence});
+    const bool any = call.type == c10d::OpType::RECVANYSOURCE;
+    return c10::make_intrusive<Work>(
+        rank_, Work::About{call.type, std::move(text), std::move(results), device, engine_->or_default(call.timeout),
+                           sequence, c10::str("occl:", any ? "recvAnySource" : call.name), call.inputs.vec()});
 }
 
 Backend::Pending Backend::kept(Pending work)
@@ -191,17 +193,17 @@ Backend::Pending Backend::message(const Call& call, Tensors& tensors, int peer, 
 
 Backend::Pending Backend::send(Tensors& tensors, int destination, int tag)
 {
-    return message({c10d::OpType::SEND, "send"}, tensors, destination, tag);
+    return message({c10d::OpType::SEND, "send", Milliseconds(-1), tensors}, tensors, destination, tag);
 }
 
 Backend::Pending Backend::recv(Tensors& tensors, int source, int tag)
 {
-    return message({c10d::OpType::RECV, "recv"}, tensors, source, tag);
+    return message({c10d::OpType::RECV, "recv", Milliseconds(-1), tensors}, tensors, source, tag);
 }
 
 Backend::Pending Backend::recvAnysource(Tensors& tensors, int tag)
 {
-    return message({c10d::OpType::RECVANYSOURCE, "recv from any rank"}, tensors, -1, tag);
+    return message({c10d::OpType::RECVANYSOURCE, "recv from any rank", Milliseconds(-1), tensors}, tensors, -1, tag);
 }
 
 }  // namespace torch_ocl::distributed

@@ -73,6 +73,7 @@ private:
         c10d::OpType type;
         const char* name;
         Milliseconds timeout{-1};
+        at::TensorList inputs{};   // their shapes are shown by profilers
     };
     std::string group_name() const;
     void require(const Call& call, bool condition, const std::string& problem);   // or refuses, on every rank

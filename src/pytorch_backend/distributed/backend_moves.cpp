@@ -43,7 +43,7 @@ Tensors all_of(const Tensors& some, const at::Tensor& last)
 
 Backend::Pending Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options)
 {
-    const Call call{c10d::OpType::BROADCAST, "broadcast", options.timeout};
+    const Call call{c10d::OpType::BROADCAST, "broadcast", options.timeout, tensors};
     check_one(call, "tensor", tensors);
     const int root = static_cast<int>(options.rootRank);
     require(call, root >= 0 && root < size_, c10::str("its source is rank ", root, " of ", size_));
@@ -93,7 +93,7 @@ Backend::Pending Backend::gather_flat(const Call& call, Tensors outputs, const a
 Backend::Pending Backend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
                                     const c10d::AllgatherOptions& options)
 {
-    const Call call{c10d::OpType::ALLGATHER, "all_gather", options.timeout};
+    const Call call{c10d::OpType::ALLGATHER, "all_gather", options.timeout, inputs};
     check_one(call, "tensor", inputs);
     require(call, outputs.size() == 1, "tensor_list must be one list of tensors");
     check(call, "tensor_list", outputs[0]);
@@ -121,7 +121,7 @@ Backend::Pending Backend::allgather(std::vector<Tensors>& outputs, Tensors& inpu
 
 Backend::Pending Backend::_allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options)
 {
-    const Call call{c10d::OpType::_ALLGATHER_BASE, "all_gather_into_tensor", options.timeout};
+    const Call call{c10d::OpType::_ALLGATHER_BASE, "all_gather_into_tensor", options.timeout, input};
     check(call, "output_tensor", {output});
     check(call, "input_tensor", {input});
     common_dtype(call, {output, input});
@@ -176,7 +176,7 @@ Backend::Pending Backend::allgather_into_tensor_coalesced(Tensors& outputs, Tens
 
 Backend::Pending Backend::gather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::GatherOptions& options)
 {
-    const Call call{c10d::OpType::GATHER, "gather", options.timeout};
+    const Call call{c10d::OpType::GATHER, "gather", options.timeout, inputs};
     check_one(call, "tensor", inputs);
     const int root = static_cast<int>(options.rootRank);
     const bool mine = root == rank_;
@@ -223,7 +223,7 @@ Backend::Pending Backend::gather(std::vector<Tensors>& outputs, Tensors& inputs,
 
 Backend::Pending Backend::scatter(Tensors& outputs, std::vector<Tensors>& inputs, const c10d::ScatterOptions& options)
 {
-    const Call call{c10d::OpType::SCATTER, "scatter", options.timeout};
+    const Call call{c10d::OpType::SCATTER, "scatter", options.timeout, inputs.empty() ? outputs : inputs[0]};
     check_one(call, "tensor", outputs);
     const int root = static_cast<int>(options.rootRank);
     const bool mine = root == rank_;
@@ -322,7 +322,7 @@ Backend::Pending Backend::exchange(const Call& call, Tensors outputs, Tensors in
 
 Backend::Pending Backend::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options)
 {
-    const Call call{c10d::OpType::ALLTOALL, "all_to_all", options.timeout};
+    const Call call{c10d::OpType::ALLTOALL, "all_to_all", options.timeout, inputs};
     check(call, "output_tensor_list", outputs);
     check(call, "input_tensor_list", inputs);
     common_dtype(call, all_of(outputs, inputs[0]));
@@ -337,7 +337,7 @@ Backend::Pending Backend::alltoall(Tensors& outputs, Tensors& inputs, const c10d
 Backend::Pending Backend::alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<std::int64_t>& output_splits,
                                         std::vector<std::int64_t>& input_splits, const c10d::AllToAllOptions& options)
 {
-    const Call call{c10d::OpType::ALLTOALL_BASE, "all_to_all_single", options.timeout};
+    const Call call{c10d::OpType::ALLTOALL_BASE, "all_to_all_single", options.timeout, input};
     check(call, "output", {output});
     check(call, "input", {input});
     common_dtype(call, {output, input});

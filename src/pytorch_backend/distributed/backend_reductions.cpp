@@ -58,7 +58,7 @@ private:
 
 Backend::Pending Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options)
 {
-    const Call call{c10d::OpType::ALLREDUCE, "all_reduce", options.timeout};
+    const Call call{c10d::OpType::ALLREDUCE, "all_reduce", options.timeout, tensors};
     if (tensors.size() == 1 && tensors[0].layout() == at::kSparse)
         return allreduce_sparse(tensors, options);
     check_one(call, "tensor", tensors);
@@ -69,7 +69,7 @@ Backend::Pending Backend::allreduce_coalesced(Tensors& tensors, const c10d::Allr
 {
     const bool one = tensors.size() == 1;
     const Call call{one ? c10d::OpType::ALLREDUCE : c10d::OpType::ALLREDUCE_COALESCED,
-                    one ? "all_reduce" : "all_reduce_coalesced", options.timeout};
+                    one ? "all_reduce" : "all_reduce_coalesced", options.timeout, tensors};
     check(call, "tensors", tensors);
     const auto dtype = common_dtype(call, tensors);
     const bool scaled = options.reduceOp == RedOp::PREMUL_SUM;
@@ -119,7 +119,7 @@ Backend::Pending Backend::allreduce_coalesced(Tensors& tensors, const c10d::Allr
 
 Backend::Pending Backend::reduce(Tensors& tensors, const c10d::ReduceOptions& options)
 {
-    const Call call{c10d::OpType::REDUCE, "reduce", options.timeout};
+    const Call call{c10d::OpType::REDUCE, "reduce", options.timeout, tensors};
     check_one(call, "tensor", tensors);
     const bool scaled = options.reduceOp == RedOp::PREMUL_SUM;
     const RedOp op = scaled ? RedOp::SUM : static_cast<RedOp>(options.reduceOp);
@@ -222,7 +222,8 @@ Backend::Pending Backend::reduce_scatter_flat(const Call& call, at::Tensor outpu
 Backend::Pending Backend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                                          const c10d::ReduceScatterOptions& options)
 {
-    const Call call{c10d::OpType::REDUCE_SCATTER, "reduce_scatter", options.timeout};
+    const Call call{c10d::OpType::REDUCE_SCATTER, "reduce_scatter", options.timeout,
+                    inputs.empty() ? outputs : inputs[0]};
     check_one(call, "output", outputs);
     require(call, inputs.size() == 1, "input_list must be one list of tensors");
     check(call, "input_list", inputs[0]);
@@ -257,7 +258,7 @@ Backend::Pending Backend::reduce_scatter(Tensors& outputs, std::vector<Tensors>&
 Backend::Pending Backend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                                const c10d::ReduceScatterOptions& options)
 {
-    const Call call{c10d::OpType::_REDUCE_SCATTER_BASE, "reduce_scatter_tensor", options.timeout};
+    const Call call{c10d::OpType::_REDUCE_SCATTER_BASE, "reduce_scatter_tensor", options.timeout, input};
     check(call, "output", {output});
     check(call, "input", {input});
     common_dtype(call, {output, input});

@@ -12,17 +12,32 @@ namespace {
 
 using c10::ivalue::Future;
 
-c10::intrusive_ptr<Future> new_future(const std::optional<c10::Device>& device)
+// What fills lists of tensors has one list of lists as its future's value, as Gloo's.
+bool fills_lists(c10d::OpType type) { return type == c10d::OpType::ALLGATHER || type == c10d::OpType::GATHER; }
+
+c10::intrusive_ptr<Future> new_future(c10d::OpType type, std::vector<c10::Device> devices)
 {
-    return c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()),
-                                       device ? std::vector<c10::Device>{*device} : std::vector<c10::Device>{});
+    c10::TypePtr list = c10::ListType::create(c10::TensorType::get());
+    return c10::make_intrusive<Future>(fills_lists(type) ? c10::ListType::create(list) : list, std::move(devices));
+}
+
+c10::IValue value_of(c10d::OpType type, const std::vector<at::Tensor>& results)
+{
+    if (!fills_lists(type))
+        return results;
+    std::vector<std::vector<at::Tensor>> lists;
+    if (!results.empty())   // gather fills none but that of one rank
+        lists.push_back(results);
+    return lists;
 }
 
 }  // namespace
 
 Work::Work(int rank, About about)
-    : c10d::Work(rank, about.type), about_(std::move(about)), begin_(std::chrono::steady_clock::now())
+    : c10d::Work(rank, about.type, about.title.c_str(), about.inputs), about_(std::move(about)),
+      begin_(std::chrono::steady_clock::now())
 {
+    about_.inputs.clear();
 }
 
 void Work::complete(clprim::Queue* queue)
@@ -48,6 +63,8 @@ void Work::end(std::exception_ptr error)
         exception_ = std::move(error);
         end_ = std::chrono::steady_clock::now();
         future = future_;
+        if (recordFunctionEndCallback_)
+            std::exchange(recordFunctionEndCallback_, nullptr)();
     }
     cv_.notify_all();
     // Callbacks may wait for further operations of this group, so the thread that serves those does not run them.
@@ -66,7 +83,7 @@ void Work::mark(const c10::intrusive_ptr<Future>& future)
         guard.emplace(new_stream(about_.device->index()));
         synchronize();
     }
-    future->markCompleted(c10::IValue(about_.results));
+    future->markCompleted(value_of(about_.type, about_.results));
 }
 
 bool Work::wait(std::chrono::milliseconds timeout)
@@ -109,7 +126,8 @@ c10::intrusive_ptr<Future> Work::getFuture()
         const std::lock_guard lock(mutex_);
         if (future_)
             return future_;
-        future_ = new_future(about_.device);
+        future_ = new_future(about_.type, about_.device ? std::vector<c10::Device>{*about_.device}
+                                                       : std::vector<c10::Device>{});
         if (!completed_)
             return future_;
     }
@@ -190,9 +208,9 @@ c10::intrusive_ptr<Future> Works::getFuture()
         futures.push_back(part->getFuture());
         devices.insert(devices.end(), futures.back()->devices().begin(), futures.back()->devices().end());
     }
-    auto all = c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()), devices);
+    auto all = new_future(opType_, std::move(devices));
     if (futures.empty()) {
-        all->markCompleted(c10::IValue(result()));
+        all->markCompleted(value_of(opType_, result()));
         return all;
     }
     struct Countdown {
@@ -203,13 +221,13 @@ c10::intrusive_ptr<Future> Works::getFuture()
     countdown->left = futures.size();
     auto self = c10::intrusive_ptr<Works>::unsafe_reclaim_from_nonowning(this);
     for (const auto& future : futures)
-        future->addCallback([all, countdown, self](Future& part) {
+        future->addCallback([all, countdown, self, type = opType_](Future& part) {
             if (part.hasError()) {
                 if (!countdown->failed.exchange(true))
                     all->setError(part.exception_ptr());
             } else if (--countdown->left == 0) {
                 self->synchronize();
-                all->markCompleted(c10::IValue(self->result()));
+                all->markCompleted(value_of(type, self->result()));
             }
         });
     return all;

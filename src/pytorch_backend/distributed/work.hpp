@@ -19,6 +19,8 @@ public:
         std::optional<c10::Device> device;   // none: nothing of a device is involved (barrier)
         std::chrono::milliseconds timeout;
         std::uint64_t sequence;
+        std::string title;                   // what profilers call it
+        std::vector<at::Tensor> inputs;      // whose shapes they show
     };
     Work(int rank, About about);
 
