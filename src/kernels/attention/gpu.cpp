@@ -59,7 +59,7 @@ bool in_quads(const Tensor& t)
 // The farthest apart that elements of `lines` lines lie.
 std::int64_t extent(const Tensor& t, std::int64_t lines)
 {
-    return t.defined() ? lines * (std::abs(t.stride(2)) + std::abs(t.stride(3))) + t.size(3) * std::abs(t.stride(3)) : 0;
+    return t.defined() ? lines * std::abs(t.stride(2)) + (lines + t.size(3)) * std::abs(t.stride(3)) : 0;
 }
 
 struct Work {

@@ -1,4 +1,4 @@
-// Attention on GPUs, backward. Memory: two blocks of the owner's rows, the slab, scores. Options: those of gpu_tiles.cl.
+// Attention on GPUs, backward. Memory: two blocks of the owner's rows, the slab, scores. Options: of gpu_tiles.cl.
 //
 //   probabilities = exp(s - logsumexp),   gradient of s = probabilities (grad_y V^T - delta)
 //   grad_q = scale (gradient of s) K,   grad_k = scale (gradient of s)^T Q,   grad_v = probabilities^T grad_y

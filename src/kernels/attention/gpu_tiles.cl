@@ -12,8 +12,8 @@
 // that order (quad x holds x, x + SIDE_X, ...), and read the lines of a slab accordingly.
 //
 // Options: those of problem.cl, -DHEAD=64|128|256: most elements of a line, -DBLOCK, -DSIDE_X, -DSIDE_Y,
-// -DOFFSET=int|long (holds every distance within BLOCK or SPAN lines), -DALIGNED=0|1 (elements of a line are neighbours,
-// and all lines begin and end at multiples of four), -DMASKED, -DDROPOUT.
+// -DOFFSET=int|long (holds every distance within BLOCK or SPAN lines), -DALIGNED=0|1 (elements of a line are
+// neighbours, and all lines begin and end at multiples of four), -DMASKED, -DDROPOUT.
 #include "kernels/attention/problem.cl"
 #include "core/quad.cl"
 #include "kernels/attention/dropout.cl"
@@ -72,8 +72,8 @@ static inline REAL4 fetch_quad(const __global stored* x, head_lines from, int ro
 #endif
 }
 
-// `lines` lines of `quads` quads each to local memory. Line n is line n / run * SIDE_X + n % run of those from (start.x)
-// on, and begins with element (start.y). Neighbours fetch neighbours, four quads on the way at once.
+// `lines` lines of `quads` quads each to local memory. Line n is line n / run * SIDE_X + n % run of those from start.x
+// on, and begins with element start.y. Neighbours fetch neighbours, four quads on the way at once.
 #define FETCH(to, pitch, lines, quads, run, start)                                                                    \
     {                                                                                                                 \
         const int item = get_local_id(1) * SIDE_X + get_local_id(0);                                                  \
@@ -273,8 +273,8 @@ static inline REAL4 dropout_factors(const attention_problem* p, const attention_
                    words.z < dropout->threshold ? kept : 0, words.w < dropout->threshold ? kept : 0);
 }
 
-// What probabilities of queries (the rows, from `row` on) and keys (the others, from j on) are multiplied by, as scores:
-// four random numbers at a time, where dropout_factor takes one of four.
+// What probabilities of queries (the rows, from `row` on) and keys (the others, from j on) are multiplied by, laid out
+// as scores: four random numbers at a time, where dropout_factor takes one of four.
 static inline void put_dropout(const attention_problem* p, const attention_dropout* dropout, ulong row, long j,
                                __local REAL4* scores)
 {

@@ -64,7 +64,11 @@ void conv_direct(const __global stored* source, ulong source_offset, const __glo
     const int group = channel / rows, width = p.in[2], x_scale = p.scale[2];
     source += source_offset + n * p.source_strides[0] + group * depth * p.source_strides[1];
     w += w_offset + group * q.group_stride + (channel - group * rows) * q.row_stride;
+    const int tap_x = p.step[2];
     const OFFSET x_step = p.source_strides[4], channel_step = p.source_strides[1], depth_step = q.depth_stride;
+#if QUADS
+    const OFFSET next = q.group_stride;
+#endif
     lanes sums[PIXELS];
     EACH(i) sums[i] = (lanes)0;
     for (int tz = 0; tz < (int)p.taps[0]; ++tz) {
@@ -83,24 +87,26 @@ void conv_direct(const __global stored* source, ulong source_offset, const __glo
                      (int)p.tap_first[2] * (OFFSET)q.tap_strides[2]);
             const OFFSET tap_step = (int)p.tap_period[2] * (OFFSET)q.tap_strides[2];
             int ix = x * x_scale + (int)p.shift[2];
-            for (int tx = 0; tx < (int)p.taps[2]; ++tx, ix += (int)p.step[2], taps += tap_step)
-                for (int c = 0; c < depth; ++c) {
+            OFFSET place = ix * x_step;
+            for (int tx = 0; tx < (int)p.taps[2]; ++tx, ix += tap_x, place += tap_x * x_step, taps += tap_step) {
+                const __global stored *channel_from = from, *channel_taps = taps;
+#pragma unroll 1
+                for (int c = 0; c < depth; ++c, channel_from += channel_step, channel_taps += depth_step) {
 #if QUADS
-                    const OFFSET next = q.group_stride;
                     const lanes weight = (lanes)(load(T, taps, 0), load(T, taps + next, 0), load(T, taps + 2 * next, 0),
                                                  load(T, taps + 3 * next, 0));
 #else
-                    const lanes weight = load(T, taps + c * depth_step, 0);
+                    const lanes weight = load(T, channel_taps, 0);
 #endif
                     lanes values[PIXELS];
                     EACH(i) {
                         const int inside = (uint)(ix + i * x_scale) < (uint)width;
-                        const lanes v =
-                            LOAD_LANES(from + ((inside ? ix + i * x_scale : 0) * x_step + c * channel_step));
+                        const lanes v = LOAD_LANES(channel_from + (inside ? place + i * (x_scale * x_step) : 0));
                         values[i] = inside ? v : (lanes)0;
                     }
                     EACH(i) sums[i] = fma(values[i], weight, sums[i]);
                 }
+            }
         }
     }
     bias += p.finish.has_bias ? bias_offset + channel : 0;
@@ -127,7 +133,8 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 void conv_direct_weight(const __global stored* x, ulong x_offset, const __global stored* dy, ulong dy_offset,
                         __global real* sums, ulong sums_offset, implicit_problem p)
 {
-    const int rows = p.rows, depth = p.depth, outputs = (int)p.groups * rows, part = get_group_id(2), l = get_local_id(0);
+    const int rows = p.rows, depth = p.depth, outputs = (int)p.groups * rows;
+    const int part = get_group_id(2), l = get_local_id(0);
     const int tap_blocks = ((int)p.taps[2] + 3) / 4, tx = get_group_id(1) % tap_blocks * 4;
     const int tap_line = get_group_id(1) / tap_blocks, ty = tap_line % (int)p.taps[1];
     const int tz = tap_line / (int)p.taps[1] % (int)p.taps[0], channel = tap_line / (int)(p.taps[1] * p.taps[0]);
@@ -143,37 +150,60 @@ void conv_direct_weight(const __global stored* x, ulong x_offset, const __global
 #endif
     x += x_offset + (output / rows * depth + channel) * p.source_strides[1];
     dy += dy_offset + output * p.result_strides[1];
-    const int z_tap = (int)p.shift[0] + tz * (int)p.step[0], y_tap = (int)p.shift[1] + ty * (int)p.step[1];
-    const int x_tap = (int)p.shift[2] + tx * (int)p.step[2], step = p.step[2];
     const int count = (end - begin) * width;   // of pixels; each step of a work-item is `down` rows and `right` pixels
     const int down = next / width, right = next - down * width, start = begin + first / width;
-    int ox = first % width, y = start % height, z = start / height % planes, n = start / height / planes;
+    int ox = first % width, y = start % height, z = start / height % planes;
+    const int n = start / height / planes;
+    // Places in x and dy, the former maybe outside, and what a pixel, row, plane and image are apart in each.
+    const int z_scale = p.scale[0], y_scale = p.scale[1], x_scale = p.scale[2], step = p.step[2];
+    int iz = z * z_scale + (int)p.shift[0] + tz * (int)p.step[0];
+    int iy = y * y_scale + (int)p.shift[1] + ty * (int)p.step[1];
+    int ix = ox * x_scale + (int)p.shift[2] + tx * step;
+    const OFFSET from[4] = {p.source_strides[0], p.source_strides[2], p.source_strides[3], p.source_strides[4]};
+    const OFFSET to[4] = {p.result_strides[0], p.result_strides[2], p.result_strides[3], p.result_strides[4]};
+    OFFSET x_at = n * from[0] + iz * from[1] + iy * from[2] + ix * from[3];
+    OFFSET dy_at = n * to[0] + z * to[1] + y * to[2] + ox * to[3];
+    const OFFSET x_on = right * x_scale * from[3] + down * y_scale * from[2], dy_on = right * to[3] + down * to[2];
+    const OFFSET x_row = y_scale * from[2] - width * x_scale * from[3], dy_row = to[2] - width * to[3];
+    const OFFSET x_plane = z_scale * from[1] - height * y_scale * from[2], dy_plane = to[1] - height * to[2];
+    const OFFSET x_image = from[0] - planes * z_scale * from[1], dy_image = to[0] - planes * to[1];
     real4 sum = (real4)0;
     for (int pixel = first; pixel < count; pixel += next) {
-        const int iz = z * (int)p.scale[0] + z_tap, iy = y * (int)p.scale[1] + y_tap, ix = ox * (int)p.scale[2] + x_tap;
         const int there = (uint)iz < (uint)p.in[0] && (uint)iy < (uint)p.in[1];
-        const real factor = load(T, dy, n * (OFFSET)p.result_strides[0] + z * (OFFSET)p.result_strides[2] +
-                                            y * (OFFSET)p.result_strides[3] + ox * (OFFSET)p.result_strides[4]);
-        const __global stored* line = x + (n * (OFFSET)p.source_strides[0] + (there ? iz : 0) * (OFFSET)p.source_strides[2] +
-                                           (there ? iy : 0) * (OFFSET)p.source_strides[3]);
+        const real factor = load(T, dy + dy_at, 0);
         real values[4];
         EACH(i) {
             const int inside = there && (uint)(ix + i * step) < (uint)p.in[2];
-            const real v = load(T, line, (inside ? ix + i * step : 0) * (OFFSET)p.source_strides[4]);
+            const real v = load(T, x + (inside ? x_at + i * (step * from[3]) : 0), 0);
             values[i] = inside ? v : (real)0;
         }
         sum = fma((real4)(values[0], values[1], values[2], values[3]), (real4)factor, sum);
         ox += right;
+        ix += right * x_scale;
         y += down;
+        iy += down * y_scale;
+        x_at += x_on;
+        dy_at += dy_on;
         if (ox >= width) {
             ox -= width;
+            ix -= width * x_scale;
             ++y;
+            iy += y_scale;
+            x_at += x_row;
+            dy_at += dy_row;
         }
         while (y >= height) {
             y -= height;
-            if (++z == planes) {
+            iy -= height * y_scale;
+            ++z;
+            iz += z_scale;
+            x_at += x_plane;
+            dy_at += dy_plane;
+            if (z == planes) {
                 z = 0;
-                ++n;
+                iz -= planes * z_scale;
+                x_at += x_image;
+                dy_at += dy_image;
             }
         }
     }

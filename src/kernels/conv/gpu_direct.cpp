@@ -23,8 +23,9 @@ bool quads(const Call& call)
     const auto whole = [](const cl_long* strides, const Tensor& t) {
         return (strides[0] | strides[2] | strides[3] | strides[4] | static_cast<cl_long>(t.buffer_offset())) % 4 == 0;
     };
-    return call.pass != ConvPass::backward_weight && channels_last(call) && std::max(p.in_channels, p.out_channels) == 1 &&
-           p.groups % 4 == 0 && whole(p.x_strides, call.x) && whole(p.y_strides, call.y);
+    return call.pass != ConvPass::backward_weight && channels_last(call) &&
+           std::max(p.in_channels, p.out_channels) == 1 && p.groups % 4 == 0 && whole(p.x_strides, call.x) &&
+           whole(p.y_strides, call.y);
 }
 
 const Program& direct_program(Queue& queue, const Call& call)

@@ -36,13 +36,13 @@ static inline void multiply_step(real4 acc[4], const __local real4* a, const __l
 
 #define RESULT(i, j) ((j) == 0 ? acc[i].x : (j) == 1 ? acc[i].y : (j) == 2 ? acc[i].z : acc[i].w)
 
-// Sets up one corner (k of 4) of the sample of tap `tap` at output pixel q for channels like `channel`: its offset in x
-// (-1: outside) and its weight, mask included.
-static inline void write_corner(const geometry g, const strides xs, const sampling from, int channel, int tap, int2 n_pixel,
-                                int k, __local OFFSET* at, __local real* weight)
+// Sets up one corner (k of 4) of the sample of tap `tap` at the output pixel `place` (image, pixel) for channels like
+// `channel`: its offset in x (-1: outside) and its weight, mask included.
+static inline void write_corner(const geometry g, const strides xs, const sampling from, int channel, int tap,
+                                int2 place, int k, __local OFFSET* at, __local real* weight)
 {
-    const int n = n_pixel.x;
-    const sample s = read_sample(g, from, n, channel / (g.channels / g.offset_groups), tap, n_pixel.y);
+    const int n = place.x;
+    const sample s = read_sample(g, from, n, channel / (g.channels / g.offset_groups), tap, place.y);
     const int inside = corner_inside(g, s, k);
     *at = inside ? n * (OFFSET)xs.n + (s.y + (k >> 1)) * (OFFSET)xs.h + (s.x + (k & 1)) * (OFFSET)xs.w : -1;
     *weight = inside ? corner_weight(s, k) * s.mask : (real)0;
@@ -238,7 +238,8 @@ void deform_conv_grad_weight(const __global element* x, ulong x_offset, const st
     for (OFFSET q0 = split * (OFFSET)q_per_split; q0 < q_end; q0 += STEP) {
         if (id < 4 * STEP) {
             const int2 place = place_of(min(q0 + id / 4, q_end - 1), pixels);
-            write_corner(g, xs, from, c0, tap, place, id % 4, &corners[id / 4][id % 4], &corner_weights[id / 4][id % 4]);
+            write_corner(g, xs, from, c0, tap, place, id % 4, &corners[id / 4][id % 4],
+                         &corner_weights[id / 4][id % 4]);
             if (id % 4 == 0)
                 grad_at[id / 4] = pixel_offset(place, g, gs);
         }
