@@ -111,6 +111,7 @@ def adapt_helpers(torch, device, seconds):
     # Delays, for overlap and races: of the host, where CUDA has a kernel that waits.
     torch.ocl._sleep = torch.cpu._sleep = lambda cycles: time.sleep(cycles / CYCLES_PER_SECOND)
     common_utils.get_cycles_per_ms = lambda: CYCLES_PER_SECOND / 1000
+    common_distributed.MultiProcContinuousTest.device = property(lambda self: torch.device(device, self.rank))
     common_distributed.TIMEOUT_OVERRIDE = {}
     common_distributed.TIMEOUT_DEFAULT = seconds
     common_cuda.TEST_MULTIGPU = torch.accelerator.device_count() > 1

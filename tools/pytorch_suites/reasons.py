@@ -22,9 +22,21 @@ EXPLANATIONS = [
     (r"nested tensors on the ocl device", "layer norm of strided nested tensors falls back to the CPU"),
     (r"has no kernel for the ocl device", "an operator that has no kernel: runs on the CPU where the fallback policy allows it"),
     (r"test_eigvals_compare_backends", "eigenvalues in float32 with and without vectors differ in the last digits"),
+    (r"TestFullyShardOverlap", "times of overlapping kernels, against a kernel of CUDA that waits"),
+    (r"test_monitored_barrier_allreduce_hang", "one rank never joins a collective, and NCCL's `wait()` returns at once; here it "
+     "waits for the network"),
+    (r"(ProcessGroup|Comm)\w*(Test)?::.*(checks|multi_device|_coalesced_gloo)", "the words of Gloo's own refusals"),
+    (r"must be one tensor, not \d", "several tensors in one call, which Gloo alone takes (one process with several devices)"),
+    (r"terminated or timed out after", "longer than the limit of a case on two loaded cores"),
     (r" hung .*(gradcheck|_check_supported|rosenbrock)|gradient.* hung |grad_.* hung ",
      "thousands of small operators: more than the minute that a case has"),
 ]
+
+# Cases of torch.distributed that were written for another version of PyTorch: its own functions have changed since.
+OTHER_VERSION = re.compile(
+    r"'(_MeshEnv|DeviceMesh)' object has no attribute|foreach_(all_gather|reduce)\(\) (missing|got an unexpected)|"
+    r"already managed by another FSDP group|test_dtensor_log .*'_dispatch.py' not found|"
+    r"TestFullyShardPrefetch::.* The length of the sequences mismatch|TestGradCollectives::test_all_reduce .*is not None")
 
 
 def explain(label, outcome):

@@ -66,7 +66,8 @@ def compare_ranks(case, entry, native):
     if outcome in PASSED:
         return Outcome(case, "passed")
     same = native is not None and native["outcome"] == outcome and words(native.get("reason", "")) == words(reason)
-    return Outcome(case, "other" if outcome == "skipped" or same else outcome, reason, entry.get("error", ""))
+    other = same or outcome == "skipped" or reasons.OTHER_VERSION.search(f"{case} {reason}")
+    return Outcome(case, "other" if other else outcome, reason, entry.get("error", ""))
 
 
 def words(reason):

@@ -12,8 +12,9 @@ namespace {
 
 using c10::ivalue::Future;
 
-// What fills lists of tensors has one list of lists as its future's value, as Gloo's.
-bool fills_lists(c10d::OpType type) { return type == c10d::OpType::ALLGATHER || type == c10d::OpType::GATHER; }
+// The value of an all_gather's future has one element that holds the part of each rank, as NCCL's: PyTorch's hooks of
+// DistributedDataParallel read value()[0][rank].
+bool fills_lists(c10d::OpType type) { return type == c10d::OpType::ALLGATHER; }
 
 c10::intrusive_ptr<Future> new_future(c10d::OpType type, std::vector<c10::Device> devices)
 {
@@ -25,10 +26,7 @@ c10::IValue value_of(c10d::OpType type, const std::vector<at::Tensor>& results)
 {
     if (!fills_lists(type))
         return results;
-    std::vector<std::vector<at::Tensor>> lists;
-    if (!results.empty())   // gather fills none but that of one rank
-        lists.push_back(results);
-    return lists;
+    return std::vector<std::vector<at::Tensor>>{results};
 }
 
 }  // namespace
