@@ -5,10 +5,11 @@ import ast
 import importlib.util
 import json
 import re
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
+
+from check_style import names
 
 ROOT = Path(__file__).resolve().parents[1]
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
@@ -16,8 +17,7 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def documents():
-    listed = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    return [ROOT / name for name in listed.splitlines()]
+    return [ROOT / name for name in names() if name.endswith(".md")]
 
 
 def anchor(heading):

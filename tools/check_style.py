@@ -16,9 +16,18 @@ COLUMNS = 120
 SUFFIXES = {".cpp", ".hpp", ".h", ".c", ".cl", ".py", ".sh", ".cmake"}
 
 
+def names():
+    """All files of the project; without git, what lies outside of folders that are made."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
+    if listed.returncode == 0:
+        return list(filter(None, listed.stdout.decode().split("\0")))
+    made = {"build", "build-core", "out", ".venv", ".git"}
+    paths = (path.relative_to(ROOT) for path in sorted(ROOT.rglob("*")))
+    return [path.as_posix() for path in paths if path.parts[0] not in made]
+
+
 def sources():
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
-    for name in filter(None, listed.decode().split("\0")):
+    for name in names():
         path = ROOT / name
         if path.is_file() and (path.suffix in SUFFIXES or path.name in ("CMakeLists.txt", "Makefile")):
             yield name, path.read_text(encoding="utf-8")

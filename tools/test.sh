@@ -62,6 +62,8 @@ fi
 # Without a choice of device: the GPU where there is one, else the fastest CPU implementation.
 attempt "Python tests" "${python[@]}"
 rejoin
+attempt "style" .venv/bin/python tools/check_style.py
+attempt "documents" .venv/bin/python tools/check_docs.py
 attempt "kernels as compilers of GPUs see them" .venv/bin/python tools/kernel_report --check --quick
 
 if [ ${#failed[@]} -gt 0 ]; then
