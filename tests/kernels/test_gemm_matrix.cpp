@@ -1,4 +1,4 @@
-// Products by matrix engines: every engine's registers and slabs by emulation, and the device's own one where it has it.
+// Products by matrix engines: every engine's registers and slabs by emulation, and the device's own where it has one.
 #include <limits>
 
 #include <core/matrix_engine.hpp>
@@ -31,6 +31,10 @@ protected:
     {
         if (queue().device().kind != DeviceKind::gpu)
             GTEST_SKIP() << "for GPUs";
+        // Its compiler takes minutes for all of them.
+        const bool portable = queue().device().platform_name.find("Portable") != std::string::npos;
+        if (portable && GetParam() != std::string("emulated_mma"))
+            GTEST_SKIP() << "one engine is enough on PoCL";
         one = {GetParam(), detail::matrix_engine(queue().device(), GetParam())};
     }
     Engine one;
@@ -38,24 +42,156 @@ protected:
 
 constexpr DataType types[] = {DataType::float16, DataType::bfloat16};
 
+// To nearest, ties to even; of normal numbers, infinities and zero.
+std::uint16_t rounded_bits(double v, DataType type)
+{
+    if (std::isnan(v))
+        return 0x7fff;
+    if (type == DataType::float16) {
+        if (std::fabs(v) >= 65520)
+            return v < 0 ? 0xfc00 : 0x7c00;
+        const int step = v == 0 ? 0 : std::ilogb(v) - 10;
+        return half_bits(std::ldexp(std::nearbyint(std::ldexp(v, -step)), step));
+    }
+    const int step = v == 0 || std::isinf(v) ? 0 : std::ilogb(v) - 7;
+    return bfloat16_bits(
+        static_cast<float>(std::isinf(v) ? v : std::ldexp(std::nearbyint(std::ldexp(v, -step)), step)));
+}
+
 }  // namespace
 
-// Whole tiles, edges of all kinds and a rest of k, element by element and in groups of eight, a k that is cut; numbers
-// whose sums are exact, so that results must be equal.
+// Whole tiles, edges of all kinds and a rest of k, in groups of eight and element by element, a k that is cut; numbers
+// whose sums are exact, so that results must be equal. RoundsOnce has rows by rows.
 TEST_P(GemmMatrix, EveryTransposition)
 {
-    check(one, {1, 70, 83, 37}, Order::rows, Order::columns, Order::rows, DataType::float16, 1, 0);
-    check(one, {1, 70, 83, 37}, Order::columns, Order::spread, Order::rows, DataType::bfloat16, 1, 0);
-    for (const Order a : {Order::rows_of_fours, Order::columns_of_fours})
-        for (const Order b : {Order::rows_of_fours, Order::columns_of_fours})
-            check(one, {2, 72, 72, 40}, a, b, Order::rows_of_fours, a == b ? DataType::bfloat16 : DataType::float16,
-                  1, 0);
-    check(one, {1, 40, 24, 600}, Order::rows_of_fours, Order::columns_of_fours, Order::rows, DataType::float16, 2, 1);
-    if (one.choice.engine == MatrixEngine::mma)
-        check(one, {1, 20, 70, 40}, Order::spread, Order::rows, Order::columns, DataType::bfloat16, -3, 2);
+    const Order rows = Order::rows_of_fours, columns = Order::columns_of_fours;
+    check(one, {2, 72, 72, 40}, rows, columns, rows, DataType::float16, 1, 0);
+    check(one, {2, 72, 72, 40}, columns, rows, rows, DataType::bfloat16, 1, 0);
+    check(one, {2, 72, 72, 40}, columns, columns, rows, DataType::float16, 1, 0);
+    check(one, {1, 70, 83, 37}, Order::rows, Order::columns, Order::rows, DataType::bfloat16, 1, 0);
+    if (one.choice.engine == MatrixEngine::mma || one.choice.engine == MatrixEngine::dpas16) {
+        check(one, {1, 40, 24, 600}, rows, columns, Order::rows, DataType::float16, 2, 1);
+        check(one, {1, 20, 70, 40}, Order::spread, Order::columns, Order::columns, DataType::float16, -3, 2);
+    }
+}
+
+// Numbers of eight bits, whose sums float holds exactly: what comes out is the exact sum rounded once, to infinity
+// where it is too large. What is infinite or NaN in one row does not reach the others.
+TEST_P(GemmMatrix, RoundsOnce)
+{
+    const std::int64_t m = 40, n = 48, k = 96;
+    for (const DataType type : types) {
+        std::mt19937 random(11);
+        std::uniform_int_distribution<int> bits(-127, 127);
+        Matrices a = make(1, m, k, Order::rows_of_fours, random, type);
+        Matrices b = make(1, k, n, Order::rows_of_fours, random, type);
+        for (Matrices* matrix : {&a, &b})
+            for (double& v : matrix->host)
+                v = bits(random) / 32.0;
+        b.tensor = upload(b.host, type);
+        a.tensor = upload(a.host, type);
+        const std::uint16_t special[2] = {type == DataType::float16 ? std::uint16_t{0x7c00} : std::uint16_t{0x7f80},
+                                          type == DataType::float16 ? std::uint16_t{0x7e00} : std::uint16_t{0x7fc0}};
+        for (const std::int64_t i : {0, 1})   // infinity in row 3, NaN in row 4
+            queue().write(*a.tensor.memory, static_cast<std::size_t>(2 * ((3 + i) * a.layout.row + 50)), &special[i],
+                          2);
+        Tensor c = queue().context().empty({m, n}, type, queue());
+        GemmProblem problem;
+        problem.m = m, problem.n = n, problem.k = k;
+        problem.dtype = type;
+        problem.a = a.layout, problem.b = b.layout, problem.c = {n, 1, 0};
+        problem.alpha = 512;
+        if (const auto reason = one.rejects(problem, queue().device()))
+            GTEST_SKIP() << *reason;
+        one.run(queue(), problem, {a.tensor, b.tensor, c, {}});
+        std::vector<std::uint16_t> got(static_cast<std::size_t>(m * n));
+        queue().read(*c.memory, 0, got.data(), got.size() * 2);
+        int infinite = 0;
+        for (std::int64_t i = 0; i < m; ++i)
+            for (std::int64_t j = 0; j < n; ++j) {
+                double sum = 0;
+                for (std::int64_t kk = 0; kk < k; ++kk)
+                    sum += (kk == 50 && i == 3 ? std::numeric_limits<double>::infinity() : at(a, 0, i, kk)) *
+                           at(b, 0, kk, j);
+                const std::uint16_t expected = rounded_bits(512 * sum, type);
+                const std::uint16_t value = got[static_cast<std::size_t>(i * n + j)];
+                infinite += type == DataType::float16 && (value & 0x7fff) == 0x7c00;
+                if (i == 4 || std::isnan(sum)) {
+                    EXPECT_GT(value & 0x7fff, special[0]) << i << " " << j;
+                } else
+                    ASSERT_EQ(value, expected) << one.name << " " << name_of(type) << " " << i << " " << j;
+            }
+        EXPECT_TRUE(type == DataType::bfloat16 || infinite > n) << "sums that overflow were to be tried";
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Emulated, GemmMatrix,
                          testing::Values("emulated_mma", "emulated_dpas16", "emulated_dpas8", "emulated_wmma",
                                          "emulated_wmma12", "emulated_mfma"),
                          [](const auto& info) { return std::string(info.param); });
+
+TEST(MatrixEngines, AreNamedAndNeverEmulatedUnasked)
+{
+    const Device& device = queue().device();
+    EXPECT_EQ(detail::matrix_engine(device, "none").engine, MatrixEngine::none);
+    EXPECT_TRUE(detail::matrix_engine(device, "emulated_wmma").emulated);
+    EXPECT_FALSE(detail::matrix_engine(device, "dpas8").emulated);
+    for (const char* name : {"tensor", "emulated_none", "emulated_"})
+        EXPECT_THROW(detail::matrix_engine(device, name), InvalidArgument) << name;
+    if (!detail::matrix_engine(device, "").emulated)
+        return;
+    GemmProblem problem;
+    problem.m = problem.n = problem.k = 256;
+    problem.dtype = DataType::float16;
+    for (const auto& one : detail::gemm_implementations()) {
+        if (one.name == "gpu_matrix") {
+            EXPECT_TRUE(one.rejects(problem, device) || one.advises_against(problem, device));
+        }
+    }
+}
+
+// What is believed of a device is what it computes.
+TEST(MatrixEngines, AreProbed)
+{
+    const Device& device = queue().device();
+    if (device.kind != DeviceKind::gpu)
+        GTEST_SKIP() << "for GPUs";
+    EXPECT_TRUE(detail::try_matrix_engine(device, {MatrixEngine::mma, true, true}, DataType::float16));
+    EXPECT_TRUE(detail::try_matrix_engine(device, {MatrixEngine::mma, true, true}, DataType::bfloat16));
+    if (detail::matrix_engine(device, "").emulated) {
+        EXPECT_FALSE(detail::try_matrix_engine(device, {MatrixEngine::dpas16, false, true}, DataType::float16));
+    }
+}
+
+// As users force it, with what follows a product: bias and activation.
+TEST(MatrixEngines, BiasAndActivationWhenAskedFor)
+{
+    const std::int64_t m = 40, n = 48, k = 40;
+    std::mt19937 random(3);
+    for (const DataType type : types) {
+        Matrices a = make(1, m, k, Order::rows_of_fours, random, type);
+        Matrices b = make(1, k, n, Order::rows_of_fours, random, type);
+        Matrices bias = make(1, 1, n, Order::rows, random, type);
+        Tensor c = queue().context().empty({m, n}, type, queue());
+        GemmProblem problem;
+        problem.m = m, problem.n = n, problem.k = k;
+        problem.dtype = type;
+        problem.a = a.layout, problem.b = b.layout, problem.c = {n, 1, 0}, problem.d = {0, 1, 0};
+        problem.alpha = 0.25;
+        problem.activation = Activation::gelu_tanh;
+        prefer_implementation("gemm", "gpu_matrix");
+        gemm(queue(), problem, a.tensor, b.tensor, c, bias.tensor);
+        prefer_implementation("gemm", "");
+        const std::vector<double> got = download(c);
+        for (std::int64_t i = 0; i < m; ++i)
+            for (std::int64_t j = 0; j < n; ++j) {
+                double v = 0;
+                for (std::int64_t kk = 0; kk < k; ++kk)
+                    v += 0.25 * at(a, 0, i, kk) * at(b, 0, kk, j);
+                v += bias.host[static_cast<std::size_t>(j)];
+                v = 0.5 * v * (1 + std::tanh(std::sqrt(2 / 3.14159265358979) * (v + 0.044715 * v * v * v)));
+                ASSERT_NEAR(got[static_cast<std::size_t>(i * n + j)], v,
+                            std::fabs(v) * (type == DataType::float16 ? 6e-4 : 5e-3) + 1e-6) << i << " " << j;
+            }
+    }
+}

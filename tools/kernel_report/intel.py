@@ -103,7 +103,8 @@ def instruction(line: str, simd: int, grf: int) -> Instruction | None:
             loaded = frozenset(f"r{int(first[1]) + i}" for i in range(count))
         return Instruction(kind, line, bytes=moved, registers=registers | loaded, loaded=loaded)
     if operation.startswith("dpas"):
-        if re.search(r"\bnull:\w+\s+(r\d+)\S*\s+\1\b", operands):   # a number by itself: the compiler's way around a fault
+        # Registers by themselves, into nothing: no product but the compiler's way around a fault.
+        if re.search(r"\bnull:\w+\s+(r\d+)\S*\s+\1\b", operands):
             return Instruction("alu", line, registers=registers)
         return Instruction("matrix", line, fmas=matrix_fmas(modifiers, width, simd, operands.split("{")[0]),
                            registers=registers)

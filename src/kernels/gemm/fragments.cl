@@ -2,7 +2,7 @@
 //
 // A sub-group of LANES work-items holds a FRAGMENT_M x FRAGMENT_K piece of A and a FRAGMENT_K x FRAGMENT_N piece of B,
 // both of 16-bit numbers (X: float16 or bfloat16), and FRAGMENT_M x FRAGMENT_N sums in float. A and B come from slabs
-// in local memory, which hold SLAB_K k of some `lines` (rows of A, columns of B); how they lie there is the engine's own:
+// in local memory, which hold SLAB_K k of some `lines` (rows of A, columns of B); how they lie is the engine's own:
 //     int at = a_place(along_k, lines, line, k);    a word of the slab; may be added to that of multiples of 16 (LANES
 //                                                   if that is less)
 //     place_a_along_k(slab + at, v)                 eight neighbours along k, of a multiple of 8 on

@@ -12,6 +12,8 @@ std::int64_t extent(const MatrixLayout& layout, std::int64_t rows, std::int64_t 
     return (rows - 1) * std::abs(layout.row) + (columns - 1) * std::abs(layout.column) + 1;
 }
 
+std::int64_t first_of(const Tensor& tensor) { return static_cast<std::int64_t>(tensor.buffer_offset()); }
+
 std::int64_t farthest(const GemmProblem& p)
 {
     return std::max({extent(p.a, p.m, p.k), extent(p.b, p.k, p.n), extent(p.c, p.m, p.n), extent(p.d, p.m, p.n)});
@@ -84,8 +86,7 @@ const char* byte_offset_type(const GemmProblem& p, const GemmTensors& t)
     for (const auto& [tensor, layout] : {std::pair{&t.a, &p.a}, {&t.b, &p.b}, {&t.c, &p.c}, {&t.d, &p.d}})
         if (tensor->defined() &&
             (std::min({layout->row, layout->column, layout->batch}) < 0 ||
-             (static_cast<std::int64_t>(tensor->buffer_offset()) + (p.batch - 1) * layout->batch + farthest(p)) * size >=
-                 limit))
+             (first_of(*tensor) + (p.batch - 1) * layout->batch + farthest(p)) * size >= limit))
             return "int";
     return "uint";
 }

@@ -34,6 +34,8 @@ CLPRIM_API void gpu_matrix_by(MatrixEngineChoice, bool large, Queue&, const Gemm
 
 // Whether the device builds the engine's kernel and computes products of a type right: found out once, by products
 // whose results are known, and kept on disk for as long as driver and kernel stay the same. Waits for the device.
+// try_matrix_engine asks anew.
+CLPRIM_API bool try_matrix_engine(const Device& device, MatrixEngineChoice engine, DataType type);
 bool matrix_engine_works(const Device& device, MatrixEngine engine, DataType type);
 
 }  // namespace clprim::detail

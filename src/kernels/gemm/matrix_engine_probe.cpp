@@ -1,7 +1,8 @@
 // Whether a device computes products by its matrix engine, and computes them right.
-#include <array>
+#include <bit>
 #include <map>
 #include <mutex>
+#include <tuple>
 #include <vector>
 
 #include <fmt/format.h>
@@ -14,25 +15,35 @@
 namespace clprim::detail {
 namespace {
 
-// Small whole numbers, whose sums every type holds exactly.
+// Of a whole number below 256, which every type holds exactly.
+std::uint16_t bits_of(std::int64_t value, DataType type)
+{
+    const std::uint32_t bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+    if (type == DataType::bfloat16 || value == 0)
+        return static_cast<std::uint16_t>(bits >> 16);
+    const std::uint32_t exponent = (bits >> 23 & 0xff) - 127 + 15, fraction = bits >> 13 & 0x3ff;
+    return static_cast<std::uint16_t>((bits >> 31 << 15) | exponent << 10 | fraction);
+}
+
+enum class Operands { along_k, across_k, anywhere };   // `anywhere`: along k, but not at multiples of eight
+
+// Products of small whole numbers, whose sums are exact.
 class Probe {
 public:
-    Probe(Queue& queue, MatrixEngine engine, DataType type) : queue_(queue), engine_{engine, false, false}, type_(type)
-    {
-        for (std::size_t value = 0; value < bits_.size(); ++value)
-            Scalar(static_cast<double>(value) - zero).write(type, reinterpret_cast<std::byte*>(&bits_[value]));
-    }
+    Probe(Queue& queue, MatrixEngineChoice engine, DataType type) : queue_(queue), engine_(engine), type_(type) {}
 
-    // One product with edges in every direction, operands both along k or both across.
-    bool right(bool large, bool across)
+    // One product with edges in every direction.
+    bool right(bool large, Operands operands)
     {
+        const bool across = operands == Operands::across_k;
         const MatrixEngineShape& shape = shape_of(engine_.engine);
         const MatrixTile& tile = large ? shape.large : shape.small;
         GemmProblem p;
         p.m = shape.rows(tile) + 8, p.n = shape.columns(tile) - 8, p.k = 72;
         p.dtype = type_;
-        p.a = across ? MatrixLayout{1, p.m, 0} : MatrixLayout{p.k, 1, 0};
-        p.b = across ? MatrixLayout{p.n, 1, 0} : MatrixLayout{1, p.k, 0};
+        const std::int64_t pitch = operands == Operands::anywhere ? p.k + 3 : p.k;
+        p.a = across ? MatrixLayout{1, p.m, 0} : MatrixLayout{pitch, 1, 0};
+        p.b = across ? MatrixLayout{p.n, 1, 0} : MatrixLayout{1, pitch, 0};
         p.c = {p.n, 1, 0};
         const auto a = [](std::int64_t i, std::int64_t k) { return (3 * i + 5 * k + i * k / 7) % 3 - 1; };
         const auto b = [](std::int64_t k, std::int64_t j) { return (5 * j + 7 * k + j * k / 5) % 3 - 1; };
@@ -46,25 +57,23 @@ public:
                 std::int64_t sum = 0;
                 for (std::int64_t k = 0; k < p.k; ++k)
                     sum += a(i, k) * b(k, j);
-                if (c[static_cast<std::size_t>(i * p.n + j)] != bits(sum))
+                if (c[static_cast<std::size_t>(i * p.n + j)] != bits_of(sum, type_))
                     return false;
             }
         return true;
     }
 
 private:
-    static constexpr int zero = 80;   // sums lie between -72 and 72
-
-    std::uint16_t bits(std::int64_t value) const { return bits_[static_cast<std::size_t>(value + zero)]; }
-
     template <class Value>
     Tensor upload(std::int64_t rows, std::int64_t columns, const MatrixLayout& layout, Value value)
     {
-        std::vector<std::uint16_t> data(static_cast<std::size_t>(rows * columns));
+        const std::int64_t size = (rows - 1) * layout.row + (columns - 1) * layout.column + 1;
+        std::vector<std::uint16_t> data(static_cast<std::size_t>(size));
         for (std::int64_t i = 0; i < rows; ++i)
             for (std::int64_t j = 0; j < columns; ++j)
-                data[static_cast<std::size_t>(i * layout.row + j * layout.column)] = bits(value(i, j));
-        const Tensor tensor = queue_.context().empty({rows * columns}, type_, queue_);
+                data[static_cast<std::size_t>(i * layout.row + j * layout.column)] =
+                    bits_of(value(i, j), type_);
+        const Tensor tensor = queue_.context().empty({size}, type_, queue_);
         queue_.write(*tensor.memory, 0, data.data(), data.size() * sizeof data[0]);
         return tensor;
     }
@@ -72,23 +81,22 @@ private:
     Queue& queue_;
     MatrixEngineChoice engine_;
     DataType type_;
-    std::array<std::uint16_t, 2 * zero + 1> bits_{};
 };
 
-bool try_engine(const Device& device, MatrixEngine engine, DataType type)
+}  // namespace
+
+bool try_matrix_engine(const Device& device, MatrixEngineChoice engine, DataType type)
 try {
     // A queue of its own: the one that asks may be recording.
     Probe probe(Context::get(device.index).new_queue(), engine, type);
-    for (const bool large : {true, false})
-        for (const bool across : {false, true})
-            if (!probe.right(large, across))
+    for (const bool large : {false, true})
+        for (const Operands operands : {Operands::along_k, Operands::across_k, Operands::anywhere})
+            if (!(large && engine.emulated) && !probe.right(large, operands))
                 return false;
     return true;
 } catch (const Error&) {   // it does not build, or does not run
     return false;
 }
-
-}  // namespace
 
 bool matrix_engine_works(const Device& device, MatrixEngine engine, DataType type)
 {
@@ -104,7 +112,7 @@ bool matrix_engine_works(const Device& device, MatrixEngine engine, DataType typ
                                                  cache_hash(kernel_source("kernels/gemm/gpu_matrix.cl")));
         std::optional<std::string> answer = store.find("matrix_engine", question);
         if (!answer) {
-            answer = try_engine(device, engine, type) ? "works" : "does not work";
+            answer = try_matrix_engine(device, {engine, false, false}, type) ? "works" : "does not work";
             store.keep("matrix_engine", question, *answer);
         }
         found->second = *answer == "works";
