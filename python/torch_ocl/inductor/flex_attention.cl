@@ -8,9 +8,14 @@
 #define PITCH (HEAD + 1)
 #define COLUMNS ((HEAD + SIDE_X - 1) / SIDE_X)
 #define SCORE_PITCH (BLOCK + 1)
-#define EACH_ROW for (int r = 0; r < ROWS; ++r)
-#define EACH_KEY for (int c = 0; c < KEYS; ++c)
-#define EACH_COLUMN for (int c = 0; c < COLUMNS; ++c)
+#ifdef CLPRIM_DEVICE_CPU
+#define UNROLLED
+#else
+#define UNROLLED _Pragma("unroll")   // or what a work-item owns would not lie in registers
+#endif
+#define EACH_ROW UNROLLED for (int r = 0; r < ROWS; ++r)
+#define EACH_KEY UNROLLED for (int c = 0; c < KEYS; ++c)
+#define EACH_COLUMN UNROLLED for (int c = 0; c < COLUMNS; ++c)
 #define ROW (y_item + SIDE_Y * r)
 #define KEY (x_item + SIDE_X * c)
 #define SYNCHRONIZE barrier(CLK_LOCAL_MEM_FENCE)
