@@ -219,7 +219,7 @@ def asynchronous(rank, size):
     close(result, torch.full((7,), 10.0 * size))
     parts = [torch.empty(2, device=DEVICE) for _ in range(size)]
     gathered = dist.all_gather(parts, torch.full((2,), float(rank), device=DEVICE), async_op=True).get_future().wait()
-    close(torch.stack(gathered[0]), torch.arange(size).float()[:, None].expand(size, 2))
+    close(gathered[0], torch.arange(size).float()[:, None].expand(size, 2))
     # A callback may wait for another collective.
     chained = dist.all_reduce(torch.ones(2, device=DEVICE), async_op=True).get_future().then(
         lambda f: dist.all_reduce(f.value()[0], async_op=True).get_future().wait()[0])

@@ -1,5 +1,7 @@
 #include <distributed/work.hpp>
 
+#include <algorithm>
+
 #include <ATen/core/ivalue.h>
 #include <ATen/core/jit_type.h>
 #include <c10/core/StreamGuard.h>
@@ -12,21 +14,20 @@ namespace {
 
 using c10::ivalue::Future;
 
-// The value of an all_gather's future has one element that holds the part of each rank, as NCCL's: PyTorch's hooks of
-// DistributedDataParallel read value()[0][rank].
-bool fills_lists(c10d::OpType type) { return type == c10d::OpType::ALLGATHER; }
-
-c10::intrusive_ptr<Future> new_future(c10d::OpType type, std::vector<c10::Device> devices)
+c10::intrusive_ptr<Future> new_future(std::vector<c10::Device> devices)
 {
-    c10::TypePtr list = c10::ListType::create(c10::TensorType::get());
-    return c10::make_intrusive<Future>(fills_lists(type) ? c10::ListType::create(list) : list, std::move(devices));
+    return c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()), std::move(devices));
 }
 
-c10::IValue value_of(c10d::OpType type, const std::vector<at::Tensor>& results)
+// The value of an all_gather's future is one tensor with the parts of all ranks, as NCCL's: PyTorch's hooks of
+// DistributedDataParallel read value()[0][rank].
+std::vector<at::Tensor> value_of(c10d::OpType type, const std::vector<at::Tensor>& results)
 {
-    if (!fills_lists(type))
+    const auto fits = [&](const at::Tensor& part) { return part.sizes() == results[0].sizes(); };
+    if (type != c10d::OpType::ALLGATHER || !std::all_of(results.begin(), results.end(), fits))
         return results;
-    return std::vector<std::vector<at::Tensor>>{results};
+    const at::AutoDispatchBelowADInplaceOrView no_autograd;
+    return {at::stack(results)};
 }
 
 }  // namespace
@@ -81,7 +82,7 @@ void Work::mark(const c10::intrusive_ptr<Future>& future)
         guard.emplace(new_stream(about_.device->index()));
         synchronize();
     }
-    future->markCompleted(value_of(about_.type, about_.results));
+    future->markCompleted(c10::IValue(value_of(about_.type, about_.results)));
 }
 
 bool Work::wait(std::chrono::milliseconds timeout)
@@ -124,8 +125,7 @@ c10::intrusive_ptr<Future> Work::getFuture()
         const std::lock_guard lock(mutex_);
         if (future_)
             return future_;
-        future_ = new_future(about_.type, about_.device ? std::vector<c10::Device>{*about_.device}
-                                                       : std::vector<c10::Device>{});
+        future_ = new_future(about_.device ? std::vector<c10::Device>{*about_.device} : std::vector<c10::Device>{});
         if (!completed_)
             return future_;
     }
@@ -206,9 +206,9 @@ c10::intrusive_ptr<Future> Works::getFuture()
         futures.push_back(part->getFuture());
         devices.insert(devices.end(), futures.back()->devices().begin(), futures.back()->devices().end());
     }
-    auto all = new_future(opType_, std::move(devices));
+    auto all = new_future(std::move(devices));
     if (futures.empty()) {
-        all->markCompleted(value_of(opType_, result()));
+        all->markCompleted(c10::IValue(result()));
         return all;
     }
     struct Countdown {
@@ -219,13 +219,13 @@ c10::intrusive_ptr<Future> Works::getFuture()
     countdown->left = futures.size();
     auto self = c10::intrusive_ptr<Works>::unsafe_reclaim_from_nonowning(this);
     for (const auto& future : futures)
-        future->addCallback([all, countdown, self, type = opType_](Future& part) {
+        future->addCallback([all, countdown, self](Future& part) {
             if (part.hasError()) {
                 if (!countdown->failed.exchange(true))
                     all->setError(part.exception_ptr());
             } else if (--countdown->left == 0) {
                 self->synchronize();
-                all->markCompleted(value_of(type, self->result()));
+                all->markCompleted(c10::IValue(self->result()));
             }
         });
     return all;
