@@ -82,7 +82,7 @@ std::size_t MatrixEngineShape::local_memory(const MatrixTile& tile, bool emulate
 const MatrixEngineShape& shape_of(MatrixEngine engine)
 {
     static const MatrixEngineShape dpas16{"ENGINE_DPAS16", 16, 8, 16, 12, {4, 4, 4, 4}, {2, 2, 4, 2}};
-    static const MatrixEngineShape dpas8{"ENGINE_DPAS8", 8, 8, 8, 16, {4, 4, 4, 4}, {2, 2, 4, 4}};
+    static const MatrixEngineShape dpas8{"ENGINE_DPAS8", 8, 8, 8, 16, {4, 4, 4, 4}, {4, 4, 2, 2}};
     static const MatrixEngineShape mma{"ENGINE_MMA", 32, 16, 16, 8, {2, 4, 4, 2}, {2, 2, 2, 2}};
     static const MatrixEngineShape wmma{"ENGINE_WMMA", 32, 16, 16, 16, {4, 2, 4, 4}, {2, 2, 2, 2}};
     static const MatrixEngineShape wmma12{"ENGINE_WMMA12", 32, 16, 16, 8, {4, 2, 4, 4}, {2, 2, 2, 2}};
