@@ -27,7 +27,8 @@ def functions(size):
     wide = size // 1024
     return {
         "chain": (chain, (torch.randn(size), torch.randn(size))),
-        "broadcast": (lambda x, a, b: F.relu(x * a + b), (torch.randn(wide // 16, 16, 1024), torch.randn(16, 1), torch.randn(16, 1))),
+        "broadcast": (lambda x, a, b: F.relu(x * a + b), (torch.randn(wide // 16, 16, 1024), torch.randn(16, 1),
+                                                          torch.randn(16, 1))),
         "softmax": (lambda x: F.softmax(x * 0.5, -1), (torch.randn(wide, 1024),)),
         "layer_norm": (normalised, (torch.randn(wide, 1024), torch.randn(1024), torch.randn(1024))),
         "sums": (lambda x: (x.sum(), x.mean(0), x.square().amax(1)), (torch.randn(wide, 1024),)),

@@ -132,7 +132,8 @@ def run(rank, options):
     say = print if dist.get_rank() == 0 else (lambda text: None)
     properties = torch.ocl.get_device_properties(0)
     say(f"{dist.get_world_size()} processes, {properties.name} [{properties.platform_name}], torch "
-        f"{torch.__version__}, memory {os.environ.get('CLPRIM_DISTRIBUTED_STAGING', 'lent where the device is the processor')}\n")
+        f"{torch.__version__}, memory "
+        f"{os.environ.get('CLPRIM_DISTRIBUTED_STAGING', 'lent where the device is the processor')}\n")
     rows = compare_collectives(options, say)
     result = {"collectives": rows}
     if not options.no_step:

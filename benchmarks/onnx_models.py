@@ -1,7 +1,7 @@
 """Inference of ONNX models against ONNX Runtime's CPU provider, in one run.
 
-    python benchmarks/onnx_models.py                                   # resnet50, mobilenet_v2, vit_b_16, a text detector
-    python benchmarks/onnx_models.py --models resnet50 --batches 1
+    python benchmarks/onnx_models.py                                   # resnet50, mobilenet_v2, vit_b_16, a text
+    detector python benchmarks/onnx_models.py --models resnet50 --batches 1
     python benchmarks/onnx_models.py --models path/to/model.onnx       # any model with one input of images
 
 Both get as many threads as the machine has cores, take turns, and rest before each turn (see common.interleave). The
@@ -85,21 +85,24 @@ def measure(path, batch, size, rounds):
 
 def peak_memory(runtime, path, batch, size):
     """MiB that loading and running take at most, in a process of its own."""
-    out = subprocess.run([sys.executable, __file__, "--memory-of", runtime, "--models", str(path), "--batches", str(batch),
+    out = subprocess.run([sys.executable, __file__, "--memory-of", runtime, "--models", str(path), "--batches",
+                          str(batch),
                           "--size", str(size)], check=True, capture_output=True, text=True).stdout
     return float(out.split()[-1])
 
 
 def highest_kib():
     """Most memory that this process has had (getrusage would count its parent's too)."""
-    return next(int(line.split()[1]) for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return next(int(line.split()[1]) for line in Path("/proc/self/status").read_text().splitlines()
+                if line.startswith("VmHWM"))
 
 
 def print_peak_memory(runtime, path, batch, size):
     module = importlib.import_module(runtime)
     before = highest_kib()
     session = module.Session(path) if runtime == "clprim" else reference_session(path)
-    feed = {(session.input_names if runtime == "clprim" else [i.name for i in session.get_inputs()])[0]: images(batch, size)}
+    feed = {(session.input_names if runtime == "clprim"
+             else [i.name for i in session.get_inputs()])[0]: images(batch, size)}
     for _ in range(2):
         session.run(feed) if runtime == "clprim" else session.run(None, feed)
     print((highest_kib() - before) / 1024)

@@ -82,7 +82,8 @@ def main():
         weights, losses = Path(folder) / "weights.safetensors", Path(folder) / "losses.txt"
         save_safetensors(weights, {name: value for name, value in model.state_dict().items()
                                    if not name.endswith("num_batches_tracked")})
-        subprocess.run([options.binary, "--weights", weights, "--losses", losses, "--steps", str(options.steps), "--batch",
+        subprocess.run([options.binary, "--weights", weights, "--losses", losses, "--steps", str(options.steps),
+                        "--batch",
                         str(options.batch), "--lr", str(options.lr), "--device", options.device, "--solver",
                         options.solver, "--norm", options.norm], check=True)
         ours = [float(line) for line in losses.read_text().split()]

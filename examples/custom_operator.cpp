@@ -45,7 +45,8 @@ public:
                       "T s = 1 / (1 + exp(-x1 * x2)); y0 = x0 * (s + x1 * x2 * s * (1 - s));");
         if (call.parameter_gradients[0].defined())
             pointwise_reduce(call.queue, operands, call.parameter_gradients, {},
-                             {"T sum;", "s.sum = 0;", "T g = 1 / (1 + exp(-x1 * x2)); s.sum += x0 * x1 * x1 * g * (1 - g);",
+                             {"T sum;", "s.sum = 0;",
+                              "T g = 1 / (1 + exp(-x1 * x2)); s.sum += x0 * x1 * x1 * g * (1 - g);",
                               "s.sum += other.sum;", "y0 = s.sum;"});
     }
 
@@ -64,7 +65,10 @@ const char* const description = R"({
   ]
 })";
 
-float loss_of(Net& net) { return *reinterpret_cast<const float*>(to_host(net.queue(), net.tensor("loss")).data.data()); }
+float loss_of(Net& net)
+{
+    return *reinterpret_cast<const float*>(to_host(net.queue(), net.tensor("loss")).data.data());
+}
 
 }  // namespace
 

@@ -25,7 +25,8 @@ Value read_image(const char* path)
     int width = 0, height = 0, largest = 0;
     stream >> magic >> width >> height >> largest;
     stream.get();
-    require(stream.good() && magic == "P6" && largest == 255 && width > 0 && height > 0 && width < 20000 && height < 20000,
+    require(stream.good() && magic == "P6" && largest == 255 && width > 0 && height > 0 && width < 20000 &&
+                height < 20000,
             path, " is no binary PPM file");
     std::vector<unsigned char> pixels(3 * static_cast<std::size_t>(width) * static_cast<std::size_t>(height));
     stream.read(reinterpret_cast<char*>(pixels.data()), static_cast<std::streamsize>(pixels.size()));

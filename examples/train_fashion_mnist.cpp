@@ -48,7 +48,8 @@ struct IdxFile {
             require(count < (std::size_t(1) << 30), name, " is too large");
         }
         data.resize(count);
-        require(gzread(file, data.data(), static_cast<unsigned>(count)) == static_cast<int>(count), name, " is truncated");
+        require(gzread(file, data.data(), static_cast<unsigned>(count)) == static_cast<int>(count), name,
+                " is truncated");
         gzclose(file);
     }
 };
@@ -120,7 +121,8 @@ double accuracy(Net& net, const Data& data, std::size_t batch)
         const HostTensor scores = to_host(net.queue(), net.tensor("fc2"));
         const auto* score = reinterpret_cast<const float*>(scores.data.data());
         for (std::size_t i = 0; i < batch; ++i)
-            right += std::max_element(score + i * 10, score + i * 10 + 10) - (score + i * 10) == data.labels.data[seen + i];
+            right +=
+                std::max_element(score + i * 10, score + i * 10 + 10) - (score + i * 10) == data.labels.data[seen + i];
     }
     net.mode(NetMode::train);
     net.setup();
@@ -143,8 +145,9 @@ int run(std::map<std::string, std::string> options)
     net.initialize_parameters(1);
     if (!options["--weights"].empty())
         net.load_parameters(options["--weights"]);
-    std::printf("%s: %zu steps of %zu images, %.1f MiB of intermediates (%.1f without reuse)\n", context.device().name.c_str(),
-                steps, batch, static_cast<double>(net.memory().intermediates) / (1 << 20),
+    std::printf("%s: %zu steps of %zu images, %.1f MiB of intermediates (%.1f without reuse)\n",
+                context.device().name.c_str(), steps, batch,
+                static_cast<double>(net.memory().intermediates) / (1 << 20),
                 static_cast<double>(net.memory().without_reuse) / (1 << 20));
 
     const double lr = std::stod(options["--lr"]);
@@ -163,13 +166,15 @@ int run(std::map<std::string, std::string> options)
         }
         train.write(net, step % per_epoch * batch, batch);
         solver->step(net);
-        copy(net.queue(), net.tensor("loss"), losses.slice(0, static_cast<std::int64_t>(step), static_cast<std::int64_t>(step + 1)));
+        copy(net.queue(), net.tensor("loss"),
+             losses.slice(0, static_cast<std::int64_t>(step), static_cast<std::int64_t>(step + 1)));
     }
     net.queue().finish();
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     const HostTensor host = to_host(net.queue(), losses);
     const auto* loss = reinterpret_cast<const float*>(host.data.data());
-    std::printf("loss %.4f -> %.4f, %.1f steps/s\n", loss[0], loss[steps - 1], static_cast<double>(steps - warm) / seconds);
+    std::printf("loss %.4f -> %.4f, %.1f steps/s\n", loss[0], loss[steps - 1],
+                static_cast<double>(steps - warm) / seconds);
     if (!options["--losses"].empty()) {
         std::ofstream file(options["--losses"]);
         file.precision(9);
@@ -197,9 +202,11 @@ try {
             options["--steps"].assign(1, '0');   // all of them
     }
     require(argc % 2 == 1, "option ", argv[argc - 1], " needs a value");
-    if (!std::ifstream(options["--data"] + "/train-labels-idx1-ubyte") && !std::ifstream(options["--data"] + "/train-labels-idx1-ubyte.gz")) {
-        std::printf("There is no Fashion-MNIST in %s. On Debian and Ubuntu the package dataset-fashion-mnist brings it.\n",
-                    options["--data"].c_str());
+    if (!std::ifstream(options["--data"] + "/train-labels-idx1-ubyte") &&
+        !std::ifstream(options["--data"] + "/train-labels-idx1-ubyte.gz")) {
+        std::printf(
+            "There is no Fashion-MNIST in %s. On Debian and Ubuntu the package dataset-fashion-mnist brings it.\n",
+            options["--data"].c_str());
         return 77;   // skipped, for ctest
     }
     return run(options);

@@ -60,8 +60,8 @@ typedef struct clprim_device {
 int clprim_device_count(void); /* 0 where there are none, or the drivers fail */
 clprim_status clprim_device_get(int index, clprim_device* device);
 
-/* Builds the programs whose texts CLPRIM_DUMP_PROGRAMS left in `folder`, and keeps them in the cache on disk, the longest
- * first. Processes that are given the same folder share the work; `built` is this one's part. */
+/* Builds the programs whose texts CLPRIM_DUMP_PROGRAMS left in `folder`, and keeps them in the cache on disk, the
+ * longest first. Processes that are given the same folder share the work; `built` is this one's part. */
 clprim_status clprim_build_programs(const char* device, const char* folder, size_t* built);
 
 /* Tensors. `data` are the elements, row-major, and are copied; `shape` has `dims` sizes (NULL for none). */

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks the documents: links between them lead somewhere, snippets of Python parse, those of JSON load, and shell snippets
-name files, make targets and modules that exist (`make check`)."""
+"""Checks the documents: links between them lead somewhere, snippets of Python parse, those of JSON load, and shell
+snippets name files, make targets and modules that exist (`make check`)."""
 import ast
 import importlib.util
 import json

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Fails on lines beyond 120 columns, tabs, blanks at the end of a line, and files without a last newline (`make check`).
+"""Fails on lines beyond 120 columns, tabs, blanks at the end of a line, and files without a last newline (`make
+check`).
 
 tools/long_lines.txt says how many long lines the older files have; more than that is an error. `--update` writes down
 where there are fewer now. `--mend` has clang-format break the long lines of C++ files, and nothing else of them.
@@ -84,7 +85,8 @@ def main():
         errors += blemishes(name, text)
     if options.update:
         write_known(counts if not known else {name: min(count, known.get(name, 0)) for name, count in counts.items()})
-    print("\n".join(errors) or f"style: {len(counts)} files are as they should be", file=sys.stderr if errors else sys.stdout)
+    print("\n".join(errors) or f"style: {len(counts)} files are as they should be",
+          file=sys.stderr if errors else sys.stdout)
     return 1 if errors else 0
 
 

@@ -6,8 +6,8 @@
     tools/onnx_models.py --markdown docs/onnx_models.md
 
 Weights are random (nothing is downloaded), but the statistics of batch normalisation come from a pass in training mode,
-so that activations stay in range. `dynamo` is PyTorch's newer exporter with its newest operator set, numbers are operator
-sets of the older one. An entry is the relative L2 difference of the outputs; above 1e-4 the tool fails.
+so that activations stay in range. `dynamo` is PyTorch's newer exporter with its newest operator set, numbers are
+operator sets of the older one. An entry is the relative L2 difference of the outputs; above 1e-4 the tool fails.
 """
 
 from __future__ import annotations
@@ -115,7 +115,8 @@ def in_order(name, outputs):
 
 
 def compare(name, path, inputs):
-    """Relative L2 difference to ONNX Runtime, and the seconds that a run takes after the first (clprim, ONNX Runtime)."""
+    """Relative L2 difference to ONNX Runtime, and the seconds that a run takes after the first (clprim, ONNX
+    Runtime)."""
     import onnxruntime
 
     import clprim
@@ -134,7 +135,8 @@ def compare(name, path, inputs):
         run()
         return time.perf_counter() - begin
 
-    times = [min(seconds(run) for _ in range(2)) for run in (lambda: session.run(inputs), lambda: reference.run(None, inputs))]
+    times = [min(seconds(run) for _ in range(2)) for run in (lambda: session.run(inputs),
+                                                             lambda: reference.run(None, inputs))]
     return relative_difference(in_order(name, results), in_order(name, expected)), *times
 
 

@@ -2,7 +2,8 @@
 """Makes the wheels clprim and torch_ocl from the build, and tries them in an empty virtual environment (`make wheels`).
 
 clprim holds the library and what it links but the OpenCL loader, which has to be the system's or the Intel runtime's.
-torch_ocl holds the PyTorch device; it needs the PyTorch minor version that it was built with, and clprim of its own version.
+torch_ocl holds the PyTorch device; it needs the PyTorch minor version that it was built with, and clprim of its own
+version.
 
     tools/wheels.py [--build build] [--out out/wheels] [--no-smoke | --smoke-only]
 """
@@ -54,7 +55,8 @@ def metadata(name, summary, requires, extras):
 def packages():
     """Name, summary, requirements, extras and entry points of each wheel."""
     return {
-        "clprim": ("Deep-learning primitives on OpenCL devices: nets, ONNX models and functions for NumPy arrays", ["numpy"],
+        "clprim": ("Deep-learning primitives on OpenCL devices: nets, ONNX models and functions for NumPy arrays",
+                   ["numpy"],
                    {"cpu": ["intel-opencl-rt", "intel-cmplr-lib-rt"], "onnx": ["onnx", "onnxruntime", "ml_dtypes"]},
                    "[console_scripts]\nclprim = clprim.__main__:main\n"),
         "torch_ocl": ("OpenCL as a PyTorch device, on the clprim deep-learning primitives",
@@ -133,8 +135,8 @@ print('torch_ocl on', torch.ocl.get_device_name(0), 'with PyTorch', torch.__vers
 
 
 def smoke(wheels):
-    """Installs the wheels into an empty environment and computes something. PyTorch, the OpenCL runtime and NumPy come from
-    this Python's packages: they are gigabytes."""
+    """Installs the wheels into an empty environment and computes something. PyTorch, the OpenCL runtime and NumPy come
+    from this Python's packages: they are gigabytes."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "venv"
         venv.create(folder, with_pip=True)

@@ -14,8 +14,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from fashion_mnist_data import FashionMNIST  # noqa: E402
 
 CLASSES = ("top", "trousers", "dress", "shoe", "bag")
-_CLASS_OF_LABEL = (0, 1, 0, 2, 0, 3, 0, 3, 4, 3)   # T-shirt, trouser, pullover, dress, coat, sandal, shirt, sneaker, bag, boot
-_PHOTOGRAPHS = {"train": ("astronaut", "coffee", "rocket", "grass", "brick", "coins", "hubble_deep_field", "moon", "page",
+_CLASS_OF_LABEL = (0, 1, 0, 2, 0, 3, 0, 3, 4,
+                   3)   # T-shirt, trouser, pullover, dress, coat, sandal, shirt, sneaker, bag, boot
+_PHOTOGRAPHS = {"train": ("astronaut", "coffee", "rocket", "grass", "brick", "coins", "hubble_deep_field", "moon",
+                          "page",
                           "immunohistochemistry", "retina"),
                 "test": ("chelsea", "gravel", "camera")}
 MAX_OBJECTS = 8
@@ -98,7 +100,8 @@ class Scenes:
         images = torch.from_numpy(self.images[numbers])
         if size != self.size:
             images = torch.nn.functional.interpolate(images, (size, size), mode="bilinear", antialias=True)
-        return images, targets([self.boxes[i] * (size / self.size) for i in numbers], [self.classes[i] for i in numbers],
+        return images, targets([self.boxes[i] * (size / self.size) for i in numbers],
+                               [self.classes[i] for i in numbers],
                                size // 4)
 
 

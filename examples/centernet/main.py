@@ -157,7 +157,8 @@ def main():
     parser.add_argument("--size", type=int, default=96, help="side of a scene in pixels, a multiple of 32")
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--steps", type=int, default=1400)
-    parser.add_argument("--small", type=float, default=0.6, help="share of the steps that see smaller scenes, but twice as many")
+    parser.add_argument("--small", type=float, default=0.6,
+                        help="share of the steps that see smaller scenes, but twice as many")
     parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--scenes", type=int, default=8000, help="training scenes")
     parser.add_argument("--test-scenes", type=int, default=200)

@@ -1,5 +1,5 @@
-"""CenterNet (Zhou, Wang, Krähenbühl, "Objects as Points", 2019): a backbone, up-sampling with deformable convolution to a
-quarter of the picture's size, and three heads: class heat map, size and offset of the object centred there.
+"""CenterNet (Zhou, Wang, Krähenbühl, "Objects as Points", 2019): a backbone, up-sampling with deformable convolution to
+a quarter of the picture's size, and three heads: class heat map, size and offset of the object centred there.
 
 Two backbones: ResNet-18 with a chain of deformable and transposed convolutions and lateral connections, and DLA-34 (Yu
 et al., "Deep Layer Aggregation", 2018) with its iterative deep aggregation made of deformable convolutions.

@@ -38,7 +38,8 @@ at::Tensor reverse_rows(const at::Tensor& x)
     const at::Tensor rows = x.contiguous();
     at::Tensor y = at::empty_like(rows);
     clprim::Queue& queue = torch_ocl::queue_of(x);
-    clprim::Kernel& kernel = queue.context().program_from_text("reverse_rows", reverse_source, "").kernel("reverse_rows");
+    clprim::Kernel& kernel =
+        queue.context().program_from_text("reverse_rows", reverse_source, "").kernel("reverse_rows");
     clprim::Launch(queue, kernel)
         .arg(torch_ocl::as_clprim(rows))
         .arg(torch_ocl::as_clprim(y))

@@ -25,10 +25,10 @@ void lu_solve(Queue& queue, const Tensor& lu, const Tensor& pivots, const Tensor
 // upper one is left as it is. info [batch]: 0, or the order of the leading minor that is not positive definite.
 void cholesky(Queue& queue, const Tensor& a, const Tensor& info);
 
-// A = P L D L^T P^T of symmetric matrices, L D L^H of Hermitian ones, a [batch, n, n], definite or not, of which the lower
-// triangle is read and overwritten by L and D, as LAPACK's sytrf and hetrf do. D has blocks of order 1 and 2: pivots
-// [batch, n] holds i + 1 of the row and column exchanged with this one, or twice -(i + 1) for a block of order 2. info
-// [batch]: 0, or the first i + 1 at which D is singular. Method: Bunch and Kaufman.
+// A = P L D L^T P^T of symmetric matrices, L D L^H of Hermitian ones, a [batch, n, n], definite or not, of which the
+// lower triangle is read and overwritten by L and D, as LAPACK's sytrf and hetrf do. D has blocks of order 1 and 2:
+// pivots [batch, n] holds i + 1 of the row and column exchanged with this one, or twice -(i + 1) for a block of
+// order 2. info [batch]: 0, or the first i + 1 at which D is singular. Method: Bunch and Kaufman.
 void ldl_factor(Queue& queue, const Tensor& a, const Tensor& pivots, const Tensor& info, bool hermitian);
 
 // Solves A X = B in place of B [batch, n, k], from ldl_factor's result.
@@ -57,8 +57,8 @@ void jacobi_svd(Queue& queue, const Tensor& columns, const Tensor& vectors, cons
 void jacobi_eigh(Queue& queue, const Tensor& a, const Tensor& vectors, const Tensor& values);
 
 // A = V diag(values) V^-1 of any square matrices a [batch, n, n], which are overwritten: balancing, Householder's
-// reduction to Hessenberg form, shifted QR and back substitution, in LAPACK's order of eigenvalues. values [batch, n] and
-// vectors [batch, n, n], columns of norm 1 (those of complex eigenvalues with a real largest element), are complex;
+// reduction to Hessenberg form, shifted QR and back substitution, in LAPACK's order of eigenvalues. values [batch, n]
+// and vectors [batch, n, n], columns of norm 1 (those of complex eigenvalues with a real largest element), are complex;
 // without `vectors` (an undefined tensor) they are not computed. info [batch]: 0, -1 where A is not finite, or how many
 // eigenvalues did not converge and are NaN.
 void eigen(Queue& queue, const Tensor& a, const Tensor& values, const Tensor& vectors, const Tensor& info);

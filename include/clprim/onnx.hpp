@@ -130,8 +130,8 @@ public:
     Context& context() const;
     Queue& queue() const;
     const std::map<std::string, std::string>& metadata() const;
-    // With SessionOptions::profile, for all runs so far: what each node took, in the order of the graph, those inside of
-    // control flow apart. Waits for what is enqueued.
+    // With SessionOptions::profile, for all runs so far: what each node took, in the order of the graph, those inside
+    // of control flow apart. Waits for what is enqueued.
     std::vector<NodeTime> profile() const;
     // The same as a trace of all nodes and their commands, in the JSON that chrome://tracing and Perfetto read.
     std::string trace() const;

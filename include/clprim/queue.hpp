@@ -135,8 +135,9 @@ public:
         return elements;
     }
 
-    // Bytes between host and device; a range outside of the block throws InvalidArgument. write copies small sources aside and never waits; a larger pageable source waits
-    // unless `pinned` promises that the bytes stay unchanged until the copy is done. read waits unless `pinned`.
+    // Bytes between host and device; a range outside of the block throws InvalidArgument. write copies small sources
+    // aside and never waits; a larger pageable source waits unless `pinned` promises that the bytes stay unchanged
+    // until the copy is done. read waits unless `pinned`.
     void write(Block& target, std::size_t offset_bytes, const void* source, std::size_t bytes, bool pinned = false);
     void read(const Block& source, std::size_t offset_bytes, void* target, std::size_t bytes, bool pinned = false);
     void copy(const Block& source, std::size_t source_bytes, Block& target, std::size_t target_bytes,

@@ -99,9 +99,9 @@ struct Tensor {
     bool is_channels_last() const;                   // N, C, spatial... with C innermost and no gaps (3 to 5 dims)
     bool is_non_overlapping_and_dense() const;       // some permutation of the axes is contiguous
 
-    // Throws InvalidArgument unless kernels may touch every element: there is memory, a stride for each size, no negative
-    // size, and all elements lie within the memory. Every public function checks its operands so; both names are for the
-    // error.
+    // Throws InvalidArgument unless kernels may touch every element: there is memory, a stride for each size, no
+    // negative size, and all elements lie within the memory. Every public function checks its operands so; both names
+    // are for the error.
     void check(std::string_view operator_name, std::string_view argument) const;
 
     // Element offset within memory's cl_mem, what kernels get next to the buffer.

@@ -19,8 +19,10 @@ prepare_opencl_loader()
 # Where the public names come from: the C++ part is loaded when one is asked for, and torch_ocl does without it.
 _HOMES = {
     "clprim._C": (
-        "Adam", "AdamW", "BuildError", "Cancelled", "Context", "Device", "Error", "IndexError", "InvalidArgument", "Net",
-        "NodeTime", "NotSupported", "OnnxModel", "OpenCLError", "OperatorTime", "OutOfMemory", "Port", "SGD", "Session", "Solver",
+        "Adam", "AdamW", "BuildError", "Cancelled", "Context", "Device", "Error", "IndexError", "InvalidArgument",
+        "Net",
+        "NodeTime", "NotSupported", "OnnxModel", "OpenCLError", "OperatorTime", "OutOfMemory", "Port", "SGD", "Session",
+        "Solver",
         "Tensor", "Value", "convolution", "devices", "find_device", "load_weights", "matmul", "operator_types",
         "save_weights", "softmax",
     ),

@@ -41,6 +41,7 @@ class Expression:
         def merge(other):
             return " ".join(f"{{ typeof_y{k} a = s.a{k}, b = {other(k)}; s.a{k} = ({self.reduce}); }}" for k in outputs)
         declare = " ".join(f"typeof_y{k} y{k};" for k in outputs)
-        return [" ".join(f"typeof_y{k} a{k};" for k in outputs), " ".join(f"s.a{k} = ({self.identity});" for k in outputs),
+        return [" ".join(f"typeof_y{k} a{k};" for k in outputs),
+                " ".join(f"s.a{k} = ({self.identity});" for k in outputs),
                 f"{declare} {self.code} {merge(lambda k: f'y{k}')}", merge(lambda k: f"other.a{k}"),
                 " ".join(f"y{k} = s.a{k};" for k in outputs)]

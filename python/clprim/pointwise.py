@@ -7,8 +7,8 @@
     moments = clprim.pointwise_kernel("y0 = x0; y1 = x0 * x0;", reduce="a + b", identity="0")
     total, squares = moments(x, dim=(0, 2, 3))
 
-The code is OpenCL C: statements over the inputs x0, x1, ... and the numbers w0, w1, ... that assign the outputs y0, y1, ...
-Inputs are broadcast like NumPy's and may have any strides. float16 and bfloat16 tensors are computed in float.
+The code is OpenCL C: statements over the inputs x0, x1, ... and the numbers w0, w1, ... that assign the outputs y0, y1,
+... Inputs are broadcast like NumPy's and may have any strides. float16 and bfloat16 tensors are computed in float.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class PointwiseKernel(Expression):
     def __call__(self, *inputs, scalars=(), out=None, dtype=None, dim=None, keepdim=False):
         """The output, or a tuple of outputs.
 
-        inputs: clprim.Tensor. scalars: numbers w0, ..., of the first output's type. dtype: of the outputs, or a list with
-        one for each (default: that of the first input). out: tensors to write instead of new ones. dim, keepdim: what a
-        reduction reduces (default: everything).
+        inputs: clprim.Tensor. scalars: numbers w0, ..., of the first output's type. dtype: of the outputs, or a list
+        with one for each (default: that of the first input). out: tensors to write instead of new ones. dim, keepdim:
+        what a reduction reduces (default: everything).
         """
         if not inputs:
             raise ValueError("at least one input tensor is needed")

@@ -162,8 +162,8 @@ class _Derivation:
 @functools.lru_cache(1024)
 def gradient_code(code: str, inputs: tuple[str, ...], numbers: int, outputs: tuple[str, ...],
                   wanted: tuple[int, ...], given: tuple[int, ...]) -> str:
-    """Code that assigns y_i the gradient by the input wanted[i], from the inputs x0, ... and behind them the gradients of
-    the outputs `given`. inputs, outputs: C types of their variables, by place. Throws NotDerivable."""
+    """Code that assigns y_i the gradient by the input wanted[i], from the inputs x0, ... and behind them the gradients
+    of the outputs `given`. inputs, outputs: C types of their variables, by place. Throws NotDerivable."""
     types = {f"x{k}": kind for k, kind in enumerate(inputs)} | {f"y{k}": kind for k, kind in enumerate(outputs)}
     types |= {f"w{k}": outputs[0] for k in range(numbers)}
     typedefs = {f"typeof_{name}": kind for name, kind in types.items()} | {"T": outputs[0], "R": outputs[0]}

@@ -85,7 +85,8 @@ def _tokens(code: str) -> list[_Token]:
 
 
 class Parser:
-    """types: of what is known at the start, by name: inputs, numbers, and y0, y1, ... as they are declared; and typedefs."""
+    """types: of what is known at the start, by name: inputs, numbers, and y0, y1, ... as they are declared; and
+    typedefs."""
 
     def __init__(self, code: str, types: dict[str, str], typedefs: dict[str, str], outputs: int):
         self.tokens = _tokens(code)
@@ -148,7 +149,8 @@ class Parser:
         token = self.token
         kind = self.type_here()
         if kind is None and self.tokens[self.at + 1].text not in ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^="):
-            raise NotDerivable(f"a statement that begins with `{token.text} {self.tokens[self.at + 1].text}`", token.line)
+            raise NotDerivable(f"a statement that begins with `{token.text} {self.tokens[self.at + 1].text}`",
+                               token.line)
         while True:
             self.assignment(kind)
             if not self.met(","):

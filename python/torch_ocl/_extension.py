@@ -22,8 +22,8 @@ def extension_options() -> dict:
 
         load("name", ["name.cpp"], **torch_ocl.extension_options())
 
-    Extension and CppExtension of setup.py take include_paths() as include_dirs, and what is here as extra_compile_args and
-    extra_link_args.
+    Extension and CppExtension of setup.py take include_paths() as include_dirs, and what is here as extra_compile_args
+    and extra_link_args.
     """
     folder = library_paths()[0]
     library = min(Path(folder).glob("libclprim.so.*"), key=lambda path: len(path.name), default=None)

@@ -12,7 +12,8 @@ from torch_ocl import FIRST_UNSUPPORTED_TORCH, OLDEST_TORCH
 def register(torch, modules) -> None:
     """Makes the device "ocl" known. Whatever goes wrong is kept as the reason why torch.ocl is not available."""
     torch.utils.rename_privateuse1_backend("ocl")
-    from torch_ocl import _compile, _distributed, _dlpack, _fake, _flex, _multiprocessing, _parallel, _surface, _watch, ocl
+    from torch_ocl import (_compile, _distributed, _dlpack, _fake, _flex, _multiprocessing, _parallel, _surface,
+                           _watch, ocl)
 
     reason = _unsupported_version(torch.__version__)
     if reason is None:

@@ -1,7 +1,8 @@
 """torch.ops.torch_ocl.pointwise: kernels from expressions as an operator with gradients, a rule for vmap, and results
 that are known ahead.
 
-    pointwise(Tensor[] inputs, Scalar[] scalars, ScalarType[] dtypes, str code, str? reduce, str identity, str? gradient,
+    pointwise(Tensor[] inputs, Scalar[] scalars, ScalarType[] dtypes, str code, str? reduce, str identity, str?
+    gradient,
               int[] dim) -> Tensor[]
 
 Outputs have the inputs' common shape; of a reduction with 1 in place of the dimensions `dim`.
@@ -75,7 +76,8 @@ def check_gradient(gradient: str, outputs: int) -> None:
 
 
 def _is_sum(reduce: str, identity: str) -> bool:
-    return re.sub(r"\s", "", reduce) in ("a+b", "b+a") and not re.search(r"[1-9A-Za-z_]", re.sub(r"[fF.]", "", identity))
+    return re.sub(r"\s", "", reduce) in ("a+b", "b+a") and not re.search(r"[1-9A-Za-z_]",
+                                                                         re.sub(r"[fF.]", "", identity))
 
 
 def _setup_context(ctx, inputs, output):
@@ -145,7 +147,8 @@ def _derived(inputs, scalars, dtypes, code, wanted, given, gradients):
     for what, tensors in (("input", [x.dtype for x in inputs]), ("output", dtypes)):
         for k, dtype in enumerate(tensors):
             if dtype not in _C_TYPES:
-                raise RuntimeError(f"{_NAME}: no gradient is derived with {what} {k} of {dtype}; give one with gradient=")
+                raise RuntimeError(f"{_NAME}: no gradient is derived with {what} {k} of {dtype}; give one with "
+                                   "gradient=")
     wanted = tuple(sorted(wanted, key=lambda k: -inputs[k].dtype.itemsize))   # the first one's type is the kernel's T
     try:
         text = gradient_code(code, tuple(_C_TYPES[x.dtype] for x in inputs), len(scalars),

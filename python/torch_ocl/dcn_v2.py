@@ -235,7 +235,8 @@ def install(*names: str) -> None:
 
 def _out_shape(input, weight, stride, pad, dilation):
     return [input.shape[0], weight.shape[0]] + [
-        (input.shape[2 + i] + 2 * pad[i] - dilation[i] * (weight.shape[2 + i] - 1) - 1) // stride[i] + 1 for i in range(2)]
+        (input.shape[2 + i] + 2 * pad[i] - dilation[i] * (weight.shape[2 + i] - 1) - 1) // stride[i] +
+        1 for i in range(2)]
 
 
 def _conv_meta(input, weight, bias, offset, mask, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h,

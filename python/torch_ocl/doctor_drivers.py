@@ -1,4 +1,5 @@
-"""What the doctor says about OpenCL drivers: as files, in the environment, and for the graphics devices of the machine."""
+"""What the doctor says about OpenCL drivers: as files, in the environment, and for the graphics devices of the
+machine."""
 import ctypes
 import grp
 import importlib.metadata

@@ -15,8 +15,8 @@ def kernel_op(name, source, kernel=None, *, options="", types=None, values=None,
     """An operator from a kernel in OpenCL C, with which autograd, torch.compile, torch.export and torch.func work.
 
         scale = torch_ocl.kernel_op("mine::scale", '''
-            __kernel void scale(__global const T* x, ulong x_offset, __global T* y, ulong y_offset, float factor, int count)
-            {
+            __kernel void scale(__global const T* x, ulong x_offset, __global T* y, ulong y_offset, float factor, int
+            count) {
                 x += x_offset;
                 y += y_offset;
                 int i = get_global_id(0);
@@ -33,9 +33,11 @@ def kernel_op(name, source, kernel=None, *, options="", types=None, values=None,
         `mutates` names. Tensors reach the kernel contiguous, whatever strides they have.
     types: names of types in the source and the tensor whose dtype each stands for. Of T come T_value, the type to
         compute in (float for float16 and bfloat16), load_T(pointer, index) and store_T(pointer, index, value).
-    values: arguments of the kernel that are not the operator's (sizes, elements of __local memory): numbers, or functions.
-    outputs: functions that make the results by name, by torch.empty and the like alone: they are called without
-        data as well (default: contiguous tensors of the first tensor's shape, and its dtype where the pointer takes it).
+    values: arguments of the kernel that are not the operator's (sizes, elements of __local memory): numbers, or
+    functions. outputs: functions that make the results by name, by torch.empty and the like alone: they are called
+    without
+        data as well (default: contiguous tensors of the first tensor's shape, and its dtype where the pointer takes
+        it).
     global_size, local_size: numbers, tuples or functions (default: an element of the first result for each work-item).
     backward: a function of the arguments and the results' gradients that gives gradients of tensors by name, made
         of differentiable operators for gradients of gradients. Without one, backward raises.
@@ -86,7 +88,8 @@ class _Plan:
                                    ("types", self.types.values(), [n for n in tensors if n not in self.results])):
             wrong = [n for n in given if n not in known]
             if wrong:
-                raise ValueError(f"kernel_op {self.name}: {what}={wrong[0]!r}: expected one of {', '.join(known) or 'none'}")
+                raise ValueError(f"kernel_op {self.name}: {what}={wrong[0]!r}: expected one of "
+                                 f"{', '.join(known) or 'none'}")
         self.arguments, declared = [], []
         for kind, name, *rest in self.parameters:
             if name in self.results or name in self.values:
@@ -100,10 +103,11 @@ class _Plan:
             declared.append(f"{kind} {name}")
         self.tensors = [n for n in self.arguments if n in tensors]
         if not self.tensors:
-            raise ValueError(f"kernel_op {self.name}: the kernel {self.kernel_name} has no tensor that the operator is given")
+            raise ValueError(f"kernel_op {self.name}: the kernel {self.kernel_name} has no tensor that the "
+                             "operator is given")
         if self.mutates and self.results:
-            raise ValueError(f"kernel_op {self.name}: an operator changes tensors or returns new ones; {self.results[0]} "
-                             f"is written as well as {self.mutates[0]}")
+            raise ValueError(f"kernel_op {self.name}: an operator changes tensors or returns new ones; "
+                             f"{self.results[0]} is written as well as {self.mutates[0]}")
         result = "()" if not self.results else "Tensor" if len(self.results) == 1 else \
             f"({', '.join(['Tensor'] * len(self.results))})"
         self.schema = f"({', '.join(declared)}) -> {result}"
@@ -112,18 +116,20 @@ class _Plan:
         text = ""
         for name, dtype in zip(self.types, dtypes):
             if dtype not in C_TYPES:
-                raise TypeError(f"kernel_op {self.name}: {name} stands for the dtype of {self.types[name]}; there is no "
-                                f"type of OpenCL C for {dtype}")
+                raise TypeError(f"kernel_op {self.name}: {name} stands for the dtype of {self.types[name]}; there is "
+                                f"no type of OpenCL C for {dtype}")
             memory, compute = MEMORY_NAMES[dtype], C_TYPES[dtype].replace("bool", "uchar")
             stored = f"storage_{memory}" if dtype in (torch.float16, torch.bfloat16, torch.bool) else compute
-            text += f" -D{name}={stored} -D{name}_value={compute} -Dload_{name}=load_{memory} -Dstore_{name}=store_{memory}"
+            text += f" -D{name}={stored} -D{name}_value={compute}"
+            text += f" -Dload_{name}=load_{memory} -Dstore_{name}=store_{memory}"
         return text
 
     def kernel(self, a):
         dtypes = tuple(getattr(a, tensor).dtype for tensor in self.types.values())
         known = self.compiled.get(dtypes)
         if known is None:
-            known = self.compiled[dtypes] = build(self.source, self.kernel_name, self.options + self.type_options(dtypes),
+            known = self.compiled[dtypes] = build(self.source, self.kernel_name,
+                                                  self.options + self.type_options(dtypes),
                                                   prologue=self.prologue)
         return known
 
@@ -137,7 +143,8 @@ class _Plan:
             if name in self.makers:
                 made = self.makers[name](a)
                 if not isinstance(made, torch.Tensor):
-                    raise TypeError(f"kernel_op {self.name}: outputs[{name!r}] has to make a tensor, got {type(made).__name__}")
+                    raise TypeError(f"kernel_op {self.name}: outputs[{name!r}] has to make a tensor, got "
+                                    f"{type(made).__name__}")
             else:
                 accepted = dtypes[name]
                 made = torch.empty(first.shape, dtype=first.dtype if first.dtype in accepted else accepted[0],
@@ -161,8 +168,8 @@ class _Plan:
         a = self.bind(args)
         for name in self.tensors:
             if getattr(a, name).device.type != "ocl":
-                raise RuntimeError(f"operator {self.name}, argument {name}: expected a tensor on an ocl device, got one on "
-                                   f"{getattr(a, name).device}")
+                raise RuntimeError(f"operator {self.name}, argument {name}: expected a tensor on an ocl device, got "
+                                   f"one on {getattr(a, name).device}")
         self.make_outputs(a)
         first = getattr(a, (self.results or self.tensors)[0])
         size = first.numel() if self.global_size is None else self.found(self.global_size, a)

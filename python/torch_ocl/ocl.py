@@ -355,8 +355,8 @@ def fallback_policy() -> str:
 def set_fallback_policy(policy: str) -> None:
     """What happens to an operator without a kernel for the device.
 
-    'error' raises NotImplementedError, 'warn' runs it on the CPU and warns once per operator (the default), 'allow' runs
-    it on the CPU. TORCH_OCL_FALLBACK sets the policy at start.
+    'error' raises NotImplementedError, 'warn' runs it on the CPU and warns once per operator (the default), 'allow'
+    runs it on the CPU. TORCH_OCL_FALLBACK sets the policy at start.
     """
     _state.c().set_fallback_policy(policy)
 

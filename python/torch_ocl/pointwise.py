@@ -7,8 +7,8 @@
     moments = pointwise_kernel("y0 = x0; y1 = x0 * x0;", reduce="a + b", identity="0")
     total, squares = moments(x, dim=(0, 2, 3))
 
-The code is OpenCL C: statements over the inputs x0, x1, ... and the numbers w0, w1, ... that assign the outputs y0, y1, ...
-Inputs are broadcast like PyTorch's and may have any strides. float16 and bfloat16 tensors are computed in float.
+The code is OpenCL C: statements over the inputs x0, x1, ... and the numbers w0, w1, ... that assign the outputs y0, y1,
+... Inputs are broadcast like PyTorch's and may have any strides. float16 and bfloat16 tensors are computed in float.
 Gradients, torch.func's transforms and torch.compile: _pointwise_operator.py.
 """
 from __future__ import annotations
@@ -35,8 +35,8 @@ class PointwiseKernel(Expression):
         """The output, or a tuple of outputs.
 
         inputs: tensors. scalars: numbers w0, ..., of the first output's type. dtype: of the outputs, or a sequence with
-        one for each (default: the inputs' promoted dtype). out: tensors to write instead of new ones. dim, keepdim: what
-        a reduction reduces (default: everything).
+        one for each (default: the inputs' promoted dtype). out: tensors to write instead of new ones. dim, keepdim:
+        what a reduction reduces (default: everything).
         """
         if not inputs:
             raise ValueError("at least one input tensor is needed")
@@ -46,7 +46,8 @@ class PointwiseKernel(Expression):
         shape = torch.broadcast_shapes(*(x.shape for x in inputs))
         kept, reduced = self.kept_shape(shape, dim, keepdim)
         if out is not None:
-            return self._write(inputs, list(out) if isinstance(out, (tuple, list)) else [out], list(scalars), shape, kept)
+            return self._write(inputs, list(out) if isinstance(out, (tuple, list)) else [out], list(scalars), shape,
+                               kept)
         outputs = operator.call(list(inputs), list(scalars), self._dtypes(inputs, dtype), self.code, self.reduce,
                                 self.identity, self.gradient, sorted(reduced))
         if self.reduce is not None and not keepdim:

@@ -51,8 +51,8 @@ def manual_seed(seed: int) -> None:
 
 
 def manual_seed_all(seed: int) -> None:
-    """Seeds the generators of all devices, now or when they are first used: torch.manual_seed calls this everywhere, and
-    must not open a driver. No effect where torch.ocl is not available."""
+    """Seeds the generators of all devices, now or when they are first used: torch.manual_seed calls this everywhere,
+    and must not open a driver. No effect where torch.ocl is not available."""
     if _state.extension is not None:
         _state.extension.seed_all(_as_signed(int(seed)))
 

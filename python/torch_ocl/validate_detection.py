@@ -43,14 +43,16 @@ MODELS = {   # name: arguments beyond those of all
 
 @dataclass(frozen=True)
 class Limits:
-    """Smallest share of detections found by both; largest relative errors of these, of losses, of the whole gradient."""
+    """Smallest share of detections found by both; largest relative errors of these, of losses, of the whole
+    gradient."""
     shared: float
     detections: float
     losses: float
     gradient: float
 
 
-# float32's allow for a proposal or two that differ, and for kinks of ReLU, where rounding decides whether a gradient passes.
+# float32's allow for a proposal or two that differ, and for kinks of ReLU, where rounding decides whether a gradient
+# passes.
 LIMITS = {torch.float64: Limits(1.0, 1e-9, 1e-9, 1e-8), torch.float32: Limits(0.95, 5e-2, 5e-2, 2e-1)}
 
 
@@ -91,7 +93,8 @@ def make_scenes(dtype=torch.float64):
             mask[y1:y2, x1:x2] = 1
         boxes = torch.tensor(boxes, dtype=dtype)
         keypoints = torch.rand(len(boxes), KEYPOINTS, 3, generator=generator)
-        keypoints[..., :2] = boxes[:, None, :2].float() + keypoints[..., :2] * (boxes[:, None, 2:] - boxes[:, None, :2]).float()
+        keypoints[..., :2] = boxes[:, None, :2].float() + keypoints[..., :2] * (boxes[:, None, 2:] -
+                                                                                boxes[:, None, :2]).float()
         keypoints[..., 2] = 1
         targets.append({"boxes": boxes, "labels": torch.ones(len(boxes), dtype=torch.int64), "masks": masks,
                         "keypoints": keypoints})
@@ -134,7 +137,8 @@ def run(model, images, targets, device):
     sum(losses.values()).backward()
     synchronize(device)
     seconds = time.perf_counter() - start
-    gradients = {name: p.grad.to("cpu", torch.float64, copy=True) for name, p in model.named_parameters() if p.grad is not None}
+    gradients = {name: p.grad.to("cpu", torch.float64, copy=True) for name, p in model.named_parameters()
+                 if p.grad is not None}
     return Outcome(detections, {name: value.detach().cpu() for name, value in losses.items()}, gradients, seconds)
 
 
@@ -153,14 +157,16 @@ class Report:
     error: str = ""
 
     def misses(self, limits):
-        found = [name for name in ("detections", "losses", "gradient") if not getattr(self, name) < getattr(limits, name)]
+        found = [name for name in ("detections", "losses", "gradient")
+                 if not getattr(self, name) < getattr(limits, name)]
         found += ["shared"] if self.shared < limits.shared else []
         found += ["fallbacks"] if self.fallbacks else []
         return ["error"] if self.error else found
 
 
 def pair_up(ours, theirs):
-    """Indices of detections that are the same in both: equal labels, corners within a pixel of each other, each taken once."""
+    """Indices of detections that are the same in both: equal labels, corners within a pixel of each other, each taken
+    once."""
     distance = torch.cdist(ours["boxes"], theirs["boxes"], p=float("inf")) + 1e-3 * torch.cdist(
         ours["scores"][:, None], theirs["scores"][:, None])
     distance[ours["labels"][:, None] != theirs["labels"]] = float("inf")
@@ -201,7 +207,8 @@ def validate(name, device, dtype=torch.float64):
     model.load_state_dict(state)   # running statistics have moved
     before = torch.ocl.fallback_report()
     found = run(model, images, targets, device)
-    report.fallbacks = {op: n - before.get(op, 0) for op, n in torch.ocl.fallback_report().items() if n > before.get(op, 0)}
+    report.fallbacks = {op: n - before.get(op, 0) for op, n in torch.ocl.fallback_report().items()
+                        if n > before.get(op, 0)}
     report.seconds, report.cpu_seconds = found.seconds, expected.seconds
     compare(report, found, expected, dtype)
     return report

@@ -1,9 +1,9 @@
 """Compares models of the package transformers on an OpenCL device with the CPU: outputs, gradients, generated tokens.
 
-Each model has the architecture of its family, few and narrow layers, and random weights. With attention computed step by
-step ("eager") and by PyTorch's own operator ("sdpa"), with padded sequences, it takes one training step forward and
-backward; models that write text then generate it greedily, by beams, and, where they offer it, with a cache of fixed size.
-In float16 and bfloat16 a model may err by as much as twice what it does in that type on the CPU.
+Each model has the architecture of its family, few and narrow layers, and random weights. With attention computed step
+by step ("eager") and by PyTorch's own operator ("sdpa"), with padded sequences, it takes one training step forward and
+backward; models that write text then generate it greedily, by beams, and, where they offer it, with a cache of fixed
+size. In float16 and bfloat16 a model may err by as much as twice what it does in that type on the CPU.
 """
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ WORDS = 99
 TINY = dict(vocab_size=WORDS, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
             max_position_embeddings=64)
 GROUPED = TINY | dict(num_key_value_heads=2, head_dim=16)
-IMAGE = dict(image_size=32, patch_size=8, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4)
+IMAGE = dict(image_size=32, patch_size=8, hidden_size=64, intermediate_size=128, num_hidden_layers=2,
+             num_attention_heads=4)
 SPEECH = dict(hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4, conv_dim=(32, 32, 32),
-              conv_stride=(5, 2, 2), conv_kernel=(10, 3, 2), num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=4,
+              conv_stride=(5, 2, 2), conv_kernel=(10, 3, 2), num_conv_pos_embeddings=16,
+              num_conv_pos_embedding_groups=4,
               vocab_size=32, mask_time_prob=0.0)
 SEQ2SEQ = dict(vocab_size=WORDS, d_model=64, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
                decoder_attention_heads=4, encoder_ffn_dim=128, decoder_ffn_dim=128)
@@ -66,8 +68,10 @@ MODELS = {
     "mixtral": writer("MixtralForCausalLM", **GROUPED, num_local_experts=4, num_experts_per_tok=2),
     "qwen2": writer("Qwen2ForCausalLM", **GROUPED),
     "qwen3": writer("Qwen3ForCausalLM", **GROUPED),
-    "qwen3_moe": writer("Qwen3MoeForCausalLM", **GROUPED, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32),
-    "qwen3_next": writer("Qwen3NextForCausalLM", **GROUPED, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32,
+    "qwen3_moe": writer("Qwen3MoeForCausalLM", **GROUPED, num_experts=4, num_experts_per_tok=2,
+                        moe_intermediate_size=32),
+    "qwen3_next": writer("Qwen3NextForCausalLM", **GROUPED, num_experts=4, num_experts_per_tok=2,
+                         moe_intermediate_size=32,
                          shared_expert_intermediate_size=32, linear_num_key_heads=2, linear_num_value_heads=4,
                          linear_key_head_dim=16, linear_value_head_dim=16,
                          layer_types=["linear_attention", "full_attention"]),
@@ -77,15 +81,19 @@ MODELS = {
     "phi": writer("PhiForCausalLM", **TINY),
     "phi3": writer("Phi3ForCausalLM", **TINY, pad_token_id=0),
     "gpt_oss": writer("GptOssForCausalLM", **GROUPED, num_local_experts=4, num_experts_per_tok=2, sliding_window=8),
-    "deepseek_v3": writer("DeepseekV3ForCausalLM", **TINY, num_key_value_heads=4, n_routed_experts=4, num_experts_per_tok=2,
-                          n_group=2, topk_group=1, moe_intermediate_size=32, q_lora_rank=32, kv_lora_rank=32, qk_rope_head_dim=8,
+    "deepseek_v3": writer("DeepseekV3ForCausalLM", **TINY, num_key_value_heads=4, n_routed_experts=4,
+                          num_experts_per_tok=2,
+                          n_group=2, topk_group=1, moe_intermediate_size=32, q_lora_rank=32, kv_lora_rank=32,
+                          qk_rope_head_dim=8,
                           qk_nope_head_dim=8, v_head_dim=16, first_k_dense_replace=1),
     "mamba": writer("MambaForCausalLM", vocab_size=WORDS, hidden_size=64, num_hidden_layers=2, state_size=8),
-    "mamba2": writer("Mamba2ForCausalLM", vocab_size=WORDS, hidden_size=64, num_hidden_layers=2, state_size=8, num_heads=8,
+    "mamba2": writer("Mamba2ForCausalLM", vocab_size=WORDS, hidden_size=64, num_hidden_layers=2, state_size=8,
+                     num_heads=8,
                      head_dim=16, n_groups=2, chunk_size=8),
     "rwkv": writer("RwkvForCausalLM", vocab_size=WORDS, hidden_size=64, num_hidden_layers=2, context_length=64),
     "t5": Model("T5ForConditionalGeneration", "seq2seq",
-                dict(vocab_size=WORDS, d_model=64, d_kv=16, d_ff=128, num_layers=2, num_heads=4, decoder_start_token_id=0),
+                dict(vocab_size=WORDS, d_model=64, d_kv=16, d_ff=128, num_layers=2, num_heads=4,
+                     decoder_start_token_id=0),
                 writes=True),
     "bart": Model("BartForConditionalGeneration", "seq2seq", SEQ2SEQ | dict(max_position_embeddings=64), writes=True),
     "whisper": Model("WhisperForConditionalGeneration", "spectrum",
@@ -96,23 +104,27 @@ MODELS = {
     "hubert": Model("HubertForSequenceClassification", "sound", SPEECH),
     "vit": Model("ViTForImageClassification", "image", IMAGE),
     "dinov2": Model("Dinov2ForImageClassification", "image", IMAGE),
-    "convnext": Model("ConvNextForImageClassification", "image", dict(hidden_sizes=[16, 32, 48, 64], depths=[1, 1, 1, 1])),
+    "convnext": Model("ConvNextForImageClassification", "image", dict(hidden_sizes=[16, 32, 48, 64],
+                                                                      depths=[1, 1, 1, 1])),
     "swin": Model("SwinForImageClassification", "image",
                   dict(image_size=32, patch_size=2, embed_dim=16, depths=[2, 2], num_heads=[2, 4], window_size=4)),
     "segformer": Model("SegformerForSemanticSegmentation", "image",
                        dict(hidden_sizes=[16, 32, 48, 64], depths=[1, 1, 1, 1], num_attention_heads=[1, 2, 2, 4],
                             decoder_hidden_size=32)),
     "detr": Model("DetrForObjectDetection", "image",
-                  dict(d_model=64, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4,
+                  dict(d_model=64, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
+                       decoder_attention_heads=4,
                        encoder_ffn_dim=128, decoder_ffn_dim=128, num_queries=10, num_labels=5)),
-    "clip": Model("CLIPModel", "pair", dict(text_config=TINY | dict(eos_token_id=98), vision_config=IMAGE, projection_dim=32)),
+    "clip": Model("CLIPModel", "pair", dict(text_config=TINY | dict(eos_token_id=98), vision_config=IMAGE,
+                                            projection_dim=32)),
     "siglip": Model("SiglipModel", "pair", dict(text_config=TINY, vision_config=IMAGE)),
     "sam": Model("SamModel", "prompt",
                  dict(vision_config=dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, image_size=32,
                                          patch_size=4, output_channels=16, global_attn_indexes=[1], window_size=4,
                                          mlp_dim=64, num_pos_feats=8),
                       prompt_encoder_config=dict(hidden_size=16, image_size=32, patch_size=4, mask_input_channels=4),
-                      mask_decoder_config=dict(hidden_size=16, mlp_dim=32, num_attention_heads=4, iou_head_hidden_dim=16))),
+                      mask_decoder_config=dict(hidden_size=16, mlp_dim=32, num_attention_heads=4,
+                                               iou_head_hidden_dim=16))),
 }
 
 
@@ -137,7 +149,8 @@ COLUMNS = ("output", "gradient", "parameter")
 
 @dataclass
 class Report:
-    """One row of the table: relative errors of one way of attention, whether the texts are the same, times, fallbacks."""
+    """One row of the table: relative errors of one way of attention, whether the texts are the same, times,
+    fallbacks."""
     model: str
     attention: str
     output: float = 0.0
@@ -211,7 +224,8 @@ def make_inputs(kind, dtype):
         ids[:, -1] = WORDS - 1
         return {"input_ids": ids, "attention_mask": mask.flip(1), "pixel_values": noise(2, 3, 32, 32)}
     if kind == "prompt":
-        return {"pixel_values": noise(2, 3, 32, 32), "input_points": torch.tensor([[[[8.0, 9.0]]], [[[20.0, 7.0]]]]).to(dtype),
+        return {"pixel_values": noise(2, 3, 32, 32),
+                "input_points": torch.tensor([[[[8.0, 9.0]]], [[[20.0, 7.0]]]]).to(dtype),
                 "input_labels": torch.ones(2, 1, 1, dtype=torch.int64)}
     raise ValueError(f"no inputs of kind {kind}")
 
@@ -277,7 +291,8 @@ def validate(name, attention, device, dtype=torch.float32):
     expected = run(model, inputs, torch.device("cpu"), exact, writes)
     before = torch.ocl.fallback_report()
     found = run(model, inputs, device, dtype, writes)
-    report.fallbacks = {op: n - before.get(op, 0) for op, n in torch.ocl.fallback_report().items() if n > before.get(op, 0)}
+    report.fallbacks = {op: n - before.get(op, 0) for op, n in torch.ocl.fallback_report().items()
+                        if n > before.get(op, 0)}
     report.output, report.gradient, report.parameter, report.worst_parameter = errors(found, expected)
     if dtype != exact:
         own = run(model, inputs, torch.device("cpu"), dtype, False)

@@ -328,7 +328,8 @@ clprim_status clprim_session_run(clprim_session* session, const clprim_binding* 
         Session::Values values;
         for (size_t i = 0; i < input_count; ++i) {
             require(inputs[i].name, "the name of input ", i, " is NULL");
-            const bool fresh = values.emplace(inputs[i].name, inputs[i].tensor ? inputs[i].tensor->value : Value()).second;
+            const bool fresh =
+                values.emplace(inputs[i].name, inputs[i].tensor ? inputs[i].tensor->value : Value()).second;
             require(fresh, "input '", inputs[i].name, "' is given twice");
         }
         std::vector<std::string> names;

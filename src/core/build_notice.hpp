@@ -1,4 +1,5 @@
-// Building programs takes seconds at the first use of a device: after two of them one line on stderr says what is going on.
+// Building programs takes seconds at the first use of a device: after two of them one line on stderr says what is going
+// on.
 #pragma once
 
 #include <string>

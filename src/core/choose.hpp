@@ -8,12 +8,13 @@
 //                                 [&](const auto& one) { ...run on scratch... });
 //     chosen.run(queue, problem, tensors);
 //
-// Ordinarily the first one wins that neither rejects the problem nor is advised against, and that costs no more than the
-// questions asked. `rejects` is about what an implementation can do; what a cost model expects to be slow is only
+// Ordinarily the first one wins that neither rejects the problem nor is advised against, and that costs no more than
+// the questions asked. `rejects` is about what an implementation can do; what a cost model expects to be slow is only
 // advised against, so that it can be asked for and timed.
 //   CLPRIM_TUNE=1             the candidates are timed at first use of a problem, which waits for the device; the
 //                             fastest one is kept on disk, for as long as the same ones compete
-//   CLPRIM_IMPLEMENTATION     "gemm=gpu_tiled,conv=reference": preferred ones, taken wherever they do not reject; a name
+//   CLPRIM_IMPLEMENTATION     "gemm=gpu_tiled,conv=reference": preferred ones, taken wherever they do not reject; a
+//   name
 //                             that the family does not have is an error
 //   CLPRIM_VERBOSE=1          prints each problem, what was chosen, what rejected it and why
 // The problem type has `std::string describe(const Problem&)`, found by argument-dependent look-up: all that decides

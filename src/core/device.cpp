@@ -98,8 +98,8 @@ Device read_device(const cl::Platform& platform, const cl::Device& handle)
     return device;
 }
 
-// GPUs, accelerators, CPUs; vendors' drivers before those for everybody, among CPU drivers the faster first, software GPUs
-// last.
+// GPUs, accelerators, CPUs; vendors' drivers before those for everybody, among CPU drivers the faster first, software
+// GPUs last.
 int rank(const Device& device)
 {
     const cl_device_type type = device.handle.getInfo<CL_DEVICE_TYPE>();
@@ -133,7 +133,7 @@ std::string location(const Device& device)
         unsigned char unused[17], bus, device, function;
     } topology{};
     if (device.has_extension("cl_amd_device_attribute_query") &&
-        clGetDeviceInfo(device.handle(), 0x4037, sizeof topology, &topology, nullptr) == CL_SUCCESS)   // ..._TOPOLOGY_AMD
+        clGetDeviceInfo(device.handle(), 0x4037, sizeof topology, &topology, nullptr) == CL_SUCCESS) // ..._TOPOLOGY_AMD
         return fmt::format("pci 0:{:x}:{:x}.{:x}", topology.bus, topology.device, topology.function);
     return "";
 }

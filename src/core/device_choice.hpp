@@ -13,7 +13,8 @@ namespace detail {
 struct OfferedDevice {
     bool cpu = false;        // the host's processor, software renderers of it included
     std::string platform;    // the driver's name
-    std::string location;    // the same for one physical device under all drivers: its place on the PCI bus; empty: not known
+    // Its place on the PCI bus, the same for one physical device under all drivers; empty: not known.
+    std::string location;
 };
 
 // The positions of those that are listed, in order. A physical device counts once, under the first driver of the list

@@ -73,8 +73,10 @@ MatrixEngineChoice matrix_engine(const Device& device, std::string_view text)
         std::string known;
         for (const auto& [engine, one] : names)
             known += fmt::format("{}{}", known.empty() ? "" : ", ", one);
-        throw InvalidArgument(fmt::format("CLPRIM_MATRIX_ENGINE: there is no matrix engine '{}'; there are {}, each but "
-                                          "the first also emulated_..", text, known));
+        throw InvalidArgument(
+            fmt::format("CLPRIM_MATRIX_ENGINE: there is no matrix engine '{}'; there are {}, each but "
+                        "the first also emulated_..",
+                        text, known));
     }
     return {found->first, by_emulation, true};
 }

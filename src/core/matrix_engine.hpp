@@ -24,8 +24,8 @@ struct MatrixEngineChoice {
 
 CLPRIM_API std::string_view name_of(MatrixEngine engine);
 
-// "mma", "emulated_dpas16" and so on, or "none"; the empty text is what the device has. Throws InvalidArgument, with all
-// names, for another text.
+// "mma", "emulated_dpas16" and so on, or "none"; the empty text is what the device has. Throws InvalidArgument, with
+// all names, for another text.
 CLPRIM_API MatrixEngineChoice matrix_engine(const Device& device, std::string_view text);
 
 // That of CLPRIM_MATRIX_ENGINE. Devices without an engine, or without a known one, get the emulation of `mma`.

@@ -23,8 +23,8 @@ inline void check_operands(std::string_view operator_name, std::initializer_list
             operand.tensor.check(operator_name, operand.name);
 }
 
-// Throws InvalidArgument for a block of another device: devices may share an OpenCL context, so that a driver would take
-// its memory, in no order with its work.
+// Throws InvalidArgument for a block of another device: devices may share an OpenCL context, so that a driver would
+// take its memory, in no order with its work.
 void require_here(const Queue& queue, const Block& block);
 
 }  // namespace clprim::detail

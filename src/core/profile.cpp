@@ -59,7 +59,8 @@ std::int64_t event_time(cl_event event, cl_profiling_info what)
 }
 
 // Host time less device time. A command's time of being queued lies between two readings of the host's clock; the
-// narrowest of a few pairs is taken. (Intel's runtime for CPUs does not tell when a marker was queued, so it is a fill.)
+// narrowest of a few pairs is taken. (Intel's runtime for CPUs does not tell when a marker was queued, so it is a
+// fill.)
 std::int64_t measure_clock_offset(Queue& queue)
 {
     std::int64_t best = std::numeric_limits<std::int64_t>::max(), offset = 0;

@@ -22,7 +22,8 @@ public:
     ProgramCache(const Device& device, const cl::Context& context);
 
     const Program& embedded(std::string_view path, std::string_view options);
-    // Lines `#include "path"` of the text are replaced as kernel_source does, once it is built: what is kept stays short.
+    // Lines `#include "path"` of the text are replaced as kernel_source does, once it is built: what is kept stays
+    // short.
     const Program& from_text(std::string_view name, std::string_view text, std::string_view options);
     std::size_t builds() const { return builds_; }
 
@@ -69,7 +70,8 @@ void save_cache_entry(const std::filesystem::path& file, std::string_view key,
 std::string cache_hash(std::string_view text);   // 32 hexadecimal digits
 
 // Held by the one process that builds a program, so that others which need it wait and then load it. Processes that end
-// let go of it; after a minute, or where the folder has no locks, the wait is given up: a program built twice does no harm.
+// let go of it; after a minute, or where the folder has no locks, the wait is given up: a program built twice does no
+// harm.
 class BuildLock {
 public:
     explicit BuildLock(const std::filesystem::path& entry);   // of the disk cache; an empty path: nothing is held

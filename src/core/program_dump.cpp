@@ -36,7 +36,8 @@ void build(Context& context, const fs::path& file, const std::string& base_optio
     const std::string text{std::istreambuf_iterator<char>(in), {}};
     const std::string start = "// " + base_options;
     require(in.good() || in.eof(), "cannot read ", file.string());
-    require(options.starts_with(start), file.string(), " is a program of another device: ", options, " against ", start);
+    require(options.starts_with(start), file.string(), " is a program of another device: ", options, " against ",
+            start);
     options.erase(0, std::min(options.size(), start.size() + 1));
     context.program_from_text(file.stem().string(), text, options);
 }

@@ -37,8 +37,8 @@ std::int64_t Dims::large_product() const
 
 void Dims::throw_beyond(std::size_t i) const
 {
-    throw InvalidArgument(detail::concat("axis ", static_cast<std::int64_t>(i), " of ", to_string(*this), ", which has ",
-                                         size_, " entries"));
+    throw InvalidArgument(detail::concat("axis ", static_cast<std::int64_t>(i), " of ", to_string(*this),
+                                         ", which has ", size_, " entries"));
 }
 
 std::string to_string(const Dims& dims)

@@ -160,8 +160,9 @@ void copy_between(const Location& source, const Location& target, std::size_t by
     if (bytes == 0)
         return;
     for (const Location* place : {&source, &target})
-        require(place->offset <= place->block.size && bytes <= place->block.size - place->offset, "copy_between: ", bytes,
-                " bytes from byte ", place->offset, " on reach beyond a block of ", place->block.size, " bytes");
+        require(place->offset <= place->block.size && bytes <= place->block.size - place->offset,
+                "copy_between: ", bytes, " bytes from byte ", place->offset, " on reach beyond a block of ",
+                place->block.size, " bytes");
     Queue &from = source.queue, &to = target.queue;
     const bool shared = from.context().handle()() == to.context().handle()();
     if (shared && from.device().handle() == to.device().handle()) {   // one device, in two queues or listed twice

@@ -25,8 +25,8 @@ inline Team team_for(const Device& device, unsigned gpu_size = 256)
     return {1, gpu_size};
 }
 
-// A GPU's team for rows of `row` elements: of quads if the rows of all tensors lie at multiples of four elements, and no
-// larger than a row needs.
+// A GPU's team for rows of `row` elements: of quads if the rows of all tensors lie at multiples of four elements, and
+// no larger than a row needs.
 inline Team team_for_rows(const Device& device, std::int64_t row, std::initializer_list<const Tensor*> tensors)
 {
     Team team = team_for(device);

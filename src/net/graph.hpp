@@ -1,5 +1,5 @@
-// What a Net is made of. Names lead to values; an in-place operator gives its name to a new value, so that every value is
-// written once. The plan (plan.cpp) turns nodes into steps with tensors; run.cpp walks them.
+// What a Net is made of. Names lead to values; an in-place operator gives its name to a new value, so that every value
+// is written once. The plan (plan.cpp) turns nodes into steps with tensors; run.cpp walks them.
 #pragma once
 
 #include <unordered_map>

@@ -57,7 +57,7 @@ public:
     Tensor contiguous(std::size_t i) const;                      // row-major, copied if it is not
     const Dims& shape(std::size_t i) const { return input(i).shape(); }
     ElementType type(std::size_t i) const { return input(i).type(); }
-    std::vector<std::int64_t> ints(std::size_t i) const { return input(i).to_ints(queue()); }   // may wait for the device
+    std::vector<std::int64_t> ints(std::size_t i) const { return input(i).to_ints(queue()); } // may wait for the device
     // Whether the memory of input i may be overwritten: this node reads it last, and nobody else holds it.
     bool overwritable(std::size_t i) const;
     double number(std::size_t i) const;                          // the only element

@@ -124,7 +124,10 @@ void Call::output(std::size_t i, Value value)
         frame_[static_cast<std::size_t>(node_.outputs[i])] = std::move(value);
 }
 
-Tensor Call::allocate(const Dims& shape, DataType dtype) const { return queue().context().empty(shape, dtype, queue()); }
+Tensor Call::allocate(const Dims& shape, DataType dtype) const
+{
+    return queue().context().empty(shape, dtype, queue());
+}
 
 Tensor Call::allocate_like(const Tensor& other) const
 {
@@ -143,7 +146,8 @@ Tensor Call::output_tensor(std::size_t i, const Dims& shape, ElementType type)
 
 std::vector<Value> Call::run(const Graph& body, std::span<const Value> arguments) const
 {
-    check(body.outputs.size() >= outputs(), "the subgraph has ", body.outputs.size(), " outputs, ", outputs(), " are asked for");
+    check(body.outputs.size() >= outputs(), "the subgraph has ", body.outputs.size(), " outputs, ", outputs(),
+          " are asked for");
     return run_graph(body, arguments, &frame_, engine_);
 }
 

@@ -6,7 +6,10 @@
 
 namespace clprim {
 
-inline float bfloat16_to_float(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+inline float bfloat16_to_float(std::uint16_t bits)
+{
+    return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
 
 inline float half_to_float(std::uint16_t bits)
 {

@@ -56,7 +56,8 @@ private:
         const std::size_t begin = at_;
         Formula result;
         const std::string name = word();
-        if (name.size() == 2 && (name[0] == 'x' || name[0] == 'w') && std::isdigit(static_cast<unsigned char>(name[1]))) {
+        if (name.size() == 2 && (name[0] == 'x' || name[0] == 'w') &&
+            std::isdigit(static_cast<unsigned char>(name[1]))) {
             result.kind = name[0] == 'x' ? Formula::Kind::input : Formula::Kind::value;
             result.index = static_cast<std::size_t>(name[1] - '0');
         } else if (std::isalpha(static_cast<unsigned char>(name[0]))) {

@@ -27,7 +27,8 @@ Node fused_node(std::string_view domain, std::string_view op_type, const Node& f
     return node;
 }
 
-// A node of ONNX's own with its first `inputs` inputs and one output. Others are left to their handlers, which complain.
+// A node of ONNX's own with its first `inputs` inputs and one output. Others are left to their handlers, which
+// complain.
 bool is_plain(const Node& node, std::string_view op_type, std::size_t inputs = 1)
 {
     const auto given = [](int slot) { return slot != absent; };
@@ -38,7 +39,8 @@ bool is_plain(const Node& node, std::string_view op_type, std::size_t inputs = 1
 
 const float* float_data(const Value* value, std::int64_t count)
 {
-    if (!value || !value->is_tensor() || value->type() != ElementType::float32 || !value->on_host() || value->numel() != count)
+    if (!value || !value->is_tensor() || value->type() != ElementType::float32 || !value->on_host() ||
+        value->numel() != count)
         return nullptr;
     return reinterpret_cast<const float*>(value->host_bytes());
 }
@@ -62,9 +64,13 @@ T attribute_of(const Node& node, std::string_view name, T otherwise)
     return *value;
 }
 float float_of(const Node& node, std::string_view name, float otherwise) { return attribute_of(node, name, otherwise); }
-std::int64_t int_of(const Node& node, std::string_view name, std::int64_t otherwise) { return attribute_of(node, name, otherwise); }
+std::int64_t int_of(const Node& node, std::string_view name, std::int64_t otherwise)
+{
+    return attribute_of(node, name, otherwise);
+}
 
-// ---- convolution, batch norm, residual, activation ---------------------------------------------------------------------
+// ---- convolution, batch norm, residual, activation
+// ---------------------------------------------------------------------
 
 struct FusedActivation {
     std::string name;
@@ -104,8 +110,8 @@ std::vector<std::size_t> silu_after(Rewriter& rewriter, int slot)
         return {};
     const std::size_t a = rewriter.readers(slot)[0], b = rewriter.readers(slot)[1];
     const Node &sigmoid = rewriter.node(a), &mul = rewriter.node(b);
-    const bool fits = is_plain(sigmoid, "Sigmoid") && is_plain(mul, "Mul", 2) && rewriter.only_reader(sigmoid.outputs[0]) == &mul &&
-                      std::ranges::count(mul.inputs, slot) == 1;
+    const bool fits = is_plain(sigmoid, "Sigmoid") && is_plain(mul, "Mul", 2) &&
+                      rewriter.only_reader(sigmoid.outputs[0]) == &mul && std::ranges::count(mul.inputs, slot) == 1;
     return fits ? std::vector{a, b} : std::vector<std::size_t>{};
 }
 
@@ -180,8 +186,8 @@ private:
     // w' = w scale / sqrt(var + eps) per output channel, b' = (b - mean) scale / sqrt(var + eps) + shift.
     bool take_batch_norm(const Node& node, int slot)
     {
-        if (!is_plain(node, "BatchNormalization") || residual_ != absent || node.inputs.size() != 5 || node.inputs[0] != slot ||
-            int_of(node, "training_mode", 0) != 0 || int_of(node, "spatial", 1) != 1)
+        if (!is_plain(node, "BatchNormalization") || residual_ != absent || node.inputs.size() != 5 ||
+            node.inputs[0] != slot || int_of(node, "training_mode", 0) != 0 || int_of(node, "spatial", 1) != 1)
             return false;
         const Value& weight = new_weight_ ? *new_weight_ : *weight_;
         const std::int64_t channels = weight.shape()[0];
@@ -194,7 +200,8 @@ private:
                 return false;
         if (!w || (!b && (bias_ != absent || new_bias_)))
             return false;
-        Value scaled = Value::zeros(ElementType::float32, weight.shape()), shifted = Value::zeros(ElementType::float32, {channels});
+        Value scaled = Value::zeros(ElementType::float32, weight.shape()),
+              shifted = Value::zeros(ElementType::float32, {channels});
         const auto to = scaled.mutable_host<float>(), shift = shifted.mutable_host<float>();
         const std::size_t length = to.size() / static_cast<std::size_t>(channels);
         const double epsilon = float_of(node, "epsilon", 1e-5f);
@@ -236,11 +243,13 @@ void fuse_products(Rewriter& rewriter)
             continue;
         const Value* weight = rewriter.constant(product.inputs[1]);
         Node* add = rewriter.only_reader(product.outputs[0]);
-        if (!weight || !weight->is_tensor() || weight->dim() != 2 || !add || !is_plain(*add, "Add", 2) || add->opset < 7)
+        if (!weight || !weight->is_tensor() || weight->dim() != 2 || !add || !is_plain(*add, "Add", 2) ||
+            add->opset < 7)
             continue;
         const int other = add->inputs[add->inputs[0] == product.outputs[0]];
         const Value* bias = rewriter.constant(other);
-        if (!bias || !bias->is_tensor() || bias->dim() != 1 || bias->shape()[0] != weight->shape()[1] || bias->type() != weight->type())
+        if (!bias || !bias->is_tensor() || bias->dim() != 1 || bias->shape()[0] != weight->shape()[1] ||
+            bias->type() != weight->type())
             continue;
         Node fused = fused_node("clprim", "Linear", product, *add);
         fused.inputs.push_back(other);

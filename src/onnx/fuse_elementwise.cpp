@@ -1,5 +1,5 @@
-// Trees of elementwise operators become one node: its code for the generator, and the operators themselves as a subgraph
-// for operands that the code is not made for.
+// Trees of elementwise operators become one node: its code for the generator, and the operators themselves as a
+// subgraph for operands that the code is not made for.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -33,7 +33,8 @@ std::vector<int> operands_of(Rewriter& rewriter, const std::vector<std::size_t>&
         written.push_back(rewriter.node(i).outputs[0]);
     for (const std::size_t i : members)
         for (const int slot : rewriter.node(i).inputs)
-            if (std::ranges::find(written, slot) == written.end() && std::ranges::find(operands, slot) == operands.end())
+            if (std::ranges::find(written, slot) == written.end() &&
+                std::ranges::find(operands, slot) == operands.end())
                 operands.push_back(slot);
     return operands;
 }
@@ -49,11 +50,14 @@ Tree grow(Rewriter& rewriter, const std::vector<int>& writers, const std::vector
             if (writer < 0 || taken[static_cast<std::size_t>(writer)] || rewriter.exposed(slot) ||
                 tree.members.size() == most_operators || !fusable(rewriter.node(static_cast<std::size_t>(writer))))
                 continue;
-            const auto inside = [&](std::size_t reader) { return std::ranges::find(tree.members, reader) != tree.members.end(); };
+            const auto inside = [&](std::size_t reader) {
+                return std::ranges::find(tree.members, reader) != tree.members.end();
+            };
             if (!std::ranges::all_of(rewriter.readers(slot), inside))
                 continue;
             auto members = tree.members;
-            members.insert(std::ranges::upper_bound(members, static_cast<std::size_t>(writer)), static_cast<std::size_t>(writer));
+            members.insert(std::ranges::upper_bound(members, static_cast<std::size_t>(writer)),
+                           static_cast<std::size_t>(writer));
             auto operands = operands_of(rewriter, members);
             if (operands.size() > most_operands)
                 continue;

@@ -64,7 +64,11 @@ struct Graph {
     std::vector<std::vector<int>> released;
     std::vector<Port> input_ports, output_ports;
 
-    int add_slot(std::string slot_name) { slots.push_back(std::move(slot_name)); return static_cast<int>(slots.size()) - 1; }
+    int add_slot(std::string slot_name)
+    {
+        slots.push_back(std::move(slot_name));
+        return static_cast<int>(slots.size()) - 1;
+    }
 };
 
 // Subgraphs among the attributes and the body of a node.

@@ -1,6 +1,6 @@
 // Models that ONNX Runtime saved at its highest optimisation level hold its blocked convolutions: channels in blocks of
-// 8 or 16, whichever suits the processor that it ran on. Here they become ordinary ones again: weights are put back into
-// order, tensors between them are plain ones whose channels are padded to whole blocks.
+// 8 or 16, whichever suits the processor that it ran on. Here they become ordinary ones again: weights are put back
+// into order, tensors between them are plain ones whose channels are padded to whole blocks.
 #include "onnx/nchwc.hpp"
 
 #include <algorithm>

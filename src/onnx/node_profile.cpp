@@ -54,7 +54,8 @@ void NodeProfile::collect()
     auto next = std::make_unique<Profile>();
     const std::int64_t now = clprim::detail::profile_time();
     for (ProfiledCommand& command : collecting_->stop())
-        if (command.enqueue_started >= collected_ && command.enqueue_started < now && nodes_.contains(command.correlation))
+        if (command.enqueue_started >= collected_ && command.enqueue_started < now &&
+            nodes_.contains(command.correlation))
             commands_.push_back(std::move(command));
     collecting_ = std::move(next);
     collected_ = now;

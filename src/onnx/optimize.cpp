@@ -32,8 +32,9 @@ GraphRef clone(const Graph& graph)
 
 bool is_random(const Node& node)
 {
-    static const std::set<std::string_view> names{"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
-                                                  "Multinomial", "Bernoulli", "Dropout"};
+    static const std::set<std::string_view> names{
+        "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
+        "Multinomial",  "Bernoulli",        "Dropout"};
     if (names.contains(node.op_type))
         return true;
     for (const GraphRef& inner : subgraphs(node))
@@ -47,7 +48,8 @@ bool is_host_tensor(const Value& value)
     return value.is_tensor() && value.type() != ElementType::string && value.on_host();
 }
 
-// Values on the host may be the model's, which also serves sessions on other devices: nodes get copies to put on theirs.
+// Values on the host may be the model's, which also serves sessions on other devices: nodes get copies to put on
+// theirs.
 void execute_on_copies(const Graph& single, Frame& frame, Engine& engine)
 {
     std::vector<std::pair<std::size_t, Value>> originals;
@@ -184,7 +186,8 @@ void merge_constants(Graph& graph)
         if (kept.contains(slot) || !is_host_tensor(value) || value.numel() < large)
             continue;
         auto& others = by_size[{value.type(), value.numel()}];
-        const auto equal = std::ranges::find_if(others, [&](const auto* other) { return same_bytes(other->second, value); });
+        const auto equal =
+            std::ranges::find_if(others, [&](const auto* other) { return same_bytes(other->second, value); });
         if (equal == others.end())
             others.push_back(&constant);
         else if ((*equal)->first != slot)

@@ -17,8 +17,8 @@ void warn_of_sizes(const Port& port, std::size_t axis, std::int64_t expected, st
     static auto* seen = new std::set<std::pair<std::string, std::size_t>>;
     const std::lock_guard lock(mutex);
     if (seen->emplace(port.name, axis).second)
-        std::cerr << "clprim: warning: size " << std::get<std::string>(port.shape[axis]) << " is " << got << " in input '"
-                  << port.name << "' and " << expected << " elsewhere\n";
+        std::cerr << "clprim: warning: size " << std::get<std::string>(port.shape[axis]) << " is " << got
+                  << " in input '" << port.name << "' and " << expected << " elsewhere\n";
 }
 
 }  // namespace
@@ -33,7 +33,8 @@ std::vector<ModelPort> model_ports(const std::vector<Port>& ports)
 
 bool is_required(const Graph& graph, std::size_t input)
 {
-    return std::ranges::none_of(graph.constants, [&](const auto& constant) { return constant.first == graph.inputs[input]; });
+    return std::ranges::none_of(graph.constants,
+                                [&](const auto& constant) { return constant.first == graph.inputs[input]; });
 }
 
 std::vector<Port> required_inputs(const Graph& graph)

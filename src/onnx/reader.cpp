@@ -123,7 +123,8 @@ private:
         }
         const auto constant = [&](const std::string& name, Value value) {
             const auto known = scope.names.find(name);
-            graph.constants.emplace_back(known == scope.names.end() ? scope.define(name) : known->second, std::move(value));
+            graph.constants.emplace_back(known == scope.names.end() ? scope.define(name) : known->second,
+                                         std::move(value));
         };
         if (&proto == &model_.graph()) {
             for (auto& [name, value] : initializers_)
@@ -294,7 +295,8 @@ private:
     void read_attribute(const pb::AttributeProto& proto, Scope& scope, Attributes& target)
     {
         if (!proto.ref_attr_name().empty()) {
-            require(scope.bound != nullptr, "attribute ", proto.name(), " refers to a function's attribute outside of one");
+            require(scope.bound != nullptr, "attribute ", proto.name(),
+                    " refers to a function's attribute outside of one");
             if (const auto found = scope.bound->find(proto.ref_attr_name()); found != scope.bound->end())
                 target[proto.name()] = found->second;
             return;
@@ -343,7 +345,8 @@ private:
         if (proto.has_sequence_type() || proto.has_optional_type()) {
             const pb::TypeProto* item = &proto;
             for (int depth = 0; depth < deepest && (item->has_sequence_type() || item->has_optional_type()); ++depth)
-                item = item->has_sequence_type() ? &item->sequence_type().elem_type() : &item->optional_type().elem_type();
+                item =
+                    item->has_sequence_type() ? &item->sequence_type().elem_type() : &item->optional_type().elem_type();
             port.type = static_cast<ElementType>(item->tensor_type().elem_type());
             port.kind = proto.has_sequence_type() ? Port::Kind::sequence : Port::Kind::optional;
             return port;

@@ -71,7 +71,9 @@ bool Regex::full_match(std::string_view text) const
     States now(program_.size()), then(program_.size());
     std::size_t at = 0;
     std::int64_t before = -1;
-    const auto following = [&](std::size_t from) { return from < text.size() ? static_cast<std::int64_t>(decode(text, from)) : -1; };
+    const auto following = [&](std::size_t from) {
+        return from < text.size() ? static_cast<std::int64_t>(decode(text, from)) : -1;
+    };
     add(program_, now, 0, {before, following(0)});
     while (at < text.size() && !now.list.empty()) {
         const std::uint32_t c = decode(text, at);
@@ -82,7 +84,8 @@ bool Regex::full_match(std::string_view text) const
         std::swap(now, then);
         then.clear();
     }
-    return at == text.size() && std::ranges::any_of(now.list, [&](std::uint32_t state) { return program_[state].kind == Kind::match; });
+    return at == text.size() &&
+           std::ranges::any_of(now.list, [&](std::uint32_t state) { return program_[state].kind == Kind::match; });
 }
 
 }  // namespace clprim::onnx

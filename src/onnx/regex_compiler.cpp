@@ -28,24 +28,34 @@ Regex::Ranges complement(Regex::Ranges ranges)
     return result;
 }
 
-const Regex::Ranges digits{{'0', '9'}}, words{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}, spaces{{'\t', '\n'}, {'\f', '\r'}, {' ', ' '}};
+const Regex::Ranges digits{{'0', '9'}}, words{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}},
+    spaces{{'\t', '\n'}, {'\f', '\r'}, {' ', ' '}};
 
 struct NamedClass {
     std::string_view name;
     Regex::Ranges ranges;
 };
 const NamedClass named_classes[] = {
-    {"alnum", {{'0', '9'}, {'A', 'Z'}, {'a', 'z'}}}, {"alpha", {{'A', 'Z'}, {'a', 'z'}}}, {"ascii", {{0, 0x7f}}},
-    {"blank", {{'\t', '\t'}, {' ', ' '}}}, {"cntrl", {{0, 0x1f}, {0x7f, 0x7f}}}, {"digit", digits}, {"graph", {{'!', '~'}}},
-    {"lower", {{'a', 'z'}}}, {"print", {{' ', '~'}}}, {"punct", {{'!', '/'}, {':', '@'}, {'[', '`'}, {'{', '~'}}},
-    {"space", {{'\t', '\r'}, {' ', ' '}}}, {"upper", {{'A', 'Z'}}}, {"word", words},
+    {"alnum", {{'0', '9'}, {'A', 'Z'}, {'a', 'z'}}},
+    {"alpha", {{'A', 'Z'}, {'a', 'z'}}},
+    {"ascii", {{0, 0x7f}}},
+    {"blank", {{'\t', '\t'}, {' ', ' '}}},
+    {"cntrl", {{0, 0x1f}, {0x7f, 0x7f}}},
+    {"digit", digits},
+    {"graph", {{'!', '~'}}},
+    {"lower", {{'a', 'z'}}},
+    {"print", {{' ', '~'}}},
+    {"punct", {{'!', '/'}, {':', '@'}, {'[', '`'}, {'{', '~'}}},
+    {"space", {{'\t', '\r'}, {' ', ' '}}},
+    {"upper", {{'A', 'Z'}}},
+    {"word", words},
     {"xdigit", {{'0', '9'}, {'A', 'F'}, {'a', 'f'}}},
 };
 
 }  // namespace
 
-// A recursive-descent parser that emits instructions. A fragment is a stretch of the program that is entered at its first
-// instruction and left by falling off its end, so that repetition can copy it.
+// A recursive-descent parser that emits instructions. A fragment is a stretch of the program that is entered at its
+// first instruction and left by falling off its end, so that repetition can copy it.
 class RegexCompiler {
 public:
     RegexCompiler(std::string_view pattern, Regex& regex) : pattern_(pattern), regex_(regex) {}
@@ -98,7 +108,8 @@ private:
             const Regex::Ranges given = ranges;
             for (const auto& [low, high] : given)
                 for (const auto& [from, to] : {std::pair<int, int>{'A', 'a'}, {'a', 'A'}}) {
-                    const int first = std::max<int>(from, static_cast<int>(low)), last = std::min<int>(from + 25, static_cast<int>(high));
+                    const int first = std::max<int>(from, static_cast<int>(low)),
+                              last = std::min<int>(from + 25, static_cast<int>(high));
                     if (first <= last)
                         ranges.emplace_back(first - from + to, last - from + to);
                 }
@@ -216,7 +227,8 @@ private:
         }
         if (peek() != '\\')
             return literal();
-        for (const auto& [escape, kind] : {std::pair{"\\A", Kind::begin}, {"\\z", Kind::end}, {"\\b", Kind::boundary}, {"\\B", Kind::no_boundary}})
+        for (const auto& [escape, kind] :
+             {std::pair{"\\A", Kind::begin}, {"\\z", Kind::end}, {"\\b", Kind::boundary}, {"\\B", Kind::no_boundary}})
             if (take(escape))
                 return single(kind);
         Regex::Ranges ranges;
@@ -268,7 +280,9 @@ private:
         std::size_t digits_read = 0;
         for (; !done() && digits_read < (braces ? 6u : 2u); ++at_, ++digits_read) {
             const char c = peek();
-            const int digit = c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
+            const int digit = c >= '0' && c <= '9'                 ? c - '0'
+                              : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10
+                                                                   : -1;
             if (digit < 0)
                 break;
             value = value * 16 + static_cast<std::uint32_t>(digit);
@@ -308,8 +322,8 @@ private:
         case '0': return one(0);
         default: break;
         }
-        require(static_cast<unsigned char>(c) < 0x80 && !is_word(static_cast<unsigned char>(c)), "pattern: \\", std::string(1, c), " at ", begin,
-                " is not supported");
+        require(static_cast<unsigned char>(c) < 0x80 && !is_word(static_cast<unsigned char>(c)), "pattern: \\",
+                std::string(1, c), " at ", begin, " is not supported");
         return one(static_cast<std::uint32_t>(c));
     }
 
@@ -322,7 +336,8 @@ private:
             require(!done(), "pattern: '[' at ", begin, " is not closed");
             if (take("[:")) {
                 const bool inverse = take("^");
-                const auto named = std::ranges::find_if(named_classes, [&](const NamedClass& c) { return take(std::string(c.name) + ":]"); });
+                const auto named = std::ranges::find_if(
+                    named_classes, [&](const NamedClass& c) { return take(std::string(c.name) + ":]"); });
                 require(named != std::end(named_classes), "pattern: unknown class at ", at_);
                 const Regex::Ranges set = inverse ? complement(named->ranges) : named->ranges;
                 ranges.insert(ranges.end(), set.begin(), set.end());

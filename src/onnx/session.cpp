@@ -107,7 +107,8 @@ Session::Values Session::run(const Values& inputs, const RunOptions& options)
     for (const auto& [name, memory] : options.bound) {
         require_output(name);
         memory.check("Session::run", ("the memory of output '" + name + "'").c_str());
-        require(memory.memory->context == &state_->context, "output '", name, "': the bound memory is another device's");
+        require(memory.memory->context == &state_->context, "output '", name,
+                "': the bound memory is another device's");
     }
 
     const std::vector<Value> results = run_graph(graph, arguments, nullptr, engine);

@@ -58,7 +58,8 @@ Value from_field(const std::string& name, ElementType type, const Dims& shape, c
             " elements, has ", field.size());
     Value result = Value::zeros(type, shape);
     // The bits of the element's type, which T may not be: of float16, say.
-    require(sizeof(T) == size_of(storage_type(type)), "tensor '", name, "': ", name_of(type), " in a field of another size");
+    require(sizeof(T) == size_of(storage_type(type)), "tensor '", name, "': ", name_of(type),
+            " in a field of another size");
     T* elements = reinterpret_cast<T*>(result.mutable_bytes());
     for (int i = 0; i < field.size(); ++i)
         elements[static_cast<std::size_t>(i)] = static_cast<T>(field.Get(i));
@@ -104,8 +105,8 @@ std::uint64_t number(const std::string& text, const std::string& name)
 {
     std::uint64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    require(error == std::errc() && end == text.data() + text.size(), "tensor '", name, "': external data: bad number '",
-            text, "'");
+    require(error == std::errc() && end == text.data() + text.size(), "tensor '", name,
+            "': external data: bad number '", text, "'");
     return value;
 }
 
@@ -168,8 +169,8 @@ Value read_tensor(const pb::TensorProto& tensor, const ModelFolder& folder)
     require(type != ElementType::undefined && name_of(type) != "undefined", "tensor '", tensor.name(),
             "' has unknown element type ", tensor.data_type());
     if (type == ElementType::string) {
-        require(tensor.string_data_size() == checked_numel(shape, tensor.name()), "tensor '", tensor.name(), "' of shape ",
-                to_string(shape), " has ", tensor.string_data_size(), " strings");
+        require(tensor.string_data_size() == checked_numel(shape, tensor.name()), "tensor '", tensor.name(),
+                "' of shape ", to_string(shape), " has ", tensor.string_data_size(), " strings");
         return Value::strings(shape, {tensor.string_data().begin(), tensor.string_data().end()});
     }
     if (tensor.data_location() == pb::TensorProto::EXTERNAL)
@@ -185,10 +186,12 @@ Value read_sparse_tensor(const pb::SparseTensorProto& tensor, const ModelFolder&
     const Dims shape(std::span<const std::int64_t>(tensor.dims().data(), static_cast<std::size_t>(tensor.dims_size())));
     const std::int64_t count = checked_numel(shape, name);
     const Value values = read_tensor(tensor.values(), folder), indices = read_tensor(tensor.indices(), folder);
-    require(count <= std::int64_t{1} << 28, "sparse tensor '", name, "' is too large to be made dense: ", to_string(shape));
+    require(count <= std::int64_t{1} << 28, "sparse tensor '", name,
+            "' is too large to be made dense: ", to_string(shape));
     require(values.dim() == 1 && indices.type() == ElementType::int64 && indices.dim() >= 1 &&
                 indices.shape()[0] == values.shape()[0] &&
-                (indices.dim() == 1 || (indices.dim() == 2 && indices.shape()[1] == static_cast<std::int64_t>(shape.size()))),
+                (indices.dim() == 1 ||
+                 (indices.dim() == 2 && indices.shape()[1] == static_cast<std::int64_t>(shape.size()))),
             "sparse tensor '", name, "': indices do not fit its values");
     Value dense = Value::zeros(values.type(), shape);
     const std::size_t width = size_of(storage_type(values.type()));
@@ -200,7 +203,8 @@ Value read_sparse_tensor(const pb::SparseTensorProto& tensor, const ModelFolder&
         std::int64_t position = indices.dim() == 1 ? index[i] : 0;
         if (indices.dim() == 2)
             for (std::size_t d = 0; d < shape.size(); ++d) {
-                const std::int64_t at = index[i * static_cast<std::int64_t>(shape.size()) + static_cast<std::int64_t>(d)];
+                const std::int64_t at =
+                    index[i * static_cast<std::int64_t>(shape.size()) + static_cast<std::int64_t>(d)];
                 require(at >= 0 && at < shape[d], "sparse tensor '", name, "': index ", at, " is out of range");
                 position += at * strides[d];
             }

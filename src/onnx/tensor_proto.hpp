@@ -15,8 +15,8 @@ namespace pb = ::onnx;
 // Where the bytes of external tensors are looked for; without one they are refused.
 using ModelFolder = std::optional<std::filesystem::path>;
 
-// Throws InvalidArgument naming the tensor: unknown type, negative sizes, data that do not fill the shape, external data
-// that are missing, too short or outside of the folder.
+// Throws InvalidArgument naming the tensor: unknown type, negative sizes, data that do not fill the shape, external
+// data that are missing, too short or outside of the folder.
 Value read_tensor(const pb::TensorProto& tensor, const ModelFolder& folder);
 Value read_sparse_tensor(const pb::SparseTensorProto& tensor, const ModelFolder& folder);
 

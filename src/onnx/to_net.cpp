@@ -67,7 +67,8 @@ private:
     template <class... Parts>
     void check(bool right, const Node& node, const Parts&... parts) const
     {
-        require<NotSupported>(right, node.op_type, " '", node.name, "' does not become an operator of a net: ", parts...);
+        require<NotSupported>(right, node.op_type, " '", node.name,
+                              "' does not become an operator of a net: ", parts...);
     }
 
     std::string name_for(const Node& node)
@@ -88,8 +89,11 @@ private:
         const std::string name = name_for(node);
         for (std::size_t i = 0; i < parameters.size(); ++i)
             weights_[name + "." + std::to_string(i)] = parameters[i];
-        operators_.push_back({{"name", name}, {"type", type}, {"inputs", inputs},
-                              {"outputs", {names_[static_cast<std::size_t>(node.outputs.at(0))]}}, {"options", std::move(options)}});
+        operators_.push_back({{"name", name},
+                              {"type", type},
+                              {"inputs", inputs},
+                              {"outputs", {names_[static_cast<std::size_t>(node.outputs.at(0))]}},
+                              {"options", std::move(options)}});
     }
 
     // Operators that change nothing: their output is another name of their input. Exporters share equal constants by
@@ -120,7 +124,8 @@ private:
         const Value& value = constant(node, i);
         const DataType dtype = storage_type(value.type());
         const std::byte* bytes = value.host_bytes();
-        return host_tensor(dtype, value.shape(), {bytes, bytes + static_cast<std::size_t>(value.numel()) * size_of(dtype)});
+        return host_tensor(dtype, value.shape(),
+                           {bytes, bytes + static_cast<std::size_t>(value.numel()) * size_of(dtype)});
     }
 
     template <class T>
@@ -142,8 +147,10 @@ private:
         const Ints ones(spatial, 1), pads = attribute<Ints>(node, "pads", Ints(2 * spatial, 0));
         check(pads.size() == 2 * spatial, node, "bad pads");
         const auto middle = pads.begin() + static_cast<std::ptrdiff_t>(spatial);
-        Json result{{"stride", attribute<Ints>(node, "strides", ones)}, {"dilate", attribute<Ints>(node, "dilations", ones)},
-                    {"pad", Ints(pads.begin(), middle)}, {"pad_end", Ints(middle, pads.end())}};
+        Json result{{"stride", attribute<Ints>(node, "strides", ones)},
+                    {"dilate", attribute<Ints>(node, "dilations", ones)},
+                    {"pad", Ints(pads.begin(), middle)},
+                    {"pad_end", Ints(middle, pads.end())}};
         std::string automatic = attribute<std::string>(node, "auto_pad", "NOTSET");
         std::ranges::transform(automatic, automatic.begin(), [](unsigned char c) { return std::tolower(c); });
         if (automatic != "notset") {
@@ -194,8 +201,8 @@ private:
 
     void product(const Node& node)
     {
-        check(attribute(node, "alpha", 1.0f) == 1 && attribute(node, "beta", 1.0f) == 1 && !integer(node, "transA", 0), node,
-              "alpha, beta or transA");
+        check(attribute(node, "alpha", 1.0f) == 1 && attribute(node, "beta", 1.0f) == 1 && !integer(node, "transA", 0),
+              node, "alpha, beta or transA");
         HostTensor w = weight(node, 1);
         check(w.shape.size() == 2, node, "weights of shape ", to_string(w.shape));
         if (!integer(node, "transB", 0))
@@ -225,8 +232,9 @@ private:
     {
         check(node.outputs.size() == 1 || integer(node, "training_mode", 0) == 0, node, "training mode");
         // ONNX: scale, bias, mean, variance; nets: mean, variance, gamma, beta.
-        add(node, "BatchNorm", {{"eps", attribute(node, "epsilon", 1e-5f)}, {"momentum", 1 - attribute(node, "momentum", 0.9f)}},
-            1, {weight(node, 3), weight(node, 4), weight(node, 1), weight(node, 2)});
+        add(node, "BatchNorm",
+            {{"eps", attribute(node, "epsilon", 1e-5f)}, {"momentum", 1 - attribute(node, "momentum", 0.9f)}}, 1,
+            {weight(node, 3), weight(node, 4), weight(node, 1), weight(node, 2)});
     }
 
     void reshape(const Node& node)
@@ -269,20 +277,26 @@ private:
             {"Conv", [](NetWriter& w, const Node& n) { w.convolution(n, false); }},
             {"ConvTranspose", [](NetWriter& w, const Node& n) { w.convolution(n, true); }},
             {"BatchNormalization", [](NetWriter& w, const Node& n) { w.batch_norm(n); }},
-            {"Relu", activation("relu")}, {"Sigmoid", activation("sigmoid")}, {"Tanh", activation("tanh")},
+            {"Relu", activation("relu")},
+            {"Sigmoid", activation("sigmoid")},
+            {"Tanh", activation("tanh")},
             {"Clip", [](NetWriter& w, const Node& n) { w.clip(n); }},
             {"MaxPool", [](NetWriter& w, const Node& n) { w.pooling(n, "max"); }},
             {"AveragePool", [](NetWriter& w, const Node& n) { w.pooling(n, "avg"); }},
             {"GlobalMaxPool", [](NetWriter& w, const Node& n) { w.add(n, "GlobalPooling", {{"mode", "max"}}); }},
             {"GlobalAveragePool", [](NetWriter& w, const Node& n) { w.add(n, "GlobalPooling", {{"mode", "avg"}}); }},
             {"Gemm", [](NetWriter& w, const Node& n) { w.product(n); }},
-            {"Add", elementwise("sum")}, {"Mul", elementwise("prod")}, {"Max", elementwise("max")},
+            {"Add", elementwise("sum")},
+            {"Mul", elementwise("prod")},
+            {"Max", elementwise("max")},
             {"Sum", elementwise("sum")},
-            {"Concat", [](NetWriter& w, const Node& n) { w.add(n, "Concat", {{"dim", integer(n, "axis", 1)}}, n.inputs.size()); }},
-            {"Flatten", [](NetWriter& w, const Node& n) {
-                w.check(integer(n, "axis", 1) == 1, n, "axis");
-                w.add(n, "Flatten", Json::object());
-            }},
+            {"Concat", [](NetWriter& w,
+                          const Node& n) { w.add(n, "Concat", {{"dim", integer(n, "axis", 1)}}, n.inputs.size()); }},
+            {"Flatten",
+             [](NetWriter& w, const Node& n) {
+                 w.check(integer(n, "axis", 1) == 1, n, "axis");
+                 w.add(n, "Flatten", Json::object());
+             }},
             {"Reshape", [](NetWriter& w, const Node& n) { w.reshape(n); }},
             {"Softmax", [](NetWriter& w, const Node& n) { w.softmax(n, false); }},
             {"LogSoftmax", [](NetWriter& w, const Node& n) { w.softmax(n, true); }},

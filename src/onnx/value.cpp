@@ -115,8 +115,8 @@ std::vector<Out> convert(ElementType type, const std::byte* bytes, std::size_t c
     return result;
 }
 
-// Strides that show the same elements in another shape, if memory lets them: axes that lie behind each other without gaps
-// may be merged and split at will.
+// Strides that show the same elements in another shape, if memory lets them: axes that lie behind each other without
+// gaps may be merged and split at will.
 bool view_strides(const Tensor& tensor, const Dims& shape, Dims& strides)
 {
     strides = contiguous_strides(shape);
@@ -209,7 +209,8 @@ Value Value::zeros(ElementType type, const Dims& shape)
     if (type == ElementType::string)
         result.state_->strings.resize(count);
     else
-        result.state_->host = std::make_shared<std::byte[]>(std::max<std::size_t>(1, count * size_of(storage_type(type))));
+        result.state_->host =
+            std::make_shared<std::byte[]>(std::max<std::size_t>(1, count * size_of(storage_type(type))));
     return result;
 }
 
@@ -217,8 +218,8 @@ Value Value::copy_of(ElementType type, const Dims& shape, const void* data)
 {
     require(type != ElementType::string, "Value::copy_of: strings are given to Value::strings");
     const std::size_t bytes = checked_count("Value::copy_of", type, shape) * size_of(storage_type(type));
-    require(bytes == 0 || data != nullptr, "Value::copy_of: data is null; expected ", bytes, " bytes of ", name_of(type),
-            " ", to_string(shape));
+    require(bytes == 0 || data != nullptr, "Value::copy_of: data is null; expected ", bytes, " bytes of ",
+            name_of(type), " ", to_string(shape));
     Value result = zeros(type, shape);
     if (bytes)
         std::memcpy(result.state_->host.get(), data, bytes);
@@ -227,8 +228,8 @@ Value Value::copy_of(ElementType type, const Dims& shape, const void* data)
 
 Value Value::strings(const Dims& shape, std::vector<std::string> elements)
 {
-    require(elements.size() == checked_count("Value::strings", ElementType::string, shape), elements.size(), " strings do not fill shape ",
-            to_string(shape));
+    require(elements.size() == checked_count("Value::strings", ElementType::string, shape), elements.size(),
+            " strings do not fill shape ", to_string(shape));
     Value result = zeros(ElementType::string, Dims{0});
     result.state_->shape = shape;
     result.state_->strings = std::move(elements);

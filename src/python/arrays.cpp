@@ -9,7 +9,8 @@ namespace clprim::python {
 
 namespace {
 
-// Arrays with more elements go to the device when they come in; smaller ones may be sizes and axes, which the host reads.
+// Arrays with more elements go to the device when they come in; smaller ones may be sizes and axes, which the host
+// reads.
 constexpr std::int64_t host_limit = 4096;
 
 struct NamedType {
@@ -47,7 +48,9 @@ std::string_view numpy_name(ElementType type)
 // NumPy's type of the same size that holds the bytes: unsigned integers for bfloat16 and the 8-bit floats.
 py::dtype storage_dtype(DataType type)
 {
-    const std::string name = type == DataType::bfloat16 ? "uint16" : type == DataType::boolean ? "bool" : std::string(name_of(type));
+    const std::string name = type == DataType::bfloat16  ? "uint16"
+                             : type == DataType::boolean ? "bool"
+                                                         : std::string(name_of(type));
     return py::dtype(name);
 }
 
@@ -78,7 +81,8 @@ std::vector<std::string> strings_of(const HostArray& host)
 {
     std::vector<std::string> result;
     for (const py::handle item : host.array.attr("ravel")().attr("tolist")()) {
-        require(py::isinstance<py::bytes>(item) || py::isinstance<py::str>(item), "an array of objects must hold strings");
+        require(py::isinstance<py::bytes>(item) || py::isinstance<py::str>(item),
+                "an array of objects must hold strings");
         result.push_back(string_of(item));
     }
     return result;
@@ -127,7 +131,8 @@ py::object tensor_to_python(const Value& value)
             Tensor tensor = value.device(Context::get(0).queue());
             Queue& queue = tensor.memory->context->queue(tensor.memory->queue);
             if (tensor.is_contiguous())
-                queue.read(*tensor.memory, static_cast<std::size_t>(tensor.offset) * size_of(tensor.dtype), target, bytes);
+                queue.read(*tensor.memory, static_cast<std::size_t>(tensor.offset) * size_of(tensor.dtype), target,
+                           bytes);
             else
                 std::memcpy(target, value.bytes(queue), bytes);
         }
@@ -180,7 +185,8 @@ py::object typed_array(py::array storage, ElementType type)
     try {
         dtype = py::module_::import("ml_dtypes").attr(std::string(numpy_name(type)).c_str());
     } catch (const py::error_already_set&) {
-        throw NotSupported("arrays of " + std::string(name_of(type)) + " need the Python package ml_dtypes in a version that has them");
+        throw NotSupported("arrays of " + std::string(name_of(type)) +
+                           " need the Python package ml_dtypes in a version that has them");
     }
     return storage.attr(is_narrow_integer(type) ? "astype" : "view")(dtype);
 }

@@ -56,11 +56,11 @@ void bind_devices(py::module_& m)
         .def_readonly("local_memory", &Device::local_memory)
         .def("__repr__", [](const Device& d) { return "<clprim.Device " + d.id + " '" + d.name + "'>"; });
     // Contexts live until the process ends: Python holds them without owning them.
-    py::class_<Context, std::unique_ptr<Context, py::nodelete>>(m, "Context", "What belongs to one device: memory, queues, "
-                                                                              "programs. One object per device.")
-        .def(py::init([](const py::object& device) {
-                 return std::unique_ptr<Context, py::nodelete>(&context_of(device));
-             }),
+    py::class_<Context, std::unique_ptr<Context, py::nodelete>>(m, "Context",
+                                                                "What belongs to one device: memory, queues, "
+                                                                "programs. One object per device.")
+        .def(py::init(
+                 [](const py::object& device) { return std::unique_ptr<Context, py::nodelete>(&context_of(device)); }),
              py::arg("device") = py::none())
         .def_property_readonly("device", &Context::device, py::return_value_policy::copy)
         .def_property_readonly("name", [](const Context& c) { return c.device().name; })
@@ -73,7 +73,8 @@ void bind_devices(py::module_& m)
         .def("set_memory_limit", &Context::set_memory_limit, py::arg("bytes"), "0: the device's memory.")
         .def("__eq__", [](const Context& a, const Context& b) { return &a == &b; })
         .def("__hash__", [](const Context& c) { return c.device().index; })
-        .def("__repr__", [](const Context& c) { return "<clprim.Context " + c.device().id + " '" + c.device().name + "'>"; });
+        .def("__repr__",
+             [](const Context& c) { return "<clprim.Context " + c.device().id + " '" + c.device().name + "'>"; });
     m.def("devices", [] { return devices(); }, "All usable OpenCL devices, the default one first.");
     m.def("find_device", [](const std::string& text) { return device_at(find_device(text)); }, py::arg("text"),
           "The device that a text names: \"1\", \"0:1\", \"gpu\" or part of a name.");

@@ -13,7 +13,8 @@ namespace {
 
 // Created once per process and never released: translators run until the interpreter ends.
 struct Types {
-    PyObject *error, *invalid_argument, *not_supported, *index_error, *out_of_memory, *opencl_error, *build_error, *cancelled;
+    PyObject *error, *invalid_argument, *not_supported, *index_error, *out_of_memory, *opencl_error, *build_error,
+        *cancelled;
 };
 Types types;
 
@@ -77,7 +78,8 @@ void bind_errors(py::module_& m)
     const auto derived = [&](const char* name, PyObject* builtin, const char* doc) {
         return make_type(m, name, {types.error, builtin}, doc);
     };
-    types.invalid_argument = derived("InvalidArgument", PyExc_ValueError, "An argument breaks the function's contract.");
+    types.invalid_argument =
+        derived("InvalidArgument", PyExc_ValueError, "An argument breaks the function's contract.");
     types.not_supported = derived("NotSupported", PyExc_NotImplementedError, "This device or build cannot do it.");
     types.index_error = derived("IndexError", PyExc_IndexError, "An index lay outside its dimension.");
     types.out_of_memory = derived("OutOfMemory", PyExc_MemoryError, "The device has no room for an allocation.");

@@ -56,8 +56,8 @@ struct ProductOptions {
 
 Tensor product(const Tensor& a, const Tensor& b, const Tensor& bias, const ProductOptions& options)
 {
-    require(a.dim() >= 2 && a.dim() <= 3 && a.dim() == b.dim(), "matmul takes two matrices or two batches of them, got ",
-            to_string(a.shape), " and ", to_string(b.shape));
+    require(a.dim() >= 2 && a.dim() <= 3 && a.dim() == b.dim(),
+            "matmul takes two matrices or two batches of them, got ", to_string(a.shape), " and ", to_string(b.shape));
     Dims shape = a.shape;
     shape[a.dim() - 1] = b.shape.back();
     Queue& queue = queue_of(a);
@@ -127,18 +127,20 @@ void bind_functions(py::module_& m)
     m.def("pointwise_",
         [](const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs, const py::iterable& scalars,
            const std::string& code) { pointwise(common_queue(outputs), inputs, outputs, scalars_of(scalars), code); });
-    m.def("pointwise_reduce_",
-        [](const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs, const py::iterable& scalars,
-           const std::array<std::string, 5>& c) {
-            pointwise_reduce(common_queue(outputs), inputs, outputs, scalars_of(scalars), {c[0], c[1], c[2], c[3], c[4]});
-        });
-    m.def("matmul",
+    m.def("pointwise_reduce_", [](const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                                  const py::iterable& scalars, const std::array<std::string, 5>& c) {
+        pointwise_reduce(common_queue(outputs), inputs, outputs, scalars_of(scalars), {c[0], c[1], c[2], c[3], c[4]});
+    });
+    m.def(
+        "matmul",
         [](const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias, const py::object& alpha,
            const py::object& beta, const std::string& activation) {
-            return product(a, b, bias.value_or(Tensor()), {scalar_of(alpha), scalar_of(beta), activation_of(activation)});
+            return product(a, b, bias.value_or(Tensor()),
+                           {scalar_of(alpha), scalar_of(beta), activation_of(activation)});
         },
-        py::arg("a"), py::arg("b"), py::arg("bias") = py::none(), py::kw_only(), py::arg("alpha") = 1, py::arg("beta") = 1,
-        py::arg("activation") = "none", "activation(alpha * a @ b + beta * bias) of matrices or batches of matrices.");
+        py::arg("a"), py::arg("b"), py::arg("bias") = py::none(), py::kw_only(), py::arg("alpha") = 1,
+        py::arg("beta") = 1, py::arg("activation") = "none",
+        "activation(alpha * a @ b + beta * bias) of matrices or batches of matrices.");
     m.def("convolution",
         [](const Tensor& x, const Tensor& w, const std::optional<Tensor>& bias, const py::object& stride,
            const py::object& padding, const py::object& padding_end, const py::object& dilation,
@@ -167,8 +169,9 @@ void bind_functions(py::module_& m)
             return result;
         },
         py::arg("x"), py::arg("axis") = -1, py::kw_only(), py::arg("log") = false);
-    m.def("load_weights", [](const std::string& path) { return weights_to_python(load_weights(path)); }, py::arg("path"),
-          "Arrays by name from a .safetensors, .npz, .npy or .dlp file.");
+    m.def(
+        "load_weights", [](const std::string& path) { return weights_to_python(load_weights(path)); }, py::arg("path"),
+        "Arrays by name from a .safetensors, .npz, .npy or .dlp file.");
     m.def("save_weights",
           [](const std::string& path, const py::dict& weights) { save_weights(path, weights_of(weights)); },
           py::arg("path"), py::arg("weights"), "Writes arrays by name; the extension chooses the format.");

@@ -125,8 +125,11 @@ void bind_onnx(py::module_& m)
         .def_property_readonly("name", [](const ModelPort& port) { return text_of(port.name); })
         .def_property_readonly("type", [](const ModelPort& port) { return name_of(port.type); })
         .def_readonly("is_tensor", &ModelPort::is_tensor, "False for sequences and optionals of `type`.")
-        .def_property_readonly("shape",
-            [](const ModelPort& port) { return port.has_shape ? py::object(port_shape(port)) : py::object(py::none()); },
+        .def_property_readonly(
+            "shape",
+            [](const ModelPort& port) {
+                return port.has_shape ? py::object(port_shape(port)) : py::object(py::none());
+            },
             "Sizes, names of dynamic sizes, None for unnamed ones; None if the model does not say.")
         .def("__repr__", [](const ModelPort& port) {
             std::string text = "<clprim.Port '" + port.name + "' " + std::string(name_of(port.type));
@@ -140,11 +143,13 @@ void bind_onnx(py::module_& m)
              "folder: where external data of a model from memory lie.")
         .def_property_readonly("inputs", &OnnxModel::inputs)
         .def_property_readonly("outputs", &OnnxModel::outputs)
-        .def_property_readonly("opsets", [](const OnnxModel& m) { return dict_of(m.opsets()); }, "Versions of operator sets by domain.")
+        .def_property_readonly(
+            "opsets", [](const OnnxModel& m) { return dict_of(m.opsets()); }, "Versions of operator sets by domain.")
         .def_property_readonly("metadata", [](const OnnxModel& m) { return dict_of(m.metadata()); })
         .def_property_readonly("producer", [](const OnnxModel& m) { return text_of(m.producer()); })
-        .def_property_readonly("unsupported", [](const OnnxModel& m) { return dict_of(m.unsupported()); },
-                               "Operators that clprim lacks, with their number of nodes.");
+        .def_property_readonly(
+            "unsupported", [](const OnnxModel& m) { return dict_of(m.unsupported()); },
+            "Operators that clprim lacks, with their number of nodes.");
 
     py::class_<NodeTime>(m, "NodeTime", "What one node of a model took.")
         .def_property_readonly("name", [](const NodeTime& t) { return text_of(t.name); })

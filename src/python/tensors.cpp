@@ -48,8 +48,8 @@ void write(const Tensor& tensor, const py::handle& source)
     const HostArray host = host_array(source, element_type(tensor.dtype));
     require(!is_narrow(host.type) && host.type != ElementType::string && storage_type(host.type) == tensor.dtype,
             "a tensor of ", name_of(tensor.dtype), " cannot take an array of ", name_of(host.type));
-    require(host.shape == tensor.shape, "a tensor of shape ", to_string(tensor.shape), " cannot take an array of shape ",
-            to_string(host.shape));
+    require(host.shape == tensor.shape, "a tensor of shape ", to_string(tensor.shape),
+            " cannot take an array of shape ", to_string(host.shape));
     if (!tensor.numel())
         return;
     const void* data = host.array.data();
@@ -102,15 +102,18 @@ Tensor permuted(const Tensor& tensor, const Dims& axes)
 void bind_tensor(py::module_& m)
 {
     py::class_<Tensor>(m, "Tensor", with_buffer<Tensor>(), "An array on a device. Views share its memory.")
-        .def(py::init([](const py::object& array, const py::object& device) { return upload(array, context_of(device)); }),
+        .def(py::init(
+                 [](const py::object& array, const py::object& device) { return upload(array, context_of(device)); }),
              py::arg("array"), py::arg("device") = py::none(), "A copy of an array on a device.")
-        .def_static("empty",
+        .def_static(
+            "empty",
             [](const py::object& shape, const py::object& dtype, const py::object& device) {
                 Context& context = context_of(device);
                 return context.empty(dims_of(shape), data_type_of(dtype), context.queue());
             },
             py::arg("shape"), py::arg("dtype") = "float32", py::arg("device") = py::none(), "Without defined contents.")
-        .def_static("full",
+        .def_static(
+            "full",
             [](const py::object& shape, double value, const py::object& dtype, const py::object& device) {
                 Context& context = context_of(device);
                 const Tensor tensor = context.empty(dims_of(shape), data_type_of(dtype), context.queue());
@@ -119,44 +122,55 @@ void bind_tensor(py::module_& m)
             },
             py::arg("shape"), py::arg("value"), py::arg("dtype") = "float32", py::arg("device") = py::none())
         .def_property_readonly("shape", [](const Tensor& t) { return shape_tuple(t.shape); })
-        .def_property_readonly("strides", [](const Tensor& t) { return shape_tuple(t.strides); }, "In elements.")
-        .def_property_readonly("dtype", [](const Tensor& t) { return name_of(t.dtype); }, "Its name: \"float32\".")
+        .def_property_readonly(
+            "strides", [](const Tensor& t) { return shape_tuple(t.strides); }, "In elements.")
+        .def_property_readonly(
+            "dtype", [](const Tensor& t) { return name_of(t.dtype); }, "Its name: \"float32\".")
         .def_property_readonly("ndim", &Tensor::dim)
         .def_property_readonly("size", &Tensor::numel)
         .def_property_readonly("nbytes", &Tensor::nbytes)
         .def_property_readonly("device", [](const Tensor& t) { return queue_of(t).device(); })
-        .def_property_readonly("context", [](const Tensor& t) { return t.memory->context; },
-                               py::return_value_policy::reference)
+        .def_property_readonly(
+            "context", [](const Tensor& t) { return t.memory->context; }, py::return_value_policy::reference)
         .def("numpy", &tensor_numpy, "A copy as a NumPy array; waits for the device.")
-        .def("__array__",
-            [](const Tensor& t, const py::object& dtype, const py::object&) { return as_array(tensor_numpy(t), dtype); },
+        .def(
+            "__array__",
+            [](const Tensor& t, const py::object& dtype, const py::object&) {
+                return as_array(tensor_numpy(t), dtype);
+            },
             py::arg("dtype") = py::none(), py::arg("copy") = py::none())
-        .def("__dlpack__",
-            [](const Tensor& t, const py::kwargs&) { return tensor_numpy(t).attr("__dlpack__")(); },
+        .def(
+            "__dlpack__", [](const Tensor& t, const py::kwargs&) { return tensor_numpy(t).attr("__dlpack__")(); },
             "A copy on the host.")
         .def("__dlpack_device__", [](const Tensor&) { return py::make_tuple(1, 0); })
         .def("write", &write, py::arg("array"), "Takes the elements of an array of the same shape and dtype.")
-        .def("fill", [](const Tensor& t, double value) { fill(queue_of(t), t, value); }, py::arg("value"))
-        .def("astype", [](const Tensor& t, const py::object& dtype) { return converted(t, data_type_of(dtype)); },
-             py::arg("dtype"))
+        .def(
+            "fill", [](const Tensor& t, double value) { fill(queue_of(t), t, value); }, py::arg("value"))
+        .def(
+            "astype", [](const Tensor& t, const py::object& dtype) { return converted(t, data_type_of(dtype)); },
+            py::arg("dtype"))
         .def("contiguous", [](const Tensor& t) { return t.is_contiguous() ? t : converted(t, t.dtype); })
-        .def("reshape", [](const Tensor& t, const py::args& sizes) {
-            return reshaped(t, dims_of(sizes.size() == 1 ? py::object(sizes[0]) : py::object(sizes)));
-        })
-        .def("permute", [](const Tensor& t, const py::args& axes) {
-            return permuted(t, dims_of(axes.size() == 1 ? py::object(axes[0]) : py::object(axes)));
-        })
-        .def("expand", [](const Tensor& t, const py::args& sizes) {
-            return t.expand(dims_of(sizes.size() == 1 ? py::object(sizes[0]) : py::object(sizes)));
-        })
+        .def("reshape",
+             [](const Tensor& t, const py::args& sizes) {
+                 return reshaped(t, dims_of(sizes.size() == 1 ? py::object(sizes[0]) : py::object(sizes)));
+             })
+        .def("permute",
+             [](const Tensor& t, const py::args& axes) {
+                 return permuted(t, dims_of(axes.size() == 1 ? py::object(axes[0]) : py::object(axes)));
+             })
+        .def("expand",
+             [](const Tensor& t, const py::args& sizes) {
+                 return t.expand(dims_of(sizes.size() == 1 ? py::object(sizes[0]) : py::object(sizes)));
+             })
         .def("slice", &Tensor::slice, py::arg("axis"), py::arg("begin"), py::arg("end"))
         .def("item", [](const Tensor& t) { return tensor_numpy(t).attr("item")(); })
         .def("tolist", [](const Tensor& t) { return tensor_numpy(t).attr("tolist")(); })
-        .def("__len__", [](const Tensor& t) {
-            if (!t.dim())
-                throw py::type_error("len() of a 0-d tensor");
-            return t.shape[0];
-        })
+        .def("__len__",
+             [](const Tensor& t) {
+                 if (!t.dim())
+                     throw py::type_error("len() of a 0-d tensor");
+                 return t.shape[0];
+             })
         .def("__repr__", [](const Tensor& t) {
             return "<clprim.Tensor " + std::string(name_of(t.dtype)) + " " + to_string(t.shape) + " on " +
                    queue_of(t).device().id + ">";
@@ -181,11 +195,15 @@ void bind_value(py::module_& m)
         .def_property_readonly("type", [](const Value& v) { return v.is_none() ? "undefined" : name_of(v.type()); })
         .def_property_readonly("shape", [](const Value& v) { return shape_tuple(v.shape()); })
         .def_property_readonly("items", [](const Value& v) { return v.items(); })
-        .def("tensor", [](const Value& v, const py::object& device) { return v.device(context_of(device).queue()); },
-             py::arg("device") = py::none(), "On its device, or uploaded to `device`.")
+        .def(
+            "tensor", [](const Value& v, const py::object& device) { return v.device(context_of(device).queue()); },
+            py::arg("device") = py::none(), "On its device, or uploaded to `device`.")
         .def("numpy", &value_to_python, "As Session.run gives it: an array, a list or None; waits for the device.")
-        .def("__array__",
-            [](const Value& v, const py::object& dtype, const py::object&) { return as_array(value_to_python(v), dtype); },
+        .def(
+            "__array__",
+            [](const Value& v, const py::object& dtype, const py::object&) {
+                return as_array(value_to_python(v), dtype);
+            },
             py::arg("dtype") = py::none(), py::arg("copy") = py::none())
         .def("__repr__", [](const Value& v) -> std::string {
             if (v.is_none())

@@ -76,9 +76,10 @@ void apply_policy(const c10::OperatorHandle& op, c10::DispatchKey cpu)
     const std::string name = full_name(op);
     TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(cpu), name, " has no kernel for ", kind_of(cpu),
                                 "the ocl device, and none for the CPU to fall back to");
-    TORCH_CHECK_NOT_IMPLEMENTED(policy() != FallbackPolicy::error, name, " has no kernel for ", kind_of(cpu),
-                                "the ocl device, and the fallback policy is 'error'; "
-                                "torch.ocl.set_fallback_policy('warn') or TORCH_OCL_FALLBACK=warn lets it run on the CPU");
+    TORCH_CHECK_NOT_IMPLEMENTED(
+        policy() != FallbackPolicy::error, name, " has no kernel for ", kind_of(cpu),
+        "the ocl device, and the fallback policy is 'error'; "
+        "torch.ocl.set_fallback_policy('warn') or TORCH_OCL_FALLBACK=warn lets it run on the CPU");
     std::int64_t calls;
     {
         const std::lock_guard lock(report_mutex);
@@ -132,8 +133,8 @@ Tensor copy_composite(const Tensor& tensor, c10::Device device)
     if (!tensor.is_nested())
         return tensor.to(device);
     const auto* impl = at::native::get_nested_tensor_impl(tensor);
-    return at::detail::make_tensor<at::native::NestedTensorImpl>(impl->get_buffer().to(device), impl->get_nested_sizes(),
-                                                                 impl->get_nested_strides(),
+    return at::detail::make_tensor<at::native::NestedTensorImpl>(impl->get_buffer().to(device),
+                                                                 impl->get_nested_sizes(), impl->get_nested_strides(),
                                                                  impl->get_storage_offsets());
 }
 
@@ -165,7 +166,8 @@ Tensor copy_to_device(const Tensor& tensor, c10::Device device)
         return copy_composite(tensor, device);
     if (!tensor.is_non_overlapping_and_dense())
         return tensor.to(device);
-    Tensor result = at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(device).pinned_memory(false));
+    Tensor result =
+        at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(device).pinned_memory(false));
     result.copy_(tensor);
     return result;
 }
@@ -235,8 +237,10 @@ private:
             return;
         if (!seen_)
             seen_ = tensor.device();
-        TORCH_CHECK(*seen_ == tensor.device(), "Expected all tensors to be on the same device, but found at least two "
-                    "devices, ", *seen_, " and ", tensor.device(), "! (when checking arguments of ", full_name(op_), ")");
+        TORCH_CHECK(*seen_ == tensor.device(),
+                    "Expected all tensors to be on the same device, but found at least two "
+                    "devices, ",
+                    *seen_, " and ", tensor.device(), "! (when checking arguments of ", full_name(op_), ")");
         if (tensor.is_privateuseone())
             device_ = tensor.device();
     }
@@ -320,7 +324,8 @@ private:
     {
         if (!tensor.defined() || !tensor.is_cpu())
             return tensor;
-        TORCH_CHECK_NOT_IMPLEMENTED(!tensor.is_quantized(), full_name(op_), ": there are no quantized tensors on the ocl "
+        TORCH_CHECK_NOT_IMPLEMENTED(!tensor.is_quantized(), full_name(op_),
+                                    ": there are no quantized tensors on the ocl "
                                     "device; call it with tensors on the CPU");
         for (const Copy& copy : copies_) {
             if (copy.cpu.is_same(tensor))

@@ -21,8 +21,9 @@ namespace {
 
 namespace py = pybind11;
 
-// What one argument of the call becomes. A tensor: a buffer and its offset; a number or bytes: a value; local: memory of
-// so many elements; errors: the queue's error buffer and the code of the kernel's name, of which the caller gives none.
+// What one argument of the call becomes. A tensor: a buffer and its offset; a number or bytes: a value; local: memory
+// of so many elements; errors: the queue's error buffer and the code of the kernel's name, of which the caller gives
+// none.
 enum class Kind { tensor, number, bytes, local, errors };
 
 // Numbers as they go into a kernel argument.
@@ -66,8 +67,9 @@ public:
         if (clprim::Kernel* known = kernels_[index].load(std::memory_order_acquire))
             return *known;
         const py::gil_scoped_release without_gil;
-        clprim::Kernel& kernel = translate_errors(
-            [&]() -> clprim::Kernel& { return context(index).program_from_text(name_, source_, options_).kernel(name_); });
+        clprim::Kernel& kernel = translate_errors([&]() -> clprim::Kernel& {
+            return context(index).program_from_text(name_, source_, options_).kernel(name_);
+        });
         TORCH_CHECK(kernel.argument_count == argument_count_, "kernel ", name_, " takes ", kernel.argument_count,
                     " arguments, but its declaration was read as ", argument_count_);
         kernels_[index].store(&kernel, std::memory_order_release);
@@ -148,8 +150,10 @@ private:
             const c10::Device other = THPVariable_Unpack(value).device();
             TORCH_CHECK(other.is_privateuseone(), "kernel ", name_, ", argument ", p.name,
                         ": expected a tensor on an ocl device, got one on ", other);
-            TORCH_CHECK(!device || *device == other, "Expected all tensors to be on the same device, but found at least "
-                        "two devices, ", *device, " and ", other, "! (kernel ", name_, ", argument ", p.name, ")");
+            TORCH_CHECK(!device || *device == other,
+                        "Expected all tensors to be on the same device, but found at least "
+                        "two devices, ",
+                        *device, " and ", other, "! (kernel ", name_, ", argument ", p.name, ")");
             device = other;
         }
         return device ? *device : c10::Device(device_type, checked_device(-1));
@@ -158,8 +162,9 @@ private:
     void read_dimensions(PyObject* value, const char* what, std::array<std::size_t, 3>& sizes, unsigned* dims) const
     {
         auto read = [&](PyObject* item) -> std::size_t {
-            const long long n = PyLong_Check(item) ? PyLong_AsLongLong(item)
-                                                   : py::reinterpret_steal<py::int_>(PyNumber_Index(item)).cast<long long>();
+            const long long n = PyLong_Check(item)
+                                    ? PyLong_AsLongLong(item)
+                                    : py::reinterpret_steal<py::int_>(PyNumber_Index(item)).cast<long long>();
             if (PyErr_Occurred())
                 throw py::error_already_set();
             TORCH_CHECK_VALUE(n >= 0, "kernel ", name_, ": the ", what, " must not be negative, got ", n);
@@ -249,8 +254,9 @@ private:
             return;
         }
         const cl_ulong offset = view.buffer_offset();
-        TORCH_CHECK_VALUE(offset % p.size == 0, "kernel ", name_, ", argument ", p.name, ": the tensor begins at element ",
-                          offset, " of its memory, which is not a multiple of the vector's ", p.size, " elements");
+        TORCH_CHECK_VALUE(offset % p.size == 0, "kernel ", name_, ", argument ", p.name,
+                          ": the tensor begins at element ", offset,
+                          " of its memory, which is not a multiple of the vector's ", p.size, " elements");
         launch.set(sizeof(cl_mem), &view.memory->buffer).arg(cl_ulong(offset / p.size));
     }
 

@@ -1,5 +1,5 @@
-// torch_ocl._C.Kernel: a kernel from a caller's text, launched from Python. What python/torch_ocl/user_kernel.py gives to
-// people and python/torch_ocl/inductor to generated code.
+// torch_ocl._C.Kernel: a kernel from a caller's text, launched from Python. What python/torch_ocl/user_kernel.py gives
+// to people and python/torch_ocl/inductor to generated code.
 #pragma once
 
 #include <torch/csrc/utils/pybind.h>

@@ -13,7 +13,8 @@ TEST(DeviceChoice, AProcessorUnderTwoDriversIsOneDevice)
 TEST(DeviceChoice, ProcessorsAreNotListedBesideGpus)
 {
     EXPECT_EQ(default_devices({{false, "NVIDIA CUDA", "pci 1"}, {true, "Intel(R) OpenCL", ""}}), Listed{0});
-    EXPECT_EQ(default_devices({{false, "rusticl", ""}, {true, "Intel(R) OpenCL", ""}, {true, "llvmpipe", ""}}), Listed{0});
+    EXPECT_EQ(default_devices({{false, "rusticl", ""}, {true, "Intel(R) OpenCL", ""}, {true, "llvmpipe", ""}}),
+              Listed{0});
 }
 
 TEST(DeviceChoice, AGpuUnderTwoDriversIsOneDevice)

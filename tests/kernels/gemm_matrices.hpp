@@ -149,7 +149,8 @@ inline Matrices make(std::int64_t batch, std::int64_t m, std::int64_t n, Order o
 
 inline double& at(Matrices& matrix, std::int64_t b, std::int64_t i, std::int64_t j)
 {
-    return matrix.host[static_cast<std::size_t>(b * matrix.layout.batch + i * matrix.layout.row + j * matrix.layout.column)];
+    return matrix
+        .host[static_cast<std::size_t>(b * matrix.layout.batch + i * matrix.layout.row + j * matrix.layout.column)];
 }
 
 struct Case {

@@ -36,8 +36,8 @@ TEST_P(Gemm, EveryLayoutOfC)
                 check(one, c, other, other, order, DataType::float32, 2, 1);
 }
 
-// Sizes and lines that are multiples of four elements, which kernels may read and write four at a time; large tiles with
-// remainders of every kind.
+// Sizes and lines that are multiples of four elements, which kernels may read and write four at a time; large tiles
+// with remainders of every kind.
 TEST_P(Gemm, LinesOfFours)
 {
     const Order rows = Order::rows_of_fours, columns = Order::columns_of_fours;

@@ -90,21 +90,30 @@ TEST_F(MisuseTest, UndefinedTensors)
     refuse({
         {"pointwise input", [&] { pointwise(queue, {none}, {x}, {}, "y0 = x0;"); }, "undefined"},
         {"pointwise output", [&] { pointwise(queue, {x}, {none}, {}, "y0 = x0;"); }, "undefined"},
-        {"pointwise row", [&] {
+        {"pointwise row",
+         [&] {
              const Input inputs[] = {none};
              pointwise(queue, pointwise_row("exp"), {inputs, std::span(&x, 1), {}, DataType::float32});
-         }, "exp: an input is undefined"},
-        {"reduce", [&] {
+         },
+         "exp: an input is undefined"},
+        {"reduce",
+         [&] {
              const Input input(none);
              reduce(queue, reduce_row("sum"), {std::span(&input, 1), std::span(&x, 1), {}, DataType::float32});
-         }, "sum: an input is undefined"},
-        {"reduce output", [&] {
+         },
+         "sum: an input is undefined"},
+        {"reduce output",
+         [&] {
              const Input input(x);
              reduce(queue, reduce_row("sum"), {std::span(&input, 1), empty_list, {}, DataType::float32});
-         }, "undefined"},
-        {"pointwise_reduce", [&] {
-             pointwise_reduce(queue, {none}, {x}, {}, {"float s;", "s.s = 0;", "s.s += x0;", "s.s += other.s;", "y0 = s.s;"});
-         }, "undefined"},
+         },
+         "undefined"},
+        {"pointwise_reduce",
+         [&] {
+             pointwise_reduce(queue, {none}, {x}, {},
+                              {"float s;", "s.s = 0;", "s.s += x0;", "s.s += other.s;", "y0 = s.s;"});
+         },
+         "undefined"},
         {"copy", [&] { copy(queue, none, x); }, "copy: source is undefined"},
         {"copy target", [&] { copy(queue, x, none); }, "copy: target"},
         {"fill", [&] { fill(queue, none, 1.0); }, "fill: target"},
@@ -152,7 +161,8 @@ TEST_F(MisuseTest, UndefinedTensors)
         {"narrow", [&] { narrow(queue, none, narrow_format("int4"), {}, x); }, "narrow: source"},
         {"lu_factor", [&] { lu_factor(queue, none, none, none); }, "lu_factor: a"},
         {"cholesky", [&] { cholesky(queue, make({1, 4, 4}), none); }, "cholesky: info"},
-        {"pairwise_distances", [&] { pairwise_distances(queue, make({1, 4, 8}), none, 2, x); }, "pairwise_distances: b"},
+        {"pairwise_distances", [&] { pairwise_distances(queue, make({1, 4, 8}), none, 2, x); },
+         "pairwise_distances: b"},
         {"deform_conv2d", [&] { deform_conv2d(queue, {}, {none, none, none, none, none}, image); }, "deform_conv2d: x"},
         {"sgd_step", [&] { sgd_step(queue, {}, {none}, {none}, {}); }, "undefined"},
         {"to_host", [&] { to_host(queue, none); }, "to_host: source"},
@@ -218,47 +228,55 @@ TEST_F(MisuseTest, OutOfRange)
         {"read to null", [&] { queue.read(*x.memory, 0, nullptr, 4); }, "null"},
         {"write across the end", [&] { queue.write(*x.memory, 0, host.data(), std::size_t{1} << 30); }, "Queue::write"},
         {"write from null", [&] { queue.write(*x.memory, 0, nullptr, 4); }, "null"},
-        {"copy across the end", [&] { queue.copy(*x.memory, 0, *image.memory, 0, std::size_t{1} << 30); }, "Queue::copy"},
+        {"copy across the end", [&] { queue.copy(*x.memory, 0, *image.memory, 0, std::size_t{1} << 30); },
+         "Queue::copy"},
         {"fill across the end", [&] { queue.fill(*x.memory, 0, std::size_t{1} << 30, host.data(), 4); }, "Queue::fill"},
         {"copy_between", [&] { copy_between({queue, *x.memory, 0}, {queue, *image.memory, 0}, std::size_t{1} << 30); },
          "copy_between"},
-        {"max_pool into any size", [&] {
+        {"max_pool into any size",
+         [&] {
              PoolWindow window;
              window.kernel = {2, 2, 1};
              window.stride = {2, 2, 1};
              max_pool(queue, image, make({1, 4, 100, 100}), none, window);
-         }, "too large"},
-        {"average_pool into any size", [&] {
+         },
+         "too large"},
+        {"average_pool into any size",
+         [&] {
              PoolWindow window;
              window.kernel = window.stride = {2, 2, 1};
              average_pool(queue, image, make({1, 4, 5, 4}), window);
-         }, "too large"},
-        {"pool with a negative padding", [&] {
+         },
+         "too large"},
+        {"pool with a negative padding",
+         [&] {
              PoolWindow window;
              window.padding = {-3, 0, 0};
              max_pool(queue, image, image, none, window);
-         }, "padding"},
+         },
+         "padding"},
         {"distribution", [&] { random_fill(queue, x, static_cast<Distribution>(77), 0, 1, {}); }, "distribution"},
-        {"layer_norm statistics", [&] {
-             layer_norm(queue, {x, make({4, 8}), none, none, make({4}), make({1}), 8});
-         }, "rstd"},
-        {"group_norm statistics", [&] {
-             group_norm(queue, {image, make({1, 4, 8, 8}), none, none, make({1}), make({2}), 2});
-         }, "mean"},
+        {"layer_norm statistics", [&] { layer_norm(queue, {x, make({4, 8}), none, none, make({4}), make({1}), 8}); },
+         "rstd"},
+        {"group_norm statistics",
+         [&] { group_norm(queue, {image, make({1, 4, 8, 8}), none, none, make({1}), make({2}), 2}); }, "mean"},
         {"dropout's mask", [&] { dropout(queue, x, 0.5, {}, make({4, 8}), make({4, 8})); }, "mask"},
-        {"reduce axes", [&] {
+        {"reduce axes",
+         [&] {
              const Input input(x);
              const Tensor y = make({3, 1});
              reduce(queue, reduce_row("sum"), {std::span(&input, 1), std::span(&y, 1), {}, DataType::float32});
-         }, ""},
+         },
+         ""},
     });
     EXPECT_THROW(gemm(queue, [&] {
                      GemmProblem p = gemm_problem(make({4, 8}), make({8, 4}), make({4, 4}));
                      p.activation = Activation::sigmoid;
                      return p;
                  }(), make({4, 8}), make({8, 4}), make({4, 4})), NotSupported);
-    EXPECT_THROW(conv_forward(queue, image, make({4, 4, 1, 1}), none, make({1, 4, 8, 8}), {.activation = Activation::gelu}),
-                 NotSupported);
+    EXPECT_THROW(
+        conv_forward(queue, image, make({4, 4, 1, 1}), none, make({1, 4, 8, 8}), {.activation = Activation::gelu}),
+        NotSupported);
 }
 
 TEST_F(MisuseTest, Values)

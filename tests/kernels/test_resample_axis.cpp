@@ -52,7 +52,8 @@ TEST(ResampleRepeat, RepeatsElementsOfEverySize)
 {
     Queue& queue = Context::get(0).queue();
     const std::int64_t count = 3, height = 2;
-    for (const DataType type : {DataType::uint8, DataType::float16, DataType::float32, DataType::float64, DataType::complex128})
+    for (const DataType type :
+         {DataType::uint8, DataType::float16, DataType::float32, DataType::float64, DataType::complex128})
         for (const auto& [width, fy, fx] : {std::array<std::int64_t, 3>{37, 2, 2}, {16, 3, 1}, {5, 1, 4}, {33, 1, 2}}) {
             const std::size_t bytes = size_of(type);
             const Tensor x = queue.context().empty({count, height, width}, type, queue);
@@ -76,7 +77,8 @@ TEST(ResampleRepeat, RepeatsElementsOfEverySize)
 TEST(ResampleRepeat, RefusesOtherShapes)
 {
     Queue& queue = Context::get(0).queue();
-    const Tensor x = queue.context().empty({2, 3}, DataType::float32, queue), y = queue.context().empty({4, 6}, DataType::float32, queue);
+    const Tensor x = queue.context().empty({2, 3}, DataType::float32, queue),
+                 y = queue.context().empty({4, 6}, DataType::float32, queue);
     EXPECT_THROW(resample_repeat(queue, x, y, 2, 3), InvalidArgument);
     EXPECT_THROW(resample_repeat(queue, x, y, 0, 2), InvalidArgument);
 }

@@ -38,8 +38,8 @@ inline Values read(Queue& queue, const Tensor& source)
     return {begin, begin + host.data.size() / sizeof(float)};
 }
 
-// A net of one operator "op" with inputs x0, x1.., in train mode, all inputs but integers with gradients, whose output "y"
-// is weighted by the gradient `dy`.
+// A net of one operator "op" with inputs x0, x1.., in train mode, all inputs but integers with gradients, whose output
+// "y" is weighted by the gradient `dy`.
 struct Single {
     Net net;
     Values dy;

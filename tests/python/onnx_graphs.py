@@ -1,4 +1,5 @@
-"""Networks as MXNet's and TensorFlow's exporters write them, built by hand: small pictures, few channels, random weights."""
+"""Networks as MXNet's and TensorFlow's exporters write them, built by hand: small pictures, few channels, random
+weights."""
 import numpy as np
 from onnx import TensorProto, checker, helper, numpy_helper
 
@@ -55,7 +56,8 @@ class Builder:
 
 
 def vgg11_bn():
-    """MXNet: separate Flatten and FullyConnected, Dropout with a ratio, BatchNormalization with `spatial`, operator set 7."""
+    """MXNet: separate Flatten and FullyConnected, Dropout with a ratio, BatchNormalization with `spatial`, operator set
+    7."""
     b, x, channels = Builder([2, 3, 64, 64], 7), "x", 3
     for width in (16, "M", 32, "M", 64, 64, "M", 128, 128, "M", 128, 128, "M"):
         if width == "M":

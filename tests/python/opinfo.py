@@ -99,12 +99,14 @@ WIDER = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.floa
 
 
 def as_exact_as_cpu(op, sample, actual, expected):
-    """Where the CPU itself is inexact: no further from the result in a wider type than the CPU is, or than tolerated."""
+    """Where the CPU itself is inexact: no further from the result in a wider type than the CPU is, or than
+    tolerated."""
     if not isinstance(actual, torch.Tensor) or actual.dtype not in WIDER or actual.shape != expected.shape:
         return False
 
     def widen(value):
-        return tree_map(lambda leaf: leaf.to(WIDER.get(leaf.dtype, leaf.dtype)) if isinstance(leaf, torch.Tensor) else leaf, value)
+        return tree_map(lambda leaf: leaf.to(WIDER.get(leaf.dtype, leaf.dtype)) if isinstance(leaf, torch.Tensor)
+                        else leaf, value)
     exact = op(widen(sample.input), *widen(sample.args), **widen(sample.kwargs))
     if exact.dtype != WIDER[actual.dtype]:
         return False

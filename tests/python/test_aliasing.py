@@ -81,7 +81,8 @@ def test_result_over_an_argument(name, of, at, shift):
 
 @pytest.mark.parametrize("form", [
     lambda x, i: x.scatter_(0, i, x.clone()), lambda x, i: x.scatter_add_(0, i, x.clone()),
-    lambda x, i: x.index_add_(0, i[0], x.clone()), lambda x, i: x.cumsum_(0), lambda x, i: x.addmm_(x.clone(), x.clone()),
+    lambda x, i: x.index_add_(0, i[0], x.clone()), lambda x, i: x.cumsum_(0), lambda x,
+    i: x.addmm_(x.clone(), x.clone()),
     lambda x, i: x.renorm_(2, 0, 1.0), lambda x, i: x.tril_(), lambda x, i: x.t_().add_(x.clone()),
 ])
 def test_in_place_forms(form):

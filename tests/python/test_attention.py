@@ -33,7 +33,8 @@ def exact(q, k, v, mask=None, causal=False, scale=None, gqa=False, dtype=torch.f
 
 
 def tolerance(expected, native):
-    """The defaults, but for half precision: twice what PyTorch's composition in that dtype is off, as PyTorch tests it."""
+    """The defaults, but for half precision: twice what PyTorch's composition in that dtype is off, as PyTorch tests
+    it."""
     if native.dtype in (torch.float32, torch.float64):
         return {}
     return dict(rtol=torch.finfo(native.dtype).eps, atol=2 * (native.double() - expected).abs().max().item())
@@ -279,7 +280,8 @@ def test_multihead_attention(device, masks, need_weights):
 @pytest.mark.parametrize("norm_first", [False, True])
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 def test_transformer_encoder_layer(device, norm_first, activation):
-    module = torch.nn.TransformerEncoderLayer(32, 4, 48, dropout=0, activation=activation, batch_first=True, norm_first=norm_first)
+    module = torch.nn.TransformerEncoderLayer(32, 4, 48, dropout=0, activation=activation, batch_first=True,
+                                              norm_first=norm_first)
     x = torch.randn(2, 9, 32)
     train_both(module, device, x)
     module.eval()

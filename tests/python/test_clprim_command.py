@@ -119,7 +119,8 @@ def test_mistakes_on_the_command_line(arguments, message):
 
 @pytest.mark.parametrize("arguments, message", [
     (["-k", 0], "--top: expected a number above 0, got 0"), (["-k", "x"], "--top: expected a number above 0, got x"),
-    (["--std", 0], "--std is 0, expected numbers above 0"), (["--mean", "1,2"], "--mean holds 2 numbers, expected 1 or 3"),
+    (["--std", 0], "--std is 0, expected numbers above 0"), (["--mean", "1,2"],
+                                                             "--mean holds 2 numbers, expected 1 or 3"),
     (["--shape", "q=3"], "the model has no input 'q'; its inputs are 'x'"),
 ])
 def test_mistakes_with_images(classifier, images, arguments, message):
@@ -131,16 +132,19 @@ def test_mistakes_with_models(classifier, images, tmp_path):
     assert "labels.txt holds 1 names, the model has 3 classes" in command("run", classifier, images[0], "--labels",
                                                                          tmp_path / "labels.txt", code=1)
     np.save(tmp_path / "x.npy", np.zeros((1, 3, 16, 16), "f"))
-    assert "the model has no input 'y'; its inputs are 'x'" in command("run", classifier, f"y={tmp_path / 'x.npy'}", code=1)
+    assert "the model has no input 'y'; its inputs are 'x'" in command("run", classifier, f"y={tmp_path / 'x.npy'}",
+                                                                       code=1)
     fixed = onnx.load(classifier)
     fixed.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 1
     onnx.save(fixed, tmp_path / "fixed.onnx")
-    assert "has 1 as its first size: --batch 4 does not change it" in command("profile", tmp_path / "fixed.onnx", "--batch", 4, code=1)
+    assert "has 1 as its first size: --batch 4 does not change it" in command("profile", tmp_path / "fixed.onnx",
+                                                                              "--batch", 4, code=1)
 
 
 def test_options_stand_before_images_too(classifier, images):
     """A list of numbers takes one argument, not the images behind it."""
-    assert command("run", classifier, "--mean", "0.5", "--std", "0.25,0.25,0.25", images[0], "-k", 1).count("class") == 1
+    assert command("run", classifier, "--mean", "0.5", "--std", "0.25,0.25,0.25", images[0], "-k",
+                   1).count("class") == 1
 
 
 def test_profile(classifier):
@@ -159,7 +163,8 @@ def test_validate(classifier):
 
 def test_convert_a_model_to_a_net(tmp_path):
     rng = np.random.default_rng(0)
-    tensors = {"w": (8, 3, 3, 3), "b": (8,), "gamma": (8,), "beta": (8,), "mean": (8,), "var": (8,), "fc": (32, 5), "fcb": (5,)}
+    tensors = {"w": (8, 3, 3, 3), "b": (8,), "gamma": (8,), "beta": (8,), "mean": (8,), "var": (8,), "fc": (32, 5),
+               "fcb": (5,)}
     values = {name: rng.random(shape).astype("f") for name, shape in tensors.items()}
     nodes = [helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=[1, 0, 0, 1], strides=[2, 2]),
              helper.make_node("BatchNormalization", ["c", "gamma", "beta", "mean", "var"], ["n"]),
@@ -192,8 +197,10 @@ def test_convert_a_model_to_a_net(tmp_path):
 def test_constants_of_models_that_become_nets(tmp_path):
     """Exporters write constants as nodes, and share equal ones by Identity."""
     rng = np.random.default_rng(0)
-    values = {"w": rng.random((4, 3, 3, 3)).astype("f"), "v": rng.random((4, 4, 1, 1)).astype("f"), "b": rng.random(4).astype("f")}
-    bound = lambda name, value: helper.make_node("Constant", [], [name], value=numpy_helper.from_array(np.float32(value)))
+    values = {"w": rng.random((4, 3, 3, 3)).astype("f"), "v": rng.random((4, 4, 1, 1)).astype("f"),
+              "b": rng.random(4).astype("f")}
+    bound = lambda name, value: helper.make_node("Constant", [], [name],
+                                                 value=numpy_helper.from_array(np.float32(value)))
     nodes = [bound("low", 0), bound("high", 6), helper.make_node("Identity", ["b"], ["same"]),
              helper.make_node("Conv", ["x", "w", "b"], ["c"]), helper.make_node("Clip", ["c", "low", "high"], ["r"]),
              helper.make_node("Conv", ["r", "v", "same"], ["y"])]
@@ -209,7 +216,8 @@ def test_constants_of_models_that_become_nets(tmp_path):
     x = rng.standard_normal((1, 3, 8, 9)).astype("f")
     net.tensor("x").write(x)
     net.forward()
-    np.testing.assert_allclose(net.tensor("y").numpy(), clprim.Session(str(tmp_path / "m.onnx")).run({"x": x})["y"], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(net.tensor("y").numpy(), clprim.Session(str(tmp_path / "m.onnx")).run({"x": x})["y"],
+                               rtol=1e-4, atol=1e-5)
 
 
 def idx(path, array):

@@ -9,7 +9,8 @@ import clprim
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
-DTYPES = [np.float32, np.float64, np.float16, ml_dtypes.bfloat16, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16,
+DTYPES = [np.float32, np.float64, np.float16, ml_dtypes.bfloat16, np.int8, np.int16, np.int32, np.int64, np.uint8,
+          np.uint16,
           np.uint32, np.uint64, np.bool_, np.complex64]
 
 
@@ -40,7 +41,8 @@ def test_arrays_come_back_as_they_went(dtype, shape):
         np.testing.assert_array_equal(np.asarray(there_and_back), array)
 
 
-@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz",
+                                  "float8_e8m0fnu",
                                   "float4_e2m1fn", "int4", "uint4", "int2", "uint2"])
 def test_narrow_types(name):
     dtype = getattr(ml_dtypes, name)

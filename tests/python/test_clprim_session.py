@@ -15,7 +15,8 @@ import clprim
 
 def session(op="Relu", element=TensorProto.FLOAT, **attributes):
     port = helper.make_tensor_value_info("x", element, ["n", "m"])
-    graph = helper.make_graph([helper.make_node(op, ["x"], ["y"], **attributes)], "g", [port], [onnx.ValueInfoProto(name="y")])
+    graph = helper.make_graph([helper.make_node(op, ["x"], ["y"], **attributes)], "g", [port],
+                              [onnx.ValueInfoProto(name="y")])
     return clprim.Session(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 25)], ir_version=10))
 
 
@@ -40,8 +41,10 @@ def test_whatever_holds_an_array():
         np.testing.assert_array_equal(relu.run(inputs)["y"], np.maximum(X, 0))
 
 
-@pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16",
-                                  "uint32", "uint64", "bool", "float8_e4m3fn", "float8_e5m2", "int4", "uint4", "complex64"])
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "float64", "int8", "int16", "int32", "int64",
+                                  "uint8", "uint16",
+                                  "uint32", "uint64", "bool", "float8_e4m3fn", "float8_e5m2", "int4", "uint4",
+                                  "complex64"])
 def test_element_types(name):
     dtype = np.dtype(getattr(ml_dtypes, name)) if hasattr(ml_dtypes, name) else np.dtype(name)
     same = session("Identity", helper.np_dtype_to_tensor_dtype(dtype))
@@ -56,7 +59,8 @@ def test_element_types(name):
         same.run({"x": other})
 
 
-@pytest.mark.parametrize("x", [np.array([["a", "ü"]]), np.array([["a", "ü"]], object), [["a", "ü"]], np.zeros((0, 2), "U1")],
+@pytest.mark.parametrize("x", [np.array([["a", "ü"]]), np.array([["a", "ü"]], object), [["a", "ü"]],
+                               np.zeros((0, 2), "U1")],
                          ids=["U", "objects", "list", "empty"])
 def test_strings(x):
     y = session("Identity", TensorProto.STRING).run({"x": x})["y"]
@@ -90,26 +94,32 @@ def test_outputs_by_name():
     for outputs in (["y"], ("y",), "y", None):
         assert list(relu.run({"x": X}, outputs)) == ["y"]
     for outputs in (["z"], "yy"):
-        with pytest.raises(ValueError, match=f"the model has no output '{outputs if isinstance(outputs, str) else 'z'}'; its outputs are 'y'"):
+        with pytest.raises(ValueError,
+                           match=f"the model has no output '{outputs if isinstance(outputs, str) else 'z'}'; its outputs are 'y'"):
             relu.run({"x": X}, outputs)
 
 
-@pytest.mark.parametrize("model, error", [(None, TypeError), (3, TypeError), ("nope.onnx", ValueError), (b"", ValueError), (b"\0" * 9, ValueError)])
+@pytest.mark.parametrize("model, error", [(None, TypeError), (3, TypeError), ("nope.onnx", ValueError),
+                                          (b"", ValueError), (b"\0" * 9, ValueError)])
 def test_what_is_no_model(model, error):
     with pytest.raises(error):
         clprim.Session(model)
 
 
-@pytest.mark.parametrize("device, message", [("no such device", "no OpenCL device matches"), (99, "out of range"), (-1, "out of range"),
+@pytest.mark.parametrize("device, message", [("no such device", "no OpenCL device matches"), (99, "out of range"),
+                                             (-1, "out of range"),
                                              (1.5, "a device is named by an index or a text")])
 def test_devices_that_are_not_there(device, message):
     node = helper.make_node("Relu", ["x"], ["y"])
-    graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", 1, [1])], [onnx.ValueInfoProto(name="y")])
+    graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", 1, [1])],
+                              [onnx.ValueInfoProto(name="y")])
     with pytest.raises(ValueError, match=message):
-        clprim.Session(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), device=device)
+        clprim.Session(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10),
+                       device=device)
 
 
-# ---- what a session and its runs may be told -----------------------------------------------------------------------------
+# ---- what a session and its runs may be told
+# -----------------------------------------------------------------------------
 
 def model_of(nodes, inputs, outputs, **metadata):
     graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info(n, e, s) for n, e, s in inputs],
@@ -121,11 +131,14 @@ def model_of(nodes, inputs, outputs, **metadata):
 
 def flattened(**attributes):
     """Flattens its input by arithmetic on its shape, as exporters write it."""
-    nodes = [helper.make_node("Shape", ["x"], ["rows"], start=0, end=1), helper.make_node("Shape", ["x"], ["rest"], start=1),
-             helper.make_node("ReduceProd", ["rest"], ["columns"]), helper.make_node("Concat", ["rows", "columns"], ["s"], axis=0),
+    nodes = [helper.make_node("Shape", ["x"], ["rows"], start=0, end=1),
+             helper.make_node("Shape", ["x"], ["rest"], start=1),
+             helper.make_node("ReduceProd", ["rest"], ["columns"]), helper.make_node("Concat", ["rows", "columns"],
+                                                                                     ["s"], axis=0),
              helper.make_node("Reshape", ["x", "s"], ["r"]), helper.make_node("Relu", ["r"], ["y"], name="last"),
              helper.make_node("Size", ["x"], ["n"])]
-    return clprim.Session(model_of(nodes, [("x", TensorProto.FLOAT, ["batch", 2, "width"])], ["y", "n"], author="somebody"),
+    return clprim.Session(model_of(nodes, [("x", TensorProto.FLOAT, ["batch", 2, "width"])], ["y", "n"],
+                                   author="somebody"),
                           **attributes)
 
 
@@ -164,7 +177,8 @@ def test_outputs_are_bound_to_memory():
 
 
 def test_runs_are_cancelled():
-    body = helper.make_graph([helper.make_node("Sin", ["v"], ["w"]), helper.make_node("Identity", ["c"], ["d"])], "body",
+    body = helper.make_graph([helper.make_node("Sin", ["v"], ["w"]), helper.make_node("Identity", ["c"], ["d"])],
+                             "body",
                              [helper.make_tensor_value_info("i", TensorProto.INT64, []),
                               helper.make_tensor_value_info("c", TensorProto.BOOL, []),
                               helper.make_tensor_value_info("v", TensorProto.FLOAT, [64])],

@@ -30,7 +30,8 @@ def test_names_of_kernels(names):
         check(lambda x: x * 2 + 1, randn(8))
 
 
-@pytest.mark.parametrize("shapes", [((8, 16, 40), (16, 1), (40,)), ((5, 1, 7), (1, 6, 1), ()), ((3, 5, 4, 49), (5, 1, 1), (3, 1, 1, 1)),
+@pytest.mark.parametrize("shapes", [((8, 16, 40), (16, 1), (40,)), ((5, 1, 7), (1, 6, 1), ()),
+                                    ((3, 5, 4, 49), (5, 1, 1), (3, 1, 1, 1)),
                                     ((4, 16, 8, 32), (4, 1, 8, 32), (16, 1, 32)), ((0, 3), (3,), (1, 1))])
 def test_broadcasting(shapes):
     check(lambda x, y, z: x + y * z, *(randn(s) for s in shapes))
@@ -40,7 +41,8 @@ def test_broadcasting(shapes):
 def test_arithmetic_of_floating_point_numbers(dtype):
     def f(x, y):
         return (x + y * 2, x - y, x / (y.abs() + 1), x // y, x % y, torch.fmod(x, y), -x, x.abs(), x.floor(), x.ceil(),
-                x.trunc(), x.round(), x.sign(), x > y, x <= y, torch.maximum(x, y), torch.minimum(x, y), x.clamp(-0.5, 0.5),
+                x.trunc(), x.round(), x.sign(), x > y, x <= y, torch.maximum(x, y), torch.minimum(x, y),
+                x.clamp(-0.5, 0.5),
                 torch.where(x > 0, x, y), x.to(torch.int32), x.isnan(), x.signbit(), x.square(), x.reciprocal())
 
     x, y = randn(50, 33), randn(50, 33)
@@ -77,13 +79,15 @@ def test_fourier_transforms_have_the_layout_that_was_expected():
     check(lambda x: (torch.fft.fft2(x), torch.fft.ifft2(x), torch.fft.rfftn(x, dim=(1, 2)), torch.fft.ihfft(x, dim=0),
                      torch.fft.rfft(x, dim=2)), x, atol=1e-5, rtol=1e-4)
     check(lambda x: (torch.fft.irfft(x, dim=1), torch.fft.hfft(x, n=9), torch.fft.fft(x.transpose(1, 3), dim=2),
-                     torch.fft.irfft2(x, dim=(3, 0))), torch.randn(3, 5, 6, 7, dtype=torch.complex64), atol=1e-5, rtol=1e-4)
+                     torch.fft.irfft2(x, dim=(3, 0))), torch.randn(3, 5, 6, 7, dtype=torch.complex64), atol=1e-5,
+                     rtol=1e-4)
 
 
 def test_results_of_linear_algebra_have_the_layout_that_was_expected():
     a = randn(3, 5, 5)
     spd = a @ a.mT + 5 * torch.eye(5)
-    check(lambda x, y: (torch.cholesky_inverse(x), torch.cholesky_solve(y, x), torch.linalg.householder_product(y, y[:, 0]),
+    check(lambda x, y: (torch.cholesky_inverse(x), torch.cholesky_solve(y, x),
+                        torch.linalg.householder_product(y, y[:, 0]),
                         torch.ormqr(y, y[:, 0], y * 2)), torch.linalg.cholesky(spd), a, atol=1e-4, rtol=1e-4)
     check(lambda x: torch.linalg.eig(x)[1].abs() * 0, a)
 
@@ -111,8 +115,10 @@ def test_mixed_dtypes():
 
 
 @pytest.mark.parametrize("dtype", (torch.float32, torch.float64))
-@pytest.mark.parametrize("name", ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin", "cos",
-                                  "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf",
+@pytest.mark.parametrize("name", ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin",
+                                  "cos",
+                                  "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
+                                  "erf",
                                   "erfc", "erfinv", "lgamma", "digamma", "sigmoid", "special.i0", "special.i1e",
                                   "special.bessel_j0", "special.ndtri", "special.log_ndtr", "special.erfcx"))
 def test_functions(name, dtype):
@@ -140,9 +146,12 @@ def test_constants():
 
 
 def test_views():
-    check(lambda x: (x.t().reshape(-1)[::2] + 1, x.flip(0) * 2, x.roll(3, 1) + 0, torch.cat([x, x * 2], 1), x[2:, ::3] + 1,
-                     x.unfold(1, 5, 2) * 2, x.expand(3, 16, 24) + 1, torch.stack([x, x + 1], 1), x.as_strided((4, 4), (1, 3)) + 1,
-                     x.tril() + 1, x.diagonal() * 2, x.repeat(2, 3), x.reshape(4, 4, 24).permute(2, 0, 1) + 1), randn(16, 24))
+    check(lambda x: (x.t().reshape(-1)[::2] + 1, x.flip(0) * 2, x.roll(3, 1) + 0, torch.cat([x, x * 2], 1),
+                     x[2:, ::3] + 1,
+                     x.unfold(1, 5, 2) * 2, x.expand(3, 16, 24) + 1, torch.stack([x, x + 1], 1),
+                     x.as_strided((4, 4), (1, 3)) + 1,
+                     x.tril() + 1, x.diagonal() * 2, x.repeat(2, 3), x.reshape(4, 4, 24).permute(2, 0, 1) + 1),
+                     randn(16, 24))
 
 
 @pytest.mark.parametrize("mode", ("constant", "reflect", "replicate", "circular"))
@@ -245,7 +254,8 @@ def test_a_scalar_tensor_of_the_cpu():
     torch.testing.assert_close(actual.cpu(), x * factor + 1)
 
 
-@pytest.mark.parametrize("number", (torch.tensor(3.0), torch.tensor(2), torch.tensor(2.5, dtype=torch.float64)), ids=str)
+@pytest.mark.parametrize("number", (torch.tensor(3.0), torch.tensor(2), torch.tensor(2.5, dtype=torch.float64)),
+                         ids=str)
 def test_the_scalar_may_come_first(number):
     torch._dynamo.reset()
 
@@ -284,7 +294,8 @@ def test_dtypes_without_arithmetic():
 
 def test_random_numbers():
     def f(x):
-        return torch.rand_like(x), torch.randn_like(x), F.dropout(x, 0.25), torch.randint(0, 10, (10000,), device=x.device)
+        return torch.rand_like(x), torch.randn_like(x), F.dropout(x,
+                                                                  0.25), torch.randint(0, 10, (10000,), device=x.device)
 
     compiled = torch.compile(f)
     x = torch.ones(10000, device=device)
@@ -295,7 +306,8 @@ def test_random_numbers():
     uniform, normal, dropped, integers = (t.cpu() for t in first)
     assert 0 <= uniform.min() and uniform.max() < 1 and abs(uniform.mean() - 0.5) < 0.02
     assert abs(normal.mean()) < 0.05 and abs(normal.std() - 1) < 0.05
-    assert abs((dropped == 0).float().mean() - 0.25) < 0.03 and set(dropped.unique().tolist()) == {0.0, torch.tensor(1 / 0.75).item()}
+    assert abs((dropped == 0).float().mean() -
+               0.25) < 0.03 and set(dropped.unique().tolist()) == {0.0, torch.tensor(1 / 0.75).item()}
     assert integers.unique().tolist() == list(range(10))
 
 

@@ -24,7 +24,8 @@ def nothing_falls_back():
 def test_products_and_convolutions_with_what_follows_them():
     check(lambda x, y, b: F.relu(x @ y + b) * 2, randn(32, 64, requires_grad=True), randn(64, 16, requires_grad=True),
           randn(16, requires_grad=True), atol=3e-5, rtol=1.3e-6)
-    check(lambda x, w, b: F.gelu(F.linear(x, w, b)), randn(32, 64, requires_grad=True), randn(16, 64, requires_grad=True),
+    check(lambda x, w, b: F.gelu(F.linear(x, w, b)), randn(32, 64, requires_grad=True),
+          randn(16, 64, requires_grad=True),
           randn(16, requires_grad=True), atol=3e-5, rtol=1.3e-6)
     check(lambda x, w: F.silu(F.conv2d(x, w, padding=1, stride=2)), randn(2, 3, 16, 16, requires_grad=True),
           randn(8, 3, 3, 3, requires_grad=True), atol=3e-5, rtol=1.3e-6)
@@ -33,7 +34,8 @@ def test_products_and_convolutions_with_what_follows_them():
 
 def test_attention():
     q, k, v = (randn(2, 4, 16, 8, requires_grad=True) for _ in range(3))
-    check(lambda q, k, v: F.scaled_dot_product_attention(q * 2, k, v, is_causal=True) + 1, q, k, v, atol=2e-5, rtol=1.3e-6)
+    check(lambda q, k, v: F.scaled_dot_product_attention(q * 2, k, v, is_causal=True) + 1, q, k, v, atol=2e-5,
+          rtol=1.3e-6)
     check(lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m), q, k, v, randn(16, 16), atol=2e-5, rtol=1.3e-6)
 
 
@@ -48,7 +50,8 @@ class Block(nn.Module):
     def forward(self, x):
         n, length, width = x.shape
         q, k, v = self.qkv(self.norm1(x)).view(n, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        x = x + self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(n, length, width))
+        x = x + self.out(F.scaled_dot_product_attention(q, k, v,
+                                                        is_causal=True).transpose(1, 2).reshape(n, length, width))
         return x + self.mlp(self.norm2(x))
 
 
@@ -128,7 +131,8 @@ def test_training_step(name):
         error = (a.grad.cpu().double() - b.grad).norm() / (b.grad.norm() + 1e-3 * total)
         assert error < 2e-2, f"{name}: {error}"
     for (name, a), b in zip(model.named_buffers(), exact.buffers()):
-        torch.testing.assert_close(a.cpu().double(), b.double(), rtol=1e-3, atol=1e-4, msg=lambda text: f"{name}: {text}")
+        torch.testing.assert_close(a.cpu().double(), b.double(), rtol=1e-3, atol=1e-4,
+                                   msg=lambda text: f"{name}: {text}")
 
 
 @pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float16))
@@ -153,7 +157,8 @@ def test_autocast(dtype):
 
 
 @pytest.mark.parametrize("kind, options", [
-    (torch.optim.SGD, {"momentum": 0.9, "weight_decay": 0.01}), (torch.optim.SGD, {"momentum": 0.9, "nesterov": True, "foreach": True}),
+    (torch.optim.SGD, {"momentum": 0.9, "weight_decay": 0.01}), (torch.optim.SGD,
+                                                                 {"momentum": 0.9, "nesterov": True, "foreach": True}),
     (torch.optim.Adam, {"foreach": True}), (torch.optim.AdamW, {"fused": True}), (torch.optim.RMSprop, {})],
     ids=["sgd", "sgd_foreach", "adam_foreach", "adamw_fused", "rmsprop"])
 def test_optimizer_steps(kind, options):
@@ -194,7 +199,8 @@ def test_whole_training_loop_lowers_the_loss():
 
 
 def test_channels_last_network():
-    module = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 4, 1))
+    module = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
+                           nn.Conv2d(8, 4, 1))
     module = module.to(memory_format=torch.channels_last)
     check_module(module, randn(2, 3, 12, 12).contiguous(memory_format=torch.channels_last), atol=1e-4, rtol=1e-4)
 

@@ -14,7 +14,8 @@ axis_sets = [axes for n in range(1, 4) for axes in itertools.combinations(range(
 
 @pytest.mark.parametrize("axes", axis_sets, ids=str)
 def test_axes(axes):
-    check(lambda x: (x.sum(axes), x.mean(axes, keepdim=True), x.amax(axes), x.amin(axes), x.var(axes), x.std(axes, keepdim=True),
+    check(lambda x: (x.sum(axes), x.mean(axes, keepdim=True), x.amax(axes), x.amin(axes), x.var(axes),
+                     x.std(axes, keepdim=True),
                      torch.logsumexp(x, axes), torch.linalg.vector_norm(x, dim=axes)), randn(20, 33, 40))
 
 
@@ -49,11 +50,13 @@ def test_nan_and_infinity():
     x[0, 3] = x[1, 30] = float("nan")
     x[2, 5], x[3, 6] = float("inf"), -float("inf")
     x[4] = -float("inf")
-    check(lambda x: (x.amax(1), x.amin(1), x.argmax(1), x.argmin(1), x.sum(1), torch.nansum(x, 1), torch.logsumexp(x, 1),
+    check(lambda x: (x.amax(1), x.amin(1), x.argmax(1), x.argmin(1), x.sum(1), torch.nansum(x, 1),
+                     torch.logsumexp(x, 1),
                      F.softmax(x, 1), x.isnan().any(1), x.amax(0), x.argmax(0)), x)
 
 
-@pytest.mark.parametrize("shape", [(1,), (3,), (5, 1), (1, 300), (300, 1), (7, 1025), (1025, 7), (2, 5000), (5000, 2)], ids=str)
+@pytest.mark.parametrize("shape", [(1,), (3,), (5, 1), (1, 300), (300, 1), (7, 1025), (1025, 7), (2, 5000), (5000, 2)],
+                         ids=str)
 def test_shapes(shape):
     check(lambda x: (x.sum(), x.sum(0), x.sum(-1), x.amax(-1), x.var(0, unbiased=False), x.argmax(0)), randn(shape))
 
@@ -88,7 +91,8 @@ def test_same_bits_every_run():
 
 @pytest.mark.parametrize("dim", (0, 1, -1))
 def test_softmax(dim):
-    check(lambda x: (F.softmax(x, dim), F.log_softmax(x * 2, dim), F.softmin(x, dim)), randn(12, 50, 33, requires_grad=True))
+    check(lambda x: (F.softmax(x, dim), F.log_softmax(x * 2, dim), F.softmin(x, dim)),
+          randn(12, 50, 33, requires_grad=True))
 
 
 def test_long_softmax():
@@ -98,10 +102,12 @@ def test_long_softmax():
 
 def test_normalisations():
     w, b = randn(96, requires_grad=True), randn(96, requires_grad=True)
-    check(lambda x, w, b: F.layer_norm(x, (96,), w, b), randn(8, 10, 96, requires_grad=True), w, b, atol=3e-5, rtol=1.3e-6)
+    check(lambda x, w, b: F.layer_norm(x, (96,), w, b), randn(8, 10, 96, requires_grad=True), w, b, atol=3e-5,
+          rtol=1.3e-6)
     check(lambda x, w: F.rms_norm(x, (96,), w), randn(8, 10, 96, requires_grad=True), w, atol=3e-5, rtol=1.3e-6)
     w, b = randn(16, requires_grad=True), randn(16, requires_grad=True)
-    check(lambda x, w, b: F.group_norm(x, 4, w, b), randn(2, 16, 9, 9, requires_grad=True), w, b, atol=3e-5, rtol=1.3e-6)
+    check(lambda x, w, b: F.group_norm(x, 4, w, b), randn(2, 16, 9, 9, requires_grad=True), w, b, atol=3e-5,
+          rtol=1.3e-6)
     check(lambda x, w, b: F.instance_norm(x, None, None, w, b), randn(2, 16, 9, 9, requires_grad=True), w, b, atol=3e-5,
           rtol=1.3e-6)
     check(lambda x: F.normalize(x, dim=1), randn(20, 30, requires_grad=True))
@@ -121,17 +127,20 @@ def test_losses():
     check(lambda x, t: F.cross_entropy(x, t, label_smoothing=0.1, ignore_index=3), randn(32, 10, 7, requires_grad=True),
           torch.randint(0, 10, (32, 7)))
     check(lambda x, y: (F.mse_loss(x, y), F.l1_loss(x, y), F.smooth_l1_loss(x, y), F.huber_loss(x, y),
-                        F.binary_cross_entropy_with_logits(x, y.sigmoid())), randn(40, 50, requires_grad=True), randn(40, 50))
+                        F.binary_cross_entropy_with_logits(x, y.sigmoid())), randn(40, 50, requires_grad=True),
+                        randn(40, 50))
 
 
 def test_reductions_of_views_and_of_what_is_fused():
-    check(lambda x, y: ((x.t() * y).sum(1), (x[::2, 1:] + 1).amax(0), (x > 0).float().mean(), (x - x.mean(1, keepdim=True)).abs().sum(0)),
+    check(lambda x, y: ((x.t() * y).sum(1), (x[::2, 1:] + 1).amax(0), (x > 0).float().mean(),
+                        (x - x.mean(1, keepdim=True)).abs().sum(0)),
           randn(40, 50), randn(50, 1))
     check(lambda x: x - x.amax(1, keepdim=True) + x.sum(1, keepdim=True) / x.sum(0), torch.rand(33, 70))
 
 
 def test_pooling():
-    check(lambda x: (F.max_pool2d(x, 2), F.avg_pool2d(x, 3, 2, 1), F.adaptive_avg_pool2d(x, (3, 5)), F.adaptive_avg_pool2d(x, 1),
+    check(lambda x: (F.max_pool2d(x, 2), F.avg_pool2d(x, 3, 2, 1), F.adaptive_avg_pool2d(x, (3, 5)),
+                     F.adaptive_avg_pool2d(x, 1),
                      F.max_pool2d(x, 3, 2, 1)), randn(2, 3, 16, 16, requires_grad=True))
 
 

@@ -3,7 +3,8 @@ import pytest
 import torch
 
 device = "ocl:0"
-DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.uint8, torch.bool, torch.complex64]
+DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.uint8, torch.bool,
+          torch.complex64]
 
 
 def make(shape, dtype=torch.float32):

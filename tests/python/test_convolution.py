@@ -163,7 +163,8 @@ def test_same_bits_every_run():
 @pytest.mark.parametrize("kernel", [1, 3])
 @pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan"), 3.4e38, 1e-36])
 def test_numbers_at_the_ends_of_float32(value, kernel):
-    """Kernels that split float32 into shorter numbers must not notice; 1e-36 stands for a whole tensor of tiny numbers."""
+    """Kernels that split float32 into shorter numbers must not notice; 1e-36 stands for a whole tensor of tiny
+    numbers."""
     g = torch.Generator().manual_seed(1)
     x, w = torch.randn(2, 128, 9, 9, generator=g), torch.randn(128, 128, kernel, kernel, generator=g) / 100
     dy = torch.randn(2, 128, 9, 9, generator=g)
@@ -218,7 +219,8 @@ def test_devices_must_agree():
         F.conv2d(torch.ones(1, 3, 5, 5).to(device), torch.randn(2, 3, 3, 3))
 
 
-@pytest.mark.parametrize("size, kernel, stride, dilation", [((15, 5), 3, 3, 2), ((37, 35), 5, 1, 2), ((1, 10), 7, 1, 1)])
+@pytest.mark.parametrize("size, kernel, stride, dilation", [((15, 5), 3, 3, 2), ((37, 35), 5, 1, 2),
+                                                            ((1, 10), 7, 1, 1)])
 def test_weight_gradients_skip_infinities_that_no_tap_reads(size, kernel, stride, dilation):
     g = torch.Generator().manual_seed(3)
     channels, padding = 6, kernel // 2

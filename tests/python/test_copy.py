@@ -61,7 +61,8 @@ def test_conversions(source):
 
 
 def test_conversion_of_special_values():
-    x = torch.tensor([0.0, -0.0, 1.5, -1.5, 2.5, -0.5, 65504.0, 65520.0, 1e-8, 3e-5, 1e30, float("inf"), -float("inf"), float("nan")])
+    x = torch.tensor([0.0, -0.0, 1.5, -1.5, 2.5, -0.5, 65504.0, 65520.0, 1e-8, 3e-5, 1e30, float("inf"), -float("inf"),
+                      float("nan")])
     for dtype in (torch.float16, torch.bfloat16, torch.bool, torch.complex64):
         same(x.to(device).to(dtype).cpu(), x.to(dtype))
     finite = torch.tensor([-1.7, -0.4, 0.6, 1.5, 127.9, 200.3, 255.0])
@@ -292,7 +293,8 @@ def test_resize_and_set():
     assert x.is_set_to(x) and not x.is_set_to(y)
 
 
-@pytest.mark.parametrize("shape,dim,size,step", [((7, 5), 0, 3, 2), ((7, 5), -1, 2, 1), ((2, 9, 3), 1, 4, 4), ((6,), 0, 6, 1)])
+@pytest.mark.parametrize("shape,dim,size,step", [((7, 5), 0, 3, 2), ((7, 5), -1, 2, 1), ((2, 9, 3), 1, 4, 4),
+                                                 ((6,), 0, 6, 1)])
 def test_gradient_of_unfold(shape, dim, size, step):
     x = torch.randn(shape)
     weight = torch.randn_like(x.unfold(dim, size, step))

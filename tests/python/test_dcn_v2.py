@@ -1,4 +1,5 @@
-"""The DCNv2 drop-in: the checks of the original package with stated tolerances, state_dict names, aliases, CPU parity."""
+"""The DCNv2 drop-in: the checks of the original package with stated tolerances, state_dict names, aliases, CPU
+parity."""
 import sys
 
 import pytest
@@ -89,7 +90,8 @@ def pooling_problem(seed, no_trans=False, group_size=1, classes=1, dtype=torch.f
     return [t.to(dtype) for t in (input, boxes, trans)], parameters
 
 
-@pytest.mark.parametrize("options", [dict(), dict(no_trans=True), dict(group_size=2), dict(classes=2), dict(size=(3, 40))],
+@pytest.mark.parametrize("options", [dict(), dict(no_trans=True), dict(group_size=2), dict(classes=2),
+                                     dict(size=(3, 40))],
                          ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_pooling_matches_cpu(options, dtype):
@@ -103,7 +105,8 @@ def test_pooling_matches_cpu(options, dtype):
         assert_close(count.cpu(), expected_count)
         grad = torch.randn(expected.shape, dtype=dtype)
         gi, gt = torch.ops.torch_ocl.dcn_v2_psroi_pooling_backward(grad.to(device), *on_device, count, *parameters)
-        ei, et = torch.ops.torch_ocl.dcn_v2_psroi_pooling_backward(grad, input, boxes, trans, expected_count, *parameters)
+        ei, et = torch.ops.torch_ocl.dcn_v2_psroi_pooling_backward(grad, input, boxes, trans, expected_count,
+                                                                   *parameters)
         assert_close(gi.cpu(), ei)
         assert_close(gt.cpu(), et)
 
@@ -113,7 +116,8 @@ def test_pooling_zero_offset_equals_no_trans():
     input, boxes = input.to(device), boxes.to(device)
     plain = DCNv2Pooling(0.25, 3, 4, True, trans_std=0.1).to(device)
     shifted = DCNv2Pooling(0.25, 3, 4, False, trans_std=0.1).to(device)
-    assert torch.equal(plain(input, boxes, None).cpu(), shifted(input, boxes, torch.zeros(7, 2, 3, 3, device=device)).cpu())
+    assert torch.equal(plain(input, boxes, None).cpu(), shifted(input, boxes,
+                                                                torch.zeros(7, 2, 3, 3, device=device)).cpu())
 
 
 @both
@@ -123,7 +127,8 @@ def test_raw_convolution_operators(where, dtype):
     import torchvision
     g = torch.Generator().manual_seed(0)
     rand = lambda *s: torch.randn(*s, generator=g, dtype=torch.float64).to(dtype)
-    input, weight, bias, offset, mask = rand(2, 4, 6, 5), rand(6, 4, 3, 3), rand(6), rand(2, 36, 6, 5), rand(2, 18, 6, 5)
+    input, weight, bias, offset, mask = rand(2, 4, 6, 5), rand(6, 4, 3,
+                                                               3), rand(6), rand(2, 36, 6, 5), rand(2, 18, 6, 5)
     leaves = [t.clone().requires_grad_() for t in (input, offset, mask, weight, bias)]
     i, o, m, w, b = leaves
     expected = torchvision.ops.deform_conv2d(i, o, w, b, 1, 1, 1, m)

@@ -17,7 +17,8 @@ def problem(n=2, c=4, o=6, size=(9, 8), kernel=(3, 3), stride=(1, 1), padding=(1
     out = [(size[i] + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1 for i in range(2)]
     taps = kernel[0] * kernel[1]
     randn = lambda *s: torch.randn(*s, generator=g, dtype=torch.float64).to(dtype)
-    tensors = [randn(n, c, *size), randn(n, 2 * offset_groups * taps, *out) * spread, randn(o, c // groups, *kernel) * 0.3,
+    tensors = [randn(n, c, *size), randn(n, 2 * offset_groups * taps, *out) * spread,
+               randn(o, c // groups, *kernel) * 0.3,
                randn(o) if bias else None,
                torch.rand(n, offset_groups * taps, *out, generator=g, dtype=torch.float64).to(dtype) if mask else None]
     return tensors, randn(n, o, *out), dict(stride=stride, padding=padding, dilation=dilation)
@@ -33,8 +34,8 @@ def run(tensors, grad, parameters, where, change=lambda t: t):
 
 
 def compare(tensors, grad, parameters, change=lambda t: t, **tolerance):
-    """Device against CPU. Sums in float32 round, in another order each: where torchvision's own are further from float64
-    than the tolerance, the device's may be no further from float64 than those."""
+    """Device against CPU. Sums in float32 round, in another order each: where torchvision's own are further from
+    float64 than the tolerance, the device's may be no further from float64 than those."""
     names = "y x offset weight bias mask".split()
     native = run(tensors, grad, parameters, "cpu")
     exact = run([None if t is None else t.double() for t in tensors], grad.double(), parameters, "cpu")
@@ -101,7 +102,8 @@ def test_strided_and_offset_views():
 
 
 def test_integer_and_border_positions():
-    """Exactly on pixels, on the border lines -1 and H, and far outside: value and one-sided derivatives as torchvision."""
+    """Exactly on pixels, on the border lines -1 and H, and far outside: value and one-sided derivatives as
+    torchvision."""
     tensors, grad, parameters = problem(n=2, c=3, o=4, size=(6, 5))
     values = torch.tensor([-7.0, -3, -2, -1, -0.5, 0, 0.5, 1, 2, 3, 7, 1e4, -1e4])
     g = torch.Generator().manual_seed(1)

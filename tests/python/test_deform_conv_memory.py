@@ -68,7 +68,8 @@ def layout_launches(memory_format):
     own = 2 + 3 + 3 + 1 + (3 if torch.ocl.get_device_properties(device).amx else 0)
     g = torch.Generator().manual_seed(0)
     tensors = [torch.randn(4, 32, 6, 6, generator=g), torch.randn(4, 18, 6, 6, generator=g),
-               torch.randn(64, 32, 3, 3, generator=g), torch.randn(64, generator=g), torch.rand(4, 9, 6, 6, generator=g)]
+               torch.randn(64, 32, 3, 3, generator=g), torch.randn(64, generator=g),
+               torch.rand(4, 9, 6, 6, generator=g)]
     tensors = [t.to(device) for t in tensors]
     tensors[0] = tensors[0].contiguous(memory_format=memory_format)
     *leaves, mask = [t.requires_grad_() for t in tensors]
@@ -94,7 +95,8 @@ def training_peak(n, c, o, size):
     torch.ocl.empty_cache()
     base = torch.ocl.memory_allocated()
     leaves = [torch.randn(n, c, *size, device=device), torch.randn(n, 18, *size, device=device),
-              torch.randn(o, c, 3, 3, device=device), torch.randn(o, device=device), torch.rand(n, 9, *size, device=device)]
+              torch.randn(o, c, 3, 3, device=device), torch.randn(o, device=device),
+              torch.rand(n, 9, *size, device=device)]
     x, offset, weight, bias, mask = [t.requires_grad_() for t in leaves]
     torch.ocl.synchronize()
     torch.ocl.reset_peak_memory_stats()

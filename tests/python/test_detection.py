@@ -1,4 +1,5 @@
-"""torchvision's detection models on the device and on the CPU: the same detections, losses and gradients, without fallback."""
+"""torchvision's detection models on the device and on the CPU: the same detections, losses and gradients, without
+fallback."""
 import os
 
 import pytest

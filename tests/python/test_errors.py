@@ -67,7 +67,8 @@ def test_host_access_to_device_memory_is_refused_or_faults_but_never_silent():
 
 def test_bad_stream():
     with pytest.raises(RuntimeError, match="stream"):
-        torch.ocl.set_stream(torch.ocl.Stream(stream_id=1000, device_index=0, device_type=torch.ocl.current_stream().device_type))
+        torch.ocl.set_stream(torch.ocl.Stream(stream_id=1000, device_index=0,
+                                              device_type=torch.ocl.current_stream().device_type))
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int32, torch.int64])

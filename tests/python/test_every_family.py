@@ -1,6 +1,7 @@
 """Every family of kernels once, on shapes small enough for a simulator (tools/oclgrind.sh), against PyTorch's CPU.
 
-Shapes are odd, so that the ends of tiles and vectors are met, and large enough for a second work-group where one is used.
+Shapes are odd, so that the ends of tiles and vectors are met, and large enough for a second work-group where one is
+used.
 """
 import pytest
 import torch
@@ -50,7 +51,8 @@ CASES = {
                           [torch.rand(37) * 3 + 0.1]),
     "pointwise-integers": (lambda a, b: (a // b, a % b, a ^ b), [torch.arange(-20, 20), torch.arange(1, 41)]),
     "pointwise-float64": (lambda a: a.tanh() + a.sqrt(), [torch.rand(11, dtype=torch.float64) + 1]),
-    "pointwise-bfloat16": (lambda a, b: a * b + 1, [random(21, dtype=torch.bfloat16), random(21, dtype=torch.bfloat16)]),
+    "pointwise-bfloat16": (lambda a, b: a * b + 1, [random(21, dtype=torch.bfloat16),
+                                                    random(21, dtype=torch.bfloat16)]),
     "copy-transposed": (lambda a: a.transpose(0, 1).contiguous(), [random(37, 41)]),
     "copy-strided": (lambda a: a[::2, 1::3].contiguous(), [random(19, 23)]),
     "copy-cast": (lambda a: (a.to(torch.int16), a.to(torch.bfloat16).to(torch.float32)), [random(6, 50) * 9]),

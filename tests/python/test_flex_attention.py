@@ -35,7 +35,8 @@ def tensors(dtype=torch.float32, batch=2, heads=4, key_heads=2, queries=90, keys
     return [torch.randn(shape, dtype=torch.float64).to(dtype).requires_grad_() for shape in shapes]
 
 
-def check(given, make_score_mod=None, make_mask_mod=None, captured=(), block=32, compiled=True, dynamic=False, **tolerances):
+def check(given, make_score_mod=None, make_mask_mod=None, captured=(), block=32, compiled=True, dynamic=False,
+          **tolerances):
     """Outputs and gradients. make_...: functions of the captured tensors. Gives the code that was generated."""
     ours, theirs = [on_device(t) for t in given], [t.detach().double().requires_grad_() for t in given]
     ours_captured = [on_device(t) for t in captured]
@@ -85,7 +86,8 @@ def test_eager(device):
 @pytest.mark.parametrize("dtype", (torch.float32, torch.float16))
 def test_compiled_forward_and_backward(device, dtype):
     tolerance = 1e-2 if dtype == torch.float16 else 1e-4
-    code = check(tensors(dtype), capped, lambda *_: causal, (torch.rand(4), torch.randint(0, 9, (2, 90))), rtol=tolerance,
+    code = check(tensors(dtype), capped, lambda *_: causal, (torch.rand(4), torch.randint(0, 9, (2, 90))),
+                 rtol=tolerance,
                  atol=tolerance)
     assert all(f"ocl_flex_{name}" in code for name in ("forward", "backward_queries", "backward_keys"))
 
@@ -135,6 +137,7 @@ def test_captured_index_out_of_range(device):
     q, k, v = (on_device(t.detach()) for t in tensors())
     slopes = torch.rand(2, device=device)
     torch._dynamo.reset()
-    torch.compile(flex_attention, fullgraph=True)(q, k, v, score_mod=lambda s, b, h, i, j: s + slopes[h], enable_gqa=True)
+    torch.compile(flex_attention, fullgraph=True)(q, k, v, score_mod=lambda s, b, h, i, j: s + slopes[h],
+                                                  enable_gqa=True)
     with pytest.raises(IndexError, match="is out of bounds for dimension with size 2"):
         torch.ocl.synchronize()

@@ -7,7 +7,8 @@ import torch
 
 device = "ocl:0"
 FLOAT8 = [torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz, torch.float8_e8m0fnu]
-OTHERS = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int8, torch.uint8,
+OTHERS = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int8,
+          torch.uint8,
           torch.bool, torch.complex64, *FLOAT8]
 UNSIGNED = [torch.uint16, torch.uint32, torch.uint64]
 
@@ -77,7 +78,8 @@ def test_operators_that_move(dtype):
     i = index.to(device)
     mask = torch.tensor([True, False, True, False])
     pairs = [
-        (y, x), (y.clone(), x), (y[1:, ::2], x[1:, ::2]), (y[1:, ::2].contiguous(), x[1:, ::2]), (y.t().contiguous(), x.t()),
+        (y, x), (y.clone(), x), (y[1:, ::2], x[1:, ::2]), (y[1:, ::2].contiguous(), x[1:, ::2]),
+        (y.t().contiguous(), x.t()),
         (y[i], x[index]), (y[i, i], x[index, index]), (y[mask.to(device)], x[mask]), (y[-1], x[-1]),
         (y.index_select(1, i), x.index_select(1, index)), (torch.cat([y, y], 1), torch.cat([x, x], 1)),
         (torch.stack([y, y]), torch.stack([x, x])), (y.flip(0), x.flip(0)), (y.roll(1), x.roll(1)),
@@ -94,7 +96,8 @@ def test_creation_and_filling(dtype):
     one = torch.ones(3, dtype=dtype)
     assert torch.equal(bits(torch.ones(3, dtype=dtype, device=device)), bits(one))
     assert torch.equal(bits(torch.zeros(3, dtype=dtype, device=device)), bits(torch.zeros(3, dtype=dtype)))
-    assert torch.equal(bits(torch.full((3,), 4.0, dtype=dtype, device=device)), bits(torch.full((3,), 4.0, dtype=dtype)))
+    assert torch.equal(bits(torch.full((3,), 4.0, dtype=dtype, device=device)),
+                       bits(torch.full((3,), 4.0, dtype=dtype)))
     x, y = torch.zeros(3, 4, dtype=dtype), torch.zeros(3, 4, dtype=dtype, device=device)
     for t in (x, y):
         t.fill_(2)

@@ -3,7 +3,8 @@ import pytest
 import torch
 
 device = "ocl:0"
-DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int8, torch.uint8,
+DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int8,
+          torch.uint8,
           torch.bool, torch.complex64]
 NUMBERS = [torch.float32, torch.float64, torch.int64, torch.int32, torch.int8]
 
@@ -314,9 +315,11 @@ def test_nonzero_static():
         check(lambda x: torch.nonzero_static(x, size=size), make(4, 5) * (torch.rand(4, 5) > 0.5))
 
 
-@pytest.mark.parametrize("index", ((slice(None), [True, False, True]), ([True, False],), (slice(None), [True, False, True], slice(1))))
+@pytest.mark.parametrize("index", ((slice(None), [True, False, True]), ([True, False],),
+                                   (slice(None), [True, False, True], slice(1))))
 def test_a_masked_value_is_converted(index, device):
-    for dtype, value in ((torch.float16, torch.tensor(2.5)), (torch.int64, torch.tensor([7.0])), (torch.bool, torch.tensor(3))):
+    for dtype, value in ((torch.float16, torch.tensor(2.5)), (torch.int64, torch.tensor([7.0])),
+                         (torch.bool, torch.tensor(3))):
         results = []
         for where in ("cpu", device):
             x = torch.zeros(2, 3, 2, device=where).to(dtype)
@@ -330,6 +333,7 @@ def test_a_masked_value_is_converted(index, device):
 
 def test_results_do_not_overlap_themselves(device):
     x = torch.ones(1, 3, device=device).expand(4, 3)
-    for write in (lambda: x.cumsum_(0), lambda: torch.mm(torch.ones(4, 2, device=device), torch.ones(2, 3, device=device), out=x)):
+    for write in (lambda: x.cumsum_(0), lambda: torch.mm(torch.ones(4, 2, device=device),
+                                                         torch.ones(2, 3, device=device), out=x)):
         with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
             write()

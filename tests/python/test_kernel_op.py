@@ -76,13 +76,15 @@ def test_opcheck(device, scale, rows):
     x = torch.randn(2, 3, dtype=torch.float64, device=device, requires_grad=True)
     for operator, args in ((scale, (x, 2.0)), (rows, (x,))):
         # PyTorch's test of autograd's registration knows its own devices only.
-        torch.library.opcheck(operator.definition, args, test_utils=("test_schema", "test_faketensor", "test_aot_dispatch_dynamic"))
+        torch.library.opcheck(operator.definition, args, test_utils=("test_schema", "test_faketensor",
+                                                                     "test_aot_dispatch_dynamic"))
 
 
 def test_transforms(device, scale, rows):
     x = torch.randn(3, 4, 5, dtype=torch.float64)
     on_device = x.to(device)
-    torch.testing.assert_close(torch.func.vmap(lambda x: scale(x, 2.0), in_dims=1)(on_device).cpu(), 2 * x.transpose(0, 1))
+    torch.testing.assert_close(torch.func.vmap(lambda x: scale(x, 2.0), in_dims=1)(on_device).cpu(),
+                               2 * x.transpose(0, 1))
     total, place = torch.func.vmap(rows, in_dims=1, out_dims=(1, 0))(on_device)
     torch.testing.assert_close(total.cpu(), x.sum(-1))
     assert torch.equal(place.cpu(), x.argmax(-1).t())

@@ -15,7 +15,8 @@ UNIQUE = {"linalg.det", "linalg.slogdet", "logdet", "linalg.inv", "linalg.inv_ex
           "linalg.lu", "linalg.lu_solve", "lu", "lu_solve", "lu_unpack", "linalg.solve_triangular", "triangular_solve",
           "linalg.qr", "qr", "geqrf", "ormqr", "linalg.householder_product", "linalg.eigvalsh", "linalg.svdvals",
           "linalg.matrix_power", "linalg.tensorinv", "linalg.tensorsolve", "linalg.matrix_rank", "linalg.pinv",
-          "linalg.cond", "linalg.norm", "matrix_exp", "linalg.ldl_factor", "linalg.ldl_factor_ex", "linalg.ldl_solve", "linalg.lstsq", "linalg.polar",
+          "linalg.cond", "linalg.norm", "matrix_exp", "linalg.ldl_factor", "linalg.ldl_factor_ex", "linalg.ldl_solve",
+          "linalg.lstsq", "linalg.polar",
           "linalg.matrix_sqrth"}
 OPS = {case[0].formatted_name: case[0] for case in cases(UNIQUE)}
 DIFFERENTIABLE = [op for op in OPS.values() if op.supports_autograd]
@@ -124,7 +125,8 @@ def test_gradients_of_solutions_and_determinants(transposed, dtype, device):
                      lambda x, y: torch.linalg.slogdet(x)[1] * y[:, 0, 0].abs()):
         results = []
         for where in ("cpu", device):
-            leaves = [torch.empty_strided(t.shape, t.stride(), dtype=dtype).copy_(t).to(where).requires_grad_() for t in (a, b)]
+            leaves = [torch.empty_strided(t.shape, t.stride(),
+                                          dtype=dtype).copy_(t).to(where).requires_grad_() for t in (a, b)]
             y = function(*leaves)
             results.append([g.cpu() for g in torch.autograd.grad(y, leaves, torch.ones_like(y))])
         assert_close(results[1], results[0])
@@ -170,7 +172,8 @@ def test_errors(device):
     assert torch.linalg.inv_ex(singular.to(device)).info.tolist() == [1, 1]
 
 
-@pytest.mark.parametrize("dtype", (torch.float32, torch.float64, torch.complex64, torch.float16, torch.bfloat16), ids=str)
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float64, torch.complex64, torch.float16, torch.bfloat16),
+                         ids=str)
 def test_matrix_exp_of_small_and_large_norms(dtype, device):
     wide = torch.complex128 if dtype.is_complex else torch.float64
     skew = torch.randn(6, 6, dtype=wide)
@@ -196,7 +199,8 @@ def test_matrix_exp_of_numbers_that_are_none(device):
 @pytest.mark.parametrize("shape", ((7, 4), (4, 4), (3, 6), (0, 3), (3, 0)), ids=str)
 def test_least_squares(shape, driver, device):
     a, b = torch.randn(2, *shape, dtype=torch.float64), torch.randn(2, shape[0], 3, dtype=torch.float64)
-    actual, expected = torch.linalg.lstsq(a.to(device), b.to(device), driver=driver), torch.linalg.lstsq(a, b, driver=driver)
+    actual, expected = torch.linalg.lstsq(a.to(device), b.to(device),
+                                          driver=driver), torch.linalg.lstsq(a, b, driver=driver)
     if expected.residuals.numel():   # the CPU's of no unknowns are 0 with 'gels'
         expected.residuals.copy_((b - a @ expected.solution).square().sum(-2))
     for found, wanted in zip(actual, expected, strict=True):
@@ -251,7 +255,8 @@ def test_float32_is_as_exact_as_lapack(dtype, device):
         return max((s - singular).abs().max() / singular.max(), (u * s @ vh - a.to(wide)).abs().max() / singular.max(),
                    (u.mH @ u - torch.eye(n)).abs().max(), (vh @ vh.mH - torch.eye(n)).abs().max())
 
-    for name, function, error, x in (("eigh", torch.linalg.eigh, eigh_error, h), ("svd", torch.linalg.svd, svd_error, a)):
+    for name, function, error, x in (("eigh", torch.linalg.eigh, eigh_error, h),
+                                     ("svd", torch.linalg.svd, svd_error, a)):
         found, lapack = error(*function(x.to(device))).item(), error(*function(x)).item()
         assert found <= max(5 * lapack, 2e-6), f"{name}: error {found:.2e}, LAPACK's {lapack:.2e}"
 

@@ -61,7 +61,8 @@ def test_not_finite_and_views(device):
     assert y[1].isnan().all() and not y[2].isfinite().any() and y[0].isfinite().all()
     w = torch.randint(-128, 128, (9, 64), dtype=torch.int8)
     scale = torch.rand(9)
-    part = torch._weight_int8pack_mm(x.t()[:1].to(device), w.to(device)[1:], scale.to(device)[1:])   # not from the start
+    part = torch._weight_int8pack_mm(x.t()[:1].to(device), w.to(device)[1:],
+                                     scale.to(device)[1:])   # not from the start
     torch.testing.assert_close(part.cpu(), x.t()[:1] @ (w[1:] * scale[1:, None]).t())
 
 

@@ -153,7 +153,8 @@ def test_strided_operators_without_a_kernel_run_on_the_cpu():
 
 def test_what_has_no_kernel_anywhere_is_named():
     y = strided(rows(), device)
-    with pytest.raises(NotImplementedError, match="cumsum has no kernel for nested tensors on the ocl device, and none") as error:
+    with pytest.raises(NotImplementedError,
+                       match="cumsum has no kernel for nested tensors on the ocl device, and none") as error:
         torch.cumsum(y, 1)
     assert str(error.value).count("\n") < 3
 

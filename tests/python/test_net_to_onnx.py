@@ -182,27 +182,32 @@ def test_dtypes(dtype):
         compare(filled(net, arrays), arrays, rtol=1e-3, atol=5e-3)
 
 
-# Every row of the table of elementwise operators that says what it is in ONNX: values by function, for one, two, three and
+# Every row of the table of elementwise operators that says what it is in ONNX: values by function, for one, two, three
+# and
 # four operands.
 POINTWISE = [
     {**dict.fromkeys(["square", "cube", "neg", "reciprocal", "abs", "sign", "sgn", "signbit", "conj_physical", "floor",
                       "ceil", "trunc", "round", "frac", "copy", "logical_not", "isnan", "isposinf", "isneginf", "exp",
-                      "exp2", "expm1", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asinh", "atan", "sinc", "erf", "erfc",
+                      "exp2", "expm1", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asinh", "atan", "sinc", "erf",
+                      "erfc",
                       "relu", "sigmoid", "gelu", "gelu_tanh", "silu", "mish", "hardswish", "hardsigmoid", "softsign",
                       "log_sigmoid"]),
      "pow_scalar": [3], "clamp_scalar": [-0.5, 0.4], "clamp_min_scalar": [0.2], "clamp_max_scalar": [0.2],
      "round_decimals": [100], "round_tens": [0.5], "nan_to_num": [1, 2, 3], "logit_eps": [0.1], "threshold": [0.1, 7],
      "hardshrink": [0.4], "softshrink": [0.4], "leaky_relu": [0.2], "elu": [0.7, 1.3, 0.9], "celu": [0.6],
      "clamped_affine": [0.3, 0.4], "shrink": [0.2, 0.5], "swish": [1.5], "softplus": [1.5, 20]},
-    {**dict.fromkeys(["mul", "div", "div_trunc", "div_floor", "remainder", "fmod", "maximum", "minimum", "fmax", "fmin", "eq",
-                      "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "heaviside", "logaddexp",
+    {**dict.fromkeys(["mul", "div", "div_trunc", "div_floor", "remainder", "fmod", "maximum", "minimum", "fmax", "fmin",
+                      "eq",
+                      "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "heaviside",
+                      "logaddexp",
                       "hypot", "copysign", "prelu", "glu", "mse_loss"]),
      "add": [1], "sub": [0.5], "lerp_scalar": [0.3], "swiglu": [1.5], "add_relu": [0.5], "smooth_l1_loss": [0.7],
      "huber_loss": [0.7]},
     {**dict.fromkeys(["clamp", "where", "lerp"]), "addcmul": [0.5], "addcdiv": [0.5]},
     {"difference_of_products": None},
 ]
-POSITIVE = {"log": 1, "log2": 1, "log10": 1, "log1p": 1, "sqrt": 1, "rsqrt": 1, "acosh": 1, "asin": 1, "acos": 1, "atanh": 1,
+POSITIVE = {"log": 1, "log2": 1, "log10": 1, "log1p": 1, "sqrt": 1, "rsqrt": 1, "acosh": 1, "asin": 1, "acos": 1,
+            "atanh": 1,
             "logit": 1, "pow": 2, "xlogy": 2, "special_xlog1py": 2, "binary_cross_entropy": 2,
             "binary_cross_entropy_weight": 3}
 INTEGERS = {"add": (2, [2]), "sub": (2, [1]), "mul": (2, None), "div_trunc": (2, None), "div_floor": (2, None),
@@ -246,7 +251,8 @@ def test_pointwise_rows(name, count, values, dtype):
 
 def test_conditions_may_be_boolean():
     arrays = {"x0": np.array([True, False, True]), "x1": np.ones(3, "f"), "x2": np.zeros(3, "f")}
-    net = net_of("Pointwise", {x: (array.shape, str(array.dtype)) for x, array in arrays.items()}, {"function": "where"})
+    net = net_of("Pointwise", {x: (array.shape, str(array.dtype)) for x, array in arrays.items()},
+                 {"function": "where"})
     compare(filled(net, arrays), arrays)
 
 

@@ -128,7 +128,8 @@ dtypes = [(torch.float32, torch.float32), (torch.float64, torch.float64), (torch
 
 @pytest.mark.parametrize("dtype, parameter", dtypes)
 @pytest.mark.parametrize("affine", [True, False])
-@pytest.mark.parametrize("shape, normalized", [((5, 7), 1), ((3, 40, 33), 1), ((2, 3, 4, 5), 2), ((64, 8), 1), ((9, 3), 1)])
+@pytest.mark.parametrize("shape, normalized", [((5, 7), 1), ((3, 40, 33), 1), ((2, 3, 4, 5), 2), ((64, 8), 1),
+                                               ((9, 3), 1)])
 def test_layer_norm(shape, normalized, affine, dtype, parameter):
     x = randn(*shape, dtype=dtype)
     tail = shape[-normalized:]

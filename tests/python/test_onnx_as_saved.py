@@ -1,5 +1,5 @@
-"""Files as exporters and ONNX Runtime write them: names of sizes that mean nothing, operators before their operator set,
-models that ONNX Runtime saved at each of its optimisation levels."""
+"""Files as exporters and ONNX Runtime write them: names of sizes that mean nothing, operators before their operator
+set, models that ONNX Runtime saved at each of its optimisation levels."""
 from pathlib import Path
 
 import numpy as np
@@ -55,7 +55,8 @@ def test_norms_before_their_operator_set(name):
 
 
 def convolutions():
-    """What ONNX Runtime blocks: a convolution of few channels, of many, depthwise, of groups; poolings, sums, scales."""
+    """What ONNX Runtime blocks: a convolution of few channels, of many, depthwise, of groups; poolings, sums,
+    scales."""
     b, x = Builder([1, 3, 32, 32], 13), "x"
     x = b.node("Relu", b.conv(x, 3, 16, 3, bias=True, pads=[1, 1, 1, 1]))
     x = b.node("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2])
@@ -107,7 +108,8 @@ def transformer(sizes=(16, 4, 5)):
 
 
 def quantized(which):
-    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
+    from onnxruntime.quantization import (CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic,
+                                          quantize_static)
 
     def make(tmp_path):
         model, shapes = convolutions() if which != "dynamic" else transformer()
@@ -131,7 +133,8 @@ def quantized(which):
 
 
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("make", [lambda _: convolutions(), lambda _: transformer(), quantized("qdq"), quantized("operators"),
+@pytest.mark.parametrize("make", [lambda _: convolutions(), lambda _: transformer(), quantized("qdq"),
+                                  quantized("operators"),
                                   quantized("dynamic")],
                          ids=["convolutions", "transformer", "qdq", "operators", "dynamic"])
 def test_models_saved_by_onnxruntime(make, level, tmp_path):

@@ -1,7 +1,7 @@
 """ONNX's own backend tests, one test here for each operator.
 
-onnx_known_failures.txt lists those that fail, by reason. A test that fails and is not listed fails here, and so does one
-that is listed and passes: then write the list anew with `tools/onnx_conformance.py --known`.
+onnx_known_failures.txt lists those that fail, by reason. A test that fails and is not listed fails here, and so does
+one that is listed and passes: then write the list anew with `tools/onnx_conformance.py --known`.
 """
 import sys
 from pathlib import Path

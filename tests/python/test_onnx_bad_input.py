@@ -1,4 +1,5 @@
-"""Damaged, hostile and misfit models and inputs: one clear error that names what is wrong, no crash, no flood of memory."""
+"""Damaged, hostile and misfit models and inputs: one clear error that names what is wrong, no crash, no flood of
+memory."""
 import contextlib
 import os
 import random
@@ -61,7 +62,8 @@ def test_no_model():
 
 
 def test_cycles_and_loose_ends():
-    refuses(model([helper.make_node("Relu", ["b"], ["a"], name="one"), helper.make_node("Relu", ["a"], ["b"], name="two")],
+    refuses(model([helper.make_node("Relu", ["b"], ["a"], name="one"),
+                   helper.make_node("Relu", ["a"], ["b"], name="two")],
                   [], [port("a")]), "cycle.*|.*(one|two).*cycle")
     refuses(model([helper.make_node("Relu", ["nobody"], ["y"], name="loose")], [port("x", [1])], [port("y")]),
             "Relu 'loose'.*'nobody' is written by no node")
@@ -88,12 +90,15 @@ def field(number, content):
 
 
 def nested_ifs(depth):
-    """Bytes of a model whose If nodes lie in each other's branches; written by hand as Python's protobuf refuses them."""
+    """Bytes of a model whose If nodes lie in each other's branches; written by hand as Python's protobuf refuses
+    them."""
     y = field(12, field(1, b"y"))
     graph = field(1, field(1, b"x") + field(2, b"y") + field(4, b"Identity")) + y
     for _ in range(depth):
         branches = b"".join(field(5, field(1, name) + field(6, graph if name == b"then_branch" else
-                                                            field(1, field(1, b"x") + field(2, b"y") + field(4, b"Identity")) + y)
+                                                            field(1, field(1,
+                                                                           b"x") + field(2,
+                                                                                         b"y") + field(4, b"Identity")) + y)
                                   + bytes([0xa0, 1, 5])) for name in (b"then_branch", b"else_branch"))
         graph = field(1, field(1, b"c") + field(2, b"y") + field(4, b"If") + branches) + y
     for name in (b"x", b"c"):
@@ -139,7 +144,8 @@ def test_tensors_of_unknown_types():
     refuses(bad, "'w'.*type 99")
 
 
-@pytest.mark.parametrize("location", ["../outside.bin", "/etc/hostname", "link.bin", "sub/../../outside.bin", "", "missing.bin",
+@pytest.mark.parametrize("location", ["../outside.bin", "/etc/hostname", "link.bin", "sub/../../outside.bin", "",
+                                      "missing.bin",
                                       "short.bin", "."])
 def test_external_data(tmp_path, location):
     folder = tmp_path / "model"
@@ -167,7 +173,8 @@ def test_external_data(tmp_path, location):
 def test_wrong_inputs():
     session = clprim.Session(add_model())
     x = np.ones((3, 2), np.float32)
-    for inputs, match in (({}, "'x'.*missing"), ({"x": x, "z": x}, "no input 'z'"), ({"x": x.astype("d")}, "float32.*float64"),
+    for inputs, match in (({}, "'x'.*missing"), ({"x": x, "z": x}, "no input 'z'"),
+                          ({"x": x.astype("d")}, "float32.*float64"),
                           ({"x": x[0]}, r"\[n, 2\].*\[2\]"), ({"x": x.T}, r"\[n, 2\].*\[2, 3\]"), ({"x": None}, "'x'"),
                           ({"x": np.array(["a", "b"])},
                            "float32.*string"), ({"x": object()}, "'x'"), ({"x": np.array([None, 1])}, "'x'.*strings")):
@@ -251,7 +258,8 @@ def test_nodes_with_too_few_inputs_are_not_fused():
 
 def test_attributes_of_the_wrong_type():
     weight = numpy_helper.from_array(np.ones((2, 2, 1, 1), np.float32), "w")
-    bad = model([helper.make_node("Conv", ["x", "w"], ["c"]), helper.make_node("LeakyRelu", ["c"], ["y"], name="leaky", alpha=1)],
+    bad = model([helper.make_node("Conv", ["x", "w"], ["c"]), helper.make_node("LeakyRelu", ["c"], ["y"], name="leaky",
+                                                                               alpha=1)],
                 [port("x", [1, 2, 3, 3])], [port("y")], [weight])
     refuses(bad, "LeakyRelu 'leaky': attribute alpha has the wrong type", clprim.InvalidArgument)
     bad = model([helper.make_node("Relu", ["x"], ["c"]), helper.make_node("Elu", ["c"], ["y"], name="elu", alpha=1)],

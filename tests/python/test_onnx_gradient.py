@@ -20,9 +20,11 @@ def gradient_node(xs, y, inputs=None, zs=(), outputs=None, **attributes):
 
 
 def model_of(nodes, inputs, outputs, opset=17, constants=(), functions=()):
-    ports = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape) for name, x in inputs.items()]
+    ports = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype),
+                                           x.shape) for name, x in inputs.items()]
     graph = helper.make_graph(nodes, "test", ports, [onnx.ValueInfoProto(name=name) for name in outputs],
-                              [numpy_helper.from_array(np.asarray(value), name) for name, value in dict(constants).items()])
+                              [numpy_helper.from_array(np.asarray(value),
+                                                       name) for name, value in dict(constants).items()])
     opsets = [helper.make_opsetid("", opset), helper.make_opsetid(TRAINING, 1)]
     opsets += [helper.make_opsetid("local", 1)] if functions else []
     return helper.make_model(graph, opset_imports=opsets, functions=list(functions), ir_version=10)
@@ -101,13 +103,16 @@ def test_powers_of_zero_and_of_negative_numbers():
 
 def test_sums_means_and_choices():
     inputs = {"a": numbers(3, 4), "b": numbers(4), "c": numbers(3, 1)}
-    compare(lambda a, b, c: (a + b + c) * (a + b + c) / 3, [node("Sum", ["a", "b", "c"], ["s"]), node("Mean", ["a", "b", "c"], ["m"]),
+    compare(lambda a, b, c: (a + b + c) * (a + b + c) / 3, [node("Sum", ["a", "b", "c"], ["s"]),
+                                                            node("Mean", ["a", "b", "c"], ["m"]),
                                                             node("Mul", ["s", "m"], ["y"])], inputs)
     compare(lambda a, b, c: torch.where(a > 0, a * b, b) * c,
-            [node("Greater", ["a", "zero"], ["p"]), node("Mul", ["a", "b"], ["ab"]), node("Where", ["p", "ab", "b"], ["h"]),
+            [node("Greater", ["a", "zero"], ["p"]), node("Mul", ["a", "b"], ["ab"]),
+             node("Where", ["p", "ab", "b"], ["h"]),
              node("Mul", ["h", "c"], ["y"])], inputs, constants={"zero": np.float32(0)})
     compare(lambda a, b, c: torch.cat([a, c, a * b], 1) ** 2,
-            [node("Mul", ["a", "b"], ["ab"]), node("Concat", ["a", "c", "ab"], ["h"], axis=-1), node("Mul", ["h", "h"], ["y"])], inputs)
+            [node("Mul", ["a", "b"], ["ab"]), node("Concat", ["a", "c", "ab"], ["h"], axis=-1),
+             node("Mul", ["h", "h"], ["y"])], inputs)
     compare(lambda a: a.clamp(-1, 0.5) * a, [node("Clip", ["a", "low", "high"], ["h"]), node("Mul", ["h", "a"], ["y"])],
             {"a": numbers(3, 4)}, constants={"low": np.float32(-1), "high": np.float32(0.5)})
 
@@ -160,14 +165,18 @@ def test_softmax_of_old_operator_sets_counts_the_axes_behind_as_one(op, function
 def test_shapes():
     x = numbers(2, 1, 6)
     compare(lambda t: (t.squeeze(1).reshape(3, 4).unsqueeze(0).expand(5, 3, 4)) ** 3,
-            [node("Squeeze", ["x", "one"], ["a"]), node("Reshape", ["a", "shape"], ["b"]), node("Unsqueeze", ["b", "zero"], ["c"]),
+            [node("Squeeze", ["x", "one"], ["a"]), node("Reshape", ["a", "shape"], ["b"]),
+             node("Unsqueeze", ["b", "zero"], ["c"]),
              node("Expand", ["c", "wide"], ["d"]), node("Pow", ["d", "three"], ["y"])], {"x": x},
-            constants={"one": np.array([1]), "shape": np.array([3, 4]), "zero": np.array([0]), "wide": np.array([5, 3, 4]),
+            constants={"one": np.array([1]), "shape": np.array([3, 4]), "zero": np.array([0]),
+                       "wide": np.array([5, 3, 4]),
                        "three": np.float32(3)})
 
 
-PERCEPTRON = [node("Gemm", ["x", "w", "b"], ["h"], transB=1), node("Tanh", ["h"], ["t"]), node("MatMul", ["t", "v"], ["s"]),
-              node("Sub", ["s", "target"], ["e"]), node("Mul", ["e", "e"], ["q"]), node("ReduceMean", ["q"], ["y"], keepdims=0)]
+PERCEPTRON = [node("Gemm", ["x", "w", "b"], ["h"], transB=1), node("Tanh", ["h"], ["t"]),
+              node("MatMul", ["t", "v"], ["s"]),
+              node("Sub", ["s", "target"], ["e"]), node("Mul", ["e", "e"], ["q"]),
+              node("ReduceMean", ["q"], ["y"], keepdims=0)]
 
 
 def perceptron(x, w, b, v, target):
@@ -175,7 +184,8 @@ def perceptron(x, w, b, v, target):
 
 
 def perceptron_inputs(seed=0):
-    return {"x": numbers(6, 5, seed=seed), "w": numbers(4, 5, seed=seed), "b": numbers(4, seed=seed), "v": numbers(4, 3, seed=seed),
+    return {"x": numbers(6, 5, seed=seed), "w": numbers(4, 5, seed=seed), "b": numbers(4, seed=seed),
+            "v": numbers(4, 3, seed=seed),
             "target": numbers(6, 3, seed=seed)}
 
 
@@ -201,7 +211,8 @@ def test_elsewhere_than_at_the_values_of_the_graph():
     """The node's inputs say where the gradient is taken; the graph's own values differ."""
     here, there = perceptron_inputs(), perceptron_inputs(seed=7)
     others = {f"{name}_2": value for name, value in there.items()}
-    nodes = [*PERCEPTRON, gradient_node(["w", "v"], "y", ["w_2", "v_2", "x_2", "b_2", "target_2"], ["x", "b", "target"])]
+    nodes = [*PERCEPTRON, gradient_node(["w", "v"], "y", ["w_2", "v_2", "x_2", "b_2", "target_2"],
+                                        ["x", "b", "target"])]
     got = clprim.Session(model_of(nodes, {**here, **others}, ["dy_dw", "dy_dv"])).run({**here, **others})
     wanted = expected(perceptron, there.values())
     np.testing.assert_allclose(got["dy_dw"], wanted[1], rtol=1e-5, atol=1e-6)
@@ -222,7 +233,8 @@ def test_second_order():
     nodes = [node("MatMul", ["a", "b"], ["h"]), node("Add", ["h", "c"], ["s"]), node("Sigmoid", ["s"], ["y"]),
              gradient_node(["a", "b", "c"], "y"),
              node("Mul", ["dy_da", "dy_da"], ["q"]), node("ReduceSum", ["q"], ["z"], keepdims=0),
-             node("Exp", ["dy_dc"], ["e"]), node("ReduceSum", ["e"], ["ez"], keepdims=0), node("Add", ["z", "ez"], ["total"]),
+             node("Exp", ["dy_dc"], ["e"]), node("ReduceSum", ["e"], ["ez"], keepdims=0),
+             node("Add", ["z", "ez"], ["total"]),
              gradient_node(["a", "b", "c"], "total")]
     got = clprim.Session(model_of(nodes, inputs, ["dtotal_da", "dtotal_db", "dtotal_dc"])).run(inputs)
     leaves = [torch.tensor(x, requires_grad=True) for x in inputs.values()]
@@ -235,9 +247,11 @@ def test_second_order():
 
 def test_functions_are_differentiated_inside():
     x = numbers(3, 4)
-    swish = helper.make_function("local", "Swish", ["t"], ["r"], [node("Sigmoid", ["t"], ["s"]), node("Mul", ["t", "s"], ["r"])],
+    swish = helper.make_function("local", "Swish", ["t"], ["r"], [node("Sigmoid", ["t"], ["s"]),
+                                                                  node("Mul", ["t", "s"], ["r"])],
                                  [helper.make_opsetid("", 17)])
-    nodes = [node("Swish", ["x"], ["h"], domain="local"), node("Swish", ["h"], ["y"], domain="local"), gradient_node(["x"], "y")]
+    nodes = [node("Swish", ["x"], ["h"], domain="local"), node("Swish", ["h"], ["y"], domain="local"),
+             gradient_node(["x"], "y")]
     got = clprim.Session(model_of(nodes, {"x": x}, ["dy_dx"], functions=[swish])).run({"x": x})["dy_dx"]
     wanted, = expected(lambda t: F.silu(F.silu(t)), [x])
     np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
@@ -245,7 +259,8 @@ def test_functions_are_differentiated_inside():
 
 def test_what_y_does_not_depend_on_has_no_gradient():
     x = numbers(3, 4)
-    nodes = [node("Exp", ["x"], ["h"]), node("Mul", ["x", "x"], ["y"]), gradient_node(["x", "w"], "y", outputs=["dx", "dw"])]
+    nodes = [node("Exp", ["x"], ["h"]), node("Mul", ["x", "x"], ["y"]),
+             gradient_node(["x", "w"], "y", outputs=["dx", "dw"])]
     got = clprim.Session(model_of(nodes, {"x": x, "w": numbers(2, 5)}, ["dx", "dw"])).run({"x": x, "w": numbers(2, 5)})
     np.testing.assert_allclose(got["dx"], 2 * x, rtol=1e-6)
     assert got["dw"].shape == (2, 5) and not got["dw"].any()
@@ -255,7 +270,8 @@ def test_what_y_does_not_depend_on_has_no_gradient():
 
 def test_operators_without_a_rule_are_named():
     x = numbers(1, 1, 5, 5)
-    nodes = [node("MaxPool", ["x"], ["h"], kernel_shape=[2, 2]), node("MaxPool", ["h"], ["y"], kernel_shape=[2, 2]), gradient_node(["x"], "y")]
+    nodes = [node("MaxPool", ["x"], ["h"], kernel_shape=[2, 2]), node("MaxPool", ["h"], ["y"], kernel_shape=[2, 2]),
+             gradient_node(["x"], "y")]
     model = model_of(nodes, {"x": x}, ["dy_dx"])
     assert clprim.OnnxModel(model).unsupported == {"gradient of MaxPool": 2}
     with pytest.raises(NotImplementedError, match=r"gradient of MaxPool \(2\)"):

@@ -27,7 +27,8 @@ def picture(mode="RGB", width=37, height=23):
     """Smooth, with an edge; a width that no row padding fits by chance."""
     y, x = np.mgrid[:height, :width]
     planes = np.stack([6 * x, 10 * y, 255 * (x > 20), 200 + x], -1).clip(0, 255).astype(np.uint8)
-    return Image.fromarray(planes, "RGBA").convert("RGB").convert(mode) if mode != "RGBA" else Image.fromarray(planes, "RGBA")
+    return Image.fromarray(planes,
+                           "RGBA").convert("RGB").convert(mode) if mode != "RGBA" else Image.fromarray(planes, "RGBA")
 
 
 def saved(image, kind, **options):
@@ -36,14 +37,18 @@ def saved(image, kind, **options):
     return stream.getvalue()
 
 
-FILES = [("PNG", "RGB", {}), ("PNG", "L", {}), ("PNG", "P", {}), ("PNG", "1", {}), ("PNG", "RGBA", {}), ("PNG", "LA", {}),
-         ("JPEG", "RGB", {"quality": 90}), ("JPEG", "RGB", {"subsampling": 0}), ("JPEG", "L", {}), ("JPEG", "RGB", {"progressive": True}),
+FILES = [("PNG", "RGB", {}), ("PNG", "L", {}), ("PNG", "P", {}), ("PNG", "1", {}), ("PNG", "RGBA", {}),
+         ("PNG", "LA", {}),
+         ("JPEG", "RGB", {"quality": 90}), ("JPEG", "RGB", {"subsampling": 0}), ("JPEG", "L", {}),
+         ("JPEG", "RGB", {"progressive": True}),
          ("BMP", "RGB", {}), ("BMP", "L", {}), ("BMP", "P", {}), ("BMP", "1", {}), ("BMP", "RGBA", {}),
-         ("PPM", "RGB", {}), ("PPM", "L", {}), ("PPM", "1", {}), ("WEBP", "RGB", {"lossless": True}), ("WEBP", "RGBA", {"lossless": True})]
+         ("PPM", "RGB", {}), ("PPM", "L", {}), ("PPM", "1", {}), ("WEBP", "RGB", {"lossless": True}),
+         ("WEBP", "RGBA", {"lossless": True})]
 
 
 @pytest.mark.parametrize("pixel_format", ["RGB", "BGR", "Grayscale"])
-@pytest.mark.parametrize("kind, mode, options", FILES, ids=[f"{kind}-{mode}-{i}" for i, (kind, mode, _) in enumerate(FILES)])
+@pytest.mark.parametrize("kind, mode, options", FILES,
+                         ids=[f"{kind}-{mode}-{i}" for i, (kind, mode, _) in enumerate(FILES)])
 def test_files(kind, mode, options, pixel_format):
     data = saved(picture(mode), kind, **options)
     want = Image.open(io.BytesIO(data)).convert("RGB")
@@ -61,8 +66,10 @@ def test_cmyk():
 
 
 @pytest.mark.parametrize("header, body", [
-    (b"P1\n# a comment\n3 2\n", b"1 0 1\n010"), (b"P2 3 2 15 ", b"0 1 2 3 4 15"), (b"P3\n3\t2\n255\n", b" ".join(b"%d" % (14 * i) for i in range(18))),
-    (b"P5 3 2 65535\n", bytes(range(0, 120, 10))), (b"P6 3 2 # width and height\n100 ", bytes(range(18))), (b"P4 3 2\n", b"\xa0\x40")])
+    (b"P1\n# a comment\n3 2\n", b"1 0 1\n010"), (b"P2 3 2 15 ", b"0 1 2 3 4 15"),
+    (b"P3\n3\t2\n255\n", b" ".join(b"%d" % (14 * i) for i in range(18))),
+    (b"P5 3 2 65535\n", bytes(range(0, 120, 10))), (b"P6 3 2 # width and height\n100 ", bytes(range(18))),
+    (b"P4 3 2\n", b"\xa0\x40")])
 def test_portable_maps(header, body):
     want = np.array(Image.open(io.BytesIO(header + body)).convert("RGB" if header[1:2] in b"36" else "L")).astype(int)
     if header.startswith(b"P5"):                         # Pillow keeps 16 bits, clipped by the conversion

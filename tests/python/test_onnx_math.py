@@ -1,5 +1,5 @@
-"""Elementwise operators, reductions, casts and their kin beyond ONNX's own tests: random shapes, all types, broadcasting,
-old operator sets and bad input, compared with ONNX's reference evaluator or numpy."""
+"""Elementwise operators, reductions, casts and their kin beyond ONNX's own tests: random shapes, all types,
+broadcasting, old operator sets and bad input, compared with ONNX's reference evaluator or numpy."""
 import functools
 
 import numpy as np
@@ -25,7 +25,8 @@ def model_of(op, inputs, opset, outputs=1, domain="", **attributes):
     ports = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
              for n, v in zip(names, inputs) if v is not None]
     graph = helper.make_graph([node], "test", ports, [onnx.ValueInfoProto(name=f"y{i}") for i in range(outputs)])
-    opsets = [helper.make_opsetid("", opset if not domain else 20)] + ([helper.make_opsetid(domain, opset)] if domain else [])
+    opsets = [helper.make_opsetid("", opset if not domain else 20)] + ([helper.make_opsetid(domain, opset)] if domain
+                                                                       else [])
     return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
 
@@ -90,13 +91,16 @@ def test_mod(dtype, fmod, rng):
 @pytest.mark.parametrize("base", [np.int32, np.int64, np.float32, np.float64, np.float16])
 @pytest.mark.parametrize("exponent", [np.int8, np.int32, np.uint64, np.float32, np.float64])
 def test_pow_of_mixed_types(base, exponent, rng):
-    x = np.abs(values(rng, (6, 7), base)) + 1 if np.issubdtype(base, np.floating) else rng.integers(0, 7, (6, 7)).astype(base)
+    x = np.abs(values(rng, (6, 7), base)) + 1 if np.issubdtype(base,
+                                                               np.floating) else rng.integers(0, 7, (6, 7)).astype(base)
     y = rng.integers(0, 4, (7,)).astype(exponent)
     close(run("Pow", [x, y], 15), np.power(x.astype(np.float64), y.astype(np.float64)).astype(base))
 
 
-UNARY = {"Abs": np.abs, "Neg": np.negative, "Sign": np.sign, "Ceil": np.ceil, "Floor": np.floor, "Round": np.rint, "Exp": np.exp,
-         "Sin": np.sin, "Cos": np.cos, "Tan": np.tan, "Atan": np.arctan, "Sinh": np.sinh, "Cosh": np.cosh, "Tanh": np.tanh,
+UNARY = {"Abs": np.abs, "Neg": np.negative, "Sign": np.sign, "Ceil": np.ceil, "Floor": np.floor, "Round": np.rint,
+         "Exp": np.exp,
+         "Sin": np.sin, "Cos": np.cos, "Tan": np.tan, "Atan": np.arctan, "Sinh": np.sinh, "Cosh": np.cosh,
+         "Tanh": np.tanh,
          "Asinh": np.arcsinh}
 
 
@@ -126,7 +130,8 @@ def test_activations(op, attributes, rng):
 @pytest.mark.parametrize("op", ["Max", "Min", "Sum", "Mean"])
 def test_many_inputs(op, rng):
     for count in (1, 2, 3, 9, 20):
-        inputs = [values(rng, shape, np.float32) for shape, _ in zip([(4, 1, 6), (5, 1), (6,), (4, 5, 6)] * 5, range(count))]
+        inputs = [values(rng, shape, np.float32) for shape, _ in zip([(4, 1, 6), (5, 1), (6,), (4, 5, 6)] * 5,
+                                                                     range(count))]
         f = {"Max": np.maximum, "Min": np.minimum}.get(op, np.add)
         want = functools.reduce(f, inputs)
         close(run(op, inputs, 13), want / np.float32(count) if op == "Mean" else want)
@@ -190,7 +195,8 @@ def test_special_numbers(rng):
 @pytest.mark.parametrize("op", ["Sum", "Mean", "Prod", "Max", "Min", "L1", "L2", "SumSquare", "LogSum", "LogSumExp"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int32, np.int64, np.uint32])
 def test_reductions(op, dtype, rng):
-    x = values(rng, (3, 4, 5, 2), dtype, 0.1, 2) if np.issubdtype(dtype, np.floating) else rng.integers(1, 5, (3, 4, 5, 2)).astype(dtype)
+    x = values(rng, (3, 4, 5, 2), dtype, 0.1, 2) if np.issubdtype(dtype,
+                                                                  np.floating) else rng.integers(1, 5, (3, 4, 5, 2)).astype(dtype)
     wide = x.astype(np.float64)
     f = {"Sum": np.sum, "Mean": np.mean, "Prod": np.prod, "Max": np.max, "Min": np.min,
          "L1": lambda v, **k: np.sum(np.abs(v), **k), "L2": lambda v, **k: np.sqrt(np.sum(v * v, **k)),
@@ -201,15 +207,18 @@ def test_reductions(op, dtype, rng):
         for keep in (0, 1):
             axis = tuple(axes) if axes else None
             exact = op == "Prod" and np.issubdtype(dtype, np.integer)      # wraps around
-            want = f(x, axis=axis, keepdims=bool(keep), dtype=dtype) if exact else f(wide, axis=axis, keepdims=bool(keep)).astype(dtype)
+            want = f(x, axis=axis, keepdims=bool(keep), dtype=dtype) if exact else f(wide, axis=axis,
+                                                                                     keepdims=bool(keep)).astype(dtype)
             given = [x] if axes is None else [x, np.array(axes, np.int64)]
             attributes = {"axes": axes} if axes else {}
             for got in (run("Reduce" + op, given, 18,
                             keepdims=keep), run("Reduce" + op, [x], old, keepdims=keep, **attributes)):
                 assert got.shape == want.shape and got.dtype == want.dtype
                 np.testing.assert_allclose(got, want, rtol=2e-3 if dtype == np.float16 else 1e-5,
-                                           atol=1 if op in ("L2", "LogSum", "LogSumExp") and np.issubdtype(dtype, np.integer) else 1e-6)
-    close(run("Reduce" + op, [x], 18, noop_with_empty_axes=1), f(wide[None], axis=0).astype(dtype) if np.issubdtype(dtype, np.floating)
+                                           atol=1 if op in ("L2", "LogSum", "LogSumExp")
+                                           and np.issubdtype(dtype, np.integer) else 1e-6)
+    close(run("Reduce" + op, [x], 18, noop_with_empty_axes=1), f(wide[None], axis=0).astype(dtype)
+          if np.issubdtype(dtype, np.floating)
           else np.asarray(f(wide[None], axis=0)).astype(dtype))
 
 

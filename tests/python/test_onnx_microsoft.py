@@ -1,4 +1,5 @@
-"""com.microsoft's operators: ONNX Runtime computes what clprim computes; definitions stand in where its CPU has none."""
+"""com.microsoft's operators: ONNX Runtime computes what clprim computes; definitions stand in where its CPU has
+none."""
 import numpy as np
 import pytest
 
@@ -37,7 +38,8 @@ def ours(kind, inputs, attributes, outputs=("y",), constants=()):
     return [results[name] for name in outputs if name]
 
 
-def check(kind, inputs, attributes=None, outputs=("y",), constants=(), rtol=1e-4, atol=2e-5, quanta=None, compared=None):
+def check(kind, inputs, attributes=None, outputs=("y",), constants=(), rtol=1e-4, atol=2e-5, quanta=None,
+          compared=None):
     attributes = attributes or {}
     data, feeds = model_of(kind, inputs, outputs, attributes, constants)
     options = ort.SessionOptions()
@@ -74,7 +76,8 @@ def weights(*shape, dtype=I8, seed=0):
     return integers(-64, 64, *shape, dtype=dtype, seed=seed) if dtype is I8 else integers(0, 128, *shape, seed=seed)
 
 
-# ---- quantised ---------------------------------------------------------------------------------------------------------
+# ---- quantised
+# ---------------------------------------------------------------------------------------------------------
 
 def quantum(kind):
     return {U8: (integers(0, 256, 2, 3, 6, 8), scalar(0.02), scalar(120, U8)),
@@ -116,10 +119,12 @@ def test_quantized_reduce_mean():
 def test_quantized_concat_and_where(kind):
     x, scale, zero = quantum(kind)
     y = x[:, :2].copy()
-    check("QLinearConcat", [scalar(0.04), scalar(3, kind), x, scale, zero, y, scalar(0.05), scalar(1, kind)], {"axis": 1},
+    check("QLinearConcat", [scalar(0.04), scalar(3, kind), x, scale, zero, y, scalar(0.05), scalar(1, kind)],
+          {"axis": 1},
           quanta=1)
     condition = integers(0, 2, 2, 1, 6, 8).astype(bool)
-    check("QLinearWhere", [condition, x, scale, zero, x[:, :1].copy(), scalar(0.05), zero, scalar(0.04), zero], quanta=1)
+    check("QLinearWhere", [condition, x, scale, zero, x[:, :1].copy(), scalar(0.05), zero, scalar(0.04), zero],
+          quanta=1)
 
 
 @pytest.mark.parametrize("channels_last", [0, 1])
@@ -129,7 +134,8 @@ def test_quantized_convolution(channels_last):
     scales = np.linspace(0.01, 0.03, 6).astype(F)
     bias = integers(-1000, 1000, 6, dtype=I32)
     x = x.transpose(0, 2, 3, 1).copy() if channels_last else x
-    check("QLinearConv", [x, scalar(0.02), scalar(120, U8), w, scales, np.zeros(6, I8), scalar(0.6), scalar(128, U8), bias],
+    check("QLinearConv", [x, scalar(0.02), scalar(120, U8), w, scales, np.zeros(6, I8), scalar(0.6), scalar(128, U8),
+                          bias],
           {"channels_last": channels_last, "pads": [1, 1, 1, 1], "strides": [2, 2]},
           constants={"x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8"}, quanta=1)
 
@@ -173,10 +179,12 @@ def test_quantized_attention(attributes, mask):
     batch, length, size, heads = 2, 6, 16, 2
     x, w = integers(0, 256, batch, length, size), weights(size, 3 * size)
     masks = {"none": None, "counts": np.array([4, 6], I32), "raw": integers(0, 2, batch, length, dtype=I32)}
-    check("QAttention", [x, w, normal(3 * size), scalar(0.01), scalar(0.02), masks[mask], scalar(128, U8), scalar(0, I8)],
+    check("QAttention", [x, w, normal(3 * size), scalar(0.01), scalar(0.02), masks[mask], scalar(128, U8),
+                         scalar(0, I8)],
           {"num_heads": heads, **attributes})
     past = normal(2, batch, heads, 3, size // heads)
-    check("QAttention", [x, w, normal(3 * size), scalar(0.01), scalar(0.02), None, scalar(128, U8), scalar(0, I8), past],
+    check("QAttention", [x, w, normal(3 * size), scalar(0.01), scalar(0.02), None, scalar(128, U8), scalar(0, I8),
+                         past],
           {"num_heads": heads, "unidirectional": 1}, outputs=("y", "present"))
 
 
@@ -185,7 +193,8 @@ def test_quantized_lstm(direction):
     directions, size, hidden = 2 if direction == "bidirectional" else 1, 5, 4
     w, r = weights(directions, size, 4 * hidden), weights(directions, hidden, 4 * hidden)
     scale, zero = np.full(directions, 0.01, F), np.zeros(directions, I8)
-    inputs = [normal(7, 2, size), w, r, normal(directions, 8 * hidden), None, None, None, None, scale, zero, scale, zero]
+    inputs = [normal(7, 2, size), w, r, normal(directions, 8 * hidden), None, None, None, None, scale, zero, scale,
+              zero]
     # ONNX Runtime rounds the inputs to eight bits too.
     check("DynamicQuantizeLSTM", inputs, {"hidden_size": hidden, "direction": direction}, outputs=("y", "h", "c"),
           constants={"x1", "x2", "x3", "x8", "x9", "x10", "x11"}, rtol=0.05, atol=0.02)
@@ -202,7 +211,8 @@ def test_quantize_and_dequantize(kind):
     check("DequantizeLinear", [codes, scalar(0.02), scalar(7, kind)])
 
 
-# ---- attention -----------------------------------------------------------------------------------------------------------
+# ---- attention
+# -----------------------------------------------------------------------------------------------------------
 
 BATCH, LENGTH, SIZE, HEADS = 2, 5, 16, 2
 
@@ -212,7 +222,8 @@ def masks(batch=BATCH, length=LENGTH, keys=LENGTH):
     raw[:, 0] = 1
     three = integers(0, 2, batch, length, keys, dtype=I32)
     three[:, :, 0] = 1
-    return {"none": None, "counts": np.array([3, keys], I32)[:batch], "ends": np.array([3, keys, 1, 0], I32), "raw": raw,
+    return {"none": None, "counts": np.array([3, keys], I32)[:batch], "ends": np.array([3, keys, 1, 0], I32),
+            "raw": raw,
             "each": three}
 
 
@@ -297,8 +308,10 @@ KV = 2
 
 def query_group_inputs(batch, length, past, heads=4, head=16, packed=False, buffer=None, totals=None):
     total = past + length
-    q, k, v = normal(batch, length, heads * head), normal(batch, length, KV * head, seed=1), normal(batch, length, KV * head, seed=2)
-    cache = [None, None] if past == 0 and buffer is None else [normal(batch, KV, buffer or past, head, seed=i) for i in (3, 4)]
+    q, k, v = normal(batch, length, heads * head), normal(batch, length, KV * head,
+                                                          seed=1), normal(batch, length, KV * head, seed=2)
+    cache = [None, None] if past == 0 and buffer is None else [normal(batch, KV, buffer or past, head,
+                                                                      seed=i) for i in (3, 4)]
     totals = np.full(batch, total) if totals is None else np.array(totals)
     inputs = [np.concatenate([q, k, v], 2), None, None] if packed else [q, k, v]
     return [*inputs, *cache, (totals - 1).astype(I32), scalar(total, I32)]
@@ -327,7 +340,8 @@ def test_group_query_attention_rotates(past, pairs, interleaved):
     inputs = query_group_inputs(2, length, past, head=2 * pairs)
     cosines, sines = angles(16, pairs)
     check("GroupQueryAttention", [*inputs, cosines, sines],
-          {"num_heads": 4, "kv_num_heads": KV, "do_rotary": 1, "rotary_interleaved": interleaved}, outputs=("y", "k", "v"))
+          {"num_heads": 4, "kv_num_heads": KV, "do_rotary": 1, "rotary_interleaved": interleaved},
+          outputs=("y", "k", "v"))
 
 
 def test_group_query_attention_of_unequal_samples():
@@ -356,14 +370,16 @@ def test_rotary_embedding(case, interleaved):
     check("RotaryEmbedding", [x, at, cosines, sines], attributes)
 
 
-# ---- layers --------------------------------------------------------------------------------------------------------------
+# ---- layers
+# --------------------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("segments", [False, True])
 @pytest.mark.parametrize("positions", [False, True])
 def test_embed_layer_normalization(segments, positions):
     ids, size = integers(0, 11, 2, 4, dtype=I32), 8
     inputs = [ids, integers(0, 2, 2, 4, dtype=I32, seed=1) if segments else None, normal(11, size), normal(6, size),
-              normal(2, size) if segments else None, normal(size), normal(size, seed=1), np.array([[1, 1, 1, 0]] * 2, I32),
+              normal(2, size) if segments else None, normal(size), normal(size, seed=1),
+              np.array([[1, 1, 1, 0]] * 2, I32),
               integers(0, 6, 2, 4, dtype=I32) if positions else None]
     check("EmbedLayerNormalization", inputs, {"epsilon": 1e-5}, outputs=("y", "mask", "sum"),
           constants={"x2", "x3", "x4", "x5", "x6"})
@@ -371,17 +387,21 @@ def test_embed_layer_normalization(segments, positions):
 
 def test_quantized_embed_layer_normalization():
     size, scale, zero = 8, scalar(0.02), scalar(100, U8)
-    tables = [integers(0, 256, rows, size) for rows in (11, 6, 2)] + [integers(0, 256, size), integers(0, 256, size, seed=1)]
-    inputs = [integers(0, 11, 2, 4, dtype=I32), integers(0, 2, 2, 4, dtype=I32), *tables, None, *[scale] * 5, *[zero] * 5]
+    tables = [integers(0, 256, rows, size) for rows in (11, 6, 2)] + [integers(0, 256, size),
+                                                                      integers(0, 256, size, seed=1)]
+    inputs = [integers(0, 11, 2, 4, dtype=I32), integers(0, 2, 2, 4, dtype=I32), *tables, None, *[scale] * 5,
+              *[zero] * 5]
     check("QEmbedLayerNormalization", inputs, {"epsilon": 1e-5}, outputs=("y", "mask"),
           constants={f"x{i}" for i in range(2, 18)})
 
 
 @pytest.mark.parametrize("name, inputs, attributes", [
-    ("SkipLayerNormalization", [normal(2, 3, 8), normal(2, 3, 8, seed=1), normal(8), normal(8, seed=1), normal(8, seed=2)],
+    ("SkipLayerNormalization", [normal(2, 3, 8), normal(2, 3, 8, seed=1), normal(8), normal(8, seed=1),
+                                normal(8, seed=2)],
      {"epsilon": 1e-5}),
     ("SkipSimplifiedLayerNormalization", [normal(2, 3, 8), normal(2, 3, 8, seed=1), normal(8)], {"epsilon": 1e-5}),
-    ("BiasGelu", [normal(2, 8), normal(8)], {}), ("FastGelu", [normal(2, 8), normal(8)], {}), ("Gelu", [normal(2, 8)], {}),
+    ("BiasGelu", [normal(2, 8), normal(8)], {}), ("FastGelu", [normal(2, 8), normal(8)], {}),
+    ("Gelu", [normal(2, 8)], {}),
     ("QuickGelu", [normal(2, 8)], {"alpha": 1.5}),
     ("FusedMatMul", [normal(2, 3, 4), normal(2, 5, 4)], {"transB": 1, "alpha": 0.5}),
     ("TransposeMatMul", [normal(4, 3), normal(4, 5)], {"transA": 1, "alpha": 0.5}),
@@ -393,9 +413,11 @@ def test_quantized_embed_layer_normalization():
     ("FusedConv", [normal(1, 3, 6, 6), normal(4, 3, 3, 3), normal(4)],
      {"activation": "HardSigmoid", "activation_params": [0.2, 0.4]}),
     ("Trilu", [normal(3, 4)], {"upper": 0}), ("Pad", [normal(2, 3), np.array([1, 0, 0, 2], I64), scalar(0.5)], {}),
-    ("ExpandDims", [normal(2, 3), scalar(1, I32)], {}), ("GatherND", [normal(2, 3), np.array([[0, 1], [1, 2]], I64)], {}),
+    ("ExpandDims", [normal(2, 3), scalar(1, I32)], {}), ("GatherND", [normal(2, 3), np.array([[0, 1], [1, 2]], I64)],
+                                                         {}),
     ("GridSample", [normal(1, 2, 4, 4), normal(1, 3, 3, 2, scale=0.5)], {"align_corners": 1}),
-    ("CDist", [normal(4, 3), normal(5, 3, seed=1)], {"metric": "euclidean"}), ("CDist", [normal(4, 3), normal(5, 3, seed=1)], {}),
+    ("CDist", [normal(4, 3), normal(5, 3, seed=1)], {"metric": "euclidean"}),
+    ("CDist", [normal(4, 3), normal(5, 3, seed=1)], {}),
     ("Range", [scalar(1.0), scalar(4.0), scalar(0.5)], {}), ("NhwcMaxPool", [integers(0, 256, 1, 6, 6, 3)],
                                                               {"kernel_shape": [2, 2], "strides": [2, 2]}),
 ])
@@ -462,7 +484,8 @@ def bucket(distance, buckets, farthest, both_ways):
     exact = buckets // 2
     if distance < exact:
         return first + distance
-    return first + min(buckets - 1, exact + int(np.log(F(distance) / exact) / np.log(farthest / exact) * (buckets - exact)))
+    return first + min(buckets - 1,
+                       exact + int(np.log(F(distance) / exact) / np.log(farthest / exact) * (buckets - exact)))
 
 
 @pytest.mark.parametrize("both_ways", [0, 1])
@@ -474,7 +497,8 @@ def test_relative_position_bias(both_ways):
     np.testing.assert_array_equal(y[0], expected.transpose(2, 0, 1))
 
 
-# ---- block-quantised weights ---------------------------------------------------------------------------------------------
+# ---- block-quantised weights
+# ---------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("rows", [1, 3, 40])
 @pytest.mark.parametrize("bits, block, zeros", [(4, 32, "packed"), (4, 16, "none"), (8, 32, "packed"), (4, 32, "real"),

@@ -167,8 +167,10 @@ def test_blocks_as_large_as_an_axis_or_larger(block):
     """One block then: the scale has one row, whatever the size that is written."""
     x = np.random.default_rng(0).standard_normal((4, 3)).astype("f")
     scale = np.array([[0.05, 0.1, 0.2]], "f")
-    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, value.shape) for name, value in (("x", x), ("s", scale))]
-    node = helper.make_node("QuantizeLinear", ["x", "s"], ["y"], axis=0, block_size=block, output_dtype=TensorProto.INT8)
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT,
+                                           value.shape) for name, value in (("x", x), ("s", scale))]
+    node = helper.make_node("QuantizeLinear", ["x", "s"], ["y"], axis=0, block_size=block,
+                            output_dtype=TensorProto.INT8)
     graph = helper.make_graph([node], "test", ports, [onnx.ValueInfoProto(name="y")])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10)
     got = clprim.Session(model).run({"x": x, "s": scale})["y"]
@@ -255,7 +257,8 @@ STUMP = {"nodes_treeids": [0, 0, 0], "nodes_nodeids": [0, 1, 2], "nodes_featurei
 
 
 @pytest.mark.parametrize("op, inputs, outputs, domain, attributes", [
-    ("LinearClassifier", [ROWS], 2, ML, {"coefficients": [1.0] * 12, "intercepts": [0.0] * 3, "classlabels_ints": [1, 2, 3]}),
+    ("LinearClassifier", [ROWS], 2, ML, {"coefficients": [1.0] * 12, "intercepts": [0.0] * 3,
+                                         "classlabels_ints": [1, 2, 3]}),
     ("LinearRegressor", [ROWS], 1, ML, {"coefficients": [1.0] * 4, "intercepts": [0.0]}),
     ("Scaler", [ROWS], 1, ML, {"offset": [1.0], "scale": [1.0]}),
     ("Normalizer", [ROWS], 1, ML, {"norm": "L2"}),
@@ -265,16 +268,19 @@ STUMP = {"nodes_treeids": [0, 0, 0], "nodes_nodeids": [0, 1, 2], "nodes_featurei
     ("LabelEncoder", [np.zeros((0, 2), "i8")], 1, ML, {"keys_int64s": [1], "values_int64s": [2]}),
     ("LabelEncoder", [np.zeros((0, 2), "U1")], 1, ML, {"keys_strings": ["a"], "values_int64s": [2]}),
     ("ArrayFeatureExtractor", [ROWS, np.array([[1, 2]])], 1, ML, {}),
-    ("TreeEnsembleRegressor", [ROWS], 1, ML, {**STUMP, "n_targets": 1, "target_treeids": [0, 0], "target_nodeids": [1, 2],
+    ("TreeEnsembleRegressor", [ROWS], 1, ML, {**STUMP, "n_targets": 1, "target_treeids": [0, 0],
+                                              "target_nodeids": [1, 2],
                                               "target_ids": [0, 0], "target_weights": [1.0, 2.0]}),
-    ("TreeEnsembleClassifier", [ROWS], 2, ML, {**STUMP, "class_treeids": [0, 0], "class_nodeids": [1, 2], "class_ids": [0, 1],
+    ("TreeEnsembleClassifier", [ROWS], 2, ML, {**STUMP, "class_treeids": [0, 0], "class_nodeids": [1, 2],
+                                               "class_ids": [0, 1],
                                                "class_weights": [1.0, 2.0], "classlabels_int64s": [0, 1]}),
     ("SVMRegressor", [ROWS], 1, ML, {"kernel_type": "RBF", "kernel_params": [0.5, 0.0, 0.0], "n_supports": 1,
                                      "support_vectors": [1.0] * 4, "coefficients": [1.0], "rho": [0.0]}),
     ("QuantizeLinear", [ROWS, np.float32(1), np.uint8(0)], 1, "", {}),
     ("DequantizeLinear", [BYTES, np.float32(1), np.uint8(0)], 1, "", {}),
     ("MatMulInteger", [BYTES, BYTES.reshape(4, 0)], 1, "", {}),
-    ("QLinearMatMul", [BYTES, np.float32(1), np.uint8(0), np.zeros((4, 3), "u1"), np.float32(1), np.uint8(0), np.float32(1),
+    ("QLinearMatMul", [BYTES, np.float32(1), np.uint8(0), np.zeros((4, 3), "u1"), np.float32(1), np.uint8(0),
+                       np.float32(1),
                        np.uint8(0)], 1, "", {}),
     ("DynamicQuantizeLinear", [np.zeros(0, "f")], 3, "", {}),
     ("StringConcat", [np.zeros((0, 2), "U1"), np.zeros((1, 2), "U1")], 1, "", {}),
@@ -283,9 +289,11 @@ STUMP = {"nodes_treeids": [0, 0, 0], "nodes_nodeids": [0, 1, 2], "nodes_featurei
     ("DFT", [np.zeros((0, 8, 1), "f"), np.int64(8), np.int64(1)], 1, "", {}),
     ("STFT", [np.zeros((0, 16, 1), "f"), np.int64(4), np.ones(8, "f")], 1, "", {}),
     ("HannWindow", [np.int64(0)], 1, "", {}),
-    ("Cast", [ROWS], 1, "", {"to": TensorProto.STRING}), ("Cast", [np.zeros(0, "U1")], 1, "", {"to": TensorProto.FLOAT}),
+    ("Cast", [ROWS], 1, "", {"to": TensorProto.STRING}), ("Cast", [np.zeros(0, "U1")], 1, "",
+                                                          {"to": TensorProto.FLOAT}),
     ("TfIdfVectorizer", [np.zeros((2, 0), "i8")], 1, "",
-     {"mode": "TF", "min_gram_length": 1, "max_gram_length": 1, "max_skip_count": 0, "ngram_counts": [0], "ngram_indexes": [0, 1],
+     {"mode": "TF", "min_gram_length": 1, "max_gram_length": 1, "max_skip_count": 0, "ngram_counts": [0],
+      "ngram_indexes": [0, 1],
       "pool_int64s": [1, 2]}),
 ], ids=lambda value: value if isinstance(value, str) else "")
 def test_empty_tensors(op, inputs, outputs, domain, attributes):

@@ -1,5 +1,5 @@
-"""Whole models against ONNX Runtime: networks written by hand as other frameworks write them, PyTorch's exports, a trained
-text detector; and operators with many attributes over random choices of them."""
+"""Whole models against ONNX Runtime: networks written by hand as other frameworks write them, PyTorch's exports, a
+trained text detector; and operators with many attributes over random choices of them."""
 import io
 import itertools
 import pathlib
@@ -40,13 +40,16 @@ def assert_same(model, inputs, limit=1e-4):
 
 
 def single(kind, inputs, outputs=1, opset=17, domain="", **attributes):
-    """A model of one node, with its inputs as inputs of the graph; None is an absent one, empty arrays are constants."""
+    """A model of one node, with its inputs as inputs of the graph; None is an absent one, empty arrays are
+    constants."""
     names = [f"x{i}" if x is not None else "" for i, x in enumerate(inputs)]
     given = {name: x for name, x in zip(names, inputs) if x is not None and x.size}
     constants = [numpy_helper.from_array(x, name) for name, x in zip(names, inputs) if x is not None and not x.size]
     node = helper.make_node(kind, names, [f"y{i}" for i in range(outputs)], domain=domain, **attributes)
-    ports = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape) for n, x in given.items()]
-    graph = helper.make_graph([node], "g", ports, [onnx.ValueInfoProto(name=f"y{i}") for i in range(outputs)], constants)
+    ports = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype),
+                                           x.shape) for n, x in given.items()]
+    graph = helper.make_graph([node], "g", ports, [onnx.ValueInfoProto(name=f"y{i}") for i in range(outputs)],
+                              constants)
     imports = [helper.make_opsetid("", opset)] + ([helper.make_opsetid(domain, 1)] if domain else [])
     return helper.make_model(graph, opset_imports=imports, ir_version=8), given
 
@@ -150,7 +153,8 @@ def test_convolutions(seed):
         strides = attributes["strides"]
         attributes["output_padding"] = [int(r.integers(0, s)) for s in strides]
         attributes["pads"] = [0] * (2 * axes) if min(kernel) == 1 else r.integers(0, 2, 2 * axes).tolist()
-        assert_same(*single("ConvTranspose", [x, uniform(groups * per_group, outs, *kernel, seed=1), bias], **attributes))
+        assert_same(*single("ConvTranspose", [x, uniform(groups * per_group, outs, *kernel, seed=1), bias],
+                            **attributes))
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -197,9 +201,12 @@ def test_antialiased_resize(mode):
 
 
 @pytest.mark.parametrize("equation,shapes", [
-    ("ij,jk->ik", [(3, 4), (4, 5)]), ("bij,bjk->bik", [(2, 3, 4), (2, 4, 5)]), ("...ij,...jk->...ik", [(2, 1, 3, 4), (1, 3, 4, 5)]),
-    ("ii->i", [(4, 4)]), ("ii", [(4, 4)]), ("ij->ji", [(3, 4)]), ("ij", [(3, 4)]), ("bhid,bhjd->bhij", [(2, 3, 4, 5), (2, 3, 6, 5)]),
-    ("i,j->ij", [(3,), (4,)]), ("ij,j,k->ik", [(3, 4), (4,), (5,)]), ("abc,cd,def->abef", [(2, 3, 4), (4, 5), (5, 2, 3)]),
+    ("ij,jk->ik", [(3, 4), (4, 5)]), ("bij,bjk->bik", [(2, 3, 4), (2, 4, 5)]),
+    ("...ij,...jk->...ik", [(2, 1, 3, 4), (1, 3, 4, 5)]),
+    ("ii->i", [(4, 4)]), ("ii", [(4, 4)]), ("ij->ji", [(3, 4)]), ("ij", [(3, 4)]),
+    ("bhid,bhjd->bhij", [(2, 3, 4, 5), (2, 3, 6, 5)]),
+    ("i,j->ij", [(3,), (4,)]), ("ij,j,k->ik", [(3, 4), (4,), (5,)]), ("abc,cd,def->abef",
+                                                                      [(2, 3, 4), (4, 5), (5, 2, 3)]),
     ("ij,ij->", [(3, 4), (3, 4)]), ("bn,anm,bm->ba", [(2, 3), (4, 3, 5), (2, 5)]), ("...i->...", [(2, 3, 4)]),
 ])
 def test_einsum(equation, shapes):
@@ -218,8 +225,10 @@ def test_matmul(a, b):
 @pytest.mark.parametrize("kind,gates", [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
 def test_recurrent_layers(kind, gates, direction):
     steps, batch, inputs, hidden, d = 5, 3, 4, 6, 2 if direction == "bidirectional" else 1
-    arguments = [uniform(steps, batch, inputs), uniform(d, gates * hidden, inputs, seed=1), uniform(d, gates * hidden, hidden, seed=2),
-                 uniform(d, 2 * gates * hidden, seed=3), np.array([5, 2, 3], np.int32), uniform(d, batch, hidden, seed=4)]
+    arguments = [uniform(steps, batch, inputs), uniform(d, gates * hidden, inputs, seed=1),
+                 uniform(d, gates * hidden, hidden, seed=2),
+                 uniform(d, 2 * gates * hidden, seed=3), np.array([5, 2, 3], np.int32),
+                 uniform(d, batch, hidden, seed=4)]
     attributes = dict(hidden_size=hidden, direction=direction)
     if kind == "LSTM":
         arguments += [uniform(d, batch, hidden, seed=5), uniform(d, 3 * hidden, seed=6)]
@@ -228,14 +237,16 @@ def test_recurrent_layers(kind, gates, direction):
     assert_same(*single(kind, arguments[:3], outputs, 14, **attributes))
     if kind == "GRU":
         assert_same(*single(kind, arguments, outputs, 14, linear_before_reset=1, **attributes))
-    activations = {"RNN": ["LeakyRelu"], "GRU": ["HardSigmoid", "Softsign"], "LSTM": ["HardSigmoid", "Elu", "Softplus"]}[kind]
+    activations = {"RNN": ["LeakyRelu"], "GRU": ["HardSigmoid", "Softsign"],
+                   "LSTM": ["HardSigmoid", "Elu", "Softplus"]}[kind]
     assert_same(*single(kind, arguments[:4], outputs, 14, activations=activations * d, clip=0.7, **attributes))
 
 
 @pytest.mark.parametrize("kind,inputs,outputs,attributes", [
     ("SkipLayerNormalization", [uniform(2, 3, 8), uniform(2, 3, 8, seed=1), uniform(8), uniform(8), uniform(8)], 4, {}),
     ("SkipLayerNormalization", [uniform(2, 3, 8), uniform(2, 3, 8, seed=1), uniform(8)], 1, dict(epsilon=1e-5)),
-    ("SkipSimplifiedLayerNormalization", [uniform(2, 3, 8), uniform(2, 3, 8, seed=1), uniform(8)], 4, dict(epsilon=1e-5)),
+    ("SkipSimplifiedLayerNormalization", [uniform(2, 3, 8), uniform(2, 3, 8, seed=1), uniform(8)], 4,
+     dict(epsilon=1e-5)),
     ("Gelu", [uniform(3, 5)], 1, {}), ("BiasGelu", [uniform(3, 5), uniform(5)], 1, {}),
     ("FastGelu", [uniform(3, 5), uniform(5)], 1, {}), ("QuickGelu", [uniform(3, 5)], 1, {}),
     ("FusedMatMul", [uniform(2, 3, 4), uniform(2, 5, 4)], 1, dict(transB=1, alpha=0.5)),

@@ -79,7 +79,8 @@ def test_classifier_transforms(transform, vectors, probability):
 def test_classifier_with_probit():
     """Against its definition: ONNX Runtime's inverse of the error function is good for three digits."""
     machine = vector_machine([5, 2, 6], probability=True)
-    models = [model_of("SVMClassifier", table(), ["y", "z"], machine | more) for more in ({}, {"post_transform": "PROBIT"})]
+    models = [model_of("SVMClassifier", table(), ["y", "z"],
+                       machine | more) for more in ({}, {"post_transform": "PROBIT"})]
     plain, result = (clprim.Session(model).run({"x": table()})["z"] for model in models)
     expected = np.vectorize(statistics.NormalDist().inv_cdf)(plain.astype("d"))
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)

@@ -67,7 +67,8 @@ def test_empty_batch_out_and_errors(mode, device):
     getattr(torch._C._nn, name)(x.to(device), (1, 2, 3, 0), out=out)
     assert torch.equal(out.cpu(), F.pad(x, (1, 2, 3, 0), mode))
     for shape, pads in (((1, 2, 0, 4), (1, 1, 1, 1)), ((4,), (1, 1))) + (
-            (((1, 2, 4, 4), (4, 0, 0, 0)), ((1, 2, 4), (0, 4))) if mode == "reflect" else (((1, 2, 4, 4), (-4, 0, 0, 0)),)):
+            (((1, 2, 4, 4), (4, 0, 0, 0)), ((1, 2, 4), (0, 4))) if mode == "reflect"
+            else (((1, 2, 4, 4), (-4, 0, 0, 0)),)):
         with pytest.raises((RuntimeError, NotImplementedError)) as expected:
             F.pad(torch.zeros(shape), pads, mode)
         with pytest.raises(expected.type):

@@ -10,12 +10,15 @@ FUNCTIONS = {
             "asinh(x0)", "atan(x0)", "erf(x0)", "erfc(x1)", "fabs(x0)", "cbrt(x0)", "sinpi(x0)", "cospi(x1)",
             "sigmoid(x0)", "log_sigmoid(x1)", "normal_cdf(x0)", "sinc(x0)", "x0 / (2 + x1 * x1)", "-x0 * x1"],
     "gelus": ["gelu(x0)", "gelu_tanh(x0)", "softplus(x0, 1.5, 20.0)", "log_add_exp(x0, x1)"],
-    "two": ["fma(x0, x1, x0)", "mad(x1, x1, x0)", "mix(x0, x1, x0)", "lerp(x0, x1, 0.3)", "hypot(x0, x1)", "atan2(x0, x1)",
+    "two": ["fma(x0, x1, x0)", "mad(x1, x1, x0)", "mix(x0, x1, x0)", "lerp(x0, x1, 0.3)", "hypot(x0, x1)",
+            "atan2(x0, x1)",
             "fmax(x0, x1)", "minimum(x0, x1)", "fdim(x0, x1)", "clamp(x0, -0.5, x1)", "remainder_of(x0, 2.0)",
             "copysign(x0, x1)", "true_divide(x0, x1)", "degrees(x0) + radians(x1)", "floor(x0) * x1", "(T)x0 * 2",
             "(x0 > x1 ? x0 * x1 : x1)"],
-    "positive": ["log(x0)", "log2(x0)", "log10(x0)", "log1p(x0)", "sqrt(x0)", "rsqrt(x1)", "pow(x0, x1)", "powr(x1, x0)",
-                 "pown(x0, 3)", "acosh(1.5 + x0)", "x_log_y(x0, x1)", "x_log1p_y(x1, x0)", "asin(x0 / 8)", "acos(x1 / 8)",
+    "positive": ["log(x0)", "log2(x0)", "log10(x0)", "log1p(x0)", "sqrt(x0)", "rsqrt(x1)", "pow(x0, x1)",
+                 "powr(x1, x0)",
+                 "pown(x0, 3)", "acosh(1.5 + x0)", "x_log_y(x0, x1)", "x_log1p_y(x1, x0)", "asin(x0 / 8)",
+                 "acos(x1 / 8)",
                  "atanh(x0 / 8)", "tan(x0 / 8)", "fmod(x0, x1)"],
 }
 

@@ -125,7 +125,8 @@ def test_every_outcome(tmp_path):
     arguments = (tmp_path / "test_things.py", "--timeout", 8, "--results", tmp_path / "results.jsonl", "--json", report)
     run(*arguments, "--markdown", table)
     assert outcomes(report) == {
-        "test_passes_DEVICE": "passed", "test_fails_here_alone_DEVICE": "failed", "test_fails_everywhere_DEVICE": "other",
+        "test_passes_DEVICE": "passed", "test_fails_here_alone_DEVICE": "failed",
+        "test_fails_everywhere_DEVICE": "other",
         "test_crashes_DEVICE": "crashed", "test_hangs_DEVICE": "hung", "test_is_put_on_the_device_DEVICE": "passed",
         "test_stays_on_the_cpu_DEVICE": "other"}
     assert "| test_things.py | 7 | 7 | 2 | 1 | 1 | 1 | 2 | 40.0 % |" in table.read_text()
@@ -150,6 +151,7 @@ def test_ranks(tmp_path):
     run(folder / "test_ranks.py", "--ranks", 2, "--timeout", 60, "--results", tmp_path / "results.jsonl",
         "--json", tmp_path / "report.json")
     assert outcomes(tmp_path / "report.json") == {
-        "test_adds": "passed", "test_fails_on_one_rank": "failed", "test_crashes": "crashed", "test_needs_three": "other",
+        "test_adds": "passed", "test_fails_on_one_rank": "failed", "test_crashes": "crashed",
+        "test_needs_three": "other",
         "test_of_the_host": "other"}
     assert "expected words" in (tmp_path / "report.json").read_text()

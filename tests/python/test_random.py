@@ -244,13 +244,15 @@ def test_derivatives_of_variates(dtype, device):
     for relative in (0.02, 0.3, 0.85, 0.95, 1.0, 1.05, 1.15, 2, 4):
         x = alpha * relative
         torch.testing.assert_close(torch._standard_gamma_grad(alpha.to(device), x.to(device)).cpu(),
-                                   torch._standard_gamma_grad(alpha, x), rtol=2e-4 if dtype == torch.float32 else 1e-7, atol=1e-6)
+                                   torch._standard_gamma_grad(alpha, x), rtol=2e-4 if dtype == torch.float32 else 1e-7,
+                                   atol=1e-6)
     beta = alpha.mT.contiguous()
     total = alpha + beta
     for x in (1e-4, 0.01, 0.2, 0.5, 0.7, 0.99, 0.9999):
         x = torch.full_like(total, x)
         expected = torch._dirichlet_grad(x.double(), alpha.double().expand_as(total).contiguous(), total.double())
-        ours = torch._dirichlet_grad(x.to(device), alpha.expand_as(total).contiguous().to(device), total.to(device)).cpu()
+        ours = torch._dirichlet_grad(x.to(device), alpha.expand_as(total).contiguous().to(device),
+                                     total.to(device)).cpu()
         usable = (expected.abs() < 1e30) & (expected.abs() > 1e-30)
         # In float32 the rational approximation loses digits where it vanishes, the CPU's own as well.
         lost = (torch._dirichlet_grad(x, alpha.expand_as(total).contiguous(), total) - expected).abs()

@@ -5,8 +5,10 @@ import torch
 from opinfo import case_id, cases, check
 
 NAMES = {
-    "sum", "mean", "nansum", "nanmean", "prod", "var", "std", "var_mean", "std_mean", "amax", "amin", "aminmax", "max", "min",
-    "argmax", "argmin", "any", "all", "count_nonzero", "norm", "linalg.vector_norm", "logsumexp", "trace", "equal", "dist",
+    "sum", "mean", "nansum", "nanmean", "prod", "var", "std", "var_mean", "std_mean", "amax", "amin", "aminmax", "max",
+    "min",
+    "argmax", "argmin", "any", "all", "count_nonzero", "norm", "linalg.vector_norm", "logsumexp", "trace", "equal",
+    "dist",
     "hash_tensor", "nn.functional.normalize", "nn.functional.pairwise_distance", "nn.functional.cosine_similarity",
 }
 
@@ -19,11 +21,13 @@ def test_against_cpu(case, device):
     check(*case, device)
 
 
-@pytest.mark.parametrize("dtype", (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int32, torch.uint8), ids=str)
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int32,
+                                   torch.uint8), ids=str)
 def test_hash_of_every_kind_of_number(dtype, device):
     if dtype.is_floating_point:
         tiny = torch.finfo(dtype).tiny
-        x = torch.tensor([0.0, -0.0, 1.5, -3, tiny, tiny / 2, -tiny / 4, torch.finfo(dtype).max, float("inf"), -float("inf"),
+        x = torch.tensor([0.0, -0.0, 1.5, -3, tiny, tiny / 2, -tiny / 4, torch.finfo(dtype).max, float("inf"),
+                          -float("inf"),
                           float("nan")], dtype=dtype)
     else:
         x = torch.tensor([0, 1, 255, 7], dtype=torch.uint8).to(dtype) - (0 if dtype == torch.uint8 else 100)

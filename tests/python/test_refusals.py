@@ -24,7 +24,8 @@ def raised(call):
     return None
 
 
-# Wrong calls whose outputs overlap inputs or themselves, and indices out of range, which are IndexErrors on this device.
+# Wrong calls whose outputs overlap inputs or themselves, and indices out of range, which are IndexErrors on this
+# device.
 ELSEWHERE = ("gather", "scatter", "scatter_add", "kthvalue")
 
 

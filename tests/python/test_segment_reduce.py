@@ -14,7 +14,8 @@ def test_against_cpu(case, device):
     check(*case, device, samples=20)
 
 
-@pytest.mark.parametrize("op", {case[0].formatted_name: case[0] for case in CASES}.values(), ids=lambda op: op.formatted_name)
+@pytest.mark.parametrize("op", {case[0].formatted_name: case[0] for case in CASES}.values(),
+                         ids=lambda op: op.formatted_name)
 def test_gradients(op, device):
     check_gradients(op, device, samples=20)
 

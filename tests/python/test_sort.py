@@ -36,7 +36,8 @@ def test_sort_of_every_length(n):
 
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_sort_of_special_values(dtype):
-    x = torch.tensor([float("nan"), 0.0, -0.0, float("inf"), -1.0, float("-inf"), float("nan"), 1.0, -0.0, 0.0], dtype=dtype)
+    x = torch.tensor([float("nan"), 0.0, -0.0, float("inf"), -1.0, float("-inf"), float("nan"), 1.0, -0.0, 0.0],
+                     dtype=dtype)
     for descending in (False, True):
         check(lambda x: torch.sort(x, stable=True, descending=descending), x)
     check(lambda x: torch.sort(x, stable=True), torch.tensor([2**62, -2**63, 2**63 - 1, 0, -1]))

@@ -1,4 +1,5 @@
-"""Sparse tensors: layouts and their conversions, products, sums, gradients. Everything is compared with PyTorch's CPU."""
+"""Sparse tensors: layouts and their conversions, products, sums, gradients. Everything is compared with PyTorch's
+CPU."""
 
 import copy
 import io
@@ -102,7 +103,8 @@ def test_invariants_are_checked():
                                 torch.ones(2, device=device), (2, 2))
 
 
-@pytest.mark.parametrize("name", ["sin", "neg", "abs", "sqrt", "relu", "floor", "sign", "expm1", "isnan", "sgn", "tanh"])
+@pytest.mark.parametrize("name", ["sin", "neg", "abs", "sqrt", "relu", "floor", "sign", "expm1", "isnan", "sgn",
+                                  "tanh"])
 def test_functions_of_values(name):
     x = coo(coalesced=True)
     same(getattr(torch, name)(x.to(device)), getattr(torch, name)(x), equal_nan=True)

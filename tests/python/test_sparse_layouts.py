@@ -46,5 +46,6 @@ def test_sparse_and_dense_are_added_in_either_order(layout, device):
 def test_batches_do_not_become_blocks(layout, device):
     x = compressed(torch.ones(2, 4, 4, device=device), layout)
     for convert in (x.to_sparse_bsr, x.to_sparse_bsc):
-        with pytest.raises(RuntimeError, match=r"conversion from Sparse(Csr|Csc) to Sparse(Bsr|Bsc) for batched inputs"):
+        with pytest.raises(RuntimeError,
+                           match=r"conversion from Sparse(Csr|Csc) to Sparse(Bsr|Bsc) for batched inputs"):
             convert((2, 2))

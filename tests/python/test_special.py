@@ -7,12 +7,15 @@ from opinfo import case_id, cases, check
 
 NAMES = {
     "lgamma", "digamma", "polygamma", "mvlgamma", "erfinv", "i0", "igamma", "igammac", "frexp", "special.zeta",
-    "special.entr", "special.ndtri", "special.log_ndtr", "special.ndtr", "special.erfcx", "special.i0e", "special.i1", "special.i1e",
-    "special.modified_bessel_i0", "special.modified_bessel_i1", "special.modified_bessel_k0", "special.modified_bessel_k1",
+    "special.entr", "special.ndtri", "special.log_ndtr", "special.ndtr", "special.erfcx", "special.i0e", "special.i1",
+    "special.i1e",
+    "special.modified_bessel_i0", "special.modified_bessel_i1", "special.modified_bessel_k0",
+    "special.modified_bessel_k1",
     "special.scaled_modified_bessel_k0", "special.scaled_modified_bessel_k1", "special.bessel_j0", "special.bessel_j1",
     "special.bessel_y0", "special.bessel_y1", "special.spherical_bessel_j0", "special.polygamma",
     "special.chebyshev_polynomial_t", "special.chebyshev_polynomial_u", "special.hermite_polynomial_h",
-    "special.hermite_polynomial_he", "special.laguerre_polynomial_l", "special.legendre_polynomial_p", "special.airy_ai",
+    "special.hermite_polynomial_he", "special.laguerre_polynomial_l", "special.legendre_polynomial_p",
+    "special.airy_ai",
 }
 # PyTorch's own Bessel functions J and Y are only good to 1e-7: in double they are compared with mpmath below.
 CASES = [(op, dtype) for op, dtype in cases(NAMES) if dtype in (torch.float32, torch.float64, torch.int64)
@@ -26,8 +29,10 @@ def test_against_cpu(case, device):
 
 @pytest.mark.parametrize("name, low, high", (
     ("lgamma", -5, 50), ("digamma", -5, 50), ("erfinv", -1, 1), ("special.ndtri", 0, 1), ("special.log_ndtr", -30, 8),
-    ("special.erfcx", -5, 40), ("i0", -20, 20), ("special.i0e", -200, 200), ("special.i1", -20, 20), ("special.i1e", -200, 200),
-    ("special.modified_bessel_k0", 0, 30), ("special.modified_bessel_k1", 0, 30), ("special.scaled_modified_bessel_k0", 0, 500),
+    ("special.erfcx", -5, 40), ("i0", -20, 20), ("special.i0e", -200, 200), ("special.i1", -20, 20),
+    ("special.i1e", -200, 200),
+    ("special.modified_bessel_k0", 0, 30), ("special.modified_bessel_k1", 0, 30),
+    ("special.scaled_modified_bessel_k0", 0, 500),
     ("special.spherical_bessel_j0", -30, 30)))
 def test_whole_range_in_double(name, low, high, device):
     function = torch
@@ -53,11 +58,13 @@ def test_airy_function_in_double(device):
     expected = torch.tensor([float(mpmath.airyai(value)) for value in x.tolist()], dtype=torch.float64)
     torch.testing.assert_close(torch.special.airy_ai(x.to(device)).cpu(), expected, rtol=1e-12, atol=1e-14)
     ends = torch.tensor([float("inf"), -float("inf"), float("nan"), 0.0], dtype=torch.float64)
-    torch.testing.assert_close(torch.special.airy_ai(ends.to(device)).cpu(), torch.special.airy_ai(ends), equal_nan=True)
+    torch.testing.assert_close(torch.special.airy_ai(ends.to(device)).cpu(), torch.special.airy_ai(ends),
+                               equal_nan=True)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("name", ["i0", "special.i1", "special.bessel_j0", "special.bessel_j1", "special.modified_bessel_k0",
+@pytest.mark.parametrize("name", ["i0", "special.i1", "special.bessel_j0", "special.bessel_j1",
+                                  "special.modified_bessel_k0",
                                   "special.modified_bessel_i0", "special.bessel_y1"])
 def test_bessel_functions_of_extreme_numbers(name, dtype):
     function = torch

@@ -54,7 +54,8 @@ def test_other_keys_and_values(device):
     parameters = torch.randn(24, 8), torch.randn(24), torch.randn(8, 8), torch.randn(8)
     layer = nn.MultiheadAttention(8, 2, batch_first=True)
     with torch.no_grad():
-        for parameter, value in zip((layer.in_proj_weight, layer.in_proj_bias, layer.out_proj.weight, layer.out_proj.bias),
+        for parameter, value in zip((layer.in_proj_weight, layer.in_proj_bias, layer.out_proj.weight,
+                                     layer.out_proj.bias),
                                     parameters):
             parameter.copy_(value)
     layer.train()                                               # computed by PyTorch's own formulas

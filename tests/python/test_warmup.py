@@ -16,7 +16,8 @@ print(torch.ocl.program_builds())
 
 
 def run(arguments, **environment):
-    done = subprocess.run([sys.executable, *arguments], env={**os.environ, **environment}, capture_output=True, text=True,
+    done = subprocess.run([sys.executable, *arguments], env={**os.environ, **environment}, capture_output=True,
+                          text=True,
                           timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     return done
@@ -25,7 +26,8 @@ def run(arguments, **environment):
 def test_what_warmup_built_is_not_built_again(tmp_path):
     pytest.importorskip("torchvision")
     environment = {"CLPRIM_CACHE_DIR": str(tmp_path), "CLPRIM_POISON": "0"}   # which takes a program of its own
-    run(["-m", "torch_ocl", "warmup", "squeezenet1_1", "--batch", "1", "--size", "64", "--processes", "2"], **environment)
+    run(["-m", "torch_ocl", "warmup", "squeezenet1_1", "--batch", "1", "--size", "64", "--processes", "2"],
+        **environment)
     assert list(tmp_path.glob("*.bin"))
     done = run(["-c", CODE], CLPRIM_PROGRESS="1", **environment)
     assert done.stdout.split()[-1] == "0" and "compiling kernels" not in done.stderr

@@ -69,7 +69,10 @@ private:
         return {"conv", name, operations, 0, [=, this] { conv_forward(queue_, x, w, {}, y, options); }};
     }
 
-    Case depthwise() { return convolution("3x3 depthwise, 96 channels, 112x112", {16, 96, 112, 112}, {96, 1, 3, 3}, 1, 1, 96); }
+    Case depthwise()
+    {
+        return convolution("3x3 depthwise, 96 channels, 112x112", {16, 96, 112, 112}, {96, 1, 3, 3}, 1, 1, 96);
+    }
 
     void add_memory(std::vector<Case>& result, std::int64_t count)
     {
@@ -131,13 +134,15 @@ void bench(const BenchOptions& options)
     Bench measured(queue, data_type_from_name(options.dtype));
     std::vector<Case> cases = measured.cases(options.scale);
     if (!options.groups.empty())
-        std::erase_if(cases, [&](const Case& c) { return std::ranges::find(options.groups, c.group) == options.groups.end(); });
+        std::erase_if(
+            cases, [&](const Case& c) { return std::ranges::find(options.groups, c.group) == options.groups.end(); });
     Json results = Json::array();
     Progress progress("bench", cases.size());
     for (const Case& test : cases) {
         const double seconds = measure(queue, test, options.budget);
         Json row{{"group", test.group}, {"name", test.name}, {"milliseconds", seconds * 1e3}};
-        row[test.operations > 0 ? "gflops" : "gbytes_per_second"] = std::max(test.operations, test.bytes) / seconds / 1e9;
+        row[test.operations > 0 ? "gflops" : "gbytes_per_second"] =
+            std::max(test.operations, test.bytes) / seconds / 1e9;
         results.push_back(row);
         progress.step(test.name);
     }
@@ -147,7 +152,8 @@ void bench(const BenchOptions& options)
     for (const Json& row : results)
         std::printf("%-17s %-38s %10.3f ms %9.1f %s\n", row["group"].get<std::string>().c_str(),
                     row["name"].get<std::string>().c_str(), row["milliseconds"].get<double>(),
-                    row.value("gflops", row.value("gbytes_per_second", 0.0)), row.contains("gflops") ? "GFLOP/s" : "GB/s");
+                    row.value("gflops", row.value("gbytes_per_second", 0.0)),
+                    row.contains("gflops") ? "GFLOP/s" : "GB/s");
 }
 
 }  // namespace clprim::command

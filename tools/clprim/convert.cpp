@@ -14,7 +14,8 @@ namespace {
 
 std::string beside(const std::string& path, const ConvertOptions& options)
 {
-    return options.weights.empty() ? std::filesystem::path(path).replace_extension(".safetensors").string() : options.weights;
+    return options.weights.empty() ? std::filesystem::path(path).replace_extension(".safetensors").string()
+                                   : options.weights;
 }
 
 void write_text(const std::string& path, const std::string& text)

@@ -29,8 +29,8 @@ public:
     {
         std::uint8_t magic[4];
         read(magic, 4);
-        require(magic[0] == 0 && magic[1] == 0 && magic[2] == 8 && magic[3] == dims, path_, " is no idx file of bytes with ",
-                dims, " axes");
+        require(magic[0] == 0 && magic[1] == 0 && magic[2] == 8 && magic[3] == dims, path_,
+                " is no idx file of bytes with ", dims, " axes");
         std::vector<std::uint32_t> sizes;
         for (int i = 0; i < dims; ++i) {
             std::uint8_t b[4];
@@ -100,8 +100,8 @@ Dataset read_idx(const std::string& images, const std::string& labels)
     const auto sizes = image_file.header(3);
     const auto count = label_file.header(1)[0];
     require(sizes[0] == count, images, " holds ", sizes[0], " images, ", labels, " ", count, " labels");
-    require(sizes[1] > 0 && sizes[2] > 0 && sizes[1] <= 4096 && sizes[2] <= 4096, images, ": images of ", sizes[1], " x ",
-            sizes[2]);
+    require(sizes[1] > 0 && sizes[2] > 0 && sizes[1] <= 4096 && sizes[2] <= 4096, images, ": images of ", sizes[1],
+            " x ", sizes[2]);
     Dataset data{1, static_cast<int>(sizes[1]), static_cast<int>(sizes[2]), {}, {}, {}};
     const auto numbers = label_file.bytes(count);
     data.labels.assign(numbers.begin(), numbers.end());
@@ -124,7 +124,8 @@ Dataset read_folder(const std::string& folder, int size, const std::vector<std::
     plain.deviation = {1};
     for (std::size_t label = 0; label < data.classes.size(); ++label) {
         std::vector<fs::path> files;
-        require(fs::is_directory(fs::path(folder) / data.classes[label]), folder, " has no folder ", data.classes[label]);
+        require(fs::is_directory(fs::path(folder) / data.classes[label]), folder, " has no folder ",
+                data.classes[label]);
         for (const auto& entry : fs::directory_iterator(fs::path(folder) / data.classes[label]))
             if (entry.is_regular_file() && is_image_path(entry.path().string()))
                 files.push_back(entry.path());

@@ -15,7 +15,10 @@ struct Dataset {
     std::vector<std::string> classes;        // names, where they are known
 
     std::size_t size() const { return labels.size(); }
-    std::size_t image_bytes() const { return static_cast<std::size_t>(channels) * static_cast<std::size_t>(height * width); }
+    std::size_t image_bytes() const
+    {
+        return static_cast<std::size_t>(channels) * static_cast<std::size_t>(height * width);
+    }
     int class_count() const;
 };
 
@@ -28,8 +31,8 @@ Dataset read_folder(const std::string& folder, int size, const std::vector<std::
 struct Split {
     Dataset train, test;
 };
-// A folder with train-images-idx3-ubyte and so on (with or without .gz), with folders train and val or test, or with one
-// folder for each class, of whose images every tenth is kept for testing.
+// A folder with train-images-idx3-ubyte and so on (with or without .gz), with folders train and val or test, or with
+// one folder for each class, of whose images every tenth is kept for testing.
 Split read_data(const std::string& folder, int size);
 
 }  // namespace clprim::command

@@ -60,21 +60,25 @@ std::vector<float> resized(const Image& image, int height, int width, bool crop)
         h = w * height / width;
     const auto across = windows((image.width - w) / 2, w, image.width, width);
     const auto down = windows((image.height - h) / 2, h, image.height, height);
-    std::vector<float> rows(static_cast<std::size_t>(image.height) * across.size() * 3), result(down.size() * across.size() * 3);
+    std::vector<float> rows(static_cast<std::size_t>(image.height) * across.size() * 3),
+        result(down.size() * across.size() * 3);
     for (std::size_t y = 0; y < static_cast<std::size_t>(image.height); ++y)
         for (std::size_t x = 0; x < across.size(); ++x)
             for (std::size_t c = 0; c < 3; ++c) {
                 float sum = 0;
                 for (std::size_t k = 0; k < across[x].weights.size(); ++k)
-                    sum += across[x].weights[k] *
-                           image.pixels[(y * static_cast<std::size_t>(image.width) + static_cast<std::size_t>(across[x].first) + k) * 3 + c];
+                    sum += across[x].weights[k] * image.pixels[(y * static_cast<std::size_t>(image.width) +
+                                                                static_cast<std::size_t>(across[x].first) + k) *
+                                                                   3 +
+                                                               c];
                 rows[(y * across.size() + x) * 3 + c] = sum;
             }
     const std::size_t stride = across.size() * 3;
     for (std::size_t y = 0; y < down.size(); ++y)
         for (std::size_t k = 0; k < down[y].weights.size(); ++k)
             for (std::size_t x = 0; x < stride; ++x)
-                result[y * stride + x] += down[y].weights[k] * rows[(static_cast<std::size_t>(down[y].first) + k) * stride + x];
+                result[y * stride + x] +=
+                    down[y].weights[k] * rows[(static_cast<std::size_t>(down[y].first) + k) * stride + x];
     return result;
 }
 
@@ -96,7 +100,8 @@ bool is_image_path(const std::string& path)
 {
     std::string extension = std::filesystem::path(path).extension().string();
     std::ranges::transform(extension, extension.begin(), [](unsigned char c) { return std::tolower(c); });
-    static constexpr std::string_view known[] = {".png", ".jpg", ".jpeg", ".bmp", ".webp", ".pbm", ".pgm", ".ppm", ".pnm"};
+    static constexpr std::string_view known[] = {".png", ".jpg", ".jpeg", ".bmp", ".webp",
+                                                 ".pbm", ".pgm", ".ppm",  ".pnm"};
     return std::ranges::find(known, extension) != std::end(known);
 }
 

@@ -33,7 +33,8 @@ Model::Model(const ModelSource& source, Context& context, bool profile) : source
 {
     if (std::filesystem::path(source.model).extension() != ".json") {
         require(source.weights.empty(), "--weights are for JSON nets; an ONNX model holds its own");
-        session_ = std::make_unique<Session>(OnnxModel(source.model), context, SessionOptions{.optimize = true, .profile = profile, .sizes = {}});
+        session_ = std::make_unique<Session>(OnnxModel(source.model), context,
+                                             SessionOptions{.optimize = true, .profile = profile, .sizes = {}});
         inputs_ = session_->inputs();
         check_options();
         return;

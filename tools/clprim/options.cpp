@@ -51,11 +51,14 @@ void add_devices(CLI::App& app)
 void add_bench(CLI::App& app)
 {
     const auto options = std::make_shared<BenchOptions>();
-    CLI::App& command = subcommand(app, "bench", "speed of matrix products, convolutions, reductions and memory", options);
+    CLI::App& command =
+        subcommand(app, "bench", "speed of matrix products, convolutions, reductions and memory", options);
     command.add_option("groups", options->groups, "what to measure (default: everything)")
         ->check(CLI::IsMember({"gemm", "conv", "broadcast-reduce", "bandwidth"}));
     command.add_option("--dtype", options->dtype, "element type")->capture_default_str();
-    command.add_option("--seconds", options->budget, "how long to measure each")->capture_default_str()->check(positive);
+    command.add_option("--seconds", options->budget, "how long to measure each")
+        ->capture_default_str()
+        ->check(positive);
     command.add_option("--scale", options->scale, "size of the arrays of bandwidth, 1 is 2^24 elements")
         ->capture_default_str()->check(positive);
     command.callback([options] { bench(*options); });
@@ -70,7 +73,9 @@ void add_run(CLI::App& app)
         .add_option("inputs", options->files,
                     "images (PNG, JPEG, WebP, BMP, PPM), or .npy files (NAME=FILE.npy for one input of several)")
         ->required();
-    command.add_option("-k,--top", options->top, "classes to print for an image")->capture_default_str()->check(positive);
+    command.add_option("-k,--top", options->top, "classes to print for an image")
+        ->capture_default_str()
+        ->check(positive);
     command.add_option("--labels", options->labels, "names of the classes, one a line")->check(CLI::ExistingFile);
     command.add_flag("--softmax", options->softmax, "turn scores into probabilities");
     const auto numbers = [&](const char* name, std::vector<float>& target, const char* text) {
@@ -99,14 +104,21 @@ void add_train(CLI::App& app)
 {
     const auto options = std::make_shared<TrainOptions>();
     CLI::App& command = subcommand(app, "train", "trains a classifier of images", options);
-    command.add_option("data", options->data, "folder with idx files as MNIST has, or with a folder of images for each class")
-        ->required()->check(CLI::ExistingDirectory);
+    command
+        .add_option("data", options->data,
+                    "folder with idx files as MNIST has, or with a folder of images for each class")
+        ->required()
+        ->check(CLI::ExistingDirectory);
     command.add_option("--net", options->net, "JSON net with inputs for images and labels (default: a small one)")
         ->check(CLI::ExistingFile);
     command.add_option("-w,--weights", options->weights, "parameters to start from")->check(CLI::ExistingFile);
     command.add_option("-o,--save", options->save, "where to write the parameters: .safetensors, .npz or .dlp");
-    command.add_option("-e,--epochs", options->epochs, "times through the images")->capture_default_str()->check(not_negative);
-    command.add_option("-b,--batch", options->batch, "images a step, for the small net")->capture_default_str()->check(positive);
+    command.add_option("-e,--epochs", options->epochs, "times through the images")
+        ->capture_default_str()
+        ->check(not_negative);
+    command.add_option("-b,--batch", options->batch, "images a step, for the small net")
+        ->capture_default_str()
+        ->check(positive);
     command.add_option("--size", options->size, "height and width to which images of folders are resized")
         ->capture_default_str()->check(positive);
     command.add_option("--steps", options->limit, "at most that many steps an epoch");
@@ -122,7 +134,8 @@ void add_train(CLI::App& app)
 void add_convert(CLI::App& app)
 {
     const auto options = std::make_shared<ConvertOptions>();
-    CLI::App& command = *app.add_subcommand("convert", "an ONNX model to a JSON net or back, or weights to another format");
+    CLI::App& command =
+        *app.add_subcommand("convert", "an ONNX model to a JSON net or back, or weights to another format");
     command.add_option("from", options->from, "an ONNX model, a .json net, or weights: .safetensors, .npz, .npy, .dlp")
         ->required()->check(CLI::ExistingFile);
     command.add_option("to", options->to, "a .json net, an .onnx model, or weights; the extension chooses")->required();
@@ -134,8 +147,9 @@ void add_convert(CLI::App& app)
 
 void add_info(CLI::App& app)
 {
-    CLI::App& command = *app.add_subcommand("info", "ports, operator sets, operators and constants of an ONNX model, and "
-                                                    "what of it is not supported; needs no device");
+    CLI::App& command =
+        *app.add_subcommand("info", "ports, operator sets, operators and constants of an ONNX model, and "
+                                    "what of it is not supported; needs no device");
     const auto options = std::make_shared<InfoOptions>();
     command.add_option("model", options->model, "an ONNX model")->required();
     command.add_flag("--json", options->json, "print one JSON document");
@@ -164,7 +178,8 @@ int main(int argc, char** argv)
     CLI::App app("Runs, measures and trains neural networks on OpenCL devices.", "clprim");
     app.require_subcommand(1);
     app.set_help_all_flag("--help-all", "help of all subcommands");
-    for (const auto add : {add_devices, add_bench, add_run, add_profile, add_train, add_convert, add_info, add_validate})
+    for (const auto add :
+         {add_devices, add_bench, add_run, add_profile, add_train, add_convert, add_info, add_validate})
         add(app);
     const auto all = app.get_subcommands([](const CLI::App*) { return true; });
     const auto known = [&](const std::string& name) {

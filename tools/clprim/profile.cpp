@@ -66,10 +66,11 @@ void profile(const ProfileOptions& options)
         return print({{"device", model.queue().device().name}, {"run_milliseconds", whole},
                       {"sum_milliseconds", total}, {"operators", rows}});
     }
-    std::printf("%s\none run: %.3f ms; sum of its operators: %.3f ms\n", model.queue().device().name.c_str(), whole, total);
+    std::printf("%s\none run: %.3f ms; sum of its operators: %.3f ms\n", model.queue().device().name.c_str(), whole,
+                total);
     for (const ModelTime& time : times)
-        std::printf("%10.3f ms %5.1f %%  %-24s %s\n", time.milliseconds, total > 0 ? 100 * time.milliseconds / total : 0.0,
-                    time.type.c_str(), time.name.c_str());
+        std::printf("%10.3f ms %5.1f %%  %-24s %s\n", time.milliseconds,
+                    total > 0 ? 100 * time.milliseconds / total : 0.0, time.type.c_str(), time.name.c_str());
 }
 
 }  // namespace clprim::command

@@ -75,10 +75,11 @@ Json classify(Model& model, const RunOptions& options)
     Preparation preparation = options.preparation;
     preparation.crop = !options.stretch;
     const Dims shape = model.input_shape(inputs[0]);
-    require(shape.size() == 4 && model.input_type(inputs[0]) == ElementType::float32, "input '", inputs[0], "' of type ",
-            name_of(model.input_type(inputs[0])), " and shape ", to_string(shape), " takes no images");
+    require(shape.size() == 4 && model.input_type(inputs[0]) == ElementType::float32, "input '", inputs[0],
+            "' of type ", name_of(model.input_type(inputs[0])), " and shape ", to_string(shape), " takes no images");
     preparation.channels_last = shape[1] != 3 && shape[1] != 1 && (shape[3] == 3 || shape[3] == 1);
-    const std::vector<std::string> labels = options.labels.empty() ? std::vector<std::string>() : read_lines(options.labels);
+    const std::vector<std::string> labels =
+        options.labels.empty() ? std::vector<std::string>() : read_lines(options.labels);
     for (const auto& [option, numbers] :
          {std::pair("--mean", preparation.mean), std::pair("--std", preparation.deviation)})
         require(numbers.size() == 1 || numbers.size() == 3, option, " holds ", numbers.size(),
@@ -161,8 +162,8 @@ void run(const RunOptions& options)
         if (images)
             print_classes(entry);
         else
-            std::printf("%s: %s %s\n", entry["output"].get<std::string>().c_str(), entry["type"].get<std::string>().c_str(),
-                        entry["shape"].dump().c_str());
+            std::printf("%s: %s %s\n", entry["output"].get<std::string>().c_str(),
+                        entry["type"].get<std::string>().c_str(), entry["shape"].dump().c_str());
     }
 }
 

@@ -73,8 +73,8 @@ public:
             shape[0] = count;
             net.reshape({{image_name, shape}, {label_name, Dims{count}}});
         }
-        require(shape.product() == count * static_cast<std::int64_t>(data.image_bytes()), "the net takes ", to_string(shape),
-                ", the images have ", data.channels, " x ", data.height, " x ", data.width);
+        require(shape.product() == count * static_cast<std::int64_t>(data.image_bytes()), "the net takes ",
+                to_string(shape), ", the images have ", data.channels, " x ", data.height, " x ", data.width);
         std::vector<float> pixels;
         pixels.reserve(chosen.size() * data.image_bytes());
         std::vector<std::int32_t> labels;
@@ -180,8 +180,9 @@ void train(const TrainOptions& options)
     for (int epoch = 1; epoch <= options.epochs; ++epoch) {
         std::ranges::shuffle(order, random);
         const auto begin = std::chrono::steady_clock::now();
-        const std::size_t used = options.limit ? std::min<std::size_t>(order.size(), batch * static_cast<std::size_t>(options.limit))
-                                               : order.size();
+        const std::size_t used =
+            options.limit ? std::min<std::size_t>(order.size(), batch * static_cast<std::size_t>(options.limit))
+                          : order.size();
         const double loss = train_epoch(trained, *solver, data.train, std::span(order).first(used), batch);
         context.finish();
         const double seconds = seconds_since(begin);
@@ -190,14 +191,18 @@ void train(const TrainOptions& options)
         const double rate = static_cast<double>(used / batch * batch) / seconds;
         epochs.push_back({{"epoch", epoch}, {"loss", loss}, {"test_accuracy", right}, {"images_per_second", rate}});
         if (!options.json)
-            std::printf("epoch %d: loss %.4f, right on the test images %.2f %%, %.0f images/s\n", epoch, loss, 100 * right, rate);
+            std::printf("epoch %d: loss %.4f, right on the test images %.2f %%, %.0f images/s\n", epoch, loss,
+                        100 * right, rate);
         std::fflush(stdout);
     }
     if (!options.save.empty())
         trained.net.save_parameters(options.save);
     if (options.json)
-        print({{"device", context.device().name}, {"train_images", data.train.size()}, {"test_images", data.test.size()},
-               {"classes", data.train.class_count()}, {"epochs", epochs}});
+        print({{"device", context.device().name},
+               {"train_images", data.train.size()},
+               {"test_images", data.test.size()},
+               {"classes", data.train.class_count()},
+               {"epochs", epochs}});
 }
 
 }  // namespace clprim::command

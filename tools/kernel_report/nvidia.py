@@ -121,10 +121,12 @@ def read_assembly(text: str, kernels: dict[str, Kernel]) -> None:
 
 def binaries(tools: Path) -> Path:
     """The folder of ptxas and nvdisasm."""
-    found = sorted((tools / "nvidia").glob("nvidia/*/bin/ptxas")) or [Path(p) for p in [shutil.which("ptxas")] if p]
-    if not found:
-        raise CompileError("ptxas is not there: run get_compilers.sh")
-    return found[0].parent
+    installed = shutil.which("ptxas")
+    places = [path.parent for path in sorted((tools / "nvidia").glob("nvidia/*/bin/ptxas"))]
+    for place in places + ([Path(installed).parent] if installed else []):
+        if (place / "nvdisasm").exists():
+            return place
+    raise CompileError("ptxas and nvdisasm are not there: run get_compilers.sh")
 
 
 def available(tools: Path) -> None:

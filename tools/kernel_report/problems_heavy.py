@@ -49,9 +49,11 @@ def low_bit() -> Iterator[Problem]:
     n, k, group = 4096, 4096, 128
     for rows in (1, 4):
         for dtype in ("float32", "float16"):
-            yield Problem(f"low_bit: int8, {dtype} {rows} rows, {n}x{k}", lambda m=rows, d=dtype: torch._weight_int8pack_mm(
+            yield Problem(f"low_bit: int8, {dtype} {rows} rows, {n}x{k}", lambda m=rows,
+                          d=dtype: torch._weight_int8pack_mm(
                 empty(m, k, dtype=d), empty(n, k, dtype="int8"), empty(n, dtype=d)), 0)
-            yield Problem(f"low_bit: int4, {dtype} {rows} rows, {n}x{k}", lambda m=rows, d=dtype: torch._weight_int4pack_mm(
+            yield Problem(f"low_bit: int4, {dtype} {rows} rows, {n}x{k}", lambda m=rows,
+                          d=dtype: torch._weight_int4pack_mm(
                 empty(m, k, dtype=d), empty(n // 8, k // 32, 32, 1, dtype="int32"), group,
                 empty(k // group, n, 2, dtype=d)), 0)
 

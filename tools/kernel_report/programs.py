@@ -51,8 +51,8 @@ def distinct(lines: list[str]) -> list[Launch]:
 
 
 def ask(figures: str, pattern: str, folder: Path, engine: str = "") -> Asked:
-    """Runs the problems as on a GPU of these figures, with a matrix engine (CLPRIM_MATRIX_ENGINE) that they do not tell.
-    `folder` receives the programs."""
+    """Runs the problems as on a GPU of these figures, with a matrix engine (CLPRIM_MATRIX_ENGINE) that they do not
+    tell. `folder` receives the programs."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "log").unlink(missing_ok=True)
     tools = Path(__file__).resolve().parents[1]

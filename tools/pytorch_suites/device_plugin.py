@@ -79,7 +79,8 @@ def put_device_into_tests():
 
 
 def put_device_into_inductor_tests():
-    """The tests of torch.compile are made for the CPU and for the one GPU that Triton serves: this device becomes it."""
+    """The tests of torch.compile are made for the CPU and for the one GPU that Triton serves: this device becomes
+    it."""
     if DEVICE == "cpu":
         return
     with contextlib.suppress(ImportError):
@@ -99,11 +100,13 @@ def supply_names_of_other_versions():
     become False, decorators do nothing. What has another meaning stays an ImportError."""
     modules = [common_utils, common_device_type, common_cuda, common_methods_invocations, common_nn,
                common_optimizers]
-    for name in ("testing._internal.common_mkldnn", "testing._internal.inductor_utils", "testing._internal.triton_utils",
+    for name in ("testing._internal.common_mkldnn", "testing._internal.inductor_utils",
+                 "testing._internal.triton_utils",
                  "testing._internal.common_quantization", "nn.attention.flex_attention", "_inductor.compile_fx"):
         with contextlib.suppress(Exception):
             modules.append(importlib.import_module(f"torch.{name}"))
-    decorators = ("skip", "expected", "requires", "only", "bf32", "tf32", "reduced", "precision", "largeT", "slow", "xfail",
+    decorators = ("skip", "expected", "requires", "only", "bf32", "tf32", "reduced", "precision", "largeT", "slow",
+                  "xfail",
                   "with_tf32", "create_nested_block_mask")
 
     def nothing(*arguments, **keywords):

@@ -195,7 +195,8 @@ class FileRunner:
             environment.update(self.ranks_environment(folder))
         command = [sys.executable, "-m", "pytest", "-p", "distributed_plugin" if self.choice.ranks else "device_plugin",
                    "-p", "no:cacheprovider", "--noconftest", "-q",
-                   "--tb=short", "-c", os.devnull, f"--rootdir={root}", "-W", "ignore", "--continue-on-collection-errors",
+                   "--tb=short", "-c", os.devnull, f"--rootdir={root}", "-W", "ignore",
+                   "--continue-on-collection-errors",
                    *(["--capture=no"] if self.choice.ranks else []), str(path)]
         with open(log, "w") as output:
             process = subprocess.Popen(command, env=environment, cwd=self.test.path.parent, stdin=subprocess.DEVNULL,

@@ -1,8 +1,9 @@
 // FlexAttention. A work-group of SIDE_X x SIDE_Y work-items owns BLOCK queries (of backward_keys: keys) of one head and
 // passes over the blocks of the others that the mask does not hide, in tiles of BLOCK, which it holds in local memory:
 // work-item (x, y) has rows y + SIDE_Y r and keys x + SIDE_X c of a tile of scores, and of a result the same rows and
-// elements x + SIDE_X c. Rows of local memory are one element longer than they need be, so that neither direction meets in one
-// bank. What surrounds this text defines X_LOAD, X_STORE, sizes, strides, and where the caller's functions are computed.
+// elements x + SIDE_X c. Rows of local memory are one element longer than they need be, so that neither direction meets
+// in one bank. What surrounds this text defines X_LOAD, X_STORE, sizes, strides, and where the caller's functions are
+// computed.
 #define ROWS (BLOCK / SIDE_Y)
 #define KEYS (BLOCK / SIDE_X)
 #define PITCH (HEAD + 1)

@@ -107,7 +107,8 @@ class FlexKernel:
                 for place, size, stride in zip(places, tensor.get_size(), tensor.get_stride()):
                     where = f"(long)({place}) % {self.size(size)}" if place in ("b", "h") else f"(long)({place})"
                     terms.append(f"({where}) * {self.size(stride)}")
-                self.defines[f"{kind}_{name}({', '.join(places)})"] = f"{self.place(tensor, False)}[{' + '.join(terms)}]"
+                macro = f"{kind}_{name}({', '.join(places)})"
+                self.defines[macro] = f"{self.place(tensor, False)}[{' + '.join(terms)}]"
 
     # The caller's functions.
 
@@ -201,7 +202,8 @@ class Launch(ir.ExternKernel):
         from torch_ocl.inductor.scheduling import define_kernel
 
         kernel = self.flex.kernel
-        name = define_kernel(wrapper, f"flex_{self.flex.direction}", self.source, kernel.signature(), kernel.device_index)
+        name = define_kernel(wrapper, f"flex_{self.flex.direction}", self.source, kernel.signature(),
+                             kernel.device_index)
         for size in (*kernel.args.sizevars, *(s for n in self.global_size for s in sorted(n.free_symbols, key=str))):
             wrapper.ensure_size_computed(size)
         arguments = [value for _, value, _, _ in kernel.arguments()]

@@ -43,7 +43,8 @@ class OpenCLCSE(CSE):
             self.prefix = f"const {types.c_type(dtype)} "
         try:
             variable = super().generate(buffer, expr, dtype=dtype, assignment=assignment, **others)
-        except ValueRangeError:     # two constants, the same when rounded, share a variable that cannot have both bounds
+        except ValueRangeError:
+            # Two constants, the same when rounded, share a variable that cannot have both bounds.
             others.pop("bounds", None)
             variable = super().generate(buffer, expr, dtype=dtype, assignment=assignment, **others)
         V.kernel.note_variable(variable)

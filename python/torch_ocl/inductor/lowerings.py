@@ -104,8 +104,8 @@ def _scatter_reduce(x, dim, index, src, reduce, include_self):
 
 
 def _keep_layouts() -> None:
-    """Inductor turns convolutions to channels_last because GPUs' matrix units want that, at the price of a copy of every
-    weight in every call. The device's convolutions take either layout: what the model has is kept."""
+    """Inductor turns convolutions to channels_last because GPUs' matrix units want that, at the price of a copy of
+    every weight in every call. The device's convolutions take either layout: what the model has is kept."""
     former = GraphLowering.decide_layout_opt
 
     def decide_layout_opt(gm, *, is_inference):
@@ -155,7 +155,8 @@ def _flex_attention() -> None:
             from torch_ocl.inductor import flex_attention
 
             with V.graph.set_current_device(args[0].get_device()):
-                return getattr(flex_attention, "lower_backward" if name.endswith("backward") else "lower_forward")(*args)
+                return getattr(flex_attention, "lower_backward" if name.endswith("backward")
+                               else "lower_forward")(*args)
 
         lowering.lowerings[target] = functools.wraps(former)(lowered)
 

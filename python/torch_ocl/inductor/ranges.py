@@ -2,8 +2,8 @@
 
 Elementwise kernels: a work-item computes an element. Where the fused operations take the linear index apart, the
 fastest dimension becomes the first of the range and everything else the second, so that what is the same in a row is
-computed once for it and neighbouring work-items touch neighbouring elements, which compilers need to see to make vectors. Only
-where rows are short, or do not fit each other, indices are divided element by element.
+computed once for it and neighbouring work-items touch neighbouring elements, which compilers need to see to make
+vectors. Only where rows are short, or do not fit each other, indices are divided element by element.
 
 Reductions: see reductions.py.
 """

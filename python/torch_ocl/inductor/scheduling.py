@@ -70,7 +70,8 @@ def define_kernel(wrapper, what: str, source: str, signature: str, device: int) 
     if key not in wrapper.src_to_kernel:
         name = wrapper.src_to_kernel[key] = f"ocl_{what}_{wrapper.next_kernel_suffix()}"
         _import_runtime(wrapper, device)
-        wrapper.define_kernel(name, f"ocl_runtime.kernel({name!r}, '''\n{source}''', {signature!r}, {device})", gpu=False)
+        wrapper.define_kernel(name, f"ocl_runtime.kernel({name!r}, '''\n{source}''', {signature!r}, {device})",
+                              gpu=False)
     return wrapper.src_to_kernel[key]
 
 

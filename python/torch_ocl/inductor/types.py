@@ -59,7 +59,8 @@ def convert(value: str, source: torch.dtype | None, target: torch.dtype) -> str:
         if target in (torch.int8, torch.uint8, torch.int16, torch.uint16):
             return f"({wanted})(int)({value})"
         if target in (torch.uint32, torch.uint64):
-            return f"({value} < 0 ? ({wanted})({'int' if target == torch.uint32 else 'long'})({value}) : ({wanted})({value}))"
+            signed = "int" if target == torch.uint32 else "long"
+            return f"({value} < 0 ? ({wanted})({signed})({value}) : ({wanted})({value}))"
     return f"({wanted})({value})"
 
 

@@ -40,7 +40,8 @@ using AttentionBackward = Implementation<Attention, const AttentionResults&, con
 CLPRIM_API std::span<const AttentionForward> attention_forwards();    // best first, the reference last
 CLPRIM_API std::span<const AttentionBackward> attention_backwards();
 
-// delta[b, h, i] = grad_y[i] . y[i], of logsumexp's dtype: what all elements of a row of the gradient of s have in common.
+// delta[b, h, i] = grad_y[i] . y[i], of logsumexp's dtype: what all elements of a row of the gradient of s have in
+// common.
 Tensor attention_delta(Queue& queue, const Attention& problem, const AttentionResults& results);
 
 inline std::int64_t head_step(const Attention& p)   // 64, 128 or 256: the kernels are built for these

@@ -184,8 +184,9 @@ template <class Index>
 void launch_as(Queue& queue, const Tensor& source, const Tensor& target, const CopySpace& space, const Variant& variant,
                Access access)
 {
-    queue.launch(kernel_for(queue.context(), variant, access), range_of(space, access, variant, queue.device()), source, target, SpaceArgument<Index>(space),
-                 static_cast<cl_int>(space.rank()), static_cast<Index>(rows_per_item(space)));
+    queue.launch(kernel_for(queue.context(), variant, access), range_of(space, access, variant, queue.device()), source,
+                 target, SpaceArgument<Index>(space), static_cast<cl_int>(space.rank()),
+                 static_cast<Index>(rows_per_item(space)));
 }
 
 void launch(Queue& queue, const Tensor& source, const Tensor& target, CopySpace space, const CopyOptions& options)

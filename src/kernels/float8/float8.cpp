@@ -17,8 +17,8 @@ void launch(Queue& queue, const char* name, Float8 format, const Tensor& from, c
     const Tensor& numbers = from.dtype == DataType::uint8 ? to : from;
     require(codes.dtype == DataType::uint8 && numbers.dtype == DataType::float32 && from.shape == to.shape &&
                 from.is_contiguous() && to.is_contiguous(),
-            name, ": contiguous uint8 codes and float32 numbers of one shape expected, got ", to_string(from.shape), " and ",
-            to_string(to.shape));
+            name, ": contiguous uint8 codes and float32 numbers of one shape expected, got ", to_string(from.shape),
+            " and ", to_string(to.shape));
     if (from.numel() == 0)
         return;
     const std::string flags = detail::concat("-DFORMAT_", names[static_cast<std::size_t>(format)],

@@ -1,7 +1,7 @@
 // Iteration spaces with several strided operands, collapsed to as few dimensions as their strides allow.
 //
-// All operands have one shape (broadcast operands have stride 0). Which dimension is innermost follows the strides of the
-// first operand, so a kernel that treats positions alike walks memory in order, whatever the layout. A kernel file
+// All operands have one shape (broadcast operands have stride 0). Which dimension is innermost follows the strides of
+// the first operand, so a kernel that treats positions alike walks memory in order, whatever the layout. A kernel file
 // includes "kernels/index/geometry.cl", takes `geometry_t g` and asks geometry_offsets() for the offsets of a position.
 #pragma once
 

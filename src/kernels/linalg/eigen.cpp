@@ -48,8 +48,10 @@ void eigen(Queue& queue, const Tensor& a, const Tensor& values, const Tensor& ve
     const Range groups = Range::groups(static_cast<std::size_t>(batch), linalg_team(queue.device()));
     const auto items = static_cast<cl_ulong>(batch * n);
     const auto size = static_cast<cl_int>(n);
-    const Tensor scale = context.empty({batch, n}, real, queue), places = context.empty({batch, n}, DataType::int32, queue),
-                 range = context.empty({batch, 3}, DataType::int32, queue), line = context.empty({batch, n}, a.dtype, queue);
+    const Tensor scale = context.empty({batch, n}, real, queue),
+                 places = context.empty({batch, n}, DataType::int32, queue),
+                 range = context.empty({batch, 3}, DataType::int32, queue),
+                 line = context.empty({batch, n}, a.dtype, queue);
     queue.launch(kernel(queue, shared, "balance", a.dtype), groups, a, scale, places, range, size);
     if (!vectors.defined()) {
         queue.launch(kernel(queue, shared, "hessenberg", a.dtype), groups, a, NoTensor{}, line, range, size);

@@ -35,8 +35,8 @@ void ldl_solve(Queue& queue, const Tensor& ld, const Tensor& pivots, const Tenso
     check_dense(pivots, {batch, n}, DataType::int32, "ldl_solve: pivots");
     check_dense(b, {batch, n, b.size(2)}, ld.dtype, "ldl_solve: b");
     if (b.numel() != 0)
-        queue.launch(linalg_kernel(queue, file, "ldl_solve", ld.dtype), over_columns(queue, b.size(2), batch), ld, pivots,
-                     b, cl_int(n), cl_int(b.size(2)), cl_int(hermitian));
+        queue.launch(linalg_kernel(queue, file, "ldl_solve", ld.dtype), over_columns(queue, b.size(2), batch), ld,
+                     pivots, b, cl_int(n), cl_int(b.size(2)), cl_int(hermitian));
 }
 
 }  // namespace clprim

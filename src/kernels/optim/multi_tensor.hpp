@@ -9,8 +9,8 @@
 
 namespace clprim {
 
-// The dtypes and shapes of lists, checked: equal lengths; every list but `steps` (-1: none) has the dtype of the first and
-// its elements the numel of the first list's. Build options for the lists: -DT, -DLISTS, -DWIDE.
+// The dtypes and shapes of lists, checked: equal lengths; every list but `steps` (-1: none) has the dtype of the first
+// and its elements the numel of the first list's. Build options for the lists: -DT, -DLISTS, -DWIDE.
 std::string multi_tensor_options(std::span<const TensorList* const> lists, std::string_view name, int steps = -1);
 
 // Launches `kernel` for all tensors, in as many launches as their buffers need (mostly one). `scalars` as for foreach;

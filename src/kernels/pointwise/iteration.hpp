@@ -38,8 +38,8 @@ struct Divider {
     explicit Divider(std::uint32_t divisor);
 };
 
-// Writes what the kernels call geometry_t (pointwise/geometry.cl): the dimensions from `first` on, padded with size 1 to
-// `rank` dimensions. Returns its size in bytes.
+// Writes what the kernels call geometry_t (pointwise/geometry.cl): the dimensions from `first` on, padded with size 1
+// to `rank` dimensions. Returns its size in bytes.
 using GeometryBytes = std::array<std::byte, 8 * 2 * max_rank * (3 + max_operands)>;
 std::size_t write_geometry(const Iteration& loops, int first, int rank, bool wide, GeometryBytes& bytes);
 

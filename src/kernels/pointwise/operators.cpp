@@ -14,7 +14,7 @@ constexpr Result real = Result::real;
 
 #define SPECIAL(name, code, doc)                                                                                       \
     {name, code, nullptr, floating, common, 0, nullptr, doc, "kernels/pointwise/special.cl"}
-#define DISTRIBUTION(name, code, doc)                                                                                      \
+#define DISTRIBUTION(name, code, doc)                                                                                  \
     {name, code, nullptr, floating, common, 0, nullptr, doc, "kernels/pointwise/distributions.cl"}
 
 // Code that uses core/errors.cl sees the queue's error words: `errors` and `operator_code`.

@@ -48,9 +48,9 @@ std::string quads_text(const std::vector<Variable>& operands, std::string_view c
 
 // "typedef float typeof_x0; ..." of all operands and numbers.
 std::string typedef_text(const std::vector<Variable>& operands, const std::vector<Number>& numbers);
-// index_t, for dividing: 32 bits unless `wide`. offset_t, for addressing: 64 bits on CPUs, whose compilers see only then
-// that neighbouring work-items touch neighbouring elements (a uint might wrap), which makes the difference between vector
-// loads and gathers.
+// index_t, for dividing: 32 bits unless `wide`. offset_t, for addressing: 64 bits on CPUs, whose compilers see only
+// then that neighbouring work-items touch neighbouring elements (a uint might wrap), which makes the difference between
+// vector loads and gathers.
 std::string index_text(bool wide);
 
 DataType real_type(DataType type);   // of a complex type; other types are their own

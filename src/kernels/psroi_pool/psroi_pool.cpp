@@ -27,7 +27,8 @@ Problem check(const DeformPSRoiPooling& p, const Tensor& x, const Tensor& rois, 
         require(v > 0 && v < (1 << 24), op,
                 ": output_dim, group_size, pooled_size, part_size and sample_per_part must be ", "positive, got ", v);
     require(p.sample_per_part <= 1024, op,
-            ": sample_per_part must be at most 1024, since every bin takes its square of samples, got ", p.sample_per_part);
+            ": sample_per_part must be at most 1024, since every bin takes its square of samples, got ",
+            p.sample_per_part);
     require(x.size(1) == p.output_dim * p.group_size * p.group_size, op,
             ": input channels and output channels must agree: ", "got ", x.size(1),
             ", expected output_dim * group_size^2 = ", p.output_dim * p.group_size * p.group_size);

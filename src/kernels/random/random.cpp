@@ -38,7 +38,8 @@ Range blocks(std::int64_t n, int lanes) { return Range::linear((n + lanes - 1) /
 void random_fill(Queue& queue, const Tensor& out, Distribution distribution, double a, double b, PhiloxState state)
 {
     detail::check_operands("random_fill", {{"out", out}});
-    require(static_cast<std::size_t>(distribution) < std::size(distribution_names), "random_fill: no such distribution");
+    require(static_cast<std::size_t>(distribution) < std::size(distribution_names),
+            "random_fill: no such distribution");
     const char* name = distribution_names[static_cast<int>(distribution)];
     require_dense(out, name);
     require(!is_complex(out.dtype), name, ": not for ", name_of(out.dtype));

@@ -36,29 +36,36 @@ constexpr ReduceCode moments_code = {
 // The extreme and where it is; the first of equals, and the first NaN before everything.
 constexpr std::string_view extreme_state = "T value; index_t index;";
 constexpr std::string_view extreme_finish = "y0 = s.value; y1 = s.index;";
-#define EXTREME_CODE(less, start, finish)                                                                                  \
-    {extreme_state, "s.value = " start "; s.index = ~(index_t)0;",                                                         \
-     "if (s.index == ~(index_t)0 || s.value " less " x0 || (x0 != x0 && s.value == s.value)) { s.value = x0; s.index = index; }", \
-     "bool nan = s.value != s.value, other_nan = other.value != other.value;"                                             \
-     " bool same = nan ? other_nan : s.value == other.value;"                                                             \
-     " if (other.index != ~(index_t)0 && (s.index == ~(index_t)0 || (same ? other.index < s.index"                        \
-     " : !nan && (other_nan || s.value " less " other.value)))) s = other;", finish}
+#define EXTREME_CODE(less, start, finish)                                                                              \
+    {extreme_state, "s.value = " start "; s.index = ~(index_t)0;",                                                     \
+     "if (s.index == ~(index_t)0 || s.value " less                                                                     \
+     " x0 || (x0 != x0 && s.value == s.value)) { s.value = x0; s.index = index; }",                                    \
+     "bool nan = s.value != s.value, other_nan = other.value != other.value;"                                          \
+     " bool same = nan ? other_nan : s.value == other.value;"                                                          \
+     " if (other.index != ~(index_t)0 && (s.index == ~(index_t)0 || (same ? other.index < s.index"                     \
+     " : !nan && (other_nan || s.value " less " other.value)))) s = other;",                                           \
+     finish}
 
 // The same, but the last of equals and the last NaN.
-#define LAST_EXTREME_CODE(less, start)                                                                                     \
-    {extreme_state, "s.value = " start "; s.index = ~(index_t)0;",                                                         \
-     "if (s.index == ~(index_t)0 || s.value " less "= x0 || x0 != x0) { s.value = x0; s.index = index; }",                 \
-     "bool nan = s.value != s.value, other_nan = other.value != other.value;"                                             \
-     " bool same = nan ? other_nan : s.value == other.value;"                                                             \
-     " if (other.index != ~(index_t)0 && (s.index == ~(index_t)0 || (same ? other.index > s.index"                        \
-     " : !nan && (other_nan || s.value " less " other.value)))) s = other;", "y0 = s.index;"}
+#define LAST_EXTREME_CODE(less, start)                                                                                 \
+    {extreme_state, "s.value = " start "; s.index = ~(index_t)0;",                                                     \
+     "if (s.index == ~(index_t)0 || s.value " less "= x0 || x0 != x0) { s.value = x0; s.index = index; }",             \
+     "bool nan = s.value != s.value, other_nan = other.value != other.value;"                                          \
+     " bool same = nan ? other_nan : s.value == other.value;"                                                          \
+     " if (other.index != ~(index_t)0 && (s.index == ~(index_t)0 || (same ? other.index > s.index"                     \
+     " : !nan && (other_nan || s.value " less " other.value)))) s = other;",                                           \
+     "y0 = s.index;"}
 
 // Sum and mean of an elementwise loss of x0 and the target x1; `term` is its value.
-#define LOSS_ROWS(name, term, text)                                                                                        \
-    {name "_sum", {"T sum;", "s.sum = 0;", term " s.sum += v;", "s.sum += other.sum;", "y0 = s.sum;"}, floating, {}, false,   \
-     nullptr, "sum of " text},                                                                                               \
-    {name "_mean", {"T sum;", "s.sum = 0;", term " s.sum += v;", "s.sum += other.sum;", "y0 = s.sum / (R)count;"}, floating, \
-     {}, false, nullptr, "mean of " text}
+#define LOSS_ROWS(name, term, text)                                                                                    \
+    {name "_sum",   {"T sum;", "s.sum = 0;", term " s.sum += v;", "s.sum += other.sum;", "y0 = s.sum;"},               \
+     floating,      {},                                                                                                \
+     false,         nullptr,                                                                                           \
+     "sum of " text},                                                                                                  \
+    {                                                                                                                  \
+        name "_mean", {"T sum;", "s.sum = 0;", term " s.sum += v;", "s.sum += other.sum;", "y0 = s.sum / (R)count;"},  \
+            floating, {}, false, nullptr, "mean of " text                                                              \
+    }
 
 const ReduceRow rows[] = {
     {"sum", sum_code, anything, {}, false, "ReduceSum", "sum"},

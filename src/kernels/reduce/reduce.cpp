@@ -142,8 +142,8 @@ std::string program_text(const Call& call, const TextRequest& request)
     text += include_text("kernels/pointwise/math.cl") + typedef_text(request.operands, request.numbers);
     text += concat("#define RANK ", call.reduced_rank + call.kept_rank, "\n#define REDUCED_RANK ", call.reduced_rank,
                    "\n#define OPERANDS ", request.operands.size(), "\n#define LANES ", call.lanes,
-                   call.own_lanes ? "\n#define OWN_LANES" : "", "\n#define STRIDE(g, d, k) (((d) == 0 && (", call.unit_reduced,
-                   " >> (k) & 1)) || ((d) == REDUCED_RANK && (", call.unit_kept,
+                   call.own_lanes ? "\n#define OWN_LANES" : "", "\n#define STRIDE(g, d, k) (((d) == 0 && (",
+                   call.unit_reduced, " >> (k) & 1)) || ((d) == REDUCED_RANK && (", call.unit_kept,
                    " >> (k) & 1)) ? 1 : (g)->stride[d][k])\n");
     text += include_text("kernels/pointwise/geometry.cl");
     text += concat("typedef struct { ", request.code.state,

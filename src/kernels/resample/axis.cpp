@@ -102,13 +102,14 @@ void resample_repeat(Queue& queue, const Tensor& x, const Tensor& y, std::int64_
     const std::size_t bytes = size_of(x.dtype);
     const std::string type = bytes == 1 ? "uchar" : bytes == 2 ? "ushort" : bytes == 4 ? "uint" : "ulong";
     const std::int64_t chunk = queue.device().kind == DeviceKind::cpu && bytes < 16 ? 16 : 1;
-    const std::string options = detail::concat(" -DT=", type, bytes == 16 ? "2" : "", " -DFY=", factor_y, " -DFX=", factor_x,
-                                               " -DCHUNK=", chunk, " -DVECTOR=", type, 16);
+    const std::string options = detail::concat(" -DT=", type, bytes == 16 ? "2" : "", " -DFY=", factor_y,
+                                               " -DFX=", factor_x, " -DCHUNK=", chunk, " -DVECTOR=", type, 16);
     Range range;
     range.dims = 3;
-    range.global = {std::size_t((width + chunk - 1) / chunk), std::size_t(height), std::size_t(x.numel() / width / height)};
-    detail::launch(queue, queue.context().program("kernels/resample/repeat.cl", options).kernel("resample_repeat"), range, x, y,
-                   cl_uint(width));
+    range.global = {std::size_t((width + chunk - 1) / chunk), std::size_t(height),
+                    std::size_t(x.numel() / width / height)};
+    detail::launch(queue, queue.context().program("kernels/resample/repeat.cl", options).kernel("resample_repeat"),
+                   range, x, y, cl_uint(width));
 }
 
 }  // namespace clprim

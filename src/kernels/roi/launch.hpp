@@ -18,7 +18,8 @@ inline Strides strides_of(const Tensor& t)
     return t.defined() ? Strides{t.stride(0), t.stride(1), t.stride(2), t.stride(3)} : Strides{};
 }
 
-inline const Program& program(Queue& queue, const char* path, DataType dtype, const std::string& options, const char* op)
+inline const Program& program(Queue& queue, const char* path, DataType dtype, const std::string& options,
+                              const char* op)
 {
     require(is_floating_point(dtype), op, ": not implemented for ", name_of(dtype));
     require<NotSupported>(dtype != DataType::float64 || queue.device().fp64, op, ": this device has no float64: ",
@@ -35,7 +36,8 @@ struct Bands {
 inline Bands bands_of(const Dims& x)
 {
     const std::int64_t groups = detail::divide_up(x[1], 64) * x[0];
-    const std::int64_t bands = std::clamp<std::int64_t>(128 / std::max<std::int64_t>(groups, 1), 1, detail::divide_up(x[2], 2));
+    const std::int64_t bands =
+        std::clamp<std::int64_t>(128 / std::max<std::int64_t>(groups, 1), 1, detail::divide_up(x[2], 2));
     const std::int64_t rows = detail::divide_up(x[2], bands);
     return {Range::groups({static_cast<std::size_t>(detail::divide_up(x[1], 64)),
                            static_cast<std::size_t>(detail::divide_up(x[2], rows)), static_cast<std::size_t>(x[0])},

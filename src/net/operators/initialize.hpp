@@ -11,7 +11,8 @@
 namespace clprim {
 
 // Weight and bias uniform in +-1 / sqrt(fan_in): torch.nn.Linear's and torch.nn.Conv2d's reset_parameters.
-inline void uniform_by_fan_in(Queue& queue, std::span<const Tensor> parameters, std::int64_t fan_in, PhiloxState& random)
+inline void uniform_by_fan_in(Queue& queue, std::span<const Tensor> parameters, std::int64_t fan_in,
+                              PhiloxState& random)
 {
     const double bound = 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(fan_in, 1)));
     for (const Tensor& parameter : parameters) {

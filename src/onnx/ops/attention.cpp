@@ -24,7 +24,8 @@ Tensor split_heads(const Call& call, const Tensor& t, std::int64_t heads)
 {
     if (t.dim() == 4)
         return t;
-    call.check(heads > 0 && t.size(2) % heads == 0, "a hidden size of ", t.size(2), " cannot be split into ", heads, " heads");
+    call.check(heads > 0 && t.size(2) % heads == 0, "a hidden size of ", t.size(2), " cannot be split into ", heads,
+               " heads");
     Tensor result = t;
     const std::int64_t size = t.size(2) / heads;
     result.shape = {t.size(0), heads, t.size(1), size};
@@ -51,14 +52,16 @@ void check_heads(const Call& call, const Heads& h)
                "Q, K and V must be floating point, Q and K of one type");
     call.check(h.k.size(0) == h.q.size(0) && h.v.size(0) == h.q.size(0) && h.k.size(3) == h.q.size(3) &&
                    h.v.size(1) == h.k.size(1) && h.v.size(2) == h.k.size(2),
-               "Q ", to_string(h.q.shape), ", K ", to_string(h.k.shape), " and V ", to_string(h.v.shape), " do not fit");
-    call.check(h.k.size(1) > 0 && h.q.size(1) % h.k.size(1) == 0, h.q.size(1), " query heads cannot share ", h.k.size(1),
-               " key heads");
+               "Q ", to_string(h.q.shape), ", K ", to_string(h.k.shape), " and V ", to_string(h.v.shape),
+               " do not fit");
+    call.check(h.k.size(1) > 0 && h.q.size(1) % h.k.size(1) == 0, h.q.size(1), " query heads cannot share ",
+               h.k.size(1), " key heads");
 }
 
 double default_scale(const Call& call, const Heads& h)
 {
-    return call.has_attribute("scale") ? call.float_attribute("scale", 1) : 1 / std::sqrt(static_cast<double>(h.q.size(3)));
+    return call.has_attribute("scale") ? call.float_attribute("scale", 1)
+                                       : 1 / std::sqrt(static_cast<double>(h.q.size(3)));
 }
 
 // Keys from the cache in front of the new ones; the result is an output, too.
@@ -73,7 +76,8 @@ Tensor with_past(Call& call, const Tensor& fresh, std::size_t past, std::size_t 
     call.check(cached.dim() == 4 && cached.dtype == fresh.dtype && cached.size(0) == fresh.size(0) &&
                    cached.size(1) == fresh.size(1) && cached.size(3) == fresh.size(3),
                "past ", to_string(cached.shape), " does not fit ", to_string(fresh.shape));
-    const Tensor whole = call.allocate({fresh.size(0), fresh.size(1), cached.size(2) + fresh.size(2), fresh.size(3)}, fresh.dtype);
+    const Tensor whole =
+        call.allocate({fresh.size(0), fresh.size(1), cached.size(2) + fresh.size(2), fresh.size(3)}, fresh.dtype);
     const Tensor parts[] = {cached, fresh};
     concat(call.queue(), parts, 2, whole);
     call.output(present, Value(whole));
@@ -103,17 +107,20 @@ Tensor positions(const Call& call, std::int64_t count, const Dims& shape)
     return result.reshape(shape);
 }
 
-// What is added to the scores: 0 or the mask's number where a query sees a key, -inf where not. Undefined if all is seen.
-// A query stands `offset` keys behind the first: after the cache, or so that the last query sees the last valid key.
+// What is added to the scores: 0 or the mask's number where a query sees a key, -inf where not. Undefined if all is
+// seen. A query stands `offset` keys behind the first: after the cache, or so that the last query sees the last valid
+// key.
 Tensor attention_bias(const Call& call, const Heads& h)
 {
     const bool causal = call.integer_attribute("is_causal", 0) != 0, masked = call.has(3), counted = call.has(6);
-    const std::int64_t left = call.integer_attribute("left_window_size", -1), right = call.integer_attribute("right_window_size", -1);
+    const std::int64_t left = call.integer_attribute("left_window_size", -1),
+                       right = call.integer_attribute("right_window_size", -1);
     call.check(left >= -1 && right >= -1, "window sizes ", left, " and ", right, " must not be below -1");
     if (!causal && !masked && !counted && left < 0 && right < 0)
         return {};
     call.check(!counted || !call.has(4), "nonpad_kv_seqlen does not go with a past");
-    std::vector<Tensor> inputs{positions(call, h.queries(), {h.queries(), 1}), positions(call, h.keys(), {1, h.keys()})};
+    std::vector<Tensor> inputs{positions(call, h.queries(), {h.queries(), 1}),
+                               positions(call, h.keys(), {1, h.keys()})};
     Dims shape{h.queries(), h.keys()};
     std::string code = "long query = x0, key = x1; T bias = 0;";
     if (masked) {
@@ -126,8 +133,8 @@ Tensor attention_bias(const Call& call, const Heads& h)
     }
     if (counted) {
         Tensor counts = call.contiguous(6);
-        call.check(counts.shape == Dims{h.q.size(0)}, "nonpad_kv_seqlen has shape ", to_string(counts.shape), ", expected [",
-                   h.q.size(0), "]");
+        call.check(counts.shape == Dims{h.q.size(0)}, "nonpad_kv_seqlen has shape ", to_string(counts.shape),
+                   ", expected [", h.q.size(0), "]");
         inputs.push_back(counts.reshape({h.q.size(0), 1, 1, 1}));
         shape = broadcast(shape, inputs.back().shape);
         const std::string count = detail::concat("x", inputs.size() - 1);
@@ -186,10 +193,12 @@ Tensor attention_probabilities(Call& call, const Heads& h, const Tensor& bias, D
     };
     stage(0);
     if (cap > 0)
-        pointwise(call.queue(), std::span(&scores, 1), std::span(&scores, 1), std::array{Scalar(cap)}, "y0 = tanh(x0 / w0) * w0;");
+        pointwise(call.queue(), std::span(&scores, 1), std::span(&scores, 1), std::array{Scalar(cap)},
+                  "y0 = tanh(x0 / w0) * w0;");
     stage(1);
     if (bias.defined()) {
-        call.check(broadcast(bias.shape, scores.shape) == scores.shape, "attn_mask does not broadcast to ", to_string(scores.shape));
+        call.check(broadcast(bias.shape, scores.shape) == scores.shape, "attn_mask does not broadcast to ",
+                   to_string(scores.shape));
         const Tensor inputs[] = {scores, bias};
         pointwise(call.queue(), inputs, std::span(&scores, 1), {}, "y0 = x0 + x1;");
     }
@@ -213,7 +222,8 @@ void fused_attention(const Call& call, const Heads& h, const Tensor& y)
 {
     Attention problem{h.q, h.k, h.v, {}};
     problem.scale = default_scale(call, h);
-    const bool windowed = call.integer_attribute("left_window_size", -1) >= 0 || call.integer_attribute("right_window_size", -1) >= 0;
+    const bool windowed =
+        call.integer_attribute("left_window_size", -1) >= 0 || call.integer_attribute("right_window_size", -1) >= 0;
     const Tensor mask = call.has(3) ? padded_mask(call, h.keys()) : Tensor();
     const bool mask_fits = !mask.defined() || mask.dtype == DataType::boolean || mask.dtype == h.q.dtype;
     if (windowed || call.has(6) || !mask_fits) {
@@ -231,7 +241,8 @@ void attention(Call& call)
     const std::size_t dims = call.shape(0).size();
     call.check((dims == 3 || dims == 4) && call.shape(1).size() == dims && call.shape(2).size() == dims,
                "Q, K and V must all have three or four axes");
-    const std::int64_t q_heads = call.integer_attribute("q_num_heads", 0), kv_heads = call.integer_attribute("kv_num_heads", 0);
+    const std::int64_t q_heads = call.integer_attribute("q_num_heads", 0),
+                       kv_heads = call.integer_attribute("kv_num_heads", 0);
     call.check(call.has(4) == call.has(5), "past_key and past_value go together");
     Heads h{split_heads(call, call.tensor(0), q_heads), split_heads(call, call.tensor(1), kv_heads),
             split_heads(call, call.tensor(2), kv_heads)};
@@ -294,8 +305,8 @@ void flex_attention(Call& call)
 void linear_attention_operator(Call& call)
 {
     const std::string rule = call.string_attribute("update_rule", "gated_delta");
-    call.check(rule == "linear" || rule == "gated" || rule == "delta" || rule == "gated_delta", "update_rule is '", rule,
-               "', expected linear, gated, delta or gated_delta");
+    call.check(rule == "linear" || rule == "gated" || rule == "delta" || rule == "gated_delta", "update_rule is '",
+               rule, "', expected linear, gated, delta or gated_delta");
     const bool gated = rule.starts_with("gated"), delta = rule.ends_with("delta");
     call.check(gated == call.has(4), "update_rule ", rule, gated ? " needs" : " takes no", " decay");
     call.check(delta == call.has(5), "update_rule ", rule, delta ? " needs" : " takes no", " beta");
@@ -312,8 +323,8 @@ void linear_attention_operator(Call& call)
     if (delta)
         problem.beta = call.contiguous(5);
     const Dims& q = problem.query.shape;
-    call.check(problem.heads <= q[2] && q[2] % problem.heads == 0, "query's last axis of ", q[2], " is not divisible by ",
-               problem.heads, " heads");
+    call.check(problem.heads <= q[2] && q[2] % problem.heads == 0, "query's last axis of ", q[2],
+               " is not divisible by ", problem.heads, " heads");
     const std::int64_t key_size = q[2] / problem.heads, value_size = problem.value.size(2) / problem.kv_heads;
     const Dims state{q[0], problem.kv_heads, key_size, value_size};
     problem.state = call.allocate(state, DataType::float32);
@@ -327,7 +338,8 @@ void linear_attention_operator(Call& call)
     problem.scale = scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(key_size));
     linear_attention(call.queue(), problem);
     call.output(0, Value(problem.y));
-    call.output(1, Value(converted(call, problem.state, call.has(3) ? storage_type(call.type(3)) : problem.query.dtype)));
+    call.output(1,
+                Value(converted(call, problem.state, call.has(3) ? storage_type(call.type(3)) : problem.query.dtype)));
 }
 
 // Rows of a cache [positions, half] for each token: [B, S, 1, half].
@@ -336,24 +348,27 @@ Tensor cached_angles(const Call& call, std::size_t cache, const Dims& tokens, st
     const Tensor table = call.contiguous(cache);
     Tensor rows = table;
     if (call.has(3)) {
-        call.check(table.dim() == 2 && call.shape(3) == tokens, "a cache ", to_string(table.shape), " and position_ids ",
-                   to_string(call.shape(3)), " do not fit ", to_string(tokens));
+        call.check(table.dim() == 2 && call.shape(3) == tokens, "a cache ", to_string(table.shape),
+                   " and position_ids ", to_string(call.shape(3)), " do not fit ", to_string(tokens));
         rows = call.allocate({tokens.product(), table.size(1)}, table.dtype);
         index_select(call.queue(), table, 0, call.contiguous(3).reshape({tokens.product()}), rows);
     }
     const Dims shape{tokens[0], tokens[1], 1, half};
-    call.check(rows.numel() == shape.product() && rows.shape.back() == half, "a cache has shape ", to_string(table.shape),
-               ", expected angles for ", to_string(tokens), " and ", half, " pairs");
+    call.check(rows.numel() == shape.product() && rows.shape.back() == half, "a cache has shape ",
+               to_string(table.shape), ", expected angles for ", to_string(tokens), " and ", half, " pairs");
     return rows.reshape(shape);
 }
 
 void rotary_embedding(Call& call)
 {
     const Tensor input = call.contiguous(0);
-    call.check(input.dim() == 3 || input.dim() == 4, "input 0 has shape ", to_string(input.shape), ", expected three or four axes");
+    call.check(input.dim() == 3 || input.dim() == 4, "input 0 has shape ", to_string(input.shape),
+               ", expected three or four axes");
     const Tensor y = call.allocate(input.shape, input.dtype);
     const std::int64_t heads = input.dim() == 3 ? call.integer_attribute("num_heads", 0) : input.size(1);
-    const auto tokens_first = [&](const Tensor& t) { return split_heads(call, t, heads).transpose(1, 2); };   // B, S, heads, D
+    const auto tokens_first = [&](const Tensor& t) {
+        return split_heads(call, t, heads).transpose(1, 2);
+    }; // B, S, heads, D
     const Tensor x = tokens_first(input), to = tokens_first(y);
     const std::int64_t given = call.integer_attribute("rotary_embedding_dim", 0), size = given > 0 ? given : x.size(3);
     call.check(size <= x.size(3) && size % 2 == 0, "cannot rotate ", size, " of ", x.size(3), " elements");
@@ -371,7 +386,8 @@ void rotary_embedding(Call& call)
     if (y.numel() == 0)
         return;
     const Dims tokens{x.size(0), x.size(1)};
-    const Tensor inputs[] = {pairs(x, 0), pairs(x, 1), cached_angles(call, 1, tokens, half), cached_angles(call, 2, tokens, half)};
+    const Tensor inputs[] = {pairs(x, 0), pairs(x, 1), cached_angles(call, 1, tokens, half),
+                             cached_angles(call, 2, tokens, half)};
     const Tensor outputs[] = {pairs(to, 0), pairs(to, 1)};
     pointwise(call.queue(), inputs, outputs, {}, "y0 = x2 * x0 - x3 * x1; y1 = x3 * x0 + x2 * x1;");
     if (size < x.size(3))

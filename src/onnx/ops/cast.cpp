@@ -54,9 +54,11 @@ double parsed(const Call& call, std::string_view text)
         rest.remove_prefix(1);
     double value = 0;
     const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
-    if (error == std::errc::result_out_of_range && end == rest.data() + rest.size())   // too large, or too small for a double
+    if (error == std::errc::result_out_of_range &&
+        end == rest.data() + rest.size()) // too large, or too small for a double
         return std::strtod(std::string(rest).c_str(), nullptr);
-    call.check(error == std::errc() && end == rest.data() + rest.size(), "\"", text.substr(0, 64), "\" is not a number");
+    call.check(error == std::errc() && end == rest.data() + rest.size(), "\"", text.substr(0, 64),
+               "\" is not a number");
     return value;
 }
 
@@ -161,7 +163,8 @@ void cast_to(Call& call, ElementType to)
 ElementType type_attribute(const Call& call)
 {
     const std::int64_t to = call.attribute<std::int64_t>("to");
-    call.check(to > 0 && to <= static_cast<std::int64_t>(ElementType::int2), "to is ", to, ", which is no element type");
+    call.check(to > 0 && to <= static_cast<std::int64_t>(ElementType::int2), "to is ", to,
+               ", which is no element type");
     return static_cast<ElementType>(to);
 }
 
@@ -182,10 +185,13 @@ void bit_cast(Call& call)
     call.check(from != ElementType::string && to != ElementType::string, "strings have no bits to cast");
     call.check(bits_of(from) == bits_of(to), name_of(from), " and ", name_of(to), " differ in size");
     Tensor tensor = call.tensor(0);
-    if (bits_of(from) < 8 && tensor.dtype != storage_type(to)) {   // held as values: the sign reaches further than the bits
+    if (bits_of(from) < 8 &&
+        tensor.dtype != storage_type(to)) { // held as values: the sign reaches further than the bits
         const Tensor result = call.output_tensor(0, tensor.shape, to);
-        const NarrowFormat& format = clprim::narrow_format(bits_of(to) == 4 ? (tensor.dtype == DataType::int8 ? "uint4" : "int4")
-                                                                            : tensor.dtype == DataType::int8 ? "uint2" : "int2");
+        const NarrowFormat& format =
+            clprim::narrow_format(bits_of(to) == 4                 ? (tensor.dtype == DataType::int8 ? "uint4" : "int4")
+                                  : tensor.dtype == DataType::int8 ? "uint2"
+                                                                   : "int2");
         return narrow(call.queue(), tensor, format, {}, result);
     }
     tensor.dtype = storage_type(to);

@@ -40,7 +40,8 @@ Tensor index_table(const Call& call, const std::vector<std::int64_t>& numbers)
     Value table = Value::zeros(ElementType::int32, {static_cast<std::int64_t>(numbers.size())});
     const auto out = table.mutable_host<std::int32_t>();
     for (std::size_t i = 0; i < numbers.size(); ++i) {
-        call.check(std::abs(numbers[i]) <= std::numeric_limits<std::int32_t>::max(), "an index of ", numbers[i], " is too large");
+        call.check(std::abs(numbers[i]) <= std::numeric_limits<std::int32_t>::max(), "an index of ", numbers[i],
+                   " is too large");
         out[i] = static_cast<std::int32_t>(numbers[i]);
     }
     return table.device(call.queue());
@@ -67,7 +68,8 @@ Tensor post_transform(const Call& call, const Tensor& scores, const std::string&
     } else if (name == "SOFTMAX") {
         softmax(queue, scores, result, 1);
     } else {
-        call.check(name == "SOFTMAX_ZERO", "post_transform is ", name, ", expected NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO or PROBIT");
+        call.check(name == "SOFTMAX_ZERO", "post_transform is ", name,
+                   ", expected NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO or PROBIT");
         // Scores of zero stay out of the sum, and zero.
         const Tensor masked = call.allocate(scores.shape, scores.dtype), inputs[] = {scores, result};
         pointwise(queue, {&scores, 1}, {&masked, 1}, {}, "y0 = fabs(x0) > 1e-7f ? x0 : -INFINITY;");
@@ -87,8 +89,8 @@ ClassLabels class_labels(const Call& call, std::string_view ints)
 void emit_labels(Call& call, const Tensor& scores, const ClassLabels& labels)
 {
     const std::int64_t rows = scores.size(0);
-    call.check(scores.size(1) > 0 && scores.size(1) <= static_cast<std::int64_t>(labels.size()), "there are ", scores.size(1),
-               " scores for ", labels.size(), " labels");
+    call.check(scores.size(1) > 0 && scores.size(1) <= static_cast<std::int64_t>(labels.size()), "there are ",
+               scores.size(1), " scores for ", labels.size(), " labels");
     const Tensor best = call.allocate({rows, 1}, DataType::int64);
     const Input input(scores);
     reduce(call.queue(), reduce_row("argmax"), {{&input, 1}, {&best, 1}, {}, scores.dtype});

@@ -24,7 +24,8 @@ void skip_norm(Call& call, bool rms)
 {
     const std::size_t bias = rms ? 3 : 4;              // behind beta, which RMS norm has not
     const Tensor x = call.contiguous(0), skip = call.tensor(1);
-    call.check(x.dim() >= 2 && is_floating_point(x.dtype) && skip.dtype == x.dtype && broadcast(x.shape, skip.shape) == x.shape,
+    call.check(x.dim() >= 2 && is_floating_point(x.dtype) && skip.dtype == x.dtype &&
+                   broadcast(x.shape, skip.shape) == x.shape,
                "skip ", to_string(skip.shape), " does not fit input ", to_string(x.shape));
     const std::int64_t n = x.shape.back();
     std::vector<Tensor> inputs{x, skip};
@@ -62,8 +63,8 @@ void activated(Call& call, std::string_view code, std::span<const Scalar> number
     std::vector<Tensor> inputs{call.tensor(0)};
     call.check(is_floating_point(inputs[0].dtype), "input 0 is ", name_of(call.type(0)), ", expected floating point");
     if (call.has(1)) {
-        call.check(call.type(1) == call.type(0) && broadcast(inputs[0].shape, call.shape(1)) == inputs[0].shape, "bias ",
-                   to_string(call.shape(1)), " does not fit input ", to_string(inputs[0].shape));
+        call.check(call.type(1) == call.type(0) && broadcast(inputs[0].shape, call.shape(1)) == inputs[0].shape,
+                   "bias ", to_string(call.shape(1)), " does not fit input ", to_string(inputs[0].shape));
         inputs.push_back(call.tensor(1));
     }
     const Tensor y = call.allocate_like(inputs[0]);

@@ -38,7 +38,8 @@ void projected_attention(Call& call, const Value& projected, const AttentionInpu
         call.check(!past.defined() || (past.dim() == 5 && past.size(0) == 2), "past has shape ", to_string(past.shape),
                    ", expected [2, batch, heads, length, size]");
         std::optional<std::int64_t> length;
-        if (at.past_length != none && call.has(at.past_length) && call.integer_attribute("past_present_share_buffer", 0))
+        if (at.past_length != none && call.has(at.past_length) &&
+            call.integer_attribute("past_present_share_buffer", 0))
             length = call.integer(at.past_length);
         const Cache keys = appended(call, past.defined() ? half_of(past, 0) : Tensor(), p.key, length);
         const Cache values = appended(call, past.defined() ? half_of(past, 1) : Tensor(), p.value, length);
@@ -83,7 +84,8 @@ Tensor biased(const Call& call, const Tensor& heads, const Tensor& bias)
 {
     if (!bias.defined())
         return heads;
-    const Tensor y = call.allocate({heads.size(0), heads.size(2), heads.size(1), heads.size(3)}, heads.dtype).transpose(1, 2);
+    const Tensor y =
+        call.allocate({heads.size(0), heads.size(2), heads.size(1), heads.size(3)}, heads.dtype).transpose(1, 2);
     const Tensor inputs[] = {heads, bias.reshape({1, heads.size(1), 1, heads.size(3)})};
     pointwise(call.queue(), inputs, std::span(&y, 1), {}, "y0 = x0 + x1;");
     return y;
@@ -120,8 +122,8 @@ Scores multi_head_inputs(const Call& call, std::size_t bias_input)
     if (const Tensor bias = optional_input(call, bias_input); bias.defined()) {
         const std::int64_t q = heads * p.query.size(3), v = heads * p.value.size(3);
         const Tensor dense = call.contiguous(bias_input);
-        call.check(dense.shape == Dims{2 * q + v}, "the bias has shape ", to_string(dense.shape), ", expected [", 2 * q + v,
-                   "]");
+        call.check(dense.shape == Dims{2 * q + v}, "the bias has shape ", to_string(dense.shape), ", expected [",
+                   2 * q + v, "]");
         p.query = biased(call, p.query, dense.slice(0, 0, q));
         if (!cached_keys) {
             p.key = biased(call, p.key, dense.slice(0, q, 2 * q));
@@ -158,8 +160,8 @@ Tensor of_beams(const Call& call, const Tensor& cache, std::int64_t length)
 {
     const Tensor from = call.contiguous(9);
     call.check(from.dim() == 3 && from.size(0) * from.size(1) == cache.size(0) && from.size(2) >= length,
-               "cache_indirection ", to_string(from.shape), " does not fit a cache ", to_string(cache.shape), " and a past of ",
-               length);
+               "cache_indirection ", to_string(from.shape), " does not fit a cache ", to_string(cache.shape),
+               " and a past of ", length);
     const std::int64_t batch = from.size(0), beams = from.size(1), heads = cache.size(1), size = cache.size(3);
     const auto split = [&](const Tensor& t) {
         return Tensor(t.memory, t.offset, t.dtype, {batch, beams, heads, t.size(2), size},

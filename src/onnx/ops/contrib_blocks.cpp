@@ -73,16 +73,16 @@ BlockWeights block_weights(const Call& call)
                bytes, "]");
     w.packed = w.packed.reshape({w.n, w.blocks, bytes});
     w.scales = call.contiguous(2);
-    call.check(w.scales.numel() == w.n * w.blocks, "scales have shape ", to_string(w.scales.shape), ", expected [", w.n, ", ",
-               w.blocks, "]");
+    call.check(w.scales.numel() == w.n * w.blocks, "scales have shape ", to_string(w.scales.shape), ", expected [", w.n,
+               ", ", w.blocks, "]");
     w.scales = w.scales.reshape({w.n, w.blocks, 1});
     if (!call.has(3))
         return w;
     const Tensor zeros = call.contiguous(3);
     const bool is_packed = zeros.dtype == DataType::uint8;
     const std::int64_t row = is_packed ? (w.blocks * w.bits + 7) / 8 : w.blocks;
-    call.check(zeros.numel() == w.n * row, "zero_points have shape ", to_string(zeros.shape), ", expected [", w.n, ", ", row,
-               "]");
+    call.check(zeros.numel() == w.n * row, "zero_points have shape ", to_string(zeros.shape), ", expected [", w.n, ", ",
+               row, "]");
     w.zeros = zeros.reshape({w.n, row});
     if (is_packed)
         w.zeros = unpacked(call, w.zeros, w.bits).slice(1, 0, w.blocks);
@@ -196,8 +196,9 @@ void gather_block_quantized(Call& call)
             zeros = Value(whole.slice(last, 0, std::min(whole.size(last), scales.shape()[last])));
         }
     }
-    call.output(0, op("DequantizeLinear", {x, scales, zeros}, {{"axis", static_cast<std::int64_t>(quantized)},
-                                                               {"block_size", call.integer_attribute("block_size", 128)}}));
+    call.output(0, op("DequantizeLinear", {x, scales, zeros},
+                      {{"axis", static_cast<std::int64_t>(quantized)},
+                       {"block_size", call.integer_attribute("block_size", 128)}}));
 }
 
 constexpr const char* domain = "com.microsoft";

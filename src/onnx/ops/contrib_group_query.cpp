@@ -40,7 +40,8 @@ Lengths lengths_of(const Call& call, std::int64_t batch, std::int64_t queries)
     result.longest = call.integer(6);
     result.queries = queries;
     const auto last = call.ints(5);          // of each sample, total length - 1
-    call.check(static_cast<std::int64_t>(last.size()) == batch, "seqlens_k has ", last.size(), " elements, expected ", batch);
+    call.check(static_cast<std::int64_t>(last.size()) == batch, "seqlens_k has ", last.size(), " elements, expected ",
+               batch);
     call.check(result.longest >= queries && result.longest < (std::int64_t{1} << 31), "total_sequence_length is ",
                result.longest, " with ", queries, " new tokens");
     const bool prompt = result.longest == queries;
@@ -60,7 +61,8 @@ Tensor cached(const Call& call, std::size_t past_input, const Tensor& fresh, con
                                    past.size(1) == fresh.size(1) && past.size(3) == fresh.size(3)),
                "a past of shape ", to_string(past.shape), " does not fit keys or values ", to_string(fresh.shape));
     const std::int64_t held = past.defined() ? past.size(2) : 0, batch = fresh.size(0);
-    const Tensor whole = call.allocate({batch, fresh.size(1), std::max(held, lengths.longest), fresh.size(3)}, fresh.dtype);
+    const Tensor whole =
+        call.allocate({batch, fresh.size(1), std::max(held, lengths.longest), fresh.size(3)}, fresh.dtype);
     if (held < whole.size(2))
         fill(call.queue(), whole.slice(2, held, whole.size(2)), 0);
     if (held)
@@ -129,14 +131,15 @@ void group_query_attention(Call& call)
         p.key = heads_of(call, call.tensor(1), kv_heads);
         p.value = heads_of(call, call.tensor(2), kv_heads);
     } else {                                 // packed: query, key and value side by side
-        call.check(x.size(2) % (heads + 2 * kv_heads) == 0, "a packed query of ", x.size(2), " is not ", heads, " + 2 * ",
-                   kv_heads, " heads");
+        call.check(x.size(2) % (heads + 2 * kv_heads) == 0, "a packed query of ", x.size(2), " is not ", heads,
+                   " + 2 * ", kv_heads, " heads");
         const std::int64_t size = x.size(2) / (heads + 2 * kv_heads), q = heads * size, kv = kv_heads * size;
         p.query = heads_of(call, x.slice(2, 0, q), heads);
         p.key = heads_of(call, x.slice(2, q, q + kv), kv_heads);
         p.value = heads_of(call, x.slice(2, q + kv, q + 2 * kv), kv_heads);
     }
-    call.check(p.key.size(2) == p.query.size(2), "there are ", p.query.size(2), " queries and ", p.key.size(2), " keys");
+    call.check(p.key.size(2) == p.query.size(2), "there are ", p.query.size(2), " queries and ", p.key.size(2),
+               " keys");
     const Lengths lengths = lengths_of(call, x.size(0), x.size(1));
     p.query = head_norm(call, p.query, 14);
     p.key = head_norm(call, p.key, 15);
@@ -169,7 +172,8 @@ void group_query_attention(Call& call)
     attend_to_output(call, p);
 }
 
-// ---- rotary embedding ------------------------------------------------------------------------------------------------
+// ---- rotary embedding
+// ------------------------------------------------------------------------------------------------
 
 // Positions are given for each token, or for the first one.
 void rotary_embedding(Call& call)
@@ -188,8 +192,9 @@ void rotary_embedding(Call& call)
     Value at = op.cast(call.input(1), ElementType::int64);
     if (at.numel() == 1 && at.shape() != Dims{shape[0], length}) {
         const std::int64_t first = at.to_ints(call.queue())[0];
-        at = op("Expand", {op("Range", {Value::scalar(first), Value::scalar(first + length), Value::scalar(std::int64_t{1})}),
-                           Value::ints(std::array{shape[0], length})});
+        at = op("Expand",
+                {op("Range", {Value::scalar(first), Value::scalar(first + length), Value::scalar(std::int64_t{1})}),
+                 Value::ints(std::array{shape[0], length})});
     }
     Attributes attributes{{"interleaved", call.integer_attribute("interleaved", 0)},
                           {"rotary_embedding_dim", call.integer_attribute("rotary_embedding_dim", 0)}};

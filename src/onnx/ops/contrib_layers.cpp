@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::int64_t one = 1;
 
-// ---- embeddings ------------------------------------------------------------------------------------------------------
+// ---- embeddings
+// ------------------------------------------------------------------------------------------------------
 
 struct Embedding {
     Value ids, segments, words, positions, segment_table, gamma, beta, mask, position_ids;
@@ -57,18 +58,22 @@ void quantized_embed_layer_normalization(Call& call)
 {
     const Compose op(call);
     const auto real = [&](std::size_t table, std::size_t scale) {
-        return call.has(table) ? op("DequantizeLinear", {call.input(table), op.input(scale), op.input(scale + 5)}) : Value();
+        return call.has(table) ? op("DequantizeLinear", {call.input(table), op.input(scale), op.input(scale + 5)})
+                               : Value();
     };
-    embed(call, {call.input(0), op.input(1), real(2, 8), real(3, 9), real(4, 10), real(5, 11), real(6, 12), op.input(7), {}});
+    embed(call,
+          {call.input(0), op.input(1), real(2, 8), real(3, 9), real(4, 10), real(5, 11), real(6, 12), op.input(7), {}});
 }
 
-// ---- biases and activations --------------------------------------------------------------------------------------------
+// ---- biases and activations
+// --------------------------------------------------------------------------------------------
 
 void bias_split_gelu(Call& call)
 {
     const Compose op(call);
     const Value x = op("Add", {call.input(0), call.input(1)});
-    const auto halves = run_operator(call, "Split", {x}, {{"axis", std::int64_t{-1}}, {"num_outputs", std::int64_t{2}}}, 2);
+    const auto halves =
+        run_operator(call, "Split", {x}, {{"axis", std::int64_t{-1}}, {"num_outputs", std::int64_t{2}}}, 2);
     call.output(0, op("Mul", {halves[0], op("Gelu", {halves[1]})}));
 }
 
@@ -123,7 +128,8 @@ void gemm_fast_gelu(Call& call)
     call.output(0, op("Gelu", {y}, {{"approximate", std::string("tanh")}}));
 }
 
-// ---- norms of images ---------------------------------------------------------------------------------------------------
+// ---- norms of images
+// ---------------------------------------------------------------------------------------------------
 
 Value group_norm_of(const Call& call, const Value& x)
 {
@@ -163,7 +169,8 @@ void skip_group_norm(Call& call)
     call.output(1, sum);
 }
 
-// ---- channels last -----------------------------------------------------------------------------------------------------
+// ---- channels last
+// -----------------------------------------------------------------------------------------------------
 
 // Weights may be [out, spatial..., in] or [out, in, spatial...]; `ours` says which of the two where both fit.
 Value channels_first_weights(const Call& call, bool spatial_first)
@@ -181,10 +188,9 @@ Value channels_first_weights(const Call& call, bool spatial_first)
 void nhwc_conv(Call& call)
 {
     const Compose op(call);
-    call.output(0, op.to_channels_last(op("Conv", {op.to_channels_first(call.input(0)), channels_first_weights(call, true),
-                                                   op.input(2)},
-                                          op.attributes({"auto_pad", "dilations", "group", "kernel_shape", "pads",
-                                                         "strides"}))));
+    call.output(0, op.to_channels_last(op(
+                       "Conv", {op.to_channels_first(call.input(0)), channels_first_weights(call, true), op.input(2)},
+                       op.attributes({"auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"}))));
 }
 
 void nhwc_fused_conv(Call& call)

@@ -38,12 +38,15 @@ std::int64_t distance_bucket(std::int64_t distance, std::int64_t buckets, std::i
 void relative_position_bias(Call& call)
 {
     const Compose op(call);
-    const std::int64_t queries = call.integer(1), keys = call.integer(2), farthest = call.attribute<std::int64_t>("max_distance");
+    const std::int64_t queries = call.integer(1), keys = call.integer(2),
+                       farthest = call.attribute<std::int64_t>("max_distance");
     const bool both_ways = call.integer_attribute("is_bidirectional", 0) != 0;
-    call.check(call.shape(0).size() == 2, "bias_table has shape ", to_string(call.shape(0)), ", expected [buckets, heads]");
+    call.check(call.shape(0).size() == 2, "bias_table has shape ", to_string(call.shape(0)),
+               ", expected [buckets, heads]");
     const std::int64_t buckets = call.shape(0)[0];
-    call.check(queries >= 0 && keys >= 0 && queries < (1 << 20) && keys < (1 << 20) && buckets >= 4 && farthest > buckets / 2,
-               "lengths ", queries, " and ", keys, ", ", buckets, " buckets and max_distance ", farthest, " do not fit");
+    call.check(
+        queries >= 0 && keys >= 0 && queries < (1 << 20) && keys < (1 << 20) && buckets >= 4 && farthest > buckets / 2,
+        "lengths ", queries, " and ", keys, ", ", buckets, " buckets and max_distance ", farthest, " do not fit");
     Value index = Value::zeros(ElementType::int64, {queries, keys});
     const auto at = index.mutable_host<std::int64_t>();
     for (std::int64_t q = 0; q < queries; ++q)
@@ -53,7 +56,8 @@ void relative_position_bias(Call& call)
     call.output(0, op("Unsqueeze", {bias, Value::ints(std::array{std::int64_t{0}})}));
 }
 
-// ---- what ONNX has under other names ---------------------------------------------------------------------------------
+// ---- what ONNX has under other names
+// ---------------------------------------------------------------------------------
 
 void expand_dims(Call& call)
 {
@@ -64,7 +68,8 @@ void expand_dims(Call& call)
 void range(Call& call)
 {
     const Compose op(call);
-    call.output(0, op("Range", {call.input(0), call.input(1), call.has(2) ? call.input(2) : op.number(1, call.type(0))}));
+    call.output(0,
+                op("Range", {call.input(0), call.input(1), call.has(2) ? call.input(2) : op.number(1, call.type(0))}));
 }
 
 template <std::size_t inputs>
@@ -84,7 +89,8 @@ void grid_sample(Call& call) { same<2>(call, "GridSample", {"align_corners", "mo
 void is_all_finite(Call& call)
 {
     const Compose op(call);
-    const bool no_inf = call.integer_attribute("isnan_only", 0) != 0, no_nan = call.integer_attribute("isinf_only", 0) != 0;
+    const bool no_inf = call.integer_attribute("isnan_only", 0) != 0,
+               no_nan = call.integer_attribute("isinf_only", 0) != 0;
     Value result = Value::scalar(true);
     for (std::size_t i = 0; i < call.inputs(); ++i)
         for (const char* kind : {"IsNaN", "IsInf"}) {
@@ -109,9 +115,10 @@ void cdist(Call& call)
 {
     const Tensor a = call.contiguous(0), b = call.contiguous(1);
     const std::string metric = call.string_attribute("metric", "sqeuclidean");
-    call.check(metric == "euclidean" || metric == "sqeuclidean", "metric is '", metric, "', expected euclidean or sqeuclidean");
-    call.check(a.dim() == 2 && b.dim() == 2 && a.size(1) == b.size(1) && a.dtype == b.dtype, "points ", to_string(a.shape),
-               " and ", to_string(b.shape), " do not fit");
+    call.check(metric == "euclidean" || metric == "sqeuclidean", "metric is '", metric,
+               "', expected euclidean or sqeuclidean");
+    call.check(a.dim() == 2 && b.dim() == 2 && a.size(1) == b.size(1) && a.dtype == b.dtype, "points ",
+               to_string(a.shape), " and ", to_string(b.shape), " do not fit");
     const Tensor y = call.allocate({a.size(0), b.size(0)}, a.dtype);
     call.output(0, Value(y));
     if (y.numel() == 0)

@@ -73,14 +73,16 @@ void reduce_mean(Call& call)
 {
     const Compose op(call);
     const std::vector<std::int64_t> axes = call.ints_attribute("axes");
-    const Value y = op("ReduceMean", {dequantized(op, call.input(0), 1), Value::ints(axes)}, op.attributes({"keepdims"}));
+    const Value y =
+        op("ReduceMean", {dequantized(op, call.input(0), 1), Value::ints(axes)}, op.attributes({"keepdims"}));
     call.output(0, quantized(op, y, 3, call.type(0)));
 }
 
 // The result's scale and zero point come first, then parts with their own.
 void concat(Call& call)
 {
-    call.check(call.inputs() >= 5 && call.inputs() % 3 == 2, "expected a scale, a zero point and three inputs for each part");
+    call.check(call.inputs() >= 5 && call.inputs() % 3 == 2,
+               "expected a scale, a zero point and three inputs for each part");
     const Compose op(call);
     std::vector<Value> parts;
     for (std::size_t i = 2; i < call.inputs(); i += 3)
@@ -111,7 +113,8 @@ void convolution(Call& call)
     call.output(0, channels_last ? op.to_channels_last(y) : y);
 }
 
-// ---- products --------------------------------------------------------------------------------------------------------
+// ---- products
+// --------------------------------------------------------------------------------------------------------
 
 // A scale or zero point of columns, for the last axis of [..., n]; of a stack of matrices [b, n] for each of its own.
 Value for_columns(const Call& call, const Value& parameter, const Value& product)
@@ -155,7 +158,8 @@ void gemm(Call& call)
 {
     const Compose op(call);
     const auto side = [&](std::size_t i, const char* attribute) {
-        call.check(call.shape(i).size() == 2, "input ", i, " has shape ", to_string(call.shape(i)), ", expected a matrix");
+        call.check(call.shape(i).size() == 2, "input ", i, " has shape ", to_string(call.shape(i)),
+                   ", expected a matrix");
         return call.integer_attribute(attribute, 0) ? op.transposed(call.input(i), {1, 0}) : call.input(i);
     };
     Value sums = op("MatMulInteger", {side(0, "transA"), side(3, "transB"), op.input(2), op.input(5)});
@@ -171,7 +175,8 @@ void gemm(Call& call)
 void matmul_integer16(Call& call)
 {
     const Compose op(call);
-    call.output(0, op("MatMul", {op.cast(call.input(0), ElementType::int32), op.cast(call.input(1), ElementType::int32)}));
+    call.output(0,
+                op("MatMul", {op.cast(call.input(0), ElementType::int32), op.cast(call.input(1), ElementType::int32)}));
 }
 
 void multiply_integers(Call& call)
@@ -208,7 +213,8 @@ Value lstm_weights(const Call& call, std::size_t weights, std::size_t scale)
 {
     const Compose op(call);
     const Value w = call.input(weights);
-    call.check(w.dim() == 3, "input ", weights, " has shape ", to_string(w.shape()), ", expected [directions, in, 4 hidden]");
+    call.check(w.dim() == 3, "input ", weights, " has shape ", to_string(w.shape()),
+               ", expected [directions, in, 4 hidden]");
     const auto spread = [&](const Value& parameter) {
         if (parameter.numel() == 1)
             return parameter.reshaped({1, 1, 1}, call.queue());

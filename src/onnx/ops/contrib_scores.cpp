@@ -44,8 +44,8 @@ void check_fit(const Call& call, const Scores& p)
         call.check(t->dim() == 4 && t->dtype == p.query.dtype && is_floating_point(t->dtype) &&
                        t->size(0) == p.query.size(0),
                    "query, key and value must be floating point, of one type and batch");
-    call.check(p.key.size(3) == p.query.size(3) && p.value.size(1) == p.key.size(1) && p.value.size(2) == p.key.size(2) &&
-                   p.key.size(1) > 0 && p.query.size(1) % p.key.size(1) == 0,
+    call.check(p.key.size(3) == p.query.size(3) && p.value.size(1) == p.key.size(1) &&
+                   p.value.size(2) == p.key.size(2) && p.key.size(1) > 0 && p.query.size(1) % p.key.size(1) == 0,
                "query ", to_string(p.query.shape), ", key ", to_string(p.key.shape), " and value ",
                to_string(p.value.shape), " do not fit");
     const Dims scores{p.query.size(0), p.query.size(1), p.query.size(2), p.key.size(2)};
@@ -59,12 +59,13 @@ void attend_in_steps(const Call& call, Scores p, const Tensor& y)
     const DataType type = p.query.dtype == DataType::float64 ? DataType::float64 : DataType::float32;
     for (Tensor* t : {&p.query, &p.key, &p.value})
         *t = converted(call, *t, type);
-    const std::int64_t batch = p.query.size(0), heads = p.query.size(1), queries = p.query.size(2), keys = p.key.size(2);
+    const std::int64_t batch = p.query.size(0), heads = p.query.size(1), queries = p.query.size(2),
+                       keys = p.key.size(2);
     const std::int64_t sinks = p.sink.defined() ? 1 : 0, groups = p.key.size(1);
     const Tensor all = call.allocate({batch, heads, queries, keys + sinks}, type), scores = all.slice(3, 0, keys);
     const Tensor raw = call.allocate({batch, heads, queries, keys}, type);
-    batched_product(call.queue(), grouped(p.query, groups), grouped(p.key.transpose(2, 3), groups), grouped(raw, groups),
-                    p.scale);
+    batched_product(call.queue(), grouped(p.query, groups), grouped(p.key.transpose(2, 3), groups),
+                    grouped(raw, groups), p.scale);
     std::vector<Tensor> inputs{raw};
     std::string code = "T s = x0;";
     if (p.softcap > 0)
@@ -84,7 +85,8 @@ void attend_in_steps(const Call& call, Scores p, const Tensor& y)
     }
     pointwise(call.queue(), inputs, std::span(&scores, 1), std::array{Scalar(p.softcap)}, code + " y0 = s;");
     if (p.sink.defined())
-        copy(call.queue(), p.sink.reshape({1, heads, 1, 1}).expand({batch, heads, queries, 1}), all.slice(3, keys, keys + 1));
+        copy(call.queue(), p.sink.reshape({1, heads, 1, 1}).expand({batch, heads, queries, 1}),
+             all.slice(3, keys, keys + 1));
     const Tensor probabilities = call.allocate(all.shape, type);
     softmax(call.queue(), all, probabilities, 3);
     const Tensor result = y.dtype == type ? y : call.allocate(y.shape, type);
@@ -120,11 +122,13 @@ void attend_to_output(Call& call, const Scores& p)
     call.output(0, Value(y));
 }
 
-// ---- masks -----------------------------------------------------------------------------------------------------------
+// ---- masks
+// -----------------------------------------------------------------------------------------------------------
 
 Tensor positions(const Call& call, std::int64_t count)
 {
-    return Compose(call)("Range", {Value::scalar(std::int64_t{0}), Value::scalar(count), Value::scalar(std::int64_t{1})})
+    return Compose(call)("Range",
+                         {Value::scalar(std::int64_t{0}), Value::scalar(count), Value::scalar(std::int64_t{1})})
         .device(call.queue());
 }
 
@@ -174,7 +178,8 @@ Tensor sum_of(const Call& call, const Tensor& a, const Tensor& b)
 
 Tensor optional_input(const Call& call, std::size_t i) { return i == none ? Tensor() : call.tensor_or_none(i); }
 
-// ---- caches ----------------------------------------------------------------------------------------------------------
+// ---- caches
+// ----------------------------------------------------------------------------------------------------------
 
 Cache appended(const Call& call, const Tensor& past, const Tensor& fresh, std::optional<std::int64_t> length)
 {

@@ -52,7 +52,8 @@ struct Cache {
     Tensor used;                             // keys that count
 };
 
-// `fresh` [B, H, S, D] behind what `past` holds: all of it, or its first `length` of a longer buffer, whose size is kept.
+// `fresh` [B, H, S, D] behind what `past` holds: all of it, or its first `length` of a longer buffer, whose size is
+// kept.
 Cache appended(const Call& call, const Tensor& past, const Tensor& fresh, std::optional<std::int64_t> length);
 
 // Caches as outputs 1 and 2, where they are asked for.

@@ -27,8 +27,10 @@ Value stack(const Call& call, const Values& slices, std::size_t axis)
     Dims unit = shape;
     unit[axis] = 1;
     for (const Value& slice : slices) {
-        require(slice.shape() == slices[0].shape() && slice.type() == slices[0].type(), "the slices of a scan output have "
-                "different shapes or types: ", to_string(slice.shape()), " and ", to_string(slices[0].shape()));
+        require(slice.shape() == slices[0].shape() && slice.type() == slices[0].type(),
+                "the slices of a scan output have "
+                "different shapes or types: ",
+                to_string(slice.shape()), " and ", to_string(slices[0].shape()));
         tensors.push_back(slice.reshaped(unit, call.queue()).device(call.queue()));
     }
     Tensor result = call.allocate(shape, tensors[0].dtype);
@@ -105,7 +107,8 @@ std::int64_t listed(const std::vector<std::int64_t>& list, std::size_t i) { retu
 Values scan_once(Call& call, std::span<const Value> states, std::span<const Value> sequences, std::size_t outputs)
 {
     const Graph& body = *call.attribute<GraphRef>("body");
-    const auto input_axes = call.ints_attribute("scan_input_axes"), output_axes = call.ints_attribute("scan_output_axes");
+    const auto input_axes = call.ints_attribute("scan_input_axes"),
+               output_axes = call.ints_attribute("scan_output_axes");
     const auto input_back = call.ints_attribute(call.opset() < 9 ? "directions" : "scan_input_directions");
     const auto output_back = call.ints_attribute("scan_output_directions");
     call.check(!sequences.empty(), "there is no scan input");
@@ -124,7 +127,8 @@ Values scan_once(Call& call, std::span<const Value> states, std::span<const Valu
     for (std::int64_t i = 0; i < length; ++i) {
         Values arguments = carried;
         for (std::size_t k = 0; k < sequences.size(); ++k)
-            arguments.push_back(element(sequences[k], axes[k], listed(input_back, k) ? length - 1 - i : i, call.queue()));
+            arguments.push_back(
+                element(sequences[k], axes[k], listed(input_back, k) ? length - 1 - i : i, call.queue()));
         Values results = call.run(body, arguments);
         std::copy_n(results.begin(), carried.size(), carried.begin());
         for (std::size_t k = 0; k < scanned.size(); ++k)
@@ -150,7 +154,8 @@ void scan(Call& call)
     for (std::size_t i = 0; i < call.inputs(); ++i)
         inputs.push_back(call.input(i));
     const std::size_t states = inputs.size() - count;
-    const Values results = scan_once(call, std::span(inputs).first(states), std::span(inputs).last(count), call.outputs());
+    const Values results =
+        scan_once(call, std::span(inputs).first(states), std::span(inputs).last(count), call.outputs());
     for (std::size_t i = 0; i < call.outputs(); ++i)
         call.output(i, results[i]);
 }
@@ -175,7 +180,8 @@ void scan_batched(Call& call)
             for (std::size_t k = states; k < inputs.size(); ++k)
                 inputs[k] = Value(inputs[k].device(call.queue()).slice(0, 0, lengths[static_cast<std::size_t>(b)]),
                                   inputs[k].type());
-        const Values one = scan_once(call, std::span(inputs).first(states), std::span(inputs).last(count), call.outputs());
+        const Values one =
+            scan_once(call, std::span(inputs).first(states), std::span(inputs).last(count), call.outputs());
         for (std::size_t i = 0; i < one.size(); ++i)
             results[i].push_back(one[i]);
     }

@@ -126,8 +126,8 @@ void fused_conv(Call& call)
     options.beta = parameters.size() > 1 ? parameters[1] : 0;
     const Tensor x = dense_image(call, 0), bias = call.has(2) ? call.contiguous(2) : Tensor();
     const Dims shape = conv_output_shape(x.shape, call.shape(1), options);
-    call.check(!call.has(3) || call.type(3) == call.type(0), "z is ", call.has(3) ? name_of(call.type(3)) : "", ", expected ",
-               name_of(call.type(0)));
+    call.check(!call.has(3) || call.type(3) == call.type(0), "z is ", call.has(3) ? name_of(call.type(3)) : "",
+               ", expected ", name_of(call.type(0)));
     if (call.has(3) && call.shape(3) != shape) {
         const Tensor y = allocate_image(call, shape, x.dtype, prefers_channels_last(call, x, shape[1]));
         conv_forward(call.queue(), x, call.tensor(1), bias, y, options);
@@ -234,8 +234,8 @@ void causal_conv_with_state(Call& call)
     const Dims& x = call.shape(0);
     const Dims& w = call.shape(1);
     call.check(x.size() == 3, "input 0 has shape ", to_string(x), ", expected batch, channels, length");
-    call.check(w.size() == 3 && w[0] == x[1] && w[1] == 1 && w[2] > 0, "weights ", to_string(w), " must have shape [", x[1],
-               ", 1, k]");
+    call.check(w.size() == 3 && w[0] == x[1] && w[1] == 1 && w[2] > 0, "weights ", to_string(w), " must have shape [",
+               x[1], ", 1, k]");
     const std::string activation = call.string_attribute("activation", "none");
     call.check(activation == "none" || activation == "silu" || activation == "swish", "activation is '", activation,
                "', expected none, silu or swish");

@@ -70,8 +70,8 @@ Labels labels_of(const Call& call, const std::string& term, std::size_t hidden, 
             i += 2;
         } else {
             const char c = term[i];
-            call.check((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'), "unexpected '", std::string(1, c), "' in term '",
-                       term, "'");
+            call.check((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'), "unexpected '", std::string(1, c),
+                       "' in term '", term, "'");
             labels.push_back(c);
         }
     }
@@ -257,8 +257,8 @@ void einsum(Call& call)
     for (std::size_t i = 0; i < call.inputs(); ++i) {
         const bool has_ellipsis = equation.inputs[i].find("...") != std::string::npos;
         const std::size_t named = letters(equation.inputs[i]), dims = call.shape(i).size();
-        call.check(has_ellipsis ? dims >= named : dims == named, "term '", equation.inputs[i], "' does not fit input ", i,
-                   " of shape ", to_string(call.shape(i)));
+        call.check(has_ellipsis ? dims >= named : dims == named, "term '", equation.inputs[i], "' does not fit input ",
+                   i, " of shape ", to_string(call.shape(i)));
         call.check(call.type(i) == call.type(0), "input ", i, " is ", name_of(call.type(i)), ", expected ",
                    name_of(call.type(0)));
         hidden[i] = dims - named;

@@ -29,7 +29,8 @@ Tensor as_floating(const Call& call, std::size_t i)
         return call.tensor(i);
     }
     const NarrowFormat* format = narrow_format(call.type(i));
-    call.check(format && format->mantissa >= 0, "input ", i, " is ", name_of(call.type(i)), ", expected floating point");
+    call.check(format && format->mantissa >= 0, "input ", i, " is ", name_of(call.type(i)),
+               ", expected floating point");
     const Tensor source = call.tensor(i), result = call.allocate(source.shape, DataType::float32);
     widen(call.queue(), source, *format, result);
     return result;

@@ -13,8 +13,8 @@ void check_type(const Call& call, std::size_t i, unsigned accepts);
 // So have all inputs, and all have the same.
 void check_types(const Call& call, unsigned accepts);
 
-// The OpenCL C of an elementwise node on floating-point tensors of one dtype, as in a row of the pointwise table; null for
-// other nodes. `numbers` are its w0, w1, ...
+// The OpenCL C of an elementwise node on floating-point tensors of one dtype, as in a row of the pointwise table; null
+// for other nodes. `numbers` are its w0, w1, ...
 struct ElementwiseCode {
     const char* code = nullptr;
     std::vector<float> numbers;

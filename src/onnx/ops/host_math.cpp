@@ -33,8 +33,14 @@ Whole floored_remainder(Whole a, Whole b)
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 
-#define COMPARISON(name, sign) \
-    {name, {[](Whole a, Whole b) -> Whole { return a sign b; }, [](float a, float b) -> float { return a sign b; }, true}}
+#define COMPARISON(name, sign)                                                                                         \
+    {                                                                                                                  \
+        name,                                                                                                          \
+        {                                                                                                              \
+            [](Whole a, Whole b) -> Whole { return a sign b; }, [](float a, float b) -> float { return a sign b; },    \
+                true                                                                                                   \
+        }                                                                                                              \
+    }
 
 const HostOperator* host_operator(std::string_view name)
 {
@@ -45,24 +51,36 @@ const HostOperator* host_operator(std::string_view name)
         {"Div", {divided, [](float a, float b) { return a / b; }}},
         {"Mod", {floored_remainder, nullptr}},
         {"fmod", {truncated_remainder, [](float a, float b) { return std::fmod(a, b); }}},
-        {"Max", {[](Whole a, Whole b) { return std::max(a, b); }, [](float a, float b) { return a > b || a != a ? a : b; }}},
-        {"Min", {[](Whole a, Whole b) { return std::min(a, b); }, [](float a, float b) { return a < b || a != a ? a : b; }}},
+        {"Max",
+         {[](Whole a, Whole b) { return std::max(a, b); }, [](float a, float b) { return a > b || a != a ? a : b; }}},
+        {"Min",
+         {[](Whole a, Whole b) { return std::min(a, b); }, [](float a, float b) { return a < b || a != a ? a : b; }}},
         {"Neg", {[](Whole a, Whole) { return wrapped(0 - bits(a)); }, [](float a, float) { return -a; }}},
-        {"Abs", {[](Whole a, Whole) { return a < 0 ? wrapped(0 - bits(a)) : a; }, [](float a, float) { return std::fabs(a); }}},
-        {"Sign", {[](Whole a, Whole) { return Whole{a > 0} - Whole{a < 0}; },
-                  [](float a, float) { return a != a ? a : static_cast<float>((a > 0) - (a < 0)); }}},
+        {"Abs",
+         {[](Whole a, Whole) { return a < 0 ? wrapped(0 - bits(a)) : a; },
+          [](float a, float) { return std::fabs(a); }}},
+        {"Sign",
+         {[](Whole a, Whole) { return Whole{a > 0} - Whole{a < 0}; },
+          [](float a, float) { return a != a ? a : static_cast<float>((a > 0) - (a < 0)); }}},
         {"Ceil", {nullptr, [](float a, float) { return std::ceil(a); }}},
         {"Floor", {nullptr, [](float a, float) { return std::floor(a); }}},
-        COMPARISON("Equal", ==), COMPARISON("Less", <), COMPARISON("LessOrEqual", <=), COMPARISON("Greater", >),
+        COMPARISON("Equal", ==),
+        COMPARISON("Less", <),
+        COMPARISON("LessOrEqual", <=),
+        COMPARISON("Greater", >),
         COMPARISON("GreaterOrEqual", >=),
         {"And", {[](Whole a, Whole b) -> Whole { return a && b; }, nullptr, true}},
         {"Or", {[](Whole a, Whole b) -> Whole { return a || b; }, nullptr, true}},
         {"Xor", {[](Whole a, Whole b) -> Whole { return (a != 0) != (b != 0); }, nullptr, true}},
         {"Not", {[](Whole a, Whole) -> Whole { return a == 0; }, nullptr, true}},
-        {"ReduceSum", {[](Whole a, Whole b) { return wrapped(bits(a) + bits(b)); }, [](float a, float b) { return a + b; }}},
-        {"ReduceProd", {[](Whole a, Whole b) { return wrapped(bits(a) * bits(b)); }, [](float a, float b) { return a * b; }}},
-        {"ReduceMax", {[](Whole a, Whole b) { return std::max(a, b); }, [](float a, float b) { return a > b || a != a ? a : b; }}},
-        {"ReduceMin", {[](Whole a, Whole b) { return std::min(a, b); }, [](float a, float b) { return a < b || a != a ? a : b; }}},
+        {"ReduceSum",
+         {[](Whole a, Whole b) { return wrapped(bits(a) + bits(b)); }, [](float a, float b) { return a + b; }}},
+        {"ReduceProd",
+         {[](Whole a, Whole b) { return wrapped(bits(a) * bits(b)); }, [](float a, float b) { return a * b; }}},
+        {"ReduceMax",
+         {[](Whole a, Whole b) { return std::max(a, b); }, [](float a, float b) { return a > b || a != a ? a : b; }}},
+        {"ReduceMin",
+         {[](Whole a, Whole b) { return std::min(a, b); }, [](float a, float b) { return a < b || a != a ? a : b; }}},
     };
     const auto found = table.find(name);
     return found == table.end() ? nullptr : &found->second;
@@ -145,7 +163,8 @@ Value reduced(const Call& call, T (*combine)(T, T), const std::vector<bool>& ove
     }
     std::vector<T> out(static_cast<std::size_t>(kept.product()), start);
     const std::vector<T> elements = read<T>(call.input(0));
-    for_each_broadcast(shape, {kept}, [&](std::size_t i, const auto& at) { out[at[0]] = combine(out[at[0]], elements[i]); });
+    for_each_broadcast(shape, {kept},
+                       [&](std::size_t i, const auto& at) { out[at[0]] = combine(out[at[0]], elements[i]); });
     return written(call.type(0), result_shape, out);
 }
 
@@ -185,14 +204,16 @@ bool try_host_math(Call& call)
 
 bool try_host_where(Call& call)
 {
-    if (call.type(0) != ElementType::boolean || call.type(1) != call.type(2) || !serves(call.input(1)) || !serves(call.input(2)))
+    if (call.type(0) != ElementType::boolean || call.type(1) != call.type(2) || !serves(call.input(1)) ||
+        !serves(call.input(2)))
         return false;
     const Dims shape = broadcast_inputs(call);
     const auto chosen = [&]<class T>(T) {
         const auto condition = read<T>(call.input(0)), x = read<T>(call.input(1)), y = read<T>(call.input(2));
         std::vector<T> out(static_cast<std::size_t>(shape.product()));
-        for_each_broadcast(shape, {call.shape(0), call.shape(1), call.shape(2)},
-                           [&](std::size_t i, const auto& at) { out[i] = condition[at[0]] != 0 ? x[at[1]] : y[at[2]]; });
+        for_each_broadcast(shape, {call.shape(0), call.shape(1), call.shape(2)}, [&](std::size_t i, const auto& at) {
+            out[i] = condition[at[0]] != 0 ? x[at[1]] : y[at[2]];
+        });
         return written(call.type(1), shape, out);
     };
     call.output(0, is_whole(call.type(1)) ? chosen(Whole{}) : chosen(float{}));

@@ -23,7 +23,8 @@ Value pick(const Value& source, const Dims& shape, From&& from)
     const std::byte* bytes = source.host_bytes();
     std::byte* target = result.mutable_bytes();
     for (std::size_t i = 0; i < count; ++i)
-        std::memcpy(target + i * width, bytes + static_cast<std::size_t>(from(static_cast<std::int64_t>(i))) * width, width);
+        std::memcpy(target + i * width, bytes + static_cast<std::size_t>(from(static_cast<std::int64_t>(i))) * width,
+                    width);
     return result;
 }
 
@@ -36,7 +37,8 @@ inline std::int64_t strided_position(std::int64_t i, const Dims& shape, const Di
     return position;
 }
 
-// Element (i0, i1, ...) of the result is the source's at offset + sum i_d * strides[d], in the source's row-major order.
+// Element (i0, i1, ...) of the result is the source's at offset + sum i_d * strides[d], in the source's row-major
+// order.
 inline Value pick_strided(const Value& source, const Dims& shape, const Dims& strides, std::int64_t offset = 0)
 {
     return pick(source, shape, [&](std::int64_t i) { return offset + strided_position(i, shape, strides); });

@@ -40,7 +40,8 @@ Tensor spread(const Tensor& other, std::size_t first, const Dims& shape)
     return with_shape(other, shape, strides);
 }
 
-// ---- Gather ----------------------------------------------------------------------------------------------------------
+// ---- Gather
+// ----------------------------------------------------------------------------------------------------------
 
 Dims gathered_shape(const Call& call, std::size_t axis)
 {
@@ -76,7 +77,8 @@ void gather_on_host(Call& call)
     const Dims& from = call.shape(0);
     Ints index = call.ints(1);
     for (std::int64_t& i : index) {
-        require<IndexError>(i >= -from[axis] && i < from[axis], "Gather: index ", i, " is out of range for size ", from[axis]);
+        require<IndexError>(i >= -from[axis] && i < from[axis], "Gather: index ", i, " is out of range for size ",
+                            from[axis]);
         i += i < 0 ? from[axis] : 0;
     }
     std::int64_t inner = 1;
@@ -84,8 +86,10 @@ void gather_on_host(Call& call)
         inner *= from[d];
     const auto count = static_cast<std::int64_t>(index.size());
     call.output(0, pick(call.input(0), gathered_shape(call, axis), [&](std::int64_t i) {
-        return (i / inner / count * from[axis] + index[static_cast<std::size_t>(i / inner % count)]) * inner + i % inner;
-    }));
+                    return (i / inner / count * from[axis] + index[static_cast<std::size_t>(i / inner % count)]) *
+                               inner +
+                           i % inner;
+                }));
 }
 
 void gather_elements(Call& call)
@@ -96,7 +100,8 @@ void gather_elements(Call& call)
         clprim::gather(call.queue(), call.tensor(0), axis, index_tensor(call, 1), y);
 }
 
-// ---- GatherND and ScatterND: the last axis of the index holds coordinates ---------------------------------------------
+// ---- GatherND and ScatterND: the last axis of the index holds coordinates
+// ---------------------------------------------
 
 struct Coordinates {
     Tensor keys;             // element offsets into the indexed tensor, spread over `space`
@@ -183,8 +188,10 @@ void scatter_nd(Call& call)
     const Tensor y = copied_output(call);
     const Coordinates at = coordinates(call, y, 0);
     const Tensor updates = call.contiguous(2);
-    call.check(updates.shape == at.space, "updates have shape ", to_string(updates.shape), ", expected ", to_string(at.space));
-    call.check(call.type(2) == call.type(0), "updates are ", name_of(call.type(2)), ", expected ", name_of(call.type(0)));
+    call.check(updates.shape == at.space, "updates have shape ", to_string(updates.shape), ", expected ",
+               to_string(at.space));
+    call.check(call.type(2) == call.type(0), "updates are ", name_of(call.type(2)), ", expected ",
+               name_of(call.type(0)));
     if (updates.numel() == 0)
         return;
     const std::size_t outer = call.input(1).dim() - 1;
@@ -213,7 +220,8 @@ void scatter_elements(Call& call)
     const std::size_t axis = call.axis(call.integer_attribute("axis", 0), call.input(0).dim());
     const IndexReduce reduce = reduction(call);
     const Tensor y = copied_output(call), index = index_tensor(call, 1), updates = call.tensor(2);
-    call.check(call.type(2) == call.type(0), "updates are ", name_of(call.type(2)), ", expected ", name_of(call.type(0)));
+    call.check(call.type(2) == call.type(0), "updates are ", name_of(call.type(2)), ", expected ",
+               name_of(call.type(0)));
     if (index.numel())
         scatter_reduce(call.queue(), y, axis, index, updates, reduce);
 }
@@ -227,7 +235,8 @@ void tensor_scatter(Call& call)
     const Tensor y = copied_output(call), update = call.tensor(1);
     const std::int64_t batch = y.shape[0], steps = update.shape[axis], length = y.shape[axis];
     const Ints begin = call.has(2) ? call.ints(2) : Ints(static_cast<std::size_t>(batch));
-    call.check(static_cast<std::int64_t>(begin.size()) == batch, "write_indices has ", begin.size(), " entries, the batch ", batch);
+    call.check(static_cast<std::int64_t>(begin.size()) == batch, "write_indices has ", begin.size(),
+               " entries, the batch ", batch);
     Ints positions;
     for (const std::int64_t first : begin)
         for (std::int64_t i = 0; i < steps; ++i) {
@@ -243,7 +252,8 @@ void tensor_scatter(Call& call)
         scatter(call.queue(), y, axis, with_shape(index, update.shape, strides), update);
 }
 
-// ---- the rest --------------------------------------------------------------------------------------------------------
+// ---- the rest
+// --------------------------------------------------------------------------------------------------------
 
 void nonzero(Call& call)
 {
@@ -304,7 +314,8 @@ void one_hot(Call& call)
                   std::vector{with_shape(index, shape, strides),
                               with_shape(Value::ints(positions).device(call.queue()), shape, along), off, on},
                   std::vector{y}, std::vector<Scalar>{static_cast<double>(depth)},
-                  "y0 = x0 == (typeof_x0)x1 || x0 + (typeof_x0)w0 == (typeof_x0)x1 ? x3 : x2;", std::vector{DataType::int64});
+                  "y0 = x0 == (typeof_x0)x1 || x0 + (typeof_x0)w0 == (typeof_x0)x1 ? x3 : x2;",
+                  std::vector{DataType::int64});
 }
 
 void reverse_sequence(Call& call)
@@ -314,8 +325,8 @@ void reverse_sequence(Call& call)
     const auto batch = static_cast<std::size_t>(call.integer_attribute("batch_axis", 1));
     call.check(x.dim() >= 2 && time < 2 && batch < 2 && time != batch, "time_axis and batch_axis must be 0 and 1");
     const Ints lengths = call.ints(1);
-    call.check(static_cast<std::int64_t>(lengths.size()) == x.shape[batch], lengths.size(), " sequence_lens for a batch of ",
-               x.shape[batch]);
+    call.check(static_cast<std::int64_t>(lengths.size()) == x.shape[batch], lengths.size(),
+               " sequence_lens for a batch of ", x.shape[batch]);
     Ints origin;
     for (const std::int64_t length : lengths) {
         call.check(length >= 0 && length <= x.shape[time], "a sequence of ", length, " steps exceeds ", x.shape[time]);
@@ -327,7 +338,8 @@ void reverse_sequence(Call& call)
     strides[time] = 1;
     const Tensor y = call.output_tensor(0, x.shape, call.type(0));
     if (y.numel())
-        clprim::gather(call.queue(), x, time, with_shape(Value::ints(origin).device(call.queue()), x.shape, strides), y);
+        clprim::gather(call.queue(), x, time, with_shape(Value::ints(origin).device(call.queue()), x.shape, strides),
+                       y);
 }
 
 const OperatorRow rows[] = {

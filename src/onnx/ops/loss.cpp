@@ -15,7 +15,8 @@ namespace {
 Reduction reduction_of(const Call& call)
 {
     const std::string name = call.string_attribute("reduction", "mean");
-    call.check(name == "none" || name == "mean" || name == "sum", "reduction is ", name, ", expected none, mean or sum");
+    call.check(name == "none" || name == "mean" || name == "sum", "reduction is ", name,
+               ", expected none, mean or sum");
     return name == "none" ? Reduction::none : name == "mean" ? Reduction::mean : Reduction::sum;
 }
 
@@ -28,8 +29,8 @@ void negative_log_likelihood(Call& call, const Tensor& x)
         if (d != 1)
             expected.push_back(x.shape[d]);
     call.check(labels == expected, "the target has shape ", to_string(labels), ", expected ", to_string(expected));
-    call.check(call.type(1) == ElementType::int32 || call.type(1) == ElementType::int64, "the target is ", name_of(call.type(1)),
-               ", expected int32 or int64");
+    call.check(call.type(1) == ElementType::int32 || call.type(1) == ElementType::int64, "the target is ",
+               name_of(call.type(1)), ", expected int32 or int64");
     Tensor target = call.contiguous(1);
     if (target.dtype != DataType::int64) {
         const Tensor wide = call.allocate(target.shape, DataType::int64);
@@ -39,12 +40,14 @@ void negative_log_likelihood(Call& call, const Tensor& x)
     Tensor weight;
     if (call.has(2)) {
         weight = call.contiguous(2);
-        call.check(weight.dtype == x.dtype && weight.dim() == 1 && weight.size(0) == x.size(1), "the weight is ", name_of(weight.dtype),
-                   " ", to_string(weight.shape), ", expected ", name_of(x.dtype), " [", x.size(1), "]");
+        call.check(weight.dtype == x.dtype && weight.dim() == 1 && weight.size(0) == x.size(1), "the weight is ",
+                   name_of(weight.dtype), " ", to_string(weight.shape), ", expected ", name_of(x.dtype), " [",
+                   x.size(1), "]");
     }
     NllLoss problem{x, target, weight, call.integer_attribute("ignore_index", std::numeric_limits<std::int64_t>::min()),
                     reduction_of(call)};
-    const Tensor loss = call.output_tensor(0, problem.reduction == Reduction::none ? labels : Dims{}, element_type(x.dtype));
+    const Tensor loss =
+        call.output_tensor(0, problem.reduction == Reduction::none ? labels : Dims{}, element_type(x.dtype));
     nll_loss(call.queue(), problem, loss, call.allocate({}, x.dtype));
 }
 

@@ -113,12 +113,13 @@ void equal_strings(Call& call)
     Value result = Value::zeros(ElementType::boolean, shape);
     const auto out = result.mutable_host<std::uint8_t>();
     const auto &a = call.input(0).strings(), &b = call.input(1).strings();
-    for_each_broadcast(shape, {call.shape(0), call.shape(1)}, [&](std::size_t i, const auto& at) { out[i] = a[at[0]] == b[at[1]]; });
+    for_each_broadcast(shape, {call.shape(0), call.shape(1)},
+                       [&](std::size_t i, const auto& at) { out[i] = a[at[0]] == b[at[1]]; });
     call.output(0, std::move(result));
 }
 
-// Input 1 in the shape in which it broadcasts. Before operator set 7 it could line up with axes in the middle of input 0:
-// attribute `axis` says the first of them.
+// Input 1 in the shape in which it broadcasts. Before operator set 7 it could line up with axes in the middle of input
+// 0: attribute `axis` says the first of them.
 Tensor second_operand(const Call& call)
 {
     const Tensor y = call.tensor(1);
@@ -145,7 +146,8 @@ void elementwise(Call& call)
     const DataType type = inputs[0].dtype;
     std::vector<Scalar> scalars;
     for (const Parameter& parameter : row.parameters)
-        scalars.push_back(parameter.attribute ? call.float_attribute(parameter.attribute, parameter.value) : parameter.value);
+        scalars.push_back(parameter.attribute ? call.float_attribute(parameter.attribute, parameter.value)
+                                              : parameter.value);
     const char* name = row.integer_row && class_of(type) != floating ? row.integer_row : row.row;
     pointwise_output(call, name, inputs, row.predicate ? DataType::boolean : type, scalars);
 }
@@ -195,7 +197,8 @@ void variadic(Call& call)
         return call.output(0, call.input(0));
     constexpr std::size_t most = 8;
     const auto joined = [&](const std::string& a, const std::string& b) {
-        return extreme ? detail::concat(name == "Max" ? "maximum(" : "minimum(", a, ", ", b, ")") : detail::concat(a, " + ", b);
+        return extreme ? detail::concat(name == "Max" ? "maximum(" : "minimum(", a, ", ", b, ")")
+                       : detail::concat(a, " + ", b);
     };
     Tensor sum = call.tensor(0);
     const Dims shape = broadcast_inputs(call);
@@ -233,8 +236,8 @@ void clip(Call& call)
             continue;
         }
         const Value& bound = call.input(k + 1);
-        call.check(bound.numel() == 1 && bound.type() == call.type(0), name, " must be one ", name_of(call.type(0)), ", got ",
-                   name_of(bound.type()), " of shape ", to_string(bound.shape()));
+        call.check(bound.numel() == 1 && bound.type() == call.type(0), name, " must be one ", name_of(call.type(0)),
+                   ", got ", name_of(bound.type()), " of shape ", to_string(bound.shape()));
         if (!bound.on_host())
             bounds[k] = Input(bound.reshaped({}, call.queue()).device(call.queue()));
         else if (is_floating_point(x.dtype))
@@ -263,8 +266,8 @@ void prelu(Call& call)
         shape[0] = slope.size(0);
         slope = call.contiguous(1).reshape(shape);
     }
-    call.check(broadcast(x.shape, slope.shape) == x.shape, "the slope's shape ", to_string(slope.shape), " does not broadcast to ",
-               to_string(x.shape));
+    call.check(broadcast(x.shape, slope.shape) == x.shape, "the slope's shape ", to_string(slope.shape),
+               " does not broadcast to ", to_string(x.shape));
     pointwise_output(call, {.row = "prelu", .inputs = {x, slope}, .type = call.type(0), .common = x.dtype});
 }
 
@@ -297,13 +300,15 @@ void where(Call& call)
     if (call.type(1) == ElementType::string)
         return where_strings(call);
     const Tensor x = call.tensor(1);
-    pointwise_output(call, {.row = "where", .inputs = {call.tensor(0), x, call.tensor(2)}, .type = call.type(1), .common = x.dtype});
+    pointwise_output(
+        call, {.row = "where", .inputs = {call.tensor(0), x, call.tensor(2)}, .type = call.type(1), .common = x.dtype});
 }
 
 void is_inf(Call& call)
 {
     const Tensor x = as_floating(call, 0);
-    const bool negative = call.integer_attribute("detect_negative", 1), positive = call.integer_attribute("detect_positive", 1);
+    const bool negative = call.integer_attribute("detect_negative", 1),
+               positive = call.integer_attribute("detect_positive", 1);
     const Tensor y = call.output_tensor(0, x.shape, ElementType::boolean);
     const char* code = negative && positive ? "y0 = isinf(x0) != 0;"
                        : negative           ? "y0 = x0 == -INFINITY;"
@@ -322,7 +327,8 @@ void gelu(Call& call)
 {
     check_types(call, floating);
     const std::string approximate = call.string_attribute("approximate", "none");
-    call.check(approximate == "none" || approximate == "tanh", "approximate is ", approximate, ", expected none or tanh");
+    call.check(approximate == "none" || approximate == "tanh", "approximate is ", approximate,
+               ", expected none or tanh");
     const Tensor x = call.tensor(0);
     pointwise_output(call, approximate == "tanh" ? "gelu_tanh" : "gelu", {&x, 1}, x.dtype);
 }
@@ -330,7 +336,8 @@ void gelu(Call& call)
 void swiglu(Call& call)
 {
     check_types(call, floating);
-    call.check(call.shape(0) == call.shape(1), "A has shape ", to_string(call.shape(0)), " and B ", to_string(call.shape(1)));
+    call.check(call.shape(0) == call.shape(1), "A has shape ", to_string(call.shape(0)), " and B ",
+               to_string(call.shape(1)));
     const Tensor inputs[] = {call.tensor(0), call.tensor(1)};
     const Scalar alpha(call.float_attribute("alpha", 1));
     pointwise_output(call, "swiglu", inputs, inputs[0].dtype, {&alpha, 1});
@@ -341,17 +348,22 @@ const std::vector<OperatorRow>& operators()
     static const std::vector<OperatorRow> rows = [] {
         std::vector<OperatorRow> result;
         for (const Elementwise& row : table())
-            result.push_back({row.name, row.since, elementwise, row.on_host ? host_or<try_host_math, elementwise> : nullptr});
+            result.push_back(
+                {row.name, row.since, elementwise, row.on_host ? host_or<try_host_math, elementwise> : nullptr});
         const OperatorRow others[] = {
             {"Mod", 10, mod, host_or<try_host_math, mod>},
             {"BitShift", 11, bit_shift},
             {"Pow", 1, pow},
-            {"Max", 1, variadic, host_or<try_host_math, variadic>}, {"Min", 1, variadic, host_or<try_host_math, variadic>},
-            {"Sum", 1, variadic}, {"Mean", 1, variadic},
-            {"Clip", 1, clip}, {"Shrink", 9, shrink},
+            {"Max", 1, variadic, host_or<try_host_math, variadic>},
+            {"Min", 1, variadic, host_or<try_host_math, variadic>},
+            {"Sum", 1, variadic},
+            {"Mean", 1, variadic},
+            {"Clip", 1, clip},
+            {"Shrink", 9, shrink},
             {"Where", 9, where, host_or<try_host_where, where>},
             {"PRelu", 1, prelu},
-            {"IsInf", 10, is_inf}, {"IsNaN", 9, is_nan},
+            {"IsInf", 10, is_inf},
+            {"IsNaN", 9, is_nan},
             {"Gelu", 20, gelu},
             {"SwiGLU", 28, swiglu},
         };

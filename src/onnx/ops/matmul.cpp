@@ -99,8 +99,8 @@ void gemm_operator(Call& call)
         check_same_type(call, 2);
         bias = call.tensor(2);
         const bool broadcasts = call.opset() >= 7 || call.integer_attribute("broadcast", 0) != 0;
-        call.check(broadcasts ? broadcast(bias.shape, y.shape) == y.shape : bias.shape == y.shape, "C of shape ", to_string(bias.shape),
-                   " does not broadcast to ", to_string(y.shape));
+        call.check(broadcasts ? broadcast(bias.shape, y.shape) == y.shape : bias.shape == y.shape, "C of shape ",
+                   to_string(bias.shape), " does not broadcast to ", to_string(y.shape));
         bias = bias.expand(y.shape);
     }
     call.output(0, Value(y));
@@ -150,7 +150,7 @@ void fused_matmul(Call& call)
     const auto operand = [&](std::size_t i, const char* transposed, const char* batch) {
         Tensor t = call.tensor(i);
         const std::size_t dims = t.dim();
-        if (call.integer_attribute(batch, 0) && dims > 2) {          // the batch axes' last moves in front of the matrix
+        if (call.integer_attribute(batch, 0) && dims > 2) { // the batch axes' last moves in front of the matrix
             Dims shape = t.shape, strides = t.strides;
             for (std::size_t k = 1; k + 1 < dims; ++k) {
                 t.shape[k - 1] = shape[k];

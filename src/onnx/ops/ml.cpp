@@ -56,8 +56,8 @@ Value default_of(const Call& call, ElementType type)
 {
     if (call.has_attribute("default_tensor")) {
         const Value given = call.attribute<Value>("default_tensor");
-        call.check(given.numel() == 1 && given.type() == type, "default_tensor is ", name_of(given.type()), " ", to_string(given.shape()),
-                   ", expected one ", name_of(type));
+        call.check(given.numel() == 1 && given.type() == type, "default_tensor is ", name_of(given.type()), " ",
+                   to_string(given.shape()), ", expected one ", name_of(type));
         return given;
     }
     if (type == ElementType::string)
@@ -66,7 +66,9 @@ Value default_of(const Call& call, ElementType type)
     switch (type) {
     case ElementType::float32: result.mutable_host<float>()[0] = call.float_attribute("default_float", -0.0f); break;
     case ElementType::float64: result.mutable_host<double>()[0] = call.float_attribute("default_float", -0.0f); break;
-    case ElementType::int64: result.mutable_host<std::int64_t>()[0] = call.integer_attribute("default_int64", -1); break;
+    case ElementType::int64:
+        result.mutable_host<std::int64_t>()[0] = call.integer_attribute("default_int64", -1);
+        break;
     case ElementType::int32: result.mutable_host<std::int32_t>()[0] = -1; break;
     case ElementType::int16: result.mutable_host<std::int16_t>()[0] = -1; break;
     default: call.fail("values of ", name_of(type), " are not supported");
@@ -106,11 +108,13 @@ void map_elements(Call& call, const Value& keys, const Value& values)
         table = Value::strings(size, std::move(texts));
     } else {
         table = Value::zeros(values.type(), size);
-        const std::size_t width = size_of(storage_type(values.type())), all = width * static_cast<std::size_t>(values.numel());
+        const std::size_t width = size_of(storage_type(values.type())),
+                          all = width * static_cast<std::size_t>(values.numel());
         std::memcpy(table.mutable_bytes(), values.bytes(queue), all);
         std::memcpy(table.mutable_bytes() + all, otherwise.bytes(queue), width);
     }
-    call.output(0, pick(table, call.shape(0), [&](std::int64_t i) { return chosen(i) < 0 ? values.numel() : chosen(i); }));
+    call.output(0,
+                pick(table, call.shape(0), [&](std::int64_t i) { return chosen(i) < 0 ? values.numel() : chosen(i); }));
 }
 
 void label_encoder(Call& call) { map_elements(call, listed(call, "keys_"), listed(call, "values_")); }
@@ -122,7 +126,8 @@ void label_encoder_1(Call& call)
     std::vector<std::int64_t> positions(classes.size());
     for (std::size_t i = 0; i < positions.size(); ++i)
         positions[i] = static_cast<std::int64_t>(i);
-    const Value texts = Value::strings({static_cast<std::int64_t>(classes.size())}, classes), numbers = Value::ints(positions);
+    const Value texts = Value::strings({static_cast<std::int64_t>(classes.size())}, classes),
+                numbers = Value::ints(positions);
     call.type(0) == ElementType::string ? map_elements(call, texts, numbers) : map_elements(call, numbers, texts);
 }
 
@@ -178,7 +183,8 @@ std::int64_t features_of(const Call& call) { return call.shape(0).empty() ? 1 : 
 void scaler(Call& call)
 {
     check_type(call, 0, numbers);
-    const Tensor inputs[] = {call.tensor(0), feature_numbers(call, "offset", features_of(call)), feature_numbers(call, "scale", features_of(call))};
+    const Tensor inputs[] = {call.tensor(0), feature_numbers(call, "offset", features_of(call)),
+                             feature_numbers(call, "scale", features_of(call))};
     const Tensor y = call.output_tensor(0, call.shape(0), ElementType::float32);
     pointwise(call.queue(), inputs, {&y, 1}, {}, "y0 = ((float)x0 - x1) * x2;");
 }
@@ -190,11 +196,12 @@ void imputer(Call& call)
     if (is_floating_point(x.dtype)) {
         const Tensor inputs[] = {x, feature_numbers(call, "imputed_value_floats", features_of(call))};
         const Scalar replaced(call.float_attribute("replaced_value_float", 0));
-        return pointwise(call.queue(), inputs, {&y, 1}, {&replaced, 1}, "y0 = x0 == w0 || (x0 != x0 && w0 != w0) ? (T)x1 : x0;");
+        return pointwise(call.queue(), inputs, {&y, 1}, {&replaced, 1},
+                         "y0 = x0 == w0 || (x0 != x0 && w0 != w0) ? (T)x1 : x0;");
     }
     const auto values = call.attribute<std::vector<std::int64_t>>("imputed_value_int64s");
-    call.check(values.size() == 1 || static_cast<std::int64_t>(values.size()) == features_of(call), "imputed_value_int64s holds ",
-               values.size(), " numbers for ", features_of(call), " features");
+    call.check(values.size() == 1 || static_cast<std::int64_t>(values.size()) == features_of(call),
+               "imputed_value_int64s holds ", values.size(), " numbers for ", features_of(call), " features");
     const Tensor inputs[] = {x, Value::ints(values).device(call.queue())};
     const Scalar replaced(call.integer_attribute("replaced_value_int64", 0));
     pointwise(call.queue(), inputs, {&y, 1}, {&replaced, 1}, "y0 = x0 == w0 ? (T)x1 : x0;");
@@ -209,7 +216,11 @@ void normalizer(Call& call)
         return;
     const Tensor divisor = call.allocate({x.size(0), 1}, x.dtype), inputs[] = {x, divisor}, result = y.reshape(x.shape);
     const Input input(x);
-    reduce(call.queue(), reduce_row(norm == "MAX" ? "amax" : norm == "L1" ? "norm1" : "norm2"), {{&input, 1}, {&divisor, 1}, {}, x.dtype});
+    reduce(call.queue(),
+           reduce_row(norm == "MAX"  ? "amax"
+                      : norm == "L1" ? "norm1"
+                                     : "norm2"),
+           {{&input, 1}, {&divisor, 1}, {}, x.dtype});
     pointwise(call.queue(), inputs, {&result, 1}, {}, "y0 = x1 == 0 ? x0 : x0 / x1;");
 }
 
@@ -246,10 +257,12 @@ void feature_vectorizer(Call& call)
     for (std::size_t i = 0; i < call.inputs(); ++i) {
         check_type(call, i, numbers);
         const Tensor x = call.contiguous(i);
-        call.check(x.dim() == 1 || x.dim() == 2, "input ", i, " has shape ", to_string(x.shape), ", expected [N, C] or [C]");
-        const Tensor rows = x.dim() == 2 ? x : x.reshape({1, x.size(0)}), part = call.allocate(rows.shape, DataType::float32);
-        call.check(parts.empty() || rows.size(0) == parts[0].size(0), "inputs have ", parts.empty() ? 0 : parts[0].size(0), " and ",
-                   rows.size(0), " rows");
+        call.check(x.dim() == 1 || x.dim() == 2, "input ", i, " has shape ", to_string(x.shape),
+                   ", expected [N, C] or [C]");
+        const Tensor rows = x.dim() == 2 ? x : x.reshape({1, x.size(0)}),
+                     part = call.allocate(rows.shape, DataType::float32);
+        call.check(parts.empty() || rows.size(0) == parts[0].size(0), "inputs have ",
+                   parts.empty() ? 0 : parts[0].size(0), " and ", rows.size(0), " rows");
         copy(call.queue(), rows, part);
         parts.push_back(part);
         width += rows.size(1);
@@ -261,14 +274,18 @@ void feature_vectorizer(Call& call)
 // x coefficients^T + intercepts; coefficients are row by row those of each output.
 Tensor linear(const Call& call, const Tensor& x)
 {
-    const auto coefficients = call.attribute<std::vector<float>>("coefficients"), intercepts = call.attribute<std::vector<float>>("intercepts", {});
+    const auto coefficients = call.attribute<std::vector<float>>("coefficients"),
+               intercepts = call.attribute<std::vector<float>>("intercepts", {});
     const std::int64_t features = x.size(1), count = static_cast<std::int64_t>(coefficients.size());
-    call.check(features > 0 && count > 0 && count % features == 0, "there are ", count, " coefficients for ", features, " features");
+    call.check(features > 0 && count > 0 && count % features == 0, "there are ", count, " coefficients for ", features,
+               " features");
     const std::int64_t outputs = count / features;
-    call.check(intercepts.empty() || static_cast<std::int64_t>(intercepts.size()) == outputs, "there are ", intercepts.size(),
-               " intercepts for ", outputs, " outputs");
-    const Tensor w = number_table(call, {coefficients.begin(), coefficients.end()}, x.dtype).reshape({outputs, features});
-    const Tensor b = intercepts.empty() ? Tensor() : number_table(call, {intercepts.begin(), intercepts.end()}, x.dtype);
+    call.check(intercepts.empty() || static_cast<std::int64_t>(intercepts.size()) == outputs, "there are ",
+               intercepts.size(), " intercepts for ", outputs, " outputs");
+    const Tensor w =
+        number_table(call, {coefficients.begin(), coefficients.end()}, x.dtype).reshape({outputs, features});
+    const Tensor b =
+        intercepts.empty() ? Tensor() : number_table(call, {intercepts.begin(), intercepts.end()}, x.dtype);
     const Tensor y = call.allocate({x.size(0), outputs}, x.dtype), turned = w.transpose(0, 1);
     if (y.numel())
         gemm(call.queue(), gemm_problem(x, turned, y, b), x, turned, y, b);

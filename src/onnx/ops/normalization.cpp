@@ -157,7 +157,8 @@ void run_group_norm(Call& call, std::int64_t groups, const Tensor& weight, const
 std::int64_t channels(const Call& call)
 {
     check_floating(call);
-    call.check(call.shape(0).size() >= 2, "input 0 has shape ", to_string(call.shape(0)), ", expected N, C, spatial axes");
+    call.check(call.shape(0).size() >= 2, "input 0 has shape ", to_string(call.shape(0)),
+               ", expected N, C, spatial axes");
     return call.shape(0)[1];
 }
 
@@ -234,7 +235,8 @@ void run_layer_norm(Call& call, bool rms)
 void layer_normalization(Call& call) { run_layer_norm(call, false); }
 void rms_normalization(Call& call) { run_layer_norm(call, true); }
 
-// y = x / (bias + alpha / size * sum of x^2 over `size` neighbouring channels)^beta. The sum is a pooling along channels.
+// y = x / (bias + alpha / size * sum of x^2 over `size` neighbouring channels)^beta. The sum is a pooling along
+// channels.
 void lrn(Call& call)
 {
     const std::int64_t count = channels(call), size = call.attribute<std::int64_t>("size");

@@ -117,7 +117,8 @@ void average_pool(Call& call)
 double norm_order(const Call& call)
 {
     // Operator set 1 had a float here.
-    const double p = call.opset() < 2 ? call.float_attribute("p", 2) : static_cast<double>(call.integer_attribute("p", 2));
+    const double p =
+        call.opset() < 2 ? call.float_attribute("p", 2) : static_cast<double>(call.integer_attribute("p", 2));
     call.check(p > 0, "p is ", p, ", expected a positive number");
     return p;
 }
@@ -180,7 +181,8 @@ void max_unpool(Call& call)
     for (std::size_t i = 2; i < x.size(); ++i) {
         call.check(implied[i] > 0, "the output would have shape ", to_string(implied));
         fits = fits && implied[i] == wanted[i];
-        call.check(wanted[i] >= implied[i], "output_shape ", to_string(wanted), " is smaller than ", to_string(implied));
+        call.check(wanted[i] >= implied[i], "output_shape ", to_string(wanted), " is smaller than ",
+                   to_string(implied));
     }
     const Tensor values = call.contiguous(0), y = call.allocate(implied, values.dtype);
     const Tensor positions = call.allocate(x, DataType::int64), starts = plane_starts(call, implied);

@@ -36,7 +36,10 @@ std::vector<BatchAxis> batch_axes(const Tensor& a, const Tensor& b, const Tensor
     return axes;
 }
 
-MatrixLayout layout(const Tensor& t, std::int64_t batch) { return {t.stride(t.dim() - 2), t.stride(t.dim() - 1), batch}; }
+MatrixLayout layout(const Tensor& t, std::int64_t batch)
+{
+    return {t.stride(t.dim() - 2), t.stride(t.dim() - 1), batch};
+}
 
 }  // namespace
 

@@ -7,8 +7,8 @@
 
 namespace clprim::onnx {
 
-// c = alpha * a b for a [..., m, k], b [..., k, n], c [..., m, n]; the batch axes of a and b broadcast to c's. Any strides
-// of a and b are taken as they are; c must not overlap itself.
+// c = alpha * a b for a [..., m, k], b [..., k, n], c [..., m, n]; the batch axes of a and b broadcast to c's. Any
+// strides of a and b are taken as they are; c must not overlap itself.
 void batched_product(Queue& queue, const Tensor& a, const Tensor& b, const Tensor& c, Scalar alpha = 1);
 
 // [B, H, S, D] as [B, groups, H / groups, S, D]: heads that share a key, for batched_product.

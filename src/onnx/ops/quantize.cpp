@@ -39,8 +39,9 @@ Granularity granularity(const Call& call)
     result.x = x;
     for (const std::size_t i : {2u})
         if (call.has(i))
-            call.check(call.shape(i) == scale || (call.input(i).numel() == 1 && scale.product() == 1), "the zero point has shape ",
-                       to_string(call.shape(i)), ", expected that of the scale, ", to_string(scale));
+            call.check(call.shape(i) == scale || (call.input(i).numel() == 1 && scale.product() == 1),
+                       "the zero point has shape ", to_string(call.shape(i)), ", expected that of the scale, ",
+                       to_string(scale));
     result.block = call.integer_attribute("block_size", 0);
     call.check(result.block >= 0, "block_size is ", result.block);
     if (scale.product() == 1 && !result.block)
@@ -50,16 +51,16 @@ Granularity granularity(const Call& call)
     result.axis = call.axis(dims == 1 ? 0 : given, x.size());
     const std::int64_t size = x[result.axis];
     if (!result.block) {
-        call.check(scale.size() == 1 && scale[0] == size, "the scale has shape ", to_string(scale), ", expected one, or ", size,
-                   " for axis ", result.axis, " of x");
+        call.check(scale.size() == 1 && scale[0] == size, "the scale has shape ", to_string(scale),
+                   ", expected one, or ", size, " for axis ", result.axis, " of x");
         result.parameter = Dims(x.size(), 1);
         result.parameter[result.axis] = size;
         return result;
     }
     Dims expected = x;
     expected[result.axis] = size / result.block + (size % result.block != 0);
-    call.check(scale == expected, "the scale has shape ", to_string(scale), ", expected ", to_string(expected), " for blocks of ",
-               result.block);
+    call.check(scale == expected, "the scale has shape ", to_string(scale), ", expected ", to_string(expected),
+               " for blocks of ", result.block);
     result.spread = size % result.block != 0;
     if (result.spread) {
         result.parameter = x;
@@ -97,7 +98,8 @@ Tensor parameter(const Call& call, std::size_t i, const Granularity& granularity
 ElementType type_attribute(const Call& call, std::string_view name, ElementType otherwise)
 {
     const std::int64_t type = call.integer_attribute(name, 0);
-    call.check(type >= 0 && type <= static_cast<std::int64_t>(ElementType::int2), name, " is ", type, ", which is no element type");
+    call.check(type >= 0 && type <= static_cast<std::int64_t>(ElementType::int2), name, " is ", type,
+               ", which is no element type");
     return type ? static_cast<ElementType>(type) : otherwise;
 }
 
@@ -115,7 +117,8 @@ void quantize(Call& call)
 {
     const ElementType zero_type = call.has(2) ? call.type(2) : ElementType::undefined;
     const ElementType type = type_attribute(call, "output_dtype", call.has(2) ? zero_type : ElementType::uint8);
-    call.check(!call.has(2) || type == zero_type, "output_dtype is ", name_of(type), ", but the zero point is ", name_of(zero_type));
+    call.check(!call.has(2) || type == zero_type, "output_dtype is ", name_of(type), ", but the zero point is ",
+               name_of(zero_type));
     const Granularity sizes = granularity(call);
     const ElementType division = division_type(call);
     const char* rounded = division == ElementType::float16    ? "round_float16(q)"
@@ -126,7 +129,8 @@ void quantize(Call& call)
     if (call.has(2))
         inputs.push_back(parameter(call, 2, sizes));
     const std::string quotient = detail::concat("float q = (float)x0 / (float)x1; q = ", rounded, ";");
-    if (const IntegerRange range = integer_range(type); range.high > 0 && (!is_narrow(type) || narrow_format(type)->mantissa < 0)) {
+    if (const IntegerRange range = integer_range(type);
+        range.high > 0 && (!is_narrow(type) || narrow_format(type)->mantissa < 0)) {
         // Beyond 2^18 everything is out of range for 16 bits, whatever the zero point.
         const std::string code = detail::concat(quotient, "int v = (int)fmin(fmax(rint(q), -262144.0f), 262144.0f)",
                                                 call.has(2) ? " + (int)x2" : "", "; y0 = clamp(v, w0, w1);");
@@ -136,7 +140,8 @@ void quantize(Call& call)
     }
     call.check(is_narrow(type), "quantization to ", name_of(type), " is not defined");
     const Tensor real = call.allocate(sizes.x, DataType::float32);
-    pointwise(call.queue(), inputs, {&real, 1}, {}, detail::concat(quotient, "y0 = q", call.has(2) ? " + (float)x2;" : ";"));
+    pointwise(call.queue(), inputs, {&real, 1}, {},
+              detail::concat(quotient, "y0 = q", call.has(2) ? " + (float)x2;" : ";"));
     narrow(call.queue(), real, *narrow_format(type), {.saturate = call.integer_attribute("saturate", 1) != 0}, target);
 }
 
@@ -145,8 +150,8 @@ void dequantize(Call& call)
     const Granularity sizes = granularity(call);
     const ElementType scale = call.type(1) == ElementType::float8e8m0 ? ElementType::float32 : call.type(1);
     const ElementType type = type_attribute(call, "output_dtype", scale);
-    call.check(!call.has(2) || call.type(2) == call.type(0), "the zero point is ", name_of(call.has(2) ? call.type(2) : type),
-               ", expected ", name_of(call.type(0)));
+    call.check(!call.has(2) || call.type(2) == call.type(0), "the zero point is ",
+               name_of(call.has(2) ? call.type(2) : type), ", expected ", name_of(call.type(0)));
     const bool real = is_narrow(call.type(0)) && narrow_format(call.type(0))->mantissa >= 0;
     const Tensor x = real ? widened(call, 0, DataType::float32) : call.contiguous(0);
     std::vector<Tensor> inputs{x.reshape(sizes.x), parameter(call, 1, sizes)};
@@ -166,7 +171,8 @@ void dynamic_quantize(Call& call)
     const Input input(x);
     reduce(call.queue(), reduce_row("aminmax"), {{&input, 1}, bounds, {}, x.dtype});
     const Tensor y = call.output_tensor(0, x.shape, ElementType::uint8);
-    const Tensor parameters[] = {call.output_tensor(1, {}, ElementType::float32), call.output_tensor(2, {}, ElementType::uint8)};
+    const Tensor parameters[] = {call.output_tensor(1, {}, ElementType::float32),
+                                 call.output_tensor(2, {}, ElementType::uint8)};
     pointwise(call.queue(), bounds, parameters, {},
               "float low = fmin(x0, 0.0f), high = fmax(x1, 0.0f); y0 = high == low ? 1.0f : (high - low) / 255;"
               "y1 = (uchar)fmin(fmax(rint(-low / y0), 0.0f), 255.0f);");

@@ -23,8 +23,8 @@ Tensor along_axis(const Call& call, std::size_t i, std::size_t axis, const Dims&
         broadcast(shape, tensor.shape);
         return tensor;
     }
-    call.check(tensor.size(0) == shape[axis], "input ", i, " has shape ", to_string(tensor.shape), ", expected one element or ",
-               shape[axis]);
+    call.check(tensor.size(0) == shape[axis], "input ", i, " has shape ", to_string(tensor.shape),
+               ", expected one element or ", shape[axis]);
     Dims line(shape.size(), 1);
     line[axis] = shape[axis];
     return tensor.reshape(line);
@@ -38,7 +38,8 @@ Tensor centred(const Call& call, std::size_t i, std::size_t zero, std::size_t ax
                ", expected int8 or uint8");
     std::vector<Tensor> inputs{x};
     if (call.has(zero)) {
-        call.check(call.type(zero) == call.type(i), "the zero point is ", name_of(call.type(zero)), ", expected ", name_of(call.type(i)));
+        call.check(call.type(zero) == call.type(i), "the zero point is ", name_of(call.type(zero)), ", expected ",
+                   name_of(call.type(i)));
         inputs.push_back(along_axis(call, zero, axis, x.shape));
     }
     pointwise(call.queue(), inputs, {&result, 1}, {}, call.has(zero) ? "y0 = (int)x0 - (int)x1;" : "y0 = x0;");
@@ -53,9 +54,10 @@ struct MatrixInputs {
 Tensor integer_product(const Call& call, const MatrixInputs& at)
 {
     const Dims &a_shape = call.shape(at.a), &b_shape = call.shape(at.b);
-    call.check(a_shape.size() >= 1 && b_shape.size() >= 1, "a product needs matrices, got shapes ", to_string(a_shape), " and ",
-               to_string(b_shape));
-    Tensor a = centred(call, at.a, at.a_zero, a_shape.size() - std::min<std::size_t>(a_shape.size(), 2), DataType::int32);
+    call.check(a_shape.size() >= 1 && b_shape.size() >= 1, "a product needs matrices, got shapes ", to_string(a_shape),
+               " and ", to_string(b_shape));
+    Tensor a =
+        centred(call, at.a, at.a_zero, a_shape.size() - std::min<std::size_t>(a_shape.size(), 2), DataType::int32);
     Tensor b = centred(call, at.b, at.b_zero, b_shape.size() - 1, DataType::int32);
     if (a.dim() == 1)
         a = a.reshape({1, a.size(0)});
@@ -63,7 +65,9 @@ Tensor integer_product(const Call& call, const MatrixInputs& at)
         b = b.reshape({b.size(0), 1});
     call.check(a.shape.back() == b.size(b.dim() - 2), "shapes ", to_string(a_shape), " and ", to_string(b_shape),
                " do not fit a product");
-    const auto batches = [](const Tensor& t) { return Dims(std::span<const std::int64_t>(t.shape).first(t.dim() - 2)); };
+    const auto batches = [](const Tensor& t) {
+        return Dims(std::span<const std::int64_t>(t.shape).first(t.dim() - 2));
+    };
     Dims shape = broadcast(batches(a), batches(b));
     shape.push_back(a.size(a.dim() - 2));
     shape.push_back(b.shape.back());
@@ -91,8 +95,9 @@ void requantize(Call& call, const Tensor& sum, const ScaleInputs& at)
     const IntegerRange range = integer_range(type);
     call.check(type == ElementType::int8 || type == ElementType::uint8, "the result's zero point is ", name_of(type),
                ", expected int8 or uint8");
-    const Tensor inputs[] = {sum, along_axis(call, at.a, at.a_axis, sum.shape), along_axis(call, at.b, at.b_axis, sum.shape),
-                             along_axis(call, at.y, at.a_axis, sum.shape), along_axis(call, at.y_zero, at.a_axis, sum.shape)};
+    const Tensor inputs[] = {sum, along_axis(call, at.a, at.a_axis, sum.shape),
+                             along_axis(call, at.b, at.b_axis, sum.shape), along_axis(call, at.y, at.a_axis, sum.shape),
+                             along_axis(call, at.y_zero, at.a_axis, sum.shape)};
     const Tensor y = call.output_tensor(0, sum.shape, type);
     const Scalar bounds[] = {range.low, range.high};
     const DataType types[] = {DataType::int32, DataType::int32};
@@ -137,8 +142,8 @@ struct ConvInputs {
 Tensor integer_convolution(const Call& call, const ConvInputs& at)
 {
     const Dims &x_shape = call.shape(at.x), &w_shape = call.shape(at.w);
-    call.check(x_shape.size() >= 3 && x_shape.size() <= 5 && w_shape.size() == x_shape.size(), "x has shape ", to_string(x_shape),
-               " and w ", to_string(w_shape), ", expected N, C and one to three spatial axes");
+    call.check(x_shape.size() >= 3 && x_shape.size() <= 5 && w_shape.size() == x_shape.size(), "x has shape ",
+               to_string(x_shape), " and w ", to_string(w_shape), ", expected N, C and one to three spatial axes");
     const Windows window = windows(call, x_shape, spatial_sizes(call, w_shape));
     ConvOptions options;
     options.stride = window.stride;
@@ -147,16 +152,18 @@ Tensor integer_convolution(const Call& call, const ConvInputs& at)
     options.pad_end = window.pad_end;
     options.groups = call.integer_attribute("group", 1);
     const std::int64_t channels = w_shape[1], groups = options.groups;
-    call.check(groups > 0 && x_shape[1] == channels * groups && w_shape[0] % groups == 0, "x has ", x_shape[1], " channels, w ",
-               to_string(w_shape), " and group is ", groups);
+    call.check(groups > 0 && x_shape[1] == channels * groups && w_shape[0] % groups == 0, "x has ", x_shape[1],
+               " channels, w ", to_string(w_shape), " and group is ", groups);
     Dims shape = conv_output_shape(x_shape, w_shape, options);
     for (const std::int64_t size : shape)
         call.check(size >= 0, "the result would have shape ", to_string(shape));
 
     const std::int64_t largest = reach(call, at.x, at.x_zero) * reach(call, at.w, at.w_zero);
-    const std::int64_t taps = window.kernel.product(), limit = (std::int64_t{1} << 24) / std::max<std::int64_t>(largest, 1);
+    const std::int64_t taps = window.kernel.product(),
+                       limit = (std::int64_t{1} << 24) / std::max<std::int64_t>(largest, 1);
     const bool wide = taps > limit && call.queue().device().fp64;
-    call.check(taps <= limit || wide, "a kernel of ", taps, " taps needs float64 for exact sums, which this device lacks");
+    call.check(taps <= limit || wide, "a kernel of ", taps,
+               " taps needs float64 for exact sums, which this device lacks");
     const DataType type = wide ? DataType::float64 : DataType::float32;
     const std::int64_t part = wide ? channels : std::max<std::int64_t>(1, std::min(channels, limit / taps));
 
@@ -181,10 +188,12 @@ Tensor integer_convolution(const Call& call, const ConvInputs& at)
         }
         conv_forward(call.queue(), x_part, w_part, {}, y, options);
         const Tensor inputs[] = {y, sum};
-        pointwise(call.queue(), {inputs, begin ? 2u : 1u}, {&sum, 1}, {}, begin ? "y0 = (int)x0 + x1;" : "y0 = (int)x0;");
+        pointwise(call.queue(), {inputs, begin ? 2u : 1u}, {&sum, 1}, {},
+                  begin ? "y0 = (int)x0 + x1;" : "y0 = (int)x0;");
     }
     if (at.bias && call.has(at.bias)) {
-        call.check(call.type(at.bias) == ElementType::int32, "the bias is ", name_of(call.type(at.bias)), ", expected int32");
+        call.check(call.type(at.bias) == ElementType::int32, "the bias is ", name_of(call.type(at.bias)),
+                   ", expected int32");
         const Tensor inputs[] = {sum, along_axis(call, at.bias, 1, shape)};
         pointwise(call.queue(), inputs, {&sum, 1}, {}, "y0 = x0 + x1;");
     }

@@ -32,10 +32,11 @@ PhiloxState next_state(const Call& call) { return {seed_of(call), call.engine().
 ElementType dtype_of(const Call& call, ElementType otherwise, unsigned accepts)
 {
     const std::int64_t given = call.integer_attribute("dtype", static_cast<std::int64_t>(otherwise));
-    call.check(given > 0 && given <= static_cast<std::int64_t>(ElementType::int2), "dtype is ", given, ", which is no element type");
+    call.check(given > 0 && given <= static_cast<std::int64_t>(ElementType::int2), "dtype is ", given,
+               ", which is no element type");
     const auto type = static_cast<ElementType>(given);
-    call.check(type != ElementType::string && !is_narrow(type) && (accepts & class_of(storage_type(type))), "cannot draw ",
-               name_of(type));
+    call.check(type != ElementType::string && !is_narrow(type) && (accepts & class_of(storage_type(type))),
+               "cannot draw ", name_of(type));
     return type;
 }
 
@@ -45,9 +46,11 @@ void draw(Call& call, const Dims& shape, ElementType otherwise)
     const Tensor y = call.output_tensor(0, shape, dtype_of(call, otherwise, floating));
     const PhiloxState state = next_state(call);
     if (normal)
-        random_fill(call.queue(), y, Distribution::normal, call.float_attribute("mean", 0), call.float_attribute("scale", 1), state);
+        random_fill(call.queue(), y, Distribution::normal, call.float_attribute("mean", 0),
+                    call.float_attribute("scale", 1), state);
     else
-        random_fill(call.queue(), y, Distribution::uniform, call.float_attribute("low", 0), call.float_attribute("high", 1), state);
+        random_fill(call.queue(), y, Distribution::uniform, call.float_attribute("low", 0),
+                    call.float_attribute("high", 1), state);
 }
 
 void random(Call& call)
@@ -73,7 +76,8 @@ void multinomial(Call& call)
 {
     check_type(call, 0, floating);
     const ElementType type = dtype_of(call, ElementType::int32, integral);
-    call.check(type == ElementType::int32 || type == ElementType::int64, "dtype is ", name_of(type), ", expected int32 or int64");
+    call.check(type == ElementType::int32 || type == ElementType::int64, "dtype is ", name_of(type),
+               ", expected int32 or int64");
     call.check(call.shape(0).size() == 2 && call.shape(0)[1] > 0, "input has shape ", to_string(call.shape(0)),
                ", expected [batch_size, class_size]");
     const Tensor x = call.contiguous(0);
@@ -98,7 +102,8 @@ void pass_through(Call& call)
 {
     call.output(0, call.input(0));
     if (call.wants(1))                       // the mask was of the data's type once
-        fill(call.queue(), call.output_tensor(1, call.shape(0), call.opset() < 10 ? call.type(0) : ElementType::boolean), 1);
+        fill(call.queue(),
+             call.output_tensor(1, call.shape(0), call.opset() < 10 ? call.type(0) : ElementType::boolean), 1);
 }
 
 void dropout(Call& call)
@@ -110,7 +115,8 @@ void dropout(Call& call)
         return pass_through(call);
     call.check(ratio > 0 && ratio < 1, "ratio is ", ratio, ", expected [0, 1)");
     const Tensor x = call.contiguous(0);
-    const Tensor y = call.output_tensor(0, x.shape, call.type(0)), mask = call.output_tensor(1, x.shape, ElementType::boolean);
+    const Tensor y = call.output_tensor(0, x.shape, call.type(0)),
+                 mask = call.output_tensor(1, x.shape, ElementType::boolean);
     if (x.numel())
         clprim::dropout(call.queue(), x, ratio, next_state(call), y, mask);
 }

@@ -1,5 +1,5 @@
-// RNN, GRU and LSTM. One product computes the input's part of all gates of all steps; each step adds the state's part and
-// runs one elementwise kernel over the gates.
+// RNN, GRU and LSTM. One product computes the input's part of all gates of all steps; each step adds the state's part
+// and runs one elementwise kernel over the gates.
 #include <clprim/context.hpp>
 #include <clprim/copy.hpp>
 #include <clprim/gemm.hpp>
@@ -12,7 +12,8 @@ namespace clprim::onnx {
 
 namespace {
 
-// What all directions of a layer share. Shapes: x [T, N, I], y [T, D, N, H], states [D, N, H] (views of the caller's layout).
+// What all directions of a layer share. Shapes: x [T, N, I], y [T, D, N, H], states [D, N, H] (views of the caller's
+// layout).
 struct Layer {
     Call& call;
     std::int64_t gates, steps, batch, inputs, hidden;
@@ -46,8 +47,8 @@ Tensor at(const Tensor& t, std::int64_t position)
 Layer::Layer(Call& call_, std::int64_t gates_) : call(call_), gates(gates_)
 {
     const std::string direction = call.string_attribute("direction", "forward");
-    call.check(direction == "forward" || direction == "reverse" || direction == "bidirectional", "direction is '", direction,
-               "', expected forward, reverse or bidirectional");
+    call.check(direction == "forward" || direction == "reverse" || direction == "bidirectional", "direction is '",
+               direction, "', expected forward, reverse or bidirectional");
     first_reversed = direction == "reverse";
     directions = direction == "bidirectional" ? 2 : 1;
     x = call.contiguous(0);
@@ -61,7 +62,8 @@ Layer::Layer(Call& call_, std::int64_t gates_) : call(call_), gates(gates_)
     steps = x.size(0);
     batch = x.size(1);
     inputs = x.size(2);
-    call.check(call.shape(2).size() == 3, "R has shape ", to_string(call.shape(2)), ", expected [directions, gates, hidden]");
+    call.check(call.shape(2).size() == 3, "R has shape ", to_string(call.shape(2)),
+               ", expected [directions, gates, hidden]");
     hidden = call.shape(2)[2];
     const auto d = static_cast<std::int64_t>(directions);
     check_input(1, {d, gates * hidden, inputs});
@@ -70,14 +72,15 @@ Layer::Layer(Call& call_, std::int64_t gates_) : call(call_), gates(gates_)
     call.check(call.integer_attribute("hidden_size", hidden) == hidden, "hidden_size is ",
                call.integer_attribute("hidden_size", hidden), ", but R has ", hidden);
     if (call.has(4)) {
-        call.check(call.shape(4) == Dims{batch} && call.type(4) == ElementType::int32, "sequence_lens must be int32 of shape [",
-                   batch, "]");
+        call.check(call.shape(4) == Dims{batch} && call.type(4) == ElementType::int32,
+                   "sequence_lens must be int32 of shape [", batch, "]");
         lengths = call.contiguous(4).reshape({batch, 1});
     }
     const Dims state = batch_first() ? Dims{batch, d, hidden} : Dims{d, batch, hidden};
     for (const std::size_t i : {std::size_t{5}, std::size_t{6}})
         check_input(i, state);
-    y = batch_first() ? call.allocate({batch, steps, d, hidden}, x.dtype) : call.allocate({steps, d, batch, hidden}, x.dtype);
+    y = batch_first() ? call.allocate({batch, steps, d, hidden}, x.dtype)
+                      : call.allocate({steps, d, batch, hidden}, x.dtype);
     call.output(0, Value(y));
     if (batch_first())
         y = y.permute({1, 2, 0, 3});
@@ -146,8 +149,8 @@ struct Pass {
     std::string gate(const std::string& name, const std::string& sum, const RecurrentActivation& activation) const
     {
         const bool clipped = layer.call.has_attribute("clip");
-        return "T " + name + " = " + sum + ";" + (clipped ? " " + name + " = fmin(fmax(" + name + ", -w0), w0);" : "") + " " +
-               name + " = " + activation.of(name) + ";";
+        return "T " + name + " = " + sum + ";" + (clipped ? " " + name + " = fmin(fmax(" + name + ", -w0), w0);" : "") +
+               " " + name + " = " + activation.of(name) + ";";
     }
     void finish_step(std::int64_t t, std::vector<Tensor> inputs, const std::string& code) const;
 };
@@ -185,7 +188,8 @@ Pass::Pass(Layer& layer_, std::size_t direction_, std::int64_t separate) : layer
     gemm(queue(), gemm_problem(x, weights, sums, bias), x, weights, sums, bias);
 }
 
-// The code computes `next` (and y1, the next cell) from the inputs. Sequences that ended keep their state and put out 0.
+// The code computes `next` (and y1, the next cell) from the inputs. Sequences that ended keep their state and put out
+// 0.
 void Pass::finish_step(std::int64_t t, std::vector<Tensor> inputs, const std::string& code) const
 {
     const Tensor out = at(at(layer.y, t), static_cast<std::int64_t>(direction));
@@ -257,16 +261,18 @@ void lstm(Call& call)
         for (const std::int64_t gate : {0, 1, 2}) {
             if (!peeps)
                 break;
-            Tensor weights = pass.layer.part(7, pass.direction).slice(0, gate * layer.hidden, (gate + 1) * layer.hidden);
+            Tensor weights =
+                pass.layer.part(7, pass.direction).slice(0, gate * layer.hidden, (gate + 1) * layer.hidden);
             weights.strides = {0, weights.stride(0)};
             weights.shape = {1, layer.hidden};
             inputs.push_back(weights);
         }
         const RecurrentActivation *f = &pass.activations[0], *g = f + 1, *h = f + 2;
-        const std::string code = pass.gate("in", peeps ? "x0 + x5 * x4" : "x0", *f) +
-                                 (coupled ? "T forget = 1 - in;" : pass.gate("forget", peeps ? "x2 + x7 * x4" : "x2", *f)) +
-                                 pass.gate("fresh", "x3", *g) + "T cell = forget * x4 + in * fresh;" +
-                                 pass.gate("out", peeps ? "x1 + x6 * cell" : "x1", *f) + "T next = out * " + h->of("cell") + ";";
+        const std::string code =
+            pass.gate("in", peeps ? "x0 + x5 * x4" : "x0", *f) +
+            (coupled ? "T forget = 1 - in;" : pass.gate("forget", peeps ? "x2 + x7 * x4" : "x2", *f)) +
+            pass.gate("fresh", "x3", *g) + "T cell = forget * x4 + in * fresh;" +
+            pass.gate("out", peeps ? "x1 + x6 * cell" : "x1", *f) + "T next = out * " + h->of("cell") + ";";
         pass.finish_step(t, inputs, code);
     });
 }
@@ -290,18 +296,22 @@ void gru(Call& call)
                 bias.shape = {1, layer.hidden};
                 bias = bias.expand(scratch.shape);
             }
-            gemm(pass.queue(), gemm_problem(pass.h, pass.rows(2, 1), scratch, bias), pass.h, pass.rows(2, 1), scratch, bias);
+            gemm(pass.queue(), gemm_problem(pass.h, pass.rows(2, 1), scratch, bias), pass.h, pass.rows(2, 1), scratch,
+                 bias);
             inputs.push_back(pass.gates(t, 1));
             inputs.push_back(scratch);
-            pass.finish_step(t, inputs, gates + pass.gate("reset", "x3", *f) + pass.gate("fresh", "x2 + reset * x4", *g) +
-                                            "T next = (1 - update) * fresh + update * x1;");
+            pass.finish_step(t, inputs,
+                             gates + pass.gate("reset", "x3", *f) + pass.gate("fresh", "x2 + reset * x4", *g) +
+                                 "T next = (1 - update) * fresh + update * x1;");
             return;
         }
         const Tensor sources[] = {pass.gates(t, 1), pass.h};
         const Scalar clip(call.float_attribute("clip", 0));
-        pointwise(pass.queue(), sources, std::span(&scratch, 1), std::span(&clip, 1), pass.gate("reset", "x0", *f) + "y0 = reset * x1;");
+        pointwise(pass.queue(), sources, std::span(&scratch, 1), std::span(&clip, 1),
+                  pass.gate("reset", "x0", *f) + "y0 = reset * x1;");
         pass.add_product(scratch, 2, 1, t);
-        pass.finish_step(t, inputs, gates + pass.gate("fresh", "x2", *g) + "T next = (1 - update) * fresh + update * x1;");
+        pass.finish_step(t, inputs,
+                         gates + pass.gate("fresh", "x2", *g) + "T next = (1 - update) * fresh + update * x1;");
     });
 }
 

@@ -52,8 +52,8 @@ ReducedShape reduced_shape(const Dims& shape, const std::vector<bool>& over, boo
     return sizes;
 }
 
-void run_reduction(Queue& queue, std::string_view row, const Tensor& x, std::span<const Tensor> outputs, DataType common,
-                   std::span<const Scalar> scalars = {})
+void run_reduction(Queue& queue, std::string_view row, const Tensor& x, std::span<const Tensor> outputs,
+                   DataType common, std::span<const Scalar> scalars = {})
 {
     const Input input(x);
     reduce(queue, reduce_row(row), {{&input, 1}, outputs, scalars, common});
@@ -90,7 +90,10 @@ std::vector<bool> along(std::size_t axis, std::size_t dims)
 }
 
 // Of a tensor without dimensions, axis 0 and -1 are its only element.
-std::size_t axis_of(const Call& call, std::int64_t given, std::size_t dims) { return call.axis(given, std::max<std::size_t>(dims, 1)); }
+std::size_t axis_of(const Call& call, std::int64_t given, std::size_t dims)
+{
+    return call.axis(given, std::max<std::size_t>(dims, 1));
+}
 
 void arg_extreme(Call& call)
 {
@@ -134,7 +137,8 @@ void cumulative_along(Call& call)
         return fill(call.queue(), y, product ? 1 : 0);
     fill(call.queue(), y.slice(axis, 0, 1), product ? 1 : 0);
     if (const std::int64_t n = x.size(axis); n > 1)
-        cumulative(call.queue(), x.slice(axis, 0, n - 1), axis, product ? Scan::product : Scan::sum, y.slice(axis, 1, n));
+        cumulative(call.queue(), x.slice(axis, 0, n - 1), axis, product ? Scan::product : Scan::sum,
+                   y.slice(axis, 1, n));
 }
 
 // k is an attribute before operator set 10.

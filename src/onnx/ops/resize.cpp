@@ -37,8 +37,8 @@ std::vector<std::size_t> resized_axes(const Call& call, std::size_t dims)
 void keep_aspect_ratio(const Call& call, std::vector<ResizeAxis>& axes)
 {
     const std::string policy = call.string_attribute("keep_aspect_ratio_policy", "stretch");
-    call.check(policy == "stretch" || policy == "not_larger" || policy == "not_smaller", "keep_aspect_ratio_policy is '",
-               policy, "', expected stretch, not_larger or not_smaller");
+    call.check(policy == "stretch" || policy == "not_larger" || policy == "not_smaller",
+               "keep_aspect_ratio_policy is '", policy, "', expected stretch, not_larger or not_smaller");
     if (policy == "stretch" || axes.empty())
         return;
     float scale = axes[0].scale;
@@ -125,8 +125,8 @@ Tensor repeat_axes(Call& call, const Tensor& x, std::span<const std::pair<std::s
     return y;
 }
 
-// What leaves most to save comes first: axes that shrink, then those that grow along memory, so that rows are moved whole in
-// the end. Between axes sums stay in the type that they are kept in.
+// What leaves most to save comes first: axes that shrink, then those that grow along memory, so that rows are moved
+// whole in the end. Between axes sums stay in the type that they are kept in.
 Tensor resize_axes(Call& call, Tensor x, std::vector<std::pair<std::size_t, ResizeAxis>> axes, const ResizeRule& rule)
 {
     std::erase_if(axes, [&](const auto& axis) { return axis.second.is_identity(rule); });
@@ -187,7 +187,8 @@ void resize(Call& call)
 {
     const std::vector<std::size_t> axes = resized_axes(call, call.shape(0).size());
     std::vector<ResizeAxis> rules = axes_of(call, axes);
-    const bool has_scales = call.has(2) && call.input(2).numel() > 0, has_sizes = call.has(3) && call.input(3).numel() > 0;
+    const bool has_scales = call.has(2) && call.input(2).numel() > 0,
+               has_sizes = call.has(3) && call.input(3).numel() > 0;
     call.check(has_scales != has_sizes, "expected either scales or sizes");
     if (has_scales)
         set_scales(call, rules, floats(call, 2));

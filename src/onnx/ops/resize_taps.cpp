@@ -58,11 +58,12 @@ double triangle(double distance) { return std::max(0.0, 1 - std::abs(distance));
 
 void append_nearest(AxisTaps& taps, const ResizeRule& rule, const ResizeAxis& axis, float x)
 {
-    taps.indices.push_back(static_cast<std::int32_t>(std::clamp<std::int64_t>(nearest(rule, axis.scale, x), 0, axis.in - 1)));
+    taps.indices.push_back(
+        static_cast<std::int32_t>(std::clamp<std::int64_t>(nearest(rule, axis.scale, x), 0, axis.in - 1)));
 }
 
-// Weights of the neighbours begin, begin + 1, ...; those outside of the input stand for the outermost element, or are left
-// out. When shrinking with antialias the filter is as much wider as the output is smaller.
+// Weights of the neighbours begin, begin + 1, ...; those outside of the input stand for the outermost element, or are
+// left out. When shrinking with antialias the filter is as much wider as the output is smaller.
 void append_weighted(AxisTaps& taps, const ResizeRule& rule, const ResizeAxis& axis, float x)
 {
     const double shrink = rule.antialias ? std::min<double>(axis.scale, 1) : 1;
@@ -129,13 +130,14 @@ ResizeRule resize_rule(const Call& call)
         return rule;
     rule.coordinates = call.string_attribute("coordinate_transformation_mode", "half_pixel");
     rule.rounding = call.string_attribute("nearest_mode", "round_prefer_floor");
-    constexpr std::string_view transformations[] = {"asymmetric", "half_pixel", "pytorch_half_pixel", "tf_half_pixel_for_nn",
-                                                    "align_corners", "half_pixel_symmetric", "tf_crop_and_resize"};
+    constexpr std::string_view transformations[] = {"asymmetric",           "half_pixel",    "pytorch_half_pixel",
+                                                    "tf_half_pixel_for_nn", "align_corners", "half_pixel_symmetric",
+                                                    "tf_crop_and_resize"};
     constexpr std::string_view roundings[] = {"floor", "ceil", "round_prefer_floor", "round_prefer_ceil"};
     call.check(std::ranges::find(transformations, rule.coordinates) != std::end(transformations),
                "unknown coordinate_transformation_mode '", rule.coordinates, "'");
-    call.check(std::ranges::find(roundings, rule.rounding) != std::end(roundings), "unknown nearest_mode '", rule.rounding,
-               "'");
+    call.check(std::ranges::find(roundings, rule.rounding) != std::end(roundings), "unknown nearest_mode '",
+               rule.rounding, "'");
     rule.cubic_a = call.float_attribute("cubic_coeff_a", -0.75F);
     rule.extrapolation = call.float_attribute("extrapolation_value", 0);
     rule.exclude_outside = call.integer_attribute("exclude_outside", 0) != 0;

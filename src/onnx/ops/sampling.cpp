@@ -169,7 +169,8 @@ void col2im_operator(Call& call)
     for (const std::int64_t size : image)
         shape.push_back(size);
     const Windows w = windows(call, shape, kernel);
-    call.check(columns[1] % kernel.product() == 0, columns[1], " rows cannot be split into blocks of ", to_string(kernel));
+    call.check(columns[1] % kernel.product() == 0, columns[1], " rows cannot be split into blocks of ",
+               to_string(kernel));
     Dims blocks;
     for (std::size_t i = 0; i < image.size(); ++i)
         blocks.push_back(w.count(i, image[i]));

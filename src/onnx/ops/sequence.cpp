@@ -54,7 +54,10 @@ void sequence_erase(Call& call)
     call.output(0, Value::sequence(std::move(items), call.input(0).type()));
 }
 
-void sequence_length(Call& call) { call.output(0, Value::scalar(static_cast<std::int64_t>(call.input(0).items().size()))); }
+void sequence_length(Call& call)
+{
+    call.output(0, Value::scalar(static_cast<std::int64_t>(call.input(0).items().size())));
+}
 
 void split_to_sequence(Call& call)
 {
@@ -75,7 +78,8 @@ void split_to_sequence(Call& call)
     Values items;
     std::int64_t begin = 0;
     for (const std::int64_t length : lengths) {
-        call.check(length >= 0 && begin + length <= size, "pieces ", to_string(Dims(lengths)), " do not fill size ", size);
+        call.check(length >= 0 && begin + length <= size, "pieces ", to_string(Dims(lengths)), " do not fill size ",
+                   size);
         const Value piece(x.slice(axis, begin, begin + length), call.type(0));
         Dims shape = piece.shape();
         if (drops_axis) {
@@ -109,8 +113,8 @@ void concat_from_sequence(Call& call)
         else {
             call.check(shape.size() == whole.size(), "items have ", whole.size(), " and ", shape.size(), " dimensions");
             expected[axis] = whole[axis];
-            call.check(expected == whole && item.type() == items[0].type(), "items of shapes ", to_string(shape), " and ",
-                       to_string(whole), " do not fit together");
+            call.check(expected == whole && item.type() == items[0].type(), "items of shapes ", to_string(shape),
+                       " and ", to_string(whole), " do not fit together");
             whole[axis] += shape[axis];
         }
         tensors.push_back(item.reshaped(shape, call.queue()).device(call.queue()));

@@ -20,7 +20,9 @@ void shape(Call& call)
 {
     const Dims& sizes = call.shape(0);
     const auto dims = static_cast<std::int64_t>(sizes.size());
-    const auto bounded = [&](std::int64_t axis) { return std::clamp(axis < 0 ? axis + dims : axis, std::int64_t{0}, dims); };
+    const auto bounded = [&](std::int64_t axis) {
+        return std::clamp(axis < 0 ? axis + dims : axis, std::int64_t{0}, dims);
+    };
     const std::int64_t begin = bounded(call.integer_attribute("start", 0));
     const std::int64_t end = std::max(begin, bounded(call.integer_attribute("end", dims)));
     call.output(0, Value::ints({sizes.begin() + begin, sizes.begin() + end}));
@@ -47,7 +49,8 @@ void reshape(Call& call)
             call.check(unknown == wanted.size(), "only one size may be -1, got ", to_string(Dims(wanted)));
             unknown = i;
         } else
-            call.check(!__builtin_mul_overflow(known, size, &known), "sizes ", to_string(Dims(wanted)), " are too large");
+            call.check(!__builtin_mul_overflow(known, size, &known), "sizes ", to_string(Dims(wanted)),
+                       " are too large");
         to.push_back(size);
     }
     if (unknown < wanted.size()) {
@@ -62,7 +65,8 @@ void flatten(Call& call)
 {
     const Dims& from = call.shape(0);
     const std::int64_t given = call.integer_attribute("axis", 1);
-    const std::size_t axis = given == static_cast<std::int64_t>(from.size()) ? from.size() : call.axis(given, from.size());
+    const std::size_t axis =
+        given == static_cast<std::int64_t>(from.size()) ? from.size() : call.axis(given, from.size());
     Dims to{1, 1};
     for (std::size_t i = 0; i < from.size(); ++i)
         to[i < axis ? 0 : 1] *= from[i];
@@ -175,7 +179,8 @@ void expand(Call& call)
 void expand_on_host(Call& call)
 {
     const Dims to = expanded_shape(call);
-    call.output(0, pick_strided(call.input(0), to, expanded_strides(call.shape(0), contiguous_strides(call.shape(0)), to)));
+    call.output(
+        0, pick_strided(call.input(0), to, expanded_strides(call.shape(0), contiguous_strides(call.shape(0)), to)));
 }
 
 Ints repeats(const Call& call)
@@ -234,7 +239,8 @@ void tile_on_host(Call& call)
     }));
 }
 
-// ---- concatenation and splitting -------------------------------------------------------------------------------------
+// ---- concatenation and splitting
+// -------------------------------------------------------------------------------------
 
 struct Concatenation {
     std::size_t axis;
@@ -314,8 +320,8 @@ Ints split_lengths(const Call& call, std::int64_t size)
     const std::int64_t pieces = call.integer_attribute("num_outputs", static_cast<std::int64_t>(call.outputs()));
     // More pieces than elements only where that many outputs take them.
     const std::int64_t most = std::max(size, static_cast<std::int64_t>(call.outputs()));
-    call.check(pieces > 0 && pieces <= most && (call.opset() >= 18 || size % pieces == 0), "cannot split ", size, " into ", pieces,
-               " equal pieces");
+    call.check(pieces > 0 && pieces <= most && (call.opset() >= 18 || size % pieces == 0), "cannot split ", size,
+               " into ", pieces, " equal pieces");
     const std::int64_t length = (size + pieces - 1) / pieces;
     Ints lengths;
     for (std::int64_t i = 0; i < pieces; ++i)

@@ -22,7 +22,8 @@ Tensor as_complex(Tensor pairs)
     return pairs;
 }
 
-// A transform over the last axis but one of lines [..., n, 1 or 2], of any strides, cut or padded with zeros to `length`.
+// A transform over the last axis but one of lines [..., n, 1 or 2], of any strides, cut or padded with zeros to
+// `length`.
 struct Transform {
     Tensor lines;
     std::int64_t length;
@@ -89,12 +90,15 @@ void dft(Call& call)
     const Tensor x = call.tensor(0);
     call.check(x.dim() >= 2 && (x.shape.back() == 1 || x.shape.back() == 2), "input has shape ", to_string(x.shape),
                ", expected [..., 1] or [..., 2]");
-    const std::int64_t given = call.opset() < 20 ? call.integer_attribute("axis", 1) : call.has(2) ? call.integer(2) : -2;
+    const std::int64_t given = call.opset() < 20 ? call.integer_attribute("axis", 1)
+                               : call.has(2)     ? call.integer(2)
+                                                 : -2;
     const std::size_t axis = call.axis(given, x.dim());
     call.check(axis + 1 < x.dim(), "axis ", given, " holds real and imaginary parts");
     const bool inverse = call.integer_attribute("inverse", 0), onesided = call.integer_attribute("onesided", 0);
-    call.check(!onesided || inverse == (x.shape.back() == 2), onesided && inverse ? "a one-sided inverse takes complex input"
-                                                                                  : "a one-sided spectrum is that of a real signal");
+    call.check(!onesided || inverse == (x.shape.back() == 2), onesided && inverse
+                                                                  ? "a one-sided inverse takes complex input"
+                                                                  : "a one-sided spectrum is that of a real signal");
     const std::int64_t size = x.size(axis);
     const std::int64_t length = call.has(1) ? call.integer(1) : inverse && onesided ? 2 * (size - 1) : size;
     call.check(length > 0 && length < (std::int64_t{1} << 31), "dft_length is ", length);
@@ -119,8 +123,8 @@ void stft(Call& call)
     frames.shape = {signal.size(0), (size - length) / step + 1, length, parts};
     frames.strides = {signal.stride(0), step * parts, parts, 1};
     if (call.has(2)) {
-        call.check(call.type(2) == call.type(0) && call.shape(2) == Dims{length}, "window is ", name_of(call.type(2)), " ",
-                   to_string(call.shape(2)), ", expected ", name_of(call.type(0)), " [", length, "]");
+        call.check(call.type(2) == call.type(0) && call.shape(2) == Dims{length}, "window is ", name_of(call.type(2)),
+                   " ", to_string(call.shape(2)), ", expected ", name_of(call.type(0)), " [", length, "]");
         const Tensor inputs[] = {frames, call.contiguous(2).reshape({length, 1})};
         const Tensor weighted = call.allocate(frames.shape, working_type(call));
         pointwise(call.queue(), inputs, {&weighted, 1}, {}, "y0 = x0 * x1;");
@@ -133,7 +137,8 @@ void stft(Call& call)
 void emit_table(Call& call, const Dims& shape, const std::vector<double>& table)
 {
     const std::int64_t given = call.integer_attribute("output_datatype", 1);
-    call.check(given > 0 && given <= static_cast<std::int64_t>(ElementType::bfloat16) && given != static_cast<int>(ElementType::string),
+    call.check(given > 0 && given <= static_cast<std::int64_t>(ElementType::bfloat16) &&
+                   given != static_cast<int>(ElementType::string),
                "output_datatype is ", given, ", expected a type of numbers");
     const auto type = static_cast<ElementType>(given);
     if (type == ElementType::float64)
@@ -169,22 +174,25 @@ void mel_weight_matrix(Call& call)
     const std::int64_t bands = call.integer(0), length = call.integer(1), rate = call.integer(2);
     const double low = call.number(3), high = call.number(4);
     const std::int64_t bins = length / 2 + 1, most = std::int64_t{1} << 28;
-    call.check(bands > 0 && length > 0 && rate > 0 && bands <= most / bins, "num_mel_bins is ", bands, ", dft_length ", length,
-               ", sample_rate ", rate);
+    call.check(bands > 0 && length > 0 && rate > 0 && bands <= most / bins, "num_mel_bins is ", bands, ", dft_length ",
+               length, ", sample_rate ", rate);
     const auto mel = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
     const double step = (mel(high) - mel(low)) / static_cast<double>(bands + 2);
     std::vector<std::int64_t> edges;
     for (std::int64_t i = 0; i < bands + 2; ++i) {
         const double hertz = 700 * (std::pow(10, (mel(low) + step * static_cast<double>(i)) / 2595) - 1);
         const double edge = std::floor(static_cast<double>(length + 1) * hertz / static_cast<double>(rate));
-        call.check(edge >= 0 && edge < static_cast<double>(bins), "a band edge of ", hertz, " Hz lies outside of the spectrum");
+        call.check(edge >= 0 && edge < static_cast<double>(bins), "a band edge of ", hertz,
+                   " Hz lies outside of the spectrum");
         edges.push_back(static_cast<std::int64_t>(edge));
     }
     std::vector<double> table(static_cast<std::size_t>(bins * bands));
     for (std::int64_t band = 0; band < bands; ++band) {
         const auto at = static_cast<std::size_t>(band);
         const std::int64_t left = edges[at], centre = edges[at + 1], right = edges[at + 2];
-        const auto weight = [&](std::int64_t bin) -> double& { return table[static_cast<std::size_t>(bin * bands + band)]; };
+        const auto weight = [&](std::int64_t bin) -> double& {
+            return table[static_cast<std::size_t>(bin * bands + band)];
+        };
         for (std::int64_t bin = left; bin <= centre; ++bin)
             weight(bin) = left == centre ? 1 : static_cast<double>(bin - left) / static_cast<double>(centre - left);
         for (std::int64_t bin = centre; bin < right; ++bin)

@@ -16,7 +16,8 @@ namespace {
 
 using Ints = std::vector<std::int64_t>;
 
-// ---- Slice -----------------------------------------------------------------------------------------------------------
+// ---- Slice
+// -----------------------------------------------------------------------------------------------------------
 
 // Per axis of the input: first element, step, number of elements.
 struct SliceRange {
@@ -47,7 +48,8 @@ std::vector<SliceRange> slice_ranges(const Call& call)
         const std::int64_t begin = bounded(starts[i]), end = bounded(ends[i]);
         const std::int64_t span = step > 0 ? end - begin : begin - end;
         const std::uint64_t stride = step > 0 ? static_cast<std::uint64_t>(step) : 0 - static_cast<std::uint64_t>(step);
-        ranges[axis] = {begin, step, span <= 0 ? 0 : static_cast<std::int64_t>((static_cast<std::uint64_t>(span) - 1) / stride) + 1};
+        ranges[axis] = {begin, step,
+                        span <= 0 ? 0 : static_cast<std::int64_t>((static_cast<std::uint64_t>(span) - 1) / stride) + 1};
         if (ranges[axis].count <= 1)
             ranges[axis].step = 1;
     }
@@ -90,7 +92,8 @@ void slice_on_host(Call& call)
     call.output(0, pick_strided(call.input(0), shape, strides, offset));
 }
 
-// ---- Pad -------------------------------------------------------------------------------------------------------------
+// ---- Pad
+// -------------------------------------------------------------------------------------------------------------
 
 struct Border {
     Ints begin, end;   // per axis, negative: cropped
@@ -125,7 +128,8 @@ void fill_with_pad_value(const Call& call, const Tensor& y)
         return;
     }
     const Value& value = call.input(2);
-    call.check(value.numel() == 1 && value.type() == call.type(0), "constant_value must be one ", name_of(call.type(0)));
+    call.check(value.numel() == 1 && value.type() == call.type(0), "constant_value must be one ",
+               name_of(call.type(0)));
     fill(call.queue(), y, std::span(value.bytes(call.queue()), size_of(y.dtype)));
 }
 
@@ -135,7 +139,8 @@ void pad_constant(Call& call, const Border& pads)
     Dims shape;
     for (std::size_t d = 0; d < x.dim(); ++d)
         shape.push_back(x.shape[d] + pads.begin[d] + pads.end[d]);
-    call.check(std::ranges::all_of(shape, [](std::int64_t size) { return size >= 0; }), "pads leave shape ", to_string(shape));
+    call.check(std::ranges::all_of(shape, [](std::int64_t size) { return size >= 0; }), "pads leave shape ",
+               to_string(shape));
     const Tensor y = call.output_tensor(0, shape, call.type(0));
     if (y.numel() == 0)
         return;
@@ -199,7 +204,8 @@ void pad(Call& call)
     pad_from_itself(call, pads, mode);
 }
 
-// ---- tensors made from positions -------------------------------------------------------------------------------------
+// ---- tensors made from positions
+// -------------------------------------------------------------------------------------
 
 void constant(Call& call)
 {
@@ -249,7 +255,8 @@ template <class T>
 std::int64_t range_length(const Call& call, T start, T limit, T delta)
 {
     call.check(delta != 0, "delta is 0");
-    const double length = std::ceil((static_cast<double>(limit) - static_cast<double>(start)) / static_cast<double>(delta));
+    const double length =
+        std::ceil((static_cast<double>(limit) - static_cast<double>(start)) / static_cast<double>(delta));
     call.check(length < 0x1p40, "the range has ", length, " elements");   // NaN too
     return std::max<std::int64_t>(0, static_cast<std::int64_t>(length));
 }
@@ -264,9 +271,9 @@ void range(Call& call)
         if (type == ElementType::int64 && length <= small) {
             Ints elements;
             for (std::int64_t i = 0; i < length; ++i)
-                elements.push_back(static_cast<std::int64_t>(static_cast<std::uint64_t>(start) +   // may wrap after the last
-                                                             static_cast<std::uint64_t>(i) *
-                                                                 static_cast<std::uint64_t>(delta)));
+                elements.push_back(
+                    static_cast<std::int64_t>(static_cast<std::uint64_t>(start) + // may wrap after the last
+                                              static_cast<std::uint64_t>(i) * static_cast<std::uint64_t>(delta)));
             return call.output(0, Value::ints(elements));
         }
         const Tensor y = call.output_tensor(0, {length}, type);
@@ -284,7 +291,8 @@ void eye_like(Call& call)
 {
     const Dims& shape = call.shape(0);
     call.check(shape.size() == 2, "expected a matrix, got shape ", to_string(shape));
-    const auto type = static_cast<ElementType>(call.integer_attribute("dtype", static_cast<std::int64_t>(call.type(0))));
+    const auto type =
+        static_cast<ElementType>(call.integer_attribute("dtype", static_cast<std::int64_t>(call.type(0))));
     const std::int64_t k = std::clamp(call.integer_attribute("k", 0), -shape[0], shape[1]);
     const Tensor y = call.output_tensor(0, shape, type);
     if (y.numel() == 0)

@@ -16,7 +16,8 @@ void concat_strings(Call& call)
     const auto &a = call.input(0).strings(), &b = call.input(1).strings();
     const Dims shape = broadcast_inputs(call);
     std::vector<std::string> result(static_cast<std::size_t>(shape.product()));
-    for_each_broadcast(shape, {call.shape(0), call.shape(1)}, [&](std::size_t i, const auto& at) { result[i] = a[at[0]] + b[at[1]]; });
+    for_each_broadcast(shape, {call.shape(0), call.shape(1)},
+                       [&](std::size_t i, const auto& at) { result[i] = a[at[0]] + b[at[1]]; });
     call.output(0, Value::strings(shape, std::move(result)));
 }
 
@@ -101,9 +102,10 @@ std::string in_case(std::string_view text, bool upper)
         }
         const bool letter = (c | 32) >= 'a' && (c | 32) <= 'z' && c < 0x80;
         const auto wide = static_cast<wint_t>(c);
-        result += encode(unicode  ? static_cast<std::uint32_t>(upper ? towupper_l(wide, unicode) : towlower_l(wide, unicode))
-                         : letter ? (upper ? c & ~32u : c | 32u)
-                                  : c);
+        result +=
+            encode(unicode  ? static_cast<std::uint32_t>(upper ? towupper_l(wide, unicode) : towlower_l(wide, unicode))
+                   : letter ? (upper ? c & ~32u : c | 32u)
+                            : c);
     }
     return result;
 }
@@ -115,7 +117,8 @@ void normalize_strings(Call& call)
     call.check(action == "NONE" || action == "LOWER" || action == "UPPER", "case_change_action is ", action,
                ", expected LOWER, UPPER or NONE");
     const Dims& shape = call.shape(0);
-    call.check(shape.size() == 1 || (shape.size() == 2 && shape[0] == 1), "X has shape ", to_string(shape), ", expected [C] or [1, C]");
+    call.check(shape.size() == 1 || (shape.size() == 2 && shape[0] == 1), "X has shape ", to_string(shape),
+               ", expected [C] or [1, C]");
     const bool sensitive = call.integer_attribute("is_case_sensitive", 0);
     std::vector<std::string> stops = call.attribute<std::vector<std::string>>("stopwords", {});
     if (!sensitive)
@@ -135,7 +138,7 @@ void normalize_strings(Call& call)
 // The n-grams of a vectorizer as a trie; node 0 is the root.
 struct Grams {
     std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> child;   // (node, token) -> node
-    std::map<std::int64_t, std::int64_t> place;                            // of nodes that end an n-gram: where it is counted
+    std::map<std::int64_t, std::int64_t> place; // of nodes that end an n-gram: where it is counted
     std::map<std::string, std::int64_t, std::less<>> tokens;               // numbers of strings
 
     std::int64_t step(std::int64_t node, std::int64_t token) const
@@ -158,23 +161,27 @@ Grams read_grams(const Call& call, const GramLengths& lengths, const std::vector
     const auto counts = call.attribute<std::vector<std::int64_t>>("ngram_counts");
     std::size_t gram = 0;
     for (std::size_t n = 1; n <= counts.size(); ++n) {
-        const std::int64_t begin = counts[n - 1], end = n < counts.size() ? counts[n] : static_cast<std::int64_t>(pool.size());
-        call.check(begin >= 0 && begin <= end && end <= static_cast<std::int64_t>(pool.size()), "ngram_counts leaves the pool of ",
-                   pool.size());
+        const std::int64_t begin = counts[n - 1],
+                           end = n < counts.size() ? counts[n] : static_cast<std::int64_t>(pool.size());
+        call.check(begin >= 0 && begin <= end && end <= static_cast<std::int64_t>(pool.size()),
+                   "ngram_counts leaves the pool of ", pool.size());
         for (auto at = static_cast<std::size_t>(begin); at + n <= static_cast<std::size_t>(end); at += n, ++gram) {
             call.check(gram < places.size(), "there are more n-grams than ngram_indexes");
             if (static_cast<std::int64_t>(n) < lengths.shortest || static_cast<std::int64_t>(n) > lengths.longest)
                 continue;
             std::int64_t node = 0;
             for (std::size_t k = 0; k < n; ++k)
-                node = grams.child.emplace(std::pair(node, pool[at + k]), static_cast<std::int64_t>(grams.child.size()) + 1).first->second;
+                node = grams.child
+                           .emplace(std::pair(node, pool[at + k]), static_cast<std::int64_t>(grams.child.size()) + 1)
+                           .first->second;
             grams.place[node] = places[gram];
         }
     }
     return grams;
 }
 
-void count_grams(const Grams& grams, const GramLengths& lengths, std::span<const std::int64_t> row, std::span<float> counts)
+void count_grams(const Grams& grams, const GramLengths& lengths, std::span<const std::int64_t> row,
+                 std::span<float> counts)
 {
     std::int64_t shortest = lengths.shortest;
     // At distances beyond the row only single words are left.
@@ -182,7 +189,8 @@ void count_grams(const Grams& grams, const GramLengths& lengths, std::span<const
     for (std::int64_t step = 1; step <= farthest && shortest <= lengths.longest; ++step) {
         for (std::size_t start = 0; start < row.size(); ++start) {
             std::int64_t node = 0, n = 1;
-            for (std::size_t at = start; at < row.size() && n <= lengths.longest; at += static_cast<std::size_t>(step), ++n) {
+            for (std::size_t at = start; at < row.size() && n <= lengths.longest;
+                 at += static_cast<std::size_t>(step), ++n) {
                 node = grams.step(node, row[at]);
                 if (node < 0)
                     break;
@@ -199,10 +207,11 @@ void tf_idf(Call& call)
 {
     const std::string mode = call.attribute<std::string>("mode");
     call.check(mode == "TF" || mode == "IDF" || mode == "TFIDF", "mode is ", mode, ", expected TF, IDF or TFIDF");
-    const GramLengths lengths{call.attribute<std::int64_t>("min_gram_length"), call.attribute<std::int64_t>("max_gram_length"),
+    const GramLengths lengths{call.attribute<std::int64_t>("min_gram_length"),
+                              call.attribute<std::int64_t>("max_gram_length"),
                               call.attribute<std::int64_t>("max_skip_count")};
-    call.check(lengths.shortest >= 1 && lengths.shortest <= lengths.longest && lengths.skips >= 0, "n-grams from ", lengths.shortest,
-               " to ", lengths.longest, " with ", lengths.skips, " skips");
+    call.check(lengths.shortest >= 1 && lengths.shortest <= lengths.longest && lengths.skips >= 0, "n-grams from ",
+               lengths.shortest, " to ", lengths.longest, " with ", lengths.skips, " skips");
     const auto places = call.attribute<std::vector<std::int64_t>>("ngram_indexes");
     constexpr std::int64_t most = std::int64_t{1} << 28;
     std::int64_t width = 0;
@@ -222,16 +231,19 @@ void tf_idf(Call& call)
     const Dims& shape = call.shape(0);
     call.check(shape.size() <= 2, "X has shape ", to_string(shape), ", expected [C] or [N, C]");
     const std::int64_t rows = shape.size() == 2 ? shape[0] : 1;
-    const auto row_size = rows ? items.size() / static_cast<std::size_t>(rows) : 0, row_width = static_cast<std::size_t>(width);
+    const auto row_size = rows ? items.size() / static_cast<std::size_t>(rows) : 0,
+               row_width = static_cast<std::size_t>(width);
     Value result = Value::zeros(ElementType::float32, shape.size() == 2 ? Dims{rows, width} : Dims{width});
     const auto counts = result.mutable_host<float>();
     for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row)
-        count_grams(grams, lengths, std::span(items).subspan(row * row_size, row_size), counts.subspan(row * row_width, row_width));
+        count_grams(grams, lengths, std::span(items).subspan(row * row_size, row_size),
+                    counts.subspan(row * row_width, row_width));
     const auto weights = call.attribute<std::vector<float>>("weights", {});
-    call.check(mode == "TF" || weights.empty() || weights.size() >= row_width, "there are ", weights.size(), " weights for ", width,
-               " columns");
+    call.check(mode == "TF" || weights.empty() || weights.size() >= row_width, "there are ", weights.size(),
+               " weights for ", width, " columns");
     for (std::size_t i = 0; mode != "TF" && i < counts.size(); ++i)
-        counts[i] = (mode == "IDF" ? std::min(counts[i], 1.0f) : counts[i]) * (weights.empty() ? 1.0f : weights[i % row_width]);
+        counts[i] =
+            (mode == "IDF" ? std::min(counts[i], 1.0f) : counts[i]) * (weights.empty() ? 1.0f : weights[i % row_width]);
     call.output(0, std::move(result));
 }
 

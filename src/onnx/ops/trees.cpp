@@ -21,18 +21,21 @@ struct Tables {
 
 TreeEnsemble uploaded(const Call& call, const Tables& tables, DataType type)
 {
-    return {index_table(call, tables.roots), index_table(call, tables.features), index_table(call, tables.tests),
-            number_table(call, tables.splits, type), index_table(call, tables.yes), index_table(call, tables.no),
-            number_table(call, tables.members, type), index_table(call, tables.votes), index_table(call, tables.targets),
-            number_table(call, tables.weights, type)};
+    return {
+        index_table(call, tables.roots),          index_table(call, tables.features), index_table(call, tables.tests),
+        number_table(call, tables.splits, type),  index_table(call, tables.yes),      index_table(call, tables.no),
+        number_table(call, tables.members, type), index_table(call, tables.votes),    index_table(call, tables.targets),
+        number_table(call, tables.weights, type)};
 }
 
 void check_tables(const Call& call, const Tables& tables, std::int64_t targets)
 {
     call.check(targets > 0 && targets <= (1 << 24), "there are ", targets, " targets");
-    const auto nodes = static_cast<std::int64_t>(tables.features.size()), leaves = static_cast<std::int64_t>(tables.votes.size()) - 1;
+    const auto nodes = static_cast<std::int64_t>(tables.features.size()),
+               leaves = static_cast<std::int64_t>(tables.votes.size()) - 1;
     const auto check_children = [&](const Ints& children) {
-        call.check(&children == &tables.roots || children.size() == tables.features.size(), "attributes of nodes have different lengths");
+        call.check(&children == &tables.roots || children.size() == tables.features.size(),
+                   "attributes of nodes have different lengths");
         for (const std::int64_t child : children)
             call.check(child < nodes && child >= -leaves, "a branch leads out of the tree");
     };
@@ -110,17 +113,20 @@ Tables read_nodes(const Call& call, const std::string& votes)
     using Place = std::pair<std::int64_t, std::int64_t>;
     const Ints trees = call.attribute<Ints>("nodes_treeids"), ids = call.attribute<Ints>("nodes_nodeids");
     const Ints yes = call.attribute<Ints>("nodes_truenodeids"), no = call.attribute<Ints>("nodes_falsenodeids");
-    const Ints features = call.attribute<Ints>("nodes_featureids"), tracks = call.ints_attribute("nodes_missing_value_tracks_true");
+    const Ints features = call.attribute<Ints>("nodes_featureids"),
+               tracks = call.ints_attribute("nodes_missing_value_tracks_true");
     const auto modes = call.attribute<std::vector<std::string>>("nodes_modes");
     const std::vector<double> splits = numbers_attribute(call, "nodes_values");
     for (const std::size_t length : {ids.size(), yes.size(), no.size(), features.size(), modes.size(), splits.size()})
         call.check(length == trees.size(), "attributes of nodes have different lengths");
 
     std::map<Place, std::vector<std::size_t>> votes_of;
-    const Ints vote_trees = call.attribute<Ints>(votes + "_treeids"), vote_nodes = call.attribute<Ints>(votes + "_nodeids");
+    const Ints vote_trees = call.attribute<Ints>(votes + "_treeids"),
+               vote_nodes = call.attribute<Ints>(votes + "_nodeids");
     const Ints vote_targets = call.attribute<Ints>(votes + "_ids");
     const std::vector<double> weights = numbers_attribute(call, votes + "_weights");
-    call.check(vote_trees.size() == weights.size() && vote_nodes.size() == weights.size() && vote_targets.size() == weights.size(),
+    call.check(vote_trees.size() == weights.size() && vote_nodes.size() == weights.size() &&
+                   vote_targets.size() == weights.size(),
                "attributes of votes have different lengths");
     for (std::size_t v = 0; v < weights.size(); ++v)
         votes_of[{vote_trees[v], vote_nodes[v]}].push_back(v);
@@ -134,8 +140,8 @@ Tables read_nodes(const Call& call, const std::string& votes)
             call.check(child.emplace(place, nodes++).second, "node ", ids[i], " of tree ", trees[i], " comes twice");
             continue;
         }
-        call.check(child.emplace(place, -static_cast<std::int64_t>(tables.votes.size())).second, "node ", ids[i], " of tree ",
-                   trees[i], " comes twice");
+        call.check(child.emplace(place, -static_cast<std::int64_t>(tables.votes.size())).second, "node ", ids[i],
+                   " of tree ", trees[i], " comes twice");
         for (const std::size_t v : votes_of[place]) {
             tables.targets.push_back(vote_targets[v]);
             tables.weights.push_back(weights[v]);
@@ -214,7 +220,8 @@ const char* const transforms[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO",
 void tree_ensemble(Call& call)
 {
     check_type(call, 0, floating);
-    const std::int64_t aggregate = call.integer_attribute("aggregate_function", 1), transform = call.integer_attribute("post_transform", 0);
+    const std::int64_t aggregate = call.integer_attribute("aggregate_function", 1),
+                       transform = call.integer_attribute("post_transform", 0);
     call.check(aggregate >= 0 && aggregate <= 3, "aggregate_function is ", aggregate, ", expected 0 to 3");
     call.check(transform >= 0 && transform <= 4, "post_transform is ", transform, ", expected 0 to 4");
     const std::int64_t targets = call.attribute<std::int64_t>("n_targets");
@@ -227,8 +234,10 @@ void tree_ensemble(Call& call)
 void tree_regressor(Call& call)
 {
     const std::string aggregate = call.string_attribute("aggregate_function", "SUM");
-    const std::map<std::string_view, TreeAggregate> names{{"AVERAGE", TreeAggregate::average}, {"SUM", TreeAggregate::sum},
-                                                          {"MIN", TreeAggregate::minimum}, {"MAX", TreeAggregate::maximum}};
+    const std::map<std::string_view, TreeAggregate> names{{"AVERAGE", TreeAggregate::average},
+                                                          {"SUM", TreeAggregate::sum},
+                                                          {"MIN", TreeAggregate::minimum},
+                                                          {"MAX", TreeAggregate::maximum}};
     call.check(names.contains(aggregate), "aggregate_function is ", aggregate, ", expected AVERAGE, SUM, MIN or MAX");
     const std::int64_t targets = call.attribute<std::int64_t>("n_targets");
     const Tensor x = feature_rows(call, true);
@@ -253,7 +262,8 @@ void tree_classifier(Call& call)
         const Tensor both = call.allocate(scores.shape, scores.dtype), only = scores.slice(1, target, target + 1);
         const Tensor first = both.slice(1, 0, 1), second = both.slice(1, 1, 2);
         pointwise(call.queue(), {&only, 1}, {&second, 1}, {}, "y0 = x0;");
-        pointwise(call.queue(), {&only, 1}, {&first, 1}, {}, transform == "NONE" || transform == "PROBIT" ? "y0 = 1 - x0;" : "y0 = -x0;");
+        pointwise(call.queue(), {&only, 1}, {&first, 1}, {},
+                  transform == "NONE" || transform == "PROBIT" ? "y0 = 1 - x0;" : "y0 = -x0;");
         scores = both;
     }
     const Tensor transformed = post_transform(call, scores, transform);

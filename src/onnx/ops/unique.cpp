@@ -1,8 +1,8 @@
 // Unique: slices are brought into lexicographic order, and where neighbours differ a new group begins.
 //
-// On the device, columns of the slices are sorted all at once and replaced by the ranks of their elements; then pairs of
-// columns become one column of ranks, until one is left (Karp, Miller, Rosenberg, STOC 1972). The host does strings and
-// small tensors.
+// On the device, columns of the slices are sorted all at once and replaced by the ranks of their elements; then pairs
+// of columns become one column of ranks, until one is left (Karp, Miller, Rosenberg, STOC 1972). The host does strings
+// and small tensors.
 #include <algorithm>
 #include <numeric>
 
@@ -72,7 +72,8 @@ void unique_on_host(Call& call)
 
     Ints order(count);
     std::iota(order.begin(), order.end(), 0);
-    std::ranges::stable_sort(order, {}, [&](std::int64_t i) -> const Ints& { return slices[static_cast<std::size_t>(i)]; });
+    std::ranges::stable_sort(order, {},
+                             [&](std::int64_t i) -> const Ints& { return slices[static_cast<std::size_t>(i)]; });
     Ints first, counts, group(count);                  // of each group of equal slices, in sorted order
     for (std::size_t i = 0; i < count; ++i) {
         const auto slice = static_cast<std::size_t>(order[i]);

@@ -15,9 +15,10 @@ namespace {
 Tensor numbered_regions(const Call& call, DataType type)
 {
     const Tensor regions = call.tensor(1), images = call.tensor(2);
-    call.check(regions.dim() == 2 && regions.size(1) == 4, "rois has shape ", to_string(regions.shape), ", expected [K, 4]");
-    call.check(images.shape == Dims{regions.size(0)}, "batch_indices has shape ", to_string(images.shape), ", expected [",
-               regions.size(0), "]");
+    call.check(regions.dim() == 2 && regions.size(1) == 4, "rois has shape ", to_string(regions.shape),
+               ", expected [K, 4]");
+    call.check(images.shape == Dims{regions.size(0)}, "batch_indices has shape ", to_string(images.shape),
+               ", expected [", regions.size(0), "]");
     const Tensor result = call.allocate({regions.size(0), 5}, type);
     Tensor first = result.slice(1, 0, 1);
     first.shape = images.shape;

@@ -55,12 +55,12 @@ Windows windows(const Call& call, const Dims& x, Dims kernel)
     const Dims pads = spatial_attribute(call, "pads", 2 * axes, 0);
     w.pad_begin = w.pad_end = Dims(axes, 0);
     const std::string mode = call.string_attribute("auto_pad", "NOTSET");
-    call.check(mode == "NOTSET" || mode == "VALID" || mode == "SAME_UPPER" || mode == "SAME_LOWER", "auto_pad is '", mode,
-               "', expected NOTSET, VALID, SAME_UPPER or SAME_LOWER");
+    call.check(mode == "NOTSET" || mode == "VALID" || mode == "SAME_UPPER" || mode == "SAME_LOWER", "auto_pad is '",
+               mode, "', expected NOTSET, VALID, SAME_UPPER or SAME_LOWER");
     constexpr std::int64_t most = 1 << 30;
     for (std::size_t i = 0; i < axes; ++i) {
-        call.check(w.kernel[i] > 0 && w.kernel[i] < most && w.stride[i] > 0 && w.stride[i] < most && w.dilation[i] > 0 &&
-                       w.dilation[i] < most / w.kernel[i],
+        call.check(w.kernel[i] > 0 && w.kernel[i] < most && w.stride[i] > 0 && w.stride[i] < most &&
+                       w.dilation[i] > 0 && w.dilation[i] < most / w.kernel[i],
                    "kernel ", to_string(w.kernel), ", strides ", to_string(w.stride), " and dilations ",
                    to_string(w.dilation), " must be positive");
         if (mode == "NOTSET") {

@@ -26,10 +26,12 @@ namespace {
 using OptionalTensor = std::optional<at::Tensor>;
 
 // Whether the fused kernels compute this; sizes may be symbolic. What PyTorch refuses is left to math, for its message.
-bool fused(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const OptionalTensor& mask, bool causal,
-           bool grouped)
+bool fused(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const OptionalTensor& mask,
+           bool causal, bool grouped)
 {
-    const auto same = [](const c10::SymInt& a, const c10::SymInt& b) { return a.sym_eq(b).guard_bool(__FILE__, __LINE__); };
+    const auto same = [](const c10::SymInt& a, const c10::SymInt& b) {
+        return a.sym_eq(b).guard_bool(__FILE__, __LINE__);
+    };
     const std::int64_t dims = query.dim();
     for (const at::Tensor* t : {&query, &key, &value}) {
         if (t->is_nested() || t->dim() != dims || (dims != 3 && dims != 4) || t->scalar_type() != query.scalar_type() ||
@@ -42,7 +44,8 @@ bool fused(const at::Tensor& query, const at::Tensor& key, const at::Tensor& val
             return false;
     }
     const auto queries = query.sym_sizes(), keys = key.sym_sizes(), values = value.sym_sizes();
-    if (!same(keys[dims - 1], queries[dims - 1]) || !same(values[dims - 2], keys[dims - 2]) || !same(values[dims - 3], keys[dims - 3]))
+    if (!same(keys[dims - 1], queries[dims - 1]) || !same(values[dims - 2], keys[dims - 2]) ||
+        !same(values[dims - 3], keys[dims - 3]))
         return false;
     if (dims == 4 && (!same(keys[0], queries[0]) || !same(values[0], queries[0])))
         return false;
@@ -61,8 +64,8 @@ bool fused(const at::Tensor& query, const at::Tensor& key, const at::Tensor& val
     return true;
 }
 
-// Whether a tensor has a forward derivative or is batched by vmap, at any level of torch.func's transformations. PyTorch
-// has rules for what math consists of, and none for the fused operators.
+// Whether a tensor has a forward derivative or is batched by vmap, at any level of torch.func's transformations.
+// PyTorch has rules for what math consists of, and none for the fused operators.
 bool needs_composition(const OptionalTensor& tensor)
 {
     if (!tensor || !tensor->defined())
@@ -79,11 +82,12 @@ bool needs_composition(const OptionalTensor& tensor)
 }
 
 // torch.nn.attention.sdpa_kernel: any of the fused choices means these kernels.
-std::int64_t fused_choice(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const OptionalTensor& mask,
-                          double, bool causal, std::optional<double>, bool grouped)
+std::int64_t fused_choice(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                          const OptionalTensor& mask, double, bool causal, std::optional<double>, bool grouped)
 {
     const at::Context& context = at::globalContext();
-    const bool wanted = context.userEnabledOverrideableSDP() || context.userEnabledFlashSDP() || context.userEnabledMemEfficientSDP();
+    const bool wanted =
+        context.userEnabledOverrideableSDP() || context.userEnabledFlashSDP() || context.userEnabledMemEfficientSDP();
     at::SDPBackend choice = context.userEnabledMathSDP() ? at::SDPBackend::math : at::SDPBackend::error;
     if (needs_composition(query) || needs_composition(key) || needs_composition(value) || needs_composition(mask))
         return static_cast<std::int64_t>(at::SDPBackend::math);
@@ -94,8 +98,8 @@ std::int64_t fused_choice(const at::Tensor& query, const at::Tensor& key, const 
 
 at::Tensor batched(const at::Tensor& t) { return t.dim() == 3 ? t.unsqueeze(0) : t; }
 
-clprim::Attention problem_of(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const OptionalTensor& mask,
-                             bool causal, std::optional<double> scale)
+clprim::Attention problem_of(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                             const OptionalTensor& mask, bool causal, std::optional<double> scale)
 {
     clprim::Attention p{view(query), view(key), view(value), view(mask)};
     p.scale = scale.value_or(1 / std::sqrt(static_cast<double>(query.size(-1))));
@@ -103,27 +107,32 @@ clprim::Attention problem_of(const at::Tensor& query, const at::Tensor& key, con
     return p;
 }
 
-// A result in the order of query's axes in memory, so that [B, H, L, E] made from [B, L, H, E] goes back without a copy.
+// A result in the order of query's axes in memory, so that [B, H, L, E] made from [B, L, H, E] goes back without a
+// copy.
 at::Tensor result_like(const at::Tensor& query, std::int64_t size)
 {
     std::vector<std::int64_t> sizes = query.sizes().vec(), order(sizes.size());
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) { return query.stride(a) > query.stride(b); });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::int64_t a, std::int64_t b) { return query.stride(a) > query.stride(b); });
     sizes.back() = size;
     return at::empty_permuted(sizes, order, query.options());
 }
 
 at::Tensor number(std::uint64_t value) { return at::scalar_tensor(static_cast<std::int64_t>(value), at::kLong); }
 
-using ForwardResult =
-    std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::SymInt, at::Tensor, at::Tensor, at::Tensor>;
+using ForwardResult = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::SymInt, at::Tensor,
+                                 at::Tensor, at::Tensor>;
 
-ForwardResult attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const OptionalTensor& bias,
-                        double dropout, bool causal, bool debug_mask, std::optional<double> scale)
+ForwardResult attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                        const OptionalTensor& bias, double dropout, bool causal, bool debug_mask,
+                        std::optional<double> scale)
 {
-    TORCH_CHECK_NOT_IMPLEMENTED(!debug_mask, "_scaled_dot_product_fused_attention_overrideable: return_debug_mask is not supported");
+    TORCH_CHECK_NOT_IMPLEMENTED(!debug_mask,
+                                "_scaled_dot_product_fused_attention_overrideable: return_debug_mask is not supported");
     const at::Tensor q = batched(query), k = batched(key), v = batched(value), y = result_like(query, value.size(-1));
-    const at::Tensor logsumexp = at::empty({q.size(0), q.size(1), q.size(2)}, q.options().dtype(at::toOpMathType(q.scalar_type())));
+    const at::Tensor logsumexp =
+        at::empty({q.size(0), q.size(1), q.size(2)}, q.options().dtype(at::toOpMathType(q.scalar_type())));
     clprim::Attention p = problem_of(q, k, v, bias, causal, scale);
     p.dropout = dropout;
     if (dropout > 0)
@@ -138,19 +147,23 @@ attention_backward(const at::Tensor& grad_y, const at::Tensor& query, const at::
                    const at::Tensor&, const at::Tensor&, std::int64_t, std::int64_t, double dropout, bool causal,
                    const at::Tensor& seed, const at::Tensor& offset, std::optional<double> scale)
 {
-    TORCH_CHECK_NOT_IMPLEMENTED(!wanted[3], "scaled_dot_product_attention: the fused kernels give no gradient of attn_mask; use "
+    TORCH_CHECK_NOT_IMPLEMENTED(!wanted[3],
+                                "scaled_dot_product_attention: the fused kernels give no gradient of attn_mask; use "
                                 "torch.nn.attention.sdpa_kernel(SDPBackend.MATH)");
     const at::Tensor q = batched(query), k = batched(key), v = batched(value), out = batched(y), grad = batched(grad_y);
     clprim::Attention p = problem_of(q, k, v, bias, causal, scale);
     p.dropout = dropout;
     if (dropout > 0)
-        p.state = {static_cast<std::uint64_t>(seed.item<std::int64_t>()), static_cast<std::uint64_t>(offset.item<std::int64_t>())};
+        p.state = {static_cast<std::uint64_t>(seed.item<std::int64_t>()),
+                   static_cast<std::uint64_t>(offset.item<std::int64_t>())};
     std::array<at::Tensor, 3> gradients;
     const at::Tensor* inputs[] = {&query, &key, &value};
     for (std::size_t i = 0; i < 3; ++i)
         if (wanted[i])
             gradients[i] = at::empty_like(*inputs[i]);
-    const auto gradient = [&](std::size_t i) { return gradients[i].defined() ? view(batched(gradients[i])) : clprim::Tensor(); };
+    const auto gradient = [&](std::size_t i) {
+        return gradients[i].defined() ? view(batched(gradients[i])) : clprim::Tensor();
+    };
     clprim::attention_backward(current_queue(query), p, {view(out), view(logsumexp), view(grad)},
                                {gradient(0), gradient(1), gradient(2)});
     return {gradients[0], gradients[1], gradients[2], {}};

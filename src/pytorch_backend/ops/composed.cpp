@@ -38,7 +38,8 @@ std::vector<int64_t> all_but(int64_t dim, int64_t dims)
     return rest;
 }
 
-// ---- norms of slices -------------------------------------------------------------------------------------------------
+// ---- norms of slices
+// -------------------------------------------------------------------------------------------------
 
 // Slices along `dim` whose p-norm exceeds maxnorm are scaled to it.
 Tensor& renorm_out(const Tensor& self, const at::Scalar& p, int64_t dim, const at::Scalar& maxnorm, Tensor& out)
@@ -74,7 +75,8 @@ Two weight_norm_backward(const Tensor& grad_w, const Tensor& v, const Tensor& g,
     return {(g / norm) * (grad_w - v * (along / (norm * norm))), along / norm};
 }
 
-// ---- products --------------------------------------------------------------------------------------------------------
+// ---- products
+// --------------------------------------------------------------------------------------------------------
 
 // Each component is a difference of two products of the others.
 Tensor& linalg_cross_out(const Tensor& self, const Tensor& other, int64_t dim, Tensor& out)
@@ -105,8 +107,8 @@ void check_addr(const Tensor& self, const Tensor& a, const Tensor& b, const at::
 {
     const at::ScalarType type = c10::promoteTypes(at::result_type(self, a), b.scalar_type());
     for (const auto& [number, name] : {std::pair(beta, "beta"), std::pair(alpha, "alpha")})
-        TORCH_CHECK(!c10::isIntegralType(type, true) || number.isIntegral(true), "For integral input tensors, argument ",
-                    name, " must not be a floating point number.");
+        TORCH_CHECK(!c10::isIntegralType(type, true) || number.isIntegral(true),
+                    "For integral input tensors, argument ", name, " must not be a floating point number.");
 }
 
 // beta self + alpha a b', checked as on the CPU.
@@ -126,7 +128,8 @@ Tensor& addr_out(const Tensor& self, const Tensor& a, const Tensor& b, const at:
 Tensor linear_combination(const Tensor& input, const Tensor& coefficients)
 {
     TORCH_CHECK(input.dim() >= 1 && coefficients.dim() == 2 && coefficients.size(1) == input.size(0),
-                "_compute_linear_combination: coefficients ", coefficients.sizes(), " do not fit input ", input.sizes());
+                "_compute_linear_combination: coefficients ", coefficients.sizes(), " do not fit input ",
+                input.sizes());
     return at::tensordot(coefficients, input, {1}, {0});
 }
 
@@ -137,7 +140,8 @@ Tensor& linear_combination_out(const Tensor& input, const Tensor& coefficients, 
     return out.copy_(result);
 }
 
-// ---- activations -----------------------------------------------------------------------------------------------------
+// ---- activations
+// -----------------------------------------------------------------------------------------------------
 
 Tensor& add_relu_out(const Tensor& self, const Tensor& other, const at::Scalar& alpha, Tensor& out)
 {
@@ -149,7 +153,10 @@ Tensor add_relu(const Tensor& self, const Tensor& other, const at::Scalar& alpha
     return at::add(self, other, alpha).relu_();
 }
 
-Tensor& add_relu_(Tensor& self, const Tensor& other, const at::Scalar& alpha) { return self.add_(other, alpha).relu_(); }
+Tensor& add_relu_(Tensor& self, const Tensor& other, const at::Scalar& alpha)
+{
+    return self.add_(other, alpha).relu_();
+}
 
 Tensor add_relu_scalar(const Tensor& self, const at::Scalar& other, const at::Scalar& alpha)
 {
@@ -192,13 +199,15 @@ Tensor glu_backward_jvp(const Tensor& grad_x, const Tensor& grad_glu, const Tens
     return result;
 }
 
-// ---- statistics ------------------------------------------------------------------------------------------------------
+// ---- statistics
+// ------------------------------------------------------------------------------------------------------
 
 // Mean and biased variance of each channel; the running statistics, where there are any, move towards them.
 Two batch_norm_update_stats(const Tensor& input, const OptionalTensor& running_mean, const OptionalTensor& running_var,
                             double momentum)
 {
-    TORCH_CHECK(input.dim() >= 2, "batch_norm_update_stats expected input of 2 dimensions or more, got ", input.sizes());
+    TORCH_CHECK(input.dim() >= 2, "batch_norm_update_stats expected input of 2 dimensions or more, got ",
+                input.sizes());
     const c10::OptionalDeviceGuard guard(input.device());
     const bool narrow = input.scalar_type() == at::kHalf || input.scalar_type() == at::kBFloat16;
     const int64_t count = input.numel() / std::max<int64_t>(input.size(1), 1);
@@ -206,7 +215,8 @@ Two batch_norm_update_stats(const Tensor& input, const OptionalTensor& running_m
     if (running_mean && running_mean->defined())
         running_mean->mul_(1 - momentum).add_(mean, momentum);
     if (running_var && running_var->defined())
-        running_var->mul_(1 - momentum).add_(variance, momentum * static_cast<double>(count) / static_cast<double>(count - 1));
+        running_var->mul_(1 - momentum)
+            .add_(variance, momentum * static_cast<double>(count) / static_cast<double>(count - 1));
     return {mean, variance};
 }
 

@@ -10,7 +10,10 @@
 namespace torch_ocl {
 namespace {
 
-clprim::Dims dims(at::IntArrayRef list) { return clprim::Dims(std::span<const std::int64_t>(list.data(), list.size())); }
+clprim::Dims dims(at::IntArrayRef list)
+{
+    return clprim::Dims(std::span<const std::int64_t>(list.data(), list.size()));
+}
 
 clprim::ConvOptions conv_options(at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
                                  bool transposed, at::IntArrayRef output_padding, std::int64_t groups)

@@ -35,8 +35,9 @@ at::Tensor deform_conv2d(const at::Tensor& input, const at::Tensor& weight, cons
                          std::int64_t groups, std::int64_t offset_groups, bool use_mask)
 {
     const c10::OptionalDeviceGuard guard(input.device());
-    const Arguments a = arguments(input, weight, offset, mask, bias,
-                                  {stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups, offset_groups}, use_mask);
+    const Arguments a =
+        arguments(input, weight, offset, mask, bias,
+                  {stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups, offset_groups}, use_mask);
     const clprim::Dims shape = clprim::deform_conv2d_shape(a.parameters, a.inputs);
     const at::Tensor y = vision::result({shape.data(), shape.size()}, input);
     clprim::deform_conv2d(current_queue(input), a.parameters, a.inputs, view(y));
@@ -50,8 +51,9 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> deform_co
     std::int64_t offset_groups, bool use_mask)
 {
     const c10::OptionalDeviceGuard guard(input.device());
-    const Arguments a = arguments(input, weight, offset, mask, bias,
-                                  {stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups, offset_groups}, use_mask);
+    const Arguments a =
+        arguments(input, weight, offset, mask, bias,
+                  {stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups, offset_groups}, use_mask);
     check_same("deform_conv2d", {input, "input"}, {{grad, "grad"}});
     const at::Tensor grad_input = vision::result_like(input), grad_weight = at::empty_like(weight),
                      grad_offset = at::empty_like(offset), grad_bias = at::empty_like(bias),
@@ -71,12 +73,15 @@ at::Tensor deform_conv2d_autocast(const at::Tensor& input, const at::Tensor& wei
                                   std::int64_t offset_groups, bool use_mask)
 {
     const auto guard = vision::no_autocast();
-    static const auto op = vision::find_op<at::Tensor(
-        const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, c10::SymInt, c10::SymInt,
-        c10::SymInt, c10::SymInt, c10::SymInt, c10::SymInt, c10::SymInt, c10::SymInt, bool)>("torchvision::deform_conv2d");
+    static const auto op =
+        vision::find_op<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                                   const at::Tensor&, c10::SymInt, c10::SymInt, c10::SymInt, c10::SymInt, c10::SymInt,
+                                   c10::SymInt, c10::SymInt, c10::SymInt, bool)>("torchvision::deform_conv2d");
     using vision::to_float;
-    return op.call(to_float(input), to_float(weight), to_float(offset), to_float(mask), to_float(bias), stride_h, stride_w,
-                   pad_h, pad_w, dilation_h, dilation_w, groups, offset_groups, use_mask).to(input.scalar_type());
+    return op
+        .call(to_float(input), to_float(weight), to_float(offset), to_float(mask), to_float(bias), stride_h, stride_w,
+              pad_h, pad_w, dilation_h, dilation_w, groups, offset_groups, use_mask)
+        .to(input.scalar_type());
 }
 
 TORCH_LIBRARY_IMPL(torchvision, PrivateUse1, m)

@@ -49,14 +49,14 @@ private:
 
 Tensor cdist_forward(const Tensor& x1, const Tensor& x2, double p, std::optional<int64_t> compute_mode)
 {
-    TORCH_CHECK(x1.dim() >= 2 && x2.dim() >= 2, "cdist only supports at least 2D tensors, X1 got: ", x1.dim(), "D, X2 got: ",
-                x2.dim(), "D");
-    TORCH_CHECK(x1.size(-1) == x2.size(-1), "X1 and X2 must have the same number of columns. X1: ", x1.size(-1), " X2: ",
-                x2.size(-1));
+    TORCH_CHECK(x1.dim() >= 2 && x2.dim() >= 2, "cdist only supports at least 2D tensors, X1 got: ", x1.dim(),
+                "D, X2 got: ", x2.dim(), "D");
+    TORCH_CHECK(x1.size(-1) == x2.size(-1), "X1 and X2 must have the same number of columns. X1: ", x1.size(-1),
+                " X2: ", x2.size(-1));
     check_points(x1, "cdist", "X1");
     check_points(x2, "cdist", "X2");
-    TORCH_CHECK(x1.scalar_type() == x2.scalar_type(), "cdist expects X1 and X2 of one dtype, got ", x1.scalar_type(), " and ",
-                x2.scalar_type());
+    TORCH_CHECK(x1.scalar_type() == x2.scalar_type(), "cdist expects X1 and X2 of one dtype, got ", x1.scalar_type(),
+                " and ", x2.scalar_type());
     TORCH_CHECK(p >= 0, "cdist only supports non-negative p values");
     const int64_t mode = compute_mode.value_or(0);
     TORCH_CHECK(mode >= 0 && mode <= 2, "possible modes: 0, 1, 2, but was: ", mode);
@@ -116,7 +116,8 @@ Tensor pdist_backward(const Tensor& grad, const Tensor& self, double p, const Te
         return at::zeros_like(self);
     const Tensor result = at::empty_like(self), dy = grad.contiguous();
     translate_errors([&] {
-        clprim::condensed_distances_backward(current_queue(self), {view(self), {}, view(pdist), view(dy), view(result), p});
+        clprim::condensed_distances_backward(current_queue(self),
+                                             {view(self), {}, view(pdist), view(dy), view(result), p});
     });
     return result;
 }

@@ -40,12 +40,13 @@ using at::Tensor;
 
 void check_options(std::optional<c10::Layout> layout, std::optional<bool> pin_memory)
 {
-    TORCH_CHECK_NOT_IMPLEMENTED(layout.value_or(c10::kStrided) == c10::kStrided, "ocl tensors must be strided, but got ",
-                                layout.value_or(c10::kStrided));
+    TORCH_CHECK_NOT_IMPLEMENTED(layout.value_or(c10::kStrided) == c10::kStrided,
+                                "ocl tensors must be strided, but got ", layout.value_or(c10::kStrided));
     TORCH_CHECK(!pin_memory.value_or(false), "Only dense CPU tensors can be pinned");
 }
 
-// torch.use_deterministic_algorithms(True): new memory holds NaN, or the largest number, instead of what it held before.
+// torch.use_deterministic_algorithms(True): new memory holds NaN, or the largest number, instead of what it held
+// before.
 bool fills_new_memory()
 {
     return at::globalContext().deterministicAlgorithms() &&

@@ -31,8 +31,10 @@ Tensor as_rows(const Tensor& self)
 
 void check_dtype(const Tensor& self)
 {
-    TORCH_CHECK_NOT_IMPLEMENTED(self.scalar_type() == at::kFloat || self.scalar_type() == at::kDouble, "\"histogramdd\" not "
-                                "implemented for '", c10::toString(self.scalar_type()), "'");
+    TORCH_CHECK_NOT_IMPLEMENTED(self.scalar_type() == at::kFloat || self.scalar_type() == at::kDouble,
+                                "\"histogramdd\" not "
+                                "implemented for '",
+                                c10::toString(self.scalar_type()), "'");
 }
 
 // Equally wide bins over the given range, or over that of the samples: this one waits for the device.
@@ -61,14 +63,18 @@ std::vector<Tensor> bin_edges(const Tensor& self, at::IntArrayRef bins, const Ra
     check_dtype(self);
     const Tensor rows = as_rows(self);
     const int64_t axes = rows.size(1);
-    TORCH_CHECK(static_cast<int64_t>(bins.size()) == axes, name, ": The size of bins must be equal to the innermost dimension "
+    TORCH_CHECK(static_cast<int64_t>(bins.size()) == axes, name,
+                ": The size of bins must be equal to the innermost dimension "
                 "of the input.");
-    TORCH_CHECK(!range || static_cast<int64_t>(range->size()) == 2 * axes, name, ": for a ", axes, "-dimensional histogram, "
-                "range should have ", 2 * axes, " elements, but got ", range ? range->size() : 0);
+    TORCH_CHECK(!range || static_cast<int64_t>(range->size()) == 2 * axes, name, ": for a ", axes,
+                "-dimensional histogram, "
+                "range should have ",
+                2 * axes, " elements, but got ", range ? range->size() : 0);
     std::vector<Tensor> edges;
     for (int64_t d = 0; d < axes; ++d)
-        edges.push_back(equal_bins(rows.select(1, d), bins[d],
-                                   range ? std::optional(std::pair((*range)[2 * d], (*range)[2 * d + 1])) : std::nullopt));
+        edges.push_back(
+            equal_bins(rows.select(1, d), bins[d],
+                       range ? std::optional(std::pair((*range)[2 * d], (*range)[2 * d + 1])) : std::nullopt));
     return edges;
 }
 
@@ -78,22 +84,28 @@ Tensor count(const Tensor& self, at::TensorList edges, const OptionalTensor& wei
     check_dtype(self);
     const Tensor rows = as_rows(self);
     const int64_t axes = rows.size(1), samples = rows.size(0);
-    TORCH_CHECK(static_cast<int64_t>(edges.size()) == axes, name, ": The size of bins must be equal to the innermost dimension "
+    TORCH_CHECK(static_cast<int64_t>(edges.size()) == axes, name,
+                ": The size of bins must be equal to the innermost dimension "
                 "of the input.");
     const bool weighted = weight && weight->defined();
-    TORCH_CHECK(!weighted || weight->numel() == samples, name, ": if weight tensor is provided it should have one element for "
-                "each of ", samples, " samples, but got ", weighted ? weight->sizes() : at::IntArrayRef());
-    TORCH_CHECK(!weighted || weight->scalar_type() == self.scalar_type(), name, ": if weight tensor is provided, input tensor "
-                "and weight tensor should have the same dtype, but got input(", self.scalar_type(), ") and weight(",
-                weighted ? weight->scalar_type() : at::kFloat, ")");
+    TORCH_CHECK(!weighted || weight->numel() == samples, name,
+                ": if weight tensor is provided it should have one element for "
+                "each of ",
+                samples, " samples, but got ", weighted ? weight->sizes() : at::IntArrayRef());
+    TORCH_CHECK(!weighted || weight->scalar_type() == self.scalar_type(), name,
+                ": if weight tensor is provided, input tensor "
+                "and weight tensor should have the same dtype, but got input(",
+                self.scalar_type(), ") and weight(", weighted ? weight->scalar_type() : at::kFloat, ")");
     std::vector<int64_t> shape;
     Tensor place = at::zeros({samples}, self.options().dtype(at::kLong)), inside;
     for (int64_t d = 0; d < axes; ++d) {
         const Tensor& edge = edges[d];
-        TORCH_CHECK(edge.dim() == 1 && edge.numel() > 0, name, ": bins tensor should have one dimension and one element or more");
-        TORCH_CHECK(edge.scalar_type() == self.scalar_type(), name, ": input tensor and bins tensors should have the same "
-                    "dtype, but got input with dtype ", self.scalar_type(), " and bins for dimension ", d, " with dtype ",
-                    edge.scalar_type());
+        TORCH_CHECK(edge.dim() == 1 && edge.numel() > 0, name,
+                    ": bins tensor should have one dimension and one element or more");
+        TORCH_CHECK(edge.scalar_type() == self.scalar_type(), name,
+                    ": input tensor and bins tensors should have the same "
+                    "dtype, but got input with dtype ",
+                    self.scalar_type(), " and bins for dimension ", d, " with dtype ", edge.scalar_type());
         const Tensor x = rows.select(1, d).contiguous();
         const int64_t bins = edge.numel() - 1;
         shape.push_back(bins);
@@ -119,7 +131,8 @@ Tensor count(const Tensor& self, at::TensorList edges, const OptionalTensor& wei
     return result / volume;
 }
 
-Tensor from_bin_counts(const Tensor& self, at::IntArrayRef bins, Range range, const OptionalTensor& weight, bool density)
+Tensor from_bin_counts(const Tensor& self, at::IntArrayRef bins, Range range, const OptionalTensor& weight,
+                       bool density)
 {
     return count(self, bin_edges(self, bins, range), weight, density);
 }
@@ -154,14 +167,16 @@ std::tuple<Tensor&, Tensor&> assign(const Two& value, Tensor& hist, Tensor& edge
     return {hist.copy_(std::get<0>(value)), edges.copy_(std::get<1>(value))};
 }
 
-std::tuple<Tensor&, Tensor&> histogram_of_tensor_out(const Tensor& self, const Tensor& bins, const OptionalTensor& weight,
-                                                     bool density, Tensor& hist, Tensor& edges)
+std::tuple<Tensor&, Tensor&> histogram_of_tensor_out(const Tensor& self, const Tensor& bins,
+                                                     const OptionalTensor& weight, bool density, Tensor& hist,
+                                                     Tensor& edges)
 {
     return assign(histogram_of_tensor(self, bins, weight, density), hist, edges);
 }
 
-std::tuple<Tensor&, Tensor&> histogram_of_count_out(const Tensor& self, int64_t bins, Range range, const OptionalTensor& weight,
-                                                    bool density, Tensor& hist, Tensor& edges)
+std::tuple<Tensor&, Tensor&> histogram_of_count_out(const Tensor& self, int64_t bins, Range range,
+                                                    const OptionalTensor& weight, bool density, Tensor& hist,
+                                                    Tensor& edges)
 {
     return assign(histogram_of_count(self, bins, range, weight, density), hist, edges);
 }

@@ -74,8 +74,8 @@ at::Tensor& index_out(const at::Tensor& self, const IndexList& indices, at::Tens
     return out;
 }
 
-// Without this PyTorch would look at the indices once for the shape and once more for index.out: masks would be counted,
-// and warned of, twice.
+// Without this PyTorch would look at the indices once for the shape and once more for index.out: masks would be
+// counted, and warned of, twice.
 at::Tensor index(const at::Tensor& self, const IndexList& indices)
 {
     at::Tensor out = at::empty({0}, self.options());
@@ -84,7 +84,8 @@ at::Tensor index(const at::Tensor& self, const IndexList& indices)
 
 // ---- writing ----
 
-// self[indices] as lines (positions that no index moves) times entries (positions of the broadcast index), entries last.
+// self[indices] as lines (positions that no index moves) times entries (positions of the broadcast index), entries
+// last.
 struct IndexedView {
     clprim::Tensor self;        // stride 0 along the entries
     at::Tensor keys;            // element offset of every entry
@@ -274,8 +275,8 @@ at::Tensor& masked_scatter_(at::Tensor& self, const at::Tensor& mask, const at::
     TORCH_CHECK(self.scalar_type() == source.scalar_type(),
                 "masked_scatter: expected self and source to have same dtypes but got ", self.scalar_type(), " and ",
                 source.scalar_type());
-    TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_scatter_ only supports boolean masks, but got mask with dtype ",
-                mask.scalar_type());
+    TORCH_CHECK(mask.scalar_type() == at::kBool,
+                "masked_scatter_ only supports boolean masks, but got mask with dtype ", mask.scalar_type());
     at::assert_no_internal_overlap(self);
     const auto wide = at::expand_inplace(self, mask, "masked_scatter_");
     if (self.numel() == 0)

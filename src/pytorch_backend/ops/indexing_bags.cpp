@@ -23,15 +23,17 @@ enum Mode { sum = 0, mean = 1, max = 2 };
 void check_inputs(const at::Tensor& weight, const at::Tensor& indices, const at::Tensor& offsets,
                   const OptionalTensor& weights, int64_t mode)
 {
-    TORCH_CHECK(indices.dim() == 1 || indices.dim() == 2, "input has to be a 1D or 2D Tensor, but got Tensor of dimension ",
-                indices.dim());
-    TORCH_CHECK(indices.scalar_type() == at::kLong || indices.scalar_type() == at::kInt,
-                "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got ",
-                indices.scalar_type(), " instead");
+    TORCH_CHECK(indices.dim() == 1 || indices.dim() == 2,
+                "input has to be a 1D or 2D Tensor, but got Tensor of dimension ", indices.dim());
+    TORCH_CHECK(
+        indices.scalar_type() == at::kLong || indices.scalar_type() == at::kInt,
+        "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got ",
+        indices.scalar_type(), " instead");
     TORCH_CHECK(offsets.dim() == 1, "offsets has to be a 1D Tensor, but got Tensor of dimension ", offsets.dim());
     TORCH_CHECK(weight.dim() == 2 && weight.is_floating_point(), "weight has to be a 2D floating-point Tensor");
     if (weights && weights->defined()) {
-        TORCH_CHECK(mode == sum, "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for "
+        TORCH_CHECK(mode == sum,
+                    "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for "
                     "mode='sum'");
         TORCH_CHECK(weights->scalar_type() == weight.scalar_type(),
                     "expected weight and per_sample_weights to have the same dtype");

@@ -17,12 +17,15 @@ const Tensor& single_offsets(const char* name, const Tensor& data, at::TensorLis
 {
     TORCH_CHECK_NOT_IMPLEMENTED(offsets.size() == 1, name, ": only one jagged dimension is supported, got offsets of ",
                                 offsets.size());
-    TORCH_CHECK(offsets[0].dim() == 1 && offsets[0].numel() > 0, name, ": expected offsets of one dimension and at least one "
-                "element, got ", offsets[0].sizes());
+    TORCH_CHECK(offsets[0].dim() == 1 && offsets[0].numel() > 0, name,
+                ": expected offsets of one dimension and at least one "
+                "element, got ",
+                offsets[0].sizes());
     TORCH_CHECK(offsets[0].scalar_type() == at::kLong || offsets[0].scalar_type() == at::kInt, name,
                 ": expected int64 or int32 offsets, got ", offsets[0].scalar_type());
-    TORCH_CHECK(offsets[0].device() == data.device(), name, ": expected all tensors to be on the same device, but found ",
-                data.device(), " and ", offsets[0].device());
+    TORCH_CHECK(offsets[0].device() == data.device(), name,
+                ": expected all tensors to be on the same device, but found ", data.device(), " and ",
+                offsets[0].device());
     return offsets[0];
 }
 

@@ -31,7 +31,8 @@ using Two = std::tuple<Tensor&, Tensor&>;
 using Three = std::tuple<Tensor&, Tensor&, Tensor&>;
 using Four = std::tuple<Tensor&, Tensor&, Tensor&, Tensor&>;
 
-// ---- LU --------------------------------------------------------------------------------------------------------------
+// ---- LU
+// --------------------------------------------------------------------------------------------------------------
 
 struct Lu {
     Tensor lu, pivots, info;   // [batch, m, n], [batch, min(m, n)], [batch]
@@ -136,8 +137,8 @@ Tensor& lu_solve_out(const Tensor& lu, const Tensor& pivots, const Tensor& b, bo
     return out;
 }
 
-Four solve_ex_out(const Tensor& a, const Tensor& b, bool left, bool check_errors, Tensor& result, Tensor& lu, Tensor& pivots,
-                  Tensor& info)
+Four solve_ex_out(const Tensor& a, const Tensor& b, bool left, bool check_errors, Tensor& result, Tensor& lu,
+                  Tensor& pivots, Tensor& info)
 {
     StructuredOut<at::meta::structured__linalg_solve_ex> op({result, lu, pivots, info});
     op.meta(a, b, left, check_errors);
@@ -178,8 +179,8 @@ Two inv_ex_out(const Tensor& a, bool check_errors, Tensor& inverse, Tensor& info
     return {inverse, info};
 }
 
-// PyTorch's gradients of determinants take it for granted that the factors are those of the transposed matrix where a real
-// matrix is contiguous.
+// PyTorch's gradients of determinants take it for granted that the factors are those of the transposed matrix where a
+// real matrix is contiguous.
 Tensor as_for_backward(const Tensor& a) { return a.is_contiguous() && !a.is_complex() ? a.mT() : a; }
 
 // +1 or -1 for an even or odd number of exchanges.
@@ -215,7 +216,8 @@ Four slogdet_out(const Tensor& a, Tensor& sign, Tensor& logabsdet, Tensor& lu, T
     return {sign, logabsdet, lu, pivots};
 }
 
-// ---- Cholesky --------------------------------------------------------------------------------------------------------
+// ---- Cholesky
+// --------------------------------------------------------------------------------------------------------
 
 Two cholesky_ex_out(const Tensor& a, bool upper, bool check_errors, Tensor& l, Tensor& info)
 {
@@ -263,7 +265,8 @@ Tensor& cholesky_inverse_out(const Tensor& factor, bool upper, Tensor& out)
     return assign(out, torch_ocl::cholesky_inverse(factor, upper));
 }
 
-// ---- triangular systems ----------------------------------------------------------------------------------------------
+// ---- triangular systems
+// ----------------------------------------------------------------------------------------------
 
 // X of A X = B, or X A = B, over a common batch.
 Tensor triangular(const Tensor& a, const Tensor& b, bool upper, bool left, bool unit)

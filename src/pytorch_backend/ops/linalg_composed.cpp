@@ -25,7 +25,8 @@ using at::Tensor;
 using Two = std::tuple<Tensor, Tensor>;
 using Four = std::tuple<Tensor&, Tensor&, Tensor&, Tensor&>;
 
-// ---- least squares ---------------------------------------------------------------------------------------------------
+// ---- least squares
+// ---------------------------------------------------------------------------------------------------
 
 struct LeastSquares {
     Tensor solution;            // [..., n, k]
@@ -76,15 +77,20 @@ Four lstsq_out(const Tensor& a, const Tensor& b, std::optional<double> rcond, st
     TORCH_CHECK(a.dim() >= 2, "torch.linalg.lstsq: input must have at least 2 dimensions.");
     TORCH_CHECK(b.dim() >= 1, "torch.linalg.lstsq: other must have at least 1 dimension.");
     at::native::checkFloatingOrComplex(a, "torch.linalg.lstsq", false);
-    TORCH_CHECK(a.scalar_type() == b.scalar_type(), "torch.linalg.lstsq: Expected input and other to have the same dtype, but "
-                "got input's dtype ", a.scalar_type(), " and other's dtype ", b.scalar_type());
-    TORCH_CHECK(a.device() == b.device(), "torch.linalg.lstsq: Expected all tensors to be on the same device, but found at "
-                "least two devices, ", a.device(), " and ", b.device(), "!");
+    TORCH_CHECK(a.scalar_type() == b.scalar_type(),
+                "torch.linalg.lstsq: Expected input and other to have the same dtype, but "
+                "got input's dtype ",
+                a.scalar_type(), " and other's dtype ", b.scalar_type());
+    TORCH_CHECK(a.device() == b.device(),
+                "torch.linalg.lstsq: Expected all tensors to be on the same device, but found at "
+                "least two devices, ",
+                a.device(), " and ", b.device(), "!");
     const std::string_view driver = lstsq_driver(given);
     const bool vector = at::native::linalg_solve_is_vector_rhs(a, b);
     const Tensor rhs = vector ? b.unsqueeze(-1) : b;
-    TORCH_CHECK(rhs.dim() >= 2 && a.size(-2) == rhs.size(-2), "torch.linalg.lstsq: input.size(-2) should match other.size(",
-                vector ? -1 : -2, "), got ", a.sizes(), " and ", b.sizes());
+    TORCH_CHECK(rhs.dim() >= 2 && a.size(-2) == rhs.size(-2),
+                "torch.linalg.lstsq: input.size(-2) should match other.size(", vector ? -1 : -2, "), got ", a.sizes(),
+                " and ", b.sizes());
     const c10::OptionalDeviceGuard guard(a.device());
 
     std::vector<int64_t> sizes = at::infer_size(batch_sizes(a), batch_sizes(rhs));
@@ -100,11 +106,13 @@ Four lstsq_out(const Tensor& a, const Tensor& b, std::optional<double> rcond, st
     assign(solution, vector ? found.solution.squeeze(-1) : found.solution);
     assign(rank, found.rank.defined() ? found.rank : torch_ocl::empty({0}, at::kLong, a.device()));
     const bool singular = driver == "gelsd" || driver == "gelss";
-    assign(singular_values, singular ? found.singular : torch_ocl::empty({0}, singular_values.scalar_type(), a.device()));
+    assign(singular_values,
+           singular ? found.singular : torch_ocl::empty({0}, singular_values.scalar_type(), a.device()));
     return {solution, residuals, rank, singular_values};
 }
 
-// ---- functions of matrices -------------------------------------------------------------------------------------------
+// ---- functions of matrices
+// -------------------------------------------------------------------------------------------
 
 // Taylor's polynomial of degree 18 by Paterson and Stockmeyer's scheme in powers of a^4: seven products.
 Tensor taylor_18(const Tensor& a)
@@ -116,12 +124,13 @@ Tensor taylor_18(const Tensor& a)
     const Tensor one = at::eye(a.size(-1), a.options());
     Tensor sum = coefficient[16] * one + coefficient[17] * a + coefficient[18] * a2;
     for (int k = 12; k >= 0; k -= 4)
-        sum = sum.matmul(a4) + (coefficient[k] * one + coefficient[k + 1] * a + coefficient[k + 2] * a2 + coefficient[k + 3] * a3);
+        sum = sum.matmul(a4) +
+              (coefficient[k] * one + coefficient[k + 1] * a + coefficient[k + 2] * a2 + coefficient[k + 3] * a3);
     return sum;
 }
 
-// exp(A) = exp(A / 2^s)^(2^s), where s brings the 1-norm below the bound up to which the polynomial is exact to rounding
-// (Higham, Functions of Matrices, 10.3). The largest s of the batch is read: this waits.
+// exp(A) = exp(A / 2^s)^(2^s), where s brings the 1-norm below the bound up to which the polynomial is exact to
+// rounding (Higham, Functions of Matrices, 10.3). The largest s of the batch is read: this waits.
 Tensor matrix_exp(const Tensor& self)
 {
     at::native::squareCheckInputs(self, "linalg.matrix_exp");
@@ -151,8 +160,10 @@ Tensor matrix_sqrth(const Tensor& a)
 // A = U H from A = W S V^H: U = W V^H, H = V S V^H.
 Two polar(const Tensor& a)
 {
-    TORCH_CHECK(a.dim() >= 2 && a.size(-2) >= a.size(-1), "linalg.polar: expected matrices with at least as many rows as "
-                "columns, got ", a.sizes());
+    TORCH_CHECK(a.dim() >= 2 && a.size(-2) >= a.size(-1),
+                "linalg.polar: expected matrices with at least as many rows as "
+                "columns, got ",
+                a.sizes());
     const auto [w, s, vh] = at::linalg_svd(a, false);
     return {w.matmul(vh), (vh.mH() * s.unsqueeze(-2)).matmul(vh)};
 }

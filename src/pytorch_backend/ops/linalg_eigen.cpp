@@ -18,7 +18,8 @@ using at::Tensor;
 using Two = std::tuple<Tensor&, Tensor&>;
 using Three = std::tuple<Tensor&, Tensor&, Tensor&>;
 
-// ---- eigenvalues -----------------------------------------------------------------------------------------------------
+// ---- eigenvalues
+// -----------------------------------------------------------------------------------------------------
 
 struct Eigen {
     Tensor values, vectors;   // [..., n], [..., n, n] or undefined
@@ -43,7 +44,8 @@ Eigen eigen(const Tensor& a, bool with_vectors, const char* name)
     clprim::eigen(current_queue(a), view(work), view(values), view(std::optional<Tensor>(vectors)), view(info));
     if (info.numel() != 0) {
         const Tensor found = info.cpu();
-        TORCH_CHECK(!found.eq(-1).any().item<bool>(), "torch.", name, ": input tensor should not contain infs or NaNs.");
+        TORCH_CHECK(!found.eq(-1).any().item<bool>(), "torch.", name,
+                    ": input tensor should not contain infs or NaNs.");
         at::_linalg_check_errors(found, name, a.dim() == 2);
     }
     return result;
@@ -76,13 +78,14 @@ Tensor& eigvals_out(const Tensor& a, Tensor& values)
 {
     at::native::squareCheckInputs(a, "linalg.eigvals");
     at::native::checkFloatingOrComplex(a, "linalg.eigvals", false);
-    at::native::checkLinalgCompatibleDtype("torch.linalg.eigvals", values.scalar_type(), c10::toComplexType(a.scalar_type()),
-                                           "eigenvalues");
+    at::native::checkLinalgCompatibleDtype("torch.linalg.eigvals", values.scalar_type(),
+                                           c10::toComplexType(a.scalar_type()), "eigenvalues");
     at::native::checkSameDevice("torch.linalg.eigvals", values, a, "eigenvalues");
     return assign(values, eigvals(a));
 }
 
-// ---- LDL -------------------------------------------------------------------------------------------------------------
+// ---- LDL
+// -------------------------------------------------------------------------------------------------------------
 
 Three ldl_factor_ex_out(const Tensor& a, bool hermitian, bool check_errors, Tensor& ld, Tensor& pivots, Tensor& info)
 {

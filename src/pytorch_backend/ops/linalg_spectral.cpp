@@ -23,7 +23,8 @@ using at::Tensor;
 using Two = std::tuple<Tensor&, Tensor&>;
 using Three = std::tuple<Tensor&, Tensor&, Tensor&>;
 
-// ---- QR --------------------------------------------------------------------------------------------------------------
+// ---- QR
+// --------------------------------------------------------------------------------------------------------------
 
 struct Reflectors {
     Tensor a, tau;   // [batch, m, n], [batch, min(m, n)]
@@ -41,7 +42,8 @@ Reflectors qr_factor(const Tensor& a)
 // The first columns of Q [batch, m, columns].
 Tensor make_q(const Reflectors& f, int64_t columns)
 {
-    const Tensor q = at::eye(f.a.size(1), columns, f.a.options()).expand({f.a.size(0), f.a.size(1), columns}).contiguous();
+    const Tensor q =
+        at::eye(f.a.size(1), columns, f.a.options()).expand({f.a.size(0), f.a.size(1), columns}).contiguous();
     clprim::apply_reflectors(current_queue(q), view(f.a), view(f.tau), view(q), false);
     return q;
 }
@@ -80,10 +82,12 @@ Two geqrf_out(const Tensor& self, Tensor& a, Tensor& tau)
 Reflectors given_reflectors(const Tensor& a, const Tensor& tau, const char* name)
 {
     TORCH_CHECK(a.dim() >= 2, name, ": input must have at least 2 dimensions.");
-    TORCH_CHECK(tau.dim() == a.dim() - 1 && tau.sizes().slice(0, tau.dim() - 1) == batch_sizes(a), name, ": expected tau of one "
-                "dimension less than input and of the same batch, got ", tau.sizes(), " and ", a.sizes());
-    TORCH_CHECK(tau.scalar_type() == a.scalar_type(), name, ": tau dtype ", tau.scalar_type(), " does not match input dtype ",
-                a.scalar_type());
+    TORCH_CHECK(tau.dim() == a.dim() - 1 && tau.sizes().slice(0, tau.dim() - 1) == batch_sizes(a), name,
+                ": expected tau of one "
+                "dimension less than input and of the same batch, got ",
+                tau.sizes(), " and ", a.sizes());
+    TORCH_CHECK(tau.scalar_type() == a.scalar_type(), name, ": tau dtype ", tau.scalar_type(),
+                " does not match input dtype ", a.scalar_type());
     at::native::checkFloatingOrComplex(a, name);
     Reflectors f;
     f.a = work_copy(a);
@@ -94,9 +98,11 @@ Reflectors given_reflectors(const Tensor& a, const Tensor& tau, const char* name
 Tensor householder_product(const Tensor& input, const Tensor& tau)
 {
     const Reflectors f = given_reflectors(input, tau, "torch.linalg.householder_product");
-    TORCH_CHECK(input.size(-2) >= input.size(-1), "torch.linalg.householder_product: input.shape[-2] must be greater than or "
+    TORCH_CHECK(input.size(-2) >= input.size(-1),
+                "torch.linalg.householder_product: input.shape[-2] must be greater than or "
                 "equal to input.shape[-1]");
-    TORCH_CHECK(input.size(-1) >= tau.size(-1), "torch.linalg.householder_product: input.shape[-1] must be greater than or "
+    TORCH_CHECK(input.size(-1) >= tau.size(-1),
+                "torch.linalg.householder_product: input.shape[-1] must be greater than or "
                 "equal to tau.shape[-1]");
     const c10::OptionalDeviceGuard guard(input.device());
     return make_q(f, input.size(-1)).view(input.sizes());
@@ -111,12 +117,17 @@ Tensor& householder_product_out(const Tensor& input, const Tensor& tau, Tensor& 
 Tensor ormqr(const Tensor& self, const Tensor& tau, const Tensor& other, bool left, bool transpose)
 {
     const Reflectors f = given_reflectors(self, tau, "torch.ormqr");
-    TORCH_CHECK(other.dim() == self.dim() && batch_sizes(other) == batch_sizes(self), "torch.ormqr: batch dimensions of other "
-                "must be those of input, got ", other.sizes(), " and ", self.sizes());
-    TORCH_CHECK(other.scalar_type() == self.scalar_type(), "torch.ormqr: other dtype ", other.scalar_type(), " does not match "
-                "input dtype ", self.scalar_type());
+    TORCH_CHECK(other.dim() == self.dim() && batch_sizes(other) == batch_sizes(self),
+                "torch.ormqr: batch dimensions of other "
+                "must be those of input, got ",
+                other.sizes(), " and ", self.sizes());
+    TORCH_CHECK(other.scalar_type() == self.scalar_type(), "torch.ormqr: other dtype ", other.scalar_type(),
+                " does not match "
+                "input dtype ",
+                self.scalar_type());
     const int64_t side = left ? -2 : -1;
-    TORCH_CHECK(other.size(side) == self.size(-2), "torch.ormqr: other.shape[", side, "] must be equal to input.shape[-2]");
+    TORCH_CHECK(other.size(side) == self.size(-2), "torch.ormqr: other.shape[", side,
+                "] must be equal to input.shape[-2]");
     TORCH_CHECK(tau.size(-1) <= std::min(self.size(-1), self.size(-2)), "torch.ormqr: tau.shape[-1] must not exceed "
                 "input.shape[-1]");
     const c10::OptionalDeviceGuard guard(self.device());
@@ -131,7 +142,8 @@ Tensor& ormqr_out(const Tensor& self, const Tensor& tau, const Tensor& other, bo
     return assign(out, torch_ocl::ormqr(self, tau, other, left, transpose));
 }
 
-// ---- eigenvalues -----------------------------------------------------------------------------------------------------
+// ---- eigenvalues
+// -----------------------------------------------------------------------------------------------------
 
 Two eigh_out(const Tensor& a, std::string_view uplo, bool compute_v, Tensor& values, Tensor& vectors)
 {
@@ -140,7 +152,8 @@ Two eigh_out(const Tensor& a, std::string_view uplo, bool compute_v, Tensor& val
     const bool upper = uplo == "U" || uplo == "u";
     Tensor half = upper ? a.triu(1) : a.tril(-1);
     half = half + half.mH();
-    half.diagonal(0, -2, -1).copy_(at::isComplexType(a.scalar_type()) ? at::real(a.diagonal(0, -2, -1)) : a.diagonal(0, -2, -1));
+    half.diagonal(0, -2, -1).copy_(at::isComplexType(a.scalar_type()) ? at::real(a.diagonal(0, -2, -1))
+                                                                      : a.diagonal(0, -2, -1));
     const Tensor work = work_copy(half), rows = empty_like_batch(work, {work.size(1), work.size(1)}, a.scalar_type());
     const Tensor found = empty_like_batch(work, {work.size(1)}, c10::toRealValueType(a.scalar_type()));
     clprim::jacobi_eigh(current_queue(a), view(work), view(rows), view(found));
@@ -151,7 +164,8 @@ Two eigh_out(const Tensor& a, std::string_view uplo, bool compute_v, Tensor& val
     return {values, vectors};
 }
 
-// ---- singular values -------------------------------------------------------------------------------------------------
+// ---- singular values
+// -------------------------------------------------------------------------------------------------
 
 // U S (its columns as rows), V (likewise) and S of matrices with no more columns than rows.
 struct Svd {
@@ -169,8 +183,8 @@ Svd jacobi_svd(const Tensor& a)
     return r;
 }
 
-// U [batch, m, columns] from its multiples: Q of their QR factorisation, which also completes the basis where values are 0,
-// with the phases of R's diagonal.
+// U [batch, m, columns] from its multiples: Q of their QR factorisation, which also completes the basis where values
+// are 0, with the phases of R's diagonal.
 Tensor make_u(const Svd& svd, int64_t columns)
 {
     const Reflectors f = qr_factor(svd.scaled.mT());
@@ -180,8 +194,8 @@ Tensor make_u(const Svd& svd, int64_t columns)
     return q;
 }
 
-Three svd_out(const Tensor& a, bool full_matrices, bool compute_uv, std::optional<std::string_view> driver, Tensor& u, Tensor& s,
-              Tensor& vh)
+Three svd_out(const Tensor& a, bool full_matrices, bool compute_uv, std::optional<std::string_view> driver, Tensor& u,
+              Tensor& s, Tensor& vh)
 {
     StructuredOut<at::meta::structured__linalg_svd> op({u, s, vh});
     op.meta(a, full_matrices, compute_uv, driver);

@@ -18,8 +18,8 @@ struct Operands {
     Tensor log_probs, targets;
     clprim::CtcLoss problem;
 
-    Operands(const Tensor& log_probs_, const Tensor& targets_, at::IntArrayRef input_lengths, at::IntArrayRef target_lengths,
-             int64_t blank)
+    Operands(const Tensor& log_probs_, const Tensor& targets_, at::IntArrayRef input_lengths,
+             at::IntArrayRef target_lengths, int64_t blank)
         : log_probs(log_probs_.contiguous()), targets(targets_.to(at::kLong).contiguous())
     {
         TORCH_CHECK(log_probs.dim() == 3, "ctc_loss expected log_probs [T, N, C], got ", log_probs.sizes());
@@ -33,8 +33,8 @@ struct Operands {
     }
 };
 
-Two ctc_loss(const Tensor& log_probs, const Tensor& targets, at::IntArrayRef input_lengths, at::IntArrayRef target_lengths,
-             int64_t blank, bool)
+Two ctc_loss(const Tensor& log_probs, const Tensor& targets, at::IntArrayRef input_lengths,
+             at::IntArrayRef target_lengths, int64_t blank, bool)
 {
     const c10::OptionalDeviceGuard guard(log_probs.device());
     const Operands o(log_probs, targets, input_lengths, target_lengths, blank);
@@ -46,9 +46,9 @@ Two ctc_loss(const Tensor& log_probs, const Tensor& targets, at::IntArrayRef inp
     return {loss, alpha};
 }
 
-Tensor ctc_loss_backward(const Tensor& grad, const Tensor& log_probs, const Tensor& targets, at::IntArrayRef input_lengths,
-                         at::IntArrayRef target_lengths, const Tensor& loss, const Tensor& log_alpha, int64_t blank,
-                         bool zero_infinity)
+Tensor ctc_loss_backward(const Tensor& grad, const Tensor& log_probs, const Tensor& targets,
+                         at::IntArrayRef input_lengths, at::IntArrayRef target_lengths, const Tensor& loss,
+                         const Tensor& log_alpha, int64_t blank, bool zero_infinity)
 {
     const c10::OptionalDeviceGuard guard(log_probs.device());
     const Operands o(log_probs, targets, input_lengths, target_lengths, blank);
@@ -73,19 +73,20 @@ at::IntArrayRef numbers(const Tensor& lengths)
     return {lengths.const_data_ptr<int64_t>(), static_cast<std::size_t>(lengths.numel())};
 }
 
-Two ctc_loss_tensor(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths, const Tensor& target_lengths,
-                    int64_t blank, bool zero_infinity)
+Two ctc_loss_tensor(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
+                    const Tensor& target_lengths, int64_t blank, bool zero_infinity)
 {
     const Tensor steps = on_host(input_lengths, "input_lengths"), labels = on_host(target_lengths, "target_lengths");
     return ctc_loss(log_probs, targets, numbers(steps), numbers(labels), blank, zero_infinity);
 }
 
-Tensor ctc_loss_backward_tensor(const Tensor& grad, const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
-                                const Tensor& target_lengths, const Tensor& loss, const Tensor& log_alpha, int64_t blank,
-                                bool zero_infinity)
+Tensor ctc_loss_backward_tensor(const Tensor& grad, const Tensor& log_probs, const Tensor& targets,
+                                const Tensor& input_lengths, const Tensor& target_lengths, const Tensor& loss,
+                                const Tensor& log_alpha, int64_t blank, bool zero_infinity)
 {
     const Tensor steps = on_host(input_lengths, "input_lengths"), labels = on_host(target_lengths, "target_lengths");
-    return ctc_loss_backward(grad, log_probs, targets, numbers(steps), numbers(labels), loss, log_alpha, blank, zero_infinity);
+    return ctc_loss_backward(grad, log_probs, targets, numbers(steps), numbers(labels), loss, log_alpha, blank,
+                             zero_infinity);
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)

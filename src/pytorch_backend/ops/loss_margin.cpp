@@ -79,7 +79,8 @@ at::Tensor& assign(at::Tensor& out, const at::Tensor& value)
     return out.copy_(value);
 }
 
-// ---- one class per sample --------------------------------------------------------------------------------------------
+// ---- one class per sample
+// --------------------------------------------------------------------------------------------
 
 at::Tensor multi_margin(const at::Tensor& self, const at::Tensor& target, const at::Scalar& p,
                              const at::Scalar& margin, const OptionalTensor& weight, int64_t reduction)
@@ -104,7 +105,8 @@ at::Tensor multi_margin_backward(const at::Tensor& grad_output, const at::Tensor
 {
     const c10::OptionalDeviceGuard guard(self.device());
     const Operands o = multi_class(self, target, p, margin, weight);
-    const at::Tensor dy = grad_output.contiguous(), dx = torch_ocl::empty(self.sizes(), self.scalar_type(), self.device());
+    const at::Tensor dy = grad_output.contiguous(),
+                     dx = torch_ocl::empty(self.sizes(), self.scalar_type(), self.device());
     clprim::multi_margin_loss_backward(current_queue(self), {o.problem, view(dy), view(dx), {}, o.scale(reduction)});
     return dx;
 }
@@ -116,7 +118,8 @@ at::Tensor& multi_margin_loss_backward_out(const at::Tensor& grad_output, const 
     return assign(grad_input, multi_margin_backward(grad_output, self, target, p, margin, weight, reduction));
 }
 
-// ---- several labels per sample ---------------------------------------------------------------------------------------
+// ---- several labels per sample
+// ---------------------------------------------------------------------------------------
 
 std::tuple<at::Tensor, at::Tensor> multilabel_margin_forward(const at::Tensor& self, const at::Tensor& target,
                                                                   int64_t reduction)

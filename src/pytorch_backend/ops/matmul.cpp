@@ -141,8 +141,8 @@ at::Tensor vdot(const at::Tensor& self, const at::Tensor& other)
 }
 
 // The sum over a batch is a product whose k runs over batch and k.
-at::Tensor sum_of_products(const at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2, const at::Scalar& beta,
-                  const at::Scalar& alpha)
+at::Tensor sum_of_products(const at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2,
+                           const at::Scalar& beta, const at::Scalar& alpha)
 {
     TORCH_CHECK(batch1.dim() == 3, "batch1 must be a 3D tensor");
     TORCH_CHECK(batch2.dim() == 3, "batch2 must be a 3D tensor");

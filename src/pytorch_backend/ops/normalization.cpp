@@ -82,7 +82,8 @@ ThreeOut batch_norm_out(const at::Tensor& input, const BatchNormArguments& argum
     return {out, save_mean, save_invstd};
 }
 
-// ---- spellings -------------------------------------------------------------------------------------------------------
+// ---- spellings
+// -------------------------------------------------------------------------------------------------------
 
 Three forward(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
               const OptionalTensor& running_mean, const OptionalTensor& running_var, bool training,
@@ -150,7 +151,8 @@ std::tuple<at::Tensor&, at::Tensor&, at::Tensor&, at::Tensor&> batch_norm_with_u
     return {out, save_mean, save_invstd, reserve};
 }
 
-// ---- backward --------------------------------------------------------------------------------------------------------
+// ---- backward
+// --------------------------------------------------------------------------------------------------------
 
 Three backward(const at::Tensor& grad_output, const at::Tensor& input, const OptionalTensor& weight,
                const OptionalTensor& running_mean, const OptionalTensor& running_var,

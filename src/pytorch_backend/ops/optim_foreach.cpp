@@ -1,5 +1,5 @@
-// Operators over lists of tensors (_foreach_*), what PyTorch's optimisers are made of: one launch for the whole list where
-// the tensors are alike (floating point, one dtype, dense); otherwise PyTorch's own loop over single tensors.
+// Operators over lists of tensors (_foreach_*), what PyTorch's optimisers are made of: one launch for the whole list
+// where the tensors are alike (floating point, one dtype, dense); otherwise PyTorch's own loop over single tensors.
 #include <ATen/native/ForeachUtils.h>
 #include <ATen/ops/_foreach_abs_native.h>
 #include <ATen/ops/_foreach_add_native.h>

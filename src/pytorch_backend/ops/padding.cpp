@@ -1,5 +1,5 @@
-// Padding with a tensor's own elements: reflection_pad and replication_pad. (Constant and circular padding are composed by
-// PyTorch of copies.)
+// Padding with a tensor's own elements: reflection_pad and replication_pad. (Constant and circular padding are composed
+// by PyTorch of copies.)
 #include <ATen/native/Padding.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/reflection_pad1d_backward_meta.h>
@@ -57,7 +57,8 @@ void enqueue_backward(const at::Tensor& grad_output, const clprim::Padding& padd
     result.finish();
 }
 
-// ---- operators whose shapes PyTorch works out ------------------------------------------------------------------------
+// ---- operators whose shapes PyTorch works out
+// ------------------------------------------------------------------------
 
 template <class Meta, PadMode mode>
 at::Tensor& structured_pad(const at::Tensor& self, at::IntArrayRef pads, at::Tensor& out)
@@ -80,7 +81,8 @@ at::Tensor& structured_pad_backward(const at::Tensor& grad_output, const at::Ten
     return grad_input;
 }
 
-// ---- and the others --------------------------------------------------------------------------------------------------
+// ---- and the others
+// --------------------------------------------------------------------------------------------------
 
 template <int axes>
 std::vector<int64_t> padded_sizes(const at::Tensor& self, at::IntArrayRef pads, PadMode mode)
@@ -90,11 +92,11 @@ std::vector<int64_t> padded_sizes(const at::Tensor& self, at::IntArrayRef pads, 
     for (int i = 0; i < axes; ++i) {
         const int64_t dim = self.dim() - 1 - i, size = self.size(dim), before = pads[2 * i], behind = pads[2 * i + 1];
         TORCH_CHECK(mode == PadMode::replicate || (before < size && behind < size),
-                    "Padding size should be less than the corresponding input dimension, but got: padding (", before, ", ",
-                    behind, ") at dimension ", dim, " of input ", self.sizes());
+                    "Padding size should be less than the corresponding input dimension, but got: padding (", before,
+                    ", ", behind, ") at dimension ", dim, " of input ", self.sizes());
         sizes[dim] = size + before + behind;
-        TORCH_CHECK(sizes[dim] >= (mode == PadMode::replicate), "padding (", before, ", ", behind, ") leaves no element in dimension ", dim,
-                    " of input ", self.sizes());
+        TORCH_CHECK(sizes[dim] >= (mode == PadMode::replicate), "padding (", before, ", ", behind,
+                    ") leaves no element in dimension ", dim, " of input ", self.sizes());
     }
     return sizes;
 }
@@ -123,7 +125,8 @@ at::Tensor& pad_backward_out(const at::Tensor& grad_output, const at::Tensor& se
                              at::Tensor& grad_input)
 {
     const std::vector<int64_t> sizes = padded_sizes<axes>(self, pads, mode);
-    TORCH_CHECK(grad_output.sizes() == sizes, "grad_output has shape ", grad_output.sizes(), ", expected ", at::IntArrayRef(sizes));
+    TORCH_CHECK(grad_output.sizes() == sizes, "grad_output has shape ", grad_output.sizes(), ", expected ",
+                at::IntArrayRef(sizes));
     const c10::OptionalDeviceGuard guard(self.device());
     if (at::native::resize_output(grad_input, self.sizes()) && self.dim() == axes + 2)
         grad_input.unsafeGetTensorImpl()->empty_tensor_restride(self.suggest_memory_format());
@@ -143,7 +146,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     using namespace at::meta;
     constexpr PadMode reflect = PadMode::reflect, replicate = PadMode::replicate;
     m.impl("reflection_pad1d.out", structured_pad<structured_reflection_pad1d, reflect>);
-    m.impl("reflection_pad1d_backward.grad_input", structured_pad_backward<structured_reflection_pad1d_backward, reflect>);
+    m.impl("reflection_pad1d_backward.grad_input",
+           structured_pad_backward<structured_reflection_pad1d_backward, reflect>);
     m.impl("reflection_pad2d", pad<2, reflect>);
     m.impl("reflection_pad2d.out", pad_out<2, reflect>);
     m.impl("reflection_pad2d_backward", pad_backward<2, reflect>);

@@ -72,8 +72,8 @@ void require_accepted(const clprim::PointwiseRow& row, clprim::DataType common)
     TORCH_CHECK_NOT_IMPLEMENTED(accepted, '"', row.name, "\" not implemented for '", clprim::name_of(common), '\'');
 }
 
-void enqueue(at::TensorIteratorBase& iter, const clprim::PointwiseRow& row, std::initializer_list<clprim::Scalar> scalars,
-             at::ScalarType common, c10::ArrayRef<int> order)
+void enqueue(at::TensorIteratorBase& iter, const clprim::PointwiseRow& row,
+             std::initializer_list<clprim::Scalar> scalars, at::ScalarType common, c10::ArrayRef<int> order)
 {
     const clprim::DataType common_dtype = data_type(c10::isFloat8Type(common) ? at::kFloat : common);
     if (iter.numel() == 0)
@@ -102,7 +102,10 @@ void enqueue(at::TensorIteratorBase& iter, const clprim::PointwiseRow& row, std:
     }
     translate_errors([&] {
         clprim::pointwise(current_queue(iter.device(0)), row,
-                          {{inputs.data(), inputs.size()}, {outputs.data(), outputs.size()}, {scalars.begin(), scalars.size()}, common_dtype});
+                          {{inputs.data(), inputs.size()},
+                           {outputs.data(), outputs.size()},
+                           {scalars.begin(), scalars.size()},
+                           common_dtype});
     });
     for (std::size_t i = 0; i < narrowed.size(); ++i)
         float_to_float8(wide[i], operand_tensor(iter, narrowed[i]));
@@ -118,7 +121,8 @@ c10::SmallVector<int, 4> input_order(const at::TensorIteratorBase& iter)
 
 }  // namespace
 
-void launch(at::TensorIteratorBase& iter, const clprim::PointwiseRow& row, std::initializer_list<clprim::Scalar> scalars,
+void launch(at::TensorIteratorBase& iter, const clprim::PointwiseRow& row,
+            std::initializer_list<clprim::Scalar> scalars,
             std::initializer_list<std::reference_wrapper<const at::Tensor>> inputs)
 {
     c10::SmallVector<int, 4> order = input_order(iter);

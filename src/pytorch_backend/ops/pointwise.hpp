@@ -13,9 +13,10 @@ namespace torch_ocl {
 
 clprim::Scalar to_scalar(const at::Scalar& value);
 
-// Enqueues a row over an iterator's operands, computed in its common dtype. x0, x1, ... are the iterator's inputs in its
-// order or, where `inputs` is given, in that order.
-void launch(at::TensorIteratorBase& iter, const clprim::PointwiseRow& row, std::initializer_list<clprim::Scalar> scalars = {},
+// Enqueues a row over an iterator's operands, computed in its common dtype. x0, x1, ... are the iterator's inputs in
+// its order or, where `inputs` is given, in that order.
+void launch(at::TensorIteratorBase& iter, const clprim::PointwiseRow& row,
+            std::initializer_list<clprim::Scalar> scalars = {},
             std::initializer_list<std::reference_wrapper<const at::Tensor>> inputs = {});
 // The same, computed in `common` whatever the iterator says.
 void launch_as(at::ScalarType common, at::TensorIteratorBase& iter, const clprim::PointwiseRow& row,

@@ -87,49 +87,52 @@ Tensor& gelu_backward_out(const Tensor& dy, const Tensor& self, c10::string_view
 
 Tensor& threshold_out(const Tensor& self, const Scalar& threshold, const Scalar& value, Tensor& out)
 {
-    return gradient<at::meta::structured_threshold>(out, CLPRIM_ROW("threshold"), {to_scalar(threshold), to_scalar(value)}, {self},
-                                                    self, threshold, value);
+    return gradient<at::meta::structured_threshold>(
+        out, CLPRIM_ROW("threshold"), {to_scalar(threshold), to_scalar(value)}, {self}, self, threshold, value);
 }
 Tensor& threshold_backward_out(const Tensor& dy, const Tensor& self, const Scalar& threshold, Tensor& out)
 {
-    return gradient<at::meta::structured_threshold_backward>(out, CLPRIM_ROW("threshold_backward"), {to_scalar(threshold)},
-                                                             {dy, self}, dy, self, threshold);
+    return gradient<at::meta::structured_threshold_backward>(out, CLPRIM_ROW("threshold_backward"),
+                                                             {to_scalar(threshold)}, {dy, self}, dy, self, threshold);
 }
 
 Tensor& elu_out(const Tensor& self, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale, Tensor& out)
 {
     return structured_pointwise<at::meta::structured_elu>(out, CLPRIM_ROW("elu"),
-                                                          {to_scalar(alpha), to_scalar(scale), to_scalar(input_scale)}, self, alpha,
-                                                          scale, input_scale);
+                                                          {to_scalar(alpha), to_scalar(scale), to_scalar(input_scale)},
+                                                          self, alpha, scale, input_scale);
 }
-Tensor& elu_backward_out(const Tensor& dy, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale, bool is_result,
-                         const Tensor& saved, Tensor& out)
+Tensor& elu_backward_out(const Tensor& dy, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale,
+                         bool is_result, const Tensor& saved, Tensor& out)
 {
     const auto& row = is_result ? CLPRIM_ROW("elu_backward_result") : CLPRIM_ROW("elu_backward");
-    return gradient<at::meta::structured_elu_backward>(out, row, {to_scalar(alpha), to_scalar(scale), to_scalar(input_scale)},
+    return gradient<at::meta::structured_elu_backward>(out, row,
+                                                       {to_scalar(alpha), to_scalar(scale), to_scalar(input_scale)},
                                                        {dy, saved}, dy, alpha, scale, input_scale, is_result, saved);
 }
 
 Tensor& leaky_relu_out(const Tensor& self, const Scalar& slope, Tensor& out)
 {
-    return structured_pointwise<at::meta::structured_leaky_relu>(out, CLPRIM_ROW("leaky_relu"), {to_scalar(slope)}, self, slope);
+    return structured_pointwise<at::meta::structured_leaky_relu>(out, CLPRIM_ROW("leaky_relu"), {to_scalar(slope)},
+                                                                 self, slope);
 }
 Tensor& leaky_relu_backward_out(const Tensor& dy, const Tensor& saved, const Scalar& slope, bool is_result, Tensor& out)
 {
-    return gradient<at::meta::structured_leaky_relu_backward>(out, CLPRIM_ROW("leaky_relu_backward"), {to_scalar(slope)}, {dy, saved},
-                                                              dy, saved, slope, is_result);
+    return gradient<at::meta::structured_leaky_relu_backward>(
+        out, CLPRIM_ROW("leaky_relu_backward"), {to_scalar(slope)}, {dy, saved}, dy, saved, slope, is_result);
 }
 
 Tensor& softplus_out(const Tensor& self, const Scalar& beta, const Scalar& threshold, Tensor& out)
 {
-    return structured_pointwise<at::meta::structured_softplus>(out, CLPRIM_ROW("softplus"), {to_scalar(beta), to_scalar(threshold)},
-                                                               self, beta, threshold);
+    return structured_pointwise<at::meta::structured_softplus>(
+        out, CLPRIM_ROW("softplus"), {to_scalar(beta), to_scalar(threshold)}, self, beta, threshold);
 }
-Tensor& softplus_backward_out(const Tensor& dy, const Tensor& self, const Scalar& beta, const Scalar& threshold, Tensor& out)
+Tensor& softplus_backward_out(const Tensor& dy, const Tensor& self, const Scalar& beta, const Scalar& threshold,
+                              Tensor& out)
 {
     return gradient<at::meta::structured_softplus_backward>(out, CLPRIM_ROW("softplus_backward"),
-                                                            {to_scalar(beta), to_scalar(threshold)}, {dy, self}, dy, self, beta,
-                                                            threshold);
+                                                            {to_scalar(beta), to_scalar(threshold)}, {dy, self}, dy,
+                                                            self, beta, threshold);
 }
 
 #define CLPRIM_SHRINKS(X) X(hardshrink) X(softshrink)
@@ -148,7 +151,8 @@ CLPRIM_SHRINKS(CLPRIM_DEFINE)
 #undef CLPRIM_DEFINE
 
 // Not structured: the iterator is built here.
-Tensor& unary(const Tensor& self, Tensor& out, const clprim::PointwiseRow& row, std::initializer_list<clprim::Scalar> scalars = {})
+Tensor& unary(const Tensor& self, Tensor& out, const clprim::PointwiseRow& row,
+              std::initializer_list<clprim::Scalar> scalars = {})
 {
     auto iter = TensorIterator::unary_op(out, self);
     launch(iter, row, scalars);
@@ -161,7 +165,8 @@ Tensor& binary(const Tensor& a, const Tensor& b, Tensor& out, const clprim::Poin
     launch(iter, row, scalars);
     return out;
 }
-Tensor new_binary(const Tensor& a, const Tensor& b, const clprim::PointwiseRow& row, std::initializer_list<clprim::Scalar> scalars = {})
+Tensor new_binary(const Tensor& a, const Tensor& b, const clprim::PointwiseRow& row,
+                  std::initializer_list<clprim::Scalar> scalars = {})
 {
     Tensor out;
     auto iter = TensorIterator::binary_op(out, a, b);
@@ -190,7 +195,8 @@ Tensor& hardtanh_out(const Tensor& self, const Scalar& low, const Scalar& high, 
     TORCH_CHECK(self.scalar_type() != at::kBool, "Bool inputs not supported for hardtanh");
     if (c10::isIntegralType(self.scalar_type(), false)) {
         const int64_t a = low.toLong(), b = high.toLong();
-        TORCH_CHECK(self.scalar_type() != at::kByte || (a >= 0 && b >= 0), "cannot do hardtanh on an unsigned type with negative limits");
+        TORCH_CHECK(self.scalar_type() != at::kByte || (a >= 0 && b >= 0),
+                    "cannot do hardtanh on an unsigned type with negative limits");
         return at::clamp_out(out, self, Scalar(a), Scalar(b));
     }
     return at::clamp_out(out, self, low, high);
@@ -217,7 +223,10 @@ Tensor hardswish(const Tensor& self)
     return unary(self, out, CLPRIM_ROW("hardswish"));
 }
 Tensor& hardswish_(Tensor& self) { return unary(self, self, CLPRIM_ROW("hardswish")); }
-Tensor hardswish_backward(const Tensor& dy, const Tensor& self) { return new_binary(dy, self, CLPRIM_ROW("hardswish_backward")); }
+Tensor hardswish_backward(const Tensor& dy, const Tensor& self)
+{
+    return new_binary(dy, self, CLPRIM_ROW("hardswish_backward"));
+}
 
 // The buffer that PyTorch's CPU kernel keeps for the gradient stays empty, as on CUDA.
 std::tuple<Tensor&, Tensor&> log_sigmoid_forward_out(const Tensor& self, Tensor& out, Tensor& buffer)
@@ -253,14 +262,15 @@ Tensor& logit_out(const Tensor& self, std::optional<double> eps, Tensor& out) { 
 Tensor logit(const Tensor& self, std::optional<double> eps)
 {
     const bool whole = c10::isIntegralType(self.scalar_type(), true);
-    Tensor out = at::empty_like(self, whole ? self.options().dtype(c10::get_default_dtype_as_scalartype()) : self.options());
+    Tensor out =
+        at::empty_like(self, whole ? self.options().dtype(c10::get_default_dtype_as_scalartype()) : self.options());
     return logit_into(self, eps, out);
 }
 Tensor& logit_(Tensor& self, std::optional<double> eps) { return logit_into(self, eps, self); }
 Tensor& logit_backward_out(const Tensor& dy, const Tensor& self, std::optional<double> eps, Tensor& out)
 {
-    return gradient<at::meta::structured_logit_backward>(out, CLPRIM_ROW("logit_backward"), {eps.value_or(-1.0)}, {dy, self}, dy, self,
-                                                         eps);
+    return gradient<at::meta::structured_logit_backward>(out, CLPRIM_ROW("logit_backward"), {eps.value_or(-1.0)},
+                                                         {dy, self}, dy, self, eps);
 }
 
 Tensor prelu_kernel(const Tensor& self, const Tensor& weight)
@@ -302,7 +312,8 @@ Tensor& glu_backward_out(const Tensor& dy, const Tensor& self, int64_t dim, Tens
 {
     TORCH_CHECK(self.dim() > 0, "glu does not support 0-dimensional tensors");
     dim = c10::maybe_wrap_dim(dim, self.dim());
-    TORCH_CHECK(self.size(dim) % 2 == 0, "Halving dimension must be even, but dimension ", dim, " is size ", self.size(dim));
+    TORCH_CHECK(self.size(dim) % 2 == 0, "Halving dimension must be even, but dimension ", dim, " is size ",
+                self.size(dim));
     at::native::resize_output(out, self.sizes());
     auto [value, gate] = halves(self, dim);
     auto [value_gradient, gate_gradient] = halves(out, dim);

@@ -107,20 +107,24 @@ Tensor& nextafter_out(const Tensor& self, const Tensor& other, Tensor& out)
     using Meta = at::meta::structured_nextafter;
     const at::ScalarType common = at::result_type(self, other);
     if (common == at::kHalf)
-        return structured_pointwise<Meta>(out, CLPRIM_ROW("nextafter_narrow"), {0x1p-10, 0x1p-24, 65504.0}, self, other);
+        return structured_pointwise<Meta>(out, CLPRIM_ROW("nextafter_narrow"), {0x1p-10, 0x1p-24, 65504.0}, self,
+                                          other);
     if (common == at::kBFloat16)
-        return structured_pointwise<Meta>(out, CLPRIM_ROW("nextafter_narrow"), {0x1p-7, 0x1p-133, 0x1.fep127}, self, other);
+        return structured_pointwise<Meta>(out, CLPRIM_ROW("nextafter_narrow"), {0x1p-7, 0x1p-133, 0x1.fep127}, self,
+                                          other);
     return structured_pointwise<Meta>(out, CLPRIM_ROW("nextafter"), {}, self, other);
 }
 
 Tensor& add_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out)
 {
-    return structured_pointwise<at::meta::structured_add_Tensor>(out, CLPRIM_ROW("add"), {to_scalar(alpha)}, self, other, alpha);
+    return structured_pointwise<at::meta::structured_add_Tensor>(out, CLPRIM_ROW("add"), {to_scalar(alpha)}, self,
+                                                                 other, alpha);
 }
 
 Tensor& sub_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out)
 {
-    return structured_pointwise<at::meta::structured_sub_Tensor>(out, CLPRIM_ROW("sub"), {to_scalar(alpha)}, self, other, alpha);
+    return structured_pointwise<at::meta::structured_sub_Tensor>(out, CLPRIM_ROW("sub"), {to_scalar(alpha)}, self,
+                                                                 other, alpha);
 }
 
 Tensor rsub(const Tensor& self, const Tensor& other, const Scalar& alpha) { return at::sub(other, self, alpha); }
@@ -158,8 +162,8 @@ Tensor& div_mode_out(const Tensor& self, const Tensor& other, std::optional<c10:
     using Meta = at::meta::structured_div_Tensor_mode;
     if (!mode)
         return structured_pointwise<Meta>(out, CLPRIM_ROW("div"), {}, self, other, mode);
-    return structured_division<Meta>(out, *mode == "trunc" ? CLPRIM_DIVISION("div_trunc") : CLPRIM_DIVISION("div_floor"),
-                                     self, other, mode);
+    return structured_division<Meta>(
+        out, *mode == "trunc" ? CLPRIM_DIVISION("div_trunc") : CLPRIM_DIVISION("div_floor"), self, other, mode);
 }
 Tensor& remainder_out(const Tensor& self, const Tensor& other, Tensor& out)
 {
@@ -233,7 +237,8 @@ Tensor& pow_scalar_out(const Scalar& self, const Tensor& exponent, Tensor& out)
 Tensor& clamp_out(const Tensor& self, const std::optional<Scalar>& low, const std::optional<Scalar>& high, Tensor& out)
 {
     StructuredOut<at::meta::structured_clamp> op({out});
-    op.meta(self, low ? at::OptionalScalarRef(*low) : at::OptionalScalarRef(), high ? at::OptionalScalarRef(*high) : at::OptionalScalarRef());
+    op.meta(self, low ? at::OptionalScalarRef(*low) : at::OptionalScalarRef(),
+            high ? at::OptionalScalarRef(*high) : at::OptionalScalarRef());
     if (low && high)
         launch(op, CLPRIM_ROW("clamp_scalar"), {to_scalar(*low), to_scalar(*high)});
     else if (low)
@@ -245,16 +250,20 @@ Tensor& clamp_out(const Tensor& self, const std::optional<Scalar>& low, const st
 }
 Tensor& clamp_min_out(const Tensor& self, const Scalar& low, Tensor& out)
 {
-    return structured_pointwise<at::meta::structured_clamp_min>(out, CLPRIM_ROW("clamp_min_scalar"), {to_scalar(low)}, self, low);
+    return structured_pointwise<at::meta::structured_clamp_min>(out, CLPRIM_ROW("clamp_min_scalar"), {to_scalar(low)},
+                                                                self, low);
 }
 Tensor& clamp_max_out(const Tensor& self, const Scalar& high, Tensor& out)
 {
-    return structured_pointwise<at::meta::structured_clamp_max>(out, CLPRIM_ROW("clamp_max_scalar"), {to_scalar(high)}, self, high);
+    return structured_pointwise<at::meta::structured_clamp_max>(out, CLPRIM_ROW("clamp_max_scalar"), {to_scalar(high)},
+                                                                self, high);
 }
-Tensor& clamp_tensor_out(const Tensor& self, const std::optional<Tensor>& low, const std::optional<Tensor>& high, Tensor& out)
+Tensor& clamp_tensor_out(const Tensor& self, const std::optional<Tensor>& low, const std::optional<Tensor>& high,
+                         Tensor& out)
 {
     StructuredOut<at::meta::structured_clamp_Tensor> op({out});
-    op.meta(self, low ? at::OptionalTensorRef(*low) : at::OptionalTensorRef(), high ? at::OptionalTensorRef(*high) : at::OptionalTensorRef());
+    op.meta(self, low ? at::OptionalTensorRef(*low) : at::OptionalTensorRef(),
+            high ? at::OptionalTensorRef(*high) : at::OptionalTensorRef());
     launch(op, low && high ? CLPRIM_ROW("clamp") : low ? CLPRIM_ROW("maximum") : CLPRIM_ROW("minimum"));
     op.finish();
     return out;
@@ -271,11 +280,13 @@ Tensor& clamp_max_tensor_out(const Tensor& self, const Tensor& high, Tensor& out
 // Three operands.
 Tensor& addcmul_out(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& value, Tensor& out)
 {
-    return structured_pointwise<at::meta::structured_addcmul>(out, CLPRIM_ROW("addcmul"), {to_scalar(value)}, self, a, b, value);
+    return structured_pointwise<at::meta::structured_addcmul>(out, CLPRIM_ROW("addcmul"), {to_scalar(value)}, self, a,
+                                                              b, value);
 }
 Tensor& addcdiv_out(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& value, Tensor& out)
 {
-    return structured_pointwise<at::meta::structured_addcdiv>(out, CLPRIM_ROW("addcdiv"), {to_scalar(value)}, self, a, b, value);
+    return structured_pointwise<at::meta::structured_addcdiv>(out, CLPRIM_ROW("addcdiv"), {to_scalar(value)}, self, a,
+                                                              b, value);
 }
 Tensor& lerp_tensor_out(const Tensor& self, const Tensor& end, const Tensor& weight, Tensor& out)
 {
@@ -283,7 +294,8 @@ Tensor& lerp_tensor_out(const Tensor& self, const Tensor& end, const Tensor& wei
 }
 Tensor& lerp_scalar_out(const Tensor& self, const Tensor& end, const Scalar& weight, Tensor& out)
 {
-    return structured_pointwise<at::meta::structured_lerp_Scalar>(out, CLPRIM_ROW("lerp_scalar"), {to_scalar(weight)}, self, end, weight);
+    return structured_pointwise<at::meta::structured_lerp_Scalar>(out, CLPRIM_ROW("lerp_scalar"), {to_scalar(weight)},
+                                                                  self, end, weight);
 }
 
 // Logic: any dtypes, compared with zero in the promoted one.
@@ -306,7 +318,8 @@ Tensor& where_out(const Tensor& condition, const Tensor& self, const Tensor& oth
 {
     const at::ScalarType result = at::result_type(self, other);
     TORCH_CHECK(condition.scalar_type() == at::kBool || condition.scalar_type() == at::kByte,
-                "where expected condition to be a boolean tensor, but got a tensor with dtype ", condition.scalar_type());
+                "where expected condition to be a boolean tensor, but got a tensor with dtype ",
+                condition.scalar_type());
     TORCH_CHECK(out.scalar_type() == result, "Expected out type to be ", result, " but got ", out.scalar_type());
     const c10::Device device = out.device();
     auto placed = [&](const Tensor& t) {   // numbers may live on the host
@@ -333,15 +346,23 @@ Tensor where(const Tensor& condition, const Tensor& self, const Tensor& other)
     return where_out(condition, self, other, out);
 }
 
-Tensor& pair_to_complex(const Tensor& a, const Tensor& b, Tensor& out, const clprim::PointwiseRow& row, const char* name)
+Tensor& pair_to_complex(const Tensor& a, const Tensor& b, Tensor& out, const clprim::PointwiseRow& row,
+                        const char* name)
 {
-    TORCH_CHECK(a.scalar_type() == b.scalar_type(), "Expected object of scalar type ", a.scalar_type(), " but got scalar type ",
-                b.scalar_type(), " for second argument");
+    TORCH_CHECK(a.scalar_type() == b.scalar_type(), "Expected object of scalar type ", a.scalar_type(),
+                " but got scalar type ", b.scalar_type(), " for second argument");
     TORCH_CHECK(a.scalar_type() == at::kFloat || a.scalar_type() == at::kDouble || a.scalar_type() == at::kHalf,
-                "Expected both inputs to be Half, Float or Double tensors but got ", a.scalar_type(), " and ", b.scalar_type());
+                "Expected both inputs to be Half, Float or Double tensors but got ", a.scalar_type(), " and ",
+                b.scalar_type());
     TORCH_CHECK(out.scalar_type() == c10::toComplexType(a.scalar_type()), "Expected object of scalar type ",
-                c10::toComplexType(a.scalar_type()), " but got scalar type ", out.scalar_type(), " for argument 'out' of ", name);
-    auto iter = at::TensorIteratorConfig().add_output(out).add_const_input(a).add_const_input(b).check_all_same_dtype(false).build();
+                c10::toComplexType(a.scalar_type()), " but got scalar type ", out.scalar_type(),
+                " for argument 'out' of ", name);
+    auto iter = at::TensorIteratorConfig()
+                    .add_output(out)
+                    .add_const_input(a)
+                    .add_const_input(b)
+                    .check_all_same_dtype(false)
+                    .build();
     launch_as(out.scalar_type(), iter, row);
     return out;
 }

@@ -14,7 +14,8 @@ std::vector<clprim::Tensor> views(at::TensorList tensors)
 {
     std::vector<clprim::Tensor> result;
     for (const at::Tensor& tensor : tensors) {
-        TORCH_CHECK(tensor.device() == tensors[0].device(), "Expected all tensors to be on the same device, but found at least two devices, ",
+        TORCH_CHECK(tensor.device() == tensors[0].device(),
+                    "Expected all tensors to be on the same device, but found at least two devices, ",
                     tensors[0].device(), " and ", tensor.device(), "!");
         result.push_back(view(tensor));
     }
@@ -38,9 +39,11 @@ void pointwise(at::TensorList inputs, at::TensorList outputs, at::ArrayRef<at::S
 }
 
 // code: state, init, step, combine, finish.
-void pointwise_reduce(at::TensorList inputs, at::TensorList outputs, at::ArrayRef<at::Scalar> scalars, std::vector<std::string> code)
+void pointwise_reduce(at::TensorList inputs, at::TensorList outputs, at::ArrayRef<at::Scalar> scalars,
+                      std::vector<std::string> code)
 {
-    TORCH_CHECK(!outputs.empty() && !inputs.empty() && code.size() == 5, "pointwise_kernel: inputs, outputs and five texts are needed");
+    TORCH_CHECK(!outputs.empty() && !inputs.empty() && code.size() == 5,
+                "pointwise_kernel: inputs, outputs and five texts are needed");
     translate_errors([&] {
         clprim::pointwise_reduce(current_queue(outputs[0]), views(inputs), views(outputs), numbers(scalars),
                                  {code[0], code[1], code[2], code[3], code[4]});

@@ -27,7 +27,8 @@ void reduce_loss(const Loss& loss, int64_t reduction, const Tensor& self, const 
                  std::initializer_list<clprim::Scalar> scalars, const Tensor& out)
 {
     const Tensor full = self.expand(at::infer_size_dimvector(self.sizes(), target.sizes()));
-    launch({reduction == at::Reduction::Mean ? loss.mean : loss.sum, DimMask().set(), at::result_type(self, target), scalars},
+    launch({reduction == at::Reduction::Mean ? loss.mean : loss.sum, DimMask().set(), at::result_type(self, target),
+            scalars},
            {full, target}, {out});
 }
 
@@ -57,8 +58,8 @@ Tensor& mse_loss_out(const Tensor& self, const Tensor& target, int64_t reduction
 }
 Tensor& smooth_l1_loss_out(const Tensor& self, const Tensor& target, int64_t reduction, double beta, Tensor& out)
 {
-    return structured_loss<at::meta::structured_smooth_l1_loss>(CLPRIM_LOSS("smooth_l1_loss"), out, self, target, reduction, {beta},
-                                                                beta);
+    return structured_loss<at::meta::structured_smooth_l1_loss>(CLPRIM_LOSS("smooth_l1_loss"), out, self, target,
+                                                                reduction, {beta}, beta);
 }
 
 Tensor& huber_loss_out(const Tensor& self, const Tensor& target, int64_t reduction, double delta, Tensor& out)
@@ -80,7 +81,8 @@ Tensor huber_loss(const Tensor& self, const Tensor& target, int64_t reduction, d
 }
 
 // Gradients: operands broadcast to each other.
-Tensor& loss_gradient(const clprim::PointwiseRow& row, Tensors inputs, std::initializer_list<clprim::Scalar> scalars, Tensor& out)
+Tensor& loss_gradient(const clprim::PointwiseRow& row, Tensors inputs, std::initializer_list<clprim::Scalar> scalars,
+                      Tensor& out)
 {
     at::TensorIteratorConfig config;
     config.add_output(out);
@@ -91,33 +93,38 @@ Tensor& loss_gradient(const clprim::PointwiseRow& row, Tensors inputs, std::init
     return out;
 }
 
-Tensor& mse_loss_backward_out(const Tensor& dy, const Tensor& self, const Tensor& target, int64_t reduction, Tensor& out)
+Tensor& mse_loss_backward_out(const Tensor& dy, const Tensor& self, const Tensor& target, int64_t reduction,
+                              Tensor& out)
 {
-    return loss_gradient(CLPRIM_ROW("mse_loss_backward"), {dy, self, target}, {2 * gradient_scale(reduction, self)}, out);
+    return loss_gradient(CLPRIM_ROW("mse_loss_backward"), {dy, self, target}, {2 * gradient_scale(reduction, self)},
+                         out);
 }
 Tensor mse_loss_backward(const Tensor& dy, const Tensor& self, const Tensor& target, int64_t reduction)
 {
     Tensor out = at::empty({0}, self.options());
     return mse_loss_backward_out(dy, self, target, reduction, out);
 }
-Tensor& smooth_l1_loss_backward_out(const Tensor& dy, const Tensor& self, const Tensor& target, int64_t reduction, double beta,
-                                    Tensor& out)
+Tensor& smooth_l1_loss_backward_out(const Tensor& dy, const Tensor& self, const Tensor& target, int64_t reduction,
+                                    double beta, Tensor& out)
 {
-    return loss_gradient(CLPRIM_ROW("smooth_l1_loss_backward"), {dy, self, target}, {gradient_scale(reduction, self), beta}, out);
+    return loss_gradient(CLPRIM_ROW("smooth_l1_loss_backward"), {dy, self, target},
+                         {gradient_scale(reduction, self), beta}, out);
 }
-Tensor& huber_loss_backward_out(const Tensor& dy, const Tensor& self, const Tensor& target, int64_t reduction, double delta,
-                                Tensor& out)
+Tensor& huber_loss_backward_out(const Tensor& dy, const Tensor& self, const Tensor& target, int64_t reduction,
+                                double delta, Tensor& out)
 {
-    return loss_gradient(CLPRIM_ROW("huber_loss_backward"), {dy, self, target}, {gradient_scale(reduction, self), delta}, out);
+    return loss_gradient(CLPRIM_ROW("huber_loss_backward"), {dy, self, target},
+                         {gradient_scale(reduction, self), delta}, out);
 }
 
 bool weighted(const std::optional<Tensor>& weight) { return weight && weight->defined(); }
 
-Tensor& binary_cross_entropy_out(const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight, int64_t reduction,
-                                 Tensor& out)
+Tensor& binary_cross_entropy_out(const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight,
+                                 int64_t reduction, Tensor& out)
 {
-    TORCH_CHECK(self.sizes() == target.sizes(), "Using a target size (", target.sizes(), ") that is different to the input size (",
-                self.sizes(), ") is deprecated. Please ensure they have the same size.");
+    TORCH_CHECK(self.sizes() == target.sizes(), "Using a target size (", target.sizes(),
+                ") that is different to the input size (", self.sizes(),
+                ") is deprecated. Please ensure they have the same size.");
     if (reduction != at::Reduction::None) {
         at::native::resize_output(out, {});
         if (!weighted(weight)) {
@@ -134,7 +141,8 @@ Tensor& binary_cross_entropy_out(const Tensor& self, const Tensor& target, const
         return loss_gradient(CLPRIM_ROW("binary_cross_entropy_weight"), {self, target, *weight}, {}, out);
     return loss_gradient(CLPRIM_ROW("binary_cross_entropy"), {self, target}, {}, out);
 }
-Tensor binary_cross_entropy(const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight, int64_t reduction)
+Tensor binary_cross_entropy(const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight,
+                            int64_t reduction)
 {
     Tensor out = at::empty({0}, self.options());
     return binary_cross_entropy_out(self, target, weight, reduction, out);
@@ -144,11 +152,12 @@ Tensor& binary_cross_entropy_backward_out(const Tensor& dy, const Tensor& self, 
 {
     const double scale = gradient_scale(reduction, self);
     if (weighted(weight))
-        return loss_gradient(CLPRIM_ROW("binary_cross_entropy_weight_backward"), {dy, self, target, *weight}, {scale}, out);
+        return loss_gradient(CLPRIM_ROW("binary_cross_entropy_weight_backward"), {dy, self, target, *weight}, {scale},
+                             out);
     return loss_gradient(CLPRIM_ROW("binary_cross_entropy_backward"), {dy, self, target}, {scale}, out);
 }
-Tensor binary_cross_entropy_backward(const Tensor& dy, const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight,
-                                     int64_t reduction)
+Tensor binary_cross_entropy_backward(const Tensor& dy, const Tensor& self, const Tensor& target,
+                                     const std::optional<Tensor>& weight, int64_t reduction)
 {
     Tensor out = at::empty({0}, self.options());
     return binary_cross_entropy_backward_out(dy, self, target, weight, reduction, out);

@@ -96,9 +96,10 @@ Tensor& mvlgamma_out(const Tensor& self, int64_t p, Tensor& out)
 std::tuple<Tensor&, Tensor&> frexp_out(const Tensor& self, Tensor& mantissa, Tensor& exponent)
 {
     TORCH_CHECK(at::isFloatingType(self.scalar_type()), "torch.frexp() only supports floating-point dtypes");
-    TORCH_CHECK(mantissa.dtype() == self.dtype(), "torch.frexp() expects mantissa to have dtype ", self.dtype(), " but got ",
-                mantissa.dtype());
-    TORCH_CHECK(exponent.dtype() == at::kInt, "torch.frexp() expects exponent to have int dtype but got ", exponent.dtype());
+    TORCH_CHECK(mantissa.dtype() == self.dtype(), "torch.frexp() expects mantissa to have dtype ", self.dtype(),
+                " but got ", mantissa.dtype());
+    TORCH_CHECK(exponent.dtype() == at::kInt, "torch.frexp() expects exponent to have int dtype but got ",
+                exponent.dtype());
     auto iter = at::TensorIteratorConfig()
                     .add_output(mantissa)
                     .add_output(exponent)

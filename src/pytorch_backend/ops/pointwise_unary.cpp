@@ -53,9 +53,10 @@ using at::Tensor;
 
 // Structured operators whose row has their own name and takes no numbers.
 #define CLPRIM_UNARY(X)                                                                                                \
-    X(acos) X(acosh) X(asin) X(asinh) X(atan) X(atanh) X(bitwise_not) X(cos) X(cosh) X(erf) X(erfc) X(exp) X(exp2)      \
-    X(expm1) X(frac) X(log) X(log10) X(log1p) X(log2) X(neg) X(reciprocal) X(rsqrt) X(sgn) X(sigmoid) X(sign) X(sin)    \
-    X(sinc) X(sinh) X(sqrt) X(tan) X(tanh)
+    X(acos)                                                                                                            \
+    X(acosh) X(asin) X(asinh) X(atan) X(atanh) X(bitwise_not) X(cos) X(cosh) X(erf) X(erfc) X(exp) X(exp2) X(expm1)    \
+        X(frac) X(log) X(log10) X(log1p) X(log2) X(neg) X(reciprocal) X(rsqrt) X(sgn) X(sigmoid) X(sign) X(sin)        \
+            X(sinc) X(sinh) X(sqrt) X(tan) X(tanh)
 #define CLPRIM_DEFINE(op)                                                                                              \
     Tensor& op##_out(const Tensor& self, Tensor& out)                                                                  \
     {                                                                                                                  \
@@ -156,8 +157,8 @@ Tensor& abs_out(const Tensor& self, Tensor& out)
     const at::ScalarType type = self.scalar_type();
     if (c10::isComplexType(type)) {
         const at::ScalarType real = c10::toRealValueType(type);
-        TORCH_CHECK(at::canCast(real, out.scalar_type()), "result type ", real, " can't be cast to the desired output type ",
-                    out.scalar_type());
+        TORCH_CHECK(at::canCast(real, out.scalar_type()), "result type ", real,
+                    " can't be cast to the desired output type ", out.scalar_type());
         return complex_to_real(self, out, CLPRIM_ROW("abs"));
     }
     auto iter = at::TensorIterator::unary_op(out, self);
@@ -170,8 +171,8 @@ Tensor& angle_out(const Tensor& self, Tensor& out)
     const at::ScalarType type = self.scalar_type();
     if (c10::isComplexType(type)) {
         const at::ScalarType real = c10::toRealValueType(type);
-        TORCH_CHECK(at::canCast(real, out.scalar_type()), "result type ", real, " can't be cast to the desired output type ",
-                    out.scalar_type());
+        TORCH_CHECK(at::canCast(real, out.scalar_type()), "result type ", real,
+                    " can't be cast to the desired output type ", out.scalar_type());
         return complex_to_real(self, out, CLPRIM_ROW("angle"));
     }
     auto iter = at::TensorIterator::unary_float_op(out, self);
@@ -213,7 +214,8 @@ Tensor& nan_to_num_out(const Tensor& self, std::optional<double> nan, std::optio
     case at::kBFloat16: largest = static_cast<float>(std::numeric_limits<at::BFloat16>::max()); break;
     default: break;
     }
-    launch(iter, CLPRIM_ROW("nan_to_num"), {nan.value_or(0.0), positive.value_or(largest), negative.value_or(-largest)});
+    launch(iter, CLPRIM_ROW("nan_to_num"),
+           {nan.value_or(0.0), positive.value_or(largest), negative.value_or(-largest)});
     return out;
 }
 

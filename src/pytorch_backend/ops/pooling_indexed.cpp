@@ -17,7 +17,8 @@ namespace {
 
 at::Tensor batched(const at::Tensor& t, int rank) { return t.dim() == rank + 1 ? t.unsqueeze(0) : t; }
 
-// ---- unpooling -------------------------------------------------------------------------------------------------------
+// ---- unpooling
+// -------------------------------------------------------------------------------------------------------
 
 template <int rank>
 at::Tensor& max_unpool_out(const at::Tensor& self, const at::Tensor& indices, at::IntArrayRef output_size,
@@ -29,7 +30,8 @@ at::Tensor& max_unpool_out(const at::Tensor& self, const at::Tensor& indices, at
                                                         : "max_unpooling3d_forward_out");
     TORCH_CHECK(indices.scalar_type() == at::kLong, "elements in indices should be type int64 but got: ",
                 indices.scalar_type());
-    TORCH_CHECK_NOT_IMPLEMENTED(self.is_floating_point(), '"', name, "\" not implemented for '", self.scalar_type(), "'");
+    TORCH_CHECK_NOT_IMPLEMENTED(self.is_floating_point(), '"', name, "\" not implemented for '", self.scalar_type(),
+                                "'");
     TORCH_CHECK(output_size.size() == rank, "There should be exactly ", rank == 2 ? "two elements (height, width)"
                 : "three elements (depth, height, width)", " in output_size, but got ", output_size.size(),
                 rank == 2 ? " elements." : "");
@@ -61,12 +63,13 @@ at::Tensor max_unpool2d(const at::Tensor& self, const at::Tensor& indices, at::I
 at::Tensor& max_unpool3d_out(const at::Tensor& self, const at::Tensor& indices, at::IntArrayRef output_size,
                              at::IntArrayRef stride, at::IntArrayRef padding, at::Tensor& out)
 {
-    TORCH_CHECK(stride.size() == 3, "There should be exactly three elements (depth, height, width) in stride, but got: ",
-                stride.size(), " elements.");
+    TORCH_CHECK(stride.size() == 3,
+                "There should be exactly three elements (depth, height, width) in stride, but got: ", stride.size(),
+                " elements.");
     TORCH_CHECK(padding.size() == 3, "There should be exactly three elements (depth, height, width) in padding, but "
                 "got: ", padding.size(), " elements.");
-    TORCH_CHECK(stride[0] > 0 && stride[1] > 0 && stride[2] > 0, "strides should be greater than zero, but got stride: ",
-                stride);
+    TORCH_CHECK(stride[0] > 0 && stride[1] > 0 && stride[2] > 0,
+                "strides should be greater than zero, but got stride: ", stride);
     return max_unpool_out<3>(self, indices, output_size, out);
 }
 
@@ -77,7 +80,8 @@ at::Tensor max_unpool3d(const at::Tensor& self, const at::Tensor& indices, at::I
     return max_unpool3d_out(self, indices, output_size, stride, padding, out);
 }
 
-// ---- fractional ------------------------------------------------------------------------------------------------------
+// ---- fractional
+// ------------------------------------------------------------------------------------------------------
 
 template <class Meta, int rank>
 std::tuple<at::Tensor&, at::Tensor&> fractional_out(const at::Tensor& self, at::IntArrayRef kernel,
@@ -90,9 +94,10 @@ std::tuple<at::Tensor&, at::Tensor&> fractional_out(const at::Tensor& self, at::
     const Output y(batched(op.output(0), rank)), where(batched(op.output(1), rank));
     std::array<int, 3> size{1, 1, 1};
     std::copy(kernel.begin(), kernel.end(), size.begin());
-    TORCH_CHECK(samples.dim() == 3 && samples.size(0) == x.size(0) && samples.size(1) == x.size(1) && samples.size(2) == rank,
-                "fractional_max_pool", rank, "d: Expect _random_samples of shape [", x.size(0), ", ", x.size(1), ", ", rank,
-                "] (batch, channels, dimensions), got ", samples.sizes());
+    TORCH_CHECK(samples.dim() == 3 && samples.size(0) == x.size(0) && samples.size(1) == x.size(1) &&
+                    samples.size(2) == rank,
+                "fractional_max_pool", rank, "d: Expect _random_samples of shape [", x.size(0), ", ", x.size(1), ", ",
+                rank, "] (batch, channels, dimensions), got ", samples.sizes());
     clprim::fractional_max_pool(current_queue(self), view(x), view(samples), size, view(y.tensor()),
                                 view(where.tensor()));
     y.finish();
@@ -138,7 +143,8 @@ at::Tensor fractional3d_backward(const at::Tensor& grad_output, const at::Tensor
     return fractional3d_backward_out(grad_output, self, kernel, output_size, indices, grad_input);
 }
 
-// ---- channels --------------------------------------------------------------------------------------------------------
+// ---- channels
+// --------------------------------------------------------------------------------------------------------
 
 at::Tensor channel_shuffle(const at::Tensor& self, int64_t groups)
 {

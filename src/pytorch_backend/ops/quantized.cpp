@@ -17,7 +17,8 @@ void check_input(const char* name, const Tensor& self)
 {
     TORCH_CHECK(self.dim() == 2 && (self.scalar_type() == at::kFloat || self.scalar_type() == at::kHalf ||
                                     self.scalar_type() == at::kBFloat16),
-                name, " : expect A to be 2D and of float, half or bfloat16, got ", self.sizes(), " ", self.scalar_type());
+                name, " : expect A to be 2D and of float, half or bfloat16, got ", self.sizes(), " ",
+                self.scalar_type());
 }
 
 // x, with rows that are contiguous.
@@ -45,8 +46,8 @@ Tensor weight_int8pack_mm(const Tensor& self, const Tensor& weights, const Tenso
     TORCH_CHECK(weights.scalar_type() == at::kChar && weights.dim() == 2 && weights.size(1) == self.size(1),
                 "_weight_int8pack_mm : expect B to be int8 [n, ", self.size(1), "], got ", weights.sizes(), " ",
                 weights.scalar_type());
-    TORCH_CHECK(scales.dim() == 1 && scales.size(0) == weights.size(0), "_weight_int8pack_mm : expect scales to be 1d of ",
-                weights.size(0), " elements, got ", scales.sizes());
+    TORCH_CHECK(scales.dim() == 1 && scales.size(0) == weights.size(0),
+                "_weight_int8pack_mm : expect scales to be 1d of ", weights.size(0), " elements, got ", scales.sizes());
     const c10::OptionalDeviceGuard guard(self.device());
     const int64_t n = weights.size(0), k = weights.size(1);
     if (n == 0 || k == 0 || k % 32 != 0) {   // the kernel's blocks
@@ -63,8 +64,8 @@ Tensor weight_int8pack_mm(const Tensor& self, const Tensor& weights, const Tenso
     return product(self, quantized);
 }
 
-// uint8 [n, k / 2] with the even input in a byte's high half -> int32 [n / 8, k / (innerKTiles * 16), 32, innerKTiles / 2],
-// whose bytes lie as clprim::pack_int4 puts them.
+// uint8 [n, k / 2] with the even input in a byte's high half -> int32 [n / 8, k / (innerKTiles * 16), 32, innerKTiles /
+// 2], whose bytes lie as clprim::pack_int4 puts them.
 Tensor convert_weight_to_int4pack(const Tensor& self, int64_t inner_k_tiles)
 {
     TORCH_CHECK(self.dim() == 2 && self.scalar_type() == at::kByte,
@@ -74,8 +75,10 @@ Tensor convert_weight_to_int4pack(const Tensor& self, int64_t inner_k_tiles)
                 "_convert_weight_to_int4pack : innerKTiles need to be 2, 4, or 8, got ", inner_k_tiles);
     const int64_t n = self.size(0), k = 2 * self.size(1);
     TORCH_CHECK(n % 8 == 0, "_convert_weight_to_int4pack : expect the number of rows to be a multiple of 8, got ", n);
-    TORCH_CHECK(k % (inner_k_tiles * 16) == 0, "_convert_weight_to_int4pack : expect the number of weights in a row to be "
-                "a multiple of ", inner_k_tiles * 16, ", got ", k);
+    TORCH_CHECK(k % (inner_k_tiles * 16) == 0,
+                "_convert_weight_to_int4pack : expect the number of weights in a row to be "
+                "a multiple of ",
+                inner_k_tiles * 16, ", got ", k);
     const c10::OptionalDeviceGuard guard(self.device());
     Tensor packed = at::empty({n / 8, k / (inner_k_tiles * 16), 32, inner_k_tiles / 2}, self.options().dtype(at::kInt));
     const Tensor bytes = packed.view(at::kByte).view({n, k / 2}), from = self.contiguous();
@@ -88,8 +91,8 @@ Tensor weight_int4pack_mm(const Tensor& self, const Tensor& mat2, int64_t group,
 {
     check_input("_weight_int4pack_mm", self);
     TORCH_CHECK(mat2.scalar_type() == at::kInt && mat2.dim() == 4 && mat2.is_contiguous() && mat2.size(2) == 32,
-                "_weight_int4pack_mm : expect B to be what _convert_weight_to_int4pack returns, got ", mat2.sizes(), " ",
-                mat2.scalar_type());
+                "_weight_int4pack_mm : expect B to be what _convert_weight_to_int4pack returns, got ", mat2.sizes(),
+                " ", mat2.scalar_type());
     const int64_t n = mat2.size(0) * 8, k = mat2.size(1) * mat2.size(3) * 32;
     TORCH_CHECK(self.size(1) == k, "_weight_int4pack_mm : expect A to be [m, ", k, "], got ", self.sizes());
     TORCH_CHECK(group == 32 || group == 64 || group == 128 || group == 256,
@@ -99,8 +102,9 @@ Tensor weight_int4pack_mm(const Tensor& self, const Tensor& mat2, int64_t group,
                     scales_and_zeros.size(2) == 2,
                 "_weight_int4pack_mm : expect qScaleAndZeros to be [", k / group, ", ", n, ", 2], got ",
                 scales_and_zeros.sizes());
-    TORCH_CHECK(scales_and_zeros.scalar_type() == self.scalar_type(), "_weight_int4pack_mm : expect qScaleAndZeros to be ",
-                self.scalar_type(), " as A, got ", scales_and_zeros.scalar_type());
+    TORCH_CHECK(scales_and_zeros.scalar_type() == self.scalar_type(),
+                "_weight_int4pack_mm : expect qScaleAndZeros to be ", self.scalar_type(), " as A, got ",
+                scales_and_zeros.scalar_type());
     const c10::OptionalDeviceGuard guard(self.device());
     if (self.size(0) == 0 || n == 0 || k == 0)
         return at::zeros({self.size(0), n}, self.options());

@@ -1,5 +1,5 @@
-// Random numbers in place: uniform_, normal_, bernoulli_, random_ and their kin. PyTorch's templates check arguments and
-// words errors; clprim/random.hpp makes the numbers.
+// Random numbers in place: uniform_, normal_, bernoulli_, random_ and their kin. PyTorch's templates check arguments
+// and words errors; clprim/random.hpp makes the numbers.
 #include <ATen/native/DistributionTemplates.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>

@@ -118,8 +118,9 @@ at::Tensor& rrelu_out(const at::Tensor& self, at::Tensor& noise, const at::Scala
                       bool training, std::optional<at::Generator> generator, at::Tensor& out)
 {
     const double low = lower.to<double>(), high = upper.to<double>();
-    TORCH_CHECK(self.sym_sizes() == noise.sym_sizes(), "noise tensor shape must match self tensor shape. Got self.shape = ",
-                self.sym_sizes(), " noise.shape = ", noise.sym_sizes());
+    TORCH_CHECK(self.sym_sizes() == noise.sym_sizes(),
+                "noise tensor shape must match self tensor shape. Got self.shape = ", self.sym_sizes(),
+                " noise.shape = ", noise.sym_sizes());
     at::native::resize_output(out, self.sizes());
     if (!training)
         return out.copy_(at::leaky_relu(self, (low + high) / 2));

@@ -87,7 +87,9 @@ void launch(const Reduction& reduction, Tensors inputs, Tensors outputs)
         to.push_back(with_reduced_dims(output, self, reduction.mask));
     translate_errors([&] {
         clprim::reduce(current_queue(outputs.begin()->get()), reduction.row,
-                       {{from.data(), from.size()}, {to.data(), to.size()}, {reduction.scalars.begin(), reduction.scalars.size()},
+                       {{from.data(), from.size()},
+                        {to.data(), to.size()},
+                        {reduction.scalars.begin(), reduction.scalars.size()},
                         data_type(c10::isFloat8Type(reduction.common) ? at::kFloat : reduction.common)});
     });
 }
@@ -104,7 +106,8 @@ const clprim::ReduceRow& product_row(const Tensor& out)
     return out.scalar_type() == at::kBool ? CLPRIM_REDUCE_ROW("all") : CLPRIM_REDUCE_ROW("prod");
 }
 
-Tensor& sum_out(const Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, std::optional<at::ScalarType> dtype, Tensor& out)
+Tensor& sum_out(const Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, std::optional<at::ScalarType> dtype,
+                Tensor& out)
 {
     StructuredOut<at::meta::structured_sum_dim_IntList> op({out});
     op.meta(self, dim, keepdim, dtype);
@@ -113,11 +116,13 @@ Tensor& sum_out(const Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, s
     return out;
 }
 
-Tensor& mean_out(const Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, std::optional<at::ScalarType> dtype, Tensor& out)
+Tensor& mean_out(const Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, std::optional<at::ScalarType> dtype,
+                 Tensor& out)
 {
     StructuredOut<at::meta::structured_mean_dim> op({out});
     op.meta(self, dim, keepdim, dtype);
-    launch({CLPRIM_REDUCE_ROW("mean"), reduced_dims(dim, self.dim()), op.output().scalar_type()}, {self}, {op.output()});
+    launch({CLPRIM_REDUCE_ROW("mean"), reduced_dims(dim, self.dim()), op.output().scalar_type()}, {self},
+           {op.output()});
     op.finish();
     return out;
 }
@@ -127,13 +132,15 @@ at::ScalarType summed_type(const Tensor& self, std::optional<at::ScalarType> dty
     return dtype ? *dtype : c10::isIntegralType(self.scalar_type(), true) ? at::kLong : self.scalar_type();
 }
 
-Tensor& nansum_out(const Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, std::optional<at::ScalarType> dtype, Tensor& out)
+Tensor& nansum_out(const Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, std::optional<at::ScalarType> dtype,
+                   Tensor& out)
 {
     TORCH_CHECK(!c10::isComplexType(self.scalar_type()), "nansum does not support complex inputs");
     if (c10::isIntegralType(self.scalar_type(), true))
         return at::sum_out(out, self, dim, keepdim, dtype);
     const at::ScalarType type = dtype.value_or(out.scalar_type());
-    TORCH_CHECK(out.scalar_type() == type, "Expected out tensor to have dtype ", type, ", but got ", out.scalar_type(), " instead");
+    TORCH_CHECK(out.scalar_type() == type, "Expected out tensor to have dtype ", type, ", but got ", out.scalar_type(),
+                " instead");
     const DimMask mask = reduced_dims(dim, self.dim());
     at::native::resize_output(out, reduced_shape(self, mask, keepdim));
     launch({CLPRIM_REDUCE_ROW("nansum"), mask, type}, {self}, {out});
@@ -149,7 +156,8 @@ Tensor& hash_tensor_out(const Tensor& self, at::IntArrayRef dim, bool keepdim, i
 {
     StructuredOut<at::meta::structured_hash_tensor> op({out});
     op.meta(self, dim, keepdim, mode);
-    launch({CLPRIM_REDUCE_ROW("hash_tensor"), reduced_dims(dim, self.dim()), self.scalar_type()}, {self}, {op.output()});
+    launch({CLPRIM_REDUCE_ROW("hash_tensor"), reduced_dims(dim, self.dim()), self.scalar_type()}, {self},
+           {op.output()});
     op.finish();
     return out;
 }
@@ -182,13 +190,14 @@ struct Moments {
     const clprim::ReduceRow& row;
 };
 
-void moments(const Moments& which, const Tensor& self, at::OptionalIntArrayRef dim, const std::optional<Scalar>& correction,
-             const Tensor& out, const Tensor* mean)
+void moments(const Moments& which, const Tensor& self, at::OptionalIntArrayRef dim,
+             const std::optional<Scalar>& correction, const Tensor& out, const Tensor* mean)
 {
     const DimMask mask = reduced_dims(dim, self.dim());
     const double degrees = correction ? correction->toDouble() : 1.0;
     if (out.numel() > 0 && static_cast<double>(self.numel()) / static_cast<double>(out.numel()) <= degrees)
-        TORCH_WARN(which.name, "(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
+        TORCH_WARN(which.name,
+                   "(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
                    "(input numel divided by output numel).");
     const Reduction reduction{which.row, mask, self.scalar_type(), {degrees}};
     if (mean)
@@ -203,20 +212,20 @@ void check_moments(const char* name, const Tensor& self)
                 " only support floating point and complex dtypes");
 }
 
-Tensor& moments_out(const Moments& which, const Tensor& self, at::OptionalIntArrayRef dim, const std::optional<Scalar>& correction,
-                    bool keepdim, Tensor& out)
+Tensor& moments_out(const Moments& which, const Tensor& self, at::OptionalIntArrayRef dim,
+                    const std::optional<Scalar>& correction, bool keepdim, Tensor& out)
 {
     check_moments("std and var", self);
     const at::ScalarType real = c10::toRealValueType(self.scalar_type());
-    TORCH_CHECK(at::canCast(real, out.scalar_type()), "result type ", real, " can't be cast to the desired output type ",
-                out.scalar_type());
+    TORCH_CHECK(at::canCast(real, out.scalar_type()), "result type ", real,
+                " can't be cast to the desired output type ", out.scalar_type());
     at::native::resize_output(out, reduced_shape(self, reduced_dims(dim, self.dim()), keepdim));
     moments(which, self, dim, correction, out, nullptr);
     return out;
 }
 
-Tensor new_moments(const Moments& which, const Tensor& self, at::OptionalIntArrayRef dim, const std::optional<Scalar>& correction,
-                   bool keepdim)
+Tensor new_moments(const Moments& which, const Tensor& self, at::OptionalIntArrayRef dim,
+                   const std::optional<Scalar>& correction, bool keepdim)
 {
     Tensor out = at::empty({0}, self.options().dtype(c10::toRealValueType(self.scalar_type())));
     return moments_out(which, self, dim, correction, keepdim, out);

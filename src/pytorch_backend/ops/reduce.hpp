@@ -18,8 +18,8 @@ DimMask reduced_dim(std::optional<int64_t> dim, int64_t ndim);
 // Shape of the result.
 c10::DimVector reduced_shape(const at::Tensor& self, const DimMask& mask, bool keepdim);
 
-// Enqueues a row over `self` (and further inputs of its shape) into outputs that have the reduced shape, with or without
-// the reduced dimensions; accumulated in the compute type of `common`.
+// Enqueues a row over `self` (and further inputs of its shape) into outputs that have the reduced shape, with or
+// without the reduced dimensions; accumulated in the compute type of `common`.
 struct Reduction {
     const clprim::ReduceRow& row;
     DimMask mask;

@@ -27,7 +27,7 @@ using at::Tensor;
     {                                                                                                                  \
         StructuredOut<at::meta::structured_##op> meta({out});                                                          \
         meta.meta(self, dim, keepdim);                                                                                 \
-        launch({CLPRIM_REDUCE_ROW(#op), reduced_dims(dim, self.dim()), self.scalar_type()}, {self}, {meta.output()});      \
+        launch({CLPRIM_REDUCE_ROW(#op), reduced_dims(dim, self.dim()), self.scalar_type()}, {self}, {meta.output()});  \
         meta.finish();                                                                                                 \
         return out;                                                                                                    \
     }
@@ -40,7 +40,7 @@ CLPRIM_DEFINE(amin)
     {                                                                                                                  \
         StructuredOut<at::meta::structured_##op> meta({out});                                                          \
         meta.meta(self, dim, keepdim);                                                                                 \
-        launch({CLPRIM_REDUCE_ROW(#op), reduced_dim(dim, self.dim()), self.scalar_type()}, {self}, {meta.output()});       \
+        launch({CLPRIM_REDUCE_ROW(#op), reduced_dim(dim, self.dim()), self.scalar_type()}, {self}, {meta.output()});   \
         meta.finish();                                                                                                 \
         return out;                                                                                                    \
     }
@@ -63,11 +63,11 @@ CLPRIM_DEFINE(argmin)
     Tensor& op##_all_out(const Tensor& self, Tensor& out)                                                              \
     {                                                                                                                  \
         TORCH_CHECK(self.numel() > 0, #op "(): Expected reduction dim to be specified for input.numel() == 0. "        \
-                    "Specify the reduction dim with the 'dim' argument.");                                             \
-        TORCH_CHECK(out.scalar_type() == self.scalar_type(), "Expected out tensor to have dtype ",                     \
-                    self.scalar_type(), ", but got ", out.scalar_type(), " instead");                                  \
+                                          "Specify the reduction dim with the 'dim' argument.");                       \
+        TORCH_CHECK(out.scalar_type() == self.scalar_type(), "Expected out tensor to have dtype ", self.scalar_type(), \
+                    ", but got ", out.scalar_type(), " instead");                                                      \
         at::native::resize_output(out, {});                                                                            \
-        launch({CLPRIM_REDUCE_ROW("a" #op), DimMask().set(), self.scalar_type()}, {self}, {out});                          \
+        launch({CLPRIM_REDUCE_ROW("a" #op), DimMask().set(), self.scalar_type()}, {self}, {out});                      \
         return out;                                                                                                    \
     }                                                                                                                  \
     Tensor op##_all(const Tensor& self)                                                                                \
@@ -79,7 +79,8 @@ CLPRIM_DEFINE(max)
 CLPRIM_DEFINE(min)
 #undef CLPRIM_DEFINE
 
-std::tuple<Tensor&, Tensor&> aminmax_out(const Tensor& self, std::optional<int64_t> dim, bool keepdim, Tensor& low, Tensor& high)
+std::tuple<Tensor&, Tensor&> aminmax_out(const Tensor& self, std::optional<int64_t> dim, bool keepdim, Tensor& low,
+                                         Tensor& high)
 {
     StructuredOut<at::meta::structured_aminmax> meta({low, high});
     meta.meta(self, dim, keepdim);
@@ -89,14 +90,17 @@ std::tuple<Tensor&, Tensor&> aminmax_out(const Tensor& self, std::optional<int64
     return {low, high};
 }
 std::tuple<Tensor, Tensor> aminmax_all(const Tensor& self) { return self.aminmax(); }
-std::tuple<Tensor, Tensor> aminmax_dim(const Tensor& self, int64_t dim, bool keepdim) { return self.aminmax(dim, keepdim); }
+std::tuple<Tensor, Tensor> aminmax_dim(const Tensor& self, int64_t dim, bool keepdim)
+{
+    return self.aminmax(dim, keepdim);
+}
 
 #define CLPRIM_DEFINE(op)                                                                                              \
     Tensor& op##_out(const Tensor& self, int64_t dim, bool keepdim, Tensor& out)                                       \
     {                                                                                                                  \
         StructuredOut<at::meta::structured_##op##_dim> meta({out});                                                    \
         meta.meta(self, dim, keepdim);                                                                                 \
-        launch({CLPRIM_REDUCE_ROW(#op), reduced_dim(dim, self.dim()), self.scalar_type()}, {self}, {meta.output()});       \
+        launch({CLPRIM_REDUCE_ROW(#op), reduced_dim(dim, self.dim()), self.scalar_type()}, {self}, {meta.output()});   \
         meta.finish();                                                                                                 \
         return out;                                                                                                    \
     }                                                                                                                  \
@@ -104,7 +108,7 @@ std::tuple<Tensor, Tensor> aminmax_dim(const Tensor& self, int64_t dim, bool kee
     {                                                                                                                  \
         StructuredOut<at::meta::structured_##op> meta({out});                                                          \
         meta.meta(self);                                                                                               \
-        launch({CLPRIM_REDUCE_ROW(#op), DimMask().set(), self.scalar_type()}, {self}, {meta.output()});                    \
+        launch({CLPRIM_REDUCE_ROW(#op), DimMask().set(), self.scalar_type()}, {self}, {meta.output()});                \
         meta.finish();                                                                                                 \
         return out;                                                                                                    \
     }
@@ -122,8 +126,8 @@ Tensor count_nonzero(const Tensor& self, at::IntArrayRef dims)
 
 bool equal(const Tensor& self, const Tensor& other)
 {
-    TORCH_CHECK(self.device() == other.device(), "Cannot compare two tensors on different devices. Got: ", self.device(), " and ",
-                other.device());
+    TORCH_CHECK(self.device() == other.device(),
+                "Cannot compare two tensors on different devices. Got: ", self.device(), " and ", other.device());
     TORCH_CHECK(self.scalar_type() == other.scalar_type(), "Expected all tensors to have the same dtype, but found ",
                 self.scalar_type(), " and ", other.scalar_type());
     return self.sizes() == other.sizes() && at::eq(self, other).all().item<bool>();

@@ -1,5 +1,5 @@
-// The cells that PyTorch's LSTM and GRU call on accelerators. They have no CPU kernel to fall back to; here they are put
-// together from other operators of the device.
+// The cells that PyTorch's LSTM and GRU call on accelerators. They have no CPU kernel to fall back to; here they are
+// put together from other operators of the device.
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -27,7 +27,8 @@ std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input_gates, const Te
 {
     const Tensor gates = with_bias(input_gates, input_bias) + with_bias(hidden_gates, hidden_bias);
     const auto parts = gates.unsafe_chunk(4, 1);
-    const Tensor i = at::sigmoid(parts[0]), f = at::sigmoid(parts[1]), g = at::tanh(parts[2]), o = at::sigmoid(parts[3]);
+    const Tensor i = at::sigmoid(parts[0]), f = at::sigmoid(parts[1]), g = at::tanh(parts[2]),
+                 o = at::sigmoid(parts[3]);
     const Tensor cy = f * cx + i * g;
     return {o * at::tanh(cy), cy, at::cat({i, f, g, o}, 1)};
 }
@@ -45,7 +46,8 @@ std::tuple<Tensor, Tensor, Tensor> lstm_cell_backward(const OptionalTensor& grad
     Tensor grad_c = from_hy ? *grad_hy * o * (1 - tanh_cy * tanh_cy) : *grad_cy;
     if (from_hy && from_cy)
         grad_c = grad_c + *grad_cy;
-    const Tensor grad_i = grad_c * g * (1 - i) * i, grad_f = grad_c * cx * (1 - f) * f, grad_g = grad_c * i * (1 - g * g);
+    const Tensor grad_i = grad_c * g * (1 - i) * i, grad_f = grad_c * cx * (1 - f) * f,
+                 grad_g = grad_c * i * (1 - g * g);
     const Tensor grad_o = from_hy ? *grad_hy * tanh_cy * (1 - o) * o : o * 0;
     const Tensor grad_gates = at::cat({grad_i, grad_f, grad_g, grad_o}, 1);
     return {grad_gates, grad_c * f, has_bias ? grad_gates.sum(at::IntArrayRef{0}) : Tensor()};
@@ -74,7 +76,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(const Tenso
     const Tensor grad_hidden = at::cat({grad_r, grad_z, grad_n * r}, 1);
     if (!has_bias)
         return {grad_input, grad_hidden, grad_hy * z, Tensor(), Tensor()};
-    return {grad_input, grad_hidden, grad_hy * z, grad_input.sum(at::IntArrayRef{0}), grad_hidden.sum(at::IntArrayRef{0})};
+    return {grad_input, grad_hidden, grad_hy * z, grad_input.sum(at::IntArrayRef{0}),
+            grad_hidden.sum(at::IntArrayRef{0})};
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)

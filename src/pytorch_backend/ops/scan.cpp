@@ -65,8 +65,8 @@ at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out)
                 self.device(), ", but got ", out.device());
     at::assert_no_internal_overlap(out);
     at::assert_no_overlap(out, self);
-    // A new result lies dimension by dimension, as on PyTorch's devices: compressed sparse tensors take such columns as they
-    // are, and ask for contiguous ones.
+    // A new result lies dimension by dimension, as on PyTorch's devices: compressed sparse tensors take such columns as
+    // they are, and ask for contiguous ones.
     const auto resize = [&](int64_t total) {
         if (at::native::resize_output(out, {total, self.dim()}))
             out.unsafeGetTensorImpl()->set_sizes_and_strides(at::IntArrayRef({total, self.dim()}),

@@ -24,7 +24,7 @@ struct Segments {
     Tensor lengths;   // [outer..., count]
     Tensor of;        // [outer..., N, inner...]: the segment of each element; `count` behind the last one
 
-    Tensor along_data(const Tensor& per_segment) const { return per_segment.gather(axis, of); }   // of count + 1 segments
+    Tensor along_data(const Tensor& per_segment) const { return per_segment.gather(axis, of); } // of count + 1 segments
 
     // [outer..., count, inner...] from [outer..., count]
     Tensor widened(Tensor per_segment, int64_t dims) const
@@ -60,8 +60,8 @@ Segments segments_of(const Tensor& data, const OptionalTensor& lengths, const Op
         ends = lengths->cumsum(-1);
     }
     for (int64_t d = 0; d < axis; ++d)
-        TORCH_CHECK(s.lengths.size(d) == data.size(d), "segment_reduce: expected size ", data.size(d), " in dimension ", d,
-                    " of ", lengths && lengths->defined() ? "lengths" : "offsets", ", got ", s.lengths.size(d));
+        TORCH_CHECK(s.lengths.size(d) == data.size(d), "segment_reduce: expected size ", data.size(d), " in dimension ",
+                    d, " of ", lengths && lengths->defined() ? "lengths" : "offsets", ", got ", s.lengths.size(d));
     s.count = s.lengths.size(-1);
     std::vector<int64_t> sizes = data.sizes().slice(0, axis + 1).vec();
     const Tensor positions = at::arange(data.size(axis), ends.options()).expand(sizes).contiguous();
@@ -76,8 +76,8 @@ double neutral(std::string_view reduce)
         return -std::numeric_limits<double>::infinity();
     if (reduce == "min")
         return std::numeric_limits<double>::infinity();
-    TORCH_CHECK(reduce == "sum" || reduce == "mean" || reduce == "prod", "segment_reduce: unsupported reduction given! ",
-                reduce);
+    TORCH_CHECK(reduce == "sum" || reduce == "mean" || reduce == "prod",
+                "segment_reduce: unsupported reduction given! ", reduce);
     return reduce == "prod" ? 1 : 0;
 }
 
@@ -106,9 +106,10 @@ Tensor segment_reduce(const Tensor& data, std::string_view reduce, const Optiona
     const c10::OptionalDeviceGuard guard(data.device());
     const Segments s = segments_of(data, lengths, offsets, axis);
     if (!unsafe && lengths && lengths->defined())   // to know it waits, as PyTorch says
-        TORCH_CHECK((s.lengths.ge(0).all() & s.lengths.sum(-1).eq(data.size(axis)).all()).item<bool>(),
-                    "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when "
-                    "!unsafe.");
+        TORCH_CHECK(
+            (s.lengths.ge(0).all() & s.lengths.sum(-1).eq(data.size(axis)).all()).item<bool>(),
+            "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when "
+            "!unsafe.");
     Tensor result = scattered(s, data, reduce, start).narrow(axis, 0, s.count);
     if (reduce == "mean") {
         const Tensor size = s.widened(s.lengths, data.dim());

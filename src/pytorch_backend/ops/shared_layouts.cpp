@@ -1,7 +1,7 @@
-// Operators on sparse and nested tensors that PyTorch composes of operators on their parts: they serve any device, but are
-// registered for PyTorch's own devices alone. The tables name them; a call goes to PyTorch's kernel for such tensors of
-// the CPU, with the device's tensors. What touches memory itself there is not named here: it has a kernel of its own in
-// sparse_*.cpp, or falls back.
+// Operators on sparse and nested tensors that PyTorch composes of operators on their parts: they serve any device, but
+// are registered for PyTorch's own devices alone. The tables name them; a call goes to PyTorch's kernel for such
+// tensors of the CPU, with the device's tensors. What touches memory itself there is not named here: it has a kernel of
+// its own in sparse_*.cpp, or falls back.
 #include <string>
 #include <string_view>
 

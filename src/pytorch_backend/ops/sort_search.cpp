@@ -83,7 +83,8 @@ at::Tensor bucketize(const at::Tensor& self, const at::Tensor& boundaries, bool 
 
 at::Tensor bucketize_scalar(const at::Scalar& self, const at::Tensor& boundaries, bool out_int32, bool right)
 {
-    return torch_ocl::bucketize(at::native::searchsorted_scalar_tensor(self, boundaries.device()), boundaries, out_int32, right);
+    return torch_ocl::bucketize(at::native::searchsorted_scalar_tensor(self, boundaries.device()), boundaries,
+                                out_int32, right);
 }
 
 // ---- isin ----

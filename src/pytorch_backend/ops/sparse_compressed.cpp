@@ -69,7 +69,8 @@ Tensor& csr_to_coo_out(const Tensor& pointers, const Tensor& columns, bool out_i
 }
 
 // Whoever asks waits for the answer in any case, and PyTorch's own check names what is wrong.
-void validate_indices(bool is_row, const Tensor& compressed, const Tensor& plain, int64_t cdim, int64_t dim, int64_t nnz)
+void validate_indices(bool is_row, const Tensor& compressed, const Tensor& plain, int64_t cdim, int64_t dim,
+                      int64_t nnz)
 {
     at::_validate_compressed_sparse_indices(is_row, compressed.cpu(), plain.cpu(), cdim, dim, nnz);
 }
@@ -111,8 +112,10 @@ Tensor rows_to_blocks(const Tensor& self, at::IntArrayRef block, bool by_rows)
 void refuse_batches(const Tensor& self, at::Layout to)
 {
     const bool compressed = self.layout() == at::kSparseCsr || self.layout() == at::kSparseCsc;
-    TORCH_CHECK(!compressed || at::sparse_csr::getCompressedPlainIndices(self).first.dim() == 1, "sparse_compressed_to_sparse: conversion "
-                "from ", self.layout(), " to ", to, " for batched inputs is not supported");
+    TORCH_CHECK(!compressed || at::sparse_csr::getCompressedPlainIndices(self).first.dim() == 1,
+                "sparse_compressed_to_sparse: conversion "
+                "from ",
+                self.layout(), " to ", to, " for batched inputs is not supported");
 }
 
 bool is_block(const Tensor& self) { return self.layout() == at::kSparseBsr || self.layout() == at::kSparseBsc; }
@@ -140,7 +143,8 @@ Tensor reduce_rows(const char* name, const Tensor& self, at::IntArrayRef dims, b
     TORCH_CHECK(self.layout() == at::kSparseCsr, name, ": expected a tensor of layout SparseCsr, got ", self.layout());
     TORCH_CHECK(keepdim, name, ": reduction operations on CSR tensors with keepdim=False is unsupported");
     TORCH_CHECK(!dims.empty(), name, ": expected dimensions to reduce");
-    TORCH_CHECK(self.dim() == 2 && self.values().dim() == 1, name, ": expected a matrix of scalars, got ", self.sizes());
+    TORCH_CHECK(self.dim() == 2 && self.values().dim() == 1, name, ": expected a matrix of scalars, got ",
+                self.sizes());
     bool gone[2] = {false, false};
     for (const int64_t d : dims)
         gone[at::maybe_wrap_dim(d, 2)] = true;

@@ -49,24 +49,28 @@ void assign(const Tensor& out, const Tensor& result)
 
 Tensor& add_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out)
 {
-    TORCH_CHECK(self.sizes() == other.sizes(), "torch.add: Expected input tensors to have the same shape, but got tensor `self` "
-                "with shape ", self.sizes(), " and tensor `other` with shape ", other.sizes());
+    TORCH_CHECK(self.sizes() == other.sizes(),
+                "torch.add: Expected input tensors to have the same shape, but got tensor `self` "
+                "with shape ",
+                self.sizes(), " and tensor `other` with shape ", other.sizes());
     if (!is_sparse_compressed(self)) {
-        TORCH_CHECK(self.layout() == at::kStrided && is_sparse_compressed(other), "torch.add: cannot add ", self.layout(),
-                    " and ", other.layout());
+        TORCH_CHECK(self.layout() == at::kStrided && is_sparse_compressed(other), "torch.add: cannot add ",
+                    self.layout(), " and ", other.layout());
         return at::add_out(out, self, other.to_sparse(), alpha);
     }
     if (other.layout() == at::kStrided)     // PyTorch's rule, and its tests': alpha belongs to the sparse one
         return at::add_out(out, other, self.to_sparse(), alpha);
-    TORCH_CHECK(self.layout() == other.layout(), "torch.add: expected tensors of one layout, got ", self.layout(), " and ",
-                other.layout());
+    TORCH_CHECK(self.layout() == other.layout(), "torch.add: expected tensors of one layout, got ", self.layout(),
+                " and ", other.layout());
     TORCH_CHECK(out.layout() == self.layout(), "torch.add: expected 'out' of layout ", self.layout(), ", got ",
                 out.layout());
     TORCH_CHECK(!is_block(self) || at::sparse_csr::getBlockSize(self) == at::sparse_csr::getBlockSize(other),
                 "torch.add: expected tensors of one blocksize, got ", at::sparse_csr::getBlockSize(self), " and ",
                 at::sparse_csr::getBlockSize(other));
-    TORCH_CHECK(self.dim() == 2 || self.values().dim() == self.dim() - 1, "torch.add: batches of compressed tensors are "
-                "not supported, got ", self.sizes());
+    TORCH_CHECK(self.dim() == 2 || self.values().dim() == self.dim() - 1,
+                "torch.add: batches of compressed tensors are "
+                "not supported, got ",
+                self.sizes());
     const Tensor sum = at::add(self.to_sparse(), other.to_sparse(), alpha);
     Tensor result = to_layout_of(sum.coalesce(), self);
     const auto [compressed, plain] = getCompressedPlainIndices(result);
@@ -83,9 +87,10 @@ struct CompressedRows {
 
     explicit CompressedRows(const Tensor& matrix)
     {
-        const Tensor by_rows = matrix.layout() == at::kSparseCsc   ? matrix.to_sparse_csr()
-                               : matrix.layout() == at::kSparseBsc ? matrix.to_sparse_bsr(at::sparse_csr::getBlockSize(matrix))
-                                                                   : matrix;
+        const Tensor by_rows = matrix.layout() == at::kSparseCsc ? matrix.to_sparse_csr()
+                               : matrix.layout() == at::kSparseBsc
+                                   ? matrix.to_sparse_bsr(at::sparse_csr::getBlockSize(matrix))
+                                   : matrix;
         std::tie(pointers, columns) = getCompressedPlainIndices(by_rows);
         pointers = pointers.contiguous();
         columns = columns.contiguous();
@@ -137,8 +142,9 @@ Tensor& addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, co
     TORCH_CHECK(mat1.size(1) == mat2.size(0), "mat1 and mat2 shapes cannot be multiplied (", mat1.size(0), "x",
                 mat1.size(1), " and ", mat2.size(0), "x", mat2.size(1), ")");
     for (const Tensor& tensor : {mat1, mat2, Tensor(out)}) {
-        TORCH_CHECK(tensor.device() == self.device(), "addmm: expected all tensors to be on the same device, but found ",
-                    self.device(), " and ", tensor.device());
+        TORCH_CHECK(tensor.device() == self.device(),
+                    "addmm: expected all tensors to be on the same device, but found ", self.device(), " and ",
+                    tensor.device());
         TORCH_CHECK(tensor.scalar_type() == self.scalar_type(), "addmm: expected operands of one type, got ",
                     self.scalar_type(), " and ", tensor.scalar_type());
     }
@@ -154,10 +160,12 @@ Tensor& addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, co
         const Tensor dense = self.to_dense();
         return at::addmm_out(out, dense, mat1, mat2, beta, alpha);
     }
-    const Tensor addend = beta.equal(0) ? Tensor() : (self.layout() == at::kStrided ? self : self.to_dense()).expand(sizes);
+    const Tensor addend =
+        beta.equal(0) ? Tensor() : (self.layout() == at::kStrided ? self : self.to_dense()).expand(sizes);
     const Tensor& dense = sparse1 ? mat2 : mat1;
     Tensor target = out;
-    if (out.sizes() != at::IntArrayRef(sizes) || out.is_alias_of(dense) || (addend.defined() && out.is_alias_of(addend)))
+    if (out.sizes() != at::IntArrayRef(sizes) || out.is_alias_of(dense) ||
+        (addend.defined() && out.is_alias_of(addend)))
         target = at::empty(sizes, dense.options());
     if (target.numel() != 0) {
         if (sparse1)
@@ -178,8 +186,10 @@ Tensor& addmv_out(const Tensor& self, const Tensor& mat, const Tensor& vec, cons
 {
     TORCH_CHECK(mat.dim() == 2 && vec.dim() == 1 && mat.size(1) == vec.size(0), "addmv: matrix of size ", mat.sizes(),
                 " and vector of size ", vec.sizes(), " cannot be multiplied");
-    TORCH_CHECK(is_sparse_compressed(mat) && vec.layout() == at::kStrided, "addmv: expected a sparse compressed matrix and "
-                "a dense vector, got ", mat.layout(), " and ", vec.layout());
+    TORCH_CHECK(is_sparse_compressed(mat) && vec.layout() == at::kStrided,
+                "addmv: expected a sparse compressed matrix and "
+                "a dense vector, got ",
+                mat.layout(), " and ", vec.layout());
     const Tensor addend = self.expand({mat.size(0)}).unsqueeze(1);
     Tensor column = at::empty({mat.size(0), 1}, vec.options());
     addmm_out(addend, mat, vec.unsqueeze(1), beta, alpha, column);
@@ -191,24 +201,30 @@ Tensor& sampled_addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& 
                           const Scalar& alpha, Tensor& out)
 {
     const char* name = "sampled_addmm";
-    TORCH_CHECK(self.layout() == at::kSparseCsr && out.layout() == at::kSparseCsr, name, ": Expected self and out to have "
-                "sparse csr layout, but got ", self.layout(), " and ", out.layout());
-    TORCH_CHECK(mat1.layout() == at::kStrided && mat2.layout() == at::kStrided, name, ": Expected mat1 and mat2 to have "
-                "strided layout, but got ", mat1.layout(), " and ", mat2.layout());
+    TORCH_CHECK(self.layout() == at::kSparseCsr && out.layout() == at::kSparseCsr, name,
+                ": Expected self and out to have "
+                "sparse csr layout, but got ",
+                self.layout(), " and ", out.layout());
+    TORCH_CHECK(mat1.layout() == at::kStrided && mat2.layout() == at::kStrided, name,
+                ": Expected mat1 and mat2 to have "
+                "strided layout, but got ",
+                mat1.layout(), " and ", mat2.layout());
     TORCH_CHECK(mat1.scalar_type() == mat2.scalar_type() && mat1.scalar_type() == self.scalar_type() &&
                     out.scalar_type() == self.scalar_type(),
                 name, ": Expected mat1, mat2, self and out to have the same dtype, but got ", mat1.scalar_type(), ", ",
                 mat2.scalar_type(), ", ", self.scalar_type(), " and ", out.scalar_type());
-    TORCH_CHECK(mat1.dim() >= 2 && mat2.dim() == mat1.dim() && self.dim() == mat1.dim(), name, ": Expected mat1, mat2 and self "
-                "to be matrices or batches of them alike, got ", mat1.sizes(), ", ", mat2.sizes(), " and ", self.sizes());
-    TORCH_CHECK(mat1.size(-1) == mat2.size(-2), name, ": mat1 and mat2 shapes cannot be multiplied (", mat1.size(-2), "x",
-                mat1.size(-1), " and ", mat2.size(-2), "x", mat2.size(-1), ")");
+    TORCH_CHECK(mat1.dim() >= 2 && mat2.dim() == mat1.dim() && self.dim() == mat1.dim(), name,
+                ": Expected mat1, mat2 and self "
+                "to be matrices or batches of them alike, got ",
+                mat1.sizes(), ", ", mat2.sizes(), " and ", self.sizes());
+    TORCH_CHECK(mat1.size(-1) == mat2.size(-2), name, ": mat1 and mat2 shapes cannot be multiplied (", mat1.size(-2),
+                "x", mat1.size(-1), " and ", mat2.size(-2), "x", mat2.size(-1), ")");
     std::vector<int64_t> sizes = mat1.sizes().vec();
     sizes.back() = mat2.size(-1);
-    TORCH_CHECK(self.sizes() == at::IntArrayRef(sizes) && mat2.sizes().slice(0, mat2.dim() - 2) ==
-                    mat1.sizes().slice(0, mat1.dim() - 2),
-                name, ": self of size ", self.sizes(), " does not fit mat1 of size ", mat1.sizes(), " and mat2 of size ",
-                mat2.sizes());
+    TORCH_CHECK(self.sizes() == at::IntArrayRef(sizes) &&
+                    mat2.sizes().slice(0, mat2.dim() - 2) == mat1.sizes().slice(0, mat1.dim() - 2),
+                name, ": self of size ", self.sizes(), " does not fit mat1 of size ", mat1.sizes(),
+                " and mat2 of size ", mat2.sizes());
     if (!out.is_same(self)) {
         at::native::resize_as_sparse_compressed_(out, self);
         out.copy_(self);
@@ -233,7 +249,8 @@ Tensor& sampled_addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& 
     return out;
 }
 
-Tensor sampled_addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha)
+Tensor sampled_addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
+                     const Scalar& alpha)
 {
     Tensor out = at::empty({0, 0}, self.options());
     return sampled_addmm_out(self, mat1, mat2, beta, alpha, out);

@@ -1,5 +1,5 @@
-// Sparse tensors of coordinates: order and sums of equal entries, addition, multiplication, selection, masks. Made of the
-// device's sorts, searches and gathers.
+// Sparse tensors of coordinates: order and sums of equal entries, addition, multiplication, selection, masks. Made of
+// the device's sorts, searches and gathers.
 #include <ATen/ExpandUtils.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/WrapDimUtils.h>
@@ -25,7 +25,8 @@
 #include <runtime/stream.hpp>
 #include <runtime/tensor_view.hpp>
 
-// Of ATen/native/sparse/SparseStubs.h, which is not installed: PyTorch's conversions between compressed layouts ask for it.
+// Of ATen/native/sparse/SparseStubs.h, which is not installed: PyTorch's conversions between compressed layouts ask for
+// it.
 namespace at::native {
 using flatten_indices_fn = Tensor (*)(const Tensor& indices, IntArrayRef size);
 DECLARE_DISPATCH(flatten_indices_fn, flatten_indices_stub)
@@ -150,15 +151,16 @@ at::ScalarType common_type(const char* name, const Tensor& a, const Tensor& b, c
 
 void check_device(const char* name, const Tensor& a, const Tensor& b)
 {
-    TORCH_CHECK(a.device() == b.device(), name, ": expected all tensors to be on the same device, but found ", a.device(),
-                " and ", b.device());
+    TORCH_CHECK(a.device() == b.device(), name, ": expected all tensors to be on the same device, but found ",
+                a.device(), " and ", b.device());
 }
 
 Tensor& add_dense_out(const Tensor& dense, const Tensor& sparse, const at::Scalar& alpha, Tensor& out)
 {
     TORCH_CHECK(!out.is_sparse(), "add: expected 'out' to be a dense tensor, since 'self' is one");
-    TORCH_CHECK(dense.sizes() == sparse.sizes(), "add: expected 'self' and 'other' to have same size, but self has size ",
-                dense.sizes(), " while other has size ", sparse.sizes(),
+    TORCH_CHECK(dense.sizes() == sparse.sizes(),
+                "add: expected 'self' and 'other' to have same size, but self has size ", dense.sizes(),
+                " while other has size ", sparse.sizes(),
                 " (FYI: dense-sparse addition does not currently support broadcasting)");
     const at::ScalarType common = common_type("add", dense, sparse, out);
     at::native::resize_output(out, dense.sizes());
@@ -203,8 +205,10 @@ Tensor& add_out(const Tensor& self, const Tensor& other, const at::Scalar& alpha
     if (other._nnz() == 0)
         return out.copy_(self.to(out.scalar_type()));
     if (self._nnz() != 0)
-        TORCH_CHECK(at::sparse::is_same_density(self, other), "add: expected 'self' and 'other' to have same density, but "
-                    "'self' has ", self.sparse_dim(), " sparse dimensions while 'other' has ", other.sparse_dim(),
+        TORCH_CHECK(at::sparse::is_same_density(self, other),
+                    "add: expected 'self' and 'other' to have same density, but "
+                    "'self' has ",
+                    self.sparse_dim(), " sparse dimensions while 'other' has ", other.sparse_dim(),
                     " sparse dimensions");
     Tensor scaled = other._values().to(common);
     if (!alpha.equal(1))
@@ -225,13 +229,15 @@ Tensor& add_out(const Tensor& self, const Tensor& other, const at::Scalar& alpha
 // Two sparse tensors: entries of the one that the other has too. Uncoalesced ones multiply as their sums.
 Tensor& multiply_common(const Tensor& a, const Tensor& b, Tensor& out)
 {
-    TORCH_CHECK(a.sizes() == b.sizes(), "mul: expected 'self' and 'other' to have same sizes when both are sparse, but ",
-                a.sizes(), " != ", b.sizes());
+    TORCH_CHECK(a.sizes() == b.sizes(),
+                "mul: expected 'self' and 'other' to have same sizes when both are sparse, but ", a.sizes(),
+                " != ", b.sizes());
     TORCH_CHECK(a.sparse_dim() == b.sparse_dim(), "mul: expected 'self' and 'other' to have same number of sparse "
                 "dimensions, but ", a.sparse_dim(), " != ", b.sparse_dim());
     const at::ScalarType common = common_type("mul", a, b, out);
     const Tensor left = a.coalesce(), right = b.coalesce();
-    const Found found = find_sorted(flat_positions(right._indices(), b.sizes()), flat_positions(left._indices(), a.sizes()));
+    const Found found =
+        find_sorted(flat_positions(right._indices(), b.sizes()), flat_positions(left._indices(), a.sizes()));
     const Tensor chosen = found.present.nonzero().squeeze(1);
     const Tensor other = found.position.index_select(0, chosen);
     const Tensor values = left._values().index_select(0, chosen).to(common)
@@ -268,8 +274,9 @@ Tensor index_select(const Tensor& self, int64_t dim, const Tensor& index)
         const auto [low, high] = at::aminmax(wanted);
         const Tensor ends = at::stack({low, high}).cpu();
         const int64_t least = ends[0].item<int64_t>(), most = ends[1].item<int64_t>();
-        TORCH_CHECK_INDEX(least >= -size && most < size, "index_select(): index contains ", least < -size ? least : most,
-                          " that is out of range for tensor of size ", self.sizes(), " at dimension ", dim);
+        TORCH_CHECK_INDEX(least >= -size && most < size, "index_select(): index contains ",
+                          least < -size ? least : most, " that is out of range for tensor of size ", self.sizes(),
+                          " at dimension ", dim);
         wanted = at::where(wanted.lt(0), wanted + size, wanted);
     }
     const Tensor indices = self._indices();

@@ -23,8 +23,8 @@ using at::Tensor;
 
 void check_same(const char* name, const Tensor& a, const Tensor& b, const char* what)
 {
-    TORCH_CHECK(a.device() == b.device(), name, ": expected all tensors to be on the same device, but found ", a.device(),
-                " and ", b.device());
+    TORCH_CHECK(a.device() == b.device(), name, ": expected all tensors to be on the same device, but found ",
+                a.device(), " and ", b.device());
     TORCH_CHECK(a.scalar_type() == b.scalar_type(), name, ": expected ", what, " of type ", a.scalar_type(), ", got ",
                 b.scalar_type());
 }
@@ -77,7 +77,8 @@ Tensor& addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, co
 {
     TORCH_CHECK(mat1.is_sparse(), "addmm: Expected 'mat1' to be a sparse tensor, got ", mat1.layout(),
                 "; dense @ sparse is not supported for this layout");
-    TORCH_CHECK(!mat2.is_sparse() && !self.is_sparse() && !out.is_sparse(), "addmm: expected 'self', 'mat2' and 'out' to be "
+    TORCH_CHECK(!mat2.is_sparse() && !self.is_sparse() && !out.is_sparse(),
+                "addmm: expected 'self', 'mat2' and 'out' to be "
                 "dense tensors");
     check_factors("addmm", mat1, mat2);
     check_same("addmm", mat1, self, "self");
@@ -121,8 +122,8 @@ Tensor& bmm_out(const Tensor& self, const Tensor& mat2, Tensor& out)
     check_same("bmm", self, out, "out");
     const std::vector<int64_t> sizes{self.size(0), self.size(1), mat2.size(2)};
     const Tensor indices = self._indices();
-    const Tensor target = out.sizes() == at::IntArrayRef(sizes) && !out.is_alias_of(mat2) ? out
-                                                                                          : at::empty(sizes, mat2.options());
+    const Tensor target =
+        out.sizes() == at::IntArrayRef(sizes) && !out.is_alias_of(mat2) ? out : at::empty(sizes, mat2.options());
     if (target.numel() != 0) {
         const Rows rows = rows_of(flat_positions(indices.narrow(0, 0, 2), self.sizes()), indices.select(0, 2),
                                   self._values(), sizes[0] * sizes[1], self.is_coalesced());
@@ -169,12 +170,12 @@ Tensor& row_products_out(const Tensor& mat1, const Tensor& mat2, Tensor& out)
 // Every entry (i, k) of a meets the row k of b; equal places of the products are then summed.
 Tensor sparse_sparse_matmul(const Tensor& a, const Tensor& b)
 {
-    TORCH_CHECK(a.is_sparse() && b.is_sparse(), "_sparse_sparse_matmul: expected sparse operands, got ", a.layout(), " and ",
-                b.layout());
+    TORCH_CHECK(a.is_sparse() && b.is_sparse(), "_sparse_sparse_matmul: expected sparse operands, got ", a.layout(),
+                " and ", b.layout());
     TORCH_CHECK(a.dim() == 2 && b.dim() == 2 && a.sparse_dim() == 2 && b.sparse_dim() == 2,
                 "_sparse_sparse_matmul: expected matrices of 2 sparse dimensions, got ", a.sizes(), " and ", b.sizes());
-    TORCH_CHECK(a.size(1) == b.size(0), "mat1 and mat2 shapes cannot be multiplied (", a.size(0), "x", a.size(1), " and ",
-                b.size(0), "x", b.size(1), ")");
+    TORCH_CHECK(a.size(1) == b.size(0), "mat1 and mat2 shapes cannot be multiplied (", a.size(0), "x", a.size(1),
+                " and ", b.size(0), "x", b.size(1), ")");
     check_same("_sparse_sparse_matmul", a, b, "mat2");
     const Tensor left = a.coalesce(), right = b.coalesce();
     const Tensor inner = left._indices().select(0, 1);

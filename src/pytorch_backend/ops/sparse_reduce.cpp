@@ -148,7 +148,8 @@ Tensor sum_backward(const Tensor& grad, const Tensor& self, at::IntArrayRef dims
     }
     Tensor values;
     if (kept.empty()) {
-        TORCH_CHECK(!grad.is_sparse(), "_sparse_sum_backward: expected a dense gradient, since all sparse dimensions were "
+        TORCH_CHECK(!grad.is_sparse(),
+                    "_sparse_sum_backward: expected a dense gradient, since all sparse dimensions were "
                     "summed");
         values = grad.unsqueeze(0);
     }

@@ -1,5 +1,5 @@
-// The layers that torch.nn.TransformerEncoder and MultiheadAttention call for inference, put together from operators of the
-// device: projections, scaled dot product attention, layer norm.
+// The layers that torch.nn.TransformerEncoder and MultiheadAttention call for inference, put together from operators of
+// the device: projections, scaled dot product attention, layer norm.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_softmax.h>
 #include <ATen/ops/_softmax_backward_data.h>
@@ -26,8 +26,8 @@ using Three = std::tuple<Tensor, Tensor, Tensor>;
 // What a mask stands for.
 enum MaskType : int64_t { source_mask = 0, padding_mask = 1, full_mask = 2 };
 
-// As [batch, heads, rows, columns] or a shape that broadcasts to it: [rows, columns] of a source mask, [batch, columns] of
-// a padding mask.
+// As [batch, heads, rows, columns] or a shape that broadcasts to it: [rows, columns] of a source mask, [batch, columns]
+// of a padding mask.
 Tensor broadcast_mask(const Tensor& mask, at::IntArrayRef scores, std::optional<int64_t> type)
 {
     if (type == source_mask || type == padding_mask) {
@@ -52,7 +52,8 @@ Tensor masked_softmax(const Tensor& self, const Tensor& mask, std::optional<int6
     TORCH_CHECK(type.has_value() && *type >= 0 && *type <= 2,
                 "Mask Type should be 0 (src_mask), 1 (src_key_padding_mask), or 2 (default_mask)");
     const Tensor hidden = broadcast_mask(mask, self.sizes(), type);
-    return at::_softmax(self.masked_fill(hidden, -std::numeric_limits<double>::infinity()), softmax_dim(self, dim), false);
+    return at::_softmax(self.masked_fill(hidden, -std::numeric_limits<double>::infinity()), softmax_dim(self, dim),
+                        false);
 }
 
 Tensor masked_softmax_backward(const Tensor& grad, const Tensor& output, const Tensor& mask, std::optional<int64_t> dim)
@@ -70,9 +71,12 @@ Tensor split_heads(const Tensor& x, int64_t heads)
 
 Three transform_bias_rescale_qkv(const Tensor& qkv, const Tensor& bias, int64_t heads)
 {
-    TORCH_CHECK(qkv.dim() == 3 && bias.dim() == 1 && qkv.size(2) == bias.size(0), "expected qkv [batch, length, 3 * size] and "
-                "a bias of as many elements, got ", qkv.sizes(), " and ", bias.sizes());
-    TORCH_CHECK(heads > 0 && qkv.size(2) % (3 * heads) == 0, "qkv of ", qkv.size(2), " columns does not make ", heads, " heads");
+    TORCH_CHECK(qkv.dim() == 3 && bias.dim() == 1 && qkv.size(2) == bias.size(0),
+                "expected qkv [batch, length, 3 * size] and "
+                "a bias of as many elements, got ",
+                qkv.sizes(), " and ", bias.sizes());
+    TORCH_CHECK(heads > 0 && qkv.size(2) % (3 * heads) == 0, "qkv of ", qkv.size(2), " columns does not make ", heads,
+                " heads");
     const c10::OptionalDeviceGuard guard(qkv.device());
     const std::vector<Tensor> parts = (qkv + bias).chunk(3, 2);
     const double scale = 1 / std::sqrt(static_cast<double>(parts[0].size(2) / heads));
@@ -114,14 +118,17 @@ OptionalTensor additive_mask(const OptionalTensor& mask, std::optional<int64_t> 
 void check_inputs(const Attention& layer, const Tensor& query, const Tensor& key, const Tensor& value)
 {
     const int64_t size = layer.embed_dim;
-    TORCH_CHECK(query.dim() == 3 && query.size(2) == size, "expected query [batch, length, ", size, "], got ", query.sizes());
+    TORCH_CHECK(query.dim() == 3 && query.size(2) == size, "expected query [batch, length, ", size, "], got ",
+                query.sizes());
     TORCH_CHECK(key.dim() == 3 && key.sizes() == value.sizes() && key.size(0) == query.size(0) && key.size(2) == size,
-                "expected key and value [", query.size(0), ", length, ", size, "], got ", key.sizes(), " and ", value.sizes());
-    TORCH_CHECK(layer.heads > 0 && size % layer.heads == 0, "embed_dim ", size, " must be divisible by num_heads ", layer.heads);
-    TORCH_CHECK(layer.qkv_weight.dim() == 2 && layer.qkv_weight.size(0) == 3 * size && layer.qkv_weight.size(1) == size &&
-                    layer.qkv_bias.numel() == 3 * size,
-                "expected qkv_weight [", 3 * size, ", ", size, "] and as many biases as rows, got ", layer.qkv_weight.sizes(),
-                " and ", layer.qkv_bias.sizes());
+                "expected key and value [", query.size(0), ", length, ", size, "], got ", key.sizes(), " and ",
+                value.sizes());
+    TORCH_CHECK(layer.heads > 0 && size % layer.heads == 0, "embed_dim ", size, " must be divisible by num_heads ",
+                layer.heads);
+    TORCH_CHECK(layer.qkv_weight.dim() == 2 && layer.qkv_weight.size(0) == 3 * size &&
+                    layer.qkv_weight.size(1) == size && layer.qkv_bias.numel() == 3 * size,
+                "expected qkv_weight [", 3 * size, ", ", size, "] and as many biases as rows, got ",
+                layer.qkv_weight.sizes(), " and ", layer.qkv_bias.sizes());
 }
 
 std::tuple<Tensor, Tensor> native_multi_head_attention(const Tensor& query, const Tensor& key, const Tensor& value,
@@ -151,15 +158,19 @@ std::tuple<Tensor, Tensor> native_multi_head_attention(const Tensor& query, cons
 }
 
 Tensor transformer_encoder_layer(const Tensor& src, int64_t embed_dim, int64_t num_heads, const Tensor& qkv_weight,
-                                 const Tensor& qkv_bias, const Tensor& proj_weight, const Tensor& proj_bias, bool use_gelu,
-                                 bool norm_first, double eps, const Tensor& norm_weight_1, const Tensor& norm_bias_1,
-                                 const Tensor& norm_weight_2, const Tensor& norm_bias_2, const Tensor& ffn_weight_1,
-                                 const Tensor& ffn_bias_1, const Tensor& ffn_weight_2, const Tensor& ffn_bias_2,
-                                 const OptionalTensor& mask, std::optional<int64_t> mask_type)
+                                 const Tensor& qkv_bias, const Tensor& proj_weight, const Tensor& proj_bias,
+                                 bool use_gelu, bool norm_first, double eps, const Tensor& norm_weight_1,
+                                 const Tensor& norm_bias_1, const Tensor& norm_weight_2, const Tensor& norm_bias_2,
+                                 const Tensor& ffn_weight_1, const Tensor& ffn_bias_1, const Tensor& ffn_weight_2,
+                                 const Tensor& ffn_bias_2, const OptionalTensor& mask, std::optional<int64_t> mask_type)
 {
     const c10::OptionalDeviceGuard guard(src.device());
-    const auto norm_1 = [&](const Tensor& x) { return at::layer_norm(x, {embed_dim}, norm_weight_1, norm_bias_1, eps); };
-    const auto norm_2 = [&](const Tensor& x) { return at::layer_norm(x, {embed_dim}, norm_weight_2, norm_bias_2, eps); };
+    const auto norm_1 = [&](const Tensor& x) {
+        return at::layer_norm(x, {embed_dim}, norm_weight_1, norm_bias_1, eps);
+    };
+    const auto norm_2 = [&](const Tensor& x) {
+        return at::layer_norm(x, {embed_dim}, norm_weight_2, norm_bias_2, eps);
+    };
     Tensor x = norm_first ? norm_1(src) : src;
     x = src + std::get<0>(native_multi_head_attention(x, x, x, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight,
                                                       proj_bias, mask, false, true, mask_type));
@@ -170,8 +181,8 @@ Tensor transformer_encoder_layer(const Tensor& src, int64_t embed_dim, int64_t n
     return norm_first ? x : norm_2(x);
 }
 
-// Whether nn.TransformerEncoder may turn a padded batch into a nested tensor. The device has none: the encoder keeps the
-// batch padded, and masks it.
+// Whether nn.TransformerEncoder may turn a padded batch into a nested tensor. The device has none: the encoder keeps
+// the batch padded, and masks it.
 bool nested_tensor_from_mask_left_aligned(const Tensor&, const Tensor&) { return false; }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)

@@ -21,7 +21,8 @@ namespace {
 bool has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor& from)
 {
     const auto plain = [](const at::Tensor& tensor) {
-        return (tensor.is_cpu() || tensor.is_privateuseone()) && tensor.layout() == c10::kStrided && !tensor.is_quantized();
+        return (tensor.is_cpu() || tensor.is_privateuseone()) && tensor.layout() == c10::kStrided &&
+               !tensor.is_quantized();
     };
     return plain(self) && plain(from);
 }
@@ -34,15 +35,16 @@ at::Tensor unfold_backward(const at::Tensor& grad, at::IntArrayRef input_sizes, 
     if (input_sizes.empty())
         return result.add_(grad.sum());
     dim = c10::maybe_wrap_dim(dim, static_cast<std::int64_t>(input_sizes.size()));
-    const auto positions = at::arange(input_sizes[dim], grad.options().dtype(at::kLong)).unfold(0, size, step).flatten();
+    const auto positions =
+        at::arange(input_sizes[dim], grad.options().dtype(at::kLong)).unfold(0, size, step).flatten();
     return result.index_add_(dim, positions, grad.movedim(-1, dim + 1).flatten(dim, dim + 1));
 }
 
 at::Tensor& narrow_copy_out(const at::Tensor& self, std::int64_t dim, std::int64_t start, std::int64_t length,
                             at::Tensor& out)
 {
-    TORCH_CHECK(self.scalar_type() == out.scalar_type(), "narrow_copy: expected out of type ", self.scalar_type(), ", got ",
-                out.scalar_type());
+    TORCH_CHECK(self.scalar_type() == out.scalar_type(), "narrow_copy: expected out of type ", self.scalar_type(),
+                ", got ", out.scalar_type());
     const at::Tensor part = self.narrow(dim, start, length);
     at::native::resize_output(out, part.sizes());
     return out.copy_(part);

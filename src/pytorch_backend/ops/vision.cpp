@@ -1,5 +1,5 @@
-// torchvision's region pooling and nms. Schemas, meta functions and autograd come with torchvision; here are the kernels
-// of the device, under the names that torchvision calls, and the autocast rules (computed in float32).
+// torchvision's region pooling and nms. Schemas, meta functions and autograd come with torchvision; here are the
+// kernels of the device, under the names that torchvision calls, and the autocast rules (computed in float32).
 #include <ATen/ops/sort.h>
 #include <clprim/nms.hpp>
 #include <clprim/roi.hpp>
@@ -45,7 +45,8 @@ Tensor pool_backward(const char* name, const RoiPooling& parameters, const Tenso
 Tensor roi_align(const Tensor& input, const Tensor& rois, double scale, std::int64_t height, std::int64_t width,
                  std::int64_t sampling_ratio, bool aligned)
 {
-    return std::get<0>(pool("roi_align", {RoiMethod::align, scale, height, width, sampling_ratio, aligned}, input, rois));
+    return std::get<0>(
+        pool("roi_align", {RoiMethod::align, scale, height, width, sampling_ratio, aligned}, input, rois));
 }
 
 Tensor roi_align_backward(const Tensor& grad, const Tensor& rois, double scale, std::int64_t height, std::int64_t width,
@@ -62,8 +63,9 @@ std::tuple<Tensor, Tensor> roi_pool(const Tensor& input, const Tensor& rois, dou
     return pool("roi_pool", {RoiMethod::pool, scale, height, width}, input, rois);
 }
 
-Tensor roi_pool_backward(const Tensor& grad, const Tensor& rois, const Tensor& argmax, double scale, std::int64_t height,
-                         std::int64_t width, std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w)
+Tensor roi_pool_backward(const Tensor& grad, const Tensor& rois, const Tensor& argmax, double scale,
+                         std::int64_t height, std::int64_t width, std::int64_t n, std::int64_t c, std::int64_t h,
+                         std::int64_t w)
 {
     return pool_backward("roi_pool", {RoiMethod::pool, scale, height, width}, grad, rois, argmax, {n, c, h, w});
 }
@@ -99,8 +101,9 @@ Tensor nms(const Tensor& boxes, const Tensor& scores, double iou_threshold)
     TORCH_CHECK(boxes.dim() == 2, "boxes should be a 2d tensor, got ", boxes.dim(), "D");
     TORCH_CHECK(boxes.size(1) == 4, "boxes should have 4 elements in dimension 1, got ", boxes.size(1));
     TORCH_CHECK(scores.dim() == 1, "scores should be a 1d tensor, got ", scores.dim(), "D");
-    TORCH_CHECK(boxes.size(0) == scores.size(0), "boxes and scores should have same number of elements in dimension 0, got ",
-                boxes.size(0), " and ", scores.size(0));
+    TORCH_CHECK(boxes.size(0) == scores.size(0),
+                "boxes and scores should have same number of elements in dimension 0, got ", boxes.size(0), " and ",
+                scores.size(0));
     check_same("nms", {boxes, "dets"}, {{scores, "scores"}});
     const c10::OptionalDeviceGuard guard(boxes.device());
     const Tensor keep = empty({boxes.size(0)}, at::kLong, boxes.device());
@@ -142,7 +145,8 @@ Tensor roi_align_autocast(const Tensor& input, const Tensor& rois, double scale,
     const auto guard = no_autocast();
     static const auto op = find_op<Tensor(const Tensor&, const Tensor&, double, c10::SymInt, c10::SymInt, std::int64_t,
                                                  bool)>("torchvision::roi_align");
-    return op.call(to_float(input), to_float(rois), scale, height, width, sampling_ratio, aligned).to(input.scalar_type());
+    return op.call(to_float(input), to_float(rois), scale, height, width, sampling_ratio, aligned)
+        .to(input.scalar_type());
 }
 
 using Pair = std::tuple<Tensor, Tensor>;
@@ -173,7 +177,8 @@ Pair ps_roi_align_autocast(const Tensor& input, const Tensor& rois, double scale
     const auto guard = no_autocast();
     static const auto op = find_op<Pair(const Tensor&, const Tensor&, double, c10::SymInt, c10::SymInt, std::int64_t)>(
         "torchvision::ps_roi_align");
-    return cast_both(op.call(to_float(input), to_float(rois), scale, height, width, sampling_ratio), input.scalar_type());
+    return cast_both(op.call(to_float(input), to_float(rois), scale, height, width, sampling_ratio),
+                     input.scalar_type());
 }
 
 TORCH_LIBRARY_IMPL(torchvision, AutocastPrivateUse1, m)

@@ -21,9 +21,12 @@ struct Named {
 inline void check_same(const char* op, Named first, std::initializer_list<Named> others)
 {
     for (const Named& other : others) {
-        TORCH_CHECK(other.tensor.device() == first.tensor.device(), "Expected all tensors to be on the same device, but ",
-                    "found at least two devices, ", first.tensor.device(), " and ", other.tensor.device(), "! (when checking "
-                    "argument ", other.name, " of ", op, ")");
+        TORCH_CHECK(other.tensor.device() == first.tensor.device(),
+                    "Expected all tensors to be on the same device, but ", "found at least two devices, ",
+                    first.tensor.device(), " and ", other.tensor.device(),
+                    "! (when checking "
+                    "argument ",
+                    other.name, " of ", op, ")");
         TORCH_CHECK(other.tensor.scalar_type() == first.tensor.scalar_type(), "Expected tensor for ", first.name,
                     " to have the same type as tensor for ", other.name, "; but type ", first.tensor.toString(),
                     " does not equal ", other.tensor.toString(), " (while checking arguments for ", op, ")");

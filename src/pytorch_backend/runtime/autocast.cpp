@@ -14,9 +14,11 @@ using at::DimnameList;
 Tensor binary_cross_entropy_refused(const Tensor&, const Tensor&, const std::optional<Tensor>&,
                                         std::int64_t)
 {
-    TORCH_CHECK(false, "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast: in half "
-                "precision the logarithm overflows. Use binary_cross_entropy_with_logits or BCEWithLogitsLoss, which are "
-                "safe, or disable autocast around the loss.");
+    TORCH_CHECK(
+        false,
+        "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast: in half "
+        "precision the logarithm overflows. Use binary_cross_entropy_with_logits or BCEWithLogitsLoss, which are "
+        "safe, or disable autocast around the loss.");
 }
 
 TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) { m.fallback(torch::CppFunction::makeFallthrough()); }

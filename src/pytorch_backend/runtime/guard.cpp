@@ -95,7 +95,8 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     }
     double elapsedTime(void* begin, void* end, const c10::DeviceIndex) const override
     {
-        TORCH_CHECK(begin != nullptr && end != nullptr, "Both events must be recorded before calculating elapsed time.");
+        TORCH_CHECK(begin != nullptr && end != nullptr,
+                    "Both events must be recorded before calculating elapsed time.");
         TORCH_CHECK(event_of(begin).query() && event_of(end).query(),
                     "Both events must be completed before calculating elapsed time.");
         return event_of(begin).elapsed_ms(event_of(end));

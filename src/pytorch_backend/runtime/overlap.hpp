@@ -16,7 +16,8 @@ inline bool shares_memory(const at::Tensor& a, const at::TensorImpl& b)
                                                    : status != at::MemOverlapStatus::No;
 }
 
-inline bool shares_memory(const at::Tensor& out, std::initializer_list<std::reference_wrapper<const at::Tensor>> sources)
+inline bool shares_memory(const at::Tensor& out,
+                          std::initializer_list<std::reference_wrapper<const at::Tensor>> sources)
 {
     for (const at::Tensor& source : sources)
         if (shares_memory(out, *source.unsafeGetTensorImpl()))

@@ -1,5 +1,5 @@
-// Page-locked host memory: buffers of the driver's own (CL_MEM_ALLOC_HOST_PTR), mapped for as long as they live, so that
-// copies between them and the device need no staging. Freed blocks are kept and reused once the copies that were
+// Page-locked host memory: buffers of the driver's own (CL_MEM_ALLOC_HOST_PTR), mapped for as long as they live, so
+// that copies between them and the device need no staging. Freed blocks are kept and reused once the copies that were
 // recorded on them are done.
 #pragma once
 

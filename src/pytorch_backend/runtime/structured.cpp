@@ -4,7 +4,8 @@
 
 namespace torch_ocl {
 
-StructuredOutputs::StructuredOutputs(std::initializer_list<std::reference_wrapper<at::Tensor>> outputs, InPlace in_place)
+StructuredOutputs::StructuredOutputs(std::initializer_list<std::reference_wrapper<at::Tensor>> outputs,
+                                     InPlace in_place)
     : outputs_(outputs), proxies_(outputs.size()), in_place_(in_place)
 {
 }

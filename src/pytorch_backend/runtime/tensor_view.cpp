@@ -72,7 +72,8 @@ clprim::Tensor storage_view(const at::Tensor& tensor)
     const Place place = place_of(tensor.storage().data_ptr());
     return clprim::Tensor(clprim::borrow(place.block),
                           tensor.storage_offset() + static_cast<std::int64_t>(place.bytes / tensor.element_size()),
-                          storage_type(tensor.scalar_type()), clprim::Dims({tensor.sizes().data(), tensor.sizes().size()}),
+                          storage_type(tensor.scalar_type()),
+                          clprim::Dims({tensor.sizes().data(), tensor.sizes().size()}),
                           clprim::Dims({tensor.strides().data(), tensor.strides().size()}));
 }
 
