@@ -12,8 +12,9 @@ Nothing here is imported before Inductor is: it asks torch.ocl for a code genera
     types.py       dtypes
     lowerings.py   what is left to the device's operators
     runtime.py     what generated code calls
-    flex_attention.py   FlexAttention, with flex_kernel.py and flex_*.cl; flex_composite.py: what is left to its
-    definition
+    flex_attention.py    FlexAttention's lowering
+    flex_kernel.py       its kernels, with flex_*.cl
+    flex_composite.py    what is left to its definition
 """
 
 from __future__ import annotations
