@@ -118,8 +118,9 @@ TEST(Index, NegativeIndicesAreRefusedWhereTheCallerSaysSo)
         } catch (const IndexError& error) {
             EXPECT_STREQ(error.what(), "an operator: index -1 is out of bounds for dimension with size 4");
         }
-        if (which == 1 || which == 2)
+        if (which == 1 || which == 2) {
             EXPECT_EQ(read(self)[9], 9);   // the last row is as it was
+        }
     }
 }
 

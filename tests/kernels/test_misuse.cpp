@@ -48,6 +48,15 @@ struct Misuse {
     const char* expected;                    // part of the error
 };
 
+// A problem of which one member is given.
+template <class Problem, class Member>
+Problem with(Member Problem::*member, const Member& value)
+{
+    Problem problem{};
+    problem.*member = value;
+    return problem;
+}
+
 class MisuseTest : public testing::Test {
 protected:
     Context& context = Context::get();
@@ -126,7 +135,7 @@ TEST_F(MisuseTest, UndefinedTensors)
         {"layer_norm", [&] { layer_norm(queue, {none, none, none, none, none, none, 8}); }, "layer_norm: x"},
         {"layer_norm rstd", [&] { layer_norm(queue, {x, x, none, none, make({4}), none, 8}); }, "layer_norm: rstd"},
         {"group_norm", [&] { group_norm(queue, {image, image, none, none, none, none, 2}); }, "group_norm: mean"},
-        {"batch_norm", [&] { batch_norm(queue, {.x = none, .y = image}); }, "batch_norm: x"},
+        {"batch_norm", [&] { batch_norm(queue, with(&BatchNorm::y, image)); }, "batch_norm: x"},
         {"conv_forward", [&] { conv_forward(queue, none, image, none, image, {}); }, "conv_forward: x"},
         {"conv_forward w", [&] { conv_forward(queue, image, none, none, image, {}); }, "conv_forward: w"},
         {"conv_backward_bias", [&] { conv_backward_bias(queue, image, none); }, "dbias"},
@@ -154,7 +163,7 @@ TEST_F(MisuseTest, UndefinedTensors)
         {"resample", [&] { resample(queue, image, none, {}); }, "resample: y"},
         {"grid_sample", [&] { grid_sample(queue, image, none, image, {}); }, "grid"},
         {"im2col", [&] { im2col(queue, none, x, {}); }, "im2col: x"},
-        {"nll_loss", [&] { nll_loss(queue, {.x = x}, x, x); }, "nll_loss: target"},
+        {"nll_loss", [&] { nll_loss(queue, with(&NllLoss::x, x), x, x); }, "nll_loss: target"},
         {"ctc_loss", [&] { ctc_loss(queue, {}, x, x); }, "ctc_loss: log_probs"},
         {"nms", [&] { nms(queue, none, index, 0.5, index, index); }, "nms: boxes"},
         {"roi_pooling", [&] { roi_pooling(queue, {}, image, none, image, none); }, "rois"},
@@ -274,9 +283,9 @@ TEST_F(MisuseTest, OutOfRange)
                      p.activation = Activation::sigmoid;
                      return p;
                  }(), make({4, 8}), make({8, 4}), make({4, 4})), NotSupported);
-    EXPECT_THROW(
-        conv_forward(queue, image, make({4, 4, 1, 1}), none, make({1, 4, 8, 8}), {.activation = Activation::gelu}),
-        NotSupported);
+    EXPECT_THROW(conv_forward(queue, image, make({4, 4, 1, 1}), none, make({1, 4, 8, 8}),
+                              with(&ConvOptions::activation, Activation::gelu)),
+                 NotSupported);
 }
 
 TEST_F(MisuseTest, Values)
