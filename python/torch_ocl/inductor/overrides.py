@@ -57,9 +57,35 @@ def _wrapping(a, b, operator: str) -> str:
     return f"{left} {operator} {right}"
 
 
-def _compare(a, b, operator: str) -> str:
-    dtype = common_dtype(a, b)
-    return f"({text(a, dtype)} {operator} {text(b, dtype)})"
+def _compare(operator: str):
+    """Of numbers of one dtype."""
+
+    def call(a, b) -> str:
+        dtype = common_dtype(a, b)
+        return f"({text(a, dtype)} {operator} {text(b, dtype)})"
+
+    return staticmethod(call)
+
+
+def _logical(operator: str):
+    """Of truth values."""
+    return staticmethod(lambda a, b: f"({text(a, torch.bool)} {operator} {text(b, torch.bool)})")
+
+
+def _bitwise(operator: str):
+    """Of integers and of truth values."""
+
+    def call(a, b) -> str:
+        dtype = common_dtype(a, b)
+        result = f"({text(a, dtype)} {operator} {text(b, dtype)})"
+        return f"({result} != 0)" if dtype == torch.bool else f"({types.c_type(dtype)}){result}"
+
+    return staticmethod(call)
+
+
+def _rounded(name: str):
+    """Integers are as they are, as floating-point numbers."""
+    return staticmethod(lambda x: f"{name}({x})" if dtype_of(x).is_floating_point else text(x, _floating(x)))
 
 
 def _floating(*args) -> torch.dtype:
@@ -253,51 +279,20 @@ class OpenCLOverrides(OpOverrides):
 
     # Rounding.
 
-    @staticmethod
-    def _rounded(x, name: str) -> str:
-        return f"{name}({x})" if dtype_of(x).is_floating_point else text(x, _floating(x))
-
-    @staticmethod
-    def floor(x) -> str:
-        return OpenCLOverrides._rounded(x, "floor")
-
-    @staticmethod
-    def ceil(x) -> str:
-        return OpenCLOverrides._rounded(x, "ceil")
+    floor, ceil, round = _rounded("floor"), _rounded("ceil"), _rounded("rint")
 
     @staticmethod
     def trunc(x) -> str:
         return f"trunc({x})" if dtype_of(x).is_floating_point else str(x)
 
-    @staticmethod
-    def round(x) -> str:
-        return OpenCLOverrides._rounded(x, "rint")
-
     # Comparisons and bits.
 
-    @staticmethod
-    def eq(a, b) -> str:
-        return _compare(a, b, "==")
-
-    @staticmethod
-    def ne(a, b) -> str:
-        return _compare(a, b, "!=")
-
-    @staticmethod
-    def lt(a, b) -> str:
-        return _compare(a, b, "<")
-
-    @staticmethod
-    def gt(a, b) -> str:
-        return _compare(a, b, ">")
-
-    @staticmethod
-    def le(a, b) -> str:
-        return _compare(a, b, "<=")
-
-    @staticmethod
-    def ge(a, b) -> str:
-        return _compare(a, b, ">=")
+    eq, ne = _compare("=="), _compare("!=")
+    lt, gt, le, ge = _compare("<"), _compare(">"), _compare("<="), _compare(">=")
+    logical_and, logical_or, logical_xor = _logical("&&"), _logical("||"), _logical("!=")
+    and_ = bitwise_and = _bitwise("&")
+    or_ = bitwise_or = _bitwise("|")
+    xor = bitwise_xor = _bitwise("^")
 
     @staticmethod
     def isnan(x) -> str:
@@ -310,38 +305,6 @@ class OpenCLOverrides(OpOverrides):
     @staticmethod
     def logical_not(a) -> str:
         return f"(!{text(a, torch.bool)})"
-
-    @staticmethod
-    def logical_and(a, b) -> str:
-        return f"({text(a, torch.bool)} && {text(b, torch.bool)})"
-
-    @staticmethod
-    def logical_or(a, b) -> str:
-        return f"({text(a, torch.bool)} || {text(b, torch.bool)})"
-
-    @staticmethod
-    def logical_xor(a, b) -> str:
-        return f"({text(a, torch.bool)} != {text(b, torch.bool)})"
-
-    @staticmethod
-    def _bits(a, b, operator: str) -> str:
-        dtype = common_dtype(a, b)
-        result = f"({text(a, dtype)} {operator} {text(b, dtype)})"
-        return f"({result} != 0)" if dtype == torch.bool else f"({types.c_type(dtype)}){result}"
-
-    @staticmethod
-    def bitwise_and(a, b) -> str:
-        return OpenCLOverrides._bits(a, b, "&")
-
-    @staticmethod
-    def bitwise_or(a, b) -> str:
-        return OpenCLOverrides._bits(a, b, "|")
-
-    @staticmethod
-    def bitwise_xor(a, b) -> str:
-        return OpenCLOverrides._bits(a, b, "^")
-
-    and_, or_, xor = bitwise_and, bitwise_or, bitwise_xor
 
     @staticmethod
     def bitwise_not(x) -> str:
