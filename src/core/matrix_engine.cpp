@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <mutex>
 
 #include <fmt/format.h>
 
@@ -83,7 +85,14 @@ MatrixEngineChoice matrix_engine(const Device& device, std::string_view text)
 
 MatrixEngineChoice matrix_engine(const Device& device)
 {
-    return matrix_engine(device, environment("CLPRIM_MATRIX_ENGINE"));
+    if (const std::string text = environment("CLPRIM_MATRIX_ENGINE"); !text.empty())
+        return matrix_engine(device, text);
+    // Asked at every product: the driver's answers are kept.
+    static std::mutex mutex;
+    static std::map<int, MatrixEngineChoice> known;
+    const std::lock_guard lock(mutex);
+    const auto found = known.find(device.index);
+    return found != known.end() ? found->second : known[device.index] = matrix_engine(device, "");
 }
 
 }  // namespace clprim::detail

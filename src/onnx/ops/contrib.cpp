@@ -2,6 +2,7 @@
 #include <clprim/context.hpp>
 #include <clprim/norm.hpp>
 
+#include "onnx/ops/contrib.hpp"
 #include "onnx/ops/families.hpp"
 #include "onnx/ops/support.hpp"
 
@@ -80,14 +81,13 @@ void quick_gelu(Call& call)
     activated(call, "y0 = v / (1 + exp(-w0 * v));", std::array{Scalar(call.float_attribute("alpha", 1.702F))});
 }
 
-constexpr const char* domain = "com.microsoft";
 const OperatorRow rows[] = {
-    {"SkipLayerNormalization", 1, skip_layer_normalization, nullptr, domain},
-    {"SkipSimplifiedLayerNormalization", 1, skip_simplified_layer_normalization, nullptr, domain},
-    {"Gelu", 1, gelu, nullptr, domain},
-    {"BiasGelu", 1, gelu, nullptr, domain},
-    {"FastGelu", 1, fast_gelu, nullptr, domain},
-    {"QuickGelu", 1, quick_gelu, nullptr, domain},
+    {"SkipLayerNormalization", 1, skip_layer_normalization, nullptr, microsoft},
+    {"SkipSimplifiedLayerNormalization", 1, skip_simplified_layer_normalization, nullptr, microsoft},
+    {"Gelu", 1, gelu, nullptr, microsoft},
+    {"BiasGelu", 1, gelu, nullptr, microsoft},
+    {"FastGelu", 1, fast_gelu, nullptr, microsoft},
+    {"QuickGelu", 1, quick_gelu, nullptr, microsoft},
 };
 
 }  // namespace

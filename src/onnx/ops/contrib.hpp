@@ -5,6 +5,8 @@
 
 namespace clprim::onnx {
 
+inline constexpr const char* microsoft = "com.microsoft";
+
 // (a - a_zero) a_scale times (b - b_zero) b_scale, plus bias. Zero points and bias may be absent.
 struct IntegerProduct {
     Value a, a_zero, a_scale, b, b_zero, b_scale, bias;

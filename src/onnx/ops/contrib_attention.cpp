@@ -203,11 +203,10 @@ void decoder_masked_attention(Call& call)
     attend_to_output(call, p);
 }
 
-constexpr const char* domain = "com.microsoft";
 const OperatorRow rows[] = {
-    {"Attention", 1, attention_operator, nullptr, domain},
-    {"MultiHeadAttention", 1, multi_head_attention, nullptr, domain},
-    {"DecoderMaskedMultiHeadAttention", 1, decoder_masked_attention, nullptr, domain},
+    {"Attention", 1, attention_operator, nullptr, microsoft},
+    {"MultiHeadAttention", 1, multi_head_attention, nullptr, microsoft},
+    {"DecoderMaskedMultiHeadAttention", 1, decoder_masked_attention, nullptr, microsoft},
 };
 
 }  // namespace

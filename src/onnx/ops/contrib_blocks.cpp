@@ -8,6 +8,7 @@
 #include <clprim/quantized.hpp>
 
 #include "onnx/ops/compose.hpp"
+#include "onnx/ops/contrib.hpp"
 #include "onnx/ops/families.hpp"
 #include "onnx/ops/support.hpp"
 
@@ -201,10 +202,9 @@ void gather_block_quantized(Call& call)
                        {"block_size", call.integer_attribute("block_size", 128)}}));
 }
 
-constexpr const char* domain = "com.microsoft";
 const OperatorRow rows[] = {
-    {"MatMulNBits", 1, matmul_nbits, nullptr, domain},
-    {"GatherBlockQuantized", 1, gather_block_quantized, nullptr, domain},
+    {"MatMulNBits", 1, matmul_nbits, nullptr, microsoft},
+    {"GatherBlockQuantized", 1, gather_block_quantized, nullptr, microsoft},
 };
 
 }  // namespace

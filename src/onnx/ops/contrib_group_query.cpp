@@ -203,10 +203,9 @@ void rotary_embedding(Call& call)
     call.output(0, op("RotaryEmbedding", {call.input(0), call.input(2), call.input(3), at}, std::move(attributes)));
 }
 
-constexpr const char* domain = "com.microsoft";
 const OperatorRow rows[] = {
-    {"GroupQueryAttention", 1, group_query_attention, nullptr, domain},
-    {"RotaryEmbedding", 1, rotary_embedding, nullptr, domain},
+    {"GroupQueryAttention", 1, group_query_attention, nullptr, microsoft},
+    {"RotaryEmbedding", 1, rotary_embedding, nullptr, microsoft},
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <clprim/reduce.hpp>
 
 #include "onnx/ops/compose.hpp"
+#include "onnx/ops/contrib.hpp"
 #include "onnx/ops/families.hpp"
 #include "onnx/ops/support.hpp"
 
@@ -212,21 +213,20 @@ void nhwc_max_pool(Call& call)
                                                          "strides"}))));
 }
 
-constexpr const char* domain = "com.microsoft";
 const OperatorRow rows[] = {
-    {"EmbedLayerNormalization", 1, embed_layer_normalization, nullptr, domain},
-    {"QEmbedLayerNormalization", 1, quantized_embed_layer_normalization, nullptr, domain},
-    {"BiasSplitGelu", 1, bias_split_gelu, nullptr, domain},
-    {"BiasAdd", 1, bias_add, nullptr, domain},
-    {"BiasSoftmax", 1, bias_softmax, nullptr, domain},
-    {"BiasDropout", 1, bias_dropout, nullptr, domain},
-    {"FusedGemm", 1, fused_gemm, nullptr, domain},
-    {"GemmFastGelu", 1, gemm_fast_gelu, nullptr, domain},
-    {"GroupNorm", 1, group_norm, nullptr, domain},
-    {"SkipGroupNorm", 1, skip_group_norm, nullptr, domain},
-    {"NhwcConv", 1, nhwc_conv, nullptr, domain},
-    {"NhwcFusedConv", 1, nhwc_fused_conv, nullptr, domain},
-    {"NhwcMaxPool", 1, nhwc_max_pool, nullptr, domain},
+    {"EmbedLayerNormalization", 1, embed_layer_normalization, nullptr, microsoft},
+    {"QEmbedLayerNormalization", 1, quantized_embed_layer_normalization, nullptr, microsoft},
+    {"BiasSplitGelu", 1, bias_split_gelu, nullptr, microsoft},
+    {"BiasAdd", 1, bias_add, nullptr, microsoft},
+    {"BiasSoftmax", 1, bias_softmax, nullptr, microsoft},
+    {"BiasDropout", 1, bias_dropout, nullptr, microsoft},
+    {"FusedGemm", 1, fused_gemm, nullptr, microsoft},
+    {"GemmFastGelu", 1, gemm_fast_gelu, nullptr, microsoft},
+    {"GroupNorm", 1, group_norm, nullptr, microsoft},
+    {"SkipGroupNorm", 1, skip_group_norm, nullptr, microsoft},
+    {"NhwcConv", 1, nhwc_conv, nullptr, microsoft},
+    {"NhwcFusedConv", 1, nhwc_fused_conv, nullptr, microsoft},
+    {"NhwcMaxPool", 1, nhwc_max_pool, nullptr, microsoft},
 };
 
 }  // namespace

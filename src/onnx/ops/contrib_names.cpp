@@ -8,6 +8,7 @@
 #include <clprim/reduce.hpp>
 
 #include "onnx/ops/compose.hpp"
+#include "onnx/ops/contrib.hpp"
 #include "onnx/ops/families.hpp"
 #include "onnx/ops/support.hpp"
 
@@ -129,18 +130,17 @@ void cdist(Call& call)
         pointwise(call.queue(), std::span(&y, 1), std::span(&y, 1), {}, "y0 = x0 * x0;");
 }
 
-constexpr const char* domain = "com.microsoft";
 const OperatorRow rows[] = {
-    {"RelativePositionBias", 1, relative_position_bias, nullptr, domain},
-    {"ExpandDims", 1, expand_dims, nullptr, domain},
-    {"Range", 1, range, nullptr, domain},
-    {"Trilu", 1, trilu, nullptr, domain},
-    {"GatherND", 1, gather_nd, nullptr, domain},
-    {"Pad", 1, pad, nullptr, domain},
-    {"GridSample", 1, grid_sample, nullptr, domain},
-    {"IsAllFinite", 1, is_all_finite, nullptr, domain},
-    {"Unique", 1, unique, nullptr, domain},
-    {"CDist", 1, cdist, nullptr, domain},
+    {"RelativePositionBias", 1, relative_position_bias, nullptr, microsoft},
+    {"ExpandDims", 1, expand_dims, nullptr, microsoft},
+    {"Range", 1, range, nullptr, microsoft},
+    {"Trilu", 1, trilu, nullptr, microsoft},
+    {"GatherND", 1, gather_nd, nullptr, microsoft},
+    {"Pad", 1, pad, nullptr, microsoft},
+    {"GridSample", 1, grid_sample, nullptr, microsoft},
+    {"IsAllFinite", 1, is_all_finite, nullptr, microsoft},
+    {"Unique", 1, unique, nullptr, microsoft},
+    {"CDist", 1, cdist, nullptr, microsoft},
 };
 
 }  // namespace
