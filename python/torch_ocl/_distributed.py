@@ -77,7 +77,10 @@ def _engine(store, rank: int, size: int, timeout):
     if not getattr(dist, f"is_{name}_available")():
         raise RuntimeError(f"this PyTorch was built without {name}, which was to carry the collectives of ocl tensors; "
                            f"set CLPRIM_DISTRIBUTED_ENGINE to another one of {', '.join(ENGINES)}")
-    store = dist.PrefixStore(_unused(NAME), store)
+    # A connection of its own: the engine waits for other ranks on threads beside the program's, and whoever waits on a
+    # connection of a TCPStore keeps everybody else from writing what a rank may be waiting for.
+    store = dist.PrefixStore(_unused(NAME), store.clone())
+    store.set_timeout(timeout)
     if name == "mpi":
         if size != dist.get_world_size():
             raise RuntimeError("collectives of ocl tensors through MPI need the group of all ranks")

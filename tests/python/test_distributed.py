@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import distributed_cases as cases
+import distributed_training as training
 from rank_pool import RankPool
 
 pytestmark = pytest.mark.skipif(not torch.distributed.is_available() or not torch.distributed.is_gloo_available(),
@@ -19,8 +20,10 @@ def environments(kind):
         return {}, {}
     # The second rank is another vendor's where there is one; the first passes bytes as discrete GPUs do.
     first = torch.ocl.get_device_properties(0).platform_name
-    platforms = {torch.ocl.get_device_properties(i).platform_name for i in range(torch.ocl.device_count())}
-    others = sorted(platforms - {first})
+    listed = subprocess.run([sys.executable, "-c", "import torch\nfor i in range(torch.ocl.device_count()):\n"
+                             "    print(torch.ocl.get_device_properties(i).platform_name)"],
+                            env={**os.environ, "CLPRIM_DEVICES": "all"}, capture_output=True, text=True, check=True)
+    others = sorted(set(listed.stdout.splitlines()) - {first})
     second = {"CLPRIM_DEVICES": others[0]} if others else {}
     return {"CLPRIM_DISTRIBUTED_STAGING": "pinned"}, second
 
@@ -40,6 +43,10 @@ def test_collectives(ranks, case):
     ranks(case)
 
 
+def test_ranks_that_wait_for_each_other(ranks):
+    ranks(cases.engines_beside_the_program)
+
+
 def test_abort(ranks):
     ranks(cases.aborted)
     ranks(cases.goes_on)
@@ -49,12 +56,13 @@ def test_groups(ranks):
     assert ranks(cases.groups) == ["cpu:gloo,ocl:occl"] * 2
 
 
-@pytest.mark.parametrize("case", [cases.data_parallel, cases.communication_hooks, cases.uneven_inputs,
-                                  cases.synchronized_batch_norm, cases.sharded_optimizer, cases.fully_sharded,
-                                  cases.fully_sharded_1, cases.tensor_parallel, cases.pipeline, cases.checkpoint],
+@pytest.mark.parametrize("case", [training.data_parallel, training.communication_hooks, training.uneven_inputs,
+                                  training.synchronized_batch_norm, training.sharded_optimizer, training.fully_sharded,
+                                  training.fully_sharded_1, training.tensor_parallel, training.pipeline,
+                                  training.checkpoint],
                          ids=lambda case: case.__name__)
 def test_training(ranks, case):
-    if ranks.kind != "lent" and case not in (cases.data_parallel, cases.fully_sharded, cases.pipeline):
+    if ranks.kind != "lent" and case not in (training.data_parallel, training.fully_sharded, training.pipeline):
         pytest.skip("staging and drivers do not matter any more")
     ranks(case)
 

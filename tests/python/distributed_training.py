@@ -1,0 +1,203 @@
+"""What the ranks of tests/python/test_distributed.py train. Each raises where it is not the same as on one device."""
+import shutil
+import tempfile
+
+import torch
+import torch.distributed as dist
+import torch.nn as nn
+from distributed_cases import DEVICE, close
+from torch.distributed.device_mesh import init_device_mesh
+from torch.nn.parallel import DistributedDataParallel
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 3))
+
+
+def batch():
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(8, 8, generator=generator), torch.randn(8, 3, generator=generator)
+
+
+def loss_of(model, data):
+    return ((model(data[0]) - data[1]) ** 2).mean()
+
+
+def reference_gradients():
+    model = network()
+    loss_of(model, batch()).backward()
+    return [parameter.grad for parameter in model.parameters()]
+
+
+def my_part(rank, size):
+    return [tensor.chunk(size)[rank].to(DEVICE) for tensor in batch()]
+
+
+def same_gradients(gradients, tolerance=1e-5):
+    for got, expected in zip(gradients, reference_gradients(), strict=True):
+        close(got.full_tensor() if hasattr(got, "full_tensor") else got, expected, atol=tolerance, rtol=0)
+
+
+def data_parallel(rank, size):
+    for options in ({}, {"gradient_as_bucket_view": True, "bucket_cap_mb": 0.002}, {"static_graph": True},
+                    {"device_ids": [0]}, {"find_unused_parameters": True}):
+        model = DistributedDataParallel(network().to(DEVICE), **options)
+        for _ in range(2):
+            model.zero_grad()
+            loss_of(model, my_part(rank, size)).backward()
+        same_gradients([parameter.grad for parameter in model.parameters()])
+
+
+def communication_hooks(rank, size):
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+
+    for hook, tolerance in ((default_hooks.allreduce_hook, 1e-5), (default_hooks.fp16_compress_hook, 1e-3),
+                            (default_hooks.bf16_compress_hook, 4e-3)):
+        model = DistributedDataParallel(network().to(DEVICE))
+        model.register_comm_hook(None, hook)
+        loss_of(model, my_part(rank, size)).backward()
+        same_gradients([parameter.grad for parameter in model.parameters()], tolerance)
+    # Matrices of rank 1 stand for gradients: the first step is exact, and the same as on the CPU after that.
+    results = []
+    for device in ("cpu", DEVICE):
+        model = DistributedDataParallel(network().to(device))
+        state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=2, random_seed=3)
+        model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+        for _ in range(4):
+            model.zero_grad()
+            loss_of(model, [part.to(device) for part in my_part(rank, size)]).backward()
+        results.append([parameter.grad.cpu() for parameter in model.parameters()])
+    for on_cpu, on_device in zip(*results):
+        close(on_device.norm(), on_cpu.norm(), rtol=0.5, atol=0.05)   # the start of the iteration is random
+
+
+def uneven_inputs(rank, size):
+    from torch.distributed.algorithms.join import Join
+
+    model = DistributedDataParallel(network().to(DEVICE))
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    with Join([model]):
+        for _ in range(2 + rank):
+            optimizer.zero_grad()
+            loss_of(model, my_part(rank, size)).backward()
+            optimizer.step()
+    gathered = [torch.empty(3, device=DEVICE) for _ in range(size)]
+    dist.all_gather(gathered, model.module[4].bias.detach())
+    close(gathered[0], gathered[1].cpu())
+
+
+def synchronized_batch_norm(rank, size):
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))
+    data = torch.randn(4, 3, 8, 8)
+    synchronized = nn.SyncBatchNorm.convert_sync_batchnorm(nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)))
+    synchronized.load_state_dict(plain.state_dict())
+    synchronized = DistributedDataParallel(synchronized.to(DEVICE))
+    weights = torch.randn(4, 4, 6, 6)
+    (plain(data) * weights).mean().backward()
+    (synchronized(data.chunk(size)[rank].to(DEVICE)) * weights.chunk(size)[rank].to(DEVICE)).mean().backward()
+    for got, expected in zip(synchronized.parameters(), plain.parameters()):
+        close(got.grad, expected.grad, atol=1e-5, rtol=1e-4)
+    close(synchronized.module[1].running_var, plain[1].running_var)
+    close(synchronized.module[1].running_mean, plain[1].running_mean)
+
+
+def sharded_optimizer(rank, size):
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
+    model, alone = DistributedDataParallel(network().to(DEVICE)), network()
+    optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam, lr=0.01)
+    reference = torch.optim.Adam(alone.parameters(), lr=0.01)
+    for _ in range(2):
+        optimizer.zero_grad(), reference.zero_grad()
+        loss_of(model, my_part(rank, size)).backward()
+        loss_of(alone, batch()).backward()
+        optimizer.step(), reference.step()
+    for got, expected in zip(model.parameters(), alone.parameters()):
+        close(got.detach(), expected.detach(), atol=1e-5, rtol=1e-4)
+
+
+def fully_sharded(rank, size):
+    from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully_shard
+
+    mesh = init_device_mesh(DEVICE, (size,))
+    for options, tolerance in (({}, 1e-5), ({"reshard_after_forward": False}, 1e-5),
+                               ({"mp_policy": MixedPrecisionPolicy(torch.bfloat16, torch.float32)}, 1e-2),
+                               ({"offload_policy": CPUOffloadPolicy()}, 1e-5)):
+        model = network()
+        if "offload_policy" not in options:
+            model.to(DEVICE)
+        for layer in (model[0], model[2], model[4], model):
+            fully_shard(layer, mesh=mesh, **options)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for _ in range(2):
+            optimizer.zero_grad()
+            loss_of(model, my_part(rank, size)).backward()
+        same_gradients([parameter.grad.to(DEVICE) for parameter in model.parameters()], tolerance)
+        optimizer.step()
+
+
+def fully_sharded_1(rank, size):
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    model = FullyShardedDataParallel(network().to(DEVICE), use_orig_params=True, device_id=torch.device(DEVICE, 0))
+    loss_of(model, my_part(rank, size)).backward()
+    with FullyShardedDataParallel.summon_full_params(model, with_grads=True):
+        same_gradients([parameter.grad for parameter in model.parameters()])
+
+
+def tensor_parallel(rank, size):
+    from torch.distributed.tensor import Shard, distribute_tensor
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    mesh = init_device_mesh(DEVICE, (size,))
+    model = parallelize_module(network().to(DEVICE), mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    loss_of(model, [tensor.to(DEVICE) for tensor in batch()]).backward()
+    same_gradients([parameter.grad for parameter in model.parameters()])
+    torch.manual_seed(0)
+    whole = torch.randn(8, 6)
+    tensor = distribute_tensor(whole.to(DEVICE), mesh, [Shard(0)])
+    close(tensor.redistribute(mesh, [Shard(1)]).full_tensor(), whole)
+    close((tensor @ tensor.t()).full_tensor(), whole @ whole.t())
+    close(tensor.sum().full_tensor(), whole.sum())
+
+
+def pipeline(rank, size):
+    from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
+
+    for schedule_class in (ScheduleGPipe, Schedule1F1B):
+        model = network()
+        part = (model[:2] if rank == 0 else model[2:]).to(DEVICE)
+        schedule = schedule_class(PipelineStage(part, rank, size, torch.device(DEVICE, 0)), 4, loss_fn=nn.MSELoss())
+        data = [tensor.to(DEVICE) for tensor in batch()]
+        schedule.step(data[0]) if rank == 0 else schedule.step(target=data[1], losses=[])
+        expected = reference_gradients()
+        for got, gradient in zip(part.parameters(), expected[:2] if rank == 0 else expected[2:]):
+            close(got.grad, gradient, atol=1e-5, rtol=0)
+
+
+def checkpoint(rank, size):
+    import torch.distributed.checkpoint as checkpoints
+    from torch.distributed.checkpoint.state_dict import get_model_state_dict, set_model_state_dict
+    from torch.distributed.fsdp import fully_shard
+
+    folder = [tempfile.mkdtemp() if rank == 0 else None]
+    dist.broadcast_object_list(folder, 0)
+    mesh = init_device_mesh(DEVICE, (size,))
+    saved = fully_shard(network().to(DEVICE), mesh=mesh)
+    checkpoints.save({"model": get_model_state_dict(saved)}, checkpoint_id=folder[0])
+    loaded = fully_shard(nn.Sequential(*[layer for layer in network()]).to(DEVICE), mesh=mesh)
+    for parameter in loaded.parameters():
+        nn.init.zeros_(parameter)
+    state = {"model": get_model_state_dict(loaded)}
+    checkpoints.load(state, checkpoint_id=folder[0])
+    set_model_state_dict(loaded, state["model"])
+    whole = {"model": {name: torch.zeros_like(tensor) for name, tensor in network().to(DEVICE).state_dict().items()}}
+    checkpoints.load(whole, checkpoint_id=folder[0])   # in one piece, what was saved in two
+    for got, name, expected in zip(loaded.parameters(), whole["model"], network().parameters()):
+        close(got.full_tensor().detach(), expected.detach())
+        close(whole["model"][name], expected.detach())
+    dist.barrier()
+    if rank == 0:
+        shutil.rmtree(folder[0])
