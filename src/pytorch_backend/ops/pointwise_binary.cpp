@@ -1,5 +1,5 @@
-// Elementwise operators of two or three tensors: arithmetic, comparisons, logic, selection.
-#include <ATen/ExpandUtils.h>
+// Elementwise operators of two or three tensors: arithmetic, comparisons, logic, shifts. What divides is in
+// pointwise_division.cpp, what selects in pointwise_selection.cpp.
 #include <ATen/ScalarOps.h>
 #include <ATen/ops/add_meta.h>
 #include <ATen/ops/addcdiv_meta.h>
@@ -10,16 +10,11 @@
 #include <ATen/ops/bitwise_or_meta.h>
 #include <ATen/ops/bitwise_right_shift_meta.h>
 #include <ATen/ops/bitwise_xor_meta.h>
-#include <ATen/ops/clamp_max_meta.h>
-#include <ATen/ops/clamp_meta.h>
-#include <ATen/ops/clamp_min_meta.h>
 #include <ATen/ops/copysign_meta.h>
 #include <ATen/ops/div_meta.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/eq_meta.h>
 #include <ATen/ops/fmax_meta.h>
 #include <ATen/ops/fmin_meta.h>
-#include <ATen/ops/fmod_meta.h>
 #include <ATen/ops/gcd_meta.h>
 #include <ATen/ops/ge_meta.h>
 #include <ATen/ops/gt_meta.h>
@@ -36,10 +31,7 @@
 #include <ATen/ops/mul_meta.h>
 #include <ATen/ops/ne_meta.h>
 #include <ATen/ops/nextafter_meta.h>
-#include <ATen/ops/pow.h>
 #include <ATen/ops/pow_meta.h>
-#include <ATen/ops/remainder.h>
-#include <ATen/ops/remainder_meta.h>
 #include <ATen/ops/special_xlog1py_meta.h>
 #include <ATen/ops/sub.h>
 #include <ATen/ops/sub_meta.h>
@@ -129,154 +121,6 @@ Tensor& sub_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Te
 
 Tensor rsub(const Tensor& self, const Tensor& other, const Scalar& alpha) { return at::sub(other, self, alpha); }
 
-// Divisions whose result is whole. Of integers, a divisor that is 0 is an error, as on the CPU: at once where it is a
-// number on the host, else reported by the kernel with the next synchronisation.
-struct Division {
-    const clprim::PointwiseRow &row, &reported;
-};
-#define CLPRIM_DIVISION(name) Division{CLPRIM_ROW(name), CLPRIM_ROW("integer_" name)}
-
-void divide(at::TensorIteratorBase& iter, const Division& division)
-{
-    const int divisor = iter.ntensors() - 1;
-    if (!c10::isIntegralType(iter.common_dtype(), false))
-        return launch(iter, division.row);
-    if (!iter.is_cpu_scalar(divisor))
-        return launch(iter, division.reported);
-    TORCH_CHECK(iter.numel() == 0 || at::Tensor(iter.tensor_base(divisor)).item().toLong() != 0, "ZeroDivisionError");
-    launch(iter, division.row);
-}
-
-template <class Meta, class... Arguments>
-Tensor& structured_division(Tensor& out, const Division& division, const Arguments&... arguments)
-{
-    StructuredOut<Meta> op({out});
-    op.meta(arguments...);
-    divide(op, division);
-    op.finish();
-    return out;
-}
-
-Tensor& div_mode_out(const Tensor& self, const Tensor& other, std::optional<c10::string_view> mode, Tensor& out)
-{
-    using Meta = at::meta::structured_div_Tensor_mode;
-    if (!mode)
-        return structured_pointwise<Meta>(out, CLPRIM_ROW("div"), {}, self, other, mode);
-    return structured_division<Meta>(
-        out, *mode == "trunc" ? CLPRIM_DIVISION("div_trunc") : CLPRIM_DIVISION("div_floor"), self, other, mode);
-}
-Tensor& remainder_out(const Tensor& self, const Tensor& other, Tensor& out)
-{
-    return structured_division<at::meta::structured_remainder_Tensor>(out, CLPRIM_DIVISION("remainder"), self, other);
-}
-Tensor& fmod_out(const Tensor& self, const Tensor& other, Tensor& out)
-{
-    return structured_division<at::meta::structured_fmod_Tensor>(out, CLPRIM_DIVISION("fmod"), self, other);
-}
-
-Tensor& floor_quotient_out(const Tensor& self, const Tensor& other, Tensor& out)
-{
-    auto iter = at::TensorIterator::binary_op(out, self, other);
-    divide(iter, CLPRIM_DIVISION("div_floor"));
-    return out;
-}
-Tensor floor_quotient(const Tensor& self, const Tensor& other)
-{
-    Tensor out;
-    auto iter = at::TensorIterator::binary_op(out, self, other);
-    divide(iter, CLPRIM_DIVISION("div_floor"));
-    return iter.output();
-}
-Tensor& floor_quotient_(Tensor& self, const Tensor& other) { return floor_quotient_out(self, other, self); }
-
-Tensor remainder_scalar_tensor(const Scalar& self, const Tensor& other)
-{
-    return at::remainder(at::native::wrapped_scalar_tensor(self), other);
-}
-
-// Powers with a given exponent: the common ones need no pow.
-Tensor& pow_tensor_scalar_out(const Tensor& self, const Scalar& exponent, Tensor& out)
-{
-    StructuredOut<at::meta::structured_pow_Tensor_Scalar> op({out});
-    op.meta(self, exponent);
-    if (exponent.equal(0.0) || exponent.equal(false)) {
-        out.fill_(1);
-        return out;
-    }
-    const bool floating = c10::isFloatingType(op.common_dtype());
-    if (exponent.equal(1.0) || exponent.equal(true))
-        launch(op, CLPRIM_ROW("copy"));
-    else if (exponent.equal(2.0))
-        launch(op, CLPRIM_ROW("square"));
-    else if (exponent.equal(3.0))
-        launch(op, CLPRIM_ROW("cube"));
-    else if (floating && exponent.equal(0.5))
-        launch(op, CLPRIM_ROW("sqrt"));
-    else if (floating && exponent.equal(-0.5))
-        launch(op, CLPRIM_ROW("rsqrt"));
-    else if (floating && exponent.equal(-1.0))
-        launch(op, CLPRIM_ROW("reciprocal"));
-    else
-        launch(op, CLPRIM_ROW("pow_scalar"), {to_scalar(exponent)});
-    op.finish();
-    return out;
-}
-
-Tensor& pow_scalar_out(const Scalar& self, const Tensor& exponent, Tensor& out)
-{
-    StructuredOut<at::meta::structured_pow_Scalar> op({out});
-    op.meta(self, exponent);
-    if (self.equal(1.0) || self.equal(true))
-        out.fill_(1);
-    else
-        at::pow_out(out, at::native::wrapped_scalar_tensor(self), exponent);
-    return out;
-}
-
-// Clamping.
-Tensor& clamp_out(const Tensor& self, const std::optional<Scalar>& low, const std::optional<Scalar>& high, Tensor& out)
-{
-    StructuredOut<at::meta::structured_clamp> op({out});
-    op.meta(self, low ? at::OptionalScalarRef(*low) : at::OptionalScalarRef(),
-            high ? at::OptionalScalarRef(*high) : at::OptionalScalarRef());
-    if (low && high)
-        launch(op, CLPRIM_ROW("clamp_scalar"), {to_scalar(*low), to_scalar(*high)});
-    else if (low)
-        launch(op, CLPRIM_ROW("clamp_min_scalar"), {to_scalar(*low)});
-    else
-        launch(op, CLPRIM_ROW("clamp_max_scalar"), {to_scalar(*high)});
-    op.finish();
-    return out;
-}
-Tensor& clamp_min_out(const Tensor& self, const Scalar& low, Tensor& out)
-{
-    return structured_pointwise<at::meta::structured_clamp_min>(out, CLPRIM_ROW("clamp_min_scalar"), {to_scalar(low)},
-                                                                self, low);
-}
-Tensor& clamp_max_out(const Tensor& self, const Scalar& high, Tensor& out)
-{
-    return structured_pointwise<at::meta::structured_clamp_max>(out, CLPRIM_ROW("clamp_max_scalar"), {to_scalar(high)},
-                                                                self, high);
-}
-Tensor& clamp_tensor_out(const Tensor& self, const std::optional<Tensor>& low, const std::optional<Tensor>& high,
-                         Tensor& out)
-{
-    StructuredOut<at::meta::structured_clamp_Tensor> op({out});
-    op.meta(self, low ? at::OptionalTensorRef(*low) : at::OptionalTensorRef(),
-            high ? at::OptionalTensorRef(*high) : at::OptionalTensorRef());
-    launch(op, low && high ? CLPRIM_ROW("clamp") : low ? CLPRIM_ROW("maximum") : CLPRIM_ROW("minimum"));
-    op.finish();
-    return out;
-}
-Tensor& clamp_min_tensor_out(const Tensor& self, const Tensor& low, Tensor& out)
-{
-    return structured_pointwise<at::meta::structured_clamp_min_Tensor>(out, CLPRIM_ROW("maximum"), {}, self, low);
-}
-Tensor& clamp_max_tensor_out(const Tensor& self, const Tensor& high, Tensor& out)
-{
-    return structured_pointwise<at::meta::structured_clamp_max_Tensor>(out, CLPRIM_ROW("minimum"), {}, self, high);
-}
-
 // Three operands.
 Tensor& addcmul_out(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& value, Tensor& out)
 {
@@ -313,67 +157,6 @@ Tensor& logical_out(const Tensor& self, const Tensor& other, Tensor& out, const 
     }
 CLPRIM_LOGICAL(CLPRIM_DEFINE)
 #undef CLPRIM_DEFINE
-
-Tensor& where_out(const Tensor& condition, const Tensor& self, const Tensor& other, Tensor& out)
-{
-    const at::ScalarType result = at::result_type(self, other);
-    TORCH_CHECK(condition.scalar_type() == at::kBool || condition.scalar_type() == at::kByte,
-                "where expected condition to be a boolean tensor, but got a tensor with dtype ",
-                condition.scalar_type());
-    TORCH_CHECK(out.scalar_type() == result, "Expected out type to be ", result, " but got ", out.scalar_type());
-    const c10::Device device = out.device();
-    auto placed = [&](const Tensor& t) {   // numbers may live on the host
-        return t.device() != device && t.dim() == 0 ? t.to(device) : t;
-    };
-    const Tensor c = placed(condition), a = placed(self), b = placed(other);
-    auto iter = at::TensorIteratorConfig()
-                    .check_all_same_dtype(false)
-                    .add_output(out)
-                    .add_const_input(c)
-                    .add_const_input(a)
-                    .add_const_input(b)
-                    .build();
-    launch_as(result, iter, CLPRIM_ROW("where"));
-    return out;
-}
-Tensor where(const Tensor& condition, const Tensor& self, const Tensor& other)
-{
-    c10::Device device = condition.device();
-    for (const Tensor* t : {&self, &other})
-        if (device.is_cpu())
-            device = t->device();
-    Tensor out = at::empty({0}, self.options().dtype(at::result_type(self, other)).device(device));
-    return where_out(condition, self, other, out);
-}
-
-Tensor& pair_to_complex(const Tensor& a, const Tensor& b, Tensor& out, const clprim::PointwiseRow& row,
-                        const char* name)
-{
-    TORCH_CHECK(a.scalar_type() == b.scalar_type(), "Expected object of scalar type ", a.scalar_type(),
-                " but got scalar type ", b.scalar_type(), " for second argument");
-    TORCH_CHECK(a.scalar_type() == at::kFloat || a.scalar_type() == at::kDouble || a.scalar_type() == at::kHalf,
-                "Expected both inputs to be Half, Float or Double tensors but got ", a.scalar_type(), " and ",
-                b.scalar_type());
-    TORCH_CHECK(out.scalar_type() == c10::toComplexType(a.scalar_type()), "Expected object of scalar type ",
-                c10::toComplexType(a.scalar_type()), " but got scalar type ", out.scalar_type(),
-                " for argument 'out' of ", name);
-    auto iter = at::TensorIteratorConfig()
-                    .add_output(out)
-                    .add_const_input(a)
-                    .add_const_input(b)
-                    .check_all_same_dtype(false)
-                    .build();
-    launch_as(out.scalar_type(), iter, row);
-    return out;
-}
-Tensor& complex_out(const Tensor& real, const Tensor& imaginary, Tensor& out)
-{
-    return pair_to_complex(real, imaginary, out, CLPRIM_ROW("complex"), "complex");
-}
-Tensor& polar_out(const Tensor& absolute, const Tensor& angle, Tensor& out)
-{
-    return pair_to_complex(absolute, angle, out, CLPRIM_ROW("polar"), "polar");
-}
 
 // The old names of the shifts.
 #define CLPRIM_SHIFTS(X) X(lshift, "bitwise_left_shift") X(rshift, "bitwise_right_shift")
@@ -425,30 +208,11 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     m.impl("add.out", &add_out);
     m.impl("sub.out", &sub_out);
     m.impl("rsub.Tensor", &rsub);
-    m.impl("div.out_mode", &div_mode_out);
-    m.impl("remainder.Tensor_out", &remainder_out);
-    m.impl("fmod.Tensor_out", &fmod_out);
-    m.impl("floor_divide", &floor_quotient);
-    m.impl("floor_divide.out", &floor_quotient_out);
-    m.impl("floor_divide_.Tensor", &floor_quotient_);
-    m.impl("remainder.Scalar_Tensor", &remainder_scalar_tensor);
-    m.impl("pow.Tensor_Scalar_out", &pow_tensor_scalar_out);
-    m.impl("pow.Scalar_out", &pow_scalar_out);
-    m.impl("clamp.out", &clamp_out);
-    m.impl("clamp_min.out", &clamp_min_out);
-    m.impl("clamp_max.out", &clamp_max_out);
-    m.impl("clamp.Tensor_out", &clamp_tensor_out);
-    m.impl("clamp_min.Tensor_out", &clamp_min_tensor_out);
-    m.impl("clamp_max.Tensor_out", &clamp_max_tensor_out);
     m.impl("addcmul.out", &addcmul_out);
     m.impl("addcdiv.out", &addcdiv_out);
     m.impl("lerp.Tensor_out", &lerp_tensor_out);
     m.impl("lerp.Scalar_out", &lerp_scalar_out);
     m.impl("nextafter.out", &nextafter_out);
-    m.impl("where.self", &where);
-    m.impl("where.self_out", &where_out);
-    m.impl("complex.out", &complex_out);
-    m.impl("polar.out", &polar_out);
 }
 
 }  // namespace torch_ocl
