@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include <kernels/gemm/cpu_amx.hpp>
-#include <kernels/gemm/cpu_packed.hpp>
+#include <kernels/gemm/cpu_blocks.hpp>
 #include <kernels/gemm/plan_cache.hpp>
 
 namespace clprim::detail {
@@ -100,40 +100,19 @@ struct Planner {
 
     void consider_all()
     {
-        const std::int64_t all_rows = round_up(p.m, amx_side), all_columns = round_up(p.n, amx_side);
-        for (const std::int64_t row_limit : {32, 64, 128, 256, 512, 1024, 2048, 4096}) {
-            const std::int64_t row_blocks = divide_up(all_rows, row_limit);
-            const std::int64_t block_rows = round_up(divide_up(all_rows, row_blocks), amx_side);
-            for (const std::int64_t column_limit : {32, 64, 128, 256, 512, 1024, 2048}) {
-                const std::int64_t column_blocks = divide_up(all_columns, column_limit);
-                consider_blocks(block_rows, round_up(divide_up(all_columns, column_blocks), amx_side));
-                if (column_blocks == 1)
-                    break;
-            }
-            if (row_blocks == 1)
-                break;
-        }
+        static constexpr std::int64_t rows[] = {32, 64, 128, 256, 512, 1024, 2048, 4096};
+        static constexpr std::int64_t columns[] = {32, 64, 128, 256, 512, 1024, 2048};
+        for_block_sizes(p, {rows, columns, amx_side, amx_side},
+                        [this](std::int64_t high, std::int64_t wide) { consider_blocks(high, wide); });
     }
 };
-
-AmxPlan make_plan(const GemmProblem& problem, const Device& device)
-{
-    AmxPlan best;
-    for (const bool turned : {false, true}) {
-        Planner planner(problem, turned, device);
-        planner.consider_all();
-        if (planner.best.cost < best.cost)
-            best = planner.best;
-    }
-    return best;
-}
 
 }  // namespace
 
 AmxPlan amx_plan(const GemmProblem& problem, const Device& device)
 {
     static PlanCache<AmxPlan> plans;
-    return plans.get(problem, device, make_plan);
+    return plans.get(problem, device, cheapest_plan<Planner>);
 }
 
 Rejection cpu_amx_rejects(const GemmProblem& problem, const Device& device)
@@ -166,19 +145,16 @@ void cpu_amx_by(const AmxPlan& plan, Queue& queue, const GemmProblem& asked, con
     const GemmProblem problem = plan.turned ? transposed(asked) : asked;
     const GemmTensors tensors = plan.turned ? transposed(given) : given;
     AmxKernelPlan cut = plan.kernel;
-    cut.plain = stores_sums(problem.dtype) && problem.c.column == 1 && !problem.add_d &&
-                problem.activation == Activation::none && problem.alpha.to_double() == 1;
+    cut.plain = sums_are_results(problem);
     const Program& program = queue.context().program("kernels/gemm/cpu_amx.cl", gemm_options(problem.dtype));
-    const GemmArguments arguments = gemm_arguments(problem);
     const auto groups = [](std::int64_t count) { return static_cast<std::size_t>(count); };
     const auto local = [](std::int64_t words) { return LocalMemory{static_cast<std::size_t>(4 * words)}; };
     const std::int64_t panel = amx_panel_words(problem.dtype, cut.depth);
-    const std::int64_t blocks = divide_up(problem.m, cut.block_rows) * divide_up(problem.n, cut.block_columns) *
-                                cut.splits * problem.batch;
 
-    Tensor panels, sums;
+    Tensor panels;
     if (cut.panels_place == amx_panels_own)
-        panels = queue.context().empty({blocks * (cut.block_columns / amx_side) * panel}, DataType::uint32, queue);
+        panels = queue.context().empty({block_count(problem, cut) * (cut.block_columns / amx_side) * panel},
+                                       DataType::uint32, queue);
     if (cut.panels_place == amx_panels_shared) {
         const std::int64_t across = divide_up(problem.n, amx_side), along = divide_up(problem.k, cut.depth);
         const auto split = [&] {
@@ -186,7 +162,7 @@ void cpu_amx_by(const AmxPlan& plan, Queue& queue, const GemmProblem& asked, con
                 queue.context().empty({problem.batch * along * across * panel}, DataType::uint32, queue);
             queue.launch(program.kernel("split_b"),
                          Range::groups({groups(across), groups(along), groups(problem.batch)}, {1, 1, 1}), tensors.b,
-                         words, arguments, cut, local(scratch_words));
+                         words, gemm_arguments(problem), cut, local(scratch_words));
             return words;
         };
         const MatrixLayout& b = problem.b;
@@ -198,19 +174,10 @@ void cpu_amx_by(const AmxPlan& plan, Queue& queue, const GemmProblem& asked, con
                                                split)
                      : split();
     }
-    if (cut.splits > 1 || (!cut.plain && cut.depth < problem.k))
-        sums = queue.context().empty({cut.splits * problem.batch * problem.m * problem.n}, DataType::float32, queue);
-    {
-        Launch launch(queue, program.kernel("multiply"));
-        launch.arg(tensors.a).arg(tensors.b).arg(panels).arg(tensors.c).arg(tensors.d).arg(sums);
-        launch.arg(arguments).arg(cut);
-        add_scalars(launch, problem);
-        launch.arg(local(tile_words + scratch_words + panel +
-                         (cut.panels_place == amx_panels_local ? cut.block_columns / amx_side * panel : 0)));
-        launch.run(Range::groups(groups(blocks)));
-    }
-    if (cut.splits > 1)
-        combine_partial_products(queue, problem, tensors, sums, static_cast<std::int32_t>(cut.splits));
+    const std::int64_t words = tile_words + scratch_words + panel +
+                               (cut.panels_place == amx_panels_local ? cut.block_columns / amx_side * panel : 0);
+    multiply_blocks(queue, program, problem, cut,
+                    {tensors, panels, DataType::float32, static_cast<std::size_t>(4 * words)});
 }
 
 }  // namespace clprim::detail

@@ -29,12 +29,8 @@ bool readable(const GemmProblem& problem)
 
 Rejection cpu_dot_rejects(const GemmProblem& problem, const Device& device)
 {
-    if (device.kind != DeviceKind::cpu)
-        return "for CPU devices";
-    if (is_complex(problem.dtype))
-        return "complex";
-    if (problem.k == 0)
-        return "k is 0";
+    if (const Rejection rejection = cpu_vectors_reject(problem, device))
+        return rejection;
     const GemmProblem p = turned(problem) ? transposed(problem) : problem;
     if (p.m > most_rows)
         return "more than 24 rows and columns";

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include <kernels/gemm/cpu_packed.hpp>
+#include <kernels/gemm/cpu_blocks.hpp>
 #include <kernels/gemm/plan_cache.hpp>
 
 namespace clprim::detail {
@@ -118,40 +118,19 @@ struct Planner {
 
     void consider_all()
     {
-        const std::int64_t all_columns = round_up(p.n, columns), all_rows = round_up(p.m, tile_rows);
-        for (const std::int64_t row_limit : {24, 48, 96, 192, 384, 768, 1536, 3072}) {
-            const std::int64_t row_blocks = divide_up(all_rows, row_limit);
-            const std::int64_t block_rows = round_up(divide_up(all_rows, row_blocks), tile_rows);
-            for (const std::int64_t column_limit : {32, 64, 128, 256, 384, 512, 768, 1024, 2048}) {
-                const std::int64_t column_blocks = divide_up(all_columns, std::max(column_limit, columns));
-                consider_blocks(block_rows, round_up(divide_up(all_columns, column_blocks), columns));
-                if (column_blocks == 1)
-                    break;
-            }
-            if (row_blocks == 1)
-                break;
-        }
+        static constexpr std::int64_t row_limits[] = {24, 48, 96, 192, 384, 768, 1536, 3072};
+        static constexpr std::int64_t column_limits[] = {32, 64, 128, 256, 384, 512, 768, 1024, 2048};
+        for_block_sizes(p, {row_limits, column_limits, tile_rows, columns},
+                        [this](std::int64_t high, std::int64_t wide) { consider_blocks(high, wide); });
     }
 };
-
-CpuPlan make_plan(const GemmProblem& problem, const Device& device)
-{
-    CpuPlan best;
-    for (const bool turned : {false, true}) {
-        Planner planner(problem, turned, device);
-        planner.consider_all();
-        if (planner.best.cost < best.cost)
-            best = planner.best;
-    }
-    return best;
-}
 
 }  // namespace
 
 CpuPlan cpu_plan(const GemmProblem& problem, const Device& device)
 {
     static PlanCache<CpuPlan> plans;
-    return plans.get(problem, device, make_plan);
+    return plans.get(problem, device, cheapest_plan<Planner>);
 }
 
 }  // namespace clprim::detail

@@ -35,6 +35,18 @@ GemmTensors transposed(const GemmTensors& tensors);
 void combine_partial_products(Queue& queue, const GemmProblem& problem, const GemmTensors& tensors,
                               const Tensor& partial, std::int32_t splits);
 
+// What every implementation by vectors of a CPU asks for.
+inline Rejection cpu_vectors_reject(const GemmProblem& problem, const Device& device)
+{
+    if (device.kind != DeviceKind::cpu)
+        return "for CPU devices";
+    if (is_complex(problem.dtype))
+        return "complex";
+    if (problem.k == 0)
+        return "k is 0";
+    return std::nullopt;
+}
+
 Rejection reference_rejects(const GemmProblem&, const Device&);
 void reference(Queue&, const GemmProblem&, const GemmTensors&);
 Rejection cpu_amx_rejects(const GemmProblem&, const Device&);

@@ -1,8 +1,6 @@
 // Eigenvalues of complex Hessenberg matrices by single-shift QR, and eigenvectors of the triangular result. Shifts and
 // deflation as in LAPACK's zlahqr, so that eigenvalues come in the same order. Options as for eigen.cl.
-#include "kernels/linalg/number.cl"
-
-#define H(i, j) h[(long)(i) * n + (j)]
+#include "kernels/linalg/deflation.cl"
 
 static inline T quotient(T a, T b)
 {
@@ -16,31 +14,6 @@ static inline T root_of(T a)   // the principal square root
         return from_real(0);
     const R larger = sqrt((size + fabs(a.x)) / 2);
     return a.x >= 0 ? (T)(larger, a.y / (2 * larger)) : (T)(fabs(a.y) / (2 * larger), a.y < 0 ? -larger : larger);
-}
-
-// The last k in (low, i] at which H(k, k - 1) is negligible; `low` if none is.
-static inline int split(const __global T* h, int n, int low, int i, const __global int* range)
-{
-    const R smallest = (R)TINY * ((range[1] - range[0] + 1) / (R)EPSILON);
-    for (int k = i; k > low; --k) {
-        const R below = pivot_size(H(k, k - 1)), here = pivot_size(H(k, k));
-        if (below <= smallest)
-            return k;
-        R size = pivot_size(H(k - 1, k - 1)) + here;
-        if (size == 0) {
-            if (k - 2 >= range[0])
-                size += magnitude(H(k - 1, k - 2));
-            if (k + 1 <= range[1])
-                size += magnitude(H(k + 1, k));
-        }
-        if (magnitude(H(k, k - 1)) <= (R)EPSILON * size) {
-            const R above = pivot_size(H(k - 1, k)), gap = pivot_size(H(k - 1, k - 1) - H(k, k));
-            const R ab = fmax(below, above), ba = fmin(below, above), aa = fmax(here, gap), bb = fmin(here, gap), s = aa + ab;
-            if (ba * (ab / s) <= fmax(smallest, (R)EPSILON * (bb * (aa / s))))
-                return k;
-        }
-    }
-    return low;
 }
 
 // Columns k and k + 1 of rows [first, last] from the right by 1 - tau v v^H, v = (1, w).

@@ -1,11 +1,9 @@
 // Eigenvalues of real Hessenberg matrices by Francis' double-shift QR, and eigenvectors of the quasi-triangular result.
 // Method, shifts and deflation as in LAPACK's dlahqr and dlanv2 (Golub and Van Loan, 7.5; Ahues and Tisseur 1997), so
 // that eigenvalues come in the same order. Options as for eigen.cl.
-#include "kernels/linalg/number.cl"
+#include "kernels/linalg/deflation.cl"
 
 typedef compute_t(CX) C;   // complex
-
-#define H(i, j) h[(long)(i) * n + (j)]
 
 typedef struct { T v[3]; T tau; } reflector_t;
 
@@ -81,31 +79,6 @@ static inline block_t standardise(T a, T b, T c, T d)
     }
     r.cosine = cosine, r.sine = sine;
     return r;
-}
-
-// The last k in (low, i] at which H(k, k - 1) is negligible; `low` if none is.
-static inline int split(const __global T* h, int n, int low, int i, const __global int* range)
-{
-    const T smallest = (T)TINY * ((range[1] - range[0] + 1) / (T)EPSILON);
-    for (int k = i; k > low; --k) {
-        const T below = fabs(H(k, k - 1)), here = fabs(H(k, k));
-        if (below <= smallest)
-            return k;
-        T size = fabs(H(k - 1, k - 1)) + here;
-        if (size == 0) {
-            if (k - 2 >= range[0])
-                size += fabs(H(k - 1, k - 2));
-            if (k + 1 <= range[1])
-                size += fabs(H(k + 1, k));
-        }
-        if (below <= (T)EPSILON * size) {
-            const T above = fabs(H(k - 1, k)), gap = fabs(H(k - 1, k - 1) - H(k, k));
-            const T ab = fmax(below, above), ba = fmin(below, above), aa = fmax(here, gap), bb = fmin(here, gap), s = aa + ab;
-            if (ba * (ab / s) <= fmax(smallest, (T)EPSILON * (bb * (aa / s))))
-                return k;
-        }
-    }
-    return low;
 }
 
 // Rows `rows` of columns k and k + 1 (and k + 2) from the right.
