@@ -303,14 +303,14 @@ def report_all(names, validate_one, options):
 
 
 def main(arguments):
-    for kind in ("detection", "transformers", "timm"):
+    for kind in ("compile", "detection", "transformers", "timm"):
         if f"--{kind}" in arguments:
             module = importlib.import_module(f"torch_ocl.validate_{kind}")
             return module.main([a for a in arguments if a != f"--{kind}"])
     parser = parser_of("validate", __doc__, "torchvision models (default: a set of 18)")
     parser.add_argument("--batch", type=int, help="images per step (default: 2; inception 8)")
     parser.add_argument("--size", type=int, help="image height and width (default: 224; inception 299)")
-    for kind, what in (("detection", "torchvision's detection models"), ("transformers", "models of transformers"),
+    for kind, what in (("compile", "compiled models"), ("detection", "torchvision's detection models"), ("transformers", "models of transformers"),
                        ("timm", "models of timm")):
         parser.add_argument(f"--{kind}", action="store_true", help=f"compare {what} instead (--{kind} --help)")
     options = parser.parse_args(arguments)

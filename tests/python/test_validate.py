@@ -5,7 +5,7 @@ import sys
 import pytest
 import torch
 
-from torch_ocl import doctor, validate, validate_timm, validate_transformers
+from torch_ocl import doctor, validate, validate_compile, validate_timm, validate_transformers
 
 
 def test_a_small_network_agrees(device):
@@ -101,3 +101,40 @@ def test_a_model_of_timm_agrees(device):
     pytest.importorskip("timm")
     report = validate_timm.validate("test_vit", device)
     assert report.misses(validate.LIMITS[torch.float32], allow_fallback=False) == []
+
+
+class SmallNet(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm, self.linear = torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.Linear(4, 5)
+
+    def forward(self, x):
+        y = torch.nn.functional.relu(self.norm(self.conv(x)))
+        return self.linear(torch.nn.functional.max_pool2d(y, 2).mean((2, 3)))
+
+
+def small_case():
+    torch.manual_seed(0)
+    return validate_compile.Case(SmallNet(), lambda batch: validate_compile._images(12, batch))
+
+
+def test_a_compiled_network_agrees(device):
+    report = validate_compile.compare("small", small_case(), device)
+    assert report.misses() == [] and validate_compile.row(report).endswith("ok")
+    assert report.launches["compiled"][0] < report.launches["eager"][0]
+
+
+def test_a_wrong_compiled_network_is_found(device, monkeypatch):
+    monkeypatch.setattr(torch, "compile", lambda model, **options: lambda x: model(x) * (1.01 - (x.device.type == "cpu")
+                                                                                         * 0.01))
+    report = validate_compile.compare("small", small_case(), device)
+    assert set(report.misses()) == {"forward", "dynamic forward", "outputs", "dynamic outputs", "dynamic gradient"}
+    assert validate_compile.row(report).endswith("MISSED")
+
+
+def test_a_compiled_model_that_fails_or_takes_too_long_is_named(monkeypatch, capfd):
+    monkeypatch.setattr(validate_compile.subprocess, "run",
+                        lambda command, timeout, **options: (_ for _ in ()).throw(
+                            validate_compile.subprocess.TimeoutExpired(command, timeout)))
+    assert validate.main(["--compile", "resnet18", "--time-limit", "5"]) == 1
+    assert "not done after 5.0 s" in capfd.readouterr().out
