@@ -9,7 +9,9 @@ import pytest
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
 sys.path.insert(0, str(TOOLS))
 
-from kernel_report import amd, figures, flow, intel, nvidia, store, table, targets  # noqa: E402
+from kernel_report import (  # noqa: E402
+    amd, figures, flow, intel, nvidia, problems_given, programs, store, table, targets,
+)
 from kernel_report.problems import problems  # noqa: E402
 from kernel_report.programs import Launch, distinct  # noqa: E402
 
@@ -338,6 +340,29 @@ def test_committed_figures():
     assert len(names) == len(set(names))
     for target in targets.QUICK:
         assert set(committed[target]["problems"]) | set(committed[target]["refused"]) == set(names), "run --update"
+
+
+def test_given_problems():
+    """Expressions of the command line and what they are measured by."""
+    given = list(problems_given.problems(["", "# a comment", "  empty(3, dtype='float16') + 1  ",
+                                          "backward: torch.exp(empty(4, dtype=torch.float64, grad=True))", "empty(2)"]))
+    assert [(each.name, each.element_bytes) for each in given] == [
+        ("empty(3, dtype='float16') + 1", 2), ("backward: torch.exp(empty(4, dtype=torch.float64, grad=True))", 8),
+        ("empty(2)", 4)]
+    with pytest.raises(SyntaxError):
+        problems_given.problem("empty(3")
+
+
+def test_given_problems_run_dry(tmp_path):
+    """Forward without, backward with gradients; what PyTorch refuses is told."""
+    asked = programs.ask(targets.TARGETS["bmg-g21"].figures, "", tmp_path, given=[
+        "torch.exp(empty(1000))", "backward: torch.softmax(empty(50, 33, grad=True), 1)", "backward: empty(3)",
+        "empty(3) @ empty(4)"])
+    kernels = {name: [launch.kernel for launch in launches] for name, launches in asked.problems.items()}
+    assert len(kernels["torch.exp(empty(1000))"]) == 1
+    assert all("backward" in kernel for kernel in kernels["backward: torch.softmax(empty(50, 33, grad=True), 1)"])
+    assert asked.refused["backward: empty(3)"] == "backward: no tensor of the expression has grad=True"
+    assert "inconsistent tensor size" in asked.refused["empty(3) @ empty(4)"]
 
 
 def test_quick_check_without_compilers(tmp_path):

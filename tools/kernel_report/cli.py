@@ -3,6 +3,7 @@
     tools/kernel_report/get_compilers.sh FOLDER                  # once; then
     export CLPRIM_GPU_COMPILERS=FOLDER
     python tools/kernel_report --problems '^gemm' --targets bmg-g21,gfx1100,sm_86
+    python tools/kernel_report --problem 'F.conv2d(empty(8, 24, 57, 57), empty(40, 12, 3, 3), groups=2)'
     python tools/kernel_report --check --quick                   # what changed, on three GPUs, against figures.json
     python tools/kernel_report --update                          # figures.json and docs/gpu_kernels.md
 
@@ -84,6 +85,11 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="kernel_report", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problems", default="", metavar="REGEX", help="only those whose name it finds")
+    parser.add_argument("--problem", action="append", default=[], metavar="EXPRESSION", dest="given",
+                        help="instead of the list: a PyTorch expression such as 'torch.softmax(empty(4096, 33), 1)', "
+                             "or 'backward: ...' for the gradients of what has grad=True (see problems_given.py); "
+                             "again for more")
+    parser.add_argument("--problem-file", type=Path, metavar="FILE", help="such expressions, one in each line")
     parser.add_argument("--targets", default="", help=f"with commas, of {', '.join(TARGETS)}; default all")
     parser.add_argument("--quick", action="store_true",
                         help=f"only {', '.join(QUICK)}, and only programs whose text is not that of figures.json")
@@ -102,7 +108,12 @@ def arguments() -> argparse.Namespace:
                         help="get_compilers.sh's folder (default: CLPRIM_GPU_COMPILERS)")
     parser.add_argument("--work", type=Path, default=ROOT / "build/kernel_report",
                         help="keeps what was compiled, so that it is not compiled again")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.problem_file:
+        options.given += options.problem_file.read_text().splitlines()
+    if options.given and (options.problems or options.quick or options.check or options.update):
+        parser.error("--problem is not for --problems, --quick, --check and --update, which know the list alone")
+    return options
 
 
 def chosen(options: argparse.Namespace) -> list[str]:
@@ -124,8 +135,8 @@ def missing(names: list[str], compilers: Path) -> list[str]:
 
 
 def run(options: argparse.Namespace, names: list[str], committed: dict) -> dict:
-    elements = {problem.name: problem.element_bytes for problem in problems(options.problems)}
-    report = Report(Path(options.compilers).resolve(), options.work.resolve())
+    elements = {problem.name: problem.element_bytes for problem in problems(options.problems, options.given)}
+    report = Report(Path(options.compilers).resolve(), options.work.resolve(), options.given)
     targets = {}
     for name in names:
         if options.programs:

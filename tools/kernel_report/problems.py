@@ -2,6 +2,8 @@
 library launches for each.
 
     CLPRIM_DRY_RUN=log python -m kernel_report.problems REGEX     # prints JSON: problem -> launches or an error
+
+Others come as expressions (problems_given), one in each line of standard input.
 """
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 
@@ -46,18 +48,21 @@ def backward(forward: Callable[[], object], inputs: Callable[[], list]) -> Calla
     return run
 
 
-def problems(pattern: str = "") -> list[Problem]:
-    """Those whose name the pattern finds. They need a device only when they run."""
-    from . import problems_heavy, problems_other, problems_streaming
+def problems(pattern: str = "", given: Sequence[str] = ()) -> list[Problem]:
+    """Those of the list whose name the pattern finds, or those `given` as expressions. They need a device only when
+    they run."""
+    from . import problems_given, problems_heavy, problems_other, problems_streaming
+    if given:
+        return list(problems_given.problems(given))
     return [p for module in (problems_heavy, problems_streaming, problems_other) for p in module.problems()
             if re.search(pattern, p.name)]
 
 
-def launches(pattern: str) -> dict[str, list[str] | str]:
+def launches(pattern: str, given: Sequence[str] = ()) -> dict[str, list[str] | str]:
     """Runs them; the launches of each as lines of the log, a text where it was refused."""
     found = {}
     with open(os.environ["CLPRIM_DRY_RUN"], "a+") as log:
-        for problem in problems(pattern):
+        for problem in problems(pattern, given):
             log.seek(0, os.SEEK_END)
             try:
                 rest = problem.run()
@@ -71,4 +76,4 @@ def launches(pattern: str) -> dict[str, list[str] | str]:
 
 
 if __name__ == "__main__":
-    json.dump(launches(sys.argv[1] if len(sys.argv) > 1 else ""), sys.stdout)
+    json.dump(launches(sys.argv[1] if len(sys.argv) > 1 else "", sys.stdin.read().splitlines()), sys.stdout)

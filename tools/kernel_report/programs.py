@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -50,9 +51,9 @@ def distinct(lines: list[str]) -> list[Launch]:
     return list(largest.values())
 
 
-def ask(figures: str, pattern: str, folder: Path, engine: str = "") -> Asked:
-    """Runs the problems as on a GPU of these figures, with a matrix engine (CLPRIM_MATRIX_ENGINE) that they do not
-    tell. `folder` receives the programs."""
+def ask(figures: str, pattern: str, folder: Path, engine: str = "", given: Sequence[str] = ()) -> Asked:
+    """Runs the problems of the list that the pattern finds, or those `given`, as on a GPU of these figures, with a
+    matrix engine (CLPRIM_MATRIX_ENGINE) that they do not tell. `folder` receives the programs."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "log").unlink(missing_ok=True)
     tools = Path(__file__).resolve().parents[1]
@@ -63,7 +64,7 @@ def ask(figures: str, pattern: str, folder: Path, engine: str = "") -> Asked:
         "TORCH_OCL_FALLBACK": "error",
         "PYTHONPATH": os.pathsep.join([str(tools), *filter(None, [os.environ.get("PYTHONPATH")])])}
     done = subprocess.run(["nice", "-n", "10", sys.executable, "-m", "kernel_report.problems", pattern],
-                          env=environment, capture_output=True, text=True)
+                          env=environment, input="\n".join(given), capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"kernel_report: the dry run failed:\n{done.stderr[-2000:]}")
     found = json.loads(done.stdout)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from .compiler import CompileError
@@ -17,8 +18,9 @@ from .targets import Target, resident_groups
 class Report:
     """Figures of targets. `work` keeps programs and what compilers made of them, so that nothing is compiled twice."""
 
-    def __init__(self, tools: Path, work: Path):
-        self.tools, self.work = tools, work
+    def __init__(self, tools: Path, work: Path, given: Sequence[str] = ()):
+        """`given`: expressions instead of the problems of the list."""
+        self.tools, self.work, self.given = tools, work, given
 
     def outputs(self, path: Path, target: Target, version: str) -> dict[str, str]:
         options, text = read_program(path)
@@ -46,7 +48,8 @@ class Report:
         return {name: analyse(kernel) for name, kernel in target.compiler.read(made, target).items()}
 
     def asked(self, target: Target, pattern: str) -> Asked:
-        return ask(target.figures, pattern, self.work / "programs" / target.name, target.engine)
+        return ask(target.figures, pattern, self.work / "programs" / target.name, target.engine,
+                   self.given)
 
     def target(self, target: Target, pattern: str, known: frozenset[str] = frozenset()) -> dict:
         """Everything about one target: compiler, problems with their kernels, what was refused. Kernels of the programs
