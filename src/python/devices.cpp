@@ -78,6 +78,8 @@ void bind_devices(py::module_& m)
     m.def("devices", [] { return devices(); }, "All usable OpenCL devices, the default one first.");
     m.def("find_device", [](const std::string& text) { return device_at(find_device(text)); }, py::arg("text"),
           "The device that a text names: \"1\", \"0:1\", \"gpu\" or part of a name.");
+    m.def("kernel_launches", &kernel_launches, "How many kernels this process has launched so far.");
+    m.def("blocking_calls", &blocking_calls, "How often this process has waited for a device so far.");
 }
 
 }  // namespace clprim::python
