@@ -277,7 +277,7 @@ def engines_beside_the_program(rank, size):
         store.set("rank 0 has begun", "yes")
         work.wait()
     else:
-        store.wait(["rank 0 has begun"], datetime.timedelta(seconds=20))
+        store.wait(["rank 0 has begun"], datetime.timedelta(seconds=200))
         dist.all_reduce(tensor, group=group)
     assert (tensor == 3).all()
     store.delete_key("rank 0 has begun")
@@ -324,6 +324,8 @@ def goes_on(rank, size):
 
 def one_stays_away(rank, size):
     if rank == 0:
+        # Only now, since connecting may take its time.
+        dist.set_timeout(datetime.timedelta(seconds=3))
         dist.all_reduce(torch.ones(3, device=DEVICE))
 
 

@@ -2,16 +2,20 @@
 import importlib
 import multiprocessing
 import os
-import socket
 import traceback
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
+def rendezvous():
+    """(store, environment): ranks with this environment meet at a store that this process serves, as torchrun's does.
+    A rank that served it would need a port which nobody takes between its choice and its use."""
+    from torch.distributed import TCPStore
+
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    return store, {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port),
+                   "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0"}
 
 
-def _serve(rank, size, port, timeout, pipe):
+def _serve(rank, size, timeout, pipe):
     import datetime
     import warnings
 
@@ -19,7 +23,7 @@ def _serve(rank, size, port, timeout, pipe):
     import torch.distributed as dist
 
     warnings.simplefilter("ignore")
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE=str(size))
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(size))
     torch.set_num_threads(1)
     torch.ocl.set_fallback_policy("error")
     dist.init_process_group(timeout=datetime.timedelta(seconds=timeout))
@@ -35,21 +39,25 @@ def _serve(rank, size, port, timeout, pipe):
 
 
 class RankPool:
-    def __init__(self, size=2, timeout=60, environments=({}, {})):
+    """Limits are for processes that hang: a machine with other work may need long for what is done in a second."""
+
+    def __init__(self, size=2, timeout=300, environments=({}, {})):
         context = multiprocessing.get_context("spawn")
-        port = free_port()
+        self.store, meeting = rendezvous()
         self.processes, self.pipes = [], []
         for rank in range(size):
             mine, theirs = context.Pipe()
-            before = {key: os.environ.get(key) for key in environments[rank]}
-            os.environ.update(environments[rank])   # read when the process starts
-            process = context.Process(target=_serve, args=(rank, size, port, timeout, theirs), daemon=True)
+            environment = meeting | environments[rank]
+            before = {key: os.environ.get(key) for key in environment}
+            os.environ.update(environment)   # read when the process starts
+            process = context.Process(target=_serve, args=(rank, size, timeout, theirs), daemon=True)
             process.start()
+            theirs.close()   # so that reading ends when the process does
             for key, value in before.items():
                 os.environ.pop(key) if value is None else os.environ.__setitem__(key, value)
             self.processes.append(process)
             self.pipes.append(mine)
-        assert [kind for kind, _ in self._answers(180)] == ["ready"] * size
+        assert [kind for kind, _ in self._answers(600)] == ["ready"] * size
 
     def _answers(self, seconds):
         answers = []
@@ -62,14 +70,14 @@ class RankPool:
                 answers.append(("gone", None))
         return answers
 
-    def outcomes(self, function, *arguments, seconds=100):
+    def outcomes(self, function, *arguments, seconds=400):
         """What function(rank, size, *arguments) gave on each rank: ("result", value), ("error", (type, text, trace)) or
         ("gone", None)."""
         for pipe in self.pipes:
             pipe.send((function.__module__, function.__name__, arguments))
         return self._answers(seconds)
 
-    def __call__(self, function, *arguments, seconds=100):
+    def __call__(self, function, *arguments, seconds=400):
         """The values of all ranks; fails if one raised."""
         outcomes = self.outcomes(function, *arguments, seconds=seconds)
         for rank, (kind, value) in enumerate(outcomes):
@@ -84,6 +92,7 @@ class RankPool:
                 except OSError:
                     pass
         for process in self.processes:
-            process.join(20)
+            process.join(60)
             if process.is_alive():
                 process.kill()
+                process.join()

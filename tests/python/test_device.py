@@ -16,7 +16,7 @@ device = "ocl:0"
 def run(code, **environment):
     """Runs code in a fresh interpreter; returns (exit code, output)."""
     env = {**os.environ, **environment}
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=600)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -37,7 +37,7 @@ assert torch.ocl.is_initialized() and x.device == torch.device("ocl:0") and x.su
 def test_intel_runtime_of_the_wheel_is_found_without_settings():
     env = {k: v for k, v in os.environ.items() if k not in ("OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "CLPRIM_DEVICES")}
     code = "import torch; print([torch.ocl.get_device_properties(i).platform_name for i in range(torch.ocl.device_count())])"
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=600)
     if not any((p / "libintelocl.so").exists() for p in _wheel_folders()):
         pytest.skip("intel-opencl-rt is not installed")
     assert "Intel" in done.stdout, done.stdout + done.stderr

@@ -2,7 +2,6 @@
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 import torch
@@ -91,22 +90,20 @@ def test_message_of_another_size(ranks):
 
 
 def test_timeout_and_a_rank_that_dies():
-    pool = RankPool(timeout=3)
+    pool = RankPool()
     try:
         pool(cases.goes_on)
-        begin = time.monotonic()
         (kind, error), _ = pool.outcomes(cases.one_stays_away)
-        assert kind == "error" and time.monotonic() - begin < 30
+        assert kind == "error"
         assert "all_reduce" in error[1] and "default_pg" in error[1] and "timed out after 3000 ms" in error[1]
         (kind, error), _ = pool.outcomes(cases.use_after_failure)
         assert kind == "error" and "the group can no longer be used: all_reduce" in error[1]
     finally:
         pool.close()
-    pool = RankPool(timeout=20)
+    pool = RankPool()
     try:
-        begin = time.monotonic()
         survivor, dead = pool.outcomes(cases.one_dies)
-        assert dead[0] == "gone" and survivor[0] == "error" and time.monotonic() - begin < 18
+        assert dead[0] == "gone" and survivor[0] == "error"
         assert "all_reduce" in survivor[1][1] and "a peer is gone" in survivor[1][1]
     finally:
         pool.close()
@@ -151,7 +148,7 @@ def test_torchrun_restarts_from_the_checkpoint(tmp_path):
     script.write_text(ELASTIC)
     run = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
                           "--max-restarts=1", "--monitor-interval=0.1", str(script), str(tmp_path)],
-                         env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=180)
+                         env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=900)
     assert run.returncode == 0, run.stderr[-4000:]
     torch.manual_seed(0)
     weight = torch.nn.Linear(4, 1).weight[0, 0].item()

@@ -1,8 +1,9 @@
 """Distributed scripts that use the CPU alone: they work as they do without this package."""
 import os
-import socket
 import subprocess
 import sys
+
+from rank_pool import rendezvous
 
 SCRIPT = """
 import torch
@@ -31,12 +32,11 @@ print(f"rank {rank}: {dist.get_default_backend_for_device('cpu')} ocl={hasattr(t
 def test_scripts_for_the_cpu_need_no_change(tmp_path):
     script = tmp_path / "cpu.py"
     script.write_text(SCRIPT)
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        environment["MASTER_PORT"] = str(free.getsockname()[1])
+    store, meeting = rendezvous()   # served as long as it is referred to
+    environment = {**os.environ, **meeting, "OMP_NUM_THREADS": "1", "WORLD_SIZE": "2"}
     ranks = [subprocess.Popen([sys.executable, str(script)], env={**environment, "RANK": str(rank)}, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in range(2)]
     for rank, process in enumerate(ranks):
-        output, errors = process.communicate(timeout=120)
+        output, errors = process.communicate(timeout=600)
         assert process.returncode == 0, errors[-4000:]
         assert output == f"rank {rank}: gloo ocl=True\n"

@@ -33,7 +33,7 @@ def bus(root, **devices):
 def run_doctor(*arguments, **environment):
     env = {k: v for k, v in os.environ.items() if not k.startswith("OCL_ICD_")} | environment
     return subprocess.run([sys.executable, "-m", "torch_ocl", "doctor", *arguments], env=env, capture_output=True,
-                          text=True, timeout=300)
+                          text=True, timeout=900)
 
 
 def test_a_package_for_each_vendor_on_the_bus(tmp_path):

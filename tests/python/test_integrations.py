@@ -16,7 +16,7 @@ NEEDS = {"train_accelerate.py": ("accelerate",), "train_transformers.py": ("tran
 
 
 def run(*arguments, **environment):
-    return subprocess.run([sys.executable, "-W", "ignore", *arguments], capture_output=True, text=True, timeout=300,
+    return subprocess.run([sys.executable, "-W", "ignore", *arguments], capture_output=True, text=True, timeout=900,
                           env={**os.environ, **environment})
 
 

@@ -40,7 +40,7 @@ if __name__ == "__main__":
 
         def there_and_back(value):
             inbox.put(value)
-            return outbox.get(timeout=100)
+            return outbox.get(timeout=300)
 
         for value, back in zip(values, there_and_back(values)):
             assert type(back) is type(value) and back.device == value.device and back.dtype == value.dtype, value
@@ -72,7 +72,7 @@ if __name__ == "__main__":
     process = context.Process(target=send, args=(queue, x))
     process.start()
     try:
-        queue.get(timeout=60)
+        queue.get(timeout=300)
     except RuntimeError as error:
         assert "spawn" in str(error), error
     else:
@@ -90,7 +90,7 @@ if __name__ == "__main__":
     for sys.argv[1:] in (["made"], ["inherited"]):
         for size in (None, 2):
             try:
-                list(torch.utils.data.DataLoader(Inherited(), batch_size=size, num_workers=1, timeout=60))
+                list(torch.utils.data.DataLoader(Inherited(), batch_size=size, num_workers=1, timeout=300))
             except RuntimeError as error:
                 assert "spawn" in str(error), error
             else:
@@ -101,7 +101,7 @@ if __name__ == "__main__":
 def test_tensors_in_queues(tmp_path):
     script = tmp_path / "processes.py"
     script.write_text(SCRIPT)
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=400,
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=900,
                           env={**os.environ, "TORCH_OCL_FALLBACK": "error"})
     assert done.returncode == 0, done.stdout + done.stderr
 

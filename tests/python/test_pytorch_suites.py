@@ -122,7 +122,7 @@ def outcomes(report):
 def test_every_outcome(tmp_path):
     (tmp_path / "test_things.py").write_text(CASES)
     report, table = tmp_path / "report.json", tmp_path / "table.md"
-    arguments = (tmp_path / "test_things.py", "--timeout", 8, "--results", tmp_path / "results.jsonl", "--json", report)
+    arguments = (tmp_path / "test_things.py", "--timeout", 30, "--results", tmp_path / "results.jsonl", "--json", report)
     run(*arguments, "--markdown", table)
     assert outcomes(report) == {
         "test_passes_DEVICE": "passed", "test_fails_here_alone_DEVICE": "failed",
@@ -148,7 +148,7 @@ def test_ranks(tmp_path):
     folder.mkdir()
     (folder / "neighbour.py").write_text('BACKEND = "cpu:gloo,cuda:nccl"\n')
     (folder / "test_ranks.py").write_text(RANKS)
-    run(folder / "test_ranks.py", "--ranks", 2, "--timeout", 60, "--results", tmp_path / "results.jsonl",
+    run(folder / "test_ranks.py", "--ranks", 2, "--timeout", 300, "--results", tmp_path / "results.jsonl",
         "--json", tmp_path / "report.json")
     assert outcomes(tmp_path / "report.json") == {
         "test_adds": "passed", "test_fails_on_one_rank": "failed", "test_crashes": "crashed",

@@ -124,7 +124,7 @@ assert keep.cpu().sum() == 1000
 
 
 def test_a_forked_child_gets_a_clear_error():
-    done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, timeout=100,
+    done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, timeout=3000,
                           env={**os.environ, "TORCH_OCL_FALLBACK": "allow"})
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -143,8 +143,8 @@ if __name__ == "__main__":
     queue = context.Queue()
     process = context.Process(target=child, args=(queue,))
     process.start()
-    assert queue.get(timeout=60) == 10
-    assert queue.get(timeout=60) == name
+    assert queue.get(timeout=300) == 10
+    assert queue.get(timeout=300) == name
     process.join()
     assert process.exitcode == 0
 """
@@ -153,7 +153,7 @@ if __name__ == "__main__":
 def test_a_spawned_child_uses_the_same_device(tmp_path):
     script = tmp_path / "spawn.py"
     script.write_text(SPAWN)
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=100)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=3000)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -18,7 +18,7 @@ print(torch.ocl.program_builds())
 def run(arguments, **environment):
     done = subprocess.run([sys.executable, *arguments], env={**os.environ, **environment}, capture_output=True,
                           text=True,
-                          timeout=300)
+                          timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr
     return done
 
@@ -35,5 +35,5 @@ def test_what_warmup_built_is_not_built_again(tmp_path):
 
 def test_warmup_names_what_it_does_not_know():
     done = subprocess.run([sys.executable, "-m", "torch_ocl", "warmup", "resnet17"], capture_output=True, text=True,
-                          timeout=120)
+                          timeout=600)
     assert done.returncode == 2 and "resnet17" in done.stderr
