@@ -1,10 +1,11 @@
-"""python -m torch_ocl validate|warmup|doctor ..."""
+"""python -m torch_ocl validate|warmup|tune|doctor ..."""
 import importlib
 import sys
 
 COMMANDS = {
     "validate": "run models on an OpenCL device and compare them with the CPU",
     "warmup": "build the programs that models need ahead of their first use",
+    "tune": "find the fastest kernels for models' problems on this device",
     "doctor": "show devices, drivers and versions, and what is missing",
     "run": "run a script that was written for cuda on an OpenCL device",
     "names": "show what torch.ocl makes of the names of torch.cuda, torch.xpu, torch.mps and torch.accelerator",

@@ -10,7 +10,7 @@ import sys
 
 # Submodules, as torch.ocl.<name>: the module of this package that is one. What is not imported yet is then.
 SUBMODULES = {name: f"torch_ocl.{name}" for name in
-              ("amp", "graphs", "memory", "nvtx", "profiler", "random", "sparse", "streams")}
+              ("amp", "graphs", "memory", "nvtx", "profiler", "random", "sparse", "streams", "tunable")}
 SUBMODULES |= {"event": "torch_ocl.streams", "comm": "torch.nn.parallel.comm"}
 
 # Names of seldom used modules.
@@ -53,8 +53,6 @@ REFUSED = {
     "current_blas_handle": "products are clprim's own kernels; there is no BLAS library with a handle",
     "current_solver_handle": "linear algebra is clprim's own kernels; there is no solver library with a handle",
     "jiterator": "it compiles CUDA C++; torch_ocl.pointwise_kernel makes elementwise operators of OpenCL C expressions",
-    "tunable": "it tunes cuBLAS and rocBLAS; clprim measures its implementations with the environment variable "
-               "CLPRIM_TUNE=1",
     "nccl": "NCCL is NVIDIA's; use torch.distributed",
     "graph_annotations": "they join NVIDIA's graph node numbers to traces; a replayed graph's kernels are in "
                          "torch.profiler's trace by their own names",

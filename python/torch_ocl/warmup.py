@@ -70,16 +70,31 @@ def build(folder, device, processes, count):
         raise SystemExit("building failed; the error is above")
 
 
-def main(arguments):
-    parser = argparse.ArgumentParser(prog="python -m torch_ocl warmup", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="+", metavar="MODEL", help="torchvision models")
+def add_model_options(parser, count):
+    parser.add_argument("models", nargs=count, metavar="MODEL", help="torchvision models")
     parser.add_argument("--device", default="ocl:0", type=torch.device)
     parser.add_argument("--dtype", default="float32", choices=["float32", "float64", "float16", "bfloat16"])
     parser.add_argument("--train", action="store_true", help="a step of training as well")
     parser.add_argument("--optimizer", default="SGD", metavar="CLASS", help="of torch.optim (default: SGD)")
     parser.add_argument("--batch", type=int, help="images at a time (default: 2; inception 8)")
     parser.add_argument("--size", type=int, help="image height and width (default: 224; inception 299)")
+
+
+def unknown_models(names):
+    """Whether torchvision lacks one; says so."""
+    from torchvision import models
+
+    unknown = sorted(set(names) - set(models.list_models()))
+    if unknown:
+        print(f"torchvision has no model {', '.join(unknown)}; torchvision.models.list_models() names them all",
+              file=sys.stderr)
+    return bool(unknown)
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(prog="python -m torch_ocl warmup", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_model_options(parser, "+")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="default: as many as there are cores")
     parser.add_argument("--list", action="store_true", help=argparse.SUPPRESS)   # in the process that runs dry
     options = parser.parse_args(arguments)
@@ -88,11 +103,7 @@ def main(arguments):
         for name in options.models:
             programs_of(name, options.device, options)
         return 0
-    from torchvision import models as torchvision_models
-
-    if unknown := sorted(set(options.models) - set(torchvision_models.list_models())):
-        print(f"torchvision has no model {', '.join(unknown)}; torchvision.models.list_models() names them all",
-              file=sys.stderr)
+    if unknown_models(options.models):
         return 2
     with tempfile.TemporaryDirectory(prefix="clprim-warmup-") as name:
         folder = Path(name)

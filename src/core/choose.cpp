@@ -2,14 +2,18 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
+#include <cctype>
+#include <charconv>
 #include <chrono>
-#include <limits>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 
 #include <fmt/format.h>
 
 #include <core/environment.hpp>
+#include <core/tuner.hpp>
 #include <core/tuning_store.hpp>
 
 namespace clprim {
@@ -25,13 +29,22 @@ struct Settings {
     bool verbose = false;
     std::mutex mutex;                                        // guards what follows
     std::function<double()> clock = steady_milliseconds;
-    std::map<std::string, std::string, std::less<>> preferred;   // family -> name
+    std::map<std::string, std::string, std::less<>> preferred;   // family -> name, with parameters
+    double seconds = 10;
+    bool progress = true;
     std::atomic<bool> plain{true};
 
     Settings()
     {
         tune = environment("CLPRIM_TUNE") == "1";
         verbose = !environment("CLPRIM_VERBOSE").empty() && environment("CLPRIM_VERBOSE") != "0";
+        progress = environment("CLPRIM_PROGRESS") != "0";
+        if (const std::string limit = environment("CLPRIM_TUNE_SECONDS"); !limit.empty()) {
+            char* end = nullptr;
+            seconds = std::strtod(limit.c_str(), &end);
+            require(*end == '\0' && seconds > 0, "CLPRIM_TUNE_SECONDS: expected a positive number of seconds, got \"",
+                    limit, "\"");
+        }
         const std::string text = environment("CLPRIM_IMPLEMENTATION");
         for (std::size_t begin = 0; begin < text.size();) {
             const std::size_t end = std::min(text.find(',', begin), text.size());
@@ -43,7 +56,12 @@ struct Settings {
         }
         update();
     }
-    void update() { plain = !tune && !verbose && preferred.empty(); }
+    void update() { plain = !tune && !verbose && preferred.empty() && !TuningStore::any_kept(); }
+    void show(const std::string& line) const
+    {
+        if (progress)
+            fmt::print(stderr, "{}", line);
+    }
 };
 
 Settings& settings()
@@ -76,67 +94,81 @@ std::string reasons(std::span<const Candidate> candidates)
     return text;
 }
 
-// The best of a few runs after one that builds programs and warms caches.
-double milliseconds(Queue& queue, const std::function<double()>& clock, const std::function<void()>& run)
+// "gpu_tiled:tile=64" as the choice that it names among the candidates, if it still can be made.
+std::optional<Choice> known(std::string_view kept, std::span<const Candidate> candidates)
 {
-    run();
-    queue.finish();
-    double best = std::numeric_limits<double>::infinity(), total = 0;
-    for (int i = 0; i < 5 && total < 200; ++i) {
-        const double start = clock();
-        run();
-        queue.finish();
-        const double ms = clock() - start;
-        best = std::min(best, ms);
-        total += ms;
+    const std::size_t end = std::min(kept.find(':'), kept.size());
+    const auto index = find_name(candidates, kept.substr(0, end));
+    if (!index || candidates[*index].rejection)
+        return std::nullopt;
+    if (end == kept.size())
+        return Choice{*index, {}};
+    try {
+        return Choice{*index, Point::parse(kept.substr(end + 1), candidates[*index].space)};
+    } catch (const InvalidArgument&) {   // of another version
+        return std::nullopt;
     }
-    return best;
 }
 
-struct Choice {
-    std::size_t index;
+// Sizes by their power of two, so that what was found for one serves those like it.
+std::string class_of(const std::string& problem)
+{
+    std::string text = "~";
+    for (std::size_t i = 0; i < problem.size();) {
+        if (!std::isdigit(static_cast<unsigned char>(problem[i]))) {
+            text += problem[i++];
+            continue;
+        }
+        std::uint64_t number = 0;
+        const auto [end, error] = std::from_chars(problem.data() + i, problem.data() + problem.size(), number);
+        i = static_cast<std::size_t>(end - problem.data());
+        text += fmt::format("{}", number < 8 || error != std::errc() ? number : std::bit_ceil(number - number / 4));
+    }
+    return text;
+}
+
+struct Explained {
+    Choice choice;
     std::string why;
 };
 
-Choice tuned(std::string_view family, const std::string& problem, std::span<const Candidate> candidates, Queue& queue,
-             const std::function<void(std::size_t)>& trial)
+// What tuning found before, or finds now if it is on.
+std::optional<Explained> tuned(std::string_view family, const std::string& problem,
+                               std::span<const Candidate> candidates, Queue& queue, const Trial& trial)
 {
     // A result holds while the same candidates compete.
-    std::string entry = problem + " among";
+    std::string competitors = " among";
     for (const Candidate& one : candidates)
         if (!one.rejection && one.tune)
-            entry += fmt::format(" {}", one.name);
+            competitors += fmt::format(" {}", one.name);
     TuningStore& store = TuningStore::of(queue.device());
-    if (const auto name = store.find(family, entry))
-        if (const auto index = find_name(candidates, *name); index && !candidates[*index].rejection)
-            return {*index, "tuned before"};
-    Choice best{candidates.size(), "tuned:"};
-    double best_ms = std::numeric_limits<double>::infinity();
-    std::function<double()> clock;
+    const bool tune = settings().tune;
+    if (const auto kept = store.find(family, problem + competitors))
+        if (auto choice = known(*kept, candidates))
+            return Explained{std::move(*choice), "tuned before"};
+    if (!tune) {
+        if (const auto kept = store.find(family, class_of(problem) + competitors))
+            if (auto choice = known(*kept, candidates))
+                return Explained{std::move(*choice), "tuned for its class"};
+        return std::nullopt;
+    }
+    TuningLimits limits;
     {
         std::lock_guard lock(settings().mutex);
-        clock = settings().clock;
+        limits.clock = settings().clock;
+        limits.seconds = settings().seconds;
     }
-    queue.finish();   // work enqueued before is not a candidate's, nor are its errors
-    for (std::size_t i = 0; i < candidates.size(); ++i) {
-        if (candidates[i].rejection || !candidates[i].tune)
-            continue;
-        double ms;
-        try {
-            ms = milliseconds(queue, clock, [&] { trial(i); });
-        } catch (const Error& error) {   // no room for its workspace, say: it is out of the race
-            best.why += fmt::format(" {} failed ({});", candidates[i].name, error.what());
-            continue;
-        }
-        best.why += fmt::format(" {} {:.3f} ms", candidates[i].name, ms);
-        if (ms < best_ms) {
-            best_ms = ms;
-            best.index = i;
-        }
-    }
-    if (best.index < candidates.size())
-        store.keep(family, entry, candidates[best.index].name);
-    return best;
+    TuningOutcome outcome = tune_among(candidates, queue, trial, limits);
+    if (!outcome.best)
+        return std::nullopt;
+    const Candidate& best = candidates[outcome.best->index];
+    const std::string name = fmt::format("{}{}{}", best.name, outcome.best->point.empty() ? "" : ":",
+                                         outcome.best->point.text());
+    store.keep(family, problem + competitors, name);
+    store.keep(family, class_of(problem) + competitors, name);
+    settings().show(fmt::format("clprim: tuned {} {}: {}, {:.3f} ms ({} tried, as usual {:.3f} ms)\n", family, problem,
+                                name, outcome.milliseconds, outcome.tried, outcome.usual_milliseconds));
+    return Explained{std::move(*outcome.best), "tuned:" + outcome.report};
 }
 
 }  // namespace
@@ -154,6 +186,24 @@ void tune_choices(bool on, std::function<double()> clock)
     settings().update();
 }
 
+bool choices_are_tuned()
+{
+    return settings().tune;
+}
+
+void limit_tuning(double seconds)
+{
+    require(seconds > 0, "limit_tuning: expected a positive number of seconds, got ", seconds);
+    std::lock_guard lock(settings().mutex);
+    settings().seconds = seconds;
+}
+
+double tuning_limit()
+{
+    std::lock_guard lock(settings().mutex);
+    return settings().seconds;
+}
+
 void prefer_implementation(std::string_view family, std::string_view name)
 {
     std::lock_guard lock(settings().mutex);
@@ -164,36 +214,50 @@ void prefer_implementation(std::string_view family, std::string_view name)
     settings().update();
 }
 
-std::size_t choose_among(std::string_view family, const std::string& problem, std::span<const Candidate> candidates,
-                         Queue& queue, const std::function<void(std::size_t)>& trial)
+void reconsider_choices()
+{
+    std::lock_guard lock(settings().mutex);
+    settings().update();
+}
+
+Choice choose_among(std::string_view family, const std::string& problem, std::span<const Candidate> candidates,
+                    Queue& queue, const Trial& trial)
 {
     auto first = std::ranges::find_if(candidates, [](const Candidate& one) { return !one.rejection && !one.advice; });
     if (first == candidates.end())
         first = std::ranges::find_if(candidates, [](const Candidate& one) { return !one.rejection; });
     require<NotSupported>(first != candidates.end(), family, ": no implementation for ", problem, " (",
                           reasons(candidates), ")");
-    Choice choice{static_cast<std::size_t>(first - candidates.begin()), "first that applies"};
+    Explained result{{static_cast<std::size_t>(first - candidates.begin()), {}}, "first that applies"};
 
     const std::string preferred = preferred_name(family);
-    const auto preferred_index = find_name(candidates, preferred);
+    const std::size_t name_end = std::min(preferred.find(':'), preferred.size());
+    const auto preferred_index = find_name(candidates, std::string_view(preferred).substr(0, name_end));
     if (!preferred.empty() && !preferred_index) {
         std::string names;
         for (const Candidate& one : candidates)
             names += fmt::format(" {}", one.name);
-        throw InvalidArgument(fmt::format("{} has no implementation \"{}\"; it has:{}", family, preferred, names));
+        throw InvalidArgument(
+            fmt::format("{} has no implementation \"{}\"; it has:{}", family, preferred.substr(0, name_end), names));
     }
     if (preferred_index && !candidates[*preferred_index].rejection) {
-        choice = {*preferred_index, "asked for"};
-    } else if (settings().tune) {
-        if (Choice best = tuned(family, problem, candidates, queue, trial); best.index < candidates.size())
-            choice = std::move(best);
+        result = {{*preferred_index, {}}, "asked for"};
+        if (name_end != preferred.size())
+            try {
+                result.choice.point =
+                    Point::parse(std::string_view(preferred).substr(name_end + 1), candidates[*preferred_index].space);
+            } catch (const InvalidArgument& error) {
+                throw InvalidArgument(fmt::format("{} by {}: {}", family, preferred.substr(0, name_end), error.what()));
+            }
+    } else if (auto best = tuned(family, problem, candidates, queue, trial)) {
+        result = std::move(*best);
     }
     if (settings().verbose) {
-        const std::string rejected = reasons(candidates);
-        fmt::print(stderr, "clprim: {} {} -> {} ({}){}{}\n", family, problem, candidates[choice.index].name, choice.why,
-                   rejected.empty() ? "" : "; rejected: ", rejected);
+        const std::string rejected = reasons(candidates), point = result.choice.point.text();
+        fmt::print(stderr, "clprim: {} {} -> {}{}{} ({}){}{}\n", family, problem, candidates[result.choice.index].name,
+                   point.empty() ? "" : ":", point, result.why, rejected.empty() ? "" : "; rejected: ", rejected);
     }
-    return choice.index;
+    return result.choice;
 }
 
 }  // namespace clprim

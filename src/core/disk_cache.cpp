@@ -71,7 +71,7 @@ std::string cache_hash(std::string_view text)
                        fnv1a(text.data(), text.size(), second_start));
 }
 
-std::optional<std::vector<unsigned char>> load_cache_entry(const std::filesystem::path& file, std::string_view key)
+std::optional<CacheEntry> load_any_cache_entry(const std::filesystem::path& file)
 {
     std::ifstream in(file, std::ios::binary);
     std::error_code error;
@@ -79,16 +79,20 @@ std::optional<std::vector<unsigned char>> load_cache_entry(const std::filesystem
     Header header{};
     if (!in || error || !in.read(reinterpret_cast<char*>(&header), sizeof header))
         return std::nullopt;
-    if (std::memcmp(header.magic, magic, sizeof magic) != 0 || header.key_bytes != key.size() ||
+    if (std::memcmp(header.magic, magic, sizeof magic) != 0 || header.key_bytes > file_bytes ||
         header.data_bytes > file_bytes || file_bytes != sizeof header + header.key_bytes + header.data_bytes)
         return std::nullopt;
-    std::string stored_key(header.key_bytes, '\0');
-    std::vector<unsigned char> data(header.data_bytes);
-    if (!in.read(stored_key.data(), static_cast<std::streamsize>(stored_key.size())) || stored_key != key)
+    CacheEntry entry{std::string(header.key_bytes, '\0'), std::vector<unsigned char>(header.data_bytes)};
+    if (!in.read(entry.key.data(), static_cast<std::streamsize>(entry.key.size())) ||
+        !in.read(reinterpret_cast<char*>(entry.data.data()), static_cast<std::streamsize>(entry.data.size())))
         return std::nullopt;
-    if (!in.read(reinterpret_cast<char*>(data.data()), static_cast<std::streamsize>(data.size())))
-        return std::nullopt;
-    return checksum(key, data) == header.checksum ? std::optional(std::move(data)) : std::nullopt;
+    return checksum(entry.key, entry.data) == header.checksum ? std::optional(std::move(entry)) : std::nullopt;
+}
+
+std::optional<std::vector<unsigned char>> load_cache_entry(const std::filesystem::path& file, std::string_view key)
+{
+    auto entry = load_any_cache_entry(file);
+    return entry && entry->key == key ? std::optional(std::move(entry->data)) : std::nullopt;
 }
 
 void save_cache_entry(const std::filesystem::path& file, std::string_view key,

@@ -64,6 +64,11 @@ std::filesystem::path cache_folder();
 
 // A disk entry: whatever does not carry the key and its own checksum is treated as absent. Safe between processes:
 // written aside, then renamed.
+struct CacheEntry {
+    std::string key;
+    std::vector<unsigned char> data;
+};
+std::optional<CacheEntry> load_any_cache_entry(const std::filesystem::path& file);   // whatever its key
 std::optional<std::vector<unsigned char>> load_cache_entry(const std::filesystem::path& file, std::string_view key);
 void save_cache_entry(const std::filesystem::path& file, std::string_view key,
                       const std::vector<unsigned char>& data) noexcept;

@@ -1,7 +1,6 @@
 #include <core/tuning_store.hpp>
 
-#include <map>
-#include <vector>
+#include <atomic>
 
 #include <fmt/format.h>
 
@@ -10,10 +9,19 @@
 namespace clprim {
 namespace {
 
-std::filesystem::path file_of(const std::string& key)
+constexpr std::string_view extension = ".tune";
+std::atomic<bool> kept_here{false};
+
+std::filesystem::path folder()
 {
-    const auto folder = cache_folder();
-    return folder.empty() ? folder : folder / (cache_hash(key) + ".tune");
+    const auto cache = cache_folder();
+    return cache.empty() ? cache : cache / "tuning";
+}
+
+// A file's key is the device's, family and problem, and its data the choice.
+std::string key_of(const std::string& device, std::string_view family, std::string_view problem)
+{
+    return fmt::format("{}\n{}\n{}", device, family, problem);
 }
 
 }  // namespace
@@ -22,6 +30,25 @@ TuningStore::TuningStore(const Device& device)
     : device_key_(fmt::format("tuning\n{}\n{}\n{}\n{}", device.platform_name, device.name, device.driver_version,
                               device.kind == DeviceKind::cpu ? "cpu" : "gpu"))
 {
+    read_folder();
+}
+
+void TuningStore::read_folder()
+{
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(folder(), error)) {
+        if (entry.path().extension() != extension)
+            continue;
+        const auto kept = load_any_cache_entry(entry.path());
+        if (!kept || !kept->key.starts_with(device_key_ + "\n"))
+            continue;
+        const std::string_view rest = std::string_view(kept->key).substr(device_key_.size() + 1);
+        const std::size_t line = rest.find('\n');
+        if (line == std::string_view::npos)
+            continue;
+        results_[{std::string(rest.substr(0, line)), std::string(rest.substr(line + 1))}] =
+            std::string(kept->data.begin(), kept->data.end());
+    }
 }
 
 TuningStore& TuningStore::of(const Device& device)
@@ -32,33 +59,40 @@ TuningStore& TuningStore::of(const Device& device)
     return stores.try_emplace(device.index, device).first->second;
 }
 
-std::string TuningStore::key(std::string_view family, std::string_view problem) const
+bool TuningStore::any_kept()
 {
-    return fmt::format("{}\n{}\n{}", device_key_, family, problem);
+    std::error_code error;
+    const auto path = folder();
+    return kept_here || (!path.empty() && std::filesystem::exists(path, error));
 }
 
-std::optional<std::string> TuningStore::find(std::string_view family, std::string_view problem)
+std::optional<std::string> TuningStore::find(std::string_view family, std::string_view problem) const
 {
-    const std::string wanted = key(family, problem);
-    if (auto found = known_.find(wanted))
-        return found;
-    const auto file = file_of(wanted);
-    if (file.empty())
-        return std::nullopt;
-    const auto data = load_cache_entry(file, wanted);
-    if (!data)
-        return std::nullopt;
-    const std::string name(data->begin(), data->end());
-    known_.keep(wanted, name);
-    return name;
+    const std::lock_guard lock(mutex_);
+    const auto found = results_.find({std::string(family), std::string(problem)});
+    return found == results_.end() ? std::nullopt : std::optional(found->second);
 }
 
-void TuningStore::keep(std::string_view family, std::string_view problem, std::string_view name)
+void TuningStore::keep(std::string_view family, std::string_view problem, std::string_view choice)
 {
-    const std::string wanted = key(family, problem);
-    known_.keep(wanted, std::string(name));
-    if (const auto file = file_of(wanted); !file.empty())
-        save_cache_entry(file, wanted, std::vector<unsigned char>(name.begin(), name.end()));
+    {
+        const std::lock_guard lock(mutex_);
+        results_[{std::string(family), std::string(problem)}] = choice;
+        kept_here = true;
+    }
+    const auto path = folder();
+    std::error_code error;
+    if (path.empty() || (std::filesystem::create_directories(path, error), error))
+        return;
+    const std::string key = key_of(device_key_, family, problem);
+    save_cache_entry(path / (cache_hash(key) + std::string(extension)), key,
+                     std::vector<unsigned char>(choice.begin(), choice.end()));
+}
+
+TuningStore::Results TuningStore::results() const
+{
+    const std::lock_guard lock(mutex_);
+    return results_;
 }
 
 }  // namespace clprim

@@ -2,29 +2,35 @@
 // processes never meet in a file and a damaged entry costs one measurement.
 #pragma once
 
+#include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include <clprim/device.hpp>
-#include <core/lru_cache.hpp>
 
 namespace clprim CLPRIM_API {
 
 class TuningStore {
 public:
-    explicit TuningStore(const Device& device);
-    static TuningStore& of(const Device& device);   // the process's store of a device
+    using Results = std::map<std::pair<std::string, std::string>, std::string>;   // (family, problem) -> choice
 
-    // The name kept for a problem of a family, from memory or disk.
-    std::optional<std::string> find(std::string_view family, std::string_view problem);
-    void keep(std::string_view family, std::string_view problem, std::string_view name);
+    explicit TuningStore(const Device& device);          // reads what is on disk
+    static TuningStore& of(const Device& device);        // the process's store of a device
+    static bool any_kept();                              // of any device, on disk or by this process
+
+    // The choice kept for a problem of a family: "gpu_tiled", or with parameters "gpu_tiled:tile=64".
+    std::optional<std::string> find(std::string_view family, std::string_view problem) const;
+    void keep(std::string_view family, std::string_view problem, std::string_view choice);
+    Results results() const;
 
 private:
-    std::string key(std::string_view family, std::string_view problem) const;
+    void read_folder();
 
     std::string device_key_;
-    LruCache<std::string, std::string> known_{1024};   // the others are on disk
+    mutable std::mutex mutex_;
+    Results results_;
 };
 
 }  // namespace clprim

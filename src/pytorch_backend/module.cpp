@@ -15,6 +15,7 @@
 #include <runtime/errors.hpp>
 #include <runtime/generator.hpp>
 #include <runtime/stream.hpp>
+#include <tuning_binding.hpp>
 
 namespace torch_ocl {
 namespace {
@@ -109,6 +110,7 @@ PYBIND11_MODULE(_C, m)
     bind_memory(m);
     bind_profiler(m);
     bind_distributed(m);
+    bind_tuning(m);
 }
 
 }  // namespace

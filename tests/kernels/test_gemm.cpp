@@ -112,6 +112,44 @@ TEST(GemmCpuPlans, AllGiveTheSame)
                 }
 }
 
+// Every point that tuning may take: all of small spaces, an even sample of large ones.
+TEST(GemmSpaces, EveryPointGivesTheSame)
+{
+    struct AtPoint {
+        const detail::GemmImplementation& one;
+        Point point;
+        std::string name;
+        Rejection rejects(const GemmProblem& problem, const Device& device) const
+        {
+            return one.rejects(problem, device);
+        }
+        void run(Queue& queue, const GemmProblem& problem, const detail::GemmTensors& tensors) const
+        {
+            one.run_at(queue, problem, point, tensors);
+        }
+    };
+    GemmProblem like;
+    like.m = 61, like.n = 147, like.k = 417;
+    int ran = 0, unfit = 0;
+    for (const detail::GemmImplementation& one : detail::gemm_implementations()) {
+        if (!one.space || one.rejects(like, queue().device()))
+            continue;
+        const std::vector<Point> points = every_point(one.space(like, queue().device()));
+        const std::size_t step = points.size() <= 64 ? 1 : points.size() / 40 | 1;
+        for (std::size_t i = 0; i < points.size(); i += step)
+            try {
+                const AtPoint at{one, points[i], std::string(one.name) + " " + points[i].text()};
+                check(at, {1, like.m, like.n, like.k}, Order::rows, Order::columns, Order::rows, DataType::float32, 1,
+                      0);
+                ++ran;
+            } catch (const NotSupported&) {
+                ++unfit;
+            }
+    }
+    EXPECT_GE(ran, unfit / 2) << "most points should be worth a trial";
+    EXPECT_GT(ran, queue().device().kind == DeviceKind::gpu ? 25 : 10);
+}
+
 TEST(GemmEpilogue, BiasAndActivation)
 {
     const std::int64_t m = 30, n = 45, k = 20;

@@ -153,6 +153,24 @@ def test_profile(classifier):
     assert report["run_milliseconds"] > 0 and "GlobalAveragePool" in command("profile", classifier, "-n", 1)
 
 
+def test_tune(tmp_path, monkeypatch):
+    monkeypatch.setenv("CLPRIM_CACHE_DIR", str(tmp_path / "cache"))
+    path, results = tmp_path / "product.onnx", tmp_path / "results.json"
+    weight = numpy_helper.from_array(np.ones((40, 24), np.float32), "w")
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g",
+                              [helper.make_tensor_value_info("x", 1, [32, 40])],
+                              [helper.make_tensor_value_info("y", 1, [32, 24])], [weight])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    report = parsed("tune", path, "--seconds", 0.1, "--export", results)
+    assert report["results"] == report["exported"] == len(json.loads(results.read_text())["results"]) > 0
+    assert report["after_milliseconds"] > 0
+    monkeypatch.setenv("CLPRIM_CACHE_DIR", str(tmp_path / "other"))
+    assert parsed("tune", "--import", results)["imported"] == report["results"]
+    assert "expected a model, --import or --export" in command("tune", code=1)
+    results.write_text("{")
+    assert "is damaged" in command("tune", "--import", results, code=1)
+
+
 def test_validate(classifier):
     pytest.importorskip("onnxruntime")
     report = json.loads(command("validate", classifier, "--json", "--batch", 2))

@@ -161,6 +161,25 @@ Value Model::random_input(const std::string& name, std::mt19937& random) const
     return Value(target);
 }
 
+double Model::milliseconds(int runs)
+{
+    std::mt19937 random(0);
+    std::map<std::string, Value> inputs;
+    for (const std::string& name : input_names())
+        inputs[name] = random_input(name, random);
+    run(inputs);
+    queue().finish();
+    std::vector<double> times;
+    for (int i = 0; i < runs; ++i) {
+        const auto begin = std::chrono::steady_clock::now();
+        run(inputs);
+        queue().finish();
+        times.push_back(seconds_since(begin) * 1e3);
+    }
+    std::ranges::sort(times);
+    return times[times.size() / 2];
+}
+
 std::vector<ModelTime> Model::profile(int runs)
 {
     std::mt19937 random(0);

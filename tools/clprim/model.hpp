@@ -30,6 +30,8 @@ public:
     std::vector<Value> run(const std::map<std::string, Value>& inputs);
     // Values that suit the input: normal floats, ones for integers.
     Value random_input(const std::string& name, std::mt19937& random) const;
+    // Of a run on such values that is waited for at its end only, the median after one that is not counted.
+    double milliseconds(int runs);
     // Milliseconds of one run by operator, the mean of `runs`.
     std::vector<ModelTime> profile(int runs);
     std::string trace() const;               // of all runs so far, Session::trace

@@ -31,9 +31,10 @@ CLI::Validator number_where(bool (*right)(double), const std::string& what)
 const CLI::Validator positive = number_where([](double x) { return x > 0; }, "a number above 0");
 const CLI::Validator not_negative = number_where([](double x) { return x >= 0; }, "0 or a number above");
 
-void add_model_options(CLI::App& command, ModelSource& source)
+void add_model_options(CLI::App& command, ModelSource& source, bool required = true)
 {
-    command.add_option("model", source.model, "an ONNX model or a JSON net")->required()->check(CLI::ExistingFile);
+    command.add_option("model", source.model, "an ONNX model or a JSON net")->required(required)
+        ->check(CLI::ExistingFile);
     command.add_option("-w,--weights", source.weights, "parameters of a JSON net: .safetensors, .npz or .dlp")
         ->check(CLI::ExistingFile);
     command.add_option("-b,--batch", source.batch, "images at a time")->check(positive);
@@ -98,6 +99,19 @@ void add_profile(CLI::App& app)
     command.add_option("--trace", options->trace,
                        "file for a trace of nodes and kernels, for chrome://tracing and Perfetto");
     command.callback([options] { profile(*options); });
+}
+
+void add_tune(CLI::App& app)
+{
+    const auto options = std::make_shared<TuneOptions>();
+    CLI::App& command = subcommand(app, "tune", "finds the fastest kernels for a model's problems on this device, once "
+                                                "and for every later run", options);
+    add_model_options(command, options->source, false);
+    command.add_option("--seconds", options->seconds, "the most for one problem")->capture_default_str()
+        ->check(CLI::PositiveNumber);
+    command.add_option("--import", options->from, "results of a device like this one")->check(CLI::ExistingFile);
+    command.add_option("--export", options->to, "file for all results of this device");
+    command.callback([options] { tune(*options); });
 }
 
 void add_train(CLI::App& app)
@@ -179,7 +193,7 @@ int main(int argc, char** argv)
     app.require_subcommand(1);
     app.set_help_all_flag("--help-all", "help of all subcommands");
     for (const auto add :
-         {add_devices, add_bench, add_run, add_profile, add_train, add_convert, add_info, add_validate})
+         {add_devices, add_bench, add_run, add_profile, add_tune, add_train, add_convert, add_info, add_validate})
         add(app);
     const auto all = app.get_subcommands([](const CLI::App*) { return true; });
     const auto known = [&](const std::string& name) {

@@ -47,6 +47,12 @@ struct ProfileOptions : Common {
     std::string trace;
 };
 
+struct TuneOptions : Common {
+    ModelSource source;
+    double seconds = 10;
+    std::string to, from;   // files of results
+};
+
 struct TrainOptions : Common {
     std::string data, net, weights, save, solver = "adam";
     int epochs = 3, batch = 64, size = 64, limit = 0;
@@ -72,6 +78,7 @@ void list_devices(bool json);
 void bench(const BenchOptions& options);
 void run(const RunOptions& options);
 void profile(const ProfileOptions& options);
+void tune(const TuneOptions& options);
 void train(const TrainOptions& options);
 void convert(const ConvertOptions& options);
 void info(const InfoOptions& options);

@@ -7,35 +7,11 @@
 
 namespace clprim::command {
 
-namespace {
-
-// Milliseconds of a run that is waited for at its end only, the median.
-double whole_run(Model& model, int runs)
-{
-    std::mt19937 random(0);
-    std::map<std::string, Value> inputs;
-    for (const std::string& name : model.input_names())
-        inputs[name] = model.random_input(name, random);
-    model.run(inputs);
-    model.queue().finish();
-    std::vector<double> times;
-    for (int i = 0; i < runs; ++i) {
-        const auto begin = std::chrono::steady_clock::now();
-        model.run(inputs);
-        model.queue().finish();
-        times.push_back(seconds_since(begin) * 1e3);
-    }
-    std::ranges::sort(times);
-    return times[times.size() / 2];
-}
-
-}  // namespace
-
 void profile(const ProfileOptions& options)
 {
     const double whole = [&] {
         Model plain(options.source, options.context());
-        return whole_run(plain, options.runs);
+        return plain.milliseconds(options.runs);
     }();
     Model model(options.source, options.context(), true);
     std::vector<ModelTime> times = model.profile(options.runs);

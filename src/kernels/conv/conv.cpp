@@ -160,7 +160,7 @@ void run(Queue& queue, const Call& call, const std::string& wanted)
         return;
     const std::span<const Implementation> list = implementations(call.pass);
     if (wanted.empty()) {
-        choose("conv", list, call, queue, [&](const Implementation& one) { one.run(queue, on_scratch(queue, call)); })
+        choose("conv", list, call, queue, [&](const auto& one) { one.run(queue, on_scratch(queue, call)); })
             .run(queue, call);
         return;
     }

@@ -154,8 +154,8 @@ void deform_conv2d(Queue& queue, const DeformConv2D& parameters, const DeformCon
     if (y.numel() == 0)
         return;
     choose("deform_conv", implementations(), problem, queue, [&](const auto& one) {
-        one.forward(queue, problem, scratch_like(queue, y));
-    }).forward(queue, problem, y);
+        one->forward(queue, problem, scratch_like(queue, y));
+    })->forward(queue, problem, y);
 }
 
 void deform_conv2d_backward(Queue& queue, const DeformConv2D& parameters, const DeformConv2DInputs& inputs,
@@ -187,10 +187,10 @@ void deform_conv2d_backward(Queue& queue, const DeformConv2D& parameters, const 
         if (gradients.bias.defined())
             grad_bias(queue, problem, grad_y, gradients.bias);
         choose("deform_conv", implementations(), problem, queue, [&](const auto& one) {
-            one.backward(queue, problem, grad_y,
+            one->backward(queue, problem, grad_y,
                          {scratch_like(queue, gradients.x), scratch_like(queue, gradients.offset),
                           scratch_like(queue, gradients.mask), scratch_like(queue, gradients.weight), Tensor()});
-        }).backward(queue, problem, grad_y, gradients);
+        })->backward(queue, problem, grad_y, gradients);
         return;
     }
     for (const Tensor* t : {&gradients.x, &gradients.offset, &gradients.mask, &gradients.weight, &gradients.bias})

@@ -19,6 +19,11 @@ void cpu_packed(Queue& queue, const GemmProblem& problem, const GemmTensors& ten
     cpu_packed_by(cpu_plan(problem, queue.device()), queue, problem, tensors);
 }
 
+void cpu_packed_at(Queue& queue, const GemmProblem& problem, const Point& point, const GemmTensors& tensors)
+{
+    cpu_packed_by(cpu_plan_at(problem, queue.device(), point), queue, problem, tensors);
+}
+
 void cpu_packed_by(const CpuPlan& plan, Queue& queue, const GemmProblem& asked, const GemmTensors& given)
 {
     const GemmProblem problem = plan.turned ? transposed(asked) : asked;

@@ -32,6 +32,9 @@ inline bool stores_sums(DataType type) { return size_of(type) == size_of(gemm_co
 inline int cpu_tile_rows(DataType type) { return type == DataType::int64 ? 4 : 12; }
 
 CpuPlan cpu_plan(const GemmProblem& problem, const Device& device);
+// The plan at a point of cpu_packed_space: rows, columns and depth are the most that a block has of them. NotSupported
+// where it does not fit the caches or the problem.
+CpuPlan cpu_plan_at(const GemmProblem& problem, const Device& device, const Point& point);
 CLPRIM_API void cpu_packed_by(const CpuPlan& plan, Queue& queue, const GemmProblem& problem,
                               const GemmTensors& tensors);
 

@@ -11,6 +11,15 @@ namespace {
 
 constexpr std::int64_t second_level_cache = 1280 << 10;   // of it, what panels may fill
 
+constexpr std::int64_t row_limits[] = {24, 48, 96, 192, 384, 768, 1536, 3072};
+constexpr std::int64_t column_limits[] = {32, 64, 128, 256, 384, 512, 768, 1024, 2048};
+
+// The size of equal blocks of at most `limit`, in whole tiles.
+std::int64_t block_size(std::int64_t all, std::int64_t limit, std::int64_t tile)
+{
+    return round_up(divide_up(all, divide_up(all, std::max(limit, tile))), tile);
+}
+
 struct Planner {
     Planner(const GemmProblem& problem, bool turned_, const Device& device)
         : p(turned_ ? transposed(problem) : problem), turned(turned_), units(std::max(1u, device.compute_units)),
@@ -118,8 +127,6 @@ struct Planner {
 
     void consider_all()
     {
-        static constexpr std::int64_t row_limits[] = {24, 48, 96, 192, 384, 768, 1536, 3072};
-        static constexpr std::int64_t column_limits[] = {32, 64, 128, 256, 384, 512, 768, 1024, 2048};
         for_block_sizes(p, {row_limits, column_limits, tile_rows, columns},
                         [this](std::int64_t high, std::int64_t wide) { consider_blocks(high, wide); });
     }
@@ -131,6 +138,44 @@ CpuPlan cpu_plan(const GemmProblem& problem, const Device& device)
 {
     static PlanCache<CpuPlan> plans;
     return plans.get(problem, device, cheapest_plan<Planner>);
+}
+
+Space cpu_packed_space(const GemmProblem& problem, const Device& device)
+{
+    const CpuPlan plan = cpu_plan(problem, device);
+    const CpuKernelPlan& cut = plan.kernel;
+    const auto list = [](const auto& values) {
+        return std::vector<std::int64_t>(std::begin(values), std::end(values));
+    };
+    return {{"rows", list(row_limits), cut.block_rows},
+            {"columns", list(column_limits), cut.block_columns},
+            {"depth", {96, 192, 384}, std::min(cut.depth, longest_chunk)},
+            {"splits", {1, 2, 4, 8}, cut.splits},
+            {"place", {panels_local, panels_own, panels_shared, panels_single}, cut.panels_place},
+            {"direct", {0, 1}, cut.direct},
+            {"turned", {0, 1}, plan.turned}};
+}
+
+CpuPlan cpu_plan_at(const GemmProblem& problem, const Device& device, const Point& point)
+{
+    Planner planner(problem, point.at("turned") != 0, device);
+    const GemmProblem& p = planner.p;
+    const std::int64_t splits = point.at("splits");
+    CpuKernelPlan cut{};
+    cut.block_rows = block_size(round_up(p.m, planner.tile_rows), point.at("rows"), planner.tile_rows);
+    cut.block_columns = block_size(round_up(p.n, planner.columns), point.at("columns"), planner.columns);
+    cut.split_depth = splits == 1 ? p.k : round_up(divide_up(p.k, splits), 16);
+    cut.splits = divide_up(p.k, cut.split_depth);
+    const std::int64_t chunks = divide_up(cut.split_depth, point.at("depth"));
+    cut.depth = chunks == 1 ? cut.split_depth : round_up(divide_up(cut.split_depth, chunks), 16);
+    cut.panels_place = static_cast<std::int32_t>(point.at("place"));
+    cut.direct = static_cast<std::int32_t>(point.at("direct"));
+    require<NotSupported>(!cut.direct || (planner.reads_a_directly() && cut.panels_place == panels_local),
+                          "A cannot be read in place");
+    planner.consider(cut);
+    require<NotSupported>(!std::isinf(planner.best.cost), "panels of ", cut.block_columns, " columns and ", cut.depth,
+                          " rows do not fit the caches");
+    return planner.best;
 }
 
 }  // namespace clprim::detail

@@ -16,10 +16,10 @@ std::span<const GemmImplementation> gemm_implementations()
     static const GemmImplementation list[] = {
         {"cpu_dot", cpu_dot_rejects, cpu_dot},
         {"cpu_amx", cpu_amx_rejects, cpu_amx, true, cpu_amx_advises_against},
-        {"cpu_packed", cpu_packed_rejects, cpu_packed},
+        {"cpu_packed", cpu_packed_rejects, cpu_packed, true, nullptr, cpu_packed_space, cpu_packed_at},
         {"gpu_dot", gpu_dot_rejects, gpu_dot},
         {"gpu_matrix", gpu_matrix_rejects, gpu_matrix, true, gpu_matrix_advises_against},
-        {"gpu_tiled", gpu_tiled_rejects, gpu_tiled},
+        {"gpu_tiled", gpu_tiled_rejects, gpu_tiled, true, nullptr, gpu_tiled_space, gpu_tiled_at},
         {"complex_planes", complex_planes_rejects, complex_planes},
         {"clblast", clblast_rejects, clblast},   // where tuning prefers it
         {"reference", reference_rejects, reference, false},
@@ -179,7 +179,7 @@ void gemm(Queue& queue, const GemmProblem& asked, const Tensor& a, const Tensor&
     detail::check(problem, tensors, queue.device());
     if (problem.batch == 0 || problem.m == 0 || problem.n == 0)
         return;
-    const auto& chosen = choose("gemm", detail::gemm_implementations(), problem, queue, [&](const auto& one) {
+    const auto chosen = choose("gemm", detail::gemm_implementations(), problem, queue, [&](const auto& one) {
         detail::GemmTensors trial = tensors;
         trial.c = detail::scratch_like(problem, c, queue);
         if (problem.d_is_c)

@@ -43,6 +43,21 @@ std::size_t GpuTile::local_memory(DataType real) const
     return static_cast<std::size_t>(2 * slab_k * (lines + 4)) * size_of(real);
 }
 
+Space gpu_tile_space(const GpuTile& usual)
+{
+    return {{"tile", {64, 128}, usual.lines}, {"slab", {8, 16, 32}, usual.slab_k}};
+}
+
+GpuTile gpu_tile_at(const Point& point, const Device& device, DataType real)
+{
+    const GpuTile tile{point.at("tile"), point.at("slab")};
+    require<NotSupported>(tile.lines * tile.slab_k >= 4 * GpuTile::items, "tiles of ", tile.lines,
+                          " need slabs of more than ", tile.slab_k);
+    require<NotSupported>(device.local_memory >= tile.local_memory(real), "tiles of ", tile.lines, " with slabs of ",
+                          tile.slab_k, " need ", tile.local_memory(real), " bytes of local memory");
+    return tile;
+}
+
 GpuTile gpu_tile(const Device& device, DataType real, std::int64_t large_tiles)
 {
     if (real != DataType::float32 || large_tiles < device.compute_units)
@@ -92,23 +107,61 @@ Rejection gpu_tiled_rejects(const GemmProblem& problem, const Device& device)
     return std::nullopt;
 }
 
-void gpu_tiled(Queue& queue, const GemmProblem& asked, const GemmTensors& given)
+namespace {
+
+struct TiledPlan {
+    GpuTile tile;
+    std::int64_t splits;
+};
+
+GpuCut tiled_cut(const GemmProblem& problem, const GpuTile& tile, std::int64_t enough)
 {
-    const bool turned = better_turned(asked);
-    const GemmProblem problem = turned ? transposed(asked) : asked;
-    const GemmTensors tensors = turned ? transposed(given) : given;
-    const Device& device = queue.device();
+    return gpu_cut(problem, divide_up(problem.n, tile.lines), divide_up(problem.m, tile.lines), enough, 128);
+}
+
+TiledPlan usual_plan(const GemmProblem& problem, const Device& device)
+{
     const GpuTile tile = gpu_tile(device, gemm_compute_type(problem.dtype),
                                   divide_up(problem.m, 128) * divide_up(problem.n, 128) * problem.batch);
-    const GpuCut cut = gpu_cut(problem, divide_up(problem.n, tile.lines), divide_up(problem.m, tile.lines),
-                            2 * device.compute_units, 128);
+    return {tile, tiled_cut(problem, tile, 2 * device.compute_units).splits};
+}
+
+void run_tiled(Queue& queue, const GemmProblem& problem, const GemmTensors& tensors, const TiledPlan& plan)
+{
+    const GpuCut cut = tiled_cut(problem, plan.tile, plan.splits * divide_up(problem.n, plan.tile.lines) *
+                                                         divide_up(problem.m, plan.tile.lines) * problem.batch);
     const bool partial = cut.splits > 1;
     const std::string options =
-        gemm_options(problem.dtype) + tile.options() + layout_options(problem, tensors) +
+        gemm_options(problem.dtype) + plan.tile.options() + layout_options(problem, tensors) +
         fmt::format(" -DPARTIAL={:d} -DADD_D={:d} -DACTIVATION={}", partial, problem.add_d && !partial,
                     partial ? 0 : static_cast<int>(problem.activation));
     launch_cut(queue, queue.context().program("kernels/gemm/gpu_tiled.cl", options), problem, tensors, cut,
                {side, side});
+}
+
+}  // namespace
+
+void gpu_tiled(Queue& queue, const GemmProblem& asked, const GemmTensors& given)
+{
+    const bool turned = better_turned(asked);
+    const GemmProblem problem = turned ? transposed(asked) : asked;
+    run_tiled(queue, problem, turned ? transposed(given) : given, usual_plan(problem, queue.device()));
+}
+
+Space gpu_tiled_space(const GemmProblem& asked, const Device& device)
+{
+    const TiledPlan plan = usual_plan(better_turned(asked) ? transposed(asked) : asked, device);
+    Space space = gpu_tile_space(plan.tile);
+    space.push_back({"splits", {1, 2, 4, 8, 16, 32}, plan.splits});
+    return space;
+}
+
+void gpu_tiled_at(Queue& queue, const GemmProblem& asked, const Point& point, const GemmTensors& given)
+{
+    const bool turned = better_turned(asked);
+    const GemmProblem problem = turned ? transposed(asked) : asked;
+    const GpuTile tile = gpu_tile_at(point, queue.device(), gemm_compute_type(problem.dtype));
+    run_tiled(queue, problem, turned ? transposed(given) : given, {tile, point.at("splits")});
 }
 
 }  // namespace clprim::detail

@@ -4,6 +4,7 @@
 #include <string>
 
 #include <clprim/context.hpp>
+#include <core/parameters.hpp>
 
 namespace clprim::detail {
 
@@ -18,5 +19,10 @@ struct GpuTile {
 
 // The large tile, half the reads of the small one, where sums are float and `large_tiles` of them fill the device.
 GpuTile gpu_tile(const Device& device, DataType real, std::int64_t large_tiles);
+
+// Its parameters, and the tile at a point; NotSupported where the group is too large for the slab, or the slab for the
+// device.
+Space gpu_tile_space(const GpuTile& usual);
+GpuTile gpu_tile_at(const Point& point, const Device& device, DataType real);
 
 }  // namespace clprim::detail
