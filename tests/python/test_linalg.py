@@ -5,10 +5,6 @@ from torch.testing import assert_close
 
 from opinfo import cases, check, check_gradients
 
-not_on_pocl = pytest.mark.skipif(
-    torch.ocl.is_available() and torch.ocl.get_device_properties(0).platform_name == "Portable Computing Language",
-    reason="PoCL 3.1 compiles the kernels of eigenvalues for minutes")
-
 # Unique results: compared with the CPU's, gradients too.
 UNIQUE = {"linalg.det", "linalg.slogdet", "logdet", "linalg.inv", "linalg.inv_ex", "linalg.solve", "linalg.solve_ex",
           "linalg.cholesky", "linalg.cholesky_ex", "cholesky", "cholesky_solve", "cholesky_inverse", "linalg.lu_factor",
@@ -261,7 +257,6 @@ def test_float32_is_as_exact_as_lapack(dtype, device):
         assert found <= max(5 * lapack, 2e-6), f"{name}: error {found:.2e}, LAPACK's {lapack:.2e}"
 
 
-@not_on_pocl
 @dtypes
 @pytest.mark.parametrize("size", (1, 2, 3, 7, 40, 130))
 def test_eig(size, dtype, device):
@@ -280,7 +275,6 @@ def test_eig(size, dtype, device):
         assert (vectors.mT[values.imag == 0].imag == 0).all()
 
 
-@not_on_pocl
 @dtypes
 def test_eig_of_special_matrices(dtype, device):
     n = 6
@@ -299,7 +293,6 @@ def test_eig_of_special_matrices(dtype, device):
     assert_close(torch.linalg.eig(triangle.to(device))[0].cpu(), triangle.diag().to(values.dtype), rtol=0, atol=0)
 
 
-@not_on_pocl
 def test_eig_refuses(device):
     with pytest.raises(RuntimeError, match="infs or NaNs"):
         torch.linalg.eig(torch.tensor([[1.0, float("nan")], [0, 1]], device=device))

@@ -15,10 +15,14 @@ DataType as_complex(DataType type)
     return type == DataType::float32 ? DataType::complex64 : type == DataType::float64 ? DataType::complex128 : type;
 }
 
+// Work-items that own a matrix. One on a CPU: the steps of these kernels are short, so that barriers between them cost
+// more than what is shared out, and PoCL compiles barriers within this control flow for minutes.
+std::size_t eigen_team(const Device& device) { return device.kind == DeviceKind::cpu ? 1 : linalg_team(device); }
+
 Kernel& kernel(Queue& queue, const char* file, const char* name, DataType dtype)
 {
     const bool wide = real_type(dtype) == DataType::float64;
-    const std::string options = linalg_options(queue.device(), dtype) + define("CX", as_complex(dtype)) +
+    const std::string options = linalg_options(dtype, eigen_team(queue.device())) + define("CX", as_complex(dtype)) +
                                 (wide ? " -DEPSILON=0x1p-52 -DTINY=0x1p-1022" : " -DEPSILON=0x1p-23f -DTINY=0x1p-126f");
     return queue.context().program(file, options).kernel(name);
 }
@@ -45,7 +49,7 @@ void eigen(Queue& queue, const Tensor& a, const Tensor& values, const Tensor& ve
     constexpr const char* shared = "kernels/linalg/eigen.cl";
     const char* const schur = is_complex(a.dtype) ? "kernels/linalg/schur_complex.cl" : "kernels/linalg/schur_real.cl";
     Context& context = queue.context();
-    const Range groups = Range::groups(static_cast<std::size_t>(batch), linalg_team(queue.device()));
+    const Range groups = Range::groups(static_cast<std::size_t>(batch), eigen_team(queue.device()));
     const auto items = static_cast<cl_ulong>(batch * n);
     const auto size = static_cast<cl_int>(n);
     const Tensor scale = context.empty({batch, n}, real, queue),

@@ -31,15 +31,15 @@ std::size_t linalg_team(const Device& device)
     return std::min<std::size_t>(device.kind == DeviceKind::cpu ? 16 : 256, device.max_work_group_size);
 }
 
-std::string linalg_options(const Device& device, DataType dtype)
+std::string linalg_options(DataType dtype, std::size_t team)
 {
     return define("X", dtype) + define("REAL", real_type(dtype)) + (is_complex(dtype) ? " -DCOMPLEX" : "") +
-           concat(" -DTEAM=", linalg_team(device));
+           concat(" -DTEAM=", team);
 }
 
 Kernel& linalg_kernel(Queue& queue, const char* file, const char* name, DataType dtype)
 {
-    return queue.context().program(file, linalg_options(queue.device(), dtype)).kernel(name);
+    return queue.context().program(file, linalg_options(dtype, linalg_team(queue.device()))).kernel(name);
 }
 
 Range over_columns(const Queue& queue, std::int64_t columns, std::int64_t batch)

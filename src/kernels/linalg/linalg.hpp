@@ -24,7 +24,7 @@ void check_dense(const Tensor& t, const Dims& shape, DataType dtype, const char*
 
 // Work-items that share a matrix: a SIMD register's worth on a CPU.
 std::size_t linalg_team(const Device& device);
-std::string linalg_options(const Device& device, DataType dtype);
+std::string linalg_options(DataType dtype, std::size_t team);
 Kernel& linalg_kernel(Queue& queue, const char* file, const char* name, DataType dtype);
 // A work-item for each column of each matrix.
 Range over_columns(const Queue& queue, std::int64_t columns, std::int64_t batch);
