@@ -234,6 +234,20 @@ def test_opinfo(case, device):
     opinfo.check(*case, device)
 
 
+def test_operator_of_the_cpu_has_gradients(device):
+    inputs = [torch.randn(2, 2, 12, 8, dtype=torch.float64) for _ in range(3)]
+    mask = torch.randn(2, 1, 12, 12, dtype=torch.float64)
+    results = []
+    for place in ("cpu", device):
+        q, k, v = (t.detach().to(place).requires_grad_() for t in inputs)
+        y, _ = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, attn_mask=mask.to(place))
+        results.append([y, *torch.autograd.grad(y.square().sum(), (q, k, v))])
+    for actual, expected in zip(results[1], results[0]):
+        torch.testing.assert_close(actual.cpu(), expected)
+    with pytest.raises(RuntimeError, match="dropout"):
+        torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.5)
+
+
 def train_both(module, device, *inputs, **options):
     """Results and gradients of a module on both devices."""
     ours = copy.deepcopy(module).to(device)

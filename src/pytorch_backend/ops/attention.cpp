@@ -169,9 +169,46 @@ attention_backward(const at::Tensor& grad_y, const at::Tensor& query, const at::
     return {gradients[0], gradients[1], gradients[2], {}};
 }
 
+// The operators that scaled_dot_product_attention takes on CPUs, which saved graphs and traces of models hold.
+void check_flash(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, double dropout, bool causal,
+                 const OptionalTensor& mask)
+{
+    constexpr const char* name = "_scaled_dot_product_flash_attention_for_cpu";
+    TORCH_CHECK(dropout == 0, name, ": expected dropout_p = 0, got ", dropout);
+    TORCH_CHECK(query.dim() == 4, name, ": expected a query of 4 dimensions, got ", query.dim());
+    TORCH_CHECK(!mask || !mask->defined() || mask->scalar_type() == query.scalar_type(), name,
+                ": expected attn_mask of query's dtype ", query.scalar_type(), ", got ", mask->scalar_type());
+    TORCH_CHECK(fused(query, key, value, mask, causal, true), name,
+                ": expected query, key and value of one floating dtype with matching sizes, and heads of at most ",
+                clprim::longest_fused_head);
+}
+
+std::tuple<at::Tensor, at::Tensor> flash_for_cpu(const at::Tensor& query, const at::Tensor& key,
+                                                 const at::Tensor& value, double dropout, bool causal,
+                                                 const OptionalTensor& mask, std::optional<double> scale)
+{
+    check_flash(query, key, value, dropout, causal, mask);
+    const ForwardResult found = attention(query, key, value, mask, 0, causal, false, scale);
+    return {std::get<0>(found), std::get<1>(found)};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor>
+flash_for_cpu_backward(const at::Tensor& grad_y, const at::Tensor& query, const at::Tensor& key,
+                       const at::Tensor& value, const at::Tensor& y, const at::Tensor& logsumexp, double dropout,
+                       bool causal, const OptionalTensor& mask, std::optional<double> scale)
+{
+    check_flash(query, key, value, dropout, causal, mask);
+    const auto found = attention_backward(grad_y, query, key, value, mask.value_or(at::Tensor()),
+                                          {true, true, true, false}, y, logsumexp, {}, {}, 0, 0, 0, causal, {}, {},
+                                          scale);
+    return {std::get<0>(found), std::get<1>(found), std::get<2>(found)};
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
 {
     m.impl("_fused_sdp_choice", fused_choice);
+    m.impl("_scaled_dot_product_flash_attention_for_cpu", flash_for_cpu);
+    m.impl("_scaled_dot_product_flash_attention_for_cpu_backward", flash_for_cpu_backward);
     m.impl("_scaled_dot_product_fused_attention_overrideable", attention);
     m.impl("_scaled_dot_product_fused_attention_overrideable_backward", attention_backward);
 }
