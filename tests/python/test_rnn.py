@@ -59,3 +59,24 @@ def test_packed_sequences():
     torch.testing.assert_close(b.data.cpu(), a.data)
     padded, _ = torch.nn.utils.rnn.pad_packed_sequence(b)
     torch.testing.assert_close(padded.cpu(), torch.nn.utils.rnn.pad_packed_sequence(a)[0])
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("cell", ["lstm_cell", "gru_cell"])
+def test_cells_of_other_dtypes(cell, dtype):
+    torch.manual_seed(3)
+    gates = 4 if cell == "lstm_cell" else 3
+    tensors = [torch.randn(*shape, dtype=dtype) for shape in
+               ((2, 3), (2, 20), (2, 20), (gates * 20, 3), (gates * 20, 20), (gates * 20,), (gates * 20,))]
+    outcomes = []
+    for where in ("cpu", device):
+        x, h, c, *weights = [t.to(where).requires_grad_() for t in tensors]
+        state = (h, c) if cell == "lstm_cell" else h
+        result = getattr(torch, cell)(x, state, *weights)
+        result = result if isinstance(result, tuple) else (result,)
+        used = [x, h, c, *weights] if cell == "lstm_cell" else [x, h, *weights]
+        gradients = torch.autograd.grad(sum((r * r).sum() for r in result), used)
+        outcomes.append([t.detach().cpu() for t in (*result, *gradients)])
+    loose = {} if dtype == torch.float64 else dict(rtol=4 * torch.finfo(dtype).eps, atol=16 * torch.finfo(dtype).eps)
+    for actual, expected in zip(outcomes[1], outcomes[0]):
+        torch.testing.assert_close(actual, expected, **loose)

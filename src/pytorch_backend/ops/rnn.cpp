@@ -1,14 +1,12 @@
-// The cells that PyTorch's LSTM and GRU call on accelerators. They have no CPU kernel to fall back to; here they are
-// put together from other operators of the device.
-#include <vector>
-
-#include <ATen/TensorOperators.h>
+// The cells that PyTorch's LSTM and GRU call on accelerators, which have no CPU kernel to fall back to.
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/sum.h>
-#include <ATen/ops/tanh.h>
+#include <c10/core/DeviceGuard.h>
+#include <clprim/recurrent.hpp>
 #include <torch/library.h>
+
+#include <runtime/tensor_view.hpp>
 
 namespace torch_ocl {
 namespace {
@@ -16,68 +14,62 @@ namespace {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-Tensor with_bias(const Tensor& gates, const OptionalTensor& bias)
+Tensor matrix(const Tensor& like, int64_t columns) { return at::empty({like.size(0), columns}, like.options()); }
+
+clprim::Gates gates_of(const Tensor& input, const Tensor& hidden, const OptionalTensor& input_bias,
+                       const OptionalTensor& hidden_bias)
 {
-    return bias && bias->defined() ? gates + *bias : gates;
+    return {view(input), view(hidden), view(input_bias), view(hidden_bias)};
 }
 
 // Gates in the order i, f, g, o; the activated gates are the workspace for backward.
 std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& cx,
                                              const OptionalTensor& input_bias, const OptionalTensor& hidden_bias)
 {
-    const Tensor gates = with_bias(input_gates, input_bias) + with_bias(hidden_gates, hidden_bias);
-    const auto parts = gates.unsafe_chunk(4, 1);
-    const Tensor i = at::sigmoid(parts[0]), f = at::sigmoid(parts[1]), g = at::tanh(parts[2]),
-                 o = at::sigmoid(parts[3]);
-    const Tensor cy = f * cx + i * g;
-    return {o * at::tanh(cy), cy, at::cat({i, f, g, o}, 1)};
+    const c10::OptionalDeviceGuard guard(cx.device());
+    const int64_t size = cx.size(1);
+    const Tensor hy = matrix(cx, size), cy = matrix(cx, size), workspace = matrix(cx, 4 * size);
+    clprim::lstm_cell(current_queue(cx), gates_of(input_gates, hidden_gates, input_bias, hidden_bias),
+                      {view(cx), view(hy), view(cy), view(workspace)});
+    return {hy, cy, workspace};
 }
 
 std::tuple<Tensor, Tensor, Tensor> lstm_cell_backward(const OptionalTensor& grad_hy, const OptionalTensor& grad_cy,
                                                       const Tensor& cx, const Tensor& cy, const Tensor& workspace,
                                                       bool has_bias)
 {
-    const bool from_hy = grad_hy && grad_hy->defined(), from_cy = grad_cy && grad_cy->defined();
-    if (!from_hy && !from_cy)
+    if (!(grad_hy && grad_hy->defined()) && !(grad_cy && grad_cy->defined()))
         return {};
-    const auto gates = workspace.unsafe_chunk(4, 1);
-    const Tensor &i = gates[0], &f = gates[1], &g = gates[2], &o = gates[3];
-    const Tensor tanh_cy = at::tanh(cy);
-    Tensor grad_c = from_hy ? *grad_hy * o * (1 - tanh_cy * tanh_cy) : *grad_cy;
-    if (from_hy && from_cy)
-        grad_c = grad_c + *grad_cy;
-    const Tensor grad_i = grad_c * g * (1 - i) * i, grad_f = grad_c * cx * (1 - f) * f,
-                 grad_g = grad_c * i * (1 - g * g);
-    const Tensor grad_o = from_hy ? *grad_hy * tanh_cy * (1 - o) * o : o * 0;
-    const Tensor grad_gates = at::cat({grad_i, grad_f, grad_g, grad_o}, 1);
-    return {grad_gates, grad_c * f, has_bias ? grad_gates.sum(at::IntArrayRef{0}) : Tensor()};
+    const c10::OptionalDeviceGuard guard(cx.device());
+    const Tensor grad_gates = matrix(cx, 4 * cx.size(1)), grad_cx = matrix(cx, cx.size(1));
+    clprim::lstm_cell_backward(current_queue(cx), {view(cx), {}, view(cy), view(workspace)},
+                               {view(grad_hy), view(grad_cy), view(grad_gates), view(grad_cx)});
+    return {grad_gates, grad_cx, has_bias ? grad_gates.sum(at::IntArrayRef{0}) : Tensor()};
 }
 
 // Gates in the order r, z, n. The workspace for backward is r, z, n, hx and the hidden part of n.
 std::tuple<Tensor, Tensor> gru_cell(const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& hx,
                                     const OptionalTensor& input_bias, const OptionalTensor& hidden_bias)
 {
-    const auto input = with_bias(input_gates, input_bias).unsafe_chunk(3, 1);
-    const auto hidden = with_bias(hidden_gates, hidden_bias).unsafe_chunk(3, 1);
-    const Tensor r = at::sigmoid(input[0] + hidden[0]), z = at::sigmoid(input[1] + hidden[1]);
-    const Tensor n = at::tanh(input[2] + r * hidden[2]);
-    return {n + z * (hx - n), at::cat({r, z, n, hx, hidden[2]}, 1)};
+    const c10::OptionalDeviceGuard guard(hx.device());
+    const int64_t size = hx.size(1);
+    const Tensor hy = matrix(hx, size), workspace = matrix(hx, 5 * size);
+    clprim::gru_cell(current_queue(hx), gates_of(input_gates, hidden_gates, input_bias, hidden_bias),
+                     {view(hx), view(hy), view(workspace)});
+    return {hy, workspace};
 }
 
 std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(const Tensor& grad_hy, const Tensor& workspace,
                                                                      bool has_bias)
 {
-    const auto saved = workspace.unsafe_chunk(5, 1);
-    const Tensor &r = saved[0], &z = saved[1], &n = saved[2], &hx = saved[3], &hidden_n = saved[4];
-    const Tensor grad_z = grad_hy * (hx - n) * (1 - z) * z;
-    const Tensor grad_n = grad_hy * (1 - z) * (1 - n * n);
-    const Tensor grad_r = grad_n * hidden_n * (1 - r) * r;
-    const Tensor grad_input = at::cat({grad_r, grad_z, grad_n}, 1);
-    const Tensor grad_hidden = at::cat({grad_r, grad_z, grad_n * r}, 1);
+    const c10::OptionalDeviceGuard guard(grad_hy.device());
+    const int64_t size = grad_hy.size(1);
+    const Tensor input = matrix(grad_hy, 3 * size), hidden = matrix(grad_hy, 3 * size), hx = matrix(grad_hy, size);
+    clprim::gru_cell_backward(current_queue(grad_hy), view(workspace),
+                              {view(grad_hy), view(input), view(hidden), view(hx)});
     if (!has_bias)
-        return {grad_input, grad_hidden, grad_hy * z, Tensor(), Tensor()};
-    return {grad_input, grad_hidden, grad_hy * z, grad_input.sum(at::IntArrayRef{0}),
-            grad_hidden.sum(at::IntArrayRef{0})};
+        return {input, hidden, hx, Tensor(), Tensor()};
+    return {input, hidden, hx, input.sum(at::IntArrayRef{0}), hidden.sum(at::IntArrayRef{0})};
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
