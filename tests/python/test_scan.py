@@ -51,6 +51,16 @@ def test_logcumsumexp(shape, dim):
     check(lambda x: torch.logcumsumexp(x, dim), torch.randn(shape) * 5)
 
 
+@pytest.mark.parametrize("dtype", (torch.complex64, torch.complex128))
+def test_logcumsumexp_of_complex_numbers(dtype):
+    for shape, dim in (((7, 5), 0), ((3, 40, 2), 1), ((), 0)):
+        check(lambda x: torch.logcumsumexp(x, dim), torch.randn(shape, dtype=dtype) * 3)
+    long = torch.randn(3000, dtype=dtype)   # in pieces: imaginary parts may differ by a whole turn
+    check(lambda x: torch.exp(torch.logcumsumexp(x, 0) - 9), long)
+    inf, nan = float("inf"), float("nan")
+    check(lambda x: torch.logcumsumexp(x, 0), torch.tensor([complex(-inf, 0), 1 + 2j, complex(nan, 0), 2], dtype=dtype))
+
+
 def test_logcumsumexp_of_infinities():
     inf = float("inf")
     check(lambda x: torch.logcumsumexp(x, 0), torch.tensor([-inf, -inf, 1.0, inf, 2.0]))

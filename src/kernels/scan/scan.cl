@@ -29,6 +29,31 @@ static inline state_t state_of(value_t v, long at)
     state_t s = {v, at};
     return s;
 }
+#elif defined(SCAN_log_sum_exp) && defined(COMPLEX)
+typedef struct {
+    value_t value;
+} state_t;
+// log(exp(a) + exp(b)) = m + log1p(exp(l - m)) with m of the larger real part: its imaginary part is not wrapped.
+static inline state_t combine(state_t a, state_t b)
+{
+    const value_t m = a.value.x >= b.value.x ? a.value : b.value, l = a.value.x >= b.value.x ? b.value : a.value;
+    state_t s = {m};
+    if (isnan(a.value.x) || isnan(a.value.y) || isnan(b.value.x) || isnan(b.value.y))
+        s.value = (value_t)(NAN, NAN);
+    else if (!isinf(m.x) || l.x == m.x) {
+        const bool infinite = isinf(m.x);   // both: only their directions count
+        const value_t d = (value_t)(infinite ? 0 : l.x - m.x, l.y - m.y);
+        const value_t e = isinf(d.x) ? (value_t)(0, 0) : exp(d.x) * (value_t)(cos(d.y), sin(d.y));
+        if (!(infinite && m.x < 0))
+            s.value += (value_t)(infinite ? 0 : log1p(e.x * (2 + e.x) + e.y * e.y) / 2, atan2(e.y, 1 + e.x));
+    }
+    return s;
+}
+static inline state_t state_of(value_t v, long at)
+{
+    state_t s = {v};
+    return s;
+}
 #elif defined(SCAN_log_sum_exp)
 // The sum as rest * exp(value), value being the largest so far: rounded once, when it is emitted.
 typedef struct {
@@ -89,7 +114,7 @@ static inline state_t state_of(value_t v, long at)
 
 static inline void emit(__global storage_t(T)* out, __global long* indices, long out_at, long index_at, state_t s)
 {
-#if defined(SCAN_log_sum_exp)
+#if defined(SCAN_log_sum_exp) && !defined(COMPLEX)
     store(T, out, out_at, s.value + log(s.rest));
 #elif defined(COMPENSATED)
     store(T, out, out_at, s.value + s.rest);

@@ -104,8 +104,8 @@ void cumulative(Queue& queue, const Tensor& input, std::size_t axis, Scan scan, 
     require(input.shape == out.shape && input.dtype == out.dtype, "cumulative: input and output differ");
     require(axis < std::max<std::size_t>(input.dim(), 1), "cumulative: axis ", axis, " of a tensor with ", input.dim(),
             " dimensions");
-    require(scan != Scan::log_sum_exp || is_floating_point(input.dtype), "logcumsumexp: not for ",
-            name_of(input.dtype));
+    require(scan != Scan::log_sum_exp || is_floating_point(input.dtype) || is_complex(input.dtype),
+            "logcumsumexp: not for ", name_of(input.dtype));
     if (input.numel() != 0)
         scan_lines(queue, Lines(input, out, out, axis), names[static_cast<int>(scan)]);
 }

@@ -37,7 +37,6 @@ at::Tensor& cumulative_out(const at::Tensor& self, int64_t dim, std::optional<at
 
 at::Tensor& logcumsumexp_out(const at::Tensor& self, int64_t dim, at::Tensor& out)
 {
-    TORCH_CHECK_NOT_IMPLEMENTED(!self.is_complex(), "logcumsumexp of complex numbers is not implemented for ocl");
     scan(shares_memory(out, {self}) ? self.clone() : self, dim, Scan::log_sum_exp, out);
     return out;
 }
