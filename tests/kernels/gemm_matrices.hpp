@@ -56,6 +56,22 @@ inline std::uint16_t half_bits(double v)   // of integers below 2048
                                       (static_cast<int>(std::ldexp(std::fabs(v), 10 - exponent)) & 1023));
 }
 
+// To nearest, ties to even; of normal numbers, infinities and zero.
+inline std::uint16_t rounded_bits(double v, DataType type)
+{
+    if (std::isnan(v))
+        return 0x7fff;
+    if (type == DataType::float16) {
+        if (std::fabs(v) >= 65520)
+            return v < 0 ? 0xfc00 : 0x7c00;
+        const int step = v == 0 ? 0 : std::ilogb(v) - 10;
+        return half_bits(std::ldexp(std::nearbyint(std::ldexp(v, -step)), step));
+    }
+    const int step = v == 0 || std::isinf(v) ? 0 : std::ilogb(v) - 7;
+    return bfloat16_bits(
+        static_cast<float>(std::isinf(v) ? v : std::ldexp(std::nearbyint(std::ldexp(v, -step)), step)));
+}
+
 inline Tensor upload(const std::vector<double>& host, DataType type)
 {
     std::vector<double> bits = host;

@@ -42,22 +42,6 @@ protected:
 
 constexpr DataType types[] = {DataType::float16, DataType::bfloat16};
 
-// To nearest, ties to even; of normal numbers, infinities and zero.
-std::uint16_t rounded_bits(double v, DataType type)
-{
-    if (std::isnan(v))
-        return 0x7fff;
-    if (type == DataType::float16) {
-        if (std::fabs(v) >= 65520)
-            return v < 0 ? 0xfc00 : 0x7c00;
-        const int step = v == 0 ? 0 : std::ilogb(v) - 10;
-        return half_bits(std::ldexp(std::nearbyint(std::ldexp(v, -step)), step));
-    }
-    const int step = v == 0 || std::isinf(v) ? 0 : std::ilogb(v) - 7;
-    return bfloat16_bits(
-        static_cast<float>(std::isinf(v) ? v : std::ldexp(std::nearbyint(std::ldexp(v, -step)), step)));
-}
-
 }  // namespace
 
 // Whole tiles, edges of all kinds and a rest of k, in groups of eight and element by element, a k that is cut; numbers

@@ -14,6 +14,7 @@ constexpr Implementation forward_list[] = {
     {"cpu_amx", rejects_cpu_amx, run_cpu_amx, true, cpu_amx_advises_against},
     {"cpu_implicit", rejects_cpu_implicit, run_cpu_implicit},
     {"gpu_direct", rejects_gpu_direct, run_gpu_direct},
+    {"gpu_matrix", rejects_gpu_matrix, run_gpu_matrix, true, gpu_matrix_advises_against},
     {"gpu_implicit", rejects_gpu_implicit, run_gpu_implicit},
     {"reference", rejects_reference, run_reference, false},
 };
@@ -22,6 +23,7 @@ constexpr Implementation weight_list[] = {
     {"cpu_amx", rejects_cpu_amx_weight, run_cpu_amx_weight, true, cpu_amx_weight_advises_against},
     {"cpu_implicit", rejects_cpu_implicit, run_cpu_implicit_weight},
     {"gpu_direct", rejects_gpu_direct, run_gpu_direct_weight},
+    {"gpu_matrix", rejects_gpu_matrix, run_gpu_matrix_weight, true, gpu_matrix_advises_against},
     {"gpu_implicit", rejects_gpu_implicit, run_gpu_implicit_weight},
     {"reference", rejects_reference, run_reference, false},
 };

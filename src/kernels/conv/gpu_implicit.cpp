@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <kernels/conv/implicit.hpp>
+#include <kernels/conv/gpu_implicit.hpp>
 #include <kernels/gemm/gpu_tile.hpp>
 #include <kernels/gemm/problem.hpp>
 #include <kernels/pointwise/iteration.hpp>
@@ -11,63 +11,12 @@
 namespace clprim::conv {
 namespace {
 
-#include <kernels/conv/gpu_problem.cl>
-
 constexpr cl_long items = detail::GpuTile::items;
-constexpr cl_long behind_table = 16;   // entries that the longest slab may read behind the last k
-
-static_assert(sizeof(gpu_conv_problem) == 4 * 8 + 42 * 4, "as OpenCL C lays it out");
-
-gpu_conv_problem gpu_problem(const ImplicitProblem& p)
-{
-    gpu_conv_problem q{};
-    q.source_image = p.source_strides[0];
-    q.source_group = p.depth * p.source_strides[1];
-    q.result_image = p.result_strides[0];
-    q.result_group = p.rows * p.result_strides[1];
-    q.source_channel = static_cast<int>(p.source_strides[1]);
-    q.result_channel = static_cast<int>(p.result_strides[1]);
-    for (int i = 0; i < 3; ++i) {
-        q.source_axis[i] = static_cast<int>(p.source_strides[2 + i]);
-        q.result_axis[i] = static_cast<int>(p.result_strides[2 + i]);
-        q.in[i] = static_cast<int>(p.in[i]);
-        q.out[i] = static_cast<int>(p.out[i]);
-        q.taps[i] = static_cast<int>(p.taps[i]);
-        q.scale[i] = static_cast<int>(p.scale[i]);
-        q.shift[i] = static_cast<int>(p.shift[i]);
-        q.step[i] = static_cast<int>(p.step[i]);
-        const Divider divider(static_cast<std::uint32_t>(p.out[i]));
-        q.magic[i] = divider.magic;
-        q.magic_shift[i] = divider.shift;
-    }
-    q.rows = static_cast<int>(p.rows);
-    q.depth = static_cast<int>(p.depth);
-    q.total = static_cast<int>(p.total_depth());
-    q.pixels = static_cast<int>(p.pixels());
-    q.part_pixels = static_cast<int>(ceil_div(p.pixels(), std::max<cl_long>(p.parts, 1)));
-    q.taps_inner = static_cast<int>(p.taps_inner);
-    q.has_bias = static_cast<int>(p.epilogue.has_bias);
-    q.accumulate = static_cast<int>(p.epilogue.accumulate);
-    q.alpha = p.epilogue.alpha;
-    q.beta = p.epilogue.beta;
-    return q;
-}
+constexpr cl_long behind_table = 32;   // entries that the longest slab may read behind the last k
 
 bool in_fours(std::initializer_list<cl_long> numbers)
 {
     return std::all_of(numbers.begin(), numbers.end(), [](cl_long number) { return number % 4 == 0; });
-}
-
-// Whether no tap of any position lies outside the source.
-bool always_inside(const ImplicitProblem& p)
-{
-    for (int i = 0; i < 3; ++i) {
-        const cl_long reach = (p.taps[i] - 1) * p.step[i];
-        if (p.shift[i] + std::min<cl_long>(reach, 0) < 0 ||
-            (p.out[i] - 1) * p.scale[i] + p.shift[i] + std::max<cl_long>(reach, 0) >= p.in[i])
-            return false;
-    }
-    return true;
 }
 
 // Whether channels are what neighbouring work-items take, and k runs over (tap, channel).
@@ -88,12 +37,11 @@ std::string options_for(const Call& call, const ImplicitProblem& p, const detail
     const bool in_quads =
         last && in_fours({p.rows, p.depth}) && quads(call.x, q.x_strides) && quads(call.y, q.y_strides);
     farthest = std::max({farthest, span_of(call.x), span_of(call.y)});
-    const bool planes = std::max({p.in[0], p.out[0], p.taps[0]}) > 1 || p.shift[0] != 0;
     return detail::gemm_options(call.dtype) + tile.options() +
            fmt::format(" -DOFFSET={} -DCHANNELS_LAST={:d} -DQUADS_OF_CHANNELS={:d} -DONE_TAP={:d} -DINSIDE={:d} "
                        "-DPLANES={:d}",
                        farthest < cl_long{1} << 31 ? "int" : "long", last, in_quads,
-                       p.taps[0] * p.taps[1] * p.taps[2] == 1, always_inside(p), planes);
+                       p.taps[0] * p.taps[1] * p.taps[2] == 1, always_inside(p), has_planes(p));
 }
 
 detail::GpuTile choose_tile(const Queue& queue, const Call& call, cl_long rows, cl_long columns, cl_long groups)
@@ -109,18 +57,6 @@ detail::GpuTile choose_tile(const Queue& queue, const Call& call, cl_long rows, 
 const Program& tables_program(Queue& queue, DataType dtype)
 {
     return queue.context().program("kernels/conv/gpu_tables.cl", detail::gemm_options(dtype));
-}
-
-// Undefined for a single tap, whose kernels need none.
-Tensor tap_table(Queue& queue, DataType dtype, const gpu_conv_problem& p)
-{
-    if (p.taps[0] * p.taps[1] * p.taps[2] == 1)
-        return {};
-    const cl_int entries = p.total + static_cast<cl_int>(behind_table);
-    const Tensor table = queue.context().empty({4 * cl_long{entries}}, DataType::int32, queue);
-    queue.launch(tables_program(queue, dtype).kernel("conv_tap_table"),
-                 Range::linear(static_cast<std::size_t>(entries), 64), table, p, entries);
-    return table;
 }
 
 // The weights as [group, row][k] for one launch: in place where they lie so, else a copy.
@@ -168,6 +104,70 @@ void launch(Queue& queue, const Call& call, ImplicitProblem p, cl_long result_fi
 }
 
 }  // namespace
+
+static_assert(sizeof(gpu_conv_problem) == 4 * 8 + 42 * 4, "as OpenCL C lays it out");
+
+gpu_conv_problem gpu_problem(const ImplicitProblem& p)
+{
+    gpu_conv_problem q{};
+    q.source_image = p.source_strides[0];
+    q.source_group = p.depth * p.source_strides[1];
+    q.result_image = p.result_strides[0];
+    q.result_group = p.rows * p.result_strides[1];
+    q.source_channel = static_cast<int>(p.source_strides[1]);
+    q.result_channel = static_cast<int>(p.result_strides[1]);
+    for (int i = 0; i < 3; ++i) {
+        q.source_axis[i] = static_cast<int>(p.source_strides[2 + i]);
+        q.result_axis[i] = static_cast<int>(p.result_strides[2 + i]);
+        q.in[i] = static_cast<int>(p.in[i]);
+        q.out[i] = static_cast<int>(p.out[i]);
+        q.taps[i] = static_cast<int>(p.taps[i]);
+        q.scale[i] = static_cast<int>(p.scale[i]);
+        q.shift[i] = static_cast<int>(p.shift[i]);
+        q.step[i] = static_cast<int>(p.step[i]);
+        const Divider divider(static_cast<std::uint32_t>(p.out[i]));
+        q.magic[i] = divider.magic;
+        q.magic_shift[i] = divider.shift;
+    }
+    q.rows = static_cast<int>(p.rows);
+    q.depth = static_cast<int>(p.depth);
+    q.total = static_cast<int>(p.total_depth());
+    q.pixels = static_cast<int>(p.pixels());
+    q.part_pixels = static_cast<int>(ceil_div(p.pixels(), std::max<cl_long>(p.parts, 1)));
+    q.taps_inner = static_cast<int>(p.taps_inner);
+    q.has_bias = static_cast<int>(p.epilogue.has_bias);
+    q.accumulate = static_cast<int>(p.epilogue.accumulate);
+    q.alpha = p.epilogue.alpha;
+    q.beta = p.epilogue.beta;
+    return q;
+}
+
+bool always_inside(const ImplicitProblem& p)
+{
+    for (int i = 0; i < 3; ++i) {
+        const cl_long reach = (p.taps[i] - 1) * p.step[i];
+        if (p.shift[i] + std::min<cl_long>(reach, 0) < 0 ||
+            (p.out[i] - 1) * p.scale[i] + p.shift[i] + std::max<cl_long>(reach, 0) >= p.in[i])
+            return false;
+    }
+    return true;
+}
+
+bool has_planes(const ImplicitProblem& p)
+{
+    return std::max({p.in[0], p.out[0], p.taps[0]}) > 1 || p.shift[0] != 0;
+}
+
+Tensor tap_table(Queue& queue, DataType dtype, const gpu_conv_problem& p, bool want_zeros)
+{
+    if (!want_zeros && p.taps[0] * p.taps[1] * p.taps[2] == 1)
+        return {};
+    const cl_int entries = p.total + static_cast<cl_int>(behind_table);
+    const Tensor table = queue.context().empty({4 * cl_long{entries}}, DataType::int32, queue);
+    queue.launch(tables_program(queue, dtype).kernel("conv_tap_table"),
+                 Range::linear(static_cast<std::size_t>(entries), 64), table, p, entries);
+    return table;
+}
 
 Rejection rejects_gpu_implicit(const Call& call, const Device& device)
 {

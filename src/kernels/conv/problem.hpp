@@ -71,5 +71,9 @@ void run_gpu_direct_weight(Queue& queue, const Call& call);
 Rejection rejects_gpu_implicit(const Call& call, const Device& device);
 void run_gpu_implicit(Queue& queue, const Call& call);
 void run_gpu_implicit_weight(Queue& queue, const Call& call);
+CLPRIM_API Rejection rejects_gpu_matrix(const Call& call, const Device& device);
+CLPRIM_API Rejection gpu_matrix_advises_against(const Call& call, const Device& device);
+void run_gpu_matrix(Queue& queue, const Call& call);
+void run_gpu_matrix_weight(Queue& queue, const Call& call);
 
 }  // namespace clprim::conv

@@ -2,6 +2,7 @@
 #include <kernels/gemm/gpu_matrix.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -12,11 +13,10 @@ namespace {
 
 constexpr std::int64_t slab_k = 32, slab_pitch = slab_k / 2 + 4;   // of fragments.cl
 
-bool use_large_tile(const MatrixEngineShape& shape, MatrixEngineChoice engine, const GemmProblem& p,
-                    const Device& device)
+std::int64_t large_tiles(MatrixEngineChoice engine, const GemmProblem& p)
 {
-    const std::int64_t tiles = divide_up(p.m, shape.rows(shape.large)) * divide_up(p.n, shape.columns(shape.large));
-    return !engine.emulated && tiles * p.batch >= device.compute_units;
+    const MatrixEngineShape& shape = shape_of(engine.engine);
+    return divide_up(p.m, shape.rows(shape.large)) * divide_up(p.n, shape.columns(shape.large)) * p.batch;
 }
 
 // Whether block reads of two dimensions can take a matrix of `rows` x `columns`, its columns contiguous.
@@ -56,18 +56,13 @@ Blocks blocks_of(MatrixEngineChoice engine, const GemmProblem& p, const GemmTens
 std::string program_options(MatrixEngineChoice engine, const MatrixTile& tile, const GemmProblem& p,
                             const GemmTensors& t, bool partial, const Blocks& blocks)
 {
-    const bool dpas = engine.engine == MatrixEngine::dpas16 || engine.engine == MatrixEngine::dpas8;
-    return gemm_options(p.dtype) +
-           fmt::format(" -D{} -DEMULATED={:d} -DSUB_GROUPS_M={} -DSUB_GROUPS_N={} -DFRAGMENTS_M={} -DFRAGMENTS_N={}",
-                       shape_of(engine.engine).macro, engine.emulated, tile.sub_groups_m, tile.sub_groups_n,
-                       tile.fragments_m, tile.fragments_n) +
+    return gemm_options(p.dtype) + matrix_tile_options(engine, tile) +
            fmt::format(" -DA_ALONG_K={:d} -DB_ALONG_K={:d} -DALIGNED={:d} -DALIGNED_C={:d} -DOFFSET={}",
                        blocks.fit ? blocks.a_along_k : a_along_k(p), blocks.fit ? blocks.b_along_k : b_along_k(p),
                        operands_in_groups(8, p, t), in_groups(4, t.c, p.n, p.c.column, p.c.row, p.c.batch),
                        byte_offset_type(p, t)) +
            fmt::format(" -DBLOCKS={:d} -DPARTIAL={:d} -DADD_D={:d} -DACTIVATION={}", blocks.fit, partial,
-                       p.add_d && !partial, partial ? 0 : static_cast<int>(p.activation)) +
-           (dpas && !engine.emulated ? " -cl-intel-256-GRF-per-thread" : "");
+                       p.add_d && !partial, partial ? 0 : static_cast<int>(p.activation));
 }
 
 }  // namespace
@@ -97,14 +92,27 @@ const MatrixEngineShape& shape_of(MatrixEngine engine)
     }
 }
 
-Rejection gpu_matrix_rejects_by(MatrixEngineChoice engine, const GemmProblem& problem, const Device& device)
+std::string matrix_tile_options(MatrixEngineChoice engine, const MatrixTile& tile)
+{
+    const bool dpas = engine.engine == MatrixEngine::dpas16 || engine.engine == MatrixEngine::dpas8;
+    return fmt::format(" -D{} -DEMULATED={:d} -DSUB_GROUPS_M={} -DSUB_GROUPS_N={} -DFRAGMENTS_M={} -DFRAGMENTS_N={}{}",
+                       shape_of(engine.engine).macro, engine.emulated, tile.sub_groups_m, tile.sub_groups_n,
+                       tile.fragments_m, tile.fragments_n,
+                       dpas && !engine.emulated ? " -cl-intel-256-GRF-per-thread" : "");
+}
+
+const MatrixTile& matrix_tile(MatrixEngineChoice engine, std::int64_t large_tiles, const Device& device)
+{
+    const MatrixEngineShape& shape = shape_of(engine.engine);
+    return !engine.emulated && large_tiles >= device.compute_units ? shape.large : shape.small;
+}
+
+Rejection matrix_engine_rejects_by(MatrixEngineChoice engine, DataType type, const Device& device)
 {
     if (device.kind != DeviceKind::gpu)
         return "for GPUs";
-    if (problem.dtype != DataType::float16 && problem.dtype != DataType::bfloat16)
+    if (type != DataType::float16 && type != DataType::bfloat16)
         return "for float16 and bfloat16";
-    if (problem.k == 0)
-        return "k is 0";
     if (engine.engine == MatrixEngine::none)
         return "no matrix engine";
     const MatrixEngineShape& shape = shape_of(engine.engine);
@@ -116,23 +124,23 @@ Rejection gpu_matrix_rejects_by(MatrixEngineChoice engine, const GemmProblem& pr
     return std::nullopt;
 }
 
-Rejection gpu_matrix_rejects(const GemmProblem& problem, const Device& device)
+Rejection matrix_engine_rejects(DataType type, const Device& device)
 {
     if (device.kind != DeviceKind::gpu)
         return "for GPUs";
-    if (problem.dtype != DataType::float16 && problem.dtype != DataType::bfloat16)   // before the costly questions
+    if (type != DataType::float16 && type != DataType::bfloat16)   // before the costly questions
         return "for float16 and bfloat16";
     const MatrixEngineChoice engine = matrix_engine(device);
-    if (auto reason = gpu_matrix_rejects_by(engine, problem, device))
+    if (auto reason = matrix_engine_rejects_by(engine, type, device))
         return reason;
-    if (engine.emulated || matrix_engine_works(device, engine.engine, problem.dtype))
+    if (engine.emulated || matrix_engine_works(device, engine.engine, type))
         return std::nullopt;
     require<NotSupported>(!engine.named, "CLPRIM_MATRIX_ENGINE=", name_of(engine.engine), ": ", device.name,
-                          " does not build its kernel, or computes wrong products of ", name_of(problem.dtype));
+                          " does not build its kernel, or computes wrong products of ", name_of(type));
     return fmt::format("{} does not work on this device", name_of(engine.engine));
 }
 
-Rejection gpu_matrix_advises_against(const GemmProblem& problem, const Device& device)
+Rejection matrix_engine_advises_against(double rows, double columns, const Device& device)
 {
     const MatrixEngineChoice engine = matrix_engine(device);
     if (engine.named)
@@ -141,18 +149,35 @@ Rejection gpu_matrix_advises_against(const GemmProblem& problem, const Device& d
         return "no matrix engine, only its emulation";
     // Every engine multiplies at least four times as fast as vectors of floats, which lose less at edges.
     const MatrixEngineShape& shape = shape_of(engine.engine);
-    const double computed = static_cast<double>(round_up(problem.m, shape.rows(shape.small))) *
-                            static_cast<double>(round_up(problem.n, shape.columns(shape.small)));
-    if (computed > 4 * static_cast<double>(problem.m) * static_cast<double>(problem.n))
+    const auto whole = [](double lines, std::int64_t tile) {
+        return std::ceil(lines / static_cast<double>(tile)) * static_cast<double>(tile);
+    };
+    if (whole(rows, shape.rows(shape.small)) * whole(columns, shape.columns(shape.small)) > 4 * rows * columns)
         return "mostly edges";
     return std::nullopt;
+}
+
+Rejection gpu_matrix_rejects_by(MatrixEngineChoice engine, const GemmProblem& problem, const Device& device)
+{
+    return problem.k == 0 ? Rejection("k is 0") : matrix_engine_rejects_by(engine, problem.dtype, device);
+}
+
+Rejection gpu_matrix_rejects(const GemmProblem& problem, const Device& device)
+{
+    return problem.k == 0 ? Rejection("k is 0") : matrix_engine_rejects(problem.dtype, device);
+}
+
+Rejection gpu_matrix_advises_against(const GemmProblem& problem, const Device& device)
+{
+    return matrix_engine_advises_against(static_cast<double>(problem.m), static_cast<double>(problem.n), device);
 }
 
 void gpu_matrix(Queue& queue, const GemmProblem& problem, const GemmTensors& tensors)
 {
     const MatrixEngineChoice engine = matrix_engine(queue.device());
-    gpu_matrix_by(engine, use_large_tile(shape_of(engine.engine), engine, problem, queue.device()), queue, problem,
-                  tensors);
+    const bool large = &matrix_tile(engine, large_tiles(engine, problem), queue.device()) ==
+                       &shape_of(engine.engine).large;
+    gpu_matrix_by(engine, large, queue, problem, tensors);
 }
 
 void gpu_matrix_by(MatrixEngineChoice engine, bool large, Queue& queue, const GemmProblem& asked,

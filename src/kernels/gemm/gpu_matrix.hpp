@@ -24,6 +24,17 @@ struct MatrixEngineShape {
 };
 const MatrixEngineShape& shape_of(MatrixEngine engine);
 
+// Options of matrix_tiles.cl that say engine and tile, and those of the compiler.
+std::string matrix_tile_options(MatrixEngineChoice engine, const MatrixTile& tile);
+// The large tile where `tiles` of them fill the device.
+const MatrixTile& matrix_tile(MatrixEngineChoice engine, std::int64_t large_tiles, const Device& device);
+
+// Why a device cannot multiply matrices of a type by an engine; by its own one, which is tried at first use.
+Rejection matrix_engine_rejects_by(MatrixEngineChoice, DataType, const Device&);
+Rejection matrix_engine_rejects(DataType, const Device&);
+// Why it should not, where all of `rows` x `columns` sums are computed in whole tiles.
+Rejection matrix_engine_advises_against(double rows, double columns, const Device&);
+
 Rejection gpu_matrix_rejects(const GemmProblem&, const Device&);
 Rejection gpu_matrix_advises_against(const GemmProblem&, const Device&);
 void gpu_matrix(Queue&, const GemmProblem&, const GemmTensors&);

@@ -1,0 +1,129 @@
+// Convolution of 16-bit floats by matrix instructions, forward and data gradient: an implicit matrix product over the
+// tiles of gemm/matrix_tiles.cl.
+//
+//   result[pixel][channel] = sum over k of source[pixel][k] * weights[channel][k],   or the other way round
+//
+// The source has its channels innermost, as many as a multiple of eight, so that k, which runs over (tap, channel), is
+// the direction of neighbours in both factors whatever the result's layout; eight of them lie at one tap. The result's
+// layout says what rows and columns are: pixels are rows where its channels are neighbours.
+//
+// Options: those of gpu_gather.cl and matrix_tiles.cl (-DA_ALONG_K=1 -DB_ALONG_K=1 -DALIGNED=1 -DBLOCKS=0), and
+//   -DPIXELS_ARE_ROWS=0|1
+//   -DQUADS=0|1             four neighbours in a row of the result lie at a multiple of four elements
+//   -DACTIVATION=..         of epilogue.cl
+#include "kernels/conv/gpu_gather.cl"
+#include "core/quad.cl"
+#include "kernels/conv/epilogue.cl"
+#include "kernels/gemm/matrix_tiles.cl"
+#include "kernels/conv/gpu_matrix_gather.cl"
+
+DEFINE_ACTIVATE(activate, float)
+
+#if PIXELS_ARE_ROWS
+#define PIXELS BLOCK_M
+#define CHANNELS BLOCK_N
+#define SOURCE(name) CLPRIM_CAT(a, name)
+#define WEIGHTS(name) CLPRIM_CAT(b, name)
+#define SOURCE_LOADS A_LOADS
+#define WEIGHT_LOADS B_LOADS
+#else
+#define PIXELS BLOCK_N
+#define CHANNELS BLOCK_M
+#define SOURCE(name) CLPRIM_CAT(b, name)
+#define WEIGHTS(name) CLPRIM_CAT(a, name)
+#define SOURCE_LOADS B_LOADS
+#define WEIGHT_LOADS A_LOADS
+#endif
+
+static inline float finish(float v, float bias, const __global stored* old, const gpu_conv_problem* p)
+{
+    const epilogue e = {p->has_bias, ACTIVATION, p->accumulate, p->alpha, p->beta};
+    v += bias;
+    if (p->accumulate)
+        v += load(X, old, 0);
+    return activate(v, &e);
+}
+
+// The first `count` of four neighbours in a row: channels of a pixel, or pixels of a channel.
+static inline void finish_quad(float4 v, __global stored* result, const __global stored* bias,
+                               const gpu_conv_problem* p, int2 pixel_and_channel, int count)
+{
+    const float values[4] = {v.x, v.y, v.z, v.w};
+    const int pixel = pixel_and_channel.x, channel = pixel_and_channel.y;
+    result += channel * (OFFSET)p->result_channel;
+    __global stored* to = result + result_place(p, find_position(p, pixel));
+    float finished[4];
+    UNROLL for (int e = 0; e < 4; ++e)
+    {
+        const int wanted = QUADS ? e : min(e, count - 1);
+#if QUADS
+        __global stored* at = to + e;
+#elif PIXELS_ARE_ROWS
+        __global stored* at = to + wanted * (OFFSET)p->result_channel;
+#else
+        __global stored* at = result + result_place(p, find_position(p, pixel + wanted));
+#endif
+        finished[e] =
+            finish(values[e], p->has_bias ? load(X, bias, channel + (PIXELS_ARE_ROWS ? wanted : 0)) : 0, at, p);
+#if !QUADS
+        if (e < count)
+            store(X, at, 0, finished[e]);
+#endif
+    }
+#if QUADS
+    store_quad(X, to, (float4)(finished[0], finished[1], finished[2], finished[3]));
+#endif
+}
+
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) SUB_GROUP_SIZE
+void conv_matrix(const __global stored* restrict source, ulong source_offset, const __global stored* restrict weights,
+                 ulong weights_offset, const __global stored* bias, ulong bias_offset, __global stored* result,
+                 ulong result_offset, const __global int4* restrict table, ulong table_offset, gpu_conv_problem p)
+{
+    BEGIN_MATRIX_TILE
+    const int channel_blocks = (p.rows + CHANNELS - 1) / CHANNELS, pixel0 = get_group_id(0) * PIXELS;
+    const int channel0 = get_group_id(1) % channel_blocks * CHANNELS, group = get_group_id(1) / channel_blocks;
+    const int channels = min(p.rows - channel0, CHANNELS), pixels = min(p.pixels - pixel0, PIXELS);
+    const ulong source_origin = source_offset + group * p.source_group;
+    const OFFSET weights_origin = 2 * ((OFFSET)weights_offset + ((OFFSET)group * p.rows + channel0) * p.total);
+    table += table_offset / 4;
+
+    BEGIN_SLABS
+    const slab_source from_weights = {2 * p.total, 2, channels - 1, 1, CHANNELS};
+    // Each is found once, and through local memory, or compilers find them anew in every step of the loop.
+    __local byte_place* const found = (__local byte_place*)memory;
+    for (int line = item; line < PIXELS; line += ITEMS)
+        found[line] = find_bytes(&p, pixel0 + min(line, pixels - 1), source_origin);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    byte_place places[SOURCE_LOADS];
+    UNROLL for (int load = 0; load < SOURCE_LOADS; ++load)
+        places[load] = found[SOURCE(_line) + LINES_ON(load, 1)];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    OFFSET weights_far = weights_origin;
+    int k = 0;
+#define FETCH(count)                                                                                                  \
+    {                                                                                                                 \
+        const int4 tap = find_tap(&p, table, k + SOURCE(_k));                                                         \
+        UNROLL for (int load = 0; load < SOURCE_LOADS; ++load)                                                        \
+            SOURCE(_next)[load] = gather_channels(source, table + p.total, &p, places[load], tap, SOURCE(_k) < count); \
+        FETCH_SLAB(WEIGHTS(_next), WEIGHT_LOADS, weights, weights_far, from_weights, WEIGHTS(_line), WEIGHTS(_k),     \
+                   count)                                                                                             \
+        weights_far += 2 * count;                                                                                     \
+        k += count;                                                                                                   \
+    }
+    MULTIPLY_DEPTH(p.total)
+
+    result += result_offset + group * p.result_group + channel0 * (OFFSET)p.result_channel;
+    bias += bias_offset + group * p.rows + channel0;
+#if PIXELS_ARE_ROWS
+    EACH_QUAD_OF_SUMS(i, j, v, {
+        if (i < pixels && j < channels)
+            finish_quad(v, result, bias, &p, (int2)(pixel0 + i, j), channels - j);
+    })
+#else
+    EACH_QUAD_OF_SUMS(i, j, v, {
+        if (i < channels && j < pixels)
+            finish_quad(v, result, bias, &p, (int2)(pixel0 + j, i), pixels - j);
+    })
+#endif
+}

@@ -1,0 +1,253 @@
+// Host side of gpu_matrix.cl and gpu_matrix_weight.cl.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <clprim/copy.hpp>
+#include <kernels/conv/gpu_implicit.hpp>
+#include <kernels/gemm/gpu_matrix.hpp>
+
+namespace clprim::conv {
+namespace {
+
+using detail::round_up;
+
+// A tensor as the kernels read it: channels innermost, in each group as many as a multiple of eight.
+struct Packed {
+    Tensor tensor;
+    cl_long strides[5];   // n, c, d, h, w
+    cl_long channels;     // in memory, of a group
+
+    void tell(ImplicitProblem& p) const { std::copy_n(strides, 5, p.source_strides); }
+};
+
+// One side of a call: a tensor and how it is seen.
+struct Side {
+    const Tensor& tensor;
+    const cl_long (&strides)[5];
+    const cl_long (&sizes)[3];
+    cl_long batch, groups, channels;
+
+    // Whether it can be read in place; `dense`: and one position lies as far from the next as any other.
+    bool fits(bool dense) const
+    {
+        const cl_long* s = strides;
+        const cl_long all = s[0] | s[2] | s[3] | s[4] | static_cast<cl_long>(tensor.buffer_offset()) | channels;
+        const bool equal = s[3] == sizes[2] * s[4] && s[2] == sizes[1] * s[3] &&
+                           (batch == 1 || s[0] == sizes[0] * s[2]);
+        return all % 8 == 0 && s[1] == 1 && (equal || !dense);
+    }
+};
+
+Side x_side(const Call& call)
+{
+    const Problem& q = call.problem;
+    return {call.x, q.x_strides, q.in, q.batch, q.groups, q.in_channels};
+}
+Side y_side(const Call& call)
+{
+    const Problem& q = call.problem;
+    return {call.y, q.y_strides, q.out, q.batch, q.groups, q.out_channels};
+}
+
+// A copy of `source` with its last axis filled up with zeros to `length`.
+Tensor filled_up(Queue& queue, const Tensor& source, cl_long length)
+{
+    Dims shape = source.shape;
+    shape[shape.size() - 1] = length;
+    const Tensor whole = queue.context().empty({std::max<cl_long>(shape.product(), 1)}, source.dtype, queue);
+    if (length != source.shape.back())
+        fill_zero(queue, whole);
+    if (source.numel() > 0)
+        copy(queue, source, Tensor(whole.memory, whole.offset, source.dtype, source.shape, contiguous_strides(shape)));
+    return whole;
+}
+
+Packed packed(Queue& queue, const Side& side, bool dense)
+{
+    Packed result{side.tensor, {}, side.channels};
+    std::copy_n(side.strides, 5, result.strides);
+    if (side.fits(dense))
+        return result;
+    result.channels = round_up(side.channels, 8);
+    const cl_long* s = side.strides;
+    const Tensor& t = side.tensor;
+    const Tensor seen(t.memory, t.offset, t.dtype,
+                      {side.batch, side.sizes[0], side.sizes[1], side.sizes[2], side.groups, side.channels},
+                      {s[0], s[2], s[3], s[4], s[1] * side.channels, s[1]});
+    result.tensor = filled_up(queue, seen, result.channels);
+    result.strides[1] = 1;
+    result.strides[4] = side.groups * result.channels;
+    result.strides[3] = result.strides[4] * side.sizes[2];
+    result.strides[2] = result.strides[3] * side.sizes[1];
+    result.strides[0] = result.strides[2] * side.sizes[0];
+    return result;
+}
+
+// The weights of a launch as [group, row][tap][channels], in place where they lie so.
+Tensor packed_weights(Queue& queue, const Call& call, const ImplicitProblem& p)
+{
+    const PackProblem q = pack_problem(call, false);
+    const Tensor& w = call.w;
+    if (call.pass == ConvPass::forward && p.depth == q.depth && w.buffer_offset() % 8 == 0 &&
+        weights_in_order(call.problem, false))
+        return w;
+    const auto pack = [&] {
+        Tensor seen(w.memory, w.offset, w.dtype, {q.groups, q.rows, p.taps[0], p.taps[1], p.taps[2], q.depth},
+                    {q.group_stride, q.row_stride, 0, 0, 0, q.depth_stride});
+        for (std::size_t i = 0; i < 3; ++i) {
+            seen.offset += p.tap_first[i] * q.tap_strides[i];
+            seen.strides[2 + i] = p.tap_period[i] * q.tap_strides[i];
+        }
+        return filled_up(queue, seen, p.depth);
+    };
+    if (!call.prepared)
+        return pack();
+    const cl_long *first = p.tap_first, *period = p.tap_period;
+    return call.prepared->get(queue, fmt::format("conv matrix rows {} {} {}:{}:{} {}:{}:{}",
+                                                 static_cast<int>(call.pass), p.groups, first[0], first[1], first[2],
+                                                 period[0], period[1], period[2]), pack);
+}
+
+bool in_fours(const Tensor& tensor, std::initializer_list<cl_long> numbers)
+{
+    return tensor.buffer_offset() % 4 == 0 &&
+           std::all_of(numbers.begin(), numbers.end(), [](cl_long number) { return number % 4 == 0; });
+}
+
+// Whether four pixels of a channel from a multiple of four on are neighbours at a multiple of four elements.
+bool quads_of_pixels(const ImplicitProblem& p, const Tensor& result)
+{
+    const cl_long* s = p.result_strides;
+    const bool one_run = s[3] == p.out[2] && s[2] == p.out[1] * s[3];
+    const cl_long run = one_run ? p.out[0] * p.out[1] * p.out[2] : p.out[2];
+    return s[4] == 1 && in_fours(result, {run, s[0], s[1], one_run ? 0 : s[2], one_run ? 0 : s[3]});
+}
+bool quads_of_channels(const ImplicitProblem& p, const Tensor& result)
+{
+    const cl_long* s = p.result_strides;
+    return s[1] == 1 && in_fours(result, {p.rows, s[0], s[2], s[3], s[4]});
+}
+
+// Work-groups' tiles: of rows of C and columns in all, in each of `groups`.
+const detail::MatrixTile& tile_for(const Queue& queue, detail::MatrixEngineChoice engine, cl_long rows,
+                                   cl_long columns, cl_long groups)
+{
+    const detail::MatrixEngineShape& shape = detail::shape_of(engine.engine);
+    return detail::matrix_tile(engine,
+                               ceil_div(rows, shape.rows(shape.large)) * ceil_div(columns, shape.columns(shape.large)) *
+                                   groups,
+                               queue.device());
+}
+
+// Elements from the beginning of the buffer to beyond a tensor of `size` elements.
+cl_long beyond(const Tensor& tensor, cl_long size) { return static_cast<cl_long>(tensor.buffer_offset()) + size; }
+
+std::string options_for(const Call& call, const ImplicitProblem& p, cl_long farthest)
+{
+    return detail::gemm_options(call.dtype) +
+           fmt::format(" -DOFFSET={} -DALIGNED=1 -DBLOCKS=0 -DONE_TAP={:d} -DINSIDE={:d} -DPLANES={:d}",
+                       farthest < cl_long{1} << 30 ? "uint" : "long", p.taps[0] * p.taps[1] * p.taps[2] == 1,
+                       always_inside(p), has_planes(p));
+}
+
+Range groups_of(cl_long x, cl_long y, cl_long z, cl_long items)
+{
+    return Range::groups({static_cast<std::size_t>(x), static_cast<std::size_t>(y), static_cast<std::size_t>(z)},
+                         {static_cast<std::size_t>(items), 1, 1});
+}
+
+void launch(Queue& queue, const Call& call, const Packed& source, ImplicitProblem p, cl_long result_first)
+{
+    if (p.pixels() == 0)
+        return;
+    source.tell(p);
+    p.depth = source.channels;
+    p.taps_inner = 0;
+    Tensor result = call.result();
+    result.offset += result_first;
+    const Tensor weights = packed_weights(queue, call, p);
+    const bool pixels_are_rows = p.result_strides[1] == 1 && p.groups * p.rows > 1;
+    const bool quads = pixels_are_rows ? quads_of_channels(p, result) : quads_of_pixels(p, result);
+    const auto engine = detail::matrix_engine(queue.device());
+    const detail::MatrixEngineShape& shape = detail::shape_of(engine.engine);
+    const detail::MatrixTile& tile = pixels_are_rows ? tile_for(queue, engine, p.pixels(), p.rows, p.groups)
+                                                     : tile_for(queue, engine, p.rows, p.pixels(), p.groups);
+    const cl_long pixels = pixels_are_rows ? shape.rows(tile) : shape.columns(tile);
+    const cl_long channels = pixels_are_rows ? shape.columns(tile) : shape.rows(tile);
+    const cl_long farthest = std::max({beyond(source.tensor, source.strides[0] * p.batch), span_of(call.result()),
+                                       beyond(weights, p.groups * p.rows * p.total_depth())});
+    const Program& program = queue.context().program(
+        "kernels/conv/gpu_matrix.cl",
+        options_for(call, p, farthest) + detail::matrix_tile_options(engine, tile) +
+            fmt::format(" -DA_ALONG_K=1 -DB_ALONG_K=1 -DPIXELS_ARE_ROWS={:d} -DQUADS={:d} -DACTIVATION={}",
+                        pixels_are_rows, quads, p.epilogue.activation));
+    const gpu_conv_problem problem = gpu_problem(p);
+    const Tensor table = tap_table(queue, call.dtype, problem, true);
+    queue.launch(program.kernel("conv_matrix"),
+                 groups_of(ceil_div(p.pixels(), pixels), ceil_div(p.rows, channels) * p.groups, 1, shape.items(tile)),
+                 source.tensor, weights, call.bias, result, table, problem);
+}
+
+}  // namespace
+
+Rejection rejects_gpu_matrix(const Call& call, const Device& device)
+{
+    if (Rejection reason = detail::matrix_engine_rejects(call.dtype, device))
+        return reason;
+    return rejects_gpu_implicit(call, device);
+}
+
+Rejection gpu_matrix_advises_against(const Call& call, const Device& device)
+{
+    const Problem& q = call.problem;
+    const double inward = static_cast<double>(q.in_channels), outward = static_cast<double>(q.out_channels);
+    const double taps = static_cast<double>(q.taps());
+    if (call.pass == ConvPass::backward_weight)
+        return detail::matrix_engine_advises_against(outward, inward * taps, device);
+    const bool forward = call.pass == ConvPass::forward;
+    const double pixels = static_cast<double>(q.batch * (forward ? q.out_pixels() : q.in_pixels()));
+    return detail::matrix_engine_advises_against(pixels, forward ? outward : inward, device);
+}
+
+void run_gpu_matrix(Queue& queue, const Call& call)
+{
+    const Packed source = packed(queue, call.pass == ConvPass::forward ? x_side(call) : y_side(call), false);
+    for_each_launch(call, [&](const ImplicitProblem& p, cl_long first) { launch(queue, call, source, p, first); });
+}
+
+void run_gpu_matrix_weight(Queue& queue, const Call& call)
+{
+    ImplicitProblem p = forward_problem(call);
+    if (p.pixels() == 0)
+        return fill_zero(queue, call.w);
+    const Packed x = packed(queue, x_side(call), false), dy = packed(queue, y_side(call), true);
+    x.tell(p);
+    p.depth = x.channels;
+    std::copy_n(dy.strides, 5, p.result_strides);
+    p.taps_inner = 0;
+    const auto engine = detail::matrix_engine(queue.device());
+    const detail::MatrixEngineShape& shape = detail::shape_of(engine.engine);
+    const cl_long columns = p.total_depth();
+    const detail::MatrixTile& tile = tile_for(queue, engine, p.rows, columns, p.groups);
+    const cl_long row_blocks = ceil_div(p.rows, shape.rows(tile)) * p.groups;
+    const cl_long column_blocks = ceil_div(columns, shape.columns(tile));
+    const cl_long wanted = 2 * static_cast<cl_long>(queue.device().compute_units);
+    p.parts = std::clamp<cl_long>(ceil_div(wanted, row_blocks * column_blocks), 1,
+                                  std::max<cl_long>(p.pixels() / 256, 1));
+    p.parts = ceil_div(p.pixels(), ceil_div(p.pixels(), p.parts));   // none is empty
+    const Tensor sums = queue.context().empty({p.parts * call.w.numel()}, DataType::float32, queue);
+    const Program& program = queue.context().program(
+        "kernels/conv/gpu_matrix_weight.cl",
+        options_for(call, p, std::max(beyond(x.tensor, x.strides[0] * p.batch),
+                                      beyond(dy.tensor, dy.strides[0] * p.batch))) +
+            detail::matrix_tile_options(engine, tile) + " -DA_ALONG_K=0 -DB_ALONG_K=0");
+    gpu_conv_problem problem = gpu_problem(p);
+    problem.result_group = dy.channels;
+    const Tensor table = tap_table(queue, call.dtype, problem, true);
+    queue.launch(program.kernel("conv_matrix_weight"), groups_of(column_blocks, row_blocks, p.parts, shape.items(tile)),
+                 x.tensor, dy.tensor, sums, table, problem, static_cast<cl_int>(call.problem.in_channels));
+    add_parts(queue, call, sums, p);
+}
+
+}  // namespace clprim::conv

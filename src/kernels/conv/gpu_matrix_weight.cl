@@ -1,0 +1,57 @@
+// The weight gradient of a convolution of 16-bit floats by matrix instructions: an implicit matrix product over the
+// tiles of gemm/matrix_tiles.cl.
+//
+//   dw[output][row] = sum over pixels of dy[pixel][output] * x[pixel][row],   rows are (tap, channel)
+//
+// in parts of the pixels, which add_parts.cl adds in order. Both tensors have their channels innermost, as many as a
+// multiple of eight, and dy's pixels lie at one distance: neighbours are brought along lines, eight channels of x at
+// one tap. Options: those of gpu_gather.cl and matrix_tiles.cl (-DA_ALONG_K=0 -DB_ALONG_K=0 -DALIGNED=1 -DBLOCKS=0).
+#include "kernels/conv/gpu_gather.cl"
+#include "kernels/gemm/matrix_tiles.cl"
+#include "kernels/conv/gpu_matrix_gather.cl"
+
+// parts[part][group, output][row] for one part of the pixels. Of x's p.depth channels in memory `channels` are its own.
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) SUB_GROUP_SIZE
+void conv_matrix_weight(const __global stored* restrict x, ulong x_offset, const __global stored* restrict dy,
+                        ulong dy_offset, __global float* parts, ulong parts_offset, const __global int4* restrict table,
+                        ulong table_offset, gpu_conv_problem p, int channels)
+{
+    BEGIN_MATRIX_TILE
+    const int output_blocks = (p.rows + BLOCK_M - 1) / BLOCK_M, row0 = get_group_id(0) * BLOCK_N;
+    const int output0 = get_group_id(1) % output_blocks * BLOCK_M, group = get_group_id(1) / output_blocks;
+    const int part = get_group_id(2), begin = part * p.part_pixels, end = min(p.part_pixels, p.pixels - begin) + begin;
+    const int outputs = min(p.rows - output0, BLOCK_M);
+    const ulong x_origin = x_offset + group * p.source_group;
+    table += table_offset / 4;
+
+    BEGIN_SLABS
+    const slab_source from_dy = {2, 2 * p.result_axis[2], outputs - 1, 0, BLOCK_M};
+    int4 taps[B_LOADS];
+    UNROLL for (int load = 0; load < B_LOADS; ++load)
+        taps[load] = find_tap(&p, table, min(row0 + b_line + LINES_ON(load, 0), p.total - 8));
+    OFFSET dy_far = 2 * ((OFFSET)(dy_offset + group * p.result_group) + output0) + begin * (OFFSET)from_dy.k_step;
+    int pixel = begin;
+#define FETCH(count)                                                                                                  \
+    {                                                                                                                 \
+        FETCH_SLAB(a_next, A_LOADS, dy, dy_far, from_dy, a_line, a_k, count)                                          \
+        UNROLL for (int load = 0; load < B_LOADS; ++load)                                                             \
+        {                                                                                                             \
+            const int in_slab = b_k + DEPTH_ON(load, 0, BLOCK_N) + load % 2;                                          \
+            const byte_place place = find_bytes(&p, min(pixel + in_slab, end - 1), x_origin);                         \
+            b_next[load] = gather_channels(x, table + p.total, &p, place, taps[load], in_slab < count);               \
+        }                                                                                                             \
+        dy_far += count * from_dy.k_step;                                                                             \
+        pixel += count;                                                                                               \
+    }
+    MULTIPLY_DEPTH(end - begin)
+
+    const int taps_in_all = p.total / p.depth;
+    parts += parts_offset + (((long)part * (get_num_groups(1) / output_blocks) + group) * p.rows + output0) *
+                              taps_in_all * channels;
+    EACH_QUAD_OF_SUMS(i, j, v, {
+        const int tap = (row0 + j) / p.depth;
+        const int channel = (row0 + j) - tap * p.depth;
+        if (i < outputs && row0 + j < p.total && channel < channels)
+            write_sums(v, parts + ((long)i * taps_in_all + tap) * channels + channel, channels - channel);
+    })
+}

@@ -1,0 +1,238 @@
+// What products by matrix instructions (fragments.cl) share: how a work-group of SUB_GROUPS_M x SUB_GROUPS_N sub-groups
+// owns a block of C, each of them FRAGMENTS_M x FRAGMENTS_N fragments of it. Slabs of A and B pass through local
+// memory, two in turn: while one is multiplied, the next one is on its way from global memory into registers.
+//
+// Nothing is tested inside the loop: lines beyond the edge repeat the last one, and their sums are not written; what is
+// left over when k is cut into slabs comes first, the rest filled with zeros.
+//
+//     BEGIN_MATRIX_TILE             item, team, g; row, column of the sub-group in the block; slabs; sums, which are 0
+//     BEGIN_SLABS                   a_line, a_k, b_line, b_k: where this work-item's first groups of a slab lie
+//     MULTIPLY_DEPTH(depth)         sums += A B over `depth` k. FETCH(count) is the kernel's: brings the next slab, of
+//                                   which `count` k are wanted, to a_next[A_LOADS] and b_next[B_LOADS], and moves on
+//     EACH_QUAD_OF_SUMS(i, j, v, ...)   the statement, for v, four neighbours from column j on in row i of the block
+//
+// Options: those of fragments.cl and -DX, and
+//   -DSUB_GROUPS_M=.. -DSUB_GROUPS_N=.. -DFRAGMENTS_M=.. -DFRAGMENTS_N=..
+//   -DA_ALONG_K=0|1 -DB_ALONG_K=0|1    whether k is the direction in which neighbours are brought
+//   -DALIGNED=0|1                      whether that direction is contiguous, all addresses multiples of eight elements
+//   -DOFFSET=uint|int|long             holds every distance in bytes within a matrix; uint those from the beginning of
+//                                      its buffer on, which many GPUs add to an address in one instruction
+//   -DBLOCKS=0|1                       1: there are no slabs
+#include "kernels/gemm/fragments.cl"
+
+#if EMULATED
+#define UNROLL
+#define SUB_GROUP_SIZE
+#else
+#define UNROLL _Pragma("unroll")
+#if defined(ENGINE_DPAS16) || defined(ENGINE_DPAS8)
+#define SUB_GROUP_SIZE __attribute__((intel_reqd_sub_group_size(LANES)))
+#else
+#define SUB_GROUP_SIZE
+#endif
+#endif
+
+#define ITEMS (SUB_GROUPS_M * SUB_GROUPS_N * LANES)
+#define ROWS (FRAGMENTS_M * FRAGMENT_M)      // of a sub-group
+#define COLUMNS (FRAGMENTS_N * FRAGMENT_N)
+#define BLOCK_M (SUB_GROUPS_M * ROWS)
+#define BLOCK_N (SUB_GROUPS_N * COLUMNS)
+#define A_SLAB (BLOCK_M * SLAB_PITCH)        // words
+#define B_SLAB (BLOCK_N * SLAB_PITCH)
+#define A_LOADS (BLOCK_M * SLAB_K / 8 / ITEMS)   // groups of eight neighbours that a work-item brings
+#define B_LOADS (BLOCK_N * SLAB_K / 8 / ITEMS)
+#define DUMPED (SUB_GROUPS_M * SUB_GROUPS_N * FRAGMENT_M * COLUMNS)   // sums in local memory at a time
+#define SLAB_WORDS (BLOCKS ? 0 : 2 * (A_SLAB + B_SLAB))
+#define LOCAL_WORDS (SLAB_WORDS > DUMPED ? SLAB_WORDS : DUMPED)
+
+#if !BLOCKS
+// Where the first group of eight neighbours lies that a work-item brings, and how much further the others. Along k four
+// groups make a line. Along lines they come in pairs, at k and k + 1; where words of pairs are stored, work-items next
+// to each other bring different k, since words of different lines meet in one bank.
+static inline int first_line(uint item, int along_k, int lines)
+{
+    if (along_k)
+        return item / (SLAB_K / 8);
+#ifdef TRANSPOSING_LOADS
+    return item % (lines / 8) * 8;
+#else
+    return (item / (4 * SLAB_K / 2) * 4 + item % 4) * 8;
+#endif
+}
+static inline int first_depth(uint item, int along_k, int lines)
+{
+    if (along_k)
+        return item % (SLAB_K / 8) * 8;
+#ifdef TRANSPOSING_LOADS
+    return item / (lines / 8) * 2;
+#else
+    return item / 4 % (SLAB_K / 2) * 2;
+#endif
+}
+#ifdef TRANSPOSING_LOADS
+#define LINES_ON(load, along_k) ((along_k) ? (load) * ITEMS / (SLAB_K / 8) : 0)
+#define DEPTH_ON(load, along_k, lines) ((along_k) ? 0 : (load) / 2 * ITEMS / ((lines) / 8) * 2)
+#else
+#define LINES_ON(load, along_k) ((along_k) ? (load) * ITEMS / (SLAB_K / 8) : (load) / 2 * ITEMS / (2 * SLAB_K) * 32)
+#define DEPTH_ON(load, along_k, lines) ((along_k) ? 0 : (load) / 2 * ITEMS % (2 * SLAB_K) / 4 * 2)
+#endif
+
+// How a slab's values lie in a matrix: steps in bytes, the last line there is, whether neighbours lie along k.
+typedef struct {
+    OFFSET line_step, k_step, last;
+    int along_k, lines;
+} slab_source;
+
+#define IS_WHOLE_uint 1
+#define IS_WHOLE_int 0
+#define IS_WHOLE_long 0
+#define OFFSET_IS_WHOLE CLPRIM_CAT(IS_WHOLE_, OFFSET)
+
+// Eight neighbours; of `depth` along k only the first count, zeros stand for the others. Lines beyond the last repeat
+// it.
+static inline uint4 fetch_group(const __global uchar* matrix, OFFSET far, slab_source s, int line, int k, int depth)
+{
+#if ALIGNED
+    const OFFSET first = min((OFFSET)line, s.along_k ? s.last : s.last / 8 * 8);
+    return k < depth ? *(const __global uint4*)(matrix + (far + (first * s.line_step + k * s.k_step))) : (uint4)0;
+#else
+    uint words[4];
+    UNROLL for (int e = 0; e < 8; ++e) {
+        const int at_k = s.along_k ? k + e : k;
+        const OFFSET at = min((OFFSET)(s.along_k ? line : line + e), s.last) * s.line_step + at_k * s.k_step + far;
+        const uint bits = at_k < depth ? *(const __global ushort*)(matrix + at) : (ushort)0;
+        words[e / 2] = e % 2 ? words[e / 2] | bits << 16 : bits;
+    }
+    return (uint4)(words[0], words[1], words[2], words[3]);
+#endif
+}
+
+#define FETCH_SLAB(values, count, matrix, far, s, line, k, depth)                                                     \
+    UNROLL for (int load = 0; load < count; ++load)                                                                   \
+        values[load] = fetch_group((const __global uchar*)matrix, far, s, line + LINES_ON(load, s.along_k),           \
+                                   k + DEPTH_ON(load, s.along_k, s.lines) + (s.along_k ? 0 : load % 2), depth);
+
+#define PLACE_SLAB(which, slab, values, count, along_k, lines)                                                        \
+    UNROLL for (int load = 0; load < count; load += along_k ? 1 : 2)                                                  \
+    {                                                                                                                 \
+        __local uint* to =                                                                                            \
+            (slab) + which##_place(along_k, lines, LINES_ON(load, along_k), DEPTH_ON(load, along_k, lines));          \
+        if (along_k)                                                                                                  \
+            place_##which##_along_k(to, values[load]);                                                                \
+        else                                                                                                          \
+            place_##which##_along_lines(to, lines, values[load], values[load + 1]);                                   \
+    }
+
+static inline void multiply_slabs(sub_group g, fragment_sums sums[FRAGMENTS_M][FRAGMENTS_N], const __local uint* slabs,
+                                  int a_begin, int b_begin)
+{
+    UNROLL for (int k = 0; k < SLAB_K; k += FRAGMENT_K)
+    {
+        fragment_a a[FRAGMENTS_M];
+        fragment_b b[FRAGMENTS_N];
+        UNROLL for (int i = 0; i < FRAGMENTS_M; ++i)
+            a[i] = load_a(g, slabs, a_begin, A_ALONG_K, BLOCK_M, i, k);
+        UNROLL for (int j = 0; j < FRAGMENTS_N; ++j)
+            b[j] = load_b(g, slabs, b_begin, B_ALONG_K, BLOCK_N, j, k);
+        UNROLL for (int i = 0; i < FRAGMENTS_M; ++i)
+            UNROLL for (int j = 0; j < FRAGMENTS_N; ++j)
+                sums[i][j] = multiply_add(g, a[i], b[j], sums[i][j]);
+    }
+}
+
+#endif
+
+// One row of a sub-group's fragments into local memory, [FRAGMENT_M][COLUMNS].
+static inline void dump_fragments(const fragment_sums sums[FRAGMENTS_N], __local float* to, int lane)
+{
+    UNROLL for (int j = 0; j < FRAGMENTS_N; ++j)
+    {
+        float values[FRAGMENT_SUMS];
+        CLPRIM_CAT(vstore, FRAGMENT_SUMS)(sums[j], 0, values);
+        UNROLL for (int e = 0; e < FRAGMENT_SUMS; ++e)
+            to[FRAGMENT_ROW(e, lane) * COLUMNS + j * FRAGMENT_N + FRAGMENT_COLUMN(e, lane)] = values[e];
+    }
+}
+
+#if EMULATED
+#define DECLARE_SUB_GROUP                                                                                             \
+    __local uint exchange[SUB_GROUPS_M * SUB_GROUPS_N * EXCHANGE_WORDS];                                              \
+    const sub_group g = {item % LANES, exchange + team * EXCHANGE_WORDS};
+#else
+#define DECLARE_SUB_GROUP const sub_group g = {item % LANES, slabs};
+#endif
+#define BEGIN_MATRIX_TILE                                                                                             \
+    __local uint4 memory[(LOCAL_WORDS + 3) / 4];                                                                      \
+    __local uint* slabs = (__local uint*)memory;                                                                      \
+    const uint item = get_local_id(0);                                                                                \
+    const int team = item / LANES;                                                                                    \
+    DECLARE_SUB_GROUP                                                                                                 \
+    const int row = team / SUB_GROUPS_N * ROWS, column = team % SUB_GROUPS_N * COLUMNS;                               \
+    fragment_sums sums[FRAGMENTS_M][FRAGMENTS_N];                                                                     \
+    UNROLL for (int i = 0; i < FRAGMENTS_M; ++i)                                                                      \
+        UNROLL for (int j = 0; j < FRAGMENTS_N; ++j)                                                                  \
+            sums[i][j] = (fragment_sums)0;
+
+#if !BLOCKS
+// Where in a slab this work-item's first groups lie.
+#define BEGIN_SLABS                                                                                                   \
+    const int a_line = first_line(item, A_ALONG_K, BLOCK_M), a_k = first_depth(item, A_ALONG_K, BLOCK_M);             \
+    const int b_line = first_line(item, B_ALONG_K, BLOCK_N), b_k = first_depth(item, B_ALONG_K, BLOCK_N);
+
+#define MULTIPLY_SLAB(fetch_next)                                                                                     \
+    {                                                                                                                 \
+        PLACE_SLAB(a, slabs + (now + a_at), a_next, A_LOADS, A_ALONG_K, BLOCK_M)                                      \
+        PLACE_SLAB(b, slabs + (now + A_SLAB + b_at), b_next, B_LOADS, B_ALONG_K, BLOCK_N)                             \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                                 \
+        if (fetch_next)                                                                                               \
+            FETCH(SLAB_K)                                                                                             \
+        multiply_slabs(g, sums, slabs, UNIFORM(now + a_begin), UNIFORM(now + A_SLAB + b_begin));                      \
+        now = A_SLAB + B_SLAB - now;                                                                                  \
+    }
+#if EMULATED   // once is enough to compile
+#define MULTIPLY_ALL_SLABS                                                                                            \
+    for (; left >= 0; --left)                                                                                         \
+        MULTIPLY_SLAB(left > 0)
+#else
+#define MULTIPLY_ALL_SLABS                                                                                            \
+    for (; left > 0; --left)                                                                                          \
+        MULTIPLY_SLAB(1)                                                                                              \
+    MULTIPLY_SLAB(0)
+#endif
+#define MULTIPLY_DEPTH(depth)                                                                                         \
+    {                                                                                                                 \
+        const int a_at = a_place(A_ALONG_K, BLOCK_M, a_line, a_k), b_at = b_place(B_ALONG_K, BLOCK_N, b_line, b_k);   \
+        const int a_begin = begin_a(g, A_ALONG_K, BLOCK_M, row), b_begin = begin_b(g, B_ALONG_K, BLOCK_N, column);    \
+        const int over = (int)((depth) % SLAB_K), first = over || (depth) == 0 ? over : SLAB_K;                       \
+        int left = (int)(((depth)-first) / SLAB_K), now = 0;                                                          \
+        uint4 a_next[A_LOADS], b_next[B_LOADS];                                                                       \
+        FETCH(first)                                                                                                  \
+        MULTIPLY_ALL_SLABS                                                                                            \
+    }
+#endif
+
+// Rows of fragments pass through local memory, so that what follows is there once and writes neighbours together.
+#define EACH_QUAD_OF_SUMS(i, j, v, ...)                                                                               \
+    for (int part = 0; part < FRAGMENTS_M; ++part) {                                                                  \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                                 \
+        UNROLL for (int fragment = 0; fragment < FRAGMENTS_M; ++fragment)                                             \
+            if (fragment == part)                                                                                     \
+                dump_fragments(sums[fragment], (__local float*)memory + team * FRAGMENT_M * COLUMNS, g.lane);         \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                                 \
+        for (uint quad = item; quad < DUMPED / 4; quad += ITEMS) {                                                    \
+            const int line = quad / (COLUMNS / 4), of = line / FRAGMENT_M;                                            \
+            const int i = of / SUB_GROUPS_N * ROWS + part * FRAGMENT_M + line % FRAGMENT_M;                           \
+            const int j = of % SUB_GROUPS_N * COLUMNS + quad % (COLUMNS / 4) * 4;                                     \
+            const float4 v = ((const __local float4*)memory)[quad];                                                   \
+            __VA_ARGS__                                                                                               \
+        }                                                                                                             \
+    }
+
+// The first `count` of four sums.
+static inline void write_sums(float4 v, __global float* to, int count)
+{
+    const float values[4] = {v.x, v.y, v.z, v.w};
+    UNROLL for (int e = 0; e < 4; ++e)
+        if (e < count)
+            to[e] = values[e];
+}

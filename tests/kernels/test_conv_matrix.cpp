@@ -1,0 +1,149 @@
+// Convolution by matrix engines, every engine by its emulation: what comes out is the exact sum rounded once.
+#include <cstdlib>
+
+#include <core/matrix_engine.hpp>
+#include <kernels/conv/problem.hpp>
+
+#include "gemm_matrices.hpp"
+#include "kernels/conv_problems.hpp"
+#include "kernels/conv_reference.hpp"
+
+using namespace clprim;
+using namespace clprim::testing_gemm;
+using test::Host;
+using test::Layout;
+
+namespace {
+
+class ConvMatrix : public testing::TestWithParam<const char*> {
+protected:
+    void SetUp() override
+    {
+        if (queue().device().kind != DeviceKind::gpu)
+            GTEST_SKIP() << "for GPUs";
+        // Its compiler takes minutes for all of them.
+        const bool portable = queue().device().platform_name.find("Portable") != std::string::npos;
+        if (portable && GetParam() != std::string("emulated_mma"))
+            GTEST_SKIP() << "one engine is enough on PoCL";
+        setenv("CLPRIM_MATRIX_ENGINE", GetParam(), 1);
+    }
+    void TearDown() override { unsetenv("CLPRIM_MATRIX_ENGINE"); }
+};
+
+struct Case {
+    Dims x, w;
+    ConvOptions options;
+    Layout layout;
+    DataType type;
+};
+
+Tensor upload(const Host& host, DataType type)
+{
+    std::vector<std::uint16_t> bits;
+    for (const double v : host.values)
+        bits.push_back(rounded_bits(v, type));
+    Tensor t = queue().context().empty(host.shape, type, queue());
+    t.strides = host.strides;
+    queue().write(*t.memory, 0, bits.data(), 2 * bits.size());
+    queue().finish();
+    return t;
+}
+
+void compare(const Tensor& result, const Host& exact, const char* what)
+{
+    std::vector<std::uint16_t> got(exact.values.size());
+    queue().read(*result.memory, 2 * static_cast<std::size_t>(result.offset), got.data(), 2 * got.size());
+    for (std::size_t i = 0; i < got.size(); ++i) {
+        const std::uint16_t expected = rounded_bits(exact.values[i], result.dtype);
+        ASSERT_TRUE(got[i] == expected || (exact.values[i] == 0 && got[i] << 1 == 0))
+            << what << " at " << i << " of " << to_string(exact.shape) << ": " << exact.values[i] << " as " << got[i];
+    }
+}
+
+void fill_nan(Host& host) { std::fill(host.values.begin(), host.values.end(), NAN); }
+
+// All passes, and with `all` bias, relu and a result that is added to.
+void check(const Case& c, bool all = false)
+{
+    std::mt19937 random(5);
+    const Dims y_shape = conv_output_shape(c.x, c.w, c.options);
+    Host x(c.x, c.layout, &random), w(c.w, c.layout, &random), y(y_shape, c.layout, &random);
+    Host bias({y_shape[1]}, Layout::contiguous, &random);
+    Host forward(y_shape, c.layout, nullptr), dx(c.x, c.layout, nullptr), dw(c.w, c.layout, nullptr);
+    test::products({&x, &w, &y}, c.options, [&](std::int64_t xi, std::int64_t wi, std::int64_t yi) {
+        forward.values[yi] += x.values[xi] * w.values[wi];
+        dx.values[xi] += y.values[yi] * w.values[wi];
+        dw.values[wi] += x.values[xi] * y.values[yi];
+    });
+    ConvOptions options = c.options;
+    options.implementation = "gpu_matrix";
+    const Tensor tx = upload(x, c.type), tw = upload(w, c.type), ty = upload(y, c.type), tbias = upload(bias, c.type);
+    Host nan = y;
+    fill_nan(nan);
+    const Tensor result = upload(nan, c.type);
+    conv_forward(queue(), tx, tw, Tensor(), result, options);
+    compare(result, forward, "forward");
+    if (all) {
+        Host sum = forward;
+        for (std::int64_t i = 0; i < y_shape.product(); ++i)
+            sum.values[i] = std::max(0.0, y.values[i] + forward.values[i] +
+                                              bias.values[i / y.strides[1] % y_shape[1]]);
+        ConvOptions more = options;
+        more.activation = Activation::relu;
+        more.accumulate = true;
+        const Tensor added = upload(y, c.type);
+        conv_forward(queue(), tx, tw, tbias, added, more);
+        compare(added, sum, "forward with bias and relu, added to the result");
+    }
+    nan = x, fill_nan(nan);
+    const Tensor data = upload(nan, c.type);
+    conv_backward_data(queue(), ty, tw, data, options);
+    compare(data, dx, "data gradient");
+    nan = w, fill_nan(nan);
+    const Tensor weight = upload(nan, c.type);
+    conv_backward_weight(queue(), tx, ty, weight, options);
+    compare(weight, dw, "weight gradient");
+}
+
+}  // namespace
+
+// Whole groups of eight channels that are read in place; more pixels than a tile has, and fewer channels.
+TEST_P(ConvMatrix, ChannelsLast)
+{
+    check({{2, 24, 9, 11}, {40, 24, 3, 3}, test::conv({1, 1}, {1, 1}), Layout::channels_last, DataType::float16});
+}
+
+// Planar tensors, channels that do not come in eights, strides, dilation, groups, one tap, three dimensions.
+TEST_P(ConvMatrix, OfAllKinds)
+{
+    if (GetParam() != std::string("emulated_mma"))
+        GTEST_SKIP() << "where elements come from is one text for all engines";
+    const auto planar = Layout::contiguous, last = Layout::channels_last;
+    const auto half = DataType::float16, bfloat = DataType::bfloat16;
+    check({{2, 5, 9, 11}, {70, 5, 3, 3}, test::conv({1, 1}, {1, 1}), planar, half}, true);
+    check({{2, 5, 9, 11}, {7, 5, 3, 3}, test::conv({1, 1}, {1, 1}), last, half}, true);
+    check({{2, 16, 8, 12}, {24, 16, 3, 3}, test::conv({2, 2}, {1, 1}), planar, half});
+    check({{1, 40, 17, 18}, {48, 20, 3, 2}, test::conv({2, 3}, {2, 1}, {2, 3}, 2), last, half});
+    check({{2, 16, 8, 8}, {32, 16, 1, 1}, test::conv({1, 1}, {0, 0}), planar, bfloat}, true);
+    check({{1, 16, 7, 7}, {72, 16, 1, 1}, test::conv({2, 2}, {0, 0}), last, bfloat});
+    check({{1, 3, 5, 6, 7}, {5, 3, 3, 3, 3}, test::conv({1, 1, 1}, {1, 1, 1}), planar, half});
+    check({{1, 4, 11, 10}, {5, 4, 2, 2}, test::conv({3, 3}, {0, 0}), planar, half});
+}
+
+INSTANTIATE_TEST_SUITE_P(Emulated, ConvMatrix,
+                         testing::Values("emulated_mma", "emulated_dpas16", "emulated_dpas8", "emulated_wmma",
+                                         "emulated_wmma12", "emulated_mfma"),
+                         [](const auto& info) { return std::string(info.param); });
+
+// A device without an engine computes as before, unless it is asked for the emulation.
+TEST(ConvMatrixChoice, IsNotEmulatedUnasked)
+{
+    const Device& device = queue().device();
+    if (device.kind != DeviceKind::gpu || !detail::matrix_engine(device, "").emulated)
+        GTEST_SKIP() << "for GPUs without a matrix engine";
+    conv::Call call;
+    call.dtype = DataType::float16;
+    call.problem.in_channels = call.problem.out_channels = 64;
+    call.problem.in[2] = call.problem.out[2] = 4096;
+    EXPECT_TRUE(conv::rejects_gpu_matrix(call, device) || conv::gpu_matrix_advises_against(call, device));
+}
