@@ -88,6 +88,11 @@ void check(const Case& c, bool all = false)
         for (std::int64_t i = 0; i < y_shape.product(); ++i)
             sum.values[i] = std::max(0.0, y.values[i] + forward.values[i] +
                                               bias.values[i / y.strides[1] % y_shape[1]]);
+        Host biased = forward;
+        for (std::int64_t i = 0; i < y_shape.product(); ++i)
+            biased.values[i] += bias.values[i / y.strides[1] % y_shape[1]];
+        conv_forward(queue(), tx, tw, tbias, result, options);
+        compare(result, biased, "forward with bias");
         ConvOptions more = options;
         more.activation = Activation::relu;
         more.accumulate = true;
@@ -124,7 +129,8 @@ TEST_P(ConvMatrix, OfAllKinds)
     check({{2, 5, 9, 11}, {7, 5, 3, 3}, test::conv({1, 1}, {1, 1}), last, half}, true);
     check({{2, 16, 8, 12}, {24, 16, 3, 3}, test::conv({2, 2}, {1, 1}), planar, half});
     check({{1, 40, 17, 18}, {48, 20, 3, 2}, test::conv({2, 3}, {2, 1}, {2, 3}, 2), last, half});
-    check({{2, 16, 8, 8}, {32, 16, 1, 1}, test::conv({1, 1}, {0, 0}), planar, bfloat}, true);
+    check({{2, 16, 8, 8}, {32, 16, 1, 1}, test::conv({1, 1}, {0, 0}), planar, half}, true);
+    check({{2, 16, 4, 6}, {32, 16, 1, 1}, test::conv({1, 1}, {0, 0}), last, half}, true);
     check({{1, 16, 7, 7}, {72, 16, 1, 1}, test::conv({2, 2}, {0, 0}), last, bfloat});
     check({{1, 3, 5, 6, 7}, {5, 3, 3, 3, 3}, test::conv({1, 1, 1}, {1, 1, 1}), planar, half});
     check({{1, 4, 11, 10}, {5, 4, 2, 2}, test::conv({3, 3}, {0, 0}), planar, half});

@@ -5,6 +5,7 @@
 
 #include <clprim/copy.hpp>
 #include <kernels/conv/gpu_implicit.hpp>
+#include <kernels/conv/gpu_matrix.hpp>
 #include <kernels/gemm/gpu_matrix.hpp>
 
 namespace clprim::conv {
@@ -212,12 +213,16 @@ Rejection gpu_matrix_advises_against(const Call& call, const Device& device)
 
 void run_gpu_matrix(Queue& queue, const Call& call)
 {
+    if (const auto product = as_matrix_product(call))
+        return detail::gpu_matrix(queue, product->problem, product->tensors);
     const Packed source = packed(queue, call.pass == ConvPass::forward ? x_side(call) : y_side(call), false);
     for_each_launch(call, [&](const ImplicitProblem& p, cl_long first) { launch(queue, call, source, p, first); });
 }
 
 void run_gpu_matrix_weight(Queue& queue, const Call& call)
 {
+    if (const auto product = as_matrix_product(call))
+        return detail::gpu_matrix(queue, product->problem, product->tensors);
     ImplicitProblem p = forward_problem(call);
     if (p.pixels() == 0)
         return fill_zero(queue, call.w);

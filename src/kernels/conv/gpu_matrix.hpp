@@ -1,0 +1,19 @@
+// Convolution by matrix instructions on the host side: what its files share.
+#pragma once
+
+#include <optional>
+
+#include <kernels/conv/problem.hpp>
+#include <kernels/gemm/problem.hpp>
+
+namespace clprim::conv {
+
+struct MatrixProduct {
+    GemmProblem problem;
+    detail::GemmTensors tensors;
+};
+
+// The product that a call of one tap is, if all of its operands can be read eight elements at a time.
+std::optional<MatrixProduct> as_matrix_product(const Call& call);
+
+}  // namespace clprim::conv
