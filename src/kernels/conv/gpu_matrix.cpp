@@ -234,7 +234,10 @@ void run_gpu_matrix_weight(Queue& queue, const Call& call)
     const auto engine = detail::matrix_engine(queue.device());
     const detail::MatrixEngineShape& shape = detail::shape_of(engine.engine);
     const cl_long columns = p.total_depth();
-    const detail::MatrixTile& tile = tile_for(queue, engine, p.rows, columns, p.groups);
+    // Pixels are many, and cut into as many parts as the device wants.
+    const bool enough = 4 * p.rows >= 3 * shape.rows(shape.large);
+    const detail::MatrixTile& tile =
+        tile_for(queue, engine, p.rows, columns, p.groups * (enough ? ceil_div(p.pixels(), 512) : 1));
     const cl_long row_blocks = ceil_div(p.rows, shape.rows(tile)) * p.groups;
     const cl_long column_blocks = ceil_div(columns, shape.columns(tile));
     const cl_long wanted = 2 * static_cast<cl_long>(queue.device().compute_units);

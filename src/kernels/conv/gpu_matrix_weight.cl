@@ -30,18 +30,26 @@ void conv_matrix_weight(const __global stored* restrict x, ulong x_offset, const
     UNROLL for (int load = 0; load < B_LOADS; ++load)
         taps[load] = find_tap(&p, table, min(row0 + b_line + LINES_ON(load, 0), p.total - 8));
     OFFSET dy_far = 2 * ((OFFSET)(dy_offset + group * p.result_group) + output0) + begin * (OFFSET)from_dy.k_step;
-    int pixel = begin;
+    // Where a slab's pixels lie is found while the slab before is multiplied, once for the whole group.
+    __local byte_place found[2 * SLAB_K];
+    int pixel = begin, here = 0;
+    if (item < SLAB_K)
+        found[item] = find_bytes(&p, min(pixel + (int)item, end - 1), x_origin);
+    barrier(CLK_LOCAL_MEM_FENCE);
 #define FETCH(count)                                                                                                  \
     {                                                                                                                 \
         FETCH_SLAB(a_next, A_LOADS, dy, dy_far, from_dy, a_line, a_k, count)                                          \
         UNROLL for (int load = 0; load < B_LOADS; ++load)                                                             \
         {                                                                                                             \
             const int in_slab = b_k + DEPTH_ON(load, 0, BLOCK_N) + load % 2;                                          \
-            const byte_place place = find_bytes(&p, min(pixel + in_slab, end - 1), x_origin);                         \
-            b_next[load] = gather_channels(x, table + p.total, &p, place, taps[load], in_slab < count);               \
+            b_next[load] =                                                                                            \
+                gather_channels(x, table + p.total, &p, found[here + in_slab], taps[load], in_slab < count);          \
         }                                                                                                             \
         dy_far += count * from_dy.k_step;                                                                             \
         pixel += count;                                                                                               \
+        here = SLAB_K - here;                                                                                         \
+        if (item < SLAB_K)                                                                                            \
+            found[here + item] = find_bytes(&p, min(pixel + (int)item, end - 1), x_origin);                           \
     }
     MULTIPLY_DEPTH(end - begin)
 
