@@ -1,5 +1,6 @@
 """What the ranks of tests/python/test_distributed.py do. Each returns how far it is from the reference, or raises."""
 import datetime
+import os
 import time
 
 import torch
@@ -120,18 +121,19 @@ def reductions_to_some(rank, size):
     close(uneven, torch.full((rank + 1,), size * (size + 1) / 2))
 
 
-def exchange(rank, size):
+def exchange(rank, size, group=None):
     mine = torch.arange(2.0 * size, device=DEVICE) + 10 * rank
     output = torch.empty_like(mine)
-    dist.all_to_all_single(output, mine)
+    dist.all_to_all_single(output, mine, group=group)
     close(output, torch.cat([torch.arange(2.0) + 2 * rank + 10 * r for r in range(size)]))
     splits = [r + 1 for r in range(size)]   # rank r gets r + 1 rows of everybody
     rows = torch.full((sum(splits), 2), float(rank), device=DEVICE)
     output = torch.empty(size * (rank + 1), 2, device=DEVICE)
-    dist.all_to_all_single(output, rows, [rank + 1] * size, splits)
+    dist.all_to_all_single(output, rows, [rank + 1] * size, splits, group=group)
     close(output, torch.arange(float(size)).repeat_interleave(rank + 1)[:, None].expand(-1, 2))
     outputs = [torch.empty(3, device=DEVICE, dtype=torch.int32) for _ in range(size)]
-    dist.all_to_all(outputs, [torch.full((3,), 10 * rank + r, device=DEVICE, dtype=torch.int32) for r in range(size)])
+    dist.all_to_all(outputs, [torch.full((3,), 10 * rank + r, device=DEVICE, dtype=torch.int32) for r in range(size)],
+                    group=group)
     assert [part[0].item() for part in outputs] == [10 * r + rank for r in range(size)]
 
 
@@ -178,7 +180,7 @@ def profiled(rank, size):
         dist.barrier(device_ids=[0])
     shapes = {event.name: event.input_shapes for event in profile.events() if event.name.startswith("occl:")}
     assert shapes["occl:all_reduce"] == shapes["occl:all_gather"] == shapes["occl:recv"] == [[3, 5]], shapes
-    assert shapes["occl:all_to_all_single"] == [[4]] and "occl:barrier" in shapes, shapes
+    assert shapes["occl:all_to_all"] == [[4]] and "occl:barrier" in shapes, shapes
 
 
 def coalesced(rank, size):
@@ -284,6 +286,53 @@ def engines_beside_the_program(rank, size):
     dist.barrier()
 
 
+def shares_memory():
+    with open("/proc/self/maps") as maps:
+        return sum("/clprim-" in line for line in maps)
+
+
+def collectives_of(group, rank, size):
+    """Few bytes and many, that divide and do not, in every way that an engine moves them."""
+    for count in (3, 5_000, 1_300_001):
+        parts = [torch.arange(count, dtype=torch.float32) % 97 + r for r in range(size)]
+        mine = parts[rank].to(DEVICE)
+        total = mine.clone()
+        dist.all_reduce(total, group=group)
+        close(total, sum(parts))
+        largest = mine.half()
+        dist.all_reduce(largest, dist.ReduceOp.MAX, group=group)
+        close(largest, parts[-1].half())
+        rows = torch.empty(size * count, device=DEVICE)
+        dist.all_gather_into_tensor(rows, mine, group=group)
+        close(rows, torch.cat(parts))
+        share = torch.empty(count, device=DEVICE)
+        dist.reduce_scatter_tensor(share, rows, group=group)
+        close(share, size * parts[rank])
+        dist.broadcast(mine, 1, group=group)
+        close(mine, parts[1])
+    exchange(rank, size, group)
+
+
+def shared_memory(rank, size):
+    group, before = dist.new_group(list(range(size))), shares_memory()
+    collectives_of(group, rank, size)
+    assert shares_memory() == before + 1
+    dist.destroy_process_group(group)
+
+
+def without_shared_memory(rank, size):
+    """One rank cannot reach it: all use the network."""
+    group, before = dist.new_group(list(range(size))), shares_memory()
+    if rank == 1:
+        os.environ["CLPRIM_DISTRIBUTED_SHARED_MEMORY"] = "0"
+    try:
+        collectives_of(group, rank, size)
+    finally:
+        os.environ.pop("CLPRIM_DISTRIBUTED_SHARED_MEMORY", None)
+    assert shares_memory() == before
+    dist.destroy_process_group(group)
+
+
 # ---- bad input
 
 def disagree_in_size(rank, size):
@@ -335,8 +384,6 @@ def use_after_failure(rank, size):
 
 
 def one_dies(rank, size):
-    import os
-
     goes_on(rank, size)
     if rank == 1:
         os._exit(3)

@@ -1,4 +1,5 @@
 """What the ranks of tests/python/test_distributed.py train. Each raises where it is not the same as on one device."""
+import datetime
 import shutil
 import tempfile
 
@@ -47,6 +48,35 @@ def data_parallel(rank, size):
             model.zero_grad()
             loss_of(model, my_part(rank, size)).backward()
         same_gradients([parameter.grad for parameter in model.parameters()])
+
+
+def overlapped_step(rank, size, folder):
+    """A trace of rank 0, whose first bucket cannot be reduced before its backward pass has computed the last gradient:
+    only then does rank 1 begin."""
+    store = dist.distributed_c10d._get_default_store()
+    torch.manual_seed(0)
+    layers = nn.Sequential(*[nn.Linear(64, 64) for _ in range(8)]).to(DEVICE)
+    model = DistributedDataParallel(layers, bucket_cap_mb=0.04)
+    data = torch.randn(16, 64, device=DEVICE)
+    for _ in range(2):   # buckets are made anew after the first step
+        model(data).sum().backward()
+    torch.ocl.synchronize()
+    dist.barrier()
+    if rank == 1:
+        store.wait([folder], datetime.timedelta(seconds=200))
+        model(data).sum().backward()
+    else:
+        def computed(gradient):
+            torch.ocl.current_stream().synchronize()
+            store.set(folder, "computed")
+
+        layers[0].weight.register_hook(computed)
+        activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.PrivateUse1]
+        with torch.profiler.profile(activities=activities) as profile:
+            model(data).sum().backward()
+            torch.ocl.synchronize()
+        profile.export_chrome_trace(f"{folder}/trace.json")
+    dist.barrier()
 
 
 def communication_hooks(rank, size):

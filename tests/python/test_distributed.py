@@ -1,10 +1,14 @@
 """torch.distributed on the device: two processes against the same on one, on PyTorch's CPU."""
+import datetime
+import json
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 import torch
+from torch_ocl import _distributed, _state
 
 import distributed_cases as cases
 import distributed_training as training
@@ -36,10 +40,55 @@ def ranks(request):
 
 
 @pytest.mark.parametrize("case", [cases.all_reduce, cases.all_reduce_sparse, cases.moves, cases.reductions_to_some,
-                                  cases.exchange, cases.messages, cases.coalesced, cases.asynchronous, cases.profiled],
+                                  cases.exchange, cases.messages, cases.coalesced, cases.asynchronous, cases.profiled,
+                                  cases.shared_memory, cases.without_shared_memory],
                          ids=lambda case: case.__name__)
 def test_collectives(ranks, case):
     ranks(case)
+
+
+def test_three_ranks():
+    """Threads are the ranks, each with the backend of its own: three processes would take long to start."""
+    store, size = torch.distributed.HashStore(), 3
+    outcomes = [None] * size
+
+    def serve(rank):
+        limit = datetime.timedelta(seconds=300)
+        group = _distributed.process_group_class()(store, rank, size, limit, _distributed._engine)
+        for count in (5, 700_001):
+            for dtype in (torch.float32, torch.bfloat16, torch.int64):
+                parts = [(torch.arange(count) % 5 + r).to(dtype) for r in range(size)]
+                tensor = parts[rank].to("ocl")
+                group.allreduce([tensor]).wait()
+                torch.testing.assert_close(tensor.cpu(), sum(part.double() for part in parts).to(dtype))
+                rows = torch.empty(size * count, dtype=dtype, device="ocl")
+                group._allgather_base(rows, parts[rank].to("ocl")).wait()
+                assert torch.equal(rows.cpu(), torch.cat(parts))
+                into = torch.empty_like(rows)
+                group.alltoall_base(into, rows, [], []).wait()
+                assert torch.equal(into.cpu(), parts[rank].repeat(size))
+        outcomes[rank] = "done"
+
+    threads = [threading.Thread(target=serve, args=(rank,)) for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert outcomes == ["done"] * size
+
+
+@pytest.mark.skipif(not getattr(_state.extension, "has_kineto", False), reason="no plugin interface for profilers")
+def test_collectives_beside_the_backward_pass(ranks, tmp_path):
+    """While bucket after bucket waits for the other rank, the kernels of the backward pass run."""
+    ranks(training.overlapped_step, str(tmp_path))
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    reductions = [event for event in events if event.get("name") == "occl:all_reduce" and event.get("ph") == "X"]
+    kernels = [event for event in events if event.get("cat") == "kernel"]
+    assert len(reductions) >= 3, len(reductions)
+    first = min(reductions, key=lambda event: event["ts"])
+    beside = [kernel for kernel in kernels if first["ts"] < kernel["ts"]
+              and kernel["ts"] + kernel["dur"] < first["ts"] + first["dur"]]
+    assert len(beside) >= 5, (len(beside), len(kernels))
 
 
 def test_ranks_that_wait_for_each_other(ranks):

@@ -1,5 +1,5 @@
 // A group's life, checks of arguments, messages. Collectives that compute are in backend_reductions.cpp, those that
-// only move bytes in backend_moves.cpp.
+// only move bytes in backend_moves.cpp and backend_exchanges.cpp.
 #include <distributed/backend.hpp>
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -128,10 +128,12 @@ c10::intrusive_ptr<Work> Backend::new_work(const Call& call, Tensors results, co
         text += c10::str(" (", described(example), " on ", example.device(), ")");
         device = example.device();
     }
-    const bool any = call.type == c10d::OpType::RECVANYSOURCE;
+    const char* title = call.type == c10d::OpType::RECVANYSOURCE   ? "recvAnySource"   // as with PyTorch's backends
+                        : call.type == c10d::OpType::ALLTOALL_BASE ? "all_to_all"
+                                                                   : call.name;
     return c10::make_intrusive<Work>(
         rank_, Work::About{call.type, std::move(text), std::move(results), device, engine_->or_default(call.timeout),
-                           sequence, c10::str("occl:", any ? "recvAnySource" : call.name), call.inputs.vec()});
+                           sequence, c10::str("occl:", title), call.inputs.vec()});
 }
 
 Backend::Pending Backend::kept(Pending work)

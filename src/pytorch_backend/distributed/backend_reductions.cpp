@@ -208,7 +208,7 @@ Backend::Pending Backend::reduce_scatter_flat(const Call& call, at::Tensor outpu
             rows = received->rows.at(out.const_data_ptr());
             received->rows.erase(out.const_data_ptr());
         }
-        reduce_rows(rows.view({size, -1}), out, op);
+        reduce_rows(rows.view({size, -1}).unbind(), out, op);
     };
     std::function<void()> divide;
     if (averages(op))

@@ -5,10 +5,13 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include <distributed/shared_engine.hpp>
+
 namespace torch_ocl::distributed {
 namespace {
 
 constexpr std::int64_t text_bytes = 512;
+constexpr std::int64_t own_hook = -1;   // among those that others register
 
 std::int64_t hash_of(const std::string& text)
 {
@@ -105,11 +108,27 @@ std::vector<std::string> Engine::tell_everybody(const std::string& text, Millise
     return texts;
 }
 
+void Engine::share_memory(Milliseconds timeout)
+{
+    if (std::exchange(sharing_asked_, true))
+        return;
+    Inner below = inner();
+    if (below->getBackendName() != "gloo")   // the others know about machines
+        return;
+    Inner shared = with_shared_memory(below, timeout);
+    if (shared == below)
+        return;
+    call_when_broken(own_hook, [shared] { shared->shutdown(); });
+    const std::lock_guard lock(mutex_);
+    inner_ = std::move(shared);
+}
+
 bool Engine::agree(const Intent& intent, Milliseconds timeout)
 {
     if (group_.size == 1) {
         return true;
     }
+    share_memory(timeout);
     const std::int64_t exact = hash_of(intent.exact);
     const std::int64_t loose = intent.loose.empty() ? exact : hash_of(intent.loose);
     // The minimum of x and that of its complement tell the smallest and the largest: all are equal if these are.

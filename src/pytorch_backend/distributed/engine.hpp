@@ -65,6 +65,7 @@ public:
 private:
     std::vector<std::string> tell_everybody(const std::string& text, Milliseconds timeout);
     void minimum(std::vector<std::int64_t>& numbers, Milliseconds timeout);
+    void share_memory(Milliseconds timeout);   // once, with the first collective
 
     Group group_;
     EngineFactory factory_;
@@ -72,6 +73,7 @@ private:
     mutable std::mutex mutex_;
     std::mutex making_;
     Inner inner_;
+    bool sharing_asked_ = false;   // by the thread that agrees
     std::string broken_;
     std::map<std::int64_t, std::function<void()>> hooks_;
 };

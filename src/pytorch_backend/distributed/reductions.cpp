@@ -72,32 +72,44 @@ Reducible reducible(const at::Tensor& host, RedOp op)
     }
 }
 
-void reduce_rows(const at::Tensor& rows, at::Tensor& result, RedOp op)
+namespace {
+
+void combine(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, RedOp op)
 {
-    const auto dtype = rows.scalar_type();
+    const bool boolean = a.scalar_type() == at::kBool;
+    switch (op) {
+    case RedOp::SUM:
+    case RedOp::AVG: boolean ? at::logical_or_out(out, a, b) : at::add_out(out, a, b); break;
+    case RedOp::PRODUCT: boolean ? at::logical_and_out(out, a, b) : at::mul_out(out, a, b); break;
+    case RedOp::MIN: at::minimum_out(out, a, b); break;
+    case RedOp::MAX: at::maximum_out(out, a, b); break;
+    case RedOp::BAND: at::bitwise_and_out(out, a, b); break;
+    case RedOp::BOR: at::bitwise_or_out(out, a, b); break;
+    case RedOp::BXOR: at::bitwise_xor_out(out, a, b); break;
+    default: TORCH_INTERNAL_ASSERT(false);
+    }
+}
+
+}  // namespace
+
+void reduce_rows(const std::vector<at::Tensor>& rows, at::Tensor& result, RedOp op)
+{
+    const auto dtype = rows[0].scalar_type();
     if (dtype == at::kUInt16 || dtype == at::kUInt32 || dtype == at::kUInt64) {   // ATen has little for them
+        std::vector<at::Tensor> wider;
+        for (const at::Tensor& row : rows)
+            wider.push_back(dtype == at::kUInt64 ? row.view(at::kLong) : row.to(at::kLong));
         at::Tensor wide = at::empty(result.sizes(), result.options().dtype(at::kLong));
-        reduce_rows(dtype == at::kUInt64 ? rows.view(at::kLong) : rows.to(at::kLong), wide, op);
+        reduce_rows(wider, wide, op);
         result.copy_(dtype == at::kUInt64 ? wide.view(at::kUInt64) : wide);
         return;
     }
+    if (rows.size() == 2)   // rounded once, and right where the result is one of the two
+        return combine(result, rows[0], rows[1], op);
     const bool half = dtype == at::kHalf || dtype == at::kBFloat16;
-    const bool boolean = dtype == at::kBool;
     at::Tensor total = half && (adds(op) || op == RedOp::PRODUCT) ? rows[0].to(at::kFloat) : rows[0].clone();
-    for (std::int64_t rank = 1; rank < rows.size(0); ++rank) {
-        const at::Tensor row = rows[rank];
-        switch (op) {
-        case RedOp::SUM:
-        case RedOp::AVG: boolean ? total.logical_or_(row) : total.add_(row); break;
-        case RedOp::PRODUCT: boolean ? total.logical_and_(row) : total.mul_(row); break;
-        case RedOp::MIN: at::minimum_out(total, total, row); break;
-        case RedOp::MAX: at::maximum_out(total, total, row); break;
-        case RedOp::BAND: total.bitwise_and_(row); break;
-        case RedOp::BOR: total.bitwise_or_(row); break;
-        case RedOp::BXOR: total.bitwise_xor_(row); break;
-        default: TORCH_INTERNAL_ASSERT(false);
-        }
-    }
+    for (std::size_t rank = 1; rank < rows.size(); ++rank)
+        combine(total, total, rows[rank], op);
     result.copy_(total);
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/distributed/c10d/Types.hpp>
@@ -26,8 +27,9 @@ struct Reducible {
 };
 Reducible reducible(const at::Tensor& host, RedOp op);
 
-// Reduces rows [rank][element] into one, on the host, in the order of the ranks; halves are added in float32.
-void reduce_rows(const at::Tensor& rows, at::Tensor& result, RedOp op);
+// Reduces what each rank gave into one, on the host, in the order of the ranks; halves are added in float32. The result
+// may be one of the rows.
+void reduce_rows(const std::vector<at::Tensor>& rows, at::Tensor& result, RedOp op);
 
 // Tensors multiplied by the factor of a PREMUL_SUM.
 at::Tensor premultiplied(const at::Tensor& tensor, const c10d::ReduceOp& op);

@@ -1,5 +1,6 @@
 #include <distributed/tensors.hpp>
 
+#include <algorithm>
 #include <functional>
 
 #include <ATen/ops/empty.h>
@@ -26,6 +27,19 @@ at::Tensor flat_in_place(const at::Tensor& tensor, Moves& moves)
     if (moves.size() != before)
         moves.back().second.copy_(tensor.detach());
     return target;
+}
+
+bool of_one_size(const std::vector<at::Tensor>& tensors)
+{
+    return std::all_of(tensors.begin(), tensors.end(),
+                       [&](const at::Tensor& tensor) { return tensor.numel() == tensors[0].numel(); });
+}
+
+std::vector<at::Tensor> all_of(const std::vector<at::Tensor>& some, const at::Tensor& last)
+{
+    std::vector<at::Tensor> all = some;
+    all.push_back(last);
+    return all;
 }
 
 std::function<void()> finish(Moves moves, std::function<void()> more)

@@ -16,6 +16,8 @@ using Moves = std::vector<std::pair<at::Tensor, at::Tensor>>;   // to, from
 at::Tensor flat_source(const at::Tensor& tensor);
 at::Tensor flat_target(const at::Tensor& tensor, Moves& moves);      // fresh where it cannot be the tensor itself
 at::Tensor flat_in_place(const at::Tensor& tensor, Moves& moves);    // holds what the tensor holds
+bool of_one_size(const std::vector<at::Tensor>& tensors);
+std::vector<at::Tensor> all_of(const std::vector<at::Tensor>& some, const at::Tensor& last);
 std::function<void()> finish(Moves moves, std::function<void()> more = {});
 
 std::string name_of(at::ScalarType dtype);                           // as in torch.float32

@@ -66,6 +66,23 @@ void Strand::push(Task task)
     run_in_background([self = shared_from_this()] { self->drain(); });
 }
 
+void Strand::run(Task task)
+{
+    {
+        const std::lock_guard lock(mutex_);
+        if (running_) {
+            tasks_.push_back(std::move(task));
+            return;
+        }
+        running_ = true;
+    }
+    task();
+    const std::lock_guard lock(mutex_);
+    running_ = !tasks_.empty();
+    if (running_)
+        run_in_background([self = shared_from_this()] { self->drain(); });
+}
+
 bool Strand::idle() const
 {
     const std::lock_guard lock(mutex_);
