@@ -310,8 +310,8 @@ def main(arguments):
     parser = parser_of("validate", __doc__, "torchvision models (default: a set of 18)")
     parser.add_argument("--batch", type=int, help="images per step (default: 2; inception 8)")
     parser.add_argument("--size", type=int, help="image height and width (default: 224; inception 299)")
-    for kind, what in (("compile", "compiled models"), ("detection", "torchvision's detection models"), ("transformers", "models of transformers"),
-                       ("timm", "models of timm")):
+    for kind, what in (("compile", "compiled models"), ("detection", "torchvision's detection models"),
+                       ("transformers", "models of transformers"), ("timm", "models of timm")):
         parser.add_argument(f"--{kind}", action="store_true", help=f"compare {what} instead (--{kind} --help)")
     options = parser.parse_args(arguments)
     from torchvision import models as torchvision_models

@@ -122,7 +122,8 @@ def outcomes(report):
 def test_every_outcome(tmp_path):
     (tmp_path / "test_things.py").write_text(CASES)
     report, table = tmp_path / "report.json", tmp_path / "table.md"
-    arguments = (tmp_path / "test_things.py", "--timeout", 30, "--results", tmp_path / "results.jsonl", "--json", report)
+    arguments = (tmp_path / "test_things.py", "--timeout", 30, "--results", tmp_path / "results.jsonl", "--json",
+                 report)
     run(*arguments, "--markdown", table)
     assert outcomes(report) == {
         "test_passes_DEVICE": "passed", "test_fails_here_alone_DEVICE": "failed",
