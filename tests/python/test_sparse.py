@@ -427,3 +427,29 @@ def test_missing_operators_are_named_or_run_on_the_cpu():
     with pytest.raises(NotImplementedError) as error:
         torch.cumsum(x, 0)
     assert str(error.value).count("\n") < 3
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float64, torch.bfloat16))
+@pytest.mark.parametrize("reduce", ("sum", "mean", "amax", "amin"))
+def test_mm_with_a_reduction(reduce, dtype):
+    a = torch.randn(6, 5, dtype=dtype) * (torch.rand(6, 5) < 0.6)
+    a[2] = 0   # a row without entries
+    b = torch.randn(5, 4, dtype=dtype)
+    outcomes = []
+    for place in ("cpu", device):
+        left = a.to(place).to_sparse_csr().requires_grad_()
+        right = b.to(place).requires_grad_()
+        y = torch.sparse.mm(left, right, reduce)
+        of_a, of_b = torch.autograd.grad(y.square().sum(), (left, right))
+        outcomes.append([y.detach(), of_a.to_dense(), of_b])
+    tolerances = dict(rtol=2e-2, atol=5e-2) if dtype == torch.bfloat16 else {}
+    for actual, expected in zip(outcomes[1], outcomes[0]):
+        torch.testing.assert_close(actual.cpu(), expected, **tolerances)
+
+
+def test_mm_with_a_reduction_refuses():
+    a = torch.eye(3, device=device).to_sparse_csr()
+    with pytest.raises(RuntimeError, match="reduce"):
+        torch.sparse.mm(a, torch.ones(3, 2, device=device), "prod")
+    with pytest.raises(RuntimeError, match="3 rows"):
+        torch.sparse.mm(a, torch.ones(4, 2, device=device), "amax")
