@@ -40,5 +40,7 @@ if(CLPRIM_BUILD_PYTORCH)
     install(TARGETS torch_ocl LIBRARY DESTINATION torch_ocl COMPONENT python)
     # For C++ extensions of PyTorch: torch_ocl.include_paths().
     install(DIRECTORY ${CMAKE_SOURCE_DIR}/include DESTINATION torch_ocl COMPONENT python)
+    # What Inductor's C++ wrapper includes beside them.
+    install(DIRECTORY ${CLPRIM_PYTHON_DIR}/torch_ocl/inductor_shims DESTINATION torch_ocl COMPONENT python)
 endif()
 include(${CMAKE_SOURCE_DIR}/cmake/Package.cmake)

@@ -8,6 +8,7 @@
 #include <distributed/bindings.hpp>
 #include <extension_binding.hpp>
 #include <fallback.hpp>
+#include <inductor/binding.hpp>
 #include <kernel_binding.hpp>
 #include <memory_binding.hpp>
 #include <profiler.hpp>
@@ -106,6 +107,7 @@ PYBIND11_MODULE(_C, m)
     m.def("program_builds", [](int index) { return context(static_cast<c10::DeviceIndex>(index)).program_builds(); });
 
     bind_extension(m);
+    bind_inductor(m);
     bind_kernel(m);
     bind_memory(m);
     bind_profiler(m);

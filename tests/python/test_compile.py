@@ -389,8 +389,8 @@ def test_nothing_of_the_compiler_is_imported_before_use():
     assert out.strip() == "[]"
 
 
-def test_cpp_wrapper_is_refused():
-    with config.patch(cpp_wrapper=True, force_disable_caches=True):
+def test_fx_wrapper_is_refused():
+    with config.patch(fx_wrapper=True, force_disable_caches=True):
         torch._dynamo.reset()
-        with pytest.raises(Exception, match="writes Python wrappers only"):
+        with pytest.raises(Exception, match="writes wrappers in Python and C"):
             torch.compile(lambda x: x + 1)(on_device(randn(3)))

@@ -12,6 +12,7 @@ Nothing here is imported before Inductor is: it asks torch.ocl for a code genera
     types.py       dtypes
     lowerings.py   what is left to the device's operators
     runtime.py     what generated code calls
+    cpp_wrapper.py the wrapper in C++, for config.cpp_wrapper and AOTInductor
     flex_attention.py    FlexAttention's lowering
     flex_kernel.py       its kernels, with flex_*.cl
     flex_composite.py    what is left to its definition
@@ -25,32 +26,23 @@ def register() -> None:
     from torch._inductor.choices import InductorChoices
     from torch._inductor.codegen.common import register_backend_for_device, register_device_op_overrides
 
-    from torch_ocl.inductor import device, identity, lowerings, reductions
+    from torch_ocl.inductor import cpp_wrapper, device, identity, lowerings, reductions
     from torch_ocl.inductor.scheduling import OpenCLScheduling, OpenCLWrapper
 
-    register_backend_for_device("ocl", OpenCLScheduling, OpenCLWrapper, _NoCppWrapper, _NoFxWrapper,
-                                identity.CodeGeneratorIdentity())
+    register_backend_for_device("ocl", OpenCLScheduling, OpenCLWrapper, cpp_wrapper.OpenCLCppWrapper,
+                                _NoFxWrapper, identity.CodeGeneratorIdentity())
     register_device_op_overrides("ocl", device.op_overrides())
     lowerings.register()
+    cpp_wrapper.register()
     InductorChoices.reduction_split_factor = reductions.split_factor(InductorChoices.reduction_split_factor)
 
 
-class _Missing:
-    """A kind of wrapper that there is not: whatever makes one is told so."""
+class _NoFxWrapper:
+    """There is none: whatever makes one is told so."""
 
-    reason = ""
     supports_caching = False
 
     @classmethod
     def create(cls, *args, **kwargs):
-        raise NotImplementedError(cls.reason)
-
-
-class _NoCppWrapper(_Missing):
-    reason = ("the ocl device's code generator writes Python wrappers only: torch._inductor.config.cpp_wrapper and "
-              "AOTInductor (torch._inductor.aoti_compile_and_package) are not available for it")
-
-
-class _NoFxWrapper(_Missing):
-    reason = ("the ocl device's code generator writes Python wrappers only: torch._inductor.config.fx_wrapper is not "
-              "available for it")
+        raise NotImplementedError("the ocl device's code generator writes wrappers in Python and C++: "
+                                  "torch._inductor.config.fx_wrapper is not available for it")

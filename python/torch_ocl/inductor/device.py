@@ -100,4 +100,15 @@ def op_overrides():
         def current_stream(self) -> str:
             return "torch.ocl.current_stream()"
 
+        def cpp_kernel_type(self) -> str:
+            return "void*"
+
+        def cpp_device_guard(self) -> str:
+            return "torch_ocl_inductor::DeviceGuard"
+
+        cpp_aoti_device_guard = cpp_stream_guard = cpp_aoti_stream_guard = cpp_device_guard
+
+        def cpp_stream_type(self) -> str:
+            return "void*"
+
     return OclDeviceOpOverrides()

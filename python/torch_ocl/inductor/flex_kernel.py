@@ -206,7 +206,7 @@ class Launch(ir.ExternKernel):
                              kernel.device_index)
         for size in (*kernel.args.sizevars, *(s for n in self.global_size for s in sorted(n.free_symbols, key=str))):
             wrapper.ensure_size_computed(size)
-        arguments = [value for _, value, _, _ in kernel.arguments()]
-        sizes = ", ".join(kernel.pexpr(V.graph.sizevars.simplify(n)) for n in self.global_size)
-        arguments += [f"global_size=({sizes})", f"local_size=({self.tile[1]}, {self.tile[2]}, 1)"]
-        wrapper.writeline(wrapper.wrap_kernel_call(name, arguments))
+        numbers = [V.graph.sizevars.simplify(n) for n in self.global_size]
+        numbers += [sympy.Integer(n) for n in (self.tile[1], self.tile[2], 1)]
+        wrapper.call_ocl_kernel(name, kernel.device_index, [detail for _, *detail in kernel.arguments()], "fixed",
+                                numbers)

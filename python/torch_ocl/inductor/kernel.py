@@ -7,8 +7,8 @@ import itertools
 import sympy
 
 import torch
-from torch._inductor.codegen.common import (CSE, CSEVariable, DeferredLine, IndentedBuffer, PythonPrinter, RemovedArg,
-                                             TensorArg, unique)
+from torch._inductor.codegen.common import (CSE, CSEVariable, DeferredLine, IndentedBuffer, RemovedArg, TensorArg,
+                                             unique)
 from torch._inductor.codegen.simd import SIMDKernel
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
@@ -57,7 +57,6 @@ class OpenCLKernel(Reductions, SIMDKernel):
     overrides = OpenCLOverrides
     suffix = ";"
     newvar_prefix = "const float "
-    pexpr = staticmethod(PythonPrinter().doprint)
 
     def __init__(self, tiling, **kwargs):
         super().__init__(tiling, **kwargs)
@@ -233,7 +232,8 @@ class OpenCLKernel(Reductions, SIMDKernel):
         return "\n".join(lines) + "\n"
 
     def arguments(self):
-        """Names in the kernel, what the call gives, and what they are: "t" a tensor, else a number's type."""
+        """Names in the kernel, what the call gives (a size as an expression), what they are ("t": a tensor, else a
+        number's type), and dtypes."""
         names, values, details, _ = self.args.python_argdefs()
         result = []
         for name, value, detail in zip(names, values, details):
@@ -247,8 +247,8 @@ class OpenCLKernel(Reductions, SIMDKernel):
                     result.append((name.name, value, "t", dtype))
             else:
                 is_float = isinstance(value, sympy.Symbol) and value.name.startswith("zuf")
-                result.append((name.name, self.pexpr(value), "float64" if is_float and self.fp64 else
-                               "float32" if is_float else "int64", None))
+                kind = "int64" if not is_float else "float64" if self.fp64 else "float32"
+                result.append((name.name, value, kind, None))
         return result
 
     def parameters(self) -> tuple[list[str], list[str]]:
@@ -277,7 +277,6 @@ class OpenCLKernel(Reductions, SIMDKernel):
         numbers = [sympy.sympify(n) for n in (*self.plan.sizes.values(), *self.plan.numbers)]
         for size in (*self.args.sizevars, *(s for n in numbers for s in sorted(n.free_symbols, key=str))):
             wrapper.ensure_size_computed(size)
-        arguments = [value for _, value, _, _ in self.arguments()]
-        arguments += [self.pexpr(value) for value in self.plan.sizes.values()]
-        arguments.append(self.plan.range(self.pexpr, Ranges.of(self.device_index)))
-        wrapper.writeline(wrapper.wrap_kernel_call(name, arguments))
+        arguments = [detail for _, *detail in self.arguments()]
+        arguments += [(value, "int64", None) for value in self.plan.sizes.values()]
+        wrapper.call_ocl_kernel(name, self.device_index, arguments, self.plan.kind, self.plan.numbers)

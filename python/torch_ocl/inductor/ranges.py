@@ -29,14 +29,6 @@ class Work:
     kind: str                          # of the range, see runtime.py
     numbers: list[sympy.Expr]
 
-    def range(self, pexpr, ranges) -> str:
-        """The last arguments of the call: constants, or found by the sizes of the call (runtime.Ranges)."""
-        if all(isinstance(n, (int, sympy.Integer)) for n in self.numbers):
-            chosen = getattr(ranges, self.kind)(*(int(n) for n in self.numbers))
-            return ", ".join(f"{name}={value}" for name, value in chosen.items())
-        values = ", ".join(pexpr(n) for n in self.numbers)
-        return f"**ocl_ranges_{ranges.index}.{self.kind}({values})"
-
 
 def _same(a, b) -> bool:
     return V.graph.sizevars.statically_known_equals(a, b)

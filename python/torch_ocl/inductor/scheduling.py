@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sympy
+
 import torch
 from torch._inductor import config
-from torch._inductor.codegen.common import BackendFeature
+from torch._inductor.codegen.common import BackendFeature, PythonPrinter
 from torch._inductor.codegen.simd import SIMDScheduling
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
 from torch._inductor.utils import get_fused_kernel_name, get_kernel_metadata
@@ -12,6 +14,7 @@ from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
 from torch_ocl.inductor.kernel import OpenCLKernel
+from torch_ocl.inductor.runtime import Ranges
 
 
 class OpenCLScheduling(SIMDScheduling):
@@ -35,12 +38,8 @@ class OpenCLScheduling(SIMDScheduling):
         fused = get_fused_kernel_name(node_schedule, described) if described else ""
         name = "_".join(part for part in ("ocl", fused, wrapper.next_kernel_suffix()) if part)
         wrapper.src_to_kernel[key] = name
-        _import_runtime(wrapper, kernel.device_index)
         origins, detailed = get_kernel_metadata(node_schedule, wrapper)
-        body = f"ocl_runtime.kernel({name!r}, '''\n{src_code}''', {kernel.signature()!r}, {kernel.device_index})"
-        # An operator's text arguments (kernels of the caller's own) may have several lines.
-        comments = [line if line.startswith("#") else f"# {line}" for line in f"{origins}\n{detailed}".split("\n")]
-        wrapper.define_kernel(name, body, "\n".join(comments), gpu=False)
+        wrapper.define_ocl_kernel(name, src_code, kernel.signature(), kernel.device_index, f"{origins}\n{detailed}")
         return name
 
 
@@ -52,11 +51,47 @@ class _OnItsDevice:
         return text.replace("device='ocl'", f"device='{device}'")
 
 
-class OpenCLSubgraphWrapper(_OnItsDevice, SubgraphPythonWrapperCodegen):
+class _CallsKernels:
+    """Definitions and calls of kernels in Python; cpp_wrapper.py has those in C++."""
+
+    def define_ocl_kernel(self, name: str, source: str, signature: str, device: int, comment: str = "") -> None:
+        done = self.__dict__.setdefault("_ocl_imports", set())
+        if not done:
+            self.header.writeline("from torch_ocl.inductor import runtime as ocl_runtime")
+        if device not in done:
+            self.header.writeline(f"ocl_ranges_{device} = ocl_runtime.ranges({device})")
+            done.add(device)
+        body = f"ocl_runtime.kernel({name!r}, '''\n{source}''', {signature!r}, {device})"
+        # An operator's text arguments (kernels of the caller's own) may have several lines.
+        comments = [line if line.startswith("#") else f"# {line}" for line in comment.split("\n") if comment]
+        self.define_kernel(name, body, "\n".join(comments), gpu=False)
+
+    def call_ocl_kernel(self, name: str, device: int, arguments: list, kind: str, numbers: list) -> None:
+        values = [value if isinstance(value, str) else self.number(value) for value, _, _ in arguments]
+        sizes = [self.number(n) for n in numbers]
+        if kind == "fixed":
+            values += [f"global_size=({', '.join(sizes[:3])})", f"local_size=({', '.join(sizes[3:])})"]
+        elif all(isinstance(n, (int, sympy.Integer)) for n in numbers):
+            chosen = getattr(Ranges.of(device), kind)(*(int(n) for n in numbers))
+            values += [f"{key}={value}" for key, value in chosen.items()]
+        else:
+            values.append(f"**ocl_ranges_{device}.{kind}({', '.join(sizes)})")
+        self.writeline(self.wrap_kernel_call(name, values))
+
+    @staticmethod
+    def number(value) -> str:
+        """A size in the text of a call."""
+        return _python_printer.doprint(value)
+
+
+_python_printer = PythonPrinter()
+
+
+class OpenCLSubgraphWrapper(_OnItsDevice, _CallsKernels, SubgraphPythonWrapperCodegen):
     pass
 
 
-class OpenCLWrapper(_OnItsDevice, PythonWrapperCodegen):
+class OpenCLWrapper(_OnItsDevice, _CallsKernels, PythonWrapperCodegen):
     @staticmethod
     def create(is_subgraph, subgraph_name, parent_wrapper, partition_signatures=None):
         if is_subgraph:
@@ -69,16 +104,5 @@ def define_kernel(wrapper, what: str, source: str, signature: str, device: int) 
     key = (source, signature, device)
     if key not in wrapper.src_to_kernel:
         name = wrapper.src_to_kernel[key] = f"ocl_{what}_{wrapper.next_kernel_suffix()}"
-        _import_runtime(wrapper, device)
-        wrapper.define_kernel(name, f"ocl_runtime.kernel({name!r}, '''\n{source}''', {signature!r}, {device})",
-                              gpu=False)
+        wrapper.define_ocl_kernel(name, source, signature, device)
     return wrapper.src_to_kernel[key]
-
-
-def _import_runtime(wrapper, device: int) -> None:
-    done = wrapper.__dict__.setdefault("_ocl_imports", set())
-    if not done:
-        wrapper.header.writeline("from torch_ocl.inductor import runtime as ocl_runtime")
-    if device not in done:
-        wrapper.header.writeline(f"ocl_ranges_{device} = ocl_runtime.ranges({device})")
-        done.add(device)
