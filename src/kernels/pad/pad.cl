@@ -1,14 +1,15 @@
 // Padding with a tensor's own elements, and its gradient. A tensor is [outer, z, y, x, inner] without gaps: inner
 // counts the channels of channels_last, and is 1 for row-major tensors. Work-item = one element of the result. -DX:
-// dtype; -DREFLECT: mirrored, else the outermost elements are repeated.
+// dtype; -DREFLECT: mirrored, else the outermost elements are repeated; -DCHANNELS_LAST; -DINDEX=int|long: holds every
+// size and the number of rows; -DPLANES: z is more than 1 on either side.
 #include "core/dtype.cl"
 
 typedef struct { long in[3], out[3], before[3], inner; } pad_t;
 
 // The element that stands at position o of a padded axis.
-static inline long source(const pad_t* p, int axis, long o)
+static inline INDEX source(const pad_t* p, int axis, INDEX o)
 {
-    const long i = o - p->before[axis], last = p->in[axis] - 1;
+    const INDEX i = o - (INDEX)p->before[axis], last = (INDEX)p->in[axis] - 1;
 #ifdef REFLECT
     return i < 0 ? -i : i > last ? 2 * last - i : i;
 #else
@@ -16,22 +17,30 @@ static inline long source(const pad_t* p, int axis, long o)
 #endif
 }
 
+// The launch is (x, row), of channels_last (lane of inner, x, row): only rows are divided.
 __kernel void pad(const __global storage_t(X)* x, ulong x_offset, __global storage_t(X)* y, ulong y_offset, pad_t p,
-                  ulong items)
+                  ulong rows)
 {
-    const ulong item = get_global_id(0);
-    if (item >= items)
+#ifdef CHANNELS_LAST
+    const INDEX lane = get_global_id(0), place = get_global_id(1), row = get_global_id(2), inner = p.inner;
+#else
+    const INDEX lane = 0, place = get_global_id(0), row = get_global_id(1), inner = 1;
+#endif
+    const INDEX height = p.out[1];
+#ifdef PLANES
+    const INDEX depth = p.out[0];
+#endif
+    if (lane >= inner || place >= p.out[2] || row >= rows)
         return;
-    ulong rest = item;
-    const ulong c = rest % p.inner;
-    rest /= p.inner;
-    const long ix = source(&p, 2, rest % p.out[2]);
-    rest /= p.out[2];
-    const long iy = source(&p, 1, rest % p.out[1]);
-    rest /= p.out[1];
-    const long iz = source(&p, 0, rest % p.out[0]);
-    rest /= p.out[0];
-    y[y_offset + item] = x[x_offset + (((rest * p.in[0] + iz) * p.in[1] + iy) * p.in[2] + ix) * p.inner + c];
+    const INDEX plane = row / height, iy = source(&p, 1, row - plane * height);
+#ifdef PLANES
+    const INDEX outer = plane / depth, from_plane = outer * (INDEX)p.in[0] + source(&p, 0, plane - outer * depth);
+#else
+    const INDEX from_plane = plane;
+#endif
+    const ulong from = (ulong)from_plane * p.in[1] + iy, line = p.in[2] * inner;
+    y[y_offset + (ulong)row * (p.out[2] * inner) + (place * inner + lane)] =
+        x[x_offset + from * line + (source(&p, 2, place) * inner + lane)];
 }
 
 // The k-th position of a padded axis that shows element i, or -1 if that one lies outside; `copies` of them are tried.

@@ -1,5 +1,9 @@
 #include <clprim/pad.hpp>
 
+#include <algorithm>
+#include <array>
+#include <bit>
+
 #include "kernels/team.hpp"
 #include "core/operands.hpp"
 
@@ -38,10 +42,18 @@ Geometry geometry_of(const Tensor& x, const Tensor& y, const Padding& padding)
     return g;
 }
 
-Kernel& kernel(Queue& queue, const char* name, DataType dtype, PadMode mode)
+Kernel& kernel(Queue& queue, const char* name, DataType dtype, const Geometry& g, std::int64_t rows, PadMode mode)
 {
+    const std::int64_t source_rows = rows / std::max<cl_long>(g.out[0] * g.out[1], 1) * g.in[0] * g.in[1];
+    std::int64_t largest = std::max(rows, source_rows);
+    for (const std::int64_t size : {g.in[0], g.in[1], g.in[2] * g.inner, g.out[0], g.out[1], g.out[2] * g.inner})
+        largest = std::max(largest, size);
+    const bool narrow = largest < std::int64_t{1} << 29;   // a place before the first, and one mirrored behind the last
     return queue.context()
-        .program("kernels/pad/pad.cl", detail::define("X", dtype) + (mode == PadMode::reflect ? " -DREFLECT" : ""))
+        .program("kernels/pad/pad.cl", detail::define("X", dtype) + (mode == PadMode::reflect ? " -DREFLECT" : "") +
+                                           (g.inner > 1 ? " -DCHANNELS_LAST" : "") +
+                                           (std::max(g.in[0], g.out[0]) > 1 ? " -DPLANES" : "") +
+                                           (narrow ? " -DINDEX=int" : " -DINDEX=long"))
         .kernel(name);
 }
 
@@ -51,9 +63,17 @@ void pad(Queue& queue, const Tensor& x, const Tensor& y, const Padding& padding)
 {
     detail::check_operands("pad", {{"x", x}, {"y", y}});
     const Geometry g = geometry_of(x, y, padding);
-    if (y.numel() != 0)
-        queue.launch(kernel(queue, "pad", x.dtype, padding.mode), Range::linear(y.numel(), 64), x, y, g,
-                     cl_ulong(y.numel()));
+    if (y.numel() == 0)
+        return;
+    const std::int64_t rows = y.numel() / (g.out[2] * g.inner);
+    const bool last = g.inner > 1;
+    const auto sizes = std::array{static_cast<std::size_t>(last ? g.inner : g.out[2]),
+                                  static_cast<std::size_t>(last ? g.out[2] : rows)};
+    const std::size_t wide = std::min<std::size_t>(std::bit_ceil(sizes[0]), 64), high = 64 / wide;
+    queue.launch(kernel(queue, "pad", x.dtype, g, rows, padding.mode),
+                 Range::groups({(sizes[0] + wide - 1) / wide, (sizes[1] + high - 1) / high,
+                                static_cast<std::size_t>(last ? rows : 1)}, {wide, high, 1}),
+                 x, y, g, cl_ulong(rows));
 }
 
 void pad_backward(Queue& queue, const Tensor& grad_output, const Tensor& grad_input, const Padding& padding)
@@ -63,7 +83,7 @@ void pad_backward(Queue& queue, const Tensor& grad_output, const Tensor& grad_in
     require(is_floating_point(grad_input.dtype) || is_complex(grad_input.dtype),
             "pad_backward: expected floating-point or complex tensors, got ", name_of(grad_input.dtype));
     if (grad_input.numel() != 0)
-        queue.launch(kernel(queue, "pad_backward", grad_input.dtype, padding.mode),
+        queue.launch(kernel(queue, "pad_backward", grad_input.dtype, g, 0, padding.mode),
                      Range::linear(grad_input.numel(), 64), grad_output, grad_input, g, cl_ulong(grad_input.numel()));
 }
 

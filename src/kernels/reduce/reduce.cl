@@ -6,34 +6,38 @@
 // that keeps LANES accumulators itself (OWN_LANES), which a CPU's compiler puts into vectors. Where outputs are few,
 // the reduction is cut into segments (global id 1), whose accumulators `merge` combines.
 #define BLOCK 256     // steps after which an accumulator is folded into the total: keeps rounding errors small
+// Chains of dependent steps that run side by side, so that as many loads are under way.
+#ifndef CLPRIM_DEVICE_CPU
+#define CHAINS 4
+#elif LANES > 1
+#define CHAINS 2
+#else
+#define CHAINS 1
+#endif
 
 #ifdef OWN_LANES
-// All lanes as one state.
-static inline state_t fold(const state_t* lanes)
+#define STATES LANES
+#else
+#define STATES CHAINS
+#endif
+// All of a work-item's accumulators as one.
+static inline state_t fold(const state_t* states)
 {
-    state_t s = lanes[0];
-    for (int k = 1; k < LANES; ++k)
-        s = combine(s, lanes[k]);
+    state_t s = states[0];
+    #pragma unroll
+    for (int k = 1; k < STATES; ++k)
+        s = combine(s, states[k]);
     return s;
 }
-#endif
 
 static inline state_t accumulate(PARAMETERS const geometry_t* g, const offset_t* base, offset_t begin, offset_t end,
                                  offset_t lane)
 {
     const offset_t inner = g->size[0];
-    state_t total = init();
-#ifdef OWN_LANES
-    state_t lanes[LANES];
+    state_t total = init(), states[STATES];
     #pragma unroll
-    for (int k = 0; k < LANES; ++k)
-        lanes[k] = init();
-#else
-    state_t s = init();
-#if LANES > 1
-    state_t other = init();   // every second step: two chains of dependent steps run side by side
-#endif
-#endif
+    for (int k = 0; k < STATES; ++k)
+        states[k] = init();
     offset_t steps = 0;
     for (offset_t p = begin; p < end;) {
         offset_t position[OPERANDS], outer = 0, from = p;
@@ -51,47 +55,32 @@ static inline state_t accumulate(PARAMETERS const geometry_t* g, const offset_t*
         for (; i + LANES <= stop; i += LANES) {
             #pragma unroll
             for (int k = 0; k < LANES; ++k)
-                lanes[k] = STEP(lanes[k], i + k, outer * inner + i + k);
+                states[k] = STEP(states[k], i + k, outer * inner + i + k);
         }
         for (; i < stop; ++i)
-            lanes[0] = STEP(lanes[0], i, outer * inner + i);
+            states[0] = STEP(states[0], i, outer * inner + i);
 #else
-#if LANES > 1
-        for (; i + LANES < stop; i += 2 * LANES) {
-            s = STEP(s, i, outer * inner + i);
-            other = STEP(other, i + LANES, outer * inner + i + LANES);
+#if CHAINS > 1
+        for (; i + (CHAINS - 1) * LANES < stop; i += CHAINS * LANES) {
+            #pragma unroll
+            for (int k = 0; k < CHAINS; ++k)
+                states[k] = STEP(states[k], i + k * LANES, outer * inner + i + k * LANES);
         }
 #endif
         for (; i < stop; i += LANES)
-            s = STEP(s, i, outer * inner + i);
+            states[0] = STEP(states[0], i, outer * inner + i);
 #endif
         p += stop - from;
         steps += stop - from;
         if (steps >= BLOCK * LANES) {
-#ifdef OWN_LANES
-            total = combine(total, fold(lanes));
+            total = combine(total, fold(states));
             #pragma unroll
-            for (int k = 0; k < LANES; ++k)
-                lanes[k] = init();
-#else
-#if LANES > 1
-            s = combine(s, other);
-            other = init();
-#endif
-            total = combine(total, s);
-            s = init();
-#endif
+            for (int k = 0; k < STATES; ++k)
+                states[k] = init();
             steps = 0;
         }
     }
-#ifdef OWN_LANES
-    return combine(total, fold(lanes));
-#else
-#if LANES > 1
-    s = combine(s, other);
-#endif
-    return combine(total, s);
-#endif
+    return combine(total, fold(states));
 }
 
 #ifdef OWN_LANES

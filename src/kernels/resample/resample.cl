@@ -2,8 +2,8 @@
 //     y[o] = sum over taps k of weight_k(o) x[index_k(o)],   per axis, and the product of the axes
 // Each work-item owns one element, of y forward, of the gradient of x backward: there it gathers from the outputs whose
 // taps reach it, so no atomics. Which taps an output has is decided in one place, taps().
-// -DX: dtype; -DACC: type of coordinates and sums; -DFILTER: one of the names below; -DDIMS: 3, or 2 where z has size
-// 1 on both sides; -DCHANNELS_LAST or row-major.
+// -DX: dtype; -DACC: type of coordinates and sums; -DFILTER: one of the names below; -DDIMS: 3, 2 or 1: how many of x,
+// y and z there are, the others have size 1 on both sides; -DCHANNELS_LAST or row-major.
 #include "core/dtype.cl"
 
 #define nearest 0
@@ -14,6 +14,12 @@
 #define antialias_cubic 5
 #define antialias_lanczos 6
 #define ANTIALIAS (FILTER >= antialias_linear)
+// Whether the axis is one of DIMS, and how many taps it has: known to the compiler but for antialiasing, so that all
+// elements are loaded before the first is waited for.
+#define AXIS_USED(axis) ((axis) + DIMS >= 3)
+#define TAPS(t, axis)                                                                                                 \
+    (!AXIS_USED(axis) || FILTER <= nearest_exact ? 1 : FILTER == linear ? 2 : FILTER == cubic ? 4 : (t).count)
+#define UNROLL (ANTIALIAS ? 1 : 4)
 
 typedef ACC acc_t;
 
@@ -55,8 +61,8 @@ static inline acc_t filter(acc_t x)
 
 static inline acc_t inverse_scale(acc_t scale) { return scale >= 1 ? 1 / scale : 1; }
 
-// Weight of tap k.
-static inline acc_t weight(const taps_t* t, acc_t scale, int k)
+// Weight of tap k of an axis that is used.
+static inline acc_t weight_of(const taps_t* t, acc_t scale, int k)
 {
 #if FILTER <= nearest_exact
     return 1;
@@ -64,11 +70,16 @@ static inline acc_t weight(const taps_t* t, acc_t scale, int k)
     return k == 0 ? 1 - t->at : t->at;
 #elif FILTER == cubic
     const acc_t a = (acc_t)-0.75, d = t->at;
-    return t->count == 1 ? 1 : k == 0 ? cubic_far(d + 1, a) : k == 1 ? cubic_near(d, a)
+    return k == 0 ? cubic_far(d + 1, a) : k == 1 ? cubic_near(d, a)
            : k == 2 ? cubic_near(1 - d, a) : cubic_far(2 - d, a);
 #else
     return t->count == 1 ? 1 : filter((k + t->begin - t->at + (acc_t)0.5) * inverse_scale(scale)) * t->norm;
 #endif
+}
+
+static inline acc_t weight(const resample_t* p, int axis, const taps_t* t, int k)
+{
+    return AXIS_USED(axis) ? weight_of(t, p->scale[axis], k) : 1;
 }
 
 static inline taps_t taps(const resample_t* p, int axis, int o)
@@ -80,7 +91,7 @@ static inline taps_t taps(const resample_t* p, int axis, int o)
     t.count = 1;
     t.at = 0;
     t.norm = 1;
-    if ((axis == 0 && DIMS < 3) || (in == 1 && out == 1))
+    if (!AXIS_USED(axis))
         return t;
 #if FILTER == nearest
     t.begin = out == in ? o : out == 2 * in ? o / 2 : min((int)floor((float)o * (float)scale), in - 1);
@@ -102,7 +113,7 @@ static inline taps_t taps(const resample_t* p, int axis, int o)
     if (t.count > 1) {
         acc_t total = 0;
         for (int k = 0; k < t.count; ++k)
-            total += weight(&t, scale, k);
+            total += weight_of(&t, scale, k);
         t.norm = total != 0 ? 1 / total : 1;
     }
 #endif
@@ -116,9 +127,9 @@ static inline int tap_index(const resample_t* p, int axis, const taps_t* t, int 
 
 // Where an element lies: its coordinates and the start of its plane in the other tensor.
 #ifdef CHANNELS_LAST
-#define PIXEL(i) ((ulong)(i) * p.channels)
+#define PIXEL(i) ((ulong)(uint)(i) * p.channels)
 #else
-#define PIXEL(i) ((ulong)(i))
+#define PIXEL(i) (uint)(i)
 #endif
 // Planar: the launch is (x, z * y, image * channel); channels_last: (channel, x, image * z * y). So only rows are divided.
 #ifdef CHANNELS_LAST
@@ -129,16 +140,17 @@ static inline int tap_index(const resample_t* p, int axis, const taps_t* t, int 
         return;                                                                                                       \
     const uint rest = row / (uint)p.SIZE[1], image = DIMS == 3 ? rest / (uint)p.SIZE[0] : rest;                       \
     const int y0 = row - rest * p.SIZE[1], z0 = rest - image * p.SIZE[0];                                             \
-    const ulong plane = (ulong)image * (p.OTHER[0] * p.OTHER[1] * p.OTHER[2]) * p.channels + lane;                    \
-    const ulong item = ((ulong)row * p.SIZE[2] + x0) * p.channels + lane;
+    const ulong plane = (ulong)image * (uint)(p.OTHER[0] * p.OTHER[1] * p.OTHER[2]) * p.channels + lane;              \
+    const ulong item = ((ulong)row * (uint)p.SIZE[2] + x0) * p.channels + lane;
 #else
 #define LOCATE(SIZE, OTHER)                                                                                           \
     const int x0 = get_global_id(0), row = get_global_id(1);                                                          \
     if (x0 >= p.SIZE[2] || row >= p.SIZE[0] * p.SIZE[1])                                                              \
         return;                                                                                                       \
     const int z0 = DIMS == 3 ? row / p.SIZE[1] : 0, y0 = row - z0 * p.SIZE[1];                                        \
-    const ulong plane = get_global_id(2) * (p.OTHER[0] * p.OTHER[1] * p.OTHER[2]);                                    \
-    const ulong item = (get_global_id(2) * (p.SIZE[0] * p.SIZE[1]) + row) * p.SIZE[2] + x0;
+    const uint image = get_global_id(2);   /* and channel */                                                          \
+    const ulong plane = (ulong)image * (uint)(p.OTHER[0] * p.OTHER[1] * p.OTHER[2]);                                  \
+    const ulong item = (ulong)image * (uint)(p.SIZE[0] * p.SIZE[1] * p.SIZE[2]) + (uint)(row * p.SIZE[2] + x0);
 #endif
 
 static inline acc_t to_element(acc_t v)
@@ -157,15 +169,18 @@ __kernel void resample(const __global storage_t(X)* x, ulong x_offset, __global 
     x += x_offset + plane;
     const taps_t tz = taps(&p, 0, z0), ty = taps(&p, 1, y0), tx = taps(&p, 2, x0);
     acc_t sum = 0;
-    for (int kz = 0; kz < tz.count; ++kz) {
-        const acc_t wz = weight(&tz, p.scale[0], kz);
+#pragma unroll UNROLL
+    for (int kz = 0; kz < TAPS(tz, 0); ++kz) {
+        const acc_t wz = weight(&p, 0, &tz, kz);
         const int iz = tap_index(&p, 0, &tz, kz);
-        for (int ky = 0; ky < ty.count; ++ky) {
+#pragma unroll UNROLL
+        for (int ky = 0; ky < TAPS(ty, 1); ++ky) {
             const int line = (iz * p.in[1] + tap_index(&p, 1, &ty, ky)) * p.in[2];
             acc_t along = 0;
-            for (int kx = 0; kx < tx.count; ++kx)
-                along += weight(&tx, p.scale[2], kx) * load(X, x, PIXEL(line + tap_index(&p, 2, &tx, kx)));
-            sum += wz * weight(&ty, p.scale[1], ky) * along;
+#pragma unroll UNROLL
+            for (int kx = 0; kx < TAPS(tx, 2); ++kx)
+                along += weight(&p, 2, &tx, kx) * load(X, x, PIXEL(line + tap_index(&p, 2, &tx, kx)));
+            sum += wz * weight(&p, 1, &ty, ky) * along;
         }
     }
     store(X, y, y_offset + item, to_element(sum));
@@ -177,8 +192,9 @@ static inline acc_t reach(const resample_t* p, int axis, int o, int i)
 {
     const taps_t t = taps(p, axis, o);
     acc_t sum = 0;
-    for (int k = 0; k < t.count; ++k)
-        sum += tap_index(p, axis, &t, k) == i ? weight(&t, p->scale[axis], k) : 0;
+#pragma unroll UNROLL
+    for (int k = 0; k < TAPS(t, axis); ++k)
+        sum += tap_index(p, axis, &t, k) == i ? weight(p, axis, &t, k) : 0;
     return sum;
 }
 
@@ -187,7 +203,7 @@ static inline int2 reached(const resample_t* p, int axis, int i)
 {
     const acc_t scale = p->scale[axis];
     int begin = 0, end = p->out[axis];
-    if (axis == 0 && DIMS < 3)
+    if (!AXIS_USED(axis))
         return (int2)(0, 1);
     if (scale > 0) {
         const acc_t radius = (ANTIALIAS ? support(scale) : FILTER == cubic ? 2 : 1) + (acc_t)0.5;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <string>
 
 #include "kernels/team.hpp"
 #include "core/operands.hpp"
@@ -67,7 +68,7 @@ void run(Queue& queue, const char* name, const Tensor& from, const Tensor& to, c
     geometry.align_corners = how.align_corners;
     std::string options = detail::define("X", from.dtype) + (sizeof(Acc) == 8 ? " -DACC=double" : " -DACC=float") +
                           " -DFILTER=" + filter_names[static_cast<int>(how.filter)];
-    options += from.dim() == 5 ? " -DDIMS=3" : " -DDIMS=2";
+    options += " -DDIMS=" + std::to_string(from.dim() - 2);
     if (channels_last)
         options += " -DCHANNELS_LAST";
     if (bytes)

@@ -1,25 +1,33 @@
 // Sliding blocks of pictures as columns, and back.
 //     columns[n, (c, ky, kx), (oy, ox)] = x[n, c, oy stride - padding + ky dilation, ...]   0 outside
-// im2col: work-item = one element of the columns. col2im: work-item = one element of the picture, which adds up the
-// columns it appears in: no atomics. -DX: dtype.
+// im2col: a work-item brings one (oy, ox) of all taps of one channel. col2im: work-item = one element of the picture,
+// which adds up the columns it appears in: no atomics. -DX: dtype.
 #include "core/dtype.cl"
 
 typedef struct { int channels, in[2], out[2], extent[2], stride[2], padding[2], dilation[2]; } unfold_t;
 
+// The launch is (ox, oy, image * channel): nothing is divided.
 __kernel void im2col(const __global storage_t(X)* x, ulong x_offset, __global storage_t(X)* columns,
-                     ulong columns_offset, unfold_t p, ulong items)
+                     ulong columns_offset, unfold_t p)
 {
-    const ulong item = get_global_id(0);
-    if (item >= items)
+    const int ox = get_global_id(0), oy = get_global_id(1);
+    if (ox >= p.out[1] || oy >= p.out[0])
         return;
-    const uint blocks = p.out[0] * p.out[1], taps = p.extent[0] * p.extent[1];
-    const uint block = (uint)(item % blocks), tap = (uint)(item / blocks % taps);
-    const ulong plane = item / blocks / taps;
-    const int y = (int)(block / p.out[1]) * p.stride[0] - p.padding[0] + (int)(tap / p.extent[1]) * p.dilation[0];
-    const int left = (int)(block % p.out[1]) * p.stride[1] - p.padding[1] + (int)(tap % p.extent[1]) * p.dilation[1];
-    const bool inside = y >= 0 && y < p.in[0] && left >= 0 && left < p.in[1];
+    const uint plane = get_global_id(2), blocks = p.out[0] * p.out[1];
+    const int top = oy * p.stride[0] - p.padding[0], start = ox * p.stride[1] - p.padding[1];
     const storage_t(X) zero = 0;
-    columns[columns_offset + item] = inside ? x[x_offset + (plane * p.in[0] + y) * p.in[1] + left] : zero;
+    x += x_offset + (ulong)plane * (uint)(p.in[0] * p.in[1]);
+    columns += columns_offset + (ulong)plane * (uint)(p.extent[0] * p.extent[1]) * blocks +
+               (uint)(oy * p.out[1] + ox);
+    for (int ky = 0, y = top; ky < p.extent[0]; ++ky, y += p.dilation[0]) {
+        const __global storage_t(X)* line = x + (long)y * p.in[1];
+#pragma unroll 4
+        for (int kx = 0; kx < p.extent[1]; ++kx, columns += blocks) {
+            const int left = start + kx * p.dilation[1];
+            const bool inside = (uint)y < (uint)p.in[0] && (uint)left < (uint)p.in[1];
+            *columns = inside ? line[left] : zero;
+        }
+    }
 }
 
 __kernel void col2im(const __global storage_t(X)* columns, ulong columns_offset, __global storage_t(X)* x,

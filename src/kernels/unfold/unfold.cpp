@@ -1,5 +1,7 @@
 #include <clprim/unfold.hpp>
 
+#include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <limits>
 
@@ -54,9 +56,14 @@ void im2col(Queue& queue, const Tensor& x, const Tensor& columns, const Blocks& 
 {
     detail::check_operands("im2col", {{"x", x}, {"columns", columns}});
     const Geometry g = geometry_of(x, columns, blocks);
-    const std::int64_t items = columns.numel();
-    if (items != 0)
-        queue.launch(kernel(queue, "im2col", x.dtype), Range::linear(items, 64), x, columns, g, cl_ulong(items));
+    if (columns.numel() == 0)
+        return;
+    const auto width = static_cast<std::size_t>(g.out[1]), height = static_cast<std::size_t>(g.out[0]);
+    const std::size_t wide = std::min<std::size_t>(std::bit_ceil(width), 64), high = 64 / wide;
+    const auto planes = static_cast<std::size_t>(x.size(0) * x.size(1));
+    queue.launch(kernel(queue, "im2col", x.dtype),
+                 Range::groups({(width + wide - 1) / wide, (height + high - 1) / high, planes}, {wide, high, 1}), x,
+                 columns, g);
 }
 
 void col2im(Queue& queue, const Tensor& columns, const Tensor& x, const Blocks& blocks)
