@@ -78,6 +78,25 @@ size_t clprim_tensor_bytes(const clprim_tensor* tensor); /* of all elements; 0 f
 clprim_status clprim_tensor_data(const clprim_tensor* tensor, const void** data);
 clprim_status clprim_tensor_string(const clprim_tensor* tensor, size_t index, const char** text);
 
+/* OpenCL's own objects, for programs that use OpenCL as well: a cl_context, cl_device_id, cl_command_queue (in order;
+ * sessions enqueue there), as void* so that this header needs none of OpenCL's. They are clprim's: retain them to keep
+ * them. */
+typedef struct clprim_opencl {
+    void *context, *device, *queue;
+} clprim_opencl;
+clprim_status clprim_opencl_get(const char* device, clprim_opencl* opencl);
+/* Makes clprim use this cl_context for its devices. To be called before anything else of clprim uses them. */
+clprim_status clprim_opencl_use_context(void* context);
+/* Sessions on the device start what they are given from now on after a cl_event, of any driver. */
+clprim_status clprim_opencl_wait_for(const char* device, void* event);
+/* A tensor in a cl_mem of the device's cl_context, row-major from `offset` bytes on; the buffer is retained and its
+ * bytes are shared, not copied. */
+clprim_status clprim_tensor_adopt(clprim_type type, const int64_t* shape, size_t dims, void* buffer, size_t offset,
+                                  const char* device, clprim_tensor** tensor);
+/* The cl_mem that holds a tensor's elements row-major from `offset` bytes on, as long as the tensor lives; uploaded to
+ * the device if they are on the host. Work on it belongs behind the device's queue. */
+clprim_status clprim_tensor_buffer(clprim_tensor* tensor, const char* device, void** buffer, size_t* offset);
+
 /* Sessions. `device` is "0:1", "gpu", part of a name, or NULL for the default. */
 clprim_status clprim_session_create(const char* path, const char* device, clprim_session** session);
 /* `folder` is where external data lie, or NULL. */

@@ -22,6 +22,7 @@ ELSEWHERE = {
                     "torch_ocl._memory_tools"),
     **dict.fromkeys(("device_memory_used", "memory_usage", "power_draw", "temperature", "utilization"),
                     "torch_ocl._telemetry"),
+    **dict.fromkeys(("cl_context", "cl_device", "cl_mem"), "torch_ocl._interop"),
     "profile_kernels": "torch_ocl.profiler",
 }
 LEGACY_TENSORS = ("BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor",

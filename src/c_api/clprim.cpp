@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include <clprim/copy.hpp>
+#include <clprim/interop.hpp>
 #include <clprim/onnx.hpp>
 #include <core/program_dump.hpp>
 
@@ -225,6 +227,57 @@ clprim_status clprim_tensor_string(const clprim_tensor* tensor, size_t index, co
         const std::vector<std::string>& strings = tensor->value.strings();
         require(index < strings.size(), "string ", index, " of ", strings.size());
         *text = strings[index].c_str();
+    });
+}
+
+clprim_status clprim_opencl_get(const char* device, clprim_opencl* opencl)
+{
+    return guarded([&] {
+        require(opencl, "opencl is NULL");
+        Context& context = context_of(device);
+        *opencl = {context.handle()(), context.device().handle(), context.queue().handle()()};
+    });
+}
+
+clprim_status clprim_opencl_use_context(void* context)
+{
+    return guarded([&] { use_context(static_cast<cl_context>(context)); });
+}
+
+clprim_status clprim_opencl_wait_for(const char* device, void* event)
+{
+    return guarded([&] { context_of(device).queue().wait_for(adopt(static_cast<cl_event>(event))); });
+}
+
+clprim_status clprim_tensor_adopt(clprim_type type, const int64_t* shape, size_t dims, void* buffer, size_t offset,
+                                  const char* device, clprim_tensor** tensor)
+{
+    return guarded([&] {
+        require(tensor, "tensor is NULL");
+        const auto element = static_cast<ElementType>(type);
+        Context& context = context_of(device);
+        const Tensor own = adopt(context, static_cast<cl_mem>(buffer), storage_type(element), shape_from(shape, dims),
+                                 offset);
+        *tensor = new clprim_tensor{Value(own, element), &context.queue()};
+    });
+}
+
+clprim_status clprim_tensor_buffer(clprim_tensor* tensor, const char* device, void** buffer, size_t* offset)
+{
+    return guarded([&] {
+        require(tensor && buffer && offset, "an argument is NULL");
+        Queue& queue = context_of(device).queue();
+        Tensor own = tensor->value.device(queue);
+        require(own.memory->context == &queue.context(), "the tensor lies on another device");
+        if (!own.is_contiguous()) {
+            own = queue.context().empty(own.shape, own.dtype, queue);
+            copy(queue, tensor->value.device(queue), own);
+            tensor->value = Value(own, tensor->value.type());
+        }
+        tensor->queue = &queue;
+        const OpenCLMemory memory = memory_of(own);
+        *buffer = memory.buffer;
+        *offset = memory.offset;
     });
 }
 

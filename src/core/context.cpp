@@ -9,6 +9,7 @@
 
 #include <unistd.h>
 
+#include <core/adopted_context.hpp>
 #include <core/caching_allocator.hpp>
 #include <core/environment.hpp>
 #include <core/event_bridge.hpp>
@@ -58,10 +59,19 @@ bool shares_context(const Device& device)
     return device.unified_memory || device.platform_name.find("Intel") == std::string::npos;
 }
 
-// The context of a device: one for all of its platform that devices() lists, or one for it alone if the driver does not
+// Contexts of the program's own, by device. Under the registry's mutex.
+std::map<cl_device_id, cl::Context>& adopted_contexts()
+{
+    static auto* const contexts = new std::map<cl_device_id, cl::Context>;
+    return *contexts;
+}
+
+// The context of a device: the program's, or one for all of its platform that devices() lists, or one for it alone if the driver does not
 // give that. Called under the registry's mutex.
 cl::Context context_for(const Device& device)
 {
+    if (const auto found = adopted_contexts().find(device.handle()); found != adopted_contexts().end())
+        return found->second;
     static auto* const shared = new std::map<cl_platform_id, cl::Context>;
     cl_int code = CL_SUCCESS;
     if (shares_context(device)) {
@@ -123,6 +133,22 @@ Context& Context::get(int device_index)
     auto* context = new Context(device);
     registry[device_index].store(context, std::memory_order_release);
     return *context;
+}
+
+void detail::adopt_context(const cl::Context& context, const std::vector<cl_device_id>& ids)
+{
+    std::lock_guard lock(registry_mutex);
+    bool known = false;
+    for (const Device& device : devices()) {
+        if (std::find(ids.begin(), ids.end(), device.handle()) == ids.end())
+            continue;
+        known = true;
+        require(!Context::created(device.index), "use_context: clprim uses ", device.name,
+                " already; give it the context before first use");
+    }
+    require(known, "use_context: clprim has none of the context's devices; see CLPRIM_DEVICES");
+    for (const cl_device_id id : ids)
+        adopted_contexts()[id] = context;
 }
 
 Context& Context::get(std::string_view device) { return get(find_device(device)); }

@@ -102,6 +102,19 @@ PYBIND11_MODULE(_C, m)
     m.def("fallback_report", &fallback_report);
     m.def("reset_fallback_report", &reset_fallback_report);
 
+    m.def("cl_memory", [](const at::Tensor& tensor) {
+        const clprim::Context& own = context(tensor.device().index());
+        const auto* address = static_cast<const char*>(tensor.const_data_ptr());
+        const clprim::Block* block = own.find_block(address);
+        TORCH_CHECK(block, "cl_mem: the tensor has no memory of the device");
+        return py::make_tuple(reinterpret_cast<std::uintptr_t>(block->buffer),
+                              block->offset + static_cast<std::size_t>(address - static_cast<const char*>(block->address)));
+    });
+    m.def("cl_handles", [](int index) {
+        const clprim::Context& own = context(static_cast<c10::DeviceIndex>(index));
+        return py::make_tuple(reinterpret_cast<std::uintptr_t>(own.handle()()),
+                              reinterpret_cast<std::uintptr_t>(own.device().handle()));
+    });
     m.def("blocking_calls", &clprim::blocking_calls);
     m.def("kernel_launches", &clprim::kernel_launches);
     m.def("program_builds", [](int index) { return context(static_cast<c10::DeviceIndex>(index)).program_builds(); });
