@@ -86,6 +86,9 @@ struct SessionOptions {
     bool profile = false;    // keep the times of nodes (Session::profile, trace); runs do not wait for them
     // Of the dynamic sizes that the model names: inputs must have them, and what follows from them is computed once.
     std::map<std::string, std::int64_t> sizes;
+    // From the third run with inputs of the same types and shapes on, a recording of the run's kernels is replayed.
+    // Runs that wait for the device, draw random numbers, are profiled or need more than 64 MiB are never recorded.
+    bool record = true;
 };
 
 struct NodeTime {

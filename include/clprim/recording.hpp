@@ -27,7 +27,10 @@ struct RecordedCommand {
 // another queue's wait for an event of this one throw Error.
 class Recording {
 public:
-    explicit Recording(Queue& queue);
+    // Whose work on the queue is recorded: that of every thread, as autograd's threads launch too, or of this one alone
+    // while others go on as ever.
+    enum class Threads { all, this_one };
+    explicit Recording(Queue& queue, Threads threads = Threads::all);
     ~Recording();
     Recording(const Recording&) = delete;
 

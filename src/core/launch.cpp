@@ -12,9 +12,10 @@
 #include <core/recording.hpp>
 
 namespace clprim {
-namespace {
 
-std::atomic<std::uint64_t> kernel_launch_count{0};
+std::atomic<std::uint64_t> detail::kernel_launch_count{0};
+
+namespace {
 
 // CLPRIM_SYNC=1 waits after every launch, so that a fault shows at the kernel that caused it.
 bool synchronous_launches()
@@ -27,7 +28,7 @@ std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit
 
 }  // namespace
 
-std::uint64_t kernel_launches() noexcept { return kernel_launch_count; }
+std::uint64_t kernel_launches() noexcept { return detail::kernel_launch_count; }
 
 Range Range::linear(std::size_t n, std::size_t local)
 {
@@ -109,7 +110,7 @@ void Launch::run(const Range& range)
         check_opencl(code, "clEnqueueNDRangeKernel",
                      fmt::format("kernel {}, global {}x{}x{}, local {}x{}x{}", kernel_.name, range.global[0],
                                  range.global[1], range.global[2], range.local[0], range.local[1], range.local[2]));
-    kernel_launch_count.fetch_add(1, std::memory_order_relaxed);
+    detail::kernel_launch_count.fetch_add(1, std::memory_order_relaxed);
     if (profiled) [[unlikely]] {
         ProfiledCommand command;
         command.name = kernel_.name;

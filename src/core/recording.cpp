@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <thread>
 #include <variant>
 
 #include <clprim/context.hpp>
@@ -63,6 +64,9 @@ struct Recording::State {
     std::mutex mutex;           // autograd's threads launch too
     std::vector<Command> commands;
     bool active = false;
+    std::thread::id only{};     // the one thread that is recorded; none: all are
+
+    bool covers_this_thread() const { return only == std::thread::id{} || only == std::this_thread::get_id(); }
 
     template <class T>
     void add(T command)
@@ -78,7 +82,7 @@ Recording::State* detail::find_recording(const Queue& queue) noexcept
 {
     const std::lock_guard lock(recordings_mutex);
     for (Recording::State* state : recordings())
-        if (&state->queue == &queue)
+        if (&state->queue == &queue && state->covers_this_thread())
             return state;
     return nullptr;
 }
@@ -98,7 +102,7 @@ void detail::refuse_event_of_recording(const Queue& queue, cl_event event)
         return;
     const std::lock_guard lock(recordings_mutex);
     for (const Recording::State* state : recordings())
-        if (&state->queue != &queue && state->queue.handle()() == owner)
+        if (&state->queue != &queue && state->queue.handle()() == owner && state->covers_this_thread())
             throw Error("a recording holds the work of one queue: another queue cannot wait for its events");
 }
 
@@ -158,11 +162,12 @@ void detail::record_fill(Recording::State& state, Block& target, std::size_t off
     state.add(FillCommand{target.buffer, target.offset + offset, bytes, {begin, begin + pattern_bytes}});
 }
 
-Recording::Recording(Queue& queue) : state_(new State{queue, {}, {}, false})
+Recording::Recording(Queue& queue, Threads threads)
+    : state_(new State{queue, {}, {}, false, threads == Threads::all ? std::thread::id() : std::this_thread::get_id()})
 {
     const std::lock_guard lock(recordings_mutex);
     for (const State* other : recordings())
-        require(&other->queue != &queue, "the queue's work is being recorded already");
+        require(&other->queue != &queue || !other->covers_this_thread(), "the queue's work is being recorded already");
     recordings().push_back(state_.get());
     state_->active = true;
     ++detail::active_recordings;
@@ -204,6 +209,7 @@ void Recording::replay(Queue& queue) const
                                                         c.range.global.data(), local, 0, nullptr,
                                                         profiled ? &event : nullptr),
                                  "clEnqueueNDRangeKernel", c.name);
+                    detail::kernel_launch_count.fetch_add(1, std::memory_order_relaxed);
                     if (profiled) {
                         ProfiledCommand profile;
                         profile.name = c.name;

@@ -8,6 +8,7 @@
 
 namespace clprim::detail {
 
+extern std::atomic<std::uint64_t> kernel_launch_count;
 extern std::atomic<int> active_recordings;
 Recording::State* find_recording(const Queue& queue) noexcept;
 

@@ -37,6 +37,24 @@ std::size_t bytes_of(const Graph& graph)
     return bytes;
 }
 
+// Why clprim leaves out what others have, by name in com.microsoft's domain.
+const char* deliberate_reason(const Node& node)
+{
+    static const std::map<std::string_view, const char*> reasons = [] {
+        constexpr const char* searches =
+            "a search over a decoder is a loop of the program's: export the decoder alone and run it step by step, with "
+            "its caches as device values (Session::run takes and returns them)";
+        constexpr const char* experts = "mixtures of experts are not supported";
+        constexpr const char* paged = "packed and paged attention are not supported; export with padded sequences";
+        return std::map<std::string_view, const char*>{
+            {"BeamSearch", searches}, {"GreedySearch", searches}, {"Sampling", searches},
+            {"WhisperBeamSearch", searches}, {"MoE", experts}, {"QMoE", experts}, {"PackedAttention", paged},
+            {"PackedMultiHeadAttention", paged}, {"PagedAttention", paged}};
+    }();
+    const auto found = node.domain == "com.microsoft" ? reasons.find(node.op_type) : reasons.end();
+    return found == reasons.end() ? nullptr : found->second;
+}
+
 }  // namespace
 
 std::vector<ModelPort> OnnxModel::inputs() const { return model_ports(required_inputs(*model_->graph)); }
@@ -58,6 +76,10 @@ std::string OnnxModel::unsupported_reason(const std::string& name) const
     for_each_node(*model_->graph, [&](const Node& node) {
         if (name_in_domain(node) != name || node.body)
             return;
+        if (const char* known = deliberate_reason(node)) {
+            reason = known;
+            return;
+        }
         int first = INT_MAX;
         for (const OperatorRow& row : all_operators())
             if (row.domain == node.domain && row.name == node.op_type)

@@ -1,14 +1,15 @@
 #include "onnx/optimize.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <optional>
 #include <set>
 
 #include <clprim/context.hpp>
 
+#include "onnx/constants.hpp"
 #include "onnx/ports.hpp"
+#include "onnx/registered.hpp"
 #include "onnx/rewriter.hpp"
 
 namespace clprim::onnx {
@@ -28,24 +29,6 @@ GraphRef clone(const Graph& graph)
             node.body = clone(*node.body);
     }
     return copy;
-}
-
-bool is_random(const Node& node)
-{
-    static const std::set<std::string_view> names{
-        "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
-        "Multinomial",  "Bernoulli",        "Dropout"};
-    if (names.contains(node.op_type))
-        return true;
-    for (const GraphRef& inner : subgraphs(node))
-        if (std::ranges::any_of(inner->nodes, is_random))
-            return true;
-    return false;
-}
-
-bool is_host_tensor(const Value& value)
-{
-    return value.is_tensor() && value.type() != ElementType::string && value.on_host();
 }
 
 // Values on the host may be the model's, which also serves sessions on other devices: nodes get copies to put on
@@ -124,8 +107,11 @@ void fold_input_shapes(Graph& graph)
     });
 }
 
-// Runs every node that reads constants only, and keeps its results as constants.
-void fold_constants(Graph& graph, Engine& engine)
+enum class Level { outermost, inside };
+
+// Runs every node that reads constants only, and keeps its results as constants. Inside of control flow a node that
+// fails stays: it may never be asked to run.
+void fold_constants(Graph& graph, Engine& engine, Level level)
 {
     Frame frame(graph.slots.size());
     std::vector<bool> known(graph.slots.size());
@@ -138,7 +124,7 @@ void fold_constants(Graph& graph, Engine& engine)
     std::vector<Node> rest;
     for (Node& node : graph.nodes) {
         const auto is_known = [&](int slot) { return slot == absent || known[static_cast<std::size_t>(slot)]; };
-        bool foldable = std::ranges::all_of(node.inputs, is_known) && !is_random(node);
+        bool foldable = std::ranges::all_of(node.inputs, is_known) && !varies(node);
         for (const GraphRef& inner : subgraphs(node))
             for (const auto& capture : inner->captures)
                 foldable = foldable && is_known(capture.first);
@@ -150,7 +136,14 @@ void fold_constants(Graph& graph, Engine& engine)
         single.nodes.push_back(node);
         single.released.resize(1);
         Engine silent{engine.queue, engine.draws};
-        execute_on_copies(single, frame, silent);
+        try {
+            execute_on_copies(single, frame, silent);
+        } catch (const Error&) {
+            if (level == Level::outermost)
+                throw;
+            rest.push_back(std::move(node));
+            continue;
+        }
         for (const int slot : node.outputs)
             if (slot != absent) {
                 known[static_cast<std::size_t>(slot)] = true;
@@ -160,141 +153,54 @@ void fold_constants(Graph& graph, Engine& engine)
     graph.nodes = std::move(rest);
 }
 
-bool same_bytes(const Value& a, const Value& b)
+// Constants of a graph that its subgraphs see become constants of these: what they do with them can be folded and
+// prepared as well.
+void hand_down_constants(const Graph& graph)
 {
-    return a.type() == b.type() && a.shape() == b.shape() &&
-           (a.host_bytes() == b.host_bytes() ||
-            std::memcmp(a.host_bytes(), b.host_bytes(),
-                        static_cast<std::size_t>(a.numel()) * size_of(storage_type(a.type()))) == 0);
-}
-
-// Large constants that are equal, such as copies of shared weights that were folded through Identity or Transpose,
-// become one. Those that subgraphs or callers see stay.
-void merge_constants(Graph& graph)
-{
-    constexpr std::int64_t large = 1 << 10;
-    std::set<int> kept(graph.outputs.begin(), graph.outputs.end());
-    kept.insert(graph.inputs.begin(), graph.inputs.end());
-    for (const Node& node : graph.nodes)
-        for (const GraphRef& inner : subgraphs(node))
-            for (const auto& capture : inner->captures)
-                kept.insert(capture.first);
-    std::map<std::pair<ElementType, std::int64_t>, std::vector<const std::pair<int, Value>*>> by_size;
-    std::map<int, int> replacement;
-    for (const auto& constant : graph.constants) {
-        const auto& [slot, value] = constant;
-        if (kept.contains(slot) || !is_host_tensor(value) || value.numel() < large)
-            continue;
-        auto& others = by_size[{value.type(), value.numel()}];
-        const auto equal =
-            std::ranges::find_if(others, [&](const auto* other) { return same_bytes(other->second, value); });
-        if (equal == others.end())
-            others.push_back(&constant);
-        else if ((*equal)->first != slot)
-            replacement[slot] = (*equal)->first;
-    }
-    for (Node& node : graph.nodes)
-        for (int& slot : node.inputs)
-            if (const auto found = replacement.find(slot); found != replacement.end())
-                slot = found->second;
-}
-
-// Constants that nobody reads any more cost memory only.
-void drop_unread(Graph& graph)
-{
-    std::set<int> read(graph.outputs.begin(), graph.outputs.end());
-    read.insert(graph.inputs.begin(), graph.inputs.end());   // an initializer there is the default of an input
-    for (const Node& node : graph.nodes) {
-        read.insert(node.inputs.begin(), node.inputs.end());
-        for (const GraphRef& inner : subgraphs(node))
-            for (const auto& capture : inner->captures)
-                read.insert(capture.first);
-    }
-    std::erase_if(graph.constants, [&](const auto& constant) { return !read.contains(constant.first); });
-}
-
-// Constants become the session's own, since the model may serve sessions on other devices as well. Large ones are held
-// by the device alone: the model's copy goes when the model does.
-void upload(Graph& graph, Queue& queue)
-{
-    constexpr std::int64_t large = 1 << 14;
-    for (auto& [slot, value] : graph.constants) {
-        if (!is_host_tensor(value))
-            continue;
-        if (value.numel() <= large) {
-            value = Value::copy_of(value.type(), value.shape(), value.host_bytes());
-            continue;
-        }
-        const Tensor own = queue.context().empty(value.shape(), storage_type(value.type()), queue);
-        queue.write(*own.memory, 0, value.host_bytes(), own.nbytes());
-        value = Value(own, value.type());
-    }
-    for (Node& node : graph.nodes) {
-        for (auto& [name, attribute] : node.attributes)
-            if (Value* value = std::get_if<Value>(&attribute); value && is_host_tensor(*value))
-                *value = Value::copy_of(value->type(), value->shape(), value->host_bytes());
-        for (const GraphRef& inner : subgraphs(node))
-            upload(*inner, queue);
-    }
-}
-
-// Gives the nodes, those of subgraphs too, a place for what they derive from their attributes.
-void keep_derived(Graph& graph)
-{
-    for (Node& node : graph.nodes) {
-        node.derived = std::make_shared<Derived>();
-        for (const GraphRef& inner : subgraphs(node))
-            keep_derived(*inner);
-    }
-}
-
-// What says how a node uses its constants, if its attributes can be written down.
-std::optional<std::string> use_of(const Node& node)
-{
-    std::string text = node.domain + " " + node.op_type;
-    for (const auto& [name, attribute] : node.attributes) {
-        text += " " + name + "=";
-        if (const auto* integer = std::get_if<std::int64_t>(&attribute))
-            text += std::to_string(*integer);
-        else if (const auto* integers = std::get_if<std::vector<std::int64_t>>(&attribute))
-            text += to_string(Dims(*integers));
-        else if (const auto* words = std::get_if<std::string>(&attribute))
-            text += std::to_string(words->size()) + ":" + *words;
-        else if (!std::holds_alternative<float>(attribute) && !std::holds_alternative<std::vector<float>>(attribute))
-            return std::nullopt;                 // factors do not change how weights are laid out
-    }
-    return text;
-}
-
-// Gives the nodes a place for what they derive from constants that no caller can replace. Nodes that use a constant
-// alike share it.
-void keep_prepared(Graph& graph)
-{
-    std::map<std::string, std::shared_ptr<Prepared>> shared;
-    std::set<int> constants;
+    std::map<int, const Value*> constants;
     for (const auto& [slot, value] : graph.constants)
-        constants.insert(slot);
+        constants[slot] = &value;
     for (const int slot : graph.inputs)
         constants.erase(slot);
-    for (Node& node : graph.nodes) {
-        node.prepared.assign(node.inputs.size(), nullptr);
-        const auto use = use_of(node);
-        for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-            if (!constants.contains(node.inputs[i]))
-                continue;
-            if (!use) {
-                node.prepared[i] = std::make_shared<Prepared>();
-                continue;
-            }
-            auto& place = shared[detail::concat(node.inputs[i], " ", i, " ", *use)];
-            if (!place)
-                place = std::make_shared<Prepared>();
-            node.prepared[i] = place;
-        }
-    }
+    for (const Node& node : graph.nodes)
+        for (const GraphRef& inner : subgraphs(node))
+            std::erase_if(inner->captures, [&](const auto& capture) {
+                const auto found = constants.find(capture.first);
+                if (found != constants.end())
+                    inner->constants.emplace_back(capture.second, *found->second);
+                return found != constants.end();
+            });
+}
+
+void optimize(Graph& graph, Engine& engine, Level level)
+{
+    fold_constants(graph, engine, level);
+    hand_down_constants(graph);
+    for (const Node& node : graph.nodes)
+        for (const GraphRef& inner : subgraphs(node))
+            optimize(*inner, engine, Level::inside);
+    Rewriter rewriter(graph);
+    fuse_convolutions(rewriter);
+    fuse_products(rewriter);
+    fuse_elementwise(rewriter);
+    merge_constants(graph);
+    drop_unread(graph);
 }
 
 }  // namespace
+
+bool varies(const Node& node)
+{
+    static const std::set<std::string_view> names{
+        "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
+        "Multinomial",  "Bernoulli",        "Dropout"};
+    if (names.contains(node.op_type) || (node.row && !is_pure(*node.row)))
+        return true;
+    for (const GraphRef& inner : subgraphs(node))
+        if (std::ranges::any_of(inner->nodes, varies))
+            return true;
+    return false;
+}
 
 GraphRef prepare(const Model& model, Engine& engine, const SessionOptions& options)
 {
@@ -303,18 +209,10 @@ GraphRef prepare(const Model& model, Engine& engine, const SessionOptions& optio
     plan(*graph);
     if (options.optimize) {
         fold_input_shapes(*graph);
-        fold_constants(*graph, engine);
-        Rewriter rewriter(*graph);
-        fuse_convolutions(rewriter);
-        fuse_products(rewriter);
-        fuse_elementwise(rewriter);
-        merge_constants(*graph);
-        drop_unread(*graph);
+        optimize(*graph, engine, Level::outermost);
         plan(*graph);
     }
-    upload(*graph, engine.queue);
-    keep_prepared(*graph);
-    keep_derived(*graph);
+    settle_constants(*graph, engine.queue);
     return graph;
 }
 

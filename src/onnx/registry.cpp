@@ -2,6 +2,7 @@
 
 #include "onnx/call.hpp"
 #include "onnx/ops/families.hpp"
+#include "onnx/registered.hpp"
 
 namespace clprim::onnx {
 
@@ -40,7 +41,7 @@ const OperatorRow* find_operator(std::string_view domain, std::string_view name,
     for (auto i = begin; i != end; ++i)
         if (i->second->since <= opset && (!best || i->second->since > best->since))
             best = i->second;
-    return best;
+    return best ? best : find_registered(domain, name, opset);
 }
 
 }  // namespace clprim::onnx

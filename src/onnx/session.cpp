@@ -7,6 +7,7 @@
 #include "onnx/call.hpp"
 #include "onnx/optimize.hpp"
 #include "onnx/ports.hpp"
+#include "onnx/replays.hpp"
 
 namespace clprim {
 
@@ -46,6 +47,8 @@ struct Session::State {
         Engine engine = new_engine();
         engine.profile = nullptr;
         graph = prepare(*model.model(), engine, options);
+        if (options.record && !options.profile)
+            replays = std::make_unique<Replays>(*graph);
     }
 
     Engine new_engine() { return {context.queue(), draws, profile.get(), &cancellations, cancellations}; }
@@ -61,6 +64,7 @@ struct Session::State {
     std::atomic<std::uint64_t> draws{0}, cancellations{0};
     GraphRef graph;
     std::unique_ptr<NodeProfile> profile;
+    std::unique_ptr<Replays> replays;
 };
 
 Session::Session(const OnnxModel& model, Context& context, const SessionOptions& options)
@@ -70,6 +74,8 @@ Session::Session(const OnnxModel& model, Context& context, const SessionOptions&
         std::string text = "the model needs operators that clprim lacks:";
         for (const auto& [name, count] : missing)
             text += " " + name + " (" + std::to_string(count) + ")";
+        for (const auto& [name, count] : missing)
+            text += "; " + name + ": " + model.unsupported_reason(name);
         throw NotSupported(text);
     }
     state_ = std::make_unique<State>(model, context, options);
@@ -111,7 +117,8 @@ Session::Values Session::run(const Values& inputs, const RunOptions& options)
                 "': the bound memory is another device's");
     }
 
-    const std::vector<Value> results = run_graph(graph, arguments, nullptr, engine);
+    const std::vector<Value> results = state_->replays ? state_->replays->run(std::move(arguments), engine)
+                                                       : run_graph(graph, arguments, nullptr, engine);
     Values values;
     for (std::size_t i = 0; i < results.size(); ++i) {
         const std::string& name = graph.output_ports[i].name;

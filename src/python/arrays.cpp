@@ -197,6 +197,11 @@ Value value_from(const py::handle& object, Context& context, const Expected& exp
         return {};
     if (py::isinstance<Value>(object))
         return object.cast<Value>();
+    if (py::isinstance<Tensor>(object)) {
+        const auto tensor = object.cast<Tensor>();
+        if (expected.type == ElementType::undefined || expected.type == element_type(tensor.dtype))
+            return tensor;                           // as it lies on its device, without a wait
+    }
     if (!expected.is_tensor && (py::isinstance<py::list>(object) || py::isinstance<py::tuple>(object))) {
         std::vector<Value> items;
         for (const py::handle item : object)

@@ -1,5 +1,7 @@
 #include <pybind11/stl.h>
 
+#include <clprim/interop.hpp>
+
 #include "bindings.hpp"
 
 namespace clprim::python {
@@ -71,6 +73,16 @@ void bind_devices(py::module_& m)
         .def("reset_peak_memory", &Context::reset_peak_memory_statistics)
         .def("empty_cache", &Context::empty_cache, "Gives unused memory back to the driver.")
         .def("set_memory_limit", &Context::set_memory_limit, py::arg("bytes"), "0: the device's memory.")
+        .def_property_readonly(
+            "cl_context", [](const Context& c) { return reinterpret_cast<std::uintptr_t>(c.handle()()); },
+            "The cl_context, cl_device_id and cl_command_queue as numbers, for other libraries of OpenCL.")
+        .def_property_readonly(
+            "cl_device", [](const Context& c) { return reinterpret_cast<std::uintptr_t>(c.device().handle()); })
+        .def_property_readonly(
+            "cl_queue", [](Context& c) { return reinterpret_cast<std::uintptr_t>(c.queue().handle()()); })
+        .def(
+            "wait_for", [](Context& c, std::uintptr_t event) { c.queue().wait_for(adopt(reinterpret_cast<cl_event>(event))); },
+            py::arg("event"), "Work enqueued from now on starts after a cl_event (its handle as a number).")
         .def("__eq__", [](const Context& a, const Context& b) { return &a == &b; })
         .def("__hash__", [](const Context& c) { return c.device().index; })
         .def("__repr__",
@@ -78,6 +90,10 @@ void bind_devices(py::module_& m)
     m.def("devices", [] { return devices(); }, "All usable OpenCL devices, the default one first.");
     m.def("find_device", [](const std::string& text) { return device_at(find_device(text)); }, py::arg("text"),
           "The device that a text names: \"1\", \"0:1\", \"gpu\" or part of a name.");
+    m.def(
+        "use_cl_context", [](std::uintptr_t context) { use_context(reinterpret_cast<cl_context>(context)); },
+        py::arg("context"),
+        "Takes another library's cl_context (its handle as a number) for its devices, before their first use.");
     m.def("kernel_launches", &kernel_launches, "How many kernels this process has launched so far.");
     m.def("blocking_calls", &blocking_calls, "How often this process has waited for a device so far.");
 }

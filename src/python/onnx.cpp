@@ -4,6 +4,7 @@
 #include <pybind11/stl.h>
 
 #include <clprim/onnx.hpp>
+#include <clprim/onnx_operator.hpp>
 
 #include "bindings.hpp"
 
@@ -117,6 +118,61 @@ py::dict run(Session& session, const py::object& given, const py::object& output
     return answer;
 }
 
+py::object attribute_object(const OnnxAttribute& attribute)
+{
+    return std::visit(
+        []<class T>(const T& value) -> py::object {
+            if constexpr (std::is_same_v<T, std::string>)
+                return text_of(value);
+            else if constexpr (std::is_same_v<T, std::vector<std::string>>)
+                return texts_of(value);
+            else
+                return py::cast(value);
+        },
+        attribute);
+}
+
+// A function of Python's as an operator's. It stays for good, as operators do.
+std::vector<Value> call_python(const py::object& function, const OnnxCall& call)
+{
+    const py::gil_scoped_acquire held;
+    py::list inputs;
+    for (const Value& value : call.inputs)
+        inputs.append(value.is_none() ? py::object(py::none()) : py::cast(value));
+    py::dict attributes;
+    for (const auto& [name, attribute] : call.attributes)
+        attributes[text_of(name)] = attribute_object(attribute);
+    const py::object result = function(inputs, attributes);
+    const auto value_of = [&](const py::handle& object) {
+        return value_from(object, call.queue.context(), {ElementType::undefined, true});
+    };
+    std::vector<Value> outputs;
+    if (py::isinstance<py::list>(result) || py::isinstance<py::tuple>(result))
+        for (const py::handle object : result)
+            outputs.push_back(value_of(object));
+    else
+        outputs.push_back(value_of(result));
+    return outputs;
+}
+
+void register_operator(const std::string& name, const py::object& run, const std::string& domain, int since,
+                       const std::map<std::string, double>& numbers, bool pure)
+{
+    OnnxOperator definition{.domain = domain, .name = name, .since = since, .code = {}, .numbers = {}, .type = {},
+                            .run = {}, .pure = pure};
+    if (py::isinstance<py::str>(run)) {
+        definition.code = string_of(run);
+        definition.numbers.assign(numbers.begin(), numbers.end());
+    } else {
+        if (!PyCallable_Check(run.ptr()))
+            throw py::type_error("an operator is an expression (str) or a function");
+        definition.run = [function = new py::object(run)](const OnnxCall& call) {
+            return call_python(*function, call);
+        };
+    }
+    register_onnx_operator(std::move(definition));
+}
+
 }  // namespace
 
 void bind_onnx(py::module_& m)
@@ -164,15 +220,16 @@ void bind_onnx(py::module_& m)
 
     py::class_<Session>(m, "Session", "A model made ready for a device; run may be called from several threads.")
         .def(py::init([](const py::object& source, const py::object& device, bool optimize, bool profile,
-                         const std::map<std::string, std::int64_t>& sizes) {
+                         const std::map<std::string, std::int64_t>& sizes, bool record) {
                  const OnnxModel model = model_from(source, std::nullopt);
                  Context& context = context_of(device);
                  const Released released;
-                 return std::make_unique<Session>(model, context, SessionOptions{optimize, profile, sizes});
+                 return std::make_unique<Session>(model, context, SessionOptions{optimize, profile, sizes, record});
              }),
              py::arg("model"), py::arg("device") = py::none(), py::kw_only(), py::arg("optimize") = true,
              py::arg("profile") = false, py::arg("sizes") = std::map<std::string, std::int64_t>(),
-             "sizes: numbers for dynamic sizes that the model names.")
+             py::arg("record") = true,
+             "sizes: numbers for dynamic sizes that the model names. record: runs that are alike are recorded and replayed.")
         .def("run",
             [](Session& session, const py::object& inputs, const py::object& outputs) {
                 return run(session, inputs, outputs, py::none(), &value_to_python);
@@ -202,6 +259,13 @@ void bind_onnx(py::module_& m)
             return "<clprim.Session on " + s.context().device().id + " '" + s.context().device().name + "', " +
                    std::to_string(s.inputs().size()) + " inputs, " + std::to_string(s.outputs().size()) + " outputs>";
         });
+    m.def("register_operator", &register_operator, py::arg("name"), py::arg("run"), py::kw_only(),
+          py::arg("domain") = "", py::arg("since") = 1, py::arg("numbers") = std::map<std::string, double>(),
+          py::arg("pure") = false,
+          "Makes an ONNX operator: `run` is an expression over x0.. that assigns y0.. (see pointwise_kernel), with w0..\n"
+          "the attributes that `numbers` names with their defaults, in the order of the names; or a function of a list\n"
+          "of Values and a dictionary of attributes that returns an array, a Tensor, a Value or a list of these.\n"
+          "pure: the function may be called ahead with constants, and its kernels replayed without it.");
 }
 
 }  // namespace clprim::python

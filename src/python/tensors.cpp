@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 
 #include <clprim/copy.hpp>
+#include <clprim/interop.hpp>
 #include <clprim/net.hpp>
 
 #include "bindings.hpp"
@@ -121,6 +122,24 @@ void bind_tensor(py::module_& m)
                 return tensor;
             },
             py::arg("shape"), py::arg("value"), py::arg("dtype") = "float32", py::arg("device") = py::none())
+        .def_static(
+            "from_cl_mem",
+            [](std::uintptr_t buffer, const py::object& shape, const py::object& dtype, std::size_t offset,
+               const py::object& device) {
+                return adopt(context_of(device), reinterpret_cast<cl_mem>(buffer), data_type_of(dtype), dims_of(shape),
+                             offset);
+            },
+            py::arg("buffer"), py::arg("shape"), py::arg("dtype") = "float32", py::arg("offset") = 0,
+            py::arg("device") = py::none(),
+            "The memory of another library's cl_mem (its handle as a number) in the device's cl_context, shared; offset\n"
+            "in bytes.")
+        .def_property_readonly(
+            "cl_mem",
+            [](const Tensor& t) {
+                const OpenCLMemory memory = memory_of(t);
+                return py::make_tuple(reinterpret_cast<std::uintptr_t>(memory.buffer), memory.offset);
+            },
+            "The cl_mem that holds the tensor (its handle as a number) and the bytes to its first element.")
         .def_property_readonly("shape", [](const Tensor& t) { return shape_tuple(t.shape); })
         .def_property_readonly(
             "strides", [](const Tensor& t) { return shape_tuple(t.strides); }, "In elements.")

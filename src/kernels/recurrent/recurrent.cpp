@@ -1,102 +1,87 @@
-#include <clprim/recurrent.hpp>
+#include "kernels/recurrent/recurrent.hpp"
 
-#include <array>
-#include <vector>
+#include <fmt/format.h>
 
-#include <clprim/pointwise.hpp>
+#include <clprim/context.hpp>
+
+#include "core/operands.hpp"
+#include "kernels/team.hpp"
 
 namespace clprim {
+
 namespace {
 
-constexpr const char* lstm_forward = "T i = sigmoid(x0), f = sigmoid(x1), g = tanh(x2), o = sigmoid(x3);"
-                                     "y1 = f * x4 + i * g; y0 = o * tanh(y1);"
-                                     "y2 = i; y3 = f; y4 = g; y5 = o;";
-// x0: c, x1: c', x2..x5: i, f, g, o; y4: the gradient of c. w0, w1: whether those of h' and c' count.
-constexpr const char* lstm_backward =
-    "T t = tanh(x1), dh = w0 != 0 ? x6 : (T)0, dc = dh * x5 * (1 - t * t) + (w1 != 0 ? x7 : (T)0);"
-    "y0 = dc * x4 * (1 - x2) * x2; y1 = dc * x0 * (1 - x3) * x3; y2 = dc * x2 * (1 - x4 * x4);"
-    "y3 = dh * t * (1 - x5) * x5; y4 = dc * x3;";
-constexpr const char* gru_forward = "T r = sigmoid(x0 + x3), z = sigmoid(x1 + x4), n = tanh(x2 + r * x5);"
-                                    "y0 = n + z * (x6 - n); y4 = x6; y5 = x5; y1 = r; y2 = z; y3 = n;";
-// x0: the gradient of h', x1..x5: r, z, n', h, n_h.
-constexpr const char* gru_backward = "T dn = x0 * (1 - x2) * (1 - x3 * x3), dr = dn * x5 * (1 - x1) * x1;"
-                                     "y0 = y3 = dr; y1 = y4 = x0 * (x4 - x3) * (1 - x2) * x2; y2 = dn; y5 = dn * x1;"
-                                     "y6 = x0 * x2;";
+// recurrent_t of recurrent.cl
+struct Geometry {
+    cl_uint steps, batch, inputs, hidden;
+    cl_uint reversed, has_bias, has_recurrent_bias, has_lengths, has_h, has_c;
+    cl_uint h_direction, h_sample, c_direction, c_sample;
+    cl_uint y_step, y_direction, y_sample, last_h_direction, last_h_sample, last_c_direction, last_c_sample;
+};
 
-// [n, count h] as `count` views [n, h], appended.
-void append_parts(std::vector<Tensor>& to, const Tensor& t, int count, std::int64_t size)
-{
-    require(t.shape.size() == 2 && t.size(1) == count * size, "a recurrent cell of ", size, " units: expected [n, ",
-            count * size, "], got ", to_string(t.shape));
-    for (int k = 0; k < count; ++k)
-        to.push_back(t.slice(1, k * size, (k + 1) * size));
-}
+cl_uint u(std::int64_t v) { return static_cast<cl_uint>(v); }
 
-// y = the sum of what is defined.
-void add(Queue& queue, std::initializer_list<Tensor> terms, const Tensor& y)
+void require_shape(const char* name, const Tensor& tensor, const Dims& shape, DataType type, bool strided = false)
 {
-    static constexpr std::array code = {"y0 = x0;", "y0 = x0 + x1;", "y0 = x0 + x1 + x2;", "y0 = x0 + x1 + x2 + x3;"};
-    std::vector<Tensor> defined;
-    for (const Tensor& t : terms)
-        if (t.defined())
-            defined.push_back(t);
-    pointwise(queue, defined, {&y, 1}, {}, code[defined.size() - 1]);
+    require(!tensor.defined() || (tensor.shape == shape && tensor.dtype == type &&
+                                  (strided ? tensor.numel() == 0 || tensor.stride(tensor.dim() - 1) == 1
+                                           : tensor.is_contiguous())),
+            "recurrent_layer: ", name, " is ", tensor.defined() ? name_of(tensor.dtype) : "", " ",
+            to_string(tensor.shape), ", expected ", strided ? "" : "contiguous ", name_of(type), " ", to_string(shape));
 }
 
 }  // namespace
 
-void lstm_cell(Queue& queue, const Gates& gates, const LstmCell& cell)
+void recurrent_layer(Queue& queue, const RecurrentLayer& p)
 {
-    add(queue, {gates.input, gates.hidden, gates.input_bias, gates.hidden_bias}, cell.activated);
-    std::vector<Tensor> inputs, outputs{cell.hy, cell.cy};
-    append_parts(inputs, cell.activated, 4, cell.cx.size(1));
-    append_parts(outputs, cell.activated, 4, cell.cx.size(1));   // in place
-    inputs.push_back(cell.cx);
-    pointwise(queue, inputs, outputs, {}, lstm_forward);
-}
-
-void lstm_cell_backward(Queue& queue, const LstmCell& cell, const LstmCellGradients& gradients)
-{
-    require(gradients.hy.defined() || gradients.cy.defined(), "lstm_cell_backward: expected a gradient of hy or cy");
-    const Tensor& any = gradients.hy.defined() ? gradients.hy : gradients.cy;
-    std::vector<Tensor> inputs{cell.cx, cell.cy}, outputs;
-    append_parts(inputs, cell.activated, 4, cell.cx.size(1));
-    inputs.push_back(gradients.hy.defined() ? gradients.hy : any);
-    inputs.push_back(gradients.cy.defined() ? gradients.cy : any);
-    append_parts(outputs, gradients.gates, 4, cell.cx.size(1));
-    outputs.push_back(gradients.cx);
-    const std::array<Scalar, 2> counts{Scalar(gradients.hy.defined() ? 1 : 0), Scalar(gradients.cy.defined() ? 1 : 0)};
-    const std::array types{DataType::int32, DataType::int32};
-    pointwise(queue, inputs, outputs, counts, lstm_backward, types);
-}
-
-void gru_cell(Queue& queue, const Gates& gates, const GruCell& cell)
-{
-    Tensor input = gates.input, hidden = gates.hidden;
-    if (gates.input_bias.defined()) {
-        input = queue.context().empty(input.shape, input.dtype, queue);
-        add(queue, {gates.input, gates.input_bias}, input);
-    }
-    if (gates.hidden_bias.defined()) {
-        hidden = queue.context().empty(hidden.shape, hidden.dtype, queue);
-        add(queue, {gates.hidden, gates.hidden_bias}, hidden);
-    }
-    std::vector<Tensor> inputs, outputs{cell.hy};
-    append_parts(inputs, input, 3, cell.hx.size(1));
-    append_parts(inputs, hidden, 3, cell.hx.size(1));
-    inputs.push_back(cell.hx);
-    append_parts(outputs, cell.saved, 5, cell.hx.size(1));
-    pointwise(queue, inputs, outputs, {}, gru_forward);
-}
-
-void gru_cell_backward(Queue& queue, const Tensor& saved, const GruCellGradients& gradients)
-{
-    std::vector<Tensor> inputs{gradients.hy}, outputs;
-    append_parts(inputs, saved, 5, gradients.hy.size(1));
-    append_parts(outputs, gradients.input, 3, gradients.hy.size(1));
-    append_parts(outputs, gradients.hidden, 3, gradients.hy.size(1));
-    outputs.push_back(gradients.hx);
-    pointwise(queue, inputs, outputs, {}, gru_backward);
+    using detail::optional;
+    detail::check_operands("recurrent_layer",
+                           {{"x", p.x, optional}, {"weights", p.weights, optional}, {"projected", p.projected, optional},
+                            {"recurrent", p.recurrent}, {"bias", p.bias, optional},
+                            {"recurrent_bias", p.recurrent_bias, optional}, {"lengths", p.lengths, optional},
+                            {"h", p.h, optional}, {"c", p.c, optional}, {"y", p.y}, {"last_h", p.last_h},
+                            {"last_c", p.last_c, optional}});
+    const bool is_lstm = p.cell == RecurrentLayer::Cell::lstm;
+    const std::int64_t gates = is_lstm ? 4 : 3;
+    require(p.x.defined() != p.projected.defined(), "recurrent_layer: expected either x or projected");
+    require(p.y.dim() == 4 && p.recurrent.dim() == 3, "recurrent_layer: expected y [T, D, N, H] and recurrent [D, H, G H]");
+    const std::int64_t steps = p.y.size(0), directions = p.y.size(1), batch = p.y.size(2), hidden = p.y.size(3);
+    const DataType type = p.y.dtype;
+    require(is_floating_point(type) && type != DataType::float64, "recurrent_layer: not implemented for ",
+            name_of(type));
+    require(hidden <= most_recurrent_hidden && directions <= 2, "recurrent_layer: at most ", most_recurrent_hidden,
+            " hidden numbers and 2 directions, got ", hidden, " and ", directions);
+    const std::int64_t inputs = p.x.defined() ? p.x.shape.back() : 0;
+    require_shape("recurrent", p.recurrent, {directions, hidden, gates * hidden}, type);
+    require_shape("x", p.x, {steps, batch, inputs}, type);
+    require_shape("weights", p.weights, {directions, inputs, gates * hidden}, type);
+    require_shape("projected", p.projected, {directions, steps, batch, gates * hidden}, type);
+    require_shape("bias", p.bias, {directions, gates * hidden}, type);
+    require_shape("recurrent_bias", p.recurrent_bias, {directions, hidden}, type);
+    require_shape("lengths", p.lengths, {batch}, DataType::int32);
+    require(!p.x.defined() || (p.weights.defined() && inputs > 0), "recurrent_layer: x needs weights and inputs");
+    require(!is_lstm || p.last_c.defined(), "recurrent_layer: LSTM needs last_c");
+    for (const auto& [name, state] : {std::pair("h", &p.h), std::pair("c", &p.c), std::pair("last_h", &p.last_h),
+                                      std::pair("last_c", &p.last_c)})
+        require_shape(name, *state, {directions, batch, hidden}, type, true);
+    require_shape("y", p.y, p.y.shape, type, true);
+    if (directions * batch * hidden == 0)
+        return;
+    const auto stride = [](const Tensor& t, std::size_t axis) { return t.defined() ? u(t.stride(axis)) : 0; };
+    const Geometry geometry{u(steps), u(batch), u(inputs), u(hidden), p.reversed, p.bias.defined(),
+                            p.recurrent_bias.defined(), p.lengths.defined(), p.h.defined(), p.c.defined(),
+                            stride(p.h, 0), stride(p.h, 1), stride(p.c, 0), stride(p.c, 1),
+                            u(p.y.stride(0)), u(p.y.stride(1)), u(p.y.stride(2)),
+                            stride(p.last_h, 0), stride(p.last_h, 1), stride(p.last_c, 0), stride(p.last_c, 1)};
+    const std::string options =
+        fmt::format("{} -DGATES={} -DAFTER={}", detail::define("X", type), gates,
+                    p.cell == RecurrentLayer::Cell::gru_linear_before_reset ? 1 : 0);
+    Kernel& kernel = queue.context().program("kernels/recurrent/recurrent.cl", options).kernel("recurrent_layer");
+    const auto lanes = static_cast<std::size_t>(std::min<std::int64_t>((hidden + 15) / 16 * 16, 128));
+    queue.launch(kernel, Range::groups(static_cast<std::size_t>(directions * batch), lanes),
+                 p.x.defined() ? p.x : p.projected, p.weights, p.recurrent, p.bias, p.recurrent_bias, p.lengths, p.h,
+                 p.c, p.y, p.last_h, p.last_c, geometry,
+                 LocalMemory{static_cast<std::size_t>(4 * hidden) * sizeof(float)});
 }
 
 }  // namespace clprim

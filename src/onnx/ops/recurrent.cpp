@@ -1,123 +1,17 @@
-// RNN, GRU and LSTM. One product computes the input's part of all gates of all steps; each step adds the state's part
-// and runs one elementwise kernel over the gates.
+// RNN, GRU and LSTM. Small LSTM and GRU layers with the default activations are one kernel (kernels/recurrent). For the
+// others one product computes the input's part of all gates of all steps; each step adds the state's part and runs one
+// elementwise kernel over the gates.
 #include <clprim/context.hpp>
 #include <clprim/copy.hpp>
 #include <clprim/gemm.hpp>
 
 #include "onnx/ops/families.hpp"
-#include "onnx/ops/recurrent_activations.hpp"
+#include "onnx/ops/recurrent_layer.hpp"
 #include "onnx/ops/support.hpp"
 
 namespace clprim::onnx {
 
 namespace {
-
-// What all directions of a layer share. Shapes: x [T, N, I], y [T, D, N, H], states [D, N, H] (views of the caller's
-// layout).
-struct Layer {
-    Call& call;
-    std::int64_t gates, steps, batch, inputs, hidden;
-    std::size_t directions;
-    bool first_reversed = false;
-    Tensor x, lengths;                // lengths [N, 1] int32, or undefined
-    Tensor y, last_h, last_c;         // last_c of LSTM only
-    std::vector<RecurrentActivation> activations;
-
-    Layer(Call& call_, std::int64_t gates_);
-
-    bool reversed(std::size_t direction) const { return direction == 1 || first_reversed; }
-    bool batch_first() const { return call.integer_attribute("layout", 0) != 0; }
-    Tensor state_view(const Tensor& t) const { return batch_first() ? t.transpose(0, 1) : t; }
-    Tensor part(std::size_t input, std::size_t direction) const;      // a direction's slice of an input
-    Tensor initial_state(std::size_t input, std::size_t direction) const;
-    Tensor state_output(std::size_t output) const;
-    void check_input(std::size_t input, const Dims& shape) const;
-};
-
-// Without the first axis, at one position of it.
-Tensor at(const Tensor& t, std::int64_t position)
-{
-    Tensor result = t;
-    result.offset += position * t.stride(0);
-    result.shape = Dims(std::span(t.shape.begin() + 1, t.dim() - 1));
-    result.strides = Dims(std::span(t.strides.begin() + 1, t.dim() - 1));
-    return result;
-}
-
-Layer::Layer(Call& call_, std::int64_t gates_) : call(call_), gates(gates_)
-{
-    const std::string direction = call.string_attribute("direction", "forward");
-    call.check(direction == "forward" || direction == "reverse" || direction == "bidirectional", "direction is '",
-               direction, "', expected forward, reverse or bidirectional");
-    first_reversed = direction == "reverse";
-    directions = direction == "bidirectional" ? 2 : 1;
-    x = call.contiguous(0);
-    call.check(x.dim() == 3 && is_floating_point(x.dtype), "input 0 has shape ", to_string(x.shape),
-               ", expected floating point with axes sequence, batch, inputs");
-    if (batch_first()) {
-        const Tensor turned = x.transpose(0, 1);
-        x = call.allocate(turned.shape, turned.dtype);
-        copy(call.queue(), turned, x);
-    }
-    steps = x.size(0);
-    batch = x.size(1);
-    inputs = x.size(2);
-    call.check(call.shape(2).size() == 3, "R has shape ", to_string(call.shape(2)),
-               ", expected [directions, gates, hidden]");
-    hidden = call.shape(2)[2];
-    const auto d = static_cast<std::int64_t>(directions);
-    check_input(1, {d, gates * hidden, inputs});
-    check_input(2, {d, gates * hidden, hidden});
-    check_input(3, {d, 2 * gates * hidden});
-    call.check(call.integer_attribute("hidden_size", hidden) == hidden, "hidden_size is ",
-               call.integer_attribute("hidden_size", hidden), ", but R has ", hidden);
-    if (call.has(4)) {
-        call.check(call.shape(4) == Dims{batch} && call.type(4) == ElementType::int32,
-                   "sequence_lens must be int32 of shape [", batch, "]");
-        lengths = call.contiguous(4).reshape({batch, 1});
-    }
-    const Dims state = batch_first() ? Dims{batch, d, hidden} : Dims{d, batch, hidden};
-    for (const std::size_t i : {std::size_t{5}, std::size_t{6}})
-        check_input(i, state);
-    y = batch_first() ? call.allocate({batch, steps, d, hidden}, x.dtype)
-                      : call.allocate({steps, d, batch, hidden}, x.dtype);
-    call.output(0, Value(y));
-    if (batch_first())
-        y = y.permute({1, 2, 0, 3});
-}
-
-void Layer::check_input(std::size_t input, const Dims& shape) const
-{
-    if (!call.has(input))
-        return;
-    call.check(call.shape(input) == shape, "input ", input, " has shape ", to_string(call.shape(input)), ", expected ",
-               to_string(shape));
-    call.check(call.type(input) == call.type(0), "input ", input, " is ", name_of(call.type(input)), ", expected ",
-               name_of(call.type(0)));
-}
-
-Tensor Layer::part(std::size_t input, std::size_t direction) const
-{
-    return call.has(input) ? at(call.tensor(input), static_cast<std::int64_t>(direction)) : Tensor();
-}
-
-Tensor Layer::initial_state(std::size_t input, std::size_t direction) const
-{
-    const Tensor state = call.allocate({batch, hidden}, x.dtype);
-    if (call.has(input))
-        copy(call.queue(), at(state_view(call.tensor(input)), static_cast<std::int64_t>(direction)), state);
-    else
-        fill(call.queue(), state, 0);
-    return state;
-}
-
-Tensor Layer::state_output(std::size_t output) const
-{
-    const auto d = static_cast<std::int64_t>(directions);
-    const Tensor t = call.allocate(batch_first() ? Dims{batch, d, hidden} : Dims{d, batch, hidden}, x.dtype);
-    call.output(output, Value(t));
-    return state_view(t);
-}
 
 // One direction while it runs.
 struct Pass {
@@ -251,6 +145,8 @@ void lstm(Call& call)
     Layer layer(call, 4);
     layer.check_input(7, {static_cast<std::int64_t>(layer.directions), 3 * layer.hidden});
     layer.activations = recurrent_activations(call, {"sigmoid", "tanh", "tanh"}, layer.directions);
+    if (is_small_and_plain(layer))
+        return run_as_one(layer, RecurrentLayer::Cell::lstm);
     const bool coupled = call.integer_attribute("input_forget", 0) != 0, peeps = call.has(7);
     run_layer(layer, 0, true, [&](const Pass& pass, std::int64_t t) {
         pass.add_product(pass.h, 0, 4, t);
@@ -282,6 +178,8 @@ void gru(Call& call)
     Layer layer(call, 3);
     layer.activations = recurrent_activations(call, {"sigmoid", "tanh"}, layer.directions);
     const bool after = call.integer_attribute("linear_before_reset", 0) != 0;
+    if (is_small_and_plain(layer))
+        return run_as_one(layer, after ? RecurrentLayer::Cell::gru_linear_before_reset : RecurrentLayer::Cell::gru);
     const Tensor scratch = call.allocate({layer.batch, layer.hidden}, layer.x.dtype);
     run_layer(layer, after ? 1 : 0, false, [&](const Pass& pass, std::int64_t t) {
         const RecurrentActivation *f = &pass.activations[0], *g = f + 1;

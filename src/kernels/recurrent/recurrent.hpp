@@ -1,0 +1,32 @@
+// A whole layer of LSTM or GRU with small states in one launch: a work-group walks through all steps of one sequence in
+// one direction and keeps its states in local memory. ONNX's definitions with their default activations.
+#pragma once
+
+#include <clprim/queue.hpp>
+
+namespace clprim {
+
+// D directions, T steps, N sequences, I inputs, H hidden; G H are the rows of all gates, in ONNX's order: input, output,
+// forget, cell of LSTM (G = 4); update, reset, hidden of GRU (G = 3). Of one dtype, float32, float16 or bfloat16.
+struct RecurrentLayer {
+    enum class Cell { lstm, gru, gru_linear_before_reset };
+    Cell cell = Cell::lstm;
+    bool reversed = false;         // the only or first direction; the second one always is
+    Tensor x;                      // [T, N, I], contiguous; or undefined where `projected` is given
+    Tensor weights;                // [D, I, G H], contiguous, with x
+    Tensor projected;              // [D, T, N, G H], contiguous: x times the weights plus `bias`
+    Tensor recurrent;              // [D, H, G H], contiguous
+    Tensor bias;                   // [D, G H] of x's part, with x; may be undefined
+    Tensor recurrent_bias;         // [D, H] of the hidden gate's recurrent part, linear_before_reset only; may be undefined
+    Tensor lengths;                // [N] int32, contiguous; may be undefined: all are T long
+    Tensor h, c;                   // [D, N, H] with the last stride 1, where the states begin; undefined for 0
+    Tensor y;                      // [T, D, N, H] with the last stride 1
+    Tensor last_h, last_c;         // [D, N, H] with the last stride 1
+};
+
+inline constexpr std::int64_t most_recurrent_hidden = 256;
+
+// Throws InvalidArgument for shapes that do not fit.
+void recurrent_layer(Queue& queue, const RecurrentLayer& layer);
+
+}  // namespace clprim

@@ -1,0 +1,17 @@
+// What sessions do with the constants of their graphs.
+#pragma once
+
+#include "onnx/graph.hpp"
+
+namespace clprim::onnx {
+
+bool is_host_tensor(const Value& value);   // of numbers
+
+void merge_constants(Graph& graph);        // large ones that are equal become one
+void drop_unread(Graph& graph);            // those that nobody reads go
+
+// At the end, for subgraphs too: constants are uploaded, nodes get places for what they derive from them and from their
+// attributes.
+void settle_constants(Graph& graph, Queue& queue);
+
+}  // namespace clprim::onnx

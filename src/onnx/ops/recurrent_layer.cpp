@@ -1,0 +1,192 @@
+#include "onnx/ops/recurrent_layer.hpp"
+
+#include <clprim/context.hpp>
+#include <clprim/copy.hpp>
+#include <clprim/gemm.hpp>
+
+#include "onnx/ops/support.hpp"
+
+namespace clprim::onnx {
+
+// Without the first axis, at one position of it.
+Tensor at(const Tensor& t, std::int64_t position)
+{
+    Tensor result = t;
+    result.offset += position * t.stride(0);
+    result.shape = Dims(std::span(t.shape.begin() + 1, t.dim() - 1));
+    result.strides = Dims(std::span(t.strides.begin() + 1, t.dim() - 1));
+    return result;
+}
+
+Layer::Layer(Call& call_, std::int64_t gates_) : call(call_), gates(gates_)
+{
+    const std::string direction = call.string_attribute("direction", "forward");
+    call.check(direction == "forward" || direction == "reverse" || direction == "bidirectional", "direction is '",
+               direction, "', expected forward, reverse or bidirectional");
+    first_reversed = direction == "reverse";
+    directions = direction == "bidirectional" ? 2 : 1;
+    x = call.contiguous(0);
+    call.check(x.dim() == 3 && is_floating_point(x.dtype), "input 0 has shape ", to_string(x.shape),
+               ", expected floating point with axes sequence, batch, inputs");
+    if (batch_first()) {
+        const Tensor turned = x.transpose(0, 1);
+        x = call.allocate(turned.shape, turned.dtype);
+        copy(call.queue(), turned, x);
+    }
+    steps = x.size(0);
+    batch = x.size(1);
+    inputs = x.size(2);
+    call.check(call.shape(2).size() == 3, "R has shape ", to_string(call.shape(2)),
+               ", expected [directions, gates, hidden]");
+    hidden = call.shape(2)[2];
+    const auto d = static_cast<std::int64_t>(directions);
+    check_input(1, {d, gates * hidden, inputs});
+    check_input(2, {d, gates * hidden, hidden});
+    check_input(3, {d, 2 * gates * hidden});
+    call.check(call.integer_attribute("hidden_size", hidden) == hidden, "hidden_size is ",
+               call.integer_attribute("hidden_size", hidden), ", but R has ", hidden);
+    if (call.has(4)) {
+        call.check(call.shape(4) == Dims{batch} && call.type(4) == ElementType::int32,
+                   "sequence_lens must be int32 of shape [", batch, "]");
+        lengths = call.contiguous(4).reshape({batch, 1});
+    }
+    const Dims state = batch_first() ? Dims{batch, d, hidden} : Dims{d, batch, hidden};
+    for (const std::size_t i : {std::size_t{5}, std::size_t{6}})
+        check_input(i, state);
+    y = batch_first() ? call.allocate({batch, steps, d, hidden}, x.dtype)
+                      : call.allocate({steps, d, batch, hidden}, x.dtype);
+    call.output(0, Value(y));
+    if (batch_first())
+        y = y.permute({1, 2, 0, 3});
+}
+
+void Layer::check_input(std::size_t input, const Dims& shape) const
+{
+    if (!call.has(input))
+        return;
+    call.check(call.shape(input) == shape, "input ", input, " has shape ", to_string(call.shape(input)), ", expected ",
+               to_string(shape));
+    call.check(call.type(input) == call.type(0), "input ", input, " is ", name_of(call.type(input)), ", expected ",
+               name_of(call.type(0)));
+}
+
+Tensor Layer::part(std::size_t input, std::size_t direction) const
+{
+    return call.has(input) ? at(call.tensor(input), static_cast<std::int64_t>(direction)) : Tensor();
+}
+
+Tensor Layer::initial_state(std::size_t input, std::size_t direction) const
+{
+    const Tensor state = call.allocate({batch, hidden}, x.dtype);
+    if (call.has(input))
+        copy(call.queue(), at(state_view(call.tensor(input)), static_cast<std::int64_t>(direction)), state);
+    else
+        fill(call.queue(), state, 0);
+    return state;
+}
+
+Tensor Layer::state_output(std::size_t output) const
+{
+    const auto d = static_cast<std::int64_t>(directions);
+    const Tensor t = call.allocate(batch_first() ? Dims{batch, d, hidden} : Dims{d, batch, hidden}, x.dtype);
+    call.output(output, Value(t));
+    return state_view(t);
+}
+
+namespace {
+
+// What is made of a weight or bias, once where it never changes.
+template <class Make>
+Tensor derived_of(const Layer& layer, std::size_t input, const char* key, const Make& make)
+{
+    Prepared* kept = layer.call.prepared(input);
+    return kept ? kept->get(layer.call.queue(), key, make) : make();
+}
+
+// Weights [D, G H, K] as [D, K, G H].
+Tensor columns(const Layer& layer, std::size_t input)
+{
+    return derived_of(layer, input, "columns", [&] {
+        const Tensor source = layer.call.tensor(input).transpose(1, 2);
+        Tensor result = layer.call.allocate(source.shape, source.dtype);
+        copy(layer.call.queue(), source, result);
+        return result;
+    });
+}
+
+// The biases [D, G H] of both parts, of the last `separate` gates those of the input's part alone.
+Tensor joint_bias(const Layer& layer, std::int64_t separate)
+{
+    return derived_of(layer, 3, separate ? "input's" : "joint", [&] {
+        const Tensor both = layer.call.tensor(3);
+        const std::int64_t width = layer.gates * layer.hidden, joint = width - separate * layer.hidden;
+        Tensor result = layer.call.allocate({both.size(0), width}, both.dtype);
+        pointwise(layer.call.queue(), {both.slice(1, 0, joint), both.slice(1, width, width + joint)},
+                  {result.slice(1, 0, joint)}, {}, "y0 = x0 + x1;");
+        if (separate)
+            copy(layer.call.queue(), both.slice(1, joint, width), result.slice(1, joint, width));
+        return result;
+    });
+}
+
+}  // namespace
+
+bool is_small_and_plain(const Layer& layer)
+{
+    const Call& call = layer.call;
+    const bool plain = !call.has(7) && !call.has_attribute("clip") && call.integer_attribute("input_forget", 0) == 0;
+    for (std::size_t i = 0; i < layer.activations.size(); ++i)
+        if (layer.activations[i].name != (i % (layer.activations.size() / layer.directions) == 0 ? "sigmoid" : "tanh"))
+            return false;
+    return plain && layer.hidden <= most_recurrent_hidden && layer.x.numel() > 0 && layer.y.numel() > 0 &&
+           layer.x.dtype != DataType::float64;
+}
+
+void run_as_one(Layer& layer, RecurrentLayer::Cell cell)
+{
+    constexpr std::int64_t few_rows = 8;         // so many are not worth a product of their own
+    Call& call = layer.call;
+    const bool after = cell == RecurrentLayer::Cell::gru_linear_before_reset;
+    RecurrentLayer p;
+    p.cell = cell;
+    p.reversed = layer.first_reversed;
+    p.recurrent = columns(layer, 2);
+    const Tensor bias = call.has(3) ? joint_bias(layer, after ? 1 : 0) : Tensor();
+    const std::int64_t rows = layer.steps * layer.batch, width = layer.gates * layer.hidden;
+    if (rows <= few_rows) {
+        p.x = layer.x;
+        p.weights = columns(layer, 1);
+        p.bias = bias;
+    } else {
+        p.projected = call.allocate({static_cast<std::int64_t>(layer.directions), layer.steps, layer.batch, width},
+                                    layer.x.dtype);
+        const Tensor x = layer.x.reshape({rows, layer.inputs});
+        for (std::size_t d = 0; d < layer.directions; ++d) {
+            const auto i = static_cast<std::int64_t>(d);
+            const Tensor weights = layer.part(1, d).transpose(0, 1),
+                         sums = at(p.projected, i).reshape({rows, width});
+            const Tensor added = bias.defined() ? bias.slice(0, i, i + 1).expand(sums.shape) : Tensor();
+            gemm(call.queue(), gemm_problem(x, weights, sums, added), x, weights, sums, added);
+        }
+    }
+    if (after && call.has(3))
+        p.recurrent_bias = derived_of(layer, 3, "hidden's", [&] {
+            const Tensor source = call.tensor(3).slice(1, 5 * layer.hidden, 6 * layer.hidden);
+            Tensor result = call.allocate(source.shape, source.dtype);
+            copy(call.queue(), source, result);
+            return result;
+        });
+    p.lengths = layer.lengths.defined() ? layer.lengths.reshape({layer.batch}) : Tensor();
+    if (call.has(5))
+        p.h = layer.state_view(call.contiguous(5));
+    p.y = layer.y;
+    p.last_h = layer.state_output(1);
+    if (cell == RecurrentLayer::Cell::lstm) {
+        if (call.has(6))
+            p.c = layer.state_view(call.contiguous(6));
+        p.last_c = layer.state_output(2);
+    }
+    recurrent_layer(call.queue(), p);
+}
+
+}  // namespace clprim::onnx

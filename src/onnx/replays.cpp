@@ -1,0 +1,232 @@
+#include "onnx/replays.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include <clprim/context.hpp>
+#include <clprim/copy.hpp>
+#include <clprim/memory_history.hpp>
+#include <clprim/pointwise.hpp>
+#include <clprim/recording.hpp>
+
+#include "core/dry_run.hpp"
+#include "onnx/optimize.hpp"
+
+namespace clprim::onnx {
+
+namespace {
+
+// So many kinds of arguments have recordings, and one keeps at most so much memory beside what runs take anyway.
+constexpr std::size_t most_entries = 4, most_bytes = std::size_t{64} << 20;
+// Integers that few can say how often a loop runs or which branch is taken: they belong to the kind of arguments.
+constexpr std::int64_t few = 8;
+
+bool is_fixed(const Value& value)
+{
+    return value.on_host() && value.numel() <= few && !is_narrow(value.type()) &&
+           class_of(storage_type(value.type())) != floating && class_of(storage_type(value.type())) != complex_type;
+}
+
+// What arguments have in common with those that a recording was made of, and which of them are copied to its memory.
+struct Kind {
+    std::string key;
+    std::vector<bool> copied;
+};
+
+// Nothing for arguments that no recording can have.
+std::optional<Kind> kind_of(const std::vector<Value>& arguments)
+{
+    Kind kind;
+    for (const Value& value : arguments) {
+        if (!value.is_none() && (!value.is_tensor() || value.type() == ElementType::string))
+            return std::nullopt;
+        const bool fixed = value.is_tensor() && is_fixed(value);
+        kind.copied.push_back(value.is_tensor() && !fixed);
+        if (value.is_tensor()) {
+            kind.key += name_of(value.type());
+            kind.key += to_string(value.shape());
+        }
+        if (fixed)
+            kind.key.append("=").append(reinterpret_cast<const char*>(value.host_bytes()),
+                                        static_cast<std::size_t>(value.numel()) * size_of(storage_type(value.type())));
+        kind.key += ';';
+    }
+    return kind;
+}
+
+// A pool of device memory of its own, for this thread while a Use lives.
+class Pool {
+public:
+    Pool() : id_(new_memory_pool()) {}
+    Pool(const Pool&) = delete;
+    ~Pool() { release_memory_pool(id_); }
+
+    class Use {
+    public:
+        explicit Use(const Pool& pool) : before_(exchange_memory_pool(pool.id_)) {}
+        Use(const Use&) = delete;
+        ~Use() { exchange_memory_pool(before_); }
+
+    private:
+        std::uint64_t before_;
+    };
+
+    std::size_t bytes(const Context& context) const
+    {
+        std::size_t sum = 0;
+        for (const MemorySegmentInfo& segment : memory_segments(context))
+            if (segment.pool == id_)
+                sum += segment.bytes;
+        return sum;
+    }
+
+private:
+    std::uint64_t id_;
+};
+
+void put(const Value& value, const Tensor& target, Queue& queue)
+{
+    if (target.numel() == 0)
+        return;
+    if (value.on_device())
+        copy(queue, value.device(queue), target);
+    else
+        queue.write(*target.memory, static_cast<std::size_t>(target.offset) * size_of(target.dtype),
+                    value.host_bytes(), target.nbytes());
+}
+
+}  // namespace
+
+struct Replays::Entry {
+    enum class State { fresh, warm, recorded, refused };
+    std::mutex mutex;                     // of everything here, and of the order in which a run is enqueued
+    State state = State::fresh;
+    std::vector<bool> copied;             // which arguments are copied to `arguments` at each run
+    std::unique_ptr<Pool> pool;
+    std::vector<Value> arguments, results;
+    std::unique_ptr<Recording> recording;
+
+    void refuse()
+    {
+        state = State::refused;
+        recording.reset();
+        arguments.clear();
+        results.clear();
+        pool.reset();
+    }
+};
+
+Replays::Replays(const Graph& graph) : graph_(graph), recordable_(!detail::dry_run())
+{
+    for_each_node(graph, [&](const Node& node) { recordable_ = recordable_ && !varies(node); });
+}
+
+Replays::~Replays() = default;
+
+std::shared_ptr<Replays::Entry> Replays::entry_for(const std::string& key)
+{
+    const std::lock_guard lock(mutex_);
+    const auto found = std::ranges::find(entries_, key, &decltype(entries_)::value_type::first);
+    if (found != entries_.end()) {
+        entries_.splice(entries_.begin(), entries_, found);
+        return found->second;
+    }
+    entries_.emplace_front(key, std::make_shared<Entry>());
+    if (entries_.size() > most_entries)
+        entries_.pop_back();
+    return entries_.front().second;
+}
+
+// Node by node, with operands as a recording has them: what nodes prepare and choose now is what it will use.
+std::vector<Value> Replays::first_run(Entry& entry, std::vector<Value>& arguments, Engine& engine)
+{
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+        if (!entry.copied[i])
+            continue;
+        Tensor tensor = arguments[i].device(engine.queue);
+        if (!tensor.is_contiguous()) {
+            tensor = engine.queue.context().empty(tensor.shape, tensor.dtype, engine.queue);
+            copy(engine.queue, arguments[i].device(engine.queue), tensor);
+        }
+        arguments[i] = Value(tensor, arguments[i].type());
+    }
+    auto results = run_graph(graph_, arguments, nullptr, engine);
+    const std::lock_guard lock(entry.mutex);
+    if (entry.state == Entry::State::fresh)
+        entry.state = Entry::State::warm;
+    return results;
+}
+
+bool Replays::record(Entry& entry, const std::vector<Value>& arguments, Engine& engine)
+{
+    Queue& queue = engine.queue;
+    entry.pool = std::make_unique<Pool>();
+    const Pool::Use use(*entry.pool);
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+        const Value& value = arguments[i];
+        if (entry.copied[i])
+            entry.arguments.emplace_back(
+                queue.context().empty(value.shape(), storage_type(value.type()), queue), value.type());
+        else
+            entry.arguments.push_back(
+                value.is_none() ? Value() : Value::copy_of(value.type(), value.shape(), value.host_bytes()));
+    }
+    try {
+        entry.recording = std::make_unique<Recording>(queue, Recording::Threads::this_one);
+        entry.results = run_graph(graph_, entry.arguments, nullptr, engine);
+        entry.recording->end();
+    } catch (const Cancelled&) {
+        entry.refuse();
+        throw;
+    } catch (const Error&) {                     // a wait, or what the run itself will say
+        entry.refuse();
+        return false;
+    }
+    const auto is_plain = [](const Value& value) { return value.is_none() || value.is_tensor(); };
+    if (!std::ranges::all_of(entry.results, is_plain) || entry.pool->bytes(queue.context()) > most_bytes) {
+        entry.refuse();
+        return false;
+    }
+    entry.state = Entry::State::recorded;
+    return true;
+}
+
+// The results are the caller's: the next replay writes to the recording's memory again.
+std::vector<Value> Replays::replay(const Entry& entry, const std::vector<Value>& arguments, Queue& queue)
+{
+    for (std::size_t i = 0; i < arguments.size(); ++i)
+        if (entry.copied[i])
+            put(arguments[i], entry.arguments[i].device(queue), queue);
+    entry.recording->replay(queue);
+    std::vector<Value> results;
+    for (const Value& result : entry.results) {
+        if (!result.is_tensor() || !result.on_device() || result.on_host()) {
+            results.push_back(result);
+            continue;
+        }
+        const Tensor from = result.device(queue), own = queue.context().empty(from.shape, from.dtype, queue);
+        copy(queue, from, own);
+        results.emplace_back(own, result.type());
+    }
+    return results;
+}
+
+std::vector<Value> Replays::run(std::vector<Value> arguments, Engine& engine)
+{
+    auto kind = recordable_ && !is_recording(engine.queue) ? kind_of(arguments) : std::nullopt;
+    if (!kind)
+        return run_graph(graph_, arguments, nullptr, engine);
+    const auto entry = entry_for(kind->key);
+    std::unique_lock lock(entry->mutex);
+    if (entry->state == Entry::State::warm)
+        record(*entry, arguments, engine);
+    if (entry->state == Entry::State::recorded)
+        return replay(*entry, arguments, engine.queue);
+    const bool first = entry->state == Entry::State::fresh;
+    if (first)
+        entry->copied = std::move(kind->copied);
+    lock.unlock();
+    return first ? first_run(*entry, arguments, engine) : run_graph(graph_, arguments, nullptr, engine);
+}
+
+}  // namespace clprim::onnx
