@@ -1,5 +1,5 @@
-"""Writes the C functions by which code of Inductor's C++ wrapper calls operators on the device, aoti_torch_ocl_<operator>:
-PyTorch's own generator (torchgen), for every operator that it makes such functions of for the devices that it knows.
+"""Writes the C functions by which code of Inductor's C++ wrapper calls operators on the device,
+aoti_torch_ocl_<operator>: PyTorch's own generator (torchgen), for every operator that it makes such functions of.
 
     inductor_shims.py HEADER SOURCE
 """

@@ -1,4 +1,4 @@
-"""Inductor's wrapper in C++: torch._inductor.config.cpp_wrapper and packages of AOTInductor, from Python and from C++."""
+"""Inductor's wrapper in C++ (torch._inductor.config.cpp_wrapper), and AOTInductor's packages run from Python and C++."""
 import copy
 import importlib.util
 import os
@@ -32,7 +32,7 @@ def nothing_falls_back():
 
 def everything(x, factor, index, table, half, query):
     """Operators of the device with one result and with several, without a C function, kernels with numbers from the
-    CPU, indices, random numbers, in float16, FlexAttention, a changed argument: one graph, as it is built for seconds."""
+    CPU, indices, random numbers, in float16, FlexAttention, a changed argument: one graph, as it takes seconds."""
     rows = F.embedding(index, table) * factor
     values, places = torch.sort(x, -1)
     summed = torch.zeros(8, 16, device=x.device).scatter_add(1, places, values)
