@@ -111,7 +111,7 @@ def adapt_helpers(torch, device, seconds):
     # Delays, for overlap and races: of the host, where CUDA has a kernel that waits.
     torch.ocl._sleep = torch.cpu._sleep = lambda cycles: time.sleep(cycles / CYCLES_PER_SECOND)
     common_utils.get_cycles_per_ms = lambda: CYCLES_PER_SECOND / 1000
-    common_distributed.MultiProcContinuousTest.device = property(lambda self: torch.device(device, self.rank))
+    fork_workers(torch, common_distributed.MultiProcContinuousTest, device)
     common_distributed.TIMEOUT_OVERRIDE = {}
     common_distributed.TIMEOUT_DEFAULT = seconds
     common_cuda.TEST_MULTIGPU = torch.accelerator.device_count() > 1
@@ -139,6 +139,23 @@ def adapt_helpers(torch, device, seconds):
         return join(self, rank, data)
 
     multi_threaded_pg.Collective.join = synchronized_join
+
+
+def fork_workers(torch, cases, device):
+    """Workers that serve all cases of a class are forked, as every other process here: each that is spawned imports
+    PyTorch and the file again, for longer than a case may take. What the class has prepared before is for no rank."""
+    loop, spawn = cases._worker_loop.__func__, cases._spawn_processes.__func__
+
+    def serve(cls, rank, *arguments):
+        cls.device = torch.device(device, rank)
+        return loop(cls, rank, *arguments)
+
+    def start(cls, world_size):
+        torch.multiprocessing.set_start_method("spawn" if torch.ocl.is_initialized() else "fork", force=True)
+        return spawn(cls, world_size)
+
+    cases.device = property(lambda self: torch.device(device, self.rank))
+    cases._worker_loop, cases._spawn_processes = classmethod(serve), classmethod(start)
 
 
 def mark_use(torch, folder):
