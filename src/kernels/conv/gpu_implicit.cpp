@@ -12,7 +12,7 @@ namespace clprim::conv {
 namespace {
 
 constexpr cl_long items = detail::GpuTile::items;
-constexpr cl_long behind_table = 32;   // entries that the longest slab may read behind the last k
+constexpr cl_long behind_table = 16;   // entries that the longest slab may read behind the last k
 
 bool in_fours(std::initializer_list<cl_long> numbers)
 {
@@ -54,9 +54,16 @@ detail::GpuTile choose_tile(const Queue& queue, const Call& call, cl_long rows, 
     return tile;
 }
 
-const Program& tables_program(Queue& queue, DataType dtype)
+// Undefined for a single tap, whose kernels need none.
+Tensor tap_table(Queue& queue, DataType dtype, const gpu_conv_problem& p)
 {
-    return queue.context().program("kernels/conv/gpu_tables.cl", detail::gemm_options(dtype));
+    if (p.taps[0] * p.taps[1] * p.taps[2] == 1)
+        return {};
+    const cl_int entries = p.total + static_cast<cl_int>(behind_table);
+    const Tensor table = queue.context().empty({4 * cl_long{entries}}, DataType::int32, queue);
+    queue.launch(tables_program(queue, dtype).kernel("conv_tap_table"),
+                 Range::linear(static_cast<std::size_t>(entries), 64), table, p, entries);
+    return table;
 }
 
 // The weights as [group, row][k] for one launch: in place where they lie so, else a copy.
@@ -158,15 +165,9 @@ bool has_planes(const ImplicitProblem& p)
     return std::max({p.in[0], p.out[0], p.taps[0]}) > 1 || p.shift[0] != 0;
 }
 
-Tensor tap_table(Queue& queue, DataType dtype, const gpu_conv_problem& p, bool want_zeros)
+const Program& tables_program(Queue& queue, DataType dtype)
 {
-    if (!want_zeros && p.taps[0] * p.taps[1] * p.taps[2] == 1)
-        return {};
-    const cl_int entries = p.total + static_cast<cl_int>(behind_table);
-    const Tensor table = queue.context().empty({4 * cl_long{entries}}, DataType::int32, queue);
-    queue.launch(tables_program(queue, dtype).kernel("conv_tap_table"),
-                 Range::linear(static_cast<std::size_t>(entries), 64), table, p, entries);
-    return table;
+    return queue.context().program("kernels/conv/gpu_tables.cl", detail::gemm_options(dtype));
 }
 
 Rejection rejects_gpu_implicit(const Call& call, const Device& device)

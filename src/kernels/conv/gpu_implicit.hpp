@@ -12,8 +12,6 @@ gpu_conv_problem gpu_problem(const ImplicitProblem& p);
 bool always_inside(const ImplicitProblem& p);
 // Whether the first axis is more than 1, or shifted.
 bool has_planes(const ImplicitProblem& p);
-// Where k lies (gpu_tables.cl), with zeros behind the end for the longest slab; undefined for a single tap, whose
-// kernels need none, unless the zeros are wanted.
-Tensor tap_table(Queue& queue, DataType dtype, const gpu_conv_problem& p, bool want_zeros = false);
+const Program& tables_program(Queue& queue, DataType dtype);   // gpu_tables.cl
 
 }  // namespace clprim::conv

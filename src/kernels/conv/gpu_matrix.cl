@@ -78,7 +78,7 @@ static inline void finish_quad(float4 v, __global stored* result, const __global
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) SUB_GROUP_SIZE
 void conv_matrix(const __global stored* restrict source, ulong source_offset, const __global stored* restrict weights,
                  ulong weights_offset, const __global stored* bias, ulong bias_offset, __global stored* result,
-                 ulong result_offset, const __global int4* restrict table, ulong table_offset, gpu_conv_problem p)
+                 ulong result_offset, const __global int2* restrict table, ulong table_offset, gpu_conv_problem p)
 {
     BEGIN_MATRIX_TILE
     const int channel_blocks = (p.rows + CHANNELS - 1) / CHANNELS, pixel0 = get_group_id(0) * PIXELS;
@@ -86,7 +86,7 @@ void conv_matrix(const __global stored* restrict source, ulong source_offset, co
     const int channels = min(p.rows - channel0, CHANNELS), pixels = min(p.pixels - pixel0, PIXELS);
     const ulong source_origin = source_offset + group * p.source_group;
     const OFFSET weights_origin = 2 * ((OFFSET)weights_offset + ((OFFSET)group * p.rows + channel0) * p.total);
-    table += table_offset / 4;
+    table += table_offset / 2;
 
     BEGIN_SLABS
     const slab_source from_weights = {2 * p.total, 2, channels - 1, 1, CHANNELS};
@@ -99,13 +99,14 @@ void conv_matrix(const __global stored* restrict source, ulong source_offset, co
     UNROLL for (int load = 0; load < SOURCE_LOADS; ++load)
         places[load] = found[SOURCE(_line) + LINES_ON(load, 1)];
     barrier(CLK_LOCAL_MEM_FENCE);
+    const __global uint4* const zeros = zeros_of(table, &p);
     OFFSET weights_far = weights_origin;
     int k = 0;
 #define FETCH(count)                                                                                                  \
     {                                                                                                                 \
-        const int4 tap = find_tap(&p, table, k + SOURCE(_k));                                                         \
+        const int2 tap = table[(k + SOURCE(_k)) / 8];                                                                 \
         UNROLL for (int load = 0; load < SOURCE_LOADS; ++load)                                                        \
-            SOURCE(_next)[load] = gather_channels(source, table + p.total, &p, places[load], tap, SOURCE(_k) < count); \
+            SOURCE(_next)[load] = gather_channels(source, zeros, places[load], tap, SOURCE(_k) < count);             \
         FETCH_SLAB(WEIGHTS(_next), WEIGHT_LOADS, weights, weights_far, from_weights, WEIGHTS(_line), WEIGHTS(_k),     \
                    count)                                                                                             \
         weights_far += 2 * count;                                                                                     \

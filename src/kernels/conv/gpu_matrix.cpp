@@ -152,6 +152,17 @@ std::string options_for(const Call& call, const ImplicitProblem& p, cl_long fart
                        always_inside(p), has_planes(p));
 }
 
+// Where k lies, for every eight, with zeros behind the end.
+Tensor tap_table(Queue& queue, DataType dtype, const ImplicitProblem& p)
+{
+    const auto entries = static_cast<cl_int>(p.total_depth() / 8 + 8);
+    const Tensor table = queue.context().empty({2 * cl_long{entries}}, DataType::int32, queue);
+    queue.launch(tables_program(queue, dtype).kernel("conv_matrix_table"),
+                 Range::linear(static_cast<std::size_t>(entries), 64), table, gpu_problem(p),
+                 static_cast<cl_int>(has_planes(p)), entries);
+    return table;
+}
+
 Range groups_of(cl_long x, cl_long y, cl_long z, cl_long items)
 {
     return Range::groups({static_cast<std::size_t>(x), static_cast<std::size_t>(y), static_cast<std::size_t>(z)},
@@ -184,7 +195,7 @@ void launch(Queue& queue, const Call& call, const Packed& source, ImplicitProble
             fmt::format(" -DA_ALONG_K=1 -DB_ALONG_K=1 -DPIXELS_ARE_ROWS={:d} -DQUADS={:d} -DACTIVATION={}",
                         pixels_are_rows, quads, p.epilogue.activation));
     const gpu_conv_problem problem = gpu_problem(p);
-    const Tensor table = tap_table(queue, call.dtype, problem, true);
+    const Tensor table = tap_table(queue, call.dtype, p);
     queue.launch(program.kernel("conv_matrix"),
                  groups_of(ceil_div(p.pixels(), pixels), ceil_div(p.rows, channels) * p.groups, 1, shape.items(tile)),
                  source.tensor, weights, call.bias, result, table, problem);
@@ -196,6 +207,9 @@ Rejection rejects_gpu_matrix(const Call& call, const Device& device)
 {
     if (Rejection reason = detail::matrix_engine_rejects(call.dtype, device))
         return reason;
+    const cl_long* taps = call.problem.kernel;
+    if (taps[0] > MOST_TAPS_Z || taps[1] > MOST_TAPS_Y || taps[2] > MOST_TAPS_X)
+        return fmt::format("kernels beyond {} x {} x {}", MOST_TAPS_Z, MOST_TAPS_Y, MOST_TAPS_X);
     return rejects_gpu_implicit(call, device);
 }
 
@@ -252,7 +266,7 @@ void run_gpu_matrix_weight(Queue& queue, const Call& call)
             detail::matrix_tile_options(engine, tile) + " -DA_ALONG_K=0 -DB_ALONG_K=0");
     gpu_conv_problem problem = gpu_problem(p);
     problem.result_group = dy.channels;
-    const Tensor table = tap_table(queue, call.dtype, problem, true);
+    const Tensor table = tap_table(queue, call.dtype, p);
     queue.launch(program.kernel("conv_matrix_weight"), groups_of(column_blocks, row_blocks, p.parts, shape.items(tile)),
                  x.tensor, dy.tensor, sums, table, problem, static_cast<cl_int>(call.problem.in_channels));
     add_parts(queue, call, sums, p);

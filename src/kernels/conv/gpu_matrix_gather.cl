@@ -1,25 +1,44 @@
 // Eight channels of a tap for the slabs of matrix_tiles.cl, which lie at a multiple of eight elements. Distances are in
 // bytes from the beginning of the buffer; what is outside is read where there are zeros, behind the table's end.
+// An entry of the table (gpu_tables.cl) says how far a tap lies from tap 0 and has one bit for each axis.
 typedef struct {
     OFFSET first;   // of tap 0, which may lie outside
-    int z, y, x;
+    int inside;     // the bits of taps that do not
 } byte_place;
+
+static inline int bits_inside(const gpu_conv_problem* p, int at, int axis, int bit)
+{
+    int bits = 0;
+    for (int tap = 0; tap < p->taps[axis]; ++tap)
+        bits |= (uint)(at + tap * p->step[axis]) < (uint)p->in[axis] ? 1 << (bit + tap) : 0;
+    return bits;
+}
 
 static inline byte_place find_bytes(const gpu_conv_problem* p, int pixel, ulong origin)
 {
     const source_place place = find_source(p, find_position(p, pixel));
-    return (byte_place){2 * ((OFFSET)origin + place.first), place.z, place.y, place.x};
+    byte_place result = {2 * ((OFFSET)origin + place.first), 0};
+#if !INSIDE
+    result.inside = bits_inside(p, place.y, 1, TAP_BITS_Y) | bits_inside(p, place.x, 2, TAP_BITS_X);
+#if PLANES
+    result.inside |= bits_inside(p, place.z, 0, TAP_BITS_Z);
+#endif
+#endif
+    return result;
 }
 
-static inline uint4 gather_channels(const __global stored* source, const __global int4* zeros,
-                                    const gpu_conv_problem* p, byte_place place, int4 tap, int wanted)
+// Zeros for what is outside.
+static inline const __global uint4* zeros_of(const __global int2* table, const gpu_conv_problem* p)
+{
+    return (const __global uint4*)table + (p->total / 8 + 1) / 2;
+}
+
+static inline uint4 gather_channels(const __global stored* source, const __global uint4* zeros, byte_place place,
+                                    int2 tap, int wanted)
 {
 #if !INSIDE
-    wanted &= (uint)(place.y + tap.z) < (uint)p->in[1] && (uint)(place.x + tap.w) < (uint)p->in[2];
-#if PLANES
-    wanted &= (uint)(place.z + tap.y) < (uint)p->in[0];
+    wanted &= (place.inside & tap.y) == tap.y;
 #endif
-#endif
-    const __global uchar* at = (const __global uchar*)source + (place.first + 2 * tap.x);
-    return *(const __global uint4*)(wanted ? at : (const __global uchar*)zeros);
+    const __global uchar* at = (const __global uchar*)source + (place.first + tap.x);
+    return *(wanted ? (const __global uint4*)at : zeros);
 }

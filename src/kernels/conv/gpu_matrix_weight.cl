@@ -13,7 +13,7 @@
 // parts[part][group, output][row] for one part of the pixels. Of x's p.depth channels in memory `channels` are its own.
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) SUB_GROUP_SIZE
 void conv_matrix_weight(const __global stored* restrict x, ulong x_offset, const __global stored* restrict dy,
-                        ulong dy_offset, __global float* parts, ulong parts_offset, const __global int4* restrict table,
+                        ulong dy_offset, __global float* parts, ulong parts_offset, const __global int2* restrict table,
                         ulong table_offset, gpu_conv_problem p, int channels)
 {
     BEGIN_MATRIX_TILE
@@ -22,13 +22,14 @@ void conv_matrix_weight(const __global stored* restrict x, ulong x_offset, const
     const int part = get_group_id(2), begin = part * p.part_pixels, end = min(p.part_pixels, p.pixels - begin) + begin;
     const int outputs = min(p.rows - output0, BLOCK_M);
     const ulong x_origin = x_offset + group * p.source_group;
-    table += table_offset / 4;
+    table += table_offset / 2;
+    const __global uint4* const zeros = zeros_of(table, &p);
 
     BEGIN_SLABS
     const slab_source from_dy = {2, 2 * p.result_axis[2], outputs - 1, 0, BLOCK_M};
-    int4 taps[B_LOADS];
+    int2 taps[B_LOADS];
     UNROLL for (int load = 0; load < B_LOADS; ++load)
-        taps[load] = find_tap(&p, table, min(row0 + b_line + LINES_ON(load, 0), p.total - 8));
+        taps[load] = table[min(row0 + b_line + LINES_ON(load, 0), p.total - 8) / 8];
     OFFSET dy_far = 2 * ((OFFSET)(dy_offset + group * p.result_group) + output0) + begin * (OFFSET)from_dy.k_step;
     // Where a slab's pixels lie is found while the slab before is multiplied, once for the whole group.
     __local byte_place found[2 * SLAB_K];
@@ -42,8 +43,7 @@ void conv_matrix_weight(const __global stored* restrict x, ulong x_offset, const
         UNROLL for (int load = 0; load < B_LOADS; ++load)                                                             \
         {                                                                                                             \
             const int in_slab = b_k + DEPTH_ON(load, 0, BLOCK_N) + load % 2;                                          \
-            b_next[load] =                                                                                            \
-                gather_channels(x, table + p.total, &p, found[here + in_slab], taps[load], in_slab < count);          \
+            b_next[load] = gather_channels(x, zeros, found[here + in_slab], taps[load], in_slab < count);             \
         }                                                                                                             \
         dy_far += count * from_dy.k_step;                                                                             \
         pixel += count;                                                                                               \

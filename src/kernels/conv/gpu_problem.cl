@@ -18,3 +18,11 @@ typedef struct {
     int has_bias, accumulate;
     float alpha, beta;                        // of the activation
 } gpu_conv_problem;
+
+// Of gpu_matrix.cl: where the bits of an axis' taps begin, and how many there may be.
+#define TAP_BITS_X 0
+#define TAP_BITS_Y 11
+#define TAP_BITS_Z 22
+#define MOST_TAPS_X 11
+#define MOST_TAPS_Y 11
+#define MOST_TAPS_Z 9

@@ -18,6 +18,24 @@ __kernel void conv_tap_table(__global int* table, ulong table_offset, gpu_conv_p
     vstore4(k < p.total ? entry : (int4)0, k, table + table_offset);
 }
 
+// Table of gpu_matrix.cl: for eight k, at one tap, bytes from tap 0 of channel 0 and the tap's bits of inner axes.
+__kernel void conv_matrix_table(__global int2* table, ulong table_offset, gpu_conv_problem p, int planes, int entries)
+{
+    const int entry = get_global_id(0), k = 8 * entry, tap = k / p.depth;
+    if (entry >= entries)
+        return;
+    table += table_offset / 2;
+    if (k >= p.total) {
+        table[entry] = (int2)(0, 0);
+        return;
+    }
+    const int z = tap / (p.taps[2] * p.taps[1]), y = tap / p.taps[2] % p.taps[1], x = tap % p.taps[2];
+    const int element = k % p.depth * p.source_channel + z * p.step[0] * p.source_axis[0] +
+                        y * p.step[1] * p.source_axis[1] + x * p.step[2] * p.source_axis[2];
+    table[entry] = (int2)(2 * element, 1 << (TAP_BITS_X + x) | 1 << (TAP_BITS_Y + y) |
+                                           (planes ? 1 << (TAP_BITS_Z + z) : 0));
+}
+
 // Weights as [group, row][k], k in the order of the table, for the taps of one launch.
 __kernel void conv_gather_weights(const __global storage_t(X)* w, ulong w_offset, __global storage_t(X)* packed,
                                   ulong packed_offset, implicit_problem p, pack_problem q)
