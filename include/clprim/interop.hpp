@@ -7,8 +7,8 @@
 //     const Event done = queue.record();                                  // done.handle()() is a cl_event for them
 //     const OpenCLMemory y = memory_of(tensor);                           // a cl_mem and where in it a tensor lies
 //
-// Context::handle, Queue::handle, Device::handle and Event::handle give the objects themselves. Whoever keeps one longer
-// than clprim's object retains it. A tensor's cl_mem holds other tensors too: work on its bytes alone.
+// Context::handle, Queue::handle, Device::handle and Event::handle give the objects themselves. Whoever keeps one
+// longer than clprim's object retains it. A tensor's cl_mem holds other tensors too: work on its bytes alone.
 #pragma once
 
 #include <clprim/context.hpp>

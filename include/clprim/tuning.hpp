@@ -30,8 +30,8 @@ struct TuningResult {
 };
 std::vector<TuningResult> tuning_results(const Device& device);
 
-// Writes all results of a device as JSON, with what identifies the device; returns how many. Throws Error where the file
-// cannot be written.
+// Writes all results of a device as JSON, with what identifies the device; returns how many. Throws Error where the
+// file cannot be written.
 std::size_t export_tuning(const Device& device, const std::filesystem::path& file);
 
 // Keeps the results of a file for a device; returns how many. Throws InvalidArgument, with the file's name, where it

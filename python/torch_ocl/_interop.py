@@ -15,9 +15,9 @@ class CLMemory(NamedTuple):
 
 
 def cl_mem(tensor: torch.Tensor) -> CLMemory:
-    """The cl_mem that holds a tensor, and where in it the tensor begins; strides are those of the tensor. Both are good as
-    long as the tensor lives. Order work on it with the current stream: `torch.ocl.current_stream().native_handle` is
-    its cl_command_queue."""
+    """The cl_mem that holds a tensor, and where in it the tensor begins; strides are those of the tensor. Both are good
+    as long as the tensor lives. Order work on it with the current stream: `torch.ocl.current_stream().native_handle`
+    is its cl_command_queue."""
     if tensor.device.type != "ocl":
         raise ValueError(f"cl_mem: the tensor is on {tensor.device}, expected one on an ocl device")
     return CLMemory(*_state.c().cl_memory(tensor))

@@ -93,7 +93,8 @@ def read_file(filename: str | None = None, device=None) -> bool:
 
 def get_results(device=None) -> tuple[tuple[str, str, str], ...]:
     """(family, problem, choice) of everything known of a device: ("gemm", "float32 batch=1 m=512 ...",
-    "gpu_tiled:tile=64:slab=16:splits=2"). Problems that begin with "~" are classes, for sizes of the same power of two."""
+    "gpu_tiled:tile=64:slab=16:splits=2"). Problems that begin with "~" are classes, for sizes of the same power of
+    two."""
     return tuple(_state.c().tuning_results(_index(device)))
 
 

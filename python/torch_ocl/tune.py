@@ -53,7 +53,8 @@ def main(arguments):
         finally:
             tunable.enable(False)
         print(f"{name}: {before:.1f} ms before, {milliseconds(name, options):.1f} ms now, with its set-up")
-    print(f"{len(tunable.get_results(options.device))} results are known of {torch.ocl.get_device_name(options.device)}")
+    count = len(tunable.get_results(options.device))
+    print(f"{count} results are known of {torch.ocl.get_device_name(options.device)}")
     if options.export:
         tunable.write_file(options.export, options.device)
     return 0

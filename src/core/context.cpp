@@ -66,8 +66,8 @@ std::map<cl_device_id, cl::Context>& adopted_contexts()
     return *contexts;
 }
 
-// The context of a device: the program's, or one for all of its platform that devices() lists, or one for it alone if the driver does not
-// give that. Called under the registry's mutex.
+// The context of a device: the program's, or one for all of its platform that devices() lists, or one for it alone if
+// the driver does not give that. Called under the registry's mutex.
 cl::Context context_for(const Device& device)
 {
     if (const auto found = adopted_contexts().find(device.handle()); found != adopted_contexts().end())

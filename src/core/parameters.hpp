@@ -1,4 +1,5 @@
-// What an implementation can be asked for beyond the problem: a few whole numbers with names, such as the size of a tile.
+// What an implementation can be asked for beyond the problem: a few whole numbers with names, such as the size of a
+// tile.
 #pragma once
 
 #include <cstdint>

@@ -41,9 +41,9 @@ std::size_t bytes_of(const Graph& graph)
 const char* deliberate_reason(const Node& node)
 {
     static const std::map<std::string_view, const char*> reasons = [] {
-        constexpr const char* searches =
-            "a search over a decoder is a loop of the program's: export the decoder alone and run it step by step, with "
-            "its caches as device values (Session::run takes and returns them)";
+        constexpr const char* searches = "a search over a decoder is a loop of the program's: export the decoder alone "
+                                         "and run it step by step, with "
+                                         "its caches as device values (Session::run takes and returns them)";
         constexpr const char* experts = "mixtures of experts are not supported";
         constexpr const char* paged = "packed and paged attention are not supported; export with padded sequences";
         return std::map<std::string_view, const char*>{

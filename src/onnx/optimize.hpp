@@ -10,8 +10,8 @@ namespace clprim::onnx {
 // A planned copy of the model's graph. All operators must be known (OnnxModel::unsupported is empty).
 GraphRef prepare(const Model& model, Engine& engine, const SessionOptions& options);
 
-// Whether a node, or one inside of it, may do something else each time: it draws random numbers or calls a function that
-// does not promise otherwise.
+// Whether a node, or one inside of it, may do something else each time: it draws random numbers or calls a function
+// that does not promise otherwise.
 bool varies(const Node& node);
 
 }  // namespace clprim::onnx

@@ -76,12 +76,13 @@ void bind_devices(py::module_& m)
         .def_property_readonly(
             "cl_context", [](const Context& c) { return reinterpret_cast<std::uintptr_t>(c.handle()()); },
             "The cl_context, cl_device_id and cl_command_queue as numbers, for other libraries of OpenCL.")
-        .def_property_readonly(
-            "cl_device", [](const Context& c) { return reinterpret_cast<std::uintptr_t>(c.device().handle()); })
-        .def_property_readonly(
-            "cl_queue", [](Context& c) { return reinterpret_cast<std::uintptr_t>(c.queue().handle()()); })
+        .def_property_readonly("cl_device",
+                               [](const Context& c) { return reinterpret_cast<std::uintptr_t>(c.device().handle()); })
+        .def_property_readonly("cl_queue",
+                               [](Context& c) { return reinterpret_cast<std::uintptr_t>(c.queue().handle()()); })
         .def(
-            "wait_for", [](Context& c, std::uintptr_t event) { c.queue().wait_for(adopt(reinterpret_cast<cl_event>(event))); },
+            "wait_for",
+            [](Context& c, std::uintptr_t event) { c.queue().wait_for(adopt(reinterpret_cast<cl_event>(event))); },
             py::arg("event"), "Work enqueued from now on starts after a cl_event (its handle as a number).")
         .def("__eq__", [](const Context& a, const Context& b) { return &a == &b; })
         .def("__hash__", [](const Context& c) { return c.device().index; })

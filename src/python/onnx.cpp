@@ -229,14 +229,17 @@ void bind_onnx(py::module_& m)
              py::arg("model"), py::arg("device") = py::none(), py::kw_only(), py::arg("optimize") = true,
              py::arg("profile") = false, py::arg("sizes") = std::map<std::string, std::int64_t>(),
              py::arg("record") = true,
-             "sizes: numbers for dynamic sizes that the model names. record: runs that are alike are recorded and replayed.")
-        .def("run",
+             "sizes: numbers for dynamic sizes that the model names. record: runs that are alike are recorded and "
+             "replayed.")
+        .def(
+            "run",
             [](Session& session, const py::object& inputs, const py::object& outputs) {
                 return run(session, inputs, outputs, py::none(), &value_to_python);
             },
             py::arg("inputs"), py::arg("outputs") = py::none(),
-             "Runs the model on a dictionary of arrays; returns one with the outputs asked for (default: all).")
-        .def("run_values",
+            "Runs the model on a dictionary of arrays; returns one with the outputs asked for (default: all).")
+        .def(
+            "run_values",
             [](Session& session, const py::object& inputs, const py::object& outputs, const py::object& bound) {
                 return run(session, inputs, outputs, bound, [](const Value& value) { return py::cast(value); });
             },
@@ -251,21 +254,31 @@ void bind_onnx(py::module_& m)
         .def_property_readonly("output_names", [](const Session& s) { return texts_of(names_of(s.outputs())); })
         .def_property_readonly("device", [](const Session& s) { return s.context().device(); })
         .def_property_readonly("metadata", [](const Session& s) { return dict_of(s.metadata()); })
-        .def("profile", [](const Session& s) { const Released released; return s.profile(); },
-             "Time of every node since the session began, on the device and on the host; needs profile=True.")
-        .def("trace", [](const Session& s) { const Released released; return s.trace(); },
-             "The same as JSON for chrome://tracing and Perfetto: every node, kernel and copy.")
+        .def(
+            "profile",
+            [](const Session& s) {
+                const Released released;
+                return s.profile();
+            },
+            "Time of every node since the session began, on the device and on the host; needs profile=True.")
+        .def(
+            "trace",
+            [](const Session& s) {
+                const Released released;
+                return s.trace();
+            },
+            "The same as JSON for chrome://tracing and Perfetto: every node, kernel and copy.")
         .def("__repr__", [](const Session& s) {
             return "<clprim.Session on " + s.context().device().id + " '" + s.context().device().name + "', " +
                    std::to_string(s.inputs().size()) + " inputs, " + std::to_string(s.outputs().size()) + " outputs>";
         });
-    m.def("register_operator", &register_operator, py::arg("name"), py::arg("run"), py::kw_only(),
-          py::arg("domain") = "", py::arg("since") = 1, py::arg("numbers") = std::map<std::string, double>(),
-          py::arg("pure") = false,
-          "Makes an ONNX operator: `run` is an expression over x0.. that assigns y0.. (see pointwise_kernel), with w0..\n"
-          "the attributes that `numbers` names with their defaults, in the order of the names; or a function of a list\n"
-          "of Values and a dictionary of attributes that returns an array, a Tensor, a Value or a list of these.\n"
-          "pure: the function may be called ahead with constants, and its kernels replayed without it.");
+    m.def(
+        "register_operator", &register_operator, py::arg("name"), py::arg("run"), py::kw_only(), py::arg("domain") = "",
+        py::arg("since") = 1, py::arg("numbers") = std::map<std::string, double>(), py::arg("pure") = false,
+        "Makes an ONNX operator: `run` is an expression over x0.. that assigns y0.. (see pointwise_kernel), with w0..\n"
+        "the attributes that `numbers` names with their defaults, in the order of the names; or a function of a list\n"
+        "of Values and a dictionary of attributes that returns an array, a Tensor, a Value or a list of these.\n"
+        "pure: the function may be called ahead with constants, and its kernels replayed without it.");
 }
 
 }  // namespace clprim::python

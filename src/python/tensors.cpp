@@ -131,7 +131,8 @@ void bind_tensor(py::module_& m)
             },
             py::arg("buffer"), py::arg("shape"), py::arg("dtype") = "float32", py::arg("offset") = 0,
             py::arg("device") = py::none(),
-            "The memory of another library's cl_mem (its handle as a number) in the device's cl_context, shared; offset\n"
+            "The memory of another library's cl_mem (its handle as a number) in the device's cl_context, shared; "
+            "offset\n"
             "in bytes.")
         .def_property_readonly(
             "cl_mem",

@@ -108,7 +108,8 @@ PYBIND11_MODULE(_C, m)
         const clprim::Block* block = own.find_block(address);
         TORCH_CHECK(block, "cl_mem: the tensor has no memory of the device");
         return py::make_tuple(reinterpret_cast<std::uintptr_t>(block->buffer),
-                              block->offset + static_cast<std::size_t>(address - static_cast<const char*>(block->address)));
+                              block->offset +
+                                  static_cast<std::size_t>(address - static_cast<const char*>(block->address)));
     });
     m.def("cl_handles", [](int index) {
         const clprim::Context& own = context(static_cast<c10::DeviceIndex>(index));

@@ -1,4 +1,4 @@
-"""Inductor's wrapper in C++ (torch._inductor.config.cpp_wrapper), and AOTInductor's packages run from Python and C++."""
+"""Inductor's wrapper in C++ (torch._inductor.config.cpp_wrapper); packages of AOTInductor run from Python and C++."""
 import copy
 import importlib.util
 import os

@@ -72,7 +72,8 @@ def test_inputs_on_the_device_and_strided():
 
 def test_small_integers_and_branches():
     def branch(op, name):
-        return helper.make_graph([helper.make_node(op, ["x", "one"], [name])], name, [], [onnx.ValueInfoProto(name=name)])
+        outputs = [onnx.ValueInfoProto(name=name)]
+        return helper.make_graph([helper.make_node(op, ["x", "one"], [name])], name, [], outputs)
 
     nodes = [helper.make_node("Equal", ["mode", "two"], ["is_two"]),
              helper.make_node("If", ["is_two"], ["y"], then_branch=branch("Add", "a"), else_branch=branch("Sub", "b"))]

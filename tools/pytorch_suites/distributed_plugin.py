@@ -39,7 +39,8 @@ def write(**entry):
 def reason_of(text):
     """The line that says what went wrong in the rank that failed first."""
     said = [re.sub(r"^E\s+", "", line).strip() for line in text.splitlines() if ERROR.match(line)]
-    inner = [line for line in said if not re.match(r"(RuntimeError: )?(Process|Thread|Exception in worker process)\b", line)]
+    around = re.compile(r"(RuntimeError: )?(Process|Thread|Exception in worker process)\b")
+    inner = [line for line in said if not around.match(line)]
     return (inner or said or text.splitlines()[-1:] or [""])[0][:400]
 
 

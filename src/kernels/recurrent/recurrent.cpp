@@ -35,16 +35,23 @@ void require_shape(const char* name, const Tensor& tensor, const Dims& shape, Da
 void recurrent_layer(Queue& queue, const RecurrentLayer& p)
 {
     using detail::optional;
-    detail::check_operands("recurrent_layer",
-                           {{"x", p.x, optional}, {"weights", p.weights, optional}, {"projected", p.projected, optional},
-                            {"recurrent", p.recurrent}, {"bias", p.bias, optional},
-                            {"recurrent_bias", p.recurrent_bias, optional}, {"lengths", p.lengths, optional},
-                            {"h", p.h, optional}, {"c", p.c, optional}, {"y", p.y}, {"last_h", p.last_h},
-                            {"last_c", p.last_c, optional}});
+    detail::check_operands("recurrent_layer", {{"x", p.x, optional},
+                                               {"weights", p.weights, optional},
+                                               {"projected", p.projected, optional},
+                                               {"recurrent", p.recurrent},
+                                               {"bias", p.bias, optional},
+                                               {"recurrent_bias", p.recurrent_bias, optional},
+                                               {"lengths", p.lengths, optional},
+                                               {"h", p.h, optional},
+                                               {"c", p.c, optional},
+                                               {"y", p.y},
+                                               {"last_h", p.last_h},
+                                               {"last_c", p.last_c, optional}});
     const bool is_lstm = p.cell == RecurrentLayer::Cell::lstm;
     const std::int64_t gates = is_lstm ? 4 : 3;
     require(p.x.defined() != p.projected.defined(), "recurrent_layer: expected either x or projected");
-    require(p.y.dim() == 4 && p.recurrent.dim() == 3, "recurrent_layer: expected y [T, D, N, H] and recurrent [D, H, G H]");
+    require(p.y.dim() == 4 && p.recurrent.dim() == 3,
+            "recurrent_layer: expected y [T, D, N, H] and recurrent [D, H, G H]");
     const std::int64_t steps = p.y.size(0), directions = p.y.size(1), batch = p.y.size(2), hidden = p.y.size(3);
     const DataType type = p.y.dtype;
     require(is_floating_point(type) && type != DataType::float64, "recurrent_layer: not implemented for ",

@@ -6,8 +6,9 @@
 
 namespace clprim {
 
-// D directions, T steps, N sequences, I inputs, H hidden; G H are the rows of all gates, in ONNX's order: input, output,
-// forget, cell of LSTM (G = 4); update, reset, hidden of GRU (G = 3). Of one dtype, float32, float16 or bfloat16.
+// D directions, T steps, N sequences, I inputs, H hidden; G H are the rows of all gates, in ONNX's order: input,
+// output, forget, cell of LSTM (G = 4); update, reset, hidden of GRU (G = 3). Of one dtype, float32, float16 or
+// bfloat16.
 struct RecurrentLayer {
     enum class Cell { lstm, gru, gru_linear_before_reset };
     Cell cell = Cell::lstm;
@@ -17,7 +18,7 @@ struct RecurrentLayer {
     Tensor projected;              // [D, T, N, G H], contiguous: x times the weights plus `bias`
     Tensor recurrent;              // [D, H, G H], contiguous
     Tensor bias;                   // [D, G H] of x's part, with x; may be undefined
-    Tensor recurrent_bias;         // [D, H] of the hidden gate's recurrent part, linear_before_reset only; may be undefined
+    Tensor recurrent_bias; // [D, H] of the hidden gate's recurrent part, linear_before_reset only; may be undefined
     Tensor lengths;                // [N] int32, contiguous; may be undefined: all are T long
     Tensor h, c;                   // [D, N, H] with the last stride 1, where the states begin; undefined for 0
     Tensor y;                      // [T, D, N, H] with the last stride 1
