@@ -38,3 +38,8 @@ def test_hash_of_every_kind_of_number(dtype, device):
             torch.hash_tensor(torch.empty(0, dtype=dtype, device=where))
     rows = torch.randn(300, 400).to(dtype)
     assert torch.equal(torch.hash_tensor(rows.to(device), 1).cpu(), torch.hash_tensor(rows, 1))
+
+
+def test_nansum_refuses_an_integer_out(device):
+    with pytest.raises(RuntimeError, match="can be cast"):
+        torch.nansum(torch.ones(3, device=device), 0, out=torch.empty((), dtype=torch.long, device=device))

@@ -139,6 +139,8 @@ Tensor& nansum_out(const Tensor& self, at::OptionalIntArrayRef dim, bool keepdim
     if (c10::isIntegralType(self.scalar_type(), true))
         return at::sum_out(out, self, dim, keepdim, dtype);
     const at::ScalarType type = dtype.value_or(out.scalar_type());
+    TORCH_CHECK(c10::canCast(self.scalar_type(), type), "nansum: expected an out that a result of dtype ",
+                self.scalar_type(), " can be cast to, got ", type);
     TORCH_CHECK(out.scalar_type() == type, "Expected out tensor to have dtype ", type, ", but got ", out.scalar_type(),
                 " instead");
     const DimMask mask = reduced_dims(dim, self.dim());
