@@ -80,10 +80,10 @@ static inline void gather_slab(REAL4 values[SLAB_LOADS], const __global stored* 
     }
 }
 
-static inline REAL finish(REAL v, REAL bias, const __global stored* old, const gpu_conv_problem* p)
+// With what is added to a sum beyond its bias.
+static inline REAL finish(REAL v, const __global stored* old, const gpu_conv_problem* p)
 {
     const epilogue e = {p->has_bias, ACTIVATION, p->accumulate, p->alpha, p->beta};
-    v += bias;
     if (p->accumulate)
         v += load(X, old, 0);
     return activate(v, &e);
@@ -139,6 +139,17 @@ void conv_tiled(const __global stored* restrict source, ulong source_offset, con
     bias += bias_offset + group * p.rows + row0;
     const int rows = p.rows - row0, pixels = p.pixels - pixel0;
 #if CHANNELS_LAST
+    if (p.has_bias)   // all at once: kept until the last row is written, biases would take registers that sums need
+#pragma unroll
+        for (int quad = 0; quad < QUADS; ++quad) {
+            REAL added[4];
+#pragma unroll
+            for (int e = 0; e < 4; ++e)
+                added[e] = load(X, bias, min(COLUMN_OF(quad, x) + e, rows - 1));
+#pragma unroll
+            for (int i = 0; i < WIDTH; ++i)
+                sums[i][quad] += (REAL4)(added[0], added[1], added[2], added[3]);
+        }
 #pragma unroll
     for (int i = 0; i < WIDTH; ++i) {
         if (ROW_OF(i, y) >= pixels)
@@ -155,13 +166,13 @@ void conv_tiled(const __global stored* restrict source, ulong source_offset, con
             REAL finished[4];
 #pragma unroll
             for (int e = 0; e < 4; ++e)
-                finished[e] = finish(values[e], p.has_bias ? load(X, bias, channel + e) : 0, to + e, &p);
+                finished[e] = finish(values[e], to + e, &p);
             store_quad(X, to, (REAL4)(finished[0], finished[1], finished[2], finished[3]));
 #else
 #pragma unroll
             for (int e = 0; e < 4; ++e, to += p.result_channel)
                 if (channel + e < rows)
-                    store(X, to, 0, finish(values[e], p.has_bias ? load(X, bias, channel + e) : 0, to, &p));
+                    store(X, to, 0, finish(values[e], to, &p));
 #endif
         }
     }
@@ -185,7 +196,7 @@ void conv_tiled(const __global stored* restrict source, ulong source_offset, con
             for (int e = 0; e < 4; ++e)
                 if (COLUMN_OF(quad, x) + e < pixels) {
                     __global stored* to = result + (pixel_places[4 * quad + e] + channel * (OFFSET)p.result_channel);
-                    store(X, to, 0, finish(values[e], added, to, &p));
+                    store(X, to, 0, finish(values[e] + added, to, &p));
                 }
         }
     }

@@ -1,5 +1,6 @@
 // Host side of gpu_implicit.cl and gpu_implicit_weight.cl.
 #include <algorithm>
+#include <bit>
 
 #include <fmt/format.h>
 
@@ -51,6 +52,8 @@ detail::GpuTile choose_tile(const Queue& queue, const Call& call, cl_long rows, 
         detail::gpu_tile(queue.device(), real_type(call.dtype), std::min(rows, columns) >= 96 ? large : 0);
     if (tile.lines == 128 && !queue.device().sub_group_sizes.empty())   // Intel: places of pixels take registers too
         tile.slab_k = 8;
+    if (!channels_last(call) || call.problem.taps() > 1)   // what finds places would be spilled
+        tile.registers = 0;
     return tile;
 }
 
@@ -74,10 +77,13 @@ Tensor weight_rows(Queue& queue, const Call& call, const ImplicitProblem& p)
     const auto gather = [&] {
         const cl_long size = p.groups * p.rows * p.weight_stride;
         const Tensor rows = queue.context().empty({std::max<cl_long>(size, 1)}, call.dtype, queue);
+        const auto depth = static_cast<std::size_t>(p.depth);
+        const auto lines = static_cast<std::size_t>(p.groups * p.rows);
+        const std::size_t wide = std::min<std::size_t>(std::bit_ceil(depth), 64), high = 64 / wide;
         if (size > 0)
             queue.launch(tables_program(queue, call.dtype).kernel("conv_gather_weights"),
-                         Range::linear(static_cast<std::size_t>(size), 64), call.w, rows, p,
-                         pack_problem(call, p.taps_inner));
+                         Range::groups({(depth + wide - 1) / wide, (lines + high - 1) / high, 1}, {wide, high, 1}),
+                         call.w, rows, p, pack_problem(call, p.taps_inner));
         return rows;
     };
     if (!call.prepared)

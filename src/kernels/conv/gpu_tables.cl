@@ -36,18 +36,25 @@ __kernel void conv_matrix_table(__global int2* table, ulong table_offset, gpu_co
                                            (planes ? 1 << (TAP_BITS_Z + z) : 0));
 }
 
-// Weights as [group, row][k], k in the order of the table, for the taps of one launch.
+// Weights as [group, row][k], k in the order of the table, for the taps of one launch. A work-item moves all taps of
+// one channel (global id 0) of one row (global id 1), so that nothing is divided for each element.
 __kernel void conv_gather_weights(const __global storage_t(X)* w, ulong w_offset, __global storage_t(X)* packed,
                                   ulong packed_offset, implicit_problem p, pack_problem q)
 {
-    const long taps = p.taps[0] * p.taps[1] * p.taps[2], length = p.depth * taps;
-    const long id = get_global_id(0), row = id / length % p.rows, group = id / length / p.rows;
-    if (group >= p.groups)
+    const uint c = get_global_id(0), line = get_global_id(1), depth = p.depth, rows = p.rows;
+    if (c >= depth || line >= rows * (uint)p.groups)
         return;
-    const long k = id % length, c = p.taps_inner ? k / taps : k % p.depth, tap = p.taps_inner ? k % taps : k / p.depth;
-    const long x = p.tap_first[2] + tap % p.taps[2] * p.tap_period[2];
-    const long y = p.tap_first[1] + tap / p.taps[2] % p.taps[1] * p.tap_period[1];
-    const long z = p.tap_first[0] + tap / (p.taps[2] * p.taps[1]) * p.tap_period[0];
-    packed[packed_offset + id] = w[w_offset + group * q.group_stride + row * q.row_stride + c * q.depth_stride +
-                                   z * q.tap_strides[0] + y * q.tap_strides[1] + x * q.tap_strides[2]];
+    const uint group = line / rows, row = line - group * rows;
+    const int nz = p.taps[0], ny = p.taps[1], nx = p.taps[2];
+    const long step = p.taps_inner ? 1 : depth, x_step = p.tap_period[2] * q.tap_strides[2];
+    w += w_offset + group * q.group_stride + row * q.row_stride + c * q.depth_stride +
+         p.tap_first[0] * q.tap_strides[0] + p.tap_first[1] * q.tap_strides[1] + p.tap_first[2] * q.tap_strides[2];
+    packed += packed_offset + (ulong)line * depth * (nz * ny * nx) + (p.taps_inner ? c * (nz * ny * nx) : c);
+    for (int z = 0; z < nz; ++z)
+        for (int y = 0; y < ny; ++y) {
+            const __global storage_t(X)* from = w + z * p.tap_period[0] * q.tap_strides[0] +
+                                                y * p.tap_period[1] * q.tap_strides[1];
+            for (int x = 0; x < nx; ++x, from += x_step, packed += step)
+                *packed = *from;
+        }
 }

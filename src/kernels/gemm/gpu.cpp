@@ -26,17 +26,32 @@ Rejection unsuitable(const GemmProblem& problem, const Device& device)
     return std::nullopt;
 }
 
-// Which of gpu_tiled.cl's ways to read and write fits the matrices as they lie.
-std::string layout_options(const GemmProblem& p, const GemmTensors& t)
+// Whether all matrices can be read and written four elements at a time.
+bool all_aligned(const GemmProblem& p, const GemmTensors& t)
 {
-    const bool aligned = operands_in_groups(4, p, t) && in_groups(4, t.c, p.n, p.c.column, p.c.row, p.c.batch);
+    return operands_in_groups(4, p, t) && in_groups(4, t.c, p.n, p.c.column, p.c.row, p.c.batch);
+}
+
+// Which of gpu_tiled.cl's ways to read and write fits the matrices as they lie.
+std::string layout_options(const GemmProblem& p, bool aligned)
+{
     return fmt::format(" -DA_ALONG_K={:d} -DB_ALONG_K={:d} -DALIGNED={:d} -DOFFSET={}", a_along_k(p), b_along_k(p),
                        aligned, offset_type(p));
 }
 
+// NVIDIA: two groups on a multiprocessor need 128 registers at most; its compiler likes to take a few more.
+int large_registers(const Device& device, std::int64_t lines)
+{
+    return lines == 128 && device.has_extension("cl_nv_compiler_options") ? 128 : 0;
+}
+
 }  // namespace
 
-std::string GpuTile::options() const { return fmt::format(" -DTILE={} -DSLAB_K={}", lines, slab_k); }
+std::string GpuTile::options() const
+{
+    return fmt::format(" -DTILE={} -DSLAB_K={}", lines, slab_k) +
+           (registers ? fmt::format(" -cl-nv-maxrregcount={}", registers) : "");
+}
 
 std::size_t GpuTile::local_memory(DataType real) const
 {
@@ -50,7 +65,7 @@ Space gpu_tile_space(const GpuTile& usual)
 
 GpuTile gpu_tile_at(const Point& point, const Device& device, DataType real)
 {
-    const GpuTile tile{point.at("tile"), point.at("slab")};
+    const GpuTile tile{point.at("tile"), point.at("slab"), large_registers(device, point.at("tile"))};
     require<NotSupported>(tile.lines * tile.slab_k >= 4 * GpuTile::items, "tiles of ", tile.lines,
                           " need slabs of more than ", tile.slab_k);
     require<NotSupported>(device.local_memory >= tile.local_memory(real), "tiles of ", tile.lines, " with slabs of ",
@@ -67,7 +82,7 @@ GpuTile gpu_tile(const Device& device, DataType real, std::int64_t large_tiles)
     const auto& sizes = device.sub_group_sizes;
     const bool deep = device.vendor.starts_with("Advanced Micro Devices") || device.vendor.starts_with("AMD") ||
                       std::find(sizes.begin(), sizes.end(), 8) != sizes.end();
-    return {128, deep ? 16 : 8};
+    return {128, deep ? 16 : 8, large_registers(device, 128)};
 }
 
 Rejection gpu_dot_rejects(const GemmProblem& problem, const Device& device)
@@ -121,8 +136,10 @@ GpuCut tiled_cut(const GemmProblem& problem, const GpuTile& tile, std::int64_t e
 
 TiledPlan usual_plan(const GemmProblem& problem, const Device& device)
 {
-    const GpuTile tile = gpu_tile(device, gemm_compute_type(problem.dtype),
-                                  divide_up(problem.m, 128) * divide_up(problem.n, 128) * problem.batch);
+    // A large tile of few rows or columns would mostly compute what is not written.
+    const std::int64_t large = std::min(problem.m, problem.n) < 96
+                                   ? 0 : divide_up(problem.m, 128) * divide_up(problem.n, 128) * problem.batch;
+    const GpuTile tile = gpu_tile(device, gemm_compute_type(problem.dtype), large);
     return {tile, tiled_cut(problem, tile, 2 * device.compute_units).splits};
 }
 
@@ -132,7 +149,7 @@ void run_tiled(Queue& queue, const GemmProblem& problem, const GemmTensors& tens
                                                          divide_up(problem.m, plan.tile.lines) * problem.batch);
     const bool partial = cut.splits > 1;
     const std::string options =
-        gemm_options(problem.dtype) + plan.tile.options() + layout_options(problem, tensors) +
+        gemm_options(problem.dtype) + plan.tile.options() + layout_options(problem, all_aligned(problem, tensors)) +
         fmt::format(" -DPARTIAL={:d} -DADD_D={:d} -DACTIVATION={}", partial, problem.add_d && !partial,
                     partial ? 0 : static_cast<int>(problem.activation));
     launch_cut(queue, queue.context().program("kernels/gemm/gpu_tiled.cl", options), problem, tensors, cut,
@@ -145,7 +162,13 @@ void gpu_tiled(Queue& queue, const GemmProblem& asked, const GemmTensors& given)
 {
     const bool turned = better_turned(asked);
     const GemmProblem problem = turned ? transposed(asked) : asked;
-    run_tiled(queue, problem, turned ? transposed(given) : given, usual_plan(problem, queue.device()));
+    const GemmTensors tensors = turned ? transposed(given) : given;
+    const Device& device = queue.device();
+    TiledPlan plan = usual_plan(problem, device);
+    if (!all_aligned(problem, tensors) && a_along_k(problem) && !b_along_k(problem) && plan.tile.lines == 128 &&
+        !device.sub_group_sizes.empty())
+        plan.tile.slab_k = 8;   // Intel: places of single elements take registers too, most of them here
+    run_tiled(queue, problem, tensors, plan);
 }
 
 Space gpu_tiled_space(const GemmProblem& asked, const Device& device)

@@ -12,8 +12,9 @@ struct GpuTile {
     static constexpr std::int64_t side = 16, items = side * side;   // work-items of a group
     std::int64_t lines;    // TILE: sums along each side of a group's block, 64 or 128
     std::int64_t slab_k;   // products of a sum per pass through local memory
+    int registers = 0;     // most of a work-item, where a driver takes such an option; 0: as its compiler likes
 
-    std::string options() const;   // " -DTILE=128 -DSLAB_K=8"
+    std::string options() const;   // " -DTILE=128 -DSLAB_K=8" and the like
     std::size_t local_memory(DataType real) const;   // bytes of both slabs
 };
 
