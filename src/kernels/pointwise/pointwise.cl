@@ -1,10 +1,12 @@
 // Elementwise kernels. The generator (pointwise.cpp) puts in front of this text: PARAMETERS and SHIFT, the inline
 // function `element` that computes one element, and ELEMENT(i), which calls it at i. With QUADS defined, `element`
-// computes QUADS times four neighbours, at i and at multiples of `ahead` behind it.
+// computes QUADS times four neighbours, at i and at multiples of `ahead` behind it; with FOURS four elements, at i and
+// at multiples of `ahead` behind it that are below `room`. All loads come before the first store, which might overwrite
+// what is still to be read for all that a compiler knows.
 
 #if defined(VARIANT_LINEAR)
 // All operands are dense, or one element: a work-item owns one element on a CPU; on a GPU QUADS quads or four elements,
-// a work-group apart, so that loads stay coalesced and are in flight together.
+// a work-group apart, so that loads stay coalesced.
 __kernel void pointwise(PARAMETERS ulong count)
 {
     SHIFT
@@ -14,16 +16,15 @@ __kernel void pointwise(PARAMETERS ulong count)
     const offset_t ahead = i + step < count ? step : 0;   // beyond the end: the first quad once more
     if (i < count)
         ELEMENT(i);
-#elif defined(CLPRIM_DEVICE_CPU)
-    size_t i = get_global_id(0);
+#elif defined(FOURS)
+    const offset_t ahead = get_local_size(0), i = (offset_t)get_group_id(0) * ahead * 4 + get_local_id(0);
+    const offset_t room = count - i;
     if (i < count)
         ELEMENT(i);
 #else
-    offset_t i = (offset_t)get_group_id(0) * get_local_size(0) * 4 + get_local_id(0);
-    #pragma unroll
-    for (int k = 0; k < 4; ++k, i += get_local_size(0))
-        if (i < count)
-            ELEMENT(i);
+    size_t i = get_global_id(0);
+    if (i < count)
+        ELEMENT(i);
 #endif
 }
 
@@ -35,6 +36,9 @@ __kernel void pointwise(PARAMETERS ulong count, const geometry_t outer)
     SHIFT
 #ifdef QUADS
     const offset_t i = get_global_id(0) * 4, ahead = 0;
+#elif defined(FOURS)
+    const offset_t ahead = get_local_size(0), i = (offset_t)get_group_id(0) * ahead * 4 + get_local_id(0);
+    const offset_t room = count - i;
 #else
     offset_t i = get_global_id(0);
 #endif

@@ -62,6 +62,7 @@ struct Call {
     int rank = 0;                              // of the geometry that the kernel gets
     bool wide = false;
     bool quads = false;                        // dense operands are read and written four elements at a time
+    bool fours = false;                        // a GPU's work-item computes four elements, a work-group apart
     const char* reports = nullptr;             // the name that errors found by the kernel get
 
     // Quads of a work-item: two, whose reads are on their way together, where that leaves enough work-items.
@@ -157,6 +158,7 @@ void plan_variant(Call& call, const Device& device)
     constexpr std::int64_t limit = (std::int64_t{1} << 31) - 65536;   // room for the rounded-up global size
     call.wide = loops.reach() >= limit || loops.numel() >= limit;
     call.quads = device.kind == DeviceKind::gpu && in_quads(call);
+    call.fours = device.kind == DeviceKind::gpu && !call.quads && call.variant != Variant::general;
 }
 
 // `numbers`: how many scalars the caller gives; a row may be called with more than its code uses.
@@ -168,7 +170,7 @@ KernelKey key_of(const Call& call, const void* code, DataType common, std::size_
         form.add(static_cast<unsigned>(call.step[k]), 2);
     }
     form.add(static_cast<unsigned>(call.variant), 2).add(static_cast<unsigned>(call.rank), 5).add(call.wide, 1);
-    form.add(call.quads, 1);
+    form.add(call.quads, 1).add(call.fours, 1);
     form.add(static_cast<unsigned>(common), 4)
         .add(static_cast<unsigned>(call.count), 5)
         .add(static_cast<unsigned>(call.inputs), 5);
@@ -215,6 +217,10 @@ Kernel& build(Context& context, const Call& call, const TextRequest& request)
         call_text += "ahead, ";
         element += "const offset_t ahead, ";
     }
+    if (call.fours) {
+        call_text += "ahead, room, ";
+        element += "const offset_t ahead, const offset_t room, ";
+    }
     if (call.reports) {
         call_text += "errors, operator_code, ";
         for (std::string* list : {&element, &parameters})
@@ -226,6 +232,8 @@ Kernel& build(Context& context, const Call& call, const TextRequest& request)
     std::string text = include_text("core/dtype.cl");
     if (call.quads)
         text += concat("#define QUADS ", call.quads_of_item(), "\n", include_text("core/quad.cl"));
+    if (call.fours)
+        text += "#define FOURS\n";
     text += index_text(call.wide) + type_text(request.common) + include_text("kernels/pointwise/math.cl");
     if (request.library)
         text += include_text(request.library);
@@ -235,6 +243,8 @@ Kernel& build(Context& context, const Call& call, const TextRequest& request)
     text += concat("static inline void element(", element, ")\n{\n");
     if (call.quads) {
         text += quads_text(operands, request.code, call.quads_of_item());
+    } else if (call.fours) {
+        text += fours_text(operands, request.code);
     } else {
         for (const Variable& v : operands)
             text += v.output ? concat("    typeof_", v.name, " ", v.name, ";\n") : load_text(v);
@@ -262,20 +272,20 @@ Range range_of(const Call& call, const Device& device, std::int64_t numel)
         const std::int64_t inner = call.loops.size[0] / (call.quads ? 4 : 1);
         numel = call.quads ? numel / 4 : numel;
         std::size_t x = 16;
-        while (x < largest && static_cast<std::int64_t>(x) < inner)
+        while (x < largest && static_cast<std::int64_t>(call.fours ? 4 * x : x) < inner)
             x *= 2;
         Range range;
         range.dims = 2;
-        range.global = {(static_cast<std::size_t>(inner) + x - 1) / x * x, static_cast<std::size_t>(numel / inner), 1};
+        const std::size_t of_group = call.fours ? 4 * x : x;
+        range.global = {(static_cast<std::size_t>(inner) + of_group - 1) / of_group * x,
+                        static_cast<std::size_t>(numel / inner), 1};
         std::size_t y = 1;
         while (!cpu && x * y < largest && range.global[1] % (2 * y) == 0)
             y *= 2;
         range.local = {x, y, 1};
         return range;
     }
-    const std::int64_t elements = call.quads                                  ? 4 * call.quads_of_item()
-                                  : call.variant == Variant::linear && !cpu ? 4
-                                                                            : 1;   // of a work-item
+    const std::int64_t elements = call.quads ? 4 * call.quads_of_item() : call.fours ? 4 : 1;   // of a work-item
     const std::int64_t items = (numel + elements - 1) / elements;
     std::size_t local = largest;     // smaller groups where one per compute unit would not come out
     while (local > 64 && static_cast<std::int64_t>(local * device.compute_units) > items)

@@ -162,6 +162,35 @@ std::string quads_text(const std::vector<Variable>& operands, std::string_view c
                   "        ", code, "\n", results, "    }\n", stores);
 }
 
+std::string fours_text(const std::vector<Variable>& operands, std::string_view code)
+{
+    std::string loads, inside, stores;
+    for (const Variable& v : operands) {
+        const std::string type = compute_type(v.dtype);
+        if (v.step != Step::dense) {
+            loads += load_text(v);
+        } else if (v.output) {
+            loads += concat("    ", type, " ", v.name, "_each[4];\n");
+            inside += concat("        typeof_", v.name, " ", v.name, ";\n");
+            stores += concat("        store_", suffix(v.dtype), "(", v.name, "_data, ", v.name, "_at + each * ahead, ",
+                             v.name, "_each[each]);\n");
+        } else {
+            loads += concat("    ", type, " ", v.name, "_each[4];\n#pragma unroll\n    for (int each = 0; each < 4; "
+                            "++each)\n        ", v.name, "_each[each] = load_", suffix(v.dtype), "(", v.name,
+                            "_data, ", v.name, "_at + (each * ahead < room ? each * ahead : 0));\n");
+            inside += concat("        const ", compute_type(v.type), " ", v.name, " = ",
+                             convert_text(v.name + "_each[each]", v.dtype, v.type), ";\n");
+        }
+    }
+    std::string results;
+    for (const Variable& v : operands)
+        if (v.output)
+            results += concat("        ", v.name, "_each[each] = ", result_text(v), ";\n");
+    const char* each = "#pragma unroll\n    for (int each = 0; each < 4; ++each) {\n";
+    return concat(loads, each, inside, "        ", code, "\n", results, "    }\n", each,
+                  "        if (each * ahead >= room)\n            break;\n", stores, "    }\n");
+}
+
 std::string typedef_text(const std::vector<Variable>& operands, const std::vector<Number>& numbers)
 {
     std::string text;

@@ -1,7 +1,8 @@
 // Softmax and log-softmax along the middle axis of [outer, n, inner], and their gradients.
 //     softmax      y = exp(x - m) / s            grad = (dy - sum(dy y)) y
 //     log-softmax  y = x - m - log s             grad = dy - exp(y) sum(dy)          -DLOG
-// with m = max x and s = sum exp(x - m) over the axis. Each pass re-reads the row, which the cache holds.
+// with m = max x and s = sum exp(x - m) over the axis. Each pass re-reads the row, which the cache holds, unless -DKEPT
+// says that so many vectors of each work-item are all of it (GPUs): then it is read once, all of it at once.
 //
 // rows (inner = 1): a team owns a row; with VEC > 1 it walks `share` rows. columns: each lane owns one (outer, inner).
 // -DX: dtype of x and of the gradient with respect to it; -DY: of y and dy.
@@ -33,7 +34,13 @@ static inline vec_t exp_negative(vec_t x)
 
 // Runs over a row of n in vectors at `i`. The last one of a row of at least VEC overlaps its neighbour by `again`
 // lanes, which a sum must leave out (once()) and a write must not read anew, in case it overwrites its input (LAST).
+#ifdef CLPRIM_DEVICE_CPU
+#define UNROLLED
+#else
+#define UNROLLED _Pragma("unroll 4")
+#endif
 #define EACH_VECTOR                                                                                                   \
+    UNROLLED                                                                                                          \
     for (uint next = team_rank() * VEC, i = FIT(next), again = next - i, lanes = min(n - i, (uint)VEC); next < n;     \
          next += TEAM * VEC, i = FIT(next), again = next - i, lanes = min(n - i, (uint)VEC))
 #if VEC == 16
@@ -84,6 +91,59 @@ static inline vec_t backward_value(vec_t dy, vec_t y, vec_t sum)
 #endif
 }
 
+#ifdef KEPT
+#define EACH_KEPT _Pragma("unroll") for (uint k = 0; k < KEPT; ++k)
+#define KEPT_AT(k) (((k) * TEAM + team_rank()) * VEC)
+// Behind the end the last vector is read once more: loads without conditions are under way together.
+#define KEPT_FROM(k) min(KEPT_AT(k), n - VEC)
+
+static inline void forward_kept(const __global storage_t(X)* in, __global storage_t(Y)* out, uint n,
+                                __local acc_t* scratch)
+{
+    vec_t kept[KEPT], largest = -INFINITY, sum = 0;
+    EACH_KEPT
+        kept[k] = load_vector(X, in, KEPT_FROM(k));
+    EACH_KEPT
+        kept[k] = KEPT_AT(k) < n ? kept[k] : (vec_t)(-INFINITY);
+    EACH_KEPT
+        largest = fmax(largest, kept[k]);
+    const vec_t m = team_max(lane_max(largest), scratch);
+    EACH_KEPT
+    {
+        const vec_t e = exp_negative(kept[k] - m);
+        sum += e;
+#ifndef LOG
+        kept[k] = e;
+#endif
+    }
+    const vec_t s = sum_to_scale((vec_t)(team_sum(lane_sum(sum), scratch)));
+    EACH_KEPT
+        if (KEPT_AT(k) < n)
+#ifdef LOG
+            store_vector(Y, out, KEPT_AT(k), kept[k] - m - s);
+#else
+            store_vector(Y, out, KEPT_AT(k), kept[k] * s);
+#endif
+}
+
+static inline void backward_kept(const __global storage_t(Y)* grad, const __global storage_t(Y)* out,
+                                 __global storage_t(X)* result, uint n, __local acc_t* scratch)
+{
+    vec_t dy[KEPT], y[KEPT], sum = 0;
+    EACH_KEPT
+    {
+        dy[k] = load_vector(Y, grad, KEPT_FROM(k));
+        y[k] = load_vector(Y, out, KEPT_FROM(k));
+    }
+    EACH_KEPT
+        sum += KEPT_AT(k) < n ? backward_term(dy[k], y[k]) : (vec_t)(0);
+    const vec_t total = team_sum(lane_sum(sum), scratch);
+    EACH_KEPT
+        if (KEPT_AT(k) < n)
+            store_vector(X, result, KEPT_AT(k), backward_value(dy[k], y[k], total));
+}
+#endif
+
 __kernel __attribute__((reqd_work_group_size(TEAM, 1, 1)))
 void forward_rows(const __global storage_t(X)* x, ulong x_offset, __global storage_t(Y)* y, ulong y_offset,
                   ulong rows, uint n, uint share)
@@ -93,6 +153,9 @@ void forward_rows(const __global storage_t(X)* x, ulong x_offset, __global stora
     for (ulong row = get_group_id(0) * (ulong)share; row < end; ++row) {
         const __global storage_t(X)* in = x + x_offset + row * n;
         __global storage_t(Y)* out = y + y_offset + row * n;
+#ifdef KEPT
+        forward_kept(in, out, n, scratch);
+#else
         vec_t largest = -INFINITY, sum = 0;
         EACH_VECTOR
             largest = fmax(largest, load_part(X, in, i, lanes, -INFINITY));
@@ -108,6 +171,7 @@ void forward_rows(const __global storage_t(X)* x, ulong x_offset, __global stora
         {
             store_part(Y, out, i, lanes, forward_value(READ(X, in), m, s));
         }
+#endif
     }
 }
 
@@ -121,6 +185,9 @@ void backward_rows(const __global storage_t(Y)* dy, ulong dy_offset, const __glo
         const __global storage_t(Y)* grad = dy + dy_offset + row * n;
         const __global storage_t(Y)* out = y + y_offset + row * n;
         __global storage_t(X)* result = dx + dx_offset + row * n;
+#ifdef KEPT
+        backward_kept(grad, out, result, n, scratch);
+#else
         vec_t sum = 0;
         EACH_VECTOR
         {
@@ -134,6 +201,7 @@ void backward_rows(const __global storage_t(Y)* dy, ulong dy_offset, const __glo
         {
             store_part(X, result, i, lanes, backward_value(READ(Y, grad), READ(Y, out), total));
         }
+#endif
     }
 }
 
@@ -203,6 +271,7 @@ void backward_columns(const __global storage_t(Y)* dy, ulong dy_offset, const __
         sum[v] += backward_term(load_part(Y, dy, AT, lanes, 0), load_part(Y, y, AT, lanes, 0));
     EACH_ELEMENT
     {
-        store_part(X, dx, AT, lanes, backward_value(load_part(Y, dy, AT, lanes, 0), load_part(Y, y, AT, lanes, 0), sum[v]));
+        store_part(X, dx, AT, lanes,
+                   backward_value(load_part(Y, dy, AT, lanes, 0), load_part(Y, y, AT, lanes, 0), sum[v]));
     }
 }

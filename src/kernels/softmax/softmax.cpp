@@ -1,5 +1,8 @@
 #include <clprim/softmax.hpp>
 
+#include <bit>
+#include <string>
+
 #include "kernels/team.hpp"
 #include "core/operands.hpp"
 
@@ -46,8 +49,16 @@ void run(Queue& queue, const std::string& direction, DataType x, DataType y, boo
     detail::Team team = detail::team_for_rows(queue.device(), rows ? split.n : split.inner, {&tensors...});
     if (!rows)
         team.size = 1;
-    const std::string options = detail::define("X", x) + detail::define("Y", y) + detail::define_team(team, acc) +
-                                (log ? " -DLOG" : "") + (acc == DataType::float64 ? " -DCLPRIM_WIDE" : "");
+    // A GPU's work-items keep up to four vectors each: the fewer they are, the fewer steps their sums take.
+    constexpr std::int64_t most = 4;
+    const bool kept = rows && !cpu && split.n <= most * team.size * team.vec;
+    while (kept && team.size > 32 && split.n <= most * team.size / 2 * team.vec)
+        team.size /= 2;
+    const unsigned lanes = team.size * team.vec;
+    std::string options = detail::define("X", x) + detail::define("Y", y) + detail::define_team(team, acc) +
+                          (log ? " -DLOG" : "") + (acc == DataType::float64 ? " -DCLPRIM_WIDE" : "");
+    if (kept)
+        options += " -DKEPT=" + std::to_string(std::bit_ceil((split.n + lanes - 1) / lanes));
     const Program& program = queue.context().program("kernels/softmax/softmax.cl", options);
     if (rows) {
         const std::int64_t groups = cpu ? queue.device().compute_units * 16 : std::int64_t(split.outer);
