@@ -3,16 +3,21 @@
 #ifdef LARGE
 typedef ulong index_t;
 typedef long offset_t;
-#else
-typedef uint index_t;
-typedef int offset_t;
-#endif
-
 typedef struct {
     long numel;
     long sizes[DIMS];               // innermost first
     long strides[OPERANDS][DIMS];   // in elements
 } geometry_t;
+#else
+typedef uint index_t;
+typedef int offset_t;
+typedef struct {
+    uint numel;
+    uint sizes[DIMS];
+    uint magic[DIMS], shift[DIMS];  // division by size without dividing, see Divider in pointwise/iteration.hpp
+    int strides[OPERANDS][DIMS];
+} geometry_t;
+#endif
 
 // o[k] = element offset of operand k at linear position i.
 static inline void geometry_offsets(const geometry_t g, index_t i, offset_t* o)
@@ -24,9 +29,12 @@ static inline void geometry_offsets(const geometry_t g, index_t i, offset_t* o)
     for (int d = 0; d < DIMS; ++d) {
         index_t coordinate = i;
         if (d + 1 < DIMS) {
-            index_t size = (index_t)g.sizes[d];
-            i = coordinate / size;
-            coordinate -= i * size;
+#ifdef LARGE
+            i = coordinate / (index_t)g.sizes[d];
+#else
+            i = (mul_hi(coordinate, g.magic[d]) + coordinate) >> g.shift[d];
+#endif
+            coordinate -= i * (index_t)g.sizes[d];
         }
 #pragma unroll
         for (int k = 0; k < OPERANDS; ++k)

@@ -5,6 +5,8 @@
 #include <limits>
 #include <numeric>
 
+#include <kernels/pointwise/iteration.hpp>
+
 namespace clprim {
 
 Geometry::Geometry(std::span<const Tensor* const> operands, bool keep_order)
@@ -83,16 +85,33 @@ std::string Geometry::options() const
            (large() ? " -DLARGE" : "");
 }
 
+// geometry_t of geometry.cl.
 void Geometry::set_argument(Launch& launch) const
 {
     const std::size_t n = padded_dims();
-    std::vector<std::int64_t> words(1 + n * (1 + strides_.size()), 0);
-    words[0] = numel_;
-    std::fill_n(words.begin() + 1, n, 1);
-    std::copy(sizes_.begin(), sizes_.end(), words.begin() + 1);
-    for (std::size_t k = 0; k < strides_.size(); ++k)
-        std::copy(strides_[k].begin(), strides_[k].end(), words.begin() + 1 + n * (1 + k));
-    launch.set(words.size() * sizeof(std::int64_t), words.data());
+    if (large()) {
+        std::vector<std::int64_t> words(1 + n * (1 + strides_.size()), 0);
+        words[0] = numel_;
+        std::fill_n(words.begin() + 1, n, 1);
+        std::copy(sizes_.begin(), sizes_.end(), words.begin() + 1);
+        for (std::size_t k = 0; k < strides_.size(); ++k)
+            std::copy(strides_[k].begin(), strides_[k].end(), words.begin() + 1 + n * (1 + k));
+        launch.set(words.size() * sizeof(std::int64_t), words.data());
+        return;
+    }
+    std::vector<std::uint32_t> words{static_cast<std::uint32_t>(numel_)};
+    std::vector<std::uint32_t> padded(n, 1);
+    std::copy(sizes_.begin(), sizes_.end(), padded.begin());
+    words.insert(words.end(), padded.begin(), padded.end());
+    for (const std::uint32_t size : padded)
+        words.push_back(Divider(size).magic);
+    for (const std::uint32_t size : padded)
+        words.push_back(Divider(size).shift);
+    for (const auto& strides : strides_) {
+        words.insert(words.end(), strides.begin(), strides.end());
+        words.resize(words.size() + n - strides.size(), 0);
+    }
+    launch.set(words.size() * sizeof(std::uint32_t), words.data());
 }
 
 bool Geometry::widen(int factor, unsigned wide)

@@ -22,7 +22,10 @@ typedef struct {
 #endif
 static inline state_t combine(state_t a, state_t b)
 {
-    return b.value != b.value || (a.value == a.value && REACHES(b.value, a.value)) ? b : a;
+    // Member by member: compilers choose between whole structures in private memory.
+    const bool second = b.value != b.value || (a.value == a.value && REACHES(b.value, a.value));
+    state_t s = {second ? b.value : a.value, second ? b.at : a.at};
+    return s;
 }
 static inline state_t state_of(value_t v, long at)
 {
