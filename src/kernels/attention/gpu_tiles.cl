@@ -237,10 +237,11 @@ static inline int clamped(long count, int most) { return (int)min(max(count, 0L)
 static inline REAL4 mask_quad(const __global stored* mask, int row, OFFSET row_step, OFFSET step, int2 last)
 {
     const int x = get_local_id(0);
-    const __global stored* at = mask + min(row, last.x) * row_step;
-    return (REAL4)((REAL)load(X, at, min(x, last.y) * step), (REAL)load(X, at, min(x + SIDE_X, last.y) * step),
-                   (REAL)load(X, at, min(x + 2 * SIDE_X, last.y) * step),
-                   (REAL)load(X, at, min(x + 3 * SIDE_X, last.y) * step));
+    const OFFSET at = min(row, last.x) * row_step;   // no pointer of its own: it would take twice the registers
+    return (REAL4)((REAL)load(X, mask, at + min(x, last.y) * step),
+                   (REAL)load(X, mask, at + min(x + SIDE_X, last.y) * step),
+                   (REAL)load(X, mask, at + min(x + 2 * SIDE_X, last.y) * step),
+                   (REAL)load(X, mask, at + min(x + 3 * SIDE_X, last.y) * step));
 }
 
 // Scores of queries from i0 (rows) and keys from j0 on (the others): scaled, masked, -inf where nothing is seen.
