@@ -5,7 +5,7 @@
 //     queue.wait_for(adopt(their_event));                                 // their work on it comes first
 //     softmax(queue, x, x, 1);
 //     const Event done = queue.record();                                  // done.handle()() is a cl_event for them
-//     const OpenCLMemory y = memory_of(tensor);                           // a cl_mem and where in it a tensor lies
+//     const OpenCLMemory y = memory_of(tensor);                          // a cl_mem and where a tensor lies in it
 //
 // Context::handle, Queue::handle, Device::handle and Event::handle give the objects themselves. Whoever keeps one
 // longer than clprim's object retains it. A tensor's cl_mem holds other tensors too: work on its bytes alone.
