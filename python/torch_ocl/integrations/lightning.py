@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 
 import torch
@@ -20,6 +21,19 @@ def apply(package: str) -> None:
             (pytorch, "AcceleratorRegistry", "trainer.connectors.accelerator_connector")):
         accelerators = importlib.import_module(f"{root}.accelerators")
         _adapt(accelerators, getattr(accelerators, registry), importlib.import_module(f"{root}.{connector}"))
+        _keep_streams(importlib.import_module(f"{root}.strategies.ddp").DDPStrategy)
+
+
+def _keep_streams(strategy) -> None:
+    """DistributedDataParallel finds the device of a module by itself; told one, Lightning opens a stream of CUDA."""
+    name = next(name for name in ("determine_ddp_device_ids", "_determine_ddp_device_ids") if hasattr(strategy, name))
+    given = getattr(strategy, name)
+
+    @functools.wraps(given)
+    def determine(self):
+        return None if self.root_device.type == "ocl" else given(self)
+
+    setattr(strategy, name, determine)
 
 
 def _adapt(accelerators, registry, connector) -> None:
