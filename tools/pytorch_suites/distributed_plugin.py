@@ -39,8 +39,8 @@ def write(**entry):
 def reason_of(text):
     """The line that says what went wrong in the rank that failed first."""
     said = [re.sub(r"^E\s+", "", line).strip() for line in text.splitlines() if ERROR.match(line)]
-    around = re.compile(r"(RuntimeError: )?(Process|Thread|Exception in worker process)\b")
-    inner = [line for line in said if not around.match(line)]
+    outer = re.compile(r"(RuntimeError: )?(Process|Thread|Exception in worker process)\b")
+    inner = [line for line in said if not outer.match(line)]
     return (inner or said or text.splitlines()[-1:] or [""])[0][:400]
 
 
