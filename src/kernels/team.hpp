@@ -2,11 +2,13 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <initializer_list>
 #include <string>
 #include <string_view>
 
 #include <clprim/context.hpp>
+#include <kernels/rounding.hpp>
 
 namespace clprim::detail {
 
@@ -38,6 +40,17 @@ inline Team team_for_rows(const Device& device, std::int64_t row, std::initializ
     while (team.size > 32 && std::int64_t(team.size / 2) * team.vec >= row)
         team.size /= 2;
     return team;
+}
+
+// A work-item for each element of `depth` planes of `height` x `width`: groups of 64 that reach into the second axis
+// where the first is short, on CPUs of more rows, since each group is a call there.
+inline Range plane_range(const Device& device, std::size_t width, std::size_t height, std::size_t depth)
+{
+    const bool cpu = device.kind == DeviceKind::cpu;
+    const std::size_t wide = cpu ? std::min<std::size_t>((width + 7) / 8 * 8, 256)
+                                 : std::min<std::size_t>(std::bit_ceil(width), 64);
+    const std::size_t high = cpu ? std::clamp<std::size_t>(512 / wide, 1, height) : 64 / wide;
+    return Range::groups({(width + wide - 1) / wide, (height + high - 1) / high, depth}, {wide, high, 1});
 }
 
 // Type that sums of elements are kept in.
@@ -83,7 +96,5 @@ inline std::string define_team(Team team, DataType accumulate)
     return detail::concat(" -DVEC=", team.vec, " -DTEAM=", team.size, " -DACC=", opencl_compute_type(accumulate),
                           " -DPARTIAL=", name_of(accumulate));
 }
-
-inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace clprim::detail

@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include <core/choose.hpp>
+
 #include "kernels/conv_problems.hpp"
 #include "kernels/conv_reference.hpp"
 #include "kernels/host_tensor.hpp"
@@ -119,6 +121,52 @@ INSTANTIATE_TEST_SUITE_P(Problems, Conv,
                          });
 
 // Each activation on the result of each implementation that takes the problem, both layouts, against its formula.
+// Every point of the spaces that tuning searches.
+TEST(ConvSpaces, EveryPointGivesTheSame)
+{
+    Queue& queue = Context::get().queue();
+    if (queue.device().kind != DeviceKind::gpu)
+        GTEST_SKIP() << "only kernels for GPUs have parameters";
+    std::mt19937 random{5};
+    const auto upload = [&](const Host& host) { return test::upload(queue, host.values, host.shape, host.strides); };
+    int ran = 0;
+    for (const Layout layout : {Layout::contiguous, Layout::channels_last}) {
+        ConvOptions options;
+        options.pad_begin = options.pad_end = Dims{1, 1};
+        const Dims x_shape{2, 8, 9, 11}, w_shape{70, 8, 3, 3}, y_shape = conv_output_shape(x_shape, w_shape, options);
+        Host x(x_shape, layout, &random), w(w_shape, layout, &random), y(y_shape, layout, &random);
+        Host forward(y_shape, layout, nullptr), dx(x_shape, layout, nullptr), dw(w_shape, layout, nullptr);
+        products(Sides{&x, &w, &y}, options, [&](std::int64_t xi, std::int64_t wi, std::int64_t yi) {
+            forward.values[yi] += x.values[xi] * w.values[wi];
+            dx.values[xi] += y.values[yi] * w.values[wi];
+            dw.values[wi] += x.values[xi] * y.values[yi];
+        });
+        const Tensor tx = upload(x), tw = upload(w), ty = upload(y);
+        const auto at = [&](const std::string& point, const Host& expected, const auto& run) {
+            prefer_implementation("conv", "gpu_implicit:" + point);
+            const Tensor result = upload(Host(expected.shape, layout, &random));
+            try {
+                run(result);
+                EXPECT_EQ(test::download(queue, result), expected.values) << point;
+                ++ran;
+            } catch (const NotSupported& error) {
+                EXPECT_NE(std::string(error.what()).find("tiles of"), std::string::npos) << error.what();
+            }
+            prefer_implementation("conv", "");
+        };
+        for (const std::string tile : {"64", "128"})
+            for (const std::string slab : {"8", "16", "32"}) {
+                const std::string point = "tile=" + tile + ":slab=" + slab;
+                at(point, forward, [&](const Tensor& to) { conv_forward(queue, tx, tw, {}, to, options); });
+                at(point, dx, [&](const Tensor& to) { conv_backward_data(queue, ty, tw, to, options); });
+                for (const std::string parts : {"1", "4", "32"})
+                    at(point + ":parts=" + parts, dw,
+                       [&](const Tensor& to) { conv_backward_weight(queue, tx, ty, to, options); });
+            }
+    }
+    EXPECT_EQ(ran, 2 * 5 * 5);   // slabs of 8 are too small for groups of tiles of 64
+}
+
 TEST(ConvActivation, MatchesItsFormula)
 {
     Queue& queue = Context::get().queue();
@@ -210,7 +258,7 @@ TEST(ConvPrepared, ServesEveryGroupingOfItsWeights)
                     EXPECT_NE(name, "reference");
                     continue;
                 }
-                products({&x, &w, &y}, options, [&](std::int64_t xi, std::int64_t wi, std::int64_t yi) {
+                products(Sides{&x, &w, &y}, options, [&](std::int64_t xi, std::int64_t wi, std::int64_t yi) {
                     (forward ? y.values[yi] : x.values[xi]) += (forward ? x.values[xi] : y.values[yi]) * w.values[wi];
                 });
                 EXPECT_EQ(test::download(queue, forward ? ty : tx), forward ? y.values : x.values)

@@ -20,8 +20,6 @@ struct ForwardPlan {
     std::int64_t rows, keys, blocks;
 };
 
-std::int64_t round_up(std::int64_t a, std::int64_t b) { return divide_up(a, b) * b; }
-
 // Of a work-item that owns `panels` of queries, with blocks of `keys`.
 std::int64_t queries_bytes(const Attention& p, const Cut& cut, std::int64_t panels, std::int64_t keys, bool backward)
 {

@@ -15,7 +15,7 @@ constexpr Implementation forward_list[] = {
     {"cpu_implicit", rejects_cpu_implicit, run_cpu_implicit},
     {"gpu_direct", rejects_gpu_direct, run_gpu_direct},
     {"gpu_matrix", rejects_gpu_matrix, run_gpu_matrix, true, gpu_matrix_advises_against},
-    {"gpu_implicit", rejects_gpu_implicit, run_gpu_implicit},
+    {"gpu_implicit", rejects_gpu_implicit, run_gpu_implicit, true, nullptr, gpu_implicit_space, run_gpu_implicit_at},
     {"reference", rejects_reference, run_reference, false},
 };
 constexpr Implementation weight_list[] = {
@@ -24,7 +24,8 @@ constexpr Implementation weight_list[] = {
     {"cpu_implicit", rejects_cpu_implicit, run_cpu_implicit_weight},
     {"gpu_direct", rejects_gpu_direct, run_gpu_direct_weight},
     {"gpu_matrix", rejects_gpu_matrix, run_gpu_matrix_weight, true, gpu_matrix_advises_against},
-    {"gpu_implicit", rejects_gpu_implicit, run_gpu_implicit_weight},
+    {"gpu_implicit", rejects_gpu_implicit, run_gpu_implicit_weight, true, nullptr, gpu_implicit_weight_space,
+     run_gpu_implicit_weight_at},
     {"reference", rejects_reference, run_reference, false},
 };
 

@@ -1,6 +1,5 @@
 // Host side of gpu_implicit.cl and gpu_implicit_weight.cl.
 #include <algorithm>
-#include <bit>
 
 #include <fmt/format.h>
 
@@ -8,12 +7,13 @@
 #include <kernels/gemm/gpu_tile.hpp>
 #include <kernels/gemm/problem.hpp>
 #include <kernels/pointwise/iteration.hpp>
+#include <kernels/team.hpp>
 
 namespace clprim::conv {
 namespace {
 
 constexpr cl_long items = detail::GpuTile::items;
-constexpr cl_long behind_table = 16;   // entries that the longest slab may read behind the last k
+constexpr cl_long behind_table = 32;   // entries that the longest slab may read behind the last k
 
 bool in_fours(std::initializer_list<cl_long> numbers)
 {
@@ -45,16 +45,39 @@ std::string options_for(const Call& call, const ImplicitProblem& p, const detail
                        p.taps[0] * p.taps[1] * p.taps[2] == 1, always_inside(p), has_planes(p));
 }
 
-detail::GpuTile choose_tile(const Queue& queue, const Call& call, cl_long rows, cl_long columns, cl_long groups)
+// Sums of one launch: rows are channels of the result, columns its pixels or the weights of a row.
+struct Sums {
+    cl_long rows, columns, groups;
+};
+
+detail::GpuTile usual_tile(const Device& device, const Call& call, const Sums& sums)
 {
-    const cl_long large = ceil_div(rows, 128) * ceil_div(columns, 128) * groups;
+    const cl_long large = ceil_div(sums.rows, 128) * ceil_div(sums.columns, 128) * sums.groups;
     detail::GpuTile tile =
-        detail::gpu_tile(queue.device(), real_type(call.dtype), std::min(rows, columns) >= 96 ? large : 0);
-    if (tile.lines == 128 && !queue.device().sub_group_sizes.empty())   // Intel: places of pixels take registers too
+        detail::gpu_tile(device, real_type(call.dtype), std::min(sums.rows, sums.columns) >= 96 ? large : 0);
+    if (tile.lines == 128 && !device.sub_group_sizes.empty())   // Intel: places of pixels take registers too
         tile.slab_k = 8;
     if (!channels_last(call) || call.problem.taps() > 1)   // what finds places would be spilled
         tile.registers = 0;
     return tile;
+}
+
+// The usual one where the point is empty.
+detail::GpuTile tile_at(const Device& device, const Call& call, const Sums& sums, const Point& point)
+{
+    return point.empty() ? usual_tile(device, call, sums)
+                         : detail::gpu_tile_at(point, device, real_type(call.dtype));
+}
+
+// The weight gradient's parts of the pixels, whose sums are added up.
+cl_long usual_parts(const Device& device, cl_long blocks)
+{
+    return ceil_div(4 * cl_long{device.compute_units}, blocks);
+}
+
+cl_long blocks_of(const Sums& sums, const detail::GpuTile& tile)
+{
+    return ceil_div(sums.columns, tile.lines) * ceil_div(sums.rows, tile.lines) * sums.groups;
 }
 
 // Undefined for a single tap, whose kernels need none.
@@ -79,11 +102,10 @@ Tensor weight_rows(Queue& queue, const Call& call, const ImplicitProblem& p)
         const Tensor rows = queue.context().empty({std::max<cl_long>(size, 1)}, call.dtype, queue);
         const auto depth = static_cast<std::size_t>(p.depth);
         const auto lines = static_cast<std::size_t>(p.groups * p.rows);
-        const std::size_t wide = std::min<std::size_t>(std::bit_ceil(depth), 64), high = 64 / wide;
         if (size > 0)
             queue.launch(tables_program(queue, call.dtype).kernel("conv_gather_weights"),
-                         Range::groups({(depth + wide - 1) / wide, (lines + high - 1) / high, 1}, {wide, high, 1}),
-                         call.w, rows, p, pack_problem(call, p.taps_inner));
+                         detail::plane_range(queue.device(), depth, lines, 1), call.w, rows, p,
+                         pack_problem(call, p.taps_inner));
         return rows;
     };
     if (!call.prepared)
@@ -93,13 +115,13 @@ Tensor weight_rows(Queue& queue, const Call& call, const ImplicitProblem& p)
                                                  p.groups, p.taps_inner, first[0], first[1], first[2]), gather);
 }
 
-void launch(Queue& queue, const Call& call, ImplicitProblem p, cl_long result_first)
+void launch(Queue& queue, const Call& call, ImplicitProblem p, cl_long result_first, const Point& point)
 {
     if (p.pixels() == 0)
         return;
     p.taps_inner = !channels_last(call);
     p.weight_stride = p.total_depth();
-    const detail::GpuTile tile = choose_tile(queue, call, p.rows, p.pixels(), p.groups);
+    const detail::GpuTile tile = tile_at(queue.device(), call, {p.rows, p.pixels(), p.groups}, point);
     const Tensor weights = weight_rows(queue, call, p);
     const bool aligned = in_fours({p.weight_stride, static_cast<cl_long>(weights.buffer_offset())});
     const std::string options =
@@ -200,12 +222,35 @@ Rejection rejects_gpu_implicit(const Call& call, const Device& device)
     return {};
 }
 
-void run_gpu_implicit(Queue& queue, const Call& call)
+void run_gpu_implicit_at(Queue& queue, const Call& call, const Point& point)
 {
-    for_each_launch(call, [&](const ImplicitProblem& p, cl_long first) { launch(queue, call, p, first); });
+    for_each_launch(call, [&](const ImplicitProblem& p, cl_long first) { launch(queue, call, p, first, point); });
 }
 
-void run_gpu_implicit_weight(Queue& queue, const Call& call)
+void run_gpu_implicit(Queue& queue, const Call& call) { run_gpu_implicit_at(queue, call, {}); }
+
+Space gpu_implicit_space(const Call& call, const Device& device)
+{
+    const Problem& q = call.problem;
+    const bool forward = call.pass == ConvPass::forward;
+    const Sums sums{forward ? q.out_channels : q.in_channels, q.batch * (forward ? q.out_pixels() : q.in_pixels()),
+                    q.groups};
+    return detail::gpu_tile_space(usual_tile(device, call, sums));
+}
+
+void run_gpu_implicit_weight(Queue& queue, const Call& call) { run_gpu_implicit_weight_at(queue, call, {}); }
+
+Space gpu_implicit_weight_space(const Call& call, const Device& device)
+{
+    const Problem& q = call.problem;
+    const Sums sums{q.out_channels, q.in_channels * q.taps(), q.groups};
+    const detail::GpuTile tile = usual_tile(device, call, sums);
+    Space space = detail::gpu_tile_space(tile);
+    space.push_back({"parts", {1, 2, 4, 8, 16, 32}, usual_parts(device, blocks_of(sums, tile))});
+    return space;
+}
+
+void run_gpu_implicit_weight_at(Queue& queue, const Call& call, const Point& point)
 {
     const Problem& q = call.problem;
     ImplicitProblem p = forward_problem(call);
@@ -213,10 +258,10 @@ void run_gpu_implicit_weight(Queue& queue, const Call& call)
         return fill_zero(queue, call.w);
     p.taps_inner = !channels_last(call);
     p.weight_stride = p.total_depth();
-    const detail::GpuTile tile = choose_tile(queue, call, p.rows, p.weight_stride, p.groups);
-    const cl_long blocks = ceil_div(p.weight_stride, tile.lines) * ceil_div(p.rows, tile.lines) * p.groups;
-    const cl_long wanted = 4 * static_cast<cl_long>(queue.device().compute_units);
-    p.parts = std::clamp<cl_long>(ceil_div(wanted, blocks), 1, std::max<cl_long>(p.pixels() / 128, 1));
+    const Sums wanted{p.rows, p.weight_stride, p.groups};
+    const detail::GpuTile tile = tile_at(queue.device(), call, wanted, point);
+    p.parts = point.empty() ? usual_parts(queue.device(), blocks_of(wanted, tile)) : point.at("parts");
+    p.parts = std::clamp<cl_long>(p.parts, 1, std::max<cl_long>(p.pixels() / 128, 1));
     p.parts = ceil_div(p.pixels(), ceil_div(p.pixels(), p.parts));   // none is empty
     const DataType real = real_type(call.dtype);
     const bool in_place = p.parts == 1 && real == call.dtype && weights_in_order(q, p.taps_inner);

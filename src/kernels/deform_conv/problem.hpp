@@ -5,6 +5,7 @@
 
 #include <clprim/deform_conv.hpp>
 #include <core/choose.hpp>
+#include <kernels/rounding.hpp>
 
 namespace clprim::deform_conv {
 
@@ -64,7 +65,7 @@ inline std::size_t free_group = 64;
 
 inline constexpr std::int64_t column_bytes = std::int64_t{64} << 20;   // of the gradient of the columns, at once
 
-inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-inline std::int64_t round_up(std::int64_t a, std::int64_t b) { return divide_up(a, b) * b; }
+using detail::divide_up;
+using detail::round_up;
 
 }  // namespace clprim::deform_conv

@@ -4,6 +4,7 @@
 #include <clprim/context.hpp>
 #include <clprim/gemm.hpp>
 #include <core/choose.hpp>
+#include <kernels/rounding.hpp>
 
 namespace clprim::detail {
 
@@ -68,8 +69,5 @@ Rejection complex_planes_rejects(const GemmProblem&, const Device&);
 void complex_planes(Queue&, const GemmProblem&, const GemmTensors&);
 Rejection clblast_rejects(const GemmProblem&, const Device&);
 void clblast(Queue&, const GemmProblem&, const GemmTensors&);
-
-inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-inline std::int64_t round_up(std::int64_t a, std::int64_t b) { return divide_up(a, b) * b; }
 
 }  // namespace clprim::detail

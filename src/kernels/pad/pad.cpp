@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 
 #include "kernels/team.hpp"
 #include "core/operands.hpp"
@@ -69,11 +68,9 @@ void pad(Queue& queue, const Tensor& x, const Tensor& y, const Padding& padding)
     const bool last = g.inner > 1;
     const auto sizes = std::array{static_cast<std::size_t>(last ? g.inner : g.out[2]),
                                   static_cast<std::size_t>(last ? g.out[2] : rows)};
-    const std::size_t wide = std::min<std::size_t>(std::bit_ceil(sizes[0]), 64), high = 64 / wide;
     queue.launch(kernel(queue, "pad", x.dtype, g, rows, padding.mode),
-                 Range::groups({(sizes[0] + wide - 1) / wide, (sizes[1] + high - 1) / high,
-                                static_cast<std::size_t>(last ? rows : 1)}, {wide, high, 1}),
-                 x, y, g, cl_ulong(rows));
+                 detail::plane_range(queue.device(), sizes[0], sizes[1], static_cast<std::size_t>(last ? rows : 1)), x,
+                 y, g, cl_ulong(rows));
 }
 
 void pad_backward(Queue& queue, const Tensor& grad_output, const Tensor& grad_input, const Padding& padding)

@@ -125,8 +125,12 @@ static inline int tap_index(const resample_t* p, int axis, const taps_t* t, int 
     return clamp(t->begin + k, 0, p->in[axis] - 1);
 }
 
-// Where an element lies: its coordinates and the start of its plane in the other tensor.
-#ifdef CHANNELS_LAST
+// Where an element lies: its coordinates and the start of its plane in the other tensor. CPUs gather by signed distances.
+#if defined(CLPRIM_DEVICE_CPU) && defined(CHANNELS_LAST)
+#define PIXEL(i) ((ulong)(i) * p.channels)
+#elif defined(CLPRIM_DEVICE_CPU)
+#define PIXEL(i) ((ulong)(i))
+#elif defined(CHANNELS_LAST)
 #define PIXEL(i) ((ulong)(uint)(i) * p.channels)
 #else
 #define PIXEL(i) (uint)(i)

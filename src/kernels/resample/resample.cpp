@@ -1,7 +1,6 @@
 #include <clprim/resample.hpp>
 
 #include <algorithm>
-#include <bit>
 #include <string>
 
 #include "kernels/team.hpp"
@@ -74,15 +73,14 @@ void run(Queue& queue, const char* name, const Tensor& from, const Tensor& to, c
     if (bytes)
         options += " -DBYTES";
     Kernel& kernel = queue.context().program("kernels/resample/resample.cl", options).kernel(name);
-    // As laid out in resample.cl, with work-groups of 64 that reach into the second axis where the first is short.
+    // As laid out in resample.cl.
     const auto& sizes = backward ? geometry.in : geometry.out;
     const std::size_t columns = static_cast<std::size_t>(sizes[2]), channels = geometry.channels,
                       rows = static_cast<std::size_t>(sizes[0]) * static_cast<std::size_t>(sizes[1]),
                       images = static_cast<std::size_t>(from.size(0));
     const std::size_t first = channels_last ? channels : columns, second = channels_last ? columns : rows;
-    const std::size_t wide = std::min<std::size_t>(std::bit_ceil(first), 64), high = 64 / wide;
-    const Range range = Range::groups({(first + wide - 1) / wide, (second + high - 1) / high,
-                                       channels_last ? images * rows : images * channels}, {wide, high, 1});
+    const Range range =
+        detail::plane_range(queue.device(), first, second, channels_last ? images * rows : images * channels);
     queue.launch(kernel, range, backward ? to : from, backward ? from : to, geometry);
 }
 

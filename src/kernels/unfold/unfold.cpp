@@ -1,7 +1,6 @@
 #include <clprim/unfold.hpp>
 
 #include <algorithm>
-#include <bit>
 #include <cstdlib>
 #include <limits>
 
@@ -59,10 +58,8 @@ void im2col(Queue& queue, const Tensor& x, const Tensor& columns, const Blocks& 
     if (columns.numel() == 0)
         return;
     const auto width = static_cast<std::size_t>(g.out[1]), height = static_cast<std::size_t>(g.out[0]);
-    const std::size_t wide = std::min<std::size_t>(std::bit_ceil(width), 64), high = 64 / wide;
     const auto planes = static_cast<std::size_t>(x.size(0) * x.size(1));
-    queue.launch(kernel(queue, "im2col", x.dtype),
-                 Range::groups({(width + wide - 1) / wide, (height + high - 1) / high, planes}, {wide, high, 1}), x,
+    queue.launch(kernel(queue, "im2col", x.dtype), detail::plane_range(queue.device(), width, height, planes), x,
                  columns, g);
 }
 
