@@ -9,6 +9,7 @@
 
 #include <unistd.h>
 
+#include <core/at_exit.hpp>
 #include <core/adopted_context.hpp>
 #include <core/caching_allocator.hpp>
 #include <core/environment.hpp>
@@ -133,6 +134,12 @@ Context& Context::get(int device_index)
     auto* context = new Context(device);
     registry[device_index].store(context, std::memory_order_release);
     return *context;
+}
+
+void detail::wait_at_exit_before_drivers(const Device& device)
+{
+    if (device.platform_name == "Portable Computing Language")
+        std::atexit(finish_at_exit);
 }
 
 void detail::adopt_context(const cl::Context& context, const std::vector<cl_device_id>& ids)

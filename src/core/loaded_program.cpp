@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include <clprim/error.hpp>
+#include <core/at_exit.hpp>
 #include <core/environment.hpp>
 
 namespace clprim::detail {
@@ -30,7 +31,7 @@ std::size_t most_programs()
 }  // namespace
 
 LoadedProgram::LoadedProgram(const Device& device, LoadedPrograms& all, std::function<cl::Program()> load)
-    : Program(cl::Program(), device), all_(all), load_(std::move(load)), object_(load_())
+    : Program(cl::Program(), device), owner_(device), all_(all), load_(std::move(load)), object_(load_())
 {
     all_.add(*this);
 }
@@ -65,6 +66,7 @@ cl::Kernel LoadedProgram::make(const Kernel& kernel)
 void LoadedProgram::create(Kernel& kernel)
 {
     kernel.handle = make(kernel);
+    wait_at_exit_before_drivers(owner_);
     std::lock_guard lock(mutex_);
     kernels_.push_back(&kernel);
     std::lock_guard owners_lock(owners().mutex);

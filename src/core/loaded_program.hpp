@@ -27,6 +27,7 @@ public:
 private:
     cl::Kernel make(const Kernel& kernel);
 
+    const Device& owner_;
     LoadedPrograms& all_;
     const std::function<cl::Program()> load_;
     std::mutex mutex_;

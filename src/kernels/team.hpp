@@ -47,9 +47,8 @@ inline Team team_for_rows(const Device& device, std::int64_t row, std::initializ
 inline Range plane_range(const Device& device, std::size_t width, std::size_t height, std::size_t depth)
 {
     const bool cpu = device.kind == DeviceKind::cpu;
-    const std::size_t wide = cpu ? std::min<std::size_t>((width + 7) / 8 * 8, 256)
-                                 : std::min<std::size_t>(std::bit_ceil(width), 64);
-    const std::size_t high = cpu ? std::clamp<std::size_t>(512 / wide, 1, height) : 64 / wide;
+    const std::size_t wide = std::min<std::size_t>(std::bit_ceil(width), cpu ? 256 : 64);
+    const std::size_t high = cpu ? std::min(512 / wide, std::bit_ceil(height)) : 64 / wide;
     return Range::groups({(width + wide - 1) / wide, (height + high - 1) / high, depth}, {wide, high, 1});
 }
 

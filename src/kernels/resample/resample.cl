@@ -125,7 +125,8 @@ static inline int tap_index(const resample_t* p, int axis, const taps_t* t, int 
     return clamp(t->begin + k, 0, p->in[axis] - 1);
 }
 
-// Where an element lies: its coordinates and the start of its plane in the other tensor. CPUs gather by signed distances.
+// Where an element lies: its coordinates and the start of its plane in the other tensor. CPUs gather by signed
+// distances.
 #if defined(CLPRIM_DEVICE_CPU) && defined(CHANNELS_LAST)
 #define PIXEL(i) ((ulong)(i) * p.channels)
 #elif defined(CLPRIM_DEVICE_CPU)
@@ -135,7 +136,8 @@ static inline int tap_index(const resample_t* p, int axis, const taps_t* t, int 
 #else
 #define PIXEL(i) (uint)(i)
 #endif
-// Planar: the launch is (x, z * y, image * channel); channels_last: (channel, x, image * z * y). So only rows are divided.
+// Planar: the launch is (x, z * y, image * channel); channels_last: (channel, x, image * z * y). So only rows are
+// divided.
 #ifdef CHANNELS_LAST
 #define LOCATE(SIZE, OTHER)                                                                                           \
     const uint lane = get_global_id(0), row = get_global_id(2);                                                       \
