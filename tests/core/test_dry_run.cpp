@@ -2,6 +2,7 @@
 
 #include <clprim/clprim.hpp>
 #include <clprim/gemm.hpp>
+#include <clprim/sort.hpp>
 
 #include <cstdlib>
 #include <filesystem>
@@ -114,4 +115,15 @@ TEST(DryRun, AsksForAWholeOperator)
     ASSERT_FALSE(lines.empty());
     EXPECT_EQ(lines[0].rfind("kernels_gemm_", 0), 0u) << lines[0];
     EXPECT_EQ(context.program_builds(), 0u);
+}
+
+TEST(DryRun, SixtyFourBitKeysAreSortedWithoutDoubles)
+{
+    Context& context = Context::get(0);
+    Queue& queue = context.queue();
+    for (const std::int64_t size : {100, 5000, 200000}) {
+        const auto empty = [&] { return context.empty({size}, DataType::int64, queue); };
+        sort(queue, empty(), 0, false, empty(), empty());
+    }
+    EXPECT_FALSE(new_lines().empty());
 }

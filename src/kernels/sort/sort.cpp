@@ -61,7 +61,11 @@ struct Rows {
     }
     Tensor workspace(Queue& queue, std::int64_t items) const
     {
-        return queue.context().empty({items}, is_wide(input.dtype) ? DataType::complex128 : DataType::uint64, queue);
+        if (!is_wide(input.dtype))
+            return queue.context().empty({items}, DataType::uint64, queue);
+        // Two words each. There is no name for them but one of sixteen bytes, which devices without fp64 do not give.
+        const Tensor words = queue.context().empty({2 * items}, DataType::uint64, queue);
+        return {words.memory, DataType::complex128, {items}};
     }
 };
 
