@@ -148,7 +148,8 @@ std::optional<Explained> tuned(std::string_view family, const std::string& probl
             return Explained{std::move(*choice), "tuned before"};
     if (!tune) {
         if (const auto kept = store.find(family, class_of(problem) + competitors))
-            if (auto choice = known(*kept, candidates))
+            // Parameters fit the problem that they were found for, maybe not this one's layout.
+            if (auto choice = known(std::string_view(*kept).substr(0, kept->find(':')), candidates))
                 return Explained{std::move(*choice), "tuned for its class"};
         return std::nullopt;
     }
