@@ -5,7 +5,7 @@ import torch
 from torch._inductor import config
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
-device = "ocl:0"
+from comparison import device
 
 
 def on_device(value):

@@ -16,6 +16,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:   # processes side by side (tools/test.s
 import pytest  # noqa: E402
 import torch  # noqa: E402
 
+import comparison  # noqa: E402
+
 
 def pytest_addoption(parser):
     parser.addoption("--sample", type=int, default=1, metavar="N", help="run each N-th test only")
@@ -30,8 +32,8 @@ def pytest_configure(config):
 
 
 def pytest_report_header():
-    properties = torch.ocl.get_device_properties(0)
-    return f"ocl:0: {properties.name} [{properties.platform_name}, {properties.driver_version}], torch {torch.__version__}"
+    properties = torch.ocl.get_device_properties(comparison.device)
+    return f"{comparison.device}: {properties.name} [{properties.platform_name}, {properties.driver_version}], torch {torch.__version__}"
 
 
 def pytest_collection_modifyitems(config, items):
@@ -44,7 +46,7 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture(scope="session")
 def device():
-    return torch.device("ocl:0")
+    return torch.device(comparison.device)
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,8 @@
 import pytest
 import torch
 
-device = "ocl:0"
+from comparison import device
+
 n = 300   # beyond what a work-group holds at once
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-device = "ocl:0"
+from comparison import device
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

@@ -10,7 +10,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "examples" / "centern
 detect = pytest.importorskip("detect")
 from model import CenterNet  # noqa: E402
 
-device = "ocl:0"
+from comparison import device
 
 
 def targets(n, classes, cells):

@@ -2,7 +2,8 @@
 import pytest
 import torch
 
-device = "ocl:0"
+from comparison import compare, device
+
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.uint8, torch.bool,
           torch.complex64]
 
@@ -11,41 +12,34 @@ def make(shape, dtype=torch.float32):
     return (torch.randn(shape) * 10).to(dtype)
 
 
-def check(function, *tensors):
-    expected = function(*tensors)
-    actual = function(*(t.to(device) for t in tensors))
-    assert actual.device.type == "ocl" and actual.stride() == expected.stride()
-    torch.testing.assert_close(actual.cpu(), expected)
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("dim", [0, 1, -1])
 def test_cat_of_every_dtype(dtype, dim):
     shapes = [[2, 3, 4], [2, 3, 4], [2, 3, 4]]
     shapes[1][dim] = 7
-    check(lambda *t: torch.cat(t, dim), *(make(s, dtype) for s in shapes))
+    compare(lambda *t: torch.cat(t, dim), *(make(s, dtype) for s in shapes), strides=True)
 
 
 def test_cat_keeps_channels_last():
     a, b = (make((2, c, 5, 6)).to(memory_format=torch.channels_last) for c in (3, 8))
-    check(lambda *t: torch.cat(t, 1), a, b)
-    check(lambda *t: torch.cat(t, 1), a, b.contiguous())
+    compare(lambda *t: torch.cat(t, 1), a, b, strides=True)
+    compare(lambda *t: torch.cat(t, 1), a, b.contiguous(), strides=True)
 
 
 def test_cat_of_views_with_offsets():
     a, b = make((9, 10)), make((10, 9))
-    check(lambda x, y: torch.cat([x[1:, 1:9:2], y.t()[1:, 3:7]], 1), a, b)
-    check(lambda x, y: torch.cat([x.t(), y], 1), a, b)
-    check(lambda x: torch.cat([x[:1].expand(4, 10), x]), a)
+    compare(lambda x, y: torch.cat([x[1:, 1:9:2], y.t()[1:, 3:7]], 1), a, b, strides=True)
+    compare(lambda x, y: torch.cat([x.t(), y], 1), a, b, strides=True)
+    compare(lambda x: torch.cat([x[:1].expand(4, 10), x]), a, strides=True)
 
 
 def test_cat_promotes_dtypes():
-    check(lambda *t: torch.cat(t), make(3), make(4, torch.int64), make(2, torch.float16))
+    compare(lambda *t: torch.cat(t), make(3), make(4, torch.int64), make(2, torch.float16), strides=True)
 
 
 def test_cat_skips_empty_inputs():
-    check(lambda *t: torch.cat(t, 1), make((2, 3)), torch.empty(0), make((2, 0)), make((2, 2)))
-    check(lambda *t: torch.cat(t), torch.empty(0), torch.empty(0))
+    compare(lambda *t: torch.cat(t, 1), make((2, 3)), torch.empty(0), make((2, 0)), make((2, 2)), strides=True)
+    compare(lambda *t: torch.cat(t), torch.empty(0), torch.empty(0), strides=True)
 
 
 def test_cat_into_a_given_tensor():

@@ -3,7 +3,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-device = "ocl:0"
+from comparison import device
 
 # function, input shape, weight shape, arguments
 CASES = {

@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-device = "ocl:0"
+from comparison import device
 
 FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 INTEGERS = [torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32, torch.uint64]

@@ -9,7 +9,8 @@ from torch import nn
 from torch_ocl import dcn_v2
 from torch_ocl.dcn_v2 import DCN, DCNPooling, DCNv2, DCNv2Pooling, ModulatedDeformConv2d, dcn_v2_conv, dcn_v2_pooling
 
-device = "ocl:0"
+from comparison import device
+
 both = pytest.mark.parametrize("where", [device, "cpu"])
 assert_close = torch.testing.assert_close
 

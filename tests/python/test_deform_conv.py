@@ -6,7 +6,8 @@ import torch
 import torchvision
 from torchvision.ops import DeformConv2d, deform_conv2d
 
-device = "ocl:0"
+from comparison import device
+
 assert_close = torch.testing.assert_close
 
 

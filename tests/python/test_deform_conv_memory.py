@@ -12,7 +12,8 @@ from torchvision.ops import deform_conv2d
 
 from torch_ocl.dcn_v2 import DCN
 
-device = "ocl:0"
+from comparison import device
+
 on_cpu_kind = pytest.mark.skipif(os.environ.get("CLPRIM_DEVICE_KIND") == "gpu", reason="about the kernels for CPUs")
 
 

@@ -5,6 +5,7 @@ import os
 import pytest
 import torch
 
+from comparison import device
 from torch_ocl import validate_detection as detection
 
 # One of each kind, and float64 where it is quick on the CPU; `python -m torch_ocl validate --detection` runs all.
@@ -17,7 +18,7 @@ if os.environ.get("TORCH_OCL_TEST_ALL"):
 
 @pytest.mark.parametrize("name, dtype", CASES)
 def test_detections_losses_and_gradients(name, dtype):
-    report = detection.validate(name, "ocl:0", dtype)
+    report = detection.validate(name, device, dtype)
     assert report.found > 0
     assert not report.misses(detection.LIMITS[dtype]), report
 

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
+from comparison import compare_gradients
 from opinfo import case_id, cases, check, check_gradients
 
 CASES = cases({"cdist", "nn.functional.pdist"})
@@ -22,24 +23,15 @@ def test_gradients_of_samples(op, device):
     check_gradients(op, device)
 
 
-def compare(function, device, *inputs):
-    a, b = [t.clone().requires_grad_() for t in inputs], [t.to(device).requires_grad_() for t in inputs]
-    y, z = function(*a), function(*b)
-    assert_close(z.cpu(), y)
-    g = torch.randn_like(y)
-    for got, expected in zip(torch.autograd.grad(z, b, g.to(device)), torch.autograd.grad(y, a, g)):
-        assert_close(got.cpu(), expected)
-
-
 @pytest.mark.parametrize("p", NORMS)
 def test_norms(p, device):
     x, y = torch.randn(2, 1, 7, 5, dtype=torch.float64), torch.randn(3, 9, 5, dtype=torch.float64)
     y[0, 0] = x[0, 0, 0]                                        # equal points
     y[1, 1, 2] = x[1, 0, 3, 2]                                  # an equal element
-    compare(lambda a, b: torch.cdist(a, b, p), device, x, y)
+    compare_gradients(lambda a, b: torch.cdist(a, b, p), x, y)
     points = torch.randn(8, 4, dtype=torch.float64)
     points[3] = points[5]
-    compare(lambda a: F.pdist(a, p), device, points)
+    compare_gradients(lambda a: F.pdist(a, p), points)
 
 
 @pytest.mark.parametrize("mode", ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist",

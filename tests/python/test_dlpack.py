@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-device = "ocl:0"
+from comparison import device
+
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.int16, torch.int32,
           torch.int64, torch.uint8, torch.uint16, torch.uint32, torch.uint64, torch.bool, torch.complex64,
           torch.complex128]

@@ -7,6 +7,7 @@ import sys
 import pytest
 import torch
 
+from comparison import device
 from torch_ocl import doctor, doctor_drivers, doctor_self_test
 from torch_ocl.doctor_self_test import FAMILIES, failure, self_test
 
@@ -93,10 +94,10 @@ def test_a_machine_without_a_gpu_is_told_so():
 
 def test_self_test_is_right_here_and_finds_what_is_wrong(monkeypatch):
     double = torch.ocl.get_device_properties(0).fp64
-    assert [entry for entry in self_test("ocl:0", double) if entry[2]] == []
+    assert [entry for entry in self_test(device, double) if entry[2]] == []
     wrong = {"reduce": (lambda a, b: a.sum() + (a.device.type == "ocl"), (torch.int32,)), "copy": FAMILIES["copy"]}
     monkeypatch.setattr(doctor_self_test, "FAMILIES", wrong)
-    assert {family for family, _, why in self_test("ocl:0", double) if why} == {"reduce"}
+    assert {family for family, _, why in self_test(device, double) if why} == {"reduce"}
 
 
 def test_self_test_takes_an_error_for_wrong():
@@ -105,4 +106,4 @@ def test_self_test_takes_an_error_for_wrong():
             raise RuntimeError("no such kernel\nand more")
         return a
 
-    assert failure(broken, torch.float32, "ocl:0") == "no such kernel"
+    assert failure(broken, torch.float32, device) == "no such kernel"

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-device = "ocl:0"
+from comparison import device
 
 
 def test_mixed_devices():

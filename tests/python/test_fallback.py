@@ -5,7 +5,7 @@ import warnings
 import pytest
 import torch
 
-device = "ocl:0"
+from comparison import device
 
 # Own operators, so that the tests do not depend on what has a kernel.
 library = torch.library.Library("ocl_fallback_test", "DEF")

@@ -4,16 +4,11 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-device = "ocl:0"
+from comparison import compare_gradients, device
 
 
 def compare(x, grid, **how):
-    a, b = [t.clone().requires_grad_() for t in (x, grid)], [t.to(device).requires_grad_() for t in (x, grid)]
-    y, z = F.grid_sample(*a, **how), F.grid_sample(*b, **how)
-    assert_close(z.cpu(), y)
-    g = torch.randn_like(y)
-    for got, expected in zip(torch.autograd.grad(z, b, g.to(device)), torch.autograd.grad(y, a, g)):
-        assert_close(got.cpu(), expected)
+    compare_gradients(lambda x, grid: F.grid_sample(x, grid, **how), x, grid)
 
 
 @pytest.mark.parametrize("align_corners", [False, True])

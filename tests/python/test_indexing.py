@@ -2,7 +2,8 @@
 import pytest
 import torch
 
-device = "ocl:0"
+from comparison import compare, device, to_device
+
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int8,
           torch.uint8,
           torch.bool, torch.complex64]
@@ -17,51 +18,40 @@ def ids(high, *shape, negative=True, dtype=torch.int64):
     return torch.randint(-high if negative else 0, high, shape).to(dtype)
 
 
-def to_device(value):
-    return value.to(device) if isinstance(value, torch.Tensor) else value
-
-
-def check(function, *arguments):
-    expected = function(*(a.clone() if isinstance(a, torch.Tensor) else a for a in arguments))
-    actual = function(*map(to_device, arguments))
-    assert actual.device.type == "ocl" and actual.shape == expected.shape
-    torch.testing.assert_close(actual.cpu(), expected, equal_nan=True)
-
-
 # ---- gather, index_select, take ----
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("dim", [0, 1, -1])
 def test_index_select(dtype, dim):
     x = make(5, 6, 7, dtype=dtype)
-    check(lambda x, i: x.index_select(dim, i), x, ids(5, 9, negative=False))
-    check(lambda x, i: x.index_select(dim, i), x, ids(5, 3, negative=False, dtype=torch.int32))
-    check(lambda x, i: x[1:, ::2, 1:].transpose(0, 2).index_select(dim, i), x, ids(3, 4, negative=False))
+    compare(lambda x, i: x.index_select(dim, i), x, ids(5, 9, negative=False))
+    compare(lambda x, i: x.index_select(dim, i), x, ids(5, 3, negative=False, dtype=torch.int32))
+    compare(lambda x, i: x[1:, ::2, 1:].transpose(0, 2).index_select(dim, i), x, ids(3, 4, negative=False))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("dim", [0, 1, 2])
 def test_gather(dtype, dim):
-    check(lambda x, i: x.gather(dim, i), make(5, 6, 7, dtype=dtype), ids(5, 4, 3, 2, negative=False))
+    compare(lambda x, i: x.gather(dim, i), make(5, 6, 7, dtype=dtype), ids(5, 4, 3, 2, negative=False))
 
 
 def test_zero_dimensional_and_empty():
-    check(lambda x, i: x.gather(0, i), make(), torch.tensor(0))
-    check(lambda x, i: x.gather(0, i), make(), torch.tensor([0]))
-    check(lambda x, i: x.index_select(0, i), make(), torch.tensor([0]))
-    check(lambda x, i: x.index_select(0, i), make(3, 4), torch.empty(0, dtype=torch.int64))
-    check(lambda x, i: x.index_select(1, i), make(0, 4), torch.tensor([1, 2]))
-    check(lambda x, i: x[i], make(3, 4), torch.empty(0, dtype=torch.int64))
-    check(lambda x, i: x.scatter(0, i, 5.0), make(), torch.tensor(0))
+    compare(lambda x, i: x.gather(0, i), make(), torch.tensor(0))
+    compare(lambda x, i: x.gather(0, i), make(), torch.tensor([0]))
+    compare(lambda x, i: x.index_select(0, i), make(), torch.tensor([0]))
+    compare(lambda x, i: x.index_select(0, i), make(3, 4), torch.empty(0, dtype=torch.int64))
+    compare(lambda x, i: x.index_select(1, i), make(0, 4), torch.tensor([1, 2]))
+    compare(lambda x, i: x[i], make(3, 4), torch.empty(0, dtype=torch.int64))
+    compare(lambda x, i: x.scatter(0, i, 5.0), make(), torch.tensor(0))
 
 
 def test_take_and_put():
     x = make(5, 6)
-    check(lambda x, i: x.take(i), x, ids(30, 4, 3))
-    check(lambda x, i: x.t().take(i), x, ids(30, 4, 3))
-    check(lambda x, i, s: x.put_(i, s), x, torch.tensor([[3, -1], [0, 7]]), make(2, 2))
-    check(lambda x, i, s: x.put_(i, s, accumulate=True), x, ids(30, 8, 9), make(8, 9))
-    check(lambda x, i, s: x.t().put_(i, s, accumulate=True), x, ids(30, 8, 9), make(8, 9))
+    compare(lambda x, i: x.take(i), x, ids(30, 4, 3))
+    compare(lambda x, i: x.t().take(i), x, ids(30, 4, 3))
+    compare(lambda x, i, s: x.put_(i, s), x, torch.tensor([[3, -1], [0, 7]]), make(2, 2))
+    compare(lambda x, i, s: x.put_(i, s, accumulate=True), x, ids(30, 8, 9), make(8, 9))
+    compare(lambda x, i, s: x.t().put_(i, s, accumulate=True), x, ids(30, 8, 9), make(8, 9))
 
 
 def test_embedding_and_its_gradient():
@@ -80,11 +70,11 @@ def test_embedding_and_its_gradient():
 
 def test_embedding_renorm():
     weight = make(10, 8)
-    check(lambda w, i: torch.nn.functional.embedding(i, w, max_norm=2.0), weight, torch.tensor([1, 3, 3, 9]))
-    check(lambda w, i: torch.embedding_renorm_(w, i, 1.5, 1.0), weight, torch.tensor([[1, 3], [3, 9]]))
+    compare(lambda w, i: torch.nn.functional.embedding(i, w, max_norm=2.0), weight, torch.tensor([1, 3, 3, 9]))
+    compare(lambda w, i: torch.embedding_renorm_(w, i, 1.5, 1.0), weight, torch.tensor([[1, 3], [3, 9]]))
     for index in (torch.tensor([1, 3, 3], dtype=torch.int32), torch.tensor([[9]], dtype=torch.int32)):
-        check(lambda w, i: torch.nn.functional.embedding(i, w, max_norm=2.0), weight, index)
-        check(lambda w, i: torch.embedding_renorm_(w.t().contiguous().t(), i, 1.5, 2.0), weight, index)
+        compare(lambda w, i: torch.nn.functional.embedding(i, w, max_norm=2.0), weight, index)
+        compare(lambda w, i: torch.embedding_renorm_(w.t().contiguous().t(), i, 1.5, 2.0), weight, index)
 
 
 # ---- scatter ----
@@ -94,16 +84,16 @@ def test_embedding_renorm():
 def test_scatter(dtype, dim):
     x, source = make(6, 7, dtype=dtype), make(8, 9, dtype=dtype)
     index = torch.stack([torch.randperm(6)[:5] for _ in range(6)], dim=1 - dim)
-    check(lambda x, i, s: x.scatter(dim, i, s), x, index, source)
-    check(lambda x, i: x.scatter(dim, i, 1), x, index)
-    check(lambda x, i, s: x.t().scatter(dim, i, s), x, index[:5, :5], source)
+    compare(lambda x, i, s: x.scatter(dim, i, s), x, index, source)
+    compare(lambda x, i: x.scatter(dim, i, 1), x, index)
+    compare(lambda x, i, s: x.t().scatter(dim, i, s), x, index[:5, :5], source)
 
 
 @pytest.mark.parametrize("dtype", NUMBERS + [torch.float16, torch.bfloat16])
 def test_scatter_add(dtype):
     x, source, index = make(6, 7, dtype=dtype), make(20, 7, dtype=dtype), ids(6, 20, 7, negative=False)
-    check(lambda x, i, s: x.scatter_add(0, i, s), x, index, source)
-    check(lambda x, i, s: x.scatter_add(0, i, s), x[:, 0], index[:, 0], source[:, 0])
+    compare(lambda x, i, s: x.scatter_add(0, i, s), x, index, source)
+    compare(lambda x, i, s: x.scatter_add(0, i, s), x[:, 0], index[:, 0], source[:, 0])
 
 
 @pytest.mark.parametrize("dtype", NUMBERS)
@@ -112,21 +102,21 @@ def test_scatter_add(dtype):
 def test_scatter_reduce(dtype, reduce, include_self):
     x = torch.randint(1, 4, (6, 7)).to(dtype)
     source, index = torch.randint(1, 4, (9, 7)).to(dtype), ids(6, 9, 7, negative=False)
-    check(lambda x, i, s: x.scatter_reduce(0, i, s, reduce, include_self=include_self), x, index, source)
-    check(lambda x, i, s: x.index_reduce(0, i, s, reduce, include_self=include_self) if reduce != "sum"
+    compare(lambda x, i, s: x.scatter_reduce(0, i, s, reduce, include_self=include_self), x, index, source)
+    compare(lambda x, i, s: x.index_reduce(0, i, s, reduce, include_self=include_self) if reduce != "sum"
           else x.index_add(0, i, s), x, index[:, 0], source)
 
 
 def test_scatter_reduce_keeps_nan():
     x, source = torch.tensor([1.0, float("nan"), 3.0]), torch.tensor([float("nan"), 5.0, 7.0])
     for reduce in ("amax", "amin"):
-        check(lambda x, i, s: x.scatter_reduce(0, i, s, reduce), x, torch.arange(3), source)
+        compare(lambda x, i, s: x.scatter_reduce(0, i, s, reduce), x, torch.arange(3), source)
 
 
 def test_scatter_with_reduce_argument():
     x, index = make(6, 7), ids(6, 9, 7, negative=False)
-    check(lambda x, i, s: x.scatter(0, i, s, reduce="add"), x, index, make(9, 7))
-    check(lambda x, i: x.scatter(0, i, 1.5, reduce="multiply"), x, index)
+    compare(lambda x, i, s: x.scatter(0, i, s, reduce="add"), x, index, make(9, 7))
+    compare(lambda x, i: x.scatter(0, i, 1.5, reduce="multiply"), x, index)
 
 
 # ---- index_* ----
@@ -136,9 +126,9 @@ def test_scatter_with_reduce_argument():
 def test_index_copy_and_fill(dtype, dim):
     x, index = make(5, 6, 7, dtype=dtype), torch.randperm(5)[:3]
     source = x.index_select(dim, torch.tensor([1, 2, 0]))
-    check(lambda x, i, s: x.index_copy(dim, i, s), x, index, source)
-    check(lambda x, i: x.index_fill(dim, i, 1), x, index)
-    check(lambda x, i, v: x.index_fill(dim, i, v), x, index, torch.tensor(1).to(dtype))
+    compare(lambda x, i, s: x.index_copy(dim, i, s), x, index, source)
+    compare(lambda x, i: x.index_fill(dim, i, 1), x, index)
+    compare(lambda x, i, v: x.index_fill(dim, i, v), x, index, torch.tensor(1).to(dtype))
 
 
 @pytest.mark.parametrize("dtype", NUMBERS + [torch.bool])
@@ -148,10 +138,10 @@ def test_index_add(dtype, dim):
     shape = list(x.shape)
     shape[dim] = 30
     source = make(*shape, dtype=dtype)
-    check(lambda x, i, s: x.index_add(dim, i, s), x, index, source)
+    compare(lambda x, i, s: x.index_add(dim, i, s), x, index, source)
     if dtype.is_floating_point:
-        check(lambda x, i, s: x.index_add(dim, i, s, alpha=-2.5), x, index, source)
-        check(lambda x, i, s: x.transpose(0, 2).index_add(2 - dim, i, s.transpose(0, 2)), x, index, source)
+        compare(lambda x, i, s: x.index_add(dim, i, s, alpha=-2.5), x, index, source)
+        compare(lambda x, i, s: x.transpose(0, 2).index_add(2 - dim, i, s.transpose(0, 2)), x, index, source)
 
 
 # ---- advanced indexing ----
@@ -180,7 +170,7 @@ READS = [
 @pytest.mark.parametrize("dtype", [torch.float32, torch.uint8, torch.complex64])
 def test_advanced_reads(read, dtype):
     torch.manual_seed(0)
-    check(read, make(5, 6, 7, dtype=dtype), ids(5, 4), ids(5, 4), torch.rand(5, 6, 7) > 0.6)
+    compare(read, make(5, 6, 7, dtype=dtype), ids(5, 4), ids(5, 4), torch.rand(5, 6, 7) > 0.6)
 
 
 WRITES = [
@@ -203,15 +193,16 @@ def test_advanced_writes(write):
     def run(x, i, j, m, v):
         write(x, i, j, m, v)
         return x
-    check(run, make(5, 6, 7), torch.tensor([4, -4, 0]), torch.tensor([1, 2, -2]), torch.rand(5, 6, 7) > 0.6, make(300))
+    compare(run, make(5, 6, 7), torch.tensor([4, -4, 0]), torch.tensor([1, 2, -2]), torch.rand(5, 6, 7) > 0.6,
+            make(300))
 
 
 @pytest.mark.parametrize("dtype", NUMBERS)
 def test_index_put_accumulate(dtype):
     x, i, j = make(5, 6, 7, dtype=dtype), ids(5, 40), ids(5, 40)
-    check(lambda x, i, v: x.index_put((i,), v, accumulate=True), x, i, make(40, 6, 7, dtype=dtype))
-    check(lambda x, i, j, v: x.index_put((i, j), v, accumulate=True), x, i, j, make(40, 7, dtype=dtype))
-    check(lambda x, i, j, v: x.index_put((i, torch.tensor(2, device=x.device), j), v, accumulate=True), x, i, j,
+    compare(lambda x, i, v: x.index_put((i,), v, accumulate=True), x, i, make(40, 6, 7, dtype=dtype))
+    compare(lambda x, i, j, v: x.index_put((i, j), v, accumulate=True), x, i, j, make(40, 7, dtype=dtype))
+    compare(lambda x, i, j, v: x.index_put((i, torch.tensor(2, device=x.device), j), v, accumulate=True), x, i, j,
           make(40, dtype=dtype))
 
 
@@ -227,21 +218,21 @@ def test_gradient_of_indexing_is_deterministic():
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_masks(dtype):
     x, mask, other = make(5, 6, 7, dtype=dtype), torch.rand(6, 7) > 0.5, make(300, dtype=dtype)
-    check(lambda x, m: x.masked_fill(m, 1), x, mask)
-    check(lambda x, m, v: x.masked_fill(m, v), x, mask, torch.tensor(1).to(dtype))
+    compare(lambda x, m: x.masked_fill(m, 1), x, mask)
+    compare(lambda x, m, v: x.masked_fill(m, v), x, mask, torch.tensor(1).to(dtype))
     if dtype != torch.bool:
-        check(lambda x, m: x.masked_fill(m, torch.tensor(3.5, device=x.device)), x, mask)   # converted, as a number is
-    check(lambda x, m: x.transpose(1, 2).masked_fill_(m.t(), 1), x, mask)
-    check(lambda x, m: x.masked_select(m), x, mask)
-    check(lambda x, m, s: x.masked_scatter(m, s), x, mask, other)
-    check(lambda x, m: x[0].t().masked_select(m.t()), x, mask)
+        compare(lambda x, m: x.masked_fill(m, torch.tensor(3.5, device=x.device)), x, mask)
+    compare(lambda x, m: x.transpose(1, 2).masked_fill_(m.t(), 1), x, mask)
+    compare(lambda x, m: x.masked_select(m), x, mask)
+    compare(lambda x, m, s: x.masked_scatter(m, s), x, mask, other)
+    compare(lambda x, m: x[0].t().masked_select(m.t()), x, mask)
 
 
 def test_nonzero():
     for x in (torch.rand(300, 70) > 0.5, make(9, 8) * (torch.rand(9, 8) > 0.7), torch.zeros(5, 3), torch.tensor(3.0),
               torch.empty(0, 4), torch.tensor(0), torch.tensor([float("nan"), 0.0, -0.0])):
-        check(torch.nonzero, x)
-    check(lambda x: x.t().nonzero(), make(9, 8) * (torch.rand(9, 8) > 0.7))
+        compare(torch.nonzero, x)
+    compare(lambda x: x.t().nonzero(), make(9, 8) * (torch.rand(9, 8) > 0.7))
     assert len(torch.eye(3, device=device).nonzero(as_tuple=True)) == 2
 
 
@@ -312,7 +303,7 @@ def test_embedding_bag_with_weights():
 
 def test_nonzero_static():
     for size in (0, 2, 50):
-        check(lambda x: torch.nonzero_static(x, size=size), make(4, 5) * (torch.rand(4, 5) > 0.5))
+        compare(lambda x: torch.nonzero_static(x, size=size), make(4, 5) * (torch.rand(4, 5) > 0.5))
 
 
 @pytest.mark.parametrize("index", ((slice(None), [True, False, True]), ([True, False],),

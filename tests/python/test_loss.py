@@ -4,19 +4,11 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-device = "ocl:0"
+from comparison import compare_gradients, device
 
 
 def compare(function, x, target, weight=None):
-    """Half precision is compared with the result of float32, rounded."""
-    wide = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
-    a, b = x.to(wide, copy=True).requires_grad_(), x.to(device).requires_grad_()
-    y = function(a, target, weight)
-    z = function(b, target.to(device), None if weight is None else weight.to(device))
-    assert_close(z.cpu(), y.to(x.dtype), equal_nan=True)
-    g = torch.randn(y.shape).to(x.dtype)
-    got, expected = (torch.autograd.grad(o, i, g.to(o))[0] for o, i in ((z, b), (y, a)))
-    assert_close(got.cpu(), expected.to(x.dtype), equal_nan=True)
+    compare_gradients(lambda x: function(x, target.to(x.device), None if weight is None else weight.to(x.device)), x)
 
 
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])

@@ -3,9 +3,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-device = "ocl:0"
-FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
-INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+from comparison import FLOATS, INTEGERS, device
+
 COMPLEX = [torch.complex64, torch.complex128]
 
 

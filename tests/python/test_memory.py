@@ -5,7 +5,7 @@ import gc
 import pytest
 import torch
 
-device = "ocl:0"
+from comparison import device
 
 
 def setup_function():

@@ -5,7 +5,8 @@ import warnings
 import pytest
 import torch
 
-device = "ocl:0"
+from comparison import device
+
 LENGTHS = [3, 0, 5, 2]
 
 

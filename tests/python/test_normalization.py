@@ -5,7 +5,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-device = "ocl:0"
+from comparison import device
+
 last = torch.channels_last
 
 

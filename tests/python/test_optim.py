@@ -4,7 +4,7 @@ import copy
 import pytest
 import torch
 
-device = "ocl:0"
+from comparison import device
 
 
 def model():

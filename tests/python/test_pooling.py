@@ -4,24 +4,13 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-device = "ocl:0"
+from comparison import compare_gradients, device
+
 plain, last, last3 = torch.contiguous_format, torch.channels_last, torch.channels_last_3d
 
 
 def compare(function, x, strides=True):
-    """Half precision is compared with the result of float32, rounded."""
-    wide = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
-    a, b = x.to(wide, copy=True).requires_grad_(), x.to(device).requires_grad_()
-    y, z = function(a), function(b)
-    if isinstance(y, tuple):
-        assert torch.equal(z[1].cpu(), y[1])
-        y, z = y[0], z[0]
-    assert_close(z.cpu(), y.to(x.dtype))
-    assert not strides or z.stride() == y.stride()
-    g = torch.randn_like(y).to(x.dtype)
-    got, expected = (torch.autograd.grad(o, i, g.to(o))[0] for o, i in ((z, b), (y, a)))
-    assert_close(got.cpu(), expected.to(x.dtype))
-    assert not strides or got.stride() == expected.stride()
+    compare_gradients(function, x, strides=strides)
 
 
 windows = [dict(kernel_size=3, stride=2, padding=1), dict(kernel_size=2), dict(kernel_size=(3, 2), stride=(1, 2)),

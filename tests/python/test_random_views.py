@@ -4,6 +4,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
+from comparison import device
+
 DTYPES = (torch.float32, torch.float16, torch.int64, torch.uint8, torch.bool, torch.complex64)
 runs = settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 shapes = st.lists(st.sampled_from((1, 1, 2, 3, 4, 5, 0)), max_size=4)
@@ -76,7 +78,6 @@ def attempt(function, x):
 @runs
 @given(st.data())
 def test_chains(data):
-    device = "ocl:0"
     expected = filled(data.draw(shapes), data.draw(st.sampled_from(DTYPES)))
     actual = expected.to(device)
     for _ in range(data.draw(st.integers(1, 5))):
@@ -94,7 +95,6 @@ def test_chains(data):
 @runs
 @given(st.data())
 def test_indexing(data):
-    device = "ocl:0"
     expected = filled(data.draw(shapes), data.draw(st.sampled_from(DTYPES)))
     actual = expected.to(device)
     step = draw_view(data.draw, expected)

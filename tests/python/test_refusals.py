@@ -4,12 +4,12 @@ import warnings
 
 import pytest
 import torch
+from comparison import device
 from opinfo import move
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.common_modules import module_db
 from torch.utils._pytree import tree_map
 
-device = "ocl:0"
 
 
 def raised(call):

@@ -4,17 +4,11 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-device = "ocl:0"
+from comparison import compare_gradients, device
 
 
-def compare(x, **arguments):
-    a, b = x.clone().requires_grad_(), x.to(device).requires_grad_()
-    y, z = F.interpolate(a, **arguments), F.interpolate(b, **arguments)
-    assert_close(z.cpu(), y)
-    assert z.stride() == y.stride()
-    g = torch.randn_like(y)
-    got, expected = (torch.autograd.grad(o, i, g.to(o))[0] for o, i in ((z, b), (y, a)))
-    assert_close(got.cpu(), expected)
+def compare(x, **how):
+    compare_gradients(lambda x: F.interpolate(x, **how), x, strides=True)
 
 
 sizes = [dict(scale_factor=2), dict(size=5), dict(scale_factor=0.6), dict(scale_factor=1.7), dict(size=1),

@@ -2,81 +2,72 @@
 import pytest
 import torch
 
-device = "ocl:0"
-FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
-INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+from comparison import FLOATS, INTEGERS, compare, device
+
 SHAPES = [((7, 33), 1), ((33, 7), 0), ((3, 1500), -1), ((70001,), 0), ((2, 3, 5), 1), ((), 0), ((0, 3), 0),
           ((1100, 300), 1)]
-
-
-def check(function, *tensors):
-    expected = function(*tensors)
-    actual = function(*(t.to(device) for t in tensors))
-    expected, actual = (r if isinstance(r, tuple) else (r,) for r in (expected, actual))
-    for a, e in zip(actual, expected, strict=True):
-        assert a.device.type == "ocl"
-        torch.testing.assert_close(a.cpu(), e, equal_nan=True)
 
 
 @pytest.mark.parametrize("shape, dim", SHAPES)
 @pytest.mark.parametrize("dtype", FLOATS[:2] + [torch.int64])
 def test_cumsum(shape, dim, dtype):
-    check(lambda x: torch.cumsum(x, dim), (torch.randn(shape) * 10).to(dtype))
+    compare(lambda x: torch.cumsum(x, dim), (torch.randn(shape) * 10).to(dtype))
 
 
 @pytest.mark.parametrize("dtype", FLOATS + INTEGERS + [torch.bool, torch.complex64])
 def test_every_dtype(dtype):
     x = (torch.rand(5, 17) * 3).to(dtype)
-    check(lambda x: torch.cumsum(x, 1), x)
-    check(lambda x: torch.cumprod(x, 0), x)
-    check(lambda x: torch.cumsum(x, 1, dtype=torch.float32), x.real if x.is_complex() else x)
+    compare(lambda x: torch.cumsum(x, 1), x)
+    compare(lambda x: torch.cumprod(x, 0), x)
+    compare(lambda x: torch.cumsum(x, 1, dtype=torch.float32), x.real if x.is_complex() else x)
 
 
 @pytest.mark.parametrize("shape, dim", SHAPES)
 def test_extremes(shape, dim):
     x = torch.randint(-50, 50, shape).float()
-    check(lambda x: torch.cummax(x, dim), x)
-    check(lambda x: torch.cummin(x, dim), x)
-    check(lambda x: torch.cummax(x, dim), x.to(torch.int16))
+    compare(lambda x: torch.cummax(x, dim), x)
+    compare(lambda x: torch.cummin(x, dim), x)
+    compare(lambda x: torch.cummax(x, dim), x.to(torch.int16))
 
 
 def test_extremes_of_nan():
     x = torch.tensor([1.0, 3.0, float("nan"), 5.0, float("nan"), 2.0])
-    check(lambda x: torch.cummax(x, 0), x)
-    check(lambda x: torch.cummin(x, 0), x)
+    compare(lambda x: torch.cummax(x, 0), x)
+    compare(lambda x: torch.cummin(x, 0), x)
 
 
 @pytest.mark.parametrize("shape, dim", SHAPES)
 def test_logcumsumexp(shape, dim):
-    check(lambda x: torch.logcumsumexp(x, dim), torch.randn(shape) * 5)
+    compare(lambda x: torch.logcumsumexp(x, dim), torch.randn(shape) * 5)
 
 
 @pytest.mark.parametrize("dtype", (torch.complex64, torch.complex128))
 def test_logcumsumexp_of_complex_numbers(dtype):
     for shape, dim in (((7, 5), 0), ((3, 40, 2), 1), ((), 0)):
-        check(lambda x: torch.logcumsumexp(x, dim), torch.randn(shape, dtype=dtype) * 3)
+        compare(lambda x: torch.logcumsumexp(x, dim), torch.randn(shape, dtype=dtype) * 3)
     long = torch.randn(3000, dtype=dtype)   # in pieces: imaginary parts may differ by a whole turn
-    check(lambda x: torch.exp(torch.logcumsumexp(x, 0) - 9), long)
+    compare(lambda x: torch.exp(torch.logcumsumexp(x, 0) - 9), long)
     inf, nan = float("inf"), float("nan")
-    check(lambda x: torch.logcumsumexp(x, 0), torch.tensor([complex(-inf, 0), 1 + 2j, complex(nan, 0), 2], dtype=dtype))
+    compare(lambda x: torch.logcumsumexp(x, 0),
+            torch.tensor([complex(-inf, 0), 1 + 2j, complex(nan, 0), 2], dtype=dtype))
 
 
 def test_logcumsumexp_of_infinities():
     inf = float("inf")
-    check(lambda x: torch.logcumsumexp(x, 0), torch.tensor([-inf, -inf, 1.0, inf, 2.0]))
-    check(lambda x: torch.logcumsumexp(x, 0), torch.tensor([1.0, float("nan"), 2.0]))
+    compare(lambda x: torch.logcumsumexp(x, 0), torch.tensor([-inf, -inf, 1.0, inf, 2.0]))
+    compare(lambda x: torch.logcumsumexp(x, 0), torch.tensor([1.0, float("nan"), 2.0]))
 
 
 def test_infinities_do_not_become_nan():
     inf = float("inf")
-    check(lambda x: torch.cumsum(x, 0), torch.tensor([1.0, inf, 2.0, 3.0]))
-    check(lambda x: torch.cumsum(x, 0), torch.tensor([1.0, inf, -inf, 3.0]))
+    compare(lambda x: torch.cumsum(x, 0), torch.tensor([1.0, inf, 2.0, 3.0]))
+    compare(lambda x: torch.cumsum(x, 0), torch.tensor([1.0, inf, -inf, 3.0]))
 
 
 def test_views_and_outputs():
     x = torch.randn(20, 30)
-    check(lambda x: torch.cumsum(x.t()[1:, ::2], 0), x)
-    check(lambda x: x[2:, 3:].clone().t().cumsum_(1), x)
+    compare(lambda x: torch.cumsum(x.t()[1:, ::2], 0), x)
+    compare(lambda x: x[2:, 3:].clone().t().cumsum_(1), x)
     out = torch.empty(30, 20, device=device).t()
     torch.cumsum(x.to(device), 1, out=out)
     torch.testing.assert_close(out.cpu(), x.cumsum(1))

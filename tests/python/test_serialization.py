@@ -10,7 +10,7 @@ import sys
 import pytest
 import torch
 
-device = "ocl:0"
+from comparison import device
 
 
 def saved(value):

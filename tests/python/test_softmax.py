@@ -3,7 +3,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-device = "ocl:0"
+from comparison import device
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])

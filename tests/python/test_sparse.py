@@ -8,7 +8,8 @@ import pickle
 import pytest
 import torch
 
-device = "ocl:0"
+from comparison import device
+
 REAL = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 DTYPES = [*REAL, torch.complex64, torch.complex128, torch.int64, torch.int8]
 COMPRESSED = [torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc]

@@ -5,7 +5,7 @@ import threading
 import pytest
 import torch
 
-device = "ocl:0"
+from comparison import device
 
 
 def test_current_and_default():

@@ -3,7 +3,8 @@ import pytest
 import torch
 from torchvision import ops
 
-device = "ocl:0"
+from comparison import device
+
 assert_close = torch.testing.assert_close
 
 pools = {
