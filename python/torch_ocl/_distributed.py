@@ -51,7 +51,8 @@ def process_group_class():
 
 
 def _create(options, backend_options=None):
-    group = process_group_class()(options.store, options.group_rank, options.group_size, options.timeout, _engine)
+    group = process_group_class()(options.store, options.group_rank, options.group_size, options.timeout, _engine,
+                                  options.global_ranks_in_group)
     if not options.process_group._device_types and torch.distributed.is_gloo_available():
         # "occl" alone: PyTorch's barriers and objects pass through tensors on the CPU.
         store = torch.distributed.PrefixStore(_unused("cpu"), options.store)

@@ -1,6 +1,9 @@
 """What the ranks of tests/python/test_distributed.py do. Each returns how far it is from the reference, or raises."""
 import datetime
+import json
 import os
+import pathlib
+import tempfile
 import time
 
 import torch
@@ -181,6 +184,14 @@ def profiled(rank, size):
     shapes = {event.name: event.input_shapes for event in profile.events() if event.name.startswith("occl:")}
     assert shapes["occl:all_reduce"] == shapes["occl:all_gather"] == shapes["occl:recv"] == [[3, 5]], shapes
     assert shapes["occl:all_to_all"] == [[4]] and "occl:barrier" in shapes, shapes
+    with tempfile.TemporaryDirectory() as folder:
+        profile.export_chrome_trace(f"{folder}/trace.json")
+        events = json.loads(pathlib.Path(folder, "trace.json").read_text())["traceEvents"]
+    calls = {event["args"]["Collective name"]: event["args"] for event in events if event["name"] == "record_param_comms"}
+    assert calls.keys() >= {"allreduce", "all_gather", "all_to_allv", "send", "recv", "barrier", "wait"}, calls.keys()
+    gathered = calls["all_gather"]
+    assert (gathered["In msg nelems"], gathered["Out msg nelems"], gathered["Group size"]) == (15, 15 * size, size)
+    assert gathered["dtype"] == "Float" and gathered["Process Group Ranks"] == str(list(range(size)))
 
 
 def coalesced(rank, size):

@@ -32,6 +32,8 @@ EXPLANATIONS = [
      "one rank never joins a collective, and NCCL's `wait()` returns at once; here it "
      "waits for the network"),
     (r"(ProcessGroup|Comm)\w*(Test)?::.*(checks|multi_device|_coalesced_gloo)", "the words of Gloo's own refusals"),
+    (r"test_allgather_basics_DEVICE|test_allgather_basics_cuda",
+     "the value of the operation's future is one tensor with the parts of all ranks, as NCCL's"),
     (r"must be one tensor, not \d",
      "several tensors in one call, which Gloo alone takes (one process with several devices)"),
     (r"terminated or timed out after", "longer than the limit of a case on two loaded cores"),

@@ -10,9 +10,10 @@
 
 namespace torch_ocl::distributed {
 
-Backend::Backend(Engine::Group group, EngineFactory factory, Milliseconds timeout)
+Backend::Backend(Engine::Group group, EngineFactory factory, Milliseconds timeout, std::vector<std::uint64_t> ranks)
     : c10d::Backend(group.rank, group.size),
-      engine_(std::make_shared<Engine>(std::move(group), std::move(factory), timeout)), runner_(engine_)
+      engine_(std::make_shared<Engine>(std::move(group), std::move(factory), timeout)), ranks_(std::move(ranks)),
+      runner_(engine_)
 {
 }
 
@@ -27,6 +28,7 @@ c10::intrusive_ptr<c10d::Backend::Options> Backend::getBackendOptions()
 {
     auto options = c10::make_intrusive<Options>(backend_name, engine_->timeout());
     options->group_name = getGroupUid();
+    options->global_ranks_in_group = ranks_;
     return options;
 }
 
@@ -34,7 +36,7 @@ c10::intrusive_ptr<Backend> Backend::derived(const c10::intrusive_ptr<c10d::Stor
                                              const c10::intrusive_ptr<Options>& options)
 {
     auto made = c10::make_intrusive<Backend>(Engine::Group{rank, size, store}, engine_->factory(),
-                                             options->timeout);
+                                             options->timeout, options->global_ranks_in_group);
     made->setGroupUid(options->group_name);
     made->setGroupDesc(options->group_desc);
     return made;
@@ -133,7 +135,10 @@ c10::intrusive_ptr<Work> Backend::new_work(const Call& call, Tensors results, co
                                                                    : call.name;
     return c10::make_intrusive<Work>(
         rank_, Work::About{call.type, std::move(text), std::move(results), device, engine_->or_default(call.timeout),
-                           sequence, c10::str("occl:", title), call.inputs.vec()});
+                           sequence, c10::str("occl:", title), call.inputs.vec(),
+                           at::hasCallbacks() ? std::make_shared<const CommsGroup>(getGroupUid(), getGroupDesc(), rank_,
+                                                                                   size_, ranks_)
+                                              : nullptr});
 }
 
 Backend::Pending Backend::kept(Pending work)
@@ -141,6 +146,17 @@ Backend::Pending Backend::kept(Pending work)
     if (coalescing_)
         coalesced_.push_back(work);
     return work;
+}
+
+void Backend::recorded(const Call& call, const Work& work, const std::function<void()>& body)
+{
+    const Work::About& about = work.about();
+    if (!about.group)
+        return body();
+    const bool is_message = call.type == c10d::OpType::SEND || call.type == c10d::OpType::RECV;
+    with_comms_record({*about.group, comms_name(call.type), static_cast<std::int64_t>(about.sequence), is_message,
+                       call.inputs.vec(), about.results},
+                      body);
 }
 
 Backend::Pending Backend::run(const Call& call, Collective collective, Tensors results, const Tensors& used)
@@ -151,7 +167,7 @@ Backend::Pending Backend::run(const Call& call, Collective collective, Tensors r
         device_allocator().recordStream(tensor.storage().data_ptr(), stream_of(start.lanes->in()));
         device_allocator().recordStream(tensor.storage().data_ptr(), stream_of(start.lanes->out()));
     }
-    runner_.collective(work, std::move(collective), std::move(start));
+    recorded(call, *work, [&] { runner_.collective(work, std::move(collective), std::move(start)); });
     return kept(work);
 }
 
@@ -188,8 +204,10 @@ Backend::Pending Backend::message(const Call& call, Tensors& tensors, int peer, 
             device_allocator().recordStream(tensor.storage().data_ptr(), stream_of(*queue));
     if (!moves.empty())
         message.target = moves[0].first;
-    sends ? runner_.send(work, std::move(message), std::move(start))
-          : runner_.receive(work, std::move(message), std::move(start));
+    recorded(call, *work, [&] {
+        sends ? runner_.send(work, std::move(message), std::move(start))
+              : runner_.receive(work, std::move(message), std::move(start));
+    });
     return kept(work);
 }
 

@@ -12,7 +12,8 @@ public:
     using Tensors = std::vector<at::Tensor>;
     using Pending = c10::intrusive_ptr<c10d::Work>;
 
-    Backend(Engine::Group group, EngineFactory factory, Milliseconds timeout);
+    // ranks: of the group's members among all, for profilers.
+    Backend(Engine::Group group, EngineFactory factory, Milliseconds timeout, std::vector<std::uint64_t> ranks = {});
     ~Backend() override;
 
     const std::string getBackendName() const override { return backend_name; }
@@ -81,6 +82,7 @@ private:
     void check_one(const Call& call, const char* argument, const Tensors& tensors);
     at::ScalarType common_dtype(const Call& call, const Tensors& tensors);
     c10::intrusive_ptr<Work> new_work(const Call& call, Tensors results, const at::Tensor& example);
+    void recorded(const Call& call, const Work& work, const std::function<void()>& body);   // shown by profilers
     Pending run(const Call& call, Collective collective, Tensors results, const Tensors& used);
     Pending together(const Call& call, std::vector<Pending> parts);
     Pending kept(Pending work);
@@ -92,6 +94,7 @@ private:
                                         const c10::intrusive_ptr<Options>& options);
 
     std::shared_ptr<Engine> engine_;
+    std::vector<std::uint64_t> ranks_;
     Runner runner_;
     std::atomic<std::uint64_t> sequence_{0};
     bool coalescing_ = false;

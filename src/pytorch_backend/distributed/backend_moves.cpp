@@ -261,7 +261,7 @@ Backend::Pending Backend::barrier(const c10d::BarrierOptions& options)
     Collective what;   // agreeing on it is what makes every rank wait for every other
     what.intent.exact = "barrier";
     auto work = new_work(call, {}, {});
-    runner_.collective(work, std::move(what), std::nullopt);
+    recorded(call, *work, [&] { runner_.collective(work, std::move(what), std::nullopt); });
     return kept(work);
 }
 

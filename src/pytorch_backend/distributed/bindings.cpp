@@ -53,9 +53,10 @@ void bind_distributed(py::module_& m)
     m.def("bind_process_group", [m]() mutable {
         py::class_<Backend, c10d::Backend, c10::intrusive_ptr<Backend>>(m, "ProcessGroupOCCL")
             .def(py::init([](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-                             distributed::Milliseconds timeout, py::function engine) {
+                             distributed::Milliseconds timeout, py::function engine,
+                             std::vector<std::uint64_t> ranks) {
                 return c10::make_intrusive<Backend>(distributed::Engine::Group{rank, size, store},
-                                                    engine_factory(std::move(engine)), timeout);
+                                                    engine_factory(std::move(engine)), timeout, std::move(ranks));
             }))
             // PyTorch asks this of backends that split: ranks outside a new group have nothing to do.
             .def("perform_nocolor_split", [](Backend&, const py::object&) {});

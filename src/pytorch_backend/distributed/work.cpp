@@ -87,6 +87,14 @@ void Work::mark(const c10::intrusive_ptr<Future>& future)
 
 bool Work::wait(std::chrono::milliseconds timeout)
 {
+    if (about_.group && at::hasCallbacks())
+        return with_comms_record({*about_.group, "wait", static_cast<std::int64_t>(about_.sequence), false, {}, {}},
+                                 [&] { return wait_for_end(timeout); });
+    return wait_for_end(timeout);
+}
+
+bool Work::wait_for_end(std::chrono::milliseconds timeout)
+{
     std::exception_ptr error;
     {
         std::unique_lock lock(mutex_);

@@ -6,6 +6,7 @@
 
 #include <c10/core/Stream.h>
 #include <clprim/queue.hpp>
+#include <distributed/param_comms.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
 namespace torch_ocl::distributed {
@@ -21,6 +22,7 @@ public:
         std::uint64_t sequence;
         std::string title;                   // what profilers call it
         std::vector<at::Tensor> inputs;      // whose shapes they show
+        std::shared_ptr<const CommsGroup> group{};   // while one looks on
     };
     Work(int rank, About about);
 
@@ -44,6 +46,7 @@ public:
     float getDuration() const override;
 
 private:
+    bool wait_for_end(std::chrono::milliseconds timeout);
     void end(std::exception_ptr error);
     void mark(const c10::intrusive_ptr<c10::ivalue::Future>& future);
 
