@@ -23,6 +23,10 @@ struct MatrixLayout {
     std::int64_t row = 0, column = 0, batch = 0;   // strides in elements
 };
 
+// How many bits of float32 operands a product must take where an engine multiplies bfloat16 (docs/precision.md): all of
+// them; 16, by three products; 8, by one. Sums are float32. Without such an engine all of them are taken.
+enum class Float32Precision : std::uint8_t { highest, high, medium };
+
 struct GemmProblem {
     std::int64_t batch = 1, m = 0, n = 0, k = 0;
     DataType dtype = DataType::float32;   // of all matrices
@@ -30,6 +34,7 @@ struct GemmProblem {
     Scalar alpha = 1, beta = 1;
     bool add_d = false, d_is_c = false;   // whether D is read, and is C itself; gemm() settles both
     Activation activation = Activation::none;   // none, relu, gelu or gelu_tanh; floating point only
+    Float32Precision precision = Float32Precision::highest;
     Prepared* prepared_a = nullptr;   // of A or B, if they never change: what is derived from them is kept there
     Prepared* prepared_b = nullptr;
 };

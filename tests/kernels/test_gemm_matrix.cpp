@@ -109,6 +109,89 @@ TEST_P(GemmMatrix, RoundsOnce)
     }
 }
 
+// float32 by one or three products of bfloat16: within docs/precision.md's bounds of the sum of magnitudes, but not
+// within a tenth of them, which would mean that all bits were taken; exact where eight bits hold the operands.
+TEST_P(GemmMatrix, Float32OfReducedPrecision)
+{
+    if (one.choice.engine != MatrixEngine::mma && one.choice.engine != MatrixEngine::dpas16)
+        GTEST_SKIP() << "the same kernel splits operands for all engines";
+    struct Way {
+        Order a, b, c;
+        Float32Precision precision;
+        std::int64_t batch, m, n, k;
+    };
+    for (const Way& way : {Way{Order::rows, Order::rows, Order::rows, Float32Precision::high, 1, 70, 83, 37},
+                           Way{Order::columns, Order::columns, Order::columns, Float32Precision::high, 2, 40, 72, 40},
+                           Way{Order::spread, Order::columns, Order::rows, Float32Precision::medium, 1, 33, 70, 130},
+                           Way{Order::rows, Order::spread, Order::rows, Float32Precision::high, 1, 24, 20, 600}})
+        for (const bool exact : {false, true}) {
+            std::mt19937 random(5);
+            Matrices a = make(way.batch, way.m, way.k, way.a, random, DataType::float32, exact);
+            Matrices b = make(way.batch, way.k, way.n, way.b, random, DataType::float32, exact);
+            Matrices out = make(way.batch, way.m, way.n, way.c, random, DataType::float32, exact);
+            GemmProblem problem;
+            problem.batch = way.batch, problem.m = way.m, problem.n = way.n, problem.k = way.k;
+            problem.a = a.layout, problem.b = b.layout, problem.c = problem.d = out.layout;
+            problem.beta = -2;
+            problem.add_d = problem.d_is_c = true;
+            problem.precision = way.precision;
+            detail::gpu_split_by(one.choice, queue(), problem, {a.tensor, b.tensor, out.tensor, out.tensor});
+            const std::vector<double> got = download(out.tensor);
+            const double bound = way.precision == Float32Precision::high ? 0x1p-16 : 0x1p-8;
+            double worst = 0;
+            for (std::int64_t batch = 0; batch < way.batch; ++batch)
+                for (std::int64_t i = 0; i < way.m; ++i)
+                    for (std::int64_t j = 0; j < way.n; ++j) {
+                        double& target = at(out, batch, i, j);
+                        double sum = -2 * target, magnitude = std::fabs(sum);
+                        for (std::int64_t k = 0; k < way.k; ++k) {
+                            sum += at(a, batch, i, k) * at(b, batch, k, j);
+                            magnitude += std::fabs(at(a, batch, i, k) * at(b, batch, k, j));
+                        }
+                        const double value = got[static_cast<std::size_t>(&target - out.host.data())];
+                        ASSERT_NEAR(value, sum, exact ? 0 : bound * magnitude) << describe(problem);
+                        worst = std::max(worst, std::fabs(value - sum) / std::max(magnitude, 1e-30));
+                    }
+            if (!exact) {
+                EXPECT_GT(worst, bound / 60) << describe(problem);
+                RecordProperty("worst_of_bound_" + std::to_string(way.k), std::to_string(worst / bound));
+            }
+        }
+}
+
+TEST_P(GemmMatrix, Float32OfReducedPrecisionKeepsInfinities)
+{
+    if (one.choice.engine != MatrixEngine::mma)
+        GTEST_SKIP() << "the same kernel splits operands for all engines";
+    constexpr float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+    const std::int64_t m = 5, n = 6, k = 40;
+    std::vector<double> a(m * k, 1.5), b(n * k, 0.3);
+    a[0 * k + 7] = infinity, a[1 * k + 9] = nan, a[2 * k + 3] = 3.4e38f, a[3 * k + 1] = -infinity;
+    b[4 * k + 20] = infinity;   // column 4; b is stored by columns
+    for (const Float32Precision precision : {Float32Precision::high, Float32Precision::medium}) {
+        GemmProblem problem;
+        problem.m = m, problem.n = n, problem.k = k;
+        problem.a = {k, 1, 0}, problem.b = {1, k, 0}, problem.c = {n, 1, 0};
+        problem.precision = precision;
+        Tensor c = queue().context().empty({m, n}, DataType::float32, queue());
+        detail::gpu_split_by(one.choice, queue(), problem,
+                             {upload(a, DataType::float32), upload(b, DataType::float32), c, {}});
+        const std::vector<double> got = download(c);
+        for (std::int64_t j = 0; j < n; ++j) {
+            EXPECT_EQ(got[static_cast<std::size_t>(j)], infinity);
+            EXPECT_TRUE(std::isnan(got[static_cast<std::size_t>(n + j)]));
+            if (j != 4) {
+                EXPECT_NEAR(got[static_cast<std::size_t>(2 * n + j)] / (0.3 * 3.4e38), 1, 0x1p-7);
+            }
+            EXPECT_TRUE(j == 4 ? std::isnan(got[static_cast<std::size_t>(3 * n + j)])
+                               : got[static_cast<std::size_t>(3 * n + j)] == -infinity);
+            if (j != 4) {
+                EXPECT_NEAR(got[static_cast<std::size_t>(4 * n + j)], 18, 0.15);
+            }
+        }
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Emulated, GemmMatrix,
                          testing::Values("emulated_mma", "emulated_dpas16", "emulated_dpas8", "emulated_wmma",
                                          "emulated_wmma12", "emulated_mfma"),

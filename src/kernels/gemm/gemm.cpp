@@ -19,6 +19,7 @@ std::span<const GemmImplementation> gemm_implementations()
         {"cpu_packed", cpu_packed_rejects, cpu_packed, true, nullptr, cpu_packed_space, cpu_packed_at},
         {"gpu_dot", gpu_dot_rejects, gpu_dot},
         {"gpu_matrix", gpu_matrix_rejects, gpu_matrix, true, gpu_matrix_advises_against},
+        {"gpu_split", gpu_split_rejects, gpu_split, true, gpu_split_advises_against},
         {"gpu_tiled", gpu_tiled_rejects, gpu_tiled, true, nullptr, gpu_tiled_space, gpu_tiled_at},
         {"complex_planes", complex_planes_rejects, complex_planes},
         {"clblast", clblast_rejects, clblast},   // where tuning prefers it
@@ -194,9 +195,12 @@ std::string describe(const GemmProblem& p)
     const auto strides = [](const MatrixLayout& layout) {
         return fmt::format("{}:{}:{}", layout.row, layout.column, layout.batch);
     };
-    return fmt::format("{} batch={} m={} n={} k={} a={} b={} c={}{}{}", name_of(p.dtype), p.batch, p.m, p.n, p.k,
+    const char* precision = p.dtype != DataType::float32 || p.precision == Float32Precision::highest ? ""
+                            : p.precision == Float32Precision::high                                  ? " high"
+                                                                                                     : " medium";
+    return fmt::format("{} batch={} m={} n={} k={} a={} b={} c={}{}{}{}", name_of(p.dtype), p.batch, p.m, p.n, p.k,
                        strides(p.a), strides(p.b), strides(p.c), p.add_d ? " d=" + strides(p.d) : "",
-                       p.activation == Activation::none ? "" : " activation");
+                       p.activation == Activation::none ? "" : " activation", precision);
 }
 
 }  // namespace clprim

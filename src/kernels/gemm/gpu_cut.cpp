@@ -54,8 +54,11 @@ void launch_cut(Queue& queue, const Program& program, const GemmProblem& problem
         launch.run(Range::groups({size(cut.x), size(cut.y * cut.splits), size(problem.batch)},
                                  {group[0], group[1], 1}));
     }
-    if (cut.splits > 1)
-        combine_partial_products(queue, problem, tensors, partial, static_cast<std::int32_t>(cut.splits));
+    if (cut.splits > 1) {
+        GemmProblem finish = problem;
+        finish.dtype = tensors.c.dtype;   // A and B may be of another one
+        combine_partial_products(queue, finish, tensors, partial, static_cast<std::int32_t>(cut.splits));
+    }
 }
 
 bool in_groups(std::int64_t count, const Tensor& tensor, std::int64_t near_count, std::int64_t near, std::int64_t far,

@@ -4,6 +4,7 @@
 //
 // Options: those of problem.cl and matrix_tiles.cl, and
 //   -DALIGNED_C=0|1                    whether C's columns are contiguous, its addresses multiples of four elements
+//   -DC_TYPE=<dtype of C and D>        X unless it is given
 //   -DACTIVATION=<Activation> -DADD_D=0|1 -DPARTIAL=0|1
 #include "kernels/gemm/problem.cl"
 #include "core/quad.cl"
@@ -12,32 +13,37 @@
 #include "kernels/gemm/fragments_blocks.cl"
 #endif
 
+#ifndef C_TYPE
+#define C_TYPE X
+#endif
+
 #if !PARTIAL
 // The epilogue of the first `count` of four neighbours in a row of C.
-static inline void finish_sums(float4 v, __global ushort* c, OFFSET c_step, const __global ushort* d, OFFSET d_step,
-                               int count, float alpha, float beta)
+static inline void finish_sums(float4 v, __global storage_t(C_TYPE)* c, OFFSET c_step,
+                               const __global storage_t(C_TYPE)* d, OFFSET d_step, int count, float alpha,
+                               float beta)
 {
     v *= alpha;
 #if ADD_D
-    v += beta * (float4)(load(X, d, 0), load(X, d, min(1, count - 1) * d_step), load(X, d, min(2, count - 1) * d_step),
-                         load(X, d, min(3, count - 1) * d_step));
+    v += beta * (float4)(load(C_TYPE, d, 0), load(C_TYPE, d, min(1, count - 1) * d_step),
+                         load(C_TYPE, d, min(2, count - 1) * d_step), load(C_TYPE, d, min(3, count - 1) * d_step));
 #endif
     ACTIVATE(float4, v, ACTIVATION)
 #if ALIGNED_C
-    store_quad(X, c, v);
+    store_quad(C_TYPE, c, v);
 #else
     const float values[4] = {v.x, v.y, v.z, v.w};
     UNROLL for (int e = 0; e < 4; ++e)
         if (e < count)
-            store(X, c, e * c_step, values[e]);
+            store(C_TYPE, c, e * c_step, values[e]);
 #endif
 }
 #endif
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) SUB_GROUP_SIZE
 void multiply(const __global ushort* restrict a, ulong a_offset, const __global ushort* restrict b, ulong b_offset,
-              __global ushort* c, ulong c_offset, const __global ushort* d, ulong d_offset, __global float* partial,
-              ulong partial_offset, gemm_problem p, float alpha, float beta, long splits, long split_depth)
+              __global storage_t(C_TYPE)* c, ulong c_offset, const __global storage_t(C_TYPE)* d, ulong d_offset,
+              __global float* partial, ulong partial_offset, gemm_problem p, float alpha, float beta, long splits, long split_depth)
 {
     BEGIN_MATRIX_TILE
     const long row_blocks = (p.m + BLOCK_M - 1) / BLOCK_M;

@@ -61,8 +61,9 @@ std::string program_options(MatrixEngineChoice engine, const MatrixTile& tile, c
                        blocks.fit ? blocks.a_along_k : a_along_k(p), blocks.fit ? blocks.b_along_k : b_along_k(p),
                        operands_in_groups(8, p, t), in_groups(4, t.c, p.n, p.c.column, p.c.row, p.c.batch),
                        byte_offset_type(p, t)) +
-           fmt::format(" -DBLOCKS={:d} -DPARTIAL={:d} -DADD_D={:d} -DACTIVATION={}", blocks.fit, partial,
-                       p.add_d && !partial, partial ? 0 : static_cast<int>(p.activation));
+           fmt::format(" -DBLOCKS={:d} -DPARTIAL={:d} -DADD_D={:d} -DACTIVATION={}{}", blocks.fit, partial,
+                       p.add_d && !partial, partial ? 0 : static_cast<int>(p.activation),
+                       t.c.dtype == p.dtype || partial ? "" : detail::concat(" -DC_TYPE=", name_of(t.c.dtype)));
 }
 
 }  // namespace

@@ -39,7 +39,13 @@ Rejection gpu_matrix_rejects(const GemmProblem&, const Device&);
 Rejection gpu_matrix_advises_against(const GemmProblem&, const Device&);
 void gpu_matrix(Queue&, const GemmProblem&, const GemmTensors&);
 
-// By the engine and the tile that are named.
+// float32 of reduced precision: operands are split into bfloat16 (gpu_split.cl).
+Rejection gpu_split_rejects(const GemmProblem&, const Device&);
+Rejection gpu_split_advises_against(const GemmProblem&, const Device&);
+void gpu_split(Queue&, const GemmProblem&, const GemmTensors&);
+CLPRIM_API void gpu_split_by(MatrixEngineChoice, Queue&, const GemmProblem&, const GemmTensors&);
+
+// By the engine and the tile that are named. C and D may be of float32 beside A and B of 16 bits.
 CLPRIM_API Rejection gpu_matrix_rejects_by(MatrixEngineChoice, const GemmProblem&, const Device&);
 CLPRIM_API void gpu_matrix_by(MatrixEngineChoice, bool large, Queue&, const GemmProblem&, const GemmTensors&);
 

@@ -1,5 +1,6 @@
 // Matrix products. Strides, transpositions and broadcast addends go to the kernels as they are; matmul, linear, einsum,
 // tensordot, mv, ... are PyTorch's own compositions of these.
+#include <ATen/Context.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/_addmm_activation_meta.h>
 #include <ATen/ops/addmm.h>
@@ -30,6 +31,21 @@ void check_dtype(const at::Tensor& a, const at::Tensor& b, const char* name)
     TORCH_CHECK_NOT_IMPLEMENTED(known, "\"", name, "\" not implemented for '", type, "'");
 }
 
+// What torch.set_float32_matmul_precision and the flags of torch.backends ask for: the former sets those of both
+// backends, and a program that sets one of them alone is believed as well.
+clprim::Float32Precision float32_precision()
+{
+    const auto asked = [](at::Float32Backend backend) {
+        return at::globalContext().float32Precision(backend, at::Float32Op::MATMUL);
+    };
+    const at::Float32Precision mkldnn = asked(at::Float32Backend::MKLDNN);
+    if (mkldnn == at::Float32Precision::BF16)
+        return clprim::Float32Precision::medium;
+    return mkldnn == at::Float32Precision::TF32 || asked(at::Float32Backend::CUDA) == at::Float32Precision::TF32
+               ? clprim::Float32Precision::high
+               : clprim::Float32Precision::highest;
+}
+
 // out = activation(alpha * a b + beta * addend), all with two dimensions or three.
 void product(const char* name, const at::Tensor& a_lazy, const at::Tensor& b_lazy, const at::Tensor& out,
              const at::Tensor& addend_lazy = {}, const at::Scalar& alpha = 1, const at::Scalar& beta = 0,
@@ -47,6 +63,8 @@ void product(const char* name, const at::Tensor& a_lazy, const at::Tensor& b_laz
     problem.alpha = to_scalar(alpha);
     problem.beta = to_scalar(beta);
     problem.activation = activation;
+    if (problem.dtype == clprim::DataType::float32)
+        problem.precision = float32_precision();
     clprim::gemm(current_queue(out), problem, view(a), view(b), view(out),
                  addend.defined() ? view(addend) : clprim::Tensor());
 }

@@ -1,0 +1,72 @@
+// A float32 matrix as bfloat16 numbers that a matrix engine multiplies: x is about high + low, high being x rounded to
+// bfloat16 and low the rest, rounded as well. Where PARTS is 3, the product
+//
+//     [low_a, high_a', high_a] [high_b'; low_b; high_b]
+//
+// along a k three times as long has the three sums that matter in one, small ones first; what is left out is low low,
+// 2^-18 of the operands. PARTS 1: high alone. Only the last part holds infinities and NaN (high' has zeros there, low
+// as well), so that they meet each number of the other operand once, and one of its high parts.
+//
+// A number that would round to infinity is cut instead. After Henry, Tang, Heinecke, "Leveraging the bfloat16
+// Artificial Intelligence Datatype For Higher-Precision Computations" (2019).
+//
+// Options: -DPARTS=1|3 -DSECOND=0|1 (B's order of parts) -DALONG_K=0|1 -DNEAR=0|1: which direction has neighbours in
+// `to`, and whether they are neighbours in `from`.
+
+// `from`: lines (rows of A, columns of B) and k, each with its step. `to`: batches of lines x PARTS * k_padded or the
+// other way round; lines and k are padded to multiples of eight, and filled with zeros.
+typedef struct {
+    long lines, depth, line_step, k_step, batch_step, lines_padded, depth_padded;
+} split_problem;
+
+static inline ushort4 rounded(float4 v)
+{
+    const uint4 bits = as_uint4(v), magnitude = bits & 0x7fffffffu;
+    const uint4 up = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    const uint4 cut = bits >> 16;
+    const uint4 result = select(up, cut, magnitude >= 0x7f7f8000u);            // infinity stays, too large is cut
+    return convert_ushort4(select(result, (uint4)0x7fc0u, magnitude > 0x7f800000u));
+}
+
+__kernel void split_matrix(const __global float* from, ulong from_offset, __global ushort* to, ulong to_offset,
+                           split_problem p)
+{
+    const long near = (long)get_global_id(0) * 4, far = get_global_id(1), batch = get_global_id(2);
+    const long near_padded = ALONG_K ? p.depth_padded : p.lines_padded;
+    const long far_padded = ALONG_K ? p.lines_padded : p.depth_padded;
+    if (near >= near_padded || far >= far_padded)
+        return;
+    const long near_count = ALONG_K ? p.depth : p.lines, far_count = ALONG_K ? p.lines : p.depth;
+    const long near_step = ALONG_K ? p.k_step : p.line_step, far_step = ALONG_K ? p.line_step : p.k_step;
+    from += from_offset + batch * p.batch_step + far * far_step + near * near_step;
+    float4 v = 0;
+    if (far < far_count && near < near_count) {
+#if NEAR
+        if (near + 4 <= near_count)
+            v = vload4(0, from);
+        else
+#endif
+        {
+            const long last = near_count - near - 1;
+            v.x = from[0];
+            v.y = last < 1 ? 0 : from[near_step];
+            v.z = last < 2 ? 0 : from[2 * near_step];
+            v.w = last < 3 ? 0 : from[3 * near_step];
+        }
+    }
+    const ushort4 high = rounded(v);
+    const ulong part = ALONG_K ? (ulong)p.depth_padded : (ulong)p.depth_padded * p.lines_padded;
+    to += to_offset + batch * PARTS * p.depth_padded * p.lines_padded + near +
+          (ALONG_K ? far * PARTS * p.depth_padded : far * p.lines_padded);
+#if PARTS == 1
+    vstore4(high, 0, to);
+#else
+    const float4 rest = v - as_float4(convert_uint4(high) << 16);
+    const int4 finite = (as_int4(v) & 0x7fffffff) < 0x7f800000;
+    const ushort4 kept = convert_ushort4(select((uint4)0, convert_uint4(high), finite));
+    const ushort4 low = rounded(select((float4)0, rest, finite));
+    vstore4(SECOND ? kept : low, 0, to);
+    vstore4(SECOND ? low : kept, 0, to + part);
+    vstore4(high, 0, to + 2 * part);
+#endif
+}

@@ -1,0 +1,93 @@
+// float32 products of reduced precision on matrix engines: gpu_split.cl, then gpu_matrix.cl with sums that stay float32.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <kernels/gemm/gpu_matrix.hpp>
+
+namespace clprim::detail {
+namespace {
+
+// split_problem of gpu_split.cl.
+struct SplitArguments {
+    std::int64_t lines, depth, line_step, k_step, batch_step, lines_padded, depth_padded;
+};
+
+struct SplitMatrix {
+    Tensor numbers;
+    std::int64_t depth = 0;     // k of the product of parts
+    MatrixLayout layout;        // row: a line; column: along k
+};
+
+// Lines with steps along k; padded so that engines read eight neighbours at a time.
+SplitMatrix split(Queue& queue, const Tensor& from, const SplitArguments& asked, std::int64_t batch, bool second,
+                  std::int64_t parts)
+{
+    SplitArguments p = asked;
+    p.lines_padded = round_up(p.lines, 8);
+    p.depth_padded = round_up(p.depth, 8);
+    const bool along_k = p.line_step != 1 || p.k_step == 1;
+    const std::int64_t batches = p.batch_step == 0 ? 1 : batch;
+    SplitMatrix result;
+    result.depth = parts * p.depth_padded;
+    result.numbers = queue.context().empty({batches * p.lines_padded * result.depth}, DataType::bfloat16, queue);
+    result.layout = along_k ? MatrixLayout{result.depth, 1, 0} : MatrixLayout{1, p.lines_padded, 0};
+    result.layout.batch = batches == 1 ? 0 : p.lines_padded * result.depth;
+    const Program& program = queue.context().program(
+        "kernels/gemm/gpu_split.cl", fmt::format("-DPARTS={} -DSECOND={:d} -DALONG_K={:d} -DNEAR={:d}", parts, second,
+                                                 along_k, (along_k ? p.k_step : p.line_step) == 1));
+    const auto size = [](std::int64_t count) { return static_cast<std::size_t>(count); };
+    const std::int64_t near = along_k ? p.depth_padded : p.lines_padded;
+    const std::int64_t far = along_k ? p.lines_padded : p.depth_padded;
+    queue.launch(program.kernel("split_matrix"),
+                 Range::groups({size(divide_up(near / 4, 64)), size(far), size(batches)}, {64, 1, 1}), from,
+                 result.numbers, p);
+    return result;
+}
+
+}  // namespace
+
+Rejection gpu_split_rejects(const GemmProblem& problem, const Device& device)
+{
+    if (problem.dtype != DataType::float32 || problem.precision == Float32Precision::highest)
+        return "for float32 of reduced precision";
+    if (problem.k == 0)
+        return "k is 0";
+    return matrix_engine_rejects(DataType::bfloat16, device);
+}
+
+Rejection gpu_split_advises_against(const GemmProblem& problem, const Device& device)
+{
+    if (auto advice = gpu_matrix_advises_against(problem, device))
+        return advice;
+    if (!matrix_engine(device).named && std::min(problem.m, problem.n) < 64)
+        return "mostly splitting";
+    return std::nullopt;
+}
+
+void gpu_split(Queue& queue, const GemmProblem& problem, const GemmTensors& tensors)
+{
+    gpu_split_by(matrix_engine(queue.device()), queue, problem, tensors);
+}
+
+void gpu_split_by(MatrixEngineChoice engine, Queue& queue, const GemmProblem& problem, const GemmTensors& tensors)
+{
+    const std::int64_t parts = problem.precision == Float32Precision::medium ? 1 : 3;
+    const SplitMatrix a = split(queue, tensors.a, {problem.m, problem.k, problem.a.row, problem.a.column,
+                                                   problem.a.batch, 0, 0}, problem.batch, false, parts);
+    const SplitMatrix b = split(queue, tensors.b, {problem.n, problem.k, problem.b.column, problem.b.row,
+                                                   problem.b.batch, 0, 0}, problem.batch, true, parts);
+    GemmProblem short_problem = problem;
+    short_problem.dtype = DataType::bfloat16;
+    short_problem.k = a.depth;
+    short_problem.a = a.layout;
+    short_problem.b = {b.layout.column, b.layout.row, b.layout.batch};
+    short_problem.prepared_a = short_problem.prepared_b = nullptr;
+    const MatrixEngineShape& shape = shape_of(engine.engine);
+    const std::int64_t tiles = divide_up(problem.m, shape.rows(shape.large)) *
+                               divide_up(problem.n, shape.columns(shape.large)) * problem.batch;
+    gpu_matrix_by(engine, &matrix_tile(engine, tiles, queue.device()) == &shape.large, queue, short_problem,
+                  {a.numbers, b.numbers, tensors.c, tensors.d});
+}
+
+}  // namespace clprim::detail
