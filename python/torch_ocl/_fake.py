@@ -21,6 +21,17 @@ def register() -> None:
     for packet in (aten._fft_c2c, aten._fft_r2c, aten._fft_c2r, aten.cholesky_inverse, aten.cholesky_solve,
                    aten.linalg_eig, aten.linalg_householder_product, aten.ormqr):
         fake_impls.op_implementations_dict[packet.default] = _contiguous
+    torch.library.register_fake("torch_ocl::fused_addmm", _fused_addmm)
+    torch.library.register_fake("torch_ocl::fused_convolution", _fused_convolution)
+    torch.library.register_fake("torch_ocl::fused_convolution_add_", lambda *arguments: None)
+
+
+def _fused_addmm(addend, a, b, beta, alpha, activation):
+    return a.new_empty((a.shape[0], b.shape[1]))
+
+
+def _fused_convolution(*arguments):
+    return torch.ops.aten.convolution.default(*arguments[:9])
 
 
 def _convolution(former):

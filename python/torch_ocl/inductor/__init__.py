@@ -10,6 +10,7 @@ Nothing here is imported before Inductor is: it asks torch.ocl for a code genera
     overrides.py   elementwise operations
     printer.py     index and size expressions
     types.py       dtypes
+    epilogues.py   products and convolutions with their activations
     lowerings.py   what is left to the device's operators
     runtime.py     what generated code calls
     cpp_wrapper.py the wrapper in C++, for config.cpp_wrapper and AOTInductor
@@ -30,7 +31,7 @@ def register() -> None:
     from torch_ocl.inductor.scheduling import OpenCLScheduling, OpenCLWrapper
 
     register_backend_for_device("ocl", OpenCLScheduling, OpenCLWrapper, cpp_wrapper.OpenCLCppWrapper,
-                                _NoFxWrapper, identity.CodeGeneratorIdentity())
+                                _NoFxWrapper, identity.GraphPass())
     register_device_op_overrides("ocl", device.op_overrides())
     lowerings.register()
     cpp_wrapper.register()

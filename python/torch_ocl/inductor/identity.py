@@ -1,4 +1,5 @@
-"""What decides the generated code beside the graph, for the keys of Inductor's caches."""
+"""What is done to graphs before they are lowered, and what decides the generated code beside them, for the keys of
+Inductor's caches."""
 
 from __future__ import annotations
 
@@ -10,13 +11,14 @@ import torch
 from torch._inductor.custom_graph_pass import CustomGraphModulePass
 
 import torch_ocl
+from torch_ocl.inductor import epilogues
 
 
-class CodeGeneratorIdentity(CustomGraphModulePass):
-    """Does nothing to graphs; its name in the keys of Inductor's caches is this code generator's and its devices'."""
+class GraphPass(CustomGraphModulePass):
+    """Its name in the keys of Inductor's caches is this code generator's and its devices'."""
 
     def __call__(self, gm: torch.fx.GraphModule) -> None:
-        pass
+        epilogues.fuse(gm.graph)
 
     def uuid(self) -> str:
         return _identity()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 
 import torch
-from torch._inductor import config, ir, lowering
+from torch._inductor import config, freezing, ir, lowering
 from torch._inductor.graph import GraphLowering
 from torch._inductor.virtualized import V
 from torch.utils import _pytree as pytree
@@ -106,16 +106,21 @@ def _scatter_reduce(x, dim, index, src, reduce, include_self):
 def _keep_layouts() -> None:
     """Inductor turns convolutions to channels_last because GPUs' matrix units want that, at the price of a copy of
     every weight in every call. The device's convolutions take either layout: what the model has is kept."""
-    former = GraphLowering.decide_layout_opt
+    former, former_frozen = GraphLowering.decide_layout_opt, freezing.convert_conv_weights_to_channels_last
+
+    def kept(gm) -> bool:
+        return not config.force_layout_optimization and any(
+            n.target is aten.convolution.default and n.args[0].meta["val"].device.type == "ocl" for n in gm.graph.nodes)
 
     def decide_layout_opt(gm, *, is_inference):
-        ours = any(n.target is aten.convolution.default and n.args[0].meta["val"].device.type == "ocl"
-                   for n in gm.graph.nodes)
-        if ours and not config.force_layout_optimization:
-            return False
-        return former(gm, is_inference=is_inference)
+        return False if kept(gm) else former(gm, is_inference=is_inference)
+
+    def convert_conv_weights_to_channels_last(gm) -> None:
+        if not kept(gm):
+            former_frozen(gm)
 
     GraphLowering.decide_layout_opt = staticmethod(decide_layout_opt)
+    freezing.convert_conv_weights_to_channels_last = convert_conv_weights_to_channels_last
 
 
 def _prefer_the_device() -> None:

@@ -5,6 +5,7 @@
 #include <clprim/conv.hpp>
 #include <torch/library.h>
 
+#include <ops/activation_name.hpp>
 #include <runtime/tensor_view.hpp>
 
 namespace torch_ocl {
@@ -60,22 +61,68 @@ void check_arguments(const at::Tensor& input, const at::Tensor& weight, const at
                 " type (", other.dtype(), ") should be the same");
 }
 
-at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias_option,
-                       at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
-                       at::IntArrayRef output_padding, std::int64_t groups)
+struct Operands {
+    at::Tensor x, w, bias;
+    at::MemoryFormat format;
+};
+
+Operands operands(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias_option)
 {
     const at::Tensor bias = bias_option.value_or(at::Tensor());
     check_arguments(input, weight, bias, "bias");
-    const c10::OptionalDeviceGuard guard(input.device());
-    const auto options = conv_options(stride, padding, dilation, transposed, output_padding, groups);
     const at::MemoryFormat format = result_format(input, weight);
-    const at::Tensor x = input.contiguous(format), w = weight.contiguous(format);
-    const at::Tensor b = bias.defined() ? bias.contiguous() : bias;
-    const clprim::Dims shape = clprim::conv_output_shape(view(x).shape, view(w).shape, options);
-    const at::Tensor y = empty({shape.data(), shape.size()}, input.scalar_type(), input.device(), format);
-    clprim::conv_forward(current_queue(input), view(x), view(w), b.defined() ? view(b) : clprim::Tensor(), view(y),
-                         options);
+    return {input.contiguous(format), weight.contiguous(format), bias.defined() ? bias.contiguous() : bias, format};
+}
+
+void run(const Operands& of, const at::Tensor& y, const clprim::ConvOptions& options)
+{
+    clprim::conv_forward(current_queue(y), view(of.x), view(of.w),
+                         of.bias.defined() ? view(of.bias) : clprim::Tensor(), view(y), options);
+}
+
+at::Tensor convolve(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                    const clprim::ConvOptions& options)
+{
+    const Operands of = operands(input, weight, bias);
+    const clprim::Dims shape = clprim::conv_output_shape(view(of.x).shape, view(of.w).shape, options);
+    const at::Tensor y = empty({shape.data(), shape.size()}, input.scalar_type(), input.device(), of.format);
+    run(of, y, options);
     return y;
+}
+
+at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                       at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
+                       at::IntArrayRef output_padding, std::int64_t groups)
+{
+    const c10::OptionalDeviceGuard guard(input.device());
+    return convolve(input, weight, bias, conv_options(stride, padding, dilation, transposed, output_padding, groups));
+}
+
+// A convolution and its activation (by name, with its two numbers) in one launch, for compiled graphs.
+at::Tensor fused_convolution(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                             at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
+                             at::IntArrayRef output_padding, std::int64_t groups, c10::string_view activation,
+                             double alpha, double beta)
+{
+    const c10::OptionalDeviceGuard guard(input.device());
+    auto options = conv_options(stride, padding, dilation, transposed, output_padding, groups);
+    options.activation = activation_named(activation, "fused_convolution");
+    options.alpha = static_cast<float>(alpha), options.beta = static_cast<float>(beta);
+    return convolve(input, weight, bias, options);
+}
+
+// result = activation(result + convolution)
+void fused_convolution_add_(const at::Tensor& result, const at::Tensor& input, const at::Tensor& weight,
+                            const std::optional<at::Tensor>& bias, at::IntArrayRef stride, at::IntArrayRef padding,
+                            at::IntArrayRef dilation, bool transposed, at::IntArrayRef output_padding,
+                            std::int64_t groups, c10::string_view activation, double alpha, double beta)
+{
+    const c10::OptionalDeviceGuard guard(input.device());
+    auto options = conv_options(stride, padding, dilation, transposed, output_padding, groups);
+    options.activation = activation_named(activation, "fused_convolution_add_");
+    options.alpha = static_cast<float>(alpha), options.beta = static_cast<float>(beta);
+    options.accumulate = true;
+    run(operands(input, weight, bias), result, options);
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
@@ -105,6 +152,22 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
         clprim::conv_backward_bias(queue, view(dy), view(grad_bias));
     }
     return {grad_input, grad_weight, grad_bias};
+}
+
+#define CONVOLUTION_ARGUMENTS                                                                                          \
+    "Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, bool transposed, "        \
+    "int[] output_padding, int groups, str activation, float alpha, float beta"
+
+TORCH_LIBRARY_FRAGMENT(torch_ocl, m)
+{
+    m.def("fused_convolution(" CONVOLUTION_ARGUMENTS ") -> Tensor");
+    m.def("fused_convolution_add_(Tensor(a!) result, " CONVOLUTION_ARGUMENTS ") -> ()");
+}
+
+TORCH_LIBRARY_IMPL(torch_ocl, PrivateUse1, m)
+{
+    m.impl("fused_convolution", fused_convolution);
+    m.impl("fused_convolution_add_", fused_convolution_add_);
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)

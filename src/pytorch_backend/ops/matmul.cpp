@@ -14,6 +14,7 @@
 #include <clprim/gemm.hpp>
 #include <torch/library.h>
 
+#include <ops/activation_name.hpp>
 #include <ops/pointwise.hpp>
 #include <runtime/structured.hpp>
 #include <runtime/tensor_view.hpp>
@@ -111,6 +112,20 @@ at::Tensor& addmm_activation_out(const at::Tensor& self, const at::Tensor& mat1,
     return out;
 }
 
+// activation(alpha * a b + beta * addend) in one launch, for compiled graphs.
+at::Tensor fused_addmm(const std::optional<at::Tensor>& addend, const at::Tensor& a, const at::Tensor& b,
+                       const at::Scalar& beta, const at::Scalar& alpha, c10::string_view activation)
+{
+    const c10::OptionalDeviceGuard guard(a.device());
+    TORCH_CHECK(a.dim() == 2 && b.dim() == 2 && a.size(1) == b.size(0), "fused_addmm: expected matrices a [m, k] and ",
+                "b [k, n], got ", a.sizes(), " and ", b.sizes());
+    const at::Tensor out = empty({a.size(0), b.size(1)}, a.scalar_type(), a.device());
+    const at::Tensor added = addend ? *at::expand_size(*addend, out.sizes(), "fused_addmm") : at::Tensor();
+    product("fused_addmm", a, b, out, added, alpha, addend ? beta : at::Scalar(0),
+            activation_named(activation, "fused_addmm"));
+    return out;
+}
+
 at::Tensor& baddbmm_out(const at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2,
                         const at::Scalar& beta, const at::Scalar& alpha, at::Tensor& out)
 {
@@ -204,6 +219,14 @@ at::Tensor& int_mm_out(const at::Tensor& self, const at::Tensor& mat2, at::Tenso
     at::native::resize_output(out, result.sizes());
     return out.copy_(result);
 }
+
+TORCH_LIBRARY_FRAGMENT(torch_ocl, m)
+{
+    m.def("fused_addmm(Tensor? addend, Tensor a, Tensor b, Scalar beta, Scalar alpha, str activation) -> Tensor",
+          {at::Tag::flexible_layout});
+}
+
+TORCH_LIBRARY_IMPL(torch_ocl, PrivateUse1, m) { m.impl("fused_addmm", fused_addmm); }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
 {

@@ -1,0 +1,142 @@
+"""torch.compile on the device: what products and convolutions do in the same launch."""
+import functools
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch._inductor import config
+
+from compiled import check, device
+
+randn = torch.randn
+OF_CONVOLUTIONS = {
+    "none": lambda y: y, "relu": F.relu, "silu": F.silu, "hardswish": F.hardswish, "hardsigmoid": F.hardsigmoid,
+    "sigmoid": torch.sigmoid, "relu6": F.relu6, "leaky_relu": functools.partial(F.leaky_relu, negative_slope=0.2),
+}
+OF_PRODUCTS = {"relu": F.relu, "gelu": F.gelu, "gelu_tanh": functools.partial(F.gelu, approximate="tanh")}
+
+
+def launches(function, *args):
+    """Of the second call of a compiled function, whose results are those of the CPU."""
+    torch._dynamo.reset()
+    ours = [a.to(device) for a in args]
+    compiled = torch.compile(function, fullgraph=True)
+    with torch.no_grad(), config.patch(force_disable_caches=True):
+        compiled(*ours)
+        torch.ocl.synchronize()
+        before = torch.ocl.kernel_launches()
+        actual = compiled(*ours)
+        torch.ocl.synchronize()
+        count = torch.ocl.kernel_launches() - before
+        wide = [a.float() if a.dtype in (torch.float16, torch.bfloat16) else a for a in args]
+        tolerances = dict(atol=3e-2, rtol=2e-2) if args[0].itemsize == 2 else dict(atol=3e-5, rtol=1e-5)
+        torch.testing.assert_close(actual.cpu(), function(*wide).to(args[0].dtype), **tolerances)
+    for after, before in zip(ours, args):
+        assert torch.equal(after.cpu(), before), "an argument was written to"
+    return count
+
+
+def alone(function, *args):
+    """Launches of an operator by itself: some pack what they read."""
+    ours = [a.to(device) for a in args]
+    function(*ours)
+    torch.ocl.synchronize()
+    before = torch.ocl.kernel_launches()
+    function(*ours)
+    return torch.ocl.kernel_launches() - before
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
+def test_activations_of_products(dtype):
+    x, w, b = randn(12, 24).to(dtype), randn(16, 24).to(dtype), randn(16).to(dtype)
+    expected = alone(F.linear, x, w, b)
+    for activation in OF_PRODUCTS.values():
+        assert launches(lambda x, w, b, f=activation: f(F.linear(x, w, b)), x, w, b) == expected
+    # The product of a tensor with more dimensions is seen as such afterwards.
+    assert launches(lambda x, w, b: F.gelu(F.linear(x, w, b)), x.view(3, 4, 24), w, b) == expected
+    assert launches(lambda x, w: F.relu(x @ w.t()), x, w) == expected
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float16))
+def test_activations_of_convolutions(dtype):
+    x, w, b = randn(2, 6, 10, 10).to(dtype), (randn(8, 6, 3, 3) / 8).to(dtype), randn(8).to(dtype)
+    expected = alone(F.conv2d, x, w, b)
+    for activation in OF_CONVOLUTIONS.values():
+        assert launches(lambda x, w, b, f=activation: f(F.conv2d(x, w, b)), x, w, b) == expected
+
+
+def test_convolutions_of_other_kinds():
+    x, w, b = randn(2, 6, 10, 10), randn(6, 4, 3, 3) / 8, randn(8)
+    channels_last = x.to(memory_format=torch.channels_last)
+    assert launches(lambda x, w, b: F.silu(F.conv_transpose2d(x, w, b, 2, groups=2)), x, w, b) == \
+        alone(lambda x, w, b: F.conv_transpose2d(x, w, b, 2, groups=2), x, w, b)
+    w, b = randn(6, 1, 3, 3), randn(6)
+    assert launches(lambda x, w, b: F.relu(F.conv2d(x, w, b, groups=6)), channels_last, w, b) == \
+        alone(lambda x, w, b: F.conv2d(x, w, b, groups=6), channels_last, w, b)
+    x, w, b = randn(2, 6, 20), randn(8, 6, 3) / 8, randn(8)
+    assert launches(lambda x, w, b: F.relu(F.conv1d(x, w, b)), x, w, b) == alone(F.conv1d, x, w, b)
+
+
+def test_additions_to_convolutions():
+    x, w, b = randn(2, 8, 10, 10), randn(8, 8, 3, 3) / 8, randn(8)
+    one = alone(functools.partial(F.conv2d, padding=1), x, w, b)
+
+    def block(x, w, b):                     # the second convolution adds to the first one's result
+        return F.relu(F.conv2d(x, w, b, padding=1) + F.conv2d(x, w, padding=1))
+
+    assert launches(block, x, w, b) == 2 * one
+    assert launches(lambda x, w, b: x + F.conv2d(x, w, b, padding=1), x, w, b) == one + 1     # x stays as it is
+
+    def used_again(x, w, b):
+        y = F.relu(F.conv2d(x, w, b, padding=1))
+        return F.relu(F.conv2d(y, w, b, padding=1) + y) + y
+
+    def shown_elsewhere(x, w, b):
+        y = F.relu(F.conv2d(x, w, b, padding=1))
+        seen = y.flatten(1)
+        return F.relu(F.conv2d(y, w, b, padding=1) + y).flatten(1) + seen
+
+    for function in (used_again, shown_elsewhere):
+        assert launches(function, x, w, b) == 2 * one + 1
+
+
+def test_batch_norms_of_frozen_models():
+    model = nn.Sequential(nn.Conv2d(4, 16, 3, bias=False), nn.BatchNorm2d(16), nn.ReLU(),
+                          nn.Conv2d(16, 16, 1, bias=False), nn.BatchNorm2d(16), nn.Hardswish()).eval()
+    for norm in (model[1], model[4]):
+        nn.init.normal_(norm.running_mean), nn.init.uniform_(norm.running_var, 0.5, 2)
+    x = randn(2, 4, 12, 12)
+    torch._dynamo.reset()
+    with torch.no_grad(), config.patch(freezing=True, force_disable_caches=True):
+        expected = model(x)
+        compiled = torch.compile(model.to(device), fullgraph=True)
+        compiled(x.to(device))
+        torch.ocl.synchronize()
+        before = torch.ocl.kernel_launches()
+        actual = compiled(x.to(device))
+        assert torch.ocl.kernel_launches() - before == 2
+    torch.testing.assert_close(actual.cpu(), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_results_that_are_needed_stay():
+    check(lambda x, w, b: F.gelu(F.linear(x, w, b)), randn(8, 12, requires_grad=True), randn(5, 12, requires_grad=True),
+          randn(5, requires_grad=True), atol=3e-5, rtol=1.3e-6)
+    check(lambda x, w, b: F.relu(F.conv2d(x, w, b)), randn(2, 3, 8, 8, requires_grad=True),
+          randn(4, 3, 3, 3, requires_grad=True), randn(4, requires_grad=True), atol=3e-5, rtol=1.3e-6)
+
+    def both(x, w):
+        y = x @ w
+        return y, F.relu(y), torch.sigmoid(y) * 2
+
+    check(both, randn(6, 8), randn(8, 4), atol=3e-5, rtol=1.3e-6)
+
+
+def test_any_sizes():
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x, w, b: F.silu(F.conv2d(x, w, b, padding=1)), dynamic=True, fullgraph=True)
+    w, b = randn(4, 3, 3, 3), randn(4)
+    for shape in ((2, 3, 8, 9), (1, 3, 17, 5)):
+        x = randn(shape)
+        torch.testing.assert_close(compiled(x.to(device), w.to(device), b.to(device)).cpu(),
+                                   F.silu(F.conv2d(x, w, b, padding=1)), atol=3e-5, rtol=1e-5)
