@@ -187,7 +187,8 @@ def profiled(rank, size):
     with tempfile.TemporaryDirectory() as folder:
         profile.export_chrome_trace(f"{folder}/trace.json")
         events = json.loads(pathlib.Path(folder, "trace.json").read_text())["traceEvents"]
-    calls = {event["args"]["Collective name"]: event["args"] for event in events if event["name"] == "record_param_comms"}
+    recorded = [event["args"] for event in events if event["name"] == "record_param_comms"]
+    calls = {call["Collective name"]: call for call in recorded}
     assert calls.keys() >= {"allreduce", "all_gather", "all_to_allv", "send", "recv", "barrier", "wait"}, calls.keys()
     gathered = calls["all_gather"]
     assert (gathered["In msg nelems"], gathered["Out msg nelems"], gathered["Group size"]) == (15, 15 * size, size)
