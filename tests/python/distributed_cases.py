@@ -2,7 +2,6 @@
 import datetime
 import json
 import os
-import pathlib
 import tempfile
 import time
 
@@ -186,8 +185,8 @@ def profiled(rank, size):
     assert shapes["occl:all_to_all"] == [[4]] and "occl:barrier" in shapes, shapes
     with tempfile.TemporaryDirectory() as folder:
         profile.export_chrome_trace(f"{folder}/trace.json")
-        events = json.loads(pathlib.Path(folder, "trace.json").read_text())["traceEvents"]
-    recorded = [event["args"] for event in events if event["name"] == "record_param_comms"]
+        with open(f"{folder}/trace.json") as trace:
+            recorded = [e["args"] for e in json.load(trace)["traceEvents"] if e["name"] == "record_param_comms"]
     calls = {call["Collective name"]: call for call in recorded}
     assert calls.keys() >= {"allreduce", "all_gather", "all_to_allv", "send", "recv", "barrier", "wait"}, calls.keys()
     gathered = calls["all_gather"]

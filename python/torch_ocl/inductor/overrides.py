@@ -1,8 +1,8 @@
 """Inductor's elementwise operations as OpenCL C.
 
 Operations return expressions; OpenCLCSE gives them variables of the dtype that Inductor's dtype propagation finds.
-Functions come from the library's own kernels/pointwise/math.cl and special.cl, so that compiled code agrees with the
-device's operators; there T is float, or double in a kernel that has float64.
+Functions come from the library's own kernels/pointwise/math.cl, special.cl and bessel.cl, so that compiled code agrees with
+the device's operators; there T is float, or double in a kernel that has float64.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _function(name: str):
 
 
 def _library(form: str, file: str | None = None):
-    """Code of math.cl or special.cl: functions of T. {0}, {1}: the arguments."""
+    """Code of math.cl or of another file: functions of T. {0}, {1}: the arguments."""
 
     def call(*args) -> str:
         dtype = _floating(*args)
@@ -120,6 +120,10 @@ def _library(form: str, file: str | None = None):
 
 def _special(form: str):
     return _library(form, "kernels/pointwise/special.cl")
+
+
+def _bessel(form: str):
+    return _library(form, "kernels/pointwise/bessel.cl")
 
 
 def _by_kind(integer: str, floating: str, boolean: str | None = None):
@@ -361,15 +365,15 @@ class OpenCLOverrides(OpOverrides):
     zeta = _special("zeta_of({0}, {1})")
     erfinv, erfcx = _special("erfinv_of({0})"), _special("erfcx_of({0})")
     ndtr, ndtri, log_ndtr = _library("normal_cdf({0})"), _special("ndtri_of({0})"), _special("log_ndtr_of({0})")
-    i0 = modified_bessel_i0 = _special("bessel_i(0, {0})")
-    i1 = modified_bessel_i1 = _special("bessel_i(1, {0})")
-    i0e, i1e = _special("scaled_bessel_i(0, {0})"), _special("scaled_bessel_i(1, {0})")
-    modified_bessel_k0, modified_bessel_k1 = _special("bessel_k(0, {0})"), _special("bessel_k(1, {0})")
-    scaled_modified_bessel_k0 = _special("scaled_bessel_k(0, {0})")
-    scaled_modified_bessel_k1 = _special("scaled_bessel_k(1, {0})")
-    bessel_j0, bessel_j1 = _special("bessel_j(0, {0})"), _special("bessel_j(1, {0})")
-    bessel_y0, bessel_y1 = _special("bessel_y(0, {0})"), _special("bessel_y(1, {0})")
-    spherical_bessel_j0 = _special("spherical_bessel_j0_of({0})")
+    i0 = modified_bessel_i0 = _bessel("bessel_i(0, {0})")
+    i1 = modified_bessel_i1 = _bessel("bessel_i(1, {0})")
+    i0e, i1e = _bessel("scaled_bessel_i(0, {0})"), _bessel("scaled_bessel_i(1, {0})")
+    modified_bessel_k0, modified_bessel_k1 = _bessel("bessel_k(0, {0})"), _bessel("bessel_k(1, {0})")
+    scaled_modified_bessel_k0 = _bessel("scaled_bessel_k(0, {0})")
+    scaled_modified_bessel_k1 = _bessel("scaled_bessel_k(1, {0})")
+    bessel_j0, bessel_j1 = _bessel("bessel_j(0, {0})"), _bessel("bessel_j(1, {0})")
+    bessel_y0, bessel_y1 = _bessel("bessel_y(0, {0})"), _bessel("bessel_y(1, {0})")
+    spherical_bessel_j0 = _bessel("spherical_bessel_j0_of({0})")
     airy_ai = _library("airy_ai({0})", "kernels/pointwise/airy.cl")
     igamma = gammainc = _special("gamma_p({0}, {1})")
     igammac = gammaincc = _special("gamma_q({0}, {1})")

@@ -1,5 +1,5 @@
 // Airy functions, for the rows that name this file as their library.
-#include "kernels/pointwise/special.cl"
+#include "kernels/pointwise/bessel.cl"
 
 // Ai. About 0 the power series (A&S 10.4.2), above by K_1/3 (A&S 10.4.14), below by the auxiliary functions f and g of
 // the asymptotic expansion (A&S 10.4.60) with the coefficients of their rational approximations in Moshier's Cephes.

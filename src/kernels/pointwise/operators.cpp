@@ -14,6 +14,8 @@ constexpr Result real = Result::real;
 
 #define SPECIAL(name, code, doc)                                                                                       \
     {name, code, nullptr, floating, common, 0, nullptr, doc, "kernels/pointwise/special.cl"}
+#define BESSEL(name, code, doc)                                                                                        \
+    {name, code, nullptr, floating, common, 0, nullptr, doc, "kernels/pointwise/bessel.cl"}
 #define DISTRIBUTION(name, code, doc)                                                                                  \
     {name, code, nullptr, floating, common, 0, nullptr, doc, "kernels/pointwise/distributions.cl"}
 
@@ -214,21 +216,21 @@ const PointwiseRow rows[] = {
     SPECIAL("special_ndtri", "y0 = ndtri_of(x0);", "quantile of the normal distribution"),
     SPECIAL("special_log_ndtr", "y0 = log_ndtr_of(x0);", "logarithm of the normal distribution"),
     SPECIAL("special_entr", "y0 = entropy_of(x0);", "-x log(x)"),
-    SPECIAL("i0", "y0 = bessel_i(0, x0);", "modified Bessel function I0"),
-    SPECIAL("special_i0e", "y0 = scaled_bessel_i(0, x0);", "exp(-|x|) I0(x)"),
-    SPECIAL("special_i1", "y0 = bessel_i(1, x0);", "modified Bessel function I1"),
-    SPECIAL("special_i1e", "y0 = scaled_bessel_i(1, x0);", "exp(-|x|) I1(x)"),
-    SPECIAL("special_modified_bessel_i0", "y0 = bessel_i(0, x0);", "modified Bessel function I0"),
-    SPECIAL("special_modified_bessel_i1", "y0 = bessel_i(1, x0);", "modified Bessel function I1"),
-    SPECIAL("special_modified_bessel_k0", "y0 = bessel_k(0, x0);", "modified Bessel function K0"),
-    SPECIAL("special_modified_bessel_k1", "y0 = bessel_k(1, x0);", "modified Bessel function K1"),
-    SPECIAL("special_scaled_modified_bessel_k0", "y0 = scaled_bessel_k(0, x0);", "exp(x) K0(x)"),
-    SPECIAL("special_scaled_modified_bessel_k1", "y0 = scaled_bessel_k(1, x0);", "exp(x) K1(x)"),
-    SPECIAL("special_bessel_j0", "y0 = bessel_j(0, x0);", "Bessel function J0"),
-    SPECIAL("special_bessel_j1", "y0 = bessel_j(1, x0);", "Bessel function J1"),
-    SPECIAL("special_bessel_y0", "y0 = bessel_y(0, x0);", "Bessel function Y0"),
-    SPECIAL("special_bessel_y1", "y0 = bessel_y(1, x0);", "Bessel function Y1"),
-    SPECIAL("special_spherical_bessel_j0", "y0 = spherical_bessel_j0_of(x0);", "sin(x) / x"),
+    BESSEL("i0", "y0 = bessel_i(0, x0);", "modified Bessel function I0"),
+    BESSEL("special_i0e", "y0 = scaled_bessel_i(0, x0);", "exp(-|x|) I0(x)"),
+    BESSEL("special_i1", "y0 = bessel_i(1, x0);", "modified Bessel function I1"),
+    BESSEL("special_i1e", "y0 = scaled_bessel_i(1, x0);", "exp(-|x|) I1(x)"),
+    BESSEL("special_modified_bessel_i0", "y0 = bessel_i(0, x0);", "modified Bessel function I0"),
+    BESSEL("special_modified_bessel_i1", "y0 = bessel_i(1, x0);", "modified Bessel function I1"),
+    BESSEL("special_modified_bessel_k0", "y0 = bessel_k(0, x0);", "modified Bessel function K0"),
+    BESSEL("special_modified_bessel_k1", "y0 = bessel_k(1, x0);", "modified Bessel function K1"),
+    BESSEL("special_scaled_modified_bessel_k0", "y0 = scaled_bessel_k(0, x0);", "exp(x) K0(x)"),
+    BESSEL("special_scaled_modified_bessel_k1", "y0 = scaled_bessel_k(1, x0);", "exp(x) K1(x)"),
+    BESSEL("special_bessel_j0", "y0 = bessel_j(0, x0);", "Bessel function J0"),
+    BESSEL("special_bessel_j1", "y0 = bessel_j(1, x0);", "Bessel function J1"),
+    BESSEL("special_bessel_y0", "y0 = bessel_y(0, x0);", "Bessel function Y0"),
+    BESSEL("special_bessel_y1", "y0 = bessel_y(1, x0);", "Bessel function Y1"),
+    BESSEL("special_spherical_bessel_j0", "y0 = spherical_bessel_j0_of(x0);", "sin(x) / x"),
     {"special_airy_ai", "y0 = airy_ai(x0);", nullptr, floating, common, 0, nullptr, "Airy function Ai",
      "kernels/pointwise/airy.cl"},
     DISTRIBUTION("_standard_gamma_grad", "y0 = gamma_gradient(x0, x1);", "of a gamma variate x1 by its parameter x0"),

@@ -39,8 +39,8 @@ template <class Body> auto with_comms_record(const Comms& comms, Body&& body)
     const auto sequence = std::make_tuple(comms.sequence, comms.is_message);
     const std::vector<std::int64_t> even;
     const std::string name = comms.name;
-    RECORD_PARAM_COMMS_DATA(sequence, comms.group.name, comms.inputs, comms.outputs, comms.group.rank, std::string(name),
-                            elements(comms.inputs), elements(comms.outputs),
+    RECORD_PARAM_COMMS_DATA(sequence, comms.group.name, comms.inputs, comms.outputs, comms.group.rank,
+                            std::string(name), elements(comms.inputs), elements(comms.outputs),
                             example.empty() ? at::kByte : example[0].scalar_type(), even, even, comms.group.first,
                             comms.group.stride, comms.group.size);
     return body();
