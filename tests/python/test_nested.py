@@ -98,18 +98,95 @@ def test_jagged_linear():
     same(net.weight.grad, reference.weight.grad)
 
 
-@pytest.mark.allow_fallback
-def test_attention_over_rows_of_different_lengths():
-    parts = [torch.randn(n, 2, 4) for n in (3, 1, 5)]
-    query = jagged(parts, device)
-    heads = query.transpose(1, 2)
-    got = torch.nn.functional.scaled_dot_product_attention(heads, heads, heads)
-    want = []
-    for p in parts:
-        h = p.transpose(0, 1)
-        want.append(torch.nn.functional.scaled_dot_product_attention(h, h, h))
-    for a, b in zip(got.unbind(), want, strict=True):
-        torch.testing.assert_close(a.cpu(), b)
+def per_sample_attention(query, key, value, **options):
+    """Each sequence alone on the CPU in float64, [rows, heads, size]; one without keys gives zeros."""
+    results = []
+    for parts in zip(query, key, value, strict=True):
+        q, k, v = (p.double().transpose(0, 1) for p in parts)
+        y = torch.nn.functional.scaled_dot_product_attention(q, k, v, **options)
+        results.append(torch.nan_to_num(y).transpose(0, 1) if k.shape[1] else v.new_zeros(len(parts[0]), *v.shape[::2]))
+    return torch.cat(results)
+
+
+ATTENTION_TOLERANCES = {torch.float32: dict(rtol=1e-5, atol=1e-5), torch.float16: dict(rtol=4e-3, atol=4e-3),
+                        torch.float64: {}}
+
+
+@pytest.mark.parametrize("case, dtype", [
+    *((case, torch.float32) for case in ("three", "chunks", "causal", "scaled", "cross", "values")),
+    ("cross", torch.float16), ("three", torch.float64)])
+def test_attention_over_rows_of_different_lengths(case, dtype):
+    lengths, heads, size = [3, 0, 70, 2], 2, 16
+    key_lengths = [5, 4, 1, 0] if case == "cross" else lengths
+    widths = [size, size, 24 if case == "values" else size]
+    if case == "chunks":    # queries, keys and values of one projection: strided rows
+        leaves = [jagged([torch.randn(n, 3 * heads * size).to(dtype) for n in lengths], device, requires_grad=True)]
+        parts = [t.unflatten(-1, (heads, size)) for t in leaves[0].chunk(3, -1)]
+    else:
+        leaves = parts = [jagged([torch.randn(n, heads, width).to(dtype) for n in counts], device, requires_grad=True)
+                          for counts, width in zip((lengths, key_lengths, key_lengths), widths, strict=True)]
+    options = {"causal": dict(is_causal=True), "scaled": dict(scale=0.5)}.get(case, {})
+    got = torch.nn.functional.scaled_dot_product_attention(*(p.transpose(1, 2) for p in parts), **options)
+    rows = got.transpose(1, 2).values()
+    weight = torch.randn(rows.shape).to(dtype)
+    (rows * weight.to(device)).sum().backward()
+
+    copies = [[p.detach().cpu().double().requires_grad_() for p in t.unbind()] for t in parts]
+    want = per_sample_attention(*copies, **options)
+    (want * weight.double()).sum().backward()
+    tolerances = ATTENTION_TOLERANCES[dtype]
+    torch.testing.assert_close(rows.cpu().double(), want, **tolerances)
+    gradients = [torch.cat([torch.zeros_like(p) if p.grad is None else p.grad for p in part]) for part in copies]
+    if case == "chunks":
+        gradients = [torch.cat([g.flatten(1) for g in gradients], 1)]
+    for leaf, gradient in zip(leaves, gradients, strict=True):
+        torch.testing.assert_close(leaf.grad.values().cpu().double(), gradient, **tolerances)
+
+
+def test_attention_drops_the_same_probabilities_in_both_directions():
+    parts = [jagged([torch.randn(n, 1, 8) for n in (6, 3)], device, requires_grad=True) for _ in range(3)]
+    query, key, _ = parts
+    # The gradient of values is linear in the dropped probabilities, as the result is.
+    value = jagged([torch.eye(8)[:n].unsqueeze(1) for n in (6, 3)], device, requires_grad=True)
+    y = torch.nn.functional.scaled_dot_product_attention(*(t.transpose(1, 2) for t in (query, key, value)),
+                                                         dropout_p=0.5)
+    rows = y.transpose(1, 2).values()
+    rows.sum().backward()
+    torch.testing.assert_close(value.grad.values()[:6, 0, 0], rows[:6, 0, :6].sum(0))
+    assert 0 < (rows[:6, 0, :6] == 0).sum() < 36
+
+
+def test_attention_of_jagged_tensors_that_nothing_computes_is_named():
+    heads = jagged([torch.randn(n, 2, 4) for n in (3, 1)], device).transpose(1, 2)
+    wide = jagged([torch.randn(n, 2, 300) for n in (3, 1)], device).transpose(1, 2)
+    with pytest.raises(RuntimeError, match="scaled_dot_product_attention: of jagged tensors on ocl"):
+        torch.nn.functional.scaled_dot_product_attention(wide, wide, wide, is_causal=True)
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        got = torch.nn.functional.scaled_dot_product_attention(heads, heads, heads)
+    want = torch.nn.functional.scaled_dot_product_attention(heads, heads, heads)
+    for a, b in zip(got.unbind(), want.unbind(), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("window", [(-1, -1), (-1, 0), (2, 0), (1, 2)])
+def test_varlen_attention(window):
+    varlen = pytest.importorskip("torch.nn.attention.varlen")
+    lengths, heads, size = [4, 0, 9], 2, 8
+    begins = torch.tensor([0, 4, 4, 13], dtype=torch.int32, device=device)
+    whole = [torch.randn(13, heads, size, requires_grad=True) for _ in range(3)]
+    there = [t.detach().to(device).requires_grad_() for t in whole]
+    got = varlen.varlen_attn(*there, begins, begins, 9, 9, window_size=window)
+    got.square().sum().backward()
+    places = [torch.arange(n) for n in lengths]
+    seen = [((p - p[:, None] <= window[1]) | (window[1] < 0)) & ((p[:, None] - p <= window[0]) | (window[0] < 0))
+            for p in places]
+    parts = zip(*(t.split(lengths) for t in whole), seen, strict=True)
+    want = torch.cat([torch.nn.functional.scaled_dot_product_attention(
+        *(t.transpose(0, 1) for t in (q, k, v)), attn_mask=mask).transpose(0, 1) for q, k, v, mask in parts if len(q)])
+    want.square().sum().backward()
+    torch.testing.assert_close(got.cpu(), want)
+    for a, b in zip(there, whole, strict=True):
+        torch.testing.assert_close(a.grad.cpu(), b.grad, rtol=1e-5, atol=1e-5)
 
 
 # ---- strided ----
@@ -141,15 +218,55 @@ def test_strided_linear():
     same(net(y).relu().to_padded_tensor(0.0).detach(), reference(x).relu().to_padded_tensor(0.0).detach())
 
 
-@pytest.mark.allow_fallback
-def test_strided_operators_without_a_kernel_run_on_the_cpu():
+@pytest.mark.parametrize("function", [
+    lambda x: x.sum(-1, keepdim=True), lambda x: x.softmax(-1),
+    lambda x: torch.nn.functional.layer_norm(x, (8,), *(torch.arange(8.0, device=x.device) / n for n in (8, 3))),
+    lambda x: (x @ x.transpose(1, 2)).softmax(-1),
+])
+def test_strided_operators_and_gradients(function):
     parts = rows()
-    x, y = strided(parts), strided(parts, device)
-    norm = torch.nn.LayerNorm(8)
-    want = norm(x)
-    torch.ocl.reset_fallback_report()
-    same(norm.to(device)(y), want)
-    assert any("layer_norm" in name for name in torch.ocl.fallback_report())
+    x, y = strided(parts, requires_grad=True), strided(parts, device, requires_grad=True)
+    got, want = function(y), function(x)
+    same(got.detach(), want.detach())
+    for t in (want, got):
+        t.to_padded_tensor(0.0).square().sum().backward()
+    same(y.grad, x.grad)
+
+
+def test_strided_sums_of_rows_of_different_lengths():
+    parts = rows()
+    y = strided(parts, device, requires_grad=True)
+    got = y.transpose(1, 2).sum(-1, keepdim=True)
+    same(got.detach(), strided([p.t().sum(-1, keepdim=True) for p in parts]))
+    got.to_padded_tensor(0.0).square().sum().backward()
+    same(y.grad, strided([(2 * p.sum(0)).expand_as(p) for p in parts]))
+
+
+def test_strided_layer_norm_has_gradients_of_its_parameters():
+    parts = rows()
+    norm, reference = torch.nn.LayerNorm(8), torch.nn.LayerNorm(8)
+    norm.to(device)
+    for net, where in ((norm, device), (reference, "cpu")):
+        net(strided(parts, where)).to_padded_tensor(0.0).square().sum().backward()
+    same(norm.weight.grad, reference.weight.grad, rtol=1e-5, atol=1e-5)
+    same(norm.bias.grad, reference.bias.grad, rtol=1e-5, atol=1e-5)
+    with pytest.raises(RuntimeError, match="layer_norm: normalized_shape is"):
+        torch.nn.functional.layer_norm(strided(parts, device), (7,))
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_encoder_layers_of_strided_nested_tensors(norm_first):
+    parts = [torch.randn(n, 16) for n in (3, 1, 5)]
+    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, norm_first=norm_first, batch_first=True).eval()
+    with torch.no_grad():
+        want = [layer(p.unsqueeze(0))[0] for p in parts]
+        got = layer.to(device)(strided(parts, device))
+        heads = torch.nn.MultiheadAttention(16, 2, batch_first=True).eval()
+        alone = [heads(*[p.unsqueeze(0)] * 3)[0][0] for p in parts]
+        nested = strided(parts, device)
+        together = heads.to(device)(nested, nested, nested, need_weights=False)[0]
+    for a, b in zip([*got.unbind(), *together.unbind()], want + alone, strict=True):
+        torch.testing.assert_close(a.cpu(), b, rtol=1e-5, atol=1e-5)
 
 
 def test_what_has_no_kernel_anywhere_is_named():

@@ -44,17 +44,18 @@ constexpr std::string_view compressed_operators[] = {
     "crow_indices", "fill_.Scalar", "mul.Scalar", "mul.out", "mul_.Scalar", "normal_", "resize_", "row_indices",
     "select.int", "select_copy.int", "sparse_mask"};
 constexpr std::string_view nested_operators[] = {
-    "_nested_select_backward", "_nested_tensor_size", "_nested_tensor_storage_offsets", "_nested_tensor_strides",
-    "_safe_softmax", "_softmax", "_softmax_backward_data", "_to_copy", "abs", "abs_", "add.Tensor", "add_.Tensor",
-    "alias", "bmm", "cat", "chunk", "clone", "copy_", "cos", "detach", "div.Scalar", "div.Tensor", "embedding",
-    "empty_like", "eq.Scalar", "eq.Tensor", "fill_.Scalar", "fill_.Tensor", "ge.Scalar", "gelu", "gelu_",
-    "gelu_backward", "gt.Scalar", "is_same_size", "isinf", "isnan", "isneginf", "isposinf", "linear", "linear_backward",
-    "logical_not", "logical_not_", "masked_fill.Scalar", "matmul", "matmul.out", "matmul_backward", "mul.Scalar",
-    "mul.Tensor", "mul_.Scalar", "mul_.Tensor", "narrow", "native_dropout", "native_dropout_backward", "neg", "neg_",
-    "normal_", "ones_like", "relu", "relu_", "select.int", "sgn", "sgn_", "silu", "silu_", "silu_backward", "sin",
+    "_nested_from_padded_and_nested_example", "_nested_select_backward", "_nested_tensor_size",
+    "_nested_tensor_storage_offsets", "_nested_tensor_strides", "_pin_memory", "_safe_softmax", "_softmax",
+    "_softmax_backward_data", "_to_copy", "abs", "abs_", "add.Tensor", "add_.Tensor", "alias", "all.dim", "bmm", "cat",
+    "chunk", "clone", "copy_", "cos", "detach", "div.Scalar", "div.Tensor", "embedding", "empty_like", "eq.Scalar",
+    "eq.Tensor", "fill_.Scalar", "fill_.Tensor", "ge.Scalar", "gelu", "gelu_", "gelu_backward", "gt.Scalar",
+    "is_pinned", "is_same_size", "isinf", "isnan", "isneginf", "isposinf", "linear", "linear_backward", "logical_not",
+    "logical_not_", "masked_fill.Scalar", "matmul", "matmul.out", "matmul_backward", "mul.Scalar", "mul.Tensor",
+    "mul_.Scalar", "mul_.Tensor", "narrow", "native_dropout", "native_dropout_backward", "neg", "neg_", "normal_",
+    "ones_like", "relu", "relu_", "select.int", "sgn", "sgn_", "silu", "silu_", "silu_backward", "sin",
     "split_with_sizes", "sqrt", "squeeze", "squeeze.dim", "squeeze.dims", "sub.Tensor", "tanh", "tanh_",
-    "threshold_backward", "to_padded_tensor", "transpose.int", "unbind.int", "unsqueeze", "values", "view",
-    "where.self", "zero_"};
+    "threshold_backward", "to_padded_tensor", "transpose.int", "unbind.int", "unsqueeze",
+    "value_selecting_reduction_backward", "values", "view", "where.self", "where.self_out", "zero_"};
 // Of strided tensors.
 constexpr std::string_view dense_operators[] = {"_to_sparse",     "_to_sparse.sparse_dim", "_to_sparse_csr",
                                                 "_to_sparse_csc", "_to_sparse_bsr",        "_to_sparse_bsc",

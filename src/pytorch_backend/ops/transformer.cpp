@@ -1,6 +1,7 @@
 // The layers that torch.nn.TransformerEncoder and MultiheadAttention call for inference, put together from operators of
 // the device: projections, scaled dot product attention, layer norm.
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/_native_multi_head_attention.h>
 #include <ATen/ops/_softmax.h>
 #include <ATen/ops/_softmax_backward_data.h>
 #include <ATen/ops/gelu.h>
@@ -172,8 +173,8 @@ Tensor transformer_encoder_layer(const Tensor& src, int64_t embed_dim, int64_t n
         return at::layer_norm(x, {embed_dim}, norm_weight_2, norm_bias_2, eps);
     };
     Tensor x = norm_first ? norm_1(src) : src;
-    x = src + std::get<0>(native_multi_head_attention(x, x, x, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight,
-                                                      proj_bias, mask, false, true, mask_type));
+    x = src + std::get<0>(at::_native_multi_head_attention(x, x, x, embed_dim, num_heads, qkv_weight, qkv_bias,
+                                                           proj_weight, proj_bias, mask, false, true, mask_type));
     if (!norm_first)
         x = norm_1(x);
     const Tensor hidden = at::linear(norm_first ? norm_2(x) : x, ffn_weight_1, ffn_bias_1);
@@ -192,6 +193,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     m.impl("_masked_softmax_backward", masked_softmax_backward);
     m.impl("_transform_bias_rescale_qkv", transform_bias_rescale_qkv);
     m.impl("_native_multi_head_attention", native_multi_head_attention);
+    m.impl("_transformer_encoder_layer_fwd", transformer_encoder_layer);
+}
+TORCH_LIBRARY_IMPL(aten, NestedTensorPrivateUse1, m)
+{
     m.impl("_transformer_encoder_layer_fwd", transformer_encoder_layer);
 }
 
