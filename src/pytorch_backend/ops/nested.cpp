@@ -94,8 +94,9 @@ std::tuple<Tensor, Tensor, Tensor> native_layer_norm_backward(const Tensor& grad
 {
     constexpr const char* name = "native_layer_norm_backward";
     const Parts x = parts_of(name, input), dy = parts_of(name, grad);
-    auto [dx, dw, db] = at::native_layer_norm_backward(normalized_rows(name, dy, shape), normalized_rows(name, x, shape),
-                                                       shape, mean, rstd, weight, bias, wanted);
+    auto [dx, dw, db] =
+        at::native_layer_norm_backward(normalized_rows(name, dy, shape), normalized_rows(name, x, shape), shape, mean,
+                                       rstd, weight, bias, wanted);
     return {dx.defined() ? nest(dx, x.sizes) : dx, dw, db};
 }
 
