@@ -1,5 +1,5 @@
-"""Sparse tensors: layouts and their conversions, products, sums, gradients. Everything is compared with PyTorch's
-CPU."""
+"""Sparse tensors of coordinates: products, sums, gradients, and the life of every layout. Everything is compared with
+PyTorch's CPU."""
 
 import copy
 import io
@@ -9,51 +9,7 @@ import pytest
 import torch
 
 from comparison import device
-
-REAL = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
-DTYPES = [*REAL, torch.complex64, torch.complex128, torch.int64, torch.int8]
-COMPRESSED = [torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc]
-
-
-def values_of(shape, dtype, generator):
-    if dtype.is_floating_point or dtype.is_complex:
-        return torch.randn(shape, generator=generator, dtype=torch.complex64 if dtype.is_complex else None).to(dtype)
-    return torch.randint(-5, 6, shape, generator=generator).to(dtype)
-
-
-def coo(shape=(7, 9), entries=20, dense=(), dtype=torch.float32, seed=0, coalesced=False):
-    """An uncoalesced tensor: some places come more than once."""
-    generator = torch.Generator().manual_seed(seed)
-    indices = torch.stack([torch.randint(n, (entries,), generator=generator) for n in shape])
-    values = values_of((entries, *dense), dtype, generator)
-    result = torch.sparse_coo_tensor(indices, values, (*shape, *dense))
-    return result.coalesce() if coalesced else result
-
-
-def compressed(layout, dtype=torch.float32, shape=(8, 12), seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    dense = values_of(shape, dtype, generator)
-    dense[torch.rand(shape, generator=generator) < 0.6] = 0
-    return to_layout(dense, layout)
-
-
-def to_layout(tensor, layout):
-    block = (2, 3) if layout in (torch.sparse_bsr, torch.sparse_bsc) else None
-    return tensor.to_sparse(layout=layout, blocksize=block)
-
-
-def same(got, want, **tolerances):
-    assert got.device.type == "ocl" and got.layout == want.layout and got.dtype == want.dtype
-    torch.testing.assert_close(got.cpu(), want, **tolerances)
-
-
-def same_sum(got, want, **tolerances):
-    """For results whose entries may come in another order."""
-    assert got.device.type == "ocl" and got.layout == want.layout and got.shape == want.shape
-    torch.testing.assert_close(got.cpu().coalesce(), want.coalesce(), **tolerances)
-
-
-# ---- coordinates ----
+from sparse_tensors import COMPRESSED, DTYPES, compressed, coo, same, same_sum, to_layout, values_of
 
 
 @pytest.mark.parametrize("dtype", [*DTYPES, torch.bool, torch.uint8])
@@ -296,105 +252,6 @@ def test_sparse_gather_gradient():
     same_sum(b.grad, a.grad)
 
 
-# ---- compressed layouts ----
-
-
-@pytest.mark.parametrize("layout", COMPRESSED)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.complex64, torch.int64, torch.bool])
-def test_compressed_from_and_to_dense(layout, dtype):
-    x = compressed(layout, dtype)
-    dense = x.to_dense()
-    y = to_layout(dense.to(device), layout)
-    same(y, x)
-    same(y.to_dense(), dense)
-    same(x.to(device), x)
-    same(y.clone(), x)
-    same_sum(y.to_sparse(), x.to_sparse())
-
-
-@pytest.mark.parametrize("source", [torch.sparse_coo, *COMPRESSED])
-@pytest.mark.parametrize("target", [torch.sparse_coo, *COMPRESSED])
-def test_conversions(source, target):
-    x = to_layout(compressed(torch.sparse_csr).to_dense(), source)
-    try:
-        want = to_layout(x, target)
-    except RuntimeError:   # between some block layouts PyTorch has no way
-        with pytest.raises(RuntimeError):
-            to_layout(x.to(device), target)
-        return
-    same(to_layout(x.to(device), target), want)
-
-
-@pytest.mark.parametrize("layout", COMPRESSED)
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_compressed_products(layout, dtype):
-    generator = torch.Generator().manual_seed(1)
-    x = compressed(layout, dtype)
-    right, left = values_of((12, 10), dtype, generator), values_of((5, 8), dtype, generator)
-    wide = torch.complex128 if dtype.is_complex else torch.float64 if dtype.is_floating_point else torch.int64
-    dense = x.to_dense().to(wide)
-    same(x.to(device) @ right.to(device), (dense @ right.to(wide)).to(dtype))
-    same(left.to(device) @ x.to(device), (left.to(wide) @ dense).to(dtype))
-    if layout in (torch.sparse_csr, torch.sparse_bsr):
-        same(x.to(device) @ right[:, 0].to(device), (dense @ right[:, 0].to(wide)).to(dtype))
-
-
-@pytest.mark.parametrize("index_type", [torch.int32, torch.int64])
-def test_csr(index_type):
-    x = compressed(torch.sparse_csr)
-    x = torch.sparse_csr_tensor(x.crow_indices().to(index_type), x.col_indices().to(index_type), x.values(), x.shape)
-    y, dense = x.to(device), torch.randn(12, 4)
-    assert y.crow_indices().dtype == index_type
-    same(y @ dense.to(device), x.to_dense() @ dense)
-    same(torch.sin(y), torch.sin(x))
-    same(y * 2, x * 2)
-    same(-y, -x)
-    same(y.sum(), x.sum())
-    same(y + y, x + x)
-    assert (y + y).crow_indices().dtype == index_type
-    same(dense.new_ones(8, 12).to(device) + y, torch.ones(8, 12) + x.to_dense())
-    same((y * y).to_dense(), x.to_dense() * x.to_dense())
-    same(y[1], x[1])
-    same(y.transpose(0, 1), x.transpose(0, 1))
-    square = compressed(torch.sparse_csr, shape=(12, 8), seed=3)
-    same((y @ square.to(device)).to_dense(), x.to_dense() @ square.to_dense())
-
-
-@pytest.mark.parametrize("dim", [0, 1, (0, 1)])
-def test_csr_sum_and_prod(dim):
-    x = compressed(torch.sparse_csr)
-    same(x.to(device).sum(dim, keepdim=True), x.sum(dim, keepdim=True))
-    same(torch._sparse_csr_prod(x.to(device), dim if isinstance(dim, tuple) else (dim,), True),
-         torch._sparse_csr_prod(x, dim if isinstance(dim, tuple) else (dim,), True))
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64])
-def test_sampled_addmm(dtype):
-    generator = torch.Generator().manual_seed(1)
-    x = compressed(torch.sparse_csr, dtype)
-    a, b = values_of((8, 5), dtype, generator), values_of((5, 12), dtype, generator)
-    want = (2 * x.to_dense() + 3 * (a @ b)).sparse_mask(x.to_sparse().coalesce()).to_sparse_csr()
-    same(torch.sparse.sampled_addmm(x.to(device), a.to(device), b.to(device), beta=2, alpha=3), want)
-
-
-def test_csr_gradients():
-    x = compressed(torch.sparse_csr)
-    dense = torch.randn(12, 4)
-    a, b = x.clone().requires_grad_(), dense.clone().requires_grad_()
-    y, d = x.to(device).requires_grad_(), dense.to(device).requires_grad_()
-    (a @ b).square().sum().backward()
-    (y @ d).square().sum().backward()
-    same(d.grad, b.grad)
-    same(y.grad.to_dense(), a.grad.to_dense())
-
-
-def test_batches_of_csr():
-    x = torch.stack([compressed(torch.sparse_csr, seed=0).to_dense()] * 2).to_sparse_csr()
-    same(x.to(device), x)
-    same(x.to(device).to_dense(), x.to_dense())
-    same(x.to_dense().to(device).to_sparse_csr(), x)
-
-
 # ---- life of a tensor ----
 
 
@@ -428,29 +285,3 @@ def test_missing_operators_are_named_or_run_on_the_cpu():
     with pytest.raises(NotImplementedError) as error:
         torch.cumsum(x, 0)
     assert str(error.value).count("\n") < 3
-
-
-@pytest.mark.parametrize("dtype", (torch.float32, torch.float64, torch.bfloat16))
-@pytest.mark.parametrize("reduce", ("sum", "mean", "amax", "amin"))
-def test_mm_with_a_reduction(reduce, dtype):
-    a = torch.randn(6, 5, dtype=dtype) * (torch.rand(6, 5) < 0.6)
-    a[2] = 0   # a row without entries
-    b = torch.randn(5, 4, dtype=dtype)
-    outcomes = []
-    for place in ("cpu", device):
-        left = a.to(place).to_sparse_csr().requires_grad_()
-        right = b.to(place).requires_grad_()
-        y = torch.sparse.mm(left, right, reduce)
-        of_a, of_b = torch.autograd.grad(y.square().sum(), (left, right))
-        outcomes.append([y.detach(), of_a.to_dense(), of_b])
-    tolerances = dict(rtol=2e-2, atol=5e-2) if dtype == torch.bfloat16 else {}
-    for actual, expected in zip(outcomes[1], outcomes[0]):
-        torch.testing.assert_close(actual.cpu(), expected, **tolerances)
-
-
-def test_mm_with_a_reduction_refuses():
-    a = torch.eye(3, device=device).to_sparse_csr()
-    with pytest.raises(RuntimeError, match="reduce"):
-        torch.sparse.mm(a, torch.ones(3, 2, device=device), "prod")
-    with pytest.raises(RuntimeError, match="3 rows"):
-        torch.sparse.mm(a, torch.ones(4, 2, device=device), "amax")

@@ -1,0 +1,130 @@
+"""Sparse tensors in compressed layouts: conversions, products, sums, gradients. Everything is compared with PyTorch's
+CPU."""
+
+import pytest
+import torch
+
+from comparison import device
+from sparse_tensors import COMPRESSED, DTYPES, compressed, same, same_sum, to_layout, values_of
+
+
+@pytest.mark.parametrize("layout", COMPRESSED)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.complex64, torch.int64, torch.bool])
+def test_compressed_from_and_to_dense(layout, dtype):
+    x = compressed(layout, dtype)
+    dense = x.to_dense()
+    y = to_layout(dense.to(device), layout)
+    same(y, x)
+    same(y.to_dense(), dense)
+    same(x.to(device), x)
+    same(y.clone(), x)
+    same_sum(y.to_sparse(), x.to_sparse())
+
+
+@pytest.mark.parametrize("source", [torch.sparse_coo, *COMPRESSED])
+@pytest.mark.parametrize("target", [torch.sparse_coo, *COMPRESSED])
+def test_conversions(source, target):
+    x = to_layout(compressed(torch.sparse_csr).to_dense(), source)
+    try:
+        want = to_layout(x, target)
+    except RuntimeError:   # between some block layouts PyTorch has no way
+        with pytest.raises(RuntimeError):
+            to_layout(x.to(device), target)
+        return
+    same(to_layout(x.to(device), target), want)
+
+
+@pytest.mark.parametrize("layout", COMPRESSED)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_compressed_products(layout, dtype):
+    generator = torch.Generator().manual_seed(1)
+    x = compressed(layout, dtype)
+    right, left = values_of((12, 10), dtype, generator), values_of((5, 8), dtype, generator)
+    wide = torch.complex128 if dtype.is_complex else torch.float64 if dtype.is_floating_point else torch.int64
+    dense = x.to_dense().to(wide)
+    same(x.to(device) @ right.to(device), (dense @ right.to(wide)).to(dtype))
+    same(left.to(device) @ x.to(device), (left.to(wide) @ dense).to(dtype))
+    if layout in (torch.sparse_csr, torch.sparse_bsr):
+        same(x.to(device) @ right[:, 0].to(device), (dense @ right[:, 0].to(wide)).to(dtype))
+
+
+@pytest.mark.parametrize("index_type", [torch.int32, torch.int64])
+def test_csr(index_type):
+    x = compressed(torch.sparse_csr)
+    x = torch.sparse_csr_tensor(x.crow_indices().to(index_type), x.col_indices().to(index_type), x.values(), x.shape)
+    y, dense = x.to(device), torch.randn(12, 4)
+    assert y.crow_indices().dtype == index_type
+    same(y @ dense.to(device), x.to_dense() @ dense)
+    same(torch.sin(y), torch.sin(x))
+    same(y * 2, x * 2)
+    same(-y, -x)
+    same(y.sum(), x.sum())
+    same(y + y, x + x)
+    assert (y + y).crow_indices().dtype == index_type
+    same(dense.new_ones(8, 12).to(device) + y, torch.ones(8, 12) + x.to_dense())
+    same((y * y).to_dense(), x.to_dense() * x.to_dense())
+    same(y[1], x[1])
+    same(y.transpose(0, 1), x.transpose(0, 1))
+    square = compressed(torch.sparse_csr, shape=(12, 8), seed=3)
+    same((y @ square.to(device)).to_dense(), x.to_dense() @ square.to_dense())
+
+
+@pytest.mark.parametrize("dim", [0, 1, (0, 1)])
+def test_csr_sum_and_prod(dim):
+    x = compressed(torch.sparse_csr)
+    same(x.to(device).sum(dim, keepdim=True), x.sum(dim, keepdim=True))
+    same(torch._sparse_csr_prod(x.to(device), dim if isinstance(dim, tuple) else (dim,), True),
+         torch._sparse_csr_prod(x, dim if isinstance(dim, tuple) else (dim,), True))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64])
+def test_sampled_addmm(dtype):
+    generator = torch.Generator().manual_seed(1)
+    x = compressed(torch.sparse_csr, dtype)
+    a, b = values_of((8, 5), dtype, generator), values_of((5, 12), dtype, generator)
+    want = (2 * x.to_dense() + 3 * (a @ b)).sparse_mask(x.to_sparse().coalesce()).to_sparse_csr()
+    same(torch.sparse.sampled_addmm(x.to(device), a.to(device), b.to(device), beta=2, alpha=3), want)
+
+
+def test_csr_gradients():
+    x = compressed(torch.sparse_csr)
+    dense = torch.randn(12, 4)
+    a, b = x.clone().requires_grad_(), dense.clone().requires_grad_()
+    y, d = x.to(device).requires_grad_(), dense.to(device).requires_grad_()
+    (a @ b).square().sum().backward()
+    (y @ d).square().sum().backward()
+    same(d.grad, b.grad)
+    same(y.grad.to_dense(), a.grad.to_dense())
+
+
+def test_batches_of_csr():
+    x = torch.stack([compressed(torch.sparse_csr, seed=0).to_dense()] * 2).to_sparse_csr()
+    same(x.to(device), x)
+    same(x.to(device).to_dense(), x.to_dense())
+    same(x.to_dense().to(device).to_sparse_csr(), x)
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float64, torch.bfloat16))
+@pytest.mark.parametrize("reduce", ("sum", "mean", "amax", "amin"))
+def test_mm_with_a_reduction(reduce, dtype):
+    a = torch.randn(6, 5, dtype=dtype) * (torch.rand(6, 5) < 0.6)
+    a[2] = 0   # a row without entries
+    b = torch.randn(5, 4, dtype=dtype)
+    outcomes = []
+    for place in ("cpu", device):
+        left = a.to(place).to_sparse_csr().requires_grad_()
+        right = b.to(place).requires_grad_()
+        y = torch.sparse.mm(left, right, reduce)
+        of_a, of_b = torch.autograd.grad(y.square().sum(), (left, right))
+        outcomes.append([y.detach(), of_a.to_dense(), of_b])
+    tolerances = dict(rtol=2e-2, atol=5e-2) if dtype == torch.bfloat16 else {}
+    for actual, expected in zip(outcomes[1], outcomes[0]):
+        torch.testing.assert_close(actual.cpu(), expected, **tolerances)
+
+
+def test_mm_with_a_reduction_refuses():
+    a = torch.eye(3, device=device).to_sparse_csr()
+    with pytest.raises(RuntimeError, match="reduce"):
+        torch.sparse.mm(a, torch.ones(3, 2, device=device), "prod")
+    with pytest.raises(RuntimeError, match="3 rows"):
+        torch.sparse.mm(a, torch.ones(4, 2, device=device), "amax")
