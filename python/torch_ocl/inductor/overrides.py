@@ -1,8 +1,8 @@
 """Inductor's elementwise operations as OpenCL C.
 
 Operations return expressions; OpenCLCSE gives them variables of the dtype that Inductor's dtype propagation finds.
-Functions come from the library's own kernels/pointwise/math.cl, special.cl and bessel.cl, so that compiled code agrees with
-the device's operators; there T is float, or double in a kernel that has float64.
+Functions come from the library's own kernels/pointwise/math.cl, special.cl and bessel.cl, so that compiled code agrees
+with the device's operators; there T is float, or double in a kernel that has float64.
 """
 
 from __future__ import annotations

@@ -28,11 +28,12 @@ static inline T scaled_bessel_i(int n, T x)
 static inline T bessel_i(int n, T x)
 {
     T e = exp(fabs(x));
-    return isinf(e) && isfinite(x) ? (n == 1 && x < 0 ? -e : e) : scaled_bessel_i(n, x) * e;   // NaN of infinity, as the CPU
+    const bool overflows = isinf(e) && isfinite(x);   // infinity gives NaN, as on the CPU
+    return overflows ? (n == 1 && x < 0 ? -e : e) : scaled_bessel_i(n, x) * e;
 }
 
-// exp(x) K_n(x) of any real n, the integral of exp(-x (cosh t - 1)) cosh(n t) (A&S 9.6.24) by the trapezoidal rule, which converges
-// exponentially for it.
+// exp(x) K_n(x) of any real n, the integral of exp(-x (cosh t - 1)) cosh(n t) (A&S 9.6.24) by the trapezoidal rule, which
+// converges exponentially for it.
 static inline T scaled_bessel_k(T n, T x)
 {
     if (x == 0)
