@@ -32,8 +32,8 @@ static inline T bessel_i(int n, T x)
     return overflows ? (n == 1 && x < 0 ? -e : e) : scaled_bessel_i(n, x) * e;
 }
 
-// exp(x) K_n(x) of any real n, the integral of exp(-x (cosh t - 1)) cosh(n t) (A&S 9.6.24) by the trapezoidal rule, which
-// converges exponentially for it.
+// exp(x) K_n(x) of any real n, the integral of exp(-x (cosh t - 1)) cosh(n t) (A&S 9.6.24) by the trapezoidal rule,
+// which converges exponentially for it.
 static inline T scaled_bessel_k(T n, T x)
 {
     if (x == 0)
