@@ -7,6 +7,7 @@
 namespace clprim CLPRIM_API {
 
 enum class Float8 { e4m3fn, e5m2, e4m3fnuz, e5m2fnuz, e8m0fnu };
+const char* name_of(Float8 format);
 
 // codes: uint8, numbers: float32; both contiguous, of one shape.
 void float8_to_float32(Queue& queue, Float8 format, const Tensor& codes, const Tensor& numbers);

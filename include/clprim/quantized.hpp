@@ -2,18 +2,23 @@
 // of neighbours along the sum. What quantised language models spend their time in.
 #pragma once
 
+#include <optional>
+
 #include <clprim/export.hpp>
+#include <clprim/float8.hpp>
 #include <clprim/queue.hpp>
 #include <clprim/tensor.hpp>
 
 namespace clprim CLPRIM_API {
 
 // W[j][i] = scales[i / group][j] * (q[j][i] - center) + zeros[i / group][j] for outputs j < n and inputs i < k; q is a
-// signed byte (bits 8, center 0), or a number of four bits from 0 to 15 (bits 4, center 8).
+// signed byte (bits 8, center 0), a number of eight bits of a floating-point format (bits 8, center 0), or a number of
+// four bits from 0 to 15 (bits 4, center 8).
 struct QuantizedWeights {
-    Tensor values;            // int8 [n, k], or uint8 [n, k / 2] in the order of pack_int4; contiguous, from a multiple
-                              // of 16 bytes of its buffer on
+    Tensor values;            // int8 [n, k], or uint8 [n, k] of codes of `format`, or uint8 [n, k / 2] in the order of
+                              // pack_int4; contiguous, from a multiple of 16 bytes of its buffer on
     int bits = 8;
+    std::optional<Float8> format;   // but e8m0fnu
     std::int64_t group = 0;   // inputs that share a scale: a multiple of 32 that divides k, or k itself
     Tensor scales;            // [k / group, n], of x's dtype, any strides
     Tensor zeros;             // the same; undefined: all zero

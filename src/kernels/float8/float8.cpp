@@ -21,7 +21,7 @@ void launch(Queue& queue, const char* name, Float8 format, const Tensor& from, c
             " and ", to_string(to.shape));
     if (from.numel() == 0)
         return;
-    const std::string flags = detail::concat("-DFORMAT_", names[static_cast<std::size_t>(format)],
+    const std::string flags = detail::concat("-DFORMAT_", name_of(format),
                                              saturate && format == Float8::e4m3fn ? " -DSATURATE" : "");
     queue.launch(queue.context().program("kernels/float8/float8.cl", flags).kernel(name),
                  Range::linear(static_cast<std::size_t>(from.numel()), 64), from, to,
@@ -29,6 +29,8 @@ void launch(Queue& queue, const char* name, Float8 format, const Tensor& from, c
 }
 
 }  // namespace
+
+const char* name_of(Float8 format) { return names[static_cast<std::size_t>(format)]; }
 
 void float8_to_float32(Queue& queue, Float8 format, const Tensor& codes, const Tensor& numbers)
 {

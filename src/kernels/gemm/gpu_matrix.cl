@@ -43,7 +43,8 @@ static inline void finish_sums(float4 v, __global storage_t(C_TYPE)* c, OFFSET c
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) SUB_GROUP_SIZE
 void multiply(const __global ushort* restrict a, ulong a_offset, const __global ushort* restrict b, ulong b_offset,
               __global storage_t(C_TYPE)* c, ulong c_offset, const __global storage_t(C_TYPE)* d, ulong d_offset,
-              __global float* partial, ulong partial_offset, gemm_problem p, float alpha, float beta, long splits, long split_depth)
+              __global float* partial, ulong partial_offset, gemm_problem p, float alpha, float beta, long splits,
+              long split_depth)
 {
     BEGIN_MATRIX_TILE
     const long row_blocks = (p.m + BLOCK_M - 1) / BLOCK_M;

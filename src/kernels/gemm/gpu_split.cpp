@@ -1,5 +1,4 @@
-// float32 products of reduced precision on matrix engines: gpu_split.cl, then gpu_matrix.cl with sums that stay
-// float32.
+// float32 products of reduced precision on matrix engines: gpu_split.cl, then gpu_matrix.cl with results of float32.
 #include <algorithm>
 
 #include <fmt/format.h>

@@ -7,10 +7,15 @@
 //     +----+----+----+----+        Several: a block of weights becomes numbers once for all rows.
 //
 // A CPU's team is one work-item whose sums are vectors; a GPU's is a work-group.
-// -DX=<dtype of x, scales and y> -DBITS=8|4 -DROWS -DCOLUMNS -DTEAM (a power of two) [-DZEROS]
+// -DX=<dtype of x, scales and y> -DBITS=8|4 [-DFLOAT8 -DFORMAT_<name>] -DROWS -DCOLUMNS -DTEAM (a power of two)
+// [-DZEROS]
 #define VEC 16
 #include "core/dtype.cl"
 #include "core/vector.cl"
+
+#ifdef FLOAT8
+#include "kernels/float8/decode.cl"
+#endif
 
 #define BLOCK 32
 
@@ -30,6 +35,9 @@ static inline void get_weights(const __global uchar* w, ulong at, float16* low, 
     const uchar16 pairs = as_uchar16(from[0]);
     *low = convert_float16(pairs & (uchar16)15);
     *high = convert_float16(pairs >> (uchar16)4);
+#elif defined(FLOAT8)
+    *low = float8_numbers(as_uchar16(from[0]));
+    *high = float8_numbers(as_uchar16(from[1]));
 #else
     *low = convert_float16(as_char16(from[0]));
     *high = convert_float16(as_char16(from[1]));

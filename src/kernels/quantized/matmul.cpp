@@ -22,8 +22,10 @@ void require_weights(const QuantizedWeights& w)
 {
     require(w.bits == 8 || w.bits == 4, "quantized weights: bits must be 8 or 4, got ", w.bits);
     require(w.values.defined() && w.values.dim() == 2 && w.values.is_contiguous() &&
-                w.values.dtype == (w.bits == 8 ? DataType::int8 : DataType::uint8),
-            "quantized weights: values must be a contiguous matrix of ", w.bits == 8 ? "int8" : "uint8");
+                w.values.dtype == (w.bits == 8 && !w.format ? DataType::int8 : DataType::uint8),
+            "quantized weights: values must be a contiguous matrix of ", w.bits == 8 && !w.format ? "int8" : "uint8");
+    require(!w.format || (w.bits == 8 && *w.format != Float8::e8m0fnu),
+            "quantized weights: a floating-point format has eight bits and a fraction");
     require(w.values.buffer_offset() % 16 == 0, "quantized weights: values must begin at a multiple of 16 bytes");
     const std::int64_t k = w.inputs();
     require(k % block == 0, "quantized weights: the number of inputs must be a multiple of 32, got ", k);
@@ -53,8 +55,9 @@ const Program& program_for(Queue& queue, const QuantizedWeights& w, int rows, in
 {
     return queue.context().program(
         "kernels/quantized/matmul.cl",
-        fmt::format("-DX={} -DBITS={} -DROWS={} -DCOLUMNS={} -DTEAM={}{}", name_of(w.scales.dtype), w.bits, rows,
-                    columns, team, w.zeros.defined() ? " -DZEROS" : ""));
+        fmt::format("-DX={} -DBITS={} -DROWS={} -DCOLUMNS={} -DTEAM={}{}{}", name_of(w.scales.dtype), w.bits, rows,
+                    columns, team, w.zeros.defined() ? " -DZEROS" : "",
+                    w.format ? detail::concat(" -DFLOAT8 -DFORMAT_", name_of(*w.format)) : ""));
 }
 
 std::size_t groups(std::int64_t count, std::int64_t of) { return static_cast<std::size_t>((count + of - 1) / of); }

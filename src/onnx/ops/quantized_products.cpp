@@ -1,6 +1,7 @@
 // MatMulInteger, ConvInteger, QLinearMatMul, QLinearConv. Products of integers are summed exactly, modulo 2^32.
 #include <clprim/conv.hpp>
 #include <clprim/copy.hpp>
+#include <clprim/integer_matmul.hpp>
 
 #include "onnx/ops/elementwise.hpp"
 #include "onnx/ops/families.hpp"
@@ -51,11 +52,49 @@ struct MatrixInputs {
     std::size_t a, a_zero, b, b_zero;
 };
 
+// The zero points at `i`, if they are one number or one for each of `lines`.
+bool are_for_lines(const Call& call, std::size_t i, std::int64_t lines)
+{
+    return !call.has(i) || call.tensor(i).numel() == 1 ||
+           (call.shape(i).size() <= 1 && call.tensor(i).numel() == lines);
+}
+
+// Matrices of a times one matrix b are one taller product, of the bytes as they lie.
+std::optional<Tensor> product_of_bytes(const Call& call, const MatrixInputs& at)
+{
+    const Dims &a_shape = call.shape(at.a), &b_shape = call.shape(at.b);
+    if (a_shape.size() < 2 || b_shape.size() != 2 || a_shape.back() != b_shape[0])
+        return std::nullopt;
+    const Tensor a = call.contiguous(at.a), b = call.tensor(at.b);
+    const std::int64_t k = b_shape[0], n = b_shape[1], rows = k == 0 ? 0 : a.numel() / k;
+    const auto is_byte = [](const Tensor& t) { return t.dtype == DataType::int8 || t.dtype == DataType::uint8; };
+    const auto fits = [&](std::size_t zero, const Tensor& of) {
+        return !call.has(zero) || call.tensor(zero).dtype == of.dtype;
+    };
+    if (rows == 0 || !is_byte(a) || !is_byte(b) || !fits(at.a_zero, a) || !fits(at.b_zero, b) ||
+        !are_for_lines(call, at.a_zero, a_shape.size() == 2 ? rows : 1) || !are_for_lines(call, at.b_zero, n))
+        return std::nullopt;
+    IntegerZeros zeros;
+    if (call.has(at.a_zero))
+        zeros.a = call.contiguous(at.a_zero);
+    if (call.has(at.b_zero))
+        zeros.b = call.contiguous(at.b_zero);
+    if (!call.has(at.b_zero) || call.prepared(at.b_zero))
+        zeros.prepared_b = call.prepared(at.b);
+    Dims shape = a_shape;
+    shape[shape.size() - 1] = n;
+    const Tensor c = call.allocate(shape, DataType::int32);
+    integer_matmul(call.queue(), a.reshape({rows, k}), b, c.reshape({rows, n}), zeros);
+    return c;
+}
+
 Tensor integer_product(const Call& call, const MatrixInputs& at)
 {
     const Dims &a_shape = call.shape(at.a), &b_shape = call.shape(at.b);
     call.check(a_shape.size() >= 1 && b_shape.size() >= 1, "a product needs matrices, got shapes ", to_string(a_shape),
                " and ", to_string(b_shape));
+    if (const auto product = product_of_bytes(call, at))
+        return *product;
     Tensor a =
         centred(call, at.a, at.a_zero, a_shape.size() - std::min<std::size_t>(a_shape.size(), 2), DataType::int32);
     Tensor b = centred(call, at.b, at.b_zero, b_shape.size() - 1, DataType::int32);

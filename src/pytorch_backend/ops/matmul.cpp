@@ -12,6 +12,7 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/mm_meta.h>
 #include <clprim/gemm.hpp>
+#include <clprim/integer_matmul.hpp>
 #include <torch/library.h>
 
 #include <ops/activation_name.hpp>
@@ -205,19 +206,27 @@ at::Tensor& addbmm_(at::Tensor& self, const at::Tensor& batch1, const at::Tensor
 }
 
 // int8 matrices with an int32 product.
-at::Tensor int_mm(const at::Tensor& self, const at::Tensor& mat2)
-{
-    TORCH_CHECK(self.scalar_type() == at::kChar, "Expected self dtype to be of type int8 but got ", self.scalar_type());
-    TORCH_CHECK(mat2.scalar_type() == at::kChar, "Expected mat2 dtype to be of type int8 but got ", mat2.scalar_type());
-    return at::mm(self.to(at::kInt), mat2.to(at::kInt));
-}
-
 at::Tensor& int_mm_out(const at::Tensor& self, const at::Tensor& mat2, at::Tensor& out)
 {
-    const at::Tensor result = int_mm(self, mat2);
+    TORCH_CHECK(self.dim() == 2, "Expected self to be of dimension 2 but got ", self.dim());
+    TORCH_CHECK(mat2.dim() == 2, "Expected mat2 to be of dimension 2 but got ", mat2.dim());
+    TORCH_CHECK(self.size(1) == mat2.size(0), "self.size(1) needs to match mat2.size(0) but got ", self.size(1),
+                " and ", mat2.size(0));
+    TORCH_CHECK(self.scalar_type() == at::kChar, "Expected self dtype to be of type int8 but got ", self.scalar_type());
+    TORCH_CHECK(mat2.scalar_type() == at::kChar, "Expected mat2 dtype to be of type int8 but got ", mat2.scalar_type());
     TORCH_CHECK(out.scalar_type() == at::kInt, "Expected result dtype to be of type kInt but got ", out.scalar_type());
-    at::native::resize_output(out, result.sizes());
-    return out.copy_(result);
+    const c10::OptionalDeviceGuard guard(self.device());
+    at::native::resize_output(out, {self.size(0), mat2.size(1)});
+    if (out.numel() != 0)
+        clprim::integer_matmul(current_queue(self), view(self), view(mat2), view(out));
+    return out;
+}
+
+at::Tensor int_mm(const at::Tensor& self, const at::Tensor& mat2)
+{
+    const c10::OptionalDeviceGuard guard(self.device());
+    at::Tensor out = at::empty({0}, self.options().dtype(at::kInt));
+    return int_mm_out(self, mat2, out);
 }
 
 TORCH_LIBRARY_FRAGMENT(torch_ocl, m)

@@ -6,7 +6,6 @@
 #include <runtime/tensor_view.hpp>
 
 namespace torch_ocl {
-namespace {
 
 clprim::Float8 format_of(at::ScalarType type)
 {
@@ -20,8 +19,6 @@ clprim::Float8 format_of(at::ScalarType type)
     TORCH_CHECK_NOT_IMPLEMENTED(type == at::kFloat8_e8m0fnu, "the ocl device has no conversions of ", type);
     return clprim::Float8::e8m0fnu;
 }
-
-}  // namespace
 
 at::Tensor float8_to_float(const at::Tensor& codes)
 {

@@ -1,0 +1,23 @@
+// Products of matrices of eight-bit integers with exact sums: C = (A - a_zero) (B - b_zero), C of int32, modulo 2^32.
+#pragma once
+
+#include <clprim/prepared.hpp>
+#include <clprim/queue.hpp>
+#include <clprim/tensor.hpp>
+
+namespace clprim CLPRIM_API {
+
+struct IntegerZeros {
+    Tensor a;   // of A's dtype, contiguous: one number, or one for each row; undefined: 0
+    Tensor b;   // of B's dtype, contiguous: one number, or one for each column; undefined: 0
+    Prepared* prepared_b = nullptr;   // of B and b, if they never change: what is derived from them is kept there
+};
+
+// A [m, k], B [k, n], C [m, n], or three batches of them; A and B of int8 or uint8 each, C of int32; any strides, but
+// no overlap in C. Throws InvalidArgument for shapes and dtypes that do not fit.
+//
+// Method: on CPUs both are packed as pairs of int16 along k, zero points taken off, which processors multiply and add
+// in pairs (x86: vpmaddwd), in register tiles as products of floats are. GPUs take dot products of four bytes.
+void integer_matmul(Queue& queue, const Tensor& a, const Tensor& b, const Tensor& c, const IntegerZeros& zeros = {});
+
+}  // namespace clprim

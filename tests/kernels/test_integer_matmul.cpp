@@ -1,0 +1,130 @@
+// Products of eight-bit integers: every sum is exact.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include <clprim/clprim.hpp>
+#include <clprim/integer_matmul.hpp>
+
+using namespace clprim;
+
+namespace {
+
+Queue& queue() { return Context::get(0).queue(0); }
+
+struct Bytes {
+    std::vector<std::int64_t> values;   // of the buffer
+    Tensor tensor;                      // [batch, rows, columns] with strides
+    std::int64_t at(std::int64_t b, std::int64_t i, std::int64_t j) const
+    {
+        return values[static_cast<std::size_t>(b * tensor.stride(0) + i * tensor.stride(1) + j * tensor.stride(2))];
+    }
+};
+
+enum class Order { rows, columns, spread };
+
+// Numbers of the whole range of their type, the extremes often.
+Bytes make(std::int64_t batch, std::int64_t rows, std::int64_t columns, Order order, DataType type, std::mt19937& random)
+{
+    Bytes result;
+    Dims strides{rows * (columns + 1), columns + 1, 1};
+    if (order == Order::columns)
+        strides = {columns * (rows + 2), 1, rows + 2};
+    if (order == Order::spread)
+        strides = {rows * (2 * columns + 3), 2 * columns + 3, 2};
+    const std::int64_t count = batch * strides[0] + 4, low = type == DataType::int8 ? -128 : 0;
+    std::uniform_int_distribution<int> any(0, 255), choice(0, 3);
+    std::vector<std::uint8_t> bytes;
+    for (std::int64_t i = 0; i < count; ++i) {
+        const int pick = choice(random);
+        result.values.push_back(low + (pick == 0 ? 0 : pick == 1 ? 255 : any(random)));
+        bytes.push_back(static_cast<std::uint8_t>(result.values.back()));
+    }
+    result.tensor = queue().context().empty({count}, type, queue());
+    queue().write(*result.tensor.memory, 0, bytes.data(), bytes.size());
+    result.tensor.shape = {batch, rows, columns};
+    result.tensor.strides = strides;
+    return result;
+}
+
+struct Case {
+    std::int64_t batch, m, k, n;
+    Order a, b;
+    DataType a_type, b_type;
+    int zeros;   // 0: none; 1: one each; 2: one for each line
+};
+
+void check(const Case& one)
+{
+    std::mt19937 random(3);
+    const Bytes a = make(one.batch, one.m, one.k, one.a, one.a_type, random);
+    const Bytes b = make(one.batch, one.k, one.n, one.b, one.b_type, random);
+    const Bytes za = make(1, 1, one.zeros == 2 ? one.m : 1, Order::rows, one.a_type, random);
+    const Bytes zb = make(1, 1, one.zeros == 2 ? one.n : 1, Order::rows, one.b_type, random);
+    const Tensor c = queue().context().empty({one.batch, one.m, one.n}, DataType::int32, queue());
+    const auto line = [](const Bytes& zero) {
+        Tensor t = zero.tensor;
+        t.shape = {zero.tensor.size(2)};
+        t.strides = {1};
+        return t;
+    };
+    IntegerZeros zeros;
+    Prepared prepared;
+    if (one.zeros) {
+        zeros.a = line(za);
+        zeros.b = line(zb);
+    }
+    for (int round = 0; round < 2; ++round) {   // the second with what was prepared
+        zeros.prepared_b = &prepared;
+        integer_matmul(queue(), a.tensor, b.tensor, c, zeros);
+    }
+    std::vector<std::int32_t> got(static_cast<std::size_t>(c.numel()));
+    queue().read(*c.memory, 0, got.data(), got.size() * 4);
+    for (std::int64_t batch = 0; batch < one.batch; ++batch)
+        for (std::int64_t i = 0; i < one.m; ++i)
+            for (std::int64_t j = 0; j < one.n; ++j) {
+                std::int64_t sum = 0;
+                const std::int64_t ai = one.zeros ? za.at(0, 0, one.zeros == 2 ? i : 0) : 0;
+                const std::int64_t bj = one.zeros ? zb.at(0, 0, one.zeros == 2 ? j : 0) : 0;
+                for (std::int64_t k = 0; k < one.k; ++k)
+                    sum += (a.at(batch, i, k) - ai) * (b.at(batch, k, j) - bj);
+                ASSERT_EQ(got[static_cast<std::size_t>((batch * one.m + i) * one.n + j)], sum)
+                    << one.m << " " << one.k << " " << one.n << " zeros " << one.zeros << " at " << i << " " << j;
+            }
+}
+
+}  // namespace
+
+TEST(IntegerMatmul, SizesAndLayouts)
+{
+    constexpr DataType s = DataType::int8, u = DataType::uint8;
+    for (const Order a : {Order::rows, Order::columns, Order::spread})
+        for (const Order b : {Order::rows, Order::columns, Order::spread})
+            check({1, 14, 70, 37, a, b, s, s, 0});
+    for (const int zeros : {0, 1, 2})
+        for (const DataType a : {s, u})
+            for (const DataType b : {s, u})
+                check({2, 7, 33, 40, Order::rows, Order::rows, a, b, zeros});
+    check({1, 1, 1, 1, Order::rows, Order::rows, s, u, 1});
+    check({1, 200, 3, 5, Order::rows, Order::columns, u, u, 2});
+    check({1, 3, 1100, 90, Order::rows, Order::rows, s, s, 2});        // parts of k
+    check({3, 65, 64, 64, Order::columns, Order::rows, u, s, 1});
+    check({1, 1, 96, 50, Order::rows, Order::columns, s, s, 0});
+}
+
+TEST(IntegerMatmul, SaysWhatDoesNotFit)
+{
+    const auto empty = [](Dims shape, DataType type) { return queue().context().empty(std::move(shape), type, queue()); };
+    const Tensor a = empty({4, 8}, DataType::int8), b = empty({8, 5}, DataType::int8), c = empty({4, 5}, DataType::int32);
+    EXPECT_THROW(integer_matmul(queue(), a, b, empty({4, 6}, DataType::int32)), InvalidArgument);
+    EXPECT_THROW(integer_matmul(queue(), a, b, empty({4, 5}, DataType::float32)), InvalidArgument);
+    EXPECT_THROW(integer_matmul(queue(), empty({4, 8}, DataType::int16), b, c), InvalidArgument);
+    EXPECT_THROW(integer_matmul(queue(), a, b, c, {empty({3}, DataType::int8), {}}), InvalidArgument);
+    EXPECT_THROW(integer_matmul(queue(), a, b, c, {{}, empty({5}, DataType::uint8)}), InvalidArgument);
+    const Tensor none = empty({4, 0}, DataType::int8), nothing = empty({0, 5}, DataType::int8);
+    integer_matmul(queue(), none, nothing, c);
+    std::int32_t zeros[20];
+    queue().read(*c.memory, 0, zeros, sizeof zeros);
+    for (const std::int32_t value : zeros)
+        EXPECT_EQ(value, 0);
+}
