@@ -270,7 +270,6 @@ def compare(name, case, device):
 
     report = Report(name)
     start = time.perf_counter()
-    known = _traced_for_cpu(case)
     sizes = (case.batch, case.batch + 1)
     runs = {"compiled": _Runs(case, device, True), "eager": _Runs(case, device, False),
             "cpu": _Runs(case, "cpu", False)}
@@ -289,7 +288,9 @@ def compare(name, case, device):
         report.recompiled += max(0, counters["stats"]["unique_graphs"] - before - 1) if way == "compiled" else 0
         found[way] = forward, as_it_is, first, second
     torch._dynamo.reset()
-    report.breaks = {reason: count for reason, count in _breaks().items() if reason not in known}
+    if breaks := _breaks():
+        known = _traced_for_cpu(case)
+        report.breaks = {reason: count for reason, count in breaks.items() if reason not in known}
     report.fallbacks = torch.ocl.fallback_report()
     report.against_eager = _errors(found["compiled"], found["eager"])
     report.against_cpu = _errors(found["compiled"], found["cpu"])

@@ -48,6 +48,30 @@ def test_results_are_kept_used_and_carried(tmp_path):
     assert json.loads(elsewhere.read_text()) == json.loads(file.read_text())
 
 
+COMPILED = """
+import torch
+torch.manual_seed(0)
+x, w, v = torch.randn(2, 8, 12, 12), torch.randn(16, 8, 3, 3), torch.randn(100, 24)
+def model(x, w, v):
+    y = torch.relu(torch.nn.functional.conv2d(x, w))
+    return torch.nn.functional.gelu(y.flatten(1).view(-1, 100) @ v)
+torch.ocl.tunable.set_max_tuning_duration(300)
+compiled = torch.compile(model, mode="max-autotune-no-cudagraphs", dynamic=DYNAMIC)
+torch.testing.assert_close(compiled(x.to("ocl"), w.to("ocl"), v.to("ocl")).cpu(), model(x, w, v), atol=1e-4, rtol=1e-4)
+results = torch.ocl.tunable.get_results()
+assert {family for family, _, _ in results} == {"gemm", "conv"}, results
+assert not torch.ocl.tunable.is_enabled()
+"""
+
+
+@pytest.mark.parametrize("dynamic", (False, True))
+def test_max_autotune_tunes(tmp_path, dynamic):
+    done = run(tmp_path / "cache", "-c", COMPILED.replace("DYNAMIC", str(dynamic)), CLPRIM_PROGRESS="1",
+               TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "graphs"))
+    assert done.returncode == 0, done.stderr
+    assert "clprim: tuned gemm float32" in done.stderr and "clprim: tuned conv" in done.stderr
+
+
 def test_files_that_do_not_fit(tmp_path):
     file = tmp_path / "results.json"
     with pytest.raises(ValueError, match="cannot read .*results.json"):

@@ -11,6 +11,7 @@ Nothing here is imported before Inductor is: it asks torch.ocl for a code genera
     printer.py     index and size expressions
     types.py       dtypes
     epilogues.py   products and convolutions with their activations
+    autotune.py    tuning of what a graph calls, for max_autotune
     lowerings.py   what is left to the device's operators
     runtime.py     what generated code calls
     cpp_wrapper.py the wrapper in C++, for config.cpp_wrapper and AOTInductor
