@@ -28,6 +28,21 @@ class AfterImport(importlib.abc.MetaPathFinder):
         return spec
 
 
+_waiting: dict[str, Callable] = {}
+_finder = AfterImport(_waiting.get)
+
+
+def adapt(adapters: dict[str, Callable]) -> None:
+    """Calls each with the module of its name: at once where that is imported, else when it will be."""
+    for name, adapter in adapters.items():
+        if name in sys.modules:
+            adapter(sys.modules[name])
+        else:
+            _waiting[name] = adapter
+    if _waiting and _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)
+
+
 class _Loader(importlib.abc.Loader):
     def __init__(self, loader, adapt: Callable):
         self._loader, self._adapt = loader, adapt

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import functools
-import importlib.abc
-import importlib.util
-import sys
 
 import torch
 
+from torch_ocl import _after_import
+
 
 def register() -> None:
-    waiting = {}
-    for name, adapt in (("torch._dynamo.device_interface", _register_interface),
-                        ("torch._inductor.decomposition", _keep_gradients_of_pooling)):
-        if name in sys.modules:
-            adapt(sys.modules[name])
-        else:
-            waiting[name] = adapt
-    if waiting:
-        sys.meta_path.insert(0, _AfterImport(waiting))
+    _after_import.adapt({"torch._dynamo.device_interface": _register_interface,
+                         "torch._inductor.decomposition": _keep_gradients_of_pooling})
 
 
 def _register_interface(module) -> None:
@@ -43,28 +35,3 @@ def _keep_gradients_of_pooling(module) -> None:
         return NotImplemented if grad_output.device.type == "ocl" else former(grad_output, *args, **kwargs)
 
     module.decompositions[overload] = decompose
-
-
-class _AfterImport(importlib.abc.MetaPathFinder):
-    """Sees the imports that it waits for, then leaves."""
-
-    def __init__(self, waiting: dict):
-        self.waiting = waiting
-
-    def find_spec(self, name, path=None, target=None):
-        adapt = self.waiting.pop(name, None)
-        if adapt is None:
-            return None
-        if not self.waiting:
-            sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec is None or spec.loader is None:
-            return spec
-        execute = spec.loader.exec_module
-
-        def exec_module(module):
-            execute(module)
-            adapt(module)
-
-        spec.loader.exec_module = exec_module
-        return spec

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
-_MODULE = "torch.nn.attention.flex_attention"
+from torch_ocl import _after_import
 
 
 def register() -> None:
-    from torch_ocl._after_import import AfterImport
-
-    if _MODULE in sys.modules:
-        _adapt(sys.modules[_MODULE])
-    else:
-        sys.meta_path.insert(0, AfterImport(lambda name: _adapt if name == _MODULE else None))
+    _after_import.adapt({"torch.nn.attention.flex_attention": _adapt})
 
 
 def _adapt(module) -> None:

@@ -3,19 +3,13 @@ elsewhere a composition of strided nested tensors."""
 
 from __future__ import annotations
 
-import sys
+from torch_ocl import _after_import
 
-_MODULE = "torch.nested._internal.sdpa"
 _LONGEST_HEAD = 256     # clprim::longest_fused_head
 
 
 def register() -> None:
-    from torch_ocl._after_import import AfterImport
-
-    if _MODULE in sys.modules:
-        _adapt(sys.modules[_MODULE])
-    else:
-        sys.meta_path.insert(0, AfterImport(lambda name: _adapt if name == _MODULE else None))
+    _after_import.adapt({"torch.nested._internal.sdpa": _adapt})
 
 
 def _adapt(module) -> None:

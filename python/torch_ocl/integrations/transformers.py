@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
 
 import torch
 
+from torch_ocl import _after_import
 from torch_ocl.integrations import _view
-from torch_ocl._after_import import AfterImport
 
 
 def apply(_: str = "transformers") -> None:
@@ -19,10 +18,7 @@ def apply(_: str = "transformers") -> None:
 
         integrations.apply("accelerate")
     # Its modules are imported when they are used, so each is adapted then.
-    for name, adapt in _ADAPTERS.items():
-        if name in sys.modules:
-            adapt(sys.modules[name])
-    sys.meta_path.insert(0, AfterImport(_ADAPTERS.get))
+    _after_import.adapt(_ADAPTERS)
 
 
 def _arguments(module) -> None:
