@@ -45,7 +45,7 @@ class _Enabler(importlib.abc.MetaPathFinder):
     """TORCH_OCL_INTEGRATIONS=1: loads the integrations when the first framework is imported, not with torch."""
 
     def find_spec(self, fullname, path=None, target=None):
-        if fullname in _TRAINERS or fullname == "safetensors":
+        if fullname in _TRAINERS or fullname in ("safetensors", "torchao"):
             stop()
             import importlib.util
 

@@ -12,7 +12,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "integrations"
 NEEDS = {"train_accelerate.py": ("accelerate",), "train_transformers.py": ("transformers", "accelerate"),
          "train_lightning.py": ("lightning",), "train_ultralytics.py": ("ultralytics",),
          "embed_sentences.py": ("sentence_transformers",), "train_ignite.py": ("ignite", "torchmetrics"),
-         "load_safetensors.py": ("safetensors",)}
+         "load_safetensors.py": ("safetensors",), "quantize_torchao.py": ("torchao",)}
 
 
 def run(*arguments, **environment):
