@@ -1,0 +1,166 @@
+// Launches gpu_matrix.cl.
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include <kernels/attention/gpu_matrix.hpp>
+
+namespace clprim::detail {
+namespace {
+
+constexpr std::int64_t slab_k = 32, longest_head = 128, shortest_head = 64;
+
+// How a work-group's queries are shared, for lines of 64 and of 128 elements.
+struct Tile {
+    std::int64_t sub_groups, own, span;
+    bool kept;   // queries stay in registers
+};
+Tile tile_of(MatrixEngineChoice engine, std::int64_t head, bool large)
+{
+    const bool small_head = head == shortest_head;
+    const auto with = [&](Tile tile) {
+        if (!large)
+            tile.sub_groups /= 2;
+        return tile;
+    };
+    switch (engine.engine) {
+    case MatrixEngine::dpas16: return small_head ? with({8, 1, 32, true}) : Tile{16, 1, 32, false};
+    case MatrixEngine::dpas8: return {16, 1, 32, small_head};   // fewer would each bring too much
+    case MatrixEngine::mfma: return with({4, 1, small_head ? 64 : 32, true});
+    case MatrixEngine::wmma:
+    case MatrixEngine::wmma12: return with({8, 1, small_head ? 64 : 32, true});
+    default: return with(small_head ? Tile{4, 2, 32, true} : Tile{8, 1, 32, true});
+    }
+}
+
+bool is_dpas(MatrixEngine engine) { return engine == MatrixEngine::dpas8 || engine == MatrixEngine::dpas16; }
+
+std::int64_t head_of(const Attention& p)
+{
+    return std::max(p.query.size(3), p.value.size(3)) <= shortest_head ? shortest_head : longest_head;
+}
+
+// Queries of a work-group.
+std::int64_t block_of(MatrixEngineChoice engine, const Tile& tile)
+{
+    const MatrixEngineShape& shape = shape_of(engine.engine);
+    return tile.sub_groups * tile.own * (engine.engine == MatrixEngine::mma ? shape.m : shape.n);
+}
+
+std::size_t local_bytes(MatrixEngineChoice engine, std::int64_t head, const Tile& tile)
+{
+    const MatrixEngineShape& shape = shape_of(engine.engine);
+    const std::int64_t line = slab_k / 2 + (is_dpas(engine.engine) ? 0 : 4), block = block_of(engine, tile);
+    const std::int64_t own = head / slab_k * block * line, step = 2 * tile.span * head / slab_k * line;
+    const std::int64_t words = std::max({(tile.kept ? 0 : own) + 2 * step, own, block * (head / 2 + 4)});
+    return static_cast<std::size_t>(
+        4 * (words + (engine.emulated ? tile.sub_groups * shape.lanes * shape.exchange_words : 0)));
+}
+
+// Whether all lines begin and end at multiples of eight elements, which are neighbours.
+bool in_eights(const Tensor& t)
+{
+    return t.stride(3) == 1 && (t.stride(0) | t.stride(1) | t.stride(2) | t.size(3) |
+                                static_cast<std::int64_t>(t.buffer_offset())) % 8 == 0;
+}
+
+// Bytes from the first element of a head to beyond its last, or more than any number where strides are negative.
+std::int64_t extent(const Tensor& t)
+{
+    if (t.stride(2) < 0 || t.stride(3) < 0)
+        return std::int64_t{1} << 62;
+    return 2 * ((t.size(2) + 64) * t.stride(2) + t.size(3) * t.stride(3));
+}
+
+std::string program_options(MatrixEngineChoice engine, const Attention& p, const Tensor& y, const Tile& tile)
+{
+    const std::int64_t head = head_of(p);
+    std::int64_t farthest = p.mask.defined() ? extent(p.mask) : 0;
+    for (const Tensor* t : {&p.query, &p.key, &p.value, &y})
+        farthest = std::max(farthest, extent(*t));
+    const bool aligned = in_eights(p.query) && in_eights(p.key) && in_eights(p.value) && in_eights(y);
+    return attention_options(p) + matrix_tile_options(engine, {tile.sub_groups, 1, tile.own, 1}) +
+           fmt::format(" -DBLOCKS=1 -DHEAD={} -DSPAN={} -DKEPT={:d} -DALIGNED={:d} -DWHOLE={:d} -DOFFSET={}{}", head,
+                       tile.span, tile.kept, aligned, p.query.size(3) == head && p.value.size(3) == head,
+                       farthest < std::int64_t{1} << 31 ? "uint" : "long", p.mask.defined() ? " -DMASKED" : "");
+}
+
+Rejection rejects_shape(const Attention& p)
+{
+    if (std::max(p.query.size(3), p.value.size(3)) > longest_head)
+        return "heads of more than 128 elements";
+    if (p.query.size(3) == 0 || p.value.size(3) == 0)
+        return "heads without elements";
+    if (p.dropout > 0)
+        return "dropout";
+    constexpr std::int64_t most = std::int64_t{1} << 30;
+    if (p.query.size(2) >= most || p.key.size(2) >= most || p.query.size(0) * p.query.size(1) >= most)
+        return "more than 2^30 queries or keys";
+    return std::nullopt;
+}
+
+}  // namespace
+
+Rejection attention_gpu_matrix_rejects_by(MatrixEngineChoice engine, bool large, const Attention& p,
+                                          const Device& device)
+{
+    if (auto reason = rejects_shape(p))
+        return reason;
+    if (auto reason = matrix_engine_rejects_by(engine, p.query.dtype, device))
+        return reason;
+    const Tile tile = tile_of(engine, head_of(p), large);
+    if (device.max_work_group_size < static_cast<std::size_t>(tile.sub_groups * shape_of(engine.engine).lanes))
+        return "work-groups are too small";
+    if (device.local_memory < local_bytes(engine, head_of(p), tile))
+        return "too little local memory";
+    return std::nullopt;
+}
+
+Rejection attention_gpu_matrix_rejects(const Attention& p, const Device& device)
+{
+    if (device.kind != DeviceKind::gpu)
+        return "for GPUs";
+    if (p.query.dtype != DataType::float16 && p.query.dtype != DataType::bfloat16)   // before the costly questions
+        return "for float16 and bfloat16";
+    const MatrixEngineChoice engine = matrix_engine(device);
+    if (auto reason = attention_gpu_matrix_rejects_by(engine, !engine.emulated, p, device))
+        return reason;
+    if (auto reason = matrix_engine_rejects(p.query.dtype, device))
+        return reason;
+    if (!attention_by_matrix_works(device, engine, p.query.dtype))
+        return fmt::format("attention by {} does not work on this device", name_of(engine.engine));
+    return std::nullopt;
+}
+
+Rejection attention_gpu_matrix_advises_against(const Attention& p, const Device& device)
+{
+    return matrix_engine_advises_against(static_cast<double>(p.query.size(2)), 1 << 20, device);
+}
+
+void attention_gpu_matrix_by(MatrixEngineChoice engine, bool large, Queue& queue, const Attention& p, const Tensor& y,
+                             const Tensor& logsumexp)
+{
+    const Tile tile = tile_of(engine, head_of(p), large);
+    const Program& program =
+        queue.context().program("kernels/attention/gpu_matrix.cl", program_options(engine, p, y, tile));
+    // The sign of the scale goes to the queries; of a scale of zero nothing is left but what is no number.
+    const double scale = p.scale == 0 ? 1e-30 : std::abs(p.scale) * 1.4426950408889634;
+    const std::int64_t groups = p.query.size(0) * p.query.size(1) * divide_up(p.query.size(2), block_of(engine, tile));
+    const std::int64_t items = tile.sub_groups * shape_of(engine.engine).lanes;
+    launch(queue, program.kernel("forward"),
+           Range::groups({static_cast<std::size_t>(groups), 1, 1}, {static_cast<std::size_t>(items), 1, 1}), p.query,
+           p.key, p.value, p.mask, y, logsumexp, attention_arguments(p, y), static_cast<cl_float>(scale),
+           static_cast<cl_uint>(p.scale < 0 ? 0x80008000u : 0u));
+}
+
+void attention_gpu_matrix(Queue& queue, const Attention& p, const Tensor& y, const Tensor& logsumexp)
+{
+    const MatrixEngineChoice engine = matrix_engine(queue.device());
+    const std::int64_t blocks = divide_up(p.query.size(2), block_of(engine, tile_of(engine, head_of(p), true)));
+    const bool large = !engine.emulated && p.query.size(0) * p.query.size(1) * blocks >= queue.device().compute_units;
+    attention_gpu_matrix_by(engine, large, queue, p, y, logsumexp);
+}
+
+}  // namespace clprim::detail
