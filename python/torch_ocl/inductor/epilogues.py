@@ -165,13 +165,12 @@ def _match(pattern, start, name):
             return True
         if isinstance(wanted, (list, tuple)):
             return isinstance(found, (list, tuple)) and len(wanted) == len(found) and all(map(same, wanted, found))
-        return type(wanted) is type(found) and wanted == found or (
-            isinstance(wanted, (int, float)) and isinstance(found, (int, float)) and wanted == found)
+        return not isinstance(found, torch.fx.Node) and wanted == found
 
     def fits(wanted, found) -> bool:
-        return (found.op == "call_function" and found.target is wanted.target and set(found.kwargs) == set(wanted.kwargs)
-                and len(found.args) == len(wanted.args) and all(map(same, wanted.args, found.args))
-                and all(same(wanted.kwargs[key], found.kwargs[key]) for key in wanted.kwargs))
+        return (found.op == "call_function" and found.target is wanted.target and same(wanted.args, found.args)
+                and found.kwargs.keys() == wanted.kwargs.keys()
+                and all(same(value, found.kwargs[key]) for key, value in wanted.kwargs.items()))
 
     result = None
     for wanted in pattern.nodes:

@@ -17,6 +17,15 @@
 #define EACH_ROW UNROLLED for (int r = 0; r < ROWS; ++r)
 #define EACH_KEY UNROLLED for (int c = 0; c < KEYS; ++c)
 #define EACH_COLUMN UNROLLED for (int c = 0; c < COLUMNS; ++c)
+// Tiles of `count` others, from `first` to `end`, in blocks that the mask shows to a block: those that it cuts (kind
+// 0), then those that it leaves whole.
+#define EACH_TILE(first, b, h, block, count, block_size)                                                              \
+    for (int kind = 0; kind < KINDS; ++kind)                                                                          \
+        for (long at = 0, blocks = kind == 0 ? PARTIAL_COUNT(b, h, block) : FULL_COUNT(b, h, block); at < blocks;     \
+             ++at)                                                                                                    \
+            for (long first = (long)(block_size) * (kind == 0 ? PARTIAL_INDEX(b, h, block, at)                        \
+                                                              : FULL_INDEX(b, h, block, at)),                         \
+                      end = min((long)(count), first + (long)(block_size)); first < end; first += BLOCK)
 #define ROW (y_item + SIDE_Y * r)
 #define KEY (x_item + SIDE_X * c)
 #define SYNCHRONIZE barrier(CLK_LOCAL_MEM_FENCE)

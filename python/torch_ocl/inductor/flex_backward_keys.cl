@@ -14,31 +14,23 @@
         const long pair = (long)b * HEADS + h;
         const __global X_TYPE* q_head = FLEX_Q + b * Q_BATCH + h * Q_HEAD;
         const __global X_TYPE* gradient_head = FLEX_DY + b * DY_BATCH + h * DY_HEAD;
-        for (int kind = 0; kind < KINDS; ++kind) {
-            const long blocks = kind == 0 ? PARTIAL_COUNT(b, h, j0 / KEY_BLOCK) : FULL_COUNT(b, h, j0 / KEY_BLOCK);
-            for (long at = 0; at < blocks; ++at) {
-                const long block = kind == 0 ? PARTIAL_INDEX(b, h, j0 / KEY_BLOCK, at)
-                                             : FULL_INDEX(b, h, j0 / KEY_BLOCK, at);
-                const long end = min((long)QUERIES, (block + 1) * (long)QUERY_BLOCK);
-                for (long i0 = block * (long)QUERY_BLOCK; i0 < end; i0 += BLOCK) {
-                    SYNCHRONIZE;
-                    fetch_rows(q_head + i0 * Q_ROW, Q_ROW, Q_COLUMN, QUERIES - i0, SIZE, queries);
-                    fetch_rows(gradient_head + i0 * DY_ROW, DY_ROW, DY_COLUMN, QUERIES - i0, VALUE_SIZE, gradients);
-                    SYNCHRONIZE;
-                    REAL values[ROWS][KEYS], products[ROWS][KEYS];
-                    dot_tiles(queries, keys, SIZE, values);
-                    dot_tiles(gradients, key_values, VALUE_SIZE, products);
-                    EACH_ROW EACH_KEY {
-                        const int inside = i0 + ROW < end && j0 + KEY < KEY_COUNT;
-                        FLEX_GRADIENT
-                        score_gradients[ROW * SCORE_PITCH + KEY] = seen ? score_gradient : (REAL)0;
-                        probabilities[ROW * SCORE_PITCH + KEY] = probability;
-                    }
-                    SYNCHRONIZE;
-                    add_tiles(score_gradients, 1, SCORE_PITCH, queries, key_sums);
-                    add_tiles(probabilities, 1, SCORE_PITCH, gradients, value_sums);
-                }
+        EACH_TILE(i0, b, h, j0 / KEY_BLOCK, QUERIES, QUERY_BLOCK) {
+            SYNCHRONIZE;
+            fetch_rows(q_head + i0 * Q_ROW, Q_ROW, Q_COLUMN, QUERIES - i0, SIZE, queries);
+            fetch_rows(gradient_head + i0 * DY_ROW, DY_ROW, DY_COLUMN, QUERIES - i0, VALUE_SIZE, gradients);
+            SYNCHRONIZE;
+            REAL values[ROWS][KEYS], products[ROWS][KEYS];
+            dot_tiles(queries, keys, SIZE, values);
+            dot_tiles(gradients, key_values, VALUE_SIZE, products);
+            EACH_ROW EACH_KEY {
+                const int inside = i0 + ROW < end && j0 + KEY < KEY_COUNT;
+                FLEX_GRADIENT
+                score_gradients[ROW * SCORE_PITCH + KEY] = seen ? score_gradient : (REAL)0;
+                probabilities[ROW * SCORE_PITCH + KEY] = probability;
             }
+            SYNCHRONIZE;
+            add_tiles(score_gradients, 1, SCORE_PITCH, queries, key_sums);
+            add_tiles(probabilities, 1, SCORE_PITCH, gradients, value_sums);
         }
     }
     put_rows(key_sums, SCALE, FLEX_DK + b * DK_BATCH + key_head * DK_HEAD + j0 * DK_ROW, DK_ROW, DK_COLUMN,

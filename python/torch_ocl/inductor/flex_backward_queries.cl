@@ -11,29 +11,21 @@
     fetch_rows(FLEX_Q + b * Q_BATCH + h * Q_HEAD + i0 * Q_ROW, Q_ROW, Q_COLUMN, QUERIES - i0, SIZE, queries);
     fetch_rows(FLEX_DY + b * DY_BATCH + h * DY_HEAD + i0 * DY_ROW, DY_ROW, DY_COLUMN, QUERIES - i0, VALUE_SIZE,
                gradients);
-    for (int kind = 0; kind < KINDS; ++kind) {
-        const long blocks = kind == 0 ? PARTIAL_COUNT(b, h, i0 / QUERY_BLOCK) : FULL_COUNT(b, h, i0 / QUERY_BLOCK);
-        for (long at = 0; at < blocks; ++at) {
-            const long block = kind == 0 ? PARTIAL_INDEX(b, h, i0 / QUERY_BLOCK, at)
-                                         : FULL_INDEX(b, h, i0 / QUERY_BLOCK, at);
-            const long end = min((long)KEY_COUNT, (block + 1) * (long)KEY_BLOCK);
-            for (long j0 = block * (long)KEY_BLOCK; j0 < end; j0 += BLOCK) {
-                SYNCHRONIZE;
-                fetch_rows(k_head + j0 * K_ROW, K_ROW, K_COLUMN, KEY_COUNT - j0, SIZE, keys);
-                fetch_rows(v_head + j0 * V_ROW, V_ROW, V_COLUMN, KEY_COUNT - j0, VALUE_SIZE, key_values);
-                SYNCHRONIZE;
-                REAL values[ROWS][KEYS], products[ROWS][KEYS];
-                dot_tiles(queries, keys, SIZE, values);
-                dot_tiles(gradients, key_values, VALUE_SIZE, products);
-                EACH_ROW EACH_KEY {
-                    const int inside = i0 + ROW < QUERIES && j0 + KEY < end;
-                    FLEX_GRADIENT
-                    score_gradients[ROW * SCORE_PITCH + KEY] = seen ? score_gradient : (REAL)0;
-                }
-                SYNCHRONIZE;
-                add_tiles(score_gradients, SCORE_PITCH, 1, keys, sums);
-            }
+    EACH_TILE(j0, b, h, i0 / QUERY_BLOCK, KEY_COUNT, KEY_BLOCK) {
+        SYNCHRONIZE;
+        fetch_rows(k_head + j0 * K_ROW, K_ROW, K_COLUMN, KEY_COUNT - j0, SIZE, keys);
+        fetch_rows(v_head + j0 * V_ROW, V_ROW, V_COLUMN, KEY_COUNT - j0, VALUE_SIZE, key_values);
+        SYNCHRONIZE;
+        REAL values[ROWS][KEYS], products[ROWS][KEYS];
+        dot_tiles(queries, keys, SIZE, values);
+        dot_tiles(gradients, key_values, VALUE_SIZE, products);
+        EACH_ROW EACH_KEY {
+            const int inside = i0 + ROW < QUERIES && j0 + KEY < end;
+            FLEX_GRADIENT
+            score_gradients[ROW * SCORE_PITCH + KEY] = seen ? score_gradient : (REAL)0;
         }
+        SYNCHRONIZE;
+        add_tiles(score_gradients, SCORE_PITCH, 1, keys, sums);
     }
     put_rows(sums, SCALE, FLEX_DQ + b * DQ_BATCH + h * DQ_HEAD + i0 * DQ_ROW, DQ_ROW, DQ_COLUMN, QUERIES - i0, SIZE);
 }

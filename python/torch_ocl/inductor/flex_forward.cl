@@ -13,56 +13,41 @@
         EACH_COLUMN sums[r][c] = 0;
     }
     fetch_rows(FLEX_Q + b * Q_BATCH + h * Q_HEAD + i0 * Q_ROW, Q_ROW, Q_COLUMN, queries_left, SIZE, queries);
-    for (int kind = 0; kind < KINDS; ++kind) {   // blocks that the mask cuts, then those that it leaves whole
-        const long blocks = kind == 0 ? PARTIAL_COUNT(b, h, i0 / QUERY_BLOCK) : FULL_COUNT(b, h, i0 / QUERY_BLOCK);
-        for (long at = 0; at < blocks; ++at) {
-            const long block = kind == 0 ? PARTIAL_INDEX(b, h, i0 / QUERY_BLOCK, at)
-                                         : FULL_INDEX(b, h, i0 / QUERY_BLOCK, at);
-            const long end = min((long)KEY_COUNT, (block + 1) * (long)KEY_BLOCK);
-            for (long j0 = block * (long)KEY_BLOCK; j0 < end; j0 += BLOCK) {
-                SYNCHRONIZE;
-                fetch_rows(k_head + j0 * K_ROW, K_ROW, K_COLUMN, KEY_COUNT - j0, SIZE, others);
-                SYNCHRONIZE;
-                REAL values[ROWS][KEYS];
-                dot_tiles(queries, others, SIZE, values);
-                EACH_ROW EACH_KEY {
-                    // Outside, the functions are computed for the last ones, and not used.
-                    const int m = (int)min(i0 + ROW, (long)QUERIES - 1), n = (int)min(j0 + KEY, (long)KEY_COUNT - 1);
-                    const REAL score = values[r][c] * SCALE;
-                    REAL modified;
-                    int seen = j0 + KEY < end;
-                    FLEX_SCORE
-                    if (kind == 0) {
-                        FLEX_MASK
-                    }
-                    values[r][c] = seen ? modified : (REAL)-INFINITY;
-                }
-                EACH_ROW {
-                    REAL largest = best[r];
-                    EACH_KEY largest = values[r][c] > largest ? values[r][c] : largest;
-                    shared[ROW * SIDE_X + x_item] = largest;
-                }
-                SYNCHRONIZE;
-                fetch_rows(v_head + j0 * V_ROW, V_ROW, V_COLUMN, KEY_COUNT - j0, VALUE_SIZE, others);
-                EACH_ROW {
-                    REAL largest = best[r];
-                    for (int x = 0; x < SIDE_X; ++x)
-                        largest = shared[ROW * SIDE_X + x] > largest ? shared[ROW * SIDE_X + x] : largest;
-                    const REAL reference = largest == (REAL)-INFINITY ? (REAL)0 : largest;
-                    const REAL again = exp(best[r] - reference);
-                    best[r] = largest;
-                    total[r] *= again;
-                    EACH_COLUMN sums[r][c] *= again;
-                    EACH_KEY {
-                        const REAL probability = exp(values[r][c] - reference);
-                        total[r] += probability;
-                        scores[ROW * SCORE_PITCH + KEY] = probability;
-                    }
-                }
-                SYNCHRONIZE;
-                add_tiles(scores, SCORE_PITCH, 1, others, sums);
+    EACH_TILE(j0, b, h, i0 / QUERY_BLOCK, KEY_COUNT, KEY_BLOCK) {
+        SYNCHRONIZE;
+        fetch_rows(k_head + j0 * K_ROW, K_ROW, K_COLUMN, KEY_COUNT - j0, SIZE, others);
+        SYNCHRONIZE;
+        REAL values[ROWS][KEYS];
+        dot_tiles(queries, others, SIZE, values);
+        EACH_ROW EACH_KEY {
+            const int inside = j0 + KEY < end;
+            FLEX_MODIFIED
+            values[r][c] = seen ? modified : (REAL)-INFINITY;
+        }
+        EACH_ROW {
+            REAL largest = best[r];
+            EACH_KEY largest = values[r][c] > largest ? values[r][c] : largest;
+            shared[ROW * SIDE_X + x_item] = largest;
+        }
+        SYNCHRONIZE;
+        fetch_rows(v_head + j0 * V_ROW, V_ROW, V_COLUMN, KEY_COUNT - j0, VALUE_SIZE, others);
+        EACH_ROW {
+            REAL largest = best[r];
+            for (int x = 0; x < SIDE_X; ++x)
+                largest = shared[ROW * SIDE_X + x] > largest ? shared[ROW * SIDE_X + x] : largest;
+            const REAL reference = largest == (REAL)-INFINITY ? (REAL)0 : largest;
+            const REAL again = exp(best[r] - reference);
+            best[r] = largest;
+            total[r] *= again;
+            EACH_COLUMN sums[r][c] *= again;
+            EACH_KEY {
+                const REAL probability = exp(values[r][c] - reference);
+                total[r] += probability;
+                scores[ROW * SCORE_PITCH + KEY] = probability;
             }
         }
+        SYNCHRONIZE;
+        add_tiles(scores, SCORE_PITCH, 1, others, sums);
     }
     SYNCHRONIZE;
     EACH_ROW shared[ROW * SIDE_X + x_item] = total[r];

@@ -159,6 +159,7 @@ class FlexKernel:
                     "SCALE": types.literal(problem.scale, self.real)}
         defines |= {name: self.size(value) for name, value in numbers.items()} | self.defines
         body = _source_file(f"flex_{self.direction}.cl").replace("FLEX_GRADIENT", _source_file("flex_gradient.cl"))
+        body = body.replace("FLEX_MODIFIED\n", _source_file("flex_score.cl"))
         for name, function in (("SCORE", "score"), ("MASK", "mask"), ("JOINT", "joint")):
             body = body.replace(f"FLEX_{name}\n", f"{self.functions.get(function, '')}\n")
         parameters, shifts = kernel.parameters()
