@@ -303,7 +303,7 @@ def report_all(names, validate_one, options):
 
 
 def main(arguments):
-    for kind in ("compile", "detection", "transformers", "timm"):
+    for kind in ("detection", "compile", "transformers", "timm"):
         if f"--{kind}" in arguments:
             module = importlib.import_module(f"torch_ocl.validate_{kind}")
             return module.main([a for a in arguments if a != f"--{kind}"])

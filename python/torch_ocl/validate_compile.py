@@ -162,11 +162,13 @@ class _Runs:
         self.case, self.device, self.compiled = case, torch.device(device), compiled
         self.launches = 0
 
-    def _call(self, function):
-        """The outputs, with the launches that a second call takes."""
+    def _call(self, function, prepare=lambda: None):
+        """The outputs, with the launches that a second call takes; `prepare` goes before each and is not counted."""
         on_device = self.device.type == "ocl"
+        prepare()
         if on_device:
             function()                       # the first call compiles, and some models make buffers in it
+            prepare()
             synchronize(self.device)
             before = torch.ocl.kernel_launches()
         result = function()
@@ -206,9 +208,11 @@ class _Runs:
         state = copy.deepcopy(model.state_dict())
         found = []
 
-        def step(inputs):
+        def prepare():
             model.load_state_dict(state)
             model.zero_grad()
+
+        def step(inputs):
             outputs = tensors_of(_positional(compiled, inputs))
             generator = torch.Generator().manual_seed(2)
             weights = [torch.randn(o.shape, generator=generator).to(o) for o in outputs]
@@ -217,7 +221,11 @@ class _Runs:
 
         for batch in batches:
             inputs = self._inputs(batch)
-            outputs = self._call(lambda: step(inputs)) if batch == batches[0] else step(inputs)
+            if batch == batches[0]:
+                outputs = self._call(lambda: step(inputs), prepare)
+            else:
+                prepare()
+                outputs = step(inputs)
             found.append(([o.detach().to("cpu", torch.float64) for o in outputs],
                           {name: p.grad.to("cpu", torch.float64) for name, p in model.named_parameters()
                            if p.grad is not None}))

@@ -118,22 +118,23 @@ class Outcome:
     seconds: float       # of the training step
 
 
-def run(model, images, targets, device):
+def run(model, images, targets, device, compiled=False):
     """Detects, then takes one training step (forward and backward)."""
     device = torch.device(device)
     model = model.to(device)
+    call = torch.compile(model) if compiled else model
     images = [image.to(device) for image in images]
     targets = [{name: value.to(device) for name, value in target.items()} for target in targets]
     model.eval()
     with torch.no_grad():
-        detections = [{name: value.cpu() for name, value in found.items()} for found in model(images)]
+        detections = [{name: value.cpu() for name, value in found.items()} for found in call(images)]
     model.train()
     model.zero_grad()
     torch.manual_seed(2)
     synchronize(device)
     start = time.perf_counter()
     with same_samples():
-        losses = model(images, targets)
+        losses = call(images, targets)
     sum(losses.values()).backward()
     synchronize(device)
     seconds = time.perf_counter() - start
@@ -198,7 +199,7 @@ def compare(report, found, expected, dtype):
     report.gradient = relative(list(found.gradients.values()), list(expected.gradients.values()))
 
 
-def validate(name, device, dtype=torch.float64):
+def validate(name, device, dtype=torch.float64, compiled=False):
     report = Report(name)
     model = make_model(name, dtype)
     state = {key: value.clone() for key, value in model.state_dict().items()}
@@ -206,7 +207,7 @@ def validate(name, device, dtype=torch.float64):
     expected = run(model, images, targets, "cpu")
     model.load_state_dict(state)   # running statistics have moved
     before = torch.ocl.fallback_report()
-    found = run(model, images, targets, device)
+    found = run(model, images, targets, device, compiled)
     report.fallbacks = {op: n - before.get(op, 0) for op, n in torch.ocl.fallback_report().items()
                         if n > before.get(op, 0)}
     report.seconds, report.cpu_seconds = found.seconds, expected.seconds
@@ -233,6 +234,8 @@ def main(arguments):
     parser.add_argument("models", nargs="*", metavar="MODEL", help=f"default: {' '.join(MODELS)}")
     parser.add_argument("--device", default="ocl:0", type=torch.device)
     parser.add_argument("--dtype", default="float64", choices=[str(d)[6:] for d in LIMITS])
+    parser.add_argument("--compile", action="store_true",
+                        help="compiled on the device; PyTorch leaves graphs where boxes are counted")
     options = parser.parse_args(arguments)
     if unknown := [name for name in options.models if name not in MODELS]:
         parser.error(f"no model {', '.join(unknown)}; there are {', '.join(MODELS)}")
@@ -243,7 +246,7 @@ def main(arguments):
     missed = []
     for name in options.models or MODELS:
         try:
-            report = validate(name, options.device, dtype)
+            report = validate(name, options.device, dtype, options.compile)
         except (RuntimeError, NotImplementedError) as error:   # the next model may work
             report = Report(name, error=str(error).strip().splitlines()[0])
         print(row(report, limits), flush=True)

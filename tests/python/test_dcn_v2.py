@@ -217,11 +217,19 @@ def test_mmcv_names():
     assert list(pack.state_dict()) == ["weight", "bias", "conv_offset.weight", "conv_offset.bias"]
 
 
-def test_compile_runs_the_operator():
+def test_compiled_in_one_graph():
+    """Its convolution of offsets, split and sigmoid included; forward and backward."""
     dcn = DCN(4, 4, 3, 1, 1).to(device)
-    x = torch.randn(1, 4, 6, 6).to(device)
-    expected = dcn(x)
-    assert_close(torch.compile(dcn, backend="aot_eager")(x).cpu(), expected.cpu())
+    torch.nn.init.normal_(dcn.conv_offset_mask.weight, std=0.02)
+    x = torch.randn(1, 4, 6, 6).to(device).requires_grad_()
+    leaves = (x, *dcn.parameters())
+    expected = torch.relu(dcn(x))
+    gradients = torch.autograd.grad(expected.square().sum(), leaves)
+    torch._dynamo.reset()
+    actual = torch.compile(lambda x: torch.relu(dcn(x)), fullgraph=True)(x)
+    assert_close(actual.cpu(), expected.cpu())
+    for ours, theirs in zip(torch.autograd.grad(actual.square().sum(), leaves), gradients):
+        assert_close(ours.cpu(), theirs.cpu(), rtol=1e-4, atol=1e-5)
 
 
 def test_autocast_computes_in_float32():
