@@ -26,7 +26,8 @@ def _adapt(module) -> None:
             raise RuntimeError(
                 "scaled_dot_product_attention: of jagged tensors on ocl, query, key and value "
                 f"[batch, heads, rows, size] of as many heads with size up to {_LONGEST_HEAD} and no attn_mask are "
-                "computed by the device, others where they are contiguous after transpose(1, 2) and not causal, by SDPBackend.MATH")
+                "computed by the device, others where they are contiguous after transpose(1, 2) and not causal, by "
+                "SDPBackend.MATH")
         return former(query, key, value, attn_mask, dropout, is_causal, enable_gqa)
 
     module._select_sdp_backend = _select_sdp_backend

@@ -56,8 +56,7 @@ struct Pool {
             geometry.dilation[i] = used && !window.adaptive ? window.dilation[axis] : 1;
             require(geometry.extent[i] > 0 && geometry.stride[i] > 0 && geometry.dilation[i] > 0,
                     "pool: kernel size, stride and dilation must be positive");
-            require(geometry.padding[i] >= 0 && geometry.divisor >= 0,
-                    "pool: padding and divisor must not be negative");
+            require(geometry.padding[i] >= 0, "pool: padding must not be negative");
             // Windows start within the input or the padding before it; the last may reach over the end (ceil_mode).
             const std::int64_t begin =
                 (std::int64_t(geometry.out[i]) - 1) * geometry.stride[i] - geometry.padding[i];

@@ -162,6 +162,9 @@ Two histogram_of_count(const Tensor& self, int64_t bins, Range range, const Opti
 
 std::tuple<Tensor&, Tensor&> assign(const Two& value, Tensor& hist, Tensor& edges)
 {
+    for (const Tensor* out : {&hist, &edges})
+        TORCH_CHECK(out->device() == std::get<0>(value).device(),
+                    "histogram: expected out tensors on ", std::get<0>(value).device(), ", got ", out->device());
     at::native::resize_output(hist, std::get<0>(value).sizes());
     at::native::resize_output(edges, std::get<1>(value).sizes());
     return {hist.copy_(std::get<0>(value)), edges.copy_(std::get<1>(value))};
