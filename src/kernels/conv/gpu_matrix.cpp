@@ -163,6 +163,17 @@ Tensor tap_table(Queue& queue, DataType dtype, const ImplicitProblem& p)
     return table;
 }
 
+// Where the taps of each pixel lie, and of some behind the last (gpu_matrix_weight.cl).
+Tensor place_table(Queue& queue, const Program& program, const Tensor& x, const gpu_conv_problem& problem)
+{
+    constexpr cl_long longest = 4;   // words of an entry: an offset of 64 bits, and what is inside
+    const cl_int entries = problem.pixels + 4 * 32;
+    const Tensor places = queue.context().empty({longest * entries}, DataType::int32, queue);
+    queue.launch(program.kernel("conv_matrix_places"), Range::linear(static_cast<std::size_t>(entries), 64), places,
+                 static_cast<cl_ulong>(x.buffer_offset()), problem, entries);
+    return places;
+}
+
 Range groups_of(cl_long x, cl_long y, cl_long z, cl_long items)
 {
     return Range::groups({static_cast<std::size_t>(x), static_cast<std::size_t>(y), static_cast<std::size_t>(z)},
@@ -267,8 +278,9 @@ void run_gpu_matrix_weight(Queue& queue, const Call& call)
     gpu_conv_problem problem = gpu_problem(p);
     problem.result_group = dy.channels;
     const Tensor table = tap_table(queue, call.dtype, p);
+    const Tensor places = place_table(queue, program, x.tensor, problem);
     queue.launch(program.kernel("conv_matrix_weight"), groups_of(column_blocks, row_blocks, p.parts, shape.items(tile)),
-                 x.tensor, dy.tensor, sums, table, problem, static_cast<cl_int>(call.problem.in_channels));
+                 x.tensor, dy.tensor, sums, table, places, problem, static_cast<cl_int>(call.problem.in_channels));
     add_parts(queue, call, sums, p);
 }
 

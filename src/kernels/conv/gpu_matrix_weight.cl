@@ -10,18 +10,28 @@
 #include "kernels/gemm/matrix_tiles.cl"
 #include "kernels/conv/gpu_matrix_gather.cl"
 
+// Where each pixel's taps lie, in group 0: found once for all work-groups. The last pixel is repeated.
+__kernel void conv_matrix_places(__global int* places, ulong places_offset, ulong x_offset, gpu_conv_problem p,
+                                 int entries)
+{
+    const int pixel = get_global_id(0);
+    if (pixel < entries)
+        ((__global byte_place*)(places + places_offset))[pixel] = find_bytes(&p, min(pixel, p.pixels - 1), x_offset);
+}
+
 // parts[part][group, output][row] for one part of the pixels. Of x's p.depth channels in memory `channels` are its own.
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) SUB_GROUP_SIZE
 void conv_matrix_weight(const __global stored* restrict x, ulong x_offset, const __global stored* restrict dy,
                         ulong dy_offset, __global float* parts, ulong parts_offset, const __global int2* restrict table,
-                        ulong table_offset, gpu_conv_problem p, int channels)
+                        ulong table_offset, const __global int* restrict place_table, ulong place_table_offset,
+                        gpu_conv_problem p, int channels)
 {
     BEGIN_MATRIX_TILE
     const int output_blocks = (p.rows + BLOCK_M - 1) / BLOCK_M, row0 = get_group_id(0) * BLOCK_N;
     const int output0 = get_group_id(1) % output_blocks * BLOCK_M, group = get_group_id(1) / output_blocks;
     const int part = get_group_id(2), begin = part * p.part_pixels, end = min(p.part_pixels, p.pixels - begin) + begin;
     const int outputs = min(p.rows - output0, BLOCK_M);
-    const ulong x_origin = x_offset + group * p.source_group;
+    x += group * p.source_group;
     table += table_offset / 2;
     const __global uint4* const zeros = zeros_of(table, &p);
 
@@ -31,11 +41,17 @@ void conv_matrix_weight(const __global stored* restrict x, ulong x_offset, const
     UNROLL for (int load = 0; load < B_LOADS; ++load)
         taps[load] = table[min(row0 + b_line + LINES_ON(load, 0), p.total - 8) / 8];
     OFFSET dy_far = 2 * ((OFFSET)(dy_offset + group * p.result_group) + output0) + begin * (OFFSET)from_dy.k_step;
-    // Where a slab's pixels lie is found while the slab before is multiplied, once for the whole group.
+    // Places pass through local memory, once for the whole group; those of the slab after the next are on their way.
     __local byte_place found[2 * SLAB_K];
-    int pixel = begin, here = 0;
-    if (item < SLAB_K)
-        found[item] = find_bytes(&p, min(pixel + (int)item, end - 1), x_origin);
+    const __global byte_place* places = (const __global byte_place*)(place_table + place_table_offset) + (begin + item);
+    byte_place coming;
+    int here = 0;
+    if (item < SLAB_K) {
+        const int over = (end - begin) % SLAB_K;
+        found[item] = places[0];
+        places += over ? over : SLAB_K;
+        coming = places[0];
+    }
     barrier(CLK_LOCAL_MEM_FENCE);
 #define FETCH(count)                                                                                                  \
     {                                                                                                                 \
@@ -46,10 +62,12 @@ void conv_matrix_weight(const __global stored* restrict x, ulong x_offset, const
             b_next[load] = gather_channels(x, zeros, found[here + in_slab], taps[load], in_slab < count);             \
         }                                                                                                             \
         dy_far += count * from_dy.k_step;                                                                             \
-        pixel += count;                                                                                               \
         here = SLAB_K - here;                                                                                         \
-        if (item < SLAB_K)                                                                                            \
-            found[here + item] = find_bytes(&p, min(pixel + (int)item, end - 1), x_origin);                           \
+        if (item < SLAB_K) {                                                                                          \
+            found[here + item] = coming;                                                                              \
+            places += SLAB_K;                                                                                         \
+            coming = places[0];                                                                                       \
+        }                                                                                                             \
     }
     MULTIPLY_DEPTH(end - begin)
 
