@@ -2,16 +2,21 @@
 
     python benchmarks/compile.py                              # fused chains, reductions, networks
     python benchmarks/compile.py --case softmax --case train:resnet18
+    python benchmarks/compile.py --networks --batch 2 --image 128     # inference and training of NETWORKS
 
-Contenders take turns; the table gives times as multiples of the compiled device's.
+Contenders take turns; the table gives times as multiples of the compiled device's, launches of eager and compiled code,
+and how long compiled code's first call took, on the device and on the CPU.
 """
 import copy
+import statistics
 
 import torch
 import torch.nn.functional as F
 import torchvision
 
-from common import Results, interleave, median_ms, parser
+from common import Results, interleave, median_ms, parser, synchronize, timed
+
+NETWORKS = ("mobilenet_v3_large", "efficientnet_b0", "convnext_tiny", "vit_b_16", "gpt2_block")
 
 
 def chain(x, y):
@@ -36,12 +41,33 @@ def functions(size):
     }
 
 
-def network(case, device, compiled):
+class Gpt2Block(torch.nn.Module):
+    """A layer of the smallest GPT-2: 768 elements, 12 heads."""
+
+    def __init__(self, width=768, heads=12):
+        super().__init__()
+        self.heads = heads
+        self.norms = torch.nn.ModuleList(torch.nn.LayerNorm(width) for _ in range(2))
+        self.qkv, self.out = torch.nn.Linear(width, 3 * width), torch.nn.Linear(width, width)
+        self.up, self.down = torch.nn.Linear(width, 4 * width), torch.nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.norms[0](x)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        x = x + self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+        return x + self.down(F.gelu(self.up(self.norms[1](x)), approximate="tanh"))
+
+
+def network(case, options, device, compiled):
     mode, name = case.split(":")
     torch.manual_seed(0)
-    model = torchvision.models.get_model(name, weights=None).to(device)
-    image = torch.randn(4, 3, 224, 224).to(device)
-    labels = torch.randint(0, 1000, (4,)).to(device)
+    if name == "gpt2_block":
+        model, shape = Gpt2Block(), (options.batch, 128, 768)
+    else:
+        sized = {"image_size": options.image} if name.startswith("vit_") else {}
+        model, shape = torchvision.models.get_model(name, weights=None, **sized), (options.batch, 3, options.image,
+                                                                                   options.image)
+    model = model.to(device)
+    image = torch.randn(shape).to(device)
     model.train(mode == "train")
     run = torch.compile(model) if compiled else model
     if mode == "infer":
@@ -53,14 +79,22 @@ def network(case, device, compiled):
 
     def step():
         optimizer.zero_grad()
-        F.cross_entropy(run(image), labels).backward()
+        run(image).square().mean().backward()
         optimizer.step()
     return step
 
 
-def contender(case, cases, device, compiled):
+def launches(run, device):
+    synchronize(device)
+    before = torch.ocl.kernel_launches()
+    run()
+    synchronize(device)
+    return torch.ocl.kernel_launches() - before
+
+
+def contender(case, cases, options, device, compiled):
     if ":" in case:
-        return network(case, device, compiled)
+        return network(case, options, device, compiled)
     function, arguments = cases[case]
     run = torch.compile(function) if compiled else function
     arguments = [copy.deepcopy(a).to(device) for a in arguments]
@@ -72,20 +106,36 @@ def main():
     arguments.add_argument("--case", action="append", metavar="NAME or infer:MODEL or train:MODEL")
     arguments.add_argument("--rounds", type=int, default=15)
     arguments.add_argument("--size", type=int, default=1 << 22, help="elements of the largest tensor of a function")
+    arguments.add_argument("--networks", action="store_true", help="inference and training of " + ", ".join(NETWORKS))
+    arguments.add_argument("--batch", type=int, default=4)
+    arguments.add_argument("--image", type=int, default=224, help="height and width")
     options = arguments.parse_args()
     results = Results(options)
     cases = functions(options.size)
-    cpu = torch.device("cpu")
-    print(f"{'case':22}{'compiled ms':>12}{'eager':>9}{'cpu':>9}   (eager, cpu: time of the device's eager operators, and of "
-          "Inductor on the CPU, by that; above 1 is faster compiled)")
-    for case in options.case or [*cases, "infer:resnet18", "train:resnet18", "infer:mobilenet_v3_small"]:
+    device, cpu = options.device, torch.device("cpu")
+    named = [*cases, "infer:resnet18", "train:resnet18", "infer:mobilenet_v3_small"]
+    if options.networks:
+        named = [f"{mode}:{name}" for name in NETWORKS for mode in ("infer", "train")]
+    print("eager, cpu: time of the device's eager operators, and of Inductor on the CPU, by that of compiled code\n"
+          f"{'case':26}{'compiled ms':>12}{'eager':>9}{'cpu':>9}{'launches':>14}{'first call s':>14}{'cpu':>7}")
+    ratios = {"eager": [], "cpu": []}
+    for case in options.case or named:
         torch._dynamo.reset()
-        times = interleave({"compiled": (contender(case, cases, options.device, True), options.device),
-                            "eager": (contender(case, cases, options.device, False), options.device),
-                            "cpu": (contender(case, cases, cpu, True), cpu)}, options.rounds, warmup=3, pause=0.02)
+        runs = {name: contender(case, cases, options, where, compiled)
+                for name, where, compiled in (("compiled", device, True), ("eager", device, False), ("cpu", cpu, True))}
+        first = {name: timed(runs[name], cpu if name == "cpu" else device) for name in runs}
+        counts = [launches(runs[name], device) for name in ("eager", "compiled")]
+        times = interleave({name: (run, cpu if name == "cpu" else device) for name, run in runs.items()},
+                           options.rounds, warmup=2, pause=0.02)
         compiled, eager, native = (median_ms(times[name]) for name in ("compiled", "eager", "cpu"))
-        results.add(f"{case:22}{compiled:12.2f}{eager / compiled:8.2f}x{native / compiled:8.2f}x", case=case,
-                    compiled_ms=compiled, eager_ms=eager, cpu_ms=native, seconds=times)
+        ratios["eager"].append(eager / compiled)
+        ratios["cpu"].append(native / compiled)
+        results.add(f"{case:26}{compiled:12.2f}{eager / compiled:8.2f}x{native / compiled:8.2f}x"
+                    f"{f'{counts[0]} > {counts[1]}':>14}{first['compiled']:14.1f}{first['cpu']:7.1f}", case=case,
+                    compiled_ms=compiled, eager_ms=eager, cpu_ms=native, launches=counts, first_call=first,
+                    seconds=times)
+    means = {name: statistics.geometric_mean(found) for name, found in ratios.items()}
+    results.add(f"{'geometric mean':26}{'':12}{means['eager']:8.2f}x{means['cpu']:8.2f}x", means=means)
     results.save()
 
 
