@@ -3,17 +3,8 @@ import pytest
 import torch
 
 import torch_ocl
+from scale_kernel import ANY_TYPE as SCALE
 
-SCALE = """// y = factor * x
-__kernel void scale(__global const T* x, ulong x_offset, __global T* y, ulong y_offset, float factor, int count)
-{
-    x += x_offset;
-    y += y_offset;
-    int i = get_global_id(0);
-    if (i < count)
-        store_T(y, i, (T_value)factor * load_T(x, i));
-}
-"""
 # Sums of rows, and their largest element's place.
 ROWS = """
 __kernel void rows(__global const double* x, ulong x_offset, __global double* total, ulong total_offset,

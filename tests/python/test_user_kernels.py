@@ -4,16 +4,7 @@ import threading
 import pytest
 import torch
 
-SCALE = """// y = factor * x
-__kernel void scale(__global const float* x, ulong x_offset, __global float* y, ulong y_offset, float factor, int count)
-{
-    x += x_offset;
-    y += y_offset;
-    int i = get_global_id(0);
-    if (i < count)
-        y[i] = factor * x[i];
-}
-"""
+from scale_kernel import FLOAT as SCALE
 
 
 @pytest.fixture(scope="module")
