@@ -39,7 +39,7 @@ def main():
         x = random.integers(0, 256, (m, k), dtype=numpy.uint8)
         text = model(weights)
         theirs = onnxruntime.InferenceSession(text, providers=["CPUExecutionProvider"])
-        ours = clprim.onnx.Session(text)
+        ours = clprim.Session(text)
         a = torch.from_numpy(x.astype(numpy.int16) - 128).to(torch.int8).to(options.device)
         b = torch.from_numpy(weights).to(options.device)
         fa, fb = a.float(), b.float()

@@ -1,4 +1,5 @@
-"""The command `clprim` from Python: `validate` runs here, everything else is the C++ program of the package."""
+"""The command `clprim` from Python: `validate` and conversions to shorter numbers run here, everything else is the C++
+program of the package."""
 
 from __future__ import annotations
 
@@ -15,6 +16,10 @@ def main() -> int:
         from clprim import validate
 
         return validate.main(arguments[1:])
+    if arguments[:1] == ["convert"] and {"--int8", "--int4", "--fp16"} & set(arguments):
+        from clprim import quantize
+
+        return quantize.main(arguments[1:])
     program = Path(__file__).parent / "bin" / "clprim"
     if not program.exists():
         print(f"clprim: {program} was not built (CLPRIM_BUILD_COMMAND)", file=sys.stderr)

@@ -24,7 +24,8 @@ struct Bytes {
 enum class Order { rows, columns, spread };
 
 // Numbers of the whole range of their type, the extremes often.
-Bytes make(std::int64_t batch, std::int64_t rows, std::int64_t columns, Order order, DataType type, std::mt19937& random)
+Bytes make(std::int64_t batch, std::int64_t rows, std::int64_t columns, Order order, DataType type,
+           std::mt19937& random)
 {
     Bytes result;
     Dims strides{rows * (columns + 1), columns + 1, 1};
@@ -114,8 +115,11 @@ TEST(IntegerMatmul, SizesAndLayouts)
 
 TEST(IntegerMatmul, SaysWhatDoesNotFit)
 {
-    const auto empty = [](Dims shape, DataType type) { return queue().context().empty(std::move(shape), type, queue()); };
-    const Tensor a = empty({4, 8}, DataType::int8), b = empty({8, 5}, DataType::int8), c = empty({4, 5}, DataType::int32);
+    const auto empty = [](Dims shape, DataType type) {
+        return queue().context().empty(std::move(shape), type, queue());
+    };
+    const Tensor a = empty({4, 8}, DataType::int8), b = empty({8, 5}, DataType::int8);
+    const Tensor c = empty({4, 5}, DataType::int32);
     EXPECT_THROW(integer_matmul(queue(), a, b, empty({4, 6}, DataType::int32)), InvalidArgument);
     EXPECT_THROW(integer_matmul(queue(), a, b, empty({4, 5}, DataType::float32)), InvalidArgument);
     EXPECT_THROW(integer_matmul(queue(), empty({4, 8}, DataType::int16), b, c), InvalidArgument);

@@ -156,6 +156,8 @@ void add_convert(CLI::App& app)
     command.add_option("-w,--weights", options->weights, "the net's weights (default: beside it, .safetensors)");
     command.add_option("-d,--device", options->device, "where a net is set up");
     command.add_flag("--json", options->json, "print one JSON document");
+    command.footer("With --int8, --int4 or --fp16 an ONNX model of shorter numbers is written, in Python "
+                   "(CLPRIM_PYTHON): `clprim convert --int8 --help` lists the options.");
     command.callback([options] { convert(*options); });
 }
 
@@ -203,7 +205,13 @@ int main(int argc, char** argv)
         std::fprintf(stderr, "clprim: there is no subcommand '%s'; `clprim --help` lists them\n", argv[1]);
         return 1;
     }
+    const std::vector<std::string> words(argv + 1, argv + argc);
+    const auto is_short = [](const std::string& word) {
+        return word == "--int8" || word == "--int4" || word == "--fp16";
+    };
     try {
+        if (!words.empty() && words[0] == "convert" && std::ranges::any_of(words, is_short))
+            run_in_python("convert", {words.begin() + 1, words.end()});
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
         return app.exit(error);

@@ -83,5 +83,6 @@ void train(const TrainOptions& options);
 void convert(const ConvertOptions& options);
 void info(const InfoOptions& options);
 [[noreturn]] void validate(const ValidateOptions& options);
+[[noreturn]] void run_in_python(const std::string& subcommand, const std::vector<std::string>& arguments);
 
 }  // namespace clprim::command

@@ -1,4 +1,5 @@
-// clprim validate: a model's outputs against ONNX Runtime's, through the Python package clprim.
+// What runs in the Python package clprim: validate, a model's outputs against ONNX Runtime's, and conversions to
+// shorter numbers.
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,16 +13,21 @@ namespace clprim::command {
 
 void validate(const ValidateOptions& options)
 {
+    run_in_python("validate", options.arguments);
+}
+
+void run_in_python(const std::string& subcommand, const std::vector<std::string>& arguments)
+{
     const char* chosen = std::getenv("CLPRIM_PYTHON");
-    std::vector<std::string> words{chosen ? chosen : "python3", "-m", "clprim", "validate"};
-    words.insert(words.end(), options.arguments.begin(), options.arguments.end());
+    std::vector<std::string> words{chosen ? chosen : "python3", "-m", "clprim", subcommand};
+    words.insert(words.end(), arguments.begin(), arguments.end());
     std::vector<char*> argv;
     for (std::string& word : words)
         argv.push_back(word.data());
     argv.push_back(nullptr);
     execvp(argv[0], argv.data());
     throw NotSupported(words[0] + " cannot be started (" + std::strerror(errno) +
-                       "); CLPRIM_PYTHON names a Python that has the packages clprim and onnxruntime");
+                       "); CLPRIM_PYTHON names a Python that has the packages clprim, onnx and onnxruntime");
 }
 
 }  // namespace clprim::command

@@ -1,5 +1,5 @@
-// Sixteen codes of eight bits as the numbers that they stand for, with -DFORMAT_<name> (float8.cl). Subnormal numbers are
-// made of integers, so that devices that flush them agree.
+// Sixteen codes of eight bits as the numbers that they stand for, with -DFORMAT_<name> (float8.cl). Subnormal numbers
+// are made of integers, so that devices that flush them agree.
 #include "kernels/float8/formats.cl"
 
 static inline float16 float8_numbers(uchar16 codes)

@@ -55,8 +55,8 @@ struct ScaledProduct {
                     bias ? bias->scalar_type() : type);
         TORCH_CHECK(!scale_result || (scale_result->numel() == 1 && scale_result->scalar_type() == at::kFloat),
                     "scale_result must be a float scalar");
-        TORCH_CHECK(at::isFloatingType(type) && type != at::kFloat8_e8m0fnu, "out_dtype must be of floating point, got ",
-                    type);
+        TORCH_CHECK(at::isFloatingType(type) && type != at::kFloat8_e8m0fnu,
+                    "out_dtype must be of floating point, got ", type);
         for (const Tensor* one : {&b, &scale_a, &scale_b})
             TORCH_CHECK(one->device() == a.device(), "_scaled_mm: all tensors must be on ", a.device(), ", got ",
                         one->device());
