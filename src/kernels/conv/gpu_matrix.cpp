@@ -130,15 +130,32 @@ bool quads_of_channels(const ImplicitProblem& p, const Tensor& result)
     return s[1] == 1 && in_fours(result, {p.rows, s[0], s[2], s[3], s[4]});
 }
 
-// Work-groups' tiles: of rows of C and columns in all, in each of `groups`.
-const detail::MatrixTile& tile_for(const Queue& queue, detail::MatrixEngineChoice engine, cl_long rows,
-                                   cl_long columns, cl_long groups)
+// Sums of all tiles, for what is computed in vain at edges; small ones take longer for each.
+double cost_of(const detail::MatrixEngineShape& shape, const detail::MatrixTile& tile, cl_long rows, cl_long columns)
+{
+    const double all = static_cast<double>(round_up(rows, shape.rows(tile)) * round_up(columns, shape.columns(tile)));
+    return tile.fragments_m * tile.fragments_n < shape.large.fragments_m * shape.large.fragments_n ? 1.25 * all : all;
+}
+
+// Work-groups' tiles for rows of C and columns in all, in each of `groups`: the large one, or its sub-groups the other
+// way round, where enough of them fill the device and do not lie mostly beyond an edge.
+detail::MatrixTile tile_for(const Queue& queue, detail::MatrixEngineChoice engine, cl_long rows, cl_long columns,
+                            cl_long groups)
 {
     const detail::MatrixEngineShape& shape = detail::shape_of(engine.engine);
-    return detail::matrix_tile(engine,
-                               ceil_div(rows, shape.rows(shape.large)) * ceil_div(columns, shape.columns(shape.large)) *
-                                   groups,
-                               queue.device());
+    detail::MatrixTile best = shape.small;
+    if (engine.emulated)
+        return best;
+    detail::MatrixTile turned = shape.large;
+    std::swap(turned.sub_groups_m, turned.sub_groups_n);
+    for (const detail::MatrixTile& tile : {turned, shape.large}) {
+        const cl_long tiles = ceil_div(rows, shape.rows(tile)) * ceil_div(columns, shape.columns(tile)) * groups;
+        const std::size_t local = shape.local_memory(tile, false) + 1024;   // 1024: for places beside the slabs
+        if (tiles >= queue.device().compute_units && local <= queue.device().local_memory &&
+            cost_of(shape, tile, rows, columns) <= cost_of(shape, best, rows, columns))
+            best = tile;
+    }
+    return best;
 }
 
 // Elements from the beginning of the buffer to beyond a tensor of `size` elements.
@@ -194,8 +211,8 @@ void launch(Queue& queue, const Call& call, const Packed& source, ImplicitProble
     const bool quads = pixels_are_rows ? quads_of_channels(p, result) : quads_of_pixels(p, result);
     const auto engine = detail::matrix_engine(queue.device());
     const detail::MatrixEngineShape& shape = detail::shape_of(engine.engine);
-    const detail::MatrixTile& tile = pixels_are_rows ? tile_for(queue, engine, p.pixels(), p.rows, p.groups)
-                                                     : tile_for(queue, engine, p.rows, p.pixels(), p.groups);
+    const detail::MatrixTile tile = pixels_are_rows ? tile_for(queue, engine, p.pixels(), p.rows, p.groups)
+                                                    : tile_for(queue, engine, p.rows, p.pixels(), p.groups);
     const cl_long pixels = pixels_are_rows ? shape.rows(tile) : shape.columns(tile);
     const cl_long channels = pixels_are_rows ? shape.columns(tile) : shape.rows(tile);
     const cl_long farthest = std::max({beyond(source.tensor, source.strides[0] * p.batch), span_of(call.result()),
@@ -260,9 +277,7 @@ void run_gpu_matrix_weight(Queue& queue, const Call& call)
     const detail::MatrixEngineShape& shape = detail::shape_of(engine.engine);
     const cl_long columns = p.total_depth();
     // Pixels are many, and cut into as many parts as the device wants.
-    const bool enough = 4 * p.rows >= 3 * shape.rows(shape.large);
-    const detail::MatrixTile& tile =
-        tile_for(queue, engine, p.rows, columns, p.groups * (enough ? ceil_div(p.pixels(), 512) : 1));
+    const detail::MatrixTile tile = tile_for(queue, engine, p.rows, columns, p.groups * ceil_div(p.pixels(), 512));
     const cl_long row_blocks = ceil_div(p.rows, shape.rows(tile)) * p.groups;
     const cl_long column_blocks = ceil_div(columns, shape.columns(tile));
     const cl_long wanted = 2 * static_cast<cl_long>(queue.device().compute_units);
