@@ -12,6 +12,7 @@ import sys
 SUBMODULES = {name: f"torch_ocl.{name}" for name in
               ("amp", "graphs", "memory", "nvtx", "profiler", "random", "sparse", "streams", "tunable")}
 SUBMODULES |= {"event": "torch_ocl.streams", "comm": "torch.nn.parallel.comm"}
+PARTS = {"amp": ("autocast_mode", "common", "grad_scaler")}
 
 # Names of seldom used modules.
 ELSEWHERE = {
@@ -111,17 +112,20 @@ def names() -> list[str]:
     return [*SUBMODULES, *ELSEWHERE, *REFUSED]
 
 
+def _module_behind(fullname: str) -> str | None:
+    """Parts of a submodule (torch.cuda.amp has three) are the submodule."""
+    outer, _, name = fullname.removeprefix("torch.ocl.").partition(".")
+    return SUBMODULES.get(outer) if fullname.startswith("torch.ocl.") and name in ("", *PARTS.get(outer, ())) else None
+
+
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Makes `import torch.ocl.amp` give the module that torch.ocl.amp is."""
 
     def find_spec(self, fullname, path=None, target=None):
-        parent, _, name = fullname.rpartition(".")
-        if parent == "torch.ocl" and name in SUBMODULES:
-            return importlib.util.spec_from_loader(fullname, self)
-        return None
+        return importlib.util.spec_from_loader(fullname, self) if _module_behind(fullname) else None
 
     def create_module(self, spec):
-        module = importlib.import_module(SUBMODULES[spec.name.rpartition(".")[2]])
+        module = importlib.import_module(_module_behind(spec.name))
         self._specs[spec.name] = getattr(module, "__spec__", None)
         return module
 

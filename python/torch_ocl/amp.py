@@ -8,6 +8,7 @@ import sys
 import torch
 
 __all__ = ["GradScaler", "amp_definitely_not_available", "autocast", "custom_bwd", "custom_fwd"]
+__path__: list[str] = []   # torch.cuda.amp is a package: `torch.ocl.amp.common` can be imported
 
 
 class autocast(torch.amp.autocast):  # noqa: N801

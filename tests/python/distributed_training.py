@@ -6,6 +6,7 @@ import tempfile
 import torch
 import torch.distributed as dist
 import torch.nn as nn
+import torch.nn.functional as F
 from distributed_cases import DEVICE, close
 from torch.distributed.device_mesh import init_device_mesh
 from torch.nn.parallel import DistributedDataParallel
@@ -191,6 +192,27 @@ def tensor_parallel(rank, size):
     close(tensor.redistribute(mesh, [Shard(1)]).full_tensor(), whole)
     close((tensor @ tensor.t()).full_tensor(), whole @ whole.t())
     close(tensor.sum().full_tensor(), whole.sum())
+
+
+def sharded_attention(rank, size):
+    """By heads and by the batch, with no mask, with one for all, and with one for each."""
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+    mesh = init_device_mesh(DEVICE, (size,))
+    torch.manual_seed(0)
+    whole = [torch.randn(2, 4, 5, 8) for _ in range(3)]
+    for mask in (None, torch.randn(5, 5), torch.randn(2, 1, 5, 5)):
+        theirs = [tensor.clone().requires_grad_() for tensor in whole]
+        expected = F.scaled_dot_product_attention(*theirs, attn_mask=mask)
+        gradients = torch.autograd.grad(expected.square().sum(), theirs)
+        masked = None if mask is None else distribute_tensor(mask.to(DEVICE), mesh, [Replicate()])
+        for axis in (0, 1):
+            ours = [distribute_tensor(tensor.to(DEVICE), mesh, [Shard(axis)]).requires_grad_() for tensor in whole]
+            result = F.scaled_dot_product_attention(*ours, attn_mask=masked)
+            assert result.placements == (Shard(axis),)
+            close(result.full_tensor(), expected.detach())
+            for got, gradient in zip(torch.autograd.grad(result.square().sum(), ours), gradients):
+                close(got.full_tensor(), gradient)
 
 
 def pipeline(rank, size):

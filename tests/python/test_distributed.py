@@ -106,8 +106,8 @@ def test_groups(ranks):
 
 @pytest.mark.parametrize("case", [training.data_parallel, training.communication_hooks, training.uneven_inputs,
                                   training.synchronized_batch_norm, training.sharded_optimizer, training.fully_sharded,
-                                  training.fully_sharded_1, training.tensor_parallel, training.pipeline,
-                                  training.checkpoint],
+                                  training.fully_sharded_1, training.tensor_parallel, training.sharded_attention,
+                                  training.pipeline, training.checkpoint],
                          ids=lambda case: case.__name__)
 def test_training(ranks, case):
     if ranks.kind != "lent" and case not in (training.data_parallel, training.fully_sharded, training.pipeline):

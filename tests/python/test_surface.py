@@ -34,9 +34,12 @@ def test_submodules_are_imported_by_their_names(device):
         module = importlib.import_module(f"torch.ocl.{name}")
         assert module is getattr(torch.ocl, name)
     from torch.ocl.amp import GradScaler, autocast
+    from torch.ocl.amp.common import amp_definitely_not_available
+    from torch.ocl.amp.grad_scaler import GradScaler as SameScaler
     with autocast(dtype=torch.bfloat16):
         assert (torch.ones(2, 2, device=device) @ torch.ones(2, 2, device=device)).dtype == torch.bfloat16
     assert GradScaler(init_scale=4.0).scale(torch.ones((), device=device)).item() == 4.0
+    assert SameScaler is GradScaler and not amp_definitely_not_available()
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("torch.ocl.no_such_module")
 
