@@ -6,8 +6,6 @@
 
 #include <clprim/context.hpp>
 #include <clprim/copy.hpp>
-#include <clprim/gemm.hpp>
-#include <clprim/pointwise.hpp>
 #include <core/operands.hpp>
 #include <kernels/rounding.hpp>
 
@@ -77,27 +75,60 @@ void on_cpu(Queue& queue, const Tensor& a, const Tensor& b, const Tensor& c, con
                                 size(batch)}, {1, 1, 1}), rows, columns, c, p);
 }
 
-// Widened to int32, zero points taken off.
-Tensor widened(Queue& queue, const Tensor& from, const Tensor& zeros, std::size_t axis)
+constexpr std::int64_t tile = 64, slab_words = 16;   // TILE and SLAB of gpu.cl
+
+// integer_product of gpu.cl.
+struct WordProduct {
+    std::int64_t m, n, k, words, c_row, c_column, c_batch;
+};
+
+const Program& gpu_program(Queue& queue, DataType type)
 {
-    const Tensor wide = queue.context().empty(from.shape, DataType::int32, queue);
-    if (!zeros.defined()) {
-        copy(queue, from, wide);
-        return wide;
-    }
-    Dims line(from.dim(), 1);
-    line[axis] = zeros.numel();
-    const Tensor inputs[] = {from, zeros.reshape(line)};
-    pointwise(queue, inputs, {&wide, 1}, {}, "y0 = (int)x0 - (int)x1;");
-    return wide;
+    return queue.context().program("kernels/integer/gpu.cl", fmt::format("-DX={}", name_of(type)));
 }
 
-void by_wide_numbers(Queue& queue, const Tensor& a, const Tensor& b, const Tensor& c, const IntegerZeros& zeros)
+// Lines as words of four numbers, and behind them the lines' sums and zero points.
+struct Words {
+    Words(Tensor all_, std::int64_t lines) : all(std::move(all_)), sums(all) { sums.offset += all.numel() - 2 * lines; }
+    Tensor all, sums;
+};
+
+Tensor pack_words(Queue& queue, const Tensor& from, const Tensor& zeros, PackedMatrix p, std::int64_t batch)
 {
-    const Tensor x = widened(queue, a, zeros.a, a.dim() - 2);
-    const auto make = [&] { return widened(queue, b, zeros.b, b.dim() - 1); };
-    const Tensor y = zeros.prepared_b ? zeros.prepared_b->get(queue, "integer wide", make) : make();
-    gemm(queue, gemm_problem(x, y, c), x, y, c);
+    const std::int64_t count = round_up(divide_up(p.depth, 4), slab_words), lines = batch * p.lines;
+    p.zero_step = !zeros.defined() ? -1 : zeros.numel() == 1 ? 0 : 1;
+    const Words packed(queue.context().empty({lines * (count + 2)}, DataType::int32, queue), lines);
+    const Program& program = gpu_program(queue, from.dtype);
+    queue.launch(program.kernel("pack_words"),
+                 Range::groups({size(divide_up(count, 64)), size(p.lines), size(batch)}, {64, 1, 1}), from, packed.all,
+                 p, count);
+    queue.launch(program.kernel("sum_lines"), Range::linear(size(lines), 64), packed.all,
+                 zeros.defined() ? zeros : from, packed.sums, p, count, lines);
+    return packed.all;
+}
+
+void on_gpu(Queue& queue, const Tensor& a, const Tensor& b, const Tensor& c, const IntegerZeros& zeros)
+{
+    const std::size_t last = c.dim() - 1;
+    const auto batch_step = [](const Tensor& t) { return t.dim() == 3 ? t.stride(0) : 0; };
+    const std::int64_t m = c.size(last - 1), n = c.size(last), k = a.size(last);
+    const std::int64_t batch = c.dim() == 3 ? c.size(0) : 1;
+    const Words rows(pack_words(queue, a, zeros.a, {m, k, a.stride(last - 1), a.stride(last), batch_step(a), 0}, batch),
+                     batch * m);
+    const auto pack_columns = [&] {
+        return pack_words(queue, b, zeros.b, {n, k, b.stride(last), b.stride(last - 1), batch_step(b), 0}, batch);
+    };
+    const Words columns(zeros.prepared_b
+                            ? zeros.prepared_b->get(queue, fmt::format("integer words {} {} {} {} {} {}", k, n, batch,
+                                                                       b.stride(last), b.stride(last - 1), b.offset),
+                                                    pack_columns)
+                            : pack_columns(),
+                        batch * n);
+    const WordProduct p{m, n, k, round_up(divide_up(k, 4), slab_words), c.stride(last - 1), c.stride(last),
+                        batch_step(c)};
+    queue.launch(gpu_program(queue, b.dtype).kernel("multiply"),
+                 Range::groups({size(divide_up(n, tile)), size(divide_up(m, tile)), size(batch)}, {16, 16, 1}),
+                 rows.all, rows.sums, columns.all, columns.sums, c, p);
 }
 
 void check(const Tensor& a, const Tensor& b, const Tensor& c, const IntegerZeros& zeros)
@@ -139,7 +170,7 @@ void integer_matmul(Queue& queue, const Tensor& a, const Tensor& b, const Tensor
     if (queue.device().kind == DeviceKind::cpu)
         detail::on_cpu(queue, a, b, c, zeros);
     else
-        detail::by_wide_numbers(queue, a, b, c, zeros);
+        detail::on_gpu(queue, a, b, c, zeros);
 }
 
 }  // namespace clprim
