@@ -2,18 +2,7 @@
 // gates of every LANES-th hidden number; neighbours read neighbouring columns of the weights. -DX: dtype, -DGATES: 4
 // for LSTM, 3 for GRU, -DAFTER=1: GRU with linear_before_reset.
 #include "core/dtype.cl"
-
-typedef struct {
-    uint steps, batch, inputs, hidden;            // inputs 0: x is projected already
-    uint reversed, has_bias, has_recurrent_bias, has_lengths, has_h, has_c;
-    uint h_direction, h_sample, c_direction, c_sample;                            // strides
-    uint y_step, y_direction, y_sample, last_h_direction, last_h_sample, last_c_direction, last_c_sample;
-} recurrent_t;
-
-#define TENSOR(name) const __global storage_t(X)* name, ulong name##_offset
-#define OUTPUT(name) __global storage_t(X)* name, ulong name##_offset
-
-inline float logistic(float v) { return 1.0f / (1.0f + exp(-v)); }
+#include "kernels/recurrent/recurrent_layer.cl"
 
 // sums[g] += vector . column j of gate FIRST + g, over `count` rows.
 #define ADD_PRODUCTS(sums, first, gates, count, element, matrix, at)                                                  \

@@ -83,9 +83,21 @@ void recurrent_layer(Queue& queue, const RecurrentLayer& p)
     const std::string options =
         fmt::format("{} -DGATES={} -DAFTER={}", detail::define("X", type), gates,
                     p.cell == RecurrentLayer::Cell::gru_linear_before_reset ? 1 : 0);
+    const auto groups = static_cast<std::size_t>(directions * batch);
+    const Device& device = queue.device();
+    const auto cpu_floats = static_cast<std::size_t>((2 * gates + 2) * hidden + inputs);
+    if (device.kind == DeviceKind::cpu && cpu_floats * sizeof(float) <= device.local_memory) {
+        const std::string plain = fmt::format("{} -DPLAIN={}", options, type == DataType::float32 ? 1 : 0);
+        Kernel& kernel =
+            queue.context().program("kernels/recurrent/recurrent_cpu.cl", plain).kernel("recurrent_layer_cpu");
+        queue.launch(kernel, Range::groups(groups), p.x.defined() ? p.x : p.projected, p.weights, p.recurrent, p.bias,
+                     p.recurrent_bias, p.lengths, p.h, p.c, p.y, p.last_h, p.last_c, geometry,
+                     LocalMemory{cpu_floats * sizeof(float)});
+        return;
+    }
     Kernel& kernel = queue.context().program("kernels/recurrent/recurrent.cl", options).kernel("recurrent_layer");
     const auto lanes = static_cast<std::size_t>(std::min<std::int64_t>((hidden + 15) / 16 * 16, 128));
-    queue.launch(kernel, Range::groups(static_cast<std::size_t>(directions * batch), lanes),
+    queue.launch(kernel, Range::groups(groups, lanes),
                  p.x.defined() ? p.x : p.projected, p.weights, p.recurrent, p.bias, p.recurrent_bias, p.lengths, p.h,
                  p.c, p.y, p.last_h, p.last_c, geometry,
                  LocalMemory{static_cast<std::size_t>(4 * hidden) * sizeof(float)});
