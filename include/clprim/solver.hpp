@@ -17,9 +17,21 @@ public:
     // zero_grad, forward, backward, apply.
     void step(Net& net);
 
-    // The state (momenta, averages, step counts) by "<parameter>/<name>", for saving and resuming. to_host waits.
+    // Gradients are scaled down where their norm over all parameters exceeds this (torch.nn.utils.clip_grad_norm_);
+    // 0: never. Nothing waits.
+    double max_gradient_norm = 0;
+    // What the loss was multiplied by (Net::set_loss_weight) so that small gradients of float16 do not vanish:
+    // gradients are divided by it first. Of 16-bit parameters the solver keeps and moves float32 copies.
+    double gradient_scale = 1;
+
+    // The state (momenta, averages, step counts, float32 copies) by "<parameter>/<name>", for saving and resuming.
+    // to_host waits.
     WeightMap state_to_host() const;
     void load_state(Net& net, const WeightMap& state);
+
+    // Parameters and this state in one file (.safetensors), and back. Wait.
+    void save_checkpoint(const Net& net, const std::string& path) const;
+    void load_checkpoint(Net& net, const std::string& path);
 
 protected:
     struct State;
@@ -27,6 +39,9 @@ protected:
     virtual void update(Queue& queue, const std::vector<std::string>& names, const std::vector<Tensor>& parameters,
                         const std::vector<Tensor>& gradients) = 0;
     std::unique_ptr<State> state_;
+
+private:
+    void clip(Queue& queue, const std::vector<Tensor>& gradients) const;
 };
 
 // torch.optim.SGD:  g += weight_decay p;  v = momentum v + (1 - dampening) g (v = g at first);  p -= lr v.

@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include <clprim/pointwise.hpp>
+#include <clprim/sequence_layers.hpp>
 
 #include "net/fields.hpp"
 
@@ -90,6 +91,14 @@ struct Factory {
         makers["Parameter"] = from_config<ParameterConfig>();
         makers["Reduction"] = from_config<ReductionConfig>();
         makers["Interpolation"] = from_config<InterpolationConfig>();
+        makers["Linear"] = from_config<LinearConfig>();
+        makers["MatMul"] = from_config<MatMulConfig>();
+        makers["LayerNorm"] = from_config<LayerNormConfig>();
+        makers["Embedding"] = from_config<EmbeddingConfig>();
+        makers["Attention"] = from_config<AttentionConfig>();
+        makers["Permute"] = from_config<PermuteConfig>();
+        makers["LSTM"] = from_config<LSTMConfig>();
+        makers["GRU"] = from_config<GRUConfig>();
         makers["DeformConv2D"] = from_config<DeformConv2DConfig>();
         makers["DeformPSROIPooling"] = from_config<DeformPSROIPoolingConfig>();
     }

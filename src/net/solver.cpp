@@ -4,6 +4,9 @@
 
 #include <clprim/copy.hpp>
 #include <clprim/optim.hpp>
+#include <clprim/pointwise.hpp>
+#include <clprim/reduce.hpp>
+#include <clprim/weights.hpp>
 
 namespace clprim {
 
@@ -34,20 +37,96 @@ void Solver::apply(Net& net)
     Queue& queue = net.queue();
     require(!state_->queue || state_->queue == &queue, "solver: its state lies on another queue");
     state_->queue = &queue;
+    require(gradient_scale > 0 && max_gradient_norm >= 0, "solver: gradient_scale must be positive and "
+            "max_gradient_norm not negative, got ", gradient_scale, " and ", max_gradient_norm);
     // The fused steps take lists of one dtype.
-    std::map<DataType, std::vector<std::string>> groups;
-    for (const std::string& name : net.parameter_names())
-        if (net.parameter_gradient(name).defined())
-            groups[net.parameter(name).dtype].push_back(name);
-    for (const auto& [dtype, names] : groups) {
+    struct Group {
+        std::vector<std::string> names;
         std::vector<Tensor> parameters, gradients;
-        for (const std::string& name : names) {
-            parameters.push_back(net.parameter(name));
-            gradients.push_back(net.parameter_gradient(name));
+    };
+    std::map<DataType, Group> groups;
+    std::vector<Tensor> gradients;
+    std::vector<std::pair<Tensor, Tensor>> copies;    // float32 parameters and those of the net
+    for (const std::string& name : net.parameter_names()) {
+        Tensor parameter = net.parameter(name), gradient = net.parameter_gradient(name);
+        if (!gradient.defined())
+            continue;
+        const bool narrow = size_of(parameter.dtype) < 4;
+        if (narrow) {
+            const bool fresh = !state_->has(name, "float32");
+            const Tensor& kept = state_->get(queue, name, "float32", parameter.shape, DataType::float32);
+            if (fresh)
+                copy(queue, parameter, kept);
+            copies.emplace_back(kept, parameter);
+            parameter = kept;
         }
-        update(queue, names, parameters, gradients);
+        if (narrow || gradient_scale != 1) {
+            const Tensor scaled = queue.context().empty(gradient.shape, parameter.dtype, queue);
+            const Scalar factor(1 / gradient_scale);
+            pointwise(queue, std::span(&gradient, 1), std::span(&scaled, 1), std::span(&factor, 1), "y0 = x0 * w0;");
+            gradient = scaled;
+        }
+        Group& group = groups[parameter.dtype];
+        group.names.push_back(name);
+        group.parameters.push_back(parameter);
+        group.gradients.push_back(gradient);
+        gradients.push_back(gradient);
     }
+    if (max_gradient_norm > 0)
+        clip(queue, gradients);
+    for (const auto& [dtype, group] : groups)
+        update(queue, group.names, group.parameters, group.gradients);
+    for (const auto& [from, to] : copies)
+        copy(queue, from, to);
     net.parameters_changed();
+}
+
+// g *= min(1, most / (|all g| + 1e-6)), by sums on the device.
+void Solver::clip(Queue& queue, const std::vector<Tensor>& gradients) const
+{
+    if (gradients.empty())
+        return;
+    const auto count = static_cast<std::int64_t>(gradients.size());
+    const DataType type = gradients[0].dtype == DataType::float64 ? DataType::float64 : DataType::float32;
+    const Tensor sums = queue.context().empty({count}, type, queue), total = queue.context().empty({1}, type, queue);
+    for (std::int64_t i = 0; i < count; ++i) {
+        const Tensor& gradient = gradients[static_cast<std::size_t>(i)];
+        const Tensor squares = queue.context().empty({gradient.numel()}, type, queue);
+        const Tensor flat = gradient.reshape({gradient.numel()}), sum = sums.slice(0, i, i + 1);
+        pointwise(queue, std::span(&flat, 1), std::span(&squares, 1), {}, "y0 = (T)x0 * (T)x0;");
+        const Input inputs[] = {squares};
+        reduce(queue, reduce_row("sum"), {inputs, std::span(&sum, 1), {}, type});
+    }
+    const Input inputs[] = {sums};
+    reduce(queue, reduce_row("sum"), {inputs, std::span(&total, 1), {}, type});
+    const Scalar most(max_gradient_norm);
+    for (const Tensor& gradient : gradients) {
+        const Tensor flat = gradient.reshape({gradient.numel()}), operands[] = {flat, total};
+        pointwise(queue, operands, std::span(&flat, 1), std::span(&most, 1),
+                  "y0 = x0 * fmin((typeof_x1)1, (typeof_x1)w0 / (sqrt(x1) + (typeof_x1)1e-6f));");
+    }
+}
+
+void Solver::save_checkpoint(const Net& net, const std::string& path) const
+{
+    WeightMap all;
+    for (auto& [name, tensor] : net.parameters_to_host())
+        all["net/" + name] = tensor;
+    for (auto& [name, tensor] : state_to_host())
+        all["solver/" + name] = tensor;
+    save_weights(path, all);
+}
+
+void Solver::load_checkpoint(Net& net, const std::string& path)
+{
+    WeightMap parameters, state;
+    for (auto& [name, tensor] : load_weights(path)) {
+        const bool of_net = name.starts_with("net/");
+        require(of_net || name.starts_with("solver/"), path, " is no checkpoint: it holds \"", name, "\"");
+        (of_net ? parameters : state)[name.substr(name.find('/') + 1)] = tensor;
+    }
+    net.load_parameters(parameters);
+    load_state(net, state);
 }
 
 void Solver::step(Net& net)

@@ -150,6 +150,13 @@ void bind_solvers(py::module_& m)
     py::class_<Solver>(m, "Solver", "Moves the parameters of one net by their gradients.")
         .def("apply", &Solver::apply, py::arg("net"), Unlocked())
         .def("step", &Solver::step, py::arg("net"), Unlocked(), "zero_grad, forward, backward, apply.")
+        .def_readwrite("max_gradient_norm", &Solver::max_gradient_norm,
+                       "Gradients are scaled down where their norm over all parameters exceeds it; 0: never.")
+        .def_readwrite("gradient_scale", &Solver::gradient_scale,
+                       "What the loss was multiplied by: gradients are divided by it first.")
+        .def("save_checkpoint", &Solver::save_checkpoint, py::arg("net"), py::arg("path"), Unlocked(),
+             "Parameters and the solver's state, in one .safetensors file.")
+        .def("load_checkpoint", &Solver::load_checkpoint, py::arg("net"), py::arg("path"), Unlocked())
         .def("state", [](const Solver& solver) { return weights_to_python(solver.state_to_host()); })
         .def("load_state",
             [](Solver& solver, Net& net, const py::dict& state) { solver.load_state(net, weights_of(state)); },
