@@ -12,7 +12,6 @@
 namespace clprim::conv {
 namespace {
 
-constexpr cl_long items = detail::GpuTile::items;
 constexpr cl_long behind_table = 32;   // entries that the longest slab may read behind the last k
 
 bool in_fours(std::initializer_list<cl_long> numbers)
@@ -133,7 +132,7 @@ void launch(Queue& queue, const Call& call, ImplicitProblem p, cl_long result_fi
     result.offset += result_first;
     const auto groups = Range::groups({static_cast<std::size_t>(ceil_div(p.pixels(), tile.lines)),
                                        static_cast<std::size_t>(ceil_div(p.rows, tile.lines) * p.groups), 1},
-                                      {items, 1, 1});
+                                      {static_cast<std::size_t>(tile.items()), 1, 1});
     queue.launch(queue.context().program("kernels/conv/gpu_implicit.cl", options).kernel("conv_tiled"), groups,
                  call.pass == ConvPass::forward ? call.x : call.y, weights, call.bias, result, table, problem);
 }
@@ -205,8 +204,8 @@ Rejection rejects_gpu_implicit(const Call& call, const Device& device)
         return "is made for GPUs";
     if (!is_floating_point(call.dtype))
         return "computes floating point dtypes only";
-    if (device.max_work_group_size < static_cast<std::size_t>(items))
-        return "needs work-groups of 256";
+    if (device.max_work_group_size < detail::smallest_tile_items)
+        return "needs work-groups of 64";
     const cl_long most = cl_long{1} << 31;
     if (q.batch * std::max(q.in_pixels(), q.out_pixels()) >= most)
         return "takes less than 2^31 positions only";
@@ -270,7 +269,8 @@ void run_gpu_implicit_weight_at(Queue& queue, const Call& call, const Point& poi
     const Tensor table = tap_table(queue, call.dtype, problem);
     const auto groups = Range::groups({static_cast<std::size_t>(ceil_div(p.weight_stride, tile.lines)),
                                        static_cast<std::size_t>(ceil_div(p.rows, tile.lines) * p.groups),
-                                       static_cast<std::size_t>(p.parts)}, {items, 1, 1});
+                                       static_cast<std::size_t>(p.parts)},
+                                      {static_cast<std::size_t>(tile.items()), 1, 1});
     queue.launch(queue.context().program("kernels/conv/gpu_implicit_weight.cl", options_for(call, p, tile, 0))
                      .kernel("conv_tiled_weight"),
                  groups, call.x, call.y, sums, table, problem);

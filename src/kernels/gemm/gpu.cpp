@@ -10,10 +10,10 @@
 namespace clprim::detail {
 namespace {
 
-constexpr std::int64_t side = GpuTile::side;
+constexpr std::int64_t side = 16;   // of gpu_dot.cl
 constexpr std::int64_t few_rows = 4;
 
-Rejection unsuitable(const GemmProblem& problem, const Device& device)
+Rejection unsuitable(const GemmProblem& problem, const Device& device, std::size_t items)
 {
     if (device.kind != DeviceKind::gpu)
         return "for GPUs";
@@ -21,8 +21,8 @@ Rejection unsuitable(const GemmProblem& problem, const Device& device)
         return "complex";
     if (problem.k == 0)
         return "k is 0";
-    if (device.max_work_group_size < side * side)
-        return "work-groups of less than 256 work-items";
+    if (device.max_work_group_size < items)
+        return fmt::format("work-groups of less than {} work-items", items);
     return std::nullopt;
 }
 
@@ -60,14 +60,18 @@ std::size_t GpuTile::local_memory(DataType real) const
 
 Space gpu_tile_space(const GpuTile& usual)
 {
-    return {{"tile", {64, 128}, usual.lines}, {"slab", {8, 16, 32}, usual.slab_k}};
+    const std::vector<std::int64_t> lines =
+        usual.lines == 32 ? std::vector<std::int64_t>{32} : std::vector<std::int64_t>{32, 64, 128};
+    return {{"tile", lines, usual.lines}, {"slab", {8, 16, 32}, usual.slab_k}};
 }
 
 GpuTile gpu_tile_at(const Point& point, const Device& device, DataType real)
 {
     const GpuTile tile{point.at("tile"), point.at("slab"), large_registers(device, point.at("tile"))};
-    require<NotSupported>(tile.lines * tile.slab_k >= 4 * GpuTile::items, "tiles of ", tile.lines,
+    require<NotSupported>(tile.lines * tile.slab_k >= 4 * tile.items(), "tiles of ", tile.lines,
                           " need slabs of more than ", tile.slab_k);
+    require<NotSupported>(device.max_work_group_size >= static_cast<std::size_t>(tile.items()), "tiles of ", tile.lines,
+                          " need work-groups of ", tile.items());
     require<NotSupported>(device.local_memory >= tile.local_memory(real), "tiles of ", tile.lines, " with slabs of ",
                           tile.slab_k, " need ", tile.local_memory(real), " bytes of local memory");
     return tile;
@@ -75,6 +79,8 @@ GpuTile gpu_tile_at(const Point& point, const Device& device, DataType real)
 
 GpuTile gpu_tile(const Device& device, DataType real, std::int64_t large_tiles)
 {
+    if (device.max_work_group_size < 256)
+        return {32, 16};
     if (real != DataType::float32 || large_tiles < device.compute_units)
         return {64, 16};
     // Deeper slabs give a loop more sums for its loads and barriers. Intel's compiler for sub-groups of 16 and more
@@ -87,7 +93,7 @@ GpuTile gpu_tile(const Device& device, DataType real, std::int64_t large_tiles)
 
 Rejection gpu_dot_rejects(const GemmProblem& problem, const Device& device)
 {
-    if (auto reason = unsuitable(problem, device))
+    if (auto reason = unsuitable(problem, device, side * side))
         return reason;
     if (std::min(problem.m, problem.n) > few_rows)
         return "more than 4 rows and columns";
@@ -114,7 +120,7 @@ void gpu_dot(Queue& queue, const GemmProblem& asked, const GemmTensors& given)
 
 Rejection gpu_tiled_rejects(const GemmProblem& problem, const Device& device)
 {
-    if (auto reason = unsuitable(problem, device))
+    if (auto reason = unsuitable(problem, device, smallest_tile_items))
         return reason;
     const DataType real = gemm_compute_type(problem.dtype);
     if (device.local_memory < gpu_tile(device, real, 0).local_memory(real))
@@ -153,7 +159,7 @@ void run_tiled(Queue& queue, const GemmProblem& problem, const GemmTensors& tens
         fmt::format(" -DPARTIAL={:d} -DADD_D={:d} -DACTIVATION={}", partial, problem.add_d && !partial,
                     partial ? 0 : static_cast<int>(problem.activation));
     launch_cut(queue, queue.context().program("kernels/gemm/gpu_tiled.cl", options), problem, tensors, cut,
-               {side, side});
+               {static_cast<std::size_t>(plan.tile.side()), static_cast<std::size_t>(plan.tile.side())});
 }
 
 }  // namespace

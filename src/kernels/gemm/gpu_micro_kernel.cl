@@ -1,5 +1,6 @@
 // The register tile of kernels for GPUs that multiply through local memory. A work-group of SIDE x SIDE work-items owns
-// TILE x TILE sums, a work-item WIDTH x WIDTH of them: groups of four neighbours, 64 apart.
+// TILE x TILE sums, a work-item WIDTH x WIDTH of them: groups of four neighbours, 4 SIDE apart. The shortest tile is
+// for devices whose work-groups are small.
 //
 //                   b_slab: SLAB_K x TILE
 //                   +--4--+--4--+ ...        x counts work-items along the columns, y along the rows
@@ -9,12 +10,16 @@
 //
 // Slabs are kept as quads, so that local memory is read sixteen bytes at a time, and everything is unrolled: sums that
 // a loop counter indexes would lie in private memory on GPUs. Options: -DX=<dtype of the matrices>,
-// -DREAL=<float, double, uint, ulong>, -DTILE=64|128, -DSLAB_K=8|16, -DOFFSET=int|long (holds every distance within a
-// matrix).
+// -DREAL=<float, double, uint, ulong>, -DTILE=32|64|128, -DSLAB_K=8|16|32, -DOFFSET=int|long (holds every distance
+// within a matrix).
 #include "core/quad.cl"
 #include "core/real.cl"
 
+#if TILE == 32
+#define SIDE 8
+#else
 #define SIDE 16
+#endif
 #define ITEMS (SIDE * SIDE)
 #define WIDTH (TILE / SIDE)
 #define QUADS (WIDTH / 4)
@@ -30,8 +35,8 @@
 #endif
 
 // Row `i` and column `j` (a quad's first) of a work-item's sums within the tile.
-#define ROW_OF(i, y) ((i) / 4 * 64 + (y) * 4 + (i) % 4)
-#define COLUMN_OF(quad, x) ((quad) * 64 + (x) * 4)
+#define ROW_OF(i, y) ((i) / 4 * (4 * SIDE) + (y) * 4 + (i) % 4)
+#define COLUMN_OF(quad, x) ((quad) * (4 * SIDE) + (x) * 4)
 
 static inline void clear_sums(REAL4 sums[WIDTH][QUADS])
 {

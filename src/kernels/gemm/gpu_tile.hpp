@@ -9,16 +9,20 @@
 namespace clprim::detail {
 
 struct GpuTile {
-    static constexpr std::int64_t side = 16, items = side * side;   // work-items of a group
-    std::int64_t lines;    // TILE: sums along each side of a group's block, 64 or 128
+    std::int64_t lines;    // TILE: sums along each side of a group's block, 32, 64 or 128
     std::int64_t slab_k;   // products of a sum per pass through local memory
     int registers = 0;     // most of a work-item, where a driver takes such an option; 0: as its compiler likes
 
+    std::int64_t side() const { return lines == 32 ? 8 : 16; }   // SIDE: work-items along each side of a group
+    std::int64_t items() const { return side() * side(); }
     std::string options() const;   // " -DTILE=128 -DSLAB_K=8" and the like
     std::size_t local_memory(DataType real) const;   // bytes of both slabs
 };
 
-// The large tile, half the reads of the small one, where sums are float and `large_tiles` of them fill the device.
+constexpr std::size_t smallest_tile_items = 64;   // the least that a device's work-groups must hold
+
+// The large tile, half the reads of the small one, where sums are float and `large_tiles` of them fill the device;
+// the smallest where work-groups of the others are too large for the device.
 GpuTile gpu_tile(const Device& device, DataType real, std::int64_t large_tiles);
 
 // Its parameters, and the tile at a point; NotSupported where the group is too large for the slab, or the slab for the
