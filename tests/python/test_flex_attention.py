@@ -92,6 +92,16 @@ def test_compiled_forward_and_backward(device, dtype):
     assert all(f"ocl_flex_{name}" in code for name in ("forward", "backward_queries", "backward_keys"))
 
 
+def test_a_short_sum_in_a_score(device):
+    """By the distance of two points, whose coordinates are few enough to be written out."""
+    def near(places):
+        return lambda score, b, h, i, j: score * torch.exp(-(places[i] - places[j]).square().sum(-1))
+
+    code = check(tensors(batch=1, heads=2, queries=40, keys=40), near, None, (torch.randn(40, 3),), rtol=1e-4,
+                 atol=1e-4)
+    assert all(f"ocl_flex_{name}" in code for name in ("forward", "backward_queries", "backward_keys"))
+
+
 def test_gradients_of_captured_tensors(device):
     """These are left to the definition; statistics of the kernels are float32."""
     code = check(tensors(torch.float64), lambda slopes: lambda score, b, h, i, j: score * slopes[h], None,

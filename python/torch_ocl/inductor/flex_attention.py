@@ -5,13 +5,16 @@ What the kernels do not take (see `Problem.refused`) is lowered from PyTorch's d
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
+from unittest import mock
 
 import sympy
 
 import torch
 from torch._higher_order_ops.flex_attention import math_attention, sdpa_dense_backward
+from torch._inductor import ir
 from torch._inductor.ir import ExternKernel
 from torch._inductor.kernel.flex.common import (build_subgraph_buffer, create_placeholder, freeze_irnodes,
                                                 infer_dense_strides, maybe_realize)
@@ -72,9 +75,19 @@ class Problem:
         """The caller's function of (values of the score's dtype before and behind the indices) and captured tensors."""
         device, dtype = self.query.get_device(), self.query.get_dtype()
         inputs = [create_placeholder(n, torch.int32 if n in INDICES else dtype, device) for n in values]
-        buffer = build_subgraph_buffer([*inputs, *captures], graph)
+        with _short_sums_are_written_out():
+            buffer = build_subgraph_buffer([*inputs, *captures], graph)
         freeze_irnodes(buffer)
         return buffer
+
+
+@contextlib.contextmanager
+def _short_sums_are_written_out():
+    """Inductor writes out a reduction of a few elements to one for devices that it calls GPUs. A function of one score
+    can have no other reductions."""
+    former = ir.is_gpu
+    with mock.patch.object(ir, "is_gpu", lambda device: device == "ocl" or former(device)):
+        yield
 
 
 def _empty(like, size, dtype=None):
