@@ -11,4 +11,5 @@ __kernel void scale(__global const T* x, ulong x_offset, __global T* y, ulong y_
         store_T(y, i, (T_value)factor * load_T(x, i));
 }
 """
-FLOAT = ANY_TYPE.replace("store_T(y, i, (T_value)factor * load_T(x, i))", "y[i] = factor * x[i]").replace(" T*", " float*")
+FLOAT = ANY_TYPE.replace("store_T(y, i, (T_value)factor * load_T(x, i))", "y[i] = factor * x[i]").replace(" T*",
+                                                                                                        " float*")
