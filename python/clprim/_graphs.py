@@ -1,4 +1,4 @@
-"""A graph of an ONNX model as the converters of numbers see it: constants by name, and nodes that take others' places."""
+"""A graph of an ONNX model as converters of numbers see it: constants by name, and nodes that take others' places."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class Graph:
         self.constants = {one.name: one for one in self.graph.initializer}
         nodes = []
         for node in self.graph.node:        # constants are initializers
-            value = next((a.t for a in node.attribute if a.name == "value"), None) if node.op_type == "Constant" else None
+            values = [a.t for a in node.attribute if a.name == "value"] if node.op_type == "Constant" else []
+            value = values[0] if values else None
             if value is None:
                 nodes.append(node)
             else:

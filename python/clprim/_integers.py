@@ -84,7 +84,7 @@ def static_int8(model: onnx.ModelProto, ranges: dict[str, tuple[float, float]], 
         if (weights, axis) not in kept:
             kept[weights, axis] = keep(weights, axis)
         (node.input[0], x_scale), (node.input[1], scales) = quantized[name], kept[weights, axis]
-        plain = node.op_type == "Conv" or (attribute_of(node, "alpha", 1.0) == 1 and attribute_of(node, "beta", 1.0) == 1)
+        plain = node.op_type == "Conv" or all(attribute_of(node, name, 1.0) == 1 for name in ("alpha", "beta"))
         bias = graph.weights(node.input[2]) if len(node.input) > 2 and plain else None
         if bias is not None and bias.ndim == 1 and bias.size == scales.size:
             step = (x_scale * scales).astype(np.float32)

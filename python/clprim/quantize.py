@@ -1,5 +1,5 @@
-"""`clprim convert --int8`, `--int4` and `--fp16`: an ONNX model or a JSON net with shorter numbers, as an ONNX model that
-runs here and in ONNX Runtime, with a report of what that costs in accuracy.
+"""`clprim convert --int8`, `--int4` and `--fp16`: an ONNX model or a JSON net with shorter numbers, as an ONNX model
+that runs here and in ONNX Runtime, with a report of what that costs in accuracy.
 
     python -m clprim convert model.onnx small.onnx --int8 --calibration FOLDER
 """
@@ -37,7 +37,7 @@ def image(path: Path, shape, mean, deviation) -> np.ndarray:
     try:
         from PIL import Image
     except ImportError:
-        raise clprim.NotSupported(f"{path}: reading images needs the package pillow; .npy arrays need nothing") from None
+        raise clprim.NotSupported(f"{path}: reading images needs the package pillow, .npy arrays do not") from None
     _, channels, height, width = shape
     picture = Image.open(path).convert("L" if channels == 1 else "RGB")
     scale = min(picture.width / width, picture.height / height)
@@ -61,7 +61,7 @@ def samples(folder: Path, session, options) -> list[dict[str, np.ndarray]]:
         if path.suffix == ".npz":
             arrays = dict(np.load(path))
         elif len(ports) != 1:
-            raise clprim.InvalidArgument(f"{path}: the model has the inputs {', '.join(ports)}; give .npz files with them")
+            raise clprim.InvalidArgument(f"{path}: the model has the inputs {', '.join(ports)}; give .npz files of them")
         elif path.suffix == ".npy":
             arrays = {next(iter(ports)): np.load(path)}
         else:
@@ -161,7 +161,7 @@ def parse(arguments):
                         help="int8 weights of seven bits, for kernels of ONNX Runtime that saturate (AVX2, AVX-512 "
                              "without VNNI)")
     parser.add_argument("-w", "--weights", help="the net's weights (default: beside it, .safetensors)")
-    parser.add_argument("-b", "--batch", type=int, default=1, help="size of dynamic first axes without calibration data")
+    parser.add_argument("-b", "--batch", type=int, default=1, help="size of dynamic first axes of made-up inputs")
     parser.add_argument("--shape", action="append", default=[], metavar="NAME=1,3,224,224")
     parser.add_argument("-d", "--device", default=None)
     parser.add_argument("--json", action="store_true")

@@ -109,6 +109,8 @@ TEST(IntegerMatmul, SizesAndLayouts)
     check({1, 1, 1, 1, Order::rows, Order::rows, s, u, 1});
     check({1, 200, 3, 5, Order::rows, Order::columns, u, u, 2});
     check({1, 3, 1100, 90, Order::rows, Order::rows, s, s, 2});        // parts of k
+    check({1, 8, 600, 33, Order::rows, Order::rows, s, u, 1});         // two rows, three rows left of a strip
+    check({1, 3, 40, 16, Order::rows, Order::rows, u, s, 0});
     check({3, 65, 64, 64, Order::columns, Order::rows, u, s, 1});
     check({1, 1, 96, 50, Order::rows, Order::columns, s, s, 0});
 }

@@ -197,7 +197,8 @@ def test_the_command_and_its_errors(network, data, tmp_path):
     wrong = tmp_path / "wrong"
     wrong.mkdir()
     np.save(wrong / "a.npy", np.zeros((3, 12), np.float32))
-    plain = save(tmp_path / "plain.onnx", [helper.make_node("Relu", ["x"], ["y"])], [], [("x", 1, [2])], [("y", 1, [2])])
+    plain = save(tmp_path / "plain.onnx", [helper.make_node("Relu", ["x"], ["y"])], [], [("x", 1, [2])],
+                 [("y", 1, [2])])
     big = save(tmp_path / "big.onnx", [helper.make_node("Mul", ["x", "w"], ["y"])], [constant("w", np.float32([1e5]))],
                [("x", 1, [2])], [("y", 1, [2])])
     bad = save(tmp_path / "bad.onnx", [helper.make_node("MatMul", ["x", "w"], ["y"])],

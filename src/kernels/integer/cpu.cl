@@ -85,45 +85,48 @@ typedef struct {
     long block_strips, block_panels;   // of a work-item
 } integer_product;
 
-// One tile of sums over `pairs` pairs, added to C's where `add`.
-static inline void multiply_tile(const __global int* a, const __global int* b, long pairs, __global int* c,
-                                 const integer_product* p, int rows, int columns, int add)
-{
-    int8 sums[ROWS][2];
-    #pragma unroll
-    for (int i = 0; i < ROWS; ++i)
-        sums[i][0] = sums[i][1] = 0;
-    for (long k = 0; k < pairs; ++k) {
-        const int8 first = vload8(0, b), second = vload8(0, b + LANES);
-        #pragma unroll
-        for (int i = 0; i < ROWS; ++i) {
-            const int8 one = a[i];
-            sums[i][0] = add_pairs(one, first, sums[i][0]);
-            sums[i][1] = add_pairs(one, second, sums[i][1]);
-        }
-        a += ROWS;
-        b += COLUMNS;
+// One tile of sums over `pairs` pairs, added to C's where `add`; of its rows the first R alone are computed.
+#define DEFINE_MULTIPLY_TILE(name, R)                                                                       \
+    static inline void name(const __global int* a, const __global int* b, long pairs, __global int* c,      \
+                            const integer_product* p, int rows, int columns, int add)                       \
+    {                                                                                                       \
+        int8 sums[R][2];                                                                                    \
+        UNROLL for (int i = 0; i < R; ++i) sums[i][0] = sums[i][1] = 0;                                     \
+        for (long k = 0; k < pairs; ++k) {                                                                  \
+            const int8 first = vload8(0, b), second = vload8(0, b + LANES);                                 \
+            UNROLL for (int i = 0; i < R; ++i)                                                              \
+            {                                                                                               \
+                const int8 one = a[i];                                                                      \
+                sums[i][0] = add_pairs(one, first, sums[i][0]);                                             \
+                sums[i][1] = add_pairs(one, second, sums[i][1]);                                            \
+            }                                                                                               \
+            a += ROWS;                                                                                      \
+            b += COLUMNS;                                                                                   \
+        }                                                                                                   \
+        const int whole = rows >= R && columns >= COLUMNS && p->c_column == 1;                              \
+        UNROLL for (int i = 0; i < R; ++i)                                                                  \
+        {                                                                                                   \
+            __global int* row = c + i * p->c_row;                                                           \
+            if (whole) {                                                                                    \
+                if (add) {                                                                                  \
+                    sums[i][0] += vload8(0, row);                                                           \
+                    sums[i][1] += vload8(0, row + LANES);                                                   \
+                }                                                                                           \
+                vstore8(sums[i][0], 0, row);                                                                \
+                vstore8(sums[i][1], 0, row + LANES);                                                        \
+            } else if (i < rows) {                                                                          \
+                int each[COLUMNS];                                                                          \
+                vstore8(sums[i][0], 0, each);                                                               \
+                vstore8(sums[i][1], 0, each + LANES);                                                       \
+                for (int j = 0; j < COLUMNS && j < columns; ++j)                                            \
+                    row[j * p->c_column] = each[j] + (add ? row[j * p->c_column] : 0);                      \
+            }                                                                                               \
+        }                                                                                                   \
     }
-    const int whole = rows >= ROWS && columns >= COLUMNS && p->c_column == 1;
-    #pragma unroll
-    for (int i = 0; i < ROWS; ++i) {
-        __global int* row = c + i * p->c_row;
-        if (whole) {
-            if (add) {
-                sums[i][0] += vload8(0, row);
-                sums[i][1] += vload8(0, row + LANES);
-            }
-            vstore8(sums[i][0], 0, row);
-            vstore8(sums[i][1], 0, row + LANES);
-        } else if (i < rows) {
-            int each[COLUMNS];
-            vstore8(sums[i][0], 0, each);
-            vstore8(sums[i][1], 0, each + LANES);
-            for (int j = 0; j < COLUMNS && j < columns; ++j)
-                row[j * p->c_column] = each[j] + (add ? row[j * p->c_column] : 0);
-        }
-    }
-}
+#define UNROLL _Pragma("unroll")
+DEFINE_MULTIPLY_TILE(multiply_row, 1)
+DEFINE_MULTIPLY_TILE(multiply_three_rows, 3)
+DEFINE_MULTIPLY_TILE(multiply_tile, ROWS)
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void multiply(const __global int* a, ulong a_offset, const __global int* b, ulong b_offset, __global int* c,
@@ -139,9 +142,18 @@ void multiply(const __global int* a, ulong a_offset, const __global int* b, ulon
     for (long k = 0; k < p.pairs; k += CHUNK)
         for (long panel = panel_begin; panel < panel_end; ++panel)
             for (long strip = strip_begin; strip < strip_end; ++strip)
-                multiply_tile(a + (strip * p.pairs + k) * ROWS, b + (panel * p.pairs + k) * COLUMNS,
-                              min(p.pairs - k, (long)CHUNK),
-                              c + strip * ROWS * p.c_row + panel * COLUMNS * p.c_column, &p,
-                              (int)min(p.m - strip * ROWS, (long)ROWS),
-                              (int)min(p.n - panel * COLUMNS, (long)COLUMNS), k > 0);
+            {
+                const __global int* from_a = a + (strip * p.pairs + k) * ROWS;
+                const __global int* from_b = b + (panel * p.pairs + k) * COLUMNS;
+                __global int* to = c + strip * ROWS * p.c_row + panel * COLUMNS * p.c_column;
+                const long pairs = min(p.pairs - k, (long)CHUNK);
+                const int rows = (int)min(p.m - strip * ROWS, (long)ROWS);
+                const int columns = (int)min(p.n - panel * COLUMNS, (long)COLUMNS);
+                if (rows == 1)
+                    multiply_row(from_a, from_b, pairs, to, &p, rows, columns, k > 0);
+                else if (rows <= 3)
+                    multiply_three_rows(from_a, from_b, pairs, to, &p, rows, columns, k > 0);
+                else
+                    multiply_tile(from_a, from_b, pairs, to, &p, rows, columns, k > 0);
+            }
 }

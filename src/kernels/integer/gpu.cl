@@ -1,15 +1,15 @@
 // Products of eight-bit integers on GPUs (clprim/integer_matmul.hpp): dot products of four bytes, one instruction where
-// the device has cl_khr_integer_dot_product.
+// the device has cl_khr_integer_dot_product or is NVIDIA's.
 //
-// Both operands are packed first: lines (rows of A, columns of B) of words of four numbers along k, filled with zeros up
-// to whole slabs, as signed bytes: unsigned ones less 128, and so are their zero points. Beside each line stands its
+// Both operands are packed first: lines (rows of A, columns of B) of words of four numbers along k, filled with zeros
+// up to whole slabs, as signed bytes: unsigned ones less 128, and so are their zero points. Beside each line stands its
 // sum, for
 //
 //     sum (a - za) (b - zb) = sum a b - za sum b - zb sum a + k za zb.
 //
 // A work-group of 16 x 16 owns 64 x 64 sums, a work-item 4 x 4 of them; slabs of 16 words pass through local memory.
 //
-// -DX=int8|uint8 (what is packed)
+// -DX=int8|uint8 (what is packed) -DPTX=0|1: whether NVIDIA's instruction is written as such
 #include "core/dtype.cl"
 
 #define TILE 64
@@ -21,7 +21,11 @@
 
 static inline int dot_of_bytes(uint a, uint b, int sum)
 {
-#if defined(cl_khr_integer_dot_product) && defined(__opencl_c_integer_dot_product_input_4x8bit_packed)
+#if PTX
+    int result;
+    __asm__("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(sum));
+    return result;
+#elif defined(cl_khr_integer_dot_product) && defined(__opencl_c_integer_dot_product_input_4x8bit_packed)
     return sum + dot_4x8packed_ss_int(a, b);
 #else
     const char4 x = as_char4(a), y = as_char4(b);

@@ -6,6 +6,7 @@
 
 #include <clprim/context.hpp>
 #include <clprim/copy.hpp>
+#include <core/matrix_engine.hpp>
 #include <core/operands.hpp>
 #include <kernels/rounding.hpp>
 
@@ -84,7 +85,10 @@ struct WordProduct {
 
 const Program& gpu_program(Queue& queue, DataType type)
 {
-    return queue.context().program("kernels/integer/gpu.cl", fmt::format("-DX={}", name_of(type)));
+    const MatrixEngineChoice engine = matrix_engine(queue.device());
+    return queue.context().program("kernels/integer/gpu.cl",
+                                   fmt::format("-DX={} -DPTX={:d}", name_of(type),
+                                               engine.engine == MatrixEngine::mma && !engine.emulated));
 }
 
 // Lines as words of four numbers, and behind them the lines' sums and zero points.
