@@ -12,6 +12,7 @@
 #include "net/json.hpp"
 #include "onnx/formula_writer.hpp"
 #include "onnx/graph_writer.hpp"
+#include "onnx/written_windows.hpp"
 
 namespace clprim {
 
@@ -22,7 +23,6 @@ namespace {
 // DeformConv came with 19, Gelu with 20.
 constexpr int written_opset = 20, written_ir_version = 9;
 
-Ints list(const Dims& dims) { return {dims.begin(), dims.end()}; }
 std::int64_t rank_of(const TensorSpec& spec) { return static_cast<std::int64_t>(spec.shape.size()); }
 
 // An operator of the net, with the names that its tensors have in the model.
@@ -155,28 +155,6 @@ private:
         case Activation::none: node("Identity", {x}, {}, output); break;
         default: throw NotSupported("nets have no such activation");
         }
-    }
-
-    // pads or auto_pad, kernel_shape, strides, dilations.
-    template <class Config>
-    static WrittenAttributes window(const Config& c)
-    {
-        const auto all = [&](const Dims& values, std::int64_t fallback, const char* option) {
-            return list(per_axis(values, c.spatial, fallback, option));
-        };
-        WrittenAttributes result{{"kernel_shape", all(c.kernel, 1, "kernel")}, {"strides", all(c.stride, 1, "stride")},
-                                 {"dilations", all(c.dilate, 1, "dilate")}};
-        if (const AutoPad rule = auto_pad_from(c.auto_pad); rule != AutoPad::none) {
-            result.push_back({"auto_pad", rule == AutoPad::valid        ? "VALID"
-                                          : rule == AutoPad::same_upper ? "SAME_UPPER"
-                                                                        : "SAME_LOWER"});
-            return result;
-        }
-        Ints pads = all(c.pad, 0, "pad");
-        const Ints end = c.pad_end.empty() ? pads : all(c.pad_end, 0, "pad_end");
-        pads.insert(pads.end(), end.begin(), end.end());
-        result.push_back({"pads", pads});
-        return result;
     }
 
     void convolution(const Written& op)

@@ -10,14 +10,13 @@
 #include "onnx/gradient.hpp"
 #include "onnx/nchwc.hpp"
 #include "onnx/graph.hpp"
+#include "onnx/proto_types.hpp"
 #include "onnx/tensor_proto.hpp"
 
 namespace clprim::onnx {
 
 namespace {
 
-// Graphs in graphs, functions in functions: deeper ones are refused, as a function that calls itself would be endless.
-constexpr int deepest = 64;
 // Function calls are expanded where they stand; a small file could ask for an exponential number of nodes.
 constexpr std::size_t most_nodes = 2'000'000;
 
@@ -224,6 +223,9 @@ private:
         node.name = proto.name();
         node.op_type = proto.op_type();
         node.domain = domain_of(proto.domain());
+        // Their attributes are trusted: some hold code.
+        require<NotSupported>(node.domain != "clprim", node.op_type, " '", node.name,
+                              "': operators of domain clprim are made by sessions and not read from files");
         const auto version = scope.opsets->find(node.domain);
         node.opset = version == scope.opsets->end() ? 1 : static_cast<int>(version->second);
         for (const auto& name : proto.input()) {
@@ -326,51 +328,6 @@ private:
         default:
             throw NotSupported("attribute " + proto.name() + " is of a kind that no known operator has");
         }
-    }
-
-    // Early exporters left the type out.
-    static pb::AttributeProto::AttributeType kind_of(const pb::AttributeProto& proto)
-    {
-        if (proto.type() != pb::AttributeProto::UNDEFINED)
-            return proto.type();
-        return proto.has_i() ? pb::AttributeProto::INT : proto.has_f() ? pb::AttributeProto::FLOAT
-             : proto.has_s() ? pb::AttributeProto::STRING : proto.has_t() ? pb::AttributeProto::TENSOR
-             : proto.has_g() ? pb::AttributeProto::GRAPH : proto.ints_size() ? pb::AttributeProto::INTS
-             : proto.floats_size() ? pb::AttributeProto::FLOATS : pb::AttributeProto::STRINGS;
-    }
-
-    static Port read_type(const pb::TypeProto& proto)
-    {
-        Port port;
-        if (proto.has_sequence_type() || proto.has_optional_type()) {
-            const pb::TypeProto* item = &proto;
-            for (int depth = 0; depth < deepest && (item->has_sequence_type() || item->has_optional_type()); ++depth)
-                item =
-                    item->has_sequence_type() ? &item->sequence_type().elem_type() : &item->optional_type().elem_type();
-            port.type = static_cast<ElementType>(item->tensor_type().elem_type());
-            port.kind = proto.has_sequence_type() ? Port::Kind::sequence : Port::Kind::optional;
-            return port;
-        }
-        if (!proto.has_tensor_type()) {
-            port.kind = Port::Kind::other;
-            return port;
-        }
-        port.type = static_cast<ElementType>(proto.tensor_type().elem_type());
-        port.has_shape = proto.tensor_type().has_shape();
-        for (const auto& size : proto.tensor_type().shape().dim()) {
-            if (size.has_dim_value())
-                port.shape.emplace_back(std::int64_t{size.dim_value()});
-            else
-                port.shape.emplace_back(size.dim_param());
-        }
-        return port;
-    }
-
-    static Port read_port(const pb::ValueInfoProto& proto)
-    {
-        Port port = read_type(proto.type());
-        port.name = proto.name();
-        return port;
     }
 
     pb::ModelProto& model_;

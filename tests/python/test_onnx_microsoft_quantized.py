@@ -1,0 +1,139 @@
+"""com.microsoft's quantised operators against ONNX Runtime."""
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+from onnx_microsoft import F, I8, I32, U8, check, integers, normal, ours, scalar, weights  # noqa: E402
+
+
+def quantum(kind):
+    return {U8: (integers(0, 256, 2, 3, 6, 8), scalar(0.02), scalar(120, U8)),
+            I8: (integers(-128, 128, 2, 3, 6, 8, dtype=I8), scalar(0.03), scalar(-5, I8))}[kind]
+
+
+@pytest.mark.parametrize("kind", [U8, I8])
+@pytest.mark.parametrize("name", ["QLinearAdd", "QLinearMul"])
+def test_quantized_binary(name, kind):
+    a, a_scale, a_zero = quantum(kind)
+    b = a[:1, :, :, ::-1].copy()
+    check(name, [a, a_scale, a_zero, b, scalar(0.05), a_zero, scalar(0.07), scalar(9, kind)], quanta=1)
+
+
+@pytest.mark.parametrize("kind", [U8, I8])
+@pytest.mark.parametrize("name, attributes", [
+    ("QLinearSigmoid", {}), ("QLinearLeakyRelu", {"alpha": 0.2}), ("QLinearSoftmax", {"axis": -1, "opset": 13}),
+    ("QLinearSoftmax", {"axis": 1, "opset": 11}), ("QLinearGlobalAveragePool", {}),
+    ("QLinearGlobalAveragePool", {"channels_last": 1}),
+    ("QLinearAveragePool", {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1]}),
+    ("QLinearAveragePool", {"kernel_shape": [2, 2], "count_include_pad": 1, "pads": [1, 1, 0, 0], "channels_last": 1}),
+])
+def test_quantized_unary(name, attributes, kind):
+    x, scale, zero = quantum(kind)
+    y_zero = scalar(0 if kind is U8 else -128, kind) if name in ("QLinearSigmoid", "QLinearSoftmax") else zero
+    check(name, [x, scale, zero, scalar(1 / 256 if name in ("QLinearSigmoid", "QLinearSoftmax") else 0.02), y_zero],
+          attributes, quanta=1)
+
+
+def test_quantized_reduce_mean():
+    x, scale, zero = quantum(U8)
+    real = (x.astype(F) - zero) * scale
+    y, = ours("QLinearReduceMean", [x, scale, zero, scalar(0.01), zero], {"axes": [1, 2], "keepdims": 0})
+    expected = np.clip(np.rint(real.mean((1, 2)) / F(0.01)) + zero, 0, 255)
+    assert np.abs(y.astype(int) - expected).max() <= 1
+
+
+@pytest.mark.parametrize("kind", [U8, I8])
+def test_quantized_concat_and_where(kind):
+    x, scale, zero = quantum(kind)
+    y = x[:, :2].copy()
+    check("QLinearConcat", [scalar(0.04), scalar(3, kind), x, scale, zero, y, scalar(0.05), scalar(1, kind)],
+          {"axis": 1},
+          quanta=1)
+    condition = integers(0, 2, 2, 1, 6, 8).astype(bool)
+    check("QLinearWhere", [condition, x, scale, zero, x[:, :1].copy(), scalar(0.05), zero, scalar(0.04), zero],
+          quanta=1)
+
+
+@pytest.mark.parametrize("channels_last", [0, 1])
+def test_quantized_convolution(channels_last):
+    x = integers(0, 256, 1, 4, 7, 7)
+    w = weights(6, 4, 3, 3)
+    scales = np.linspace(0.01, 0.03, 6).astype(F)
+    bias = integers(-1000, 1000, 6, dtype=I32)
+    x = x.transpose(0, 2, 3, 1).copy() if channels_last else x
+    check("QLinearConv", [x, scalar(0.02), scalar(120, U8), w, scales, np.zeros(6, I8), scalar(0.6), scalar(128, U8),
+                          bias],
+          {"channels_last": channels_last, "pads": [1, 1, 1, 1], "strides": [2, 2]},
+          constants={"x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8"}, quanta=1)
+
+
+@pytest.mark.parametrize("real", [False, True])
+@pytest.mark.parametrize("transposed", [0, 1])
+def test_quantized_gemm(transposed, real):
+    a, b = integers(0, 256, 5, 8), weights(8, 6)
+    inputs = [a, scalar(0.02), scalar(120, U8), b.T.copy() if transposed else b, np.linspace(0.01, 0.02, 6).astype(F),
+              np.zeros(6, I8), integers(-500, 500, 6, dtype=I32)]
+    attributes = {"transB": transposed, "alpha": 1.5}
+    if real:
+        check("QGemm", inputs, attributes)
+    else:
+        check("QGemm", [*inputs, scalar(0.3), scalar(128, U8)], attributes, quanta=1)
+
+
+@pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.parametrize("kind", [U8, I8])
+def test_integer_products(columns, kind):
+    a, b = integers(0, 256, 2, 5, 8), weights(8, 6, dtype=kind)
+    b_scale = np.linspace(0.01, 0.03, 6).astype(F) if columns else scalar(0.02)
+    b_zero = integers(0, 5, 6, dtype=kind) if columns else scalar(3, kind)
+    check("MatMulIntegerToFloat", [a, b, scalar(0.05), b_scale, scalar(100, U8), b_zero, normal(6)])
+    check("MatMulIntegerToFloat", [a, b, scalar(0.05), b_scale])
+    check("DynamicQuantizeMatMul", [normal(2, 5, 8), b, b_scale, b_zero, normal(6)])
+    check("DynamicQuantizeMatMul", [normal(2, 5, 8), b, b_scale])
+
+
+def test_other_integer_products():
+    a, b = integers(-300, 300, 4, 5, dtype=np.int16), integers(-300, 300, 5, 3, dtype=np.int16)
+    check("MatMulInteger16", [a, b], quanta=0)
+    x, y = integers(0, 256, 4, 5), integers(0, 256, 5)
+    np.testing.assert_array_equal(ours("MulInteger", [x, scalar(3, U8), y, scalar(7, U8)], {})[0],
+                                  (x.astype(I32) - 3) * (y.astype(I32) - 7))
+
+
+@pytest.mark.parametrize("attributes", [{}, {"unidirectional": 1}])
+@pytest.mark.parametrize("mask", ["none", "counts", "raw"])
+def test_quantized_attention(attributes, mask):
+    batch, length, size, heads = 2, 6, 16, 2
+    x, w = integers(0, 256, batch, length, size), weights(size, 3 * size)
+    masks = {"none": None, "counts": np.array([4, 6], I32), "raw": integers(0, 2, batch, length, dtype=I32)}
+    check("QAttention", [x, w, normal(3 * size), scalar(0.01), scalar(0.02), masks[mask], scalar(128, U8),
+                         scalar(0, I8)],
+          {"num_heads": heads, **attributes})
+    past = normal(2, batch, heads, 3, size // heads)
+    check("QAttention", [x, w, normal(3 * size), scalar(0.01), scalar(0.02), None, scalar(128, U8), scalar(0, I8),
+                         past],
+          {"num_heads": heads, "unidirectional": 1}, outputs=("y", "present"))
+
+
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+def test_quantized_lstm(direction):
+    directions, size, hidden = 2 if direction == "bidirectional" else 1, 5, 4
+    w, r = weights(directions, size, 4 * hidden), weights(directions, hidden, 4 * hidden)
+    scale, zero = np.full(directions, 0.01, F), np.zeros(directions, I8)
+    inputs = [normal(7, 2, size), w, r, normal(directions, 8 * hidden), None, None, None, None, scale, zero, scale,
+              zero]
+    # ONNX Runtime rounds the inputs to eight bits too.
+    check("DynamicQuantizeLSTM", inputs, {"hidden_size": hidden, "direction": direction}, outputs=("y", "h", "c"),
+          constants={"x1", "x2", "x3", "x8", "x9", "x10", "x11"}, rtol=0.05, atol=0.02)
+
+
+@pytest.mark.parametrize("kind", [U8, I8, np.uint16, np.int16])
+def test_quantize_and_dequantize(kind):
+    info = np.iinfo(kind)
+    x, scale, zero = normal(3, 4, 5), np.linspace(0.01, 0.04, 4).astype(F), integers(0, 100, 4, dtype=kind)
+    check("QuantizeLinear", [x, scale, zero], {"axis": 1}, quanta=1)
+    check("QuantizeLinear", [x, scalar(0.02), scalar(7, kind)], quanta=1)
+    codes = integers(info.min, info.max, 3, 4, 5, dtype=kind)
+    check("DequantizeLinear", [codes, scale, zero], {"axis": 1})
+    check("DequantizeLinear", [codes, scalar(0.02), scalar(7, kind)])
