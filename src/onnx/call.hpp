@@ -126,6 +126,8 @@ public:
     Tensor allocate(const Dims& shape, DataType dtype) const;    // row-major
     Tensor allocate_like(const Tensor& other) const;             // its shape, dtype and dense layout
     Tensor output_tensor(std::size_t i, const Dims& shape, ElementType type);   // allocated and set as output i
+    // Memory for output 0 where its node is to put it (Node::place); undefined where it has no place or does not fit.
+    Tensor placed(const Dims& shape, DataType dtype, bool channels_last) const;
 
     // Runs a subgraph of this node (attribute or body) with the values that it captures.
     std::vector<Value> run(const Graph& body, std::span<const Value> arguments) const;

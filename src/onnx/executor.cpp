@@ -5,6 +5,7 @@
 #include <clprim/onnx.hpp>
 
 #include "onnx/call.hpp"
+#include "onnx/ops/support.hpp"
 
 namespace clprim::onnx {
 
@@ -144,6 +145,26 @@ Tensor Call::output_tensor(std::size_t i, const Dims& shape, ElementType type)
     return result;
 }
 
+Tensor Call::placed(const Dims& shape, DataType dtype, bool channels_last) const
+{
+    const Placement& place = node_.place;
+    if (place.buffer == absent || shape.size() < 3 || shape.size() > 5 || shape[1] != place.channels)
+        return {};
+    Dims whole = shape;
+    whole[1] = place.total;
+    Value& buffer = frame_[static_cast<std::size_t>(place.buffer)];
+    if (buffer.is_none()) {
+        Tensor fresh = allocate(whole, dtype);
+        if (channels_last)
+            fresh.strides = channels_last_strides(whole);
+        buffer = Value(fresh);
+    }
+    const Tensor all = buffer.device(queue());
+    if (all.shape != whole || all.dtype != dtype)
+        return {};
+    return all.slice(1, place.begin, place.begin + place.channels);
+}
+
 std::vector<Value> Call::run(const Graph& body, std::span<const Value> arguments) const
 {
     check(body.outputs.size() >= outputs(), "the subgraph has ", body.outputs.size(), " outputs, ", outputs(),
@@ -234,6 +255,7 @@ void plan(Graph& graph)
             uses(slot);
         for (const int slot : node.outputs)
             uses(slot);
+        uses(node.place.buffer);
         for (const GraphRef& inner : subgraphs(node)) {
             for (const auto& capture : inner->captures)
                 uses(capture.first);

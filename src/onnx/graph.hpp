@@ -31,12 +31,20 @@ struct Derived {
     std::map<std::pair<const Queue*, std::string>, std::shared_ptr<const void>> values;
 };
 
+// Where a node may write its first output: channels [begin, begin + channels) of a buffer with `total` of them, which
+// whoever comes first allocates and puts into slot `buffer`. What does not fit goes to memory of its own.
+struct Placement {
+    int buffer = absent;
+    std::int64_t begin = 0, channels = 0, total = 0;
+};
+
 struct Node {
     std::string name, op_type, domain;   // domain "" stands for ai.onnx
     int opset = 1;                       // version of its domain
     std::vector<int> inputs, outputs;    // slots of the graph, or absent
     Attributes attributes;
     GraphRef body;                       // of a call to a model-local function
+    Placement place;
     std::vector<std::shared_ptr<Prepared>> prepared;   // by input, of those that never change; empty without such
     std::shared_ptr<Derived> derived;    // null before a session has prepared its graph
     const OperatorRow* row = nullptr;    // what runs it; null until a session looked it up, and for function calls

@@ -180,11 +180,14 @@ void optimize(Graph& graph, Engine& engine, Level level)
         for (const GraphRef& inner : subgraphs(node))
             optimize(*inner, engine, Level::inside);
     Rewriter rewriter(graph);
+    simplify(rewriter);
     fuse_convolutions(rewriter);
+    fuse_batch_norms(rewriter);
     fuse_products(rewriter);
     fuse_elementwise(rewriter);
     merge_constants(graph);
     drop_unread(graph);
+    place_concatenations(graph);
 }
 
 }  // namespace

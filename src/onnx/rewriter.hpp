@@ -39,8 +39,13 @@ private:
 };
 
 // The passes. Each leaves the graph computing the same up to rounding.
+void simplify(Rewriter& rewriter);            // squares written as powers
 void fuse_convolutions(Rewriter& rewriter);   // batch norm, residual and activation into the convolution before them
+void fuse_batch_norms(Rewriter& rewriter);    // those that are left become factors and shifts of channels
 void fuse_products(Rewriter& rewriter);       // a constant bias into the product of matrices before it
 void fuse_elementwise(Rewriter& rewriter);    // chains of elementwise operators into one generated kernel
+
+// Says where the parts of concatenated channels are to be written, so that nothing is copied. To be called last.
+void place_concatenations(Graph& graph);
 
 }  // namespace clprim::onnx

@@ -51,7 +51,7 @@ void run_convolution(Call& call, const Tensor& x, const Tensor& w, const Tensor&
     const Dims shape = conv_output_shape(x.shape, w.shape, options);
     for (const std::int64_t size : shape)
         call.check(size >= 0, "the result would have shape ", to_string(shape));
-    const Tensor y = allocate_image(call, shape, x.dtype, prefers_channels_last(call, x, shape[1]));
+    const Tensor y = output_image(call, shape, x.dtype, prefers_channels_last(call, x, shape[1]));
     call.output(0, Value(y));
     conv_forward(call.queue(), x, w, bias, y, options);
 }
@@ -66,7 +66,7 @@ void conv(Call& call)
 {
     check_spatial(call);
     const Windows w = windows(call, call.shape(0), kernel_of(call, call.shape(0), call.shape(1)));
-    run_convolution(call, dense_image(call, 0), call.tensor(1), call.has(2) ? call.contiguous(2) : Tensor(),
+    run_convolution(call, image(call, 0), call.tensor(1), call.has(2) ? call.contiguous(2) : Tensor(),
                     conv_options(call, w));
 }
 
@@ -124,7 +124,7 @@ void fused_conv(Call& call)
     const auto parameters = call.attribute<std::vector<float>>("activation_params", {});
     options.alpha = parameters.size() > 0 ? parameters[0] : 0;
     options.beta = parameters.size() > 1 ? parameters[1] : 0;
-    const Tensor x = dense_image(call, 0), bias = call.has(2) ? call.contiguous(2) : Tensor();
+    const Tensor x = image(call, 0), bias = call.has(2) ? call.contiguous(2) : Tensor();
     const Dims shape = conv_output_shape(x.shape, call.shape(1), options);
     call.check(!call.has(3) || call.type(3) == call.type(0), "z is ", call.has(3) ? name_of(call.type(3)) : "",
                ", expected ", name_of(call.type(0)));
@@ -136,7 +136,7 @@ void fused_conv(Call& call)
     const bool apart = activation.activation == Activation::tanh;
     options.activation = apart ? Activation::none : activation.activation;
     if (!call.has(3) && apart) {
-        const Tensor y = allocate_image(call, shape, x.dtype, prefers_channels_last(call, x, shape[1]));
+        const Tensor y = output_image(call, shape, x.dtype, prefers_channels_last(call, x, shape[1]));
         conv_forward(call.queue(), x, call.tensor(1), bias, y, options);
         activate(call, y, activation, options);
         return call.output(0, Value(y));
@@ -145,10 +145,10 @@ void fused_conv(Call& call)
         return run_convolution(call, x, call.tensor(1), bias, options);
     // Onto z itself where nobody else needs it, else onto a copy. Asked before there is another owner of its memory.
     const bool onto_z = call.overwritable(3);
-    const Tensor z = call.tensor(3);
+    const Tensor z = call.tensor(3), placed = call.placed(shape, x.dtype, z.is_channels_last() && !z.is_contiguous());
     Tensor y = z;
-    if (!onto_z || !z.is_non_overlapping_and_dense()) {
-        y = call.allocate_like(z);
+    if (placed.defined() || !onto_z || !z.is_non_overlapping_and_dense()) {
+        y = placed.defined() ? placed : call.allocate_like(z);
         copy(call.queue(), z, y);
     }
     options.accumulate = true;
@@ -187,7 +187,7 @@ void conv_transpose(Call& call)
             wanted[i] = in[i] * options.stride[i];
         pad_output(call, in, wanted, options, w);
     }
-    run_convolution(call, dense_image(call, 0), call.tensor(1), call.has(2) ? call.contiguous(2) : Tensor(), options);
+    run_convolution(call, image(call, 0), call.tensor(1), call.has(2) ? call.contiguous(2) : Tensor(), options);
 }
 
 // x within zeros. Only for deformable convolution, whose kernels know one padding for both ends.

@@ -21,7 +21,8 @@ std::span<const OperatorRow> text_operators();            // strings
 std::span<const OperatorRow> ml_operators();              // ai.onnx.ml: encoders, scalers, linear models
 std::span<const OperatorRow> tree_operators();            // ai.onnx.ml: trees
 std::span<const OperatorRow> svm_operators();             // ai.onnx.ml: support vector machines
-std::span<const OperatorRow> shape_operators();           // shapes, views, concatenation, splits
+std::span<const OperatorRow> shape_operators();           // shapes, views
+std::span<const OperatorRow> concatenate_operators();     // concatenation, splits
 std::span<const OperatorRow> slice_operators();           // slices, borders, constants, ranges
 std::span<const OperatorRow> index_operators();           // gather, scatter, nonzero, one-hot
 std::span<const OperatorRow> unique_operators();
@@ -54,7 +55,7 @@ inline std::vector<std::span<const OperatorRow>> families()
             quantize_operators(), quantized_product_operators(), loss_operators(), random_operators(),
             training_operators(), signal_operators(), text_operators(), ml_operators(), tree_operators(),
             svm_operators(),
-            shape_operators(), slice_operators(), index_operators(), unique_operators(),
+            shape_operators(), concatenate_operators(), slice_operators(), index_operators(), unique_operators(),
             sequence_operators(), control_flow_operators(), fused_operators(),
             convolution_operators(), pooling_operators(), normalization_operators(),
             matmul_operators(), einsum_operators(), resize_operators(), sampling_operators(),

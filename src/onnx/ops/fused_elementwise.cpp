@@ -1,10 +1,24 @@
-// What fuse_elementwise.cpp makes.
+// What fuse_elementwise.cpp and fuse_batch_norm.cpp make.
 #include "onnx/ops/families.hpp"
+#include "onnx/ops/result_like.hpp"
 #include "onnx/ops/support.hpp"
 
 namespace clprim::onnx {
 
 namespace {
+
+bool is_affine(const Node& node) { return node.domain == "clprim" && node.op_type == "ChannelAffine"; }
+
+// A vector with an element for each channel, as it broadcasts to N, C, spatial...
+Tensor along_channels(const Tensor& vector, const Dims& shape)
+{
+    Tensor view = vector;
+    view.strides = Dims(shape.size(), 0);
+    view.strides[1] = vector.stride(0);
+    view.shape = Dims(shape.size(), 1);
+    view.shape[1] = shape[1];
+    return view;
+}
 
 // One kernel computes every operator for every element of the result. That is right for floating-point operands of one
 // dtype, and worth it if no operator alone would have had fewer elements to compute.
@@ -20,9 +34,14 @@ bool one_kernel(const Call& call, const Graph& operators, Dims& result)
     if (!is_floating_point(type))
         return false;
     for (const Node& node : operators.nodes) {
-        Dims shape;
-        for (const int slot : node.inputs)
-            shape = broadcast(shape, shapes[static_cast<std::size_t>(slot)]);
+        Dims shape = shapes[static_cast<std::size_t>(node.inputs[0])];
+        if (is_affine(node)) {
+            if (shape.size() < 2 || shapes[static_cast<std::size_t>(node.inputs[1])] != Dims{shape[1]})
+                return false;
+        } else {
+            for (const int slot : node.inputs)
+                shape = broadcast(shape, shapes[static_cast<std::size_t>(slot)]);
+        }
         shapes[static_cast<std::size_t>(node.outputs[0])] = shape;
     }
     result = shapes[static_cast<std::size_t>(operators.outputs[0])];
@@ -45,18 +64,36 @@ void elementwise(Call& call)
     std::vector<Tensor> inputs;
     for (std::size_t i = 0; i < call.inputs(); ++i)
         inputs.push_back(call.tensor(i));
-    Tensor y = call.allocate(shape, inputs[0].dtype);
-    for (const Tensor& x : inputs)
-        if (x.shape == shape && x.is_non_overlapping_and_dense()) {
-            y.strides = x.strides;
-            break;
+    for (const Node& node : operators.nodes)
+        for (std::size_t k = 1; is_affine(node) && k < node.inputs.size(); ++k) {
+            const auto operand = std::ranges::find(operators.inputs, node.inputs[k]) - operators.inputs.begin();
+            Tensor& vector = inputs[static_cast<std::size_t>(operand)];
+            if (vector.dim() == 1)
+                vector = along_channels(vector, shape);
         }
+    const Tensor y = result_like(call, inputs, shape, inputs[0].dtype);
     call.output(0, Value(y));
     if (y.numel())
         pointwise(call.queue(), inputs, std::span(&y, 1), {}, call.attribute<std::string>("code"));
 }
 
-const OperatorRow rows[] = {{"Elementwise", 1, elementwise, nullptr, "clprim"}};
+// x * factor + shift by channels.
+void channel_affine(Call& call)
+{
+    const Tensor x = call.tensor(0);
+    call.check(x.dim() >= 2 && call.shape(1) == Dims{x.size(1)} && call.shape(2) == call.shape(1), "input 0 has shape ",
+               to_string(x.shape), ", expected ", call.shape(1)[0], " channels");
+    std::vector<Tensor> inputs{x};
+    for (std::size_t i = 1; i < 3; ++i)
+        inputs.push_back(along_channels(call.tensor(i), x.shape));
+    const Tensor y = result_like(call, inputs, x.shape, x.dtype);
+    call.output(0, Value(y));
+    if (y.numel())
+        pointwise(call.queue(), inputs, std::span(&y, 1), {}, "y0 = x0 * x1 + x2;");
+}
+
+const OperatorRow rows[] = {{"Elementwise", 1, elementwise, nullptr, "clprim"},
+                            {"ChannelAffine", 1, channel_affine, nullptr, "clprim"}};
 
 }  // namespace
 

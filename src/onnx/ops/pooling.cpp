@@ -36,6 +36,14 @@ PoolWindow pool_window(const Windows& w)
     return result;
 }
 
+// Kernels of pooling write dense images.
+Tensor pooled_image(const Call& call, const Dims& shape, DataType dtype, bool channels_last)
+{
+    const Tensor placed = call.placed(shape, dtype, channels_last);
+    const bool fits = placed.defined() && (channels_last ? placed.is_channels_last() : placed.is_contiguous());
+    return fits ? placed : allocate_image(call, shape, dtype, channels_last);
+}
+
 Dims pooled_shape(const Call& call, const Windows& w)
 {
     const Dims shape = w.output_shape(call.shape(0), call.shape(0)[1]);
@@ -90,7 +98,7 @@ void max_pool(Call& call)
     check_windows_hold_elements(call, w, shape);
     const Tensor x = dense_image(call, 0);
     const bool channels_last = !x.is_contiguous();
-    const Tensor y = allocate_image(call, shape, x.dtype, channels_last);
+    const Tensor y = pooled_image(call, shape, x.dtype, channels_last);
     call.output(0, Value(y, call.type(0)));
     Tensor positions;
     if (call.wants(1))
@@ -107,7 +115,7 @@ void average_pool(Call& call)
 {
     const Windows w = pool_windows(call);
     const Tensor x = dense_image(call, 0);
-    const Tensor y = allocate_image(call, pooled_shape(call, w), x.dtype, !x.is_contiguous());
+    const Tensor y = pooled_image(call, pooled_shape(call, w), x.dtype, !x.is_contiguous());
     PoolWindow window = pool_window(w);
     window.count_include_pad = call.integer_attribute("count_include_pad", 0) != 0;
     call.output(0, Value(y));

@@ -1,8 +1,12 @@
 #include "onnx/ops/support.hpp"
 
+#include <algorithm>
+
 #include <clprim/copy.hpp>
 #include <clprim/context.hpp>
 #include <clprim/reduce.hpp>
+
+#include "onnx/ops/result_like.hpp"
 
 namespace clprim::onnx {
 
@@ -66,19 +70,33 @@ Tensor summed_to(const Call& call, const Tensor& x, const Dims& shape)
     return sum;
 }
 
+Tensor result_like(const Call& call, std::span<const Tensor> inputs, const Dims& shape, DataType dtype)
+{
+    const Tensor* same = nullptr;
+    bool channels_last = false;
+    for (const Tensor& x : inputs)
+        if (!same && x.shape == shape && (x.is_non_overlapping_and_dense() || x.dim() >= 3))
+            same = &x;
+    if (same && same->dim() >= 3)
+        channels_last = !same->slice(0, 0, std::min<std::int64_t>(1, same->size(0))).is_contiguous() &&
+                        same->stride(1) == 1;
+    if (const Tensor placed = call.placed(shape, dtype, channels_last); placed.defined())
+        return placed;
+    Tensor y = call.allocate(shape, dtype);
+    if (same && same->is_non_overlapping_and_dense())
+        y.strides = same->strides;
+    else if (channels_last)
+        y.strides = channels_last_strides(shape);
+    return y;
+}
+
 void pointwise_output(Call& call, std::string_view row, std::span<const Tensor> inputs, DataType type,
                       std::span<const Scalar> scalars)
 {
     Dims shape;
-    const Tensor* same = nullptr;                    // an operand whose layout the output takes over
     for (const Tensor& input : inputs)
         shape = broadcast(shape, input.shape);
-    for (const Tensor& input : inputs)
-        if (!same && input.shape == shape && input.is_non_overlapping_and_dense())
-            same = &input;
-    Tensor y = call.allocate(shape, type);
-    if (same)
-        y.strides = same->strides;
+    const Tensor y = result_like(call, inputs, shape, type);
     call.output(0, Value(y));
     if (y.numel() == 0)
         return;

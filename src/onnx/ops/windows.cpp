@@ -84,6 +84,28 @@ Tensor dense_image(const Call& call, std::size_t i)
     return tensor.is_channels_last() ? tensor : call.contiguous(i);
 }
 
+Tensor image(const Call& call, std::size_t i)
+{
+    const Tensor tensor = call.tensor(i);
+    if (tensor.numel() && tensor.dim() >= 3) {
+        if (tensor.slice(0, 0, 1).is_contiguous())
+            return tensor;
+        // Pixels of a wider image: each axis goes on where the one within it ends.
+        bool adjacent = tensor.size(1) == 1 || tensor.stride(1) == 1;
+        for (std::size_t i = tensor.dim() - 1; adjacent && i > 2; --i)
+            adjacent = tensor.stride(i - 1) == tensor.stride(i) * tensor.size(i);
+        if (adjacent && tensor.stride(tensor.dim() - 1) >= tensor.size(1))
+            return tensor;
+    }
+    return dense_image(call, i);
+}
+
+Tensor output_image(const Call& call, const Dims& shape, DataType dtype, bool channels_last)
+{
+    const Tensor placed = call.placed(shape, dtype, channels_last);
+    return placed.defined() ? placed : allocate_image(call, shape, dtype, channels_last);
+}
+
 Tensor allocate_image(const Call& call, const Dims& shape, DataType dtype, bool channels_last)
 {
     Tensor result = call.allocate(shape, dtype);

@@ -32,7 +32,13 @@ Dims spatial_sizes(const Call& call, const Dims& x);
 // Input i as the convolution and pooling kernels want it: row-major or channels_last, copied only if it is neither.
 Tensor dense_image(const Call& call, std::size_t i);
 
+// Input i as convolutions want it: also channels of a larger image, so long as planes are dense or channels adjacent.
+Tensor image(const Call& call, std::size_t i);
+
 // An empty tensor, channels_last if asked for.
 Tensor allocate_image(const Call& call, const Dims& shape, DataType dtype, bool channels_last);
+
+// The same for output 0, in its place within a concatenation if it has one.
+Tensor output_image(const Call& call, const Dims& shape, DataType dtype, bool channels_last);
 
 }  // namespace clprim::onnx

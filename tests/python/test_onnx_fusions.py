@@ -1,0 +1,181 @@
+"""What sessions make of graphs: concatenations that copy nothing, batch norms ahead of convolutions. ONNX's reference
+computes the graph as it stands in float64; launches are counted."""
+import json
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+import clprim
+
+
+class Net:
+    """Collects nodes; every method returns the name of its value."""
+
+    def __init__(self):
+        self.nodes, self.constants = [], {}
+        self.random = np.random.default_rng(3)
+
+    def constant(self, value):
+        name = f"c{len(self.constants)}"
+        self.constants[name] = np.asarray(value)
+        return name
+
+    def node(self, kind, *inputs, outputs=1, **attributes):
+        names = [f"v{len(self.nodes)}_{i}" for i in range(outputs)]
+        self.nodes.append(helper.make_node(kind, list(inputs), names, **attributes))
+        return names[0] if outputs == 1 else names
+
+    def conv(self, x, inputs, outputs, kernel=1, **attributes):
+        weight = self.random.standard_normal((outputs, inputs, kernel, kernel)) / np.sqrt(inputs * kernel * kernel)
+        bias = self.random.standard_normal(outputs)
+        return self.node("Conv", x, self.constant(weight), self.constant(bias), pads=[kernel // 2] * 4, **attributes)
+
+    def batch_norm(self, x, channels):
+        low = [0.5, -0.5, -0.5, 0.5]
+        return self.node("BatchNormalization", x,
+                         *(self.constant(self.random.uniform(b, b + 1, channels)) for b in low), epsilon=1e-3)
+
+    def model(self, outputs, shape, dtype=np.float32):
+        kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        constants = [numpy_helper.from_array(v.astype(dtype) if v.dtype == np.float64 else v, name)
+                     for name, v in self.constants.items()]
+        nodes = self.nodes + [helper.make_node("Identity", [name], [f"y{i}"]) for i, name in enumerate(outputs)]
+        graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", kind, shape)],
+                                  [helper.make_tensor_value_info(f"y{i}", kind, None) for i in range(len(outputs))],
+                                  constants)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def launches(session, feed):
+    session.run(feed)
+    before = clprim.kernel_launches()
+    session.run(feed)
+    return clprim.kernel_launches() - before
+
+
+def copies_of_concatenations(model, feed):
+    """Kernels and copies that nodes Concat enqueue."""
+    session = clprim.Session(model, profile=True)
+    session.run(feed)
+    events = json.loads(session.trace())["traceEvents"]
+    return sum(str(e.get("args", {}).get("node", "")).startswith("Concat") for e in events)
+
+
+def check(net, outputs, shape=("n", 8, 9, 7), batches=(1, 3), most=None, copies=None):
+    """Three runs each, so that recordings are seen too. `most` launches of a run for one sample, `copies` of what
+    concatenations enqueue."""
+    outputs = outputs if isinstance(outputs, list) else [outputs]
+    model, exact = net.model(outputs, shape), ReferenceEvaluator(net.model(outputs, shape, np.float64))
+    session, plain = clprim.Session(model), clprim.Session(model, record=False)
+    for n in batches:
+        x = net.random.standard_normal((n, *shape[1:])).astype("f")
+        expected = exact.run(None, {"x": x.astype(np.float64)})
+        for _ in range(3):
+            for got, right in zip(session.run({"x": x}).values(), expected):
+                np.testing.assert_allclose(got, right, rtol=2e-5, atol=2e-5)
+        if n == 1 and most is not None:
+            assert launches(plain, {"x": x}) <= most
+        if n == 1 and copies is not None:
+            assert copies_of_concatenations(model, {"x": x}) <= copies
+
+
+def test_dense_block():
+    """As densenets grow: every layer reads all that came before, and only the new channels are written."""
+    net = Net()
+    features, width = [net.conv("x", 8, 16, 3)], 16
+    for _ in range(4):
+        joined = net.node("Concat", *features, axis=1) if len(features) > 1 else features[0]
+        y = net.node("Relu", net.batch_norm(joined, width))
+        y = net.node("Relu", net.batch_norm(net.conv(y, width, 32), 32))
+        features.append(net.conv(y, 32, 8, 3))
+        width += 8
+    joined = net.node("Relu", net.batch_norm(net.node("Concat", *features, axis=1), width))
+    check(net, net.conv(joined, width, 8), copies=0)
+
+
+def test_nested_concatenations():
+    """The same with the concatenation so far as one part."""
+    net = Net()
+    x, width = net.conv("x", 8, 16, 3), 16
+    for _ in range(3):
+        y = net.node("Relu", net.batch_norm(x, width))
+        x, width = net.node("Concat", x, net.conv(y, width, 8, 3), axis=1), width + 8
+    check(net, net.conv(x, width, 8), copies=0)
+
+
+def test_branches_of_inception():
+    net = Net()
+    a = net.node("Relu", net.conv("x", 8, 16))
+    b = net.node("Relu", net.conv(net.conv("x", 8, 8), 8, 24, 3))
+    c = net.node("MaxPool", "x", kernel_shape=[3, 3], strides=[1, 1], pads=[1, 1, 1, 1])
+    check(net, net.conv(net.node("Concat", a, b, c, axis=1), 48, 8), copies=1)   # poolings keep the layout of x
+
+
+def test_pieces_of_a_split_go_back_together():
+    """As in YOLOv8: both halves of a convolution's result beside what is made of the second."""
+    net = Net()
+    whole = net.conv("x", 8, 32)
+    a, b = net.node("Split", whole, net.constant(np.array([16, 16])), outputs=2, axis=1)
+    c = net.node("Add", b, net.node("Relu", net.conv(b, 16, 16, 3)))
+    check(net, net.conv(net.node("Concat", a, b, c, axis=1), 48, 8), copies=0)
+
+
+def test_parts_that_cannot_be_placed():
+    net = Net()
+    a = net.conv("x", 8, 16)
+    twice = net.node("Concat", a, a, axis=1)                       # one place only
+    mixed = net.node("Concat", "x", a, net.node("Transpose", "x", perm=[0, 1, 2, 3]), axis=1)
+    check(net, [net.conv(twice, 32, 8), mixed, a])
+    net = Net()
+    a = net.conv("x", 8, 16)
+    check(net, [net.node("Concat", a, net.conv(a, 16, 8), axis=-3), net.node("Relu", a)])
+
+
+def test_a_part_read_after_the_whole():
+    net = Net()
+    a, b = net.conv("x", 8, 16), net.conv("x", 8, 16, 3)
+    whole = net.conv(net.node("Concat", a, b, axis=1), 32, 16)
+    check(net, [net.node("Add", whole, a), net.node("Mul", b, whole)])
+
+
+def test_sizes_that_are_not_what_weights_say():
+    """A broadcast has more channels than any operand known beforehand."""
+    net = Net()
+    a = net.node("Mul", net.node("ReduceSum", "x", net.constant(np.array([1])), keepdims=1),
+                 net.constant(net.random.standard_normal((1, 4, 1, 1))))
+    check(net, net.conv(net.node("Concat", net.node("Add", a, net.conv("x", 8, 4)), a, axis=1), 8, 8))
+
+
+def test_batch_norm_and_chain_are_one_kernel():
+    net = Net()
+    y = net.node("Relu", net.batch_norm("x", 8))
+    y = net.node("Mul", y, net.node("Sigmoid", net.batch_norm(net.node("Neg", "x"), 8)))
+    check(net, y, most=1)
+    check_rank_two = Net()
+    check(check_rank_two, check_rank_two.node("Tanh", check_rank_two.batch_norm("x", 8)), shape=("n", 8), most=1)
+
+
+def test_batch_norm_of_float16_keeps_its_statistics():
+    x = np.random.default_rng(0).standard_normal((2, 4, 5), dtype="f").astype(np.float16)
+    statistics = {name: np.linspace(0.5, 1.5, 4, dtype="f") + i for i, name in enumerate("abcd")}
+    graph = helper.make_graph(
+        [helper.make_node("BatchNormalization", ["x", *"abcd"], ["n"]), helper.make_node("Relu", ["n"], ["y"])], "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT16, [2, 4, 5])], [onnx.ValueInfoProto(name="y")],
+        [numpy_helper.from_array(value, name) for name, value in statistics.items()])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    a, b, c, d = (statistics[name].astype(float)[:, None] for name in "abcd")
+    expected = np.maximum((x - c) / np.sqrt(d + 1e-5) * a + b, 0)
+    got = clprim.Session(model).run({"x": x})["y"]
+    assert got.dtype == np.float16
+    np.testing.assert_allclose(got, expected, rtol=2e-3, atol=2e-3)
+
+
+def test_squares_are_products():
+    net = Net()
+    two = net.constant(np.float32(2))
+    check(net, net.node("Sqrt", net.node("Add", net.node("Pow", "x", two), net.node("Pow", net.node("Neg", "x"), two))),
+          most=1)
