@@ -57,6 +57,12 @@ typedef struct clprim_device {
     int is_cpu;
     size_t global_memory; /* bytes */
 } clprim_device;
+/* A folder that `clprim prepare` wrote: its programs are used and nothing is written there. They are machine code:
+ * trust it as a library. */
+clprim_status clprim_use_programs(const char* folder);
+/* Lines that the library has to say (level 1: information, 2: a warning) go to `function`, from any thread, in place of
+ * stderr; NULL: to stderr again. */
+clprim_status clprim_set_log(void (*function)(void* user, int level, const char* line), void* user);
 int clprim_device_count(void); /* 0 where there are none, or the drivers fail */
 clprim_status clprim_device_get(int index, clprim_device* device);
 
@@ -113,6 +119,9 @@ typedef struct clprim_session_options {
     int profile;                 /* times are kept, for clprim_session_trace */
     const clprim_size* sizes;    /* inputs must have them, and what follows from them is computed once */
     size_t size_count;
+    int no_recording;            /* every run goes node by node */
+    int high_priority;           /* before sessions without, where the driver knows of priorities */
+    const char* programs;        /* a folder of `clprim prepare`, as for clprim_use_programs; NULL: none */
 } clprim_session_options;
 clprim_status clprim_session_create_with(const char* path, const char* device, const clprim_session_options* options,
                                          clprim_session** session);
@@ -148,6 +157,9 @@ clprim_status clprim_session_run(clprim_session* session, const clprim_binding* 
 void clprim_session_cancel(clprim_session* session);
 /* What the model's file says under `key`; NULL without it. Lives as long as the session. */
 const char* clprim_session_metadata(const clprim_session* session, const char* key);
+/* Writes the model as the session has it to a file: constants folded, batch norms within convolutions, in operators of
+ * ONNX. */
+clprim_status clprim_session_save(const clprim_session* session, const char* path);
 /* Writes what the nodes and their kernels took so far to a file, as JSON for chrome://tracing and Perfetto. Waits for
  * what is enqueued. The session must have been made with `profile`. */
 clprim_status clprim_session_trace(const clprim_session* session, const char* path);

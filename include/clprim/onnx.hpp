@@ -89,6 +89,11 @@ struct SessionOptions {
     // From the third run with inputs of the same types and shapes on, a recording of the run's kernels is replayed.
     // Runs that wait for the device, draw random numbers, are profiled or need more than 64 MiB are never recorded.
     bool record = true;
+    // Where the device's driver knows of it, what the session enqueues goes before what sessions of normal priority do.
+    // Sessions of one priority share a queue.
+    bool high_priority = false;
+    // A folder of `clprim prepare`, as use_programs takes it (clprim/runtime.hpp); empty: none.
+    std::filesystem::path programs;
 };
 
 struct NodeTime {
@@ -136,6 +141,10 @@ public:
     // With SessionOptions::profile, for all runs so far: what each node took, in the order of the graph, those inside
     // of control flow apart. Waits for what is enqueued.
     std::vector<NodeTime> profile() const;
+    // Writes the model as the session has it: constants folded, batch norms within convolutions, nothing that no output
+    // needs. Operators that the session has as one are written as ONNX's own, to be fused again when it is read.
+    // Throws NotSupported for models of 2 GiB and more. Waits for the constants.
+    void save(const std::filesystem::path& file) const;
     // The same as a trace of all nodes and their commands, in the JSON that chrome://tracing and Perfetto read.
     std::string trace() const;
 

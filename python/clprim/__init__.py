@@ -25,7 +25,7 @@ _HOMES = {
         "Solver",
         "Tensor", "Value", "blocking_calls", "convolution", "devices", "find_device", "kernel_launches", "load_weights",
         "matmul", "operator_types", "register_operator", "save_weights", "softmax",
-        "use_cl_context",
+        "set_log", "use_cl_context", "use_programs",
     ),
     "clprim.pointwise": ("PointwiseKernel", "pointwise_kernel"),
     "clprim._dlpack": ("from_dlpack",),

@@ -10,6 +10,16 @@ from pathlib import Path
 from clprim._drivers import preloaded_drivers
 
 
+PROGRAM = Path(__file__).parent / "bin" / "clprim"
+
+
+def command_environment() -> dict[str, str]:
+    environment = {**os.environ, "CLPRIM_PYTHON": os.environ.get("CLPRIM_PYTHON", sys.executable)}
+    if preload := preloaded_drivers():
+        environment["LD_PRELOAD"] = ":".join([*preload, *filter(None, [environment.get("LD_PRELOAD")])])
+    return environment
+
+
 def main() -> int:
     arguments = sys.argv[1:]
     if arguments[:1] == ["validate"]:
@@ -20,15 +30,11 @@ def main() -> int:
         from clprim import quantize
 
         return quantize.main(arguments[1:])
-    program = Path(__file__).parent / "bin" / "clprim"
-    if not program.exists():
-        print(f"clprim: {program} was not built (CLPRIM_BUILD_COMMAND)", file=sys.stderr)
+    if not PROGRAM.exists():
+        print(f"clprim: {PROGRAM} was not built (CLPRIM_BUILD_COMMAND)", file=sys.stderr)
         return 1
-    environment = {**os.environ, "CLPRIM_PYTHON": os.environ.get("CLPRIM_PYTHON", sys.executable)}
-    if preload := preloaded_drivers():
-        environment["LD_PRELOAD"] = ":".join([*preload, *filter(None, [environment.get("LD_PRELOAD")])])
     sys.stdout.flush()
-    os.execve(program, ["clprim", *arguments], environment)
+    os.execve(PROGRAM, ["clprim", *arguments], command_environment())
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <cstdio>
 #include <mutex>
 #include <thread>
 
@@ -10,6 +9,7 @@
 
 #include <core/environment.hpp>
 #include <core/program_cache.hpp>
+#include <core/runtime.hpp>
 
 namespace clprim::detail {
 namespace {
@@ -34,8 +34,8 @@ struct Builds {
         const std::string folder = cache_folder().string();
         const std::string kept = folder.empty() ? "not kept: CLPRIM_CACHE_DIR names a folder that can be written"
                                                 : "kept in " + folder + " for the next start";
-        fmt::print(stderr, "clprim: compiling kernels for {}, {} so far; they are {}\n", device, done, kept);
-        std::fflush(stderr);
+        log(LogLevel::information,
+            fmt::format("compiling kernels for {}, {} so far; they are {}", device, done, kept));
         silent = true;
     }
 };

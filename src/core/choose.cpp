@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include <core/environment.hpp>
+#include <core/runtime.hpp>
 #include <core/tuner.hpp>
 #include <core/tuning_store.hpp>
 
@@ -255,8 +256,10 @@ Choice choose_among(std::string_view family, const std::string& problem, std::sp
     }
     if (settings().verbose) {
         const std::string rejected = reasons(candidates), point = result.choice.point.text();
-        fmt::print(stderr, "clprim: {} {} -> {}{}{} ({}){}{}\n", family, problem, candidates[result.choice.index].name,
-                   point.empty() ? "" : ":", point, result.why, rejected.empty() ? "" : "; rejected: ", rejected);
+        detail::log(LogLevel::information,
+                    fmt::format("{} {} -> {}{}{} ({}){}{}", family, problem, candidates[result.choice.index].name,
+                                point.empty() ? "" : ":", point, result.why, rejected.empty() ? "" : "; rejected: ",
+                                rejected));
     }
     return result.choice;
 }

@@ -7,6 +7,7 @@
 #include <core/build_notice.hpp>
 #include <core/environment.hpp>
 #include <core/program_dump.hpp>
+#include <core/runtime.hpp>
 
 namespace clprim {
 namespace {
@@ -96,18 +97,26 @@ cl::Program ProgramCache::from_binary(std::vector<unsigned char> binary, const s
 std::optional<cl::Program> ProgramCache::known(const Entry& entry, const std::filesystem::path& file,
                                                const std::string& key, const std::string& options)
 {
+    const auto taken = [&](std::optional<std::vector<unsigned char>> binary) -> std::optional<cl::Program> {
+        if (!binary)
+            return std::nullopt;
+        try {
+            return from_binary(std::move(*binary), options);
+        } catch (const cl::Error&) {
+            return std::nullopt;   // the driver no longer takes it: it is built again from its source
+        }
+    };
     std::optional<std::vector<unsigned char>> binary;
     if (!file.empty())
         binary = load_cache_entry(file, key);
     else if (!entry.binary.empty())
         binary = entry.binary;
-    if (!binary)
-        return std::nullopt;
-    try {
-        return from_binary(std::move(*binary), options);
-    } catch (const cl::Error&) {
-        return std::nullopt;   // the driver no longer takes it: it is built again from its source
-    }
+    if (auto program = taken(std::move(binary)))
+        return program;
+    for (const std::filesystem::path& folder : detail::program_folders())
+        if (auto program = taken(load_cache_entry(folder / (cache_hash(key) + ".bin"), key)))
+            return program;
+    return std::nullopt;
 }
 
 // From the key of an entry: "file" or "text", options, path or text, each in its line.
@@ -170,7 +179,8 @@ cl::Program ProgramCache::build(std::string_view name, const std::string& text, 
     }
     ++builds_;
     if (environment("CLPRIM_VERBOSE") >= "2")
-        fmt::print(stderr, "clprim: built {} [{}]\n{}", name, options, build_log(program, device_.handle));
+        detail::log(LogLevel::information,
+                    fmt::format("built {} [{}]\n{}", name, options, build_log(program, device_.handle)));
     return program;
 }
 

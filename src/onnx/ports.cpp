@@ -1,9 +1,12 @@
 #include "onnx/ports.hpp"
 
 #include <algorithm>
-#include <iostream>
 #include <mutex>
 #include <set>
+
+#include <clprim/error.hpp>
+
+#include "core/runtime.hpp"
 
 namespace clprim::onnx {
 
@@ -17,8 +20,9 @@ void warn_of_sizes(const Port& port, std::size_t axis, std::int64_t expected, st
     static auto* seen = new std::set<std::pair<std::string, std::size_t>>;
     const std::lock_guard lock(mutex);
     if (seen->emplace(port.name, axis).second)
-        std::cerr << "clprim: warning: size " << std::get<std::string>(port.shape[axis]) << " is " << got
-                  << " in input '" << port.name << "' and " << expected << " elsewhere\n";
+        clprim::detail::log(LogLevel::warning,
+                            clprim::detail::concat("size ", std::get<std::string>(port.shape[axis]), " is ", got,
+                                                   " in input '", port.name, "' and ", expected, " elsewhere"));
 }
 
 }  // namespace

@@ -1,10 +1,13 @@
 #include <algorithm>
+#include <fstream>
 #include <utility>
 
 #include <clprim/copy.hpp>
 #include <clprim/onnx.hpp>
+#include <clprim/runtime.hpp>
 
 #include "onnx/call.hpp"
+#include "onnx/model_writer.hpp"
 #include "onnx/optimize.hpp"
 #include "onnx/ports.hpp"
 #include "onnx/replays.hpp"
@@ -14,6 +17,9 @@ namespace clprim {
 using namespace onnx;
 
 namespace {
+
+// Queues with even ids are those of high priority (core/queue.cpp).
+constexpr int high_priority_queue = 2;
 
 // A tensor of another context comes over through the host.
 Value on_context(const Value& value, Context& context)
@@ -37,21 +43,37 @@ Value bound_to(const std::string& name, const Tensor& memory, const Value& resul
     return {memory, result.type()};
 }
 
+// A session with a queue of its own runs behind what the usual queue has, and what that gets later runs behind it.
+void run_behind(Queue& queue, Queue& other, const std::vector<Value>& values)
+{
+    if (&queue == &other)
+        return;
+    queue.wait_for(other.record());
+    for (const Value& value : values)
+        if (value.is_tensor() && value.on_device() && !value.on_host())
+            queue.context().record_use(*value.device(other).memory, queue);
+}
+
 }  // namespace
 
 struct Session::State {
     State(const OnnxModel& model, Context& context_, const SessionOptions& options)
-        : context(context_), metadata(model.metadata()),
+        : context(context_), metadata(model.metadata()), queue_id(options.high_priority ? high_priority_queue : 0),
           profile(options.profile ? std::make_unique<NodeProfile>() : nullptr)
     {
+        if (!options.programs.empty())
+            use_programs(options.programs);
         Engine engine = new_engine();
         engine.profile = nullptr;
+        opsets = model.opsets();
+        ir_version = model.model()->ir_version;
         graph = prepare(*model.model(), engine, options);
         if (options.record && !options.profile)
             replays = std::make_unique<Replays>(*graph);
     }
 
-    Engine new_engine() { return {context.queue(), draws, profile.get(), &cancellations, cancellations}; }
+    Queue& queue() const { return context.queue(queue_id); }
+    Engine new_engine() { return {queue(), draws, profile.get(), &cancellations, cancellations}; }
 
     NodeProfile& kept_times()
     {
@@ -61,6 +83,9 @@ struct Session::State {
 
     Context& context;
     std::map<std::string, std::string> metadata;
+    std::map<std::string, std::int64_t> opsets;
+    std::int64_t ir_version = 0;
+    int queue_id;
     std::atomic<std::uint64_t> draws{0}, cancellations{0};
     GraphRef graph;
     std::unique_ptr<NodeProfile> profile;
@@ -117,6 +142,7 @@ Session::Values Session::run(const Values& inputs, const RunOptions& options)
                 "': the bound memory is another device's");
     }
 
+    run_behind(engine.queue, state_->context.queue(), arguments);
     const std::vector<Value> results = state_->replays ? state_->replays->run(std::move(arguments), engine)
                                                        : run_graph(graph, arguments, nullptr, engine);
     Values values;
@@ -128,6 +154,7 @@ Session::Values Session::run(const Values& inputs, const RunOptions& options)
         else if (options.outputs.empty() || std::ranges::find(options.outputs, name) != options.outputs.end())
             values.emplace(name, results[i]);
     }
+    run_behind(state_->context.queue(), engine.queue, results);
     return values;
 }
 
@@ -136,9 +163,18 @@ void Session::cancel() noexcept { ++state_->cancellations; }
 std::vector<ModelPort> Session::inputs() const { return model_ports(required_inputs(*state_->graph)); }
 std::vector<ModelPort> Session::outputs() const { return model_ports(state_->graph->output_ports); }
 Context& Session::context() const { return state_->context; }
-Queue& Session::queue() const { return state_->context.queue(); }
+Queue& Session::queue() const { return state_->queue(); }
 const std::map<std::string, std::string>& Session::metadata() const { return state_->metadata; }
 std::vector<NodeTime> Session::profile() const { return state_->kept_times().times(*state_->graph); }
 std::string Session::trace() const { return state_->kept_times().trace(); }
+
+void Session::save(const std::filesystem::path& file) const
+{
+    const Model model{state_->graph, state_->opsets, "clprim", state_->ir_version, state_->metadata};
+    const std::string bytes = model_bytes(model, state_->queue());
+    std::ofstream stream(file, std::ios::binary);
+    stream.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    require(static_cast<bool>(stream.flush()), "cannot write '", file.string(), "'");
+}
 
 }  // namespace clprim

@@ -1,6 +1,7 @@
 #include <pybind11/stl.h>
 
 #include <clprim/interop.hpp>
+#include <clprim/runtime.hpp>
 
 #include "bindings.hpp"
 
@@ -18,6 +19,25 @@ py::dict memory_of(const Context& context)
     result["reserved"] = statistics.reserved_bytes.current;
     result["peak_reserved"] = statistics.reserved_bytes.peak;
     return result;
+}
+
+// The function stays for good: a thread may be about to call it.
+void set_python_log(const py::object& function)
+{
+    if (function.is_none())
+        return set_log({});
+    if (!PyCallable_Check(function.ptr()))
+        throw py::type_error("a log is a function of (level, line) or None");
+    set_log([kept = new py::object(function)](LogLevel level, std::string_view line) {
+        if (!Py_IsInitialized())
+            return;
+        const py::gil_scoped_acquire held;
+        try {
+            (*kept)(level == LogLevel::warning ? "warning" : "information", text_of(std::string(line)));
+        } catch (py::error_already_set& error) {
+            error.discard_as_unraisable("clprim.set_log");
+        }
+    });
 }
 
 }  // namespace
@@ -95,6 +115,13 @@ void bind_devices(py::module_& m)
         "use_cl_context", [](std::uintptr_t context) { use_context(reinterpret_cast<cl_context>(context)); },
         py::arg("context"),
         "Takes another library's cl_context (its handle as a number) for its devices, before their first use.");
+    m.def("use_programs",
+          [](const py::object& folder) {
+              use_programs(py::module_::import("os").attr("fsdecode")(folder).cast<std::string>());
+          },
+          py::arg("folder"), "Adds a folder that Session.prepare wrote. Its programs are machine code: trust them.");
+    m.def("set_log", &set_python_log, py::arg("function"),
+          "Calls function(level, line) for what the library would print, from any thread; None: stderr again.");
     m.def("kernel_launches", &kernel_launches, "How many kernels this process has launched so far.");
     m.def("blocking_calls", &blocking_calls, "How often this process has waited for a device so far.");
 }

@@ -12,13 +12,18 @@ namespace clprim::python {
 
 namespace {
 
+std::filesystem::path path_of(const py::object& path)
+{
+    return py::module_::import("os").attr("fsdecode")(path).cast<std::string>();
+}
+
 // A path, the bytes of a file, or an onnx.ModelProto.
 OnnxModel model_from(const py::object& source, const std::optional<std::string>& folder)
 {
     if (py::isinstance<OnnxModel>(source))
         return source.cast<OnnxModel>();
     if (py::isinstance<py::str>(source) || py::hasattr(source, "__fspath__")) {
-        const std::filesystem::path path = py::module_::import("os").attr("fsdecode")(source).cast<std::string>();
+        const std::filesystem::path path = path_of(source);
         const Released released;
         return OnnxModel(path);
     }
@@ -220,15 +225,21 @@ void bind_onnx(py::module_& m)
 
     py::class_<Session>(m, "Session", "A model made ready for a device; run may be called from several threads.")
         .def(py::init([](const py::object& source, const py::object& device, bool optimize, bool profile,
-                         const std::map<std::string, std::int64_t>& sizes, bool record) {
+                         const std::map<std::string, std::int64_t>& sizes, bool record, bool high_priority,
+                         const py::object& programs) {
                  const OnnxModel model = model_from(source, std::nullopt);
                  Context& context = context_of(device);
+                 SessionOptions options{optimize, profile, sizes, record, high_priority, {}};
+                 if (!programs.is_none())
+                     options.programs = path_of(programs);
                  const Released released;
-                 return std::make_unique<Session>(model, context, SessionOptions{optimize, profile, sizes, record});
+                 return std::make_unique<Session>(model, context, options);
              }),
              py::arg("model"), py::arg("device") = py::none(), py::kw_only(), py::arg("optimize") = true,
              py::arg("profile") = false, py::arg("sizes") = std::map<std::string, std::int64_t>(),
-             py::arg("record") = true,
+             py::arg("record") = true, py::arg("high_priority") = false, py::arg("programs") = py::none(),
+             "programs: a folder that Session.prepare wrote. high_priority: before other sessions, where the driver "
+             "knows of it. "
              "sizes: numbers for dynamic sizes that the model names. record: runs that are alike are recorded and "
              "replayed.")
         .def(
@@ -246,6 +257,23 @@ void bind_onnx(py::module_& m)
             py::arg("inputs"), py::arg("outputs") = py::none(), py::kw_only(), py::arg("bound") = py::none(),
             "The same with Values that stay on the device, for another run; does not wait. bound: a dictionary of\n"
             "tensors by output that these are written to.")
+        .def(
+            "save",
+            [](const Session& session, const py::object& path) {
+                const std::filesystem::path file = path_of(path);
+                const Released released;
+                session.save(file);
+            },
+            py::arg("path"),
+            "Writes the model as the session has it: constants folded, batch norms within convolutions.")
+        .def_static(
+            "prepare",
+            [](const py::args& arguments, const py::kwargs& options) {
+                return py::module_::import("clprim._prepare").attr("prepare")(*arguments, **options);
+            },
+            "prepare(model, folder=None, *, shapes={}, batch=None, device=None, processes=None)\n\n"
+            "Compiles what the model needs in several processes and writes it to a folder (default: MODEL.programs)\n"
+            "that can be shipped with the model and is only read: Session(model, programs=folder). Returns the folder.")
         .def("cancel", &Session::cancel,
              "Ends the runs under way in other threads before their next node; they raise clprim.Cancelled.")
         .def_property_readonly("inputs", &Session::inputs)

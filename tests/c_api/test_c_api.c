@@ -104,7 +104,8 @@ static void test_session_options(void)
     const float values[] = {1, 2.5f, -3};
     const int64_t shape[] = {3};
     const clprim_size unknown = {"rows", 3};
-    clprim_session_options options = {0, 1, NULL, 0}, wrong = {0, 0, &unknown, 1};
+    clprim_session_options options = {.profile = 1}, wrong = {.sizes = &unknown, .size_count = 1};
+    clprim_session_options others = {.no_recording = 1, .high_priority = 1}, nowhere = {.programs = "no_such_folder"};
     clprim_tensor* x = NULL;
     clprim_session* session = NULL;
     clprim_binding in = {"x", NULL}, out = {"y", NULL};
@@ -128,10 +129,32 @@ static void test_session_options(void)
     file = fopen(trace, "rb");
     CHECK(file && fread(text, 1, 15, file) == 15 && text[0] == '{' && fclose(file) == 0);
     clprim_tensor_free(out.tensor);
+    clprim_session_free(session);
+    session = NULL;
+    CHECK(clprim_session_create_with(path, NULL, &nowhere, &session) == CLPRIM_INVALID_ARGUMENT);
+    CHECK(session == NULL && strstr(clprim_last_error(), "no_such_folder"));
+    CHECK(clprim_session_create_with(path, NULL, &others, &session) == CLPRIM_OK);
+    CHECK(clprim_session_save(session, "no_such_folder/model.onnx") == CLPRIM_INVALID_ARGUMENT);
+    CHECK(clprim_session_save(session, path) == CLPRIM_OK);
+    clprim_session_free(session);
+    CHECK(clprim_session_create(path, NULL, &session) == CLPRIM_OK);
+    CHECK(clprim_session_run(session, &in, 1, &out, 1) == CLPRIM_OK);
+    clprim_tensor_free(out.tensor);
     clprim_tensor_free(x);
     clprim_session_free(session);
     remove(path);
     remove(trace);
+}
+
+static void count_line(void* user, int level, const char* line) { *(int*)user += level > 0 && line != NULL; }
+
+static void test_runtime(void)
+{
+    int lines = 0;
+    CHECK(clprim_use_programs(NULL) == CLPRIM_INVALID_ARGUMENT);
+    CHECK(clprim_use_programs("no_such_folder") == CLPRIM_INVALID_ARGUMENT);
+    CHECK(clprim_set_log(count_line, &lines) == CLPRIM_OK);
+    CHECK(clprim_set_log(NULL, NULL) == CLPRIM_OK && lines == 0);
 }
 
 /* Every pointer may be NULL: then there is an error, or nothing to say. */
@@ -161,6 +184,7 @@ static void test_null(void)
     CHECK(clprim_session_input_count(NULL) == 0 && clprim_session_output_count(NULL) == 0);
     CHECK(clprim_session_input_name(NULL, 0) == NULL && clprim_session_output_name(NULL, 0) == NULL);
     CHECK(clprim_session_input(NULL, 0, &port) == CLPRIM_INVALID_ARGUMENT);
+    CHECK(clprim_session_save(NULL, "model.onnx") == CLPRIM_INVALID_ARGUMENT);
     CHECK(clprim_session_run(NULL, &binding, 1, &binding, 1) == CLPRIM_INVALID_ARGUMENT);
     CHECK(clprim_tensor_create(CLPRIM_INT64, shape, 1, shape, &tensor) == CLPRIM_OK);
     CHECK(clprim_tensor_data(tensor, NULL) == CLPRIM_INVALID_ARGUMENT);
@@ -175,6 +199,7 @@ int main(void)
     test_tensors();
     test_session();
     test_session_options();
+    test_runtime();
     test_null();
     return failures != 0;
 }

@@ -114,6 +114,19 @@ void add_tune(CLI::App& app)
     command.callback([options] { tune(*options); });
 }
 
+void add_prepare(CLI::App& app)
+{
+    const auto options = std::make_shared<PrepareOptions>();
+    CLI::App& command = subcommand(app, "prepare", "compiles a model's kernels ahead, into a folder that is shipped "
+                                                   "with it", options);
+    add_model_options(command, options->source, false);
+    command.add_option("-o,--output", options->folder, "folder for the programs (default: MODEL.programs)");
+    command.add_option("-j,--processes", options->processes, "default: as many as there are cores")->check(positive);
+    command.add_flag("--list", options->list)->group("");
+    command.add_option("--build", options->build)->group("");
+    command.callback([options] { prepare(*options); });
+}
+
 void add_train(CLI::App& app)
 {
     const auto options = std::make_shared<TrainOptions>();
@@ -195,7 +208,8 @@ int main(int argc, char** argv)
     app.require_subcommand(1);
     app.set_help_all_flag("--help-all", "help of all subcommands");
     for (const auto add :
-         {add_devices, add_bench, add_run, add_profile, add_tune, add_train, add_convert, add_info, add_validate})
+         {add_devices, add_bench, add_run, add_profile, add_tune, add_prepare, add_train, add_convert, add_info,
+          add_validate})
         add(app);
     const auto all = app.get_subcommands([](const CLI::App*) { return true; });
     const auto known = [&](const std::string& name) {

@@ -53,6 +53,14 @@ struct TuneOptions : Common {
     std::string to, from;   // files of results
 };
 
+struct PrepareOptions : Common {
+    ModelSource source;
+    std::string folder;           // where the programs go; empty: MODEL.programs
+    int processes = 0;            // 0: as many as there are cores
+    bool list = false;            // in the process that runs dry
+    std::string build;            // texts to build, in one of the processes that do
+};
+
 struct TrainOptions : Common {
     std::string data, net, weights, save, solver = "adam";
     int epochs = 3, batch = 64, size = 64, limit = 0;
@@ -79,6 +87,7 @@ void bench(const BenchOptions& options);
 void run(const RunOptions& options);
 void profile(const ProfileOptions& options);
 void tune(const TuneOptions& options);
+void prepare(const PrepareOptions& options);
 void train(const TrainOptions& options);
 void convert(const ConvertOptions& options);
 void info(const InfoOptions& options);
