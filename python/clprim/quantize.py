@@ -61,7 +61,8 @@ def samples(folder: Path, session, options) -> list[dict[str, np.ndarray]]:
         if path.suffix == ".npz":
             arrays = dict(np.load(path))
         elif len(ports) != 1:
-            raise clprim.InvalidArgument(f"{path}: the model has the inputs {', '.join(ports)}; give .npz files of them")
+            names = ", ".join(ports)
+            raise clprim.InvalidArgument(f"{path}: the model has the inputs {names}; give .npz files with them")
         elif path.suffix == ".npy":
             arrays = {next(iter(ports)): np.load(path)}
         else:
