@@ -25,7 +25,8 @@ def test_max_pool2d(window, layout, channels):
 
 
 @pytest.mark.parametrize("layout, channels", [(plain, 3), (last, 20)])
-@pytest.mark.parametrize("extra", [{}, dict(count_include_pad=False), dict(divisor_override=7)])
+@pytest.mark.parametrize("extra", [{}, dict(count_include_pad=False), dict(divisor_override=7),
+                                   dict(divisor_override=-3)])
 @pytest.mark.parametrize("window", windows)
 def test_avg_pool2d(window, extra, layout, channels):
     x = torch.randn(2, channels, 13, 11).to(memory_format=layout)

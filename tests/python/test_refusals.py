@@ -112,3 +112,26 @@ def test_dtypes(part, dtype):
             if call(*move(arguments, device)) is None:
                 accepted.append((op.formatted_name, arguments))
     assert refusals > 50 and not accepted, [name for name, _ in accepted]
+
+
+def test_results_are_not_given_to_tensors_elsewhere():
+    """An `out` on the CPU is refused by every operator that has one, whatever it is computed with."""
+    accepted = []
+    for op in op_db:
+        # Some have no tensor to compare with; mvlgamma copies on the CPU, too.
+        if not op.supports_out or op.name in ("linspace", "logspace", "mvlgamma", "lu") or "empty" in op.name \
+                or not op.supports_dtype(torch.float32, "cpu"):
+            continue
+        with contextlib.suppress(Exception):    # no sample, or none that the CPU computes
+            sample = next(iter(op.sample_inputs("cpu", torch.float32)))
+            values = op(sample.input, *sample.args, **sample.kwargs)
+            values = values if isinstance(values, (tuple, list)) else (values,)
+            arguments = move((sample.input, sample.args, sample.kwargs), device)
+            if not isinstance(arguments[0], torch.Tensor) or not all(isinstance(v, torch.Tensor) for v in values):
+                continue
+            out = [torch.empty_like(v, device="cpu" if i == 0 else device) for i, v in enumerate(values)]
+            first, rest, named = arguments
+            error = raised(lambda: op(first, *rest, **named, out=out[0] if len(out) == 1 else tuple(out)))
+            if error is None:
+                accepted.append(op.formatted_name)
+    assert not accepted

@@ -20,6 +20,7 @@
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
+#include <ops/outputs.hpp>
 #include <ops/pointwise.hpp>
 
 namespace torch_ocl {
@@ -121,6 +122,7 @@ Tensor& addr_out(const Tensor& self, const Tensor& a, const Tensor& b, const at:
                  Tensor& out)
 {
     check_addr(self, a, b, beta, alpha);
+    check_output_device(out, self.device());
     return at::native::math_addr_out(self, a, b, beta, alpha, out);
 }
 
@@ -136,8 +138,7 @@ Tensor linear_combination(const Tensor& input, const Tensor& coefficients)
 Tensor& linear_combination_out(const Tensor& input, const Tensor& coefficients, Tensor& out)
 {
     const Tensor result = linear_combination(input, coefficients);
-    at::native::resize_output(out, result.sizes());
-    return out.copy_(result);
+    return assign_output(out, result);
 }
 
 // ---- activations

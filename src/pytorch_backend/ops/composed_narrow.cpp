@@ -140,9 +140,9 @@ Tensor quantile(const Tensor& self, const Tensor& q, OptionalDim dim, bool keepd
 
 Tensor quantile_number(const Tensor& self, double q, OptionalDim dim, bool keepdim, c10::string_view interpolation)
 {
-    return has_doubles(self)
-               ? composed::quantile(self, q, dim, keepdim, interpolation)
-               : narrow_quantile("quantile", self, number_like("quantile", self, q), dim, keepdim, interpolation, false);
+    return has_doubles(self) ? composed::quantile(self, q, dim, keepdim, interpolation)
+                             : narrow_quantile("quantile", self, number_like("quantile", self, q), dim, keepdim,
+                                               interpolation, false);
 }
 
 Tensor nanquantile(const Tensor& self, const Tensor& q, OptionalDim dim, bool keepdim, c10::string_view interpolation)

@@ -10,6 +10,7 @@
 
 #include <cmath>
 
+#include <ops/outputs.hpp>
 #include <runtime/errors.hpp>
 #include <runtime/tensor_view.hpp>
 
@@ -91,8 +92,7 @@ at::Tensor fft_c2r(const at::Tensor& self, at::IntArrayRef dims, int64_t normali
 
 at::Tensor& assign(at::Tensor& out, const at::Tensor& value)
 {
-    at::native::resize_output(out, value.sizes());
-    return out.copy_(value);
+    return assign_output(out, value);
 }
 
 at::Tensor& fft_c2c_out(const at::Tensor& self, at::IntArrayRef dims, int64_t normalization, bool forward,

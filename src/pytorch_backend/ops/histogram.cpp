@@ -12,6 +12,8 @@
 
 #include <cmath>
 
+#include <ops/outputs.hpp>
+
 namespace torch_ocl {
 namespace {
 
@@ -162,12 +164,7 @@ Two histogram_of_count(const Tensor& self, int64_t bins, Range range, const Opti
 
 std::tuple<Tensor&, Tensor&> assign(const Two& value, Tensor& hist, Tensor& edges)
 {
-    for (const Tensor* out : {&hist, &edges})
-        TORCH_CHECK(out->device() == std::get<0>(value).device(),
-                    "histogram: expected out tensors on ", std::get<0>(value).device(), ", got ", out->device());
-    at::native::resize_output(hist, std::get<0>(value).sizes());
-    at::native::resize_output(edges, std::get<1>(value).sizes());
-    return {hist.copy_(std::get<0>(value)), edges.copy_(std::get<1>(value))};
+    return {assign_output(hist, std::get<0>(value)), assign_output(edges, std::get<1>(value))};
 }
 
 std::tuple<Tensor&, Tensor&> histogram_of_tensor_out(const Tensor& self, const Tensor& bins,

@@ -281,6 +281,7 @@ at::Tensor& index_add_out(const at::Tensor& self, int64_t dim, const at::Tensor&
 at::Tensor& index_reduce_out(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source,
                              std::string_view reduce, bool include_self, at::Tensor& out)
 {
+    TORCH_CHECK_NOT_IMPLEMENTED(self.scalar_type() != at::kBool, "index_reduce not implemented for 'Bool'");
     StructuredOut<at::meta::structured_index_reduce> op({out}, InPlace::allowed);
     dim = op.meta(self, dim, index, source, reduce, include_self).dim;
     const at::Tensor result = op.output();

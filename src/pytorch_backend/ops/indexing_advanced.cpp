@@ -12,6 +12,7 @@
 #include <torch/library.h>
 
 #include <ops/indexing.hpp>
+#include <ops/outputs.hpp>
 #include <runtime/structured.hpp>
 
 namespace torch_ocl {
@@ -265,8 +266,7 @@ at::Tensor& masked_select_out(const at::Tensor& self, const at::Tensor& mask, at
     at::assert_no_overlap(out, self);
     at::assert_no_overlap(out, mask);
     const at::Tensor selected = select_masked(self, mask);
-    at::native::resize_output(out, selected.sizes());
-    return out.copy_(selected);
+    return assign_output(out, selected);
 }
 
 // The k-th set position takes element k of the source: an inclusive count of the mask is the index.

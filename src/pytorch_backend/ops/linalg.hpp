@@ -5,6 +5,7 @@
 #include <ATen/native/Resize.h>
 #include <c10/util/accumulate.h>
 
+#include <ops/outputs.hpp>
 #include <runtime/tensor_view.hpp>
 
 namespace torch_ocl {
@@ -38,10 +39,6 @@ inline at::Tensor empty_like_batch(const at::Tensor& work, at::IntArrayRef rest,
     return torch_ocl::empty(sizes, type, work.device());
 }
 
-inline at::Tensor& assign(at::Tensor& out, const at::Tensor& value)
-{
-    at::native::resize_output(out, value.sizes());
-    return out.copy_(value);
-}
+inline at::Tensor& assign(at::Tensor& out, const at::Tensor& value) { return assign_output(out, value); }
 
 }  // namespace torch_ocl

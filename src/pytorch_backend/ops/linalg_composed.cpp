@@ -99,6 +99,7 @@ Four lstsq_out(const Tensor& a, const Tensor& b, std::optional<double> rcond, st
     const double epsilon = c10::toRealValueType(a.scalar_type()) == at::kDouble ? 0x1p-52 : 0x1p-23;
     const double cut = rcond.value_or(epsilon * static_cast<double>(std::max(a.size(-2), a.size(-1))));
     const LeastSquares found = driver == "gels" ? solve_by_qr(wide, rhs) : solve_by_svd(wide, rhs, cut);
+    check_output_device(residuals, a.device());
     if (has_residuals(a, driver, found.rank))
         assign(residuals, (rhs - wide.matmul(found.solution)).abs().square().sum(-2));
     else

@@ -16,6 +16,7 @@
 #include <torch/library.h>
 
 #include <ops/activation_name.hpp>
+#include <ops/outputs.hpp>
 #include <ops/pointwise.hpp>
 #include <runtime/structured.hpp>
 #include <runtime/tensor_view.hpp>
@@ -195,8 +196,7 @@ at::Tensor& addbmm_out(const at::Tensor& self, const at::Tensor& batch1, const a
     const at::Tensor result = sum_of_products(self, batch1, batch2, beta, alpha);
     TORCH_CHECK(out.scalar_type() == result.scalar_type(), "Expected out tensor to have dtype ", result.dtype(),
                 ", but got ", out.dtype(), " instead");
-    at::native::resize_output(out, result.sizes());
-    return out.copy_(result);
+    return assign_output(out, result);
 }
 
 at::Tensor& addbmm_(at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2, const at::Scalar& beta,
@@ -215,6 +215,7 @@ at::Tensor& int_mm_out(const at::Tensor& self, const at::Tensor& mat2, at::Tenso
     TORCH_CHECK(self.scalar_type() == at::kChar, "Expected self dtype to be of type int8 but got ", self.scalar_type());
     TORCH_CHECK(mat2.scalar_type() == at::kChar, "Expected mat2 dtype to be of type int8 but got ", mat2.scalar_type());
     TORCH_CHECK(out.scalar_type() == at::kInt, "Expected result dtype to be of type kInt but got ", out.scalar_type());
+    check_output_device(out, self.device());
     const c10::OptionalDeviceGuard guard(self.device());
     at::native::resize_output(out, {self.size(0), mat2.size(1)});
     if (out.numel() != 0)

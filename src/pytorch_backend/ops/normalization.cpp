@@ -6,6 +6,7 @@
 #include <torch/library.h>
 
 #include <ops/normalization_parameters.hpp>
+#include <ops/outputs.hpp>
 #include <runtime/output.hpp>
 #include <runtime/tensor_view.hpp>
 
@@ -72,14 +73,7 @@ ThreeOut batch_norm_out(const at::Tensor& input, const BatchNormArguments& argum
                         at::Tensor& save_mean, at::Tensor& save_invstd)
 {
     const auto [y, mean, invstd] = batch_norm(input, arguments);
-    const auto assign = [](at::Tensor& to, const at::Tensor& from) {
-        at::native::resize_output(to, from.sizes());
-        to.copy_(from);
-    };
-    assign(out, y);
-    assign(save_mean, mean);
-    assign(save_invstd, invstd);
-    return {out, save_mean, save_invstd};
+    return {assign_output(out, y), assign_output(save_mean, mean), assign_output(save_invstd, invstd)};
 }
 
 // ---- spellings

@@ -10,6 +10,7 @@
 #include <torch/library.h>
 
 #include <clprim/sort.hpp>
+#include <ops/outputs.hpp>
 #include <runtime/structured.hpp>
 #include <runtime/tensor_view.hpp>
 
@@ -51,11 +52,7 @@ PairRef give(at::Tensor result, at::Tensor places, const at::Tensor& self, int64
         result = result.squeeze(dim);
         places = places.squeeze(dim);
     }
-    at::native::resize_output(values, result.sizes());
-    at::native::resize_output(indices, places.sizes());
-    values.copy_(result);
-    indices.copy_(places);
-    return {values, indices};
+    return {assign_output(values, result), assign_output(indices, places)};
 }
 
 PairRef kthvalue_out(const at::Tensor& self, int64_t k, int64_t dim, bool keepdim, at::Tensor& values,
@@ -135,11 +132,7 @@ PairRef mode_out(const at::Tensor& self, int64_t dim, bool keepdim, at::Tensor& 
     TORCH_CHECK(indices.scalar_type() == at::kLong, "expected scalar type Long for indices of mode(), but found ",
                 indices.scalar_type());
     const auto [result, places] = torch_ocl::mode(self, dim, keepdim);
-    at::native::resize_output(values, result.sizes());
-    at::native::resize_output(indices, places.sizes());
-    values.copy_(result);
-    indices.copy_(places);
-    return {values, indices};
+    return {assign_output(values, result), assign_output(indices, places)};
 }
 
 }  // namespace

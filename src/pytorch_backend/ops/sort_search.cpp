@@ -16,6 +16,7 @@
 #include <torch/library.h>
 
 #include <clprim/sort.hpp>
+#include <ops/outputs.hpp>
 #include <runtime/structured.hpp>
 #include <runtime/tensor_view.hpp>
 
@@ -31,6 +32,7 @@ at::Tensor& searchsorted_out(const at::Tensor& boundaries, const at::Tensor& val
     const at::Tensor order = sorter.value_or(at::Tensor());
     at::native::searchsorted_pre_check(boundaries, values, out, out_int32, right, side, order);
     TORCH_CHECK_NOT_IMPLEMENTED(boundaries.scalar_type() != at::kBool, "\"searchsorted\" not implemented for 'Bool'");
+    check_output_device(out, boundaries.device());
     at::native::resize_output(out, values.sizes());
     if (values.numel() == 0)
         return out;
@@ -184,8 +186,7 @@ at::Tensor& histc_out(const at::Tensor& self, int64_t bins, const at::Scalar& mi
     const at::Tensor place = at::bucketize(numbers, edges, false, true).sub_(1).clamp_(0, bins - 1);
     const at::Tensor inside = numbers.ge(low).logical_and(numbers.le(high));
     const at::Tensor counts = at::zeros({bins}, options.dtype(at::kLong)).index_add_(0, place, inside.to(at::kLong));
-    at::native::resize_output(out, {bins});
-    return out.copy_(counts);
+    return assign_output(out, counts);
 }
 
 at::Tensor histc(const at::Tensor& self, int64_t bins, const at::Scalar& minimum, const at::Scalar& maximum)

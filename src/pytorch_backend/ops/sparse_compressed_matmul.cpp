@@ -13,6 +13,7 @@
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
+#include <ops/outputs.hpp>
 #include <ops/sparse.hpp>
 #include <runtime/stream.hpp>
 #include <runtime/tensor_view.hpp>
@@ -201,6 +202,7 @@ Tensor& sampled_addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& 
                           const Scalar& alpha, Tensor& out)
 {
     const char* name = "sampled_addmm";
+    check_output_device(out, mat1.device());
     TORCH_CHECK(self.layout() == at::kSparseCsr && out.layout() == at::kSparseCsr, name,
                 ": Expected self and out to have "
                 "sparse csr layout, but got ",

@@ -13,6 +13,8 @@
 #include <c10/core/WrapDimMinimal.h>
 #include <torch/library.h>
 
+#include <ops/outputs.hpp>
+
 namespace torch_ocl {
 namespace {
 
@@ -46,8 +48,7 @@ at::Tensor& narrow_copy_out(const at::Tensor& self, std::int64_t dim, std::int64
     TORCH_CHECK(self.scalar_type() == out.scalar_type(), "narrow_copy: expected out of type ", self.scalar_type(),
                 ", got ", out.scalar_type());
     const at::Tensor part = self.narrow(dim, start, length);
-    at::native::resize_output(out, part.sizes());
-    return out.copy_(part);
+    return assign_output(out, part);
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
