@@ -9,8 +9,8 @@ namespace torch_ocl {
 // PyTorch refuses an `out` elsewhere; copying would hide that.
 inline void check_output_device(const at::Tensor& out, c10::Device device)
 {
-    TORCH_CHECK(out.device() == device, "Expected all tensors to be on the same device, but found out on ", out.device(),
-                " and the result on ", device);
+    TORCH_CHECK(out.device() == device, "Expected all tensors to be on the same device, but found out on ",
+                out.device(), " and the result on ", device);
 }
 
 inline at::Tensor& assign_output(at::Tensor& out, const at::Tensor& value)
