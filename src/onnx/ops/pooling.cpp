@@ -36,12 +36,21 @@ PoolWindow pool_window(const Windows& w)
     return result;
 }
 
-// Kernels of pooling write dense images.
+// Kernels of pooling write dense images: where the place in a concatenation is none, `settle` copies the result there.
 Tensor pooled_image(const Call& call, const Dims& shape, DataType dtype, bool channels_last)
 {
     const Tensor placed = call.placed(shape, dtype, channels_last);
     const bool fits = placed.defined() && (channels_last ? placed.is_channels_last() : placed.is_contiguous());
     return fits ? placed : allocate_image(call, shape, dtype, channels_last);
+}
+
+void settle(Call& call, const Tensor& y, bool channels_last)
+{
+    const Tensor placed = call.placed(y.shape, y.dtype, channels_last);
+    if (!placed.defined() || placed.memory == y.memory)
+        return;
+    copy(call.queue(), y, placed);
+    call.output(0, Value(placed, call.type(0)));
 }
 
 Dims pooled_shape(const Call& call, const Windows& w)
@@ -104,6 +113,7 @@ void max_pool(Call& call)
     if (call.wants(1))
         positions = allocate_image(call, shape, DataType::int64, channels_last);
     clprim::max_pool(call.queue(), x, y, positions, pool_window(w));
+    settle(call, y, channels_last);
     if (!call.wants(1))
         return;
     if (positions.numel())
@@ -120,6 +130,7 @@ void average_pool(Call& call)
     window.count_include_pad = call.integer_attribute("count_include_pad", 0) != 0;
     call.output(0, Value(y));
     clprim::average_pool(call.queue(), x, y, window);
+    settle(call, y, !x.is_contiguous());
 }
 
 double norm_order(const Call& call)
