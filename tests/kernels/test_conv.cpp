@@ -154,8 +154,10 @@ TEST(ConvSpaces, EveryPointGivesTheSame)
             }
             prefer_implementation("conv", "");
         };
-        for (const std::string tile : {"64", "128"})
+        for (const std::string tile : {"32", "64", "128"})
             for (const std::string slab : {"8", "16", "32"}) {
+                if (tile == "32" && slab != "16")
+                    continue;   // one is enough: it differs from the others by its group
                 const std::string point = "tile=" + tile + ":slab=" + slab;
                 at(point, forward, [&](const Tensor& to) { conv_forward(queue, tx, tw, {}, to, options); });
                 at(point, dx, [&](const Tensor& to) { conv_backward_data(queue, ty, tw, to, options); });
@@ -164,7 +166,7 @@ TEST(ConvSpaces, EveryPointGivesTheSame)
                        [&](const Tensor& to) { conv_backward_weight(queue, tx, ty, to, options); });
             }
     }
-    EXPECT_EQ(ran, 2 * 5 * 5);   // slabs of 8 are too small for groups of tiles of 64
+    EXPECT_EQ(ran, 2 * 6 * 5);   // slabs of 8 are too small for groups of tiles of 64
 }
 
 TEST(ConvActivation, MatchesItsFormula)
