@@ -109,6 +109,14 @@ def test_gradients_of_captured_tensors(device):
     assert "ocl_flex_forward" in code and "ocl_flex_backward_keys" not in code
 
 
+def test_gradients_of_captured_tensors_of_another_dtype(device):
+    """vmap has no rule for the conversion that Inductor makes of `float()`: it would go element by element."""
+    code = check(tensors(torch.float16, batch=1, heads=2, key_heads=1, queries=20, keys=20, value_size=16),
+                 lambda gate: lambda score, b, h, i, j: score * torch.sigmoid(gate[h].float()), None,
+                 (torch.randn(2, dtype=torch.float16, requires_grad=True),), rtol=1e-2, atol=1e-2)
+    assert "ocl_flex_forward" in code
+
+
 def test_dynamic_shapes(device):
     compiled = torch.compile(flex_attention, fullgraph=True, dynamic=True)
     torch._dynamo.reset()

@@ -3,6 +3,7 @@ traced and lowered in its place."""
 
 from __future__ import annotations
 
+import copy
 import itertools
 
 import torch
@@ -13,6 +14,16 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 _numbers = itertools.count()
+
+
+def _for_vmap(function: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """The caller's function with conversions of dtypes that vmap has a rule for: element by element they would make a
+    graph without end."""
+    graph = copy.deepcopy(function.graph)
+    for node in graph.find_nodes(op="call_function", target=torch.ops.prims.convert_element_type.default):
+        x, dtype = node.args
+        node.target, node.args, node.kwargs = torch.ops.aten._to_copy.default, (x,), {"dtype": dtype}
+    return torch.fx.GraphModule(function, graph)
 
 
 def lower(definition, args):
@@ -26,7 +37,7 @@ def lower(definition, args):
             continue
         if leaf.op == "get_attr" and isinstance(getattr(leaf.graph.owning_module, leaf.target, None),
                                                 torch.fx.GraphModule):
-            values[place] = getattr(leaf.graph.owning_module, leaf.target)
+            values[place] = _for_vmap(getattr(leaf.graph.owning_module, leaf.target))
             continue
         places.append(place)
         inputs.append(leaf.meta["val"])
