@@ -32,7 +32,7 @@ def _ways(query, mask):
 
 
 def _attention(query, key, value, mask=None, *_, **__):
-    """Outputs: y, logsumexp, the lengths (none), the state of random numbers (numbers on the CPU), the debug mask (none)."""
+    """Outputs: y, logsumexp, lengths (none), the state of random numbers (two on the CPU), the debug mask (none)."""
     return [([own, own] + [None] * 7, [own, own, own] + ([] if mask is None else [of_mask]))
             for own, of_mask in _ways(query, mask)]
 

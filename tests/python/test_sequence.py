@@ -21,6 +21,8 @@ def test_arange_and_linspace(dtype):
     check(lambda d: torch.linspace(7, 3, 5, dtype=dtype, device=d))
     check(lambda d: torch.linspace(7, 3, 1, dtype=dtype, device=d))
     check(lambda d: torch.logspace(0, 2, 9, dtype=dtype, device=d))
+    check(lambda d: torch.logspace(4.9, 4, 2, base=2.5, dtype=dtype, device=d))   # integers of whole exponents
+    check(lambda d: torch.logspace(4.9, 4, 1, base=2.5, dtype=dtype, device=d))
 
 
 def test_sequences_with_fractions():

@@ -6,8 +6,8 @@ import re
 
 EXPLANATIONS = [
     (r"masked_scatter.*not raised|out_of_bounds.*not raised|after the case: IndexError",
-     "what a kernel finds (an index out of range, too few elements) is raised at the next synchronisation, as on CUDA; the "
-     "case expects it at once of every device but CUDA"),
+     "what a kernel finds (an index out of range, too few elements) is raised at the next synchronisation, as on CUDA; "
+     "the case expects it at once of every device but CUDA"),
     (r"test_stable_sort_against_numpy.*same device", "the case indexes with tensors of the CPU, except on CUDA"),
     (r"storage_type", "legacy classes of storages (`torch.cuda.FloatStorage`): there are none"),
     (r"BComplex32|Float4_e2m1fn_x2", "no kernels for `bcomplex32` and `float4_e2m1fn_x2`"),
@@ -53,8 +53,10 @@ OTHER_VERSION = re.compile(
     r"'(_MeshEnv|DeviceMesh)' object has no attribute|foreach_(all_gather|reduce)\(\) (missing|got an unexpected)|"
     r"already managed by another FSDP group|test_dtensor_log .*'_dispatch.py' not found|"
     r"test_compute_dtype .*too many values to unpack|test_assert_invalid_mesh_tensor .*not raised|"
-    r"TestFullyShardPrefetch::.* The length of the sequences mismatch|TestGradCollectives::test_all_reduce .*is not None|"
-    r"test_implicit_replication_for_foreach_ops .*not raised|test_split_tensor_1D |test_load_error_handling .*Type comparison")
+    r"TestFullyShardPrefetch::.* The length of the sequences mismatch|"
+    r"TestGradCollectives::test_all_reduce .*is not None|"
+    r"test_implicit_replication_for_foreach_ops .*not raised|test_split_tensor_1D |"
+    r"test_load_error_handling .*Type comparison")
 
 
 def explain(label, outcome):

@@ -105,7 +105,11 @@ at::Tensor& logspace_out(const at::Scalar& start, const at::Scalar& end, int64_t
         return out;
     const bool integral = c10::isIntegralType(out.scalar_type(), true);
     const auto options = integral ? out.options().dtype(at::kFloat) : out.options();
-    const at::Tensor exponents = at::linspace(start, end, steps, options);
+    // Of several integers, PyTorch's CPU takes the whole parts of both ends.
+    const auto end_of = [&](const at::Scalar& s) -> at::Scalar {
+        return integral && steps > 1 ? at::Scalar(s.to<std::int64_t>()) : s;
+    };
+    const at::Tensor exponents = at::linspace(end_of(start), end_of(end), steps, options);
     return out.copy_(at::pow(at::Scalar(base), exponents).view(out.sizes()));
 }
 
