@@ -1,6 +1,7 @@
 // Tensors made from positions: arange, range, linspace, logspace, eye, tril, triu, flip, roll and index lists.
 #include <ATen/Dispatch_v2.h>
 #include <ATen/MemoryOverlap.h>
+#include <ATen/OpMathType.h>
 #include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/native/Pow.h>
 #include <ATen/native/RangeUtils.h>
@@ -104,8 +105,10 @@ at::Tensor& logspace_out(const at::Scalar& start, const at::Scalar& end, int64_t
     if (steps == 0)
         return out;
     const bool integral = c10::isIntegralType(out.scalar_type(), true);
-    const auto options = integral ? out.options().dtype(at::kFloat) : out.options();
-    // Of several integers, PyTorch's CPU takes the whole parts of both ends.
+    // Of several numbers, PyTorch's CPU has the exponents in the dtype of the result: whole parts of integers' ends.
+    auto options = integral ? out.options().dtype(at::kFloat) : out.options();
+    if (steps == 1)
+        options = options.dtype(at::toOpMathType(c10::typeMetaToScalarType(options.dtype())));
     const auto end_of = [&](const at::Scalar& s) -> at::Scalar {
         return integral && steps > 1 ? at::Scalar(s.to<std::int64_t>()) : s;
     };
