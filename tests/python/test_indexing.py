@@ -328,3 +328,9 @@ def test_results_do_not_overlap_themselves(device):
                                                          torch.ones(2, 3, device=device), out=x)):
         with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
             write()
+
+
+def test_reductions_of_booleans_are_refused():
+    x, index = torch.zeros(3, dtype=torch.bool, device=device), torch.tensor([0, 1], device=device)
+    with pytest.raises(NotImplementedError, match="not implemented for 'Bool'"):
+        x.index_reduce(0, index, torch.ones(2, dtype=torch.bool, device=device), "prod")
