@@ -73,6 +73,9 @@ def test_histogram_edges(device):
     edges = torch.tensor([0.0, 0.5, 1.0, 3.0])
     hist, _ = torch.histogram(x.to(device), edges.to(device))
     assert hist.tolist() == [1, 1, 3]
+    for dtypes in ((torch.int64, torch.float32), (torch.float32, torch.float64)):
+        with pytest.raises(RuntimeError, match="should have the same dtype, but got input float"):
+            torch.histogram(x.to(device), 4, out=tuple(torch.empty(0, dtype=dtype, device=device) for dtype in dtypes))
     for call in (lambda t: torch.histogram(t, 4), lambda t: torch.histogram(t, 4, range=(0, float("inf"))),
                  lambda t: torch.histogram(t, 0)):
         with pytest.raises(RuntimeError):

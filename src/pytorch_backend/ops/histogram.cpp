@@ -167,10 +167,19 @@ std::tuple<Tensor&, Tensor&> assign(const Two& value, Tensor& hist, Tensor& edge
     return {assign_output(hist, std::get<0>(value)), assign_output(edges, std::get<1>(value))};
 }
 
+void check_outputs(const Tensor& self, const Tensor& hist, const Tensor& edges)
+{
+    TORCH_CHECK(self.scalar_type() == hist.scalar_type(), "torch.histogram: input tensor and hist tensor should have the ",
+                "same dtype, but got input ", self.dtype(), " and hist ", hist.dtype());
+    TORCH_CHECK(self.scalar_type() == edges.scalar_type(), "torch.histogram: input tensor and bin_edges tensor should ",
+                "have the same dtype, but got input ", self.dtype(), " and bin_edges ", edges.dtype());
+}
+
 std::tuple<Tensor&, Tensor&> histogram_of_tensor_out(const Tensor& self, const Tensor& bins,
                                                      const OptionalTensor& weight, bool density, Tensor& hist,
                                                      Tensor& edges)
 {
+    check_outputs(self, hist, edges);
     return assign(histogram_of_tensor(self, bins, weight, density), hist, edges);
 }
 
@@ -178,6 +187,7 @@ std::tuple<Tensor&, Tensor&> histogram_of_count_out(const Tensor& self, int64_t 
                                                     const OptionalTensor& weight, bool density, Tensor& hist,
                                                     Tensor& edges)
 {
+    check_outputs(self, hist, edges);
     return assign(histogram_of_count(self, bins, range, weight, density), hist, edges);
 }
 
