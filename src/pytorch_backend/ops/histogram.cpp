@@ -169,8 +169,8 @@ std::tuple<Tensor&, Tensor&> assign(const Two& value, Tensor& hist, Tensor& edge
 
 void check_outputs(const Tensor& self, const Tensor& hist, const Tensor& edges)
 {
-    TORCH_CHECK(self.scalar_type() == hist.scalar_type(), "torch.histogram: input tensor and hist tensor should have the ",
-                "same dtype, but got input ", self.dtype(), " and hist ", hist.dtype());
+    TORCH_CHECK(self.scalar_type() == hist.scalar_type(), "torch.histogram: input tensor and hist tensor should have ",
+                "the same dtype, but got input ", self.dtype(), " and hist ", hist.dtype());
     TORCH_CHECK(self.scalar_type() == edges.scalar_type(), "torch.histogram: input tensor and bin_edges tensor should ",
                 "have the same dtype, but got input ", self.dtype(), " and bin_edges ", edges.dtype());
 }
