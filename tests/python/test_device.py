@@ -10,6 +10,7 @@ import threading
 import pytest
 import torch
 
+from comparison import device
 
 
 def run(code, **environment):
@@ -22,9 +23,6 @@ def run(code, **environment):
 def test_import_torch_is_enough_and_opens_no_driver():
     code = """
 import torch
-
-from comparison import device
-
 assert not torch.ocl.is_initialized()
 assert not any("intelocl" in line or "pocl" in line for line in open("/proc/self/maps"))
 torch.manual_seed(0)

@@ -97,9 +97,14 @@ def test_exported_recurrent_layers(kind):
 def test_exported_transformer():
     torch = pytest.importorskip("torch")
     torch.manual_seed(1)
-    torch.backends.mha.set_fastpath_enabled(False)
     layer = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(16, 4, 32, batch_first=True), 2)
-    assert_same(exported(layer, (torch.rand(2, 6, 16),), 17), {"x": uniform(2, 6, 16)})
+    former = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        model = exported(layer, (torch.rand(2, 6, 16),), 17)
+    finally:
+        torch.backends.mha.set_fastpath_enabled(former)
+    assert_same(model, {"x": uniform(2, 6, 16)})
 
 
 def test_text_detector_finds_the_same_boxes():

@@ -57,7 +57,9 @@ void bind_distributed(py::module_& m)
                              std::vector<std::uint64_t> ranks) {
                 return c10::make_intrusive<Backend>(distributed::Engine::Group{rank, size, store},
                                                     engine_factory(std::move(engine)), timeout, std::move(ranks));
-            }))
+            }),
+                 py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"), py::arg("engine"),
+                 py::arg("ranks") = std::vector<std::uint64_t>{})
             // PyTorch asks this of backends that split: ranks outside a new group have nothing to do.
             .def("perform_nocolor_split", [](Backend&, const py::object&) {});
     });
