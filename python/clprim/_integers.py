@@ -29,6 +29,13 @@ def weight_axis(graph: Graph, node) -> int | None:
     return 0 if node.op_type == "Gemm" and attribute_of(node, "transB", 0) else 1
 
 
+def _emit_biased(graph, operator, inputs, y, bias, **attributes):
+    """A node whose result, with the bias added where there is one, is y."""
+    product = graph.emit(operator, inputs, [graph.new_name(f"{y}_product") if bias else y], **attributes)
+    if bias:
+        graph.emit("Add", [product, bias], [y])
+
+
 def _require_some(count: int, what: str) -> None:
     if count == 0:
         raise clprim.InvalidArgument(f"the model has no {what} with constant float32 weights")
@@ -133,9 +140,7 @@ def dynamic_int8(model: onnx.ModelProto, reduce_range: bool = False):
         real = graph.emit("Cast", [sums], [graph.new_name(f"{y}_real")], to=TensorProto.FLOAT)
         both = graph.emit("Mul", [scale, graph.constant(f"{node.input[1]}_scales", scales)],
                           [graph.new_name(f"{y}_scales")])
-        product = graph.emit("Mul", [real, both], [graph.new_name(f"{y}_product") if bias else y])
-        if bias:
-            graph.emit("Add", [product, bias], [y])
+        _emit_biased(graph, "Mul", [real, both], y, bias)
         count += 1
         return True
 
@@ -188,10 +193,7 @@ def int4(model: onnx.ModelProto, group: int = 32, symmetric: bool = True):
         if not symmetric:
             even = np.pad(zeros, ((0, 0), (0, groups % 2)), constant_values=8)
             inputs.append(graph.constant(f"{node.input[1]}_zeros", (even[:, ::2] | even[:, 1::2] << 4).reshape(-1)))
-        product = graph.emit("MatMulNBits", inputs, [graph.new_name(f"{y}_product") if bias else y],
-                             domain="com.microsoft", K=k, N=n, bits=4, block_size=group)
-        if bias:
-            graph.emit("Add", [product, bias], [y])
+        _emit_biased(graph, "MatMulNBits", inputs, y, bias, domain="com.microsoft", K=k, N=n, bits=4, block_size=group)
         count += 1
         return True
 

@@ -186,8 +186,8 @@ def profiled(rank, size):
     with tempfile.TemporaryDirectory() as folder:
         profile.export_chrome_trace(f"{folder}/trace.json")
         with open(f"{folder}/trace.json") as trace:
-            recorded = [e["args"] for e in json.load(trace)["traceEvents"] if e["name"] == "record_param_comms"]
-    calls = {call["Collective name"]: call for call in recorded}
+            recorded = (e["args"] for e in json.load(trace)["traceEvents"] if e["name"] == "record_param_comms")
+            calls = {call["Collective name"]: call for call in recorded}
     assert calls.keys() >= {"allreduce", "all_gather", "all_to_allv", "send", "recv", "barrier", "wait"}, calls.keys()
     gathered = calls["all_gather"]
     assert (gathered["In msg nelems"], gathered["Out msg nelems"], gathered["Group size"]) == (15, 15 * size, size)

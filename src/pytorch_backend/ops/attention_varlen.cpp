@@ -233,10 +233,14 @@ FlashResult flash_attention(const Tensor& query, const Tensor& key, const Tensor
         found.y = found.y.view({query.size(0), query.size(1), query.size(2), value.size(3)});
         found.logsumexp = found.logsumexp.view({query.size(2), query.size(0), query.size(1)}).transpose(0, 1);
     }
-    Tensor state = at::empty({2}, at::TensorOptions().dtype(at::kUInt64));
-    state.data_ptr<std::uint64_t>()[0] = p.state.seed;
-    state.data_ptr<std::uint64_t>()[1] = p.state.offset;
-    return {found.y, found.logsumexp, dropout > 0 ? state : state.to(query.device()), at::empty({0}, query.options()),
+    // Numbers on the host, so that backward does not wait for them; without dropout nothing reads them.
+    const auto numbers = at::TensorOptions().dtype(at::kUInt64);
+    Tensor state = at::empty({2}, dropout > 0 ? numbers : numbers.device(query.device()));
+    if (dropout > 0) {
+        state.data_ptr<std::uint64_t>()[0] = p.state.seed;
+        state.data_ptr<std::uint64_t>()[1] = p.state.offset;
+    }
+    return {found.y, found.logsumexp, state, at::empty({0}, query.options()),
             at::empty({0}, query.options())};
 }
 
