@@ -66,9 +66,11 @@ def check_devices(findings, test=False):
         findings.add(OK, f"ocl:{index}  {p.name} [{p.platform_name}, driver {p.driver_version}]")
         print(f"         OpenCL {major}.{minor}, {p.compute_units} compute units, {p.total_memory / 2**30:.1f} GiB, "
               f"kernels for {p.kind}s, float64 {'yes' if p.fp64 else 'no'}, float16 {'yes' if p.fp16 else 'storage only'}")
-        try_device(findings, index)
-        if test:
+        works = try_device(findings, index)
+        if test and works:
             run_self_test(findings, index)
+        elif test:
+            print("         (self-test: not run, since nothing can be computed here)")
     check_others(findings)
     first = torch.ocl.get_device_properties(0)
     if first.kind == "cpu" and "CLPRIM_DEVICES" not in os.environ:
@@ -111,30 +113,35 @@ def run_self_test(findings, index):
         results = list(self_test(f"ocl:{index}", torch.ocl.get_device_properties(index).fp64))
     finally:
         torch.ocl.set_fallback_policy(before)
-    wrong = [(family, dtype, why) for family, dtype, why in results if why]
-    for family, dtype, why in wrong:
-        findings.add(BAD, f"{family} in {str(dtype)[6:]} on ocl:{index}: {why}")
+    wrong = {}      # dtypes and the first reason by family: a broken driver fails in many
+    for family, dtype, why in results:
+        if why:
+            wrong.setdefault(family, ([], why))[0].append(str(dtype)[6:])
+    for family, (dtypes, why) in wrong.items():
+        findings.add(BAD, f"{family} in {', '.join(dtypes)} on ocl:{index}: {why}")
     if not wrong:
         families = len({family for family, _, _ in results})
         findings.add(OK, f"self-test: {len(results)} computations of {families} families are right")
 
 
 def try_device(findings, index):
-    """Compiles and runs one kernel."""
+    """Whether one kernel compiles, runs and gives the right result."""
     import torch
+
+    remedy = "update the driver, or leave the device out with CLPRIM_DEVICES"
 
     try:
         start = time.perf_counter()
         result = (torch.arange(4.0, device=f"ocl:{index}") + 1).sum().item()
         milliseconds = 1e3 * (time.perf_counter() - start)
     except RuntimeError as error:
-        findings.add(BAD, f"a first computation on ocl:{index} failed: {error}")
-        return
+        findings.add(BAD, f"a first computation on ocl:{index} failed: {error}", remedy)
+        return False
     if result == 10.0:
         findings.add(OK, f"a first computation gives the right result ({milliseconds:.0f} ms)")
     else:
-        findings.add(BAD, f"a first computation gave {result} instead of 10: this driver computes wrong",
-                     "update the driver, or leave the device out with CLPRIM_DEVICES")
+        findings.add(BAD, f"a first computation gave {result} instead of 10: this driver computes wrong", remedy)
+    return result == 10.0
 
 
 def check_environment(findings):

@@ -198,7 +198,12 @@ Block* Context::allocate_block(std::size_t bytes, Queue& queue)
 {
     Block* block = state_->allocator.allocate(bytes, queue);
     if (detail::poisons_blocks()) [[unlikely]]
-        detail::poison(queue, *block);
+        try {
+            detail::poison(queue, *block);
+        } catch (...) {
+            state_->allocator.free(block);
+            throw;
+        }
     return block;
 }
 

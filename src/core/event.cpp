@@ -72,7 +72,8 @@ double Event::elapsed_ms(const Event& end) const
     end.wait();
     auto time = [](const cl::Event& event) {
         cl_ulong value = 0;
-        clGetEventProfilingInfo(event(), CL_PROFILING_COMMAND_END, sizeof value, &value, nullptr);
+        check_opencl(clGetEventProfilingInfo(event(), CL_PROFILING_COMMAND_END, sizeof value, &value, nullptr),
+                     "clGetEventProfilingInfo");
         return value;
     };
     const cl_ulong first = time(handle_), last = time(end.handle_);

@@ -30,6 +30,19 @@ std::size_t most_programs()
 
 }  // namespace
 
+void read_limits(Kernel& kernel, const Device& device)
+{
+    cl_uint arguments = 0;
+    check_opencl(clGetKernelInfo(kernel.handle(), CL_KERNEL_NUM_ARGS, sizeof arguments, &arguments, nullptr),
+                 "clGetKernelInfo", kernel.name);
+    std::size_t items = 0;
+    check_opencl(clGetKernelWorkGroupInfo(kernel.handle(), device.handle(), CL_KERNEL_WORK_GROUP_SIZE, sizeof items,
+                                          &items, nullptr),
+                 "clGetKernelWorkGroupInfo", kernel.name);
+    kernel.argument_count = arguments;
+    kernel.max_work_group_size = items;
+}
+
 LoadedProgram::LoadedProgram(const Device& device, LoadedPrograms& all, std::function<cl::Program()> load)
     : Program(cl::Program(), device), owner_(device), all_(all), load_(std::move(load)), object_(load_())
 {
@@ -66,6 +79,7 @@ cl::Kernel LoadedProgram::make(const Kernel& kernel)
 void LoadedProgram::create(Kernel& kernel)
 {
     kernel.handle = make(kernel);
+    read_limits(kernel, owner_);   // before it is known here: a kernel whose limits cannot be read is made anew
     wait_at_exit_before_drivers(owner_);
     std::lock_guard lock(mutex_);
     kernels_.push_back(&kernel);

@@ -49,6 +49,9 @@ private:
     std::list<LoadedProgram*> programs_;
 };
 
+// What the driver says of a kernel that has its handle.
+void read_limits(Kernel& kernel, const Device& device);
+
 // Makes the handle of a kernel whose program was released. The kernel's mutex is held.
 void restore_kernel(Kernel& kernel);
 

@@ -36,7 +36,11 @@ void poison(Queue& queue, Block& block)
 void poison_local_memory(Queue& queue, const Kernel& next)
 {
     const Device& device = queue.device();
-    if (next.handle.getWorkGroupInfo<CL_KERNEL_LOCAL_MEM_SIZE>(device.handle) == 0)
+    cl_ulong used = 0;
+    check_opencl(clGetKernelWorkGroupInfo(next.handle(), device.handle(), CL_KERNEL_LOCAL_MEM_SIZE, sizeof used, &used,
+                                          nullptr),
+                 "clGetKernelWorkGroupInfo", next.name);
+    if (used == 0)
         return;
     Kernel& kernel = queue.context().program_from_text("poison", source).kernel("poison");
     std::lock_guard lock(kernel.mutex);

@@ -21,11 +21,12 @@ std::string disk_key(const Device& device, const std::string& text, const std::s
 
 std::string build_log(const cl::Program& program, const cl::Device& device)
 {
+    std::string log;
     try {
-        return program.getBuildInfo<CL_PROGRAM_BUILD_LOG>(device);
+        log = program.getBuildInfo<CL_PROGRAM_BUILD_LOG>(device);
     } catch (const cl::Error&) {
-        return "(the driver gives no build log)";
     }
+    return log.find_first_not_of(" \n") == std::string::npos ? "(the driver gives no build log)" : log;
 }
 
 }  // namespace
@@ -170,13 +171,17 @@ cl::Program ProgramCache::load(std::string_view name, const std::string& entry_k
 
 cl::Program ProgramCache::build(std::string_view name, const std::string& text, const std::string& options)
 {
-    cl::Program program(context_, text);
+    const char* source = text.c_str();
+    const std::size_t length = text.size();
+    cl_int code = CL_SUCCESS;
+    const cl::Program program(clCreateProgramWithSource(context_(), 1, &source, &length, &code));
+    check_opencl(code, "clCreateProgramWithSource", name);
     const detail::BuildNotice notice(device_.name);
-    try {
-        program.build(std::vector<cl::Device>{device_.handle}, options.c_str());
-    } catch (const cl::Error&) {
+    const cl_device_id device = device_.handle();
+    code = clBuildProgram(program(), 1, &device, options.c_str(), nullptr, nullptr);
+    if (code == CL_BUILD_PROGRAM_FAILURE)
         throw BuildError(name, options, build_log(program, device_.handle));
-    }
+    check_opencl(code, "clBuildProgram", name);
     ++builds_;
     if (environment("CLPRIM_VERBOSE") >= "2")
         detail::log(LogLevel::information,
@@ -197,6 +202,7 @@ Kernel& Program::kernel(std::string_view name) const
             cl_int code = CL_SUCCESS;
             kernel.handle = cl::Kernel(clCreateKernel(handle_(), text.c_str(), &code));
             check_opencl(code, "clCreateKernel", name);
+            detail::read_limits(kernel, *device_);
         } else if (!detail::dry_run()) [[likely]] {   // made by a ProgramCache
             const_cast<detail::LoadedProgram&>(static_cast<const detail::LoadedProgram&>(*this)).create(kernel);
         }
@@ -207,14 +213,7 @@ Kernel& Program::kernel(std::string_view name) const
     if (detail::dry_run()) [[unlikely]] {   // there is nothing to ask the driver about
         detail::name_kernel(kernel, *this);
         kernel.max_work_group_size = device_->max_work_group_size;
-        return kernel;
     }
-    const std::lock_guard kernel_lock(kernel.mutex);
-    if (!kernel.handle())
-        detail::restore_kernel(kernel);
-    const cl::Kernel& handle = kernel.handle;
-    kernel.argument_count = handle.getInfo<CL_KERNEL_NUM_ARGS>();
-    kernel.max_work_group_size = handle.getWorkGroupInfo<CL_KERNEL_WORK_GROUP_SIZE>(device_->handle);
     return kernel;
 }
 

@@ -107,9 +107,13 @@ void Queue::write(Block& target, std::size_t offset_bytes, const void* source, s
     }
     const bool profiled = detail::profiling();
     const std::int64_t enqueue_started = profiled ? detail::profile_time() : 0;
-    check_opencl(clEnqueueWriteBuffer(handle_(), target.buffer, blocking, target.offset + offset_bytes, bytes, from, 0,
-                                      nullptr, staging || profiled ? &event : nullptr),
-                 "clEnqueueWriteBuffer");
+    const cl_int code = clEnqueueWriteBuffer(handle_(), target.buffer, blocking, target.offset + offset_bytes, bytes,
+                                             from, 0, nullptr, staging || profiled ? &event : nullptr);
+    if (code != CL_SUCCESS && staging) {
+        std::lock_guard lock(staging_mutex_);
+        staging->taken = false;
+    }
+    check_opencl(code, "clEnqueueWriteBuffer");
     if (profiled) [[unlikely]] {
         if (staging)
             clRetainEvent(event);

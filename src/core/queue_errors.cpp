@@ -37,7 +37,12 @@ BufferArgument Queue::error_buffer()
         error_buffer_ = cl::Buffer(clCreateBuffer(context_.handle()(), CL_MEM_READ_WRITE, sizeof error_words_, nullptr,
                                                   &code));
         check_opencl(code, "clCreateBuffer", "error words");
-        clear_error_words();
+        try {
+            clear_error_words();
+        } catch (...) {
+            error_buffer_ = {};   // what lies in it would be reported
+            throw;
+        }
     }
     return {error_buffer_()};
 }
@@ -85,7 +90,11 @@ void Queue::throw_errors()
     const cl_long kind = error_words_[0] >> 32;
     const cl_long index = error_words_[1], size = error_words_[2];
     error_words_.fill(0);
-    clear_error_words();
+    try {
+        clear_error_words();
+    } catch (const Error&) {
+        error_buffer_ = {};   // the next one that is made is clear, and this error is not reported again
+    }
     auto& known = operator_names();
     std::lock_guard names_lock(known.mutex);
     const std::string name =

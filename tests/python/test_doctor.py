@@ -1,6 +1,7 @@
 """python -m torch_ocl doctor: what it finds on machines that this one is not."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 from comparison import device
+from faults import fault_layer
 from torch_ocl import doctor, doctor_drivers, doctor_self_test
 from torch_ocl.doctor_self_test import FAMILIES, failure, self_test
 
@@ -90,6 +92,18 @@ def test_a_machine_without_a_gpu_is_told_so():
     assert done.stdout.startswith("```\n") and done.stdout.endswith("```\n") and "torch " in done.stdout
     if torch.ocl.get_device_properties(0).kind == "cpu":
         assert "no GPU found: ocl:0 is your CPU" in done.stdout and "All is well" not in done.stdout
+
+
+@pytest.mark.parametrize("fault, said", [
+    ("clBuildProgram=-11", "failed: program .* did not compile .*\n.*the driver gives no build log"),
+    ("clCreateContext=-2", "failed: clCreateContext failed: CL_DEVICE_NOT_AVAILABLE"),
+    ("clEnqueueNDRangeKernel=0", "instead of 10: this driver computes wrong")])
+def test_a_broken_driver_is_named_once(tmp_path, fault, said):
+    done = run_doctor("--test", OPENCL_LAYERS=fault_layer(), FAULT_LAYER=fault, CLPRIM_CACHE_DIR=str(tmp_path))
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert re.search(r"\[PROBLEM\] a first computation .*" + said, done.stdout), done.stdout
+    assert "update the driver, or leave the device out" in done.stdout and "1 problem(s)" in done.stdout
+    assert "self-test: not run" in done.stdout
 
 
 def test_self_test_is_right_here_and_finds_what_is_wrong(monkeypatch):
