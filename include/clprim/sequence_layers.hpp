@@ -1,6 +1,7 @@
 // Operators of nets for sequences: what transformers and recurrent networks are made of. As in operators.hpp.
 #pragma once
 
+#include <clprim/activation.hpp>
 #include <clprim/operator.hpp>
 
 namespace clprim CLPRIM_API {
@@ -9,10 +10,12 @@ namespace clprim CLPRIM_API {
     static Name from_json(const Options& options);                                                                     \
     Options to_json() const
 
-// "Linear": y = x W^T + b along the last axis of x [..., inputs]. Parameters: weight [outputs, inputs], bias.
+// "Linear": y = x W^T + b along the last axis of x [..., inputs], then the activation. Parameters: weight
+// [outputs, inputs], bias.
 struct LinearConfig {
     std::int64_t outputs = 0;
     bool bias = true;
+    Activation activation = Activation::none;
     CLPRIM_CONFIG(LinearConfig);
 };
 

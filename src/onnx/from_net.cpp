@@ -6,12 +6,11 @@
 
 #include <clprim/net.hpp>
 #include <clprim/onnx.hpp>
-#include <clprim/operators.hpp>
 
-#include "net/fields.hpp"
 #include "net/json.hpp"
 #include "onnx/formula_writer.hpp"
 #include "onnx/graph_writer.hpp"
+#include "onnx/written_operator.hpp"
 #include "onnx/written_windows.hpp"
 
 namespace clprim {
@@ -24,19 +23,6 @@ namespace {
 constexpr int written_opset = 20, written_ir_version = 9;
 
 std::int64_t rank_of(const TensorSpec& spec) { return static_cast<std::int64_t>(spec.shape.size()); }
-
-// An operator of the net, with the names that its tensors have in the model.
-struct Written {
-    std::string name, type;
-    Options options;
-    Names inputs, parameters;
-    std::vector<TensorSpec> specs;                    // of the inputs
-    std::string output;
-    TensorSpec result;
-};
-
-template <class Config>
-Config config_of(const Written& op) { return Config::from_json(op.options); }
 
 class NetExporter : private GraphWriter {
 public:
@@ -128,35 +114,6 @@ private:
         return found->second;
     }
 
-    // The activation that an operator has built in, as the node behind it: `make(output)` writes the operator.
-    void activated(const Written& op, Activation activation,
-                   const std::function<void(const std::string& output)>& make)
-    {
-        if (activation == Activation::none)
-            return make(op.output);
-        const std::string linear = fresh(op.name);
-        make(linear);
-        activate(activation, linear, op);
-    }
-
-    void clip(const Written& op, const std::string& x, double low, double high)
-    {
-        node("Clip", {x, number(low, op.result.dtype), number(high, op.result.dtype)}, {}, op.output);
-    }
-
-    void activate(Activation activation, const std::string& x, const Written& op)
-    {
-        const std::string& output = op.output;
-        switch (activation) {
-        case Activation::relu: node("Relu", {x}, {}, output); break;
-        case Activation::tanh: node("Tanh", {x}, {}, output); break;
-        case Activation::sigmoid: node("Sigmoid", {x}, {}, output); break;
-        case Activation::relu6: clip(op, x, 0, 6); break;
-        case Activation::none: node("Identity", {x}, {}, output); break;
-        default: throw NotSupported("nets have no such activation");
-        }
-    }
-
     void convolution(const Written& op)
     {
         const auto c = config_of<ConvolutionConfig>(op);
@@ -166,7 +123,7 @@ private:
             attributes.push_back({"output_padding", list(per_axis(c.output_pad, c.spatial, 0, "output_pad"))});
         Names inputs{op.inputs[0]};
         inputs.insert(inputs.end(), op.parameters.begin(), op.parameters.end());
-        activated(op, c.activation, [&](const std::string& y) {
+        activated(*this, c.activation, op, [&](const std::string& y) {
             node(c.transposed ? "ConvTranspose" : "Conv", inputs, attributes, y);
         });
     }
@@ -202,7 +159,7 @@ private:
         const auto c = config_of<InnerProductConfig>(op);
         Names inputs{rank_of(op.specs[0]) == 2 ? op.inputs[0] : node("Flatten", {op.inputs[0]})};
         inputs.insert(inputs.end(), op.parameters.begin(), op.parameters.end());
-        activated(op, c.activation, [&](const std::string& y) {
+        activated(*this, c.activation, op, [&](const std::string& y) {
             node("Gemm", inputs, {{"transB", std::int64_t{1}}}, y);
         });
     }
@@ -255,7 +212,7 @@ private:
         };
         const Names inputs{scaled(0, c.coef1), scaled(1, c.coef2)};
         const char* type = c.operation == "sum" ? "Add" : c.operation == "prod" ? "Mul" : "Max";
-        activated(op, c.activation, [&](const std::string& y) { node(type, inputs, {}, y); });
+        activated(*this, c.activation, op, [&](const std::string& y) { node(type, inputs, {}, y); });
     }
 
     void reduction(const Written& op)
@@ -329,7 +286,7 @@ private:
                 {"NLLLoss", [](NetExporter& w, const Written& op) { w.class_loss(op, false); }},
                 {"MSELoss", &NetExporter::squared_error},
                 {"Activation", [](NetExporter& w, const Written& op) {
-                    w.activate(config_of<ActivationConfig>(op).activation, op.inputs[0], op);
+                    activate(w, config_of<ActivationConfig>(op).activation, op.inputs[0], op);
                 }},
                 {"Elementwise", &NetExporter::elementwise}, {"Pointwise", &NetExporter::pointwise},
                 {"Threshold", [](NetExporter& w, const Written& op) {
@@ -339,7 +296,7 @@ private:
                 }},
                 {"Hardtanh", [](NetExporter& w, const Written& op) {
                     const auto c = config_of<HardtanhConfig>(op);
-                    w.clip(op, op.inputs[0], c.min_val, c.max_val);
+                    clip(w, op, op.inputs[0], c.min_val, c.max_val);
                 }},
                 {"Abs", simple("Abs")}, {"Dropout", simple("Identity")},
                 {"Concat", [](NetExporter& w, const Written& op) {
@@ -359,6 +316,8 @@ private:
                 rows["Convolution" + axes] = rows["TransposedConvolution" + axes] = &NetExporter::convolution;
                 rows["Pooling" + axes] = &NetExporter::pooling;
             }
+            for (const auto& [type, write] : written_sequence_operators())
+                rows[type] = [write](NetExporter& w, const Written& op) { write(w, op); };
             return rows;
         }();
         return table;

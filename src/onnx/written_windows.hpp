@@ -1,12 +1,9 @@
 // Windows of a net's convolutions and poolings as attributes of ONNX.
 #pragma once
 
-#include "net/fields.hpp"
-#include "onnx/graph_writer.hpp"
+#include "onnx/written_operator.hpp"
 
 namespace clprim::onnx {
-
-inline Ints list(const Dims& dims) { return {dims.begin(), dims.end()}; }
 
 // pads or auto_pad, kernel_shape, strides, dilations.
 template <class Config>

@@ -1,6 +1,6 @@
 // Calls of OpenCL that fail. Each call of a piece of work fails once, one after another: the work throws one error that
-// names what failed, or comes out right; the same work is right afterwards; nothing it held is lost. What fails is chosen
-// in the layer that the loader puts between the library and the driver (fault_layer.h).
+// names what failed, or comes out right; the same work is right afterwards; nothing it held is lost. What fails is
+// chosen in the layer that the loader puts between the library and the driver (fault_layer.h).
 #include <functional>
 #include <numeric>
 

@@ -1,4 +1,5 @@
 // What fusion in predict mode takes together, and that it changes no result; values that several readers share.
+#include <clprim/sequence_layers.hpp>
 #include <gtest/gtest.h>
 
 #include "net/small_cnn.hpp"
@@ -45,31 +46,35 @@ TEST(Fusion, PredictModeGivesTheSameAnswer)
     EXPECT_LT(fused.profile().size(), plain.profile().size());
 }
 
-// Functions that the kernels of convolutions and inner products compute on the way, and one that they do not.
-TEST(Fusion, FunctionsAreFusedBehindConvolutionsAndInnerProducts)
+// Functions that the kernels of convolutions and products compute on the way, and one that they do not.
+TEST(Fusion, FunctionsAreFusedBehindConvolutionsAndProducts)
 {
+    enum Behind { convolution, inner_product, linear };   // a convolution and its batch norm
     struct Followed {
         const char* row;
         std::vector<double> values;
-        bool product;            // behind an inner product, else behind a convolution and a batch norm
+        Behind what;
         std::size_t steps;
     };
-    const Followed cases[] = {{"silu", {}, false, 1},          {"hardswish", {}, false, 1},
-                              {"leaky_relu", {0.2}, false, 1}, {"clamp_scalar", {-0.5, 0.25}, false, 1},
-                              {"mish", {}, false, 2},          {"gelu", {}, true, 1},
-                              {"gelu_tanh", {}, true, 1},      {"silu", {}, true, 2}};
+    const Followed cases[] = {{"silu", {}, convolution, 1},          {"hardswish", {}, convolution, 1},
+                              {"leaky_relu", {0.2}, convolution, 1}, {"clamp_scalar", {-0.5, 0.25}, convolution, 1},
+                              {"mish", {}, convolution, 2},          {"gelu", {}, inner_product, 1},
+                              {"gelu_tanh", {}, inner_product, 1},   {"silu", {}, inner_product, 2},
+                              {"gelu", {}, linear, 1},               {"silu", {}, linear, 2}};
     for (const Followed& followed : cases) {
         Values results[2];
         for (const bool fusion : {false, true}) {
             Net net(Context::get());
             net.fusion(fusion);
             net.add_input("x", {{2, 4, 7, 7}});
-            if (followed.product)
+            if (followed.what == inner_product) {
                 net.add(InnerProductConfig{.outputs = 5}, "op", {"x"}, {"h"});
-            else
+            } else if (followed.what == linear) {
+                net.add(LinearConfig{.outputs = 5}, "op", {"x"}, {"h"});
+            } else {
                 net.add(ConvolutionConfig{.channels_out = 6, .kernel = {3}, .pad = {1}}, "op", {"x"}, {"c"});
-            if (!followed.product)
                 net.add(BatchNormConfig{}, "bn", {"c"}, {"h"});
+            }
             net.add(PointwiseConfig{followed.row, followed.values}, "f", {"h"}, {"f"});
             net.add(ActivationConfig{Activation::relu}, "after", {"f"}, {"y"});   // not taken in as well
             net.mark_output("y");

@@ -1,5 +1,5 @@
-"""Work during which calls of OpenCL fail, one after another: run by test_faults.py in a process of its own, whose loader
-has the layer of tests/faults between the library and the driver. Prints how many failures each piece of work had.
+"""Work during which calls of OpenCL fail, one after another: run by test_faults.py in a process of its own, whose
+loader has the layer of tests/faults between the library and the driver. Prints how many failures the work had.
 
     python faulty_driver.py LAYER WORK STRIDE
 """

@@ -10,7 +10,7 @@ import clprim
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
-IMAGE, VOLUME, ROW = (2, 4, 9, 7), (2, 4, 5, 6, 7), (2, 4, 9)
+IMAGE, VOLUME, ROW, SEQUENCE = (2, 4, 9, 7), (2, 4, 5, 6, 7), (2, 4, 9), (2, 5, 12)
 CONVOLUTION = {"channels_out": 6, "kernel": [3, 2], "stride": [2, 1], "pad": [1, 0], "dilate": [1, 2], "groups": 2}
 
 # Type, shapes of the inputs, options.
@@ -78,6 +78,18 @@ OPERATORS = [
     ("Interpolation", [IMAGE], {"method": "nearest-exact", "out_h": 18, "out_w": 14}),
     ("Interpolation", [IMAGE], {"method": "bilinear", "scale_y": 2, "scale_x": 1.5}),
     ("Interpolation", [IMAGE], {"method": "bilinear", "out_h": 5, "out_w": 20, "align_corners": True}),
+    ("Linear", [(2, 5, 6)], {"outputs": 4, "activation": "relu"}),
+    ("Linear", [(6,)], {"outputs": 4, "bias": False}),
+    ("MatMul", [(2, 3, 4, 5), (2, 3, 5, 6)], {"scale": 0.5}),
+    ("MatMul", [(2, 5, 4), (2, 6, 5)], {"transpose_a": True, "transpose_b": True}),
+    ("LayerNorm", [SEQUENCE], {"eps": 1e-3}),
+    ("LayerNorm", [SEQUENCE], {"bias": False}),
+    ("LayerNorm", [SEQUENCE], {"rms": True}),
+    ("Attention", [SEQUENCE, (2, 7, 12), (2, 7, 9)], {"heads": 3}),
+    ("Attention", [SEQUENCE, (2, 7, 12), (2, 7, 9), (1, 3, 1, 7)], {"heads": 3, "causal": True, "scale": 0.2}),
+    ("Permute", [IMAGE], {"dims": [0, 2, 3, 1]}),
+    ("LSTM", [SEQUENCE], {"hidden": 5}),
+    ("GRU", [SEQUENCE], {"hidden": 5}),
 ]
 LABELLED = [("SoftmaxWithLoss", (5, 7), (5,), {}), ("SoftmaxWithLoss", (2, 7, 3), (2, 3), {}),
             ("NLLLoss", (5, 7), (5,), {}), ("NLLLoss", (5, 7), (5,), {"reduce": "sum"}),
@@ -145,6 +157,11 @@ def test_loss(kind, shape, labels, options, dtype):
         x = np.log(np.exp(x) / np.exp(x).sum(1, keepdims=True))
     arrays = {"x": x, "label": rng.integers(0, shape[1], labels).astype(dtype)}
     compare(filled(net_of(kind, {"x": (shape, "float32"), "label": (labels, dtype)}, options), arrays), arrays)
+
+
+def test_embedding():
+    arrays = {"x": np.random.default_rng(0).integers(0, 9, (3, 4))}
+    compare(filled(net_of("Embedding", {"x": ((3, 4), "int64")}, {"count": 9, "size": 5}), arrays), arrays)
 
 
 @pytest.mark.parametrize("mask", [False, True])

@@ -1,7 +1,8 @@
-// Batch normalisation and dropout: what differs between training and prediction.
+// Batch and layer normalisation, dropout.
 #include <clprim/copy.hpp>
 #include <clprim/norm.hpp>
 #include <clprim/pointwise.hpp>
+#include <clprim/sequence_layers.hpp>
 
 #include "net/fields.hpp"
 #include "net/fusion.hpp"
@@ -21,6 +22,13 @@ template <class F>
 void fields(F& f, DropoutConfig& c)
 {
     f("p", c.p);
+}
+template <class F>
+void fields(F& f, LayerNormConfig& c)
+{
+    f("eps", c.eps);
+    f("rms", c.rms);
+    f("bias", c.bias);
 }
 
 namespace {
@@ -154,9 +162,86 @@ public:
     }
 };
 
+class LayerNormOperator : public ConfiguredOperator<LayerNormConfig> {
+public:
+    LayerNormOperator(const char* type, const LayerNormConfig& c) : ConfiguredOperator(type, c)
+    {
+        require(c.eps >= 0, "option \"eps\" must not be negative, got ", c.eps);
+    }
+    std::vector<TensorSpec> outputs(std::span<const TensorSpec> inputs) override
+    {
+        require_inputs(inputs, 1);
+        require_floating(inputs[0]);
+        const Dims& shape = inputs[0].shape;
+        require(!shape.empty() && shape.back() > 0, "input of shape ", to_string(shape), " has nothing to normalise");
+        return {{inputs[0].shape, inputs[0].dtype}};
+    }
+    std::vector<TensorSpec> parameters(std::span<const TensorSpec> inputs) override
+    {
+        return {has_bias() ? 2u : 1u, {{inputs[0].shape.back()}, inputs[0].dtype}};
+    }
+    std::vector<TensorSpec> saved(std::span<const TensorSpec> inputs) override
+    {
+        return {2,
+                {{inputs[0].shape.product() / inputs[0].shape.back()},
+                 statistics_type(inputs[0].dtype),
+                 false}}; // mean, rstd
+    }
+    void initialize(Queue& queue, std::span<const Tensor> parameters, PhiloxState&) override
+    {
+        for (std::size_t i = 0; i < parameters.size(); ++i)
+            fill(queue, parameters[i], i == 0 ? 1.0 : 0.0);
+    }
+    void forward(const OperatorCall& call) override
+    {
+        LayerNorm problem;
+        problem.x = call.inputs[0];
+        problem.y = call.outputs[0];
+        problem.weight = call.parameters[0];
+        if (has_bias())
+            problem.bias = call.parameters[1];
+        problem.n = problem.x.shape.back();
+        problem.rms = config.rms;
+        problem.eps = config.eps;
+        const bool kept = !call.saved.empty();
+        const auto statistic = [&](std::size_t i) {
+            if (kept)
+                return call.saved[i];
+            return call.queue.context().empty({problem.x.numel() / problem.n}, statistics_type(problem.x.dtype),
+                                              call.queue);
+        };
+        if (!config.rms)
+            problem.mean = statistic(0);
+        problem.rstd = statistic(1);
+        if (problem.x.numel())
+            layer_norm(call.queue, problem);
+    }
+    void backward(const OperatorCall& call) override
+    {
+        LayerNormBackward problem;
+        problem.grad_output = call.output_gradients[0];
+        problem.x = call.inputs[0];
+        problem.weight = call.parameters[0];
+        if (!config.rms)
+            problem.mean = call.saved[0];
+        problem.rstd = call.saved[1];
+        problem.grad_input = call.input_gradients[0];
+        problem.grad_weight = call.parameter_gradients[0];
+        if (has_bias())
+            problem.grad_bias = call.parameter_gradients[1];
+        problem.n = problem.x.shape.back();
+        problem.rms = config.rms;
+        layer_norm_backward(call.queue, problem);
+    }
+
+private:
+    bool has_bias() const { return config.bias && !config.rms; }
+};
+
 }  // namespace
 
 CLPRIM_OPERATOR(BatchNormConfig, BatchNormOperator, "BatchNorm")
 CLPRIM_OPERATOR(DropoutConfig, Dropout, "Dropout")
+CLPRIM_OPERATOR(LayerNormConfig, LayerNormOperator, "LayerNorm")
 
 }  // namespace clprim

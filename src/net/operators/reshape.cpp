@@ -1,6 +1,7 @@
-// Operators that move elements: concatenation, slices, other shapes, parameters as tensors.
+// Operators that move elements: concatenation, slices, other shapes, axes in another order, parameters as tensors.
 #include <clprim/concat.hpp>
 #include <clprim/copy.hpp>
+#include <clprim/sequence_layers.hpp>
 
 #include "net/fields.hpp"
 
@@ -39,6 +40,11 @@ void fields(F& f, ParameterConfig& c)
     f.required("shape", c.shape);
     f("dtype", c.dtype);
     f("is_trainable", c.is_trainable);
+}
+template <class F>
+void fields(F& f, PermuteConfig& c)
+{
+    f.required("dims", c.dims);
 }
 
 namespace {
@@ -226,6 +232,52 @@ using Flatten = View<FlattenConfig, flat_shape>;
 using Squeeze = View<SqueezeConfig, squeezed_shape>;
 using Reshape = View<ReshapeConfig, reshaped>;
 
+class Permute : public ConfiguredOperator<PermuteConfig> {
+public:
+    Permute(const char* type, const PermuteConfig& c) : ConfiguredOperator(type, c)
+    {
+        std::vector<bool> seen(c.dims.size());
+        for (const std::int64_t axis : c.dims) {
+            require(axis >= 0 && axis < static_cast<std::int64_t>(seen.size()) && !seen[static_cast<std::size_t>(axis)],
+                    "option \"dims\" must hold each axis once, got ", to_string(c.dims));
+            seen[static_cast<std::size_t>(axis)] = true;
+        }
+    }
+    OperatorTraits traits() const override { return {.backward_reads_inputs = false}; }
+    std::vector<TensorSpec> outputs(std::span<const TensorSpec> inputs) override
+    {
+        require_inputs(inputs, 1);
+        require(inputs[0].shape.size() == config.dims.size(), "input of shape ", to_string(inputs[0].shape),
+                " has not the ", config.dims.size(), " axes of option \"dims\"");
+        return {{permuted(inputs[0].shape), inputs[0].dtype}};
+    }
+    void forward(const OperatorCall& call) override
+    {
+        if (call.inputs[0].numel())
+            copy(call.queue, view(call.inputs[0]), call.outputs[0]);
+    }
+    void backward(const OperatorCall& call) override
+    {
+        copy(call.queue, call.output_gradients[0], view(call.input_gradients[0]));
+    }
+
+private:
+    Dims permuted(const Dims& sizes) const
+    {
+        Dims result = sizes;
+        for (std::size_t i = 0; i < sizes.size(); ++i)
+            result[i] = sizes[static_cast<std::size_t>(config.dims[i])];
+        return result;
+    }
+    Tensor view(const Tensor& t) const
+    {
+        Tensor result = t;
+        result.shape = permuted(t.shape);
+        result.strides = permuted(t.strides);
+        return result;
+    }
+};
+
 }  // namespace
 
 CLPRIM_OPERATOR(ConcatConfig, Concat, "Concat")
@@ -234,5 +286,6 @@ CLPRIM_OPERATOR(FlattenConfig, Flatten, "Flatten")
 CLPRIM_OPERATOR(SqueezeConfig, Squeeze, "Squeeze")
 CLPRIM_OPERATOR(ReshapeConfig, Reshape, "Reshape")
 CLPRIM_OPERATOR(ParameterConfig, ParameterOperator, "Parameter")
+CLPRIM_OPERATOR(PermuteConfig, Permute, "Permute")
 
 }  // namespace clprim
