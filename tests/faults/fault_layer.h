@@ -1,5 +1,5 @@
-/* A layer of OpenCL's loader (OPENCL_LAYERS) which makes chosen calls fail, as drivers do when memory is short, a device
- * is lost or their compiler is broken. A test program opens the same library and says what fails. */
+/* A layer of OpenCL's loader (OPENCL_LAYERS) which makes chosen calls fail, as drivers do when memory is short, a
+ * device is lost or their compiler is broken. A test program opens the same library and says what fails. */
 #ifndef CLPRIM_TESTS_FAULT_LAYER_H
 #define CLPRIM_TESTS_FAULT_LAYER_H
 
@@ -13,8 +13,8 @@
 extern "C" {
 #endif
 
-/* The nth call (from 1 on) of the function `call`, or of any known one for "*", returns `code` and does nothing; nth = 0:
- * every such call. A code of 0 (CL_SUCCESS) says that the call worked although nothing was done. FAULT_LAYER=call=code
+/* The nth call (from 1 on) of the function `call`, or of any known one for "*", returns `code` and does nothing;
+ * nth = 0: every such call. A code of 0 (CL_SUCCESS) says that the call worked although nothing was done. FAULT_LAYER=call=code
  * in the environment is the same with nth = 0 from the start. */
 FAULT_EXPORT void fault_arm(const char* call, unsigned long nth, int code);
 
