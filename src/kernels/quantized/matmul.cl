@@ -8,7 +8,7 @@
 //
 // A CPU's team is one work-item whose sums are vectors; a GPU's is a work-group.
 // -DX=<dtype of x, scales and y> -DBITS=8|4 [-DFLOAT8 -DFORMAT_<name>] -DROWS -DCOLUMNS -DTEAM (a power of two)
-// [-DZEROS]
+// [-DZEROS] [-DSUB_GROUP=16: of one row on Intel's GPUs, where a block of x and the weights would spill in wider ones]
 #define VEC 16
 #include "core/dtype.cl"
 #include "core/vector.cl"
@@ -26,6 +26,13 @@ typedef struct {
 } quantized_problem;
 
 #define SCALARS const __global storage_t(X)*
+
+// Of an input. GPUs divide numbers of 64 bits in a hundred instructions, as many as a block of weights takes.
+#ifdef CLPRIM_DEVICE_CPU
+typedef long input_t;
+#else
+typedef uint input_t;
+#endif
 
 // Block `at` (in elements) of an output's weights as numbers from -8 or 0 on: inputs 0 to 15 and 16 to 31.
 static inline void get_weights(const __global uchar* w, ulong at, float16* low, float16* high)
@@ -81,10 +88,15 @@ static inline float ADD_PRODUCTS(float16 low, float16 a, float16 high, float16 b
 #define TOTAL(v) (v)
 #endif
 
-__kernel __attribute__((reqd_work_group_size(TEAM, 1, 1)))
-void quantized_matmul(SCALARS x, ulong x_offset, const __global uchar* w, ulong w_offset, SCALARS scales,
-                      ulong scales_offset, SCALARS zeros, ulong zeros_offset, __global storage_t(X)* y, ulong y_offset,
-                      quantized_problem p)
+#ifdef SUB_GROUP
+#define GROUP __kernel __attribute__((reqd_work_group_size(TEAM, 1, 1), intel_reqd_sub_group_size(SUB_GROUP)))
+#else
+#define GROUP __kernel __attribute__((reqd_work_group_size(TEAM, 1, 1)))
+#endif
+
+GROUP void quantized_matmul(SCALARS x, ulong x_offset, const __global uchar* w, ulong w_offset, SCALARS scales,
+                            ulong scales_offset, SCALARS zeros, ulong zeros_offset, __global storage_t(X)* y,
+                            ulong y_offset, quantized_problem p)
 {
 #if TEAM > 1
     __local float parts[TEAM];
@@ -114,8 +126,8 @@ void quantized_matmul(SCALARS x, ulong x_offset, const __global uchar* w, ulong 
             sums[r][c] = 0;
     }
 
-    for (long k = item * BLOCK; k < p.depth; k += TEAM * BLOCK) {
-        const long group = k / p.group;
+    for (input_t k = item * BLOCK; k < (input_t)p.depth; k += TEAM * BLOCK) {
+        const long group = k / (input_t)p.group;
 #if ROWS == 1
         const float16 a = load_vector(X, from[0], k), b = load_vector(X, from[0], k + 16);
         const float x_sum = sum_of(a + b);
@@ -167,7 +179,7 @@ __kernel void dequantize(const __global uchar* w, ulong w_offset, SCALARS scales
     const long k = (long)get_global_id(0) * BLOCK, column = get_global_id(1);
     if (k >= p.depth || column >= p.columns)
         return;
-    const long group = k / p.group;
+    const long group = (input_t)k / (input_t)p.group;
     const float scale = load(X, scales + scales_offset, group * p.scale_group + column * p.scale_column);
     const float offset = offset_of(zeros + zeros_offset, &p, group, column, scale);
     float16 low, high;

@@ -29,6 +29,7 @@ void require_weights(const QuantizedWeights& w)
     require(w.values.buffer_offset() % 16 == 0, "quantized weights: values must begin at a multiple of 16 bytes");
     const std::int64_t k = w.inputs();
     require(k % block == 0, "quantized weights: the number of inputs must be a multiple of 32, got ", k);
+    require<NotSupported>(k < std::int64_t{1} << 31, "quantized weights: less than 2^31 inputs are supported, got ", k);
     require(w.group > 0 && w.group % block == 0 && k % w.group == 0,
             "quantized weights: a group must be a multiple of 32 that divides ", k, ", got ", w.group);
     const Dims shape{k / w.group, w.outputs()};
@@ -51,13 +52,23 @@ Problem problem_of(const QuantizedWeights& w)
     return p;
 }
 
+// -DSUB_GROUP of matmul.cl: the smallest that Intel's GPUs have, whose work-items have the most registers.
+std::string sub_group(const Device& device, int rows)
+{
+    if (device.kind != DeviceKind::gpu || rows > 1 || device.sub_group_sizes.empty() ||
+        !device.has_extension("cl_intel_required_subgroup_size"))
+        return {};
+    return fmt::format(" -DSUB_GROUP={}", std::ranges::min(device.sub_group_sizes));
+}
+
 const Program& program_for(Queue& queue, const QuantizedWeights& w, int rows, int columns, int team)
 {
     return queue.context().program(
         "kernels/quantized/matmul.cl",
-        fmt::format("-DX={} -DBITS={} -DROWS={} -DCOLUMNS={} -DTEAM={}{}{}", name_of(w.scales.dtype), w.bits, rows,
+        fmt::format("-DX={} -DBITS={} -DROWS={} -DCOLUMNS={} -DTEAM={}{}{}{}", name_of(w.scales.dtype), w.bits, rows,
                     columns, team, w.zeros.defined() ? " -DZEROS" : "",
-                    w.format ? detail::concat(" -DFLOAT8 -DFORMAT_", name_of(*w.format)) : ""));
+                    w.format ? detail::concat(" -DFLOAT8 -DFORMAT_", name_of(*w.format)) : "",
+                    sub_group(queue.device(), rows)));
 }
 
 std::size_t groups(std::int64_t count, std::int64_t of) { return static_cast<std::size_t>((count + of - 1) / of); }
