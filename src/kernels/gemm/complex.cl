@@ -11,10 +11,17 @@ __kernel void combine_planes(__global storage_t(X)* c, ulong c_offset, const __g
                              const __global REAL* re, ulong re_offset, const __global REAL* im, ulong im_offset,
                              gemm_problem p, compute_t(X) alpha, compute_t(X) beta)
 {
+#ifdef CLPRIM_DEVICE_CPU
     const ulong id = get_global_id(0);
     if (id >= p.batch * p.m * p.n)
         return;
     const long j = id % p.n, i = id / p.n % p.m, batch = id / p.n / p.m;
+#else   // which divide 64 bits slowly
+    const long j = get_global_id(0), i = get_global_id(1), batch = get_global_id(2);
+    if (j >= p.n || i >= p.m)
+        return;
+    const ulong id = (batch * p.m + i) * p.n + j;
+#endif
     compute_t(X) v = (compute_t(X))(re[re_offset + id], im[im_offset + id]);
     if (alpha.x != 1 || alpha.y != 0)   // multiplying by 1 + 0 i would turn infinity into NaN
         v = multiply(alpha, v);

@@ -1,6 +1,7 @@
 // Complex products by four real ones on views of the real and imaginary parts:
 //     re = Re A Re B - Im A Im B,  im = Re A Im B + Im A Re B,  C = alpha (re + i im) + beta D.
 #include <kernels/gemm/problem.hpp>
+#include <kernels/team.hpp>
 
 namespace clprim::detail {
 namespace {
@@ -59,7 +60,10 @@ void complex_planes(Queue& queue, const GemmProblem& problem, const GemmTensors&
     Launch launch(queue, program.kernel("combine_planes"));
     launch.arg(tensors.c).arg(tensors.d).arg(re).arg(im).arg(gemm_arguments(problem));
     add_scalars(launch, problem);
-    launch.run(Range::linear(static_cast<std::size_t>(problem.batch * problem.m * problem.n), 64));
+    const auto batch = static_cast<std::size_t>(problem.batch), m = static_cast<std::size_t>(problem.m),
+               n = static_cast<std::size_t>(problem.n);
+    launch.run(queue.device().kind == DeviceKind::cpu ? Range::linear(batch * m * n, 64)
+                                                      : plane_range(queue.device(), n, m, batch));
 }
 
 }  // namespace clprim::detail

@@ -9,7 +9,8 @@
 //
 // A work-group of 16 x 16 owns 64 x 64 sums, a work-item 4 x 4 of them; slabs of 16 words pass through local memory.
 //
-// -DX=int8|uint8 (what is packed) -DPTX=0|1: whether NVIDIA's instruction is written as such
+// -DX=int8|uint8 (what is packed) -DPTX=0|1 (whether NVIDIA's instruction is written as such)
+// -DALONG_K=0|1 (numbers of a line are neighbours) -DALIGNED=0|1 (and begin at multiples of four)
 #include "core/dtype.cl"
 
 #define TILE 64
@@ -37,39 +38,54 @@ typedef struct {
     long lines, depth, line_step, k_step, batch_step, zero_step;   // zero_step -1: no zero points
 } packed_matrix;
 
-// A work-item packs a word; [batch][line][words]. `words` is a multiple of SLAB.
-__kernel void pack_words(const __global storage_t(X)* from, ulong from_offset, __global uint* to, ulong to_offset,
-                         packed_matrix p, long words)
-{
-    const long word = get_global_id(0), line = get_global_id(1), batch = get_global_id(2);
-    if (word >= words)
-        return;
-    from += from_offset + batch * p.batch_step + line * p.line_step;
-    uint value = 0;
-    #pragma unroll
-    for (int e = 0; e < 4; ++e) {
-        const long k = 4 * word + e;
-        if (k < p.depth)
-            value |= (((uint)from[k * p.k_step] & 0xffu) ^ FLIP) << 8 * e;
-    }
-    to[to_offset + (batch * p.lines + line) * words + word] = value;
-}
+// A work-group packs LINES lines, LANES work-items each: [batch][line][words], where `words` is a multiple of SLAB; and
+// [batch][line][2]: a line's sum and its zero point, of signed bytes. Neighbours take what are neighbours in memory:
+// words of a line, or lines.
+#if ALONG_K
+#define LANES 64
+#else
+#define LANES 16
+#endif
+#define LINES (256 / LANES)
 
-// [batch][line][2]: a line's sum and its zero point, of signed bytes.
-__kernel void sum_lines(const __global uint* words, ulong words_offset, const __global storage_t(X)* zeros,
-                        ulong zeros_offset, __global int2* sums, ulong sums_offset, packed_matrix p, long count,
-                        long all_lines)
+__kernel __attribute__((reqd_work_group_size(256, 1, 1)))
+void pack_lines(const __global storage_t(X)* from, ulong from_offset, const __global storage_t(X)* zeros,
+                ulong zeros_offset, __global uint* to, ulong to_offset, __global int2* sums, ulong sums_offset,
+                packed_matrix p, int words)
 {
-    const long line = get_global_id(0);
-    if (line >= all_lines)
-        return;
-    words += words_offset + line * count;
+    __local int parts[LANES][LINES];
+    const int item = get_local_id(0);
+    const int lane = ALONG_K ? item % LANES : item / LINES, own = ALONG_K ? item / LANES : item % LINES;
+    const long line = (long)get_group_id(0) * LINES + own, batch = get_group_id(1);
+    const int depth = (int)p.depth;
+    from += from_offset + batch * p.batch_step + min(line, p.lines - 1) * p.line_step;
+    to += to_offset + (batch * p.lines + line) * words;
     int sum = 0;
-    for (long i = 0; i < count; ++i)
-        sum = dot_of_bytes(words[i], 0x01010101u, sum);
-    const int shift = FLIP ? 128 : 0;
-    const int zero = (p.zero_step < 0 ? 0 : (int)zeros[zeros_offset + line % p.lines * p.zero_step]) - shift;
-    sums[sums_offset / 2 + line] = (int2)(sum, zero);
+    for (int word = lane; line < p.lines && word < words; word += LANES) {
+        const int k = 4 * word;
+        uint value = 0;
+#if ALIGNED
+        if (k + 4 <= depth)
+            value = *(const __global uint*)(from + k) ^ FLIP * 0x01010101u;
+        else
+#endif
+            #pragma unroll
+            for (int e = 0; e < 4; ++e)
+                if (k + e < depth)
+                    value |= (((uint)from[(k + e) * p.k_step] & 0xffu) ^ FLIP) << 8 * e;
+        to[word] = value;
+        sum = dot_of_bytes(value, 0x01010101u, sum);
+    }
+    parts[lane][own] = sum;
+    for (int half_lanes = LANES / 2; half_lanes > 0; half_lanes /= 2) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (lane < half_lanes)
+            parts[lane][own] += parts[lane + half_lanes][own];
+    }
+    if (lane > 0 || line >= p.lines)
+        return;
+    const int zero = p.zero_step < 0 ? 0 : (int)zeros[zeros_offset + line * p.zero_step];
+    sums[sums_offset / 2 + batch * p.lines + line] = (int2)(parts[0][own], zero - (FLIP ? 128 : 0));
 }
 
 typedef struct {

@@ -83,12 +83,12 @@ struct WordProduct {
     std::int64_t m, n, k, words, c_row, c_column, c_batch;
 };
 
-const Program& gpu_program(Queue& queue, DataType type)
+const Program& gpu_program(Queue& queue, DataType type, bool along_k, bool aligned)
 {
     const MatrixEngineChoice engine = matrix_engine(queue.device());
-    return queue.context().program("kernels/integer/gpu.cl",
-                                   fmt::format("-DX={} -DPTX={:d}", name_of(type),
-                                               engine.engine == MatrixEngine::mma && !engine.emulated));
+    return queue.context().program(
+        "kernels/integer/gpu.cl", fmt::format("-DX={} -DPTX={:d} -DALONG_K={:d} -DALIGNED={:d}", name_of(type),
+                                              engine.engine == MatrixEngine::mma && !engine.emulated, along_k, aligned));
 }
 
 // Lines as words of four numbers, and behind them the lines' sums and zero points.
@@ -97,17 +97,17 @@ struct Words {
     Tensor all, sums;
 };
 
-Tensor pack_words(Queue& queue, const Tensor& from, const Tensor& zeros, PackedMatrix p, std::int64_t batch)
+Tensor pack_lines(Queue& queue, const Tensor& from, const Tensor& zeros, PackedMatrix p, std::int64_t batch)
 {
     const std::int64_t count = round_up(divide_up(p.depth, 4), slab_words), lines = batch * p.lines;
     p.zero_step = !zeros.defined() ? -1 : zeros.numel() == 1 ? 0 : 1;
     const Words packed(queue.context().empty({lines * (count + 2)}, DataType::int32, queue), lines);
-    const Program& program = gpu_program(queue, from.dtype);
-    queue.launch(program.kernel("pack_words"),
-                 Range::groups({size(divide_up(count, 64)), size(p.lines), size(batch)}, {64, 1, 1}), from, packed.all,
-                 p, count);
-    queue.launch(program.kernel("sum_lines"), Range::linear(size(lines), 64), packed.all,
-                 zeros.defined() ? zeros : from, packed.sums, p, count, lines);
+    const bool along_k = p.k_step == 1;
+    const bool aligned =
+        along_k && (p.line_step | p.batch_step | static_cast<std::int64_t>(from.buffer_offset())) % 4 == 0;
+    queue.launch(gpu_program(queue, from.dtype, along_k, aligned).kernel("pack_lines"),
+                 Range::groups({size(divide_up(p.lines, along_k ? 4 : 16)), size(batch), 1}, {256, 1, 1}), from,
+                 zeros.defined() ? zeros : from, packed.all, packed.sums, p, static_cast<cl_int>(count));
     return packed.all;
 }
 
@@ -117,10 +117,10 @@ void on_gpu(Queue& queue, const Tensor& a, const Tensor& b, const Tensor& c, con
     const auto batch_step = [](const Tensor& t) { return t.dim() == 3 ? t.stride(0) : 0; };
     const std::int64_t m = c.size(last - 1), n = c.size(last), k = a.size(last);
     const std::int64_t batch = c.dim() == 3 ? c.size(0) : 1;
-    const Words rows(pack_words(queue, a, zeros.a, {m, k, a.stride(last - 1), a.stride(last), batch_step(a), 0}, batch),
+    const Words rows(pack_lines(queue, a, zeros.a, {m, k, a.stride(last - 1), a.stride(last), batch_step(a), 0}, batch),
                      batch * m);
     const auto pack_columns = [&] {
-        return pack_words(queue, b, zeros.b, {n, k, b.stride(last), b.stride(last - 1), batch_step(b), 0}, batch);
+        return pack_lines(queue, b, zeros.b, {n, k, b.stride(last), b.stride(last - 1), batch_step(b), 0}, batch);
     };
     const Words columns(zeros.prepared_b
                             ? zeros.prepared_b->get(queue, fmt::format("integer words {} {} {} {} {} {}", k, n, batch,
@@ -130,7 +130,7 @@ void on_gpu(Queue& queue, const Tensor& a, const Tensor& b, const Tensor& c, con
                         batch * n);
     const WordProduct p{m, n, k, round_up(divide_up(k, 4), slab_words), c.stride(last - 1), c.stride(last),
                         batch_step(c)};
-    queue.launch(gpu_program(queue, b.dtype).kernel("multiply"),
+    queue.launch(gpu_program(queue, DataType::int8, true, true).kernel("multiply"),
                  Range::groups({size(divide_up(n, tile)), size(divide_up(m, tile)), size(batch)}, {16, 16, 1}),
                  rows.all, rows.sums, columns.all, columns.sums, c, p);
 }
