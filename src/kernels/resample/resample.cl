@@ -2,6 +2,8 @@
 //     y[o] = sum over taps k of weight_k(o) x[index_k(o)],   per axis, and the product of the axes
 // Each work-item owns one element, of y forward, of the gradient of x backward: there it gathers from the outputs whose
 // taps reach it, so no atomics. Which taps an output has is decided in one place, taps().
+// On GPUs a work-item of planar tensors owns that element of PLANES planes, since finding the taps takes longer than
+// adding them up.
 // -DX: dtype; -DACC: type of coordinates and sums; -DFILTER: one of the names below; -DDIMS: 3, 2 or 1: how many of x,
 // y and z there are, the others have size 1 on both sides; -DCHANNELS_LAST or row-major.
 #include "core/dtype.cl"
@@ -26,9 +28,18 @@ typedef ACC acc_t;
 typedef struct {
     acc_t scale[3];       // input elements per output element
     int in[3], out[3];
-    uint channels;
+    uint channels, planes;   // planes: of all images
     int align_corners;
 } resample_t;
+
+#if defined(CLPRIM_DEVICE_CPU) || defined(CHANNELS_LAST)
+#define PLANES 1
+#else
+#define PLANES 4
+#endif
+#define EACH_PLANE _Pragma("unroll") for (int i = 0; i < PLANES; ++i)
+// Plane i behind the first; those beyond the last repeat it.
+#define BEHIND(i, SIZE) (min((uint)(i), last_plane) * (ulong)(uint)(p.SIZE[0] * p.SIZE[1] * p.SIZE[2]))
 
 // The taps of one output along one axis: input elements begin + k, moved into the input; `at` is where the weights are
 // measured from, `norm` what they are multiplied by.
@@ -136,7 +147,7 @@ static inline int tap_index(const resample_t* p, int axis, const taps_t* t, int 
 #else
 #define PIXEL(i) (uint)(i)
 #endif
-// Planar: the launch is (x, z * y, image * channel); channels_last: (channel, x, image * z * y). So only rows are
+// Planar: the launch is (x, z * y, PLANES of image * channel); channels_last: (channel, x, image * z * y). So only rows are
 // divided.
 #ifdef CHANNELS_LAST
 #define LOCATE(SIZE, OTHER)                                                                                           \
@@ -147,6 +158,7 @@ static inline int tap_index(const resample_t* p, int axis, const taps_t* t, int 
     const uint rest = row / (uint)p.SIZE[1], image = DIMS == 3 ? rest / (uint)p.SIZE[0] : rest;                       \
     const int y0 = row - rest * p.SIZE[1], z0 = rest - image * p.SIZE[0];                                             \
     const ulong plane = (ulong)image * (uint)(p.OTHER[0] * p.OTHER[1] * p.OTHER[2]) * p.channels + lane;              \
+    const uint last_plane = 0;                                                                                        \
     const ulong item = ((ulong)row * (uint)p.SIZE[2] + x0) * p.channels + lane;
 #else
 #define LOCATE(SIZE, OTHER)                                                                                           \
@@ -154,7 +166,7 @@ static inline int tap_index(const resample_t* p, int axis, const taps_t* t, int 
     if (x0 >= p.SIZE[2] || row >= p.SIZE[0] * p.SIZE[1])                                                              \
         return;                                                                                                       \
     const int z0 = DIMS == 3 ? row / p.SIZE[1] : 0, y0 = row - z0 * p.SIZE[1];                                        \
-    const uint image = get_global_id(2);   /* and channel */                                                          \
+    const uint image = get_global_id(2) * PLANES, last_plane = p.planes - 1 - image;   /* and channel */              \
     const ulong plane = (ulong)image * (uint)(p.OTHER[0] * p.OTHER[1] * p.OTHER[2]);                                  \
     const ulong item = (ulong)image * (uint)(p.SIZE[0] * p.SIZE[1] * p.SIZE[2]) + (uint)(row * p.SIZE[2] + x0);
 #endif
@@ -174,7 +186,8 @@ __kernel void resample(const __global storage_t(X)* x, ulong x_offset, __global 
     LOCATE(out, in)
     x += x_offset + plane;
     const taps_t tz = taps(&p, 0, z0), ty = taps(&p, 1, y0), tx = taps(&p, 2, x0);
-    acc_t sum = 0;
+    acc_t sums[PLANES];
+    EACH_PLANE sums[i] = 0;
 #pragma unroll UNROLL
     for (int kz = 0; kz < TAPS(tz, 0); ++kz) {
         const acc_t wz = weight(&p, 0, &tz, kz);
@@ -182,14 +195,20 @@ __kernel void resample(const __global storage_t(X)* x, ulong x_offset, __global 
 #pragma unroll UNROLL
         for (int ky = 0; ky < TAPS(ty, 1); ++ky) {
             const int line = (iz * p.in[1] + tap_index(&p, 1, &ty, ky)) * p.in[2];
-            acc_t along = 0;
+            acc_t along[PLANES];
+            EACH_PLANE along[i] = 0;
 #pragma unroll UNROLL
-            for (int kx = 0; kx < TAPS(tx, 2); ++kx)
-                along += weight(&p, 2, &tx, kx) * load(X, x, PIXEL(line + tap_index(&p, 2, &tx, kx)));
-            sum += wz * weight(&p, 1, &ty, ky) * along;
+            for (int kx = 0; kx < TAPS(tx, 2); ++kx) {
+                const acc_t wx = weight(&p, 2, &tx, kx);
+                const int at = line + tap_index(&p, 2, &tx, kx);
+                EACH_PLANE along[i] += wx * load(X, x + BEHIND(i, in), PIXEL(at));
+            }
+            EACH_PLANE sums[i] += wz * weight(&p, 1, &ty, ky) * along[i];
         }
     }
-    store(X, y, y_offset + item, to_element(sum));
+    EACH_PLANE
+        if ((uint)i <= last_plane)
+            store(X, y, y_offset + item + BEHIND(i, out), to_element(sums[i]));
 }
 
 #ifndef BYTES
@@ -230,17 +249,24 @@ __kernel void resample_backward(const __global storage_t(X)* grad_output, ulong 
     LOCATE(in, out)
     grad_output += grad_output_offset + plane;
     const int2 rz = reached(&p, 0, z0), ry = reached(&p, 1, y0), rx = reached(&p, 2, x0);
-    acc_t sum = 0;
+    acc_t sums[PLANES];
+    EACH_PLANE sums[i] = 0;
     for (int oz = rz.x; oz < rz.y; ++oz) {
         const acc_t wz = reach(&p, 0, oz, z0);
         for (int oy = ry.x; oy < ry.y; ++oy) {
             const int line = (oz * p.out[1] + oy) * p.out[2];
-            acc_t along = 0;
-            for (int ox = rx.x; ox < rx.y; ++ox)
-                along += reach(&p, 2, ox, x0) * load(X, grad_output, PIXEL(line + ox));
-            sum += wz * reach(&p, 1, oy, y0) * along;
+            acc_t along[PLANES];
+            EACH_PLANE along[i] = 0;
+            for (int ox = rx.x; ox < rx.y; ++ox) {
+                const acc_t wx = reach(&p, 2, ox, x0);
+                EACH_PLANE along[i] += wx * load(X, grad_output + BEHIND(i, out), PIXEL(line + ox));
+            }
+            const acc_t wy = reach(&p, 1, oy, y0);
+            EACH_PLANE sums[i] += wz * wy * along[i];
         }
     }
-    store(X, grad_input, grad_input_offset + item, sum);
+    EACH_PLANE
+        if ((uint)i <= last_plane)
+            store(X, grad_input, grad_input_offset + item + BEHIND(i, in), sums[i]);
 }
 #endif

@@ -14,7 +14,7 @@ template <class Acc>
 struct Geometry {
     Acc scale[3];
     cl_int in[3], out[3];
-    cl_uint channels;
+    cl_uint channels, planes;
     cl_int align_corners;
 };
 
@@ -64,6 +64,7 @@ void run(Queue& queue, const char* name, const Tensor& from, const Tensor& to, c
         geometry.scale[i] = used ? scale<Acc>(geometry.in[i], geometry.out[i], how.scale_factors[axis], how) : Acc(1);
     }
     geometry.channels = from.size(1);
+    geometry.planes = static_cast<cl_uint>(from.size(0) * from.size(1));
     geometry.align_corners = how.align_corners;
     std::string options = detail::define("X", from.dtype) + (sizeof(Acc) == 8 ? " -DACC=double" : " -DACC=float") +
                           " -DFILTER=" + filter_names[static_cast<int>(how.filter)];
@@ -74,13 +75,15 @@ void run(Queue& queue, const char* name, const Tensor& from, const Tensor& to, c
         options += " -DBYTES";
     Kernel& kernel = queue.context().program("kernels/resample/resample.cl", options).kernel(name);
     // As laid out in resample.cl.
+    const std::size_t planes_together = queue.device().kind == DeviceKind::cpu ? 1 : 4;   // PLANES
     const auto& sizes = backward ? geometry.in : geometry.out;
     const std::size_t columns = static_cast<std::size_t>(sizes[2]), channels = geometry.channels,
                       rows = static_cast<std::size_t>(sizes[0]) * static_cast<std::size_t>(sizes[1]),
-                      images = static_cast<std::size_t>(from.size(0));
+                      images = static_cast<std::size_t>(from.size(0)),
+                      planes = (images * channels + planes_together - 1) / planes_together;
     const std::size_t first = channels_last ? channels : columns, second = channels_last ? columns : rows;
     const Range range =
-        detail::plane_range(queue.device(), first, second, channels_last ? images * rows : images * channels);
+        detail::plane_range(queue.device(), first, second, channels_last ? images * rows : planes);
     queue.launch(kernel, range, backward ? to : from, backward ? from : to, geometry);
 }
 
