@@ -55,7 +55,8 @@ const Program& program(Queue& queue, const Parameters& types, detail::Team team,
     std::string options = detail::define("X", types.x) + detail::define("W", types.w) +
                           detail::define_team(team, types.acc) + types.flags;
     if (team.size > 1) {
-        const bool wide = shape.count() * shape.channels / team.vec >= std::int64_t{1} << 32;
+        // Work-items count a few thousand vectors beyond the last.
+        const bool wide = shape.count() * shape.channels / team.vec >= (std::int64_t{1} << 32) - 65536;
         options += detail::concat(" -DCOLUMNS=", shape.inner == 1 ? 1 : 0, " -DWIDE=", wide ? 1 : 0);
     }
     return queue.context().program("kernels/norm/batch_norm.cl", options);
@@ -130,8 +131,8 @@ struct Passes {
         if (!out.defined())
             return;
         std::int64_t share = 1;
-        constexpr std::int64_t ahead = 4;   // as in transform_all
-        Range range = Range::groups(divide_up(x.numel(), team.vec * team.size * ahead), team.size);
+        const std::int64_t owned = std::max<std::int64_t>(16, 4 * std::int64_t(team.vec));   // elements
+        Range range = Range::groups(divide_up(x.numel(), std::int64_t(team.size) * owned), team.size);
         if (cpu) {
             const std::int64_t rows = shape.inner > 1 ? std::int64_t(shape.outer) * shape.channels : shape.outer;
             const std::int64_t row = shape.inner > 1 ? shape.inner : shape.channels;

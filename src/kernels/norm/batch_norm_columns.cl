@@ -136,38 +136,40 @@ typedef ulong count_t;
 typedef uint count_t;
 #endif
 
-// A work-item owns AHEAD vectors of neighbouring elements, TEAM apart, and reads all of them before it writes.
+// A work-item owns OWNED vectors of neighbouring elements, TEAM apart, and reads all of them before it writes. Finding
+// the first divides five times: single elements are so many that it hardly counts.
+#define OWNED (16 / VEC > AHEAD ? 16 / VEC : AHEAD)
 __kernel __attribute__((reqd_work_group_size(TEAM, 1, 1)))
 void transform_all(input_t x, ulong x_offset, input_t dy, ulong dy_offset, __global storage_t(X)* out,
                    ulong out_offset, shape_t shape, const __global acc_t* coefficients, ulong coefficients_offset,
                    ulong unused)
 {
     const bool columns = COLUMNS;
-    const ulong total = (ulong)shape.outer * shape.channels * shape.inner / VEC;
-    const ulong first = (ulong)get_group_id(0) * (TEAM * AHEAD) + team_rank();
+    const count_t total = (ulong)shape.outer * shape.channels * shape.inner / VEC;
+    const count_t first = (count_t)get_group_id(0) * (TEAM * OWNED) + team_rank();
     if (first >= total)
         return;
     const uint row_vectors = (columns ? shape.channels : shape.inner) / VEC;
     const uint rows_ahead = TEAM / row_vectors, ahead = TEAM % row_vectors;
     const uint channels_ahead = rows_ahead % shape.channels;
-    const count_t row = (count_t)first / row_vectors;
-    uint at = first - (ulong)row * row_vectors, c = row % shape.channels;
+    const count_t row = first / row_vectors;
+    uint at = first - row * row_vectors, c = row % shape.channels;
     x += x_offset;
     dy += dy_offset;
     out += out_offset;
     coefficients += coefficients_offset;
-    vec_t xs[AHEAD], dys[AHEAD];
+    vec_t xs[OWNED], dys[OWNED];
 #pragma unroll
-    for (uint e = 0; e < AHEAD; ++e) {
-        const ulong place = min(first + e * TEAM, total - 1) * VEC;
+    for (uint e = 0; e < OWNED; ++e) {
+        const ulong place = (ulong)min(first + e * TEAM, total - 1) * VEC;
         xs[e] = load_vector(X, x, place);
         dys[e] = LOAD_DY(place);
     }
 #pragma unroll
-    for (uint e = 0; e < AHEAD; ++e) {
-        const ulong vector = first + e * TEAM;
+    for (uint e = 0; e < OWNED; ++e) {
+        const count_t vector = first + e * TEAM;
         if (vector < total)
-            store_vector(X, out, vector * VEC,
+            store_vector(X, out, (ulong)vector * VEC,
                          columns ? transform_columns(xs[e], dys[e], coefficients, shape.channels, at * VEC)
                                  : transform(xs[e], dys[e], load_coefficients(coefficients, shape.channels, c)));
         at += ahead;
