@@ -103,8 +103,17 @@ static inline target_t element(const __global storage_t(S)* source, ulong from)
 
 // The index space, axis 0 innermost. Axes beyond `rank` have size 1.
 typedef struct {
-    INDEX shape[8], source[8], target[8];
+    INDEX shape[8], source[8], target[8], magic[8], shift[8];
 } space_t;
+
+// n / shape[axis]. GPUs divide slowly; indices of 32 bits come with multipliers (Divider in pointwise/iteration.hpp).
+#define uint_DIVIDED(n, axis) ((mul_hi((uint)(n), (uint)space.magic[axis]) + (n)) >> space.shift[axis])
+#define ulong_DIVIDED(n, axis) ((n) / space.shape[axis])
+#ifdef CLPRIM_DEVICE_CPU
+#define DIVIDED ulong_DIVIDED
+#else
+#define DIVIDED CLPRIM_CAT(INDEX, _DIVIDED)
+#endif
 
 // Takes the index of one axis off position n and adds its offsets. Written out per axis, since some drivers stumble
 // over a kernel argument that is indexed by a variable. The last axis there can be takes what is left.
@@ -112,8 +121,8 @@ typedef struct {
     if (axis + 1 == AXES) {                                                                                 \
         from += n * space.source[axis];                                                                     \
         to += n * space.target[axis];                                                                       \
-    } else if (axis < AXES && axis < rank) {                                                                                      \
-        const INDEX rest = n / space.shape[axis], i = n - rest * space.shape[axis];                         \
+    } else if (axis < AXES && axis < rank) {                                                                \
+        const INDEX rest = DIVIDED(n, axis), i = n - rest * space.shape[axis];                              \
         n = rest;                                                                                           \
         from += i * space.source[axis];                                                                     \
         to += i * space.target[axis];                                                                       \

@@ -9,6 +9,7 @@
 #include <clprim/context.hpp>
 #include <kernels/copy/collapse.hpp>
 #include <kernels/copy/kernel_table.hpp>
+#include <kernels/pointwise/iteration.hpp>
 #include <core/operands.hpp>
 
 namespace clprim {
@@ -22,16 +23,20 @@ constexpr std::size_t tile = 32;
 // space_t in copy.cl.
 template <class Index>
 struct SpaceArgument {
-    std::array<Index, max_rank> shape, source, target;
+    std::array<Index, max_rank> shape, source{}, target{}, magic{}, shift{};
 
     explicit SpaceArgument(const CopySpace& space)
     {
         shape.fill(1);
-        source.fill(0);
-        target.fill(0);
         std::copy(space.shape.begin(), space.shape.end(), shape.begin());
         std::copy(space.source.begin(), space.source.end(), source.begin());
         std::copy(space.target.begin(), space.target.end(), target.begin());
+        if constexpr (sizeof(Index) == 4)
+            for (std::size_t axis = 2; axis < space.rank(); ++axis) {   // a work-item knows where it is along the first
+                const Divider divider(static_cast<std::uint32_t>(shape[axis]));
+                magic[axis] = divider.magic;
+                shift[axis] = divider.shift;
+            }
     }
 };
 
