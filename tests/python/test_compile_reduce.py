@@ -172,3 +172,27 @@ def test_reductions_are_not_cut_into_single_elements(elements, results, inner):
     from torch._inductor.choices import InductorChoices
     pieces = InductorChoices().reduction_split_factor(torch.device(device), elements, results, inner)
     assert pieces == 1 or elements // pieces >= config.unroll_reductions_threshold
+
+
+@pytest.mark.parametrize("activation", (F.hardswish, F.relu))
+def test_batch_norms_are_computed_where_they_are_used(activation):
+    """Statistics and result forward, sums and gradient backward: nothing else is written in between."""
+    def norm(x, w, b):
+        return activation(F.batch_norm(x, None, None, w, b, training=True)) * 2
+
+    x, w, b = (torch.randn(shape, requires_grad=True) for shape in ((3, 8, 20, 20), (8,), (8,)))
+    check(norm, x, w, b, atol=3e-5, rtol=1e-4)
+
+    torch._dynamo.reset()
+    x, w, b = (t.detach().to(device).requires_grad_() for t in (x, w, b))
+    compiled = torch.compile(norm, fullgraph=True)
+    with config.patch(force_disable_caches=True):
+        y = compiled(x, w, b)
+        gradient = torch.randn_like(y)
+        torch.autograd.grad(y, (x, w, b), gradient)          # compiles the other way
+        torch.ocl.synchronize()
+        before = torch.ocl.kernel_launches()
+        y = compiled(x, w, b)
+        assert torch.ocl.kernel_launches() - before == 2
+        torch.autograd.grad(y, (x, w, b), gradient)
+        assert torch.ocl.kernel_launches() - before == 4

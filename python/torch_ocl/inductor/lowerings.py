@@ -11,6 +11,7 @@ import functools
 import torch
 from torch._inductor import config, freezing, ir, lowering
 from torch._inductor.graph import GraphLowering
+from torch._inductor.utils import sympy_product
 from torch._inductor.virtualized import V
 from torch.utils import _pytree as pytree
 
@@ -146,6 +147,36 @@ def _leave_unknown_dtypes() -> None:
     lowering.unsupported_input_tensor = unsupported_input_tensor
 
 
+LARGEST_INLINE = 80     # operations of an expression that is computed anew wherever it is used
+
+
+def _keep_inline() -> None:
+    """What several kernels use is written to memory once it has been put together from enough operations and tensors.
+    Inductor counts every tensor alike. Here those that are small beside the result do not count, such as the four that
+    a batch norm has for each channel: reading them again costs less than writing and reading the result, which every
+    kernel behind the norm would do."""
+    former_reads, former_threshold = ir.StorageBox.num_reads, ir.Loops.get_realize_opcount_threshold
+
+    def num_reads(box) -> int:
+        count = former_reads(box)
+        if count <= config.realize_reads_threshold or not isinstance(box.data, ir.Pointwise) or not _on_ocl(box.data):
+            return count
+        hint = V.graph.sizevars.optimization_hint
+        size = hint(sympy_product(box.data.get_size()))
+        return sum(1 for read in box.data.get_reads() if 8 * hint(read.get_numel()) >= size)
+
+    def get_realize_opcount_threshold(loops, threshold=None) -> int:
+        found = former_threshold(loops, threshold)
+        return max(found, LARGEST_INLINE) if config.realize_opcount_threshold is None and _on_ocl(loops) else found
+
+    ir.StorageBox.num_reads = num_reads
+    ir.Loops.get_realize_opcount_threshold = get_realize_opcount_threshold
+
+
+def _on_ocl(node) -> bool:
+    return (node.get_device() or torch.device("cpu")).type == "ocl"
+
+
 def _flex_attention() -> None:
     """Lowered when they are met, by flex_attention.py, which is imported then."""
     import torch._inductor.kernel.flex  # noqa: F401  (registers those of other devices)
@@ -169,6 +200,7 @@ def _flex_attention() -> None:
 def register() -> None:
     _flex_attention()
     _keep_layouts()
+    _keep_inline()
     _leave_unknown_dtypes()
     _prefer_the_device()
     for packet in (aten.index_put, aten.index_put_, aten._unsafe_index_put):
