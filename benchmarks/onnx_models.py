@@ -1,32 +1,40 @@
-"""Inference of ONNX models against ONNX Runtime's CPU provider, in one run.
+"""Inference of ONNX models against ONNX Runtime's CPU provider and OpenVINO's CPU plugin.
 
-    python benchmarks/onnx_models.py                                   # resnet50, mobilenet_v2, vit_b_16, a text
-    detector python benchmarks/onnx_models.py --models resnet50 --batches 1
+    python benchmarks/onnx_models.py                                   # the networks below, batches of 1 and 8
+    python benchmarks/onnx_models.py --models resnet50 --batches 1
     python benchmarks/onnx_models.py --models path/to/model.onnx       # any model with one input of images
+    python benchmarks/onnx_models.py --start                           # first results, programs cached and not
 
-Both get as many threads as the machine has cores, take turns, and rest before each turn (see common.interleave). The
-ratio is ONNX Runtime's median time over clprim's: above 1 clprim is faster. Peak memory is that of a process of its own
-which loads the model and runs it twice, without what importing the runtime takes.
+Each engine has a process of its own (onnx_engines.py), since threads that wait busily in one process would take cores
+from another's work. The processes take turns, and rest before each. OpenVINO is asked for float32; an engine whose
+package is not installed is left out. All get as many threads as --threads says.
+
+The ratio is that of the better of the other engines to clprim, the median over the rounds: above 1 clprim is faster.
+Peak memory is that of loading and running, without what importing the engine takes. The row `one_node` is a model of
+nothing: what an engine takes anyway, the OpenCL driver of clprim's.
 """
 import argparse
-import importlib
+import contextlib
 import json
 import math
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
 import warnings
 from pathlib import Path
 
 os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
 
 import numpy as np
+import onnx_engines
 
-# PyTorch, clprim and ONNX Runtime are imported where they are used: --memory-of measures one of them alone.
+# Before this folder: tools/onnx_models.py has the networks, and this file runs as __main__.
 sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
 
-MODELS = ["resnet50", "mobilenet_v2", "vit_b_16", "text_detector"]
+MODELS = "resnet18 resnet50 mobilenet_v2 efficientnet_b0 densenet121 vit_b_16 text_detector".split()
 
 
 def text_detector():
@@ -34,16 +42,29 @@ def text_detector():
     return Path(rapidocr_onnxruntime.__file__).parent / "models" / "ch_PP-OCRv4_det_infer.onnx"
 
 
+def one_node(path):
+    import onnx
+
+    ports = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", 3, "h", "w"]) for name in "xy"]
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "one_node", ports[:1], ports[1:])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=10), path)
+
+
 def model_file(name, folder):
-    """The model's file; torchvision networks are exported with a dynamic batch."""
+    """The model's file. Torchvision's networks are exported with a dynamic batch, once for a folder."""
     if name.endswith(".onnx"):
         return Path(name)
     if name == "text_detector":
         return text_detector()
+    path = folder / f"{name}.onnx"
+    if path.exists():
+        return path
+    if name == "one_node":
+        one_node(path)
+        return path
     import onnx_models
     import torch
 
-    path = folder / f"{name}.onnx"
     model = onnx_models.network(name)
     torch.backends.mha.set_fastpath_enabled(False)
     with warnings.catch_warnings():
@@ -53,96 +74,143 @@ def model_file(name, folder):
     return path
 
 
-def reference_session(path):
-    import onnxruntime
+class Engine:
+    """A process that holds one session and computes only when it is its turn."""
 
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = os.cpu_count()
-    options.log_severity_level = 3
-    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    def __init__(self, name, path, batch, options, environment=None):
+        self.name = name
+        self.outputs = options.scratch / f"{name}.npz"
+        command = [sys.executable, onnx_engines.__file__, name, str(path), str(batch), str(options.size),
+                   str(options.threads), str(self.outputs)]
+        # Fewer threads than cores are fewer cores too: OpenCL drivers take what the process may run on.
+        cores = sorted(os.sched_getaffinity(0))[:options.threads]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        env=os.environ | (environment or {}),
+                                        preexec_fn=lambda: os.sched_setaffinity(0, cores))
+        self.about = self._answer()
+
+    def _answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self.name} ended with status {self.process.wait()}")
+        return json.loads(line)
+
+    def results(self):
+        with np.load(self.outputs) as file:
+            return [file[key] for key in file.files]
+
+    def turn(self, seconds):
+        self.process.stdin.write(f"{seconds}\n")
+        self.process.stdin.flush()
+        return self._answer()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait()
 
 
-def images(batch, size):
-    return np.random.default_rng(0).standard_normal((batch, 3, size, size), dtype=np.float32)
+def started(name, path, batch, options, **environment):
+    """What an engine says of its start: seconds to the first result, memory."""
+    with Engine(name, path, batch, options, environment) as engine:
+        return engine.about
 
 
-def measure(path, batch, size, rounds):
-    import clprim
+def compare(name, path, batch, options):
+    """One row: every engine's times in turns, memory, and how far clprim's results are from the first other's."""
     import onnx_models
-    import torch
-    from common import interleave
 
-    cpu = torch.device("cpu")
-    reference, session = reference_session(path), clprim.Session(str(path))
-    name = session.input_names[0]
-    feed = {name: images(batch, size)}
-    expected, results = reference.run(None, feed), list(session.run(feed).values())
-    difference = onnx_models.relative_difference(results, expected)
-    times = interleave({"onnxruntime": (lambda: reference.run(None, feed), cpu),
-                        "clprim": (lambda: session.run(feed), cpu)}, rounds, pause=0.3)
-    return difference, times
-
-
-def peak_memory(runtime, path, batch, size):
-    """MiB that loading and running take at most, in a process of its own."""
-    out = subprocess.run([sys.executable, __file__, "--memory-of", runtime, "--models", str(path), "--batches",
-                          str(batch),
-                          "--size", str(size)], check=True, capture_output=True, text=True).stdout
-    return float(out.split()[-1])
-
-
-def highest_kib():
-    """Most memory that this process has had (getrusage would count its parent's too)."""
-    return next(int(line.split()[1]) for line in Path("/proc/self/status").read_text().splitlines()
-                if line.startswith("VmHWM"))
+    with contextlib.ExitStack() as stack:
+        engines = [stack.enter_context(Engine(engine, path, batch, options)) for engine in options.engines]
+        turns = {engine.name: [] for engine in engines}
+        for _ in range(options.rounds):
+            for engine in engines:
+                time.sleep(options.pause)
+                turns[engine.name].append(engine.turn(options.seconds))
+        by_name = {engine.name: engine for engine in engines}
+        row = {"model": name, "batch": batch, "turns": turns,
+               "engines": {engine.name: engine.about for engine in engines}}
+        others = [engine for engine in engines if engine.name != "clprim"]
+        if others and "clprim" in by_name:
+            row["difference"] = onnx_models.relative_difference(by_name["clprim"].results(), others[0].results())
+    seconds = {engine: [turn[options.clock] for turn in rows] for engine, rows in turns.items()}
+    row["milliseconds"] = {engine: 1e3 * statistics.median(values) for engine, values in seconds.items()}
+    if "difference" in row:
+        row["best"] = min((engine.name for engine in others), key=lambda engine: row["milliseconds"][engine])
+        row["ratio"] = statistics.median(a / b for a, b in zip(seconds[row["best"]], seconds["clprim"]))
+    return row
 
 
-def print_peak_memory(runtime, path, batch, size):
-    module = importlib.import_module(runtime)
-    before = highest_kib()
-    session = module.Session(path) if runtime == "clprim" else reference_session(path)
-    feed = {(session.input_names if runtime == "clprim"
-             else [i.name for i in session.get_inputs()])[0]: images(batch, size)}
-    for _ in range(2):
-        session.run(feed) if runtime == "clprim" else session.run(None, feed)
-    print((highest_kib() - before) / 1024)
+def print_times(options):
+    print(f"{'model':16s} batch" + "".join(f"{engine + ', ms':>16s}" for engine in options.engines)
+          + f"{'ratio':>7s} {'difference':>11s}  peak MiB " + " / ".join(options.engines))
+    rows = []
+    for name in ["one_node", *options.models]:
+        path = model_file(name, options.folder)
+        for batch in options.batches if name != "one_node" else [1]:
+            row = compare(name, path, batch, options)
+            rows.append(row)
+            print(f"{name[-16:]:16s} {batch:5d}"
+                  + "".join(f"{row['milliseconds'][engine]:16.2f}" for engine in options.engines)
+                  + (f"{row['ratio']:7.2f} {row['difference']:11.1e}  " if "ratio" in row else " " * 21)
+                  + " / ".join(f"{row['engines'][engine]['peak_mib']:.0f}" for engine in options.engines), flush=True)
+    ratios = [row["ratio"] for row in rows if "ratio" in row and row["model"] != "one_node"]
+    if ratios:
+        print(f"geometric mean of the ratios: {math.exp(statistics.fmean(map(math.log, ratios))):.2f}")
+    return rows
+
+
+def print_starts(options):
+    """Seconds from creating a session to its first result, after imports: clprim's with and without cached programs."""
+    print(f"{'model':16s} batch" + "".join(f"{engine:>14s}" for engine in options.engines)
+          + f"{'clprim, cold':>14s}  (seconds)")
+    rows = []
+    for name in ["one_node", *options.models]:
+        path = model_file(name, options.folder)
+        for batch in options.batches if name != "one_node" else [1]:
+            times = {}
+            for _ in range(options.rounds):
+                with tempfile.TemporaryDirectory() as cache:
+                    for engine in options.engines:
+                        if engine == "clprim":
+                            cold = started(engine, path, batch, options, CLPRIM_CACHE_DIR=cache)
+                            times.setdefault("clprim, cold", []).append(cold["first_seconds"])
+                        warm = started(engine, path, batch, options, CLPRIM_CACHE_DIR=cache)
+                        times.setdefault(engine, []).append(warm["first_seconds"])
+            rows.append({"model": name, "batch": batch, "first_seconds": times})
+            print(f"{name[-16:]:16s} {batch:5d}"
+                  + "".join(f"{statistics.median(times[key]):14.2f}" for key in [*options.engines, "clprim, cold"]
+                            if key in times), flush=True)
+    return rows
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--models", nargs="+", default=MODELS,
                         help=f"of {', '.join(MODELS)}, any torchvision network, or files")
+    parser.add_argument("--engines", nargs="+", default=list(onnx_engines.ENGINES), choices=list(onnx_engines.ENGINES))
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 8])
     parser.add_argument("--size", type=int, default=224, help="height and width of the images")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--seconds", type=float, default=0.3, help="length of a turn")
+    parser.add_argument("--pause", type=float, default=0.3, help="seconds of rest before a turn")
+    parser.add_argument("--clock", choices=["wall", "cpu"], default="wall",
+                        help="cpu: processor time of all threads, for machines with other work")
+    parser.add_argument("--start", action="store_true", help="measure first results instead")
+    parser.add_argument("--folder", type=Path, help="keeps exported models there for later runs")
     parser.add_argument("--json", type=Path, help="raw numbers")
-    parser.add_argument("--memory-of", choices=["clprim", "onnxruntime"], help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.memory_of:
-        return print_peak_memory(options.memory_of, options.models[0], options.batches[0], options.size)
-    return compare(options)
-
-
-def compare(options):
-    import clprim
-    import onnxruntime
-    from common import median_ms
-
-    print(f"clprim on {clprim.devices()[0]}, ONNX Runtime {onnxruntime.__version__} on {os.cpu_count()} threads")
-    print(f"{'model':16s} {'batch':>5s} {'ONNX Runtime':>13s} {'clprim':>9s} {'ratio':>6s} {'difference':>11s} {'peak MiB, theirs / ours':>24s}")
-    rows = []
-    with tempfile.TemporaryDirectory() as folder:
-        for name in options.models:
-            path = model_file(name, Path(folder))
-            for batch in options.batches:
-                difference, times = measure(path, batch, options.size, options.rounds)
-                theirs, ours = median_ms(times["onnxruntime"]), median_ms(times["clprim"])
-                memory = [peak_memory(runtime, path, batch, options.size) for runtime in ("onnxruntime", "clprim")]
-                rows.append({"model": name, "batch": batch, "ratio": theirs / ours, "difference": difference,
-                             "seconds": times, "peak_mib": dict(zip(("onnxruntime", "clprim"), memory))})
-                print(f"{name[-16:]:16s} {batch:5d} {theirs:10.1f} ms {ours:6.1f} ms {theirs / ours:6.2f} {difference:11.1e} "
-                      f"{memory[0]:14.0f} / {memory[1]:.0f}", flush=True)
-    print(f"geometric mean of the ratios: {math.exp(sum(math.log(row['ratio']) for row in rows) / len(rows)):.2f}")
+    for engine in [engine for engine in options.engines if not onnx_engines.available(engine)]:
+        print(f"{engine} is left out: its package is not installed")
+        options.engines.remove(engine)
+    with tempfile.TemporaryDirectory() as scratch:
+        options.scratch = Path(scratch)
+        options.folder = options.folder or options.scratch
+        options.folder.mkdir(parents=True, exist_ok=True)
+        rows = print_starts(options) if options.start else print_times(options)
     if options.json:
         options.json.write_text(json.dumps(rows))
 
