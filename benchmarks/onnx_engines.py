@@ -1,7 +1,7 @@
 """One inference engine in a process of its own: what benchmarks/onnx_models.py starts and gives turns to.
 
-Loads a model and runs it; then each line of its input, a number of seconds, asks for runs of that length altogether and is
-answered by a line of JSON. Between turns it waits for the next line and computes nothing.
+Loads a model and runs it; then each line of its input, a number of seconds, asks for runs of that length altogether and
+is answered by a line of JSON. Between turns it waits for the next line and computes nothing.
 """
 import importlib.util
 import json
