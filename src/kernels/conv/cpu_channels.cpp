@@ -1,0 +1,111 @@
+// Host side of cpu_channels.cl: packs weights, cuts a pass into work-items.
+#include <algorithm>
+#include <limits>
+
+#include <kernels/conv/implicit.hpp>
+
+namespace clprim::conv {
+namespace {
+
+constexpr cl_long tile_pixels = 6;   // TILE_PIXELS in cpu_channels.cl
+
+// Rows of a panel of weights: PANEL in cpu_channels.cl.
+cl_long panel_rows(const Device& device, DataType dtype)
+{
+    const bool wide_vectors = device.handle.getInfo<CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT>() * sizeof(cl_float) >= 64;
+    return (dtype == DataType::float64 ? 8 : 16) * (wide_vectors ? 2 : 1);
+}
+
+// Pixels and rows of a work-item that keep all compute units busy for the shortest time, by a model in cycles: products,
+// and numbers of weights and source that come from a far cache, some four in a cycle; a source that leaves the near one
+// comes again for each panel.
+void choose_tiles(ImplicitProblem& p, const Device& device, cl_long panel)
+{
+    const cl_long pixels = p.pixels(), depth = p.total_depth(), taps = p.taps[0] * p.taps[1] * p.taps[2];
+    const cl_long most_places = std::min<cl_long>(device.local_memory, 128 * 1024) / sizeof(cl_int) / (taps + 1);
+    const cl_long most_pixels = std::clamp<cl_long>(most_places / tile_pixels * tile_pixels, tile_pixels, 4096);
+    const cl_long panels = ceil_div(p.rows, panel);
+    double best = std::numeric_limits<double>::infinity();
+    for (cl_long row_cuts = 1; row_cuts <= panels; row_cuts *= 2) {
+        const cl_long own_panels = ceil_div(panels, row_cuts), rows = own_panels * panel;
+        for (cl_long tiles = 1;; tiles = std::max(tiles + 1, tiles * 5 / 4)) {
+            const cl_long block = std::min(tiles * tile_pixels, ceil_div(pixels, tile_pixels) * tile_pixels);
+            if (block > most_pixels)
+                break;
+            const double items = double(ceil_div(panels, own_panels)) * ceil_div(pixels, block) * p.groups;
+            const double rounds = std::ceil(items / device.compute_units);
+            const double source = double(block) * p.depth * std::min<cl_long>(taps, p.scale[1] * p.scale[2]);
+            const double readings = source * sizeof(cl_float) > 192 * 1024 ? own_panels : 1;
+            const double cost = rounds * (double(block) * rows * (depth + 8) / 16 + 0.25 * rows * depth +
+                                          0.25 * source * readings + 8.0 * block * taps + 500);
+            if (cost < best) {
+                best = cost;
+                p.tile_pixels = block;
+                p.tile_rows = rows;
+            }
+            if (block >= pixels)
+                break;
+        }
+    }
+}
+
+Tensor packed_weights(Queue& queue, const Call& call, const Program& program, const ImplicitProblem& p, cl_long panel)
+{
+    const auto pack = [&] {
+        const cl_long columns = p.groups * ceil_div(p.rows, panel) * p.total_depth();
+        const Tensor packed = queue.context().empty({columns * panel + p.depth}, call.dtype, queue);
+        queue.launch(program.kernel("conv_channels_pack"), Range::linear(static_cast<std::size_t>(columns + p.depth), 64),
+                     call.w, packed, pack_problem(call, false));
+        return packed;
+    };
+    return call.prepared ? call.prepared->get(queue, "conv panels " + std::to_string(p.groups), pack) : pack();
+}
+
+}  // namespace
+
+Rejection rejects_cpu_channels(const Call& call, const Device& device)
+{
+    if (Rejection reason = rejects_cpu_implicit(call, device))
+        return reason;
+    if (call.pass != ConvPass::forward)
+        return "is made for forward passes";
+    if (call.dtype != real_type(call.dtype))
+        return "takes float32 and float64 only";
+    const Problem& q = call.problem;
+    if (q.in_channels < 8 || q.out_channels < 8)
+        return "needs eight channels in a group";
+    if (q.x_strides[1] != 1 || q.y_strides[1] != 1)
+        return "needs tensors with channels innermost";
+    if (q.taps() > 1024)
+        return "takes kernels of 1024 taps at most";
+    if (span_of(call.x) >= (cl_long{1} << 31) || span_of(call.y) >= (cl_long{1} << 31))
+        return "takes tensors of less than 2^31 elements";
+    return {};
+}
+
+Rejection cpu_channels_advises_against(const Call& call, const Device& device)
+{
+    const Problem& q = call.problem;
+    if (!call.prepared && q.batch * q.out_pixels() < 64)
+        return "would pack weights that few pixels read";
+    if (q.out_channels % panel_rows(device, call.dtype) != 0 && q.out_channels < panel_rows(device, call.dtype))
+        return "would leave most of a vector empty";
+    return {};
+}
+
+void run_cpu_channels(Queue& queue, const Call& call)
+{
+    ImplicitProblem p = forward_problem(call);
+    const cl_long panel = panel_rows(queue.device(), call.dtype);
+    const Program& program = queue.context().program("kernels/conv/cpu_channels.cl", dtype_options(call.dtype));
+    const Tensor weights = packed_weights(queue, call, program, p, panel);
+    merge_positions(p);
+    p.weight_stride = p.total_depth() * panel;
+    choose_tiles(p, queue.device(), panel);
+    const cl_long items = ceil_div(p.rows, p.tile_rows) * ceil_div(p.pixels(), p.tile_pixels) * p.groups;
+    const cl_long places = p.tile_pixels * (p.taps[0] * p.taps[1] * p.taps[2] + 1);
+    queue.launch(program.kernel("conv_channels"), Range::groups(static_cast<std::size_t>(items)), call.x, weights,
+                 call.bias, call.y, LocalMemory{static_cast<std::size_t>(places) * sizeof(cl_int)}, p);
+}
+
+}  // namespace clprim::conv
