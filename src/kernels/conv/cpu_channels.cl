@@ -2,8 +2,8 @@
 //
 //   result[pixel][row] = sum over k of source[pixel, k] * weights[k][row],   k = (tap, channel)
 //
-// Vectors run over the channels of the result, so nothing is transposed and the source is read where it lies: TILE_PIXELS
-// numbers of it, one for each pixel of a register tile, meet a vector of weights that were packed once.
+// Vectors run over the channels of the result, so nothing is transposed and the source is read where it lies:
+// TILE_PIXELS numbers of it, one for each pixel of a register tile, meet a vector of weights that were packed once.
 //
 //            weights: panels of PANEL rows, k after k        A work-item owns tile_pixels pixels by tile_rows rows
 //                    +--------+                              (channels of the result). It finds where the taps of its
@@ -65,34 +65,50 @@ DEFINE_TILE(4)
 DEFINE_TILE(2)
 DEFINE_TILE(1)
 
-// Where the taps of `count` pixels lie, and after them where their results do.
+// places[i] for `count` pixels of a row from x on, of one tap: elements from `from` on at equal steps; -1 outside of the
+// row, and everywhere if the row itself is outside.
+static inline void place_row(__local int* places, int count, int from, int x, int scale, int stride, int width,
+                             int inside)
+{
+    from += x * stride;
+    for (int i = 0; i < count; ++i, x += scale, from += scale * stride)
+        places[i] = inside && x >= 0 && x < width ? from : -1;
+}
+
+// Where the taps of `count` pixels lie, and after them where their results do; by stretches of pixels in one row.
 static inline void find_places(__local int* places, int pitch, const implicit_problem* p, long pixel, int count)
 {
-    const int taps_x = p->taps[2], taps_y = p->taps[1], taps = p->taps[0] * taps_y * taps_x;
+    const int taps_x = p->taps[2], taps_y = p->taps[1], taps_z = p->taps[0];
     const int width = p->out[2], height = p->out[1], depth = p->out[0];
+    const int step_z = p->step[0], step_y = p->step[1], step_x = p->step[2], scale_x = p->scale[2];
+    const int in_z = p->in[0], in_y = p->in[1], in_x = p->in[2];
+    const int source_n = p->source_strides[0], source_z = p->source_strides[2], source_y = p->source_strides[3],
+              source_x = p->source_strides[4], result_x = p->result_strides[4];
     int x = pixel % width, y = pixel / width % height, z = pixel / ((long)width * height) % depth;
     int n = pixel / ((long)width * height * depth);
-    for (int i = 0; i < count; ++i) {
+    for (int at = 0; at < count;) {
+        const int run = min(width - x, count - at);
         const int fz = z * (int)p->scale[0] + (int)p->shift[0], fy = y * (int)p->scale[1] + (int)p->shift[1];
-        const int fx = x * (int)p->scale[2] + (int)p->shift[2];
-        for (int t = 0; t < taps; ++t) {
-            const int sz = fz + t / (taps_x * taps_y) * (int)p->step[0];
-            const int sy = fy + t / taps_x % taps_y * (int)p->step[1], sx = fx + t % taps_x * (int)p->step[2];
-            const int inside = sz >= 0 && sz < p->in[0] && sy >= 0 && sy < p->in[1] && sx >= 0 && sx < p->in[2];
-            places[t * pitch + i] = inside ? n * (int)p->source_strides[0] + sz * (int)p->source_strides[2] +
-                                                 sy * (int)p->source_strides[3] + sx * (int)p->source_strides[4]
-                                           : -1;
-        }
-        places[taps * pitch + i] = n * (int)p->result_strides[0] + z * (int)p->result_strides[2] +
-                                   y * (int)p->result_strides[3] + x * (int)p->result_strides[4];
-        if (++x == width) {
-            x = 0;
-            if (++y == height) {
-                y = 0;
-                if (++z == depth) {
-                    z = 0;
-                    ++n;
-                }
+        const int fx = x * scale_x + (int)p->shift[2];
+        __local int* to = places + at;
+        for (int tz = 0, sz = fz; tz < taps_z; ++tz, sz += step_z)
+            for (int ty = 0, sy = fy; ty < taps_y; ++ty, sy += step_y) {
+                const int inside = sz >= 0 && sz < in_z && sy >= 0 && sy < in_y;
+                const int from = n * source_n + sz * source_z + sy * source_y;
+                for (int tx = 0; tx < taps_x; ++tx, to += pitch)
+                    place_row(to, run, from, fx + tx * step_x, scale_x, source_x, in_x, inside);
+            }
+        const int result = n * (int)p->result_strides[0] + z * (int)p->result_strides[2] +
+                           y * (int)p->result_strides[3] + x * result_x;
+        for (int i = 0; i < run; ++i)
+            to[i] = result + i * result_x;
+        at += run;
+        x = 0;
+        if (++y == height) {
+            y = 0;
+            if (++z == depth) {
+                z = 0;
+                ++n;
             }
         }
     }
@@ -187,4 +203,31 @@ __kernel void conv_channels_pack(const __global real* w, ulong w_offset, __globa
     packed += packed_offset + id * PANEL;
     for (int i = 0; i < PANEL; ++i)
         packed[i] = panel * PANEL + i < p.rows ? w[(panel * PANEL + i) * p.row_stride] : 0;
+}
+
+// Mirror of PatchProblem (cpu_channels.cpp).
+typedef struct {
+    long batch, channels, in[3], pad[3], padded[3], strides[5];
+} patch_problem;
+
+// copy[image, z, y][x, channel] with zeros around; a work-item owns a row.
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void conv_channels_patches(const __global real* x, ulong x_offset, __global real* copy, ulong copy_offset,
+                           patch_problem p)
+{
+    const long id = get_group_id(0), n = id / p.padded[1] / p.padded[0];
+    const long row = id % p.padded[1] - p.pad[1], plane = id / p.padded[1] % p.padded[0] - p.pad[0];
+    const int width = p.padded[2], channels = p.channels;
+    const int inside = row >= 0 && row < p.in[1] && plane >= 0 && plane < p.in[0];
+    const int begin = inside ? clamp((int)p.pad[2], 0, width) : width;
+    const int end = inside ? clamp((int)(p.pad[2] + p.in[2]), begin, width) : width;
+    copy += copy_offset + id * width * channels;
+    for (int i = 0; i < begin * channels; ++i)
+        copy[i] = 0;
+    for (int i = end * channels; i < width * channels; ++i)
+        copy[i] = 0;
+    x += x_offset + n * p.strides[0] + plane * p.strides[2] + row * p.strides[3] - p.pad[2] * p.strides[4];
+    for (int c = 0; c < channels; ++c)
+        for (int i = begin; i < end; ++i)
+            copy[i * channels + c] = x[c * p.strides[1] + i * p.strides[4]];
 }

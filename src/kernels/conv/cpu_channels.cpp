@@ -16,9 +16,9 @@ cl_long panel_rows(const Device& device, DataType dtype)
     return (dtype == DataType::float64 ? 8 : 16) * (wide_vectors ? 2 : 1);
 }
 
-// Pixels and rows of a work-item that keep all compute units busy for the shortest time, by a model in cycles: products,
-// and numbers of weights and source that come from a far cache, some four in a cycle; a source that leaves the near one
-// comes again for each panel.
+// Pixels and rows of a work-item that keep all compute units busy for the shortest time, by a model in cycles: of
+// products, and of numbers of weights and source that come from a far cache, some four in a cycle; a source that leaves
+// the near one comes again for each panel.
 void choose_tiles(ImplicitProblem& p, const Device& device, cl_long panel)
 {
     const cl_long pixels = p.pixels(), depth = p.total_depth(), taps = p.taps[0] * p.taps[1] * p.taps[2];
@@ -54,11 +54,52 @@ Tensor packed_weights(Queue& queue, const Call& call, const Program& program, co
     const auto pack = [&] {
         const cl_long columns = p.groups * ceil_div(p.rows, panel) * p.total_depth();
         const Tensor packed = queue.context().empty({columns * panel + p.depth}, call.dtype, queue);
-        queue.launch(program.kernel("conv_channels_pack"), Range::linear(static_cast<std::size_t>(columns + p.depth), 64),
-                     call.w, packed, pack_problem(call, false));
+        queue.launch(program.kernel("conv_channels_pack"),
+                     Range::linear(static_cast<std::size_t>(columns + p.depth), 64), call.w, packed,
+                     pack_problem(call, false));
         return packed;
     };
     return call.prepared ? call.prepared->get(queue, "conv panels " + std::to_string(p.groups), pack) : pack();
+}
+
+// Same fields and order as patch_problem in cpu_channels.cl.
+struct PatchProblem {
+    cl_long batch, channels, in[3], pad[3], padded[3], strides[5];
+};
+
+// Few channels would make short sums of each tap: of the first layer's images. A copy with channels innermost and zeros
+// for borders has the taps of a row side by side, as one tap of more channels.
+bool takes_patches(const Problem& q)
+{
+    return q.in_channels < 8 && q.groups == 1 && q.kernel[2] > 1 && q.dilation[2] == 1;
+}
+
+Call with_patches(Queue& queue, const Call& call, const Program& program, ImplicitProblem& p)
+{
+    const Problem& q = call.problem;
+    PatchProblem patch{q.batch, q.in_channels, {}, {}, {}, {}};
+    for (int i = 0; i < 3; ++i) {
+        patch.in[i] = q.in[i];
+        patch.pad[i] = q.pad[i];
+        patch.padded[i] = (q.out[i] - 1) * q.stride[i] + (q.kernel[i] - 1) * q.dilation[i] + 1;
+        p.in[i] = patch.padded[i];
+        p.shift[i] = 0;
+    }
+    std::copy_n(q.x_strides, 5, patch.strides);
+    Call result = call;
+    result.x = queue.context().empty({q.batch, patch.padded[0], patch.padded[1], patch.padded[2] * q.in_channels},
+                                     call.dtype, queue);
+    const cl_long rows = q.batch * patch.padded[0] * patch.padded[1];
+    queue.launch(program.kernel("conv_channels_patches"), Range::groups(static_cast<std::size_t>(rows)), call.x,
+                 result.x, patch);
+    p.depth = q.in_channels * q.kernel[2];
+    p.taps[2] = 1;
+    p.source_strides[1] = 1;
+    p.source_strides[4] = q.in_channels;
+    p.source_strides[3] = patch.padded[2] * q.in_channels;
+    p.source_strides[2] = patch.padded[1] * p.source_strides[3];
+    p.source_strides[0] = patch.padded[0] * p.source_strides[2];
+    return result;
 }
 
 }  // namespace
@@ -72,13 +113,19 @@ Rejection rejects_cpu_channels(const Call& call, const Device& device)
     if (call.dtype != real_type(call.dtype))
         return "takes float32 and float64 only";
     const Problem& q = call.problem;
-    if (q.in_channels < 8 || q.out_channels < 8)
+    if (q.out_channels < 8 || (q.in_channels < 8 && !takes_patches(q)))
         return "needs eight channels in a group";
-    if (q.x_strides[1] != 1 || q.y_strides[1] != 1)
+    if ((q.x_strides[1] != 1 && !takes_patches(q)) || q.y_strides[1] != 1)
         return "needs tensors with channels innermost";
     if (q.taps() > 1024)
         return "takes kernels of 1024 taps at most";
-    if (span_of(call.x) >= (cl_long{1} << 31) || span_of(call.y) >= (cl_long{1} << 31))
+    double padded = 0;
+    if (takes_patches(q)) {
+        padded = double(q.batch * q.in_channels);
+        for (int i = 0; i < 3; ++i)
+            padded *= double(q.out[i] * q.stride[i] + q.kernel[i] * q.dilation[i]);
+    }
+    if (span_of(call.x) >= (cl_long{1} << 31) || span_of(call.y) >= (cl_long{1} << 31) || padded >= 0x1p31)
         return "takes tensors of less than 2^31 elements";
     return {};
 }
@@ -93,12 +140,13 @@ Rejection cpu_channels_advises_against(const Call& call, const Device& device)
     return {};
 }
 
-void run_cpu_channels(Queue& queue, const Call& call)
+void run_cpu_channels(Queue& queue, const Call& caller)
 {
-    ImplicitProblem p = forward_problem(call);
-    const cl_long panel = panel_rows(queue.device(), call.dtype);
-    const Program& program = queue.context().program("kernels/conv/cpu_channels.cl", dtype_options(call.dtype));
-    const Tensor weights = packed_weights(queue, call, program, p, panel);
+    ImplicitProblem p = forward_problem(caller);
+    const cl_long panel = panel_rows(queue.device(), caller.dtype);
+    const Program& program = queue.context().program("kernels/conv/cpu_channels.cl", dtype_options(caller.dtype));
+    const Tensor weights = packed_weights(queue, caller, program, p, panel);
+    const Call call = takes_patches(caller.problem) ? with_patches(queue, caller, program, p) : caller;
     merge_positions(p);
     p.weight_stride = p.total_depth() * panel;
     choose_tiles(p, queue.device(), panel);

@@ -260,46 +260,103 @@ __kernel void conv_depthwise_pack(const __global stored* w, ulong w_offset, __gl
     packed[packed_offset + i] = tap_weight(w + w_offset + channel * p.w_strides[0], &p, t);
 }
 
+// Taps of a row of positions whose rows of the source are inside: elements of the source relative to the position's
+// first tap, and places of the weights.
+typedef struct {
+    int count;
+    long from[MAX_TAPS];
+    int weight[MAX_TAPS];
+} row_taps;
+
+// One position near a border: `column` is that of its first tap.
+static inline void one_position(__global stored* result, const __global stored* source, const __global real* weights,
+                                const __global stored* bias, const row_taps* taps, int column,
+                                const depthwise_problem* p)
+{
+    const int channels = p->groups, taps_x = p->taps[1];
+    long from[MAX_TAPS];
+    int weight[MAX_TAPS], count = 0;
+    for (int i = 0; i < taps->count; ++i) {
+        const int x = column + i % taps_x * (int)p->step[1];
+        if (x < 0 || x >= p->in[1])
+            continue;
+        from[count] = taps->from[i];
+        weight[count++] = taps->weight[i];
+    }
+    for (int done = 0; done < channels; done += 2 * LANES) {
+        const int two = done + LANES < channels;
+        const int c0 = min(done, channels - LANES), c1 = two ? min(done + LANES, channels - LANES) : c0;
+        vec a0 = p->finish.has_bias ? load_lanes(bias + c0) : (vec)0,
+            a1 = p->finish.has_bias ? load_lanes(bias + c1) : (vec)0;
+        for (int i = 0; i < count; ++i) {
+            a0 = fma(get_vec(0, weights + weight[i] + c0), load_lanes(source + from[i] + c0), a0);
+            a1 = fma(get_vec(0, weights + weight[i] + c1), load_lanes(source + from[i] + c1), a1);
+        }
+        store_lanes(result + c0, activate_lanes(a0, &p->finish));
+        store_lanes(result + c1, activate_lanes(a1, &p->finish));
+    }
+}
+
+// Four positions whose taps are inside: a weight is read once for them.
+static inline void four_positions(__global stored* result, const __global stored* source, const __global real* weights,
+                                  const __global stored* bias, const row_taps* taps, const depthwise_problem* p)
+{
+    const int channels = p->groups, count = taps->count;
+    const long next = p->scale[1] * p->source_strides[3], next_result = p->result_strides[3];
+    for (int done = 0; done < channels; done += LANES) {
+        const int c = min(done, channels - LANES);
+        vec a0 = p->finish.has_bias ? load_lanes(bias + c) : (vec)0, a1 = a0, a2 = a0, a3 = a0;
+        for (int i = 0; i < count; ++i) {
+            const vec w = get_vec(0, weights + taps->weight[i] + c);
+            const __global stored* from = source + taps->from[i] + c;
+            a0 = fma(w, load_lanes(from), a0);
+            a1 = fma(w, load_lanes(from + next), a1);
+            a2 = fma(w, load_lanes(from + 2 * next), a2);
+            a3 = fma(w, load_lanes(from + 3 * next), a3);
+        }
+        __global stored* to = result + c;
+        store_lanes(to, activate_lanes(a0, &p->finish));
+        store_lanes(to + next_result, activate_lanes(a1, &p->finish));
+        store_lanes(to + 2 * next_result, activate_lanes(a2, &p->finish));
+        store_lanes(to + 3 * next_result, activate_lanes(a3, &p->finish));
+    }
+}
+
 // channels_last, at least LANES channels: the last vector overlaps the one before it.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void conv_depthwise_channels(const __global stored* source, ulong source_offset, const __global real* weights,
                              ulong weights_offset, const __global stored* bias, ulong bias_offset,
                              __global stored* result, ulong result_offset, depthwise_problem p)
 {
-    const int height = p.out[0], width = p.out[1], channels = p.groups, taps_x = p.taps[1];
+    const int height = p.out[0], width = p.out[1], taps_x = p.taps[1], scale = p.scale[1];
     const int y = get_group_id(0) % height;
     const long n = get_group_id(0) / height;
     source += source_offset + n * p.source_strides[0];
     weights += weights_offset;
     bias += p.finish.has_bias ? bias_offset : 0;
     result += result_offset + n * p.result_strides[0] + y * p.result_strides[2];
-    for (int x = 0; x < width; ++x, result += p.result_strides[3]) {
-        long from[MAX_TAPS];
-        int tap[MAX_TAPS];
-        int count = 0;
-        for (int ty = 0; ty < p.taps[0]; ++ty) {
-            const int iy = y * (int)p.scale[0] + (int)p.shift[0] + ty * (int)p.step[0];
-            if (iy < 0 || iy >= p.in[0])
-                continue;
-            for (int tx = 0; tx < taps_x; ++tx) {
-                const int ix = x * (int)p.scale[1] + (int)p.shift[1] + tx * (int)p.step[1];
-                if (ix < 0 || ix >= p.in[1])
-                    continue;
-                from[count] = iy * p.source_strides[2] + ix * p.source_strides[3];
-                tap[count++] = (ty * taps_x + tx) * channels;
-            }
+    row_taps taps;
+    taps.count = 0;
+    for (int ty = 0; ty < p.taps[0]; ++ty) {
+        const int iy = y * (int)p.scale[0] + (int)p.shift[0] + ty * (int)p.step[0];
+        if (iy < 0 || iy >= p.in[0])
+            continue;
+        for (int tx = 0; tx < taps_x; ++tx) {
+            taps.from[taps.count] = iy * p.source_strides[2] + tx * p.step[1] * p.source_strides[3];
+            taps.weight[taps.count++] = (ty * taps_x + tx) * (int)p.groups;
         }
-        for (int done = 0; done < channels; done += 2 * LANES) {
-            const int two = done + LANES < channels;
-            const int c0 = min(done, channels - LANES), c1 = two ? min(done + LANES, channels - LANES) : c0;
-            vec a0 = p.finish.has_bias ? load_lanes(bias + c0) : (vec)0,
-                a1 = p.finish.has_bias ? load_lanes(bias + c1) : (vec)0;
-            for (int i = 0; i < count; ++i) {
-                a0 = fma(get_vec(0, weights + tap[i] + c0), load_lanes(source + from[i] + c0), a0);
-                a1 = fma(get_vec(0, weights + tap[i] + c1), load_lanes(source + from[i] + c1), a1);
-            }
-            store_lanes(result + c0, activate_lanes(a0, &p.finish));
-            store_lanes(result + c1, activate_lanes(a1, &p.finish));
+    }
+    const int reach = (taps_x - 1) * (int)p.step[1], low = min(0, reach), high = max(0, reach);
+    for (int x = 0; x < width;) {
+        const int column = x * scale + (int)p.shift[1];
+        const __global stored* from = source + column * p.source_strides[3];
+        __global stored* to = result + x * p.result_strides[3];
+        if (x + 4 <= width && column + low >= 0 && column + 3 * scale + high < p.in[1]) {
+            four_positions(to, from, weights, bias, &taps, &p);
+            x += 4;
+        } else {
+            one_position(to, from, weights, bias, &taps, column, &p);
+            ++x;
         }
     }
 }

@@ -116,9 +116,14 @@ void launch(Queue& queue, const Call& call, const ImplicitProblem& implicit, cl_
     result.offset += result_first;
     if (channels_last(call)) {
         const cl_long taps = std::max<cl_long>(p.taps[0] * p.taps[1], 1);
-        const Tensor packed = queue.context().empty({taps * p.groups}, real_type(call.dtype), queue);
-        queue.launch(program.kernel("conv_depthwise_pack"),
-                     Range::linear(static_cast<std::size_t>(taps * p.groups), 64), call.w, packed, p);
+        const auto pack = [&] {
+            const Tensor packed = queue.context().empty({taps * p.groups}, real_type(call.dtype), queue);
+            queue.launch(program.kernel("conv_depthwise_pack"),
+                         Range::linear(static_cast<std::size_t>(taps * p.groups), 64), call.w, packed, p);
+            return packed;
+        };
+        const bool keep = call.prepared && call.pass == ConvPass::forward;   // a data pass has other taps each time
+        const Tensor packed = keep ? call.prepared->get(queue, "depthwise taps", pack) : pack();
         queue.launch(program.kernel("conv_depthwise_channels"),
                      Range::groups(static_cast<std::size_t>(p.batch * p.out[0])), source, packed, call.bias, result, p);
         return;
