@@ -32,9 +32,11 @@
 #define PIXELS_6(X) PIXELS_4(X) X(4) X(5)
 
 #define START(i) vec low##i = 0; HIGH(vec high##i = 0;)
-#define FIND(i)                                                                                                 \
+#define FIND(i, SPACE)                                                                                          \
     const int from##i = places[i];                                                                              \
-    const __global real* a##i = from##i < 0 ? zeros : source + from##i;
+    const SPACE real* a##i = from##i < 0 ? zeros : source + from##i;
+#define FIND_global(i) FIND(i, __global)
+#define FIND_local(i) const __local real* a##i = source + places[i];
 #define ADD(i)                                                                                                  \
     {                                                                                                           \
         const vec a = a##i[c];                                                                                  \
@@ -44,14 +46,14 @@
 #define PUT(i) put_vec(low##i, 0, sums + i * PANEL); HIGH(put_vec(high##i, 1, sums + i * PANEL);)
 
 // sums[pixel][PANEL] of N pixels; places[tap * pitch + pixel]: element of the source, -1 outside of the borders.
-#define DEFINE_TILE(N)                                                                                          \
-    static inline void tile_##N(real* sums, const __global real* source, const __global real* zeros,            \
-                                const __global real* weights, const __local int* places, int pitch, int taps,   \
-                                int channels)                                                                   \
+#define DEFINE_TILE(N, SPACE)                                                                                   \
+    static inline void tile_##N##_##SPACE(real* sums, const __##SPACE real* source, const __##SPACE real* zeros, \
+                                          const __global real* weights, const __local int* places, int pitch,   \
+                                          int taps, int channels)                                               \
     {                                                                                                           \
         PIXELS_##N(START)                                                                                       \
         for (int t = 0; t < taps; ++t, places += pitch) {                                                       \
-            PIXELS_##N(FIND)                                                                                    \
+            PIXELS_##N(FIND_##SPACE)                                                                            \
             for (int c = 0; c < channels; ++c, weights += PANEL) {                                              \
                 const vec low = get_vec(0, weights);                                                            \
                 HIGH(const vec high = get_vec(1, weights);)                                                     \
@@ -60,10 +62,28 @@
         }                                                                                                       \
         PIXELS_##N(PUT)                                                                                         \
     }
-DEFINE_TILE(6)
-DEFINE_TILE(4)
-DEFINE_TILE(2)
-DEFINE_TILE(1)
+// The sums of up to six pixels that `left` leaves; how many it were.
+#define DEFINE_TILES(SPACE)                                                                                     \
+    DEFINE_TILE(6, SPACE)                                                                                       \
+    DEFINE_TILE(4, SPACE)                                                                                       \
+    DEFINE_TILE(2, SPACE)                                                                                       \
+    DEFINE_TILE(1, SPACE)                                                                                       \
+    static inline int tile_##SPACE(int left, real* sums, const __##SPACE real* source,                          \
+                                   const __##SPACE real* zeros, const __global real* weights,                   \
+                                   const __local int* places, int pitch, int taps, int channels)                \
+    {                                                                                                           \
+        if (left >= 6)                                                                                          \
+            tile_6_##SPACE(sums, source, zeros, weights, places, pitch, taps, channels);                        \
+        else if (left >= 4)                                                                                     \
+            tile_4_##SPACE(sums, source, zeros, weights, places, pitch, taps, channels);                        \
+        else if (left >= 2)                                                                                     \
+            tile_2_##SPACE(sums, source, zeros, weights, places, pitch, taps, channels);                        \
+        else                                                                                                    \
+            tile_1_##SPACE(sums, source, zeros, weights, places, pitch, taps, channels);                        \
+        return left >= 6 ? 6 : left >= 4 ? 4 : min(left, 2);                                                    \
+    }
+DEFINE_TILES(global)
+DEFINE_TILES(local)
 
 // places[i] for `count` pixels of a row from x on, of one tap: elements from `from` on at equal steps; -1 outside of the
 // row, and everywhere if the row itself is outside.
@@ -140,10 +160,28 @@ static inline void finish_tile(real* sums, __global real* result, const __global
     }
 }
 
+// near[pixel][tap, channel] in rows of near_pitch.
+static inline void copy_near(__local real* near, int near_pitch, const __global real* source,
+                             const __local int* places, int pitch, int count, int taps, int channels)
+{
+    for (int i = 0; i < count; ++i, near += near_pitch)
+        for (int t = 0; t < taps; ++t) {
+            const int from = places[t * pitch + i];
+            __local real* to = near + t * channels;
+            int c = 0;
+            for (; c + LANES <= channels; c += LANES)
+                put_vec(from < 0 ? (vec)0 : get_vec(0, source + from + c), 0, to + c);
+            for (; c < channels; ++c)
+                to[c] = from < 0 ? 0 : source[from + c];
+        }
+}
+
+// p.tile_depth: pitch of pixels copied to `near`, for sources whose pixels lie at steps that share lines of a cache; 0
+// to read them where they lie.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void conv_channels(const __global real* source, ulong source_offset, const __global real* weights,
                    ulong weights_offset, const __global real* bias, ulong bias_offset, __global real* result,
-                   ulong result_offset, __local int* places, implicit_problem p)
+                   ulong result_offset, __local int* places, __local real* near, implicit_problem p)
 {
     const long pixels = p.batch * p.out[0] * p.out[1] * p.out[2];
     const long pixel_blocks = (pixels + p.tile_pixels - 1) / p.tile_pixels;
@@ -162,24 +200,21 @@ void conv_channels(const __global real* source, ulong source_offset, const __glo
     bias += p.finish.has_bias ? bias_offset + group * p.rows : 0;
 
     find_places(places, pitch, &p, pixel_begin, count);
+    const __local int* results = places + taps * pitch;
+    const int near_pitch = p.tile_depth;
+    if (near_pitch) {
+        copy_near(near, near_pitch, source, places, pitch, count, taps, channels);
+        for (int i = 0; i < count; ++i)
+            places[i] = i * near_pitch;
+    }
     real sums[TILE_PIXELS * PANEL];
     for (int row = row_begin; row < row_end; row += PANEL) {
         const __global real* panel = weights + row / PANEL * p.weight_stride;
-        for (int at = 0; at < count;) {
-            const int left = count - at;
-            const __local int* from = places + at;
-            int done = 6;
-            if (left >= 6)
-                tile_6(sums, source, zeros, panel, from, pitch, taps, channels);
-            else if (left >= 4)
-                tile_4(sums, source, zeros, panel, from, pitch, taps, channels), done = 4;
-            else if (left >= 2)
-                tile_2(sums, source, zeros, panel, from, pitch, taps, channels), done = 2;
-            else
-                tile_1(sums, source, zeros, panel, from, pitch, taps, channels), done = 1;
-            finish_tile(sums, result + row, bias + (p.finish.has_bias ? row : 0), from + taps * pitch, done,
+        for (int at = 0, done; at < count; at += done) {
+            done = near_pitch ? tile_local(count - at, sums, near, near, panel, places + at, 0, 1, taps * channels)
+                              : tile_global(count - at, sums, source, zeros, panel, places + at, pitch, taps, channels);
+            finish_tile(sums, result + row, bias + (p.finish.has_bias ? row : 0), results + at, done,
                         min(PANEL, row_end - row), &p.finish);
-            at += done;
         }
     }
 }

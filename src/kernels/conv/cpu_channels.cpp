@@ -8,12 +8,23 @@ namespace clprim::conv {
 namespace {
 
 constexpr cl_long tile_pixels = 6;   // TILE_PIXELS in cpu_channels.cl
+constexpr cl_long near_bytes = 384 * 1024;   // for doubles, half of it for floats
 
 // Rows of a panel of weights: PANEL in cpu_channels.cl.
 cl_long panel_rows(const Device& device, DataType dtype)
 {
     const bool wide_vectors = device.handle.getInfo<CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT>() * sizeof(cl_float) >= 64;
     return (dtype == DataType::float64 ? 8 : 16) * (wide_vectors ? 2 : 1);
+}
+
+// Pixels that lie at whole steps of 4096 bytes fall on the same few lines of a cache: they are copied, unless a work-item
+// reads them a few times only or too few fit. Their pitch, or 0.
+cl_long near_pitch(const ImplicitProblem& p, cl_long panel, DataType dtype)
+{
+    constexpr cl_long lane_slack = 16;
+    const cl_long pitch = p.total_depth() + lane_slack;
+    const bool aliased = p.source_strides[4] * p.scale[2] * static_cast<cl_long>(size_of(dtype)) % 4096 == 0;
+    return aliased && p.rows >= 4 * panel && pitch * tile_pixels * cl_long{sizeof(cl_double)} <= near_bytes ? pitch : 0;
 }
 
 // Pixels and rows of a work-item that keep all compute units busy for the shortest time, by a model in cycles: of
@@ -23,7 +34,9 @@ void choose_tiles(ImplicitProblem& p, const Device& device, cl_long panel)
 {
     const cl_long pixels = p.pixels(), depth = p.total_depth(), taps = p.taps[0] * p.taps[1] * p.taps[2];
     const cl_long most_places = std::min<cl_long>(device.local_memory, 128 * 1024) / sizeof(cl_int) / (taps + 1);
-    const cl_long most_pixels = std::clamp<cl_long>(most_places / tile_pixels * tile_pixels, tile_pixels, 4096);
+    cl_long most_pixels = std::clamp<cl_long>(most_places / tile_pixels * tile_pixels, tile_pixels, 4096);
+    if (p.tile_depth)
+        most_pixels = std::min(most_pixels, near_bytes / (p.tile_depth * cl_long{sizeof(cl_double)}));
     const cl_long panels = ceil_div(p.rows, panel);
     double best = std::numeric_limits<double>::infinity();
     for (cl_long row_cuts = 1; row_cuts <= panels; row_cuts *= 2) {
@@ -35,7 +48,8 @@ void choose_tiles(ImplicitProblem& p, const Device& device, cl_long panel)
             const double items = double(ceil_div(panels, own_panels)) * ceil_div(pixels, block) * p.groups;
             const double rounds = std::ceil(items / device.compute_units);
             const double source = double(block) * p.depth * std::min<cl_long>(taps, p.scale[1] * p.scale[2]);
-            const double readings = source * sizeof(cl_float) > 192 * 1024 ? own_panels : 1;
+            const double near = sizeof(cl_float) * (source + double(depth * panel));
+            const double readings = near > 400 * 1024 ? 2.0 * own_panels : 1;
             const double cost = rounds * (double(block) * rows * (depth + 8) / 16 + 0.25 * rows * depth +
                                           0.25 * source * readings + 8.0 * block * taps + 500);
             if (cost < best) {
@@ -135,8 +149,12 @@ Rejection cpu_channels_advises_against(const Call& call, const Device& device)
     const Problem& q = call.problem;
     if (!call.prepared && q.batch * q.out_pixels() < 64)
         return "would pack weights that few pixels read";
-    if (q.out_channels % panel_rows(device, call.dtype) != 0 && q.out_channels < panel_rows(device, call.dtype))
+    if (q.out_channels < panel_rows(device, call.dtype))
         return "would leave most of a vector empty";
+    // Neither the weights of a panel nor the pixels between its readings would stay in the second-level cache.
+    const cl_long panel_bytes = q.in_channels * q.taps() * panel_rows(device, call.dtype) * cl_long{sizeof(cl_float)};
+    if (panel_bytes > 256 * 1024 && q.batch * q.out_pixels() > 96)
+        return "would read long sums of many pixels from a far cache";
     return {};
 }
 
@@ -149,11 +167,14 @@ void run_cpu_channels(Queue& queue, const Call& caller)
     const Call call = takes_patches(caller.problem) ? with_patches(queue, caller, program, p) : caller;
     merge_positions(p);
     p.weight_stride = p.total_depth() * panel;
+    p.tile_depth = near_pitch(p, panel, call.dtype);
     choose_tiles(p, queue.device(), panel);
     const cl_long items = ceil_div(p.rows, p.tile_rows) * ceil_div(p.pixels(), p.tile_pixels) * p.groups;
     const cl_long places = p.tile_pixels * (p.taps[0] * p.taps[1] * p.taps[2] + 1);
     queue.launch(program.kernel("conv_channels"), Range::groups(static_cast<std::size_t>(items)), call.x, weights,
-                 call.bias, call.y, LocalMemory{static_cast<std::size_t>(places) * sizeof(cl_int)}, p);
+                 call.bias, call.y, LocalMemory{static_cast<std::size_t>(places) * sizeof(cl_int)},
+                 LocalMemory{static_cast<std::size_t>(std::max<cl_long>(p.tile_depth * p.tile_pixels, 1)) *
+                             size_of(call.dtype)}, p);
 }
 
 }  // namespace clprim::conv

@@ -1,5 +1,6 @@
 // Products of matrices and determinants.
 #include <clprim/context.hpp>
+#include <clprim/conv.hpp>
 #include <clprim/copy.hpp>
 #include <clprim/determinant.hpp>
 
@@ -113,6 +114,29 @@ void gemm_operator(Call& call)
         gemm(call.queue(), problem, a, b, y, bias);
 }
 
+// Rows times a constant matrix as a convolution of one tap, rows for its pixels: on CPUs without tile registers its
+// kernel reads rows where they lie and weights that were packed once. Says whether it did.
+bool as_convolution(const Call& call, const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y)
+{
+    const Device& device = call.queue().device();
+    const std::int64_t rows = x.size(0), k = w.size(0), n = w.size(1);
+    if (device.kind != DeviceKind::cpu || device.amx || !call.prepared(1) || x.dtype != DataType::float32 || rows < 8 ||
+        k < 16 || n < 16)
+        return false;
+    const Tensor pixels(x.memory, x.offset, x.dtype, {1, k, rows}, {rows * k, 1, k});
+    const Tensor results(y.memory, y.offset, y.dtype, {1, n, rows}, {rows * n, 1, n});
+    const Tensor taps(w.memory, w.offset, w.dtype, {n, k, 1}, {w.stride(1), w.stride(0), 1});
+    ConvOptions options;
+    options.prepared = call.prepared(1);
+    options.implementation = "cpu_channels";
+    try {
+        conv_forward(call.queue(), pixels, taps, bias, results, options);
+    } catch (const NotSupported&) {              // such as too little local memory
+        return false;
+    }
+    return true;
+}
+
 // Products with a constant matrix [k, n] and a bias [n], which Session's fusions make: x [..., k] counts as one matrix.
 void linear(Call& call)
 {
@@ -128,6 +152,8 @@ void linear(Call& call)
         return;
     const std::int64_t rows = x.dim() == 1 ? 1 : y.numel() / w.size(1);
     const Tensor a = x.reshape({rows, w.size(0)}), c = y.reshape({rows, w.size(1)});
+    if (as_convolution(call, a, w, bias, c))
+        return;
     GemmProblem problem = gemm_problem(a, w, c, bias.expand(c.shape));
     problem.prepared_b = call.prepared(1);
     gemm(call.queue(), problem, a, w, c, bias.expand(c.shape));
