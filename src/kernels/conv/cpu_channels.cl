@@ -207,16 +207,28 @@ void conv_channels(const __global real* source, ulong source_offset, const __glo
         for (int i = 0; i < count; ++i)
             places[i] = i * near_pitch;
     }
+    // By blocks of taps whose weights stay in a cache while all pixels read them; the result holds the sums so far.
     real sums[TILE_PIXELS * PANEL];
-    for (int row = row_begin; row < row_end; row += PANEL) {
-        const __global real* panel = weights + row / PANEL * p.weight_stride;
-        for (int at = 0, done; at < count; at += done) {
-            done = near_pitch ? tile_local(count - at, sums, near, near, panel, places + at, 0, 1, taps * channels)
-                              : tile_global(count - at, sums, source, zeros, panel, places + at, pitch, taps, channels);
-            finish_tile(sums, result + row, bias + (p.finish.has_bias ? row : 0), results + at, done,
-                        min(PANEL, row_end - row), &p.finish);
+    const int block = near_pitch ? taps : p.taps_block;
+    int first_tap = 0;
+    do {
+        const int own_taps = min(block, taps - first_tap);
+        epilogue finish = p.finish;
+        finish.accumulate |= first_tap > 0;
+        if (first_tap + own_taps < taps)
+            finish.has_bias = finish.activation = 0;
+        for (int row = row_begin; row < row_end; row += PANEL) {
+            const __global real* panel = weights + row / PANEL * p.weight_stride + (long)first_tap * channels * PANEL;
+            for (int at = 0, done; at < count; at += done) {
+                const __local int* from = places + first_tap * pitch + at;
+                done = near_pitch ? tile_local(count - at, sums, near, near, panel, from, 0, 1, taps * channels)
+                                  : tile_global(count - at, sums, source, zeros, panel, from, pitch, own_taps, channels);
+                finish_tile(sums, result + row, bias + (p.finish.has_bias ? row : 0), results + at, done,
+                            min(PANEL, row_end - row), &finish);
+            }
         }
-    }
+        first_tap += block;
+    } while (first_tap < taps);
 }
 
 // packed[group, panel][tap, channel][PANEL] from weights of any strides, zeros for rows beyond the last; and behind the

@@ -27,6 +27,15 @@ cl_long near_pitch(const ImplicitProblem& p, cl_long panel, DataType dtype)
     return aliased && p.rows >= 4 * panel && pitch * tile_pixels * cl_long{sizeof(cl_double)} <= near_bytes ? pitch : 0;
 }
 
+// Taps whose weights of a panel stay in the second-level cache while all pixels of a work-item read them.
+cl_long taps_together(const ImplicitProblem& p, cl_long panel)
+{
+    constexpr cl_long most = 160 * 1024 / sizeof(cl_float);
+    const cl_long taps = std::max<cl_long>(p.taps[0] * p.taps[1] * p.taps[2], 1);
+    const cl_long blocks = std::min(ceil_div(taps * p.depth * panel, most), taps);
+    return ceil_div(taps, blocks);
+}
+
 // Pixels and rows of a work-item that keep all compute units busy for the shortest time, by a model in cycles: of
 // products, and of numbers of weights and source that come from a far cache, some four in a cycle; a source that leaves
 // the near one comes again for each panel.
@@ -48,7 +57,7 @@ void choose_tiles(ImplicitProblem& p, const Device& device, cl_long panel)
             const double items = double(ceil_div(panels, own_panels)) * ceil_div(pixels, block) * p.groups;
             const double rounds = std::ceil(items / device.compute_units);
             const double source = double(block) * p.depth * std::min<cl_long>(taps, p.scale[1] * p.scale[2]);
-            const double near = sizeof(cl_float) * (source + double(depth * panel));
+            const double near = sizeof(cl_float) * (source + double(p.taps_block * p.depth * panel));
             const double readings = near > 400 * 1024 ? 2.0 * own_panels : 1;
             const double cost = rounds * (double(block) * rows * (depth + 8) / 16 + 0.25 * rows * depth +
                                           0.25 * source * readings + 8.0 * block * taps + 500);
@@ -151,10 +160,6 @@ Rejection cpu_channels_advises_against(const Call& call, const Device& device)
         return "would pack weights that few pixels read";
     if (q.out_channels < panel_rows(device, call.dtype))
         return "would leave most of a vector empty";
-    // Neither the weights of a panel nor the pixels between its readings would stay in the second-level cache.
-    const cl_long panel_bytes = q.in_channels * q.taps() * panel_rows(device, call.dtype) * cl_long{sizeof(cl_float)};
-    if (panel_bytes > 256 * 1024 && q.batch * q.out_pixels() > 96)
-        return "would read long sums of many pixels from a far cache";
     return {};
 }
 
@@ -168,6 +173,7 @@ void run_cpu_channels(Queue& queue, const Call& caller)
     merge_positions(p);
     p.weight_stride = p.total_depth() * panel;
     p.tile_depth = near_pitch(p, panel, call.dtype);
+    p.taps_block = taps_together(p, panel);
     choose_tiles(p, queue.device(), panel);
     const cl_long items = ceil_div(p.rows, p.tile_rows) * ceil_div(p.pixels(), p.tile_pixels) * p.groups;
     const cl_long places = p.tile_pixels * (p.taps[0] * p.taps[1] * p.taps[2] + 1);
