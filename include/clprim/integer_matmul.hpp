@@ -17,7 +17,8 @@ struct IntegerZeros {
 // no overlap in C. Throws InvalidArgument for shapes and dtypes that do not fit.
 //
 // Method: on CPUs both are packed as pairs of int16 along k, zero points taken off, which processors multiply and add
-// in pairs (x86: vpmaddwd), in register tiles as products of floats are. GPUs take dot products of four bytes.
+// in pairs (x86: vpmaddwd), in register tiles as products of floats are. Up to 16 rows stream B as it lies, or with the
+// numbers of a column side by side, which is prepared once. GPUs take dot products of four bytes.
 void integer_matmul(Queue& queue, const Tensor& a, const Tensor& b, const Tensor& c, const IntegerZeros& zeros = {});
 
 }  // namespace clprim

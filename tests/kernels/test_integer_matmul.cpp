@@ -55,6 +55,24 @@ struct Case {
     int zeros;   // 0: none; 1: one each; 2: one for each line
 };
 
+// C against sums in 64 bits.
+void compare(const Case& one, const Bytes& a, const Bytes& b, const Tensor& c, const Bytes& za, const Bytes& zb)
+{
+    std::vector<std::int32_t> got(static_cast<std::size_t>(c.numel()));
+    queue().read(*c.memory, 0, got.data(), got.size() * 4);
+    for (std::int64_t batch = 0; batch < one.batch; ++batch)
+        for (std::int64_t i = 0; i < one.m; ++i)
+            for (std::int64_t j = 0; j < one.n; ++j) {
+                std::int64_t sum = 0;
+                const std::int64_t ai = one.zeros ? za.at(0, 0, one.zeros == 2 ? i : 0) : 0;
+                const std::int64_t bj = one.zeros ? zb.at(0, 0, one.zeros == 2 ? j : 0) : 0;
+                for (std::int64_t k = 0; k < one.k; ++k)
+                    sum += (a.at(batch, i, k) - ai) * (b.at(batch, k, j) - bj);
+                ASSERT_EQ(got[static_cast<std::size_t>((batch * one.m + i) * one.n + j)], sum)
+                    << one.m << " " << one.k << " " << one.n << " zeros " << one.zeros << " at " << i << " " << j;
+            }
+}
+
 void check(const Case& one)
 {
     std::mt19937 random(3);
@@ -75,23 +93,12 @@ void check(const Case& one)
         zeros.a = line(za);
         zeros.b = line(zb);
     }
-    for (int round = 0; round < 2; ++round) {   // the second with what was prepared
-        zeros.prepared_b = &prepared;
+    for (int round = 0; round < 3; ++round) {   // with nothing prepared, the first time, with what was prepared
+        zeros.prepared_b = round ? &prepared : nullptr;
         integer_matmul(queue(), a.tensor, b.tensor, c, zeros);
+        if (round != 1)
+            compare(one, a, b, c, za, zb);
     }
-    std::vector<std::int32_t> got(static_cast<std::size_t>(c.numel()));
-    queue().read(*c.memory, 0, got.data(), got.size() * 4);
-    for (std::int64_t batch = 0; batch < one.batch; ++batch)
-        for (std::int64_t i = 0; i < one.m; ++i)
-            for (std::int64_t j = 0; j < one.n; ++j) {
-                std::int64_t sum = 0;
-                const std::int64_t ai = one.zeros ? za.at(0, 0, one.zeros == 2 ? i : 0) : 0;
-                const std::int64_t bj = one.zeros ? zb.at(0, 0, one.zeros == 2 ? j : 0) : 0;
-                for (std::int64_t k = 0; k < one.k; ++k)
-                    sum += (a.at(batch, i, k) - ai) * (b.at(batch, k, j) - bj);
-                ASSERT_EQ(got[static_cast<std::size_t>((batch * one.m + i) * one.n + j)], sum)
-                    << one.m << " " << one.k << " " << one.n << " zeros " << one.zeros << " at " << i << " " << j;
-            }
 }
 
 }  // namespace
@@ -113,6 +120,12 @@ TEST(IntegerMatmul, SizesAndLayouts)
     check({1, 3, 40, 16, Order::rows, Order::rows, u, s, 0});
     check({3, 65, 64, 64, Order::columns, Order::rows, u, s, 1});
     check({1, 1, 96, 50, Order::rows, Order::columns, s, s, 0});
+    // Up to 16 rows: columns and k beyond whole vectors, and more k than are kept of A at a time.
+    for (const Order b : {Order::rows, Order::columns})
+        for (const std::int64_t rows : {1, 2, 3, 7, 16, 17})
+            check({1, rows, 45, 150, rows % 2 ? Order::rows : Order::columns, b, u, s, static_cast<int>(rows % 3)});
+    check({1, 7, 2100, 130, Order::rows, Order::rows, u, s, 2});
+    check({2, 3, 1056, 70, Order::rows, Order::columns, u, s, 2});
 }
 
 TEST(IntegerMatmul, SaysWhatDoesNotFit)

@@ -46,8 +46,58 @@ Tensor pack(Queue& queue, const char* name, const Tensor& from, const Tensor& ze
     return packed;
 }
 
+constexpr std::int64_t most_rows = 16;   // MOST_ROWS of few_rows.cl
+
+// few_rows of few_rows.cl.
+struct FewRows {
+    std::int64_t m, n, k, a_row, a_k, a_batch, b_column, b_k, b_batch, c_row, c_column, c_batch, a_zero, b_zero,
+        columns;
+};
+
+// B with the numbers of a column side by side, [batch, k, n].
+Tensor turned(Queue& queue, const Tensor& b)
+{
+    const Tensor lines = b.transpose(b.dim() - 2, b.dim() - 1);
+    const Tensor result = queue.context().empty(lines.shape, b.dtype, queue);
+    copy(queue, lines, result);
+    return result.transpose(b.dim() - 2, b.dim() - 1);
+}
+
+// A launch that streams B's bytes as they lie, or as they were turned once.
+void by_streaming(Queue& queue, const Tensor& a, const Tensor& b, const Tensor& c, const IntegerZeros& zeros)
+{
+    const std::size_t last = c.dim() - 1;
+    const auto batch_step = [](const Tensor& t) { return t.dim() == 3 ? t.stride(0) : 0; };
+    const std::int64_t m = c.size(last - 1), n = c.size(last), k = a.size(last);
+    const std::int64_t batch = c.dim() == 3 ? c.size(0) : 1;
+    Tensor weights = b;
+    if (b.stride(last - 1) != 1 && zeros.prepared_b)
+        weights = zeros.prepared_b->get(queue, fmt::format("integer lines {} {} {} {} {} {}", k, n, batch,
+                                                           b.stride(last), b.stride(last - 1), b.offset),
+                                        [&] { return turned(queue, b); });
+    else if (b.stride(last - 1) != 1 && b.stride(last) != 1)
+        weights = turned(queue, b);
+    const bool along = weights.stride(last - 1) == 1;
+    const auto zero_step = [](const Tensor& zero) -> std::int64_t {
+        return !zero.defined() ? -1 : zero.numel() == 1 ? 0 : 1;
+    };
+    FewRows p{m, n, k, a.stride(last - 1), a.stride(last), batch_step(a), weights.stride(last),
+              weights.stride(last - 1), batch_step(weights), c.stride(last - 1), c.stride(last), batch_step(c),
+              zero_step(zeros.a), zero_step(zeros.b), 0};
+    const std::int64_t step = along ? 12 : 64, wanted = 4 * std::max(1u, queue.device().compute_units);
+    p.columns = round_up(divide_up(n * batch, wanted), step);
+    const Program& program = queue.context().program(
+        "kernels/integer/few_rows.cl", fmt::format("-DA={} -DB={}{}", name_of(a.dtype), name_of(b.dtype),
+                                                     along ? " -DALONG" : ""));
+    queue.launch(program.kernel("multiply"),
+                 Range::groups({size(divide_up(n, p.columns)), 1, size(batch)}, {1, 1, 1}), a,
+                 zeros.a.defined() ? zeros.a : a, weights, zeros.b.defined() ? zeros.b : weights, c, p);
+}
+
 void on_cpu(Queue& queue, const Tensor& a, const Tensor& b, const Tensor& c, const IntegerZeros& zeros)
 {
+    if (c.size(c.dim() - 2) <= most_rows)
+        return by_streaming(queue, a, b, c, zeros);
     const std::size_t last = c.dim() - 1;
     const auto batch_step = [](const Tensor& t) { return t.dim() == 3 ? t.stride(0) : 0; };
     const std::int64_t m = c.size(last - 1), n = c.size(last), k = a.size(last);
