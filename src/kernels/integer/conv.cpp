@@ -1,0 +1,236 @@
+#include <clprim/integer_conv.hpp>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <clprim/copy.hpp>
+#include <clprim/integer_matmul.hpp>
+#include <core/operands.hpp>
+#include <kernels/rounding.hpp>
+
+namespace clprim {
+namespace detail {
+namespace {
+
+#include <kernels/integer/conv_problem.cl>
+
+constexpr std::int64_t columns = 16, most_pixels = 48, most_panels = 16;   // of conv_cpu.cl
+constexpr std::int64_t depthwise_lanes = 16;                               // LANES of conv_depthwise.cl
+
+std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
+
+bool is_byte(DataType type) { return type == DataType::int8 || type == DataType::uint8; }
+
+std::int64_t step_of(const Tensor& t) { return !t.defined() ? -1 : t.numel() == 1 ? 0 : 1; }
+
+std::int64_t pixels_of(const integer_conv_problem& p) { return p.batch * p.out[0] * p.out[1] * p.out[2]; }
+std::int64_t taps_of(const integer_conv_problem& p) { return p.window[0] * p.window[1] * p.window[2]; }
+
+void check(const Tensor& x, const Tensor& w, const Tensor& y, const IntegerConv& c)
+{
+    check_operands("integer_conv", {{"x", x}, {"w", w}, {"y", y}, {"x_zero", c.x_zero, optional},
+                                    {"w_zero", c.w_zero, optional}, {"bias", c.bias, optional},
+                                    {"scale", c.scale, optional}, {"y_zero", c.y_zero, optional}});
+    require(is_byte(x.dtype) && is_byte(w.dtype), "integer_conv: x and w must be int8 or uint8, got ",
+            name_of(x.dtype), " and ", name_of(w.dtype));
+    require(y.dtype == DataType::int32 || is_byte(y.dtype), "integer_conv: y must be int32, int8 or uint8, got ",
+            name_of(y.dtype));
+    require(!c.options.transposed, "integer_conv: transposed convolutions are not computed");
+    const Dims expected = conv_output_shape(x.shape, w.shape, c.options);
+    require(y.shape == expected, "integer_conv: y must have shape ", to_string(expected), ", got ",
+            to_string(y.shape));
+    const auto check_one = [](const char* name, const Tensor& t, DataType type, std::int64_t most, bool whole) {
+        require(!t.defined() || (t.dtype == type && t.is_contiguous() &&
+                                 (t.numel() == most || (!whole && t.numel() == 1))),
+                "integer_conv: ", name, " must be contiguous, ", name_of(type), " and of ",
+                whole ? "" : "one or ", most, " elements");
+    };
+    check_one("x_zero", c.x_zero, x.dtype, 1, true);
+    check_one("w_zero", c.w_zero, w.dtype, w.size(0), false);
+    check_one("bias", c.bias, DataType::int32, w.size(0), true);
+    check_one("y_zero", c.y_zero, y.dtype, 1, true);
+    check_one("scale", c.scale, DataType::float32, w.size(0), false);
+    require(y.dtype == DataType::int32 || c.scale.defined(), "integer_conv: results of eight bits need a scale");
+}
+
+integer_conv_problem problem_of(const Tensor& x, const Tensor& w, const Tensor& y, const IntegerConv& c)
+{
+    integer_conv_problem p{};
+    p.batch = x.size(0);
+    p.groups = c.options.groups;
+    p.channels = w.size(1);
+    p.outputs = w.size(0) / p.groups;
+    const std::size_t spatial = x.dim() - 2, missing = 3 - spatial;
+    const auto of = [](const Dims& dims, std::size_t i, std::int64_t otherwise) {
+        return dims.size() ? dims[i] : otherwise;
+    };
+    for (std::size_t i = 0; i < 2; ++i) {
+        p.x_strides[i] = x.stride(i);
+        p.w_strides[i] = w.stride(i);
+        p.y_strides[i] = y.stride(i);
+    }
+    for (std::size_t i = 0; i < 3; ++i) {
+        p.in[i] = p.out[i] = p.window[i] = p.stride[i] = p.dilation[i] = 1;
+        if (i < missing)
+            continue;
+        const std::size_t from = i - missing;
+        p.in[i] = x.size(from + 2);
+        p.out[i] = y.size(from + 2);
+        p.window[i] = w.size(from + 2);
+        p.stride[i] = of(c.options.stride, from, 1);
+        p.dilation[i] = of(c.options.dilation, from, 1);
+        p.pad[i] = of(c.options.pad_begin, from, 0);
+        p.x_strides[i + 2] = x.stride(from + 2);
+        p.w_strides[i + 2] = w.stride(from + 2);
+        p.y_strides[i + 2] = y.stride(from + 2);
+    }
+    p.x_zero = step_of(c.x_zero);
+    p.w_zero = step_of(c.w_zero);
+    p.bias = c.bias.defined() ? 1 : -1;
+    p.scale = step_of(c.scale);
+    p.y_zero = step_of(c.y_zero);
+    const bool is_signed = y.dtype == DataType::int8;
+    p.low = std::max<cl_int>(c.low, is_signed ? -128 : 0);
+    p.high = std::min<cl_int>(c.high, is_signed ? 127 : 255);
+    return p;
+}
+
+const Program& program_for(Queue& queue, const char* file, DataType x, DataType y)
+{
+    return queue.context().program(file, fmt::format("-DX={} -DY={}", name_of(x), name_of(y)));
+}
+
+// What kernels get for tensors that are not there: any other.
+const Tensor& or_any(const Tensor& t, const Tensor& any) { return t.defined() ? t : any; }
+
+// x with channels innermost.
+Tensor with_channels_innermost(Queue& queue, const Tensor& x)
+{
+    if (x.size(1) == 1 || x.stride(1) == 1)
+        return x;
+    Dims strides = x.shape;
+    std::int64_t step = x.size(1);
+    for (std::size_t i = x.dim() - 1; i >= 2; --i) {
+        strides[i] = step;
+        step *= x.size(i);
+    }
+    strides[0] = step;
+    strides[1] = 1;
+    Tensor turned = queue.context().empty(x.shape, x.dtype, queue);
+    turned.strides = strides;
+    copy(queue, x, turned);
+    return turned;
+}
+
+Tensor packed(Queue& queue, const Tensor& w, const IntegerConv& c, const integer_conv_problem& p, bool depthwise)
+{
+    const auto pack = [&] {
+        const std::int64_t blocks = depthwise ? divide_up(p.groups, depthwise_lanes) : divide_up(p.outputs, columns);
+        const std::int64_t words = depthwise ? blocks * divide_up(taps_of(p), 2) * depthwise_lanes
+                                             : p.groups * blocks * p.runs * p.run / 2 * columns;
+        const Tensor result = queue.context().empty({words}, DataType::int32, queue);
+        const char* file = depthwise ? "kernels/integer/conv_depthwise.cl" : "kernels/integer/conv_cpu.cl";
+        queue.launch(program_for(queue, file, w.dtype, DataType::int32)
+                         .kernel(depthwise ? "pack_depthwise" : "pack_weights"),
+                     Range::groups({size(blocks), size(depthwise ? 1 : p.groups), 1}, {1, 1, 1}), w,
+                     or_any(c.w_zero, w), result, p);
+        return result;
+    };
+    if (!c.options.prepared)
+        return pack();
+    return c.options.prepared->get(queue, fmt::format("integer conv {} {} {} {} {} {}", depthwise, p.run, p.runs,
+                                                      p.w_strides[0], p.w_strides[1], w.offset), pack);
+}
+
+void on_cpu(Queue& queue, const Tensor& given, const Tensor& w, const Tensor& y, const IntegerConv& c)
+{
+    const Tensor x = with_channels_innermost(queue, given);
+    integer_conv_problem p = problem_of(x, w, y, c);
+    const Tensor &bias = or_any(c.bias, w), &scale = or_any(c.scale, w), &y_zero = or_any(c.y_zero, y);
+    if (p.channels == 1 && p.outputs == 1) {
+        const Tensor weights = packed(queue, w, c, p, true);
+        queue.launch(program_for(queue, "kernels/integer/conv_depthwise.cl", x.dtype, y.dtype).kernel("depthwise"),
+                     Range::groups({size(divide_up(p.groups, depthwise_lanes)),
+                                    size(p.batch * p.out[0] * p.out[1]), 1}, {1, 1, 1}),
+                     x, or_any(c.x_zero, x), weights, bias, scale, y_zero, y, p);
+        return;
+    }
+    const bool merged = p.groups == 1 && p.dilation[2] == 1 && (p.window[2] == 1 || p.x_strides[4] == p.channels);
+    p.run_taps = merged ? p.window[2] : 1;
+    p.run = round_up(p.run_taps * p.channels, 2);
+    p.runs = taps_of(p) / p.run_taps;
+    const Tensor weights = packed(queue, w, c, p, false);
+    const std::int64_t pixels = pixels_of(p), panels = divide_up(p.outputs, columns);
+    // Blocks of like size, whole tiles of six pixels but for the last; some work-items for each core.
+    p.block_pixels = std::min(most_pixels, round_up(divide_up(pixels, divide_up(pixels, most_pixels)), 6));
+    const std::int64_t pixel_blocks = divide_up(pixels, p.block_pixels) * p.groups;
+    const std::int64_t wanted = 4 * std::max(1u, queue.device().compute_units);
+    p.block_panels = std::clamp<std::int64_t>(panels * pixel_blocks / wanted, 1, std::min(panels, most_panels));
+    p.block_panels = divide_up(panels, divide_up(panels, p.block_panels));
+    queue.launch(program_for(queue, "kernels/integer/conv_cpu.cl", x.dtype, y.dtype).kernel("conv"),
+                 Range::groups({size(divide_up(pixels, p.block_pixels)), size(divide_up(panels, p.block_panels)),
+                                size(p.groups)}, {1, 1, 1}),
+                 x, or_any(c.x_zero, x), weights, bias, scale, y_zero, y, p);
+}
+
+// Weights [o][tap][channel] of one group.
+Tensor weight_lines(Queue& queue, const Tensor& w)
+{
+    Tensor lines = queue.context().empty({w.numel()}, w.dtype, queue), view = lines;
+    view.shape = w.shape;
+    view.strides = w.shape;
+    const std::int64_t taps = w.numel() / (w.size(0) * w.size(1));
+    view.strides[0] = taps * w.size(1);
+    view.strides[1] = 1;
+    std::int64_t step = w.size(1);
+    for (std::size_t i = w.dim() - 1; i >= 2; --i) {
+        view.strides[i] = step;
+        step *= w.size(i);
+    }
+    copy(queue, w, view);
+    lines.shape = {w.size(0), taps * w.size(1)};
+    lines.strides = contiguous_strides(lines.shape);
+    return lines;
+}
+
+void on_gpu(Queue& queue, const Tensor& x, const Tensor& w, const Tensor& y, const IntegerConv& c)
+{
+    const integer_conv_problem p = problem_of(x, w, y, c);
+    const Program& program = queue.context().program(
+        "kernels/integer/conv_gpu.cl",
+        fmt::format("-DX={} -DW={} -DY={}", name_of(x.dtype), name_of(w.dtype), name_of(y.dtype)));
+    const Tensor &bias = or_any(c.bias, w), &scale = or_any(c.scale, w), &y_zero = or_any(c.y_zero, y);
+    const std::int64_t pixels = pixels_of(p), depth = p.channels * taps_of(p);
+    if (p.groups > 1) {
+        queue.launch(program.kernel("direct"), Range::linear(size(pixels * w.size(0)), 64), x, or_any(c.x_zero, x), w,
+                     or_any(c.w_zero, w), bias, scale, y_zero, y, p);
+        return;
+    }
+    const Tensor patches = queue.context().empty({pixels, depth}, x.dtype, queue);
+    queue.launch(program.kernel("patches"), Range::linear(size(patches.numel()), 64), x, or_any(c.x_zero, x), patches,
+                 p);
+    Prepared* prepared = c.options.prepared;
+    const Tensor lines = prepared ? prepared->get(queue, fmt::format("integer conv lines {}", w.offset),
+                                                  [&] { return weight_lines(queue, w); })
+                                  : weight_lines(queue, w);
+    const Tensor sums = queue.context().empty({pixels, w.size(0)}, DataType::int32, queue);
+    integer_matmul(queue, patches, lines.transpose(0, 1), sums, {c.x_zero, c.w_zero, prepared});
+    queue.launch(program.kernel("end_sums"), Range::linear(size(sums.numel()), 64), sums, bias, scale, y_zero, y, p);
+}
+
+}  // namespace
+}  // namespace detail
+
+void integer_conv(Queue& queue, const Tensor& x, const Tensor& w, const Tensor& y, const IntegerConv& conv)
+{
+    detail::check(x, w, y, conv);
+    if (y.numel() == 0)
+        return;
+    if (queue.device().kind == DeviceKind::cpu && queue.device().local_memory >= 128 * 1024 && w.numel())
+        detail::on_cpu(queue, x, w, y, conv);
+    else
+        detail::on_gpu(queue, x, w, y, conv);
+}
+
+}  // namespace clprim

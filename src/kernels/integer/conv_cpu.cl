@@ -1,0 +1,185 @@
+// Convolutions of eight-bit integers on CPUs (clprim/integer_conv.hpp), of x with channels innermost. K of the implicit
+// product is cut into runs, the bytes of neighbouring taps that lie side by side in x:
+//
+//     one group, no dilation along rows: window[2] * channels bytes        else the channels of a tap
+//
+// each filled up to a pair. A work-item owns a block of pixels and of panels of COLUMNS output channels. For a CHUNK of
+// k it gathers its pixels' numbers as int16, zero points taken off, so that places outside of x are zeros, and
+// multiplies them with panels of pairs as cpu.cl does:
+//
+//     rows: [pixel][CHUNK] int16        weights: [group][panel][pair of k][COLUMNS] words of two int16
+//
+// -DX=int8|uint8 (what is gathered or packed) -DY=int32|int8|uint8
+#include "kernels/integer/conv_epilogue.cl"
+
+#define COLUMNS 16
+#define CHUNK 512        // of k
+#define MOST_PIXELS 48
+#define MOST_PANELS 16
+#define UNROLL _Pragma("unroll")
+
+#define TO_int8 convert_char16
+#define TO_uint8 convert_uchar16
+#define TO_BYTES CLPRIM_CAT(TO_, Y)
+
+typedef const __global storage_t(X)* bytes;
+
+static inline int8 add_pairs(short16 a, short16 b, int8 sum)
+{
+    const int16 products = convert_int16(a) * convert_int16(b);
+    return sum + (products.even + products.odd);
+}
+
+// Weights less their zero points: a work-item packs a panel.
+__kernel void pack_weights(const __global storage_t(X)* w, ulong w_offset, const __global storage_t(X)* zeros,
+                           ulong zeros_offset, __global int* to, ulong to_offset, integer_conv_problem p)
+{
+    const long panels = (p.outputs + COLUMNS - 1) / COLUMNS, pairs = p.runs * p.run / 2;
+    const long panel = get_global_id(0), group = get_global_id(1);
+    w += w_offset;
+    to += to_offset + (group * panels + panel) * pairs * COLUMNS;
+    const long row_runs = p.window[2] / p.run_taps;
+    for (long r = 0; r < p.runs; ++r)
+        for (long at = 0; at < p.run; ++at) {
+            const long tap = at / p.channels, c = at % p.channels, kx = r % row_runs * p.run_taps + tap;
+            const long ky = r / row_runs % p.window[1], kz = r / row_runs / p.window[1];
+            const bytes from = w + c * p.w_strides[1] + kz * p.w_strides[2] + ky * p.w_strides[3] + kx * p.w_strides[4];
+            __global short* words = (__global short*)(to + (r * p.run + at) / 2 * COLUMNS) + at % 2;
+            for (int j = 0; j < COLUMNS; ++j) {
+                const long o = group * p.outputs + panel * COLUMNS + j;
+                const int there = tap < p.run_taps && panel * COLUMNS + j < p.outputs;
+                words[2 * j] = there ? (short)((int)from[o * p.w_strides[0]] -
+                                               (int)AT(zeros + zeros_offset, p.w_zero, o)) : (short)0;
+            }
+        }
+}
+
+static inline void take(bytes from, short zero, long count, __local short* row)
+{
+    long i = 0;
+    for (; i + 16 <= count; i += 16)
+        vstore16(convert_short16(vload16(0, from + i)) - (short16)zero, 0, row + i);
+    if (i + 8 <= count) {
+        vstore8(convert_short8(vload8(0, from + i)) - (short8)zero, 0, row + i);
+        i += 8;
+    }
+    for (; i < count; ++i)
+        row[i] = (short)((short)from[i] - zero);
+}
+
+static inline void clear(long count, __local short* row)
+{
+    for (long i = 0; i < count; ++i)
+        row[i] = 0;
+}
+
+// Numbers k to k + count of the patch whose first tap lies at `first` (z, y, x); `x` is the image's group.
+static inline void gather(bytes x, const integer_conv_problem* p, long4 first, short zero, long k, long count,
+                          __local short* row)
+{
+    const long row_runs = p->window[2] / p->run_taps, length = p->run_taps * p->channels;
+    while (count > 0) {
+        const long r = k / p->run, at = k % p->run, here = min(count, p->run - at);
+        const long z = first.x + r / row_runs / p->window[1] * p->dilation[0];
+        const long y = first.y + r / row_runs % p->window[1] * p->dilation[1];
+        const long column = first.z + r % row_runs * p->run_taps * p->dilation[2];
+        long begin = at + here, end = at + here;
+        if (z >= 0 && z < p->in[0] && y >= 0 && y < p->in[1]) {
+            begin = min(max(at, -column * p->channels), at + here);
+            end = max(begin, min(min(at + here, length), (p->in[2] - column) * p->channels));
+        }
+        clear(begin - at, row);
+        take(x + z * p->x_strides[2] + y * p->x_strides[3] + column * p->x_strides[4] + begin, zero, end - begin,
+             row + (begin - at));
+        clear(at + here - end, row + (end - at));
+        row += here;
+        k += here;
+        count -= here;
+    }
+}
+
+// R pixels times a panel, over `pairs` pairs, added to sums where `add`.
+#define DEFINE_TILE(name, R)                                                                                \
+    static inline void name(const __local short* rows, const __global int* w, long pairs, __local int* sums, \
+                            int add)                                                                        \
+    {                                                                                                       \
+        int8 tile[R][2];                                                                                    \
+        UNROLL for (int i = 0; i < R; ++i)                                                                  \
+            UNROLL for (int v = 0; v < 2; ++v) tile[i][v] = add ? vload8(2 * i + v, sums) : 0;              \
+        for (long k = 0; k < pairs; ++k) {                                                                  \
+            const short16 one = as_short16(vload8(2 * k, w)), two = as_short16(vload8(2 * k + 1, w));       \
+            UNROLL for (int i = 0; i < R; ++i)                                                              \
+            {                                                                                               \
+                const short16 pair = as_short16((int8)*(const __local int*)(rows + i * CHUNK + 2 * k));     \
+                tile[i][0] = add_pairs(pair, one, tile[i][0]);                                              \
+                tile[i][1] = add_pairs(pair, two, tile[i][1]);                                              \
+            }                                                                                               \
+        }                                                                                                   \
+        UNROLL for (int i = 0; i < R; ++i)                                                                  \
+            UNROLL for (int v = 0; v < 2; ++v) vstore8(tile[i][v], 2 * i + v, sums);                        \
+    }
+DEFINE_TILE(six_pixels, 6)
+DEFINE_TILE(two_pixels, 2)
+
+static inline long4 pixel_at(const integer_conv_problem* p, long pixel)   // z, y, x, image
+{
+    const long row = pixel / p->out[2], plane = row / p->out[1];
+    return (long4)(plane % p->out[0], row % p->out[1], pixel % p->out[2], plane / p->out[0]);
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void conv(const __global storage_t(X)* x, ulong x_offset, const __global storage_t(X)* x_zero, ulong x_zero_offset,
+          const __global int* w, ulong w_offset, ENDING_ARGUMENTS, __global storage_t(Y)* y, ulong y_offset,
+          integer_conv_problem p)
+{
+    __local short rows[MOST_PIXELS * CHUNK] __attribute__((aligned(64)));
+    __local int sums[MOST_PANELS * MOST_PIXELS * COLUMNS] __attribute__((aligned(64)));
+    const conv_ending ending = ENDING(p);
+    const long pixels = p.batch * p.out[0] * p.out[1] * p.out[2], group = get_group_id(2);
+    const long first = get_group_id(0) * p.block_pixels, count = min(p.block_pixels, pixels - first);
+    const long all_panels = (p.outputs + COLUMNS - 1) / COLUMNS, panel_begin = get_group_id(1) * p.block_panels;
+    const long panels = min(p.block_panels, all_panels - panel_begin), depth = p.runs * p.run;
+    const short zero = (short)AT(x_zero + x_zero_offset, p.x_zero, 0);
+    x += x_offset + group * p.channels * p.x_strides[1];
+    w += w_offset + (group * all_panels + panel_begin) * (depth / 2) * COLUMNS;
+    for (long k = 0; k < depth; k += CHUNK) {
+        const long here = min(depth - k, (long)CHUNK);
+        for (long i = 0; i < count; ++i) {
+            const long4 at = pixel_at(&p, first + i);
+            const long4 corner = (long4)(at.x * p.stride[0] - p.pad[0], at.y * p.stride[1] - p.pad[1],
+                                         at.z * p.stride[2] - p.pad[2], 0);
+            gather(x + at.w * p.x_strides[0], &p, corner, zero, k, here, rows + i * CHUNK);
+        }
+        for (long panel = 0; panel < panels; ++panel) {
+            const __global int* from = w + (panel * (depth / 2) + k / 2) * COLUMNS;
+            __local int* to = sums + panel * MOST_PIXELS * COLUMNS;
+            long i = 0;
+            for (; i + 6 <= count; i += 6)
+                six_pixels(rows + i * CHUNK, from, here / 2, to + i * COLUMNS, k > 0);
+            for (; i < count; i += 2)   // one more than there is may be computed
+                two_pixels(rows + i * CHUNK, from, here / 2, to + i * COLUMNS, k > 0);
+        }
+    }
+    for (long i = 0; i < count; ++i) {
+        const long4 at = pixel_at(&p, first + i);
+        __global storage_t(Y)* pixel = y + y_offset + at.w * p.y_strides[0] + at.x * p.y_strides[2] +
+                                       at.y * p.y_strides[3] + at.z * p.y_strides[4];
+        for (long panel = 0; panel < panels; ++panel) {
+            const long in_group = (panel_begin + panel) * COLUMNS, o = group * p.outputs + in_group;
+            __local int* from = sums + (panel * MOST_PIXELS + i) * COLUMNS;
+            __global storage_t(Y)* to = pixel + o * p.y_strides[1];
+            if (p.y_strides[1] == 1 && in_group + COLUMNS <= p.outputs) {
+                const int8 one = ended_vector(&ending, vload8(0, from), o);
+                const int8 two = ended_vector(&ending, vload8(1, from), o + 8);
+#if EXACT
+                vstore8(one, 0, to);
+                vstore8(two, 1, to);
+#else
+                vstore16(TO_BYTES((int16)(one, two)), 0, to);
+#endif
+            } else
+                for (long j = 0; j < COLUMNS && in_group + j < p.outputs; ++j)
+                    to[j * p.y_strides[1]] = (storage_t(Y))ended(&ending, from[j], o + j);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+// Convolutions of eight-bit integers: every sum is exact, and so is what follows it.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include <clprim/clprim.hpp>
+#include <clprim/integer_conv.hpp>
+
+using namespace clprim;
+
+namespace {
+
+Queue& queue() { return Context::get(0).queue(0); }
+
+Dims channels_last(const Dims& shape)
+{
+    Dims strides = shape;
+    std::int64_t step = shape[1];
+    for (std::size_t i = shape.size() - 1; i >= 2; --i) {
+        strides[i] = step;
+        step *= shape[i];
+    }
+    strides[0] = step;
+    strides[1] = 1;
+    return strides;
+}
+
+struct Case {
+    Dims x, w;
+    ConvOptions options;
+    DataType x_type = DataType::uint8, w_type = DataType::int8, y_type = DataType::uint8;
+    bool last = true;        // channels_last x and y
+    bool by_channel = true;  // zero points of w and scales
+};
+
+class Numbers {
+public:
+    explicit Numbers(std::uint32_t seed) : random_(seed) {}
+
+    // Values of the whole range of a type, the extremes often; in memory in the order of `strides`.
+    Tensor bytes(DataType type, const Dims& shape, std::vector<int>& values)
+    {
+        const int low = type == DataType::int8 ? -128 : 0;
+        std::uniform_int_distribution<int> any(0, 255), choice(0, 5);
+        std::vector<std::uint8_t> raw;
+        values.clear();
+        for (std::int64_t i = 0; i < shape.product(); ++i) {
+            const int pick = choice(random_);
+            values.push_back(low + (pick == 0 ? 0 : pick == 1 ? 255 : any(random_)));
+            raw.push_back(static_cast<std::uint8_t>(values.back()));
+        }
+        const Tensor t = queue().context().empty(shape, type, queue());
+        queue().write(*t.memory, 0, raw.data(), raw.size());
+        return t;
+    }
+
+    std::mt19937& random() { return random_; }
+
+private:
+    std::mt19937 random_;
+};
+
+template <class T>
+Tensor tensor_of(const std::vector<T>& values, DataType type)
+{
+    const Tensor t = queue().context().empty({static_cast<std::int64_t>(values.size())}, type, queue());
+    queue().write(*t.memory, 0, values.data(), values.size() * sizeof(T));
+    return t;
+}
+
+struct Made {
+    std::vector<int> x, w, x_zero, w_zero, y_zero;
+    std::vector<std::int32_t> bias;
+    std::vector<float> scale;
+};
+
+// s[n, o, p] as the definition says, of tensors whose strides are given.
+std::int64_t sum_at(const Case& one, const Made& m, const Tensor& x, const Tensor& w, const Dims& at)
+{
+    const std::size_t axes = x.dim() - 2;
+    const std::int64_t o = at[1], group = o / (w.size(0) / one.options.groups), channels = w.size(1);
+    std::int64_t taps = 1, sum = m.bias.empty() ? 0 : m.bias[static_cast<std::size_t>(o)];
+    for (std::size_t i = 0; i < axes; ++i)
+        taps *= w.size(i + 2);
+    const int zero = m.w_zero[one.by_channel ? static_cast<std::size_t>(o) : 0];
+    for (std::int64_t tap = 0; tap < taps; ++tap) {
+        std::int64_t rest = tap, from = at[0] * x.stride(0), of_w = o * w.stride(0);
+        bool inside = true;
+        for (std::size_t i = axes; i-- > 0;) {
+            const std::int64_t k = rest % w.size(i + 2);
+            rest /= w.size(i + 2);
+            const std::int64_t place = at[i + 2] * one.options.stride[i] - one.options.pad_begin[i] +
+                                       k * one.options.dilation[i];
+            inside = inside && place >= 0 && place < x.size(i + 2);
+            from += place * x.stride(i + 2);
+            of_w += k * w.stride(i + 2);
+        }
+        for (std::int64_t c = 0; inside && c < channels; ++c)
+            sum += (m.x[static_cast<std::size_t>(from + (group * channels + c) * x.stride(1))] - m.x_zero[0]) *
+                   (m.w[static_cast<std::size_t>(of_w + c * w.stride(1))] - zero);
+    }
+    return sum;
+}
+
+void check(const Case& one)
+{
+    Numbers numbers(7);
+    Made m;
+    Tensor x = numbers.bytes(one.x_type, one.x, m.x);
+    const Tensor w = numbers.bytes(one.w_type, one.w, m.w);
+    if (one.last)
+        x.strides = channels_last(x.shape);
+    IntegerConv conv;
+    conv.options = one.options;
+    Prepared prepared;
+    conv.x_zero = numbers.bytes(one.x_type, {1}, m.x_zero);
+    conv.w_zero = numbers.bytes(one.w_type, {one.by_channel ? one.w[0] : 1}, m.w_zero);
+    std::uniform_int_distribution<int> bias(-5000, 5000);
+    for (std::int64_t i = 0; i < one.w[0]; ++i)
+        m.bias.push_back(bias(numbers.random()));
+    conv.bias = tensor_of(m.bias, DataType::int32);
+    for (std::int64_t i = 0; i < (one.by_channel ? one.w[0] : 1); ++i)
+        m.scale.push_back(1.0f / static_cast<float>(900 + 77 * i));
+    conv.scale = tensor_of(m.scale, DataType::float32);
+    const Dims shape = conv_output_shape(one.x, one.w, one.options);
+    Tensor y = queue().context().empty(shape, one.y_type, queue());
+    if (one.last)
+        y.strides = channels_last(shape);
+    if (one.y_type != DataType::int32) {
+        conv.y_zero = numbers.bytes(one.y_type, {1}, m.y_zero);
+        conv.low = one.y_type == DataType::int8 ? -100 : 3;
+    }
+    const bool exact = one.y_type == DataType::int32, is_signed = one.y_type == DataType::int8;
+    for (const bool first : {true, false}) {
+        conv.options.prepared = first ? nullptr : &prepared;
+        integer_conv(queue(), x, w, y, conv);
+        std::vector<std::uint8_t> got(y.nbytes());
+        queue().read(*y.memory, 0, got.data(), got.size());
+        Dims at(shape.size(), 0);
+        for (std::int64_t i = 0; i < shape.product(); ++i) {
+            std::int64_t rest = i, offset = 0;
+            for (std::size_t axis = shape.size(); axis-- > 0;) {
+                at[axis] = rest % shape[axis];
+                rest /= shape[axis];
+                offset += at[axis] * y.stride(axis);
+            }
+            const auto sum = static_cast<std::int32_t>(sum_at(one, m, x, w, at));
+            const auto place = static_cast<std::size_t>(offset);
+            if (exact) {
+                std::int32_t value = 0;
+                std::memcpy(&value, got.data() + 4 * place, 4);
+                ASSERT_EQ(value, sum) << to_string(at);
+                continue;
+            }
+            const float scale = m.scale[one.by_channel ? static_cast<std::size_t>(at[1]) : 0];
+            const float q = std::clamp(std::nearbyint(static_cast<float>(sum) * scale), -65536.0f, 65536.0f);
+            const int expected = std::clamp(static_cast<int>(q) + m.y_zero[0], conv.low, is_signed ? 127 : 255);
+            ASSERT_EQ(is_signed ? static_cast<std::int8_t>(got[place]) : got[place], expected)
+                << to_string(one.x) << " " << to_string(one.w) << " at " << to_string(at);
+        }
+    }
+}
+
+ConvOptions options(Dims stride, Dims begin, Dims end, Dims dilation, std::int64_t groups = 1)
+{
+    ConvOptions result;
+    result.stride = std::move(stride);
+    result.pad_begin = std::move(begin);
+    result.pad_end = std::move(end);
+    result.dilation = std::move(dilation);
+    result.groups = groups;
+    return result;
+}
+
+}  // namespace
+
+TEST(IntegerConv, OneGroup)
+{
+    check({{2, 20, 9, 7}, {35, 20, 1, 1}, options({1, 1}, {0, 0}, {0, 0}, {1, 1})});
+    check({{1, 3, 17, 19}, {16, 3, 7, 7}, options({2, 2}, {3, 3}, {3, 3}, {1, 1})});
+    check({{1, 64, 7, 7}, {40, 64, 3, 3}, options({1, 1}, {1, 1}, {1, 1}, {1, 1})});   // more k than a chunk
+    check({{2, 5, 11, 8}, {9, 5, 3, 2}, options({2, 1}, {2, 0}, {0, 3}, {1, 1}), DataType::uint8, DataType::int8,
+           DataType::int32});
+    check({{1, 6, 12, 12}, {18, 6, 3, 3}, options({1, 1}, {2, 2}, {2, 2}, {2, 2}), DataType::uint8, DataType::int8,
+           DataType::uint8, false, false});
+    check({{1, 300, 2, 2}, {290, 300, 1, 1}, options({1, 1}, {0, 0}, {0, 0}, {1, 1})});
+}
+
+TEST(IntegerConv, Groups)
+{
+    check({{1, 24, 10, 9}, {24, 1, 3, 3}, options({1, 1}, {1, 1}, {1, 1}, {1, 1}, 24)});
+    check({{2, 33, 10, 9}, {33, 1, 5, 3}, options({2, 2}, {2, 1}, {2, 1}, {1, 1}, 33), DataType::uint8,
+           DataType::int8, DataType::int32, false});
+    check({{1, 12, 6, 6}, {20, 3, 3, 3}, options({1, 1}, {1, 1}, {1, 1}, {1, 1}, 4)});
+    check({{1, 8, 6, 6}, {16, 1, 3, 3}, options({1, 1}, {1, 1}, {1, 1}, {1, 1}, 8)});   // two outputs a channel
+}
+
+TEST(IntegerConv, TypesAndAxes)
+{
+    check({{2, 7, 30}, {17, 7, 5}, options({2}, {2}, {1}, {1})});
+    check({{1, 4, 5, 6, 7}, {6, 4, 3, 3, 3}, options({1, 2, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}), DataType::int8,
+           DataType::int8, DataType::int8});
+    check({{1, 16, 5, 5}, {16, 1, 3, 3}, options({1, 1}, {1, 1}, {1, 1}, {1, 1}, 16), DataType::int8, DataType::int8,
+           DataType::int8});
+}
+
+TEST(IntegerConv, SaysWhatDoesNotFit)
+{
+    const auto empty = [](Dims shape, DataType type) { return queue().context().empty(shape, type, queue()); };
+    const Tensor x = empty({1, 4, 5, 5}, DataType::uint8), w = empty({6, 4, 3, 3}, DataType::int8);
+    EXPECT_THROW(integer_conv(queue(), x, w, empty({1, 6, 4, 3}, DataType::int32), {}), InvalidArgument);
+    EXPECT_THROW(integer_conv(queue(), x, w, empty({1, 6, 3, 3}, DataType::uint8), {}), InvalidArgument);   // no scale
+    EXPECT_THROW(integer_conv(queue(), empty({1, 4, 5, 5}, DataType::float32), w,
+                              empty({1, 6, 3, 3}, DataType::int32), {}), InvalidArgument);
+    IntegerConv conv;
+    conv.bias = empty({5}, DataType::int32);
+    EXPECT_THROW(integer_conv(queue(), x, w, empty({1, 6, 3, 3}, DataType::int32), conv), InvalidArgument);
+}
