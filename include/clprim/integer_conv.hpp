@@ -2,7 +2,7 @@
 //
 //   s[n, o, p] = bias[o] + sum over c, t of
 //                  (w[o, c, t] - w_zero[o]) (x[n, g(o) C + c, p stride - pad + t dilation] - x_zero)
-//   y          = s, or clamp(round(s scale[o]) + y_zero, low, high), halves to even
+//   y          = s, s scale[o], or clamp(round(s scale[o]) + y_zero, low, high), halves to even
 //
 // A place outside of x counts as x_zero, so it adds nothing.
 #pragma once
@@ -19,15 +19,15 @@ struct IntegerConv {
     Tensor x_zero;           // of x's dtype, one element; undefined: 0
     Tensor w_zero;           // of w's dtype, contiguous, one element or one for each output channel; undefined: 0
     Tensor bias;             // int32, contiguous, one for each output channel; undefined: none
+    Tensor scale;            // where y is not int32: float32, contiguous, one element or one for each output channel
     // Where y is int8 or uint8:
-    Tensor scale;            // float32, contiguous, one element or one for each output channel
     Tensor y_zero;           // of y's dtype, one element; undefined: 0
     std::int32_t low = std::numeric_limits<std::int32_t>::min(), high = std::numeric_limits<std::int32_t>::max();
 };
 
-// x (N, C, spatial...) and w (O, C / groups, kernel...) of int8 or uint8 each, y (N, O, spatial...) of int32, int8 or
-// uint8, one to three spatial axes, any strides; channels_last x and y are fast. Throws InvalidArgument for shapes and
-// dtypes that do not fit.
+// x (N, C, spatial...) and w (O, C / groups, kernel...) of int8 or uint8 each, y (N, O, spatial...) of int32,
+// float32, int8 or uint8, one to three spatial axes, any strides; channels_last x and y are fast. Throws InvalidArgument
+// for shapes and dtypes that do not fit.
 //
 // Method: CPUs gather patches as int16 with zero points taken off, a block of pixels at a time, and multiply them with
 // panels of weights in pairs (x86: vpmaddwd); depthwise ones go along channels. GPUs write the patches and multiply

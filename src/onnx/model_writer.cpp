@@ -198,7 +198,7 @@ private:
                                       ? "" : scope.names[static_cast<std::size_t>(node.outputs[0])];
         if (node.body)
             return write_body(*node.body, node, scope);
-        if (node.domain == "clprim" && node.op_type == "Elementwise")
+        if (node.domain == "clprim" && node.attributes.contains("operators"))
             return write_body(*attribute_of<GraphRef>(node, "operators", nullptr), node, scope);
         if (node.domain == "clprim" && node.op_type == "ChannelAffine")
             return write_affine(given(node, scope), first, scope);

@@ -174,6 +174,7 @@ void hand_down_constants(const Graph& graph)
 
 void optimize(Graph& graph, Engine& engine, Level level)
 {
+    fuse_quantised(graph);
     fold_constants(graph, engine, level);
     hand_down_constants(graph);
     for (const Node& node : graph.nodes)

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <random>
 
 #include <clprim/clprim.hpp>
@@ -127,7 +128,7 @@ void check(const Case& one)
     Tensor y = queue().context().empty(shape, one.y_type, queue());
     if (one.last)
         y.strides = channels_last(shape);
-    if (one.y_type != DataType::int32) {
+    if (one.y_type == DataType::int8 || one.y_type == DataType::uint8) {
         conv.y_zero = numbers.bytes(one.y_type, {1}, m.y_zero);
         conv.low = one.y_type == DataType::int8 ? -100 : 3;
     }
@@ -154,6 +155,12 @@ void check(const Case& one)
                 continue;
             }
             const float scale = m.scale[one.by_channel ? static_cast<std::size_t>(at[1]) : 0];
+            if (one.y_type == DataType::float32) {
+                float value = 0;
+                std::memcpy(&value, got.data() + 4 * place, 4);
+                ASSERT_EQ(value, static_cast<float>(sum) * scale) << to_string(at);
+                continue;
+            }
             const float q = std::clamp(std::nearbyint(static_cast<float>(sum) * scale), -65536.0f, 65536.0f);
             const int expected = std::clamp(static_cast<int>(q) + m.y_zero[0], conv.low, is_signed ? 127 : 255);
             ASSERT_EQ(is_signed ? static_cast<std::int8_t>(got[place]) : got[place], expected)
@@ -185,6 +192,8 @@ TEST(IntegerConv, OneGroup)
     check({{1, 6, 12, 12}, {18, 6, 3, 3}, options({1, 1}, {2, 2}, {2, 2}, {2, 2}), DataType::uint8, DataType::int8,
            DataType::uint8, false, false});
     check({{1, 300, 2, 2}, {290, 300, 1, 1}, options({1, 1}, {0, 0}, {0, 0}, {1, 1})});
+    check({{1, 10, 5, 5}, {23, 10, 3, 3}, options({1, 1}, {1, 1}, {1, 1}, {1, 1}), DataType::uint8, DataType::int8,
+           DataType::float32});
 }
 
 TEST(IntegerConv, Groups)

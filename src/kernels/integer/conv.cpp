@@ -34,7 +34,8 @@ void check(const Tensor& x, const Tensor& w, const Tensor& y, const IntegerConv&
                                     {"scale", c.scale, optional}, {"y_zero", c.y_zero, optional}});
     require(is_byte(x.dtype) && is_byte(w.dtype), "integer_conv: x and w must be int8 or uint8, got ",
             name_of(x.dtype), " and ", name_of(w.dtype));
-    require(y.dtype == DataType::int32 || is_byte(y.dtype), "integer_conv: y must be int32, int8 or uint8, got ",
+    require(y.dtype == DataType::int32 || y.dtype == DataType::float32 || is_byte(y.dtype),
+            "integer_conv: y must be int32, float32, int8 or uint8, got ",
             name_of(y.dtype));
     require(!c.options.transposed, "integer_conv: transposed convolutions are not computed");
     const Dims expected = conv_output_shape(x.shape, w.shape, c.options);
@@ -51,7 +52,7 @@ void check(const Tensor& x, const Tensor& w, const Tensor& y, const IntegerConv&
     check_one("bias", c.bias, DataType::int32, w.size(0), true);
     check_one("y_zero", c.y_zero, y.dtype, 1, true);
     check_one("scale", c.scale, DataType::float32, w.size(0), false);
-    require(y.dtype == DataType::int32 || c.scale.defined(), "integer_conv: results of eight bits need a scale");
+    require(y.dtype == DataType::int32 || c.scale.defined(), "integer_conv: results but int32 need a scale");
 }
 
 integer_conv_problem problem_of(const Tensor& x, const Tensor& w, const Tensor& y, const IntegerConv& c)

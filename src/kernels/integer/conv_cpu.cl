@@ -9,7 +9,7 @@
 //
 //     rows: [pixel][CHUNK] int16        weights: [group][panel][pair of k][COLUMNS] words of two int16
 //
-// -DX=int8|uint8 (what is gathered or packed) -DY=int32|int8|uint8
+// -DX=int8|uint8 (what is gathered or packed) -DY=int32|float32|int8|uint8
 #include "kernels/integer/conv_epilogue.cl"
 
 #define COLUMNS 16
@@ -18,9 +18,6 @@
 #define MOST_PANELS 16
 #define UNROLL _Pragma("unroll")
 
-#define TO_int8 convert_char16
-#define TO_uint8 convert_uchar16
-#define TO_BYTES CLPRIM_CAT(TO_, Y)
 
 typedef const __global storage_t(X)* bytes;
 
@@ -169,14 +166,9 @@ void conv(const __global storage_t(X)* x, ulong x_offset, const __global storage
             __local int* from = sums + (panel * MOST_PIXELS + i) * COLUMNS;
             __global storage_t(Y)* to = pixel + o * p.y_strides[1];
             if (p.y_strides[1] == 1 && in_group + COLUMNS <= p.outputs) {
-                const int8 one = ended_vector(&ending, vload8(0, from), o);
-                const int8 two = ended_vector(&ending, vload8(1, from), o + 8);
-#if EXACT
-                vstore8(one, 0, to);
-                vstore8(two, 1, to);
-#else
-                vstore16(TO_BYTES((int16)(one, two)), 0, to);
-#endif
+                const results one = ended_vector(&ending, vload8(0, from), o);
+                const results two = ended_vector(&ending, vload8(1, from), o + 8);
+                STORE_RESULTS(one, two, to);
             } else
                 for (long j = 0; j < COLUMNS && in_group + j < p.outputs; ++j)
                     to[j * p.y_strides[1]] = (storage_t(Y))ended(&ending, from[j], o + j);

@@ -3,14 +3,11 @@
 //
 //     weights: [sixteen channels][pair of taps][channel] words of two int16, zero points taken off
 //
-// -DX=int8|uint8 (what is read or packed) -DY=int32|int8|uint8
+// -DX=int8|uint8 (what is read or packed) -DY=int32|float32|int8|uint8
 #include "kernels/integer/conv_epilogue.cl"
 
 #define LANES 16
 #define UNROLL _Pragma("unroll")
-#define TO_int8 convert_char16
-#define TO_uint8 convert_uchar16
-#define TO_BYTES CLPRIM_CAT(TO_, Y)
 
 __kernel void pack_depthwise(const __global storage_t(X)* w, ulong w_offset, const __global storage_t(X)* zeros,
                              ulong zeros_offset, __global int* words, ulong words_offset, integer_conv_problem p)
@@ -94,13 +91,9 @@ void depthwise(const __global storage_t(X)* x, ulong x_offset, const __global st
         }
         __global storage_t(Y)* to = y + column * p.y_strides[4];
         if (count == LANES && p.y_strides[1] == 1) {
-            const int8 one = ended_vector(&ending, sums[0], channel), two = ended_vector(&ending, sums[1], channel + 8);
-#if EXACT
-            vstore8(one, 0, to);
-            vstore8(two, 1, to);
-#else
-            vstore16(TO_BYTES((int16)(one, two)), 0, to);
-#endif
+            const results one = ended_vector(&ending, sums[0], channel);
+            const results two = ended_vector(&ending, sums[1], channel + 8);
+            STORE_RESULTS(one, two, to);
         } else {
             int each[LANES];
             vstore8(sums[0], 0, each);

@@ -1,6 +1,6 @@
 // Convolutions of eight-bit integers where no kernel of their own fits (clprim/integer_conv.hpp).
 //
-// -DX=int8|uint8 -DW=int8|uint8 -DY=int32|int8|uint8
+// -DX=int8|uint8 -DW=int8|uint8 -DY=int32|float32|int8|uint8
 #include "kernels/integer/conv_epilogue.cl"
 
 // Patches of one group: [pixel][tap][channel], x_zero outside of x. A work-item writes one number.

@@ -1,6 +1,6 @@
 // Products of eight-bit integers with few rows on CPUs (clprim/integer_matmul.hpp), bound by the reading of B: sixteen
-// bytes at a time that are widened to int16 in registers. One launch: every work-item takes the zero points off the rows
-// of A itself and keeps them for all its columns.
+// bytes at a time that are widened to int16 in registers. One launch: every work-item takes A's zero points off itself
+// and keeps the rows for all its columns.
 //
 //     ALONG: B's k lie side by side                 else B's columns do
 //     +---------+---------+                         +----------+----------+

@@ -30,7 +30,6 @@ void binary(Call& call, std::string_view name)
     call.output(0, quantized(op, y, 6, call.type(0)));
 }
 
-void add(Call& call) { binary(call, "Add"); }
 void multiply(Call& call) { binary(call, "Mul"); }
 
 // An operator of one input: x, its scale and zero point, those of y.
@@ -254,7 +253,6 @@ void dequantize(Call& call)
 }
 
 const OperatorRow rows[] = {
-    {"QLinearAdd", 1, add, nullptr, microsoft},
     {"QLinearMul", 1, multiply, nullptr, microsoft},
     {"QLinearSigmoid", 1, sigmoid, nullptr, microsoft},
     {"QLinearLeakyRelu", 1, leaky_relu, nullptr, microsoft},

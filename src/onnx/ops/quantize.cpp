@@ -8,6 +8,7 @@
 #include "onnx/ops/families.hpp"
 #include "onnx/ops/narrow_type.hpp"
 #include "onnx/ops/quantize.hpp"
+#include "onnx/ops/result_like.hpp"
 
 namespace clprim::onnx {
 
@@ -78,6 +79,25 @@ Granularity granularity(const Call& call)
     return result;
 }
 
+// x as it lies and a result laid out like it where there is one scale for all, else both with the axes that scales
+// broadcast along.
+struct Elements {
+    Tensor x, y;
+};
+
+Elements elements(Call& call, const Granularity& granularity, Tensor x, ElementType type)
+{
+    if (!is_narrow(type) && granularity.parameter.size() == 0 && granularity.x == call.shape(0) && x.is_non_overlapping_and_dense()) {
+        const Tensor y = result_like(call, {&x, 1}, x.shape, storage_type(type));
+        call.output(0, Value(y, type));
+        return {x, y};
+    }
+    if (!x.is_contiguous())
+        x = call.contiguous(0);
+    const Tensor y = call.output_tensor(0, call.shape(0), type);
+    return {x.reshape(granularity.x), y.reshape(granularity.x)};
+}
+
 // A scale or zero point in its shape to broadcast; narrow floats as float32.
 Tensor parameter(const Call& call, std::size_t i, const Granularity& granularity)
 {
@@ -124,8 +144,8 @@ void quantize(Call& call)
     const char* rounded = division == ElementType::float16    ? "round_float16(q)"
                           : division == ElementType::bfloat16 ? "round_bfloat16(q)"
                                                               : "q";
-    const Tensor y = call.output_tensor(0, call.shape(0), type), target = y.reshape(sizes.x);
-    std::vector<Tensor> inputs{call.contiguous(0).reshape(sizes.x), parameter(call, 1, sizes)};
+    const auto [x, target] = elements(call, sizes, call.tensor(0), type);
+    std::vector<Tensor> inputs{x, parameter(call, 1, sizes)};
     if (call.has(2))
         inputs.push_back(parameter(call, 2, sizes));
     const std::string quotient = detail::concat("float q = (float)x0 / (float)x1; q = ", rounded, ";");
@@ -153,11 +173,10 @@ void dequantize(Call& call)
     call.check(!call.has(2) || call.type(2) == call.type(0), "the zero point is ",
                name_of(call.has(2) ? call.type(2) : type), ", expected ", name_of(call.type(0)));
     const bool real = is_narrow(call.type(0)) && narrow_format(call.type(0))->mantissa >= 0;
-    const Tensor x = real ? widened(call, 0, DataType::float32) : call.contiguous(0);
-    std::vector<Tensor> inputs{x.reshape(sizes.x), parameter(call, 1, sizes)};
+    const auto [x, y] = elements(call, sizes, real ? widened(call, 0, DataType::float32) : call.tensor(0), type);
+    std::vector<Tensor> inputs{x, parameter(call, 1, sizes)};
     if (call.has(2))
         inputs.push_back(parameter(call, 2, sizes));
-    const Tensor y = call.output_tensor(0, call.shape(0), type).reshape(sizes.x);
     pointwise(call.queue(), inputs, {&y, 1}, {},
               call.has(2) ? "y0 = (float)(x0 - x2) * (float)x1;" : "y0 = (float)x0 * (float)x1;");
 }

@@ -1,0 +1,154 @@
+"""Quantised convolutional models: Q/DQ pairs become operators of integers, whose sums are exact."""
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+import onnx  # noqa: E402
+import onnxruntime  # noqa: E402
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+
+import clprim  # noqa: E402
+
+
+class Quantised:
+    """A model of float operators between Q/DQ pairs, weights of seven bits (see onnx_microsoft.weights)."""
+
+    def __init__(self, seed=0):
+        self.random = np.random.default_rng(seed)
+        self.nodes, self.constants = [], []
+
+    def constant(self, array):
+        self.constants.append(numpy_helper.from_array(np.asarray(array), f"c{len(self.constants)}"))
+        return self.constants[-1].name
+
+    def node(self, kind, *inputs, **attributes):
+        self.nodes.append(helper.make_node(kind, list(inputs), [f"v{len(self.nodes)}"], **attributes))
+        return self.nodes[-1].output[0]
+
+    def pair(self, x, scale, zero, dtype=np.uint8):
+        scale, zero = self.constant(np.float32(scale)), self.constant(np.asarray(zero, dtype))
+        return self.node("DequantizeLinear", self.node("QuantizeLinear", x, scale, zero), scale, zero)
+
+    def weights(self, shape, scales, axis=0):
+        values = self.constant(self.random.integers(-64, 64, shape, dtype=np.int8))
+        zeros = self.constant(np.zeros(scales.shape, np.int8))
+        return self.node("DequantizeLinear", values, self.constant(scales), zeros, axis=axis)
+
+    def layer(self, kind, x, shape, x_scale, bias=True, axis=0, **attributes):
+        outputs = shape[axis]
+        scales = self.random.uniform(0.002, 0.01, outputs).astype(np.float32)
+        inputs = [x, self.weights(shape, scales, axis)]
+        if bias:
+            values = self.constant(self.random.integers(-2000, 2000, outputs, dtype=np.int32))
+            units = self.constant(np.float32(x_scale) * scales)
+            inputs.append(self.node("DequantizeLinear", values, units, self.constant(np.zeros(outputs, np.int32)),
+                                    axis=0))
+        return self.node(kind, *inputs, **attributes)
+
+    def model(self, x_shape, *outputs):
+        graph = helper.make_graph(self.nodes, "quantised",
+                                  [helper.make_tensor_value_info("x", TensorProto.FLOAT, x_shape)],
+                                  [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+                                  self.constants)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)],
+                                 ir_version=9).SerializeToString()
+
+
+def defined(model, x):
+    """What the operators are defined to compute, one by one."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"]).run(None, {"x": x})
+
+
+def operators(session):
+    session.run({"x": np.zeros(session.inputs[0].shape, np.float32)})
+    return {row.op_type if hasattr(row, "op_type") else row["op_type"] for row in session.profile()}
+
+
+def network(dtype=np.uint8):
+    zero = (lambda z: z) if dtype is np.uint8 else (lambda z: z - 128)
+    q = Quantised()
+    x = q.pair("x", 0.03, zero(120), dtype)
+    a = q.node("Relu", q.layer("Conv", x, (24, 3, 3, 3), 0.03, strides=[2, 2], pads=[1, 1, 1, 1]))
+    a = q.pair(a, 0.05, zero(0), dtype)
+    top, bottom = q.constant(np.float32(6)), q.constant(np.float32(0))
+    b = q.node("Clip", q.layer("Conv", a, (24, 1, 3, 3), 0.05, pads=[1, 1, 1, 1], group=24), bottom, top)
+    b = q.pair(b, 0.031, zero(3), dtype)
+    c = q.pair(q.layer("Conv", b, (24, 24, 1, 1), 0.031, bias=False), 0.08, zero(131), dtype)
+    d = q.pair(q.node("Relu", q.node("Add", c, a)), 0.06, zero(0), dtype)
+    e = q.pair(q.node("MaxPool", d, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]), 0.06, zero(0), dtype)
+    f = q.pair(q.layer("Conv", e, (12, 6, 3, 3), 0.06, group=4), 0.1, zero(128), dtype)
+    g = q.pair(q.node("Flatten", f), 0.1, zero(128), dtype)
+    h = q.pair(q.layer("Gemm", g, (10, 12 * 3 * 3), 0.1, transB=1), 0.2, zero(100), dtype)
+    real = q.layer("Conv", e, (5, 24, 1, 1), 0.06)   # nothing quantises its result
+    return q.model([2, 3, 17, 17], h, real, c)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_pairs_become_integers(dtype):
+    model = network(dtype)
+    x = np.random.default_rng(3).standard_normal((2, 3, 17, 17)).astype(np.float32) * 2
+    expected = defined(model, x)
+    plain = clprim.Session(model, optimize=False).run({"x": x})
+    fused = clprim.Session(model).run({"x": x})
+    # A sum that falls between two numbers may be rounded to either: the order in which scales are multiplied differs.
+    quanta = (0.2, 0.06, 0.08)
+    for theirs, (name, ours), single, quantum in zip(expected, fused.items(), plain.values(), quanta):
+        steps = np.abs(ours - theirs) / quantum
+        assert steps.max() < 1.01 and (steps > 0.5).sum() <= max(1, 0.02 * steps.size), name
+        assert np.abs(single - theirs).max() < 1.01 * quantum, name
+
+
+def test_only_integers_are_multiplied():
+    model = network()
+    session = clprim.Session(model, profile=True)
+    names = operators(session)
+    assert not names & {"Conv", "Gemm", "FusedConv", "Add", "Linear"}, names
+
+
+def test_saved_models_keep_their_pairs(tmp_path):
+    model = network()
+    session = clprim.Session(model)
+    session.save(str(tmp_path / "saved.onnx"))
+    saved = onnx.load(str(tmp_path / "saved.onnx"))
+    x = np.random.default_rng(4).standard_normal((2, 3, 17, 17)).astype(np.float32)
+    for ours, theirs in zip(session.run({"x": x}).values(), defined(saved.SerializeToString(), x)):
+        assert np.abs(ours - theirs).max() <= 0.21
+
+
+@pytest.mark.parametrize("channels, group, kernel", [(20, 1, 1), (20, 20, 3), (8, 2, 3)])
+def test_convolutions_of_integers(channels, group, kernel):
+    random = np.random.default_rng(1)
+    w = random.integers(-64, 64, (channels, channels // group, kernel, kernel), dtype=np.int8)
+    inputs = {"x_zero": np.uint8(17), "w_zero": np.int8(0)}
+    attributes = {"group": group, "pads": [kernel // 2] * 4}
+    x = random.integers(0, 256, (2, channels, 9, 11), dtype=np.uint8)
+
+    def model(kind, names, constants):
+        node = helper.make_node(kind, names, ["y"], **attributes)
+        to = TensorProto.INT32 if kind == "ConvInteger" else TensorProto.UINT8
+        graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", TensorProto.UINT8, x.shape)],
+                                  [helper.make_tensor_value_info("y", to, None)],
+                                  [numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()])
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)],
+                                 ir_version=9).SerializeToString()
+
+    text = model("ConvInteger", ["x", "w", "x_zero", "w_zero"], {"w": w, **inputs})
+    expected, = onnxruntime.InferenceSession(text, providers=["CPUExecutionProvider"]).run(None, {"x": x})
+    session = clprim.Session(text)
+    for _ in range(2):
+        assert np.array_equal(session.run({"x": x})["y"], expected)
+    scales = {"x_scale": np.float32(0.02), "w_scale": random.uniform(0.01, 0.02, channels).astype(np.float32),
+              "y_scale": np.float32(0.9), "y_zero": np.uint8(100)}
+    bias = random.integers(-3000, 3000, channels, dtype=np.int32)
+    names = ["x", "x_scale", "x_zero", "w", "w_scale", "w_zero", "y_scale", "y_zero", "bias"]
+    constants = {"w": w, **inputs, **scales, "bias": bias, "w_zero": np.zeros(channels, np.int8)}
+    text = model("QLinearConv", names, constants)
+    theirs, = onnxruntime.InferenceSession(text, providers=["CPUExecutionProvider"]).run(None, {"x": x})
+    ours = clprim.Session(text).run({"x": x})["y"]
+    scale = scales["x_scale"] * scales["w_scale"] / scales["y_scale"]
+    sums = (expected + bias[:, None, None]).astype(np.float32) * scale[:, None, None]
+    assert np.array_equal(ours, np.clip(np.rint(sums) + 100, 0, 255))
+    assert np.abs(ours.astype(int) - theirs).max() <= 1
