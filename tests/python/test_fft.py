@@ -1,6 +1,7 @@
 """torch.fft, stft and istft against PyTorch's CPU."""
 import pytest
 import torch
+import torch._refs.fft
 from torch.testing import assert_close
 
 from opinfo import case_id, cases, check, check_gradients
@@ -73,3 +74,12 @@ def test_errors(device):
         with pytest.raises(expected.type) as got:
             call(x.to(device))
         assert str(got.value).split("\n")[0] == str(expected.value).split("\n")[0]
+
+
+def test_results_are_no_views(device):
+    """PyTorch's Python references call the transforms above the place where views are noted."""
+    x = torch.randn(1, 1, 1, dtype=torch.complex64, device=device)
+    for transform in (torch._refs.fft.fft, torch._refs.fft.fftn, torch._refs.fft.ifft2):
+        assert not transform(x)._is_view()
+        assert not transform(x.expand(1, 3, 1))._is_view()
+    assert not torch._refs.fft.irfftn(x, s=(2, 2, 2))._is_view()

@@ -66,9 +66,27 @@ def test_opcheck(device, scale, rows):
     """PyTorch's own checks of an operator: schema, results known ahead, gradients, dispatch when traced."""
     x = torch.randn(2, 3, dtype=torch.float64, device=device, requires_grad=True)
     for operator, args in ((scale, (x, 2.0)), (rows, (x,))):
-        # PyTorch's test of autograd's registration knows its own devices only.
-        torch.library.opcheck(operator.definition, args, test_utils=("test_schema", "test_faketensor",
-                                                                     "test_aot_dispatch_dynamic"))
+        torch.library.opcheck(operator.definition, args)
+
+
+def test_opcheck_of_a_gradient_in_the_wrong_place(device):
+    """A torch.autograd.Function at the device's key is found; without gradients there is nothing to find."""
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(context, x):
+            return x.clone().mul_(2)
+
+        @staticmethod
+        def backward(context, grad):
+            return grad * 2
+
+    with torch.library._scoped_library("torch_ocl_tests", "FRAGMENT") as library:
+        library.define("twice(Tensor x) -> Tensor")
+        library.impl("twice", Twice.apply, "PrivateUse1")
+        twice = torch.ops.torch_ocl_tests.twice.default
+        with pytest.raises(torch.testing._internal.optests.OpCheckError, match="no kernel at an autograd key"):
+            torch.library.opcheck(twice, (torch.ones(3, device=device, requires_grad=True),),
+                                  test_utils="test_autograd_registration")
 
 
 def test_transforms(device, scale, rows):

@@ -158,11 +158,20 @@ def names_device(case_class):
     return "instantiate_device_type_tests" not in source or DEVICE in inspect.getsource(case_class)
 
 
+def of_device(item):
+    """Whether a case was made for the device, or is in a file that names it by hand. A case that has the device as a
+    parameter is there for others too."""
+    if JOB["rename"]:
+        parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        devices = {str(value) for value in parameters} & {DEVICE, "cpu", "mps"}
+        return DEVICE in devices or not devices and (item.cls is None or names_device(item.cls))
+    return item.cls is not None and (item.cls.__name__.endswith(DEVICE.upper())
+                                     or INDUCTOR_CLASS.search(item.cls.__name__))
+
+
 def chosen_of(items):
     """(all cases of the device, those to run) in the order of the file."""
-    cases = [item for item in items if item.cls is not None and (
-        item.cls.__name__.endswith(DEVICE.upper()) or INDUCTOR_CLASS.search(item.cls.__name__)
-        or JOB["rename"] and names_device(item.cls))]
+    cases = [item for item in items if of_device(item)]
     if JOB["cases"] is not None:
         wanted = set(JOB["cases"])
         return cases, [item for item in cases if name_of(item) in wanted]

@@ -142,17 +142,24 @@ class FileRunner:
         changed = text.replace("super(self.__class__, self)", "super()")
         if self.device == "ocl":    # operators that the tests make for CUDA are made for this device
             changed = re.sub(r'(\.impl\(\s*[^()]*,\s*)"CUDA"\)', r'\1"PrivateUse1")', changed)
-        if self.choice.rename:
-            changed = re.sub(rf"(?<![a-zA-Z_]){self.choice.rename}(?![a-zA-Z])", self.device, changed)
+        changed = self.renamed(changed)
         if changed == text:
             return self.test.path, self.test.path.parent
         copy = Path(folder) / "changed" / self.test.path.name
         copy.parent.mkdir()
         for sibling in self.test.path.parent.iterdir():     # files that the test reads beside itself
-            if sibling != self.test.path and sibling.name != "__pycache__":
+            if self.choice.rename and sibling.name == "common_utils.py":    # lists the devices of parameters
+                (copy.parent / sibling.name).write_text(self.renamed(sibling.read_text()))
+            elif sibling != self.test.path and sibling.name != "__pycache__":
                 (copy.parent / sibling.name).symlink_to(sibling)
         copy.write_text(changed)
         return copy, copy.parent
+
+    def renamed(self, text):
+        """The device that the text names by hand has become this one."""
+        if not self.choice.rename:
+            return text
+        return re.sub(rf"(?<![a-zA-Z_]){self.choice.rename}(?![a-zA-Z])", self.device, text)
 
     def tree(self, folder):
         """A changed copy of PyTorch's distributed tests: they name CUDA and NCCL, and import their neighbours."""

@@ -17,6 +17,9 @@
 namespace torch_ocl {
 namespace {
 
+// A result may be a transposed buffer of its own, which is no view to autograd. What PyTorch's Python references call
+// comes here above the place where views are noted (`no_views` below).
+
 // The factor that a transform over `dims` of a signal of those sizes is multiplied by.
 double scale_of(at::IntArrayRef sizes, at::IntArrayRef dims, int64_t normalization)
 {
@@ -55,6 +58,7 @@ at::Tensor fft_c2c(const at::Tensor& self, at::IntArrayRef dims, int64_t normali
     if (dims.empty())
         return self.clone();
     const c10::OptionalDeviceGuard guard(self.device());
+    const at::AutoDispatchBelowADInplaceOrView no_views;
     return transform(self, dims, forward, scale_of(self.sizes(), dims, normalization)).contiguous();
 }
 
@@ -63,6 +67,7 @@ at::Tensor fft_r2c(const at::Tensor& self, at::IntArrayRef dims, int64_t normali
     TORCH_CHECK(self.is_floating_point(), "_fft_r2c expected floating-point input, got ", self.scalar_type());
     TORCH_CHECK(!dims.empty(), "_fft_r2c expected at least one dimension");
     const c10::OptionalDeviceGuard guard(self.device());
+    const at::AutoDispatchBelowADInplaceOrView no_views;
     const double scale = scale_of(self.sizes(), dims, normalization);
     at::Tensor x = self.to(at::toComplexType(self.scalar_type()));
     if (!onesided)
@@ -81,6 +86,7 @@ at::Tensor fft_c2r(const at::Tensor& self, at::IntArrayRef dims, int64_t normali
     TORCH_CHECK(self.size(last) >= half, "_fft_c2r expected ", half, " elements or more in dimension ", last, ", got ",
                 self.size(last));
     const c10::OptionalDeviceGuard guard(self.device());
+    const at::AutoDispatchBelowADInplaceOrView no_views;
     std::vector<int64_t> sizes = self.sizes().vec();
     sizes[last] = last_size;
     const double scale = scale_of(sizes, dims, normalization);
