@@ -1,5 +1,5 @@
-"""torch.library.opcheck of operators on the device: where an operator's gradient is registered is asked of the CPU, CUDA
-and XPU alone."""
+"""torch.library.opcheck of operators on the device: where an operator's gradient is registered, PyTorch asks of the CPU,
+CUDA and XPU alone."""
 
 from __future__ import annotations
 
