@@ -284,3 +284,24 @@ def test_masks_of_bytes_are_warned_of_once_each(device):
         warnings.simplefilter("always")
         assert x[rows.to(device), :, columns.to(device)].shape == (3, 7)
     assert len(said) == 2
+
+
+@pytest.mark.parametrize("name", ("cummax", "cummin"))
+@pytest.mark.parametrize("shift", (0, 1))
+def test_places_written_over_the_input(name, shift, device):
+    """Values and places go to two tensors, either of which may share the input's memory."""
+    memory = torch.tensor([3, 1, 4, 1, 5, 9, 2, 6], device=device)
+    x, over = memory[:-1], memory[shift:][:7]
+    operator = getattr(torch, name)
+    values, places = operator(x.cpu(), 0)
+    operator(x, 0, out=(torch.empty_like(x), over))
+    assert torch.equal(over.cpu(), places)
+    memory.copy_(torch.tensor([3, 1, 4, 1, 5, 9, 2, 6]))
+    operator(x, 0, out=(over, torch.empty_like(x)))
+    assert torch.equal(over.cpu(), values)
+
+
+def test_kthvalue_refuses_its_input_for_a_result(device):
+    x = torch.arange(6.0, device=device)
+    with pytest.raises(RuntimeError, match="unsupported operation: some elements of the input tensor"):
+        torch.kthvalue(x[:3].view(3, 1), 1, 1, out=(x[1:4], torch.empty(3, dtype=torch.long, device=device)))

@@ -50,7 +50,7 @@ at::Tensor logcumsumexp(const at::Tensor& self, int64_t dim)
 template <bool largest>
 void cumulative_extreme(const at::Tensor& self, at::Tensor& values, at::Tensor& indices, int64_t dim)
 {
-    if (shares_memory(values, {self}))
+    if (shares_memory(values, {self}) || shares_memory(indices, {self}))
         return cumulative_extreme<largest>(self.clone(), values, indices, dim);
     clprim::cumulative_extreme(current_queue(self), view(self), at::maybe_wrap_dim(dim, self.dim()), largest,
                                view(values), view(indices));

@@ -1,4 +1,5 @@
 // sort, topk, kthvalue, median, mode.
+#include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/ReduceOpsUtils.h>
 #include <ATen/ops/empty.h>
@@ -59,6 +60,7 @@ PairRef kthvalue_out(const at::Tensor& self, int64_t k, int64_t dim, bool keepdi
                      at::Tensor& indices)
 {
     TORCH_CHECK_NOT_IMPLEMENTED(self.scalar_type() != at::kBool, "\"kthvalue\" not implemented for 'Bool'");
+    at::assert_no_overlap(self, values);
     dim = at::maybe_wrap_dim(dim, self.dim());
     const int64_t n = self.dim() ? self.size(dim) : 1;
     at::native::zero_numel_check_dims(self, dim, "kthvalue()");
