@@ -70,9 +70,19 @@ std::tuple<at::Tensor, at::Tensor> grid_sampler_backward(const at::Tensor& grad_
     return {grad_input, grad_grid};
 }
 
+std::tuple<at::Tensor, at::Tensor> both_gradients(const at::Tensor& grad_output, const at::Tensor& input,
+                                                  const at::Tensor& grid, int64_t mode, int64_t padding,
+                                                  bool align_corners)
+{
+    return grid_sampler_backward(grad_output, input, grid, mode, padding, align_corners, {true, true});
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
 {
     m.impl("grid_sampler_2d", grid_sampler);
+    // PyTorch's own, for every device, reads through the pointers of its tensors.
+    m.impl("_grid_sampler_2d_cpu_fallback", grid_sampler);
+    m.impl("_grid_sampler_2d_cpu_fallback_backward", both_gradients);
     m.impl("grid_sampler_3d", grid_sampler);
     m.impl("grid_sampler_2d_backward", grid_sampler_backward);
     m.impl("grid_sampler_3d_backward", grid_sampler_backward);
