@@ -1,5 +1,5 @@
-"""torch.library.opcheck of operators on the device: where an operator's gradient is registered, PyTorch asks of the CPU,
-CUDA and XPU alone."""
+"""torch.library.opcheck of operators on the device: PyTorch asks the CPU, CUDA and XPU alone where an operator's gradient
+is registered."""
 
 from __future__ import annotations
 
