@@ -14,8 +14,8 @@ extern "C" {
 #endif
 
 /* The nth call (from 1 on) of the function `call`, or of any known one for "*", returns `code` and does nothing;
- * nth = 0: every such call. A code of 0 (CL_SUCCESS) says that the call worked although nothing was done. FAULT_LAYER=call=code
- * in the environment is the same with nth = 0 from the start. */
+ * nth = 0: every such call. A code of 0 (CL_SUCCESS) says that the call worked although nothing was done.
+ * FAULT_LAYER=call=code in the environment is the same with nth = 0 from the start. */
 FAULT_EXPORT void fault_arm(const char* call, unsigned long nth, int code);
 
 /* Nothing fails any more. Gives the number of calls that failed since fault_arm. */
