@@ -10,7 +10,8 @@ from faults import fault_layer
 
 
 @pytest.mark.parametrize("work, stride, failures", [("Training", 5, 80), ("Copies", 1, 50), ("Graphs", 1, 30),
-                                                    ("Profiled", 2, 20), ("Indices", 1, 20)])
+                                                    ("Profiled", 2, 20), ("Indices", 1, 20), ("Session", 1, 10),
+                                                    ("Compiled", 1, 8)])
 def test_each_call_fails_once(work, stride, failures):
     layer = fault_layer()
     done = subprocess.run([sys.executable, Path(__file__).with_name("faulty_driver.py"), layer, work, str(stride)],
