@@ -39,7 +39,7 @@ private:
 };
 
 // The passes. Each leaves the graph computing the same up to rounding.
-void fuse_quantised(Graph& graph);            // operators between DequantizeLinear and QuantizeLinear; to be called first
+void fuse_quantised(Graph& graph); // operators between DequantizeLinear and QuantizeLinear; to be called first
 void simplify(Rewriter& rewriter);            // squares written as powers
 void fuse_convolutions(Rewriter& rewriter);   // batch norm, residual and activation into the convolution before them
 void fuse_batch_norms(Rewriter& rewriter);    // those that are left become factors and shifts of channels

@@ -17,8 +17,8 @@ cl_long panel_rows(const Device& device, DataType dtype)
     return (dtype == DataType::float64 ? 8 : 16) * (wide_vectors ? 2 : 1);
 }
 
-// Pixels that lie at whole steps of 4096 bytes fall on the same few lines of a cache: they are copied, unless a work-item
-// reads them a few times only or too few fit. Their pitch, or 0.
+// Pixels that lie at whole steps of 4096 bytes fall on the same few lines of a cache: they are copied, unless a
+// work-item reads them a few times only or too few fit. Their pitch, or 0.
 cl_long near_pitch(const ImplicitProblem& p, cl_long panel, DataType dtype)
 {
     constexpr cl_long lane_slack = 16;

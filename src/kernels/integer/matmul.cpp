@@ -136,9 +136,10 @@ struct WordProduct {
 const Program& gpu_program(Queue& queue, DataType type, bool along_k, bool aligned)
 {
     const MatrixEngineChoice engine = matrix_engine(queue.device());
-    return queue.context().program(
-        "kernels/integer/gpu.cl", fmt::format("-DX={} -DPTX={:d} -DALONG_K={:d} -DALIGNED={:d}", name_of(type),
-                                              engine.engine == MatrixEngine::mma && !engine.emulated, along_k, aligned));
+    return queue.context().program("kernels/integer/gpu.cl",
+                                   fmt::format("-DX={} -DPTX={:d} -DALONG_K={:d} -DALIGNED={:d}", name_of(type),
+                                               engine.engine == MatrixEngine::mma && !engine.emulated, along_k,
+                                               aligned));
 }
 
 // Lines as words of four numbers, and behind them the lines' sums and zero points.

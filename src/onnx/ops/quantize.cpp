@@ -87,7 +87,8 @@ struct Elements {
 
 Elements elements(Call& call, const Granularity& granularity, Tensor x, ElementType type)
 {
-    if (!is_narrow(type) && granularity.parameter.size() == 0 && granularity.x == call.shape(0) && x.is_non_overlapping_and_dense()) {
+    if (!is_narrow(type) && granularity.parameter.size() == 0 && granularity.x == call.shape(0) &&
+        x.is_non_overlapping_and_dense()) {
         const Tensor y = result_like(call, {&x, 1}, x.shape, storage_type(type));
         call.output(0, Value(y, type));
         return {x, y};

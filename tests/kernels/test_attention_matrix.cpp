@@ -1,0 +1,61 @@
+// Attention of 16-bit floats by matrix engines, each by its emulation.
+#include <gtest/gtest.h>
+
+#include "kernels/attention/gpu_matrix.hpp"
+#include "kernels/attention_problems.hpp"
+
+namespace clprim {
+namespace {
+
+using namespace test;
+
+// By every matrix engine, each by its emulation; what the cases above take, where they are of 16 bits, is that of mma.
+class AttentionMatrix : public testing::TestWithParam<const char*> {};
+
+TEST_P(AttentionMatrix, MatchesTheDefinition)
+{
+    Queue& queue = Context::get().queue();
+    const Device& device = queue.device();
+    if (device.kind != DeviceKind::gpu || device.platform_name.find("Portable") != std::string::npos)
+        GTEST_SKIP() << "for GPUs, and one engine is enough on PoCL, whose compiler takes minutes for all of them";
+    const detail::MatrixEngineChoice engine = detail::matrix_engine(device, GetParam());
+    // Compiling takes most of the time: one case for each engine but one of each kind.
+    const bool both = engine.engine == detail::MatrixEngine::dpas16;
+    const bool longer = engine.engine != detail::MatrixEngine::wmma;
+    for (const Case& c : {Case{1, 4, 2, 50, 77, 64, 64, true, 0, Mask::none, 0, DataType::float16},
+                          Case{1, 2, 2, 40, 50, 128, 88, false, 0, Mask::added, 0, DataType::bfloat16, true}}) {
+        if (!both && longer != (c.size > 64))
+            continue;
+        Problem p(c);
+        if (c.mask != Mask::none)
+            p.attention.mask = p.mask.tensor.expand({c.batch, c.heads, c.queries, c.keys});
+        p.attention.scale = c.causal ? 0.3 : -0.05;   // the sign of the scale goes to the queries
+        if (detail::attention_gpu_matrix_rejects_by(engine, false, p.attention, device))
+            continue;
+        const Expected expected = reference(p);
+        const Tensor y = p.blank(p.grad_y.tensor.shape);
+        const Tensor logsumexp = p.empty({c.batch, c.heads, c.queries}, DataType::float32);
+        detail::attention_gpu_matrix_by(engine, false, queue, p.attention, y, logsumexp);
+        expect_near("y", p.read(y), expected.y, c.dtype == DataType::float16 ? 4e-3 : 3e-2);
+        expect_near("logsumexp", p.read(logsumexp), expected.logsumexp, 1e-5);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Emulated, AttentionMatrix,
+                         testing::Values("emulated_dpas16", "emulated_dpas8", "emulated_wmma", "emulated_wmma12",
+                                         "emulated_mfma"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(AttentionByMatrix, IsProbed)
+{
+    const Device& device = Context::get().queue().device();
+    if (device.kind != DeviceKind::gpu || device.platform_name.find("Portable") != std::string::npos)
+        GTEST_SKIP() << "for GPUs; PoCL's compiler takes minutes";
+    EXPECT_TRUE(detail::try_attention_by(device, {detail::MatrixEngine::mma, true, true}, DataType::float16));
+    if (detail::matrix_engine(device, "").emulated) {
+        EXPECT_FALSE(detail::try_attention_by(device, {detail::MatrixEngine::dpas16, false, true}, DataType::float16));
+    }
+}
+
+}  // namespace
+}  // namespace clprim
