@@ -13,6 +13,10 @@ def random(*shape, dtype=torch.float32):
     return torch.randn(*shape).to(dtype)
 
 
+def random_bytes(*shape):
+    return torch.randint(-128, 128, shape, dtype=torch.int8)
+
+
 def boxes(*corners):
     return torch.tensor(corners, dtype=torch.float32)
 
@@ -54,6 +58,7 @@ CASES = {
     "pointwise-bfloat16": (lambda a, b: a * b + 1, [random(21, dtype=torch.bfloat16),
                                                     random(21, dtype=torch.bfloat16)]),
     "copy-transposed": (lambda a: a.transpose(0, 1).contiguous(), [random(37, 41)]),
+    "copy-axes": (lambda a: F.pixel_shuffle(a, 2), [random(2, 12, 3, 5)]),
     "copy-strided": (lambda a: a[::2, 1::3].contiguous(), [random(19, 23)]),
     "copy-cast": (lambda a: (a.to(torch.int16), a.to(torch.bfloat16).to(torch.float32)), [random(6, 50) * 9]),
     "concat": (lambda a, b: torch.cat([a, b, a], 1), [random(3, 5), random(3, 8)]),
@@ -90,6 +95,7 @@ CASES = {
     "resample-bilinear": (lambda x: F.interpolate(x, (9, 5), mode="bilinear"), [random(2, 3, 4, 7)]),
     "resample-bicubic": (lambda x: F.interpolate(x, (7, 6), mode="bicubic", align_corners=True), [random(1, 2, 5, 4)]),
     "resample-nearest": (lambda x: F.interpolate(x, scale_factor=2), [random(1, 2, 3, 4)]),
+    "resample-trilinear": (lambda x: F.interpolate(x, (5, 3, 4), mode="trilinear"), [random(1, 5, 3, 4, 2)]),
     "resample-antialias": (lambda x: F.interpolate(x, (4, 3), mode="bilinear", antialias=True), [random(1, 2, 9, 8)]),
     "grid-sample": (lambda x, g: F.grid_sample(x, g, align_corners=False), [random(2, 2, 5, 6), random(2, 3, 4, 2)]),
     "unfold": (lambda x: F.unfold(x, 3, padding=1, stride=2), [random(2, 3, 7, 6)]),
@@ -99,6 +105,12 @@ CASES = {
     "gemm-transposed": (lambda a, b, c: torch.addmm(c, a.T, b.T), [random(20, 33), random(35, 20), random(35)]),
     "gemm-vector": (torch.mv, [random(30, 70), random(70)]),
     "gemm-float64": (torch.mm, [random(9, 20, dtype=torch.float64), random(20, 18, dtype=torch.float64)]),
+    "gemm-complex": (lambda a, b: torch.view_as_real(torch.view_as_complex(a) @ torch.view_as_complex(b)),
+                     [random(5, 7, 2), random(7, 6, 2)]),
+    "gemm-int8": (torch._int_mm, [random_bytes(20, 72), random_bytes(72, 24)]),
+    "gemm-int8-transposed": (lambda a, b: torch._int_mm(a, b.T), [random_bytes(18, 40), random_bytes(24, 40)]),
+    "gemm-int8-weights": (lambda x, w, s: torch._weight_int8pack_mm(x.detach(), w, s.detach()),
+                          [random(1, 64, dtype=torch.bfloat16), random_bytes(5, 64), random(5, dtype=torch.bfloat16)]),
     "conv": (lambda x, w, b: F.conv2d(x, w, b, padding=1), [random(2, 5, 9, 8), random(9, 5, 3, 3), random(9)]),
     "conv-strided": (lambda x, w: F.conv2d(x, w, stride=2, dilation=2, groups=2), [random(1, 4, 11, 10),
                                                                                  random(6, 2, 3, 3)]),
@@ -166,6 +178,20 @@ def test_family(device, case):
             outputs += [t.grad for t in inputs if t.grad is not None]
         results.append([t.detach().cpu() for t in outputs])
     torch.testing.assert_close(results[1], results[0])
+
+
+def test_attention_of_rows_of_different_lengths(device):
+    """Jagged tensors, against attention of each row alone."""
+    parts = [torch.randn(n, 2, 12) for n in (3, 0, 7)]
+    rows = torch.nested.nested_tensor(parts, layout=torch.jagged, device=device, requires_grad=True)
+    heads = rows.transpose(1, 2)
+    got = F.scaled_dot_product_attention(heads, heads, heads).transpose(1, 2).values()
+    got.square().sum().backward()
+    leaves = [part.clone().requires_grad_() for part in parts]
+    want = [F.scaled_dot_product_attention(*[x.transpose(0, 1)] * 3).transpose(0, 1) for x in leaves]
+    torch.cat(want).square().sum().backward()
+    torch.testing.assert_close(got.detach().cpu(), torch.cat(want).detach(), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(rows.grad.values().cpu(), torch.cat([x.grad for x in leaves]), rtol=1e-4, atol=1e-5)
 
 
 def test_random_numbers(device):

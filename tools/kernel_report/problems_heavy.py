@@ -58,6 +58,15 @@ def low_bit() -> Iterator[Problem]:
                 empty(k // group, n, 2, dtype=d)), 0)
 
 
+def integer() -> Iterator[Problem]:
+    """int8 by int8, summed in int32."""
+    import torch
+    yield Problem("integer: int8 NN 1024", lambda: torch._int_mm(
+        empty(1024, 1024, dtype="int8"), empty(1024, 1024, dtype="int8")))
+    yield Problem("integer: int8 NT 32x3072x768", lambda: torch._int_mm(
+        empty(32, 768, dtype="int8"), empty(3072, 768, dtype="int8").t()))
+
+
 # Of ResNet-50: channels in, out, image, kernel, stride
 CONVOLUTIONS = ((3, 64, 224, 7, 2), (64, 64, 56, 3, 1), (64, 256, 56, 1, 1), (256, 512, 56, 1, 2), (128, 128, 56, 3, 2),
                 (512, 512, 7, 3, 1))
@@ -101,6 +110,27 @@ def depthwise() -> Iterator[Problem]:
                                   lambda s=step, d=dtype, c=last, shape=shape: convolution(s, d, c, shape, 96))
     yield Problem("depthwise: forward float32 NCHW 32 groups of 4",
                   lambda: convolution("forward", "float32", False, (128, 128, 56, 3, 1), 32))
+
+
+# Channels that are no multiples of four, and of sixteen: in, out, image, kernel, stride
+ODD = ((30, 50, 56, 3, 1), (24, 144, 56, 1, 1))
+
+
+def other_convolutions() -> Iterator[Problem]:
+    from torch.nn.functional import conv1d, conv2d, conv3d
+    for shape in ODD:
+        inward, outward, image, kernel, stride = shape
+        for step in PASSES:
+            yield Problem(f"conv: {step} float32 NHWC {inward}-{outward} {kernel}x{kernel}/{stride} at {image}",
+                          lambda s=step, shape=shape: convolution(s, "float32", True, shape))
+    yield Problem("conv: forward float16 NHWC 30-50 3x3/1 at 56",
+                  lambda: convolution("forward", "float16", True, ODD[0]))
+    yield Problem("conv: dilated float32 NCHW 256-256 3x3 by 12 at 64",
+                  lambda: conv2d(empty(8, 256, 64, 64), empty(256, 256, 3, 3), padding=12, dilation=12))
+    yield Problem("conv: 1d float32 80-512 3 at 3000",
+                  lambda: conv1d(empty(8, 80, 3000), empty(512, 80, 3), padding=1))
+    yield Problem("conv: 3d float32 16-32 3x3x3 at 16x56x56",
+                  lambda: conv3d(empty(2, 16, 16, 56, 56), empty(32, 16, 3, 3, 3), padding=1))
 
 
 def transposed() -> Iterator[Problem]:
@@ -156,6 +186,24 @@ def attention() -> Iterator[Problem]:
         tensors("float32", 64, 512)))
 
 
+def other_attention() -> Iterator[Problem]:
+    """Masks of other heads, few key heads, a token at a time."""
+    from torch.nn.functional import scaled_dot_product_attention as attend
+
+    def heads(count, length, size, dtype="float32"):
+        return empty(2, count, length, size, dtype=dtype)
+
+    for dtype, size in (("float32", 80), ("float16", 96)):
+        yield Problem(f"attention: forward {dtype} D {size} masked 2x12x512", lambda d=dtype, s=size: attend(
+            *(heads(12, 512, s, d) for _ in range(3)), attn_mask=empty(512, 512, dtype=d)))
+    yield Problem("attention: forward float32 D 256 2x8x512", lambda: attend(*(heads(8, 512, 256) for _ in range(3))))
+    for queries in (512, 1):
+        yield Problem(f"attention: forward float16 D 128, 32 heads on 8, {queries} of 2000", lambda n=queries: attend(
+            heads(32, n, 128, "float16"), heads(8, 2000, 128, "float16"), heads(8, 2000, 128, "float16"),
+            enable_gqa=True))
+
+
 def problems() -> Iterator[Problem]:
-    for family in (gemm, gemv, low_bit, conv, transposed, depthwise, deform_conv, attention):
+    for family in (gemm, gemv, low_bit, integer, conv, other_convolutions, transposed, depthwise, deform_conv,
+                   attention, other_attention):
         yield from family()

@@ -68,6 +68,8 @@ def images() -> Iterator[Problem]:
             line = f"{mode}, float32, {LAYOUTS[last]}, 8x64x64x64"
             yield Problem(f"resample: forward {line}", lambda f=resize, i=inputs: without_gradients(f, i()), 4)
             yield Problem(f"resample: backward {line}", backward(resize, inputs), 4)
+    yield Problem("resample: trilinear, float32, 2x16x16x28x28", lambda: F.interpolate(
+        empty(2, 16, 16, 28, 28), scale_factor=2, mode="trilinear"), 4)
     yield Problem("resample: antialias, float32, 8x3x512x512",
                   lambda: F.interpolate(empty(8, 3, 512, 512), (224, 224), mode="bilinear", antialias=True), 4)
     yield Problem("pad: reflect, float32, 8x64x64x64",
@@ -123,6 +125,12 @@ def numbers() -> Iterator[Problem]:
         yield Problem(f"random: {name[:-1]}, float32, 4M", lambda name=name: getattr(empty(1 << 22), name)(), 4)
 
 
+def variates() -> Iterator[Problem]:
+    import torch
+    yield Problem("random: poisson, float32, 1M", lambda: torch.poisson(empty(1 << 20)), 4)
+    yield Problem("random: gamma, float32, 1M", lambda: torch._standard_gamma(empty(1 << 20)), 4)
+
+
 def mathematics() -> Iterator[Problem]:
     import torch
     linalg = torch.linalg
@@ -132,6 +140,13 @@ def mathematics() -> Iterator[Problem]:
         yield Problem(f"linalg: {name}, float32, 16x64x64", lambda f=operator: f(empty(16, 64, 64)))
     yield Problem("fft: float32, 256x1024", lambda: torch.fft.rfft(empty(256, 1024)))
     yield Problem("fft: complex64, 256x1024", lambda: torch.fft.fft(empty(256, 1024, dtype="complex64")))
+    yield Problem("linalg: eig, float32, 4x32x32", lambda: linalg.eig(empty(4, 32, 32)))
+    yield Problem("linalg: eigh, complex64, 4x32x32", lambda: linalg.eigh(empty(4, 32, 32, dtype="complex64")))
+    yield Problem("linalg: ldl_factor, float32, 4x33x33", lambda: linalg.ldl_factor_ex(empty(4, 33, 33)))
+    yield Problem("linalg: triangular solve, float32, 4x64x64",
+                  lambda: linalg.solve_triangular(empty(4, 64, 64), empty(4, 64, 64), upper=True))
+    yield Problem("sparse: rows times dense, float32, 64x64", lambda: torch.addmm(
+        empty(64, 64), torch.eye(64, device="ocl").to_sparse_csr(), empty(64, 64)))
     for p in (1.0, 2.0, 1.5):
         yield Problem(f"distance: cdist p={p}, float32, 1024x1024x64",
                       lambda p=p: torch.cdist(empty(1024, 64), empty(1024, 64), p))
@@ -146,5 +161,5 @@ def networks() -> Iterator[Problem]:
 
 
 def problems() -> Iterator[Problem]:
-    for family in (losses, indexing, images, detection, sorting, numbers, mathematics, networks):
+    for family in (losses, indexing, images, detection, sorting, numbers, variates, mathematics, networks):
         yield from family()

@@ -177,6 +177,23 @@ def optimizers() -> Iterator[Problem]:
                   lambda: torch.nn.utils.get_total_norm([empty(512, 1024) for _ in range(4)]), 4)
 
 
+def odd_sizes() -> Iterator[Problem]:
+    """Rows and planes that no four elements fill."""
+    import torch
+    F = functional()
+    yield Problem("copy: pixel shuffle, float32, 8x64x33x33", lambda: F.pixel_shuffle(empty(8, 64, 33, 33), 4), 4)
+    yield Problem("sum: variance and mean of channels, float32, 64x33x57",
+                  lambda: torch.var_mean(empty(64, 33, 57), (0, 2)), 4)
+    yield Problem("softmax: forward rows, float16, 4096x1001",
+                  lambda: torch.log_softmax(empty(4096, 1001, dtype="float16"), 1), 2)
+    yield Problem("layer_norm: forward, float32, 4096x1001",
+                  lambda: F.layer_norm(empty(4096, 1001), (1001,), empty(1001), empty(1001)), 4)
+    yield Problem("batch_norm: training, float32, NCHW, 32x33x27x27", lambda: F.batch_norm(
+        empty(32, 33, 27, 27), None, None, empty(33), empty(33), training=True), 4)
+    yield Problem("pool: forward max 3x3/2, float32, NCHW, 8x33x57x57",
+                  lambda: F.max_pool2d(empty(8, 33, 57, 57), 3, 2, 1), 4)
+
+
 def problems() -> Iterator[Problem]:
-    for family in (pointwise, copies, sums, softmax, norms, pools, optimizers):
+    for family in (pointwise, copies, sums, softmax, norms, pools, optimizers, odd_sizes):
         yield from family()

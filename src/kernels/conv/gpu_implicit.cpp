@@ -120,7 +120,9 @@ void launch(Queue& queue, const Call& call, ImplicitProblem p, cl_long result_fi
         return;
     p.taps_inner = !channels_last(call);
     p.weight_stride = p.total_depth();
-    const detail::GpuTile tile = tile_at(queue.device(), call, {p.rows, p.pixels(), p.groups}, point);
+    detail::GpuTile tile = tile_at(queue.device(), call, {p.rows, p.pixels(), p.groups}, point);
+    if (p.taps[0] * p.taps[1] * p.taps[2] != 1)   // a strided gradient has launches without any
+        tile.registers = 0;
     const Tensor weights = weight_rows(queue, call, p);
     const bool aligned = in_fours({p.weight_stride, static_cast<cl_long>(weights.buffer_offset())});
     const std::string options =
