@@ -85,8 +85,8 @@
 DEFINE_TILES(global)
 DEFINE_TILES(local)
 
-// places[i] for `count` pixels of a row from x on, of one tap: elements from `from` on at equal steps; -1 outside of the
-// row, and everywhere if the row itself is outside.
+// places[i] for `count` pixels of a row from x on, of one tap: elements from `from` on at equal steps; -1 outside of
+// the row, and everywhere if the row itself is outside.
 static inline void place_row(__local int* places, int count, int from, int x, int scale, int stride, int width,
                              int inside)
 {
@@ -176,8 +176,8 @@ static inline void copy_near(__local real* near, int near_pitch, const __global 
         }
 }
 
-// p.tile_depth: pitch of pixels copied to `near`, for sources whose pixels lie at steps that share lines of a cache; 0
-// to read them where they lie.
+// p.tile_depth: pitch of pixels copied to `near`, for sources whose pixels lie at steps that share lines of a cache;
+// 0 to read them where they lie.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void conv_channels(const __global real* source, ulong source_offset, const __global real* weights,
                    ulong weights_offset, const __global real* bias, ulong bias_offset, __global real* result,
@@ -221,8 +221,10 @@ void conv_channels(const __global real* source, ulong source_offset, const __glo
             const __global real* panel = weights + row / PANEL * p.weight_stride + (long)first_tap * channels * PANEL;
             for (int at = 0, done; at < count; at += done) {
                 const __local int* from = places + first_tap * pitch + at;
-                done = near_pitch ? tile_local(count - at, sums, near, near, panel, from, 0, 1, taps * channels)
-                                  : tile_global(count - at, sums, source, zeros, panel, from, pitch, own_taps, channels);
+                if (near_pitch)
+                    done = tile_local(count - at, sums, near, near, panel, from, 0, 1, taps * channels);
+                else
+                    done = tile_global(count - at, sums, source, zeros, panel, from, pitch, own_taps, channels);
                 finish_tile(sums, result + row, bias + (p.finish.has_bias ? row : 0), results + at, done,
                             min(PANEL, row_end - row), &finish);
             }
