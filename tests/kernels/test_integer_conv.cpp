@@ -33,6 +33,7 @@ struct Case {
     DataType x_type = DataType::uint8, w_type = DataType::int8, y_type = DataType::uint8;
     bool last = true;        // channels_last x and y
     bool by_channel = true;  // zero points of w and scales
+    bool narrow = false;     // weights of seven bits
 };
 
 class Numbers {
@@ -40,15 +41,15 @@ public:
     explicit Numbers(std::uint32_t seed) : random_(seed) {}
 
     // Values of the whole range of a type, the extremes often; in memory in the order of `strides`.
-    Tensor bytes(DataType type, const Dims& shape, std::vector<int>& values)
+    Tensor bytes(DataType type, const Dims& shape, std::vector<int>& values, bool narrow = false)
     {
-        const int low = type == DataType::int8 ? -128 : 0;
-        std::uniform_int_distribution<int> any(0, 255), choice(0, 5);
+        const int low = narrow ? -64 : type == DataType::int8 ? -128 : 0, last = narrow ? 128 : 255;
+        std::uniform_int_distribution<int> any(0, last), choice(0, 5);
         std::vector<std::uint8_t> raw;
         values.clear();
         for (std::int64_t i = 0; i < shape.product(); ++i) {
             const int pick = choice(random_);
-            values.push_back(low + (pick == 0 ? 0 : pick == 1 ? 255 : any(random_)));
+            values.push_back(low + (pick == 0 ? 0 : pick == 1 ? last : any(random_)));
             raw.push_back(static_cast<std::uint8_t>(values.back()));
         }
         const Tensor t = queue().context().empty(shape, type, queue());
@@ -109,7 +110,7 @@ void check(const Case& one)
     Numbers numbers(7);
     Made m;
     Tensor x = numbers.bytes(one.x_type, one.x, m.x);
-    const Tensor w = numbers.bytes(one.w_type, one.w, m.w);
+    const Tensor w = numbers.bytes(one.w_type, one.w, m.w, one.narrow);
     if (one.last)
         x.strides = channels_last(x.shape);
     IntegerConv conv;
@@ -117,6 +118,10 @@ void check(const Case& one)
     Prepared prepared;
     conv.x_zero = numbers.bytes(one.x_type, {1}, m.x_zero);
     conv.w_zero = numbers.bytes(one.w_type, {one.by_channel ? one.w[0] : 1}, m.w_zero);
+    if (one.narrow) {
+        m.w_zero.assign(m.w_zero.size(), 0);
+        conv.w_zero = {};
+    }
     std::uniform_int_distribution<int> bias(-5000, 5000);
     for (std::int64_t i = 0; i < one.w[0]; ++i)
         m.bias.push_back(bias(numbers.random()));
@@ -203,6 +208,15 @@ TEST(IntegerConv, Groups)
            DataType::int8, DataType::int32, false});
     check({{1, 12, 6, 6}, {20, 3, 3, 3}, options({1, 1}, {1, 1}, {1, 1}, {1, 1}, 4)});
     check({{1, 8, 6, 6}, {16, 1, 3, 3}, options({1, 1}, {1, 1}, {1, 1}, {1, 1}, 8)});   // two outputs a channel
+}
+
+// Pairs of such weights and of any bytes fit into 16 bits.
+TEST(IntegerConv, WeightsOfSevenBits)
+{
+    constexpr DataType s = DataType::int8, u = DataType::uint8, i = DataType::int32;
+    check({{1, 64, 7, 7}, {40, 64, 3, 3}, options({1, 1}, {1, 1}, {1, 1}, {1, 1}), u, s, u, true, true, true});
+    check({{2, 3, 17, 19}, {16, 3, 7, 7}, options({2, 2}, {3, 3}, {3, 3}, {1, 1}), s, s, i, true, true, true});
+    check({{1, 10, 6, 6}, {22, 5, 3, 3}, options({1, 1}, {1, 1}, {1, 1}, {1, 1}, 2), u, s, u, false, true, true});
 }
 
 TEST(IntegerConv, TypesAndAxes)

@@ -97,9 +97,38 @@ integer_conv_problem problem_of(const Tensor& x, const Tensor& w, const Tensor& 
     return p;
 }
 
-const Program& program_for(Queue& queue, const char* file, DataType x, DataType y)
+const Program& program_for(Queue& queue, const char* file, DataType x, DataType y, bool narrow = false)
 {
-    return queue.context().program(file, fmt::format("-DX={} -DY={}", name_of(x), name_of(y)));
+    return queue.context().program(file, fmt::format("-DX={} -DY={}{}", name_of(x), name_of(y),
+                                                     narrow ? " -DNARROW" : ""));
+}
+
+// Whether bytes as they are take fewer instructions than pairs of int16: with AVX2 alone. Processors with VNNI have one
+// instruction that multiplies pairs and adds them to sums.
+bool narrow_pays()
+{
+#if defined(__x86_64__)
+    static const bool pays = __builtin_cpu_supports("avx2") && !__builtin_cpu_supports("avx512f");
+    return pays;
+#else
+    return false;
+#endif
+}
+
+// The weights as bytes if no pair of them can overflow (conv_cpu.cl), else the same words. Waits for the device.
+Tensor narrowed(Queue& queue, const Tensor& words, std::int64_t panels, const integer_conv_problem& p)
+{
+    const Program& program = program_for(queue, "kernels/integer/conv_cpu.cl", DataType::int8, DataType::int32);
+    const Tensor wide = queue.context().empty({panels}, DataType::int32, queue);
+    const Range range = Range::groups({size(panels), 1, 1}, {1, 1, 1});
+    queue.launch(program.kernel("check_narrow"), range, words, wide, p);
+    std::vector<std::int32_t> found(size(panels));
+    queue.read(*wide.memory, 0, found.data(), wide.nbytes());
+    if (std::ranges::find(found, 1) != found.end())
+        return words;
+    const Tensor bytes = queue.context().empty({2 * words.numel() + 4 * panels * columns}, DataType::int8, queue);
+    queue.launch(program.kernel("make_narrow"), range, words, bytes, p);
+    return bytes;
 }
 
 // What kernels get for tensors that are not there: any other.
@@ -136,7 +165,8 @@ Tensor packed(Queue& queue, const Tensor& w, const IntegerConv& c, const integer
                          .kernel(depthwise ? "pack_depthwise" : "pack_weights"),
                      Range::groups({size(blocks), size(depthwise ? 1 : p.groups), 1}, {1, 1, 1}), w,
                      or_any(c.w_zero, w), result, p);
-        return result;
+        return !depthwise && c.options.prepared && narrow_pays() ? narrowed(queue, result, p.groups * blocks, p)
+                                                                 : result;
     };
     if (!c.options.prepared)
         return pack();
@@ -159,17 +189,18 @@ void on_cpu(Queue& queue, const Tensor& given, const Tensor& w, const Tensor& y,
     }
     const bool merged = p.groups == 1 && p.dilation[2] == 1 && (p.window[2] == 1 || p.x_strides[4] == p.channels);
     p.run_taps = merged ? p.window[2] : 1;
-    p.run = round_up(p.run_taps * p.channels, 2);
+    p.run = round_up(p.run_taps * p.channels, 4);
     p.runs = taps_of(p) / p.run_taps;
     const Tensor weights = packed(queue, w, c, p, false);
+    const bool narrow = weights.dtype == DataType::int8;
     const std::int64_t pixels = pixels_of(p), panels = divide_up(p.outputs, columns);
-    // Blocks of like size, whole tiles of six pixels but for the last; some work-items for each core.
-    p.block_pixels = std::min(most_pixels, round_up(divide_up(pixels, divide_up(pixels, most_pixels)), 6));
+    // Blocks of like size, whole tiles of pixels but for the last; some work-items for each core.
+    p.block_pixels = std::min(most_pixels, round_up(divide_up(pixels, divide_up(pixels, most_pixels)), narrow ? 4 : 6));
     const std::int64_t pixel_blocks = divide_up(pixels, p.block_pixels) * p.groups;
     const std::int64_t wanted = 4 * std::max(1u, queue.device().compute_units);
     p.block_panels = std::clamp<std::int64_t>(panels * pixel_blocks / wanted, 1, std::min(panels, most_panels));
     p.block_panels = divide_up(panels, divide_up(panels, p.block_panels));
-    queue.launch(program_for(queue, "kernels/integer/conv_cpu.cl", x.dtype, y.dtype).kernel("conv"),
+    queue.launch(program_for(queue, "kernels/integer/conv_cpu.cl", x.dtype, y.dtype, narrow).kernel("conv"),
                  Range::groups({size(divide_up(pixels, p.block_pixels)), size(divide_up(panels, p.block_panels)),
                                 size(p.groups)}, {1, 1, 1}),
                  x, or_any(c.x_zero, x), weights, bias, scale, y_zero, y, p);

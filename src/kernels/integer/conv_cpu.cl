@@ -9,7 +9,14 @@
 //
 //     rows: [pixel][CHUNK] int16        weights: [group][panel][pair of k][COLUMNS] words of two int16
 //
-// -DX=int8|uint8 (what is gathered or packed) -DY=int32|float32|int8|uint8
+// Weights whose pairs cannot overflow int16 when they are multiplied with unsigned bytes and added (those of seven bits
+// never do) stay bytes, -DNARROW: four products and their sum for a column by two instructions of AVX2, vpmaddubsw and
+// vpmaddwd.
+// Numbers are gathered as unsigned bytes then, those outside of x as the zero point, which is taken off the sums:
+//
+//     rows: [pixel][CHUNK] bytes        weights: [group][panel][four of k][COLUMNS] words of four int8; sums of columns
+//
+// -DX=int8|uint8 (what is gathered or packed) -DY=int32|float32|int8|uint8 [-DNARROW]
 #include "kernels/integer/conv_epilogue.cl"
 
 #define COLUMNS 16
@@ -51,28 +58,82 @@ __kernel void pack_weights(const __global storage_t(X)* w, ulong w_offset, const
         }
 }
 
-static inline void take(bytes from, short zero, long count, __local short* row)
+// Whether all pairs of a panel's words may be narrow.
+__kernel void check_narrow(const __global int* words, ulong words_offset, __global int* wide, ulong wide_offset,
+                           integer_conv_problem p)
+{
+    const long count = p.runs * p.run / 2 * COLUMNS;
+    words += words_offset + get_global_id(0) * count;
+    int found = 0;
+    for (long i = 0; i < count; ++i) {
+        const int low = as_short2(words[i]).x, high = as_short2(words[i]).y;
+        found |= max(low, 0) + max(high, 0) > 128 || min(low, 0) + min(high, 0) < -128 || max(low, high) > 127;
+    }
+    wide[wide_offset + get_global_id(0)] = found;
+}
+
+// Bytes of a panel's words, and behind all panels the sums of columns.
+__kernel void make_narrow(const __global int* words, ulong words_offset, __global char* to, ulong to_offset,
+                          integer_conv_problem p)
+{
+    const long quads = p.runs * p.run / 4, panel = get_global_id(0);
+    words += words_offset + panel * quads * 2 * COLUMNS;
+    to += to_offset;
+    __global int* sums = (__global int*)(to + get_global_size(0) * quads * 4 * COLUMNS) + panel * COLUMNS;
+    to += panel * quads * 4 * COLUMNS;
+    for (int j = 0; j < COLUMNS; ++j) {
+        int sum = 0;
+        for (long q = 0; q < quads; ++q) {
+            const short2 low = as_short2(words[2 * q * COLUMNS + j]);
+            const short2 high = as_short2(words[(2 * q + 1) * COLUMNS + j]);
+            vstore4((char4)(low.x, low.y, high.x, high.y), q * COLUMNS + j, to);
+            sum += low.x + low.y + high.x + high.y;
+        }
+        sums[j] = sum;
+    }
+}
+
+#ifdef NARROW
+typedef uchar number;
+#define IS_SIGNED_int8 0x80
+#define IS_SIGNED_uint8 0
+#define FLIP CLPRIM_CAT(IS_SIGNED_, X)   // makes signed bytes unsigned
+#define TAKE(N, from) (as_uchar##N(vload##N(0, from)) ^ (uchar##N)FLIP)
+#define OUTSIDE zero
+#include "kernels/integer/narrow_tile.cl"
+#else
+typedef short number;
+#define TAKE(N, from) (convert_short##N(vload##N(0, from)) - (short##N)zero)
+#define OUTSIDE 0
+#endif
+#define STEP (4 / (int)sizeof(number))   // of k in a word
+
+static inline void take(bytes from, number zero, long count, __local number* row)
 {
     long i = 0;
     for (; i + 16 <= count; i += 16)
-        vstore16(convert_short16(vload16(0, from + i)) - (short16)zero, 0, row + i);
+        vstore16(TAKE(16, from + i), 0, row + i);
     if (i + 8 <= count) {
-        vstore8(convert_short8(vload8(0, from + i)) - (short8)zero, 0, row + i);
+        vstore8(TAKE(8, from + i), 0, row + i);
         i += 8;
     }
     for (; i < count; ++i)
+#ifdef NARROW
+        row[i] = (uchar)from[i] ^ FLIP;
+#else
         row[i] = (short)((short)from[i] - zero);
+#endif
 }
 
-static inline void clear(long count, __local short* row)
+static inline void clear(number zero, long count, __local number* row)
 {
     for (long i = 0; i < count; ++i)
-        row[i] = 0;
+        row[i] = OUTSIDE;
 }
 
 // Numbers k to k + count of the patch whose first tap lies at `first` (z, y, x); `x` is the image's group.
-static inline void gather(bytes x, const integer_conv_problem* p, long4 first, short zero, long k, long count,
-                          __local short* row)
+static inline void gather(bytes x, const integer_conv_problem* p, long4 first, number zero, long k,
+                          long count, __local number* row)
 {
     const long row_runs = p->window[2] / p->run_taps, length = p->run_taps * p->channels;
     while (count > 0) {
@@ -85,31 +146,32 @@ static inline void gather(bytes x, const integer_conv_problem* p, long4 first, s
             begin = min(max(at, -column * p->channels), at + here);
             end = max(begin, min(min(at + here, length), (p->in[2] - column) * p->channels));
         }
-        clear(begin - at, row);
+        clear(zero, begin - at, row);
         take(x + z * p->x_strides[2] + y * p->x_strides[3] + column * p->x_strides[4] + begin, zero, end - begin,
              row + (begin - at));
-        clear(at + here - end, row + (end - at));
+        clear(zero, at + here - end, row + (end - at));
         row += here;
         k += here;
         count -= here;
     }
 }
 
-// R pixels times a panel, over `pairs` pairs, added to sums where `add`.
+#ifndef NARROW
+// R pixels times a panel, over `words` words, added to sums where `add`.
 #define DEFINE_TILE(name, R)                                                                                \
-    static inline void name(const __local short* rows, const __global int* w, long pairs, __local int* sums, \
+    static inline void name(const __local short* rows , const __global int* w, long words, __local int* sums, \
                             int add)                                                                        \
     {                                                                                                       \
         int8 tile[R][2];                                                                                    \
         UNROLL for (int i = 0; i < R; ++i)                                                                  \
             UNROLL for (int v = 0; v < 2; ++v) tile[i][v] = add ? vload8(2 * i + v, sums) : 0;              \
-        for (long k = 0; k < pairs; ++k) {                                                                  \
-            const short16 one = as_short16(vload8(2 * k, w)), two = as_short16(vload8(2 * k + 1, w));       \
+        for (long k = 0; k < words; ++k) {                                                                  \
+            const int8 one = vload8(2 * k, w), two = vload8(2 * k + 1, w);                                  \
             UNROLL for (int i = 0; i < R; ++i)                                                              \
             {                                                                                               \
-                const short16 pair = as_short16((int8)*(const __local int*)(rows + i * CHUNK + 2 * k));     \
-                tile[i][0] = add_pairs(pair, one, tile[i][0]);                                              \
-                tile[i][1] = add_pairs(pair, two, tile[i][1]);                                              \
+                const int8 word = *(const __local int*)(rows + i * CHUNK + 2 * k);                       \
+                tile[i][0] = add_pairs(as_short16(word), as_short16(one), tile[i][0]);                      \
+                tile[i][1] = add_pairs(as_short16(word), as_short16(two), tile[i][1]);                      \
             }                                                                                               \
         }                                                                                                   \
         UNROLL for (int i = 0; i < R; ++i)                                                                  \
@@ -117,6 +179,7 @@ static inline void gather(bytes x, const integer_conv_problem* p, long4 first, s
     }
 DEFINE_TILE(six_pixels, 6)
 DEFINE_TILE(two_pixels, 2)
+#endif
 
 static inline long4 pixel_at(const integer_conv_problem* p, long pixel)   // z, y, x, image
 {
@@ -129,16 +192,23 @@ void conv(const __global storage_t(X)* x, ulong x_offset, const __global storage
           const __global int* w, ulong w_offset, ENDING_ARGUMENTS, __global storage_t(Y)* y, ulong y_offset,
           integer_conv_problem p)
 {
-    __local short rows[MOST_PIXELS * CHUNK] __attribute__((aligned(64)));
+    __local number rows[MOST_PIXELS * CHUNK] __attribute__((aligned(64)));
     __local int sums[MOST_PANELS * MOST_PIXELS * COLUMNS] __attribute__((aligned(64)));
     const conv_ending ending = ENDING(p);
     const long pixels = p.batch * p.out[0] * p.out[1] * p.out[2], group = get_group_id(2);
     const long first = get_group_id(0) * p.block_pixels, count = min(p.block_pixels, pixels - first);
     const long all_panels = (p.outputs + COLUMNS - 1) / COLUMNS, panel_begin = get_group_id(1) * p.block_panels;
     const long panels = min(p.block_panels, all_panels - panel_begin), depth = p.runs * p.run;
-    const short zero = (short)AT(x_zero + x_zero_offset, p.x_zero, 0);
+#ifdef NARROW
+    const number zero = (uchar)AT(x_zero + x_zero_offset, p.x_zero, 0) ^ FLIP;
+    const __global int* column_sums = w + w_offset / 4 + p.groups * all_panels * (depth / STEP) * COLUMNS;
+    w += w_offset / 4;
+#else
+    const number zero = (short)AT(x_zero + x_zero_offset, p.x_zero, 0);
+    w += w_offset;
+#endif
     x += x_offset + group * p.channels * p.x_strides[1];
-    w += w_offset + (group * all_panels + panel_begin) * (depth / 2) * COLUMNS;
+    w += (group * all_panels + panel_begin) * (depth / STEP) * COLUMNS;
     for (long k = 0; k < depth; k += CHUNK) {
         const long here = min(depth - k, (long)CHUNK);
         for (long i = 0; i < count; ++i) {
@@ -148,13 +218,22 @@ void conv(const __global storage_t(X)* x, ulong x_offset, const __global storage
             gather(x + at.w * p.x_strides[0], &p, corner, zero, k, here, rows + i * CHUNK);
         }
         for (long panel = 0; panel < panels; ++panel) {
-            const __global int* from = w + (panel * (depth / 2) + k / 2) * COLUMNS;
+            const __global int* from = w + (panel * (depth / STEP) + k / STEP) * COLUMNS;
             __local int* to = sums + panel * MOST_PIXELS * COLUMNS;
             long i = 0;
+            // More pixels than there are may be computed.
+#ifdef NARROW
+            for (; i < count; i += 4) {
+                for (int v = 0; v < 8 && k == 0; ++v)
+                    vstore8((int8)0, v, to + i * COLUMNS);
+                four_pixels(rows + i * CHUNK, from, here / STEP, to + i * COLUMNS);
+            }
+#else
             for (; i + 6 <= count; i += 6)
-                six_pixels(rows + i * CHUNK, from, here / 2, to + i * COLUMNS, k > 0);
-            for (; i < count; i += 2)   // one more than there is may be computed
-                two_pixels(rows + i * CHUNK, from, here / 2, to + i * COLUMNS, k > 0);
+                six_pixels(rows + i * CHUNK, from, here / STEP, to + i * COLUMNS, k > 0);
+            for (; i < count; i += 2)
+                two_pixels(rows + i * CHUNK, from, here / STEP, to + i * COLUMNS, k > 0);
+#endif
         }
     }
     for (long i = 0; i < count; ++i) {
@@ -164,6 +243,11 @@ void conv(const __global storage_t(X)* x, ulong x_offset, const __global storage
         for (long panel = 0; panel < panels; ++panel) {
             const long in_group = (panel_begin + panel) * COLUMNS, o = group * p.outputs + in_group;
             __local int* from = sums + (panel * MOST_PIXELS + i) * COLUMNS;
+#ifdef NARROW
+            const __global int* of_columns = column_sums + (group * all_panels + panel_begin + panel) * COLUMNS;
+            for (int v = 0; v < 2; ++v)
+                vstore8(vload8(v, from) - vload8(v, of_columns) * (int)zero, v, from);
+#endif
             __global storage_t(Y)* to = pixel + o * p.y_strides[1];
             if (p.y_strides[1] == 1 && in_group + COLUMNS <= p.outputs) {
                 const results one = ended_vector(&ending, vload8(0, from), o);

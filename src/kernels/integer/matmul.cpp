@@ -6,6 +6,7 @@
 
 #include <clprim/context.hpp>
 #include <clprim/copy.hpp>
+#include <clprim/integer_conv.hpp>
 #include <core/matrix_engine.hpp>
 #include <core/operands.hpp>
 #include <kernels/rounding.hpp>
@@ -94,10 +95,31 @@ void by_streaming(Queue& queue, const Tensor& a, const Tensor& b, const Tensor& 
                  zeros.a.defined() ? zeros.a : a, weights, zeros.b.defined() ? zeros.b : weights, c, p);
 }
 
+// Rows as the pixels of a convolution of one tap, whose weights are prepared, bytes where that is exact.
+void as_convolution(Queue& queue, const Tensor& a, const Tensor& b, const Tensor& c, const IntegerZeros& zeros)
+{
+    const auto image_of = [](const Tensor& t, std::size_t channels, std::size_t pixels) {
+        Tensor image = t;
+        image.shape = {1, t.size(channels), t.size(pixels)};
+        image.strides = {t.size(0) * t.size(1), t.stride(channels), t.stride(pixels)};
+        return image;
+    };
+    Tensor weights = b;
+    weights.shape = {b.size(1), b.size(0), 1};
+    weights.strides = {b.stride(1), b.stride(0), 1};
+    IntegerConv conv;
+    conv.options.prepared = zeros.prepared_b;
+    conv.x_zero = zeros.a;
+    conv.w_zero = zeros.b;
+    integer_conv(queue, image_of(a, 1, 0), weights, image_of(c, 1, 0), conv);
+}
+
 void on_cpu(Queue& queue, const Tensor& a, const Tensor& b, const Tensor& c, const IntegerZeros& zeros)
 {
     if (c.size(c.dim() - 2) <= most_rows)
         return by_streaming(queue, a, b, c, zeros);
+    if (zeros.prepared_b && c.dim() == 2 && (!zeros.a.defined() || zeros.a.numel() == 1))
+        return as_convolution(queue, a, b, c, zeros);
     const std::size_t last = c.dim() - 1;
     const auto batch_step = [](const Tensor& t) { return t.dim() == 3 ? t.stride(0) : 0; };
     const std::int64_t m = c.size(last - 1), n = c.size(last), k = a.size(last);
