@@ -25,9 +25,9 @@ struct IntegerConv {
     std::int32_t low = std::numeric_limits<std::int32_t>::min(), high = std::numeric_limits<std::int32_t>::max();
 };
 
-// x (N, C, spatial...) and w (O, C / groups, kernel...) of int8 or uint8 each, y (N, O, spatial...) of int32,
-// float32, int8 or uint8, one to three spatial axes, any strides; channels_last x and y are fast. Throws
-// InvalidArgument for shapes and dtypes that do not fit.
+// x (N, C, spatial...) and w (O, C / groups, kernel...) of int8 or uint8 each, y (N, O, spatial...) of int32, float32,
+// int8 or uint8, one to three spatial axes, any strides; channels_last x and y are fast. Throws InvalidArgument for
+// shapes and dtypes that do not fit.
 //
 // Method: CPUs gather patches as int16 with zero points taken off, a block of pixels at a time, and multiply them with
 // panels of weights in pairs (x86: vpmaddwd); depthwise ones go along channels. GPUs write the patches and multiply

@@ -16,7 +16,7 @@ namespace {
 #include <kernels/integer/conv_problem.cl>
 
 constexpr std::int64_t columns = 16, most_pixels = 48, most_panels = 16;   // of conv_cpu.cl
-constexpr std::int64_t depthwise_lanes = 16;                               // LANES of conv_depthwise.cl
+constexpr std::int64_t depthwise_lanes = 16, most_taps = 128;              // LANES, MOST_TAPS of conv_depthwise.cl
 
 std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
 
@@ -157,7 +157,7 @@ Tensor packed(Queue& queue, const Tensor& w, const IntegerConv& c, const integer
 {
     const auto pack = [&] {
         const std::int64_t blocks = depthwise ? divide_up(p.groups, depthwise_lanes) : divide_up(p.outputs, columns);
-        const std::int64_t words = depthwise ? blocks * divide_up(taps_of(p), 2) * depthwise_lanes
+        const std::int64_t words = depthwise ? blocks * (divide_up(taps_of(p), 2) + 1) * depthwise_lanes
                                              : p.groups * blocks * p.runs * p.run / 2 * columns;
         const Tensor result = queue.context().empty({words}, DataType::int32, queue);
         const char* file = depthwise ? "kernels/integer/conv_depthwise.cl" : "kernels/integer/conv_cpu.cl";
@@ -179,7 +179,7 @@ void on_cpu(Queue& queue, const Tensor& given, const Tensor& w, const Tensor& y,
     const Tensor x = with_channels_innermost(queue, given);
     integer_conv_problem p = problem_of(x, w, y, c);
     const Tensor &bias = or_any(c.bias, w), &scale = or_any(c.scale, w), &y_zero = or_any(c.y_zero, y);
-    if (p.channels == 1 && p.outputs == 1) {
+    if (p.channels == 1 && p.outputs == 1 && taps_of(p) <= most_taps) {
         const Tensor weights = packed(queue, w, c, p, true);
         queue.launch(program_for(queue, "kernels/integer/conv_depthwise.cl", x.dtype, y.dtype).kernel("depthwise"),
                      Range::groups({size(divide_up(p.groups, depthwise_lanes)),
@@ -189,7 +189,7 @@ void on_cpu(Queue& queue, const Tensor& given, const Tensor& w, const Tensor& y,
     }
     const bool merged = p.groups == 1 && p.dilation[2] == 1 && (p.window[2] == 1 || p.x_strides[4] == p.channels);
     p.run_taps = merged ? p.window[2] : 1;
-    p.run = round_up(p.run_taps * p.channels, 4);
+    p.run = round_up(p.run_taps * p.channels, 8);
     p.runs = taps_of(p) / p.run_taps;
     const Tensor weights = packed(queue, w, c, p, false);
     const bool narrow = weights.dtype == DataType::int8;

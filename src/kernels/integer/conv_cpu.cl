@@ -3,7 +3,7 @@
 //
 //     one group, no dilation along rows: window[2] * channels bytes        else the channels of a tap
 //
-// each filled up to a pair. A work-item owns a block of pixels and of panels of COLUMNS output channels. For a CHUNK of
+// each filled up to eight. A work-item owns a block of pixels and of panels of COLUMNS output channels. For a CHUNK of
 // k it gathers its pixels' numbers as int16, zero points taken off, so that places outside of x are zeros, and
 // multiplies them with panels of pairs as cpu.cl does:
 //

@@ -1,6 +1,6 @@
-// Four pixels times a panel of sixteen columns by vpmaddubsw and vpmaddwd, in assembly: compilers do not find the first.
-// Drivers read it as for a machine without registers, so that it cannot name those that it changes: it puts them back.
-// For the same reason it changes no flags.
+// Four pixels times a panel of sixteen columns by vpmaddubsw and vpmaddwd, in assembly: compilers do not find the
+// first. Drivers read it as for a machine without registers, so that it cannot name those that it changes: it puts them
+// back. For the same reason it changes no flags.
 #define SAVED 16
 #define EACH_REGISTER(DO)                                                                                   \
     DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11) DO(12) DO(13) DO(15)
@@ -18,7 +18,7 @@
     "vpaddd %%ymm11, %%ymm" #one ", %%ymm" #one "\n\t"                                                      \
     "vpaddd %%ymm12, %%ymm" #two ", %%ymm" #two "\n\t"
 
-// `words` of k, one at least, are added to sums [pixel][16].
+// `words` of k, an even number, are added to sums [pixel][16].
 static inline void four_pixels(const __local uchar* rows, const __global int* w, long words, __local int* sums)
 {
     ulong saved[4 * SAVED];
@@ -35,9 +35,15 @@ static inline void four_pixels(const __local uchar* rows, const __global int* w,
         PIXEL(512, 2, 3)
         PIXEL(1024, 4, 5)
         PIXEL(1536, 6, 7)
-        "lea 4(%0), %0\n\t"
-        "lea 64(%1), %1\n\t"
-        "lea -1(%2), %2\n\t"
+        "vmovdqu 64(%1), %%ymm8\n\t"
+        "vmovdqu 96(%1), %%ymm9\n\t"
+        PIXEL(4, 0, 1)
+        PIXEL(516, 2, 3)
+        PIXEL(1028, 4, 5)
+        PIXEL(1540, 6, 7)
+        "lea 8(%0), %0\n\t"
+        "lea 128(%1), %1\n\t"
+        "lea -2(%2), %2\n\t"
         "xchg %2, %%rcx\n\t"
         "jrcxz 2f\n\t"
         "xchg %2, %%rcx\n\t"

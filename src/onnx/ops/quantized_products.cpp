@@ -1,4 +1,5 @@
 // MatMulInteger, ConvInteger, QLinearMatMul, QLinearConv. Products of integers are summed exactly, modulo 2^32.
+#include <clprim/integer_add.hpp>
 #include <clprim/integer_conv.hpp>
 #include <clprim/integer_matmul.hpp>
 
@@ -338,32 +339,17 @@ void qlinear_gemm(Call& call)
 // that of a fusion with bounds as attributes.
 void qlinear_add(Call& call)
 {
-    std::vector<Tensor> inputs{call.tensor(0), call.tensor(3)};
-    const ElementType type = call.type(0);
-    call.check((type == ElementType::int8 || type == ElementType::uint8) && call.type(3) == type, "the operands are ",
-               name_of(type), " and ", name_of(call.type(3)), ", expected both int8 or both uint8");
-    const ElementType to = call.has(7) ? call.type(7) : type;
-    const Dims shape = broadcast(inputs[0].shape, inputs[1].shape);
-    const Tensor y = result_like(call, inputs, shape, storage_type(to));
-    call.output(0, Value(y, to));
-    std::string code = "float a = (float)((int)x0";
-    const auto add_input = [&](std::size_t i) {
-        call.check(call.input(i).numel() == 1, "input ", i, " has shape ", to_string(call.shape(i)),
-                   ", expected one element");
-        inputs.push_back(call.contiguous(i).reshape({}));
-        return "x" + std::to_string(inputs.size() - 1);
+    const ElementType type = call.type(0), to = call.has(7) ? call.type(7) : type;
+    const auto scaled = [&](std::size_t i, const Tensor& values) {
+        return ScaledBytes{values, call.contiguous(i), call.has(i + 1) ? call.contiguous(i + 1) : Tensor()};
     };
-    const auto centred_by = [&](std::size_t i) { return call.has(i) ? " - (int)" + add_input(i) : std::string(); };
-    code += centred_by(2) + ") * " + add_input(1) + "; float b = (float)((int)x1";
-    code += centred_by(5) + ") * " + add_input(4) + "; float q = rint((a + b) / " + add_input(6);
-    code += "); y0 = clamp((int)fmin(fmax(q, -65536.0f), 65536.0f)";
-    code += (call.has(7) ? " + (int)" + add_input(7) : std::string()) + ", w0, w1);";
+    const Tensor inputs[] = {call.tensor(0), call.tensor(3)};
+    const Tensor y = result_like(call, inputs, broadcast(inputs[0].shape, inputs[1].shape), storage_type(to));
+    call.output(0, Value(y, to));
     const IntegerRange range = integer_range(to);
-    const Scalar bounds[] = {std::max(range.low, call.integer_attribute("low", range.low)),
-                             std::min(range.high, call.integer_attribute("high", range.high))};
-    const DataType types[] = {DataType::int32, DataType::int32};
-    if (y.numel())
-        pointwise(call.queue(), inputs, {&y, 1}, bounds, code, types);
+    integer_add(call.queue(), scaled(1, inputs[0]), scaled(4, inputs[1]), scaled(6, y),
+                static_cast<std::int32_t>(std::max(range.low, call.integer_attribute("low", range.low))),
+                static_cast<std::int32_t>(std::min(range.high, call.integer_attribute("high", range.high))));
 }
 
 const OperatorRow rows[] = {
