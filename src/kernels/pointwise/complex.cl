@@ -26,8 +26,8 @@ static inline T polar_of(R r, R angle) { return complex_of(r * cos(angle), r * s
 static inline T cexp(T a)
 {
     R e = exp(a.x);
-    if (a.x == -INFINITY && !isfinite(a.y))
-        return complex_of(0, copysign((R)0, a.y));
+    if (isinf(a.x) && !isfinite(a.y))
+        return a.x < 0 ? complex_of(0, copysign((R)0, a.y)) : complex_of(INFINITY, NAN);
     return a.y == 0 ? complex_of(e, a.y) : complex_of(e * cos(a.y), e * sin(a.y));
 }
 // log |a|, also where |a| overflows.
@@ -92,23 +92,28 @@ static inline T cpow(T a, T b)
     if (b.x == 0 && b.y == 0)
         return complex_of(1, 0);
     if (a.x == 0 && a.y == 0)
-        return b.x > 0 ? complex_of(0, 0) : complex_of(NAN, NAN);
-    R r = cabs(a), angle = carg(a), l = log(r);
+        return b.x > 0 ? complex_of(0, 0) : complex_of(b.x < 0 ? (R)INFINITY : (R)NAN, NAN);
+    R r = cabs(a), angle = carg(a), l = log_of_size(a);
     // |a^b| by pow and exp apart: exp of the whole exponent would lose as many digits as the exponent has before its
     // point.
     R grown = pow(r, b.x), turned = exp(-b.y * angle), size = grown * turned;
     if (!(size > 0 && size < INFINITY))
         size = exp(b.x * l - b.y * angle);
-    return polar_of(size, b.x * angle + b.y * l);
+    R turn = b.x * angle + b.y * l;
+    return turn == 0 ? complex_of(size, turn) : polar_of(size, turn);
 }
 // A zero stays one where the other factor overflows.
 static inline R zero_or_product(R a, R b) { return a == 0 ? a * copysign((R)1, b) : a * b; }
 static inline T csinh(T a)
 {
+    if (isinf(a.x) && !isfinite(a.y))
+        return complex_of(INFINITY, NAN);
     return complex_of(zero_or_product(sinh(a.x), cos(a.y)), zero_or_product(sin(a.y), cosh(a.x)));
 }
 static inline T ccosh(T a)
 {
+    if (isinf(a.x) && !isfinite(a.y))
+        return complex_of(INFINITY, NAN);
     R im = sinh(a.x);
     return complex_of(cosh(a.x) * cos(a.y), im == 0 ? zero_or_product(im, sin(a.y)) : zero_or_product(sin(a.y), im));
 }
@@ -119,6 +124,8 @@ static inline T ccos(T a) { return ccosh(times_i(a)); }
 // Kahan, Branch cuts for complex elementary functions, 1987.
 static inline T ctanh(T a)
 {
+    if (a.x == 0 && !isfinite(a.y) || a.y == 0 && isnan(a.x))
+        return complex_of(a.x == 0 ? a.x : (R)NAN, a.y == 0 ? a.y : (R)NAN);
     if (fabs(a.x) > LIT(15.0))
         return isfinite(a.y) || isinf(a.x) ? complex_of(copysign((R)1, a.x), isfinite(a.y) ?
             copysign(4 * exp(-2 * fabs(a.x)), sin(2 * a.y)) : copysign((R)0, a.y)) : complex_of(NAN, NAN);
@@ -134,6 +141,8 @@ static inline int is_large(T a) { return fabs(a.x) > LIT(1e9) || fabs(a.y) > LIT
 static inline R log_of_twice(T a) { return log_of_size(a) + LIT(0.69314718055994530942); }
 static inline T casinh(T a)
 {
+    if (isnan(a.x) && a.y == 0)
+        return a;
     if (is_large(a))
         return complex_of(copysign(log_of_twice(a), a.x), atan2(a.y, fabs(a.x)));
     T r = csqrt(complex_of(1 - a.y, a.x)), s = csqrt(complex_of(1 + a.y, -a.x));
@@ -142,6 +151,8 @@ static inline T casinh(T a)
 static inline T casin(T a) { return times_minus_i(casinh(times_i(a))); }
 static inline T cacos(T a)
 {
+    if (a.x == 0 && isnan(a.y))
+        return complex_of(LIT(1.57079632679489661923), NAN);
     if (is_large(a))
         return complex_of(atan2(fabs(a.y), a.x), -copysign(log_of_twice(a), a.y));
     T r = csqrt(complex_of(1 - a.x, -a.y)), s = csqrt(complex_of(1 + a.x, a.y));
@@ -149,6 +160,8 @@ static inline T cacos(T a)
 }
 static inline T cacosh(T a)
 {
+    if (a.x == 0 && isnan(a.y))
+        return complex_of(NAN, LIT(1.57079632679489661923));
     if (is_large(a))
         return complex_of(log_of_twice(a), atan2(a.y, a.x));
     T r = csqrt(complex_of(a.x - 1, a.y)), s = csqrt(complex_of(a.x + 1, a.y));
@@ -156,7 +169,11 @@ static inline T cacosh(T a)
 }
 static inline T catanh(T a)
 {
+    if (a.x == 0 && isnan(a.y))
+        return a;
     if (is_large(a)) {      // 1 / a, and a right angle
+        if (isnan(a.x) && isfinite(a.y))
+            return complex_of(NAN, NAN);
         R m = cabs(a);
         return complex_of(isinf(m) ? copysign((R)0, a.x) : a.x / m / m, isnan(a.y) ? (R)NAN
             : copysign(LIT(1.57079632679489661923), a.y));
