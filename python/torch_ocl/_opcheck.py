@@ -1,5 +1,5 @@
-"""torch.library.opcheck of operators on the device: PyTorch asks the CPU, CUDA and XPU alone where an operator's gradient
-is registered."""
+"""torch.library.opcheck of operators on the device: PyTorch asks the CPU, CUDA and XPU alone where a gradient is
+registered."""
 
 from __future__ import annotations
 

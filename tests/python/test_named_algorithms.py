@@ -30,7 +30,8 @@ X3, W3 = torch.randn(2, 3, 4, 5, 6), torch.randn(4, 3, 2, 3, 2)
     (aten.slow_conv_dilated2d, (X2, W2, [3, 2], B, [1, 1], [1, 1], [2, 3])),
     (aten.slow_conv_dilated3d, (X3, W3, [2, 3, 2], B, [1, 1, 1], [1, 1, 1], [2, 1, 2])),
     (aten.slow_conv_transpose2d, (X2, W2.transpose(0, 1), [3, 2], B, [2, 1], [1, 0], [1, 0], [1, 2])),
-    (aten.slow_conv_transpose3d, (X3[0], W3.transpose(0, 1), [2, 3, 2], None, [1, 2, 1], [0, 1, 0], [0, 1, 0], [1, 1, 1])),
+    (aten.slow_conv_transpose3d, (X3[0], W3.transpose(0, 1), [2, 3, 2], None, [1, 2, 1], [0, 1, 0], [0, 1, 0],
+                                  [1, 1, 1])),
 ), ids=lambda value: getattr(value, "__name__", ""))
 def test_convolutions(operator, arguments, device):
     check(operator, arguments, device)
