@@ -24,7 +24,8 @@ TORCH_LIBRARIES = ("libc10.so", "libtorch.so", "libtorch_cpu.so", "libtorch_pyth
 
 
 def version():
-    return re.search(r"project\(clprim VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
+    header = (ROOT / "include/clprim/version.h").read_text()
+    return re.search(r'CLPRIM_VERSION_STRING "([0-9.]+)"', header)[1]
 
 
 def run(*command, **options):
