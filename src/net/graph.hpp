@@ -6,9 +6,17 @@
 
 #include <clprim/net.hpp>
 
+#include "core/alive.hpp"
 #include "net/fusion.hpp"
 
 namespace clprim {
+
+// The state of a net that was not moved from.
+template <class State>
+State& alive(const std::unique_ptr<State>& state)
+{
+    return detail::alive(state, "Net");
+}
 
 struct NetValue {
     std::string name;

@@ -80,7 +80,8 @@ const Json& list(const Json& value, const char* name)
 
 void Net::load_json(std::string_view text)
 {
-    require(state_->values.empty() && state_->nodes.empty(), "load_json: the net is not empty");
+    const State& own = alive(state_);
+    require(own.values.empty() && own.nodes.empty(), "load_json: the net is not empty");
     const Json json = parse_json(text, "net");
     Net net(queue());   // an invalid description leaves this one empty
     std::vector<std::string>& warnings = net.state_->json_warnings;
@@ -126,10 +127,10 @@ void Net::load_json(std::string_view text)
     }
     top.finish(warnings);
     State& s = *net.state_;
-    s.mode = state_->mode;
-    s.keep_intermediates = state_->keep_intermediates;
-    s.fusion = state_->fusion;
-    s.lanes = state_->lanes;
+    s.mode = alive(state_).mode;
+    s.keep_intermediates = alive(state_).keep_intermediates;
+    s.fusion = alive(state_).fusion;
+    s.lanes = alive(state_).lanes;
     *this = std::move(net);
 }
 
@@ -149,11 +150,11 @@ void Net::load_json_file(const std::string& path)
     }
 }
 
-const std::vector<std::string>& Net::json_warnings() const { return state_->json_warnings; }
+const std::vector<std::string>& Net::json_warnings() const { return alive(state_).json_warnings; }
 
 std::string Net::to_json() const
 {
-    const State& s = *state_;
+    const State& s = alive(state_);
     Json json{{"inputs", Json::array()}, {"outputs", Json::array()}, {"operators", Json::array()}};
     for (const NetValue& value : s.values)
         if (value.producer < 0)

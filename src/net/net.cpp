@@ -11,7 +11,7 @@ Net::Net(Net&&) noexcept = default;
 Net& Net::operator=(Net&&) noexcept = default;
 Net::~Net() = default;
 
-Queue& Net::queue() const { return *state_->queue; }
+Queue& Net::queue() const { return *alive(state_).queue; }
 
 int Net::State::value(const std::string& name) const
 {
@@ -55,7 +55,7 @@ TensorSpec Net::State::checked(const TensorSpec& spec, const std::string& what) 
 
 void Net::add_input(const std::string& name, const TensorSpec& spec, bool requires_gradient)
 {
-    State& s = *state_;
+    State& s = alive(state_);
     require(!s.value_of.contains(name), "there is a tensor \"", name, "\" already");
     NetValue value{name, s.checked(spec, "input \"" + name + "\"")};
     require(!requires_gradient || is_floating_point(spec.dtype), "input \"", name, "\" cannot have a gradient: it is ",
@@ -70,7 +70,7 @@ void Net::add_input(const std::string& name, const TensorSpec& spec, bool requir
 void Net::add_operator(std::unique_ptr<Operator> op, const std::string& name, const std::vector<std::string>& inputs,
                        const std::vector<std::string>& outputs, const std::vector<std::string>& parameters, bool frozen)
 {
-    State& s = *state_;
+    State& s = alive(state_);
     require(op != nullptr, "operator \"", name, "\" is null");
     const auto label = [&] { return detail::concat("operator \"", name, "\" (", op->type(), ")"); };
     with_label(label, [&] {
@@ -134,7 +134,7 @@ void Net::add_operator(std::unique_ptr<Operator> op, const std::string& name, co
 
 void Net::mark_output(const std::string& name)
 {
-    State& s = *state_;
+    State& s = alive(state_);
     s.value(name);
     require(std::ranges::find(s.output_names, name) == s.output_names.end(), "\"", name, "\" is an output already");
     s.output_names.push_back(name);
@@ -145,7 +145,7 @@ void Net::mark_output(const std::string& name)
 
 void Net::set_loss_weight(const std::string& name, double weight)
 {
-    State& s = *state_;
+    State& s = alive(state_);
     const TensorSpec& spec = s.values[s.value(name)].spec;
     require(is_floating_point(spec.dtype), "\"", name, "\" cannot be a loss: it is ", name_of(spec.dtype));
     require(weight != 0, "the loss weight of \"", name, "\" is 0");
@@ -156,39 +156,40 @@ void Net::set_loss_weight(const std::string& name, double weight)
 void Net::use_output_gradient(const std::string& name)
 {
     set_loss_weight(name, 1);
-    state_->loss_weights[name] = 0;
+    alive(state_).loss_weights[name] = 0;
 }
 
-NetMode Net::mode() const { return state_->mode; }
+NetMode Net::mode() const { return alive(state_).mode; }
 void Net::mode(NetMode mode)
 {
-    state_->planned = state_->planned && state_->mode == mode;
-    state_->mode = mode;
+    State& s = alive(state_);
+    s.planned = s.planned && s.mode == mode;
+    s.mode = mode;
 }
 void Net::keep_intermediate_tensors(bool keep)
 {
-    state_->keep_intermediates = keep;
-    state_->planned = false;
+    alive(state_).keep_intermediates = keep;
+    alive(state_).planned = false;
 }
-bool Net::keep_intermediate_tensors() const { return state_->keep_intermediates; }
+bool Net::keep_intermediate_tensors() const { return alive(state_).keep_intermediates; }
 void Net::fusion(bool enabled)
 {
-    state_->fusion = enabled;
-    state_->planned = false;
+    alive(state_).fusion = enabled;
+    alive(state_).planned = false;
 }
 void Net::queue_count(int count)
 {
     require(count >= 1 && count <= 8, "queue_count: expected 1 to 8, got ", count);
-    state_->lanes = count;
-    state_->planned = false;
+    alive(state_).lanes = count;
+    alive(state_).planned = false;
 }
 
-void Net::setup() { state_->plan(); }
-bool Net::is_set_up() const { return state_->planned; }
+void Net::setup() { alive(state_).plan(); }
+bool Net::is_set_up() const { return alive(state_).planned; }
 
 void Net::reshape(const std::map<std::string, Dims>& input_shapes)
 {
-    State& s = *state_;
+    State& s = alive(state_);
     const std::vector<NetValue> before = s.values;
     try {
         for (const auto& [name, shape] : input_shapes) {
@@ -210,28 +211,33 @@ void Net::reshape(const std::map<std::string, Dims>& input_shapes)
     s.plan();
 }
 
-const std::vector<std::string>& Net::input_names() const { return state_->input_names; }
-const std::vector<std::string>& Net::output_names() const { return state_->output_names; }
+const std::vector<std::string>& Net::input_names() const { return alive(state_).input_names; }
+const std::vector<std::string>& Net::output_names() const { return alive(state_).output_names; }
 std::vector<std::string> Net::operator_names() const
 {
     std::vector<std::string> names;
-    for (const NetNode& node : state_->nodes)
+    for (const NetNode& node : alive(state_).nodes)
         names.push_back(node.name);
     return names;
 }
 std::vector<std::string> Net::parameter_names() const
 {
     std::vector<std::string> names;
-    for (const NetParameter& parameter : state_->parameters)
+    for (const NetParameter& parameter : alive(state_).parameters)
         names.push_back(parameter.name);
     return names;
 }
 
-TensorSpec Net::spec(const std::string& name) const { return state_->values[state_->value(name)].spec; }
+TensorSpec Net::spec(const std::string& name) const
+{
+    const State& s = alive(state_);
+    return s.values[s.value(name)].spec;
+}
+
 
 Tensor Net::tensor(const std::string& name) const
 {
-    const State& s = *state_;
+    const State& s = alive(state_);
     const NetValue* value = &s.values[s.value(name)];
     if (value->producer >= 0 && !s.is_output(s.value(name)) &&
         std::ranges::find(s.input_names, name) != s.input_names.end())
@@ -245,7 +251,7 @@ Tensor Net::tensor(const std::string& name) const
 
 Tensor Net::gradient(const std::string& name) const
 {
-    const State& s = *state_;
+    const State& s = alive(state_);
     const NetValue& value = s.values[s.value(name)];
     require(s.planned, "gradient \"", name, "\": the net is not set up");
     require(value.has_gradient, "tensor \"", name, "\" has no gradient");
@@ -256,17 +262,19 @@ Tensor Net::gradient(const std::string& name) const
 
 const Tensor& Net::parameter(const std::string& name) const
 {
-    state_->allocate_parameters();
-    return state_->parameters[state_->parameter(name)].data;
+    State& s = alive(state_);
+    s.allocate_parameters();
+    return s.parameters[s.parameter(name)].data;
 }
 
 Tensor Net::parameter_gradient(const std::string& name) const
 {
-    const NetParameter& parameter = state_->parameters[state_->parameter(name)];
+    const State& s = alive(state_);
+    const NetParameter& parameter = s.parameters[s.parameter(name)];
     return parameter.fresh ? Tensor() : parameter.gradient;
 }
 
-void Net::parameters_changed() { state_->parameters_changed = true; }
-NetMemory Net::memory() const { return state_->memory; }
+void Net::parameters_changed() { alive(state_).parameters_changed = true; }
+NetMemory Net::memory() const { return alive(state_).memory; }
 
 }  // namespace clprim

@@ -2,6 +2,7 @@
 
 #include <clprim/operator.hpp>
 
+#include "core/alive.hpp"
 #include "net/json.hpp"
 
 namespace clprim {
@@ -62,15 +63,25 @@ std::int64_t to_integer(const Json& value, std::string_view name)
 
 }  // namespace
 
+namespace {
+
+template <class State>
+State& alive(const std::unique_ptr<State>& state)
+{
+    return detail::alive(state, "Options");
+}
+
+}  // namespace
+
 Options::Options() : state_(std::make_unique<State>()) {}
 Options::Options(std::string_view json) : Options()
 {
     if (json.empty())
         return;
-    state_->json = parse_json(json, "options");
-    require(state_->json.is_object(), "options must be a JSON object, got ", state_->json.dump());
+    alive(state_).json = parse_json(json, "options");
+    require(alive(state_).json.is_object(), "options must be a JSON object, got ", alive(state_).json.dump());
 }
-Options::Options(const Options& other) : state_(std::make_unique<State>(*other.state_)) {}
+Options::Options(const Options& other) : state_(std::make_unique<State>(alive(other.state_))) {}
 Options::Options(Options&& other) noexcept = default;
 Options& Options::operator=(Options other) noexcept
 {
@@ -79,28 +90,28 @@ Options& Options::operator=(Options other) noexcept
 }
 Options::~Options() = default;
 
-bool Options::has(std::string_view name) const { return state_->json.contains(std::string(name)); }
+bool Options::has(std::string_view name) const { return alive(state_).json.contains(std::string(name)); }
 
 std::vector<std::string> Options::names() const
 {
     std::vector<std::string> names;
-    for (const auto& item : state_->json.items())
+    for (const auto& item : alive(state_).json.items())
         names.push_back(item.key());
     return names;
 }
 
-std::int64_t Options::integer(std::string_view name) const { return to_integer(state_->at(name), name); }
+std::int64_t Options::integer(std::string_view name) const { return to_integer(alive(state_).at(name), name); }
 
 double Options::number(std::string_view name) const
 {
-    const Json& value = state_->at(name);
+    const Json& value = alive(state_).at(name);
     require(value.is_number(), "option \"", name, "\" must be a number, got ", value.dump());
     return value.get<double>();
 }
 
 bool Options::boolean(std::string_view name) const
 {
-    const Json& value = state_->at(name);
+    const Json& value = alive(state_).at(name);
     if (value.is_number_integer())
         return to_integer(value, name) != 0;
     require(value.is_boolean(), "option \"", name, "\" must be true or false, got ", value.dump());
@@ -109,14 +120,14 @@ bool Options::boolean(std::string_view name) const
 
 std::string Options::text(std::string_view name) const
 {
-    const Json& value = state_->at(name);
+    const Json& value = alive(state_).at(name);
     require(value.is_string(), "option \"", name, "\" must be a string, got ", value.dump());
     return value.get<std::string>();
 }
 
 Dims Options::dims(std::string_view name) const
 {
-    const Json& value = state_->at(name);
+    const Json& value = alive(state_).at(name);
     if (!value.is_array())
         return Dims{to_integer(value, name)};
     Dims dims;
@@ -127,7 +138,7 @@ Dims Options::dims(std::string_view name) const
 
 std::vector<double> Options::numbers(std::string_view name) const
 {
-    const Json& value = state_->at(name);
+    const Json& value = alive(state_).at(name);
     require(value.is_array(), "option \"", name, "\" must be a list of numbers, got ", value.dump());
     std::vector<double> numbers;
     for (const Json& entry : value) {
@@ -139,43 +150,43 @@ std::vector<double> Options::numbers(std::string_view name) const
 
 Options& Options::set(std::string_view name, std::int64_t value)
 {
-    state_->json[std::string(name)] = value;
+    alive(state_).json[std::string(name)] = value;
     return *this;
 }
 Options& Options::set(std::string_view name, double value)
 {
-    state_->json[std::string(name)] = value;
+    alive(state_).json[std::string(name)] = value;
     return *this;
 }
 Options& Options::set(std::string_view name, bool value)
 {
-    state_->json[std::string(name)] = value;
+    alive(state_).json[std::string(name)] = value;
     return *this;
 }
 Options& Options::set(std::string_view name, std::string_view value)
 {
-    state_->json[std::string(name)] = std::string(value);
+    alive(state_).json[std::string(name)] = std::string(value);
     return *this;
 }
 Options& Options::set(std::string_view name, const Dims& value)
 {
-    state_->json[std::string(name)] = std::vector<std::int64_t>(value.begin(), value.end());
+    alive(state_).json[std::string(name)] = std::vector<std::int64_t>(value.begin(), value.end());
     return *this;
 }
 Options& Options::set(std::string_view name, std::span<const double> value)
 {
-    state_->json[std::string(name)] = std::vector<double>(value.begin(), value.end());
+    alive(state_).json[std::string(name)] = std::vector<double>(value.begin(), value.end());
     return *this;
 }
 
-std::string Options::json() const { return state_->json.dump(); }
+std::string Options::json() const { return alive(state_).json.dump(); }
 
-void Options::collect_unknown(std::vector<std::string>* names) { state_->unknown = names; }
+void Options::collect_unknown(std::vector<std::string>* names) { alive(state_).unknown = names; }
 
 void Options::report_unknown(const std::string& name) const
 {
-    require(state_->unknown != nullptr, "there is no option \"", name, "\"");
-    state_->unknown->push_back(name);
+    require(alive(state_).unknown != nullptr, "there is no option \"", name, "\"");
+    alive(state_).unknown->push_back(name);
 }
 
 }  // namespace clprim

@@ -7,7 +7,7 @@ namespace clprim {
 
 void Net::initialize_parameters(std::uint64_t seed)
 {
-    State& s = *state_;
+    State& s = alive(state_);
     s.allocate_parameters();
     s.seed = seed;
     PhiloxState random{seed, 0};
@@ -45,7 +45,7 @@ void Net::load_parameters(const std::string& path, bool allow_missing)
 
 void Net::load_parameters(const WeightMap& weights, bool allow_missing)
 {
-    State& s = *state_;
+    State& s = alive(state_);
     for (const NetParameter& parameter : s.parameters) {   // all checks before the first change
         const auto found = weights.find(parameter.name);
         require(found != weights.end() || allow_missing, "parameter \"", parameter.name, "\" is missing");
@@ -62,7 +62,7 @@ void Net::load_parameters(const WeightMap& weights, bool allow_missing)
 
 WeightMap Net::parameters_to_host() const
 {
-    State& s = *state_;
+    State& s = alive(state_);
     s.allocate_parameters();
     WeightMap weights;
     for (const NetParameter& parameter : s.parameters)

@@ -71,7 +71,7 @@ void Net::State::backward_step(NetStep& step, std::uint64_t pass_seed)
 
 void Net::forward()
 {
-    State& s = *state_;
+    State& s = alive(state_);
     if (!s.planned)
         s.plan();
     if (s.parameters_changed)
@@ -100,7 +100,7 @@ void start_backward(State& s)
 
 void Net::backward()
 {
-    State& s = *state_;
+    State& s = alive(state_);
     start_backward(s);
     const std::uint64_t seed = s.pass_seed();
     for (auto step = s.steps.rbegin(); step != s.steps.rend(); ++step)
@@ -110,13 +110,13 @@ void Net::backward()
 
 void Net::zero_grad()
 {
-    for (NetParameter& parameter : state_->parameters)
+    for (NetParameter& parameter : alive(state_).parameters)
         parameter.fresh = true;
 }
 
 std::vector<OperatorTime> Net::profile()
 {
-    State& s = *state_;
+    State& s = alive(state_);
     if (!s.planned)
         s.plan();
     if (s.parameters_changed)

@@ -6,6 +6,8 @@
 #include <clprim/onnx.hpp>
 #include <clprim/runtime.hpp>
 
+#include "core/alive.hpp"
+#include "core/overlap.hpp"
 #include "onnx/call.hpp"
 #include "onnx/model_writer.hpp"
 #include "onnx/optimize.hpp"
@@ -92,6 +94,16 @@ struct Session::State {
     std::unique_ptr<Replays> replays;
 };
 
+namespace {
+
+template <class State>
+State& alive(const std::unique_ptr<State>& state)
+{
+    return detail::alive(state, "Session");
+}
+
+}  // namespace
+
 Session::Session(const OnnxModel& model, Context& context, const SessionOptions& options)
 {
     const auto missing = model.unsupported();
@@ -111,8 +123,9 @@ Session::Session(Session&&) noexcept = default;
 
 Session::Values Session::run(const Values& inputs, const RunOptions& options)
 {
-    const Graph& graph = *state_->graph;
-    Engine engine = state_->new_engine();
+    State& state = alive(state_);
+    const Graph& graph = *state.graph;
+    Engine engine = state.new_engine();
     std::vector<Value> arguments(graph.inputs.size());
     std::map<std::string, std::int64_t> sizes;
     for (const auto& [name, value] : inputs)
@@ -128,7 +141,7 @@ Session::Values Session::run(const Values& inputs, const RunOptions& options)
         }
         if (port.kind != Port::Kind::optional)
             check_input(port, given->second, sizes);
-        arguments[i] = on_context(given->second, state_->context);
+        arguments[i] = on_context(given->second, state.context);
     }
     const auto require_output = [&](const std::string& name) {
         require(find_port(graph.output_ports, name), "the model has no output '", name, "'; its outputs are ",
@@ -138,12 +151,16 @@ Session::Values Session::run(const Values& inputs, const RunOptions& options)
     for (const auto& [name, memory] : options.bound) {
         require_output(name);
         memory.check("Session::run", ("the memory of output '" + name + "'").c_str());
-        require(memory.memory->context == &state_->context, "output '", name,
+        require(memory.memory->context == &state.context, "output '", name,
                 "': the bound memory is another device's");
+        require(!detail::may_overlap(memory), "output '", name, "': elements of the bound memory overlap");
+        for (const auto& [other, others] : options.bound)
+            require(other == name || !detail::meet(memory, others), "outputs '", name, "' and '", other,
+                    "': the memory bound to them overlaps");
     }
 
-    run_behind(engine.queue, state_->context.queue(), arguments);
-    const std::vector<Value> results = state_->replays ? state_->replays->run(std::move(arguments), engine)
+    run_behind(engine.queue, state.context.queue(), arguments);
+    const std::vector<Value> results = state.replays ? state.replays->run(std::move(arguments), engine)
                                                        : run_graph(graph, arguments, nullptr, engine);
     Values values;
     for (std::size_t i = 0; i < results.size(); ++i) {
@@ -154,24 +171,34 @@ Session::Values Session::run(const Values& inputs, const RunOptions& options)
         else if (options.outputs.empty() || std::ranges::find(options.outputs, name) != options.outputs.end())
             values.emplace(name, results[i]);
     }
-    run_behind(state_->context.queue(), engine.queue, results);
+    run_behind(state.context.queue(), engine.queue, results);
     return values;
 }
 
-void Session::cancel() noexcept { ++state_->cancellations; }
+void Session::cancel() noexcept
+{
+    if (state_)
+        ++state_->cancellations;
+}
 
-std::vector<ModelPort> Session::inputs() const { return model_ports(required_inputs(*state_->graph)); }
-std::vector<ModelPort> Session::outputs() const { return model_ports(state_->graph->output_ports); }
-Context& Session::context() const { return state_->context; }
-Queue& Session::queue() const { return state_->queue(); }
-const std::map<std::string, std::string>& Session::metadata() const { return state_->metadata; }
-std::vector<NodeTime> Session::profile() const { return state_->kept_times().times(*state_->graph); }
-std::string Session::trace() const { return state_->kept_times().trace(); }
+std::vector<ModelPort> Session::inputs() const { return model_ports(required_inputs(*alive(state_).graph)); }
+std::vector<ModelPort> Session::outputs() const { return model_ports(alive(state_).graph->output_ports); }
+Context& Session::context() const { return alive(state_).context; }
+Queue& Session::queue() const { return alive(state_).queue(); }
+const std::map<std::string, std::string>& Session::metadata() const { return alive(state_).metadata; }
+std::vector<NodeTime> Session::profile() const
+{
+    State& state = alive(state_);
+    return state.kept_times().times(*state.graph);
+}
+
+std::string Session::trace() const { return alive(state_).kept_times().trace(); }
 
 void Session::save(const std::filesystem::path& file) const
 {
-    const Model model{state_->graph, state_->opsets, "clprim", state_->ir_version, state_->metadata};
-    const std::string bytes = model_bytes(model, state_->queue());
+    const State& state = alive(state_);
+    const Model model{state.graph, state.opsets, "clprim", state.ir_version, state.metadata};
+    const std::string bytes = model_bytes(model, state.queue());
     std::ofstream stream(file, std::ios::binary);
     stream.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     require(static_cast<bool>(stream.flush()), "cannot write '", file.string(), "'");

@@ -17,6 +17,7 @@
 #include <clprim/gemm.hpp>
 #include <clprim/grid_sample.hpp>
 #include <clprim/index.hpp>
+#include <clprim/integer_matmul.hpp>
 #include <clprim/linalg.hpp>
 #include <clprim/loss.hpp>
 #include <clprim/narrow.hpp>
@@ -27,6 +28,7 @@
 #include <clprim/pad.hpp>
 #include <clprim/pool.hpp>
 #include <clprim/random.hpp>
+#include <clprim/recurrent.hpp>
 #include <clprim/reduce.hpp>
 #include <clprim/resample.hpp>
 #include <clprim/roi.hpp>
@@ -336,6 +338,54 @@ TEST_F(MisuseTest, TypedTransfers)
         {"write to gaps", [&] { queue.write(x.transpose(0, 1), std::vector<float>(6)); }, "not contiguous"},
         {"read as another type", [&] { queue.read<std::int32_t>(x); }, "C++ type"},
         {"read of gaps", [&] { queue.read<float>(x.transpose(0, 1)); }, "not contiguous"},
+    });
+}
+
+// What a table, an axis or a factor can say that no memory holds, and results whose elements are one.
+TEST_F(MisuseTest, TablesAndOverlaps)
+{
+    constexpr std::int64_t huge = std::int64_t{1} << 62;
+    const Tensor bytes = make({4, 4}, DataType::int8);
+    const std::array<std::int64_t, 2> twice{0, 0};
+    ConvOptions far, wide;
+    far.pad_begin = far.pad_end = {huge, huge};
+    wide.dilation = {huge, huge};
+    refuse({
+        {"a later tap below the axis", [&] {
+             resample_axis(queue, make({2, 4}), make({2, 2}), 1,
+                           {.taps = 2, .indices = {0, -5, 1, 2}, .weights = {1, 1, 1, 1}});
+         }, "later tap"},
+        {"factors that wrap", [&] { resample_repeat(queue, make({4, 4}), make({0, 0}), huge, huge); }, "too large"},
+        {"an axis flipped twice", [&] { flip(queue, make({4, 4}), twice, make({4, 4})); }, "more than once"},
+        {"padding that wraps", [&] {
+             conv_forward(queue, make({1, 8, 8, 8}), make({8, 8, 3, 3}), none, make({1, 8, 6, 6}), far);
+         }, "2^31"},
+        {"dilation that wraps", [&] {
+             conv_forward(queue, make({1, 8, 8, 8}), make({8, 8, 3, 3}), none, make({1, 8, 0, 0}), wide);
+         }, "2^31"},
+        {"one row for all rows of a product", [&] {
+             integer_matmul(queue, bytes, bytes, make({1, 4}, DataType::int32).expand({4, 4}));
+         }, "overlap"},
+    });
+}
+
+TEST_F(MisuseTest, RecurrentCells)
+{
+    const Tensor state = make({2, 4}), gates = make({2, 16}), saved = make({2, 20}), parts = make({2, 12});
+    refuse({
+        {"an LSTM cell of nothing", [&] { lstm_cell(queue, {}, {}); }, "lstm_cell: cx is undefined"},
+        {"an LSTM cell without gates", [&] { lstm_cell(queue, {}, {state, state, state, gates}); }, "expected gates"},
+        {"an LSTM cell without a result", [&] {
+             lstm_cell(queue, {gates, gates, none, none}, {state, none, state, gates});
+         }, "hy is undefined"},
+        {"gradients for nobody", [&] {
+             lstm_cell_backward(queue, {state, state, state, gates}, {state, state, none, none});
+         }, "gradient of the gates is undefined"},
+        {"a GRU cell of nothing", [&] { gru_cell(queue, {}, {}); }, "gru_cell: input is undefined"},
+        {"a GRU cell of scalars", [&] {
+             gru_cell(queue, {parts, parts, none, none}, {make({}), make({}), saved});
+         }, "states are [n, h]"},
+        {"a GRU cell's gradients of nothing", [&] { gru_cell_backward(queue, saved, {}); }, "is undefined"},
     });
 }
 

@@ -1,4 +1,5 @@
 // Nets as a whole: building, modes, gradients against finite differences, memory, errors.
+#include <clprim/onnx.hpp>
 #include <clprim/solver.hpp>
 #include <gtest/gtest.h>
 
@@ -282,6 +283,51 @@ TEST(Net, ErrorsNameTheOperatorAndTheArgument)
     EXPECT_THROW(net.load_json(std::string(100000, '[')), InvalidArgument);
     EXPECT_THROW(net.backward(), InvalidArgument);
     EXPECT_THROW(net.tensor("x"), InvalidArgument);
+}
+
+TEST(NetMisuse, MovedFromObjectsSaySo)
+{
+    Net net(Context::get());
+    net.load_json(small_cnn);
+    Net kept(std::move(net));
+    EXPECT_THROW(net.forward(), InvalidArgument);
+    EXPECT_THROW(net.input_names(), InvalidArgument);
+    EXPECT_THROW(net.mode(NetMode::train), InvalidArgument);
+    EXPECT_THROW(net.parameters_to_host(), InvalidArgument);
+    EXPECT_EQ(kept.input_names().size(), 2u);
+    net = Net(Context::get());
+    net.add_input("x", {{2, 3}});
+    Options options(R"({"a": 1})"), taken(std::move(options));
+    EXPECT_THROW(options.has("a"), InvalidArgument);
+    EXPECT_EQ(taken.integer("a"), 1);
+}
+
+TEST(NetMisuse, SessionsRefuseWhatTheyCannotWriteTo)
+{
+    Net net(Context::get());
+    net.add_input("x", {{2, 3}});
+    net.add(PointwiseConfig{.function = "relu"}, "y", {"x"}, {"y"});
+    net.add(PointwiseConfig{.function = "sigmoid"}, "z", {"x"}, {"z"});
+    net.mark_output("y");
+    net.mark_output("z");
+    net.setup();
+    const std::string bytes = convert_to_onnx(net);
+    Session session(OnnxModel::from_bytes(std::as_bytes(std::span(bytes))));
+    Queue& queue = session.queue();
+    const Value x = Value::zeros(ElementType::float32, {2, 3});
+    const Tensor row = queue.context().empty({1, 3}, DataType::float32, queue);
+    const Tensor both = queue.context().empty({3, 3}, DataType::float32, queue);
+    EXPECT_THROW(session.run({{"x", x}}, {.outputs = {}, .bound = {{"y", row.expand({2, 3})}}}), InvalidArgument);
+    EXPECT_THROW(session.run({{"x", x}}, {.outputs = {},
+                                          .bound = {{"y", both.slice(0, 0, 2)}, {"z", both.slice(0, 1, 3)}}}),
+                 InvalidArgument);
+    EXPECT_NO_THROW(session.run({{"x", x}}, {.outputs = {}, .bound = {{"y", both.slice(0, 0, 2)}}}));
+    Session kept(std::move(session));
+    EXPECT_THROW(session.run({{"x", x}}), InvalidArgument);
+    EXPECT_THROW(session.inputs(), InvalidArgument);
+    EXPECT_THROW(session.profile(), InvalidArgument);
+    session.cancel();
+    EXPECT_EQ(kept.run({{"x", x}}).size(), 2u);
 }
 
 }  // namespace

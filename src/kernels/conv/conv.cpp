@@ -65,6 +65,9 @@ cl_long kernel_activation(Activation activation)
     }
 }
 
+// Strides, paddings and dilations beyond are refused: products with them stay within 64 bits.
+constexpr std::int64_t most_step = std::int64_t{1} << 31;
+
 void check_lists(std::size_t spatial, const ConvOptions& options)
 {
     for (const Dims* list : {&options.stride, &options.pad_begin, &options.pad_end, &options.dilation,
@@ -74,6 +77,10 @@ void check_lists(std::size_t spatial, const ConvOptions& options)
     for (std::size_t i = 0; i < spatial; ++i) {
         require(entry(options.stride, i, 1) > 0, "conv: stride ", to_string(options.stride), " must be positive");
         require(entry(options.dilation, i, 1) > 0, "conv: dilation ", to_string(options.dilation), " must be positive");
+        for (const Dims* list : {&options.stride, &options.pad_begin, &options.pad_end, &options.dilation,
+                                 &options.output_padding})
+            require(entry(*list, i, 0) <= most_step && entry(*list, i, 0) >= -most_step, "conv: ", to_string(*list),
+                    " has entries beyond 2^31");
     }
     require(options.groups > 0, "conv: groups must be positive, got ", options.groups);
 }

@@ -82,7 +82,8 @@ Tensor packed_weights(Queue& queue, const Call& call, const Program& program, co
                      pack_problem(call, false));
         return packed;
     };
-    return call.prepared ? call.prepared->get(queue, "conv panels " + std::to_string(p.groups), pack) : pack();
+    const std::string key = detail::concat("conv panels ", p.groups, " ", p.rows, " ", p.total_depth());
+    return call.prepared ? call.prepared->get(queue, key, pack) : pack();
 }
 
 // Same fields and order as patch_problem in cpu_channels.cl.

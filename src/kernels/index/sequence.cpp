@@ -1,5 +1,7 @@
 #include <clprim/sequence.hpp>
 
+#include <algorithm>
+
 #include <clprim/context.hpp>
 #include <kernels/index/geometry.hpp>
 #include <kernels/index/move.hpp>
@@ -102,6 +104,7 @@ void flip(Queue& queue, const Tensor& input, std::span<const std::int64_t> axes,
     for (std::int64_t axis : axes) {
         require(axis >= 0 && axis < static_cast<std::int64_t>(input.dim()), "flip: axis ", axis, " of a tensor with ",
                 input.dim(), " dimensions");
+        require(std::ranges::count(axes, axis) == 1, "flip: axis ", axis, " is given more than once");
         reversed.offset += (input.size(axis) - 1) * input.stride(axis);
         reversed.strides[axis] = -input.stride(axis);
     }

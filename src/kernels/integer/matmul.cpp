@@ -9,6 +9,7 @@
 #include <clprim/integer_conv.hpp>
 #include <core/matrix_engine.hpp>
 #include <core/operands.hpp>
+#include <core/overlap.hpp>
 #include <kernels/rounding.hpp>
 
 namespace clprim {
@@ -225,6 +226,7 @@ void check(const Tensor& a, const Tensor& b, const Tensor& c, const IntegerZeros
     require(is_byte(a) && is_byte(b), "integer_matmul: a and b must be int8 or uint8, got ", name_of(a.dtype), " and ",
             name_of(b.dtype));
     require(c.dtype == DataType::int32, "integer_matmul: c must be int32, got ", name_of(c.dtype));
+    require(!may_overlap(c), "integer_matmul: elements of c overlap, its strides are ", to_string(c.strides));
     const auto check_zeros = [](const char* name, const Tensor& zero, DataType type, std::int64_t lines) {
         require(!zero.defined() || (zero.dtype == type && zero.is_contiguous() &&
                                     (zero.numel() == 1 || zero.numel() == lines)),

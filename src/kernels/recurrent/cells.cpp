@@ -5,6 +5,8 @@
 
 #include <clprim/pointwise.hpp>
 
+#include "core/operands.hpp"
+
 namespace clprim {
 namespace {
 
@@ -32,6 +34,13 @@ void append_parts(std::vector<Tensor>& to, const Tensor& t, int count, std::int6
         to.push_back(t.slice(1, k * size, (k + 1) * size));
 }
 
+// The checks of operands that both cells share; states are [n, h].
+void check_cell(const char* name, std::initializer_list<detail::Operand> operands, const Tensor& state)
+{
+    detail::check_operands(name, operands);
+    require(state.dim() == 2, name, ": states are [n, h], got ", to_string(state.shape));
+}
+
 // y = the sum of what is defined.
 void add(Queue& queue, std::initializer_list<Tensor> terms, const Tensor& y)
 {
@@ -47,6 +56,18 @@ void add(Queue& queue, std::initializer_list<Tensor> terms, const Tensor& y)
 
 void lstm_cell(Queue& queue, const Gates& gates, const LstmCell& cell)
 {
+    using detail::optional;
+    check_cell("lstm_cell",
+               {{"input", gates.input, optional},
+                {"hidden", gates.hidden, optional},
+                {"input_bias", gates.input_bias, optional},
+                {"hidden_bias", gates.hidden_bias, optional},
+                {"cx", cell.cx},
+                {"hy", cell.hy},
+                {"cy", cell.cy},
+                {"activated", cell.activated}},
+               cell.cx);
+    require(gates.input.defined() || gates.hidden.defined(), "lstm_cell: expected gates of the input or hidden state");
     add(queue, {gates.input, gates.hidden, gates.input_bias, gates.hidden_bias}, cell.activated);
     std::vector<Tensor> inputs, outputs{cell.hy, cell.cy};
     append_parts(inputs, cell.activated, 4, cell.cx.size(1));
@@ -58,6 +79,16 @@ void lstm_cell(Queue& queue, const Gates& gates, const LstmCell& cell)
 void lstm_cell_backward(Queue& queue, const LstmCell& cell, const LstmCellGradients& gradients)
 {
     require(gradients.hy.defined() || gradients.cy.defined(), "lstm_cell_backward: expected a gradient of hy or cy");
+    using detail::optional;
+    check_cell("lstm_cell_backward",
+               {{"cx", cell.cx},
+                {"cy", cell.cy},
+                {"activated", cell.activated},
+                {"gradient of hy", gradients.hy, optional},
+                {"gradient of cy", gradients.cy, optional},
+                {"gradient of the gates", gradients.gates},
+                {"gradient of cx", gradients.cx}},
+               cell.cx);
     const Tensor& any = gradients.hy.defined() ? gradients.hy : gradients.cy;
     std::vector<Tensor> inputs{cell.cx, cell.cy}, outputs;
     append_parts(inputs, cell.activated, 4, cell.cx.size(1));
@@ -72,6 +103,16 @@ void lstm_cell_backward(Queue& queue, const LstmCell& cell, const LstmCellGradie
 
 void gru_cell(Queue& queue, const Gates& gates, const GruCell& cell)
 {
+    using detail::optional;
+    check_cell("gru_cell",
+               {{"input", gates.input},
+                {"hidden", gates.hidden},
+                {"input_bias", gates.input_bias, optional},
+                {"hidden_bias", gates.hidden_bias, optional},
+                {"hx", cell.hx},
+                {"hy", cell.hy},
+                {"saved", cell.saved}},
+               cell.hx);
     Tensor input = gates.input, hidden = gates.hidden;
     if (gates.input_bias.defined()) {
         input = queue.context().empty(input.shape, input.dtype, queue);
@@ -91,6 +132,13 @@ void gru_cell(Queue& queue, const Gates& gates, const GruCell& cell)
 
 void gru_cell_backward(Queue& queue, const Tensor& saved, const GruCellGradients& gradients)
 {
+    check_cell("gru_cell_backward",
+               {{"saved", saved},
+                {"gradient of hy", gradients.hy},
+                {"gradient of the input's gates", gradients.input},
+                {"gradient of the hidden state's gates", gradients.hidden},
+                {"gradient of hx", gradients.hx}},
+               gradients.hy);
     std::vector<Tensor> inputs{gradients.hy}, outputs;
     append_parts(inputs, saved, 5, gradients.hy.size(1));
     append_parts(outputs, gradients.input, 3, gradients.hy.size(1));

@@ -51,6 +51,10 @@ void resample_axis(Queue& queue, const Tensor& x, const Tensor& y, std::size_t a
             " outputs of ", taps.taps, " taps");
     require(std::ranges::all_of(taps.indices, [&](std::int32_t i) { return i < x.size(axis); }),
             "resample_axis: an index is outside of the axis of ", x.size(axis));
+    if (weighted)
+        for (std::size_t i = 0; i < table; ++i)
+            require(taps.indices[i] >= 0 || taps.indices[i / taps.taps * taps.taps] < 0, "resample_axis: index ",
+                    taps.indices[i], " of a later tap is outside of the axis");
     require(weighted ? !is_complex(x.dtype) && (is_floating_point(y.dtype) || is_integral(y.dtype))
                      : x.dtype == y.dtype,
             "resample_axis: ", name_of(x.dtype), " cannot become ", name_of(y.dtype));
@@ -91,8 +95,9 @@ void resample_repeat(Queue& queue, const Tensor& x, const Tensor& y, std::int64_
     require(x.dim() >= 2 && factor_y > 0 && factor_x > 0, "resample_repeat: x has shape ", to_string(x.shape),
             ", factors are ", factor_y, " and ", factor_x);
     Dims shape = x.shape;
-    shape[x.dim() - 2] *= factor_y;
-    shape[x.dim() - 1] *= factor_x;
+    for (const auto& [axis, factor] : {std::pair(x.dim() - 2, factor_y), std::pair(x.dim() - 1, factor_x)})
+        require(!__builtin_mul_overflow(shape[axis], factor, &shape[axis]), "resample_repeat: factor ", factor,
+                " is too large for shape ", to_string(x.shape));
     require(y.shape == shape && x.dtype == y.dtype && x.is_contiguous() && y.is_contiguous(), "resample_repeat: y is ",
             name_of(y.dtype), " ", to_string(y.shape), ", expected ", name_of(x.dtype), " ", to_string(shape),
             ", both contiguous");
