@@ -382,6 +382,7 @@ TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m)
 
 }  // namespace
 
+void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) { fallback<DispatchKey::CPU>(op, stack); }
 FallbackPolicy fallback_policy() { return policy(); }
 void set_fallback_policy(FallbackPolicy value) { policy() = value; }
 

@@ -6,6 +6,8 @@
 #include <map>
 #include <string>
 
+#include <ATen/core/dispatch/Dispatcher.h>
+
 namespace torch_ocl {
 
 enum class FallbackPolicy { error, warn, allow };
@@ -16,5 +18,9 @@ void set_fallback_policy(FallbackPolicy policy);
 
 std::map<std::string, std::int64_t> fallback_report();   // calls per operator ("aten::name.overload")
 void reset_fallback_report();                            // also warns anew
+
+// The fallback as an operator's kernel: for what PyTorch has for every device and what reads through its tensors'
+// addresses.
+void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
 }  // namespace torch_ocl

@@ -75,3 +75,35 @@ def test_kaiser_window_of_large_beta(device):
     assert_close(torch.kaiser_window(7, False, device=device).cpu(), torch.kaiser_window(7, False))
     with pytest.raises(RuntimeError, match="floating point"):
         torch.kaiser_window(7, dtype=torch.int64, device=device)
+
+
+def test_functions_of_the_host(device):
+    """PyTorch has these for every device, and they read through the addresses of their tensors."""
+    def state(place):
+        start = torch.zeros(2, 30, dtype=torch.int64, device=place)
+        return aten._sobol_engine_initialize_state_(start, 2)
+
+    def sobol(place):
+        quasi, directions = torch.zeros(2, dtype=torch.int64, device=place), state(place)
+        aten._sobol_engine_scramble_(directions, torch.ones(2, 30, 30, dtype=torch.int64, device=place).tril(), 2)
+        aten._sobol_engine_ff_(quasi, 3, directions, 2, 0)
+        return aten._sobol_engine_draw(quasi, 4, directions, 2, 3, torch.float32)
+
+    weight = torch.arange(12.0).view(4, 3)
+    calls = {"sobol": sobol,
+             "prune": lambda place: aten._rowwise_prune(
+                 weight.to(place), torch.tensor([True, False, True, True]).to(place), torch.int64),
+             "range": lambda place: aten.choose_qparams_optimized(weight.flatten().to(place), 12, 200, 0.16, 8),
+             "quantize": lambda place: aten.fbgemm_linear_quantize_weight(weight.to(place))[0]}
+    policy = torch.ocl.fallback_policy()
+    try:
+        for name, call in calls.items():
+            torch.ocl.set_fallback_policy("allow")
+            actual, expected = call(device), call("cpu")
+            actual, expected = (r if isinstance(r, tuple) else (r,) for r in (actual, expected))
+            assert_close([t.cpu() for t in actual], list(expected))
+            torch.ocl.set_fallback_policy("error")
+            with pytest.raises(NotImplementedError, match="fallback policy"):
+                call(device)
+    finally:
+        torch.ocl.set_fallback_policy(policy)
