@@ -89,7 +89,7 @@ static inline REAL finish(REAL v, const __global stored* old, const gpu_conv_pro
     return activate(v, &e);
 }
 
-__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
+__kernel TILE_GROUP
 void conv_tiled(const __global stored* restrict source, ulong source_offset, const __global stored* restrict weights,
                 ulong weights_offset, const __global stored* bias, ulong bias_offset, __global stored* result,
                 ulong result_offset, const __global int4* restrict table, ulong table_offset, gpu_conv_problem p)

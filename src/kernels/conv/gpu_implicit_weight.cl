@@ -81,7 +81,7 @@ static inline void gather_factors(REAL4 dy_values[SLAB_LOADS], REAL4 x_values[SL
 }
 
 // sums[part][group, output][row] for one part of the pixels; rows are (channel, tap) in the order of the table.
-__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
+__kernel TILE_GROUP
 void conv_tiled_weight(const __global stored* restrict x, ulong x_offset, const __global stored* restrict dy,
                        ulong dy_offset, __global REAL* sums, ulong sums_offset, const __global int4* restrict table,
                        ulong table_offset, gpu_conv_problem p)

@@ -12,6 +12,7 @@ struct GpuTile {
     std::int64_t lines;    // TILE: sums along each side of a group's block, 32, 64 or 128
     std::int64_t slab_k;   // products of a sum per pass through local memory
     int registers = 0;     // most of a work-item, where a driver takes such an option; 0: as its compiler likes
+    int sub_group = 0;     // SUB_GROUP, where its compiler would take a larger one; 0: as it likes
 
     std::int64_t side() const { return lines == 32 ? 8 : 16; }   // SIDE: work-items along each side of a group
     std::int64_t items() const { return side() * side(); }

@@ -81,7 +81,7 @@ static inline void activate_row(REAL4 row[QUADS], __local REAL* mine)
 }
 #endif
 
-__kernel __attribute__((reqd_work_group_size(SIDE, SIDE, 1)))
+__kernel TILE_GROUP_2D
 void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __global storage_t(X)* restrict b,
               ulong b_offset, __global storage_t(X)* c, ulong c_offset, const __global storage_t(X)* d, ulong d_offset,
               __global REAL* partial, ulong partial_offset, gemm_problem p, REAL alpha, REAL beta, long splits,
