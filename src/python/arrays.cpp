@@ -174,6 +174,9 @@ HostArray host_array(const py::handle& object, ElementType expected)
 
 py::array empty_array(const Dims& shape, DataType storage)
 {
+    constexpr std::size_t numpy_axes = 64;   // NPY_MAXDIMS of NumPy 2; NumPy 1 refuses by itself beyond 32
+    require<NotSupported>(shape.size() <= numpy_axes, "NumPy's arrays have at most ", numpy_axes,
+                          " axes, the result has ", shape.size());
     return py::array(storage_dtype(storage), std::vector<py::ssize_t>(shape.begin(), shape.end()));
 }
 

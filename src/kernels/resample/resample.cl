@@ -147,8 +147,8 @@ static inline int tap_index(const resample_t* p, int axis, const taps_t* t, int 
 #else
 #define PIXEL(i) (uint)(i)
 #endif
-// Planar: the launch is (x, z * y, PLANES of image * channel); channels_last: (channel, x, image * z * y). So only rows are
-// divided.
+// Planar: the launch is (x, z * y, PLANES of image * channel); channels_last: (channel, x, image * z * y). So only rows
+// are divided.
 #ifdef CHANNELS_LAST
 #define LOCATE(SIZE, OTHER)                                                                                           \
     const uint lane = get_global_id(0), row = get_global_id(2);                                                       \
