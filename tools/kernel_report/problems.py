@@ -11,47 +11,15 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-
-@dataclass
-class Problem:
-    """`run` does all of it, or prepares and returns a function that does the rest: only that is looked at then."""
-
-    name: str                   # "family: what, dtype, layout, sizes"
-    run: Callable[[], object]   # in a dry run
-    # Where memory is the limit: instructions are counted for each element of this size; 0: for each FMA.
-    element_bytes: int | None = None
-
-    @property
-    def family(self) -> str:
-        return self.name.split(":")[0]
-
-
-def empty(*shape, dtype="float32", channels_last=False, grad=False):
-    """A tensor of the device; what it holds means nothing in a dry run."""
-    import torch
-    tensor = torch.empty(*shape, dtype=getattr(torch, dtype), device="ocl",
-                         memory_format=torch.channels_last if channels_last else torch.contiguous_format)
-    return tensor.requires_grad_(grad)
-
-
-def backward(forward: Callable[[], object], inputs: Callable[[], list]) -> Callable[[], object]:
-    """Of a problem the gradients alone: `forward` of the tensors that `inputs` makes."""
-    def run():
-        import torch
-        leaves = inputs()
-        result = forward(*leaves)
-        gradient = torch.empty_like(result)
-        return lambda: torch.autograd.grad(result, [t for t in leaves if t.requires_grad], gradient)
-    return run
+from . import problems_given, problems_heavy, problems_other, problems_streaming
+from .problem import Problem
 
 
 def problems(pattern: str = "", given: Sequence[str] = ()) -> list[Problem]:
     """Those of the list whose name the pattern finds, or those `given` as expressions. They need a device only when
     they run."""
-    from . import problems_given, problems_heavy, problems_other, problems_streaming
     if given:
         return list(problems_given.problems(given))
     return [p for module in (problems_heavy, problems_streaming, problems_other) for p in module.problems()

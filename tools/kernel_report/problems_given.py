@@ -13,7 +13,7 @@ import contextlib
 import re
 from collections.abc import Callable, Iterator
 
-from .problems import Problem, backward, empty
+from .problem import Problem, backward, empty
 from .problems_heavy import convolution
 from .problems_other import integers
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .problems import Problem, backward, empty
+from .problem import Problem, backward, empty, without_gradients
 
 FLOATS = ("float32", "float16", "bfloat16")
 
@@ -155,12 +155,6 @@ def deform_conv() -> Iterator[Problem]:
                       lambda dtype=dtype: without_gradients(forward, tensors(dtype)))
         yield Problem(f"deform_conv: backward {dtype} 64-64 3x3 at 64",
                       backward(forward, lambda dtype=dtype: tensors(dtype)))
-
-
-def without_gradients(function, tensors):
-    import torch
-    with torch.no_grad():
-        return function(*tensors)
 
 
 def attention() -> Iterator[Problem]:

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .problems import Problem, backward, empty
-from .problems_heavy import LAYOUTS, without_gradients
+from .problem import Problem, backward, empty, without_gradients
+from .problems_heavy import LAYOUTS
 
 
 def integers(*shape):

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from .problems import Problem, backward, empty
-from .problems_heavy import FLOATS, LAYOUTS, without_gradients
+from .problem import Problem, backward, empty, without_gradients
+from .problems_heavy import FLOATS, LAYOUTS
 
 SIZES = {"float64": 8, "float32": 4, "int32": 4, "int64": 8, "float16": 2, "bfloat16": 2, "uint8": 1, "bool": 1}
 PLAIN = (1 << 22,)
