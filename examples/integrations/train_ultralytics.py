@@ -1,5 +1,10 @@
-"""ultralytics on an OpenCL device: device="ocl". A network of random weights learns squares that are drawn here."""
+"""ultralytics on OpenCL devices: device="ocl". A network of random weights learns squares that are drawn here.
+
+    python examples/integrations/train_ultralytics.py
+    python examples/integrations/train_ultralytics.py ocl:0,1       # a process for each of two devices
+"""
 import os
+import sys
 import tempfile
 from pathlib import Path
 
@@ -26,16 +31,17 @@ def draw(folder: Path) -> Path:
     return data
 
 
-def main() -> None:
+def main(device: str = "ocl") -> None:
     model = YOLO("yolov8n.yaml")
     found = model.predict(numpy.zeros((64, 64, 3), numpy.uint8), device="ocl:0", imgsz=64, verbose=False)
     assert found[0].boxes.data.device.type == "ocl"
     with tempfile.TemporaryDirectory() as folder:
-        model.train(data=str(draw(Path(folder))), epochs=1, imgsz=64, batch=2, device="ocl", workers=0, plots=False,
+        model.train(data=str(draw(Path(folder))), epochs=1, imgsz=64, batch=2, device=device, workers=0, plots=False,
                     verbose=False, project=folder, amp=False, optimizer="SGD")
         assert model.trainer.device.type == "ocl"
-        print("trained on", model.trainer.device, "loss", float(model.trainer.loss))
+        results = next(Path(folder).rglob("results.csv")).read_text().splitlines()
+        print("trained on", device, "losses", dict(zip(*(line.replace(" ", "").split(",")[2:5] for line in results))))
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

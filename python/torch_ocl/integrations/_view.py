@@ -3,7 +3,9 @@ lists of devices in a framework's functions."""
 
 from __future__ import annotations
 
+import dis
 import functools
+import itertools
 import types
 
 import torch
@@ -90,8 +92,11 @@ def know_ocl(owner, name: str, *like: str) -> None:
 
 def _with_ocl(code: types.CodeType, like: set[str]):
     constants, found = [], False
-    for constant in code.co_consts:
-        if isinstance(constant, (tuple, frozenset)) and "ocl" not in constant and \
+    # The keys of a dictionary are a tuple too, with a value for each.
+    keys = {first.arg for first, second in itertools.pairwise(dis.get_instructions(code))
+            if second.opname == "BUILD_CONST_KEY_MAP"}
+    for index, constant in enumerate(code.co_consts):
+        if isinstance(constant, (tuple, frozenset)) and "ocl" not in constant and index not in keys and \
                 all(isinstance(item, str) for item in constant) and like <= set(constant):
             constant, found = type(constant)((*constant, "ocl")), True
         elif isinstance(constant, types.CodeType):
