@@ -1,4 +1,10 @@
-"""Lightning on an OpenCL device: accelerator="ocl"; "auto" and "gpu" choose it too."""
+"""Lightning on OpenCL devices: accelerator="ocl"; "auto" and "gpu" choose it too.
+
+    python examples/integrations/train_lightning.py
+    torchrun --nproc-per-node 2 examples/integrations/train_lightning.py 2      # a process for each of two devices
+"""
+import sys
+
 import torch
 
 import torch_ocl.integrations  # noqa: F401 (registers the accelerator)
@@ -20,17 +26,18 @@ class Regression(lightning.LightningModule):
         return torch.optim.Adam(self.parameters(), lr=1e-2)
 
 
-def main() -> None:
+def main(devices: str = "1") -> None:
     lightning.seed_everything(0)
     loader = torch.utils.data.DataLoader(torch.randn(64, 4), batch_size=16)
     for accelerator, precision in (("ocl", "32-true"), ("auto", "16-mixed"), ("gpu", "bf16-mixed")):
-        trainer = lightning.Trainer(accelerator=accelerator, devices=1, precision=precision, max_epochs=2, logger=False,
-                                    enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False)
+        trainer = lightning.Trainer(accelerator=accelerator, devices=int(devices), precision=precision, max_epochs=2,
+                                    logger=False, enable_checkpointing=False, enable_progress_bar=False,
+                                    enable_model_summary=False)
         trainer.fit(Regression(), loader)
-        assert trainer.strategy.root_device.type == "ocl"
+        assert trainer.strategy.root_device.type == "ocl" and trainer.world_size == int(devices)
         print(f"Trainer({accelerator!r}) on {trainer.strategy.root_device}, {precision}: "
               f"loss {float(trainer.callback_metrics['loss']):.4f}")
-    fabric = lightning.Fabric(accelerator="ocl", precision="16-mixed")
+    fabric = lightning.Fabric(accelerator="ocl", devices=int(devices), precision="16-mixed")
     fabric.launch()
     model = torch.nn.Linear(4, 1)
     model, optimizer = fabric.setup(model, torch.optim.SGD(model.parameters(), lr=0.1))
@@ -40,4 +47,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

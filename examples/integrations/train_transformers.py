@@ -1,5 +1,10 @@
-"""transformers on an OpenCL device: Trainer in three precisions, pipeline(), device_map="auto". Models are small and
-made here, so nothing is downloaded."""
+"""transformers on OpenCL devices: Trainer in three precisions, pipeline(), device_map="auto". Models are small and
+made here, so nothing is downloaded.
+
+    python examples/integrations/train_transformers.py
+    torchrun --nproc-per-node 2 examples/integrations/train_transformers.py train      # a process for each device
+"""
+import sys
 import tempfile
 
 import torch
@@ -53,4 +58,5 @@ if __name__ == "__main__":
     train()
     train(bf16=True)
     train(fp16=True)
-    generate()
+    if "train" not in sys.argv[1:]:
+        generate()
