@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.abc
+import importlib.machinery
 import importlib.util
 import sys
 from collections.abc import Callable
@@ -41,6 +42,36 @@ def adapt(adapters: dict[str, Callable]) -> None:
             _waiting[name] = adapter
     if _waiting and _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
+
+
+def when_imported(module, adapter: Callable) -> None:
+    """Calls it with a module: at once, or when the import of it that is under way has ended."""
+    spec = getattr(module, "__spec__", None)
+    if not getattr(spec, "_initializing", False):
+        adapter(module)
+    elif isinstance(spec, _Watched):
+        spec.adapters.append(adapter)
+    elif type(spec) is importlib.machinery.ModuleSpec:
+        spec.adapters = [adapter]
+        spec.__class__ = _Watched
+
+
+class _Watched(importlib.machinery.ModuleSpec):
+    """Python sets `_initializing` to False when the module has run, which nothing else tells."""
+
+    @property
+    def _initializing(self) -> bool:
+        return "ended" not in self.__dict__
+
+    @_initializing.setter
+    def _initializing(self, value: bool) -> None:
+        if value or "ended" in self.__dict__:
+            return
+        self.ended = True
+        module = sys.modules.get(self.name)
+        if module is not None and module.__spec__ is self:   # else it has failed
+            for adapter in self.adapters:
+                adapter(module)
 
 
 class _Loader(importlib.abc.Loader):

@@ -6,8 +6,11 @@ import importlib.abc
 import os
 import sys
 
+from torch_ocl import _after_import
+
 _TRAINERS = {"accelerate", "transformers", "lightning", "pytorch_lightning", "sentence_transformers", "ultralytics",
-             "ignite"}
+             "ignite", "ray.train"}
+_OTHERS = {"safetensors", "torchao"}   # they do not choose a device
 
 
 class _Watcher(importlib.abc.MetaPathFinder):
@@ -34,18 +37,36 @@ def _tell(framework: str) -> None:
 
 
 def start() -> None:
+    """Runs while torch is imported, which a framework may be doing in the middle of its own import."""
     wish = os.environ.get("TORCH_OCL_INTEGRATIONS", "")
     if wish == "1":
         sys.meta_path.insert(0, _Enabler())
     elif wish != "0":
         sys.meta_path.insert(0, _Watcher())
+    else:
+        return
+    for name in sorted((_TRAINERS | _OTHERS) & set(sys.modules)):
+        if wish == "1":
+            _after_import.when_imported(sys.modules[name], _enable)
+        elif name in _TRAINERS:
+            _after_import.when_imported(sys.modules[name], _tell_of_first)
+
+
+def _enable(_) -> None:
+    import torch_ocl.integrations  # noqa: F401
+
+
+def _tell_of_first(module) -> None:
+    if any(isinstance(finder, _Watcher) for finder in sys.meta_path):
+        stop()
+        _tell(module.__name__)
 
 
 class _Enabler(importlib.abc.MetaPathFinder):
     """TORCH_OCL_INTEGRATIONS=1: loads the integrations when the first framework is imported, not with torch."""
 
     def find_spec(self, fullname, path=None, target=None):
-        if fullname in _TRAINERS or fullname in ("safetensors", "torchao"):
+        if fullname in _TRAINERS | _OTHERS:
             stop()
             import importlib.util
 

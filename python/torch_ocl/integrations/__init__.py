@@ -1,6 +1,7 @@
 """`import torch_ocl.integrations` makes frameworks that know a list of devices know ocl too: accelerate, transformers
-(Trainer, pipeline, device_map), Lightning, sentence-transformers, ultralytics, ignite, safetensors and torchao. Each is
-adapted when it is imported, or at once if it is already. TORCH_OCL_INTEGRATIONS=1 in the environment does the same.
+(Trainer, pipeline, device_map), Lightning, sentence-transformers, ultralytics, ignite, Ray Train, safetensors and torchao.
+Each is adapted when it is imported, or at once if it is already. TORCH_OCL_INTEGRATIONS=1 in the environment does the
+same.
 
 Where a framework has a plugin point it is used. Where it has none, names of its modules in this process are replaced;
 installed files stay as they are. A framework whose insides have changed beyond what an adapter knows says so in one
@@ -12,13 +13,13 @@ from __future__ import annotations
 import importlib
 import sys
 
-from torch_ocl._after_import import AfterImport
+from torch_ocl._after_import import AfterImport, when_imported
 
 # A framework's package, and the module here that adapts it.
 FRAMEWORKS = {
     "accelerate": "accelerate", "transformers": "transformers", "lightning": "lightning",
     "pytorch_lightning": "lightning", "sentence_transformers": "sentence_transformers", "ultralytics": "ultralytics",
-    "ignite": "ignite", "safetensors": "safetensors", "torchao": "torchao",
+    "ignite": "ignite", "ray": "ray", "safetensors": "safetensors", "torchao": "torchao",
 }
 _enabled: set[str] = set()
 
@@ -53,7 +54,7 @@ def _enable() -> None:
         sys.meta_path.insert(0, _after_import)
     for framework in FRAMEWORKS:
         if framework in sys.modules:
-            apply(framework)
+            when_imported(sys.modules[framework], lambda module: apply(module.__name__))
 
 
 _enable()
