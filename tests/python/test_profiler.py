@@ -117,6 +117,30 @@ def test_averages_have_device_columns(trace):
     assert operators == pytest.approx(total, rel=0.02)
 
 
+def test_kernels_have_a_python_stack_and_flops(device, tmp_path):
+    """From a kernel in TensorBoard's file, by its operator, to the function that called it."""
+    def product_of(x, y):
+        return x @ y
+
+    x, y = torch.ones(64, 32, device=device), torch.ones(32, 16, device=device)
+    image, weight = torch.ones(2, 3, 10, 10, device=device), torch.ones(5, 3, 3, 3, device=device)
+    with profile(activities=BOTH, record_shapes=True, with_stack=True, with_flops=True,
+                 on_trace_ready=torch.profiler.tensorboard_trace_handler(str(tmp_path))) as prof:
+        product_of(x, y)
+        torch.nn.functional.conv2d(image, weight)
+        torch.ocl.synchronize()
+    by_name = {average.key: average for average in prof.key_averages()}
+    assert by_name["aten::mm"].flops == 2 * 64 * 32 * 16
+    assert by_name["aten::conv2d"].flops == 2 * (2 * 5 * 8 * 8) * (3 * 3 * 3)
+    file, = tmp_path.glob("*.pt.trace.json")
+    events = json.loads(file.read_text())["traceEvents"]
+    operator = next(event for event in of(events, "cpu_op") if event["name"] == "aten::mm")
+    assert any(kernel["args"].get("External id") == operator["args"]["External id"] for kernel in of(events, "kernel"))
+    callers = [event["name"] for event in of(events, "python_function") if event["tid"] == operator["tid"]
+               and event["ts"] <= operator["ts"] and operator["ts"] + operator["dur"] <= event["ts"] + event["dur"]]
+    assert any("product_of" in name for name in callers), callers
+
+
 def test_schedule_and_repeated_profiles(device):
     model, x = model_and_input(device)
     seen = []
