@@ -1,7 +1,7 @@
 """`import torch_ocl.integrations` makes frameworks that know a list of devices know ocl too: accelerate, transformers
-(Trainer, pipeline, device_map), Lightning, sentence-transformers, ultralytics, ignite, Ray Train, safetensors and torchao.
-Each is adapted when it is imported, or at once if it is already. TORCH_OCL_INTEGRATIONS=1 in the environment does the
-same.
+(Trainer, pipeline, device_map), Lightning, sentence-transformers, ultralytics, ignite, Ray Train, safetensors and
+torchao. Each is adapted when it is imported, or at once if it is already. TORCH_OCL_INTEGRATIONS=1 in the environment
+does the same.
 
 Where a framework has a plugin point it is used. Where it has none, names of its modules in this process are replaced;
 installed files stay as they are. A framework whose insides have changed beyond what an adapter knows says so in one
