@@ -131,6 +131,7 @@ def test_kernels_have_a_python_stack_and_flops(device, tmp_path):
         torch.ocl.synchronize()
     by_name = {average.key: average for average in prof.key_averages()}
     assert by_name["aten::mm"].flops == 2 * 64 * 32 * 16
+    assert by_name["aten::mm"].count == 1   # not once more for the form with `out`
     assert by_name["aten::conv2d"].flops == 2 * (2 * 5 * 8 * 8) * (3 * 3 * 3)
     file, = tmp_path.glob("*.pt.trace.json")
     events = json.loads(file.read_text())["traceEvents"]

@@ -101,6 +101,27 @@ at::Tensor& addmm_out(const at::Tensor& self, const at::Tensor& mat1, const at::
     return out;
 }
 
+// PyTorch's own forms without `out` call these through the dispatcher, so that profilers would see two operators of one
+// name and count the FLOPs of both.
+at::Tensor mm(const at::Tensor& self, const at::Tensor& mat2)
+{
+    at::Tensor out;
+    return mm_out(self, mat2, out);
+}
+
+at::Tensor bmm(const at::Tensor& self, const at::Tensor& mat2)
+{
+    at::Tensor out;
+    return bmm_out(self, mat2, out);
+}
+
+at::Tensor addmm(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2, const at::Scalar& beta,
+                 const at::Scalar& alpha)
+{
+    at::Tensor out;
+    return addmm_out(self, mat1, mat2, beta, alpha, out);
+}
+
 at::Tensor& addmm_activation_out(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
                                  const at::Scalar& beta, const at::Scalar& alpha, bool use_gelu, at::Tensor& out)
 {
@@ -131,7 +152,7 @@ at::Tensor fused_addmm(const std::optional<at::Tensor>& addend, const at::Tensor
 at::Tensor& baddbmm_out(const at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2,
                         const at::Scalar& beta, const at::Scalar& alpha, at::Tensor& out)
 {
-    if (shares_memory(out, {batch1, batch2}))   // the meta function copies self into `out` itself
+    if (out.defined() && shares_memory(out, {batch1, batch2}))   // the meta function copies self into `out` itself
         return out.copy_(at::baddbmm(self, batch1, batch2, beta, alpha));
     StructuredOut<at::meta::structured_baddbmm> op({out}, InPlace::allowed);
     op.meta(self, batch1, batch2, beta, alpha);
@@ -139,6 +160,13 @@ at::Tensor& baddbmm_out(const at::Tensor& self, const at::Tensor& batch1, const 
             beta);
     op.finish();
     return out;
+}
+
+at::Tensor baddbmm(const at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2, const at::Scalar& beta,
+                   const at::Scalar& alpha)
+{
+    at::Tensor out;
+    return baddbmm_out(self, batch1, batch2, beta, alpha, out);
 }
 
 at::Tensor& addmv_out(const at::Tensor& self, const at::Tensor& mat, const at::Tensor& vec, const at::Scalar& beta,
@@ -240,10 +268,14 @@ TORCH_LIBRARY_IMPL(torch_ocl, PrivateUse1, m) { m.impl("fused_addmm", fused_addm
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
 {
+    m.impl("mm", mm);
     m.impl("mm.out", mm_out);
+    m.impl("bmm", bmm);
     m.impl("bmm.out", bmm_out);
+    m.impl("addmm", addmm);
     m.impl("addmm.out", addmm_out);
     m.impl("_addmm_activation.out", addmm_activation_out);
+    m.impl("baddbmm", baddbmm);
     m.impl("baddbmm.out", baddbmm_out);
     m.impl("addmv.out", addmv_out);
     m.impl("dot", dot);

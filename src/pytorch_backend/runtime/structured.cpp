@@ -1,5 +1,6 @@
 #include <runtime/structured.hpp>
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 
 namespace torch_ocl {
@@ -57,7 +58,11 @@ void StructuredOutputs::set(int64_t i, at::IntArrayRef sizes, at::IntArrayRef st
 {
     if (!guard_ && options.device().has_index())
         guard_.emplace(options.device());
-    const at::Tensor& out = outputs_[i].get();
+    at::Tensor& out = outputs_[i].get();
+    if (!out.defined()) {
+        out = strides.empty() ? at::empty(sizes, options) : at::empty_strided(sizes, strides, options);
+        return;
+    }
     TORCH_CHECK(options.dtype() == out.dtype(), "Expected out tensor to have dtype ", options.dtype(), ", but got ",
                 out.dtype(), " instead");
     TORCH_CHECK(options.device() == out.device(), "Expected out tensor to have device ", options.device(), ", but got ",
