@@ -29,13 +29,17 @@ class Regression(lightning.LightningModule):
 def main(devices: str = "1") -> None:
     lightning.seed_everything(0)
     loader = torch.utils.data.DataLoader(torch.randn(64, 4), batch_size=16)
-    for accelerator, precision in (("ocl", "32-true"), ("auto", "16-mixed"), ("gpu", "bf16-mixed")):
-        trainer = lightning.Trainer(accelerator=accelerator, devices=int(devices), precision=precision, max_epochs=2,
-                                    logger=False, enable_checkpointing=False, enable_progress_bar=False,
-                                    enable_model_summary=False)
+    runs = [("ocl", "32-true", "auto"), ("auto", "16-mixed", "auto"), ("gpu", "bf16-mixed", "auto")]
+    if int(devices) > 1:
+        runs += [("ocl", "32-true", "fsdp"), ("ocl", "bf16-mixed", "fsdp")]
+    for accelerator, precision, strategy in runs:
+        trainer = lightning.Trainer(accelerator=accelerator, devices=int(devices), precision=precision,
+                                    strategy=strategy, max_epochs=2, logger=False, enable_checkpointing=False,
+                                    enable_progress_bar=False, enable_model_summary=False)
         trainer.fit(Regression(), loader)
         assert trainer.strategy.root_device.type == "ocl" and trainer.world_size == int(devices)
-        print(f"Trainer({accelerator!r}) on {trainer.strategy.root_device}, {precision}: "
+        print(f"Trainer({accelerator!r}) on {trainer.strategy.root_device}, {precision}, "
+              f"{type(trainer.strategy).__name__}: "
               f"loss {float(trainer.callback_metrics['loss']):.4f}")
     fabric = lightning.Fabric(accelerator="ocl", devices=int(devices), precision="16-mixed")
     fabric.launch()

@@ -21,6 +21,7 @@ def apply(package: str) -> None:
             (pytorch, "AcceleratorRegistry", "trainer.connectors.accelerator_connector")):
         accelerators = importlib.import_module(f"{root}.accelerators")
         _adapt(accelerators, getattr(accelerators, registry), importlib.import_module(f"{root}.{connector}"))
+        _view.show_view(importlib.import_module(f"{root}.plugins.precision.fsdp"))   # its autocast is for "cuda"
         _keep_streams(importlib.import_module(f"{root}.strategies.ddp").DDPStrategy)
 
 
@@ -88,5 +89,6 @@ def _adapt(accelerators, registry, connector) -> None:
     owner = getattr(connector, "_AcceleratorConnector", None) or connector._Connector
     _view.know_ocl(owner, "_choose_strategy", "cuda", "gpu", "mps")
     _view.know_ocl(owner, "_check_and_init_precision", "cpu", "mps")
+    _view.know_ocl(owner, "_check_strategy_and_fallback", "cuda", "gpu")   # FSDP
     owner._choose_auto_accelerator = staticmethod(lambda: "ocl")
     owner._choose_gpu_accelerator_backend = staticmethod(lambda: "ocl")
