@@ -37,6 +37,7 @@ struct Device {
     bool amx = false;            // kernels may use the host's AMX tile registers; CLPRIM_AMX=0 forbids it
     std::vector<std::size_t> sub_group_sizes;   // Intel's required sub-group sizes; empty when unknown
     unsigned compute_units = 1;
+    unsigned native_float_lanes = 1;            // of the device's vectors
     std::size_t global_memory = 0, max_allocation = 0, local_memory = 0, max_work_group_size = 1;
     std::size_t global_cache = 0;
 

@@ -88,6 +88,7 @@ Device read_device(const cl::Platform& platform, const cl::Device& handle)
     device.amx = device.kind == DeviceKind::cpu && runs_on_host_processor(device) && environment("CLPRIM_AMX") != "0" &&
                  host_has_amx();
     device.unified_memory = handle.getInfo<CL_DEVICE_HOST_UNIFIED_MEMORY>();
+    device.native_float_lanes = std::max(1u, handle.getInfo<CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT>());
     device.compute_units = std::max<cl_uint>(1, handle.getInfo<CL_DEVICE_MAX_COMPUTE_UNITS>());
     device.global_memory = handle.getInfo<CL_DEVICE_GLOBAL_MEM_SIZE>();
     device.max_allocation = handle.getInfo<CL_DEVICE_MAX_MEM_ALLOC_SIZE>();

@@ -45,8 +45,8 @@ std::string program_base_options(const Device& device)
     if (device.kind == DeviceKind::gpu)
         return options + " -DCLPRIM_DEVICE_GPU";
     // How kernels cut their tiles: narrower vectors also come in fewer registers.
-    const auto lanes = device.handle.getInfo<CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT>();
-    return options + fmt::format(" -DCLPRIM_DEVICE_CPU -DCLPRIM_VECTOR_BYTES={}", lanes * sizeof(cl_float));
+    return options + fmt::format(" -DCLPRIM_DEVICE_CPU -DCLPRIM_VECTOR_BYTES={}",
+                                 device.native_float_lanes * sizeof(cl_float));
 }
 
 ProgramCache::ProgramCache(const Device& device, const cl::Context& context)

@@ -38,7 +38,7 @@ static inline void soften(__local REAL* scores, const __local REAL* bias, int co
     TILE_VSTORE(again, 0, correction);
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel TILE_TASK
 void forward(INPUT(q), INPUT(k), INPUT(v), INPUT(mask), OUTPUT(y), __global REAL* logsumexp, ulong logsumexp_offset,
              attention_problem p, forward_plan plan, attention_dropout dropout, REAL scale, __local REAL* memory)
 {
@@ -76,8 +76,11 @@ void forward(INPUT(q), INPUT(k), INPUT(v), INPUT(mask), OUTPUT(y), __global REAL
     const long visible = visible_keys(&p, i0 + rows);
     for (long j0 = 0; j0 < visible; j0 += plan.keys) {
         const long in_block = min(plan.keys, visible - j0);
-        pack_rows(k + j0 * p.k.row, p.k, in_block, p.size, keys);
-        pack_rows(v + j0 * p.v.row, p.v, in_block, p.value_size, values);
+        for (int side = 0; side < 2; ++side) {   // one piece of code, since compilers inline it
+            const heads_layout layout = side ? p.v : p.k;
+            pack_rows((side ? v : k) + j0 * layout.row, layout, in_block, side ? p.value_size : p.size,
+                      side ? values : keys);
+        }
         for (long panel = 0; panel < panels; ++panel) {
             const long first = i0 + panel * TILE_COLUMNS, lanes = min((long)TILE_COLUMNS, i0 + rows - first);
             const int count = (int)min(in_block, visible_keys(&p, first + lanes) - j0), wide = lanes > TILE_LANES;

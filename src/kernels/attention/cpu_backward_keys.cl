@@ -42,41 +42,32 @@ static inline void turn_back(tile_vector s, REAL logsumexp, REAL delta, REAL sca
     TILE_VSTORE(e * (TILE_VLOAD(0, gradient) * factor - delta) * scale, 0, gradient);
 }
 
-// sums[r][column] += gradients[r] . columns, for N rows and one panel of columns; gradients lie in `panels` panels of
+// sums[r][column] += gradients[r] . columns, for N rows and one panel of columns; gradients lie in panels of
 // panel_step, each with TILE_COLUMNS keys, the last with fewer: `keys` in all.
-#define QUERY_TILE(N, gradients, panel_step, columns, keys, sums, step)                                     \
+#define QUERY_TILE(N, half, gradients, sums, unused)                                                        \
     {                                                                                                       \
         TILE_DECLARE                                                                                        \
-        TILE_LOAD_OF(N, sums, step)                                                                         \
+        TILE_LOAD_OF(N, half, sums, step)                                                                   \
         for (long j = 0; j < keys; j += TILE_COLUMNS) {                                                     \
             const __local REAL* restrict tile_rows = gradients + j / TILE_COLUMNS * panel_step;             \
             const __local REAL* restrict tile_panel = columns + j * TILE_COLUMNS;                           \
             const int depth = (int)min((long)TILE_COLUMNS, keys - j);                                       \
-            TILE_MULTIPLY_OF(N, tile_rows, TILE_COLUMNS, 1, tile_panel, depth)                              \
+            TILE_MULTIPLY_OF(N, half, tile_rows, TILE_COLUMNS, 1, tile_panel, depth)                        \
         }                                                                                                   \
-        TILE_STORE_OF(N, sums, step)                                                                        \
+        TILE_STORE_OF(N, half, sums, step)                                                                  \
     }
 
 static inline void add_to_queries(const __local REAL* gradients, long panel_step, const __local REAL* columns,
                                   long keys, long rows, __global REAL* sums, long step)
 {
-    for (long r = 0; r < rows;) {
+    for (long r = 0; r < rows; r += TILE_ROWS) {
         const __local REAL* from = gradients + r * TILE_COLUMNS;
         __global REAL* target = sums + r * step;
-        if (rows - r > 8) {
-            QUERY_TILE(12, from, panel_step, columns, keys, target, step)
-            r += 12;
-        } else if (rows - r > 4) {
-            QUERY_TILE(8, from, panel_step, columns, keys, target, step)
-            r += 8;
-        } else {
-            QUERY_TILE(4, from, panel_step, columns, keys, target, step)
-            r += 4;
-        }
+        TILE_FOR(rows - r, TILE_COLUMNS, QUERY_TILE, from, target, 0)
     }
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel TILE_TASK
 void backward_keys(BACKWARD_INPUTS, OUTPUT(grad_q), OUTPUT(grad_k), OUTPUT(grad_v), __global REAL* sums,
                    ulong sums_offset, keys_plan plan, BACKWARD_SCALARS, __local REAL* memory)
 {
@@ -109,10 +100,13 @@ void backward_keys(BACKWARD_INPUTS, OUTPUT(grad_q), OUTPUT(grad_k), OUTPUT(grad_
                         sums + (b * p.heads + kv_h * group) * plan.sums_rows * plan.sums_columns + at);
     for (long j0 = j_begin; j0 < j_end; j0 += width) {
         const long in_block = min(width, p.keys - j0);
-        for (long j = 0; j < in_block; j += TILE_COLUMNS) {
-            pack_panel(k + (j0 + j) * p.k.row, p.k.row, p.k.column, in_block - j, p.size, keys + j * p.size);
-            pack_panel(v + (j0 + j) * p.v.row, p.v.row, p.v.column, in_block - j, p.value_size,
-                       values + j * p.value_size);
+        for (int side = 0; side < 2; ++side) {   // of the products: one piece of code, since compilers inline it
+            const __global storage_t(X)* from = side ? v : k;
+            const heads_layout* layout = side ? &p.v : &p.k;
+            const long size = side ? p.value_size : p.size;
+            __local REAL* to = side ? values : keys;
+            for (long j = 0; j < in_block; j += TILE_COLUMNS)
+                pack_panel(from + (j0 + j) * layout->row, layout->row, layout->column, in_block - j, size, to + j * size);
         }
         if (grad.want_q)
             pack_columns(k + j0 * p.k.row, p.k, in_block, p.size, width, columns);
@@ -121,16 +115,21 @@ void backward_keys(BACKWARD_INPUTS, OUTPUT(grad_q), OUTPUT(grad_k), OUTPUT(grad_
             for (long i0 = first_query(&p, j0) / 4 * 4; i0 < p.queries; i0 += plan.rows) {
                 const int rows = (int)min(plan.rows, p.queries - i0);
                 const ulong row = (b * p.heads + h) * p.queries + i0;
-                pack_rows(q + q_offset + AT_HEAD(p.q, b, h) + i0 * p.q.row, p.q, rows, p.size, queries);
-                pack_rows(grad_y + grad_y_offset + AT_HEAD(grad.y, b, h) + i0 * grad.y.row, grad.y, rows, p.value_size,
-                          grad_rows);
+                for (int side = 0; side < 2; ++side) {
+                    const heads_layout layout = side ? grad.y : p.q;
+                    pack_rows((side ? grad_y + grad_y_offset : q + q_offset) + AT_HEAD(layout, b, h) + i0 * layout.row,
+                              layout, rows, side ? p.value_size : p.size, side ? grad_rows : queries);
+                }
                 const long visible = min(in_block, visible_keys(&p, i0 + rows) - j0);
                 for (long j = 0; j < visible; j += TILE_COLUMNS) {
                     const int wide = in_block - j > TILE_LANES;
                     __local REAL* score = scores + j / TILE_COLUMNS * panel_step;
                     __local REAL* gradient = gradients + j / TILE_COLUMNS * panel_step;
-                    score_panel(queries, rows, keys + j * p.size, (int)p.size, score, wide);
-                    score_panel(grad_rows, rows, values + j * p.value_size, (int)p.value_size, gradient, wide);
+                    for (int side = 0; side < 2; ++side) {
+                        const int size = (int)(side ? p.value_size : p.size);
+                        score_panel(side ? grad_rows : queries, rows, (side ? values : keys) + j * size, size,
+                                    side ? gradient : score, wide);
+                    }
                     if (p.masked)
                         pack_mask(mask + mask_offset + AT_HEAD(p.mask, b, h) + i0 * p.mask.row +
                                       (j0 + j) * p.mask.column,
@@ -153,8 +152,10 @@ void backward_keys(BACKWARD_INPUTS, OUTPUT(grad_q), OUTPUT(grad_k), OUTPUT(grad_
                                       logsumexp[logsumexp_offset + row + r], delta[delta_offset + row + r], scale,
                                       factor, score + at, gradient + at);
                         }
-                    add_rows(queries, rows, gradient, (int)p.size, key_sums + j * size4, 0, wide);
-                    add_rows(grad_rows, rows, score, (int)p.value_size, value_sums + j * value_size4, 0, wide);
+                    for (int side = 0; side < 2; ++side)
+                        add_rows(side ? grad_rows : queries, rows, side ? score : gradient,
+                                 (int)(side ? p.value_size : p.size),
+                                 side ? value_sums + j * value_size4 : key_sums + j * size4, 0, wide);
                 }
                 if (grad.want_q && visible > 0)
                     for (long e = 0; e < p.size; e += TILE_COLUMNS)
@@ -164,14 +165,16 @@ void backward_keys(BACKWARD_INPUTS, OUTPUT(grad_q), OUTPUT(grad_k), OUTPUT(grad_
             }
         for (long j = 0; j < in_block; j += TILE_LANES) {
             const long panel = j / TILE_COLUMNS * TILE_COLUMNS;
-            if (grad_k)
-                put_panel(key_sums + panel * size4 + j - panel, (tile_vector)1,
-                          grad_k + grad_k_offset + AT_HEAD(grad.k, b, kv_h) + (j0 + j) * grad.k.row, grad.k,
-                          in_block - j, p.size);
-            if (grad_v)
-                put_panel(value_sums + panel * value_size4 + j - panel, (tile_vector)1,
-                          grad_v + grad_v_offset + AT_HEAD(grad.v, b, kv_h) + (j0 + j) * grad.v.row, grad.v,
-                          in_block - j, p.value_size);
+            for (int side = 0; side < 2; ++side) {
+                __global storage_t(X)* to = side ? grad_v : grad_k;
+                const heads_layout layout = side ? grad.v : grad.k;
+                if (to)
+                    put_panel((side ? value_sums + panel * value_size4 : key_sums + panel * size4) + j - panel,
+                              (tile_vector)1,
+                              to + (side ? grad_v_offset : grad_k_offset) + AT_HEAD(layout, b, kv_h) +
+                                  (j0 + j) * layout.row,
+                              layout, in_block - j, side ? p.value_size : p.size);
+            }
         }
     }
     if (grad.want_q)

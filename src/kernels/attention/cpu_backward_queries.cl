@@ -2,7 +2,7 @@
 // cpu.cl, one query a lane. Options: those of cpu.cl.
 #include "kernels/attention/tiles.cl"
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel TILE_TASK
 void backward_queries(BACKWARD_INPUTS, OUTPUT(grad_q), forward_plan plan, BACKWARD_SCALARS, __local REAL* memory)
 {
     const long block = plan.blocks - 1 - (long)get_group_id(0) % plan.blocks,
@@ -26,23 +26,32 @@ void backward_queries(BACKWARD_INPUTS, OUTPUT(grad_q), forward_plan plan, BACKWA
     __local REAL* sums = grad_rows + panels * p.value_size * TILE_COLUMNS;   // panels x size4 x TILE_COLUMNS
 
     for (long i = 0; i < rows; i += TILE_COLUMNS) {
-        pack_panel(q + i * p.q.row, p.q.row, p.q.column, rows - i, p.size, queries + i * p.size);
-        pack_panel(grad_y + i * grad.y.row, grad.y.row, grad.y.column, rows - i, p.value_size,
-                   grad_rows + i * p.value_size);
+        for (int side = 0; side < 2; ++side) {   // of the products: one piece of code, since compilers inline it
+            const heads_layout* layout = side ? &grad.y : &p.q;
+            const long size = side ? p.value_size : p.size;
+            pack_panel((side ? grad_y : q) + i * layout->row, layout->row, layout->column, rows - i, size,
+                       (side ? grad_rows : queries) + i * size);
+        }
     }
     clear(sums, panels * size4 * TILE_COLUMNS);
     const long visible = visible_keys(&p, i0 + rows);
     for (long j0 = 0; j0 < visible; j0 += plan.keys) {
         const long in_block = min(plan.keys, visible - j0);
-        pack_rows(k + j0 * p.k.row, p.k, in_block, p.size, keys);
-        pack_rows(v + j0 * p.v.row, p.v, in_block, p.value_size, values);
+        for (int side = 0; side < 2; ++side) {
+            const heads_layout layout = side ? p.v : p.k;
+            pack_rows((side ? v : k) + j0 * layout.row, layout, in_block, side ? p.value_size : p.size,
+                      side ? values : keys);
+        }
         for (long i = 0; i < rows; i += TILE_COLUMNS) {
             const long lanes = min((long)TILE_COLUMNS, rows - i);
             const int count = (int)min(in_block, visible_keys(&p, i0 + i + lanes) - j0), wide = lanes > TILE_LANES;
             if (count <= 0)
                 continue;
-            score_panel(keys, count, queries + i * p.size, (int)p.size, scores, wide);
-            score_panel(values, count, grad_rows + i * p.value_size, (int)p.value_size, gradients, wide);
+            for (int side = 0; side < 2; ++side) {
+                const int size = (int)(side ? p.value_size : p.size);
+                score_panel(side ? values : keys, count, (side ? grad_rows : queries) + i * size, size,
+                            side ? gradients : scores, wide);
+            }
             if (p.masked)
                 pack_mask(mask + mask_offset + AT_HEAD(p.mask, b, h) + (i0 + i) * p.mask.row + j0 * p.mask.column,
                           p.mask.row, p.mask.column, lanes, count, bias);

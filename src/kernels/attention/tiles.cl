@@ -5,61 +5,35 @@
 #include "kernels/gemm/lanes.cl"
 #include "kernels/attention/lanes.cl"
 
-#define SCALE_ROW(r, u, v, w) c##r##_low *= scale_low, c##r##_high *= scale_high;
-#define SCALE_LOW_ROW(r, u, v, w) c##r##_low *= scale_low;
-
 // to[r * TILE_COLUMNS + lane] = rows[r] . panel[.][lane] for N rows
-#define SCORE_TILE(N, rows, panel, depth, to, wide)                                                         \
+#define SCORE_TILE(N, half, rows, to, depth)                                                                \
     {                                                                                                       \
         TILE_DECLARE                                                                                        \
-        if (wide) {                                                                                         \
-            TILE_MULTIPLY_OF(N, rows, STEP, 1, panel, depth)                                                \
-            TILE_STORE_OF(N, to, TILE_COLUMNS)                                                              \
-        } else {                                                                                            \
-            TILE_MULTIPLY_LOW_OF(N, rows, STEP, 1, panel, depth)                                            \
-            TILE_STORE_LOW_OF(N, to, TILE_COLUMNS)                                                          \
-        }                                                                                                   \
+        TILE_MULTIPLY_OF(N, half, rows, STEP, 1, panel, depth)                                              \
+        TILE_STORE_OF(N, half, to, TILE_COLUMNS)                                                            \
     }
 
 // Rows of scores of `count` rows (four at a time are readable) against a panel.
 static inline void score_panel(const __local REAL* restrict rows, int count, const __local REAL* restrict panel,
                                int depth, __local REAL* restrict to, int wide)
 {
-    for (int r = 0; r < count;) {
+    for (int r = 0; r < count; r += TILE_ROWS) {
         const __local REAL* restrict from = rows + r * STEP;
         __local REAL* restrict target = to + r * TILE_COLUMNS;
-        if (count - r > 8) {
-            SCORE_TILE(12, from, panel, depth, target, wide)
-            r += 12;
-        } else if (count - r > 4) {
-            SCORE_TILE(8, from, panel, depth, target, wide)
-            r += 8;
-        } else {
-            SCORE_TILE(4, from, panel, depth, target, wide)
-            r += 4;
-        }
+        TILE_FOR(count - r, wide ? TILE_COLUMNS : TILE_LANES, SCORE_TILE, from, target, depth)
     }
 }
 
 // sums[r * TILE_COLUMNS + lane] = scale[lane] sums + sum over k of rows[k * STEP + r] panel[k][lane], for N elements r
-#define SUM_TILE(N, rows, panel, depth, sums, wide)                                                         \
+#define SUM_TILE(N, half, rows, sums, depth)                                                                \
     {                                                                                                       \
         TILE_DECLARE                                                                                        \
-        if (wide) {                                                                                         \
-            TILE_LOAD_OF(N, sums, TILE_COLUMNS)                                                             \
-            if (scale) {                                                                                    \
-                TILE_EACH_OF(N, SCALE_ROW, 0, 0, 0)                                                         \
-            }                                                                                               \
-            TILE_MULTIPLY_OF(N, rows, 1, STEP, panel, depth)                                                \
-            TILE_STORE_OF(N, sums, TILE_COLUMNS)                                                            \
-        } else {                                                                                            \
-            TILE_LOAD_LOW_OF(N, sums, TILE_COLUMNS)                                                         \
-            if (scale) {                                                                                    \
-                TILE_EACH_OF(N, SCALE_LOW_ROW, 0, 0, 0)                                                     \
-            }                                                                                               \
-            TILE_MULTIPLY_LOW_OF(N, rows, 1, STEP, panel, depth)                                            \
-            TILE_STORE_LOW_OF(N, sums, TILE_COLUMNS)                                                        \
+        TILE_LOAD_OF(N, half, sums, TILE_COLUMNS)                                                           \
+        if (scale) {                                                                                        \
+            TILE_SCALE_OF(N, half, scale_low, scale_high)                                                   \
         }                                                                                                   \
+        TILE_MULTIPLY_OF(N, half, rows, 1, STEP, panel, depth)                                              \
+        TILE_STORE_OF(N, half, sums, TILE_COLUMNS)                                                          \
     }
 
 // Adds `depth` rows, each times its row of the panel, to sums of `size` elements (four at a time are readable), which
@@ -69,19 +43,10 @@ static inline void add_rows(const __local REAL* restrict rows, int depth, const 
 {
     const tile_vector scale_low = scale ? TILE_VLOAD(0, scale) : (tile_vector)1;
     const tile_vector scale_high = scale ? TILE_VLOAD(0, scale + TILE_LANES) : (tile_vector)1;
-    for (int r = 0; r < size;) {
+    for (int r = 0; r < size; r += TILE_ROWS) {
         const __local REAL* restrict from = rows + r;
         __local REAL* restrict target = sums + r * TILE_COLUMNS;
-        if (size - r > 8) {
-            SUM_TILE(12, from, panel, depth, target, wide)
-            r += 12;
-        } else if (size - r > 4) {
-            SUM_TILE(8, from, panel, depth, target, wide)
-            r += 8;
-        } else {
-            SUM_TILE(4, from, panel, depth, target, wide)
-            r += 4;
-        }
+        TILE_FOR(size - r, wide ? TILE_COLUMNS : TILE_LANES, SUM_TILE, from, target, depth)
     }
 }
 

@@ -13,7 +13,7 @@ constexpr cl_long near_bytes = 384 * 1024;   // for doubles, half of it for floa
 // Rows of a panel of weights: PANEL in cpu_channels.cl.
 cl_long panel_rows(const Device& device, DataType dtype)
 {
-    const bool wide_vectors = device.handle.getInfo<CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT>() * sizeof(cl_float) >= 64;
+    const bool wide_vectors = device.native_float_lanes * sizeof(cl_float) >= 64;
     return (dtype == DataType::float64 ? 8 : 16) * (wide_vectors ? 2 : 1);
 }
 

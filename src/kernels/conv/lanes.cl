@@ -75,18 +75,18 @@ DEFINE_ACTIVATE(activate_lanes, vec)
     static inline void name(const A_SPACE real* restrict A, long lda, const B_SPACE real* restrict B, int depth, \
                      __local real* restrict C, int accumulate)                                                  \
     {                                                                                                           \
-        TILE_DECLARE_OF(N)                                                                                      \
-        if (accumulate) { TILE_LOAD_OF(N, C, WIDE) }                                                            \
-        TILE_MULTIPLY_OF(N, A, lda, 1, B, depth)                                                                \
-        TILE_STORE_OF(N, C, WIDE)                                                                               \
+        TILE_DECLARE                                                                                            \
+        if (accumulate) { TILE_LOAD_OF(N, BOTH_HALVES, C, WIDE) }                                               \
+        TILE_MULTIPLY_OF(N, BOTH_HALVES, A, lda, 1, B, depth)                                                   \
+        TILE_STORE_OF(N, BOTH_HALVES, C, WIDE)                                                                  \
     }                                                                                                           \
     static inline void name##_half(const A_SPACE real* restrict A, long lda, const B_SPACE real* restrict B,    \
                             int depth, __local real* restrict C, int accumulate)                                \
     {                                                                                                           \
-        TILE_DECLARE_OF(N)                                                                                      \
-        if (accumulate) { TILE_LOAD_LOW_OF(N, C, WIDE) }                                                        \
-        TILE_MULTIPLY_LOW_OF(N, A, lda, 1, B, depth)                                                            \
-        TILE_STORE_LOW_OF(N, C, WIDE)                                                                           \
+        TILE_DECLARE                                                                                            \
+        if (accumulate) { TILE_LOAD_OF(N, LOW_HALF, C, WIDE) }                                                  \
+        TILE_MULTIPLY_OF(N, LOW_HALF, A, lda, 1, B, depth)                                                      \
+        TILE_STORE_OF(N, LOW_HALF, C, WIDE)                                                                     \
     }
 
 // One row of a register tile.

@@ -38,7 +38,7 @@ static inline ulong panel_at(const gemm_problem* p, long batch, long k, long j, 
 }
 
 // One work-item packs one panel of one chunk.
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel TILE_TASK
 void pack_b(const __global storage_t(X)* b, ulong b_offset, __global REAL* panels, ulong panels_offset, gemm_problem p,
             packed_plan plan)
 {
@@ -66,28 +66,10 @@ static inline void fetch_ahead(const __global storage_t(X)* a, matrix_layout lay
             prefetch(a + line * step + e, TILE_LANES);
 }
 
-// Adds to the tile's first N rows, of A's elements at a + row * a_step + k; the high half of the columns only where
-// there are such.
-#define ADD_PRODUCT(N, a, a_step, panel)                                                                    \
-    if (columns - j > TILE_LANES) {                                                                         \
-        TILE_MULTIPLY_OF(N, a, a_step, 1, panel, depth)                                                     \
-    } else {                                                                                                \
-        TILE_MULTIPLY_LOW_OF(N, a, a_step, 1, panel, depth)                                                 \
-    }
-#if TILE_ROWS == 12
-#define ADD_PRODUCTS(a, a_step, panel)                                                                      \
-    if (height > 8) {                                                                                       \
-        ADD_PRODUCT(12, a, a_step, panel)                                                                   \
-    } else if (height > 4) {                                                                                \
-        ADD_PRODUCT(8, a, a_step, panel)                                                                    \
-    } else {                                                                                                \
-        ADD_PRODUCT(4, a, a_step, panel)                                                                    \
-    }
-#else
-#define ADD_PRODUCTS(a, a_step, panel) ADD_PRODUCT(TILE_ROWS, a, a_step, panel)
-#endif
+// Adds to the tile's first rows, of A's elements at a + row * a_step + k.
+#define ADD_PRODUCTS(N, half, a, a_step, panel) TILE_MULTIPLY_OF(N, half, a, a_step, 1, panel, depth)
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel TILE_TASK
 void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __global storage_t(X)* restrict b,
               ulong b_offset, __global REAL* panels, ulong panels_offset, __global storage_t(X)* c, ulong c_offset,
               const __global storage_t(X)* d, ulong d_offset, __global REAL* sums, ulong sums_offset, gemm_problem p,
@@ -165,13 +147,13 @@ void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __g
                             local_panels + (plan.panels_place == PANELS_LOCAL ? j * depth : 0);
                         if (direct) {
                             const __global REAL* restrict rows_of_a = (const __global REAL*)a + AT(p.a, i, k);
-                            ADD_PRODUCTS(rows_of_a, p.a.row, panel)
+                            TILE_FOR(height, columns - j, ADD_PRODUCTS, rows_of_a, p.a.row, panel)
                         } else {
-                            ADD_PRODUCTS(packed_a, A_STEP, panel)
+                            TILE_FOR(height, columns - j, ADD_PRODUCTS, packed_a, A_STEP, panel)
                         }
                     } else {
                         const __global REAL* restrict panel = chunk + j * depth;
-                        ADD_PRODUCTS(packed_a, A_STEP, panel)
+                        TILE_FOR(height, columns - j, ADD_PRODUCTS, packed_a, A_STEP, panel)
                     }
                     const int rests = in_c || !last || plan.splits > 1;
                     if (rests && whole) {
