@@ -18,7 +18,7 @@ OTHER_BACKENDS = ("sparse", "quantize", "mkldnn", "fbgemm", "nested", "_jagged",
 OVERRIDABLE = ("convolution_overrideable", "convolution_backward_overrideable",
                "_scaled_dot_product_fused_attention_overrideable",
                "_scaled_dot_product_fused_attention_overrideable_backward", "_copy_from", "_copy_from_and_resize",
-               "_thnn_fused_lstm_cell", "_thnn_fused_gru_cell", "record_stream", "_pin_memory")
+               "_thnn_fused_lstm_cell", "_thnn_fused_gru_cell", "record_stream")
 
 
 def entries():
@@ -59,11 +59,13 @@ def main():
     print("# Supported operators\n")
     paragraph(f"Made by `tools/operator_coverage.py` with PyTorch {torch.__version__.split('+')[0]}. Of the {len(names)} "
               f"entries that a backend must supply, {len(native)} have kernels of their own. Everything that PyTorch composes "
-              "of these runs on the device as well. The rest runs on the CPU under the fallback policy, and is reported.")
+              "of these runs on the device as well. " + ("The rest runs on the CPU under the fallback policy, and is "
+                                                         "reported." if missing else "None is left to the CPU."))
     print("\n## With kernels of their own\n")
     paragraph(", ".join(f"`{name}`" for name in native))
-    print("\n## Through the CPU fallback\n")
-    paragraph(", ".join(f"`{name}`" for name in missing))
+    if missing:
+        print("\n## Through the CPU fallback\n")
+        paragraph(", ".join(f"`{name}`" for name in missing))
 
 
 if __name__ == "__main__":

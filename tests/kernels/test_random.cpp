@@ -1,6 +1,6 @@
 // Philox against its published test vectors, and that numbers are functions of seed, offset and position alone.
 #include <clprim/clprim.hpp>
-#include <clprim/random.hpp>
+#include <clprim/keyed_random.hpp>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -90,4 +90,25 @@ TEST(Random, DropoutScalesWhatItKeeps)
         count += kept[i];
     }
     EXPECT_NEAR(count, 7500, 220);
+}
+
+TEST(KeyedRandom, IsTheStreamOfTheKey)
+{
+    Tensor keys = context().empty({1, 2}, DataType::uint64, queue());
+    const std::uint64_t zeros[2] = {0, 0};
+    queue().write(*keys.memory, keys.offset * 8, zeros, sizeof(zeros));
+    Tensor derived = context().empty({2, 1, 2}, DataType::uint64, queue());
+    derive_keys(queue(), keys, 0, derived);
+    const auto words = read<std::uint64_t>(derived);   // the published words of counter 0
+    EXPECT_EQ(words[0], 0xe169c58d6627e8d5u);
+    EXPECT_EQ(words[1], 0x9b00dbd8bc57ac4cu);
+    Tensor uniform = context().empty({1, 7}, DataType::float32, queue());
+    keyed_fill(queue(), uniform, keys, Distribution::uniform, 0, 1);
+    const auto numbers = read<float>(uniform);
+    const std::uint32_t first[4] = {0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u};
+    for (int i = 0; i < 4; ++i)
+        EXPECT_EQ(numbers[i], static_cast<float>(first[i] & 0xffffff) / (1 << 24));
+    EXPECT_EQ(numbers[4], static_cast<float>(words[2] & 0xffffff) / (1 << 24));
+    EXPECT_THROW(keyed_fill(queue(), uniform, keys, Distribution::cauchy, 0, 1), Error);
+    EXPECT_THROW(derive_keys(queue(), uniform, 0, derived), Error);
 }

@@ -298,3 +298,16 @@ def test_strided_from_a_dense_tensor(shape):
         torch.testing.assert_close(part.cpu(), row)
     nested.to_padded_tensor(0).square().sum().backward()
     torch.testing.assert_close(y.grad.cpu(), 2 * x)
+
+
+def test_projections_of_strided_parts():
+    bias = torch.randn(24)
+    for lengths in ([3, 5], [8, 8], [7, 2, 9]):
+        parts = [torch.randn(n, 24) for n in lengths]
+        got = torch._transform_bias_rescale_qkv(torch.nested.nested_tensor(parts, device=device), bias.to(device), 2)
+        want = torch._transform_bias_rescale_qkv(torch.nested.nested_tensor(parts), bias, 2)
+        for a, b in zip(got, want, strict=True):
+            assert a.stride() == b.stride()
+            same(a, b)
+    with pytest.raises(RuntimeError, match="heads"):
+        torch._transform_bias_rescale_qkv(torch.nested.nested_tensor(parts, device=device), bias.to(device), 5)

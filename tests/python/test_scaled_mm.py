@@ -112,3 +112,26 @@ def test_errors_name_what_does_not_fit(device):
         torch._scaled_mm(a, b, one, one, out_dtype=torch.int8)
     with pytest.raises(RuntimeError, match="out_dtype must match"):
         torch._scaled_mm(a, b, one, one, out_dtype=torch.float32, out=torch.empty(0, device=device).half())
+
+
+def test_recipes_of_scales(device):
+    if not hasattr(torch, "_scaled_mm_v2"):
+        pytest.skip("this PyTorch has no recipes")
+    from torch.nn.functional import ScalingType, SwizzleType, scaled_mm
+
+    a, b, generator = operands(20, 64, 24)
+    one, rows = torch.tensor(0.5), torch.rand(20, 1, generator=generator)
+    columns, bias = torch.rand(1, 24, generator=generator), torch.randn(24, generator=generator)
+    for scale_a, scale_b, recipe in ((one, one, ScalingType.TensorWise), (rows, columns, ScalingType.RowWise)):
+        moved = [t.to(device) for t in (scale_a, scale_b, bias)]
+        got = scaled_mm(a.to(device), b.to(device), moved[0], recipe, moved[1], recipe, bias=moved[2],
+                        output_dtype=torch.float32, contraction_dim=[1, 0], swizzle_a=SwizzleType.NO_SWIZZLE)
+        check(got, a, b, scale_a, scale_b, bias)
+    a, b, one, rows = (t.to(device) for t in (a, b, one, rows))
+    with pytest.raises(ValueError, match="recipe"):
+        scaled_mm(a, b, rows, ScalingType.RowWise, one, ScalingType.TensorWise)
+    with pytest.raises(ValueError, match="scale_a"):
+        scaled_mm(a, b, rows[:3], ScalingType.RowWise, rows, ScalingType.RowWise)
+    with pytest.raises(ValueError, match="swizzle"):
+        scaled_mm(a, b, one, ScalingType.TensorWise, one, ScalingType.TensorWise,
+                  swizzle_a=SwizzleType.SWIZZLE_32_4_4)

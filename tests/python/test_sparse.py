@@ -139,6 +139,43 @@ def test_hspmm():
     same_sum(torch.hspmm(x.to(device), dense.to(device)), torch.hspmm(x, dense))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.complex64], ids=lambda dtype: str(dtype)[6:])
+def test_sspaddmm(dtype):
+    x, y, dense = coo((6, 3), 5).to(dtype), coo((6, 8), 10).to(dtype), torch.randn(8, 3).mul(9).to(dtype)
+    for factors in ({}, {"alpha": 3, "beta": 2}, {"alpha": 0, "beta": 0}):
+        got = torch.sspaddmm(x.to(device), y.to(device), dense.to(device), **factors)
+        want = torch.sspaddmm(x, y, dense, **factors)
+        assert got.is_sparse and not got.is_coalesced()
+        same_sum(got, want)
+    out = torch.empty(0, 0, dtype=dtype, layout=torch.sparse_coo, device=device)
+    assert torch.sspaddmm(x.to(device), y.to(device), dense.to(device), out=out) is out
+    same_sum(out, torch.sspaddmm(x, y, dense))
+    for wrong in ((dense, y, dense), (x, dense, dense), (x, y, y), (y, y, dense)):
+        with pytest.raises(RuntimeError, match="sspaddmm"):
+            torch.sspaddmm(*(t.to(device) for t in wrong))
+
+
+@pytest.mark.parametrize("layout", [None, torch.sparse_csr, torch.sparse_csc])
+def test_spdiags(layout):
+    lines = torch.arange(1.0, 13).view(3, 4)
+    for offsets, shape in (([0, -1, 2], (4, 4)), ([1, 0, -2], (3, 5)), ([3, 1, 0], (6, 4)), ([-2, 1, 0], (3, 4))):
+        got = torch.sparse.spdiags(lines.to(device), torch.tensor(offsets).to(device), shape, layout)
+        want = torch.sparse.spdiags(lines, torch.tensor(offsets), shape, layout)
+        assert got.layout == want.layout
+        torch.testing.assert_close(got.cpu(), want)
+    outside = torch.sparse.spdiags(lines.to(device), torch.tensor([0, 9, -9]).to(device), (4, 4), layout)
+    assert torch.equal(outside.to_dense().cpu(), lines[0].diag())
+    narrow = torch.sparse.spdiags(lines.to(device), torch.tensor([0, 1, -1]).to(device), (6, 3), layout)
+    want = lines[0, :3].diag() + lines[1, 1:3].diag(1) + lines[2, :2].diag(-1)
+    want = torch.nn.functional.pad(want, (0, 0, 0, 3))
+    want[3, 2] = lines[2, 2]
+    assert torch.equal(narrow.to_dense().cpu(), want)
+    for diagonals, offsets, said in ((lines, [0, 0, 1], "duplicate"), (lines, [0, 1], "number of offsets"),
+                                     (lines[None], [0, 1, 2], "vector or matrix")):
+        with pytest.raises(RuntimeError, match=said):
+            torch.sparse.spdiags(diagonals.to(device), torch.tensor(offsets).to(device), (4, 4), layout)
+
+
 @pytest.mark.parametrize("dim", [0, 1, 2, -1])
 def test_index_select(dim):
     x, index = coo((4, 5), 12, (3,)), torch.tensor([2, 0, 0, 1])

@@ -141,14 +141,14 @@ def supply_names_of_other_versions():
         module.__getattr__ = supply
     # torchvision's tests name the functions for CV-CUDA that one of its versions had.
     with contextlib.suppress(ImportError):
-        transforms = importlib.import_module("torchvision.transforms.v2.functional")
-        for module in (transforms, *vars(transforms).values()):
+        transforms = importlib.import_module("torchvision.transforms.v2")
+        for module in (transforms, transforms.functional, *vars(transforms.functional).values()):
             if isinstance(module, types.ModuleType) and not hasattr(module, "__getattr__"):
                 module.__getattr__ = functools.partial(cvcuda_function, module.__name__)
 
 
 def cvcuda_function(module, name):
-    if "cvcuda" not in name:
+    if "cvcuda" not in name.lower():
         raise AttributeError(f"module '{module}' has no attribute '{name}'")
     if name.startswith("_is_"):
         return lambda *arguments: False

@@ -1,6 +1,7 @@
 // Strided nested tensors: what PyTorch computes in kernels of its own devices, by operators on the one buffer in which
 // their parts lie one behind the other. Its compositions are named in shared_layouts.cpp.
 #include <ATen/NestedTensorImpl.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/native/nested/NestedTensorUtils.h>
 #include <ATen/ops/_softmax.h>
 #include <ATen/ops/arange.h>
@@ -216,8 +217,25 @@ std::tuple<Tensor, Tensor> native_multi_head_attention(const Tensor& query, cons
     return {nest(at::linear(y, proj_weight, proj_bias), q.sizes), Tensor()};
 }
 
+// Queries, keys and values [batch, heads, the longest part's length, size], as if parts had zeros behind
+// their rows.
+std::tuple<Tensor, Tensor, Tensor> transform_bias_rescale_qkv(const Tensor& qkv, const Tensor& bias, std::int64_t heads)
+{
+    constexpr const char* name = "_transform_bias_rescale_qkv";
+    TORCH_CHECK(bias.dim() == 1, name, ": expected a bias of one dimension, got ", bias.sizes());
+    TORCH_CHECK(heads > 0 && bias.size(0) % (3 * heads) == 0, name, ": a bias of ", bias.size(0),
+                " elements does not make ", heads, " heads");
+    const Rows x = rows_of(name, qkv, bias.size(0));
+    const c10::OptionalDeviceGuard guard(bias.device());
+    Tensor y = nest(x.rows, x.sizes).to_padded_tensor(0) + bias;
+    y = y.view({y.size(0), y.size(1), 3, heads, -1}).permute({2, 0, 3, 1, 4});
+    const double scale = 1 / std::sqrt(static_cast<double>(y.size(4)));
+    return {(y.select(0, 0) * scale).contiguous(), y.select(0, 1).contiguous(), y.select(0, 2).contiguous()};
+}
+
 TORCH_LIBRARY_IMPL(aten, NestedTensorPrivateUse1, m)
 {
+    m.impl("_transform_bias_rescale_qkv", transform_bias_rescale_qkv);
     m.impl("native_layer_norm", native_layer_norm);
     m.impl("native_layer_norm_backward", native_layer_norm_backward);
     m.impl("sum.dim_IntList", sum);

@@ -141,10 +141,53 @@ Tensor scaled_mm(const Tensor& self, const Tensor& mat2, const Tensor& scale_a, 
     return scaled_mm_out(self, mat2, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum, out);
 }
 
+// ---- scales with recipes that say what they are
+
+enum Recipe : int64_t { tensor_wise = 0, row_wise = 1 };   // of at::blas::ScalingType
+
+void check_scale(const char* name, const at::ITensorListRef& scales, at::IntArrayRef recipe, int64_t rows)
+{
+    const int64_t expected = recipe[0] == tensor_wise ? 1 : rows;
+    TORCH_CHECK_VALUE(scales.size() == 1 && scales.front().scalar_type() == at::kFloat &&
+                          scales.front().numel() == expected,
+                      "_scaled_mm_v2: ", name, " must be one tensor of ", expected, " Float elements, got ",
+                      scales.size(), " tensors", scales.size() == 0 ? "" : ", the first of ",
+                      scales.size() == 0 ? 0 : scales.front().numel());
+}
+
+Tensor& scaled_mm_v2_out(const Tensor& self, const Tensor& mat2, const at::ITensorListRef& scale_a,
+                         at::IntArrayRef recipe_a, at::IntArrayRef swizzle_a, const at::ITensorListRef& scale_b,
+                         at::IntArrayRef recipe_b, at::IntArrayRef swizzle_b, const std::optional<Tensor>& bias,
+                         std::optional<at::ScalarType> out_dtype, at::IntArrayRef contraction_dim, bool use_fast_accum,
+                         Tensor& out)
+{
+    TORCH_CHECK_VALUE(recipe_a.size() == 1 && recipe_a == recipe_b &&
+                          (recipe_a[0] == tensor_wise || recipe_a[0] == row_wise),
+                      "_scaled_mm_v2: of the ocl device's recipes both are TensorWise or both RowWise, got ", recipe_a,
+                      " and ", recipe_b);
+    for (const at::IntArrayRef swizzles : {swizzle_a, swizzle_b})
+        for (const int64_t swizzle : swizzles)
+            TORCH_CHECK_VALUE(swizzle == 0, "_scaled_mm_v2: the ocl device does not support swizzled scales");
+    TORCH_CHECK_VALUE(self.dim() == 2 && mat2.dim() == 2, "_scaled_mm_v2: expected matrices, got ", self.sizes(),
+                      " and ", mat2.sizes());
+    if (!contraction_dim.empty())
+        TORCH_CHECK_VALUE(contraction_dim.size() == 2 && c10::maybe_wrap_dim(contraction_dim[0], 2) == 1 &&
+                              c10::maybe_wrap_dim(contraction_dim[1], 2) == 0,
+                          "_scaled_mm_v2: contraction_dim must be the columns of the first and the rows of the second "
+                          "matrix, (1, 0), got ", contraction_dim);
+    check_scale("scale_a", scale_a, recipe_a, self.size(0));
+    check_scale("scale_b", scale_b, recipe_b, mat2.size(1));
+    const bool rows = recipe_a[0] == row_wise;
+    const Tensor a = rows ? scale_a.front().reshape({-1, 1}) : scale_a.front();
+    const Tensor b = rows ? scale_b.front().reshape({1, -1}) : scale_b.front();
+    return scaled_mm_out(self, mat2, a, b, bias, std::nullopt, out_dtype, use_fast_accum, out);
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
 {
     m.impl("_scaled_mm", scaled_mm);
     m.impl("_scaled_mm.out", scaled_mm_out);
+    m.impl("_scaled_mm_v2.out", scaled_mm_v2_out);
 }
 
 }  // namespace

@@ -143,11 +143,11 @@ Tensor bmm(const Tensor& self, const Tensor& mat2)
 }
 
 // Rows of the result that have entries, as a tensor of one sparse dimension.
-Tensor row_products(const Tensor& mat1, const Tensor& mat2)
+Tensor row_products_of(const char* name, const Tensor& mat1, const Tensor& mat2)
 {
-    TORCH_CHECK(mat1.is_sparse() && !mat2.is_sparse(), "hspmm: expected a sparse 'mat1' and a dense 'mat2', got ",
+    TORCH_CHECK(mat1.is_sparse() && !mat2.is_sparse(), name, ": expected a sparse 'mat1' and a dense 'mat2', got ",
                 mat1.layout(), " and ", mat2.layout());
-    check_factors("hspmm", mat1, mat2);
+    check_factors(name, mat1, mat2);
     const Tensor sparse = mat1.coalesce(), rows = sparse._indices().select(0, 0);
     const Tensor starts = run_starts(rows);
     const Tensor pointers = at::cat({starts, at::full({1}, sparse._nnz(), starts.options())});
@@ -158,6 +158,8 @@ Tensor row_products(const Tensor& mat1, const Tensor& mat2)
     return make_coo(rows.index_select(0, starts).unsqueeze(0), result, {mat1.size(0), mat2.size(1)}, true);
 }
 
+Tensor row_products(const Tensor& mat1, const Tensor& mat2) { return row_products_of("hspmm", mat1, mat2); }
+
 Tensor& row_products_out(const Tensor& mat1, const Tensor& mat2, Tensor& out)
 {
     TORCH_CHECK(out.is_sparse(), "hspmm: expected 'out' to be a sparse tensor, got ", out.layout());
@@ -165,6 +167,35 @@ Tensor& row_products_out(const Tensor& mat1, const Tensor& mat2, Tensor& out)
     at::sparse::get_sparse_impl(out)->raw_resize_(1, 1, result.sizes());
     at::sparse::alias_into_sparse(out, result._indices(), result._values());
     return out._coalesced_(true);
+}
+
+// beta * self + alpha * (mat1 @ mat2) as entries of self, and behind them all columns of mat1's rows that are not empty.
+Tensor& add_rows_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const at::Scalar& beta,
+                     const at::Scalar& alpha, Tensor& out)
+{
+    TORCH_CHECK(self.is_sparse() && out.is_sparse(), "sspaddmm: expected sparse 'self' and 'out', got ",
+                self.layout(), " and ", out.layout());
+    TORCH_CHECK(self.sparse_dim() == 2 && self.dense_dim() == 0, "sspaddmm: expected 'self' of 2 sparse dimensions, "
+                "got ", self.sparse_dim(), " and ", self.dense_dim(), " dense ones");
+    const Tensor product = row_products_of("sspaddmm", mat1, mat2);
+    check_same("sspaddmm", self, mat2, "mat2");
+    TORCH_CHECK(self.sizes() == product.sizes(), "sspaddmm: expected 'self' of size ", product.sizes(), ", got ",
+                self.sizes());
+    const Tensor rows = product._indices().select(0, 0);
+    const int64_t columns = product.size(1), more = rows.size(0) * columns;
+    const Tensor places = at::stack({rows.unsqueeze(1).expand({rows.size(0), columns}).reshape(more),
+                                     at::arange(columns, rows.options()).expand({rows.size(0), columns}).reshape(more)});
+    const Tensor indices = at::cat({self._indices(), places}, 1);
+    const Tensor values = at::cat({self._values().mul(beta), product._values().reshape(more).mul(alpha)})
+                              .to(self.scalar_type());
+    at::sparse::get_sparse_impl(out)->raw_resize_(2, 0, product.sizes());
+    at::sparse::alias_into_sparse(out, indices, values);
+    return out._coalesced_(false);
+}
+
+Tensor& refuse_dense(const Tensor& self, const Tensor&, const Tensor&, const at::Scalar&, const at::Scalar&, Tensor&)
+{
+    TORCH_CHECK(false, "sspaddmm: can only be called on sparse tensors, got ", self.layout());
 }
 
 // Every entry (i, k) of a meets the row k of b; equal places of the products are then summed.
@@ -199,7 +230,9 @@ TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m)
     m.impl("hspmm", row_products);
     m.impl("hspmm.out", row_products_out);
     m.impl("_sparse_sparse_matmul", sparse_sparse_matmul);
+    m.impl("sspaddmm.out", add_rows_out);
 }
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("sspaddmm.out", refuse_dense); }
 
 }  // namespace
 }  // namespace torch_ocl
