@@ -105,5 +105,8 @@ def test_functions_of_the_host(device):
             torch.ocl.set_fallback_policy("error")
             with pytest.raises(NotImplementedError, match="fallback policy"):
                 call(device)
+        with pytest.raises(NotImplementedError, match="fallback policy"):    # not there in every PyTorch for the CPU
+            aten._nnpack_spatial_convolution(torch.ones(1, 2, 5, 5, device=device),
+                                             torch.ones(3, 2, 3, 3, device=device), None, [1, 1])
     finally:
         torch.ocl.set_fallback_policy(policy)

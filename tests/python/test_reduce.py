@@ -43,3 +43,32 @@ def test_hash_of_every_kind_of_number(dtype, device):
 def test_nansum_refuses_an_integer_out(device):
     with pytest.raises(RuntimeError, match="can be cast"):
         torch.nansum(torch.ones(3, device=device), 0, out=torch.empty((), dtype=torch.long, device=device))
+
+
+@pytest.mark.filterwarnings("ignore:Casting complex values to real")
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float16, torch.int32, torch.bool, torch.complex64), ids=str)
+def test_dtypes_of_results(dtype, device):
+    """Numbers become what they are added as before they are added."""
+    x = torch.tensor([[1.0, 2.5, 0], [-3, 1.5, 0]]).to(dtype)
+    if dtype.is_complex:
+        x = x * (1 + 2j)
+    for wanted in (torch.float64, torch.float32, torch.int64, torch.bool, torch.complex128):
+        for name in ("sum", "prod", "nansum", "mean"):
+            reduce = getattr(torch, name)
+            for arguments in ((), (1,)):
+                try:
+                    expected = reduce(x, *arguments, dtype=wanted)
+                except RuntimeError as error:
+                    with pytest.raises(type(error)):
+                        reduce(x.to(device), *arguments, dtype=wanted)
+                else:
+                    torch.testing.assert_close(reduce(x.to(device), *arguments, dtype=wanted).cpu(), expected)
+    if dtype.is_floating_point:
+        x[0, 0] = float("nan")
+        assert torch.nansum(x.to(device), 1, dtype=torch.int64).tolist() == [2, -2]
+
+
+def test_medians_of_nothing(device):
+    for dtype in (torch.float32, torch.int8, torch.int64):
+        nothing = torch.empty(0, dtype=dtype)
+        torch.testing.assert_close(nothing.to(device).median().cpu(), nothing.median(), equal_nan=True)

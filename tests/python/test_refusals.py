@@ -135,3 +135,17 @@ def test_results_are_not_given_to_tensors_elsewhere():
             if error is None:
                 accepted.append(op.formatted_name)
     assert not accepted
+
+
+def test_dtypes_without_a_kernel_are_not_implemented():
+    numbers, complexes = torch.ones(3, device=device), torch.ones(3, dtype=torch.complex64, device=device)
+    for call in (lambda: numbers.bincount(), lambda: complexes.histc(4), lambda: complexes.cummax(0),
+                 lambda: complexes.median(), lambda: complexes.mode(0), lambda: complexes.unique(),
+                 lambda: numbers.int().logcumsumexp(0), lambda: torch.bucketize(complexes, numbers)):
+        assert isinstance(raised(call), NotImplementedError)
+
+
+def test_numbers_that_do_not_fit_are_refused_without_elements_too():
+    for dtype, number in ((torch.uint8, 300), (torch.float16, 70000), (torch.float32, 1j), (torch.int32, 2**40)):
+        for shape in ((2,), (0,)):
+            assert isinstance(raised(lambda: torch.zeros(shape, dtype=dtype, device=device).fill_(number)), RuntimeError)

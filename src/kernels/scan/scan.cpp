@@ -104,8 +104,8 @@ void cumulative(Queue& queue, const Tensor& input, std::size_t axis, Scan scan, 
     require(input.shape == out.shape && input.dtype == out.dtype, "cumulative: input and output differ");
     require(axis < std::max<std::size_t>(input.dim(), 1), "cumulative: axis ", axis, " of a tensor with ", input.dim(),
             " dimensions");
-    require(scan != Scan::log_sum_exp || is_floating_point(input.dtype) || is_complex(input.dtype),
-            "logcumsumexp: not for ", name_of(input.dtype));
+    require<NotSupported>(scan != Scan::log_sum_exp || is_floating_point(input.dtype) || is_complex(input.dtype),
+                          "logcumsumexp: not for ", name_of(input.dtype));
     if (input.numel() != 0)
         scan_lines(queue, Lines(input, out, out, axis), names[static_cast<int>(scan)]);
 }
@@ -115,8 +115,9 @@ void cumulative_extreme(Queue& queue, const Tensor& input, std::size_t axis, boo
 {
     detail::check_operands("cumulative_extreme", {{"input", input}, {"values", values}, {"indices", indices}});
     require(input.shape == values.shape && input.dtype == values.dtype && indices.shape == input.shape &&
-                indices.dtype == DataType::int64 && !is_complex(input.dtype),
-            "cumulative_extreme: values are like the real input, indices are int64 of its shape");
+                indices.dtype == DataType::int64,
+            "cumulative_extreme: values are like the input, indices are int64 of its shape");
+    require<NotSupported>(!is_complex(input.dtype), "cumulative_extreme: not for ", name_of(input.dtype));
     require(axis < std::max<std::size_t>(input.dim(), 1), "cumulative_extreme: axis ", axis, " of a tensor with ",
             input.dim(), " dimensions");
     if (input.numel() != 0)

@@ -71,7 +71,7 @@ struct Rows {
 
 void check(const Tensor& input, std::size_t axis, const Tensor& values, const Tensor& indices, std::string_view name)
 {
-    require(!is_complex(input.dtype), name, ": not for ", name_of(input.dtype));
+    require<NotSupported>(!is_complex(input.dtype), name, ": not for ", name_of(input.dtype));
     require(axis < std::max<std::size_t>(input.dim(), 1), name, ": axis ", axis, " of a tensor with ", input.dim(),
             " dimensions");
     require(values.dtype == input.dtype && indices.dtype == DataType::int64 && values.shape == indices.shape &&
@@ -206,8 +206,9 @@ void searchsorted(Queue& queue, const SearchSorted& search, const Tensor& values
                                             {"sorter", search.sorter, detail::optional}, {"values", values},
                                             {"out", out}});
     const Tensor& boundaries = search.boundaries;
-    require(boundaries.dim() > 0 && boundaries.dtype == values.dtype && !is_complex(values.dtype),
+    require(boundaries.dim() > 0 && boundaries.dtype == values.dtype,
             "searchsorted: boundaries and values need one real dtype");
+    require<NotSupported>(!is_complex(values.dtype), "searchsorted: not for ", name_of(values.dtype));
     require(boundaries.is_contiguous() && values.is_contiguous() && out.is_contiguous() && out.shape == values.shape,
             "searchsorted: tensors must be contiguous, and the output has the values' shape");
     const bool one_row = boundaries.dim() == 1;

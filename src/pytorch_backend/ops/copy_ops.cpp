@@ -214,15 +214,14 @@ at::Scalar local_scalar_dense(const Tensor& self)
 
 Tensor& fill_scalar(Tensor& self, const at::Scalar& value)
 {
-    if (self.numel() == 0)
-        return self;
     std::array<std::byte, 16> element;
     AT_DISPATCH_V2(self.scalar_type(), "fill_", AT_WRAP([&] {
         const auto converted = value.to<scalar_t>();
         std::memcpy(element.data(), &converted, sizeof converted);
     }), AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX), AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), at::kBool, at::kHalf,
        at::kBFloat16, at::kComplexHalf, AT_EXPAND(AT_FLOAT8_TYPES));
-    clprim::fill(current_queue(self), storage_view(self), std::span(element).first(self.element_size()));
+    if (self.numel() != 0)      // a number that does not fit is refused all the same
+        clprim::fill(current_queue(self), storage_view(self), std::span(element).first(self.element_size()));
     return self;
 }
 

@@ -12,6 +12,7 @@ constexpr const char* names[] = {
     "_sobol_engine_ff_",
     "_sobol_engine_scramble_",
     "_sobol_engine_initialize_state_",
+    "_nnpack_spatial_convolution",
     "_rowwise_prune",
     "choose_qparams_optimized",
     "fbgemm_linear_quantize_weight",

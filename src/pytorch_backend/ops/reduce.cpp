@@ -106,12 +106,20 @@ const clprim::ReduceRow& product_row(const Tensor& out)
     return out.scalar_type() == at::kBool ? CLPRIM_REDUCE_ROW("all") : CLPRIM_REDUCE_ROW("prod");
 }
 
+// Complex numbers lose their imaginary part before they are added to real ones, as on the CPU.
+Tensor addends(const Tensor& self, at::ScalarType type)
+{
+    return self.is_complex() && !c10::isComplexType(type) ? self.to(type) : self;
+}
+
 Tensor& sum_out(const Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, std::optional<at::ScalarType> dtype,
                 Tensor& out)
 {
     StructuredOut<at::meta::structured_sum_dim_IntList> op({out});
     op.meta(self, dim, keepdim, dtype);
-    launch({sum_row(op.output()), reduced_dims(dim, self.dim()), op.output().scalar_type()}, {self}, {op.output()});
+    const at::ScalarType type = op.output().scalar_type();
+    const Tensor numbers = addends(self, type);
+    launch({sum_row(op.output()), reduced_dims(dim, self.dim()), type}, {numbers}, {op.output()});
     op.finish();
     return out;
 }
@@ -121,8 +129,9 @@ Tensor& mean_out(const Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, 
 {
     StructuredOut<at::meta::structured_mean_dim> op({out});
     op.meta(self, dim, keepdim, dtype);
-    launch({CLPRIM_REDUCE_ROW("mean"), reduced_dims(dim, self.dim()), op.output().scalar_type()}, {self},
-           {op.output()});
+    const at::ScalarType type = op.output().scalar_type();
+    const Tensor numbers = addends(self, type);
+    launch({CLPRIM_REDUCE_ROW("mean"), reduced_dims(dim, self.dim()), type}, {numbers}, {op.output()});
     op.finish();
     return out;
 }
@@ -139,10 +148,11 @@ Tensor& nansum_out(const Tensor& self, at::OptionalIntArrayRef dim, bool keepdim
     if (c10::isIntegralType(self.scalar_type(), true))
         return at::sum_out(out, self, dim, keepdim, dtype);
     const at::ScalarType type = dtype.value_or(out.scalar_type());
-    TORCH_CHECK(c10::canCast(self.scalar_type(), type), "nansum: expected an out that a result of dtype ",
-                self.scalar_type(), " can be cast to, got ", type);
     TORCH_CHECK(out.scalar_type() == type, "Expected out tensor to have dtype ", type, ", but got ", out.scalar_type(),
                 " instead");
+    TORCH_CHECK_NOT_IMPLEMENTED(!c10::isComplexType(type), "\"nansum\" not implemented for '", c10::toString(type), "'");
+    if (!c10::isFloatingType(type))     // summed in that dtype, which has no NaN
+        return at::sum_out(out, self.masked_fill(self.isnan(), 0).to(type), dim, keepdim, type);
     const DimMask mask = reduced_dims(dim, self.dim());
     at::native::resize_output(out, reduced_shape(self, mask, keepdim));
     launch({CLPRIM_REDUCE_ROW("nansum"), mask, type}, {self}, {out});
@@ -168,14 +178,17 @@ Tensor& prod_out(const Tensor& self, int64_t dim, bool keepdim, std::optional<at
 {
     StructuredOut<at::meta::structured_prod_dim_int> op({out});
     op.meta(self, dim, keepdim, dtype);
-    launch({product_row(op.output()), reduced_dim(dim, self.dim()), op.output().scalar_type()}, {self}, {op.output()});
+    const at::ScalarType type = op.output().scalar_type();
+    const Tensor numbers = addends(self, type);
+    launch({product_row(op.output()), reduced_dim(dim, self.dim()), type}, {numbers}, {op.output()});
     op.finish();
     return out;
 }
 Tensor prod(const Tensor& self, std::optional<at::ScalarType> dtype)
 {
     Tensor out = at::empty({}, self.options().dtype(summed_type(self, dtype)));
-    launch({product_row(out), DimMask().set(), out.scalar_type()}, {self}, {out});
+    const Tensor numbers = addends(self, out.scalar_type());
+    launch({product_row(out), DimMask().set(), out.scalar_type()}, {numbers}, {out});
     return out;
 }
 

@@ -37,6 +37,8 @@ at::Tensor& cumulative_out(const at::Tensor& self, int64_t dim, std::optional<at
 
 at::Tensor& logcumsumexp_out(const at::Tensor& self, int64_t dim, at::Tensor& out)
 {
+    TORCH_CHECK_NOT_IMPLEMENTED(self.is_floating_point() || self.is_complex(), "logcumsumexp: not for ",
+                                self.scalar_type());
     scan(shares_memory(out, {self}) ? self.clone() : self, dim, Scan::log_sum_exp, out);
     return out;
 }
@@ -50,6 +52,7 @@ at::Tensor logcumsumexp(const at::Tensor& self, int64_t dim)
 template <bool largest>
 void cumulative_extreme(const at::Tensor& self, at::Tensor& values, at::Tensor& indices, int64_t dim)
 {
+    TORCH_CHECK_NOT_IMPLEMENTED(!self.is_complex(), largest ? "cummax" : "cummin", ": not for ", self.scalar_type());
     if (shares_memory(values, {self}) || shares_memory(indices, {self}))
         return cumulative_extreme<largest>(self.clone(), values, indices, dim);
     clprim::cumulative_extreme(current_queue(self), view(self), at::maybe_wrap_dim(dim, self.dim()), largest,

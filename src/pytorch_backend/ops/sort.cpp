@@ -79,7 +79,8 @@ PairRef kthvalue_out(const at::Tensor& self, int64_t k, int64_t dim, bool keepdi
 // The median of each row, with NaN (sorted last) either winning or left out.
 Pair median_along(const at::Tensor& self, int64_t dim, bool ignore_nan)
 {
-    TORCH_CHECK_NOT_IMPLEMENTED(self.scalar_type() != at::kBool, "\"median\" not implemented for 'Bool'");
+    TORCH_CHECK_NOT_IMPLEMENTED(self.scalar_type() != at::kBool && !self.is_complex(),
+                                "\"median\" not implemented for '", c10::toString(self.scalar_type()), "'");
     const at::Tensor rows = self.dim() ? self : self.unsqueeze(0);
     const auto [sorted, order] = at::sort(rows, true, dim, false);
     const int64_t n = rows.size(dim);
@@ -107,13 +108,17 @@ PairRef median_out(const at::Tensor& self, int64_t dim, bool keepdim, at::Tensor
 template <bool ignore_nan>
 at::Tensor median(const at::Tensor& self)
 {
-    if (self.numel() == 0)
-        return at::full({}, std::numeric_limits<float>::quiet_NaN(), self.options());
+    if (self.numel() == 0)      // of integers: what the CPU makes of NaN
+        return at::full({}, std::numeric_limits<float>::quiet_NaN(), at::kFloat)
+            .to(self.scalar_type())
+            .to(self.device());
     return std::get<0>(median_along(self.reshape(-1), 0, ignore_nan)).squeeze(0);
 }
 
 Pair mode(const at::Tensor& self, int64_t dim, bool keepdim)
 {
+    TORCH_CHECK_NOT_IMPLEMENTED(!self.is_complex() || self.numel() == 0, "\"mode\" not implemented for '",
+                                c10::toString(self.scalar_type()), "'");
     dim = at::maybe_wrap_dim(dim, self.dim());
     at::native::zero_numel_check_dims(self, dim, "mode()");
     const at::Tensor rows = self.dim() ? self.movedim(dim, -1).contiguous() : self.unsqueeze(0);

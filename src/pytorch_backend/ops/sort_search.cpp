@@ -37,6 +37,7 @@ at::Tensor& searchsorted_out(const at::Tensor& boundaries, const at::Tensor& val
     if (values.numel() == 0)
         return out;
     const at::ScalarType common = at::result_type(boundaries, values);
+    TORCH_CHECK_NOT_IMPLEMENTED(!c10::isComplexType(common), "searchsorted: not for ", common);
     const at::Tensor sorted = boundaries.to(common).contiguous(), wanted = values.to(common).contiguous();
     at::Tensor result = out.is_contiguous() ? out : at::empty(out.sizes(), out.options());
     const bool after = right || (side && *side == "right");
@@ -143,8 +144,9 @@ at::Tensor& isin_scalar_tensor_out(const at::Scalar& element, const at::Tensor& 
 at::Tensor bincount(const at::Tensor& self, const std::optional<at::Tensor>& weights, int64_t minlength)
 {
     TORCH_CHECK(minlength >= 0, "minlength should be >= 0");
-    TORCH_CHECK(c10::isIntegralType(self.scalar_type(), false) && self.dim() <= 1,
-                "bincount only supports 1-d non-negative integral inputs.");
+    TORCH_CHECK(self.dim() <= 1, "bincount only supports 1-d non-negative integral inputs.");
+    TORCH_CHECK_NOT_IMPLEMENTED(c10::isIntegralType(self.scalar_type(), false), "bincount: not for ",
+                                self.scalar_type(), ", only for integers");
     const bool weighted = weights.has_value() && weights->defined();
     if (self.dim() == 1 && self.numel() == 0)
         return at::zeros({minlength}, self.options().dtype(at::kLong));
@@ -164,8 +166,8 @@ at::Tensor& histc_out(const at::Tensor& self, int64_t bins, const at::Scalar& mi
                       at::Tensor& out)
 {
     TORCH_CHECK(bins > 0, "bins must be > 0");
-    TORCH_CHECK(self.is_floating_point() || c10::isIntegralType(self.scalar_type(), false), "histc: not for ",
-                self.scalar_type());
+    TORCH_CHECK_NOT_IMPLEMENTED(self.is_floating_point() || c10::isIntegralType(self.scalar_type(), false),
+                                "histc: not for ", self.scalar_type());
     double low = minimum.to<double>(), high = maximum.to<double>();
     TORCH_CHECK(low <= high, "max must be larger than min");
     const at::Tensor values = self.reshape(-1);

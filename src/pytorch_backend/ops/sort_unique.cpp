@@ -60,6 +60,8 @@ Triple empty_result(const at::Tensor& self)
 
 Triple unique2(const at::Tensor& self, bool, bool return_inverse, bool return_counts)
 {
+    TORCH_CHECK_NOT_IMPLEMENTED(!self.is_complex(), "\"unique\" not implemented for '",
+                                c10::toString(self.scalar_type()), "'");
     if (self.numel() == 0)
         return empty_result(self);
     const auto [sorted, order] = self.reshape(-1).sort(true, 0, false);
