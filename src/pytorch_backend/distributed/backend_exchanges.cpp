@@ -34,7 +34,9 @@ Backend::Pending Backend::exchange(const Call& call, Tensors outputs, Tensors in
     what.intent.loose = c10::str("all_to_all of ", name_of(inputs[0].scalar_type()));
     what.intent.exact = even ? c10::str(what.intent.loose, ", ", inputs[0].numel(), " elements to each rank")
                              : c10::str(what.intent.loose, " on rank ", rank_);
-    what.check_counts = [to_bytes, from_bytes, size = size_](c10d::Backend& inner, Milliseconds timeout) {
+    auto with_splits = std::make_shared<bool>(!even);
+    what.check_counts = [=, size = size_](c10d::Backend& inner, Milliseconds timeout) {
+        *with_splits = true;   // another rank's are not even
         at::Tensor mine = at::empty({size}, at::dtype(at::kLong)), theirs = at::empty({size}, at::dtype(at::kLong));
         std::copy(from_bytes.begin(), from_bytes.end(), mine.mutable_data_ptr<std::int64_t>());
         c10d::AllToAllOptions options;
@@ -48,11 +50,13 @@ Backend::Pending Backend::exchange(const Call& call, Tensors outputs, Tensors in
         return std::string();
     };
     what.chunks.push_back({inputs, outputs});
-    what.post = [to_bytes, from_bytes](c10d::Backend& inner, at::Tensor& in, at::Tensor& out, Milliseconds timeout) {
+    what.post = [=](c10d::Backend& inner, at::Tensor& in, at::Tensor& out, Milliseconds timeout) {
         c10d::AllToAllOptions options;
         options.timeout = timeout;
         at::Tensor from = in.view(at::kByte), to = out.view(at::kByte);
-        auto to_splits = to_bytes, from_splits = from_bytes;
+        std::vector<std::int64_t> to_splits, from_splits;
+        if (*with_splits)
+            to_splits = to_bytes, from_splits = from_bytes;
         return inner.alltoall_base(to, from, to_splits, from_splits, options);
     };
     what.finish_on_device = finish(std::move(moves));

@@ -41,6 +41,7 @@ Backend::Pending Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptio
     const at::Tensor flat = mine ? flat_source(tensors[0]) : flat_target(tensors[0], moves);
     Collective what;
     what.intent.exact = c10::str("broadcast of ", counted(flat), " from rank ", root);
+    what.direct = true;
     cut(what, flat, 1, [&](std::int64_t at, std::int64_t n) {
         const Tensors slice{flat.narrow(0, at, n)};
         return mine ? Chunk{slice, {}} : Chunk{{}, slice};
@@ -65,6 +66,7 @@ Backend::Pending Backend::gather_flat(const Call& call, Tensors outputs, const a
     const at::Tensor source = flat_source(input);
     Collective what;
     what.intent.exact = c10::str("all_gather of ", counted(input));
+    what.direct = true;
     cut(what, source, size_, [&](std::int64_t at, std::int64_t n) {
         return Chunk{{source.narrow(0, at, n)}, slices_of(outputs, at, n)};
     });

@@ -97,6 +97,7 @@ Backend::Pending Backend::allreduce_coalesced(Tensors& tensors, const c10d::Allr
 
     Collective what;
     what.intent.exact = c10::str(call.name, " ", name_of(options.reduceOp), " of ", counted(flat));
+    what.direct = true;
     cut(what, flat.numel(), flat.element_size(), 1, [&](std::int64_t at, std::int64_t n) {
         return Chunk{{flat.narrow(0, at, n)}, {}, true};
     });
@@ -175,6 +176,7 @@ Backend::Pending Backend::reduce_scatter_flat(const Call& call, at::Tensor outpu
 
     Collective what;
     what.intent.exact = c10::str("reduce_scatter ", name_of(reduce_op), " into ", counted(output));
+    what.direct = true;
     cut(what, target.numel(), target.element_size(), size_, [&](std::int64_t at, std::int64_t n) {
         Chunk chunk;
         for (const at::Tensor& input : inputs)

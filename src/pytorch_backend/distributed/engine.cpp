@@ -5,6 +5,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include <distributed/direct_engine.hpp>
 #include <distributed/shared_engine.hpp>
 
 namespace torch_ocl::distributed {
@@ -83,8 +84,12 @@ void Engine::check_usable(const std::string& what) const
     TORCH_CHECK_WITH(DistBackendError, broken_.empty(), what, ": the group can no longer be used: ", broken_);
 }
 
-void Engine::minimum(std::vector<std::int64_t>& numbers, Milliseconds timeout)
+void Engine::minimum(Numbers& numbers, Milliseconds timeout)
 {
+    if (direct_) {
+        numbers = direct_->minimum(numbers, timeout);
+        return;
+    }
     const at::Tensor tensor =
         at::from_blob(numbers.data(), {static_cast<std::int64_t>(numbers.size())}, at::dtype(at::kLong));
     c10d::AllreduceOptions options;
@@ -108,33 +113,61 @@ std::vector<std::string> Engine::tell_everybody(const std::string& text, Millise
     return texts;
 }
 
-void Engine::share_memory(Milliseconds timeout)
+void Engine::choose_engine(Milliseconds timeout)
 {
-    if (std::exchange(sharing_asked_, true))
+    if (std::exchange(chosen_, true))
         return;
-    Inner below = inner();
+    const Inner below = inner();
     if (below->getBackendName() != "gloo")   // the others know about machines
         return;
-    Inner shared = with_shared_memory(below, timeout);
-    if (shared == below)
-        return;
-    call_when_broken(own_hook, [shared] { shared->shutdown(); });
+    Inner better = with_shared_memory(below, timeout);
+    if (better == below) {
+        auto direct = c10::make_intrusive<DirectEngine>(below, timeout);
+        direct_ = direct.get();
+        better = std::move(direct);
+    }
+    call_when_broken(own_hook, [better] { better->shutdown(); });
     const std::lock_guard lock(mutex_);
-    inner_ = std::move(shared);
+    inner_ = std::move(better);
 }
+
+namespace {
+
+// The minimum of x and that of its complement tell the smallest and the largest: all are equal if these are.
+std::array<std::int64_t, 5> numbers_of(const Intent& intent)
+{
+    const std::int64_t exact = hash_of(intent.exact);
+    const std::int64_t loose = intent.loose.empty() ? exact : hash_of(intent.loose);
+    return {exact, ~exact, loose, ~loose, intent.refused ? 0 : 1};
+}
+
+}  // namespace
 
 bool Engine::agree(const Intent& intent, Milliseconds timeout)
 {
-    if (group_.size == 1) {
+    if (group_.size == 1)
         return true;
-    }
-    share_memory(timeout);
-    const std::int64_t exact = hash_of(intent.exact);
-    const std::int64_t loose = intent.loose.empty() ? exact : hash_of(intent.loose);
-    // The minimum of x and that of its complement tell the smallest and the largest: all are equal if these are.
-    std::vector<std::int64_t> ends{exact, ~exact, loose, ~loose, intent.refused ? 0 : 1};
-    minimum(ends, timeout);
-    const bool same = ends[0] == ~ends[1], similar = ends[2] == ~ends[3], willing = ends[4] == 1;
+    choose_engine(timeout);
+    Numbers numbers = numbers_of(intent);
+    minimum(numbers, timeout);
+    return judge(numbers, intent, timeout);
+}
+
+bool Engine::agree_with_next(const Intent& intent, std::int64_t bytes, Milliseconds timeout)
+{
+    if (group_.size == 1)
+        return false;
+    choose_engine(timeout);
+    if (!direct_ || !direct_->takes(bytes))
+        return false;
+    direct_->carry(numbers_of(intent),
+                   [this, intent, timeout](const Numbers& smallest) { judge(smallest, intent, timeout); });
+    return true;
+}
+
+bool Engine::judge(const Numbers& smallest, const Intent& intent, Milliseconds timeout)
+{
+    const bool same = smallest[0] == ~smallest[1], similar = smallest[2] == ~smallest[3], willing = smallest[4] == 1;
     if (willing && (same || similar))
         return same;
     std::map<std::string, std::string> who;   // text → ranks
@@ -155,7 +188,7 @@ bool Engine::agree(const Intent& intent, Milliseconds timeout)
 
 void Engine::agree_on_success(const std::string& problem, Milliseconds timeout)
 {
-    std::vector<std::int64_t> fine{problem.empty() ? 1 : 0};
+    Numbers fine{problem.empty() ? 1 : 0};
     minimum(fine, timeout);
     if (fine[0] == 1)
         return;

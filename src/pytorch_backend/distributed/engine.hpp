@@ -2,6 +2,7 @@
 // the agreement of all ranks on what comes next.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -31,6 +32,10 @@ struct Disagreement : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
+class DirectEngine;
+
+constexpr int messages_tag = 0x7fffffff;   // of what engines themselves send, beyond those of messages and their data
+
 class Engine {
 public:
     struct Group {
@@ -51,6 +56,9 @@ public:
     // Collective: true if all said `exact`, false if only `loose`. Throws Disagreement on every rank otherwise, telling
     // who said what.
     bool agree(const Intent& intent, Milliseconds timeout);
+    // The same, but with the first bytes of the one collective that this rank hands to inner() next, where that one is
+    // small enough; otherwise false, and nothing has happened. No loose agreement.
+    bool agree_with_next(const Intent& intent, std::int64_t bytes, Milliseconds timeout);
     // Collective: throws Disagreement on every rank with the first text that a rank gives, unless all give none.
     void agree_on_success(const std::string& problem, Milliseconds timeout);
 
@@ -64,8 +72,11 @@ public:
 
 private:
     std::vector<std::string> tell_everybody(const std::string& text, Milliseconds timeout);
-    void minimum(std::vector<std::int64_t>& numbers, Milliseconds timeout);
-    void share_memory(Milliseconds timeout);   // once, with the first collective
+    // What each rank gives, and the smallest of all: exact and loose hashes with their complements, and willingness.
+    using Numbers = std::array<std::int64_t, 5>;
+    void minimum(Numbers& numbers, Milliseconds timeout);
+    bool judge(const Numbers& smallest, const Intent& intent, Milliseconds timeout);
+    void choose_engine(Milliseconds timeout);   // once, with the first collective
 
     Group group_;
     EngineFactory factory_;
@@ -73,7 +84,8 @@ private:
     mutable std::mutex mutex_;
     std::mutex making_;
     Inner inner_;
-    bool sharing_asked_ = false;   // by the thread that agrees
+    bool chosen_ = false;   // by the thread that agrees
+    DirectEngine* direct_ = nullptr;   // inner_, where it is one
     std::string broken_;
     std::map<std::int64_t, std::function<void()>> hooks_;
 };

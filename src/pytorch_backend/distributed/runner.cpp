@@ -31,6 +31,17 @@ struct InFlight {
     Posted posted;
 };
 
+std::int64_t bytes_of(const Chunk& chunk)
+{
+    const auto sum = [](const std::vector<at::Tensor>& tensors) {
+        std::int64_t bytes = 0;
+        for (const at::Tensor& tensor : tensors)
+            bytes += static_cast<std::int64_t>(tensor.nbytes());
+        return bytes;
+    };
+    return std::max(sum(chunk.reads), sum(chunk.writes));
+}
+
 std::string text_of(const std::exception& error)
 {
     if (const auto* ours = dynamic_cast<const c10::Error*>(&error))
@@ -125,6 +136,9 @@ void Runner::collective(c10::intrusive_ptr<Work> work, Collective collective, st
                 enqueue(0);   // under way while the ranks agree
         });
         fine = fine && guarded(*s.work, *s.engine, true, [&] {
+            const std::int64_t bytes = s.what.direct && s.what.chunks.size() == 1 ? bytes_of(s.what.chunks[0]) : -1;
+            if (bytes > 0 && s.engine->agree_with_next(s.what.intent, bytes, s.timeout))
+                return;
             if (!s.engine->agree(s.what.intent, s.timeout) && s.what.check_counts)
                 s.engine->agree_on_success(s.what.check_counts(*s.engine->inner(), s.timeout), s.timeout);
         });

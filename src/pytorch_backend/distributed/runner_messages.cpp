@@ -18,7 +18,7 @@ constexpr std::int64_t first_data_tag = std::int64_t{1} << 30;
 
 at::Tensor tensor_over(Header& header) { return at::from_blob(&header, {4}, at::dtype(at::kLong)); }
 
-int data_tag(std::int64_t id) { return static_cast<int>(first_data_tag + id % first_data_tag); }
+int data_tag(std::int64_t id) { return static_cast<int>(first_data_tag + id % (messages_tag - first_data_tag)); }
 
 void check_tag(const Work& work, int tag)
 {
