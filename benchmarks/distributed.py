@@ -100,29 +100,48 @@ def overlap(options, say):
 
 
 def predict(rows, step, options, say):
-    """A ring sends 2 (n - 1) / n times the bytes in 2 (n - 1) steps; what no backward pass hides is waited for."""
-    reduces = sorted((row["bytes"], row["ocl"]) for row in rows if row["collective"] == "all_reduce")
-    latency, (size, seconds) = reduces[0][1], reduces[-1]
+    """A ring sends 2 (n - 1) / n times the bytes in 2 (n - 1) messages, each of which the next rank waits for."""
+    reduces = sorted((row["bytes"], row["gloo"], row["ocl"]) for row in rows if row["collective"] == "all_reduce")
+    (_, small_of_gloo, small), (size, _, seconds) = reduces[0], reduces[-1]
     ranks = dist.get_world_size()
-    bandwidth = options.bandwidth * 1e9 or 2 * (ranks - 1) / ranks * size / max(seconds - latency, 1e-9)
-    hop = options.latency * 1e-6 or latency / (2 * 2 * (ranks - 1))   # agreeing and reducing, each both ways
-    say(f"\nmodel: {bandwidth / 1e9:.2f} GB/s and {1e6 * hop:.0f} us for each message, {1e3 * step['alone']:.0f} ms of "
-        f"computing, {step['bytes'] / 2**20:.0f} MiB of gradients in buckets of 8 MiB\n"
-        f"{'devices':>8}{'all_reduce ms':>15}{'step ms':>10}{'efficiency':>12}")
+    hop = options.latency * 1e-6 or small_of_gloo / (2 * (ranks - 1))   # Gloo's is a ring
+    exchange = options.latency * 1e-6 or small                          # ours is one message to everybody
+    bandwidth = options.bandwidth * 1e9 or (2 * (ranks - 1) / ranks * size /
+                                            max(seconds - exchange - 2 * (ranks - 1) * hop, 1e-9))
+    say(f"\nmodel: {bandwidth / 1e9:.2f} GB/s, {1e6 * hop:.0f} us for each message of a ring, {1e6 * exchange:.0f} us for "
+        f"an agreement's round, {1e3 * step['alone']:.0f} ms of computing, {step['bytes'] / 2**20:.0f} MiB of gradients "
+        "in buckets of 8 MiB\n")
     backward = 2 / 3 * step["alone"]
     buckets = max(1, round(step["bytes"] / (8 << 20)))
     table = []
     for n in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024):
-        # An agreement is an all_reduce of 40 bytes, which goes up and down a tree.
-        agreement = 2 * (n - 1).bit_length() * hop
+        # Up to eight ranks all speak to all at once; of more, each round tells twice as many.
+        agreement = (1 if n <= 8 else (n - 1).bit_length()) * exchange
         bucket = 2 * (n - 1) / n * step["bytes"] / buckets / bandwidth + 2 * (n - 1) * hop + agreement
         total = buckets * bucket if n > 1 else 0.0
         # The first bucket is there when its layers are through; the last cannot begin before the pass has ended.
         visible = max(bucket, total - backward * (1 - 1 / buckets)) if n > 1 else 0.0
         duration = step["alone"] + visible
-        table.append({"devices": n, "step": duration, "efficiency": step["alone"] / duration})
-        say(f"{n:8}{1e3 * total:15.1f}{1e3 * duration:10.1f}{100 * step['alone'] / duration:11.0f} %")
+        table.append({"devices": n, "all_reduce": total, "step": duration, "efficiency": step["alone"] / duration})
+    for title, cell in (("devices", lambda row: f"{row['devices']:,}"),
+                        ("all_reduce, ms", lambda row: f"{1e3 * row['all_reduce']:.0f}"),
+                        ("step, ms", lambda row: f"{1e3 * row['step']:.0f}"),
+                        ("efficiency", lambda row: f"{100 * row['efficiency']:.0f} %")):
+        say(f"| {title} | {' | '.join(map(cell, table))} |")
+        if title == "devices":
+            say("|---" * (1 + len(table)) + "|")
     return table
+
+
+def ratios(rows, sizes, say):
+    """The same figures as a table for docs/distributed.md."""
+    def name(size):
+        return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size / 1024:g} KiB"
+
+    say(f"\n| Gloo's time / ocl's time | {' | '.join(map(name, sizes))} |\n" + "|---" * (1 + len(sizes)) + "|")
+    for collective in dict.fromkeys(row["collective"] for row in rows):
+        say(f"| {collective} | "
+            + " | ".join(f"{row['ratio']:.2f}" for row in rows if row["collective"] == collective) + " |")
 
 
 def run(rank, options):
@@ -135,6 +154,7 @@ def run(rank, options):
         f"{torch.__version__}, memory "
         f"{os.environ.get('CLPRIM_DISTRIBUTED_STAGING', 'lent where the device is the processor')}\n")
     rows = compare_collectives(options, say)
+    ratios(rows, options.sizes, say)
     result = {"collectives": rows}
     if not options.no_step:
         result["step"] = overlap(options, say)
@@ -155,7 +175,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ranks", type=int, default=2, help="processes to start where torchrun has not")
     parser.add_argument("--collectives", nargs="+", choices=COLLECTIVES, default=COLLECTIVES)
-    parser.add_argument("--sizes", nargs="+", type=int, default=[4096, 1 << 18, 1 << 22, 1 << 26], help="bytes")
+    parser.add_argument("--sizes", nargs="+", type=int, help="bytes",
+                        default=[1 << 12, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--width", type=int, default=1024)

@@ -1,4 +1,5 @@
 """What the ranks of tests/python/test_distributed.py do. Each returns how far it is from the reference, or raises."""
+import contextlib
 import datetime
 import json
 import os
@@ -137,6 +138,16 @@ def exchange(rank, size, group=None):
     dist.all_to_all(outputs, [torch.full((3,), 10 * rank + r, device=DEVICE, dtype=torch.int32) for r in range(size)],
                     group=group)
     assert [part[0].item() for part in outputs] == [10 * r + rank for r in range(size)]
+
+
+def even_on_one_rank(rank, size):
+    """Rank 0 sends and gets as much of every rank, rank 1 keeps less of its own."""
+    splits = [2, 2] if rank == 0 else [2, 1]
+    given = number_of(rank, (sum(splits),))
+    into = torch.empty(sum(splits), device=DEVICE)
+    dist.all_to_all_single(into, given, splits, splits)
+    own, other = given.cpu().split(splits)[rank], number_of(1 - rank, (4 - (1 - rank),)).cpu()[2 * rank:2 * rank + 2]
+    close(into, torch.cat([own, other] if rank == 0 else [other, own]))
 
 
 def messages(rank, size):
@@ -324,9 +335,23 @@ def collectives_of(group, rank, size):
     exchange(rank, size, group)
 
 
+@contextlib.contextmanager
+def shared_memory_is(wanted):
+    name = "CLPRIM_DISTRIBUTED_SHARED_MEMORY"
+    before = os.environ.get(name)
+    os.environ[name] = wanted
+    try:
+        yield
+    finally:
+        os.environ.pop(name)
+        if before is not None:
+            os.environ[name] = before
+
+
 def shared_memory(rank, size):
     group, before = dist.new_group(list(range(size))), shares_memory()
-    collectives_of(group, rank, size)
+    with shared_memory_is("1"):
+        collectives_of(group, rank, size)
     assert shares_memory() == before + 1
     dist.destroy_process_group(group)
 
@@ -334,12 +359,8 @@ def shared_memory(rank, size):
 def without_shared_memory(rank, size):
     """One rank cannot reach it: all use the network."""
     group, before = dist.new_group(list(range(size))), shares_memory()
-    if rank == 1:
-        os.environ["CLPRIM_DISTRIBUTED_SHARED_MEMORY"] = "0"
-    try:
+    with shared_memory_is("0" if rank == 1 else "1"):
         collectives_of(group, rank, size)
-    finally:
-        os.environ.pop("CLPRIM_DISTRIBUTED_SHARED_MEMORY", None)
     assert shares_memory() == before
     dist.destroy_process_group(group)
 

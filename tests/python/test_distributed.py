@@ -21,14 +21,16 @@ pytestmark = pytest.mark.skipif(not torch.distributed.is_available() or not torc
 def environments(kind):
     if kind == "lent":
         return {}, {}
-    # The second rank is another vendor's where there is one; the first passes bytes as discrete GPUs do.
+    # The second rank is another vendor's where there is one; the first passes bytes as discrete GPUs do, and both the
+    # network's way.
     first = torch.ocl.get_device_properties(0).platform_name
     listed = subprocess.run([sys.executable, "-c", "import torch\nfor i in range(torch.ocl.device_count()):\n"
                              "    print(torch.ocl.get_device_properties(i).platform_name)"],
                             env={**os.environ, "CLPRIM_DEVICES": "all"}, capture_output=True, text=True, check=True)
     others = sorted(set(listed.stdout.splitlines()) - {first})
     second = {"CLPRIM_DEVICES": others[0]} if others else {}
-    return {"CLPRIM_DISTRIBUTED_STAGING": "pinned"}, second
+    network = {"CLPRIM_DISTRIBUTED_SHARED_MEMORY": "0"}
+    return {"CLPRIM_DISTRIBUTED_STAGING": "pinned", **network}, {**second, **network}
 
 
 @pytest.fixture(scope="module", params=["lent", "pinned, two drivers"])
@@ -40,22 +42,25 @@ def ranks(request):
 
 
 @pytest.mark.parametrize("case", [cases.all_reduce, cases.all_reduce_sparse, cases.moves, cases.reductions_to_some,
-                                  cases.exchange, cases.messages, cases.coalesced, cases.asynchronous, cases.profiled,
-                                  cases.shared_memory, cases.without_shared_memory],
+                                  cases.exchange, cases.even_on_one_rank, cases.messages, cases.coalesced,
+                                  cases.asynchronous, cases.profiled, cases.shared_memory,
+                                  cases.without_shared_memory],
                          ids=lambda case: case.__name__)
 def test_collectives(ranks, case):
     ranks(case)
 
 
-def test_three_ranks():
+@pytest.mark.parametrize("shared", ["0", "1"])
+def test_three_ranks(shared, monkeypatch):
     """Threads are the ranks, each with the backend of its own: three processes would take long to start."""
+    monkeypatch.setenv("CLPRIM_DISTRIBUTED_SHARED_MEMORY", shared)
     store, size = torch.distributed.HashStore(), 3
     outcomes = [None] * size
 
     def serve(rank):
         limit = datetime.timedelta(seconds=300)
         group = _distributed.process_group_class()(store, rank, size, limit, _distributed._engine)
-        for count in (5, 700_001):
+        for count in (5, 70_001, 700_001):
             for dtype in (torch.float32, torch.bfloat16, torch.int64):
                 parts = [(torch.arange(count) % 5 + r).to(dtype) for r in range(size)]
                 tensor = parts[rank].to("ocl")
@@ -74,6 +79,36 @@ def test_three_ranks():
         thread.start()
     for thread in threads:
         thread.join()
+    assert outcomes == ["done"] * size
+
+
+def test_more_ranks_than_speak_to_each_other():
+    """Agreements go round by round, from each rank to those at distances of powers of two."""
+    store, size = torch.distributed.HashStore(), 9
+    outcomes = [None] * size
+
+    def serve(rank):
+        limit = datetime.timedelta(seconds=300)
+        group = _distributed.process_group_class()(store, rank, size, limit, _distributed._engine)
+        tensor = torch.full((5,), float(rank), device="ocl")
+        group.allreduce([tensor]).wait()
+        assert tensor.tolist() == [36.0] * 5
+        try:
+            group.broadcast([torch.ones(4 if rank == 5 else 3, device="ocl")], 0).wait()
+        except torch.distributed.DistBackendError as error:
+            assert "rank 5 calls broadcast of 4 elements of float32" in str(error), error
+            assert "rank 0, 1, 2, 3, 4, 6, 7, 8 calls broadcast of 3 elements" in str(error), error
+        group.allreduce([tensor]).wait()
+        assert tensor.tolist() == [9 * 36.0] * 5
+        outcomes[rank] = "done"
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CLPRIM_DISTRIBUTED_SHARED_MEMORY", "0")
+        threads = [threading.Thread(target=serve, args=(rank,)) for rank in range(size)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
     assert outcomes == ["done"] * size
 
 

@@ -38,8 +38,9 @@ EXPLANATIONS = [
      "waits for the network"),
     (r"(ProcessGroup|Comm)\w*(Test)?::.*(checks|multi_device|_coalesced_gloo)", "the words of Gloo's own refusals"),
     (r"TestShardGradScaler::test_grad_scaling", "`ShardedGradScaler()` is for CUDA unless it is told the device"),
-    (r"test_all_to_all_single_inductor|test_rng_tracker_init|test_homogeneous_attributes|test_dropout_errors",
-     "not looked into: the case may be of the older PyTorch alone"),
+    (r"test_dropout_errors",
+     "dropout of partial sums is refused as the several operators that it is on the CPU; on accelerators it is one, which "
+     "makes them whole"),
     (r"test_allgather_basics_DEVICE|test_allgather_basics_cuda",
      "the value of the operation's future is one tensor with the parts of all ranks, as NCCL's"),
     (r"must be one tensor, not \d",
@@ -58,6 +59,8 @@ OTHER_VERSION = re.compile(
     r"test_compute_dtype .*too many values to unpack|test_assert_invalid_mesh_tensor .*not raised|"
     r"TestFullyShardPrefetch::.* The length of the sequences mismatch|"
     r"TestGradCollectives::test_all_reduce .*is not None|"
+    r"test_all_to_all_single_inductor .*not find .*all_to_all_single|"     # its code asserts alignment by that name
+    r"'NoneType' object has no attribute '(get_seed|_calc_shard_linear_idx)'|"   # random numbers' tracker: made later
     r"test_implicit_replication_for_foreach_ops .*not raised|test_split_tensor_1D |"
     r"test_load_error_handling .*Type comparison")
 

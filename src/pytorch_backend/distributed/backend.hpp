@@ -7,6 +7,16 @@ namespace torch_ocl::distributed {
 
 constexpr const char* backend_name = "occl";
 
+// Whether the caller waits, where this PyTorch tells it.
+template <class Options>
+bool waits(const Options& options)
+{
+    if constexpr (requires { options.asyncOp; })
+        return !options.asyncOp;
+    else
+        return false;
+}
+
 class Backend final : public c10d::Backend {
 public:
     using Tensors = std::vector<at::Tensor>;
@@ -75,6 +85,7 @@ private:
         const char* name;
         Milliseconds timeout{-1};
         at::TensorList inputs{};   // their shapes are shown by profilers
+        bool at_once = false;      // the caller waits for it
     };
     std::string group_name() const;
     void require(const Call& call, bool condition, const std::string& problem);   // or refuses, on every rank

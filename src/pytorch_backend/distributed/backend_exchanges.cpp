@@ -34,6 +34,7 @@ Backend::Pending Backend::exchange(const Call& call, Tensors outputs, Tensors in
     what.intent.loose = c10::str("all_to_all of ", name_of(inputs[0].scalar_type()));
     what.intent.exact = even ? c10::str(what.intent.loose, ", ", inputs[0].numel(), " elements to each rank")
                              : c10::str(what.intent.loose, " on rank ", rank_);
+    what.direct = even;
     auto with_splits = std::make_shared<bool>(!even);
     what.check_counts = [=, size = size_](c10d::Backend& inner, Milliseconds timeout) {
         *with_splits = true;   // another rank's are not even
@@ -67,7 +68,7 @@ Backend::Pending Backend::exchange(const Call& call, Tensors outputs, Tensors in
 
 Backend::Pending Backend::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options)
 {
-    const Call call{c10d::OpType::ALLTOALL, "all_to_all", options.timeout, inputs};
+    const Call call{c10d::OpType::ALLTOALL, "all_to_all", options.timeout, inputs, waits(options)};
     check(call, "output_tensor_list", outputs);
     check(call, "input_tensor_list", inputs);
     common_dtype(call, all_of(outputs, inputs[0]));
@@ -82,7 +83,7 @@ Backend::Pending Backend::alltoall(Tensors& outputs, Tensors& inputs, const c10d
 Backend::Pending Backend::alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<std::int64_t>& output_splits,
                                         std::vector<std::int64_t>& input_splits, const c10d::AllToAllOptions& options)
 {
-    const Call call{c10d::OpType::ALLTOALL_BASE, "all_to_all_single", options.timeout, input};
+    const Call call{c10d::OpType::ALLTOALL_BASE, "all_to_all_single", options.timeout, input, waits(options)};
     check(call, "output", {output});
     check(call, "input", {input});
     common_dtype(call, {output, input});

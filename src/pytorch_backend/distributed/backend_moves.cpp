@@ -31,7 +31,7 @@ Tensors slices_of(const Tensors& tensors, std::int64_t at, std::int64_t count)
 
 Backend::Pending Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options)
 {
-    const Call call{c10d::OpType::BROADCAST, "broadcast", options.timeout, tensors};
+    const Call call{c10d::OpType::BROADCAST, "broadcast", options.timeout, tensors, waits(options)};
     check_one(call, "tensor", tensors);
     const int root = static_cast<int>(options.rootRank);
     require(call, root >= 0 && root < size_, c10::str("its source is rank ", root, " of ", size_));
@@ -83,7 +83,7 @@ Backend::Pending Backend::gather_flat(const Call& call, Tensors outputs, const a
 Backend::Pending Backend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
                                     const c10d::AllgatherOptions& options)
 {
-    const Call call{c10d::OpType::ALLGATHER, "all_gather", options.timeout, inputs};
+    const Call call{c10d::OpType::ALLGATHER, "all_gather", options.timeout, inputs, waits(options)};
     check_one(call, "tensor", inputs);
     require(call, outputs.size() == 1, "tensor_list must be one list of tensors");
     check(call, "tensor_list", outputs[0]);
@@ -111,7 +111,7 @@ Backend::Pending Backend::allgather(std::vector<Tensors>& outputs, Tensors& inpu
 
 Backend::Pending Backend::_allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options)
 {
-    const Call call{c10d::OpType::_ALLGATHER_BASE, "all_gather_into_tensor", options.timeout, input};
+    const Call call{c10d::OpType::_ALLGATHER_BASE, "all_gather_into_tensor", options.timeout, input, waits(options)};
     check(call, "output_tensor", {output});
     check(call, "input_tensor", {input});
     common_dtype(call, {output, input});
@@ -259,9 +259,10 @@ Backend::Pending Backend::scatter(Tensors& outputs, std::vector<Tensors>& inputs
 
 Backend::Pending Backend::barrier(const c10d::BarrierOptions& options)
 {
-    const Call call{c10d::OpType::BARRIER, "barrier", options.timeout};
+    const Call call{c10d::OpType::BARRIER, "barrier", options.timeout, {}, waits(options)};
     Collective what;   // agreeing on it is what makes every rank wait for every other
     what.intent.exact = "barrier";
+    what.at_once = call.at_once && !coalescing_;
     auto work = new_work(call, {}, {});
     recorded(call, *work, [&] { runner_.collective(work, std::move(what), std::nullopt); });
     return kept(work);

@@ -69,7 +69,7 @@ Backend::Pending Backend::allreduce_coalesced(Tensors& tensors, const c10d::Allr
 {
     const bool one = tensors.size() == 1;
     const Call call{one ? c10d::OpType::ALLREDUCE : c10d::OpType::ALLREDUCE_COALESCED,
-                    one ? "all_reduce" : "all_reduce_coalesced", options.timeout, tensors};
+                    one ? "all_reduce" : "all_reduce_coalesced", options.timeout, tensors, waits(options)};
     check(call, "tensors", tensors);
     const auto dtype = common_dtype(call, tensors);
     const bool scaled = options.reduceOp == RedOp::PREMUL_SUM;
@@ -225,7 +225,7 @@ Backend::Pending Backend::reduce_scatter(Tensors& outputs, std::vector<Tensors>&
                                          const c10d::ReduceScatterOptions& options)
 {
     const Call call{c10d::OpType::REDUCE_SCATTER, "reduce_scatter", options.timeout,
-                    inputs.empty() ? outputs : inputs[0]};
+                    inputs.empty() ? outputs : inputs[0], waits(options)};
     check_one(call, "output", outputs);
     require(call, inputs.size() == 1, "input_list must be one list of tensors");
     check(call, "input_list", inputs[0]);
@@ -260,7 +260,8 @@ Backend::Pending Backend::reduce_scatter(Tensors& outputs, std::vector<Tensors>&
 Backend::Pending Backend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                                const c10d::ReduceScatterOptions& options)
 {
-    const Call call{c10d::OpType::_REDUCE_SCATTER_BASE, "reduce_scatter_tensor", options.timeout, input};
+    const Call call{c10d::OpType::_REDUCE_SCATTER_BASE, "reduce_scatter_tensor", options.timeout, input,
+                    waits(options)};
     check(call, "output", {output});
     check(call, "input", {input});
     common_dtype(call, {output, input});

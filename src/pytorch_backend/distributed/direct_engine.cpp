@@ -11,7 +11,8 @@ namespace torch_ocl::distributed {
 namespace {
 
 using Bytes = Messages::Bytes;
-constexpr std::int64_t few_bytes = 16 << 10;   // so few each rank reduces for itself: one round instead of two
+// So few each rank reduces for itself: one round instead of two. Two ranks send as much either way.
+constexpr std::int64_t few_bytes = 16 << 10, few_of_two = 256 << 10;
 
 char* bytes_of(const at::Tensor& tensor) { return static_cast<char*>(tensor.data_ptr()); }
 
@@ -105,8 +106,7 @@ DirectEngine::Pending DirectEngine::allreduce(Tensors& tensors, const c10d::Allr
     return run(c10d::OpType::ALLREDUCE, options.timeout, [&](Deadline deadline) {
         const at::Tensor flat = tensors[0].view({-1});
         const RedOp op = options.reduceOp;
-        // Two ranks send as much either way.
-        const std::int64_t whole = size_ == 2 ? messages_.room() : few_bytes;
+        const std::int64_t whole = std::min(messages_.room(), size_ == 2 ? few_of_two : few_bytes);
         const bool everywhere = static_cast<std::int64_t>(flat.nbytes()) <= whole;
         const std::int64_t step = (everywhere ? whole : messages_.room() * size_) / flat.element_size();
         for (std::int64_t at = 0; at < flat.numel(); at += step) {

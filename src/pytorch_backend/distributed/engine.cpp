@@ -127,8 +127,12 @@ void Engine::choose_engine(Milliseconds timeout)
         better = std::move(direct);
     }
     call_when_broken(own_hook, [better] { better->shutdown(); });
-    const std::lock_guard lock(mutex_);
-    inner_ = std::move(better);
+    {
+        const std::lock_guard lock(mutex_);
+        inner_ = std::move(better);
+    }
+    constexpr std::int64_t few = std::int64_t{1} << 20;
+    prompt_bytes_ = !direct_ || direct_->takes(few) ? few : 0;
 }
 
 namespace {
@@ -160,8 +164,10 @@ bool Engine::agree_with_next(const Intent& intent, std::int64_t bytes, Milliseco
     choose_engine(timeout);
     if (!direct_ || !direct_->takes(bytes))
         return false;
-    direct_->carry(numbers_of(intent),
-                   [this, intent, timeout](const Numbers& smallest) { judge(smallest, intent, timeout); });
+    direct_->carry(numbers_of(intent), [this, intent, timeout](const Numbers& smallest) {
+        if (!judge(smallest, intent, timeout))
+            throw LooseAgreement();
+    });
     return true;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -32,6 +33,9 @@ struct Disagreement : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
+// Thrown to whom agree_with_next has told true: the ranks agree only loosely, and nothing else has happened.
+struct LooseAgreement {};
+
 class DirectEngine;
 
 constexpr int messages_tag = 0x7fffffff;   // of what engines themselves send, beyond those of messages and their data
@@ -57,8 +61,10 @@ public:
     // who said what.
     bool agree(const Intent& intent, Milliseconds timeout);
     // The same, but with the first bytes of the one collective that this rank hands to inner() next, where that one is
-    // small enough; otherwise false, and nothing has happened. No loose agreement.
+    // small enough; otherwise false, and nothing has happened.
     bool agree_with_next(const Intent& intent, std::int64_t bytes, Milliseconds timeout);
+    // Whether collectives of so many bytes, made as by agree_with_next or in shared memory, return when they are done.
+    bool prompt(std::int64_t bytes) const { return bytes <= prompt_bytes_; }
     // Collective: throws Disagreement on every rank with the first text that a rank gives, unless all give none.
     void agree_on_success(const std::string& problem, Milliseconds timeout);
 
@@ -85,6 +91,7 @@ private:
     std::mutex making_;
     Inner inner_;
     bool chosen_ = false;   // by the thread that agrees
+    std::atomic<std::int64_t> prompt_bytes_{-1};
     DirectEngine* direct_ = nullptr;   // inner_, where it is one
     std::string broken_;
     std::map<std::int64_t, std::function<void()>> hooks_;

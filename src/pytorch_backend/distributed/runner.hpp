@@ -28,6 +28,7 @@ struct Collective {
     // After that, on the host: what is left to compute of `in` and what was received.
     std::function<void(at::Tensor& in, at::Tensor& out)> finish_on_host;
     std::function<void()> finish_on_device;    // once, on the stream that wrote the results
+    bool at_once = false;                      // the caller waits for it
     bool direct = false;                       // ranks may agree with the bytes themselves, where these are few
     bool scratch = false;                      // the engine overwrites what it reads
     // Where ranks agreed loosely only: what is wrong with the counts that others sent, or nothing.

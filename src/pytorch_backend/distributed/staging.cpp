@@ -26,27 +26,56 @@ bool lends_memory(const clprim::Device& device)
     return device.kind == clprim::DeviceKind::cpu && (device.handle.getInfo<CL_DEVICE_TYPE>() & CL_DEVICE_TYPE_CPU);
 }
 
-// Where the bytes of a tensor lie in this process. Such a driver maps a buffer by handing out the address that its
-// kernels use, and that stays: tensors share buffers, so none can be mapped for as long as one of them is sent.
+// Where buffers lie in this process. Such a driver maps a buffer by handing out the address that its kernels use, and
+// that stays: tensors share buffers, so none can be mapped for as long as one of them is sent.
+class Addresses {
+public:
+    char* of(clprim::Context& context, cl_mem buffer)
+    {
+        clprim::Queue* queue;
+        {
+            const std::lock_guard lock(mutex_);
+            if (const auto known = addresses_.find(buffer); known != addresses_.end())
+                return known->second;
+            auto& own = queues_[&context];
+            if (!own)   // since mapping waits for what is in the queue
+                own = std::make_unique<clprim::Queue>(context, -1, false);
+            queue = own.get();
+        }
+        // Without the lock: the driver may call forget() meanwhile.
+        cl_int code = CL_SUCCESS;
+        void* address =
+            clEnqueueMapBuffer(queue->handle()(), buffer, CL_TRUE, CL_MAP_READ, 0, 1, 0, nullptr, nullptr, &code);
+        TORCH_CHECK(code == CL_SUCCESS, "clEnqueueMapBuffer: ", clprim::opencl_error_name(code));
+        code = clEnqueueUnmapMemObject(queue->handle()(), buffer, address, 0, nullptr, nullptr);
+        TORCH_CHECK(code == CL_SUCCESS, "clEnqueueUnmapMemObject: ", clprim::opencl_error_name(code));
+        queue->flush();
+        const auto gone = [](cl_mem buffer, void* self) { static_cast<Addresses*>(self)->forget(buffer); };
+        if (clSetMemObjectDestructorCallback(buffer, gone, this) == CL_SUCCESS) {
+            const std::lock_guard lock(mutex_);
+            addresses_[buffer] = static_cast<char*>(address);
+        }
+        return static_cast<char*>(address);
+    }
+
+private:
+    void forget(cl_mem buffer)
+    {
+        const std::lock_guard lock(mutex_);
+        addresses_.erase(buffer);
+    }
+
+    std::mutex mutex_;
+    std::map<cl_mem, char*> addresses_;
+    std::map<const clprim::Context*, std::unique_ptr<clprim::Queue>> queues_;
+};
+
 void* host_address(const at::Tensor& tensor)
 {
-    static auto* const queues = new std::map<const clprim::Context*, std::unique_ptr<clprim::Queue>>;
-    static std::mutex mutex;
+    static auto* const addresses = new Addresses;   // drivers release buffers when the process ends, too
     const clprim::Tensor view = storage_view(tensor);
-    const std::size_t offset = view.memory->offset + static_cast<std::size_t>(view.offset) * tensor.element_size();
-    clprim::Context& owner = context(tensor.device().index());
-    const std::lock_guard lock(mutex);
-    auto& queue = (*queues)[&owner];
-    if (!queue)   // of its own, since mapping waits for what is in the queue
-        queue = std::make_unique<clprim::Queue>(owner, -1, false);
-    cl_int code = CL_SUCCESS;
-    void* address = clEnqueueMapBuffer(queue->handle()(), view.memory->buffer, CL_TRUE, CL_MAP_READ, offset, 1, 0,
-                                       nullptr, nullptr, &code);
-    TORCH_CHECK(code == CL_SUCCESS, "clEnqueueMapBuffer: ", clprim::opencl_error_name(code));
-    code = clEnqueueUnmapMemObject(queue->handle()(), view.memory->buffer, address, 0, nullptr, nullptr);
-    TORCH_CHECK(code == CL_SUCCESS, "clEnqueueUnmapMemObject: ", clprim::opencl_error_name(code));
-    queue->flush();
-    return address;
+    return addresses->of(context(tensor.device().index()), view.memory->buffer) + view.memory->offset +
+           static_cast<std::size_t>(view.offset) * tensor.element_size();
 }
 
 bool adjacent(const std::vector<at::Tensor>& parts)
@@ -67,7 +96,7 @@ Lanes::Lanes(c10::Device device)
 {
 }
 
-HostView::HostView(Lanes& lanes, std::vector<at::Tensor> parts, Use use)
+HostView::HostView(Lanes& lanes, std::vector<at::Tensor> parts, Use use, const clprim::Event& ready)
     : lanes_(lanes), parts_(std::move(parts)), use_(use)
 {
     for (const at::Tensor& part : parts_)
@@ -76,10 +105,12 @@ HostView::HostView(Lanes& lanes, std::vector<at::Tensor> parts, Use use)
         host_ = at::empty({0}, parts_.at(0).options().device(at::kCPU));
         return;
     }
-    if (lanes_.lends())
+    if (lanes_.lends()) {
         borrow();
-    else
+        arrived_ = ready;
+    } else {
         fetch();
+    }
 }
 
 void HostView::fetch()
@@ -108,8 +139,6 @@ void HostView::borrow()
             lent_.push_back(part.numel() == 0 ? at::empty({0}, options)
                                               : at::from_blob(host_address(part), {part.numel()}, options));
     }
-    arrived_ = lanes_.out().record();
-    lanes_.out().flush();
 }
 
 const at::Tensor& HostView::host()

@@ -17,7 +17,7 @@ void run_in_background(Task task);
 class Strand : public std::enable_shared_from_this<Strand> {
 public:
     void push(Task task);
-    void run(Task task);   // here and now if nothing is before it; for tasks that do not wait
+    void run(Task task);   // here and now if nothing is before it; what comes meanwhile waits for its end
     bool idle() const;
 
 private:
