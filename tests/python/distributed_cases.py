@@ -145,8 +145,8 @@ def even_on_one_rank(rank, size):
     splits = [2, 2] if rank == 0 else [2, 1]
     given = number_of(rank, (sum(splits),))
     into = torch.empty(sum(splits), device=DEVICE)
-    dist.all_to_all_single(into, given, splits, splits)
-    own, other = given.cpu().split(splits)[rank], number_of(1 - rank, (4 - (1 - rank),)).cpu()[2 * rank:2 * rank + 2]
+    dist.all_to_all_single(into, given.to(DEVICE), splits, splits)
+    own, other = given.split(splits)[rank], number_of(1 - rank, (3 + rank,))[2 * rank:2 * rank + 2]
     close(into, torch.cat([own, other] if rank == 0 else [other, own]))
 
 

@@ -16,13 +16,15 @@ constexpr std::int64_t few_bytes = 16 << 10, few_of_two = 256 << 10;
 
 char* bytes_of(const at::Tensor& tensor) { return static_cast<char*>(tensor.data_ptr()); }
 
-// The ranks at these distances from one: everybody, or powers of two, by which news reaches all in as many rounds.
-std::vector<int> ranks_at(int rank, int size, bool everybody, int sign)
+// Everybody, or the ranks at distances of powers of two, by which news reaches all in as many rounds.
+std::set<int> peers_of(int rank, int size, bool everybody)
 {
-    std::vector<int> ranks;
-    for (int distance = 1; distance < size; distance = everybody ? distance + 1 : 2 * distance)
-        ranks.push_back((rank + sign * distance + size) % size);
-    return ranks;
+    std::set<int> peers;
+    for (int distance = 1; distance < size; distance = everybody ? distance + 1 : 2 * distance) {
+        peers.insert((rank + distance) % size);
+        peers.insert((rank + size - distance) % size);
+    }
+    return peers;
 }
 
 std::int64_t room_of(bool everybody, std::int64_t most_bytes, int size)
@@ -41,8 +43,7 @@ void lower(Numbers& numbers, const Numbers& others)
 DirectEngine::DirectEngine(Inner below, Milliseconds timeout)
     : c10d::Backend(below->getRank(), below->getSize()), below_(std::move(below)), timeout_(timeout),
       everybody_(size_ <= most_ranks),
-      messages_(below_, ranks_at(rank_, size_, everybody_, -1), ranks_at(rank_, size_, everybody_, 1),
-                room_of(everybody_, most_bytes, size_))
+      messages_(below_, peers_of(rank_, size_, everybody_), room_of(everybody_, most_bytes, size_))
 {
 }
 

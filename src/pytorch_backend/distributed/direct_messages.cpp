@@ -23,12 +23,13 @@ Milliseconds left_until(Deadline deadline)
 
 }  // namespace
 
-Messages::Messages(Inner engine, std::vector<int> from, std::vector<int> to, std::int64_t room)
+Messages::Messages(Inner engine, const std::set<int>& peers, std::int64_t room)
     : engine_(std::move(engine)), room_(room)
 {
-    for (const int rank : to)
+    // Connecting may wait until the peer does the same. In ascending order on every rank there is no circle: the lowest
+    // pair that is not connected is the next one of both its ranks.
+    for (const int rank : peers) {
         outgoing_[rank].memory = host_bytes(header_bytes + room_);
-    for (const int rank : from) {
         for (at::Tensor& memory : incoming_[rank].memory)
             memory = host_bytes(header_bytes + room_);
         expect(rank);

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include <distributed/engine.hpp>
 
@@ -17,8 +18,8 @@ using Deadline = std::chrono::steady_clock::time_point;
 // For one thread, except for stop().
 class Messages {
 public:
-    // `from`, `to`: the ranks that this one hears and speaks to; every message has room for so many bytes.
-    Messages(Inner engine, std::vector<int> from, std::vector<int> to, std::int64_t room);
+    // Collective: connects this rank with `peers`, of which each names it as well. Messages have room for so many bytes.
+    Messages(Inner engine, const std::set<int>& peers, std::int64_t room);
     ~Messages();
     Messages(const Messages&) = delete;
 
