@@ -63,6 +63,10 @@ def integer() -> Iterator[Problem]:
     import torch
     yield Problem("integer: int8 NN 1024", lambda: torch._int_mm(
         empty(1024, 1024, dtype="int8"), empty(1024, 1024, dtype="int8")))
+    yield Problem("integer: int8 NN 4096", lambda: torch._int_mm(
+        empty(4096, 4096, dtype="int8"), empty(4096, 4096, dtype="int8")))
+    yield Problem("integer: int8 NT 4096", lambda: torch._int_mm(
+        empty(4096, 4096, dtype="int8"), empty(4096, 4096, dtype="int8").t()))
     yield Problem("integer: int8 NT 32x3072x768", lambda: torch._int_mm(
         empty(32, 768, dtype="int8"), empty(3072, 768, dtype="int8").t()))
 

@@ -1,8 +1,10 @@
 // Products of small matrices by the matrix instructions of GPUs, behind one interface.
 //
 // A sub-group of LANES work-items holds a FRAGMENT_M x FRAGMENT_K piece of A and a FRAGMENT_K x FRAGMENT_N piece of B,
-// both of 16-bit numbers (X: float16 or bfloat16), and FRAGMENT_M x FRAGMENT_N sums in float. A and B come from slabs
-// in local memory, which hold SLAB_K k of some `lines` (rows of A, columns of B); how they lie is the engine's own:
+// both of 16-bit numbers (X: float16 or bfloat16), and FRAGMENT_M x FRAGMENT_N sums in float. With -DX=int8 a number is
+// a pair of bytes along k, and sums are int: -DA_UNSIGNED=1 and -DB_UNSIGNED=1 say that its bytes are 0 to 255, which
+// MFMA does not know. A and B come from slabs in local memory, which hold SLAB_K k of some `lines` (rows of A, columns
+// of B); how they lie is the engine's own:
 //     int at = a_place(along_k, lines, line, k);    a word of the slab; may be added to that of multiples of 16 (LANES
 //                                                   if that is less)
 //     place_a_along_k(slab + at, v)                 eight neighbours along k, of a multiple of 8 on
@@ -22,6 +24,20 @@
 // (fragments_emulation.cl); everything else is the code that GPUs run.
 #define SLAB_K 32
 #define SLAB_PITCH (SLAB_K / 2 + 4)   // words of a line along k: 16-byte addresses, apart in banks
+
+#define SUM_float16 float
+#define SUM_bfloat16 float
+#define SUM_int8 int
+#define SUM_TYPE CLPRIM_CAT(SUM_, X)
+#define SUM_VECTOR(n) CLPRIM_CAT(SUM_TYPE, n)
+#define IS_BYTES_int8 1
+#define IS_BYTES CLPRIM_CAT(IS_BYTES_, X)
+#ifndef A_UNSIGNED
+#define A_UNSIGNED 0
+#endif
+#ifndef B_UNSIGNED
+#define B_UNSIGNED 0
+#endif
 
 // Work-item g.lane of a sub-group; `exchange` is local memory of the sub-group's own, for the emulation.
 typedef struct {

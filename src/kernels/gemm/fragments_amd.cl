@@ -8,14 +8,14 @@
 #define A_WORDS 2
 #define FRAGMENT_SUMS 16
 typedef uint2 fragment_a;
-typedef float16 fragment_sums;
+typedef SUM_VECTOR(16) fragment_sums;
 #define FRAGMENT_ROW(e, lane) ((e) / 4 * 8 + (lane) / SIDE * 4 + (e) % 4)
 #else
 #define LANES 32
 #define SIDE 16
 #define FRAGMENT_K 16
 #define FRAGMENT_SUMS 8
-typedef float8 fragment_sums;
+typedef SUM_VECTOR(8) fragment_sums;
 #ifdef ENGINE_WMMA
 #define A_WORDS 8
 typedef uint8 fragment_a;
@@ -69,14 +69,28 @@ static inline fragment_a load_a(sub_group g, const __local uint* slab, int begin
 }
 #define load_b load_a
 
+// Bytes: the instructions take half as many k, but for that of CDNA 3. Which half is the first does not matter, as long
+// as it is the same of A and B.
 #if !EMULATED
 #if defined(ENGINE_MFMA)
+#ifdef __gfx90a__
+#define ENGINE_int8(a, b, c)                                                                                          \
+    __builtin_amdgcn_mfma_i32_32x32x8i8(a.y, b.y, __builtin_amdgcn_mfma_i32_32x32x8i8(a.x, b.x, c, 0, 0, 0), 0, 0, 0)
+#else
+#define ENGINE_int8(a, b, c) __builtin_amdgcn_mfma_i32_32x32x16_i8(as_long(a), as_long(b), c, 0, 0, 0)
+#endif
 #define ENGINE_float16(a, b, c) __builtin_amdgcn_mfma_f32_32x32x8f16(as_half4(a), as_half4(b), c, 0, 0, 0)
 #define ENGINE_bfloat16(a, b, c) __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(as_short4(a), as_short4(b), c, 0, 0, 0)
 #elif defined(ENGINE_WMMA)
+#define BYTES_OF(a, b, c)                                                                                             \
+    __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32(!A_UNSIGNED, as_int4(a), !B_UNSIGNED, as_int4(b), c, 0)
+#define ENGINE_int8(a, b, c) BYTES_OF(a.hi, b.hi, BYTES_OF(a.lo, b.lo, c))
 #define ENGINE_float16(a, b, c) __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(as_half16(a), as_half16(b), c)
 #define ENGINE_bfloat16(a, b, c) __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(as_short16(a), as_short16(b), c)
 #else
+#define BYTES_OF(a, b, c)                                                                                             \
+    __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32_gfx12(!A_UNSIGNED, as_int2(a), !B_UNSIGNED, as_int2(b), c, 0)
+#define ENGINE_int8(a, b, c) BYTES_OF(a.hi, b.hi, BYTES_OF(a.lo, b.lo, c))
 #define ENGINE_float16(a, b, c) __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(as_half8(a), as_half8(b), c)
 #define ENGINE_bfloat16(a, b, c) __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(as_short8(a), as_short8(b), c)
 #endif

@@ -20,7 +20,7 @@ typedef int8 fragment_a;
 #define FRAGMENT_K 16
 #define FRAGMENT_SUMS 8
 typedef int8 fragment_b;
-typedef float8 fragment_sums;
+typedef SUM_VECTOR(8) fragment_sums;
 #define B_LANE(k, j) (j)
 #define B_HALF(k, j) (k)
 #define FRAGMENT_ROW(e, lane) (e)
@@ -106,6 +106,15 @@ static inline fragment_b load_b(sub_group g, const __local uint* slab, int begin
 }
 #define DPAS_float16 intel_sub_group_f16_f16_matrix_mad_k16
 #define DPAS_bfloat16 intel_sub_group_bf16_bf16_matrix_mad_k16
+#if A_UNSIGNED && B_UNSIGNED
+#define DPAS_int8 intel_sub_group_u8_u8_matrix_mad_k32
+#elif A_UNSIGNED
+#define DPAS_int8 intel_sub_group_u8_i8_matrix_mad_k32
+#elif B_UNSIGNED
+#define DPAS_int8 intel_sub_group_i8_u8_matrix_mad_k32
+#else
+#define DPAS_int8 intel_sub_group_i8_i8_matrix_mad_k32
+#endif
 static inline fragment_sums multiply_add(sub_group g, fragment_a a, fragment_b b, fragment_sums sums)
 {
     return CLPRIM_CAT(DPAS_, X)(a, b, sums);

@@ -4,17 +4,35 @@
 #define EXCHANGE_WORDS (LANES * (A_WORDS + B_WORDS))
 
 // Word `word` of each lane lies at [word][lane].
-static inline float exchanged(const __local uint* words, int lane, int at)
+static inline ushort exchanged(const __local uint* words, int lane, int at)
 {
     const uint word = words[at / 2 * LANES + lane];
-    const ushort bits = (ushort)(at % 2 ? word >> 16 : word);
-    return CLPRIM_CAT(X, _to_float)(bits);
+    return (ushort)(at % 2 ? word >> 16 : word);
 }
+
+#if IS_BYTES
+static inline int emulated_byte(ushort pair, int at, int is_unsigned)
+{
+    const uchar byte = (uchar)(pair >> at);
+    return is_unsigned ? (int)byte : (int)as_char(byte);
+}
+static inline int add_product(ushort a, ushort b, int sum)
+{
+    const int low = emulated_byte(a, 0, A_UNSIGNED) * emulated_byte(b, 0, B_UNSIGNED);
+    const int high = emulated_byte(a, 8, A_UNSIGNED) * emulated_byte(b, 8, B_UNSIGNED);
+    return as_int(as_uint(sum) + as_uint(low + high));   // wraps
+}
+#else
+static inline float add_product(ushort a, ushort b, float sum)
+{
+    return fma(CLPRIM_CAT(X, _to_float)(a), CLPRIM_CAT(X, _to_float)(b), sum);
+}
+#endif
 
 static inline fragment_sums multiply_add(sub_group g, fragment_a a, fragment_b b, fragment_sums sums)
 {
     uint a_words[A_WORDS], b_words[B_WORDS];
-    float values[FRAGMENT_SUMS];
+    SUM_TYPE values[FRAGMENT_SUMS];
     CLPRIM_CAT(vstore, A_WORDS)(CLPRIM_CAT(as_uint, A_WORDS)(a), 0, a_words);
     CLPRIM_CAT(vstore, B_WORDS)(CLPRIM_CAT(as_uint, B_WORDS)(b), 0, b_words);
     CLPRIM_CAT(vstore, FRAGMENT_SUMS)(sums, 0, values);
@@ -28,8 +46,8 @@ static inline fragment_sums multiply_add(sub_group g, fragment_a a, fragment_b b
     for (int e = 0; e < FRAGMENT_SUMS; ++e) {
         const int i = FRAGMENT_ROW(e, g.lane), j = FRAGMENT_COLUMN(e, g.lane);
         for (int k = 0; k < FRAGMENT_K; ++k)
-            values[e] = fma(exchanged(all_a, A_LANE(i, k), A_HALF(i, k)), exchanged(all_b, B_LANE(k, j), B_HALF(k, j)),
-                            values[e]);
+            values[e] = add_product(exchanged(all_a, A_LANE(i, k), A_HALF(i, k)),
+                                    exchanged(all_b, B_LANE(k, j), B_HALF(k, j)), values[e]);
     }
     return CLPRIM_CAT(vload, FRAGMENT_SUMS)(0, values);
 }

@@ -1,6 +1,7 @@
-// NVIDIA's mma.sync.m16n8k16, two of them side by side, with operands by ldmatrix. With g = lane / 4 and t = lane % 4 a
-// lane holds of A rows g and g + 8 and of B columns g and g + 8 at k = 2 t, 2 t + 1 and eight further, of the sums rows
-// g and g + 8 at columns 2 t, 2 t + 1 and eight further. ldmatrix transposes, so slabs lie as their matrices do.
+// NVIDIA's mma.sync.m16n8k16, of bytes m16n8k32, two of them side by side, with operands by ldmatrix. With g = lane / 4
+// and t = lane % 4 a lane holds of A rows g and g + 8 and of B columns g and g + 8 at k = 2 t, 2 t + 1 and eight further,
+// of the sums rows g and g + 8 at columns 2 t, 2 t + 1 and eight further. ldmatrix transposes, so slabs lie as their
+// matrices do.
 #define LANES 32
 #define A_WORDS 4
 #define B_WORDS 4
@@ -11,7 +12,7 @@
 #define TRANSPOSING_LOADS 1
 typedef uint4 fragment_a;
 typedef uint4 fragment_b;
-typedef float8 fragment_sums;
+typedef SUM_VECTOR(8) fragment_sums;
 #define A_LANE(i, k) ((i) % 8 * 4 + (k) % 8 / 2)
 #define A_HALF(i, k) (((k) / 8 * 2 + (i) / 8) * 2 + (k) % 2)
 #define B_LANE(k, j) ((j) % 8 * 4 + (k) % 8 / 2)
@@ -69,18 +70,28 @@ static inline uint4 load_matrices(sub_group g, const __local uint* slab, int beg
                          : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "r"(address) : "memory");
     return (uint4)(x, y, z, w);
 }
-#define MMA_TYPES_float16 "f16.f16"
-#define MMA_TYPES_bfloat16 "bf16.bf16"
-#define MMA(c, a, b0, b1)                                                                                             \
-    __asm__("mma.sync.aligned.m16n8k16.row.col.f32." CLPRIM_CAT(MMA_TYPES_, X) ".f32 "                               \
-            "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"                                                   \
-            : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1))
+#define MMA_float16 "m16n8k16.row.col.f32.f16.f16.f32", "+f"
+#define MMA_bfloat16 "m16n8k16.row.col.f32.bf16.bf16.f32", "+f"
+#if A_UNSIGNED && B_UNSIGNED
+#define MMA_int8 "m16n8k32.row.col.s32.u8.u8.s32", "+r"
+#elif A_UNSIGNED
+#define MMA_int8 "m16n8k32.row.col.s32.u8.s8.s32", "+r"
+#elif B_UNSIGNED
+#define MMA_int8 "m16n8k32.row.col.s32.s8.u8.s32", "+r"
+#else
+#define MMA_int8 "m16n8k32.row.col.s32.s8.s8.s32", "+r"
+#endif
+#define MMA(c, a, b0, b1) MMA_OF(CLPRIM_CAT(MMA_, X), c, a, b0, b1)
+#define MMA_OF(...) MMA_WRITTEN(__VA_ARGS__)
+#define MMA_WRITTEN(shape, sum, c, a, b0, b1)                                                                         \
+    __asm__("mma.sync.aligned." shape " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"                        \
+            : sum(c.x), sum(c.y), sum(c.z), sum(c.w) : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1))
 static inline fragment_sums multiply_add(sub_group g, fragment_a a, fragment_b b, fragment_sums sums)
 {
-    float4 low = sums.lo, high = sums.hi;
+    SUM_VECTOR(4) low = sums.lo, high = sums.hi;
     MMA(low, a, b.x, b.y);
     MMA(high, a, b.z, b.w);
-    return (float8)(low, high);
+    return (fragment_sums)(low, high);
 }
 #endif
 

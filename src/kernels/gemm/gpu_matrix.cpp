@@ -108,12 +108,12 @@ const MatrixTile& matrix_tile(MatrixEngineChoice engine, std::int64_t large_tile
     return !engine.emulated && large_tiles >= device.compute_units ? shape.large : shape.small;
 }
 
-Rejection matrix_engine_rejects_by(MatrixEngineChoice engine, DataType type, const Device& device)
+namespace {
+
+Rejection engine_rejects(MatrixEngineChoice engine, const Device& device)
 {
     if (device.kind != DeviceKind::gpu)
         return "for GPUs";
-    if (type != DataType::float16 && type != DataType::bfloat16)
-        return "for float16 and bfloat16";
     if (engine.engine == MatrixEngine::none)
         return "no matrix engine";
     const MatrixEngineShape& shape = shape_of(engine.engine);
@@ -125,14 +125,13 @@ Rejection matrix_engine_rejects_by(MatrixEngineChoice engine, DataType type, con
     return std::nullopt;
 }
 
-Rejection matrix_engine_rejects(DataType type, const Device& device)
+// Of the device's own engine, which is tried at first use.
+Rejection engine_rejects(DataType type, const Device& device)
 {
-    if (device.kind != DeviceKind::gpu)
+    if (device.kind != DeviceKind::gpu)   // before the costly questions
         return "for GPUs";
-    if (type != DataType::float16 && type != DataType::bfloat16)   // before the costly questions
-        return "for float16 and bfloat16";
     const MatrixEngineChoice engine = matrix_engine(device);
-    if (auto reason = matrix_engine_rejects_by(engine, type, device))
+    if (auto reason = engine_rejects(engine, device))
         return reason;
     if (engine.emulated || matrix_engine_works(device, engine.engine, type))
         return std::nullopt;
@@ -140,6 +139,22 @@ Rejection matrix_engine_rejects(DataType type, const Device& device)
                           " does not build its kernel, or computes wrong products of ", name_of(type));
     return fmt::format("{} does not work on this device", name_of(engine.engine));
 }
+
+constexpr bool is_short_float(DataType type) { return type == DataType::float16 || type == DataType::bfloat16; }
+
+}  // namespace
+
+Rejection matrix_engine_rejects_by(MatrixEngineChoice engine, DataType type, const Device& device)
+{
+    return is_short_float(type) ? engine_rejects(engine, device) : Rejection("for float16 and bfloat16");
+}
+
+Rejection matrix_engine_rejects(DataType type, const Device& device)
+{
+    return is_short_float(type) ? engine_rejects(type, device) : Rejection("for float16 and bfloat16");
+}
+
+Rejection matrix_engine_rejects_bytes(const Device& device) { return engine_rejects(DataType::int8, device); }
 
 Rejection matrix_engine_advises_against(double rows, double columns, const Device& device)
 {

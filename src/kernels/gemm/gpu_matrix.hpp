@@ -32,6 +32,8 @@ const MatrixTile& matrix_tile(MatrixEngineChoice engine, std::int64_t large_tile
 // Why a device cannot multiply matrices of a type by an engine; by its own one, which is tried at first use.
 Rejection matrix_engine_rejects_by(MatrixEngineChoice, DataType, const Device&);
 Rejection matrix_engine_rejects(DataType, const Device&);
+// The same of products of eight-bit integers (integer/gpu_matrix.cl).
+Rejection matrix_engine_rejects_bytes(const Device&);
 // Why it should not, where all of `rows` x `columns` sums are computed in whole tiles.
 Rejection matrix_engine_advises_against(double rows, double columns, const Device&);
 
@@ -49,7 +51,8 @@ CLPRIM_API void gpu_split_by(MatrixEngineChoice, Queue&, const GemmProblem&, con
 CLPRIM_API Rejection gpu_matrix_rejects_by(MatrixEngineChoice, const GemmProblem&, const Device&);
 CLPRIM_API void gpu_matrix_by(MatrixEngineChoice, bool large, Queue&, const GemmProblem&, const GemmTensors&);
 
-// Whether the device builds the engine's kernel and computes products of a type right: found out once, by products
+// Whether the device builds the engine's kernel and computes products of a type right, int8 for those of eight-bit
+// integers: found out once, by products
 // whose results are known, and kept on disk for as long as driver and kernel stay the same. Waits for the device.
 // try_matrix_engine asks anew.
 CLPRIM_API bool try_matrix_engine(const Device& device, MatrixEngineChoice engine, DataType type);

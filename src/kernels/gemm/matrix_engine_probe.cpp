@@ -11,6 +11,7 @@
 #include <core/program_cache.hpp>
 #include <core/tuning_store.hpp>
 #include <kernels/gemm/gpu_matrix.hpp>
+#include <kernels/integer/gpu.hpp>
 
 namespace clprim::detail {
 namespace {
@@ -83,12 +84,58 @@ private:
     DataType type_;
 };
 
+// Products of bytes, each way that they lie: signed and unsigned ones in place, and packed, with zero points.
+bool right_bytes(Queue& queue, MatrixEngineChoice engine, bool large, bool pack)
+{
+    const MatrixEngineShape& shape = shape_of(engine.engine);
+    const MatrixTile& tile = large ? shape.large : shape.small;
+    const std::int64_t m = shape.rows(tile) + 8, n = shape.columns(tile) - 8, k = pack ? 75 : 144;
+    const auto a = [](std::int64_t i, std::int64_t kk) { return (37 * i + 91 * kk + i * kk) % 256; };
+    const auto b = [](std::int64_t kk, std::int64_t j) { return (53 * j + 29 * kk + j * kk) % 256 - 128; };
+    std::vector<std::uint8_t> a_bytes(static_cast<std::size_t>(m * k)), b_bytes(static_cast<std::size_t>(n * k));
+    for (std::int64_t kk = 0; kk < k; ++kk) {
+        for (std::int64_t i = 0; i < m; ++i)
+            a_bytes[static_cast<std::size_t>(i * k + kk)] = static_cast<std::uint8_t>(a(i, kk));
+        for (std::int64_t j = 0; j < n; ++j)
+            b_bytes[static_cast<std::size_t>(j * k + kk)] = static_cast<std::uint8_t>(b(kk, j));
+    }
+    const auto upload = [&](const std::vector<std::uint8_t>& bytes, Dims shape_of_it, DataType type) {
+        const Tensor tensor = queue.context().empty(std::move(shape_of_it), type, queue);
+        queue.write(*tensor.memory, 0, bytes.data(), bytes.size());
+        return tensor;
+    };
+    IntegerTensors t{upload(a_bytes, {m, k}, DataType::uint8), upload(b_bytes, {n, k}, DataType::int8).transpose(0, 1),
+                     queue.context().empty({m, n}, DataType::int32, queue), {}};
+    if (pack)
+        t.zeros.a = upload({7}, {1}, DataType::uint8);
+    gpu_integer_matrix_by(engine, large, queue, integer_product(t), t);
+    std::vector<std::int32_t> c(static_cast<std::size_t>(m * n));
+    queue.read(*t.c.memory, 0, c.data(), c.size() * sizeof c[0]);
+    for (std::int64_t i = 0; i < m; ++i)
+        for (std::int64_t j = 0; j < n; ++j) {
+            std::int64_t sum = 0;
+            for (std::int64_t kk = 0; kk < k; ++kk)
+                sum += (a(i, kk) - (pack ? 7 : 0)) * b(kk, j);
+            if (c[static_cast<std::size_t>(i * n + j)] != sum)
+                return false;
+        }
+    return true;
+}
+
 }  // namespace
 
 bool try_matrix_engine(const Device& device, MatrixEngineChoice engine, DataType type)
 try {
     // A queue of its own: the one that asks may be recording.
-    Probe probe(Context::get(device.index).new_queue(), engine, type);
+    Queue& queue = Context::get(device.index).new_queue();
+    if (type == DataType::int8) {
+        for (const bool large : {false, true})
+            for (const bool pack : {false, true})
+                if (!(large && engine.emulated) && !right_bytes(queue, engine, large, pack))
+                    return false;
+        return true;
+    }
+    Probe probe(queue, engine, type);
     for (const bool large : {false, true})
         for (const Operands operands : {Operands::along_k, Operands::across_k, Operands::anywhere})
             if (!(large && engine.emulated) && !probe.right(large, operands))
@@ -109,7 +156,9 @@ bool matrix_engine_works(const Device& device, MatrixEngine engine, DataType typ
     if (is_new) {
         TuningStore& store = TuningStore::of(device);
         const std::string question = fmt::format("{} {} of {}", name_of(engine), name_of(type),
-                                                 cache_hash(kernel_source("kernels/gemm/gpu_matrix.cl")));
+                                                 cache_hash(kernel_source(type == DataType::int8
+                                                                              ? "kernels/integer/gpu_matrix.cl"
+                                                                              : "kernels/gemm/gpu_matrix.cl")));
         std::optional<std::string> answer = store.find("matrix_engine", question);
         if (!answer) {
             answer = try_matrix_engine(device, {engine, false, false}, type) ? "works" : "does not work";

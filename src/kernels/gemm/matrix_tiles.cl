@@ -143,11 +143,11 @@ static inline void multiply_slabs(sub_group g, fragment_sums sums[FRAGMENTS_M][F
 #endif
 
 // One row of a sub-group's fragments into local memory, [FRAGMENT_M][COLUMNS].
-static inline void dump_fragments(const fragment_sums sums[FRAGMENTS_N], __local float* to, int lane)
+static inline void dump_fragments(const fragment_sums sums[FRAGMENTS_N], __local SUM_TYPE* to, int lane)
 {
     UNROLL for (int j = 0; j < FRAGMENTS_N; ++j)
     {
-        float values[FRAGMENT_SUMS];
+        SUM_TYPE values[FRAGMENT_SUMS];
         CLPRIM_CAT(vstore, FRAGMENT_SUMS)(sums[j], 0, values);
         UNROLL for (int e = 0; e < FRAGMENT_SUMS; ++e)
             to[FRAGMENT_ROW(e, lane) * COLUMNS + j * FRAGMENT_N + FRAGMENT_COLUMN(e, lane)] = values[e];
@@ -217,21 +217,21 @@ static inline void dump_fragments(const fragment_sums sums[FRAGMENTS_N], __local
         barrier(CLK_LOCAL_MEM_FENCE);                                                                                 \
         UNROLL for (int fragment = 0; fragment < FRAGMENTS_M; ++fragment)                                             \
             if (fragment == part)                                                                                     \
-                dump_fragments(sums[fragment], (__local float*)memory + team * FRAGMENT_M * COLUMNS, g.lane);         \
+                dump_fragments(sums[fragment], (__local SUM_TYPE*)memory + team * FRAGMENT_M * COLUMNS, g.lane);      \
         barrier(CLK_LOCAL_MEM_FENCE);                                                                                 \
         for (uint quad = item; quad < DUMPED / 4; quad += ITEMS) {                                                    \
             const int line = quad / (COLUMNS / 4), of = line / FRAGMENT_M;                                            \
             const int i = of / SUB_GROUPS_N * ROWS + part * FRAGMENT_M + line % FRAGMENT_M;                           \
             const int j = of % SUB_GROUPS_N * COLUMNS + quad % (COLUMNS / 4) * 4;                                     \
-            const float4 v = ((const __local float4*)memory)[quad];                                                   \
+            const SUM_VECTOR(4) v = ((const __local SUM_VECTOR(4)*)memory)[quad];                                     \
             __VA_ARGS__                                                                                               \
         }                                                                                                             \
     }
 
 // The first `count` of four sums.
-static inline void write_sums(float4 v, __global float* to, int count)
+static inline void write_sums(SUM_VECTOR(4) v, __global SUM_TYPE* to, int count)
 {
-    const float values[4] = {v.x, v.y, v.z, v.w};
+    const SUM_TYPE values[4] = {v.x, v.y, v.z, v.w};
     UNROLL for (int e = 0; e < 4; ++e)
         if (e < count)
             to[e] = values[e];

@@ -7,9 +7,9 @@
 #include <clprim/context.hpp>
 #include <clprim/copy.hpp>
 #include <clprim/integer_conv.hpp>
-#include <core/matrix_engine.hpp>
 #include <core/operands.hpp>
 #include <core/overlap.hpp>
+#include <kernels/integer/gpu.hpp>
 #include <kernels/rounding.hpp>
 
 namespace clprim {
@@ -17,11 +17,6 @@ namespace detail {
 namespace {
 
 constexpr std::int64_t tile_rows = 6, tile_columns = 16, chunk = 256;   // ROWS, COLUMNS, CHUNK of cpu.cl
-
-// packed_matrix of cpu.cl.
-struct PackedMatrix {
-    std::int64_t lines, depth, line_step, k_step, batch_step, zero_step;
-};
 
 // integer_product of cpu.cl.
 struct Product {
@@ -149,64 +144,28 @@ void on_cpu(Queue& queue, const Tensor& a, const Tensor& b, const Tensor& c, con
                                 size(batch)}, {1, 1, 1}), rows, columns, c, p);
 }
 
-constexpr std::int64_t tile = 64, slab_words = 16;   // TILE and SLAB of gpu.cl
-
-// integer_product of gpu.cl.
-struct WordProduct {
-    std::int64_t m, n, k, words, c_row, c_column, c_batch;
-};
-
-const Program& gpu_program(Queue& queue, DataType type, bool along_k, bool aligned)
+// A stand-in for C that tuning may overwrite: the same layout in memory of its own.
+Tensor scratch_like(Queue& queue, const Tensor& c)
 {
-    const MatrixEngineChoice engine = matrix_engine(queue.device());
-    return queue.context().program("kernels/integer/gpu.cl",
-                                   fmt::format("-DX={} -DPTX={:d} -DALONG_K={:d} -DALIGNED={:d}", name_of(type),
-                                               engine.engine == MatrixEngine::mma && !engine.emulated, along_k,
-                                               aligned));
+    std::int64_t low = 0, high = 1;
+    for (std::size_t i = 0; i < c.dim(); ++i)
+        (c.stride(i) < 0 ? low : high) += (c.size(i) - 1) * c.stride(i);
+    Tensor scratch = queue.context().empty({high - low}, c.dtype, queue);
+    scratch.offset = -low;
+    scratch.shape = c.shape;
+    scratch.strides = c.strides;
+    return scratch;
 }
 
-// Lines as words of four numbers, and behind them the lines' sums and zero points.
-struct Words {
-    Words(Tensor all_, std::int64_t lines) : all(std::move(all_)), sums(all) { sums.offset += all.numel() - 2 * lines; }
-    Tensor all, sums;
-};
-
-Tensor pack_lines(Queue& queue, const Tensor& from, const Tensor& zeros, PackedMatrix p, std::int64_t batch)
+void on_gpu(Queue& queue, const IntegerTensors& tensors)
 {
-    const std::int64_t count = round_up(divide_up(p.depth, 4), slab_words), lines = batch * p.lines;
-    p.zero_step = !zeros.defined() ? -1 : zeros.numel() == 1 ? 0 : 1;
-    const Words packed(queue.context().empty({lines * (count + 2)}, DataType::int32, queue), lines);
-    const bool along_k = p.k_step == 1;
-    const bool aligned =
-        along_k && (p.line_step | p.batch_step | static_cast<std::int64_t>(from.buffer_offset())) % 4 == 0;
-    queue.launch(gpu_program(queue, from.dtype, along_k, aligned).kernel("pack_lines"),
-                 Range::groups({size(divide_up(p.lines, along_k ? 4 : 16)), size(batch), 1}, {256, 1, 1}), from,
-                 zeros.defined() ? zeros : from, packed.all, packed.sums, p, static_cast<cl_int>(count));
-    return packed.all;
-}
-
-void on_gpu(Queue& queue, const Tensor& a, const Tensor& b, const Tensor& c, const IntegerZeros& zeros)
-{
-    const std::size_t last = c.dim() - 1;
-    const auto batch_step = [](const Tensor& t) { return t.dim() == 3 ? t.stride(0) : 0; };
-    const std::int64_t m = c.size(last - 1), n = c.size(last), k = a.size(last);
-    const std::int64_t batch = c.dim() == 3 ? c.size(0) : 1;
-    const Words rows(pack_lines(queue, a, zeros.a, {m, k, a.stride(last - 1), a.stride(last), batch_step(a), 0}, batch),
-                     batch * m);
-    const auto pack_columns = [&] {
-        return pack_lines(queue, b, zeros.b, {n, k, b.stride(last), b.stride(last - 1), batch_step(b), 0}, batch);
+    const IntegerProduct problem = integer_product(tensors);
+    const auto trial = [&](const auto& one) {
+        IntegerTensors other = tensors;
+        other.c = scratch_like(queue, tensors.c);
+        one.run(queue, problem, other);
     };
-    const Words columns(zeros.prepared_b
-                            ? zeros.prepared_b->get(queue, fmt::format("integer words {} {} {} {} {} {}", k, n, batch,
-                                                                       b.stride(last), b.stride(last - 1), b.offset),
-                                                    pack_columns)
-                            : pack_columns(),
-                        batch * n);
-    const WordProduct p{m, n, k, round_up(divide_up(k, 4), slab_words), c.stride(last - 1), c.stride(last),
-                        batch_step(c)};
-    queue.launch(gpu_program(queue, DataType::int8, true, true).kernel("multiply"),
-                 Range::groups({size(divide_up(n, tile)), size(divide_up(m, tile)), size(batch)}, {16, 16, 1}),
-                 rows.all, rows.sums, columns.all, columns.sums, c, p);
+    choose("integer_matmul", integer_gpu_implementations(), problem, queue, trial).run(queue, problem, tensors);
 }
 
 void check(const Tensor& a, const Tensor& b, const Tensor& c, const IntegerZeros& zeros)
@@ -249,7 +208,7 @@ void integer_matmul(Queue& queue, const Tensor& a, const Tensor& b, const Tensor
     if (queue.device().kind == DeviceKind::cpu)
         detail::on_cpu(queue, a, b, c, zeros);
     else
-        detail::on_gpu(queue, a, b, c, zeros);
+        detail::on_gpu(queue, {a, b, c, zeros});
 }
 
 }  // namespace clprim
