@@ -109,6 +109,8 @@ CASES = {
                      [random(5, 7, 2), random(7, 6, 2)]),
     "gemm-int8": (torch._int_mm, [random_bytes(20, 72), random_bytes(72, 24)]),
     "gemm-int8-transposed": (lambda a, b: torch._int_mm(a, b.T), [random_bytes(18, 40), random_bytes(24, 40)]),
+    # lies along k at multiples of sixteen bytes, as matrix engines read it
+    "gemm-int8-aligned": (lambda a, b: torch._int_mm(a, b.T), [random_bytes(20, 64), random_bytes(24, 64)]),
     "conv": (lambda x, w, b: F.conv2d(x, w, b, padding=1), [random(2, 5, 9, 8), random(9, 5, 3, 3), random(9)]),
     "conv-strided": (lambda x, w: F.conv2d(x, w, stride=2, dilation=2, groups=2), [random(1, 4, 11, 10),
                                                                                  random(6, 2, 3, 3)]),

@@ -26,7 +26,7 @@
 
 #define BLOCK (SUB_GROUPS_M * OWN * OWN_SIDE)
 #define PIECES (HEAD / SLAB_K)                       // of a line, which is longer than slabs are deep
-#define OWN_SLAB (BLOCK * LINE_WORDS)                // words of one piece of all queries,
+#define OWN_SLAB (BLOCK * SLAB_PITCH)                // words of one piece of all queries,
 #define KEY_SLAB (SPAN * LINE_WORDS)                 // of a step's keys,
 #define VALUE_SLAB (HEAD * LINE_WORDS)               // and of 32 values, whole lines
 #define VALUES_AT (PIECES * KEY_SLAB)

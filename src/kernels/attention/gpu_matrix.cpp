@@ -53,7 +53,7 @@ std::size_t local_bytes(MatrixEngineChoice engine, std::int64_t head, const Tile
 {
     const MatrixEngineShape& shape = shape_of(engine.engine);
     const std::int64_t line = slab_k / 2 + (is_dpas(engine.engine) ? 0 : 4), block = block_of(engine, tile);
-    const std::int64_t own = head / slab_k * block * line, step = 2 * tile.span * head / slab_k * line;
+    const std::int64_t own = head / slab_k * block * (slab_k / 2 + 4), step = 2 * tile.span * head / slab_k * line;
     const std::int64_t words = std::max({(tile.kept ? 0 : own) + 2 * step, own, block * (head / 2 + 4)});
     return static_cast<std::size_t>(
         4 * (words + (engine.emulated ? tile.sub_groups * shape.lanes * shape.exchange_words : 0)));

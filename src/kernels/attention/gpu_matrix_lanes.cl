@@ -2,7 +2,7 @@
 // keys or elements of values. Needs gemm/matrix_tiles.cl.
 #define OWN FRAGMENTS_M
 #if defined(ENGINE_DPAS8) || defined(ENGINE_DPAS16)
-#define LINE_WORDS (SLAB_K / 2)   // that a line of a slab takes
+#define LINE_WORDS (SLAB_K / 2)   // that a line of keys or values takes
 #else
 #define LINE_WORDS SLAB_PITCH
 #endif

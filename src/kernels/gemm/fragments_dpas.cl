@@ -1,6 +1,7 @@
 // Intel's dpas (cl_intel_subgroup_matrix_multiply_accumulate): 8 rows, as many columns as a sub-group has lanes, 16 k.
 // Element r of a lane's sums is row r of column `lane`. A's rows are spread over the lanes, one or two k for each; a
-// lane holds its column of B as pairs along k. Slabs keep fragments one after the other as block reads give them.
+// lane holds its column of B as pairs along k. Slabs keep fragments one after the other as block reads give them; B that
+// comes along k stays so, and each lane reads its own column.
 #ifdef ENGINE_DPAS16
 #define LANES 16
 #define A_WORDS 4
@@ -33,7 +34,7 @@ static inline int a_place(int along_k, int lines, int line, int k)
 }
 static inline int b_place(int along_k, int lines, int line, int k)
 {
-    return line / LANES * (SLAB_K / 2 * LANES) + k / 2 * LANES + line % LANES;
+    return along_k ? line * SLAB_PITCH + k / 2 : line / LANES * (SLAB_K / 2 * LANES) + k / 2 * LANES + line % LANES;
 }
 
 static inline void place_a_along_k(__local uint* to, uint4 v) { *(__local uint4*)to = v; }
@@ -41,13 +42,7 @@ static inline void place_a_along_lines(__local uint* to, int lines, uint4 v, uin
 {
     place_words(to, 8, pairs_of_lines(v, w));
 }
-static inline void place_b_along_k(__local uint* to, uint4 v)
-{
-    to[0] = v.x;
-    to[LANES] = v.y;
-    to[2 * LANES] = v.z;
-    to[3 * LANES] = v.w;
-}
+#define place_b_along_k place_a_along_k
 static inline void place_b_along_lines(__local uint* to, int lines, uint4 v, uint4 w)
 {
     const uint8 pairs = pairs_of_lines(v, w);
@@ -64,6 +59,13 @@ static inline int begin_a(sub_group g, int along_k, int lines, int line)
 static inline int begin_b(sub_group g, int along_k, int lines, int line)
 {
     return b_place(along_k, lines, line, 0);
+}
+
+static inline fragment_b load_column(sub_group g, const __local uint* slab, int begin, int j, int k)
+{
+    const __local uint* column = slab + begin + g.lane * SLAB_PITCH;
+    const __local uint4* quads = (const __local uint4*)(column + j * LANES * SLAB_PITCH + k / 2);
+    return as_int8((uint8)(quads[0], quads[1]));
 }
 
 #if !EMULATED
@@ -86,6 +88,8 @@ static inline fragment_a load_a(sub_group g, const __local uint* slab, int begin
 }
 static inline fragment_b load_b(sub_group g, const __local uint* slab, int begin, int along_k, int lines, int j, int k)
 {
+    if (along_k)
+        return load_column(g, slab, begin, j, k);
     const __local uint* from = slab + begin + B_STEP(j, k) + g.lane;
     return (int8)(from[0], from[LANES], from[2 * LANES], from[3 * LANES], from[4 * LANES], from[5 * LANES],
                   from[6 * LANES], from[7 * LANES]);
@@ -102,7 +106,8 @@ static inline fragment_a load_a(sub_group g, const __local uint* slab, int begin
 }
 static inline fragment_b load_b(sub_group g, const __local uint* slab, int begin, int along_k, int lines, int j, int k)
 {
-    return as_int8(intel_sub_group_block_read8(slab + begin + B_STEP(j, k)));
+    return along_k ? load_column(g, slab, begin, j, k)
+                   : as_int8(intel_sub_group_block_read8(slab + begin + B_STEP(j, k)));
 }
 #define DPAS_float16 intel_sub_group_f16_f16_matrix_mad_k16
 #define DPAS_bfloat16 intel_sub_group_bf16_bf16_matrix_mad_k16

@@ -58,12 +58,12 @@ void multiply(const __global uchar* restrict a, ulong a_offset, const __global F
     const long batch = get_group_id(2);
     const int k_begin = piece * p.part_pairs, k_end = min(p.pairs, k_begin + p.part_pairs);
     const int last_row = (int)min(p.m - i0, (long)BLOCK_M) - 1, last_column = (int)min(p.n - j0, (long)BLOCK_N) - 1;
-    a += a_offset * (HAS_SUMS(A_FACTS) ? 4 : 1) + batch * p.a_batch;
-    b += b_offset * (HAS_SUMS(B_FACTS) ? 4 : 1) + batch * p.b_batch;
+    const long a_origin = a_offset * (HAS_SUMS(A_FACTS) ? 4 : 1) + batch * p.a_batch;
+    const long b_origin = b_offset * (HAS_SUMS(B_FACTS) ? 4 : 1) + batch * p.b_batch;
 
 #if BLOCKS
-    const surface from_a = {(const __global ushort*)a, 2 * p.pairs, (int)p.m, (int)p.a_line};
-    const surface from_b = {(const __global ushort*)b, 2 * p.pairs, (int)p.n, (int)p.b_line};
+    const surface from_a = {(const __global ushort*)(a + a_origin), 2 * p.pairs, (int)p.m, (int)p.a_line};
+    const surface from_b = {(const __global ushort*)(b + b_origin), 2 * p.pairs, (int)p.n, (int)p.b_line};
     const prefetched ahead = prefetched_by(team, from_a, from_b, (int)i0, (int)j0);
     for (int k = k_begin; k < k_end; k += BLOCK_K) {
         PREFETCH(ahead.from, ahead.along_x ? k + PREFETCHED : ahead.x, ahead.along_x ? ahead.y : k + PREFETCHED);
@@ -71,15 +71,22 @@ void multiply(const __global uchar* restrict a, ulong a_offset, const __global F
     }
 #else
     const slab_source from_a = {p.a_line, 2, last_row, 1, BLOCK_M}, from_b = {p.b_line, 2, last_column, 1, BLOCK_N};
-    a += i0 * p.a_line;
-    b += j0 * p.b_line;
-    OFFSET far = 2 * (OFFSET)k_begin;
+    const long a_first_byte = a_origin + i0 * p.a_line + 2 * (long)k_begin;
+    const long b_first_byte = b_origin + j0 * p.b_line + 2 * (long)k_begin;
+#if OFFSET_IS_WHOLE
+    OFFSET a_far = (OFFSET)a_first_byte, b_far = (OFFSET)b_first_byte;
+#else
+    OFFSET a_far = 0, b_far = 0;
+    a += a_first_byte;
+    b += b_first_byte;
+#endif
     BEGIN_SLABS
 #define FETCH(count)                                                                                                  \
     {                                                                                                                 \
-        FETCH_SLAB(a_next, A_LOADS, a, far, from_a, a_line, a_k, count)                                               \
-        FETCH_SLAB(b_next, B_LOADS, b, far, from_b, b_line, b_k, count)                                               \
-        far += 2 * count;                                                                                             \
+        FETCH_SLAB(a_next, A_LOADS, a, a_far, from_a, a_line, a_k, count)                                             \
+        FETCH_SLAB(b_next, B_LOADS, b, b_far, from_b, b_line, b_k, count)                                             \
+        a_far += 2 * count;                                                                                           \
+        b_far += 2 * count;                                                                                           \
     }
 #if WHOLE_SLABS
     MULTIPLY_DEPTH((k_end - k_begin) / SLAB_K * SLAB_K)

@@ -66,11 +66,18 @@ Operand as_packed(const IntegerLines& lines, std::int64_t count, std::int64_t k)
     return {lines.all, lines.sums, line, count * line, "sums", false};
 }
 
-std::int64_t farthest(const MatrixProduct& q, const MatrixEngineShape& shape, const MatrixTile& tile)
+// -DOFFSET of matrix_tiles.cl: "uint" where it holds every byte of the buffers of A and B.
+const char* offset_type(const MatrixProduct& q, const Operand& a, const Operand& b, std::int64_t batch)
 {
-    const std::int64_t rows = shape.rows(tile), columns = shape.columns(tile);
-    return std::max({rows * q.a_line, columns * q.b_line,
-                     4 * (rows * std::abs(q.c_row) + columns * std::abs(q.c_column))});
+    constexpr std::int64_t limit = std::int64_t{1} << 31;
+    const auto beyond = [&](const Operand& x, std::int64_t lines) {
+        return static_cast<std::int64_t>(x.values.buffer_offset() * size_of(x.values.dtype)) + (batch - 1) * x.batch +
+               lines * x.line;
+    };
+    const std::int64_t c = 4 * (q.m * std::abs(q.c_row) + q.n * std::abs(q.c_column));
+    if (std::max({q.m * q.a_line, q.n * q.b_line, c}) >= limit)
+        return "long";
+    return std::max(beyond(a, q.m), beyond(b, q.n)) < limit && q.c_row >= 0 && q.c_column >= 0 ? "uint" : "int";
 }
 
 // Whether fragments can be read without slabs (gemm/fragments_blocks.cl).
@@ -134,13 +141,12 @@ void gpu_integer_matrix_by(MatrixEngineChoice engine, bool large, Queue& queue, 
                         blocks_fit(a, p.m, bytes) && blocks_fit(b, p.n, bytes);
     const bool quads = q.parts == 1 && p.c.column == 1 &&
                        (p.n | p.c.row | p.c.batch | static_cast<std::int64_t>(t.c.buffer_offset())) % 4 == 0;
-    const bool near = farthest(q, shape, tile) + bytes < std::int64_t{1} << 31;
-    const char* const offset = !near ? "long" : p.c.row >= 0 && p.c.column >= 0 ? "uint" : "int";
     const Program& program = queue.context().program(
         "kernels/integer/gpu_matrix.cl",
         fmt::format("-DX=int8 -DA_ALONG_K=1 -DB_ALONG_K=1 -DALIGNED=1{} -DBLOCKS={:d} -DOFFSET={} -DA_UNSIGNED={:d} "
                     "-DB_UNSIGNED={:d} -DA_FACTS={} -DB_FACTS={} -DWHOLE_SLABS={:d} -DALIGNED_C={:d} -DPARTS={:d}",
-                    matrix_tile_options(engine, tile), blocks, offset, a.is_unsigned, b.is_unsigned, a.known, b.known, bytes % slab == 0, quads, q.parts > 1));
+                    matrix_tile_options(engine, tile), blocks, offset_type(q, a, b, p.batch), a.is_unsigned,
+                    b.is_unsigned, a.known, b.known, bytes % slab == 0, quads, q.parts > 1));
     const auto size = [](std::int64_t count) { return static_cast<std::size_t>(count); };
     queue.launch(program.kernel("multiply"),
                  Range::groups({size(column_blocks), size(row_blocks * q.parts), size(p.batch)},
