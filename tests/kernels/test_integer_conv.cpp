@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <random>
 
@@ -226,6 +227,32 @@ TEST(IntegerConv, TypesAndAxes)
            DataType::int8, DataType::int8});
     check({{1, 16, 5, 5}, {16, 1, 3, 3}, options({1, 1}, {1, 1}, {1, 1}, {1, 1}, 16), DataType::int8, DataType::int8,
            DataType::int8});
+}
+
+// Every engine by its emulation; what is there once for all of them by one: types, layouts, axes.
+TEST(IntegerConv, ByMatrixEngines)
+{
+    if (queue().device().kind != DeviceKind::gpu)
+        GTEST_SKIP() << "for GPUs";
+    constexpr DataType s = DataType::int8, u = DataType::uint8;
+    const bool portable = queue().device().platform_name.find("Portable") != std::string::npos;
+    const Case one{{2, 32, 7, 6}, {24, 32, 3, 3}, options({2, 1}, {1, 1}, {1, 2}, {1, 1})};
+    setenv("CLPRIM_MATRIX_ENGINE", "emulated_mma", 1);
+    check(one);
+    if (portable) {   // its compiler takes minutes for all of them
+        unsetenv("CLPRIM_MATRIX_ENGINE");
+        return;
+    }
+    check({{1, 48, 5, 6}, {18, 48, 2, 2}, options({1, 1}, {1, 0}, {0, 1}, {1, 2}), s, u, s, false});
+    check({{1, 16, 3, 4, 5}, {20, 16, 2, 3, 1}, options({1, 1, 1}, {1, 1, 0}, {1, 1, 0}, {1, 1, 1}), u, s,
+           DataType::float32});
+    check({{3, 80, 41}, {33, 80, 1}, options({1}, {0}, {0}, {1}), s, s, DataType::int32});
+    check({{2, 32, 7, 6}, {24, 32, 3, 3}, options({2, 1}, {1, 1}, {1, 2}, {1, 1}), u, s, u, true, true, true});
+    for (const char* engine : {"dpas16", "dpas8", "wmma", "wmma12", "mfma"}) {
+        setenv("CLPRIM_MATRIX_ENGINE", (std::string("emulated_") + engine).c_str(), 1);
+        check(one);
+    }
+    unsetenv("CLPRIM_MATRIX_ENGINE");
 }
 
 TEST(IntegerConv, SaysWhatDoesNotFit)

@@ -7,13 +7,12 @@
 #include <clprim/copy.hpp>
 #include <clprim/integer_matmul.hpp>
 #include <core/operands.hpp>
+#include <kernels/integer/conv_matrix.hpp>
 #include <kernels/rounding.hpp>
 
 namespace clprim {
 namespace detail {
 namespace {
-
-#include <kernels/integer/conv_problem.cl>
 
 constexpr std::int64_t columns = 16, most_pixels = 48, most_panels = 16;   // of conv_cpu.cl
 constexpr std::int64_t depthwise_lanes = 16, most_taps = 128;              // LANES, MOST_TAPS of conv_depthwise.cl
@@ -226,8 +225,21 @@ Tensor weight_lines(Queue& queue, const Tensor& w)
     return lines;
 }
 
-void on_gpu(Queue& queue, const Tensor& x, const Tensor& w, const Tensor& y, const IntegerConv& c)
+void on_gpu(Queue& queue, const Tensor& given, const Tensor& w, const Tensor& y, const IntegerConv& c)
 {
+    Prepared* prepared = c.options.prepared;
+    const auto lines_of_weights = [&] {
+        return prepared ? prepared->get(queue, fmt::format("integer conv lines {}", w.offset),
+                                        [&] { return weight_lines(queue, w); })
+                        : weight_lines(queue, w);
+    };
+    Tensor x = given;
+    if (c.options.groups == 1 && w.size(1) % 16 == 0) {
+        const Tensor turned = with_channels_innermost(queue, x);
+        const integer_conv_problem q = problem_of(turned, w, y, c);
+        if (!conv_matrix_rejects(q, {turned, w, y}, queue.device()))
+            return conv_matrix(queue, q, {turned, w, y}, lines_of_weights(), c);
+    }
     const integer_conv_problem p = problem_of(x, w, y, c);
     const Program& program = queue.context().program(
         "kernels/integer/conv_gpu.cl",
@@ -242,10 +254,7 @@ void on_gpu(Queue& queue, const Tensor& x, const Tensor& w, const Tensor& y, con
     const Tensor patches = queue.context().empty({pixels, depth}, x.dtype, queue);
     queue.launch(program.kernel("patches"), Range::linear(size(patches.numel()), 64), x, or_any(c.x_zero, x), patches,
                  p);
-    Prepared* prepared = c.options.prepared;
-    const Tensor lines = prepared ? prepared->get(queue, fmt::format("integer conv lines {}", w.offset),
-                                                  [&] { return weight_lines(queue, w); })
-                                  : weight_lines(queue, w);
+    const Tensor lines = lines_of_weights();
     const Tensor sums = queue.context().empty({pixels, w.size(0)}, DataType::int32, queue);
     integer_matmul(queue, patches, lines.transpose(0, 1), sums, {c.x_zero, c.w_zero, prepared});
     queue.launch(program.kernel("end_sums"), Range::linear(size(sums.numel()), 64), sums, bias, scale, y_zero, y, p);

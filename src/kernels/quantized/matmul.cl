@@ -8,7 +8,7 @@
 //
 // A CPU's team is one work-item whose sums are vectors; a GPU's is a work-group.
 // -DX=<dtype of x, scales and y> -DBITS=8|4 [-DFLOAT8 -DFORMAT_<name>] -DROWS -DCOLUMNS -DTEAM (a power of two)
-// [-DZEROS] [-DSUB_GROUP=16: of one row on Intel's GPUs, where a block of x and the weights would spill in wider ones]
+// [-DZEROS] [-DONE_GROUP: an output has one scale, nothing is added] [-DSUB_GROUP=16: of one row on Intel's GPUs, where a block of x and the weights would spill in wider ones]
 #define VEC 16
 #include "core/dtype.cl"
 #include "core/vector.cl"
@@ -127,15 +127,29 @@ GROUP void quantized_matmul(SCALARS x, ulong x_offset, const __global uchar* w, 
     }
 
     for (input_t k = item * BLOCK; k < (input_t)p.depth; k += TEAM * BLOCK) {
+#ifndef ONE_GROUP
         const long group = k / (input_t)p.group;
+#endif
 #if ROWS == 1
         const float16 a = load_vector(X, from[0], k), b = load_vector(X, from[0], k + 16);
+#ifndef ONE_GROUP
         const float x_sum = sum_of(a + b);
+#endif
 #endif
         #pragma unroll
         for (int c = 0; c < COLUMNS; ++c) {
             float16 low, high;
             get_weights(w, columns[c] * p.depth + k, &low, &high);
+#ifdef ONE_GROUP   // the scale follows behind the loop
+            #pragma unroll
+            for (int r = 0; r < ROWS; ++r)
+#if ROWS == 1
+                sums[r][c] = ADD_PRODUCTS(low, a, high, b, sums[r][c]);
+#else
+                sums[r][c] = ADD_PRODUCTS(low, load_vector(X, from[r], k), high, load_vector(X, from[r], k + 16),
+                                          sums[r][c]);
+#endif
+#else
             const float scale = load(X, scales, group * p.scale_group + columns[c] * p.scale_column);
             const float offset = offset_of(zeros, &p, group, columns[c], scale);
 #if ROWS == 1
@@ -149,6 +163,7 @@ GROUP void quantized_matmul(SCALARS x, ulong x_offset, const __global uchar* w, 
                 sums[r][c] = ADD_PRODUCTS(low, load_vector(X, from[r], k), high, load_vector(X, from[r], k + 16),
                                           sums[r][c]);
 #endif
+#endif
         }
     }
 
@@ -156,7 +171,11 @@ GROUP void quantized_matmul(SCALARS x, ulong x_offset, const __global uchar* w, 
     for (int r = 0; r < ROWS; ++r)
         #pragma unroll
         for (int c = 0; c < COLUMNS; ++c) {
+#ifdef ONE_GROUP
+            float total = TOTAL(sums[r][c]) * load(X, scales, columns[c] * p.scale_column);
+#else
             float total = TOTAL(sums[r][c]) + offsets[c];
+#endif
 #if TEAM > 1
             barrier(CLK_LOCAL_MEM_FENCE);   // the sum before is read
             parts[item] = total;

@@ -65,8 +65,9 @@ const Program& program_for(Queue& queue, const QuantizedWeights& w, int rows, in
 {
     return queue.context().program(
         "kernels/quantized/matmul.cl",
-        fmt::format("-DX={} -DBITS={} -DROWS={} -DCOLUMNS={} -DTEAM={}{}{}{}", name_of(w.scales.dtype), w.bits, rows,
+        fmt::format("-DX={} -DBITS={} -DROWS={} -DCOLUMNS={} -DTEAM={}{}{}{}{}", name_of(w.scales.dtype), w.bits, rows,
                     columns, team, w.zeros.defined() ? " -DZEROS" : "",
+                    w.bits == 8 && !w.zeros.defined() && w.group == w.inputs() ? " -DONE_GROUP" : "",
                     w.format ? detail::concat(" -DFLOAT8 -DFORMAT_", name_of(*w.format)) : "",
                     sub_group(queue.device(), rows)));
 }
