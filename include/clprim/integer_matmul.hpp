@@ -18,7 +18,8 @@ struct IntegerZeros {
 //
 // Method: on CPUs both are packed as pairs of int16 along k, zero points taken off, which processors multiply and add
 // in pairs (x86: vpmaddwd), in register tiles as products of floats are. Up to 16 rows stream B as it lies, or with the
-// numbers of a column side by side, which is prepared once. GPUs take dot products of four bytes.
+// numbers of a column side by side, which is prepared once. GPUs take matrix
+// engines, for operands as they lie where that is along k, or dot products of four bytes.
 void integer_matmul(Queue& queue, const Tensor& a, const Tensor& b, const Tensor& c, const IntegerZeros& zeros = {});
 
 }  // namespace clprim
