@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <kernels/attention/problem.hpp>
+#include <kernels/gemm/gpu_tile.hpp>
 
 namespace clprim::detail {
 namespace {
@@ -69,9 +70,15 @@ struct Work {
 
     Work(Queue& queue, const char* file, const Attention& p, std::initializer_list<Tensor> others, bool backward)
         : tiling(*tiling_for(p, queue.device(), backward)),
-          program(queue.context().program(file, options(p, tiling, others))),
+          program(queue.context().program(file, options(p, tiling, others) + sub_group_option(queue.device()))),
           local{local_bytes(p, tiling, backward)}
     {
+    }
+
+    static std::string sub_group_option(const Device& device)
+    {
+        const int items = spilling_sub_group(device);
+        return items ? fmt::format(" -DSUB_GROUP={}", items) : "";
     }
 
     static std::string options(const Attention& p, const Tiling& t, std::initializer_list<Tensor> others)

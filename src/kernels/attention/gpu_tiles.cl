@@ -13,7 +13,8 @@
 //
 // Options: those of problem.cl, -DHEAD=64|128|256: most elements of a line, -DBLOCK, -DSIDE_X, -DSIDE_Y,
 // -DOFFSET=int|long (holds every distance within BLOCK or SPAN lines), -DALIGNED=0|1 (elements of a line are
-// neighbours, and all lines begin and end at multiples of four), -DMASKED, -DDROPOUT.
+// neighbours, and all lines begin and end at multiples of four), -DMASKED, -DDROPOUT, -DSUB_GROUP=16 on Intel's GPUs
+// where sums would be spilled in larger ones.
 #include "kernels/attention/problem.cl"
 #include "core/quad.cl"
 #include "kernels/attention/dropout.cl"
@@ -36,7 +37,12 @@
 #define EACH_COLUMN _Pragma("unroll") for (int c = 0; c < COLUMNS; ++c)
 #define ROW (y + SIDE_Y * r)
 #define SYNCHRONIZE barrier(CLK_LOCAL_MEM_FENCE)
+#ifdef SUB_GROUP
+#define GROUP                                                                                                         \
+    __kernel __attribute__((reqd_work_group_size(SIDE_X, SIDE_Y, 1), intel_reqd_sub_group_size(SUB_GROUP)))
+#else
 #define GROUP __kernel __attribute__((reqd_work_group_size(SIDE_X, SIDE_Y, 1)))
+#endif
 #define LOG2_E ((REAL)1.4426950408889634)
 #define LN_2 ((REAL)0.6931471805599453)
 

@@ -45,16 +45,17 @@ int large_registers(const Device& device, std::int64_t lines)
     return lines == 128 && device.has_extension("cl_nv_compiler_options") ? 128 : 0;
 }
 
-// Intel's Xe-HPC and later: sums of a large tile fit into the registers of their smallest sub-groups only.
-int large_sub_group(const Device& device, std::int64_t lines)
-{
-    const auto& sizes = device.sub_group_sizes;
-    return lines == 128 && !sizes.empty() && std::ranges::min(sizes) == 16 &&
-                   device.has_extension("cl_intel_required_subgroup_size")
-               ? 16 : 0;
-}
+// A work-item of the smallest tile has few sums.
+int tile_sub_group(const Device& device, std::int64_t lines) { return lines > 32 ? spilling_sub_group(device) : 0; }
 
 }  // namespace
+
+int spilling_sub_group(const Device& device)
+{
+    const auto& sizes = device.sub_group_sizes;
+    return !sizes.empty() && std::ranges::min(sizes) == 16 && device.has_extension("cl_intel_required_subgroup_size")
+               ? 16 : 0;
+}
 
 std::string GpuTile::options() const
 {
@@ -78,7 +79,7 @@ Space gpu_tile_space(const GpuTile& usual)
 GpuTile gpu_tile_at(const Point& point, const Device& device, DataType real)
 {
     const GpuTile tile{point.at("tile"), point.at("slab"), large_registers(device, point.at("tile")),
-                       large_sub_group(device, point.at("tile"))};
+                       tile_sub_group(device, point.at("tile"))};
     require<NotSupported>(tile.lines * tile.slab_k >= 4 * tile.items(), "tiles of ", tile.lines,
                           " need slabs of more than ", tile.slab_k);
     require<NotSupported>(device.max_work_group_size >= static_cast<std::size_t>(tile.items()), "tiles of ", tile.lines,
@@ -93,13 +94,13 @@ GpuTile gpu_tile(const Device& device, DataType real, std::int64_t large_tiles)
     if (device.max_work_group_size < 256)
         return {32, 16};
     if (real != DataType::float32 || large_tiles < device.compute_units)
-        return {64, 16};
+        return {64, 16, 0, tile_sub_group(device, 64)};
     // Deeper slabs give a loop more sums for its loads and barriers. Intel's compiler for sub-groups of 16 and more
     // keeps the sums in registers with the short ones only.
     const auto& sizes = device.sub_group_sizes;
     const bool deep = device.vendor.starts_with("Advanced Micro Devices") || device.vendor.starts_with("AMD") ||
                       std::find(sizes.begin(), sizes.end(), 8) != sizes.end();
-    return {128, deep ? 16 : 8, large_registers(device, 128), large_sub_group(device, 128)};
+    return {128, deep ? 16 : 8, large_registers(device, 128), tile_sub_group(device, 128)};
 }
 
 Rejection gpu_dot_rejects(const GemmProblem& problem, const Device& device)

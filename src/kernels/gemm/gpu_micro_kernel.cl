@@ -27,7 +27,7 @@
 #define SLAB_QUADS (SLAB_K * SLAB_PITCH)
 #define SLAB_LOADS (TILE * SLAB_K / 4 / ITEMS) // quads of a slab that a work-item brings
 #define REAL4 CLPRIM_CAT(REAL, 4)
-// -DSUB_GROUP=16 on Intel's GPUs: in sub-groups of 32 a large tile's sums would be spilled.
+// -DSUB_GROUP=16 on Intel's GPUs: in sub-groups of 32 sums would be spilled.
 #ifdef SUB_GROUP
 #define TILE_GROUP __attribute__((reqd_work_group_size(ITEMS, 1, 1), intel_reqd_sub_group_size(SUB_GROUP)))
 #define TILE_GROUP_2D __attribute__((reqd_work_group_size(SIDE, SIDE, 1), intel_reqd_sub_group_size(SUB_GROUP)))

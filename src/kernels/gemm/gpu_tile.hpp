@@ -20,6 +20,10 @@ struct GpuTile {
     std::size_t local_memory(DataType real) const;   // bytes of both slabs
 };
 
+// The sub-groups that kernels with many sums ask for: 16 on Intel's Xe-HPC and later, whose compiler may take 32, of
+// which a work-item has half the registers; 0 where it decides well.
+int spilling_sub_group(const Device& device);
+
 constexpr std::size_t smallest_tile_items = 64;   // the least that a device's work-groups must hold
 
 // The large tile, half the reads of the small one, where sums are float and `large_tiles` of them fill the device;
