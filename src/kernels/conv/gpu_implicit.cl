@@ -12,6 +12,7 @@
 // left over of k comes first. Options: those of the micro kernel and of gpu_gather.cl, -DACTIVATION, and
 //   -DCHANNELS_LAST=0|1  -DQUADS_OF_CHANNELS=0|1   the latter: they lie at multiples of four elements, as many
 //   -DWEIGHTS_ALIGNED=0|1                          rows of weights begin and end at multiples of four elements
+//   -DSLAB_PAIRS=1|2   of slabs in local memory: of two, one is filled while the other is multiplied
 #include "kernels/conv/gpu_gather.cl"
 #include "kernels/conv/epilogue.cl"
 #include "kernels/gemm/gpu_micro_kernel.cl"
@@ -108,13 +109,22 @@ void conv_tiled(const __global stored* restrict source, ulong source_offset, con
         places[i] = find_source(&p, find_position(&p, min(pixel0 + line, p.pixels - 1)));
     }
 
-    __local REAL4 weight_slab[SLAB_QUADS], source_slab[SLAB_QUADS];
+    __local REAL4 slabs[SLAB_PAIRS * 2 * SLAB_QUADS];
+    // What rows are written with waits in local memory, and is read there again and again: sums need the registers.
+    __local OFFSET pixel_places[TILE];
+    __local REAL4 biases[TILE / 4];
+    if (item < TILE) {
+        const int channel = min(item, p.rows - row0 - 1);
+        pixel_places[item] = result_place(&p, find_position(&p, min(pixel0 + item, p.pixels - 1)));
+        ((__local REAL*)biases)[item] = p.has_bias ? load(X, bias, bias_offset + group * p.rows + row0 + channel) : 0;
+    }
     REAL4 next_weights[SLAB_LOADS], next_source[SLAB_LOADS], sums[WIDTH][QUADS];
     clear_sums(sums);
     const int over = p.total % SLAB_K, first = over ? over : min(p.total, SLAB_K);
     fetch_slab(next_weights, weights, from_weights, first, item);
     gather_slab(next_source, source, &p, places, table, (int2)(0, first));
-    for (int k = first; ; k += SLAB_K) {
+    for (int k = first, pair = 0; ; k += SLAB_K) {
+        __local REAL4 *weight_slab = slabs + pair * 2 * SLAB_QUADS, *source_slab = weight_slab + SLAB_QUADS;
         place_slab(weight_slab, next_weights, item, 1);
 #if CHANNELS_LAST
         place_slab(source_slab, next_source, item, 1);
@@ -130,35 +140,28 @@ void conv_tiled(const __global stored* restrict source, ulong source_offset, con
             multiply_slabs(sums, source_slab, weight_slab, x, y);
         else
             multiply_slabs(sums, weight_slab, source_slab, x, y);
+#if SLAB_PAIRS == 2
+        pair = 1 - pair;
+#else
         barrier(CLK_LOCAL_MEM_FENCE);
+#endif
         if (k >= p.total)
             break;
     }
 
     result += result_offset + group * p.result_group + (OFFSET)row0 * p.result_channel;
-    bias += bias_offset + group * p.rows + row0;
     const int rows = p.rows - row0, pixels = p.pixels - pixel0;
 #if CHANNELS_LAST
-    if (p.has_bias)   // all at once: kept until the last row is written, biases would take registers that sums need
-#pragma unroll
-        for (int quad = 0; quad < QUADS; ++quad) {
-            REAL added[4];
-#pragma unroll
-            for (int e = 0; e < 4; ++e)
-                added[e] = load(X, bias, min(COLUMN_OF(quad, x) + e, rows - 1));
-#pragma unroll
-            for (int i = 0; i < WIDTH; ++i)
-                sums[i][quad] += (REAL4)(added[0], added[1], added[2], added[3]);
-        }
 #pragma unroll
     for (int i = 0; i < WIDTH; ++i) {
         if (ROW_OF(i, y) >= pixels)
             continue;
-        const OFFSET place = result_place(&p, find_position(&p, pixel0 + ROW_OF(i, y)));
+        const OFFSET place = pixel_places[ROW_OF(i, y)];
 #pragma unroll
         for (int quad = 0; quad < QUADS; ++quad) {
-            const REAL values[4] = {sums[i][quad].x, sums[i][quad].y, sums[i][quad].z, sums[i][quad].w};
             const int channel = COLUMN_OF(quad, x);
+            const REAL4 v = sums[i][quad] + ((volatile __local REAL4*)biases)[channel / 4];
+            const REAL values[4] = {v.x, v.y, v.z, v.w};
             __global stored* to = result + (place + channel * (OFFSET)p.result_channel);
 #if QUADS_OF_CHANNELS
             if (channel >= rows)
@@ -177,25 +180,20 @@ void conv_tiled(const __global stored* restrict source, ulong source_offset, con
         }
     }
 #else
-    OFFSET pixel_places[WIDTH];
-#pragma unroll
-    for (int j = 0; j < WIDTH; ++j) {
-        const int pixel = COLUMN_OF(j / 4, x) + j % 4;
-        pixel_places[j] = result_place(&p, find_position(&p, pixel0 + min(pixel, pixels - 1)));
-    }
 #pragma unroll
     for (int i = 0; i < WIDTH; ++i) {
         const int channel = ROW_OF(i, y);
         if (channel >= rows)
             continue;
-        const REAL added = p.has_bias ? load(X, bias, channel) : 0;
+        const REAL added = ((__local REAL*)biases)[channel];
 #pragma unroll
         for (int quad = 0; quad < QUADS; ++quad) {
             const REAL values[4] = {sums[i][quad].x, sums[i][quad].y, sums[i][quad].z, sums[i][quad].w};
 #pragma unroll
             for (int e = 0; e < 4; ++e)
                 if (COLUMN_OF(quad, x) + e < pixels) {
-                    __global stored* to = result + (pixel_places[4 * quad + e] + channel * (OFFSET)p.result_channel);
+                    const OFFSET place = ((volatile __local OFFSET*)pixel_places)[COLUMN_OF(quad, x) + e];
+                    __global stored* to = result + (place + channel * (OFFSET)p.result_channel);
                     store(X, to, 0, finish(values[e] + added, to, &p));
                 }
         }

@@ -68,6 +68,17 @@ detail::GpuTile tile_at(const Device& device, const Call& call, const Sums& sums
                          : detail::gpu_tile_at(point, device, real_type(call.dtype));
 }
 
+// Before Xe2 every address of a slab takes a register of its own, which the sums of a large tile need, unless it changes
+// from step to step. Xe-HPC has sub-groups of 16 as Xe2 does, but splits matrix products.
+int slab_pairs(const Device& device, const detail::GpuTile& tile)
+{
+    const auto& sizes = device.sub_group_sizes;
+    return tile.lines == 128 && !sizes.empty() &&
+                   (std::ranges::min(sizes) == 8 ||
+                    device.has_extension("cl_intel_subgroup_split_matrix_multiply_accumulate"))
+               ? 2 : 1;
+}
+
 // The weight gradient's parts of the pixels, whose sums are added up.
 cl_long usual_parts(const Device& device, cl_long blocks)
 {
@@ -127,7 +138,8 @@ void launch(Queue& queue, const Call& call, ImplicitProblem p, cl_long result_fi
     const bool aligned = in_fours({p.weight_stride, static_cast<cl_long>(weights.buffer_offset())});
     const std::string options =
         options_for(call, p, tile, tile.lines * p.weight_stride) +
-        fmt::format(" -DWEIGHTS_ALIGNED={:d} -DACTIVATION={}", aligned, p.epilogue.activation);
+        fmt::format(" -DWEIGHTS_ALIGNED={:d} -DACTIVATION={} -DSLAB_PAIRS={}", aligned, p.epilogue.activation,
+                    slab_pairs(queue.device(), tile));
     const gpu_conv_problem problem = gpu_problem(p);
     const Tensor table = tap_table(queue, call.dtype, problem);
     Tensor result = call.result();
