@@ -8,9 +8,9 @@ GROUP void forward(INPUT(q), INPUT(k), INPUT(v), INPUT(mask), OUTPUT(result), __
                    __local REAL4* memory)
 {
     const int x = get_local_id(0), y = get_local_id(1);
-    const long blocks = (p.queries + BLOCK - 1) / BLOCK;
-    const long i0 = (blocks - 1 - (long)get_group_id(0) % blocks) * BLOCK, pair = (long)get_group_id(0) / blocks;
-    const long b = pair / p.heads, h = pair % p.heads, kv_h = h / (p.heads / p.kv_heads);
+    const int blocks = (int)((p.queries + BLOCK - 1) / BLOCK), pair = (int)get_group_id(0) / blocks;
+    const int i0 = (blocks - 1 - (int)get_group_id(0) % blocks) * BLOCK;
+    const int b = pair / (int)p.heads, h = pair % (int)p.heads, kv_h = h / (int)(p.heads / p.kv_heads);
     k += k_offset + AT_HEAD(p.k, b, kv_h);
     v += v_offset + AT_HEAD(p.v, b, kv_h);
     mask += mask_offset + AT_HEAD(p.mask, b, h) + i0 * p.mask.row;
@@ -25,8 +25,8 @@ GROUP void forward(INPUT(q), INPUT(k), INPUT(v), INPUT(mask), OUTPUT(result), __
         EACH_COLUMN sums[r][c] = (REAL4)0;
     }
     fetch_own(q + q_offset + AT_HEAD(p.q, b, h) + i0 * p.q.row, lines_of(p.q, p.queries - i0, p.size), queries);
-    const long visible = visible_keys(&p, min(p.queries, i0 + BLOCK));
-    for (long j0 = 0; j0 < visible; j0 += SPAN) {
+    const int visible = (int)visible_keys(&p, min(p.queries, (long)i0 + BLOCK));
+    for (int j0 = 0; j0 < visible; j0 += SPAN) {
         const head_lines keys = lines_of(p.k, p.keys - j0, p.size), rows = lines_of(p.v, p.keys - j0, p.value_size);
         REAL4 values[ROWS];
         DOT(values, queries, k + j0 * p.k.row, keys, slab)

@@ -45,6 +45,10 @@ Rejection rejects(const Attention& p, const Device& device, bool backward)
         return "for GPUs";
     if (std::max(p.query.size(3), p.value.size(3)) > longest_fused_head)
         return "heads of more than 256 elements";
+    constexpr std::int64_t most = std::int64_t{1} << 30;
+    if (p.query.size(2) >= most || p.key.size(2) >= most ||
+        p.query.size(0) * p.query.size(1) * divide_up(p.query.size(2), tilings[std::size(tilings) - 1].block) >= most)
+        return "more than 2^30 queries or keys";
     if (!tiling_for(p, device, backward))
         return "too little local memory";
     return std::nullopt;
