@@ -1,6 +1,6 @@
 // Complex products by four real ones on views of the real and imaginary parts:
 //     re = Re A Re B - Im A Im B,  im = Re A Im B + Im A Re B,  C = alpha (re + i im) + beta D.
-#include <kernels/gemm/problem.hpp>
+#include <kernels/gemm/gpu_cut.hpp>
 #include <kernels/team.hpp>
 
 namespace clprim::detail {
@@ -56,7 +56,8 @@ void complex_planes(Queue& queue, const GemmProblem& problem, const GemmTensors&
 
     const Program& program = queue.context().program(
         "kernels/gemm/complex.cl",
-        detail::concat("-DX=", name_of(problem.dtype), " -DREAL=", opencl_compute_type(type)));
+        detail::concat("-DX=", name_of(problem.dtype), " -DREAL=", opencl_compute_type(type), " -DOFFSET=",
+                       offset_type(problem)));
     Launch launch(queue, program.kernel("combine_planes"));
     launch.arg(tensors.c).arg(tensors.d).arg(re).arg(im).arg(gemm_arguments(problem));
     add_scalars(launch, problem);
