@@ -31,12 +31,22 @@
 #define PIXELS_4(X) PIXELS_2(X) X(2) X(3)
 #define PIXELS_6(X) PIXELS_4(X) X(4) X(5)
 
-#define START(i) vec low##i = 0; HIGH(vec high##i = 0;)
+// What becomes of a tile's sums: where its panel is whole and the activation is a bound or none they go from registers to
+// the result; else they are left to finish_tile.
+typedef struct {
+    __global real* result;
+    const __global real* bias;        // of the panel, where it is added
+    const __local int* places;        // of the tile's pixels in the result
+    int whole, has_bias, accumulate, bounded;
+    real least, most;
+} tile_end;
+
+#define START(i) vec low##i = start_low; HIGH(vec high##i = start_high;)
 #define FIND(i, SPACE)                                                                                          \
     const int from##i = places[i];                                                                              \
     const SPACE real* a##i = from##i < 0 ? zeros : source + from##i;
 #define FIND_global(i) FIND(i, __global)
-#define FIND_local(i) const __local real* a##i = source + places[i];
+#define FIND_local(i) const __local real* a##i = source + i * pitch;
 #define ADD(i)                                                                                                  \
     {                                                                                                           \
         const vec a = a##i[c];                                                                                  \
@@ -44,13 +54,30 @@
         HIGH(high##i = fma(a, high, high##i);)                                                                  \
     }
 #define PUT(i) put_vec(low##i, 0, sums + i * PANEL); HIGH(put_vec(high##i, 1, sums + i * PANEL);)
+#define ADD_OLD(i)                                                                                              \
+    low##i += get_vec(0, end->result + end->places[i]);                                                         \
+    HIGH(high##i += get_vec(1, end->result + end->places[i]);)
+// Comparisons let NaN through.
+#define BOUND(i)                                                                                                \
+    low##i = BOUNDED(low##i, least, most);                                                                      \
+    HIGH(high##i = BOUNDED(high##i, least, most);)
+#define KEEP(i)                                                                                                 \
+    put_vec(low##i, 0, end->result + end->places[i]);                                                           \
+    HIGH(put_vec(high##i, 1, end->result + end->places[i]);)
 
-// sums[pixel][PANEL] of N pixels; places[tap * pitch + pixel]: element of the source, -1 outside of the borders.
+// sums[pixel][PANEL] of N pixels, or the result; places[tap * pitch + pixel]: element of the source, -1 outside of the
+// borders. In local memory pixels lie `pitch` elements apart.
 #define DEFINE_TILE(N, SPACE)                                                                                   \
-    static inline void tile_##N##_##SPACE(real* sums, const __##SPACE real* source, const __##SPACE real* zeros, \
-                                          const __global real* weights, const __local int* places, int pitch,   \
-                                          int taps, int channels)                                               \
+    static inline void tile_##N##_##SPACE(real* sums, const tile_end* end, const __##SPACE real* source,        \
+                                          const __##SPACE real* zeros, const __global real* weights,            \
+                                          const __local int* places, int pitch, int taps, int channels)         \
     {                                                                                                           \
+        vec start_low = 0;                                                                                      \
+        HIGH(vec start_high = 0;)                                                                               \
+        if (end->whole && end->has_bias) {                                                                      \
+            start_low = get_vec(0, end->bias);                                                                  \
+            HIGH(start_high = get_vec(1, end->bias);)                                                           \
+        }                                                                                                       \
         PIXELS_##N(START)                                                                                       \
         for (int t = 0; t < taps; ++t, places += pitch) {                                                       \
             PIXELS_##N(FIND_##SPACE)                                                                            \
@@ -60,7 +87,18 @@
                 PIXELS_##N(ADD)                                                                                 \
             }                                                                                                   \
         }                                                                                                       \
-        PIXELS_##N(PUT)                                                                                         \
+        if (!end->whole) {                                                                                      \
+            PIXELS_##N(PUT)                                                                                     \
+            return;                                                                                             \
+        }                                                                                                       \
+        if (end->accumulate) {                                                                                  \
+            PIXELS_##N(ADD_OLD)                                                                                 \
+        }                                                                                                       \
+        if (end->bounded) {                                                                                     \
+            const vec least = end->least, most = end->most;                                                     \
+            PIXELS_##N(BOUND)                                                                                   \
+        }                                                                                                       \
+        PIXELS_##N(KEEP)                                                                                        \
     }
 // The sums of up to six pixels that `left` leaves; how many it were.
 #define DEFINE_TILES(SPACE)                                                                                     \
@@ -68,18 +106,18 @@
     DEFINE_TILE(4, SPACE)                                                                                       \
     DEFINE_TILE(2, SPACE)                                                                                       \
     DEFINE_TILE(1, SPACE)                                                                                       \
-    static inline int tile_##SPACE(int left, real* sums, const __##SPACE real* source,                          \
+    static inline int tile_##SPACE(int left, real* sums, const tile_end* end, const __##SPACE real* source,     \
                                    const __##SPACE real* zeros, const __global real* weights,                   \
                                    const __local int* places, int pitch, int taps, int channels)                \
     {                                                                                                           \
         if (left >= 6)                                                                                          \
-            tile_6_##SPACE(sums, source, zeros, weights, places, pitch, taps, channels);                        \
+            tile_6_##SPACE(sums, end, source, zeros, weights, places, pitch, taps, channels);                   \
         else if (left >= 4)                                                                                     \
-            tile_4_##SPACE(sums, source, zeros, weights, places, pitch, taps, channels);                        \
+            tile_4_##SPACE(sums, end, source, zeros, weights, places, pitch, taps, channels);                   \
         else if (left >= 2)                                                                                     \
-            tile_2_##SPACE(sums, source, zeros, weights, places, pitch, taps, channels);                        \
+            tile_2_##SPACE(sums, end, source, zeros, weights, places, pitch, taps, channels);                   \
         else                                                                                                    \
-            tile_1_##SPACE(sums, source, zeros, weights, places, pitch, taps, channels);                        \
+            tile_1_##SPACE(sums, end, source, zeros, weights, places, pitch, taps, channels);                   \
         return left >= 6 ? 6 : left >= 4 ? 4 : min(left, 2);                                                    \
     }
 DEFINE_TILES(global)
@@ -201,36 +239,54 @@ void conv_channels(const __global real* source, ulong source_offset, const __glo
 
     find_places(places, pitch, &p, pixel_begin, count);
     const __local int* results = places + taps * pitch;
-    const int near_pitch = p.tile_depth;
-    if (near_pitch) {
-        copy_near(near, near_pitch, source, places, pitch, count, taps, channels);
-        for (int i = 0; i < count; ++i)
-            places[i] = i * near_pitch;
-    }
-    // By blocks of taps whose weights stay in a cache while all pixels read them; the result holds the sums so far.
+    // By blocks of taps or, of a single tap, of channels, whose weights stay in a cache while all pixels read them; the
+    // result holds the sums so far.
     real sums[TILE_PIXELS * PANEL];
-    const int block = near_pitch ? taps : p.taps_block;
-    int first_tap = 0;
+    const int near_pitch = p.tile_depth, block_taps = near_pitch ? taps : p.taps_block;
+    const int activation = p.finish.activation;
+    int first_tap = 0, first_channel = 0;
+    if (near_pitch)
+        copy_near(near, near_pitch, source, places, pitch, count, taps, channels);
     do {
-        const int own_taps = min(block, taps - first_tap);
+        const int own_taps = min(block_taps, taps - first_tap);
+        const int own_channels = min((int)p.channels_block, channels - first_channel);
+        const int last = first_tap + own_taps >= taps && first_channel + own_channels >= channels;
         epilogue finish = p.finish;
-        finish.accumulate |= first_tap > 0;
-        if (first_tap + own_taps < taps)
+        finish.accumulate |= first_tap > 0 || first_channel > 0;
+        if (!last)
             finish.has_bias = finish.activation = 0;
+        tile_end end;
+        end.has_bias = finish.has_bias;
+        end.accumulate = finish.accumulate;
+        end.bounded = last && activation != ACTIVATION_NONE;
+        end.least = activation == ACTIVATION_RELU ? 0 : p.finish.alpha;
+        end.most = activation == ACTIVATION_RELU ? (real)INFINITY : p.finish.beta;
+        const int simple = !end.bounded || activation == ACTIVATION_RELU || activation == ACTIVATION_CLIP;
+        const long first = (long)first_tap * channels + first_channel;
         for (int row = row_begin; row < row_end; row += PANEL) {
-            const __global real* panel = weights + row / PANEL * p.weight_stride + (long)first_tap * channels * PANEL;
+            const __global real* panel = weights + row / PANEL * p.weight_stride + first * PANEL;
+            end.result = result + row;
+            end.bias = bias + (p.finish.has_bias ? row : 0);
+            end.whole = simple && row_end - row >= PANEL;
             for (int at = 0, done; at < count; at += done) {
                 const __local int* from = places + first_tap * pitch + at;
+                end.places = results + at;
                 if (near_pitch)
-                    done = tile_local(count - at, sums, near, near, panel, from, 0, 1, taps * channels);
+                    done = tile_local(count - at, sums, &end, near + at * near_pitch, near, panel, from, near_pitch,
+                                      1, taps * channels);
                 else
-                    done = tile_global(count - at, sums, source, zeros, panel, from, pitch, own_taps, channels);
-                finish_tile(sums, result + row, bias + (p.finish.has_bias ? row : 0), results + at, done,
-                            min(PANEL, row_end - row), &finish);
+                    done = tile_global(count - at, sums, &end, source + first_channel, zeros, panel, from, pitch,
+                                       own_taps, own_channels);
+                if (!end.whole)
+                    finish_tile(sums, end.result, end.bias, end.places, done, min(PANEL, row_end - row), &finish);
             }
         }
-        first_tap += block;
-    } while (first_tap < taps);
+        first_channel += own_channels;
+        if (first_channel == channels && !last) {
+            first_tap += own_taps;
+            first_channel = 0;
+        }
+    } while (first_channel < channels);
 }
 
 // packed[group, panel][tap, channel][PANEL] from weights of any strides, zeros for rows beyond the last; and behind the

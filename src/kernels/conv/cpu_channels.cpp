@@ -17,14 +17,15 @@ cl_long panel_rows(const Device& device, DataType dtype)
     return (dtype == DataType::float64 ? 8 : 16) * (wide_vectors ? 2 : 1);
 }
 
-// Pixels that lie at whole steps of 4096 bytes fall on the same few lines of a cache: they are copied, unless a
-// work-item reads them a few times only or too few fit. Their pitch, or 0.
+// Pixels that lie at whole steps of 4096 bytes fall on the same few lines of a cache: those of several taps are copied,
+// unless a work-item reads them a few times only or too few fit. Their pitch, or 0.
 cl_long near_pitch(const ImplicitProblem& p, cl_long panel, DataType dtype)
 {
     constexpr cl_long lane_slack = 16;
+    const cl_long taps = p.taps[0] * p.taps[1] * p.taps[2];
     const cl_long pitch = p.total_depth() + lane_slack;
     const bool aliased = p.source_strides[4] * p.scale[2] * static_cast<cl_long>(size_of(dtype)) % 4096 == 0;
-    return aliased && p.rows >= 4 * panel && pitch * tile_pixels * cl_long{sizeof(cl_double)} <= near_bytes ? pitch : 0;
+    return aliased && taps > 1 && p.rows >= 4 * panel && pitch * tile_pixels * cl_long{sizeof(cl_double)} <= near_bytes ? pitch : 0;
 }
 
 // Taps whose weights of a panel stay in the second-level cache while all pixels of a work-item read them.
@@ -36,9 +37,17 @@ cl_long taps_together(const ImplicitProblem& p, cl_long panel)
     return ceil_div(taps, blocks);
 }
 
+// Channels of a single tap whose weights of a panel stay in the first-level cache: the sums of longer ones rest in the
+// result meanwhile.
+cl_long channels_together(const ImplicitProblem& p, cl_long panel)
+{
+    const cl_long most = 40 * 1024 / sizeof(cl_float) / panel, blocks = ceil_div(p.depth, most);
+    return ceil_div(p.depth, std::max<cl_long>(blocks, 1));
+}
+
 // Pixels and rows of a work-item that keep all compute units busy for the shortest time, by a model in cycles: of
-// products, and of numbers of weights and source that come from a far cache, some four in a cycle; a source that leaves
-// the near one comes again for each panel.
+// products, and of numbers that come from a far cache, weights some two in a cycle and others four; a source that leaves
+// the near one comes again for each panel, and sums for each block.
 void choose_tiles(ImplicitProblem& p, const Device& device, cl_long panel)
 {
     const cl_long pixels = p.pixels(), depth = p.total_depth(), taps = p.taps[0] * p.taps[1] * p.taps[2];
@@ -47,6 +56,7 @@ void choose_tiles(ImplicitProblem& p, const Device& device, cl_long panel)
     if (p.tile_depth)
         most_pixels = std::min(most_pixels, near_bytes / (p.tile_depth * cl_long{sizeof(cl_double)}));
     const cl_long panels = ceil_div(p.rows, panel);
+    const cl_long blocks = ceil_div(taps, p.taps_block) * ceil_div(p.depth, p.channels_block);
     double best = std::numeric_limits<double>::infinity();
     for (cl_long row_cuts = 1; row_cuts <= panels; row_cuts *= 2) {
         const cl_long own_panels = ceil_div(panels, row_cuts), rows = own_panels * panel;
@@ -57,9 +67,11 @@ void choose_tiles(ImplicitProblem& p, const Device& device, cl_long panel)
             const double items = double(ceil_div(panels, own_panels)) * ceil_div(pixels, block) * p.groups;
             const double rounds = std::ceil(items / device.compute_units);
             const double source = double(block) * p.depth * std::min<cl_long>(taps, p.scale[1] * p.scale[2]);
-            const double near = sizeof(cl_float) * (source + double(p.taps_block * p.depth * panel));
+            const double near = sizeof(cl_float) * (source * p.channels_block / p.depth +
+                                                    double(p.taps_block * p.channels_block * panel));
             const double readings = near > 400 * 1024 ? 2.0 * own_panels : 1;
-            const double cost = rounds * (double(block) * rows * (depth + 8) / 16 + 0.25 * rows * depth +
+            const double resting = 0.25 * (blocks - 1) * block * rows;
+            const double cost = rounds * (double(block) * rows * (depth + 8) / 16 + 0.5 * rows * depth + resting +
                                           0.25 * source * readings + 8.0 * block * taps + 500);
             if (cost < best) {
                 best = cost;
@@ -173,8 +185,9 @@ void run_cpu_channels(Queue& queue, const Call& caller)
     const Call call = takes_patches(caller.problem) ? with_patches(queue, caller, program, p) : caller;
     merge_positions(p);
     p.weight_stride = p.total_depth() * panel;
-    p.tile_depth = near_pitch(p, panel, call.dtype);
     p.taps_block = taps_together(p, panel);
+    p.channels_block = p.taps[0] * p.taps[1] * p.taps[2] > 1 ? p.depth : channels_together(p, panel);
+    p.tile_depth = near_pitch(p, panel, call.dtype);
     choose_tiles(p, queue.device(), panel);
     const cl_long items = ceil_div(p.rows, p.tile_rows) * ceil_div(p.pixels(), p.tile_pixels) * p.groups;
     const cl_long places = p.tile_pixels * (p.taps[0] * p.taps[1] * p.taps[2] + 1);

@@ -1,4 +1,6 @@
 // Products of matrices and determinants.
+#include <algorithm>
+
 #include <clprim/context.hpp>
 #include <clprim/conv.hpp>
 #include <clprim/copy.hpp>
@@ -49,10 +51,44 @@ void run_matmul(Call& call, const Tensor& left, const Tensor& right, Scalar alph
     call.output(0, Value(y.reshape(reduced)));
 }
 
+// Rows times a constant matrix as a convolution of one tap, rows for its pixels: on CPUs without tile registers its
+// kernel reads rows where they lie and weights that were packed once. Says whether it did.
+bool as_convolution(const Call& call, const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y)
+{
+    const Device& device = call.queue().device();
+    const std::int64_t rows = x.size(0), k = w.size(0), n = w.size(1);
+    if (device.kind != DeviceKind::cpu || device.amx || !call.prepared(1) || x.dtype != DataType::float32 || rows < 8 ||
+        k < 16 || n < 16 || x.stride(1) != 1)
+        return false;
+    const Tensor pixels(x.memory, x.offset, x.dtype, {1, k, rows}, {rows * x.stride(0), 1, x.stride(0)});
+    const Tensor results(y.memory, y.offset, y.dtype, {1, n, rows}, {rows * n, 1, n});
+    const Tensor taps(w.memory, w.offset, w.dtype, {n, k, 1}, {w.stride(1), w.stride(0), 1});
+    ConvOptions options;
+    options.prepared = call.prepared(1);
+    options.implementation = "cpu_channels";
+    try {
+        conv_forward(call.queue(), pixels, taps, bias, results, options);
+    } catch (const NotSupported&) {              // such as too little local memory
+        return false;
+    }
+    return true;
+}
+
 void matmul(Call& call)
 {
     check_same_type(call, 1);
-    run_matmul(call, call.tensor(0), call.tensor(1), 1);
+    const Tensor x = call.tensor(0), w = call.tensor(1);
+    if (call.prepared(1) && w.dim() == 2 && x.dim() >= 2 && x.is_contiguous() && x.shape.back() == w.size(0)) {
+        Dims shape = x.shape;
+        shape[x.dim() - 1] = w.size(1);
+        const Tensor y = call.allocate(shape, x.dtype);
+        const std::int64_t rows = y.numel() / std::max<std::int64_t>(w.size(1), 1);
+        if (y.numel() && as_convolution(call, x.reshape({rows, w.size(0)}), w, {}, y.reshape({rows, w.size(1)}))) {
+            call.output(0, Value(y));
+            return;
+        }
+    }
+    run_matmul(call, x, w, 1);
 }
 
 // The gradient of one operand of MatMul (gradient_rules.cpp): inputs g, a, b; g b^T for operand 0, a^T g for operand 1,
@@ -105,6 +141,10 @@ void gemm_operator(Call& call)
         bias = bias.expand(y.shape);
     }
     call.output(0, Value(y));
+    const bool is_row = bias.defined() && beta == 1 && bias.stride(0) == 0 && bias.stride(1) == 1;
+    const Tensor row = is_row ? Tensor(bias.memory, bias.offset, bias.dtype, {y.size(1)}, {1}) : Tensor();
+    if (call.float_attribute("alpha", 1) == 1 && (is_row || !bias.defined()) && as_convolution(call, a, b, row, y))
+        return;
     GemmProblem problem = gemm_problem(a, b, y, bias);
     problem.alpha = call.float_attribute("alpha", 1);
     problem.beta = beta;
@@ -112,29 +152,6 @@ void gemm_operator(Call& call)
     problem.prepared_b = call.prepared(1);
     if (y.numel())
         gemm(call.queue(), problem, a, b, y, bias);
-}
-
-// Rows times a constant matrix as a convolution of one tap, rows for its pixels: on CPUs without tile registers its
-// kernel reads rows where they lie and weights that were packed once. Says whether it did.
-bool as_convolution(const Call& call, const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y)
-{
-    const Device& device = call.queue().device();
-    const std::int64_t rows = x.size(0), k = w.size(0), n = w.size(1);
-    if (device.kind != DeviceKind::cpu || device.amx || !call.prepared(1) || x.dtype != DataType::float32 || rows < 8 ||
-        k < 16 || n < 16)
-        return false;
-    const Tensor pixels(x.memory, x.offset, x.dtype, {1, k, rows}, {rows * k, 1, k});
-    const Tensor results(y.memory, y.offset, y.dtype, {1, n, rows}, {rows * n, 1, n});
-    const Tensor taps(w.memory, w.offset, w.dtype, {n, k, 1}, {w.stride(1), w.stride(0), 1});
-    ConvOptions options;
-    options.prepared = call.prepared(1);
-    options.implementation = "cpu_channels";
-    try {
-        conv_forward(call.queue(), pixels, taps, bias, results, options);
-    } catch (const NotSupported&) {              // such as too little local memory
-        return false;
-    }
-    return true;
 }
 
 // Products with a constant matrix [k, n] and a bias [n], which Session's fusions make: x [..., k] counts as one matrix.
