@@ -108,8 +108,8 @@ public:
     // after a pass; others throw. Contiguous. Write to an input through Queue::write, to_device or copy.
     Tensor tensor(const std::string& name) const;
     Tensor gradient(const std::string& name) const;    // same rule: inputs that require it, and outputs
-    Tensor input(std::size_t i) const { return tensor(input_names().at(i)); }
-    Tensor output(std::size_t i) const { return tensor(output_names().at(i)); }
+    Tensor input(std::size_t i) const;                 // in the order of declaration; throws if there are fewer
+    Tensor output(std::size_t i) const;
     const Tensor& parameter(const std::string& name) const;
     // Undefined for what is not trained, and since zero_grad until a backward wrote it.
     Tensor parameter_gradient(const std::string& name) const;

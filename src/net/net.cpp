@@ -235,6 +235,19 @@ TensorSpec Net::spec(const std::string& name) const
 }
 
 
+namespace {
+
+const std::string& name_at(const std::vector<std::string>& names, std::size_t i, const char* what)
+{
+    require(i < names.size(), what, " ", i, " is asked for, the net has ", names.size());
+    return names[i];
+}
+
+}  // namespace
+
+Tensor Net::input(std::size_t i) const { return tensor(name_at(input_names(), i, "input")); }
+Tensor Net::output(std::size_t i) const { return tensor(name_at(output_names(), i, "output")); }
+
 Tensor Net::tensor(const std::string& name) const
 {
     const State& s = alive(state_);

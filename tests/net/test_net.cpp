@@ -176,6 +176,23 @@ TEST(Net, FrozenOperatorsAndBranchesWithoutLossGetNoGradient)
     EXPECT_THROW(net.gradient("z"), InvalidArgument);
 }
 
+TEST(Net, InputsAndOutputsAreCounted)
+{
+    Net net(Context::get());
+    net.add_input("x", {{2, 3, 4, 4}});
+    net.add(GlobalPoolingConfig{.mode = "avg"}, "pool", {"x"}, {"y"});
+    net.mark_output("y");
+    net.setup();
+    EXPECT_EQ(net.input(0).shape, (Dims{2, 3, 4, 4}));
+    try {
+        net.output(3);
+        FAIL() << "output 3 of a net with one";
+    } catch (const InvalidArgument& error) {
+        EXPECT_STREQ(error.what(), "output 3 is asked for, the net has 1");
+    }
+    EXPECT_THROW(net.input(1), InvalidArgument);
+}
+
 TEST(Net, ForwardAndBackwardNeverWait)
 {
     Net net(Context::get());

@@ -179,3 +179,22 @@ def test_squares_are_products():
     two = net.constant(np.float32(2))
     check(net, net.node("Sqrt", net.node("Add", net.node("Pow", "x", two), net.node("Pow", net.node("Neg", "x"), two))),
           most=1)
+
+
+def test_one_slice_is_a_view():
+    """Gather by one constant index moves nothing; what reads it sees strides."""
+    x = np.random.default_rng(0).standard_normal((3, 4, 5), dtype=np.float32)
+    for axis, index in ((0, 1), (1, -1), (2, [2]), (1, [[-4]])):
+        index = np.array(index, dtype=np.int64)
+        nodes = [helper.make_node("Gather", ["x", "i"], ["g"], axis=axis), helper.make_node("Relu", ["g"], ["y"])]
+        graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
+                                  [helper.make_empty_tensor_value_info(name) for name in "yg"],
+                                  [numpy_helper.from_array(index, "i")])
+        session = clprim.Session(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+        for _ in range(3):
+            before = clprim.kernel_launches()
+            got = session.run({"x": x})
+            launches = clprim.kernel_launches() - before
+            np.testing.assert_array_equal(got["g"], np.take(x, index, axis=axis))
+            np.testing.assert_array_equal(got["y"], np.maximum(np.take(x, index, axis=axis), 0))
+        assert launches <= 3                            # the sum and the results' own memory

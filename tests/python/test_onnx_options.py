@@ -124,6 +124,16 @@ def test_programs_made_ahead(tmp_path):
     assert "clprim: built" not in got.stderr
     assert got.stdout == without.stdout
     assert sorted(os.listdir(folder)) == made
+    os.chmod(folder, 0o755)
+    for i, name in enumerate(made):                     # damaged ones are built anew, in whichever way they are damaged
+        path = os.path.join(folder, name)
+        data = open(path, "rb").read()
+        damaged = [data[:len(data) // 2], b"", bytes(reversed(data)), data[:100] + bytes(len(data) - 100)][i % 4]
+        with open(path, "wb") as stream:
+            stream.write(damaged)
+    mended = python(run, CLPRIM_CACHE_DIR=str(tmp_path / "c"), CLPRIM_VERBOSE="2")
+    assert mended.returncode == 0, mended.stderr
+    assert mended.stdout == without.stdout and "clprim: built" in mended.stderr
     with pytest.raises(clprim.InvalidArgument, match="is not a folder"):
         clprim.Session(file, programs=str(tmp_path / "nowhere"))
     with pytest.raises(clprim.Error, match="no input|has no"):

@@ -41,6 +41,18 @@ typedef struct {
     real least, most;
 } tile_end;
 
+// Half a vector, for panels of few rows.
+#if REAL_KIND(REAL) == 2
+typedef double4 half_vec;
+#define get_half vload4
+#define put_half vstore4
+#else
+typedef float8 half_vec;
+#define get_half vload8
+#define put_half vstore8
+#endif
+DEFINE_ACTIVATE(activate_half, half_vec)
+
 #define START(i) vec low##i = start_low; HIGH(vec high##i = start_high;)
 #define FIND(i, SPACE)                                                                                          \
     const int from##i = places[i];                                                                              \
@@ -186,6 +198,15 @@ static inline void finish_tile(real* sums, __global real* result, const __global
             if (e->accumulate)
                 v += load_lanes(to + r);
             store_lanes(to + r, activate_lanes(v, e));
+        }
+        if (r + LANES / 2 <= rows) {
+            half_vec v = get_half(0, sums + r);
+            if (e->has_bias)
+                v += get_half(0, bias + r);
+            if (e->accumulate)
+                v += get_half(0, to + r);
+            put_half(activate_half(v, e), 0, to + r);
+            r += LANES / 2;
         }
         for (; r < rows; ++r) {
             real v = sums[r];

@@ -303,10 +303,37 @@ static inline void four_positions(__global stored* result, const __global stored
 {
     const int channels = p->groups, count = taps->count;
     const long next = p->scale[1] * p->source_strides[3], next_result = p->result_strides[3];
+    const int in_rows = p->taps[1] == 3 && p->step[1] == p->scale[1];
+    const int activation = p->finish.activation, relu = activation == ACTIVATION_RELU;
+    const int bounded = relu || activation == ACTIVATION_CLIP || activation == ACTIVATION_NONE;
+    const vec least = relu ? 0 : activation == ACTIVATION_CLIP ? (real)p->finish.alpha : -(real)INFINITY,
+              most = activation == ACTIVATION_CLIP ? (real)p->finish.beta : (real)INFINITY;
     for (int done = 0; done < channels; done += LANES) {
         const int c = min(done, channels - LANES);
         vec a0 = p->finish.has_bias ? load_lanes(bias + c) : (vec)0, a1 = a0, a2 = a0, a3 = a0;
-        for (int i = 0; i < count; ++i) {
+        for (int i = 0; i < count && in_rows; i += 3) {      // a column is read once for all that it is a tap of
+            const __global real* w = weights + taps->weight[i] + c;
+            const __global stored* from = source + taps->from[i] + c;
+            const vec w0 = get_vec(0, w), w1 = get_vec(0, w + channels), w2 = get_vec(0, w + 2 * channels);
+            vec column = load_lanes(from);
+            a0 = fma(w0, column, a0);
+            column = load_lanes(from + next);
+            a0 = fma(w1, column, a0);
+            a1 = fma(w0, column, a1);
+            column = load_lanes(from + 2 * next);
+            a0 = fma(w2, column, a0);
+            a1 = fma(w1, column, a1);
+            a2 = fma(w0, column, a2);
+            column = load_lanes(from + 3 * next);
+            a1 = fma(w2, column, a1);
+            a2 = fma(w1, column, a2);
+            a3 = fma(w0, column, a3);
+            column = load_lanes(from + 4 * next);
+            a2 = fma(w2, column, a2);
+            a3 = fma(w1, column, a3);
+            a3 = fma(w2, load_lanes(from + 5 * next), a3);
+        }
+        for (int i = 0; i < count && !in_rows; ++i) {
             const vec w = get_vec(0, weights + taps->weight[i] + c);
             const __global stored* from = source + taps->from[i] + c;
             a0 = fma(w, load_lanes(from), a0);
@@ -315,6 +342,13 @@ static inline void four_positions(__global stored* result, const __global stored
             a3 = fma(w, load_lanes(from + 3 * next), a3);
         }
         __global stored* to = result + c;
+        if (bounded) {
+            store_lanes(to, BOUNDED(a0, least, most));
+            store_lanes(to + next_result, BOUNDED(a1, least, most));
+            store_lanes(to + 2 * next_result, BOUNDED(a2, least, most));
+            store_lanes(to + 3 * next_result, BOUNDED(a3, least, most));
+            continue;
+        }
         store_lanes(to, activate_lanes(a0, &p->finish));
         store_lanes(to + next_result, activate_lanes(a1, &p->finish));
         store_lanes(to + 2 * next_result, activate_lanes(a2, &p->finish));

@@ -58,8 +58,19 @@ Dims gathered_shape(const Call& call, std::size_t axis)
 void gather(Call& call)
 {
     const std::size_t axis = call.axis(call.integer_attribute("axis", 0), call.input(0).dim());
-    const Tensor x = call.tensor(0), index = index_tensor(call, 1);
+    const Tensor x = call.tensor(0);
     const Dims shape = gathered_shape(call, axis);
+    if (call.input(1).on_host() && call.input(1).numel() == 1) {       // one slice, seen where it lies
+        const std::int64_t size = x.shape[axis], given = call.integer(1), i = given < 0 ? given + size : given;
+        require<IndexError>(i >= 0 && i < size, "Gather: index ", given, " is out of range for size ", size);
+        const std::size_t more = call.shape(1).size();
+        Tensor view(x.memory, x.offset + i * x.strides[axis], x.dtype, shape, Dims(shape.size(), 1));
+        for (std::size_t d = 0; d < x.dim(); ++d)
+            if (d != axis)
+                view.strides[d < axis ? d : d + more - 1] = x.strides[d];
+        return call.output(0, Value(view, call.type(0)));
+    }
+    const Tensor index = index_tensor(call, 1);
     const Tensor y = call.output_tensor(0, shape, call.type(0));
     if (y.numel() == 0)
         return;
