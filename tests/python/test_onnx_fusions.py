@@ -198,3 +198,11 @@ def test_one_slice_is_a_view():
             np.testing.assert_array_equal(got["g"], np.take(x, index, axis=axis))
             np.testing.assert_array_equal(got["y"], np.maximum(np.take(x, index, axis=axis), 0))
         assert launches <= 3                            # the sum and the results' own memory
+
+
+@pytest.mark.parametrize("channels", [16, 40])
+def test_means_of_pixels_with_channels_innermost(channels):
+    net = Net()
+    weights = net.random.standard_normal((channels, 8, 3, 3)).astype("f")
+    convolved = net.node("Conv", "x", net.constant(weights), pads=[1, 1, 1, 1])
+    check(net, [net.node("GlobalAveragePool", convolved), net.node("Relu", convolved)], shape=("n", 8, 9, 11))

@@ -1,6 +1,7 @@
 // Poolings: over sliding windows, over whole planes, unpooling.
 #include <clprim/context.hpp>
 #include <clprim/copy.hpp>
+#include <clprim/gemm.hpp>
 #include <clprim/pool.hpp>
 #include <clprim/reduce.hpp>
 #include <clprim/sequence.hpp>
@@ -176,7 +177,36 @@ void reduce_planes(Call& call, std::string_view row, std::span<const Scalar> num
         reduce(call.queue(), reduce_row(row), {std::span(&input, 1), std::span(&y, 1), numbers, x.dtype});
 }
 
-void global_average_pool(Call& call) { reduce_planes(call, "mean"); }
+constexpr float unit = 1;
+
+// On CPUs means over pixels with channels innermost are a row of ones times a matrix, whose kernels read whole rows.
+bool mean_as_product(Call& call)
+{
+    const Tensor x = call.tensor(0);
+    if (call.queue().device().kind != DeviceKind::cpu || x.dtype != DataType::float32 || x.dim() != 4 ||
+        !x.is_channels_last() || x.is_contiguous() || x.size(1) < 16 || x.size(2) * x.size(3) < 64)
+        return false;
+    const auto one = call.derived("one", [&] { return Value::copy_of(ElementType::float32, {1}, &unit); });
+    const Tensor y = call.allocate({x.size(0), x.size(1), 1, 1}, x.dtype);
+    GemmProblem problem;
+    problem.batch = x.size(0);
+    problem.m = 1;
+    problem.n = x.size(1);
+    problem.k = x.size(2) * x.size(3);
+    problem.b = {x.stride(3), 1, x.stride(0)};
+    problem.c = {problem.n, 1, problem.n};
+    problem.alpha = 1.0 / static_cast<double>(problem.k);
+    problem.beta = 0;
+    gemm(call.queue(), problem, one->device(call.queue()), x, y);
+    call.output(0, Value(y));
+    return true;
+}
+
+void global_average_pool(Call& call)
+{
+    if (call.shape(0).size() < 3 || call.shape(0).product() == 0 || !mean_as_product(call))
+        reduce_planes(call, "mean");
+}
 void global_max_pool(Call& call) { reduce_planes(call, "amax"); }
 void global_lp_pool(Call& call) { reduce_planes(call, "norm_p", std::array{Scalar(norm_order(call))}); }
 
