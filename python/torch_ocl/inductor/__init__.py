@@ -7,6 +7,7 @@ Nothing here is imported before Inductor is: it asks torch.ocl for a code genera
     kernel.py      one generated kernel
     reductions.py  its loops over reduced elements
     ranges.py      which work-item computes which element
+    combination.py independent kernels in one launch
     overrides.py   elementwise operations
     printer.py     index and size expressions
     types.py       dtypes

@@ -201,21 +201,48 @@ class OpenCLKernel(Reductions, SIMDKernel):
     # The text.
 
     def codegen_kernel(self, name: str = "KERNEL_NAME") -> str:
+        self.finish()
+        return self.text(name)
+
+    def finish(self) -> None:
+        """The body, and which work-item computes which element."""
         self.codegen_body()
-        plan = plan_work(self)
-        self.plan = plan
-        code = IndentedBuffer()
+        self.plan = plan_work(self)
+
+    def text(self, name: str = "KERNEL_NAME") -> str:
         parameters, shifts = self.parameters()
-        attribute = "__attribute__((reqd_work_group_size({}, 1, 1))) ".format(plan.lanes) if plan.lanes > 1 else ""
-        code.writeline(f"{attribute}__kernel void {name}({', '.join(parameters)})")
-        code.writeline("{")
+        lanes = self.plan.lanes
+        attribute = f"__attribute__((reqd_work_group_size({lanes}, 1, 1))) " if lanes > 1 else ""
+        return self.prologue() + self.definition(f"{attribute}__kernel void {name}({', '.join(parameters)})", shifts,
+                                            self.plan.header)
+
+    def definition(self, start: str, shifts: list[str], header: list[str]) -> str:
+        code = IndentedBuffer()
+        code.writelines([start, "{"])
         with code.indent():
             code.writelines(shifts)
             code.splice(self.local_memory)
-            code.writelines(plan.header)
+            code.writelines(header)
             code.splice(self.body)
         code.writeline("}")
-        return self.prologue() + code.getvalue()
+        with V.set_kernel_handler(self):      # lines about buffers that the kernel leaves out are dropped now
+            return code.getvalue()
+
+    def function(self) -> str:
+        """The kernel as a function of an element's number and how many there are; see combination.py."""
+        parameters, shifts = self.parameters()
+        parameters = ["const index_t xindex", "const index_t element_count", *parameters]
+        return self.definition(f"void FUNCTION_NAME({', '.join(parameters)})", shifts,
+                          ["if (xindex >= element_count)", "    return;", *self.plan.header[len(self.plan.start):]])
+
+    def renamed_parameters(self, prefix: str) -> tuple[list[str], list[str]]:
+        """Of a kernel that calls the function, and what it gives it."""
+        parameters, given = [], []
+        written = self.written()
+        for name, _, kind, dtype in self.arguments():
+            parameters.append(self.parameter(name, kind, dtype, name in written, prefix))
+            given += [f"{prefix}{name}"] + [f"{prefix}{name}_offset"] * (kind == "t")
+        return parameters, given + ["errors", "operator_code"] * self.uses_errors
 
     def prologue(self) -> str:
         number, kind = ("double", "#define T_DOUBLE\n") if self.uses_double else ("float", "")
@@ -251,18 +278,23 @@ class OpenCLKernel(Reductions, SIMDKernel):
                 result.append((name.name, value, kind, None))
         return result
 
+    def written(self) -> OrderedSet[str]:
+        found = OrderedSet(str(inner) for inner in self.args.output_buffers.values())
+        return found | OrderedSet(buffer.inner_name for buffer in unique(self.args.inplace_buffers.values())
+                                  if not isinstance(buffer, RemovedArg))
+
+    @staticmethod
+    def parameter(name: str, kind: str, dtype, written: bool, prefix: str = "") -> str:
+        if kind != "t":
+            return f"const {types.c_type(getattr(torch, kind))} {prefix}{name}"
+        constant = "" if written else "const "
+        return f"__global {constant}{types.storage_type(dtype)}* {prefix}{name}, ulong {prefix}{name}_offset"
+
     def parameters(self) -> tuple[list[str], list[str]]:
-        written = OrderedSet(str(inner) for inner in self.args.output_buffers.values())
-        written |= OrderedSet(buffer.inner_name for buffer in unique(self.args.inplace_buffers.values())
-                              if not isinstance(buffer, RemovedArg))
-        parameters, shifts = [], []
-        for name, _, kind, dtype in self.arguments():
-            if kind == "t":
-                constant = "" if name in written else "const "
-                parameters.append(f"__global {constant}{types.storage_type(dtype)}* {name}, ulong {name}_offset")
-                shifts.append(f"{name} += {name}_offset;")
-            else:
-                parameters.append(f"const {types.c_type(getattr(torch, kind))} {name}")
+        written = self.written()
+        arguments = self.arguments()
+        parameters = [self.parameter(name, kind, dtype, name in written) for name, _, kind, dtype in arguments]
+        shifts = [f"{name} += {name}_offset;" for name, _, kind, _ in arguments if kind == "t"]
         parameters += [f"const long {name}" for name in self.plan.sizes]
         if self.uses_errors:
             parameters.append("__global int* errors, int operator_code")

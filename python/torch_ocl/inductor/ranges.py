@@ -28,6 +28,12 @@ class Work:
     sizes: dict[str, sympy.Expr]       # arguments that only the header needs
     kind: str                          # of the range, see runtime.py
     numbers: list[sympy.Expr]
+    start: tuple[str, ...] = ()        # the header's first lines, where a work-item computes the element of its number
+
+    @property
+    def combinable(self) -> bool:
+        """Whether the kernel can be a function of the element's number (combination.py)."""
+        return bool(self.start) and not self.sizes
 
 
 def _same(a, b) -> bool:
@@ -78,10 +84,13 @@ def _row(entries, numel) -> sympy.Expr | None:
 
 def _linear(kernel, tree, entries, numel) -> Work:
     sizes: dict[str, sympy.Expr] = {}
-    limit = _size(kernel, sizes, "element_count", numel)
-    header = ["const index_t xindex = get_global_id(0);", f"if (xindex >= {limit})", "    return;"]
-    header += [f"const index_t {e.name} = {kernel.kexpr(kernel.rename_indexing(e.expr))};" for e in entries]
-    return Work(header, 1, sizes, "linear", [numel])
+    start = _own_element(_size(kernel, sizes, "element_count", numel))
+    header = [f"const index_t {e.name} = {kernel.kexpr(kernel.rename_indexing(e.expr))};" for e in entries]
+    return Work([*start, *header], 1, sizes, "linear", [numel], start)
+
+
+def _own_element(limit: str) -> tuple[str, ...]:
+    return "const index_t xindex = get_global_id(0);", f"if (xindex >= {limit})", "    return;"
 
 
 def _rows(kernel, entries, numel, row) -> Work:
@@ -123,11 +132,10 @@ def _reduction(kernel, tree, numel) -> Work:
     lanes = kernel.lanes
     if lanes > 1:
         header = ["const index_t xindex = get_group_id(0);", "const index_t lane = get_local_id(0);"]
-        kind = "groups"
+        kind, start = "groups", ()
     else:
-        limit = _size(kernel, sizes, "element_count", numel)
-        header = ["const index_t xindex = get_global_id(0);", f"if (xindex >= {limit})", "    return;"]
-        kind = "outputs"
+        start = _own_element(_size(kernel, sizes, "element_count", numel))
+        header, kind = [*start], "outputs"
     header += [f"const index_t {e.name} = {kernel.kexpr(kernel.rename_indexing(e.expr))};" for e in entries]
     numbers = [numel, sympy.Integer(lanes)] if lanes > 1 else [numel]
-    return Work(header, lanes, sizes | kernel.loop_sizes, kind, numbers)
+    return Work(header, lanes, sizes | kernel.loop_sizes, kind, numbers, start)

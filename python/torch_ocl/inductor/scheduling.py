@@ -13,6 +13,7 @@ from torch._inductor.utils import get_fused_kernel_name, get_kernel_metadata
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
+from torch_ocl.inductor import combination
 from torch_ocl.inductor.kernel import OpenCLKernel
 from torch_ocl.inductor.runtime import Ranges
 
@@ -22,7 +23,10 @@ class OpenCLScheduling(SIMDScheduling):
 
     @classmethod
     def get_backend_features(cls, device: torch.device) -> OrderedSet[BackendFeature]:
-        return OrderedSet([BackendFeature.INPLACE_BUFFERS])
+        return OrderedSet([BackendFeature.INPLACE_BUFFERS, BackendFeature.FOREACH])
+
+    def codegen_combo_kernel(self, combo_kernel_node) -> None:
+        combination.codegen(self, combo_kernel_node)
 
     @classmethod
     def get_tiling_and_scores(cls, node_schedule, numel, reduction_numel=1, coalesce_analysis=None):
