@@ -24,6 +24,23 @@ def test_chain_is_one_kernel():
     assert metrics.generated_kernel_count == 1
 
 
+def test_what_is_used_twice_again_and_again_compiles_soon():
+    """Three uses in each step: traced whole, the expression would have 3 ** 24 operations."""
+    def chain(x):
+        for _ in range(24):
+            x = (x * x + x) * 0.4
+        return x
+
+    def written_slices(x):
+        mask = x.new_zeros(16, 16)
+        for number in range(16):
+            mask[number % 4 * 4:, number // 4 * 4:] = number
+        return x + mask
+
+    check(chain, torch.rand(50))
+    check(written_slices, torch.rand(16, 16))
+
+
 @pytest.mark.parametrize("names", (False, "torch", "original_aten", "inductor_node"))
 def test_names_of_kernels(names):
     with config.patch({"triton.descriptive_names": names}):

@@ -7,11 +7,13 @@ kernel would need atomics, whose sums differ from run to run.
 from __future__ import annotations
 
 import functools
+from unittest.mock import patch
 
 import torch
 from torch._inductor import config, freezing, ir, lowering
 from torch._inductor.graph import GraphLowering
-from torch._inductor.utils import sympy_product
+from torch._inductor.ops_handler import OpCounterCSE
+from torch._inductor.utils import cache_on_self, sympy_product
 from torch._inductor.virtualized import V
 from torch.utils import _pytree as pytree
 
@@ -148,6 +150,22 @@ def _leave_unknown_dtypes() -> None:
 
 
 LARGEST_INLINE = 80     # operations of an expression that is computed anew wherever it is used
+LONGEST_TRACED = 320    # the same when what is used twice in an expression counts twice
+
+
+class _Traced(OpCounterCSE):
+    """Counts all operations. OpCounterCSE counts the same ones once, as the kernel's text has them; but the expression is
+    traced whole, which takes twice as long for every step of x = x * x, or for every write to a slice."""
+
+    calls = 0
+
+    def _default(self, name, args, kwargs):
+        self.calls += 1
+        return super()._default(name, args, kwargs)
+
+    def load(self, name, index):
+        self.calls += 1
+        return super().load(name, index)
 
 
 def _keep_inline() -> None:
@@ -167,7 +185,16 @@ def _keep_inline() -> None:
 
     def get_realize_opcount_threshold(loops, threshold=None) -> int:
         found = former_threshold(loops, threshold)
-        return max(found, LARGEST_INLINE) if config.realize_opcount_threshold is None and _on_ocl(loops) else found
+        if config.realize_opcount_threshold is not None or not _on_ocl(loops):
+            return found
+        return 0 if traced_operations(loops) > LONGEST_TRACED else max(found, LARGEST_INLINE)
+
+    @cache_on_self
+    def traced_operations(loops) -> int:
+        counted = _Traced(V.MockHandler())
+        with V.set_ops_handler(counted), patch.object(ir.FlexibleLayout, "allow_indexing", True):
+            loops.inner_fn(*loops.inner_fn_args())
+        return counted.calls
 
     ir.StorageBox.num_reads = num_reads
     ir.Loops.get_realize_opcount_threshold = get_realize_opcount_threshold
