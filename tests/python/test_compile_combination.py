@@ -74,3 +74,27 @@ def test_indices_are_checked():
         except IndexError:
             return
     raise AssertionError("an index out of range was not reported")
+
+
+def test_counters_of_batch_norms_are_one_launch():
+    class Norms(nn.Module):
+        def __init__(self, count):
+            super().__init__()
+            self.layers = nn.ModuleList(nn.BatchNorm1d(5) for _ in range(count))
+
+        def forward(self, x):
+            return [layer(x[i]) for i, layer in enumerate(self.layers)]
+
+    x, counts = randn(6, 8, 5), []
+    for count in (3, 6):
+        torch._dynamo.reset()
+        norms = Norms(count)
+        ours = copy.deepcopy(norms).to(device)
+        compiled = torch.compile(ours, fullgraph=True)
+        on_device = x.to(device)
+        for _ in range(2):
+            counts.append(launches(lambda: compiled(on_device)))
+            norms(x)
+        for (name, a), b in zip(ours.named_buffers(), norms.buffers()):
+            torch.testing.assert_close(a.cpu(), b, msg=name)
+    assert counts[-1] - counts[1] <= 2 * 3       # statistics and results of three more

@@ -1,5 +1,5 @@
-"""Independent kernels in one launch: a step of an optimizer on all parameters (`_foreach` operators), and what
-torch._inductor.config.combo_kernels puts together.
+"""Independent kernels in one launch: a step of an optimizer on all parameters (`_foreach` operators), the counters of
+batches that a network's batch norms have, and what torch._inductor.config.combo_kernels puts together.
 
 Each kernel becomes a function of its element's number. The launch's work-groups are shared out among the functions, so
 that all work-items of a group call the same one. Kernels whose elements are not numbered in one row, or whose sizes are
@@ -9,7 +9,9 @@ known when they run only, are launched by themselves.
 from __future__ import annotations
 
 import itertools
+import operator
 
+import torch
 from torch._inductor import config
 from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
 from torch._inductor.virtualized import V
@@ -18,6 +20,33 @@ from torch_ocl.inductor.runtime import Ranges
 
 LARGEST = 1000          # bytes of arguments: OpenCL promises 1024
 LONGEST_REDUCING = 64   # work-items of a group, where an element is a sum
+
+
+def join_counters(graph: torch.fx.Graph) -> None:
+    """Additions of a number to single elements that a graph is given become one `_foreach` operator."""
+    aten = torch.ops.aten
+    found: dict[tuple, list] = {}
+    for node in graph.nodes:
+        if node.target is not aten.add.Tensor or node.kwargs or not isinstance(node.args[1], (int, float)):
+            continue
+        counter = node.args[0]
+        value, result = counter.meta.get("val"), node.meta.get("val")
+        if counter.op != "placeholder" or not isinstance(value, torch.Tensor) or value.device.type != "ocl":
+            continue
+        if value.dim() == 0 and result.dtype == value.dtype:
+            found.setdefault((value.device, value.dtype, type(node.args[1]), node.args[1]), []).append(node)
+    for (*_, number), nodes in found.items():
+        if len(nodes) < 2:
+            continue
+        with graph.inserting_before(nodes[0]):
+            joined = graph.call_function(aten._foreach_add.Scalar, ([node.args[0] for node in nodes], number))
+            joined.meta.update(nodes[0].meta, val=[node.meta["val"] for node in nodes])
+            for index, node in enumerate(nodes):
+                result = graph.call_function(operator.getitem, (joined, index))
+                result.meta.update(node.meta)
+                node.replace_all_uses_with(result)
+        for node in nodes:
+            graph.erase_node(node)
 
 
 def codegen(scheduling, combined) -> None:

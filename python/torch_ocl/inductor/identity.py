@@ -11,7 +11,7 @@ import torch
 from torch._inductor.custom_graph_pass import CustomGraphModulePass
 
 import torch_ocl
-from torch_ocl.inductor import autotune, epilogues
+from torch_ocl.inductor import autotune, combination, epilogues
 
 
 class GraphPass(CustomGraphModulePass):
@@ -19,6 +19,7 @@ class GraphPass(CustomGraphModulePass):
 
     def __call__(self, gm: torch.fx.GraphModule) -> None:
         epilogues.fuse(gm.graph)
+        combination.join_counters(gm.graph)
         autotune.tune(gm.graph)
 
     def uuid(self) -> str:
