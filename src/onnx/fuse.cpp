@@ -54,19 +54,21 @@ std::optional<float> scalar_constant(const Rewriter& rewriter, const Node& node,
 }
 
 template <class T>
-T attribute_of(const Node& node, std::string_view name, T otherwise)
+T checked_attribute_of(const Node& node, std::string_view name, T otherwise)
 {
-    const auto found = node.attributes.find(name);
-    if (found == node.attributes.end())
+    if (!node.attributes.contains(name))
         return otherwise;
-    const T* value = std::get_if<T>(&found->second);
+    const T* value = find_attribute<T>(node, name);
     require(value != nullptr, node.op_type, " '", node.name, "': attribute ", name, " has the wrong type");
     return *value;
 }
-float float_of(const Node& node, std::string_view name, float otherwise) { return attribute_of(node, name, otherwise); }
+float float_of(const Node& node, std::string_view name, float otherwise)
+{
+    return checked_attribute_of(node, name, otherwise);
+}
 std::int64_t int_of(const Node& node, std::string_view name, std::int64_t otherwise)
 {
-    return attribute_of(node, name, otherwise);
+    return checked_attribute_of(node, name, otherwise);
 }
 
 // ---- convolution, batch norm, residual, activation

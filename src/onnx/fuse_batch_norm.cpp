@@ -12,14 +12,6 @@ namespace clprim::onnx {
 
 namespace {
 
-template <class T>
-T attribute_of(const Node& node, std::string_view name, T otherwise)
-{
-    const auto found = node.attributes.find(name);
-    const T* value = found == node.attributes.end() ? nullptr : std::get_if<T>(&found->second);
-    return value ? *value : otherwise;
-}
-
 bool is_inference(const Node& node)
 {
     if (!node.domain.empty() || node.body || node.op_type != "BatchNormalization" || node.opset < 7 ||

@@ -16,17 +16,9 @@ namespace clprim::onnx {
 
 namespace {
 
-template <class T>
-const T* attribute(const Node& node, std::string_view name)
-{
-    const auto found = node.attributes.find(name);
-    return found == node.attributes.end() ? nullptr : std::get_if<T>(&found->second);
-}
-
 std::int64_t int_of(const Node& node, std::string_view name, std::int64_t otherwise)
 {
-    const auto* value = attribute<std::int64_t>(node, name);
-    return value ? *value : otherwise;
+    return attribute_of(node, name, otherwise);
 }
 
 int input_of(const Node& node, std::size_t i) { return i < node.inputs.size() ? node.inputs[i] : absent; }
@@ -78,7 +70,7 @@ public:
 private:
     static bool plain_gemm(const Node& node)
     {
-        const auto *alpha = attribute<float>(node, "alpha"), *beta = attribute<float>(node, "beta");
+        const auto *alpha = find_attribute<float>(node, "alpha"), *beta = find_attribute<float>(node, "beta");
         return int_of(node, "transA", 0) == 0 && (!alpha || *alpha == 1) && (!beta || *beta == 1);
     }
 

@@ -18,14 +18,6 @@ struct Target {
     int y = absent;
 };
 
-template <class T>
-T attribute(const Node& node, std::string_view name, T otherwise)
-{
-    const auto found = node.attributes.find(name);
-    const T* value = found == node.attributes.end() ? nullptr : std::get_if<T>(&found->second);
-    return value ? *value : std::move(otherwise);
-}
-
 std::string title(const Node& node) { return (node.domain.empty() ? "" : node.domain + ".") + node.op_type; }
 
 class Differentiation {
@@ -268,10 +260,10 @@ private:
 
 std::int64_t Backward::integer(std::string_view name, std::int64_t otherwise) const
 {
-    return attribute(node_, name, otherwise);
+    return attribute_of(node_, name, otherwise);
 }
 
-float Backward::number(std::string_view name, float otherwise) const { return attribute(node_, name, otherwise); }
+float Backward::number(std::string_view name, float otherwise) const { return attribute_of(node_, name, otherwise); }
 
 int Backward::make(const char* op, std::vector<int> inputs, Attributes attributes, const char* domain)
 {
@@ -329,12 +321,12 @@ GraphRef differentiate(const Graph& graph, const Node& gradient, const std::func
     };
     const auto named = [&](const char* list) {
         std::vector<int> slots;
-        const auto names = attribute<std::vector<std::string>>(gradient, list, {});
+        const auto names = attribute_of<std::vector<std::string>>(gradient, list, {});
         std::ranges::transform(names, std::back_inserter(slots), known_slot);
         return slots;
     };
     require(gradient.attributes.contains("y"), "attribute y is missing");
-    const Target target{named("xs"), named("zs"), known_slot(attribute<std::string>(gradient, "y", ""))};
+    const Target target{named("xs"), named("zs"), known_slot(attribute_of<std::string>(gradient, "y", ""))};
     require(gradient.inputs.size() == target.xs.size() + target.zs.size(), "got ", gradient.inputs.size(),
             " inputs, expected one for each of xs and zs (", target.xs.size() + target.zs.size(), ")");
     require(gradient.outputs.size() <= target.xs.size(), "got ", gradient.outputs.size(),

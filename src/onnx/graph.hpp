@@ -50,6 +50,20 @@ struct Node {
     const OperatorRow* row = nullptr;    // what runs it; null until a session looked it up, and for function calls
 };
 
+// An attribute of a node, or null where it has none of this name and type.
+template <class T>
+const T* find_attribute(const Node& node, std::string_view name)
+{
+    const auto found = node.attributes.find(name);
+    return found == node.attributes.end() ? nullptr : std::get_if<T>(&found->second);
+}
+template <class T>
+T attribute_of(const Node& node, std::string_view name, T otherwise)
+{
+    const T* value = find_attribute<T>(node, name);
+    return value ? *value : otherwise;
+}
+
 // A value's name, element type and shape as the model declares them; sizes are numbers or names, or unknown ("").
 struct Port {
     enum class Kind { tensor, sequence, optional, other };

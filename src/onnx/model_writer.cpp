@@ -15,14 +15,6 @@ namespace pb = ::onnx;
 
 using Names = std::vector<std::string>;
 
-template <class T>
-T attribute_of(const Node& node, std::string_view name, T otherwise)
-{
-    const auto found = node.attributes.find(name);
-    const T* value = found == node.attributes.end() ? nullptr : std::get_if<T>(&found->second);
-    return value ? *value : otherwise;
-}
-
 void write_tensor(const Value& value, Queue& queue, pb::TensorProto& proto)
 {
     require<NotSupported>(value.is_tensor(), "a constant is a sequence or optional, which files cannot hold");

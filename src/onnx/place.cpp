@@ -9,16 +9,9 @@ namespace clprim::onnx {
 
 namespace {
 
-template <class T>
-const T* attribute(const Node& node, std::string_view name)
-{
-    const auto found = node.attributes.find(name);
-    return found == node.attributes.end() ? nullptr : std::get_if<T>(&found->second);
-}
-
 bool over_channels(const Node& node)
 {
-    const auto* axis = attribute<std::int64_t>(node, "axis");
+    const auto* axis = find_attribute<std::int64_t>(node, "axis");
     return axis && *axis == 1;
 }
 
@@ -76,7 +69,7 @@ private:
         if (node.op_type == "Conv" || node.op_type == "FusedConv") {
             result = node.inputs.size() > 1 ? size_of_constant(node.inputs[1], 0) : 0;
         } else if (node.op_type == "ConvTranspose") {
-            const auto* groups = attribute<std::int64_t>(node, "group");
+            const auto* groups = find_attribute<std::int64_t>(node, "group");
             result = node.inputs.size() > 1 ? size_of_constant(node.inputs[1], 1) * (groups ? *groups : 1) : 0;
         } else if (is_concatenation(node)) {
             for (const int slot : node.inputs) {
@@ -98,7 +91,7 @@ private:
     {
         std::vector<std::int64_t> lengths;
         const std::int64_t whole = channels(node.inputs[0]), count = static_cast<std::int64_t>(node.outputs.size());
-        if (const auto* given = attribute<std::vector<std::int64_t>>(node, "split"))
+        if (const auto* given = find_attribute<std::vector<std::int64_t>>(node, "split"))
             lengths = *given;
         else if (const Value* value = node.inputs.size() > 1 ? rewriter_.constant(node.inputs[1]) : nullptr;
                  value && value->is_tensor() && value->type() == ElementType::int64 && value->on_host())

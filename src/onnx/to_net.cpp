@@ -128,30 +128,23 @@ private:
                            {bytes, bytes + static_cast<std::size_t>(value.numel()) * size_of(dtype)});
     }
 
-    template <class T>
-    static T attribute(const Node& node, std::string_view name, T otherwise)
-    {
-        const auto found = node.attributes.find(name);
-        const T* value = found == node.attributes.end() ? nullptr : std::get_if<T>(&found->second);
-        return value ? *value : otherwise;
-    }
     static std::int64_t integer(const Node& node, std::string_view name, std::int64_t otherwise)
     {
-        return attribute<std::int64_t>(node, name, otherwise);
+        return attribute_of<std::int64_t>(node, name, otherwise);
     }
 
     // Stride, dilation and padding of convolutions and poolings.
     Json window(const Node& node, std::size_t spatial) const
     {
         using Ints = std::vector<std::int64_t>;
-        const Ints ones(spatial, 1), pads = attribute<Ints>(node, "pads", Ints(2 * spatial, 0));
+        const Ints ones(spatial, 1), pads = attribute_of<Ints>(node, "pads", Ints(2 * spatial, 0));
         check(pads.size() == 2 * spatial, node, "bad pads");
         const auto middle = pads.begin() + static_cast<std::ptrdiff_t>(spatial);
-        Json result{{"stride", attribute<Ints>(node, "strides", ones)},
-                    {"dilate", attribute<Ints>(node, "dilations", ones)},
+        Json result{{"stride", attribute_of<Ints>(node, "strides", ones)},
+                    {"dilate", attribute_of<Ints>(node, "dilations", ones)},
                     {"pad", Ints(pads.begin(), middle)},
                     {"pad_end", Ints(middle, pads.end())}};
-        std::string automatic = attribute<std::string>(node, "auto_pad", "NOTSET");
+        std::string automatic = attribute_of<std::string>(node, "auto_pad", "NOTSET");
         std::ranges::transform(automatic, automatic.begin(), [](unsigned char c) { return std::tolower(c); });
         if (automatic != "notset") {
             result["auto_pad"] = automatic;
@@ -174,7 +167,7 @@ private:
         options["bias"] = node.inputs.size() > 2 && node.inputs[2] != absent;
         if (transposed) {
             check(!node.attributes.contains("output_shape"), node, "output_shape");
-            options["output_pad"] = attribute(node, "output_padding", std::vector<std::int64_t>(spatial, 0));
+            options["output_pad"] = attribute_of(node, "output_padding", std::vector<std::int64_t>(spatial, 0));
         }
         std::vector<HostTensor> parameters{w};
         if (options["bias"])
@@ -185,7 +178,7 @@ private:
 
     void pooling(const Node& node, const char* mode)
     {
-        const auto kernel = attribute(node, "kernel_shape", std::vector<std::int64_t>());
+        const auto kernel = attribute_of(node, "kernel_shape", std::vector<std::int64_t>());
         check(!kernel.empty() && kernel.size() <= 3 && node.outputs.size() == 1, node, "kernel or a second output");
         Json options = window(node, kernel.size());
         options["mode"] = mode;
@@ -201,7 +194,7 @@ private:
 
     void product(const Node& node)
     {
-        check(attribute(node, "alpha", 1.0f) == 1 && attribute(node, "beta", 1.0f) == 1 && !integer(node, "transA", 0),
+        check(attribute_of(node, "alpha", 1.0f) == 1 && attribute_of(node, "beta", 1.0f) == 1 && !integer(node, "transA", 0),
               node, "alpha, beta or transA");
         HostTensor w = weight(node, 1);
         check(w.shape.size() == 2, node, "weights of shape ", to_string(w.shape));
@@ -233,7 +226,7 @@ private:
         check(node.outputs.size() == 1 || integer(node, "training_mode", 0) == 0, node, "training mode");
         // ONNX: scale, bias, mean, variance; nets: mean, variance, gamma, beta.
         add(node, "BatchNorm",
-            {{"eps", attribute(node, "epsilon", 1e-5f)}, {"momentum", 1 - attribute(node, "momentum", 0.9f)}}, 1,
+            {{"eps", attribute_of(node, "epsilon", 1e-5f)}, {"momentum", 1 - attribute_of(node, "momentum", 0.9f)}}, 1,
             {weight(node, 3), weight(node, 4), weight(node, 1), weight(node, 2)});
     }
 
@@ -256,7 +249,7 @@ private:
     {
         const auto bound = [&](std::size_t i, const char* name, float otherwise) {
             if (node.inputs.size() <= i || node.inputs[i] == absent)
-                return attribute(node, name, otherwise);
+                return attribute_of(node, name, otherwise);
             check(constant(node, i).type() == ElementType::float32, node, "bounds of another type than float32");
             return *reinterpret_cast<const float*>(constant(node, i).host_bytes());
         };
