@@ -20,7 +20,8 @@ def launches(function):
 
 def test_optimizer_steps_are_few_launches():
     torch._dynamo.reset()
-    model = nn.Sequential(*(layer for n in range(12) for layer in (nn.Linear(7, 7), nn.LayerNorm(7))), nn.Linear(7, 300))
+    layers = [layer for _ in range(12) for layer in (nn.Linear(7, 7), nn.LayerNorm(7))]
+    model = nn.Sequential(*layers, nn.Linear(7, 300))
     ours = copy.deepcopy(model).to(device)
     counts = []
     for mine, compiled in ((model, False), (ours, True)):

@@ -154,8 +154,8 @@ LONGEST_TRACED = 320    # the same when what is used twice in an expression coun
 
 
 class _Traced(OpCounterCSE):
-    """Counts all operations. OpCounterCSE counts the same ones once, as the kernel's text has them; but the expression is
-    traced whole, which takes twice as long for every step of x = x * x, or for every write to a slice."""
+    """Counts all operations. OpCounterCSE counts the same ones once, as the kernel's text has them; but the expression
+    is traced whole, which takes twice as long for every step of x = x * x, or for every write to a slice."""
 
     calls = 0
 
