@@ -148,4 +148,5 @@ def test_dtypes_without_a_kernel_are_not_implemented():
 def test_numbers_that_do_not_fit_are_refused_without_elements_too():
     for dtype, number in ((torch.uint8, 300), (torch.float16, 70000), (torch.float32, 1j), (torch.int32, 2**40)):
         for shape in ((2,), (0,)):
-            assert isinstance(raised(lambda: torch.zeros(shape, dtype=dtype, device=device).fill_(number)), RuntimeError)
+            zeros = torch.zeros(shape, dtype=dtype, device=device)
+            assert isinstance(raised(lambda: zeros.fill_(number)), RuntimeError)

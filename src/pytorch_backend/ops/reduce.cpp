@@ -150,7 +150,8 @@ Tensor& nansum_out(const Tensor& self, at::OptionalIntArrayRef dim, bool keepdim
     const at::ScalarType type = dtype.value_or(out.scalar_type());
     TORCH_CHECK(out.scalar_type() == type, "Expected out tensor to have dtype ", type, ", but got ", out.scalar_type(),
                 " instead");
-    TORCH_CHECK_NOT_IMPLEMENTED(!c10::isComplexType(type), "\"nansum\" not implemented for '", c10::toString(type), "'");
+    TORCH_CHECK_NOT_IMPLEMENTED(!c10::isComplexType(type), "\"nansum\" not implemented for '",
+                                c10::toString(type), "'");
     if (!c10::isFloatingType(type))     // summed in that dtype, which has no NaN
         return at::sum_out(out, self.masked_fill(self.isnan(), 0).to(type), dim, keepdim, type);
     const DimMask mask = reduced_dims(dim, self.dim());

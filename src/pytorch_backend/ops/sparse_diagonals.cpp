@@ -22,8 +22,9 @@ Tensor from_diagonals(const Tensor& diagonals, const Tensor& offsets, at::IntArr
     TORCH_CHECK(shape[0] >= 0 && shape[1] >= 0, "Output shape must not be negative, got ", shape);
     TORCH_CHECK(!layout || *layout == at::kSparse || *layout == at::kSparseCsc || *layout == at::kSparseCsr,
                 "Only output layouts (Sparse, SparseCsc, SparseCsr) are supported, got ", layout.value_or(at::kSparse));
-    TORCH_CHECK(offsets.device() == diagonals.device(), "spdiags: diagonals and offsets must be on the same device, got ",
-                diagonals.device(), " and ", offsets.device());
+    TORCH_CHECK(offsets.device() == diagonals.device(),
+                "spdiags: diagonals and offsets must be on the same device, got ", diagonals.device(), " and ",
+                offsets.device());
     const c10::OptionalDeviceGuard guard(diagonals.device());
     const Tensor lines = diagonals.dim() == 1 ? diagonals.unsqueeze(0) : diagonals, starts = offsets.reshape({-1, 1});
     TORCH_CHECK(lines.size(0) == starts.size(0), "Number of diagonals (", lines.size(0),

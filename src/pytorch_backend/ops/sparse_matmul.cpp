@@ -169,7 +169,7 @@ Tensor& row_products_out(const Tensor& mat1, const Tensor& mat2, Tensor& out)
     return out._coalesced_(true);
 }
 
-// beta * self + alpha * (mat1 @ mat2) as entries of self, and behind them all columns of mat1's rows that are not empty.
+// beta * self + alpha * (mat1 @ mat2) as entries of self, and behind them all columns of mat1's rows that have entries.
 Tensor& add_rows_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const at::Scalar& beta,
                      const at::Scalar& alpha, Tensor& out)
 {
@@ -183,8 +183,10 @@ Tensor& add_rows_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2,
                 self.sizes());
     const Tensor rows = product._indices().select(0, 0);
     const int64_t columns = product.size(1), more = rows.size(0) * columns;
-    const Tensor places = at::stack({rows.unsqueeze(1).expand({rows.size(0), columns}).reshape(more),
-                                     at::arange(columns, rows.options()).expand({rows.size(0), columns}).reshape(more)});
+    const auto spread_out = [&](const Tensor& numbers) {
+        return numbers.expand({rows.size(0), columns}).reshape(more);
+    };
+    const Tensor places = at::stack({spread_out(rows.unsqueeze(1)), spread_out(at::arange(columns, rows.options()))});
     const Tensor indices = at::cat({self._indices(), places}, 1);
     const Tensor values = at::cat({self._values().mul(beta), product._values().reshape(more).mul(alpha)})
                               .to(self.scalar_type());
