@@ -39,6 +39,7 @@
 #include <torch/library.h>
 
 #include <ops/pointwise.hpp>
+#include <runtime/forms.hpp>
 
 namespace torch_ocl {
 namespace {
@@ -119,19 +120,6 @@ Tensor& sub_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Te
                                                                  other, alpha);
 }
 
-// Profilers count the FLOPs of these two, once: PyTorch's own forms without `out` are operators that call operators.
-Tensor add_tensor(const Tensor& self, const Tensor& other, const Scalar& alpha)
-{
-    Tensor out;
-    return add_out(self, other, alpha, out);
-}
-
-Tensor mul_tensor(const Tensor& self, const Tensor& other)
-{
-    Tensor out;
-    return mul_out(self, other, out);
-}
-
 Tensor rsub(const Tensor& self, const Tensor& other, const Scalar& alpha) { return at::sub(other, self, alpha); }
 
 // Three operands.
@@ -202,10 +190,10 @@ CLPRIM_SHIFTS(CLPRIM_DEFINE)
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
 {
-#define CLPRIM_REGISTER(op, Meta, overload) m.impl(overload, &op##_out);
+#define CLPRIM_REGISTER(op, Meta, overload) register_forms<&op##_out>(m, overload);
     CLPRIM_BINARY(CLPRIM_REGISTER)
 #undef CLPRIM_REGISTER
-#define CLPRIM_REGISTER(op) m.impl(#op ".Scalar_out", &op##_scalar_out);
+#define CLPRIM_REGISTER(op) register_forms<&op##_scalar_out>(m, #op ".Scalar_out");
     CLPRIM_COMPARISONS(CLPRIM_REGISTER)
 #undef CLPRIM_REGISTER
 #define CLPRIM_REGISTER(op) m.impl("logical_" #op ".out", &logical_##op##_out);
@@ -218,15 +206,13 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     m.impl("__i" #op "__.Scalar", &i##op##_scalar);
     CLPRIM_SHIFTS(CLPRIM_REGISTER)
 #undef CLPRIM_REGISTER
-    m.impl("add.Tensor", &add_tensor);
-    m.impl("mul.Tensor", &mul_tensor);
-    m.impl("add.out", &add_out);
-    m.impl("sub.out", &sub_out);
+    register_forms<&add_out>(m, "add.out");
+    register_forms<&sub_out>(m, "sub.out");
     m.impl("rsub.Tensor", &rsub);
-    m.impl("addcmul.out", &addcmul_out);
-    m.impl("addcdiv.out", &addcdiv_out);
-    m.impl("lerp.Tensor_out", &lerp_tensor_out);
-    m.impl("lerp.Scalar_out", &lerp_scalar_out);
+    register_forms<&addcmul_out>(m, "addcmul.out");
+    register_forms<&addcdiv_out>(m, "addcdiv.out");
+    register_forms<&lerp_tensor_out>(m, "lerp.Tensor_out");
+    register_forms<&lerp_scalar_out>(m, "lerp.Scalar_out");
     m.impl("nextafter.out", &nextafter_out);
 }
 

@@ -45,6 +45,7 @@
 #include <torch/library.h>
 
 #include <ops/pointwise.hpp>
+#include <runtime/forms.hpp>
 
 namespace torch_ocl {
 namespace {
@@ -223,7 +224,7 @@ Tensor& nan_to_num_out(const Tensor& self, std::optional<double> nan, std::optio
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
 {
-#define CLPRIM_REGISTER(op) m.impl(#op ".out", &op##_out);
+#define CLPRIM_REGISTER(op) register_forms<&op##_out>(m, #op ".out");
     CLPRIM_UNARY(CLPRIM_REGISTER)
     CLPRIM_ROUNDING(CLPRIM_REGISTER)
 #undef CLPRIM_REGISTER
