@@ -41,6 +41,9 @@ EXPLANATIONS = [
     (r"test_dropout_errors",
      "dropout of partial sums is refused as the several operators that it is on the CPU; on accelerators it is one, which "
      "makes them whole"),
+    (r"test_homogeneous_attributes",
+     "ranks that are threads of one process call different collectives; the case changes the process's environment in "
+     "each of them"),
     (r"test_allgather_basics_DEVICE|test_allgather_basics_cuda",
      "the value of the operation's future is one tensor with the parts of all ranks, as NCCL's"),
     (r"must be one tensor, not \d",
