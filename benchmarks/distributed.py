@@ -107,10 +107,10 @@ def predict(rows, step, options, say):
     hop = options.latency * 1e-6 or small_of_gloo / (2 * (ranks - 1))   # Gloo's is a ring
     exchange = options.latency * 1e-6 or small                          # ours is one message to everybody
     bandwidth = options.bandwidth * 1e9 or (2 * (ranks - 1) / ranks * size /
-                                            max(seconds - exchange - 2 * (ranks - 1) * hop, 1e-9))
-    say(f"\nmodel: {bandwidth / 1e9:.2f} GB/s, {1e6 * hop:.0f} us for each message of a ring, {1e6 * exchange:.0f} us for "
-        f"an agreement's round, {1e3 * step['alone']:.0f} ms of computing, {step['bytes'] / 2**20:.0f} MiB of gradients "
-        "in buckets of 8 MiB\n")
+                                            max(seconds - exchange, seconds / 2))
+    say(f"\nmodel: {bandwidth / 1e9:.2f} GB/s, {1e6 * hop:.0f} us for each message of a ring, {1e6 * exchange:.0f} us "
+        f"for an agreement's round, {1e3 * step['alone']:.0f} ms of computing, {step['bytes'] / 2**20:.0f} MiB of "
+        "gradients in buckets of 8 MiB\n")
     backward = 2 / 3 * step["alone"]
     buckets = max(1, round(step["bytes"] / (8 << 20)))
     table = []

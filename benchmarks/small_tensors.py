@@ -1,5 +1,5 @@
-"""Training loops of small tensors, where the host's cost of an operator is everything: the device's time against the CPU's.
-Both take turns in every round; processor time of the calling thread is shown beside the clock's.
+"""Training loops of small tensors, where the host's cost of an operator is everything: the device's time against the
+CPU's. Both take turns in every round; processor time of the calling thread is shown beside the clock's.
 
     python benchmarks/small_tensors.py --rounds 9
 """

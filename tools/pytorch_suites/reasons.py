@@ -39,8 +39,8 @@ EXPLANATIONS = [
     (r"(ProcessGroup|Comm)\w*(Test)?::.*(checks|multi_device|_coalesced_gloo)", "the words of Gloo's own refusals"),
     (r"TestShardGradScaler::test_grad_scaling", "`ShardedGradScaler()` is for CUDA unless it is told the device"),
     (r"test_dropout_errors",
-     "dropout of partial sums is refused as the several operators that it is on the CPU; on accelerators it is one, which "
-     "makes them whole"),
+     "dropout of partial sums is refused as the several operators that it is on the CPU; on accelerators it is one, "
+     "which makes them whole"),
     (r"test_homogeneous_attributes",
      "ranks that are threads of one process call different collectives; the case changes the process's environment in "
      "each of them"),

@@ -18,7 +18,8 @@ using Deadline = std::chrono::steady_clock::time_point;
 // For one thread, except for stop().
 class Messages {
 public:
-    // Collective: connects this rank with `peers`, of which each names it as well. Messages have room for so many bytes.
+    // Collective: connects this rank with `peers`, of which each names it as well. Messages have room for so many
+    // bytes.
     Messages(Inner engine, const std::set<int>& peers, std::int64_t room);
     ~Messages();
     Messages(const Messages&) = delete;
