@@ -214,7 +214,7 @@ void Runner::collective(c10::intrusive_ptr<Work> work, Collective collective, st
                       engine_->prompt(shared->what.chunks.empty() ? 0 : bytes_of(shared->what.chunks[0]));
     if (!here)
         return state_->posting->push(task);
-    // Another thread would have to wake up for it, and this one afterwards. What watches the operators of the caller does
+    // Another thread would have to wake up for it, and this one afterwards. What watches the caller's operators does
     // not see it.
     const c10::impl::ExcludeDispatchKeyGuard no_modes(c10::DispatchKeySet(c10::DispatchKey::Python) |
                                                       c10::DispatchKeySet(c10::DispatchKey::PythonTLSSnapshot));
