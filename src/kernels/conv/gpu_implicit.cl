@@ -12,6 +12,7 @@
 // left over of k comes first. Options: those of the micro kernel and of gpu_gather.cl, -DACTIVATION, and
 //   -DCHANNELS_LAST=0|1  -DQUADS_OF_CHANNELS=0|1   the latter: they lie at multiples of four elements, as many
 //   -DWEIGHTS_ALIGNED=0|1                          rows of weights begin and end at multiples of four elements
+//   -DENDS_WAIT=0|1    what rows are written with waits in local memory: on Intel's GPUs, where sums need the registers
 //   -DSLAB_PAIRS=1|2   of slabs in local memory: of two, one is filled while the other is multiplied
 #include "kernels/conv/gpu_gather.cl"
 #include "kernels/conv/epilogue.cl"
@@ -110,7 +111,7 @@ void conv_tiled(const __global stored* restrict source, ulong source_offset, con
     }
 
     __local REAL4 slabs[SLAB_PAIRS * 2 * SLAB_QUADS];
-    // What rows are written with waits in local memory, and is read there again and again: sums need the registers.
+#if ENDS_WAIT
     __local OFFSET pixel_places[TILE];
     __local REAL4 biases[TILE / 4];
     if (item < TILE) {
@@ -118,6 +119,7 @@ void conv_tiled(const __global stored* restrict source, ulong source_offset, con
         pixel_places[item] = result_place(&p, find_position(&p, min(pixel0 + item, p.pixels - 1)));
         ((__local REAL*)biases)[item] = p.has_bias ? load(X, bias, bias_offset + group * p.rows + row0 + channel) : 0;
     }
+#endif
     REAL4 next_weights[SLAB_LOADS], next_source[SLAB_LOADS], sums[WIDTH][QUADS];
     clear_sums(sums);
     const int over = p.total % SLAB_K, first = over ? over : min(p.total, SLAB_K);
@@ -151,17 +153,39 @@ void conv_tiled(const __global stored* restrict source, ulong source_offset, con
 
     result += result_offset + group * p.result_group + (OFFSET)row0 * p.result_channel;
     const int rows = p.rows - row0, pixels = p.pixels - pixel0;
+#if !ENDS_WAIT
+    bias += bias_offset + group * p.rows + row0;
+#endif
 #if CHANNELS_LAST
+#if !ENDS_WAIT
+    if (p.has_bias)   // all at once: kept until the last row is written, biases would take registers that sums need
+#pragma unroll
+        for (int quad = 0; quad < QUADS; ++quad) {
+            REAL added[4];
+#pragma unroll
+            for (int e = 0; e < 4; ++e)
+                added[e] = load(X, bias, min(COLUMN_OF(quad, x) + e, rows - 1));
+#pragma unroll
+            for (int i = 0; i < WIDTH; ++i)
+                sums[i][quad] += (REAL4)(added[0], added[1], added[2], added[3]);
+        }
+#endif
 #pragma unroll
     for (int i = 0; i < WIDTH; ++i) {
         if (ROW_OF(i, y) >= pixels)
             continue;
+#if ENDS_WAIT
         const OFFSET place = pixel_places[ROW_OF(i, y)];
+#else
+        const OFFSET place = result_place(&p, find_position(&p, pixel0 + ROW_OF(i, y)));
+#endif
 #pragma unroll
         for (int quad = 0; quad < QUADS; ++quad) {
             const int channel = COLUMN_OF(quad, x);
-            const REAL4 v = sums[i][quad] + ((volatile __local REAL4*)biases)[channel / 4];
-            const REAL values[4] = {v.x, v.y, v.z, v.w};
+#if ENDS_WAIT
+            sums[i][quad] += ((volatile __local REAL4*)biases)[channel / 4];
+#endif
+            const REAL values[4] = {sums[i][quad].x, sums[i][quad].y, sums[i][quad].z, sums[i][quad].w};
             __global stored* to = result + (place + channel * (OFFSET)p.result_channel);
 #if QUADS_OF_CHANNELS
             if (channel >= rows)
@@ -180,19 +204,35 @@ void conv_tiled(const __global stored* restrict source, ulong source_offset, con
         }
     }
 #else
+#if !ENDS_WAIT
+    OFFSET pixel_places[WIDTH];
+#pragma unroll
+    for (int j = 0; j < WIDTH; ++j) {
+        const int pixel = COLUMN_OF(j / 4, x) + j % 4;
+        pixel_places[j] = result_place(&p, find_position(&p, pixel0 + min(pixel, pixels - 1)));
+    }
+#endif
 #pragma unroll
     for (int i = 0; i < WIDTH; ++i) {
         const int channel = ROW_OF(i, y);
         if (channel >= rows)
             continue;
+#if ENDS_WAIT
         const REAL added = ((__local REAL*)biases)[channel];
+#else
+        const REAL added = p.has_bias ? load(X, bias, channel) : 0;
+#endif
 #pragma unroll
         for (int quad = 0; quad < QUADS; ++quad) {
             const REAL values[4] = {sums[i][quad].x, sums[i][quad].y, sums[i][quad].z, sums[i][quad].w};
 #pragma unroll
             for (int e = 0; e < 4; ++e)
                 if (COLUMN_OF(quad, x) + e < pixels) {
+#if ENDS_WAIT
                     const OFFSET place = ((volatile __local OFFSET*)pixel_places)[COLUMN_OF(quad, x) + e];
+#else
+                    const OFFSET place = pixel_places[4 * quad + e];
+#endif
                     __global stored* to = result + (place + channel * (OFFSET)p.result_channel);
                     store(X, to, 0, finish(values[e] + added, to, &p));
                 }

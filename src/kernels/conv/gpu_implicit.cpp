@@ -138,8 +138,8 @@ void launch(Queue& queue, const Call& call, ImplicitProblem p, cl_long result_fi
     const bool aligned = in_fours({p.weight_stride, static_cast<cl_long>(weights.buffer_offset())});
     const std::string options =
         options_for(call, p, tile, tile.lines * p.weight_stride) +
-        fmt::format(" -DWEIGHTS_ALIGNED={:d} -DACTIVATION={} -DSLAB_PAIRS={}", aligned, p.epilogue.activation,
-                    slab_pairs(queue.device(), tile));
+        fmt::format(" -DWEIGHTS_ALIGNED={:d} -DACTIVATION={} -DENDS_WAIT={:d} -DSLAB_PAIRS={}", aligned,
+                    p.epilogue.activation, !queue.device().sub_group_sizes.empty(), slab_pairs(queue.device(), tile));
     const gpu_conv_problem problem = gpu_problem(p);
     const Tensor table = tap_table(queue, call.dtype, problem);
     Tensor result = call.result();
