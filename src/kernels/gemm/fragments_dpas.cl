@@ -120,8 +120,20 @@ static inline fragment_b load_b(sub_group g, const __local uint* slab, int begin
 #else
 #define DPAS_int8 intel_sub_group_i8_i8_matrix_mad_k32
 #endif
+#if !A_UNSIGNED
+#define DPAS_A(a) a
+#elif defined(ENGINE_DPAS16)
+#define DPAS_A(a) as_ushort8(a)
+#else
+#define DPAS_A(a) as_uint8(a)
+#endif
+#if B_UNSIGNED
+#define DPAS_B(b) as_uint8(b)
+#else
+#define DPAS_B(b) b
+#endif
 static inline fragment_sums multiply_add(sub_group g, fragment_a a, fragment_b b, fragment_sums sums)
 {
-    return CLPRIM_CAT(DPAS_, X)(a, b, sums);
+    return CLPRIM_CAT(DPAS_, X)(DPAS_A(a), DPAS_B(b), sums);
 }
 #endif
