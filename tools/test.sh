@@ -34,8 +34,8 @@ rejoin() {
 # OCL_ICD_VENDORS; the Python package brings its own loader, which sees every driver, and selects by name.
 on() { env ${1:+"OCL_ICD_VENDORS=$1"} ${2:+"CLPRIM_DEVICES=$2"} "${@:3}"; }
 
-# Two processes at a time, since most tests hold one core; of the Python tests one more, since many wait for processes of
-# their own. They share programs through the cache on disk, where a process waits for one that another builds.
+# Two processes at a time, since most tests hold one core; of the Python tests one more, since many wait for processes
+# of their own. They share programs through the cache on disk, where a process waits for one that another builds.
 jobs=${CLPRIM_TEST_JOBS:-2}
 cpp=(ctest --test-dir build --output-on-failure --timeout 900 --parallel "$jobs")
 python=(.venv/bin/python -m pytest -q tests/python --dist worksteal)
@@ -54,7 +54,8 @@ fi
 if [ -n "$pocl" ]; then
     drivers=$((drivers + 1))
     attempt "C++ tests, PoCL" on "$pocl" "$pocl_name" "${cpp[@]}"
-    beside "a sample of the Python tests, PoCL" on "" "$pocl_name" "${python[@]}" --numprocesses $(((jobs + 1) / 2)) --sample 20
+    beside "a sample of the Python tests, PoCL" on "" "$pocl_name" "${python[@]}" \
+        --numprocesses $(((jobs + 1) / 2)) --sample 20
 fi
 if [ "$drivers" = 0 ]; then
     attempt "C++ tests" "${cpp[@]}"

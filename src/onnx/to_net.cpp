@@ -194,7 +194,8 @@ private:
 
     void product(const Node& node)
     {
-        check(attribute_of(node, "alpha", 1.0f) == 1 && attribute_of(node, "beta", 1.0f) == 1 && !integer(node, "transA", 0),
+        check(attribute_of(node, "alpha", 1.0f) == 1 && attribute_of(node, "beta", 1.0f) == 1 &&
+                  !integer(node, "transA", 0),
               node, "alpha, beta or transA");
         HostTensor w = weight(node, 1);
         check(w.shape.size() == 2, node, "weights of shape ", to_string(w.shape));

@@ -1,5 +1,5 @@
-// Products of eight-bit integers by matrix engines: every engine's registers by emulation, and the device's own where it
-// has one. Sums are exact.
+// Products of eight-bit integers by matrix engines: every engine's registers by emulation, and the device's own where
+// it has one. Sums are exact.
 #include <gtest/gtest.h>
 
 #include <random>

@@ -1,6 +1,7 @@
 // Values of nets in double, for tests.
 #pragma once
 
+#include <functional>
 #include <random>
 #include <vector>
 
@@ -19,6 +20,28 @@ inline Values random_values(std::int64_t count, unsigned seed, double low = -1, 
     for (double& v : values)
         v = static_cast<float>(uniform(random));
     return values;
+}
+
+// Calls f(position) for all positions within a shape.
+inline void each(const Dims& shape, const std::function<void(const Dims&)>& f)
+{
+    Dims at(shape.size(), 0);
+    for (std::int64_t n = shape.product(); n > 0; --n) {
+        f(at);
+        for (std::size_t i = shape.size(); i-- > 0;) {
+            if (++at[i] < shape[i])
+                break;
+            at[i] = 0;
+        }
+    }
+}
+
+inline double at(const Values& values, const Dims& shape, const Dims& position)
+{
+    std::int64_t offset = 0;
+    for (std::size_t i = 0; i < shape.size(); ++i)
+        offset = offset * shape[i] + position[i];
+    return values[static_cast<std::size_t>(offset)];
 }
 
 inline std::string input_name(std::size_t i) { return std::string("x").append(std::to_string(i)); }

@@ -10,29 +10,9 @@
 namespace {
 
 using namespace clprim;
+using test::at;
+using test::each;
 using test::Values;
-
-// Calls f(position) for all positions within a shape.
-void each(const Dims& shape, const std::function<void(const Dims&)>& f)
-{
-    Dims at(shape.size(), 0);
-    for (std::int64_t n = shape.product(); n > 0; --n) {
-        f(at);
-        for (std::size_t i = shape.size(); i-- > 0;) {
-            if (++at[i] < shape[i])
-                break;
-            at[i] = 0;
-        }
-    }
-}
-
-double at(const Values& values, const Dims& shape, const Dims& position)
-{
-    std::int64_t offset = 0;
-    for (std::size_t i = 0; i < shape.size(); ++i)
-        offset = offset * shape[i] + position[i];
-    return values[static_cast<std::size_t>(offset)];
-}
 
 double tolerance(DataType type) { return type == DataType::float16 ? 4e-3 : type == DataType::bfloat16 ? 3e-2 : 1e-5; }
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch_ocl import _distributed, _state
 
+import distributed_bad_input as bad_input
 import distributed_cases as cases
 import distributed_training as training
 from rank_pool import RankPool
@@ -132,7 +133,7 @@ def test_ranks_that_wait_for_each_other(ranks):
 
 def test_abort(ranks):
     ranks(cases.aborted)
-    ranks(cases.goes_on)
+    ranks(bad_input.goes_on)
 
 
 def test_groups(ranks):
@@ -151,42 +152,42 @@ def test_training(ranks, case):
 
 
 @pytest.mark.parametrize("case, words", [
-    (cases.disagree_in_size, ["all_reduce", "default_pg", "rank 0 calls all_reduce SUM of 3 elements of float32",
+    (bad_input.disagree_in_size, ["all_reduce", "default_pg", "rank 0 calls all_reduce SUM of 3 elements of float32",
                               "rank 1 calls all_reduce SUM of 4 elements"]),
-    (cases.disagree_in_dtype, ["broadcast", "default_pg", "float32", "int32"]),
-    (cases.disagree_in_operation, ["default_pg", "rank 0 calls all_reduce", "rank 1 calls broadcast"]),
-    (cases.disagree_in_splits, ["all_to_all_single", "default_pg", "room for"]),
-    (cases.mixed_devices, ["all_gather", "default_pg", "tensor_list[1] is on cpu"]),
+    (bad_input.disagree_in_dtype, ["broadcast", "default_pg", "float32", "int32"]),
+    (bad_input.disagree_in_operation, ["default_pg", "rank 0 calls all_reduce", "rank 1 calls broadcast"]),
+    (bad_input.disagree_in_splits, ["all_to_all_single", "default_pg", "room for"]),
+    (bad_input.mixed_devices, ["all_gather", "default_pg", "tensor_list[1] is on cpu"]),
 ], ids=lambda value: getattr(value, "__name__", ""))
 def test_every_rank_is_told_what_is_wrong(ranks, case, words):
     for kind, value in ranks.outcomes(case):
         assert kind == "error", kind
         for word in words:
             assert word in value[1], value[1]
-    ranks(cases.goes_on)
+    ranks(bad_input.goes_on)
 
 
 def test_message_of_another_size(ranks):
-    sender, receiver = ranks.outcomes(cases.message_of_another_size)
+    sender, receiver = ranks.outcomes(bad_input.message_of_another_size)
     assert sender[0] == "result" and receiver[0] == "error"
     assert "rank 0 sent 3 elements of float32, but the tensor given has 4" in receiver[1][1]
-    ranks(cases.goes_on)
+    ranks(bad_input.goes_on)
 
 
 def test_timeout_and_a_rank_that_dies():
     pool = RankPool()
     try:
-        pool(cases.goes_on)
-        (kind, error), _ = pool.outcomes(cases.one_stays_away)
+        pool(bad_input.goes_on)
+        (kind, error), _ = pool.outcomes(bad_input.one_stays_away)
         assert kind == "error"
         assert "all_reduce" in error[1] and "default_pg" in error[1] and "timed out after 3000 ms" in error[1]
-        (kind, error), _ = pool.outcomes(cases.use_after_failure)
+        (kind, error), _ = pool.outcomes(bad_input.use_after_failure)
         assert kind == "error" and "the group can no longer be used: all_reduce" in error[1]
     finally:
         pool.close()
     pool = RankPool()
     try:
-        survivor, dead = pool.outcomes(cases.one_dies)
+        survivor, dead = pool.outcomes(bad_input.one_dies)
         assert dead[0] == "gone" and survivor[0] == "error"
         assert "all_reduce" in survivor[1][1] and "a peer is gone" in survivor[1][1]
     finally:

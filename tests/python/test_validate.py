@@ -5,7 +5,8 @@ import sys
 import pytest
 import torch
 
-from torch_ocl import doctor, validate, validate_compile, validate_timm, validate_transformers
+from torch_ocl import (doctor, validate, validate_compile, validate_compile_models, validate_timm,
+                       validate_transformers)
 
 
 def test_a_small_network_agrees(device):
@@ -115,7 +116,7 @@ class SmallNet(torch.nn.Module):
 
 def small_case():
     torch.manual_seed(0)
-    return validate_compile.Case(SmallNet(), lambda batch: validate_compile._images(12, batch))
+    return validate_compile_models.Case(SmallNet(), lambda batch: validate_compile_models.images(12, batch))
 
 
 def test_a_compiled_network_agrees(device):

@@ -106,7 +106,8 @@ void backward_keys(BACKWARD_INPUTS, OUTPUT(grad_q), OUTPUT(grad_k), OUTPUT(grad_
             const long size = side ? p.value_size : p.size;
             __local REAL* to = side ? values : keys;
             for (long j = 0; j < in_block; j += TILE_COLUMNS)
-                pack_panel(from + (j0 + j) * layout->row, layout->row, layout->column, in_block - j, size, to + j * size);
+                pack_panel(from + (j0 + j) * layout->row, layout->row, layout->column, in_block - j, size,
+                           to + j * size);
         }
         if (grad.want_q)
             pack_columns(k + j0 * p.k.row, p.k, in_block, p.size, width, columns);

@@ -31,8 +31,8 @@
 #define PIXELS_4(X) PIXELS_2(X) X(2) X(3)
 #define PIXELS_6(X) PIXELS_4(X) X(4) X(5)
 
-// What becomes of a tile's sums: where its panel is whole and the activation is a bound or none they go from registers to
-// the result; else they are left to finish_tile.
+// What becomes of a tile's sums: where its panel is whole and the activation is a bound or none they go from registers
+// to the result; else they are left to finish_tile.
 typedef struct {
     __global real* result;
     const __global real* bias;        // of the panel, where it is added

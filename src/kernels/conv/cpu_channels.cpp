@@ -25,7 +25,9 @@ cl_long near_pitch(const ImplicitProblem& p, cl_long panel, DataType dtype)
     const cl_long taps = p.taps[0] * p.taps[1] * p.taps[2];
     const cl_long pitch = p.total_depth() + lane_slack;
     const bool aliased = p.source_strides[4] * p.scale[2] * static_cast<cl_long>(size_of(dtype)) % 4096 == 0;
-    return aliased && taps > 1 && p.rows >= 4 * panel && pitch * tile_pixels * cl_long{sizeof(cl_double)} <= near_bytes ? pitch : 0;
+    return aliased && taps > 1 && p.rows >= 4 * panel && pitch * tile_pixels * cl_long{sizeof(cl_double)} <= near_bytes
+               ? pitch
+               : 0;
 }
 
 // Taps whose weights of a panel stay in the second-level cache while all pixels of a work-item read them.
@@ -46,8 +48,8 @@ cl_long channels_together(const ImplicitProblem& p, cl_long panel)
 }
 
 // Pixels and rows of a work-item that keep all compute units busy for the shortest time, by a model in cycles: of
-// products, and of numbers that come from a far cache, weights some two in a cycle and others four; a source that leaves
-// the near one comes again for each panel, and sums for each block.
+// products, and of numbers that come from a far cache, weights some two in a cycle and others four; a source that
+// leaves the near one comes again for each panel, and sums for each block.
 void choose_tiles(ImplicitProblem& p, const Device& device, cl_long panel)
 {
     const cl_long pixels = p.pixels(), depth = p.total_depth(), taps = p.taps[0] * p.taps[1] * p.taps[2];

@@ -68,8 +68,8 @@ detail::GpuTile tile_at(const Device& device, const Call& call, const Sums& sums
                          : detail::gpu_tile_at(point, device, real_type(call.dtype));
 }
 
-// Before Xe2 every address of a slab takes a register of its own, which the sums of a large tile need, unless it changes
-// from step to step. Xe-HPC has sub-groups of 16 as Xe2 does, but splits matrix products.
+// Before Xe2 every address of a slab takes a register of its own, which the sums of a large tile need, unless it
+// changes from step to step. Xe-HPC has sub-groups of 16 as Xe2 does, but splits matrix products.
 int slab_pairs(const Device& device, const detail::GpuTile& tile)
 {
     const auto& sizes = device.sub_group_sizes;

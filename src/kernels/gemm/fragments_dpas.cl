@@ -1,7 +1,7 @@
 // Intel's dpas (cl_intel_subgroup_matrix_multiply_accumulate): 8 rows, as many columns as a sub-group has lanes, 16 k.
 // Element r of a lane's sums is row r of column `lane`. A's rows are spread over the lanes, one or two k for each; a
-// lane holds its column of B as pairs along k. Slabs keep fragments one after the other as block reads give them; B that
-// comes along k stays so, and each lane reads its own column.
+// lane holds its column of B as pairs along k. Slabs keep fragments one after the other as block reads give them; B
+// that comes along k stays so, and each lane reads its own column.
 #ifdef ENGINE_DPAS16
 #define LANES 16
 #define A_WORDS 4

@@ -1,7 +1,7 @@
 // NVIDIA's mma.sync.m16n8k16, of bytes m16n8k32, two of them side by side, with operands by ldmatrix. With g = lane / 4
-// and t = lane % 4 a lane holds of A rows g and g + 8 and of B columns g and g + 8 at k = 2 t, 2 t + 1 and eight further,
-// of the sums rows g and g + 8 at columns 2 t, 2 t + 1 and eight further. ldmatrix transposes, so slabs lie as their
-// matrices do.
+// and t = lane % 4 a lane holds of A rows g and g + 8 and of B columns g and g + 8 at k = 2 t, 2 t + 1 and eight
+// further, of the sums rows g and g + 8 at columns 2 t, 2 t + 1 and eight further. ldmatrix transposes, so slabs lie as
+// their matrices do.
 #define LANES 32
 #define A_WORDS 4
 #define B_WORDS 4

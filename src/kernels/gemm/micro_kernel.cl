@@ -9,8 +9,8 @@
 //     per row and k   | c1_low | c1_high|   ...
 //
 // The accumulators are twenty-four registers of 64 bytes. Where vectors have 32 bytes and sixteen registers
-// (CLPRIM_VECTOR_BYTES of the device), the sums lie in memory, and a loop takes 6 or 4 rows by one vector of TILE_LANES,
-// which is 12 registers, through the product at a time: one piece of code for all of the tile.
+// (CLPRIM_VECTOR_BYTES of the device), the sums lie in memory, and a loop takes 6 or 4 rows by one vector of
+// TILE_LANES, which is 12 registers, through the product at a time: one piece of code for all of the tile.
 //
 // Options, all -D and all optional:
 //   REAL   element of the product: float (default), double, uint, ulong
@@ -154,7 +154,8 @@ typedef VECTOR_OF(REAL, TILE_LANES) tile_vector;
 #define TILE_GET_SUM(r) tile_vector tile_c##r = tile_sums[(tile_row + r) * 2 + tile_half];
 #define TILE_PUT_SUM(r) tile_sums[(tile_row + r) * 2 + tile_half] = tile_c##r;
 #define TILE_ADD(r, A, row_step, k_step)                                                                    \
-    tile_c##r = TILE_ADD_PRODUCT((tile_vector)((A)[(tile_row + r) * (row_step) + tile_k * (k_step)]), tile_b, tile_c##r);
+    tile_c##r =                                                                                             \
+        TILE_ADD_PRODUCT((tile_vector)((A)[(tile_row + r) * (row_step) + tile_k * (k_step)]), tile_b, tile_c##r);
 #define TILE_FOUR(X) X(0) X(1) X(2) X(3)
 #define TILE_FOUR_WITH(X, a, b, c) X(0, a, b, c) X(1, a, b, c) X(2, a, b, c) X(3, a, b, c)
 #define TILE_SIX(X) TILE_FOUR(X) X(4) X(5)

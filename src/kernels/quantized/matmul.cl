@@ -8,7 +8,8 @@
 //
 // A CPU's team is one work-item whose sums are vectors; a GPU's is a work-group.
 // -DX=<dtype of x, scales and y> -DBITS=8|4 [-DFLOAT8 -DFORMAT_<name>] -DROWS -DCOLUMNS -DTEAM (a power of two)
-// [-DZEROS] [-DONE_GROUP: an output has one scale, nothing is added] [-DSUB_GROUP=16: of one row on Intel's GPUs, where a block of x and the weights would spill in wider ones]
+// [-DZEROS] [-DONE_GROUP: an output has one scale, nothing is added] [-DSUB_GROUP=16: of one row on Intel's GPUs,
+// where a block of x and the weights would spill in wider ones]
 #define VEC 16
 #include "core/dtype.cl"
 #include "core/vector.cl"

@@ -1,0 +1,27 @@
+"""torch.compile on the device: what a process finds that others left, and what it imports."""
+import os
+import subprocess
+import sys
+
+
+def test_compiled_code_is_found_in_caches(tmp_path):
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import torch\n"
+        "from torch._dynamo.utils import counters\n"
+        "x = torch.ones(100, device='ocl')\n"
+        "y = torch.compile(lambda x: (x * 3).sin() + x.sum())(x)\n"
+        "assert abs(y[0].item() - 100.14112) < 1e-3\n"
+        "print(torch.ocl.program_builds(), counters['inductor']['fxgraph_cache_hit'])\n")
+    environment = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor"), "CLPRIM_CACHE_DIR": str(tmp_path / "clprim")}
+    runs = [subprocess.run([sys.executable, str(script)], env=os.environ | environment, capture_output=True, text=True,
+                           check=True).stdout.split()[-2:] for _ in range(2)]
+    assert int(runs[0][0]) > 0 and runs[0][1] == "0"
+    assert runs[1][0] == "0"
+
+
+def test_nothing_of_the_compiler_is_imported_before_use():
+    code = ("import sys, torch; torch.ocl.device_count(); compiler = ('torch._inductor', 'torch._dynamo', "
+            "'torch_ocl.inductor'); print([m for m in sys.modules if m.startswith(compiler)])")
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.strip() == "[]"
