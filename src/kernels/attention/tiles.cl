@@ -5,36 +5,19 @@
 #include "kernels/gemm/lanes.cl"
 #include "kernels/attention/lanes.cl"
 
-// to[r * TILE_COLUMNS + lane] = rows[r] . panel[.][lane] for N rows
-#define SCORE_TILE(N, half, rows, to, depth)                                                                \
-    {                                                                                                       \
-        TILE_DECLARE                                                                                        \
-        TILE_MULTIPLY_OF(N, half, rows, STEP, 1, panel, depth)                                              \
-        TILE_STORE_OF(N, half, to, TILE_COLUMNS)                                                            \
-    }
-
-// Rows of scores of `count` rows (four at a time are readable) against a panel.
+// to[r * TILE_COLUMNS + lane] = rows[r] . panel[.][lane] for `count` rows (four at a time are readable).
 static inline void score_panel(const __local REAL* restrict rows, int count, const __local REAL* restrict panel,
                                int depth, __local REAL* restrict to, int wide)
 {
     for (int r = 0; r < count; r += TILE_ROWS) {
         const __local REAL* restrict from = rows + r * STEP;
         __local REAL* restrict target = to + r * TILE_COLUMNS;
-        TILE_FOR(count - r, wide ? TILE_COLUMNS : TILE_LANES, SCORE_TILE, from, target, depth)
+        TILE_UPDATE(count - r, wide ? TILE_COLUMNS : TILE_LANES, TILE_ZERO, target, TILE_COLUMNS, from, STEP, 1, panel,
+                    depth)
     }
 }
 
-// sums[r * TILE_COLUMNS + lane] = scale[lane] sums + sum over k of rows[k * STEP + r] panel[k][lane], for N elements r
-#define SUM_TILE(N, half, rows, sums, depth)                                                                \
-    {                                                                                                       \
-        TILE_DECLARE                                                                                        \
-        TILE_LOAD_OF(N, half, sums, TILE_COLUMNS)                                                           \
-        if (scale) {                                                                                        \
-            TILE_SCALE_OF(N, half, scale_low, scale_high)                                                   \
-        }                                                                                                   \
-        TILE_MULTIPLY_OF(N, half, rows, 1, STEP, panel, depth)                                              \
-        TILE_STORE_OF(N, half, sums, TILE_COLUMNS)                                                          \
-    }
+#define RESCALED(address, half) TILE_VLOAD(0, address) * ((half) ? scale_high : scale_low)
 
 // Adds `depth` rows, each times its row of the panel, to sums of `size` elements (four at a time are readable), which
 // are multiplied by `scale`, if any, before.
@@ -46,7 +29,8 @@ static inline void add_rows(const __local REAL* restrict rows, int depth, const 
     for (int r = 0; r < size; r += TILE_ROWS) {
         const __local REAL* restrict from = rows + r;
         __local REAL* restrict target = sums + r * TILE_COLUMNS;
-        TILE_FOR(size - r, wide ? TILE_COLUMNS : TILE_LANES, SUM_TILE, from, target, depth)
+        TILE_UPDATE(size - r, wide ? TILE_COLUMNS : TILE_LANES, RESCALED, target, TILE_COLUMNS, from, 1, STEP, panel,
+                    depth)
     }
 }
 

@@ -71,22 +71,17 @@ DEFINE_ACTIVATE(activate_lanes, vec)
 
 // Register tiles. C[r][0..WIDE) (+)= sum over k < depth of A[r * lda + k] * B[k][0..WIDE) for N rows; name##_half owns
 // the first LANES columns only.
+#define ACCUMULATED(address, half) (accumulate ? get_vec(0, address) : (vec)0)
 #define REGISTER_TILE(name, N, A_SPACE, B_SPACE)                                                                \
     static inline void name(const A_SPACE real* restrict A, long lda, const B_SPACE real* restrict B, int depth, \
                      __local real* restrict C, int accumulate)                                                  \
     {                                                                                                           \
-        TILE_DECLARE                                                                                            \
-        if (accumulate) { TILE_LOAD_OF(N, BOTH_HALVES, C, WIDE) }                                               \
-        TILE_MULTIPLY_OF(N, BOTH_HALVES, A, lda, 1, B, depth)                                                   \
-        TILE_STORE_OF(N, BOTH_HALVES, C, WIDE)                                                                  \
+        TILE_UPDATE(N, WIDE, ACCUMULATED, C, WIDE, A, lda, 1, B, depth)                                         \
     }                                                                                                           \
     static inline void name##_half(const A_SPACE real* restrict A, long lda, const B_SPACE real* restrict B,    \
                             int depth, __local real* restrict C, int accumulate)                                \
     {                                                                                                           \
-        TILE_DECLARE                                                                                            \
-        if (accumulate) { TILE_LOAD_OF(N, LOW_HALF, C, WIDE) }                                                  \
-        TILE_MULTIPLY_OF(N, LOW_HALF, A, lda, 1, B, depth)                                                      \
-        TILE_STORE_OF(N, LOW_HALF, C, WIDE)                                                                     \
+        TILE_UPDATE(N, LANES, ACCUMULATED, C, WIDE, A, lda, 1, B, depth)                                        \
     }
 
 // One row of a register tile.
