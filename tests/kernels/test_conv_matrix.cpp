@@ -1,12 +1,12 @@
 // Convolution by matrix engines, every engine by its emulation: what comes out is the exact sum rounded once.
 #include <cstdlib>
 
-#include <core/matrix_engine.hpp>
 #include <kernels/conv/problem.hpp>
 
 #include "gemm_matrices.hpp"
 #include "kernels/conv_problems.hpp"
 #include "kernels/conv_reference.hpp"
+#include "kernels/matrix_engine_test.hpp"
 
 using namespace clprim;
 using namespace clprim::testing_gemm;
@@ -15,16 +15,11 @@ using test::Layout;
 
 namespace {
 
-class ConvMatrix : public testing::TestWithParam<const char*> {
+class ConvMatrix : public test::MatrixEngineTest {
 protected:
     void SetUp() override
     {
-        if (queue().device().kind != DeviceKind::gpu)
-            GTEST_SKIP() << "for GPUs";
-        // Its compiler takes minutes for all of them.
-        const bool portable = queue().device().platform_name.find("Portable") != std::string::npos;
-        if (portable && GetParam() != std::string("emulated_mma"))
-            GTEST_SKIP() << "one engine is enough on PoCL";
+        MatrixEngineTest::SetUp();
         setenv("CLPRIM_MATRIX_ENGINE", GetParam(), 1);
     }
     void TearDown() override { unsetenv("CLPRIM_MATRIX_ENGINE"); }

@@ -1,10 +1,10 @@
 // Products by matrix engines: every engine's registers and slabs by emulation, and the device's own where it has one.
 #include <limits>
 
-#include <core/matrix_engine.hpp>
 #include <kernels/gemm/gpu_matrix.hpp>
 
 #include "gemm_matrices.hpp"
+#include "kernels/matrix_engine_test.hpp"
 
 using namespace clprim;
 using namespace clprim::testing_gemm;
@@ -25,17 +25,12 @@ struct Engine {
     }
 };
 
-class GemmMatrix : public testing::TestWithParam<const char*> {
+class GemmMatrix : public test::MatrixEngineTest {
 protected:
     void SetUp() override
     {
-        if (queue().device().kind != DeviceKind::gpu)
-            GTEST_SKIP() << "for GPUs";
-        // Its compiler takes minutes for all of them.
-        const bool portable = queue().device().platform_name.find("Portable") != std::string::npos;
-        if (portable && GetParam() != std::string("emulated_mma"))
-            GTEST_SKIP() << "one engine is enough on PoCL";
-        one = {GetParam(), detail::matrix_engine(queue().device(), GetParam())};
+        MatrixEngineTest::SetUp();
+        one = {GetParam(), engine};
     }
     Engine one;
 };

@@ -5,9 +5,10 @@
 #include <random>
 
 #include <clprim/clprim.hpp>
-#include <core/matrix_engine.hpp>
 #include <kernels/gemm/gpu_matrix.hpp>
 #include <kernels/integer/gpu.hpp>
+
+#include "kernels/matrix_engine_test.hpp"
 
 using namespace clprim;
 using detail::MatrixEngine;
@@ -16,20 +17,7 @@ namespace {
 
 Queue& queue() { return Context::get(0).queue(0); }
 
-class IntegerMatrix : public testing::TestWithParam<const char*> {
-protected:
-    void SetUp() override
-    {
-        if (queue().device().kind != DeviceKind::gpu)
-            GTEST_SKIP() << "for GPUs";
-        // Its compiler takes minutes for all of them.
-        const bool portable = queue().device().platform_name.find("Portable") != std::string::npos;
-        if (portable && GetParam() != std::string("emulated_mma"))
-            GTEST_SKIP() << "one engine is enough on PoCL";
-        engine = detail::matrix_engine(queue().device(), GetParam());
-    }
-    detail::MatrixEngineChoice engine;
-};
+class IntegerMatrix : public test::MatrixEngineTest {};
 
 // Bytes of the whole range, the extremes often: [batch, lines, depth], lines `pitch` apart.
 struct Lines {

@@ -41,7 +41,7 @@ void lower(Numbers& numbers, const Numbers& others)
 }  // namespace
 
 DirectEngine::DirectEngine(Inner below, Milliseconds timeout)
-    : c10d::Backend(below->getRank(), below->getSize()), below_(std::move(below)), timeout_(timeout),
+    : LayeredEngine(std::move(below)), timeout_(timeout),
       everybody_(size_ <= most_ranks),
       messages_(below_, peers_of(rank_, size_, everybody_), room_of(everybody_, most_bytes, size_))
 {

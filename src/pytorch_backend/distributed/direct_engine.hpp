@@ -5,15 +5,14 @@
 #include <array>
 
 #include <distributed/direct_messages.hpp>
+#include <distributed/layered_engine.hpp>
 
 namespace torch_ocl::distributed {
 
 // Collectives come from one thread, in the same order on every rank, and those made of messages return when this rank
 // is done.
-class DirectEngine final : public c10d::Backend {
+class DirectEngine final : public LayeredEngine {
 public:
-    using Tensors = std::vector<at::Tensor>;
-    using Pending = c10::intrusive_ptr<c10d::Work>;
     // Throws where the ranks cannot go on; gets the smallest of what all of them gave.
     using Check = std::function<void(const Numbers& smallest)>;
 
@@ -27,41 +26,12 @@ public:
     // The first messages of the next collective, which must be one of those below, bring these numbers as well.
     void carry(const Numbers& numbers, Check check);
 
-    const std::string getBackendName() const override { return below_->getBackendName(); }
     Pending allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
     Pending broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
     Pending _allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) override;
     Pending alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<std::int64_t>& output_splits,
                           std::vector<std::int64_t>& input_splits, const c10d::AllToAllOptions& options) override;
-
-    Pending reduce(Tensors& tensors, const c10d::ReduceOptions& options) override
-    {
-        return below_->reduce(tensors, options);
-    }
-    Pending gather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::GatherOptions& options) override
-    {
-        return below_->gather(outputs, inputs, options);
-    }
-    Pending scatter(Tensors& outputs, std::vector<Tensors>& inputs, const c10d::ScatterOptions& options) override
-    {
-        return below_->scatter(outputs, inputs, options);
-    }
-    Pending send(Tensors& tensors, int destination, int tag) override
-    {
-        return below_->send(tensors, destination, tag);
-    }
-    Pending recv(Tensors& tensors, int source, int tag) override { return below_->recv(tensors, source, tag); }
-    Pending recvAnysource(Tensors& tensors, int tag) override { return below_->recvAnysource(tensors, tag); }
-    void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_for_all) override
-    {
-        below_->monitoredBarrier(options, wait_for_all);
-    }
     void shutdown() override { messages_.stop(); }
-    void abort() override
-    {
-        messages_.stop();
-        below_->abort();
-    }
 
 private:
     static constexpr std::int64_t most_bytes = std::int64_t{1} << 20;
@@ -75,7 +45,6 @@ private:
     void reduce_everywhere(const at::Tensor& flat, c10d::ReduceOp::RedOpType op, Deadline deadline);
     void reduce_in_shares(const at::Tensor& flat, c10d::ReduceOp::RedOpType op, Deadline deadline);
 
-    Inner below_;
     Milliseconds timeout_;
     bool everybody_;   // messages go to every rank, else only to those at distances of powers of two
     Messages messages_;

@@ -7,13 +7,12 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros.h>
 
+#include <distributed/layered_engine.hpp>
 #include <distributed/reductions.hpp>
 
 namespace torch_ocl::distributed {
 namespace {
 
-using Tensors = std::vector<at::Tensor>;
-using Pending = c10::intrusive_ptr<c10d::Work>;
 constexpr auto slot_bytes = static_cast<std::int64_t>(SharedSegment::slot_bytes);
 // So few bytes each rank reduces for itself: it need not wait for the others a second time.
 constexpr std::int64_t few_bytes = 16 << 10;
@@ -24,15 +23,12 @@ public:
 };
 
 // Calls come from one thread, in the same order on every rank, and return when this rank is done.
-class SharedEngine final : public c10d::Backend {
+class SharedEngine final : public LayeredEngine {
 public:
     SharedEngine(Inner below, std::shared_ptr<SharedSegment> segment, Milliseconds timeout)
-        : c10d::Backend(below->getRank(), below->getSize()), below_(std::move(below)), segment_(std::move(segment)),
-          timeout_(timeout)
+        : LayeredEngine(std::move(below)), segment_(std::move(segment)), timeout_(timeout)
     {
     }
-
-    const std::string getBackendName() const override { return below_->getBackendName(); }
 
     Pending allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override
     {
@@ -111,34 +107,7 @@ public:
         });
     }
 
-    Pending reduce(Tensors& tensors, const c10d::ReduceOptions& options) override
-    {
-        return below_->reduce(tensors, options);
-    }
-    Pending gather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::GatherOptions& options) override
-    {
-        return below_->gather(outputs, inputs, options);
-    }
-    Pending scatter(Tensors& outputs, std::vector<Tensors>& inputs, const c10d::ScatterOptions& options) override
-    {
-        return below_->scatter(outputs, inputs, options);
-    }
-    Pending send(Tensors& tensors, int destination, int tag) override
-    {
-        return below_->send(tensors, destination, tag);
-    }
-    Pending recv(Tensors& tensors, int source, int tag) override { return below_->recv(tensors, source, tag); }
-    Pending recvAnysource(Tensors& tensors, int tag) override { return below_->recvAnysource(tensors, tag); }
-    void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_for_all) override
-    {
-        below_->monitoredBarrier(options, wait_for_all);
-    }
     void shutdown() override { segment_->leave(); }
-    void abort() override
-    {
-        segment_->leave();
-        below_->abort();
-    }
 
 private:
     using Deadline = SharedSegment::Deadline;
@@ -260,7 +229,6 @@ private:
         });
     }
 
-    Inner below_;
     std::shared_ptr<SharedSegment> segment_;
     Milliseconds timeout_;
 };
@@ -294,7 +262,7 @@ Inner with_shared_memory(Inner below, Milliseconds timeout)
     std::memcpy(text.mutable_data_ptr(), made.name.data(), made.name.size());
     c10d::BroadcastOptions from_first;
     from_first.timeout = timeout;
-    Tensors list{text};
+    std::vector<at::Tensor> list{text};
     below->broadcast(list, from_first)->wait();
     const std::string name(static_cast<const char*>(text.const_data_ptr()));
     auto segment = name.empty() || !wanted() ? nullptr : SharedSegment::open(name, rank, size);
