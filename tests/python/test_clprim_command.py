@@ -156,10 +156,10 @@ def test_profile(classifier):
 def test_tune(tmp_path, monkeypatch):
     monkeypatch.setenv("CLPRIM_CACHE_DIR", str(tmp_path / "cache"))
     path, results = tmp_path / "product.onnx", tmp_path / "results.json"
-    weight = numpy_helper.from_array(np.ones((40, 24), np.float32), "w")
     graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g",
-                              [helper.make_tensor_value_info("x", 1, [32, 40])],
-                              [helper.make_tensor_value_info("y", 1, [32, 24])], [weight])
+                              [helper.make_tensor_value_info("x", 1, [32, 40]),
+                               helper.make_tensor_value_info("w", 1, [40, 24])],
+                              [helper.make_tensor_value_info("y", 1, [32, 24])])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
     report = parsed("tune", path, "--seconds", 0.1, "--export", results)
     assert report["results"] == report["exported"] == len(json.loads(results.read_text())["results"]) > 0

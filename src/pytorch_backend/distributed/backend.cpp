@@ -163,10 +163,7 @@ Backend::Pending Backend::run(const Call& call, Collective collective, Tensors r
 {
     auto work = new_work(call, std::move(results), used.at(0));
     auto start = runner_.start(used[0].device());
-    const bool enqueues = !start.lanes->lends() || collective.finish_on_device;
     for (const at::Tensor& tensor : used) {   // memory freed by the caller stays untouched until the copies are done
-        if (!enqueues)
-            break;
         device_allocator().recordStream(tensor.storage().data_ptr(), stream_of(start.lanes->in()));
         device_allocator().recordStream(tensor.storage().data_ptr(), stream_of(start.lanes->out()));
     }

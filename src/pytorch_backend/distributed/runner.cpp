@@ -128,7 +128,7 @@ void Runner::collective(c10::intrusive_ptr<Work> work, Collective collective, st
             ahead.push_back(std::make_shared<InFlight>(s.state->places, *s.start, s.what.chunks[i]));
         };
         bool fine = guarded(*s.work, *s.engine, false, [&] {
-            if (s.start && !s.start->lanes->lends()) {   // of others the host waits for what is ready
+            if (s.start) {
                 s.start->lanes->out().wait_for(s.start->ready);
                 s.start->lanes->in().wait_for(s.start->ready);
                 s.start->lanes->in().flush();
@@ -184,8 +184,7 @@ void Runner::collective(c10::intrusive_ptr<Work> work, Collective collective, st
                         chunk->source->give_back();
                     if (chunk->target)
                         chunk->target->give_back();
-                    if (!s.start->lanes->lends())
-                        s.start->lanes->in().flush();
+                    s.start->lanes->in().flush();
                 });
             };
             // What is done already needs no other thread, unless this one has more to send meanwhile.
@@ -197,9 +196,7 @@ void Runner::collective(c10::intrusive_ptr<Work> work, Collective collective, st
         s.state->completing->run([shared] {
             Shared& s = *shared;
             guarded(*s.work, *s.engine, false, [&] {
-                clprim::Queue* queue = s.start && (!s.start->lanes->lends() || s.what.finish_on_device)
-                                           ? &s.start->lanes->in()
-                                           : nullptr;
+                clprim::Queue* queue = s.start ? &s.start->lanes->in() : nullptr;
                 if (queue && s.what.finish_on_device) {
                     const c10::StreamGuard stream(stream_of(*queue));
                     s.what.finish_on_device();

@@ -107,7 +107,9 @@ HostView::HostView(Lanes& lanes, std::vector<at::Tensor> parts, Use use, const c
     }
     if (lanes_.lends()) {
         borrow();
-        arrived_ = ready;
+        lanes_.out().wait_for(ready);
+        arrived_ = lanes_.out().record();
+        lanes_.out().flush();
     } else {
         fetch();
     }

@@ -152,6 +152,8 @@ Tensor& nansum_out(const Tensor& self, at::OptionalIntArrayRef dim, bool keepdim
                 " instead");
     TORCH_CHECK_NOT_IMPLEMENTED(!c10::isComplexType(type), "\"nansum\" not implemented for '",
                                 c10::toString(type), "'");
+    TORCH_CHECK(dtype || c10::canCast(self.scalar_type(), type), "nansum: expected an out that a result of dtype ",
+                self.scalar_type(), " can be cast to, got ", type);
     if (!c10::isFloatingType(type))     // summed in that dtype, which has no NaN
         return at::sum_out(out, self.masked_fill(self.isnan(), 0).to(type), dim, keepdim, type);
     const DimMask mask = reduced_dims(dim, self.dim());

@@ -175,9 +175,11 @@ Tensor& add_rows_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2,
 {
     TORCH_CHECK(self.is_sparse() && out.is_sparse(), "sspaddmm: expected sparse 'self' and 'out', got ",
                 self.layout(), " and ", out.layout());
+    const Tensor product = row_products_of("sspaddmm", mat1, mat2);
+    if (self.dim() == 1 && self.size(0) == 0)   // what smm gives for nothing to add to
+        return add_rows_out(at::empty(product.sizes(), self.options()), mat1, mat2, beta, alpha, out);
     TORCH_CHECK(self.sparse_dim() == 2 && self.dense_dim() == 0, "sspaddmm: expected 'self' of 2 sparse dimensions, "
                 "got ", self.sparse_dim(), " and ", self.dense_dim(), " dense ones");
-    const Tensor product = row_products_of("sspaddmm", mat1, mat2);
     check_same("sspaddmm", self, mat2, "mat2");
     TORCH_CHECK(self.sizes() == product.sizes(), "sspaddmm: expected 'self' of size ", product.sizes(), ", got ",
                 self.sizes());
