@@ -1,5 +1,6 @@
 """tools/kernel_report: what it reads from assembly, by small samples of each vendor's; no compiler is needed."""
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -340,6 +341,25 @@ def test_committed_figures():
     assert len(names) == len(set(names))
     for target in targets.QUICK:
         assert set(committed[target]["problems"]) | set(committed[target]["refused"]) == set(names), "run --update"
+
+
+# For CPUs; of the last resort (reference); parts of programs that are put together for each operator.
+NOT_ASKED = {f"kernels/{name}.cl" for name in (
+    "attention/reference", "conv/reference", "gemm/cpu_amx", "gemm/cpu_dot", "gemm/cpu_packed",
+    "integer/add", "integer/conv_cpu", "integer/conv_depthwise", "integer/cpu", "integer/few_rows", "narrow/narrow",
+    "pointwise/airy", "pointwise/bessel", "pointwise/distributions", "pointwise/geometry", "pointwise/math",
+    "pointwise/pointwise", "pointwise/special", "recurrent/recurrent_cpu", "reduce/reduce")}
+
+
+def test_every_program_of_gpus_has_a_problem():
+    """What C++ names and no CPU is meant by is reached by a problem of the list."""
+    named = {name for file in (TOOLS.parent / "src").rglob("*.cpp")
+             for name in re.findall(r'"(kernels/[\w/]+\.cl)"', file.read_text())}
+    asked = {name for name in named if not re.search(r"/cpu(_\w+)?\.cl$", name)} - NOT_ASKED
+    reached = {kernel["program"].rsplit("-", 1)[0] for found in store.load().values()
+               for kernels in found["problems"].values() for kernel in kernels}
+    assert {name for name in asked if re.sub(r"\W", "_", name) not in reached} == set()
+    assert NOT_ASKED <= named
 
 
 def test_given_problems():

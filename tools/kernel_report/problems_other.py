@@ -160,6 +160,45 @@ def networks() -> Iterator[Problem]:
         torch.nn.GRU(256, 256, device="ocl", dtype=torch.float16), [empty(32, 32, 256, dtype="float16")]))
 
 
+def further() -> Iterator[Problem]:
+    """What few models ask for."""
+    import torch
+    yield Problem("pointwise: bessel_j0, float32, 4M", lambda: torch.special.bessel_j0(empty(1 << 22)), 4)
+    yield Problem("random: integers, int64, 4M", lambda: empty(1 << 22, dtype="int64").random_(0, 1000), 8)
+    if hasattr(torch.ops.aten, "_philox_uniform_"):   # PyTorch 2.14
+        yield Problem("random: uniform by keys, float32, 4M", lambda: torch.ops.aten._philox_uniform_(
+            empty(1 << 22), empty(2, dtype="uint64")), 4)
+    yield Problem("sort: mode of rows, float32, 1024x1000", lambda: empty(1024, 1000).mode(1))
+    yield Problem("copy: float32 to float8, 4M", lambda: empty(1 << 22).to(torch.float8_e4m3fn), 1)
+    yield Problem("copy: float8 to float32, 4M", lambda: empty(1 << 22, dtype="float8_e5m2").float(), 4)
+    yield Problem("linalg: eigvals, complex64, 4x32x32", lambda: torch.linalg.eigvals(
+        empty(4, 32, 32, dtype="complex64")))
+    yield Problem("optimizer: scale of gradients", lambda: torch._amp_update_scale_(
+        empty(1), empty(1, dtype="int32"), empty(1), 2.0, 0.5, 2000))
+    for step in ("forward", "backward"):
+        yield Problem(f"roi: deformable position-sensitive {step}, float32, 2x196x64x64, 512 boxes",
+                      lambda s=step: deformable_pooling(s))
+
+    def reduced():
+        kept = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("high")
+        try:
+            return empty(1024, 1024) @ empty(1024, 1024)
+        finally:
+            torch.set_float32_matmul_precision(kept)
+    yield Problem("gemm: float32 of reduced precision NN 1024", reduced)
+
+
+def deformable_pooling(step: str):
+    import torch
+    from torch_ocl import dcn_v2   # noqa: F401 - registers the operators
+    operators, rois, offset = torch.ops.torch_ocl, empty(512, 5).zero_(), empty(512, 2, 7, 7)
+    x, rest = empty(2, 196, 64, 64), (False, 0.25, 4, 7, 7, 7, 4, 0.1)
+    y, count = operators.dcn_v2_psroi_pooling_forward(x, rois, offset, *rest)
+    if step == "backward":
+        operators.dcn_v2_psroi_pooling_backward(torch.empty_like(y), x, rois, offset, count, *rest)
+
+
 def problems() -> Iterator[Problem]:
-    for family in (losses, indexing, images, detection, sorting, numbers, variates, mathematics, networks):
+    for family in (losses, indexing, images, detection, sorting, numbers, variates, mathematics, networks, further):
         yield from family()
