@@ -51,6 +51,16 @@ def test_collectives(ranks, case):
     ranks(case)
 
 
+def by_threads(serve, outcomes):
+    """Runs serve(rank) for all ranks; each leaves "done" in its outcome."""
+    threads = [threading.Thread(target=serve, args=(rank,)) for rank in range(len(outcomes))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert outcomes == ["done"] * len(outcomes)
+
+
 @pytest.mark.parametrize("shared", ["0", "1"])
 def test_three_ranks(shared, monkeypatch):
     """Threads are the ranks, each with the backend of its own: three processes would take long to start."""
@@ -75,12 +85,7 @@ def test_three_ranks(shared, monkeypatch):
                 assert torch.equal(into.cpu(), parts[rank].repeat(size))
         outcomes[rank] = "done"
 
-    threads = [threading.Thread(target=serve, args=(rank,)) for rank in range(size)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert outcomes == ["done"] * size
+    by_threads(serve, outcomes)
 
 
 def test_more_ranks_than_speak_to_each_other():
@@ -94,23 +99,18 @@ def test_more_ranks_than_speak_to_each_other():
         tensor = torch.full((5,), float(rank), device="ocl")
         group.allreduce([tensor]).wait()
         assert tensor.tolist() == [36.0] * 5
-        try:
+        with pytest.raises(torch.distributed.DistBackendError) as told:
             group.allreduce([torch.ones(4 if rank == 5 else 3, device="ocl")]).wait()
-        except torch.distributed.DistBackendError as error:
-            assert "rank 5 calls all_reduce SUM of 4 elements of float32" in str(error), error
-            assert "rank 0, 1, 2, 3, 4, 6, 7, 8 calls all_reduce SUM of 3" in str(error), error
+        error = str(told.value)
+        assert "rank 5 calls all_reduce SUM of 4 elements of float32" in error, error
+        assert "rank 0, 1, 2, 3, 4, 6, 7, 8 calls all_reduce SUM of 3" in error, error
         group.allreduce([tensor]).wait()
         assert tensor.tolist() == [9 * 36.0] * 5
         outcomes[rank] = "done"
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CLPRIM_DISTRIBUTED_SHARED_MEMORY", "0")
-        threads = [threading.Thread(target=serve, args=(rank,)) for rank in range(size)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert outcomes == ["done"] * size
+        by_threads(serve, outcomes)
 
 
 @pytest.mark.skipif(not getattr(_state.extension, "has_kineto", False), reason="no plugin interface for profilers")

@@ -19,13 +19,13 @@ struct Place {
 
 // A chunk under way.
 struct InFlight {
-    InFlight(std::shared_ptr<Places> places, const Runner::Start& start, const Chunk& chunk) : place(std::move(places))
+    InFlight(std::shared_ptr<Places> places, Lanes& lanes, const Chunk& chunk) : place(std::move(places))
     {
         using Use = HostView::Use;
         if (!chunk.reads.empty())
-            source.emplace(*start.lanes, chunk.reads, chunk.in_place ? Use::both : Use::read, start.ready);
+            source.emplace(lanes, chunk.reads, chunk.in_place ? Use::both : Use::read);
         if (!chunk.writes.empty())
-            target.emplace(*start.lanes, chunk.writes, Use::write, start.ready);
+            target.emplace(lanes, chunk.writes, Use::write);
     }
     Place place;
     std::optional<HostView> source, target;
@@ -125,7 +125,7 @@ void Runner::collective(c10::intrusive_ptr<Work> work, Collective collective, st
         Shared& s = *shared;
         std::vector<std::shared_ptr<InFlight>> ahead;   // enqueued, not yet posted: at most two
         const auto enqueue = [&](std::size_t i) {
-            ahead.push_back(std::make_shared<InFlight>(s.state->places, *s.start, s.what.chunks[i]));
+            ahead.push_back(std::make_shared<InFlight>(s.state->places, *s.start->lanes, s.what.chunks[i]));
         };
         bool fine = guarded(*s.work, *s.engine, false, [&] {
             if (s.start) {

@@ -54,7 +54,7 @@ void Runner::send(c10::intrusive_ptr<Work> work, Message message, Start start)
             for (std::int64_t at = 0; at < message.data.numel(); at += step) {
                 const std::int64_t n = std::min(step, message.data.numel() - at);
                 auto view = std::make_unique<HostView>(*start.lanes, std::vector{message.data.narrow(0, at, n)},
-                                                       HostView::Use::read, start.ready);
+                                                       HostView::Use::read);
                 list = {view->host().view(at::kByte)};
                 Posted posted = inner->send(list, message.peer, data_tag(id));
                 parts.emplace_back(std::move(view), std::move(posted));
@@ -118,7 +118,7 @@ void Runner::receive(c10::intrusive_ptr<Work> work, Message message, Start start
             for (std::int64_t at = 0; at < data.numel(); at += step) {
                 const std::int64_t n = std::min(step, data.numel() - at);
                 auto view = std::make_unique<HostView>(*start.lanes, std::vector{data.narrow(0, at, n)},
-                                                       HostView::Use::write, start.ready);
+                                                       HostView::Use::write);
                 list = {view->host().view(at::kByte)};
                 Posted posted = inner->recv(list, source, data_tag(header.id));
                 parts.emplace_back(std::move(view), std::move(posted));

@@ -96,7 +96,7 @@ Lanes::Lanes(c10::Device device)
 {
 }
 
-HostView::HostView(Lanes& lanes, std::vector<at::Tensor> parts, Use use, const clprim::Event& ready)
+HostView::HostView(Lanes& lanes, std::vector<at::Tensor> parts, Use use)
     : lanes_(lanes), parts_(std::move(parts)), use_(use)
 {
     for (const at::Tensor& part : parts_)
@@ -107,7 +107,6 @@ HostView::HostView(Lanes& lanes, std::vector<at::Tensor> parts, Use use, const c
     }
     if (lanes_.lends()) {
         borrow();
-        lanes_.out().wait_for(ready);
         arrived_ = lanes_.out().record();
         lanes_.out().flush();
     } else {

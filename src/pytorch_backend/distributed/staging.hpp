@@ -27,8 +27,8 @@ private:
 class HostView {
 public:
     enum class Use { read, write, both };
-    // Enqueues what brings the bytes to the host (read, both), behind `ready`; nothing waits.
-    HostView(Lanes& lanes, std::vector<at::Tensor> parts, Use use, const clprim::Event& ready);
+    // Enqueues what brings the bytes to the host (read, both); nothing waits.
+    HostView(Lanes& lanes, std::vector<at::Tensor> parts, Use use);
     HostView(const HostView&) = delete;
 
     const at::Tensor& host();   // waits for the bytes; flat, on the CPU
