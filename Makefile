@@ -13,7 +13,8 @@ setup:               ## system packages, .venv with PyTorch and an OpenCL runtim
 build:               ## the same, and the C++ tests, the examples and the command
 	@tools/setup.sh all
 
-demo: setup          ## trains on real images on ocl:0 and on the CPU and compares them
+demo:                ## trains on real images on ocl:0 and on the CPU and compares them; builds the PyTorch device alone
+	@tools/setup.sh torch_ocl
 	@$(python) examples/fashion_mnist.py --device ocl:0 --compare cpu
 	@$(python) examples/resnet_photo.py --device ocl:0 --compare cpu
 

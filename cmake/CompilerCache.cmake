@@ -1,11 +1,13 @@
 # ccache where there is one, precompiled headers, and how many jobs run at a time.
 
 # ccache passes over files with precompiled headers unless told that their macros and dates do not matter, and reads a
-# precompiled header anew for every file unless it may remember it.
+# precompiled header anew for every file unless it may remember it. It trusts the compiler's list of headers instead of
+# preprocessing each file itself, which took a sixth of a first build.
 find_program(CCACHE ccache)
 if(CCACHE)
     set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
-        CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime CCACHE_INODECACHE=1 ${CCACHE})
+        CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime CCACHE_INODECACHE=1
+        CCACHE_DEPEND=1 ${CCACHE})
 endif()
 
 # precompiled_headers(TARGET HEADER...): what most files of a target include.

@@ -8,6 +8,7 @@
 #
 #   PYTHON=/path/to/python3   interpreter for .venv (default: python3)
 #   CLPRIM_JOBS=2             parallel compile jobs (default: as many as there are cores and 1.2 GiB of memory)
+#   CXX=g++                   C++ compiler (default: the newest clang that works, else g++)
 #   CLPRIM_NO_APT=1           never touch system packages
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -145,6 +146,19 @@ parallel_jobs() {
 
 version_at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]; }
 
+# clang compiles this code in half of g++'s time, and PoCL's package brings one. It must find a standard library: one
+# for a newer g++ whose headers are missing does not.
+fast_compiler() {
+    local candidate
+    for candidate in $(compgen -c | grep -xE 'clang\+\+-[0-9]+' | sort -t- -k2 -nru) clang++; do
+        if version_at_least 15 "$("$candidate" -dumpversion 2>/dev/null || echo 0)" &&
+            "$candidate" -std=c++20 -x c++ -fsyntax-only -include string /dev/null 2>/dev/null; then
+            command -v "$candidate"
+            return
+        fi
+    done
+}
+
 # build TARGET...
 build() {
     local cmake=cmake
@@ -157,7 +171,7 @@ build() {
 import importlib.metadata, sys
 print(sys.version, importlib.metadata.version("torch"))'; } | sha256sum)
     configure() {
-        "$cmake" --preset default >build/configure.log 2>&1 ||
+        CXX=${CXX:-$(fast_compiler)} "$cmake" --preset default >build/configure.log 2>&1 ||
             { cat build/configure.log >&2; fail "CMake's configuration failed"; }
     }
     [ -f build/build.ninja ] || rm -f .venv/.clprim-configure

@@ -5,7 +5,8 @@
 
 #include <clprim/export.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 enum class Activation : std::uint8_t {
     none,
@@ -23,3 +24,4 @@ enum class Activation : std::uint8_t {
 };
 
 }  // namespace clprim
+CLPRIM_API_END

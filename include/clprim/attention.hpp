@@ -15,7 +15,8 @@
 
 #include <clprim/random.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 // Up to this many elements of a head (E and Ev) fast kernels keep what they need in local memory; beyond, there is only
 // the reference, and products of whole matrices are the better way.
@@ -55,3 +56,4 @@ void attention_backward(Queue& queue, const Attention& problem, const AttentionR
 std::string describe(const Attention& problem);
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -5,7 +5,8 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 // out = the inputs one after another along `axis`. All have out's dtype and, save along `axis`, its shape; any strides.
 // One launch per input; rows move 16 bytes at a time where alignment lets them.
@@ -16,3 +17,4 @@ inline void concat(Queue& queue, std::initializer_list<Tensor> inputs, std::size
 }
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -6,7 +6,8 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 class Context {
 public:
@@ -56,3 +57,4 @@ private:
 };
 
 }  // namespace clprim
+CLPRIM_API_END

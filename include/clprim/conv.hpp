@@ -23,7 +23,8 @@
 #include <clprim/context.hpp>
 #include <clprim/prepared.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 enum class ConvPass { forward, backward_data, backward_weight };
 
@@ -55,3 +56,4 @@ void conv_backward_bias(Queue& queue, const Tensor& dy, const Tensor& dbias);   
 std::vector<std::string_view> conv_implementations(ConvPass pass);
 
 }  // namespace clprim
+CLPRIM_API_END

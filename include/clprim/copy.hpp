@@ -9,7 +9,8 @@
 #include <clprim/queue.hpp>
 #include <clprim/tensor.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 // What a copy does to each element on the way, after the conversion to the target's dtype.
 struct CopyOptions {
@@ -33,3 +34,4 @@ void fill(Queue& queue, const Tensor& target, double value);
 std::vector<std::byte> element_bytes(DataType type, std::complex<double> value);
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -3,7 +3,8 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 // pairs [rows, k (k - 1) / 2]: for the pairs (0, 1), (0, 2), ... (1, 2), ... how probable the first class is, given
 // that it is one of the two; in (0, 1). classes [rows, k]: p that minimises the sum over i != j of
@@ -13,3 +14,4 @@ namespace clprim CLPRIM_API {
 void couple_pairs(Queue& queue, const Tensor& pairs, const Tensor& classes);
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -5,7 +5,8 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 // log_probs [T, N, C], float32 or float64: logarithms of the probabilities of C labels at each step. targets, int64:
 // labels [N, S] or one sequence after the other [sum of target_lengths]. Lengths, one for each of N samples, are
@@ -37,3 +38,4 @@ struct CtcLossBackward {
 void ctc_loss_backward(Queue& queue, const CtcLossBackward& problem);
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -25,7 +25,8 @@
 
 #include <clprim/context.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 struct DeformConv2D {
     std::int64_t stride[2] = {1, 1};
@@ -63,3 +64,4 @@ std::vector<std::string> deform_conv2d_implementations(const Device& device, con
                                                        const DeformConv2DInputs& inputs);
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -3,7 +3,8 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 // y[b] = det(x[b]) for x [..., n, n], contiguous, and y [...], contiguous, of one floating-point dtype. By LU
 // factors with partial pivoting (linalg.hpp), in float32 (float64 for float64). A matrix without rows has the
@@ -11,3 +12,4 @@ namespace clprim CLPRIM_API {
 void determinant(Queue& queue, const Tensor& x, const Tensor& y);
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -14,7 +14,8 @@
 
 #include <clprim/export.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 // Which kernels suit the device: tiles in registers and caches (cpu) or in local memory (gpu).
 enum class DeviceKind { cpu, gpu };
@@ -35,6 +36,8 @@ struct Device {
     bool unified_memory = false; // host and device share the same physical memory
     bool sub_groups = false;
     bool amx = false;            // kernels may use the host's AMX tile registers; CLPRIM_AMX=0 forbids it
+    unsigned vnni_bytes = 0;     // of vectors that kernels may multiply fours of bytes with (x86's vpdpbusd): 64, 32 or
+                                 // 0; CLPRIM_VNNI=32 or 0 allows no more
     std::vector<std::size_t> sub_group_sizes;   // Intel's required sub-group sizes; empty when unknown
     unsigned compute_units = 1;
     unsigned native_float_lanes = 1;            // of the device's vectors
@@ -59,3 +62,4 @@ int find_device(std::string_view text);
 std::string no_device_help();
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -4,7 +4,8 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 // y[n, i, j] = d(a[n, i], b[n, j]) for a [batch, rows, size], b [batch, columns, size] and y [batch, rows, columns].
 // Contiguous floating-point tensors of one dtype; sums in float32 (float64 for float64). p >= 0.
@@ -25,3 +26,4 @@ void condensed_distances(Queue& queue, const Tensor& x, double p, const Tensor& 
 void condensed_distances_backward(Queue& queue, const DistanceBackward& problem);
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -9,7 +9,8 @@
 
 #include <clprim/export.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 enum class DataType : std::uint8_t {
     float32, float64, float16, bfloat16,
@@ -17,8 +18,9 @@ enum class DataType : std::uint8_t {
     uint8, uint16, uint32, uint64,
     boolean,
     complex32, complex64, complex128,
+    bcomplex32,     // two bfloat16
 };
-inline constexpr int data_type_count = 16;
+inline constexpr int data_type_count = 17;
 
 std::size_t size_of(DataType type) noexcept;             // bytes per element
 std::string_view name_of(DataType type) noexcept;        // "float32", "bfloat16", "boolean", ...; as in core/dtype.cl
@@ -61,3 +63,4 @@ bool is_element(DataType type) noexcept
 }
 
 }  // namespace clprim
+CLPRIM_API_END

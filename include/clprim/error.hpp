@@ -9,7 +9,8 @@
 
 #include <clprim/export.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 // Base of all exceptions thrown by clprim.
 class Error : public std::runtime_error {
@@ -90,3 +91,4 @@ inline void require(bool condition, const Parts&... parts)
 }
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -3,7 +3,8 @@
 
 #include <clprim/error.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 // Called with every OutOfMemory and IndexError, which can come from the depths of any operator. It may throw an
 // exception of the host's own in its place; if it returns, the error itself is thrown. One per process; null for none.
@@ -31,3 +32,4 @@ template <class E>
 }  // namespace detail
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -3,7 +3,8 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 // output[line, k] = scale * sum over j of input[line, j] exp(-+ 2 pi i j k / n), + for the inverse, which divides by n
 // only if `scale` says so.
@@ -15,3 +16,4 @@ namespace clprim CLPRIM_API {
 void fft(Queue& queue, const Tensor& input, bool inverse, const Tensor& output, double scale = 1);
 
 }  // namespace clprim
+CLPRIM_API_END

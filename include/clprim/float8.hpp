@@ -4,7 +4,8 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 enum class Float8 { e4m3fn, e5m2, e4m3fnuz, e5m2fnuz, e8m0fnu };
 const char* name_of(Float8 format);
@@ -15,3 +16,4 @@ void float8_to_float32(Queue& queue, Float8 format, const Tensor& codes, const T
 void float32_to_float8(Queue& queue, Float8 format, const Tensor& numbers, const Tensor& codes, bool saturate = false);
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -17,7 +17,8 @@
 #include <clprim/pointwise.hpp>
 #include <clprim/prepared.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 struct MatrixLayout {
     std::int64_t row = 0, column = 0, batch = 0;   // strides in elements
@@ -53,3 +54,4 @@ void gemm(Queue& queue, const GemmProblem& problem, const Tensor& a, const Tenso
 std::string describe(const GemmProblem& problem);
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -3,7 +3,8 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 enum class SampleMode { bilinear = 0, nearest = 1, bicubic = 2 };      // bicubic for two axes only
 enum class SamplePadding { zeros = 0, border = 1, reflection = 2 };
@@ -27,3 +28,4 @@ struct GridSampleBackward {
 void grid_sample_backward(Queue& queue, const GridSampleBackward& problem);
 
 }  // namespace clprim
+CLPRIM_API_END

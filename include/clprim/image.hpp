@@ -8,7 +8,8 @@
 
 #include <clprim/export.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 // Rows of RGB bytes from the top, `height` times `width` times 3.
 struct Image {
@@ -23,3 +24,4 @@ struct Image {
 Image decode_image(std::span<const std::byte> file);
 
 }  // namespace clprim
+CLPRIM_API_END

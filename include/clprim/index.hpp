@@ -11,7 +11,8 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 enum class IndexReduce { assign, sum, product, minimum, maximum };
 enum class NegativeIndex { from_end, refused };
@@ -74,3 +75,4 @@ void add_keys(Queue& queue, const Tensor& keys, const IndexedAxis& axis, bool fi
 void masked_fill(Queue& queue, const Tensor& self, const Tensor& mask, const Tensor& value);
 
 }  // namespace clprim
+CLPRIM_API_END

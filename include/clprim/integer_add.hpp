@@ -8,7 +8,8 @@
 #include <clprim/queue.hpp>
 #include <clprim/tensor.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 struct ScaledBytes {
     Tensor values;   // int8 or uint8, any strides
@@ -21,3 +22,4 @@ void integer_add(Queue& queue, const ScaledBytes& a, const ScaledBytes& b, const
                  std::int32_t high);
 
 }  // namespace clprim
+CLPRIM_API_END

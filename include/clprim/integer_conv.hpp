@@ -12,7 +12,8 @@
 
 #include <clprim/conv.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 struct IntegerConv {
     ConvOptions options;     // of it stride, pad_begin, pad_end, dilation, groups and prepared: of w, w_zero and bias
@@ -36,3 +37,4 @@ struct IntegerConv {
 void integer_conv(Queue& queue, const Tensor& x, const Tensor& w, const Tensor& y, const IntegerConv& conv);
 
 }  // namespace clprim
+CLPRIM_API_END

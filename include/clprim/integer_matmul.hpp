@@ -5,7 +5,8 @@
 #include <clprim/queue.hpp>
 #include <clprim/tensor.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 struct IntegerZeros {
     Tensor a;   // of A's dtype, contiguous: one number, or one for each row; undefined: 0
@@ -17,9 +18,11 @@ struct IntegerZeros {
 // no overlap in C. Throws InvalidArgument for shapes and dtypes that do not fit.
 //
 // Method: on CPUs both are packed as pairs of int16 along k, zero points taken off, which processors multiply and add
-// in pairs (x86: vpmaddwd), in register tiles as products of floats are. Up to 16 rows stream B as it lies, or with the
-// numbers of a column side by side, which is prepared once. GPUs take matrix
-// engines, for operands as they lie where that is along k, or dot products of four bytes.
+// in pairs (x86: vpmaddwd), in register tiles as products of floats are; with AMX or VNNI as bytes, fours of which tile
+// registers or vectors multiply and add, corrected by lines' sums (src/kernels/integer/cpu_lines.cl). Few rows stream
+// B as it lies, or with the numbers of a column side by side, which is prepared once. GPUs take matrix engines, for
+// operands as they lie where that is along k, or dot products of four bytes.
 void integer_matmul(Queue& queue, const Tensor& a, const Tensor& b, const Tensor& c, const IntegerZeros& zeros = {});
 
 }  // namespace clprim
+CLPRIM_API_END

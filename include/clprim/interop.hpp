@@ -13,7 +13,8 @@
 
 #include <clprim/context.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 // Makes clprim use a cl_context of the caller's for its devices instead of one of its own, so that buffers of either
 // serve both. It is retained. Throws InvalidArgument if clprim uses one of its devices already (Context::created), or
@@ -36,3 +37,4 @@ struct OpenCLMemory {
 OpenCLMemory memory_of(const Tensor& tensor);
 
 }  // namespace clprim
+CLPRIM_API_END

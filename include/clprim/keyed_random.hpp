@@ -7,7 +7,8 @@
 
 #include <clprim/random.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 // New keys of old ones: out[i, k] is block first + i of the stream of keys[k], its four words as two numbers.
 // keys is [n, 2], out [count, n, 2], both uint64 and contiguous.
@@ -21,3 +22,4 @@ void derive_keys(Queue& queue, const Tensor& keys, const Tensor& first, const Te
 void keyed_fill(Queue& queue, const Tensor& out, const Tensor& keys, Distribution distribution, double a, double b);
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -8,7 +8,8 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 // A = P L U with partial pivoting: L (unit lower) and U (upper) take the place of A [batch, m, n]. Row i was exchanged
 // with row pivots[i] - 1, for i = 0, 1, ... [batch, min(m, n)]. info [batch]: 0, or the first i + 1 whose pivot is 0.
@@ -64,3 +65,4 @@ void jacobi_eigh(Queue& queue, const Tensor& a, const Tensor& vectors, const Ten
 void eigen(Queue& queue, const Tensor& a, const Tensor& values, const Tensor& vectors, const Tensor& info);
 
 }  // namespace clprim
+CLPRIM_API_END

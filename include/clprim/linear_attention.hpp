@@ -9,7 +9,8 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 // query [B, T, heads dk], key [B, T, kv_heads dk], value [B, T, kv_heads dv], decay [B, T, kv_heads (dk)] and beta
 // [B, T, kv_heads or 1], optional, y [B, T, heads dv]: contiguous, of one floating-point dtype. state
@@ -23,3 +24,4 @@ struct LinearAttention {
 void linear_attention(Queue& queue, const LinearAttention& problem);
 
 }  // namespace clprim
+CLPRIM_API_END

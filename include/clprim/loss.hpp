@@ -3,7 +3,8 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 enum class Reduction { none = 0, mean = 1, sum = 2 };
 
@@ -49,3 +50,4 @@ void multi_margin_loss_backward(Queue& queue, const MarginLossBackward& problem)
 void multilabel_margin_loss_backward(Queue& queue, const MarginLossBackward& problem);
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -8,7 +8,8 @@
 
 #include <clprim/device.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 class Context;
 class Queue;
@@ -52,3 +53,4 @@ struct MemoryStatistics {
 };
 
 }  // namespace clprim
+CLPRIM_API_END

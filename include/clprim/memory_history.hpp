@@ -8,7 +8,8 @@
 
 #include <clprim/export.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 class Context;
 class Queue;
@@ -67,3 +68,4 @@ using BlockingHook = void (*)(const char* what);
 void set_blocking_hook(BlockingHook hook) noexcept;
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -7,7 +7,8 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 struct NarrowFormat {
     const char* name;
@@ -42,3 +43,4 @@ void narrow(Queue& queue, const Tensor& source, const NarrowFormat& format, cons
 void widen(Queue& queue, const Tensor& source, const NarrowFormat& format, const Tensor& target);
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -21,7 +21,8 @@
 #include <clprim/operators.hpp>
 #include <clprim/weights.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 struct OperatorTime {
     std::string name, type;
@@ -134,3 +135,4 @@ private:
 };
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -5,7 +5,8 @@
 
 #include <clprim/context.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 // boxes: [N, 4] as x1, y1, x2, y2; float32, float64, float16 or bfloat16. order: [N] int64, box numbers by descending
 // score. A box is dropped if its intersection over union with a kept earlier box exceeds the threshold. keep: [N] int64
@@ -34,3 +35,4 @@ NmsKept nms(Queue& queue, const NmsLists& lists);
 void nms_write(Queue& queue, const NmsKept& kept, const Tensor& triples);
 
 }  // namespace clprim
+CLPRIM_API_END

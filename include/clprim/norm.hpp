@@ -7,7 +7,8 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 // Batch norm over x of shape [N, C, ...]:
 //     y = (x - mean_c) / sqrt(var_c + eps) * weight_c + bias_c
@@ -76,3 +77,4 @@ struct GroupNormBackward {
 void group_norm_backward(Queue& queue, const GroupNormBackward& problem);
 
 }  // namespace clprim
+CLPRIM_API_END

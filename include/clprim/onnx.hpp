@@ -21,7 +21,8 @@
 #include <clprim/value.hpp>
 #include <clprim/weights.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 class Net;
 
@@ -154,3 +155,4 @@ private:
 };
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -18,7 +18,8 @@
 
 #include <clprim/value.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 using OnnxAttribute = std::variant<std::int64_t, float, std::string, std::vector<std::int64_t>, std::vector<float>,
                                    std::vector<std::string>, Value>;
@@ -52,3 +53,4 @@ struct OnnxOperator {
 void register_onnx_operator(OnnxOperator definition);
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -14,7 +14,8 @@
 #include <clprim/context.hpp>
 #include <clprim/random.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 enum class NetMode : std::uint8_t { train, predict };
 
@@ -121,3 +122,4 @@ using OperatorFactory = std::function<std::unique_ptr<Operator>(const Options&)>
 void register_operator(std::string type, OperatorFactory factory);
 
 }  // namespace clprim
+CLPRIM_API_END

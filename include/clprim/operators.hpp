@@ -9,7 +9,8 @@
 #include <clprim/activation.hpp>
 #include <clprim/operator.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 #define CLPRIM_CONFIG(Name)                                                                                            \
     static Name from_json(const Options& options);                                                                     \
@@ -225,3 +226,4 @@ std::unique_ptr<Operator> make_operator(const DeformConv2DConfig& config);
 std::unique_ptr<Operator> make_operator(const DeformPSROIPoolingConfig& config);
 
 }  // namespace clprim
+CLPRIM_API_END

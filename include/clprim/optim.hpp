@@ -11,7 +11,8 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 using TensorList = std::vector<Tensor>;
 
@@ -77,3 +78,4 @@ void update_scale(Queue& queue, const ScaleUpdate& update, const Tensor& scale, 
                   const Tensor& found_inf);
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -5,7 +5,8 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 enum class PadMode {
     reflect,     // mirrored at the first and the last element, which are not repeated: less padding than elements
@@ -29,3 +30,4 @@ void pad(Queue& queue, const Tensor& x, const Tensor& y, const Padding& padding)
 void pad_backward(Queue& queue, const Tensor& grad_output, const Tensor& grad_input, const Padding& padding);
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -12,7 +12,8 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 // A number given by value. It becomes a kernel argument of the type that the expression asks for.
 class Scalar {
@@ -115,3 +116,4 @@ inline void pointwise(Queue& queue, std::initializer_list<Tensor> inputs, std::i
 }
 
 }  // namespace clprim
+CLPRIM_API_END

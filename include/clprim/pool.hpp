@@ -8,7 +8,8 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 // Windows per spatial axis (axes beyond the tensor's are ignored). `padding` is what precedes the first element; what
 // follows the last one is settled by the output's size, so ceil_mode needs nothing more. `padding_end` matters where
@@ -46,3 +47,4 @@ void fractional_max_pool_backward(Queue& queue, const Tensor& grad_output, const
                                   const Tensor& grad_input);
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -10,7 +10,8 @@
 
 #include <clprim/tensor.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 class Prepared {
 public:
@@ -30,3 +31,4 @@ private:
 };
 
 }  // namespace clprim
+CLPRIM_API_END

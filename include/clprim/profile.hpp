@@ -10,7 +10,8 @@
 
 #include <clprim/export.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 struct ProfiledCommand {
     enum class Kind { kernel, write, read, copy, fill };
@@ -53,3 +54,4 @@ void pop_annotation();
 std::uint64_t annotation();
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -10,7 +10,8 @@
 
 #include <clprim/device.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 // One kernel of a program. cl_kernel carries argument state, so a launch holds `mutex` from its first argument to the
 // enqueue; Queue::launch does that.
@@ -43,3 +44,4 @@ private:
 std::string kernel_source(std::string_view path);
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -12,7 +12,8 @@
 
 #include <clprim/context.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 struct DeformPSRoiPooling {
     bool no_trans = false;
@@ -33,3 +34,4 @@ void deform_psroi_pooling_backward(Queue& queue, const DeformPSRoiPooling& param
                                    const Tensor& grad_x, const Tensor& grad_trans);
 
 }  // namespace clprim
+CLPRIM_API_END

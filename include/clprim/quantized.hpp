@@ -9,7 +9,8 @@
 #include <clprim/queue.hpp>
 #include <clprim/tensor.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 // W[j][i] = scales[i / group][j] * (q[j][i] - center) + zeros[i / group][j] for outputs j < n and inputs i < k; q is a
 // signed byte (bits 8, center 0), a number of eight bits of a floating-point format (bits 8, center 0), or a number of
@@ -41,3 +42,4 @@ void quantized_matmul(Queue& queue, const Tensor& x, const QuantizedWeights& wei
 void dequantize(Queue& queue, const QuantizedWeights& weights, const Tensor& w);
 
 }  // namespace clprim
+CLPRIM_API_END

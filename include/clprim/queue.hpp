@@ -15,7 +15,8 @@
 #include <clprim/program.hpp>
 #include <clprim/tensor.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 class Context;
 
@@ -195,3 +196,4 @@ std::uint64_t blocking_calls() noexcept;
 std::uint64_t kernel_launches() noexcept;
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -8,7 +8,8 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 struct PhiloxState {
     std::uint64_t seed = 0, offset = 0;
@@ -49,3 +50,4 @@ void dropout_backward(Queue& queue, const Tensor& gradient, const Tensor& mask, 
                       const Tensor& input_gradient);
 
 }  // namespace clprim
+CLPRIM_API_END

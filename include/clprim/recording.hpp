@@ -10,7 +10,8 @@
 
 #include <clprim/export.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 class Queue;
 
@@ -47,3 +48,4 @@ private:
 bool is_recording(const Queue& queue) noexcept;
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -3,7 +3,8 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 // The sum of a step's gates: of x [n, k h], h [n, k h] and of biases [k h] that are defined. Sizes k: 4 for LSTM.
 struct Gates {
@@ -40,3 +41,4 @@ struct GruCellGradients {
 void gru_cell_backward(Queue& queue, const Tensor& saved, const GruCellGradients& gradients);
 
 }  // namespace clprim
+CLPRIM_API_END

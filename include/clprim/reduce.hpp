@@ -14,7 +14,8 @@
 
 #include <clprim/pointwise.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 // The parts of a reduction, OpenCL C statements. `s` is the accumulator, `other` one to be merged into it.
 struct ReduceCode {
@@ -59,3 +60,4 @@ inline void pointwise_reduce(Queue& queue, std::initializer_list<Tensor> inputs,
 }
 
 }  // namespace clprim
+CLPRIM_API_END

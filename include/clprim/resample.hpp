@@ -7,7 +7,8 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 // nearest: floor(o scale); nearest_exact: floor((o + 1/2) scale); linear: 2 taps; cubic: 4 taps (Keys 1981, a = -0.75).
 // antialias_*: triangle, cubic (a = -0.5) and Lanczos-3 filters widened by the scale when shrinking.
@@ -46,3 +47,4 @@ void resample_axis(Queue& queue, const Tensor& x, const Tensor& y, std::size_t a
 void resample_repeat(Queue& queue, const Tensor& x, const Tensor& y, std::int64_t factor_y, std::int64_t factor_x);
 
 }  // namespace clprim
+CLPRIM_API_END

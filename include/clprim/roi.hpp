@@ -18,7 +18,8 @@
 
 #include <clprim/context.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 enum class RoiMethod { align, pool, ps_align, ps_pool };
 
@@ -43,3 +44,4 @@ void roi_pooling_backward(Queue& queue, const RoiPooling& parameters, const Tens
                           const Tensor& argmax, const Tensor& grad_x);
 
 }  // namespace clprim
+CLPRIM_API_END

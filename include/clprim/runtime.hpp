@@ -7,7 +7,8 @@
 
 #include <clprim/export.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 enum class LogLevel { information = 1, warning = 2 };
 
@@ -21,3 +22,4 @@ void set_log(std::function<void(LogLevel, std::string_view line)> function);
 void use_programs(const std::filesystem::path& folder);
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -7,7 +7,8 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 enum class Scan { sum, product, log_sum_exp };
 
@@ -28,3 +29,4 @@ NonzeroCounts nonzero_count(Queue& queue, const Tensor& input);
 void nonzero_write(Queue& queue, const Tensor& input, const NonzeroCounts& counts, const Tensor& coordinates);
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -5,7 +5,8 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 // out[i] = start + i * step, for a one-dimensional out. Integers are exact; so are float64 values to their last bits,
 // other floating-point types compute in float32 with one fused multiply-add.
@@ -22,3 +23,4 @@ void triangle(Queue& queue, const Tensor& input, std::int64_t diagonal, bool upp
 void flip(Queue& queue, const Tensor& input, std::span<const std::int64_t> axes, const Tensor& out);
 
 }  // namespace clprim
+CLPRIM_API_END

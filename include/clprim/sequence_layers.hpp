@@ -4,7 +4,8 @@
 #include <clprim/activation.hpp>
 #include <clprim/operator.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 #define CLPRIM_CONFIG(Name)                                                                                            \
     static Name from_json(const Options& options);                                                                     \
@@ -79,3 +80,4 @@ std::unique_ptr<Operator> make_operator(const LSTMConfig& config);
 std::unique_ptr<Operator> make_operator(const GRUConfig& config);
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -3,7 +3,8 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 // y = softmax(x) along `axis`; with `log`, its logarithm. Contiguous floating-point tensors of one shape; y may be
 // float32 where x is float16 or bfloat16. A row of NaN or of -inf gives NaN. Throws InvalidArgument.
@@ -18,3 +19,4 @@ struct SoftmaxBackward {
 void softmax_backward(Queue& queue, const SoftmaxBackward& problem);
 
 }  // namespace clprim
+CLPRIM_API_END

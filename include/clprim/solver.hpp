@@ -3,7 +3,8 @@
 
 #include <clprim/net.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 class Solver {
 public:
@@ -79,3 +80,4 @@ inline AdamConfig adamw_config(double lr = 1e-3, double weight_decay = 1e-2)
 }
 
 }  // namespace clprim
+CLPRIM_API_END

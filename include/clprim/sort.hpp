@@ -9,7 +9,8 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 // values, indices = input sorted along `axis`; one shape, any strides. indices are int64. Real dtypes, fewer than
 // 2^32 - 1 elements along the axis.
@@ -34,3 +35,4 @@ struct SearchSorted {
 void searchsorted(Queue& queue, const SearchSorted& search, const Tensor& values, const Tensor& out);
 
 }  // namespace clprim
+CLPRIM_API_END

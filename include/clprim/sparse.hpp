@@ -2,13 +2,15 @@
 //
 // Entry e of row r lies at column columns[e], pointers[r] <= e < pointers[r + 1]. Every element of a result is summed
 // by one work-item in the order of the entries, in float for float16 and bfloat16: the same bits in every run.
+// Pointers and columns out of range are an IndexError at the queue's next synchronisation; such entries are left out.
 #pragma once
 
 #include <complex>
 
 #include <clprim/queue.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 struct SparseRows {
     Tensor pointers;   // [batch * rows + 1], int64 or int32: each batch counts on where the one before ended
@@ -33,3 +35,4 @@ void sparse_sampled(Queue& queue, const SparseRows& a, const Tensor& rows, const
                     const Tensor& out, const SparseScale& scale = {});
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -13,7 +13,8 @@
 #include <clprim/error.hpp>
 #include <clprim/memory.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 // A short list of sizes or strides, in elements; on the heap only beyond 8 entries.
 class Dims {
@@ -119,3 +120,4 @@ struct Tensor {
 };
 
 }  // namespace clprim
+CLPRIM_API_END

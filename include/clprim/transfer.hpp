@@ -3,7 +3,8 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 // Where bytes lie on a device, and the queue that works on them.
 struct Location {
@@ -17,3 +18,4 @@ struct Location {
 void copy_between(const Location& source, const Location& target, std::size_t bytes);
 
 }  // namespace clprim
+CLPRIM_API_END

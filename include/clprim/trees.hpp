@@ -3,7 +3,8 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 enum class TreeTest { less_equal, less, greater_equal, greater, equal, not_equal, member };
 enum class TreeAggregate { average, sum, minimum, maximum };
@@ -26,3 +27,4 @@ struct TreeEnsemble {
 void tree_scores(Queue& queue, const TreeEnsemble& trees, const Tensor& x, const Tensor& scores);
 
 }  // namespace clprim
+CLPRIM_API_END

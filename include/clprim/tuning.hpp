@@ -11,7 +11,8 @@
 #include <clprim/device.hpp>
 #include <clprim/export.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 // From here on, or until it is turned off, problems that are new are tuned at their first use, as by CLPRIM_TUNE=1.
 // `clock` gives milliseconds; without it the system's. Safe from any thread.
@@ -40,3 +41,4 @@ std::size_t export_tuning(const Device& device, const std::filesystem::path& fil
 std::size_t import_tuning(const Device& device, const std::filesystem::path& file, bool exact = false);
 
 }  // namespace clprim
+CLPRIM_API_END

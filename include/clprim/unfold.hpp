@@ -5,7 +5,8 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 struct Blocks {
     std::array<int, 2> kernel{1, 1}, dilation{1, 1}, padding{0, 0}, stride{1, 1};
@@ -17,3 +18,4 @@ void im2col(Queue& queue, const Tensor& x, const Tensor& columns, const Blocks& 
 void col2im(Queue& queue, const Tensor& columns, const Tensor& x, const Blocks& blocks);
 
 }  // namespace clprim
+CLPRIM_API_END

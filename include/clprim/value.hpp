@@ -12,7 +12,8 @@
 
 #include <clprim/queue.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 // Element types with the numbers of onnx.proto's TensorProto.DataType.
 enum class ElementType : std::int32_t {
@@ -24,7 +25,7 @@ enum class ElementType : std::int32_t {
 };
 
 std::string_view name_of(ElementType type) noexcept;
-ElementType element_type(DataType type);            // of a device tensor; throws NotSupported for complex32
+ElementType element_type(DataType type);            // of a device tensor; NotSupported: (b)complex32
 // How elements lie in memory. Types narrower than a byte and 8-bit floats take one byte each: integers as signed or
 // unsigned bytes of their value, floats as their bit pattern. Throws NotSupported for strings.
 DataType storage_type(ElementType type);
@@ -101,3 +102,4 @@ private:
 };
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -14,7 +14,8 @@
 
 #include <clprim/context.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 // A contiguous tensor in host memory, little-endian. `owner` keeps the bytes alive.
 struct HostTensor {
@@ -53,3 +54,4 @@ std::vector<std::byte> npz_bytes(const WeightMap& weights);
 std::vector<std::byte> npy_bytes(const HostTensor& tensor);
 
 }  // namespace clprim
+CLPRIM_API_END

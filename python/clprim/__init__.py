@@ -44,7 +44,14 @@ def __getattr__(name: str):
         return importlib.import_module(f"clprim.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'clprim' has no attribute '{name}'")
-    value = getattr(importlib.import_module(_HOME_OF[name]), name)
+    try:
+        home = importlib.import_module(_HOME_OF[name])
+    except ModuleNotFoundError as error:
+        if error.name != "clprim._C":
+            raise
+        raise ImportError(f"clprim.{name} needs the C++ part of this package, which is not built: `make setup` builds "
+                          "it") from None
+    value = getattr(home, name)
     globals()[name] = value
     return value
 

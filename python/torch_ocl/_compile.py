@@ -11,6 +11,7 @@ from torch_ocl import _after_import
 
 def register() -> None:
     _after_import.adapt({"torch._dynamo.device_interface": _register_interface,
+                         "torch._functorch.partitioners": _keep_random_states,
                          "torch._inductor.decomposition": _keep_gradients_of_pooling})
 
 
@@ -20,6 +21,13 @@ def _register_interface(module) -> None:
     from torch_ocl.inductor.device import OclInterface
 
     register_interface_for_device("ocl", OclInterface)
+
+
+def _keep_random_states(module) -> None:
+    from torch_ocl.inductor import random_state
+
+    random_state.register_operators()
+    random_state.register_partitioners(module)
 
 
 def _keep_gradients_of_pooling(module) -> None:

@@ -13,7 +13,7 @@ def register(torch, modules) -> None:
     """Makes the device "ocl" known. Whatever goes wrong is kept as the reason why torch.ocl is not available."""
     torch.utils.rename_privateuse1_backend("ocl")
     from torch_ocl import (_compile, _distributed, _dlpack, _fake, _flex, _jagged, _multiprocessing, _opcheck,
-                           _parallel, _semi_structured, _sharding, _storage, _surface, _watch, ocl)
+                           _parallel, _semi_structured, _sharding, _storage, _surface, _watch, _zero_redundancy, ocl)
 
     reason = _unsupported_version(torch.__version__)
     if reason is None:
@@ -29,7 +29,7 @@ def register(torch, modules) -> None:
     _surface.register_submodules()
     _watch.start()
     for part in (_compile, _distributed, _dlpack, _fake, _flex, _jagged, _multiprocessing, _opcheck, _parallel,
-                 _semi_structured, _sharding, _storage):
+                 _semi_structured, _sharding, _storage, _zero_redundancy):
         part.register()
     torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True,
                                                          for_storage=True)

@@ -203,6 +203,7 @@ class DeviceProperties:
     fp16: bool
     unified_memory: bool
     amx: bool
+    vnni_bytes: int
     index: int = 0
 
     # What code for CUDA and XPU reads.

@@ -11,7 +11,7 @@ from torch_ocl.validate import DEFAULT_MODELS, without_dropout
 
 # Images small enough for a step to be short, large enough for batch norms to have more than a few pixels.
 SIZE = 96
-SIZES = {"inception_v3": 139}
+SIZES = {"inception_v3": 139, "maxvit_t": 224}
 
 
 @dataclass

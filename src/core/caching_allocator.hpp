@@ -15,7 +15,8 @@
 #include <clprim/memory_history.hpp>
 #include <clprim/queue.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 struct Segment {
     cl::Buffer buffer;
@@ -105,3 +106,4 @@ void tell(MemoryAction::Kind kind, const Segment& segment, const Context& contex
 
 }  // namespace detail
 }  // namespace clprim
+CLPRIM_API_END

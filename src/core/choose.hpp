@@ -33,7 +33,8 @@
 #include <clprim/tuning.hpp>
 #include <core/parameters.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 // Why an implementation cannot solve a problem on a device; nothing if it can.
 using Rejection = std::optional<std::string>;
@@ -140,3 +141,4 @@ Chosen<One> choose(std::string_view family, std::span<const One, Extent> list, c
 }
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -85,8 +85,11 @@ Device read_device(const cl::Platform& platform, const cl::Device& handle)
             clGetDeviceInfo(handle(), sub_group_sizes_intel, bytes, device.sub_group_sizes.data(), nullptr);
         }
     }
-    device.amx = device.kind == DeviceKind::cpu && runs_on_host_processor(device) && environment("CLPRIM_AMX") != "0" &&
-                 host_has_amx();
+    if (device.kind == DeviceKind::cpu && runs_on_host_processor(device)) {
+        const std::string vnni = environment("CLPRIM_VNNI");
+        device.amx = environment("CLPRIM_AMX") != "0" && host_has_amx();
+        device.vnni_bytes = std::min(host_vnni_bytes(), vnni == "0" ? 0u : vnni == "32" ? 32u : 64u);
+    }
     device.unified_memory = handle.getInfo<CL_DEVICE_HOST_UNIFIED_MEMORY>();
     device.native_float_lanes = std::max(1u, handle.getInfo<CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT>());
     device.compute_units = std::max<cl_uint>(1, handle.getInfo<CL_DEVICE_MAX_COMPUTE_UNITS>());

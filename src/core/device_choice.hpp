@@ -6,7 +6,8 @@
 
 #include <clprim/export.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 namespace detail {
 
 // A device as one driver shows it.
@@ -23,3 +24,4 @@ std::vector<std::size_t> default_devices(const std::vector<OfferedDevice>& offer
 
 }  // namespace detail
 }  // namespace clprim
+CLPRIM_API_END

@@ -101,3 +101,14 @@ static inline void store_complex32(__global ushort2* p, ulong i, float2 v)
 {
     p[i] = (ushort2)(float_to_float16(v.x), float_to_float16(v.y));
 }
+
+typedef ushort2 storage_bcomplex32;
+typedef float2 compute_bcomplex32;
+static inline float2 load_bcomplex32(const __global ushort2* p, ulong i)
+{
+    return (float2)(bfloat16_to_float(p[i].x), bfloat16_to_float(p[i].y));
+}
+static inline void store_bcomplex32(__global ushort2* p, ulong i, float2 v)
+{
+    p[i] = (ushort2)(float_to_bfloat16(v.x), float_to_bfloat16(v.y));
+}

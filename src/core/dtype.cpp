@@ -29,6 +29,7 @@ constexpr Traits traits[data_type_count] = {
     {"complex32", "ushort2", "float2", 4, false, false, true, true},
     {"complex64", "float2", "float2", 8, false, false, true, true},
     {"complex128", "double2", "double2", 16, false, false, true, true},
+    {"bcomplex32", "ushort2", "float2", 4, false, false, true, true},
 };
 
 const Traits& of(DataType type) noexcept { return traits[static_cast<int>(type)]; }

@@ -12,14 +12,18 @@ namespace clprim {
 
 namespace {
 
-bool ask_for_amx() noexcept
+constexpr unsigned amx_bf16 = 1u << 22, amx_tile = 1u << 24, amx_int8 = 1u << 25;   // of leaf 7
+
+bool has_all(unsigned bits) noexcept
 {
     unsigned a = 0, b = 0, c = 0, d = 0;
-    constexpr unsigned amx_bf16 = 1u << 22, amx_tile = 1u << 24;   // of leaf 7
-    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & (amx_bf16 | amx_tile)) != (amx_bf16 | amx_tile))
-        return false;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & bits) == bits;
+}
+
+bool ask_for_amx() noexcept
+{
     constexpr long request_permission = 0x1023, tile_data = 18;    // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILE_DATA
-    return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+    return has_all(amx_bf16 | amx_tile) && syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
 }
 
 }  // namespace
@@ -30,9 +34,32 @@ bool host_has_amx() noexcept
     return has;
 }
 
+bool host_has_amx_int8() noexcept
+{
+    static const bool has = host_has_amx() && has_all(amx_int8);
+    return has;
+}
+
+unsigned host_vnni_bytes() noexcept
+{
+    constexpr unsigned avx_vnni = 1u << 4;   // of leaf 7, 1
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vl"))
+        return 64;
+    return __builtin_cpu_supports("avx2") && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & avx_vnni) ? 32 : 0;
+}
+
+bool host_has_avx512_bf16() noexcept
+{
+    return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vl");
+}
+
 #else
 
 bool host_has_amx() noexcept { return false; }
+bool host_has_amx_int8() noexcept { return false; }
+unsigned host_vnni_bytes() noexcept { return 0; }
+bool host_has_avx512_bf16() noexcept { return false; }
 
 #endif
 

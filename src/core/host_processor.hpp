@@ -8,4 +8,14 @@ namespace clprim {
 // Linux, Documentation/arch/x86/xstate.rst.
 bool host_has_amx() noexcept;
 
+// Whether they multiply bytes too.
+bool host_has_amx_int8() noexcept;
+
+// Bytes of the vectors that it multiplies and adds fours of bytes with (vpdpbusd): 64 with AVX-512 VNNI, 32 with
+// AVX-VNNI alone, which has an encoding of its own, 0 with neither.
+unsigned host_vnni_bytes() noexcept;
+
+// Whether it multiplies pairs of bfloat16 by vectors of 64 bytes (vdpbf16ps).
+bool host_has_avx512_bf16() noexcept;
+
 }  // namespace clprim

@@ -11,7 +11,8 @@
 
 #include <clprim/export.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 struct Parameter {
     std::string name;
@@ -48,3 +49,4 @@ std::int64_t count_points(const Space& space);
 std::vector<Point> neighbours(const Point& point, const Space& space);
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -15,7 +15,8 @@
 #include <clprim/program.hpp>
 #include <core/loaded_program.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 class ProgramCache {
 public:
@@ -91,3 +92,4 @@ private:
 };
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -56,6 +56,8 @@ template <class... Functions>
 struct Overloaded : Functions... {
     using Functions::operator()...;
 };
+template <class... Functions>
+Overloaded(Functions...) -> Overloaded<Functions...>;   // compilers without C++20's deduction for aggregates need it
 
 }  // namespace
 

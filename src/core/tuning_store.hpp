@@ -10,7 +10,8 @@
 
 #include <clprim/device.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 class TuningStore {
 public:
@@ -34,3 +35,4 @@ private:
 };
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -7,7 +7,8 @@
 
 #include <clprim/export.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 // Bytes that are needed from step `first` to step `last`, both included.
 struct MemoryRequest {
@@ -29,3 +30,4 @@ struct MemoryPlan {
 MemoryPlan plan_memory(const std::vector<MemoryRequest>& requests, std::size_t limit);
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -184,8 +184,8 @@ void merge_constants(Graph& graph)
         if (kept.contains(slot) || !is_host_tensor(value) || value.numel() < large)
             continue;
         auto& others = by_size[{value.type(), value.numel()}];
-        const auto equal =
-            std::ranges::find_if(others, [&](const auto* other) { return same_bytes(other->second, value); });
+        const auto equal = std::ranges::find_if(
+            others, [&value = value](const auto* other) { return same_bytes(other->second, value); });
         if (equal == others.end())
             others.push_back(&constant);
         else if ((*equal)->first != slot)

@@ -317,7 +317,7 @@ private:
                 rows["Pooling" + axes] = &NetExporter::pooling;
             }
             for (const auto& [type, write] : written_sequence_operators())
-                rows[type] = [write](NetExporter& w, const Written& op) { write(w, op); };
+                rows[type] = [write = write](NetExporter& w, const Written& op) { write(w, op); };
             return rows;
         }();
         return table;

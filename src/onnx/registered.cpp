@@ -76,7 +76,7 @@ void run_function(Call& call)
         given.inputs.push_back(call.has(i) ? call.input(i) : Value());
     for (const auto& [name, attribute] : call.node().attributes)
         std::visit(
-            [&]<class T>(const T& value) {
+            [&given, &name = name]<class T>(const T& value) {
                 if constexpr (!std::is_same_v<T, GraphRef>)
                     given.attributes.emplace(name, value);
             },

@@ -65,6 +65,7 @@ constexpr std::array<ElementType, data_type_count> element_types{
     ElementType::uint8, ElementType::uint16, ElementType::uint32, ElementType::uint64,
     ElementType::boolean,
     ElementType::undefined, ElementType::complex64, ElementType::complex128,
+    ElementType::undefined,
 };
 
 bool is_whole(ElementType type)

@@ -22,6 +22,7 @@ namespace py = pybind11;
 // Around work of the library: other threads may run Python, and errors are clprim's own even where PyTorch's device is
 // loaded too.
 struct Released {
+    Released() = default;   // no aggregate: pybind11 makes it from empty braces, and the lock's constructor is explicit
     py::gil_scoped_release lock;
     OwnErrors errors;
 };

@@ -13,6 +13,7 @@
 #include <memory_binding.hpp>
 #include <profiler.hpp>
 #include <runtime/allocator.hpp>
+#include <runtime/autograd_threads.hpp>
 #include <runtime/errors.hpp>
 #include <runtime/generator.hpp>
 #include <runtime/stream.hpp>
@@ -44,6 +45,7 @@ py::dict device_properties(int index)
     result["fp16"] = device.fp16;
     result["unified_memory"] = device.unified_memory;
     result["amx"] = device.amx;
+    result["vnni_bytes"] = device.vnni_bytes;
     return result;
 }
 
@@ -87,6 +89,9 @@ PYBIND11_MODULE(_C, m)
     m.def("no_device_help", &clprim::no_device_help);
     m.def("init", [] { context(-1); }, py::call_guard<py::gil_scoped_release>());
     m.def("is_initialized", &is_initialized);
+    m.def("let_go_of_backward_passes", [] { let_go_of_backward_passes(std::chrono::seconds(1)); },
+          py::call_guard<py::gil_scoped_release>());
+    py::module_::import("atexit").attr("register")(m.attr("let_go_of_backward_passes"));
     m.def("in_bad_fork", &in_bad_fork);
     m.def("default_generator", [](int index) { return default_generator(static_cast<c10::DeviceIndex>(index)); });
 

@@ -39,11 +39,15 @@ inline std::vector<ConvCase> conv_cases()
 {
     ConvOptions asymmetric = conv({1, 1}, {0, 1});
     asymmetric.pad_end = {1, 2};
+    ConvOptions uneven = conv({1, 1}, {2, 0});
+    uneven.pad_end = {0, 1};
     return {
         {"3x3", {2, 5, 9, 11}, {7, 5, 3, 3}, conv({1, 1}, {1, 1})},
         {"3x3_many_channels", {1, 40, 12, 40}, {37, 40, 3, 3}, conv({1, 1}, {1, 1})},
         {"3x3_large_tiles", {1, 16, 24, 25}, {160, 16, 3, 3}, conv({1, 1}, {1, 1})},
         {"3x3_7x7_batch", {3, 33, 7, 7}, {64, 33, 3, 3}, conv({1, 1}, {1, 1})},
+        {"3x3_vectors_of_channels", {2, 32, 13, 17}, {44, 32, 3, 3}, uneven},
+        {"3x3_many_blocks", {1, 64, 30, 29}, {24, 64, 3, 3}, conv({1, 1}, {1, 1})},
         {"3x3_stride2", {2, 16, 15, 14}, {24, 16, 3, 3}, conv({2, 2}, {1, 1})},
         {"3x3_stride2_wide", {1, 4, 9, 80}, {6, 4, 3, 3}, conv({2, 2}, {1, 1})},
         {"1x1", {2, 19, 6, 7}, {32, 19, 1, 1}, conv({1, 1}, {0, 0})},

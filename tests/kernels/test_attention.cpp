@@ -9,6 +9,11 @@ namespace {
 
 using namespace test;
 
+double tolerance_of(DataType dtype)
+{
+    return dtype == DataType::float16 ? 4e-3 : dtype == DataType::bfloat16 ? 3e-2 : 2e-5;
+}
+
 class AttentionTest : public testing::TestWithParam<Case> {};
 
 TEST_P(AttentionTest, MatchesTheDefinition)
@@ -19,7 +24,7 @@ TEST_P(AttentionTest, MatchesTheDefinition)
         GTEST_SKIP() << "no fp64";
     Problem p(c);
     const Expected expected = reference(p);
-    const double tolerance = c.dtype == DataType::float16 ? 4e-3 : c.dtype == DataType::bfloat16 ? 3e-2 : 2e-5;
+    const double tolerance = tolerance_of(c.dtype);
     int tried = 0;
     for (const auto& one : detail::attention_forwards()) {
         if (one.rejects(p.attention, queue.device()))
@@ -66,6 +71,42 @@ TEST_P(AttentionTest, MatchesTheDefinition)
     prefer_implementation("attention_backward", "");
     EXPECT_GE(tried, c.size > longest_fused_head ? 1 : 2);
 }
+
+class FewQueriesTest : public testing::TestWithParam<Case> {};
+
+// Pieces of keys, several heads on one, pieces that a query does not see; only what is meant for them.
+TEST_P(FewQueriesTest, MatchTheDefinition)
+{
+    const Case c = GetParam();
+    Queue& queue = Context::get().queue();
+    if (c.dtype == DataType::float64 && !queue.device().fp64)
+        GTEST_SKIP() << "no fp64";
+    Problem p(c);
+    const auto all = detail::attention_forwards();
+    const auto few = std::ranges::find(all, std::string_view{"gpu_few"}, &detail::AttentionForward::name);
+    ASSERT_NE(few, all.end());
+    if (const auto reason = few->rejects(p.attention, queue.device()))
+        GTEST_SKIP() << *reason;
+    prefer_implementation("attention", few->name);
+    const Expected expected = reference(p);
+    const Tensor y = p.blank(p.grad_y.tensor.shape);
+    const Tensor logsumexp = p.empty({c.batch, c.heads, c.queries}, detail::accumulate_type(c.dtype));
+    attention(queue, p.attention, y, logsumexp);
+    expect_near("y", p.read(y), expected.y, tolerance_of(c.dtype));
+    expect_near("logsumexp", p.read(logsumexp), expected.logsumexp, 1e-5);
+    const Tensor again = p.blank(y.shape);
+    attention(queue, p.attention, again);
+    EXPECT_EQ(p.read(again), p.read(y));
+    prefer_implementation("attention", "");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Few, FewQueriesTest,
+    testing::Values(Case{2, 4, 2, 1, 400, 256, 132, false, 0, Mask::added},
+                    Case{1, 2, 1, 1, 300, 128, 128, false, 0, Mask::boolean, 0, DataType::float16, true},
+                    Case{1, 6, 2, 3, 330, 64, 36, true, 200},
+                    Case{1, 1, 1, 2, 300, 31, 33, false, 0, Mask::none, 0, DataType::bfloat16},
+                    Case{2, 4, 2, 1, 300, 40, 24, false, 0, Mask::added_for_keys, 0, DataType::float64, true}));
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, AttentionTest,
@@ -142,6 +183,64 @@ TEST(AttentionEdges, NaNStaysInItsRow)
         for (std::size_t i = 0; i < values.size(); ++i)
             EXPECT_TRUE(i / 4 == 33 || i / 4 == 7 ? std::isnan(values[i]) : std::abs(values[i] - 1) < 1e-6)
                 << one.name << ' ' << i;
+    }
+    prefer_implementation("attention", "");
+}
+
+// A mask is added, as PyTorch does it: what it hides may be NaN. What a causal query does not see is not looked at.
+TEST(AttentionEdges, NaNInAHiddenKey)
+{
+    Queue& queue = Context::get().queue();
+    Values k(20 * 4, 1), added(20);
+    k[4 * 11] = std::nan("");
+    added[11] = -std::numeric_limits<double>::infinity();
+    const Tensor query = test::upload(queue, Values(12, 0.5), {1, 1, 3, 4}),
+                 key = test::upload(queue, k, {1, 1, 20, 4}),
+                 ones = test::upload(queue, Values(20 * 4, 1), {1, 1, 20, 4}),
+                 mask = test::upload(queue, added, {1, 20});
+    for (const bool causal : {false, true}) {
+        Attention p{query, key, ones, causal ? Tensor() : mask};
+        p.causal = causal;
+        for (const auto& one : detail::attention_forwards()) {
+            if (one.rejects(p, queue.device()))
+                continue;
+            prefer_implementation("attention", one.name);
+            const Tensor y = queue.context().empty({1, 1, 3, 4}, DataType::float32, queue);
+            attention(queue, p, y);
+            for (const double x : test::download(queue, y))
+                EXPECT_TRUE(causal ? std::abs(x - 1) < 1e-6 : std::isnan(x)) << one.name << ' ' << causal << ' ' << x;
+        }
+    }
+    prefer_implementation("attention", "");
+}
+
+// A cache of fixed length, whose end is hidden by a mask and holds anything.
+TEST(AttentionEdges, MaskHidesTheEndOfACache)
+{
+    Queue& queue = Context::get().queue();
+    constexpr std::int64_t length = 600, held = 150;
+    Values ones(length * 8), hidden(length, 1);
+    for (std::size_t j = 0; j < length; ++j)
+        for (std::size_t e = 0; e < 8; ++e)
+            ones[8 * j + e] = j < held ? 1 : 1e6;
+    for (std::size_t j = held; j < length; ++j)
+        hidden[j] = 0;
+    const Tensor cache = test::upload(queue, ones, {1, 1, length, 8}),
+                 query = test::upload(queue, Values(16, 0.25), {1, 2, 1, 8}),
+                 mask = queue.context().empty({1, length}, DataType::boolean, queue);
+    copy(queue, test::upload(queue, hidden, {1, length}), mask);
+    const Attention p{query, cache, cache, mask};
+    for (const auto& one : detail::attention_forwards()) {
+        if (one.rejects(p, queue.device()))
+            continue;
+        prefer_implementation("attention", one.name);
+        const Tensor y = queue.context().empty({1, 2, 1, 8}, DataType::float32, queue),
+                     logsumexp = queue.context().empty({1, 2, 1}, DataType::float32, queue);
+        attention(queue, p, y, logsumexp);
+        for (const double x : test::download(queue, y))
+            EXPECT_NEAR(x, 1, 1e-5) << one.name;
+        for (const double x : test::download(queue, logsumexp))
+            EXPECT_NEAR(x, 2 + std::log(held), 1e-5) << one.name;
     }
     prefer_implementation("attention", "");
 }

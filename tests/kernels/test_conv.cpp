@@ -95,6 +95,13 @@ TEST_P(Conv, MatchesTheDefinition)
         const Tensor sum = upload(y);
         conv_forward(queue, tx, tw, tbias, sum, options);
         compare(sum, accumulated, options.implementation + " forward added to the result");
+        Prepared prepared;                       // the second time with what the first has kept
+        options.prepared = &prepared;
+        options.accumulate = false;
+        for (int time = 0; time < 2; ++time) {
+            conv_forward(queue, tx, tw, tbias, result, options);
+            compare(result, with_bias, options.implementation + " forward of prepared weights");
+        }
     });
     each_implementation(data_pass, problem.options, [&](const ConvOptions& options) {
         const Tensor result = upload(nan_x);

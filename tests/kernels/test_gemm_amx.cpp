@@ -38,22 +38,87 @@ Cut cut(detail::AmxPanelsPlace place, std::int64_t k, std::int64_t splits, bool 
     return one;
 }
 
-TEST_F(GemmAmx, EveryCutGivesTheSame)
+// Calls check(cut, case) for all of them.
+template <class Check>
+void each_cut(Check&& check)
 {
     for (const Case& c : cases)
         for (const auto place : {detail::amx_panels_local, detail::amx_panels_own, detail::amx_panels_shared})
             for (const std::int64_t splits : {1, 3})
-                for (const bool turned : {false, true}) {
-                    if (place == detail::amx_panels_shared && splits > 1)
-                        continue;
-                    const Cut one = cut(place, c.k, splits, turned);
-                    for (const Order a : {Order::rows, Order::columns, Order::spread})
-                        for (const Order b : {Order::rows, Order::columns, Order::spread})
-                            check(one, c, a, b, Order::rows, DataType::float32, 1, 0);
-                    check(one, c, Order::rows, Order::rows, Order::columns, DataType::float32, -2, 1);
-                    for (const DataType type : {DataType::float16, DataType::bfloat16})
-                        check(one, c, Order::columns, Order::rows, Order::rows, type, 1, 1);
-                }
+                for (const bool turned : {false, true})
+                    if (place != detail::amx_panels_shared || splits == 1)
+                        check(cut(place, c.k, splits, turned), c);
+}
+
+TEST_F(GemmAmx, EveryCutGivesTheSame)
+{
+    each_cut([](const Cut& one, const Case& c) {
+        for (const Order a : {Order::rows, Order::columns, Order::spread})
+            for (const Order b : {Order::rows, Order::columns, Order::spread})
+                check(one, c, a, b, Order::rows, DataType::float32, 1, 0);
+        check(one, c, Order::rows, Order::rows, Order::columns, DataType::float32, -2, 1);
+        for (const DataType type : {DataType::float16, DataType::bfloat16})
+            check(one, c, Order::columns, Order::rows, Order::rows, type, 1, 1);
+    });
+}
+
+// The same cuts by vectors of bfloat16, which stand in for tile registers.
+class GemmBfloat16 : public testing::Test {
+protected:
+    void SetUp() override
+    {
+        GemmProblem problem;
+        problem.m = problem.n = problem.k = 1;
+        problem.dtype = DataType::bfloat16;
+        if (detail::cpu_bfloat16_rejects(problem, queue().device()))
+            GTEST_SKIP() << "for CPUs with AVX-512 BF16 and without AMX";
+    }
+};
+
+TEST_F(GemmBfloat16, EveryCutGivesTheSame)
+{
+    each_cut([](const Cut& one, const Case& c) {
+        for (const auto& [a, b] : {std::pair{Order::rows, Order::columns}, {Order::columns, Order::rows},
+                                   {Order::spread, Order::spread}})
+            check(one, c, a, b, Order::rows, DataType::bfloat16, 1, 0);
+        check(one, c, Order::rows, Order::rows, Order::columns, DataType::bfloat16, -2, 1);
+    });
+}
+
+// Infinities and NaN reach the row or column that they belong to, and no other.
+TEST_F(GemmBfloat16, InfinitiesAndNaN)
+{
+    constexpr float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+    const std::int64_t m = 37, n = 50, k = 150;
+    for (const auto& [a_value, b_value] : {std::pair{infinity, 1.f}, {-infinity, 1.f}, {nan, 1.f}, {1.f, infinity},
+                                          {infinity, -infinity}, {infinity, 0.f}, {0.f, nan}}) {
+        std::mt19937 random(5);
+        Matrices a = make(1, m, k, Order::rows, random, DataType::bfloat16);
+        Matrices b = make(1, k, n, Order::rows, random, DataType::bfloat16);
+        at(a, 0, 20, 140) = a_value;
+        at(b, 0, 140, 20) = b_value;
+        a.tensor = upload(a.host, DataType::bfloat16);
+        b.tensor = upload(b.host, DataType::bfloat16);
+        const Tensor c = queue().context().empty({m, n}, DataType::bfloat16, queue());
+        GemmProblem problem;
+        problem.m = m, problem.n = n, problem.k = k;
+        problem.dtype = DataType::bfloat16;
+        problem.a = a.layout, problem.b = b.layout, problem.c = {n, 1, 0};
+        detail::cpu_amx_by(cut(detail::amx_panels_shared, k, 1, false).plan, queue(), problem,
+                           {a.tensor, b.tensor, c, {}});
+        const std::vector<double> got = download(c);
+        for (std::int64_t i = 0; i < m; ++i)
+            for (std::int64_t j = 0; j < n; ++j) {
+                double sum = 0;
+                for (std::int64_t kk = 0; kk < k; ++kk)
+                    sum += at(a, 0, i, kk) * at(b, 0, kk, j);
+                const double value = got[static_cast<std::size_t>(i * n + j)];
+                if (std::isnan(sum))
+                    ASSERT_TRUE(std::isnan(value)) << i << " " << j;
+                else
+                    ASSERT_EQ(value, sum) << i << " " << j;   // whole numbers below 256, or infinities
+            }
+    }
 }
 
 // As accurate as float32: random numbers with all bits, against double.

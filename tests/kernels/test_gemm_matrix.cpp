@@ -48,10 +48,27 @@ TEST_P(GemmMatrix, EveryTransposition)
     check(one, {2, 72, 72, 40}, columns, rows, rows, DataType::bfloat16, 1, 0);
     check(one, {2, 72, 72, 40}, columns, columns, rows, DataType::float16, 1, 0);
     check(one, {1, 70, 83, 37}, Order::rows, Order::columns, Order::rows, DataType::bfloat16, 1, 0);
+    check(one, {1, 60, 83, 37}, Order::rows, Order::columns, Order::rows, DataType::float16, 1, 0);
     if (one.choice.engine == MatrixEngine::mma || one.choice.engine == MatrixEngine::dpas16) {
         check(one, {1, 40, 24, 600}, rows, columns, Order::rows, DataType::float16, 2, 1);
         check(one, {1, 20, 70, 40}, Order::spread, Order::columns, Order::columns, DataType::float16, -3, 2);
     }
+}
+
+// Lines at odd places that are copied first: of one operand or both, in every direction, with and without a rest of k.
+TEST_P(GemmMatrix, OperandsArePadded)
+{
+    const Order fours = Order::rows_of_fours;
+    check(one, {2, 65, 83, 40}, Order::columns, fours, Order::rows, DataType::float16, 1, 0);
+    check(one, {1, 72, 81, 37}, Order::columns, Order::rows, Order::columns, DataType::bfloat16, -1, 2);
+    if (one.choice.engine != MatrixEngine::mma && one.choice.engine != MatrixEngine::dpas16)
+        return;
+    for (const Order a : {Order::rows, Order::columns, Order::spread})
+        for (const Order b : {Order::rows, Order::columns, Order::spread})
+            for (const std::int64_t k : {33, 48}) {
+                check(one, {2, 67, 75, k}, a, b, Order::rows, DataType::float16, 1, 0);
+                check(one, {1, 64, 72, k + 500}, a, b, Order::columns, DataType::bfloat16, 1, 0);
+            }
 }
 
 // Numbers of eight bits, whose sums float holds exactly: what comes out is the exact sum rounded once, to infinity

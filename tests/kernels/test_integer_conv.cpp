@@ -35,6 +35,7 @@ struct Case {
     bool last = true;        // channels_last x and y
     bool by_channel = true;  // zero points of w and scales
     bool narrow = false;     // weights of seven bits
+    bool symmetric = false;  // weights as quantisation tools make them: without zero points, 128 of unsigned ones
 };
 
 class Numbers {
@@ -119,9 +120,10 @@ void check(const Case& one)
     Prepared prepared;
     conv.x_zero = numbers.bytes(one.x_type, {1}, m.x_zero);
     conv.w_zero = numbers.bytes(one.w_type, {one.by_channel ? one.w[0] : 1}, m.w_zero);
-    if (one.narrow) {
-        m.w_zero.assign(m.w_zero.size(), 0);
-        conv.w_zero = {};
+    if (one.narrow || one.symmetric) {
+        const bool is_unsigned = one.w_type == DataType::uint8;
+        m.w_zero.assign(m.w_zero.size(), is_unsigned ? 128 : 0);
+        conv.w_zero = is_unsigned ? tensor_of(std::vector<std::uint8_t>(m.w_zero.size(), 128), one.w_type) : Tensor{};
     }
     std::uniform_int_distribution<int> bias(-5000, 5000);
     for (std::int64_t i = 0; i < one.w[0]; ++i)
@@ -218,6 +220,26 @@ TEST(IntegerConv, WeightsOfSevenBits)
     check({{1, 64, 7, 7}, {40, 64, 3, 3}, options({1, 1}, {1, 1}, {1, 1}, {1, 1}), u, s, u, true, true, true});
     check({{2, 3, 17, 19}, {16, 3, 7, 7}, options({2, 2}, {3, 3}, {3, 3}, {1, 1}), s, s, i, true, true, true});
     check({{1, 10, 6, 6}, {22, 5, 3, 3}, options({1, 1}, {1, 1}, {1, 1}, {1, 1}, 2), u, s, u, false, true, true});
+}
+
+// Signed weights without zero points stay bytes where the processor multiplies those exactly, whatever they are: pixels
+// and panels of outputs in whole tiles and beside them, runs of taps in whole words and not, more k than a chunk.
+TEST(IntegerConv, WeightsOfEightBits)
+{
+    constexpr DataType s = DataType::int8, u = DataType::uint8, i = DataType::int32, f = DataType::float32;
+    const auto plain = [](Dims x, Dims w, ConvOptions o, DataType x_type, DataType y_type, bool last) {
+        check({std::move(x), std::move(w), std::move(o), x_type, DataType::int8, y_type, last, true, false, true});
+    };
+    for (const std::int64_t pixels : {1, 2, 3, 4, 5, 7, 8, 9, 15, 49})
+        for (const std::int64_t outputs : {1, 16, 17, 33})
+            plain({1, 12, pixels}, {outputs, 12, 1}, options({1}, {0}, {0}, {1}), pixels % 2 ? s : u, i, true);
+    plain({1, 64, 7, 7}, {40, 64, 3, 3}, options({1, 1}, {1, 1}, {1, 1}, {1, 1}), u, u, true);
+    plain({2, 3, 17, 19}, {16, 3, 7, 7}, options({2, 2}, {3, 3}, {3, 3}, {1, 1}), s, i, true);
+    plain({1, 10, 6, 6}, {66, 5, 3, 3}, options({1, 1}, {1, 1}, {1, 1}, {1, 1}, 2), u, s, false);
+    plain({2, 7, 30}, {17, 7, 5}, options({2}, {2}, {1}, {1}), s, f, true);
+    plain({1, 600, 3, 3}, {290, 600, 1, 1}, options({1, 1}, {0, 0}, {0, 0}, {1, 1}), s, u, true);
+    // Unsigned weights are bytes as well where zero points leave them so.
+    check({{1, 20, 5, 4}, {20, 20, 3, 3}, options({1, 1}, {1, 1}, {1, 1}, {1, 1}), u, u, i, true, true, false, true});
 }
 
 TEST(IntegerConv, TypesAndAxes)

@@ -5,6 +5,7 @@
 
 #include <clprim/clprim.hpp>
 #include <clprim/integer_matmul.hpp>
+#include <core/choose.hpp>
 
 using namespace clprim;
 
@@ -126,6 +127,32 @@ TEST(IntegerMatmul, SizesAndLayouts)
             check({1, rows, 45, 150, rows % 2 ? Order::rows : Order::columns, b, u, s, static_cast<int>(rows % 3)});
     check({1, 7, 2100, 130, Order::rows, Order::rows, u, s, 2});
     check({2, 3, 1056, 70, Order::rows, Order::columns, u, s, 2});
+}
+
+// Those for CPUs, also where another would be faster; where one cannot do it, the list's first that can.
+TEST(IntegerMatmul, EveryImplementation)
+{
+    constexpr DataType s = DataType::int8, u = DataType::uint8;
+    for (const char* name : {"cpu_few_rows", "cpu_amx", "cpu_vnni", "cpu_conv", "cpu_pairs"}) {
+        SCOPED_TRACE(name);
+        prefer_implementation("integer_matmul", name);
+        for (const Order a : {Order::rows, Order::columns, Order::spread})
+            for (const Order b : {Order::rows, Order::columns, Order::spread})
+                check({1, 34, 70, 37, a, b, s, u, 1});
+        for (const int zeros : {0, 1, 2})
+            for (const DataType a : {s, u})
+                for (const DataType b : {s, u})
+                    check({2, 18, 33, 40, Order::rows, Order::rows, a, b, zeros});
+        check({1, 1, 1, 1, Order::rows, Order::rows, s, u, 1});
+        check({2, 40, 1100, 70, Order::rows, Order::rows, u, s, 2});   // whole tiles of registers and edges, parts of k
+        check({1, 64, 1090, 64, Order::columns, Order::columns, s, u, 1});
+        check({1, 300, 80, 530, Order::rows, Order::rows, u, s, 1});   // work-items in both directions
+        for (const std::int64_t rows : {1, 2, 3, 5, 8, 9, 15, 31, 33})   // every rest of registers
+            for (const std::int64_t columns : {1, 15, 16, 17, 33})
+                check({1, rows, 2 * rows + columns, columns, Order::rows, Order::columns, rows % 2 ? u : s,
+                       columns % 2 ? u : s, static_cast<int>((rows + columns) % 3)});
+    }
+    prefer_implementation("integer_matmul", "");
 }
 
 TEST(IntegerMatmul, SaysWhatDoesNotFit)

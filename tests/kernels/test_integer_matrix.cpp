@@ -2,6 +2,7 @@
 // it has one. Sums are exact.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include <clprim/clprim.hpp>
@@ -133,8 +134,8 @@ TEST(IntegerEngines, AreProbedAndChosenWhenAskedFor)
     EXPECT_FALSE(detail::try_matrix_engine(device, {MatrixEngine::dpas16, false, true}, DataType::int8));
     detail::IntegerProduct product;
     product.m = product.n = product.k = 256;
-    const auto& matrix = detail::integer_gpu_implementations().front();
-    EXPECT_EQ(matrix.name, "gpu_matrix");
+    const auto list = detail::integer_implementations();
+    const auto& matrix = *std::ranges::find(list, "gpu_matrix", &detail::IntegerImplementation::name);
     EXPECT_FALSE(matrix.rejects(product, device));
     EXPECT_TRUE(matrix.advises_against(product, device));
 }

@@ -252,6 +252,59 @@ def asynchronous(rank, size):
     dist.barrier(device_ids=[0])
 
 
+def begun_by_callbacks(rank, size):
+    """A callback runs at another time on each rank: before the program's other collectives on the first, behind them on
+    the second. Both kinds of one size and dtype would go through if they were taken for each other."""
+    def follow(future):
+        time.sleep(0.3 * rank)
+        doubled = future.value()[0] * 2
+        first = dist.all_reduce(doubled, async_op=True).get_future().wait()[0]
+        return dist.all_reduce(first + 1, async_op=True).get_future().wait()[0]
+
+    chained = []
+    for start in (1.0, 2.0):
+        future = dist.all_reduce(torch.full((6,), start, device=DEVICE), async_op=True).get_future()
+        chained.append(future.then(follow))
+    time.sleep(0.3 * (1 - rank))
+    others = [torch.full((6,), float(value), device=DEVICE) for value in (10, 20, 30)]
+    works = [dist.all_reduce(other, async_op=True) for other in others]
+    dist.all_reduce(others[0])
+    for work in works:
+        work.wait()
+    for start, future in zip((1.0, 2.0), chained, strict=True):
+        close(future.wait(), torch.full((6,), size * (2.0 * start * size * size + 1)))
+    for other, expected in zip(others, (10 * size * size, 20 * size, 30 * size), strict=True):
+        close(other, torch.full((6,), float(expected)))
+    # A future that is asked for when its operation has long ended keeps that order.
+    work = dist.all_reduce(torch.ones(3, device=DEVICE), async_op=True)
+    work.wait()
+    close(work.get_future().then(lambda f: f.value()[0] + 1).wait(), torch.full((3,), size + 1.0))
+
+
+def order_without_elements(rank, size):
+    """Who waits for a collective waits for what its caller's stream had to do before, even if it moves nothing: hooks
+    of DistributedDataParallel pass empty tensors where a bucket has none of a kind, and read others in callbacks."""
+    empty = torch.empty(0, device=DEVICE)
+    operations = (lambda: dist.all_reduce(empty, async_op=True), lambda: dist.broadcast(empty, 0, async_op=True),
+                  lambda: dist.all_gather_into_tensor(torch.empty(0, device=DEVICE), empty, async_op=True),
+                  lambda: (dist.isend if rank == 0 else dist.irecv)(empty, 1 - rank))
+    other, twice = torch.ocl.Stream(), 2 * torch.eye(700, device=DEVICE)
+    for operation in operations:
+        product = twice
+        for _ in range(10):
+            product = product @ twice
+        work = operation()
+        with torch.ocl.stream(other):
+            work.wait()
+            seen = product.diagonal().clone()
+        other.synchronize()
+        close(seen, torch.full((700,), 2.0 ** 11))
+        for _ in range(10):
+            product = product @ twice
+        later = operation().get_future().then(lambda f, product=product: product.diagonal().clone())
+        close(later.wait(), torch.full((700,), 2.0 ** 21))
+
+
 def groups(rank, size):
     several = [dist.new_group([0, 1]) for _ in range(3)] + [dist.new_group([1]), dist.new_group(backend="occl")]
     for index, group in enumerate(several):

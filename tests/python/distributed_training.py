@@ -89,9 +89,10 @@ def communication_hooks(rank, size):
         model.register_comm_hook(None, hook)
         loss_of(model, my_part(rank, size)).backward()
         same_gradients([parameter.grad for parameter in model.parameters()], tolerance)
-    # Matrices of as many columns as gradients have ranks lose nothing, and those of fewer at least come out alike.
-    for columns in (8, 1):
-        model = DistributedDataParallel(network().to(DEVICE))
+    # Matrices of as many columns as gradients have ranks lose nothing, and those of fewer at least come out alike. Of
+    # several buckets the callbacks of each begin collectives, beside those of the next.
+    for columns, options in ((8, {}), (1, {}), (8, {"bucket_cap_mb": 0.002}), (1, {"bucket_cap_mb": 0.002})):
+        model = DistributedDataParallel(network().to(DEVICE), **options)
         state = powerSGD_hook.PowerSGDState(None, columns, start_powerSGD_iter=2, min_compression_rate=0.01)
         model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
         for _ in range(4):
@@ -158,6 +159,15 @@ def sharded_optimizer(rank, size):
         optimizer.step(), reference.step()
     for got, expected in zip(model.parameters(), alone.parameters()):
         close(got.detach(), expected.detach(), atol=1e-5, rtol=1e-4)
+    large = torch.rand(1500, 1500, device=DEVICE)   # the states' copies wait behind its products
+    for _ in range(3):
+        large = large @ large / 1500
+    optimizer.consolidate_state_dict(to=0)
+    if rank == 0:
+        for got, expected in zip(optimizer.state_dict()["state"].values(), reference.state_dict()["state"].values()):
+            assert got["exp_avg"].device.type == "cpu"
+            close(got["exp_avg"], expected["exp_avg"], atol=1e-5, rtol=1e-4)
+            close(got["exp_avg_sq"], expected["exp_avg_sq"], atol=1e-5, rtol=1e-3)
 
 
 def fully_sharded(rank, size):

@@ -37,6 +37,13 @@ def launches(function, *args):
     return count
 
 
+def test_without_implicit_fallbacks():
+    x, w, b = randn(2, 3, 9, 9), randn(4, 3, 3, 3), randn(4)
+    with config.patch(implicit_fallbacks=False):
+        check(lambda x, w, b: F.conv2d(x, w, b).relu(), x, w, b)
+        check(lambda x, w, b: F.linear(x, w, b).relu(), randn(5, 6), randn(4, 6), b)
+
+
 def alone(function, *args):
     """Launches of an operator by itself: some pack what they read."""
     ours = [a.to(device) for a in args]

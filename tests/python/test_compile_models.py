@@ -225,3 +225,31 @@ def test_checkpointing():
     y.sum().backward()
     layer(x).relu().sum().backward()
     torch.testing.assert_close(ours.weight.grad.cpu(), layer.weight.grad)
+
+
+@pytest.mark.parametrize("eager_numbers", [False, True])
+def test_checkpointing_draws_the_same_numbers_again(eager_numbers):
+    from torch.utils.checkpoint import checkpoint
+
+    def attend(x):      # linear in its values, so that sum(y) = sum(gradient * x) only with the forward pass's numbers
+        return F.scaled_dot_product_attention(torch.zeros_like(x), torch.zeros_like(x), x, dropout_p=0.5)
+
+    def forgotten(x):
+        return checkpoint(lambda x: F.dropout(attend(x) * 2, 0.5), x, use_reentrant=False)
+
+    x = torch.rand(2, 3, 16, 8).to(device).requires_grad_()
+    seen = []
+    with config.patch(force_disable_caches=True, fallback_random=eager_numbers):
+        torch._dynamo.reset()
+        compiled = torch.compile(forgotten, fullgraph=True)
+        for function in (compiled, compiled, forgotten):
+            torch.manual_seed(min(len(seen), 1))    # the eager call draws what the second compiled one does
+            y = function(x)
+            state = torch.ocl.get_rng_state()
+            gradient, = torch.autograd.grad(y.sum(), x)
+            assert torch.equal(torch.ocl.get_rng_state(), state)
+            torch.testing.assert_close(y.sum(), (gradient * x).sum(), atol=1e-3, rtol=1e-5)
+            seen.append(y.detach())
+    assert not torch.equal(seen[0], seen[1])
+    if eager_numbers:
+        torch.testing.assert_close(seen[1], seen[2])

@@ -196,3 +196,23 @@ def test_batch_norms_are_computed_where_they_are_used(activation):
         assert torch.ocl.kernel_launches() - before == 2
         torch.autograd.grad(y, (x, w, b), gradient)
         assert torch.ocl.kernel_launches() - before == 4
+
+
+def test_sums_of_columns_beside_numbers_of_rows_need_no_groups():
+    """Gradients of a layer norm's weight and bias: neighbouring columns are neighbouring work-items."""
+    from torch._inductor.utils import run_and_get_code
+
+    def gradients(x, y, mean, scale):
+        return (y * ((x - mean) * scale)).sum(0), y.sum(0)
+
+    arguments = randn(96, 80), randn(96, 80), randn(96, 1), torch.rand(96, 1)
+    check(gradients, *arguments)
+    _, code = run_and_get_code(torch.compile(gradients), *(a.to(device) for a in arguments))
+    assert "get_global_id" in code[0] and "barrier" not in code[0]
+
+
+@pytest.mark.parametrize("width", (16, 48, 50))
+def test_rows_of_whole_turns(width):
+    """Lanes of a work-group are in the same row, or not."""
+    check(lambda x: (x.sum((0, 2)), x.var((0, 2)), x.amax((0, 2))), randn(5, 3, width))
+    check(lambda x: (x.sum((0, 2, 4)), x.mean((0, 2, 4))), randn(3, 2, 7, 2, width))

@@ -215,3 +215,23 @@ def test_threads_and_autograd_threads():
         thread.join()
     for i, grad in enumerate(results):
         torch.testing.assert_close(grad, torch.full((64,), 2.0 * i))
+
+
+def test_a_process_may_end_while_the_device_thread_lets_go_of_a_backward_pass():
+    """A pass owns the context of its caller, here the last that does; without the GIL nobody may let go of it."""
+    code = """
+import contextvars, time, torch
+
+class Slow:
+    def __del__(self):
+        time.sleep(0.5)
+
+value = contextvars.ContextVar("value")
+
+def backward():
+    value.set(Slow())
+    torch.ones(4, device="ocl", requires_grad=True).sum().backward()
+
+contextvars.copy_context().run(backward)
+"""
+    assert run(code) == (0, "")

@@ -44,7 +44,8 @@ def ranks(request):
 
 @pytest.mark.parametrize("case", [cases.all_reduce, cases.all_reduce_sparse, cases.moves, cases.reductions_to_some,
                                   cases.exchange, cases.even_on_one_rank, cases.messages, cases.coalesced,
-                                  cases.asynchronous, cases.profiled, cases.shared_memory,
+                                  cases.asynchronous, cases.begun_by_callbacks,
+                                  cases.order_without_elements, cases.profiled, cases.shared_memory,
                                   cases.without_shared_memory],
                          ids=lambda case: case.__name__)
 def test_collectives(ranks, case):

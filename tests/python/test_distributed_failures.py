@@ -106,3 +106,27 @@ def test_a_port_in_use(tmp_path):
         process, = start(tmp_path, "port", {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}, ranks=1)
         _, errors = process.communicate(timeout=600)
         assert process.returncode == 1 and "EADDRINUSE" in errors and port in errors, errors
+
+
+def test_a_process_may_end_while_a_callback_of_a_future_runs():
+    """The thread that runs it must not let go of Python objects while the interpreter ends."""
+    code = """
+import time, torch, torch.distributed as dist
+
+class Slow:
+    def __del__(self):
+        time.sleep(0.2)
+
+def last_call():
+    slow = Slow()
+    def then(future, slow=slow):
+        time.sleep(0.2)
+        return future.value()
+    dist.all_reduce(torch.ones(1 << 20, device="ocl"), async_op=True).get_future().then(then)
+
+dist.init_process_group(store=dist.HashStore(), rank=0, world_size=1)
+for _ in range(3):
+    last_call()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -142,3 +142,26 @@ def test_sums_are_refused_by_name():
     x = torch.ones(3, 2, device=device).to(torch.float8_e5m2)
     with pytest.raises(NotImplementedError, match="Float8_e5m2"):
         x.index_add_(0, torch.tensor([0], device=device), x[:1].clone())
+
+
+@pytest.mark.parametrize("name", ["float4_e2m1fn_x2", "bits8", "bits16"])
+def test_formats_without_numbers_move(name):
+    """Their bytes are copied, moved and joined; nothing reads them as integers."""
+    dtype = getattr(torch, name)
+    codes = torch.arange(48, dtype=torch.uint8).reshape(4, 12)
+    x, y = codes.view(dtype), codes.to(device).view(dtype)
+
+    def same(got, want):
+        assert got.device.type == "ocl" and got.dtype == dtype and got.shape == want.shape
+        assert torch.equal(got.view(torch.uint8).cpu(), want.view(torch.uint8))
+
+    same(x.to(device), x)
+    assert torch.equal(y.cpu().view(torch.uint8), codes)
+    same(y.clone(), x)
+    same(y[1:, ::2].contiguous(), x[1:, ::2].contiguous())
+    same(torch.empty_like(y).copy_(y), x)
+    same(torch.cat([y, y[:1]]), torch.cat([x, x[:1]]))
+    same(torch.zeros(3, 4, dtype=dtype, device=device), torch.zeros(3, 4, dtype=dtype))
+    for refused in (lambda: y.to(torch.float32), lambda: y + y, lambda: y == y):
+        with pytest.raises(NotImplementedError):
+            refused()

@@ -128,3 +128,16 @@ def test_mm_with_a_reduction_refuses():
         torch.sparse.mm(a, torch.ones(3, 2, device=device), "prod")
     with pytest.raises(RuntimeError, match="3 rows"):
         torch.sparse.mm(a, torch.ones(4, 2, device=device), "amax")
+
+
+@pytest.mark.parametrize("pointers,columns", [([0, 10**9, 2 * 10**9, 3 * 10**9], [0, 1]), ([0, 1, 1, 10**7], [0, 1]),
+                                              ([-10**12, 0, 1, 2], [0, 1]), ([0, 1, 2, 2], [10**9, -10**9]),
+                                              ([2**62, 2**62, 2**63 - 1, 2**62], [2**62, -2**62])])
+def test_malformed_indices_reach_no_other_memory(pointers, columns):
+    """Indices that nothing checked are an IndexError once a product has read them."""
+    matrix = torch.sparse_csr_tensor(torch.tensor(pointers, device=device), torch.tensor(columns, device=device),
+                                     torch.ones(2, device=device), size=(3, 4), check_invariants=False)
+    for product in (lambda: matrix @ torch.ones(4, 9, device=device), lambda: matrix @ torch.ones(4, device=device)):
+        with pytest.raises(IndexError, match="sparse_mm"):
+            product()
+            torch.ocl.synchronize()

@@ -72,3 +72,19 @@ def test_bessel_functions_of_extreme_numbers(name, dtype):
         function = getattr(function, part)
     x = torch.tensor([float("nan"), 3e38, 100.0, 1e-45] + ([float("inf")] if "k0" in name else []), dtype=dtype)
     torch.testing.assert_close(function(x.to("ocl")).cpu(), function(x), rtol=1e-4, atol=1e-4, equal_nan=True)
+
+
+def test_upper_incomplete_gamma_where_nothing_may_cancel(device):
+    """Q(a, x) is a E1(x) as a goes to 0 (E1: Abramowitz and Stegun, table 5.1), and a finite sum for whole a."""
+    integral = {1e-3: 6.331539364136149, 0.5: 0.5597735947761607, 1.0: 0.2193839343955203}
+    x = torch.tensor(list(integral), dtype=torch.float64)
+    small = torch.special.gammaincc(torch.full_like(x, 1e-20).to(device), x.to(device)).cpu()
+    expected = 1e-20 * torch.tensor(list(integral.values()), dtype=torch.float64)
+    torch.testing.assert_close(small, expected, rtol=1e-12, atol=0)
+    a, x = (each.flatten() for each in torch.meshgrid(torch.arange(1.0, 40, dtype=torch.float64),
+                                                      torch.tensor([0.1, 1, 3, 8, 13, 30], dtype=torch.float64),
+                                                      indexing="ij"))
+    terms = torch.arange(40, dtype=torch.float64)
+    each = torch.exp(terms * x.log()[:, None] - torch.lgamma(terms + 1) - x[:, None])
+    expected = (each * (terms < a[:, None])).sum(1)
+    torch.testing.assert_close(torch.special.gammaincc(a.to(device), x.to(device)).cpu(), expected, rtol=1e-12, atol=0)

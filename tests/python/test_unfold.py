@@ -45,3 +45,20 @@ def test_numbers_beyond_32_bits_are_refused(device):
         F.max_pool2d(x, 2, stride=2**32 + 1)
     with pytest.raises(RuntimeError, match="out of range|too large|without overflow"):
         F.avg_pool2d(x, 2, stride=2**32 + 1)
+
+
+def test_out_is_the_argument(device):
+    """The argument is read before it takes the result's shape."""
+    x = torch.arange(24.0).reshape(1, 2, 3, 4)
+    columns = F.unfold(x, 2)
+    got = x.to(device)
+    torch.ops.aten.im2col.out(got, [2, 2], [1, 1], [0, 0], [1, 1], out=got)
+    assert torch.equal(got.cpu(), columns)
+    torch.ops.aten.col2im.out(got, [3, 4], [2, 2], [1, 1], [0, 0], [1, 1], out=got)
+    assert torch.equal(got.cpu(), F.fold(columns, (3, 4), 2))
+
+
+def test_windows_serve_a_whole_batch(device):
+    grad = torch.randn(1, 6, 10)
+    expected = torch.ops.aten.unfold_backward(grad, [4, 20], 1, 10, 2)
+    assert_close(torch.ops.aten.unfold_backward(grad.to(device), [4, 20], 1, 10, 2).cpu(), expected)

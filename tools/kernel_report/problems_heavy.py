@@ -24,6 +24,8 @@ def gemm() -> Iterator[Problem]:
     for dtype in ("float32", "float16"):
         yield Problem(f"gemm: {dtype} NN 12 of 512x64x512",
                       lambda dtype=dtype: empty(12, 512, 512, dtype=dtype) @ empty(12, 512, 64, dtype=dtype))
+        yield Problem(f"gemm: {dtype} NN of odd sizes 1001x1003x999",
+                      lambda dtype=dtype: empty(1001, 999, dtype=dtype) @ empty(999, 1003, dtype=dtype))
         yield Problem(f"gemm: {dtype} linear with bias and gelu 1576x3072x768", lambda dtype=dtype: linear(dtype))
 
 
@@ -199,6 +201,16 @@ def other_attention() -> Iterator[Problem]:
         yield Problem(f"attention: forward float16 D 128, 32 heads on 8, {queries} of 2000", lambda n=queries: attend(
             heads(32, n, 128, "float16"), heads(8, 2000, 128, "float16"), heads(8, 2000, 128, "float16"),
             enable_gqa=True))
+    yield Problem("attention: forward float16 D 128, 32 heads on 8, 1 of 4096, masked", lambda: attend(
+        heads(32, 1, 128, "float16"), heads(8, 4096, 128, "float16"), heads(8, 4096, 128, "float16"),
+        attn_mask=empty(2, 1, 1, 4096, dtype="float16"), enable_gqa=True))
+    for dtype, size in (("float32", 217), ("float16", 70)):
+        yield Problem(f"attention: forward {dtype} D {size}, 32 heads on 8, 1 of 1365", lambda d=dtype, s=size: attend(
+            heads(32, 1, s, d), heads(8, 1365, s, d), heads(8, 1365, s, d), enable_gqa=True))
+    yield Problem("attention: backward float32 D 70 2x8x500", backward(
+        attend, lambda: [heads(8, 500, 70).requires_grad_() for _ in range(3)]))
+    yield Problem("attention: forward float32 D 64, 12 heads, 1 of 2000", lambda: attend(
+        heads(12, 1, 64), heads(12, 2000, 64), heads(12, 2000, 64)))
 
 
 def problems() -> Iterator[Problem]:

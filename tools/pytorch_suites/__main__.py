@@ -26,9 +26,10 @@ test_serialization distributions/test_distributions test_dataloader test_dlpack 
 functorch/test_vmap inductor/test_torchinductor inductor/test_torchinductor_dynamic_shapes
 inductor/test_torchinductor_opinfo""".split()
 MARK = "<!-- below: written by tools/pytorch_suites --markdown -->"
-# These fill the memory of a large device, count CUDA's allocations, or are about formats of other devices.
+# These fill the memory of a large device, count CUDA's allocations, are about formats of other devices, or about a
+# function of CV-CUDA that the installed torchvision does not have.
 EXCLUDE = (r"_large|large_|launch_config|64bit|lazy_clone|cow_materialize|cow_input|quint|qint|qscheme|memory_leak|"
-           r"cuda_memory")
+           r"cuda_memory|\[missing-")
 
 
 def test_files(path, prefix):
@@ -56,6 +57,8 @@ def parse_arguments():
     parser.add_argument("--exclude", default=EXCLUDE,
                         help="regular expression for names of cases left out (default: %(default)s)")
     parser.add_argument("--sample", type=int, default=1, metavar="N", help="run each N-th case of a file")
+    parser.add_argument("--offset", type=int, default=0, metavar="N",
+                        help="begin a sample at the N-th case, to draw others than before")
     parser.add_argument("--at-most", type=int, default=0, metavar="N",
                         help="run N cases of a file, evenly spread (default: all)")
     parser.add_argument("--timeout", type=float, default=60, metavar="SECONDS",
@@ -72,6 +75,8 @@ def parse_arguments():
                         help="where each case's outcome is kept (default: %(default)s)")
     parser.add_argument("--report", action="store_true", help="run nothing: report what the results files hold")
     parser.add_argument("--again", action="store_true", help="run what did not pass once more")
+    parser.add_argument("--add", action="store_true",
+                        help="with --markdown: what the table there counts stays, and the results are added to it")
     parser.add_argument("--json", metavar="FILE", help="write every outcome there")
     parser.add_argument("--markdown", metavar="FILE", help="write the table there, below its mark")
     options = parser.parse_args()
@@ -94,16 +99,21 @@ def main():
     options = parse_arguments()
     Path(options.results[0]).resolve().parent.mkdir(parents=True, exist_ok=True)
     choice = Choice(options.match, options.exclude, options.sample, options.at_most, options.timeout,
-                    int(options.memory * 2**30), options.fallback, options.rename, options.again, options.ranks)
+                    int(options.memory * 2**30), options.fallback, options.rename, options.again, options.ranks,
+                    options.offset)
     for test in (file for path in options.paths for file in test_files(path, options.prefix)):
         run_file(test, choice, Path(options.results[0]).resolve())
         for found in all_reports(options):
             if found.label == test.label:
-                print(f"{test.label}: {found.count('passed')} of {found.applicable} pass, {found.count('crashed')} crashed, "
-                      f"{found.count('hung')} hung, {found.count('other')} not applicable {found.problem}", flush=True)
+                print(f"{test.label}: {found.count('passed')} of {found.applicable} pass, "
+                      f"{found.count('crashed')} crashed, {found.count('hung')} hung, "
+                      f"{found.count('other')} not applicable {found.problem}", flush=True)
 
     reports = all_reports(options)
-    table = report.markdown(reports, "PyTorch's tests on `ocl`")
+    earlier = report.Table()
+    if options.add and options.markdown:
+        earlier = report.read_table(Path(options.markdown).read_text().split(MARK)[1])
+    table = report.markdown(reports, "PyTorch's tests on `ocl`", earlier)
     print(table)
     if options.markdown:
         write_table(Path(options.markdown), table)

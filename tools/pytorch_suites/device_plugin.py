@@ -147,6 +147,12 @@ def supply_names_of_other_versions():
                 module.__getattr__ = functools.partial(cvcuda_function, module.__name__)
 
 
+def bear_what_is_deprecated():
+    """Tests of versions before 2.14 make every warning of torch.jit.script an error."""
+    script = sys.modules["torch.jit._script"]
+    script.warnings = types.SimpleNamespace(**(vars(script.warnings) | {"warn": lambda *arguments, **keywords: None}))
+
+
 def cvcuda_function(module, name):
     if "cvcuda" not in name.lower():
         raise AttributeError(f"module '{module}' has no attribute '{name}'")
@@ -197,12 +203,12 @@ def names_device(case_class):
 def of_device(item):
     """Whether a case was made for the device, or is in a file that names it by hand. A case that has the device as a
     parameter is there for others too."""
-    if JOB["rename"]:
+    made_for_device = item.cls is not None and item.cls.__name__.endswith(DEVICE.upper())
+    if JOB["rename"] and not made_for_device:
         parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
         devices = {str(value) for value in parameters} & {DEVICE, "cpu", "mps"}
         return DEVICE in devices or not devices and (item.cls is None or names_device(item.cls))
-    return item.cls is not None and (item.cls.__name__.endswith(DEVICE.upper())
-                                     or INDUCTOR_CLASS.search(item.cls.__name__))
+    return made_for_device or item.cls is not None and INDUCTOR_CLASS.search(item.cls.__name__)
 
 
 def chosen_of(items):
@@ -216,7 +222,7 @@ def chosen_of(items):
     every = JOB["sample"]
     if JOB["at_most"]:
         every = max(every, -(-len(kept) // JOB["at_most"]))
-    return cases, kept[::every]
+    return cases, kept[JOB["offset"]::every]
 
 
 def write(**entry):
@@ -306,6 +312,7 @@ def pytest_configure(config):
 put_device_into_tests()
 put_device_into_inductor_tests()
 supply_names_of_other_versions()
+bear_what_is_deprecated()
 # Tests name their siblings (`from functorch_additional_op_db import ...`), wherever a changed copy lies.
 sys.path[1:1] = JOB["paths"]
 forgive_operators_of_other_versions()

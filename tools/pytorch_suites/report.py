@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import reasons
 from runner import NO_CASES, PASSED, Record
@@ -13,8 +13,9 @@ from runner import NO_CASES, PASSED, Record
 OTHER_DEVICE = re.compile(r"only supports? cpu|not compiled with (CUDA|XPU|MPS)|Found no NVIDIA|NVIDIA driver|"
                           r"torch\.cuda|'cuda'|cuda:\d|"
                           r"Expected (a )?'?cuda|CUDA (error|is not|not avail)|_cuda\w* (is|not)|cudnn|cublas|"
-                          r"'torch\._C' has no attribute '_cuda|Only runs on|onlyCUDA|doesn't run on|XLA|ROCm|MPS|Triton|"
-                          r"fewer than \d+ devices|requires (cuda|CUDA|GPU)|CUDA not|cuda not|No CUDA|quantized engine|is not supported for fused")
+                          r"'torch\._C' has no attribute '_cuda|Only runs on|onlyCUDA|doesn't run on|XLA|ROCm|MPS|"
+                          r"Triton|fewer than \d+ devices|requires (cuda|CUDA|GPU)|CUDA not|cuda not|No CUDA|"
+                          r"quantized engine|is not supported for fused")
 
 
 @dataclass
@@ -110,24 +111,59 @@ def share(passed, applicable):
     return f"{100 * passed / applicable:.1f} %" if applicable else ""
 
 
-def markdown(reports, title):
-    """The table and the classes of misses."""
-    total = sum(report.count("passed") for report in reports), sum(report.applicable for report in reports)
+KINDS = ("passed", "failed", "crashed", "hung", "other")
+
+
+@dataclass
+class Table:
+    """What a table counts: [cases in file, run, and the kinds] or why there are none, by file; [misses, example] by
+    why."""
+    files: dict[str, list[int] | str] = field(default_factory=dict)
+    misses: dict[str, list] = field(default_factory=dict)
+
+    def add(self, reports):
+        for report in reports:
+            if report.problem and not report.outcomes:
+                why = report.problem if report.problem == NO_CASES else f"cannot be collected: {report.problem}"
+                self.files.setdefault(report.label, cell(why))
+                continue
+            known = self.files.get(report.label)
+            counts = [len(report.outcomes), *(report.count(kind) for kind in KINDS)]
+            if isinstance(known, list):
+                counts = [before + now for before, now in zip(known[1:], counts)]
+            self.files[report.label] = [report.total, *counts]
+        for why, found in classes(reports):
+            label, outcome = found[0]
+            row = self.misses.setdefault(cell(why), [0, f"{label} `{outcome.case.replace('_DEVICE', '_ocl')}`"])
+            row[0] += len(found)
+
+
+def read_table(text):
+    """The table that `markdown` wrote."""
+    table = Table()
+    for line in text.splitlines():
+        cells = [each.strip() for each in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if len(cells) == 9 and cells[0] != "file" and not cells[0].startswith("---"):
+            table.files[cells[0]] = list(map(int, cells[1:8])) if cells[2] else cells[1]
+        elif len(cells) == 3 and cells[0].isdigit():
+            table.misses[cells[1]] = [int(cells[0]), cells[2]]
+    return table
+
+
+def markdown(reports, title, earlier):
+    """The table and the classes of misses: those of an earlier table (which may be empty) and of the reports."""
+    earlier.add(reports)
+    counted = [row for row in earlier.files.values() if isinstance(row, list)]
+    total = sum(row[2] for row in counted), sum(row[1] - row[6] for row in counted)
     lines = [f"{title}: **{total[0]} of {total[1]} applicable cases pass** ({share(*total)}).", "",
              "| file | cases in file | run | passed | failed | crashed | hung | not applicable | share of applicable |",
              "|---|---|---|---|---|---|---|---|---|"]
-    for report in reports:
-        if report.problem and not report.outcomes:
-            why = report.problem if report.problem == NO_CASES else f"cannot be collected: {report.problem}"
-            lines.append(f"| {report.label} | {cell(why)} | | | | | | | |")
-            continue
-        counts = [report.count(kind) for kind in ("passed", "failed", "crashed", "hung", "other")]
-        lines.append(f"| {report.label} | {report.total} | {len(report.outcomes)} | "
-                     + " | ".join(map(str, counts)) + f" | {share(counts[0], report.applicable)} |")
+    for label, row in earlier.files.items():
+        lines.append(f"| {label} | {row} | | | | | | | |" if isinstance(row, str) else
+                     f"| {label} | " + " | ".join(map(str, row)) + f" | {share(row[2], row[1] - row[6])} |")
     lines += ["", "| misses | why | for example |", "|---|---|---|"]
-    for why, found in classes(reports):
-        label, outcome = found[0]
-        lines.append(f"| {len(found)} | {cell(why)} | {label} `{outcome.case.replace('_DEVICE', '_ocl')}` |")
+    for why, (count, example) in sorted(earlier.misses.items(), key=lambda item: -item[1][0]):
+        lines.append(f"| {count} | {why} | {example} |")
     return "\n".join(lines) + "\n"
 
 

@@ -35,6 +35,7 @@ class Choice:
     rename: str = ""
     again: bool = False
     ranks: int = 0      # of tests of torch.distributed; 0: tests of operators
+    offset: int = 0     # of the first case in a sample
 
 
 @dataclass

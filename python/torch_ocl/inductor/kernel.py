@@ -157,8 +157,7 @@ class OpenCLKernel(Reductions, SIMDKernel):
 
     def codegen_iteration_ranges_entry(self, entry) -> None:
         if entry.is_reduction:
-            self.indexing_code.writeline(
-                f"const index_t {entry.name} = {self.kexpr(self.rename_indexing(entry.expr))};")
+            self.indexing_code.writeline(f"const index_t {entry.name} = {self.reduced_dimension(entry)};")
         else:
             self.entries[entry.name] = entry
 

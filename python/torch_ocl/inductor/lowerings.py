@@ -15,6 +15,7 @@ from torch._inductor.graph import GraphLowering
 from torch._inductor.ops_handler import OpCounterCSE
 from torch._inductor.utils import cache_on_self, sympy_product
 from torch._inductor.virtualized import V
+from torch._library.utils import get_layout_constraint_tag
 from torch.utils import _pytree as pytree
 
 from torch_ocl.inductor.runtime import Ranges
@@ -224,8 +225,17 @@ def _flex_attention() -> None:
         lowering.lowerings[target] = functools.wraps(former)(lowered)
 
 
+def _fused_products() -> None:
+    """What epilogues.py puts into graphs is known to be the device's, whether unknown operators may be called or not
+    (`implicit_fallbacks`)."""
+    ours = torch.ops.torch_ocl
+    for target in (ours.fused_addmm.default, ours.fused_convolution.default, ours.fused_convolution_add_.default):
+        lowering.make_fallback(target, lowering.tag_to_layout_constraint(get_layout_constraint_tag(target)))
+
+
 def register() -> None:
     _flex_attention()
+    _fused_products()
     _keep_layouts()
     _keep_inline()
     _leave_unknown_dtypes()

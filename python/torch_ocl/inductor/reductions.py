@@ -8,6 +8,7 @@ its lanes have found is combined in local memory, in a fixed order, so that resu
 from __future__ import annotations
 
 import itertools
+import re
 
 import sympy
 
@@ -84,13 +85,14 @@ class Reductions:
         return lanes
 
     def outputs_are_neighbours(self, indices) -> bool:
-        """Whether most tensors have neighbouring outputs closer together than the elements of one reduction."""
+        """Whether most tensors have neighbouring outputs closer together than the elements of one reduction. Those that
+        lack one of the dimensions are small beside the others, and read fast either way."""
         votes = 0
         for index in indices:
             reduced = [self.stride_of(index, tree) for tree in self.range_trees if tree.is_reduction]
             kept = [self.stride_of(index, tree) for tree in self.range_trees if not tree.is_reduction]
-            if reduced and reduced[0]:
-                votes += 1 if kept and 0 < abs(kept[0]) < abs(reduced[0]) else -1
+            if reduced and kept and reduced[0] and kept[0]:
+                votes += 1 if abs(kept[0]) < abs(reduced[0]) else -1
         return votes > 0
 
     def stride_of(self, index, tree) -> int:
@@ -110,6 +112,17 @@ class Reductions:
     @property
     def reduction_tree(self):
         return next(tree for tree in self.range_trees if tree.is_reduction)
+
+    def reduced_dimension(self, entry) -> str:
+        """The index in one of the dimensions that are reduced. Where rows hold whole turns of all lanes, lanes are in
+        the same row: it is found once for them, and compilers see that they touch neighbouring elements."""
+        index = self.kexpr(self.rename_indexing(entry.expr))
+        inner = entry.divisor == 1
+        row = entry.length if inner else entry.divisor
+        if self.lanes == 1 or not V.graph.sizevars.statically_known_multiple_of(row, self.lanes):
+            return index
+        of_turn = re.sub(rf"\b{self.reduction_tree.name}\b", "turn", index)
+        return f"{of_turn} + lane" if inner else of_turn
 
     # One reduction.
 

@@ -50,6 +50,7 @@ std::span<const AttentionForward> attention_forwards()
 {
     static const AttentionForward list[] = {
         {"cpu", attention_cpu_rejects, attention_cpu},
+        {"gpu_few", attention_gpu_few_rejects, attention_gpu_few},
         {"gpu_matrix", attention_gpu_matrix_rejects, attention_gpu_matrix, true, attention_gpu_matrix_advises_against},
         {"gpu", attention_gpu_rejects, attention_gpu},
         {"reference", attention_reference_rejects, attention_reference, false},

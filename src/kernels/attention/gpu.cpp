@@ -1,6 +1,7 @@
 // Launches gpu.cl and gpu_backward.cl.
 #include <algorithm>
 #include <cstdlib>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -54,19 +55,6 @@ Rejection rejects(const Attention& p, const Device& device, bool backward)
     return std::nullopt;
 }
 
-// Whether all lines begin and end at multiples of four elements, which are neighbours.
-bool in_quads(const Tensor& t)
-{
-    return !t.defined() || (t.stride(3) == 1 && (t.stride(0) | t.stride(1) | t.stride(2) | t.size(3) |
-                                                 static_cast<std::int64_t>(t.buffer_offset())) % 4 == 0);
-}
-
-// The farthest apart that elements of `lines` lines lie.
-std::int64_t extent(const Tensor& t, std::int64_t lines)
-{
-    return t.defined() ? lines * std::abs(t.stride(2)) + (lines + t.size(3)) * std::abs(t.stride(3)) : 0;
-}
-
 struct Work {
     const Tiling& tiling;
     const Program& program;
@@ -81,23 +69,24 @@ struct Work {
 
     static std::string sub_group_option(const Device& device)
     {
-        const int items = spilling_sub_group(device);
+        // Intel's compiler ends at 8 by itself where sums fill the registers, but writes tighter loops when asked.
+        const auto& sizes = device.sub_group_sizes;
+        const bool eights = !sizes.empty() && std::ranges::min(sizes) == 8 &&
+                            device.has_extension("cl_intel_required_subgroup_size");
+        const int items = eights ? 8 : spilling_sub_group(device);
         return items ? fmt::format(" -DSUB_GROUP={}", items) : "";
     }
 
     static std::string options(const Attention& p, const Tiling& t, std::initializer_list<Tensor> others)
     {
         const std::int64_t lines = std::max(t.block, t.span());
-        bool quads = in_quads(p.query) && in_quads(p.key) && in_quads(p.value);
-        std::int64_t farthest = extent(p.mask, lines);
-        for (const Tensor& one : {p.query, p.key, p.value})
-            farthest = std::max(farthest, extent(one, lines));
-        for (const Tensor& one : others) {
-            quads = quads && in_quads(one);
-            farthest = std::max(farthest, extent(one, lines));
-        }
-        return fmt::format("{} -DHEAD={} -DBLOCK={} -DSIDE_X={} -DSIDE_Y={} -DALIGNED={:d} -DOFFSET={}{}",
-                           attention_options(p), head_step(p), t.block, t.side_x, t.side_y, quads,
+        std::vector<Tensor> all{p.query, p.key, p.value};
+        all.insert(all.end(), others);
+        std::int64_t farthest = line_extent(p.mask, lines);
+        for (const Tensor& one : all)
+            farthest = std::max(farthest, line_extent(one, lines));
+        return fmt::format("{} -DHEAD={} -DBLOCK={} -DSIDE_X={} -DSIDE_Y={}{} -DOFFSET={}{}", attention_options(p),
+                           head_step(p), t.block, t.side_x, t.side_y, quad_options(all),
                            farthest < std::int64_t{1} << 31 ? "int" : "long", p.mask.defined() ? " -DMASKED" : "");
     }
 
@@ -110,6 +99,24 @@ struct Work {
 };
 
 }  // namespace
+
+bool in_quads(const Tensor& t)
+{
+    return !t.defined() || (t.stride(3) == 1 && (t.stride(0) | t.stride(1) | t.stride(2) | t.size(3) |
+                                                 static_cast<std::int64_t>(t.buffer_offset())) % 4 == 0);
+}
+
+std::string quad_options(std::span<const Tensor> tensors)
+{
+    const auto neighbours = [](const Tensor& t) { return !t.defined() || (t.stride(3) == 1 && t.size(3) >= 4); };
+    return fmt::format(" -DALIGNED={:d} -DNEIGHBOURS={:d}", std::ranges::all_of(tensors, in_quads),
+                       std::ranges::all_of(tensors, neighbours));
+}
+
+std::int64_t line_extent(const Tensor& t, std::int64_t lines)
+{
+    return t.defined() ? lines * std::abs(t.stride(2)) + (lines + t.size(3)) * std::abs(t.stride(3)) : 0;
+}
 
 Rejection attention_gpu_rejects(const Attention& p, const Device& device) { return rejects(p, device, false); }
 Rejection attention_gpu_backward_rejects(const Attention& p, const Device& device) { return rejects(p, device, true); }

@@ -13,13 +13,12 @@
 //
 // Options: those of problem.cl, -DHEAD=64|128|256: most elements of a line, -DBLOCK, -DSIDE_X, -DSIDE_Y,
 // -DOFFSET=int|long (holds every distance within BLOCK or SPAN lines), -DALIGNED=0|1 (elements of a line are
-// neighbours, and all lines begin and end at multiples of four), -DMASKED, -DDROPOUT, -DSUB_GROUP=16 on Intel's GPUs
-// where sums would be spilled in larger ones.
+// neighbours, and all lines begin and end at multiples of four), -DNEIGHBOURS=0|1 (quads.cl), -DMASKED, -DDROPOUT,
+// -DSUB_GROUP=8|16 on Intel's GPUs where sums would be spilled in larger ones.
 #include "kernels/attention/problem.cl"
-#include "core/quad.cl"
+#include "kernels/attention/quads.cl"
 #include "kernels/attention/dropout.cl"
 
-#define REAL4 CLPRIM_CAT(REAL, 4)
 #define ITEMS (SIDE_X * SIDE_Y)
 #define SPAN (4 * SIDE_X)
 #define ROWS (BLOCK / SIDE_Y)
@@ -43,39 +42,10 @@
 #else
 #define GROUP __kernel __attribute__((reqd_work_group_size(SIDE_X, SIDE_Y, 1)))
 #endif
-#define LOG2_E ((REAL)1.4426950408889634)
-#define LN_2 ((REAL)0.6931471805599453)
-
-typedef storage_t(X) stored;
-
-// Lines of a head from some line on: how many there are, and of how many elements.
-typedef struct {
-    OFFSET row_step, column_step;
-    int rows, size;
-} head_lines;
 
 static inline head_lines lines_of(heads_layout layout, long rows, long size)
 {
     return (head_lines){(OFFSET)layout.row, (OFFSET)layout.column, (int)min(rows, (long)max(BLOCK, SPAN)), (int)size};
-}
-
-// A quad of the elements from e on; zeros outside.
-static inline REAL4 fetch_quad(const __global stored* x, head_lines from, int row, int e)
-{
-#if ALIGNED
-    const int inside = row < from.rows && e < from.size;
-    const REAL4 v = CLPRIM_CAT(convert_, REAL4)(load_quad(X, x + (inside ? row * from.row_step + e : 0)));
-    return inside ? v : (REAL4)0;
-#else
-    REAL values[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        const int inside = row < from.rows && e + i < from.size;
-        const REAL v = load(X, x + (inside ? row * from.row_step + (e + i) * from.column_step : 0), 0);
-        values[i] = inside ? v : 0;
-    }
-    return (REAL4)(values[0], values[1], values[2], values[3]);
-#endif
 }
 
 // `lines` lines of `quads` quads each to local memory. Line n is line n / run * SIDE_X + n % run of those from start.x

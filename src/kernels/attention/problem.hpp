@@ -1,6 +1,8 @@
 // What the implementations of attention share.
 #pragma once
 
+#include <span>
+
 #include <clprim/attention.hpp>
 #include <core/choose.hpp>
 #include <kernels/team.hpp>
@@ -50,6 +52,13 @@ inline std::int64_t head_step(const Attention& p)   // 64, 128 or 256: the kerne
     return size <= 64 ? 64 : size <= 128 ? 128 : 256;
 }
 
+// Of kernels for GPUs: whether all lines begin and end at multiples of four elements, which are neighbours; the
+// farthest apart that elements of `lines` lines lie.
+bool in_quads(const Tensor& tensor);
+// -DALIGNED and -DNEIGHBOURS of quads.cl; tensors may be undefined.
+std::string quad_options(std::span<const Tensor> tensors);
+std::int64_t line_extent(const Tensor& tensor, std::int64_t lines);
+
 Rejection attention_reference_rejects(const Attention&, const Device&);
 void attention_reference(Queue&, const Attention&, const Tensor& y, const Tensor& logsumexp);
 void attention_reference_backward(Queue&, const Attention&, const AttentionResults&, const AttentionGradients&);
@@ -59,6 +68,8 @@ void attention_cpu_backward(Queue&, const Attention&, const AttentionResults&, c
 Rejection attention_gpu_matrix_rejects(const Attention&, const Device&);
 Rejection attention_gpu_matrix_advises_against(const Attention&, const Device&);
 void attention_gpu_matrix(Queue&, const Attention&, const Tensor& y, const Tensor& logsumexp);
+Rejection attention_gpu_few_rejects(const Attention&, const Device&);
+void attention_gpu_few(Queue&, const Attention&, const Tensor& y, const Tensor& logsumexp);
 Rejection attention_gpu_rejects(const Attention&, const Device&);
 void attention_gpu(Queue&, const Attention&, const Tensor& y, const Tensor& logsumexp);
 Rejection attention_gpu_backward_rejects(const Attention&, const Device&);

@@ -1,4 +1,4 @@
-// Forward convolution on a CPU device whose tensors have channels innermost:
+// Convolution on a CPU device whose tensors have channels innermost, forward and data passes:
 //
 //   result[pixel][row] = sum over k of source[pixel, k] * weights[k][row],   k = (tap, channel)
 //
@@ -12,128 +12,17 @@
 //    source, k = 0.. | sums   |  TILE_PIXELS pixels          a cache meanwhile, and sums never leave their registers.
 //
 // Pixels outside of the borders are read from `depth` zeros behind the weights. Built for dtypes that are computed in.
-#include "kernels/conv/lanes.cl"
+#include "kernels/conv/channel_tiles.cl"
 #include "kernels/conv/implicit_problem.cl"
 
-// Six pixels by twelve of sixteen registers, or by two vectors of 64 bytes.
-#define TILE_PIXELS 6
-#if !defined(CLPRIM_VECTOR_BYTES) || CLPRIM_VECTOR_BYTES >= 64
-#define PANEL (2 * LANES)
-#define HIGH(text) text
+DEFINE_TILES_OF(placed)
+#if PANEL_VECTORS > 1
+DEFINE_TILES(near, two)
+#define near_tile tile_near_two
 #else
-#define PANEL LANES
-#define HIGH(text)
+DEFINE_TILES(near, one)
+#define near_tile tile_near_one
 #endif
-
-// Pixels of a tile by their numbers.
-#define PIXELS_1(X) X(0)
-#define PIXELS_2(X) X(0) X(1)
-#define PIXELS_4(X) PIXELS_2(X) X(2) X(3)
-#define PIXELS_6(X) PIXELS_4(X) X(4) X(5)
-
-// What becomes of a tile's sums: where its panel is whole and the activation is a bound or none they go from registers
-// to the result; else they are left to finish_tile.
-typedef struct {
-    __global real* result;
-    const __global real* bias;        // of the panel, where it is added
-    const __local int* places;        // of the tile's pixels in the result
-    int whole, has_bias, accumulate, bounded;
-    real least, most;
-} tile_end;
-
-// Half a vector, for panels of few rows.
-#if REAL_KIND(REAL) == 2
-typedef double4 half_vec;
-#define get_half vload4
-#define put_half vstore4
-#else
-typedef float8 half_vec;
-#define get_half vload8
-#define put_half vstore8
-#endif
-DEFINE_ACTIVATE(activate_half, half_vec)
-
-#define START(i) vec low##i = start_low; HIGH(vec high##i = start_high;)
-#define FIND(i, SPACE)                                                                                          \
-    const int from##i = places[i];                                                                              \
-    const SPACE real* a##i = from##i < 0 ? zeros : source + from##i;
-#define FIND_global(i) FIND(i, __global)
-#define FIND_local(i) const __local real* a##i = source + i * pitch;
-#define ADD(i)                                                                                                  \
-    {                                                                                                           \
-        const vec a = a##i[c];                                                                                  \
-        low##i = fma(a, low, low##i);                                                                           \
-        HIGH(high##i = fma(a, high, high##i);)                                                                  \
-    }
-#define PUT(i) put_vec(low##i, 0, sums + i * PANEL); HIGH(put_vec(high##i, 1, sums + i * PANEL);)
-#define ADD_OLD(i)                                                                                              \
-    low##i += get_vec(0, end->result + end->places[i]);                                                         \
-    HIGH(high##i += get_vec(1, end->result + end->places[i]);)
-// Comparisons let NaN through.
-#define BOUND(i)                                                                                                \
-    low##i = BOUNDED(low##i, least, most);                                                                      \
-    HIGH(high##i = BOUNDED(high##i, least, most);)
-#define KEEP(i)                                                                                                 \
-    put_vec(low##i, 0, end->result + end->places[i]);                                                           \
-    HIGH(put_vec(high##i, 1, end->result + end->places[i]);)
-
-// sums[pixel][PANEL] of N pixels, or the result; places[tap * pitch + pixel]: element of the source, -1 outside of the
-// borders. In local memory pixels lie `pitch` elements apart.
-#define DEFINE_TILE(N, SPACE)                                                                                   \
-    static inline void tile_##N##_##SPACE(real* sums, const tile_end* end, const __##SPACE real* source,        \
-                                          const __##SPACE real* zeros, const __global real* weights,            \
-                                          const __local int* places, int pitch, int taps, int channels)         \
-    {                                                                                                           \
-        vec start_low = 0;                                                                                      \
-        HIGH(vec start_high = 0;)                                                                               \
-        if (end->whole && end->has_bias) {                                                                      \
-            start_low = get_vec(0, end->bias);                                                                  \
-            HIGH(start_high = get_vec(1, end->bias);)                                                           \
-        }                                                                                                       \
-        PIXELS_##N(START)                                                                                       \
-        for (int t = 0; t < taps; ++t, places += pitch) {                                                       \
-            PIXELS_##N(FIND_##SPACE)                                                                            \
-            for (int c = 0; c < channels; ++c, weights += PANEL) {                                              \
-                const vec low = get_vec(0, weights);                                                            \
-                HIGH(const vec high = get_vec(1, weights);)                                                     \
-                PIXELS_##N(ADD)                                                                                 \
-            }                                                                                                   \
-        }                                                                                                       \
-        if (!end->whole) {                                                                                      \
-            PIXELS_##N(PUT)                                                                                     \
-            return;                                                                                             \
-        }                                                                                                       \
-        if (end->accumulate) {                                                                                  \
-            PIXELS_##N(ADD_OLD)                                                                                 \
-        }                                                                                                       \
-        if (end->bounded) {                                                                                     \
-            const vec least = end->least, most = end->most;                                                     \
-            PIXELS_##N(BOUND)                                                                                   \
-        }                                                                                                       \
-        PIXELS_##N(KEEP)                                                                                        \
-    }
-// The sums of up to six pixels that `left` leaves; how many it were.
-#define DEFINE_TILES(SPACE)                                                                                     \
-    DEFINE_TILE(6, SPACE)                                                                                       \
-    DEFINE_TILE(4, SPACE)                                                                                       \
-    DEFINE_TILE(2, SPACE)                                                                                       \
-    DEFINE_TILE(1, SPACE)                                                                                       \
-    static inline int tile_##SPACE(int left, real* sums, const tile_end* end, const __##SPACE real* source,     \
-                                   const __##SPACE real* zeros, const __global real* weights,                   \
-                                   const __local int* places, int pitch, int taps, int channels)                \
-    {                                                                                                           \
-        if (left >= 6)                                                                                          \
-            tile_6_##SPACE(sums, end, source, zeros, weights, places, pitch, taps, channels);                   \
-        else if (left >= 4)                                                                                     \
-            tile_4_##SPACE(sums, end, source, zeros, weights, places, pitch, taps, channels);                   \
-        else if (left >= 2)                                                                                     \
-            tile_2_##SPACE(sums, end, source, zeros, weights, places, pitch, taps, channels);                   \
-        else                                                                                                    \
-            tile_1_##SPACE(sums, end, source, zeros, weights, places, pitch, taps, channels);                   \
-        return left >= 6 ? 6 : left >= 4 ? 4 : min(left, 2);                                                    \
-    }
-DEFINE_TILES(global)
-DEFINE_TILES(local)
 
 // places[i] for `count` pixels of a row from x on, of one tap: elements from `from` on at equal steps; -1 outside of
 // the row, and everywhere if the row itself is outside.
@@ -180,41 +69,6 @@ static inline void find_places(__local int* places, int pitch, const implicit_pr
                 z = 0;
                 ++n;
             }
-        }
-    }
-}
-
-// Bias, old value and activation of `count` pixels by `rows` rows, and their way to memory.
-static inline void finish_tile(real* sums, __global real* result, const __global real* bias, const __local int* places,
-                               int count, int rows, const epilogue* e)
-{
-    for (int i = 0; i < count; ++i, sums += PANEL) {
-        __global real* to = result + places[i];
-        int r = 0;
-        for (; r + LANES <= rows; r += LANES) {
-            vec v = get_vec(0, sums + r);
-            if (e->has_bias)
-                v += load_lanes(bias + r);
-            if (e->accumulate)
-                v += load_lanes(to + r);
-            store_lanes(to + r, activate_lanes(v, e));
-        }
-        if (r + LANES / 2 <= rows) {
-            half_vec v = get_half(0, sums + r);
-            if (e->has_bias)
-                v += get_half(0, bias + r);
-            if (e->accumulate)
-                v += get_half(0, to + r);
-            put_half(activate_half(v, e), 0, to + r);
-            r += LANES / 2;
-        }
-        for (; r < rows; ++r) {
-            real v = sums[r];
-            if (e->has_bias)
-                v += bias[r];
-            if (e->accumulate)
-                v += to[r];
-            to[r] = activate(v, e);
         }
     }
 }
@@ -282,24 +136,27 @@ void conv_channels(const __global real* source, ulong source_offset, const __glo
         end.bounded = last && activation != ACTIVATION_NONE;
         end.least = activation == ACTIVATION_RELU ? 0 : p.finish.alpha;
         end.most = activation == ACTIVATION_RELU ? (real)INFINITY : p.finish.beta;
-        const int simple = !end.bounded || activation == ACTIVATION_RELU || activation == ACTIVATION_CLIP;
+        end.apart = end.bounded && activation != ACTIVATION_RELU && activation != ACTIVATION_CLIP;
         const long first = (long)first_tap * channels + first_channel;
         for (int row = row_begin; row < row_end; row += PANEL) {
             const __global real* panel = weights + row / PANEL * p.weight_stride + first * PANEL;
             end.result = result + row;
             end.bias = bias + (p.finish.has_bias ? row : 0);
-            end.whole = simple && row_end - row >= PANEL;
+            const int rows = min(PANEL, row_end - row);
+            end.whole = near_pitch ? rows == PANEL : rows % (LANES / 2) == 0;
             for (int at = 0, done; at < count; at += done) {
                 const __local int* from = places + first_tap * pitch + at;
                 end.places = results + at;
                 if (near_pitch)
-                    done = tile_local(count - at, sums, &end, near + at * near_pitch, near, panel, from, near_pitch,
-                                      1, taps * channels);
+                    done = near_tile(count - at, sums, &end, near + at * near_pitch, near, panel, from, near_pitch, 1,
+                                     taps * channels);
                 else
-                    done = tile_global(count - at, sums, &end, source + first_channel, zeros, panel, from, pitch,
-                                       own_taps, own_channels);
+                    done = BY_WIDTH(placed, rows, count - at, sums, &end, source + first_channel, zeros, panel, from,
+                                    pitch, own_taps, own_channels);
                 if (!end.whole)
-                    finish_tile(sums, end.result, end.bias, end.places, done, min(PANEL, row_end - row), &finish);
+                    finish_tile(sums, end.result, end.bias, end.places, done, rows, &finish);
+                else if (end.apart)
+                    activate_tile(sums, end.result, end.places, done, rows, &finish);
             }
         }
         first_channel += own_channels;

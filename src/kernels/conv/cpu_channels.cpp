@@ -1,4 +1,5 @@
-// Host side of cpu_channels.cl: packs weights, cuts a pass into work-items.
+// Host side of cpu_channels.cl: packs weights, cuts a pass into work-items. Data passes have a launch for each residue
+// of the position modulo the stride.
 #include <algorithm>
 #include <limits>
 
@@ -7,15 +8,8 @@
 namespace clprim::conv {
 namespace {
 
-constexpr cl_long tile_pixels = 6;   // TILE_PIXELS in cpu_channels.cl
+constexpr cl_long tile_pixels = 6;   // TILE_PIXELS in channel_tiles.cl
 constexpr cl_long near_bytes = 384 * 1024;   // for doubles, half of it for floats
-
-// Rows of a panel of weights: PANEL in cpu_channels.cl.
-cl_long panel_rows(const Device& device, DataType dtype)
-{
-    const bool wide_vectors = device.native_float_lanes * sizeof(cl_float) >= 64;
-    return (dtype == DataType::float64 ? 8 : 16) * (wide_vectors ? 2 : 1);
-}
 
 // Pixels that lie at whole steps of 4096 bytes fall on the same few lines of a cache: those of several taps are copied,
 // unless a work-item reads them a few times only or too few fit. Their pitch, or 0.
@@ -62,6 +56,7 @@ void choose_tiles(ImplicitProblem& p, const Device& device, cl_long panel)
     double best = std::numeric_limits<double>::infinity();
     for (cl_long row_cuts = 1; row_cuts <= panels; row_cuts *= 2) {
         const cl_long own_panels = ceil_div(panels, row_cuts), rows = own_panels * panel;
+        const cl_long computed = std::min(rows, ceil_div(p.rows, cl_long{8}) * 8);   // of a last panel some vectors
         for (cl_long tiles = 1;; tiles = std::max(tiles + 1, tiles * 5 / 4)) {
             const cl_long block = std::min(tiles * tile_pixels, ceil_div(pixels, tile_pixels) * tile_pixels);
             if (block > most_pixels)
@@ -73,7 +68,7 @@ void choose_tiles(ImplicitProblem& p, const Device& device, cl_long panel)
                                                     double(p.taps_block * p.channels_block * panel));
             const double readings = near > 400 * 1024 ? 2.0 * own_panels : 1;
             const double resting = 0.25 * (blocks - 1) * block * rows;
-            const double cost = rounds * (double(block) * rows * (depth + 8) / 16 + 0.5 * rows * depth + resting +
+            const double cost = rounds * (double(block) * computed * (depth + 8) / 16 + 0.5 * rows * depth + resting +
                                           0.25 * source * readings + 8.0 * block * taps + 500);
             if (cost < best) {
                 best = cost;
@@ -86,17 +81,30 @@ void choose_tiles(ImplicitProblem& p, const Device& device, cl_long panel)
     }
 }
 
+// Of the taps of one launch.
 Tensor packed_weights(Queue& queue, const Call& call, const Program& program, const ImplicitProblem& p, cl_long panel)
 {
     const auto pack = [&] {
         const cl_long columns = p.groups * ceil_div(p.rows, panel) * p.total_depth();
         const Tensor packed = queue.context().empty({columns * panel + p.depth}, call.dtype, queue);
+        if (columns == 0) {
+            fill_zero(queue, packed);
+            return packed;
+        }
+        PackProblem taps = pack_problem(call, false);
+        Tensor w = call.w;
+        for (int i = 0; i < 3; ++i) {
+            w.offset += p.tap_first[i] * taps.tap_strides[i];
+            taps.tap_strides[i] *= p.tap_period[i];
+            taps.taps[i] = p.taps[i];
+        }
         queue.launch(program.kernel("conv_channels_pack"),
-                     Range::linear(static_cast<std::size_t>(columns + p.depth), 64), call.w, packed,
-                     pack_problem(call, false));
+                     Range::linear(static_cast<std::size_t>(columns + p.depth), 64), w, packed, taps);
         return packed;
     };
-    const std::string key = detail::concat("conv panels ", p.groups, " ", p.rows, " ", p.total_depth());
+    const std::string key = detail::concat("conv panels ", call.pass == ConvPass::forward, " ", p.groups, " ", p.rows,
+                                           " ", p.total_depth(), " ", p.tap_first[0], " ", p.tap_first[1], " ",
+                                           p.tap_first[2]);
     return call.prepared ? call.prepared->get(queue, key, pack) : pack();
 }
 
@@ -107,9 +115,11 @@ struct PatchProblem {
 
 // Few channels would make short sums of each tap: of the first layer's images. A copy with channels innermost and zeros
 // for borders has the taps of a row side by side, as one tap of more channels.
-bool takes_patches(const Problem& q)
+bool takes_patches(const Call& call)
 {
-    return q.in_channels < 8 && q.groups == 1 && q.kernel[2] > 1 && q.dilation[2] == 1;
+    const Problem& q = call.problem;
+    return call.pass == ConvPass::forward && q.in_channels < 8 && q.groups == 1 && q.kernel[2] > 1 &&
+           q.dilation[2] == 1;
 }
 
 Call with_patches(Queue& queue, const Call& call, const Program& program, ImplicitProblem& p)
@@ -140,25 +150,54 @@ Call with_patches(Queue& queue, const Call& call, const Program& program, Implic
     return result;
 }
 
+void launch(Queue& queue, const Call& caller, const Program& program, ImplicitProblem p, cl_long result_first)
+{
+    if (p.pixels() == 0)
+        return;
+    const cl_long panel = channels_panel_rows(queue.device(), caller.dtype);
+    const Tensor weights = packed_weights(queue, caller, program, p, panel);
+    const Call call = takes_patches(caller) ? with_patches(queue, caller, program, p) : caller;
+    merge_positions(p);
+    p.weight_stride = p.total_depth() * panel;
+    p.taps_block = taps_together(p, panel);
+    p.channels_block = p.taps[0] * p.taps[1] * p.taps[2] > 1 ? p.depth : channels_together(p, panel);
+    p.tile_depth = near_pitch(p, panel, call.dtype);
+    choose_tiles(p, queue.device(), panel);
+    const cl_long items = ceil_div(p.rows, p.tile_rows) * ceil_div(p.pixels(), p.tile_pixels) * p.groups;
+    const cl_long places = p.tile_pixels * (p.taps[0] * p.taps[1] * p.taps[2] + 1);
+    Tensor result = call.result();
+    result.offset += result_first;
+    queue.launch(program.kernel("conv_channels"), Range::groups(static_cast<std::size_t>(items)),
+                 call.pass == ConvPass::forward ? call.x : call.y, weights, call.bias, result,
+                 LocalMemory{static_cast<std::size_t>(places) * sizeof(cl_int)},
+                 LocalMemory{static_cast<std::size_t>(std::max<cl_long>(p.tile_depth * p.tile_pixels, 1)) *
+                             size_of(call.dtype)}, p);
+}
+
 }  // namespace
+
+cl_long channels_panel_rows(const Device& device, DataType dtype)
+{
+    const bool wide_vectors = device.native_float_lanes * sizeof(cl_float) >= 64;
+    return (dtype == DataType::float64 ? 8 : 16) * (wide_vectors ? 2 : 1);
+}
 
 Rejection rejects_cpu_channels(const Call& call, const Device& device)
 {
     if (Rejection reason = rejects_cpu_implicit(call, device))
         return reason;
-    if (call.pass != ConvPass::forward)
-        return "is made for forward passes";
     if (call.dtype != real_type(call.dtype))
         return "takes float32 and float64 only";
     const Problem& q = call.problem;
-    if (q.out_channels < 8 || (q.in_channels < 8 && !takes_patches(q)))
+    const bool forward = call.pass == ConvPass::forward;
+    if (forward ? q.out_channels < 8 || (q.in_channels < 8 && !takes_patches(call)) : q.out_channels < 8)
         return "needs eight channels in a group";
-    if ((q.x_strides[1] != 1 && !takes_patches(q)) || q.y_strides[1] != 1)
+    if ((q.x_strides[1] != 1 && !takes_patches(call)) || q.y_strides[1] != 1)
         return "needs tensors with channels innermost";
     if (q.taps() > 1024)
         return "takes kernels of 1024 taps at most";
     double padded = 0;
-    if (takes_patches(q)) {
+    if (takes_patches(call)) {
         padded = double(q.batch * q.in_channels);
         for (int i = 0; i < 3; ++i)
             padded *= double(q.out[i] * q.stride[i] + q.kernel[i] * q.dilation[i]);
@@ -168,35 +207,20 @@ Rejection rejects_cpu_channels(const Call& call, const Device& device)
     return {};
 }
 
-Rejection cpu_channels_advises_against(const Call& call, const Device& device)
+Rejection cpu_channels_advises_against(const Call& call, const Device&)
 {
     const Problem& q = call.problem;
+    if (!call.prepared && call.pass != ConvPass::forward)
+        return "would pack weights that may change";
     if (!call.prepared && q.batch * q.out_pixels() < 64)
         return "would pack weights that few pixels read";
-    if (q.out_channels < panel_rows(device, call.dtype))
-        return "would leave most of a vector empty";
     return {};
 }
 
-void run_cpu_channels(Queue& queue, const Call& caller)
+void run_cpu_channels(Queue& queue, const Call& call)
 {
-    ImplicitProblem p = forward_problem(caller);
-    const cl_long panel = panel_rows(queue.device(), caller.dtype);
-    const Program& program = queue.context().program("kernels/conv/cpu_channels.cl", dtype_options(caller.dtype));
-    const Tensor weights = packed_weights(queue, caller, program, p, panel);
-    const Call call = takes_patches(caller.problem) ? with_patches(queue, caller, program, p) : caller;
-    merge_positions(p);
-    p.weight_stride = p.total_depth() * panel;
-    p.taps_block = taps_together(p, panel);
-    p.channels_block = p.taps[0] * p.taps[1] * p.taps[2] > 1 ? p.depth : channels_together(p, panel);
-    p.tile_depth = near_pitch(p, panel, call.dtype);
-    choose_tiles(p, queue.device(), panel);
-    const cl_long items = ceil_div(p.rows, p.tile_rows) * ceil_div(p.pixels(), p.tile_pixels) * p.groups;
-    const cl_long places = p.tile_pixels * (p.taps[0] * p.taps[1] * p.taps[2] + 1);
-    queue.launch(program.kernel("conv_channels"), Range::groups(static_cast<std::size_t>(items)), call.x, weights,
-                 call.bias, call.y, LocalMemory{static_cast<std::size_t>(places) * sizeof(cl_int)},
-                 LocalMemory{static_cast<std::size_t>(std::max<cl_long>(p.tile_depth * p.tile_pixels, 1)) *
-                             size_of(call.dtype)}, p);
+    const Program& program = queue.context().program("kernels/conv/cpu_channels.cl", dtype_options(call.dtype));
+    for_each_launch(call, [&](const ImplicitProblem& p, cl_long first) { launch(queue, call, program, p, first); });
 }
 
 }  // namespace clprim::conv

@@ -178,6 +178,15 @@ Rejection rejects_cpu_depthwise(const Call& call, const Device& device)
     return {};
 }
 
+Rejection cpu_depthwise_advises_against(const Call& call, const Device& device)
+{
+    const Problem& q = call.problem;
+    if (call.pass == ConvPass::backward_data && q.groups == 1 && q.y_strides[1] == 1 && q.out_channels >= 8 &&
+        !rejects_cpu_channels(call, device) && !cpu_channels_advises_against(call, device))
+        return "would gather channels that lie together";
+    return {};
+}
+
 void run_cpu_depthwise(Queue& queue, const Call& call)
 {
     for_each_launch(call, [&](const ImplicitProblem& p, cl_long first) { launch(queue, call, p, first); });

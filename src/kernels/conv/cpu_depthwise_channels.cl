@@ -48,62 +48,100 @@ static inline void one_position(__global stored* result, const __global stored* 
     }
 }
 
-// Four positions whose taps are inside: a weight is read once for them.
+// How four positions walk their columns: those of rows that are added at once, else positions.
+#define MAX_COLUMNS 11
+#define ROWS_3_1 1
+#define ROWS_3_2 2
+#define ROWS_5_1 3
+#define ROWS_5_2 4
+typedef struct {
+    int kind, inside;            // one of ROWS, or 0; whether all columns are inside of the source
+    int columns[MAX_COLUMNS];    // which are, else
+    long next;                   // elements from one to the next
+} columns_of;
+
+// Adds a row of TAPS taps to four positions that lie REACH columns apart: a column is read once for all that it is a
+// tap of. Columns outside of the source count as zeros.
+#define DEFINE_ADD_ROW(TAPS, REACH)                                                                                 \
+    static inline void add_row_##TAPS##_##REACH(vec* sums, const __global real* weights, int channels,               \
+                                                const __global stored* from, const columns_of* at)                  \
+    {                                                                                                               \
+        const long next = at->next;                                                                                 \
+        vec w[TAPS];                                                                                                \
+        UNROLLED for (int tap = 0; tap < TAPS; ++tap) w[tap] = get_vec(0, weights + tap * channels);                \
+        if (at->inside) {                                                                                           \
+            UNROLLED for (int i = 0; i < 3 * REACH + TAPS; ++i)                                                     \
+            {                                                                                                       \
+                const vec column = load_lanes(from + i * next);                                                     \
+                ADD_COLUMN(TAPS, REACH)                                                                             \
+            }                                                                                                       \
+            return;                                                                                                 \
+        }                                                                                                           \
+        UNROLLED for (int i = 0; i < 3 * REACH + TAPS; ++i)                                                         \
+        {                                                                                                           \
+            const vec column = at->columns[i] ? load_lanes(from + i * next) : (vec)0;                               \
+            ADD_COLUMN(TAPS, REACH)                                                                                 \
+        }                                                                                                           \
+    }
+#define ADD_COLUMN(TAPS, REACH)                                                                                     \
+    UNROLLED for (int k = 0; k < 4; ++k) if (i >= k * REACH && i - k * REACH < TAPS) sums[k] =                      \
+        fma(w[i - k * REACH], column, sums[k]);
+#define UNROLLED __attribute__((opencl_unroll_hint(16)))
+DEFINE_ADD_ROW(3, 1)
+DEFINE_ADD_ROW(3, 2)
+DEFINE_ADD_ROW(5, 1)
+DEFINE_ADD_ROW(5, 2)
+
+// Four positions: a weight is read once for them.
 static inline void four_positions(__global stored* result, const __global stored* source, const __global real* weights,
-                                  const __global stored* bias, const row_taps* taps, const depthwise_problem* p)
+                                  const __global stored* bias, const row_taps* taps, const columns_of* at,
+                                  const depthwise_problem* p)
 {
-    const int channels = p->groups, count = taps->count;
-    const long next = p->scale[1] * p->source_strides[3], next_result = p->result_strides[3];
-    const int in_rows = p->taps[1] == 3 && p->step[1] == p->scale[1];
+    const int channels = p->groups, count = taps->count, taps_x = p->taps[1], kind = at->kind;
+    const long next = at->next, next_result = p->result_strides[3];
     const int activation = p->finish.activation, relu = activation == ACTIVATION_RELU;
     const int bounded = relu || activation == ACTIVATION_CLIP || activation == ACTIVATION_NONE;
     const vec least = relu ? 0 : activation == ACTIVATION_CLIP ? (real)p->finish.alpha : -(real)INFINITY,
               most = activation == ACTIVATION_CLIP ? (real)p->finish.beta : (real)INFINITY;
     for (int done = 0; done < channels; done += LANES) {
         const int c = min(done, channels - LANES);
-        vec a0 = p->finish.has_bias ? load_lanes(bias + c) : (vec)0, a1 = a0, a2 = a0, a3 = a0;
-        for (int i = 0; i < count && in_rows; i += 3) {      // a column is read once for all that it is a tap of
-            const __global real* w = weights + taps->weight[i] + c;
-            const __global stored* from = source + taps->from[i] + c;
-            const vec w0 = get_vec(0, w), w1 = get_vec(0, w + channels), w2 = get_vec(0, w + 2 * channels);
-            vec column = load_lanes(from);
-            a0 = fma(w0, column, a0);
-            column = load_lanes(from + next);
-            a0 = fma(w1, column, a0);
-            a1 = fma(w0, column, a1);
-            column = load_lanes(from + 2 * next);
-            a0 = fma(w2, column, a0);
-            a1 = fma(w1, column, a1);
-            a2 = fma(w0, column, a2);
-            column = load_lanes(from + 3 * next);
-            a1 = fma(w2, column, a1);
-            a2 = fma(w1, column, a2);
-            a3 = fma(w0, column, a3);
-            column = load_lanes(from + 4 * next);
-            a2 = fma(w2, column, a2);
-            a3 = fma(w1, column, a3);
-            a3 = fma(w2, load_lanes(from + 5 * next), a3);
-        }
-        for (int i = 0; i < count && !in_rows; ++i) {
-            const vec w = get_vec(0, weights + taps->weight[i] + c);
-            const __global stored* from = source + taps->from[i] + c;
-            a0 = fma(w, load_lanes(from), a0);
-            a1 = fma(w, load_lanes(from + next), a1);
-            a2 = fma(w, load_lanes(from + 2 * next), a2);
-            a3 = fma(w, load_lanes(from + 3 * next), a3);
+        vec a[4];
+        a[0] = a[1] = a[2] = a[3] = p->finish.has_bias ? load_lanes(bias + c) : (vec)0;
+        if (kind) {
+            for (int i = 0; i < count; i += taps_x) {
+                const __global real* w = weights + taps->weight[i] + c;
+                const __global stored* from = source + taps->from[i] + c;
+                if (kind == ROWS_3_1)
+                    add_row_3_1(a, w, channels, from, at);
+                else if (kind == ROWS_3_2)
+                    add_row_3_2(a, w, channels, from, at);
+                else if (kind == ROWS_5_1)
+                    add_row_5_1(a, w, channels, from, at);
+                else
+                    add_row_5_2(a, w, channels, from, at);
+            }
+        } else {
+            for (int i = 0; i < count; ++i) {
+                const vec w = get_vec(0, weights + taps->weight[i] + c);
+                const __global stored* from = source + taps->from[i] + c;
+                a[0] = fma(w, load_lanes(from), a[0]);
+                a[1] = fma(w, load_lanes(from + next), a[1]);
+                a[2] = fma(w, load_lanes(from + 2 * next), a[2]);
+                a[3] = fma(w, load_lanes(from + 3 * next), a[3]);
+            }
         }
         __global stored* to = result + c;
         if (bounded) {
-            store_lanes(to, BOUNDED(a0, least, most));
-            store_lanes(to + next_result, BOUNDED(a1, least, most));
-            store_lanes(to + 2 * next_result, BOUNDED(a2, least, most));
-            store_lanes(to + 3 * next_result, BOUNDED(a3, least, most));
+            store_lanes(to, BOUNDED(a[0], least, most));
+            store_lanes(to + next_result, BOUNDED(a[1], least, most));
+            store_lanes(to + 2 * next_result, BOUNDED(a[2], least, most));
+            store_lanes(to + 3 * next_result, BOUNDED(a[3], least, most));
             continue;
         }
-        store_lanes(to, activate_lanes(a0, &p->finish));
-        store_lanes(to + next_result, activate_lanes(a1, &p->finish));
-        store_lanes(to + 2 * next_result, activate_lanes(a2, &p->finish));
-        store_lanes(to + 3 * next_result, activate_lanes(a3, &p->finish));
+        store_lanes(to, activate_lanes(a[0], &p->finish));
+        store_lanes(to + next_result, activate_lanes(a[1], &p->finish));
+        store_lanes(to + 2 * next_result, activate_lanes(a[2], &p->finish));
+        store_lanes(to + 3 * next_result, activate_lanes(a[3], &p->finish));
     }
 }
 
@@ -131,13 +169,24 @@ void conv_depthwise_channels(const __global stored* source, ulong source_offset,
             taps.weight[taps.count++] = (ty * taps_x + tx) * (int)p.groups;
         }
     }
-    const int reach = (taps_x - 1) * (int)p.step[1], low = min(0, reach), high = max(0, reach);
+    columns_of columns;
+    const int step = p.step[1], pace = step == scale ? 1 : step == 1 && scale == 2 ? 2 : 0;
+    columns.kind = taps_x == 3 && pace ? (pace == 1 ? ROWS_3_1 : ROWS_3_2)
+                   : taps_x == 5 && pace ? (pace == 1 ? ROWS_5_1 : ROWS_5_2)
+                                         : 0;
+    columns.next = (columns.kind ? step : scale) * p.source_strides[3];
+    const int reach = (taps_x - 1) * step, low = min(0, reach), high = max(0, reach);
     for (int x = 0; x < width;) {
+        if (columns.kind && width >= 4)
+            x = min(x, width - 4);          // the last four overlap those before them
         const int column = x * scale + (int)p.shift[1];
         const __global stored* from = source + column * p.source_strides[3];
         __global stored* to = result + x * p.result_strides[3];
-        if (x + 4 <= width && column + low >= 0 && column + 3 * scale + high < p.in[1]) {
-            four_positions(to, from, weights, bias, &taps, &p);
+        columns.inside = column + low >= 0 && column + 3 * scale + high < p.in[1];
+        if (x + 4 <= width && (columns.inside || columns.kind)) {
+            for (int i = 0; i < MAX_COLUMNS && !columns.inside; ++i)
+                columns.columns[i] = column + i * step >= 0 && column + i * step < p.in[1];
+            four_positions(to, from, weights, bias, &taps, &columns, &p);
             x += 4;
         } else {
             one_position(to, from, weights, bias, &taps, column, &p);

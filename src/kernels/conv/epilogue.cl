@@ -13,6 +13,10 @@ typedef struct {
     float alpha, beta;
 } epilogue;
 
+// How activations take powers of e.
+#ifndef EPILOGUE_EXP
+#define EPILOGUE_EXP exp
+#endif
 // Comparisons let NaN through.
 #define BOUNDED(v, low, high) ((v) < (low) ? (low) : (v) > (high) ? (high) : (v))
 #define DEFINE_ACTIVATE(name, type)                                                                             \
@@ -23,7 +27,7 @@ typedef struct {
         case ACTIVATION_RELU: return v < zero ? zero : v;                                                       \
         case ACTIVATION_CLIP: return BOUNDED(v, alpha, beta);                                                   \
         case ACTIVATION_LEAKY_RELU: return v < zero ? v * alpha : v;                                            \
-        case ACTIVATION_SILU: return v / (one + exp(-v));                                                       \
+        case ACTIVATION_SILU: return v / (one + EPILOGUE_EXP(-v));                                              \
         case ACTIVATION_HARD_SWISH: {                                                                           \
             const type gate = v + 3;                                                                            \
             return v * BOUNDED(gate, zero, six) / six;                                                          \
@@ -32,7 +36,7 @@ typedef struct {
             const type line = alpha * v + beta;                                                                 \
             return BOUNDED(line, zero, one);                                                                    \
         }                                                                                                       \
-        case ACTIVATION_SIGMOID: return one / (one + exp(-v));                                                  \
+        case ACTIVATION_SIGMOID: return one / (one + EPILOGUE_EXP(-v));                                         \
         default: return v;                                                                                      \
         }                                                                                                       \
     }

@@ -1,5 +1,6 @@
 // Host side of gpu_direct.cl.
 #include <algorithm>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -28,13 +29,19 @@ bool quads(const Call& call)
            whole(p.y_strides, call.y);
 }
 
-const Program& direct_program(Queue& queue, const Call& call)
+const Program& direct_program(Queue& queue, const Call& call, const ImplicitProblem& p)
 {
-    const bool near = std::max({span_of(call.x), span_of(call.w), span_of(call.y)}) < cl_long{1} << 30;
+    const auto near = [](const Tensor& t) {   // counted from the beginning of its buffer
+        return (static_cast<cl_long>(t.buffer_offset()) + span_of(t)) * static_cast<cl_long>(size_of(t.dtype)) <
+               cl_long{1} << 31;
+    };
+    const bool unit = p.scale[2] == 1 && std::abs(p.step[2]) == 1 && !quads(call);
+    const char* offset = !(near(call.x) && near(call.w) && near(call.y))        ? "long"
+                         : unit || call.pass == ConvPass::backward_weight ? "uint" : "int";
     return queue.context().program("kernels/conv/gpu_direct.cl",
-                                   fmt::format("{} -DACTIVATION={} -DOFFSET={} -DCHANNELS_LAST={:d} -DQUADS={:d}",
-                                               dtype_options(call.dtype), call.epilogue.activation,
-                                               near ? "int" : "long", channels_last(call), quads(call)));
+                                   fmt::format("{} -DACTIVATION={} -DOFFSET={} -DCHANNELS_LAST={:d} -DQUADS={:d} "
+                                               "-DUNIT={:d}", dtype_options(call.dtype), call.epilogue.activation,
+                                               offset, channels_last(call), quads(call), unit));
 }
 
 }  // namespace
@@ -50,7 +57,6 @@ Rejection rejects_gpu_direct(const Call& call, const Device& device)
 
 void run_gpu_direct(Queue& queue, const Call& call)
 {
-    const Program& program = direct_program(queue, call);
     for_each_launch(call, [&](const ImplicitProblem& p, cl_long first) {
         Tensor result = call.result();
         result.offset += first;
@@ -60,7 +66,7 @@ void run_gpu_direct(Queue& queue, const Call& call)
         const bool by_channel = channels_last(call);
         const cl_long inner = x_blocks * (by_channel ? channels / (quads(call) ? 4 : 1) : lines);
         const cl_long groups = ceil_div(inner, items) * p.batch * (by_channel ? lines : channels);
-        queue.launch(program.kernel("conv_direct"),
+        queue.launch(direct_program(queue, call, p).kernel("conv_direct"),
                      Range::groups({static_cast<std::size_t>(groups), 1, 1}, {items, 1, 1}),
                      call.pass == ConvPass::forward ? call.x : call.y, call.w, call.bias, result, p,
                      pack_problem(call, true));
@@ -77,11 +83,12 @@ void run_gpu_direct_weight(Queue& queue, const Call& call)
     const cl_long outputs = p.groups * p.rows, groups = by_channel ? ceil_div(outputs, 64) : outputs;
     const cl_long wanted = (by_channel ? 64 : 4) * static_cast<cl_long>(queue.device().compute_units);
     const cl_long tap_blocks = p.depth * p.taps[0] * p.taps[1] * ceil_div(p.taps[2], 4);
+    const cl_long least = by_channel ? 64 : 256;   // pixels of a part
     p.parts = std::clamp<cl_long>(ceil_div(wanted, groups * tap_blocks), 1,
-                                  std::min(p.pixels() / p.out[2], std::max<cl_long>(p.pixels() / 64, 1)));
+                                  std::min(p.pixels() / p.out[2], std::max<cl_long>(p.pixels() / least, 1)));
     const DataType real = real_type(call.dtype);
     const Tensor sums = queue.context().empty({p.parts * call.w.numel()}, real, queue);
-    queue.launch(direct_program(queue, call).kernel("conv_direct_weight"),
+    queue.launch(direct_program(queue, call, p).kernel("conv_direct_weight"),
                  Range::groups({static_cast<std::size_t>(groups), static_cast<std::size_t>(tap_blocks),
                                 static_cast<std::size_t>(p.parts)}, {items, 1, 1}),
                  call.x, call.y, sums, p);

@@ -61,6 +61,8 @@ Tensor weight_matrix(Queue& queue, const Call& call, ImplicitProblem& p);
 void merge_positions(ImplicitProblem& p);
 // What cpu_implicit would cost a launch in float32: cycles of the slowest core, if nothing ever waited.
 double implicit_cost(ImplicitProblem p, const Device& device);
+// Rows of a panel of weights: PANEL in channel_tiles.cl.
+cl_long channels_panel_rows(const Device& device, DataType dtype);
 // Why a pass cannot use AMX's tile registers.
 Rejection rejects_amx(const Call& call, const Device& device);
 // dw from p.parts sums of [group, output][row], rows in the order that p.taps_inner says.

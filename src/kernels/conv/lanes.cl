@@ -2,6 +2,7 @@
 //   real   what is computed in (float, or double for float64)
 //   vec    LANES reals; a register tile is some rows by two vecs
 #include "core/dtype.cl"
+#include "kernels/conv/vector_exp.cl"
 #include "kernels/conv/epilogue.cl"
 
 #define REAL_OF_float32 float

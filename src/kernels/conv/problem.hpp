@@ -62,10 +62,14 @@ Rejection cpu_amx_weight_advises_against(const Call& call, const Device& device)
 Rejection rejects_cpu_channels(const Call& call, const Device& device);
 Rejection cpu_channels_advises_against(const Call& call, const Device& device);
 void run_cpu_channels(Queue& queue, const Call& call);
+Rejection rejects_cpu_winograd(const Call& call, const Device& device);
+Rejection cpu_winograd_advises_against(const Call& call, const Device& device);
+void run_cpu_winograd(Queue& queue, const Call& call);
 Rejection rejects_cpu_implicit(const Call& call, const Device& device);
 void run_cpu_implicit(Queue& queue, const Call& call);
 void run_cpu_implicit_weight(Queue& queue, const Call& call);
 Rejection rejects_cpu_depthwise(const Call& call, const Device& device);
+Rejection cpu_depthwise_advises_against(const Call& call, const Device& device);
 void run_cpu_depthwise(Queue& queue, const Call& call);
 void run_cpu_depthwise_weight(Queue& queue, const Call& call);
 Rejection rejects_gpu_direct(const Call& call, const Device& device);

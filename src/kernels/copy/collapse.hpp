@@ -4,7 +4,8 @@
 
 #include <clprim/tensor.hpp>
 
-namespace clprim CLPRIM_API {
+CLPRIM_API_BEGIN
+namespace clprim {
 
 struct CopySpace {
     Dims shape, source, target;   // sizes and strides in elements, axis 0 innermost
@@ -18,3 +19,4 @@ struct CopySpace {
 CopySpace collapse(const Dims& shape, const Dims& source, const Dims& target);
 
 }  // namespace clprim
+CLPRIM_API_END

@@ -30,6 +30,7 @@
 #define kind_uint64 KIND_INTEGER
 #define kind_boolean KIND_BOOLEAN
 #define kind_complex32 KIND_COMPLEX
+#define kind_bcomplex32 KIND_COMPLEX
 #define kind_complex64 KIND_COMPLEX
 #define kind_complex128 KIND_COMPLEX
 #define KIND_RAW 4
@@ -42,6 +43,7 @@ CLPRIM_PLAIN_DTYPE(raw128, uint4)
 
 // A part of a complex number has the floating-point type of half the size.
 typedef float part_complex32;
+typedef float part_bcomplex32;
 typedef float part_complex64;
 #ifdef CLPRIM_FP64
 typedef double part_complex128;

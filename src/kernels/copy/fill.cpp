@@ -147,6 +147,10 @@ std::vector<std::byte> element_bytes(DataType type, std::complex<double> value)
         append(bytes, to_float16(static_cast<float>(real)));
         append(bytes, to_float16(static_cast<float>(imaginary)));
         break;
+    case DataType::bcomplex32:
+        append(bytes, to_bfloat16(static_cast<float>(real)));
+        append(bytes, to_bfloat16(static_cast<float>(imaginary)));
+        break;
     case DataType::complex64:
         append(bytes, static_cast<float>(real));
         append(bytes, static_cast<float>(imaginary));

@@ -16,7 +16,9 @@
 //   [16 rows][16  | tile 2  | tile 3  |    or nothing above 2^-100, are `unfit`: the caller adds their products by
 //   pairs of k]   +---------+---------+    vectors.
 //
-// Needs: -DX=<float32, float16 or bfloat16>, the dtype that is split, or AMX_TYPE if X is another one.
+// Needs: -DX=<float32, float16 or bfloat16>, the dtype that is split, or AMX_TYPE if X is another one. With
+// -DDOT_VECTOR=64 bfloat16 is multiplied by vectors instead (AVX-512 BF16, dot_tile.cl), which round and flush
+// subnormal numbers as tile registers do.
 #ifndef AMX_TYPE
 #define AMX_TYPE X
 #endif
@@ -26,31 +28,11 @@
 #define AMX_PARTS_bfloat16 1
 #define AMX_TILE 256                             // words
 #define AMX_BLOCK (2 * AMX_TILE * AMX_PARTS)     // words
-#define AMX_SIDE 32                              // rows of a strip, columns of a panel, and k of a block
-
-// All eight registers with 16 rows of 64 bytes; the state is the thread's, so a kernel lets go of it before it returns.
-__constant uchar amx_shape[64] = {1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 0, 64, 0, 64, 0,
-                                  64, 0, 64, 0, 64, 0, 64, 0, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-                                  0, 0, 0, 0, 16, 16, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0};
-static inline void amx_begin(void)
-{
-    __asm__ volatile("ldtilecfg (%0)" ::"r"(amx_shape) : "memory");
-}
-static inline void amx_end(void)
-{
-    __asm__ volatile("tilerelease" ::: "memory");
-}
-
-// The 32 x 32 sums in registers 0 to 3: zero, and to memory (rows `step` floats apart).
-#define AMX_ZERO "tilezero %%tmm0\n\ttilezero %%tmm1\n\ttilezero %%tmm2\n\ttilezero %%tmm3"
-static inline void amx_store(ulong sums, long step)
-{
-    const ulong bytes = 4 * step;
-    __asm__ volatile("tilestored %%tmm0, (%0,%1,1)\n\ttilestored %%tmm1, 64(%0,%1,1)\n\t"
-                     "tilestored %%tmm2, (%2,%1,1)\n\ttilestored %%tmm3, 64(%2,%1,1)" ::"r"(sums),
-                     "r"(bytes), "r"(sums + 16 * bytes)
-                     : "memory");
-}
+#include "kernels/gemm/amx_tiles.cl"
+#ifdef DOT_VECTOR
+#define DOT_BFLOAT16
+#include "kernels/gemm/dot_blocks.cl"
+#endif
 
 // Sums that wait in `tile`, a private array, for being added to those at `sums`. Vectors add them a few rows at a time
 // beside the products that follow, which leave them idle. The address may be one of local memory too: on a CPU they are
@@ -88,10 +70,15 @@ static inline void amx_settle(amx_waiting* waiting)
 // Puts the 32 x 32 sums to `sums` (an address), or lets them wait to be added to what is there. Nothing else may wait.
 static inline void amx_put(amx_waiting* waiting, ulong sums, long step, int add)
 {
-    amx_store(add ? (ulong)waiting->tile : sums, add ? AMX_SIDE : step);
     waiting->sums = (__global float*)sums;
     waiting->step = step;
     waiting->rows = add ? AMX_SIDE : 0;
+#ifdef DOT_VECTOR   // they are in `tile`
+    for (int i = 0; i < 2 * AMX_SIDE && !add; ++i)
+        vstore16(vload16(i, waiting->tile), 0, waiting->sums + i / 2 * step + i % 2 * 16);
+#else
+    amx_store(add ? (ulong)waiting->tile : sums, add ? AMX_SIDE : step);
+#endif
 }
 
 // Parts of a strip (%0) to registers 4 and 5, of a panel (%1) to 6 and 7, and the products of what is there.
@@ -192,7 +179,15 @@ static inline void amx_fetch(ulong from)
         ahead += AMX_STEP_BYTES;                                                                            \
     }                                                                                                       \
     BESIDE(job, share);
+#ifdef DOT_VECTOR
+static inline void amx_multiply(const amx_product p, amx_waiting* waiting)
+{
+    amx_settle(waiting);
+    dot_blocks(p.strip, p.panel, p.blocks, (int2)((int)p.rows, (int)p.columns), (int*)waiting->tile);
+}
+#else
 DEFINE_AMX_MULTIPLY(amx_multiply, amx_waiting, amx_add_rows)
+#endif
 
 // Words of the pairs (even[i], odd[i]), to each part's `to[part * 2 * AMX_TILE]`; `most` keeps the largest magnitude.
 #define DEFINE_AMX_SPLIT(name, SPACE)                                                                       \

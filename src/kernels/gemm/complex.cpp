@@ -28,8 +28,8 @@ Rejection complex_planes_rejects(const GemmProblem& problem, const Device&)
 {
     if (!is_complex(problem.dtype))
         return "for complex numbers";
-    if (problem.dtype == DataType::complex32)
-        return "complex32";
+    if (size_of(problem.dtype) == 4)
+        return "complex numbers of two bytes a part";
     return std::nullopt;
 }
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <core/host_processor.hpp>
 #include <kernels/gemm/cpu_amx.hpp>
 #include <kernels/gemm/cpu_blocks.hpp>
 #include <kernels/gemm/plan_cache.hpp>
@@ -19,13 +20,16 @@ constexpr std::int64_t strip_bytes = 24 << 10;            // of the first-level 
 struct Planner {
     Planner(const GemmProblem& problem, bool turned_, const Device& device)
         : p(turned_ ? transposed(problem) : problem), turned(turned_), units(std::max(1u, device.compute_units)),
+          by_vectors(!device.amx),
           local_words(static_cast<std::int64_t>(std::min<std::size_t>(device.local_memory, 256 << 10)) / 4)
     {
     }
 
     GemmProblem p;   // seen the way round that is tried
     bool turned;
-    std::int64_t units, local_words;
+    std::int64_t units;
+    bool by_vectors;   // of bfloat16
+    std::int64_t local_words;
     AmxPlan best{};
 
     // Splitting an element, by the stride of the direction that vectors run along and of the other, and reading it.
@@ -38,6 +42,8 @@ struct Planner {
     static constexpr double memory = 0.2;   // a byte from or to the outer caches
     double block_products() const   // of 32 x 32 sums with 32 k
     {
+        if (by_vectors)
+            return 1150;
         return p.dtype == DataType::float32 ? 400 : p.dtype == DataType::float16 ? 270 : 110;
     }
 
@@ -115,12 +121,8 @@ AmxPlan amx_plan(const GemmProblem& problem, const Device& device)
     return plans.get(problem, device, cheapest_plan<Planner>);
 }
 
-Rejection cpu_amx_rejects(const GemmProblem& problem, const Device& device)
+static Rejection has_no_plan(const GemmProblem& problem, const Device& device)
 {
-    if (!device.amx)
-        return "for CPUs with AMX";
-    if (problem.dtype != DataType::float32 && problem.dtype != DataType::float16 && problem.dtype != DataType::bfloat16)
-        return "for float32, float16 and bfloat16";
     if (problem.k == 0)
         return "k is 0";
     if (std::isinf(amx_plan(problem, device).cost))
@@ -128,11 +130,30 @@ Rejection cpu_amx_rejects(const GemmProblem& problem, const Device& device)
     return std::nullopt;
 }
 
+Rejection cpu_amx_rejects(const GemmProblem& problem, const Device& device)
+{
+    if (!device.amx)
+        return "for CPUs with AMX";
+    if (problem.dtype != DataType::float32 && problem.dtype != DataType::float16 && problem.dtype != DataType::bfloat16)
+        return "for float32, float16 and bfloat16";
+    return has_no_plan(problem, device);
+}
+
 Rejection cpu_amx_advises_against(const GemmProblem& problem, const Device& device)
 {
     if (amx_plan(problem, device).cost > cpu_plan(problem, device).cost)
         return "slower than by vectors";
     return std::nullopt;
+}
+
+// float32 and float16 would take more products than their vectors do.
+Rejection cpu_bfloat16_rejects(const GemmProblem& problem, const Device& device)
+{
+    if (device.amx || device.vnni_bytes != 64 || !host_has_avx512_bf16())
+        return "for CPUs with AVX-512 BF16 and without AMX";
+    if (problem.dtype != DataType::bfloat16)
+        return "for bfloat16";
+    return has_no_plan(problem, device);
 }
 
 void cpu_amx(Queue& queue, const GemmProblem& problem, const GemmTensors& tensors)
@@ -146,7 +167,8 @@ void cpu_amx_by(const AmxPlan& plan, Queue& queue, const GemmProblem& asked, con
     const GemmTensors tensors = plan.turned ? transposed(given) : given;
     AmxKernelPlan cut = plan.kernel;
     cut.plain = sums_are_results(problem);
-    const Program& program = queue.context().program("kernels/gemm/cpu_amx.cl", gemm_options(problem.dtype));
+    const Program& program = queue.context().program(
+        "kernels/gemm/cpu_amx.cl", gemm_options(problem.dtype) + (queue.device().amx ? "" : " -DDOT_VECTOR=64"));
     const auto groups = [](std::int64_t count) { return static_cast<std::size_t>(count); };
     const auto local = [](std::int64_t words) { return LocalMemory{static_cast<std::size_t>(4 * words)}; };
     const std::int64_t panel = amx_panel_words(problem.dtype, cut.depth);

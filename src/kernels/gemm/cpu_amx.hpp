@@ -36,6 +36,9 @@ inline std::int64_t amx_panel_words(DataType type, std::int64_t depth)
     return 16 + depth / amx_side * amx_block_words(type);
 }
 
+// The same by vectors of bfloat16 (cpu_amx and cpu_amx_advises_against serve both).
+CLPRIM_API Rejection cpu_bfloat16_rejects(const GemmProblem&, const Device&);
+
 AmxPlan amx_plan(const GemmProblem& problem, const Device& device);
 CLPRIM_API void cpu_amx_by(const AmxPlan& plan, Queue& queue, const GemmProblem& problem,
                            const GemmTensors& tensors);

@@ -90,6 +90,11 @@ static inline void add_products(const __global storage_t(X)* restrict a, const l
 #define RESUME(r)                                                                                           \
     tile_vector s##r##0 = TILE_VLOAD(0, sums + r * UNIT), s##r##1 = TILE_VLOAD(1, sums + r * UNIT);         \
     tile_vector s##r##2 = TILE_VLOAD(2, sums + r * UNIT), s##r##3 = TILE_VLOAD(3, sums + r * UNIT);
+// Of a vector more, for the last columns where they are whole vectors.
+#define ADD_NEXT(r, n) s##r##n = TILE_ADD_PRODUCT(A_VECTOR(r), b##n, s##r##n);
+#define ADD_0(r) ADD_NEXT(r, 0)
+#define ADD_1(r) ADD_0(r) ADD_NEXT(r, 1)
+#define ADD_2(r) ADD_1(r) ADD_NEXT(r, 2)
 #define KEEP(r)                                                                                             \
     TILE_VSTORE(s##r##0, 0, sums + r * UNIT);                                                               \
     TILE_VSTORE(s##r##1, 1, sums + r * UNIT);                                                               \
@@ -106,6 +111,24 @@ static inline void add_products(const __global storage_t(X)* restrict a, const l
             const tile_vector b0 = LOAD_LANES(line), b1 = LOAD_LANES(line + TILE_LANES);
             const tile_vector b2 = LOAD_LANES(line + 2 * TILE_LANES), b3 = LOAD_LANES(line + 3 * TILE_LANES);
             EACH_ROW(ADD)
+        }
+    } else if (left == TILE_LANES) {
+        for (long k = 0; k < depth; ++k) {
+            const tile_vector b0 = LOAD_LANES(b + k * p->b.row);
+            EACH_ROW(ADD_0)
+        }
+    } else if (left == 2 * TILE_LANES) {
+        for (long k = 0; k < depth; ++k) {
+            const __global storage_t(X)* line = b + k * p->b.row;
+            const tile_vector b0 = LOAD_LANES(line), b1 = LOAD_LANES(line + TILE_LANES);
+            EACH_ROW(ADD_1)
+        }
+    } else if (left == 3 * TILE_LANES) {
+        for (long k = 0; k < depth; ++k) {
+            const __global storage_t(X)* line = b + k * p->b.row;
+            const tile_vector b0 = LOAD_LANES(line), b1 = LOAD_LANES(line + TILE_LANES);
+            const tile_vector b2 = LOAD_LANES(line + 2 * TILE_LANES);
+            EACH_ROW(ADD_2)
         }
     } else {
         for (long k = 0; k < depth; ++k) {

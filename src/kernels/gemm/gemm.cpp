@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <kernels/gemm/cpu_amx.hpp>
 #include <kernels/gemm/gpu_matrix.hpp>
 #include <core/operands.hpp>
 
@@ -16,6 +17,7 @@ std::span<const GemmImplementation> gemm_implementations()
     static const GemmImplementation list[] = {
         {"cpu_dot", cpu_dot_rejects, cpu_dot},
         {"cpu_amx", cpu_amx_rejects, cpu_amx, true, cpu_amx_advises_against},
+        {"cpu_bfloat16", cpu_bfloat16_rejects, cpu_amx, true, cpu_amx_advises_against},
         {"cpu_packed", cpu_packed_rejects, cpu_packed, true, nullptr, cpu_packed_space, cpu_packed_at},
         {"gpu_dot", gpu_dot_rejects, gpu_dot},
         {"gpu_matrix", gpu_matrix_rejects, gpu_matrix, true, gpu_matrix_advises_against},

@@ -70,12 +70,20 @@ bool in_groups(std::int64_t count, const Tensor& tensor, std::int64_t near_count
 bool a_along_k(const GemmProblem& p) { return p.a.row != 1 || p.a.column == 1; }
 bool b_along_k(const GemmProblem& p) { return p.b.column != 1 || p.b.row == 1; }
 
+bool a_in_groups(std::int64_t count, const GemmProblem& p, const GemmTensors& t)
+{
+    return a_along_k(p) ? in_groups(count, t.a, p.k, p.a.column, p.a.row, p.a.batch)
+                        : in_groups(count, t.a, p.m, p.a.row, p.a.column, p.a.batch);
+}
+bool b_in_groups(std::int64_t count, const GemmProblem& p, const GemmTensors& t)
+{
+    return b_along_k(p) ? in_groups(count, t.b, p.k, p.b.row, p.b.column, p.b.batch)
+                        : in_groups(count, t.b, p.n, p.b.column, p.b.row, p.b.batch);
+}
+
 bool operands_in_groups(std::int64_t count, const GemmProblem& p, const GemmTensors& t)
 {
-    return (a_along_k(p) ? in_groups(count, t.a, p.k, p.a.column, p.a.row, p.a.batch)
-                         : in_groups(count, t.a, p.m, p.a.row, p.a.column, p.a.batch)) &&
-           (b_along_k(p) ? in_groups(count, t.b, p.k, p.b.row, p.b.column, p.b.batch)
-                         : in_groups(count, t.b, p.n, p.b.column, p.b.row, p.b.batch));
+    return a_in_groups(count, p, t) && b_in_groups(count, p, t);
 }
 
 const char* offset_type(const GemmProblem& p) { return farthest(p) < std::int64_t{1} << 31 ? "int" : "long"; }

@@ -29,6 +29,8 @@ bool in_groups(std::int64_t count, const Tensor& tensor, std::int64_t near_count
 bool a_along_k(const GemmProblem& problem);
 bool b_along_k(const GemmProblem& problem);
 // in_groups of A and B in that direction.
+bool a_in_groups(std::int64_t count, const GemmProblem& problem, const GemmTensors& tensors);
+bool b_in_groups(std::int64_t count, const GemmProblem& problem, const GemmTensors& tensors);
 bool operands_in_groups(std::int64_t count, const GemmProblem& problem, const GemmTensors& tensors);
 
 // The integer type that holds every distance within a matrix, in elements: "int" or "long".

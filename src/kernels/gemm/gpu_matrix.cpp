@@ -40,17 +40,28 @@ bool block_across_k(const Tensor& tensor, std::int64_t lines, std::int64_t k, co
     return line == 1 && block_fits(tensor, k, lines, step, layout.batch);
 }
 
-// How fragments can be read without slabs (fragments_blocks.cl), if at all.
+// How fragments can be read without slabs (fragments_blocks.cl), if at all; whether slabs are read in eights.
 struct Blocks {
-    bool fit = false, a_along_k = false, b_along_k = false;
+    bool fit = false, a_along_k = false, b_along_k = false, aligned = false;
 };
 Blocks blocks_of(MatrixEngineChoice engine, const GemmProblem& p, const GemmTensors& t, const Device& device)
 {
+    const bool aligned = operands_in_groups(8, p, t);
     if (engine.engine != MatrixEngine::dpas16 ||
         !(engine.emulated || device.has_extension("cl_intel_subgroup_2d_block_io")))
-        return {};
+        return {.aligned = aligned};
     const bool a = block_along_k(t.a, p.m, p.k, p.a, false), b = block_along_k(t.b, p.n, p.k, p.b, true);
-    return {(a || block_across_k(t.a, p.m, p.k, p.a, false)) && (b || block_across_k(t.b, p.n, p.k, p.b, true)), a, b};
+    const bool readable_a = a || block_across_k(t.a, p.m, p.k, p.a, false);
+    return {readable_a && (b || block_across_k(t.b, p.n, p.k, p.b, true)), a, b, aligned};
+}
+
+// With m and n up to where operands that have been padded end.
+GemmProblem with_padding(const GemmProblem& p, bool padded)
+{
+    GemmProblem result = p;
+    if (padded)
+        result.m = round_up(p.m, 8), result.n = round_up(p.n, 8);
+    return result;
 }
 
 std::string program_options(MatrixEngineChoice engine, const MatrixTile& tile, const GemmProblem& p,
@@ -59,7 +70,7 @@ std::string program_options(MatrixEngineChoice engine, const MatrixTile& tile, c
     return gemm_options(p.dtype) + matrix_tile_options(engine, tile) +
            fmt::format(" -DA_ALONG_K={:d} -DB_ALONG_K={:d} -DALIGNED={:d} -DALIGNED_C={:d} -DOFFSET={}",
                        blocks.fit ? blocks.a_along_k : a_along_k(p), blocks.fit ? blocks.b_along_k : b_along_k(p),
-                       operands_in_groups(8, p, t), in_groups(4, t.c, p.n, p.c.column, p.c.row, p.c.batch),
+                       blocks.aligned, in_groups(4, t.c, p.n, p.c.column, p.c.row, p.c.batch),
                        byte_offset_type(p, t)) +
            fmt::format(" -DBLOCKS={:d} -DPARTIAL={:d} -DADD_D={:d} -DACTIVATION={}{}", blocks.fit, partial,
                        p.add_d && !partial, partial ? 0 : static_cast<int>(p.activation),
@@ -197,11 +208,18 @@ void gpu_matrix(Queue& queue, const GemmProblem& problem, const GemmTensors& ten
 }
 
 void gpu_matrix_by(MatrixEngineChoice engine, bool large, Queue& queue, const GemmProblem& asked,
-                   const GemmTensors& given)
+                   const GemmTensors& given, bool padded)
 {
+    if (!padded && pays_to_pad(asked, given)) {
+        GemmProblem problem = asked;
+        GemmTensors tensors = given;
+        pad_operands(queue, problem, tensors);
+        return gpu_matrix_by(engine, large, queue, problem, tensors, true);
+    }
+    const GemmProblem whole = with_padding(asked, padded);
     const bool best = better_turned(asked);
     const auto blocks_if = [&](bool turned) {
-        return blocks_of(engine, turned ? transposed(asked) : asked, turned ? transposed(given) : given,
+        return blocks_of(engine, turned ? transposed(whole) : whole, turned ? transposed(given) : given,
                          queue.device());
     };
     // Rows of A along k make the shorter loop, even where C is then written in short pieces: it is written only once.

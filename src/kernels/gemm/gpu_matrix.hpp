@@ -47,9 +47,16 @@ Rejection gpu_split_advises_against(const GemmProblem&, const Device&);
 void gpu_split(Queue&, const GemmProblem&, const GemmTensors&);
 CLPRIM_API void gpu_split_by(MatrixEngineChoice, Queue&, const GemmProblem&, const GemmTensors&);
 
-// By the engine and the tile that are named. C and D may be of float32 beside A and B of 16 bits.
+// Lines that begin at odd places are read a number at a time. Where several blocks read them it pays to copy such an
+// operand first, padded with zeros to multiples of eight.
+bool pays_to_pad(const GemmProblem&, const GemmTensors&);
+void pad_operands(Queue&, GemmProblem&, GemmTensors&);
+
+// By the engine and the tile that are named. C and D may be of float32 beside A and B of 16 bits. `padded`: operands
+// that are not whole groups of eight in the direction of m or n may be read as if they were.
 CLPRIM_API Rejection gpu_matrix_rejects_by(MatrixEngineChoice, const GemmProblem&, const Device&);
-CLPRIM_API void gpu_matrix_by(MatrixEngineChoice, bool large, Queue&, const GemmProblem&, const GemmTensors&);
+CLPRIM_API void gpu_matrix_by(MatrixEngineChoice, bool large, Queue&, const GemmProblem&, const GemmTensors&,
+                              bool padded = false);
 
 // Whether the device builds the engine's kernel and computes products of a type right, int8 for those of eight-bit
 // integers: found out once, by products

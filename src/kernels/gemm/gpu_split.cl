@@ -10,6 +10,8 @@
 // A number that would round to infinity is cut instead. After Henry, Tang, Heinecke, "Leveraging the bfloat16
 // Artificial Intelligence Datatype For Higher-Precision Computations" (2019).
 //
+// With -DBITS the matrix has numbers of 16 bits already, of any kind, which are only laid out anew; PARTS is 1.
+//
 // Options: -DPARTS=1|3 -DSECOND=0|1 (B's order of parts) -DALONG_K=0|1 -DNEAR=0|1: which direction has neighbours in
 // `to`, and whether they are neighbours in `from`.
 
@@ -19,6 +21,14 @@ typedef struct {
     long lines, depth, line_step, k_step, batch_step, lines_padded, depth_padded;
 } split_problem;
 
+#ifdef BITS
+typedef ushort number;
+typedef ushort4 number4;
+#define rounded(v) (v)
+#else
+typedef float number;
+typedef float4 number4;
+
 static inline ushort4 rounded(float4 v)
 {
     const uint4 bits = as_uint4(v), magnitude = bits & 0x7fffffffu;
@@ -27,8 +37,11 @@ static inline ushort4 rounded(float4 v)
     const uint4 result = select(up, cut, magnitude >= 0x7f7f8000u);            // infinity stays, too large is cut
     return convert_ushort4(select(result, (uint4)0x7fc0u, magnitude > 0x7f800000u));
 }
+#endif
 
-__kernel void split_matrix(const __global float* from, ulong from_offset, __global ushort* to, ulong to_offset,
+#define STEP (NEAR ? 1 : near_step)
+
+__kernel void split_matrix(const __global number* from, ulong from_offset, __global ushort* to, ulong to_offset,
                            split_problem p)
 {
     const long near = (long)get_global_id(0) * 4, far = get_global_id(1), batch = get_global_id(2);
@@ -38,21 +51,15 @@ __kernel void split_matrix(const __global float* from, ulong from_offset, __glob
         return;
     const long near_count = ALONG_K ? p.depth : p.lines, far_count = ALONG_K ? p.lines : p.depth;
     const long near_step = ALONG_K ? p.k_step : p.line_step, far_step = ALONG_K ? p.line_step : p.k_step;
-    from += from_offset + batch * p.batch_step + far * far_step + near * near_step;
-    float4 v = 0;
+    number4 v = 0;
     if (far < far_count && near < near_count) {
-#if NEAR
-        if (near + 4 <= near_count)
-            v = vload4(0, from);
-        else
-#endif
-        {
-            const long last = near_count - near - 1;
-            v.x = from[0];
-            v.y = last < 1 ? 0 : from[near_step];
-            v.z = last < 2 ? 0 : from[2 * near_step];
-            v.w = last < 3 ? 0 : from[3 * near_step];
-        }
+        // All four are on their way together: what lies beyond the last repeats it.
+        const int last = (int)min(near_count - near, 4L) - 1;
+        from += from_offset + (NEAR ? near : near * near_step);
+        from += batch * p.batch_step + far * far_step;
+        const number4 w = (number4)(from[0], from[min(1, last) * STEP], from[min(2, last) * STEP],
+                                    from[min(3, last) * STEP]);
+        v = (number4)(w.x, last < 1 ? 0 : w.y, last < 2 ? 0 : w.z, last < 3 ? 0 : w.w);
     }
     const ushort4 high = rounded(v);
     const ulong part = ALONG_K ? (ulong)p.depth_padded : (ulong)p.depth_padded * p.lines_padded;

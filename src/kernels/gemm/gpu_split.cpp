@@ -1,8 +1,10 @@
-// float32 products of reduced precision on matrix engines: gpu_split.cl, then gpu_matrix.cl with results of float32.
+// Operands that are written anew for matrix engines (gpu_split.cl) before gpu_matrix.cl multiplies them: those of
+// float32 products of reduced precision, with results of float32, and those whose lines begin at odd places.
 #include <algorithm>
 
 #include <fmt/format.h>
 
+#include <kernels/gemm/gpu_cut.hpp>
 #include <kernels/gemm/gpu_matrix.hpp>
 
 namespace clprim::detail {
@@ -21,7 +23,7 @@ struct SplitMatrix {
 
 // Lines with steps along k; padded so that engines read eight neighbours at a time.
 SplitMatrix split(Queue& queue, const Tensor& from, const SplitArguments& asked, std::int64_t batch, bool second,
-                  std::int64_t parts)
+                  std::int64_t parts, bool bits = false)
 {
     SplitArguments p = asked;
     p.lines_padded = round_up(p.lines, 8);
@@ -30,12 +32,14 @@ SplitMatrix split(Queue& queue, const Tensor& from, const SplitArguments& asked,
     const std::int64_t batches = p.batch_step == 0 ? 1 : batch;
     SplitMatrix result;
     result.depth = parts * p.depth_padded;
-    result.numbers = queue.context().empty({batches * p.lines_padded * result.depth}, DataType::bfloat16, queue);
+    result.numbers = queue.context().empty({batches * p.lines_padded * result.depth},
+                                           bits ? from.dtype : DataType::bfloat16, queue);
     result.layout = along_k ? MatrixLayout{result.depth, 1, 0} : MatrixLayout{1, p.lines_padded, 0};
     result.layout.batch = batches == 1 ? 0 : p.lines_padded * result.depth;
     const Program& program = queue.context().program(
-        "kernels/gemm/gpu_split.cl", fmt::format("-DPARTS={} -DSECOND={:d} -DALONG_K={:d} -DNEAR={:d}", parts, second,
-                                                 along_k, (along_k ? p.k_step : p.line_step) == 1));
+        "kernels/gemm/gpu_split.cl", fmt::format("-DPARTS={} -DSECOND={:d} -DALONG_K={:d} -DNEAR={:d}{}", parts, second,
+                                                 along_k, (along_k ? p.k_step : p.line_step) == 1,
+                                                 bits ? " -DBITS" : ""));
     const auto size = [](std::int64_t count) { return static_cast<std::size_t>(count); };
     const std::int64_t near = along_k ? p.depth_padded : p.lines_padded;
     const std::int64_t far = along_k ? p.lines_padded : p.depth_padded;
@@ -45,7 +49,34 @@ SplitMatrix split(Queue& queue, const Tensor& from, const SplitArguments& asked,
     return result;
 }
 
+SplitArguments lines_of_a(const GemmProblem& p) { return {p.m, p.k, p.a.row, p.a.column, p.a.batch, 0, 0}; }
+SplitArguments lines_of_b(const GemmProblem& p) { return {p.n, p.k, p.b.column, p.b.row, p.b.batch, 0, 0}; }
+
 }  // namespace
+
+bool pays_to_pad(const GemmProblem& problem, const GemmTensors& tensors)
+{
+    return std::min(problem.m, problem.n) >= 64 && !operands_in_groups(8, problem, tensors);
+}
+
+void pad_operands(Queue& queue, GemmProblem& p, GemmTensors& t)
+{
+    // Where an operand has zeros behind its last k, the other one needs them as well: NaN may lie there.
+    const bool depth = p.k % 8 != 0 && (a_along_k(p) || b_along_k(p));
+    const bool pads_a = depth || !a_in_groups(8, p, t), pads_b = depth || !b_in_groups(8, p, t);
+    SplitMatrix a, b;
+    if (pads_a)
+        a = split(queue, t.a, lines_of_a(p), p.batch, false, 1, true);
+    if (pads_b)
+        b = split(queue, t.b, lines_of_b(p), p.batch, true, 1, true);
+    if (pads_a)
+        t.a = a.numbers, p.a = a.layout;
+    if (pads_b)
+        t.b = b.numbers, p.b = {b.layout.column, b.layout.row, b.layout.batch};
+    if (depth)
+        p.k = a.depth;
+    p.prepared_a = p.prepared_b = nullptr;
+}
 
 Rejection gpu_split_rejects(const GemmProblem& problem, const Device& device)
 {
@@ -73,10 +104,8 @@ void gpu_split(Queue& queue, const GemmProblem& problem, const GemmTensors& tens
 void gpu_split_by(MatrixEngineChoice engine, Queue& queue, const GemmProblem& problem, const GemmTensors& tensors)
 {
     const std::int64_t parts = problem.precision == Float32Precision::medium ? 1 : 3;
-    const SplitMatrix a = split(queue, tensors.a, {problem.m, problem.k, problem.a.row, problem.a.column,
-                                                   problem.a.batch, 0, 0}, problem.batch, false, parts);
-    const SplitMatrix b = split(queue, tensors.b, {problem.n, problem.k, problem.b.column, problem.b.row,
-                                                   problem.b.batch, 0, 0}, problem.batch, true, parts);
+    const SplitMatrix a = split(queue, tensors.a, lines_of_a(problem), problem.batch, false, parts);
+    const SplitMatrix b = split(queue, tensors.b, lines_of_b(problem), problem.batch, true, parts);
     GemmProblem short_problem = problem;
     short_problem.dtype = DataType::bfloat16;
     short_problem.k = a.depth;
@@ -87,7 +116,7 @@ void gpu_split_by(MatrixEngineChoice engine, Queue& queue, const GemmProblem& pr
     const std::int64_t tiles = divide_up(problem.m, shape.rows(shape.large)) *
                                divide_up(problem.n, shape.columns(shape.large)) * problem.batch;
     gpu_matrix_by(engine, &matrix_tile(engine, tiles, queue.device()) == &shape.large, queue, short_problem,
-                  {a.numbers, b.numbers, tensors.c, tensors.d});
+                  {a.numbers, b.numbers, tensors.c, tensors.d}, true);
 }
 
 }  // namespace clprim::detail

@@ -8,6 +8,7 @@
 #include <clprim/integer_matmul.hpp>
 #include <core/operands.hpp>
 #include <kernels/integer/conv_matrix.hpp>
+#include <kernels/integer/cpu.hpp>
 #include <kernels/rounding.hpp>
 
 namespace clprim {
@@ -98,14 +99,18 @@ integer_conv_problem problem_of(const Tensor& x, const Tensor& w, const Tensor& 
 
 const Program& program_for(Queue& queue, const char* file, DataType x, DataType y, bool narrow = false)
 {
-    return queue.context().program(file, fmt::format("-DX={} -DY={}{}", name_of(x), name_of(y),
-                                                     narrow ? " -DNARROW" : ""));
+    std::string options = fmt::format("-DX={} -DY={}", name_of(x), name_of(y));
+    if (narrow)
+        options += queue.device().vnni_bytes ? " -DNARROW " + dot_options(queue.device()) : " -DNARROW";
+    return queue.context().program(file, options);
 }
 
-// Whether bytes as they are take fewer instructions than pairs of int16: with AVX2 alone. Processors with VNNI have one
-// instruction that multiplies pairs and adds them to sums.
-bool narrow_pays()
+// Whether bytes as they are take fewer instructions than pairs of int16: with VNNI, and with AVX2 alone, while AVX-512
+// has registers for more pairs.
+bool narrow_pays(const Device& device)
 {
+    if (device.vnni_bytes)
+        return true;
 #if defined(__x86_64__)
     static const bool pays = __builtin_cpu_supports("avx2") && !__builtin_cpu_supports("avx512f");
     return pays;
@@ -114,10 +119,10 @@ bool narrow_pays()
 #endif
 }
 
-// The weights as bytes if no pair of them can overflow (conv_cpu.cl), else the same words. Waits for the device.
+// The weights as bytes where that is exact (conv_cpu.cl), else the same words. Waits for the device.
 Tensor narrowed(Queue& queue, const Tensor& words, std::int64_t panels, const integer_conv_problem& p)
 {
-    const Program& program = program_for(queue, "kernels/integer/conv_cpu.cl", DataType::int8, DataType::int32);
+    const Program& program = program_for(queue, "kernels/integer/conv_cpu.cl", DataType::int8, DataType::int32, true);
     const Tensor wide = queue.context().empty({panels}, DataType::int32, queue);
     const Range range = Range::groups({size(panels), 1, 1}, {1, 1, 1});
     queue.launch(program.kernel("check_narrow"), range, words, wide, p);
@@ -164,8 +169,9 @@ Tensor packed(Queue& queue, const Tensor& w, const IntegerConv& c, const integer
                          .kernel(depthwise ? "pack_depthwise" : "pack_weights"),
                      Range::groups({size(blocks), size(depthwise ? 1 : p.groups), 1}, {1, 1, 1}), w,
                      or_any(c.w_zero, w), result, p);
-        return !depthwise && c.options.prepared && narrow_pays() ? narrowed(queue, result, p.groups * blocks, p)
-                                                                 : result;
+        return !depthwise && c.options.prepared && narrow_pays(queue.device())
+                   ? narrowed(queue, result, p.groups * blocks, p)
+                   : result;
     };
     if (!c.options.prepared)
         return pack();
@@ -199,6 +205,8 @@ void on_cpu(Queue& queue, const Tensor& given, const Tensor& w, const Tensor& y,
     const std::int64_t wanted = 4 * std::max(1u, queue.device().compute_units);
     p.block_panels = std::clamp<std::int64_t>(panels * pixel_blocks / wanted, 1, std::min(panels, most_panels));
     p.block_panels = divide_up(panels, divide_up(panels, p.block_panels));
+    if (narrow && queue.device().vnni_bytes == 64)
+        p.block_panels = round_up(p.block_panels, 2);   // two at once
     queue.launch(program_for(queue, "kernels/integer/conv_cpu.cl", x.dtype, y.dtype, narrow).kernel("conv"),
                  Range::groups({size(divide_up(pixels, p.block_pixels)), size(divide_up(panels, p.block_panels)),
                                 size(p.groups)}, {1, 1, 1}),
@@ -268,7 +276,7 @@ void integer_conv(Queue& queue, const Tensor& x, const Tensor& w, const Tensor& 
     detail::check(x, w, y, conv);
     if (y.numel() == 0)
         return;
-    if (queue.device().kind == DeviceKind::cpu && queue.device().local_memory >= 128 * 1024 && w.numel())
+    if (detail::has_cpu_integer_conv(queue.device()) && w.numel())
         detail::on_cpu(queue, x, w, y, conv);
     else
         detail::on_gpu(queue, x, w, y, conv);

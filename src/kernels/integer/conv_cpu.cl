@@ -9,14 +9,14 @@
 //
 //     rows: [pixel][CHUNK] int16        weights: [group][panel][pair of k][COLUMNS] words of two int16
 //
-// Weights whose pairs cannot overflow int16 when they are multiplied with unsigned bytes and added (those of seven bits
-// never do) stay bytes, -DNARROW: four products and their sum for a column by two instructions of AVX2, vpmaddubsw and
-// vpmaddwd.
+// Weights may stay bytes, -DNARROW, for four products and their sum at a time: by one instruction with VNNI, whatever
+// bytes (dot_tile.cl), or by two of AVX2, vpmaddubsw and vpmaddwd, where pairs cannot overflow int16 when they are
+// multiplied with unsigned bytes and added (those of seven bits never do).
 // Numbers are gathered as unsigned bytes then, those outside of x as the zero point, which is taken off the sums:
 //
 //     rows: [pixel][CHUNK] bytes        weights: [group][panel][four of k][COLUMNS] words of four int8; sums of columns
 //
-// -DX=int8|uint8 (what is gathered or packed) -DY=int32|float32|int8|uint8 [-DNARROW]
+// -DX=int8|uint8 (what is gathered or packed) -DY=int32|float32|int8|uint8 [-DNARROW] [what dot_tile.cl takes]
 #include "kernels/integer/conv_epilogue.cl"
 
 #define COLUMNS 16
@@ -24,7 +24,6 @@
 #define MOST_PIXELS 48
 #define MOST_PANELS 16
 #define UNROLL _Pragma("unroll")
-
 
 typedef const __global storage_t(X)* bytes;
 
@@ -35,7 +34,8 @@ static inline int8 add_pairs(short16 a, short16 b, int8 sum)
 }
 
 // Weights less their zero points: a work-item packs a panel.
-__kernel void pack_weights(const __global storage_t(X)* w, ulong w_offset, const __global storage_t(X)* zeros,
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void pack_weights(const __global storage_t(X)* w, ulong w_offset, const __global storage_t(X)* zeros,
                            ulong zeros_offset, __global int* to, ulong to_offset, integer_conv_problem p)
 {
     const long panels = (p.outputs + COLUMNS - 1) / COLUMNS, pairs = p.runs * p.run / 2;
@@ -59,7 +59,8 @@ __kernel void pack_weights(const __global storage_t(X)* w, ulong w_offset, const
 }
 
 // Whether all pairs of a panel's words may be narrow.
-__kernel void check_narrow(const __global int* words, ulong words_offset, __global int* wide, ulong wide_offset,
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void check_narrow(const __global int* words, ulong words_offset, __global int* wide, ulong wide_offset,
                            integer_conv_problem p)
 {
     const long count = p.runs * p.run / 2 * COLUMNS;
@@ -67,13 +68,17 @@ __kernel void check_narrow(const __global int* words, ulong words_offset, __glob
     int found = 0;
     for (long i = 0; i < count; ++i) {
         const int low = as_short2(words[i]).x, high = as_short2(words[i]).y;
-        found |= max(low, 0) + max(high, 0) > 128 || min(low, 0) + min(high, 0) < -128 || max(low, high) > 127;
+        found |= min(low, high) < -128 || max(low, high) > 127;
+#ifndef DOT_VECTOR
+        found |= max(low, 0) + max(high, 0) > 128 || min(low, 0) + min(high, 0) < -128;
+#endif
     }
     wide[wide_offset + get_global_id(0)] = found;
 }
 
 // Bytes of a panel's words, and behind all panels the sums of columns.
-__kernel void make_narrow(const __global int* words, ulong words_offset, __global char* to, ulong to_offset,
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void make_narrow(const __global int* words, ulong words_offset, __global char* to, ulong to_offset,
                           integer_conv_problem p)
 {
     const long quads = p.runs * p.run / 4, panel = get_global_id(0);
@@ -100,17 +105,37 @@ typedef uchar number;
 #define FLIP CLPRIM_CAT(IS_SIGNED_, X)   // makes signed bytes unsigned
 #define TAKE(N, from) (as_uchar##N(vload##N(0, from)) ^ (uchar##N)FLIP)
 #define OUTSIDE zero
+#ifdef DOT_VECTOR
+#define DOT_ROW 512              // CHUNK
+#define DOT_STEP(WORD) WORD(0) WORD(1)   // as runs come in eights
+#define DOT_STEP_ROWS 8
+#define DOT_STEP_WEIGHTS 128
+#define DOT_SUM_ROW 64
+#if DOT_VECTOR == 64
+#define DOT_SUM_SECOND 3072      // the next panel's: MOST_PIXELS * COLUMNS * 4
+#define PANELS_AT_ONCE 2
+#else
+#define DOT_SUM_SECOND 32
+#endif
+#include "kernels/gemm/dot_tile.cl"
+#else
 #include "kernels/integer/narrow_tile.cl"
+#endif
 #else
 typedef short number;
 #define TAKE(N, from) (convert_short##N(vload##N(0, from)) - (short##N)zero)
 #define OUTSIDE 0
+#endif
+#ifndef PANELS_AT_ONCE
+#define PANELS_AT_ONCE 1
 #endif
 #define STEP (4 / (int)sizeof(number))   // of k in a word
 
 static inline void take(bytes from, number zero, long count, __local number* row)
 {
     long i = 0;
+    for (; i + 64 <= count; i += 64)
+        UNROLL for (int e = 0; e < 64; e += 16) vstore16(TAKE(16, from + i + e), 0, row + i + e);
     for (; i + 16 <= count; i += 16)
         vstore16(TAKE(16, from + i), 0, row + i);
     if (i + 8 <= count) {
@@ -156,7 +181,17 @@ static inline void gather(bytes x, const integer_conv_problem* p, long4 first, n
     }
 }
 
-#ifndef NARROW
+#ifdef NARROW
+// What sums begin with: the zero point times those of columns is taken off.
+static inline void begin_sums(const __global int* of_columns, int zero, long pixels, __local int* sums)
+{
+    const int8 one = -vload8(0, of_columns) * zero, two = -vload8(1, of_columns) * zero;
+    for (long i = 0; i < pixels; ++i) {
+        vstore8(one, 2 * i, sums);
+        vstore8(two, 2 * i + 1, sums);
+    }
+}
+#else
 // R pixels times a panel, over `words` words, added to sums where `add`.
 #define DEFINE_TILE(name, R)                                                                                \
     static inline void name(const __local short* rows , const __global int* w, long words, __local int* sums, \
@@ -193,7 +228,8 @@ void conv(const __global storage_t(X)* x, ulong x_offset, const __global storage
           integer_conv_problem p)
 {
     __local number rows[MOST_PIXELS * CHUNK] __attribute__((aligned(64)));
-    __local int sums[MOST_PANELS * MOST_PIXELS * COLUMNS] __attribute__((aligned(64)));
+    // One panel more, since what is computed at once may end behind the last.
+    __local int sums[(MOST_PANELS + 1) * MOST_PIXELS * COLUMNS] __attribute__((aligned(64)));
     const conv_ending ending = ENDING(p);
     const long pixels = p.batch * p.out[0] * p.out[1] * p.out[2], group = get_group_id(2);
     const long first = get_group_id(0) * p.block_pixels, count = min(p.block_pixels, pixels - first);
@@ -202,6 +238,7 @@ void conv(const __global storage_t(X)* x, ulong x_offset, const __global storage
 #ifdef NARROW
     const number zero = (uchar)AT(x_zero + x_zero_offset, p.x_zero, 0) ^ FLIP;
     const __global int* column_sums = w + w_offset / 4 + p.groups * all_panels * (depth / STEP) * COLUMNS;
+    column_sums += (group * all_panels + panel_begin) * COLUMNS;
     w += w_offset / 4;
 #else
     const number zero = (short)AT(x_zero + x_zero_offset, p.x_zero, 0);
@@ -217,18 +254,24 @@ void conv(const __global storage_t(X)* x, ulong x_offset, const __global storage
                                          at.z * p.stride[2] - p.pad[2], 0);
             gather(x + at.w * p.x_strides[0], &p, corner, zero, k, here, rows + i * CHUNK);
         }
-        for (long panel = 0; panel < panels; ++panel) {
+        // More pixels than there are may be computed.
+#ifdef NARROW
+        for (long panel = 0; panel < panels && k == 0; ++panel)
+            begin_sums(column_sums + panel * COLUMNS, zero, min((count + 3) / 4 * 4, (long)MOST_PIXELS),
+                       sums + panel * MOST_PIXELS * COLUMNS);
+#endif
+        for (long panel = 0; panel < panels; panel += PANELS_AT_ONCE) {
             const __global int* from = w + (panel * (depth / STEP) + k / STEP) * COLUMNS;
             __local int* to = sums + panel * MOST_PIXELS * COLUMNS;
-            long i = 0;
-            // More pixels than there are may be computed.
-#ifdef NARROW
-            for (; i < count; i += 4) {
-                for (int v = 0; v < 8 && k == 0; ++v)
-                    vstore8((int8)0, v, to + i * COLUMNS);
+#ifdef DOT_VECTOR
+            const ulong second = PANELS_AT_ONCE == 1 ? 32 : panel + 1 < panels ? depth / STEP * 4 * COLUMNS : 0;
+            const dot_operands of = {(ulong)rows, (ulong)from, (ulong)to, second, here / 8};
+            dot_tile(of, count);
+#elif defined(NARROW)
+            for (long i = 0; i < count; i += 4)
                 four_pixels(rows + i * CHUNK, from, here / STEP, to + i * COLUMNS);
-            }
 #else
+            long i = 0;
             for (; i + 6 <= count; i += 6)
                 six_pixels(rows + i * CHUNK, from, here / STEP, to + i * COLUMNS, k > 0);
             for (; i < count; i += 2)
@@ -243,11 +286,6 @@ void conv(const __global storage_t(X)* x, ulong x_offset, const __global storage
         for (long panel = 0; panel < panels; ++panel) {
             const long in_group = (panel_begin + panel) * COLUMNS, o = group * p.outputs + in_group;
             __local int* from = sums + (panel * MOST_PIXELS + i) * COLUMNS;
-#ifdef NARROW
-            const __global int* of_columns = column_sums + (group * all_panels + panel_begin + panel) * COLUMNS;
-            for (int v = 0; v < 2; ++v)
-                vstore8(vload8(v, from) - vload8(v, of_columns) * (int)zero, v, from);
-#endif
             __global storage_t(Y)* to = pixel + o * p.y_strides[1];
             if (p.y_strides[1] == 1 && in_group + COLUMNS <= p.outputs) {
                 const results one = ended_vector(&ending, vload8(0, from), o);

@@ -11,15 +11,12 @@
 //
 // -DX=int8|uint8 (what is packed)
 #include "core/dtype.cl"
+#include "kernels/integer/packed_matrix.cl"
 
 #define LANES 8
 #define ROWS 6
 #define COLUMNS 16
 #define CHUNK 256   // pairs of k that are multiplied before the next panel: 16 or 32 KiB of B
-
-typedef struct {
-    long lines, depth, line_step, k_step, batch_step, zero_step;   // zero_step -1: no zero points
-} packed_matrix;
 
 #define PAIR(low, high) (((low) & 0xffff) | ((high) << 16))
 

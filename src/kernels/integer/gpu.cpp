@@ -1,4 +1,4 @@
-// Launches gpu.cl, and chooses among the products for GPUs.
+// Launches gpu.cl.
 #include <kernels/integer/gpu.hpp>
 
 #include <fmt/format.h>
@@ -30,7 +30,7 @@ const Program& program_for(Queue& queue, DataType type, bool along_k, bool align
 Tensor pack_lines(Queue& queue, const Tensor& from, const Tensor& zeros, PackedMatrix p, std::int64_t batch)
 {
     const std::int64_t count = words_of_line(p.depth), lines = batch * p.lines;
-    p.zero_step = !zeros.defined() ? -1 : zeros.numel() == 1 ? 0 : 1;
+    p.zero_step = zero_step(zeros);
     const IntegerLines packed(queue.context().empty({lines * (count + 2)}, DataType::int32, queue), lines);
     const bool along_k = p.k_step == 1;
     const bool aligned =
@@ -41,12 +41,16 @@ Tensor pack_lines(Queue& queue, const Tensor& from, const Tensor& zeros, PackedM
     return packed.all;
 }
 
-Rejection gpu_words_rejects(const IntegerProduct&, const Device& device)
+}  // namespace
+
+Rejection gpu_integer_words_rejects(const IntegerProduct&, const Device& device)
 {
+    if (device.kind == DeviceKind::cpu)
+        return "for GPUs";
     return device.max_work_group_size < 256 ? Rejection("work-groups of less than 256 work-items") : std::nullopt;
 }
 
-void gpu_words(Queue& queue, const IntegerProduct& p, const IntegerTensors& t)
+void gpu_integer_words(Queue& queue, const IntegerProduct& p, const IntegerTensors& t)
 {
     const IntegerLines rows = pack_rows(queue, p, t), columns = pack_columns(queue, p, t);
     const WordProduct q{p.m, p.n, p.k, words_of_line(p.k), p.c.row, p.c.column, p.c.batch};
@@ -54,15 +58,6 @@ void gpu_words(Queue& queue, const IntegerProduct& p, const IntegerTensors& t)
                  Range::groups({size(divide_up(p.n, tile)), size(divide_up(p.m, tile)), size(p.batch)}, {16, 16, 1}),
                  rows.all, rows.sums, columns.all, columns.sums, t.c, q);
 }
-
-constexpr IntegerImplementation implementations[] = {
-    {"gpu_matrix", gpu_integer_matrix_rejects, gpu_integer_matrix, true, gpu_integer_matrix_advises_against},
-    {"gpu_words", gpu_words_rejects, gpu_words},
-};
-
-}  // namespace
-
-std::span<const IntegerImplementation> integer_gpu_implementations() { return implementations; }
 
 std::int64_t words_of_line(std::int64_t k) { return round_up(divide_up(k, 4), slab_words); }
 
@@ -81,37 +76,6 @@ IntegerLines pack_columns(Queue& queue, const IntegerProduct& p, const IntegerTe
                                                         p.b.column, p.b.row, t.b.offset), pack)
                      : pack(),
             p.batch * p.n};
-}
-
-IntegerProduct integer_product(const IntegerTensors& t)
-{
-    const std::size_t last = t.c.dim() - 1;
-    const auto layout = [&](const Tensor& x) {
-        return MatrixLayout{x.stride(last - 1), x.stride(last), last == 2 ? x.stride(0) : 0};
-    };
-    IntegerProduct p;
-    p.batch = last == 2 ? t.c.size(0) : 1;
-    p.m = t.c.size(last - 1);
-    p.n = t.c.size(last);
-    p.k = t.a.size(last);
-    p.a = layout(t.a);
-    p.b = layout(t.b);
-    p.c = layout(t.c);
-    p.a_type = t.a.dtype;
-    p.b_type = t.b.dtype;
-    p.a_zero = t.zeros.a.defined();
-    p.b_zero = t.zeros.b.defined();
-    return p;
-}
-
-std::string describe(const IntegerProduct& p)
-{
-    const auto one = [](DataType type, const MatrixLayout& layout, bool zero) {
-        return fmt::format("{}:{}:{}:{}{}", name_of(type), layout.row, layout.column, layout.batch,
-                           zero ? ":zero" : "");
-    };
-    return fmt::format("batch={} m={} n={} k={} a={} b={} c={}:{}:{}", p.batch, p.m, p.n, p.k,
-                       one(p.a_type, p.a, p.a_zero), one(p.b_type, p.b, p.b_zero), p.c.row, p.c.column, p.c.batch);
 }
 
 }  // namespace clprim::detail

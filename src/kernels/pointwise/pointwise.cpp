@@ -33,7 +33,7 @@ std::size_t Scalar::write(DataType type, void* target) const
     case DataType::bfloat16:
         return put(static_cast<float>(to_double()));
     case DataType::float64: return put(to_double());
-    case DataType::complex32: case DataType::complex64:
+    case DataType::complex32: case DataType::bcomplex32: case DataType::complex64:
         return put(std::complex<float>(static_cast<float>(to_double()), static_cast<float>(imaginary_)));
     case DataType::complex128: return put(std::complex<double>(to_double(), imaginary_));
     case DataType::boolean:
@@ -274,13 +274,17 @@ Range range_of(const Call& call, const Device& device, std::int64_t numel)
         std::size_t x = 16;
         while (x < largest && static_cast<std::int64_t>(call.fours ? 4 * x : x) < inner)
             x *= 2;
+        if (cpu) {                       // whole vectors, as few idle as there can be
+            const std::int64_t most = static_cast<std::int64_t>(largest), groups = (inner + most - 1) / most;
+            x = static_cast<std::size_t>(((inner + groups - 1) / groups + 15) / 16 * 16);
+        }
         Range range;
         range.dims = 2;
         const std::size_t of_group = call.fours ? 4 * x : x;
         range.global = {(static_cast<std::size_t>(inner) + of_group - 1) / of_group * x,
                         static_cast<std::size_t>(numel / inner), 1};
         std::size_t y = 1;
-        while (!cpu && x * y < largest && range.global[1] % (2 * y) == 0)
+        while (2 * x * y <= largest && range.global[1] % (2 * y) == 0)
             y *= 2;
         range.local = {x, y, 1};
         return range;

@@ -23,6 +23,7 @@ DataType real_type(DataType type)
 {
     switch (type) {
     case DataType::complex32: return DataType::float16;
+    case DataType::bcomplex32: return DataType::bfloat16;
     case DataType::complex64: return DataType::float32;
     case DataType::complex128: return DataType::float64;
     default: return type;

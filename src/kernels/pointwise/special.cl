@@ -175,7 +175,11 @@ static inline T gamma_factor(T a, T x)
         return exp(a * log(x) - x) / tgamma(a);
     T mu = (x - a) / a, deviance = fabs(mu) < LIT(0.4) ? log1p(mu) - mu : log(x / a) - mu;
     T z = 1 / (a * a),
-      stirling = (LIT(0.083333333333333333) - z * (LIT(0.0027777777777777778) - z * LIT(0.00079365079365079365))) / a;
+      stirling = (LIT(0.083333333333333333) -
+                  z * (LIT(0.0027777777777777778) -
+                       z * (LIT(0.00079365079365079365) -
+                            z * (LIT(0.00059523809523809524) -
+                                 z * (LIT(0.00084175084175084175) - z * LIT(0.0019175269175269175)))))) / a;
     return sqrt(a / (2 * PI)) * exp(a * deviance - stirling);
 }
 static inline T gamma_p_series(T a, T x)
@@ -184,6 +188,21 @@ static inline T gamma_p_series(T a, T x)
     for (int k = 1; k < 2000 && term > EPSILON * sum; ++k)
         sum += term *= x / (a + k);
     return sum * gamma_factor(a, x);
+}
+// Q for small a and x, where 1 - P would cancel: 1 - x^a / Gamma(1 + a) and the rest of the series (DLMF 8.7.1).
+static inline T gamma_q_series(T a, T x)
+{
+    T factor = 1, sum = 0, above = 1 + a;
+    for (int k = 1; k < 2000; ++k) {
+        factor *= -x / k;
+        T term = factor / (a + k);
+        sum += term;
+        if (fabs(term) <= EPSILON * fabs(sum))
+            break;
+    }
+    // log Gamma(1 + a), also of what 1 + a rounds away
+    T power = a * log(x) - (lgamma(above) + digamma_of(above) * (a - (above - 1)));
+    return -expm1(power) - a * exp(power) * sum;
 }
 static inline T gamma_q_fraction(T a, T x)
 {
@@ -228,7 +247,9 @@ static inline T gamma_q(T a, T x)
         return isinf(x) ? (T)NAN : (T)1;
     if (isinf(x))
         return 0;
-    return x < a + 1 ? 1 - gamma_p_series(a, x) : gamma_q_fraction(a, x);
+    if (x <= LIT(1.1) && (x <= LIT(0.5) ? LIT(-0.4) / log(x) >= a : LIT(1.1) * x >= a))
+        return gamma_q_series(a, x);
+    return x < a ? 1 - gamma_p_series(a, x) : gamma_q_fraction(a, x);
 }
 
 // Orthogonal polynomials of degree n, truncated to an integer, by their recurrences; 0 for negative n.

@@ -1,9 +1,9 @@
 // Products with sparse matrices whose rows are compressed. Work-item = one element of the result: no atomics.
 // -DX: dtype of values; -DI: of indices; -DCOMPLEX; -DSCALE=float|double|long and for complex numbers float2|double2
 #include "core/dtype.cl"
+#include "core/errors.cl"
 
 typedef compute_t(X) T;
-typedef compute_t(I) index_t;
 
 #ifdef COMPLEX
 static inline T times(T a, T b) { return (T)(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x); }
@@ -23,15 +23,19 @@ static inline T plus(T a, T b) { return a + b; }
 
 typedef struct {
     ulong rows, width;             // of the result, rows of one batch
+    ulong entries, depth;          // depth: rows of one batch of dense
     long block[2];                 // of an entry
     long dense[3], self[3], out[3];   // strides
 } product_t;
 
-__kernel void sparse_mm(const __global storage_t(I)* pointers, ulong pointers_offset, const __global storage_t(I)* columns,
-                        ulong columns_offset, const __global storage_t(X)* values, ulong values_offset,
-                        const __global storage_t(X)* dense, ulong dense_offset, const __global storage_t(X)* self,
-                        ulong self_offset, __global storage_t(X)* out, ulong out_offset, product_t p, ulong items,
-                        int has_values, int has_self, SCALE product, SCALE addend)
+__kernel void sparse_mm(const __global storage_t(I)* pointers, ulong pointers_offset,
+                        const __global storage_t(I)* columns, ulong columns_offset,
+                        const __global storage_t(X)* values, ulong values_offset,
+                        const __global storage_t(X)* dense, ulong dense_offset,
+                        const __global storage_t(X)* self, ulong self_offset, __global storage_t(X)* out,
+                        ulong out_offset, product_t p, ulong items,
+                        int has_values, int has_self, SCALE product, SCALE addend, __global int* errors,
+                        int operator_code)
 {
 #ifdef ROWS_FIRST
     const ulong n = get_global_id(1), row = get_global_id(0);
@@ -47,9 +51,18 @@ __kernel void sparse_mm(const __global storage_t(I)* pointers, ulong pointers_of
     dense += dense_offset + batch * p.dense[0] + n * p.dense[2];
     values += values_offset + inner * p.block[1];
     const ulong step = p.block[0] * p.block[1];
-    const index_t end = pointers[line + 1];
+    const ulong places = p.depth / p.block[1];
+    ulong e = pointers[line], end = pointers[line + 1];
+    if (e > end || end > p.entries) {
+        clprim_index_error(errors, operator_code, e > end ? e : end, p.entries);
+        e = end;
+    }
     T sum = 0;
-    for (index_t e = pointers[line]; e < end; ++e) {
+    for (; e < end; ++e) {
+        if ((ulong)columns[e] >= places) {
+            clprim_index_error(errors, operator_code, columns[e], places);
+            continue;
+        }
         const long column = (long)columns[e] * p.block[1];
         for (long c = 0; c < p.block[1]; ++c) {
             const T x = load(X, dense, (column + c) * p.dense[1]);
@@ -69,20 +82,27 @@ __kernel void sparse_mm(const __global storage_t(I)* pointers, ulong pointers_of
 
 typedef struct {
     ulong rows, width;        // rows of one batch, terms of each sum
+    ulong lines, columns;     // of the product, rows of all batches
     long left[3], right[3];   // strides
 } sampled_t;
 
 #ifndef BOOLEAN
-__kernel void sparse_sampled(const __global storage_t(I)* columns, ulong columns_offset, const __global storage_t(I)* rows,
-                             ulong rows_offset, const __global storage_t(X)* values, ulong values_offset,
+__kernel void sparse_sampled(const __global storage_t(I)* columns, ulong columns_offset,
+                             const __global storage_t(I)* rows, ulong rows_offset,
+                             const __global storage_t(X)* values, ulong values_offset,
                              const __global storage_t(X)* left, ulong left_offset, const __global storage_t(X)* right,
                              ulong right_offset, __global storage_t(X)* out, ulong out_offset, sampled_t p, ulong items,
-                             int has_values, SCALE product, SCALE addend)
+                             int has_values, SCALE product, SCALE addend, __global int* errors,
+                             int operator_code)
 {
     const ulong e = get_global_id(0);
     if (e >= items)
         return;
     const ulong row = rows[rows_offset + e], column = columns[columns_offset + e], batch = row / p.rows;
+    if (row >= p.lines || column >= p.columns) {
+        clprim_index_error(errors, operator_code, row >= p.lines ? row : column, row >= p.lines ? p.lines : p.columns);
+        return;
+    }
     left += left_offset + batch * p.left[0] + row % p.rows * p.left[1];
     right += right_offset + batch * p.right[0] + column * p.right[2];
     T sum = 0;

@@ -11,11 +11,11 @@ namespace {
 
 // product_t, sampled_t of sparse.cl
 struct ProductGeometry {
-    cl_ulong rows, width;
+    cl_ulong rows, width, entries, depth;
     cl_long block[2], dense[3], self[3], out[3];
 };
 struct SampledGeometry {
-    cl_ulong rows, width;
+    cl_ulong rows, width, lines, columns;
     cl_long left[3], right[3];
 };
 
@@ -81,7 +81,14 @@ void sparse_mm(Queue& queue, const SparseRows& a, const Tensor& dense, const Ten
                 dense.size(2) == out.size(2) &&
                 (!self.defined() || (self.shape == out.shape && self.dtype == out.dtype)),
             "sparse_mm: operands ", to_string(dense.shape), " and ", to_string(out.shape), " do not fit");
-    ProductGeometry g{static_cast<cl_ulong>(out.size(1)), static_cast<cl_ulong>(out.size(2)), {1, 1}, {}, {}, {}};
+    ProductGeometry g{static_cast<cl_ulong>(out.size(1)),
+                      static_cast<cl_ulong>(out.size(2)),
+                      static_cast<cl_ulong>(a.columns.size(0)),
+                      static_cast<cl_ulong>(dense.size(1)),
+                      {1, 1},
+                      {},
+                      {},
+                      {}};
     if (a.values.defined() && a.values.dim() == 3)
         std::copy_n(a.values.shape.begin() + 1, 2, g.block);
     const std::int64_t rows = out.size(0) * out.size(1);
@@ -108,7 +115,9 @@ void sparse_mm(Queue& queue, const SparseRows& a, const Tensor& dense, const Ten
     launch.arg(cl_int(a.values.defined())).arg(cl_int(self.defined()));
     add_scale(launch, scale.product, dense.dtype);
     add_scale(launch, scale.addend, dense.dtype);
+    launch.arg(queue.error_buffer()).arg(Queue::error_code("sparse_mm"));
     launch.run(Range::groups({groups(first, lx), groups(second, ly), 1}, {lx, ly, 1}));
+    queue.expect_errors();
 }
 
 void sparse_sampled(Queue& queue, const SparseRows& a, const Tensor& rows, const Tensor& left, const Tensor& right,
@@ -125,7 +134,8 @@ void sparse_sampled(Queue& queue, const SparseRows& a, const Tensor& rows, const
             "sparse_sampled: rows and results, one for each entry, expected");
     if (out.numel() == 0)
         return;
-    SampledGeometry g{static_cast<cl_ulong>(left.size(1)), static_cast<cl_ulong>(left.size(2)), {}, {}};
+    SampledGeometry g{static_cast<cl_ulong>(left.size(1)), static_cast<cl_ulong>(left.size(2)),
+                      static_cast<cl_ulong>(left.size(0) * left.size(1)), static_cast<cl_ulong>(right.size(2)), {}, {}};
     take_strides(left, g.left);
     take_strides(right, g.right);
     Launch launch(queue, kernel(queue, "sparse_sampled", left.dtype, a.columns.dtype));
@@ -133,7 +143,9 @@ void sparse_sampled(Queue& queue, const SparseRows& a, const Tensor& rows, const
     launch.arg(static_cast<cl_ulong>(out.numel())).arg(cl_int(a.values.defined()));
     add_scale(launch, scale.product, left.dtype);
     add_scale(launch, scale.addend, left.dtype);
+    launch.arg(queue.error_buffer()).arg(Queue::error_code("sparse_sampled"));
     launch.run(Range::linear(out.numel(), 64));
+    queue.expect_errors();
 }
 
 }  // namespace clprim

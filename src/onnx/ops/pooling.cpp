@@ -184,7 +184,7 @@ bool mean_as_product(Call& call)
 {
     const Tensor x = call.tensor(0);
     if (call.queue().device().kind != DeviceKind::cpu || x.dtype != DataType::float32 || x.dim() != 4 ||
-        !x.is_channels_last() || x.is_contiguous() || x.size(1) < 16 || x.size(2) * x.size(3) < 64)
+        !x.is_channels_last() || x.is_contiguous() || x.size(1) < 16 || x.size(2) * x.size(3) < 16)
         return false;
     const auto one = call.derived("one", [&] { return Value::copy_of(ElementType::float32, {1}, &unit); });
     const Tensor y = call.allocate({x.size(0), x.size(1), 1, 1}, x.dtype);

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include <clprim/context.hpp>
+#include <clprim/copy.hpp>
 
 #include "onnx/ops/families.hpp"
 #include "onnx/ops/resize_taps.hpp"
@@ -103,25 +104,45 @@ std::int64_t repetitions(const AxisTaps& taps, const ResizeAxis& axis)
     return repeats ? factor : 0;
 }
 
-// The last two axes at once where they repeat; undefined if they do not.
+// Every axis that repeats its elements is two in both: the elements, and their repetitions, which stand still in x.
+void repeat_by_copy(Queue& queue, const Tensor& x, const Tensor& y, const Dims& factors)
+{
+    Tensor from = x, to = y;
+    from.shape = to.shape = from.strides = to.strides = {};
+    for (std::size_t i = 0; i < x.dim(); ++i) {
+        from.shape.push_back(x.size(i));
+        from.strides.push_back(x.stride(i));
+        to.strides.push_back(y.stride(i) * factors[i]);
+        if (factors[i] > 1) {
+            from.shape.push_back(factors[i]);
+            from.strides.push_back(0);
+            to.strides.push_back(y.stride(i));
+        }
+    }
+    to.shape = from.shape;
+    copy(queue, from, to);
+}
+
+// All axes at once where they repeat; undefined if they do not.
 Tensor repeat_axes(Call& call, const Tensor& x, std::span<const std::pair<std::size_t, ResizeAxis>> axes,
                    const ResizeRule& rule)
 {
-    if (rule.mode != ResizeMode::nearest || x.dim() < 2)
+    if (rule.mode != ResizeMode::nearest || x.dim() < 2 || axes.empty() || x.dim() + axes.size() > 8)
         return {};
-    std::int64_t factors[2] = {1, 1};
-    Dims shape = x.shape;
+    Dims factors(x.dim(), 1), shape = x.shape;
+    bool last_two = true;
     for (const auto& [axis, how] : axes) {
-        if (axis + 2 < x.dim())
-            return {};
-        std::int64_t& factor = factors[axis + 2 - x.dim()];
-        factor = repetitions(resize_taps(rule, how), how);
-        if (factor == 0)
+        factors[axis] = repetitions(resize_taps(rule, how), how);
+        if (factors[axis] == 0)
             return {};
         shape[axis] = how.out;
+        last_two &= axis + 2 >= x.dim();
     }
     const Tensor y = call.allocate(shape, x.dtype);
-    resample_repeat(call.queue(), x, y, factors[0], factors[1]);
+    if (last_two)
+        resample_repeat(call.queue(), x, y, factors[x.dim() - 2], factors[x.dim() - 1]);
+    else if (y.numel())
+        repeat_by_copy(call.queue(), x, y, factors);
     return y;
 }
 

@@ -3,6 +3,7 @@
 #include <distributed/backend.hpp>
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <distributed/tensors.hpp>
 #include <runtime/allocator.hpp>
@@ -59,9 +60,47 @@ c10::intrusive_ptr<c10d::Backend> Backend::merge(const c10::intrusive_ptr<c10d::
     return derived(store, rank, size, options);
 }
 
-void Backend::abort() { runner_.abort("it was aborted", false); }
+Runner& Backend::runner(const Call& call)
+{
+    if (!in_callback())
+        return runner_;
+    if (const Inner made = engine_->inner_if_made(); made && made->getBackendName() == "mpi")
+        return runner_;   // which has one communicator
+    engine_->check_usable(call.name);
+    const std::lock_guard lock(mutex_);
+    if (!runner_of_callbacks_) {
+        const Engine::Group& group = engine_->group();
+        auto store = c10::make_intrusive<c10d::PrefixStore>("callbacks", group.store);
+        auto engine = std::make_shared<Engine>(Engine::Group{group.rank, group.size, std::move(store)},
+                                               engine_->factory(), engine_->timeout());
+        engine->call_when_broken(0, [whole = std::weak_ptr(engine_)] {
+            if (const auto engine = whole.lock())
+                engine->break_off("a collective that a callback had begun failed");
+        });
+        runner_of_callbacks_ = std::make_unique<Runner>(std::move(engine));
+    }
+    return *runner_of_callbacks_;
+}
 
-void Backend::shutdown() { runner_.abort("it was destroyed", true); }
+void Backend::setTimeout(Milliseconds timeout)
+{
+    engine_->set_timeout(timeout);
+    const std::lock_guard lock(mutex_);
+    if (runner_of_callbacks_)
+        runner_of_callbacks_->engine().set_timeout(timeout);
+}
+
+void Backend::abort() { end("it was aborted", false); }
+
+void Backend::shutdown() { end("it was destroyed", true); }
+
+void Backend::end(const std::string& reason, bool quietly)
+{
+    runner_.abort(reason, quietly);
+    const std::lock_guard lock(mutex_);
+    if (runner_of_callbacks_)
+        runner_of_callbacks_->abort(reason, true);
+}
 
 #ifdef C10D_BACKEND_HAS_HOOKS
 void Backend::registerAbortHook(std::int64_t id, c10d::AbortHook hook)
@@ -72,17 +111,21 @@ void Backend::registerAbortHook(std::int64_t id, c10d::AbortHook hook)
 void Backend::unregisterAbortHook(std::int64_t id) { engine_->forget_call(id); }
 #endif
 
+bool Backend::is_message(const Call& call)
+{
+    return call.type == c10d::OpType::SEND || call.type == c10d::OpType::RECV ||
+           call.type == c10d::OpType::RECVANYSOURCE;
+}
+
 // A rank that cannot take part says so to the others, which would wait for it otherwise.
 void Backend::require(const Call& call, bool condition, const std::string& problem)
 {
     if (condition)
         return;
-    const bool collective = call.type != c10d::OpType::SEND && call.type != c10d::OpType::RECV &&
-                            call.type != c10d::OpType::RECVANYSOURCE;
-    if (collective && size_ > 1) {
+    if (!is_message(call) && size_ > 1) {
         Collective refusal;
         refusal.intent = {std::string(call.name) + ": " + problem, "", true};
-        runner_.collective(new_work(call, {}, {}), std::move(refusal), std::nullopt);
+        runner(call).collective(new_work(call, {}, {}), std::move(refusal), std::nullopt);
     }
     TORCH_CHECK(false, call.name, " in group '", group_name(), "' on rank ", rank_, " of ", size_, ": ", problem);
 }
@@ -133,17 +176,19 @@ c10::intrusive_ptr<Work> Backend::new_work(const Call& call, Tensors results, co
     const char* title = call.type == c10d::OpType::RECVANYSOURCE   ? "recvAnySource"   // as with PyTorch's backends
                         : call.type == c10d::OpType::ALLTOALL_BASE ? "all_to_all"
                                                                    : call.name;
+    const bool in_order = !is_message(call) && !in_callback();
     return c10::make_intrusive<Work>(
         rank_, Work::About{call.type, std::move(text), std::move(results), device, engine_->or_default(call.timeout),
                            sequence, c10::str("occl:", title), call.inputs.vec(),
                            at::hasCallbacks() ? std::make_shared<const CommsGroup>(getGroupUid(), getGroupDesc(), rank_,
                                                                                    size_, ranks_)
-                                              : nullptr});
+                                              : nullptr,
+                           in_order ? callbacks_ : nullptr});
 }
 
 Backend::Pending Backend::kept(Pending work)
 {
-    if (coalescing_)
+    if (coalescing())
         coalesced_.push_back(work);
     return work;
 }
@@ -153,22 +198,22 @@ void Backend::recorded(const Call& call, const Work& work, const std::function<v
     const Work::About& about = work.about();
     if (!about.group)
         return body();
-    const bool is_message = call.type == c10d::OpType::SEND || call.type == c10d::OpType::RECV;
-    with_comms_record({*about.group, comms_name(call.type), static_cast<std::int64_t>(about.sequence), is_message,
-                       call.inputs.vec(), about.results},
+    with_comms_record({*about.group, comms_name(call.type), static_cast<std::int64_t>(about.sequence),
+                       is_message(call), call.inputs.vec(), about.results},
                       body);
 }
 
 Backend::Pending Backend::run(const Call& call, Collective collective, Tensors results, const Tensors& used)
 {
     auto work = new_work(call, std::move(results), used.at(0));
-    auto start = runner_.start(used[0].device());
+    Runner& runner = this->runner(call);
+    auto start = runner.start(used[0].device());
     for (const at::Tensor& tensor : used) {   // memory freed by the caller stays untouched until the copies are done
         device_allocator().recordStream(tensor.storage().data_ptr(), stream_of(start.lanes->in()));
         device_allocator().recordStream(tensor.storage().data_ptr(), stream_of(start.lanes->out()));
     }
-    collective.at_once = call.at_once && !coalescing_;
-    recorded(call, *work, [&] { runner_.collective(work, std::move(collective), std::move(start)); });
+    collective.at_once = call.at_once && !coalescing();
+    recorded(call, *work, [&] { runner.collective(work, std::move(collective), std::move(start)); });
     return kept(work);
 }
 
@@ -179,13 +224,13 @@ Backend::Pending Backend::together(const Call& call, std::vector<Pending> parts)
 
 void Backend::startCoalescing()
 {
-    coalescing_ = true;
+    coalescing_ = std::this_thread::get_id();
     coalesced_.clear();
 }
 
 Backend::Pending Backend::endCoalescing()
 {
-    coalescing_ = false;
+    coalescing_ = std::thread::id();
     return c10::make_intrusive<Works>(rank_, c10d::OpType::COALESCED, std::exchange(coalesced_, {}));
 }
 

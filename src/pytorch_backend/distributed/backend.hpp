@@ -1,6 +1,8 @@
 // c10d's backend for ocl tensors: staging through host memory around an engine for the CPU (Gloo, MPI, UCC).
 #pragma once
 
+#include <thread>
+
 #include <distributed/runner.hpp>
 
 namespace torch_ocl::distributed {
@@ -28,7 +30,7 @@ public:
 
     const std::string getBackendName() const override { return backend_name; }
     c10::intrusive_ptr<Options> getBackendOptions() override;
-    void setTimeout(Milliseconds timeout) override { engine_->set_timeout(timeout); }
+    void setTimeout(Milliseconds timeout) override;
     std::uint64_t getSequenceNumberForGroup() override { return sequence_; }
     void setSequenceNumberForGroup() override {}
 
@@ -87,7 +89,10 @@ private:
         at::TensorList inputs{};   // their shapes are shown by profilers
         bool at_once = false;      // the caller waits for it
     };
+    static bool is_message(const Call& call);
     std::string group_name() const;
+    void end(const std::string& reason, bool quietly);
+    Runner& runner(const Call& call);   // for what this thread begins now
     void require(const Call& call, bool condition, const std::string& problem);   // or refuses, on every rank
     void check(const Call& call, const char* argument, const Tensors& tensors);
     void check_one(const Call& call, const char* argument, const Tensors& tensors);
@@ -97,6 +102,7 @@ private:
     Pending run(const Call& call, Collective collective, Tensors results, const Tensors& used);
     Pending together(const Call& call, std::vector<Pending> parts);
     Pending kept(Pending work);
+    bool coalescing() const { return coalescing_.load() == std::this_thread::get_id(); }
     Pending message(const Call& call, Tensors& tensors, int peer, int tag);
     Pending gather_flat(const Call& call, Tensors outputs, const at::Tensor& input, Tensors results);
     Pending reduce_scatter_flat(const Call& call, at::Tensor output, Tensors inputs, const c10d::ReduceOp& op);
@@ -107,8 +113,13 @@ private:
     std::shared_ptr<Engine> engine_;
     std::vector<std::uint64_t> ranks_;
     Runner runner_;
+    std::mutex mutex_;
+    // When a callback of a future runs is different on every rank, and so is the place of what it begins among other
+    // collectives. Those of callbacks have connections of their own, and callbacks run in the order of operations.
+    std::unique_ptr<Runner> runner_of_callbacks_;
+    std::shared_ptr<Strand> callbacks_ = std::make_shared<Strand>();
     std::atomic<std::uint64_t> sequence_{0};
-    bool coalescing_ = false;
+    std::atomic<std::thread::id> coalescing_{};   // of this thread
     std::vector<Pending> coalesced_;
 };
 

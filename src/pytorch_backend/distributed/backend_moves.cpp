@@ -262,9 +262,9 @@ Backend::Pending Backend::barrier(const c10d::BarrierOptions& options)
     const Call call{c10d::OpType::BARRIER, "barrier", options.timeout, {}, waits(options)};
     Collective what;   // agreeing on it is what makes every rank wait for every other
     what.intent.exact = "barrier";
-    what.at_once = call.at_once && !coalescing_;
+    what.at_once = call.at_once && !coalescing();
     auto work = new_work(call, {}, {});
-    recorded(call, *work, [&] { runner_.collective(work, std::move(what), std::nullopt); });
+    recorded(call, *work, [&] { runner(call).collective(work, std::move(what), std::nullopt); });
     return kept(work);
 }
 
@@ -289,9 +289,10 @@ Backend::Pending Backend::allreduce_sparse(Tensors& tensors, const c10d::Allredu
     Collective what;
     what.intent.exact = c10::str(call.name, " ", tensors[0].sizes(), " of ", name_of(tensors[0].scalar_type()));
     auto agreed = new_work(call, {}, {});
-    runner_.collective(agreed, std::move(what), std::nullopt);
+    Runner& runner = this->runner(call);
+    runner.collective(agreed, std::move(what), std::nullopt);
     agreed->wait();
-    auto inner = engine_->inner()->allreduce(host, passed);
+    auto inner = runner.engine().inner()->allreduce(host, passed);
     inner->wait();
     const at::Tensor sum = inner->result().empty() ? host[0] : inner->result()[0];
     tensors[0].copy_(sum.to(tensors[0].device()));

@@ -5,6 +5,7 @@
 #include <torch/library.h>
 
 #include <distributed/backend.hpp>
+#include <distributed/threads.hpp>
 
 namespace torch_ocl {
 namespace {
@@ -62,6 +63,11 @@ void bind_distributed(py::module_& m)
                  py::arg("ranks") = std::vector<std::uint64_t>{})
             // PyTorch asks this of backends that split: ranks outside a new group have nothing to do.
             .def("perform_nocolor_split", [](Backend&, const py::object&) {});
+        // A thread that lets go of a Python object while the interpreter ends takes the process with it. Callbacks run
+        // one after another, so several may be left.
+        const auto wait = [] { distributed::wait_for_background_tasks(std::chrono::seconds(5)); };
+        py::module_::import("atexit").attr("register")(
+            py::cpp_function(wait, py::call_guard<py::gil_scoped_release>()));
     });
 }
 

@@ -65,10 +65,7 @@ Reducible reducible(const at::Tensor& host, RedOp op)
     case at::kUInt16: return widened(host, at::kInt, op);
     case at::kUInt32: return widened(host, at::kLong, op);
     case at::kUInt64: return {host.view(at::kLong), op, {}};
-    case at::kComplexHalf:
-    case at::kComplexFloat:
-    case at::kComplexDouble: return {at::view_as_real(host).view({-1}), op, {}};
-    default: return {host, op, {}};
+    default: return {host.is_complex() ? at::view_as_real(host).view({-1}) : host, op, {}};
     }
 }
 

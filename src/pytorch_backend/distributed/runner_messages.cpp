@@ -45,6 +45,7 @@ void Runner::send(c10::intrusive_ptr<Work> work, Message message, Start start)
             const Milliseconds timeout = work->getTimeout();
             auto inner = engine->inner();
             start.lanes->out().wait_for(start.ready);
+            start.lanes->in().wait_for(start.ready);   // which tells the end
             Header header{id, message.data.numel(), static_cast<std::int64_t>(message.data.scalar_type()),
                           static_cast<std::int64_t>(message.data.nbytes())};
             std::vector<at::Tensor> list{tensor_over(header)};

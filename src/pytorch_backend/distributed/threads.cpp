@@ -1,6 +1,5 @@
 #include <distributed/threads.hpp>
 
-#include <chrono>
 #include <condition_variable>
 #include <thread>
 
@@ -21,6 +20,12 @@ public:
             arrived_.notify_one();
     }
 
+    void wait(std::chrono::milliseconds at_most)
+    {
+        std::unique_lock lock(mutex_);
+        rested_.wait_for(lock, at_most, [&] { return tasks_.empty() && busy_ == 0; });
+    }
+
 private:
     void work()
     {
@@ -35,26 +40,33 @@ private:
             {
                 Task task = std::move(tasks_.front());
                 tasks_.pop_front();
+                ++busy_;
                 lock.unlock();
                 task();
             }   // what the task holds goes before the lock comes back
             lock.lock();
+            --busy_;
+            if (tasks_.empty() && busy_ == 0)
+                rested_.notify_all();
         }
     }
 
     std::mutex mutex_;
-    std::condition_variable arrived_;
+    std::condition_variable arrived_, rested_;
     std::deque<Task> tasks_;
-    std::size_t idle_ = 0;
+    std::size_t idle_ = 0, busy_ = 0;
 };
+
+Pool& pool()
+{
+    static auto* const instance = new Pool;   // never destroyed: its threads may wait for a peer when the process ends
+    return *instance;
+}
 
 }  // namespace
 
-void run_in_background(Task task)
-{
-    static auto* const pool = new Pool;   // never destroyed: its threads may wait for a peer when the process ends
-    pool->run(std::move(task));
-}
+void run_in_background(Task task) { pool().run(std::move(task)); }
+void wait_for_background_tasks(std::chrono::milliseconds at_most) { pool().wait(at_most); }
 
 void Strand::push(Task task)
 {

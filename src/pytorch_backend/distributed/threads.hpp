@@ -1,6 +1,7 @@
 // Threads that outlive no work: tasks run at once, each on an idle thread or a new one; strands run theirs in order.
 #pragma once
 
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -12,6 +13,9 @@ using Task = std::function<void()>;   // must not throw
 
 // Runs the task on a thread of its own: it may wait for as long as it likes.
 void run_in_background(Task task);
+
+// Waits until no task runs or is left to run; not longer than that, since a task may wait for a peer that is no more.
+void wait_for_background_tasks(std::chrono::milliseconds at_most);
 
 // Tasks of one strand run one after another, in the order in which they came.
 class Strand : public std::enable_shared_from_this<Strand> {

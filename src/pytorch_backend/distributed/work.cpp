@@ -6,7 +6,6 @@
 #include <ATen/core/jit_type.h>
 #include <c10/core/StreamGuard.h>
 
-#include <distributed/threads.hpp>
 #include <runtime/stream.hpp>
 
 namespace torch_ocl::distributed {
@@ -67,10 +66,12 @@ void Work::end(std::exception_ptr error)
     }
     cv_.notify_all();
     // Callbacks may wait for further operations of this group, so the thread that serves those does not run them.
-    if (future)
-        run_in_background([self = c10::intrusive_ptr<Work>::unsafe_reclaim_from_nonowning(this), future] {
-            self->mark(future);
-        });
+    if (!future)
+        return;
+    const auto task = [self = c10::intrusive_ptr<Work>::unsafe_reclaim_from_nonowning(this), future] {
+        self->mark(future);
+    };
+    about_.callbacks ? about_.callbacks->push(task) : run_in_background(task);
 }
 
 void Work::mark(const c10::intrusive_ptr<Future>& future)
@@ -137,7 +138,13 @@ c10::intrusive_ptr<Future> Work::getFuture()
         if (!completed_)
             return future_;
     }
-    mark(future_);
+    // Callbacks of earlier operations come first, on every rank, unless it is one of them that asks.
+    if (about_.callbacks && !in_callback())
+        about_.callbacks->run([self = c10::intrusive_ptr<Work>::unsafe_reclaim_from_nonowning(this)] {
+            self->mark(self->future_);
+        });
+    else
+        mark(future_);
     return future_;
 }
 

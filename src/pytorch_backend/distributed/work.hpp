@@ -7,6 +7,7 @@
 #include <c10/core/Stream.h>
 #include <clprim/queue.hpp>
 #include <distributed/param_comms.hpp>
+#include <distributed/threads.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
 namespace torch_ocl::distributed {
@@ -23,6 +24,7 @@ public:
         std::string title;                   // what profilers call it
         std::vector<at::Tensor> inputs;      // whose shapes they show
         std::shared_ptr<const CommsGroup> group{};   // while one looks on
+        std::shared_ptr<Strand> callbacks{};         // runs those of the future in order; none: any thread
     };
     Work(int rank, About about);
 
@@ -42,7 +44,7 @@ public:
     int sourceRank() const override { return source_; }
     c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
     std::uint64_t getSequencenumber() const override { return about_.sequence; }
-    std::chrono::milliseconds getTimeout() const { return about_.timeout; }
+    std::chrono::milliseconds getTimeout() const TORCH_OCL_OVERRIDE_SINCE_2_14 { return about_.timeout; }
     float getDuration() const override;
 
 private:

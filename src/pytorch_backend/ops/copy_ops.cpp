@@ -12,6 +12,7 @@
 #include <ATen/ops/empty_strided.h>
 #include <clprim/copy.hpp>
 #include <clprim/transfer.hpp>
+#include <torch/headeronly/version.h>
 #include <torch/library.h>
 
 #include <runtime/allocator.hpp>
@@ -20,6 +21,12 @@
 #include <runtime/pinned_allocator.hpp>
 #include <runtime/stream.hpp>
 #include <runtime/tensor_view.hpp>
+
+#if TORCH_VERSION_MINOR >= 14
+#define NARROW_COMPLEX at::kComplexHalf, at::kBComplex32
+#else
+#define NARROW_COMPLEX at::kComplexHalf
+#endif
 
 namespace torch_ocl {
 namespace {
@@ -219,7 +226,7 @@ Tensor& fill_scalar(Tensor& self, const at::Scalar& value)
         const auto converted = value.to<scalar_t>();
         std::memcpy(element.data(), &converted, sizeof converted);
     }), AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX), AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), at::kBool, at::kHalf,
-       at::kBFloat16, at::kComplexHalf, AT_EXPAND(AT_FLOAT8_TYPES));
+       at::kBFloat16, NARROW_COMPLEX, AT_EXPAND(AT_FLOAT8_TYPES));
     if (self.numel() != 0)      // a number that does not fit is refused all the same
         clprim::fill(current_queue(self), storage_view(self), std::span(element).first(self.element_size()));
     return self;

@@ -288,7 +288,9 @@ Tensor solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool left,
     at::native::checkInputsSolver(a, b, left, "linalg.solve_triangular");
     at::native::checkFloatingOrComplex(a, "linalg.solve_triangular");
     const c10::OptionalDeviceGuard guard(a.device());
-    return triangular(a, b, upper, left, unitriangular);
+    const Tensor x = triangular(a, b, upper, left, unitriangular);
+    // Columns lie together, as compiled code is promised, unless the matrix could have been taken as it lies.
+    return a.is_conj() && a.mT().is_contiguous() ? x : x.mT().contiguous().mT();
 }
 
 Tensor& solve_triangular_out(const Tensor& a, const Tensor& b, bool upper, bool left, bool unitriangular, Tensor& out)

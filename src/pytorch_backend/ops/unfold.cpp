@@ -1,6 +1,8 @@
 // torch.nn.functional.unfold and fold.
 #include <ATen/native/Resize.h>
 #include <ATen/native/im2col_shape_check.h>
+#include <ATen/ops/col2im.h>
+#include <ATen/ops/im2col.h>
 #include <c10/core/DeviceGuard.h>
 #include <clprim/unfold.hpp>
 #include <torch/library.h>
@@ -34,9 +36,17 @@ void check_type(const at::Tensor& self, const char* name)
                                 self.scalar_type(), "'");
 }
 
+at::Tensor& resized_copy(at::Tensor& out, const at::Tensor& result)
+{
+    at::native::resize_output(out, result.sizes());
+    return out.copy_(result);
+}
+
 at::Tensor& im2col_out(const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef dilation,
                        at::IntArrayRef padding, at::IntArrayRef stride, at::Tensor& out)
 {
+    if (out.is_alias_of(self))      // would be resized before it is read
+        return resized_copy(out, at::im2col(self, kernel, dilation, padding, stride));
     check_type(self, "im2col");
     const clprim::Blocks b = checked_blocks(kernel, dilation, padding, stride);
     at::native::im2col_shape_check(self, at::Tensor(), kernel[0], kernel[1], dilation[0], dilation[1], padding[0],
@@ -64,6 +74,8 @@ at::Tensor im2col(const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRe
 at::Tensor& col2im_out(const at::Tensor& self, at::IntArrayRef output_size, at::IntArrayRef kernel,
                        at::IntArrayRef dilation, at::IntArrayRef padding, at::IntArrayRef stride, at::Tensor& out)
 {
+    if (out.is_alias_of(self))
+        return resized_copy(out, at::col2im(self, output_size, kernel, dilation, padding, stride));
     check_type(self, "col2im");
     TORCH_CHECK(output_size.size() == 2, "It is expected output_size equals to 2, but got size ", output_size.size());
     const clprim::Blocks b = checked_blocks(kernel, dilation, padding, stride);

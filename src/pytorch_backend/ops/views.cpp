@@ -39,7 +39,10 @@ at::Tensor unfold_backward(const at::Tensor& grad, at::IntArrayRef input_sizes, 
     dim = c10::maybe_wrap_dim(dim, static_cast<std::int64_t>(input_sizes.size()));
     const auto positions =
         at::arange(input_sizes[dim], grad.options().dtype(at::kLong)).unfold(0, size, step).flatten();
-    return result.index_add_(dim, positions, grad.movedim(-1, dim + 1).flatten(dim, dim + 1));
+    const at::Tensor windows = grad.movedim(-1, dim + 1).flatten(dim, dim + 1);
+    std::vector<std::int64_t> sizes = input_sizes.vec();    // one window may serve a whole batch, as in istft
+    sizes[static_cast<std::size_t>(dim)] = windows.size(dim);
+    return result.index_add_(dim, positions, windows.expand(sizes));
 }
 
 at::Tensor& narrow_copy_out(const at::Tensor& self, std::int64_t dim, std::int64_t start, std::int64_t length,

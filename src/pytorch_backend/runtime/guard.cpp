@@ -40,9 +40,9 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 
     c10::Stream getStream(c10::Device device) const override { return current_stream(device.index()); }
     c10::Stream getDefaultStream(c10::Device device) const override { return default_stream(device.index()); }
-    c10::Stream getStreamFromGlobalPool(c10::Device device, bool high_priority) const override
+    c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override   // asked for by futures alone
     {
-        return new_stream(device.index(), high_priority ? -1 : 0);
+        return callback_stream(device.index());
     }
     c10::Stream getNewStream(c10::Device device, int priority) const override
     {

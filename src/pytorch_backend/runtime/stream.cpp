@@ -12,6 +12,9 @@ namespace {
 // Null stands for the default queue, so that a thread which never changes streams needs no set-up.
 thread_local clprim::Queue* current_queues[max_devices] = {};
 
+// Queues with even ids have high priority; 0 is the default one.
+constexpr int first_callback_queue = 2, last_callback_queue = 4;
+
 }  // namespace
 
 clprim::Queue& current_queue(c10::DeviceIndex device)
@@ -52,12 +55,22 @@ c10::Stream new_stream(c10::DeviceIndex device, int priority)
 {
     if (priority >= 0)
         return stream_of(context(device).new_queue());
-    // Queues with even ids have high priority; 0 is the default one.
     static std::atomic<unsigned> next{0};
-    constexpr unsigned pool = 16;
-    return stream_of(context(device).queue(static_cast<int>(2 + 2 * (next++ % pool))));
+    constexpr unsigned pool = 14;
+    return stream_of(context(device).queue(last_callback_queue + 2 + 2 * static_cast<int>(next++ % pool)));
 }
 
+c10::Stream callback_stream(c10::DeviceIndex device)
+{
+    static std::atomic<unsigned> next{0};
+    return stream_of(context(device).queue(next++ % 2 == 0 ? first_callback_queue : last_callback_queue));
+}
+
+bool in_callback()
+{
+    const clprim::Queue* queue = current_queues[current_device()];   // none: no stream was ever set
+    return queue && (queue->id() == first_callback_queue || queue->id() == last_callback_queue);
+}
 
 c10::Stream exchange_stream(const c10::Stream& stream)
 {

@@ -15,6 +15,8 @@ c10::Stream stream_of(const clprim::Queue& queue);
 c10::Stream current_stream(c10::DeviceIndex device);
 c10::Stream default_stream(c10::DeviceIndex device);
 c10::Stream new_stream(c10::DeviceIndex device, int priority = 0);   // from the device's pool of that priority
+c10::Stream callback_stream(c10::DeviceIndex device);       // on which PyTorch runs a callback of a future
+bool in_callback();                                         // whether this thread is in one: such a stream is current
 c10::Stream exchange_stream(const c10::Stream& stream);     // makes it current on its device; returns the former one
 
 void forget_current_queues() noexcept;                      // of this thread, after a fork

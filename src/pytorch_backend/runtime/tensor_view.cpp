@@ -3,6 +3,7 @@
 #include <array>
 
 #include <ATen/EmptyTensor.h>
+#include <torch/headeronly/version.h>
 
 #include <runtime/allocator.hpp>
 #include <runtime/stream.hpp>
@@ -25,6 +26,9 @@ constexpr DataTypePair data_types[] = {
     {at::kUInt32, DataType::uint32},        {at::kUInt64, DataType::uint64},
     {at::kBool, DataType::boolean},         {at::kComplexHalf, DataType::complex32},
     {at::kComplexFloat, DataType::complex64}, {at::kComplexDouble, DataType::complex128},
+#if TORCH_VERSION_MINOR >= 14
+    {at::kBComplex32, DataType::bcomplex32},
+#endif
 };
 
 constexpr std::size_t scalar_type_count = static_cast<std::size_t>(at::ScalarType::NumOptions);
@@ -57,10 +61,12 @@ at::ScalarType scalar_type(clprim::DataType type)
 
 namespace {
 
-// What elements are to code that moves their bytes.
+// What elements are to code that moves their bytes: also those of formats without arithmetic.
 DataType storage_type(at::ScalarType type)
 {
-    return c10::isFloat8Type(type) ? DataType::uint8 : data_type(type);
+    if (c10::isFloat8Type(type) || type == at::kFloat4_e2m1fn_x2 || c10::isBitsType(type))
+        return c10::elementSize(type) == 1 ? DataType::uint8 : DataType::uint16;
+    return data_type(type);
 }
 
 }  // namespace
@@ -80,7 +86,7 @@ clprim::Tensor storage_view(const at::Tensor& tensor)
 clprim::Tensor view(const at::Tensor& tensor)
 {
     clprim::Tensor result = storage_view(tensor);
-    if (result.dtype == DataType::uint8)
+    if (result.dtype == DataType::uint8 || result.dtype == DataType::uint16)
         result.dtype = data_type(tensor.scalar_type());   // refuses what has no arithmetic
     if (result.dtype == DataType::float64 || result.dtype == DataType::complex128) {
         const clprim::Device& device = result.memory->context->device();

@@ -1,0 +1,99 @@
+"""Random operators that a compiled backward pass computes anew (activation checkpointing): the forward pass keeps the
+state of the device's generator ahead of each, the backward pass draws with it.
+
+PyTorch has a list of devices whose state may be kept, in two operators of higher order. Its other way, generators as
+arguments of graphs, is for the capture of CUDA graphs; Inductor takes it for CUDA and XPU only.
+"""
+
+from __future__ import annotations
+
+import functools
+from unittest.mock import patch
+
+import torch
+from torch._C import DispatchKey
+from torch._higher_order_ops.utils import registered_hop_fake_fns
+from torch._prims import rng_prims
+from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode, track_tensor_tree
+from torch.utils import _pytree as pytree
+
+
+def _device_of(args, kwargs) -> torch.device | None:
+    """That of a random operator: of its tensors, else the one it is told."""
+    for value in (kwargs.get("device"), *args):
+        if isinstance(value, torch.Tensor):
+            return value.device
+        if isinstance(value, (str, torch.device)):
+            return torch.device(value)
+    return None
+
+
+def _on_ocl(args, kwargs) -> bool:
+    return getattr(_device_of(args, kwargs), "type", "") == "ocl"
+
+
+def _generator_of(args, kwargs) -> torch.Generator:
+    index = _device_of(args, kwargs).index
+    return torch.ocl.default_generators[torch.accelerator.current_device_index() if index is None else index]
+
+
+def _run_and_save(op, *args, **kwargs):
+    return _generator_of(args, kwargs).get_state(), op(*args, **kwargs)
+
+
+def _run_with(state, op, *args, **kwargs):
+    generator = _generator_of(args, kwargs)
+    former = generator.get_state()
+    generator.set_state(state)
+    try:
+        return op(*args, **kwargs)
+    finally:
+        generator.set_state(former)
+
+
+def _run_and_save_traced(mode, op, *args, **kwargs):
+    out = _run_and_save(op, *args, **kwargs)
+    of_trace = functools.partial(pytree.tree_map, mode.tracer.unwrap_proxy)
+    proxy = mode.tracer.create_proxy("call_function", rng_prims.run_and_save_rng_state,
+                                     of_trace((op, *args)), of_trace(kwargs))
+    return track_tensor_tree(out, proxy, constant=None, tracer=mode.tracer)
+
+
+def _served(former, ours, first: int):
+    """A kernel that takes `ours` where the random operator is this device's; its arguments begin at number `first`."""
+    @functools.wraps(former)
+    def kernel(*args, **kwargs):
+        return (ours if _on_ocl(args[first:], kwargs) else former)(*args, **kwargs)
+
+    return kernel
+
+
+def register_operators() -> None:
+    save, use = rng_prims.run_and_save_rng_state, rng_prims.run_with_rng_state
+    save.py_impl(DispatchKey.PrivateUse1)(_run_and_save)
+    use.py_impl(DispatchKey.PrivateUse1)(_run_with)
+    for table, operator, key, ours, first in (
+            (save.py_kernels, save, DispatchKey.BackendSelect, _run_and_save, 1),
+            (use.py_kernels, use, DispatchKey.BackendSelect, _run_with, 2),
+            (registered_hop_fake_fns, save, save, _run_and_save, 1),
+            (save.python_key_table, save, ProxyTorchDispatchMode, _run_and_save_traced, 2)):
+        table[key] = _served(table[key], ours, first)
+        operator._dispatch_cache.clear()
+
+
+def register_partitioners(module) -> None:
+    """Of torch._functorch.partitioners: states of this device pass from the forward graph to the backward one."""
+    from torch._functorch import config
+
+    former, supports = module.functionalize_rng_ops, module.supports_graphsafe_rng
+
+    @functools.wraps(former)
+    def functionalize_rng_ops(joint_module, *args, **kwargs):
+        values = pytree.tree_leaves([node.meta.get("val") for node in joint_module.graph.nodes])
+        if not any(isinstance(value, torch.Tensor) and value.device.type == "ocl" for value in values):
+            return former(joint_module, *args, **kwargs)
+        with (config.patch(graphsafe_rng_functionalization=False),
+              patch.object(module, "supports_graphsafe_rng", lambda device: device.type == "ocl" or supports(device))):
+            return former(joint_module, *args, **kwargs)
+
+    module.functionalize_rng_ops = functionalize_rng_ops

@@ -1,0 +1,14 @@
+// The threads that PyTorch runs backward passes on, one a device.
+#pragma once
+
+#include <chrono>
+
+namespace torch_ocl {
+
+// Waits until the devices' threads have let go of the backward passes that they ran. A thread does so only after it has
+// told the caller that the pass is done, and a pass may own Python objects: a thread that lets go of them while the
+// interpreter ends is ended by it in the middle of a destructor, and the process with it. To be called before that,
+// without the GIL. A thread that is busy for longer is left alone.
+void let_go_of_backward_passes(std::chrono::milliseconds at_most);
+
+}  // namespace torch_ocl
