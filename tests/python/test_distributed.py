@@ -89,6 +89,27 @@ def test_three_ranks(shared, monkeypatch):
     by_threads(serve, outcomes)
 
 
+def test_ranks_in_threads_meet_in_memory_just_made():
+    """All ask the driver at once where a buffer lies, which PoCL answers to one thread at a time."""
+    size = 3
+    for turn in range(12):
+        store, outcomes, begin = torch.distributed.HashStore(), [None] * size, threading.Barrier(size)
+        tensors = torch.ones((size, 300_000 * (turn + 1)), device="ocl")
+        torch.ocl.synchronize()
+
+        def serve(rank):
+            limit = datetime.timedelta(seconds=60)
+            group = _distributed.process_group_class()(store, rank, size, limit, _distributed._engine)
+            begin.wait()
+            group.allreduce([tensors[rank]]).wait()
+            assert bool((tensors[rank] == size).all())
+            outcomes[rank] = "done"
+
+        by_threads(serve, outcomes)
+        del tensors
+        torch.ocl.empty_cache()
+
+
 def test_more_ranks_than_speak_to_each_other():
     """Agreements go round by round, from each rank to those at distances of powers of two."""
     store, size = torch.distributed.HashStore(), 9

@@ -32,24 +32,23 @@ class Addresses {
 public:
     char* of(clprim::Context& context, cl_mem buffer)
     {
-        clprim::Queue* queue;
-        {
-            const std::lock_guard lock(mutex_);
-            if (const auto known = addresses_.find(buffer); known != addresses_.end())
-                return known->second;
-            auto& own = queues_[&context];
-            if (!own)   // since mapping waits for what is in the queue
-                own = std::make_unique<clprim::Queue>(context, -1, false);
-            queue = own.get();
-        }
-        // Without the lock: the driver may call forget() meanwhile.
+        if (char* known = find(buffer))
+            return known;
+        // One thread at a time: PoCL fails to unmap what another thread maps. Not under mutex_, for the driver may call
+        // forget() meanwhile.
+        const std::lock_guard one(mapping_);
+        if (char* known = find(buffer))
+            return known;
+        auto& queue = queues_[&context];
+        if (!queue)   // of its own, since mapping waits for what is in the queue
+            queue = std::make_unique<clprim::Queue>(context, -1, false);
         cl_int code = CL_SUCCESS;
         void* address =
             clEnqueueMapBuffer(queue->handle()(), buffer, CL_TRUE, CL_MAP_READ, 0, 1, 0, nullptr, nullptr, &code);
         TORCH_CHECK(code == CL_SUCCESS, "clEnqueueMapBuffer: ", clprim::opencl_error_name(code));
         code = clEnqueueUnmapMemObject(queue->handle()(), buffer, address, 0, nullptr, nullptr);
         TORCH_CHECK(code == CL_SUCCESS, "clEnqueueUnmapMemObject: ", clprim::opencl_error_name(code));
-        queue->flush();
+        clFinish(queue->handle()());
         const auto gone = [](cl_mem buffer, void* self) { static_cast<Addresses*>(self)->forget(buffer); };
         if (clSetMemObjectDestructorCallback(buffer, gone, this) == CL_SUCCESS) {
             const std::lock_guard lock(mutex_);
@@ -59,14 +58,22 @@ public:
     }
 
 private:
+    char* find(cl_mem buffer)
+    {
+        const std::lock_guard lock(mutex_);
+        const auto known = addresses_.find(buffer);
+        return known == addresses_.end() ? nullptr : known->second;
+    }
+
     void forget(cl_mem buffer)
     {
         const std::lock_guard lock(mutex_);
         addresses_.erase(buffer);
     }
 
-    std::mutex mutex_;
+    std::mutex mutex_;   // of addresses_
     std::map<cl_mem, char*> addresses_;
+    std::mutex mapping_;   // of queues_
     std::map<const clprim::Context*, std::unique_ptr<clprim::Queue>> queues_;
 };
 
