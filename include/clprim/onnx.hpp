@@ -117,12 +117,17 @@ public:
     using Error::Error;
 };
 
-// A model made ready for a device. Constants are uploaded and folded here. run may be called from several threads.
+// A model made ready for a device. Constants are uploaded and folded here; of a model that was moved in and of which
+// there is no copy, the host's memory is given back on the way. run may be called from several threads.
+//
+// A model from a file whose inputs have sizes that are all known holds its weights once: those that kernels keep in a
+// layout of their own go during the first run. What needs them after all (save, a recording of the program's own around
+// a run) reads the file again, and throws InvalidArgument where it has changed meanwhile.
 class Session {
 public:
     // Throws NotSupported naming all unsupported operators with their counts, InvalidArgument for sizes that the model
     // has no name for.
-    explicit Session(const OnnxModel& model, Context& context = Context::get(0), const SessionOptions& options = {});
+    explicit Session(OnnxModel model, Context& context = Context::get(0), const SessionOptions& options = {});
     ~Session();
     Session(Session&&) noexcept;
 

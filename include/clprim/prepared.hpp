@@ -15,18 +15,31 @@ namespace clprim {
 
 class Prepared {
 public:
+    // Whether the operand itself is read beside what is kept.
+    enum class Keeps { part, all };
+
     // What is kept under `key` for a queue, made by `make` on that queue the first time.
-    Tensor get(const Queue& queue, const std::string& key, const std::function<Tensor()>& make)
+    Tensor get(const Queue& queue, const std::string& key, const std::function<Tensor()>& make,
+               Keeps keeps = Keeps::part)
     {
         const std::lock_guard lock(mutex_);
         Tensor& kept = tensors_[{&queue, key}];
         if (!kept.defined())
             kept = make();
+        replaces_ = keeps == Keeps::all;
         return kept;
     }
 
+    // Whether the last call that asked had all it needs of the operand here: who owns the operand may let it go.
+    bool replaces_operand() const
+    {
+        const std::lock_guard lock(mutex_);
+        return replaces_;
+    }
+
 private:
-    std::mutex mutex_;
+    mutable std::mutex mutex_;
+    bool replaces_ = false;
     std::map<std::pair<const Queue*, std::string>, Tensor> tensors_;
 };
 

@@ -38,8 +38,10 @@ public:
     Value() = default;                               // nothing
     Value(Tensor tensor);                            // on its device
     Value(Tensor tensor, ElementType type);          // its storage is storage_type(type)
-    // Host tensors, row-major. `copy_of` copies; `zeros` starts from zero bytes, to be filled through mutable_host.
+    // Host tensors, row-major. `copy_of` copies; `holding` keeps `data`, with bytes for all elements and aligned for
+    // them; `zeros` starts from zero bytes, to be filled through mutable_host.
     static Value copy_of(ElementType type, const Dims& shape, const void* data);
+    static Value holding(ElementType type, const Dims& shape, std::shared_ptr<std::byte[]> data);
     static Value zeros(ElementType type, const Dims& shape);
     static Value strings(const Dims& shape, std::vector<std::string> elements);
     static Value ints(std::span<const std::int64_t> elements);      // int64, shape [n]

@@ -32,8 +32,8 @@ using Ports = std::deque<Port>;              // whose members stay where they ar
 }  // namespace
 
 struct clprim_session {
-    clprim_session(const OnnxModel& model, Context& context, const SessionOptions& options = {})
-        : session(model, context, options)
+    clprim_session(OnnxModel model, Context& context, const SessionOptions& options = {})
+        : session(std::move(model), context, options)
     {
         for (ModelPort& port : session.inputs())
             inputs.emplace_back(std::move(port));

@@ -24,7 +24,7 @@ inline void check_operands(std::string_view operator_name, std::initializer_list
 }
 
 // Throws InvalidArgument for a block of another device: devices may share an OpenCL context, so that a driver would
-// take its memory, in no order with its work.
+// take its memory, in no order with its work. GivenBack for one that is hollow (core/hollow.hpp).
 void require_here(const Queue& queue, const Block& block);
 
 }  // namespace clprim::detail

@@ -9,6 +9,7 @@
 #include <clprim/memory_history.hpp>
 #include <core/blocking.hpp>
 #include <core/event_bridge.hpp>
+#include <core/hollow.hpp>
 #include <core/operands.hpp>
 #include <core/profile.hpp>
 #include <core/recording.hpp>
@@ -22,6 +23,8 @@ void detail::require_here(const Queue& queue, const Block& block)
                                           "devices: {} ({}) and {} ({})",
                                           queue.device().index, queue.device().name, block.context->device().index,
                                           block.context->device().name));
+    if (!block.buffer && is_hollow(block)) [[unlikely]]
+        throw GivenBack();
 }
 
 namespace {

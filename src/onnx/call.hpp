@@ -18,6 +18,8 @@ namespace clprim::onnx {
 // Values of one graph while it runs, by slot.
 using Frame = std::vector<Value>;
 
+class Surplus;
+
 // What all nodes of a running session share.
 struct Engine {
     Queue& queue;
@@ -26,6 +28,7 @@ struct Engine {
     // How often runs were cancelled, and how often when this one began.
     const std::atomic<std::uint64_t>* cancellations = nullptr;
     std::uint64_t cancellations_before = 0;
+    Surplus* surplus = nullptr;          // gives back what nodes need no more
 
     bool is_cancelled() const
     {

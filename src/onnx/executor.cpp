@@ -6,6 +6,7 @@
 
 #include "onnx/call.hpp"
 #include "onnx/ops/support.hpp"
+#include "onnx/surplus.hpp"
 
 namespace clprim::onnx {
 
@@ -182,6 +183,8 @@ void execute(const Graph& graph, Frame& frame, Engine& engine)
         run_named(node, graph.released[i], frame, engine);
         for (const int slot : graph.released[i])
             frame[static_cast<std::size_t>(slot)] = Value();
+        if (engine.surplus) [[unlikely]]
+            engine.surplus->after(graph, i, engine.queue);
     }
 }
 

@@ -12,6 +12,8 @@
 #include <clprim/prepared.hpp>
 #include <clprim/value.hpp>
 
+#include "onnx/model_files.hpp"
+
 namespace clprim::onnx {
 
 struct Graph;
@@ -119,6 +121,7 @@ struct Model {
     std::string producer;
     std::int64_t ir_version = 0;
     std::map<std::string, std::string> metadata;
+    std::vector<ModelFile> files;      // its own first, then those of external data; none for a model from memory
 };
 
 }  // namespace clprim::onnx

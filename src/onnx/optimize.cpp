@@ -206,9 +206,10 @@ bool varies(const Node& node)
     return false;
 }
 
-GraphRef prepare(const Model& model, Engine& engine, const SessionOptions& options)
+GraphRef prepare(std::shared_ptr<const Model> model, Engine& engine, const SessionOptions& options)
 {
-    GraphRef graph = clone(*model.graph);
+    GraphRef graph = clone(*model->graph);
+    model.reset();
     fix_sizes(*graph, options.sizes);
     plan(*graph);
     if (options.optimize) {

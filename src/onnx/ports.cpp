@@ -13,16 +13,16 @@ namespace clprim::onnx {
 namespace {
 
 // Exporters give sizes that have nothing to do with each other one name, so a mismatch is worth a word, once for each
-// name of a process: operators check what they need.
+// name and input of a process: operators check what they need.
 void warn_of_sizes(const Port& port, std::size_t axis, std::int64_t expected, std::int64_t got)
 {
     static std::mutex mutex;
-    static auto* seen = new std::set<std::pair<std::string, std::size_t>>;
+    static auto* seen = new std::set<std::pair<std::string, std::string>>;
+    const std::string& size = std::get<std::string>(port.shape[axis]);
     const std::lock_guard lock(mutex);
-    if (seen->emplace(port.name, axis).second)
-        clprim::detail::log(LogLevel::warning,
-                            clprim::detail::concat("size ", std::get<std::string>(port.shape[axis]), " is ", got,
-                                                   " in input '", port.name, "' and ", expected, " elsewhere"));
+    if (seen->emplace(size, port.name).second)
+        clprim::detail::log(LogLevel::warning, clprim::detail::concat("size ", size, " is ", got, " in input '",
+                                                                      port.name, "' and ", expected, " elsewhere"));
 }
 
 }  // namespace

@@ -93,10 +93,8 @@ public:
         result.graph = std::make_shared<Graph>();
         Scope scope{*result.graph, {}, nullptr, &result.opsets, nullptr, 0};
         for (auto& tensor : *model_.mutable_graph()->mutable_initializer()) {
-            initializers_.emplace_back(tensor.name(), read_tensor(tensor, folder_));
-            const std::string name = tensor.name();
-            tensor.Clear();
-            tensor.set_name(name);
+            Value value = take_tensor(tensor, folder_);
+            initializers_.emplace_back(tensor.name(), std::move(value));
         }
         read_graph(model_.graph(), scope);
         lower_nchwc(*result.graph);
@@ -344,7 +342,10 @@ std::shared_ptr<const Model> read_model(std::uintmax_t size, const ModelFolder& 
     pb::ModelProto proto;
     require(size <= 0x7fffffff, "an ONNX file is at most 2 GiB; larger models keep their data in external files");
     require(parse(proto), "not an ONNX model, or truncated (", size, " bytes)");
-    return std::make_shared<const Model>(Reader(proto, folder).read());
+    auto model = std::make_shared<Model>(Reader(proto, folder).read());
+    if (folder.files)
+        model->files = std::move(*folder.files);
+    return model;
 }
 
 }  // namespace
@@ -359,8 +360,9 @@ OnnxModel::OnnxModel(const std::filesystem::path& file)
     require(std::filesystem::is_regular_file(file, error), "no such file: ", file.string());
     std::ifstream stream(file, std::ios::binary);
     require(stream.good(), "cannot read ", file.string());
+    std::vector<onnx::ModelFile> files{onnx::look_at(file)};
     try {
-        model_ = onnx::read_model(std::filesystem::file_size(file), file.parent_path(),
+        model_ = onnx::read_model(files[0].bytes, {file.parent_path(), &files},
                                   [&](onnx::pb::ModelProto& proto) { return proto.ParseFromIstream(&stream); });
     } catch (const InvalidArgument& e) {
         throw InvalidArgument(file.string() + ": " + e.what());
@@ -371,7 +373,7 @@ OnnxModel OnnxModel::from_bytes(std::span<const std::byte> bytes, const std::fil
 {
     onnx::ModelFolder where;
     if (!folder.empty())
-        where = folder;
+        where.path = folder;
     return OnnxModel(onnx::read_model(bytes.size(), where, [&](onnx::pb::ModelProto& proto) {
         return proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
     }));

@@ -1,18 +1,24 @@
 #include <algorithm>
+#include <atomic>
 #include <fstream>
+#include <shared_mutex>
 #include <utility>
 
 #include <clprim/copy.hpp>
 #include <clprim/onnx.hpp>
+#include <clprim/recording.hpp>
 #include <clprim/runtime.hpp>
 
 #include "core/alive.hpp"
+#include "core/dry_run.hpp"
+#include "core/hollow.hpp"
 #include "core/overlap.hpp"
 #include "onnx/call.hpp"
 #include "onnx/model_writer.hpp"
 #include "onnx/optimize.hpp"
 #include "onnx/ports.hpp"
 #include "onnx/replays.hpp"
+#include "onnx/surplus.hpp"
 
 namespace clprim {
 
@@ -59,23 +65,69 @@ void run_behind(Queue& queue, Queue& other, const std::vector<Value>& values)
 }  // namespace
 
 struct Session::State {
-    State(const OnnxModel& model, Context& context_, const SessionOptions& options)
-        : context(context_), metadata(model.metadata()), queue_id(options.high_priority ? high_priority_queue : 0),
+    State(std::shared_ptr<const Model> model, Context& context_, const SessionOptions& options_)
+        : context(context_), options(options_), metadata(model->metadata), files(model->files),
+          queue_id(options.high_priority ? high_priority_queue : 0),
           profile(options.profile ? std::make_unique<NodeProfile>() : nullptr)
     {
         if (!options.programs.empty())
             use_programs(options.programs);
         Engine engine = new_engine();
         engine.profile = nullptr;
-        opsets = model.opsets();
-        ir_version = model.model()->ir_version;
-        graph = prepare(*model.model(), engine, options);
+        opsets = model->opsets;
+        ir_version = model->ir_version;
+        graph = prepare(std::move(model), engine, options);
         if (options.record && !options.profile)
             replays = std::make_unique<Replays>(*graph);
+        if (!files.empty() && runs_alike(*graph) && !detail::dry_run())
+            surplus = std::make_unique<Surplus>(*graph);
+        gives_back = surplus != nullptr;
     }
 
     Queue& queue() const { return context.queue(queue_id); }
     Engine new_engine() { return {queue(), draws, profile.get(), &cancellations, cancellations}; }
+
+    // Everything that asks for the values of constants goes through here.
+    template <class Use>
+    auto with_constants(const Use& use)
+    {
+        try {
+            const std::shared_lock lock(constants);
+            return use();
+        } catch (const detail::GivenBack&) {
+            const std::unique_lock lock(constants);
+            restore();
+            return use();
+        }
+    }
+
+    std::vector<Value> run(const std::vector<Value>& arguments, Engine& engine)
+    {
+        const auto once = [&] {
+            return replays ? replays->run(arguments, engine) : run_graph(*graph, arguments, nullptr, engine);
+        };
+        // What a recording of the program's own prepares is there only when that is replayed.
+        if (gives_back && !is_recording(engine.queue)) {
+            const std::unique_lock lock(constants);
+            if (gives_back) {
+                engine.surplus = surplus.get();
+                auto results = once();
+                engine.surplus = nullptr;
+                gives_back = false;
+                return results;
+            }
+        }
+        return with_constants(once);
+    }
+
+    void restore()
+    {
+        require(all_unchanged(files), "the model's file '", files[0].path.string(),
+                "' or its external data changed since it was read, and this needs weights that the session gave back");
+        Engine engine = new_engine();
+        engine.profile = nullptr;
+        surplus->restore(*prepare(OnnxModel(files[0].path).model(), engine, options));
+    }
 
     NodeProfile& kept_times()
     {
@@ -84,7 +136,9 @@ struct Session::State {
     }
 
     Context& context;
+    const SessionOptions options;
     std::map<std::string, std::string> metadata;
+    const std::vector<ModelFile> files;
     std::map<std::string, std::int64_t> opsets;
     std::int64_t ir_version = 0;
     int queue_id;
@@ -92,6 +146,9 @@ struct Session::State {
     GraphRef graph;
     std::unique_ptr<NodeProfile> profile;
     std::unique_ptr<Replays> replays;
+    std::shared_mutex constants;          // held alone while they go and come back
+    std::unique_ptr<Surplus> surplus;     // null where they stay
+    std::atomic<bool> gives_back{false};  // until a run was done
 };
 
 namespace {
@@ -104,7 +161,7 @@ State& alive(const std::unique_ptr<State>& state)
 
 }  // namespace
 
-Session::Session(const OnnxModel& model, Context& context, const SessionOptions& options)
+Session::Session(OnnxModel model, Context& context, const SessionOptions& options)
 {
     const auto missing = model.unsupported();
     if (!missing.empty()) {
@@ -115,7 +172,8 @@ Session::Session(const OnnxModel& model, Context& context, const SessionOptions&
             text += "; " + name + ": " + model.unsupported_reason(name);
         throw NotSupported(text);
     }
-    state_ = std::make_unique<State>(model, context, options);
+    std::shared_ptr<const Model> held = OnnxModel(std::move(model)).model();
+    state_ = std::make_unique<State>(std::move(held), context, options);
 }
 
 Session::~Session() = default;
@@ -160,8 +218,7 @@ Session::Values Session::run(const Values& inputs, const RunOptions& options)
     }
 
     run_behind(engine.queue, state.context.queue(), arguments);
-    const std::vector<Value> results = state.replays ? state.replays->run(std::move(arguments), engine)
-                                                       : run_graph(graph, arguments, nullptr, engine);
+    const std::vector<Value> results = state.run(arguments, engine);
     Values values;
     for (std::size_t i = 0; i < results.size(); ++i) {
         const std::string& name = graph.output_ports[i].name;
@@ -196,9 +253,9 @@ std::string Session::trace() const { return alive(state_).kept_times().trace(); 
 
 void Session::save(const std::filesystem::path& file) const
 {
-    const State& state = alive(state_);
-    const Model model{state.graph, state.opsets, "clprim", state.ir_version, state.metadata};
-    const std::string bytes = model_bytes(model, state.queue());
+    State& state = alive(state_);
+    const Model model{state.graph, state.opsets, "clprim", state.ir_version, state.metadata, {}};
+    const std::string bytes = state.with_constants([&] { return model_bytes(model, state.queue()); });
     std::ofstream stream(file, std::ios::binary);
     stream.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     require(static_cast<bool>(stream.flush()), "cannot write '", file.string(), "'");

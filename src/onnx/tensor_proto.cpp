@@ -1,5 +1,6 @@
 #include "onnx/tensor_proto.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <fstream>
@@ -36,17 +37,21 @@ void unpack(ElementType type, const std::byte* packed, std::span<std::byte> targ
     }
 }
 
-Value from_raw(const std::string& name, ElementType type, const Dims& shape, std::span<const std::byte> raw)
+void require_raw(const std::string& name, ElementType type, const Dims& shape, std::size_t size)
 {
     const std::int64_t count = checked_numel(shape, name);
-    const int bits = packed_bits(type);
-    const auto needed = static_cast<std::size_t>((count * bits + 7) / 8);
-    require(raw.size() == needed, "tensor '", name, "' of shape ", to_string(shape), " and type ", name_of(type),
-            " needs ", needed, " bytes, has ", raw.size());
-    if (bits >= 8)
+    const auto needed = static_cast<std::size_t>((count * packed_bits(type) + 7) / 8);
+    require(size == needed, "tensor '", name, "' of shape ", to_string(shape), " and type ", name_of(type), " needs ",
+            needed, " bytes, has ", size);
+}
+
+Value from_raw(const std::string& name, ElementType type, const Dims& shape, std::span<const std::byte> raw)
+{
+    require_raw(name, type, shape, raw.size());
+    if (packed_bits(type) >= 8)
         return Value::copy_of(type, shape, raw.data());
     Value result = Value::zeros(type, shape);
-    unpack(type, raw.data(), {result.mutable_bytes(), static_cast<std::size_t>(count)});
+    unpack(type, raw.data(), {result.mutable_bytes(), static_cast<std::size_t>(checked_numel(shape, name))});
     return result;
 }
 
@@ -110,7 +115,22 @@ std::uint64_t number(const std::string& text, const std::string& name)
     return value;
 }
 
-std::vector<std::byte> read_external(const pb::TensorProto& tensor, const ModelFolder& folder)
+// The bytes without a copy where they are as the host has them.
+Value holding(const std::string& name, ElementType type, const Dims& shape, std::shared_ptr<std::byte[]> bytes,
+              std::size_t size)
+{
+    if (packed_bits(type) < 8)
+        return from_raw(name, type, shape, {bytes.get(), size});
+    require_raw(name, type, shape, size);
+    return Value::holding(type, shape, std::move(bytes));
+}
+
+struct External {
+    std::shared_ptr<std::byte[]> bytes;
+    std::size_t size;
+};
+
+External read_external(const pb::TensorProto& tensor, const ModelFolder& folder)
 {
     namespace fs = std::filesystem;
     const std::string& name = tensor.name();
@@ -125,11 +145,11 @@ std::vector<std::byte> read_external(const pb::TensorProto& tensor, const ModelF
         else if (entry.key() == "length")
             length = number(entry.value(), name), has_length = true;
     }
-    require(folder.has_value(), "tensor '", name, "' has its data in file '", location,
+    require(folder.path.has_value(), "tensor '", name, "' has its data in file '", location,
             "'; models from memory need the folder of such files");
     // A model must not reach files outside of its folder, not by links either.
     std::error_code error;
-    const fs::path root = fs::weakly_canonical(folder->empty() ? fs::path(".") : *folder, error);
+    const fs::path root = fs::weakly_canonical(folder.path->empty() ? fs::path(".") : *folder.path, error);
     const fs::path file = fs::weakly_canonical(root / location, error);
     const fs::path relative = file.lexically_relative(root);
     require(!error && !location.empty() && !fs::path(location).is_absolute() && !relative.empty() &&
@@ -139,12 +159,29 @@ std::vector<std::byte> read_external(const pb::TensorProto& tensor, const ModelF
     require(!error && fs::is_regular_file(file), "tensor '", name, "': external data file '", location, "' is missing");
     require(offset <= size && (!has_length || length <= size - offset), "tensor '", name, "': external data file '",
             location, "' is too short: ", size, " bytes");
-    std::vector<std::byte> bytes(has_length ? length : size - offset);
+    const std::size_t wanted = has_length ? length : size - offset;
+    const auto bytes = std::make_shared_for_overwrite<std::byte[]>(std::max<std::size_t>(wanted, 1));
     std::ifstream stream(file, std::ios::binary);
     stream.seekg(static_cast<std::streamoff>(offset));
-    stream.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-    require(stream.good() || bytes.empty(), "tensor '", name, "': external data file '", location, "' cannot be read");
-    return bytes;
+    stream.read(reinterpret_cast<char*>(bytes.get()), static_cast<std::streamsize>(wanted));
+    require(stream.good() || wanted == 0, "tensor '", name, "': external data file '", location, "' cannot be read");
+    if (folder.files)
+        if (const ModelFile read = look_at(file); std::ranges::find(*folder.files, read) == folder.files->end())
+            folder.files->push_back(read);
+    return {bytes, wanted};
+}
+
+Dims shape_of(const pb::TensorProto& tensor)
+{
+    return Dims(std::span<const std::int64_t>(tensor.dims().data(), static_cast<std::size_t>(tensor.dims_size())));
+}
+
+ElementType element_type_of(const pb::TensorProto& tensor)
+{
+    const auto type = static_cast<ElementType>(tensor.data_type());
+    require(type != ElementType::undefined && name_of(type) != "undefined", "tensor '", tensor.name(),
+            "' has unknown element type ", tensor.data_type());
+    return type;
 }
 
 }  // namespace
@@ -164,20 +201,39 @@ std::int64_t checked_numel(const Dims& shape, std::string_view name)
 
 Value read_tensor(const pb::TensorProto& tensor, const ModelFolder& folder)
 {
-    const Dims shape(std::span<const std::int64_t>(tensor.dims().data(), static_cast<std::size_t>(tensor.dims_size())));
-    const auto type = static_cast<ElementType>(tensor.data_type());
-    require(type != ElementType::undefined && name_of(type) != "undefined", "tensor '", tensor.name(),
-            "' has unknown element type ", tensor.data_type());
+    const Dims shape = shape_of(tensor);
+    const ElementType type = element_type_of(tensor);
     if (type == ElementType::string) {
         require(tensor.string_data_size() == checked_numel(shape, tensor.name()), "tensor '", tensor.name(),
                 "' of shape ", to_string(shape), " has ", tensor.string_data_size(), " strings");
         return Value::strings(shape, {tensor.string_data().begin(), tensor.string_data().end()});
     }
-    if (tensor.data_location() == pb::TensorProto::EXTERNAL)
-        return from_raw(tensor.name(), type, shape, read_external(tensor, folder));
+    if (tensor.data_location() == pb::TensorProto::EXTERNAL) {
+        External external = read_external(tensor, folder);
+        return holding(tensor.name(), type, shape, std::move(external.bytes), external.size);
+    }
     if (tensor.has_raw_data())
         return from_raw(tensor.name(), type, shape, std::as_bytes(std::span(tensor.raw_data())));
     return from_typed_fields(tensor, type, shape);
+}
+
+Value take_tensor(pb::TensorProto& tensor, const ModelFolder& folder)
+{
+    constexpr std::size_t large = std::size_t{1} << 16;
+    Value result;
+    const bool plain = tensor.data_location() != pb::TensorProto::EXTERNAL && tensor.raw_data().size() >= large;
+    if (plain && tensor.data_type() != static_cast<int>(ElementType::string)) {
+        const auto raw = std::shared_ptr<std::string>(tensor.release_raw_data());
+        tensor.mutable_raw_data();
+        result = holding(tensor.name(), element_type_of(tensor), shape_of(tensor),
+                         {raw, reinterpret_cast<std::byte*>(raw->data())}, raw->size());
+    } else {
+        result = read_tensor(tensor, folder);
+    }
+    std::string name = tensor.name();
+    tensor.Clear();
+    tensor.set_name(std::move(name));
+    return result;
 }
 
 Value read_sparse_tensor(const pb::SparseTensorProto& tensor, const ModelFolder& folder)

@@ -227,6 +227,18 @@ Value Value::copy_of(ElementType type, const Dims& shape, const void* data)
     return result;
 }
 
+Value Value::holding(ElementType type, const Dims& shape, std::shared_ptr<std::byte[]> data)
+{
+    require(type != ElementType::string, "Value::holding: strings are given to Value::strings");
+    checked_count("Value::holding", type, shape);
+    require(data != nullptr, "Value::holding: data is null");
+    Value result(std::make_shared<State>());
+    result.state_->type = type;
+    result.state_->shape = shape;
+    result.state_->host = std::move(data);
+    return result;
+}
+
 Value Value::strings(const Dims& shape, std::vector<std::string> elements)
 {
     require(elements.size() == checked_count("Value::strings", ElementType::string, shape), elements.size(),

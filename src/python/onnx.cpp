@@ -227,13 +227,13 @@ void bind_onnx(py::module_& m)
         .def(py::init([](const py::object& source, const py::object& device, bool optimize, bool profile,
                          const std::map<std::string, std::int64_t>& sizes, bool record, bool high_priority,
                          const py::object& programs) {
-                 const OnnxModel model = model_from(source, std::nullopt);
+                 OnnxModel model = model_from(source, std::nullopt);
                  Context& context = context_of(device);
                  SessionOptions options{optimize, profile, sizes, record, high_priority, {}};
                  if (!programs.is_none())
                      options.programs = path_of(programs);
                  const Released released;
-                 return std::make_unique<Session>(model, context, options);
+                 return std::make_unique<Session>(std::move(model), context, options);
              }),
              py::arg("model"), py::arg("device") = py::none(), py::kw_only(), py::arg("optimize") = true,
              py::arg("profile") = false, py::arg("sizes") = std::map<std::string, std::int64_t>(),

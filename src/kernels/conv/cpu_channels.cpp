@@ -105,7 +105,7 @@ Tensor packed_weights(Queue& queue, const Call& call, const Program& program, co
     const std::string key = detail::concat("conv panels ", call.pass == ConvPass::forward, " ", p.groups, " ", p.rows,
                                            " ", p.total_depth(), " ", p.tap_first[0], " ", p.tap_first[1], " ",
                                            p.tap_first[2]);
-    return call.prepared ? call.prepared->get(queue, key, pack) : pack();
+    return call.prepared ? call.prepared->get(queue, key, pack, Prepared::Keeps::all) : pack();
 }
 
 // Same fields and order as patch_problem in cpu_channels.cl.

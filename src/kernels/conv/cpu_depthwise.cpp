@@ -123,7 +123,8 @@ void launch(Queue& queue, const Call& call, const ImplicitProblem& implicit, cl_
             return packed;
         };
         const bool keep = call.prepared && call.pass == ConvPass::forward;   // a data pass has other taps each time
-        const Tensor packed = keep ? call.prepared->get(queue, "depthwise taps", pack) : pack();
+        const Tensor packed =
+            keep ? call.prepared->get(queue, "depthwise taps", pack, Prepared::Keeps::all) : pack();
         queue.launch(program.kernel("conv_depthwise_channels"),
                      Range::groups(static_cast<std::size_t>(p.batch * p.out[0])), source, packed, call.bias, result, p);
         return;

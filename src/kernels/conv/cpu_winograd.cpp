@@ -102,7 +102,8 @@ void run_cpu_winograd(Queue& queue, const Call& call)
                      call.w, packed, pack_problem(call, false));
         return packed;
     };
-    const Tensor weights = call.prepared ? call.prepared->get(queue, "conv winograd", pack) : pack();
+    const Tensor weights =
+        call.prepared ? call.prepared->get(queue, "conv winograd", pack, Prepared::Keeps::all) : pack();
     const cl_long items = std::min<cl_long>(p.blocks, queue.device().compute_units);
     const Tensor scratch = queue.context().empty({items * points * p.block * p.pitch}, call.dtype, queue);
     queue.launch(program.kernel("conv_winograd"), Range::groups(static_cast<std::size_t>(items)), call.x, weights,

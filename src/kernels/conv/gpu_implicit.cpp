@@ -122,7 +122,8 @@ Tensor weight_rows(Queue& queue, const Call& call, const ImplicitProblem& p)
         return gather();
     const cl_long* first = p.tap_first;
     return call.prepared->get(queue, fmt::format("conv gpu rows {} {} {} {}:{}:{}", static_cast<int>(call.pass),
-                                                 p.groups, p.taps_inner, first[0], first[1], first[2]), gather);
+                                                 p.groups, p.taps_inner, first[0], first[1], first[2]), gather,
+                              Prepared::Keeps::all);
 }
 
 void launch(Queue& queue, const Call& call, ImplicitProblem p, cl_long result_first, const Point& point)

@@ -107,7 +107,8 @@ Tensor packed_weights(Queue& queue, const Call& call, const ImplicitProblem& p)
     const cl_long *first = p.tap_first, *period = p.tap_period;
     return call.prepared->get(queue, fmt::format("conv matrix rows {} {} {}:{}:{} {}:{}:{}",
                                                  static_cast<int>(call.pass), p.groups, first[0], first[1], first[2],
-                                                 period[0], period[1], period[2]), pack);
+                                                 period[0], period[1], period[2]), pack,
+                              Prepared::Keeps::all);
 }
 
 bool in_fours(const Tensor& tensor, std::initializer_list<cl_long> numbers)

@@ -139,7 +139,7 @@ Tensor weight_matrix(Queue& queue, const Call& call, ImplicitProblem& p)
     if (call.prepared)
         return call.prepared->get(queue, forward ? "conv rows"
                                                  : "conv rows of the data gradient " + std::to_string(q.groups),
-                                  pack_weights);
+                                  pack_weights, Prepared::Keeps::all);
     return pack_weights();
 }
 

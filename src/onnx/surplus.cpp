@@ -1,0 +1,73 @@
+#include "onnx/surplus.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include <clprim/error.hpp>
+
+#include "core/hollow.hpp"
+#include "onnx/constants.hpp"
+
+namespace clprim::onnx {
+
+bool runs_alike(const Graph& graph)
+{
+    return std::ranges::all_of(graph.input_ports, [](const Port& port) {
+        return port.kind == Port::Kind::tensor && port.has_shape && port.type != ElementType::string &&
+               std::ranges::all_of(port.shape, [](const auto& size) { return size.index() == 0; });
+    });
+}
+
+Surplus::Surplus(Graph& graph) : graph_(graph)
+{
+    std::set<int> kept(graph.outputs.begin(), graph.outputs.end());
+    kept.insert(graph.inputs.begin(), graph.inputs.end());
+    for (const Node& node : graph.nodes)
+        for (const GraphRef& inner : subgraphs(node))
+            for (const auto& capture : inner->captures)
+                kept.insert(capture.first);
+    for (std::size_t i = 0; i < graph.constants.size(); ++i) {
+        const auto& [slot, value] = graph.constants[i];
+        if (!kept.contains(slot) && value.is_tensor() && value.on_device() && !value.on_host())
+            constants_[slot].index = i;
+    }
+    for (const Node& node : graph.nodes)
+        for (std::size_t i = 0; i < node.inputs.size(); ++i)
+            if (const auto constant = constants_.find(node.inputs[i]); constant != constants_.end())
+                constant->second.readers.push_back(i < node.prepared.size() ? node.prepared[i].get() : nullptr);
+}
+
+void Surplus::after(const Graph& graph, std::size_t node, Queue& queue)
+{
+    if (&graph != &graph_)
+        return;
+    for (const int slot : graph.released[node]) {
+        const auto found = constants_.find(slot);
+        if (found == constants_.end() || found->second.gone)
+            continue;
+        const auto has_all = [](const Prepared* place) { return place && place->replaces_operand(); };
+        if (!std::ranges::all_of(found->second.readers, has_all))
+            continue;
+        Value& value = graph_.constants[found->second.index].second;
+        value = Value(detail::hollow(value.device(queue)), value.type());
+        found->second.gone = true;
+    }
+}
+
+void Surplus::restore(const Graph& whole)
+{
+    require(whole.constants.size() == graph_.constants.size(), "the model came out otherwise when it was read again");
+    for (auto& [slot, constant] : constants_) {
+        if (!constant.gone)
+            continue;
+        Value& value = graph_.constants[constant.index].second;
+        const auto& [other_slot, other] = whole.constants[constant.index];
+        require(other_slot == slot && other.is_tensor() && other.type() == value.type() &&
+                    other.shape() == value.shape(),
+                "the model came out otherwise when it was read again");
+        value = other;
+        constant.gone = false;
+    }
+}
+
+}  // namespace clprim::onnx

@@ -1,0 +1,37 @@
+// Constants of a session that its nodes no longer read, since their kernels keep them in layouts of their own: the
+// memory goes back to the device while the first run is still under way.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "onnx/graph.hpp"
+
+namespace clprim::onnx {
+
+// Whether runs of a graph can differ in nothing but the elements of their inputs, so that what a run needed is all that
+// any run needs.
+bool runs_alike(const Graph& graph);
+
+class Surplus {
+public:
+    explicit Surplus(Graph& graph);
+
+    // To be told after each node of that graph, when it no longer holds what it was the last to read.
+    void after(const Graph& graph, std::size_t node, Queue& queue);
+
+    // Takes the constants that are gone from a graph that was made anew from the same model.
+    void restore(const Graph& whole);
+
+private:
+    struct Constant {
+        std::size_t index;                         // among the graph's constants
+        std::vector<const Prepared*> readers;      // of each node that reads it
+        bool gone = false;
+    };
+
+    Graph& graph_;
+    std::map<int, Constant> constants_;            // by slot, those that may go
+};
+
+}  // namespace clprim::onnx
