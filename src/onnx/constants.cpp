@@ -5,13 +5,23 @@
 #include <cstring>
 #include <map>
 #include <optional>
-#include <set>
 #include <tuple>
 
 #include <clprim/context.hpp>
 #include <clprim/error.hpp>
 
 namespace clprim::onnx {
+
+std::set<int> shared_slots(const Graph& graph)
+{
+    std::set<int> slots(graph.outputs.begin(), graph.outputs.end());
+    slots.insert(graph.inputs.begin(), graph.inputs.end());   // an initializer there is the default of an input
+    for (const Node& node : graph.nodes)
+        for (const GraphRef& inner : subgraphs(node))
+            for (const auto& capture : inner->captures)
+                slots.insert(capture.first);
+    return slots;
+}
 
 bool is_host_tensor(const Value& value)
 {
@@ -171,12 +181,7 @@ void keep_prepared(Graph& graph, Queue& queue, std::map<std::string, std::shared
 void merge_constants(Graph& graph)
 {
     constexpr std::int64_t large = 1 << 10;
-    std::set<int> kept(graph.outputs.begin(), graph.outputs.end());
-    kept.insert(graph.inputs.begin(), graph.inputs.end());
-    for (const Node& node : graph.nodes)
-        for (const GraphRef& inner : subgraphs(node))
-            for (const auto& capture : inner->captures)
-                kept.insert(capture.first);
+    const std::set<int> kept = shared_slots(graph);
     std::map<std::pair<ElementType, std::int64_t>, std::vector<const std::pair<int, Value>*>> by_size;
     std::map<int, int> replacement;
     for (const auto& constant : graph.constants) {
@@ -200,14 +205,9 @@ void merge_constants(Graph& graph)
 // Constants that nobody reads any more cost memory only.
 void drop_unread(Graph& graph)
 {
-    std::set<int> read(graph.outputs.begin(), graph.outputs.end());
-    read.insert(graph.inputs.begin(), graph.inputs.end());   // an initializer there is the default of an input
-    for (const Node& node : graph.nodes) {
+    std::set<int> read = shared_slots(graph);
+    for (const Node& node : graph.nodes)
         read.insert(node.inputs.begin(), node.inputs.end());
-        for (const GraphRef& inner : subgraphs(node))
-            for (const auto& capture : inner->captures)
-                read.insert(capture.first);
-    }
     std::erase_if(graph.constants, [&](const auto& constant) { return !read.contains(constant.first); });
 }
 

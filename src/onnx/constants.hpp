@@ -1,11 +1,16 @@
 // What sessions do with the constants of their graphs.
 #pragma once
 
+#include <set>
+
 #include "onnx/graph.hpp"
 
 namespace clprim::onnx {
 
 bool is_host_tensor(const Value& value);   // of numbers
+
+// The slots whose values others than the graph's own nodes see: callers and subgraphs.
+std::set<int> shared_slots(const Graph& graph);
 
 void merge_constants(Graph& graph);        // large ones that are equal become one
 void drop_unread(Graph& graph);            // those that nobody reads go

@@ -1,7 +1,6 @@
 #include "onnx/surplus.hpp"
 
 #include <algorithm>
-#include <set>
 
 #include <clprim/error.hpp>
 
@@ -20,12 +19,7 @@ bool runs_alike(const Graph& graph)
 
 Surplus::Surplus(Graph& graph) : graph_(graph)
 {
-    std::set<int> kept(graph.outputs.begin(), graph.outputs.end());
-    kept.insert(graph.inputs.begin(), graph.inputs.end());
-    for (const Node& node : graph.nodes)
-        for (const GraphRef& inner : subgraphs(node))
-            for (const auto& capture : inner->captures)
-                kept.insert(capture.first);
+    const std::set<int> kept = shared_slots(graph);
     for (std::size_t i = 0; i < graph.constants.size(); ++i) {
         const auto& [slot, value] = graph.constants[i];
         if (!kept.contains(slot) && value.is_tensor() && value.on_device() && !value.on_host())
