@@ -21,8 +21,16 @@ static inline void amx_end(void)
 }
 #endif
 
-// The 32 x 32 sums in registers 0 to 3: zero, and to memory (rows `step` numbers apart).
+// The 32 x 32 sums in registers 0 to 3: zero, and from and to memory (rows `step` numbers apart).
 #define AMX_ZERO "tilezero %%tmm0\n\ttilezero %%tmm1\n\ttilezero %%tmm2\n\ttilezero %%tmm3"
+static inline void amx_load(ulong sums, long step)
+{
+    const ulong bytes = 4 * step;
+    __asm__ volatile("tileloadd (%0,%1,1), %%tmm0\n\ttileloadd 64(%0,%1,1), %%tmm1\n\t"
+                     "tileloadd (%2,%1,1), %%tmm2\n\ttileloadd 64(%2,%1,1), %%tmm3" ::"r"(sums),
+                     "r"(bytes), "r"(sums + 16 * bytes)
+                     : "memory");
+}
 static inline void amx_store(ulong sums, long step)
 {
     const ulong bytes = 4 * step;

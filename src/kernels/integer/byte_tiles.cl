@@ -2,40 +2,7 @@
 // before the next panel, BEGIN_TILES and END_TILES, and
 //
 //     multiply_tile(strip, panel, blocks, size, tile): sums of `blocks` blocks, of which `size` matter, to `tile`
-#include "kernels/integer/byte_blocks.cl"
-
-typedef struct {
-    long m, n, k, c_row, c_column, c_batch;
-    long block_strips, block_panels;   // of a work-item
-} integer_product;
-
-// Adds `tile` to C, from its first chunk of k on, and takes zero points off with the last.
-static inline void put_tile(const int* tile, __global int* c, const __global int2* rows, const __global int2* columns,
-                            int2 size, const integer_product* p, int first, int last)
-{
-    int column_sums[SIDE] = {0}, column_zeros[SIDE] = {0};
-    for (int j = 0; j < SIDE && last; ++j) {
-        column_sums[j] = columns[j].x;
-        column_zeros[j] = columns[j].y;
-    }
-    for (int i = 0; i < size.x; ++i, tile += SIDE) {
-        const int zero = last ? rows[i].y : 0, sum = last ? rows[i].x - (int)p->k * zero : 0;
-        __global int* row = c + i * p->c_row;
-        for (int side = 0; side < 2; ++side) {
-            const int16 result =
-                vload16(side, tile) - vload16(side, column_sums) * zero - vload16(side, column_zeros) * sum;
-            __global int* to = row + 16 * side * p->c_column;
-            if (p->c_column == 1 && size.y >= 16 * side + 16)
-                vstore16(first ? result : result + vload16(0, to), 0, to);
-            else {
-                int each[16];
-                vstore16(result, 0, each);
-                for (int j = 0; j < 16 && 16 * side + j < size.y; ++j)
-                    to[j * p->c_column] = each[j] + (first ? 0 : to[j * p->c_column]);
-            }
-        }
-    }
-}
+#include "kernels/integer/byte_sums.cl"
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void multiply(const __global uint* a, ulong a_offset, const __global int2* a_sums, ulong a_sums_offset,
@@ -55,14 +22,19 @@ void multiply(const __global uint* a, ulong a_offset, const __global int2* a_sum
     c += c_offset + batch * p.c_batch;
     BEGIN_TILES;
     for (long block = 0; block < blocks; block += CHUNK)
-        for (long strip = strip_begin; strip < strip_end; ++strip)
+        for (long strip = strip_begin; strip < strip_end; ++strip) {
+            const long i = strip * SIDE;
+            int2 rows[SIDE];
+            for (int row = 0; row < SIDE; ++row)
+                rows[row] = a_sums[i + row];
             for (long panel = panel_begin; panel < panel_end; ++panel) {
-                const long i = strip * SIDE, j = panel * SIDE;
+                const long j = panel * SIDE;
                 const int2 size = (int2)((int)min(p.m - i, (long)SIDE), (int)min(p.n - j, (long)SIDE));
                 multiply_tile(a + (strip * blocks + block) * BLOCK_WORDS, b + (panel * blocks + block) * BLOCK_WORDS,
                               min(blocks - block, (long)CHUNK), size, tile);
-                put_tile(tile, c + i * p.c_row + j * p.c_column, a_sums + i, b_sums + j, size, &p,
-                         block == 0, block + CHUNK >= blocks);
+                put_tile(tile, c + i * p.c_row + j * p.c_column, rows, b_sums + j, size, &p, block == 0,
+                         block + CHUNK >= blocks);
             }
+        }
     END_TILES;
 }

@@ -15,6 +15,11 @@ Rejection cpu_integer_amx_rejects(const IntegerProduct&, const Device&);
 Rejection cpu_integer_amx_advises_against(const IntegerProduct&, const Device&);
 void cpu_integer_amx(Queue&, const IntegerProduct&, const IntegerTensors&);
 
+// The same with A's rows read where they lie (cpu_amx_rows.cl).
+Rejection cpu_integer_amx_rows_rejects(const IntegerProduct&, const Device&);
+Rejection cpu_integer_amx_rows_advises_against(const IntegerProduct&, const Device&);
+void cpu_integer_amx_rows(Queue&, const IntegerProduct&, const IntegerTensors&);
+
 // The same by vectors (cpu_vnni.cl).
 Rejection cpu_integer_vnni_rejects(const IntegerProduct&, const Device&);
 Rejection cpu_integer_vnni_advises_against(const IntegerProduct&, const Device&);

@@ -1,4 +1,4 @@
-// Launches cpu_amx.cl and cpu_vnni.cl.
+// Launches cpu_amx.cl, cpu_amx_rows.cl and cpu_vnni.cl.
 #include <kernels/integer/cpu.hpp>
 
 #include <algorithm>
@@ -15,9 +15,9 @@ namespace {
 constexpr std::int64_t side = 32, block = 64, block_words = 512;   // SIDE, BLOCK and BLOCK_WORDS of byte_blocks.cl
 constexpr std::int64_t most_strips = 16, most_panels = 16;   // of a work-item: panels of a chunk of k take 512 KiB
 
-// integer_product of byte_tiles.cl.
+// integer_product of byte_sums.cl.
 struct TileProduct {
-    std::int64_t m, n, k, c_row, c_column, c_batch, block_strips, block_panels;
+    std::int64_t m, n, k, c_row, c_column, c_batch, block_strips, block_panels, a_row, a_batch, zero_step;
 };
 
 std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
@@ -45,34 +45,47 @@ Tensor pack(Queue& queue, const Packing& packing, const Tensor& from, const Tens
     return packed.all;
 }
 
-// C by the kernels of `program`, which take A's bytes signed or not.
-void multiply(Queue& queue, const Program& program, bool unsigned_rows, const IntegerProduct& p,
-              const IntegerTensors& t)
+IntegerLines packed_columns(Queue& queue, const IntegerProduct& p, const IntegerTensors& t)
 {
     const auto pack_columns = [&] {
         return pack(queue, {"pack_columns", false}, t.b, t.zeros.b, {p.n, p.k, p.b.column, p.b.row, p.b.batch, 0},
                     p.batch);
     };
+    Prepared* prepared = t.zeros.prepared_b;
+    return {prepared ? prepared->get(queue, fmt::format("integer_bytes {} {} {} {} {} {}", p.k, p.n, p.batch,
+                                                        p.b.column, p.b.row, t.b.offset), pack_columns)
+                     : pack_columns(),
+            p.batch * padded(p.n)};
+}
+
+// Some work-items for each core.
+TileProduct cut(const IntegerProduct& p, const IntegerTensors& t, const Device& device)
+{
+    const std::int64_t strips = divide_up(p.m, side), panels = divide_up(p.n, side);
+    const std::int64_t wanted = 4 * std::max(1u, device.compute_units);
+    TileProduct q{p.m, p.n, p.k, p.c.row, p.c.column, p.c.batch, std::min(strips, most_strips), 0, p.a.row, p.a.batch,
+                  zero_step(t.zeros.a)};
+    const std::int64_t row_blocks = divide_up(strips, q.block_strips) * p.batch;
+    q.block_panels = std::clamp<std::int64_t>(panels * row_blocks / wanted, 1, most_panels);
+    return q;
+}
+
+Range blocks_of(const IntegerProduct& p, const TileProduct& q)
+{
+    return Range::groups({size(divide_up(divide_up(p.m, side), q.block_strips)),
+                          size(divide_up(divide_up(p.n, side), q.block_panels)), size(p.batch)}, {1, 1, 1});
+}
+
+// C by the kernels of `program`, which take A's bytes signed or not.
+void multiply(Queue& queue, const Program& program, bool unsigned_rows, const IntegerProduct& p,
+              const IntegerTensors& t)
+{
     const IntegerLines rows(pack(queue, {"pack_rows", unsigned_rows}, t.a, t.zeros.a,
                                  {p.m, p.k, p.a.row, p.a.column, p.a.batch, 0}, p.batch),
                             p.batch * padded(p.m));
-    Prepared* prepared = t.zeros.prepared_b;
-    const IntegerLines columns(
-        prepared ? prepared->get(queue, fmt::format("integer_bytes {} {} {} {} {} {}", p.k, p.n, p.batch, p.b.column,
-                                                    p.b.row, t.b.offset), pack_columns)
-                 : pack_columns(),
-        p.batch * padded(p.n));
-
-    // Some work-items for each core.
-    const std::int64_t strips = divide_up(p.m, side), panels = divide_up(p.n, side);
-    const std::int64_t wanted = 4 * std::max(1u, queue.device().compute_units);
-    TileProduct q{p.m, p.n, p.k, p.c.row, p.c.column, p.c.batch, std::min(strips, most_strips), 0};
-    const std::int64_t row_blocks = divide_up(strips, q.block_strips) * p.batch;
-    q.block_panels = std::clamp<std::int64_t>(panels * row_blocks / wanted, 1, most_panels);
-    queue.launch(program.kernel("multiply"),
-                 Range::groups({size(divide_up(strips, q.block_strips)), size(divide_up(panels, q.block_panels)),
-                                size(p.batch)}, {1, 1, 1}),
-                 rows.all, rows.sums, columns.all, columns.sums, t.c, q);
+    const IntegerLines columns = packed_columns(queue, p, t);
+    const TileProduct q = cut(p, t, queue.device());
+    queue.launch(program.kernel("multiply"), blocks_of(p, q), rows.all, rows.sums, columns.all, columns.sums, t.c, q);
 }
 
 }  // namespace
@@ -110,6 +123,31 @@ Rejection cpu_integer_amx_advises_against(const IntegerProduct& p, const Device&
 void cpu_integer_amx(Queue& queue, const IntegerProduct& p, const IntegerTensors& t)
 {
     multiply(queue, queue.context().program("kernels/integer/cpu_amx.cl", ""), false, p, t);
+}
+
+Rejection cpu_integer_amx_rows_rejects(const IntegerProduct& p, const Device& device)
+{
+    if (const Rejection reason = cpu_integer_amx_rejects(p, device))
+        return reason;
+    if (p.b_type != DataType::int8 || p.b_zero)
+        return "for signed B without zero points";
+    return p.a.column != 1 || p.k % block != 0 ? Rejection("for rows of A that are runs of multiples of 64 bytes")
+                                               : std::nullopt;
+}
+
+Rejection cpu_integer_amx_rows_advises_against(const IntegerProduct& p, const Device&)
+{
+    return p.m < side / 2 ? Rejection("fewer rows than a tile register has") : std::nullopt;
+}
+
+void cpu_integer_amx_rows(Queue& queue, const IntegerProduct& p, const IntegerTensors& t)
+{
+    const IntegerLines columns = packed_columns(queue, p, t);
+    const Program& program = queue.context().program("kernels/integer/cpu_amx_rows.cl",
+                                                     fmt::format("-DX={}", name_of(p.a_type)));
+    const TileProduct q = cut(p, t, queue.device());
+    queue.launch(program.kernel("multiply_rows"), blocks_of(p, q), t.a, t.zeros.a.defined() ? t.zeros.a : t.a,
+                 columns.all, columns.sums, t.c, q);
 }
 
 Rejection cpu_integer_vnni_rejects(const IntegerProduct&, const Device& device)

@@ -56,6 +56,8 @@ void check(const Tensor& a, const Tensor& b, const Tensor& c, const IntegerZeros
 constexpr IntegerImplementation implementations[] = {
     {"cpu_few_rows", cpu_integer_few_rows_rejects, cpu_integer_few_rows, true,
      cpu_integer_few_rows_advises_against},
+    {"cpu_amx_rows", cpu_integer_amx_rows_rejects, cpu_integer_amx_rows, true,
+     cpu_integer_amx_rows_advises_against},
     {"cpu_amx", cpu_integer_amx_rejects, cpu_integer_amx, true, cpu_integer_amx_advises_against},
     {"cpu_vnni", cpu_integer_vnni_rejects, cpu_integer_vnni, true, cpu_integer_vnni_advises_against},
     {"cpu_conv", cpu_integer_conv_rejects, cpu_integer_conv},

@@ -61,6 +61,16 @@ bool are_for_lines(const Call& call, std::size_t i, std::int64_t lines)
            (call.shape(i).size() <= 1 && call.tensor(i).numel() == lines);
 }
 
+// Whether an input is known to be zeros alone.
+bool is_nothing(const Call& call, std::size_t i)
+{
+    const Value& value = call.input(i);
+    if (!call.prepared(i) || !value.on_host())
+        return false;
+    const std::byte* bytes = value.host_bytes();
+    return std::all_of(bytes, bytes + value.numel(), [](std::byte byte) { return byte == std::byte{0}; });
+}
+
 // Matrices of a times one matrix b are one taller product, of the bytes as they lie.
 std::optional<Tensor> product_of_bytes(const Call& call, const MatrixInputs& at)
 {
@@ -79,7 +89,7 @@ std::optional<Tensor> product_of_bytes(const Call& call, const MatrixInputs& at)
     IntegerZeros zeros;
     if (call.has(at.a_zero))
         zeros.a = call.contiguous(at.a_zero);
-    if (call.has(at.b_zero))
+    if (call.has(at.b_zero) && !is_nothing(call, at.b_zero))   // exporters write zeros where they need none
         zeros.b = call.contiguous(at.b_zero);
     if (!call.has(at.b_zero) || call.prepared(at.b_zero))
         zeros.prepared_b = call.prepared(at.b);
