@@ -44,6 +44,55 @@ def test_switched_off(device):
     assert torch.equal(y, x) and mask.all()
 
 
+def observed(place, batches, settings, *, per_row=False, switches=(1, 1), running=(float("inf"), float("-inf"))):
+    """Results, masks, gradients and everything that the operator keeps, after each of the batches."""
+    low, high, symmetric = settings
+    keeps = [torch.tensor([] if per_row else [number], device=place) for number in (*running, 1.0, 0.0)]
+    keeps[3] = keeps[3].int()
+    on = [torch.tensor([number], device=place) for number in switches]
+    seen = []
+    for batch in batches:
+        x = batch.to(place, copy=True).requires_grad_()
+        y = torch.fused_moving_avg_obs_fake_quant(x, *on, *keeps, 0.01, low, high, 0, per_row, symmetric)
+        y.sum().backward()
+        seen += [y.detach().cpu(), x.grad.cpu(), *(keep.cpu().clone() for keep in keeps)]
+    return seen
+
+
+@pytest.mark.parametrize("settings", ((-128, 127, False), (0, 255, False), (-128, 127, True), (0, 255, True),
+                                      (-8, 7, True)))
+@pytest.mark.parametrize("per_row", (False, True))
+def test_observed(settings, per_row, device):
+    batches = [X, X * 2, X - 5, X.abs() + 1]
+    assert_close(observed(device, batches, settings, per_row=per_row),
+                 observed("cpu", batches, settings, per_row=per_row))
+
+
+@pytest.mark.parametrize("value", (0.0, 1.0, -1.0, 1e-30, 1e-42, 3e-5))
+@pytest.mark.parametrize("settings", ((-128, 127, False), (0, 255, False), (0, 15, True), (-128, 127, True)))
+def test_observed_extremes(value, settings, device):
+    for batch in (torch.full((3, 4), value), torch.tensor([-value, value / 2])):
+        assert_close(observed(device, [batch], settings), observed("cpu", [batch], settings))
+
+
+@pytest.mark.parametrize("switches", ((0, 1), (1, 0), (0, 0)))
+def test_observed_switches(switches, device):
+    arguments = [X, X + 1], (0, 255, False)
+    assert_close(observed(device, *arguments, switches=switches, running=(-2.0, 3.0)),
+                 observed("cpu", *arguments, switches=switches, running=(-2.0, 3.0)))
+
+
+def test_quantization_aware_training(device):
+    def trained(place):
+        fake = torch.ao.quantization.FusedMovingAvgObsFakeQuantize().to(place)
+        x = X.clone().to(place).requires_grad_()
+        for step in range(3):
+            fake(x * (step + 1)).square().mean().backward()
+        return [x.grad.cpu(), *(tensor.cpu() for tensor in fake.state_dict().values())]
+
+    assert_close(trained(device), trained("cpu"))
+
+
 def test_errors(device):
     x, s = X.to(device), torch.ones(5, device=device)
     with pytest.raises(RuntimeError, match="quant_min"):

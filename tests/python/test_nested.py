@@ -69,6 +69,19 @@ def test_jagged_life():
     same(torch.nested.nested_tensor_from_jagged(y.values(), y.offsets()), x)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_from_mask(dtype):
+    padded, mask = torch.randn(3, 4, 5).to(dtype), torch.arange(4) < torch.tensor([[4], [1], [3]])
+    x, y = padded.clone().requires_grad_(), padded.to(device).requires_grad_()
+    want, got = torch._nested_tensor_from_mask(x, mask), torch._nested_tensor_from_mask(y, mask.to(device))
+    same(got.detach(), want.detach())
+    for nested in (want, got):
+        (nested * 2).to_padded_tensor(0).sum().backward()
+    same(y.grad, x.grad)
+    with pytest.raises(RuntimeError, match="left-aligned"):
+        torch._nested_tensor_from_mask(padded.to(device), mask.flip(1).to(device))
+
+
 @pytest.mark.parametrize("function", [
     lambda x: x * 2 + 1, lambda x: x.relu(), torch.sin, lambda x: x + x,
     lambda x: x.softmax(-1), lambda x: torch.nn.functional.layer_norm(x, (8,)), lambda x: x.to_padded_tensor(1.0),

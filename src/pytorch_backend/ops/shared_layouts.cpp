@@ -59,7 +59,8 @@ constexpr std::string_view nested_operators[] = {
 // Of strided tensors.
 constexpr std::string_view dense_operators[] = {"_to_sparse",     "_to_sparse.sparse_dim", "_to_sparse_csr",
                                                 "_to_sparse_csc", "_to_sparse_bsr",        "_to_sparse_bsc",
-                                                "_nested_view_from_buffer", "_nested_from_padded"};
+                                                "_nested_view_from_buffer", "_nested_from_padded",
+                                                "_nested_tensor_from_mask"};
 
 template <DispatchKey cpu>
 void share(torch::Library& library, std::string_view name)
