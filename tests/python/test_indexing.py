@@ -206,6 +206,32 @@ def test_index_put_accumulate(dtype):
           make(40, dtype=dtype))
 
 
+UPDATES = {
+    "index_add": lambda x, i, v: x.index_add(0, i, v),
+    "index_put": lambda x, i, v: x.index_put((i,), v, accumulate=True),
+    "put_": lambda x, i, v: x.clone().put_(i.unsqueeze(1) * x[0].numel(), v.reshape(len(v), -1)[:, :1],
+                                        accumulate=True),
+    "scatter_add": lambda x, i, v: x.scatter_add(0, i.view(-1, *[1] * (v.dim() - 1)).expand_as(v), v),
+    "index_reduce mean": lambda x, i, v: x.index_reduce(0, i, v, "mean"),
+    "index_reduce prod": lambda x, i, v: x.index_reduce(0, i, v, "prod"),
+    "gradient of reading": lambda x, i, v: torch.func.vjp(lambda y: y[i], x)[1](v)[0],
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("entries", [10, 300, 4000])
+@pytest.mark.parametrize("width", [(), (3,), (5, 20)])
+@pytest.mark.parametrize("update", UPDATES.values(), ids=UPDATES.keys())
+def test_sums_of_halves_are_rounded_once(update, width, entries, dtype):
+    eps = torch.finfo(dtype).eps
+    x, v = torch.rand(4, *width).to(dtype), (1 + eps * torch.randint(-1, 2, (entries, *width))).to(dtype)
+    index = ids(4, entries, negative=False)
+    expected = update(x.double(), index, v.double())
+    actual = update(x.to(device), index.to(device), v.to(device))
+    # `mean` rounds a sum and a quotient.
+    torch.testing.assert_close(actual.cpu().double(), expected, rtol=2 * eps, atol=0)
+
+
 def test_gradient_of_indexing_is_deterministic():
     x, index = make(50).to(device).requires_grad_(), ids(50, 5000).to(device)
     upstream = make(5000).to(device)

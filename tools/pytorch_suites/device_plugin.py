@@ -78,6 +78,13 @@ def put_device_into_tests():
     common_device_type.onlyOn.__call__ = for_accelerators
 
 
+def nothing(*arguments, **keywords):
+    """A decorator, or a function that makes one, which changes nothing."""
+    if len(arguments) == 1 and callable(arguments[0]) and not keywords:
+        return arguments[0]
+    return lambda function: function
+
+
 def put_device_into_inductor_tests():
     """The tests of torch.compile are made for the CPU and for the one GPU that Triton serves: this device becomes
     it."""
@@ -87,10 +94,16 @@ def put_device_into_inductor_tests():
         import torch.testing._internal.inductor_utils as inductor_utils
         import torch.testing._internal.triton_utils as triton_utils
         inductor_utils.GPU_TYPE = DEVICE
-        for name in ("HAS_GPU", "RUN_GPU"):
-            setattr(inductor_utils, name, True)
-        inductor_utils.requires_gpu = triton_utils.requires_gpu = lambda: lambda function: function
-        triton_utils.HAS_GPU = True
+        conditions = ["HAS_GPU", "RUN_GPU"]
+        decorators = ["requires_gpu", "requires_gpu_and_triton"]
+        if JOB["rename"] == "cuda":
+            conditions += ["HAS_CUDA", "HAS_CUDA_AND_TRITON"]
+            decorators += ["requires_cuda", "requires_cuda_and_triton"]
+        for module in (inductor_utils, triton_utils):
+            for name in conditions:
+                setattr(module, name, True)
+            for name in decorators:
+                setattr(module, name, nothing)
         import torch._inductor.test_operators  # noqa: F401
         torch.library.impl("_inductor_test::realize", DEVICE, lambda x: x.clone())
 
@@ -108,11 +121,6 @@ def supply_names_of_other_versions():
     decorators = ("skip", "expected", "requires", "only", "bf32", "tf32", "reduced", "precision", "largeT", "slow",
                   "xfail",
                   "with_tf32", "create_nested_block_mask")
-
-    def nothing(*arguments, **keywords):
-        if len(arguments) == 1 and callable(arguments[0]) and not keywords:
-            return arguments[0]
-        return lambda function: function
 
     def missing(name, *arguments, **keywords):
         raise common_utils.unittest.SkipTest(f"the installed PyTorch has no {name}")

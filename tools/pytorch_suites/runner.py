@@ -141,6 +141,8 @@ class FileRunner:
             return self.tree(folder)
         text = self.test.path.read_text()
         changed = text.replace("super(self.__class__, self)", "super()")
+        # Later versions give samples with a third thing.
+        changed = re.sub(r"for (\w+, subtest_ctx) in", r"for \1, *_ in", changed)
         if self.device == "ocl":    # operators that the tests make for CUDA are made for this device
             changed = re.sub(r'(\.impl\(\s*[^()]*,\s*)"CUDA"\)', r'\1"PrivateUse1")', changed)
         changed = self.renamed(changed)

@@ -1,6 +1,8 @@
 // Updates through an index, combined with what is there: index_add, scatter_add, scatter_reduce, index_put(accumulate).
 // No atomics: an element has one owner, who applies its updates in the order of the index.
 //   accumulate_lines:    one work-item owns a line, all elements that its entries can reach, and walks the entries;
+//   accumulate_groups:   the same, but the updates of an element are joined before it is stored, so that float16 and
+//                        bfloat16 are rounded once; entries are compared with each other, which only few bear;
 //   accumulate_segments: entries sorted by key; the work-item at the start of a run of equal keys owns it.
 // -DT=dtype -DINDEX=int64|int32 -DREDUCE_sum|product|minimum|maximum|assign; operands: self, source, index.
 #include "core/dtype.cl"
@@ -43,6 +45,36 @@ __kernel void accumulate_lines(__global storage_t(T)* self, ulong self_offset, c
         if (!reach(axis, index[j * index_stride], errors, operator_code, &at))
             continue;
         store(T, self, at, combine(load(T, self, at), load(T, source, j * source_stride)));
+    }
+}
+
+__kernel void accumulate_groups(__global storage_t(T)* self, ulong self_offset, const __global storage_t(T)* source,
+                                ulong source_offset, const __global storage_t(INDEX)* index, ulong index_offset,
+                                long entries, long source_stride, long index_stride, axis_t axis,
+                                __global int* errors, int operator_code, geometry_t lines)
+{
+    index_t line = get_global_id(0);
+    if (line >= (index_t)lines.numel)
+        return;
+    offset_t o[OPERANDS];
+    geometry_offsets(lines, line, o);
+    self += self_offset + o[0];
+    source += source_offset + o[1];
+    index += index_offset + o[2];
+    for (long j = 0; j < entries; ++j) {
+        long at, other;
+        if (!reach(axis, index[j * index_stride], errors, operator_code, &at))
+            continue;
+        long i = 0;
+        while (i < j && !(reach(axis, index[i * index_stride], errors, operator_code, &other) && other == at))
+            ++i;
+        if (i < j)
+            continue;
+        compute_t(T) value = load(T, self, at);
+        for (; i < entries; ++i)
+            if (reach(axis, index[i * index_stride], errors, operator_code, &other) && other == at)
+                value = combine(value, load(T, source, i * source_stride));
+        store(T, self, at, value);
     }
 }
 

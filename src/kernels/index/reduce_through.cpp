@@ -9,6 +9,16 @@ namespace clprim {
 
 namespace {
 
+constexpr std::int64_t compared_entries = 16;   // at most: accumulate_groups looks at each pair of them
+
+// Sums and products that a dtype would round after every update.
+bool is_rounded(DataType dtype, IndexReduce reduce)
+{
+    return (reduce == IndexReduce::sum || reduce == IndexReduce::product) &&
+           (dtype == DataType::float16 || dtype == DataType::bfloat16 || dtype == DataType::complex32 ||
+            dtype == DataType::bcomplex32);
+}
+
 constexpr const char* reduce_names[] = {"assign", "sum", "product", "minimum", "maximum"};
 
 std::string build_options(const Tensor& self, const Tensor& index, IndexReduce reduce, const Geometry& lines)
@@ -45,9 +55,9 @@ struct Accumulation {
     }
 };
 
-void by_lines(Queue& queue, const Accumulation& work, const IndexedAxis& axis)
+void by_lines(Queue& queue, const Accumulation& work, const IndexedAxis& axis, const char* kernel)
 {
-    Launch launch(queue, work.program.kernel("accumulate_lines"));
+    Launch launch(queue, work.program.kernel(kernel));
     launch.arg(work.self).arg(work.source).arg(work.index).arg(work.entries).arg(cl_long(work.source.strides.back()))
         .arg(cl_long(work.index.strides.back())).arg(AxisArgument(axis)).arg(queue.error_buffer())
         .arg(Queue::error_code(axis.name));
@@ -105,13 +115,19 @@ void reduce_through(Queue& queue, const Tensor& self, const IndexedAxis& axis, c
     if (source.numel() == 0)
         return;
     const std::int64_t entries = source.shape.back(), lines = source.numel() / entries;
-    // A CPU walks one long line faster than it sorts it.
-    if (entries < 256 || lines >= 4096 || queue.device().kind == DeviceKind::cpu)
-        return by_lines(queue, Accumulation(queue, self, source, axis.index, reduce), axis);
+    const Accumulation work(queue, self, source, axis.index, reduce);
+    const bool rounded = entries > 1 && is_rounded(self.dtype, reduce);
+    if (rounded && entries <= compared_entries)
+        return by_lines(queue, work, axis, "accumulate_groups");
+    // A CPU walks a few long lines faster than it sorts them; rows of many it adds as vectors once they are sorted.
+    const bool cpu = queue.device().kind == DeviceKind::cpu;
+    const bool walks = entries < 256 || (cpu ? lines < 64 : lines >= 4096);
+    if (walks && !rounded)
+        return by_lines(queue, work, axis, "accumulate_lines");
     if (shared_by_lines(axis.index) && (axis.size != index_is_key || axis.index.dtype == DataType::int64))
-        return by_segments(queue, Accumulation(queue, self, source, axis.index, reduce), axis);
+        return by_segments(queue, work, axis);
     if (lines > 32)
-        return by_lines(queue, Accumulation(queue, self, source, axis.index, reduce), axis);
+        return by_lines(queue, work, axis, "accumulate_lines");
     // A few lines, each with an index of its own: one after another.
     for (std::int64_t i = 0; i < self.size(0); ++i) {
         const auto part = [&](const Tensor& tensor) {

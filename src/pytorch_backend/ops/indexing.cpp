@@ -263,6 +263,17 @@ at::Tensor& index_copy_out(const at::Tensor& self, int64_t dim, const at::Tensor
     return out;
 }
 
+void reduce_rows(const Target& to, const at::Tensor& source, IndexReduce reduce)
+{
+    if (adds_to_float32(to.out, to.index.numel(), source.numel())) {
+        const at::Tensor wide = to.out.to(at::kFloat);
+        reduce_rows({wide, to.dim, to.index, to.name}, source.to(at::kFloat), reduce);
+        to.out.copy_(wide);
+        return;
+    }
+    clprim::index_reduce(current_queue(to.out), view_1d(to.out), to.axis(), view_1d(to.index), view_1d(source), reduce);
+}
+
 at::Tensor& index_add_out(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source,
                           const at::Scalar& alpha, at::Tensor& out)
 {
@@ -271,8 +282,7 @@ at::Tensor& index_add_out(const at::Tensor& self, int64_t dim, const at::Tensor&
     copy_unless_same(self, op.output());
     if (index.numel() != 0) {
         const at::Tensor scaled = alpha.equal(1) ? source : source.mul(alpha);
-        clprim::index_reduce(current_queue(out), view_1d(op.output()), along(dim, "index_add"), view_1d(index),
-                             view_1d(scaled), IndexReduce::sum);
+        reduce_rows({op.output(), dim, index, "index_add"}, scaled, IndexReduce::sum);
     }
     op.finish();
     return out;
@@ -287,16 +297,14 @@ at::Tensor& index_reduce_out(const at::Tensor& self, int64_t dim, const at::Tens
     const at::Tensor result = op.output();
     copy_unless_same(self, result);
     if (index.numel() != 0) {
-        clprim::Queue& queue = current_queue(out);
-        const clprim::Along axis = along(dim, "index_reduce");
+        const Target to{result, dim, index, "index_reduce"};
         if (!include_self)
-            clprim::index_copy(queue, view_1d(result), axis, view_1d(index),
+            clprim::index_copy(current_queue(out), view_1d(result), to.axis(), view_1d(index),
                                view_1d(expanded(neutral(reduce, result.scalar_type()), result, source.sizes())));
-        clprim::index_reduce(queue, view_1d(result), axis, view_1d(index), view_1d(source), reduction(reduce));
+        reduce_rows(to, source, reduction(reduce));
         if (reduce == "mean") {
             const at::Tensor count = include_self ? at::ones_like(result) : at::zeros_like(result);
-            clprim::index_reduce(queue, view_1d(count), axis, view_1d(index),
-                                 view_1d(expanded(1, result, source.sizes())), IndexReduce::sum);
+            reduce_rows({count, dim, index, to.name}, expanded(1, result, source.sizes()), IndexReduce::sum);
             count.masked_fill_(count.eq(0), 1);
             if (result.is_floating_point())
                 result.div_(count);

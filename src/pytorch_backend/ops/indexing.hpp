@@ -51,4 +51,12 @@ inline void copy_unless_same(const at::Tensor& self, const at::Tensor& out)
         out.copy_(self);
 }
 
+// Whether updates of float16 or bfloat16 had better be added to a float32 copy of `self`: a few long lines are walked,
+// and rounded once at the end, where a CPU would have to sort them.
+inline bool adds_to_float32(const at::Tensor& self, int64_t entries, int64_t updates)
+{
+    return c10::isReducedFloatingType(self.scalar_type()) && entries >= 256 && updates < 64 * entries &&
+           self.numel() <= 4 * updates && self.is_non_overlapping_and_dense();
+}
+
 }  // namespace torch_ocl

@@ -199,6 +199,12 @@ at::Tensor& index_put_(at::Tensor& self, const IndexList& indices, const at::Ten
     at::Tensor source = values.to(self.device()).expand(sizes);
     if (source.numel() == 0)
         return self;
+    if (accumulate && adds_to_float32(self, to.count(), source.numel())) {
+        at::Tensor wide = self.to(at::kFloat);
+        index_put_(wide, indices, values.to(at::kFloat), true, false);
+        self.copy_(wide);
+        return self;
+    }
     // Values as lines times entries, like self.
     for (std::size_t i = 0; i < to.entries.size(); ++i)
         source = source.movedim(to.before.size(), -1);

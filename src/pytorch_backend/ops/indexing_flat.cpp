@@ -68,7 +68,9 @@ at::Tensor& put_(at::Tensor& self, const at::Tensor& index, const at::Tensor& so
     const at::Tensor flat = self.contiguous().view(-1);
     const at::Tensor places = index.reshape(-1), values = source.reshape(-1);
     const clprim::Along axis(0, clprim::NegativeIndex::from_end, "put_");
-    if (accumulate)
+    if (accumulate && adds_to_float32(flat, index.numel(), index.numel()))
+        flat.copy_(flat.to(at::kFloat).put_(places, values.to(at::kFloat), true));
+    else if (accumulate)
         clprim::index_reduce(current_queue(self), view(flat), axis, view(places), view(values), IndexReduce::sum);
     else
         clprim::index_copy(current_queue(self), view(flat), axis, view(places), view(values));
