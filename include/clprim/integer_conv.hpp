@@ -31,9 +31,9 @@ struct IntegerConv {
 // shapes and dtypes that do not fit.
 //
 // Method: CPUs gather patches as int16 with zero points taken off, a block of pixels at a time, and multiply them with
-// panels of weights in pairs (x86: vpmaddwd); depthwise ones go along channels. GPUs gather channels
-// in sixteens for their matrix engines, or write the patches and multiply matrices (clprim/integer_matmul.hpp); those
-// of several groups are computed one element a work-item.
+// panels of weights in pairs (x86: vpmaddwd), or as bytes where prepared weights fit (AMX, VNNI); depthwise ones go
+// along channels. GPUs gather channels in sixteens for their matrix engines, or write the patches and multiply matrices
+// (clprim/integer_matmul.hpp); those of several groups are computed one element a work-item.
 void integer_conv(Queue& queue, const Tensor& x, const Tensor& w, const Tensor& y, const IntegerConv& conv);
 
 }  // namespace clprim

@@ -6,6 +6,7 @@
 
 #include <clprim/copy.hpp>
 #include <clprim/integer_matmul.hpp>
+#include <core/host_processor.hpp>
 #include <core/operands.hpp>
 #include <kernels/integer/conv_matrix.hpp>
 #include <kernels/integer/cpu.hpp>
@@ -97,10 +98,15 @@ integer_conv_problem problem_of(const Tensor& x, const Tensor& w, const Tensor& 
     return p;
 }
 
+// Whether bytes are multiplied by tile registers.
+bool tiles_pay(const Device& device) { return device.amx && host_has_amx_int8(); }
+
 const Program& program_for(Queue& queue, const char* file, DataType x, DataType y, bool narrow = false)
 {
     std::string options = fmt::format("-DX={} -DY={}", name_of(x), name_of(y));
-    if (narrow)
+    if (narrow && tiles_pay(queue.device()))
+        options += " -DNARROW -DAMX";
+    else if (narrow)
         options += queue.device().vnni_bytes ? " -DNARROW " + dot_options(queue.device()) : " -DNARROW";
     return queue.context().program(file, options);
 }
@@ -109,7 +115,7 @@ const Program& program_for(Queue& queue, const char* file, DataType x, DataType 
 // has registers for more pairs.
 bool narrow_pays(const Device& device)
 {
-    if (device.vnni_bytes)
+    if (device.vnni_bytes || tiles_pay(device))
         return true;
 #if defined(__x86_64__)
     static const bool pays = __builtin_cpu_supports("avx2") && !__builtin_cpu_supports("avx512f");
@@ -130,7 +136,9 @@ Tensor narrowed(Queue& queue, const Tensor& words, std::int64_t panels, const in
     queue.read(*wide.memory, 0, found.data(), wide.nbytes());
     if (std::ranges::find(found, 1) != found.end())
         return words;
-    const Tensor bytes = queue.context().empty({2 * words.numel() + 4 * panels * columns}, DataType::int8, queue);
+    constexpr std::int64_t tile = 1024;   // the last panel's last one may be read to its end
+    const Tensor bytes =
+        queue.context().empty({2 * words.numel() + 4 * panels * columns + tile}, DataType::int8, queue);
     queue.launch(program.kernel("make_narrow"), range, words, bytes, p);
     return bytes;
 }
@@ -200,12 +208,13 @@ void on_cpu(Queue& queue, const Tensor& given, const Tensor& w, const Tensor& y,
     const bool narrow = weights.dtype == DataType::int8;
     const std::int64_t pixels = pixels_of(p), panels = divide_up(p.outputs, columns);
     // Blocks of like size, whole tiles of pixels but for the last; some work-items for each core.
-    p.block_pixels = std::min(most_pixels, round_up(divide_up(pixels, divide_up(pixels, most_pixels)), narrow ? 4 : 6));
+    const std::int64_t tile_pixels = !narrow ? 6 : tiles_pay(queue.device()) ? 16 : 4;
+    p.block_pixels = std::min(most_pixels, round_up(divide_up(pixels, divide_up(pixels, most_pixels)), tile_pixels));
     const std::int64_t pixel_blocks = divide_up(pixels, p.block_pixels) * p.groups;
     const std::int64_t wanted = 4 * std::max(1u, queue.device().compute_units);
     p.block_panels = std::clamp<std::int64_t>(panels * pixel_blocks / wanted, 1, std::min(panels, most_panels));
     p.block_panels = divide_up(panels, divide_up(panels, p.block_panels));
-    if (narrow && queue.device().vnni_bytes == 64)
+    if (narrow && !tiles_pay(queue.device()) && queue.device().vnni_bytes == 64)
         p.block_panels = round_up(p.block_panels, 2);   // two at once
     queue.launch(program_for(queue, "kernels/integer/conv_cpu.cl", x.dtype, y.dtype, narrow).kernel("conv"),
                  Range::groups({size(divide_up(pixels, p.block_pixels)), size(divide_up(panels, p.block_panels)),

@@ -16,7 +16,9 @@
 //
 //     rows: [pixel][CHUNK] bytes        weights: [group][panel][four of k][COLUMNS] words of four int8; sums of columns
 //
-// -DX=int8|uint8 (what is gathered or packed) -DY=int32|float32|int8|uint8 [-DNARROW] [what dot_tile.cl takes]
+// -DAMX: tile registers read both as they lie (conv_amx.cl).
+//
+// -DX=int8|uint8 (what is gathered or packed) -DY=int32|float32|int8|uint8 [-DNARROW [-DAMX]] [what dot_tile.cl takes]
 #include "kernels/integer/conv_epilogue.cl"
 
 #define COLUMNS 16
@@ -69,7 +71,7 @@ void check_narrow(const __global int* words, ulong words_offset, __global int* w
     for (long i = 0; i < count; ++i) {
         const int low = as_short2(words[i]).x, high = as_short2(words[i]).y;
         found |= min(low, high) < -128 || max(low, high) > 127;
-#ifndef DOT_VECTOR
+#if !defined(DOT_VECTOR) && !defined(AMX)
         found |= max(low, 0) + max(high, 0) > 128 || min(low, 0) + min(high, 0) < -128;
 #endif
     }
@@ -105,7 +107,9 @@ typedef uchar number;
 #define FLIP CLPRIM_CAT(IS_SIGNED_, X)   // makes signed bytes unsigned
 #define TAKE(N, from) (as_uchar##N(vload##N(0, from)) ^ (uchar##N)FLIP)
 #define OUTSIDE zero
-#ifdef DOT_VECTOR
+#ifdef AMX
+#include "kernels/integer/conv_amx.cl"
+#elif defined(DOT_VECTOR)
 #define DOT_ROW 512              // CHUNK
 #define DOT_STEP(WORD) WORD(0) WORD(1)   // as runs come in eights
 #define DOT_STEP_ROWS 8
@@ -181,7 +185,8 @@ static inline void gather(bytes x, const integer_conv_problem* p, long4 first, n
     }
 }
 
-#ifdef NARROW
+#ifdef AMX
+#elif defined(NARROW)
 // What sums begin with: the zero point times those of columns is taken off.
 static inline void begin_sums(const __global int* of_columns, int zero, long pixels, __local int* sums)
 {
@@ -246,6 +251,9 @@ void conv(const __global storage_t(X)* x, ulong x_offset, const __global storage
 #endif
     x += x_offset + group * p.channels * p.x_strides[1];
     w += (group * all_panels + panel_begin) * (depth / STEP) * COLUMNS;
+#ifdef AMX
+    amx_begin();
+#endif
     for (long k = 0; k < depth; k += CHUNK) {
         const long here = min(depth - k, (long)CHUNK);
         for (long i = 0; i < count; ++i) {
@@ -253,9 +261,12 @@ void conv(const __global storage_t(X)* x, ulong x_offset, const __global storage
             const long4 corner = (long4)(at.x * p.stride[0] - p.pad[0], at.y * p.stride[1] - p.pad[1],
                                          at.z * p.stride[2] - p.pad[2], 0);
             gather(x + at.w * p.x_strides[0], &p, corner, zero, k, here, rows + i * CHUNK);
+#ifdef AMX
+            fill_block(here, rows + i * CHUNK);
+#endif
         }
         // More pixels than there are may be computed.
-#ifdef NARROW
+#if defined(NARROW) && !defined(AMX)
         for (long panel = 0; panel < panels && k == 0; ++panel)
             begin_sums(column_sums + panel * COLUMNS, zero, min((count + 3) / 4 * 4, (long)MOST_PIXELS),
                        sums + panel * MOST_PIXELS * COLUMNS);
@@ -263,7 +274,9 @@ void conv(const __global storage_t(X)* x, ulong x_offset, const __global storage
         for (long panel = 0; panel < panels; panel += PANELS_AT_ONCE) {
             const __global int* from = w + (panel * (depth / STEP) + k / STEP) * COLUMNS;
             __local int* to = sums + panel * MOST_PIXELS * COLUMNS;
-#ifdef DOT_VECTOR
+#ifdef AMX
+            tile_pixels(rows, from, here, count, k ? 0 : column_sums + panel * COLUMNS, zero, to);
+#elif defined(DOT_VECTOR)
             const ulong second = PANELS_AT_ONCE == 1 ? 32 : panel + 1 < panels ? depth / STEP * 4 * COLUMNS : 0;
             const dot_operands of = {(ulong)rows, (ulong)from, (ulong)to, second, here / 8};
             dot_tile(of, count);
@@ -279,6 +292,9 @@ void conv(const __global storage_t(X)* x, ulong x_offset, const __global storage
 #endif
         }
     }
+#ifdef AMX
+    amx_end();
+#endif
     for (long i = 0; i < count; ++i) {
         const long4 at = pixel_at(&p, first + i);
         __global storage_t(Y)* pixel = y + y_offset + at.w * p.y_strides[0] + at.x * p.y_strides[2] +
