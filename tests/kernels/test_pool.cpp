@@ -122,6 +122,39 @@ TEST(AveragePool, DilatedAndAsymmetric)
         }
 }
 
+// Bytes with channels innermost, whose channels come in sixteens on CPUs, against the same windows of float32.
+TEST(MaxPool, BytesWithChannelsInnermost)
+{
+    Queue& queue = Context::get().queue();
+    std::mt19937 random(2);
+    for (const DataType type : {DataType::int8, DataType::uint8})
+        for (const std::int64_t channels : {3, 16, 40})
+            for (const int dilation : {1, 2}) {
+                const PoolWindow window{{3, 3, 1}, {2, 2, 1}, {1, 1, 0}, {dilation, dilation, 1}};
+                const std::int64_t in = 9, out = (in + 1 - 2 * dilation) / 2 + 1;
+                const Dims wide{2, channels, in, in}, narrow{2, channels, out, out};
+                std::uniform_int_distribution<int> any(0, 255);
+                std::vector<std::uint8_t> bytes(wide.product()), got(narrow.product());
+                std::vector<double> numbers;
+                for (std::uint8_t& byte : bytes) {
+                    byte = static_cast<std::uint8_t>(any(random));
+                    numbers.push_back(type == DataType::int8 ? static_cast<std::int8_t>(byte) : byte);
+                }
+                Tensor x = queue.context().empty(wide, type, queue), y = queue.context().empty(narrow, type, queue);
+                x.strides = strides_of(wide, true);
+                y.strides = strides_of(narrow, true);
+                queue.write(*x.memory, 0, bytes.data(), bytes.size());
+                max_pool(queue, x, y, {}, window);
+                queue.read(*y.memory, 0, got.data(), got.size());
+                const Tensor expected = test::upload(queue, std::vector<double>(got.size()), narrow, y.strides);
+                max_pool(queue, test::upload(queue, numbers, wide, x.strides), expected, {}, window);
+                const std::vector<double> largest = test::download(queue, expected);
+                for (std::size_t i = 0; i < got.size(); ++i)
+                    ASSERT_EQ(type == DataType::int8 ? static_cast<std::int8_t>(got[i]) : got[i], largest[i])
+                        << channels << ' ' << dilation << ' ' << i;
+            }
+}
+
 const PoolWindow sliding{{3, 3, 1}, {2, 2, 1}, {1, 1, 0}};
 const PoolWindow uncounted{{3, 3, 1}, {2, 2, 1}, {1, 1, 0}, {1, 1, 1}, false, false};
 const PoolWindow adaptive{{1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}, true};

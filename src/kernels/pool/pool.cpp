@@ -154,7 +154,14 @@ void max_pool(Queue& queue, const Tensor& x, const Tensor& y, const Tensor& indi
         return;
     if (indices.defined())
         require_indices(indices, y);
-    Pool(queue, x, y, window).forward(queue, "max_pool", y, x, y, indices);
+    const Pool pool(queue, x, y, window);
+    const bool bytes = x.dtype == DataType::int8 || x.dtype == DataType::uint8;
+    if (bytes && pool.cpu && pool.channels_last && pool.geometry.channels >= 16 && !indices.defined()) {
+        const std::int64_t rows = y.numel() / (std::int64_t(pool.geometry.channels) * pool.geometry.out[2]);
+        queue.launch(pool.kernel(queue, "max_pool_bytes", 1), Range::groups(rows), x, y, pool.geometry);
+        return;
+    }
+    pool.forward(queue, "max_pool", y, x, y, indices);
 }
 
 void max_pool_backward(Queue& queue, const Tensor& grad_output, const Tensor& indices, const Tensor& grad_input,
