@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from pathlib import Path
 
@@ -96,6 +97,7 @@ def write_table(path, table):
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *arguments: sys.exit(143))
     options = parse_arguments()
     Path(options.results[0]).resolve().parent.mkdir(parents=True, exist_ok=True)
     choice = Choice(options.match, options.exclude, options.sample, options.at_most, options.timeout,

@@ -159,10 +159,10 @@ class FileRunner:
         return copy, copy.parent
 
     def renamed(self, text):
-        """The device that the text names by hand has become this one."""
+        """The device that the text names by hand has become this one; `torch.backends` has no other modules."""
         if not self.choice.rename:
             return text
-        return re.sub(rf"(?<![a-zA-Z_]){self.choice.rename}(?![a-zA-Z])", self.device, text)
+        return re.sub(rf"(?<![a-zA-Z_])(?<!backends\.){self.choice.rename}(?![a-zA-Z])", self.device, text)
 
     def tree(self, folder):
         """A changed copy of PyTorch's distributed tests: they name CUDA and NCCL, and import their neighbours."""
@@ -211,7 +211,11 @@ class FileRunner:
         with open(log, "w") as output:
             process = subprocess.Popen(command, env=environment, cwd=self.test.path.parent, stdin=subprocess.DEVNULL,
                                        stdout=output, stderr=output, start_new_session=True)
-        hung = self.watch(process)
+        try:
+            hung = self.watch(process)
+        except BaseException:       # told to stop: nothing is left running
+            end(process)
+            raise
         return process.wait(), hung, log
 
     def watch(self, process):

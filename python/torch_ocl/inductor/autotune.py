@@ -51,5 +51,8 @@ def _run(node) -> None:
 def _example(value):
     """A tensor of that dtype and layout, by hints where sizes are not known."""
     sizes, strides = ([optimization_hint(s) for s in dims] for dims in (value.shape, value.stride()))
-    result = torch.empty_strided(sizes, strides, dtype=value.dtype, device=value.device)
-    return result.uniform_(-1, 1) if is_float_dtype(value.dtype) else result.zero_()
+    # Expanded tensors, whose elements share memory, cannot be filled; what they lie in can.
+    memory = torch.empty(1 + sum((n - 1) * s for n, s in zip(sizes, strides)) if 0 not in sizes else 0,
+                         dtype=value.dtype, device=value.device)
+    memory = memory.uniform_(-1, 1) if is_float_dtype(value.dtype) else memory.zero_()
+    return memory.as_strided(sizes, strides)

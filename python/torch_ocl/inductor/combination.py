@@ -12,7 +12,7 @@ import itertools
 import operator
 
 import torch
-from torch._inductor import config
+from torch._inductor import config, metrics
 from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
 from torch._inductor.virtualized import V
 
@@ -107,7 +107,10 @@ def _launch(scheduling, whole, kernels) -> None:
                 node.mark_run()
     scheduling.codegen_comment(nodes, name)
     whole.call_kernel(name)
+    metrics.generated_kernel_count -= len(kernels) - 1      # each counted itself
     for kernel in kernels:
+        if config.nan_asserts:
+            kernel.codegen_nan_check()
         V.graph.removed_buffers |= kernel.removed_buffers
         V.graph.inplaced_to_remove |= kernel.inplaced_to_remove
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import sympy
 
@@ -33,6 +34,11 @@ def is_number(name: str) -> bool:
     if len(buffer.get_size()) > 0:
         raise NotImplementedError(f"a kernel on the ocl device would read {name}, which is on {buffer.get_device()}")
     return True
+
+
+def origins_as_comments(code: str) -> str:
+    """config.comment_origin writes pragmas, with lines of Python that a compiler of C takes apart into tokens."""
+    return re.sub(r"#pragma CMT (.*)", lambda line: "// " + line[1].rstrip("\\ "), code)
 
 
 class OpenCLCSE(CSE):
@@ -225,7 +231,7 @@ class OpenCLKernel(Reductions, SIMDKernel):
             code.splice(self.body)
         code.writeline("}")
         with V.set_kernel_handler(self):      # lines about buffers that the kernel leaves out are dropped now
-            return code.getvalue()
+            return origins_as_comments(code.getvalue())
 
     def function(self) -> str:
         """The kernel as a function of an element's number and how many there are; see combination.py."""
@@ -311,3 +317,15 @@ class OpenCLKernel(Reductions, SIMDKernel):
         arguments = [detail for _, *detail in self.arguments()]
         arguments += [(value, "int64", None) for value in self.plan.sizes.values()]
         wrapper.call_ocl_kernel(name, self.device_index, arguments, self.plan.kind, self.plan.numbers)
+
+    def codegen_nan_check(self) -> None:
+        """What config.nan_asserts asks for behind every kernel."""
+        wrapper = V.graph.wrapper_code
+        _, names, signatures, _ = self.args.python_argdefs()
+        for name, signature in zip(names, signatures):
+            if not isinstance(signature, TensorArg):
+                continue
+            if V.graph.cpp_wrapper:
+                wrapper.writeline(f'AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_check_inf_and_nan("{name}", {name}));')
+            else:
+                wrapper.writeline(f'assert {name}.isfinite().all().item(), "{name} holds NaN or infinity"')

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import sympy
 
 import torch
@@ -16,6 +18,20 @@ from torch.utils._ordered_set import OrderedSet
 from torch_ocl.inductor import combination
 from torch_ocl.inductor.kernel import OpenCLKernel
 from torch_ocl.inductor.runtime import Ranges
+
+
+def untimed(decide, option: str):
+    """A scheduler's decision whether kernels are better together, which `option` would have it time as Triton's: on the
+    device they are put together."""
+    @functools.wraps(decide)
+    def decided(scheduler, *nodes):
+        first = nodes[0][0] if isinstance(nodes[0], (list, tuple)) else nodes[0]
+        device = first.get_nodes()[0].get_device()
+        if device is None or device.type != "ocl" or not getattr(config, option):
+            return decide(scheduler, *nodes)
+        with config.patch({option: False}):
+            return decide(scheduler, *nodes)
+    return decided
 
 
 class OpenCLScheduling(SIMDScheduling):
