@@ -57,12 +57,12 @@ void multiply(const __global ushort* restrict a, ulong a_offset, const __global 
 #if A_ALONG_K
     const surface from_a = {a + a_offset + batch * p.a.batch, (int)p.k * 2, (int)p.m, (int)p.a.row * 2};
 #else
-    const surface from_a = {a + a_offset + batch * p.a.batch, ((int)p.m + 7) / 8 * 16, (int)p.k, (int)p.a.column * 2};
+    const surface from_a = {a + a_offset + batch * p.a.batch, ((int)p.m + 7 & ~7) * 2, (int)p.k, (int)p.a.column * 2};
 #endif
 #if B_ALONG_K
     const surface from_b = {b + b_offset + batch * p.b.batch, (int)p.k * 2, (int)p.n, (int)p.b.column * 2};
 #else
-    const surface from_b = {b + b_offset + batch * p.b.batch, ((int)p.n + 7) / 8 * 16, (int)p.k, (int)p.b.row * 2};
+    const surface from_b = {b + b_offset + batch * p.b.batch, ((int)p.n + 7 & ~7) * 2, (int)p.k, (int)p.b.row * 2};
 #endif
     const prefetched ahead = prefetched_by(team, from_a, from_b, (int)i0, (int)j0);
     for (int k = (int)k_begin; k < (int)k_end; k += BLOCK_K) {
