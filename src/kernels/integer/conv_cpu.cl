@@ -160,16 +160,28 @@ static inline void clear(number zero, long count, __local number* row)
         row[i] = OUTSIDE;
 }
 
+// Where k lies: its number in a run, and the run's place in the window. Divisions of long numbers take as long as a
+// short run does, so they are done once for all pixels.
+typedef struct {
+    long at, x, y, z;
+} place_of_k;
+
+static inline place_of_k place_of(const integer_conv_problem* p, long k)
+{
+    const long row_runs = p->window[2] / p->run_taps, r = k / p->run;
+    const place_of_k place = {k % p->run, r % row_runs, r / row_runs % p->window[1], r / row_runs / p->window[1]};
+    return place;
+}
+
 // Numbers k to k + count of the patch whose first tap lies at `first` (z, y, x); `x` is the image's group.
-static inline void gather(bytes x, const integer_conv_problem* p, long4 first, number zero, long k,
+static inline void gather(bytes x, const integer_conv_problem* p, long4 first, number zero, place_of_k k,
                           long count, __local number* row)
 {
     const long row_runs = p->window[2] / p->run_taps, length = p->run_taps * p->channels;
     while (count > 0) {
-        const long r = k / p->run, at = k % p->run, here = min(count, p->run - at);
-        const long z = first.x + r / row_runs / p->window[1] * p->dilation[0];
-        const long y = first.y + r / row_runs % p->window[1] * p->dilation[1];
-        const long column = first.z + r % row_runs * p->run_taps * p->dilation[2];
+        const long at = k.at, here = min(count, p->run - at);
+        const long z = first.x + k.z * p->dilation[0], y = first.y + k.y * p->dilation[1];
+        const long column = first.z + k.x * p->run_taps * p->dilation[2];
         long begin = at + here, end = at + here;
         if (z >= 0 && z < p->in[0] && y >= 0 && y < p->in[1]) {
             begin = min(max(at, -column * p->channels), at + here);
@@ -180,8 +192,15 @@ static inline void gather(bytes x, const integer_conv_problem* p, long4 first, n
              row + (begin - at));
         clear(zero, at + here - end, row + (end - at));
         row += here;
-        k += here;
         count -= here;
+        k.at = 0;
+        if (++k.x == row_runs) {
+            k.x = 0;
+            if (++k.y == p->window[1]) {
+                k.y = 0;
+                ++k.z;
+            }
+        }
     }
 }
 
@@ -227,6 +246,19 @@ static inline long4 pixel_at(const integer_conv_problem* p, long pixel)   // z, 
     return (long4)(plane % p->out[0], row % p->out[1], pixel % p->out[2], plane / p->out[0]);
 }
 
+static inline long4 next_pixel(const integer_conv_problem* p, long4 at)
+{
+    if (++at.z < p->out[2])
+        return at;
+    at.z = 0;
+    if (++at.y < p->out[1])
+        return at;
+    at.y = 0;
+    if (++at.x < p->out[0])
+        return at;
+    return (long4)(0, 0, 0, at.w + 1);
+}
+
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void conv(const __global storage_t(X)* x, ulong x_offset, const __global storage_t(X)* x_zero, ulong x_zero_offset,
           const __global int* w, ulong w_offset, ENDING_ARGUMENTS, __global storage_t(Y)* y, ulong y_offset,
@@ -251,16 +283,18 @@ void conv(const __global storage_t(X)* x, ulong x_offset, const __global storage
 #endif
     x += x_offset + group * p.channels * p.x_strides[1];
     w += (group * all_panels + panel_begin) * (depth / STEP) * COLUMNS;
+    const long4 first_pixel = pixel_at(&p, first);
 #ifdef AMX
     amx_begin();
 #endif
     for (long k = 0; k < depth; k += CHUNK) {
         const long here = min(depth - k, (long)CHUNK);
-        for (long i = 0; i < count; ++i) {
-            const long4 at = pixel_at(&p, first + i);
+        const place_of_k place = place_of(&p, k);
+        long4 at = first_pixel;
+        for (long i = 0; i < count; ++i, at = next_pixel(&p, at)) {
             const long4 corner = (long4)(at.x * p.stride[0] - p.pad[0], at.y * p.stride[1] - p.pad[1],
                                          at.z * p.stride[2] - p.pad[2], 0);
-            gather(x + at.w * p.x_strides[0], &p, corner, zero, k, here, rows + i * CHUNK);
+            gather(x + at.w * p.x_strides[0], &p, corner, zero, place, here, rows + i * CHUNK);
 #ifdef AMX
             fill_block(here, rows + i * CHUNK);
 #endif
@@ -295,8 +329,8 @@ void conv(const __global storage_t(X)* x, ulong x_offset, const __global storage
 #ifdef AMX
     amx_end();
 #endif
-    for (long i = 0; i < count; ++i) {
-        const long4 at = pixel_at(&p, first + i);
+    long4 at = first_pixel;
+    for (long i = 0; i < count; ++i, at = next_pixel(&p, at)) {
         __global storage_t(Y)* pixel = y + y_offset + at.w * p.y_strides[0] + at.x * p.y_strides[2] +
                                        at.y * p.y_strides[3] + at.z * p.y_strides[4];
         for (long panel = 0; panel < panels; ++panel) {
