@@ -42,10 +42,10 @@ bool same_bytes(const Value& a, const Value& b)
 // by the device alone: the model's copy goes when the model does. Those that graphs share stay shared.
 class Uploads {
 public:
-    Uploads(Graph& graph, Queue& queue) : queue_(queue)
+    Uploads(Graph& graph, Queue& queue, Upload when) : queue_(queue), when_(when), seen_by_others_(shared_slots(graph))
     {
         count(graph);
-        upload(graph);
+        upload(graph, true);
     }
 
 private:
@@ -64,13 +64,18 @@ private:
                 count(*inner);
     }
 
-    void upload(Graph& graph)
+    void upload(Graph& graph, bool outermost)
     {
         for (auto& [slot, value] : graph.constants) {
             if (!is_host_tensor(value))
                 continue;
             Shared& shared = shared_[place(value)];
             if (shared.graphs < 2) {
+                if (when_ == Upload::at_first_use && outermost && value.numel() > large_constant &&
+                    !seen_by_others_.contains(slot)) {
+                    value = value.reshaped(value.shape(), queue_);   // of its own, with the same bytes
+                    continue;
+                }
                 value = own(value);
                 continue;
             }
@@ -85,14 +90,13 @@ private:
                 if (Value* value = std::get_if<Value>(&attribute); value && is_host_tensor(*value))
                     *value = Value::copy_of(value->type(), value->shape(), value->host_bytes());
             for (const GraphRef& inner : subgraphs(node))
-                upload(*inner);
+                upload(*inner, false);
         }
     }
 
     Value own(const Value& value) const
     {
-        constexpr std::int64_t large = 1 << 14;
-        if (value.numel() <= large)
+        if (value.numel() <= large_constant)
             return Value::copy_of(value.type(), value.shape(), value.host_bytes());
         const Tensor own = queue_.context().empty(value.shape(), storage_type(value.type()), queue_);
         queue_.write(*own.memory, 0, value.host_bytes(), own.nbytes());
@@ -103,6 +107,8 @@ private:
     static Place place(const Value& value) { return {value.host_bytes(), value.type(), to_string(value.shape())}; }
 
     Queue& queue_;
+    Upload when_;
+    std::set<int> seen_by_others_;
     std::map<Place, Shared> shared_;
 };
 
@@ -211,9 +217,9 @@ void drop_unread(Graph& graph)
     std::erase_if(graph.constants, [&](const auto& constant) { return !read.contains(constant.first); });
 }
 
-void settle_constants(Graph& graph, Queue& queue)
+void settle_constants(Graph& graph, Queue& queue, Upload upload)
 {
-    Uploads(graph, queue);
+    Uploads(graph, queue, upload);
     std::map<std::string, std::shared_ptr<Prepared>> shared;
     keep_prepared(graph, queue, shared);
     keep_derived(graph);

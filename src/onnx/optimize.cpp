@@ -206,7 +206,7 @@ bool varies(const Node& node)
     return false;
 }
 
-GraphRef prepare(std::shared_ptr<const Model> model, Engine& engine, const SessionOptions& options)
+GraphRef prepare(std::shared_ptr<const Model> model, Engine& engine, const SessionOptions& options, Upload upload)
 {
     GraphRef graph = clone(*model->graph);
     model.reset();
@@ -217,7 +217,7 @@ GraphRef prepare(std::shared_ptr<const Model> model, Engine& engine, const Sessi
         optimize(*graph, engine, Level::outermost);
         plan(*graph);
     }
-    settle_constants(*graph, engine.queue);
+    settle_constants(*graph, engine.queue, upload);
     return graph;
 }
 

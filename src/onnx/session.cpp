@@ -76,12 +76,13 @@ struct Session::State {
         engine.profile = nullptr;
         opsets = model->opsets;
         ir_version = model->ir_version;
-        graph = prepare(std::move(model), engine, options);
+        const bool once = !files.empty() && runs_alike(*model->graph, options.sizes) && !detail::dry_run();
+        graph = prepare(std::move(model), engine, options, once ? Upload::at_first_use : Upload::now);
         if (options.record && !options.profile)
             replays = std::make_unique<Replays>(*graph);
-        if (!files.empty() && runs_alike(*graph) && !detail::dry_run())
+        if (once)
             surplus = std::make_unique<Surplus>(*graph);
-        gives_back = surplus != nullptr;
+        gives_back = once;
     }
 
     Queue& queue() const { return context.queue(queue_id); }
@@ -106,13 +107,17 @@ struct Session::State {
         const auto once = [&] {
             return replays ? replays->run(arguments, engine) : run_graph(*graph, arguments, nullptr, engine);
         };
-        // What a recording of the program's own prepares is there only when that is replayed.
-        if (gives_back && !is_recording(engine.queue)) {
+        if (gives_back) {
             const std::unique_lock lock(constants);
-            if (gives_back) {
+            if (is_recording(engine.queue)) {
+                // What a recording of the program's own prepares is there only when that is replayed.
+                surplus->upload_rest(engine.queue);
+                gives_back = false;
+            } else if (gives_back) {
                 engine.surplus = surplus.get();
                 auto results = once();
                 engine.surplus = nullptr;
+                surplus->upload_rest(engine.queue);
                 gives_back = false;
                 return results;
             }
@@ -126,7 +131,7 @@ struct Session::State {
                 "' or its external data changed since it was read, and this needs weights that the session gave back");
         Engine engine = new_engine();
         engine.profile = nullptr;
-        surplus->restore(*prepare(OnnxModel(files[0].path).model(), engine, options));
+        surplus->restore(*prepare(OnnxModel(files[0].path).model(), engine, options, Upload::now));
     }
 
     NodeProfile& kept_times()

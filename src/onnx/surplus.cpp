@@ -9,11 +9,15 @@
 
 namespace clprim::onnx {
 
-bool runs_alike(const Graph& graph)
+bool runs_alike(const Graph& graph, const std::map<std::string, std::int64_t>& sizes)
 {
-    return std::ranges::all_of(graph.input_ports, [](const Port& port) {
+    const auto is_known = [&](const auto& size) {
+        const auto* name = std::get_if<std::string>(&size);
+        return !name || sizes.contains(*name);
+    };
+    return std::ranges::all_of(graph.input_ports, [&](const Port& port) {
         return port.kind == Port::Kind::tensor && port.has_shape && port.type != ElementType::string &&
-               std::ranges::all_of(port.shape, [](const auto& size) { return size.index() == 0; });
+               std::ranges::all_of(port.shape, is_known);
     });
 }
 
@@ -22,7 +26,8 @@ Surplus::Surplus(Graph& graph) : graph_(graph)
     const std::set<int> kept = shared_slots(graph);
     for (std::size_t i = 0; i < graph.constants.size(); ++i) {
         const auto& [slot, value] = graph.constants[i];
-        if (!kept.contains(slot) && value.is_tensor() && value.on_device() && !value.on_host())
+        if (!kept.contains(slot) && value.is_tensor() && value.type() != ElementType::string &&
+            value.numel() > large_constant)
             constants_[slot].index = i;
     }
     for (const Node& node : graph.nodes)
@@ -40,12 +45,18 @@ void Surplus::after(const Graph& graph, std::size_t node, Queue& queue)
         if (found == constants_.end() || found->second.gone)
             continue;
         const auto has_all = [](const Prepared* place) { return place && place->replaces_operand(); };
-        if (!std::ranges::all_of(found->second.readers, has_all))
-            continue;
         Value& value = graph_.constants[found->second.index].second;
-        value = Value(detail::hollow(value.device(queue)), value.type());
-        found->second.gone = true;
+        found->second.gone = value.on_device() && std::ranges::all_of(found->second.readers, has_all);
+        const Tensor tensor = value.device(queue);
+        value = Value(found->second.gone ? detail::hollow(tensor) : tensor, value.type());
     }
+}
+
+void Surplus::upload_rest(Queue& queue)
+{
+    for (const auto& [slot, constant] : constants_)
+        if (Value& value = graph_.constants[constant.index].second; value.on_host())
+            value = Value(value.device(queue), value.type());
 }
 
 void Surplus::restore(const Graph& whole)

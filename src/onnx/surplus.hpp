@@ -9,16 +9,20 @@
 
 namespace clprim::onnx {
 
-// Whether runs of a graph can differ in nothing but the elements of their inputs, so that what a run needed is all that
-// any run needs.
-bool runs_alike(const Graph& graph);
+// Whether runs of a graph, with the sizes that callers gave for names, can differ in nothing but the elements of their
+// inputs, so that what a run needed is all that any run needs.
+bool runs_alike(const Graph& graph, const std::map<std::string, std::int64_t>& sizes);
 
 class Surplus {
 public:
     explicit Surplus(Graph& graph);
 
-    // To be told after each node of that graph, when it no longer holds what it was the last to read.
+    // To be told after each node of that graph, when it no longer holds what it was the last to read. What does not go
+    // leaves the host.
     void after(const Graph& graph, std::size_t node, Queue& queue);
+
+    // Brings to the device what no node asked for.
+    void upload_rest(Queue& queue);
 
     // Takes the constants that are gone from a graph that was made anew from the same model.
     void restore(const Graph& whole);

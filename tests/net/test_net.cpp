@@ -1,9 +1,15 @@
 // Nets as a whole: building, modes, gradients against finite differences, memory, errors.
+#include <clprim/memory_history.hpp>
 #include <clprim/onnx.hpp>
+#include <clprim/recording.hpp>
 #include <clprim/solver.hpp>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 
 #include "net/small_cnn.hpp"
 
@@ -345,6 +351,40 @@ TEST(NetMisuse, SessionsRefuseWhatTheyCannotWriteTo)
     EXPECT_THROW(session.profile(), InvalidArgument);
     session.cancel();
     EXPECT_EQ(kept.run({{"x", x}}).size(), 2u);
+}
+
+// A model that was read from a file gives weights back in its first run, but not one that is only kept for later.
+TEST(Net, SessionsOfFilesInARecording)
+{
+    Net net(Context::get());
+    net.load_json(R"({"inputs": [{"name": "x", "shape": [1, 64, 9, 8]}], "outputs": ["y"], "operators": [
+        {"name": "a", "type": "Convolution2D", "inputs": ["x"], "outputs": ["z"],
+         "options": {"channels_out": 64, "kernel": 3, "pad": 1}},
+        {"name": "b", "type": "Convolution2D", "inputs": ["z"], "outputs": ["y"],
+         "options": {"channels_out": 64, "kernel": 3, "pad": 1}}]})");
+    net.mode(NetMode::predict);
+    net.setup();
+    net.initialize_parameters(7);
+    const std::string bytes = convert_to_onnx(net);
+    const auto file = std::filesystem::temp_directory_path() / ("recorded" + std::to_string(::getpid()) + ".onnx");
+    std::ofstream(file, std::ios::binary) << bytes;
+    Session whole(OnnxModel::from_bytes(std::as_bytes(std::span(bytes)))), session{OnnxModel(file)};
+    Queue& queue = session.queue();
+    const Tensor x = queue.context().empty({1, 64, 9, 8}, DataType::float32, queue);
+    test::write(queue, x, test::random_values(x.numel(), 1));
+    const auto result = [&](Session& one) { return test::read(queue, one.run({{"x", x}}).at("y").device(queue)); };
+    const Values expected = result(whole);
+    const std::uint64_t pool = new_memory_pool(), before = exchange_memory_pool(pool);   // for what is recorded
+    Recording recording(queue);
+    const Session::Values kept = session.run({{"x", x}});
+    recording.end();
+    exchange_memory_pool(before);
+    recording.replay(queue);
+    EXPECT_EQ(test::read(queue, kept.at("y").device(queue)), expected);
+    for (int run = 0; run < 3; ++run)
+        EXPECT_EQ(result(session), expected);
+    release_memory_pool(pool);
+    std::filesystem::remove(file);
 }
 
 }  // namespace
