@@ -18,13 +18,14 @@ namespace clprim::onnx {
 namespace {
 
 // Kernels for CPUs run fastest with channels innermost, once there are enough of them to fill vectors; those for tile
-// registers take pixels in their place.
+// registers, which pay for halves, take pixels in their place.
 bool prefers_channels_last(const Call& call, const Tensor& x, std::int64_t out_channels)
 {
     if (x.is_channels_last() && !x.is_contiguous())
         return true;
     const Device& device = call.queue().device();
-    return x.dim() == 4 && out_channels >= 16 && device.kind == DeviceKind::cpu && !device.amx;
+    return x.dim() == 4 && out_channels >= 16 && device.kind == DeviceKind::cpu &&
+           (!device.amx || x.dtype == DataType::float32);
 }
 
 Dims kernel_of(const Call& call, const Dims& x, const Dims& w)
