@@ -30,15 +30,16 @@ public:
         return kept;
     }
 
-    // Whether the last call that asked had all it needs of the operand here: who owns the operand may let it go.
-    bool replaces_operand() const
+    // Whether somebody asked since this was called before, and the last one had all it needs of the operand here. Where
+    // that is so of every reader, who owns the operand may let it go.
+    bool take_replaced()
     {
         const std::lock_guard lock(mutex_);
-        return replaces_;
+        return std::exchange(replaces_, false);
     }
 
 private:
-    mutable std::mutex mutex_;
+    std::mutex mutex_;
     bool replaces_ = false;
     std::map<std::pair<const Queue*, std::string>, Tensor> tensors_;
 };

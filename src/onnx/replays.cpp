@@ -10,6 +10,7 @@
 #include <clprim/recording.hpp>
 
 #include "core/dry_run.hpp"
+#include "core/hollow.hpp"
 #include "onnx/optimize.hpp"
 
 namespace clprim::onnx {
@@ -177,6 +178,10 @@ bool Replays::record(Entry& entry, const std::vector<Value>& arguments, Engine& 
         entry.recording->end();
     } catch (const Cancelled&) {
         entry.refuse();
+        throw;
+    } catch (const detail::GivenBack&) {         // worth another time when the weights are back
+        entry.refuse();
+        entry.state = Entry::State::warm;
         throw;
     } catch (const Error&) {                     // a wait, or what the run itself will say
         entry.refuse();

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <atomic>
 #include <fstream>
+#include <optional>
 #include <shared_mutex>
 #include <utility>
 
@@ -96,10 +97,10 @@ struct Session::State {
             const std::shared_lock lock(constants);
             return use();
         } catch (const detail::GivenBack&) {
-            const std::unique_lock lock(constants);
-            restore();
-            return use();
         }
+        const std::unique_lock lock(constants);
+        restore();
+        return use();
     }
 
     std::vector<Value> run(const std::vector<Value>& arguments, Engine& engine)
@@ -107,22 +108,30 @@ struct Session::State {
         const auto once = [&] {
             return replays ? replays->run(arguments, engine) : run_graph(*graph, arguments, nullptr, engine);
         };
-        if (gives_back) {
-            const std::unique_lock lock(constants);
-            if (is_recording(engine.queue)) {
-                // What a recording of the program's own prepares is there only when that is replayed.
-                surplus->upload_rest(engine.queue);
-                gives_back = false;
-            } else if (gives_back) {
-                engine.surplus = surplus.get();
-                auto results = once();
-                engine.surplus = nullptr;
-                surplus->upload_rest(engine.queue);
-                gives_back = false;
-                return results;
-            }
-        }
+        if (gives_back)
+            if (auto results = first_run(once, engine))
+                return std::move(*results);
         return with_constants(once);
+    }
+
+    // Nothing if it was done meanwhile, or is not to give anything back.
+    template <class Run>
+    std::optional<std::vector<Value>> first_run(const Run& once, Engine& engine)
+    {
+        const std::unique_lock lock(constants);
+        std::optional<std::vector<Value>> results;
+        // What a recording of the program's own prepares is there only when that is replayed.
+        if (gives_back && !is_recording(engine.queue)) {
+            engine.surplus = surplus.get();
+            try {
+                results = once();
+            } catch (const detail::GivenBack&) {   // by a run that ended early
+            }
+            engine.surplus = nullptr;
+        }
+        surplus->upload_rest(engine.queue);
+        gives_back = false;
+        return results;
     }
 
     void restore()

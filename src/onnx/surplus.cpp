@@ -30,23 +30,24 @@ Surplus::Surplus(Graph& graph) : graph_(graph)
             value.numel() > large_constant)
             constants_[slot].index = i;
     }
-    for (const Node& node : graph.nodes)
-        for (std::size_t i = 0; i < node.inputs.size(); ++i)
-            if (const auto constant = constants_.find(node.inputs[i]); constant != constants_.end())
-                constant->second.readers.push_back(i < node.prepared.size() ? node.prepared[i].get() : nullptr);
 }
 
 void Surplus::after(const Graph& graph, std::size_t node, Queue& queue)
 {
     if (&graph != &graph_)
         return;
+    const Node& ran = graph.nodes[node];
+    for (std::size_t i = 0; i < ran.inputs.size(); ++i)
+        if (const auto constant = constants_.find(ran.inputs[i]); constant != constants_.end()) {
+            Prepared* place = i < ran.prepared.size() ? ran.prepared[i].get() : nullptr;
+            constant->second.replaced &= place && place->take_replaced();
+        }
     for (const int slot : graph.released[node]) {
         const auto found = constants_.find(slot);
         if (found == constants_.end() || found->second.gone)
             continue;
-        const auto has_all = [](const Prepared* place) { return place && place->replaces_operand(); };
         Value& value = graph_.constants[found->second.index].second;
-        found->second.gone = value.on_device() && std::ranges::all_of(found->second.readers, has_all);
+        found->second.gone = value.on_device() && found->second.replaced;
         const Tensor tensor = value.device(queue);
         value = Value(found->second.gone ? detail::hollow(tensor) : tensor, value.type());
     }

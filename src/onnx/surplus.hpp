@@ -3,7 +3,6 @@
 #pragma once
 
 #include <map>
-#include <vector>
 
 #include "onnx/graph.hpp"
 
@@ -29,8 +28,8 @@ public:
 
 private:
     struct Constant {
-        std::size_t index;                         // among the graph's constants
-        std::vector<const Prepared*> readers;      // of each node that reads it
+        std::size_t index;             // among the graph's constants
+        bool replaced = true;          // by what each node that read it in this run keeps
         bool gone = false;
     };
 

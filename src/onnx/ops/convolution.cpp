@@ -25,7 +25,7 @@ bool prefers_channels_last(const Call& call, const Tensor& x, std::int64_t out_c
         return true;
     const Device& device = call.queue().device();
     return x.dim() == 4 && out_channels >= 16 && device.kind == DeviceKind::cpu &&
-           (!device.amx || x.dtype == DataType::float32);
+           (!device.amx || size_of(x.dtype) >= size_of(DataType::float32));
 }
 
 Dims kernel_of(const Call& call, const Dims& x, const Dims& w)
