@@ -56,7 +56,8 @@ inline void copy_unless_same(const at::Tensor& self, const at::Tensor& out)
 inline bool adds_to_float32(const at::Tensor& self, int64_t entries, int64_t updates)
 {
     return c10::isReducedFloatingType(self.scalar_type()) && entries >= 256 && updates < 64 * entries &&
-           self.numel() <= 4 * updates && self.is_non_overlapping_and_dense();
+           self.numel() <= 64 * updates && self.is_non_overlapping_and_dense() &&
+           current_queue(self).device().kind == clprim::DeviceKind::cpu;
 }
 
 }  // namespace torch_ocl
