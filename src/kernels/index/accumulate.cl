@@ -27,19 +27,25 @@ static inline compute_t(T) combine(compute_t(T) a, compute_t(T) b)
 #endif
 }
 
-__kernel void accumulate_lines(__global storage_t(T)* self, ulong self_offset, const __global storage_t(T)* source,
-                               ulong source_offset, const __global storage_t(INDEX)* index, ulong index_offset,
-                               long entries, long source_stride, long index_stride, axis_t axis,
-                               __global int* errors, int operator_code, geometry_t lines)
-{
-    index_t line = get_global_id(0);
-    if (line >= (index_t)lines.numel)
-        return;
-    offset_t o[OPERANDS];
-    geometry_offsets(lines, line, o);
-    self += self_offset + o[0];
-    source += source_offset + o[1];
+// A work-item's line of each operand.
+#define LINE_KERNEL(name)                                                                                   \
+    __kernel void name(__global storage_t(T)* self, ulong self_offset, const __global storage_t(T)* source, \
+                       ulong source_offset, const __global storage_t(INDEX)* index, ulong index_offset,     \
+                       long entries, long source_stride, long index_stride, axis_t axis,                    \
+                       __global int* errors, int operator_code, geometry_t lines)
+#define FIND_LINE                            \
+    index_t line = get_global_id(0);         \
+    if (line >= (index_t)lines.numel)        \
+        return;                              \
+    offset_t o[OPERANDS];                    \
+    geometry_offsets(lines, line, o);        \
+    self += self_offset + o[0];              \
+    source += source_offset + o[1];          \
     index += index_offset + o[2];
+
+LINE_KERNEL(accumulate_lines)
+{
+    FIND_LINE
     for (long j = 0; j < entries; ++j) {
         long at;
         if (!reach(axis, index[j * index_stride], errors, operator_code, &at))
@@ -48,19 +54,9 @@ __kernel void accumulate_lines(__global storage_t(T)* self, ulong self_offset, c
     }
 }
 
-__kernel void accumulate_groups(__global storage_t(T)* self, ulong self_offset, const __global storage_t(T)* source,
-                                ulong source_offset, const __global storage_t(INDEX)* index, ulong index_offset,
-                                long entries, long source_stride, long index_stride, axis_t axis,
-                                __global int* errors, int operator_code, geometry_t lines)
+LINE_KERNEL(accumulate_groups)
 {
-    index_t line = get_global_id(0);
-    if (line >= (index_t)lines.numel)
-        return;
-    offset_t o[OPERANDS];
-    geometry_offsets(lines, line, o);
-    self += self_offset + o[0];
-    source += source_offset + o[1];
-    index += index_offset + o[2];
+    FIND_LINE
     for (long j = 0; j < entries; ++j) {
         long at, other;
         if (!reach(axis, index[j * index_stride], errors, operator_code, &at))
