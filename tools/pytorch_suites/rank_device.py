@@ -180,12 +180,9 @@ def adapt():
     sys.meta_path.insert(0, Renaming(device, backend))
 
     import torch
-    import torch.testing._internal.common_cuda as common_cuda
-    import torch.testing._internal.common_utils as common_utils
 
-    common_utils.TEST_CUDA = common_cuda.TEST_CUDA = True
     if device == "ocl":
-        count_devices_without_drivers(torch, int(ranks))
+        count_devices_without_drivers(torch, int(ranks))    # before PyTorch's helpers count them
         watch_use(torch, folder)
     else:
         torch.cpu.device_count = lambda: int(ranks)
@@ -193,6 +190,11 @@ def adapt():
         torch._C._get_accelerator = lambda check_available=False: torch.device("cpu")
         torch.accelerator.current_accelerator = lambda check_available=False: torch.device("cpu")
         torch.accelerator.set_device_index = lambda device: None
+
+    import torch.testing._internal.common_cuda as common_cuda
+    import torch.testing._internal.common_utils as common_utils
+
+    common_utils.TEST_CUDA = common_cuda.TEST_CUDA = True
     adapt_helpers(torch, device, int(seconds))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -20,6 +21,16 @@ HERE = Path(__file__).resolve().parent
 NO_CASES = "no device-generic cases"
 PASSED = ("passed", "expected failure")
 STARTUP_SECONDS = 900.0     # importing PyTorch's operator tests and generating tens of thousands of cases takes minutes
+
+
+@functools.cache
+def first_device():
+    """The id of ocl:0, which may be listed several times; what CLPRIM_DEVICES says may be a name, which may not. Found by
+    a process of its own: ranks can't be forked from one that has opened a driver."""
+    code = "import torch; print(torch.ocl.get_device_properties(0).id)"
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(import_paths()))
+    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True,
+                          check=True).stdout.split()[-1]
 
 
 @dataclass
@@ -184,9 +195,10 @@ class FileRunner:
                                        f"{int(self.choice.timeout)} {folder}",
                "BACKEND": BACKENDS[self.device], "WORLD_SIZE": str(self.choice.ranks), "TEMP_DIR": folder,
                "OMP_NUM_THREADS": "1", "TORCH_OCL_FALLBACK": "error",
-               "TORCH_FAKE_TENSOR_DISPATCH_CACHE": "0"}
+               "TORCH_FAKE_TENSOR_DISPATCH_CACHE": "0",
+               "TORCH_OCL_INTEGRATIONS": "0"}      # looking for a GPU to hint at would open drivers before the fork
         if self.device == "ocl":
-            own["CLPRIM_DEVICES"] = ",".join([os.environ.get("CLPRIM_DEVICES") or "0:0"] * self.choice.ranks)
+            own["CLPRIM_DEVICES"] = ",".join([first_device()] * self.choice.ranks)
         return own
 
     def child(self, folder, before, cases):

@@ -180,7 +180,8 @@ void conv_amx(const __global stored* source, ulong source_offset, const __global
         if (index < split.blocks) {
             find_pixels(&places[turn ^ 1], source, &p, &split, pixel_begin + at, count - at);
             begin_panel(&job, &places[turn ^ 1], source, &p, &block, packed, panels + (turn ^ 1) * panel_words);
-            const int steps = strip_count * ((depth + AMX_SIDE - 1) / AMX_SIDE) * AMX_STEPS;
+            // A position that no tap reaches has no products.
+            const int steps = max(strip_count * ((depth + AMX_SIDE - 1) / AMX_SIDE) * AMX_STEPS, 1);
             job.share = ((job.depth + 31) / 32 * 16 + steps - 1) / steps;
         }
         const int finished = last && here->stretch;   // beside products, row by row

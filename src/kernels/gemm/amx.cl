@@ -160,7 +160,7 @@ static inline void amx_fetch(ulong from)
     static inline void name(const amx_product p, job_type* job)                                             \
     {                                                                                                       \
         const int both_rows = p.rows > 16, both_columns = p.columns > 16;                                   \
-        const int share = (AMX_SIDE + p.blocks * AMX_STEPS - 1) / (p.blocks * AMX_STEPS);                   \
+        const int steps = max(p.blocks * AMX_STEPS, 1), share = (AMX_SIDE + steps - 1) / steps;             \
         ulong ahead = p.ahead;                                                                              \
         __asm__ volatile(AMX_ZERO ::: "memory");                                                            \
         AMX_EACH_BLOCK(AMX_SMALL_STEPS, BESIDE)                                                             \
