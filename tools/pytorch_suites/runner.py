@@ -196,7 +196,7 @@ class FileRunner:
                "BACKEND": BACKENDS[self.device], "WORLD_SIZE": str(self.choice.ranks), "TEMP_DIR": folder,
                "OMP_NUM_THREADS": "1", "TORCH_OCL_FALLBACK": "error",
                "TORCH_FAKE_TENSOR_DISPATCH_CACHE": "0",
-               "TORCH_OCL_INTEGRATIONS": "0"}      # looking for a GPU to hint at would open drivers before the fork
+               "TORCH_OCL_INTEGRATIONS": "0"}      # whose look for a GPU would open drivers before the fork
         if self.device == "ocl":
             own["CLPRIM_DEVICES"] = ",".join([first_device()] * self.choice.ranks)
         return own
