@@ -25,8 +25,8 @@ STARTUP_SECONDS = 900.0     # importing PyTorch's operator tests and generating 
 
 @functools.cache
 def first_device():
-    """The id of ocl:0, which may be listed several times, where CLPRIM_DEVICES may say a name, which may not. A process of
-    its own finds it: ranks can't be forked from one that has opened a driver."""
+    """The id of ocl:0: an id may be listed several times, a name, as CLPRIM_DEVICES may have it, may not. A process of
+    its own finds it, as ranks can't be forked from one that has opened a driver."""
     code = "import torch; print(torch.ocl.get_device_properties(0).id)"
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(import_paths()))
     return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True,
