@@ -19,6 +19,9 @@ CLPRIM_API_BEGIN
 namespace clprim {
 
 class Context;
+namespace detail {
+class QueueAccess;
+}
 
 // Global and local sizes of a launch; local all 0 lets the driver choose. Sizes are rounded by the caller.
 struct Range {
@@ -105,7 +108,12 @@ public:
     Context& context() const { return context_; }
     const Device& device() const;
     int id() const { return id_; }
-    const cl::CommandQueue& handle() const { return handle_; }
+    // For commands of one's own beside the library's.
+    const cl::CommandQueue& handle() const
+    {
+        lent_.store(true, std::memory_order_relaxed);
+        return handle_;
+    }
 
     template <class... Arguments>
     void launch(Kernel& kernel, const Range& range, const Arguments&... arguments)
@@ -150,7 +158,7 @@ public:
     void wait_for(const Event& event); // work enqueued from now on starts after the event; the host does not wait
     void flush();
     void finish();                     // waits for all work; then reports deferred errors (IndexError)
-    bool idle();                       // true if all work is done; never waits
+    bool idle();                       // true if all work is done; does not wait for it
 
     // Deferred errors: a kernel that meets a bad index records it (core/errors.cl: clprim_index_error) instead of
     // reading or writing out of bounds. Pass error_buffer() and error_code("gather") to such a kernel and call
@@ -166,7 +174,9 @@ private:
     void throw_errors();               // after it
     void clear_error_words();
     void flush_now_and_then();
+    void count_command() { commands_.fetch_add(1, std::memory_order_release); }
     friend class Launch;
+    friend class detail::QueueAccess;
 
     struct Staging {                   // a host copy of a pageable source under way to the device
         std::unique_ptr<char[]> data;
@@ -186,7 +196,12 @@ private:
     std::mutex staging_mutex_;
     std::list<Staging> staging_;
     std::size_t staging_bytes_ = 0;
-    std::atomic<unsigned> unflushed_{0};
+    std::atomic<std::uint64_t> commands_{0};   // enqueued so far; counted after they are
+    std::mutex idle_mutex_;
+    cl::Event last_marker_;            // of idle(), after `marked_commands_` of them
+    std::uint64_t marked_commands_ = 0;
+    std::atomic<std::uint64_t> finished_commands_{0};
+    mutable std::atomic<bool> lent_{false};
 };
 
 // How often this process waited for a device since start, by any call above. For tests and profiling.

@@ -9,6 +9,7 @@
 #include <clprim/error_hook.hpp>
 #include <core/environment.hpp>
 #include <core/host_memory.hpp>
+#include <core/queue_handle.hpp>
 
 namespace clprim {
 namespace {
@@ -45,7 +46,7 @@ bool place_on_device(cl_mem buffer, Queue& queue)
             CL_SUCCESS ||
         devices == 1 || runs_on_host_processor(queue.device()))
         return true;
-    const cl_int code = clEnqueueMigrateMemObjects(queue.handle()(), 1, &buffer,
+    const cl_int code = clEnqueueMigrateMemObjects(detail::QueueAccess::handle(queue), 1, &buffer,
                                                    CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED, 0, nullptr, nullptr);
     return code != CL_MEM_OBJECT_ALLOCATION_FAILURE && code != CL_OUT_OF_RESOURCES;
 }

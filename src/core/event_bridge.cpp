@@ -5,6 +5,8 @@
 #include <map>
 #include <vector>
 
+#include <core/queue_handle.hpp>
+
 namespace clprim::detail {
 namespace {
 
@@ -93,7 +95,8 @@ void wait_across_contexts(const Queue& queue, const Event& event)
     if (code != CL_SUCCESS)   // no user events: the host waits
         return event.wait();
     const cl_event signal = bridge->signal();
-    check_opencl(clEnqueueBarrierWithWaitList(queue.handle()(), 1, &signal, nullptr), "clEnqueueBarrierWithWaitList");
+    check_opencl(clEnqueueBarrierWithWaitList(QueueAccess::handle(queue), 1, &signal, nullptr),
+                 "clEnqueueBarrierWithWaitList");
     bridges().add(bridge);
     auto data = std::make_unique<std::shared_ptr<Bridge>>(bridge);
     if (clSetEventCallback(event.handle()(), CL_COMPLETE, called_back, data.get()) == CL_SUCCESS)

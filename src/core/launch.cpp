@@ -9,6 +9,7 @@
 #include <core/operands.hpp>
 #include <core/poison.hpp>
 #include <core/profile.hpp>
+#include <core/queue_handle.hpp>
 #include <core/recording.hpp>
 
 namespace clprim {
@@ -104,8 +105,9 @@ void Launch::run(const Range& range)
     const bool profiled = detail::profiling();
     const std::int64_t enqueue_started = profiled ? detail::profile_time() : 0;
     cl_event event = nullptr;
-    const cl_int code = clEnqueueNDRangeKernel(queue_.handle()(), kernel_.handle(), range.dims, nullptr,
-                                               range.global.data(), local, 0, nullptr, profiled ? &event : nullptr);
+    const cl_int code =
+        clEnqueueNDRangeKernel(detail::QueueAccess::handle(queue_), kernel_.handle(), range.dims, nullptr,
+                               range.global.data(), local, 0, nullptr, profiled ? &event : nullptr);
     if (code != CL_SUCCESS) [[unlikely]]
         check_opencl(code, "clEnqueueNDRangeKernel",
                      fmt::format("kernel {}, global {}x{}x{}, local {}x{}x{}", kernel_.name, range.global[0],
@@ -120,7 +122,7 @@ void Launch::run(const Range& range)
         detail::add_command(queue_, event, std::move(command));
     }
     if (synchronous_launches()) [[unlikely]]
-        check_opencl(clFinish(queue_.handle()()), "clFinish", kernel_.name);
+        check_opencl(clFinish(detail::QueueAccess::handle(queue_)), "clFinish", kernel_.name);
     else
         queue_.flush_now_and_then();
 }

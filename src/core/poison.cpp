@@ -3,6 +3,7 @@
 #include <clprim/context.hpp>
 #include <core/environment.hpp>
 #include <core/loaded_program.hpp>
+#include <core/queue_handle.hpp>
 
 namespace clprim::detail {
 namespace {
@@ -55,8 +56,8 @@ void poison_local_memory(Queue& queue, const Kernel& next)
     const std::size_t global = 4 * device.compute_units * local;
     check_opencl(clSetKernelArg(kernel.handle(), 0, bytes, nullptr), "clSetKernelArg", "poison");
     check_opencl(clSetKernelArg(kernel.handle(), 1, sizeof count, &count), "clSetKernelArg", "poison");
-    check_opencl(clEnqueueNDRangeKernel(queue.handle()(), kernel.handle(), 1, nullptr, &global, &local, 0, nullptr,
-                                        nullptr),
+    check_opencl(clEnqueueNDRangeKernel(detail::QueueAccess::handle(queue), kernel.handle(), 1, nullptr, &global,
+                                        &local, 0, nullptr, nullptr),
                  "clEnqueueNDRangeKernel", "poison");
 }
 

@@ -12,6 +12,7 @@
 
 #include <clprim/context.hpp>
 #include <core/event_bridge.hpp>
+#include <core/queue_handle.hpp>
 
 namespace clprim {
 namespace detail {
@@ -72,8 +73,8 @@ std::int64_t measure_clock_offset(Queue& queue)
     for (int i = 0; i < 5; ++i) {
         cl_event command = nullptr;
         const std::int64_t before = detail::profile_time();
-        if (clEnqueueFillBuffer(queue.handle()(), target(), &zero, sizeof zero, 0, 64, 0, nullptr, &command) !=
-            CL_SUCCESS)
+        if (clEnqueueFillBuffer(detail::QueueAccess::handle(queue), target(), &zero, sizeof zero, 0, 64, 0, nullptr,
+                                &command) != CL_SUCCESS)
             continue;
         const std::int64_t after = detail::profile_time();
         const cl::Event owner(command);

@@ -1,5 +1,6 @@
 #include <clprim/queue.hpp>
 
+#include <chrono>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -71,13 +72,17 @@ Queue::~Queue() = default;
 
 const Device& Queue::device() const { return context_.device(); }
 
-void Queue::flush() { check_opencl(clFlush(handle_()), "clFlush"); }
+void Queue::flush()
+{
+    count_command();
+    check_opencl(clFlush(handle_()), "clFlush");
+}
 
 void Queue::flush_now_and_then()
 {
     // Some drivers start nothing before a flush; one per launch would double the cost of a launch.
     constexpr unsigned launches_per_flush = 16;
-    if (++unflushed_ % launches_per_flush == 0)
+    if (commands_.fetch_add(1, std::memory_order_release) % launches_per_flush == launches_per_flush - 1)
         clFlush(handle_());
 }
 
@@ -263,11 +268,14 @@ void Queue::wait_for(const Event& event)
     if (detail::active_recordings.load(std::memory_order_relaxed) != 0) [[unlikely]]
         detail::refuse_event_of_recording(*this, handle);
     if (!detail::same_context(handle, context_.handle()())) {
-        if (!event.query())
+        if (!event.query()) {
             detail::wait_across_contexts(*this, event);
+            count_command();
+        }
         return;
     }
     check_opencl(clEnqueueBarrierWithWaitList(handle_(), 1, &handle, nullptr), "clEnqueueBarrierWithWaitList");
+    count_command();
 }
 
 void Queue::finish()
@@ -276,10 +284,36 @@ void Queue::finish()
     detail::count_blocking_call();
     detail::settle_barriers();
     read_errors_ahead();
+    const std::uint64_t commands = commands_.load(std::memory_order_acquire);
     check_opencl(clFinish(handle_()), "clFinish");
+    finished_commands_.store(commands, std::memory_order_relaxed);
     throw_errors();
 }
 
-bool Queue::idle() { return record().query(); }
+// A marker takes its time on an idle device, too: a new one for each question would never be found complete. So the
+// last one is asked as long as no command follows it, and a new one has time for a round trip.
+bool Queue::idle()
+{
+    const std::uint64_t commands = commands_.load(std::memory_order_acquire);
+    const bool lent = lent_.load(std::memory_order_relaxed);   // there may be commands that nobody counted
+    if (!lent && finished_commands_.load(std::memory_order_relaxed) == commands)
+        return true;
+    const std::lock_guard lock(idle_mutex_);
+    if (last_marker_()) {
+        const bool complete = Event(last_marker_).query();
+        if (!complete || (!lent && marked_commands_ == commands))
+            return complete;
+    }
+    const Event marker = record();
+    last_marker_ = marker.handle();
+    marked_commands_ = commands;
+    using Clock = std::chrono::steady_clock;
+    constexpr std::chrono::microseconds round_trip{100};
+    const auto begin = Clock::now();
+    while (!marker.query())
+        if (Clock::now() - begin > round_trip)
+            return false;
+    return true;
+}
 
 }  // namespace clprim

@@ -8,6 +8,7 @@
 
 #include <clprim/context.hpp>
 #include <core/profile.hpp>
+#include <core/queue_handle.hpp>
 
 namespace clprim {
 namespace {
@@ -104,7 +105,8 @@ void detail::refuse_event_of_recording(const Queue& queue, cl_event event)
         return;
     const std::lock_guard lock(recordings_mutex);
     for (const Recording::State* state : recordings())
-        if (&state->queue != &queue && state->queue.handle()() == owner && state->covers_this_thread())
+        if (&state->queue != &queue && detail::QueueAccess::handle(state->queue) == owner &&
+            state->covers_this_thread())
             throw Error("a recording holds the work of one queue: another queue cannot wait for its events");
 }
 
@@ -197,7 +199,7 @@ void Recording::replay(Queue& queue) const
         state_->queue.error_buffer();
         state_->queue.expect_errors();
     }
-    const cl_command_queue handle = queue.handle()();
+    const cl_command_queue handle = detail::QueueAccess::handle(queue);
     const std::lock_guard lock(state_->mutex);
     for (const Command& command : state_->commands)
         std::visit(

@@ -12,6 +12,7 @@
 #include <clprim/transfer.hpp>
 #include <core/host_memory.hpp>
 #include <core/profile.hpp>
+#include <core/queue_handle.hpp>
 
 namespace clprim {
 namespace {
@@ -39,10 +40,11 @@ Bytes bytes_of(const Location& place) { return {place.block.buffer, place.block.
 void copy_buffer(Queue& queue, const Bytes& source, const Bytes& target, std::size_t bytes)
 {
     detail::CommandEvent event(queue, ProfiledCommand::Kind::copy, bytes);
-    check_opencl(clEnqueueCopyBuffer(queue.handle()(), source.buffer, target.buffer, source.offset, target.offset,
-                                     bytes, 0, nullptr, event.pointer()),
+    check_opencl(clEnqueueCopyBuffer(detail::QueueAccess::handle(queue), source.buffer, target.buffer, source.offset,
+                                     target.offset, bytes, 0, nullptr, event.pointer()),
                  "clEnqueueCopyBuffer", "copy between devices");
     event.keep();
+    detail::QueueAccess::count_command(queue);
 }
 
 cl_mem create_buffer(Context& context, cl_mem_flags flags, std::size_t bytes)
@@ -66,9 +68,9 @@ std::unique_ptr<Staging> make_staging(Context& context, bool through_host, std::
         // In a queue of its own, since mapping waits for what is in the queue.
         const Queue queue(context, -1, false);
         cl_int code = CL_SUCCESS;
-        staging->host = static_cast<char*>(clEnqueueMapBuffer(queue.handle()(), staging->buffer(), CL_TRUE,
-                                                              CL_MAP_READ | CL_MAP_WRITE, 0, bytes, 0, nullptr, nullptr,
-                                                              &code));
+        staging->host =
+            static_cast<char*>(clEnqueueMapBuffer(queue.handle()(), staging->buffer(), CL_TRUE,
+                                                  CL_MAP_READ | CL_MAP_WRITE, 0, bytes, 0, nullptr, nullptr, &code));
         check_opencl(code, "clEnqueueMapBuffer", "staging of a copy between devices");
     }
     return staging;

@@ -174,6 +174,38 @@ TEST(Core, EventsOrderQueues)
     EXPECT_TRUE(done.query());
 }
 
+TEST(Core, QueuesKnowWhetherTheyAreIdle)
+{
+    Queue& other = context().new_queue();
+    EXPECT_TRUE(other.idle());
+    for (const bool lent : {false, true}) {
+        cl_int code = CL_SUCCESS;
+        const cl::Event signal(clCreateUserEvent(context().handle()(), &code));
+        ASSERT_EQ(code, CL_SUCCESS);
+        if (lent) {   // commands that the library does not see
+            const cl_event waited = signal();
+            const cl_command_queue handle = other.handle()();
+            ASSERT_EQ(clEnqueueBarrierWithWaitList(handle, 1, &waited, nullptr), CL_SUCCESS);
+        } else {
+            other.wait_for(Event(signal));
+        }
+        EXPECT_FALSE(other.idle());
+        EXPECT_FALSE(other.idle());
+        ASSERT_EQ(clSetUserEventStatus(signal(), CL_COMPLETE), CL_SUCCESS);
+        other.finish();
+        while (lent && !other.idle())
+            std::this_thread::yield();
+        EXPECT_TRUE(other.idle());
+    }
+    const Tensor x = upload(std::vector<float>(1 << 16, 1.f));
+    Kernel& kernel = context().program_from_text("scale", scale_source).kernel("scale");
+    other.wait_for(queue().record());
+    other.launch(kernel, Range::linear(1 << 16, 64), x, 2.f, cl_int{1 << 16}, x);
+    while (!other.idle())
+        std::this_thread::yield();
+    EXPECT_EQ(download(x)[12345], 2.f);   // of another queue, with nothing to wait for
+}
+
 TEST(Core, ThreadsShareAKernel)
 {
     Kernel& kernel = context().program_from_text("scale", scale_source).kernel("scale");

@@ -7,6 +7,7 @@
 #include <clblast.h>
 #endif
 
+#include <core/queue_handle.hpp>
 #include <kernels/gemm/problem.hpp>
 
 namespace clprim::detail {
@@ -47,7 +48,7 @@ void run(Queue& queue, const GemmProblem& p, const GemmTensors& t)
     std::array<T, 2> numbers{};   // alpha, beta
     p.alpha.write(p.dtype, &numbers[0]);
     p.beta.write(p.dtype, &numbers[1]);
-    cl_command_queue handle = queue.handle()();
+    cl_command_queue handle = detail::QueueAccess::handle(queue);
     const auto size = [](std::int64_t value) { return static_cast<std::size_t>(value); };
     const auto status = ::clblast::GemmStridedBatched<T>(
         ::clblast::Layout::kRowMajor, a.transpose, b.transpose, size(p.m), size(p.n), size(p.k), numbers[0],
@@ -56,6 +57,7 @@ void run(Queue& queue, const GemmProblem& p, const GemmTensors& t)
         size(p.c.batch), size(p.batch), &handle, nullptr);
     require<Error>(status == ::clblast::StatusCode::kSuccess, "gemm: CLBlast failed with status ",
                    static_cast<int>(status), " for ", describe(p));
+    detail::QueueAccess::count_command(queue);
 }
 
 }  // namespace

@@ -1,0 +1,16 @@
+// The command queue for the library's own commands, which count themselves: what Queue::handle() gives to others makes
+// Queue::idle() ask the driver each time.
+#pragma once
+
+#include <clprim/queue.hpp>
+
+namespace clprim::detail {
+
+class QueueAccess {
+public:
+    static cl_command_queue handle(const Queue& queue) { return queue.handle_(); }
+    // After a command that Queue's functions did not enqueue.
+    static void count_command(Queue& queue) { queue.count_command(); }
+};
+
+}  // namespace clprim::detail
