@@ -2,7 +2,7 @@
 //
 // A work-group owns BLOCK queries of one head and passes over the keys, SPAN at a time; each of its sub-groups has OWN
 // fragments of queries, whose scores, probabilities and sums stay in its registers. Keys and values pass through local
-// memory, two steps in turn: while one is multiplied, the next is on its way from global memory.
+// memory, two steps in turn if they fit: while one is multiplied, the next is on its way from global memory.
 //
 // Where a fragment's sums lie is where the second product wants one of its factors, if queries are the columns of the
 // first product (TURNED: s^T = K Q^T, y^T = V^T p^T; AMD, Intel) or its rows (NVIDIA): probabilities become the other
@@ -16,6 +16,8 @@
 //   -DHEAD=64|128             elements of a line, at most
 //   -DSPAN=..                 a multiple of 32
 //   -DKEPT=0|1                queries stay in registers, or in local memory
+//   -DBUFFERS=1|2             steps in local memory
+//   -DFEW_REGISTERS=0|1       places in memory are found anew in each step
 //   -DALIGNED=0|1             elements of a line are neighbours, lines begin and end at multiples of eight
 //   -DWHOLE=0|1               a line has HEAD elements
 //   -DOFFSET=uint|long        holds every distance in bytes within a head
@@ -35,11 +37,13 @@
 #define STEPS_AT (KEPT ? 0 : OWN_WORDS_IN_ALL)
 #define RESULT_PITCH (HEAD / 2 + 4)                  // words from query to query, where results gather
 #define LARGER(a, b) ((a) > (b) ? (a) : (b))
-#define ATTENTION_WORDS LARGER(STEPS_AT + 2 * STEP_WORDS, LARGER(OWN_WORDS_IN_ALL, BLOCK * RESULT_PITCH))
+#define ATTENTION_WORDS LARGER(STEPS_AT + BUFFERS * STEP_WORDS, LARGER(OWN_WORDS_IN_ALL, BLOCK * RESULT_PITCH))
 #define KEY_FRAGMENTS (SPAN / OTHER_SIDE)
 #define VALUE_FRAGMENTS (HEAD / OTHER_SIDE)
 #define KEY_LOADS (SPAN * HEAD / 8 / ITEMS)          // groups of eight elements that a work-item brings
 #define OWN_LOADS (BLOCK * HEAD / 8 / ITEMS)
+// Zero, which compilers can't know: places that seem to depend on the step are not kept in registers from step to step.
+#define NONE(j0) (FEW_REGISTERS ? (int)((j0) == ~(int)p.keys) : 0)
 #define EACH_OWN UNROLL for (int o = 0; o < OWN; ++o)
 #define EACH_LINE UNROLL for (int l = 0; l < OWN_LINES; ++l)
 #define EACH_KEY UNROLL for (int n = 0; n < KEY_FRAGMENTS; ++n)
@@ -156,7 +160,7 @@ void forward(const __global ushort* restrict q, ulong q_offset, const __global u
     barrier(CLK_LOCAL_MEM_FENCE);
 #define QUERY(o, e) query[o][(e) / FRAGMENT_K]
 #else
-#define QUERY(o, e) load_own(g, slabs, own_begin + (e) / SLAB_K * OWN_SLAB, 1, BLOCK, o, (e) % SLAB_K)
+#define QUERY(o, e) load_own(g, slabs, own_begin + none + (e) / SLAB_K * OWN_SLAB, 1, BLOCK, o, (e) % SLAB_K)
 #endif
 
     fragment_sums sums[OWN][VALUE_FRAGMENTS];
@@ -187,25 +191,30 @@ void forward(const __global ushort* restrict q, ulong q_offset, const __global u
     const int visible = (int)visible_keys(&p, min(p.queries, (long)first_query + BLOCK));
 
     uint4 next_keys[KEY_LOADS], next_values[KEY_LOADS];
-#define FETCH_STEP(j)                                                                                                 \
+#define FETCH_STEP(item, j)                                                                                           \
     UNROLL for (int n = 0; n < KEY_LOADS; ++n)                                                                        \
     {                                                                                                                 \
-        const int at = item + n * ITEMS, pair_at = item + n / 2 * ITEMS;                                              \
+        const int at = (item) + n * ITEMS, pair_at = (item) + n / 2 * ITEMS;                                          \
         next_keys[n] = fetch_eight(keys, key_lines, (j) + KEY_LINE(at), KEY_ELEMENT(at));                             \
         next_values[n] = fetch_eight(values, value_lines, (j) + VALUE_LINE(pair_at) + n % 2, VALUE_ELEMENT(pair_at)); \
     }
-    FETCH_STEP(0)
+    FETCH_STEP(item, 0)
     const int key_begin = UNIFORM(begin_other(g, 1, SPAN, 0)), value_begin = UNIFORM(begin_other(g, 0, HEAD, 0));
-    for (int j0 = 0, now = STEPS_AT; j0 < visible; j0 += SPAN, now = 2 * STEPS_AT + STEP_WORDS - now) {
+    const int both_steps = 2 * STEPS_AT + (BUFFERS - 1) * STEP_WORDS;
+    for (int j0 = 0, step_at = STEPS_AT; j0 < visible; j0 += SPAN, step_at = both_steps - step_at) {
+#if BUFFERS == 1
+        barrier(CLK_LOCAL_MEM_FENCE);   // all have multiplied the last step
+#endif
+        const int none = NONE(j0), mine = item + none, now = step_at + none;
         UNROLL for (int n = 0; n < KEY_LOADS; ++n)
         {
-            const int at = item + n * ITEMS, e = KEY_ELEMENT(at);
+            const int at = mine + n * ITEMS, e = KEY_ELEMENT(at);
             place_other_along_k(slabs + now + e / SLAB_K * KEY_SLAB + other_place(1, SPAN, KEY_LINE(at), e % SLAB_K),
                                 next_keys[n]);
         }
         UNROLL for (int n = 0; n < KEY_LOADS; n += 2)
         {
-            const int at = item + n / 2 * ITEMS, line = VALUE_LINE(at);
+            const int at = mine + n / 2 * ITEMS, line = VALUE_LINE(at);
             const int over = j0 + line - value_lines.last;   // what lies beyond the last key is 0
             place_other_along_lines(slabs + now + VALUES_AT + line / SLAB_K * VALUE_SLAB +
                                         other_place(0, HEAD, VALUE_ELEMENT(at), line % SLAB_K),
@@ -214,7 +223,7 @@ void forward(const __global ushort* restrict q, ulong q_offset, const __global u
         }
         barrier(CLK_LOCAL_MEM_FENCE);
         if (j0 + SPAN < visible)
-            FETCH_STEP(j0 + SPAN)
+            FETCH_STEP(mine, j0 + SPAN)
 
         fragment_sums scores[OWN][KEY_FRAGMENTS];
         uint words[OWN][KEY_FRAGMENTS * FRAGMENT_SUMS / 2];   // probabilities, rounded

@@ -15,7 +15,9 @@ constexpr std::int64_t slab_k = 32, longest_head = 128, shortest_head = 64;
 // How a work-group's queries are shared, for lines of 64 and of 128 elements.
 struct Tile {
     std::int64_t sub_groups, own, span;
-    bool kept;   // queries stay in registers
+    bool kept;                  // queries stay in registers
+    int buffers = 2;            // steps of keys and values in local memory
+    bool few_registers = false; // places in memory are found anew in each step
 };
 Tile tile_of(MatrixEngineChoice engine, std::int64_t head, bool large)
 {
@@ -27,7 +29,8 @@ Tile tile_of(MatrixEngineChoice engine, std::int64_t head, bool large)
     };
     switch (engine.engine) {
     case MatrixEngine::dpas16: return small_head ? with({8, 1, 32, true}) : Tile{16, 1, 32, false};
-    case MatrixEngine::dpas8: return {16, 1, 32, small_head};   // fewer would each bring too much
+    case MatrixEngine::dpas8:    // fewer sub-groups would each bring too much
+        return small_head ? Tile{16, 1, 32, true} : Tile{16, 1, 32, false, 1, true};
     case MatrixEngine::mfma: return with({4, 1, small_head ? 64 : 32, true});
     case MatrixEngine::wmma:
     case MatrixEngine::wmma12: return with({8, 1, small_head ? 64 : 32, true});
@@ -54,7 +57,7 @@ std::size_t local_bytes(MatrixEngineChoice engine, std::int64_t head, const Tile
     const MatrixEngineShape& shape = shape_of(engine.engine);
     const std::int64_t line = slab_k / 2 + (is_dpas(engine.engine) ? 0 : 4), block = block_of(engine, tile);
     const std::int64_t own = head / slab_k * block * (slab_k / 2 + 4), step = 2 * tile.span * head / slab_k * line;
-    const std::int64_t words = std::max({(tile.kept ? 0 : own) + 2 * step, own, block * (head / 2 + 4)});
+    const std::int64_t words = std::max({(tile.kept ? 0 : own) + tile.buffers * step, own, block * (head / 2 + 4)});
     return static_cast<std::size_t>(
         4 * (words + (engine.emulated ? tile.sub_groups * shape.lanes * shape.exchange_words : 0)));
 }
@@ -82,8 +85,10 @@ std::string program_options(MatrixEngineChoice engine, const Attention& p, const
         farthest = std::max(farthest, extent(*t));
     const bool aligned = in_eights(p.query) && in_eights(p.key) && in_eights(p.value) && in_eights(y);
     return attention_options(p) + matrix_tile_options(engine, {tile.sub_groups, 1, tile.own, 1}) +
-           fmt::format(" -DBLOCKS=1 -DHEAD={} -DSPAN={} -DKEPT={:d} -DALIGNED={:d} -DWHOLE={:d} -DOFFSET={}{}", head,
-                       tile.span, tile.kept, aligned, p.query.size(3) == head && p.value.size(3) == head,
+           fmt::format(" -DBLOCKS=1 -DHEAD={} -DSPAN={} -DKEPT={:d} -DBUFFERS={} -DFEW_REGISTERS={:d} -DALIGNED={:d} "
+                       "-DWHOLE={:d} -DOFFSET={}{}",
+                       head, tile.span, tile.kept, tile.buffers, tile.few_registers, aligned,
+                       p.query.size(3) == head && p.value.size(3) == head,
                        farthest < std::int64_t{1} << 31 ? "uint" : "long", p.mask.defined() ? " -DMASKED" : "");
 }
 
