@@ -34,5 +34,10 @@ void sparse_mm(Queue& queue, const SparseRows& a, const Tensor& dense, const Ten
 void sparse_sampled(Queue& queue, const SparseRows& a, const Tensor& rows, const Tensor& left, const Tensor& right,
                     const Tensor& out, const SparseScale& scale = {});
 
+// Solves A x = b in place of b [rows, n], any strides, where A is the triangle of `a` above or below its diagonal, with
+// it; entries beyond are passed over, several at one place are summed. unit: the diagonal is 1, whatever `a` has there.
+// Single values of float32, float64, complex64 or complex128. Forward and back substitution, row by row.
+void sparse_triangular_solve(Queue& queue, const SparseRows& a, bool upper, bool unit, const Tensor& b);
+
 }  // namespace clprim
 CLPRIM_API_END

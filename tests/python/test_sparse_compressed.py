@@ -1,6 +1,8 @@
 """Sparse tensors in compressed layouts: conversions, products, sums, gradients. Everything is compared with PyTorch's
 CPU."""
 
+import itertools
+
 import pytest
 import torch
 
@@ -141,3 +143,45 @@ def test_malformed_indices_reach_no_other_memory(pointers, columns):
         with pytest.raises(IndexError, match="sparse_mm"):
             product()
             torch.ocl.synchronize()
+
+
+@pytest.mark.parametrize("options", list(itertools.product([False, True], repeat=3)), ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64, torch.complex128])
+def test_triangular_solve(dtype, options):
+    generator = torch.Generator().manual_seed(0)
+    names = dict(zip(("upper", "transpose", "unitriangular"), options))
+    for rows, width, share, block in ((1, 1, 1, None), (12, 5, 0.3, None), (12, 4, 0.3, (2, 2)), (70, 1, 0.6, None),
+                                      (70, 40, 0.04, None), (6, 0, 0.5, None)):
+        dense = values_of((rows, rows), dtype, generator) / rows
+        dense[torch.rand(rows, rows, generator=generator) > share] = 0     # both triangles: one is passed over
+        dense += torch.eye(rows) * 2
+        b = values_of((width, rows), dtype, generator).t()                 # not contiguous
+        wide = torch.complex128 if dtype.is_complex else torch.float64
+        want = torch.triangular_solve(b.to(wide), dense.to(wide), **names)[0].to(dtype)
+        a = dense.to(device).to_sparse(layout=torch.sparse_bsr if block else torch.sparse_csr, blocksize=block)
+        solution, clone = torch.triangular_solve(b.to(device), a, **names)
+        same(solution, want)
+        assert clone.numel() == 0
+        out = torch.empty(width, rows, dtype=dtype, device=device).t()
+        torch.triangular_solve(b.to(device), a, **names, out=(out, clone))
+        same(out, want)
+
+
+def test_triangular_solve_of_repeated_and_absent_entries():
+    a = torch.sparse_csr_tensor([0, 2, 5], [0, 0, 0, 0, 1], [1.0, 3.0, 2.0, 1.0, 5.0], (2, 2), device=device)
+    b = torch.tensor([[4.0], [13.0]], device=device)
+    same(torch.triangular_solve(b, a, upper=False)[0], torch.tensor([[1.0], [2.0]]))
+    nothing = torch.zeros(2, 2, device=device).to_sparse_csr()
+    assert torch.triangular_solve(b, nothing)[0].isnan().all()      # singular, says PyTorch
+
+
+def test_triangular_solve_refuses():
+    a, b = torch.eye(3, device=device).to_sparse_csr(), torch.ones(3, 2, device=device)
+    for wrong_b, wrong_a, words in ((b[:2], a, "b matrix is 2 by 2"), (b.double(), a, "same dtype"),
+                                    (b, torch.ones(2, 3, device=device).to_sparse_csr(), "square"),
+                                    (b[:, 0], a, "2 dimensions"), (b.half(), a.half(), "not implemented for Half"),
+                                    (b.cpu(), a, "same device")):
+        with pytest.raises(RuntimeError, match=words):
+            torch.triangular_solve(wrong_b, wrong_a)
+    with pytest.raises(ValueError, match="layout"):
+        torch.triangular_solve(b, a.to_sparse_csc())

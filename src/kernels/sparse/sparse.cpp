@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <bit>
 
+#include <fmt/format.h>
+
+#include "kernels/linalg/linalg.hpp"
 #include "kernels/team.hpp"
 #include "core/operands.hpp"
 
@@ -17,6 +20,12 @@ struct ProductGeometry {
 struct SampledGeometry {
     cl_ulong rows, width, lines, columns;
     cl_long left[3], right[3];
+};
+
+// solve_t of triangular_solve.cl
+struct SolveGeometry {
+    cl_long rows, width, entries, strides[2];
+    cl_int upper, unit;
 };
 
 void take_strides(const Tensor& tensor, cl_long (&to)[3]) { std::copy_n(tensor.strides.begin(), 3, to); }
@@ -145,6 +154,36 @@ void sparse_sampled(Queue& queue, const SparseRows& a, const Tensor& rows, const
     add_scale(launch, scale.addend, left.dtype);
     launch.arg(queue.error_buffer()).arg(Queue::error_code("sparse_sampled"));
     launch.run(Range::linear(out.numel(), 64));
+    queue.expect_errors();
+}
+
+void sparse_triangular_solve(Queue& queue, const SparseRows& a, bool upper, bool unit, const Tensor& b)
+{
+    const char* name = "sparse_triangular_solve";
+    detail::check_operands(name, {{"a.pointers", a.pointers}, {"a.columns", a.columns}, {"a.values", a.values},
+                                  {"b", b}});
+    check_rows(a, b.dtype);
+    require(b.dtype == DataType::float32 || b.dtype == DataType::float64 || b.dtype == DataType::complex64 ||
+                b.dtype == DataType::complex128,
+            name, ": float32, float64, complex64 or complex128 expected, got ", name_of(b.dtype));
+    require(a.pointers.dim() == 1 && a.pointers.is_contiguous() && a.pointers.dtype == a.columns.dtype &&
+                a.values.dim() == 1 && b.dim() == 2 && a.pointers.size(0) == b.size(0) + 1,
+            name, ": single values of as many rows as b ", to_string(b.shape), " expected");
+    if (b.numel() == 0)
+        return;
+    const SolveGeometry g{b.size(0), b.size(1), a.columns.size(0), {b.stride(0), b.stride(1)}, upper, unit};
+    // As many work-items to a row as it has terms on average; on CPUs one, which waits for nobody.
+    const bool alone = queue.device().kind == DeviceKind::cpu;
+    const auto terms = std::bit_floor(static_cast<std::uint64_t>(g.entries / g.rows + 1));
+    const std::uint64_t lanes = alone ? 1 : std::min<std::uint64_t>(terms, 32);
+    const std::uint64_t columns = alone ? 1 : std::min(std::bit_ceil(static_cast<std::uint64_t>(g.width)), 32 / lanes);
+    const std::string flags = detail::define("X", b.dtype) + detail::define("REAL", detail::real_type(b.dtype)) +
+                              detail::define("I", a.columns.dtype) + (is_complex(b.dtype) ? " -DCOMPLEX" : "") +
+                              fmt::format(" -DLANES={} -DCOLUMNS={} -DTEAM={}", lanes, columns, lanes * columns);
+    Launch launch(queue, queue.context().program("kernels/sparse/triangular_solve.cl", flags).kernel(name));
+    launch.arg(a.pointers).arg(a.columns).arg(a.values).arg(b).arg(g);
+    launch.arg(queue.error_buffer()).arg(Queue::error_code(name));
+    launch.run(Range::groups({(static_cast<std::size_t>(g.width) + columns - 1) / columns, 1, 1}, {lanes, columns, 1}));
     queue.expect_errors();
 }
 

@@ -1,4 +1,6 @@
 // Sums and products of sparse tensors of compressed rows, columns or blocks.
+#include <limits>
+
 #include <ATen/ExpandUtils.h>
 #include <ATen/SparseCsrTensorUtils.h>
 #include <ATen/TensorOperators.h>
@@ -258,11 +260,45 @@ Tensor sampled_addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2,
     return sampled_addmm_out(self, mat1, mat2, beta, alpha, out);
 }
 
+std::tuple<Tensor&, Tensor&> triangular_solve_out(const Tensor& b, const Tensor& a, bool upper, bool transpose,
+                                                  bool unitriangular, Tensor& x, Tensor& clone)
+{
+    const char* name = "triangular_solve";
+    check_matrix(name, "A", a);
+    TORCH_CHECK(a.layout() == at::kSparseCsr || a.layout() == at::kSparseBsr, name,
+                ": expected A of layout torch.sparse_csr or torch.sparse_bsr, got ", a.layout());
+    TORCH_CHECK(b.layout() == at::kStrided && b.dim() == 2, name, ": expected a dense b of 2 dimensions, got ",
+                b.layout(), " of ", b.dim());
+    TORCH_CHECK(a.size(0) == a.size(1) && a.size(0) == b.size(0), name, ": A of size ", a.sizes(),
+                " is not square or does not fit b of size ", b.sizes());
+    for (const Tensor& tensor : {b, Tensor(x)}) {
+        TORCH_CHECK(tensor.device() == a.device(), name,
+                    ": expected all tensors to be on the same device, but found ", a.device(), " and ",
+                    tensor.device());
+        TORCH_CHECK(tensor.scalar_type() == a.scalar_type(), name, ": expected operands of one type, got ",
+                    a.scalar_type(), " and ", tensor.scalar_type());
+    }
+    TORCH_CHECK(a.scalar_type() == at::kFloat || a.scalar_type() == at::kDouble || a.is_complex(), name,
+                ": not implemented for ", a.scalar_type());
+    const Tensor single = a.layout() == at::kSparseCsr ? a : a.to_sparse().to_sparse_csr();
+    const CompressedRows rows(transpose ? transposed(single) : single);
+    const Tensor solution = b.resolve_conj().clone(at::MemoryFormat::Contiguous);
+    if (a._nnz() == 0)      // as PyTorch has it: a singular matrix, even if its diagonal is said to be 1
+        solution.fill_(std::numeric_limits<double>::quiet_NaN());
+    else if (solution.numel() != 0)
+        clprim::sparse_triangular_solve(current_queue(solution), rows.view(), upper != transpose, unitriangular,
+                                        view(solution));
+    at::native::resize_output(x, b.sizes());
+    x.copy_(solution);
+    return {x, clone};
+}
+
 TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, m)
 {
     m.impl("add.out", add_out);
     m.impl("addmm.out", addmm_out);
     m.impl("addmv.out", addmv_out);
+    m.impl("triangular_solve.X", triangular_solve_out);
     m.impl("sparse_sampled_addmm", sampled_addmm);
     m.impl("sparse_sampled_addmm.out", sampled_addmm_out);
 }
