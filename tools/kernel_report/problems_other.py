@@ -148,7 +148,7 @@ def mathematics() -> Iterator[Problem]:
     yield Problem("sparse: rows times dense, float32, 64x64", lambda: torch.addmm(
         empty(64, 64), torch.eye(64, device="ocl").to_sparse_csr(), empty(64, 64)))
     yield Problem("sparse: triangular system, float32, 64x64", lambda: torch.triangular_solve(
-        empty(64, 8), torch.eye(64, device="ocl").to_sparse_csr()))
+        empty(64, 8), torch.eye(64).to_sparse_csr().to("ocl")))
     for p in (1.0, 2.0, 1.5):
         yield Problem(f"distance: cdist p={p}, float32, 1024x1024x64",
                       lambda p=p: torch.cdist(empty(1024, 64), empty(1024, 64), p))
