@@ -1,6 +1,6 @@
 // Triangular systems with a sparse matrix of compressed rows, in place: a work-group owns COLUMNS right-hand sides and
-// passes over the rows in their order, LANES work-items to a side. They share the terms of a row, and the next row reads
-// what the group has written: no row waits for another group. Entries beyond the triangle are passed over.
+// passes over the rows in their order, LANES work-items to a side. They share the terms of a row, and the next row
+// reads what the group has written: no row waits for another group. Entries beyond the triangle are passed over.
 // -DX: dtype of values; -DREAL: of their parts; -DI: of indices; -DCOMPLEX; -DLANES; -DCOLUMNS
 #include "core/errors.cl"
 #include "kernels/linalg/number.cl"
