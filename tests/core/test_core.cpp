@@ -193,9 +193,10 @@ TEST(Core, QueuesKnowWhetherTheyAreIdle)
         EXPECT_FALSE(other.idle());
         ASSERT_EQ(clSetUserEventStatus(signal(), CL_COMPLETE), CL_SUCCESS);
         other.finish();
-        while (lent && !other.idle())
+        if (!lent)
+            EXPECT_TRUE(other.idle());   // known from finish(); nobody need ask the driver
+        while (!other.idle())            // each question is a new command of a lent queue: true in the end, not always
             std::this_thread::yield();
-        EXPECT_TRUE(other.idle());
     }
     const Tensor x = upload(std::vector<float>(1 << 16, 1.f));
     Kernel& kernel = context().program_from_text("scale", scale_source).kernel("scale");
