@@ -9,6 +9,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -109,6 +110,10 @@ struct RunOptions {
     std::vector<std::string> outputs;        // those that are wanted, by name; empty: all
     // Memory of the caller's that outputs are written to, any strides; what the run returns for them refers to it.
     std::map<std::string, Tensor> bound;
+    // Where it is set, the run waits for the outputs that are wanted and not bound, and reads those that are tensors of
+    // numbers into the memory that this gives for them: contiguous, elements as storage_type(type) lies. The run
+    // returns no value for these; null leaves one on the device, to be returned as ever. It must not call the session.
+    std::function<void*(const std::string& name, ElementType type, const Dims& shape)> to_host;
 };
 
 // A run that Session::cancel ended.

@@ -184,7 +184,7 @@ clprim_status clprim_session_run(clprim_session* session, const clprim_binding* 
             require(outputs[i].name, "the name of output ", i, " is NULL");
             names.emplace_back(outputs[i].name);
         }
-        const Session::Values results = session->session.run(values, {.outputs = names, .bound = {}});
+        const Session::Values results = session->session.run(values, {.outputs = names, .bound = {}, .to_host = {}});
         // All handles are made before the first is given away.
         std::vector<std::unique_ptr<clprim_tensor>> made;
         for (const std::string& name : names)

@@ -18,6 +18,7 @@ namespace clprim::onnx {
 // Values of one graph while it runs, by slot.
 using Frame = std::vector<Value>;
 
+class HostResults;
 class Surplus;
 
 // What all nodes of a running session share.
@@ -29,6 +30,7 @@ struct Engine {
     const std::atomic<std::uint64_t>* cancellations = nullptr;
     std::uint64_t cancellations_before = 0;
     Surplus* surplus = nullptr;          // gives back what nodes need no more
+    HostResults* host_results = nullptr; // for the results of the whole run
 
     bool is_cancelled() const
     {

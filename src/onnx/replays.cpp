@@ -11,6 +11,7 @@
 
 #include "core/dry_run.hpp"
 #include "core/hollow.hpp"
+#include "onnx/host_results.hpp"
 #include "onnx/optimize.hpp"
 
 namespace clprim::onnx {
@@ -197,15 +198,20 @@ bool Replays::record(Entry& entry, const std::vector<Value>& arguments, Engine& 
 }
 
 // The results are the caller's: the next replay writes to the recording's memory again.
-std::vector<Value> Replays::replay(const Entry& entry, const std::vector<Value>& arguments, Queue& queue)
+std::vector<Value> Replays::replay(const Entry& entry, const std::vector<Value>& arguments, Engine& engine)
 {
+    Queue& queue = engine.queue;
     for (std::size_t i = 0; i < arguments.size(); ++i)
         if (entry.copied[i])
             put(arguments[i], entry.arguments[i].device(queue), queue);
     entry.recording->replay(queue);
     std::vector<Value> results;
-    for (const Value& result : entry.results) {
-        if (!result.is_tensor() || !result.on_device() || result.on_host()) {
+    for (std::size_t i = 0; i < entry.results.size(); ++i) {
+        const Value& result = entry.results[i];
+        if (engine.host_results)
+            engine.host_results->take(i, result, queue);
+        if ((engine.host_results && engine.host_results->has(i)) || !result.is_tensor() || !result.on_device() ||
+            result.on_host()) {
             results.push_back(result);
             continue;
         }
@@ -226,7 +232,7 @@ std::vector<Value> Replays::run(std::vector<Value> arguments, Engine& engine)
     if (entry->state == Entry::State::warm)
         record(*entry, arguments, engine);
     if (entry->state == Entry::State::recorded)
-        return replay(*entry, arguments, engine.queue);
+        return replay(*entry, arguments, engine);
     const bool first = entry->state == Entry::State::fresh;
     if (first)
         entry->copied = std::move(kind->copied);

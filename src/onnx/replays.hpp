@@ -27,7 +27,7 @@ private:
 
     std::shared_ptr<Entry> entry_for(const std::string& key);
     std::vector<Value> first_run(Entry& entry, std::vector<Value>& arguments, Engine& engine);
-    static std::vector<Value> replay(const Entry& entry, const std::vector<Value>& arguments, Queue& queue);
+    static std::vector<Value> replay(const Entry& entry, const std::vector<Value>& arguments, Engine& engine);
     bool record(Entry& entry, const std::vector<Value>& arguments, Engine& engine);
 
     const Graph& graph_;

@@ -15,6 +15,7 @@
 #include "core/hollow.hpp"
 #include "core/overlap.hpp"
 #include "onnx/call.hpp"
+#include "onnx/host_results.hpp"
 #include "onnx/model_writer.hpp"
 #include "onnx/optimize.hpp"
 #include "onnx/ports.hpp"
@@ -231,11 +232,17 @@ Session::Values Session::run(const Values& inputs, const RunOptions& options)
                     "': the memory bound to them overlaps");
     }
 
+    HostResults host_results(graph, options);
+    if (options.to_host)
+        engine.host_results = &host_results;
     run_behind(engine.queue, state.context.queue(), arguments);
     const std::vector<Value> results = state.run(arguments, engine);
     Values values;
     for (std::size_t i = 0; i < results.size(); ++i) {
         const std::string& name = graph.output_ports[i].name;
+        host_results.take(i, results[i], engine.queue);
+        if (host_results.has(i))
+            continue;
         const auto bound = options.bound.find(name);
         if (bound != options.bound.end())
             values.emplace(name, bound_to(name, bound->second, results[i], engine.queue));

@@ -1,5 +1,7 @@
 // Values as NumPy arrays and back. Types that NumPy lacks are those of the package ml_dtypes.
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <string_view>
 
@@ -114,6 +116,22 @@ Value tensor_from(const HostArray& host, Context& context)
     return Value(tensor, host.type);
 }
 
+// Refers to the array's memory, which it keeps alive.
+Value tensor_within(const HostArray& host, Context& context)
+{
+    const auto* const address = static_cast<const std::byte*>(host.array.data());
+    if (host.type == ElementType::string || host.shape.product() <= host_limit ||
+        reinterpret_cast<std::uintptr_t>(address) % size_of(storage_type(host.type)) != 0)
+        return tensor_from(host, context);
+    const auto release = [](py::array* array) {
+        const py::gil_scoped_acquire held;
+        delete array;
+    };
+    const std::shared_ptr<py::array> owner(new py::array(host.array), release);
+    return Value::holding(host.type, host.shape,
+                          std::shared_ptr<std::byte[]>(owner, const_cast<std::byte*>(address)));
+}
+
 py::object tensor_to_python(const Value& value)
 {
     if (value.type() == ElementType::string)
@@ -194,7 +212,11 @@ py::object typed_array(py::array storage, ElementType type)
     return storage.attr(is_narrow_integer(type) ? "astype" : "view")(dtype);
 }
 
-Value value_from(const py::handle& object, Context& context, const Expected& expected)
+namespace {
+
+using FromArray = Value(const HostArray& host, Context& context);
+
+Value converted(const py::handle& object, Context& context, const Expected& expected, FromArray& from_array)
 {
     if (object.is_none())
         return {};
@@ -208,10 +230,22 @@ Value value_from(const py::handle& object, Context& context, const Expected& exp
     if (!expected.is_tensor && (py::isinstance<py::list>(object) || py::isinstance<py::tuple>(object))) {
         std::vector<Value> items;
         for (const py::handle item : object)
-            items.push_back(value_from(item, context, expected));
+            items.push_back(converted(item, context, expected, from_array));
         return Value::sequence(std::move(items), expected.type);
     }
-    return tensor_from(host_array(object, expected.type), context);
+    return from_array(host_array(object, expected.type), context);
+}
+
+}  // namespace
+
+Value value_from(const py::handle& object, Context& context, const Expected& expected)
+{
+    return converted(object, context, expected, tensor_from);
+}
+
+Value borrowed_value(const py::handle& object, Context& context, const Expected& expected)
+{
+    return converted(object, context, expected, tensor_within);
 }
 
 py::object value_to_python(const Value& value)

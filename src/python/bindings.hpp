@@ -64,6 +64,9 @@ struct Expected {
     bool is_tensor = true;
 };
 Value value_from(const py::handle& object, Context& context, const Expected& expected = {});
+// The same for a use that ends before the caller goes on: a large array stays where it is and must not change
+// meanwhile.
+Value borrowed_value(const py::handle& object, Context& context, const Expected& expected = {});
 // Arrays, lists of them, arrays of str, None. Waits for the device.
 py::object value_to_python(const Value& value);
 

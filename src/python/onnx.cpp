@@ -79,9 +79,12 @@ py::dict inputs_of(const py::object& inputs)
     return result;
 }
 
-// Outputs by name, each as `convert` makes it; `outputs` are the names of those that are wanted, None for all.
+// NumPy's, for which a run waits, or Values that stay on the device.
+enum class Results { arrays, values };
+
+// Outputs by name; `outputs` are the names of those that are wanted, None for all.
 py::dict run(Session& session, const py::object& given, const py::object& outputs, const py::object& bound,
-             py::object (*convert)(const Value&))
+             Results kind)
 {
     const py::dict inputs = inputs_of(given);
     std::map<std::string, Expected> expected;
@@ -92,7 +95,9 @@ py::dict run(Session& session, const py::object& given, const py::object& output
         const std::string name = string_of(key);
         const auto port = expected.find(name);
         try {
-            values[name] = value_from(object, session.context(), port == expected.end() ? Expected{} : port->second);
+            const Expected wanted = port == expected.end() ? Expected{} : port->second;
+            values[name] = kind == Results::arrays ? borrowed_value(object, session.context(), wanted)
+                                                   : value_from(object, session.context(), wanted);
         } catch (const InvalidArgument& error) {
             throw InvalidArgument("input '" + name + "': " + error.what());
         }
@@ -105,13 +110,23 @@ py::dict run(Session& session, const py::object& given, const py::object& output
     else
         for (const py::handle name : outputs)
             wanted.push_back(string_of(name));
-    RunOptions options{wanted, {}};
+    RunOptions options;
+    options.outputs = wanted;
     if (!bound.is_none())
         for (const auto& [key, object] : py::dict(bound)) {
             if (!py::isinstance<Tensor>(object))
                 throw py::type_error("bound must be a dictionary of clprim.Tensor by output");
             options.bound.emplace(string_of(key), object.cast<Tensor>());
         }
+    std::map<std::string, std::pair<py::array, ElementType>> arrays;
+    if (kind == Results::arrays)
+        options.to_host = [&](const std::string& name, ElementType type, const Dims& shape) {
+            const py::gil_scoped_acquire held;
+            py::array array = empty_array(shape, storage_type(type));
+            void* const memory = array.mutable_data();
+            arrays.insert_or_assign(name, std::pair(std::move(array), type));
+            return memory;
+        };
     Session::Values results;
     {
         const Released released;
@@ -119,7 +134,12 @@ py::dict run(Session& session, const py::object& given, const py::object& output
     }
     py::dict answer;
     for (const std::string& name : wanted)
-        answer[text_of(name)] = convert(results.at(name));
+        if (const auto array = arrays.find(name); array != arrays.end())
+            answer[text_of(name)] = typed_array(std::move(array->second.first), array->second.second);
+        else if (kind == Results::arrays)
+            answer[text_of(name)] = value_to_python(results.at(name));
+        else
+            answer[text_of(name)] = py::cast(results.at(name));
     return answer;
 }
 
@@ -245,14 +265,14 @@ void bind_onnx(py::module_& m)
         .def(
             "run",
             [](Session& session, const py::object& inputs, const py::object& outputs) {
-                return run(session, inputs, outputs, py::none(), &value_to_python);
+                return run(session, inputs, outputs, py::none(), Results::arrays);
             },
             py::arg("inputs"), py::arg("outputs") = py::none(),
             "Runs the model on a dictionary of arrays; returns one with the outputs asked for (default: all).")
         .def(
             "run_values",
             [](Session& session, const py::object& inputs, const py::object& outputs, const py::object& bound) {
-                return run(session, inputs, outputs, bound, [](const Value& value) { return py::cast(value); });
+                return run(session, inputs, outputs, bound, Results::values);
             },
             py::arg("inputs"), py::arg("outputs") = py::none(), py::kw_only(), py::arg("bound") = py::none(),
             "The same with Values that stay on the device, for another run; does not wait. bound: a dictionary of\n"

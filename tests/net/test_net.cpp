@@ -353,6 +353,43 @@ TEST(NetMisuse, SessionsRefuseWhatTheyCannotWriteTo)
     EXPECT_EQ(kept.run({{"x", x}}).size(), 2u);
 }
 
+TEST(Net, SessionsReadResultsIntoTheHostsMemory)
+{
+    Net net(Context::get());
+    net.add_input("x", {{2, 3}});
+    net.add(PointwiseConfig{.function = "relu"}, "y", {"x"}, {"y"});
+    net.add(PointwiseConfig{.function = "abs"}, "z", {"x"}, {"z"});
+    net.add(PointwiseConfig{.function = "sqrt"}, "r", {"z"}, {"r"});
+    for (const char* name : {"y", "z", "r"})
+        net.mark_output(name);
+    net.setup();
+    const std::string bytes = convert_to_onnx(net);
+    Session session(OnnxModel::from_bytes(std::as_bytes(std::span(bytes))));
+    const Tensor bound = session.context().empty({2, 3}, DataType::float32, session.queue());
+    for (int run = 1; run <= 4; ++run) {                  // node by node, recorded, replayed
+        const auto number = static_cast<float>(run);
+        const std::vector<float> x{-number, number, 0, 4, 9, -16};
+        std::map<std::string, std::vector<float>> host;
+        RunOptions options{.outputs = {}, .bound = {{"z", bound}}, .to_host = {}};
+        options.to_host = [&](const std::string& name, ElementType type, const Dims& shape) -> void* {
+            EXPECT_EQ(type, ElementType::float32);
+            EXPECT_EQ(shape, (Dims{2, 3}));
+            if (name == "r")
+                return nullptr;
+            host[name].resize(6);
+            return host[name].data();
+        };
+        const Session::Values values =
+            session.run({{"x", Value::copy_of(ElementType::float32, {2, 3}, x.data())}}, options);
+        EXPECT_EQ(host.size(), 1u);
+        EXPECT_EQ(host["y"], (std::vector<float>{0, number, 0, 4, 9, 0}));
+        ASSERT_EQ(values.size(), 2u);
+        EXPECT_EQ(test::read(session.queue(), values.at("z").device(session.queue())),
+                  (std::vector<double>{number, number, 0, 4, 9, 16}));
+        EXPECT_FLOAT_EQ(values.at("r").host<float>(session.queue())[5], 4.f);
+    }
+}
+
 // A model that was read from a file gives weights back in its first run, but not one that is only kept for later.
 TEST(Net, SessionsOfFilesInARecording)
 {

@@ -114,6 +114,51 @@ def test_bound_outputs_and_fewer_outputs():
         np.testing.assert_array_equal(memory.numpy(), expected)
 
 
+def test_arrays_are_read_where_they_lie_and_results_are_the_callers():
+    nodes = [helper.make_node("Transpose", ["x"], ["strided"], perm=[1, 0]),
+             helper.make_node("Identity", ["x"], ["same"]),
+             helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Identity", ["c"], ["constant"]),
+             helper.make_node("Slice", ["x", "zero", "zero"], ["empty"]),
+             helper.make_node("SequenceConstruct", ["y", "x"], ["both"]),
+             helper.make_node("SequenceAt", ["both", "zero_scalar"], ["picked"])]
+    outputs = ["strided", "same", "y", "constant", "empty", "picked"]
+    constants = {"c": RNG.standard_normal((3, 5)), "zero": np.int64([0]), "zero_scalar": np.int64(0)}
+    session = clprim.Session(model(nodes, [("x", TensorProto.FLOAT, ["n", "m"])], outputs, constants))
+    kept = []
+    whole = RNG.standard_normal(200 * 60 + 1, dtype="f")
+    unaligned = np.frombuffer(b"x" + whole.tobytes(), np.float32, offset=1)
+    for x in (whole[:-1].reshape(200, 60), whole[1:].reshape(200, 60), unaligned[1:].reshape(200, 60),
+              whole[:-1].reshape(60, 200).T, whole[:-1].reshape(200, 60).astype(">f4"), whole[:6].reshape(2, 3)) * 2:
+        given = x.copy()
+        result = session.run({"x": given})
+        kept.append((np.asarray(x, "f"), result))
+        given[...] = 0
+        result["constant"] += 0                       # the caller's own, not the session's
+    for x, result in kept:
+        for name, expected in {"strided": x.T, "same": x, "y": np.maximum(x, 0), "constant": constants["c"],
+                               "empty": x[:0], "picked": np.maximum(x, 0)}.items():
+            np.testing.assert_array_equal(result[name], expected, err_msg=name)
+            assert result[name].flags.writeable
+    kept[0][1]["constant"][...] = 0
+    np.testing.assert_array_equal(session.run({"x": whole[:6].reshape(2, 3)})["constant"], constants["c"])
+
+
+def test_functions_of_the_programs_may_keep_what_they_get():
+    values = []
+    clprim.register_operator("KeepReplays", lambda inputs, attributes: values.extend(inputs) or inputs[0],
+                             domain="test.replays")
+    session = clprim.Session(model([helper.make_node("KeepReplays", ["x"], ["y"], domain="test.replays")],
+                                   [("x", TensorProto.FLOAT, [100, 100])], ["y"], domains=["test.replays"]))
+    expected = []
+    for _ in range(3):
+        x = RNG.standard_normal((100, 100), dtype="f")
+        np.testing.assert_array_equal(session.run({"x": x})["y"], x)
+        expected.append(x.copy())
+        del x
+    for value, x in zip(values, expected, strict=True):
+        np.testing.assert_array_equal(value.numpy(), x)
+
+
 def test_errors_of_indices_are_told():
     nodes = [helper.make_node("Gather", ["table", "i"], ["y"])]
     session = clprim.Session(model(nodes, [("i", TensorProto.INT64, [32])], ["y"],
