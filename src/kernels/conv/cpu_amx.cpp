@@ -186,7 +186,8 @@ Rejection rejects_cpu_amx(const Call& call, const Device& device)
 Rejection cpu_amx_advises_against(const Call& call, const Device& device)
 {
     const Problem& q = call.problem;
-    if (call.prepared && call.pass == ConvPass::forward && call.dtype == DataType::float32 && q.x_strides[1] == 1 &&
+    const bool along_channels = q.x_strides[1] == 1 || (q.in_channels < 8 && !rejects_cpu_channels(call, device));
+    if (call.prepared && call.pass == ConvPass::forward && call.dtype == DataType::float32 && along_channels &&
         q.in_channels > 1)
         return "splits float32 to parts, which vectors along channels of constant weights outrun";
     if (!pays(call, device))

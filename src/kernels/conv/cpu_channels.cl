@@ -193,6 +193,25 @@ typedef struct {
     long batch, channels, in[3], pad[3], padded[3], strides[5];
 } patch_problem;
 
+// Sixteen pixels of red, green and blue planes side by side: of the first two into t, then of t and the last.
+#if REAL_KIND(REAL) == 2
+typedef double16 real16;
+typedef ulong16 lanes16;
+#else
+typedef float16 real16;
+typedef uint16 lanes16;
+#endif
+static inline void interleave_three(const __global real* x, long plane, __global real* copy)
+{
+    const real16 red = vload16(0, x), green = vload16(0, x + plane), blue = vload16(0, x + 2 * plane);
+    const real16 t0 = shuffle2(red, green, (lanes16)(0, 16, 0, 1, 17, 0, 2, 18, 0, 3, 19, 0, 4, 20, 0, 5));
+    vstore16(shuffle2(t0, blue, (lanes16)(0, 1, 16, 3, 4, 17, 6, 7, 18, 9, 10, 19, 12, 13, 20, 15)), 0, copy);
+    const real16 t1 = shuffle2(red, green, (lanes16)(21, 0, 6, 22, 0, 7, 23, 0, 8, 24, 0, 9, 25, 0, 10, 26));
+    vstore16(shuffle2(t1, blue, (lanes16)(0, 21, 2, 3, 22, 5, 6, 23, 8, 9, 24, 11, 12, 25, 14, 15)), 1, copy);
+    const real16 t2 = shuffle2(red, green, (lanes16)(0, 11, 27, 0, 12, 28, 0, 13, 29, 0, 14, 30, 0, 15, 31, 0));
+    vstore16(shuffle2(t2, blue, (lanes16)(26, 1, 2, 27, 4, 5, 28, 7, 8, 29, 10, 11, 30, 13, 14, 31)), 2, copy);
+}
+
 // copy[image, z, y][x, channel] with zeros around; a work-item owns a row.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void conv_channels_patches(const __global real* x, ulong x_offset, __global real* copy, ulong copy_offset,
@@ -210,7 +229,11 @@ void conv_channels_patches(const __global real* x, ulong x_offset, __global real
     for (int i = end * channels; i < width * channels; ++i)
         copy[i] = 0;
     x += x_offset + n * p.strides[0] + plane * p.strides[2] + row * p.strides[3] - p.pad[2] * p.strides[4];
+    int first = begin;
+    if (channels == 3 && p.strides[4] == 1)
+        for (; first + 16 <= end; first += 16)
+            interleave_three(x + first, p.strides[1], copy + first * 3);
     for (int c = 0; c < channels; ++c)
-        for (int i = begin; i < end; ++i)
+        for (int i = first; i < end; ++i)
             copy[i * channels + c] = x[c * p.strides[1] + i * p.strides[4]];
 }
