@@ -170,6 +170,8 @@ public:
 private:
     void write_elements(const Tensor& target, bool fits, const void* elements, std::size_t count);
     static void check_elements(const Tensor& tensor, bool fits, const char* what);
+    void finish_commands();            // waits, without reporting errors
+    bool nothing_enqueued() const;     // since the last wait for all of them
     void read_errors_ahead();          // enqueues the copy of the error words before a synchronisation
     void throw_errors();               // after it
     void clear_error_words();

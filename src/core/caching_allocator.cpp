@@ -138,8 +138,9 @@ Block* CachingAllocator::new_segment(std::size_t size, const Place& place)
         return nullptr;
     cl_int code = CL_SUCCESS;
     const cl_context context = context_.handle()();
+    void* host = nullptr;
     cl_mem buffer = runs_on_host_processor(context_.device())
-                        ? create_host_buffer(context, bytes, &code)
+                        ? create_host_buffer(context, bytes, &host, &code)
                         : clCreateBuffer(context, CL_MEM_READ_WRITE, bytes, nullptr, &code);
     if (code == CL_SUCCESS && !place_on_device(buffer, context_.queue(place.queue))) {
         clReleaseMemObject(buffer);
@@ -152,6 +153,7 @@ Block* CachingAllocator::new_segment(std::size_t size, const Place& place)
     segment->address = reserve_addresses(bytes);
     if (!segment->address)
         return nullptr;
+    segment->host = static_cast<char*>(host);
     segment->bytes = bytes;
     segment->queue = place.queue;
     segment->small = place.small;

@@ -21,6 +21,7 @@ namespace clprim {
 struct Segment {
     cl::Buffer buffer;
     void* address = nullptr;     // reserved range of `bytes`
+    char* host = nullptr;        // where kernels find its first byte, if that is memory of this process
     std::size_t bytes = 0;
     int queue = 0;
     bool small = false;          // holds blocks below the small limit
@@ -98,6 +99,13 @@ private:
 };
 
 namespace detail {
+
+// Where kernels find the block's first byte, on devices that compute in this process's memory; null on others. To be
+// read and written while no command works on it.
+inline char* host_address(const Block& block) noexcept
+{
+    return block.segment && block.segment->host ? block.segment->host + block.offset : nullptr;
+}
 
 void register_allocator(const Context& context, CachingAllocator* allocator);   // null: gone
 bool is_held_pool(std::uint64_t pool);

@@ -28,16 +28,16 @@ bool runs_on_host_processor(const Device& device)
            (device.platform_name == "Intel(R) OpenCL" || device.platform_name == "Portable Computing Language");
 }
 
-cl_mem create_host_buffer(cl_context context, std::size_t bytes, cl_int* code)
+cl_mem create_host_buffer(cl_context context, std::size_t bytes, void** address, cl_int* code)
 {
     // One page more, since addresses are aligned to small ones only.
-    void* const address = ::mmap(nullptr, bytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (address == MAP_FAILED) {
+    void* const begin = ::mmap(nullptr, bytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (begin == MAP_FAILED) {
         *code = CL_MEM_OBJECT_ALLOCATION_FAILURE;
         return nullptr;
     }
-    std::unique_ptr<Mapping> mapping(new Mapping{address, bytes + page});
-    void* const aligned = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(address) + page - 1) / page * page);
+    std::unique_ptr<Mapping> mapping(new Mapping{begin, bytes + page});
+    void* const aligned = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(begin) + page - 1) / page * page);
     ::madvise(aligned, bytes, MADV_HUGEPAGE);   // refused by systems without such pages, which do without
     const cl_mem buffer = clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, bytes, aligned, code);
     if (*code != CL_SUCCESS)
@@ -48,6 +48,7 @@ cl_mem create_host_buffer(cl_context context, std::size_t bytes, cl_int* code)
         return nullptr;
     }
     mapping.release();   // to the callback
+    *address = aligned;
     return buffer;
 }
 

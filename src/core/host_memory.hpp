@@ -13,7 +13,7 @@ bool runs_on_host_processor(const Device& device);
 
 // A buffer in pages of 2 MiB, where the system has them: planes of an image lie far apart, and looking up a small page
 // for each of them takes longer than the loads (most of all in a virtual machine). Null with a code if there is
-// no memory.
-cl_mem create_host_buffer(cl_context context, std::size_t bytes, cl_int* code);
+// no memory. `address`: where it lies.
+cl_mem create_host_buffer(cl_context context, std::size_t bytes, void** address, cl_int* code);
 
 }  // namespace clprim

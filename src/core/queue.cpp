@@ -9,6 +9,7 @@
 #include <clprim/error_hook.hpp>
 #include <clprim/memory_history.hpp>
 #include <core/blocking.hpp>
+#include <core/caching_allocator.hpp>
 #include <core/event_bridge.hpp>
 #include <core/hollow.hpp>
 #include <core/operands.hpp>
@@ -98,6 +99,10 @@ void Queue::write(Block& target, std::size_t offset_bytes, const void* source, s
         if (pinned)
             return;
     }
+    if (char* const here = detail::host_address(target); here && nothing_enqueued() && !detail::profiling()) {
+        std::memcpy(here + offset_bytes, source, bytes);
+        return;
+    }
     cl_bool blocking = CL_FALSE;
     cl_event event = nullptr;
     Staging* staging = nullptr;
@@ -186,6 +191,11 @@ void Queue::read(const Block& source, std::size_t offset_bytes, void* target, st
     }
     if (!pinned) {
         detail::count_blocking_transfer("a copy from the device to the host");
+        if (const char* const here = detail::host_address(source); here && !detail::profiling()) {
+            finish_commands();
+            std::memcpy(target, here + offset_bytes, bytes);
+            return throw_errors();
+        }
         detail::settle_barriers();
         read_errors_ahead();
     }
@@ -282,12 +292,24 @@ void Queue::finish()
 {
     detail::refuse_while_recording(*this, "a wait for the queue");
     detail::count_blocking_call();
+    finish_commands();
+    throw_errors();
+}
+
+void Queue::finish_commands()
+{
     detail::settle_barriers();
     read_errors_ahead();
     const std::uint64_t commands = commands_.load(std::memory_order_acquire);
     check_opencl(clFinish(handle_()), "clFinish");
-    finished_commands_.store(commands, std::memory_order_relaxed);
-    throw_errors();
+    finished_commands_.store(commands, std::memory_order_release);
+}
+
+// Others may have enqueued commands that nobody counted in a queue that was lent.
+bool Queue::nothing_enqueued() const
+{
+    return !lent_.load(std::memory_order_relaxed) &&
+           finished_commands_.load(std::memory_order_acquire) == commands_.load(std::memory_order_acquire);
 }
 
 // A marker takes its time on an idle device, too: a new one for each question would never be found complete. So the
@@ -295,8 +317,8 @@ void Queue::finish()
 bool Queue::idle()
 {
     const std::uint64_t commands = commands_.load(std::memory_order_acquire);
-    const bool lent = lent_.load(std::memory_order_relaxed);   // there may be commands that nobody counted
-    if (!lent && finished_commands_.load(std::memory_order_relaxed) == commands)
+    const bool lent = lent_.load(std::memory_order_relaxed);
+    if (nothing_enqueued())
         return true;
     const std::lock_guard lock(idle_mutex_);
     if (last_marker_()) {

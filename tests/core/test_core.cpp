@@ -174,6 +174,28 @@ TEST(Core, EventsOrderQueues)
     EXPECT_TRUE(done.query());
 }
 
+// A queue with nothing to do may take bytes at once; behind work that waits they must not arrive before it is done.
+TEST(Core, WritesStayInOrder)
+{
+    Queue& other = context().new_queue();
+    Kernel& kernel = context().program_from_text("scale", scale_source).kernel("scale");
+    const Tensor x = context().empty({1000}, DataType::float32, other),
+                 y = context().empty({1000}, DataType::float32, other);
+    for (int round = 0; round < 20; ++round) {
+        const std::vector<float> first(1000, 1.f + round), second(1000, -1.f - round);
+        other.write(x, first);                              // of an idle queue
+        cl_int code = CL_SUCCESS;
+        const cl::Event signal(clCreateUserEvent(context().handle()(), &code));
+        ASSERT_EQ(code, CL_SUCCESS);
+        other.wait_for(Event(signal));
+        other.launch(kernel, Range::linear(1000, 64), x, 2.f, cl_int{1000}, y);
+        other.write(x, second);
+        ASSERT_EQ(clSetUserEventStatus(signal(), CL_COMPLETE), CL_SUCCESS);
+        ASSERT_EQ(other.read<float>(y), std::vector<float>(1000, 2.f + 2 * round));
+        ASSERT_EQ(other.read<float>(x), second);
+    }
+}
+
 TEST(Core, QueuesKnowWhetherTheyAreIdle)
 {
     Queue& other = context().new_queue();
