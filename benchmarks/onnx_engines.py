@@ -1,13 +1,17 @@
-"""One inference engine in a process of its own: what benchmarks/onnx_models.py starts and gives turns to.
+"""Inference engines in processes of their own, which take turns: shared by the benchmarks of ONNX models.
 
-Loads a model and runs it; then each line of its input, a number of seconds, asks for runs of that length altogether and
-is answered by a line of JSON. Between turns it waits for the next line and computes nothing.
+Threads of one engine that wait busily for their next work would take cores from another's in the same process. An
+`Engine` starts this file: it loads a model and runs it; then each line of its input, a number of seconds, asks for runs
+of that length altogether and is answered by a line of JSON. Between turns it waits for the next line, idle.
 """
+import contextlib
 import importlib.util
 import json
 import os
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -21,8 +25,8 @@ def clprim(path, feed, threads):
 
     def start():
         session = clprim.Session(path)
-        name = session.input_names[0]
-        return lambda: list(session.run({name: feed}).values())
+        inputs = dict(zip(session.input_names, feed))
+        return lambda: list(session.run(inputs).values())
     return start, lambda: {"device": str(clprim.devices()[0]), "launches": clprim.kernel_launches()}
 
 
@@ -34,8 +38,8 @@ def onnxruntime(path, feed, threads):
         options.intra_op_num_threads = threads
         options.log_severity_level = 3
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        name = session.get_inputs()[0].name
-        return lambda: session.run(None, {name: feed})
+        inputs = {port.name: array for port, array in zip(session.get_inputs(), feed)}
+        return lambda: session.run(None, inputs)
     return start, lambda: {"device": f"ONNX Runtime {onnxruntime.__version__}"}
 
 
@@ -45,12 +49,12 @@ def openvino(path, feed, threads):
     def start():
         core = openvino.Core()
         model = core.read_model(path)
-        model.reshape(list(feed.shape))
+        model.reshape({port: list(array.shape) for port, array in zip(model.inputs, feed)})
         compiled = core.compile_model(model, "CPU", {
             "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 1,
             "INFERENCE_NUM_THREADS": threads})
         request = compiled.create_infer_request()
-        return lambda: [np.array(value) for value in request.infer([feed], share_inputs=True).values()]
+        return lambda: [np.array(value) for value in request.infer(feed, share_inputs=True).values()]
     return start, lambda: {"device": f"OpenVINO {openvino.__version__}"}
 
 
@@ -59,6 +63,80 @@ ENGINES = {"clprim": clprim, "onnxruntime": onnxruntime, "openvino": openvino}
 
 def available(engine):
     return importlib.util.find_spec(engine) is not None
+
+
+def load(path):
+    with np.load(path) as file:
+        return [file[key] for key in file.files]
+
+
+class Engine:
+    """A process that holds one session and computes only when it is its turn.
+
+    feed: arrays, in the order of the model's inputs. `about`: seconds to the first result, peak memory, the device.
+    """
+
+    def __init__(self, engine, path, feed, threads, environment=None):
+        self.name = engine
+        self._folder = tempfile.TemporaryDirectory()
+        inputs, self._outputs = (Path(self._folder.name) / name for name in ("inputs.npz", "outputs.npz"))
+        np.savez(inputs, *feed)
+        command = [sys.executable, __file__, engine, str(path), str(inputs), str(threads), str(self._outputs)]
+        # Fewer threads than cores are fewer cores too: OpenCL drivers take what the process may run on.
+        cores = sorted(os.sched_getaffinity(0))[:threads]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        env=os.environ | (environment or {}),
+                                        preexec_fn=lambda: os.sched_setaffinity(0, cores))
+        self.about = self._answer()
+
+    def _answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self.name} ended with status {self.process.wait()}")
+        return json.loads(line)
+
+    def results(self):
+        return load(self._outputs)
+
+    def turn(self, seconds):
+        """{"wall", "cpu": median seconds of a run, "runs": how many there were}"""
+        self.process.stdin.write(f"{seconds}\n")
+        self.process.stdin.flush()
+        return self._answer()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait()
+        self._folder.cleanup()
+
+
+def in_turns(engines, rounds, seconds, pause):
+    """engines: {name: Engine}. Returns {name: [answer of a turn, ...]}; all rest for `pause` seconds before each."""
+    turns = {name: [] for name in engines}
+    for _ in range(rounds):
+        for name, engine in engines.items():
+            time.sleep(pause)
+            turns[name].append(engine.turn(seconds))
+    return turns
+
+
+@contextlib.contextmanager
+def started(specifications):
+    """specifications: {name: arguments of Engine}. The engines by these names, ended afterwards."""
+    with contextlib.ExitStack() as stack:
+        yield {name: stack.enter_context(Engine(*arguments)) for name, arguments in specifications.items()}
+
+
+def median_ms(turns, clock="wall"):
+    return {name: 1e3 * statistics.median(turn[clock] for turn in rows) for name, rows in turns.items()}
+
+
+def ratio(turns, a, b, clock="wall"):
+    """The median over the rounds of a's time to b's in the same round."""
+    return statistics.median(x[clock] / y[clock] for x, y in zip(turns[a], turns[b]))
 
 
 def memory_mib(which="VmHWM"):
@@ -81,7 +159,7 @@ def turn(run, seconds):
 
 
 def main():
-    engine, path, batch, size, threads, outputs = sys.argv[1:7]
+    engine, path, inputs, threads, outputs = sys.argv[1:6]
     # Lines for the parent have a descriptor of their own: libraries may print what they like.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -90,8 +168,7 @@ def main():
         answers.write(json.dumps(row) + "\n")
         answers.flush()
 
-    shape = (int(batch), 3, int(size), int(size))
-    feed = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+    feed = load(inputs)
     start, about = ENGINES[engine](path, feed, int(threads))
     imported = memory_mib()
     begin = time.perf_counter()

@@ -1,25 +1,24 @@
-"""Quantised ONNX models against ONNX Runtime's int8 and against our own float32, interleaved in one run: ResNet-50 and
-MobileNetV2 with Q/DQ pairs and with QLinear operators, and four encoder layers as BERT's with dynamic int8. Weights are
-random, models are quantised by onnxruntime.quantization with weights of seven bits, which ONNX Runtime needs on
-processors with AVX2 alone for exact sums.
+"""Quantised ONNX models against ONNX Runtime's int8 and against our own float32, each session in a process of its own,
+in turns: ResNet-50 and MobileNetV2 with Q/DQ pairs and with QLinear operators, and four encoder layers as BERT's with
+dynamic int8. Weights are random, models are quantised by onnxruntime.quantization with weights of seven bits, which
+ONNX Runtime needs on processors with AVX2 alone for exact sums.
 
 Medians of elapsed and of processor time; the second is what to compare on a machine that has other work.
 
     python benchmarks/onnx_int8.py [--folder models] [--only resnet50] [--rounds 9] [--json results.json]
 """
 import logging
-import time
+import os
 from pathlib import Path
 
 import numpy
-import onnxruntime
 import torch
 import torchvision
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
-import clprim
-from common import Results, median_ms, parser
+import onnx_engines
+from common import Results, parser
 
 IMAGE, TEXT = (1, 3, 224, 224), (1, 128, 768)
 
@@ -76,20 +75,6 @@ def make_models(name, folder):
     return plain, list(formats)
 
 
-def alternate(contenders, rounds):
-    """Median milliseconds of elapsed and of processor time of each."""
-    elapsed, used = ({name: [] for name in contenders} for _ in range(2))
-    for turn in range(-2, rounds):
-        for name, run in contenders.items():
-            time.sleep(0.01)
-            start, start_used = time.perf_counter(), time.process_time()
-            run()
-            if turn >= 0:
-                used[name].append(time.process_time() - start_used)
-                elapsed[name].append(time.perf_counter() - start)
-    return [{name: median_ms(seconds) for name, seconds in times.items()} for times in (elapsed, used)]
-
-
 def main():
     arguments = parser(__doc__)
     arguments.add_argument("--rounds", type=int, default=9)
@@ -99,31 +84,28 @@ def main():
     results = Results(options)
     options.folder.mkdir(parents=True, exist_ok=True)
     logging.disable(logging.WARNING)
-    settings = onnxruntime.SessionOptions()
-    settings.add_session_config_entry("session.intra_op.allow_spinning", "0")   # it would count as work
-
-    def theirs(path):
-        return onnxruntime.InferenceSession(path, settings, providers=["CPUExecutionProvider"])
-
+    threads = len(os.sched_getaffinity(0))
     for name in ("resnet50", "mobilenet_v2", "encoder"):
         if options.only not in name:
             continue
         plain, quantised = make_models(name, options.folder)
-        x = {"x": sample(TEXT if name == "encoder" else IMAGE, 5)}
-        ours_float, theirs_float = clprim.Session(str(plain)), theirs(plain)
+        feed = [sample(TEXT if name == "encoder" else IMAGE, 5)]
         for path in quantised:
-            ours, other = clprim.Session(str(path)), theirs(path)
-            got, expected = ours.run(x)["y"], other.run(None, x)[0]
-            error = float(numpy.linalg.norm(got - expected) / numpy.linalg.norm(expected))
-            elapsed, used = alternate({"int8": lambda: ours.run(x), "float32": lambda: ours_float.run(x),
-                                       "theirs int8": lambda: other.run(None, x),
-                                       "theirs float32": lambda: theirs_float.run(None, x)}, options.rounds)
-            texts = [f"{what}: " + "  ".join(f"{key} {ms:7.1f}" for key, ms in times.items()) +
-                     f"  float32 / int8 {times['float32'] / times['int8']:.2f}"
-                     f"  ONNX Runtime / ours {times['theirs int8'] / times['int8']:.2f}"
-                     for what, times in (("elapsed ms", elapsed), ("processor ms", used))]
+            sessions = {"int8": ("clprim", path), "float32": ("clprim", plain), "theirs int8": ("onnxruntime", path),
+                        "theirs float32": ("onnxruntime", plain)}
+            with onnx_engines.started({what: (engine, file, feed, threads)
+                                       for what, (engine, file) in sessions.items()}) as engines:
+                got, expected = (engines[what].results()[0] for what in ("int8", "theirs int8"))
+                error = float(numpy.linalg.norm(got - expected) / numpy.linalg.norm(expected))
+                turns = onnx_engines.in_turns(engines, options.rounds, seconds=0.3, pause=0.3)
+            texts = []
+            for what, clock in (("elapsed ms", "wall"), ("processor ms", "cpu")):
+                texts.append(f"{what}: " + "  ".join(f"{key} {ms:7.1f}" for key, ms in
+                                                     onnx_engines.median_ms(turns, clock).items()) +
+                             f"  float32 / int8 {onnx_engines.ratio(turns, 'float32', 'int8', clock):.2f}"
+                             f"  ONNX Runtime / ours {onnx_engines.ratio(turns, 'theirs int8', 'int8', clock):.2f}")
             results.add(f"{path.stem}: difference from ONNX Runtime {error:.4f}\n  " + "\n  ".join(texts),
-                        model=path.stem, difference=error, elapsed=elapsed, processor=used)
+                        model=path.stem, difference=error, turns=turns)
     results.save()
 
 

@@ -14,12 +14,10 @@ Peak memory is that of loading and running, without what importing the engine ta
 nothing: what an engine takes anyway, the OpenCL driver of clprim's.
 """
 import argparse
-import contextlib
 import json
 import math
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -74,47 +72,14 @@ def model_file(name, folder):
     return path
 
 
-class Engine:
-    """A process that holds one session and computes only when it is its turn."""
-
-    def __init__(self, name, path, batch, options, environment=None):
-        self.name = name
-        self.outputs = options.scratch / f"{name}.npz"
-        command = [sys.executable, onnx_engines.__file__, name, str(path), str(batch), str(options.size),
-                   str(options.threads), str(self.outputs)]
-        # Fewer threads than cores are fewer cores too: OpenCL drivers take what the process may run on.
-        cores = sorted(os.sched_getaffinity(0))[:options.threads]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        env=os.environ | (environment or {}),
-                                        preexec_fn=lambda: os.sched_setaffinity(0, cores))
-        self.about = self._answer()
-
-    def _answer(self):
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"{self.name} ended with status {self.process.wait()}")
-        return json.loads(line)
-
-    def results(self):
-        with np.load(self.outputs) as file:
-            return [file[key] for key in file.files]
-
-    def turn(self, seconds):
-        self.process.stdin.write(f"{seconds}\n")
-        self.process.stdin.flush()
-        return self._answer()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.stdin.close()
-        self.process.wait()
+def images(batch, options):
+    shape = (batch, 3, options.size, options.size)
+    return [np.random.default_rng(0).standard_normal(shape, dtype=np.float32)]
 
 
-def started(name, path, batch, options, **environment):
+def start(name, path, batch, options, **environment):
     """What an engine says of its start: seconds to the first result, memory."""
-    with Engine(name, path, batch, options, environment) as engine:
+    with onnx_engines.Engine(name, path, images(batch, options), options.threads, environment) as engine:
         return engine.about
 
 
@@ -122,24 +87,18 @@ def compare(name, path, batch, options):
     """One row: every engine's times in turns, memory, and how far clprim's results are from the first other's."""
     import onnx_models
 
-    with contextlib.ExitStack() as stack:
-        engines = [stack.enter_context(Engine(engine, path, batch, options)) for engine in options.engines]
-        turns = {engine.name: [] for engine in engines}
-        for _ in range(options.rounds):
-            for engine in engines:
-                time.sleep(options.pause)
-                turns[engine.name].append(engine.turn(options.seconds))
-        by_name = {engine.name: engine for engine in engines}
+    feed = images(batch, options)
+    with onnx_engines.started({name: (name, path, feed, options.threads) for name in options.engines}) as engines:
+        turns = onnx_engines.in_turns(engines, options.rounds, options.seconds, options.pause)
         row = {"model": name, "batch": batch, "turns": turns,
-               "engines": {engine.name: engine.about for engine in engines}}
-        others = [engine for engine in engines if engine.name != "clprim"]
-        if others and "clprim" in by_name:
-            row["difference"] = onnx_models.relative_difference(by_name["clprim"].results(), others[0].results())
-    seconds = {engine: [turn[options.clock] for turn in rows] for engine, rows in turns.items()}
-    row["milliseconds"] = {engine: 1e3 * statistics.median(values) for engine, values in seconds.items()}
-    if "difference" in row:
-        row["best"] = min((engine.name for engine in others), key=lambda engine: row["milliseconds"][engine])
-        row["ratio"] = statistics.median(a / b for a, b in zip(seconds[row["best"]], seconds["clprim"]))
+               "engines": {engine.name: engine.about for engine in engines.values()},
+               "milliseconds": onnx_engines.median_ms(turns, options.clock)}
+        others = [engine for engine in engines if engine != "clprim"]
+        if others and "clprim" in engines:
+            row["difference"] = onnx_models.relative_difference(engines["clprim"].results(),
+                                                                engines[others[0]].results())
+            row["best"] = min(others, key=row["milliseconds"].get)
+            row["ratio"] = onnx_engines.ratio(turns, row["best"], "clprim", options.clock)
     return row
 
 
@@ -175,9 +134,9 @@ def print_starts(options):
                 with tempfile.TemporaryDirectory() as cache:
                     for engine in options.engines:
                         if engine == "clprim":
-                            cold = started(engine, path, batch, options, CLPRIM_CACHE_DIR=cache)
+                            cold = start(engine, path, batch, options, CLPRIM_CACHE_DIR=cache)
                             times.setdefault("clprim, cold", []).append(cold["first_seconds"])
-                        warm = started(engine, path, batch, options, CLPRIM_CACHE_DIR=cache)
+                        warm = start(engine, path, batch, options, CLPRIM_CACHE_DIR=cache)
                         times.setdefault(engine, []).append(warm["first_seconds"])
             rows.append({"model": name, "batch": batch, "first_seconds": times})
             print(f"{name[-16:]:16s} {batch:5d}"
@@ -207,8 +166,7 @@ def main():
         print(f"{engine} is left out: its package is not installed")
         options.engines.remove(engine)
     with tempfile.TemporaryDirectory() as scratch:
-        options.scratch = Path(scratch)
-        options.folder = options.folder or options.scratch
+        options.folder = options.folder or Path(scratch)
         options.folder.mkdir(parents=True, exist_ok=True)
         rows = print_starts(options) if options.start else print_times(options)
     if options.json:
