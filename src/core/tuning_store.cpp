@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <core/environment.hpp>
 #include <core/program_cache.hpp>
 
 namespace clprim {
@@ -14,6 +15,8 @@ std::atomic<bool> kept_here{false};
 
 std::filesystem::path folder()
 {
+    if (const std::string own = environment("CLPRIM_TUNING_DIR"); !own.empty())
+        return own;
     const auto cache = cache_folder();
     return cache.empty() ? cache : cache / "tuning";
 }

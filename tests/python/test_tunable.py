@@ -29,18 +29,19 @@ torch.ocl.tunable.write_file(sys.argv[2])
 """
 
 
-def run(cache, *arguments, **environment):
+# Results of its own: the programs of all points are those of other tests, too.
+def run(results, *arguments, **environment):
     done = subprocess.run([sys.executable, *map(str, arguments)], capture_output=True, text=True,
-                          env={**os.environ, "CLPRIM_CACHE_DIR": str(cache), **environment})
+                          env={**os.environ, "CLPRIM_TUNING_DIR": str(results), **environment})
     return done
 
 
 def test_results_are_kept_used_and_carried(tmp_path):
     file, elsewhere = tmp_path / "results.json", tmp_path / "elsewhere.json"
-    done = run(tmp_path / "cache", "-c", TUNED, "tune", file, CLPRIM_PROGRESS="1")
+    done = run(tmp_path / "results", "-c", TUNED, "tune", file, CLPRIM_PROGRESS="1")
     assert done.returncode == 0, done.stderr
     assert "clprim: tuned gemm float32" in done.stderr
-    done = run(tmp_path / "cache", "-c", TUNED, "use", tmp_path / "again.json", CLPRIM_VERBOSE="1")
+    done = run(tmp_path / "results", "-c", TUNED, "use", tmp_path / "again.json", CLPRIM_VERBOSE="1")
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("tuned before") == 2, done.stderr
     assert json.loads((tmp_path / "again.json").read_text()) == json.loads(file.read_text())
@@ -68,7 +69,7 @@ assert not torch.ocl.tunable.is_enabled()
 
 @pytest.mark.parametrize("dynamic", (False, True))
 def test_max_autotune_tunes(tmp_path, dynamic):
-    done = run(tmp_path / "cache", "-c", COMPILED.replace("DYNAMIC", str(dynamic)), CLPRIM_PROGRESS="1",
+    done = run(tmp_path / "results", "-c", COMPILED.replace("DYNAMIC", str(dynamic)), CLPRIM_PROGRESS="1",
                TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "graphs"))
     assert done.returncode == 0, done.stderr
     assert "clprim: tuned gemm float32" in done.stderr and "clprim: tuned conv" in done.stderr
@@ -105,12 +106,12 @@ def test_settings():
 
 def test_command(tmp_path):
     file = tmp_path / "results.json"
-    done = run(tmp_path / "cache", "-m", "torch_ocl", "tune", "squeezenet1_1", "--size", "32", "--batch", "1",
+    done = run(tmp_path / "results", "-m", "torch_ocl", "tune", "squeezenet1_1", "--size", "32", "--batch", "1",
                "--seconds", "0.05", "--export", file)
     assert done.returncode == 0, done.stderr
     assert "results are known of" in done.stdout
     assert len(json.loads(file.read_text())["results"]) > 20
-    done = run(tmp_path / "cache", "-m", "torch_ocl", "tune", "no_such_model")
+    done = run(tmp_path / "results", "-m", "torch_ocl", "tune", "no_such_model")
     assert done.returncode == 2 and "torchvision has no model no_such_model" in done.stderr
-    done = run(tmp_path / "cache", "-m", "torch_ocl", "tune", "--import", tmp_path / "nothing.json")
+    done = run(tmp_path / "results", "-m", "torch_ocl", "tune", "--import", tmp_path / "nothing.json")
     assert done.returncode == 1 and "cannot read" in done.stderr
