@@ -38,6 +38,7 @@ if(CLPRIM_BUILD_PYTORCH)
     install(DIRECTORY ${CMAKE_SOURCE_DIR}/python/torch_ocl DESTINATION . COMPONENT python
         PATTERN __pycache__ EXCLUDE)
     install(TARGETS torch_ocl LIBRARY DESTINATION torch_ocl COMPONENT python)
+    install(FILES ${CLPRIM_PYTHON_DIR}/torch_ocl/_built_for.py DESTINATION torch_ocl COMPONENT python)
     # For C++ extensions of PyTorch: torch_ocl.include_paths().
     install(DIRECTORY ${CMAKE_SOURCE_DIR}/include DESTINATION torch_ocl COMPONENT python)
     # What Inductor's C++ wrapper includes beside them.

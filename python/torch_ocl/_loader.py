@@ -15,7 +15,7 @@ def register(torch, modules) -> None:
     from torch_ocl import (_compile, _distributed, _dlpack, _fake, _flex, _jagged, _multiprocessing, _opcheck,
                            _parallel, _semi_structured, _sharding, _storage, _surface, _watch, _zero_redundancy, ocl)
 
-    reason = _unsupported_version(torch.__version__)
+    reason = _unsupported_version(torch.__version__) or built_for_another(torch.__version__, built_for())
     if reason is None:
         prepare_opencl_loader()
         try:
@@ -28,16 +28,40 @@ def register(torch, modules) -> None:
     torch._register_device_module("ocl", ocl)
     _surface.register_submodules()
     _watch.start()
-    for part in (_compile, _distributed, _dlpack, _fake, _flex, _jagged, _multiprocessing, _opcheck, _parallel,
-                 _semi_structured, _sharding, _storage, _zero_redundancy):
-        part.register()
+    if reason is None:   # they speak of operators that the C++ part brings
+        for part in (_compile, _distributed, _dlpack, _fake, _flex, _jagged, _multiprocessing, _opcheck, _parallel,
+                     _semi_structured, _sharding, _storage, _zero_redundancy):
+            part.register()
     torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True,
                                                          for_storage=True)
 
 
+def _minor(text: str) -> tuple[int, ...]:
+    return tuple(int(n) for n in re.findall(r"\d+", text)[:2])
+
+
+def built_for() -> str | None:
+    """The PyTorch whose headers the C++ part was compiled with."""
+    try:
+        return importlib.import_module("torch_ocl._built_for").TORCH
+    except ImportError:
+        return None
+
+
+def built_for_another(text: str, built: str | None) -> str | None:
+    """PyTorch's C++ interface changes with every minor version: calls of another one's go astray or do not link."""
+    if built is None or _minor(text) == _minor(built):
+        return None
+    major, minor = _minor(built)
+    return (
+        f"this torch_ocl was built for PyTorch {major}.{minor}, and here is PyTorch {text}: "
+        f"pip install 'torch>={major}.{minor},<{major}.{minor + 1}', or a wheel of torch_ocl for this PyTorch, or "
+        "build it anew beside it (`make setup`)"
+    )
+
+
 def _unsupported_version(text: str) -> str | None:
-    version = tuple(int(n) for n in re.findall(r"\d+", text)[:2])
-    if OLDEST_TORCH <= version < FIRST_UNSUPPORTED_TORCH:
+    if OLDEST_TORCH <= _minor(text) < FIRST_UNSUPPORTED_TORCH:
         return None
     return (
         f"torch_ocl works with PyTorch {OLDEST_TORCH[0]}.{OLDEST_TORCH[1]} up to, but not including, "

@@ -19,14 +19,24 @@ class Findings:
     """Prints findings as they come and remembers whether one of them is a problem."""
 
     def __init__(self):
-        self.problems = 0
-        self.closing = []      # what is said again at the end
+        self.problems = []     # texts and remedies: said again at the end, where the eye falls
+        self.closing = []      # what else is said there
 
     def add(self, state, text, remedy=""):
-        self.problems += state == BAD
+        if state == BAD:
+            self.problems.append((text, remedy))
         print(f"  [{state}] {text}")
         if remedy:
             print(f"         -> {remedy}")
+
+    def close(self):
+        print()
+        if not self.problems:
+            print("No problem found." if self.closing else "All is well.", *self.closing)
+            return
+        print(f"{len(self.problems)} problem(s):" if len(self.problems) > 1 else "1 problem:")
+        for text, remedy in self.problems:
+            print(f"  {text}" + (f"\n    -> {remedy}" if remedy else ""))
 
 
 def check_python(findings):
@@ -36,6 +46,7 @@ def check_python(findings):
     import torch
 
     import torch_ocl
+    from torch_ocl._loader import built_for, built_for_another
 
     low, high = torch_ocl.OLDEST_TORCH, torch_ocl.FIRST_UNSUPPORTED_TORCH
     supported = f"{low[0]}.{low[1]} up to, but not including, {high[0]}.{high[1]}"
@@ -45,6 +56,8 @@ def check_python(findings):
     else:
         findings.add(BAD, f"PyTorch {torch.__version__} is not supported", f"pip install 'torch>={low[0]}.{low[1]},"
                      f"<{high[0]}.{high[1]}' and build again")
+    if another := built_for_another(torch.__version__, built_for()):
+        findings.add(BAD, another)
     if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD") == "0":
         findings.add(NOTE, "TORCH_DEVICE_BACKEND_AUTOLOAD=0: `import torch` does not bring the device",
                      "unset it, or `import torch_ocl` in your program")
@@ -58,7 +71,10 @@ def check_devices(findings, test=False):
     import torch
 
     if not torch.ocl.is_available():
-        findings.add(BAD, torch.ocl.unavailable_reason())
+        if findings.problems:      # why is said already, with what helps
+            findings.add(NOTE, "there is none, see above")
+        else:
+            findings.add(BAD, f"there is none: {torch.ocl.unavailable_reason()}")
         return
     for index in range(torch.ocl.device_count()):
         p = torch.ocl.get_device_properties(index)
@@ -186,8 +202,7 @@ def main(arguments):
     check_drivers(findings)
     check_devices(findings, options.test)
     check_environment(findings)
-    well = "All is well." if not findings.closing else "No problem found."
-    print("\n" + (well if findings.problems == 0 else f"{findings.problems} problem(s), see above."), *findings.closing)
+    findings.close()
     if options.report:
         print("```")
     return 1 if findings.problems else 0

@@ -1,12 +1,13 @@
 """What the doctor says about OpenCL drivers: as files, in the environment, and for the graphics devices of the
 machine."""
-import ctypes
 import grp
 import importlib.metadata
 import os
 import platform
 import pwd
 import shutil
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -30,14 +31,15 @@ def check_drivers(findings):
     """Drivers as files, whether or not they work."""
     print("OpenCL drivers")
     registered = sorted(Path("/etc/OpenCL/vendors").glob("*.icd"))
-    for file in registered:
-        library = file.read_text(errors="replace").strip()
-        try:
-            ctypes.CDLL(library)
-            findings.add(OK, f"{file}: {library}")
-        except OSError as error:
-            findings.add(NOTE, f"{file}: {library} cannot be loaded ({error})", "reinstall or remove its package")
     runtime = version_of("intel-opencl-rt")
+    libraries = {file: file.read_text(errors="replace").strip() for file in registered}
+    broken = {file: why for file, library in libraries.items() if (why := why_broken(library))}
+    for file, library in libraries.items():
+        if file in broken:
+            alone = not runtime and len(broken) == len(registered)
+            findings.add(BAD if alone else NOTE, f"{file}: {library} {broken[file]}", mend_driver(file))
+        else:
+            findings.add(OK, f"{file}: {library}")
     if runtime:
         check_intel_runtime(findings, runtime)
     elif platform.machine() == "x86_64":
@@ -48,6 +50,35 @@ def check_drivers(findings):
                      "apt-get install pocl-opencl-icd (any CPU), intel-opencl-icd (Intel GPUs), mesa-opencl-icd (AMD)")
     check_hidden(findings, os.environ)
     check_gpus(findings, [file.name for file in registered])
+
+
+PROBE = """
+import ctypes, sys
+try:
+    library = ctypes.CDLL(sys.argv[1])
+except OSError as error:
+    sys.exit(f"cannot be loaded ({error})")
+if not hasattr(library, "clIcdGetPlatformIDsKHR") and not hasattr(library, "clGetExtensionFunctionAddress"):
+    sys.exit("is no OpenCL driver")
+"""
+
+
+def why_broken(library):
+    """What is wrong with a driver's library; empty if it loads. A process of its own tries: a broken one may end it."""
+    done = subprocess.run([sys.executable, "-c", PROBE, library], capture_output=True, text=True)
+    if done.returncode < 0:
+        return f"ends the process that loads it ({signal.Signals(-done.returncode).name})"
+    return (done.stderr.strip() or "cannot be loaded").splitlines()[-1] if done.returncode else ""
+
+
+def mend_driver(file):
+    """The command that helps where a registered driver does not load."""
+    if shutil.which("dpkg-query"):
+        owner = subprocess.run(["dpkg-query", "-S", str(file)], capture_output=True, text=True)
+        if owner.returncode == 0:
+            package = owner.stdout.split(":")[0]
+            return f"as root: apt-get install --reinstall {package}, or apt-get remove {package}"
+    return f"install its driver again, or remove what is left of it: rm {file}"
 
 
 def check_intel_runtime(findings, version):

@@ -241,8 +241,9 @@ try {
 } catch (const cl::Error&) {
 }
 
-std::vector<Device> discover() noexcept
-try {
+// All that the drivers offer, those first that would be taken first.
+std::vector<Device> offered_devices()
+{
     std::vector<cl::Platform> platforms;
     cl::Platform::get(&platforms);
     std::vector<Device> found;
@@ -250,12 +251,28 @@ try {
     for (std::size_t p = 0; p < platforms.size(); ++p)
         add_platform(platforms[p], p, seen, found);
     std::stable_sort(found.begin(), found.end(), [](auto& a, auto& b) { return rank(a) < rank(b); });
-    found = filter(std::move(found));
+    return found;
+}
+
+std::vector<Device> discover() noexcept
+try {
+    std::vector<Device> found = filter(offered_devices());
     for (std::size_t i = 0; i < found.size(); ++i)
         found[i].index = static_cast<int>(i);
     return found;
 } catch (const std::exception&) {
     return {};
+}
+
+// For a message; empty where the drivers offer nothing.
+std::string names_of_offered() noexcept
+try {
+    std::vector<std::string> names;
+    for (const Device& device : offered_devices())
+        names.push_back(fmt::format("{} ({})", device.name, device.id));
+    return fmt::format("{}", fmt::join(names, ", "));
+} catch (const std::exception&) {
+    return "";
 }
 
 // Why CLPRIM_DEVICE_FIGURES cannot be taken; empty if it can. Then there are no devices, rather than others than those
@@ -292,12 +309,19 @@ std::string no_device_help()
 {
     if (const std::string why = bad_figures(); !why.empty())
         return why;
-    const std::string filter = environment("CLPRIM_DEVICES");
-    const std::string why = filter.empty() ? "" : fmt::format(" (CLPRIM_DEVICES='{}' selects among them)", filter);
-    return "no usable OpenCL device was found" + why +
-           ". Install a driver: intel-opencl-icd (Intel GPUs), mesa-opencl-icd or ROCm (AMD), NVIDIA's driver, or for "
-           "a CPU `pip install intel-opencl-rt` (programs that are not Python find it with "
-           "OCL_ICD_VENDORS=<environment>/lib/libintelocl.so) or pocl-opencl-icd; `clinfo -l` lists what is there";
+    if (const std::string wanted = environment("CLPRIM_DEVICES"); !wanted.empty())
+        if (const std::string there = names_of_offered(); !there.empty())
+            return fmt::format("CLPRIM_DEVICES='{}' leaves out every OpenCL device; there are {}: unset it, or name "
+                               "one of them",
+                               wanted, there);
+    if (const std::string chosen = environment("OCL_ICD_VENDORS"); !chosen.empty())
+        return fmt::format("no usable OpenCL device was found, since OCL_ICD_VENDORS='{}' hides the system's drivers: "
+                           "unset it, or let it name a driver's library",
+                           chosen);
+    return "no usable OpenCL device was found. Install a driver: for a CPU `pip install intel-opencl-rt "
+           "intel-cmplr-lib-rt` (programs that are not Python find it with "
+           "OCL_ICD_VENDORS=<environment>/lib/libintelocl.so) or pocl-opencl-icd; for GPUs intel-opencl-icd (Intel), "
+           "mesa-opencl-icd or ROCm (AMD), NVIDIA's driver; `clinfo -l` lists what is there";
 }
 
 const Device& device_at(int index)

@@ -49,11 +49,15 @@ def _wheel_folders():
     return [Path(sys.prefix) / "lib"]
 
 
-def test_without_a_driver_torch_imports_and_use_says_what_to_install():
-    code = """
+@pytest.mark.parametrize("name, value, said", [
+    ("CLPRIM_DEVICES", "no such device", "CLPRIM_DEVICES='no such device' leaves out every OpenCL device; there are "),
+    ("OCL_ICD_VENDORS", "/nonexistent", "OCL_ICD_VENDORS='/nonexistent' hides the system's drivers: unset it")])
+def test_without_a_device_torch_imports_and_use_says_what_helps(name, value, said):
+    code = f"""
 import torch
+said = {said!r}
 assert not torch.ocl.is_available() and torch.ocl.device_count() == 0
-assert "nstall" in torch.ocl.unavailable_reason()
+assert said in torch.ocl.unavailable_reason(), torch.ocl.unavailable_reason()
 assert torch.ocl.memory_allocated() == 0 or True
 torch.manual_seed(1)
 assert torch.ones(2).sum() == 2
@@ -61,11 +65,13 @@ for use in (lambda: torch.ones(1, device="ocl"), lambda: torch.ones(1).to("ocl")
     try:
         use()
     except RuntimeError as error:
-        assert "nstall a driver" in str(error), error
+        assert said in str(error), error
     else:
         raise AssertionError("no error")
 """
-    status, output = run(code, CLPRIM_DEVICES="no such device")
+    env = {k: v for k, v in os.environ.items() if k not in ("OCL_ICD_FILENAMES", "CLPRIM_DEVICES")} | {name: value}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=600)
+    status, output = done.returncode, done.stdout + done.stderr
     assert status == 0, output
 
 
@@ -86,6 +92,28 @@ print(loader._unsupported_version("2.10.1"), loader._unsupported_version("2.16.0
     assert _loader._unsupported_version("2.14.1+cu130") is None
     assert "2.10.1" in _loader._unsupported_version("2.10.1")
     assert _loader._unsupported_version("2.16.0a0") is not None
+
+
+def test_a_build_for_another_torch_says_which_fits():
+    from torch_ocl import _built_for, _loader
+
+    assert _loader.built_for() == _built_for.TORCH
+    assert _loader.built_for_another(torch.__version__, _built_for.TORCH) is None
+    assert _loader.built_for_another("2.14.0", "2.14.1+cu130") is None
+    assert _loader.built_for_another("2.14.0", None) is None
+    said = _loader.built_for_another("2.13.1+cpu", "2.14.0")
+    assert "built for PyTorch 2.14" in said and "here is PyTorch 2.13.1+cpu" in said
+    assert "pip install 'torch>=2.14,<2.15'" in said and "make setup" in said
+
+    # Another PyTorch loads nothing of the C++ part, and importing it goes well.
+    code = """
+import sys, types
+sys.modules["torch_ocl._built_for"] = types.SimpleNamespace(TORCH="2.1.0")
+import torch
+print(torch.ocl.is_available(), torch.ocl.unavailable_reason())
+"""
+    status, output = run(code)
+    assert status == 0 and "False this torch_ocl was built for PyTorch 2.1," in output, output
 
 
 def test_count_name_properties_capability():

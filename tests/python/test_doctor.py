@@ -79,10 +79,24 @@ def test_without_such_variables_nothing_is_said():
     assert not found.all
 
 
-def test_a_hidden_driver_is_a_problem_that_is_named():
+def test_a_hidden_driver_and_what_helps_are_the_last_words():
     done = run_doctor(OCL_ICD_VENDORS="/nonexistent")
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "OCL_ICD_VENDORS=/nonexistent hides every driver" in done.stdout and "unset OCL_ICD_VENDORS" in done.stdout
+    assert done.returncode == 1
+    last = "OCL_ICD_VENDORS=/nonexistent hides every driver: there is no such file or folder"
+    assert done.stdout.endswith(f"\n1 problem:\n  {last}\n    -> unset OCL_ICD_VENDORS\n"), done.stdout
+
+
+CRASHES = "__attribute__((constructor)) static void crash(void) { __builtin_trap(); }"
+
+
+@pytest.mark.parametrize("text, why", [("int f(void) { return 0; }", "is no OpenCL driver"),
+                                       (CRASHES, r"ends the process that loads it \(SIG\w+\)")])
+def test_a_driver_that_does_not_load(tmp_path, text, why):
+    library = tmp_path / "libdriver.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", library], input=text, text=True, check=True)
+    assert re.fullmatch(why, doctor_drivers.why_broken(str(library)))
+    assert "cannot be loaded" in doctor_drivers.why_broken(str(tmp_path / "nothing.so"))
+    assert f"rm {tmp_path}/left.icd" in doctor_drivers.mend_driver(tmp_path / "left.icd")
 
 
 @pytest.mark.skipif("CLPRIM_DEVICES" in os.environ, reason="devices were chosen")
@@ -102,7 +116,7 @@ def test_a_broken_driver_is_named_once(tmp_path, fault, said):
     done = run_doctor("--test", OPENCL_LAYERS=fault_layer(), FAULT_LAYER=fault, CLPRIM_CACHE_DIR=str(tmp_path))
     assert done.returncode == 1, done.stdout + done.stderr
     assert re.search(r"\[PROBLEM\] a first computation .*" + said, done.stdout), done.stdout
-    assert "update the driver, or leave the device out" in done.stdout and "1 problem(s)" in done.stdout
+    assert "update the driver, or leave the device out" in done.stdout and "\n1 problem:\n" in done.stdout
     assert "self-test: not run" in done.stdout
 
 
