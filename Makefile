@@ -1,6 +1,6 @@
 # Every target sets up first what it needs; nothing is done twice.
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-sanitized validate doctor benchmark wheels deb docs check clean
+.PHONY: help setup build demo test test-sanitized validate doctor benchmark wheels deb docs check lint clean
 
 python := .venv/bin/python
 
@@ -27,6 +27,10 @@ test-sanitized:      ## C++ tests with AddressSanitizer and UndefinedBehaviorSan
 check: setup         ## columns, formatting, spelling of documents' links and snippets: seconds
 	@$(python) tools/check_style.py
 	@$(python) tools/check_docs.py
+
+lint: setup          ## clang-tidy over src/core; PATHS="src/kernels/gemm ..." chooses
+	@$(python) -m pip install -qq --disable-pip-version-check -r tools/requirements-lint.txt
+	@$(python) tools/lint.py $(PATHS)
 
 validate: setup      ## torchvision models against the CPU; MODELS="resnet18 ..." chooses
 	@$(python) -m torch_ocl validate $(MODELS)

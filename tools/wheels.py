@@ -2,10 +2,12 @@
 """Makes the wheels clprim and torch_ocl from the build, and tries them in an empty virtual environment (`make wheels`).
 
 clprim holds the library and what it links but the OpenCL loader, which has to be the system's or the Intel runtime's.
-torch_ocl holds the PyTorch device; it needs the PyTorch minor version that it was built with, and clprim of its own
-version.
+Its module is compiled for each Python from 3.10 to 3.14 whose headers are there (python3.10 ... python3.14 on PATH, and
+those that --python names, as interpreters or folders with Python.h): one wheel serves all of them.
+torch_ocl holds the PyTorch device; it needs the Python and the PyTorch minor version that it was built with, and clprim
+of its own version.
 
-    tools/wheels.py [--build build] [--out out/wheels] [--no-smoke | --smoke-only]
+    tools/wheels.py [--build build] [--out out/wheels] [--python PYTHON]... [--no-smoke | --smoke-only]
 """
 import argparse
 import os
@@ -17,6 +19,8 @@ import sysconfig
 import tempfile
 import venv
 from pathlib import Path
+
+from wheel_notices import add_notices
 
 ROOT = Path(__file__).resolve().parents[1]
 LOADER = "libOpenCL.so.1"
@@ -32,6 +36,38 @@ def run(*command, **options):
     subprocess.run([str(part) for part in command], check=True, **options)
 
 
+HERE = f"cp{sys.version_info[0]}{sys.version_info[1]}"
+
+
+def header_folders(named):
+    """Folders with Python.h by tag: of the Pythons on PATH and of those that were named."""
+    folders = {}
+    for python in [f"python3.{minor}" for minor in range(10, 15)] + named:
+        folder = Path(python)
+        if not folder.is_dir():
+            done = subprocess.run([python, "-c", "import sysconfig; print(sysconfig.get_path('include'))"],
+                                  capture_output=True, text=True) if shutil.which(python) else None
+            if done is None or done.returncode:
+                if python in named:
+                    sys.exit(f"{python} is no Python and no folder with Python.h")
+                continue
+            folder = Path(done.stdout.strip())
+        if (folder / "Python.h").exists():
+            text = (folder / "patchlevel.h").read_text()
+            folders["cp" + "".join(re.findall(r"define PY_M(?:AJOR|INOR)_VERSION\s+(\d+)", text))] = folder.resolve()
+        elif python in named:
+            sys.exit(f"{folder} has no Python.h")
+    return folders
+
+
+def build_for(folders, build):
+    """Compiles clprim._C for each of them; that of the build is there."""
+    others = ";".join(str(folder) for tag, folder in folders.items() if tag != HERE)
+    run("cmake", f"-DCLPRIM_PYTHON_HEADERS={others}", build, stdout=subprocess.DEVNULL)
+    run("cmake", "--build", build, "--target", "clprim_pythons", "--parallel", os.environ.get("CLPRIM_JOBS", "2"))
+    return sorted({HERE, *folders})
+
+
 def torch_range():
     import importlib.metadata
 
@@ -39,9 +75,9 @@ def torch_range():
     return f"torch>={major}.{minor},<{major}.{minor + 1}"
 
 
-def metadata(name, summary, requires, extras):
-    lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version()}", f"Summary: {summary}", "License: MIT",
-             "License-File: LICENSE", "Requires-Python: >=3.10", "Classifier: License :: OSI Approved :: MIT License",
+def metadata(name, summary, requires, extras, licences):
+    lines = ["Metadata-Version: 2.4", f"Name: {name}", f"Version: {version()}", f"Summary: {summary}",
+             f"License-Expression: {licences}", "License-File: LICENSE", "Requires-Python: >=3.10",
              "Classifier: Operating System :: POSIX :: Linux", "Classifier: Programming Language :: C++",
              "Classifier: Topic :: Scientific/Engineering :: Artificial Intelligence"]
     lines += [f"Requires-Dist: {requirement}" for requirement in requires]
@@ -52,46 +88,62 @@ def metadata(name, summary, requires, extras):
     return "\n".join(lines)
 
 
-
 def packages():
-    """Name, summary, requirements, extras and entry points of each wheel."""
+    """Name, summary, requirements, extras, entry points and licences of each wheel."""
     return {
         "clprim": ("Deep-learning primitives on OpenCL devices: nets, ONNX models and functions for NumPy arrays",
                    ["numpy"],
                    {"cpu": ["intel-opencl-rt", "intel-cmplr-lib-rt"], "onnx": ["onnx", "onnxruntime", "ml_dtypes"]},
-                   "[console_scripts]\nclprim = clprim.__main__:main\n"),
+                   "[console_scripts]\nclprim = clprim.__main__:main\n",
+                   # CLBlast; protobuf, libwebp, CLI11, pybind11; libjpeg-turbo; libpng
+                   "MIT AND Apache-2.0 AND BSD-3-Clause AND IJG AND Zlib AND libpng-2.0"),
         "torch_ocl": ("OpenCL as a PyTorch device, on the clprim deep-learning primitives",
                       [torch_range(), "numpy", f"clprim=={version()}"],
                       {"cpu": [f"clprim[cpu]=={version()}"],
                        "demo": ["torchvision", "tqdm", "matplotlib", "scikit-image"]},
-                      "[torch.backends]\ntorch_ocl = torch_ocl:_autoload\n"),
+                      "[torch.backends]\ntorch_ocl = torch_ocl:_autoload\n",
+                      "MIT AND Apache-2.0 AND BSD-3-Clause"),
     }
 
 
-def stage(build, name, folder, description):
-    """The files of one wheel, as `wheel pack` takes them."""
-    summary, requires, extras, entry_points = description
+def stage(build, name, folder, description, tags):
+    """The files of one wheel for some Pythons, as `wheel pack` takes them."""
+    summary, requires, extras, entry_points, licences = description
     shutil.copytree(build / name, folder / name, symlinks=False)
     info = folder / f"{name}-{version()}.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text(metadata(name.replace("_", "-"), summary, requires, extras))
-    tag = f"cp{sys.version_info[0]}{sys.version_info[1]}"
-    (info / "WHEEL").write_text(f"Wheel-Version: 1.0\nGenerator: clprim\nRoot-Is-Purelib: false\n"
-                                f"Tag: {tag}-{tag}-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}\n")
+    (info / "METADATA").write_text(metadata(name.replace("_", "-"), summary, requires, extras, licences))
+    platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    (info / "WHEEL").write_text("Wheel-Version: 1.0\nGenerator: clprim\nRoot-Is-Purelib: false\n"
+                                + "".join(f"Tag: {tag}-{tag}-{platform}\n" for tag in tags))
     (info / "entry_points.txt").write_text(entry_points)
-    shutil.copy(ROOT / "LICENSE", info / "LICENSE")
+    (info / "licenses").mkdir()
+    shutil.copy(ROOT / "LICENSE", info / "licenses/LICENSE")
 
 
 def repair(wheel, out, library_path, excluded):
-    """Takes in the libraries that the wheel links, but for the excluded, and names the oldest glibc that it runs on."""
+    """Takes in the libraries that the wheel links, but for the excluded, with their licences; names the oldest glibc
+    that it runs on."""
     environment = {**os.environ, "LD_LIBRARY_PATH": str(library_path),
                    "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
     options = [part for name in excluded for part in ("--exclude", name)]
-    run(sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", out, *options, wheel, env=environment)
+    work = wheel.parent / "repaired"
+    done = subprocess.run([sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", work, *options, wheel],
+                          env=environment, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stderr)
+    package = wheel.name.split("-")[0]
+    run(sys.executable, "-m", "wheel", "unpack", "--dest", work, next(work.glob(f"{package}-*.whl")),
+        stdout=subprocess.DEVNULL)
+    folder = work / f"{package}-{version()}"
+    if without := add_notices(next(folder.glob("*.dist-info")), package):
+        print(f"{package}: no text of the licence of {', '.join(without)} was found")
+    run(sys.executable, "-m", "wheel", "pack", "--dest-dir", out, folder, stdout=subprocess.DEVNULL)
 
 
-def make(build, out):
+def make(build, out, pythons):
     out.mkdir(parents=True, exist_ok=True)
+    tags = build_for(header_folders(pythons), build)
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
         run("cmake", "--install", build, "--component", "python", "--prefix", work / "installed", "--strip",
@@ -102,7 +154,7 @@ def make(build, out):
             for old in out.glob(f"{package}-*.whl"):
                 old.unlink()
             (work / package).mkdir()
-            stage(work / "installed", package, work / package, description)
+            stage(work / "installed", package, work / package, description, tags if package == "clprim" else [HERE])
             run(sys.executable, "-m", "wheel", "pack", "--dest-dir", work / "plain", work / package,
                 stdout=subprocess.DEVNULL)
             excluded = [LOADER] if package == "clprim" else [LOADER, *TORCH_LIBRARIES, "libclprim.so.*"]
@@ -112,27 +164,6 @@ def make(build, out):
     for wheel in wheels:
         print(f"{wheel}  {wheel.stat().st_size / 2**20:.1f} MiB")
     return wheels
-
-
-CLPRIM_SMOKE = """
-import numpy, clprim
-a = numpy.random.default_rng(0).standard_normal((50, 60)).astype('f')
-assert clprim.__file__.startswith({prefix!r}), clprim.__file__
-product = clprim.matmul(clprim.Tensor(a), clprim.Tensor(a.T.copy())).numpy()
-numpy.testing.assert_allclose(product, a @ a.T, rtol=1e-4, atol=1e-4)
-print('clprim', clprim.__version__, 'on', clprim.devices()[0].name)
-"""
-TORCH_SMOKE = """
-import torch, torch_ocl
-assert torch_ocl.__file__.startswith({prefix!r}), torch_ocl.__file__
-x = torch.randn(8, 3, 32, 32)
-layer = torch.nn.Conv2d(3, 4, 3)
-expected = layer(x).detach()
-y = layer.to('ocl')(x.to('ocl'))
-torch.testing.assert_close(y.detach().cpu(), expected)
-y.sum().backward()
-print('torch_ocl on', torch.ocl.get_device_name(0), 'with PyTorch', torch.__version__)
-"""
 
 
 def smoke(wheels):
@@ -145,11 +176,10 @@ def smoke(wheels):
         run(python, "-m", "pip", "install", "-q", "--no-deps", "--disable-pip-version-check", *wheels)
         others = [sysconfig.get_paths()["purelib"], *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(others), "CLPRIM_PROGRESS": "0"}
-        code = [template.format(prefix=str(folder)) for template in (CLPRIM_SMOKE, TORCH_SMOKE)]
         # The packages of this folder's build must not be found: what is tried is the wheels.
-        start = f"import sys; sys.path.sort(key=lambda p: not p.startswith({str(folder)!r}))\n"
-        for text in code:
-            run(python, "-c", start + text, env=environment, cwd=name)
+        start = ("import runpy, sys; sys.path.sort(key=lambda p: not p.startswith(sys.prefix)); "
+                 f"runpy.run_path({str(ROOT / 'tools/wheels_smoke.py')!r}, run_name='__main__')")
+        run(python, "-c", start, env=environment, cwd=name)
         run(folder / "bin/clprim", "devices", env=environment, cwd=name)
 
 
@@ -157,13 +187,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, default=ROOT / "build")
     parser.add_argument("--out", type=Path, default=ROOT / "out/wheels")
+    parser.add_argument("--python", action="append", default=[], help="one more that clprim is for, or its headers")
     parser.add_argument("--no-smoke", action="store_true", help="make them and no more")
     parser.add_argument("--smoke-only", action="store_true", help="try those that are there")
     options = parser.parse_args()
     if options.smoke_only:
         smoke(sorted(options.out.resolve().glob("*.whl")))
         return
-    wheels = make(options.build.resolve(), options.out.resolve())
+    wheels = make(options.build.resolve(), options.out.resolve(), options.python)
     if not options.no_smoke:
         smoke(wheels)
 
