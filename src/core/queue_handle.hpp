@@ -11,6 +11,11 @@ public:
     static cl_command_queue handle(const Queue& queue) { return queue.handle_(); }
     // After a command that Queue's functions did not enqueue.
     static void count_command(Queue& queue) { queue.count_command(); }
+    // Whether kernels since the last synchronisation may have recorded errors; returns what was believed before.
+    static bool exchange_errors_expected(Queue& queue, bool expected)
+    {
+        return queue.errors_expected_.exchange(expected, std::memory_order_relaxed);
+    }
 };
 
 }  // namespace clprim::detail

@@ -67,6 +67,8 @@ struct Recording::State {
     std::mutex mutex;           // autograd's threads launch too
     std::vector<Command> commands;
     bool active = false;
+    bool expected_before = false;   // of the queue: errors of kernels
+    bool checks = false;            // whether kernels of the recording may record errors
     std::thread::id only{};     // the one thread that is recorded; none: all are
 
     bool covers_this_thread() const { return only == std::thread::id{} || only == std::this_thread::get_id(); }
@@ -167,13 +169,15 @@ void detail::record_fill(Recording::State& state, Block& target, std::size_t off
 }
 
 Recording::Recording(Queue& queue, Threads threads)
-    : state_(new State{queue, {}, {}, false, threads == Threads::all ? std::thread::id() : std::this_thread::get_id()})
+    : state_(new State{queue, {}, {}, false, false, false,
+                       threads == Threads::all ? std::thread::id() : std::this_thread::get_id()})
 {
     const std::lock_guard lock(recordings_mutex);
     for (const State* other : recordings())
         require(&other->queue != &queue || !other->covers_this_thread(), "the queue's work is being recorded already");
     recordings().push_back(state_.get());
     state_->active = true;
+    state_->expected_before = detail::QueueAccess::exchange_errors_expected(queue, false);
     ++detail::active_recordings;
 }
 
@@ -185,6 +189,9 @@ void Recording::end()
     if (!state_->active)
         return;
     state_->active = false;
+    state_->checks = detail::QueueAccess::exchange_errors_expected(state_->queue, false);
+    if (state_->expected_before || state_->checks)
+        state_->queue.expect_errors();
     std::erase(recordings(), state_.get());
     --detail::active_recordings;
 }
@@ -194,7 +201,7 @@ void Recording::replay(Queue& queue) const
     require(!state_->active, "a recording must end before it is replayed");
     require(&queue.context() == &state_->queue.context(), "a recording is replayed on the device that it was made on");
     detail::refuse_while_recording(queue, "the replay of another recording");
-    if (!state_->commands.empty()) {
+    if (state_->checks) {
         // Kernels with checked indices write to the error words of the queue that was recorded.
         state_->queue.error_buffer();
         state_->queue.expect_errors();

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string_view>
 
 #include "bindings.hpp"
@@ -47,13 +48,57 @@ std::string_view numpy_name(ElementType type)
     throw NotSupported("NumPy has no type for " + std::string(name_of(type)));
 }
 
+Dims shape_of(const py::array& array)
+{
+    Dims shape;
+    for (py::ssize_t i = 0; i < array.ndim(); ++i)
+        shape.push_back(array.shape(i));
+    return shape;
+}
+
+// NumPy's own types of numbers, by what NumPy calls their kind and their bytes.
+struct NumberType {
+    char kind;
+    py::ssize_t bytes;
+    DataType type;
+    int number;                // NPY_TYPES
+};
+
+using Npy = py::detail::npy_api::constants;
+constexpr int npy_half = 23;
+constexpr std::array<NumberType, 14> number_types{{
+    {'f', 4, DataType::float32, Npy::NPY_FLOAT_}, {'f', 8, DataType::float64, Npy::NPY_DOUBLE_},
+    {'f', 2, DataType::float16, npy_half}, {'i', 1, DataType::int8, Npy::NPY_INT8_},
+    {'i', 2, DataType::int16, Npy::NPY_INT16_}, {'i', 4, DataType::int32, Npy::NPY_INT32_},
+    {'i', 8, DataType::int64, Npy::NPY_INT64_}, {'u', 1, DataType::uint8, Npy::NPY_UINT8_},
+    {'u', 2, DataType::uint16, Npy::NPY_UINT16_}, {'u', 4, DataType::uint32, Npy::NPY_UINT32_},
+    {'u', 8, DataType::uint64, Npy::NPY_UINT64_}, {'b', 1, DataType::boolean, Npy::NPY_BOOL_},
+    {'c', 8, DataType::complex64, Npy::NPY_CFLOAT_}, {'c', 16, DataType::complex128, Npy::NPY_CDOUBLE_},
+}};
+
+// Of an array that needs no conversion, the same as below without a call of Python's.
+std::optional<HostArray> plain_array(const py::handle& object)
+{
+    if (!py::isinstance<py::array>(object))
+        return std::nullopt;
+    const auto array = py::reinterpret_borrow<py::array>(object);
+    const py::dtype dtype = array.dtype();
+    if (dtype.num() > npy_half || !(array.flags() & py::array::c_style) || (dtype.byteorder() != '=' &&
+                                                                             dtype.byteorder() != '|'))
+        return std::nullopt;
+    for (const NumberType& row : number_types)
+        if (row.kind == dtype.kind() && row.bytes == dtype.itemsize())
+            return HostArray{array, element_type(row.type), shape_of(array)};
+    return std::nullopt;
+}
+
 // NumPy's type of the same size that holds the bytes: unsigned integers for bfloat16 and the 8-bit floats.
 py::dtype storage_dtype(DataType type)
 {
-    const std::string name = type == DataType::bfloat16  ? "uint16"
-                             : type == DataType::boolean ? "bool"
-                                                         : std::string(name_of(type));
-    return py::dtype(name);
+    for (const NumberType& row : number_types)
+        if (row.type == type)
+            return py::dtype(row.number);
+    return py::dtype(type == DataType::bfloat16 ? "uint16" : std::string(name_of(type)));
 }
 
 py::module_ numpy() { return py::module_::import("numpy"); }
@@ -69,14 +114,6 @@ ElementType element_type_of(const py::dtype& dtype)
         if (row.name == name)
             return row.type;
     throw InvalidArgument("arrays of dtype " + name + " are not supported");
-}
-
-Dims shape_of(const py::array& array)
-{
-    Dims shape;
-    for (py::ssize_t i = 0; i < array.ndim(); ++i)
-        shape.push_back(array.shape(i));
-    return shape;
 }
 
 std::vector<std::string> strings_of(const HostArray& host)
@@ -162,6 +199,8 @@ py::object tensor_to_python(const Value& value)
 
 HostArray host_array(const py::handle& object, ElementType expected)
 {
+    if (auto plain = plain_array(object))
+        return std::move(*plain);
     const bool has_dtype = py::hasattr(object, "dtype");
     const py::object array_of = numpy().attr("asarray");
     py::object array;

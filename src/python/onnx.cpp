@@ -79,23 +79,33 @@ py::dict inputs_of(const py::object& inputs)
     return result;
 }
 
+// A session with what each run asks about its ports.
+struct BoundSession : Session {
+    BoundSession(OnnxModel model, Context& context, const SessionOptions& options)
+        : Session(std::move(model), context, options), output_names(names_of(outputs()))
+    {
+        for (const ModelPort& port : inputs())
+            expected[port.name] = {port.type, port.is_tensor};
+    }
+
+    std::map<std::string, Expected> expected;
+    std::vector<std::string> output_names;
+};
+
 // NumPy's, for which a run waits, or Values that stay on the device.
 enum class Results { arrays, values };
 
 // Outputs by name; `outputs` are the names of those that are wanted, None for all.
-py::dict run(Session& session, const py::object& given, const py::object& outputs, const py::object& bound,
+py::dict run(BoundSession& session, const py::object& given, const py::object& outputs, const py::object& bound,
              Results kind)
 {
     const py::dict inputs = inputs_of(given);
-    std::map<std::string, Expected> expected;
-    for (const ModelPort& port : session.inputs())
-        expected[port.name] = {port.type, port.is_tensor};
     Session::Values values;
     for (const auto& [key, object] : inputs) {
         const std::string name = string_of(key);
-        const auto port = expected.find(name);
+        const auto port = session.expected.find(name);
         try {
-            const Expected wanted = port == expected.end() ? Expected{} : port->second;
+            const Expected wanted = port == session.expected.end() ? Expected{} : port->second;
             values[name] = kind == Results::arrays ? borrowed_value(object, session.context(), wanted)
                                                    : value_from(object, session.context(), wanted);
         } catch (const InvalidArgument& error) {
@@ -104,7 +114,7 @@ py::dict run(Session& session, const py::object& given, const py::object& output
     }
     std::vector<std::string> wanted;
     if (outputs.is_none())
-        wanted = names_of(session.outputs());
+        wanted = session.output_names;
     else if (py::isinstance<py::str>(outputs))
         wanted.push_back(string_of(outputs));
     else
@@ -243,7 +253,7 @@ void bind_onnx(py::module_& m)
                            " ms in " + std::to_string(t.calls) + " calls>");
         });
 
-    py::class_<Session>(m, "Session", "A model made ready for a device; run may be called from several threads.")
+    py::class_<BoundSession>(m, "Session", "A model made ready for a device; run may be called from several threads.")
         .def(py::init([](const py::object& source, const py::object& device, bool optimize, bool profile,
                          const std::map<std::string, std::int64_t>& sizes, bool record, bool high_priority,
                          const py::object& programs) {
@@ -253,7 +263,7 @@ void bind_onnx(py::module_& m)
                  if (!programs.is_none())
                      options.programs = path_of(programs);
                  const Released released;
-                 return std::make_unique<Session>(std::move(model), context, options);
+                 return std::make_unique<BoundSession>(std::move(model), context, options);
              }),
              py::arg("model"), py::arg("device") = py::none(), py::kw_only(), py::arg("optimize") = true,
              py::arg("profile") = false, py::arg("sizes") = std::map<std::string, std::int64_t>(),
@@ -264,14 +274,14 @@ void bind_onnx(py::module_& m)
              "replayed.")
         .def(
             "run",
-            [](Session& session, const py::object& inputs, const py::object& outputs) {
+            [](BoundSession& session, const py::object& inputs, const py::object& outputs) {
                 return run(session, inputs, outputs, py::none(), Results::arrays);
             },
             py::arg("inputs"), py::arg("outputs") = py::none(),
             "Runs the model on a dictionary of arrays; returns one with the outputs asked for (default: all).")
         .def(
             "run_values",
-            [](Session& session, const py::object& inputs, const py::object& outputs, const py::object& bound) {
+            [](BoundSession& session, const py::object& inputs, const py::object& outputs, const py::object& bound) {
                 return run(session, inputs, outputs, bound, Results::values);
             },
             py::arg("inputs"), py::arg("outputs") = py::none(), py::kw_only(), py::arg("bound") = py::none(),
@@ -279,7 +289,7 @@ void bind_onnx(py::module_& m)
             "tensors by output that these are written to.")
         .def(
             "save",
-            [](const Session& session, const py::object& path) {
+            [](const BoundSession& session, const py::object& path) {
                 const std::filesystem::path file = path_of(path);
                 const Released released;
                 session.save(file);
@@ -298,25 +308,25 @@ void bind_onnx(py::module_& m)
              "Ends the runs under way in other threads before their next node; they raise clprim.Cancelled.")
         .def_property_readonly("inputs", &Session::inputs)
         .def_property_readonly("outputs", &Session::outputs)
-        .def_property_readonly("input_names", [](const Session& s) { return texts_of(names_of(s.inputs())); })
-        .def_property_readonly("output_names", [](const Session& s) { return texts_of(names_of(s.outputs())); })
-        .def_property_readonly("device", [](const Session& s) { return s.context().device(); })
-        .def_property_readonly("metadata", [](const Session& s) { return dict_of(s.metadata()); })
+        .def_property_readonly("input_names", [](const BoundSession& s) { return texts_of(names_of(s.inputs())); })
+        .def_property_readonly("output_names", [](const BoundSession& s) { return texts_of(names_of(s.outputs())); })
+        .def_property_readonly("device", [](const BoundSession& s) { return s.context().device(); })
+        .def_property_readonly("metadata", [](const BoundSession& s) { return dict_of(s.metadata()); })
         .def(
             "profile",
-            [](const Session& s) {
+            [](const BoundSession& s) {
                 const Released released;
                 return s.profile();
             },
             "Time of every node since the session began, on the device and on the host; needs profile=True.")
         .def(
             "trace",
-            [](const Session& s) {
+            [](const BoundSession& s) {
                 const Released released;
                 return s.trace();
             },
             "The same as JSON for chrome://tracing and Perfetto: every node, kernel and copy.")
-        .def("__repr__", [](const Session& s) {
+        .def("__repr__", [](const BoundSession& s) {
             return "<clprim.Session on " + s.context().device().id + " '" + s.context().device().name + "', " +
                    std::to_string(s.inputs().size()) + " inputs, " + std::to_string(s.outputs().size()) + " outputs>";
         });
