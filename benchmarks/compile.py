@@ -5,7 +5,8 @@
     python benchmarks/compile.py --networks --batch 2 --image 128     # inference and training of NETWORKS
 
 Contenders take turns; the table gives times as multiples of the compiled device's, launches of eager and compiled code,
-and how long compiled code's first call took, on the device and on the CPU.
+and how long compiled code's first call took, on the device and on the CPU. "copy" is how long the device copies as many
+bytes as a function reads and writes at least, as a multiple too: the share of the bandwidth of a copy.
 """
 import copy
 import statistics
@@ -17,6 +18,12 @@ import torchvision
 from common import Results, interleave, median_ms, parser, synchronize, timed
 
 NETWORKS = ("mobilenet_v3_large", "efficientnet_b0", "convnext_tiny", "vit_b_16", "gpt2_block")
+
+
+def chain_of_10(x, y):
+    for _ in range(3):
+        x = torch.relu(x * y + 0.5)
+    return x - y
 
 
 def chain(x, y):
@@ -31,6 +38,7 @@ def functions(size):
     """{name: (function, arguments)}"""
     wide = size // 1024
     return {
+        "chain of 10": (chain_of_10, (torch.randn(size), torch.randn(size))),
         "chain": (chain, (torch.randn(size), torch.randn(size))),
         "broadcast": (lambda x, a, b: F.relu(x * a + b), (torch.randn(wide // 16, 16, 1024), torch.randn(16, 1),
                                                           torch.randn(16, 1))),
@@ -92,6 +100,15 @@ def launches(run, device):
     return torch.ocl.kernel_launches() - before
 
 
+def copy_as_large(case, cases, device):
+    """Moves as many bytes as the arguments and results of a function have."""
+    function, arguments = cases[case]
+    results = torch.utils._pytree.tree_leaves(function(*arguments))
+    source = torch.empty(sum(t.nbytes for t in (*arguments, *results)) // 8, device=device)
+    target = torch.empty_like(source)
+    return lambda: target.copy_(source)
+
+
 def contender(case, cases, options, device, compiled):
     if ":" in case:
         return network(case, options, device, compiled)
@@ -117,20 +134,24 @@ def main():
     if options.networks:
         named = [f"{mode}:{name}" for name in NETWORKS for mode in ("infer", "train")]
     print("eager, cpu: time of the device's eager operators, and of Inductor on the CPU, by that of compiled code\n"
-          f"{'case':26}{'compiled ms':>12}{'eager':>9}{'cpu':>9}{'launches':>14}{'first call s':>14}{'cpu':>7}")
+          f"{'case':26}{'compiled ms':>12}{'eager':>9}{'cpu':>9}{'copy':>7}{'launches':>14}{'first call s':>14}"
+          f"{'cpu':>7}")
     ratios = {"eager": [], "cpu": []}
     for case in options.case or named:
         torch._dynamo.reset()
         runs = {name: contender(case, cases, options, where, compiled)
                 for name, where, compiled in (("compiled", device, True), ("eager", device, False), ("cpu", cpu, True))}
         first = {name: timed(runs[name], cpu if name == "cpu" else device) for name in runs}
+        if ":" not in case:
+            runs["copy"] = copy_as_large(case, cases, device)
         counts = [launches(runs[name], device) for name in ("eager", "compiled")]
         times = interleave({name: (run, cpu if name == "cpu" else device) for name, run in runs.items()},
                            options.rounds, warmup=2, pause=0.02)
         compiled, eager, native = (median_ms(times[name]) for name in ("compiled", "eager", "cpu"))
+        copied = f"{median_ms(times['copy']) / compiled:6.2f}x" if "copy" in times else f"{'':7}"
         ratios["eager"].append(eager / compiled)
         ratios["cpu"].append(native / compiled)
-        results.add(f"{case:26}{compiled:12.2f}{eager / compiled:8.2f}x{native / compiled:8.2f}x"
+        results.add(f"{case:26}{compiled:12.2f}{eager / compiled:8.2f}x{native / compiled:8.2f}x{copied}"
                     f"{f'{counts[0]} > {counts[1]}':>14}{first['compiled']:14.1f}{first['cpu']:7.1f}", case=case,
                     compiled_ms=compiled, eager_ms=eager, cpu_ms=native, launches=counts, first_call=first,
                     seconds=times)

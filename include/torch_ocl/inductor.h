@@ -23,7 +23,8 @@ enum TorchOclRange {
     TORCH_OCL_ROWS,       // length of a row, rows
     TORCH_OCL_OUTPUTS,    // outputs of a reduction
     TORCH_OCL_GROUPS,     // outputs of a reduction, work-items for each
-    TORCH_OCL_FIXED       // three global sizes, three local ones
+    TORCH_OCL_FIXED,      // three global sizes, three local ones
+    TORCH_OCL_TILES       // length of a row, rows, where some tensor's neighbours lie in neighbouring rows
 };
 
 // A kernel of that text. signature: "t" for each tensor, types of numbers ("int64", "float32", ...), and "errors" last

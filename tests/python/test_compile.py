@@ -385,3 +385,19 @@ def test_fx_wrapper_is_refused():
         torch._dynamo.reset()
         with pytest.raises(Exception, match="writes wrappers in Python and C"):
             torch.compile(lambda x: x + 1)(on_device(randn(3)))
+
+
+@pytest.mark.parametrize("shape", [(16, 16), (17, 1000), (1000, 17), (130, 64), (300, 513)], ids=str)
+@pytest.mark.parametrize("dynamic", (False, True))
+def test_transposed_operands(shape, dynamic):
+    """Rows of one tensor are columns of another: work-groups are tiles, whose last ones hang over."""
+    check(lambda x, y: (x.t() + y, (x.t() * y).contiguous(), x.t().contiguous().relu()), randn(shape),
+          randn(shape[::-1]), dynamic=dynamic)
+    check(lambda x, y: x.permute(0, 2, 3, 1).contiguous() + y, randn(3, *shape, 20), randn(3, shape[1], 20, shape[0]),
+          dynamic=dynamic)
+
+
+@pytest.mark.parametrize("rows", (1, 3, 7, 65, 3841))
+def test_rows_that_share_groups(rows):
+    check(lambda x, a: F.relu(x * a + 1), randn(rows, 49), randn(rows, 1))
+    check(lambda x, a: F.relu(x * a + 1), randn(rows, 49), randn(rows, 1), dynamic=True)

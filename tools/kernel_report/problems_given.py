@@ -3,9 +3,11 @@
     F.conv2d(empty(8, 24, 57, 57, channels_last=True), empty(40, 12, 3, 3), stride=2, groups=2)
     backward: F.layer_norm(empty(4096, 100, dtype="float16", grad=True), (100,))     # gradients of what has grad=True
     torch.softmax(empty(65536, 33), 1)     # an expression may end in a comment
+    compiled(lambda x, w: F.layer_norm(x * 2, (100,), w), empty(4096, 100), empty(100))   # what torch.compile makes
 
-`empty` and `integers` make tensors of the device; torch, F, torchvision (where it is there) and `convolution` (one pass
-alone, as in problems_heavy) are known as well.
+`compiled` compiles a function and calls it; `backward: compiled(...)` shows its generated gradients. `empty` and
+`integers` make tensors of the device; torch, F, torchvision (where it is there) and `convolution` (one pass alone, as in
+problems_heavy) are known as well.
 """
 from __future__ import annotations
 
@@ -20,6 +22,16 @@ from .problems_other import integers
 SIZES = {"float64": 8, "int64": 8, "complex64": 8, "float16": 2, "bfloat16": 2, "int16": 2, "int8": 1, "uint8": 1}
 
 
+def compiled(function, *arguments):
+    """What torch.compile makes of a function, for these arguments."""
+    import torch
+    from torch._inductor import config
+
+    torch._dynamo.reset()
+    with config.patch(force_disable_caches=True):
+        return torch.compile(function, dynamic=False, fullgraph=True)(*arguments)
+
+
 def names(leaves: list) -> dict:
     import torch
 
@@ -28,7 +40,8 @@ def names(leaves: list) -> dict:
         if tensor.requires_grad:
             leaves.append(tensor)
         return tensor
-    known = {"torch": torch, "F": torch.nn.functional, "empty": leaf, "integers": integers, "convolution": convolution}
+    known = {"torch": torch, "F": torch.nn.functional, "empty": leaf, "integers": integers, "convolution": convolution,
+             "compiled": compiled}
     with contextlib.suppress(ImportError):   # an expression that names it fails with that
         import torchvision
         known["torchvision"] = torchvision

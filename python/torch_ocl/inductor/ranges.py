@@ -3,7 +3,8 @@
 Elementwise kernels: a work-item computes an element. Where the fused operations take the linear index apart, the
 fastest dimension becomes the first of the range and everything else the second, so that what is the same in a row is
 computed once for it and neighbouring work-items touch neighbouring elements, which compilers need to see to make
-vectors. Only where rows are short, or do not fit each other, indices are divided element by element.
+vectors. Only where rows are short, or do not fit each other, indices are divided element by element. Where a tensor is
+read or written across its own rows, work-groups are tiles of 16 columns.
 
 Reductions: see reductions.py.
 """
@@ -96,8 +97,9 @@ def _own_element(limit: str) -> tuple[str, ...]:
 def _rows(kernel, entries, numel, row) -> Work:
     sizes: dict[str, sympy.Expr] = {}
     length = _size(kernel, sizes, "row_length", row)
-    header = ["const index_t column = get_global_id(0), row = get_global_id(1);", f"if (column >= {length})",
-              "    return;"]
+    count = _size(kernel, sizes, "row_count", FloorDiv(numel, row))
+    header = ["const index_t column = get_global_id(0), row = get_global_id(1);",
+              f"if (column >= {length} || row >= {count})", "    return;"]
     hint = V.graph.sizevars.optimization_hint
     number = 0
 
@@ -123,7 +125,24 @@ def _rows(kernel, entries, numel, row) -> Work:
             if not _same(e.divisor * e.length, numel):
                 value = f"{value} % {size(e.length)}"
         header.append(f"const index_t {e.name} = {value};")
-    return Work(header, 1, sizes, "rows", [row, FloorDiv(numel, row)])
+    kind = "tiles" if any(_lies_across(kernel, index, hint(row)) for index in kernel.indices) else "rows"
+    return Work(header, 1, sizes, kind, [row, FloorDiv(numel, row)])
+
+
+def _lies_across(kernel, index, row: int) -> bool:
+    """Whether elements of neighbouring rows lie closer together than neighbours of a row."""
+    hint = V.graph.sizevars.optimization_hint
+    entries = [kernel.range_tree_nodes[s] for s in index.free_symbols if s in kernel.range_tree_nodes]
+
+    def place(element: int):
+        return index.subs({e.symbol(): element // hint(e.divisor) % hint(e.length) for e in entries})
+
+    try:
+        start = place(0)
+        column, next_row = (abs(int(hint(place(element) - start))) for element in (1, row))
+    except (TypeError, ValueError):     # an index that was read from memory
+        return False
+    return 0 < next_row < column
 
 
 def _reduction(kernel, tree, numel) -> Work:

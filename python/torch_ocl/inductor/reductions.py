@@ -68,9 +68,11 @@ class Reductions:
         self.loop_sizes: dict[str, sympy.Expr] = {}
         self.numbers = itertools.count()
         self.lanes = 1
+        self.indices: list[sympy.Expr] = []
 
     def finalize_indexing(self, indices) -> None:
         super().finalize_indexing(indices)
+        self.indices = list(indices)        # where tensors are read and written
         if self.features.is_reduction():
             self.lanes = self.choose_lanes(indices)
 

@@ -47,7 +47,7 @@ class Ranges:
     def __init__(self, index: int):
         self.index = index
         self.figures = torch.ocl.get_device_properties(index)
-        for kind in ("linear", "rows", "outputs", "groups"):
+        for kind in ("linear", "rows", "tiles", "outputs", "groups"):
             setattr(self, kind, functools.lru_cache(4096)(functools.partial(self._range, kind)))
 
     @staticmethod

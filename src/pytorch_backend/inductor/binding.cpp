@@ -11,7 +11,7 @@ namespace {
 namespace py = pybind11;
 
 constexpr std::pair<std::string_view, TorchOclRange> range_names[] = {
-    {"linear", TORCH_OCL_LINEAR}, {"rows", TORCH_OCL_ROWS}, {"outputs", TORCH_OCL_OUTPUTS},
+    {"linear", TORCH_OCL_LINEAR}, {"rows", TORCH_OCL_ROWS}, {"tiles", TORCH_OCL_TILES}, {"outputs", TORCH_OCL_OUTPUTS},
     {"groups", TORCH_OCL_GROUPS},
 };
 
