@@ -22,7 +22,7 @@ TEST_P(AttentionMatrix, MatchesTheDefinition)
     // Compiling takes most of the time: one case for each engine but one of each kind.
     const bool both = engine.engine == detail::MatrixEngine::dpas16;
     const bool longer = engine.engine != detail::MatrixEngine::wmma;
-    for (const Case& c : {Case{1, 4, 2, 50, 77, 64, 64, true, 0, Mask::none, 0, DataType::float16},
+    for (const Case& c : {Case{1, 4, 2, 50, 77, 64, 64, true, 0, Mask::none, 0.3, DataType::float16},
                           Case{1, 2, 2, 40, 50, 128, 88, false, 0, Mask::added, 0, DataType::bfloat16, true}}) {
         if (!both && longer != (c.size > 64))
             continue;
@@ -43,6 +43,58 @@ TEST_P(AttentionMatrix, MatchesTheDefinition)
     }
 }
 
+// Relative to the largest gradient: what 16 bits round in factors of sums over all lines.
+void expect_gradient(const char* what, const Values& actual, Values expected, double tolerance)
+{
+    double largest = 0;
+    for (const double x : expected)
+        largest = std::max(largest, std::abs(x));
+    Values relative = actual;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+        relative.at(i) /= largest;
+        expected[i] /= largest;
+    }
+    expect_near(what, relative, expected, tolerance);
+}
+
+TEST_P(AttentionMatrix, GradientsMatchTheDefinition)
+{
+    Queue& queue = Context::get().queue();
+    const Device& device = queue.device();
+    if (device.kind != DeviceKind::gpu || device.platform_name.find("Portable") != std::string::npos)
+        GTEST_SKIP() << "for GPUs, and one engine is enough on PoCL, whose compiler takes minutes for all of them";
+    const detail::MatrixEngineChoice engine = detail::matrix_engine(device, GetParam());
+    // One case for each engine, since compiling takes most of the time, but both sizes of heads of Intel's, which part
+    // the work on longer ones.
+    const bool both = engine.engine == detail::MatrixEngine::dpas16;
+    const bool longer = engine.engine == detail::MatrixEngine::dpas8 || engine.engine == detail::MatrixEngine::mfma;
+    for (const Case& c : {Case{1, 4, 2, 150, 77, 64, 64, true, -3, Mask::none, 0.3, DataType::float16},
+                          Case{1, 2, 2, 40, 130, 128, 88, false, 0, Mask::added, 0, DataType::bfloat16, true}}) {
+        if (!both && longer != (c.size > 64))
+            continue;
+        Problem p(c);
+        if (c.mask != Mask::none)
+            p.attention.mask = p.mask.tensor.expand({c.batch, c.heads, c.queries, c.keys});
+        p.attention.scale = c.causal ? 0.3 : -0.05;
+        if (const auto reason = detail::attention_gpu_matrix_backward_rejects_by(engine, p.attention, device)) {
+            EXPECT_LT(device.local_memory, std::size_t{128} << 10) << *reason;   // what Intel's GPUs have
+            continue;
+        }
+        const Expected expected = reference(p);
+        const Tensor y = p.blank(p.grad_y.tensor.shape);
+        copy(queue, upload(queue, expected.y, y.shape), y);
+        const Tensor logsumexp = upload(queue, expected.logsumexp, {c.batch, c.heads, c.queries});
+        const AttentionGradients gradients{p.blank(p.q.tensor.shape), p.blank(p.k.tensor.shape),
+                                           p.blank(p.v.tensor.shape)};
+        detail::attention_gpu_matrix_backward_by(engine, queue, p.attention, {y, logsumexp, p.grad_y.tensor},
+                                                 gradients);
+        const double tolerance = c.dtype == DataType::float16 ? 1e-3 : 8e-3;
+        expect_gradient("grad_q", p.read(gradients.query), expected.grad_q, tolerance);
+        expect_gradient("grad_k", p.read(gradients.key), expected.grad_k, tolerance);
+        expect_gradient("grad_v", p.read(gradients.value), expected.grad_v, tolerance);
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Emulated, AttentionMatrix,
                          testing::Values("emulated_dpas16", "emulated_dpas8", "emulated_wmma", "emulated_wmma12",
                                          "emulated_mfma"),
@@ -54,8 +106,12 @@ TEST(AttentionByMatrix, IsProbed)
     if (device.kind != DeviceKind::gpu || device.platform_name.find("Portable") != std::string::npos)
         GTEST_SKIP() << "for GPUs; PoCL's compiler takes minutes";
     EXPECT_TRUE(detail::try_attention_by(device, {detail::MatrixEngine::mma, true, true}, DataType::float16));
+    EXPECT_TRUE(
+        detail::try_attention_backward_by(device, {detail::MatrixEngine::mma, true, true}, DataType::float16));
     if (detail::matrix_engine(device, "").emulated) {
         EXPECT_FALSE(detail::try_attention_by(device, {detail::MatrixEngine::dpas16, false, true}, DataType::float16));
+        EXPECT_FALSE(
+            detail::try_attention_backward_by(device, {detail::MatrixEngine::dpas16, false, true}, DataType::float16));
     }
 }
 

@@ -62,6 +62,8 @@ std::span<const AttentionBackward> attention_backwards()
 {
     static const AttentionBackward list[] = {
         {"cpu", attention_cpu_rejects, attention_cpu_backward},
+        {"gpu_matrix", attention_gpu_matrix_backward_rejects, attention_gpu_matrix_backward, true,
+         attention_gpu_matrix_backward_advises_against},
         {"gpu", attention_gpu_backward_rejects, attention_gpu_backward},
         {"reference", attention_reference_rejects, attention_reference_backward, false},
     };

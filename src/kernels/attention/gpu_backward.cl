@@ -6,12 +6,6 @@
 
 #define ALL_THERE (PARTS == 1)   // one slab holds all elements of the others, and so their lines as well
 
-// logsumexp to the base 2 at which nothing is left of a row that sees no key, or is not there.
-static inline REAL exponent_of(REAL logsumexp, int there)
-{
-    return there && logsumexp != (REAL)-INFINITY ? logsumexp * LOG2_E : (REAL)INFINITY;
-}
-
 GROUP void backward_queries(BACKWARD_INPUTS, OUTPUT(grad_q), BACKWARD_SCALARS, __local REAL4* memory)
 {
     const int x = get_local_id(0), y = get_local_id(1);

@@ -1,14 +1,10 @@
-// Which lane has what of scores that matrix instructions computed (gpu_matrix.cl): `own` are the queries, `other` the
-// keys or elements of values. Needs gemm/matrix_tiles.cl.
+// Which lane has what of scores that matrix instructions computed (gpu_matrix.cl, gpu_matrix_backward.cl): `own` are
+// the lines that a work-group owns, `other` the lines that it passes over, or their elements. Needs
+// gemm/matrix_tiles.cl.
 #define OWN FRAGMENTS_M
-#if defined(ENGINE_DPAS8) || defined(ENGINE_DPAS16)
-#define LINE_WORDS (SLAB_K / 2)   // that a line of keys or values takes
-#else
-#define LINE_WORDS SLAB_PITCH
-#endif
 
 #ifdef ENGINE_MMA
-// Queries are rows, of which a lane has two in each fragment; four lanes share a row.
+// Own lines are rows, of which a lane has two in each fragment; four lanes share a row.
 #define OWN_LINES 2
 #define LINE_OF(e) ((e) % 4 / 2)
 #define OWN_SIDE FRAGMENT_M
@@ -20,8 +16,9 @@
 #define EACH_ELEMENT(x) ((float8)(x[0], x[0], x[1], x[1], x[0], x[0], x[1], x[1]))
 typedef fragment_a own_fragment;
 typedef fragment_b other_fragment;
+#define OWN_ALONG_K 1
 #define own_place a_place
-#define place_own_along_k place_a_along_k
+#define place_own place_a_along_k
 #define begin_own begin_a
 #define load_own load_a
 #define other_place b_place
@@ -31,7 +28,7 @@ typedef fragment_b other_fragment;
 #define load_other load_b
 #define multiply(g, other, own, sums) multiply_add(g, own, other, sums)
 #else
-// Queries are columns, of which a lane has one; lanes LANES / OWN_SIDE share a column.
+// Own lines are columns, of which a lane has one; lanes LANES / OWN_SIDE share a column.
 #define OWN_LINES 1
 #define LINE_OF(e) 0
 #define OWN_SIDE FRAGMENT_N
@@ -44,7 +41,6 @@ typedef fragment_b other_fragment;
 typedef fragment_b own_fragment;
 typedef fragment_a other_fragment;
 #define own_place b_place
-#define place_own_along_k place_b_along_k
 #define begin_own begin_b
 #define load_own load_b
 #define other_place a_place
@@ -55,7 +51,28 @@ typedef fragment_a other_fragment;
 #define multiply(g, other, own, sums) multiply_add(g, other, own, sums)
 #endif
 
-// Two values, rounded, in a word. Probabilities are not negative: halves of bfloat16 go up.
+// Words of a line in a slab: of the others, and of own lines. Those of dpas lie as its block reads want them.
+#if defined(ENGINE_DPAS8) || defined(ENGINE_DPAS16)
+#define LINE_WORDS (SLAB_K / 2)
+#define OWN_LINE_WORDS (SLAB_K / 2)
+#define OWN_ALONG_K 0
+static inline void place_own(__local uint* to, uint4 v)
+{
+    to[0] = v.x;
+    to[LANES] = v.y;
+    to[2 * LANES] = v.z;
+    to[3 * LANES] = v.w;
+}
+#else
+#define LINE_WORDS SLAB_PITCH
+#define OWN_LINE_WORDS SLAB_PITCH
+#ifndef ENGINE_MMA
+#define OWN_ALONG_K 1
+#define place_own place_b_along_k
+#endif
+#endif
+
+// Two values, rounded, in a word; halves of bfloat16 go away from zero.
 #if defined(ENGINE_MMA) && !EMULATED
 #define PACK_float16 "cvt.rn.f16x2.f32 %0, %1, %2;"
 #define PACK_bfloat16 "cvt.rn.bf16x2.f32 %0, %1, %2;"
@@ -155,7 +172,7 @@ static inline float over_lanes(sub_group g, float x, int largest)
 OVER_ELEMENTS(largest_of, fmax)
 OVER_ELEMENTS(sum_of, PLUS)
 
-// Arguments are not positive, and what is below the normal numbers adds nothing.
+// What is below the normal numbers adds nothing.
 #if EMULATED
 #define EXP2 exp2
 #elif defined(ENGINE_WMMA) || defined(ENGINE_WMMA12) || defined(ENGINE_MFMA)
@@ -179,7 +196,7 @@ static inline fragment_sums exp2_of(fragment_sums v)
     return CLPRIM_CAT(vload, FRAGMENT_SUMS)(0, values);
 }
 
-// A fragment of probabilities from packed sums.
+// A fragment of own lines, the others along k, from packed sums.
 #ifdef ENGINE_WMMA
 #define PART_WORDS 4
 // Every lane has all keys of its query here, of which the scores gave it every second one.
@@ -190,9 +207,14 @@ static inline own_fragment own_part(sub_group g, const uint* words)
     UNROLL for (int i = 0; i < 4; ++i)
     {
         const uint theirs = from_lane(g, words[i], OWN_SIDE);
+#if EMULATED
         const uint even = upper ? theirs : words[i], odd = upper ? words[i] : theirs;
         part[2 * i] = (even & 0xffffu) | odd << 16;
         part[2 * i + 1] = even >> 16 | (odd & 0xffff0000u);
+#else   // the same by one instruction each: bytes 0 to 3 are those of this lane
+        part[2 * i] = __builtin_amdgcn_perm(theirs, words[i], upper ? 0x01000504u : 0x05040100u);
+        part[2 * i + 1] = __builtin_amdgcn_perm(theirs, words[i], upper ? 0x03020706u : 0x07060302u);
+#endif
     }
     return vload8(0, part);
 }

@@ -244,7 +244,7 @@ static inline void finish_scores(const attention_problem* p, const __global stor
 #ifdef DROPOUT
 static inline REAL4 dropout_factors(const attention_problem* p, const attention_dropout* dropout, ulong row, long j)
 {
-    const uint4 words = philox(row * (ulong)((p->keys + 3) / 4) + j / 4, dropout->stream, dropout->seed) >> 8;
+    const uint4 words = dropout_bits(p, dropout, row, j);
     const REAL kept = (REAL)dropout->factor;
     return (REAL4)(words.x < dropout->threshold ? kept : 0, words.y < dropout->threshold ? kept : 0,
                    words.z < dropout->threshold ? kept : 0, words.w < dropout->threshold ? kept : 0);

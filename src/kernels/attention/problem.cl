@@ -28,6 +28,9 @@ typedef struct {
     float factor;
 } attention_dropout;
 
+#define LOG2_E ((REAL)1.4426950408889634)
+#define LN_2 ((REAL)0.6931471805599453)
+
 #define INPUT(name) const __global storage_t(X)* restrict name, ulong name##_offset
 #define OUTPUT(name) __global storage_t(X)* restrict name, ulong name##_offset
 #define BACKWARD_INPUTS                                                                                     \
@@ -52,4 +55,10 @@ static inline long first_hidden(const attention_problem* p, long i)
 static inline long first_query(const attention_problem* p, long j)
 {
     return p->causal ? max(0L, j - p->causal_offset) : 0;
+}
+
+// logsumexp to the base 2 at which nothing is left of a row that sees no key, or is not there.
+static inline REAL exponent_of(REAL logsumexp, int there)
+{
+    return there && logsumexp != (REAL)-INFINITY ? logsumexp * LOG2_E : (REAL)INFINITY;
 }

@@ -68,6 +68,9 @@ void attention_cpu_backward(Queue&, const Attention&, const AttentionResults&, c
 Rejection attention_gpu_matrix_rejects(const Attention&, const Device&);
 Rejection attention_gpu_matrix_advises_against(const Attention&, const Device&);
 void attention_gpu_matrix(Queue&, const Attention&, const Tensor& y, const Tensor& logsumexp);
+Rejection attention_gpu_matrix_backward_rejects(const Attention&, const Device&);
+Rejection attention_gpu_matrix_backward_advises_against(const Attention&, const Device&);
+void attention_gpu_matrix_backward(Queue&, const Attention&, const AttentionResults&, const AttentionGradients&);
 Rejection attention_gpu_few_rejects(const Attention&, const Device&);
 void attention_gpu_few(Queue&, const Attention&, const Tensor& y, const Tensor& logsumexp);
 Rejection attention_gpu_rejects(const Attention&, const Device&);

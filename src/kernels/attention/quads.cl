@@ -5,8 +5,6 @@
 #include "core/quad.cl"
 
 #define REAL4 CLPRIM_CAT(REAL, 4)
-#define LOG2_E ((REAL)1.4426950408889634)
-#define LN_2 ((REAL)0.6931471805599453)
 
 typedef storage_t(X) stored;
 

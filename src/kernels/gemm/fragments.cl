@@ -22,7 +22,9 @@
 //   ENGINE_MFMA                   AMD's MFMA of CDNA 2 and 3 (gfx90a, gfx94x), wave64
 // With -DEMULATED=1 the instructions are computed in plain OpenCL C from the same registers of the same lanes
 // (fragments_emulation.cl); everything else is the code that GPUs run.
+#ifndef SLAB_K   // of kernels whose slabs are longer
 #define SLAB_K 32
+#endif
 #define SLAB_PITCH (SLAB_K / 2 + 4)   // words of a line along k: 16-byte addresses, apart in banks
 
 #define SUM_float16 float
