@@ -3,11 +3,11 @@
     F.conv2d(empty(8, 24, 57, 57, channels_last=True), empty(40, 12, 3, 3), stride=2, groups=2)
     backward: F.layer_norm(empty(4096, 100, dtype="float16", grad=True), (100,))     # gradients of what has grad=True
     torch.softmax(empty(65536, 33), 1)     # an expression may end in a comment
-    compiled(lambda x, w: F.layer_norm(x * 2, (100,), w), empty(4096, 100), empty(100))   # what torch.compile makes
+    compiled(lambda x, w: F.layer_norm(x * 2, (100,), w), empty(4096, 100), empty(100))   # by torch.compile
 
 `compiled` compiles a function and calls it; `backward: compiled(...)` shows its generated gradients. `empty` and
-`integers` make tensors of the device; torch, F, torchvision (where it is there) and `convolution` (one pass alone, as in
-problems_heavy) are known as well.
+`integers` make tensors of the device; torch, F, torchvision (where it is there) and `convolution` (one pass alone, as
+in problems_heavy) are known as well.
 """
 from __future__ import annotations
 
