@@ -30,13 +30,23 @@ public:
     }
     Scalar(std::complex<double> value) : real_(value.real()), imaginary_(value.imag()), kind_(Kind::complex) {}
 
-    double to_double() const { return kind_ == Kind::integer ? static_cast<double>(integer_) : real_; }
-    std::int64_t to_int64() const;   // of a real value: towards zero, saturated; NaN gives 0
+    // Both throw InvalidArgument for a complex number that is not real. As an integer: towards zero, saturated; NaN
+    // gives 0.
+    double to_double() const
+    {
+        if (imaginary_ != 0) [[unlikely]]
+            throw_not_real();
+        return real_part();
+    }
+    std::int64_t to_int64() const;
     // Writes the number as a kernel argument of clprim's compute type of `type` (float for float16, ...); at most 16
-    // bytes. Returns how many.
+    // bytes. Returns how many. Throws InvalidArgument for a number that is not real, but for complex and boolean types.
     std::size_t write(DataType type, void* target) const;
 
 private:
+    double real_part() const { return kind_ == Kind::integer ? static_cast<double>(integer_) : real_; }
+    [[noreturn]] void throw_not_real() const;
+
     enum class Kind : std::uint8_t { integer, real, complex };
     std::int64_t integer_ = 0;
     double real_ = 0, imaginary_ = 0;

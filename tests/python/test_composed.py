@@ -66,6 +66,9 @@ def test_add_relu_int8_weights_and_combinations(device):
     terms, coefficients = torch.randn(3, 2, 2), torch.randn(5, 3)
     assert_close(torch._compute_linear_combination(terms.to(device), coefficients.to(device)).cpu(),
                  torch.tensordot(coefficients, terms, 1))
+    out = torch.ones_like(torch._compute_linear_combination(terms, coefficients))   # which is added to, as on the CPU
+    assert_close(torch._compute_linear_combination(terms.to(device), coefficients.to(device), out=out.to(device)).cpu(),
+                 torch._compute_linear_combination(terms, coefficients, out=out))
 
 
 def test_histogram_edges(device):

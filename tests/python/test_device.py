@@ -245,6 +245,19 @@ def test_threads_and_autograd_threads():
         torch.testing.assert_close(grad, torch.full((64,), 2.0 * i))
 
 
+def test_backward_passes_run_on_the_calling_thread(device):
+    """With one device; unless the thread is told otherwise after it has first used the device."""
+    x, seen = torch.ones(2, device=device, requires_grad=True), []
+    x.register_hook(lambda grad: seen.append(threading.get_ident()))
+    alone = torch.ocl.device_count() == 1
+    x.exp().sum().backward()
+    with torch.autograd.set_multithreading_enabled(True):
+        x.exp().sum().backward()
+    x.exp().sum().backward()
+    here = threading.get_ident()
+    assert [thread == here for thread in seen] == [alone, False, alone]
+
+
 def test_a_process_may_end_while_the_device_thread_lets_go_of_a_backward_pass():
     """A pass owns the context of its caller, here the last that does; without the GIL nobody may let go of it."""
     code = """

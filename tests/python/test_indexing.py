@@ -290,6 +290,8 @@ def test_argument_errors():
         x[i, torch.tensor([0, 1, 2], device=device)]
     with pytest.raises(RuntimeError, match="shape mismatch: value tensor"):
         x[i] = torch.ones(3, 4, device=device)
+    with pytest.raises(RuntimeError, match="shape mismatch: value tensor"):    # before the dtypes
+        x[x > -100] = torch.ones(0, device=device).long()
     with pytest.raises(RuntimeError, match="same number of dimensions"):
         x.gather(0, i)
     with pytest.raises(RuntimeError, match="only supports boolean masks"):
@@ -325,6 +327,17 @@ def test_embedding_bag_with_weights():
         results.append((y.detach().cpu(), w.grad.cpu(), f.grad.cpu()))
     for a, b in zip(*results):
         torch.testing.assert_close(a, b)
+
+
+def test_embedding_bag_refusals(device):
+    weight, offsets = make(10, 7).to(device), torch.tensor([0, 2], device=device)
+    index, factors = ids(10, 6, negative=False).to(device), torch.ones(6, device=device)
+    for arguments, options, words in (
+            ((weight, index, offsets), {"per_sample_weights": factors.double()}, "expected scalar type Float"),
+            ((weight.long(), index, offsets), {}, "'weight' to have one of the following scalar types"),
+            ((weight[0], index, offsets), {}, "weight has to be a 2D Tensor")):
+        with pytest.raises(RuntimeError, match=words):
+            torch.embedding_bag(*arguments, **options)
 
 
 def test_nonzero_static():

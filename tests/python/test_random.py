@@ -87,6 +87,7 @@ def test_open_intervals(dtype):
     for rate in (1, 1000):
         x = empty(1 << 18, dtype=dtype).exponential_(rate)
         assert x.cpu().min() > 0
+    assert empty(9, dtype=dtype).exponential_(float("inf")).cpu().eq(0).all()
     alpha = torch.full((1 << 14, 2), 0.02, dtype=dtype, device=device)
     assert torch._standard_gamma(alpha).cpu().min() >= torch.finfo(dtype).tiny
     shares = torch._sample_dirichlet(alpha).cpu()

@@ -150,3 +150,27 @@ def test_numbers_that_do_not_fit_are_refused_without_elements_too():
         for shape in ((2,), (0,)):
             zeros = torch.zeros(shape, dtype=dtype, device=device)
             assert isinstance(raised(lambda: zeros.fill_(number)), RuntimeError)
+
+
+def test_factors_that_the_result_cannot_hold():
+    """Complex factors of real tensors, whose imaginary part would be lost, and booleans."""
+    x, line, batch = (torch.ones(*shape, device=device) for shape in ((2, 2), (2,), (1, 2, 2)))
+    accepted = []
+    for name, call in {
+            "addr": lambda f: torch.addr(x, line, line, alpha=f),
+            "addr beta": lambda f: torch.addr(x, line, line, beta=f),
+            "addmm": lambda f: torch.addmm(x, x, x, alpha=f), "addmm beta": lambda f: torch.addmm(x, x, x, beta=f),
+            "addmm of int64": lambda f: torch.addmm(x.long(), x.long(), x.long(), alpha=f),
+            "addmv": lambda f: torch.addmv(line, x, line, beta=f),
+            "addbmm": lambda f: torch.addbmm(x, batch, batch, alpha=f),
+            "baddbmm": lambda f: torch.baddbmm(batch, batch, batch, alpha=f), "add": lambda f: torch.add(x, x, alpha=f),
+            "addcmul": lambda f: torch.addcmul(x, x, x, value=f), "addcdiv": lambda f: torch.addcdiv(x, x, x, value=f),
+            "lerp": lambda f: torch.lerp(x, x, f)}.items():
+        accepted += [name] * (not isinstance(raised(lambda: call(1 + 2j)), RuntimeError))
+    for name, call in {
+            "addr": lambda f: torch.addr(x, line, line, alpha=f),
+            "addr beta": lambda f: torch.addr(x, line, line, beta=f),
+            "foreach_add": lambda f: torch._foreach_add([x], [x], alpha=f)}.items():
+        accepted += [f"{name} of a boolean"] * (not isinstance(raised(lambda: call(True)), RuntimeError))
+    assert not accepted
+    torch.testing.assert_close(torch.addmm(x, x, x, alpha=2 + 0j).cpu(), torch.full((2, 2), 5.0))

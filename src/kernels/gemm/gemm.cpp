@@ -124,6 +124,8 @@ void check(const GemmProblem& p, const GemmTensors& t, const Device& device)
     if (p.add_d)
         check_matrix("d", t.d, {p.batch, p.m, p.n}, p.d);
     require(p.dtype != DataType::boolean, "gemm: bool matrices have no product");
+    if (!is_complex(p.dtype))
+        p.alpha.to_double(), p.beta.to_double();   // refuse what is not real
     require(t.c.dtype == p.dtype && (p.k == 0 || (t.a.dtype == p.dtype && t.b.dtype == p.dtype)) &&
                 (!p.add_d || t.d.dtype == p.dtype),
             "gemm: all matrices must be ", name_of(p.dtype));

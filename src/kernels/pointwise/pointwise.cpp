@@ -12,10 +12,18 @@ namespace clprim {
 
 using detail::concat;
 
+void Scalar::throw_not_real() const
+{
+    throw InvalidArgument(concat("value cannot be converted to a real type without overflow: it is complex, ", real_,
+                                 imaginary_ < 0 ? " - " : " + ", std::abs(imaginary_), "j"));
+}
+
 std::int64_t Scalar::to_int64() const
 {
     if (kind_ == Kind::integer)
         return integer_;
+    if (imaginary_ != 0) [[unlikely]]
+        throw_not_real();
     if (std::isnan(real_))
         return 0;
     return real_ >= 0x1p63 ? INT64_MAX : real_ < -0x1p63 ? INT64_MIN : static_cast<std::int64_t>(real_);
@@ -34,8 +42,8 @@ std::size_t Scalar::write(DataType type, void* target) const
         return put(static_cast<float>(to_double()));
     case DataType::float64: return put(to_double());
     case DataType::complex32: case DataType::bcomplex32: case DataType::complex64:
-        return put(std::complex<float>(static_cast<float>(to_double()), static_cast<float>(imaginary_)));
-    case DataType::complex128: return put(std::complex<double>(to_double(), imaginary_));
+        return put(std::complex<float>(static_cast<float>(real_part()), static_cast<float>(imaginary_)));
+    case DataType::complex128: return put(std::complex<double>(real_part(), imaginary_));
     case DataType::boolean:
         return put(static_cast<std::uint8_t>(kind_ == Kind::integer ? integer_ != 0 : real_ != 0 || imaginary_ != 0));
     case DataType::int8: case DataType::uint8: return put(static_cast<std::int8_t>(to_int64()));

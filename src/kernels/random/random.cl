@@ -44,6 +44,8 @@ static inline real draw(uint4 r, int k, real a, real b)
 #elif defined(DRAW_log_normal)
     return exp(normal(r, k) * b + a);
 #elif defined(DRAW_exponential)
+    if (isinf(a))
+        return 0;
     return fmax(fmax(-log(POSITIVE(r, k)), (real)0x1p-25) / a, (real)SMALLEST);   // never 0
 #elif defined(DRAW_geometric)
     return fmax(ceil(log(POSITIVE(r, k)) / log1p(-a)), (real)1);

@@ -107,9 +107,13 @@ Tensor& linalg_cross_out(const Tensor& self, const Tensor& other, int64_t dim, T
 void check_addr(const Tensor& self, const Tensor& a, const Tensor& b, const at::Scalar& beta, const at::Scalar& alpha)
 {
     const at::ScalarType type = c10::promoteTypes(at::result_type(self, a), b.scalar_type());
-    for (const auto& [number, name] : {std::pair(beta, "beta"), std::pair(alpha, "alpha")})
+    for (const auto& [number, name] : {std::pair(beta, "beta"), std::pair(alpha, "alpha")}) {
+        TORCH_CHECK(!number.isBoolean() || type == at::kBool, "Boolean ", name, " only supported for Boolean results.");
         TORCH_CHECK(!c10::isIntegralType(type, true) || number.isIntegral(true),
                     "For integral input tensors, argument ", name, " must not be a floating point number.");
+        TORCH_CHECK(c10::isComplexType(type) || !number.isComplex() || number.toComplexDouble().imag() == 0,
+                    "value cannot be converted to type ", type, " without overflow");
+    }
 }
 
 // beta self + alpha a b', checked as on the CPU.
@@ -135,10 +139,11 @@ Tensor linear_combination(const Tensor& input, const Tensor& coefficients)
     return at::tensordot(coefficients, input, {1}, {0});
 }
 
+// Added to what `out` holds, as on the CPU.
 Tensor& linear_combination_out(const Tensor& input, const Tensor& coefficients, Tensor& out)
 {
-    const Tensor result = linear_combination(input, coefficients);
-    return assign_output(out, result);
+    check_output_device(out, input.device());
+    return out.add_(linear_combination(input, coefficients));
 }
 
 // ---- activations

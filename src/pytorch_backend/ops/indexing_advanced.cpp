@@ -185,9 +185,6 @@ at::Tensor& index_put_(at::Tensor& self, const IndexList& indices, const at::Ten
     warn_of_expanded(self, "index_put_", "tensor[indices] = tensor");
     if (!accumulate && put_as_masked_fill(self, indices, values))
         return self;
-    TORCH_CHECK(self.scalar_type() == values.scalar_type(),
-                "Index put requires the source and destination dtypes match, got ", self.scalar_type(),
-                " for the destination and ", values.scalar_type(), " for the source.");
     at::assert_no_overlap(self, values);
     for (const std::optional<at::Tensor>& index : indices)
         if (index && index->defined())
@@ -196,6 +193,9 @@ at::Tensor& index_put_(at::Tensor& self, const IndexList& indices, const at::Ten
     const at::DimVector sizes = to.indexed_sizes();
     TORCH_CHECK(at::is_expandable_to(values.sizes(), sizes), "shape mismatch: value tensor of shape ", values.sizes(),
                 " cannot be broadcast to indexing result of shape ", at::IntArrayRef(sizes));
+    TORCH_CHECK(self.scalar_type() == values.scalar_type(),
+                "Index put requires the source and destination dtypes match, got ", self.scalar_type(),
+                " for the destination and ", values.scalar_type(), " for the source.");
     at::Tensor source = values.to(self.device()).expand(sizes);
     if (source.numel() == 0)
         return self;

@@ -30,13 +30,16 @@ void check_inputs(const at::Tensor& weight, const at::Tensor& indices, const at:
         "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got ",
         indices.scalar_type(), " instead");
     TORCH_CHECK(offsets.dim() == 1, "offsets has to be a 1D Tensor, but got Tensor of dimension ", offsets.dim());
-    TORCH_CHECK(weight.dim() == 2 && weight.is_floating_point(), "weight has to be a 2D floating-point Tensor");
+    TORCH_CHECK(weight.is_floating_point(), "Expected tensor for argument #1 'weight' to have one of the following "
+                "scalar types: Half, BFloat16, Float, Double; but got ", weight.scalar_type(), " instead");
+    TORCH_CHECK(weight.dim() == 2, "weight has to be a 2D Tensor, but got Tensor of dimension ", weight.dim());
     if (weights && weights->defined()) {
         TORCH_CHECK(mode == sum,
                     "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for "
                     "mode='sum'");
         TORCH_CHECK(weights->scalar_type() == weight.scalar_type(),
-                    "expected weight and per_sample_weights to have the same dtype");
+                    "expected scalar type ", weight.scalar_type(), " for per_sample_weights, as weight has, but found ",
+                    weights->scalar_type());
         TORCH_CHECK(weights->sizes() == indices.sizes(),
                     "expected per_sample_weights to have the same shape as input");
     }

@@ -48,7 +48,7 @@ bool alike(std::initializer_list<at::TensorList> lists, Scalars scalars = {})
         !first[0].device().is_privateuseone())
         return false;
     for (const at::Scalar& scalar : scalars)
-        if (scalar.isComplex())
+        if (scalar.isComplex() || scalar.isBoolean())   // which the functions for one tensor may refuse
             return false;
     return at::native::can_use_fast_route(at::ArrayRef<at::TensorList>(lists.begin(), lists.size()), scalars, false);
 }

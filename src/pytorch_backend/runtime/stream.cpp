@@ -4,6 +4,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <runtime/autograd_threads.hpp>
 #include <runtime/tensor_view.hpp>
 
 namespace torch_ocl {
@@ -23,8 +24,10 @@ clprim::Queue& current_queue(c10::DeviceIndex device)
         device = current_device();
     if (device < max_devices) {
         clprim::Queue*& queue = current_queues[device];
-        if (queue == nullptr) [[unlikely]]
+        if (queue == nullptr) [[unlikely]] {
             queue = &context(device).queue(0);
+            keep_backward_passes_on_this_thread();
+        }
         return *queue;
     }
     return context(device).queue(0);   // throws: no such device
