@@ -377,9 +377,12 @@ def test_given_problems_run_dry(tmp_path):
     """Forward without, backward with gradients; what PyTorch refuses is told."""
     asked = programs.ask(targets.TARGETS["bmg-g21"].figures, "", tmp_path, given=[
         "torch.exp(empty(1000))", "backward: torch.softmax(empty(50, 33, grad=True), 1)", "backward: empty(3)",
-        "empty(3) @ empty(4)"])
+        "empty(3) @ empty(4)", "compiled(lambda x: torch.exp(x) + 1, empty(1000))",
+        "backward: compiled(lambda x: torch.exp(x) * 2, empty(1000, grad=True))"])
     kernels = {name: [launch.kernel for launch in launches] for name, launches in asked.problems.items()}
     assert len(kernels["torch.exp(empty(1000))"]) == 1
+    assert [name for problem, names in kernels.items() if "compiled" in problem for name in names] == [
+        "ocl_fused_add_exp_0", "ocl_fused_exp_mul_0"]
     assert all("backward" in kernel for kernel in kernels["backward: torch.softmax(empty(50, 33, grad=True), 1)"])
     assert asked.refused["backward: empty(3)"] == "backward: no tensor of the expression has grad=True"
     assert "inconsistent tensor size" in asked.refused["empty(3) @ empty(4)"]
