@@ -102,7 +102,10 @@ Rejection attention_gpu_matrix_backward_rejects_by(MatrixEngineChoice engine, co
     if (auto reason = matrix_engine_rejects_by(engine, p.query.dtype, device))
         return reason;
     for (const Sums sums : {Sums::queries, Sums::keys_and_values, Sums::keys, Sums::values}) {
-        const Tile tile = tile_of(engine, attention_matrix_head(p), sums);
+        const std::int64_t head = attention_matrix_head(p);
+        if (sums == Sums::keys_and_values && !both_at_once(engine, head))
+            continue;
+        const Tile tile = tile_of(engine, head, sums);
         if (device.max_work_group_size < static_cast<std::size_t>(tile.sub_groups * shape_of(engine.engine).lanes))
             return "work-groups are too small";
         if (device.local_memory < local_bytes(engine, p, tile, sums))
