@@ -12,7 +12,8 @@ import sys
 import time
 
 from torch_ocl._cache import cache_folder
-from torch_ocl.doctor_drivers import BAD, NOTE, OK, check_drivers, graphics_vendors, version_of
+from torch_ocl.doctor_drivers import (BAD, NOTE, OK, check_drivers, graphics_vendors, update_command,
+                                       version_of)
 
 
 class Findings:
@@ -97,7 +98,7 @@ def check_devices(findings, test=False):
 
 LIST = """
 import json, torch
-print(json.dumps([(p.id, p.name, p.platform_name) for p in
+print(json.dumps([(p.id, p.name, p.platform_name, p.kind) for p in
                   map(torch.ocl.get_device_properties, range(torch.ocl.device_count()))]))
 """
 
@@ -110,12 +111,18 @@ def check_others(findings):
     done = subprocess.run([sys.executable, "-c", LIST], env=environment, capture_output=True, text=True)
     if done.returncode:
         return
-    listed = [torch.ocl.get_device_properties(i).id for i in range(torch.ocl.device_count())]
-    why = "CLPRIM_DEVICES leaves it out" if os.environ.get("CLPRIM_DEVICES") else \
-        "CPUs are not counted beside GPUs, and a device not under two drivers"
-    for identity, name, platform_name in json.loads(done.stdout.splitlines()[-1]):
-        if not any(known == identity or known.startswith(identity + ".") for known in listed):
-            print(f"         (not listed: {identity} {name} [{platform_name}]: {why}; CLPRIM_DEVICES={identity} chooses it)")
+    listed = [torch.ocl.get_device_properties(i) for i in range(torch.ocl.device_count())]
+    for identity, name, platform_name, kind in json.loads(done.stdout.splitlines()[-1]):
+        if any(p.id == identity or p.id.startswith(identity + ".") for p in listed):
+            continue
+        if os.environ.get("CLPRIM_DEVICES"):
+            why = "CLPRIM_DEVICES leaves it out"
+        elif kind == "cpu" and listed[0].kind != "cpu":
+            why = "CPUs are not counted beside GPUs"
+        else:
+            why = "a second driver for a device that is listed"
+        print(f"         (not listed: {identity} {name} [{platform_name}]: {why}; "
+              f"CLPRIM_DEVICES={identity} chooses it)")
 
 
 def run_self_test(findings, index):
@@ -144,14 +151,17 @@ def try_device(findings, index):
     """Whether one kernel compiles, runs and gives the right result."""
     import torch
 
-    remedy = "update the driver, or leave the device out with CLPRIM_DEVICES"
-
+    p = torch.ocl.get_device_properties(index)
+    remedy = f"{update_command(p.platform_name)}, or choose another device with CLPRIM_DEVICES"
     try:
         start = time.perf_counter()
         result = (torch.arange(4.0, device=f"ocl:{index}") + 1).sum().item()
         milliseconds = 1e3 * (time.perf_counter() - start)
     except RuntimeError as error:
-        findings.add(BAD, f"a first computation on ocl:{index} failed: {error}", remedy)
+        lines = str(error).strip().splitlines()
+        findings.add(BAD, f"a first computation on ocl:{index} failed, {p.platform_name}'s driver is broken: "
+                          f"{lines[0]}", remedy)
+        print(*(f"         {line}" for line in lines[1:]), sep="\n", end="\n" if lines[1:] else "")
         return False
     if result == 10.0:
         findings.add(OK, f"a first computation gives the right result ({milliseconds:.0f} ms)")

@@ -27,6 +27,20 @@ def version_of(package):
         return None
 
 
+DRIVER_UPDATES = {   # part of a platform's name: the command that brings its newest driver
+    "Intel(R) OpenCL Graphics": "as root: apt-get install --reinstall intel-opencl-icd",
+    "Intel": "pip install --upgrade intel-opencl-rt intel-cmplr-lib-rt",
+    "Portable Computing Language": "as root: apt-get install --reinstall pocl-opencl-icd",
+    "rusticl": "as root: apt-get install --reinstall mesa-opencl-icd",
+    "Clover": "as root: apt-get install --reinstall mesa-opencl-icd",
+}
+
+
+def update_command(platform_name):
+    known = (command for part, command in DRIVER_UPDATES.items() if part in platform_name)
+    return next(known, "install its vendor's newest driver")
+
+
 def check_drivers(findings):
     """Drivers as files, whether or not they work."""
     print("OpenCL drivers")
