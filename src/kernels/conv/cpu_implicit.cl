@@ -18,7 +18,7 @@ REGISTER_TILE(tile_12, 12, __global, __local)
 REGISTER_TILE(tile_4, 4, __global, __local)
 REGISTER_ROW(row_1, __global, __local)
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel TILE_TASK
 void conv_implicit(const __global stored* source, ulong source_offset, const __global real* weights,
                    ulong weights_offset, const __global stored* bias, ulong bias_offset, __global stored* result,
                    ulong result_offset, __local real* packed, __local real* sums, implicit_problem p)
@@ -131,7 +131,7 @@ __kernel void conv_pack_weights(const __global stored* w, ulong w_offset, __glob
 // work-item owns TRANSPOSE_DEPTHS depths by TRANSPOSE_COLUMNS columns and goes by blocks of sixteen by sixteen.
 #define TRANSPOSE_COLUMNS 256
 #define TRANSPOSE_DEPTHS 64
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel TILE_TASK
 void conv_transpose_weights(const __global stored* w, ulong w_offset, __global real* packed, ulong packed_offset,
                             pack_problem p)
 {
