@@ -34,7 +34,8 @@ def plain(arguments):
 
 def write_commands(build, folder):
     """The compile commands as clang-tidy takes them; returns the files that they are for."""
-    entries = json.loads((build / "compile_commands.json").read_text())
+    entries = [entry for entry in json.loads((build / "compile_commands.json").read_text())
+               if entry["file"].endswith(".cpp")]
     for entry in entries:
         entry["arguments"] = plain(shlex.split(entry.pop("command")))
     folder.mkdir(parents=True, exist_ok=True)
