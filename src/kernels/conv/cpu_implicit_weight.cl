@@ -10,7 +10,7 @@
 
 REGISTER_TILE(tile_12, 12, __local, __local)
 
-__kernel TILE_TASK
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void conv_implicit_weight(const __global stored* x, ulong x_offset, const __global stored* dy, ulong dy_offset,
                           __global real* sums, ulong sums_offset, __local real* outputs, __local real* rows,
                           __local real* tiles, int group_rows, implicit_problem p)
