@@ -70,9 +70,7 @@ struct Work {
     static std::string sub_group_option(const Device& device)
     {
         // Intel's compiler ends at 8 by itself where sums fill the registers, but writes tighter loops when asked.
-        const auto& sizes = device.sub_group_sizes;
-        const bool eights = !sizes.empty() && std::ranges::min(sizes) == 8 &&
-                            device.has_extension("cl_intel_required_subgroup_size");
+        const bool eights = has_eights(device) && device.has_extension("cl_intel_required_subgroup_size");
         const int items = eights ? 8 : spilling_sub_group(device);
         return items ? fmt::format(" -DSUB_GROUP={}", items) : "";
     }

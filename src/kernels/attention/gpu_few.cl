@@ -21,6 +21,11 @@
 #define PARTS (ITEMS / QUADS)
 #define TEAM (ITEMS / ROWS)             // work-items that share a row's scores
 #define SYNCHRONIZE barrier(CLK_LOCAL_MEM_FENCE)
+#if ALIGNED
+#define EACH_QUAD_OF_KEYS _Pragma("unroll")
+#else   // quads of several loads each: addresses of all of them would be spilled on Intel's GPUs
+#define EACH_QUAD_OF_KEYS _Pragma("unroll 2")
+#endif
 #define EACH_ROW _Pragma("unroll") for (int r = 0; r < ROWS; ++r)
 
 // Numbers of the work-items of a team, ITEMS of all.
@@ -137,8 +142,7 @@ void forward(INPUT(q), INPUT(k), INPUT(v), INPUT(mask), OUTPUT(y), __global REAL
             for (int c = 0; c < EACH; ++c)
                 products[r][c] = 0;
         }
-#pragma unroll
-        for (int n = 0; n < QUADS / LANES; ++n) {
+        EACH_QUAD_OF_KEYS for (int n = 0; n < QUADS / LANES; ++n) {
             REAL4 keys[EACH];
 #pragma unroll
             for (int c = 0; c < EACH; ++c)

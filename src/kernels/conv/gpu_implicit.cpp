@@ -72,10 +72,8 @@ detail::GpuTile tile_at(const Device& device, const Call& call, const Sums& sums
 // changes from step to step. Xe-HPC has sub-groups of 16 as Xe2 does, but splits matrix products.
 int slab_pairs(const Device& device, const detail::GpuTile& tile)
 {
-    const auto& sizes = device.sub_group_sizes;
-    return tile.lines == 128 && !sizes.empty() &&
-                   (std::ranges::min(sizes) == 8 ||
-                    device.has_extension("cl_intel_subgroup_split_matrix_multiply_accumulate"))
+    return tile.lines == 128 && (detail::has_eights(device) ||
+                                 device.has_extension("cl_intel_subgroup_split_matrix_multiply_accumulate"))
                ? 2 : 1;
 }
 

@@ -50,6 +50,11 @@ int tile_sub_group(const Device& device, std::int64_t lines) { return lines > 32
 
 }  // namespace
 
+bool has_eights(const Device& device)
+{
+    return std::ranges::find(device.sub_group_sizes, std::size_t{8}) != device.sub_group_sizes.end();
+}
+
 int spilling_sub_group(const Device& device)
 {
     const auto& sizes = device.sub_group_sizes;
@@ -97,9 +102,8 @@ GpuTile gpu_tile(const Device& device, DataType real, std::int64_t large_tiles)
         return {64, 16, 0, tile_sub_group(device, 64)};
     // Deeper slabs give a loop more sums for its loads and barriers. Intel's compiler for sub-groups of 16 and more
     // keeps the sums in registers with the short ones only.
-    const auto& sizes = device.sub_group_sizes;
     const bool deep = device.vendor.starts_with("Advanced Micro Devices") || device.vendor.starts_with("AMD") ||
-                      std::find(sizes.begin(), sizes.end(), 8) != sizes.end();
+                      has_eights(device);
     return {128, deep ? 16 : 8, large_registers(device, 128), tile_sub_group(device, 128)};
 }
 
@@ -168,8 +172,8 @@ void run_tiled(Queue& queue, const GemmProblem& problem, const GemmTensors& tens
     const bool partial = cut.splits > 1;
     const std::string options =
         gemm_options(problem.dtype) + plan.tile.options() + layout_options(problem, all_aligned(problem, tensors)) +
-        fmt::format(" -DPARTIAL={:d} -DADD_D={:d} -DACTIVATION={}", partial, problem.add_d && !partial,
-                    partial ? 0 : static_cast<int>(problem.activation));
+        fmt::format(" -DCOUNTED={:d} -DPARTIAL={:d} -DADD_D={:d} -DACTIVATION={}", has_eights(queue.device()), partial,
+                    problem.add_d && !partial, partial ? 0 : static_cast<int>(problem.activation));
     launch_cut(queue, queue.context().program("kernels/gemm/gpu_tiled.cl", options), problem, tensors, cut,
                {static_cast<std::size_t>(plan.tile.side()), static_cast<std::size_t>(plan.tile.side())});
 }

@@ -23,6 +23,8 @@ struct GpuTile {
 // The sub-groups that kernels with many sums ask for: 16 on Intel's Xe-HPC and later, whose compiler may take 32, of
 // which a work-item has half the registers; 0 where it decides well.
 int spilling_sub_group(const Device& device);
+// Intel's GPUs before Xe-HPC and Xe2: sub-groups of 8, registers of 32 bytes.
+bool has_eights(const Device& device);
 
 constexpr std::size_t smallest_tile_items = 64;   // the least that a device's work-groups must hold
 

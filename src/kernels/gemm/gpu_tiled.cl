@@ -10,6 +10,9 @@
 //   -DALIGNED=0|1                      whether that direction is contiguous and all addresses are multiples of four
 //                                      elements, C's columns too
 //   -DOFFSET=int|long                  holds every distance within a matrix
+//   -DCOUNTED=0|1                      1: places are counted from where the part of k begins, since a pointer that
+//                                      moves on hides from Intel's compiler which buffer it is in: loads from
+//                                      anywhere are loops over the addresses of a sub-group on Xe-LP
 //   -DACTIVATION=<Activation> -DADD_D=0|1 -DPARTIAL=0|1
 #include "kernels/gemm/problem.cl"
 #include "kernels/gemm/gpu_micro_kernel.cl"
@@ -81,6 +84,25 @@ static inline void activate_row(REAL4 row[QUADS], __local REAL* mine)
 }
 #endif
 
+// Slabs of k after the first. Other compilers spill where places are counted, or make more instructions of it.
+#if COUNTED
+#define EACH_SLAB(depth, first) for (OFFSET all = (OFFSET)(depth), k = first;; k += SLAB_K)
+#define MORE_SLABS (k < all)
+#define AT_SLAB(matrix, step) ((matrix) + k * (OFFSET)(step))
+#define MOVE_ON(depth)
+#define END_WITHOUT_MORE                                                                                              \
+    if (!MORE_SLABS)                                                                                                  \
+        break;
+#else
+#define EACH_SLAB(depth, first) for (long left = ((depth) - (first)) / SLAB_K; left >= 0; --left)
+#define MORE_SLABS (left > 0)
+#define AT_SLAB(matrix, step) (matrix)
+#define MOVE_ON(depth)                                                                                                \
+    a += (depth) * p.a.column;                                                                                        \
+    b += (depth) * p.b.row;
+#define END_WITHOUT_MORE
+#endif
+
 __kernel TILE_GROUP_2D
 void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __global storage_t(X)* restrict b,
               ulong b_offset, __global storage_t(X)* c, ulong c_offset, const __global storage_t(X)* d, ulong d_offset,
@@ -105,19 +127,19 @@ void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __g
     const int over = (int)((k_end - k_begin) % SLAB_K), first = over ? over : SLAB_K;
     fetch_slab(a_next, a, from_a, first, item);
     fetch_slab(b_next, b, from_b, first, item);
-    a += first * p.a.column;
-    b += first * p.b.row;
-    for (long left = (k_end - k_begin - first) / SLAB_K; left >= 0; --left) {
+    MOVE_ON(first)
+    EACH_SLAB(k_end - k_begin, first)
+    {
         place_slab(a_slab, a_next, item, A_ALONG_K);
         place_slab(b_slab, b_next, item, B_ALONG_K);
         barrier(CLK_LOCAL_MEM_FENCE);
-        if (left > 0) {
-            fetch_slab(a_next, a, from_a, SLAB_K, item);
-            fetch_slab(b_next, b, from_b, SLAB_K, item);
-            a += SLAB_K * p.a.column;
-            b += SLAB_K * p.b.row;
+        if (MORE_SLABS) {
+            fetch_slab(a_next, AT_SLAB(a, p.a.column), from_a, SLAB_K, item);
+            fetch_slab(b_next, AT_SLAB(b, p.b.row), from_b, SLAB_K, item);
+            MOVE_ON(SLAB_K)
         }
         multiply_slabs(sums, a_slab, b_slab, x, y);
+        END_WITHOUT_MORE
         barrier(CLK_LOCAL_MEM_FENCE);
     }
 
