@@ -21,9 +21,9 @@
 #define PARTS (ITEMS / QUADS)
 #define TEAM (ITEMS / ROWS)             // work-items that share a row's scores
 #define SYNCHRONIZE barrier(CLK_LOCAL_MEM_FENCE)
-#if ALIGNED
+#if ALIGNED || !defined(cl_intel_subgroups)
 #define EACH_QUAD_OF_KEYS _Pragma("unroll")
-#else   // quads of several loads each: addresses of all of them would be spilled on Intel's GPUs
+#else   // quads of several loads each, of which Intel's compiler would spill the addresses
 #define EACH_QUAD_OF_KEYS _Pragma("unroll 2")
 #endif
 #define EACH_ROW _Pragma("unroll") for (int r = 0; r < ROWS; ++r)

@@ -39,8 +39,8 @@
 #define TILE_ROWS 12
 #endif
 
-// Kernels whose groups are one work-item. Intel's compiler would try vectors of work-items, for half of its time. Not for
-// all of them: gradients of convolutions' weights took a twentieth longer so.
+// Kernels whose groups are one work-item. Intel's compiler would try vectors of work-items, for half of its time. Not
+// for all of them: gradients of convolutions' weights took a twentieth longer so.
 #ifdef cl_intel_vec_len_hint
 #define TILE_TASK __attribute__((reqd_work_group_size(1, 1, 1), intel_vec_len_hint(1)))
 #else
