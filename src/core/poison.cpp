@@ -53,7 +53,7 @@ void poison_local_memory(Queue& queue, const Kernel& next)
     // be counted.
     const std::size_t local =
         device.kind == DeviceKind::cpu ? 1 : std::min<std::size_t>(64, kernel.max_work_group_size);
-    const std::size_t global = 4 * device.compute_units * local;
+    const std::size_t global = std::size_t{4} * device.compute_units * local;
     check_opencl(clSetKernelArg(kernel.handle(), 0, bytes, nullptr), "clSetKernelArg", "poison");
     check_opencl(clSetKernelArg(kernel.handle(), 1, sizeof count, &count), "clSetKernelArg", "poison");
     check_opencl(clEnqueueNDRangeKernel(detail::QueueAccess::handle(queue), kernel.handle(), 1, nullptr, &global,
