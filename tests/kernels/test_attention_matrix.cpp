@@ -3,6 +3,7 @@
 
 #include "kernels/attention/gpu_matrix.hpp"
 #include "kernels/attention_problems.hpp"
+#include "kernels/matrix_engine_test.hpp"
 
 namespace clprim {
 namespace {
@@ -10,15 +11,22 @@ namespace {
 using namespace test;
 
 // By every matrix engine, each by its emulation; what the cases above take, where they are of 16 bits, is that of mma.
-class AttentionMatrix : public testing::TestWithParam<const char*> {};
+class AttentionMatrix : public MatrixEngineTest {
+protected:
+    Queue& queue = Context::get().queue();
+    const Device& device = queue.device();
+
+    // The sign of the scale goes to the queries.
+    static void complete(Problem& p, const Case& c)
+    {
+        if (c.mask != Mask::none)
+            p.attention.mask = p.mask.tensor.expand({c.batch, c.heads, c.queries, c.keys});
+        p.attention.scale = c.causal ? 0.3 : -0.05;
+    }
+};
 
 TEST_P(AttentionMatrix, MatchesTheDefinition)
 {
-    Queue& queue = Context::get().queue();
-    const Device& device = queue.device();
-    if (device.kind != DeviceKind::gpu || device.platform_name.find("Portable") != std::string::npos)
-        GTEST_SKIP() << "for GPUs, and one engine is enough on PoCL, whose compiler takes minutes for all of them";
-    const detail::MatrixEngineChoice engine = detail::matrix_engine(device, GetParam());
     // Compiling takes most of the time: one case for each engine but one of each kind.
     const bool both = engine.engine == detail::MatrixEngine::dpas16;
     const bool longer = engine.engine != detail::MatrixEngine::wmma;
@@ -27,9 +35,7 @@ TEST_P(AttentionMatrix, MatchesTheDefinition)
         if (!both && longer != (c.size > 64))
             continue;
         Problem p(c);
-        if (c.mask != Mask::none)
-            p.attention.mask = p.mask.tensor.expand({c.batch, c.heads, c.queries, c.keys});
-        p.attention.scale = c.causal ? 0.3 : -0.05;   // the sign of the scale goes to the queries
+        complete(p, c);
         if (const auto reason = detail::attention_gpu_matrix_rejects_by(engine, false, p.attention, device)) {
             EXPECT_LT(device.local_memory, std::size_t{64} << 10) << *reason;   // what each of these GPUs has
             continue;
@@ -59,11 +65,6 @@ void expect_gradient(const char* what, const Values& actual, Values expected, do
 
 TEST_P(AttentionMatrix, GradientsMatchTheDefinition)
 {
-    Queue& queue = Context::get().queue();
-    const Device& device = queue.device();
-    if (device.kind != DeviceKind::gpu || device.platform_name.find("Portable") != std::string::npos)
-        GTEST_SKIP() << "for GPUs, and one engine is enough on PoCL, whose compiler takes minutes for all of them";
-    const detail::MatrixEngineChoice engine = detail::matrix_engine(device, GetParam());
     // One case for each engine, since compiling takes most of the time, but both sizes of heads of Intel's, which part
     // the work on longer ones.
     const bool both = engine.engine == detail::MatrixEngine::dpas16;
@@ -73,9 +74,7 @@ TEST_P(AttentionMatrix, GradientsMatchTheDefinition)
         if (!both && longer != (c.size > 64))
             continue;
         Problem p(c);
-        if (c.mask != Mask::none)
-            p.attention.mask = p.mask.tensor.expand({c.batch, c.heads, c.queries, c.keys});
-        p.attention.scale = c.causal ? 0.3 : -0.05;
+        complete(p, c);
         if (const auto reason = detail::attention_gpu_matrix_backward_rejects_by(engine, p.attention, device)) {
             EXPECT_LT(device.local_memory, std::size_t{128} << 10) << *reason;   // what Intel's GPUs have
             continue;
