@@ -139,8 +139,8 @@ void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __g
             MOVE_ON(SLAB_K)
         }
         multiply_slabs(sums, a_slab, b_slab, x, y);
+        barrier(CLK_LOCAL_MEM_FENCE);   // behind the last slab, too: activations share the memory of slabs
         END_WITHOUT_MORE
-        barrier(CLK_LOCAL_MEM_FENCE);
     }
 
 #if PARTIAL
