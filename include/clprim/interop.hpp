@@ -36,5 +36,10 @@ struct OpenCLMemory {
 };
 OpenCLMemory memory_of(const Tensor& tensor);
 
+// Where the tensor's first element lies in this process, on devices whose kernels work in its memory (CPU devices of
+// drivers that take memory of the host as their own); null on others and in adopted buffers. To be read and written
+// only while no command works on the tensor, and for as long as the tensor lives.
+void* host_address(const Tensor& tensor);
+
 }  // namespace clprim
 CLPRIM_API_END

@@ -1,6 +1,7 @@
 #include <clprim/interop.hpp>
 
 #include <core/adopted_context.hpp>
+#include <core/caching_allocator.hpp>
 
 namespace clprim {
 
@@ -67,6 +68,13 @@ OpenCLMemory memory_of(const Tensor& tensor)
     tensor.check("memory_of", "the tensor");
     return {tensor.memory->buffer,
             tensor.memory->offset + static_cast<std::size_t>(tensor.offset) * size_of(tensor.dtype)};
+}
+
+void* host_address(const Tensor& tensor)
+{
+    tensor.check("host_address", "the tensor");
+    char* const block = detail::host_address(*tensor.memory);
+    return block ? block + static_cast<std::size_t>(tensor.offset) * size_of(tensor.dtype) : nullptr;
 }
 
 }  // namespace clprim

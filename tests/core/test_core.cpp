@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <clprim/clprim.hpp>
+#include <clprim/interop.hpp>
 #include <clprim/transfer.hpp>
 
 #include <atomic>
@@ -175,6 +176,21 @@ TEST(Core, EventsOrderQueues)
 }
 
 // A queue with nothing to do may take bytes at once; behind work that waits they must not arrive before it is done.
+TEST(Core, HostAddressIsWhereKernelsFindTheTensor)
+{
+    const Tensor x = upload({1, 2, 3, 4}), y = upload({0, 0, 0, 0});
+    Kernel& kernel = context().program_from_text("scale", scale_source).kernel("scale");
+    queue().launch(kernel, Range::linear(4, 4), x, 2.f, cl_int{4}, y);
+    queue().finish();
+    const auto* here = static_cast<const float*>(host_address(y));
+    if (!here)
+        GTEST_SKIP() << "kernels of " << context().device().name << " do not work in this process's memory";
+    EXPECT_EQ(here[3], 8.f);
+    EXPECT_EQ(host_address(y.slice(0, 2, 4)), here + 2);
+    const OpenCLMemory memory = memory_of(y);
+    EXPECT_EQ(host_address(adopt(context(), memory.buffer, DataType::float32, {1}, memory.offset)), nullptr);
+}
+
 TEST(Core, WritesStayInOrder)
 {
     Queue& other = context().new_queue();

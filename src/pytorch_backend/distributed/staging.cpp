@@ -1,9 +1,7 @@
 #include <distributed/staging.hpp>
 
+#include <algorithm>
 #include <cstdlib>
-#include <map>
-#include <memory>
-#include <mutex>
 #include <string_view>
 
 #include <ATen/ops/empty.h>
@@ -11,6 +9,7 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/StreamGuard.h>
 #include <clprim/context.hpp>
+#include <clprim/interop.hpp>
 
 #include <runtime/errors.hpp>
 #include <runtime/stream.hpp>
@@ -26,64 +25,7 @@ bool lends_memory(const clprim::Device& device)
     return device.kind == clprim::DeviceKind::cpu && (device.handle.getInfo<CL_DEVICE_TYPE>() & CL_DEVICE_TYPE_CPU);
 }
 
-// Where buffers lie in this process. Such a driver maps a buffer by handing out the address that its kernels use, and
-// that stays: tensors share buffers, so none can be mapped for as long as one of them is sent.
-class Addresses {
-public:
-    char* of(clprim::Context& context, cl_mem buffer)
-    {
-        if (char* known = find(buffer))
-            return known;
-        // One thread at a time: PoCL fails to unmap what another thread maps. Not under mutex_, for the driver may call
-        // forget() meanwhile.
-        const std::lock_guard one(mapping_);
-        if (char* known = find(buffer))
-            return known;
-        auto& queue = queues_[&context];
-        if (!queue)   // of its own, since mapping waits for what is in the queue
-            queue = std::make_unique<clprim::Queue>(context, -1, false);
-        cl_int code = CL_SUCCESS;
-        void* address =
-            clEnqueueMapBuffer(queue->handle()(), buffer, CL_TRUE, CL_MAP_READ, 0, 1, 0, nullptr, nullptr, &code);
-        TORCH_CHECK(code == CL_SUCCESS, "clEnqueueMapBuffer: ", clprim::opencl_error_name(code));
-        code = clEnqueueUnmapMemObject(queue->handle()(), buffer, address, 0, nullptr, nullptr);
-        TORCH_CHECK(code == CL_SUCCESS, "clEnqueueUnmapMemObject: ", clprim::opencl_error_name(code));
-        clFinish(queue->handle()());
-        const auto gone = [](cl_mem buffer, void* self) { static_cast<Addresses*>(self)->forget(buffer); };
-        if (clSetMemObjectDestructorCallback(buffer, gone, this) == CL_SUCCESS) {
-            const std::lock_guard lock(mutex_);
-            addresses_[buffer] = static_cast<char*>(address);
-        }
-        return static_cast<char*>(address);
-    }
-
-private:
-    char* find(cl_mem buffer)
-    {
-        const std::lock_guard lock(mutex_);
-        const auto known = addresses_.find(buffer);
-        return known == addresses_.end() ? nullptr : known->second;
-    }
-
-    void forget(cl_mem buffer)
-    {
-        const std::lock_guard lock(mutex_);
-        addresses_.erase(buffer);
-    }
-
-    std::mutex mutex_;   // of addresses_
-    std::map<cl_mem, char*> addresses_;
-    std::mutex mapping_;   // of queues_
-    std::map<const clprim::Context*, std::unique_ptr<clprim::Queue>> queues_;
-};
-
-void* host_address(const at::Tensor& tensor)
-{
-    static auto* const addresses = new Addresses;   // drivers release buffers when the process ends, too
-    const clprim::Tensor view = storage_view(tensor);
-    return addresses->of(context(tensor.device().index()), view.memory->buffer) + view.memory->offset +
-           static_cast<std::size_t>(view.offset) * tensor.element_size();
-}
+void* host_address(const at::Tensor& tensor) { return clprim::host_address(storage_view(tensor)); }
 
 bool adjacent(const std::vector<at::Tensor>& parts)
 {
@@ -112,7 +54,11 @@ HostView::HostView(Lanes& lanes, std::vector<at::Tensor> parts, Use use)
         host_ = at::empty({0}, parts_.at(0).options().device(at::kCPU));
         return;
     }
-    if (lanes_.lends()) {
+    // An adopted buffer may lie anywhere.
+    borrowed_ = lanes_.lends() && std::ranges::all_of(parts_, [](const at::Tensor& part) {
+        return part.numel() == 0 || host_address(part);
+    });
+    if (borrowed_) {
         borrow();
         arrived_ = lanes_.out().record();
         lanes_.out().flush();
@@ -173,7 +119,7 @@ void HostView::give_back()
             part.copy_(host_.narrow(0, at, part.numel()));
             at += part.numel();
         }
-    } else if (use_ != Use::read && !lanes_.lends() && count_ != 0) {
+    } else if (use_ != Use::read && !borrowed_ && count_ != 0) {
         const c10::StreamGuard stream(stream_of(lanes_.in()));
         for (const at::Tensor& part : parts_) {
             part.copy_(host_.narrow(0, at, part.numel()), true);

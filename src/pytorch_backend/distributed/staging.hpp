@@ -42,6 +42,7 @@ private:
     std::vector<at::Tensor> parts_;
     Use use_;
     std::int64_t count_ = 0;
+    bool borrowed_ = false;
     at::Tensor host_;
     std::vector<at::Tensor> lent_;        // the parts, where they do not follow each other in memory
     clprim::Event arrived_;
