@@ -85,7 +85,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, BatchNormTest,
                                          Case{2, 3, 20000, false}, Case{2, 3, 20000, true}, Case{1, 1, 40000, false},
                                          Case{64, 33, 20, true}, Case{2, 9, 1000, false, 1000},
                                          Case{2, 32, 1000, true, 1000}, Case{2, 3, 5000, false, 0, 1e4},
-                                         Case{2, 32, 5000, true, 0, 1e4}, Case{2, 8, 16, false}));
+                                         Case{2, 32, 5000, true, 0, 1e4}, Case{2, 8, 16, false},
+                                         Case{8, 3, 1369, false}, Case{4, 5, 1367, false}, Case{5, 1, 1369, false}));
 
 TEST(BatchNorm, WrongShapesAreRefused)
 {

@@ -8,8 +8,9 @@
 // centre (further than 3 sigma from the mean) is replaced by the mean and the sums are taken once more.
 //
 // -DX: dtype of x, dy, out; -DW: of weight, bias and running statistics; -DACC: float or double; -DVEC, -DTEAM: see
-// core/vector.cl; for GPUs -DCOLUMNS=0|1: inner is 1, -DWIDE=0|1: 2^32 vectors or more. A team owns a channel (rows), or
-// a block of channels (columns), or a part of one: parts are merged in order by the finish kernel.
+// core/vector.cl; for GPUs -DCOLUMNS=0|1: inner is 1, -DWIDE=0|1: 2^32 elements or more, -DCROSSING: see
+// transform_all. A team owns a channel (rows), or a block of channels (columns), or a part of one: parts are merged in
+// order by the finish kernel.
 #include "core/dtype.cl"
 #include "core/vector.cl"
 

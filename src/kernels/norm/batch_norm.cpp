@@ -1,5 +1,7 @@
 #include <clprim/norm.hpp>
 
+#include <algorithm>
+
 #include "kernels/team.hpp"
 #include "core/operands.hpp"
 
@@ -50,14 +52,18 @@ struct Parameters {
     const char* flags;
 };
 
-const Program& program(Queue& queue, const Parameters& types, detail::Team team, const Shape& shape)
+// `crossing`: vectors of a GPU's team end in another plane than they begin in.
+const Program& program_for(Queue& queue, const Parameters& types, detail::Team team, const Shape& shape,
+                           bool crossing = false)
 {
     std::string options = detail::define("X", types.x) + detail::define("W", types.w) +
                           detail::define_team(team, types.acc) + types.flags;
     if (team.size > 1) {
-        // Work-items count a few thousand vectors beyond the last.
-        const bool wide = shape.count() * shape.channels / team.vec >= (std::int64_t{1} << 32) - 65536;
-        options += detail::concat(" -DCOLUMNS=", shape.inner == 1 ? 1 : 0, " -DWIDE=", wide ? 1 : 0);
+        // Work-items count a few thousand vectors beyond the last, those of crossing ones in elements.
+        const std::int64_t units = shape.count() * shape.channels / (crossing ? 1 : team.vec);
+        const bool wide = units >= (std::int64_t{1} << 32) - 65536;
+        options += detail::concat(" -DCOLUMNS=", shape.inner == 1 ? 1 : 0, " -DWIDE=", wide ? 1 : 0,
+                                  crossing ? " -DCROSSING" : "");
     }
     return queue.context().program("kernels/norm/batch_norm.cl", options);
 }
@@ -86,20 +92,27 @@ detail::Team team_for_shape(const Device& device, const Shape& shape, std::initi
     return team;
 }
 
+// Whether a GPU's teams of single elements can take the second pass, which knows no rows' ends, in quads.
+bool crosses_in_quads(detail::Team team, const Shape& shape, std::initializer_list<const Tensor*> tensors)
+{
+    return team.size > 1 && team.vec == 1 && shape.inner >= 4 && shape.count() * shape.channels % 4 == 0 &&
+           std::ranges::all_of(tensors, [](const Tensor* t) { return t->buffer_offset() % 4 == 0; });
+}
+
 // Runs both passes: fused per channel while there are enough channels to share out, else by parts. `channel` adds the
 // per-channel arguments. Without statistics to take (evaluation, forward) the first pass is left out.
 struct Passes {
     Queue& queue;
-    const Program& program;
+    Parameters types;
     detail::Team team;
     Shape shape;
-    DataType acc;
     const Tensor &x, &dy, &out, &mean;
     bool reduces;
 
     template <class... Channel>
     void run(const Channel&... channel) const
     {
+        const Program& program = program_for(queue, types, team, shape);
         const Device& device = queue.device();
         const bool cpu = team.size == 1;
         const std::int64_t wanted = std::int64_t(device.compute_units) * (cpu ? 4 : 8);   // groups that fill the device
@@ -118,20 +131,22 @@ struct Passes {
             std::int64_t part = std::max(least, divide_up(count, std::max<std::int64_t>(1, wanted / blocks)));
             part = divide_up(part, std::int64_t(team.vec)) * team.vec;   // a GPU's teams read whole vectors
             parts = divide_up(count, part);
-            partial = queue.context().empty({3, parts, shape.channels}, acc, queue);
+            partial = queue.context().empty({3, parts, shape.channels}, types.acc, queue);
             detail::launch(queue, program.kernel(columns ? "reduce_columns" : "reduce_rows"),
                            Range::groups({std::size_t(blocks), parts, 1}, {team.size, 1, 1}), x, dy, partial, shape,
                            mean, cl_ulong(part));
         }
         Tensor coefficients;
         if (out.defined())
-            coefficients = queue.context().empty({4, shape.channels}, acc, queue);
+            coefficients = queue.context().empty({4, shape.channels}, types.acc, queue);
         detail::launch(queue, program.kernel("finish"), Range::linear(shape.channels, 64), partial, parts,
                        shape.channels, coefficients, channel...);
         if (!out.defined())
             return;
+        const bool crossing = crosses_in_quads(team, shape, {&x, &dy, &out});
+        const std::int64_t vec = crossing ? 4 : team.vec;
         std::int64_t share = 1;
-        const std::int64_t owned = std::max<std::int64_t>(16, 4 * std::int64_t(team.vec));   // elements
+        const std::int64_t owned = std::max<std::int64_t>(16, 4 * vec);   // elements
         Range range = Range::groups(divide_up(x.numel(), std::int64_t(team.size) * owned), team.size);
         if (cpu) {
             const std::int64_t rows = shape.inner > 1 ? std::int64_t(shape.outer) * shape.channels : shape.outer;
@@ -139,7 +154,8 @@ struct Passes {
             share = std::max(divide_up(rows, wanted * 4), divide_up(8192, row));
             range = Range::groups(divide_up(rows, share));
         }
-        detail::launch(queue, program.kernel("transform_all"), range, x, dy, out, shape, coefficients,
+        const Program& second = crossing ? program_for(queue, types, {4, team.size}, shape, true) : program;
+        detail::launch(queue, second.kernel("transform_all"), range, x, dy, out, shape, coefficients,
                        cl_ulong(share));
     }
 };
@@ -172,9 +188,8 @@ void batch_norm(Queue& queue, const BatchNorm& p)
     const DataType acc = detail::accumulate_type(p.x.dtype);
     const detail::Team team = team_for_shape(queue.device(), shape, {&p.x, &p.y});
     const DataType w = parameter_type({&p.weight, &p.bias, &p.running_mean, &p.running_var}, shape.channels, acc);
-    const Program& built = program(queue, {p.x.dtype, w, acc, p.training ? " -DTRAINING" : ""}, team,
-                                   shape);
-    const Passes passes{queue, built, team, shape, acc, p.x, p.x, p.y, p.x, p.training};
+    const Parameters types{p.x.dtype, w, acc, p.training ? " -DTRAINING" : ""};
+    const Passes passes{queue, types, team, shape, p.x, p.x, p.y, p.x, p.training};
     passes.run(p.weight, p.bias, p.running_mean, p.running_var, p.save_mean, p.save_invstd, AccScalar{p.eps, acc},
                AccScalar{p.momentum, acc});
 }
@@ -198,10 +213,9 @@ void batch_norm_backward(Queue& queue, const BatchNormBackward& p)
     const Tensor none;
     const Tensor &m = p.training ? none : p.mean, &s = p.training ? none : p.statistic;
     const DataType w = parameter_type({&p.weight, &p.grad_weight, &p.grad_bias, &m, &s}, shape.channels, acc);
-    const Program& built =
-        program(queue, {p.x.dtype, w, acc, p.training ? " -DBACKWARD -DTRAINING" : " -DBACKWARD"}, team, shape);
+    const Parameters types{p.x.dtype, w, acc, p.training ? " -DBACKWARD -DTRAINING" : " -DBACKWARD"};
     const bool reduces = p.training || p.grad_weight.defined() || p.grad_bias.defined();
-    const Passes passes{queue, built, team, shape, acc, p.x, p.grad_output, p.grad_input, p.mean, reduces};
+    const Passes passes{queue, types, team, shape, p.x, p.grad_output, p.grad_input, p.mean, reduces};
     passes.run(p.weight, p.mean, p.statistic, p.grad_weight, p.grad_bias, AccScalar{p.eps, acc});
 }
 

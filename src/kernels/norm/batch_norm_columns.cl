@@ -136,6 +136,26 @@ typedef ulong count_t;
 typedef uint count_t;
 #endif
 
+// A vector's place is counted in vectors of a row, or in elements where rows are no whole vectors: with -DCROSSING a
+// quad may begin in one plane and end in the next. All of x is whole vectors.
+#ifdef CROSSING
+#define UNIT VEC
+static inline vec_t transform_crossing(vec_t x, vec_t dy, const __global acc_t* coefficients, uint channels, uint c,
+                                       uint left)
+{
+    const vec_t v = transform(x, dy, load_coefficients(coefficients, channels, c));
+    if (left >= VEC)
+        return v;
+    const vec_t lanes = (vec_t)(0, 1, 2, 3);
+    const uint next = c + 1 < channels ? c + 1 : 0;
+    return lanes >= (acc_t)left ? transform(x, dy, load_coefficients(coefficients, channels, next)) : v;
+}
+#else
+#define UNIT 1
+#define transform_crossing(x, dy, coefficients, channels, c, left)                                                    \
+    transform(x, dy, load_coefficients(coefficients, channels, c))
+#endif
+
 // A work-item owns OWNED vectors of neighbouring elements, TEAM apart, and reads all of them before it writes. Finding
 // the first divides five times: single elements are so many that it hardly counts.
 #define OWNED (16 / VEC > AHEAD ? 16 / VEC : AHEAD)
@@ -149,11 +169,11 @@ void transform_all(input_t x, ulong x_offset, input_t dy, ulong dy_offset, __glo
     const count_t first = (count_t)get_group_id(0) * (TEAM * OWNED) + team_rank();
     if (first >= total)
         return;
-    const uint row_vectors = (columns ? shape.channels : shape.inner) / VEC;
-    const uint rows_ahead = TEAM / row_vectors, ahead = TEAM % row_vectors;
+    const uint row_units = (columns ? shape.channels : shape.inner) / (VEC / UNIT);
+    const uint rows_ahead = TEAM * UNIT / row_units, ahead = TEAM * UNIT % row_units;
     const uint channels_ahead = rows_ahead % shape.channels;
-    const count_t row = first / row_vectors;
-    uint at = first - row * row_vectors, c = row % shape.channels;
+    const count_t row = first * UNIT / row_units;
+    uint at = first * UNIT - row * row_units, c = row % shape.channels;
     x += x_offset;
     dy += dy_offset;
     out += out_offset;
@@ -171,11 +191,11 @@ void transform_all(input_t x, ulong x_offset, input_t dy, ulong dy_offset, __glo
         if (vector < total)
             store_vector(X, out, (ulong)vector * VEC,
                          columns ? transform_columns(xs[e], dys[e], coefficients, shape.channels, at * VEC)
-                                 : transform(xs[e], dys[e], load_coefficients(coefficients, shape.channels, c)));
+                                 : transform_crossing(xs[e], dys[e], coefficients, shape.channels, c, row_units - at));
         at += ahead;
         c += channels_ahead;
-        if (at >= row_vectors) {
-            at -= row_vectors;
+        if (at >= row_units) {
+            at -= row_units;
             ++c;
         }
         if (c >= shape.channels)
