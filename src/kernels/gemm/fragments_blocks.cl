@@ -67,6 +67,13 @@ static inline prefetched prefetched_by(int team, surface a_from, surface b_from,
     return piece < A_PIECES ? of_a : of_b;
 }
 
+// Of four pairs of rows; as_short8 of their vector copies them first.
+static inline fragment_a rows_of_pairs(const uint pairs[4])
+{
+    const short2 a = as_short2(pairs[0]), b = as_short2(pairs[1]), c = as_short2(pairs[2]), d = as_short2(pairs[3]);
+    return (short8)(a, b, c, d);
+}
+
 // sums += A B over one step of k; `row` and `column` are those of the sub-group in C. Reads 32 rows of A at a time and
 // 32 columns of B, or 16 where memory has them the other way round.
 static inline void multiply_blocks(sub_group g, fragment_sums sums[FRAGMENTS_M][FRAGMENTS_N], surface a_from,
@@ -76,14 +83,6 @@ static inline void multiply_blocks(sub_group g, fragment_sums sums[FRAGMENTS_M][
     ushort a[FRAGMENTS_M / 4][2][4][8];      // [32 rows][k step][8 rows][row]
     UNROLL for (int i = 0; i < FRAGMENTS_M / 4; ++i)
         read_rows(g, a_from, k, row + 32 * i, &a[i][0][0][0]);
-#define A_PART(step, i) as_short8(vload8(0, a[(i) / 4][step][(i) % 4]))
-#else
-    uint a[FRAGMENTS_M / 2][2][2][4];        // [16 rows][k step][8 rows][pair of rows]
-    UNROLL for (int i = 0; i < FRAGMENTS_M / 2; ++i)
-        UNROLL for (int step = 0; step < 2; ++step)
-            read_turned(g, a_from, row + 16 * i, k + 16 * step, &a[i][step][0][0]);
-#define A_PART(step, i) as_short8(vload4(0, a[(i) / 2][step][(i) % 2]))
-#endif
 #if B_ALONG_K
     uint b[FRAGMENTS_N][2][8];               // [16 columns][k step][pair]
     UNROLL for (int j = 0; j < FRAGMENTS_N; ++j)
@@ -99,8 +98,29 @@ static inline void multiply_blocks(sub_group g, fragment_sums sums[FRAGMENTS_M][
     UNROLL for (int step = 0; step < 2; ++step)
         UNROLL for (int i = 0; i < FRAGMENTS_M; ++i)
         {
-            const fragment_a part = A_PART(step, i);
+            const fragment_a part = as_short8(vload8(0, a[i / 4][step][i % 4]));
             UNROLL for (int j = 0; j < FRAGMENTS_N; ++j)
                 sums[i][j] = multiply_add(g, part, B_PART(step, j), sums[i][j]);
         }
+#else
+    // A comes as pairs of rows, which instructions take apart: few rows serve many columns, 32 of them at a time.
+    uint a[FRAGMENTS_M / 2][2][2][4];        // [16 rows][k step][8 rows][pair of rows]
+    UNROLL for (int i = 0; i < FRAGMENTS_M / 2; ++i)
+        UNROLL for (int step = 0; step < 2; ++step)
+            read_turned(g, a_from, row + 16 * i, k + 16 * step, &a[i][step][0][0]);
+    UNROLL for (int j = 0; j < FRAGMENTS_N; j += 2) {
+        uint b[2][2][8];                     // [16 columns][k step][pair]
+#if B_ALONG_K
+        UNROLL for (int e = 0; e < 4; ++e)
+            read_turned(g, b_from, k + e % 2 * 16, column + 16 * (j + e / 2), &b[e / 2][e % 2][0]);
+#else
+        read_pairs(g, b_from, column + 16 * j, k, &b[0][0][0]);
+#endif
+        UNROLL for (int step = 0; step < 2; ++step)
+            UNROLL for (int i = 0; i < FRAGMENTS_M; ++i)
+                UNROLL for (int e = 0; e < 2; ++e)
+                    sums[i][j + e] = multiply_add(g, rows_of_pairs(a[i / 2][step][i % 2]),
+                                                  as_int8(vload8(0, b[e][step])), sums[i][j + e]);
+    }
+#endif
 }

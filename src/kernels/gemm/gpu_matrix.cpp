@@ -55,6 +55,13 @@ Blocks blocks_of(MatrixEngineChoice engine, const GemmProblem& p, const GemmTens
     return {readable_a && (b || block_across_k(t.b, p.n, p.k, p.b, true)), a, b, aligned};
 }
 
+// The same block of C, where A lies across k: its fragments are taken apart by instructions, so few of them serve many
+// columns.
+MatrixTile flattened(const MatrixTile& tile)
+{
+    return {2 * tile.sub_groups_m, tile.sub_groups_n / 2, tile.fragments_m / 2, 2 * tile.fragments_n};
+}
+
 // With m and n up to where operands that have been padded end.
 GemmProblem with_padding(const GemmProblem& p, bool padded)
 {
@@ -229,7 +236,9 @@ void gpu_matrix_by(MatrixEngineChoice engine, bool large, Queue& queue, const Ge
     const GemmProblem problem = turned ? transposed(asked) : asked;
     const GemmTensors tensors = turned ? transposed(given) : given;
     const MatrixEngineShape& shape = shape_of(engine.engine);
-    const MatrixTile& tile = large ? shape.large : shape.small;
+    const MatrixTile& block = large ? shape.large : shape.small;
+    const bool fits = shape.local_memory(flattened(block), engine.emulated) <= queue.device().local_memory;
+    const MatrixTile tile = blocks.fit && !blocks.a_along_k && fits ? flattened(block) : block;
     const GpuCut cut = gpu_cut(problem, divide_up(problem.n, shape.columns(tile)),
                                divide_up(problem.m, shape.rows(tile)), 2 * queue.device().compute_units, 256);
     const Program& program = queue.context().program(
