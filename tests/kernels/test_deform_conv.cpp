@@ -228,16 +228,36 @@ TEST_P(DeformConvNowhereTest, OffsetsThatAreNoPositionGiveZero)
 
 INSTANTIATE_TEST_SUITE_P(Implementations, DeformConvNowhereTest, testing::Values("tiled", "cpu_fused", "cpu_amx"));
 
-TEST(DeformConv, NamesWhyAnImplementationDoesNotApply)
+std::vector<std::string> implementations_of(const Dims& x, std::int64_t groups, DataType dtype)
 {
     Queue& queue = Context::get().queue();
-    const auto empty = [&](const Dims& shape) { return queue.context().empty(shape, DataType::float32, queue); };
-    const auto lines = deform_conv2d_implementations(
-        queue.device(), {{1, 1}, {1, 1}}, {empty({1, 3, 4, 4}), empty({1, 18, 4, 4}), {}, empty({2, 3, 3, 3}), {}});
+    const auto empty = [&](const Dims& shape) { return queue.context().empty(shape, dtype, queue); };
+    DeformConv2D p{{1, 1}, {1, 1}};
+    p.groups = groups;
+    return deform_conv2d_implementations(queue.device(), p,
+                                         {empty(x), empty({x[0], 18, x[2], x[3]}), {},
+                                          empty({x[1], x[1] / groups, 3, 3}), {}});
+}
+
+TEST(DeformConv, NamesWhyAnImplementationDoesNotApply)
+{
+    if (!Context::get().device().fp64)
+        GTEST_SKIP() << "the case is of float64, which this device does not have";
+    const auto lines = implementations_of({1, 3, 4, 4}, 1, DataType::float64);
     ASSERT_EQ(lines.size(), 3u);
-    EXPECT_EQ(lines[0].find("cpu_amx: "), 0u);     // three channels are too few, or this is no CPU
+    EXPECT_EQ(lines[0].find("cpu_amx: "), 0u);     // they compute in float32, or this is no CPU
     EXPECT_EQ(lines[1].find("cpu_fused: "), 0u);
     EXPECT_EQ(lines[2], "tiled");
+}
+
+TEST(DeformConv, ShortRunsOfChannelsArePaddedWhereTheyFit)
+{
+    if (Context::get().device().kind != DeviceKind::cpu)
+        GTEST_SKIP() << "an implementation for CPU devices";
+    EXPECT_EQ(implementations_of({1, 3, 4, 4}, 1, DataType::float32)[1], "cpu_fused");
+    EXPECT_EQ(implementations_of({1, 8, 4, 4}, 8, DataType::float32)[1], "cpu_fused");
+    const auto large = implementations_of({1, 100, 300, 300}, 100, DataType::float32);
+    EXPECT_NE(large[1].find("too much memory"), std::string::npos) << large[1];
 }
 
 TEST(DeformConv, BadArgumentsAreNamed)

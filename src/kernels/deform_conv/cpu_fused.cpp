@@ -24,6 +24,8 @@ Layout layout_of(const Geometry& g)
 constexpr std::int64_t block = 96;        // as BLOCK in cpu_rows.cl
 constexpr std::int64_t row_pixels = 64;   // as ROW_PIXELS in cpu_pack.cl
 constexpr std::size_t tile_bytes = 208 * 1024;        // columns and sums of a forward task: they stay in the L2 cache
+// Runs of a few channels are padded to 32, which is faster than tiled.cl even for a single one, but takes memory.
+constexpr std::int64_t padded_bytes = std::int64_t{1} << 30;
 constexpr std::int64_t amx_run = 128, amx_block_words = 3 * 512;   // RUN and AMX_BLOCK of cpu_amx.cl
 
 std::int64_t amx_words(std::int64_t depth) { return 16 + divide_up(depth, 32) * amx_block_words; }   // words_of
@@ -71,8 +73,9 @@ std::optional<std::string> rejects(const Problem& problem, const Device& device)
     if (problem.inputs.x.dtype == DataType::float64)
         return "computes in float32";
     const Layout l = layout_of(g);
-    if (l.padded_segment > 2 * l.segment)
-        return detail::concat("runs of ", l.segment, " channels with one group and offset group are too short");
+    if (l.padded_segment > 2 * l.segment && 4 * g.batch * g.image() * l.channels > padded_bytes)
+        return detail::concat("runs of ", l.segment, " channels with one group and offset group, padded to ",
+                              l.padded_segment, ", would take too much memory");
     if (12 * bytes_per_pixel(g) > std::min(device.local_memory, tile_bytes) || device.local_memory < block * 32 * 4)
         return "too many channels for the local memory";
     return {};
