@@ -4,11 +4,17 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-cmake -S . -B build-sanitized -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCLPRIM_BUILD_PYTORCH=OFF \
+# The compiler of `make build` where it brings the sanitizers' libraries, else g++. The C programs need the same ones.
+sanitizers=-fsanitize=address,undefined
+cxx=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' build/CMakeCache.txt 2>/dev/null || true)
+cxx=${CXX:-${cxx:-g++}}
+echo 'int main() {}' | "$cxx" $sanitizers -x c++ - -o /dev/null 2>/dev/null || cxx=g++
+cc=${cxx/clang++/clang}
+CXX=$cxx CC=${cc/g++/gcc} cmake -S . -B build-sanitized -G Ninja -DCMAKE_BUILD_TYPE=None -DCLPRIM_BUILD_PYTORCH=OFF \
     -DCLPRIM_BUILD_PYTHON=OFF -DCLPRIM_BUILD_COMMAND=OFF -DCLPRIM_BUILD_EXAMPLES=OFF \
     -DPython_EXECUTABLE="$PWD/.venv/bin/python" \
-    -DCMAKE_CXX_FLAGS="-O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined" \
-    -DCMAKE_C_FLAGS="-fsanitize=address,undefined" -DCMAKE_EXE_LINKER_FLAGS="-fsanitize=address,undefined" >/dev/null
+    -DCMAKE_CXX_FLAGS="-O1 -g1 -fno-omit-frame-pointer $sanitizers -fno-sanitize-recover=undefined" \
+    -DCMAKE_C_FLAGS="-O1 -g1 $sanitizers" -DCMAKE_EXE_LINKER_FLAGS="$sanitizers" >/dev/null
 cmake --build build-sanitized --parallel "${CLPRIM_JOBS:-2}"
 
 # Drivers load libraries and keep memory as they like: leaks are not ours to report, and Intel's brings a memory manager.

@@ -21,7 +21,7 @@ def register(torch, modules) -> None:
         try:
             importlib.import_module("torch_ocl._C")
         except ImportError as error:
-            reason = f"the C++ part of torch_ocl could not be loaded: {error}"
+            reason = f"the C++ part of torch_ocl could not be loaded: {error}" + _missing_loader(str(error))
     ocl._set_up(modules.get("torch_ocl._C"), reason)
 
     modules["torch.ocl"] = ocl
@@ -34,6 +34,16 @@ def register(torch, modules) -> None:
             part.register()
     torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True,
                                                          for_storage=True)
+
+
+def _missing_loader(error: str) -> str:
+    """What helps where nothing that finds drivers is installed, so that there is no driver either."""
+    if "libOpenCL.so" not in error:
+        return ""
+    return (
+        ". That is the OpenCL loader: `pip install intel-opencl-rt intel-cmplr-lib-rt` brings one with a driver for "
+        "CPUs, `apt-get install ocl-icd-libopencl1` one for the drivers that are installed"
+    )
 
 
 def _minor(text: str) -> tuple[int, ...]:

@@ -12,8 +12,8 @@ import sys
 import time
 
 from torch_ocl._cache import cache_folder
-from torch_ocl.doctor_drivers import (BAD, NOTE, OK, check_drivers, graphics_vendors, update_command,
-                                       version_of)
+from torch_ocl.doctor_drivers import (BAD, NOTE, OK, check_drivers, check_empty_drivers, graphics_vendors,
+                                       update_command, version_of)
 
 
 class Findings:
@@ -71,6 +71,7 @@ def check_devices(findings, test=False):
     print("Devices")
     import torch
 
+    check_empty_drivers(findings)
     if not torch.ocl.is_available():
         if findings.problems:      # why is said already, with what helps
             findings.add(NOTE, "there is none, see above")
@@ -96,23 +97,33 @@ def check_devices(findings, test=False):
         findings.closing.append("No GPU found: ocl:0 is your CPU.")
 
 
+# Without PyTorch, which takes seconds to import.
 LIST = """
-import json, torch
-print(json.dumps([(p.id, p.name, p.platform_name, p.kind) for p in
-                  map(torch.ocl.get_device_properties, range(torch.ocl.device_count()))]))
+import json, clprim
+print(json.dumps([(d.id, d.name, d.platform_name, d.kind) for d in clprim.devices()]))
 """
 
 
+def devices_offered(chosen):
+    """The devices that a process with this CLPRIM_DEVICES has, as identity, name, platform and kind."""
+    environment = {**os.environ, "CLPRIM_DEVICES": chosen}
+    done = subprocess.run([sys.executable, "-c", LIST], env=environment, capture_output=True, text=True)
+    return [] if done.returncode else json.loads(done.stdout.splitlines()[-1])
+
+
 def check_others(findings):
-    """Devices that drivers offer and that are not listed: a second driver's, a CPU beside a GPU, those not chosen."""
+    """Devices that drivers offer and that are not listed: a second driver's, a CPU beside a GPU, those not chosen. And
+    those that are listed by choice although they are a device that another driver shows."""
     import torch
 
-    environment = {**os.environ, "CLPRIM_DEVICES": "all"}
-    done = subprocess.run([sys.executable, "-c", LIST], env=environment, capture_output=True, text=True)
-    if done.returncode:
-        return
     listed = [torch.ocl.get_device_properties(i) for i in range(torch.ocl.device_count())]
-    for identity, name, platform_name, kind in json.loads(done.stdout.splitlines()[-1]):
+    if os.environ.get("CLPRIM_DEVICES") and len(listed) > 1:
+        usual = devices_offered("")
+        for index, p in enumerate(listed):
+            if not p.id.count(".") and p.id not in {d[0] for d in usual} and p.kind in {d[3] for d in usual}:
+                findings.add(NOTE, f"ocl:{index} is a device that another driver shows, too: {p.name} "
+                                   f"[{p.platform_name}]", "leave it out of CLPRIM_DEVICES, or use one of the two")
+    for identity, name, platform_name, kind in devices_offered("all"):
         if any(p.id == identity or p.id.startswith(identity + ".") for p in listed):
             continue
         if os.environ.get("CLPRIM_DEVICES"):

@@ -2,6 +2,7 @@
 machine."""
 import grp
 import importlib.metadata
+import json
 import os
 import platform
 import pwd
@@ -41,10 +42,10 @@ def update_command(platform_name):
     return next(known, "install its vendor's newest driver")
 
 
-def check_drivers(findings):
+def check_drivers(findings, vendors=Path("/etc/OpenCL/vendors")):
     """Drivers as files, whether or not they work."""
     print("OpenCL drivers")
-    registered = sorted(Path("/etc/OpenCL/vendors").glob("*.icd"))
+    registered = sorted(vendors.glob("*.icd"))
     runtime = version_of("intel-opencl-rt")
     libraries = {file: file.read_text(errors="replace").strip() for file in registered}
     broken = {file: why for file, library in libraries.items() if (why := why_broken(library))}
@@ -122,6 +123,33 @@ def check_hidden(findings, environment):
     for name in filter(None, environment.get("OCL_ICD_FILENAMES", "").split(":")):
         if "/" in name and not Path(name).exists():
             findings.add(BAD, f"OCL_ICD_FILENAMES names {name}, which is not there", "unset OCL_ICD_FILENAMES")
+
+
+PLATFORMS = """
+import ctypes, json
+import clprim   # which chooses the loader
+opencl = ctypes.CDLL("libOpenCL.so.1")
+count, found, name = ctypes.c_uint(0), [], ctypes.create_string_buffer(256)
+opencl.clGetPlatformIDs(0, None, ctypes.byref(count))
+platforms = (ctypes.c_void_p * count.value)()
+opencl.clGetPlatformIDs(count, platforms, None)
+for platform in map(ctypes.c_void_p, platforms):
+    devices = ctypes.c_uint(0)
+    opencl.clGetPlatformInfo(platform, 0x0902, ctypes.c_size_t(256), name, None)
+    opencl.clGetDeviceIDs(platform, ctypes.c_ulong(0xFFFFFFFF), 0, None, ctypes.byref(devices))
+    found.append((name.value.decode(), devices.value))
+print(json.dumps(found))
+"""
+
+
+def check_empty_drivers(findings):
+    """Drivers that load and find no device: GPUs' where the GPU is not passed on."""
+    done = subprocess.run([sys.executable, "-c", PLATFORMS], capture_output=True, text=True)
+    for name, devices in [] if done.returncode else json.loads(done.stdout.splitlines()[-1]):
+        if devices == 0:
+            findings.add(NOTE, f"the driver {name} finds no device of its own",
+                         "in a container, pass a GPU on (docker run --device /dev/dri, or --gpus all); its kernel "
+                         "driver has to be loaded")
 
 
 def graphics_vendors(sysfs=Path("/sys")):

@@ -275,6 +275,19 @@ try {
     return "";
 }
 
+// The drivers that a loader finds, whether or not they offer a device.
+std::string names_of_drivers() noexcept
+try {
+    std::vector<cl::Platform> platforms;
+    cl::Platform::get(&platforms);
+    std::vector<std::string> names;
+    for (const cl::Platform& platform : platforms)
+        names.push_back(clean(platform.getInfo<CL_PLATFORM_NAME>()));
+    return fmt::format("{}", fmt::join(names, ", "));
+} catch (const std::exception&) {
+    return "";
+}
+
 // Why CLPRIM_DEVICE_FIGURES cannot be taken; empty if it can. Then there are no devices, rather than others than those
 // asked for.
 std::string bad_figures()
@@ -314,14 +327,18 @@ std::string no_device_help()
             return fmt::format("CLPRIM_DEVICES='{}' leaves out every OpenCL device; there are {}: unset it, or name "
                                "one of them",
                                wanted, there);
+    std::string help = "no usable OpenCL device was found";
+    if (const std::string there = names_of_drivers(); !there.empty())
+        help += fmt::format(": the drivers that are there, {}, offer none (in a container, a GPU has to be passed on)",
+                            there);
     if (const std::string chosen = environment("OCL_ICD_VENDORS"); !chosen.empty())
-        return fmt::format("no usable OpenCL device was found, since OCL_ICD_VENDORS='{}' hides the system's drivers: "
-                           "unset it, or let it name a driver's library",
-                           chosen);
-    return "no usable OpenCL device was found. Install a driver: for a CPU `pip install intel-opencl-rt "
-           "intel-cmplr-lib-rt` (programs that are not Python find it with "
-           "OCL_ICD_VENDORS=<environment>/lib/libintelocl.so) or pocl-opencl-icd; for GPUs intel-opencl-icd (Intel), "
-           "mesa-opencl-icd or ROCm (AMD), NVIDIA's driver; `clinfo -l` lists what is there";
+        return help + fmt::format("; OCL_ICD_VENDORS='{}' hides the system's drivers: unset it, or let it name a "
+                                  "driver's library",
+                                  chosen);
+    return help + ". Install a driver: for a CPU `pip install intel-opencl-rt intel-cmplr-lib-rt` (programs that are "
+                  "not Python find it with OCL_ICD_VENDORS=<environment>/lib/libintelocl.so) or pocl-opencl-icd; for "
+                  "GPUs intel-opencl-icd (Intel), mesa-opencl-icd or ROCm (AMD), NVIDIA's driver; `clinfo -l` lists "
+                  "what is there";
 }
 
 const Device& device_at(int index)

@@ -35,8 +35,8 @@ std::string program_base_options(const Device& device)
 {
     std::string options = "-cl-std=" + device.c_standard;
     // PyTorch's results for division and square root are correctly rounded; CPUs give that for nothing.
-    const bool exact = device.handle.getInfo<CL_DEVICE_SINGLE_FP_CONFIG>() & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
-    if (exact && device.kind == DeviceKind::cpu)
+    if (device.kind == DeviceKind::cpu &&
+        (device.handle.getInfo<CL_DEVICE_SINGLE_FP_CONFIG>() & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT))
         options += " -cl-fp32-correctly-rounded-divide-sqrt";
     if (device.fp64)
         options += " -DCLPRIM_FP64";

@@ -4,13 +4,14 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 
 from comparison import device
-from faults import fault_layer
-from torch_ocl import doctor, doctor_drivers, doctor_self_test
+from faults import broken_driver, fault_layer
+from torch_ocl import _loader, doctor, doctor_drivers, doctor_self_test
 from torch_ocl.doctor_self_test import FAMILIES, failure, self_test
 
 
@@ -34,7 +35,8 @@ def bus(root, **devices):
 
 
 def run_doctor(*arguments, **environment):
-    env = {k: v for k, v in os.environ.items() if not k.startswith("OCL_ICD_")} | environment
+    other = ("OCL_ICD_", "CLPRIM_DEVICES") if "OCL_ICD_VENDORS" in environment else ("OCL_ICD_",)
+    env = {k: v for k, v in os.environ.items() if not k.startswith(other)} | environment
     return subprocess.run([sys.executable, "-m", "torch_ocl", "doctor", *arguments], env=env, capture_output=True,
                           text=True, timeout=900)
 
@@ -99,9 +101,15 @@ def test_a_driver_that_does_not_load(tmp_path, text, why):
     assert f"rm {tmp_path}/left.icd" in doctor_drivers.mend_driver(tmp_path / "left.icd")
 
 
+@pytest.fixture(scope="module")
+def usual():
+    """What is said of this machine as it is."""
+    return run_doctor("--report")
+
+
 @pytest.mark.skipif("CLPRIM_DEVICES" in os.environ, reason="devices were chosen")
-def test_a_machine_without_a_gpu_is_told_so():
-    done = run_doctor("--report")
+def test_a_machine_without_a_gpu_is_told_so(usual):
+    done = usual
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("```\n") and done.stdout.endswith("```\n") and "torch " in done.stdout
     if torch.ocl.get_device_properties(0).kind == "cpu":
@@ -109,7 +117,6 @@ def test_a_machine_without_a_gpu_is_told_so():
 
 
 @pytest.mark.parametrize("fault, said", [
-    ("clBuildProgram=-11", "failed, .*'s driver is broken: program .* did not compile"),
     ("clCreateContext=-2", "failed, .*'s driver is broken: clCreateContext failed: CL_DEVICE_NOT_AVAILABLE"),
     ("clEnqueueNDRangeKernel=0", "instead of 10: this driver computes wrong")])
 def test_a_broken_driver_is_named_once(tmp_path, fault, said):
@@ -120,6 +127,59 @@ def test_a_broken_driver_is_named_once(tmp_path, fault, said):
     last = done.stdout.partition("\n1 problem:\n")[2].splitlines()
     assert len(last) == 2 and last[1] == f"    -> {update}, or choose another device with CLPRIM_DEVICES", done.stdout
     assert "self-test: not run" in done.stdout
+
+
+def test_a_driver_whose_compiler_is_broken(tmp_path):
+    done = run_doctor("--test", OCL_ICD_VENDORS=broken_driver(), CLPRIM_CACHE_DIR=str(tmp_path))
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "ocl:0  Broken GPU [Broken OpenCL, driver 0.1]" in done.stdout
+    what, remedy = done.stdout.partition("\n1 problem:\n")[2].splitlines()
+    assert re.search("Broken OpenCL's driver is broken: program .* did not compile", what), done.stdout
+    assert remedy == "    -> install its vendor's newest driver, or choose another device with CLPRIM_DEVICES"
+    assert "error: the compiler's library is missing" in done.stdout       # what the driver says
+
+
+def test_the_device_that_works_beside_a_broken_one_is_named(tmp_path):
+    registered = [file.read_text().strip() for file in Path("/etc/OpenCL/vendors").glob("*.icd")]
+    working = next((library for library in registered if not doctor_drivers.why_broken(library)), None)
+    if not working:
+        pytest.skip("no driver is registered that a folder of .icd files could name")
+    for name, library in (("a", broken_driver()), ("b", working)):
+        (tmp_path / f"{name}.icd").write_text(library + "\n")
+    done = run_doctor(OCL_ICD_VENDORS=str(tmp_path), CLPRIM_CACHE_DIR=str(tmp_path / "cache"))
+    assert done.returncode == 1 and "ocl:0  Broken GPU" in done.stdout, done.stdout + done.stderr
+    assert re.search("not listed: 1:0 .*: CPUs are not counted beside GPUs; CLPRIM_DEVICES=1:0 chooses it", done.stdout)
+
+
+def test_a_driver_that_finds_no_device():
+    done = run_doctor(OCL_ICD_VENDORS=broken_driver(), BROKEN_DRIVER_DEVICES="0")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "[note] the driver Broken OpenCL finds no device of its own" in done.stdout
+    assert "1 problem:" in done.stdout and "the drivers that are there, Broken OpenCL, offer none" in done.stdout
+
+
+def test_no_driver_at_all(tmp_path, monkeypatch):
+    monkeypatch.setattr(doctor_drivers, "version_of", lambda package: None)
+    found = Collected()
+    doctor_drivers.check_drivers(found, tmp_path)
+    remedy = {text: remedy for state, text, remedy in found.all if state == "PROBLEM"}["there is no OpenCL driver"]
+    assert "pip install intel-opencl-rt" in remedy and "pocl-opencl-icd" in remedy
+
+
+@pytest.mark.skipif("CLPRIM_DEVICES" in os.environ, reason="devices were chosen")
+def test_two_drivers_of_one_device(usual):
+    left_out = r"not listed: .*: a second driver for a device that is listed; CLPRIM_DEVICES=\d+:\d+ chooses it"
+    if not re.search(left_out, usual.stdout):
+        pytest.skip("no two drivers show one device here")
+    done = run_doctor(CLPRIM_DEVICES="all")
+    assert done.returncode == 0, done.stdout
+    assert "[note] ocl:1 is a device that another driver shows, too" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("error, helps", [("libOpenCL.so.1: cannot open shared object file", True),
+                                          ("_C.so: undefined symbol: x", False)])
+def test_a_missing_loader_comes_with_what_helps(error, helps):
+    assert ("apt-get install ocl-icd-libopencl1" in _loader._missing_loader(error)) == helps
 
 
 def test_self_test_is_right_here_and_finds_what_is_wrong(monkeypatch):
