@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -170,8 +171,10 @@ def try_device(findings, index):
         milliseconds = 1e3 * (time.perf_counter() - start)
     except RuntimeError as error:
         lines = str(error).strip().splitlines()
+        what = re.sub(r" with options '.*':$", "", lines[0])
+        said = [line.strip() for line in lines[1:] if "error" in line.lower()][:1]
         findings.add(BAD, f"a first computation on ocl:{index} failed, {p.platform_name}'s driver is broken: "
-                          f"{lines[0]}", remedy)
+                          f"{': '.join([what, *said])}", remedy)
         print(*(f"         {line}" for line in lines[1:]), sep="\n", end="\n" if lines[1:] else "")
         return False
     if result == 10.0:
