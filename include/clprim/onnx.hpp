@@ -125,9 +125,10 @@ public:
 // A model made ready for a device. Constants are uploaded and folded here; of a model that was moved in and of which
 // there is no copy, the host's memory is given back on the way. run may be called from several threads.
 //
-// A model from a file whose inputs have sizes that are all known holds its weights once: those that kernels keep in a
-// layout of their own go during the first run. What needs them after all (save, a recording of the program's own around
-// a run) reads the file again, and throws InvalidArgument where it has changed meanwhile.
+// A model from a file whose inputs have sizes that are all known but for the first, the batch, holds its weights once:
+// those that kernels keep in a layout of their own go during the first run. What needs them after all (save, a
+// recording of the program's own around a run, a run of another batch) reads the file again, which stays open
+// meanwhile, and throws InvalidArgument where somebody wrote to it.
 class Session {
 public:
     // Throws NotSupported naming all unsupported operators with their counts, InvalidArgument for sizes that the model

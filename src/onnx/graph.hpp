@@ -124,4 +124,7 @@ struct Model {
     std::vector<ModelFile> files;      // its own first, then those of external data; none for a model from memory
 };
 
+// The model from its files, wherever they are now. Throws InvalidArgument where somebody wrote to them meanwhile.
+std::shared_ptr<const Model> read_again(const std::vector<ModelFile>& files);
+
 }  // namespace clprim::onnx

@@ -1,23 +1,42 @@
-// The files that a model was read from, to read it again.
+// The files that a model was read from, to read them again.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <vector>
+#include <memory>
+#include <span>
+#include <string>
 
 namespace clprim::onnx {
 
-struct ModelFile {
-    std::filesystem::path path;                    // absolute
-    std::uintmax_t bytes = 0;
-    std::filesystem::file_time_type written{};
+// A file that stays open while copies of this live: it can be read again after it was replaced, moved or deleted.
+class ModelFile {
+public:
+    // `location`: what the model calls it; empty for its own file. Throws InvalidArgument for what cannot be opened or
+    // is no file.
+    explicit ModelFile(const std::filesystem::path& path, std::string location = {});
 
-    friend bool operator==(const ModelFile&, const ModelFile&) = default;
+    // For models of very many files: it is opened by its path when it is read again, and must be there then.
+    void close();
+
+    const std::filesystem::path& path() const { return path_; }          // as it was then, absolute
+    const std::string& location() const { return location_; }
+    std::uintmax_t bytes() const { return bytes_; }
+    // Whether nobody wrote to it since it was opened.
+    bool is_unchanged() const;
+    // Fills a buffer from a place of the file; false if it ends before that, or cannot be read.
+    bool read(std::uintmax_t offset, std::span<std::byte> buffer) const;
+
+private:
+    using Descriptor = std::shared_ptr<const int>;
+    Descriptor opened() const;
+
+    std::filesystem::path path_;
+    std::string location_;
+    Descriptor descriptor_;                        // null once closed
+    std::uintmax_t bytes_ = 0, number_ = 0;        // number: the file system's, of this file
+    std::int64_t written_ = 0;                     // nanoseconds
 };
-
-// A file as it is now; of no bytes where there is none.
-ModelFile look_at(const std::filesystem::path& path);
-
-bool all_unchanged(const std::vector<ModelFile>& files);
 
 }  // namespace clprim::onnx

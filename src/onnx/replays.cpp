@@ -229,9 +229,10 @@ std::vector<Value> Replays::run(std::vector<Value> arguments, Engine& engine)
         return run_graph(graph_, arguments, nullptr, engine);
     const auto entry = entry_for(kind->key);
     std::unique_lock lock(entry->mutex);
-    if (entry->state == Entry::State::warm)
+    const bool node_by_node = engine.surplus != nullptr;
+    if (entry->state == Entry::State::warm && !node_by_node)
         record(*entry, arguments, engine);
-    if (entry->state == Entry::State::recorded)
+    if (entry->state == Entry::State::recorded && !node_by_node)
         return replay(*entry, arguments, engine);
     const bool first = entry->state == Entry::State::fresh;
     if (first)

@@ -101,6 +101,7 @@ struct Session::State {
         }
         const std::unique_lock lock(constants);
         restore();
+        gives_back = true;                        // again, by the next run
         return use();
     }
 
@@ -109,21 +110,33 @@ struct Session::State {
         const auto once = [&] {
             return replays ? replays->run(arguments, engine) : run_graph(*graph, arguments, nullptr, engine);
         };
-        if (gives_back)
-            if (auto results = first_run(once, engine))
-                return std::move(*results);
-        return with_constants(once);
+        for (;;) {
+            if (gives_back)
+                if (auto results = giving_run(once, engine))
+                    return std::move(*results);
+            try {
+                const std::shared_lock lock(constants);
+                return once();
+            } catch (const detail::GivenBack&) {
+            }
+            const std::unique_lock lock(constants);
+            restore();
+            gives_back = ++returns < most_returns;
+            if (!gives_back)
+                surplus->upload_rest(engine.queue);
+        }
     }
 
     // Nothing if it was done meanwhile, or is not to give anything back.
     template <class Run>
-    std::optional<std::vector<Value>> first_run(const Run& once, Engine& engine)
+    std::optional<std::vector<Value>> giving_run(const Run& once, Engine& engine)
     {
         const std::unique_lock lock(constants);
         std::optional<std::vector<Value>> results;
         // What a recording of the program's own prepares is there only when that is replayed.
         if (gives_back && !is_recording(engine.queue)) {
             engine.surplus = surplus.get();
+            surplus->begin();
             try {
                 results = once();
             } catch (const detail::GivenBack&) {   // by a run that ended early
@@ -137,11 +150,9 @@ struct Session::State {
 
     void restore()
     {
-        require(all_unchanged(files), "the model's file '", files[0].path.string(),
-                "' or its external data changed since it was read, and this needs weights that the session gave back");
         Engine engine = new_engine();
         engine.profile = nullptr;
-        surplus->restore(*prepare(OnnxModel(files[0].path).model(), engine, options, Upload::now));
+        surplus->restore(*prepare(read_again(files), engine, options, Upload::at_first_use));
     }
 
     NodeProfile& kept_times()
@@ -164,6 +175,8 @@ struct Session::State {
     std::shared_mutex constants;          // held alone while they go and come back
     std::unique_ptr<Surplus> surplus;     // null where they stay
     std::atomic<bool> gives_back{false};  // until a run was done
+    static constexpr int most_returns = 3;
+    int returns = 0;                      // how often a run needed what was gone
 };
 
 namespace {

@@ -1,6 +1,7 @@
 #include "onnx/surplus.hpp"
 
 #include <algorithm>
+#include <span>
 
 #include <clprim/error.hpp>
 
@@ -17,7 +18,7 @@ bool runs_alike(const Graph& graph, const std::map<std::string, std::int64_t>& s
     };
     return std::ranges::all_of(graph.input_ports, [&](const Port& port) {
         return port.kind == Port::Kind::tensor && port.has_shape && port.type != ElementType::string &&
-               std::ranges::all_of(port.shape, is_known);
+               std::ranges::all_of(std::span(port.shape).subspan(port.shape.empty() ? 0 : 1), is_known);
     });
 }
 
@@ -30,6 +31,15 @@ Surplus::Surplus(Graph& graph) : graph_(graph)
             value.numel() > large_constant)
             constants_[slot].index = i;
     }
+}
+
+// What nodes asked for in runs before this one says nothing of this one.
+void Surplus::begin()
+{
+    for (const Node& node : graph_.nodes)
+        for (const auto& place : node.prepared)
+            if (place)
+                place->take_replaced();
 }
 
 void Surplus::after(const Graph& graph, std::size_t node, Queue& queue)

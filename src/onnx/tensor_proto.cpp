@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
-#include <fstream>
 
 #include <clprim/error.hpp>
 
@@ -130,9 +129,34 @@ struct External {
     std::size_t size;
 };
 
-External read_external(const pb::TensorProto& tensor, const ModelFolder& folder)
+// A model must not reach files outside of its folder, not by links either.
+ModelFile external_file(const std::string& name, const std::string& location, const ModelFolder& folder)
 {
     namespace fs = std::filesystem;
+    constexpr std::size_t most_open = 16;
+    if (folder.files && !location.empty())
+        if (const auto known = std::ranges::find(*folder.files, location, &ModelFile::location);
+            known != folder.files->end())
+            return *known;
+    std::error_code error;
+    const fs::path root = fs::weakly_canonical(folder.path->empty() ? fs::path(".") : *folder.path, error);
+    const fs::path path = fs::weakly_canonical(root / location, error);
+    const fs::path relative = path.lexically_relative(root);
+    require(!error && !location.empty() && !fs::path(location).is_absolute() && !relative.empty() &&
+                *relative.begin() != "..",
+            "tensor '", name, "': external data '", location, "' lie outside of the model's folder");
+    require(fs::is_regular_file(path, error), "tensor '", name, "': external data file '", location, "' is missing");
+    ModelFile file(path, location);
+    if (folder.files) {
+        folder.files->push_back(file);
+        if (folder.files->size() > most_open)
+            folder.files->back().close();
+    }
+    return file;
+}
+
+External read_external(const pb::TensorProto& tensor, const ModelFolder& folder)
+{
     const std::string& name = tensor.name();
     std::string location;
     std::uint64_t offset = 0, length = 0;
@@ -147,27 +171,13 @@ External read_external(const pb::TensorProto& tensor, const ModelFolder& folder)
     }
     require(folder.path.has_value(), "tensor '", name, "' has its data in file '", location,
             "'; models from memory need the folder of such files");
-    // A model must not reach files outside of its folder, not by links either.
-    std::error_code error;
-    const fs::path root = fs::weakly_canonical(folder.path->empty() ? fs::path(".") : *folder.path, error);
-    const fs::path file = fs::weakly_canonical(root / location, error);
-    const fs::path relative = file.lexically_relative(root);
-    require(!error && !location.empty() && !fs::path(location).is_absolute() && !relative.empty() &&
-                *relative.begin() != "..",
-            "tensor '", name, "': external data '", location, "' lie outside of the model's folder");
-    const std::uint64_t size = fs::file_size(file, error);
-    require(!error && fs::is_regular_file(file), "tensor '", name, "': external data file '", location, "' is missing");
-    require(offset <= size && (!has_length || length <= size - offset), "tensor '", name, "': external data file '",
-            location, "' is too short: ", size, " bytes");
-    const std::size_t wanted = has_length ? length : size - offset;
+    const ModelFile file = external_file(name, location, folder);
+    require(offset <= file.bytes() && (!has_length || length <= file.bytes() - offset), "tensor '", name,
+            "': external data file '", location, "' is too short: ", file.bytes(), " bytes");
+    const std::size_t wanted = has_length ? length : file.bytes() - offset;
     const auto bytes = std::make_shared_for_overwrite<std::byte[]>(std::max<std::size_t>(wanted, 1));
-    std::ifstream stream(file, std::ios::binary);
-    stream.seekg(static_cast<std::streamoff>(offset));
-    stream.read(reinterpret_cast<char*>(bytes.get()), static_cast<std::streamsize>(wanted));
-    require(stream.good() || wanted == 0, "tensor '", name, "': external data file '", location, "' cannot be read");
-    if (folder.files)
-        if (const ModelFile read = look_at(file); std::ranges::find(*folder.files, read) == folder.files->end())
-            folder.files->push_back(read);
+    require(file.read(offset, {bytes.get(), wanted}), "tensor '", name, "': external data file '", location,
+            "' cannot be read");
     return {bytes, wanted};
 }
 

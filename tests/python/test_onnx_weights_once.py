@@ -1,5 +1,5 @@
-"""Sessions of files whose inputs have known sizes hold weights once: what kernels keep in a layout of their own goes,
-and comes back from the file where something asks for it."""
+"""Sessions of files whose inputs have known sizes but for the batch hold weights once: what kernels keep in a layout of
+their own goes, and comes back from the file where something asks for it."""
 import subprocess
 import sys
 import textwrap
@@ -30,6 +30,29 @@ BYTES = open(PATH, "rb").read()
 WEIGHTS = LAYERS * CHANNELS * CHANNELS * 9 * 4
 X = np.random.default_rng(0).standard_normal((1, CHANNELS, 9, 8), dtype="f")
 device = clprim.Context()
+
+
+def dynamic():
+    model = onnx.load(PATH)
+    size = model.graph.input[0].type.tensor_type.shape.dim[0]
+    size.Clear()
+    size.dim_param = "n"
+    onnx.save(model, PATH)
+    return open(PATH, "rb").read()
+
+
+def products(external=False):
+    # Their weights are read where they lie for few rows, and packed for many.
+    net = Net()
+    rows = net.node("Tanh", net.node("MatMul", "x", net.constant(net.random.standard_normal((256, 512)) / 16)))
+    y = net.node("MatMul", rows, net.constant(net.random.standard_normal((512, 256)) / 16))
+    onnx.save(net.model([y], ("n", 256)), PATH, save_as_external_data=external, location="weights")
+
+
+def rows(session, count):
+    x = np.random.default_rng(1).standard_normal((64, 256), dtype="f")
+    (result,) = session.run({"x": x[:count]}).values()
+    return result
 
 
 def run(session):
@@ -63,6 +86,72 @@ CASES = dict(
         session.save(os.path.join(FOLDER, "saved.onnx"))
         same(run(session), expected)
         same(run(clprim.Session(os.path.join(FOLDER, "saved.onnx"))), expected)
+    """,
+    dynamic="""
+        data = dynamic()
+        held = {}
+        for name, model in ("file", PATH), ("bytes", data):
+            before = device.memory()["allocated"]
+            session = clprim.Session(model)
+            run(session)
+            held[name] = device.memory()["allocated"] - before
+            del session
+        spared = 0.9 * WEIGHTS * (LAYERS - 1) / LAYERS if device.is_cpu else 0
+        assert held["bytes"] - held["file"] >= spared, held
+    """,
+    # What a batch needs after all comes back, and what no batch needs goes again.
+    batches="""
+        products()
+        whole, session = clprim.Session(open(PATH, "rb").read()), clprim.Session(PATH)
+        for count in 16, 16, 16, 2, 2, 2, 16, 64, 1, 64:
+            same(rows(session, count), rows(whole, count))
+    """,
+    # The session has its files open.
+    deleted="""
+        products(external=True)
+        session = clprim.Session(PATH)
+        expected = rows(session, 16)
+        for name in "model.onnx", "weights":
+            os.remove(os.path.join(FOLDER, name))
+        few = rows(session, 2)
+        session.save(os.path.join(FOLDER, "saved.onnx"))
+        saved = clprim.Session(os.path.join(FOLDER, "saved.onnx"))
+        same(rows(saved, 16), expected)
+        same(rows(session, 16), expected)
+        same(rows(saved, 2), few)
+    """,
+    truncated="""
+        products(external=True)
+        session = clprim.Session(PATH)
+        expected = rows(session, 16)
+        os.truncate(os.path.join(FOLDER, "weights"), 100)
+        try:
+            rows(session, 2)
+        except ValueError as error:
+            assert "model.onnx" in str(error) and "changed" in str(error), error
+        else:
+            assert not device.is_cpu, "read weights that are gone"
+        for _ in range(3):
+            same(rows(session, 16), expected)
+    """,
+    batches_in_threads="""
+        products()
+        whole, session = clprim.Session(open(PATH, "rb").read()), clprim.Session(PATH)
+        expected = {count: rows(whole, count) for count in (1, 2, 16, 64)}
+        wrong = []
+
+        def work(counts):
+            for count in counts:
+                if not np.array_equal(rows(session, count), expected[count]):
+                    wrong.append(count)
+
+        threads = [threading.Thread(target=work, args=(order * 5,)) for order in
+                   ((16, 2, 64, 1), (64, 16, 1, 2), (2, 64), (1, 16))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not wrong, wrong
     """,
     changed="""
         session = clprim.Session(PATH)
