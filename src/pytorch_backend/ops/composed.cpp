@@ -20,6 +20,7 @@
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
+#include <ops/number.hpp>
 #include <ops/outputs.hpp>
 #include <ops/pointwise.hpp>
 
@@ -111,23 +112,29 @@ void check_addr(const Tensor& self, const Tensor& a, const Tensor& b, const at::
         TORCH_CHECK(!number.isBoolean() || type == at::kBool, "Boolean ", name, " only supported for Boolean results.");
         TORCH_CHECK(!c10::isIntegralType(type, true) || number.isIntegral(true),
                     "For integral input tensors, argument ", name, " must not be a floating point number.");
-        TORCH_CHECK(c10::isComplexType(type) || !number.isComplex() || number.toComplexDouble().imag() == 0,
-                    "value cannot be converted to type ", type, " without overflow");
+        check_fits(number, type);
     }
+}
+
+// Numbers as PyTorch's composition takes them: to booleans all that are not zero are true.
+at::Scalar addr_number(const Tensor& self, const Tensor& a, const Tensor& b, const at::Scalar& number)
+{
+    const bool boolean = c10::promoteTypes(at::result_type(self, a), b.scalar_type()) == at::kBool;
+    return boolean ? converted(number, at::kBool) : number;
 }
 
 // beta self + alpha a b', checked as on the CPU.
 Tensor addr(const Tensor& self, const Tensor& a, const Tensor& b, const at::Scalar& beta, const at::Scalar& alpha)
 {
     check_addr(self, a, b, beta, alpha);
-    return at::native::math_addr(self, a, b, beta, alpha);
+    return at::native::math_addr(self, a, b, addr_number(self, a, b, beta), addr_number(self, a, b, alpha));
 }
 Tensor& addr_out(const Tensor& self, const Tensor& a, const Tensor& b, const at::Scalar& beta, const at::Scalar& alpha,
                  Tensor& out)
 {
     check_addr(self, a, b, beta, alpha);
     check_output_device(out, self.device());
-    return at::native::math_addr_out(self, a, b, beta, alpha, out);
+    return at::native::math_addr_out(self, a, b, addr_number(self, a, b, beta), addr_number(self, a, b, alpha), out);
 }
 
 // input [m, ...] and coefficients [n, m]: n sums of m tensors.

@@ -9,6 +9,7 @@
 #include <ATen/ops/index_add_meta.h>
 #include <ATen/ops/index_copy_meta.h>
 #include <ATen/ops/index_put.h>
+#include <ATen/ops/index_reduce.h>
 #include <ATen/ops/index_reduce_meta.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/ones_like.h>
@@ -19,6 +20,8 @@
 #include <torch/library.h>
 
 #include <ops/indexing.hpp>
+#include <ops/number.hpp>
+#include <ops/outputs.hpp>
 #include <runtime/structured.hpp>
 
 namespace torch_ocl {
@@ -217,11 +220,19 @@ at::Tensor& scatter_add_out(const at::Tensor& self, int64_t dim, const at::Tenso
     return out;
 }
 
+// Complex numbers have no largest one.
+void require_order(const at::Tensor& self, std::string_view reduce)
+{
+    TORCH_CHECK_NOT_IMPLEMENTED(!self.is_complex() || (reduce != "amax" && reduce != "amin"), '"', reduce,
+                                "\" not implemented for '", self.scalar_type(), "'");
+}
+
 at::Tensor& scatter_reduce_two_out(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& src,
                                    std::string_view reduce, bool include_self, at::Tensor& out)
 {
     StructuredOut<at::meta::structured_scatter_reduce_two> op({out}, InPlace::allowed);
     op.meta(self, dim, index, src, reduce, include_self);
+    require_order(self, reduce);
     const at::Tensor result = op.output();
     copy_unless_same(self, result);
     if (index.numel() != 0) {
@@ -281,7 +292,7 @@ at::Tensor& index_add_out(const at::Tensor& self, int64_t dim, const at::Tensor&
     dim = op.meta(self, dim, index, source, alpha).dim;
     copy_unless_same(self, op.output());
     if (index.numel() != 0) {
-        const at::Tensor scaled = alpha.equal(1) ? source : source.mul(alpha);
+        const at::Tensor scaled = alpha.equal(1) ? source : source.mul(converted(alpha, self.scalar_type()));
         reduce_rows({op.output(), dim, index, "index_add"}, scaled, IndexReduce::sum);
     }
     op.finish();
@@ -291,7 +302,13 @@ at::Tensor& index_add_out(const at::Tensor& self, int64_t dim, const at::Tensor&
 at::Tensor& index_reduce_out(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source,
                              std::string_view reduce, bool include_self, at::Tensor& out)
 {
+    if (self.scalar_type() == at::kBool && source.scalar_type() == at::kBool && include_self && reduce != "mean") {
+        // And, or: the same of zeros and ones.
+        const at::Tensor bytes = at::index_reduce(self.to(at::kByte), dim, index, source.to(at::kByte), reduce, true);
+        return assign_output(out, bytes.to(at::kBool));
+    }
     TORCH_CHECK_NOT_IMPLEMENTED(self.scalar_type() != at::kBool, "index_reduce not implemented for 'Bool'");
+    require_order(self, reduce);
     StructuredOut<at::meta::structured_index_reduce> op({out}, InPlace::allowed);
     dim = op.meta(self, dim, index, source, reduce, include_self).dim;
     const at::Tensor result = op.output();
@@ -306,7 +323,7 @@ at::Tensor& index_reduce_out(const at::Tensor& self, int64_t dim, const at::Tens
             const at::Tensor count = include_self ? at::ones_like(result) : at::zeros_like(result);
             reduce_rows({count, dim, index, to.name}, expanded(1, result, source.sizes()), IndexReduce::sum);
             count.masked_fill_(count.eq(0), 1);
-            if (result.is_floating_point())
+            if (result.is_floating_point() || result.is_complex())
                 result.div_(count);
             else
                 result.div_(count, "floor");
@@ -320,8 +337,7 @@ at::Tensor& index_fill_tensor(at::Tensor& self, int64_t dim, const at::Tensor& i
 {
     TORCH_CHECK(value.dim() == 0, "index_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
                 value.dim(), " dimension(s).");
-    TORCH_CHECK_INDEX(index.scalar_type() == at::kLong || index.scalar_type() == at::kInt,
-                      "index_fill_(): Expected dtype int32 or int64 for index.");
+    TORCH_CHECK_INDEX(index.scalar_type() == at::kLong, "index_fill_(): Expected dtype int64 for index.");
     TORCH_CHECK(index.dim() <= 1, "Index has to be a vector/scalar");
     TORCH_CHECK(self.is_complex() || !value.is_complex(),
                 "index_fill_(): Converting complex Scalar to non-complex type is not supported");
@@ -341,6 +357,7 @@ at::Tensor& index_fill_tensor(at::Tensor& self, int64_t dim, const at::Tensor& i
 
 at::Tensor& index_fill_scalar(at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Scalar& value)
 {
+    TORCH_CHECK_INDEX(index.scalar_type() == at::kLong, "index_fill_(): Expected dtype int64 for index.");
     TORCH_CHECK(self.is_complex() || !value.isComplex(),
                 "index_fill_(): Converting complex Scalar to non-complex type is not supported");
     return index_fill_tensor(self, dim, index, at::full({}, value, self.options()));

@@ -12,6 +12,7 @@
 #include <torch/library.h>
 
 #include <ops/indexing.hpp>
+#include <ops/number.hpp>
 #include <ops/outputs.hpp>
 #include <runtime/structured.hpp>
 
@@ -249,9 +250,9 @@ at::Tensor& masked_fill_tensor(at::Tensor& self, const at::Tensor& mask, const a
 
 at::Tensor& masked_fill_scalar(at::Tensor& self, const at::Tensor& mask, const at::Scalar& value)
 {
-    TORCH_CHECK(self.is_complex() || !value.isComplex(), "value cannot be converted to type ", self.scalar_type(),
-                " without overflow");
-    return masked_fill_tensor(self, mask, at::full({}, value, self.options()));
+    const bool narrower = value.isComplex() && !self.is_complex();
+    return masked_fill_tensor(self, mask, at::full({}, narrower ? converted(value, self.scalar_type()) : value,
+                                                   self.options()));
 }
 
 at::Tensor select_masked(const at::Tensor& self, const at::Tensor& mask)

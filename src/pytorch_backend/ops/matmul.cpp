@@ -9,13 +9,16 @@
 #include <ATen/ops/baddbmm.h>
 #include <ATen/ops/baddbmm_meta.h>
 #include <ATen/ops/bmm_meta.h>
+#include <ATen/ops/gelu.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/mm_meta.h>
+#include <ATen/ops/relu.h>
 #include <clprim/gemm.hpp>
 #include <clprim/integer_matmul.hpp>
 #include <torch/library.h>
 
 #include <ops/activation_name.hpp>
+#include <ops/number.hpp>
 #include <ops/outputs.hpp>
 #include <ops/pointwise.hpp>
 #include <runtime/structured.hpp>
@@ -57,6 +60,8 @@ void product(const char* name, const at::Tensor& a_lazy, const at::Tensor& b_laz
     check_dtype(a_lazy, b_lazy, name);
     if (out.numel() == 0)
         return;
+    check_fits(alpha, a_lazy.scalar_type());
+    check_fits(beta, a_lazy.scalar_type());
     const auto resolved = [](const at::Tensor& tensor) {
         return tensor.defined() ? tensor.resolve_conj().resolve_neg() : tensor;
     };
@@ -127,10 +132,14 @@ at::Tensor& addmm_activation_out(const at::Tensor& self, const at::Tensor& mat1,
 {
     StructuredOut<at::meta::structured__addmm_activation> op({out});
     op.meta(self, mat1, mat2, beta, alpha, use_gelu);
-    TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(mat1.scalar_type()),
-                                "\"addmm_activation\" not implemented for '", mat1.scalar_type(), "'");
+    const bool fused = at::isFloatingType(mat1.scalar_type());
+    const auto activation = use_gelu ? clprim::Activation::gelu : clprim::Activation::relu;
     product("addmm_impl_ocl", mat1, mat2, op.output(), *at::expand_size(self, op.output().sizes(), "addmm"), alpha,
-            beta, use_gelu ? clprim::Activation::gelu : clprim::Activation::relu);
+            beta, fused ? activation : clprim::Activation::none);
+    if (!fused) {   // integers have the one, and refuse the other
+        at::Tensor result = op.output();
+        use_gelu ? at::gelu_(result) : at::relu_(result);
+    }
     op.finish();
     return out;
 }

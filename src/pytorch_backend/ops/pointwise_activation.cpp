@@ -1,4 +1,5 @@
 // Activation functions and their gradients.
+#include <ops/number.hpp>
 #include <ops/pointwise.hpp>
 
 #include <ATen/ops/clamp.h>
@@ -87,6 +88,8 @@ Tensor& gelu_backward_out(const Tensor& dy, const Tensor& self, c10::string_view
 
 Tensor& threshold_out(const Tensor& self, const Scalar& threshold, const Scalar& value, Tensor& out)
 {
+    check_fits(threshold, self.scalar_type());
+    check_fits(value, self.scalar_type());
     return gradient<at::meta::structured_threshold>(
         out, CLPRIM_ROW("threshold"), {to_scalar(threshold), to_scalar(value)}, {self}, self, threshold, value);
 }

@@ -38,6 +38,7 @@
 #include <ATen/ops/xlogy_meta.h>
 #include <torch/library.h>
 
+#include <ops/number.hpp>
 #include <ops/pointwise.hpp>
 #include <runtime/forms.hpp>
 
@@ -110,12 +111,14 @@ Tensor& nextafter_out(const Tensor& self, const Tensor& other, Tensor& out)
 
 Tensor& add_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out)
 {
+    check_fits(alpha, self, other);
     return structured_pointwise<at::meta::structured_add_Tensor>(out, CLPRIM_ROW("add"), {to_scalar(alpha)}, self,
                                                                  other, alpha);
 }
 
 Tensor& sub_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out)
 {
+    check_fits(alpha, self, other);
     return structured_pointwise<at::meta::structured_sub_Tensor>(out, CLPRIM_ROW("sub"), {to_scalar(alpha)}, self,
                                                                  other, alpha);
 }
@@ -125,6 +128,7 @@ Tensor rsub(const Tensor& self, const Tensor& other, const Scalar& alpha) { retu
 // Three operands.
 Tensor& addcmul_out(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& value, Tensor& out)
 {
+    check_fits(value, a, b);
     return structured_pointwise<at::meta::structured_addcmul>(out, CLPRIM_ROW("addcmul"), {to_scalar(value)}, self, a,
                                                               b, value);
 }

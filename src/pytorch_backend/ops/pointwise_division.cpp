@@ -8,6 +8,7 @@
 #include <ATen/ops/remainder_meta.h>
 #include <torch/library.h>
 
+#include <ops/number.hpp>
 #include <ops/pointwise.hpp>
 
 namespace torch_ocl {
@@ -91,6 +92,7 @@ Tensor& pow_tensor_scalar_out(const Tensor& self, const Scalar& exponent, Tensor
         return out;
     }
     const bool floating = c10::isFloatingType(op.common_dtype());
+    check_fits(exponent, op.common_dtype());
     if (exponent.equal(1.0) || exponent.equal(true))
         launch(op, CLPRIM_ROW("copy"));
     else if (exponent.equal(2.0))

@@ -5,6 +5,7 @@
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
+#include <ops/number.hpp>
 #include <ops/pointwise.hpp>
 
 namespace torch_ocl {
@@ -19,6 +20,9 @@ Tensor& clamp_out(const Tensor& self, const std::optional<Scalar>& low, const st
     StructuredOut<at::meta::structured_clamp> op({out});
     op.meta(self, low ? at::OptionalScalarRef(*low) : at::OptionalScalarRef(),
             high ? at::OptionalScalarRef(*high) : at::OptionalScalarRef());
+    for (const std::optional<Scalar>& bound : {low, high})
+        if (bound)
+            check_fits(*bound, op.common_dtype());
     if (low && high)
         launch(op, CLPRIM_ROW("clamp_scalar"), {to_scalar(*low), to_scalar(*high)});
     else if (low)
@@ -30,11 +34,13 @@ Tensor& clamp_out(const Tensor& self, const std::optional<Scalar>& low, const st
 }
 Tensor& clamp_min_out(const Tensor& self, const Scalar& low, Tensor& out)
 {
+    check_fits(low, at::result_type(self, low));
     return structured_pointwise<at::meta::structured_clamp_min>(out, CLPRIM_ROW("clamp_min_scalar"), {to_scalar(low)},
                                                                 self, low);
 }
 Tensor& clamp_max_out(const Tensor& self, const Scalar& high, Tensor& out)
 {
+    check_fits(high, at::result_type(self, high));
     return structured_pointwise<at::meta::structured_clamp_max>(out, CLPRIM_ROW("clamp_max_scalar"), {to_scalar(high)},
                                                                 self, high);
 }
