@@ -8,8 +8,9 @@ namespace torch_ocl {
 at::Scalar converted(const at::Scalar& number, at::ScalarType type)
 {
     at::Scalar result;
-    AT_DISPATCH_V2(type, "number", AT_WRAP([&] { result = number.to<scalar_t>(); }), AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX),
-                   AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), at::kBool, at::kHalf, at::kBFloat16, at::kComplexHalf);
+    AT_DISPATCH_V2(type, "number", AT_WRAP([&] { result = number.to<scalar_t>(); }),
+                   AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX), AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), at::kBool, at::kHalf,
+                   at::kBFloat16, at::kComplexHalf);
     return result;
 }
 
