@@ -56,7 +56,7 @@ void conv_direct(const __global stored* source, ulong source_offset, const __glo
                  const __global stored* bias, ulong bias_offset, __global stored* result, ulong result_offset,
                  implicit_problem p, pack_problem q)
 {
-    const int rows = p.rows, depth = p.depth, channels = (int)p.groups * rows;
+    const int rows = p.rows, depth = QUADS ? 1 : (int)p.depth, channels = (int)p.groups * rows;
     const int x_blocks = ((int)p.out[2] + PIXELS - 1) / PIXELS, lines = (int)p.out[0] * (int)p.out[1];
 #if CHANNELS_LAST
     const int inner = x_blocks * (channels / CHANNELS);
@@ -162,19 +162,18 @@ void conv_direct(const __global stored* source, ulong source_offset, const __glo
     bias += p.finish.has_bias ? bias_offset + channel : 0;
     result += result_offset + n * p.result_strides[0] + channel * p.result_strides[1] + z * p.result_strides[2] +
               y * p.result_strides[3];
-    EACH(i) {
-        if (x + i >= (int)p.out[2])
-            break;
-        __global stored* to = result + (x + i) * (OFFSET)p.result_strides[4];
+    EACH(i)
+        if (x + i < (int)p.out[2]) {   // leaving the loop instead would keep some compilers from unrolling it
+            __global stored* to = result + (x + i) * (OFFSET)p.result_strides[4];
 #if QUADS
-        const real4 v = sums[i];
-        const real4 done = (real4)(finish(v.x, bias, to, &p), finish(v.y, bias + 1, to + 1, &p),
-                                   finish(v.z, bias + 2, to + 2, &p), finish(v.w, bias + 3, to + 3, &p));
-        store_quad(T, to, done);
+            const real4 v = sums[i];
+            const real4 done = (real4)(finish(v.x, bias, to, &p), finish(v.y, bias + 1, to + 1, &p),
+                                       finish(v.z, bias + 2, to + 2, &p), finish(v.w, bias + 3, to + 3, &p));
+            store_quad(T, to, done);
 #else
-        store(T, to, 0, finish(sums[i], bias, to, &p));
+            store(T, to, 0, finish(sums[i], bias, to, &p));
 #endif
-    }
+        }
 }
 
 // sums[part][output][row], row = (channel, tap), of the part's rows of pixels in all images; four neighbouring taps and

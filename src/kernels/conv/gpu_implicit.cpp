@@ -25,8 +25,18 @@ bool channels_last(const Call& call)
     return call.problem.x_strides[1] == 1 && call.problem.groups * call.problem.in_channels > 1;
 }
 
+// Before Xe2 every address of a slab takes a register of its own, which the sums of a large tile need, unless it
+// changes from step to step. Xe-HPC has sub-groups of 16 as Xe2 does, but splits matrix products.
+int slab_pairs(const Device& device, const detail::GpuTile& tile)
+{
+    return tile.lines == 128 && (detail::has_eights(device) ||
+                                 device.has_extension("cl_intel_subgroup_split_matrix_multiply_accumulate"))
+               ? 2 : 1;
+}
+
 // The options by which both kernels read a launch's tensors; `farthest` bounds distances of what else they read.
-std::string options_for(const Call& call, const ImplicitProblem& p, const detail::GpuTile& tile, cl_long farthest)
+std::string options_for(const Device& device, const Call& call, const ImplicitProblem& p, const detail::GpuTile& tile,
+                        cl_long farthest)
 {
     const bool last = channels_last(call);
     const auto quads = [](const Tensor& tensor, const cl_long* strides) {
@@ -39,9 +49,10 @@ std::string options_for(const Call& call, const ImplicitProblem& p, const detail
     farthest = std::max({farthest, span_of(call.x), span_of(call.y)});
     return detail::gemm_options(call.dtype) + tile.options() +
            fmt::format(" -DOFFSET={} -DCHANNELS_LAST={:d} -DQUADS_OF_CHANNELS={:d} -DONE_TAP={:d} -DINSIDE={:d} "
-                       "-DPLANES={:d}",
+                       "-DPLANES={:d} -DSLAB_PAIRS={}",
                        farthest < cl_long{1} << 31 ? "int" : "long", last, in_quads,
-                       p.taps[0] * p.taps[1] * p.taps[2] == 1, always_inside(p), has_planes(p));
+                       p.taps[0] * p.taps[1] * p.taps[2] == 1, always_inside(p), has_planes(p),
+                       slab_pairs(device, tile));
 }
 
 // Sums of one launch: rows are channels of the result, columns its pixels or the weights of a row.
@@ -66,15 +77,6 @@ detail::GpuTile tile_at(const Device& device, const Call& call, const Sums& sums
 {
     return point.empty() ? usual_tile(device, call, sums)
                          : detail::gpu_tile_at(point, device, real_type(call.dtype));
-}
-
-// Before Xe2 every address of a slab takes a register of its own, which the sums of a large tile need, unless it
-// changes from step to step. Xe-HPC has sub-groups of 16 as Xe2 does, but splits matrix products.
-int slab_pairs(const Device& device, const detail::GpuTile& tile)
-{
-    return tile.lines == 128 && (detail::has_eights(device) ||
-                                 device.has_extension("cl_intel_subgroup_split_matrix_multiply_accumulate"))
-               ? 2 : 1;
 }
 
 // The weight gradient's parts of the pixels, whose sums are added up.
@@ -136,9 +138,9 @@ void launch(Queue& queue, const Call& call, ImplicitProblem p, cl_long result_fi
     const Tensor weights = weight_rows(queue, call, p);
     const bool aligned = in_fours({p.weight_stride, static_cast<cl_long>(weights.buffer_offset())});
     const std::string options =
-        options_for(call, p, tile, tile.lines * p.weight_stride) +
-        fmt::format(" -DWEIGHTS_ALIGNED={:d} -DACTIVATION={} -DENDS_WAIT={:d} -DSLAB_PAIRS={}", aligned,
-                    p.epilogue.activation, !queue.device().sub_group_sizes.empty(), slab_pairs(queue.device(), tile));
+        options_for(queue.device(), call, p, tile, tile.lines * p.weight_stride) +
+        fmt::format(" -DWEIGHTS_ALIGNED={:d} -DACTIVATION={} -DENDS_WAIT={:d}", aligned, p.epilogue.activation,
+                    !queue.device().sub_group_sizes.empty());
     const gpu_conv_problem problem = gpu_problem(p);
     const Tensor table = tap_table(queue, call.dtype, problem);
     Tensor result = call.result();
@@ -284,9 +286,9 @@ void run_gpu_implicit_weight_at(Queue& queue, const Call& call, const Point& poi
                                        static_cast<std::size_t>(ceil_div(p.rows, tile.lines) * p.groups),
                                        static_cast<std::size_t>(p.parts)},
                                       {static_cast<std::size_t>(tile.items()), 1, 1});
-    queue.launch(queue.context().program("kernels/conv/gpu_implicit_weight.cl", options_for(call, p, tile, 0))
-                     .kernel("conv_tiled_weight"),
-                 groups, call.x, call.y, sums, table, problem);
+    const Program& program = queue.context().program("kernels/conv/gpu_implicit_weight.cl",
+                                                     options_for(queue.device(), call, p, tile, 0));
+    queue.launch(program.kernel("conv_tiled_weight"), groups, call.x, call.y, sums, table, problem);
     if (!in_place)
         add_parts(queue, call, sums, p);
 }

@@ -3,7 +3,8 @@
 //
 //   dw[output][row] = sum over pixels of dy[output][pixel] * x[row][pixel],   rows are (channel, tap) or (tap, channel)
 //
-// in parts of the pixels, which add_parts.cl adds in order. See gpu_implicit.cl for the rest; options as there.
+// in parts of the pixels, which add_parts.cl adds in order. See gpu_implicit.cl for the rest; options as there, but for
+// those of what comes behind the sums.
 #include "kernels/conv/gpu_gather.cl"
 #include "kernels/gemm/gpu_micro_kernel.cl"
 
@@ -103,19 +104,24 @@ void conv_tiled_weight(const __global stored* restrict x, ulong x_offset, const 
                                  min(row0 + of_slab, QUADS_OF_CHANNELS ? (p.total - 1) / 4 * 4 : p.total - 1));
     }
 
-    __local REAL4 dy_slab[SLAB_QUADS], x_slab[SLAB_QUADS];
+    __local REAL4 slabs[SLAB_PAIRS * 2 * SLAB_QUADS];
     REAL4 next_dy[SLAB_LOADS], next_x[SLAB_LOADS], sums_of_item[WIDTH][QUADS];
     clear_sums(sums_of_item);
     const int over = (end - begin) % SLAB_K, first = over ? over : min(end - begin, SLAB_K);
     gather_factors(next_dy, next_x, &lines, &p, begin, first);
-    for (int pixel = begin + first; ; pixel += SLAB_K) {
+    for (int pixel = begin + first, pair = 0; ; pixel += SLAB_K) {
+        __local REAL4 *dy_slab = slabs + pair * 2 * SLAB_QUADS, *x_slab = dy_slab + SLAB_QUADS;
         place_slab(dy_slab, next_dy, item, !CHANNELS_LAST);
         place_slab(x_slab, next_x, item, !CHANNELS_LAST);
         barrier(CLK_LOCAL_MEM_FENCE);
         if (pixel < end)
             gather_factors(next_dy, next_x, &lines, &p, pixel, SLAB_K);
         multiply_slabs(sums_of_item, dy_slab, x_slab, column, line);
+#if SLAB_PAIRS == 2
+        pair = 1 - pair;
+#else
         barrier(CLK_LOCAL_MEM_FENCE);
+#endif
         if (pixel >= end)
             break;
     }

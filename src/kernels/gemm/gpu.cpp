@@ -39,10 +39,12 @@ std::string layout_options(const GemmProblem& p, bool aligned)
                        aligned, offset_type(p));
 }
 
+bool on_nvidia(const Device& device) { return device.has_extension("cl_nv_compiler_options"); }
+
 // NVIDIA: two groups on a multiprocessor need 128 registers at most; its compiler likes to take a few more.
 int large_registers(const Device& device, std::int64_t lines)
 {
-    return lines == 128 && device.has_extension("cl_nv_compiler_options") ? 128 : 0;
+    return lines == 128 && on_nvidia(device) ? 128 : 0;
 }
 
 // A work-item of the smallest tile has few sums.
@@ -172,7 +174,8 @@ void run_tiled(Queue& queue, const GemmProblem& problem, const GemmTensors& tens
     const bool partial = cut.splits > 1;
     const std::string options =
         gemm_options(problem.dtype) + plan.tile.options() + layout_options(problem, all_aligned(problem, tensors)) +
-        fmt::format(" -DCOUNTED={:d} -DPARTIAL={:d} -DADD_D={:d} -DACTIVATION={}", has_eights(queue.device()), partial,
+        fmt::format(" -DCOUNTED={:d} -DLEFT={} -DPARTIAL={:d} -DADD_D={:d} -DACTIVATION={}",
+                    has_eights(queue.device()), on_nvidia(queue.device()) ? "int" : "long", partial,
                     problem.add_d && !partial, partial ? 0 : static_cast<int>(problem.activation));
     launch_cut(queue, queue.context().program("kernels/gemm/gpu_tiled.cl", options), problem, tensors, cut,
                {static_cast<std::size_t>(plan.tile.side()), static_cast<std::size_t>(plan.tile.side())});

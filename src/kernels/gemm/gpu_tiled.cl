@@ -13,6 +13,8 @@
 //   -DCOUNTED=0|1                      1: places are counted from where the part of k begins, since a pointer that
 //                                      moves on hides from Intel's compiler which buffer it is in: loads from
 //                                      anywhere are loops over the addresses of a sub-group on Xe-LP
+//   -DLEFT=int|long                    counts slabs: int where it saves the register that sums miss (NVIDIA's), while
+//                                      AMD's compiler makes more pairs of instructions beside long
 //   -DACTIVATION=<Activation> -DADD_D=0|1 -DPARTIAL=0|1
 #include "kernels/gemm/problem.cl"
 #include "kernels/gemm/gpu_micro_kernel.cl"
@@ -94,7 +96,7 @@ static inline void activate_row(REAL4 row[QUADS], __local REAL* mine)
     if (!MORE_SLABS)                                                                                                  \
         break;
 #else
-#define EACH_SLAB(depth, first) for (long left = ((depth) - (first)) / SLAB_K; left >= 0; --left)
+#define EACH_SLAB(depth, first) for (LEFT left = (LEFT)(((depth) - (first)) / SLAB_K); left >= 0; --left)
 #define MORE_SLABS (left > 0)
 #define AT_SLAB(matrix, step) (matrix)
 #define MOVE_ON(depth)                                                                                                \
@@ -149,6 +151,11 @@ void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __g
     c += c_offset + batch * p.c.batch + i0 * p.c.row + j0 * p.c.column;
     d += d_offset + batch * p.d.batch + i0 * p.d.row + j0 * p.d.column;
 #endif
+// Rows of what is added take registers that compilers then miss in the loop over slabs; without them they give the sums
+// of two matrices along k other registers, which AMD's pairs of instructions do not reach.
+#define AT_ONCE (!ACTIVATION && (ADD_D || !(A_ALONG_K && B_ALONG_K)))
+#define WRITE_RESULT(i, quad)                                                                                         \
+    write_quad(sums[i][quad], c + row * (OFFSET)p.c.row + column * (OFFSET)p.c.column, (OFFSET)p.c.column, count);
 #pragma unroll
     for (int i = 0; i < WIDTH; ++i) {
         const int row = ROW_OF(i, y);
@@ -167,16 +174,18 @@ void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __g
             sums[i][quad] += beta * load_added(d + row * (OFFSET)p.d.row + column * (OFFSET)p.d.column,
                                                (OFFSET)p.d.column, count);
 #endif
+#if AT_ONCE
+            WRITE_RESULT(i, quad)
+#endif
 #endif
         }
-#if !PARTIAL
+#if !PARTIAL && !AT_ONCE
         activate_row(sums[i], (__local REAL*)slabs + item);
 #pragma unroll
         for (int quad = 0; quad < QUADS; ++quad) {
             const int column = COLUMN_OF(quad, x), count = (int)from_b.last + 1 - column;
             if (count > 0)
-                write_quad(sums[i][quad], c + row * (OFFSET)p.c.row + column * (OFFSET)p.c.column,
-                           (OFFSET)p.c.column, count);
+                WRITE_RESULT(i, quad)
         }
 #endif
     }

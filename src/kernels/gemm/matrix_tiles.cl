@@ -27,9 +27,13 @@
 #define UNROLL _Pragma("unroll")
 #if defined(ENGINE_DPAS16) || defined(ENGINE_DPAS8)
 #define SUB_GROUP_SIZE __attribute__((intel_reqd_sub_group_size(LANES)))
+#define ROLLED _Pragma("unroll 1")   // this compiler unrolls until registers spill
 #else
 #define SUB_GROUP_SIZE
 #endif
+#endif
+#ifndef ROLLED
+#define ROLLED
 #endif
 
 #define ITEMS (SUB_GROUPS_M * SUB_GROUPS_N * LANES)
@@ -219,7 +223,7 @@ static inline void dump_fragments(const fragment_sums sums[FRAGMENTS_N], __local
             if (fragment == part)                                                                                     \
                 dump_fragments(sums[fragment], (__local SUM_TYPE*)memory + team * FRAGMENT_M * COLUMNS, g.lane);      \
         barrier(CLK_LOCAL_MEM_FENCE);                                                                                 \
-        for (uint quad = item; quad < DUMPED / 4; quad += ITEMS) {                                                    \
+        ROLLED for (uint quad = item; quad < DUMPED / 4; quad += ITEMS) {                                             \
             const int line = quad / (COLUMNS / 4), of = line / FRAGMENT_M;                                            \
             const int i = of / SUB_GROUPS_N * ROWS + part * FRAGMENT_M + line % FRAGMENT_M;                           \
             const int j = of % SUB_GROUPS_N * COLUMNS + quad % (COLUMNS / 4) * 4;                                     \
