@@ -39,7 +39,8 @@ typedef enum clprim_status {
 typedef enum clprim_type {
     CLPRIM_FLOAT32 = 1, CLPRIM_UINT8 = 2, CLPRIM_INT8 = 3, CLPRIM_UINT16 = 4, CLPRIM_INT16 = 5, CLPRIM_INT32 = 6,
     CLPRIM_INT64 = 7, CLPRIM_STRING = 8, CLPRIM_BOOL = 9, CLPRIM_FLOAT16 = 10, CLPRIM_FLOAT64 = 11, CLPRIM_UINT32 = 12,
-    CLPRIM_UINT64 = 13, CLPRIM_COMPLEX64 = 14, CLPRIM_COMPLEX128 = 15, CLPRIM_BFLOAT16 = 16
+    CLPRIM_UINT64 = 13, CLPRIM_COMPLEX64 = 14, CLPRIM_COMPLEX128 = 15, CLPRIM_BFLOAT16 = 16,
+    CLPRIM_TYPE_LAST = 0x7fffffff /* none: a wrong number is an error, in C++ too, whose enums hold what they name */
 } clprim_type;
 
 typedef struct clprim_session clprim_session;

@@ -10,13 +10,16 @@ cxx=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' build/CMakeCache.txt 2>/dev/null
 cxx=${CXX:-${cxx:-g++}}
 echo 'int main() {}' | "$cxx" $sanitizers -x c++ - -o /dev/null 2>/dev/null || cxx=g++
 cc=${cxx/clang++/clang}
-link=$sanitizers
-[ "$cc" = "$cxx" ] || link+=" -fsanitize-link-c++-runtime"   # for the C programs, which link a C++ library
+link=$sanitizers c_libraries=
+if [ "$cc" != "$cxx" ]; then   # clang links the sanitizers into programs, C programs too, for the library's C++
+    link+=" -fsanitize-link-c++-runtime" c_libraries=-lstdc++
+fi
 CXX=$cxx CC=${cc/g++/gcc} cmake -S . -B build-sanitized -G Ninja -DCMAKE_BUILD_TYPE=None -DCLPRIM_BUILD_PYTORCH=OFF \
     -DCLPRIM_BUILD_PYTHON=OFF -DCLPRIM_BUILD_COMMAND=OFF -DCLPRIM_BUILD_EXAMPLES=OFF \
     -DPython_EXECUTABLE="$PWD/.venv/bin/python" \
     -DCMAKE_CXX_FLAGS="-O1 -g1 -fno-omit-frame-pointer $sanitizers -fno-sanitize-recover=undefined" \
-    -DCMAKE_C_FLAGS="-O1 -g1 $sanitizers" -DCMAKE_EXE_LINKER_FLAGS="$link" >/dev/null
+    -DCMAKE_C_FLAGS="-O1 -g1 $sanitizers" -DCMAKE_EXE_LINKER_FLAGS="$link" \
+    -DCMAKE_C_STANDARD_LIBRARIES="$c_libraries" >/dev/null
 cmake --build build-sanitized --parallel "${CLPRIM_JOBS:-2}"
 
 # Drivers load libraries and keep memory as they like: leaks are not ours to report, and Intel's brings a memory manager.

@@ -1,5 +1,6 @@
 /* A whole OpenCL driver, for OCL_ICD_VENDORS, whose GPU looks well and whose compiler compiles nothing: buffers, queues
- * and programs can be made, and every build fails. The rest is not there. BROKEN_DRIVER_DEVICES=0: it finds no device. */
+ * and programs can be made, and every build fails. The rest is not there. With BROKEN_DRIVER_DEVICES=0 it finds no
+ * device. */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <stdatomic.h>
 #include <stdlib.h>

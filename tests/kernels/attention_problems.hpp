@@ -163,7 +163,7 @@ inline Expected reference(const Problem& p)
             for (std::int64_t i = 0; i < c.queries; ++i) {
                 const std::int64_t row = (b * c.heads + h) * c.queries + i,
                                    kv = b * c.kv_heads + h / (c.heads / c.kv_heads);
-                const double *q = &p.q.values[u(row * c.size)], *dy = &p.grad_y.values[u(row * c.value_size)];
+                const double *q = p.q.values.data() + row * c.size, *dy = p.grad_y.values.data() + row * c.value_size;
                 const auto k = [&](std::int64_t j) { return u((kv * c.keys + j) * c.size); };
                 const auto v = [&](std::int64_t j) { return u((kv * c.keys + j) * c.value_size); };
                 Values s(u(c.keys)), factor(u(c.keys), 1);
@@ -185,7 +185,7 @@ inline Expected reference(const Problem& p)
                 for (const double x : s)
                     total += std::exp(x - best);
                 r.logsumexp[u(row)] += std::log(total);
-                double* y = &r.y[u(row * c.value_size)];
+                double* y = r.y.data() + row * c.value_size;
                 for (std::int64_t j = 0; j < c.keys; ++j) {
                     s[u(j)] = std::exp(s[u(j)] - r.logsumexp[u(row)]);
                     for (std::int64_t e = 0; e < c.value_size; ++e)

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include <cstring>
 #include <filesystem>
 #include <random>
 
@@ -73,7 +74,9 @@ TEST(Weights, SafetensorsAsOtherLibrariesWriteThem)
     file[0] = static_cast<char>(header.size());
     file += header + std::string("\0\0\x80\x3f\1\xff", 6);
     const WeightMap weights = parse_weights(shared(file), "f");
-    EXPECT_EQ(*reinterpret_cast<const float*>(weights.at("a").data.data()), 1.0f);
+    float a;
+    std::memcpy(&a, weights.at("a").data.data(), sizeof a);   // lies at an odd place
+    EXPECT_EQ(a, 1.0f);
     EXPECT_EQ(weights.at("b").data[1], std::byte{0xff});
 }
 
@@ -110,8 +113,8 @@ TEST(Weights, DeflatedArchives)
         static_cast<std::uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(npy.data()), static_cast<uInt>(npy.size())));
     std::string file;
     const auto number = [&](std::uint64_t value, int bytes) {
-        for (int i = 0; i < bytes; ++i)
-            file += static_cast<char>(value >> (8 * i));
+        for (int i = 0; i < bytes; ++i, value >>= 8)
+            file += static_cast<char>(value);
     };
     const auto header = [&](std::uint32_t size) {
         for (const int word : {20, 0, 8, 0, 33})

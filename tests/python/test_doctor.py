@@ -134,8 +134,8 @@ def test_a_driver_whose_compiler_is_broken(tmp_path):
     assert done.returncode == 1, done.stdout + done.stderr
     assert "ocl:0  Broken GPU [Broken OpenCL, driver 0.1]" in done.stdout
     what, remedy = done.stdout.partition("\n1 problem:\n")[2].splitlines()
-    assert re.search("Broken OpenCL's driver is broken: program [^ ]* did not compile: error: the compiler's library is "
-                     "missing$", what), done.stdout
+    assert re.search("Broken OpenCL's driver is broken: program [^ ]* did not compile: "
+                     "error: the compiler's library is missing$", what), done.stdout
     assert remedy == "    -> install its vendor's newest driver, or choose another device with CLPRIM_DEVICES"
 
 
@@ -148,7 +148,8 @@ def test_the_device_that_works_beside_a_broken_one_is_named(tmp_path):
         (tmp_path / f"{name}.icd").write_text(library + "\n")
     done = run_doctor(OCL_ICD_VENDORS=str(tmp_path), CLPRIM_CACHE_DIR=str(tmp_path / "cache"))
     assert done.returncode == 1 and "ocl:0  Broken GPU" in done.stdout, done.stdout + done.stderr
-    assert re.search("not listed: 1:0 .*: CPUs are not counted beside GPUs; CLPRIM_DEVICES=1:0 chooses it", done.stdout)
+    beside = "not listed: 1:0 .*: CPUs are not counted beside GPUs; CLPRIM_DEVICES=1:0 chooses it"
+    assert re.search(beside, done.stdout), done.stdout
 
 
 def test_a_driver_that_finds_no_device():
