@@ -19,4 +19,5 @@ endif()
 # What programs that include the headers need; what runs them is found by dpkg-shlibdeps.
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "opencl-headers, opencl-clhpp-headers, ocl-icd-opencl-dev | opencl-dev")
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "pocl-opencl-icd | opencl-icd")
+set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_SOURCE_DIR}/cmake/PackageLibraries.cmake)
 include(CPack)
