@@ -213,6 +213,19 @@ TEST(IntegerConv, Groups)
     check({{1, 8, 6, 6}, {16, 1, 3, 3}, options({1, 1}, {1, 1}, {1, 1}, {1, 1}, 8)});   // two outputs a channel
 }
 
+// Kernels of 3x3 and 5x5 with channels innermost, the last sixteen of which overlap others.
+TEST(IntegerConv, DepthwiseByRows)
+{
+    constexpr DataType s = DataType::int8, u = DataType::uint8, i = DataType::int32, f = DataType::float32;
+    check({{2, 16, 9, 11}, {16, 1, 3, 3}, options({1, 1}, {1, 1}, {1, 1}, {1, 1}, 16), u, s, u, true});
+    check({{1, 40, 10, 9}, {40, 1, 3, 3}, options({2, 2}, {1, 1}, {1, 1}, {1, 1}, 40), s, u, s, true});
+    check({{2, 33, 8, 13}, {33, 1, 5, 5}, options({1, 1}, {2, 2}, {2, 2}, {1, 1}, 33), u, u, i, true});
+    check({{1, 21, 9, 8}, {21, 1, 5, 5}, options({2, 2}, {2, 1}, {1, 2}, {1, 1}, 21), s, s, f, true});
+    check({{1, 16, 7, 6}, {16, 1, 3, 3}, options({1, 2}, {0, 3}, {2, 0}, {2, 1}, 16), u, s, s, true, false});
+    check({{1, 17, 2, 1}, {17, 1, 5, 5}, options({1, 1}, {2, 2}, {2, 2}, {1, 1}, 17), u, s, u, true});
+    check({{1, 24, 10, 9}, {24, 1, 3, 3}, options({1, 1}, {1, 1}, {1, 1}, {1, 1}, 24), u, s, u, true, true, true});
+}
+
 // Pairs of such weights and of any bytes fit into 16 bits.
 TEST(IntegerConv, WeightsOfSevenBits)
 {
@@ -240,6 +253,31 @@ TEST(IntegerConv, WeightsOfEightBits)
     plain({1, 600, 3, 3}, {290, 600, 1, 1}, options({1, 1}, {0, 0}, {0, 0}, {1, 1}), s, u, true);
     // Unsigned weights are bytes as well where zero points leave them so.
     check({{1, 20, 5, 4}, {20, 20, 3, 3}, options({1, 1}, {1, 1}, {1, 1}, {1, 1}), u, u, i, true, true, false, true});
+}
+
+// Results that are bytes are quantised where their sums are computed: all counts of rows and columns that tiles have,
+// pixels read in place and gathered, more k than a chunk, channels that end within a panel.
+TEST(IntegerConv, BytesEndInTiles)
+{
+    constexpr DataType s = DataType::int8, u = DataType::uint8;
+    const auto plain = [](Dims x, Dims w, ConvOptions o, DataType x_type, DataType y_type, bool last = true) {
+        check({std::move(x), std::move(w), std::move(o), x_type, DataType::int8, y_type, last, true, false, true});
+    };
+    for (const std::int64_t pixels : {1, 2, 3, 4, 5, 7, 8, 15, 49, 301})
+        for (const std::int64_t outputs : {1, 16, 17, 32, 56})
+            plain({1, 24, pixels}, {outputs, 24, 1}, options({1}, {0}, {0}, {1}), pixels % 2 ? s : u,
+                  pixels % 3 ? u : s);
+    const auto one = options({1, 1}, {0, 0}, {0, 0}, {1, 1}), three = options({1, 1}, {1, 1}, {1, 1}, {1, 1});
+    plain({3, 32, 9, 7}, {24, 32, 1, 1}, one, u, u);
+    plain({2, 960, 5, 5}, {290, 960, 1, 1}, one, u, s);
+    plain({2, 32, 9, 7}, {48, 32, 1, 1}, options({2, 2}, {0, 0}, {0, 0}, {1, 1}), u, u);
+    plain({1, 96, 7, 7}, {72, 96, 3, 3}, three, u, u);
+    plain({1, 96, 7, 7}, {72, 96, 3, 3}, three, s, s);
+    plain({2, 3, 17, 19}, {32, 3, 3, 3}, options({2, 2}, {1, 1}, {1, 1}, {1, 1}), u, u);   // runs of nine bytes
+    plain({2, 3, 17, 19}, {20, 3, 3, 3}, options({2, 2}, {0, 0}, {0, 0}, {1, 1}), u, s);
+    plain({1, 64, 6, 6}, {80, 32, 3, 3}, options({1, 1}, {1, 1}, {1, 1}, {1, 1}, 2), u, u);
+    plain({1, 16, 3, 4, 5}, {24, 16, 1, 1, 1}, options({1, 1, 1}, {0, 0, 0}, {0, 0, 0}, {1, 1, 1}), u, u);
+    plain({1, 32, 6, 6}, {16, 32, 1, 1}, one, u, u, false);
 }
 
 TEST(IntegerConv, TypesAndAxes)

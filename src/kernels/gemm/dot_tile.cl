@@ -27,7 +27,7 @@
 #ifdef DOT_BFLOAT16
 #define DOT_PRODUCT "vdpbf16ps "
 #elif defined(DOT_VEX)
-#define DOT_PRODUCT "{vex} vpdpbusd "
+#define DOT_PRODUCT "%{vex%} vpdpbusd "
 #else
 #define DOT_PRODUCT "vpdpbusd "
 #endif

@@ -8,6 +8,7 @@
 #include <clprim/integer_matmul.hpp>
 #include <core/host_processor.hpp>
 #include <core/operands.hpp>
+#include <kernels/conv/implicit.hpp>
 #include <kernels/integer/conv_matrix.hpp>
 #include <kernels/integer/cpu.hpp>
 #include <kernels/rounding.hpp>
@@ -93,6 +94,7 @@ integer_conv_problem problem_of(const Tensor& x, const Tensor& w, const Tensor& 
     p.scale = step_of(c.scale);
     p.y_zero = step_of(c.y_zero);
     const bool is_signed = y.dtype == DataType::int8;
+    p.readable = x.numel() ? conv::span_of(x) : 0;
     p.low = std::max<cl_int>(c.low, is_signed ? -128 : 0);
     p.high = std::min<cl_int>(c.high, is_signed ? 127 : 255);
     return p;
@@ -165,61 +167,108 @@ Tensor with_channels_innermost(Queue& queue, const Tensor& x)
     return turned;
 }
 
-Tensor packed(Queue& queue, const Tensor& w, const IntegerConv& c, const integer_conv_problem& p, bool depthwise)
+// Whether elements with the same channel lie a step apart in the order of positions.
+bool positions_in_steps(const cl_long* strides, const cl_long* sizes, cl_long batch)
+{
+    const cl_long row = sizes[2] * strides[4], plane = sizes[1] * row;
+    return strides[1] == 1 && (sizes[1] == 1 || strides[3] == row) && (sizes[0] == 1 || strides[2] == plane) &&
+           (batch == 1 || strides[0] == sizes[0] * plane);
+}
+
+// A kernel of one tap that meets all of x reads it in place.
+bool one_tap_everywhere(const integer_conv_problem& p)
+{
+    return taps_of(p) == 1 && std::equal(p.in, p.in + 3, p.out) && p.pad[0] == 0 && p.pad[1] == 0 && p.pad[2] == 0 &&
+           positions_in_steps(p.x_strides, p.in, p.batch);
+}
+
+// Whether conv_depthwise_rows.cl takes a depthwise convolution.
+bool by_rows(const integer_conv_problem& p)
+{
+    return p.groups >= depthwise_lanes && p.y_strides[1] == 1 && p.in[0] == 1 && p.window[0] == 1 && p.pad[0] == 0 &&
+           p.out[0] == 1 && p.window[1] == p.window[2] && (p.window[2] == 3 || p.window[2] == 5) &&
+           p.dilation[2] == 1 && p.stride[2] <= 2;
+}
+
+void depthwise(Queue& queue, const Tensor& x, const Tensor& w, const Tensor& y, const IntegerConv& c,
+               const integer_conv_problem& p)
+{
+    const bool rows = by_rows(p);
+    const bool vnni = rows && p.window[2] == 3 && is_byte(y.dtype) && queue.device().vnni_bytes == 64;
+    const char* file = vnni   ? "kernels/integer/conv_depthwise_vnni.cl"
+                       : rows ? "kernels/integer/conv_depthwise_rows.cl"
+                              : "kernels/integer/conv_depthwise.cl";
+    const std::int64_t blocks = divide_up(p.groups, depthwise_lanes);
+    const auto pack = [&] {
+        const std::int64_t words = vnni   ? p.window[1] * (p.window[2] + 1)
+                                   : rows ? divide_up(p.window[1], 2) * p.window[2]
+                                          : divide_up(taps_of(p), 2) + 1;
+        const Tensor result = queue.context().empty({blocks * words * depthwise_lanes}, DataType::int32, queue);
+        queue.launch(program_for(queue, file, w.dtype, DataType::int32).kernel("pack_depthwise"),
+                     Range::groups({size(blocks), 1, 1}, {1, 1, 1}), w, or_any(c.w_zero, w), result, p);
+        return result;
+    };
+    const Tensor weights = !c.options.prepared
+                               ? pack()
+                               : c.options.prepared->get(queue, fmt::format("integer depthwise {} {} {} {}", file,
+                                                                            p.w_strides[0], p.w_strides[4], w.offset),
+                                                         pack);
+    const std::string kernel = rows ? fmt::format("depthwise_{}_{}", p.window[2], p.stride[2]) : "depthwise";
+    queue.launch(program_for(queue, file, x.dtype, y.dtype).kernel(kernel),
+                 Range::groups({size(blocks), size(p.batch * p.out[0] * p.out[1]), 1}, {1, 1, 1}), x,
+                 or_any(c.x_zero, x), weights, or_any(c.bias, w), or_any(c.scale, w), or_any(c.y_zero, y), y, p);
+}
+
+Tensor packed(Queue& queue, const Tensor& w, const IntegerConv& c, const integer_conv_problem& p)
 {
     const auto pack = [&] {
-        const std::int64_t blocks = depthwise ? divide_up(p.groups, depthwise_lanes) : divide_up(p.outputs, columns);
-        const std::int64_t words = depthwise ? blocks * (divide_up(taps_of(p), 2) + 1) * depthwise_lanes
-                                             : p.groups * blocks * p.runs * p.run / 2 * columns;
-        const Tensor result = queue.context().empty({words}, DataType::int32, queue);
-        const char* file = depthwise ? "kernels/integer/conv_depthwise.cl" : "kernels/integer/conv_cpu.cl";
-        queue.launch(program_for(queue, file, w.dtype, DataType::int32)
-                         .kernel(depthwise ? "pack_depthwise" : "pack_weights"),
-                     Range::groups({size(blocks), size(depthwise ? 1 : p.groups), 1}, {1, 1, 1}), w,
-                     or_any(c.w_zero, w), result, p);
-        return !depthwise && c.options.prepared && narrow_pays(queue.device())
-                   ? narrowed(queue, result, p.groups * blocks, p)
-                   : result;
+        const std::int64_t blocks = divide_up(p.outputs, columns), words = p.groups * blocks * p.runs * p.run / 2;
+        const Tensor result = queue.context().empty({words * columns}, DataType::int32, queue);
+        queue.launch(program_for(queue, "kernels/integer/conv_cpu.cl", w.dtype, DataType::int32)
+                         .kernel("pack_weights"),
+                     Range::groups({size(blocks), size(p.groups), 1}, {1, 1, 1}), w, or_any(c.w_zero, w), result, p);
+        return c.options.prepared && narrow_pays(queue.device()) ? narrowed(queue, result, p.groups * blocks, p)
+                                                                 : result;
     };
     if (!c.options.prepared)
         return pack();
-    return c.options.prepared->get(queue, fmt::format("integer conv {} {} {} {} {} {}", depthwise, p.run, p.runs,
-                                                      p.w_strides[0], p.w_strides[1], w.offset), pack);
+    return c.options.prepared->get(queue, fmt::format("integer conv {} {} {} {} {}", p.run, p.runs, p.w_strides[0],
+                                                      p.w_strides[1], w.offset), pack);
 }
 
 void on_cpu(Queue& queue, const Tensor& given, const Tensor& w, const Tensor& y, const IntegerConv& c)
 {
     const Tensor x = with_channels_innermost(queue, given);
     integer_conv_problem p = problem_of(x, w, y, c);
-    const Tensor &bias = or_any(c.bias, w), &scale = or_any(c.scale, w), &y_zero = or_any(c.y_zero, y);
-    if (p.channels == 1 && p.outputs == 1 && taps_of(p) <= most_taps) {
-        const Tensor weights = packed(queue, w, c, p, true);
-        queue.launch(program_for(queue, "kernels/integer/conv_depthwise.cl", x.dtype, y.dtype).kernel("depthwise"),
-                     Range::groups({size(divide_up(p.groups, depthwise_lanes)),
-                                    size(p.batch * p.out[0] * p.out[1]), 1}, {1, 1, 1}),
-                     x, or_any(c.x_zero, x), weights, bias, scale, y_zero, y, p);
-        return;
-    }
+    if (p.channels == 1 && p.outputs == 1 && taps_of(p) <= most_taps)
+        return depthwise(queue, x, w, y, c, p);
     const bool merged = p.groups == 1 && p.dilation[2] == 1 && (p.window[2] == 1 || p.x_strides[4] == p.channels);
     p.run_taps = merged ? p.window[2] : 1;
     p.run = round_up(p.run_taps * p.channels, 8);
     p.runs = taps_of(p) / p.run_taps;
-    const Tensor weights = packed(queue, w, c, p, false);
+    const Tensor weights = packed(queue, w, c, p);
     const bool narrow = weights.dtype == DataType::int8;
     const std::int64_t pixels = pixels_of(p), panels = divide_up(p.outputs, columns);
     // Blocks of like size, whole tiles of pixels but for the last; some work-items for each core.
-    const std::int64_t tile_pixels = !narrow ? 6 : tiles_pay(queue.device()) ? 16 : 4;
-    p.block_pixels = std::min(most_pixels, round_up(divide_up(pixels, divide_up(pixels, most_pixels)), tile_pixels));
+    const bool by_vectors = narrow && !tiles_pay(queue.device()) && queue.device().vnni_bytes == 64;
+    p.rows_of_results = by_vectors && is_byte(y.dtype) && positions_in_steps(p.y_strides, p.out, p.batch);
+    p.rows_in_place = p.rows_of_results && x.dtype == DataType::uint8 && p.groups == 1 && p.channels % 8 == 0 &&
+                      one_tap_everywhere(p);
+    const std::int64_t tile_pixels = !narrow ? 6 : tiles_pay(queue.device()) ? 16 : by_vectors ? 8 : 4;
+    // Those read in place should stay in the first cache for all panels.
+    const std::int64_t most = p.rows_in_place
+                                  ? std::clamp<std::int64_t>(16384 / p.channels / 8 * 8, 32, 256) : most_pixels;
+    p.block_pixels = std::min(most, round_up(divide_up(pixels, divide_up(pixels, most)), tile_pixels));
     const std::int64_t pixel_blocks = divide_up(pixels, p.block_pixels) * p.groups;
     const std::int64_t wanted = 4 * std::max(1u, queue.device().compute_units);
     p.block_panels = std::clamp<std::int64_t>(panels * pixel_blocks / wanted, 1, std::min(panels, most_panels));
     p.block_panels = divide_up(panels, divide_up(panels, p.block_panels));
-    if (narrow && !tiles_pay(queue.device()) && queue.device().vnni_bytes == 64)
+    if (by_vectors)
         p.block_panels = round_up(p.block_panels, 2);   // two at once
     queue.launch(program_for(queue, "kernels/integer/conv_cpu.cl", x.dtype, y.dtype, narrow).kernel("conv"),
                  Range::groups({size(divide_up(pixels, p.block_pixels)), size(divide_up(panels, p.block_panels)),
                                 size(p.groups)}, {1, 1, 1}),
-                 x, or_any(c.x_zero, x), weights, bias, scale, y_zero, y, p);
+                 x, or_any(c.x_zero, x), weights, or_any(c.bias, w), or_any(c.scale, w), or_any(c.y_zero, y), y, p);
 }
 
 // Weights [o][tap][channel] of one group.

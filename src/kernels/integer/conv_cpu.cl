@@ -16,6 +16,9 @@
 //
 //     rows: [pixel][CHUNK] bytes        weights: [group][panel][four of k][COLUMNS] words of four int8; sums of columns
 //
+// With AVX-512 VNNI pixels that lie in rows are read in place where nothing is to be gathered, and results that are
+// bytes are quantised in registers (dot_ending.cl).
+//
 // -DAMX: tile registers read both as they lie (conv_amx.cl).
 //
 // -DX=int8|uint8 (what is gathered or packed) -DY=int32|float32|int8|uint8 [-DNARROW [-DAMX]] [what dot_tile.cl takes]
@@ -122,6 +125,10 @@ typedef uchar number;
 #define DOT_SUM_SECOND 32
 #endif
 #include "kernels/gemm/dot_tile.cl"
+#if DOT_VECTOR == 64 && KIND == BYTES
+#define ENDS_IN_TILES
+#include "kernels/integer/dot_ending.cl"
+#endif
 #else
 #include "kernels/integer/narrow_tile.cl"
 #endif
@@ -135,81 +142,31 @@ typedef short number;
 #endif
 #define STEP (4 / (int)sizeof(number))   // of k in a word
 
-static inline void take(bytes from, number zero, long count, __local number* row)
-{
-    long i = 0;
-    for (; i + 64 <= count; i += 64)
-        UNROLL for (int e = 0; e < 64; e += 16) vstore16(TAKE(16, from + i + e), 0, row + i + e);
-    for (; i + 16 <= count; i += 16)
-        vstore16(TAKE(16, from + i), 0, row + i);
-    if (i + 8 <= count) {
-        vstore8(TAKE(8, from + i), 0, row + i);
-        i += 8;
-    }
-    for (; i < count; ++i)
-#ifdef NARROW
-        row[i] = (uchar)from[i] ^ FLIP;
+#include "kernels/integer/conv_gather.cl"
+
+#ifdef ENDS_IN_TILES
+// Tiles are told what sums begin with where there is one chunk, and add no bias.
+#define BEGINS (!p.rows_of_results || depth > CHUNK)
+#define BIAS_AT(o) (p.rows_of_results && p.bias >= 0 ? ending.bias + (o) : 0)
 #else
-        row[i] = (short)((short)from[i] - zero);
+#define BEGINS 1
+#define BIAS_AT(o) 0
 #endif
-}
-
-static inline void clear(number zero, long count, __local number* row)
-{
-    for (long i = 0; i < count; ++i)
-        row[i] = OUTSIDE;
-}
-
-// Where k lies: its number in a run, and the run's place in the window. Divisions of long numbers take as long as a
-// short run does, so they are done once for all pixels.
-typedef struct {
-    long at, x, y, z;
-} place_of_k;
-
-static inline place_of_k place_of(const integer_conv_problem* p, long k)
-{
-    const long row_runs = p->window[2] / p->run_taps, r = k / p->run;
-    const place_of_k place = {k % p->run, r % row_runs, r / row_runs % p->window[1], r / row_runs / p->window[1]};
-    return place;
-}
-
-// Numbers k to k + count of the patch whose first tap lies at `first` (z, y, x); `x` is the image's group.
-static inline void gather(bytes x, const integer_conv_problem* p, long4 first, number zero, place_of_k k,
-                          long count, __local number* row)
-{
-    const long row_runs = p->window[2] / p->run_taps, length = p->run_taps * p->channels;
-    while (count > 0) {
-        const long at = k.at, here = min(count, p->run - at);
-        const long z = first.x + k.z * p->dilation[0], y = first.y + k.y * p->dilation[1];
-        const long column = first.z + k.x * p->run_taps * p->dilation[2];
-        long begin = at + here, end = at + here;
-        if (z >= 0 && z < p->in[0] && y >= 0 && y < p->in[1]) {
-            begin = min(max(at, -column * p->channels), at + here);
-            end = max(begin, min(min(at + here, length), (p->in[2] - column) * p->channels));
-        }
-        clear(zero, begin - at, row);
-        take(x + z * p->x_strides[2] + y * p->x_strides[3] + column * p->x_strides[4] + begin, zero, end - begin,
-             row + (begin - at));
-        clear(zero, at + here - end, row + (end - at));
-        row += here;
-        count -= here;
-        k.at = 0;
-        if (++k.x == row_runs) {
-            k.x = 0;
-            if (++k.y == p->window[1]) {
-                k.y = 0;
-                ++k.z;
-            }
-        }
-    }
-}
-
 #ifdef AMX
 #elif defined(NARROW)
-// What sums begin with: the zero point times those of columns is taken off.
-static inline void begin_sums(const __global int* of_columns, int zero, long pixels, __local int* sums)
+// What sums begin with: the zero point times those of columns is taken off. `bias`: of `count` columns, 0 where it is
+// added later.
+static inline void begin_sums(const __global int* of_columns, int zero, const __global int* bias, long count,
+                              long pixels, __local int* sums)
 {
-    const int8 one = -vload8(0, of_columns) * zero, two = -vload8(1, of_columns) * zero;
+    int8 one = -vload8(0, of_columns) * zero, two = -vload8(1, of_columns) * zero;
+    if (bias) {
+        int each[COLUMNS];
+        for (int j = 0; j < COLUMNS; ++j)
+            each[j] = j < count ? bias[j] : 0;
+        one += vload8(0, each);
+        two += vload8(1, each);
+    }
     for (long i = 0; i < pixels; ++i) {
         vstore8(one, 2 * i, sums);
         vstore8(two, 2 * i + 1, sums);
@@ -259,6 +216,10 @@ static inline long4 next_pixel(const integer_conv_problem* p, long4 at)
     return (long4)(0, 0, 0, at.w + 1);
 }
 
+#ifdef ENDS_IN_TILES
+#include "kernels/integer/conv_end_panels.cl"
+#endif
+
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void conv(const __global storage_t(X)* x, ulong x_offset, const __global storage_t(X)* x_zero, ulong x_zero_offset,
           const __global int* w, ulong w_offset, ENDING_ARGUMENTS, __global storage_t(Y)* y, ulong y_offset,
@@ -281,8 +242,28 @@ void conv(const __global storage_t(X)* x, ulong x_offset, const __global storage
     const number zero = (short)AT(x_zero + x_zero_offset, p.x_zero, 0);
     w += w_offset;
 #endif
+    const bytes x_end = x + x_offset + p.readable;
     x += x_offset + group * p.channels * p.x_strides[1];
     w += (group * all_panels + panel_begin) * (depth / STEP) * COLUMNS;
+#ifdef ENDS_IN_TILES
+    // Two panels of results, the rest of whose sums are to be computed by `steps` eights of k.
+    y += y_offset + first * p.y_strides[4];
+#define END_PANELS(operands, panel)                                                                         \
+    end_panels(&ending, operands, column_sums + (panel) * COLUMNS, zero,                                    \
+               group * p.outputs + (panel_begin + (panel)) * COLUMNS,                                       \
+               p.outputs - (panel_begin + (panel)) * COLUMNS, count,                                        \
+               y + group * p.outputs + (panel_begin + (panel)) * COLUMNS)
+#define SECOND_PANEL(panel) ((panel) + 1 < panels ? depth / STEP * 4 * COLUMNS : 0)
+    if (p.rows_in_place) {
+        for (long panel = 0; panel < panels; panel += 2) {
+            const dot_ending operands = {.rows = (ulong)(x + first * p.x_strides[4]), .row_step = p.x_strides[4],
+                                         .weights = (ulong)(w + panel * (depth / STEP) * COLUMNS),
+                                         .steps = depth / 8, .second = SECOND_PANEL(panel)};
+            END_PANELS(operands, panel);
+        }
+        return;
+    }
+#endif
     const long4 first_pixel = pixel_at(&p, first);
 #ifdef AMX
     amx_begin();
@@ -294,16 +275,20 @@ void conv(const __global storage_t(X)* x, ulong x_offset, const __global storage
         for (long i = 0; i < count; ++i, at = next_pixel(&p, at)) {
             const long4 corner = (long4)(at.x * p.stride[0] - p.pad[0], at.y * p.stride[1] - p.pad[1],
                                          at.z * p.stride[2] - p.pad[2], 0);
-            gather(x + at.w * p.x_strides[0], &p, corner, zero, place, here, rows + i * CHUNK);
+            const bytes image = x + at.w * p.x_strides[0];
+            if (!gather_inside(image, x_end, &p, corner, zero, place, here, rows + i * CHUNK))
+                gather(image, &p, corner, zero, place, here, rows + i * CHUNK);
 #ifdef AMX
             fill_block(here, rows + i * CHUNK);
 #endif
         }
         // More pixels than there are may be computed.
 #if defined(NARROW) && !defined(AMX)
-        for (long panel = 0; panel < panels && k == 0; ++panel)
-            begin_sums(column_sums + panel * COLUMNS, zero, min((count + 3) / 4 * 4, (long)MOST_PIXELS),
-                       sums + panel * MOST_PIXELS * COLUMNS);
+        for (long panel = 0; panel < panels && k == 0 && BEGINS; ++panel) {
+            const long o = (panel_begin + panel) * COLUMNS;
+            begin_sums(column_sums + panel * COLUMNS, zero, BIAS_AT(group * p.outputs + o), p.outputs - o,
+                       min((count + 3) / 4 * 4, (long)MOST_PIXELS), sums + panel * MOST_PIXELS * COLUMNS);
+        }
 #endif
         for (long panel = 0; panel < panels; panel += PANELS_AT_ONCE) {
             const __global int* from = w + (panel * (depth / STEP) + k / STEP) * COLUMNS;
@@ -311,6 +296,19 @@ void conv(const __global storage_t(X)* x, ulong x_offset, const __global storage
 #ifdef AMX
             tile_pixels(rows, from, here, count, k ? 0 : column_sums + panel * COLUMNS, zero, to);
 #elif defined(DOT_VECTOR)
+#ifdef ENDS_IN_TILES
+            if (p.rows_of_results && k + here == depth) {
+                dot_ending operands = {.rows = (ulong)rows, .row_step = CHUNK, .weights = (ulong)from,
+                                       .steps = here / 8, .second = SECOND_PANEL(panel)};
+                if (k) {
+                    operands.begin = (ulong)to;
+                    operands.begin_step = 4 * COLUMNS;
+                    operands.begin_second = operands.second ? DOT_SUM_SECOND : 0;
+                }
+                END_PANELS(operands, panel);
+                continue;
+            }
+#endif
             const ulong second = PANELS_AT_ONCE == 1 ? 32 : panel + 1 < panels ? depth / STEP * 4 * COLUMNS : 0;
             const dot_operands of = {(ulong)rows, (ulong)from, (ulong)to, second, here / 8};
             dot_tile(of, count);
@@ -328,6 +326,11 @@ void conv(const __global storage_t(X)* x, ulong x_offset, const __global storage
     }
 #ifdef AMX
     amx_end();
+#endif
+#ifdef ENDS_IN_TILES
+    if (p.rows_of_results)
+        return;
+    y -= y_offset + first * p.y_strides[4];
 #endif
     long4 at = first_pixel;
     for (long i = 0; i < count; ++i, at = next_pixel(&p, at)) {

@@ -26,9 +26,13 @@ typedef int8 results;
 #if KIND == BYTES
 #define TO_int8 convert_char16
 #define TO_uint8 convert_uchar16
+#define TO_BYTES_int8 convert_char8
+#define TO_BYTES_uint8 convert_uchar8
 #define STORE_RESULTS(one, two, to) vstore16(CLPRIM_CAT(TO_, Y)((int16)(one, two)), 0, to)
+#define STORE_EIGHT(eight, to) vstore8(CLPRIM_CAT(TO_BYTES_, Y)(eight), 0, to)
 #else
 #define STORE_RESULTS(one, two, to) (vstore8(one, 0, to), vstore8(two, 1, to))
+#define STORE_EIGHT(eight, to) vstore8(eight, 0, to)
 #endif
 
 // What stands behind the sums, moved to its offsets. Undefined ones are not read.
@@ -58,19 +62,46 @@ static inline result ended(const conv_ending* e, int sum, long o)
 #endif
 }
 
-static inline results ended_vector(const conv_ending* e, int8 sums, long o)
+// What stands behind the sums of eight output channels, read once for all pixels.
+typedef struct {
+    int8 bias, zero;
+    float8 scale, low, high;   // bounds less the zero point
+} vector_ending;
+
+static inline vector_ending ending_of(const conv_ending* e, long o)
 {
+    vector_ending v = {};
     if (e->p->bias >= 0)
-        sums += vload8(0, e->bias + o);
+        v.bias = vload8(0, e->bias + o);
+#if KIND != SUMS
+    v.scale = e->p->scale == 0 ? (float8)e->scale[0] : vload8(0, e->scale + o);
+#endif
+#if KIND == BYTES
+    const int zero = (int)AT(e->y_zero, e->p->y_zero, 0);
+    v.zero = zero;
+    v.low = (float)(e->p->low - zero);
+    v.high = (float)(e->p->high - zero);
+#endif
+    return v;
+}
+
+// Of sums that hold the bias already.
+static inline results ended_eight(const vector_ending* v, int8 sums)
+{
 #if KIND == SUMS
     return sums;
+#elif KIND == REALS
+    return convert_float8(sums) * v->scale;
 #else
-    const float8 scale = e->p->scale == 0 ? (float8)e->scale[0] : vload8(0, e->scale + o);
+    float8 q = rint(convert_float8(sums) * v->scale);
+    q = q > v->low ? q : v->low;   // one instruction each, unlike fmax; what is no number becomes the lowest
+    q = q < v->high ? q : v->high;
+    return convert_int8(q) + v->zero;
 #endif
-#if KIND == REALS
-    return convert_float8(sums) * scale;
-#elif KIND == BYTES
-    const float8 q = fmin(fmax(rint(convert_float8(sums) * scale), (float8)-65536.0f), (float8)65536.0f);
-    return clamp(convert_int8(q) + (int8)(int)AT(e->y_zero, e->p->y_zero, 0), (int8)e->p->low, (int8)e->p->high);
-#endif
+}
+
+static inline results ended_vector(const conv_ending* e, int8 sums, long o)
+{
+    const vector_ending v = ending_of(e, o);
+    return ended_eight(&v, sums + v.bias);
 }
