@@ -3,13 +3,12 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <sys/mman.h>
-
 #include <clprim/context.hpp>
 #include <clprim/error_hook.hpp>
 #include <core/environment.hpp>
 #include <core/host_memory.hpp>
 #include <core/queue_handle.hpp>
+#include <core/system.hpp>
 
 namespace clprim {
 namespace {
@@ -28,13 +27,6 @@ std::size_t segment_bytes(std::size_t size)
     if (size <= small_limit)
         return small_segment;
     return size < medium_limit ? large_segment : round_up(size, 2 * mebibyte);
-}
-
-// Addresses that stand for device memory. PROT_NONE: nothing is backed, a stray access faults.
-void* reserve_addresses(std::size_t bytes)
-{
-    void* address = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return address == MAP_FAILED ? nullptr : address;
 }
 
 // In a context of several devices drivers choose a buffer's place at its first use: here it is told, so that a lack of
@@ -150,7 +142,7 @@ Block* CachingAllocator::new_segment(std::size_t size, const Place& place)
         return nullptr;
     auto segment = std::make_unique<Segment>();
     segment->buffer = cl::Buffer(buffer);
-    segment->address = reserve_addresses(bytes);
+    segment->address = detail::reserve_addresses(bytes);
     if (!segment->address)
         return nullptr;
     segment->host = static_cast<char*>(host);
@@ -286,7 +278,7 @@ void CachingAllocator::release_segments()
             Segment* segment = block->segment;
             segments_.erase(segment->address);
             detail::tell(MemoryAction::Kind::segment_free, *segment, context_, segment->address, segment->bytes);
-            ::munmap(segment->address, segment->bytes);
+            detail::release_addresses(segment->address, segment->bytes);
             statistics_.segment_count.remove(1);
             statistics_.reserved_bytes.remove(static_cast<std::int64_t>(segment->bytes));
             delete segment;   // the driver keeps the buffer until enqueued work is done with it

@@ -7,8 +7,6 @@
 #include <map>
 #include <vector>
 
-#include <unistd.h>
-
 #include <core/at_exit.hpp>
 #include <core/adopted_context.hpp>
 #include <core/caching_allocator.hpp>
@@ -16,6 +14,7 @@
 #include <core/event_bridge.hpp>
 #include <core/poison.hpp>
 #include <core/program_cache.hpp>
+#include <core/system.hpp>
 #include <core/transfer.hpp>
 
 namespace clprim {
@@ -27,13 +26,13 @@ constexpr int pool_size = 32;   // queues of new_queue() besides queue 0
 std::mutex registry_mutex;
 // Never destroyed: drivers may be unloaded before static destructors run.
 std::array<std::atomic<Context*>, max_devices> registry{};
-pid_t owner_process = 0;
+std::int64_t owner_process = 0;
 
 // Work still under way at exit would meet a driver that is being torn down. (Oclgrind works only when it is waited for,
 // and cannot be called any more: its thread-local data is gone.)
 void finish_at_exit()
 {
-    if (::getpid() != owner_process)
+    if (detail::process_id() != owner_process)
         return;
     detail::settle_barriers();
     for (auto& slot : registry)
@@ -117,7 +116,7 @@ Context& Context::get(int device_index)
 {
     if (device_index >= 0 && device_index < max_devices)
         if (Context* context = registry[device_index].load(std::memory_order_acquire)) [[likely]] {
-            require<Error>(::getpid() == owner_process,
+            require<Error>(detail::process_id() == owner_process,
                            "OpenCL was initialised before this process was forked and cannot be used in the child; use "
                            "the 'spawn' or 'forkserver' start method of multiprocessing");
             return *context;
@@ -128,7 +127,7 @@ Context& Context::get(int device_index)
     if (Context* context = registry[device_index].load())
         return *context;
     if (owner_process == 0) {
-        owner_process = ::getpid();
+        owner_process = detail::process_id();
         std::atexit(finish_at_exit);
     }
     auto* context = new Context(device);

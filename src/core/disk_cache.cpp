@@ -4,13 +4,11 @@
 #include <fstream>
 #include <thread>
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <core/environment.hpp>
 #include <core/program_cache.hpp>
+#include <core/system.hpp>
 
 namespace clprim {
 namespace {
@@ -99,7 +97,7 @@ void save_cache_entry(const std::filesystem::path& file, std::string_view key,
                       const std::vector<unsigned char>& data) noexcept
 try {
     static std::atomic<unsigned> serial{0};
-    const std::filesystem::path aside = fmt::format("{}.{}.{}.tmp", file.string(), ::getpid(), serial++);
+    const std::filesystem::path aside = fmt::format("{}.{}.{}.tmp", file.string(), detail::process_id(), serial++);
     Header header{};
     std::memcpy(header.magic, magic, sizeof magic);
     header.key_bytes = key.size();
@@ -127,22 +125,15 @@ BuildLock::BuildLock(const std::filesystem::path& entry)
         return;
     // A few files for all programs, so that they need not be cleared away. Two programs that share one wait needlessly.
     const std::string name = fmt::format("{}.lock", entry.filename().string().substr(0, 2));
-    file_ = ::open((entry.parent_path() / name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (file_ < 0)
-        return;
+    lock_ = std::make_unique<detail::FileLock>(entry.parent_path() / name);
     using namespace std::chrono_literals;
-    for (const auto end = std::chrono::steady_clock::now() + 60s; ::flock(file_, LOCK_EX | LOCK_NB) != 0;) {
-        if ((errno != EWOULDBLOCK && errno != EINTR) || std::chrono::steady_clock::now() > end)
-            return;
+    const auto end = std::chrono::steady_clock::now() + 60s;
+    while (lock_->try_lock() == detail::FileLock::Answer::busy && std::chrono::steady_clock::now() < end) {
         waited_ = true;
         std::this_thread::sleep_for(10ms);
     }
 }
 
-BuildLock::~BuildLock()
-{
-    if (file_ >= 0)
-        ::close(file_);
-}
+BuildLock::~BuildLock() = default;
 
 }  // namespace clprim

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <memory>
 
-#include <sys/mman.h>
+#include <core/system.hpp>
 
 namespace clprim {
 namespace {
@@ -14,7 +14,7 @@ struct Mapping {
     void* address;
     std::size_t bytes;
 
-    ~Mapping() { ::munmap(address, bytes); }
+    ~Mapping() { detail::release_addresses(address, bytes); }
 };
 
 // The driver calls it when nothing uses the buffer any more.
@@ -31,14 +31,13 @@ bool runs_on_host_processor(const Device& device)
 cl_mem create_host_buffer(cl_context context, std::size_t bytes, void** address, cl_int* code)
 {
     // One page more, since addresses are aligned to small ones only.
-    void* const begin = ::mmap(nullptr, bytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (begin == MAP_FAILED) {
+    void* const begin = detail::allocate_pages(bytes + page);
+    if (!begin) {
         *code = CL_MEM_OBJECT_ALLOCATION_FAILURE;
         return nullptr;
     }
     std::unique_ptr<Mapping> mapping(new Mapping{begin, bytes + page});
     void* const aligned = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(begin) + page - 1) / page * page);
-    ::madvise(aligned, bytes, MADV_HUGEPAGE);   // refused by systems without such pages, which do without
     const cl_mem buffer = clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, bytes, aligned, code);
     if (*code != CL_SUCCESS)
         return nullptr;

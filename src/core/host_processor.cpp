@@ -1,14 +1,14 @@
 #include <core/host_processor.hpp>
 
-#if defined(__x86_64__) && defined(__linux__)
+#ifdef __x86_64__
 #include <cpuid.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+
+#include <core/system.hpp>
 #endif
 
 namespace clprim {
 
-#if defined(__x86_64__) && defined(__linux__)
+#ifdef __x86_64__
 
 namespace {
 
@@ -20,17 +20,11 @@ bool has_all(unsigned bits) noexcept
     return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & bits) == bits;
 }
 
-bool ask_for_amx() noexcept
-{
-    constexpr long request_permission = 0x1023, tile_data = 18;    // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILE_DATA
-    return has_all(amx_bf16 | amx_tile) && syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
-}
-
 }  // namespace
 
 bool host_has_amx() noexcept
 {
-    static const bool has = ask_for_amx();
+    static const bool has = has_all(amx_bf16 | amx_tile) && detail::allow_tile_registers();
     return has;
 }
 

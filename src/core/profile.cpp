@@ -7,12 +7,10 @@
 #include <map>
 #include <mutex>
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <clprim/context.hpp>
 #include <core/event_bridge.hpp>
 #include <core/queue_handle.hpp>
+#include <core/system.hpp>
 
 namespace clprim {
 namespace detail {
@@ -124,7 +122,7 @@ void detail::add_command(Queue& queue, cl_event event, ProfiledCommand command)
     command.enqueued = detail::profile_time();
     command.correlation = correlation();
     command.annotation = annotation();
-    thread_local const std::int64_t thread = ::syscall(SYS_gettid);
+    thread_local const std::int64_t thread = detail::thread_id();
     command.thread = thread;
     const std::lock_guard lock(log.mutex);
     log.entries.push_back({std::move(command), cl::Event(event)});

@@ -75,6 +75,10 @@ void save_cache_entry(const std::filesystem::path& file, std::string_view key,
                       const std::vector<unsigned char>& data) noexcept;
 std::string cache_hash(std::string_view text);   // 32 hexadecimal digits
 
+namespace detail {
+class FileLock;
+}
+
 // Held by the one process that builds a program, so that others which need it wait and then load it. Processes that end
 // let go of it; after a minute, or where the folder has no locks, the wait is given up: a program built twice does no
 // harm.
@@ -87,7 +91,7 @@ public:
     bool waited() const { return waited_; }   // another process held it: look again for what it built
 
 private:
-    int file_ = -1;
+    std::unique_ptr<detail::FileLock> lock_;
     bool waited_ = false;
 };
 

@@ -6,13 +6,12 @@
 #include <iterator>
 #include <vector>
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <clprim/error.hpp>
 #include <core/environment.hpp>
 #include <core/program_cache.hpp>
+#include <core/system.hpp>
 
 namespace clprim {
 namespace {
@@ -20,13 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Whether this process is the one to build a text.
-bool claim(fs::path text)
-{
-    const int file = ::open(text.replace_extension(".taken").c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (file >= 0)
-        ::close(file);
-    return file >= 0;
-}
+bool claim(fs::path text) { return detail::create_file(text.replace_extension(".taken")); }
 
 void build(Context& context, const fs::path& file, const std::string& base_options)
 {

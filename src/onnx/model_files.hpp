@@ -8,6 +8,8 @@
 #include <span>
 #include <string>
 
+#include <core/system.hpp>
+
 namespace clprim::onnx {
 
 // A file that stays open while copies of this live: it can be read again after it was replaced, moved or deleted.
@@ -22,21 +24,19 @@ public:
 
     const std::filesystem::path& path() const { return path_; }          // as it was then, absolute
     const std::string& location() const { return location_; }
-    std::uintmax_t bytes() const { return bytes_; }
+    std::uintmax_t bytes() const { return status_.bytes; }
     // Whether nobody wrote to it since it was opened.
     bool is_unchanged() const;
     // Fills a buffer from a place of the file; false if it ends before that, or cannot be read.
     bool read(std::uintmax_t offset, std::span<std::byte> buffer) const;
 
 private:
-    using Descriptor = std::shared_ptr<const int>;
-    Descriptor opened() const;
+    std::shared_ptr<const clprim::detail::InputFile> opened() const;
 
     std::filesystem::path path_;
     std::string location_;
-    Descriptor descriptor_;                        // null once closed
-    std::uintmax_t bytes_ = 0, number_ = 0;        // number: the file system's, of this file
-    std::int64_t written_ = 0;                     // nanoseconds
+    std::shared_ptr<const clprim::detail::InputFile> file_;   // null once closed
+    clprim::detail::InputFile::Status status_{};
 };
 
 }  // namespace clprim::onnx

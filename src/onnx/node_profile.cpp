@@ -3,10 +3,9 @@
 #include <limits>
 
 #include <nlohmann/json.hpp>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <core/profile.hpp>
+#include <core/system.hpp>
 
 namespace clprim::onnx {
 
@@ -41,7 +40,7 @@ void NodeProfile::Scope::begin()
 void NodeProfile::Scope::end() noexcept
 {
     pop_correlation();
-    thread_local const std::int64_t thread = ::syscall(SYS_gettid);
+    thread_local const std::int64_t thread = clprim::detail::thread_id();
     const std::lock_guard lock(profile_->mutex_);
     profile_->spans_.push_back({&node_, started_, clprim::detail::profile_time(), thread});
     profile_->nodes_.emplace(id_of(node_), &node_);

@@ -1,8 +1,8 @@
 #include "command.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
+
+#include "processes.hpp"
 
 namespace clprim::command {
 
@@ -12,7 +12,7 @@ double seconds_since(std::chrono::steady_clock::time_point begin)
 }
 
 Progress::Progress(std::string title, std::size_t total)
-    : title_(std::move(title)), total_(std::max<std::size_t>(total, 1)), visible_(isatty(STDERR_FILENO))
+    : title_(std::move(title)), total_(std::max<std::size_t>(total, 1)), visible_(is_terminal(stderr))
 {
 }
 

@@ -6,15 +6,10 @@
 #include <random>
 #include <thread>
 
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <clprim.h>
 
 #include "model.hpp"
-
-extern char** environ;
+#include "processes.hpp"
 
 namespace clprim::command {
 
@@ -22,40 +17,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using Variables = std::vector<std::pair<std::string, std::string>>;
-
-// This command again, with other arguments and these variables more.
-pid_t start(const std::vector<std::string>& arguments, const Variables& variables)
+// `clprim prepare` again, with other arguments.
+Process start(std::vector<std::string> arguments, const Process::Variables& variables)
 {
-    std::vector<std::string> texts{"clprim", "prepare"}, settings;
-    texts.insert(texts.end(), arguments.begin(), arguments.end());
-    for (const auto& [name, value] : variables)
-        settings.push_back(name + "=" + value);
-    for (char** entry = environ; *entry; ++entry) {
-        const std::string text = *entry;
-        if (std::ranges::none_of(variables, [&](const auto& v) { return text.starts_with(v.first + "="); }))
-            settings.push_back(text);
-    }
-    const auto pointers = [](std::vector<std::string>& strings) {
-        std::vector<char*> result;
-        for (std::string& text : strings)
-            result.push_back(text.data());
-        result.push_back(nullptr);
-        return result;
-    };
-    pid_t process = 0;
-    const int status = ::posix_spawn(&process, "/proc/self/exe", nullptr, nullptr, pointers(texts).data(),
-                                     pointers(settings).data());
-    require<Error>(status == 0, "cannot start another process of this command");
-    return process;
-}
-
-bool succeeds(pid_t process)
-{
-    int status = 0;
-    while (::waitpid(process, &status, 0) < 0 && errno == EINTR) {
-    }
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    arguments.insert(arguments.begin(), "prepare");
+    return {std::move(arguments), variables};
 }
 
 std::vector<fs::path> files_with(const fs::path& folder, const char* extension)
@@ -66,24 +32,6 @@ std::vector<fs::path> files_with(const fs::path& folder, const char* extension)
             result.push_back(entry.path());
     return result;
 }
-
-// A folder for the texts, gone when the work is done.
-class Scratch {
-public:
-    Scratch()
-    {
-        std::string name = (fs::temp_directory_path() / "clprim-prepare-XXXXXX").string();
-        require<Error>(::mkdtemp(name.data()) != nullptr, "cannot make a folder like ", name);
-        path = name;
-    }
-    ~Scratch()
-    {
-        std::error_code ignored;
-        fs::remove_all(path, ignored);
-    }
-    Scratch(const Scratch&) = delete;
-    fs::path path;
-};
 
 // Runs that come one after another may use other kernels: recordings copy what they are given.
 void run_often(const PrepareOptions& options)
@@ -123,12 +71,12 @@ void build(const PrepareOptions& options, const fs::path& texts, const fs::path&
     std::vector<std::string> arguments{"--build", texts.string()};
     if (!options.device.empty())
         arguments.insert(arguments.end(), {"--device", options.device});
-    std::vector<pid_t> workers;
+    std::vector<Process> workers;
     for (std::size_t i = 0; i < processes; ++i)
         workers.push_back(start(arguments, {{"CLPRIM_CACHE_DIR", folder.string()}, {"CLPRIM_PROGRESS", "0"}}));
     bool all = true;
-    for (const pid_t worker : workers)
-        all = succeeds(worker) && all;
+    for (Process& worker : workers)
+        all = worker.succeeds() && all;
     require<Error>(all, "building failed; the error is above");
 }
 
@@ -150,14 +98,14 @@ void prepare(const PrepareOptions& options)
         fs::absolute(options.folder.empty() ? options.source.model + ".programs" : options.folder);
     fs::create_directories(folder);
     const auto begin = std::chrono::steady_clock::now();
-    const Scratch scratch;
+    const ScratchFolder scratch;
     const std::vector<std::string> arguments = model_arguments(options);
-    const bool listed = succeeds(start(arguments, {{"CLPRIM_DRY_RUN", (scratch.path / "launches").string()},
-                                                   {"CLPRIM_DUMP_PROGRAMS", scratch.path.string()}}));
+    const bool listed = start(arguments, {{"CLPRIM_DRY_RUN", (scratch.path / "launches").string()},
+                                          {"CLPRIM_DUMP_PROGRAMS", scratch.path.string()}}).succeeds();
     if (listed)
         build(options, scratch.path, folder);
     // A run that counts also finds what a dry one cannot: shapes that depend on data.
-    require<Error>(succeeds(start(arguments, {{"CLPRIM_CACHE_DIR", folder.string()}, {"CLPRIM_PROGRESS", "0"}})),
+    require<Error>(start(arguments, {{"CLPRIM_CACHE_DIR", folder.string()}, {"CLPRIM_PROGRESS", "0"}}).succeeds(),
                    "the model does not run; the error is above");
     for (const fs::path& lock : files_with(folder, ".lock"))
         fs::remove(lock);
@@ -170,7 +118,7 @@ void prepare(const PrepareOptions& options)
         return print({{"folder", folder.string()}, {"programs", programs.size()}, {"bytes", bytes},
                       {"seconds", seconds}});
     std::printf("%zu programs, %.1f MiB, in %s after %.1f s\n", programs.size(), static_cast<double>(bytes) / (1 << 20),
-                folder.c_str(), seconds);
+                folder.string().c_str(), seconds);
 }
 
 }  // namespace clprim::command

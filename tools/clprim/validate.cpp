@@ -1,6 +1,5 @@
 // What runs in the Python package clprim: validate, a model's outputs against ONNX Runtime's, and conversions to
 // shorter numbers.
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
@@ -8,6 +7,7 @@
 
 #include "command.hpp"
 #include "options.hpp"
+#include "processes.hpp"
 
 namespace clprim::command {
 
@@ -21,11 +21,7 @@ void run_in_python(const std::string& subcommand, const std::vector<std::string>
     const char* chosen = std::getenv("CLPRIM_PYTHON");
     std::vector<std::string> words{chosen ? chosen : "python3", "-m", "clprim", subcommand};
     words.insert(words.end(), arguments.begin(), arguments.end());
-    std::vector<char*> argv;
-    for (std::string& word : words)
-        argv.push_back(word.data());
-    argv.push_back(nullptr);
-    execvp(argv[0], argv.data());
+    become(words);
     throw NotSupported(words[0] + " cannot be started (" + std::strerror(errno) +
                        "); CLPRIM_PYTHON names a Python that has the packages clprim, onnx and onnxruntime");
 }

@@ -47,7 +47,8 @@ static inline int8 words_of(const __global storage_t(X)* one, const __global sto
     return (convert_int8(vload8(0, one)) & 0xffff) | convert_int8(vload8(0, two)) << 16;
 }
 
-// A work-item owns sixteen channels of a row of results. Of a kernel of TAPS x TAPS, REACH columns from result to result.
+// A work-item owns sixteen channels of a row of results. Of a kernel of TAPS x TAPS, REACH columns from result to
+// result.
 #define DEFINE_DEPTHWISE(TAPS, REACH)                                                                       \
     __kernel __attribute__((reqd_work_group_size(1, 1, 1)))                                                 \
     void depthwise_##TAPS##_##REACH(const __global storage_t(X)* x, ulong x_offset,                         \

@@ -1,6 +1,5 @@
 // Operators on strings, which live on the host.
-#include <clocale>
-#include <cwctype>
+#include <core/system.hpp>
 
 #include "onnx/ops/elementwise.hpp"
 #include "onnx/ops/families.hpp"
@@ -91,7 +90,6 @@ std::string encode(std::uint32_t c)
 // The text in one case, by Unicode's simple mappings.
 std::string in_case(std::string_view text, bool upper)
 {
-    static const locale_t unicode = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
     std::string result;
     for (std::size_t at = 0; at < text.size();) {
         const std::size_t begin = at;
@@ -100,12 +98,7 @@ std::string in_case(std::string_view text, bool upper)
             result += text[begin];
             continue;
         }
-        const bool letter = (c | 32) >= 'a' && (c | 32) <= 'z' && c < 0x80;
-        const auto wide = static_cast<wint_t>(c);
-        result +=
-            encode(unicode  ? static_cast<std::uint32_t>(upper ? towupper_l(wide, unicode) : towlower_l(wide, unicode))
-                   : letter ? (upper ? c & ~32u : c | 32u)
-                            : c);
+        result += encode(clprim::detail::in_case(c, upper));
     }
     return result;
 }

@@ -1,0 +1,70 @@
+// What the library asks of the operating system beyond the standard library, in system_posix.cpp (Linux, macOS) and
+// system_windows.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+
+namespace clprim::detail {
+
+std::int64_t process_id() noexcept;
+std::int64_t thread_id() noexcept;   // as tools of the system show it
+
+// Whether this process may use AMX's tile registers, which the system has to be asked for.
+bool allow_tile_registers() noexcept;
+
+// Addresses at which there is nothing: an access faults. Null if there are none left.
+void* reserve_addresses(std::size_t bytes) noexcept;
+// Pages of zeros, large ones where the system has them. Null without memory.
+void* allocate_pages(std::size_t bytes) noexcept;
+void release_addresses(void* address, std::size_t bytes) noexcept;   // all of what either gave
+
+// A character in upper or lower case by Unicode's simple mappings, of ASCII alone where the system has no others.
+char32_t in_case(char32_t c, bool upper) noexcept;
+
+// Makes an empty file; false where there is one, or none can be made. Of several processes one is told true.
+bool create_file(const std::filesystem::path& path) noexcept;
+
+// A lock among processes, by a file that is made where there is none and stays. Given back with this.
+class FileLock {
+public:
+    enum class Answer { held, busy, impossible };
+
+    explicit FileLock(const std::filesystem::path& path) noexcept;
+    ~FileLock();
+    FileLock(const FileLock&) = delete;
+
+    Answer try_lock() noexcept;
+
+private:
+    std::intptr_t file_;
+};
+
+// A file that is open for reading: it can be read after it was replaced, moved or deleted.
+class InputFile {
+public:
+    struct Status {
+        bool regular;                        // no folder, pipe or device
+        std::uint64_t bytes, number;         // number: the file system's, of this file
+        std::int64_t written;                // when, in the system's smallest steps
+        friend bool operator==(const Status&, const Status&) = default;
+    };
+
+    static std::shared_ptr<const InputFile> open(const std::filesystem::path& path) noexcept;   // null if it cannot be
+    explicit InputFile(std::intptr_t file) : file_(file) {}
+    ~InputFile();
+    InputFile(const InputFile&) = delete;
+
+    std::optional<Status> status() const noexcept;
+    // Fills a buffer from a place of the file; false if it ends before that, or cannot be read.
+    bool read(std::uint64_t offset, std::span<std::byte> buffer) const noexcept;
+
+private:
+    std::intptr_t file_;
+};
+
+}  // namespace clprim::detail

@@ -1,0 +1,151 @@
+#ifndef _WIN32
+#include <core/system.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <clocale>
+#include <cwctype>
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
+#ifdef __APPLE__
+#include <xlocale.h>
+#endif
+
+namespace clprim::detail {
+namespace {
+
+void* map(std::size_t bytes, int protection, int flags) noexcept
+{
+    void* const address = ::mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+    return address == MAP_FAILED ? nullptr : address;
+}
+
+std::int64_t nanoseconds(const timespec& time)
+{
+    return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+}  // namespace
+
+std::int64_t process_id() noexcept { return ::getpid(); }
+
+std::int64_t thread_id() noexcept
+{
+#ifdef __linux__
+    return ::syscall(SYS_gettid);
+#else
+    std::uint64_t id = 0;
+    ::pthread_threadid_np(nullptr, &id);
+    return static_cast<std::int64_t>(id);
+#endif
+}
+
+bool allow_tile_registers() noexcept
+{
+#if defined(__linux__) && defined(__x86_64__)
+    constexpr long request_permission = 0x1023, tile_data = 18;    // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILE_DATA
+    return ::syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+#else
+    return false;
+#endif
+}
+
+void* reserve_addresses(std::size_t bytes) noexcept { return map(bytes, PROT_NONE, MAP_NORESERVE); }
+
+void* allocate_pages(std::size_t bytes) noexcept
+{
+    void* const address = map(bytes, PROT_READ | PROT_WRITE, 0);
+#ifdef MADV_HUGEPAGE
+    if (address)
+        ::madvise(address, bytes, MADV_HUGEPAGE);   // refused by systems without such pages, which do without
+#endif
+    return address;
+}
+
+void release_addresses(void* address, std::size_t bytes) noexcept { ::munmap(address, bytes); }
+
+char32_t in_case(char32_t c, bool upper) noexcept
+{
+    static const locale_t unicode = ::newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
+    const auto wide = static_cast<wint_t>(c);
+    if (unicode)
+        return static_cast<char32_t>(upper ? ::towupper_l(wide, unicode) : ::towlower_l(wide, unicode));
+    const bool letter = (c | 32) >= 'a' && (c | 32) <= 'z' && c < 0x80;
+    return !letter ? c : upper ? c & ~char32_t{32} : c | 32;
+}
+
+bool create_file(const std::filesystem::path& path) noexcept
+{
+    const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file >= 0)
+        ::close(file);
+    return file >= 0;
+}
+
+FileLock::FileLock(const std::filesystem::path& path) noexcept
+    : file_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666))
+{
+}
+
+FileLock::~FileLock()
+{
+    if (file_ >= 0)
+        ::close(static_cast<int>(file_));
+}
+
+FileLock::Answer FileLock::try_lock() noexcept
+{
+    if (file_ < 0)
+        return Answer::impossible;
+    if (::flock(static_cast<int>(file_), LOCK_EX | LOCK_NB) == 0)
+        return Answer::held;
+    return errno == EWOULDBLOCK || errno == EINTR ? Answer::busy : Answer::impossible;
+}
+
+std::shared_ptr<const InputFile> InputFile::open(const std::filesystem::path& path) noexcept
+{
+    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    return file < 0 ? nullptr : std::make_shared<const InputFile>(file);
+}
+
+InputFile::~InputFile() { ::close(static_cast<int>(file_)); }
+
+std::optional<InputFile::Status> InputFile::status() const noexcept
+{
+    struct stat status {};
+    if (::fstat(static_cast<int>(file_), &status) != 0)
+        return std::nullopt;
+#ifdef __APPLE__
+    const timespec written = status.st_mtimespec;
+#else
+    const timespec written = status.st_mtim;
+#endif
+    return Status{S_ISREG(status.st_mode), static_cast<std::uint64_t>(status.st_size), status.st_ino,
+                  nanoseconds(written)};
+}
+
+bool InputFile::read(std::uint64_t offset, std::span<std::byte> buffer) const noexcept
+{
+    while (!buffer.empty()) {
+        const std::size_t step = std::min<std::size_t>(buffer.size(), std::size_t{1} << 30);
+        const ssize_t got = ::pread(static_cast<int>(file_), buffer.data(), step, static_cast<off_t>(offset));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        offset += static_cast<std::uint64_t>(got);
+        buffer = buffer.subspan(static_cast<std::size_t>(got));
+    }
+    return true;
+}
+
+}  // namespace clprim::detail
+#endif
