@@ -1,6 +1,7 @@
 #include <core/caching_allocator.hpp>
 
 #include <algorithm>
+#include <iterator>
 
 #include <fmt/format.h>
 #include <clprim/context.hpp>
@@ -114,10 +115,7 @@ Block* CachingAllocator::take_free(std::size_t size, const Place& place)
     const auto found = list.lower_bound(&key);
     if (found == list.end())
         return nullptr;
-    Block* block = *found;
-    // A big block is not broken up for a small remainder's sake: huge requests match only blocks near their size.
-    if (size >= medium_limit && block->size > size + large_segment)
-        return nullptr;
+    Block* const block = *found;               // of any size: what is more than asked for is split off
     list.erase(found);
     return block;
 }
@@ -215,9 +213,12 @@ void CachingAllocator::release(Block* block)
     statistics_.active_bytes.remove(static_cast<std::int64_t>(block->size));
     detail::tell(MemoryAction::Kind::free_completed, *block->segment, context_, block->address, block->size);
     block = merge(block);
-    free_list(*block).insert(block);
+    FreeList& list = free_list(*block);
+    list.insert(block);
     if (!caching_)
         release_segments();
+    else if (const std::uint64_t pool = block->segment->pool; pool != 0 && !detail::is_held_pool(pool))
+        release_segments(list);
 }
 
 // Joins a free block with its free neighbours; the survivor is in no list.
@@ -265,25 +266,39 @@ void CachingAllocator::process_pending(bool wait)
 // Returns to the driver every segment that is one free block, but for those of pools that somebody holds.
 void CachingAllocator::release_segments()
 {
-    for (auto& [place, list] : free_lists_) {
-        if (detail::is_held_pool(place.pool))
+    for (auto& [place, list] : free_lists_)
+        if (!detail::is_held_pool(place.pool))
+            release_segments(list);
+}
+
+void CachingAllocator::release_segments(FreeList& list)
+{
+    for (auto it = list.begin(); it != list.end();) {
+        Block* block = *it;
+        if (block->previous || block->next) {
+            ++it;
             continue;
-        for (auto it = list.begin(); it != list.end();) {
-            Block* block = *it;
-            if (block->previous || block->next) {
-                ++it;
-                continue;
-            }
-            it = list.erase(it);
-            Segment* segment = block->segment;
-            segments_.erase(segment->address);
-            detail::tell(MemoryAction::Kind::segment_free, *segment, context_, segment->address, segment->bytes);
-            detail::release_addresses(segment->address, segment->bytes);
-            statistics_.segment_count.remove(1);
-            statistics_.reserved_bytes.remove(static_cast<std::int64_t>(segment->bytes));
-            delete segment;   // the driver keeps the buffer until enqueued work is done with it
-            delete block;
         }
+        it = list.erase(it);
+        Segment* segment = block->segment;
+        segments_.erase(segment->address);
+        detail::tell(MemoryAction::Kind::segment_free, *segment, context_, segment->address, segment->bytes);
+        detail::release_addresses(segment->address, segment->bytes);
+        statistics_.segment_count.remove(1);
+        statistics_.reserved_bytes.remove(static_cast<std::int64_t>(segment->bytes));
+        delete segment;   // the driver keeps the buffer until enqueued work is done with it
+        delete block;
+    }
+}
+
+// Nobody asks this pool for memory again: what is free in it goes now, the rest when it becomes free.
+void CachingAllocator::drop_pool(std::uint64_t pool) noexcept
+{
+    std::lock_guard lock(mutex_);
+    for (auto it = free_lists_.begin(); it != free_lists_.end();) {
+        if (it->first.pool == pool)
+            release_segments(it->second);
+        it = it->first.pool == pool && it->second.empty() ? free_lists_.erase(it) : std::next(it);
     }
 }
 

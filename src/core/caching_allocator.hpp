@@ -47,6 +47,7 @@ public:
 
     std::vector<MemorySegmentInfo> segments() const;
     void bind_pool(int queue, std::uint64_t pool);
+    void drop_pool(std::uint64_t pool) noexcept;   // that nobody holds any more
     std::size_t given_limit() const;
     bool caching() const;
     void set_caching(bool caching);
@@ -84,6 +85,7 @@ private:
     Block* merge(Block* block);
     void process_pending(bool wait);
     void release_segments();
+    void release_segments(FreeList& list);
     [[noreturn]] void out_of_memory(std::size_t bytes);
     std::size_t limit() const;
 

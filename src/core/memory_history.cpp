@@ -130,8 +130,13 @@ std::uint64_t new_memory_pool()
 
 void release_memory_pool(std::uint64_t pool) noexcept
 {
-    const std::lock_guard lock(pools_mutex);
-    held_pools().erase(pool);
+    {
+        const std::lock_guard lock(pools_mutex);
+        held_pools().erase(pool);
+    }
+    const std::lock_guard lock(allocators_mutex);
+    for (const auto& [context, allocator] : allocators())
+        allocator->drop_pool(pool);
 }
 
 std::uint64_t exchange_memory_pool(std::uint64_t pool) noexcept { return std::exchange(pool_of_thread, pool); }

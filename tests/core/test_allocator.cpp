@@ -56,6 +56,14 @@ TEST_F(Allocator, ReusesWhatWasFreed)
     EXPECT_EQ(reserved(), 0);
 }
 
+TEST_F(Allocator, LargeBlocksServeSmallerRequests)
+{
+    context.allocate(128 * mebibyte, queue).reset();
+    const auto before = reserved();
+    const Memory a = context.allocate(12 * mebibyte, queue), b = context.allocate(50 * mebibyte, queue);
+    EXPECT_EQ(reserved(), before);
+}
+
 TEST_F(Allocator, BlocksNeverOverlap)
 {
     std::mt19937 random(1);

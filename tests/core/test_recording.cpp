@@ -6,6 +6,7 @@
 #include <clprim/profile.hpp>
 #include <clprim/recording.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <numeric>
 #include <vector>
@@ -178,8 +179,7 @@ TEST(MemoryPools, KeepTheirSegments)
     context().empty_cache();
     EXPECT_EQ(segments(), 1u);
     release_memory_pool(pool);
-    context().empty_cache();
-    EXPECT_EQ(segments(), 0u);
+    EXPECT_EQ(segments(), 0u);                       // nobody could ask for them again
 
     Queue& bound = context().new_queue();
     const std::uint64_t second = new_memory_pool();
@@ -192,5 +192,15 @@ TEST(MemoryPools, KeepTheirSegments)
         EXPECT_TRUE(found);
     }
     bind_memory_pool(bound, 0);
-    release_memory_pool(second);
+    const auto of_second = [&] {
+        return std::ranges::count(memory_segments(context()), second, &MemorySegmentInfo::pool);
+    };
+    {
+        const std::uint64_t outer = exchange_memory_pool(second);
+        const Memory last = context().allocate(8 << 20, queue());
+        exchange_memory_pool(outer);
+        release_memory_pool(second);
+        EXPECT_EQ(of_second(), 1);                   // that of the bound queue is free and went
+    }
+    EXPECT_EQ(of_second(), 0);
 }

@@ -172,6 +172,17 @@ def test_errors_of_indices_are_told():
         np.testing.assert_array_equal(session.run({"i": good})["y"], good)
 
 
+def test_recordings_of_ever_new_shapes_do_not_add_up():
+    session = clprim.Session(mlp())
+    device = clprim.Context()
+    reserved = []
+    for rows in range(20, 60):
+        for _ in range(3):
+            session.run({"x": np.zeros((1000 * rows, 8), "f")})
+        reserved.append(device.memory()["reserved"])
+    assert reserved[-1] <= 2 * reserved[9], reserved
+
+
 def test_threads():
     session, plain = clprim.Session(mlp()), clprim.Session(mlp(), record=False)
     feeds = [{"x": RNG.standard_normal((n, 8), dtype="f")} for n in (2, 2, 3, 3)]
