@@ -161,7 +161,8 @@ private:
             return true;
         }
         Node* next = rewriter_.only_reader(slot);
-        if (!next || !(take_batch_norm(*next, slot) || take_residual(*next, slot) || take_activation(*next, slot)))
+        if (!next || !(take_batch_norm(*next, slot) || take_bias(*next, slot) || take_residual(*next, slot) ||
+                       take_activation(*next, slot)))
             return false;
         taken_.push_back(rewriter_.position(*next));
         return true;
@@ -172,6 +173,39 @@ private:
         if (node.inputs[0] == slot)
             activation_ = activation_of(rewriter_, node);
         return activation_.has_value();
+    }
+
+    // A constant of one number for each channel, or of one for all.
+    bool take_bias(const Node& node, int slot)
+    {
+        if (!is_plain(node, "Add", 2) || node.opset < 7)
+            return false;
+        const Value* added = rewriter_.constant(node.inputs[node.inputs[0] == slot]);
+        const std::size_t dims = weight_->dim();          // those of the result as well
+        const std::int64_t channels = weight_->shape()[0];
+        if (!added || !added->is_tensor() || added->dim() > dims || added->numel() < 1)
+            return false;
+        const std::int64_t count = added->numel();
+        const bool along_channels = added->dim() + 1 >= dims && added->shape()[added->dim() + 1 - dims] == channels;
+        const float* numbers = count == 1 || (count == channels && along_channels) ? float_data(added, count) : nullptr;
+        const float* b = bias_data();
+        if (!numbers || (!b && (bias_ != absent || new_bias_)))
+            return false;
+        Value sum = Value::zeros(ElementType::float32, {channels});
+        const auto to = sum.mutable_host<float>();
+        for (std::size_t c = 0; c < to.size(); ++c)
+            to[c] = (b ? b[c] : 0.0f) + numbers[count == 1 ? 0 : c];
+        new_bias_ = sum;
+        return true;
+    }
+
+    // Null where there is none, or it may change.
+    const float* bias_data() const
+    {
+        const std::int64_t channels = weight_->shape()[0];
+        if (new_bias_)
+            return float_data(&*new_bias_, channels);
+        return bias_ == absent ? nullptr : float_data(rewriter_.constant(bias_), channels);
     }
 
     bool take_residual(const Node& node, int slot)
@@ -194,8 +228,7 @@ private:
         const Value& weight = new_weight_ ? *new_weight_ : *weight_;
         const std::int64_t channels = weight.shape()[0];
         const float* w = float_data(&weight, weight.numel());
-        const float* b = new_bias_ ? float_data(&*new_bias_, channels)
-                                   : bias_ == absent ? nullptr : float_data(rewriter_.constant(bias_), channels);
+        const float* b = bias_data();
         const float* statistics[4];                       // scale, shift, mean, variance
         for (std::size_t i = 0; i < 4; ++i)
             if (!(statistics[i] = float_data(rewriter_.constant(node.inputs[1 + i]), channels)))

@@ -180,6 +180,7 @@ void optimize(Graph& graph, Engine& engine, Level level)
     for (const Node& node : graph.nodes)
         for (const GraphRef& inner : subgraphs(node))
             optimize(*inner, engine, Level::inside);
+    skip_copies(graph);
     Rewriter rewriter(graph);
     simplify(rewriter);
     fuse_convolutions(rewriter);

@@ -40,8 +40,9 @@ private:
 
 // The passes. Each leaves the graph computing the same up to rounding.
 void fuse_quantised(Graph& graph); // operators between DequantizeLinear and QuantizeLinear; to be called first
+void skip_copies(Graph& graph);               // readers of an Identity read what it copies; before there is a Rewriter
 void simplify(Rewriter& rewriter);            // squares written as powers
-void fuse_convolutions(Rewriter& rewriter);   // batch norm, residual and activation into the convolution before them
+void fuse_convolutions(Rewriter& rewriter);   // bias, batch norm, residual, activation into the convolution before
 void fuse_batch_norms(Rewriter& rewriter);    // those that are left become factors and shifts of channels
 void fuse_products(Rewriter& rewriter);       // a constant bias into the product of matrices before it
 void fuse_elementwise(Rewriter& rewriter);    // chains of elementwise operators into one generated kernel

@@ -1,8 +1,11 @@
 // Operators that cheaper ones compute.
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <set>
 
 #include "onnx/call.hpp"
+#include "onnx/constants.hpp"
 #include "onnx/rewriter.hpp"
 
 namespace clprim::onnx {
@@ -23,6 +26,23 @@ std::optional<float> exponent_of(Rewriter& rewriter, const Node& node)
 }
 
 }  // namespace
+
+void skip_copies(Graph& graph)
+{
+    const std::set<int> seen_by_others = shared_slots(graph);
+    std::map<int, int> originals;
+    std::erase_if(graph.nodes, [&](Node& node) {
+        for (int& slot : node.inputs)
+            if (const auto found = originals.find(slot); found != originals.end())
+                slot = found->second;
+        const bool copies = node.domain.empty() && !node.body && node.op_type == "Identity" &&
+                            node.inputs.size() == 1 && node.outputs.size() == 1 && node.inputs[0] != absent &&
+                            node.outputs[0] != absent && !seen_by_others.contains(node.outputs[0]);
+        if (copies)
+            originals[node.outputs[0]] = node.inputs[0];
+        return copies;
+    });
+}
 
 void simplify(Rewriter& rewriter)
 {

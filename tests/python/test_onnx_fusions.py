@@ -174,6 +174,28 @@ def test_batch_norm_of_float16_keeps_its_statistics():
     np.testing.assert_allclose(got, expected, rtol=2e-3, atol=2e-3)
 
 
+@pytest.mark.parametrize("shape", [(1, 9, 1, 1), (9, 1, 1), (), (1, 1, 1), (9,), (9, 9), (1, 9, 9, 9)], ids=str)
+def test_bias_added_to_a_convolution(shape):
+    """As Paddle's exporter writes it. What is not the same for all pixels of a channel is added as ever."""
+    def layers(bias):
+        net = Net()
+        x = net.node("Tanh", "x")
+        y = net.conv(x, 8, 9, 3)
+        if bias:
+            y = net.node("Identity", net.node("Add", y, net.constant(net.random.standard_normal(shape))))
+            y = net.node("Add", net.constant(net.random.standard_normal((9, 1, 1))), y)
+        return net, net.node("Relu", net.node("Identity", y))
+
+    net, y = layers(True)
+    check(net, y, shape=("n", 8, 9, 9))
+    feed = {"x": np.ones((1, 8, 9, 9), "f")}
+    with_bias, without = (
+        launches(clprim.Session(one.model([out], ("n", 8, 9, 9)), record=False), feed)
+        for one, out in ((net, y), layers(False)))
+    fused = shape in ((), (1, 1, 1)) or shape in ((1, 9, 1, 1), (9, 1, 1))
+    assert with_bias == without if fused else with_bias > without
+
+
 def test_squares_are_products():
     net = Net()
     two = net.constant(np.float32(2))
