@@ -155,6 +155,36 @@ TEST(MaxPool, BytesWithChannelsInnermost)
             }
 }
 
+// Without positions CPUs take another kernel where channels lie innermost.
+TEST(MaxPool, WithAndWithoutPositions)
+{
+    Queue& queue = Context::get().queue();
+    std::mt19937 random(3);
+    std::uniform_real_distribution<float> any(-1, 1);
+    for (const std::int64_t channels : {3, 16, 24, 40})
+        for (const int dilation : {1, 2}) {
+            const PoolWindow window{{3, 2, 1}, {2, 1, 1}, {1, 0, 0}, {dilation, dilation, 1}};
+            const std::int64_t in = 9, high = (in + 1 - 2 * dilation) / 2 + 1, wide = in - dilation;
+            const Dims from{2, channels, in, in}, to{2, channels, high, wide};
+            std::vector<double> numbers(static_cast<std::size_t>(from.product()));
+            std::ranges::generate(numbers, [&] { return any(random); });
+            for (std::size_t i = 0; i < numbers.size(); i += 31)
+                numbers[i] = i % 2 ? NAN : -INFINITY;
+            const Tensor x = test::upload(queue, numbers, from, strides_of(from, true));
+            Tensor y = queue.context().empty(to, DataType::float32, queue);
+            Tensor other = queue.context().empty(to, DataType::float32, queue);
+            Tensor positions = queue.context().empty(to, DataType::int64, queue);
+            for (Tensor* tensor : {&y, &other, &positions})
+                tensor->strides = strides_of(to, true);
+            max_pool(queue, x, y, {}, window);
+            max_pool(queue, x, other, positions, window);
+            const std::vector<double> got = test::download(queue, y), expected = test::download(queue, other);
+            for (std::size_t i = 0; i < got.size(); ++i)
+                ASSERT_TRUE(got[i] == expected[i] || (std::isnan(got[i]) && std::isnan(expected[i])))
+                    << channels << ' ' << dilation << ' ' << i << ": " << got[i] << ' ' << expected[i];
+        }
+}
+
 const PoolWindow sliding{{3, 3, 1}, {2, 2, 1}, {1, 1, 0}};
 const PoolWindow uncounted{{3, 3, 1}, {2, 2, 1}, {1, 1, 0}, {1, 1, 1}, false, false};
 const PoolWindow adaptive{{1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}, true};

@@ -114,6 +114,34 @@ void max_pool_bytes(const __global storage_t(X)* x, ulong x_offset, __global sto
 }
 #endif
 
+#if VEC == 16 && defined(CHANNELS_LAST)
+// As max_pool_bytes, for real numbers: neither positions nor ends of channels that are no vector.
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void max_pool_rows(const __global storage_t(X)* x, ulong x_offset, __global storage_t(X)* y, ulong y_offset,
+                   pool_t pool)
+{
+    const ulong row = get_group_id(0), plane = row / (uint)(pool.out[0] * pool.out[1]);
+    const window_t wy = window(&pool, 1, (int)(row % pool.out[1]));
+    const window_t wz = window(&pool, 0, (int)(row / pool.out[1] % pool.out[0]));
+    x += x_offset + plane * volume(pool.in) * pool.channels;
+    y += y_offset + row * pool.out[2] * pool.channels;
+    for (int ox = 0; ox < pool.out[2]; ++ox) {
+        const window_t wx = window(&pool, 2, ox);
+        for (uint block = 0; block < pool.channels; block += VEC) {
+            const uint c = min(block, pool.channels - VEC);
+            vec_t best = LOWEST;
+            for (int iz = wz.begin; iz < wz.end; iz += pool.dilation[0])
+                for (int iy = wy.begin; iy < wy.end; iy += pool.dilation[1])
+                    for (int ix = wx.begin; ix < wx.end; ix += pool.dilation[2]) {
+                        const vec_t v = load_vector(X, x, PIXEL((iz * pool.in[1] + iy) * pool.in[2] + ix) + c);
+                        best = WINS(v, best) ? v : best;
+                    }
+            store_vector(X, y, PIXEL(ox) + c, best);
+        }
+    }
+}
+#endif
+
 #if VEC == 16 && !defined(CHANNELS_LAST)
 // As max_pool, with the lanes along x.
 __kernel KERNEL_ATTRIBUTES

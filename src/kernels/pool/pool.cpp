@@ -156,9 +156,11 @@ void max_pool(Queue& queue, const Tensor& x, const Tensor& y, const Tensor& indi
         require_indices(indices, y);
     const Pool pool(queue, x, y, window);
     const bool bytes = x.dtype == DataType::int8 || x.dtype == DataType::uint8;
-    if (bytes && pool.cpu && pool.channels_last && pool.geometry.channels >= 16 && !indices.defined()) {
+    if ((bytes || pool.team.vec == 16) && pool.cpu && pool.channels_last && pool.geometry.channels >= 16 &&
+        !indices.defined()) {
         const std::int64_t rows = y.numel() / (std::int64_t(pool.geometry.channels) * pool.geometry.out[2]);
-        queue.launch(pool.kernel(queue, "max_pool_bytes", 1), Range::groups(rows), x, y, pool.geometry);
+        Kernel& kernel = pool.kernel(queue, bytes ? "max_pool_bytes" : "max_pool_rows", bytes ? 1 : 16);
+        queue.launch(kernel, Range::groups(rows), x, y, pool.geometry);
         return;
     }
     pool.forward(queue, "max_pool", y, x, y, indices);
