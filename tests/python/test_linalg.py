@@ -317,3 +317,20 @@ def test_ldl(size, hermitian, dtype, device):
     if (info == 0).all():
         x = torch.linalg.ldl_solve(ld, pivots, b.to(device), hermitian=hermitian).cpu()
         close(a @ x / a.abs().max(), b / a.abs().max())
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-25])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64, torch.complex128], ids=str)
+@pytest.mark.parametrize("rows,columns", [(3, 3), (5, 5), (20, 8), (8, 20), (40, 40)])
+def test_svd_of_equal_rows(rows, columns, dtype, size, device):
+    """All but one of the rotated columns vanish: nothing may be divided by them, and rotations must stay unitary."""
+    a = (size * torch.randn(columns, dtype=dtype)).expand(rows, columns)
+    u, s, vh = (x.cpu() for x in torch.linalg.svd(a.to(device), full_matrices=False))
+    digits = dict(rtol=0, atol=1e-4 if dtype in (torch.float32, torch.complex64) else 1e-12)
+    unit = torch.eye(min(rows, columns), dtype=dtype)
+    torch.testing.assert_close(u.mH @ u, unit, **digits)
+    torch.testing.assert_close(vh @ vh.mH, unit, **digits)
+    torch.testing.assert_close((u * (s / size)) @ vh, a / size, rtol=0, atol=10 * digits["atol"])
+    q, r = (x.cpu() for x in torch.linalg.qr(a.to(device)))
+    torch.testing.assert_close(q.mH @ q, unit, **digits)
+    torch.testing.assert_close(q @ (r / size), a / size, rtol=0, atol=10 * digits["atol"])

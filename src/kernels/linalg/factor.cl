@@ -126,11 +126,13 @@ __kernel void householder(__global T* a, ulong a_offset, __global T* tau, ulong 
                 tau[k] = from_real(0);
             continue;
         }
-        const R length = largest * sqrt(below + square(alpha / largest)),
-                beta = real_part(alpha) >= 0 ? -length : length;   // as LAPACK
-        const T own_tau = (from_real(beta) - alpha) / beta, factor = inverse(alpha - from_real(beta));
+        // All in units of the largest, whose inverse is infinite where it is very small.
+        const T ratio = alpha / largest;
+        const R length = sqrt(below + square(ratio)), turned = real_part(alpha) >= 0 ? -length : length,   // as LAPACK
+                beta = largest * turned;
+        const T own_tau = (from_real(turned) - ratio) / turned, factor = inverse(ratio - from_real(turned));
         for (int i = k + 1 + self; i < p.m; i += TEAM)
-            a[(long)i * n + k] = times(a[(long)i * n + k], factor);
+            a[(long)i * n + k] = times(a[(long)i * n + k] / largest, factor);
         if (self == 0) {
             tau[k] = own_tau;
             a[(long)k * n + k] = from_real(beta);

@@ -14,8 +14,10 @@ static inline void rotate(__global T* p, __global T* q, int count, R s, R h, T p
     }
 }
 
-// Whether the columns p and q had to be turned.
-static inline bool orthogonalise(__global T* w, __global T* v, int p, int q, int m, int n, R tolerance)
+// Whether the columns p and q had to be turned. What is nothing beside the matrix, whose largest element is about 1,
+// stays:
+// products of such columns have few digits or none, and rotations by them would not be unitary.
+static inline bool orthogonalise(__global T* w, __global T* v, int p, int q, int m, int n, R tolerance, R nothing)
 {
     __global T* x = w + (long)p * m;
     __global T* y = w + (long)q * m;
@@ -27,7 +29,7 @@ static inline bool orthogonalise(__global T* w, __global T* v, int p, int q, int
         xy += times(conjugate(x[i]), y[i]);
     }
     const R size = magnitude(xy);
-    if (!(size > tolerance * sqrt(xx) * sqrt(yy)))
+    if (!(size > tolerance * sqrt(xx) * sqrt(yy)) || xx < nothing || yy < nothing)
         return false;
     const R zeta = (yy - xx) / (2 * size);
     const R t = (zeta < 0 ? -1 : 1) / (fabs(zeta) + sqrt(1 + zeta * zeta));
@@ -46,16 +48,43 @@ static inline int2 pair_of(int k, int round, int rounds)
     return (int2)(min(a, b), max(a, b));
 }
 
+// The power of two beside the largest magnitude of `count` numbers, which a whole work-group asks for.
+static inline int exponent_of(const __global T* w, long count, __local R* partial)
+{
+    const int self = get_local_id(0);
+    R largest = 0;
+    for (long i = self; i < count; i += TEAM)
+        largest = fmax(largest, magnitude(w[i]));
+    partial[self] = largest;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int i = 0; i < TEAM; ++i)
+        largest = fmax(largest, partial[i]);
+    return largest > 0 && isfinite(largest) ? ilogb(largest) : 0;
+}
+
+static inline void scale(__global T* w, long count, int exponent)
+{
+    for (long i = get_local_id(0); i < count; i += TEAM)
+#ifdef COMPLEX
+        w[i] = (T)(ldexp(w[i].x, exponent), ldexp(w[i].y, exponent));
+#else
+        w[i] = ldexp(w[i], exponent);
+#endif
+}
+
 // A work-group owns a matrix, a work-item some of the n / 2 pairs of a round; in the n - 1 rounds of a sweep (those of
 // a tournament) all columns meet. v begins as the unit matrix.
 __kernel void jacobi(__global T* w, ulong w_offset, __global T* v, ulong v_offset, int m, int n, int sweeps,
-                     R tolerance)
+                     R tolerance, R nothing)
 {
+    __local R partial[TEAM];
     __local int turned;
     const int self = get_local_id(0), even = n + n % 2, rounds = even - 1;
     const ulong matrix = get_group_id(0);
     w += w_offset + matrix * n * m;
     v += v_offset + matrix * n * n;
+    const int exponent = exponent_of(w, (long)n * m, partial);
+    scale(w, (long)n * m, -exponent);
     for (long i = self; i < (long)n * n; i += TEAM)
         v[i] = from_real(i / n == i % n);
     for (int sweep = 0; sweep < sweeps; ++sweep) {
@@ -66,7 +95,7 @@ __kernel void jacobi(__global T* w, ulong w_offset, __global T* v, ulong v_offse
         for (int round = 0; round < rounds; ++round) {
             for (int k = self; k < even / 2; k += TEAM) {
                 const int2 at = pair_of(k, round, rounds);
-                if (at.y < n && orthogonalise(w, v, at.x, at.y, m, n, tolerance))
+                if (at.y < n && orthogonalise(w, v, at.x, at.y, m, n, tolerance, nothing))
                     turned = 1;
             }
             barrier(CLK_GLOBAL_MEM_FENCE);
@@ -75,6 +104,7 @@ __kernel void jacobi(__global T* w, ulong w_offset, __global T* v, ulong v_offse
         if (!turned)
             break;
     }
+    scale(w, (long)n * m, exponent);
 }
 
 // Two-sided rotations of Hermitian matrices: A becomes J^H A J, diagonal in the end, and row p of v the conjugate of

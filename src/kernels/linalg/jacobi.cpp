@@ -19,6 +19,7 @@ Kernel& kernel(Queue& queue, const char* name, DataType dtype)
 constexpr int most_sweeps = 40;   // some ten are enough
 
 double epsilon_of(DataType real) { return real == DataType::float64 ? 0x1p-52 : 0x1p-23; }
+double smallest_normal(DataType real) { return real == DataType::float64 ? 0x1p-1022 : 0x1p-126; }
 
 // Rows of w [batch, n, m] become orthogonal by rotations, which v [batch, n, n] takes.
 void turn(Queue& queue, const Tensor& w, const Tensor& v)
@@ -27,7 +28,8 @@ void turn(Queue& queue, const Tensor& w, const Tensor& v)
     const DataType real = real_type(w.dtype);
     launch(queue, kernel(queue, "jacobi", w.dtype),
            Range::groups(static_cast<std::size_t>(w.size(0)), linalg_team(queue.device())), w, v, cl_int(m), cl_int(n),
-           cl_int(most_sweeps), AccScalar{epsilon_of(real) * std::sqrt(static_cast<double>(m)), real});
+           cl_int(most_sweeps), AccScalar{epsilon_of(real) * std::sqrt(static_cast<double>(m)), real},
+           AccScalar{smallest_normal(real) / epsilon_of(real), real});
 }
 
 }  // namespace
