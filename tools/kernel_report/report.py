@@ -4,9 +4,12 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import os
 import sys
 import tempfile
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from .compiler import CompileError
@@ -35,7 +38,7 @@ class Report:
             except CompileError as error:
                 made = {"error": str(error)}
         kept.parent.mkdir(parents=True, exist_ok=True)
-        aside = kept.with_suffix(".aside")
+        aside = kept.with_suffix(f".{os.getpid()}-{threading.get_ident()}.aside")
         aside.write_bytes(gzip.compress(json.dumps(made).encode(), 3))
         aside.rename(kept)
         return made
@@ -56,15 +59,23 @@ class Report:
         in `known` are not compiled but marked unchanged."""
         version = target.compiler.version(self.tools)
         asked = self.asked(target, pattern)
-        programs = {}
-        for count, (stem, path) in enumerate(sorted(asked.programs.items()), 1):
-            if stem not in known:
-                progress(f"{target.name}: {count} of {len(asked.programs)}, {stem}")
-                programs[stem] = self.program(path, target, version)
-        progress("")
+        programs = self.programs({stem: path for stem, path in asked.programs.items() if stem not in known}, target,
+                                 version)
         problems = {name: [self.launch(launch, programs.get(launch.program), target) for launch in launches]
                     for name, launches in asked.problems.items()}
         return {"compiler": version, "problems": problems, "refused": asked.refused}
+
+    def programs(self, paths: dict[str, Path], target: Target, version: str) -> dict[str, dict]:
+        """Figures of many programs. Compilers are processes of their own, one for each processor."""
+        def figures(stem: str) -> dict:
+            progress(f"{target.name}: {len(paths)} programs, {stem}")
+            return self.program(paths[stem], target, version)
+
+        stems = sorted(paths)
+        with ThreadPoolExecutor(max(1, os.cpu_count() or 1)) as threads:
+            found = dict(zip(stems, threads.map(figures, stems)))
+        progress("")
+        return found
 
     def launch(self, launch: Launch, program: dict | None, target: Target) -> dict:
         """One kernel of a problem."""
