@@ -1,6 +1,6 @@
-# Run by CPack before it makes a package: libraries whose packages have other names in other distributions (fmt's
-# changes with every version, Ubuntu's libjpeg is another one than Debian's) are put beside libclprim, with their
-# licences, so that one package serves Debian from 12 and Ubuntu from 24.04 on.
+# Run by CPack before it makes a package: libraries whose packages have other names in other distributions are put
+# beside libclprim, with their licences, so that one package serves Debian from 12 and Ubuntu from 24.04 on.
+# The name of fmt's package changes with every version, and Ubuntu's libjpeg is another one than Debian's.
 file(GLOB_RECURSE libraries "${CPACK_TEMPORARY_INSTALL_DIRECTORY}/*/libclprim.so.*.*.*")
 foreach(library IN LISTS libraries)
     get_filename_component(folder ${library} DIRECTORY)
