@@ -38,9 +38,10 @@ validate: setup      ## torchvision models against the CPU; MODELS="resnet18 ...
 doctor: setup        ## devices, drivers, versions, and what is missing
 	@$(python) -m torch_ocl doctor
 
-benchmark: setup     ## speed against PyTorch's CPU in the same run
-	@$(python) benchmarks/models.py
-	@$(python) benchmarks/launch_overhead.py
+benchmark: setup     ## speed against PyTorch's CPU in the same run: the rows of README.md's table, minutes
+	@$(python) benchmarks/models.py --case resnet18:infer:4 --case resnet18:train:8
+	@$(python) benchmarks/gemm.py --only "2048 x  2048 x  2048"
+	@$(python) benchmarks/deform_conv.py --configurations s64-b4
 
 wheels: build        ## wheels of clprim and torch_ocl in out/wheels, tried in an empty environment
 	@$(python) -m pip install -qq --disable-pip-version-check -r tools/requirements-wheels.txt

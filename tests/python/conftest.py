@@ -26,6 +26,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "allow_fallback: operators may run on the CPU in this test")
+    config.addinivalue_line("markers", "long: begins before the others, which fill the time of processes beside it")
     if not hasattr(torch, "ocl") or not torch.ocl.is_available():
         raise pytest.UsageError("no OpenCL device: `python -m torch_ocl doctor` says what is missing")
     if "OCLGRIND_LOG" in os.environ:
@@ -38,6 +39,7 @@ def pytest_report_header():
 
 
 def pytest_collection_modifyitems(config, items):
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
     every = config.getoption("--sample")
     if every > 1:
         # By name, so that a new test does not change which others are run.

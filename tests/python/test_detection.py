@@ -16,6 +16,7 @@ if os.environ.get("TORCH_OCL_TEST_ALL"):
     CASES += [("ssd300_vgg16", torch.float64), ("ssdlite320_mobilenet_v3_large", torch.float64)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name, dtype", CASES)
 def test_detections_losses_and_gradients(name, dtype):
     report = detection.validate(name, device, dtype)

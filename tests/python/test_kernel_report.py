@@ -373,6 +373,7 @@ def test_given_problems():
         problems_given.problem("empty(3")
 
 
+@pytest.mark.long
 def test_given_problems_run_dry(tmp_path):
     """Forward without, backward with gradients; what PyTorch refuses is told."""
     asked = programs.ask(targets.TARGETS["bmg-g21"].figures, "", tmp_path, given=[

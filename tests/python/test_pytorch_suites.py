@@ -119,10 +119,11 @@ def outcomes(report):
             for outcome in file["outcomes"]}
 
 
+@pytest.mark.long
 def test_every_outcome(tmp_path):
     (tmp_path / "test_things.py").write_text(CASES)
     report, table = tmp_path / "report.json", tmp_path / "table.md"
-    arguments = (tmp_path / "test_things.py", "--timeout", 30, "--results", tmp_path / "results.jsonl", "--json",
+    arguments = (tmp_path / "test_things.py", "--timeout", 15, "--results", tmp_path / "results.jsonl", "--json",
                  report)
     run(*arguments, "--markdown", table)
     assert outcomes(report) == {
@@ -142,6 +143,7 @@ def test_devices_named_by_hand(tmp_path):
     assert outcomes(tmp_path / "report.json") == {"test_names_its_device": "passed"}
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not torch.distributed.is_available() or not torch.distributed.is_gloo_available(),
                     reason="PyTorch has no Gloo")
 def test_ranks(tmp_path):
