@@ -255,11 +255,11 @@ TEST(IntegerConv, WeightsOfEightBits)
     check({{1, 20, 5, 4}, {20, 20, 3, 3}, options({1, 1}, {1, 1}, {1, 1}, {1, 1}), u, u, i, true, true, false, true});
 }
 
-// Results that are bytes are quantised where their sums are computed: all counts of rows and columns that tiles have,
+// Sums become results where they are computed: all counts of rows and columns that tiles have,
 // pixels read in place and gathered, more k than a chunk, channels that end within a panel.
-TEST(IntegerConv, BytesEndInTiles)
+TEST(IntegerConv, EndInTiles)
 {
-    constexpr DataType s = DataType::int8, u = DataType::uint8;
+    constexpr DataType s = DataType::int8, u = DataType::uint8, i = DataType::int32, f = DataType::float32;
     const auto plain = [](Dims x, Dims w, ConvOptions o, DataType x_type, DataType y_type, bool last = true) {
         check({std::move(x), std::move(w), std::move(o), x_type, DataType::int8, y_type, last, true, false, true});
     };
@@ -273,6 +273,9 @@ TEST(IntegerConv, BytesEndInTiles)
     plain({2, 32, 9, 7}, {48, 32, 1, 1}, options({2, 2}, {0, 0}, {0, 0}, {1, 1}), u, u);
     plain({1, 96, 7, 7}, {72, 96, 3, 3}, three, u, u);
     plain({1, 96, 7, 7}, {72, 96, 3, 3}, three, s, s);
+    plain({1, 96, 7, 7}, {75, 96, 3, 3}, three, u, i);
+    plain({2, 40, 7, 7}, {75, 40, 1, 1}, one, u, i);
+    plain({2, 40, 7, 7}, {91, 40, 1, 1}, one, u, f);
     plain({2, 3, 17, 19}, {32, 3, 3, 3}, options({2, 2}, {1, 1}, {1, 1}, {1, 1}), u, u);   // runs of nine bytes
     plain({2, 3, 17, 19}, {20, 3, 3, 3}, options({2, 2}, {0, 0}, {0, 0}, {1, 1}), u, s);
     plain({1, 64, 6, 6}, {80, 32, 3, 3}, options({1, 1}, {1, 1}, {1, 1}, {1, 1}, 2), u, u);

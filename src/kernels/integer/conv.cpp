@@ -251,13 +251,13 @@ void on_cpu(Queue& queue, const Tensor& given, const Tensor& w, const Tensor& y,
     const std::int64_t pixels = pixels_of(p), panels = divide_up(p.outputs, columns);
     // Blocks of like size, whole tiles of pixels but for the last; some work-items for each core.
     const bool by_vectors = narrow && !tiles_pay(queue.device()) && queue.device().vnni_bytes == 64;
-    p.rows_of_results = by_vectors && is_byte(y.dtype) && positions_in_steps(p.y_strides, p.out, p.batch);
+    p.rows_of_results = by_vectors && positions_in_steps(p.y_strides, p.out, p.batch);
     p.rows_in_place = p.rows_of_results && x.dtype == DataType::uint8 && p.groups == 1 && p.channels % 8 == 0 &&
                       one_tap_everywhere(p);
     const std::int64_t tile_pixels = !narrow ? 6 : tiles_pay(queue.device()) ? 16 : by_vectors ? 8 : 4;
-    // Those read in place should stay in the first cache for all panels.
+    // Those read in place should stay near for all panels.
     const std::int64_t most = p.rows_in_place
-                                  ? std::clamp<std::int64_t>(16384 / p.channels / 8 * 8, 32, 256) : most_pixels;
+                                  ? std::clamp<std::int64_t>(32768 / p.channels / 8 * 8, 32, 256) : most_pixels;
     p.block_pixels = std::min(most, round_up(divide_up(pixels, divide_up(pixels, most)), tile_pixels));
     const std::int64_t pixel_blocks = divide_up(pixels, p.block_pixels) * p.groups;
     const std::int64_t wanted = 4 * std::max(1u, queue.device().compute_units);

@@ -16,8 +16,8 @@
 //
 //     rows: [pixel][CHUNK] bytes        weights: [group][panel][four of k][COLUMNS] words of four int8; sums of columns
 //
-// With AVX-512 VNNI pixels that lie in rows are read in place where nothing is to be gathered, and results that are
-// bytes are quantised in registers (dot_ending.cl).
+// With AVX-512 VNNI pixels that lie in rows are read in place where nothing is to be gathered, and sums become results
+// in registers (dot_ending.cl).
 //
 // -DAMX: tile registers read both as they lie (conv_amx.cl).
 //
@@ -125,7 +125,7 @@ typedef uchar number;
 #define DOT_SUM_SECOND 32
 #endif
 #include "kernels/gemm/dot_tile.cl"
-#if DOT_VECTOR == 64 && KIND == BYTES
+#if DOT_VECTOR == 64
 #define ENDS_IN_TILES
 #include "kernels/integer/dot_ending.cl"
 #endif

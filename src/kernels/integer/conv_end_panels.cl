@@ -28,22 +28,22 @@ static inline void end_panels(const conv_ending* e, dot_ending operands, const _
             scales[j] = scales[j - COLUMNS];
     const int y_zero = (int)AT(e->y_zero, e->p->y_zero, 0);
     operands.scales = (ulong)scales;
-    operands.low = (float)(e->p->low - y_zero);
-    operands.high = (float)(e->p->high - y_zero);
+    operands.low = (float)((long)e->p->low - y_zero);
+    operands.high = (float)((long)e->p->high - y_zero);
     operands.zero = y_zero;
     operands.three_rows = 3 * operands.row_step;
     const long columns = operands.second ? 2 * COLUMNS : COLUMNS, step = e->p->y_strides[4];
-    operands.to_second = columns - COLUMNS;
+    operands.to_second = (columns - COLUMNS) * sizeof(storage_t(Y));
     if (outputs >= columns) {
         operands.to = (ulong)y;
-        operands.to_step = step;
-        operands.three_tos = 3 * step;
+        operands.to_step = step * sizeof(storage_t(Y));
+        operands.three_tos = 3 * operands.to_step;
         end_tile(operands, pixels);
         return;
     }
     // Columns that are not there have no place in y.
-    operands.to_step = 2 * COLUMNS;
-    operands.three_tos = 6 * COLUMNS;
+    operands.to_step = 2 * COLUMNS * sizeof(storage_t(Y));
+    operands.three_tos = 3 * operands.to_step;
     for (long done = 0; done < pixels; done += MOST_PIXELS) {
         const long here = min(pixels - done, (long)MOST_PIXELS);
         operands.to = (ulong)scratch;

@@ -1,11 +1,11 @@
-// dot_tile.cl for the last words of k: sums are quantised in registers and leave as bytes. Rows may lie anywhere, a
-// step apart, so that pixels with channels innermost are read in place.
+// dot_tile.cl for the last words of k: sums leave as what results are (conv_epilogue.cl), quantised in registers where
+// those are bytes. Rows may lie anywhere, a step apart, so that pixels with channels innermost are read in place.
 //
-// Needs what dot_tile.cl needs, AVX-512's registers, and -DY=int8|uint8.
+// Needs what dot_tile.cl needs, AVX-512's registers, and -DY=int32|float32|int8|uint8.
 typedef struct {
     ulong rows, row_step, three_rows;      // steps come with three times them, since addresses have no such factor
     ulong begin, begin_step, three_begins; // what sums begin with, `begin_second` behind it for the second vector
-    ulong to, to_step, three_tos;          // bytes, `to_second` behind them for the second vector
+    ulong to, to_step, three_tos;          // results, `to_second` behind them for the second vector
     ulong weights, steps;                  // of k, at least one
     ulong begin_second, to_second, second; // `second`: as that of dot_operands
     ulong scales;                          // of both vectors of columns
@@ -49,13 +49,22 @@ typedef struct {
     "vpdpbusd %%zmm16, %%zmm18, %%zmm" #one "\n\tvpdpbusd %%zmm17, %%zmm18, %%zmm" #two "\n\t"
 #define TWO_WORDS_0 "vmovdqu64 (%1), %%zmm16\n\tvmovdqu64 (%1,%7,1), %%zmm17\n\t"
 #define TWO_WORDS_1 "vmovdqu64 64(%1), %%zmm16\n\tvmovdqu64 64(%1,%7,1), %%zmm17\n\t"
+#define SCALE(sums, scales)                                                                                 \
+    "vcvtdq2ps %%zmm" #sums ", %%zmm" #sums "\n\tvmulps %%zmm" #scales ", %%zmm" #sums ", %%zmm" #sums "\n\t"
+#if KIND == BYTES
 // Bounds are whole numbers: they may come before rounding. What is no number becomes the lower one.
-#define QUANTISE(sums, scales)                                                                              \
-    "vcvtdq2ps %%zmm" #sums ", %%zmm" #sums "\n\tvmulps %%zmm" #scales ", %%zmm" #sums ", %%zmm" #sums "\n\t" \
+#define END(r, sums, scales)                                                                                \
+    SCALE(sums, scales)                                                                                     \
     "vmaxps %%zmm21, %%zmm" #sums ", %%zmm" #sums "\n\tvminps %%zmm22, %%zmm" #sums ", %%zmm" #sums "\n\t"  \
-    "vcvtps2dq %%zmm" #sums ", %%zmm" #sums "\n\tvpaddd %%zmm23, %%zmm" #sums ", %%zmm" #sums "\n\t"
-#define END_FIRST(w, r, one, two) QUANTISE(one, 19) "vpmovdb %%zmm" #one ", " ROW_AT_##r "\n\t"
-#define END_SECOND(w, r, one, two) QUANTISE(two, 20) "vpmovdb %%zmm" #two ", " ROW_AT_##r "\n\t"
+    "vcvtps2dq %%zmm" #sums ", %%zmm" #sums "\n\tvpaddd %%zmm23, %%zmm" #sums ", %%zmm" #sums "\n\t"        \
+    "vpmovdb %%zmm" #sums ", " ROW_AT_##r "\n\t"
+#elif KIND == REALS
+#define END(r, sums, scales) SCALE(sums, scales) "vmovdqu64 %%zmm" #sums ", " ROW_AT_##r "\n\t"
+#else
+#define END(r, sums, scales) "vmovdqu64 %%zmm" #sums ", " ROW_AT_##r "\n\t"
+#endif
+#define END_FIRST(w, r, one, two) END(r, one, 19)
+#define END_SECOND(w, r, one, two) END(r, two, 20)
 
 // `groups` times R rows, at least one.
 #define DEFINE_ENDING_TILE(R)                                                                               \
