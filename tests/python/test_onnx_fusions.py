@@ -203,6 +203,14 @@ def test_squares_are_products():
           most=1)
 
 
+def test_products_of_scales_join_what_they_scale():
+    """As dynamic quantisation leaves them: a number that each run computes times a constant."""
+    net = Net()
+    scale = net.node("Mul", net.node("ReduceMax", "x", keepdims=0), net.constant(np.float64(0.3)))
+    y = net.node("Add", net.node("Mul", "x", scale), net.constant(np.linspace(-1.0, 1.0, 7)))
+    check(net, net.node("Mul", y, net.node("Sigmoid", y)), most=3)   # two of the maximum
+
+
 def test_one_slice_is_a_view():
     """Gather by one constant index moves nothing; what reads it sees strides."""
     x = np.random.default_rng(0).standard_normal((3, 4, 5), dtype=np.float32)

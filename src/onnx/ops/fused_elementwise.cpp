@@ -1,4 +1,6 @@
 // What fuse_elementwise.cpp and fuse_batch_norm.cpp make.
+#include <algorithm>
+
 #include "onnx/ops/families.hpp"
 #include "onnx/ops/result_like.hpp"
 #include "onnx/ops/support.hpp"
@@ -20,8 +22,14 @@ Tensor along_channels(const Tensor& vector, const Dims& shape)
     return view;
 }
 
+// Arithmetic of one number that costs less for each element than a launch does.
+bool is_cheap(const Node& node)
+{
+    return node.op_type == "Mul" || node.op_type == "Add" || node.op_type == "Sub";
+}
+
 // One kernel computes every operator for every element of the result. That is right for floating-point operands of one
-// dtype, and worth it if no operator alone would have had fewer elements to compute.
+// dtype, and worth it if no operator alone would have had fewer elements to compute, but for products of scales.
 bool one_kernel(const Call& call, const Graph& operators, Dims& result)
 {
     const DataType type = storage_type(call.type(0));
@@ -45,10 +53,10 @@ bool one_kernel(const Call& call, const Graph& operators, Dims& result)
         shapes[static_cast<std::size_t>(node.outputs[0])] = shape;
     }
     result = shapes[static_cast<std::size_t>(operators.outputs[0])];
-    for (const Node& node : operators.nodes)
-        if (shapes[static_cast<std::size_t>(node.outputs[0])] != result)
-            return false;
-    return true;
+    return std::ranges::all_of(operators.nodes, [&](const Node& node) {
+        const Dims& shape = shapes[static_cast<std::size_t>(node.outputs[0])];
+        return shape == result || (shape.product() == 1 && is_cheap(node));
+    });
 }
 
 void elementwise(Call& call)
