@@ -316,6 +316,21 @@ def test_embedding_bag(mode, options):
     torch.testing.assert_close(results[0][1], results[1][1])
 
 
+@pytest.mark.parametrize("mode", [0, 1, 2])
+@pytest.mark.parametrize("kinds", [("int32", "int32"), ("int64", "int32"), ("int64", "int64")])
+def test_embedding_bag_gives_indices_of_the_dtype_of_its_own(mode, kinds):
+    weight, (ids_kind, offsets_kind) = make(10, 7), (getattr(torch, kind) for kind in kinds)
+    index, offsets = ids(10, 20, negative=False).to(ids_kind), torch.tensor([0, 4, 4, 9, 15], dtype=offsets_kind)
+    upstream, results = make(5, 7), []
+    for place in ("cpu", device):
+        w = weight.clone().to(place).requires_grad_()
+        y, *others = torch.embedding_bag(w, index.to(place), offsets.to(place), mode=mode)
+        y.backward(upstream.to(place))
+        results.append(((y.detach().cpu(), w.grad.cpu()), [x.dtype for x in others], [x.shape for x in others[1:]]))
+    torch.testing.assert_close(results[0][0], results[1][0])
+    assert results[0][1:] == results[1][1:]
+
+
 def test_embedding_bag_with_weights():
     # In float64: the gradient of a factor is a sum that cancels, of which float32 keeps few digits on any device.
     weight, index, factors = make(10, 7).double(), ids(10, 4, 5, negative=False), torch.rand(4, 5, dtype=torch.float64)

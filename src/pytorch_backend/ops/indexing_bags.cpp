@@ -83,7 +83,7 @@ Four embedding_bag(const at::Tensor& weight, const at::Tensor& indices, const at
     if (per_sample_weights && per_sample_weights->defined())
         rows = rows.mul(per_sample_weights->unsqueeze(1));
     at::Tensor result = at::zeros({bags, width}, weight.options());
-    at::Tensor places = at::empty({0}, longs);
+    at::Tensor places = at::zeros({bags}, longs);       // of that shape on other devices, too; means nothing
     if (mode == max) {
         constexpr double low = -std::numeric_limits<double>::infinity();
         rows = with_padding_as(rows, indices, padding_idx, low);
@@ -102,7 +102,8 @@ Four embedding_bag(const at::Tensor& weight, const at::Tensor& indices, const at
         if (mode == mean)
             result.div_(sizes.clamp_min(1).unsqueeze(1));
     }
-    return {result, bag, sizes, places};
+    const auto kind = at::promote_types(indices.scalar_type(), offsets.scalar_type());
+    return {result, bag.to(kind), sizes.to(kind), places.to(kind)};
 }
 
 at::Tensor dense_backward(const at::Tensor& gradient, const at::Tensor& indices, const at::Tensor& bag,
@@ -113,7 +114,7 @@ at::Tensor dense_backward(const at::Tensor& gradient, const at::Tensor& indices,
     const int64_t width = gradient.size(1);
     if (mode == max) {
         // Row places[b][j] gets gradient[b][j]; -1 (an empty bag) has its own row, which is dropped.
-        const at::Tensor row = places.masked_fill(places.lt(0), num_weights);
+        const at::Tensor row = places.to(at::kLong).masked_fill(places.lt(0), num_weights);
         return at::zeros({num_weights + 1, width}, gradient.options()).scatter_add_(0, row, gradient)
             .narrow(0, 0, num_weights).contiguous();
     }
