@@ -211,12 +211,13 @@ def names_device(case_class):
 def of_device(item):
     """Whether a case was made for the device, or is in a file that names it by hand. A case that has the device as a
     parameter is there for others too."""
-    made_for_device = item.cls is not None and item.cls.__name__.endswith(DEVICE.upper())
+    made_for_device = item.cls is not None and (item.cls.__name__.endswith(DEVICE.upper())
+                                                or bool(INDUCTOR_CLASS.search(item.cls.__name__)))
     if JOB["rename"] and not made_for_device:
         parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
         devices = {str(value) for value in parameters} & {DEVICE, "cpu", "mps"}
         return DEVICE in devices or not devices and (item.cls is None or names_device(item.cls))
-    return made_for_device or item.cls is not None and INDUCTOR_CLASS.search(item.cls.__name__)
+    return made_for_device
 
 
 def chosen_of(items):
