@@ -83,7 +83,7 @@ Four embedding_bag(const at::Tensor& weight, const at::Tensor& indices, const at
     if (per_sample_weights && per_sample_weights->defined())
         rows = rows.mul(per_sample_weights->unsqueeze(1));
     at::Tensor result = at::zeros({bags, width}, weight.options());
-    at::Tensor places = at::zeros({bags}, longs);       // of that shape on other devices, too; means nothing
+    at::Tensor places = at::empty({0}, longs);
     if (mode == max) {
         constexpr double low = -std::numeric_limits<double>::infinity();
         rows = with_padding_as(rows, indices, padding_idx, low);
