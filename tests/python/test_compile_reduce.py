@@ -1,5 +1,6 @@
 """torch.compile on the device: reductions, softmax, normalisation."""
 import itertools
+import re
 
 import pytest
 import torch
@@ -216,3 +217,28 @@ def test_rows_of_whole_turns(width):
     """Lanes of a work-group are in the same row, or not."""
     check(lambda x: (x.sum((0, 2)), x.var((0, 2)), x.amax((0, 2))), randn(5, 3, width))
     check(lambda x: (x.sum((0, 2, 4)), x.mean((0, 2, 4))), randn(3, 2, 7, 2, width))
+
+
+@pytest.mark.parametrize("width", (50, 1024))
+def test_costly_values_are_computed_once_for_a_row(width):
+    """On CPUs; a row of a softmax and of a layer norm lies in local memory between its passes."""
+    from torch._inductor.utils import run_and_get_code
+
+    def normalised(x, w, b):
+        return F.layer_norm(F.silu(x), (width,), w, b) * 2 + x
+
+    for function, arguments in ((lambda x: F.softmax(x * 0.5, -1), [randn(40, width)]),
+                                (normalised, [randn(40, width), randn(width), randn(width)])):
+        check(function, *arguments)
+        torch._dynamo.reset()
+        _, code = run_and_get_code(torch.compile(function), *(a.to(device) for a in arguments))
+        if torch.ocl.get_device_properties().kind == "cpu":
+            assert code[0].count("exp(") == len(re.findall(r"kept_\w+\[rindex\] = ", code[0])) == 1
+
+
+def test_what_a_pass_has_changed_is_read_again():
+    def changed(x):
+        x.div_(x.exp().sum(-1, keepdim=True))
+        return x.exp().sum(-1), x / x.exp().amax(-1, keepdim=True)
+
+    check(changed, randn(40, 200))

@@ -134,6 +134,7 @@ class OpenCLKernel(Reductions, SIMDKernel):
         checks = [self.checks[s.name] for s in sorted(index.free_symbols, key=str) if s.name in self.checks]
         if checks:                                      # nothing is written for an index out of range
             line = f"if ({' && '.join(checks)}) {line}"
+        self.stored.add(str(variable))
         if self.inside_reduction:
             self.stores.writeline(DeferredLine(name, line))
         else:

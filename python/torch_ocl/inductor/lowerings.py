@@ -9,6 +9,8 @@ from __future__ import annotations
 import functools
 from unittest.mock import patch
 
+import sympy
+
 import torch
 from torch._inductor import config, freezing, ir, lowering
 from torch._inductor.graph import GraphLowering
@@ -201,6 +203,25 @@ def _keep_inline() -> None:
     ir.Loops.get_realize_opcount_threshold = get_realize_opcount_threshold
 
 
+LONGEST_IN_CACHE = 4096     # numbers of a row that a CPU reads again for less than one step of Welford's formula costs
+
+
+def _variances_in_two_steps() -> None:
+    """Variances of rows (layer norms) on CPUs: the mean, then the squares of what is left. Welford's formula, which
+    needs one pass over memory, has a longer chain of operations in each turn."""
+    former = lowering.use_two_step_variance
+
+    def use_two_step_variance(x, axis, keepdim, input_dtype) -> bool:
+        if not _on_ocl(x) or Ranges.of(x.get_device().index or 0).figures.kind != "cpu":
+            return former(x, axis, keepdim, input_dtype)
+        sizes, reduced = x.get_size(), {dim % len(x.get_size()) for dim in axis or range(len(x.get_size()))}
+        count = sympy_product(sizes[dim] for dim in reduced)
+        rows = min(reduced, default=0) == len(sizes) - len(reduced) > 0
+        return bool(rows and isinstance(count, (int, sympy.Integer)) and 1 < count <= LONGEST_IN_CACHE)
+
+    lowering.use_two_step_variance = use_two_step_variance
+
+
 def _on_ocl(node) -> bool:
     return (node.get_device() or torch.device("cpu")).type == "ocl"
 
@@ -238,6 +259,7 @@ def register() -> None:
     _fused_products()
     _keep_layouts()
     _keep_inline()
+    _variances_in_two_steps()
     _leave_unknown_dtypes()
     _prefer_the_device()
     for packet in (aten.index_put, aten.index_put_, aten._unsafe_index_put):

@@ -19,6 +19,7 @@ from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
 from torch_ocl.inductor import types
+from torch_ocl.inductor.kept import KeptValues
 from torch_ocl.inductor.runtime import Ranges
 
 CPU_LANES, GPU_LANES = 16, 256
@@ -69,12 +70,17 @@ class Reductions:
         self.numbers = itertools.count()
         self.lanes = 1
         self.indices: list[sympy.Expr] = []
+        self.kept: KeptValues | None = None
+        self.stored: set[str] = set()          # pointers that the loop being written stores through
 
     def finalize_indexing(self, indices) -> None:
         super().finalize_indexing(indices)
         self.indices = list(indices)        # where tensors are read and written
         if self.features.is_reduction():
             self.lanes = self.choose_lanes(indices)
+            length = self.features.reduction_numel
+            if self.cpu and self.lanes > 1 and isinstance(length, (int, sympy.Integer)):
+                self.kept = KeptValues(int(length), self.local_memory, self.figures.local_memory // 2)
 
     def choose_lanes(self, indices) -> int:
         hint = V.graph.sizevars.optimization_hint
@@ -235,6 +241,10 @@ class Reductions:
         if not pending:
             return
         if self.inside_reduction and any(parts):
+            # What else is changed may be read and written through two pointers, which hides the change from it.
+            if self.kept and not set(self.mutations) - set(self.args.inplace_buffers):
+                self.kept.loop(parts, self.stored)
+            self.stored = set()
             self.write_loop(parts)
         else:
             for part in parts:
