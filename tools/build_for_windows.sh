@@ -21,7 +21,8 @@ for list in /etc/apt/sources.list /etc/apt/sources.list.d/*; do
         sed 's/^deb /deb-src /; s/^Types:.*/Types: deb-src/' "$list" >"$lists/parts/$(basename "$list")"
     fi
 done
-apt=(apt-get -qq -o "Dir::Etc::sourcelist=/dev/null" -o "Dir::Etc::sourceparts=$lists/parts" -o "Dir::State::Lists=$lists/state")
+apt=(apt-get -qq -o "Dir::Etc::sourcelist=/dev/null" -o "Dir::Etc::sourceparts=$lists/parts"
+     -o "Dir::State::Lists=$lists/state")
 if ! ls "$sources"/protobuf-*/ >/dev/null 2>&1; then
     "${apt[@]}" update
     (cd "$sources" && "${apt[@]}" source protobuf fmtlib >/dev/null)
@@ -65,4 +66,4 @@ cmake -S "$here" -B "$folder/build" -G Ninja -DCMAKE_TOOLCHAIN_FILE="$toolchain"
       -DCLPRIM_BUILD_PYTHON=OFF -DCLPRIM_BUILD_TESTS=OFF -DCLPRIM_BUILD_EXAMPLES=OFF -DCLPRIM_ONNX_PROTO="$proto" \
       -DProtobuf_PROTOC_EXECUTABLE="$(command -v protoc)"
 cmake --build "$folder/build" --target clprim clprim_command
-find "$folder/build" "$here/python/clprim" -name 'libclprim*.dll' -newer "$folder/OpenCL.def" -o -name 'clprim.exe' -newer "$folder/OpenCL.def"
+find "$folder/build" -name '*clprim*.dll' -o -name 'clprim.exe'
