@@ -334,3 +334,9 @@ def test_svd_of_equal_rows(rows, columns, dtype, size, device):
     q, r = (x.cpu() for x in torch.linalg.qr(a.to(device)))
     torch.testing.assert_close(q.mH @ q, unit, **digits)
     torch.testing.assert_close(q @ (r / size), a / size, rtol=0, atol=10 * digits["atol"])
+
+
+def test_householder_product_refuses_an_out_that_cannot_hold_it(device):
+    a, tau = torch.randn(4, 3, device=device), torch.randn(3, device=device)
+    with pytest.raises(RuntimeError, match="safely castable"):
+        torch.linalg.householder_product(a, tau, out=torch.empty(4, 3, dtype=torch.int32, device=device))

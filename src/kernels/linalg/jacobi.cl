@@ -15,8 +15,7 @@ static inline void rotate(__global T* p, __global T* q, int count, R s, R h, T p
 }
 
 // Whether the columns p and q had to be turned. What is nothing beside the matrix, whose largest element is about 1,
-// stays:
-// products of such columns have few digits or none, and rotations by them would not be unitary.
+// stays: products of such columns have few digits or none, and rotations by them would not be unitary.
 static inline bool orthogonalise(__global T* w, __global T* v, int p, int q, int m, int n, R tolerance, R nothing)
 {
     __global T* x = w + (long)p * m;

@@ -110,6 +110,9 @@ Tensor householder_product(const Tensor& input, const Tensor& tau)
 
 Tensor& householder_product_out(const Tensor& input, const Tensor& tau, Tensor& out)
 {
+    TORCH_CHECK(c10::canCast(input.scalar_type(), out.scalar_type()), "torch.linalg.householder_product: Expected ",
+                "result to be safely castable from ", input.scalar_type(), " dtype, but got result with dtype ",
+                out.scalar_type());
     return assign(out, householder_product(input, tau));
 }
 
