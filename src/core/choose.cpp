@@ -176,8 +176,10 @@ std::optional<Explained> tuned(std::string_view family, const std::string& probl
 }  // namespace
 
 bool choice_is_plain() noexcept
-{
+try {
     return settings().plain.load(std::memory_order_relaxed);
+} catch (const std::exception&) {
+    return false;   // a variable of the environment is wrong: choosing says which
 }
 
 void tune_choices(bool on, std::function<double()> clock)

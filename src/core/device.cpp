@@ -202,6 +202,7 @@ std::vector<Device> filter(std::vector<Device> found)
     std::vector<Device> result;
     if (wanted.empty()) {
         std::vector<detail::OfferedDevice> all;
+        all.reserve(found.size());
         for (const Device& device : found)
             all.push_back(offered(device));
         for (const std::size_t i : detail::default_devices(all))
@@ -281,6 +282,7 @@ try {
     std::vector<cl::Platform> platforms;
     cl::Platform::get(&platforms);
     std::vector<std::string> names;
+    names.reserve(platforms.size());
     for (const cl::Platform& platform : platforms)
         names.push_back(clean(platform.getInfo<CL_PLATFORM_NAME>()));
     return fmt::format("{}", fmt::join(names, ", "));

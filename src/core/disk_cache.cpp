@@ -38,7 +38,7 @@ std::uint64_t checksum(std::string_view key, const std::vector<unsigned char>& d
 
 std::filesystem::path wanted_folder()
 {
-    if (const std::string folder = environment("CLPRIM_CACHE_DIR"); !folder.empty())
+    if (std::string folder = environment("CLPRIM_CACHE_DIR"); !folder.empty())
         return folder;
     if (const std::string folder = environment("XDG_CACHE_HOME"); !folder.empty())
         return std::filesystem::path(folder) / "clprim";

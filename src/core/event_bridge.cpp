@@ -100,7 +100,7 @@ void wait_across_contexts(const Queue& queue, const Event& event)
     bridges().add(bridge);
     auto data = std::make_unique<std::shared_ptr<Bridge>>(bridge);
     if (clSetEventCallback(event.handle()(), CL_COMPLETE, called_back, data.get()) == CL_SUCCESS)
-        data.release();          // to the callback, which may have run already
+        static_cast<void>(data.release());   // to the callback, which may have run already
     else
         wait_and_lift(bridge);   // no callbacks: the host waits
 }

@@ -46,7 +46,7 @@ cl_mem create_host_buffer(cl_context context, std::size_t bytes, void** address,
         clReleaseMemObject(buffer);   // nothing has used it yet
         return nullptr;
     }
-    mapping.release();   // to the callback
+    static_cast<void>(mapping.release());   // to the callback
     *address = aligned;
     return buffer;
 }

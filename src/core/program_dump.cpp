@@ -67,7 +67,7 @@ std::size_t build_dumped_programs(Context& context, const fs::path& folder)
         if (!claim(file))
             continue;
         build(context, file, base);
-        std::ofstream(fs::path(file).replace_extension(".built"));   // for those who watch
+        const std::ofstream mark(fs::path(file).replace_extension(".built"));   // for those who watch
         ++built;
     }
     return built;

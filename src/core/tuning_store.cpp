@@ -15,7 +15,7 @@ std::atomic<bool> kept_here{false};
 
 std::filesystem::path folder()
 {
-    if (const std::string own = environment("CLPRIM_TUNING_DIR"); !own.empty())
+    if (std::string own = environment("CLPRIM_TUNING_DIR"); !own.empty())
         return own;
     const auto cache = cache_folder();
     return cache.empty() ? cache : cache / "tuning";

@@ -276,3 +276,10 @@ def backward():
 contextvars.copy_context().run(backward)
 """
     assert run(code) == (0, "")
+
+
+@pytest.mark.parametrize("name, value", [("CLPRIM_IMPLEMENTATION", "nonsense"), ("CLPRIM_TUNE_SECONDS", "soon")])
+def test_a_wrong_variable_of_choices_is_an_error(name, value):
+    code = "import torch; x = torch.ones(8, 8, device='ocl'); x @ x"
+    done = subprocess.run([sys.executable, "-c", code], env=os.environ | {name: value}, capture_output=True, text=True)
+    assert done.returncode == 1 and f"RuntimeError: {name}: expected" in done.stderr, done.stderr
