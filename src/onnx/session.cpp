@@ -133,8 +133,9 @@ struct Session::State {
     {
         const std::unique_lock lock(constants);
         std::optional<std::vector<Value>> results;
-        // What a recording of the program's own prepares is there only when that is replayed.
-        if (gives_back && !is_recording(engine.queue)) {
+        // What a recording of the program's own prepares is there only when that is replayed. What could not be read
+        // again stays, as after Session::save to the model's own file.
+        if (gives_back && !is_recording(engine.queue) && std::ranges::all_of(files, &ModelFile::is_unchanged)) {
             engine.surplus = surplus.get();
             surplus->begin();
             try {

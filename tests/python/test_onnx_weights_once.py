@@ -120,6 +120,15 @@ CASES = dict(
         same(rows(session, 16), expected)
         same(rows(saved, 2), few)
     """,
+    saved_over_its_own_file="""
+        products()
+        session = clprim.Session(PATH)
+        expected, few = rows(session, 16), rows(clprim.Session(PATH), 2)
+        session.save(PATH)
+        for _ in range(3):
+            same(rows(session, 16), expected)
+            same(rows(session, 2), few)
+    """,
     truncated="""
         products(external=True)
         session = clprim.Session(PATH)
