@@ -46,6 +46,29 @@ def test_elements_behind_the_last_segment(reduce, device):
     assert_close(actual.cpu(), torch.segment_reduce(data, reduce, lengths=lengths, unsafe=True))
 
 
+@reduces
+@pytest.mark.parametrize("offsets", ([2, 5, 8], [1, 1, 4], [0, 3, 6]))
+def test_offsets_that_leave_elements_out(reduce, offsets, device):
+    results = []
+    for where in ("cpu", device):
+        x = torch.arange(1.0, 9.0, device=where).requires_grad_()
+        y = torch.segment_reduce(x, reduce, offsets=torch.tensor(offsets, device=where))
+        y.backward(torch.tensor([2.0, 3.0], device=where))
+        results.append((y.detach().cpu(), x.grad.cpu()))
+    assert_close(results[1][0], results[0][0], equal_nan=True)
+    left_out = torch.ones(8, dtype=torch.bool)      # the CPU leaves their gradients as memory had them
+    left_out[offsets[0]:offsets[-1]] = False
+    assert_close(results[1][1][~left_out], results[0][1][~left_out], equal_nan=True)
+    assert not results[1][1][left_out].any()
+
+
+def test_bad_offsets_are_refused(device):
+    data = torch.randn(8, device=device)
+    for offsets in ([0, 5, 3], [0, 3, 12], [-1, 3, 8]):
+        with pytest.raises(RuntimeError, match="offsets from 0 to data.size"):
+            torch.segment_reduce(data, "sum", offsets=torch.tensor(offsets, device=device))
+
+
 def test_bad_input_is_refused(device):
     data, lengths = torch.randn(4, device=device), torch.tensor([1, 2], device=device)
     for arguments, message in ((dict(reduce="sum", lengths=lengths), "to sum to data.size"),

@@ -65,7 +65,10 @@ Segments segments_of(const Tensor& data, const OptionalTensor& lengths, const Op
     s.count = s.lengths.size(-1);
     std::vector<int64_t> sizes = data.sizes().slice(0, axis + 1).vec();
     const Tensor positions = at::arange(data.size(axis), ends.options()).expand(sizes).contiguous();
-    s.of = s.widened(at::searchsorted(ends.contiguous(), positions, false, true), data.dim()).expand(data.sizes());
+    Tensor of = at::searchsorted(ends.contiguous(), positions, false, true);
+    if (offsets && offsets->defined())   // the first segment may begin behind the first element
+        of = of.masked_fill(positions.lt(offsets->narrow(-1, 0, 1)), s.count);
+    s.of = s.widened(of, data.dim()).expand(data.sizes());
     return s;
 }
 
@@ -105,11 +108,15 @@ Tensor segment_reduce(const Tensor& data, std::string_view reduce, const Optiona
     const double start = initial ? initial->to<double>() : neutral(reduce);
     const c10::OptionalDeviceGuard guard(data.device());
     const Segments s = segments_of(data, lengths, offsets, axis);
-    if (!unsafe && lengths && lengths->defined())   // to know it waits, as PyTorch says
+    if (!unsafe && lengths && lengths->defined()) {   // to know it waits, as PyTorch says
         TORCH_CHECK(
             (s.lengths.ge(0).all() & s.lengths.sum(-1).eq(data.size(axis)).all()).item<bool>(),
             "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when "
             "!unsafe.");
+    } else if (!unsafe) {
+        TORCH_CHECK((s.lengths.ge(0).all() & offsets->ge(0).all() & offsets->le(data.size(axis)).all()).item<bool>(),
+                    "segment_reduce(): expected offsets from 0 to data.size(axis) that do not decrease when !unsafe.");
+    }
     Tensor result = scattered(s, data, reduce, start).narrow(axis, 0, s.count);
     if (reduce == "mean") {
         const Tensor size = s.widened(s.lengths, data.dim());
