@@ -85,37 +85,22 @@ void max_pool_backward(const __global storage_t(X)* grad_output, ulong grad_outp
 
 #define IS_BYTE_int8 1
 #define IS_BYTE_uint8 1
-#if VEC == 1 && defined(CHANNELS_LAST) && CLPRIM_CAT(IS_BYTE_, X)
+#if defined(CHANNELS_LAST) && (VEC == 16 || (VEC == 1 && CLPRIM_CAT(IS_BYTE_, X)))
+#if VEC == 16
+typedef vec_t sixteen_t;
+#define LARGER(v, best) (WINS(v, best) ? v : best)
+#define LOAD_SIXTEEN(i) load_vector(X, x, i)
+#define STORE_SIXTEEN(i, v) store_vector(X, y, i, v)
+#else
 #define BYTES_int8 char16
 #define BYTES_uint8 uchar16
+typedef CLPRIM_CAT(BYTES_, X) sixteen_t;
+#define LARGER(v, best) max(best, v)
+#define LOAD_SIXTEEN(i) vload16(0, x + (i))
+#define STORE_SIXTEEN(i, v) vstore16(v, 0, y + (i))
+#endif
 // As max_pool without indices, sixteen channels at a time, of which there are at least as many: a work-item owns a row
 // (n, z, y) of outputs. The last sixteen overlap their neighbours.
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void max_pool_bytes(const __global storage_t(X)* x, ulong x_offset, __global storage_t(X)* y, ulong y_offset,
-                    pool_t pool)
-{
-    const ulong row = get_group_id(0), plane = row / (uint)(pool.out[0] * pool.out[1]);
-    const window_t wy = window(&pool, 1, (int)(row % pool.out[1]));
-    const window_t wz = window(&pool, 0, (int)(row / pool.out[1] % pool.out[0]));
-    x += x_offset + plane * volume(pool.in) * pool.channels;
-    y += y_offset + row * pool.out[2] * pool.channels;
-    for (int ox = 0; ox < pool.out[2]; ++ox) {
-        const window_t wx = window(&pool, 2, ox);
-        for (uint block = 0; block < pool.channels; block += 16) {
-            const uint c = min(block, pool.channels - 16);
-            CLPRIM_CAT(BYTES_, X) best = LOWEST;
-            for (int iz = wz.begin; iz < wz.end; iz += pool.dilation[0])
-                for (int iy = wy.begin; iy < wy.end; iy += pool.dilation[1])
-                    for (int ix = wx.begin; ix < wx.end; ix += pool.dilation[2])
-                        best = max(best, vload16(0, x + PIXEL((iz * pool.in[1] + iy) * pool.in[2] + ix) + c));
-            vstore16(best, 0, y + PIXEL(ox) + c);
-        }
-    }
-}
-#endif
-
-#if VEC == 16 && defined(CHANNELS_LAST)
-// As max_pool_bytes, for real numbers: neither positions nor ends of channels that are no vector.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void max_pool_rows(const __global storage_t(X)* x, ulong x_offset, __global storage_t(X)* y, ulong y_offset,
                    pool_t pool)
@@ -127,16 +112,16 @@ void max_pool_rows(const __global storage_t(X)* x, ulong x_offset, __global stor
     y += y_offset + row * pool.out[2] * pool.channels;
     for (int ox = 0; ox < pool.out[2]; ++ox) {
         const window_t wx = window(&pool, 2, ox);
-        for (uint block = 0; block < pool.channels; block += VEC) {
-            const uint c = min(block, pool.channels - VEC);
-            vec_t best = LOWEST;
+        for (uint block = 0; block < pool.channels; block += 16) {
+            const uint c = min(block, pool.channels - 16);
+            sixteen_t best = LOWEST;
             for (int iz = wz.begin; iz < wz.end; iz += pool.dilation[0])
                 for (int iy = wy.begin; iy < wy.end; iy += pool.dilation[1])
                     for (int ix = wx.begin; ix < wx.end; ix += pool.dilation[2]) {
-                        const vec_t v = load_vector(X, x, PIXEL((iz * pool.in[1] + iy) * pool.in[2] + ix) + c);
-                        best = WINS(v, best) ? v : best;
+                        const sixteen_t v = LOAD_SIXTEEN(PIXEL((iz * pool.in[1] + iy) * pool.in[2] + ix) + c);
+                        best = LARGER(v, best);
                     }
-            store_vector(X, y, PIXEL(ox) + c, best);
+            STORE_SIXTEEN(PIXEL(ox) + c, best);
         }
     }
 }

@@ -159,7 +159,7 @@ void max_pool(Queue& queue, const Tensor& x, const Tensor& y, const Tensor& indi
     if ((bytes || pool.team.vec == 16) && pool.cpu && pool.channels_last && pool.geometry.channels >= 16 &&
         !indices.defined()) {
         const std::int64_t rows = y.numel() / (std::int64_t(pool.geometry.channels) * pool.geometry.out[2]);
-        Kernel& kernel = pool.kernel(queue, bytes ? "max_pool_bytes" : "max_pool_rows", bytes ? 1 : 16);
+        Kernel& kernel = pool.kernel(queue, "max_pool_rows", bytes ? 1 : 16);
         queue.launch(kernel, Range::groups(rows), x, y, pool.geometry);
         return;
     }
