@@ -183,6 +183,7 @@ void optimize(Graph& graph, Engine& engine, Level level)
     skip_copies(graph);
     Rewriter rewriter(graph);
     simplify(rewriter);
+    dequantize_recurrences(rewriter);
     fuse_convolutions(rewriter);
     fuse_batch_norms(rewriter);
     fuse_products(rewriter);
