@@ -53,7 +53,9 @@ deb: build           ## a Debian package of the C++ library and the command in o
 docs: setup          ## the documents as a site in out/site
 	@$(python) -m pip install -qq --disable-pip-version-check -r tools/requirements-docs.txt
 	@$(python) tools/check_docs.py
-	@$(python) -m mkdocs build --quiet --strict
+	@command -v doxygen >/dev/null || tools/setup.sh packages doxygen
+	@NO_MKDOCS_2_WARNING=1 $(python) -m mkdocs build --quiet --strict
+	@doxygen tools/Doxyfile
 
 clean:               ## removes the build; .venv and the compiler cache stay
 	rm -rf build build-core out

@@ -4,7 +4,7 @@
 #
 #   tools/setup.sh              the Python packages torch_ocl and clprim
 #   tools/setup.sh all          C++ tests, examples and the command as well; any other CMake target likewise
-#   tools/setup.sh packages     system packages alone
+#   tools/setup.sh packages [NAME...]   system packages alone, these too
 #
 #   PYTHON=/path/to/python3   interpreter for .venv (default: python3)
 #   CLPRIM_JOBS=2             parallel compile jobs (default: as many as there are cores and 1.2 GiB of memory)
@@ -18,7 +18,9 @@ fail() { printf '\nsetup: %s\n' "$@" >&2; exit 1; }
 
 # ---- system packages -------------------------------------------------------------------------------------------------
 
+more_packages=()
 wanted_packages() {
+    [ ${#more_packages[@]} = 0 ] || printf '%s\n' "${more_packages[@]}"
     grep -v -e '^#' -e '^$' tools/apt_packages.txt
     printf '%s\n' $(python_packages "$(find_python)")
 }
@@ -189,11 +191,12 @@ print(sys.version, importlib.metadata.version("torch"))'; } | sha256sum)
 }
 
 if [ "${1:-}" = packages ]; then
+    more_packages=("${@:2}")
     install_packages
     exit
 fi
 for target in "$@"; do
-    [[ $target =~ ^[A-Za-z0-9_]+$ ]] || fail "usage: tools/setup.sh [packages | TARGET...]"
+    [[ $target =~ ^[A-Za-z0-9_]+$ ]] || fail "usage: tools/setup.sh [packages [NAME...] | TARGET...]"
 done
 if [ -n "${CLPRIM_NO_APT:-}" ]; then :
 elif command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then install_packages
