@@ -104,19 +104,25 @@ void conv_tiled_weight(const __global stored* restrict x, ulong x_offset, const 
                                  min(row0 + of_slab, QUADS_OF_CHANNELS ? (p.total - 1) / 4 * 4 : p.total - 1));
     }
 
-    __local REAL4 slabs[SLAB_PAIRS * 2 * SLAB_QUADS];
+#if SLAB_PAIRS == 2
+    __local REAL4 dy_slabs[2][SLAB_QUADS], x_slabs[2][SLAB_QUADS];
+    int pair = 0;
+#define DY_SLAB dy_slabs[pair]
+#define X_SLAB x_slabs[pair]
+#else
+    __local REAL4 DY_SLAB[SLAB_QUADS], X_SLAB[SLAB_QUADS];
+#endif
     REAL4 next_dy[SLAB_LOADS], next_x[SLAB_LOADS], sums_of_item[WIDTH][QUADS];
     clear_sums(sums_of_item);
     const int over = (end - begin) % SLAB_K, first = over ? over : min(end - begin, SLAB_K);
     gather_factors(next_dy, next_x, &lines, &p, begin, first);
-    for (int pixel = begin + first, pair = 0; ; pixel += SLAB_K) {
-        __local REAL4 *dy_slab = slabs + pair * 2 * SLAB_QUADS, *x_slab = dy_slab + SLAB_QUADS;
-        place_slab(dy_slab, next_dy, item, !CHANNELS_LAST);
-        place_slab(x_slab, next_x, item, !CHANNELS_LAST);
+    for (int pixel = begin + first; ; pixel += SLAB_K) {
+        place_slab(DY_SLAB, next_dy, item, !CHANNELS_LAST);
+        place_slab(X_SLAB, next_x, item, !CHANNELS_LAST);
         barrier(CLK_LOCAL_MEM_FENCE);
         if (pixel < end)
             gather_factors(next_dy, next_x, &lines, &p, pixel, SLAB_K);
-        multiply_slabs(sums_of_item, dy_slab, x_slab, column, line);
+        multiply_slabs(sums_of_item, DY_SLAB, X_SLAB, column, line);
 #if SLAB_PAIRS == 2
         pair = 1 - pair;
 #else
