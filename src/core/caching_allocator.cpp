@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include <fmt/format.h>
+
 #include <clprim/context.hpp>
 #include <clprim/error_hook.hpp>
 #include <core/environment.hpp>
