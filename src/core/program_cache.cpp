@@ -29,6 +29,20 @@ std::string build_log(const cl::Program& program, const cl::Device& device)
     return log.find_first_not_of(" \n") == std::string::npos ? "(the driver gives no build log)" : log;
 }
 
+std::atomic<bool>& all_binaries()
+{
+    static std::atomic<bool> asked = environment("CLPRIM_KEEP_BINARIES") == "1";
+    return asked;
+}
+
+// PoCL keeps what it compiled in a cache of its own. Asked for a binary it compiles every kernel of the program once
+// more, for any size of work-groups, which takes longer than what a launch then compiles for its size; so it is asked
+// only where binaries are made for later or for elsewhere.
+bool keeps_binaries(const Device& device)
+{
+    return device.platform_name != "Portable Computing Language" || all_binaries();
+}
+
 }  // namespace
 
 std::string program_base_options(const Device& device)
@@ -48,6 +62,8 @@ std::string program_base_options(const Device& device)
     return options + fmt::format(" -DCLPRIM_DEVICE_CPU -DCLPRIM_VECTOR_BYTES={}",
                                  device.native_float_lanes * sizeof(cl_float));
 }
+
+void keep_all_binaries() { all_binaries() = true; }
 
 ProgramCache::ProgramCache(const Device& device, const cl::Context& context)
     : device_(device), context_(context), base_options_(program_base_options(device))
@@ -142,6 +158,8 @@ cl::Program ProgramCache::load(std::string_view name, const std::string& entry_k
             return *std::move(program);
 
     cl::Program program = build(name, text, all_options);
+    if (!keeps_binaries(device_))
+        return program;
     std::vector<unsigned char> binary;
     try {
         // One for each device of the context, in the order of the program's devices; built was this device's.

@@ -56,6 +56,10 @@ private:
 // The options that every program of a device is built with.
 std::string program_base_options(const Device& device);
 
+// From now on this process keeps the binary of every program, as with CLPRIM_KEEP_BINARIES=1, even of drivers where
+// that takes longer than building.
+void keep_all_binaries();
+
 // A text with its lines `#include "path"` replaced, as in kernel_source.
 std::string expanded_source(std::string_view text);
 

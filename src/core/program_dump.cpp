@@ -60,6 +60,7 @@ std::size_t build_dumped_programs(Context& context, const fs::path& folder)
     for (const auto& entry : fs::directory_iterator(folder))
         if (entry.path().extension() == ".cl")
             files.push_back(entry.path());
+    keep_all_binaries();
     std::ranges::sort(files, [](auto& a, auto& b) { return fs::file_size(a) > fs::file_size(b); });
     const std::string base = program_base_options(context.device());
     std::size_t built = 0;

@@ -26,7 +26,8 @@ print(builds[-1] - builds[0], sizes[-1] - sizes[1])
 
 def passes(**environment):
     result = subprocess.run([sys.executable, "-c", CHILD], check=True, capture_output=True, text=True,
-                            env={**os.environ, "CLPRIM_LOADED_PROGRAMS": "2", **environment})
+                            env={**os.environ, "CLPRIM_LOADED_PROGRAMS": "2", "CLPRIM_KEEP_BINARIES": "1",
+                                 **environment})
     return [int(word) for word in result.stdout.split()]
 
 

@@ -105,7 +105,9 @@ void prepare(const PrepareOptions& options)
     if (listed)
         build(options, scratch.path, folder);
     // A run that counts also finds what a dry one cannot: shapes that depend on data.
-    require<Error>(start(arguments, {{"CLPRIM_CACHE_DIR", folder.string()}, {"CLPRIM_PROGRESS", "0"}}).succeeds(),
+    require<Error>(start(arguments, {{"CLPRIM_CACHE_DIR", folder.string()},
+                                     {"CLPRIM_KEEP_BINARIES", "1"},
+                                     {"CLPRIM_PROGRESS", "0"}}).succeeds(),
                    "the model does not run; the error is above");
     for (const fs::path& lock : files_with(folder, ".lock"))
         fs::remove(lock);
