@@ -174,3 +174,64 @@ def test_factors_that_the_result_cannot_hold():
         accepted += [f"{name} of a boolean"] * (not isinstance(raised(lambda: call(True)), RuntimeError))
     assert not accepted
     torch.testing.assert_close(torch.addmm(x, x, x, alpha=2 + 0j).cpu(), torch.full((2, 2), 5.0))
+
+
+DTYPES = (torch.float32, torch.float16, torch.int64, torch.uint8, torch.bool, torch.complex64)
+INTO = {    # `out` of any dtype; a second one holds positions
+    "max": (lambda x, out: torch.max(x, out=out), 1), "min": (lambda x, out: torch.min(x, out=out), 1),
+    "cumsum": (lambda x, out: torch.cumsum(x, 1, out=out), 1), "sum": (lambda x, out: torch.sum(x, 1, out=out), 1),
+    "mean": (lambda x, out: torch.mean(x, 1, out=out), 1), "nansum": (lambda x, out: torch.nansum(x, 1, out=out), 1),
+    "amax": (lambda x, out: torch.amax(x, 1, out=out), 1), "argmax": (lambda x, out: torch.argmax(x, 1, out=out), 1),
+    "add": (lambda x, out: torch.add(x, x, out=out), 1), "histc": (lambda x, out: torch.histc(x, 4, out=out), 1),
+    "max.dim": (lambda x, out: torch.max(x, 1, out=out), 2), "mode": (lambda x, out: torch.mode(x, 1, out=out), 2),
+    "median": (lambda x, out: torch.median(x, 1, out=out), 2), "sort": (lambda x, out: torch.sort(x, out=out), 2),
+    "nanmedian": (lambda x, out: torch.nanmedian(x, 1, out=out), 2),
+    "topk": (lambda x, out: torch.topk(x, 2, out=out), 2), "cummax": (lambda x, out: torch.cummax(x, 1, out=out), 2),
+    "kthvalue": (lambda x, out: torch.kthvalue(x, 2, out=out), 2),
+    "index_reduce": (lambda x, out: torch.index_reduce(x, 0, x.real.new_zeros(3, dtype=torch.long), x, "amax", out=out),
+                     1),
+}
+
+
+@pytest.mark.parametrize("name", INTO)
+def test_outputs_of_other_dtypes_are_written_or_refused_as_on_the_cpu(name):
+    use, outputs = INTO[name]
+    differing = []
+    for dtype in DTYPES:
+        x = torch.tensor([[2, 1, 0, 3], [1, 0, 2, 3], [3, 2, 1, 0]]).to(dtype)
+        for into, places in [(into, torch.int64) for into in DTYPES] + [(dtype, into) for into in DTYPES]:
+            results = {}
+            for where in ("cpu", device):
+                out = [torch.zeros(0, dtype=into, device=where), torch.zeros(0, dtype=places, device=where)]
+                error = raised(lambda: use(x.to(where), out[0] if outputs == 1 else tuple(out)))
+                results[where] = out[0].cpu(), type(error)
+            (expected, refused), (actual, error) = results["cpu"], results[device]
+            if name == "histc" and refused is NotImplementedError:     # integers are counted on the device
+                continue
+            if refused is not error or (error is type(None) and not torch.equal(actual, expected)):
+                differing.append((dtype, into, places, refused, error))
+    assert not differing
+
+
+def test_indices_and_counts_that_do_not_fit_are_refused_as_on_the_cpu():
+    index, two = torch.tensor([0]), torch.tensor([0, 1])
+    cases = {
+        "index_select": lambda to, x: x.index_select(0, to(index)),
+        "index_add": lambda to, x: x.index_add(0, to(index), x.new_ones((1, *x.shape[1:]))),
+        "index_reduce": lambda to, x: x.index_reduce(0, to(index), x.new_ones((1, *x.shape[1:])), "amax"),
+        "take": lambda to, x: x.take(to(index)), "put": lambda to, x: x.put(to(two), x.new_ones(1)),
+        "index_fill": lambda to, x: x.index_fill(3, to(index)[None], 1),
+        "index_put": lambda to, x: x.index_put((to(two),), x.new_ones(())),
+        "kthvalue": lambda to, x: x.bool().kthvalue(1, 5), "logcumsumexp": lambda to, x: x.long().logcumsumexp(5),
+        "bernoulli": lambda to, x: torch.bernoulli(x.long()),
+        "masked_fill": lambda to, x: x.masked_fill(x == 0, to(torch.tensor(1 + 1j))),
+    }
+    for name, call in cases.items():
+        for shape in ((0,), (0, 3), (3, 0), (1, 0)):
+            if (name, shape) == ("index_select", (0, 3)):   # a RuntimeError of the CPU's fast path for float32
+                continue
+            errors = [type(raised(lambda: call(lambda tensor: tensor.to(where), torch.ones(shape, device=where))))
+                      for where in ("cpu", device)]
+            assert errors[0] is errors[1], (name, shape, errors)
+    x = torch.zeros(3, device=device)
+    assert x.masked_fill(x == 0, torch.tensor(2 + 0j, device=device)).tolist() == [2, 2, 2]

@@ -1,6 +1,7 @@
 #include <clprim/index.hpp>
 
 #include <clprim/context.hpp>
+#include <clprim/error_hook.hpp>
 #include <kernels/index/axis.hpp>
 #include <kernels/index/geometry.hpp>
 #include <core/operands.hpp>
@@ -79,6 +80,8 @@ void check_row_shapes(std::string_view name, const Tensor& self, std::size_t axi
         expected[axis] = index.numel();
     require(index.dim() <= 1 && rows.shape == expected, name, ": ", index.numel(), " indices along dimension ", axis,
             " of ", to_string(self.shape), " do not fit a source or output of ", to_string(rows.shape));
+    if (rows.numel() != 0 && self.dim() != 0 && self.size(axis) == 0)
+        detail::raise(IndexError(detail::concat(name, ": index out of range for dimension ", axis, " of size 0")));
 }
 
 }  // namespace

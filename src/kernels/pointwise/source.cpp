@@ -112,6 +112,8 @@ namespace {
 std::string result_text(const Variable& v)
 {
     std::string value = v.name;
+    if (v.rounded == DataType::boolean && v.dtype != DataType::boolean)   // a sum of booleans may be 2
+        value = concat("(", value, " != 0)");
     bool short_float = v.rounded == DataType::float16 || v.rounded == DataType::bfloat16;
     if (short_float && v.dtype != v.rounded && v.dtype != DataType::boolean)
         value = concat("round_", name_of(v.rounded), "(", value, ")");

@@ -291,7 +291,7 @@ at::Tensor& index_add_out(const at::Tensor& self, int64_t dim, const at::Tensor&
     StructuredOut<at::meta::structured_index_add> op({out}, InPlace::allowed);
     dim = op.meta(self, dim, index, source, alpha).dim;
     copy_unless_same(self, op.output());
-    if (index.numel() != 0) {
+    if (index.numel() != 0 && (self.dim() < 2 || self.numel() != 0)) {   // rows of nothing: any index will do
         const at::Tensor scaled = alpha.equal(1) ? source : source.mul(converted(alpha, self.scalar_type()));
         reduce_rows({op.output(), dim, index, "index_add"}, scaled, IndexReduce::sum);
     }
@@ -304,13 +304,15 @@ at::Tensor& index_reduce_out(const at::Tensor& self, int64_t dim, const at::Tens
 {
     if (self.scalar_type() == at::kBool && source.scalar_type() == at::kBool && include_self && reduce != "mean") {
         // And, or: the same of zeros and ones.
+        TORCH_CHECK(out.scalar_type() == at::kBool, "Expected out tensor to have dtype bool, but got ",
+                    out.scalar_type(), " instead");
         const at::Tensor bytes = at::index_reduce(self.to(at::kByte), dim, index, source.to(at::kByte), reduce, true);
         return assign_output(out, bytes.to(at::kBool));
     }
-    TORCH_CHECK_NOT_IMPLEMENTED(self.scalar_type() != at::kBool, "index_reduce not implemented for 'Bool'");
-    require_order(self, reduce);
     StructuredOut<at::meta::structured_index_reduce> op({out}, InPlace::allowed);
     dim = op.meta(self, dim, index, source, reduce, include_self).dim;
+    TORCH_CHECK_NOT_IMPLEMENTED(self.scalar_type() != at::kBool, "index_reduce not implemented for 'Bool'");
+    require_order(self, reduce);
     const at::Tensor result = op.output();
     copy_unless_same(self, result);
     if (index.numel() != 0) {
@@ -338,10 +340,10 @@ at::Tensor& index_fill_tensor(at::Tensor& self, int64_t dim, const at::Tensor& i
     TORCH_CHECK(value.dim() == 0, "index_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
                 value.dim(), " dimension(s).");
     TORCH_CHECK_INDEX(index.scalar_type() == at::kLong, "index_fill_(): Expected dtype int64 for index.");
-    TORCH_CHECK(index.dim() <= 1, "Index has to be a vector/scalar");
     TORCH_CHECK(self.is_complex() || !value.is_complex(),
                 "index_fill_(): Converting complex Scalar to non-complex type is not supported");
     dim = at::maybe_wrap_dim(dim, self.dim());
+    TORCH_CHECK(index.dim() <= 1, "Index has to be a vector/scalar");
     if (index.numel() == 0)
         return self;
     warn_of_expanded(self, "index_fill_", "tensor[mask] = scalar");

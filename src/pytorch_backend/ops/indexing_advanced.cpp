@@ -141,8 +141,9 @@ IndexedView indexed_view(at::Tensor self, const IndexList& original)
         }
         TORCH_CHECK_INDEX(self.size(d) != 0 || indices[d].numel() == 0,
                           "index is out of bounds for dimension with size 0");
-        clprim::add_keys(current_queue(self), view(result.keys),
-                         {"index_put_", view(indices[d]), self.size(d), self.stride(d)}, first);
+        if (self.numel() != 0)
+            clprim::add_keys(current_queue(self), view(result.keys),
+                             {"index_put_", view(indices[d]), self.size(d), self.stride(d)}, first);
         first = false;
     }
     shape.push_back(result.count());
@@ -236,10 +237,12 @@ at::Tensor& masked_fill_tensor(at::Tensor& self, const at::Tensor& mask, const a
                 value.dim(), " dimension(s).");
     TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_fill_ only supports boolean masks, but got mask with dtype ",
                 mask.scalar_type());
-    TORCH_CHECK(self.is_complex() || !value.is_complex(), "value cannot be converted to type ", self.scalar_type(),
-                " without overflow");
     TORCH_CHECK(self.device() == mask.device(), "expected self and mask to be on the same device, but got mask on ",
                 mask.device(), " and self on ", self.device());
+    if (value.is_complex() && !self.is_complex()) {    // fits only without an imaginary part: the host has to look
+        const at::Scalar number = converted(value.item(), self.scalar_type());
+        return masked_fill_tensor(self, mask, at::full({}, number, self.options()));
+    }
     warn_of_expanded(self, "masked_fill_", "tensor[mask] = scalar");
     at::assert_no_partial_overlap(self, mask);
     const auto wide = at::expand_inplace(self, mask, "masked_fill_");

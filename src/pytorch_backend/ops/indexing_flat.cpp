@@ -51,9 +51,8 @@ at::Tensor& put_(at::Tensor& self, const at::Tensor& index, const at::Tensor& so
     TORCH_CHECK(self.scalar_type() == source.scalar_type(),
                 "put_(): self and source expected to have the same dtype, but got self.dtype = ", self.scalar_type(),
                 " and source.dtype = ", source.scalar_type());
-    TORCH_CHECK(source.numel() == index.numel(),
-                "put_(): Expected source and index to have the same number of elements, but got source.numel() = ",
-                source.numel(), ", index.numel() = ", index.numel());
+    TORCH_CHECK_INDEX(source.numel() == index.numel(), "put_(): Expected source and index to have the same number of "
+                      "elements, but got source.numel() = ", source.numel(), ", index.numel() = ", index.numel());
     TORCH_CHECK(self.device() == index.device() && self.device() == source.device(),
                 "put_(): self, index and source expected to be in the same device, but got self.device = ",
                 self.device(), ", index.device = ", index.device(), ", and source.device = ", source.device());

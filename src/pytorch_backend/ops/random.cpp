@@ -113,8 +113,8 @@ template <class RNG>
 struct BernoulliTensor {
     void operator()(const at::Tensor& self, const at::Tensor& p, OptionalGenerator generator)
     {
-        TORCH_CHECK(c10::isFloatingType(p.scalar_type()), "expected probabilities tensor to have floating type, got ",
-                    p.scalar_type());
+        TORCH_CHECK_NOT_IMPLEMENTED(c10::isFloatingType(p.scalar_type()),
+                                    "expected probabilities tensor to have floating type, got ", p.scalar_type());
         const at::Tensor probability = p.to(self.device()).expand(self.sizes()).contiguous();
         at::Tensor out = self.is_contiguous() ? self : at::empty(self.sizes(), self.options());
         clprim::random_bernoulli(current_queue(out), view(out), view(probability), next_state(generator, out));

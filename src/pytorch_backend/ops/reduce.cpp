@@ -130,6 +130,8 @@ Tensor& mean_out(const Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, 
     StructuredOut<at::meta::structured_mean_dim> op({out});
     op.meta(self, dim, keepdim, dtype);
     const at::ScalarType type = op.output().scalar_type();
+    TORCH_CHECK(!c10::isIntegralType(type, true), "result type ", self.scalar_type(), " can't be cast to the desired "
+                "output type ", type);
     const Tensor numbers = addends(self, type);
     launch({CLPRIM_REDUCE_ROW("mean"), reduced_dims(dim, self.dim()), type}, {numbers}, {op.output()});
     op.finish();
@@ -152,8 +154,8 @@ Tensor& nansum_out(const Tensor& self, at::OptionalIntArrayRef dim, bool keepdim
                 " instead");
     TORCH_CHECK_NOT_IMPLEMENTED(!c10::isComplexType(type), "\"nansum\" not implemented for '",
                                 c10::toString(type), "'");
-    TORCH_CHECK(dtype || c10::canCast(self.scalar_type(), type), "nansum: expected an out that a result of dtype ",
-                self.scalar_type(), " can be cast to, got ", type);
+    TORCH_CHECK_NOT_IMPLEMENTED(dtype || c10::canCast(self.scalar_type(), type), "nansum: expected an out that a "
+                                "result of dtype ", self.scalar_type(), " can be cast to, got ", type);
     if (!c10::isFloatingType(type))     // summed in that dtype, which has no NaN
         return at::sum_out(out, self.masked_fill(self.isnan(), 0).to(type), dim, keepdim, type);
     const DimMask mask = reduced_dims(dim, self.dim());

@@ -64,8 +64,8 @@ CLPRIM_DEFINE(argmin)
     {                                                                                                                  \
         TORCH_CHECK(self.numel() > 0, #op "(): Expected reduction dim to be specified for input.numel() == 0. "        \
                                           "Specify the reduction dim with the 'dim' argument.");                       \
-        TORCH_CHECK(out.scalar_type() == self.scalar_type(), "Expected out tensor to have dtype ", self.scalar_type(), \
-                    ", but got ", out.scalar_type(), " instead");                                                      \
+        TORCH_CHECK(at::canCast(self.scalar_type(), out.scalar_type()), "result type ", self.scalar_type(),            \
+                    " can't be cast to the desired output type ", out.scalar_type());                                  \
         at::native::resize_output(out, {});                                                                            \
         launch({CLPRIM_REDUCE_ROW("a" #op), DimMask().set(), self.scalar_type()}, {self}, {out});                      \
         return out;                                                                                                    \

@@ -37,6 +37,7 @@ at::Tensor& cumulative_out(const at::Tensor& self, int64_t dim, std::optional<at
 
 at::Tensor& logcumsumexp_out(const at::Tensor& self, int64_t dim, at::Tensor& out)
 {
+    dim = at::maybe_wrap_dim(dim, self.dim());
     TORCH_CHECK_NOT_IMPLEMENTED(self.is_floating_point() || self.is_complex(), "logcumsumexp: not for ",
                                 self.scalar_type());
     scan(shares_memory(out, {self}) ? self.clone() : self, dim, Scan::log_sum_exp, out);

@@ -1,5 +1,6 @@
 // sort, topk, kthvalue, median, mode.
 #include <ATen/MemoryOverlap.h>
+#include <ATen/TensorUtils.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/ReduceOpsUtils.h>
 #include <ATen/ops/empty.h>
@@ -56,15 +57,24 @@ PairRef give(at::Tensor result, at::Tensor places, const at::Tensor& self, int64
     return {assign_output(values, result), assign_output(indices, places)};
 }
 
+// `out` where nothing converts: values of self's dtype and positions of int64.
+void check_out(const char* name, const at::Tensor& self, const at::Tensor& values, const at::Tensor& indices)
+{
+    at::checkScalarType(name, {indices, "indices", 1}, at::kLong);
+    at::checkSameType(name, {values, "values", 0}, {self, "self", 2});
+}
+
 PairRef kthvalue_out(const at::Tensor& self, int64_t k, int64_t dim, bool keepdim, at::Tensor& values,
                      at::Tensor& indices)
 {
-    TORCH_CHECK_NOT_IMPLEMENTED(self.scalar_type() != at::kBool, "\"kthvalue\" not implemented for 'Bool'");
-    at::assert_no_overlap(self, values);
     dim = at::maybe_wrap_dim(dim, self.dim());
     const int64_t n = self.dim() ? self.size(dim) : 1;
     at::native::zero_numel_check_dims(self, dim, "kthvalue()");
     TORCH_CHECK(k >= 1 && k <= n, "kthvalue(): selected number k out of range for dimension ", dim);
+    at::assert_no_overlap(self, values);
+    check_out("kthvalue", self, values, indices);
+    TORCH_CHECK_NOT_IMPLEMENTED(self.dim() == 0 || (self.scalar_type() != at::kBool && !self.is_complex()),
+                                "\"kthvalue\" not implemented for '", c10::toString(self.scalar_type()), "'");
     auto sizes = self.sizes().vec();
     if (self.dim())
         sizes[dim] = k;
@@ -97,6 +107,7 @@ PairRef median_out(const at::Tensor& self, int64_t dim, bool keepdim, at::Tensor
 {
     dim = at::maybe_wrap_dim(dim, self.dim());
     at::native::zero_numel_check_dims(self, dim, "median()");
+    check_out("median", self, values, indices);
     auto [result, places] = median_along(self, dim, ignore_nan);
     if (self.dim() == 0) {
         result = result.squeeze(0);
@@ -134,10 +145,7 @@ Pair mode(const at::Tensor& self, int64_t dim, bool keepdim)
 
 PairRef mode_out(const at::Tensor& self, int64_t dim, bool keepdim, at::Tensor& values, at::Tensor& indices)
 {
-    TORCH_CHECK(values.scalar_type() == self.scalar_type(), "expected scalar type ", self.scalar_type(),
-                " for values of mode(), but found ", values.scalar_type());
-    TORCH_CHECK(indices.scalar_type() == at::kLong, "expected scalar type Long for indices of mode(), but found ",
-                indices.scalar_type());
+    check_out("mode", self, values, indices);
     const auto [result, places] = torch_ocl::mode(self, dim, keepdim);
     return {assign_output(values, result), assign_output(indices, places)};
 }

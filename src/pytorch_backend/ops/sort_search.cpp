@@ -166,6 +166,8 @@ at::Tensor& histc_out(const at::Tensor& self, int64_t bins, const at::Scalar& mi
                       at::Tensor& out)
 {
     TORCH_CHECK(bins > 0, "bins must be > 0");
+    TORCH_CHECK(self.scalar_type() == out.scalar_type(), "histc: expected an out of dtype ", self.scalar_type(),
+                ", but got ", out.scalar_type());
     TORCH_CHECK_NOT_IMPLEMENTED(self.is_floating_point() || c10::isIntegralType(self.scalar_type(), false),
                                 "histc: not for ", self.scalar_type());
     double low = minimum.to<double>(), high = maximum.to<double>();
