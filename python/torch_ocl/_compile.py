@@ -12,7 +12,8 @@ from torch_ocl import _after_import
 def register() -> None:
     _after_import.adapt({"torch._dynamo.device_interface": _register_interface,
                          "torch._functorch.partitioners": _keep_random_states,
-                         "torch._inductor.decomposition": _keep_gradients_of_pooling})
+                         "torch._inductor.decomposition": _keep_gradients_of_pooling,
+                         "torch._inductor.graph": _keep_layouts, "torch._inductor.freezing": _keep_frozen_layouts})
 
 
 def _register_interface(module) -> None:
@@ -43,3 +44,33 @@ def _keep_gradients_of_pooling(module) -> None:
         return NotImplemented if grad_output.device.type == "ocl" else former(grad_output, *args, **kwargs)
 
     module.decompositions[overload] = decompose
+
+
+def _keeps_layouts(gm) -> bool:
+    """Inductor turns convolutions to channels_last because GPUs' matrix units want that, at the price of a copy of
+    every weight in every call. The device's convolutions take either layout: what the model has is kept. A frozen
+    model is asked before the device's code generator is."""
+    from torch._inductor import config
+
+    return not config.force_layout_optimization and any(
+        n.target is torch.ops.aten.convolution.default and n.args[0].meta["val"].device.type == "ocl"
+        for n in gm.graph.nodes)
+
+
+def _keep_layouts(module) -> None:
+    former = module.GraphLowering.decide_layout_opt
+
+    def decide_layout_opt(gm, *, is_inference):
+        return False if _keeps_layouts(gm) else former(gm, is_inference=is_inference)
+
+    module.GraphLowering.decide_layout_opt = staticmethod(decide_layout_opt)
+
+
+def _keep_frozen_layouts(module) -> None:
+    former = module.convert_conv_weights_to_channels_last
+
+    def convert_conv_weights_to_channels_last(gm) -> None:
+        if not _keeps_layouts(gm):
+            former(gm)
+
+    module.convert_conv_weights_to_channels_last = convert_conv_weights_to_channels_last

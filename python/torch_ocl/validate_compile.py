@@ -5,6 +5,7 @@ A model with random weights, without dropout, runs in evaluation mode at its bat
 the batch dynamic), takes a training step as it is, and, compiled with dynamic=True, training steps at two batches with
 its ReLU-like activations replaced by smooth ones (see `validate --help`). Launches are counted, and so are graph breaks
 that PyTorch's own tracing for the CPU does not have. Every model runs in a process of its own with a limit of time.
+With --results FILE a list can be run in pieces: reports are kept there, and what it has is not run again.
 """
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from unittest import mock
 
 import torch
@@ -42,6 +44,7 @@ class Report:
     breaks: dict = field(default_factory=dict)
     fallbacks: dict = field(default_factory=dict)
     seconds: float = 0.0
+    compile_seconds: float = 0.0    # of the first calls of compiled models
     error: str = ""
 
     def worst(self, part):
@@ -63,13 +66,16 @@ class _Runs:
     def __init__(self, case, device, compiled):
         self.case, self.device, self.compiled = case, torch.device(device), compiled
         self.launches = 0
+        self.first_calls = 0.0
 
     def _call(self, function, prepare=lambda: None):
         """The outputs, with the launches that a second call takes; `prepare` goes before each and is not counted."""
         on_device = self.device.type == "ocl"
         prepare()
         if on_device:
+            start = time.perf_counter()
             function()                       # the first call compiles, and some models make buffers in it
+            self.first_calls += time.perf_counter() - start
             prepare()
             synchronize(self.device)
             before = torch.ocl.kernel_launches()
@@ -206,7 +212,7 @@ def compare(name, case, device):
     report.against_eager = _errors(found["compiled"], found["eager"])
     report.against_cpu = _errors(found["compiled"], found["cpu"])
     report.eager = _errors(found["eager"], found["cpu"])["gradient"]
-    report.seconds = time.perf_counter() - start
+    report.seconds, report.compile_seconds = time.perf_counter() - start, runs["compiled"].first_calls
     return report
 
 
@@ -230,14 +236,14 @@ def row(report):
     cells = "".join(f"{report.worst(part):9.1e}{'!' if part in misses else ' '}" for part in COLUMNS)
     steps = zip(report.launches["eager"], report.launches["compiled"])
     counts = "".join(f"{f'{eager} > {compiled}':>13}" for eager, compiled in steps)
-    return f"{report.model:28}{cells}{counts}{report.seconds:6.0f}  {'MISSED' if misses else 'ok'}"
+    return f"{report.model:28}{cells}{counts}{report.compile_seconds:9.0f}{report.seconds:6.0f}  {'MISSED' if misses else 'ok'}"
 
 
 def header():
     bounds = (LIMIT.output,) * 3 + (LIMIT.kinked, LIMIT.output, LIMIT.gradient)
     names = ("forward", "dyn. fwd", "outputs", "gradient", "dyn. out", "dyn. grad")
     return ("Relative L2 errors of compiled float32 code, against eager and CPU; launches of eager and compiled code\n"
-            f"{'':28}" + "".join(f"{name:>9} " for name in names) + f"{'forward':>13}{'step':>13}{'s':>6}\n"
+            f"{'':28}" + "".join(f"{name:>9} " for name in names) + f"{'forward':>13}{'step':>13}{'compile':>9}{'s':>6}\n"
             f"{'limit':28}" + "".join(f"{bound:9.0e} " for bound in bounds))
 
 
@@ -266,6 +272,29 @@ def _here(package, name, options):
     print(json.dumps(asdict(report)))
 
 
+class _Kept:
+    """Reports in a file, one line of JSON for a model, the last one counts. Without a file: of this run alone."""
+
+    def __init__(self, path):
+        self.path, self.reports = path, {}
+        for line in path.read_text().splitlines() if path and path.exists() else ():
+            key, report = json.loads(line)
+            self.reports[tuple(key)] = Report(**report)
+
+    def add(self, key, report):
+        self.reports[key] = report
+        if self.path:
+            with self.path.open("a") as file:
+                file.write(json.dumps([key, asdict(report)]) + "\n")
+
+
+def _show(report):
+    print(row(report), flush=True)
+    for what in ("breaks", "fallbacks"):
+        for text, count in getattr(report, what).items():
+            print(f"{'':28}   {what}: {text} ({count})")
+
+
 def main(arguments):
     parser = parser_of("validate --compile", __doc__, "names of the packages' models (default: those of validate)")
     parser.add_argument("--package", action="append", choices=PACKAGES,
@@ -274,6 +303,10 @@ def main(arguments):
         parser.add_argument(f"--{package}", action="append_const", dest="package", const=package,
                             help=f"as --package {package}")
     parser.add_argument("--time-limit", type=float, default=900, metavar="SECONDS", help="of a model (default: 900)")
+    parser.add_argument("--results", type=Path, metavar="FILE", help="keep reports here; models it has are not run again")
+    parser.add_argument("--missed", action="store_true", help="run those again that missed, by --results")
+    parser.add_argument("--until", type=float, default=float("inf"), metavar="SECONDS",
+                        help="begin no further model after this time")
     parser.add_argument("--here", action="store_true", help="run in this process, print a line of JSON for a model")
     options = parser.parse_args(arguments)
     if options.dtype != "float32":
@@ -283,7 +316,8 @@ def main(arguments):
     if missing:
         print(f"The package {missing[0]} is needed: pip install {missing[0]}", file=sys.stderr)
         return 2
-    reports = []
+    kept = _Kept(options.results)
+    reports, start = [], time.perf_counter()
     if not (options.json or options.here):
         print(header())
     for package in packages:
@@ -291,13 +325,15 @@ def main(arguments):
             if options.here:
                 _here(package, name, options)
                 continue
-            report = _in_a_process(package, name, options)
+            report = kept.reports.get((package, name))
+            if report is None or options.missed and report.misses():
+                if time.perf_counter() - start > options.until:
+                    continue
+                report = _in_a_process(package, name, options)
+                kept.add((package, name), report)
             reports.append(report)
             if not options.json:
-                print(row(report), flush=True)
-                for what in ("breaks", "fallbacks"):
-                    for text, count in getattr(report, what).items():
-                        print(f"{'':28}   {what}: {text} ({count})")
+                _show(report)
     if options.here:
         return 0
     missed = [r.model for r in reports if r.misses()]

@@ -25,3 +25,14 @@ def test_nothing_of_the_compiler_is_imported_before_use():
             "'torch_ocl.inductor'); print([m for m in sys.modules if m.startswith(compiler)])")
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.strip() == "[]"
+
+
+def test_a_frozen_model_compiled_first_keeps_its_layout():
+    code = ("import torch; from torch._inductor import config\n"
+            "model = torch.nn.Conv2d(4, 16, 3).eval().to('ocl')\n"
+            "with torch.no_grad(), config.patch(freezing=True, force_disable_caches=True):\n"
+            "    print(torch.compile(model)(torch.ones(2, 4, 12, 12, device='ocl')).is_contiguous(),\n"
+            "          model.weight.is_contiguous(), torch.ocl.kernel_launches())")
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    contiguous, kept, launches = out.split()[-3:]
+    assert contiguous == kept == "True" and int(launches) <= 4     # the input's, the parameters', the convolution

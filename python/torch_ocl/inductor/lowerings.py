@@ -12,8 +12,7 @@ from unittest.mock import patch
 import sympy
 
 import torch
-from torch._inductor import config, freezing, ir, lowering
-from torch._inductor.graph import GraphLowering
+from torch._inductor import config, ir, lowering
 from torch._inductor.ops_handler import OpCounterCSE
 from torch._inductor.utils import cache_on_self, sympy_product
 from torch._inductor.virtualized import V
@@ -107,26 +106,6 @@ def _scatter_reduce(x, dim, index, src, reduce, include_self):
         src = lowering.full_like(index, src, dtype=x.get_dtype())
     ir.ScatterFallback(aten.scatter_reduce_.two, x, dim, index, src, reduce=reduce, include_self=include_self)
     return x
-
-
-def _keep_layouts() -> None:
-    """Inductor turns convolutions to channels_last because GPUs' matrix units want that, at the price of a copy of
-    every weight in every call. The device's convolutions take either layout: what the model has is kept."""
-    former, former_frozen = GraphLowering.decide_layout_opt, freezing.convert_conv_weights_to_channels_last
-
-    def kept(gm) -> bool:
-        return not config.force_layout_optimization and any(
-            n.target is aten.convolution.default and n.args[0].meta["val"].device.type == "ocl" for n in gm.graph.nodes)
-
-    def decide_layout_opt(gm, *, is_inference):
-        return False if kept(gm) else former(gm, is_inference=is_inference)
-
-    def convert_conv_weights_to_channels_last(gm) -> None:
-        if not kept(gm):
-            former_frozen(gm)
-
-    GraphLowering.decide_layout_opt = staticmethod(decide_layout_opt)
-    freezing.convert_conv_weights_to_channels_last = convert_conv_weights_to_channels_last
 
 
 def _prefer_the_device() -> None:
@@ -257,7 +236,6 @@ def _fused_products() -> None:
 def register() -> None:
     _flex_attention()
     _fused_products()
-    _keep_layouts()
     _keep_inline()
     _variances_in_two_steps()
     _leave_unknown_dtypes()
