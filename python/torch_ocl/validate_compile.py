@@ -236,14 +236,16 @@ def row(report):
     cells = "".join(f"{report.worst(part):9.1e}{'!' if part in misses else ' '}" for part in COLUMNS)
     steps = zip(report.launches["eager"], report.launches["compiled"])
     counts = "".join(f"{f'{eager} > {compiled}':>13}" for eager, compiled in steps)
-    return f"{report.model:28}{cells}{counts}{report.compile_seconds:9.0f}{report.seconds:6.0f}  {'MISSED' if misses else 'ok'}"
+    times = f"{report.compile_seconds:9.0f}{report.seconds:6.0f}"
+    return f"{report.model:28}{cells}{counts}{times}  {'MISSED' if misses else 'ok'}"
 
 
 def header():
     bounds = (LIMIT.output,) * 3 + (LIMIT.kinked, LIMIT.output, LIMIT.gradient)
     names = ("forward", "dyn. fwd", "outputs", "gradient", "dyn. out", "dyn. grad")
     return ("Relative L2 errors of compiled float32 code, against eager and CPU; launches of eager and compiled code\n"
-            f"{'':28}" + "".join(f"{name:>9} " for name in names) + f"{'forward':>13}{'step':>13}{'compile':>9}{'s':>6}\n"
+            f"{'':28}" + "".join(f"{name:>9} " for name in names)
+            + f"{'forward':>13}{'step':>13}{'compile':>9}{'s':>6}\n"
             f"{'limit':28}" + "".join(f"{bound:9.0e} " for bound in bounds))
 
 
@@ -303,7 +305,8 @@ def main(arguments):
         parser.add_argument(f"--{package}", action="append_const", dest="package", const=package,
                             help=f"as --package {package}")
     parser.add_argument("--time-limit", type=float, default=900, metavar="SECONDS", help="of a model (default: 900)")
-    parser.add_argument("--results", type=Path, metavar="FILE", help="keep reports here; models it has are not run again")
+    parser.add_argument("--results", type=Path, metavar="FILE",
+                        help="keep reports here; models it has are not run again")
     parser.add_argument("--missed", action="store_true", help="run those again that missed, by --results")
     parser.add_argument("--until", type=float, default=float("inf"), metavar="SECONDS",
                         help="begin no further model after this time")

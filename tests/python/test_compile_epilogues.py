@@ -1,4 +1,5 @@
 """torch.compile on the device: what products and convolutions do in the same launch."""
+import copy
 import functools
 
 import pytest
@@ -124,6 +125,81 @@ def test_batch_norms_of_frozen_models():
         actual = compiled(x.to(device))
         assert torch.ocl.kernel_launches() - before == 2
     torch.testing.assert_close(actual.cpu(), expected, atol=1e-5, rtol=1e-5)
+
+
+def with_statistics(model):
+    for norm in model.modules():
+        if isinstance(norm, (nn.BatchNorm1d, nn.BatchNorm2d)):
+            nn.init.normal_(norm.running_mean), nn.init.uniform_(norm.running_var, 0.5, 2)
+            if norm.affine:
+                nn.init.normal_(norm.weight), nn.init.normal_(norm.bias)
+    return model.eval()
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float64))
+def test_batch_norms_of_convolutions(dtype):
+    model = with_statistics(nn.Sequential(
+        nn.Conv2d(4, 16, 3, bias=False), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 16, 3, groups=16),
+        nn.BatchNorm2d(16), nn.Hardswish(), nn.Conv2d(16, 8, 1), nn.BatchNorm2d(8, affine=False))).to(dtype)
+    x = randn(2, 4, 24, 24, dtype=dtype)
+    ours, given = copy.deepcopy(model).to(device), x.to(device)
+    torch._dynamo.reset()
+    with torch.no_grad(), config.patch(force_disable_caches=True):
+        compiled = torch.compile(ours, fullgraph=True)
+        torch.testing.assert_close(compiled(given).cpu(), model(x), atol=1e-5, rtol=1e-5)
+        with torch.ocl.profile_kernels() as kernels:
+            compiled(given)
+            torch.ocl.synchronize()
+        generated = [row["name"] for row in kernels.rows() if row["name"].startswith("ocl_")]
+        assert generated and not any("relu" in name or "hardswish" in name for name in generated)
+        model[1].weight.mul_(2), ours[1].weight.mul_(2)      # a parameter that changes afterwards
+        torch.testing.assert_close(compiled(given).cpu(), model(x), atol=1e-5, rtol=1e-5)
+
+
+def test_batch_norms_whose_convolution_is_needed():
+    model = with_statistics(nn.Sequential(nn.Conv2d(4, 6, 3), nn.BatchNorm2d(6)))
+
+    def both(x):
+        y = model[0](x)
+        return y, model[1](y)
+
+    x = randn(2, 4, 12, 12)
+    expected = both(x)
+    model.to(device)
+    torch._dynamo.reset()
+    with config.patch(force_disable_caches=True):
+        for a, b in zip(torch.compile(both, fullgraph=True)(x.to(device)), expected):
+            torch.testing.assert_close(a.cpu(), b, atol=1e-5, rtol=1e-5)
+        with torch.no_grad():
+            for a, b in zip(torch.compile(both, fullgraph=True)(x.to(device)), expected):
+                torch.testing.assert_close(a.cpu(), b, atol=1e-5, rtol=1e-5)
+
+
+def test_numbers_of_channels_that_are_no_batch_norm():
+    w, b, s = randn(6, 4, 3, 3) / 6, randn(6), randn(6, 1, 1)
+    check(lambda x, w, b, s: F.relu((s * F.conv2d(x, w, b) - s.square()) * s + 1), randn(2, 4, 12, 12), w, b, s,
+          atol=1e-5, rtol=1e-5)
+    check(lambda x, w, b, s: s - F.conv2d(x, w, b) * s, randn(2, 4, 12, 12), w, b, s, atol=1e-5, rtol=1e-5)
+    check(lambda x, w: F.conv2d(x, w) * s[:1].to(x), randn(2, 4, 12, 12), w, atol=1e-5, rtol=1e-5)
+
+    def itself(x, w):           # numbers of channels by its shape
+        y = F.conv2d(x, w)
+        return y * y
+
+    check(itself, randn(1, 1, 3, 3), randn(6, 1, 3, 3), atol=1e-5, rtol=1e-5)
+    # Rows of the last dimension, where channels are as many.
+    check(lambda x, w: F.conv2d(x, w) * torch.arange(6.0, device=x.device), randn(2, 4, 8, 8), w, atol=1e-5, rtol=1e-5)
+
+
+def test_batch_norms_with_any_sizes():
+    model = with_statistics(nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.SiLU()))
+    ours = copy.deepcopy(model).to(device)
+    torch._dynamo.reset()
+    with torch.no_grad(), config.patch(force_disable_caches=True):
+        compiled = torch.compile(ours, dynamic=True, fullgraph=True)
+        for shape in ((2, 3, 18, 19), (1, 3, 27, 15)):
+            x = randn(shape)
+            torch.testing.assert_close(compiled(x.to(device)).cpu(), model(x), atol=1e-5, rtol=1e-5)
 
 
 def test_results_that_are_needed_stay():

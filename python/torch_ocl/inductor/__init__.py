@@ -11,6 +11,7 @@ Nothing here is imported before Inductor is: it asks torch.ocl for a code genera
     overrides.py   elementwise operations
     printer.py     index and size expressions
     types.py       dtypes
+    batch_norms.py what a batch norm makes of a convolution's weights
     epilogues.py   products and convolutions with their activations
     autotune.py    tuning of what a graph calls, for max_autotune
     lowerings.py   what is left to the device's operators

@@ -11,13 +11,14 @@ import torch
 from torch._inductor.custom_graph_pass import CustomGraphModulePass
 
 import torch_ocl
-from torch_ocl.inductor import autotune, combination, epilogues
+from torch_ocl.inductor import autotune, batch_norms, combination, epilogues
 
 
 class GraphPass(CustomGraphModulePass):
     """Its name in the keys of Inductor's caches is this code generator's and its devices'."""
 
     def __call__(self, gm: torch.fx.GraphModule) -> None:
+        batch_norms.fold(gm.graph)
         epilogues.fuse(gm.graph)
         combination.join_counters(gm.graph)
         autotune.tune(gm.graph)
