@@ -48,12 +48,21 @@ bool host_has_avx512_bf16() noexcept
     return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vl");
 }
 
+bool host_halves_vectors() noexcept
+{
+    constexpr unsigned fp512 = 1u << 3;
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __builtin_cpu_is("amd") && __builtin_cpu_supports("avx512f") && __get_cpuid(0x8000001a, &a, &b, &c, &d) &&
+           (a & fp512) == 0;
+}
+
 #else
 
 bool host_has_amx() noexcept { return false; }
 bool host_has_amx_int8() noexcept { return false; }
 unsigned host_vnni_bytes() noexcept { return 0; }
 bool host_has_avx512_bf16() noexcept { return false; }
+bool host_halves_vectors() noexcept { return false; }
 
 #endif
 

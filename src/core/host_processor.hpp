@@ -18,4 +18,8 @@ unsigned host_vnni_bytes() noexcept;
 // Whether it multiplies pairs of bfloat16 by vectors of 64 bytes (vdpbf16ps).
 bool host_has_avx512_bf16() noexcept;
 
+// Whether it computes with vectors of 64 bytes in two halves, as AMD's Zen 4 does: one product a cycle in place of two.
+// Source: AMD64 Architecture Programmer's Manual, volume 3, appendix E, function 8000_001A (FP512).
+bool host_halves_vectors() noexcept;
+
 }  // namespace clprim

@@ -8,6 +8,9 @@
 #define TILE_ROWS 32
 #include "kernels/gemm/packing.cl"
 #include "kernels/gemm/amx.cl"
+#if AMX_PARTS == 1
+#include "kernels/gemm/bfloat16_words.cl"
+#endif
 
 // Where B's panels lie: a block of them in local memory, or in the work-item's own part of `panels`; or in `panels`,
 // split by split_b.
@@ -33,12 +36,26 @@ static inline float16 first_lanes(float16 v, long count)
     return select((float16)0, v, lane < (int)min(count, 16L));
 }
 
+#if AMX_PARTS == 1   // where k are neighbours
+#define TURN_PANEL(turn_columns)                                                                            \
+    if (layout.row == 1 && layout.column != 1) {                                                            \
+        for (int k = 0; k < depth; k += AMX_SIDE)                                                           \
+            for (int side = 0; side < 2 && columns > 16 * side; ++side)                                     \
+                turn_columns(b + k + 16 * side * layout.column, layout.column, columns - 16 * side, depth - k, \
+                             words + k / 32 * AMX_BLOCK + side * AMX_TILE);                                 \
+        panel[0] = 0;                                                                                       \
+        return;                                                                                             \
+    }
+#else
+#define TURN_PANEL(turn_columns)
+#endif
 // Columns [0, columns) and rows [0, depth) of B to a panel; `readable` elements of B follow (see packing.cl).
-#define DEFINE_SPLIT_PANEL(name, split, end_panel, SPACE)                                                   \
+#define DEFINE_SPLIT_PANEL(name, split, end_panel, turn_columns, SPACE)                     \
     static inline void name(const __global storage_t(X)* b, matrix_layout layout, long columns, int depth,  \
                             long readable, __local float* scratch, SPACE uint* panel)                       \
     {                                                                                                       \
         SPACE uint* words = panel + PANEL_HEADER;                                                           \
+        TURN_PANEL(turn_columns)                                                                            \
         const int direct = layout.column == 1 && columns >= AMX_SIDE;                                       \
         int unfit = 0;                                                                                      \
         for (int from = 0; from < depth; from += AMX_RUN) {                                                 \
@@ -68,8 +85,8 @@ static inline float16 first_lanes(float16 v, long count)
         end_panel(words, depth);                                                                            \
         panel[0] = unfit;                                                                                   \
     }
-DEFINE_SPLIT_PANEL(split_panel_to_local, amx_split_to_local, amx_end_panel, __local)
-DEFINE_SPLIT_PANEL(split_panel_to_global, amx_split_to_global, amx_end_global_panel, __global)
+DEFINE_SPLIT_PANEL(split_panel_to_local, amx_split_to_local, amx_end_panel, turn_columns_to_local, __local)
+DEFINE_SPLIT_PANEL(split_panel_to_global, amx_split_to_global, amx_end_global_panel, turn_columns_to_global, __global)
 
 // One work-item splits one panel of one chunk, to [batch][chunk][panel].
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
@@ -90,6 +107,22 @@ static inline int split_strip(const __global storage_t(X)* a, matrix_layout layo
 {
     const int direct = layout.column == 1;
     int unfit = 0;
+#if AMX_PARTS == 1
+    if (direct || layout.row == 1) {
+        for (int k = 0; k < depth; k += AMX_SIDE) {
+            __local uint* words = strip + k / 32 * AMX_BLOCK;
+            if (direct) {
+                for (int i = 0; i < rows; ++i)
+                    vstore16(as_uint16(line_words(a + i * layout.row + k, depth - k)), i, words);
+                for (int i = rows; i % 16 != 0; ++i)
+                    vstore16((uint16)0, i, words);
+            } else
+                for (int i = 0; i < rows; i += 16)
+                    turn_rows(a + k * layout.column + i, layout.column, rows - i, depth - k, words + i * 16);
+        }
+        return 0;
+    }
+#endif
     for (int from = 0; from < depth; from += AMX_RUN) {
         const int run = min(depth - from, AMX_RUN);
         const __global storage_t(X)* source = a + from * layout.column;

@@ -15,6 +15,7 @@ namespace {
 constexpr std::int64_t tile_words = amx_side * amx_side, scratch_words = amx_side * (128 + 16);   // of cpu_amx.cl
 constexpr std::int64_t second_level_cache = 1280 << 10;   // of it, what panels may fill
 constexpr std::int64_t strip_bytes = 24 << 10;            // of the first-level cache, what a strip may fill
+constexpr std::int64_t vector_strip_bytes = 64 << 10;     // by vectors, which take eight rows at a time
 
 // Costs are cycles of the slowest core, measured on cores with AMX and AVX-512; cpu_plan.cpp counts in the same ones.
 struct Planner {
@@ -89,7 +90,8 @@ struct Planner {
 
     void consider_blocks(std::int64_t block_rows, std::int64_t block_columns)
     {
-        const std::int64_t longest = strip_bytes / (2 * amx_side * amx_parts(p.dtype)) / amx_side * amx_side;
+        const std::int64_t strip = by_vectors ? vector_strip_bytes : strip_bytes;
+        const std::int64_t longest = strip / (2 * amx_side * amx_parts(p.dtype)) / amx_side * amx_side;
         for (std::int64_t splits = 1; splits <= 2 * units && (splits - 1) * longest < p.k; splits *= 2) {
             const std::int64_t split_depth = splits == 1 ? p.k : round_up(divide_up(p.k, splits), amx_side);
             for (const std::int64_t limit : {longest, longest * 3 / 4}) {

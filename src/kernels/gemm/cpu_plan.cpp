@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include <core/host_processor.hpp>
 #include <kernels/gemm/cpu_blocks.hpp>
 #include <kernels/gemm/plan_cache.hpp>
 
@@ -47,8 +48,8 @@ struct Planner {
     static constexpr double launch = 15000;   // 5 microseconds
     static constexpr double miss = 0.4;       // an element from or to the outer caches
 
-    // The sums of a block's tiles, for one k: a vector of products per half cycle, and the loads of A where few rows
-    // share them.
+    // The sums of a block's tiles, for one k: a vector of products per half cycle (a whole one where halves of vectors
+    // are computed), and the loads of A where few rows share them.
     double products(std::int64_t rows, std::int64_t wide) const
     {
         const std::int64_t narrow = wide % columns;
@@ -56,7 +57,8 @@ struct Planner {
             static_cast<double>(wide / columns) + (narrow == 0 ? 0 : narrow > columns / 2 ? 1 : 0.55);
         const std::int64_t rest = rows % tile_rows;
         const double last = rest == 0 ? 0 : rest <= 4 ? 5 : rest <= 8 ? 8.6 : 12.3;
-        return panels * (static_cast<double>(rows / tile_rows) * (tile_rows == 12 ? 12.3 : 5) + last);
+        return (host_halves_vectors() ? 2 : 1) * panels *
+               (static_cast<double>(rows / tile_rows) * (tile_rows == 12 ? 12.3 : 5) + last);
     }
 
     bool reads_a_directly() const
