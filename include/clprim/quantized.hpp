@@ -33,10 +33,14 @@ struct QuantizedWeights {
 // first. k must be a multiple of 32. Throws InvalidArgument.
 void pack_int4(Queue& queue, const Tensor& bytes, const Tensor& packed, bool even_high);
 
+// Whether products may round x to bfloat16.
+enum class Inputs { exact, rounded };
+
 // y [m, n] = x [m, k] W^T, x and y of float32, float16 or bfloat16 and with contiguous rows; sums in float32. Up to 16
 // rows stream the weights once; more go through weights written out in x's dtype. Throws InvalidArgument or
 // NotSupported for shapes, dtypes and groups that do not fit.
-void quantized_matmul(Queue& queue, const Tensor& x, const QuantizedWeights& weights, const Tensor& y);
+void quantized_matmul(Queue& queue, const Tensor& x, const QuantizedWeights& weights, const Tensor& y,
+                      Inputs inputs = Inputs::exact);
 
 // The weights as numbers: w [n, k], contiguous, of the scales' dtype.
 void dequantize(Queue& queue, const QuantizedWeights& weights, const Tensor& w);

@@ -18,7 +18,8 @@ def group_quantize(w, group):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("m, n, k, group", [(1, 8, 32, 32), (1, 64, 512, 128), (2, 40, 256, 64), (5, 24, 1024, 256),
-                                            (16, 64, 384, 32), (33, 48, 512, 128)])
+                                            (16, 64, 384, 32), (33, 48, 512, 128), (1, 24, 128, 32),
+                                            (1, 40, 256, 64), (1, 136, 1024, 256), (1, 768, 768, 32), (1, 8, 160, 32)])
 def test_int4_weights(device, dtype, m, n, k, group):
     torch.manual_seed(m + n)
     q, scales, zeros = group_quantize(torch.randn(n, k), group)
@@ -64,6 +65,24 @@ def test_not_finite_and_views(device):
     part = torch._weight_int8pack_mm(x.t()[:1].to(device), w.to(device)[1:],
                                      scale.to(device)[1:])   # not from the start
     torch.testing.assert_close(part.cpu(), x.t()[:1] @ (w[1:] * scale[1:, None]).t())
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 1e37, 1e-39])
+@pytest.mark.parametrize("zeros", [0.0, 1.0])
+def test_one_row_of_any_numbers(device, value, zeros):
+    """Infinities and NaN reach all outputs but those that multiply them with zero, which become NaN."""
+    torch.manual_seed(1)
+    n, k, group = 24, 256, 64
+    q = torch.randint(0, 16, (n, k), dtype=torch.uint8)
+    both = torch.stack([torch.full((k // group, n), 0.25), torch.full((k // group, n), zeros)], 2)
+    x = torch.randn(1, k)
+    x[0, 77] = value
+    packed = torch._convert_weight_to_int4pack((q[:, ::2] << 4 | q[:, 1::2]).to(device), 2)
+    y = torch._weight_int4pack_mm(x.to(device), packed, group, both.to(device)).cpu()
+    products = (x.double() * ((q.double() - 8) * 0.25)).sum(1) + x.double().sum() * zeros
+    finite = torch.isfinite(products) & (products.abs() < 3e38)
+    assert (torch.isfinite(y[0]) == finite).all() and (torch.isnan(y[0]) <= ~finite).all()
+    torch.testing.assert_close(y[0][finite], products[finite].float(), rtol=1e-5, atol=1e-4)
 
 
 def test_errors_name_the_argument(device):

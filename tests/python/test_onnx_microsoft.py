@@ -311,6 +311,28 @@ def test_matmul_nbits(bits, block, zeros, rows):
           {"K": k, "N": n, "bits": bits, "block_size": block}, constants={"x1", "x2", "x3"}, rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.parametrize("level, error", [(0, 1e-5), (1, 1e-5), (4, 4e-3)])
+@pytest.mark.parametrize("block, zeros", [(32, False), (64, True), (128, True), (256, False)])
+@pytest.mark.parametrize("n", [20, 22, 136])
+def test_matmul_nbits_of_one_row(n, block, zeros, level, error):
+    """Against float64; from level 3 on A may be rounded."""
+    k = 512
+    x, scales = normal(1, k), normal(n, k // block, scale=0.1)
+    q = integers(0, 16, n, k)
+    points = integers(0, 16, n, k // block)
+    packed = (q[:, ::2] | q[:, 1::2] << 4).reshape(n, k // block, block // 2)
+    inputs = [x, packed, scales]
+    if zeros:
+        even = np.pad(points, ((0, 0), (0, points.shape[1] % 2)))
+        inputs.append(even[:, ::2] | even[:, 1::2] << 4)
+    y, = ours("MatMulNBits", inputs, {"K": k, "N": n, "bits": 4, "block_size": block, "accuracy_level": level},
+              constants={"x1", "x2", "x3"})
+    numbers = q.astype(np.float64) - (np.repeat(points, block, 1) if zeros else 8)
+    weights = numbers * np.repeat(scales, block, 1).astype(np.float64)
+    magnitude = np.abs(x).astype(np.float64) @ (8 * np.repeat(np.abs(scales), block, 1)).T
+    assert (np.abs(y - x.astype(np.float64) @ weights.T) <= error * magnitude).all()
+
+
 def test_matmul_nbits_bias():
     b = integers(0, 256, 8, 2, 16)
     check("MatMulNBits", [normal(5, 64), b, normal(8, 2, scale=0.1), None, None, normal(8)],

@@ -5,6 +5,7 @@
 //   otherwise:    B's rows lie along columns. Four vectors of columns.
 // Rows beyond the last are computed from the last and dropped.
 // Options: those of problem.cl, -DROWS=1 or 4; sixteen registers of 32 bytes hold the sums of one row only.
+// [-DX86_PREFETCH]
 #include "kernels/gemm/problem.cl"
 #include "kernels/gemm/micro_kernel.cl"
 #include "kernels/gemm/lanes.cl"
@@ -54,6 +55,12 @@ static inline REAL lane_sum_8(VECTOR_OF(REAL, 8) v)
     return (a.x + a.z) + (a.y + a.w);
 }
 
+// The next columns come from memory while these are multiplied: a processor's own prefetching begins anew with each.
+#if ROWS == 1 && defined(X86_PREFETCH)
+#define AHEAD(p) __asm__ volatile("prefetcht0 (%0)" ::"r"(p));
+#else
+#define AHEAD(p)
+#endif
 #define A_VECTOR(r) LOAD_LANES(a + rows[r] + k)
 #define ADD_LANES(r)                                                                                        \
     sums[r * UNIT] += LANE_SUM(s##r##0);                                                                    \
@@ -68,9 +75,14 @@ static inline void add_products(const __global storage_t(X)* restrict a, const l
     const __global storage_t(X)* restrict column1 = b + min(1l, left - 1) * p->b.column;
     const __global storage_t(X)* restrict column2 = b + min(2l, left - 1) * p->b.column;
     const __global storage_t(X)* restrict column3 = b + min(3l, left - 1) * p->b.column;
+    const long ahead = 4 * p->b.column;
     EACH_ROW(DECLARE)
     long k = 0;
     for (; k + TILE_LANES <= depth; k += TILE_LANES) {
+        AHEAD(column0 + k + ahead)
+        AHEAD(column1 + k + ahead)
+        AHEAD(column2 + k + ahead)
+        AHEAD(column3 + k + ahead)
         const tile_vector b0 = LOAD_LANES(column0 + k), b1 = LOAD_LANES(column1 + k);
         const tile_vector b2 = LOAD_LANES(column2 + k), b3 = LOAD_LANES(column3 + k);
         EACH_ROW(ADD)

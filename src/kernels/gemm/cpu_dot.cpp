@@ -67,7 +67,8 @@ void cpu_dot(Queue& queue, const GemmProblem& asked, const GemmTensors& given)
                                         gemm_compute_type(problem.dtype), queue);
     const Program& program = queue.context().program(
         "kernels/gemm/cpu_dot.cl",
-        fmt::format("{} -DROWS={}{}", gemm_options(problem.dtype), rows, along_k ? " -DK_CONTIGUOUS" : ""));
+        fmt::format("{} -DROWS={}{}{}", gemm_options(problem.dtype), rows, along_k ? " -DK_CONTIGUOUS" : "",
+                    queue.device().vnni_bytes ? " -DX86_PREFETCH" : ""));
     {
         Launch launch(queue, program.kernel("multiply"));
         launch.arg(tensors.a).arg(tensors.b).arg(tensors.c).arg(tensors.d).arg(partial).arg(gemm_arguments(problem));

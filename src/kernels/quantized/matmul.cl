@@ -9,7 +9,7 @@
 // A CPU's team is one work-item whose sums are vectors; a GPU's is a work-group.
 // -DX=<dtype of x, scales and y> -DBITS=8|4 [-DFLOAT8 -DFORMAT_<name>] -DROWS -DCOLUMNS -DTEAM (a power of two)
 // [-DZEROS] [-DONE_GROUP: an output has one scale, nothing is added] [-DSUB_GROUP=16: of one row on Intel's GPUs,
-// where a block of x and the weights would spill in wider ones]
+// where a block of x and the weights would spill in wider ones] [-DX86_PREFETCH]
 #define VEC 16
 #include "core/dtype.cl"
 #include "core/vector.cl"
@@ -33,6 +33,13 @@ typedef struct {
 typedef long input_t;
 #else
 typedef uint input_t;
+#endif
+
+// The next columns come from memory while these are multiplied: a processor's own prefetching begins anew with each.
+#ifdef X86_PREFETCH
+#define AHEAD(p) __asm__ volatile("prefetcht0 (%0)" ::"r"(p))
+#else
+#define AHEAD(p)
 #endif
 
 // Block `at` (in elements) of an output's weights as numbers from -8 or 0 on: inputs 0 to 15 and 16 to 31.
@@ -141,6 +148,9 @@ GROUP void quantized_matmul(SCALARS x, ulong x_offset, const __global uchar* w, 
         for (int c = 0; c < COLUMNS; ++c) {
             float16 low, high;
             get_weights(w, columns[c] * p.depth + k, &low, &high);
+#if ROWS == 1
+            AHEAD(w + ((columns[c] + COLUMNS) * p.depth + k) * BITS / 8);
+#endif
 #ifdef ONE_GROUP   // the scale follows behind the loop
             #pragma unroll
             for (int r = 0; r < ROWS; ++r)

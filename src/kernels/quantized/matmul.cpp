@@ -6,6 +6,7 @@
 
 #include <clprim/context.hpp>
 #include <clprim/gemm.hpp>
+#include <core/host_processor.hpp>
 
 namespace clprim {
 namespace {
@@ -65,14 +66,55 @@ const Program& program_for(Queue& queue, const QuantizedWeights& w, int rows, in
 {
     return queue.context().program(
         "kernels/quantized/matmul.cl",
-        fmt::format("-DX={} -DBITS={} -DROWS={} -DCOLUMNS={} -DTEAM={}{}{}{}{}", name_of(w.scales.dtype), w.bits, rows,
-                    columns, team, w.zeros.defined() ? " -DZEROS" : "",
+        fmt::format("-DX={} -DBITS={} -DROWS={} -DCOLUMNS={} -DTEAM={}{}{}{}{}{}", name_of(w.scales.dtype), w.bits,
+                    rows, columns, team, w.zeros.defined() ? " -DZEROS" : "",
                     w.bits == 8 && !w.zeros.defined() && w.group == w.inputs() ? " -DONE_GROUP" : "",
                     w.format ? detail::concat(" -DFLOAT8 -DFORMAT_", name_of(*w.format)) : "",
-                    sub_group(queue.device(), rows)));
+                    sub_group(queue.device(), rows),
+                    queue.device().kind == DeviceKind::cpu && queue.device().vnni_bytes ? " -DX86_PREFETCH" : ""));
 }
 
 std::size_t groups(std::int64_t count, std::int64_t of) { return static_cast<std::size_t>((count + of - 1) / of); }
+
+// int4_problem of cpu_int4.cl.
+struct Int4Problem {
+    std::int64_t columns, depth, group, scale_group, scale_column, zero_group, zero_column, block_columns;
+};
+
+// How cpu_int4.cl does one row: the bfloat16 that a number of x is, scales of 128 inputs, and words of local memory;
+// no parts: it cannot.
+struct Int4Cut {
+    std::int64_t parts = 0, pieces = 0, words = 0;
+};
+
+Int4Cut int4_cut(const Device& device, const QuantizedWeights& w, Inputs inputs)
+{
+    const std::int64_t k = w.inputs();
+    if (device.kind != DeviceKind::cpu || device.vnni_bytes != 64 || !host_has_avx512_bf16() || w.bits != 4 ||
+        k % 128 != 0 || w.outputs() % 4 != 0 || (w.group != 32 && w.group != 64 && w.group % 128 != 0))
+        return {};
+    Int4Cut cut;
+    const DataType type = w.scales.dtype;
+    cut.parts = type == DataType::bfloat16 || inputs == Inputs::rounded ? 1 : type == DataType::float16 ? 2 : 3;
+    cut.pieces = w.group < 128 ? 128 / w.group : 1;
+    cut.words = k / 128 * (64 * cut.parts + 16 * cut.pieces + 4);
+    return 4 * static_cast<std::size_t>(cut.words) <= device.local_memory ? cut : Int4Cut{};
+}
+
+void int4_row(Queue& queue, const Tensor& x, const QuantizedWeights& w, const Tensor& y, const Int4Cut& cut)
+{
+    const Problem p = problem_of(w);
+    const std::int64_t wanted = 4 * std::max(1u, queue.device().compute_units);
+    const std::int64_t columns = (w.outputs() / wanted + 15) / 16 * 16;
+    const Int4Problem problem{w.outputs(),   w.inputs(),    p.group, p.scale_group, p.scale_column, p.zero_group,
+                              p.zero_column, std::max<std::int64_t>(columns, 16)};
+    const Program& program = queue.context().program(
+        "kernels/quantized/cpu_int4.cl", fmt::format("-DX={} -DPARTS={} -DPIECES={}{}", name_of(w.scales.dtype),
+                                                     cut.parts, cut.pieces, w.zeros.defined() ? " -DZEROS" : ""));
+    queue.launch(program.kernel("multiply"), Range::groups(groups(problem.columns, problem.block_columns)), x, w.values,
+                 w.scales, w.zeros.defined() ? w.zeros : w.scales, y, problem,
+                 LocalMemory{4 * static_cast<std::size_t>(cut.words)});
+}
 
 }  // namespace
 
@@ -108,7 +150,7 @@ void dequantize(Queue& queue, const QuantizedWeights& weights, const Tensor& w)
                  weights.zeros.defined() ? weights.zeros : weights.scales, w, problem_of(weights));
 }
 
-void quantized_matmul(Queue& queue, const Tensor& x, const QuantizedWeights& weights, const Tensor& y)
+void quantized_matmul(Queue& queue, const Tensor& x, const QuantizedWeights& weights, const Tensor& y, Inputs inputs)
 {
     require_weights(weights);
     const std::int64_t n = weights.outputs(), k = weights.inputs();
@@ -127,6 +169,9 @@ void quantized_matmul(Queue& queue, const Tensor& x, const QuantizedWeights& wei
         const Tensor turned = w.transpose(0, 1);
         return gemm(queue, gemm_problem(x, turned, y), x, turned, y);
     }
+    if (m == 1)
+        if (const Int4Cut cut = int4_cut(queue.device(), weights, inputs); cut.parts)
+            return int4_row(queue, x, weights, y, cut);
     const bool cpu = queue.device().kind == DeviceKind::cpu;
     // A GPU's team is no larger than there are blocks of inputs, so that nobody idles.
     std::int64_t team = 1;

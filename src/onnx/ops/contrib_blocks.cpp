@@ -50,7 +50,7 @@ std::int64_t bits_of(const Call& call)
 // B [n, blocks, bytes] with scales and zero points of each block.
 struct BlockWeights {
     std::int64_t n, k, blocks, block, bits;
-    Tensor packed, scales, zeros;            // zeros [n, blocks], bytes or the scales' type; undefined: the middle
+    Tensor packed, scales, zeros;            // zeros [n, ...]: packed bytes, or numbers; undefined: the middle
 
     double middle() const { return static_cast<double>(1 << (bits - 1)); }
 };
@@ -85,11 +85,18 @@ BlockWeights block_weights(const Call& call)
     call.check(zeros.numel() == w.n * row, "zero_points have shape ", to_string(zeros.shape), ", expected [", w.n, ", ",
                row, "]");
     w.zeros = zeros.reshape({w.n, row});
-    if (is_packed)
-        w.zeros = unpacked(call, w.zeros, w.bits).slice(1, 0, w.blocks);
-    w.zeros.shape = {w.n, w.blocks, 1};
-    w.zeros.strides = {w.zeros.stride(0), w.zeros.stride(1), 0};
     return w;
+}
+
+// [n, blocks, 1], bytes or the scales' type.
+Tensor zero_points(const Call& call, const BlockWeights& w)
+{
+    Tensor zeros = w.zeros;
+    if (zeros.dtype == DataType::uint8)
+        zeros = unpacked(call, zeros, w.bits).slice(1, 0, w.blocks);
+    zeros.shape = {w.n, w.blocks, 1};
+    zeros.strides = {zeros.stride(0), zeros.stride(1), 0};
+    return zeros;
 }
 
 // The weights as numbers of A's type, [n, k].
@@ -99,7 +106,7 @@ Tensor dequantized(const Call& call, const BlockWeights& w, DataType type)
     const Tensor bytes = unpacked(call, w.packed, w.bits);
     std::vector<Tensor> inputs{bytes, w.scales};
     if (w.zeros.defined())
-        inputs.push_back(w.zeros);
+        inputs.push_back(zero_points(call, w));
     pointwise(call.queue(), inputs, std::span(&whole, 1), std::array{Scalar(w.middle())},
               w.zeros.defined() ? "y0 = ((T)x0 - (T)x2) * x1;" : "y0 = ((T)x0 - w0) * x1;");
     return whole.reshape({w.n, w.blocks * w.block}).slice(1, 0, w.k);
@@ -115,7 +122,15 @@ std::optional<QuantizedWeights> kernel_weights(const Call& call, const BlockWeig
         Prepared* place = call.prepared(i);
         return place ? place->get(call.queue(), key, make) : make();
     };
-    const auto by_group = [&](const Tensor& t) { return t.reshape({w.n, w.blocks}).transpose(0, 1); };
+    // CPUs read the scales of neighbouring outputs together.
+    const auto by_group = [&](const Tensor& t) {
+        const Tensor lines = t.reshape({w.n, w.blocks}).transpose(0, 1);
+        if (call.queue().device().kind != DeviceKind::cpu)
+            return lines;
+        const Tensor copied = call.allocate(lines.shape, lines.dtype);
+        copy(call.queue(), lines, copied);
+        return copied;
+    };
     const auto elementwise = [&](std::vector<Tensor> inputs, const Dims& shape, DataType result, const char* code) {
         const Tensor y = call.allocate(shape, result);
         pointwise(call.queue(), inputs, std::span(&y, 1), std::array{Scalar(w.middle())}, code);
@@ -133,10 +148,14 @@ std::optional<QuantizedWeights> kernel_weights(const Call& call, const BlockWeig
         pack_int4(call.queue(), bytes, packed, false);
         return packed;
     });
-    result.scales = by_group(kept(2, key, [&] { return converted(call, w.scales, type); }));
+    result.scales = kept(2, key, [&] { return by_group(converted(call, w.scales, type)); });
     // A zero point z is an offset of (middle - z) scale.
+    const auto offsets = [&] {
+        return by_group(elementwise({w.scales, zero_points(call, w)}, {w.n, w.blocks, 1}, type,
+                                    "y0 = (w0 - (T)x1) * x0;"));
+    };
     if (w.zeros.defined())
-        result.zeros = by_group(elementwise({w.scales, w.zeros}, {w.n, w.blocks, 1}, type, "y0 = (w0 - (T)x1) * x0;"));
+        result.zeros = call.prepared(2) ? kept(3, key, offsets) : offsets();
     return result;
 }
 
@@ -151,7 +170,9 @@ void matmul_nbits(Call& call)
     Value y;
     if (const auto weights = kernel_weights(call, w, a.dtype)) {
         const Tensor product = call.allocate({rows.size(0), w.n}, a.dtype);
-        quantized_matmul(call.queue(), rows, *weights, product);
+        // Levels from 3 on let A be rounded to bfloat16, or bytes.
+        const bool rounded = call.integer_attribute("accuracy_level", 0) >= 3;
+        quantized_matmul(call.queue(), rows, *weights, product, rounded ? Inputs::rounded : Inputs::exact);
         y = Value(product);
     } else {
         y = op("MatMul", {Value(rows), Value(dequantized(call, w, a.dtype).transpose(0, 1))});
