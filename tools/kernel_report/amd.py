@@ -141,10 +141,13 @@ def version(_tools: Path) -> str:
     return CLANG
 
 
+def machine(target) -> list[str]:
+    return ["-target", "amdgcn-amd-amdhsa", f"-mcpu={target.name}"]
+
+
 def build(text: str, options: list[str], target, _tools: Path, folder: Path) -> dict[str, str]:
     """The compiler's outputs, which `read` understands."""
-    machine = ["-target", "amdgcn-amd-amdhsa", f"-mcpu={target.name}"]
-    return {"assembly": clang(text, options, machine, LIBRARY, folder)}
+    return {"assembly": clang(text, options, machine(target), LIBRARY, folder)}
 
 
 def read(outputs: dict[str, str], target) -> dict[str, Kernel]:

@@ -4,6 +4,7 @@
     export CLPRIM_GPU_COMPILERS=FOLDER
     python tools/kernel_report --problems '^gemm' --targets bmg-g21,gfx1100,sm_86
     python tools/kernel_report --problem 'F.conv2d(empty(8, 24, 57, 57), empty(40, 12, 3, 3), groups=2)'
+    python tools/kernel_report --random 60 --seed 7            # what nobody tuned for: the faults found
     python tools/kernel_report --check --quick                   # what changed, on three GPUs, against figures.json
     python tools/kernel_report --update                          # figures.json and docs/gpu_kernels.md
 
@@ -18,9 +19,10 @@ import os
 import sys
 from pathlib import Path
 
-from . import store
+from . import findings, store
 from .compiler import CompileError
 from .problems import problems
+from .problems_random import expressions
 from .report import Report, with_elements
 from .table import document
 from .targets import QUICK, TARGETS
@@ -90,14 +92,23 @@ def arguments() -> argparse.Namespace:
                              "or 'backward: ...' for the gradients of what has grad=True (see problems_given.py); "
                              "again for more")
     parser.add_argument("--problem-file", type=Path, metavar="FILE", help="such expressions, one in each line")
+    parser.add_argument("--random", type=int, default=0, metavar="N",
+                        help="instead of the list: as many problems by chance")
+    parser.add_argument("--seed", type=int, default=0, help="of --random; the first problems of a seed stay the same")
+    parser.add_argument("--faults", action="store_true",
+                        help="show only kernels with spills, private memory, or figures far from the committed ones of "
+                             "the same kernel; usual for --random")
     parser.add_argument("--targets", default="", help=f"with commas, of {', '.join(TARGETS)}; default all")
     parser.add_argument("--quick", action="store_true",
-                        help=f"only {', '.join(QUICK)}, and only programs whose text is not that of figures.json")
+                        help=f"only {', '.join(QUICK)}, and only programs that are not those of figures.json as their "
+                             "compilers see them")
     parser.add_argument("--check", action="store_true",
                         help="fail where a kernel is worse than in figures.json: spills, private memory, "
                              "two points of share")
     parser.add_argument("--update", action="store_true",
                         help="put the figures into figures.json and docs/gpu_kernels.md")
+    parser.add_argument("--anew", action="store_true",
+                        help="compile what did not change as well: the reading of assembly did")
     parser.add_argument("--render", action="store_true", help="only write docs/gpu_kernels.md anew from figures.json")
     parser.add_argument("--json", type=Path, metavar="FILE", help="all figures of this run")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="tables of this run")
@@ -111,8 +122,12 @@ def arguments() -> argparse.Namespace:
     options = parser.parse_args()
     if options.problem_file:
         options.given += options.problem_file.read_text().splitlines()
+    if options.random:
+        options.given += expressions(options.random, options.seed)
+        options.faults = True
     if options.given and (options.problems or options.quick or options.check or options.update):
-        parser.error("--problem is not for --problems, --quick, --check and --update, which know the list alone")
+        parser.error("--problem and --random are not for --problems, --quick, --check and --update, "
+                     "which know the list alone")
     return options
 
 
@@ -142,12 +157,13 @@ def run(options: argparse.Namespace, names: list[str], committed: dict) -> dict:
         if options.programs:
             show_programs(name, report.asked(TARGETS[name], options.problems))
             continue
-        known = {kernel["program"] for kernels in committed.get(name, {"problems": {}})["problems"].values()
-                 for kernel in kernels} if options.quick else set()
-        found = targets[name] = report.target(TARGETS[name], options.problems, frozenset(known))
+        known = committed.get(name) if (options.quick or options.update) and not options.anew else None
+        found = targets[name] = report.target(TARGETS[name], options.problems, known)
         for problem, kernels in found["problems"].items():
             with_elements(kernels, elements[problem])
-        if not (options.check or options.update):
+        if options.faults:
+            print("\n".join(findings.listed(name, found["problems"], committed.get(name, {}))), flush=True)
+        elif not (options.check or options.update):
             show(name, found)
         if options.update:   # at once: all targets take hours
             store.save(store.merge(store.load(), {name: found}))
@@ -162,8 +178,6 @@ def main() -> None:
     if options.render:
         DOCUMENT.write_text(document(store.load()))
         return
-    if options.quick and options.update:
-        sys.exit("kernel_report: --quick leaves out what did not change; --update needs all")
     names = chosen(options)
     absent = [] if options.programs else missing(names, Path(options.compilers))
     if absent:

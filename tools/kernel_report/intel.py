@@ -172,6 +172,11 @@ def version(tools: Path) -> str:
     return "ocloc " + (ocloc(tools)[-1].partition("ocloc-")[2] or "of the system")
 
 
+def machine(_target) -> list[str]:
+    """For clang, which reads programs as ocloc's front does."""
+    return ["-target", "spir64"]
+
+
 def build(text: str, options: list[str], target, tools: Path, folder: Path) -> dict[str, str]:
     """The compiler's outputs, which `read` understands."""
     compiler = ocloc(tools)

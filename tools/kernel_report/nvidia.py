@@ -139,10 +139,14 @@ def version(tools: Path) -> str:
     return f"{CLANG}, ptxas {release[1] if release else '?'}"
 
 
+def machine(target) -> list[str]:
+    return ["-target", "nvptx64-nvidia-nvcl", f"-march={target.name}"]
+
+
 def build(text: str, options: list[str], target, tools: Path, folder: Path) -> dict[str, str]:
     """The compilers' outputs, which `read` understands."""
     found = binaries(tools)
-    clang(PRELUDE + text, options, ["-target", "nvptx64-nvidia-nvcl", f"-march={target.name}"], LIBRARY, folder)
+    clang(PRELUDE + text, options, machine(target), LIBRARY, folder)
     limit = [f"-maxrregcount={o.split('=')[1]}" for o in options if o.startswith("-cl-nv-maxrregcount=")]
     log = command([str(found / "ptxas"), "-v", f"-arch={target.name}", *limit, "k.s", "-o", "k.cubin"], folder)
     return {"log": log, "assembly": command([str(found / "nvdisasm"), "-c", "k.cubin"], folder)}

@@ -2,18 +2,20 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import json
 import os
+import re
 import sys
 import tempfile
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from .compiler import CompileError
 from .figures import analyse, per_element
+from .preprocess import keys
 from .programs import Asked, Launch, ask, read_program
 from .targets import Target, resident_groups
 
@@ -24,12 +26,12 @@ class Report:
     def __init__(self, tools: Path, work: Path, given: Sequence[str] = ()):
         """`given`: expressions instead of the problems of the list."""
         self.tools, self.work, self.given = tools, work, given
+        self.keys: dict[Path, str] = {}
 
     def outputs(self, path: Path, target: Target, version: str) -> dict[str, str]:
         options, text = read_program(path)
-        prelude = getattr(target.compiler, "PRELUDE", "")
-        key = hashlib.sha256("\n".join([target.name, version, *options, prelude + text]).encode()).hexdigest()[:32]
-        kept = self.work / "compiled" / f"{target.name}-{key}.json.gz"
+        compiler = re.sub(r"[^\w.]+", "-", version)
+        kept = self.work / "compiled" / f"{target.name}-{compiler}-{self.keys[path]}.json.gz"
         if kept.exists():
             return json.loads(gzip.decompress(kept.read_bytes()))
         with tempfile.TemporaryDirectory() as folder:
@@ -51,18 +53,26 @@ class Report:
         return {name: analyse(kernel) for name, kernel in target.compiler.read(made, target).items()}
 
     def asked(self, target: Target, pattern: str) -> Asked:
-        return ask(target.figures, pattern, self.work / "programs" / target.name, target.engine,
-                   self.given)
+        """Programs named by what compilers see of them instead of their whole text; those that look alike are one."""
+        found = ask(target.figures, pattern, self.work / "programs" / target.name, target.engine, self.given)
+        self.keys |= keys(found.programs.values(), target)
+        names = {stem: f"{stem.rsplit('-', 1)[0]}-{self.keys[path][:8]}" for stem, path in found.programs.items()}
+        problems = {name: [replace(launch, program=names.get(launch.program, launch.program)) for launch in launches]
+                    for name, launches in found.problems.items()}
+        return Asked({names[stem]: path for stem, path in found.programs.items()}, problems, found.refused)
 
-    def target(self, target: Target, pattern: str, known: frozenset[str] = frozenset()) -> dict:
-        """Everything about one target: compiler, problems with their kernels, what was refused. Kernels of the programs
-        in `known` are not compiled but marked unchanged."""
+    def target(self, target: Target, pattern: str, committed: dict | None = None) -> dict:
+        """Everything about one target: compiler, problems with their kernels, what was refused. Of `committed` figures
+        those of the same programs and compiler are taken, marked unchanged, and nothing is compiled for them."""
         version = target.compiler.version(self.tools)
         asked = self.asked(target, pattern)
-        programs = self.programs({stem: path for stem, path in asked.programs.items() if stem not in known}, target,
-                                 version)
-        problems = {name: [self.launch(launch, programs.get(launch.program), target) for launch in launches]
-                    for name, launches in asked.problems.items()}
+        known = reusable(committed) if committed and committed["compiler"] == version else {}
+        new = {launch.program for launches in asked.problems.values() for launch in launches
+               if launch.program in asked.programs and place(launch) not in known}
+        programs = self.programs({stem: asked.programs[stem] for stem in new}, target, version)
+        problems = {name: [self.launch(launch, programs[launch.program], target) if launch.program in programs else
+                           known.get(place(launch), unmeasured(launch)) | {"groups": launch.groups, "unchanged": True}
+                           for launch in launches] for name, launches in asked.problems.items()}
         return {"compiler": version, "problems": problems, "refused": asked.refused}
 
     def programs(self, paths: dict[str, Path], target: Target, version: str) -> dict[str, dict]:
@@ -77,11 +87,9 @@ class Report:
         progress("")
         return found
 
-    def launch(self, launch: Launch, program: dict | None, target: Target) -> dict:
+    def launch(self, launch: Launch, program: dict, target: Target) -> dict:
         """One kernel of a problem."""
-        entry = {"kernel": launch.key, "program": launch.program}
-        if program is None:
-            return entry | {"unchanged": True}
+        entry = unmeasured(launch)
         if "error" in program:
             return entry | {"error": program["error"]}
         figures = dict(program[launch.kernel])
@@ -92,6 +100,25 @@ class Report:
             figures["occupancy"] = round(100 * threads / target.threads)
         figures["local_bytes"] += launch.local_argument
         return entry | {"group_size": launch.group_size, "groups": launch.groups} | figures
+
+
+def unmeasured(launch: Launch) -> dict:
+    return {"kernel": launch.key, "program": launch.program}
+
+
+def place(launch: Launch) -> tuple:
+    return launch.program, launch.key, launch.group_size
+
+
+def reusable(committed: dict) -> dict[tuple, dict]:
+    """Committed figures by program, kernel and group size; not those that differ by local memory as well."""
+    found: dict[tuple, dict] = {}
+    several = set()
+    for kernel in (kernel for kernels in committed["problems"].values() for kernel in kernels if "error" not in kernel):
+        key = kernel["program"], kernel["kernel"], kernel.get("group_size", 0)
+        if found.setdefault(key, kernel).get("local_bytes") != kernel.get("local_bytes"):
+            several.add(key)
+    return {key: kernel for key, kernel in found.items() if key not in several}
 
 
 def with_elements(kernels: list[dict], element_bytes: int | None) -> None:
