@@ -117,19 +117,27 @@ make_venv() {
     [ "$folder" = .venv ] || ln -s "$folder" .venv
 }
 
-pip_install() { .venv/bin/python -m pip install -qq --disable-pip-version-check "$@"; }
+pip_install=(.venv/bin/python -m pip install -qq --disable-pip-version-check)
 
-install_python_packages() {
-    if ! .venv/bin/python -c 'import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, ("torch", "torchvision"))))'
-    then
-        say "installing PyTorch into .venv (about 5 GB on disk)"
-        pip_install -r tools/requirements-torch.txt || fail "pip could not install PyTorch; is PyPI reachable?"
-    fi
-    install_list() {
-        say "installing Python packages into .venv"
-        pip_install -r tools/requirements.txt || fail "pip could not install the packages of tools/requirements.txt"
-    }
-    run_once packages "$(sha256sum <tools/requirements.txt)" install_list
+install_list() {
+    say "installing Python packages into .venv"
+    "${pip_install[@]}" -r tools/requirements.txt || fail "pip could not install the packages of tools/requirements.txt"
+}
+install_python_packages() { run_once packages "$(sha256sum <tools/requirements.txt)" install_list; }
+
+# pip in the background: for most of this time it waits or unpacks.
+pytorch_process=
+start_pytorch() {
+    .venv/bin/python -c 'from importlib.util import find_spec as find
+raise SystemExit(not (find("torch") and find("torchvision")))' && return 0
+    say "installing PyTorch into .venv (about 5 GB on disk), while the library is built, which needs none"
+    "${pip_install[@]}" -r tools/requirements-torch.txt &
+    pytorch_process=$!
+    trap 'kill "$pytorch_process" 2>/dev/null || true' EXIT
+}
+finish_pytorch() {
+    wait "$pytorch_process" || fail "pip could not install PyTorch; is PyPI reachable?"
+    trap - EXIT
 }
 
 # ---- Build -----------------------------------------------------------------------------------------------------------
@@ -161,26 +169,35 @@ fast_compiler() {
     done
 }
 
-# build TARGET...
-build() {
-    local cmake=cmake
+find_cmake() {
+    cmake=cmake
     if ! version_at_least 3.24 "$(cmake --version 2>/dev/null | sed -n '1s/[^0-9]*//p')"; then
-        [ -x .venv/bin/cmake ] || { say "installing a newer CMake into .venv"; pip_install cmake; }
+        [ -x .venv/bin/cmake ] || { say "installing a newer CMake into .venv"; "${pip_install[@]}" cmake; }
         cmake=.venv/bin/cmake
     fi
+}
+
+configure() {
+    mkdir -p build
+    TORCH_DEVICE_BACKEND_AUTOLOAD=0 CXX=${CXX:-$(fast_compiler)} \
+        "$cmake" --preset default "$@" >build/configure.log 2>&1 ||
+        { cat build/configure.log >&2; fail "CMake's configuration failed"; }
+}
+
+compile() {
+    "$cmake" --build build --parallel "${CLPRIM_JOBS:-$(parallel_jobs)}" --target "$@" ||
+        fail "the build failed; the first error is above"
+}
+
+# build TARGET...
+build() {
     local key
     key=$( { cat CMakePresets.json; pwd; .venv/bin/python -c '
 import importlib.metadata, sys
 print(sys.version, importlib.metadata.version("torch"))'; } | sha256sum)
-    configure() {
-        CXX=${CXX:-$(fast_compiler)} "$cmake" --preset default >build/configure.log 2>&1 ||
-            { cat build/configure.log >&2; fail "CMake's configuration failed"; }
-    }
     [ -f build/build.ninja ] || rm -f .venv/.clprim-configure
-    mkdir -p build
-    TORCH_DEVICE_BACKEND_AUTOLOAD=0 run_once configure "$key" configure
-    "$cmake" --build build --parallel "${CLPRIM_JOBS:-$(parallel_jobs)}" --target "$@" ||
-        fail "the build failed; the first error is above"
+    run_once configure "$key" configure -DCLPRIM_BUILD_PYTORCH=ON
+    compile "$@"
 
     # The built packages join .venv's path, so that `import torch` finds the device. The path is relative to the
     # file: the folder may be moved or have any name.
@@ -203,4 +220,11 @@ elif command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then ins
 else say "no apt-get here: see docs/building.md for the packages that the build needs"; fi
 make_venv
 install_python_packages
+find_cmake
+start_pytorch
+if [ -n "$pytorch_process" ]; then
+    configure -DCLPRIM_BUILD_PYTORCH=OFF
+    compile clprim
+    finish_pytorch
+fi
 build "${@:-python_packages}"
