@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Sequence
 
-from . import problems_given, problems_heavy, problems_onnx, problems_other, problems_streaming
+from . import problems_given, problems_heavy, problems_onnx, problems_other, problems_seldom, problems_streaming
 from .problem import Problem
 
 
@@ -22,7 +22,7 @@ def problems(pattern: str = "", given: Sequence[str] = ()) -> list[Problem]:
     they run."""
     if given:
         return list(problems_given.problems(given))
-    return [p for module in (problems_heavy, problems_streaming, problems_other, problems_onnx)
+    return [p for module in (problems_heavy, problems_streaming, problems_other, problems_onnx, problems_seldom)
             for p in module.problems()
             if re.search(pattern, p.name)]
 

@@ -28,6 +28,17 @@ typedef struct {
     long sizes[16];
 } shape_t;
 
+// By constant places, so that the shape stays in registers: GPUs put what a variable indexes into private memory.
+static long size_of(const shape_t* shape, int d)
+{
+    long size = shape->sizes[0];
+#define PICK(i) size = d == i ? shape->sizes[i] : size;
+    PICK(1) PICK(2) PICK(3) PICK(4) PICK(5) PICK(6) PICK(7) PICK(8)
+    PICK(9) PICK(10) PICK(11) PICK(12) PICK(13) PICK(14) PICK(15)
+#undef PICK
+    return size;
+}
+
 __kernel void write_coordinates(const __global storage_t(T)* input, ulong input_offset, const __global long* totals,
                                 ulong totals_offset, __global long* coordinates, ulong coordinates_offset,
                                 long row_stride, long column_stride, ulong n, ulong chunk, ulong chunks, shape_t shape)
@@ -44,8 +55,9 @@ __kernel void write_coordinates(const __global storage_t(T)* input, ulong input_
             continue;
         ulong rest = i;
         for (int d = shape.dims; d-- > 0;) {
-            coordinates[at * row_stride + d * column_stride] = rest % shape.sizes[d];
-            rest /= shape.sizes[d];
+            const ulong size = size_of(&shape, d), next = rest / size;
+            coordinates[at * row_stride + d * column_stride] = rest - next * size;
+            rest = next;
         }
         ++at;
     }
