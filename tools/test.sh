@@ -28,6 +28,7 @@ rejoin() {
     printf '\n\033[1m== %s\033[0m\n' "$beside_name"
     cat "$beside_log"
     rm -f "$beside_log"
+    beside_name=
 }
 
 # on DRIVER PLATFORM COMMAND...: with one OpenCL implementation alone. The system's loader takes a driver's library in
@@ -56,12 +57,14 @@ if [ -e "$intel" ]; then
     attempt "C++ tests of kernels for GPUs, Intel's CPU runtime" \
         "${gpu[@]}" CL_CONFIG_CPU_VECTORIZER_MODE=1 "${cpp[@]}" --label-regex "kernels|net" \
         --exclude-regex "attention|256_bits"
-    attempt "C++ tests of attention for GPUs, Intel's CPU runtime" \
-        "${gpu[@]}" "${cpp[@]}" --label-regex kernels --tests-regex attention
+    # Few and long: beside PoCL's.
+    beside "C++ tests of attention for GPUs, Intel's CPU runtime" \
+        "${gpu[@]}" "${cpp[@]}" --parallel 1 --label-regex kernels --tests-regex attention
 fi
 if [ -n "$pocl" ]; then
     drivers=$((drivers + 1))
     attempt "C++ tests, PoCL" on "$pocl" "$pocl_name" "${cpp[@]}"
+    rejoin
     beside "a sample of the Python tests, PoCL" on "" "$pocl_name" "${python[@]}" \
         --numprocesses $(((jobs + 1) / 2)) --sample 20
 fi

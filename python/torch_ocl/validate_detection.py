@@ -32,7 +32,7 @@ MODELS = {   # name: arguments beyond those of all
     "maskrcnn_resnet50_fpn": RCNN,
     "maskrcnn_resnet50_fpn_v2": RCNN,
     "keypointrcnn_resnet50_fpn": RCNN | dict(num_classes=2, num_keypoints=KEYPOINTS, box_batch_size_per_image=16,
-                                             box_detections_per_img=20),
+                                             box_detections_per_img=10),
     "retinanet_resnet50_fpn": SMALL,
     "retinanet_resnet50_fpn_v2": SMALL,
     "fcos_resnet50_fpn": SMALL,

@@ -26,6 +26,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "allow_fallback: operators may run on the CPU in this test")
+    config.addinivalue_line("markers", "tool: about a tool, whatever the driver: in no sample")
     config.addinivalue_line("markers", "long: begins before the others, which fill the time of processes beside it")
     if not hasattr(torch, "ocl") or not torch.ocl.is_available():
         raise pytest.UsageError("no OpenCL device: `python -m torch_ocl doctor` says what is missing")
@@ -43,7 +44,8 @@ def pytest_collection_modifyitems(config, items):
     every = config.getoption("--sample")
     if every > 1:
         # By name, so that a new test does not change which others are run.
-        chosen = [zlib.crc32(item.nodeid.encode()) % every == 0 for item in items]
+        chosen = [zlib.crc32(item.nodeid.encode()) % every == 0 and item.get_closest_marker("tool") is None
+                  for item in items]
         config.hook.pytest_deselected(items=[item for item, taken in zip(items, chosen) if not taken])
         items[:] = [item for item, taken in zip(items, chosen) if taken]
 

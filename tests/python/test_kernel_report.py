@@ -16,6 +16,8 @@ from kernel_report import (  # noqa: E402
 from kernel_report.problems import problems  # noqa: E402
 from kernel_report.programs import Launch, distinct  # noqa: E402
 
+pytestmark = pytest.mark.tool
+
 ZE_INFO = """\
 version:         '1.73'
 kernels:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 pytest.importorskip("expecttest")
+pytestmark = pytest.mark.tool
 TOOL = Path(__file__).resolve().parents[2] / "tools" / "pytorch_suites"
 
 CASES = '''
