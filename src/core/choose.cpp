@@ -1,6 +1,7 @@
 #include <core/choose.hpp>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cctype>
@@ -13,6 +14,7 @@
 #include <fmt/format.h>
 
 #include <core/environment.hpp>
+#include <core/lru_cache.hpp>
 #include <core/runtime.hpp>
 #include <core/tuner.hpp>
 #include <core/tuning_store.hpp>
@@ -34,6 +36,8 @@ struct Settings {
     double seconds = 10;
     bool progress = true;
     std::atomic<bool> plain{true};
+    std::atomic<std::uint64_t> version{0};                   // of all that choices depend on
+    LruCache<std::string, Choice> made{1024};                // by version, device, family and problem
 
     Settings()
     {
@@ -57,7 +61,13 @@ struct Settings {
         }
         update();
     }
-    void update() { plain = !tune && !verbose && preferred.empty() && !TuningStore::any_kept(); }
+    void update()
+    {
+        plain = !tune && !verbose && preferred.empty() && !TuningStore::any_kept();
+        ++version;
+    }
+    // Tuning measures a problem anew, and what is printed names reasons.
+    bool remembers() const { return !tune && !verbose; }
     void show(const std::string& line) const
     {
         if (progress)
@@ -69,6 +79,18 @@ Settings& settings()
 {
     static Settings instance;
     return instance;
+}
+
+std::string key_of_choice(std::uint64_t version, const Device& device, std::string_view family,
+                          std::string_view problem)
+{
+    std::array<char, 48> numbers{};
+    char* end = std::to_chars(numbers.data(), numbers.data() + 24, version).ptr;
+    *end++ = ' ';
+    end = std::to_chars(end, numbers.data() + numbers.size(), device.index).ptr;
+    std::string key;
+    key.reserve(numbers.size() + family.size() + problem.size() + 2);
+    return key.append(numbers.data(), end).append(1, ' ').append(family).append(1, ' ').append(problem);
 }
 
 std::string preferred_name(std::string_view family)
@@ -227,6 +249,7 @@ void reconsider_choices()
 Choice choose_among(std::string_view family, const std::string& problem, std::span<const Candidate> candidates,
                     Queue& queue, const Trial& trial)
 {
+    const std::uint64_t version = settings().version;
     auto first = std::ranges::find_if(candidates, [](const Candidate& one) { return !one.rejection && !one.advice; });
     if (first == candidates.end())
         first = std::ranges::find_if(candidates, [](const Candidate& one) { return !one.rejection; });
@@ -263,7 +286,16 @@ Choice choose_among(std::string_view family, const std::string& problem, std::sp
                                 point.empty() ? "" : ":", point, result.why, rejected.empty() ? "" : "; rejected: ",
                                 rejected));
     }
+    if (settings().remembers())
+        settings().made.keep(key_of_choice(version, queue.device(), family, problem), result.choice);
     return result.choice;
+}
+
+std::optional<Choice> remembered_choice(std::string_view family, std::string_view problem, const Device& device)
+{
+    if (!settings().remembers())
+        return std::nullopt;
+    return settings().made.find(key_of_choice(settings().version, device, family, problem));
 }
 
 }  // namespace clprim

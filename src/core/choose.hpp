@@ -77,6 +77,10 @@ bool choice_is_plain() noexcept;
 Choice choose_among(std::string_view family, const std::string& problem, std::span<const Candidate> candidates,
                     Queue& queue, const Trial& trial);
 
+// What choose_among answered for this problem before, as long as settings and results of tuning are the same: asking all
+// candidates again, for names under which results are kept, takes longer than to enqueue a small product.
+std::optional<Choice> remembered_choice(std::string_view family, std::string_view problem, const Device& device);
+
 // After results of tuning have come from elsewhere.
 void reconsider_choices();
 
@@ -125,6 +129,10 @@ Chosen<One> choose(std::string_view family, std::span<const One, Extent> list, c
         for (const One& one : list)
             if (!one.rejects(problem, device) && !(one.advises_against && one.advises_against(problem, device)))
                 return Chosen<One>(one);
+    const std::string text = describe(problem);
+    if (std::optional<Choice> before = remembered_choice(family, text, device))
+        if (before->index < list.size() && !list[before->index].rejects(problem, device))
+            return Chosen<One>(list[before->index], std::move(before->point));
     std::vector<Candidate> candidates;
     for (const One& one : list) {
         Candidate candidate{one.name, one.rejects(problem, device), one.tune, {}, {}};
@@ -136,7 +144,7 @@ Chosen<One> choose(std::string_view family, std::span<const One, Extent> list, c
         candidates.push_back(std::move(candidate));
     }
     const auto chosen = [&](const Choice& choice) { return Chosen<One>(list[choice.index], choice.point); };
-    return chosen(choose_among(family, describe(problem), candidates, queue,
+    return chosen(choose_among(family, text, candidates, queue,
                                [&](const Choice& choice) { trial(chosen(choice)); }));
 }
 

@@ -111,6 +111,19 @@ TEST(Choose, PreferenceWinsWhereItApplies)
     EXPECT_EQ(chosen(5), "small");
 }
 
+TEST(Choose, WhatWasChosenBeforeIsForgottenWithItsReason)
+{
+    for (int turn = 0; turn < 2; ++turn) {
+        const Preference large("large:tile=32");
+        EXPECT_EQ(chosen(5), "large");
+        EXPECT_EQ(chosen(5), "large");      // remembered
+        prefer_implementation("toy", "small");
+        EXPECT_EQ(chosen(5), "small");
+        EXPECT_EQ(chosen(11), "large");
+    }
+    EXPECT_EQ(chosen(5), "small");
+}
+
 TEST(Choose, UnknownPreferenceNamesWhatThereIs)
 {
     Preference unknown("fastest");
