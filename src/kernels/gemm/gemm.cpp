@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include <fmt/format.h>
 
@@ -79,6 +80,20 @@ GemmTensors transposed(const GemmTensors& tensors)
 }
 
 namespace {
+
+// A text and numbers, each behind a name: what describe() says of every product, also where that is no news.
+std::string concat_numbers(std::string_view text, std::initializer_list<std::pair<std::string_view, std::int64_t>> all)
+{
+    std::string result;
+    result.reserve(text.size() + 16 * all.size());
+    result += text;
+    for (const auto& [name, number] : all) {
+        std::array<char, 24> digits{};
+        result += name;
+        result.append(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr);
+    }
+    return result;
+}
 
 bool is_zero(const Scalar& scalar)
 {
@@ -196,15 +211,18 @@ void gemm(Queue& queue, const GemmProblem& asked, const Tensor& a, const Tensor&
 
 std::string describe(const GemmProblem& p)
 {
-    const auto strides = [](const MatrixLayout& layout) {
-        return fmt::format("{}:{}:{}", layout.row, layout.column, layout.batch);
-    };
     const char* precision = p.dtype != DataType::float32 || p.precision == Float32Precision::highest ? ""
                             : p.precision == Float32Precision::high                                  ? " high"
                                                                                                      : " medium";
-    return fmt::format("{} batch={} m={} n={} k={} a={} b={} c={}{}{}{}", name_of(p.dtype), p.batch, p.m, p.n, p.k,
-                       strides(p.a), strides(p.b), strides(p.c), p.add_d ? " d=" + strides(p.d) : "",
-                       p.activation == Activation::none ? "" : " activation", precision);
+    std::string text = detail::concat_numbers(name_of(p.dtype), {{" batch=", p.batch}, {" m=", p.m}, {" n=", p.n},
+                                              {" k=", p.k}, {" a=", p.a.row}, {":", p.a.column}, {":", p.a.batch},
+                                              {" b=", p.b.row}, {":", p.b.column}, {":", p.b.batch},
+                                              {" c=", p.c.row}, {":", p.c.column}, {":", p.c.batch}});
+    if (p.add_d)
+        text = detail::concat_numbers(text, {{" d=", p.d.row}, {":", p.d.column}, {":", p.d.batch}});
+    if (p.activation != Activation::none)
+        text += " activation";
+    return text += precision;
 }
 
 }  // namespace clprim
