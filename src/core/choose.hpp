@@ -77,8 +77,8 @@ bool choice_is_plain() noexcept;
 Choice choose_among(std::string_view family, const std::string& problem, std::span<const Candidate> candidates,
                     Queue& queue, const Trial& trial);
 
-// What choose_among answered for this problem before, as long as settings and results of tuning are the same: asking all
-// candidates again, for names under which results are kept, takes longer than to enqueue a small product.
+// What choose_among answered for this problem before, as long as settings and results of tuning are the same: asking
+// all candidates again, for names under which results are kept, takes longer than to enqueue a small product.
 std::optional<Choice> remembered_choice(std::string_view family, std::string_view problem, const Device& device);
 
 // After results of tuning have come from elsewhere.
