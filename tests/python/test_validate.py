@@ -139,3 +139,20 @@ def test_a_compiled_model_that_fails_or_takes_too_long_is_named(monkeypatch, cap
                             validate_compile.subprocess.TimeoutExpired(command, timeout)))
     assert validate.main(["--compile", "resnet18", "--time-limit", "5"]) == 1
     assert "not done after 5.0 s" in capfd.readouterr().out
+
+
+def test_a_list_of_compiled_models_goes_on_where_it_ended(monkeypatch, capfd, tmp_path):
+    ran = []
+
+    def in_a_process(package, name, options):
+        ran.append(name)
+        return validate_compile.Report(name, launches={"eager": (2, 3), "compiled": (1, 2)},
+                                       error="not done" if ran == ["alexnet", "vgg16"] else "")
+
+    monkeypatch.setattr(validate_compile, "_in_a_process", in_a_process)
+    command = ["--compile", "--results", str(tmp_path / "reports"), "alexnet", "vgg16"]
+    for further, code, expected in (([], 1, ["alexnet", "vgg16"]), ([], 1, []), (["--missed"], 0, ["vgg16"])):
+        before = len(ran)
+        assert validate.main(command + further) == code
+        assert ran[before:] == expected
+    assert validate.main(command + ["resnet18", "--until", "0"]) == 0 and "resnet18" not in capfd.readouterr().out
