@@ -30,6 +30,7 @@ struct Case {
     ConvOptions options;
     Layout layout;
     DataType type;
+    const char* implementation = "gpu_matrix";
 };
 
 Tensor upload(const Host& host, DataType type)
@@ -71,7 +72,7 @@ void check(const Case& c, bool all = false)
         dw.values[wi] += x.values[xi] * y.values[yi];
     });
     ConvOptions options = c.options;
-    options.implementation = "gpu_matrix";
+    options.implementation = c.implementation;
     const Tensor tx = upload(x, c.type), tw = upload(w, c.type), ty = upload(y, c.type), tbias = upload(bias, c.type);
     Host nan = y;
     fill_nan(nan);
@@ -99,13 +100,40 @@ void check(const Case& c, bool all = false)
     const Tensor data = upload(nan, c.type);
     conv_backward_data(queue(), ty, tw, data, options);
     compare(data, dx, "data gradient");
+    if (c.implementation == std::string_view("cpu_bfloat16"))   // which has no weight gradient
+        return;
     nan = w, fill_nan(nan);
     const Tensor weight = upload(nan, c.type);
     conv_backward_weight(queue(), tx, ty, weight, options);
     compare(weight, dw, "weight gradient");
 }
 
+// What a CPU's vectors of bfloat16 are tried with.
+void check_vectors(Layout layout)
+{
+    for (Case c : {Case{{2, 5, 9, 11}, {70, 5, 3, 3}, test::conv({1, 1}, {1, 1}), layout, DataType::bfloat16},
+                   {{2, 16, 8, 12}, {24, 16, 3, 3}, test::conv({2, 2}, {1, 1}), layout, DataType::bfloat16},
+                   {{1, 40, 17, 18}, {48, 20, 3, 2}, test::conv({2, 3}, {2, 1}, {2, 3}, 2), layout, DataType::bfloat16},
+                   {{2, 450, 7, 9}, {33, 450, 1, 1}, test::conv({1, 1}, {0, 0}), layout, DataType::bfloat16},
+                   {{1, 16, 7, 7}, {72, 16, 1, 1}, test::conv({2, 2}, {0, 0}), layout, DataType::bfloat16},
+                   {{1, 3, 5, 6, 7}, {5, 3, 3, 3, 3}, test::conv({1, 1, 1}, {1, 1, 1}), layout, DataType::bfloat16},
+                   {{1, 1, 3, 3}, {1, 1, 1, 1}, test::conv({1, 1}, {0, 0}), layout, DataType::bfloat16}}) {
+        c.implementation = "cpu_bfloat16";
+        check(c, true);
+    }
+}
+
 }  // namespace
+
+TEST(ConvBfloat16, OfAllKinds)
+{
+    try {
+        check_vectors(Layout::contiguous);
+    } catch (const NotSupported&) {
+        GTEST_SKIP() << "for CPUs with AVX-512 BF16 and without AMX";
+    }
+    check_vectors(Layout::channels_last);
+}
 
 // Whole groups of eight channels that are read in place; more pixels than a tile has, and fewer channels.
 TEST_P(ConvMatrix, ChannelsLast)

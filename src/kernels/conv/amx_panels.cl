@@ -113,7 +113,9 @@ static inline void beside_products(panel_job* job, int rows)
     finish_rows(job, rows);
     split_pairs(job, job->share);
 }
+#ifndef DOT_VECTOR   // vectors would do neither beside products
 DEFINE_AMX_MULTIPLY(multiply_beside, panel_job, beside_products)
+#endif
 
 // Does what waits at once.
 static inline void settle_rows(panel_job* job)

@@ -12,6 +12,7 @@ namespace {
 constexpr Implementation forward_list[] = {
     {"cpu_depthwise", rejects_cpu_depthwise, run_cpu_depthwise, true, cpu_depthwise_advises_against},
     {"cpu_amx", rejects_cpu_amx, run_cpu_amx, true, cpu_amx_advises_against},
+    {"cpu_bfloat16", rejects_cpu_bfloat16, run_cpu_amx, true, cpu_amx_advises_against},
     {"cpu_winograd", rejects_cpu_winograd, run_cpu_winograd, true, cpu_winograd_advises_against},
     {"cpu_channels", rejects_cpu_channels, run_cpu_channels, true, cpu_channels_advises_against},
     {"cpu_implicit", rejects_cpu_implicit, run_cpu_implicit},

@@ -1,7 +1,7 @@
 // Convolution on a CPU with AMX tile registers: cpu_implicit.cl's product by the tiles of gemm/amx.cl. The weights are
 // split once per call to strips of 32 rows; per block of k and 32 pixels a work-item packs the source, splits it to a
 // panel in the first-level cache and multiplies it with every strip.
-// Options: -DT and -DX, both the dtype (float32, float16 or bfloat16).
+// Options: -DT and -DX, both the dtype (float32, float16, bfloat16) [-DDOT_VECTOR=64: bfloat16 by vectors, see amx.cl]
 #include "kernels/conv/implicit_blocks.cl"
 #include "kernels/conv/amx_panels.cl"
 
@@ -193,8 +193,15 @@ void conv_amx(const __global stored* source, ulong source_offset, const __global
                 const amx_product product = {strip, (ulong)(panels + turn * panel_words),
                                              (depth + AMX_SIDE - 1) / AMX_SIDE, rows - row, here->wide,
                                              strip + 4 * split.strip_words};
+                const ulong to = kept ? (ulong)strip_sums : (ulong)tile;
+#ifdef DOT_VECTOR
+                settle_rows(&job);
+                dot_blocks(product.strip, product.panel, product.blocks,
+                           (int2)(min(rows - row, AMX_SIDE), here->wide), (int*)to);
+#else
                 multiply_beside(product, &job);
-                amx_store(kept ? (ulong)strip_sums : (ulong)tile, WIDE);
+                amx_store(to, WIDE);
+#endif
             }
             if (unfit ? !finished : kept)
                 continue;

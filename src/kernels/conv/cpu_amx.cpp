@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <core/host_processor.hpp>
 #include <core/lru_cache.hpp>
 #include <kernels/conv/implicit.hpp>
 
@@ -68,7 +69,10 @@ double choose_tiles(ImplicitProblem& p, const Device& device, DataType dtype)
     const cl_long pixels = panel_pixels(p), words = 2 * amx_words(dtype, p.tile_depth);
     const cl_long budget = static_cast<cl_long>(std::min<std::size_t>(device.local_memory, 256 * 1024) / 4) -
                            p.tile_depth * side - words - 64;
-    const double products = dtype == DataType::float32 ? 12.5 : dtype == DataType::float16 ? 8.5 : 3.5;
+    const double products = !device.amx                    ? 36
+                            : dtype == DataType::float32 ? 12.5
+                            : dtype == DataType::float16 ? 8.5
+                                                         : 3.5;
     const bool plain = image_panels(p) > 0;
     const double parts = static_cast<double>(amx_parts(dtype)), pack = plain ? 0.05 : 0.3;
     double best = std::numeric_limits<double>::infinity();
@@ -82,9 +86,9 @@ double choose_tiles(ImplicitProblem& p, const Device& device, DataType dtype)
             const double high = double(round_up(std::min(rows, p.rows), 16)), wide = double(std::min(columns, pixels));
             const double tiles = high * double(round_up(columns, 16)) / 1024.0 *
                                  (products + 250.0 / static_cast<double>(p.tile_depth));
-            // Part of the splitting is done beside products.
+            // Part of the splitting is done beside products of tiles.
             const double split = wide * (plain ? 0.2 : 0.25) * parts,
-                         hidden = (plain ? 0.7 : 0.5) * std::min(split, tiles);
+                         hidden = device.amx ? (plain ? 0.7 : 0.5) * std::min(split, tiles) : 0;
             const double cost = rounds * (tiles + split - hidden + wide * pack + high * 0.4 * parts);
             if (cost < best) {
                 best = cost;
@@ -119,7 +123,8 @@ void launch(Queue& queue, const Call& call, const Tensor& weights, ImplicitProbl
     const cl_long columns = round_up(p.tile_pixels, side), panel_words = amx_words(call.dtype, p.tile_depth);
     const AmxWeights split{ceil_div(p.rows, side), blocks_of(p), 16 + panel_words, image_panels(p), panel_pixels(p)};
     const auto groups = [](cl_long count) { return static_cast<std::size_t>(count); };
-    const std::string options = dtype_options(call.dtype) + fmt::format(" -DX={}", name_of(call.dtype));
+    const std::string options = dtype_options(call.dtype) + fmt::format(" -DX={}{}", name_of(call.dtype),
+                                                                        queue.device().amx ? "" : " -DDOT_VECTOR=64");
     const Program& program = queue.context().program("kernels/conv/cpu_amx.cl", options);
     const auto split_weights = [&] {
         const Tensor words = queue.context().empty({p.groups * split.blocks * split.strips * split.strip_words},
@@ -147,7 +152,7 @@ bool compare_models(const Call& call, const Device& device)
         if (p.pixels() == 0 || p.total_depth() == 0)
             return;
         p.taps_inner = call.pass == ConvPass::forward && !weights_in_order(call.problem, false);
-        vectors += 1.25 * implicit_cost(p, device);
+        vectors += (host_halves_vectors() ? 2 : 1) * 1.25 * implicit_cost(p, device);
         merge_positions(p);
         const double cycles = choose_tiles(p, device, call.dtype);
         tiles += cycles * static_cast<double>(blocks_of(p) * p.tile_depth);
@@ -181,6 +186,15 @@ Rejection rejects_amx(const Call& call, const Device& device)
 Rejection rejects_cpu_amx(const Call& call, const Device& device)
 {
     return rejects_amx(call, device);
+}
+
+Rejection rejects_cpu_bfloat16(const Call& call, const Device& device)
+{
+    if (device.amx || device.vnni_bytes != 64 || !host_has_avx512_bf16())
+        return "is made for CPUs with AVX-512 BF16 and without AMX";
+    if (call.dtype != DataType::bfloat16)
+        return "computes bfloat16";
+    return rejects_cpu_implicit(call, device);
 }
 
 Rejection cpu_amx_advises_against(const Call& call, const Device& device)

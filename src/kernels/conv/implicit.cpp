@@ -3,6 +3,7 @@
 #include <numeric>
 #include <string>
 
+#include <clprim/copy.hpp>
 #include <kernels/conv/implicit.hpp>
 
 namespace clprim::conv {
@@ -125,7 +126,12 @@ Tensor weight_matrix(Queue& queue, const Call& call, ImplicitProblem& p)
     const auto pack_weights = [&] {
         const Tensor packed = queue.context().empty({q.groups * p.rows * p.weight_stride}, real, queue);
         const Program& program = queue.context().program("kernels/conv/cpu_implicit.cl", dtype_options(call.dtype));
-        if (!forward && (taps_inner || channels_inner) && together < (1 << 30)) {
+        if (forward && (taps_inner || channels_inner)) {   // all but the dtype is as it should be
+            Tensor line = call.w;
+            line.shape = packed.shape;
+            line.strides = packed.strides;
+            copy(queue, line, packed);
+        } else if (!forward && (taps_inner || channels_inner) && together < (1 << 30)) {
             const cl_long items = ceil_div(together, 256) * ceil_div(p.depth, 64) * q.groups;
             pack.row_stride = taps_inner ? taps : 1;
             queue.launch(program.kernel("conv_transpose_weights"), Range::groups(static_cast<std::size_t>(items)),

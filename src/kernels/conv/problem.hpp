@@ -54,6 +54,7 @@ std::string dtype_options(DataType dtype);
 Rejection rejects_reference(const Call& call, const Device& device);
 void run_reference(Queue& queue, const Call& call);
 Rejection rejects_cpu_amx(const Call& call, const Device& device);
+Rejection rejects_cpu_bfloat16(const Call& call, const Device& device);   // the same by vectors
 void run_cpu_amx(Queue& queue, const Call& call);
 Rejection rejects_cpu_amx_weight(const Call& call, const Device& device);
 void run_cpu_amx_weight(Queue& queue, const Call& call);

@@ -23,7 +23,7 @@ static inline void dot_blocks(ulong strip, ulong panel, ulong blocks, int2 size,
 {
     for (int i = 0; i < 2 * size.x; ++i)
         vstore16((int16)0, i, tile);
-    for (int column = 0; column < size.y; column += DOT_COLUMNS) {
+    for (int column = 0; blocks && column < size.y; column += DOT_COLUMNS) {
         const dot_operands of = {strip, panel + column / 16 * 1024, (ulong)(tile + column), DOT_BEHIND, blocks};
         dot_tile(of, size.x);
     }

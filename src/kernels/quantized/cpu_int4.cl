@@ -39,7 +39,7 @@ __constant ushort numbers_of_four_bits[32] = {
     DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11) DO(12) DO(13) DO(14) DO(15) DO(16)
 #define SAVE(r) "vmovdqu64 %%zmm" #r ", 64*" #r "(%4)\n\t"
 #define RESTORE(r) "vmovdqu64 64*" #r "(%4), %%zmm" #r "\n\t"
-#define MASK(m, lanes)                                                                       \
+#define MASK(m, lanes)                                                                                      \
     "kmovq %%k" #m ", 64*17+8*" #m "(%4)\n\tmovl $" #lanes ", 64*18(%4)\n\tkmovw 64*18(%4), %%k" #m "\n\t"
 #define RESTORE_MASK(m) "kmovq 64*17+8*" #m "(%4), %%k" #m "\n\t"
 #define SAVED (8 * 19)
