@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "net/graph.hpp"
-#include "net/memory_plan.hpp"
+#include "core/memory_plan.hpp"
 
 namespace clprim {
 

@@ -94,15 +94,24 @@ struct Session::State {
     template <class Use>
     auto with_constants(const Use& use)
     {
-        try {
-            const std::shared_lock lock(constants);
-            return use();
-        } catch (const detail::GivenBack&) {
-        }
+        if (auto result = unless_given_back(use))
+            return std::move(*result);
         const std::unique_lock lock(constants);
         restore();
         gives_back = true;                        // again, by the next run
         return use();
+    }
+
+    // What `use` gives, or nothing where it needs a constant that is gone.
+    template <class Use>
+    std::optional<std::invoke_result_t<Use>> unless_given_back(const Use& use)
+    {
+        try {
+            const std::shared_lock lock(constants);
+            return use();
+        } catch (const detail::GivenBack&) {
+            return std::nullopt;
+        }
     }
 
     std::vector<Value> run(const std::vector<Value>& arguments, Engine& engine)
@@ -114,11 +123,8 @@ struct Session::State {
             if (gives_back)
                 if (auto results = giving_run(once, engine))
                     return std::move(*results);
-            try {
-                const std::shared_lock lock(constants);
-                return once();
-            } catch (const detail::GivenBack&) {
-            }
+            if (auto results = unless_given_back(once))
+                return std::move(*results);
             const std::unique_lock lock(constants);
             restore();
             gives_back = ++returns < most_returns;
