@@ -209,6 +209,10 @@ def other_attention() -> Iterator[Problem]:
             heads(32, 1, s, d), heads(8, 1365, s, d), heads(8, 1365, s, d), enable_gqa=True))
     yield Problem("attention: backward float32 D 70 2x8x500", backward(
         attend, lambda: [heads(8, 500, 70).requires_grad_() for _ in range(3)]))
+    for dtype, size in (("float32", 64), ("float16", 32)):
+        yield Problem(f"attention: backward {dtype} D {size} with dropout 2x8x512", backward(
+            lambda q, k, v: attend(q, k, v, dropout_p=0.1),
+            lambda d=dtype, s=size: [heads(8, 512, s, d).requires_grad_() for _ in range(3)]))
     yield Problem("attention: forward float32 D 64, 12 heads, 1 of 2000", lambda: attend(
         heads(12, 1, 64), heads(12, 2000, 64), heads(12, 2000, 64)))
 

@@ -1,4 +1,7 @@
 // Dropout of one probability. Needs problem.cl.
+#if defined(CLPRIM_DEVICE_GPU) && defined(cl_intel_subgroups)   // Intel's compiler spills sums for ten rounds at once
+#define PHILOX_ROUNDS _Pragma("unroll 1")
+#endif
 #include "kernels/random/philox.cl"
 
 // 24 random bits for each of the four keys from j, a multiple of four, on, in row (b heads + h) queries + i.
