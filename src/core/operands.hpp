@@ -23,6 +23,15 @@ inline void check_operands(std::string_view operator_name, std::initializer_list
             operand.tensor.check(operator_name, operand.name);
 }
 
+// Throws InvalidArgument unless the operand is contiguous and has so many elements of that dtype.
+inline void require_elements(std::string_view operator_name, const Operand& operand, std::int64_t count, DataType type)
+{
+    const Tensor& tensor = operand.tensor;
+    require(tensor.numel() == count && tensor.dtype == type && tensor.is_contiguous(), operator_name, ": ",
+            operand.name, " must be contiguous and have ", count, count == 1 ? " element of " : " elements of ",
+            name_of(type), ", got shape ", to_string(tensor.shape), " of ", name_of(tensor.dtype));
+}
+
 // Throws InvalidArgument for a block of another device: devices may share an OpenCL context, so that a driver would
 // take its memory, in no order with its work. GivenBack for one that is hollow (core/hollow.hpp).
 void require_here(const Queue& queue, const Block& block);

@@ -179,8 +179,11 @@ GemmProblem gemm_problem(const Tensor& a, const Tensor& b, const Tensor& c, cons
     p.a = detail::layout_of(a);
     p.b = detail::layout_of(b);
     p.c = detail::layout_of(c);
-    if (d.defined())
+    if (d.defined()) {
+        if (d.strides.size() != d.dim()) [[unlikely]]
+            d.check("gemm", "d");
         p.d = detail::layout_of(d.expand(c.shape));
+    }
     return p;
 }
 

@@ -39,12 +39,14 @@ Kernel& kernel(Queue& queue, const char* name, DataType dtype)
         .kernel(name);
 }
 
-cl_ulong step_of(const Tensor& grad_output, const Problem& problem)
+// Checks what a backward pass has beyond the forward one; the step from sample to sample of grad_output.
+cl_ulong step_of(const char* name, const MarginLossBackward& p)
 {
-    require(grad_output.is_contiguous() &&
-                (grad_output.numel() == 1 || grad_output.numel() == std::int64_t(problem.batch)),
-            "margin_loss_backward: grad_output must have one element, or one per sample");
-    return grad_output.numel() == 1 ? 0 : 1;
+    const Tensor& x = p.forward.x;
+    const bool one = p.grad_output.numel() == 1;
+    detail::require_elements(name, {"grad_output", p.grad_output}, one ? 1 : x.size(0), x.dtype);
+    detail::require_elements(name, {"grad_input", p.grad_input}, x.numel(), x.dtype);
+    return one ? 0 : 1;
 }
 
 }  // namespace
@@ -54,6 +56,7 @@ void multi_margin_loss(Queue& queue, const MarginLoss& p, const Tensor& loss)
     detail::check_operands("multi_margin_loss", {{"x", p.x}, {"target", p.target},
                                                  {"weight", p.weight, detail::optional}, {"loss", loss}});
     const Problem problem = checked(p, 1);
+    detail::require_elements("multi_margin_loss", {"loss", loss}, p.x.size(0), p.x.dtype);
     if (problem.batch == 0)
         return;
     const DataType acc = detail::accumulate_type(p.x.dtype);
@@ -65,13 +68,18 @@ void multi_margin_loss(Queue& queue, const MarginLoss& p, const Tensor& loss)
 
 void multi_margin_loss_backward(Queue& queue, const MarginLossBackward& p)
 {
+    const char* name = "multi_margin_loss_backward";
+    detail::check_operands(name, {{"x", p.forward.x}, {"target", p.forward.target},
+                                  {"weight", p.forward.weight, detail::optional}, {"grad_output", p.grad_output},
+                                  {"grad_input", p.grad_input}});
     const Problem problem = checked(p.forward, 1);
+    const cl_ulong step = step_of(name, p);
     if (problem.batch == 0)
         return;
     const DataType acc = detail::accumulate_type(p.forward.x.dtype);
     detail::launch(queue, kernel(queue, "multi_margin_backward", p.forward.x.dtype), Range::linear(problem.batch, 64),
                    p.grad_output, p.forward.x, p.forward.target, p.forward.weight, problem,
-                   AccScalar{p.forward.margin, acc}, AccScalar{p.scale, acc}, step_of(p.grad_output, problem),
+                   AccScalar{p.forward.margin, acc}, AccScalar{p.scale, acc}, step,
                    p.grad_input);
 }
 
@@ -80,6 +88,8 @@ void multilabel_margin_loss(Queue& queue, const MarginLoss& p, const Tensor& los
     detail::check_operands("multilabel_margin_loss", {{"x", p.x}, {"target", p.target}, {"loss", loss},
                                                       {"is_target", is_target}});
     const Problem problem = checked(p, p.x.dim() == 2 ? p.x.size(1) : 0);
+    detail::require_elements("multilabel_margin_loss", {"loss", loss}, p.x.size(0), p.x.dtype);
+    detail::require_elements("multilabel_margin_loss", {"is_target", is_target}, p.x.numel(), p.x.dtype);
     if (problem.batch == 0)
         return;
     queue.launch(kernel(queue, "multilabel_margin", p.x.dtype), Range::linear(problem.batch, 64), p.x, p.target,
@@ -89,13 +99,18 @@ void multilabel_margin_loss(Queue& queue, const MarginLoss& p, const Tensor& los
 
 void multilabel_margin_loss_backward(Queue& queue, const MarginLossBackward& p)
 {
+    const char* name = "multilabel_margin_loss_backward";
+    detail::check_operands(name, {{"x", p.forward.x}, {"target", p.forward.target}, {"is_target", p.is_target},
+                                  {"grad_output", p.grad_output}, {"grad_input", p.grad_input}});
     const Problem problem = checked(p.forward, p.forward.x.dim() == 2 ? p.forward.x.size(1) : 0);
+    const cl_ulong step = step_of(name, p);
+    detail::require_elements(name, {"is_target", p.is_target}, p.forward.x.numel(), p.forward.x.dtype);
     if (problem.batch == 0)
         return;
     const DataType acc = detail::accumulate_type(p.forward.x.dtype);
     detail::launch(queue, kernel(queue, "multilabel_margin_backward", p.forward.x.dtype),
                    Range::linear(problem.batch, 64), p.grad_output, p.forward.x, p.forward.target, p.is_target,
-                   problem, AccScalar{p.scale, acc}, step_of(p.grad_output, problem), p.grad_input);
+                   problem, AccScalar{p.scale, acc}, step, p.grad_input);
 }
 
 }  // namespace clprim

@@ -46,12 +46,16 @@ void nll_loss(Queue& queue, const NllLoss& p, const Tensor& loss, const Tensor& 
     detail::check_operands("nll_loss", {{"x", p.x}, {"target", p.target}, {"weight", p.weight, detail::optional},
                                         {"loss", loss}, {"total_weight", total_weight}});
     const Problem problem = checked(p);
+    const bool each = p.reduction == Reduction::none;
+    detail::require_elements("nll_loss", {"loss", loss}, each ? p.target.numel() : 1, p.x.dtype);
+    if (!each)
+        detail::require_elements("nll_loss", {"total_weight", total_weight}, 1, p.x.dtype);
     const detail::Team team = detail::team_for(queue.device());
     const Program& built = program(queue, p, team);
     const BufferArgument errors = queue.error_buffer();
     const cl_int code = Queue::error_code("nll_loss");
     const std::int64_t items = p.target.numel();
-    if (p.reduction == Reduction::none) {
+    if (each) {
         if (items == 0)
             return;
         queue.launch(built.kernel("nll_each"), Range::linear(items, 64), p.x, p.target, p.weight, problem, errors,
@@ -78,6 +82,10 @@ void nll_loss_backward(Queue& queue, const NllLoss& p, const Tensor& grad_output
                                                  {"grad_output", grad_output}, {"total_weight", total_weight},
                                                  {"grad_input", grad_input}});
     const Problem problem = checked(p);
+    const std::int64_t losses = p.reduction == Reduction::none ? p.target.numel() : 1;
+    detail::require_elements("nll_loss_backward", {"grad_output", grad_output}, losses, p.x.dtype);
+    if (p.reduction == Reduction::mean)
+        detail::require_elements("nll_loss_backward", {"total_weight", total_weight}, 1, p.x.dtype);
     require(grad_input.shape == p.x.shape && grad_input.is_contiguous() && grad_input.dtype == p.x.dtype,
             "nll_loss_backward: grad_input must be contiguous and like the input");
     if (grad_input.numel() == 0)

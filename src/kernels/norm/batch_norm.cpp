@@ -83,6 +83,15 @@ DataType parameter_type(std::initializer_list<const Tensor*> tensors, std::int64
     return first ? first->dtype : otherwise;
 }
 
+// Of a training step, which writes them forward and reads them backward.
+void require_statistics(std::initializer_list<const Tensor*> tensors, std::int64_t channels, DataType acc)
+{
+    for (const Tensor* t : tensors)
+        require(t->defined() && t->numel() == channels && t->is_contiguous() && t->dtype == acc,
+                "batch_norm: training needs saved statistics, contiguous ", name_of(acc), " with ", channels,
+                " elements, got shape ", to_string(t->shape), " of ", name_of(t->dtype));
+}
+
 // A GPU's teams cross rows, so that they are as large as there is work; rows of quads are read as quads.
 detail::Team team_for_shape(const Device& device, const Shape& shape, std::initializer_list<const Tensor*> tensors)
 {
@@ -186,6 +195,8 @@ void batch_norm(Queue& queue, const BatchNorm& p)
     require(p.training || (p.running_mean.defined() && p.running_var.defined()),
             "batch_norm: evaluation needs running_mean and running_var");
     const DataType acc = detail::accumulate_type(p.x.dtype);
+    if (p.training)
+        require_statistics({&p.save_mean, &p.save_invstd}, shape.channels, acc);
     const detail::Team team = team_for_shape(queue.device(), shape, {&p.x, &p.y});
     const DataType w = parameter_type({&p.weight, &p.bias, &p.running_mean, &p.running_var}, shape.channels, acc);
     const Parameters types{p.x.dtype, w, acc, p.training ? " -DTRAINING" : ""};
@@ -209,6 +220,8 @@ void batch_norm_backward(Queue& queue, const BatchNormBackward& p)
     if (p.grad_input.defined())
         require_like(p.x, p.grad_input, "grad_input");
     const DataType acc = detail::accumulate_type(p.x.dtype);
+    if (p.training)
+        require_statistics({&p.mean, &p.statistic}, shape.channels, acc);
     const detail::Team team = team_for_shape(queue.device(), shape, {&p.x, &p.grad_output, &p.grad_input});
     const Tensor none;
     const Tensor &m = p.training ? none : p.mean, &s = p.training ? none : p.statistic;

@@ -7,6 +7,7 @@
 #include <clprim/context.hpp>
 #include <clprim/gemm.hpp>
 #include <core/host_processor.hpp>
+#include <core/operands.hpp>
 
 namespace clprim {
 namespace {
@@ -120,6 +121,7 @@ void int4_row(Queue& queue, const Tensor& x, const QuantizedWeights& w, const Te
 
 void pack_int4(Queue& queue, const Tensor& bytes, const Tensor& packed, bool even_high)
 {
+    detail::check_operands("pack_int4", {{"bytes", bytes}, {"packed", packed}});
     require(bytes.defined() && bytes.dim() == 2 && bytes.dtype == DataType::uint8 && bytes.is_contiguous(),
             "pack_int4: a contiguous matrix of uint8 is expected");
     require(bytes.size(1) % (block / 2) == 0, "pack_int4: the number of inputs must be a multiple of 32, got ",
@@ -137,6 +139,8 @@ void pack_int4(Queue& queue, const Tensor& bytes, const Tensor& packed, bool eve
 
 void dequantize(Queue& queue, const QuantizedWeights& weights, const Tensor& w)
 {
+    detail::check_operands("dequantize", {{"weights.values", weights.values}, {"weights.scales", weights.scales},
+                                          {"weights.zeros", weights.zeros, detail::optional}, {"w", w}});
     require_weights(weights);
     const Dims shape{weights.outputs(), weights.inputs()};
     require(w.defined() && w.shape == shape && w.is_contiguous() && w.dtype == weights.scales.dtype,
@@ -152,6 +156,9 @@ void dequantize(Queue& queue, const QuantizedWeights& weights, const Tensor& w)
 
 void quantized_matmul(Queue& queue, const Tensor& x, const QuantizedWeights& weights, const Tensor& y, Inputs inputs)
 {
+    detail::check_operands("quantized_matmul", {{"x", x}, {"weights.values", weights.values},
+                                                {"weights.scales", weights.scales},
+                                                {"weights.zeros", weights.zeros, detail::optional}, {"y", y}});
     require_weights(weights);
     const std::int64_t n = weights.outputs(), k = weights.inputs();
     require(x.defined() && x.dim() == 2 && x.size(1) == k && x.dtype == weights.scales.dtype,
