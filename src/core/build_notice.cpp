@@ -28,10 +28,11 @@ struct Builds {
     Clock::duration spent{};       // with at least one build running
     Clock::time_point since;       // the first of those running began
     std::string device;
+    bool kept_by_driver = false;
 
     void announce()
     {
-        const std::string folder = cache_folder().string();
+        const std::string folder = kept_by_driver ? "the driver's own cache" : cache_folder().string();
         const std::string kept = folder.empty() ? "not kept: CLPRIM_CACHE_DIR names a folder that can be written"
                                                 : "kept in " + folder + " for the next start";
         log(LogLevel::information,
@@ -59,7 +60,7 @@ void watch()
 
 }  // namespace
 
-BuildNotice::BuildNotice(const std::string& device)
+BuildNotice::BuildNotice(const std::string& device, bool kept_by_driver)
 {
     Builds& all = builds();
     const std::lock_guard lock(all.mutex);
@@ -68,6 +69,7 @@ BuildNotice::BuildNotice(const std::string& device)
     if (all.silent || all.watched)
         return;
     all.device = device;
+    all.kept_by_driver = kept_by_driver;
     if (all.spent >= patience) {
         all.announce();
     } else {

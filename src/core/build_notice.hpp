@@ -9,7 +9,7 @@ namespace clprim::detail {
 // Lives while a program is built. CLPRIM_PROGRESS=0 keeps it silent.
 class BuildNotice {
 public:
-    explicit BuildNotice(const std::string& device);
+    BuildNotice(const std::string& device, bool kept_by_driver);
     ~BuildNotice();
     BuildNotice(const BuildNotice&) = delete;
     BuildNotice& operator=(const BuildNotice&) = delete;

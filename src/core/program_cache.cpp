@@ -194,7 +194,7 @@ cl::Program ProgramCache::build(std::string_view name, const std::string& text, 
     cl_int code = CL_SUCCESS;
     const cl::Program program(clCreateProgramWithSource(context_(), 1, &source, &length, &code));
     check_opencl(code, "clCreateProgramWithSource", name);
-    const detail::BuildNotice notice(device_.name);
+    const detail::BuildNotice notice(device_.name, !keeps_binaries(device_));
     const cl_device_id device = device_.handle();
     code = clBuildProgram(program(), 1, &device, options.c_str(), nullptr, nullptr);
     if (code == CL_BUILD_PROGRAM_FAILURE)

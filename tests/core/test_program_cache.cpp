@@ -20,6 +20,7 @@ const fs::path folder = [] {
     const fs::path path = fs::temp_directory_path() / ("clprim-test-cache-" + std::to_string(::getpid()));
     fs::create_directories(path);
     ::setenv("CLPRIM_CACHE_DIR", path.c_str(), 1);
+    ::setenv("CLPRIM_KEEP_BINARIES", "1", 1);
     return path;
 }();
 
