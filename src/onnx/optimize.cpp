@@ -79,8 +79,13 @@ void fold_input_shapes(Graph& graph)
             shapes[graph.inputs[i]] = *shape;
     std::erase_if(graph.nodes, [&](const Node& node) {
         const bool is_shape = node.op_type == "Shape", is_size = node.op_type == "Size";
-        if (!node.domain.empty() || node.body || !(is_shape || is_size) || node.inputs.size() != 1)
+        if (!node.domain.empty() || node.body || !(is_shape || is_size) || node.inputs.size() != 1 ||
+            node.outputs.size() != 1)
             return false;
+        for (const char* name : {"start", "end"})   // of another type: an error of the run
+            if (const auto given = node.attributes.find(name);
+                given != node.attributes.end() && !std::holds_alternative<std::int64_t>(given->second))
+                return false;
         const auto found = shapes.find(node.inputs[0]);
         if (found == shapes.end())
             return false;

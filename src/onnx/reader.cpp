@@ -144,7 +144,9 @@ private:
     {
         for (const pb::NodeProto* node : in_order(nodes, scope)) {
             require(++node_count_ <= most_nodes, "the model has more than ", most_nodes, " nodes");
-            scope.graph.nodes.push_back(read_node(*node, scope));
+            Node read = read_node(*node, scope);
+            if (std::ranges::any_of(read.outputs, [](int slot) { return slot != absent; }))
+                scope.graph.nodes.push_back(std::move(read));   // one without outputs has no effect
         }
     }
 

@@ -268,6 +268,18 @@ def test_attributes_of_the_wrong_type():
         clprim.Session(bad).run({"x": np.ones(2, np.float32)})
 
 
+def test_nodes_without_outputs_have_no_effect():
+    x = np.ones((2, 3), np.float32)
+    for node in (helper.make_node("Shape", ["x"], []), helper.make_node("Size", ["x"], []),
+                 helper.make_node("Shape", ["x"], [""]), helper.make_node("Relu", ["x"], [])):
+        with_it = model([node, helper.make_node("Relu", ["x"], ["y"])], [port("x", [2, 3])], [port("y")])
+        assert (np.asarray(clprim.Session(with_it).run({"x": x})["y"]) == x).all()
+    wrong = model([helper.make_node("Shape", ["x"], ["y"], name="shape", start=1.5)], [port("x", [2, 3])],
+                  [port("y", [1], TensorProto.INT64)])
+    with pytest.raises(clprim.InvalidArgument, match="Shape 'shape'.*start has the wrong type"):
+        clprim.Session(wrong).run({"x": x})
+
+
 def test_subgraphs_with_too_few_outputs():
     branch = helper.make_graph([helper.make_node("Identity", ["x"], ["a"])], "branch", [], [port("a", [2])])
     node = helper.make_node("If", ["c"], ["y", "z"], name="choice", then_branch=branch, else_branch=branch)
