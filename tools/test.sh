@@ -51,9 +51,8 @@ if [ -e "$intel" ]; then
     drivers=$((drivers + 1))
     attempt "C++ tests, Intel's CPU runtime" on "$intel" "$intel_name" "${cpp[@]}"
     # Kernels for GPUs stand in for GPUs here, so Intel's compiler need not find vectors of work-items, which takes more
-    # than half of its time. Those of attention, among which every family is tried once more, ask for sub-groups, which
-    # are such vectors. Tests of vectors of 256 bits
-    # are about kernels for CPUs.
+    # than half of its time. Those of attention, and some of every family's, ask for sub-groups, which are such vectors.
+    # Tests of vectors of 256 bits are about kernels for CPUs.
     gpu=(on "$intel" "$intel_name" env CLPRIM_DEVICE_KIND=gpu)
     attempt "C++ tests of kernels for GPUs, Intel's CPU runtime" \
         "${gpu[@]}" CL_CONFIG_CPU_VECTORIZER_MODE=1 "${cpp[@]}" --label-regex "kernels|net" \

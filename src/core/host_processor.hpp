@@ -1,6 +1,8 @@
 // What the processor of this process offers to kernels of CPU devices.
 #pragma once
 
+#include <clprim/device.hpp>
+
 namespace clprim {
 
 // Whether it has AMX tile registers with bfloat16 products and the operating system lets this process use them, which
@@ -17,6 +19,12 @@ unsigned host_vnni_bytes() noexcept;
 
 // Whether it multiplies pairs of bfloat16 by vectors of 64 bytes (vdpbf16ps).
 bool host_has_avx512_bf16() noexcept;
+
+// The same of a device, whose driver may be kept to shorter vectors.
+inline bool multiplies_bfloat16_by_vectors(const Device& device)
+{
+    return device.vnni_bytes == 64 && host_has_avx512_bf16();
+}
 
 // Whether it computes with vectors of 64 bytes in two halves, as AMD's Zen 4 does: one product a cycle in place of two.
 // Source: AMD64 Architecture Programmer's Manual, volume 3, appendix E, function 8000_001A (FP512).

@@ -190,7 +190,7 @@ Rejection rejects_cpu_amx(const Call& call, const Device& device)
 
 Rejection rejects_cpu_bfloat16(const Call& call, const Device& device)
 {
-    if (device.amx || device.vnni_bytes != 64 || !host_has_avx512_bf16())
+    if (device.amx || !multiplies_bfloat16_by_vectors(device))
         return "is made for CPUs with AVX-512 BF16 and without AMX";
     if (call.dtype != DataType::bfloat16)
         return "computes bfloat16";

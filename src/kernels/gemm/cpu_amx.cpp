@@ -151,7 +151,7 @@ Rejection cpu_amx_advises_against(const GemmProblem& problem, const Device& devi
 // float32 and float16 would take more products than their vectors do.
 Rejection cpu_bfloat16_rejects(const GemmProblem& problem, const Device& device)
 {
-    if (device.amx || device.vnni_bytes != 64 || !host_has_avx512_bf16())
+    if (device.amx || !multiplies_bfloat16_by_vectors(device))
         return "for CPUs with AVX-512 BF16 and without AMX";
     if (problem.dtype != DataType::bfloat16)
         return "for bfloat16";

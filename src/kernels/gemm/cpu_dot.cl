@@ -9,6 +9,7 @@
 #include "kernels/gemm/problem.cl"
 #include "kernels/gemm/micro_kernel.cl"
 #include "kernels/gemm/lanes.cl"
+#include "core/prefetch.cl"
 
 #define MOST_ROWS 24
 #if CLPRIM_VECTOR_BYTES < 64
@@ -55,9 +56,9 @@ static inline REAL lane_sum_8(VECTOR_OF(REAL, 8) v)
     return (a.x + a.z) + (a.y + a.w);
 }
 
-// The next columns come from memory while these are multiplied: a processor's own prefetching begins anew with each.
-#if ROWS == 1 && defined(X86_PREFETCH)
-#define AHEAD(p) __asm__ volatile("prefetcht0 (%0)" ::"r"(p));
+// The next columns come from memory while these are multiplied.
+#if ROWS == 1
+#define AHEAD(p) PREFETCH(p);
 #else
 #define AHEAD(p)
 #endif

@@ -13,6 +13,7 @@
 #define VEC 16
 #include "core/dtype.cl"
 #include "core/vector.cl"
+#include "core/prefetch.cl"
 
 #ifdef FLOAT8
 #include "kernels/float8/decode.cl"
@@ -33,13 +34,6 @@ typedef struct {
 typedef long input_t;
 #else
 typedef uint input_t;
-#endif
-
-// The next columns come from memory while these are multiplied: a processor's own prefetching begins anew with each.
-#ifdef X86_PREFETCH
-#define AHEAD(p) __asm__ volatile("prefetcht0 (%0)" ::"r"(p))
-#else
-#define AHEAD(p)
 #endif
 
 // Block `at` (in elements) of an output's weights as numbers from -8 or 0 on: inputs 0 to 15 and 16 to 31.
@@ -149,7 +143,7 @@ GROUP void quantized_matmul(SCALARS x, ulong x_offset, const __global uchar* w, 
             float16 low, high;
             get_weights(w, columns[c] * p.depth + k, &low, &high);
 #if ROWS == 1
-            AHEAD(w + ((columns[c] + COLUMNS) * p.depth + k) * BITS / 8);
+            PREFETCH(w + ((columns[c] + COLUMNS) * p.depth + k) * BITS / 8);   // of the next columns
 #endif
 #ifdef ONE_GROUP   // the scale follows behind the loop
             #pragma unroll

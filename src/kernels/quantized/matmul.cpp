@@ -23,7 +23,7 @@ struct Problem {
 void require_weights(const QuantizedWeights& w)
 {
     require(w.bits == 8 || w.bits == 4, "quantized weights: bits must be 8 or 4, got ", w.bits);
-    require(w.values.defined() && w.values.dim() == 2 && w.values.is_contiguous() &&
+    require(w.values.dim() == 2 && w.values.is_contiguous() &&
                 w.values.dtype == (w.bits == 8 && !w.format ? DataType::int8 : DataType::uint8),
             "quantized weights: values must be a contiguous matrix of ", w.bits == 8 && !w.format ? "int8" : "uint8");
     require(!w.format || (w.bits == 8 && *w.format != Float8::e8m0fnu),
@@ -35,8 +35,8 @@ void require_weights(const QuantizedWeights& w)
     require(w.group > 0 && w.group % block == 0 && k % w.group == 0,
             "quantized weights: a group must be a multiple of 32 that divides ", k, ", got ", w.group);
     const Dims shape{k / w.group, w.outputs()};
-    require(w.scales.defined() && w.scales.shape == shape, "quantized weights: scales must have shape ",
-            to_string(shape), w.scales.defined() ? ", got " + to_string(w.scales.shape) : std::string());
+    require(w.scales.shape == shape, "quantized weights: scales must have shape ", to_string(shape), ", got ",
+            to_string(w.scales.shape));
     require(!w.zeros.defined() || (w.zeros.shape == shape && w.zeros.dtype == w.scales.dtype),
             "quantized weights: zeros must be like scales");
     require<NotSupported>(w.scales.dtype == DataType::float32 || w.scales.dtype == DataType::float16 ||
@@ -91,7 +91,7 @@ struct Int4Cut {
 Int4Cut int4_cut(const Device& device, const QuantizedWeights& w, Inputs inputs)
 {
     const std::int64_t k = w.inputs();
-    if (device.kind != DeviceKind::cpu || device.vnni_bytes != 64 || !host_has_avx512_bf16() || w.bits != 4 ||
+    if (device.kind != DeviceKind::cpu || !multiplies_bfloat16_by_vectors(device) || w.bits != 4 ||
         k % 128 != 0 || w.outputs() % 4 != 0 || (w.group != 32 && w.group != 64 && w.group % 128 != 0))
         return {};
     Int4Cut cut;
@@ -122,11 +122,11 @@ void int4_row(Queue& queue, const Tensor& x, const QuantizedWeights& w, const Te
 void pack_int4(Queue& queue, const Tensor& bytes, const Tensor& packed, bool even_high)
 {
     detail::check_operands("pack_int4", {{"bytes", bytes}, {"packed", packed}});
-    require(bytes.defined() && bytes.dim() == 2 && bytes.dtype == DataType::uint8 && bytes.is_contiguous(),
+    require(bytes.dim() == 2 && bytes.dtype == DataType::uint8 && bytes.is_contiguous(),
             "pack_int4: a contiguous matrix of uint8 is expected");
     require(bytes.size(1) % (block / 2) == 0, "pack_int4: the number of inputs must be a multiple of 32, got ",
             2 * bytes.size(1));
-    require(packed.defined() && packed.dtype == DataType::uint8 && packed.is_contiguous() &&
+    require(packed.dtype == DataType::uint8 && packed.is_contiguous() &&
                 packed.numel() == bytes.numel(),
             "pack_int4: the result must be contiguous, uint8 and of ", bytes.numel(), " bytes");
     const auto blocks = static_cast<std::uint64_t>(bytes.numel() / (block / 2));
@@ -143,7 +143,7 @@ void dequantize(Queue& queue, const QuantizedWeights& weights, const Tensor& w)
                                           {"weights.zeros", weights.zeros, detail::optional}, {"w", w}});
     require_weights(weights);
     const Dims shape{weights.outputs(), weights.inputs()};
-    require(w.defined() && w.shape == shape && w.is_contiguous() && w.dtype == weights.scales.dtype,
+    require(w.shape == shape && w.is_contiguous() && w.dtype == weights.scales.dtype,
             "dequantize: the result must be contiguous, ", name_of(weights.scales.dtype), " and of shape ",
             to_string(shape));
     if (w.numel() == 0)
@@ -161,10 +161,10 @@ void quantized_matmul(Queue& queue, const Tensor& x, const QuantizedWeights& wei
                                                 {"weights.zeros", weights.zeros, detail::optional}, {"y", y}});
     require_weights(weights);
     const std::int64_t n = weights.outputs(), k = weights.inputs();
-    require(x.defined() && x.dim() == 2 && x.size(1) == k && x.dtype == weights.scales.dtype,
+    require(x.dim() == 2 && x.size(1) == k && x.dtype == weights.scales.dtype,
             "quantized_matmul: x must be ", name_of(weights.scales.dtype), " [m, ", k, "]");
     const std::int64_t m = x.size(0);
-    require(y.defined() && y.dim() == 2 && y.size(0) == m && y.size(1) == n && y.dtype == x.dtype,
+    require(y.dim() == 2 && y.size(0) == m && y.size(1) == n && y.dtype == x.dtype,
             "quantized_matmul: y must be ", name_of(x.dtype), " [", m, ", ", n, "]");
     require((k <= 1 || x.stride(1) == 1) && (n <= 1 || y.stride(1) == 1),
             "quantized_matmul: rows of x and y must be contiguous");
