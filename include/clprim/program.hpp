@@ -20,6 +20,7 @@ struct Kernel {
     std::string name;
     unsigned argument_count = 0;
     std::size_t max_work_group_size = 1;   // for this kernel on its device
+    bool used = true;                      // launched since somebody last looked for programs to release
     std::mutex mutex;
 };
 

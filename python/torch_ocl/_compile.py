@@ -49,19 +49,38 @@ def _keep_gradients_of_pooling(module) -> None:
 def _keeps_layouts(gm) -> bool:
     """Inductor turns convolutions to channels_last because GPUs' matrix units want that, at the price of a copy of
     every weight in every call. The device's convolutions take either layout: what the model has is kept. A frozen
-    model is asked before the device's code generator is."""
+    model's weights are turned once, and kernels for CPUs run fastest so, which need them packed and then have no cost
+    of it."""
     from torch._inductor import config
 
-    return not config.force_layout_optimization and any(
-        n.target is torch.ops.aten.convolution.default and n.args[0].meta["val"].device.type == "ocl"
-        for n in gm.graph.nodes)
+    return not config.force_layout_optimization and not (config.freezing and _is_for_cpus(gm)) and bool(
+        _convolutions(gm))
+
+
+def _convolutions(gm) -> list:
+    return [n for n in gm.graph.nodes
+            if n.target is torch.ops.aten.convolution.default and n.args[0].meta["val"].device.type == "ocl"]
+
+
+def _is_for_cpus(gm) -> bool:
+    """Whether its convolutions are on a CPU, and of images in floating point."""
+    def fits(value) -> bool:
+        return (value.dim() == 4 and value.dtype in (torch.float32, torch.float16, torch.bfloat16)
+                and torch.ocl.get_device_properties(value.device).kind == "cpu")
+
+    return all(fits(n.args[0].meta["val"]) for n in _convolutions(gm))
 
 
 def _keep_layouts(module) -> None:
     former = module.GraphLowering.decide_layout_opt
 
     def decide_layout_opt(gm, *, is_inference):
-        return False if _keeps_layouts(gm) else former(gm, is_inference=is_inference)
+        if _keeps_layouts(gm):
+            return False
+        from torch._inductor import config
+
+        of_ours = config.layout_optimization and config.freezing and bool(_convolutions(gm))
+        return of_ours or former(gm, is_inference=is_inference)
 
     module.GraphLowering.decide_layout_opt = staticmethod(decide_layout_opt)
 

@@ -97,6 +97,7 @@ void Launch::run(const Range& range)
             " arguments, got ", next_);
     if (!kernel_.handle()) [[unlikely]]   // of no arguments
         detail::restore_kernel(kernel_);
+    kernel_.used = true;
     if (detail::poisons_local_memory()) [[unlikely]]
         detail::poison_local_memory(queue_, kernel_);
     if (Recording::State* recording = detail::recording(queue_)) [[unlikely]]

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <unordered_map>
+#include <utility>
 
 #include <clprim/error.hpp>
 #include <core/at_exit.hpp>
@@ -19,13 +21,6 @@ Owners& owners()
 {
     static auto* const all = new Owners;   // never destroyed: as contexts
     return *all;
-}
-
-std::size_t most_programs()
-{
-    const std::string wanted = environment("CLPRIM_LOADED_PROGRAMS");
-    constexpr std::size_t usual = 256;
-    return wanted.empty() ? usual : std::max<std::size_t>(1, std::strtoull(wanted.c_str(), nullptr, 10));
 }
 
 }  // namespace
@@ -46,7 +41,7 @@ void read_limits(Kernel& kernel, const Device& device)
 LoadedProgram::LoadedProgram(const Device& device, LoadedPrograms& all, std::function<cl::Program()> load)
     : Program(cl::Program(), device), owner_(device), all_(all), load_(std::move(load)), object_(load_())
 {
-    all_.add(*this);
+    all_.add(*this, 0);
 }
 
 LoadedProgram::~LoadedProgram()
@@ -59,20 +54,20 @@ LoadedProgram::~LoadedProgram()
 
 cl::Kernel LoadedProgram::make(const Kernel& kernel)
 {
-    bool loaded = false;
+    std::optional<std::uint64_t> loaded;
     cl::Kernel result;
     {
         std::lock_guard lock(mutex_);
         if (!object_()) {
             object_ = load_();
-            loaded = true;
+            loaded = released_;
         }
         cl_int code = CL_SUCCESS;
         result = cl::Kernel(clCreateKernel(object_(), kernel.name.c_str(), &code));
         check_opencl(code, "clCreateKernel", kernel.name);
     }
     if (loaded)
-        all_.add(*this);
+        all_.add(*this, *loaded);
     return result;
 }
 
@@ -101,28 +96,57 @@ bool LoadedProgram::release()
     for (Kernel* kernel : kernels_)
         kernel->handle = {};   // the driver keeps it until enqueued work is done
     object_ = {};
+    released_ = all_.release_count() + 1;
     return true;
 }
 
-LoadedPrograms::LoadedPrograms() : most_(most_programs()) {}
+std::uint64_t LoadedProgram::last_used(std::uint64_t now)
+{
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock)
+        return now;
+    for (Kernel* kernel : kernels_) {
+        const std::unique_lock kernel_lock(kernel->mutex, std::try_to_lock);
+        if (!kernel_lock || std::exchange(kernel->used, false))
+            last_used_ = now;
+    }
+    return last_used_;
+}
 
-void LoadedPrograms::add(LoadedProgram& program)
+LoadedPrograms::LoadedPrograms(std::size_t usual, std::size_t limit) : most_(usual), limit_(limit)
+{
+    if (const std::string wanted = environment("CLPRIM_LOADED_PROGRAMS"); !wanted.empty())
+        most_ = limit_ = std::max<std::size_t>(1, std::strtoull(wanted.c_str(), nullptr, 10));
+}
+
+void LoadedPrograms::add(LoadedProgram& program, std::uint64_t released)
 {
     std::lock_guard lock(mutex_);
-    programs_.remove(&program);   // released by hand, not by add
-    programs_.push_back(&program);
-    for (std::size_t tries = programs_.size(); programs_.size() > most_ && tries > 1; --tries) {
-        LoadedProgram* const first = programs_.front();
-        programs_.pop_front();
-        if (!first->release())
-            programs_.push_back(first);
+    std::erase(programs_, &program);   // released by hand, not by add
+    if (released > 0 && release_count_ - released < limit_)
+        most_ = std::min(most_ + 1, limit_);
+    ++load_count_;
+    std::vector<std::pair<std::uint64_t, LoadedProgram*>> by_use;
+    for (LoadedProgram* other : programs_)
+        by_use.emplace_back(other->last_used(load_count_), other);
+    if (programs_.size() >= most_) {
+        std::ranges::stable_sort(by_use, {}, &std::pair<std::uint64_t, LoadedProgram*>::first);
+        for (const auto& [use, oldest] : by_use) {
+            if (programs_.size() < most_)
+                break;
+            if (!oldest->release())
+                continue;
+            std::erase(programs_, oldest);
+            ++release_count_;
+        }
     }
+    programs_.push_back(&program);
 }
 
 void LoadedPrograms::remove(LoadedProgram& program)
 {
     std::lock_guard lock(mutex_);
-    programs_.remove(&program);
+    std::erase(programs_, &program);
 }
 
 void restore_kernel(Kernel& kernel)

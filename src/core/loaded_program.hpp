@@ -3,13 +3,15 @@
 // small and stay where they are.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
-#include <list>
 #include <mutex>
 #include <vector>
 
 #include <clprim/program.hpp>
 
+CLPRIM_API_BEGIN
 namespace clprim::detail {
 
 class LoadedPrograms;
@@ -24,6 +26,9 @@ public:
     void restore(Kernel& kernel);   // as create for a kernel whose handle was released
     bool release();                 // false: a launch is being prepared, or another thread is loading
 
+    // When a kernel was last launched: `now`, where that was since this was last asked.
+    std::uint64_t last_used(std::uint64_t now);
+
 private:
     cl::Kernel make(const Kernel& kernel);
 
@@ -33,20 +38,30 @@ private:
     std::mutex mutex_;
     cl::Program object_;
     std::vector<Kernel*> kernels_;
+    std::uint64_t last_used_ = 0;
+    std::uint64_t released_ = 0;    // how many had been released by then
 };
 
-// The programs of a device that are loaded; beyond a bound (CLPRIM_LOADED_PROGRAMS) the one loaded first goes. One that
-// is still in use costs a few milliseconds then, once in as many loads.
+// The programs of a device that are loaded. Beyond a bound the one goes that was not launched for the longest time,
+// counted in loads. A program that comes back, before as many others went as the limit allows, is part of what a
+// process uses over and over: the bound is one more from then on, up to the limit, for a network of so many programs
+// would load every one of them in every step. CLPRIM_LOADED_PROGRAMS gives a bound that stays.
 class LoadedPrograms {
 public:
-    LoadedPrograms();
-    void add(LoadedProgram& program);
+    // usual: the bound at first; limit: how far it may rise
+    explicit LoadedPrograms(std::size_t usual = 256, std::size_t limit = 1024);
+
+    // released: what release_count() said when it was released; 0: it was never loaded.
+    void add(LoadedProgram& program, std::uint64_t released);
     void remove(LoadedProgram& program);
+    std::uint64_t release_count() const { return release_count_.load(std::memory_order_relaxed); }
 
 private:
-    const std::size_t most_;
+    std::size_t most_, limit_;
     std::mutex mutex_;
-    std::list<LoadedProgram*> programs_;
+    std::vector<LoadedProgram*> programs_;
+    std::uint64_t load_count_ = 0;
+    std::atomic<std::uint64_t> release_count_ = 0;
 };
 
 // What the driver says of a kernel that has its handle.
@@ -56,3 +71,4 @@ void read_limits(Kernel& kernel, const Device& device);
 void restore_kernel(Kernel& kernel);
 
 }  // namespace clprim::detail
+CLPRIM_API_END

@@ -110,11 +110,11 @@ def test_additions_to_convolutions():
 
 
 def test_batch_norms_of_frozen_models():
-    model = nn.Sequential(nn.Conv2d(4, 16, 3, bias=False), nn.BatchNorm2d(16), nn.ReLU(),
+    model = nn.Sequential(nn.Conv2d(16, 16, 3, bias=False), nn.BatchNorm2d(16), nn.ReLU(),
                           nn.Conv2d(16, 16, 1, bias=False), nn.BatchNorm2d(16), nn.Hardswish()).eval()
     for norm in (model[1], model[4]):
         nn.init.normal_(norm.running_mean), nn.init.uniform_(norm.running_var, 0.5, 2)
-    x = randn(2, 4, 12, 12)
+    x = randn(2, 16, 12, 12).contiguous(memory_format=torch.channels_last)
     torch._dynamo.reset()
     with torch.no_grad(), config.patch(freezing=True, force_disable_caches=True):
         expected = model(x)

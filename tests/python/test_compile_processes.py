@@ -29,10 +29,15 @@ def test_nothing_of_the_compiler_is_imported_before_use():
 
 def test_a_frozen_model_compiled_first_keeps_its_layout():
     code = ("import torch; from torch._inductor import config\n"
-            "model = torch.nn.Conv2d(4, 16, 3).eval().to('ocl')\n"
+            "model = torch.nn.Conv2d(16, 16, 3).eval().to('ocl')\n"
+            "x = torch.ones(2, 16, 12, 12, device='ocl')\n"
             "with torch.no_grad(), config.patch(freezing=True, force_disable_caches=True):\n"
-            "    print(torch.compile(model)(torch.ones(2, 4, 12, 12, device='ocl')).is_contiguous(),\n"
-            "          model.weight.is_contiguous(), torch.ocl.kernel_launches())")
+            "    compiled = torch.compile(model)\n"
+            "    compiled(x)\n"
+            "    before = torch.ocl.kernel_launches()\n"
+            "    y = compiled(x)\n"
+            "    print(y.is_contiguous(), model.weight.is_contiguous(), torch.ocl.kernel_launches() - before)")
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     contiguous, kept, launches = out.split()[-3:]
-    assert contiguous == kept == "True" and int(launches) <= 4     # the input's, the parameters', the convolution
+    # On a CPU the convolution has channels innermost: the image is turned, and turned back; the weights never again.
+    assert contiguous == kept == "True" and int(launches) <= 3

@@ -66,16 +66,22 @@ def _convolution(graph, node, places) -> None:
         name, last, numbers = activation_of(total, OF_CONVOLUTIONS) or ("none", total, (0, 0))
         with graph.inserting_before(total):
             graph.call_function(ours.fused_convolution_add_.default,
-                                (other, *arguments, name, *map(float, numbers)))
+                                (other, *arguments, name, *map(float, numbers), _is_constant(arguments[1])))
         last.replace_all_uses_with(other)
         return
     found = activation_of(node, OF_CONVOLUTIONS)
-    if found is None and arguments[2] is None:
+    constant = _is_constant(arguments[1])
+    if found is None and arguments[2] is None and not constant:
         return
     name, last, numbers = found or ("none", node, (0, 0))    # Inductor adds a bias by itself
     with graph.inserting_before(node):
-        fused = graph.call_function(ours.fused_convolution.default, (*arguments, name, *map(float, numbers)))
+        fused = graph.call_function(ours.fused_convolution.default, (*arguments, name, *map(float, numbers), constant))
     _replace(graph, node, fused, last)
+
+
+def _is_constant(weight) -> bool:
+    """Whether it never changes: what the device derives from it is kept then."""
+    return config.freezing and weight.op == "get_attr"
 
 
 def _replace(graph, node, fused, last) -> None:

@@ -6,6 +6,7 @@
 #include <torch/library.h>
 
 #include <ops/activation_name.hpp>
+#include <runtime/prepared_constants.hpp>
 #include <runtime/tensor_view.hpp>
 
 namespace torch_ocl {
@@ -98,16 +99,18 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const 
     return convolve(input, weight, bias, conv_options(stride, padding, dilation, transposed, output_padding, groups));
 }
 
-// A convolution and its activation (by name, with its two numbers) in one launch, for compiled graphs.
+// A convolution and its activation (by name, with its two numbers) in one launch, for compiled graphs. What is derived
+// from a weight that never changes is kept.
 at::Tensor fused_convolution(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
                              at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
                              at::IntArrayRef output_padding, std::int64_t groups, c10::string_view activation,
-                             double alpha, double beta)
+                             double alpha, double beta, bool constant_weight)
 {
     const c10::OptionalDeviceGuard guard(input.device());
     auto options = conv_options(stride, padding, dilation, transposed, output_padding, groups);
     options.activation = activation_named(activation, "fused_convolution");
     options.alpha = static_cast<float>(alpha), options.beta = static_cast<float>(beta);
+    options.prepared = constant_weight ? prepared_of(weight) : nullptr;
     return convolve(input, weight, bias, options);
 }
 
@@ -115,12 +118,14 @@ at::Tensor fused_convolution(const at::Tensor& input, const at::Tensor& weight, 
 void fused_convolution_add_(const at::Tensor& result, const at::Tensor& input, const at::Tensor& weight,
                             const std::optional<at::Tensor>& bias, at::IntArrayRef stride, at::IntArrayRef padding,
                             at::IntArrayRef dilation, bool transposed, at::IntArrayRef output_padding,
-                            std::int64_t groups, c10::string_view activation, double alpha, double beta)
+                            std::int64_t groups, c10::string_view activation, double alpha, double beta,
+                            bool constant_weight)
 {
     const c10::OptionalDeviceGuard guard(input.device());
     auto options = conv_options(stride, padding, dilation, transposed, output_padding, groups);
     options.activation = activation_named(activation, "fused_convolution_add_");
     options.alpha = static_cast<float>(alpha), options.beta = static_cast<float>(beta);
+    options.prepared = constant_weight ? prepared_of(weight) : nullptr;
     options.accumulate = true;
     run(operands(input, weight, bias), result, options);
 }
@@ -156,7 +161,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
 
 #define CONVOLUTION_ARGUMENTS                                                                                          \
     "Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, bool transposed, "        \
-    "int[] output_padding, int groups, str activation, float alpha, float beta"
+    "int[] output_padding, int groups, str activation, float alpha, float beta, bool constant_weight=False"
 
 TORCH_LIBRARY_FRAGMENT(torch_ocl, m)
 {

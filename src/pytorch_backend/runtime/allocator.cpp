@@ -4,6 +4,7 @@
 
 #include <runtime/errors.hpp>
 #include <runtime/memory_history.hpp>
+#include <runtime/prepared_constants.hpp>
 #include <runtime/stream.hpp>
 
 namespace torch_ocl {
@@ -74,6 +75,7 @@ public:
 
     void emptyCache(c10::MempoolId_t) override
     {
+        release_prepared_of_gone();
         for (c10::DeviceIndex i = 0; i < device_count(); ++i)
             if (clprim::Context::created(i))
                 context(i).empty_cache();

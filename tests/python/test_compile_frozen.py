@@ -1,0 +1,103 @@
+"""Frozen models (config.freezing): what is derived from their weights is kept, and they take the layout that is fastest."""
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch._inductor import config
+
+from comparison import device as ocl
+
+ours = torch.ops.torch_ocl
+
+
+class Block(nn.Module):
+    """Convolutions of every kind that the device has kernels for, with what follows them."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(3, 16, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(16)
+        self.expand, self.depthwise = nn.Conv2d(16, 48, 1), nn.Conv2d(48, 48, 5, padding=2, groups=48)
+        self.squeeze, self.excite = nn.Conv2d(48, 8, 1), nn.Conv2d(8, 48, 1)
+        self.project, self.grouped = nn.Conv2d(48, 16, 1), nn.Conv2d(16, 32, 3, padding=1, groups=2)
+        self.up, self.head = nn.ConvTranspose2d(32, 16, 2, stride=2), nn.Linear(16, 10)
+
+    def forward(self, x):
+        x = nn.functional.hardswish(self.norm(self.first(x)))
+        y = nn.functional.relu(self.depthwise(nn.functional.silu(self.expand(x))))
+        y = y * nn.functional.hardsigmoid(self.excite(nn.functional.relu(self.squeeze(y.mean((2, 3), keepdim=True)))))
+        y = self.up(self.grouped(self.project(y) + x))
+        return self.head(y.mean((2, 3))), y
+
+
+def frozen(model, *args):
+    torch._dynamo.reset()
+    with torch.no_grad(), config.patch(freezing=True, force_disable_caches=True):
+        compiled = torch.compile(model, fullgraph=True)
+        compiled(*args)
+    return compiled
+
+
+@pytest.mark.parametrize("layout", (torch.contiguous_format, torch.channels_last))
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16, torch.float64))
+def test_results_and_layouts(dtype, layout):
+    model, x = Block().eval(), torch.randn(2, 3, 37, 30)
+    nn.init.uniform_(model.norm.running_var, 0.5, 2)
+    model, x = model.to(dtype), x.to(dtype)
+    with torch.no_grad():
+        expected = copy.deepcopy(model).double()(x.double())
+        mine, images = model.to(ocl, memory_format=layout), x.to(ocl).contiguous(memory_format=layout)
+        eager, compiled = mine(images), frozen(mine, images)
+        for _ in range(2):
+            actual = compiled(images)
+            for a, b, e in zip(actual, expected, eager):
+                torch.testing.assert_close(a.cpu().double(), b, atol=4e-2 if dtype == torch.bfloat16 else 2e-5, rtol=2e-2)
+                assert a.stride() == e.stride()
+
+
+def test_weights_are_packed_once():
+    model, x = Block().eval().to(ocl), torch.randn(2, 3, 64, 64).to(ocl)
+    compiled = frozen(model, x)
+    with torch.no_grad(), torch.profiler.profile() as profile:
+        compiled(x)
+        torch.ocl.synchronize()
+    names = {event.key for event in profile.key_averages()}
+    assert any("conv" in name for name in names) and not [name for name in names if "pack" in name]
+
+
+def convolved(x, weight, constant):
+    return ours.fused_convolution(x, weight, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, "none", 0.0, 0.0, constant)
+
+
+def test_what_was_kept_goes_with_the_weights():
+    x = torch.randn(2, 64, 16, 16).to(ocl).contiguous(memory_format=torch.channels_last)
+    torch.ocl.empty_cache()
+    before = torch.ocl.memory_allocated()
+    weight = torch.randn(256, 64, 3, 3).to(ocl)
+    own = torch.ocl.memory_allocated() - before
+    convolved(x, weight, True)
+    torch.ocl.synchronize()
+    assert torch.ocl.memory_allocated() - before > own
+    del weight
+    torch.ocl.empty_cache()
+    assert torch.ocl.memory_allocated() == before
+
+
+def test_weights_written_to_after_all():
+    x, weight = torch.randn(2, 32, 16, 16).to(ocl), torch.randn(32, 32, 3, 3).to(ocl)
+    for _ in range(2):
+        torch.testing.assert_close(convolved(x, weight, True), convolved(x, weight, False), atol=1e-4, rtol=1e-5)
+        weight.mul_(2)
+
+
+def test_views_of_one_storage():
+    x, storage = torch.randn(2, 32, 16, 16).to(ocl), torch.randn(2, 32, 32, 3, 3).to(ocl)
+    for weight in (storage[0], storage[1], storage[0].transpose(0, 1)):
+        torch.testing.assert_close(convolved(x, weight, True), convolved(x, weight, False), atol=1e-4, rtol=1e-5)
+
+
+def test_memory_that_another_weight_had():
+    x = torch.randn(2, 32, 16, 16).to(ocl)
+    for _ in range(40):
+        weight = torch.randn(32, 32, 3, 3).to(ocl)
+        torch.testing.assert_close(convolved(x, weight, True), convolved(x, weight, False), atol=1e-4, rtol=1e-5)
