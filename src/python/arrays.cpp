@@ -127,6 +127,21 @@ std::vector<std::string> strings_of(const HostArray& host)
     return result;
 }
 
+// An array that `make` makes of a shape that a model or a file chose. NumPy refuses some that clprim has: the product
+// of all sizes but zeros must fit into its counts of bytes, and axes are few.
+template <class Make>
+auto array_of_shape(const Dims& shape, Make&& make)
+{
+    try {
+        return make();
+    } catch (const py::error_already_set& error) {
+        if (!error.matches(PyExc_ValueError))
+            throw;
+        throw NotSupported("NumPy has no arrays of shape " + to_string(shape) + ": " +
+                           std::string(py::str(error.value())));
+    }
+}
+
 py::object strings_to_python(const Value& value)
 {
     const std::vector<std::string>& strings = value.strings();
@@ -136,7 +151,7 @@ py::object strings_to_python(const Value& value)
     // Filled flat: NumPy would take a list of lists apart.
     py::object flat = numpy().attr("empty")(items.size(), "object");
     flat[py::slice(0, static_cast<py::ssize_t>(items.size()), 1)] = items;
-    return flat.attr("reshape")(shape_tuple(value.shape()));
+    return array_of_shape(value.shape(), [&] { return flat.attr("reshape")(shape_tuple(value.shape())); });
 }
 
 Value tensor_from(const HostArray& host, Context& context)
@@ -234,7 +249,9 @@ py::array empty_array(const Dims& shape, DataType storage)
     constexpr std::size_t numpy_axes = 64;   // NPY_MAXDIMS of NumPy 2; NumPy 1 refuses by itself beyond 32
     require<NotSupported>(shape.size() <= numpy_axes, "NumPy's arrays have at most ", numpy_axes,
                           " axes, the result has ", shape.size());
-    return py::array(storage_dtype(storage), std::vector<py::ssize_t>(shape.begin(), shape.end()));
+    return array_of_shape(shape, [&] {
+        return py::array(storage_dtype(storage), std::vector<py::ssize_t>(shape.begin(), shape.end()));
+    });
 }
 
 py::object typed_array(py::array storage, ElementType type)

@@ -67,6 +67,18 @@ def test_strings(x):
     assert y.dtype == object and y.shape == np.shape(x) and y.tolist() == np.asarray(x).tolist()
 
 
+@pytest.mark.parametrize("element", [TensorProto.FLOAT, TensorProto.BFLOAT16, TensorProto.STRING])
+def test_results_that_numpy_has_no_shape_for(element):
+    sizes = helper.make_tensor("sizes", TensorProto.INT64, [2], [0, 2**62])
+    port = helper.make_tensor_value_info("x", element, [0])
+    graph = helper.make_graph([helper.make_node("Reshape", ["x", "sizes"], ["y"], allowzero=1)], "g", [port],
+                              [onnx.ValueInfoProto(name="y")], [sizes])
+    empty = clprim.Session(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 25)], ir_version=10))
+    dtype = {TensorProto.BFLOAT16: ml_dtypes.bfloat16, TensorProto.STRING: object}.get(element, np.float32)
+    with pytest.raises(clprim.NotSupported, match=r"NumPy has no arrays of shape \[0, 4611686018427387904\]"):
+        empty.run({"x": np.zeros(0, dtype)})
+
+
 @pytest.mark.parametrize("inputs, error, message", [
     ({"q": X}, ValueError, "the model has no input 'q'; its inputs are 'x'"),
     ({"x": X, "q": X}, ValueError, "the model has no input 'q'"),
