@@ -178,8 +178,26 @@ def test_blocks_as_large_as_an_axis_or_larger(block):
 
 
 def test_dynamic_quantization():
-    for x in (table(), np.abs(table()), np.zeros((2, 2), "f"), -np.abs(table())):
+    many = np.random.default_rng(0).standard_normal((7, 4001)).astype("f")     # which several work-groups share
+    for x in (table(), np.abs(table()), np.zeros((2, 2), "f"), -np.abs(table()), many, -np.abs(many), many[:4, :4000]):
         compare("DynamicQuantizeLinear", [x], 3, domain="")
+
+
+def test_dynamic_quantization_keeps_channels_innermost():
+    """As convolutions leave them: bytes lie as the numbers do."""
+    x = np.random.default_rng(0).standard_normal((2, 24, 31, 29)).astype("f")
+    weights = helper.make_tensor("w", TensorProto.FLOAT, [24, 24, 1, 1], np.eye(24, dtype="f").ravel())
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"]),
+             helper.make_node("DynamicQuantizeLinear", ["c"], ["y", "scale", "zero"])]
+    graph = helper.make_graph(nodes, "test", [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
+                              [onnx.ValueInfoProto(name=name) for name in ("y", "scale", "zero")], [weights])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    got = clprim.Session(model).run({"x": x})
+    scale = np.float32((x.max() - x.min()) / np.float32(255))
+    zero = np.rint(-x.min() / scale)
+    np.testing.assert_allclose(got["scale"], scale, rtol=1e-6)
+    assert got["zero"] == zero
+    np.testing.assert_array_equal(got["y"], np.clip(np.rint(x / got["scale"]) + zero, 0, 255).astype("u1"))
 
 
 @pytest.mark.parametrize("a_type, b_type", [("u1", "u1"), ("u1", "i1"), ("i1", "i1")])

@@ -2,8 +2,8 @@
 #include <limits>
 
 #include <clprim/index.hpp>
-#include <clprim/reduce.hpp>
 
+#include "kernels/integer/dynamic.hpp"
 #include "onnx/ops/elementwise.hpp"
 #include "onnx/ops/families.hpp"
 #include "onnx/ops/narrow_type.hpp"
@@ -182,22 +182,17 @@ void dequantize(Call& call)
               call.has(2) ? "y0 = (float)(x0 - x2) * (float)x1;" : "y0 = (float)x0 * (float)x1;");
 }
 
-// The range of x, widened to hold 0, over 0..255; of zeros alone the scale is 1, as it is for ONNX Runtime.
 void dynamic_quantize(Call& call)
 {
     call.check(call.type(0) == ElementType::float32, "x is ", name_of(call.type(0)), ", expected float32");
-    const Tensor x = call.tensor(0);
-    const Tensor bounds[] = {call.allocate({}, x.dtype), call.allocate({}, x.dtype)};
-    const Input input(x);
-    reduce(call.queue(), reduce_row("aminmax"), {{&input, 1}, bounds, {}, x.dtype});
-    const Tensor y = call.output_tensor(0, x.shape, ElementType::uint8);
-    const Tensor parameters[] = {call.output_tensor(1, {}, ElementType::float32),
-                                 call.output_tensor(2, {}, ElementType::uint8)};
-    pointwise(call.queue(), bounds, parameters, {},
-              "float low = fmin(x0, 0.0f), high = fmax(x1, 0.0f); y0 = high == low ? 1.0f : (high - low) / 255;"
-              "y1 = (uchar)fmin(fmax(rint(-low / y0), 0.0f), 255.0f);");
-    const Tensor inputs[] = {x, parameters[0], parameters[1]};
-    pointwise(call.queue(), inputs, {&y, 1}, {}, "y0 = (uchar)fmin(fmax(rint(x0 / x1) + (float)x2, 0.0f), 255.0f);");
+    Tensor x = call.tensor(0);
+    if (!x.is_non_overlapping_and_dense())
+        x = call.contiguous(0);
+    Tensor y = call.allocate(x.shape, DataType::uint8);
+    y.strides = x.strides;
+    call.output(0, Value(y));
+    quantize_dynamically(call.queue(), x, y, call.output_tensor(1, {}, ElementType::float32),
+                         call.output_tensor(2, {}, ElementType::uint8));
 }
 
 const OperatorRow rows[] = {
