@@ -15,13 +15,41 @@ namespace {
 
 constexpr std::size_t most_operators = 24, most_operands = 8;
 
+constexpr auto to_float = static_cast<std::int64_t>(ElementType::float32);
+
+// From integers to float32, if what it reads are integers.
+bool is_conversion(const Node& node)
+{
+    return node.domain.empty() && !node.body && node.op_type == "Cast" && node.inputs.size() == 1 &&
+           node.outputs.size() == 1 && attribute_of(node, "to", std::int64_t{0}) == to_float;
+}
+
 struct Tree {
     std::vector<std::size_t> members;                // nodes, the last one writes the result
     std::vector<int> operands;                       // slots read from outside
 };
 
-bool fusable(const Node& node)
+// Which slots hold sums of integers: products of bytes, and such with something added, all of int32.
+std::vector<bool> integer_sums(Rewriter& rewriter)
 {
+    std::vector<bool> sums(rewriter.graph().slots.size());
+    const auto is_sum = [&](int slot) { return slot != absent && sums[static_cast<std::size_t>(slot)]; };
+    for (std::size_t i = 0; i < rewriter.size(); ++i) {
+        const Node& node = rewriter.node(i);
+        if (rewriter.dead(i) || !node.domain.empty() || node.body || node.outputs.size() != 1 ||
+            node.outputs[0] == absent)
+            continue;
+        sums[static_cast<std::size_t>(node.outputs[0])] =
+            node.op_type == "MatMulInteger" || node.op_type == "ConvInteger" ||
+            (node.op_type == "Add" && node.opset >= 7 && std::ranges::any_of(node.inputs, is_sum));
+    }
+    return sums;
+}
+
+bool fusable(const Node& node, const std::vector<bool>& sums)
+{
+    if (is_conversion(node) && node.inputs[0] != absent && sums[static_cast<std::size_t>(node.inputs[0])])
+        return true;
     return !node.body && elementwise_code(node).code && node.outputs.size() == 1 && node.outputs[0] != absent &&
            std::ranges::find(node.inputs, absent) == node.inputs.end();
 }
@@ -40,7 +68,8 @@ std::vector<int> operands_of(Rewriter& rewriter, const std::vector<std::size_t>&
 }
 
 // Grows from its root towards the inputs, over values that nothing outside of the tree reads.
-Tree grow(Rewriter& rewriter, const std::vector<int>& writers, const std::vector<bool>& taken, std::size_t root)
+Tree grow(Rewriter& rewriter, const std::vector<int>& writers, const std::vector<bool>& taken,
+          const std::vector<bool>& sums, std::size_t root)
 {
     Tree tree{{root}, operands_of(rewriter, {root})};
     for (bool grown = true; grown;) {
@@ -48,7 +77,8 @@ Tree grow(Rewriter& rewriter, const std::vector<int>& writers, const std::vector
         for (const int slot : tree.operands) {
             const int writer = writers[static_cast<std::size_t>(slot)];
             if (writer < 0 || taken[static_cast<std::size_t>(writer)] || rewriter.exposed(slot) ||
-                tree.members.size() == most_operators || !fusable(rewriter.node(static_cast<std::size_t>(writer))))
+                tree.members.size() == most_operators ||
+                !fusable(rewriter.node(static_cast<std::size_t>(writer)), sums))
                 continue;
             const auto inside = [&](std::size_t reader) {
                 return std::ranges::find(tree.members, reader) != tree.members.end();
@@ -69,25 +99,46 @@ Tree grow(Rewriter& rewriter, const std::vector<int>& writers, const std::vector
     return tree;
 }
 
-// One block per operator, with the names that its code expects.
-std::string code_of(Rewriter& rewriter, const Tree& tree)
+// Whether a node of a tree computes with int32 up to its result or, of a conversion, up to that.
+bool reads_integers(const Node& node, const std::vector<bool>& sums)
 {
+    return is_conversion(node) || sums[static_cast<std::size_t>(node.outputs[0])];
+}
+
+// Which operands are int32.
+std::vector<std::int64_t> integers_of(Rewriter& rewriter, const Tree& tree, const std::vector<bool>& sums)
+{
+    std::vector<std::int64_t> result;
+    for (const int slot : tree.operands)
+        result.push_back(std::ranges::any_of(tree.members, [&](std::size_t i) {
+            const Node& node = rewriter.node(i);
+            return reads_integers(node, sums) && std::ranges::find(node.inputs, slot) != node.inputs.end();
+        }));
+    return result;
+}
+
+// One block per operator, with the names that its code expects.
+std::string code_of(Rewriter& rewriter, const Tree& tree, const std::vector<bool>& sums)
+{
+    const std::vector<std::int64_t> integers = integers_of(rewriter, tree, sums);
     std::map<int, std::string> names;
     for (std::size_t k = 0; k < tree.operands.size(); ++k)
         names[tree.operands[k]] = fmt::format("a{}", k);
     std::string code;
     for (std::size_t k = 0; k < tree.operands.size(); ++k)
-        code += fmt::format("const T a{0} = x{0}; ", k);
+        code += fmt::format("const {1} a{0} = x{0}; ", k, integers[k] ? "int" : "T");
     for (std::size_t m = 0; m < tree.members.size(); ++m) {
         const Node& node = rewriter.node(tree.members[m]);
-        const ElementwiseCode own = elementwise_code(node);
+        const ElementwiseCode own = is_conversion(node) ? ElementwiseCode{"y0 = (T)x0;", {}} : elementwise_code(node);
+        const char* const from = reads_integers(node, sums) ? "int" : "T";
+        const char* const to = sums[static_cast<std::size_t>(node.outputs[0])] ? "int" : "T";
         const std::string result = fmt::format("v{}", m);
-        code += fmt::format("T {}; {{ ", result);
+        code += fmt::format("{} {}; {{ ", to, result);
         for (std::size_t i = 0; i < node.inputs.size(); ++i)
-            code += fmt::format("const T x{} = {}; ", i, names.at(node.inputs[i]));
+            code += fmt::format("const {} x{} = {}; ", from, i, names.at(node.inputs[i]));
         for (std::size_t i = 0; i < own.numbers.size(); ++i)
             code += fmt::format("const T w{} = (T){:#.9g}f; ", i, own.numbers[i]);
-        code += fmt::format("T y0; {} {} = y0; }} ", own.code, result);
+        code += fmt::format("{} y0; {} {} = y0; }} ", to, own.code, result);
         names[node.outputs[0]] = result;
     }
     return code + fmt::format("y0 = v{};", tree.members.size() - 1);
@@ -125,12 +176,14 @@ void fuse_elementwise(Rewriter& rewriter)
         for (const int slot : rewriter.node(i).outputs)
             if (slot != absent)
                 writers[static_cast<std::size_t>(slot)] = static_cast<int>(i);
+    const std::vector<bool> sums = integer_sums(rewriter);
     std::vector<bool> taken(rewriter.size());
     std::vector<std::pair<Tree, Node>> fused;
     for (std::size_t root = rewriter.size(); root-- > 0;) {
-        if (taken[root] || !fusable(rewriter.node(root)))
+        if (taken[root] || !fusable(rewriter.node(root), sums) ||
+            sums[static_cast<std::size_t>(rewriter.node(root).outputs[0])])
             continue;
-        const Tree tree = grow(rewriter, writers, taken, root);
+        const Tree tree = grow(rewriter, writers, taken, sums, root);
         if (tree.members.size() < 2)
             continue;
         for (const std::size_t i : tree.members)
@@ -142,7 +195,8 @@ void fuse_elementwise(Rewriter& rewriter)
         node.op_type = "Elementwise";
         node.inputs = tree.operands;
         node.outputs = last.outputs;
-        node.attributes["code"] = code_of(rewriter, tree);
+        node.attributes["code"] = code_of(rewriter, tree, sums);
+        node.attributes["integers"] = integers_of(rewriter, tree, sums);
         node.attributes["operators"] = body_of(rewriter, tree);
         node.row = find_operator(node.domain, node.op_type, 1);
         fused.emplace_back(tree, std::move(node));

@@ -236,3 +236,69 @@ def test_means_of_pixels_with_channels_innermost(channels):
     weights = net.random.standard_normal((channels, 8, 3, 3)).astype("f")
     convolved = net.node("Conv", "x", net.constant(weights), pads=[1, 1, 1, 1])
     check(net, [net.node("GlobalAveragePool", convolved), net.node("Relu", convolved)], shape=("n", 8, 9, 11))
+
+
+@pytest.mark.parametrize("channels, stride", [(1, 5), (1, 1), (3, 2), (24, 1)])
+@pytest.mark.parametrize("pad", [0, 2])
+def test_convolutions_of_sequences(channels, stride, pad):
+    """Channels lie innermost between them; taps of few channels are read where they lie, or of a copy with borders."""
+    net = Net()
+    one = net.node("Conv", "x", net.constant(net.random.standard_normal((20, channels, 7)) / 5), strides=[stride],
+                   pads=[pad, pad])
+    weights = net.constant(net.random.standard_normal((18, 20, 3)) / 8)
+    two = net.node("Conv", net.node("Relu", one), weights, pads=[1, 1])
+    means = net.node("ReduceMean", two, axes=[2])
+    check(net, [one, net.node("Transpose", two, perm=[0, 2, 1]), means], shape=("n", channels, 53))
+
+
+def dynamically_quantised(x, w, bias):
+    """Nodes of a dynamically quantised convolution with bias, and what they compute."""
+    nodes = [helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "scale", "zero"]),
+             helper.make_node("ConvInteger", ["q", "w", "zero"], ["sums"]),
+             helper.make_node("Add", ["sums", "bias"], ["biased"]),
+             helper.make_node("Cast", ["biased"], ["real"], to=TensorProto.FLOAT),
+             helper.make_node("Mul", ["scale", "w_scale"], ["both"]),
+             helper.make_node("Mul", ["real", "both"], ["scaled"]),
+             helper.make_node("Sigmoid", ["scaled"], ["gate"]),
+             helper.make_node("Mul", ["scaled", "gate"], ["y"])]
+    constants = [numpy_helper.from_array(w, "w"), numpy_helper.from_array(bias, "bias"),
+                 numpy_helper.from_array(np.float32(0.03), "w_scale")]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
+                              [helper.make_empty_tensor_value_info("y")], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_sums_of_integers_join_what_scales_them():
+    """Bias, conversion, scale and activation are one launch."""
+    random = np.random.default_rng(0)
+    x = random.standard_normal((1, 24, 9, 8)).astype("f")
+    w = random.integers(-127, 127, (32, 24, 1, 1)).astype("i1")
+    model = dynamically_quantised(x, w, np.arange(-16, 16, dtype="i4").reshape(32, 1, 1))
+    expected = ReferenceEvaluator(model).run(None, {"x": x})[0]
+    session = clprim.Session(model, profile=True)
+    for _ in range(3):
+        np.testing.assert_allclose(session.run({"x": x})["y"], expected, rtol=1e-5, atol=1e-5)
+    assert [time.op_type for time in session.profile()] == ["DynamicQuantizeLinear", "ConvInteger", "Elementwise"]
+
+
+def test_sums_of_integers_of_other_types_stay_as_they_are():
+    """An Add behind a product that another node reads, too, and a conversion to float64."""
+    random = np.random.default_rng(1)
+    a, b = random.integers(0, 255, (5, 40)).astype("u1"), random.integers(-127, 127, (40, 24)).astype("i1")
+    nodes = [helper.make_node("MatMulInteger", ["a", "b"], ["sums"]),
+             helper.make_node("Add", ["sums", "sums"], ["twice"]),
+             helper.make_node("Cast", ["twice"], ["real"], to=TensorProto.FLOAT),
+             helper.make_node("Sqrt", ["real"], ["root"]),
+             helper.make_node("Cast", ["twice"], ["double"], to=TensorProto.DOUBLE),
+             helper.make_node("Abs", ["double"], ["size"])]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("a", TensorProto.UINT8, a.shape)],
+                              [helper.make_empty_tensor_value_info(name) for name in ("root", "size", "twice")],
+                              [numpy_helper.from_array(b, "b")])
+    session = clprim.Session(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+    twice = 2 * (a.astype("i4") @ b.astype("i4"))
+    for _ in range(3):
+        got = session.run({"a": a})
+        np.testing.assert_array_equal(got["twice"], twice)
+        np.testing.assert_array_equal(got["size"], np.abs(twice).astype("f8"))
+        with np.errstate(invalid="ignore"):
+            np.testing.assert_allclose(got["root"], np.sqrt(twice.astype("f")), rtol=1e-6)

@@ -122,9 +122,25 @@ bool takes_patches(const Call& call)
            q.dilation[2] == 1;
 }
 
+// Whether the taps of a row lie side by side in x as it is, and no window leaves it.
+bool holds_patches(const Call& call)
+{
+    const Problem& q = call.problem;
+    bool inside = (q.in_channels == 1 || q.x_strides[1] == 1) && q.x_strides[4] == q.in_channels;
+    for (int i = 0; i < 3; ++i)
+        inside = inside && q.pad[i] == 0 &&
+                 (q.out[i] - 1) * q.stride[i] + (q.kernel[i] - 1) * q.dilation[i] < q.in[i];
+    return inside;
+}
+
 Call with_patches(Queue& queue, const Call& call, const Program& program, ImplicitProblem& p)
 {
     const Problem& q = call.problem;
+    p.depth = q.in_channels * q.kernel[2];
+    p.taps[2] = 1;
+    p.source_strides[1] = 1;
+    if (holds_patches(call))
+        return call;
     PatchProblem patch{q.batch, q.in_channels, {}, {}, {}, {}};
     for (int i = 0; i < 3; ++i) {
         patch.in[i] = q.in[i];
@@ -140,9 +156,6 @@ Call with_patches(Queue& queue, const Call& call, const Program& program, Implic
     const cl_long rows = q.batch * patch.padded[0] * patch.padded[1];
     queue.launch(program.kernel("conv_channels_patches"), Range::groups(static_cast<std::size_t>(rows)), call.x,
                  result.x, patch);
-    p.depth = q.in_channels * q.kernel[2];
-    p.taps[2] = 1;
-    p.source_strides[1] = 1;
     p.source_strides[4] = q.in_channels;
     p.source_strides[3] = patch.padded[2] * q.in_channels;
     p.source_strides[2] = patch.padded[1] * p.source_strides[3];

@@ -1,7 +1,9 @@
 // Bytes for real numbers by a scale and a zero point that the numbers themselves give: the range of x, widened to hold
 // 0, over 0..255.
 //
-//   scale = (high - low) / 255,   zero = clamp(round(-low / scale), 0, 255),   y = clamp(round(x / scale) + zero, 0, 255)
+//   scale = (high - low) / 255
+//   zero  = clamp(round(-low / scale), 0, 255)
+//   y     = clamp(round(x / scale) + zero, 0, 255)
 //
 // Of zeros alone, and of no numbers, the scale is 1. Halves go to even; what is no number counts as 0 in the range.
 #pragma once

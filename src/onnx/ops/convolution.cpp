@@ -24,7 +24,7 @@ bool prefers_channels_last(const Call& call, const Tensor& x, std::int64_t out_c
     if (x.is_channels_last() && !x.is_contiguous())
         return true;
     const Device& device = call.queue().device();
-    return x.dim() == 4 && out_channels >= 16 && device.kind == DeviceKind::cpu &&
+    return x.dim() <= 4 && out_channels >= 16 && device.kind == DeviceKind::cpu &&
            (!device.amx || size_of(x.dtype) >= size_of(DataType::float32));
 }
 

@@ -28,18 +28,28 @@ bool is_cheap(const Node& node)
     return node.op_type == "Mul" || node.op_type == "Add" || node.op_type == "Sub";
 }
 
+// The type that all operands have but for those that are sums of integers, where there are such float32.
+ElementType common_type(const Call& call, const std::vector<std::int64_t>& integers)
+{
+    const bool mixed = std::ranges::find(integers, 1) != integers.end();
+    return mixed ? ElementType::float32 : call.type(0);
+}
+
 // One kernel computes every operator for every element of the result. That is right for floating-point operands of one
-// dtype, and worth it if no operator alone would have had fewer elements to compute, but for products of scales.
+// dtype beside sums of integers, and worth it if no operator alone would have had fewer elements to compute, but for
+// products of scales.
 bool one_kernel(const Call& call, const Graph& operators, Dims& result)
 {
-    const DataType type = storage_type(call.type(0));
+    const std::vector<std::int64_t> integers = call.ints_attribute("integers");
+    const ElementType type = common_type(call, integers);
     std::vector<Dims> shapes(operators.slots.size());
     for (std::size_t i = 0; i < call.inputs(); ++i) {
-        if (!call.input(i).is_tensor() || call.type(i) != call.type(0) || is_narrow(call.type(i)))
+        if (!call.input(i).is_tensor() || is_narrow(call.type(i)) ||
+            call.type(i) != (integers[i] ? ElementType::int32 : type))
             return false;
         shapes[static_cast<std::size_t>(operators.inputs[i])] = call.shape(i);
     }
-    if (!is_floating_point(type))
+    if (!is_floating_point(storage_type(type)))
         return false;
     for (const Node& node : operators.nodes) {
         Dims shape = shapes[static_cast<std::size_t>(node.inputs[0])];
@@ -79,7 +89,8 @@ void elementwise(Call& call)
             if (vector.dim() == 1)
                 vector = along_channels(vector, shape);
         }
-    const Tensor y = result_like(call, inputs, shape, inputs[0].dtype);
+    const Tensor y =
+        result_like(call, inputs, shape, storage_type(common_type(call, call.ints_attribute("integers"))));
     call.output(0, Value(y));
     if (y.numel())
         pointwise(call.queue(), inputs, std::span(&y, 1), {}, call.attribute<std::string>("code"));
