@@ -42,6 +42,7 @@ CASES = {
     "inverse": (torch.linalg.inv, [square() + n * torch.eye(n)]),
     "cholesky": (torch.linalg.cholesky, [torch.eye(n) * n + 1]),
     "solve": (torch.linalg.solve, [square() + n * torch.eye(n), square()]),
+    "logsigmoid": (lambda x, **k: torch.ops.aten.log_sigmoid(x, **k), [square()]),
     "round": (lambda x, **k: torch.round(x, decimals=1, **k), [square()]),
 }
 

@@ -293,6 +293,38 @@ def test_eig_of_special_matrices(dtype, device):
     assert_close(torch.linalg.eig(triangle.to(device))[0].cpu(), triangle.diag().to(values.dtype), rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("bad", (float("nan"), float("inf"), -float("inf")))
+def test_matrices_that_are_not_finite_are_refused(bad, device):
+    a = torch.diag_embed(torch.tensor([1.0, 2, 3, 4])).repeat(4, 1, 1)
+    a[2, 2, 0] = a[2, 0, 2] = bad
+    for call in (torch.linalg.eigvalsh, torch.linalg.svd, torch.linalg.svdvals, torch.linalg.pinv,
+                 torch.linalg.matrix_rank, lambda x: torch.linalg.matrix_norm(x, "nuc"),
+                 lambda x: torch.linalg.svd(x[..., :2, :]), lambda x: torch.linalg.eigvalsh(x[..., 1:3, 1:3])):
+        for matrices in (a, a[2], a[3]):
+            errors = []
+            for place in ("cpu", device) if bad != bad else (device,):   # LAPACK gives NaN for some infinities
+                try:
+                    call(matrices.to(place))
+                    errors.append(None)
+                except torch.linalg.LinAlgError as error:
+                    errors.append(str(error).split("converge")[0])
+            assert errors[0] == errors[-1], (call, matrices, errors)
+    for two in (torch.full((2, 2), bad), torch.full((1, 1), bad)):
+        assert not torch.linalg.eigh(two.to(device))[0].cpu().isfinite().any()
+    with pytest.raises(torch.linalg.LinAlgError, match="Batch element 2"):
+        torch.linalg.eigh(a.to(device))
+
+
+def test_cholesky_inverse_of_a_factor_with_a_zero(device):
+    factor = torch.eye(3).repeat(2, 1, 1)
+    torch.testing.assert_close(torch.cholesky_inverse(factor.to(device)).cpu(), torch.cholesky_inverse(factor))
+    factor[1, 2, 2] = 0
+    for place in ("cpu", device):
+        with pytest.raises(torch.linalg.LinAlgError, match="Batch element 1.*diagonal element 3 is zero"):
+            torch.cholesky_inverse(factor.to(place))
+    assert torch.cholesky_inverse(torch.ones(2, 0, 0, device=device)).shape == (2, 0, 0)
+
+
 def test_eig_refuses(device):
     with pytest.raises(RuntimeError, match="infs or NaNs"):
         torch.linalg.eig(torch.tensor([[1.0, float("nan")], [0, 1]], device=device))

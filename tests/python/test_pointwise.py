@@ -97,3 +97,34 @@ def test_nextafter_of_sixteen_bits(dtype, towards):
     y = torch.full_like(x, towards)
     actual = torch.nextafter(x.to("ocl"), y.to("ocl")).cpu()
     torch.testing.assert_close(actual, torch.nextafter(x, y), rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("to", [torch.int64, torch.float64, torch.complex128])
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_integers_wrap_around_before_they_are_widened(dtype, to, device):
+    most = torch.iinfo(dtype).max
+    x = torch.tensor([most, -most - 1, most - 5, most // 2] * 5, dtype=dtype)
+    y = torch.tensor([100, most, 3, 5] * 5, dtype=dtype)
+    calls = {"add": lambda x, y, out: torch.add(x, y, alpha=3, out=out),
+             "sub": lambda x, y, out: torch.sub(y, x, out=out),
+             "mul": lambda x, y, out: torch.mul(x, y, out=out), "square": lambda x, y, out: torch.square(x, out=out),
+             "addcmul": lambda x, y, out: torch.addcmul(x, x, y, out=out),
+             "number": lambda x, y, out: torch.add(x, 100, out=out)}
+    for name, call in calls.items():
+        expected = call(x, y, torch.zeros(20, dtype=to))
+        actual = call(x.to(device), y.to(device), torch.zeros(20, dtype=to, device=device))
+        assert torch.equal(actual.cpu(), expected), name
+
+
+@pytest.mark.parametrize("to", [torch.float32, torch.int64, torch.bool])
+def test_alpha_is_checked_by_the_operands(to, device):
+    for dtype, alpha in ((torch.bool, True), (torch.bool, False), (torch.int32, 1.5), (torch.int32, True),
+                         (torch.int32, 2)):
+        results = []
+        for place in ("cpu", device):
+            x = torch.tensor([0, 1, 1], device=place).to(dtype)
+            try:
+                results.append(torch.add(x, x, alpha=alpha, out=torch.zeros(3, dtype=to, device=place)).cpu())
+            except RuntimeError as error:
+                results.append(type(error))
+        assert results[0] is results[1] or torch.equal(*results), (dtype, alpha, results)

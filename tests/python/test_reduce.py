@@ -45,6 +45,23 @@ def test_nansum_refuses_an_integer_out(device):
         torch.nansum(torch.ones(3, device=device), 0, out=torch.empty((), dtype=torch.long, device=device))
 
 
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float16, torch.bfloat16, torch.complex64), ids=str)
+def test_outputs_of_moments(dtype, device):
+    x = torch.tensor([[1.0, 2, 4], [1, 3, 2]]).to(dtype)
+    for to in (torch.float64, torch.float16, torch.float32, torch.bfloat16, torch.complex64, torch.int32):
+        for function in (lambda x, out: torch.var(x, out=out), lambda x, out: torch.std(x, 1, out=out)):
+            results = []
+            for place in ("cpu", device):
+                try:
+                    results.append(function(x.to(place), torch.empty(0, dtype=to, device=place)).cpu())
+                except (NotImplementedError, RuntimeError) as error:
+                    results.append(type(error))
+            if isinstance(results[0], torch.Tensor):
+                torch.testing.assert_close(results[1], results[0])
+            else:
+                assert results[0] is results[1], (to, results)
+
+
 @pytest.mark.filterwarnings("ignore:Casting complex values to real")
 @pytest.mark.parametrize("dtype", (torch.float32, torch.float16, torch.int32, torch.bool, torch.complex64), ids=str)
 def test_dtypes_of_results(dtype, device):

@@ -152,6 +152,13 @@ struct TextRequest {
     const char* library = nullptr;
 };
 
+bool may_wrap(DataType type, DataType stored, std::string_view code)
+{
+    return (type == DataType::int32 || type == DataType::int64) && stored != type &&
+           (is_floating_point(stored) || is_complex(stored) || size_of(stored) > size_of(type)) &&
+           code.find_first_of("+-*") != std::string_view::npos;
+}
+
 Kernel& build(Context& context, const Call& call, const TextRequest& request)
 {
     std::vector<Variable> operands;
@@ -160,7 +167,8 @@ Kernel& build(Context& context, const Call& call, const TextRequest& request)
     for (int k = 0; k < call.count; ++k) {
         bool output = k >= call.inputs;
         Variable v{concat(output ? 'y' : 'x', output ? k - call.inputs : k), call.dtype[k], call.type[k],
-                   output && request.round_to_common ? request.common : call.dtype[k], call.step[k], output};
+                   output && request.round_to_common ? request.common : call.dtype[k], call.step[k], output,
+                   output && request.round_to_common && may_wrap(call.type[k], call.dtype[k], request.code)};
         require_supported(v, context.device(), request.name);
         if (v.step == Step::value) {
             call_text += v.name + "_value, ";
@@ -202,6 +210,8 @@ Kernel& build(Context& context, const Call& call, const TextRequest& request)
     if (request.library)
         text += include_text(request.library);
     text += typedef_text(operands, request.numbers);
+    if (std::ranges::any_of(operands, &Variable::wraps))
+        text += wrapping_text(request.common);
     text += concat("#define PARAMETERS ", parameters, "\n#define SHIFT ",
                    shift_text(operands), "\n#define ELEMENT(i) element(", call_text, ")\n");
     text += concat("static inline void element(", element, ")\n{\n");

@@ -59,6 +59,13 @@ std::string type_text(DataType common)
     return text;
 }
 
+std::string wrapping_text(DataType type)
+{
+    const std::string name(compute_type(type));
+    return concat("static inline ", name, " wrapped_", name_of(type), "(", name, " v)\n{\n    volatile ", name,
+                  " kept = v;\n    return kept;\n}\n");
+}
+
 std::string parameter_text(const std::vector<Variable>& operands, const std::vector<Number>& numbers)
 {
     std::string text;
@@ -117,6 +124,8 @@ std::string result_text(const Variable& v)
     bool short_float = v.rounded == DataType::float16 || v.rounded == DataType::bfloat16;
     if (short_float && v.dtype != v.rounded && v.dtype != DataType::boolean)
         value = concat("round_", name_of(v.rounded), "(", value, ")");
+    if (v.wraps)
+        value = concat("wrapped_", name_of(v.type), "(", value, ")");
     return convert_text(value, v.type, v.dtype);
 }
 

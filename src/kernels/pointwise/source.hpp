@@ -19,6 +19,7 @@ struct Variable {
     DataType rounded;    // outputs: results are rounded to this dtype before they are converted to `dtype`
     Step step;
     bool output;
+    bool wraps = false;  // outputs: a signed sum or product, converted to a dtype that could hold more
 };
 
 // A number argument: "w0" and its compute type.
@@ -32,6 +33,10 @@ std::string convert_text(const std::string& expression, DataType from, DataType 
 
 // "#define"s of T (with its class) for kernels/pointwise/math.cl.
 std::string type_text(DataType common);
+
+// wrapped_int32(v) or wrapped_int64(v), which hides v's origin: a compiler that saw a signed sum converted to a wider
+// type would compute it there, since OpenCL C leaves open what an overflow gives. PyTorch wraps around.
+std::string wrapping_text(DataType type);
 
 // Kernel parameters "__global const float* x0_data, ulong x0_offset, ..." of all operands and numbers.
 std::string parameter_text(const std::vector<Variable>& operands, const std::vector<Number>& numbers);

@@ -34,6 +34,29 @@ using clprim::NegativeIndex;
 // view_1d for what only moves elements.
 clprim::Tensor moved_1d(const at::Tensor& tensor) { return storage_view(tensor.dim() ? tensor : tensor.unsqueeze(0)); }
 
+// Rows of nothing are not read, but their indices are looked at, as the CPU does.
+void check_rows(std::string_view name, const at::Tensor& self, int64_t dim, const at::Tensor& index)
+{
+    const at::Tensor rows = torch_ocl::empty({index.numel()}, at::kLong, self.device());
+    clprim::add_keys(current_queue(self), view(rows),
+                     {name, view_1d(index), self.size(dim), 1, NegativeIndex::refused}, true);
+}
+
+void check_selection(const at::Tensor& self, int64_t dim, const at::Tensor& index)
+{
+    if (self.dim() <= 1 || self.numel() != 0 || index.numel() == 0)
+        return;
+    TORCH_CHECK(self.size(dim) > 0, "index_select(): self indexing axis dim should be positive");
+    check_rows("index_select of rows without elements", self, dim, index);
+}
+
+// Entries for a dimension that has none: where index_copy would need memory, the CPU refuses with a RuntimeError.
+void require_entries(const char* name, const at::Tensor& self, int64_t dim, const at::Tensor& source)
+{
+    TORCH_CHECK(self.dim() == 0 || self.size(dim) != 0 || source.numel() == 0, name,
+                ": index out of range for dimension ", dim, " of size 0");
+}
+
 at::Tensor& gather_out(const at::Tensor& self, int64_t dim, const at::Tensor& index, bool sparse_grad, at::Tensor& out)
 {
     StructuredOut<at::meta::structured_gather> op({out});
@@ -66,6 +89,7 @@ at::Tensor& index_select_out(const at::Tensor& self, int64_t dim, const at::Tens
     if (self.dim())
         sizes[dim] = index.numel();
     at::native::resize_output(out, sizes);
+    check_selection(self, dim, index);
     clprim::index_select(current_queue(self), moved_1d(self), along(dim, "index_select"), view_1d(index),
                          moved_1d(out));
     return out;
@@ -263,6 +287,7 @@ at::Tensor& index_copy_out(const at::Tensor& self, int64_t dim, const at::Tensor
     dim = op.meta(self, dim, index, source).dim;
     copy_unless_same(self, op.output());
     if (index.numel() != 0) {
+        require_entries("index_copy", self, dim, source);
         const clprim::Along axis = along(dim, "index_copy");
         const auto self_view = view_1d(op.output()), index_view = view_1d(index), source_view = view_1d(source);
         if (at::globalContext().deterministicAlgorithms())
@@ -302,6 +327,8 @@ at::Tensor& index_add_out(const at::Tensor& self, int64_t dim, const at::Tensor&
 at::Tensor& index_reduce_out(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source,
                              std::string_view reduce, bool include_self, at::Tensor& out)
 {
+    TORCH_CHECK_NOT_IMPLEMENTED(self.dim() > 1 || !(self.scalar_type() == at::kBool || self.is_complex()),
+                                "index_reduce of one dimension not implemented for '", self.scalar_type(), "'");
     if (self.scalar_type() == at::kBool && source.scalar_type() == at::kBool && include_self && reduce != "mean") {
         // And, or: the same of zeros and ones.
         TORCH_CHECK(out.scalar_type() == at::kBool, "Expected out tensor to have dtype bool, but got ",
@@ -317,6 +344,10 @@ at::Tensor& index_reduce_out(const at::Tensor& self, int64_t dim, const at::Tens
     copy_unless_same(self, result);
     if (index.numel() != 0) {
         const Target to{result, dim, index, "index_reduce"};
+        if (self.numel() == 0) {
+            TORCH_CHECK_INDEX(self.size(dim) != 0, to.name, ": index out of range for dimension ", dim, " of size 0");
+            check_rows(to.name, self, dim, index);
+        }
         if (!include_self)
             clprim::index_copy(current_queue(out), view_1d(result), to.axis(), view_1d(index),
                                view_1d(expanded(neutral(reduce, result.scalar_type()), result, source.sizes())));
@@ -352,6 +383,7 @@ at::Tensor& index_fill_tensor(at::Tensor& self, int64_t dim, const at::Tensor& i
     auto sizes = rows.sizes().vec();
     sizes[dim] = index.numel();
     const at::Tensor source = value.to(self.device(), self.scalar_type()).expand(sizes);
+    require_entries("index_fill_", self, dim, source);
     const clprim::Along axis(static_cast<std::size_t>(dim), NegativeIndex::from_end, "index_fill_");
     clprim::index_copy(current_queue(self), view(rows), axis, view_1d(index), view(source));
     return self;
@@ -371,6 +403,7 @@ at::Tensor select_rows(std::string_view name, const at::Tensor& self, const at::
 {
     auto sizes = self.sizes().vec();
     sizes[0] = index.numel();
+    check_selection(self, 0, index);
     const at::Tensor out = at::empty(sizes, self.options());
     clprim::index_select(current_queue(self), storage_view(self), along(0, name), view_1d(index), storage_view(out));
     return out;

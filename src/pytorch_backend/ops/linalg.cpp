@@ -255,6 +255,10 @@ Tensor cholesky_inverse(const Tensor& factor, bool upper)
     const c10::OptionalDeviceGuard guard(factor.device());
     const Tensor work = work_copy(factor);
     const int64_t n = factor.size(-1);
+    if (factor.numel() != 0) {   // the first zero of a diagonal
+        const Tensor zero = work.diagonal(0, 1, 2).eq(0), position = zero.to(at::kInt).argmax(1).add(1);
+        check_info(position.mul(zero.any(1)).to(at::kInt), "cholesky_inverse", factor);
+    }
     const Tensor x = at::eye(n, factor.options()).expand({work.size(0), n, n}).contiguous();
     cholesky_solve(work, upper, x);
     return x.view(factor.sizes());

@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Resize.h>
+#include <ATen/ops/_linalg_check_errors.h>
 #include <c10/util/accumulate.h>
 
 #include <ops/outputs.hpp>
@@ -28,6 +29,14 @@ inline at::Tensor work_copy(const at::Tensor& a, at::IntArrayRef batch)
 }
 
 inline at::IntArrayRef batch_sizes(const at::Tensor& a) { return a.sizes().slice(0, a.dim() - 2); }
+
+// PyTorch promises an error for matrices that are not finite: `found`, [batch, n], is NaN for them. This waits for the
+// device.
+inline void require_finite(const at::Tensor& found, const char* name, int64_t code, bool single)
+{
+    if (found.numel() != 0)
+        at::_linalg_check_errors(found.isnan().any(-1).mul(code).to(at::kInt), name, single);
+}
 
 // A work copy with the sizes of `out`, written to it.
 inline void deliver(const at::Tensor& work, const at::Tensor& out) { out.copy_(work.view(out.sizes())); }

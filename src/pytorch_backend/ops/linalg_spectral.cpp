@@ -164,6 +164,8 @@ Two eigh_out(const Tensor& a, std::string_view uplo, bool compute_v, Tensor& val
     if (compute_v)
         deliver(rows.mH().resolve_conj().contiguous(), op.output(1));
     op.finish();
+    if (a.size(-1) > 2)   // LAPACK solves smaller ones without iterations that could fail
+        require_finite(found, "linalg.eigh", 1, a.dim() == 2);
     return {values, vectors};
 }
 
@@ -220,6 +222,7 @@ Three svd_out(const Tensor& a, bool full_matrices, bool compute_uv, std::optiona
         deliver((wide ? tall : other).mH().resolve_conj().contiguous(), op.output(2));
     }
     op.finish();
+    require_finite(r.s, "linalg.svd", -4, a.dim() == 2);   // LAPACK's code
     return {u, s, vh};
 }
 

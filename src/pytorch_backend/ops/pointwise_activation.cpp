@@ -2,6 +2,7 @@
 #include <ops/number.hpp>
 #include <ops/pointwise.hpp>
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/elu_backward_meta.h>
 #include <ATen/ops/elu_meta.h>
@@ -234,6 +235,8 @@ Tensor hardswish_backward(const Tensor& dy, const Tensor& self)
 // The buffer that PyTorch's CPU kernel keeps for the gradient stays empty, as on CUDA.
 std::tuple<Tensor&, Tensor&> log_sigmoid_forward_out(const Tensor& self, Tensor& out, Tensor& buffer)
 {
+    if (at::get_overlap_status(self, out) == at::MemOverlapStatus::Partial)   // which the CPU does not refuse
+        return log_sigmoid_forward_out(self.clone(), out, buffer);
     unary(self, out, CLPRIM_ROW("log_sigmoid"));
     return {out, buffer};
 }

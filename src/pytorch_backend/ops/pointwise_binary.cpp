@@ -1,6 +1,7 @@
 // Elementwise operators of two or three tensors: arithmetic, comparisons, logic, shifts. What divides is in
 // pointwise_division.cpp, what selects in pointwise_selection.cpp.
 #include <ATen/ScalarOps.h>
+#include <ATen/native/BinaryOps.h>
 #include <ATen/ops/add_meta.h>
 #include <ATen/ops/addcdiv_meta.h>
 #include <ATen/ops/addcmul_meta.h>
@@ -109,18 +110,27 @@ Tensor& nextafter_out(const Tensor& self, const Tensor& other, Tensor& out)
     return structured_pointwise<Meta>(out, CLPRIM_ROW("nextafter"), {}, self, other);
 }
 
+// PyTorch's meta functions check alpha by the dtype of `out` on devices that convert while they compute, on the CPU by
+// that of the operands.
+Scalar checked_alpha(const Scalar& alpha, const Tensor& self, const Tensor& other)
+{
+    at::native::alpha_check(at::result_type(self, other), alpha);
+    check_fits(alpha, self, other);
+    return alpha.isBoolean() ? Scalar(alpha.to<int64_t>()) : alpha;
+}
+
 Tensor& add_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out)
 {
-    check_fits(alpha, self, other);
-    return structured_pointwise<at::meta::structured_add_Tensor>(out, CLPRIM_ROW("add"), {to_scalar(alpha)}, self,
-                                                                 other, alpha);
+    const Scalar factor = checked_alpha(alpha, self, other);
+    return structured_pointwise<at::meta::structured_add_Tensor>(out, CLPRIM_ROW("add"), {to_scalar(factor)}, self,
+                                                                 other, factor);
 }
 
 Tensor& sub_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out)
 {
-    check_fits(alpha, self, other);
-    return structured_pointwise<at::meta::structured_sub_Tensor>(out, CLPRIM_ROW("sub"), {to_scalar(alpha)}, self,
-                                                                 other, alpha);
+    const Scalar factor = checked_alpha(alpha, self, other);
+    return structured_pointwise<at::meta::structured_sub_Tensor>(out, CLPRIM_ROW("sub"), {to_scalar(factor)}, self,
+                                                                 other, factor);
 }
 
 Tensor rsub(const Tensor& self, const Tensor& other, const Scalar& alpha) { return at::sub(other, self, alpha); }

@@ -232,6 +232,17 @@ void check_moments(const char* name, const Tensor& self)
                 " only support floating point and complex dtypes");
 }
 
+// A single result is computed in the operand's dtype by the CPU, others in the output's.
+void check_moments_output(const Tensor& self, const Tensor& out)
+{
+    if (self.is_complex() || self.numel() == 0)
+        return;
+    const bool single = out.numel() == 1 && !c10::isReducedFloatingType(out.scalar_type());
+    TORCH_CHECK(!single || !c10::isReducedFloatingType(self.scalar_type()), "std_var_all: Unsupported dtype ",
+                self.scalar_type());
+    TORCH_CHECK_NOT_IMPLEMENTED(single || !out.is_complex(), "\"std\" not implemented for '", out.scalar_type(), "'");
+}
+
 Tensor& moments_out(const Moments& which, const Tensor& self, at::OptionalIntArrayRef dim,
                     const std::optional<Scalar>& correction, bool keepdim, Tensor& out)
 {
@@ -240,6 +251,7 @@ Tensor& moments_out(const Moments& which, const Tensor& self, at::OptionalIntArr
     TORCH_CHECK(at::canCast(real, out.scalar_type()), "result type ", real,
                 " can't be cast to the desired output type ", out.scalar_type());
     at::native::resize_output(out, reduced_shape(self, reduced_dims(dim, self.dim()), keepdim));
+    check_moments_output(self, out);
     moments(which, self, dim, correction, out, nullptr);
     return out;
 }

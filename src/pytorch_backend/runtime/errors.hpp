@@ -1,6 +1,6 @@
-// clprim's exceptions as PyTorch's. OutOfMemory reaches Python as torch.OutOfMemoryError and IndexError as IndexError
-// from wherever they come (clprim's error hook). The other types reach it as RuntimeError; translate_errors makes
-// NotSupported a NotImplementedError where that matters.
+// clprim's exceptions as PyTorch's. OutOfMemory reaches Python as torch.OutOfMemoryError and IndexError as IndexError,
+// or as RuntimeError where PyTorch's CPU raises that, from wherever they come (clprim's error hook). The other types
+// reach it as RuntimeError; translate_errors makes NotSupported a NotImplementedError where that matters.
 #pragma once
 
 #include <utility>
