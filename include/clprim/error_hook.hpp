@@ -6,7 +6,8 @@
 CLPRIM_API_BEGIN
 namespace clprim {
 
-// Called with every OutOfMemory and IndexError, which can come from the depths of any operator. It may throw an
+// Called with every OutOfMemory and IndexError, and with NotSupported for a dtype that a function has no kernel for,
+// which can come from the depths of any operator. It may throw an
 // exception of the host's own in its place; if it returns, the error itself is thrown. One per process; null for none.
 using ErrorHook = void (*)(const Error& error);
 void set_error_hook(ErrorHook hook) noexcept;
@@ -28,6 +29,14 @@ template <class E>
 {
     call_error_hook(error);
     throw error;
+}
+
+// Throws NotSupported, by way of the hook, unless the operands' dtypes are ones that a function has a kernel for.
+template <class... Parts>
+void require_dtype(bool condition, const Parts&... parts)
+{
+    if (!condition) [[unlikely]]
+        raise(NotSupported(concat(parts...)));
 }
 }  // namespace detail
 

@@ -89,3 +89,14 @@ def test_histogram_edges(device):
     for got, expected in zip(torch.histogram(constant.to(device), 4, density=True),
                              torch.histogram(constant, 4, density=True)):
         assert_close(got.cpu(), expected)
+
+
+@pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16))
+def test_sixteen_bits_are_rounded_once(dtype):
+    generator = torch.Generator().manual_seed(0)
+    x, a, b = (torch.empty(*shape).uniform_(-9, 9, generator=generator).to(dtype) for shape in ((5, 10), (5,), (10,)))
+    exact = torch.addr(x.double(), a.double(), b.double(), beta=0.6, alpha=0.2)
+    assert torch.equal(torch.addr(x.to("ocl"), a.to("ocl"), b.to("ocl"), beta=0.6, alpha=0.2).cpu(), exact.to(dtype))
+    for bins, low, high in ((100, -10, 0), (100, 0, 0), (3, -10, 10)):
+        expected = torch.histc(x.float(), bins, low, high).to(dtype)
+        assert torch.equal(torch.histc(x.to("ocl"), bins, low, high).cpu(), expected)

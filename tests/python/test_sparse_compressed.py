@@ -86,6 +86,9 @@ def test_sampled_addmm(dtype):
     a, b = values_of((8, 5), dtype, generator), values_of((5, 12), dtype, generator)
     want = (2 * x.to_dense() + 3 * (a @ b)).sparse_mask(x.to_sparse().coalesce()).to_sparse_csr()
     same(torch.sparse.sampled_addmm(x.to(device), a.to(device), b.to(device), beta=2, alpha=3), want)
+    a, b = a[:, :0], b[:0]      # nothing is added
+    same(torch.sparse.sampled_addmm(x.to(device), a.to(device), b.to(device), beta=2),
+         torch.sparse.sampled_addmm(x, a, b, beta=2))
 
 
 def test_csr_gradients():

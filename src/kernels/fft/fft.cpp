@@ -1,3 +1,4 @@
+#include <clprim/error_hook.hpp>
 #include <clprim/fft.hpp>
 
 #include <cmath>
@@ -44,8 +45,8 @@ void fft(Queue& queue, const Tensor& input, bool inverse, const Tensor& output, 
 {
     detail::check_operands("fft", {{"input", input}, {"output", output}});
     const bool wide = input.dtype == DataType::complex128;
-    require(wide || input.dtype == DataType::complex64, "fft: expected complex64 or complex128, got ",
-            name_of(input.dtype));
+    detail::require_dtype(wide || input.dtype == DataType::complex64,
+                          "fft: expected complex64 or complex128, got ", name_of(input.dtype));
     require(output.dtype == input.dtype && output.shape == input.shape && input.dim() == 2 && input.is_contiguous() &&
                 output.is_contiguous(),
             "fft: input and output are contiguous tensors [lines, n] of one dtype, got ", to_string(input.shape),

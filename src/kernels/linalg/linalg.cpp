@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include <clprim/copy.hpp>
+#include <clprim/error_hook.hpp>
 #include <clprim/gemm.hpp>
 #include "core/operands.hpp"
 
@@ -14,8 +15,9 @@ void check_matrices(const Tensor& a, const char* name)
 {
     const bool known = a.dtype == DataType::float32 || a.dtype == DataType::float64 || a.dtype == DataType::complex64 ||
                        a.dtype == DataType::complex128;
-    require(a.dim() == 3 && known, name, ": expected matrices [batch, rows, columns] of float32, float64, complex64 or "
-            "complex128, got ", name_of(a.dtype), " ", to_string(a.shape));
+    require(a.dim() == 3, name, ": expected matrices [batch, rows, columns], got ", to_string(a.shape));
+    require_dtype(known || a.numel() == 0, '"', name, "\" not implemented for '", name_of(a.dtype),
+                  "', only for matrices of float32, float64, complex64 and complex128");
     require(a.size(1) < (std::int64_t{1} << 30) && a.size(2) < (std::int64_t{1} << 30), name, ": matrices ",
             to_string(a.shape), " are too large");
 }

@@ -1,4 +1,5 @@
 // Unpooling and fractional maximum pooling.
+#include <clprim/error_hook.hpp>
 #include <clprim/pool.hpp>
 
 #include "kernels/team.hpp"
@@ -56,9 +57,11 @@ void fractional_max_pool(Queue& queue, const Tensor& x, const Tensor& samples, s
 {
     detail::check_operands("fractional_max_pool", {{"x", x}, {"samples", samples}, {"y", y}, {"indices", indices}});
     const std::size_t axes = x.dim() - 2;
+    detail::require_dtype(is_floating_point(x.dtype) || y.numel() == 0, "fractional_max_pool: not implemented for ",
+                          name_of(x.dtype));
     require((axes == 2 || axes == 3) && y.dim() == x.dim() && y.shape == indices.shape &&
                 samples.numel() == x.size(0) * x.size(1) * std::int64_t(axes) && samples.dtype == x.dtype &&
-                y.dtype == x.dtype && indices.dtype == DataType::int64 && is_floating_point(x.dtype),
+                y.dtype == x.dtype && indices.dtype == DataType::int64,
             "fractional_max_pool: shapes or dtypes do not fit: ", to_string(x.shape), ", samples ",
             to_string(samples.shape), ", result ", to_string(y.shape));
     require(x.is_contiguous() && y.is_contiguous() && indices.is_contiguous() && samples.is_contiguous(),

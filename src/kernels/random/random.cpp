@@ -4,6 +4,7 @@
 #include <string>
 
 #include <clprim/context.hpp>
+#include <clprim/error_hook.hpp>
 #include <core/operands.hpp>
 
 namespace clprim {
@@ -42,7 +43,7 @@ void random_fill(Queue& queue, const Tensor& out, Distribution distribution, dou
             "random_fill: no such distribution");
     const char* name = distribution_names[static_cast<int>(distribution)];
     require_dense(out, name);
-    require(!is_complex(out.dtype), name, ": not for ", name_of(out.dtype));
+    detail::require_dtype(!is_complex(out.dtype), name, ": not for ", name_of(out.dtype));
     const cl_ulong n = out.numel();
     if (n == 0)
         return;
@@ -118,6 +119,7 @@ void dropout(Queue& queue, const Tensor& input, double p, PhiloxState state, con
     require_same_layout(input, mask, "dropout");
     require(mask.dtype == DataType::boolean && out.dtype == input.dtype, "dropout: out must have the input's dtype, ",
             name_of(input.dtype), ", and mask be boolean; got ", name_of(out.dtype), " and ", name_of(mask.dtype));
+    detail::require_dtype(!is_complex(input.dtype), "dropout: not implemented for ", name_of(input.dtype));
     require(is_floating_point(input.dtype), "dropout: input has dtype ", name_of(input.dtype));
     const cl_ulong n = input.numel();
     if (n == 0)

@@ -1,4 +1,5 @@
 #include <clprim/softmax.hpp>
+#include <clprim/error_hook.hpp>
 
 #include <bit>
 #include <string>
@@ -36,7 +37,8 @@ void require_fit(const Tensor& a, const Tensor& b)
     require(a.shape == b.shape && a.is_contiguous() && b.is_contiguous(),
             "softmax: tensors must be contiguous and of one shape, got ", to_string(a.shape), " and ",
             to_string(b.shape));
-    require(is_floating_point(a.dtype) && is_floating_point(b.dtype), "softmax: floating-point tensors expected");
+    detail::require_dtype(is_floating_point(a.dtype) && is_floating_point(b.dtype), "softmax: not implemented for ",
+                          name_of(a.dtype), " and ", name_of(b.dtype));
 }
 
 // `direction` is forward or backward; x has the input's dtype, y the output's.

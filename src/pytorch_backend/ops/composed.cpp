@@ -127,6 +127,9 @@ at::Scalar addr_number(const Tensor& self, const Tensor& a, const Tensor& b, con
 Tensor addr(const Tensor& self, const Tensor& a, const Tensor& b, const at::Scalar& beta, const at::Scalar& alpha)
 {
     check_addr(self, a, b, beta, alpha);
+    const at::ScalarType type = c10::promoteTypes(at::result_type(self, a), b.scalar_type());
+    if (c10::isReducedFloatingType(type))   // rounded once
+        return torch_ocl::addr(self.to(at::kFloat), a.to(at::kFloat), b.to(at::kFloat), beta, alpha).to(type);
     return at::native::math_addr(self, a, b, addr_number(self, a, b, beta), addr_number(self, a, b, alpha));
 }
 Tensor& addr_out(const Tensor& self, const Tensor& a, const Tensor& b, const at::Scalar& beta, const at::Scalar& alpha,

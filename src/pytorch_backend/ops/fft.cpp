@@ -64,7 +64,7 @@ at::Tensor fft_c2c(const at::Tensor& self, at::IntArrayRef dims, int64_t normali
 
 at::Tensor fft_r2c(const at::Tensor& self, at::IntArrayRef dims, int64_t normalization, bool onesided)
 {
-    TORCH_CHECK(self.is_floating_point(), "_fft_r2c expected floating-point input, got ", self.scalar_type());
+    TORCH_CHECK_TYPE(self.is_floating_point(), "_fft_r2c expected floating-point input, got ", self.scalar_type());
     TORCH_CHECK(!dims.empty(), "_fft_r2c expected at least one dimension");
     const c10::OptionalDeviceGuard guard(self.device());
     const at::AutoDispatchBelowADInplaceOrView no_views;

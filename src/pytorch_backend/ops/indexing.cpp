@@ -327,8 +327,11 @@ at::Tensor& index_add_out(const at::Tensor& self, int64_t dim, const at::Tensor&
 at::Tensor& index_reduce_out(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source,
                              std::string_view reduce, bool include_self, at::Tensor& out)
 {
-    TORCH_CHECK_NOT_IMPLEMENTED(self.dim() > 1 || !(self.scalar_type() == at::kBool || self.is_complex()),
-                                "index_reduce of one dimension not implemented for '", self.scalar_type(), "'");
+    TORCH_CHECK_NOT_IMPLEMENTED(self.dim() > 1 || self.scalar_type() != at::kBool,
+                                "index_reduce of one dimension not implemented for 'Bool'");
+    TORCH_CHECK_NOT_IMPLEMENTED((self.dim() > 1 && include_self) || !self.is_complex(),
+                                "index_reduce of one dimension or without self not implemented for '",
+                                self.scalar_type(), "'");
     if (self.scalar_type() == at::kBool && source.scalar_type() == at::kBool && include_self && reduce != "mean") {
         // And, or: the same of zeros and ones.
         TORCH_CHECK(out.scalar_type() == at::kBool, "Expected out tensor to have dtype bool, but got ",

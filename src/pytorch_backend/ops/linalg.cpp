@@ -70,9 +70,10 @@ Three lu_factor_ex_out(const Tensor& a, bool pivot, bool check_errors, Tensor& l
 // The permutation P [batch, m, m] of A = P L U.
 Tensor permutation(const Tensor& pivots, int64_t rows, at::ScalarType type)
 {
-    const Tensor p = at::eye(rows, pivots.options().dtype(type)).expand({pivots.size(0), rows, rows}).contiguous();
+    const auto options = pivots.options().dtype(at::kFloat);
+    const Tensor p = at::eye(rows, options).expand({pivots.size(0), rows, rows}).contiguous();
     clprim::exchange_rows(current_queue(pivots), view(p), view(pivots), true);
-    return p;
+    return p.to(type);
 }
 
 // Results of size 0 are not wanted.
@@ -255,12 +256,12 @@ Tensor cholesky_inverse(const Tensor& factor, bool upper)
     const c10::OptionalDeviceGuard guard(factor.device());
     const Tensor work = work_copy(factor);
     const int64_t n = factor.size(-1);
+    const Tensor x = at::eye(n, factor.options()).expand({work.size(0), n, n}).contiguous();
+    cholesky_solve(work, upper, x);
     if (factor.numel() != 0) {   // the first zero of a diagonal
         const Tensor zero = work.diagonal(0, 1, 2).eq(0), position = zero.to(at::kInt).argmax(1).add(1);
         check_info(position.mul(zero.any(1)).to(at::kInt), "cholesky_inverse", factor);
     }
-    const Tensor x = at::eye(n, factor.options()).expand({work.size(0), n, n}).contiguous();
-    cholesky_solve(work, upper, x);
     return x.view(factor.sizes());
 }
 
@@ -290,7 +291,7 @@ Tensor triangular(const Tensor& a, const Tensor& b, bool upper, bool left, bool 
 Tensor solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool left, bool unitriangular)
 {
     at::native::checkInputsSolver(a, b, left, "linalg.solve_triangular");
-    at::native::checkFloatingOrComplex(a, "linalg.solve_triangular");
+    require_kernel(a, "linalg.solve_triangular");
     const c10::OptionalDeviceGuard guard(a.device());
     const Tensor x = triangular(a, b, upper, left, unitriangular);
     // Columns lie together, as compiled code is promised, unless the matrix could have been taken as it lies.
@@ -307,6 +308,7 @@ Two triangular_solve_out(const Tensor& b, const Tensor& a, bool upper, bool tran
 {
     StructuredOut<at::meta::structured_triangular_solve> op({x, clone});
     op.meta(b, a, upper, transpose, unitriangular);
+    require_kernel(a, "triangular_solve");
     const Tensor matrix = transpose ? a.mT() : a;
     op.output(0).copy_(triangular(matrix, b, transpose ? !upper : upper, true, unitriangular));
     op.output(1).copy_(a);

@@ -30,6 +30,14 @@ inline at::Tensor work_copy(const at::Tensor& a, at::IntArrayRef batch)
 
 inline at::IntArrayRef batch_sizes(const at::Tensor& a) { return a.sizes().slice(0, a.dim() - 2); }
 
+// Where the CPU refuses dtypes before it looks whether there is anything to compute.
+inline void require_kernel(const at::Tensor& a, const char* name)
+{
+    const at::ScalarType type = a.scalar_type();
+    TORCH_CHECK_NOT_IMPLEMENTED(type == at::kFloat || type == at::kDouble || type == at::kComplexFloat ||
+                                    type == at::kComplexDouble, '"', name, "\" not implemented for '", type, "'");
+}
+
 // PyTorch promises an error for matrices that are not finite: `found`, [batch, n], is NaN for them. This waits for the
 // device.
 inline void require_finite(const at::Tensor& found, const char* name, int64_t code, bool single)

@@ -29,7 +29,8 @@ struct Eigen {
 Eigen eigen(const Tensor& a, bool with_vectors, const char* name)
 {
     at::native::squareCheckInputs(a, name);
-    at::native::checkFloatingOrComplex(a, name, false);
+    at::native::checkFloatingOrComplex(a, name);
+    require_kernel(a, name);
     const c10::OptionalDeviceGuard guard(a.device());
     const at::ScalarType type = c10::toComplexType(a.scalar_type());
     const Tensor work = work_copy(a), info = empty_like_batch(work, {}, at::kInt);
@@ -60,7 +61,7 @@ std::tuple<Tensor, Tensor> eig(const Tensor& a)
 Two eig_out(const Tensor& a, Tensor& values, Tensor& vectors)
 {
     at::native::squareCheckInputs(a, "linalg.eig");
-    at::native::checkFloatingOrComplex(a, "linalg.eig", false);
+    at::native::checkFloatingOrComplex(a, "linalg.eig");
     const at::ScalarType type = c10::toComplexType(a.scalar_type());
     at::native::checkLinalgCompatibleDtype("torch.linalg.eig", values.scalar_type(), type, "eigenvalues");
     at::native::checkLinalgCompatibleDtype("torch.linalg.eig", vectors.scalar_type(), type, "eigenvectors");
@@ -77,7 +78,7 @@ Tensor eigvals(const Tensor& a) { return eigen(a, false, "linalg.eigvals").value
 Tensor& eigvals_out(const Tensor& a, Tensor& values)
 {
     at::native::squareCheckInputs(a, "linalg.eigvals");
-    at::native::checkFloatingOrComplex(a, "linalg.eigvals", false);
+    at::native::checkFloatingOrComplex(a, "linalg.eigvals");
     at::native::checkLinalgCompatibleDtype("torch.linalg.eigvals", values.scalar_type(),
                                            c10::toComplexType(a.scalar_type()), "eigenvalues");
     at::native::checkSameDevice("torch.linalg.eigvals", values, a, "eigenvalues");

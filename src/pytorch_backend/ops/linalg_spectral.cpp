@@ -63,7 +63,7 @@ Two qr_out(const Tensor& a, std::string_view mode, Tensor& q, Tensor& r)
 std::tuple<Tensor, Tensor> geqrf(const Tensor& self)
 {
     TORCH_CHECK(self.dim() >= 2, "torch.geqrf: input must have at least 2 dimensions.");
-    at::native::checkFloatingOrComplex(self, "torch.geqrf");
+    require_kernel(self, "torch.geqrf");
     const c10::OptionalDeviceGuard guard(self.device());
     const Reflectors f = qr_factor(self);
     std::vector<int64_t> sizes = batch_sizes(self).vec();
@@ -88,7 +88,7 @@ Reflectors given_reflectors(const Tensor& a, const Tensor& tau, const char* name
                 tau.sizes(), " and ", a.sizes());
     TORCH_CHECK(tau.scalar_type() == a.scalar_type(), name, ": tau dtype ", tau.scalar_type(),
                 " does not match input dtype ", a.scalar_type());
-    at::native::checkFloatingOrComplex(a, name);
+    require_kernel(a, name);
     Reflectors f;
     f.a = work_copy(a);
     f.tau = tau.resolve_conj().contiguous().view({f.a.size(0), tau.size(-1)});

@@ -24,8 +24,9 @@ struct Operands {
     {
         TORCH_CHECK(log_probs.dim() == 3, "ctc_loss expected log_probs [T, N, C], got ", log_probs.sizes());
         TORCH_CHECK(log_probs.numel() > 0, "log_probs tensor must not be empty");
-        TORCH_CHECK(log_probs.scalar_type() == at::kFloat || log_probs.scalar_type() == at::kDouble,
-                    "\"ctc_loss\" not implemented for '", c10::toString(log_probs.scalar_type()), "'");
+        TORCH_CHECK_NOT_IMPLEMENTED(log_probs.scalar_type() == at::kFloat || log_probs.scalar_type() == at::kDouble,
+                                    "\"ctc_loss\" not implemented for '", c10::toString(log_probs.scalar_type()),
+                                    "'");
         TORCH_CHECK(targets_.scalar_type() == at::kLong || targets_.scalar_type() == at::kInt,
                     "ctc_loss expected targets of dtype int64 or int32, got ", targets_.scalar_type());
         TORCH_CHECK(targets.dim() == 1 || targets.dim() == 2, "targets should be 1-D or 2-D, got ", targets.sizes());

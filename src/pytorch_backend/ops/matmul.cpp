@@ -57,9 +57,13 @@ void product(const char* name, const at::Tensor& a_lazy, const at::Tensor& b_laz
              const at::Tensor& addend_lazy = {}, const at::Scalar& alpha = 1, const at::Scalar& beta = 0,
              clprim::Activation activation = clprim::Activation::none)
 {
-    check_dtype(a_lazy, b_lazy, name);
-    if (out.numel() == 0)
+    const bool nothing = out.numel() == 0 || (a_lazy.size(-1) == 0 && !addend_lazy.defined());
+    if (!nothing || a_lazy.scalar_type() != b_lazy.scalar_type())   // the CPU has zeros of dtypes without products, too
+        check_dtype(a_lazy, b_lazy, name);
+    if (nothing) {
+        out.zero_();
         return;
+    }
     check_fits(alpha, a_lazy.scalar_type());
     check_fits(beta, a_lazy.scalar_type());
     const auto resolved = [](const at::Tensor& tensor) {

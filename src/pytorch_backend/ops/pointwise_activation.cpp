@@ -184,19 +184,19 @@ Tensor mish_backward(const Tensor& dy, const Tensor& self) { return new_binary(d
 
 Tensor relu(const Tensor& self)
 {
-    TORCH_CHECK(self.scalar_type() != at::kBool, "Boolean inputs not supported for relu");
+    TORCH_CHECK_NOT_IMPLEMENTED(self.scalar_type() != at::kBool, "Boolean inputs not supported for relu");
     Tensor out = at::empty_like(self);
     return unary(self, out, CLPRIM_ROW("relu"));
 }
 Tensor& relu_(Tensor& self)
 {
-    TORCH_CHECK(self.scalar_type() != at::kBool, "Boolean inputs not supported for relu");
+    TORCH_CHECK_NOT_IMPLEMENTED(self.scalar_type() != at::kBool, "Boolean inputs not supported for relu");
     return unary(self, self, CLPRIM_ROW("relu"));
 }
 
 Tensor& hardtanh_out(const Tensor& self, const Scalar& low, const Scalar& high, Tensor& out)
 {
-    TORCH_CHECK(self.scalar_type() != at::kBool, "Bool inputs not supported for hardtanh");
+    TORCH_CHECK_NOT_IMPLEMENTED(self.scalar_type() != at::kBool, "Bool inputs not supported for hardtanh");
     if (c10::isIntegralType(self.scalar_type(), false)) {
         const int64_t a = low.toLong(), b = high.toLong();
         TORCH_CHECK(self.scalar_type() != at::kByte || (a >= 0 && b >= 0),

@@ -28,8 +28,8 @@ at::Tensor& cumulative_out(const at::Tensor& self, int64_t dim, std::optional<at
 {
     StructuredOut<Meta> op({out});
     op.meta(self, dim, dtype);
-    TORCH_CHECK_NOT_IMPLEMENTED(out.scalar_type() != at::kBool, "cumulative sums and products are not implemented for "
-                                "'Bool'");
+    TORCH_CHECK_NOT_IMPLEMENTED(out.scalar_type() != at::kBool || self.numel() == 0,
+                                "cumulative sums and products are not implemented for 'Bool'");
     scan(self, dim, operation, op.output());
     op.finish();
     return out;

@@ -102,8 +102,8 @@ Tensor segment_reduce(const Tensor& data, std::string_view reduce, const Optiona
 {
     axis = at::maybe_wrap_dim(axis, data.dim());
     TORCH_CHECK(data.dim() > 0, "segment_reduce(): expected data with a dimension, got ", data.sizes());
-    TORCH_CHECK(at::isFloatingType(data.scalar_type()), "segment_reduce: expected data of a floating-point type, got ",
-                data.scalar_type());
+    TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(data.scalar_type()),
+                                "segment_reduce: expected data of a floating-point type, got ", data.scalar_type());
     TORCH_CHECK(!indices || !indices->defined(), "segment_reduce(): indices based reduction is not supported yet.");
     const double start = initial ? initial->to<double>() : neutral(reduce);
     const c10::OptionalDeviceGuard guard(data.device());

@@ -18,6 +18,10 @@ at::Tensor& softmax_out(const at::Tensor& self, int64_t dim, bool half_to_float,
 {
     StructuredOut<Meta> op({out});
     op.meta(self, dim, half_to_float);
+    if (self.numel() == 0) {
+        op.finish();
+        return out;
+    }
     TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(self.scalar_type()), '"', log ? "log_softmax" : "softmax",
                                 "\" not implemented for '", c10::toString(self.scalar_type()), "'");
     const Output y(op.output());

@@ -31,11 +31,11 @@ at::Tensor& searchsorted_out(const at::Tensor& boundaries, const at::Tensor& val
 {
     const at::Tensor order = sorter.value_or(at::Tensor());
     at::native::searchsorted_pre_check(boundaries, values, out, out_int32, right, side, order);
-    TORCH_CHECK_NOT_IMPLEMENTED(boundaries.scalar_type() != at::kBool, "\"searchsorted\" not implemented for 'Bool'");
     check_output_device(out, boundaries.device());
     at::native::resize_output(out, values.sizes());
     if (values.numel() == 0)
         return out;
+    TORCH_CHECK_NOT_IMPLEMENTED(boundaries.scalar_type() != at::kBool, "\"searchsorted\" not implemented for 'Bool'");
     const at::ScalarType common = at::result_type(boundaries, values);
     TORCH_CHECK_NOT_IMPLEMENTED(!c10::isComplexType(common), "searchsorted: not for ", common);
     const at::Tensor sorted = boundaries.to(common).contiguous(), wanted = values.to(common).contiguous();
@@ -184,7 +184,7 @@ at::Tensor& histc_out(const at::Tensor& self, int64_t bins, const at::Scalar& mi
     }
     TORCH_CHECK(std::isfinite(low) && std::isfinite(high), "range of [", low, ", ", high, "] is not finite");
     const auto options = self.options();
-    const at::ScalarType type = self.is_floating_point() ? self.scalar_type() : at::kFloat;
+    const at::ScalarType type = self.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
     const at::Tensor numbers = values.to(type);
     const at::Tensor edges = at::linspace(low, high, bins + 1, options.dtype(type));
     const at::Tensor place = at::bucketize(numbers, edges, false, true).sub_(1).clamp_(0, bins - 1);

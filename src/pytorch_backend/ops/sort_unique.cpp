@@ -118,6 +118,7 @@ Triple unique_dim_consecutive(const at::Tensor& self, int64_t dim, bool return_i
 // have it: numbers are brought into the order of their negatives, descending.
 Triple unique_dim(const at::Tensor& self, int64_t dim, bool, bool return_inverse, bool return_counts)
 {
+    TORCH_CHECK_NOT_IMPLEMENTED(!self.is_complex(), "\"unique_dim\" not implemented for '", self.scalar_type(), "'");
     dim = at::maybe_wrap_dim(dim, self.dim());
     if (is_empty_along(self, dim))
         return empty_along(self);

@@ -243,8 +243,8 @@ Tensor& sampled_addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& 
         row = row + (at::arange(batches, row.options()) * rows).unsqueeze(1);
     row = row.reshape(-1).contiguous();
     const Tensor column = plain.reshape(-1).contiguous(), former = values.reshape(-1).resolve_conj().contiguous();
-    const Tensor left = mat1.resolve_conj().reshape({-1, rows, mat1.size(-1)});
-    const Tensor right = mat2.resolve_conj().reshape({-1, mat2.size(-2), mat2.size(-1)});
+    const Tensor left = mat1.resolve_conj().reshape({batches, rows, mat1.size(-1)});
+    const Tensor right = mat2.resolve_conj().reshape({batches, mat2.size(-2), mat2.size(-1)});
     const Tensor result = at::empty_like(former);
     clprim::SparseRows entries{{}, view(column), beta.equal(0) ? clprim::Tensor() : view(former)};
     clprim::sparse_sampled(current_queue(result), entries, view(row), view(left), view(right), view(result),

@@ -26,9 +26,10 @@ void check(const Tensor& a, const Tensor& b, c10::string_view reduce)
                 " dimensions");
     TORCH_CHECK(b.layout() == at::kStrided && b.dim() == 2 && b.size(0) == a.size(1), op_name,
                 " with a reduce: expected a dense matrix of ", a.size(1), " rows, got ", b.layout(), " ", b.sizes());
-    TORCH_CHECK(a.scalar_type() == b.scalar_type() && at::isFloatingType(a.scalar_type()), op_name,
-                " with a reduce: expected two matrices of one floating dtype, got ", a.scalar_type(), " and ",
-                b.scalar_type());
+    TORCH_CHECK(a.scalar_type() == b.scalar_type(), op_name, " with a reduce: expected two matrices of one dtype, got ",
+                a.scalar_type(), " and ", b.scalar_type());
+    TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(a.scalar_type()), op_name, " with a reduce: not implemented for ",
+                                a.scalar_type());
     TORCH_CHECK(a.device() == b.device(), op_name, " with a reduce: expected both on one device, got ", a.device(),
                 " and ", b.device());
     TORCH_CHECK(reduce == "sum" || reduce == "mean" || reduce == "amax" || reduce == "amin", op_name,

@@ -22,6 +22,8 @@ void throw_as_pytorch(const clprim::Error& error)
 {
     if (dynamic_cast<const clprim::OutOfMemory*>(&error) != nullptr)
         TORCH_CHECK_WITH(OutOfMemoryError, false, error.what());
+    if (dynamic_cast<const clprim::NotSupported*>(&error) != nullptr)
+        TORCH_CHECK_NOT_IMPLEMENTED(false, error.what());
     if (dynamic_cast<const clprim::IndexError*>(&error) != nullptr) {
         TORCH_CHECK(!is_runtime_error(error.what()), error.what());
         TORCH_CHECK_INDEX(false, error.what());
