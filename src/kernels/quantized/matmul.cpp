@@ -6,8 +6,8 @@
 
 #include <clprim/context.hpp>
 #include <clprim/gemm.hpp>
-#include <core/host_processor.hpp>
 #include <core/operands.hpp>
+#include <kernels/quantized/cpu_int4.hpp>
 
 namespace clprim {
 namespace {
@@ -77,46 +77,6 @@ const Program& program_for(Queue& queue, const QuantizedWeights& w, int rows, in
 
 std::size_t groups(std::int64_t count, std::int64_t of) { return static_cast<std::size_t>((count + of - 1) / of); }
 
-// int4_problem of cpu_int4.cl.
-struct Int4Problem {
-    std::int64_t columns, depth, group, scale_group, scale_column, zero_group, zero_column, block_columns;
-};
-
-// How cpu_int4.cl does one row: the bfloat16 that a number of x is, scales of 128 inputs, and words of local memory;
-// no parts: it cannot.
-struct Int4Cut {
-    std::int64_t parts = 0, pieces = 0, words = 0;
-};
-
-Int4Cut int4_cut(const Device& device, const QuantizedWeights& w, Inputs inputs)
-{
-    const std::int64_t k = w.inputs();
-    if (device.kind != DeviceKind::cpu || !multiplies_bfloat16_by_vectors(device) || w.bits != 4 ||
-        k % 128 != 0 || w.outputs() % 4 != 0 || (w.group != 32 && w.group != 64 && w.group % 128 != 0))
-        return {};
-    Int4Cut cut;
-    const DataType type = w.scales.dtype;
-    cut.parts = type == DataType::bfloat16 || inputs == Inputs::rounded ? 1 : type == DataType::float16 ? 2 : 3;
-    cut.pieces = w.group < 128 ? 128 / w.group : 1;
-    cut.words = k / 128 * (64 * cut.parts + 16 * cut.pieces + 4);
-    return 4 * static_cast<std::size_t>(cut.words) <= device.local_memory ? cut : Int4Cut{};
-}
-
-void int4_row(Queue& queue, const Tensor& x, const QuantizedWeights& w, const Tensor& y, const Int4Cut& cut)
-{
-    const Problem p = problem_of(w);
-    const std::int64_t wanted = 4 * std::max(1u, queue.device().compute_units);
-    const std::int64_t columns = (w.outputs() / wanted + 15) / 16 * 16;
-    const Int4Problem problem{w.outputs(),   w.inputs(),    p.group, p.scale_group, p.scale_column, p.zero_group,
-                              p.zero_column, std::max<std::int64_t>(columns, 16)};
-    const Program& program = queue.context().program(
-        "kernels/quantized/cpu_int4.cl", fmt::format("-DX={} -DPARTS={} -DPIECES={}{}", name_of(w.scales.dtype),
-                                                     cut.parts, cut.pieces, w.zeros.defined() ? " -DZEROS" : ""));
-    queue.launch(program.kernel("multiply"), Range::groups(groups(problem.columns, problem.block_columns)), x, w.values,
-                 w.scales, w.zeros.defined() ? w.zeros : w.scales, y, problem,
-                 LocalMemory{4 * static_cast<std::size_t>(cut.words)});
-}
-
 }  // namespace
 
 void pack_int4(Queue& queue, const Tensor& bytes, const Tensor& packed, bool even_high)
@@ -176,9 +136,8 @@ void quantized_matmul(Queue& queue, const Tensor& x, const QuantizedWeights& wei
         const Tensor turned = w.transpose(0, 1);
         return gemm(queue, gemm_problem(x, turned, y), x, turned, y);
     }
-    if (m == 1)
-        if (const Int4Cut cut = int4_cut(queue.device(), weights, inputs); cut.parts)
-            return int4_row(queue, x, weights, y, cut);
+    if (weights.bits == 4 && detail::cpu_int4(queue, x, weights, y, inputs))
+        return;
     const bool cpu = queue.device().kind == DeviceKind::cpu;
     // A GPU's team is no larger than there are blocks of inputs, so that nobody idles.
     std::int64_t team = 1;

@@ -114,7 +114,7 @@ Tensor dequantized(const Call& call, const BlockWeights& w, DataType type)
 
 // The same for the kernels of products with such weights, where they have one for these: k in whole blocks of 32 or a
 // multiple, 4 or 8 bits. What the kernels read is made once of constants.
-std::optional<QuantizedWeights> kernel_weights(const Call& call, const BlockWeights& w, DataType type)
+std::optional<QuantizedWeights> kernel_weights(const Call& call, const BlockWeights& w, DataType type, Inputs inputs)
 {
     if ((w.bits != 4 && w.bits != 8) || w.block % 32 != 0 || w.k % w.block != 0 || type == DataType::float64)
         return std::nullopt;
@@ -122,10 +122,11 @@ std::optional<QuantizedWeights> kernel_weights(const Call& call, const BlockWeig
         Prepared* place = call.prepared(i);
         return place ? place->get(call.queue(), key, make) : make();
     };
-    // CPUs read the scales of neighbouring outputs together.
+    // CPUs read the scales of neighbouring outputs together, but beside bytes of A those of an output.
+    const bool by_output = call.queue().device().kind != DeviceKind::cpu || inputs == Inputs::bytes;
     const auto by_group = [&](const Tensor& t) {
         const Tensor lines = t.reshape({w.n, w.blocks}).transpose(0, 1);
-        if (call.queue().device().kind != DeviceKind::cpu)
+        if (by_output)
             return lines;
         const Tensor copied = call.allocate(lines.shape, lines.dtype);
         copy(call.queue(), lines, copied);
@@ -136,7 +137,7 @@ std::optional<QuantizedWeights> kernel_weights(const Call& call, const BlockWeig
         pointwise(call.queue(), inputs, std::span(&y, 1), std::array{Scalar(w.middle())}, code);
         return y;
     };
-    const std::string key = detail::concat("nbits ", w.bits, " ", name_of(type));
+    const std::string key = detail::concat("nbits ", w.bits, " ", name_of(type), by_output ? " by output" : "");
     QuantizedWeights result;
     result.bits = static_cast<int>(w.bits);
     result.group = w.block;
@@ -168,11 +169,12 @@ void matmul_nbits(Call& call)
                to_string(a.shape), ", expected floating point with ", w.k, " columns");
     const Tensor rows = a.reshape({a.numel() / w.k, w.k});
     Value y;
-    if (const auto weights = kernel_weights(call, w, a.dtype)) {
+    // Levels from 3 on let A be rounded to bfloat16, from 4 on to bytes.
+    const std::int64_t level = call.integer_attribute("accuracy_level", 0);
+    const Inputs inputs = level >= 4 ? Inputs::bytes : level >= 3 ? Inputs::rounded : Inputs::exact;
+    if (const auto weights = kernel_weights(call, w, a.dtype, inputs)) {
         const Tensor product = call.allocate({rows.size(0), w.n}, a.dtype);
-        // Levels from 3 on let A be rounded to bfloat16, or bytes.
-        const bool rounded = call.integer_attribute("accuracy_level", 0) >= 3;
-        quantized_matmul(call.queue(), rows, *weights, product, rounded ? Inputs::rounded : Inputs::exact);
+        quantized_matmul(call.queue(), rows, *weights, product, inputs);
         y = Value(product);
     } else {
         y = op("MatMul", {Value(rows), Value(dequantized(call, w, a.dtype).transpose(0, 1))});
