@@ -20,8 +20,9 @@ public:
         for (int i = 0; i < count; ++i)
             programs_.push_back(std::make_unique<detail::LoadedProgram>(context.device(), all_, [this, i, &context] {
                 ++loads_[i];
-                cl::Program program(context.handle(), "__kernel void set(__global int* x, ulong offset) { x[offset] = " +
-                                                          std::to_string(i) + "; }");
+                const std::string value = std::to_string(i);
+                cl::Program program(context.handle(),
+                                    "__kernel void set(__global int* x, ulong offset) { x[offset] = " + value + "; }");
                 program.build(std::vector<cl::Device>{context.device().handle}, "");
                 return program;
             }));

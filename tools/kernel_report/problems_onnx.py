@@ -62,6 +62,9 @@ def integers() -> Iterator[Problem]:
                                   zeros(dtype="uint8")], domain=MICROSOFT, constant={1, 2, 4, 5, 6, 7})
     yield Problem("integer: quantized addition, uint8, 8x64x56x56", lambda: add(8, 64, 56, 56), 1)
     yield Problem("integer: quantized addition of a channel, uint8, 8x64x56x56", lambda: add(1, 64, 1, 1), 1)
+    for count in 4096, 1 << 20:
+        yield Problem(f"integer: dynamic quantization, {count}", lambda count=count: run(
+            "DynamicQuantizeLinear", [zeros(count)], 3), 1)
 
 
 def machines() -> Iterator[Problem]:

@@ -128,6 +128,7 @@ Tensor& add_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Te
 
 Tensor& sub_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out)
 {
+    at::native::sub_check(self, other);
     const Scalar factor = checked_alpha(alpha, self, other);
     return structured_pointwise<at::meta::structured_sub_Tensor>(out, CLPRIM_ROW("sub"), {to_scalar(factor)}, self,
                                                                  other, factor);
