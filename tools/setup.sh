@@ -10,6 +10,7 @@
 #   CLPRIM_JOBS=2             parallel compile jobs (default: as many as there are cores and 1.2 GiB of memory)
 #   CXX=g++                   C++ compiler (default: the newest clang that works, else g++)
 #   CLPRIM_NO_APT=1           never touch system packages
+#   CLPRIM_PYTORCH_INDEX=URL  where PyTorch without CUDA is looked for first; empty: PyPI's build with CUDA
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -125,18 +126,30 @@ install_list() {
 }
 install_python_packages() { run_once packages "$(sha256sum <tools/requirements.txt)" install_list; }
 
+# PyTorch's own index has builds without CUDA, which pip prefers because of their "+cpu": a fifth of the size, and all
+# that this device needs. Where it is not to be had, PyPI's build serves.
+pytorch_index=${CLPRIM_PYTORCH_INDEX-https://download.pytorch.org/whl/cpu}
+pytorch_index_answers() {
+    [ -n "$pytorch_index" ] && .venv/bin/python -c 'import sys, urllib.request
+urllib.request.urlopen(sys.argv[1] + "/torch/", timeout=5)' "$pytorch_index" 2>/dev/null
+}
+
 # pip in the background: for most of this time it waits or unpacks.
 pytorch_process=
 start_pytorch() {
     .venv/bin/python -c 'from importlib.util import find_spec as find
 raise SystemExit(not (find("torch") and find("torchvision")))' && return 0
-    say "installing PyTorch into .venv (about 5 GB on disk), while the library is built, which needs none"
-    "${pip_install[@]}" -r tools/requirements-torch.txt &
+    local from=() size="5 GB"
+    if pytorch_index_answers; then
+        from=(--extra-index-url "$pytorch_index") size="1 GB"
+    fi
+    say "installing PyTorch into .venv (about $size on disk), while the library is built, which needs none"
+    "${pip_install[@]}" ${from[@]+"${from[@]}"} -r tools/requirements-torch.txt &
     pytorch_process=$!
     trap 'kill "$pytorch_process" 2>/dev/null || true' EXIT
 }
 finish_pytorch() {
-    wait "$pytorch_process" || fail "pip could not install PyTorch; is PyPI reachable?"
+    wait "$pytorch_process" || fail "pip could not install PyTorch; is PyPI reachable? (CLPRIM_PYTORCH_INDEX= asks PyPI alone)"
     trap - EXIT
 }
 
