@@ -134,23 +134,31 @@ pytorch_index_answers() {
 urllib.request.urlopen(sys.argv[1] + "/torch/", timeout=5)' "$pytorch_index" 2>/dev/null
 }
 
-# pip in the background: for most of this time it waits or unpacks.
-pytorch_process=
-start_pytorch() {
+has_pytorch() {
     .venv/bin/python -c 'from importlib.util import find_spec as find
-raise SystemExit(not (find("torch") and find("torchvision")))' && return 0
+raise SystemExit(not (find("torch") and find("torchvision")))'
+}
+
+# PyTorch and all other packages in the background, where pip mostly waits or unpacks, once what the library's build
+# reads is there.
+pip_process=
+start_pip() {
     local from=() size="5 GB"
     if pytorch_index_answers; then
         from=(--extra-index-url "$pytorch_index") size="1 GB"
     fi
-    say "installing PyTorch into .venv (about $size on disk), while the library is built, which needs none"
-    "${pip_install[@]}" ${from[@]+"${from[@]}"} -r tools/requirements-torch.txt &
-    pytorch_process=$!
-    trap 'kill "$pytorch_process" 2>/dev/null || true' EXIT
+    say "installing PyTorch (about $size on disk) and Python packages into .venv, while the library is built"
+    "${pip_install[@]}" onnx || fail "pip could not install the package onnx; is PyPI reachable?"
+    "${pip_install[@]}" ${from[@]+"${from[@]}"} -r tools/requirements-torch.txt -r tools/requirements.txt &
+    pip_process=$!
+    trap 'kill "$pip_process" 2>/dev/null || true' EXIT
 }
-finish_pytorch() {
-    wait "$pytorch_process" || fail "pip could not install PyTorch; is PyPI reachable? (CLPRIM_PYTORCH_INDEX= asks PyPI alone)"
+finish_pip() {
+    wait "$pip_process" ||
+        fail "pip could not install PyTorch and the packages of tools/requirements.txt; is PyPI reachable?" \
+            "(CLPRIM_PYTORCH_INDEX= asks PyPI alone)"
     trap - EXIT
+    run_once packages "$(sha256sum <tools/requirements.txt)" true
 }
 
 # ---- Build -----------------------------------------------------------------------------------------------------------
@@ -209,7 +217,7 @@ build() {
 import importlib.metadata, sys
 print(sys.version, importlib.metadata.version("torch"))'; } | sha256sum)
     [ -f build/build.ninja ] || rm -f .venv/.clprim-configure
-    run_once configure "$key" configure -DCLPRIM_BUILD_PYTORCH=ON
+    run_once configure "$key" configure -DCLPRIM_BUILD_PYTORCH=ON -DCLPRIM_BUILD_PYTHON=ON
     compile "$@"
 
     # The built packages join .venv's path, so that `import torch` finds the device. The path is relative to the
@@ -232,12 +240,14 @@ if [ -n "${CLPRIM_NO_APT:-}" ]; then :
 elif command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then install_packages
 else say "no apt-get here: see docs/building.md for the packages that the build needs"; fi
 make_venv
-install_python_packages
-find_cmake
-start_pytorch
-if [ -n "$pytorch_process" ]; then
-    configure -DCLPRIM_BUILD_PYTORCH=OFF
+if has_pytorch; then
+    install_python_packages
+    find_cmake
+else
+    find_cmake
+    start_pip
+    configure -DCLPRIM_BUILD_PYTORCH=OFF -DCLPRIM_BUILD_PYTHON=OFF
     compile clprim
-    finish_pytorch
+    finish_pip
 fi
 build "${@:-python_packages}"

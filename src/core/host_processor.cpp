@@ -66,4 +66,13 @@ bool host_halves_vectors() noexcept { return false; }
 
 #endif
 
+std::size_t host_cache()
+{
+    static const std::size_t bytes = [] {
+        const std::size_t said = detail::last_level_cache();
+        return said ? said : std::size_t{32} << 20;
+    }();
+    return bytes;
+}
+
 }  // namespace clprim

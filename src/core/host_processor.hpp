@@ -1,6 +1,8 @@
 // What the processor of this process offers to kernels of CPU devices.
 #pragma once
 
+#include <cstddef>
+
 #include <clprim/device.hpp>
 
 namespace clprim {
@@ -29,5 +31,8 @@ inline bool multiplies_bfloat16_by_vectors(const Device& device)
 // Whether it computes with vectors of 64 bytes in two halves, as AMD's Zen 4 does: one product a cycle in place of two.
 // Source: AMD64 Architecture Programmer's Manual, volume 3, appendix E, function 8000_001A (FP512).
 bool host_halves_vectors() noexcept;
+
+// Bytes of its largest cache, or what is usual where the system does not say.
+std::size_t host_cache();
 
 }  // namespace clprim

@@ -58,6 +58,15 @@ bool allow_tile_registers() noexcept
 #endif
 }
 
+std::size_t last_level_cache() noexcept
+{
+#ifdef _SC_LEVEL3_CACHE_SIZE
+    return static_cast<std::size_t>(std::max(0L, ::sysconf(_SC_LEVEL3_CACHE_SIZE)));
+#else
+    return 0;
+#endif
+}
+
 void* reserve_addresses(std::size_t bytes) noexcept { return map(bytes, PROT_NONE, MAP_NORESERVE); }
 
 void* allocate_pages(std::size_t bytes) noexcept

@@ -31,6 +31,8 @@ std::int64_t thread_id() noexcept { return GetCurrentThreadId(); }
 
 bool allow_tile_registers() noexcept { return false; }
 
+std::size_t last_level_cache() noexcept { return 0; }
+
 void* reserve_addresses(std::size_t bytes) noexcept
 {
     return VirtualAlloc(nullptr, bytes, MEM_RESERVE, PAGE_NOACCESS);

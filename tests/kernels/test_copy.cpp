@@ -104,6 +104,25 @@ TEST(Copy, SameElementsIsNothingToDo)
     EXPECT_EQ(download<int>(x), numbers(12));
 }
 
+// Few bytes, many, and more than caches hold, from and to anywhere in a line; nothing is written beside them.
+TEST(Copy, RunsOfBytes)
+{
+    for (const std::int64_t count : {1, 63, 700'000, (48 << 20) + 5}) {
+        std::vector<std::uint8_t> values(static_cast<std::size_t>(count) + 128);
+        for (std::size_t i = 0; i < values.size(); ++i)
+            values[i] = static_cast<std::uint8_t>(i * 2654435761u >> 13);
+        const Tensor source = upload(values, DataType::uint8, {static_cast<std::int64_t>(values.size())});
+        const std::vector<std::uint8_t> before(values.size(), 7);
+        for (const auto [from, to] : {std::pair{0, 0}, {3, 0}, {0, 61}, {64, 5}}) {
+            const Tensor target = upload(before, DataType::uint8, source.shape);
+            copy(queue(), source.slice(0, from, from + count), target.slice(0, to, to + count));
+            std::vector<std::uint8_t> expected = before;
+            std::copy_n(values.begin() + from, count, expected.begin() + to);
+            EXPECT_TRUE(download<std::uint8_t>(target) == expected) << count << " from " << from << " to " << to;
+        }
+    }
+}
+
 TEST(Copy, Conversions)
 {
     const std::vector<float> values{0.0f, -0.0f, 1.5f, -1.5f, 2.5f, 100.7f, -100.2f};

@@ -9,11 +9,12 @@ from comparison import device
 from torch_ocl import validate_detection as detection
 
 # One of each kind, and float64 where it is quick on the CPU; `python -m torch_ocl validate --detection` runs all.
-CASES = [("fasterrcnn_mobilenet_v3_large_fpn", torch.float64), ("maskrcnn_resnet50_fpn", torch.float64),
-         ("keypointrcnn_resnet50_fpn", torch.float64), ("retinanet_resnet50_fpn", torch.float64),
-         ("fcos_resnet50_fpn", torch.float64), ("ssdlite320_mobilenet_v3_large", torch.float32)]
-if os.environ.get("TORCH_OCL_TEST_ALL"):
-    CASES += [("ssd300_vgg16", torch.float64), ("ssdlite320_mobilenet_v3_large", torch.float64)]
+CASES = [("maskrcnn_resnet50_fpn", torch.float64), ("keypointrcnn_resnet50_fpn", torch.float64),
+         ("retinanet_resnet50_fpn", torch.float64), ("fcos_resnet50_fpn", torch.float64),
+         ("ssdlite320_mobilenet_v3_large", torch.float32)]
+if os.environ.get("CLPRIM_TEST_ALL"):
+    CASES += [("fasterrcnn_mobilenet_v3_large_fpn", torch.float64), ("ssd300_vgg16", torch.float64),
+              ("ssdlite320_mobilenet_v3_large", torch.float64)]
 
 
 @pytest.mark.long

