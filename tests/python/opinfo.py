@@ -3,10 +3,10 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_leaves, tree_map
 
-# Every operator is tested in these dtypes ...
-ALWAYS = (torch.float32, torch.complex64)
-# ... and in two of these, in turn: together the operators go through all of them, and the programs built stay few.
-IN_TURN = (torch.float16, torch.int64, torch.float64, torch.bool, torch.bfloat16, torch.int32, torch.uint8)
+# Every operator is tested in float32 and in two of these, in turn: together the operators go through all of them, and
+# the programs built stay few.
+IN_TURN = (torch.float16, torch.complex64, torch.int64, torch.float64, torch.complex64, torch.bool, torch.bfloat16,
+           torch.int32, torch.complex64, torch.uint8)
 
 
 def cases(names):
@@ -14,9 +14,8 @@ def cases(names):
     result = []
     for turn, op in enumerate(op for op in op_db if op.name in names):
         others = [dtype for dtype in IN_TURN if op.supports_dtype(dtype, "cpu")]
-        chosen = {others[(2 * turn + k) % len(others)] for k in range(2)} if others else set()
-        result += [(op, dtype) for dtype in ALWAYS + IN_TURN
-                   if dtype in chosen or (dtype in ALWAYS and op.supports_dtype(dtype, "cpu"))]
+        chosen = dict.fromkeys(others[(2 * turn + k) % len(others)] for k in range(2)) if others else ()
+        result += [(op, dtype) for dtype in (torch.float32, *chosen) if op.supports_dtype(dtype, "cpu")]
     return result
 
 

@@ -18,8 +18,9 @@ void copy_bytes(const __global uchar* source, ulong source_offset, __global ucha
     target += target_offset;
     const ulong before = min(count, (LINE - (ulong)target % LINE) % LINE), lines = (count - before) / LINE;
     const size_t i = get_global_id(0);
+    const ulong at = before + i * LINE;
     if (i < lines)
-        STORE(*(const __global anywhere_t*)(source + before + i * LINE), (__global uint16*)(target + before + i * LINE));
+        STORE(*(const __global anywhere_t*)(source + at), (__global uint16*)(target + at));
     if (i == 0) {
         for (ulong k = 0; k < before; ++k)
             target[k] = source[k];
