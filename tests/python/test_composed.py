@@ -92,6 +92,26 @@ def test_histogram_edges(device):
 
 
 @pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16))
+def test_histograms_of_sixteen_bits(device, dtype):
+    x, weight = torch.linspace(-3, 3, 100).to(dtype), torch.linspace(0, 1, 100).to(dtype)
+    edges = torch.tensor([-2.0, 0.0, 1.0, 2.5], dtype=dtype)
+    for options in ({}, {"density": True}, {"weight": weight}):
+        wide = {name: value.double() if name == "weight" else value for name, value in options.items()}
+        own = {name: value.to(device) if name == "weight" else value for name, value in options.items()}
+        expected, _ = torch.histogram(x.double(), edges.double(), **wide)   # the CPU rounds after every addition
+        actual, found = torch.histogram(x.to(device), edges.to(device), **own)
+        assert torch.equal(found.cpu(), edges)
+        assert_close(actual.cpu(), expected.to(dtype))
+    pairs = torch.stack([x, x], 1)
+    expected, _ = torch.histogramdd(pairs, [edges, edges])
+    assert_close(torch.histogramdd(pairs.to(device), [edges.to(device)] * 2)[0].cpu(), expected)
+    with pytest.raises(NotImplementedError):
+        torch.histogram(x, 4)
+    with pytest.raises(NotImplementedError):
+        torch.histogram(x.to(device), 4)
+
+
+@pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16))
 def test_sixteen_bits_are_rounded_once(dtype):
     generator = torch.Generator().manual_seed(0)
     x, a, b = (torch.empty(*shape).uniform_(-9, 9, generator=generator).to(dtype) for shape in ((5, 10), (5,), (10,)))

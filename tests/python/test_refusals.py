@@ -167,9 +167,33 @@ def test_dtypes_without_a_kernel_give_nothing_of_nothing():
                  lambda to: to(torch.ones(3, 0, dtype=torch.int64)).softmax(0),
                  lambda to: torch.linalg.lu_factor(to(torch.ones(0, 3, 3, dtype=torch.float16)))[0],
                  lambda to: torch.linalg.eigvalsh(to(torch.ones(0, 0, dtype=torch.int64))),
-                 lambda to: torch.searchsorted(to(torch.ones(0).bool()), to(torch.ones(0).bool()))):
+                 lambda to: torch.searchsorted(to(torch.ones(0).bool()), to(torch.ones(0).bool())),
+                 lambda to: torch.linalg.lu_solve(to(torch.ones(3, 3).half()), to(torch.tensor([1, 2, 3]).int()),
+                                                  to(torch.ones(3, 0).half())),
+                 lambda to: torch.nn.functional.adaptive_avg_pool2d(to(torch.ones(0, 2, 8, 8).long()), 5)):
         expected, actual = (call(lambda x: x.to(where)).cpu() for where in ("cpu", device))
         assert torch.equal(expected, actual) and expected.dtype == actual.dtype
+
+
+def test_dtypes_without_a_kernel_are_refused_with_nothing_to_compute():
+    for call in (torch.cholesky_inverse, lambda x: torch.cholesky_solve(x, x), torch.linalg.qr,
+                 torch.linalg.matrix_sqrth):
+        for dtype in (torch.float16, torch.int64):
+            for shape in ((0, 0), (2, 0, 0), (3, 3)):
+                errors = [type(raised(lambda: call(torch.ones(shape, dtype=dtype, device=where))))
+                          for where in ("cpu", device)]
+                assert errors[0] is errors[1] and issubclass(errors[0], RuntimeError), (dtype, shape, errors)
+
+
+def test_reflectors_are_as_many_as_the_columns():
+    """What ormqr of the CPU takes; counts are looked at before dtypes."""
+    for left, other in ((True, (4, 5)), (False, (2, 4))):
+        for count in range(1, 5):
+            for columns, dtype in ((3, torch.float32), (5, torch.float32), (3, torch.int64)):
+                errors = [type(raised(lambda: torch.ormqr(*(
+                    torch.ones(shape, dtype=dtype, device=where) for shape in ((4, columns), (count,), other)), left)))
+                    for where in ("cpu", device)]
+                assert errors[0] is errors[1], (left, count, columns, dtype, errors)
 
 
 def test_permutations_of_any_dtype():

@@ -1,4 +1,5 @@
 // histogram and histogramdd: the bin of each sample by binary search, then sums of weights over the bins.
+#include <ATen/OpMathType.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/aminmax.h>
@@ -31,12 +32,14 @@ Tensor as_rows(const Tensor& self)
     return self.reshape({self.size(-1) == 0 ? 0 : self.numel() / self.size(-1), self.size(-1)});
 }
 
-void check_dtype(const Tensor& self)
+void check_dtype(const Tensor& self, bool sixteen_bits)
 {
-    TORCH_CHECK_NOT_IMPLEMENTED(self.scalar_type() == at::kFloat || self.scalar_type() == at::kDouble,
+    const at::ScalarType type = self.scalar_type();
+    TORCH_CHECK_NOT_IMPLEMENTED(type == at::kFloat || type == at::kDouble ||
+                                    (sixteen_bits && (type == at::kHalf || type == at::kBFloat16)),
                                 "\"histogramdd\" not "
                                 "implemented for '",
-                                c10::toString(self.scalar_type()), "'");
+                                c10::toString(type), "'");
 }
 
 // Equally wide bins over the given range, or over that of the samples: this one waits for the device.
@@ -62,7 +65,7 @@ Tensor equal_bins(const Tensor& samples, int64_t count, std::optional<std::pair<
 
 std::vector<Tensor> bin_edges(const Tensor& self, at::IntArrayRef bins, const Range& range)
 {
-    check_dtype(self);
+    check_dtype(self, false);   // as the CPU, which takes given edges of sixteen bits only
     const Tensor rows = as_rows(self);
     const int64_t axes = rows.size(1);
     TORCH_CHECK(static_cast<int64_t>(bins.size()) == axes, name,
@@ -83,7 +86,7 @@ std::vector<Tensor> bin_edges(const Tensor& self, at::IntArrayRef bins, const Ra
 // Bins are open at their upper edge, but for the last one. Samples outside and NaN do not count.
 Tensor count(const Tensor& self, at::TensorList edges, const OptionalTensor& weight, bool density)
 {
-    check_dtype(self);
+    check_dtype(self, true);
     const Tensor rows = as_rows(self);
     const int64_t axes = rows.size(1), samples = rows.size(0);
     TORCH_CHECK(static_cast<int64_t>(edges.size()) == axes, name,
@@ -116,21 +119,23 @@ Tensor count(const Tensor& self, at::TensorList edges, const OptionalTensor& wei
         place = place * bins + at::bucketize(x, edge, false, true).sub_(1).clamp_(0, std::max<int64_t>(bins - 1, 0));
     }
     const int64_t cells = c10::multiply_integers(shape);
-    Tensor result = at::zeros({cells}, self.options());
+    // Sixteen bits are rounded once.
+    const at::TensorOptions wide = self.options().dtype(at::toOpMathType(self.scalar_type()));
+    Tensor result = at::zeros({cells}, wide);
     if (samples != 0 && cells != 0 && axes != 0) {
-        const Tensor amount = weighted ? weight->reshape(-1) : at::ones({samples}, self.options());
-        result.index_add_(0, place, at::where(inside, amount, at::zeros({}, self.options())));
+        const Tensor amount = weighted ? weight->reshape(-1).to(wide.dtype()) : at::ones({samples}, wide);
+        result.index_add_(0, place, at::where(inside, amount, at::zeros({}, wide)));
     }
     result = result.view(shape);
     if (!density)
-        return result;
+        return result.to(self.scalar_type());
     Tensor volume = result.sum();
     for (int64_t d = 0; d < axes; ++d) {
         std::vector<int64_t> along(axes, 1);
         along[d] = -1;
-        volume = volume * edges[d].diff().view(along);
+        volume = volume * edges[d].to(wide.dtype()).diff().view(along);
     }
-    return result / volume;
+    return (result / volume).to(self.scalar_type());
 }
 
 Tensor from_bin_counts(const Tensor& self, at::IntArrayRef bins, Range range, const OptionalTensor& weight,

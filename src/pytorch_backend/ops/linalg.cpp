@@ -128,6 +128,10 @@ Tensor& lu_solve_out(const Tensor& lu, const Tensor& pivots, const Tensor& b, bo
 {
     StructuredOut<at::meta::structured_linalg_lu_solve> op({out});
     op.meta(lu, pivots, b, left, adjoint);
+    if (op.output().numel() == 0) {   // nothing of any dtype
+        op.finish();
+        return out;
+    }
     const at::IntArrayRef batch = batch_sizes(op.output());
     std::vector<int64_t> pivot_sizes = batch.vec();
     pivot_sizes.push_back(pivots.size(-1));
@@ -244,6 +248,7 @@ void cholesky_solve(const Tensor& factor, bool upper, const Tensor& b)
 
 Tensor cholesky_solve_helper(const Tensor& b, const Tensor& factor, bool upper)
 {
+    require_kernel(b, "cholesky_solve");
     const c10::OptionalDeviceGuard guard(b.device());
     const Tensor x = work_copy(b);
     cholesky_solve(work_copy(factor), upper, x);
@@ -253,6 +258,7 @@ Tensor cholesky_solve_helper(const Tensor& b, const Tensor& factor, bool upper)
 Tensor cholesky_inverse(const Tensor& factor, bool upper)
 {
     at::native::squareCheckInputs(factor, "cholesky_inverse");
+    require_kernel(factor, "cholesky_inverse");
     const c10::OptionalDeviceGuard guard(factor.device());
     const Tensor work = work_copy(factor);
     const int64_t n = factor.size(-1);

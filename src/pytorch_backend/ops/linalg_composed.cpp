@@ -154,6 +154,8 @@ Tensor matrix_exp(const Tensor& self)
 // Of a Hermitian positive matrix, from its eigenvalues; the lower triangle is read.
 Tensor matrix_sqrth(const Tensor& a)
 {
+    at::native::squareCheckInputs(a, "linalg.matrix_sqrth");
+    at::native::checkFloatingOrComplex(a, "linalg.matrix_sqrth", false);
     const auto [values, vectors] = at::linalg_eigh(a);
     return (vectors * values.sqrt().unsqueeze(-2)).matmul(vectors.mH());
 }

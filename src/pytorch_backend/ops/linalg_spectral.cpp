@@ -52,6 +52,7 @@ Two qr_out(const Tensor& a, std::string_view mode, Tensor& q, Tensor& r)
 {
     StructuredOut<at::meta::structured_linalg_qr> op({q, r});
     op.meta(a, mode);
+    require_kernel(a, "linalg.qr");
     const Reflectors f = qr_factor(a);
     if (mode != "r")
         deliver(make_q(f, op.output(0).size(-1)), op.output(0));
@@ -79,7 +80,7 @@ Two geqrf_out(const Tensor& self, Tensor& a, Tensor& tau)
     return {a, tau};
 }
 
-Reflectors given_reflectors(const Tensor& a, const Tensor& tau, const char* name)
+void check_reflectors(const Tensor& a, const Tensor& tau, const char* name)
 {
     TORCH_CHECK(a.dim() >= 2, name, ": input must have at least 2 dimensions.");
     TORCH_CHECK(tau.dim() == a.dim() - 1 && tau.sizes().slice(0, tau.dim() - 1) == batch_sizes(a), name,
@@ -88,6 +89,11 @@ Reflectors given_reflectors(const Tensor& a, const Tensor& tau, const char* name
                 tau.sizes(), " and ", a.sizes());
     TORCH_CHECK(tau.scalar_type() == a.scalar_type(), name, ": tau dtype ", tau.scalar_type(),
                 " does not match input dtype ", a.scalar_type());
+}
+
+// After the checks of shapes: the CPU looks for a kernel last.
+Reflectors given_reflectors(const Tensor& a, const Tensor& tau, const char* name)
+{
     require_kernel(a, name);
     Reflectors f;
     f.a = work_copy(a);
@@ -97,13 +103,14 @@ Reflectors given_reflectors(const Tensor& a, const Tensor& tau, const char* name
 
 Tensor householder_product(const Tensor& input, const Tensor& tau)
 {
-    const Reflectors f = given_reflectors(input, tau, "torch.linalg.householder_product");
+    check_reflectors(input, tau, "torch.linalg.householder_product");
     TORCH_CHECK(input.size(-2) >= input.size(-1),
                 "torch.linalg.householder_product: input.shape[-2] must be greater than or "
                 "equal to input.shape[-1]");
     TORCH_CHECK(input.size(-1) >= tau.size(-1),
                 "torch.linalg.householder_product: input.shape[-1] must be greater than or "
                 "equal to tau.shape[-1]");
+    const Reflectors f = given_reflectors(input, tau, "torch.linalg.householder_product");
     const c10::OptionalDeviceGuard guard(input.device());
     return make_q(f, input.size(-1)).view(input.sizes());
 }
@@ -119,7 +126,7 @@ Tensor& householder_product_out(const Tensor& input, const Tensor& tau, Tensor& 
 // Q C, C Q, or with Q^H.
 Tensor ormqr(const Tensor& self, const Tensor& tau, const Tensor& other, bool left, bool transpose)
 {
-    const Reflectors f = given_reflectors(self, tau, "torch.ormqr");
+    check_reflectors(self, tau, "torch.ormqr");
     TORCH_CHECK(other.dim() == self.dim() && batch_sizes(other) == batch_sizes(self),
                 "torch.ormqr: batch dimensions of other "
                 "must be those of input, got ",
@@ -131,8 +138,9 @@ Tensor ormqr(const Tensor& self, const Tensor& tau, const Tensor& other, bool le
     const int64_t side = left ? -2 : -1;
     TORCH_CHECK(other.size(side) == self.size(-2), "torch.ormqr: other.shape[", side,
                 "] must be equal to input.shape[-2]");
-    TORCH_CHECK(tau.size(-1) <= std::min(self.size(-1), self.size(-2)), "torch.ormqr: tau.shape[-1] must not exceed "
-                "input.shape[-1]");
+    TORCH_CHECK(tau.size(-1) == std::min(other.size(side), self.size(-1)),
+                "torch.ormqr: tau.shape[-1] must be equal to min(other.shape[", side, "], input.shape[-1])");
+    const Reflectors f = given_reflectors(self, tau, "torch.ormqr");
     const c10::OptionalDeviceGuard guard(self.device());
     // C Q = (Q^H C^H)^H
     const Tensor c = work_copy(left ? other : other.mH());

@@ -277,7 +277,8 @@ at::Tensor& adaptive_avg_pool_out(const at::Tensor& self, at::IntArrayRef output
     const bool channels_last = self.dim() == rank + 2 && self.suggest_memory_format() != at::MemoryFormat::Contiguous;
     if (at::native::resize_output(out, size) && channels_last)
         out.unsafeGetTensorImpl()->empty_tensor_restride(self.suggest_memory_format());
-    average_pool(rank, self, out, adaptive());
+    if (out.numel() != 0)   // nothing of any dtype
+        average_pool(rank, self, out, adaptive());
     return out;
 }
 
