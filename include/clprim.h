@@ -6,9 +6,17 @@
  *     clprim_binding in = {"x", x}, out = {"y", NULL};
  *     clprim_session_run(session, &in, 1, &out, 1);
  *
- * A function that fails returns its status, leaves a message for clprim_last_error() and changes nothing else. Handles
- * that a function gives belong to the caller, who frees them; freeing NULL does nothing. A session may run in several
- * threads at once; tensors are immutable. */
+ * A function that fails returns its status, leaves a message for clprim_last_error() that begins with the function's
+ * name and says which argument was wrong and what was expected, and changes nothing else. Handles that a function gives
+ * belong to the caller, who frees them; freeing NULL does nothing. Tensors outlive the session that made them.
+ *
+ * A session may run in several threads at once; tensors are immutable and may be used from several threads. Freeing a
+ * session or a tensor must wait until no other thread uses it.
+ *
+ * NULL, numbers out of range, unknown names, types and shapes that do not fit are errors. What no library can tell from
+ * a pointer is the caller's to keep to, and undefined otherwise, as in C itself: that a handle came from clprim, is of
+ * the type that the function takes and was not freed; that an OpenCL handle is a live one of its kind; that texts end
+ * with a zero byte; and that an array has as many elements as its count, shape or `bytes` says. */
 #ifndef CLPRIM_H
 #define CLPRIM_H
 
@@ -64,14 +72,14 @@ clprim_status clprim_use_programs(const char* folder);
 /* Lines that the library has to say (level 1: information, 2: a warning) go to `function`, from any thread, in place of
  * stderr; NULL: to stderr again. */
 clprim_status clprim_set_log(void (*function)(void* user, int level, const char* line), void* user);
-int clprim_device_count(void); /* 0 where there are none, or the drivers fail */
+int clprim_device_count(void); /* 0 where there are none, or the drivers fail, which clprim_last_error() says */
 clprim_status clprim_device_get(int index, clprim_device* device);
 
 /* Builds the programs whose texts CLPRIM_DUMP_PROGRAMS left in `folder`, and keeps them in the cache on disk, the
  * longest first. Processes that are given the same folder share the work; `built` is this one's part. */
 clprim_status clprim_build_programs(const char* device, const char* folder, size_t* built);
 
-/* Tensors. `data` are the elements, row-major, and are copied; `shape` has `dims` sizes (NULL for none). */
+/* Tensors. `data` are the elements, row-major, and are copied; `shape` has `dims` sizes (NULL for none), at most 64. */
 clprim_status clprim_tensor_create(clprim_type type, const int64_t* shape, size_t dims, const void* data,
                                    clprim_tensor** tensor);
 clprim_status clprim_tensor_create_strings(const int64_t* shape, size_t dims, const char* const* strings,
@@ -81,7 +89,8 @@ int clprim_tensor_type(const clprim_tensor* tensor); /* a clprim_type, or anothe
 size_t clprim_tensor_dims(const clprim_tensor* tensor);
 const int64_t* clprim_tensor_shape(const clprim_tensor* tensor);
 size_t clprim_tensor_bytes(const clprim_tensor* tensor); /* of all elements; 0 for strings */
-/* Waits for the device. The elements, or the strings, live as long as the tensor. */
+/* Waits for the device. The elements, or the strings, live as long as the tensor. Strings have no data, numbers no
+ * strings. */
 clprim_status clprim_tensor_data(const clprim_tensor* tensor, const void** data);
 clprim_status clprim_tensor_string(const clprim_tensor* tensor, size_t index, const char** text);
 
@@ -97,11 +106,11 @@ clprim_status clprim_opencl_use_context(void* context);
 /* Sessions on the device start what they are given from now on after a cl_event, of any driver. */
 clprim_status clprim_opencl_wait_for(const char* device, void* event);
 /* A tensor in a cl_mem of the device's cl_context, row-major from `offset` bytes on; the buffer is retained and its
- * bytes are shared, not copied. */
+ * bytes are shared, not copied: runs see what it holds then, clprim_tensor_data what it held at its first call. */
 clprim_status clprim_tensor_adopt(clprim_type type, const int64_t* shape, size_t dims, void* buffer, size_t offset,
                                   const char* device, clprim_tensor** tensor);
 /* The cl_mem that holds a tensor's elements row-major from `offset` bytes on, as long as the tensor lives; uploaded to
- * the device if they are on the host. Work on it belongs behind the device's queue. */
+ * the device if they are on the host. It is to be read only, behind the device's queue. */
 clprim_status clprim_tensor_buffer(clprim_tensor* tensor, const char* device, void** buffer, size_t* offset);
 
 /* Sessions. `device` is "0:1", "gpu", part of a name, or NULL for the default. */
@@ -118,7 +127,7 @@ typedef struct clprim_size {
 typedef struct clprim_session_options {
     int no_optimization;         /* neither constants folded nor operators fused */
     int profile;                 /* times are kept, for clprim_session_trace */
-    const clprim_size* sizes;    /* inputs must have them, and what follows from them is computed once */
+    const clprim_size* sizes;    /* inputs must have them, and what follows from them is computed once; each once */
     size_t size_count;
     int no_recording;            /* every run goes node by node */
     int high_priority;           /* before sessions without, where the driver knows of priorities */
@@ -150,7 +159,7 @@ typedef struct clprim_binding {
     const char* name;
     clprim_tensor* tensor;
 } clprim_binding;
-/* Computes the outputs that are named. Enqueues; clprim_tensor_data waits. */
+/* Computes the outputs that are named, each once. Enqueues; clprim_tensor_data waits. */
 clprim_status clprim_session_run(clprim_session* session, const clprim_binding* inputs, size_t input_count,
                                  clprim_binding* outputs, size_t output_count);
 

@@ -1,11 +1,15 @@
 // Sessions.
 #include "c_api/handles.hpp"
 
+#include <algorithm>
 #include <deque>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <set>
 #include <vector>
+
+#include "onnx/graph.hpp"
 
 using namespace clprim;
 using namespace clprim::c_api;
@@ -33,13 +37,14 @@ using Ports = std::deque<Port>;              // whose members stay where they ar
 
 struct clprim_session {
     clprim_session(OnnxModel model, Context& context, const SessionOptions& options = {})
-        : session(std::move(model), context, options)
+        : most_inputs(model.model()->graph->input_ports.size()), session(std::move(model), context, options)
     {
         for (ModelPort& port : session.inputs())
             inputs.emplace_back(std::move(port));
         for (ModelPort& port : session.outputs())
             outputs.emplace_back(std::move(port));
     }
+    const size_t most_inputs;          // with those that have an initializer
     Session session;
     Ports inputs, outputs;
 };
@@ -53,11 +58,66 @@ const char* name_at(const Ports& ports, size_t index)
 
 void describe(const Ports& ports, size_t index, clprim_port* target)
 {
-    require(target != nullptr, "port is NULL");
-    require(index < ports.size(), "port ", index, " of ", ports.size());
+    require_given(target, "port", "where to describe it");
+    require(index < ports.size(), "index is ", index, "; the model has ", ports.size(), " of them");
     const Port& p = ports[index];
     *target = {p.port.name.c_str(), static_cast<int>(p.port.type), p.port.is_tensor, p.port.has_shape, p.sizes.size(),
                p.sizes.data(), p.names.data()};
+}
+
+void require_handle(const clprim_session* session) { require_given(session, "session", "a clprim_session"); }
+
+// Counts are compared with what the model has before any of the caller's memory is read by them.
+void require_count(const char* name, size_t count, size_t most, const char* of)
+{
+    require(count <= most, name, " is ", count, "; the model has ", most, " ", of);
+}
+
+std::map<std::string, std::int64_t> sizes_from(const clprim_session_options& options, const OnnxModel& model)
+{
+    std::set<std::string> known;
+    for (const onnx::Port& port : model.model()->graph->input_ports)
+        for (const auto& size : port.shape)
+            if (const auto* name = std::get_if<std::string>(&size); name && !name->empty())
+                known.insert(*name);
+    std::map<std::string, std::int64_t> sizes;
+    if (options.size_count != 1)               // a single one is refused by its name
+        require_count("size_count", options.size_count, known.size(), "sizes with names");
+    require(options.sizes || !options.size_count, "sizes is NULL; expected ", options.size_count, " sizes");
+    for (size_t i = 0; i < options.size_count; ++i) {
+        const clprim_size& given = options.sizes[i];
+        require(given.name != nullptr, "sizes[", i, "].name is NULL; expected the name of a size");
+        require(sizes.emplace(given.name, given.size).second, "size '", given.name, "' is given twice");
+    }
+    return sizes;
+}
+
+Session::Values values_from(const clprim_session& session, const clprim_binding* inputs, size_t count)
+{
+    require_count("input_count", count, session.most_inputs, "inputs");
+    require(inputs || !count, "inputs is NULL; expected ", count, " of them");
+    Session::Values values;
+    for (size_t i = 0; i < count; ++i) {
+        require(inputs[i].name != nullptr, "inputs[", i, "].name is NULL; expected the name of an input");
+        const bool fresh = values.emplace(inputs[i].name, inputs[i].tensor ? inputs[i].tensor->value : Value()).second;
+        require(fresh, "input '", inputs[i].name, "' is given twice");
+    }
+    return values;
+}
+
+std::vector<std::string> names_from(const clprim_session& session, const clprim_binding* outputs, size_t count)
+{
+    require_count("output_count", count, session.outputs.size(), "outputs");
+    require(count > 0, "output_count is 0; expected at least one output");
+    require_given(outputs, "outputs", "the outputs to compute");
+    std::vector<std::string> names;
+    for (size_t i = 0; i < count; ++i) {
+        require(outputs[i].name != nullptr, "outputs[", i, "].name is NULL; expected the name of an output");
+        require(std::ranges::find(names, outputs[i].name) == names.end(), "output '", outputs[i].name,
+                "' is asked for twice");
+        names.emplace_back(outputs[i].name);
+    }
+    return names;
 }
 
 }  // namespace
@@ -66,8 +126,9 @@ extern "C" {
 
 clprim_status clprim_session_create(const char* path, const char* device, clprim_session** session)
 {
-    return guarded([&] {
-        require(path && session, "an argument is NULL");
+    return guarded(__func__, [&] {
+        require_given(path, "path", "an ONNX file");
+        require_given(session, "session", "where to put the handle");
         *session = new clprim_session(OnnxModel(std::filesystem::path(path)), context_of(device));
     });
 }
@@ -75,8 +136,10 @@ clprim_status clprim_session_create(const char* path, const char* device, clprim
 clprim_status clprim_session_create_from_memory(const void* model, size_t bytes, const char* folder, const char* device,
                                                 clprim_session** session)
 {
-    return guarded([&] {
-        require(model && session, "an argument is NULL");
+    return guarded(__func__, [&] {
+        require_given(model, "model", "the bytes of an ONNX file");
+        require(bytes > 0, "bytes is 0; expected those of an ONNX file");
+        require_given(session, "session", "where to put the handle");
         const std::span<const std::byte> data(static_cast<const std::byte*>(model), bytes);
         *session = new clprim_session(OnnxModel::from_bytes(data, folder ? folder : ""), context_of(device));
     });
@@ -85,22 +148,20 @@ clprim_status clprim_session_create_from_memory(const void* model, size_t bytes,
 clprim_status clprim_session_create_with(const char* path, const char* device, const clprim_session_options* options,
                                          clprim_session** session)
 {
-    return guarded([&] {
-        require(path && session, "an argument is NULL");
+    return guarded(__func__, [&] {
+        require_given(path, "path", "an ONNX file");
+        require_given(session, "session", "where to put the handle");
+        OnnxModel model{std::filesystem::path(path)};
         SessionOptions chosen;
         if (options) {
             chosen.optimize = !options->no_optimization;
             chosen.profile = options->profile != 0;
-            require(options->sizes || !options->size_count, "sizes is NULL");
-            for (size_t i = 0; i < options->size_count; ++i) {
-                require(options->sizes[i].name, "the name of size ", i, " is NULL");
-                chosen.sizes[options->sizes[i].name] = options->sizes[i].size;
-            }
+            chosen.sizes = sizes_from(*options, model);
             chosen.record = !options->no_recording;
             chosen.high_priority = options->high_priority != 0;
             chosen.programs = options->programs ? options->programs : "";
         }
-        *session = new clprim_session(OnnxModel(std::filesystem::path(path)), context_of(device), chosen);
+        *session = new clprim_session(std::move(model), context_of(device), chosen);
     });
 }
 
@@ -116,14 +177,20 @@ const char* clprim_session_metadata(const clprim_session* session, const char* k
 {
     if (!session || !key)
         return nullptr;
-    const auto found = session->session.metadata().find(key);
-    return found == session->session.metadata().end() ? nullptr : found->second.c_str();
+    const char* text = nullptr;
+    guarded(__func__, [&] {
+        const auto& metadata = session->session.metadata();
+        if (const auto found = metadata.find(key); found != metadata.end())
+            text = found->second.c_str();
+    });
+    return text;
 }
 
 clprim_status clprim_session_trace(const clprim_session* session, const char* path)
 {
-    return guarded([&] {
-        require(session && path, "an argument is NULL");
+    return guarded(__func__, [&] {
+        require_handle(session);
+        require_given(path, "path", "a file to write");
         std::ofstream file(path);
         file << session->session.trace();
         require(static_cast<bool>(file.flush()), "cannot write '", path, "'");
@@ -132,8 +199,9 @@ clprim_status clprim_session_trace(const clprim_session* session, const char* pa
 
 clprim_status clprim_session_save(const clprim_session* session, const char* path)
 {
-    return guarded([&] {
-        require(session && path, "an argument is NULL");
+    return guarded(__func__, [&] {
+        require_handle(session);
+        require_given(path, "path", "a file to write");
         session->session.save(path);
     });
 }
@@ -153,16 +221,16 @@ const char* clprim_session_output_name(const clprim_session* session, size_t ind
 
 clprim_status clprim_session_input(const clprim_session* session, size_t index, clprim_port* port)
 {
-    return guarded([&] {
-        require(session != nullptr, "session is NULL");
+    return guarded(__func__, [&] {
+        require_handle(session);
         describe(session->inputs, index, port);
     });
 }
 
 clprim_status clprim_session_output(const clprim_session* session, size_t index, clprim_port* port)
 {
-    return guarded([&] {
-        require(session != nullptr, "session is NULL");
+    return guarded(__func__, [&] {
+        require_handle(session);
         describe(session->outputs, index, port);
     });
 }
@@ -170,25 +238,15 @@ clprim_status clprim_session_output(const clprim_session* session, size_t index,
 clprim_status clprim_session_run(clprim_session* session, const clprim_binding* inputs, size_t input_count,
                                  clprim_binding* outputs, size_t output_count)
 {
-    return guarded([&] {
-        require(session && (inputs || !input_count) && outputs && output_count, "an argument is NULL or empty");
-        Session::Values values;
-        for (size_t i = 0; i < input_count; ++i) {
-            require(inputs[i].name, "the name of input ", i, " is NULL");
-            const bool fresh =
-                values.emplace(inputs[i].name, inputs[i].tensor ? inputs[i].tensor->value : Value()).second;
-            require(fresh, "input '", inputs[i].name, "' is given twice");
-        }
-        std::vector<std::string> names;
-        for (size_t i = 0; i < output_count; ++i) {
-            require(outputs[i].name, "the name of output ", i, " is NULL");
-            names.emplace_back(outputs[i].name);
-        }
+    return guarded(__func__, [&] {
+        require_handle(session);
+        const Session::Values values = values_from(*session, inputs, input_count);
+        const std::vector<std::string> names = names_from(*session, outputs, output_count);
         const Session::Values results = session->session.run(values, {.outputs = names, .bound = {}, .to_host = {}});
         // All handles are made before the first is given away.
         std::vector<std::unique_ptr<clprim_tensor>> made;
         for (const std::string& name : names)
-            made.push_back(std::make_unique<clprim_tensor>(clprim_tensor{results.at(name), &session->session.queue()}));
+            made.emplace_back(new clprim_tensor{results.at(name), &session->session.queue()});
         for (size_t i = 0; i < output_count; ++i)
             outputs[i].tensor = made[i].release();
     });

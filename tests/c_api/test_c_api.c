@@ -16,6 +16,17 @@ static const unsigned char model[] = {
     0x5a, 15, 0x0a, 1, 'x', 0x12, 10, 0x0a, 8, 0x08, 1, 0x12, 4, 0x0a, 2, 0x12, 0,
     0x62, 15, 0x0a, 1, 'y', 0x12, 10, 0x0a, 8, 0x08, 1, 0x12, 4, 0x0a, 2, 0x12, 0};
 
+/* One call that is wrong in one argument: its status, and that the message begins with the function's name and has
+ * what says which argument and why. */
+static int refused(clprim_status status, clprim_status expected, const char* function, const char* part)
+{
+    const char* message = clprim_last_error();
+    const size_t length = strlen(function);
+    return status == expected && strncmp(message, function, length) == 0 && message[length] == ':' &&
+           strstr(message, part) != NULL;
+}
+#define REFUSED(part, function, ...) CHECK(refused(function(__VA_ARGS__), CLPRIM_INVALID_ARGUMENT, #function, part))
+
 static void test_devices(void)
 {
     clprim_device device;
@@ -84,7 +95,7 @@ static void test_session(void)
 
     CHECK(clprim_session_run(session, NULL, 0, &out, 1) == CLPRIM_INVALID_ARGUMENT);
     twice[0] = twice[1] = in;
-    CHECK(clprim_session_run(session, twice, 2, &out, 1) == CLPRIM_INVALID_ARGUMENT && strstr(clprim_last_error(), "twice"));
+    REFUSED("input_count is 2", clprim_session_run, session, twice, 2, &out, 1);
     CHECK(clprim_session_run(session, NULL, 1, &out, 1) == CLPRIM_INVALID_ARGUMENT);
     CHECK(clprim_session_run(session, &in, 1, NULL, 1) == CLPRIM_INVALID_ARGUMENT);
     CHECK(clprim_session_run(session, &in, 1, &out, 0) == CLPRIM_INVALID_ARGUMENT);
@@ -180,7 +191,7 @@ static void test_null(void)
     CHECK(clprim_session_create(NULL, NULL, &session) == CLPRIM_INVALID_ARGUMENT);
     CHECK(clprim_session_create("model.onnx", NULL, NULL) == CLPRIM_INVALID_ARGUMENT);
     CHECK(clprim_session_create_from_memory(NULL, 8, NULL, NULL, &session) == CLPRIM_INVALID_ARGUMENT);
-    CHECK(clprim_session_create_from_memory(model, sizeof model, NULL, "no such device", &session) == CLPRIM_INVALID_ARGUMENT);
+    REFUSED("no such device", clprim_session_create_from_memory, model, sizeof model, NULL, "no such device", &session);
     CHECK(clprim_session_input_count(NULL) == 0 && clprim_session_output_count(NULL) == 0);
     CHECK(clprim_session_input_name(NULL, 0) == NULL && clprim_session_output_name(NULL, 0) == NULL);
     CHECK(clprim_session_input(NULL, 0, &port) == CLPRIM_INVALID_ARGUMENT);
@@ -193,6 +204,148 @@ static void test_null(void)
     clprim_session_free(NULL);
 }
 
+/* Numbers that are none of counts, sizes, types or offsets: refused before any memory is read by them. */
+static void test_numbers(void)
+{
+    const size_t counts[] = {(size_t)1 << 62, (size_t)-1, 65};
+    const int64_t one[] = {1}, negative[] = {-5}, huge[] = {(int64_t)1 << 62};
+    const int64_t wrapping[] = {(int64_t)1 << 32, (int64_t)1 << 32};
+    const clprim_type types[] = {(clprim_type)0, (clprim_type)27, (clprim_type)-1, CLPRIM_TYPE_LAST};
+    const float number = 1;
+    const char *word = "a", *text;
+    const void* data;
+    void* buffer;
+    size_t i, offset;
+    clprim_tensor *tensor = NULL, *numbers = NULL, *strings = NULL;
+
+    CHECK(clprim_tensor_create(CLPRIM_FLOAT32, one, 1, &number, &numbers) == CLPRIM_OK);
+    CHECK(clprim_tensor_create_strings(one, 1, &word, &strings) == CLPRIM_OK);
+    CHECK(clprim_tensor_buffer(numbers, NULL, &buffer, &offset) == CLPRIM_OK);
+    for (i = 0; i < 3; ++i) {
+        REFUSED("dims is", clprim_tensor_create, CLPRIM_FLOAT32, one, counts[i], &number, &tensor);
+        REFUSED("dims is", clprim_tensor_create_strings, one, counts[i], &word, &tensor);
+        REFUSED("dims is", clprim_tensor_adopt, CLPRIM_FLOAT32, one, counts[i], buffer, offset, NULL, &tensor);
+        REFUSED("index is", clprim_tensor_string, strings, counts[i], &text);
+    }
+    for (i = 0; i < 4; ++i) {
+        REFUSED("type is", clprim_tensor_create, types[i], one, 1, &number, &tensor);
+        REFUSED("type is", clprim_tensor_adopt, types[i], one, 1, buffer, offset, NULL, &tensor);
+    }
+    REFUSED("clprim_tensor_create_strings", clprim_tensor_create, CLPRIM_STRING, one, 1, &number, &tensor);
+    REFUSED("type is CLPRIM_STRING", clprim_tensor_adopt, CLPRIM_STRING, one, 1, buffer, offset, NULL, &tensor);
+    REFUSED("shape[0] is -5", clprim_tensor_create, CLPRIM_FLOAT32, negative, 1, &number, &tensor);
+    REFUSED("more than memory", clprim_tensor_create, CLPRIM_FLOAT32, huge, 1, &number, &tensor);
+    REFUSED("more than memory", clprim_tensor_create, CLPRIM_FLOAT32, wrapping, 2, &number, &tensor);
+    REFUSED("more than memory", clprim_tensor_create_strings, huge, 1, &word, &tensor);
+    REFUSED("reaches beyond", clprim_tensor_adopt, CLPRIM_FLOAT32, one, 1, buffer, (size_t)1 << 62, NULL, &tensor);
+    REFUSED("offset is", clprim_tensor_adopt, CLPRIM_UINT8, one, 1, buffer, (size_t)-1, NULL, &tensor);
+    REFUSED("not a multiple", clprim_tensor_adopt, CLPRIM_FLOAT32, one, 1, buffer, offset + 1, NULL, &tensor);
+    REFUSED("buffer is NULL", clprim_tensor_adopt, CLPRIM_FLOAT32, one, 1, NULL, 0, NULL, &tensor);
+    REFUSED("no such device", clprim_tensor_adopt, CLPRIM_FLOAT32, one, 1, buffer, offset, "no such device", &tensor);
+    REFUSED("clprim_tensor_string reads", clprim_tensor_data, strings, &data);
+    REFUSED("float32; expected strings", clprim_tensor_string, numbers, 0, &text);
+    REFUSED("strings", clprim_tensor_buffer, strings, NULL, &buffer, &offset);
+    REFUSED("no such device", clprim_tensor_buffer, numbers, "no such device", &buffer, &offset);
+    CHECK(tensor == NULL);
+    clprim_tensor_free(numbers);
+    clprim_tensor_free(strings);
+}
+
+static void test_counts_of_sessions(void)
+{
+    const char* path = "test_c_api_counts.onnx";
+    const size_t counts[] = {(size_t)1 << 62, (size_t)-1, 2};
+    const float values[] = {1, 2};
+    const double doubles[] = {1, 2};
+    const int64_t shape[] = {2}, square[] = {1, 2};
+    const clprim_size size = {"rows", 2}, nameless_size = {NULL, 2};
+    clprim_session_options options = {.sizes = &size};
+    clprim_tensor *x = NULL, *wide = NULL, *two = NULL;
+    clprim_session* session = NULL;
+    clprim_binding in = {"x", NULL}, out = {"y", NULL}, outs[2] = {{"y", NULL}, {"y", NULL}};
+    clprim_port port;
+    char long_path[6000] = "";
+    size_t i;
+    FILE* file = fopen(path, "wb");
+
+    CHECK(file && fwrite(model, 1, sizeof model, file) == sizeof model && fclose(file) == 0);
+    REFUSED("bytes is 0", clprim_session_create_from_memory, model, 0, NULL, NULL, &session);
+    for (i = 0; i < 2; ++i)
+        REFUSED("at most 2 GiB", clprim_session_create_from_memory, model, counts[i], NULL, NULL, &session);
+    for (i = 0; i < 3; ++i) {
+        options.size_count = counts[i];
+        REFUSED("size_count is", clprim_session_create_with, path, NULL, &options, &session);
+    }
+    options.size_count = 1;
+    REFUSED("rows", clprim_session_create_with, path, NULL, &options, &session);
+    options.sizes = &nameless_size;
+    REFUSED("sizes[0].name is NULL", clprim_session_create_with, path, NULL, &options, &session);
+    options.sizes = NULL;
+    REFUSED("sizes is NULL", clprim_session_create_with, path, NULL, &options, &session);
+    REFUSED("no such device", clprim_session_create, path, "no such device", &session);
+    memset(long_path, 'a', sizeof long_path - 1);
+    REFUSED("aaa", clprim_session_create, long_path, NULL, &session);
+    REFUSED("aaa", clprim_build_programs, NULL, long_path, &i);
+    REFUSED("aaa", clprim_use_programs, long_path);
+    CHECK(session == NULL && clprim_session_create(path, NULL, &session) == CLPRIM_OK);
+    remove(path);
+    if (!session)
+        return;
+    CHECK(clprim_tensor_create(CLPRIM_FLOAT32, shape, 1, values, &x) == CLPRIM_OK);
+    CHECK(clprim_tensor_create(CLPRIM_FLOAT32, square, 2, values, &two) == CLPRIM_OK);
+    CHECK(clprim_tensor_create(CLPRIM_FLOAT64, shape, 1, doubles, &wide) == CLPRIM_OK);
+    in.tensor = x;
+    for (i = 0; i < 3; ++i) {
+        REFUSED("input_count is", clprim_session_run, session, &in, counts[i], &out, 1);
+        REFUSED("output_count is", clprim_session_run, session, &in, 1, &out, counts[i]);
+        REFUSED("index is", clprim_session_input, session, counts[i], &port);
+        CHECK(clprim_session_input_name(session, counts[i]) == NULL);
+    }
+    REFUSED("output_count is 2", clprim_session_run, session, &in, 1, outs, 2);
+    REFUSED("output_count is 0", clprim_session_run, session, &in, 1, &out, 0);
+    in.tensor = wide;
+    REFUSED("must be float32", clprim_session_run, session, &in, 1, &out, 1);
+    in.tensor = two;
+    REFUSED("got float32 [1, 2]", clprim_session_run, session, &in, 1, &out, 1);
+    CHECK(out.tensor == NULL && outs[0].tensor == NULL);
+    clprim_tensor_free(x);
+    clprim_tensor_free(two);
+    clprim_tensor_free(wide);
+    clprim_session_free(session);
+}
+
+/* Results, also of replayed runs and of a queue of high priority, are read after their session is gone. */
+static void test_results_after_their_session(void)
+{
+    const char* path = "test_c_api_after.onnx";
+    const int64_t shape[] = {3};
+    int high, i;
+    FILE* file = fopen(path, "wb");
+    CHECK(file && fwrite(model, 1, sizeof model, file) == sizeof model && fclose(file) == 0);
+    for (high = 0; high < 2; ++high) {
+        clprim_session_options options = {.high_priority = high};
+        clprim_session* session = NULL;
+        clprim_binding in = {"x", NULL}, out = {"y", NULL};
+        clprim_tensor* results[6];
+        CHECK(clprim_session_create_with(path, NULL, &options, &session) == CLPRIM_OK);
+        for (i = 0; i < 6; ++i) {
+            float values[3];
+            values[0] = values[1] = values[2] = (float)i;
+            CHECK(clprim_tensor_create(CLPRIM_FLOAT32, shape, 1, values, &in.tensor) == CLPRIM_OK);
+            CHECK(clprim_session_run(session, &in, 1, &out, 1) == CLPRIM_OK);
+            results[i] = out.tensor;
+            clprim_tensor_free(in.tensor);
+        }
+        clprim_session_free(session);
+        for (i = 0; i < 6; ++i) {
+            const void* data = NULL;
+            CHECK(clprim_tensor_data(results[i], &data) == CLPRIM_OK && ((const float*)data)[2] == (float)(2 * i));
+            clprim_tensor_free(results[i]);
+        }
+    }
+    remove(path);
+}
+
 int main(void)
 {
     test_devices();
@@ -201,5 +354,8 @@ int main(void)
     test_session_options();
     test_runtime();
     test_null();
+    test_numbers();
+    test_counts_of_sessions();
+    test_results_after_their_session();
     return failures != 0;
 }
