@@ -1,5 +1,9 @@
 """com.microsoft's operators: ONNX Runtime computes what clprim computes; definitions stand in where its CPU has
 none."""
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -364,6 +368,16 @@ def test_matmul_nbits_by_bytes_of_any_numbers(value):
     y = nbits_product(x, inputs, 24, 32, 4)
     assert np.isfinite(y[[0, 2]]).all()
     assert (np.isfinite(y[1]) == (abs(value) < 1)).all()
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="processes cannot be bound to a core here")
+def test_matmul_nbits_by_bytes_on_one_core():
+    """A work-item has all columns then, also where they are fewer than it takes at a time."""
+    core = min(os.sched_getaffinity(0))
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__,
+                           "-k", "test_matmul_nbits_by_bytes and not one_core"], capture_output=True, text=True,
+                          preexec_fn=lambda: os.sched_setaffinity(0, {core}), timeout=600)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
 
 
 def test_matmul_nbits_bias():

@@ -341,9 +341,12 @@ void multiply(const __global storage_t(X)* x, ulong x_offset, const __global cha
     scales += scales_offset;
     zeros += zeros_offset;
     y += y_offset;
-    // Fours of columns begin no later than four before the last, so that some may be computed twice.
-    for (long j = begin; j < end; j += p.block_columns) {
-        const long size = (min(end - j, p.block_columns) + 3) / 4 * 4, column = max(min(j, p.columns - size), 0L);
+    // Fours of columns begin no later than four before the last, so that some may be computed twice. No more at a time
+    // than there are.
+    long size;
+    for (long j = begin; j < end; j += size) {
+        size = min((min(end - j, p.block_columns) + 3) / 4 * 4, p.columns / 4 * 4);
+        const long column = min(j, p.columns - size);
         for (long c = 0; c < size && !as_they_lie; ++c)
             put_line(scales + (column + c) * p.scale_column, &p, pieces, lines + c * pieces);
         const ulong line = as_they_lie ? (ulong)(scales + column * p.scale_column) : (ulong)lines;
