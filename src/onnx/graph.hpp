@@ -40,6 +40,11 @@ struct Placement {
     std::int64_t begin = 0, channels = 0, total = 0;
 };
 
+// Matrices of bytes with a scale and a zero point for each column.
+struct QuantizedMatrix {
+    Value bytes, scales, zeros;          // on the host: [n, rows, columns]; float32 [n, columns]
+};
+
 struct Node {
     std::string name, op_type, domain;   // domain "" stands for ai.onnx
     int opset = 1;                       // version of its domain
@@ -48,6 +53,7 @@ struct Node {
     GraphRef body;                       // of a call to a model-local function
     Placement place;
     std::vector<std::shared_ptr<Prepared>> prepared;   // by input, of those that never change; empty without such
+    std::shared_ptr<const QuantizedMatrix> recurrent;  // of an LSTM: what its R was made of, R's last axes turned
     std::shared_ptr<Derived> derived;    // null before a session has prepared its graph
     const OperatorRow* row = nullptr;    // what runs it; null until a session looked it up, and for function calls
 };

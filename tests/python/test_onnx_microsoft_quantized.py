@@ -142,14 +142,15 @@ def lstm_steps(x, w, r, bias):
 @pytest.mark.parametrize("parameters", ["all", "directions", "columns"])
 @pytest.mark.parametrize("kind", [U8, I8])
 @pytest.mark.parametrize("constant", [True, False])
-def test_quantized_lstm_is_one_of_dequantised_weights(constant, kind, parameters):
-    directions, size, hidden = 2, 5, 4
+@pytest.mark.parametrize("hidden, batch", [(4, 2), (37, 1), (300, 1), (300, 5)])
+def test_quantized_lstm_is_one_of_dequantised_weights(hidden, batch, constant, kind, parameters):
+    directions, size = 2, 5
     shape = {"all": (1,), "directions": (directions,), "columns": (directions, 4 * hidden)}[parameters]
     w, r = (integers(-60 if kind is I8 else 60, 60 if kind is I8 else 200, directions, n, 4 * hidden, dtype=kind)
             for n in (size, hidden))
-    scale = np.linspace(0.01, 0.03, int(np.prod(shape)), dtype=F).reshape(shape)
+    scale = (np.linspace(0.01, 0.03, int(np.prod(shape)), dtype=F) * F(4 / hidden)).reshape(shape)
     zero = integers(0, 90, *shape, dtype=kind)
-    x, bias = normal(7, 2, size), normal(directions, 8 * hidden)
+    x, bias = normal(7, batch, size), normal(directions, 8 * hidden)
     y, h, c = ours("DynamicQuantizeLSTM", [x, w, r, bias, None, None, None, None, scale, zero, scale, None],
                    {"hidden_size": hidden, "direction": "bidirectional"}, outputs=("y", "h", "c"),
                    constants={"x1", "x2", "x3", "x8", "x9", "x10"} if constant else ())

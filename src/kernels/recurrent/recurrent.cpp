@@ -19,6 +19,8 @@ struct Geometry {
     cl_uint y_step, y_direction, y_sample, last_h_direction, last_h_sample, last_c_direction, last_c_sample;
 };
 
+constexpr std::int64_t most_hidden_of_bytes = 1024;
+
 cl_uint u(std::int64_t v) { return static_cast<cl_uint>(v); }
 
 void require_shape(const char* name, const Tensor& tensor, const Dims& shape, DataType type, bool strided = false)
@@ -30,7 +32,19 @@ void require_shape(const char* name, const Tensor& tensor, const Dims& shape, Da
             to_string(tensor.shape), ", expected ", strided ? "" : "contiguous ", name_of(type), " ", to_string(shape));
 }
 
+// Of recurrent_cpu.cl, in local memory.
+std::size_t cpu_floats(std::int64_t gates, std::int64_t hidden, std::int64_t inputs)
+{
+    return static_cast<std::size_t>((2 * gates + 2) * hidden + inputs);
+}
+
 }  // namespace
+
+bool takes_bytes(const Device& device, std::int64_t hidden)
+{
+    return device.kind == DeviceKind::cpu && hidden <= most_hidden_of_bytes &&
+           cpu_floats(4, hidden, 0) * sizeof(float) <= device.local_memory;
+}
 
 void recurrent_layer(Queue& queue, const RecurrentLayer& p)
 {
@@ -39,6 +53,8 @@ void recurrent_layer(Queue& queue, const RecurrentLayer& p)
                                                {"weights", p.weights, optional},
                                                {"projected", p.projected, optional},
                                                {"recurrent", p.recurrent},
+                                               {"scales", p.scales, optional},
+                                               {"zeros", p.zeros, optional},
                                                {"bias", p.bias, optional},
                                                {"recurrent_bias", p.recurrent_bias, optional},
                                                {"lengths", p.lengths, optional},
@@ -56,10 +72,19 @@ void recurrent_layer(Queue& queue, const RecurrentLayer& p)
     const DataType type = p.y.dtype;
     require(is_floating_point(type) && type != DataType::float64, "recurrent_layer: not implemented for ",
             name_of(type));
-    require(hidden <= most_recurrent_hidden && directions <= 2, "recurrent_layer: at most ", most_recurrent_hidden,
+    const Device& device = queue.device();
+    const bool bytes = p.scales.defined();
+    const std::int64_t most = bytes ? most_hidden_of_bytes : most_recurrent_hidden;
+    require(hidden <= most && directions <= 2, "recurrent_layer: at most ", most,
             " hidden numbers and 2 directions, got ", hidden, " and ", directions);
+    require(!bytes || (is_lstm && p.projected.defined() && type == DataType::float32 && takes_bytes(device, hidden) &&
+                       (p.recurrent.dtype == DataType::int8 || p.recurrent.dtype == DataType::uint8)),
+            "recurrent_layer: recurrent weights of bytes are for float32 LSTM with projected inputs on CPUs");
     const std::int64_t inputs = p.x.defined() ? p.x.shape.back() : 0;
-    require_shape("recurrent", p.recurrent, {directions, hidden, gates * hidden}, type);
+    require_shape("recurrent", p.recurrent, {directions, hidden, gates * hidden}, bytes ? p.recurrent.dtype : type);
+    require(bytes == p.zeros.defined(), "recurrent_layer: scales and zeros belong together");
+    require_shape("scales", p.scales, {directions, gates * hidden}, type);
+    require_shape("zeros", p.zeros, {directions, gates * hidden}, type);
     require_shape("x", p.x, {steps, batch, inputs}, type);
     require_shape("weights", p.weights, {directions, inputs, gates * hidden}, type);
     require_shape("projected", p.projected, {directions, steps, batch, gates * hidden}, type);
@@ -80,19 +105,20 @@ void recurrent_layer(Queue& queue, const RecurrentLayer& p)
                             stride(p.h, 0), stride(p.h, 1), stride(p.c, 0), stride(p.c, 1),
                             u(p.y.stride(0)), u(p.y.stride(1)), u(p.y.stride(2)),
                             stride(p.last_h, 0), stride(p.last_h, 1), stride(p.last_c, 0), stride(p.last_c, 1)};
-    const std::string options =
+    std::string options =
         fmt::format("{} -DGATES={} -DAFTER={}", detail::define("X", type), gates,
                     p.cell == RecurrentLayer::Cell::gru_linear_before_reset ? 1 : 0);
     const auto groups = static_cast<std::size_t>(directions * batch);
-    const Device& device = queue.device();
-    const auto cpu_floats = static_cast<std::size_t>((2 * gates + 2) * hidden + inputs);
-    if (device.kind == DeviceKind::cpu && cpu_floats * sizeof(float) <= device.local_memory) {
-        const std::string plain = fmt::format("{} -DPLAIN={}", options, type == DataType::float32 ? 1 : 0);
+    const std::size_t memory = cpu_floats(gates, hidden, inputs) * sizeof(float);
+    if (device.kind == DeviceKind::cpu && memory <= device.local_memory) {
+        options += fmt::format(" -DPLAIN={}", type == DataType::float32 ? 1 : 0);
+        if (bytes)
+            options += fmt::format(" -DBYTES={}", name_of(p.recurrent.dtype));
         Kernel& kernel =
-            queue.context().program("kernels/recurrent/recurrent_cpu.cl", plain).kernel("recurrent_layer_cpu");
-        queue.launch(kernel, Range::groups(groups), p.x.defined() ? p.x : p.projected, p.weights, p.recurrent, p.bias,
-                     p.recurrent_bias, p.lengths, p.h, p.c, p.y, p.last_h, p.last_c, geometry,
-                     LocalMemory{cpu_floats * sizeof(float)});
+            queue.context().program("kernels/recurrent/recurrent_cpu.cl", options).kernel("recurrent_layer_cpu");
+        queue.launch(kernel, Range::groups(groups), p.x.defined() ? p.x : p.projected, p.weights, p.recurrent, p.scales,
+                     p.zeros, p.bias, p.recurrent_bias, p.lengths, p.h, p.c, p.y, p.last_h, p.last_c, geometry,
+                     LocalMemory{memory});
         return;
     }
     Kernel& kernel = queue.context().program("kernels/recurrent/recurrent.cl", options).kernel("recurrent_layer");

@@ -16,7 +16,8 @@ struct RecurrentLayer {
     Tensor x;                      // [T, N, I], contiguous; or undefined where `projected` is given
     Tensor weights;                // [D, I, G H], contiguous, with x
     Tensor projected;              // [D, T, N, G H], contiguous: x times the weights plus `bias`
-    Tensor recurrent;              // [D, H, G H], contiguous
+    Tensor recurrent;              // [D, H, G H], contiguous; int8 or uint8 where takes_bytes says so
+    Tensor scales, zeros;          // [D, G H] float32, contiguous, with bytes: a column is (byte - zero) scale
     Tensor bias;                   // [D, G H] of x's part, with x; may be undefined
     Tensor recurrent_bias; // [D, H] of the hidden gate's recurrent part, linear_before_reset only; may be undefined
     Tensor lengths;                // [N] int32, contiguous; may be undefined: all are T long
@@ -26,6 +27,10 @@ struct RecurrentLayer {
 };
 
 inline constexpr std::int64_t most_recurrent_hidden = 256;
+
+// Whether the recurrent weights of an LSTM in float32 with so many hidden numbers may be bytes: a quarter of what each
+// step reads otherwise.
+bool takes_bytes(const Device& device, std::int64_t hidden);
 
 // Throws InvalidArgument for shapes that do not fit.
 void recurrent_layer(Queue& queue, const RecurrentLayer& layer);

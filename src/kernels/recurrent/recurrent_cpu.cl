@@ -1,7 +1,8 @@
 // recurrent_layer for CPUs: one work-item walks through all steps of a sequence and direction. The sums of all gates
 // lie together, and rows of the weights, which lie so too, are added to them by vectors, four rows at a time: each is
 // read once a step, from its beginning to its end.
-// Options as in recurrent.cl, and -DPLAIN=1 for float.
+// Options as in recurrent.cl, and -DPLAIN=1 for float, -DBYTES=int8|uint8: recurrent weights are bytes, whose columns
+// have scales and zero points.
 #include "core/dtype.cl"
 #include "kernels/recurrent/recurrent_layer.cl"
 
@@ -44,6 +45,35 @@ static inline void add_products(__local float* sums, uint n, const __global stor
             sums[c] += v[k] * load(X, rows, first + (ulong)k * pitch + c);
 }
 
+#ifdef BYTES
+#define RECURRENT_T BYTES
+// The same with rows of bytes, as numbers.
+static inline void add_byte_products(__local float* sums, uint n, const __global storage_t(BYTES)* rows,
+                                     const __local float* v, uint count)
+{
+    uint k = 0;
+    for (; k + 8 <= count; k += 8, rows += 8 * (ulong)n) {
+        uint c = 0;
+        for (; c + WIDE <= n; c += WIDE) {
+            float16 one = vload16(0, sums + c), two = 0.0f;
+            _Pragma("unroll") for (uint i = 0; i < 8; i += 2) {
+                one = fma(v[k + i], convert_float16(vload16(0, rows + (ulong)i * n + c)), one);
+                two = fma(v[k + i + 1], convert_float16(vload16(0, rows + (ulong)(i + 1) * n + c)), two);
+            }
+            vstore16(one + two, 0, sums + c);
+        }
+        for (; c < n; ++c)
+            for (uint i = 0; i < 8; ++i)
+                sums[c] += v[k + i] * (float)rows[(ulong)i * n + c];
+    }
+    for (; k < count; ++k, rows += n)
+        for (uint c = 0; c < n; ++c)
+            sums[c] += v[k] * (float)rows[c];
+}
+#else
+#define RECURRENT_T X
+#endif
+
 // to[j] = the expression over vectors W and over what is left of them, with `at` the first number of either.
 #define FOR_HIDDEN(count, wide, single)                                                                               \
     {                                                                                                                  \
@@ -56,7 +86,9 @@ static inline void add_products(__local float* sums, uint n, const __global stor
 #define PUT(value, to) vstore16(value, 0, (to) + at)
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void recurrent_layer_cpu(TENSOR(x), TENSOR(weights), TENSOR(recurrent), TENSOR(bias), TENSOR(recurrent_bias),
+void recurrent_layer_cpu(TENSOR(x), TENSOR(weights), const __global storage_t(RECURRENT_T)* recurrent,
+                         ulong recurrent_offset, const __global float* scales, ulong scales_offset,
+                         const __global float* zeros, ulong zeros_offset, TENSOR(bias), TENSOR(recurrent_bias),
                          const __global int* lengths, ulong lengths_offset, TENSOR(h0), TENSOR(c0), OUTPUT(y),
                          OUTPUT(last_h), OUTPUT(last_c), recurrent_t p, __local float* memory)
 {
@@ -67,6 +99,8 @@ void recurrent_layer_cpu(TENSOR(x), TENSOR(weights), TENSOR(recurrent), TENSOR(b
                   *vector = cell + hidden;
     recurrent_offset += (ulong)direction * hidden * width;
     weights_offset += (ulong)direction * p.inputs * width;
+    scales_offset += (ulong)direction * width;
+    zeros_offset += (ulong)direction * width;
     bias_offset += (ulong)direction * width;
     recurrent_bias_offset += (ulong)direction * hidden;
     h0_offset += (ulong)direction * p.h_direction + (ulong)sample * p.h_sample;
@@ -97,7 +131,18 @@ void recurrent_layer_cpu(TENSOR(x), TENSOR(weights), TENSOR(recurrent), TENSOR(b
             vector[k] = load(X, x, input + k);
         add_products(sums, width, weights, weights_offset, width, vector, p.inputs);
 #if GATES == 4
+#ifdef BYTES
+        float total = 0;
+        for (uint j = 0; j < hidden; ++j)
+            total += state[j];
+        for (uint c = 0; c < width; ++c)
+            inner[c] = 0;
+        add_byte_products(inner, width, recurrent + recurrent_offset, state, hidden);
+        for (uint c = 0; c < width; ++c)
+            sums[c] += scales[scales_offset + c] * (inner[c] - zeros[zeros_offset + c] * total);
+#else
         add_products(sums, width, recurrent, recurrent_offset, width, state, hidden);
+#endif
         __local float *in = sums, *gate = sums + hidden, *forget = gate + hidden, *fresh = forget + hidden;
         FOR_HIDDEN(hidden,
             const float16 m = logistic_wide(GET(forget)) * GET(cell) + logistic_wide(GET(in)) * tanh(GET(fresh));

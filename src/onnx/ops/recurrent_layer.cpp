@@ -131,6 +131,25 @@ Tensor joint_bias(const Layer& layer, std::int64_t separate)
 
 }  // namespace
 
+namespace {
+
+// Whether the kernel reads the bytes that the recurrent weights were made of. Each sequence and direction is walked
+// through by one core, which pays for large states as long as a product for all sequences would not read fewer bytes,
+// and not most cores were idle.
+bool takes_bytes_of(const Layer& layer)
+{
+    const Device& device = layer.call.queue().device();
+    const std::int64_t walks = layer.batch * static_cast<std::int64_t>(layer.directions);
+    return layer.call.recurrent() && layer.x.dtype == DataType::float32 && takes_bytes(device, layer.hidden) &&
+           (layer.hidden <= most_recurrent_hidden || (layer.batch <= 2 && 2 * walks >= device.compute_units));
+}
+
+struct DeviceMatrix {
+    Tensor bytes, scales, zeros;
+};
+
+}  // namespace
+
 bool is_small_and_plain(const Layer& layer)
 {
     const Call& call = layer.call;
@@ -138,8 +157,8 @@ bool is_small_and_plain(const Layer& layer)
     for (std::size_t i = 0; i < layer.activations.size(); ++i)
         if (layer.activations[i].name != (i % (layer.activations.size() / layer.directions) == 0 ? "sigmoid" : "tanh"))
             return false;
-    return plain && layer.hidden <= most_recurrent_hidden && layer.x.numel() > 0 && layer.y.numel() > 0 &&
-           layer.x.dtype != DataType::float64;
+    return plain && (layer.hidden <= most_recurrent_hidden || takes_bytes_of(layer)) && layer.x.numel() > 0 &&
+           layer.y.numel() > 0 && layer.x.dtype != DataType::float64;
 }
 
 void run_as_one(Layer& layer, RecurrentLayer::Cell cell)
@@ -150,10 +169,22 @@ void run_as_one(Layer& layer, RecurrentLayer::Cell cell)
     RecurrentLayer p;
     p.cell = cell;
     p.reversed = layer.first_reversed;
-    p.recurrent = columns(layer, 2);
+    const bool bytes = cell == RecurrentLayer::Cell::lstm && takes_bytes_of(layer);
+    if (bytes) {
+        const auto of = call.derived("recurrent bytes", [&] {
+            const QuantizedMatrix& r = *call.recurrent();
+            return DeviceMatrix{r.bytes.device(call.queue()), r.scales.device(call.queue()),
+                                r.zeros.device(call.queue())};
+        });
+        p.recurrent = of->bytes;
+        p.scales = of->scales;
+        p.zeros = of->zeros;
+    } else {
+        p.recurrent = columns(layer, 2);
+    }
     const Tensor bias = call.has(3) ? joint_bias(layer, after ? 1 : 0) : Tensor();
     const std::int64_t rows = layer.steps * layer.batch, width = layer.gates * layer.hidden;
-    if (rows <= few_rows) {
+    if (rows <= few_rows && !bytes) {
         p.x = layer.x;
         p.weights = columns(layer, 1);
         p.bias = bias;

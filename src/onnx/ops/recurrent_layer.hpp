@@ -33,7 +33,8 @@ struct Layer {
 // Without the first axis, at one position of it.
 Tensor at(const Tensor& t, std::int64_t position);
 
-// Whether a layer's states are small and its activations and options the default ones; then a kernel does all of it.
+// Whether a layer's states are small, or its recurrent weights bytes, and its activations and options the default ones;
+// then a kernel does all of it.
 bool is_small_and_plain(const Layer& layer);
 void run_as_one(Layer& layer, RecurrentLayer::Cell cell);
 
