@@ -91,6 +91,23 @@ TEST(Copy, Layouts)
     check_copy(fresh({0, 3}), zeros({0, 3}));
 }
 
+// Few and many elements along each axis: work-items take several along the one or the other.
+TEST(Copy, AxesOfEveryLength)
+{
+    for (const std::int64_t inner : {1, 3, 15, 63, 65, 259, 1030})
+        for (const std::int64_t middle : {1, 2, 3, 4, 5, 9})
+            for (const std::int64_t outer : {1, 5, 7}) {
+                const Dims shape{2, outer, middle, inner};
+                Tensor apart = fresh({2, outer, middle, 2 * inner});
+                apart.shape = shape;
+                apart.strides[3] = 2;
+                check_copy(apart, zeros(shape));
+                check_copy(fresh({2, 1, middle, inner}).expand(shape), zeros(shape));
+                check_copy(fresh({2, outer + 1, middle, inner + 4}).slice(1, 0, outer).slice(3, 4, inner + 4),
+                           zeros(shape));
+            }
+}
+
 TEST(Copy, MoreAxesThanOneLaunchTakes)
 {
     const Dims shape{2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2};

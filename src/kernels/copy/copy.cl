@@ -196,29 +196,58 @@ __kernel void copy_strided(__global storage_t(S)* source, ulong source_offset, _
                  space.target[0], first, last);
 }
 #else
-// Work-item (x, y, z) owns element x of axis 0 (or four elements), y of axis 1, and of the further axes the one that z
-// counts.
+// Work-item (x, y, z) owns EACH elements (or fours of them, with QUADS) along axis 0 or 1, and of the further axes the
+// element that z counts: finding out where takes as long as moving several.
+#ifdef QUADS
+#define EACH 2
+typedef quad_t(S) taken_t;
+typedef quad_t(D) moved_t;
+#define TAKE(p) load_quad(S, p)
+static inline moved_t moved(taken_t v)
+{
+    return (moved_t)(changed(v.x), changed(v.y), changed(v.z), changed(v.w));
+}
+#define PUT(p, v) store_quad(D, p, v)
+#else
+#define EACH 4
+typedef source_t taken_t;
+#define TAKE(p) load(S, p, 0)
+#define moved(v) changed(v)
+#define PUT(p, v) store(D, p, 0, v)
+#endif
+
+// How work-items spread over axes 0 and 1, both in elements or fours. Along axis 0 the elements of one are those of its
+// neighbours in the work-group away from each other, `step`, so that a group moves what lies together.
+typedef struct {
+    INDEX along_x, x_skip, y_each, columns, step, source_step, target_step, outer;
+} spread_t;
+
 __kernel void copy_strided(__global storage_t(S)* source, ulong source_offset, __global storage_t(D)* target,
-                           ulong target_offset, space_t space, int rank, INDEX rows)
+                           ulong target_offset, space_t space, int rank, spread_t spread)
 {
     source += source_offset;
     target += target_offset;
-#ifdef QUADS
-    const INDEX x = 4 * get_global_id(0), y = get_global_id(1);
-#else
-    const INDEX x = get_global_id(0), y = get_global_id(1);
-#endif
-    if (x >= space.shape[0] || y >= space.shape[1])
-        return;
+    const INDEX x = (INDEX)get_global_id(0) + (INDEX)get_group_id(0) * spread.x_skip;
+    const INDEX y = (INDEX)get_global_id(1) * spread.y_each;
     INDEX n = get_global_id(2), from = y * space.source[1], to = y * space.target[1];
+    if (x >= spread.columns || y >= space.shape[1] || n >= spread.outer)
+        return;
     ADD_AXES_FROM_2
 #ifdef QUADS
-    const quad_t(S) v = load_quad(S, source + from + x);
-    const quad_t(D) w = (quad_t(D))(changed(v.x), changed(v.y), changed(v.z), changed(v.w));
-    store_quad(D, target + to + x, w);
+    source += from + 4 * x;
+    target += to + 4 * x;
 #else
-    store(D, target, to + x * space.target[0], element(source, from + x * space.source[0]));
+    source += from + x * space.source[0];
+    target += to + x * space.target[0];
 #endif
+    // All are read before one is written. What lies beyond the end repeats the first.
+    const INDEX left = spread.along_x ? spread.columns - x : space.shape[1] - y;
+    taken_t values[EACH];
+    for (int e = 0; e < EACH; ++e)
+        values[e] = TAKE(source + (e * spread.step < left ? e * spread.source_step : 0));
+    for (int e = 0; e < EACH; ++e)
+        if (e * spread.step < left)
+            PUT(target + e * spread.target_step, moved(values[e]));
 }
 #endif
 
@@ -248,7 +277,7 @@ __kernel void copy_transposed(__global storage_t(S)* source, ulong source_offset
 }
 #else
 __kernel void copy_transposed(__global storage_t(S)* source, ulong source_offset, __global storage_t(D)* target,
-                              ulong target_offset, space_t space, int rank, INDEX rows)
+                              ulong target_offset, space_t space, int rank, spread_t spread)
 {
     __local target_t tile[TILE][TILE + 1];
     source += source_offset;

@@ -169,30 +169,94 @@ bool in_quads(const Tensor& source, const Tensor& target, const CopySpace& space
     return true;
 }
 
-Range range_of(const CopySpace& space, Access access, const Variant& variant, const Device& device)
+// spread_t in copy.cl, and the work-items that go with it.
+template <class Index>
+struct SpreadArgument {
+    Index along_x, x_skip, y_each, columns, step, source_step, target_step, outer;
+};
+
+std::size_t largest_group(const Device& device)
 {
-    const std::size_t x = size_of_axis(space, 0) / (variant.quads ? 4 : 1), y = size_of_axis(space, 1);
+    return std::min<std::size_t>(256, std::bit_floor(device.max_work_group_size));
+}
+
+// Work-groups of one shape that leave few work-items without work: rows of any length fill sub-groups together.
+Range evenly(std::size_t x, std::size_t y, std::size_t z, std::size_t largest)
+{
+    const std::size_t local_x = groups_for(x, groups_for(x, largest));
+    const std::size_t local_y = groups_for(y, groups_for(y, largest / local_x));
+    const std::size_t local_z = groups_for(z, groups_for(z, largest / local_x / local_y));
+    return Range::groups({groups_for(x, local_x), groups_for(y, local_y), groups_for(z, local_z)},
+                         {local_x, local_y, local_z});
+}
+
+// What a GPU's work-items own.
+struct Spread {
+    std::size_t along_x = 0, y_each = 1, columns, outer;
+    Range range;
+
+    Spread(const CopySpace& space, bool quads, const Device& device)
+        : columns(size_of_axis(space, 0) / (quads ? 4 : 1)), outer(static_cast<std::size_t>(outer_count(space)))
+    {
+        const std::size_t each = quads ? 2 : 4, rows = size_of_axis(space, 1), largest = largest_group(device);
+        along_x = rows < each && columns >= 16 * each;
+        y_each = along_x ? 1 : each;
+        const std::size_t y = groups_for(rows, y_each);
+        range = evenly(along_x ? groups_for(columns, each) : columns, y, outer, largest);
+        if (along_x)   // a group's elements lie together
+            range = Range::groups({groups_for(columns, each * range.local[0]), groups_for(y, range.local[1]),
+                                   groups_for(outer, range.local[2])}, range.local);
+    }
+
+    template <class Index>
+    SpreadArgument<Index> argument(const CopySpace& space, bool quads) const
+    {
+        const std::int64_t each = quads ? 2 : 4;
+        const auto local = static_cast<std::int64_t>(range.local[0]);
+        const std::int64_t step = along_x ? local : 1, unit = quads ? 4 : 1;
+        const auto step_of = [&](const Dims& strides) {
+            return along_x ? step * unit * strides[0] : space.rank() > 1 ? strides[1] : 0;
+        };
+        const auto index = [](auto value) { return static_cast<Index>(value); };
+        return {index(along_x), index(along_x ? (each - 1) * local : 0), index(y_each), index(columns), index(step),
+                index(step_of(space.source)), index(step_of(space.target)), index(outer)};
+    }
+};
+
+Range cpu_range(const CopySpace& space, Access access)
+{
+    const std::size_t x = size_of_axis(space, 0), y = size_of_axis(space, 1);
     const auto z = static_cast<std::size_t>(outer_count(space));
-    const bool cpu = device.kind == DeviceKind::cpu;
-    const std::size_t largest = std::min<std::size_t>(256, std::bit_floor(device.max_work_group_size));
     if (access == Access::transposed)
-        return Range::groups({groups_for(x, tile), groups_for(y, tile), z},
-                             cpu ? std::array<std::size_t, 3>{1, 1, 1}
-                                 : std::array<std::size_t, 3>{tile, largest / tile, 1});
-    if (cpu)
-        return Range::groups({groups_for(x, chunk), groups_for(y, rows_per_item(space)), z}, {1, 1, 1});
-    const std::size_t local_x = std::min(largest, std::max<std::size_t>(std::bit_ceil(x), 16)),
-                      local_y = y > 1 ? largest / local_x : 1;
-    return Range::groups({groups_for(x, local_x), groups_for(y, local_y), z}, {local_x, local_y, 1});
+        return Range::groups({groups_for(x, tile), groups_for(y, tile), z}, {1, 1, 1});
+    return Range::groups({groups_for(x, chunk), groups_for(y, rows_per_item(space)), z}, {1, 1, 1});
 }
 
 template <class Index>
 void launch_as(Queue& queue, const Tensor& source, const Tensor& target, const CopySpace& space, const Variant& variant,
                Access access)
 {
-    queue.launch(kernel_for(queue.context(), variant, access), range_of(space, access, variant, queue.device()), source,
-                 target, SpaceArgument<Index>(space), static_cast<cl_int>(space.rank()),
-                 static_cast<Index>(rows_per_item(space)));
+    Kernel& kernel = kernel_for(queue.context(), variant, access);
+    const auto rank = static_cast<cl_int>(space.rank());
+    const SpaceArgument<Index> argument(space);
+    if (queue.device().kind == DeviceKind::cpu)
+        return queue.launch(kernel, cpu_range(space, access), source, target, argument, rank,
+                            static_cast<Index>(rows_per_item(space)));
+    const Spread spread(space, variant.quads, queue.device());
+    Range range = spread.range;
+    if (access == Access::transposed)
+        range = Range::groups({groups_for(size_of_axis(space, 0), tile), groups_for(size_of_axis(space, 1), tile),
+                               spread.outer}, {tile, largest_group(queue.device()) / tile, 1});
+    queue.launch(kernel, range, source, target, argument, rank, spread.argument<Index>(space, variant.quads));
+}
+
+// Axis 1 is the one that a GPU's work-items take several elements of, where there is one.
+void move_long_axis_to_1(CopySpace& space)
+{
+    if (space.rank() < 3 || space.shape[1] >= 4 || space.shape[0] >= 64)
+        return;
+    const auto longest = std::max_element(space.shape.begin() + 1, space.shape.end());
+    move_axis_to_1(space, static_cast<std::size_t>(longest - space.shape.begin()));
 }
 
 void launch(Queue& queue, const Tensor& source, const Tensor& target, CopySpace space, const CopyOptions& options)
@@ -209,6 +273,8 @@ void launch(Queue& queue, const Tensor& source, const Tensor& target, CopySpace 
     Variant variant{source.dtype, target.dtype, options, !space.fits_32_bits()};
     if (queue.device().kind == DeviceKind::gpu) {
         variant.quads = access == Access::strided && in_quads(source, target, space);
+        if (access == Access::strided)
+            move_long_axis_to_1(space);
         variant.axes = space.rank() <= 2 ? 2 : space.rank() <= 4 ? static_cast<unsigned>(space.rank()) : 8;
     }
     if (variant.wide)
