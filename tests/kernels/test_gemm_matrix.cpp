@@ -55,6 +55,17 @@ TEST_P(GemmMatrix, EveryTransposition)
     }
 }
 
+// Few lines at odd places are read as they lie, eight numbers at a time where the allocation goes on behind the last one,
+// which it does not behind 256 lines of any length.
+TEST_P(GemmMatrix, FewLinesAtOddPlaces)
+{
+    check(one, {2, 45, 83, 43}, Order::rows, Order::rows, Order::rows, DataType::float16, 1, 0);
+    check(one, {1, 83, 45, 37}, Order::columns, Order::rows, Order::rows, DataType::bfloat16, 1, 0);
+    check(one, {1, 51, 37, 33}, Order::columns, Order::columns, Order::rows, DataType::float16, 1, 0);
+    check(one, {1, 256, 19, 35}, Order::rows, Order::columns, Order::rows, DataType::float16, 1, 0);
+    check(one, {1, 9, 11, 3}, Order::rows, Order::columns, Order::rows, DataType::bfloat16, 1, 0);
+}
+
 // Lines at odd places that are copied first: of one operand or both, in every direction, with and without a rest of k.
 TEST_P(GemmMatrix, OperandsArePadded)
 {

@@ -15,6 +15,8 @@
 //   -DSUB_GROUPS_M=.. -DSUB_GROUPS_N=.. -DFRAGMENTS_M=.. -DFRAGMENTS_N=..
 //   -DA_ALONG_K=0|1 -DB_ALONG_K=0|1    whether k is the direction in which neighbours are brought
 //   -DALIGNED=0|1                      whether that direction is contiguous, all addresses multiples of eight elements
+//   -DNEIGHBOURS=0|1                   where it is not ALIGNED: whether it is contiguous, and ten elements from each one
+//                                      on may be read
 //   -DOFFSET=uint|int|long             holds every distance in bytes within a matrix; uint those from the beginning of
 //                                      its buffer on, which many GPUs add to an address in one instruction
 //   -DBLOCKS=0|1                       1: there are no slabs
@@ -92,6 +94,23 @@ typedef struct {
 #define IS_WHOLE_long 0
 #define OFFSET_IS_WHOLE CLPRIM_CAT(IS_WHOLE_, OFFSET)
 
+#if !ALIGNED && NEIGHBOURS
+// Eight numbers from any address on. Loads of NVIDIA want their alignment, others take what vload8 asks for.
+#ifdef ENGINE_MMA
+static inline uint4 load_eight(const __global ushort* from)
+{
+    const uint odd = (uint)(size_t)from & 2;
+    const __global uint* words = (const __global uint*)((const __global uchar*)from - odd);
+    const uint4 v = vload4(0, words);
+    const uint last = words[4], shift = 8 * odd;
+    return (uint4)((uint)(upsample(v.y, v.x) >> shift), (uint)(upsample(v.z, v.y) >> shift),
+                   (uint)(upsample(v.w, v.z) >> shift), (uint)(upsample(last, v.w) >> shift));
+}
+#else
+static inline uint4 load_eight(const __global ushort* from) { return as_uint4(vload8(0, from)); }
+#endif
+#endif
+
 // Eight neighbours; of `depth` along k only the first count, zeros stand for the others. Lines beyond the last repeat
 // it.
 static inline uint4 fetch_group(const __global uchar* matrix, OFFSET far, slab_source s, int line, int k, int depth)
@@ -99,6 +118,14 @@ static inline uint4 fetch_group(const __global uchar* matrix, OFFSET far, slab_s
 #if ALIGNED
     const OFFSET first = min((OFFSET)line, s.along_k ? s.last : s.last / 8 * 8);
     return k < depth ? *(const __global uint4*)(matrix + (far + (first * s.line_step + k * s.k_step))) : (uint4)0;
+#elif NEIGHBOURS
+    const OFFSET first = min((OFFSET)line, s.along_k ? s.last : s.last / 8 * 8);
+    const OFFSET at = far + (first * s.line_step + min(k, depth - 1) * s.k_step);
+    const uint4 v = load_eight((const __global ushort*)(matrix + at));
+    if (depth == SLAB_K || !s.along_k)
+        return k < depth ? v : (uint4)0;
+    const ushort8 inside = (ushort8)(0, 1, 2, 3, 4, 5, 6, 7) + (ushort)k < (ushort8)depth ? (ushort8)0xffff : (ushort8)0;
+    return v & as_uint4(inside);
 #else
     uint words[4];
     UNROLL for (int e = 0; e < 8; ++e) {
