@@ -55,8 +55,8 @@ TEST_P(GemmMatrix, EveryTransposition)
     }
 }
 
-// Few lines at odd places are read as they lie, eight numbers at a time where the allocation goes on behind the last one,
-// which it does not behind 256 lines of any length.
+// Few lines at odd places are read as they lie, eight numbers at a time where the allocation goes on behind the last
+// one, which it does not behind 256 lines of any length.
 TEST_P(GemmMatrix, FewLinesAtOddPlaces)
 {
     check(one, {2, 45, 83, 43}, Order::rows, Order::rows, Order::rows, DataType::float16, 1, 0);

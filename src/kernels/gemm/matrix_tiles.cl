@@ -15,8 +15,8 @@
 //   -DSUB_GROUPS_M=.. -DSUB_GROUPS_N=.. -DFRAGMENTS_M=.. -DFRAGMENTS_N=..
 //   -DA_ALONG_K=0|1 -DB_ALONG_K=0|1    whether k is the direction in which neighbours are brought
 //   -DALIGNED=0|1                      whether that direction is contiguous, all addresses multiples of eight elements
-//   -DNEIGHBOURS=0|1                   where it is not ALIGNED: whether it is contiguous, and ten elements from each one
-//                                      on may be read
+//   -DNEIGHBOURS=0|1                   where it is not ALIGNED: whether it is contiguous, and ten elements from each on
+//                                      may be read
 //   -DOFFSET=uint|int|long             holds every distance in bytes within a matrix; uint those from the beginning of
 //                                      its buffer on, which many GPUs add to an address in one instruction
 //   -DBLOCKS=0|1                       1: there are no slabs
@@ -124,8 +124,7 @@ static inline uint4 fetch_group(const __global uchar* matrix, OFFSET far, slab_s
     const uint4 v = load_eight((const __global ushort*)(matrix + at));
     if (depth == SLAB_K || !s.along_k)
         return k < depth ? v : (uint4)0;
-    const ushort8 inside = (ushort8)(0, 1, 2, 3, 4, 5, 6, 7) + (ushort)k < (ushort8)depth ? (ushort8)0xffff : (ushort8)0;
-    return v & as_uint4(inside);
+    return v & as_uint4((short8)(0, 1, 2, 3, 4, 5, 6, 7) < (short8)(depth - k));   // vectors compare to all bits
 #else
     uint words[4];
     UNROLL for (int e = 0; e < 8; ++e) {

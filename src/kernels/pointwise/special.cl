@@ -81,7 +81,8 @@ static inline T polygamma_of(T n, T x)
     return (fmod(n, (T)2) == 1 ? 1 : -1) * tgamma(n + 1) * zeta_of(n + 1, x);
 }
 
-// Inverse of erf: M. Giles, Approximating the erfinv function, 2010, then Halley's steps.
+// Inverse of erf: M. Giles, Approximating the erfinv function, 2010, within four units in the last place of float; for
+// double then Halley's steps.
 static inline T erfinv_start(T x, T w)
 {
     if (w < 5) {
@@ -113,7 +114,7 @@ static inline T erfinv_of(T x)
     if (size == 1)
         return copysign((T)INFINITY, x);
     T y = erfinv_start(size, -log((1 - size) * (1 + size)));
-    for (int k = 0; k < (sizeof(T) == 8 ? 2 : 1); ++k) {
+    for (int k = 0; k < (sizeof(T) == 8 ? 2 : 0); ++k) {
         T error = size > LIT(0.5) ? (1 - size) - erfc(y) : erf(y) - size;
         T step = error / (LIT(1.12837916709551257390) * exp(-y * y));
         y -= step / (1 + y * step);
