@@ -32,4 +32,5 @@ def test_operator(operator):
     known = KNOWN_FAILURES & set(names)
     new = "\n".join(f"{name}: {errors[name]}" for name in sorted(failing - known))
     assert not new, f"tests that used to pass fail:\n{new}"
-    assert not known - failing, "these pass now: write onnx_known_failures.txt anew"
+    if operator != "Bernoulli":     # whose ten random bits are now and then those of the file
+        assert not known - failing, "these pass now: write onnx_known_failures.txt anew"
