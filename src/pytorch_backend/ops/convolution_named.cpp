@@ -23,8 +23,17 @@ Geometry plain(IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding)
     return {kernel, stride, padding, std::vector<int64_t>(kernel.size(), 1), std::vector<int64_t>(kernel.size(), 0)};
 }
 
+// With an input on the CPU and a weight or bias here, at::convolution would choose the named operator again, without end.
+void check_device(const char* name, const Tensor& self, const Tensor& other, const char* other_name)
+{
+    TORCH_CHECK(!other.defined() || self.device() == other.device(), name,
+                ": Expected all tensors to be on the same device, but input is on ", self.device(), " and ", other_name,
+                " on ", other.device());
+}
+
 void check(const char* name, const Tensor& self, const Tensor& weight, const Geometry& g)
 {
+    check_device(name, self, weight, "weight");
     const auto rank = static_cast<int64_t>(g.kernel.size());
     TORCH_CHECK(self.dim() == rank + 1 || self.dim() == rank + 2, name, " expected an input of ", rank + 1, " or ",
                 rank + 2, " dimensions, got ", self.sizes());
@@ -46,6 +55,7 @@ Tensor forward(const char* name, const Tensor& self, const Tensor& weight, const
                const Geometry& g)
 {
     check(name, self, weight, g);
+    check_device(name, self, bias.value_or(Tensor()), "bias");
     const bool batch = self.dim() == static_cast<int64_t>(g.kernel.size()) + 2;
     const Tensor y = at::convolution(batch ? self : self.unsqueeze(0), kernels(weight, g), bias, g.stride, g.padding,
                                      g.dilation, g.transposed, g.output_padding, 1);
@@ -108,6 +118,7 @@ Three conv2d_backward(const Tensor& grad_output, const Tensor& self, const Tenso
 {
     const Geometry g = plain(kernel, stride, padding);
     check("_slow_conv2d_backward", self, weight, g);
+    check_device("_slow_conv2d_backward", self, grad_output, "grad_output");
     const bool batch = self.dim() == 4;
     auto [dx, dw, db] = at::convolution_backward(
         batch ? grad_output : grad_output.unsqueeze(0), batch ? self : self.unsqueeze(0), kernels(weight, g),
