@@ -241,7 +241,7 @@ def test_weight_gradients_skip_infinities_that_no_tap_reads(size, kernel, stride
 
 @pytest.mark.parametrize("function", [F.conv1d, F.conv2d, F.conv3d, F.conv_transpose2d, F.conv_transpose3d])
 def test_arguments_on_different_devices(function):
-    """PyTorch chooses by the input's device and dispatches by the other's: an input left on the CPU came round again."""
+    """PyTorch chooses by the input's device and dispatches by the other's: an input on the CPU came round again."""
     rank = int(function.__name__[-2])
     for dtype in (torch.float32, torch.float64):
         x, w, b = (torch.ones(shape, dtype=dtype) for shape in ((1, 1, *[5] * rank), (1, 1, *[3] * rank), (1,)))

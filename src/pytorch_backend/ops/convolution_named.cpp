@@ -23,7 +23,7 @@ Geometry plain(IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding)
     return {kernel, stride, padding, std::vector<int64_t>(kernel.size(), 1), std::vector<int64_t>(kernel.size(), 0)};
 }
 
-// With an input on the CPU and a weight or bias here, at::convolution would choose the named operator again, without end.
+// For an input on the CPU and a weight or bias here, at::convolution would choose the same operator, without end.
 void check_device(const char* name, const Tensor& self, const Tensor& other, const char* other_name)
 {
     TORCH_CHECK(!other.defined() || self.device() == other.device(), name,
