@@ -26,6 +26,8 @@ def gemm() -> Iterator[Problem]:
                       lambda dtype=dtype: empty(12, 512, 512, dtype=dtype) @ empty(12, 512, 64, dtype=dtype))
         yield Problem(f"gemm: {dtype} NN of odd sizes 1001x1003x999",
                       lambda dtype=dtype: empty(1001, 999, dtype=dtype) @ empty(999, 1003, dtype=dtype))
+        yield Problem(f"gemm: {dtype} NN of odd sizes 33x1001x1001",
+                      lambda dtype=dtype: empty(33, 1001, dtype=dtype) @ empty(1001, 1001, dtype=dtype))
         yield Problem(f"gemm: {dtype} linear with bias and gelu 1576x3072x768", lambda dtype=dtype: linear(dtype))
 
 

@@ -37,6 +37,7 @@ def pointwise() -> Iterator[Problem]:
                       lambda d=dtype: empty(4096, 1000, dtype=d) + empty(1000, dtype=d), SIZES[dtype])
         yield Problem(f"pointwise: a + b transposed, {dtype}, 2048x2048",
                       lambda d=dtype: empty(2048, 2048, dtype=d) + empty(2048, 2048, dtype=d).t(), SIZES[dtype])
+    yield Problem("pointwise: erfinv, float16, 4M", lambda: torch.erfinv(empty(*PLAIN, dtype="float16")), 2)
     yield Problem("pointwise: dropout, float32, 4M", lambda: torch.dropout(empty(*PLAIN), 0.1, True), 4)
 
 
