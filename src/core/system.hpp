@@ -17,7 +17,7 @@ std::int64_t thread_id() noexcept;   // as tools of the system show it
 // Whether this process may use AMX's tile registers, which the system has to be asked for.
 bool allow_tile_registers() noexcept;
 
-// Bytes of the processor's largest cache; 0: the system does not say.
+// Bytes of the largest cache that a core can fill; 0: the system does not say.
 std::size_t last_level_cache() noexcept;
 
 // Addresses at which there is nothing: an access faults. Null if there are none left.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <clocale>
+#include <cstdio>
 #include <cwctype>
 
 #include <fcntl.h>
@@ -60,11 +61,14 @@ bool allow_tile_registers() noexcept
 
 std::size_t last_level_cache() noexcept
 {
-#ifdef _SC_LEVEL3_CACHE_SIZE
-    return static_cast<std::size_t>(std::max(0L, ::sysconf(_SC_LEVEL3_CACHE_SIZE)));
-#else
-    return 0;
-#endif
+    // sysconf counts the caches of all of a processor's parts where a thread fills that of its own.
+    std::size_t kib = 0;
+    if (std::FILE* const file = std::fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "r")) {
+        if (std::fscanf(file, "%zuK", &kib) != 1)
+            kib = 0;
+        std::fclose(file);
+    }
+    return kib << 10;
 }
 
 void* reserve_addresses(std::size_t bytes) noexcept { return map(bytes, PROT_NONE, MAP_NORESERVE); }
