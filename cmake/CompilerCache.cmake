@@ -1,4 +1,5 @@
-# ccache where there is one, precompiled headers, and how many jobs run at a time.
+# What shortens a build: ccache where there is one, precompiled headers, files compiled together; and how many jobs run
+# at a time.
 
 # ccache passes over files with precompiled headers unless told that their macros and dates do not matter, and reads a
 # precompiled header anew for every file unless it may remember it. It trusts the compiler's list of headers instead of
@@ -34,6 +35,21 @@ function(precompiled_header_options target)
     elseif(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
         target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-Xclang -fno-pch-timestamp>")
     endif()
+endfunction()
+
+# compiled_together(TARGET FILE...): eight files at a time as one, where reading headers and making the same templates
+# takes more than half of each file's time. CLPRIM_UNITY_BUILD=OFF compiles each alone, for work on them.
+function(compiled_together target)
+    if(NOT CLPRIM_UNITY_BUILD)
+        return()
+    endif()
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+    set(count 0)
+    foreach(file IN LISTS ARGN)
+        math(EXPR batch "${count} / 8")
+        math(EXPR count "${count} + 1")
+        set_source_files_properties(${file} PROPERTIES UNITY_GROUP ${batch})
+    endforeach()
 endfunction()
 
 # A job takes up to a gigabyte: more of them than memory holds would swap.

@@ -354,7 +354,7 @@ void rotary_embedding(Call& call)
         copy(call.queue(), x.slice(3, size, x.size(3)), to.slice(3, size, x.size(3)));
 }
 
-const OperatorRow rows[] = {
+const OperatorRow attention_rows[] = {
     {"Attention", 23, attention},
     {"LinearAttention", 27, linear_attention_operator},
     {"LinearAttention", 1, linear_attention_operator, nullptr, "com.microsoft"},
@@ -364,6 +364,6 @@ const OperatorRow rows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> attention_operators() { return rows; }
+std::span<const OperatorRow> attention_operators() { return attention_rows; }
 
 }  // namespace clprim::onnx

@@ -198,7 +198,7 @@ void bit_cast(Call& call)
     call.output(0, Value(tensor, to));
 }
 
-const OperatorRow rows[] = {
+const OperatorRow cast_rows[] = {
     {"Cast", 6, cast, host_or<try_host_cast, cast>},
     {"CastLike", 15, cast_like},
     {"BitCast", 26, bit_cast},
@@ -206,6 +206,6 @@ const OperatorRow rows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> cast_operators() { return rows; }
+std::span<const OperatorRow> cast_operators() { return cast_rows; }
 
 }  // namespace clprim::onnx

@@ -172,13 +172,13 @@ void split_on_host(Call& call)
     });
 }
 
-const OperatorRow rows[] = {
+const OperatorRow concatenate_rows[] = {
     {"Concat", 4, concatenate, concatenate_on_host},
     {"Split", 2, split, split_on_host},
 };
 
 }  // namespace
 
-std::span<const OperatorRow> concatenate_operators() { return rows; }
+std::span<const OperatorRow> concatenate_operators() { return concatenate_rows; }
 
 }  // namespace clprim::onnx

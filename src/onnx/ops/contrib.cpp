@@ -81,7 +81,7 @@ void quick_gelu(Call& call)
     activated(call, "y0 = v / (1 + exp(-w0 * v));", std::array{Scalar(call.float_attribute("alpha", 1.702F))});
 }
 
-const OperatorRow rows[] = {
+const OperatorRow contrib_rows[] = {
     {"SkipLayerNormalization", 1, skip_layer_normalization, nullptr, microsoft},
     {"SkipSimplifiedLayerNormalization", 1, skip_simplified_layer_normalization, nullptr, microsoft},
     {"Gelu", 1, gelu, nullptr, microsoft},
@@ -92,6 +92,6 @@ const OperatorRow rows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> contrib_operators() { return rows; }
+std::span<const OperatorRow> contrib_operators() { return contrib_rows; }
 
 }  // namespace clprim::onnx

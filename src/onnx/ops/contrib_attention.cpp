@@ -203,7 +203,7 @@ void decoder_masked_attention(Call& call)
     attend_to_output(call, p);
 }
 
-const OperatorRow rows[] = {
+const OperatorRow contrib_attention_rows[] = {
     {"Attention", 1, attention_operator, nullptr, microsoft},
     {"MultiHeadAttention", 1, multi_head_attention, nullptr, microsoft},
     {"DecoderMaskedMultiHeadAttention", 1, decoder_masked_attention, nullptr, microsoft},
@@ -211,6 +211,6 @@ const OperatorRow rows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> contrib_attention_operators() { return rows; }
+std::span<const OperatorRow> contrib_attention_operators() { return contrib_attention_rows; }
 
 }  // namespace clprim::onnx

@@ -225,13 +225,13 @@ void gather_block_quantized(Call& call)
                        {"block_size", call.integer_attribute("block_size", 128)}}));
 }
 
-const OperatorRow rows[] = {
+const OperatorRow contrib_block_rows[] = {
     {"MatMulNBits", 1, matmul_nbits, nullptr, microsoft},
     {"GatherBlockQuantized", 1, gather_block_quantized, nullptr, microsoft},
 };
 
 }  // namespace
 
-std::span<const OperatorRow> contrib_block_operators() { return rows; }
+std::span<const OperatorRow> contrib_block_operators() { return contrib_block_rows; }
 
 }  // namespace clprim::onnx

@@ -203,13 +203,13 @@ void rotary_embedding(Call& call)
     call.output(0, op("RotaryEmbedding", {call.input(0), call.input(2), call.input(3), at}, std::move(attributes)));
 }
 
-const OperatorRow rows[] = {
+const OperatorRow contrib_group_query_rows[] = {
     {"GroupQueryAttention", 1, group_query_attention, nullptr, microsoft},
     {"RotaryEmbedding", 1, rotary_embedding, nullptr, microsoft},
 };
 
 }  // namespace
 
-std::span<const OperatorRow> contrib_group_query_operators() { return rows; }
+std::span<const OperatorRow> contrib_group_query_operators() { return contrib_group_query_rows; }
 
 }  // namespace clprim::onnx

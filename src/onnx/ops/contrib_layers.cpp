@@ -213,7 +213,7 @@ void nhwc_max_pool(Call& call)
                                                          "strides"}))));
 }
 
-const OperatorRow rows[] = {
+const OperatorRow contrib_layer_rows[] = {
     {"EmbedLayerNormalization", 1, embed_layer_normalization, nullptr, microsoft},
     {"QEmbedLayerNormalization", 1, quantized_embed_layer_normalization, nullptr, microsoft},
     {"BiasSplitGelu", 1, bias_split_gelu, nullptr, microsoft},
@@ -231,6 +231,6 @@ const OperatorRow rows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> contrib_layer_operators() { return rows; }
+std::span<const OperatorRow> contrib_layer_operators() { return contrib_layer_rows; }
 
 }  // namespace clprim::onnx

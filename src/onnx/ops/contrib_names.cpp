@@ -130,7 +130,7 @@ void cdist(Call& call)
         pointwise(call.queue(), std::span(&y, 1), std::span(&y, 1), {}, "y0 = x0 * x0;");
 }
 
-const OperatorRow rows[] = {
+const OperatorRow contrib_name_rows[] = {
     {"RelativePositionBias", 1, relative_position_bias, nullptr, microsoft},
     {"ExpandDims", 1, expand_dims, nullptr, microsoft},
     {"Range", 1, range, nullptr, microsoft},
@@ -145,6 +145,6 @@ const OperatorRow rows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> contrib_name_operators() { return rows; }
+std::span<const OperatorRow> contrib_name_operators() { return contrib_name_rows; }
 
 }  // namespace clprim::onnx

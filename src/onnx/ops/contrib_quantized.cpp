@@ -252,7 +252,7 @@ void dequantize(Call& call)
     call.output(0, dequantized(op, call.input(0), 1, op.attributes({"axis"})));
 }
 
-const OperatorRow rows[] = {
+const OperatorRow contrib_quantized_rows[] = {
     {"QLinearMul", 1, multiply, nullptr, microsoft},
     {"QLinearSigmoid", 1, sigmoid, nullptr, microsoft},
     {"QLinearLeakyRelu", 1, leaky_relu, nullptr, microsoft},
@@ -277,6 +277,6 @@ const OperatorRow rows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> contrib_quantized_operators() { return rows; }
+std::span<const OperatorRow> contrib_quantized_operators() { return contrib_quantized_rows; }
 
 }  // namespace clprim::onnx

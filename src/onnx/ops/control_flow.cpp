@@ -190,7 +190,7 @@ void scan_batched(Call& call)
             call.output(i, stack(call, results[i], 0));
 }
 
-const OperatorRow rows[] = {
+const OperatorRow control_flow_rows[] = {
     {"If", 1, if_else},
     {"Loop", 1, loop},
     {"Scan", 8, scan_batched},
@@ -199,6 +199,6 @@ const OperatorRow rows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> control_flow_operators() { return rows; }
+std::span<const OperatorRow> control_flow_operators() { return control_flow_rows; }
 
 }  // namespace clprim::onnx

@@ -284,7 +284,7 @@ void pad_channels(Call& call)
     copy(call.queue(), call.tensor(0), y.slice(1, 0, shape[1]));
 }
 
-const OperatorRow rows[] = {
+const OperatorRow convolution_rows[] = {
     {"Conv", 1, conv},
     {"FusedConv", 1, fused_conv, nullptr, "com.microsoft"},
     {"PadChannels", 1, pad_channels, nullptr, "clprim"},
@@ -296,6 +296,6 @@ const OperatorRow rows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> convolution_operators() { return rows; }
+std::span<const OperatorRow> convolution_operators() { return convolution_rows; }
 
 }  // namespace clprim::onnx

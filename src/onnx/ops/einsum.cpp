@@ -295,10 +295,10 @@ void einsum(Call& call)
     call.output(0, Value(in_order(result, output).tensor));
 }
 
-const OperatorRow rows[] = {{"Einsum", 12, einsum}};
+const OperatorRow einsum_rows[] = {{"Einsum", 12, einsum}};
 
 }  // namespace
 
-std::span<const OperatorRow> einsum_operators() { return rows; }
+std::span<const OperatorRow> einsum_operators() { return einsum_rows; }
 
 }  // namespace clprim::onnx

@@ -111,11 +111,11 @@ void channel_affine(Call& call)
         pointwise(call.queue(), inputs, std::span(&y, 1), {}, "y0 = x0 * x1 + x2;");
 }
 
-const OperatorRow rows[] = {{"Elementwise", 1, elementwise, nullptr, "clprim"},
-                            {"ChannelAffine", 1, channel_affine, nullptr, "clprim"}};
+const OperatorRow fused_rows[] = {{"Elementwise", 1, elementwise, nullptr, "clprim"},
+                                  {"ChannelAffine", 1, channel_affine, nullptr, "clprim"}};
 
 }  // namespace
 
-std::span<const OperatorRow> fused_operators() { return rows; }
+std::span<const OperatorRow> fused_operators() { return fused_rows; }
 
 }  // namespace clprim::onnx

@@ -45,10 +45,10 @@ void image_decoder(Call& call)
     call.output(0, std::move(result));
 }
 
-const OperatorRow rows[] = {{"ImageDecoder", 20, image_decoder}};
+const OperatorRow image_rows[] = {{"ImageDecoder", 20, image_decoder}};
 
 }  // namespace
 
-std::span<const OperatorRow> image_operators() { return rows; }
+std::span<const OperatorRow> image_operators() { return image_rows; }
 
 }  // namespace clprim::onnx

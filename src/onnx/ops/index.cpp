@@ -166,17 +166,17 @@ void gather_nd(Call& call)
         read_through(call.queue(), at.rest, {"GatherND", at.keys, index_is_key, 1}, y);
 }
 
-struct Reduction {
+struct ScatterReduction {
     std::string_view name;
     IndexReduce reduce;
 };
 
 IndexReduce reduction(const Call& call)
 {
-    static constexpr Reduction known[] = {{"none", IndexReduce::assign}, {"add", IndexReduce::sum},
+    static constexpr ScatterReduction known[] = {{"none", IndexReduce::assign}, {"add", IndexReduce::sum},
         {"mul", IndexReduce::product}, {"max", IndexReduce::maximum}, {"min", IndexReduce::minimum}};
     const std::string name = call.string_attribute("reduction", "none");
-    for (const Reduction& row : known)
+    for (const ScatterReduction& row : known)
         if (row.name == name)
             return row.reduce;
     call.fail("reduction ", name, " is none of none, add, mul, max, min");
@@ -353,7 +353,7 @@ void reverse_sequence(Call& call)
                        y);
 }
 
-const OperatorRow rows[] = {
+const OperatorRow index_rows[] = {
     {"Gather", 1, gather, gather_on_host},
     {"GatherElements", 11, gather_elements},
     {"GatherND", 11, gather_nd},
@@ -369,6 +369,6 @@ const OperatorRow rows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> index_operators() { return rows; }
+std::span<const OperatorRow> index_operators() { return index_rows; }
 
 }  // namespace clprim::onnx

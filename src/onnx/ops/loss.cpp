@@ -72,13 +72,13 @@ void softmax_cross_entropy(Call& call)
     negative_log_likelihood(call, log_probability);
 }
 
-const OperatorRow rows[] = {
+const OperatorRow loss_rows[] = {
     {"NegativeLogLikelihoodLoss", 12, nll},
     {"SoftmaxCrossEntropyLoss", 12, softmax_cross_entropy},
 };
 
 }  // namespace
 
-std::span<const OperatorRow> loss_operators() { return rows; }
+std::span<const OperatorRow> loss_operators() { return loss_rows; }
 
 }  // namespace clprim::onnx

@@ -208,7 +208,7 @@ void fused_matmul(Call& call)
                call.float_attribute("alpha", 1));
 }
 
-const OperatorRow rows[] = {
+const OperatorRow matmul_rows[] = {
     {"MatMul", 1, matmul},
     {"Gemm", 1, gemm_operator},
     {"Det", 11, det},
@@ -220,6 +220,6 @@ const OperatorRow rows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> matmul_operators() { return rows; }
+std::span<const OperatorRow> matmul_operators() { return matmul_rows; }
 
 }  // namespace clprim::onnx

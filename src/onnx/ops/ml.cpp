@@ -317,7 +317,7 @@ void linear_classifier(Call& call)
 
 constexpr const char* ml = "ai.onnx.ml";
 
-const OperatorRow rows[] = {
+const OperatorRow ml_rows[] = {
     {"LabelEncoder", 1, label_encoder_1, nullptr, ml}, {"LabelEncoder", 2, label_encoder, nullptr, ml},
     {"CategoryMapper", 1, category_mapper, nullptr, ml},
     {"ArrayFeatureExtractor", 1, array_feature_extractor, nullptr, ml},
@@ -329,6 +329,6 @@ const OperatorRow rows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> ml_operators() { return rows; }
+std::span<const OperatorRow> ml_operators() { return ml_rows; }
 
 }  // namespace clprim::onnx

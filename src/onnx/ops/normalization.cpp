@@ -261,7 +261,7 @@ void lrn(Call& call)
     pointwise(call.queue(), inputs, std::span(&y, 1), numbers, "y0 = x0 / pow(w0 + w1 * x1, w2);");
 }
 
-const OperatorRow rows[] = {
+const OperatorRow normalization_rows[] = {
     {"BatchNormalization", 1, old_batch_normalization},
     {"BatchNormalization", 14, batch_normalization},
     {"InstanceNormalization", 6, instance_normalization},
@@ -275,6 +275,6 @@ const OperatorRow rows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> normalization_operators() { return rows; }
+std::span<const OperatorRow> normalization_operators() { return normalization_rows; }
 
 }  // namespace clprim::onnx

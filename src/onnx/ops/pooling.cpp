@@ -249,7 +249,7 @@ void max_unpool(Call& call)
     call.output(0, Value(larger, call.type(0)));
 }
 
-const OperatorRow rows[] = {
+const OperatorRow pooling_rows[] = {
     {"MaxPool", 1, max_pool},
     {"AveragePool", 1, average_pool},
     {"LpPool", 1, lp_pool},
@@ -261,6 +261,6 @@ const OperatorRow rows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> pooling_operators() { return rows; }
+std::span<const OperatorRow> pooling_operators() { return pooling_rows; }
 
 }  // namespace clprim::onnx

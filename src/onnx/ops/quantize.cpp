@@ -195,7 +195,7 @@ void dynamic_quantize(Call& call)
                          call.output_tensor(2, {}, ElementType::uint8));
 }
 
-const OperatorRow rows[] = {
+const OperatorRow quantize_rows[] = {
     {"QuantizeLinear", 10, quantize},
     {"DequantizeLinear", 10, dequantize},
     {"DynamicQuantizeLinear", 11, dynamic_quantize},
@@ -203,6 +203,6 @@ const OperatorRow rows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> quantize_operators() { return rows; }
+std::span<const OperatorRow> quantize_operators() { return quantize_rows; }
 
 }  // namespace clprim::onnx

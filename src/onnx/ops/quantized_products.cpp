@@ -362,7 +362,7 @@ void qlinear_add(Call& call)
                 static_cast<std::int32_t>(std::min(range.high, call.integer_attribute("high", range.high))));
 }
 
-const OperatorRow rows[] = {
+const OperatorRow quantized_product_rows[] = {
     {"MatMulInteger", 10, matmul_integer},
     {"QLinearMatMul", 10, qlinear_matmul},
     {"ConvInteger", 10, conv_integer},
@@ -375,6 +375,6 @@ const OperatorRow rows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> quantized_product_operators() { return rows; }
+std::span<const OperatorRow> quantized_product_operators() { return quantized_product_rows; }
 
 }  // namespace clprim::onnx

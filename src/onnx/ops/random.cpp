@@ -121,7 +121,7 @@ void dropout(Call& call)
         clprim::dropout(call.queue(), x, ratio, next_state(call), y, mask);
 }
 
-const OperatorRow rows[] = {
+const OperatorRow random_rows[] = {
     {"RandomNormal", 1, random}, {"RandomUniform", 1, random},
     {"RandomNormalLike", 1, random_like}, {"RandomUniformLike", 1, random_like},
     {"Bernoulli", 15, bernoulli}, {"Multinomial", 7, multinomial},
@@ -130,6 +130,6 @@ const OperatorRow rows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> random_operators() { return rows; }
+std::span<const OperatorRow> random_operators() { return random_rows; }
 
 }  // namespace clprim::onnx

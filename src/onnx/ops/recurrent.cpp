@@ -213,7 +213,7 @@ void gru(Call& call)
     });
 }
 
-const OperatorRow rows[] = {
+const OperatorRow recurrent_rows[] = {
     {"RNN", 7, rnn},
     {"GRU", 7, gru},
     {"LSTM", 7, lstm},
@@ -221,6 +221,6 @@ const OperatorRow rows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> recurrent_operators() { return rows; }
+std::span<const OperatorRow> recurrent_operators() { return recurrent_rows; }
 
 }  // namespace clprim::onnx

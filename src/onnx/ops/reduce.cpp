@@ -16,14 +16,14 @@ namespace {
 
 // An ONNX reduction: the row for floating point, and how integers are computed: in a floating-point type, or by a row
 // of their own. Integer results of a floating-point computation are rounded towards zero.
-struct Reduction {
+struct ReductionRow {
     const char* name;
     const char* row;
     const char* integer_row;                 // null: `row` in floating point
     unsigned accepts = numbers;
 };
 
-constexpr Reduction reductions[] = {
+constexpr ReductionRow reductions[] = {
     {"ReduceSum", "sum", "sum"},
     {"ReduceMean", "mean", "mean_integer"},
     {"ReduceProd", "prod", "prod"},
@@ -61,7 +61,7 @@ void run_reduction(Queue& queue, std::string_view row, const Tensor& x, std::spa
 
 void reduction(Call& call)
 {
-    const Reduction& row = *std::ranges::find(reductions, call.node().op_type, &Reduction::name);
+    const ReductionRow& row = *std::ranges::find(reductions, call.node().op_type, &ReductionRow::name);
     check_type(call, 0, row.accepts);
     const auto sizes = reduced_shape(call.shape(0), reduced_axes(call), call.integer_attribute("keepdims", 1));
     const Tensor x = call.tensor(0);
@@ -245,7 +245,7 @@ const std::vector<OperatorRow>& operators()
 {
     static const std::vector<OperatorRow> rows = [] {
         std::vector<OperatorRow> result;
-        for (const Reduction& row : reductions) {
+        for (const ReductionRow& row : reductions) {
             const bool on_host = row.integer_row && std::string_view(row.row) == row.integer_row;
             result.push_back({row.name, 1, reduction, on_host ? host_or<try_host_reduce, reduction> : nullptr});
         }

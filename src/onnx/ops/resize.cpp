@@ -236,7 +236,7 @@ void upsample(Call& call)
     run_resize(call, axes, rules);
 }
 
-const OperatorRow rows[] = {
+const OperatorRow resize_rows[] = {
     {"Resize", 10, upsample},
     {"Resize", 11, resize},
     {"Upsample", 7, upsample},
@@ -244,6 +244,6 @@ const OperatorRow rows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> resize_operators() { return rows; }
+std::span<const OperatorRow> resize_operators() { return resize_rows; }
 
 }  // namespace clprim::onnx

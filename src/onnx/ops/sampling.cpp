@@ -261,7 +261,7 @@ void center_crop_pad(Call& call)
     call.output(0, Value(y, call.type(0)));
 }
 
-const OperatorRow rows[] = {
+const OperatorRow sampling_rows[] = {
     {"GridSample", 16, grid_sample_operator},
     {"AffineGrid", 20, affine_grid},
     {"Col2Im", 18, col2im_operator},
@@ -272,6 +272,6 @@ const OperatorRow rows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> sampling_operators() { return rows; }
+std::span<const OperatorRow> sampling_operators() { return sampling_rows; }
 
 }  // namespace clprim::onnx

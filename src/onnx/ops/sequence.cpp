@@ -156,7 +156,7 @@ void optional_get_element(Call& call)
     call.output(0, call.input(0));
 }
 
-const OperatorRow rows[] = {
+const OperatorRow sequence_rows[] = {
     {"SequenceEmpty", 11, sequence_empty},
     {"SequenceConstruct", 11, sequence_construct, sequence_construct},
     {"SequenceAt", 11, sequence_at},
@@ -173,6 +173,6 @@ const OperatorRow rows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> sequence_operators() { return rows; }
+std::span<const OperatorRow> sequence_operators() { return sequence_rows; }
 
 }  // namespace clprim::onnx

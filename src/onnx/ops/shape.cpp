@@ -238,7 +238,7 @@ void tile_on_host(Call& call)
     }));
 }
 
-const OperatorRow rows[] = {
+const OperatorRow shape_rows[] = {
     {"Identity", 1, identity, identity},
     {"Shape", 1, shape, shape},
     {"Size", 1, size, size},
@@ -253,6 +253,6 @@ const OperatorRow rows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> shape_operators() { return rows; }
+std::span<const OperatorRow> shape_operators() { return shape_rows; }
 
 }  // namespace clprim::onnx

@@ -201,7 +201,7 @@ void mel_weight_matrix(Call& call)
     emit_table(call, {bins, bands}, table);
 }
 
-const OperatorRow rows[] = {
+const OperatorRow signal_rows[] = {
     {"DFT", 17, dft}, {"STFT", 17, stft},
     {"HannWindow", 17, window}, {"HammingWindow", 17, window}, {"BlackmanWindow", 17, window},
     {"MelWeightMatrix", 17, mel_weight_matrix},
@@ -209,6 +209,6 @@ const OperatorRow rows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> signal_operators() { return rows; }
+std::span<const OperatorRow> signal_operators() { return signal_rows; }
 
 }  // namespace clprim::onnx

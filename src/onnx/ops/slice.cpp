@@ -314,7 +314,7 @@ void trilu(Call& call)
         triangle(call.queue(), x, k, call.integer_attribute("upper", 1) != 0, y);
 }
 
-const OperatorRow rows[] = {
+const OperatorRow slice_rows[] = {
     {"Slice", 1, slice, slice_on_host},
     {"Pad", 1, pad},
     {"Constant", 1, constant},
@@ -326,6 +326,6 @@ const OperatorRow rows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> slice_operators() { return rows; }
+std::span<const OperatorRow> slice_operators() { return slice_rows; }
 
 }  // namespace clprim::onnx

@@ -259,13 +259,13 @@ void svm_classifier(Call& call)
 
 constexpr const char* ml = "ai.onnx.ml";
 
-const OperatorRow rows[] = {
+const OperatorRow svm_rows[] = {
     {"SVMClassifier", 1, svm_classifier, nullptr, ml},
     {"SVMRegressor", 1, svm_regressor, nullptr, ml},
 };
 
 }  // namespace
 
-std::span<const OperatorRow> svm_operators() { return rows; }
+std::span<const OperatorRow> svm_operators() { return svm_rows; }
 
 }  // namespace clprim::onnx

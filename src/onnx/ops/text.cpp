@@ -240,7 +240,7 @@ void tf_idf(Call& call)
     call.output(0, std::move(result));
 }
 
-const OperatorRow rows[] = {
+const OperatorRow text_rows[] = {
     {"StringConcat", 20, concat_strings},
     {"StringSplit", 20, split_strings},
     {"StringNormalizer", 10, normalize_strings},
@@ -250,6 +250,6 @@ const OperatorRow rows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> text_operators() { return rows; }
+std::span<const OperatorRow> text_operators() { return text_rows; }
 
 }  // namespace clprim::onnx

@@ -84,7 +84,7 @@ void momentum(Call& call)
          code + (mode == "nesterov" ? "(g + w0 * y1);" : "y1;"));
 }
 
-const OperatorRow rows[] = {
+const OperatorRow training_rows[] = {
     {"Adam", 1, adam, nullptr, "ai.onnx.preview.training"},
     {"Adagrad", 1, adagrad, nullptr, "ai.onnx.preview.training"},
     {"Momentum", 1, momentum, nullptr, "ai.onnx.preview.training"},
@@ -92,6 +92,6 @@ const OperatorRow rows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> training_operators() { return rows; }
+std::span<const OperatorRow> training_operators() { return training_rows; }
 
 }  // namespace clprim::onnx

@@ -273,7 +273,7 @@ void tree_classifier(Call& call)
 
 constexpr const char* ml = "ai.onnx.ml";
 
-const OperatorRow rows[] = {
+const OperatorRow tree_rows[] = {
     {"TreeEnsemble", 5, tree_ensemble, nullptr, ml},
     {"TreeEnsembleRegressor", 1, tree_regressor, nullptr, ml},
     {"TreeEnsembleClassifier", 1, tree_classifier, nullptr, ml},
@@ -281,6 +281,6 @@ const OperatorRow rows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> tree_operators() { return rows; }
+std::span<const OperatorRow> tree_operators() { return tree_rows; }
 
 }  // namespace clprim::onnx

@@ -238,10 +238,10 @@ void unique(Call& call)
     call.output(3, Value(groups.counts));
 }
 
-const OperatorRow rows[] = {{"Unique", 11, unique, unique_on_host}};
+const OperatorRow unique_rows[] = {{"Unique", 11, unique, unique_on_host}};
 
 }  // namespace
 
-std::span<const OperatorRow> unique_operators() { return rows; }
+std::span<const OperatorRow> unique_operators() { return unique_rows; }
 
 }  // namespace clprim::onnx

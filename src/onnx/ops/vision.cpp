@@ -114,7 +114,7 @@ void non_max_suppression(Call& call)
     nms_write(call.queue(), kept, call.output_tensor(0, {last_integer(call, kept.ends), 3}, ElementType::int64));
 }
 
-const OperatorRow rows[] = {
+const OperatorRow vision_rows[] = {
     {"RoiAlign", 10, roi_align},
     {"MaxRoiPool", 1, max_roi_pool},
     {"NonMaxSuppression", 10, non_max_suppression},
@@ -122,6 +122,6 @@ const OperatorRow rows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> vision_operators() { return rows; }
+std::span<const OperatorRow> vision_operators() { return vision_rows; }
 
 }  // namespace clprim::onnx

@@ -22,7 +22,7 @@ namespace torch_ocl {
 namespace {
 
 using at::Tensor;
-using Two = std::tuple<Tensor, Tensor>;
+using TwoTensors = std::tuple<Tensor, Tensor>;
 using Four = std::tuple<Tensor&, Tensor&, Tensor&, Tensor&>;
 
 // ---- least squares
@@ -161,7 +161,7 @@ Tensor matrix_sqrth(const Tensor& a)
 }
 
 // A = U H from A = W S V^H: U = W V^H, H = V S V^H.
-Two polar(const Tensor& a)
+TwoTensors polar(const Tensor& a)
 {
     TORCH_CHECK(a.dim() >= 2 && a.size(-2) >= a.size(-1),
                 "linalg.polar: expected matrices with at least as many rows as "

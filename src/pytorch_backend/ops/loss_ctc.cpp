@@ -14,11 +14,11 @@ using at::Tensor;
 using Two = std::tuple<Tensor, Tensor>;
 
 // One call's operands, kept alive together with clprim's view of them.
-struct Operands {
+struct CtcOperands {
     Tensor log_probs, targets;
     clprim::CtcLoss problem;
 
-    Operands(const Tensor& log_probs_, const Tensor& targets_, at::IntArrayRef input_lengths,
+    CtcOperands(const Tensor& log_probs_, const Tensor& targets_, at::IntArrayRef input_lengths,
              at::IntArrayRef target_lengths, int64_t blank)
         : log_probs(log_probs_.contiguous()), targets(targets_.to(at::kLong).contiguous())
     {
@@ -38,7 +38,7 @@ Two ctc_loss(const Tensor& log_probs, const Tensor& targets, at::IntArrayRef inp
              at::IntArrayRef target_lengths, int64_t blank, bool)
 {
     const c10::OptionalDeviceGuard guard(log_probs.device());
-    const Operands o(log_probs, targets, input_lengths, target_lengths, blank);
+    const CtcOperands o(log_probs, targets, input_lengths, target_lengths, blank);
     const Tensor loss = torch_ocl::empty({log_probs.size(1)}, log_probs.scalar_type(), log_probs.device());
     const int64_t positions = 2 * std::max<int64_t>(o.problem.longest_target(), 0) + 1;
     const Tensor alpha = torch_ocl::empty({log_probs.size(1), log_probs.size(0), positions}, log_probs.scalar_type(),
@@ -52,7 +52,7 @@ Tensor ctc_loss_backward(const Tensor& grad, const Tensor& log_probs, const Tens
                          const Tensor& log_alpha, int64_t blank, bool zero_infinity)
 {
     const c10::OptionalDeviceGuard guard(log_probs.device());
-    const Operands o(log_probs, targets, input_lengths, target_lengths, blank);
+    const CtcOperands o(log_probs, targets, input_lengths, target_lengths, blank);
     const Tensor dy = grad.contiguous(), nll = loss.contiguous(), alpha = log_alpha.contiguous();
     const Tensor dx = at::empty_like(o.log_probs);
     translate_errors([&] {

@@ -15,7 +15,7 @@ namespace {
 using OptionalTensor = std::optional<at::Tensor>;
 
 // One call's operands as [batch, classes], kept alive together with clprim's view of them.
-struct Operands {
+struct MarginOperands {
     at::Tensor x, target, weight;
     int64_t batch = 0, classes = 0;
     clprim::MarginLoss problem;
@@ -37,10 +37,10 @@ struct Operands {
     }
 };
 
-Operands multi_class(const at::Tensor& self, const at::Tensor& target, const at::Scalar& p, const at::Scalar& margin,
-                     const OptionalTensor& weight)
+MarginOperands multi_class(const at::Tensor& self, const at::Tensor& target, const at::Scalar& p,
+                           const at::Scalar& margin, const OptionalTensor& weight)
 {
-    Operands o;
+    MarginOperands o;
     at::native::multi_margin_loss_shape_check(o.batch, o.classes, self.dim(), self, target, weight);
     TORCH_CHECK(p.toLong() == 1 || p.toLong() == 2, "only p == 1 and p == 2 supported");
     o.take(self, target);
@@ -55,9 +55,9 @@ Operands multi_class(const at::Tensor& self, const at::Tensor& target, const at:
     return o;
 }
 
-Operands multi_label(const at::Tensor& self, const at::Tensor& target)
+MarginOperands multi_label(const at::Tensor& self, const at::Tensor& target)
 {
-    Operands o;
+    MarginOperands o;
     at::native::multilabel_margin_loss_shape_check(o.batch, o.classes, self.dim(), self, target);
     o.take(self, target);
     return o;
@@ -86,7 +86,7 @@ at::Tensor multi_margin(const at::Tensor& self, const at::Tensor& target, const 
                              const at::Scalar& margin, const OptionalTensor& weight, int64_t reduction)
 {
     const c10::OptionalDeviceGuard guard(self.device());
-    const Operands o = multi_class(self, target, p, margin, weight);
+    const MarginOperands o = multi_class(self, target, p, margin, weight);
     const at::Tensor each = torch_ocl::empty({o.batch}, self.scalar_type(), self.device());
     clprim::multi_margin_loss(current_queue(self), o.problem, view(each));
     return reduced(each, target.dim() == 0, reduction);
@@ -104,7 +104,7 @@ at::Tensor multi_margin_backward(const at::Tensor& grad_output, const at::Tensor
                                       int64_t reduction)
 {
     const c10::OptionalDeviceGuard guard(self.device());
-    const Operands o = multi_class(self, target, p, margin, weight);
+    const MarginOperands o = multi_class(self, target, p, margin, weight);
     const at::Tensor dy = grad_output.contiguous(),
                      dx = torch_ocl::empty(self.sizes(), self.scalar_type(), self.device());
     clprim::multi_margin_loss_backward(current_queue(self), {o.problem, view(dy), view(dx), {}, o.scale(reduction)});
@@ -125,7 +125,7 @@ std::tuple<at::Tensor, at::Tensor> multilabel_margin_forward(const at::Tensor& s
                                                                   int64_t reduction)
 {
     const c10::OptionalDeviceGuard guard(self.device());
-    const Operands o = multi_label(self, target);
+    const MarginOperands o = multi_label(self, target);
     const at::Tensor each = torch_ocl::empty({o.batch}, self.scalar_type(), self.device());
     const at::Tensor is_target = torch_ocl::empty(target.sizes(), self.scalar_type(), self.device());
     clprim::multilabel_margin_loss(current_queue(self), o.problem, view(each), view(is_target));
@@ -146,7 +146,7 @@ at::Tensor multilabel_margin_backward(const at::Tensor& grad_output, const at::T
                                            const at::Tensor& target, int64_t reduction, const at::Tensor& is_target)
 {
     const c10::OptionalDeviceGuard guard(self.device());
-    const Operands o = multi_label(self, target);
+    const MarginOperands o = multi_label(self, target);
     const at::Tensor dy = grad_output.contiguous(), labels = is_target.contiguous();
     const at::Tensor dx = torch_ocl::empty(self.sizes(), self.scalar_type(), self.device());
     clprim::multilabel_margin_loss_backward(current_queue(self),

@@ -79,9 +79,9 @@ ThreeOut batch_norm_out(const at::Tensor& input, const BatchNormArguments& argum
 // ---- spellings
 // -------------------------------------------------------------------------------------------------------
 
-Three forward(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
-              const OptionalTensor& running_mean, const OptionalTensor& running_var, bool training,
-              double momentum, double eps)
+Three batch_norm_forward(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
+                         const OptionalTensor& running_mean, const OptionalTensor& running_var, bool training,
+                         double momentum, double eps)
 {
     return batch_norm(input, {defined_or_empty(weight), defined_or_empty(bias), defined_or_empty(running_mean),
                               defined_or_empty(running_var), training, momentum, eps});
@@ -101,7 +101,7 @@ ThreeOut forward_out(const at::Tensor& input, const OptionalTensor& weight, cons
 Three batch_norm_legit(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
                        at::Tensor& running_mean, at::Tensor& running_var, bool training, double momentum, double eps)
 {
-    return forward(input, weight, bias, running_mean, running_var, training, momentum, eps);
+    return batch_norm_forward(input, weight, bias, running_mean, running_var, training, momentum, eps);
 }
 
 ThreeOut batch_norm_legit_out(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
@@ -115,7 +115,7 @@ ThreeOut batch_norm_legit_out(const at::Tensor& input, const OptionalTensor& wei
 Three batch_norm_no_stats(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
                           bool training, double momentum, double eps)
 {
-    return forward(input, weight, bias, std::nullopt, std::nullopt, training, momentum, eps);
+    return batch_norm_forward(input, weight, bias, std::nullopt, std::nullopt, training, momentum, eps);
 }
 
 ThreeOut batch_norm_no_stats_out(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
@@ -131,7 +131,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> batch_norm_with_updat
     at::Tensor& running_var, double momentum, double eps)
 {
     const auto [y, mean, invstd] =
-        forward(input, weight, bias, running_mean, running_var, true, momentum, eps);
+        batch_norm_forward(input, weight, bias, running_mean, running_var, true, momentum, eps);
     return {y, mean, invstd, torch_ocl::empty({0}, at::kByte, input.device())};
 }
 
@@ -148,10 +148,10 @@ std::tuple<at::Tensor&, at::Tensor&, at::Tensor&, at::Tensor&> batch_norm_with_u
 // ---- backward
 // --------------------------------------------------------------------------------------------------------
 
-Three backward(const at::Tensor& grad_output, const at::Tensor& input, const OptionalTensor& weight,
-               const OptionalTensor& running_mean, const OptionalTensor& running_var,
-               const OptionalTensor& save_mean, const OptionalTensor& save_invstd, bool train,
-               double eps, std::array<bool, 3> output_mask)
+Three batch_norm_gradients(const at::Tensor& grad_output, const at::Tensor& input, const OptionalTensor& weight,
+                           const OptionalTensor& running_mean, const OptionalTensor& running_var,
+                           const OptionalTensor& save_mean, const OptionalTensor& save_invstd, bool train,
+                           double eps, std::array<bool, 3> output_mask)
 {
     const c10::OptionalDeviceGuard guard(input.device());
     const at::MemoryFormat format = input.suggest_memory_format();
@@ -195,13 +195,13 @@ Three batch_norm_backward(const at::Tensor& grad_output, const at::Tensor& input
                           const OptionalTensor& save_mean, const OptionalTensor& save_invstd, bool update, double eps,
                           std::array<bool, 3> output_mask, const at::Tensor&)
 {
-    return backward(grad_output, input, weight, running_mean, running_var, save_mean, save_invstd,
+    return batch_norm_gradients(grad_output, input, weight, running_mean, running_var, save_mean, save_invstd,
                     update, eps, output_mask);
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
 {
-    m.impl("native_batch_norm", forward);
+    m.impl("native_batch_norm", batch_norm_forward);
     m.impl("native_batch_norm.out", forward_out);
     m.impl("_native_batch_norm_legit", batch_norm_legit);
     m.impl("_native_batch_norm_legit.out", batch_norm_legit_out);
@@ -209,7 +209,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     m.impl("_native_batch_norm_legit.no_stats_out", batch_norm_no_stats_out);
     m.impl("_batch_norm_with_update", batch_norm_with_update);
     m.impl("_batch_norm_with_update.out", batch_norm_with_update_out);
-    m.impl("native_batch_norm_backward", backward);
+    m.impl("native_batch_norm_backward", batch_norm_gradients);
     m.impl("batch_norm_backward", batch_norm_backward);
 }
 

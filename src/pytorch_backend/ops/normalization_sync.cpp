@@ -88,8 +88,9 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward_sums(const Tensor& gradient,
             bias_wanted ? sum.to(type, false, true) : Tensor()};
 }
 
-Tensor backward(const Tensor& gradient, const Tensor& input, const Tensor& mean, const Tensor& deviation,
-                const std::optional<Tensor>& weight, const Tensor& sum, const Tensor& products, const Tensor& counts)
+Tensor elementwise_backward(const Tensor& gradient, const Tensor& input, const Tensor& mean, const Tensor& deviation,
+                            const std::optional<Tensor>& weight, const Tensor& sum, const Tensor& products,
+                            const Tensor& counts)
 {
     const auto type = statistics_type(input);
     const Tensor count = counts.to(type).sum(), scale = deviation.to(type);
@@ -108,7 +109,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     m.impl("batch_norm_gather_stats_with_counts", gather_with_counts);
     m.impl("batch_norm_elemt", normalize);
     m.impl("batch_norm_backward_reduce", backward_sums);
-    m.impl("batch_norm_backward_elemt", backward);
+    m.impl("batch_norm_backward_elemt", elementwise_backward);
 }
 
 }  // namespace

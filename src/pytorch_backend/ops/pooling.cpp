@@ -57,9 +57,6 @@ PoolWindow adaptive()
     return window;
 }
 
-// A sample without batch gets one.
-at::Tensor batched(const at::Tensor& t, int rank) { return t.dim() == rank + 1 ? t.unsqueeze(0) : t; }
-
 void check_type(const at::Tensor& x, const char* name, bool integers)
 {
     const at::ScalarType type = x.scalar_type();

@@ -15,8 +15,6 @@
 namespace torch_ocl {
 namespace {
 
-at::Tensor batched(const at::Tensor& t, int rank) { return t.dim() == rank + 1 ? t.unsqueeze(0) : t; }
-
 // ---- unpooling
 // -------------------------------------------------------------------------------------------------------
 

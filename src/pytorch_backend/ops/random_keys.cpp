@@ -105,12 +105,12 @@ Tensor& fill(const char* name, Tensor& self, const Tensor& key, Distribution dis
     return self;
 }
 
-Tensor& uniform_(Tensor& self, const Tensor& key, double low, double high)
+Tensor& philox_uniform_(Tensor& self, const Tensor& key, double low, double high)
 {
     return fill("_philox_uniform_", self, key, Distribution::uniform, low, high);
 }
 
-Tensor& normal_(Tensor& self, const Tensor& key, double mean, double deviation)
+Tensor& philox_normal_(Tensor& self, const Tensor& key, double mean, double deviation)
 {
     return fill("_philox_normal_", self, key, Distribution::normal, mean, deviation);
 }
@@ -120,8 +120,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     m.impl("_philox_key_split", split);
     m.impl("_philox_key_fold_in", fold_in);
     m.impl("_philox_key_fold_in.Tensor", fold_in_tensor);
-    m.impl("_philox_uniform_", uniform_);
-    m.impl("_philox_normal_", normal_);
+    m.impl("_philox_uniform_", philox_uniform_);
+    m.impl("_philox_normal_", philox_normal_);
 }
 
 }  // namespace

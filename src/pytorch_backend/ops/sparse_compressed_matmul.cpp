@@ -50,7 +50,7 @@ void assign(const Tensor& out, const Tensor& result)
                                                                  result.values().to(out.scalar_type()), result.sizes());
 }
 
-Tensor& add_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out)
+Tensor& compressed_add_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out)
 {
     TORCH_CHECK(self.sizes() == other.sizes(),
                 "torch.add: Expected input tensors to have the same shape, but got tensor `self` "
@@ -137,8 +137,8 @@ Tensor& addmm_sparse_out(const Tensor& self, const Tensor& mat1, const Tensor& m
     return out;
 }
 
-Tensor& addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha,
-                  Tensor& out)
+Tensor& compressed_addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
+                             const Scalar& alpha, Tensor& out)
 {
     check_matrix("addmm", "mat1", mat1);
     check_matrix("addmm", "mat2", mat2);
@@ -195,7 +195,7 @@ Tensor& addmv_out(const Tensor& self, const Tensor& mat, const Tensor& vec, cons
                 mat.layout(), " and ", vec.layout());
     const Tensor addend = self.expand({mat.size(0)}).unsqueeze(1);
     Tensor column = at::empty({mat.size(0), 1}, vec.options());
-    addmm_out(addend, mat, vec.unsqueeze(1), beta, alpha, column);
+    compressed_addmm_out(addend, mat, vec.unsqueeze(1), beta, alpha, column);
     at::native::resize_output(out, {mat.size(0)});
     return out.copy_(column.squeeze(1));
 }
@@ -295,8 +295,8 @@ std::tuple<Tensor&, Tensor&> triangular_solve_out(const Tensor& b, const Tensor&
 
 TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, m)
 {
-    m.impl("add.out", add_out);
-    m.impl("addmm.out", addmm_out);
+    m.impl("add.out", compressed_add_out);
+    m.impl("addmm.out", compressed_addmm_out);
     m.impl("addmv.out", addmv_out);
     m.impl("triangular_solve.X", triangular_solve_out);
     m.impl("sparse_sampled_addmm", sampled_addmm);

@@ -191,7 +191,7 @@ Tensor& add_dense_out(const Tensor& dense, const Tensor& sparse, const at::Scala
     return out;
 }
 
-Tensor& add_out(const Tensor& self, const Tensor& other, const at::Scalar& alpha, Tensor& out)
+Tensor& coo_add_out(const Tensor& self, const Tensor& other, const at::Scalar& alpha, Tensor& out)
 {
     check_device("add", self, other);
     check_device("add", self, out);
@@ -362,7 +362,7 @@ Tensor sparse_mask_projection(const Tensor& self, const Tensor& mask, bool accum
 TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m)
 {
     m.impl("_coalesce", coalesce);
-    m.impl("add.out", add_out);
+    m.impl("add.out", coo_add_out);
     m.impl("mul.out", mul_out);
     m.impl("index_select", index_select);
     m.impl("sparse_mask", sparse_mask);

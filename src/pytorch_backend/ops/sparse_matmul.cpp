@@ -51,7 +51,7 @@ struct Rows {
     }
 };
 
-Rows rows_of(const Tensor& keys, const Tensor& columns, const Tensor& values, int64_t count, bool in_order)
+Rows sparse_rows_of(const Tensor& keys, const Tensor& columns, const Tensor& values, int64_t count, bool in_order)
 {
     if (in_order)
         return {row_pointers(keys, count), columns.contiguous(), values.resolve_conj().contiguous()};
@@ -60,10 +60,11 @@ Rows rows_of(const Tensor& keys, const Tensor& columns, const Tensor& values, in
             values.resolve_conj().index_select(0, order)};
 }
 
-Rows rows_of(const Tensor& sparse)
+Rows sparse_rows_of(const Tensor& sparse)
 {
     const Tensor indices = sparse._indices();
-    return rows_of(indices.select(0, 0), indices.select(0, 1), sparse._values(), sparse.size(0), sparse.is_coalesced());
+    return sparse_rows_of(indices.select(0, 0), indices.select(0, 1), sparse._values(), sparse.size(0),
+                          sparse.is_coalesced());
 }
 
 // self as something of the result's size, or nothing where it does not count.
@@ -72,8 +73,8 @@ Tensor addend_of(const Tensor& self, const Scalar& beta, at::IntArrayRef sizes)
     return beta.equal(0) ? Tensor() : self.expand(sizes);
 }
 
-Tensor& addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha,
-                  Tensor& out)
+Tensor& sparse_addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
+                         const Scalar& alpha, Tensor& out)
 {
     TORCH_CHECK(mat1.is_sparse(), "addmm: Expected 'mat1' to be a sparse tensor, got ", mat1.layout(),
                 "; dense @ sparse is not supported for this layout");
@@ -90,7 +91,7 @@ Tensor& addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, co
     if (out.sizes() != at::IntArrayRef(sizes) || out.is_alias_of(mat2) || (addend.defined() && out.is_alias_of(addend)))
         target = at::empty(sizes, mat2.options());
     if (target.numel() != 0)
-        multiply_rows(rows_of(mat1).view(), mat2, addend, target, alpha, beta);
+        multiply_rows(sparse_rows_of(mat1).view(), mat2, addend, target, alpha, beta);
     if (!target.is_same(out)) {
         at::native::resize_output(out, sizes);
         out.copy_(target);
@@ -101,12 +102,12 @@ Tensor& addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, co
 Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha)
 {
     Tensor out = at::empty({0}, mat2.options());
-    return addmm_out(self, mat1, mat2, beta, alpha, out);
+    return sparse_addmm_out(self, mat1, mat2, beta, alpha, out);
 }
 
 Tensor& addmm_(Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha)
 {
-    return addmm_out(self, mat1, mat2, beta, alpha, self);
+    return sparse_addmm_out(self, mat1, mat2, beta, alpha, self);
 }
 
 Tensor& bmm_out(const Tensor& self, const Tensor& mat2, Tensor& out)
@@ -125,7 +126,7 @@ Tensor& bmm_out(const Tensor& self, const Tensor& mat2, Tensor& out)
     const Tensor target =
         out.sizes() == at::IntArrayRef(sizes) && !out.is_alias_of(mat2) ? out : at::empty(sizes, mat2.options());
     if (target.numel() != 0) {
-        const Rows rows = rows_of(flat_positions(indices.narrow(0, 0, 2), self.sizes()), indices.select(0, 2),
+        const Rows rows = sparse_rows_of(flat_positions(indices.narrow(0, 0, 2), self.sizes()), indices.select(0, 2),
                                   self._values(), sizes[0] * sizes[1], self.is_coalesced());
         multiply_rows(rows.view(), mat2, {}, target, 1, 0);
     }
@@ -227,7 +228,7 @@ Tensor sparse_sparse_matmul(const Tensor& a, const Tensor& b)
 TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m)
 {
     m.impl("addmm", addmm);
-    m.impl("addmm.out", addmm_out);
+    m.impl("addmm.out", sparse_addmm_out);
     m.impl("addmm_", addmm_);
     m.impl("bmm", bmm);
     m.impl("bmm.out", bmm_out);

@@ -36,7 +36,7 @@ void check(const Tensor& a, const Tensor& b, c10::string_view reduce)
                 ": expected reduce to be sum, mean, amax or amin, got ", reduce);
 }
 
-Tensor rows_of(const Tensor& a)
+Tensor entry_rows_of(const Tensor& a)
 {
     return at::_convert_indices_from_csr_to_coo(a.crow_indices(), a.col_indices(), false, false)[0].to(at::kLong);
 }
@@ -54,7 +54,7 @@ std::tuple<Tensor, Tensor> mm_reduce(const Tensor& a, const Tensor& b, c10::stri
         const Tensor sum = at::mm(a, b);
         return {reduce == "mean" ? sum.div(counts_of(a)).to(b.scalar_type()) : sum, at::zeros({0}, long_options)};
     }
-    const Tensor at_row = rows_of(a).unsqueeze(1).expand({entries, columns});
+    const Tensor at_row = entry_rows_of(a).unsqueeze(1).expand({entries, columns});
     const Tensor products = b.index_select(0, a.col_indices().to(at::kLong)).mul_(a.values().unsqueeze(1));
     const Tensor out = at::zeros({rows, columns}, b.options()).scatter_reduce_(0, at_row, products, reduce, false);
     const Tensor places = at::arange(entries, long_options.dtype(at::kLong)).unsqueeze(1);
@@ -70,7 +70,7 @@ std::tuple<Tensor, Tensor> mm_reduce_backward(const Tensor& a, const Tensor& gra
                                               c10::string_view reduce, const Tensor& first, std::array<bool, 2> wanted)
 {
     check(a, b, reduce);
-    const Tensor rows = rows_of(a), columns = a.col_indices().to(at::kLong);
+    const Tensor rows = entry_rows_of(a), columns = a.col_indices().to(at::kLong);
     const bool extreme = reduce == "amax" || reduce == "amin";
     // The gradient of each product of an entry with a row of b.
     const Tensor of_rows = reduce == "mean" ? grad.div(counts_of(a)).to(grad.scalar_type()) : grad;

@@ -25,4 +25,7 @@ clprim::Queue& current_queue(const at::Tensor& tensor);
 at::Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype, c10::Device device,
                  std::optional<at::MemoryFormat> format = std::nullopt);
 
+// Samples of `rank` spatial dimensions: one without a batch, [channels, ...], gets a batch of one.
+inline at::Tensor batched(const at::Tensor& t, int rank) { return t.dim() == rank + 1 ? t.unsqueeze(0) : t; }
+
 }  // namespace torch_ocl
