@@ -1,7 +1,7 @@
 // Reading and writing through index tensors (int64 or int32).
 //
 // An index lies in [-n, n) for an axis of n elements and negative ones count from the end, or with
-// NegativeIndex::refused in [0, n). An index outside is found by the kernel, which then touches nothing: the next
+// NegativeIndex::refused in [0, n). An index outside is found by the kernel, which touches nothing through it: the next
 // synchronisation of the queue throws IndexError naming the operator.
 // All functions take any strides. Reductions are owner-computes, without atomics: the same bits in every run, and
 // updates of one element happen in the order of the index.
@@ -58,7 +58,7 @@ struct IndexedAxis {
     std::string_view name;       // of the operator, for errors
     Tensor index;
     std::int64_t size = 0;       // extent of the indexed axis, or index_is_key (see add_keys)
-    std::int64_t stride = 1;     // of the indexed axis, in elements
+    std::int64_t stride = 1;     // of the indexed axis, in elements; for reads and writes by key: of keys
     NegativeIndex negative = NegativeIndex::from_end;
 };
 void read_through(Queue& queue, const Tensor& source, const IndexedAxis& axis, const Tensor& out);
@@ -68,7 +68,8 @@ void reduce_through(Queue& queue, const Tensor& self, const IndexedAxis& axis, c
                     IndexReduce reduce);
 
 // Keys of an index made of several tensors: keys[p] += wrapped index[p] * stride, or -1 once any index was bad (which
-// is reported once). `first` starts new keys, of dtype int64.
+// is reported once). `first` starts new keys, of dtype int64. Strides may count runs of elements, which move faster;
+// then the length of a run is the stride of the axis that the keys reach along.
 void add_keys(Queue& queue, const Tensor& keys, const IndexedAxis& axis, bool first);
 
 // self[p] = value[p] where mask[p] (boolean) is set. One shape; broadcast operands have stride 0.

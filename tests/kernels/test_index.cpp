@@ -72,6 +72,85 @@ TEST(Index, ReadsTransposedAndOffsetViews)
     }
 }
 
+template <class T>
+void moves_of_size(DataType dtype, int first, int rows, int columns)
+{
+    std::vector<T> values(rows * columns + first), result(rows * columns);
+    std::iota(values.begin(), values.end(), T(1));
+    const Dims shape{rows, columns};
+    const Tensor all = upload({static_cast<std::int64_t>(values.size())}, dtype, values);
+    const Tensor input{all.memory, all.offset + first, dtype, shape, {columns, 1}};
+    std::vector<std::int64_t> index(rows * columns), row(rows), column(columns);
+    for (int i = 0; i < rows * columns; ++i)   // a permutation of every column
+        index[i] = (i / columns + i % columns) % rows - (i % 3 ? rows : 0);
+    for (int i = 0; i < rows; ++i)
+        row[i] = (i * 7 + 3) % rows - (i % 2 ? rows : 0);
+    for (int i = 0; i < columns; ++i)
+        column[i] = (i * 5 + 1) % columns;
+
+    const Tensor places = upload(shape, DataType::int64, index), out = Context::get().empty(shape, dtype, queue());
+    const auto check = [&](const char* what, const auto& expected) {
+        queue().read(*out.memory, out.offset * sizeof(T), result.data(), result.size() * sizeof(T));
+        for (int i = 0; i < rows; ++i)
+            for (int j = 0; j < columns; ++j)
+                ASSERT_EQ(result[i * columns + j], values[first + expected(i, j)])
+                    << what << " of " << rows << " x " << columns << " at " << i << ", " << j;
+    };
+    const auto wrapped = [&](std::int64_t at) { return at < 0 ? at + rows : at; };
+    gather(queue(), input, 0, places, out);
+    check("gather", [&](int i, int j) { return wrapped(index[i * columns + j]) * columns + j; });
+    scatter(queue(), out, 0, places, input);
+    check("scatter", [&](int i, int j) { return (i + rows - j % rows) % rows * columns + j; });
+    index_select(queue(), input, 0, indices(row), out);
+    check("rows", [&](int i, int j) { return wrapped(row[i]) * columns + j; });
+    index_select(queue(), input, 1, indices(column), out);
+    check("columns", [&](int i, int j) { return i * columns + column[j]; });
+}
+
+// Lines of all lengths, so that GPUs' work-items take several elements along either axis, as vectors and apart, with
+// some left over; sources as they are and from an odd place.
+TEST(Index, MovesOfAllSizes)
+{
+    const std::pair<int, int> sizes[] = {{1, 1},    {3, 5},   {8, 8},    {5, 64}, {64, 3},
+                                         {2, 1001}, {7, 256}, {130, 12}, {33, 31}};
+    for (const auto& [rows, columns] : sizes)
+        for (int first : {0, 1}) {
+            moves_of_size<std::uint8_t>(DataType::uint8, first, rows, columns);
+            moves_of_size<float>(DataType::float32, first, rows, columns);
+            moves_of_size<std::int64_t>(DataType::int64, first, rows, columns);
+        }
+}
+
+// Keys in runs of elements: rows of the last axis move whole.
+TEST(Index, KeysCountRunsOfElements)
+{
+    const Tensor input = floats({6, 5, 8});
+    const Tensor keys = Context::get().empty({7, 1}, DataType::int64, queue());
+    const Tensor first = indices({5, 0, -1, 3, 2, 2, -6}), second = indices({0, 4, -1, -5, 2, 1, -5});
+    const auto column = [](const Tensor& index) {
+        return Tensor{index.memory, index.offset, index.dtype, {7, 1}, {1, 1}};
+    };
+    add_keys(queue(), keys, {"keys", column(first), 6, 5}, true);
+    add_keys(queue(), keys, {"keys", column(second), 5, 1}, false);
+    const Tensor out = Context::get().empty({7, 8}, DataType::float32, queue());
+    Tensor rows = input, wide = keys;
+    rows.shape = wide.shape = out.shape;
+    rows.strides = {0, 1};
+    wide.strides = {1, 0};
+    read_through(queue(), rows, {"keys", wide, index_is_key, 8}, out);
+    const int a[] = {5, 0, 5, 3, 2, 2, 0}, b[] = {0, 4, 4, 0, 2, 1, 0};
+    const auto values = read(out);
+    for (int i = 0; i < 7; ++i)
+        for (int j = 0; j < 8; ++j)
+            EXPECT_EQ(values[i * 8 + j], (a[i] * 5 + b[i]) * 8 + j);
+
+    // A bad index leaves a key that reaches nothing, and is reported once.
+    add_keys(queue(), keys, {"bad keys", column(first), 5, 0}, false);
+    EXPECT_THROW(queue().finish(), IndexError);
+    read_through(queue(), rows, {"keys", wide, index_is_key, 8}, out);
+    EXPECT_NO_THROW(queue().finish());
+}
+
 TEST(Index, ReduceAddsInTheOrderOfTheIndex)
 {
     Tensor self = upload<float>({3, 2}, DataType::float32, {1, 2, 3, 4, 5, 6});

@@ -10,7 +10,7 @@ struct AxisArgument {
 
     // `factor`: how many elements the kernel moves as one.
     explicit AxisArgument(const IndexedAxis& axis, int factor = 1)
-        : lowest(axis.negative == NegativeIndex::from_end ? -axis.size : 0), size(axis.size),
+        : lowest(axis.negative == NegativeIndex::from_end && axis.size >= 0 ? -axis.size : 0), size(axis.size),
           stride(axis.stride / factor)
     {
     }

@@ -1,5 +1,21 @@
 // The iteration space of a kernel and where each operand's element lies (see geometry.hpp).
 // Built with -DDIMS=n -DOPERANDS=n, and -DLARGE where an index or an offset does not fit into 31 bits.
+//
+// -DEACH=n (Geometry::share): a work-item has positions i + e * g.apart for e below EACH, and operand k lies
+// STEPPED(g, o, k, e) there. With -DRAGGED the last work-items have fewer: those for which HAS(g, i, e).
+#ifdef EACH
+#define SHARE_FIELDS(unsigned_t, signed_t) unsigned_t apart, end; signed_t steps[OPERANDS];
+#define STEPPED(g, o, k, e) ((e) == 0 ? (o)[k] : (o)[k] + (e) * (g).steps[k])
+#else
+#define EACH 1
+#define SHARE_FIELDS(unsigned_t, signed_t)
+#define STEPPED(g, o, k, e) (o)[k]
+#endif
+#ifdef RAGGED
+#define HAS(g, i, e) ((i) + (e) * (g).apart < (index_t)(g).end)
+#else
+#define HAS(g, i, e) true
+#endif
 #ifdef LARGE
 typedef ulong index_t;
 typedef long offset_t;
@@ -7,6 +23,7 @@ typedef struct {
     long numel;
     long sizes[DIMS];               // innermost first
     long strides[OPERANDS][DIMS];   // in elements
+    SHARE_FIELDS(long, long)
 } geometry_t;
 #else
 typedef uint index_t;
@@ -16,6 +33,7 @@ typedef struct {
     uint sizes[DIMS];
     uint magic[DIMS], shift[DIMS];  // division by size without dividing, see Divider in pointwise/iteration.hpp
     int strides[OPERANDS][DIMS];
+    SHARE_FIELDS(uint, int)
 } geometry_t;
 #endif
 

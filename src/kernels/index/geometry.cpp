@@ -82,7 +82,8 @@ bool Geometry::large() const
 std::string Geometry::options() const
 {
     return " -DDIMS=" + std::to_string(padded_dims()) + " -DOPERANDS=" + std::to_string(strides_.size()) +
-           (large() ? " -DLARGE" : "");
+           (large() ? " -DLARGE" : "") + (each_ > 1 ? " -DEACH=" + std::to_string(each_) : "") +
+           (end_ ? " -DRAGGED" : "");
 }
 
 // geometry_t of geometry.cl.
@@ -96,6 +97,10 @@ void Geometry::set_argument(Launch& launch) const
         std::copy(sizes_.begin(), sizes_.end(), words.begin() + 1);
         for (std::size_t k = 0; k < strides_.size(); ++k)
             std::copy(strides_[k].begin(), strides_[k].end(), words.begin() + 1 + n * (1 + k));
+        if (each_ > 1) {
+            words.insert(words.end(), {apart_, end_});
+            words.insert(words.end(), steps_.begin(), steps_.end());
+        }
         launch.set(words.size() * sizeof(std::int64_t), words.data());
         return;
     }
@@ -110,6 +115,10 @@ void Geometry::set_argument(Launch& launch) const
     for (const auto& strides : strides_) {
         words.insert(words.end(), strides.begin(), strides.end());
         words.resize(words.size() + n - strides.size(), 0);
+    }
+    if (each_ > 1) {
+        words.insert(words.end(), {static_cast<std::uint32_t>(apart_), static_cast<std::uint32_t>(end_)});
+        words.insert(words.end(), steps_.begin(), steps_.end());
     }
     launch.set(words.size() * sizeof(std::uint32_t), words.data());
 }
@@ -131,6 +140,72 @@ bool Geometry::widen(int factor, unsigned wide)
     for (std::size_t k = 0; k < strides_.size(); ++k)
         for (int d = 1; (wide >> k & 1u) && d < dims(); ++d)
             strides_[k][d] /= factor;
+    return true;
+}
+
+// Best is one that the last operand does not move along, then one that all work-items have `each` positions of, else
+// the one that leaves the fewest without. The innermost one must leave neighbours to a sub-group.
+int Geometry::shared_dimension(int each) const
+{
+    const auto score = [&](int d) {
+        const std::int64_t per_item = (sizes_[d] + each - 1) / each;
+        const bool exact = sizes_[d] % each == 0;
+        if (d == 0 && dims() > 1 && (!exact || per_item < 16))
+            return 0.0;
+        const bool still = strides_.back()[d] == 0;
+        return static_cast<double>(sizes_[d]) / static_cast<double>(per_item * each) + (exact ? 1 : 0) +
+               (exact && still ? 1 : 0);
+    };
+    int best = dims() - 1;
+    for (int d = dims() - 1; d >= 0; --d)
+        if (score(d) >= score(best))
+            best = d;
+    return best;
+}
+
+void Geometry::share(int each)
+{
+    if (sizes_.empty()) {
+        sizes_.push_back(1);
+        for (auto& strides : strides_)
+            strides.push_back(0);
+    }
+    const int d = shared_dimension(each);
+    const bool exact = sizes_[d] % each == 0;
+    if (!exact) {   // the outermost one, so that a work-item's positions are told by their number
+        std::rotate(sizes_.begin() + d, sizes_.begin() + d + 1, sizes_.end());
+        for (auto& strides : strides_)
+            std::rotate(strides.begin() + d, strides.begin() + d + 1, strides.end());
+    }
+    std::int64_t& size = exact ? sizes_[d] : sizes_.back();
+    const std::int64_t per_item = (size + each - 1) / each;
+    end_ = exact ? 0 : numel_;
+    apart_ = numel_ / size * per_item;
+    numel_ = apart_;
+    size = per_item;
+    each_ = each;
+    for (const auto& strides : strides_)
+        steps_.push_back(per_item * (exact ? strides[d] : strides.back()));
+}
+
+bool Geometry::share_neighbours(int each, unsigned dense)
+{
+    if (dims() == 0 || sizes_[0] % each != 0)
+        return false;
+    for (std::size_t k = 0; k < strides_.size(); ++k) {
+        if (!(dense >> k & 1u))
+            continue;
+        for (int d = 0; d < dims(); ++d)
+            if (d == 0 ? strides_[k][0] != 1 : strides_[k][d] % each != 0)
+                return false;
+    }
+    numel_ /= each;
+    sizes_[0] /= each;
+    each_ = each;
+    for (auto& strides : strides_) {
+        steps_.push_back(strides[0]);
+        strides[0] *= each;
+    }
     return true;
 }
 

@@ -24,7 +24,7 @@ public:
     // The same with explicit strides per operand (in elements, outermost first, any sign).
     Geometry(const Dims& shape, std::span<const Dims> strides, bool keep_order = false);
 
-    std::int64_t numel() const { return numel_; }
+    std::int64_t numel() const { return numel_; }   // work-items, once positions are shared
     int dims() const { return static_cast<int>(sizes_.size()); }
     std::int64_t size(int d) const { return sizes_[d]; }                        // innermost first
     std::int64_t stride(int operand, int d) const { return strides_[operand][d]; }
@@ -39,14 +39,26 @@ public:
     // the other operands must not move along it.
     bool widen(int factor, unsigned wide);
 
+    // Gives each work-item `each` positions along one dimension instead of one, since finding out where takes a GPU as
+    // long as moving several (EACH in geometry.cl). They lie apart, so that neighbouring work-items keep neighbouring
+    // positions. Where there is a choice the last operand does not move between them: then last_is_still().
+    void share(int each);
+    // The same with neighbours along the innermost dimension, where all operands of `dense` walk it densely and their
+    // rows begin at multiples of `each`, so that a kernel moves them as a vector. Changes nothing where that is not so.
+    bool share_neighbours(int each, unsigned dense);
+    bool last_is_still() const { return !steps_.empty() && steps_.back() == 0; }
+
 private:
     void collapse(Dims shape, std::vector<Dims> strides, bool keep_order);
+    int shared_dimension(int each) const;
     int padded_dims() const;
     bool large() const;
 
     std::int64_t numel_ = 1;
     std::vector<std::int64_t> sizes_;
     std::vector<std::vector<std::int64_t>> strides_;
+    std::int64_t each_ = 1, apart_ = 0, end_ = 0;   // end_: positions before they were shared, 0 where all have `each`
+    std::vector<std::int64_t> steps_;
 };
 
 }  // namespace clprim

@@ -1,9 +1,14 @@
 #include <clprim/index.hpp>
 
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+
 #include <clprim/context.hpp>
 #include <clprim/error_hook.hpp>
 #include <kernels/index/axis.hpp>
 #include <kernels/index/geometry.hpp>
+#include <kernels/index/move.hpp>
 #include <core/operands.hpp>
 
 namespace clprim {
@@ -144,8 +149,17 @@ void add_keys(Queue& queue, const Tensor& keys, const IndexedAxis& axis, bool fi
     require(keys.dtype == DataType::int64, axis.name, ": keys are int64");
     if (keys.numel() == 0)
         return;
-    const Geometry g({&keys, &axis.index});
-    const std::string options = "-DINDEX=" + std::string(name_of(axis.index.dtype)) + g.options() +
+    Geometry g({&keys, &axis.index});
+    std::string shared;
+    if (queue.device().kind == DeviceKind::gpu) {
+        if (keys.buffer_offset() % 4 == 0 && axis.index.buffer_offset() % 4 == 0 && g.share_neighbours(4, 0b11u))
+            shared = " -DQUADS";
+        else
+            g.share(4);
+        if (axis.size * std::max<std::int64_t>(std::abs(axis.stride), 1) <= std::numeric_limits<std::int32_t>::max())
+            shared += " -DNEAR";
+    }
+    const std::string options = "-DINDEX=" + std::string(name_of(axis.index.dtype)) + g.options() + shared +
                                 (first ? "" : " -DADD");
     Launch launch(queue, queue.context().program("kernels/index/keys.cl", options).kernel("add_keys"));
     launch.arg(keys).arg(axis.index).arg(AxisArgument(axis)).arg(queue.error_buffer())
@@ -158,18 +172,23 @@ void add_keys(Queue& queue, const Tensor& keys, const IndexedAxis& axis, bool fi
 void masked_fill(Queue& queue, const Tensor& self, const Tensor& mask, const Tensor& value)
 {
     detail::check_operands("masked_fill", {{"self", self}, {"mask", mask}, {"value", value}});
-    static constexpr const char* raw[] = {"", "uchar", "ushort", "", "uint", "", "", "", "ulong"};
     require(mask.dtype == DataType::boolean, "masked_fill: the mask has dtype ", name_of(mask.dtype));
     require(self.dtype == value.dtype, "masked_fill: dtypes ", name_of(self.dtype), " and ", name_of(value.dtype),
             " differ");
     if (self.numel() == 0)
         return;
-    const Geometry g({&self, &mask, &value});
-    const std::size_t bytes = size_of(self.dtype);
-    Launch launch(queue, queue.context()
-                             .program("kernels/index/masked.cl",
-                                      std::string("-DELEMENT=") + (bytes == 16 ? "uint4" : raw[bytes]) + g.options())
-                             .kernel("masked_fill"));
+    Geometry g({&self, &mask, &value});
+    std::string shared;
+    if (queue.device().kind == DeviceKind::gpu) {
+        if (size_of(self.dtype) < 16 && mask.buffer_offset() % 4 == 0 && g.share_neighbours(4, 0b011u))
+            shared = " -DQUADS";
+        else
+            g.share(4);
+        shared += g.last_is_still() ? " -DSTILL" : "";
+    }
+    const std::string options =
+        std::string("-DELEMENT=") + detail::raw_type(size_of(self.dtype)).name + g.options() + shared;
+    Launch launch(queue, queue.context().program("kernels/index/masked.cl", options).kernel("masked_fill"));
     launch.arg(self).arg(mask).arg(value);
     g.set_argument(launch);
     launch.run(Range::linear(g.numel(), 64));

@@ -1,5 +1,5 @@
-// Keys of an advanced index: element offsets, summed over the index tensors. One work-item per position.
-// -DINDEX=int64|int32 [-DADD]; operands: keys, index.
+// Keys of an advanced index: offsets, summed over the index tensors. One work-item per position, or on GPUs EACH
+// (geometry.cl), with -DQUADS neighbours of both. -DINDEX=int64|int32 [-DADD] [-DNEAR]; operands: keys, index.
 #include "core/dtype.cl"
 #include "core/errors.cl"
 #include "kernels/index/axis.cl"
@@ -8,18 +8,43 @@
 __kernel void add_keys(__global long* keys, ulong keys_offset, const __global storage_t(INDEX)* index,
                        ulong index_offset, axis_t axis, __global int* errors, int operator_code, geometry_t g)
 {
-    index_t i = get_global_id(0);
+    const index_t i = get_global_id(0);
     if (i >= (index_t)g.numel)
         return;
     offset_t o[OPERANDS];
     geometry_offsets(g, i, o);
-    __global long* key = keys + keys_offset + o[0];
-    long at;
-    const bool good = reach(axis, index[index_offset + o[1]], errors, operator_code, &at);
-#ifdef ADD
-    long before = *key;
+    keys += keys_offset;
+    index += index_offset;
+
+    long at[EACH], key[EACH];
+    bool good[EACH];
+#ifdef QUADS
+    load_indices(at, index + o[1])
 #else
-    long before = 0;
+#pragma unroll
+    for (int e = 0; e < EACH; ++e)   // what is not there repeats the first
+        at[e] = index[HAS(g, i, e) ? STEPPED(g, o, 1, e) : o[1]];
 #endif
-    *key = good && before >= 0 ? before + at : -1;
+#pragma unroll
+    for (int e = 0; e < EACH; ++e) {
+        reached_t reached;
+        good[e] = reach_quietly(axis, at[e], &reached);
+        key[e] = good[e] ? reached : -1;
+    }
+    report_bad(axis, at, good, EACH, errors, operator_code);
+#ifdef ADD
+#pragma unroll
+    for (int e = 0; e < EACH; ++e) {
+        const long before = keys[HAS(g, i, e) ? STEPPED(g, o, 0, e) : o[0]];
+        key[e] = good[e] && before >= 0 ? before + key[e] : -1;
+    }
+#endif
+#ifdef QUADS
+    *(__global long4*)(keys + o[0]) = (long4)(key[0], key[1], key[2], key[3]);
+#else
+#pragma unroll
+    for (int e = 0; e < EACH; ++e)
+        if (HAS(g, i, e))
+            keys[STEPPED(g, o, 0, e)] = key[e];
+#endif
 }

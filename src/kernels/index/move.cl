@@ -1,10 +1,19 @@
 // Moves of plain bytes through one index: gather, index_select, index (gather form), scatter, index_copy (scatter form)
-// and flips (no index). One work-item moves one ELEMENT; wide rows come as uint4.
+// and flips (no index). Wide rows come as uint4.
 // -DELEMENT=uchar|ushort|uint|ulong|uint4, -DINDEX=int64|int32 (absent: none), -DSCATTER; operands: out, source, index.
+// On GPUs a work-item moves EACH elements (geometry.cl): with -DSTILL through one index; with -DQUADS four neighbours
+// of the index and of the side that it does not reach into. -DNEAR: what the index reaches fits into 31 bits.
 #include "core/dtype.cl"
 #include "core/errors.cl"
 #include "kernels/index/axis.cl"
 #include "kernels/index/geometry.cl"
+
+#define FOUR(type) CLPRIM_CAT(type, 4)
+#ifdef STILL
+#define INDICES 1
+#else
+#define INDICES EACH
+#endif
 
 __kernel void move(__global ELEMENT* out, ulong out_offset, const __global ELEMENT* source, ulong source_offset,
 #ifdef INDEX
@@ -13,22 +22,69 @@ __kernel void move(__global ELEMENT* out, ulong out_offset, const __global ELEME
 #endif
                    geometry_t g)
 {
-    index_t i = get_global_id(0);
+    const index_t i = get_global_id(0);
     if (i >= (index_t)g.numel)
         return;
     offset_t o[OPERANDS];
     geometry_offsets(g, i, o);
     out += out_offset;
     source += source_offset;
+
+    bool good[EACH];
+#pragma unroll
+    for (int e = 0; e < EACH; ++e)
+        good[e] = HAS(g, i, e);
 #ifdef INDEX
-    long at;
-    if (!reach(axis, index[index_offset + o[2]], errors, operator_code, &at))
-        return;
-#ifdef SCATTER
-    out += at;
+    index += index_offset;
+    long at[INDICES];
+    reached_t reached[INDICES];
+    bool known[INDICES];
+#ifdef QUADS
+    load_indices(at, index + o[2])
 #else
-    source += at;
+#pragma unroll
+    for (int e = 0; e < INDICES; ++e)   // what is not there repeats the first
+        at[e] = index[good[e] ? STEPPED(g, o, 2, e) : o[2]];
+#endif
+#pragma unroll
+    for (int e = 0; e < INDICES; ++e)
+        known[e] = reach_quietly(axis, at[e], &reached[e]);
+    report_bad(axis, at, known, INDICES, errors, operator_code);
+#define REACHED(e) reached[(e) < INDICES ? (e) : 0]
+#pragma unroll
+    for (int e = 0; e < EACH; ++e)
+        good[e] &= known[e < INDICES ? e : 0];
+#else
+#define REACHED(e) 0
+#endif
+
+#ifdef SCATTER
+#define TARGET_REACH(e) REACHED(e)
+#define SOURCE_REACH(e) 0
+#else
+#define TARGET_REACH(e) 0
+#define SOURCE_REACH(e) REACHED(e)
+#endif
+    ELEMENT values[EACH];
+#if defined(QUADS) && defined(SCATTER)
+    const FOUR(ELEMENT) moved = *(const __global FOUR(ELEMENT)*)(source + o[1]);
+    values[0] = moved.x; values[1] = moved.y; values[2] = moved.z; values[3] = moved.w;
+#else
+#pragma unroll
+    for (int e = 0; e < EACH; ++e)
+        if (good[e])
+            values[e] = source[STEPPED(g, o, 1, e) + SOURCE_REACH(e)];
+#ifdef QUADS
+        else
+            values[e] = 0;   // beside a bad index, which will be reported
 #endif
 #endif
-    out[o[0]] = source[o[1]];
+#if defined(QUADS) && !defined(SCATTER)
+    *(__global FOUR(ELEMENT)*)(out + o[0]) = (FOUR(ELEMENT))(values[0], values[1], values[2], values[3]);
+#else
+#pragma unroll
+    for (int e = 0; e < EACH; ++e)
+        if (good[e])
+            out[STEPPED(g, o, 0, e) + TARGET_REACH(e)] = values[e];
+#endif
 }

@@ -1,6 +1,7 @@
 #include <kernels/index/move.hpp>
 
 #include <bit>
+#include <limits>
 
 #include <clprim/context.hpp>
 #include <clprim/index.hpp>
@@ -10,20 +11,16 @@
 
 namespace clprim {
 
-namespace {
-
-// An unsigned type of that many bytes: moves look only at bytes.
-struct RawType {
-    DataType dtype;
-    const char* name;
-};
-
-RawType raw_type(std::size_t bytes)
+detail::RawType detail::raw_type(std::size_t bytes)
 {
     static constexpr RawType types[] = {{DataType::uint8, "uchar"}, {DataType::uint16, "ushort"},
         {DataType::uint32, "uint"}, {DataType::uint64, "ulong"}, {DataType::complex128, "uint4"}};
     return types[std::countr_zero(bytes)];
 }
+
+namespace {
+
+using detail::raw_type;
 
 bool divides(int factor, const Tensor& tensor) { return tensor.buffer_offset() % factor == 0; }
 
@@ -32,6 +29,23 @@ Tensor as_raw(Tensor tensor, int factor)
     tensor.offset /= factor;
     tensor.dtype = raw_type(size_of(tensor.dtype) * factor).dtype;
     return tensor;
+}
+
+// Whether whatever an index reaches in the tensor lies within 31 bits, in elements of `bytes`.
+bool is_near(const Tensor& reached, const IndexedAxis& axis, std::size_t bytes)
+{
+    constexpr std::int64_t limit = std::numeric_limits<std::int32_t>::max();
+    const std::size_t memory = reached.memory ? reached.memory->size : 0;
+    return axis.size <= limit && static_cast<std::int64_t>(memory / bytes) <= limit;
+}
+
+// Four elements a work-item, for GPUs: build options.
+std::string share(Geometry& g, const Tensor& dense, const IndexedAxis* axis, unsigned mask, std::size_t bytes)
+{
+    if (bytes < 16 && divides(4, dense) && (!axis || divides(4, axis->index)) && g.share_neighbours(4, mask))
+        return " -DQUADS";
+    g.share(4);
+    return axis && g.last_is_still() ? " -DSTILL" : "";
 }
 
 // One launch of move.cl. `scatter`: the index reaches into `out` instead of into `source`.
@@ -43,15 +57,21 @@ void move(Queue& queue, const Tensor& out, const Tensor& source, const IndexedAx
     if (out.numel() == 0)
         return;
     Geometry g = axis ? Geometry({&out, &source, &axis->index}) : Geometry({&out, &source});
-    const bool keys = axis && axis->size == index_is_key;   // keys count elements, so elements must stay what they are
-    int factor = keys ? 1 : 16 / static_cast<int>(size_of(out.dtype));
+    int factor = 16 / static_cast<int>(size_of(out.dtype));
     for (; factor > 1; factor /= 2)
         if ((!axis || axis->stride % factor == 0) && divides(factor, out) && divides(factor, source) &&
             g.widen(factor, 0b011u))
             break;
 
-    const RawType element = raw_type(size_of(out.dtype) * factor);
-    std::string options = std::string("-DELEMENT=") + element.name + g.options();
+    const std::size_t bytes = size_of(out.dtype) * factor;
+    std::string shared;
+    if (queue.device().kind == DeviceKind::gpu) {
+        const unsigned dense = scatter ? 0b110u : axis ? 0b101u : 0b001u;
+        shared = share(g, as_raw(scatter ? source : out, factor), axis, dense, bytes);
+        if (axis && is_near(scatter ? out : source, *axis, bytes))
+            shared += " -DNEAR";
+    }
+    std::string options = std::string("-DELEMENT=") + raw_type(bytes).name + g.options() + shared;
     if (axis)
         options += " -DINDEX=" + std::string(name_of(axis->index.dtype));
     if (scatter)

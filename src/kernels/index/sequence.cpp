@@ -78,19 +78,28 @@ void linspace(Queue& queue, const Tensor& out, double start, double end)
 void triangle(Queue& queue, const Tensor& input, std::int64_t diagonal, bool upper, const Tensor& out)
 {
     detail::check_operands("triangle", {{"input", input}, {"out", out}});
-    static constexpr const char* raw[] = {"", "uchar", "ushort", "", "uint", "", "", "", "ulong"};
     require(input.shape == out.shape && input.dtype == out.dtype && input.dim() >= 2,
             "triangle: input and output are matrices of one shape and dtype");
     if (out.numel() == 0)
         return;
-    const Geometry g({&out, &input}, true);
+    const std::int64_t edge = std::clamp(diagonal, -out.size(out.dim() - 2), out.size(out.dim() - 1));
+    Dims distance(out.dim(), 0);
+    distance[out.dim() - 2] = -1;
+    distance[out.dim() - 1] = 1;
+    const Dims strides[] = {out.strides, input.strides, distance};
+    Geometry g(out.shape, strides);
     const std::size_t bytes = size_of(out.dtype);
-    Launch launch(queue, queue.context()
-                             .program("kernels/index/triangle.cl",
-                                      std::string("-DELEMENT=") + (bytes == 16 ? "uint4" : raw[bytes]) + g.options())
-                             .kernel("triangle"));
-    launch.arg(out).arg(input).arg(cl_ulong(out.size(out.dim() - 2))).arg(cl_ulong(out.size(out.dim() - 1)))
-        .arg(cl_long(diagonal)).arg(cl_int(upper));
+    std::string shared;
+    if (queue.device().kind == DeviceKind::gpu) {
+        if (bytes < 16 && out.buffer_offset() % 4 == 0 && input.buffer_offset() % 4 == 0 &&
+            g.share_neighbours(4, 0b011u))
+            shared = " -DQUADS";
+        else
+            g.share(4);
+    }
+    const std::string options = std::string("-DELEMENT=") + detail::raw_type(bytes).name + g.options() + shared;
+    Launch launch(queue, queue.context().program("kernels/index/triangle.cl", options).kernel("triangle"));
+    launch.arg(out).arg(input).arg(cl_long(edge)).arg(cl_int(upper));
     g.set_argument(launch);
     launch.run(Range::linear(g.numel(), 64));
 }

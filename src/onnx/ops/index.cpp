@@ -115,13 +115,14 @@ void gather_elements(Call& call)
 // ---------------------------------------------
 
 struct Coordinates {
-    Tensor keys;             // element offsets into the indexed tensor, spread over `space`
+    Tensor keys;             // offsets into the indexed tensor in runs of elements, spread over `space`
+    std::int64_t run = 0;
     Tensor rest;             // the indexed tensor seen from `space`
     Dims space;
 };
 
-// `batch` leading axes are common to both.
-Coordinates coordinates(Call& call, const Tensor& x, std::size_t batch)
+// `batch` leading axes are common to both. `in_runs`: keys count the longest runs there are instead of elements.
+Coordinates coordinates(Call& call, const Tensor& x, std::size_t batch, bool in_runs)
 {
     const std::string& name = call.node().op_type;
     const Tensor index = index_tensor(call, 1);
@@ -135,6 +136,9 @@ Coordinates coordinates(Call& call, const Tensor& x, std::size_t batch)
         call.check(outer[d] == x.shape[d], "data of shape ", to_string(x.shape), " and indices of shape ",
                    to_string(index.shape), " differ in batch axis ", d);
     Coordinates result;
+    for (std::size_t k = 0; in_runs && k < width; ++k)
+        result.run = std::gcd(result.run, x.strides[batch + k]);
+    result.run = std::max<std::int64_t>(result.run, 1);
     result.keys = call.allocate(outer, DataType::int64);
     if (width == 0)
         fill(call.queue(), result.keys, 0.0);
@@ -142,7 +146,8 @@ Coordinates coordinates(Call& call, const Tensor& x, std::size_t batch)
         for (std::size_t k = 0; k < width; ++k) {
             Tensor part = with_shape(index, outer, outer_strides);
             part.offset += static_cast<std::int64_t>(k) * index.strides.back();
-            add_keys(call.queue(), result.keys, {name, part, x.shape[batch + k], x.strides[batch + k]}, k == 0);
+            const std::int64_t stride = x.strides[batch + k] / result.run;
+            add_keys(call.queue(), result.keys, {name, part, x.shape[batch + k], stride}, k == 0);
         }
     result.space = outer;
     Dims strides(outer.size(), 0);
@@ -160,10 +165,11 @@ Coordinates coordinates(Call& call, const Tensor& x, std::size_t batch)
 void gather_nd(Call& call)
 {
     const Tensor x = call.tensor(0);
-    const Coordinates at = coordinates(call, x, static_cast<std::size_t>(call.integer_attribute("batch_dims", 0)));
+    const auto batch = static_cast<std::size_t>(call.integer_attribute("batch_dims", 0));
+    const Coordinates at = coordinates(call, x, batch, true);
     const Tensor y = call.output_tensor(0, at.space, call.type(0));
     if (y.numel())
-        read_through(call.queue(), at.rest, {"GatherND", at.keys, index_is_key, 1}, y);
+        read_through(call.queue(), at.rest, {"GatherND", at.keys, index_is_key, at.run}, y);
 }
 
 struct ScatterReduction {
@@ -197,7 +203,7 @@ void scatter_nd(Call& call)
 {
     const IndexReduce reduce = reduction(call);
     const Tensor y = copied_output(call);
-    const Coordinates at = coordinates(call, y, 0);
+    const Coordinates at = coordinates(call, y, 0, false);
     const Tensor updates = call.contiguous(2);
     call.check(updates.shape == at.space, "updates have shape ", to_string(updates.shape), ", expected ",
                to_string(at.space));

@@ -62,14 +62,19 @@ at::Tensor& index_out(const at::Tensor& self, const IndexList& indices, at::Tens
                 if (op.strides(2 + k)[d] != 0)
                     sizes[op.ndim() - 1 - d] = op.shape()[d];
         const at::Tensor keys = at::empty(sizes, self.options().dtype(at::kLong));
+        int64_t run = 0;   // of elements, that keys count
+        for (int k = 0; k < count; ++k)
+            run = std::gcd(run, axis(k).stride);
+        run = std::max<int64_t>(run, 1);
         for (int k = 0; k < count; ++k) {
             auto term = axis(k);
+            term.stride /= run;
             term.index.shape = clprim::Dims(sizes);
             clprim::add_keys(queue, view(keys), term, k == 0);
         }
         clprim::read_through(queue, source,
                              {"index", view(keys.expand(at::DimVector(op.shape().rbegin(), op.shape().rend()))),
-                              clprim::index_is_key},
+                              clprim::index_is_key, run},
                              target);
     }
     op.finish();
@@ -90,7 +95,8 @@ at::Tensor index(const at::Tensor& self, const IndexList& indices)
 // last.
 struct IndexedView {
     clprim::Tensor self;        // stride 0 along the entries
-    at::Tensor keys;            // element offset of every entry
+    at::Tensor keys;            // offset of every entry, in runs of elements
+    int64_t run = 0;
     at::DimVector before, entries, after;
 
     at::DimVector indexed_sizes() const
@@ -103,7 +109,8 @@ struct IndexedView {
     int64_t count() const { return c10::multiply_integers(entries); }
 };
 
-IndexedView indexed_view(at::Tensor self, const IndexList& original)
+// `in_runs`: keys count the longest runs there are instead of elements.
+IndexedView indexed_view(at::Tensor self, const IndexList& original, bool in_runs)
 {
     at::native::checkIndexTensorTypes(original, true);
     std::vector<at::Tensor> indices = at::native::expandTensors(self, original);
@@ -126,6 +133,10 @@ IndexedView indexed_view(at::Tensor self, const IndexList& original)
 
     IndexedView result;
     result.self = storage_view(self);
+    for (int64_t d = 0; in_runs && d < self.dim(); ++d)
+        if (indices[d].defined())
+            result.run = std::gcd(result.run, self.stride(d));
+    result.run = std::max<int64_t>(result.run, 1);
     clprim::Dims shape, strides;
     bool first = true;
     for (int64_t d = 0; d < self.dim(); ++d) {
@@ -143,7 +154,7 @@ IndexedView indexed_view(at::Tensor self, const IndexList& original)
                           "index is out of bounds for dimension with size 0");
         if (self.numel() != 0)
             clprim::add_keys(current_queue(self), view(result.keys),
-                             {"index_put_", view(indices[d]), self.size(d), self.stride(d)}, first);
+                             {"index_put_", view(indices[d]), self.size(d), self.stride(d) / result.run}, first);
         first = false;
     }
     shape.push_back(result.count());
@@ -191,7 +202,8 @@ at::Tensor& index_put_(at::Tensor& self, const IndexList& indices, const at::Ten
     for (const std::optional<at::Tensor>& index : indices)
         if (index && index->defined())
             at::assert_no_overlap(self, *index);
-    const IndexedView to = indexed_view(self, indices);
+    const bool combines = accumulate || at::globalContext().deterministicAlgorithms();
+    const IndexedView to = indexed_view(self, indices, !combines);
     const at::DimVector sizes = to.indexed_sizes();
     TORCH_CHECK(at::is_expandable_to(values.sizes(), sizes), "shape mismatch: value tensor of shape ", values.sizes(),
                 " cannot be broadcast to indexing result of shape ", at::IntArrayRef(sizes));
@@ -217,12 +229,12 @@ at::Tensor& index_put_(at::Tensor& self, const IndexList& indices, const at::Ten
     const at::Tensor keys = to.keys.reshape(-1).expand(flat);
 
     clprim::Queue& queue = current_queue(self);
-    const clprim::IndexedAxis axis{"index_put_", view(keys), clprim::index_is_key};
+    const clprim::IndexedAxis axis{"index_put_", view(keys), clprim::index_is_key, to.run};
     if (accumulate && c10::isFloat8Type(self.scalar_type()))
         data_type(self.scalar_type());   // refuses what cannot be added
     if (accumulate)
         clprim::reduce_through(queue, to.self, axis, view(source), clprim::IndexReduce::sum);
-    else if (at::globalContext().deterministicAlgorithms())
+    else if (combines)
         clprim::reduce_through(queue, to.self, axis, storage_view(source), clprim::IndexReduce::assign);
     else
         clprim::write_through(queue, to.self, axis, storage_view(source));
