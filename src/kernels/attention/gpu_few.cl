@@ -9,7 +9,7 @@
 // A piece that a mask hides from all of its rows (what a cache of fixed length does not hold yet) is not read, so NaN
 // there spoils nothing. Elsewhere masks are added: NaN in a key that a mask hides spoils its rows, and NaN in one that
 // a causal query does not see does not.
-// Options: those of quads.cl, -DHEAD=64|128|256: most elements of a line, -DROWS=1|2|4|8, -DMASKED.
+// Options: those of quads.cl, -DHEAD=64|128|256: most elements of a line, -DROWS=1|2|4|8, -DMASKED, -DSUB_GROUP=..
 #include "kernels/attention/quads.cl"
 
 #define ITEMS 128
@@ -25,6 +25,11 @@
 #define EACH_QUAD_OF_KEYS _Pragma("unroll")
 #else   // quads of several loads each, of which Intel's compiler would spill the addresses
 #define EACH_QUAD_OF_KEYS _Pragma("unroll 2")
+#endif
+#ifdef SUB_GROUP   // Intel's compiler would take the widest and spill
+#define GROUP __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1), intel_reqd_sub_group_size(SUB_GROUP)))
+#else
+#define GROUP __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 #endif
 #define EACH_ROW _Pragma("unroll") for (int r = 0; r < ROWS; ++r)
 
@@ -70,7 +75,7 @@ static inline void put_quad(__global stored* y, long step, REAL4 v, long left)
 // sums: [splits][rows of all][HEAD]; tops: the largest scores, to the base 2, then the totals, [2][splits][rows of
 // all].
 // Memory: queries, sums of products and later of values, scores.
-__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
+GROUP
 void forward(INPUT(q), INPUT(k), INPUT(v), INPUT(mask), OUTPUT(y), __global REAL* logsumexp, ulong logsumexp_offset,
              __global REAL* sums, ulong sums_offset, __global REAL* tops, ulong tops_offset, attention_problem p,
              REAL scale, int splits, int chunk, __local REAL4* memory)

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <kernels/attention/problem.hpp>
+#include <kernels/gemm/gpu_tile.hpp>
 
 namespace clprim::detail {
 namespace {
@@ -48,13 +49,15 @@ Cut cut_of(const Attention& p, const Device& device)
     return {rows, groups, divide_up(keys, chunk), chunk};
 }
 
-std::string options(const Attention& p, std::int64_t rows)
+std::string options(const Attention& p, std::int64_t rows, const Device& device)
 {
     const std::int64_t farthest = std::max(
         {line_extent(p.query, 1), line_extent(p.key, span), line_extent(p.value, span)});
-    return fmt::format("{} -DHEAD={} -DROWS={}{} -DOFFSET={}{}", attention_options(p), head_step(p), rows,
+    const int sub_group = spilling_sub_group(device);
+    return fmt::format("{} -DHEAD={} -DROWS={}{} -DOFFSET={}{}{}", attention_options(p), head_step(p), rows,
                        quad_options(std::array{p.query, p.key, p.value}),
-                       farthest < std::int64_t{1} << 31 ? "int" : "long", p.mask.defined() ? " -DMASKED" : "");
+                       farthest < std::int64_t{1} << 31 ? "int" : "long", p.mask.defined() ? " -DMASKED" : "",
+                       sub_group ? fmt::format(" -DSUB_GROUP={}", sub_group) : "");
 }
 
 }  // namespace
@@ -80,7 +83,8 @@ Rejection attention_gpu_few_rejects(const Attention& p, const Device& device)
 void attention_gpu_few(Queue& queue, const Attention& p, const Tensor& y, const Tensor& logsumexp)
 {
     const Cut cut = cut_of(p, queue.device());
-    const Program& program = queue.context().program("kernels/attention/gpu_few.cl", options(p, cut.rows));
+    const Program& program =
+        queue.context().program("kernels/attention/gpu_few.cl", options(p, cut.rows, queue.device()));
     const std::int64_t rows = p.query.size(0) * p.query.size(1) * p.query.size(2);
     const auto size = [](std::int64_t count) { return static_cast<std::size_t>(count); };
     const auto scratch = [&](const Dims& shape) {

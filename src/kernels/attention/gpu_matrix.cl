@@ -159,7 +159,7 @@ void forward(const __global ushort* restrict q, ulong q_offset, const __global u
                 scores[o][n] = exp2_of(fma(scores[o][n], (fragment_sums)(FACTOR), -EACH_ELEMENT(reference)));
                 added = n ? added + scores[o][n] : scores[o][n];
 #ifdef DROPOUT
-                scores[o][n] = kept_of(g, scores[o][n], own_line + o * OWN_SIDE, n, kept);
+                scores[o][n] = kept_of(scores[o][n], kept_bits(g, own_line + o * OWN_SIDE, n, kept));
 #endif
                 pack_sums(scores[o][n], words[o] + n * (FRAGMENT_SUMS / 2));
             }

@@ -240,12 +240,16 @@ void BACKWARD(BACKWARD_INPUTS, OUTPUT(grad_first), OUTPUT(grad_second), attentio
                 }
                 EACH_OWN EACH_PART scores[o][n] =
                     exp2_of(fma(scores[o][n], (fragment_sums)factor, SHIFTS(o, part_fragment + n)));
+#ifdef DROPOUT
+                uint bits[OWN][PART_FRAGMENTS];
+                EACH_OWN EACH_PART bits[o][n] =
+                    kept_bits(g, own_line + o * OWN_SIDE, part_fragment + n, kept);
+#endif
                 uint words[OWN][PART_FRAGMENTS * FRAGMENT_SUMS / 2];
 #if PROBABILITIES
                 EACH_OWN EACH_PART {
 #ifdef DROPOUT
-                    const fragment_sums dropped =
-                        kept_of(g, scores[o][n], own_line + o * OWN_SIDE, part_fragment + n, kept);
+                    const fragment_sums dropped = kept_of(scores[o][n], bits[o][n]);
 #else
                     const fragment_sums dropped = scores[o][n];
 #endif
@@ -259,8 +263,7 @@ void BACKWARD(BACKWARD_INPUTS, OUTPUT(grad_first), OUTPUT(grad_second), attentio
                                PART_FRAGMENTS)
                 EACH_PART EACH_OWN {
 #ifdef DROPOUT
-                    grad_p[o][n] = dropout.factor *
-                                   kept_of(g, grad_p[o][n], own_line + o * OWN_SIDE, part_fragment + n, kept);
+                    grad_p[o][n] = dropout.factor * kept_of(grad_p[o][n], bits[o][n]);
 #endif
                     pack_sums(scores[o][n] * (grad_p[o][n] - DELTAS(o, part_fragment + n)),
                               words[o] + n * (FRAGMENT_SUMS / 2));

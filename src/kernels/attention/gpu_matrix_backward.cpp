@@ -24,8 +24,9 @@ bool both_at_once(MatrixEngineChoice engine, std::int64_t head)
            engine.engine == MatrixEngine::mfma;
 }
 
-Tile tile_of(MatrixEngineChoice engine, std::int64_t head, Sums sums)
+Tile tile_of(MatrixEngineChoice engine, const Attention& p, Sums sums)
 {
+    const std::int64_t head = attention_matrix_head(p);
     const bool small_head = head == 64, both = sums == Sums::keys_and_values;
     const std::int64_t all = sums == Sums::values ? 1 : 2;   // owned lines that may be kept
     const bool of_queries = sums == Sums::queries, of_values = sums == Sums::values;
@@ -43,7 +44,8 @@ Tile tile_of(MatrixEngineChoice engine, std::int64_t head, Sums sums)
     case MatrixEngine::wmma12:
         return small_head ? Tile{4, of_queries ? 2 : 1, 32, all, 16, false} : Tile{4, 1, 32, both ? 1 : all, 16, false};
     default:
-        return small_head ? Tile{4, 2, 32, both ? 1 : all, 16, false} : Tile{4, 1, 32, both ? 1 : all, 16, false};
+        return small_head ? Tile{4, 2, 32, !both ? all : p.dropout > 0 ? 0 : 1, 16, false}
+                          : Tile{4, 1, 32, both ? 1 : all, 16, false};
     }
 }
 
@@ -70,7 +72,7 @@ struct Backward {
     void launch_for(Sums sums) const
     {
         const bool of_queries = sums == Sums::queries;
-        const Tile tile = tile_of(engine, attention_matrix_head(p), sums);
+        const Tile tile = tile_of(engine, p, sums);
         const MatrixTile shared{tile.sub_groups, 1, tile.own, 1};
         const char* name = of_queries ? "backward_queries" : sums == Sums::values ? "backward_values" : "backward_keys";
         const std::string options =
@@ -102,10 +104,9 @@ Rejection attention_gpu_matrix_backward_rejects_by(MatrixEngineChoice engine, co
     if (auto reason = matrix_engine_rejects_by(engine, p.query.dtype, device))
         return reason;
     for (const Sums sums : {Sums::queries, Sums::keys_and_values, Sums::keys, Sums::values}) {
-        const std::int64_t head = attention_matrix_head(p);
-        if (sums == Sums::keys_and_values && !both_at_once(engine, head))
+        if (sums == Sums::keys_and_values && !both_at_once(engine, attention_matrix_head(p)))
             continue;
-        const Tile tile = tile_of(engine, head, sums);
+        const Tile tile = tile_of(engine, p, sums);
         if (device.max_work_group_size < static_cast<std::size_t>(tile.sub_groups * shape_of(engine.engine).lanes))
             return "work-groups are too small";
         if (device.local_memory < local_bytes(engine, p, tile, sums))

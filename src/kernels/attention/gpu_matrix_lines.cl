@@ -188,35 +188,55 @@ static inline void add_mask(sub_group g, fragment_sums* scores, int n, float sca
 #endif
 
 #ifdef DROPOUT
-// Which probabilities of a step are kept, from row `row` (dropout.cl) and key j on: a byte for four keys of a query.
+// Which probabilities of a step are kept, from row `row` (dropout.cl) and key j on: a byte for four keys of a query;
+// neighbours are what a lane asks for at once, the queries of its own key or the keys of its own query.
 #if OWN_KEYS
-#define KEPT_KEYS BLOCK
+#define KEPT_AT_PLACE(query, key) ((key) / 4 * SPAN + (query))
+#define KEPT_QUERY(at) ((at) % SPAN)
+#define KEPT_KEY(at) ((at) / SPAN * 4)
 #else
-#define KEPT_KEYS SPAN
+#define KEPT_AT_PLACE(query, key) ((query) * (SPAN / 4) + (key) / 4)
+#define KEPT_QUERY(at) ((at) / (SPAN / 4))
+#define KEPT_KEY(at) ((at) % (SPAN / 4) * 4)
 #endif
 #define DROPOUT_WORDS (BLOCK * SPAN / 16)
 static inline void place_kept(const attention_problem* p, const attention_dropout* dropout, ulong row, long j,
                               __local uchar* to)
 {
     for (int at = get_local_id(0); at < BLOCK * SPAN / 4; at += ITEMS) {
-        const int i = at / (KEPT_KEYS / 4), key = at % (KEPT_KEYS / 4) * 4;
-        const uint4 bits = dropout_bits(p, dropout, row + i, j + key);
+        const uint4 bits = dropout_bits(p, dropout, row + KEPT_QUERY(at), j + KEPT_KEY(at));
         const uint most = dropout->threshold;
         to[at] = (uchar)((bits.x < most) | (bits.y < most) << 1 | (bits.z < most) << 2 | (bits.w < most) << 3);
     }
 }
 
-// Of fragment n of a step's values, whose own lines begin with number `own` of the block, those that are kept.
-static inline fragment_sums kept_of(sub_group g, fragment_sums v, int own, int n, const __local uchar* kept)
+// A bit for each value of fragment n of a step that is kept, whose own lines begin with number `own` of the block: one
+// register for what is asked for twice.
+static inline uint kept_bits(sub_group g, int own, int n, const __local uchar* kept)
 {
-    float values[FRAGMENT_SUMS];
-    CLPRIM_CAT(vstore, FRAGMENT_SUMS)(v, 0, values);
+#if OWN_KEYS && (defined(ENGINE_DPAS8) || defined(ENGINE_DPAS16))
+    // A lane's eight values are those of eight queries: a byte for each, of which one bit is its key's.
+    const int mine = own + OWN_OF(0, g.lane);
+    const uint2 bytes = *(const __local uint2*)(kept + KEPT_AT_PLACE(n * OTHER_SIDE, mine)) >> (uint)(mine % 4);
+    const uint2 four = (bytes & 0x01010101u) * 0x01020408u >> 24;   // the sum of four bits, each moved to its place
+    return four.x | four.y << 4;
+#else
+    uint bits = 0;
     UNROLL for (int e = 0; e < FRAGMENT_SUMS; ++e)
     {
         const int mine = own + OWN_OF(e, g.lane), other = n * OTHER_SIDE + OTHER_OF(e, g.lane);
         const int query = OWN_KEYS ? other : mine, key = OWN_KEYS ? mine : other;
-        values[e] = kept[query * (KEPT_KEYS / 4) + key / 4] >> key % 4 & 1 ? values[e] : 0.0f;
+        bits |= (kept[KEPT_AT_PLACE(query, key)] >> key % 4 & 1u) << e;
     }
+    return bits;
+#endif
+}
+
+static inline fragment_sums kept_of(fragment_sums v, uint bits)
+{
+    float values[FRAGMENT_SUMS];
+    CLPRIM_CAT(vstore, FRAGMENT_SUMS)(v, 0, values);
+    UNROLL for (int e = 0; e < FRAGMENT_SUMS; ++e) values[e] = bits >> e & 1 ? values[e] : 0.0f;
     return CLPRIM_CAT(vload, FRAGMENT_SUMS)(0, values);
 }
 #else
