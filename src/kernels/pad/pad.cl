@@ -1,100 +1,124 @@
 // Padding with a tensor's own elements, and its gradient. A tensor is [outer, z, y, x, inner] without gaps: inner
 // counts the channels of channels_last, and is 1 for row-major tensors. Work-item = one element of the result. -DX:
 // dtype; -DREFLECT: mirrored, else the outermost elements are repeated; -DCHANNELS_LAST; -DINDEX=int|long: holds every
-// size and the number of rows; -DPLANES: z is more than 1 on either side.
+// size and the number of elements; -DPLANES: z is more than 1 on either side.
 #include "core/dtype.cl"
 
 typedef struct { long in[3], out[3], before[3], inner; } pad_t;
 
+#define UNSIGNED CLPRIM_CAT(u, INDEX)
+#define SIZE(list, axis) ((INDEX)p.list[axis])
+
 // The element that stands at position o of a padded axis.
-static inline INDEX source(const pad_t* p, int axis, INDEX o)
+static inline INDEX source(INDEX o, INDEX before, INDEX size)
 {
-    const INDEX i = o - (INDEX)p->before[axis], last = (INDEX)p->in[axis] - 1;
+    const INDEX i = o - before, last = size - 1;
 #ifdef REFLECT
     return i < 0 ? -i : i > last ? 2 * last - i : i;
 #else
     return i < 0 ? 0 : i > last ? last : i;
 #endif
 }
+#define SOURCE(axis, o) source(o, SIZE(before, axis), SIZE(in, axis))
 
 // The launch is (x, row), of channels_last (lane of inner, x, row): only rows are divided.
+#ifdef CHANNELS_LAST
+#define FIND_PLACE const INDEX lane = get_global_id(0), at = get_global_id(1), row = get_global_id(2), inner = p.inner;
+#else
+#define FIND_PLACE const INDEX lane = 0, at = get_global_id(0), row = get_global_id(1), inner = 1;
+#endif
+// A row's place: y of `height`, z of `depth`, and outer.
+#define SPLIT_ROW(height, depth)                                                                                      \
+    const INDEX plane = (UNSIGNED)row / (UNSIGNED)(height), at_y = row - plane * (height);                            \
+    SPLIT_PLANE(depth)
+#ifdef PLANES
+#define SPLIT_PLANE(depth)                                                                                            \
+    const INDEX outer = (UNSIGNED)plane / (UNSIGNED)(depth), at_z = plane - outer * (depth);
+#else
+#define SPLIT_PLANE(depth)
+#endif
+
 __kernel void pad(const __global storage_t(X)* x, ulong x_offset, __global storage_t(X)* y, ulong y_offset, pad_t p,
                   ulong rows)
 {
-#ifdef CHANNELS_LAST
-    const INDEX lane = get_global_id(0), place = get_global_id(1), row = get_global_id(2), inner = p.inner;
-#else
-    const INDEX lane = 0, place = get_global_id(0), row = get_global_id(1), inner = 1;
-#endif
-    const INDEX height = p.out[1];
-#ifdef PLANES
-    const INDEX depth = p.out[0];
-#endif
-    if (lane >= inner || place >= p.out[2] || row >= rows)
+    FIND_PLACE
+    if (lane >= inner || at >= SIZE(out, 2) || row >= (INDEX)rows)
         return;
-    const INDEX plane = row / height, iy = source(&p, 1, row - plane * height);
+    SPLIT_ROW(SIZE(out, 1), SIZE(out, 0))
 #ifdef PLANES
-    const INDEX outer = plane / depth, from_plane = outer * (INDEX)p.in[0] + source(&p, 0, plane - outer * depth);
+    const INDEX from_plane = outer * SIZE(in, 0) + SOURCE(0, at_z);
 #else
     const INDEX from_plane = plane;
 #endif
-    const ulong from = (ulong)from_plane * p.in[1] + iy, line = p.in[2] * inner;
-    y[y_offset + (ulong)row * (p.out[2] * inner) + (place * inner + lane)] =
-        x[x_offset + from * line + (source(&p, 2, place) * inner + lane)];
+    const INDEX from = from_plane * SIZE(in, 1) + SOURCE(1, at_y);
+    y += y_offset;
+    x += x_offset;
+    y[(row * SIZE(out, 2) + at) * inner + lane] = x[(from * SIZE(in, 2) + SOURCE(2, at)) * inner + lane];
 }
 
-// The k-th position of a padded axis that shows element i, or -1 if that one lies outside; `copies` of them are tried.
-static inline long copies(const pad_t* p, int axis, long i)
+// Positions of a padded axis show element i: the k-th of them for k from `first` to before `end`, some of which may lie
+// outside.
+typedef struct {
+    INDEX first, end;
+} copies_t;
+
+static inline copies_t copies(INDEX i, INDEX before, INDEX in, INDEX out)
 {
-#ifdef REFLECT
-    return 3;
+    const INDEX last = in - 1;
+#ifdef REFLECT   // mirrored at the first element, itself, mirrored at the last
+    return (copies_t){i > 0 && i <= before ? 0 : 1, i < last && before + 2 * last - i < out ? 3 : 2};
 #else
-    const long last = p->in[axis] - 1;
-    return 1 + (i == 0 ? max(p->before[axis], 0L) : 0) +
-           (i == last ? max(p->out[axis] - p->before[axis] - p->in[axis], 0L) : 0);
+    return (copies_t){0, 1 + (i == 0 ? max(before, (INDEX)0) : 0) + (i == last ? max(out - before - in, (INDEX)0) : 0)};
 #endif
 }
 
-static inline long place(const pad_t* p, int axis, long i, long k)
+// The k-th, or a negative number.
+static inline INDEX copy_at(INDEX i, INDEX k, INDEX before, INDEX in, INDEX out)
 {
-    const long last = p->in[axis] - 1;
 #ifdef REFLECT
-    if ((k == 0 && i == 0) || (k == 2 && i == last))   // not mirrored
-        return -1;
-    const long o = p->before[axis] + (k == 0 ? -i : k == 1 ? i : 2 * last - i);
+    const INDEX o = before + (k == 0 ? -i : k == 1 ? i : 2 * (in - 1) - i);
 #else
-    const long o = p->before[axis] + i + k - (i == 0 ? max(p->before[axis], 0L) : 0);
+    const INDEX o = before + i + k - (i == 0 ? max(before, (INDEX)0) : 0);
 #endif
-    return o < p->out[axis] ? o : -1;
+    return o < out ? o : -1;
 }
+#define COPIES(axis, i) copies(i, SIZE(before, axis), SIZE(in, axis), SIZE(out, axis))
+#define EACH_COPY(o, axis, i)                                                                                         \
+    for (INDEX o##_k = COPIES(axis, i).first; o##_k < COPIES(axis, i).end; ++o##_k)
+#define COPY_AT(o, axis, i) copy_at(i, o##_k, SIZE(before, axis), SIZE(in, axis), SIZE(out, axis))
 
 __kernel void pad_backward(const __global storage_t(X)* dy, ulong dy_offset, __global storage_t(X)* dx, ulong dx_offset,
-                           pad_t p, ulong items)
+                           pad_t p, ulong rows)
 {
-    const ulong item = get_global_id(0);
-    if (item >= items)
+    FIND_PLACE
+    if (lane >= inner || at >= SIZE(in, 2) || row >= (INDEX)rows)
         return;
-    ulong rest = item;
-    const ulong c = rest % p.inner;
-    rest /= p.inner;
-    const long ix = rest % p.in[2];
-    rest /= p.in[2];
-    const long iy = rest % p.in[1];
-    rest /= p.in[1];
-    const long iz = rest % p.in[0], nz = copies(&p, 0, iz), ny = copies(&p, 1, iy), nx = copies(&p, 2, ix);
-    rest /= p.in[0];
+    SPLIT_ROW(SIZE(in, 1), SIZE(in, 0))
+    dy += dy_offset;
     compute_t(X) sum = 0;
-    for (long kz = 0; kz < nz; ++kz) {
-        const long oz = place(&p, 0, iz, kz);
-        for (long ky = 0; ky < ny && oz >= 0; ++ky) {
-            const long oy = place(&p, 1, iy, ky);
-            for (long kx = 0; kx < nx && oy >= 0; ++kx) {
-                const long ox = place(&p, 2, ix, kx);
-                if (ox >= 0)
-                    sum += load(X, dy,
-                                dy_offset + (((rest * p.out[0] + oz) * p.out[1] + oy) * p.out[2] + ox) * p.inner + c);
+#ifdef PLANES
+#pragma unroll 1
+    EACH_COPY(z, 0, at_z) {
+        const INDEX z = COPY_AT(z, 0, at_z), of_plane = outer * SIZE(out, 0) + z;
+        if (z < 0)
+            continue;
+#else
+    {
+        const INDEX of_plane = plane;
+#endif
+#pragma unroll 1
+        EACH_COPY(y, 1, at_y) {
+            const INDEX y = COPY_AT(y, 1, at_y);
+            if (y < 0)
+                continue;
+            const INDEX line = (of_plane * SIZE(out, 1) + y) * SIZE(out, 2);
+#pragma unroll 1
+            EACH_COPY(x, 2, at) {
+                const INDEX x = COPY_AT(x, 2, at);
+                if (x >= 0)
+                    sum += load(X, dy, (line + x) * inner + lane);
             }
         }
     }
-    store(X, dx, dx_offset + item, sum);
+    store(X, dx + dx_offset, (row * SIZE(in, 2) + at) * inner + lane, sum);
 }

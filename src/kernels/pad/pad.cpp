@@ -41,19 +41,27 @@ Geometry geometry_of(const Tensor& x, const Tensor& y, const Padding& padding)
     return g;
 }
 
-Kernel& kernel(Queue& queue, const char* name, DataType dtype, const Geometry& g, std::int64_t rows, PadMode mode)
+// A launch over the second operand, whose padded axes have `sizes`: those of g before or after.
+void launch(Queue& queue, const char* name, std::array<Tensor, 2> operands, const Geometry& g, const cl_long* sizes,
+            PadMode mode)
 {
-    const std::int64_t source_rows = rows / std::max<cl_long>(g.out[0] * g.out[1], 1) * g.in[0] * g.in[1];
-    std::int64_t largest = std::max(rows, source_rows);
-    for (const std::int64_t size : {g.in[0], g.in[1], g.in[2] * g.inner, g.out[0], g.out[1], g.out[2] * g.inner})
+    std::int64_t largest = std::max(operands[0].numel(), operands[1].numel());
+    for (const std::int64_t size : {g.in[0], g.in[1], g.in[2], g.out[0], g.out[1], g.out[2]})
         largest = std::max(largest, size);
     const bool narrow = largest < std::int64_t{1} << 29;   // a place before the first, and one mirrored behind the last
-    return queue.context()
-        .program("kernels/pad/pad.cl", detail::define("X", dtype) + (mode == PadMode::reflect ? " -DREFLECT" : "") +
+    Kernel& kernel = queue.context()
+        .program("kernels/pad/pad.cl", detail::define("X", operands[0].dtype) +
+                                           (mode == PadMode::reflect ? " -DREFLECT" : "") +
                                            (g.inner > 1 ? " -DCHANNELS_LAST" : "") +
                                            (std::max(g.in[0], g.out[0]) > 1 ? " -DPLANES" : "") +
                                            (narrow ? " -DINDEX=int" : " -DINDEX=long"))
         .kernel(name);
+    const auto rows = static_cast<std::size_t>(operands[1].numel() / (sizes[2] * g.inner));
+    const auto width = static_cast<std::size_t>(sizes[2]);
+    const Range range = g.inner > 1
+        ? detail::plane_range(queue.device(), static_cast<std::size_t>(g.inner), width, rows)
+        : detail::plane_range(queue.device(), width, rows, 1);
+    queue.launch(kernel, range, operands[0], operands[1], g, cl_ulong(rows));
 }
 
 }  // namespace
@@ -62,15 +70,8 @@ void pad(Queue& queue, const Tensor& x, const Tensor& y, const Padding& padding)
 {
     detail::check_operands("pad", {{"x", x}, {"y", y}});
     const Geometry g = geometry_of(x, y, padding);
-    if (y.numel() == 0)
-        return;
-    const std::int64_t rows = y.numel() / (g.out[2] * g.inner);
-    const bool last = g.inner > 1;
-    const auto sizes = std::array{static_cast<std::size_t>(last ? g.inner : g.out[2]),
-                                  static_cast<std::size_t>(last ? g.out[2] : rows)};
-    queue.launch(kernel(queue, "pad", x.dtype, g, rows, padding.mode),
-                 detail::plane_range(queue.device(), sizes[0], sizes[1], static_cast<std::size_t>(last ? rows : 1)), x,
-                 y, g, cl_ulong(rows));
+    if (y.numel() != 0)
+        launch(queue, "pad", {x, y}, g, g.out, padding.mode);
 }
 
 void pad_backward(Queue& queue, const Tensor& grad_output, const Tensor& grad_input, const Padding& padding)
@@ -80,8 +81,7 @@ void pad_backward(Queue& queue, const Tensor& grad_output, const Tensor& grad_in
     require(is_floating_point(grad_input.dtype) || is_complex(grad_input.dtype),
             "pad_backward: expected floating-point or complex tensors, got ", name_of(grad_input.dtype));
     if (grad_input.numel() != 0)
-        queue.launch(kernel(queue, "pad_backward", grad_input.dtype, g, 0, padding.mode),
-                     Range::linear(grad_input.numel(), 64), grad_output, grad_input, g, cl_ulong(grad_input.numel()));
+        launch(queue, "pad_backward", {grad_output, grad_input}, g, g.in, padding.mode);
 }
 
 }  // namespace clprim
