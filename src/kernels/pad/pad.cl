@@ -1,8 +1,12 @@
 // Padding with a tensor's own elements, and its gradient. A tensor is [outer, z, y, x, inner] without gaps: inner
 // counts the channels of channels_last, and is 1 for row-major tensors. Work-item = one element of the result. -DX:
 // dtype; -DREFLECT: mirrored, else the outermost elements are repeated; -DCHANNELS_LAST; -DINDEX=int|long: holds every
-// size and the number of elements; -DPLANES: z is more than 1 on either side.
+// size and the number of elements; -DPLANES: z is more than 1 on either side; -DEACH=n (GPUs): padding's work-items have
+// n elements of a row, which lie apart, since finding the row takes as long as moving them.
 #include "core/dtype.cl"
+#ifndef EACH
+#define EACH 1
+#endif
 
 typedef struct { long in[3], out[3], before[3], inner; } pad_t;
 
@@ -42,7 +46,8 @@ __kernel void pad(const __global storage_t(X)* x, ulong x_offset, __global stora
                   ulong rows)
 {
     FIND_PLACE
-    if (lane >= inner || at >= SIZE(out, 2) || row >= (INDEX)rows)
+    const INDEX width = SIZE(out, 2), apart = (width + EACH - 1) / EACH;
+    if (lane >= inner || at >= apart || row >= (INDEX)rows)
         return;
     SPLIT_ROW(SIZE(out, 1), SIZE(out, 0))
 #ifdef PLANES
@@ -53,7 +58,12 @@ __kernel void pad(const __global storage_t(X)* x, ulong x_offset, __global stora
     const INDEX from = from_plane * SIZE(in, 1) + SOURCE(1, at_y);
     y += y_offset;
     x += x_offset;
-    y[(row * SIZE(out, 2) + at) * inner + lane] = x[(from * SIZE(in, 2) + SOURCE(2, at)) * inner + lane];
+    y += row * width * inner + lane;
+    x += from * SIZE(in, 2) * inner + lane;
+#pragma unroll
+    for (INDEX e = 0, o = at; e < EACH; ++e, o += apart)
+        if (e == 0 || o < width)
+            y[o * inner] = x[SOURCE(2, o) * inner];
 }
 
 // Positions of a padded axis show element i: the k-th of them for k from `first` to before `end`, some of which may lie

@@ -41,10 +41,12 @@ Geometry geometry_of(const Tensor& x, const Tensor& y, const Padding& padding)
     return g;
 }
 
-// A launch over the second operand, whose padded axes have `sizes`: those of g before or after.
-void launch(Queue& queue, const char* name, std::array<Tensor, 2> operands, const Geometry& g, const cl_long* sizes,
-            PadMode mode)
+// A launch over the second operand, which is the unpadded one of gradients.
+void launch(Queue& queue, const char* name, std::array<Tensor, 2> operands, const Geometry& g, PadMode mode,
+            bool backward)
 {
+    const cl_long* sizes = backward ? g.in : g.out;
+    const int each = backward || queue.device().kind == DeviceKind::cpu ? 1 : 4;
     std::int64_t largest = std::max(operands[0].numel(), operands[1].numel());
     for (const std::int64_t size : {g.in[0], g.in[1], g.in[2], g.out[0], g.out[1], g.out[2]})
         largest = std::max(largest, size);
@@ -54,10 +56,11 @@ void launch(Queue& queue, const char* name, std::array<Tensor, 2> operands, cons
                                            (mode == PadMode::reflect ? " -DREFLECT" : "") +
                                            (g.inner > 1 ? " -DCHANNELS_LAST" : "") +
                                            (std::max(g.in[0], g.out[0]) > 1 ? " -DPLANES" : "") +
-                                           (narrow ? " -DINDEX=int" : " -DINDEX=long"))
+                                           (narrow ? " -DINDEX=int" : " -DINDEX=long") +
+                                           (each > 1 ? " -DEACH=" + std::to_string(each) : ""))
         .kernel(name);
     const auto rows = static_cast<std::size_t>(operands[1].numel() / (sizes[2] * g.inner));
-    const auto width = static_cast<std::size_t>(sizes[2]);
+    const auto width = static_cast<std::size_t>((sizes[2] + each - 1) / each);
     const Range range = g.inner > 1
         ? detail::plane_range(queue.device(), static_cast<std::size_t>(g.inner), width, rows)
         : detail::plane_range(queue.device(), width, rows, 1);
@@ -71,7 +74,7 @@ void pad(Queue& queue, const Tensor& x, const Tensor& y, const Padding& padding)
     detail::check_operands("pad", {{"x", x}, {"y", y}});
     const Geometry g = geometry_of(x, y, padding);
     if (y.numel() != 0)
-        launch(queue, "pad", {x, y}, g, g.out, padding.mode);
+        launch(queue, "pad", {x, y}, g, padding.mode, false);
 }
 
 void pad_backward(Queue& queue, const Tensor& grad_output, const Tensor& grad_input, const Padding& padding)
@@ -81,7 +84,7 @@ void pad_backward(Queue& queue, const Tensor& grad_output, const Tensor& grad_in
     require(is_floating_point(grad_input.dtype) || is_complex(grad_input.dtype),
             "pad_backward: expected floating-point or complex tensors, got ", name_of(grad_input.dtype));
     if (grad_input.numel() != 0)
-        launch(queue, "pad_backward", {grad_output, grad_input}, g, g.in, padding.mode);
+        launch(queue, "pad_backward", {grad_output, grad_input}, g, padding.mode, true);
 }
 
 }  // namespace clprim
