@@ -15,6 +15,7 @@ import torch
 from torch._inductor.codegen.common import CSEVariable, OpOverrides
 from torch._inductor.utils import get_bounds_index_expr, generate_assert, sympy_index_symbol
 from torch._inductor.virtualized import V
+from torch.utils._sympy.value_ranges import ValueRanges
 
 from torch_ocl.inductor import types
 
@@ -189,7 +190,10 @@ class OpenCLOverrides(OpOverrides):
     @staticmethod
     def value_expr(expr, dtype):
         V.kernel.note_dtype(dtype)
-        index = V.kernel.index_to_str(V.kernel.prepare_indexing(expr))
+        index = V.kernel.rename_indexing(V.kernel.prepare_indexing(expr))
+        ranges = {symbol: ValueRanges(0, length - 1) for tree in V.kernel.range_trees
+                  for symbol, length in tree.var_ranges.items() if isinstance(length, sympy.Integer)}
+        index = V.kernel.printer.print_value(index, ranges)
         kind = types.c_type(dtype)
         converted = f"(({index}) != 0)" if kind == "bool" else f"({kind})({index})"
         return V.kernel.cse.generate(V.kernel.compute, converted, bounds=get_bounds_index_expr(expr), dtype=dtype)

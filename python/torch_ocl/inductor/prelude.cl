@@ -5,17 +5,18 @@ typedef double widest;
 typedef float widest;
 #endif
 
-// Python's // and %, for indices.
-static inline long index_quotient(long a, long b)
-{
-    const long q = a / b;
-    return q * b != a && (a < 0) != (b < 0) ? q - 1 : q;
-}
-static inline long index_modulo(long a, long b)
-{
-    const long r = a % b;
-    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
-}
+// Python's // and %, for indices; index_t or int, where that is wide enough. Without a branch: Intel's compiler for CPUs
+// divides by zero in lanes that are masked away where one of these is an operand of the other.
+#define CLPRIM_INDEX_DIVISION(NAME, S, U)                                                                             \
+    static inline S NAME##_quotient(S a, S b)                                                                         \
+    {                                                                                                                 \
+        const S turned = b < 0 ? -a : a;                                                                              \
+        const S sign = turned >> (8 * sizeof(S) - 1);                                                                 \
+        return (S)((U)(turned ^ sign) / (U)(b < 0 ? -b : b)) ^ sign;                                                  \
+    }                                                                                                                 \
+    static inline S NAME##_modulo(S a, S b) { return a - b * NAME##_quotient(a, b); }
+CLPRIM_INDEX_DIVISION(index, long, ulong)
+CLPRIM_INDEX_DIVISION(narrow, int, uint)
 static inline long index_power(long base, long exponent)
 {
     long result = 1;

@@ -4,15 +4,40 @@ from __future__ import annotations
 
 import sympy
 
+from torch.utils._sympy.functions import PowByNatural
 from torch.utils._sympy.printers import ExprPrinter
+from torch.utils._sympy.value_ranges import bound_sympy
 
 from torch_ocl.inductor.types import integer
+
+
+def _exceeds_index(expr, ranges: dict) -> bool:
+    """Whether a part of an expression of indices may be larger than 32 bits. `ranges`: of the variables, where known."""
+    parts = [e for e in sympy.preorder_traversal(expr) if e.is_Mul or e.is_Pow or isinstance(e, PowByNatural)]
+    growing = [e for e in parts if not (e.is_Mul and len(e.args) == 2 and e.args[0] == -1)]
+    bounds = (bound_sympy(e, ranges) for e in (growing and [expr, *growing]))
+    return any(not (b.lower >= -(1 << 31) and b.upper < 1 << 31) for b in bounds)
 
 
 class OpenCLPrinter(ExprPrinter):
     """Integers are of index_t's width or long. Sizes and loop variables are never negative, other terms may be."""
 
     narrow = False   # indices fit 32 bits: divisions, which compilers turn into vectors only then, are made with uint
+    values = False   # an expression of values, which may be larger than any index, is being printed
+
+    def print_value(self, expr, ranges: dict) -> str:
+        """The expression where it is a tensor's value: no index, for which 32 bits are enough."""
+        if not self.narrow or not _exceeds_index(expr, ranges):
+            return self.doprint(expr)
+        self.narrow, self.values = False, True
+        try:
+            return self.doprint(expr)
+        finally:
+            self.narrow, self.values = True, False
+
+    def _print_Symbol(self, expr) -> str:
+        name = super()._print_Symbol(expr)
+        return f"((long){name})" if self.values and expr.is_integer else name
 
     def _print_Integer(self, expr) -> str:
         value = int(expr)
@@ -31,20 +56,23 @@ class OpenCLPrinter(ExprPrinter):
             if self.narrow:
                 return f"((index_t)((uint)({quotient}) % (uint)({self._print(modulus)})))"
             return f"(({quotient}) % ({self._print(modulus)}))"
-        return f"index_modulo({quotient}, {self._print(modulus)})"
+        return self._signed("modulo", quotient, self._print(modulus))
 
     def _divide(self, x, divisor) -> str:
         a, b = self._print(x), self._print(divisor)
         if self._natural(x) and self._natural(divisor):
             return f"((index_t)((uint)({a}) / (uint)({b})))" if self.narrow else f"(({a}) / ({b}))"
-        return f"index_quotient({a}, {b})"
+        return self._signed("quotient", a, b)
+
+    def _signed(self, name, a, b) -> str:
+        return f"((index_t)narrow_{name}((int)({a}), (int)({b})))" if self.narrow else f"index_{name}({a}, {b})"
 
     @staticmethod
     def _natural(expr) -> bool:
         return bool(expr.is_nonnegative)
 
     def _print_PythonMod(self, expr) -> str:
-        return f"index_modulo({self._print(expr.args[0])}, {self._print(expr.args[1])})"
+        return self._signed("modulo", self._print(expr.args[0]), self._print(expr.args[1]))
 
     _print_Mod = _print_PythonMod
 
