@@ -109,6 +109,13 @@ def test_additions_to_convolutions():
         assert launches(function, x, w, b) == 2 * one + 1
 
 
+@pytest.mark.parametrize("padding", ("valid", "same"))
+def test_padding_by_name(padding):
+    x, w, b = randn(2, 3, 9, 8), randn(4, 3, 3, 3), randn(4)
+    check(lambda x, w, b: F.conv2d(x, w, b, padding=padding), x, w, b)
+    check(lambda x, w, b: F.relu(F.conv2d(x, w, padding=padding)), x, w, b)
+
+
 def test_batch_norms_of_frozen_models():
     model = nn.Sequential(nn.Conv2d(16, 16, 3, bias=False), nn.BatchNorm2d(16), nn.ReLU(),
                           nn.Conv2d(16, 16, 1, bias=False), nn.BatchNorm2d(16), nn.Hardswish()).eval()

@@ -42,7 +42,8 @@ def scan(a, u, d, c):
 
 compiled = torch.compile(scan, dynamic=True)
 for batch, length in ((2, 12), (3, 15)):
-    args = torch.randn(16), torch.randn(batch, 16, length), torch.randn(batch, 16, length), torch.randn(batch, length, 8)
+    shapes = (16,), (batch, 16, length), (batch, 16, length), (batch, length, 8)
+    args = [torch.randn(shape) for shape in shapes]
     for actual, expected in zip(compiled(*(x.to("ocl") for x in args)), scan(*args)):
         torch.testing.assert_close(actual.cpu(), expected)
 """

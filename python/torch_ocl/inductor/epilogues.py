@@ -59,7 +59,11 @@ def _product(graph, node, places) -> None:
 
 def _convolution(graph, node, places) -> None:
     names = [argument.name for argument in aten.convolution.default._schema.arguments]
-    arguments = [{**dict(zip(names, node.args)), **node.kwargs}[name] for name in names]
+    given = {**dict(zip(names, node.args)), **node.kwargs}
+    axes = node.meta["val"].dim() - 2
+    for name in ("stride", "padding", "dilation", "output_padding"):    # one number may stand for all, as in "valid"
+        given[name] = [*given[name]] * (axes if len(given[name]) == 1 else 1)
+    arguments = [given[name] for name in names]
     added = _addition(node, places)
     if added is not None:
         total, other = added

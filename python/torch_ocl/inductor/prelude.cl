@@ -5,8 +5,8 @@ typedef double widest;
 typedef float widest;
 #endif
 
-// Python's // and %, for indices; index_t or int, where that is wide enough. Without a branch: Intel's compiler for CPUs
-// divides by zero in lanes that are masked away where one of these is an operand of the other.
+// Python's // and %, for indices, of int where that is wide enough. Without a branch: with one, Intel's compiler for
+// CPUs divides by zero in lanes that are masked away, where one of these is an operand of the other.
 #define CLPRIM_INDEX_DIVISION(NAME, S, U)                                                                             \
     static inline S NAME##_quotient(S a, S b)                                                                         \
     {                                                                                                                 \

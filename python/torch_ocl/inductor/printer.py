@@ -12,7 +12,7 @@ from torch_ocl.inductor.types import integer
 
 
 def _exceeds_index(expr, ranges: dict) -> bool:
-    """Whether a part of an expression of indices may be larger than 32 bits. `ranges`: of the variables, where known."""
+    """Whether a part of an expression of indices may be larger than 32 bits. `ranges`: of variables, where known."""
     parts = [e for e in sympy.preorder_traversal(expr) if e.is_Mul or e.is_Pow or isinstance(e, PowByNatural)]
     growing = [e for e in parts if not (e.is_Mul and len(e.args) == 2 and e.args[0] == -1)]
     bounds = (bound_sympy(e, ranges) for e in (growing and [expr, *growing]))
