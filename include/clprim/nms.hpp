@@ -1,4 +1,4 @@
-// Non-maximum suppression of boxes.
+// Non-maximum suppression of boxes; overlaps of rotated boxes.
 #pragma once
 
 #include <optional>
@@ -33,6 +33,12 @@ struct NmsKept {
 NmsKept nms(Queue& queue, const NmsLists& lists);
 // triples: int64 [ends.back(), 3], contiguous: (image, class, box) of what is kept, list by list.
 void nms_write(Queue& queue, const NmsKept& kept, const Tensor& triples);
+
+// overlaps: float32 [N, M], intersection over union of each of the first boxes with each of the second. Boxes: [N, 5]
+// and [M, 5], contiguous, float32 or float64: centre x and y, width, height, and the angle in degrees by which the box
+// is turned from the x axis towards the negative y axis. A box without area overlaps nothing. Throws InvalidArgument
+// for wrong shapes or dtypes.
+void rotated_overlaps(Queue& queue, const Tensor& first, const Tensor& second, const Tensor& overlaps);
 
 }  // namespace clprim
 CLPRIM_API_END

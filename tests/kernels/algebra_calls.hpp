@@ -72,6 +72,8 @@ inline std::vector<Call> algebra_calls()
          [](Q q, T t) { pairwise_distances(q, t[0], t[1], 2, t[2]); }},
         {"nms", {make({6, 4}), make({6}, i64), make({6}, i64), make({1}, i64)},
          [](Q q, T t) { nms(q, t[0], t[1], 0.5, t[2], t[3]); }},
+        {"rotated_overlaps", {make({6, 5}), make({3, 5}), make({6, 3})},
+         [](Q q, T t) { rotated_overlaps(q, t[0], t[1], t[2]); }},
         {"concat", {make({2, 3}), make({4, 3}), make({6, 3})},
          [](Q q, T t) { concat(q, {t[0], t[1]}, 0, t[2]); }},
         {"sgd_step", {make({5}), make({5}), make({5})},

@@ -130,6 +130,8 @@ CASES = {
     "ps-roi": (lambda x: vision.ps_roi_align(x, boxes((0, 1, 1, 6, 7)).to(x.device), 2), [random(1, 8, 8, 8)]),
     "nms": (lambda b, s: vision.nms(b, s, 0.3), [torch.rand(70, 2).repeat(1, 2) + torch.tensor([0, 0, 0.4, 0.5]),
                                                 torch.rand(70)]),
+    "rotated-overlaps": (lambda a, b: torch.ops.torchvision.box_iou_rotated(a.detach(), b.detach()),
+                         [torch.rand(9, 5) * 20, torch.rand(5, 5) * 20]),
     "attention": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
                   [random(1, 2, 35, 12), random(1, 2, 35, 12),
                    random(1, 2, 35, 12)]),

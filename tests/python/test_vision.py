@@ -171,6 +171,59 @@ def test_batched_nms():
     assert torch.equal(kept.cpu(), ops.batched_nms(boxes, scores, classes, 0.5))
 
 
+def random_rotated(n, seed, spread=60.0):
+    g = torch.Generator().manual_seed(seed)
+    boxes = torch.rand(n, 5, generator=g, dtype=torch.float64)
+    return boxes * torch.tensor([spread, spread, 40, 40, 1440.0]) + torch.tensor([0, 0, 0.5, 0.5, -720.0])
+
+
+def overlaps_on_a_grid(first, second, cells=600):
+    """By counting the cells of a fine grid over the plane that both boxes cover."""
+    places = torch.linspace(-40, 100, cells, dtype=torch.float64)
+    x, y = torch.meshgrid(places, places, indexing="xy")
+
+    def covered(boxes):
+        cx, cy, w, h, angle = (boxes[:, k, None, None] for k in range(5))
+        sine, cosine = torch.deg2rad(angle).sin(), torch.deg2rad(angle).cos()
+        along, across = (x - cx) * cosine - (y - cy) * sine, (x - cx) * sine + (y - cy) * cosine
+        return ((along.abs() <= w / 2) & (across.abs() <= h / 2)).flatten(1).double()
+    a, b = covered(first), covered(second)
+    common = a @ b.T
+    return common / (a.sum(1)[:, None] + b.sum(1) - common)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_overlaps_of_rotated_boxes(dtype):
+    for first, second in ((random_rotated(37, 1), random_rotated(70, 2)),
+                          (random_rotated(5, 3), random_rotated(9, 4)[:0])):
+        actual = torch.ops.torchvision.box_iou_rotated(first.to(device, dtype), second.to(device, dtype))
+        exact = torch.ops.torchvision.box_iou_rotated(first, second)
+        assert actual.dtype == torch.float32
+        assert_close(actual.cpu(), exact, rtol=1e-5, atol=1e-5)
+    assert_close(torch.ops.torchvision.box_iou_rotated(first.to(device), first.to(device)).cpu().double(),
+                 overlaps_on_a_grid(first, first), rtol=0, atol=0.02)
+    boxes = random_rotated(30, 5).to(dtype)
+    wide = torch.zeros(30, 10, dtype=dtype)
+    wide[:, ::2] = boxes
+    assert_close(ops.box_iou(wide.to(device)[:, ::2], boxes.to(device), fmt="cxcywhr").diagonal().cpu(), torch.ones(30))
+
+
+def test_rotated_boxes_that_touch_contain_or_lie_afar():
+    boxes = torch.tensor([[0.0, 0, 20, 20, 45], [0, 0, 10, 10, 45], [0, 0, 10, 10, 135], [0, 0, 0, 10, 45],
+                          [10, 0, 10, 10, 0], [0, 0, 10, 10, 0], [0, 10, 10, 10, 90], [1e18, -1e17, 1000, 1000, 1612],
+                          [565, 565, 10, 10, 0], [565, 565, 10, 8.3, 0], [565, 565, 8.3, 10, -90],
+                          [0, 0, 20, 10, 45], [0, 0, 20, 10, 135], [0, 0, 1e-3, 1e-3, 10], [0, 0, 1e4, 1e4, 33]])
+    for dtype in (torch.float32, torch.float64):
+        actual = torch.ops.torchvision.box_iou_rotated(boxes.to(device, dtype), boxes.to(device, dtype)).cpu()
+        assert_close(actual, torch.ops.torchvision.box_iou_rotated(boxes.double(), boxes.double()))
+        assert actual[4, 5] == actual[5, 6] == 0 and (actual[7, :7] == 0).all() and (actual[3] == 0).all()
+        assert_close(actual[[0, 1, 8, 9, 11], [1, 2, 9, 10, 12]], torch.tensor([0.25, 1, 0.83, 1, 1 / 3]))
+    with pytest.raises(RuntimeError, match=r"boxes2 should have shape \(M, 5\), got \[15, 4\]"):
+        torch.ops.torchvision.box_iou_rotated(boxes.to(device), boxes.to(device)[:, :4])
+    with pytest.raises(NotImplementedError, match="Half"):
+        torch.ops.torchvision.box_iou_rotated(boxes.half().to(device), boxes.half().to(device))
+
+
 def test_bad_arguments():
     x, rois = problem()
     x, rois = x.to(device), rois.to(device)

@@ -111,6 +111,11 @@ def detection() -> Iterator[Problem]:
         return torchvision.ops.nms(empty(2000, 4).zero_(), empty(2000).zero_(), 0.5)
     yield Problem("nms: float32, 2000 boxes", nms)
 
+    def rotated():
+        import torchvision
+        return torchvision.ops.box_iou(empty(2000, 5).zero_(), empty(100, 5).zero_(), fmt="cxcywhr")
+    yield Problem("nms: overlaps of rotated boxes, float32, 2000 by 100", rotated)
+
 
 def sorting() -> Iterator[Problem]:
     import torch

@@ -10,7 +10,8 @@ import reasons
 from runner import NO_CASES, PASSED, Record
 
 # In these words a case says that it is about something that is neither this device nor the CPU.
-OTHER_DEVICE = re.compile(r"only supports? cpu|not compiled with (CUDA|XPU|MPS)|Found no NVIDIA|NVIDIA driver|"
+OTHER_DEVICE = re.compile(r"only supports? cpu|not compiled with (CUDA|XPU|MPS)|not linked with support for mps|"
+                          r"Found no NVIDIA|NVIDIA driver|"
                           r"torch\.cuda|'cuda'|cuda:\d|"
                           r"Expected (a )?'?cuda|CUDA (error|is not|not avail)|_cuda\w* (is|not)|cudnn|cublas|"
                           r"'torch\._C' has no attribute '_cuda|Only runs on|onlyCUDA|doesn't run on|XLA|ROCm|MPS|"

@@ -114,4 +114,24 @@ void nms_write(Queue& queue, const NmsKept& kept, const Tensor& triples)
                  static_cast<cl_int>(kept.boxes.size(1)));
 }
 
+void rotated_overlaps(Queue& queue, const Tensor& first, const Tensor& second, const Tensor& overlaps)
+{
+    detail::check_operands("rotated_overlaps", {{"first", first}, {"second", second}, {"overlaps", overlaps}});
+    for (const Tensor* boxes : {&first, &second})
+        require(boxes->dim() == 2 && boxes->size(1) == 5 && boxes->is_contiguous(),
+                "rotated_overlaps: boxes have shape ", to_string(boxes->shape), ", expected contiguous [boxes, 5]");
+    require((first.dtype == DataType::float32 || first.dtype == DataType::float64) && second.dtype == first.dtype,
+            "rotated_overlaps: not implemented for ", name_of(first.dtype), " and ", name_of(second.dtype), " boxes");
+    require(overlaps.dtype == DataType::float32 && overlaps.is_contiguous() &&
+                overlaps.shape == Dims{first.size(0), second.size(0)},
+            "rotated_overlaps: overlaps must be contiguous float32 [first boxes, second boxes]");
+    if (overlaps.numel() == 0)
+        return;
+    queue.launch(queue.context()
+                     .program("kernels/nms/rotated.cl", detail::concat("-DX=", name_of(first.dtype)))
+                     .kernel("rotated_overlaps"),
+                 Range::linear(overlaps.numel(), 64), first, second, overlaps, cl_long{overlaps.numel()},
+                 cl_long{second.size(0)});
+}
+
 }  // namespace clprim

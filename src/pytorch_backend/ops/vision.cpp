@@ -1,5 +1,6 @@
-// torchvision's region pooling and nms. Schemas, meta functions and autograd come with torchvision; here are the
-// kernels of the device, under the names that torchvision calls, and the autocast rules (computed in float32).
+// torchvision's region pooling, nms and overlaps of rotated boxes. Schemas, meta functions and autograd come with
+// torchvision; here are the kernels of the device, under the names that torchvision calls, and the autocast rules
+// (computed in float32).
 #include <ATen/ops/sort.h>
 #include <clprim/nms.hpp>
 #include <clprim/roi.hpp>
@@ -115,6 +116,23 @@ Tensor nms(const Tensor& boxes, const Tensor& scores, double iou_threshold)
     return keep.slice(0, 0, count.item<std::int64_t>());   // the size is data: the one place that waits
 }
 
+Tensor box_iou_rotated(const Tensor& boxes1, const Tensor& boxes2)
+{
+    for (const auto& [boxes, name, rows] : {std::tuple{boxes1, "boxes1", "N"}, {boxes2, "boxes2", "M"}})
+        TORCH_CHECK(boxes.dim() == 2 && boxes.size(1) == 5, name, " should have shape (", rows, ", 5), got ",
+                    boxes.sizes());
+    check_same("box_iou_rotated", {boxes1, "boxes1"}, {{boxes2, "boxes2"}});
+    const c10::OptionalDeviceGuard guard(boxes1.device());
+    const Tensor overlaps = empty({boxes1.size(0), boxes2.size(0)}, at::kFloat, boxes1.device());
+    if (overlaps.numel() == 0)
+        return overlaps;
+    TORCH_CHECK_NOT_IMPLEMENTED(boxes1.scalar_type() == at::kFloat || boxes1.scalar_type() == at::kDouble,
+                                "\"box_iou_rotated\" not implemented for '", boxes1.scalar_type(), "'");
+    const Tensor first = boxes1.contiguous(), second = boxes2.contiguous();
+    clprim::rotated_overlaps(current_queue(first), view(first), view(second), view(overlaps));
+    return overlaps;
+}
+
 TORCH_LIBRARY_IMPL(torchvision, PrivateUse1, m)
 {
     m.impl("roi_align", roi_align);
@@ -126,6 +144,7 @@ TORCH_LIBRARY_IMPL(torchvision, PrivateUse1, m)
     m.impl("ps_roi_pool", ps_roi_pool);
     m.impl("_ps_roi_pool_backward", ps_roi_pool_backward);
     m.impl("nms", nms);
+    m.impl("box_iou_rotated", box_iou_rotated);
 }
 
 using vision::find_op;
