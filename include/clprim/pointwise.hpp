@@ -95,6 +95,7 @@ struct PointwiseRow {
     const char* onnx = nullptr;        // ONNX operator with this meaning, or a formula of operators: onnx/formula.hpp
     const char* doc = nullptr;
     const char* library = nullptr;     // a further kernel file whose functions the code uses
+    const char* reports = nullptr;     // what errors that the code finds say; the name where this is null
 };
 
 std::span<const PointwiseRow> pointwise_rows();
@@ -116,6 +117,10 @@ void pointwise(Queue& queue, const PointwiseRow& row, const PointwiseProblem& pr
 // `scalar_types` or, where that is shorter, the dtype of the first output.
 void pointwise(Queue& queue, std::span<const Tensor> inputs, std::span<const Tensor> outputs,
                std::span<const Scalar> scalars, std::string_view code, std::span<const DataType> scalar_types = {});
+
+// Every element of x must lie within [low, high], and NaN does not: otherwise the next synchronisation throws an Error
+// that says `message`. x: contiguous, of any real dtype.
+void require_within(Queue& queue, const Tensor& x, double low, double high, std::string_view message);
 
 // The same with lists in braces, as at the top.
 inline void pointwise(Queue& queue, std::initializer_list<Tensor> inputs, std::initializer_list<Tensor> outputs,

@@ -37,6 +37,7 @@ struct ReduceRow {
     bool ordered = false;       // `index` is used: the order of the reduced axes must be kept
     const char* onnx = nullptr;
     const char* doc = nullptr;
+    const char* reports = nullptr;   // what errors say that `finish` finds: it sees `errors` and `operator_code`
 };
 
 std::span<const ReduceRow> reduce_rows();

@@ -18,3 +18,9 @@ static inline void clprim_probability_error(__global int* errors, int operator_c
     if (atomic_cmpxchg(errors, 0, operator_code) == 0)
         errors[1] = 2;
 }
+// A value is not what the operator takes: the operator's name says it all.
+static inline void clprim_value_error(__global int* errors, int operator_code)
+{
+    if (atomic_cmpxchg(errors, 0, operator_code) == 0)
+        errors[1] = 3;
+}

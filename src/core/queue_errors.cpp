@@ -103,6 +103,8 @@ void Queue::throw_errors()
         detail::raise(Error(fmt::format("ZeroDivisionError: {}: an integer was divided by zero", name)));
     if (kind == 2)
         detail::raise(Error(fmt::format("{}: expected probabilities p with 0 <= p <= 1", name)));
+    if (kind == 3)
+        detail::raise(Error(name));
     detail::raise(
         IndexError(fmt::format("{}: index {} is out of bounds for dimension with size {}", name, index, size)));
 }

@@ -34,6 +34,21 @@ def test_weight_norm(dim, device):
         assert_close(got.cpu(), expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex64])
+def test_tangents_without_memory(device, dtype):
+    """A tangent that is zero everywhere is a tensor without memory, which some operators are given as it is."""
+    for function in (torch.dot, torch.vdot, torch.inner, torch.matmul, torch.mul, torch.div, torch.add,
+                     lambda x, y: torch.linalg.cross(x[:3], y[:3])):
+        tangents = []
+        for where in ("cpu", device):
+            x, y, zero = (torch.linspace(1, 2, 5).to(where, dtype), torch.ones(5, dtype=dtype, device=where),
+                          torch._efficientzerotensor((5,), dtype=dtype, device=where))
+            results = function(x, zero), function(zero, x), function(zero, zero + y)
+            tangent = torch.func.jvp(lambda x: function(x, y), (x,), (y,))[1]
+            tangents.append([t.cpu().clone() for t in (*results, tangent)])
+        torch.testing.assert_close(tangents[1], tangents[0], equal_nan=True)
+
+
 def test_tangents_of_glu(device):
     x, dx, g, dg = torch.randn(3, 6), torch.randn(3, 6), torch.randn(3, 3), torch.randn(3, 3)
     for where in (x, x.double()):

@@ -178,3 +178,30 @@ def test_fractional_max_pool_refuses_wrong_samples(samples):
     x = torch.randn(2, 4, 8, 8, device="ocl")
     with pytest.raises(RuntimeError, match="Expect _random_samples"):
         F.fractional_max_pool2d(x, 2, output_size=3, _random_samples=torch.rand(samples, device="ocl"))
+
+
+def test_layouts_of_results():
+    """Strides as the CPU's: channels stay innermost where it keeps them, forward and backward."""
+    image = torch.randn(2, 8, 6, 6).to(memory_format=torch.channels_last)
+    volume = torch.randn(2, 3, 4, 6, 6).to(memory_format=torch.channels_last_3d)
+    calls = [(image, lambda x: F.pixel_shuffle(x, 2)), (image, lambda x: F.pixel_unshuffle(x, 3)),
+             (image.contiguous(), lambda x: F.pixel_shuffle(x, 2)), (image[0], lambda x: F.pixel_shuffle(x, 2)),
+             (image[:, :, ::2, 1:], lambda x: F.pixel_shuffle(x, 2)), (volume[0], lambda x: F.pixel_unshuffle(x, 2)),
+             (volume.contiguous()[:, :, ::2], lambda x: F.pixel_unshuffle(x, 3)),
+             *((source, lambda x, pool=pool: pool(x, 2)) for source, pool in (
+                 (image, F.avg_pool2d), (image, F.max_pool2d), (image, F.adaptive_avg_pool2d),
+                 (image, F.adaptive_max_pool2d), (volume, F.avg_pool3d), (volume, F.max_pool3d),
+                 (volume, F.adaptive_avg_pool3d), (volume, F.adaptive_max_pool3d)))]
+    for number, (source, call) in enumerate(calls):
+        results = []
+        for where in ("cpu", device):
+            x = source.to(where, copy=True).detach().requires_grad_()
+            y = call(x)
+            y.backward(torch.ones_like(y) if where == "cpu" else torch.ones_like(results[0]).to(where))
+            results += [y.detach(), x.grad]
+        for actual, expected in zip(results[2:], results[:2]):
+            assert actual.stride() == expected.stride(), number
+            assert_close(actual.cpu(), expected)
+    for call in (lambda x: F.pixel_shuffle(x, 3), lambda x: F.pixel_unshuffle(x, 4), lambda x: F.pixel_shuffle(x, -1)):
+        with pytest.raises(RuntimeError, match="pixel_"):
+            call(image.to(device))

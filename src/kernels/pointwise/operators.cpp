@@ -24,6 +24,10 @@ constexpr Result real = Result::real;
     {name, "if (x1 == 0) clprim_division_error(errors, operator_code); " code, nullptr, integral, common, 0, nullptr,  \
      doc, "core/errors.cl"}
 
+constexpr const char* outside_of_unit = "all elements of input should be between 0 and 1, and those of target";
+#define WITHIN_UNIT                                                                                                    \
+    "if (!(x0 >= 0 && x0 <= 1 && x1 >= 0 && x1 <= 1)) clprim_value_error(errors, operator_code); "
+
 const PointwiseRow rows[] = {
     // Arithmetic. w0 is PyTorch's alpha or value.
     {"add", "y0 = x0 + w0 * x1;", "y0 = x0 + cmul(w0, x1);", any_real, common, 0, "Add(x0, Mul(w0, x1))",
@@ -350,12 +354,14 @@ const PointwiseRow rows[] = {
      "Sub(Abs(Sub(x0, x1)), Mul(0.5, w0))))", "Huber, delta"},
     {"huber_loss_backward", "T d = x1 - x2; y0 = d <= -w1 ? -w0 * x0 * w1 : d >= w1 ? w0 * x0 * w1 : w0 * d * x0;",
      nullptr, floating, common, 0, nullptr, "gradient; w0 = 1 or 1 / n, w1 = delta"},
-    {"binary_cross_entropy", "y0 = (x1 - 1) * fmax(log1p(-x0), (T)-100) - x1 * clamped_log(x0);", nullptr, floating,
-     common, 0, "Sub(Mul(Sub(x1, 1), Max(Log(Sub(1, x0)), -100)), Mul(x1, Max(Log(x0), -100)))",
-     "-(x1 log x0 + (1 - x1) log(1 - x0))"},
-    {"binary_cross_entropy_weight", "y0 = ((x1 - 1) * fmax(log1p(-x0), (T)-100) - x1 * clamped_log(x0)) * x2;",
-     nullptr, floating, common, 0,
-     "Mul(Sub(Mul(Sub(x1, 1), Max(Log(Sub(1, x0)), -100)), Mul(x1, Max(Log(x0), -100))), x2)", "the same times x2"},
+    {"binary_cross_entropy",
+     WITHIN_UNIT "y0 = (x1 - 1) * fmax(log1p(-x0), (T)-100) - x1 * clamped_log(x0);", nullptr, floating, common, 0,
+     "Sub(Mul(Sub(x1, 1), Max(Log(Sub(1, x0)), -100)), Mul(x1, Max(Log(x0), -100)))",
+     "-(x1 log x0 + (1 - x1) log(1 - x0))", "core/errors.cl", outside_of_unit},
+    {"binary_cross_entropy_weight",
+     WITHIN_UNIT "y0 = ((x1 - 1) * fmax(log1p(-x0), (T)-100) - x1 * clamped_log(x0)) * x2;", nullptr, floating, common,
+     0, "Mul(Sub(Mul(Sub(x1, 1), Max(Log(Sub(1, x0)), -100)), Mul(x1, Max(Log(x0), -100))), x2)", "the same times x2",
+     "core/errors.cl", outside_of_unit},
     {"binary_cross_entropy_backward", "y0 = w0 * (x0 * (x1 - x2) / fmax((1 - x1) * x1, LIT(1e-12)));", nullptr,
      floating, common, 0, nullptr, "gradient; w0 = 1 or 1 / n"},
     {"binary_cross_entropy_weight_backward", "y0 = w0 * (x0 * (x1 - x2) / fmax((1 - x1) * x1, LIT(1e-12))) * x3;",

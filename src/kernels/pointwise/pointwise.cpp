@@ -318,7 +318,7 @@ void pointwise(Queue& queue, const PointwiseRow& row, const PointwiseProblem& pr
     }
     call.inputs = call.count;
     if (row.library && std::string_view(row.library) == "core/errors.cl")
-        call.reports = row.name;
+        call.reports = row.reports ? row.reports : row.name;
     for (const Tensor& output : problem.outputs)
         output.check(row.name, "an output");
     for (const Tensor& output : problem.outputs)

@@ -67,6 +67,14 @@ constexpr std::string_view extreme_finish = "y0 = s.value; y1 = s.index;";
             floating, {}, false, nullptr, "mean of " text                                                              \
     }
 
+constexpr const char* outside_of_unit = "all elements of input should be between 0 and 1, and those of target";
+
+#define CROSS_ENTROPIES(finish)                                                                                        \
+    {"T sum;", "s.sum = 0;",                                                                                           \
+     "s.sum += x0 >= 0 && x0 <= 1 && x1 >= 0 && x1 <= 1 ? (x1 - 1) * fmax(log1p(-x0), (T)-100) - x1 * clamped_log(x0)" \
+     " : (T)NAN;",                                                                                                     \
+     "s.sum += other.sum;", finish " if (s.sum != s.sum) clprim_value_error(errors, operator_code);"}
+
 const ReduceRow rows[] = {
     {"sum", sum_code, anything, {}, false, "ReduceSum", "sum"},
     {"mean", with_finish(sum_code, "y0 = s.sum / (R)count;"), fractions, {}, false, "ReduceMean", "arithmetic mean"},
@@ -281,11 +289,12 @@ const ReduceRow rows[] = {
               "smooth L1 losses, w0 = beta"),
     LOSS_ROWS("huber_loss", "T d = fabs(x0 - x1), v = d <= w0 ? LIT(0.5) * d * d : w0 * (d - LIT(0.5) * w0);",
               "Huber losses, w0 = delta"),
-    LOSS_ROWS("binary_cross_entropy", "T v = (x1 - 1) * fmax(log1p(-x0), (T)-100) - x1 * clamped_log(x0);",
-              "binary cross entropies"),
-    LOSS_ROWS("binary_cross_entropy_weight",
-              "T v = ((x1 - 1) * fmax(log1p(-x0), (T)-100) - x1 * clamped_log(x0)) * x2;",
-              "binary cross entropies weighted by x2"),
+    // Losses of numbers within [0, 1] are finite: what is not makes the sum NaN, which `finish` reports. Where a weight
+    // may be NaN this is found from the losses of all elements.
+    {"binary_cross_entropy_sum", CROSS_ENTROPIES("y0 = s.sum;"), floating, {}, false, nullptr,
+     "sum of binary cross entropies", outside_of_unit},
+    {"binary_cross_entropy_mean", CROSS_ENTROPIES("y0 = s.sum / (R)count;"), floating, {}, false, nullptr,
+     "mean of binary cross entropies", outside_of_unit},
     {"logsumexp",
      {"T top, sum;", "s.top = -INFINITY; s.sum = 0;",
       "if (x0 > s.top) { s.sum = s.sum * exp(s.top - x0) + 1; s.top = x0; }"

@@ -25,6 +25,7 @@ struct Call {
     std::int64_t segments = 1, segment = 0;   // cuts of the reduction, and how long they are
     unsigned unit_reduced = 0, unit_kept = 0; // bit k: operand k moves by 1 along the fastest reduced or kept dimension
     bool wide = false;
+    const char* reports = nullptr;            // what errors found by the kernel say
 };
 
 Dims full_shape(const Call& call)
@@ -128,6 +129,8 @@ std::string program_text(const Call& call, const TextRequest& request)
     const std::vector<Variable> outputs(request.operands.begin() + static_cast<std::ptrdiff_t>(call.inputs),
                                         request.operands.end());
     std::string numbers, forwarded, step_call, finish_call;
+    const char* reported = call.reports ? "__global int* errors, int operator_code, " : "";
+    const char* reporting = call.reports ? "errors, operator_code, " : "";
     for (const Number& n : request.numbers)
         numbers += n.name + ", ";
     for (std::size_t k = 0; k < request.operands.size(); ++k) {
@@ -140,6 +143,8 @@ std::string program_text(const Call& call, const TextRequest& request)
     }
     std::string text = include_text("core/dtype.cl") + index_text(call.wide) + type_text(request.common);
     text += include_text("kernels/pointwise/math.cl") + typedef_text(request.operands, request.numbers);
+    if (call.reports)
+        text += include_text("core/errors.cl");
     text += concat("#define RANK ", call.reduced_rank + call.kept_rank, "\n#define REDUCED_RANK ", call.reduced_rank,
                    "\n#define OPERANDS ", request.operands.size(), "\n#define LANES ", call.lanes,
                    call.own_lanes ? "\n#define OWN_LANES" : "", "\n#define STRIDE(g, d, k) (((d) == 0 && (",
@@ -155,16 +160,16 @@ std::string program_text(const Call& call, const TextRequest& request)
     for (const Variable& v : inputs)
         text += load_text(v);
     text += concat("    ", request.code.step, "\n    return s;\n}\nstatic inline void finish(state_t s, ",
-                   inline_parameter_text(outputs, request.numbers), "ulong count)\n{\n");
+                   inline_parameter_text(outputs, request.numbers), reported, "ulong count)\n{\n");
     for (const Variable& v : outputs)
         text += concat("    typeof_", v.name, " ", v.name, ";\n");
     text += concat("    ", request.code.finish, "\n");
     for (const Variable& v : outputs)
         text += store_text(v);
-    text += concat("}\n#define PARAMETERS ", parameter_text(request.operands, request.numbers), "\n#define ARGUMENTS ",
-                   forwarded, numbers, "\n#define SHIFT ", shift_text(request.operands),
-                   "\n#define STEP(s, i, index) step(s, ", step_call, numbers,
-                   "index)\n#define FINISH(s, count) finish(s, ", finish_call, numbers, "count)\n");
+    text += concat("}\n#define PARAMETERS ", parameter_text(request.operands, request.numbers), reported,
+                   "\n#define ARGUMENTS ", forwarded, numbers, reporting, "\n#define SHIFT ",
+                   shift_text(request.operands), "\n#define STEP(s, i, index) step(s, ", step_call, numbers,
+                   "index)\n#define FINISH(s, count) finish(s, ", finish_call, numbers, reporting, "count)\n");
     return text + include_text("kernels/reduce/reduce.cl");
 }
 
@@ -203,6 +208,8 @@ void enqueue(Queue& queue, Kernel& kernel, const Call& call, std::span<const Sca
     std::byte number[16];
     for (const Scalar& scalar : scalars)
         launch.set(scalar.write(scalar_type, number), number);
+    if (call.reports)
+        launch.arg(queue.error_buffer()).arg(Queue::error_code(call.reports));
     launch.arg(static_cast<std::uint64_t>(call.kept_count)).arg(static_cast<std::uint64_t>(call.reduced_count));
     launch.arg(static_cast<std::uint64_t>(merge ? call.segments : call.segment));
     partial ? launch.arg(partial) : launch.arg(NoTensor{});
@@ -225,6 +232,8 @@ void enqueue(Queue& queue, Kernel& kernel, const Call& call, std::span<const Sca
         range.global = {(outputs + local - 1) / local * local, merge ? 1 : static_cast<std::size_t>(call.segments), 1};
     }
     launch.run(range);
+    if (call.reports)
+        queue.expect_errors();
 }
 
 // An upper bound of sizeof(state_t): every field has at most 16 bytes.
@@ -304,6 +313,7 @@ void reduce(Queue& queue, const ReduceRow& row, const PointwiseProblem& problem)
         call.operands.push_back(&output);
     }
     call.ordered = row.ordered;
+    call.reports = row.reports;
     require<NotSupported>(row.accepts & class_of(problem.common), '"', row.name, "\" not implemented for '",
                           name_of(problem.common), '\'');
     run(queue, call, {&row, row.code.state, problem.common, real_type(problem.common)}, problem.scalars, [&] {

@@ -132,10 +132,13 @@ Tensor number_like(const char* name, const Tensor& self, double q)
     return at::scalar_tensor(q, self.options());
 }
 
+// Negative shares become NaN, which no rank lies at: an error at the next synchronisation, as those above 1 are.
+Tensor shares(const Tensor& q) { return at::isFloatingType(q.scalar_type()) ? q.masked_fill(q.lt(0), NAN) : q; }
+
 Tensor quantile(const Tensor& self, const Tensor& q, OptionalDim dim, bool keepdim, c10::string_view interpolation)
 {
-    return has_doubles(self) ? composed::quantile(self, q, dim, keepdim, interpolation)
-                             : narrow_quantile("quantile", self, q, dim, keepdim, interpolation, false);
+    return has_doubles(self) ? composed::quantile(self, shares(q), dim, keepdim, interpolation)
+                             : narrow_quantile("quantile", self, shares(q), dim, keepdim, interpolation, false);
 }
 
 Tensor quantile_number(const Tensor& self, double q, OptionalDim dim, bool keepdim, c10::string_view interpolation)
@@ -147,8 +150,8 @@ Tensor quantile_number(const Tensor& self, double q, OptionalDim dim, bool keepd
 
 Tensor nanquantile(const Tensor& self, const Tensor& q, OptionalDim dim, bool keepdim, c10::string_view interpolation)
 {
-    return has_doubles(self) ? composed::nanquantile(self, q, dim, keepdim, interpolation)
-                             : narrow_quantile("nanquantile", self, q, dim, keepdim, interpolation, true);
+    return has_doubles(self) ? composed::nanquantile(self, shares(q), dim, keepdim, interpolation)
+                             : narrow_quantile("nanquantile", self, shares(q), dim, keepdim, interpolation, true);
 }
 
 Tensor nanquantile_number(const Tensor& self, double q, OptionalDim dim, bool keepdim, c10::string_view interpolation)

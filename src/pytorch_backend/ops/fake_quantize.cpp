@@ -18,6 +18,8 @@ namespace {
 using at::Tensor;
 using Pair = std::tuple<Tensor, Tensor>;
 
+constexpr const char* zero_point_outside = "`zero_point` must be between `quant_min` and `quant_max`.";
+
 void check(const char* name, const Tensor& self, int64_t low, int64_t high)
 {
     TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(self.scalar_type()), "\"", name, "\" not implemented for '",
@@ -44,6 +46,7 @@ Pair quantize(const Tensor& self, const Number& inverse, const Number& scale, co
 Pair per_tensor(const Tensor& self, double scale, int64_t zero, int64_t low, int64_t high)
 {
     check("fake_quantize_per_tensor_affine", self, low, high);
+    TORCH_CHECK(zero >= low && zero <= high, zero_point_outside);
     const c10::OptionalDeviceGuard guard(self.device());
     const float narrow = static_cast<float>(scale);
     return quantize(self, at::Scalar(1.0f / narrow), at::Scalar(narrow), at::Scalar(zero), low, high);
@@ -73,6 +76,11 @@ Pair per_channel(const Tensor& self, const Tensor& scale, const Tensor& zero, in
     TORCH_CHECK(axis >= 0 && axis < self.dim() && scale.numel() == self.size(axis),
                 "dimensions of scale and zero-point are not consistent with input tensor");
     const c10::OptionalDeviceGuard guard(self.device());
+    if (!at::isFloatingType(zero.scalar_type())) {
+        const Tensor points = zero.contiguous();
+        clprim::require_within(current_queue(points), view(points), static_cast<double>(low),
+                               static_cast<double>(high), zero_point_outside);
+    }
     std::vector<int64_t> shape(self.dim(), 1);
     shape[axis] = -1;
     const Tensor s = scale.view(shape).to(at::kFloat), z = zero.view(shape);

@@ -8,6 +8,7 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/zeros.h>
+#include <clprim/pointwise.hpp>
 #include <torch/library.h>
 
 #include <ops/indexing.hpp>
@@ -52,11 +53,15 @@ at::Tensor bag_of_each(const at::Tensor& offsets, int64_t count)
     return at::searchsorted(offsets.to(at::kLong).contiguous(), at::arange(count, options), false, true).sub_(1);
 }
 
-// No bag begins behind the end of the indices; known only when the device is waited for.
-void check_last(const at::Tensor& offsets, int64_t count)
+// The first bag begins with the first index, and none behind the end of the indices; known only when the device is
+// waited for.
+void check_ends(const at::Tensor& offsets, int64_t count)
 {
     if (offsets.numel() == 0)
         return;
+    clprim::require_within(current_queue(offsets), view(offsets.narrow(0, 0, 1)), 0, 0,
+                           "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
+                           "position 0.");
     const at::Tensor last = offsets.narrow(0, offsets.size(0) - 1, 1);
     const at::Tensor key = at::empty({1}, offsets.options().dtype(at::kLong));
     clprim::add_keys(current_queue(offsets), view(key),
@@ -75,7 +80,7 @@ Four embedding_bag(const at::Tensor& weight, const at::Tensor& indices, const at
     const auto longs = indices.options().dtype(at::kLong);
     const int64_t bags = offsets.size(0) - (include_last_offset ? 1 : 0), n = indices.numel(), width = weight.size(1);
     TORCH_CHECK(bags >= 0, "include_last_offset: number of offset should be at least 1");
-    check_last(offsets, n);
+    check_ends(offsets, n);
     const at::Tensor bag = bag_of_each(offsets.narrow(0, 0, bags), n);   // -1, which is refused below: in no bag
     const at::Tensor used = padding_idx < 0 ? at::ones({n}, longs) : indices.ne(padding_idx).to(at::kLong);
     const at::Tensor sizes = at::zeros({bags}, longs).index_add_(0, bag, used);

@@ -18,6 +18,7 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/DeviceGuard.h>
 #include <clprim/linalg.hpp>
+#include <clprim/pointwise.hpp>
 #include <torch/library.h>
 
 #include <ops/linalg.hpp>
@@ -109,6 +110,9 @@ Three lu_unpack_out(const Tensor& lu, const Tensor& pivots, bool unpack_data, bo
         unpack(lu, op.output(1), op.output(2));
     if (unpack_pivots) {
         const Tensor flat = pivots.contiguous().view({c10::multiply_integers(batch_sizes(lu)), pivots.size(-1)});
+        clprim::require_within(current_queue(flat), view(flat), 1, static_cast<double>(lu.size(-2)),
+                               "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive. Did you "
+                               "properly pass the result of lu_factor?");
         deliver(permutation(flat, lu.size(-2), lu.scalar_type()), op.output(0));
     }
     op.finish();
@@ -137,6 +141,9 @@ Tensor& lu_solve_out(const Tensor& lu, const Tensor& pivots, const Tensor& b, bo
     pivot_sizes.push_back(pivots.size(-1));
     const Tensor factors = work_copy(lu, batch);
     const Tensor rows = pivots.expand(pivot_sizes).contiguous().view({factors.size(0), pivots.size(-1)});
+    clprim::require_within(current_queue(rows), view(rows), 1, static_cast<double>(lu.size(-2)),
+                           "Pivots given to lu_solve must all be greater or equal to 1 and smaller or equal to "
+                           "LU.size(-2). Did you properly pass the result of lu_factor?");
     deliver(solve(factors, rows, work_copy(b, batch), left, adjoint).contiguous(), op.output());
     op.finish();
     return out;

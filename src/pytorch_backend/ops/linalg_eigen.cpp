@@ -6,6 +6,7 @@
 #include <ATen/ops/linalg_ldl_solve_meta.h>
 #include <c10/core/DeviceGuard.h>
 #include <clprim/linalg.hpp>
+#include <clprim/pointwise.hpp>
 #include <torch/library.h>
 
 #include <ops/linalg.hpp>
@@ -113,6 +114,10 @@ Tensor& ldl_solve_out(const Tensor& ld, const Tensor& pivots, const Tensor& b, b
     pivot_sizes.push_back(pivots.size(-1));
     const Tensor factors = work_copy(ld, batch), x = work_copy(b, batch);
     const Tensor rows = pivots.to(at::kInt).expand(pivot_sizes).contiguous().view({factors.size(0), pivots.size(-1)});
+    const auto size = static_cast<double>(ld.size(-1));
+    clprim::require_within(current_queue(rows), view(rows), -size, size,
+                           "Pivots given to ldl_solve must all satisfy |pivot| <= LD.size(-2). Did you properly pass "
+                           "the result of ldl_factor?");
     clprim::ldl_solve(current_queue(b), view(factors), view(rows), view(x), hermitian);
     deliver(x, op.output());
     op.finish();

@@ -204,6 +204,8 @@ at::Tensor dot_of(const at::Tensor& self, const at::Tensor& other, const char* n
                 "] and src [", other.numel(), "] to have the same number of elements, but got ", self.numel(), " and ",
                 other.numel(), " elements respectively");
     const c10::DeviceGuard guard(self.device());
+    if (self._is_zerotensor() || other._is_zerotensor())   // tangents that are not there, which have no memory
+        return at::_efficientzerotensor({}, self.options());
     at::Tensor result = empty({}, self.scalar_type(), self.device());
     product(name, self.unsqueeze(0), other.unsqueeze(1), result.view({1, 1}));
     return result;

@@ -29,6 +29,7 @@ void batch_norm_into(const at::Tensor& input, const BatchNormArguments& a, const
     check_floating(input, "batch_norm");
     TORCH_CHECK(a.training || (a.running_mean.defined() && a.running_var.defined()),
                 "running_mean and running_var must be defined in evaluation mode");
+    check_parameters(input, {a.weight, a.bias, a.running_mean, a.running_var});
     const at::MemoryFormat format = input.suggest_memory_format();
     const at::Tensor x = input.contiguous(format);
     const Output y(out, format), mean(save_mean), invstd(save_invstd);

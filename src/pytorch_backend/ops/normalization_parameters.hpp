@@ -20,6 +20,24 @@ inline at::Tensor defined_or_empty(const std::optional<at::Tensor>& t) { return 
 
 inline clprim::Tensor optional_view(const at::Tensor& t) { return t.defined() ? view(t) : clprim::Tensor(); }
 
+// Parameters have the dtype of the data, or are float32 beside data of 16 bits: all of them the same.
+inline void check_parameters(const at::Tensor& x, std::initializer_list<at::Tensor> tensors)
+{
+    std::optional<at::ScalarType> type;
+    for (const at::Tensor& t : tensors) {
+        if (!t.defined())
+            continue;
+        const at::ScalarType own = t.scalar_type();
+        TORCH_CHECK(own == x.scalar_type() || at::isReducedFloatingType(x.scalar_type()),
+                    "mixed dtype: all inputs must share same dtype, but found ", x.scalar_type(), " and ", own);
+        TORCH_CHECK(own == x.scalar_type() || own == at::kFloat,
+                    "mixed dtype: expect parameter to have scalar type of Float, but found ", own);
+        TORCH_CHECK(own == type.value_or(own), "mixed dtype: expected parameters of one scalar type, but found ",
+                    *type, " and ", own);
+        type = own;
+    }
+}
+
 // Parameters as the kernels take them: contiguous and of one dtype (float32 where they differ; float64 goes with
 // float64 data only).
 struct NormParameters {

@@ -29,6 +29,7 @@ Three layer_norm_forward(const at::Tensor& input, at::IntArrayRef normalized_sha
     const at::Tensor weight = defined_or_empty(weight_option), bias = defined_or_empty(bias_option);
     const auto [rows, n] = at::native::_check_layer_norm_inputs(input, normalized_shape, weight, bias);
     check_floating(input, "LayerNormKernelImpl");
+    check_parameters(input, {weight, bias});
     const c10::OptionalDeviceGuard guard(input.device());
     const NormParameters parameter(input, {weight, bias});
     const at::Tensor x = input.contiguous(), w = parameter(weight), b = parameter(bias);
@@ -115,6 +116,7 @@ Three group_norm_forward(const at::Tensor& input, const OptionalTensor& weight_o
     check_floating(input, "GroupNormKernelImpl");
     const c10::OptionalDeviceGuard guard(input.device());
     const at::Tensor weight = defined_or_empty(weight_option), bias = defined_or_empty(bias_option);
+    check_parameters(input, {weight, bias});
     const NormParameters parameter(input, {weight, bias});
     const at::Tensor x = input.contiguous(), w = parameter(weight), b = parameter(bias);
     const at::Tensor y = at::empty_like(input, input.options(), input.suggest_memory_format());

@@ -125,16 +125,17 @@ Tensor& binary_cross_entropy_out(const Tensor& self, const Tensor& target, const
     TORCH_CHECK(self.sizes() == target.sizes(), "Using a target size (", target.sizes(),
                 ") that is different to the input size (", self.sizes(),
                 ") is deprecated. Please ensure they have the same size.");
+    TORCH_CHECK(self.scalar_type() == target.scalar_type(), "Found dtype ", target.scalar_type(), " but expected ",
+                self.scalar_type());
+    if (reduction != at::Reduction::None && weighted(weight)) {   // a NaN of the weight is no error of the input
+        Tensor losses = at::empty({0}, self.options());
+        loss_gradient(CLPRIM_ROW("binary_cross_entropy_weight"), {self, target, *weight}, {}, losses);
+        return reduction == at::Reduction::Mean ? at::mean_out(out, losses, at::OptionalIntArrayRef())
+                                                : at::sum_out(out, losses, at::OptionalIntArrayRef());
+    }
     if (reduction != at::Reduction::None) {
         at::native::resize_output(out, {});
-        if (!weighted(weight)) {
-            reduce_loss(CLPRIM_LOSS("binary_cross_entropy"), reduction, self, target, {}, out);
-        } else {
-            const Loss loss = CLPRIM_LOSS("binary_cross_entropy_weight");
-            const Tensor full = weight->expand_as(self);
-            launch({reduction == at::Reduction::Mean ? loss.mean : loss.sum, DimMask().set(), self.scalar_type()},
-                   {self, target, full}, {out});
-        }
+        reduce_loss(CLPRIM_LOSS("binary_cross_entropy"), reduction, self, target, {}, out);
         return out;
     }
     if (weighted(weight))

@@ -271,7 +271,9 @@ at::Tensor& adaptive_avg_pool_out(const at::Tensor& self, at::IntArrayRef output
     const c10::OptionalDeviceGuard guard(self.device());
     std::vector<int64_t> size = self.sizes().vec();
     std::copy(output_size.begin(), output_size.end(), size.end() - rank);
-    const bool channels_last = self.dim() == rank + 2 && self.suggest_memory_format() != at::MemoryFormat::Contiguous;
+    // PyTorch keeps the layout of images only, not that of volumes.
+    const bool channels_last = rank == 2 && self.dim() == 4 &&
+                               self.suggest_memory_format() != at::MemoryFormat::Contiguous;
     if (at::native::resize_output(out, size) && channels_last)
         out.unsafeGetTensorImpl()->empty_tensor_restride(self.suggest_memory_format());
     if (out.numel() != 0)   // nothing of any dtype

@@ -1,5 +1,6 @@
 // Unpooling, fractional pooling and shuffling of channels.
 #include <ATen/Context.h>
+#include <ATen/native/PixelShuffle.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/fractional_max_pool2d_backward_meta.h>
 #include <ATen/ops/fractional_max_pool2d_meta.h>
@@ -159,8 +160,44 @@ at::Tensor channel_shuffle(const at::Tensor& self, int64_t groups)
     return shuffled.contiguous(self.suggest_memory_format());
 }
 
+// Channels become squares of pixels and back: a copy between views of six dimensions, in the layout of the input.
+at::Tensor pixel_shuffle(const at::Tensor& self, int64_t factor)
+{
+    at::native::check_pixel_shuffle_shapes(self, factor);
+    std::vector<int64_t> size = self.sizes().vec();
+    const auto last = static_cast<int64_t>(size.size());
+    const int64_t channels = size[last - 3] / (factor * factor), height = size[last - 2], width = size[last - 1];
+    size[last - 3] = channels;
+    size[last - 2] *= factor;
+    size[last - 1] *= factor;
+    at::Tensor out = torch_ocl::empty(size, self.scalar_type(), self.device(), self.suggest_memory_format());
+    if (out.numel() != 0)
+        out.unflatten(-1, {width, factor})
+            .unflatten(-3, {height, factor})
+            .copy_(self.unflatten(-3, {channels, factor, factor}).movedim({-4, -3}, {-3, -1}));
+    return out;
+}
+
+at::Tensor pixel_unshuffle(const at::Tensor& self, int64_t factor)
+{
+    at::native::check_pixel_unshuffle_shapes(self, factor);
+    std::vector<int64_t> size = self.sizes().vec();
+    const auto last = static_cast<int64_t>(size.size());
+    const int64_t channels = size[last - 3], height = size[last - 2] / factor, width = size[last - 1] / factor;
+    size[last - 3] *= factor * factor;
+    size[last - 2] = height;
+    size[last - 1] = width;
+    at::Tensor out = torch_ocl::empty(size, self.scalar_type(), self.device(), self.suggest_memory_format());
+    if (out.numel() != 0)
+        out.unflatten(-3, {channels, factor, factor})
+            .copy_(self.unflatten(-1, {width, factor}).unflatten(-3, {height, factor}).movedim({-3, -1}, {-4, -3}));
+    return out;
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
 {
+    m.impl("pixel_shuffle", pixel_shuffle);
+    m.impl("pixel_unshuffle", pixel_unshuffle);
     m.impl("max_unpool2d", max_unpool2d);
     m.impl("max_unpool2d.out", max_unpool_out<2>);
     m.impl("max_unpool3d", max_unpool3d);
