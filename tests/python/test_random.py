@@ -278,3 +278,18 @@ def test_dropout_keeps_the_order_of_dimensions(memory_format):
     actual = torch.nn.functional.dropout(strided, 1e-10)
     assert actual.stride() == expected.stride()
     torch.testing.assert_close(actual.cpu(), expected)
+
+
+def test_parameters_whose_axes_of_one_element_have_any_stride():
+    """Views keep strides that say nothing: of a row out of a matrix, of a window."""
+    share = torch.tensor([[0.0, 1, 1, 0], [1, 0, 0, 1]], device=device)
+    for view in (share.unfold(0, 1, 1), share[:, None, :].transpose(0, 1), share.as_strided((2, 1, 4), (4, 3, 1)),
+                 share.as_strided((1, 2, 4, 1), (77, 4, 1, 5)), share[:1], share[:, :1], share[:1, :1]):
+        for drawn in (torch.bernoulli(view), torch.empty_like(view).bernoulli_(view),
+                      torch.bernoulli(view, out=torch.empty_strided(view.shape, view.stride(), device=device)),
+                      torch.poisson(view * 0) + view, torch.binomial(torch.ones_like(view), view),
+                      torch.nn.functional.dropout(view, 0.0), torch.native_dropout(view, 0.0, True)[0]):
+            assert torch.equal(drawn, view)
+        x = view.clone(memory_format=torch.preserve_format).requires_grad_()
+        torch.nn.functional.dropout(x, 0.5)[..., :1].backward(torch.ones_like(view[..., :1]))
+        assert set(x.grad.flatten().tolist()) <= {0, 2}

@@ -4,6 +4,7 @@
 
 #include <clprim/context.hpp>
 #include <clprim/pointwise.hpp>
+#include <core/lie_alike.hpp>
 #include <core/operands.hpp>
 #include <kernels/rounding.hpp>
 
@@ -22,8 +23,6 @@ void check(const char* name, const ScaledBytes& t)
     require(!t.zero.defined() || (t.zero.dtype == t.values.dtype && t.zero.numel() == 1),
             "integer_add: the zero point of ", name, " must be one ", name_of(t.values.dtype));
 }
-
-bool lie_alike(const Tensor& a, const Tensor& b) { return a.shape == b.shape && a.strides == b.strides; }
 
 // Any device and any strides.
 void by_generated_kernel(Queue& queue, const ScaledBytes& a, const ScaledBytes& b, const ScaledBytes& y,
@@ -61,7 +60,7 @@ void integer_add(Queue& queue, const ScaledBytes& a, const ScaledBytes& b, const
     const Tensor& to = y.values;
     if (to.numel() == 0)
         return;
-    const bool flat = lie_alike(a.values, to) && lie_alike(b.values, to) && to.is_non_overlapping_and_dense() &&
+    const bool flat = detail::lie_alike(a.values, to) && detail::lie_alike(b.values, to) && to.is_non_overlapping_and_dense() &&
                       a.zero.defined() && b.zero.defined() && y.zero.defined();
     if (!flat || queue.device().kind != DeviceKind::cpu) {
         const Scalar bounds[] = {low, high};

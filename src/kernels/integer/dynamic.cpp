@@ -1,5 +1,6 @@
 #include "kernels/integer/dynamic.hpp"
 
+#include "core/lie_alike.hpp"
 #include "core/operands.hpp"
 #include "kernels/team.hpp"
 
@@ -19,7 +20,7 @@ void quantize_dynamically(Queue& queue, const Tensor& x, const Tensor& y, const 
                 zero.dtype == DataType::uint8,
             "quantize_dynamically: expected float32, uint8, float32 and uint8, got ", name_of(x.dtype), ", ",
             name_of(y.dtype), ", ", name_of(scale.dtype), " and ", name_of(zero.dtype));
-    require(x.shape == y.shape && x.strides == y.strides && x.is_non_overlapping_and_dense(),
+    require(detail::lie_alike(x, y) && x.is_non_overlapping_and_dense(),
             "quantize_dynamically: x and y must lie alike and dense, got shapes ", to_string(x.shape), " and ",
             to_string(y.shape));
     require(scale.numel() == 1 && zero.numel() == 1, "quantize_dynamically: scale and zero must be one element, got ",

@@ -5,6 +5,7 @@
 
 #include <clprim/context.hpp>
 #include <clprim/error_hook.hpp>
+#include <core/lie_alike.hpp>
 #include <core/operands.hpp>
 
 namespace clprim {
@@ -27,8 +28,7 @@ void require_dense(const Tensor& tensor, const char* what)
 void require_same_layout(const Tensor& a, const Tensor& b, const char* what)
 {
     require_dense(a, what);
-    require(a.shape == b.shape && (a.strides == b.strides || a.numel() <= 1), what,
-            ": tensors must have the same shape and strides");
+    require(detail::lie_alike(a, b), what, ": tensors must have the same shape and strides");
 }
 
 // Each work-item makes `lanes` elements.
