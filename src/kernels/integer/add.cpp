@@ -60,8 +60,8 @@ void integer_add(Queue& queue, const ScaledBytes& a, const ScaledBytes& b, const
     const Tensor& to = y.values;
     if (to.numel() == 0)
         return;
-    const bool flat = detail::lie_alike(a.values, to) && detail::lie_alike(b.values, to) && to.is_non_overlapping_and_dense() &&
-                      a.zero.defined() && b.zero.defined() && y.zero.defined();
+    const bool flat = detail::lie_alike(a.values, to) && detail::lie_alike(b.values, to) &&
+                      to.is_non_overlapping_and_dense() && a.zero.defined() && b.zero.defined() && y.zero.defined();
     if (!flat || queue.device().kind != DeviceKind::cpu) {
         const Scalar bounds[] = {low, high};
         return by_generated_kernel(queue, a, b, y, bounds);
