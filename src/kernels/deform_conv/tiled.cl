@@ -93,14 +93,15 @@ void deform_conv_pack_weight(const __global element* w, ulong w_offset, const st
 {
     w += w_offset;
     packed += packed_offset;
-    const int per_group = g.channels / g.groups, outputs = g.out_channels / g.groups, taps = g.kernel_h * g.kernel_w;
-    const long o = get_global_id(0), row = get_global_id(1);   // row = tap * per_group + c
-    const int group = get_global_id(2);
-    if (o >= outputs || row >= (long)taps * per_group)
+    const uint per_group = (uint)g.channels / (uint)g.groups, outputs = (uint)g.out_channels / (uint)g.groups;
+    const uint rows = (uint)(g.kernel_h * g.kernel_w) * per_group;
+    const uint o = get_global_id(0), row = get_global_id(1), group = get_global_id(2);   // row = tap * per_group + c
+    if (o >= outputs || row >= rows)
         return;
-    const int tap = row / per_group, c = row % per_group;
-    packed[((long)group * taps * per_group + row) * outputs + o] =
-        load(X, w, (group * outputs + o) * ws.n + c * ws.c + (tap / g.kernel_w) * ws.h + (tap % g.kernel_w) * ws.w);
+    const uint tap = row / per_group, c = row - tap * per_group;
+    const uint y = tap / (uint)g.kernel_w, x = tap - y * (uint)g.kernel_w;
+    packed[((long)group * rows + row) * outputs + o] =
+        load(X, w, (group * outputs + o) * ws.n + c * ws.c + y * ws.h + x * ws.w);
 }
 
 // Grid: (tiles of q, tiles of o in a group, groups).
