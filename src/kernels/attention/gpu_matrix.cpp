@@ -19,9 +19,10 @@ struct Tile {
     int buffers = 2;            // steps of keys and values in local memory
     bool few_registers = false; // places in memory are found anew in each step
 };
-Tile tile_of(MatrixEngineChoice engine, std::int64_t head, bool large)
+
+Tile tile_of(MatrixEngineChoice engine, const Attention& p, bool large)
 {
-    const bool small_head = head == shortest_head;
+    const bool small_head = attention_matrix_head(p) == shortest_head;
     const auto with = [&](Tile tile) {
         if (!large)
             tile.sub_groups /= 2;
@@ -32,7 +33,8 @@ Tile tile_of(MatrixEngineChoice engine, std::int64_t head, bool large)
     case MatrixEngine::dpas8:    // fewer sub-groups would each bring too much
         return small_head ? Tile{16, 1, 32, true} : Tile{16, 1, 32, false, 1, true};
     case MatrixEngine::mfma: return with({4, 1, small_head ? 64 : 32, true});
-    case MatrixEngine::wmma:
+    case MatrixEngine::wmma:     // places of a mask would spill sums
+        return with({8, 1, small_head ? 64 : 32, true, 2, !small_head && p.mask.defined()});
     case MatrixEngine::wmma12: return with({8, 1, small_head ? 64 : 32, true});
     default: return with(small_head ? Tile{4, 2, 32, true} : Tile{8, 1, 32, true});
     }
@@ -139,7 +141,7 @@ Rejection attention_gpu_matrix_rejects_by(MatrixEngineChoice engine, bool large,
         return reason;
     if (auto reason = matrix_engine_rejects_by(engine, p.query.dtype, device))
         return reason;
-    const Tile tile = tile_of(engine, attention_matrix_head(p), large);
+    const Tile tile = tile_of(engine, p, large);
     if (device.max_work_group_size < static_cast<std::size_t>(tile.sub_groups * shape_of(engine.engine).lanes))
         return "work-groups are too small";
     if (device.local_memory < local_bytes(engine, p, tile))
@@ -178,7 +180,7 @@ Rejection attention_gpu_matrix_advises_against(const Attention& p, const Device&
 void attention_gpu_matrix_by(MatrixEngineChoice engine, bool large, Queue& queue, const Attention& p, const Tensor& y,
                              const Tensor& logsumexp)
 {
-    const Tile tile = tile_of(engine, attention_matrix_head(p), large);
+    const Tile tile = tile_of(engine, p, large);
     const std::string options =
         attention_matrix_options(engine, p, {y}, {tile.sub_groups, 1, tile.own, 1}, tile.span) +
         fmt::format(" -DKEPT={:d} -DBUFFERS={} -DFEW_REGISTERS={:d}", tile.kept, tile.buffers, tile.few_registers);
@@ -196,7 +198,7 @@ void attention_gpu_matrix_by(MatrixEngineChoice engine, bool large, Queue& queue
 void attention_gpu_matrix(Queue& queue, const Attention& p, const Tensor& y, const Tensor& logsumexp)
 {
     const MatrixEngineChoice engine = matrix_engine(queue.device());
-    const Tile tile = tile_of(engine, attention_matrix_head(p), true);
+    const Tile tile = tile_of(engine, p, true);
     const std::int64_t blocks = divide_up(p.query.size(2), block_of(engine, tile));
     const bool large = !engine.emulated && p.query.size(0) * p.query.size(1) * blocks >= queue.device().compute_units;
     attention_gpu_matrix_by(engine, large, queue, p, y, logsumexp);
