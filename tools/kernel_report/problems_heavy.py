@@ -195,7 +195,7 @@ def other_attention() -> Iterator[Problem]:
     def heads(count, length, size, dtype="float32"):
         return empty(2, count, length, size, dtype=dtype)
 
-    for dtype, size in (("float32", 80), ("float16", 96)):
+    for dtype, size in (("float32", 80), ("float16", 96), ("float16", 128)):
         yield Problem(f"attention: forward {dtype} D {size} masked 2x12x512", lambda d=dtype, s=size: attend(
             *(heads(12, 512, s, d) for _ in range(3)), attn_mask=empty(512, 512, dtype=d)))
     yield Problem("attention: forward float32 D 256 2x8x512", lambda: attend(*(heads(8, 512, 256) for _ in range(3))))

@@ -1,7 +1,7 @@
 // Padding with a tensor's own elements, and its gradient. A tensor is [outer, z, y, x, inner] without gaps: inner
 // counts the channels of channels_last, and is 1 for row-major tensors. Work-item = one element of the result. -DX:
 // dtype; -DREFLECT: mirrored, else the outermost elements are repeated; -DCHANNELS_LAST; -DINDEX=int|long: holds every
-// size and the number of elements; -DPLANES: z is more than 1 on either side; -DEACH=n (GPUs): padding's work-items have
+// size and the number of elements; -DPLANES: z is more than 1 on either side; -DEACH=n (GPUs): work-items that pad have
 // n elements of a row, which lie apart, since finding the row takes as long as moving them.
 #include "core/dtype.cl"
 #ifndef EACH
