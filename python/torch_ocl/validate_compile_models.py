@@ -59,7 +59,7 @@ def _transformers(name):
     model = make_model(name, "sdpa") or make_model(name, "eager")
 
     def inputs(batch):
-        made = make_inputs(kind, torch.float32)
+        made = make_inputs(kind, torch.float32, longer=3 * (batch - 2))
         made.pop("labels", None) if not model.config.is_encoder_decoder else None
         rows = [i % 2 for i in range(batch)]
         return {key: value[rows] for key, value in made.items()}

@@ -56,6 +56,8 @@ MODELS = {
                                  norm_rel_ebd="layer_norm", share_att_key=True)),
     "modernbert": Model("ModernBertForMaskedLM", "text",
                         TINY | dict(num_hidden_layers=4, local_attention=8, pad_token_id=0, reference_compile=False)),
+    "longformer": Model("LongformerForMaskedLM", "text", TINY | dict(attention_window=8, max_position_embeddings=80)),
+    "fnet": Model("FNetForMaskedLM", "plain text", TINY | dict(use_tpu_fourier_optimizations=False)),
     "xlnet": Model("XLNetLMHeadModel", "text", dict(vocab_size=WORDS, d_model=64, n_layer=2, n_head=4, d_inner=128)),
     "gpt2": writer("GPT2LMHeadModel", vocab_size=WORDS, n_embd=64, n_layer=2, n_head=4, n_positions=64),
     "gpt_neox": writer("GPTNeoXForCausalLM", **TINY),
@@ -78,6 +80,10 @@ MODELS = {
     "gemma": writer("GemmaForCausalLM", **GROUPED),
     "gemma2": writer("Gemma2ForCausalLM", **GROUPED, sliding_window=8),
     "gemma3": writer("Gemma3ForCausalLM", **GROUPED, sliding_window=8),
+    "gptj": writer("GPTJForCausalLM", vocab_size=WORDS, n_embd=64, n_layer=2, n_head=4, n_positions=64, rotary_dim=8),
+    "cohere": writer("CohereForCausalLM", **GROUPED),
+    "olmo2": writer("Olmo2ForCausalLM", **GROUPED),
+    "mpt": writer("MptForCausalLM", vocab_size=WORDS, d_model=64, n_layers=2, n_heads=4, max_seq_len=64),
     "phi": writer("PhiForCausalLM", **TINY),
     "phi3": writer("Phi3ForCausalLM", **TINY, pad_token_id=0),
     "gpt_oss": writer("GptOssForCausalLM", **GROUPED, num_local_experts=4, num_experts_per_tok=2, sliding_window=8),
@@ -103,6 +109,11 @@ MODELS = {
     "wav2vec2": Model("Wav2Vec2ForCTC", "sound", SPEECH),
     "hubert": Model("HubertForSequenceClassification", "sound", SPEECH),
     "vit": Model("ViTForImageClassification", "image", IMAGE),
+    "deit": Model("DeiTForImageClassification", "image", IMAGE),
+    "vit_mae": Model("ViTMAEForPreTraining", "masked image",
+                     IMAGE | dict(decoder_hidden_size=32, decoder_intermediate_size=64, decoder_num_hidden_layers=1,
+                                  decoder_num_attention_heads=2)),
+    "beit": Model("BeitForImageClassification", "image", IMAGE | dict(use_relative_position_bias=True)),
     "dinov2": Model("Dinov2ForImageClassification", "image", IMAGE),
     "convnext": Model("ConvNextForImageClassification", "image", dict(hidden_sizes=[16, 32, 48, 64],
                                                                       depths=[1, 1, 1, 1])),
@@ -195,8 +206,9 @@ def make_model(name, attention):
     return made
 
 
-def make_inputs(kind, dtype):
-    """Two examples, the second shorter where the model knows padding."""
+def make_inputs(kind, dtype, longer=0):
+    """Two examples, the second shorter where the model knows padding. `longer`: so many more words, or 100 times as
+    many samples of sound."""
     generator = torch.Generator().manual_seed(1)
 
     def words(length):
@@ -205,22 +217,27 @@ def make_inputs(kind, dtype):
     def noise(*shape):
         return torch.randn(shape, generator=generator).to(dtype)
 
-    mask = torch.ones(2, 12, dtype=torch.int64)
+    mask = torch.ones(2, 12 + longer, dtype=torch.int64)
     mask[1, :4] = 0   # on the left, where texts to be continued are padded
     if kind == "text":
-        return {"input_ids": words(12), "attention_mask": mask}
+        return {"input_ids": words(12 + longer), "attention_mask": mask}
     if kind == "seq2seq":
-        return {"input_ids": words(12), "attention_mask": mask.flip(1), "labels": words(7)}
+        return {"input_ids": words(12 + longer), "attention_mask": mask.flip(1), "labels": words(7 + longer)}
     if kind == "spectrum":
-        return {"input_features": noise(2, 16, 40), "labels": words(7)}
+        return {"input_features": noise(2, 16, 40), "labels": words(7 + longer)}
     if kind == "sound":
-        sound_mask = torch.ones(2, 800, dtype=torch.int64)
+        samples = 800 + 100 * longer
+        sound_mask = torch.ones(2, samples, dtype=torch.int64)
         sound_mask[1, 600:] = 0
-        return {"input_values": noise(2, 800), "attention_mask": sound_mask}
+        return {"input_values": noise(2, samples), "attention_mask": sound_mask}
     if kind == "image":
         return {"pixel_values": noise(2, 3, 32, 32)}
+    if kind == "masked image":
+        return {"pixel_values": noise(2, 3, 32, 32), "noise": noise(2, 16)}
+    if kind == "plain text":
+        return {"input_ids": words(12 + longer)}
     if kind == "pair":
-        ids = words(12)
+        ids = words(12 + longer)
         ids[:, -1] = WORDS - 1
         return {"input_ids": ids, "attention_mask": mask.flip(1), "pixel_values": noise(2, 3, 32, 32)}
     if kind == "prompt":
