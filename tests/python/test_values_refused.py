@@ -111,3 +111,17 @@ def test_parameters_of_norms_have_the_dtypes_that_the_cpu_takes():
             if outcomes[0] != outcomes[1]:
                 differing.append((data, weight, bias, *outcomes))
     assert refused > 200 and not differing
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64])
+def test_products_of_integers_that_the_cpu_lacks(dtype):
+    def transposed(where, axes):
+        ones = torch.ones((1, 2, *(4,) * axes)).to(where, dtype), torch.ones((2, 2, *(2,) * axes)).to(where, dtype)
+        return (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[axes - 1](*ones)
+
+    def sampled(where, _):
+        matrix = torch.eye(3).to(where, dtype)
+        return torch.sparse.sampled_addmm(matrix.to_sparse_csr(), matrix, matrix)
+    for call, axes in ((transposed, 1), (transposed, 2), (transposed, 3), (sampled, 0)):
+        expected, actual = (error_of(lambda to: call(to, axes), where) for where in ("cpu", device))
+        assert type(actual) is type(expected), (axes, expected, actual)

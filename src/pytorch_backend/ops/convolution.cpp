@@ -96,6 +96,9 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const 
                        at::IntArrayRef output_padding, std::int64_t groups)
 {
     const c10::OptionalDeviceGuard guard(input.device());
+    TORCH_CHECK_NOT_IMPLEMENTED(!transposed || input.scalar_type() == at::kLong ||
+                                    !at::isIntegralType(input.scalar_type(), true),
+                                "transposed \"convolution\" not implemented for '", input.scalar_type(), "'");
     return convolve(input, weight, bias, conv_options(stride, padding, dilation, transposed, output_padding, groups));
 }
 

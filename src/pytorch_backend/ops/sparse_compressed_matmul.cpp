@@ -213,6 +213,8 @@ Tensor& sampled_addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& 
                 ": Expected mat1 and mat2 to have "
                 "strided layout, but got ",
                 mat1.layout(), " and ", mat2.layout());
+    TORCH_CHECK(!at::isIntegralType(self.scalar_type(), true), name,
+                ": Expected self to be a floating-point or complex tensor, but got ", self.scalar_type());
     TORCH_CHECK(mat1.scalar_type() == mat2.scalar_type() && mat1.scalar_type() == self.scalar_type() &&
                     out.scalar_type() == self.scalar_type(),
                 name, ": Expected mat1, mat2, self and out to have the same dtype, but got ", mat1.scalar_type(), ", ",
