@@ -100,7 +100,8 @@ static inline void place_tap(tap_step* step, const implicit_problem* p)
 
 static inline tap_step find_tap(const implicit_problem* p, int tap)
 {
-    const int taps_x = p->taps[2], taps_y = p->taps[1];
+    // Some phases of a strided gradient have no tap at all.
+    const int taps_x = max((int)p->taps[2], 1), taps_y = max((int)p->taps[1], 1);
     tap_step step = {{tap / (taps_x * taps_y), tap / taps_x % taps_y, tap % taps_x}};
     place_tap(&step, p);
     return step;
