@@ -56,12 +56,12 @@ if [ -e "$intel" ]; then
     # than half of its time. Those of attention, and some of every family's, ask for sub-groups, which are such vectors.
     # Tests of vectors of 256 bits are about kernels for CPUs.
     gpu=(on "$intel" "$intel_name" env CLPRIM_DEVICE_KIND=gpu)
+    # Few and long: beside the next two parts.
+    beside "C++ tests of attention for GPUs, Intel's CPU runtime" \
+        "${gpu[@]}" "${cpp[@]}" --parallel 1 --label-regex kernels --tests-regex "attention|forged_operands"
     attempt "C++ tests of kernels for GPUs, Intel's CPU runtime" \
         "${gpu[@]}" CL_CONFIG_CPU_VECTORIZER_MODE=1 "${cpp[@]}" --label-regex "kernels|net" \
         --exclude-regex "attention|256_bits|forged_operands"
-    # Few and long: beside PoCL's.
-    beside "C++ tests of attention for GPUs, Intel's CPU runtime" \
-        "${gpu[@]}" "${cpp[@]}" --parallel 1 --label-regex kernels --tests-regex "attention|forged_operands"
 fi
 if [ -n "$pocl" ]; then
     drivers=$((drivers + 1))
