@@ -28,6 +28,8 @@ def gemm() -> Iterator[Problem]:
                       lambda dtype=dtype: empty(1001, 999, dtype=dtype) @ empty(999, 1003, dtype=dtype))
         yield Problem(f"gemm: {dtype} NN of odd sizes 33x1001x1001",
                       lambda dtype=dtype: empty(33, 1001, dtype=dtype) @ empty(1001, 1001, dtype=dtype))
+        yield Problem(f"gemm: {dtype} NT of odd sizes 33 of 1449x1025x67",
+                      lambda dtype=dtype: empty(33, 1449, 67, dtype=dtype) @ empty(33, 1025, 67, dtype=dtype).mT)
         yield Problem(f"gemm: {dtype} linear with bias and gelu 1576x3072x768", lambda dtype=dtype: linear(dtype))
 
 
@@ -211,7 +213,11 @@ def other_attention() -> Iterator[Problem]:
             heads(32, 1, s, d), heads(8, 1365, s, d), heads(8, 1365, s, d), enable_gqa=True))
     yield Problem("attention: backward float32 D 70 2x8x500", backward(
         attend, lambda: [heads(8, 500, 70).requires_grad_() for _ in range(3)]))
-    for dtype, size in (("float32", 64), ("float16", 32)):
+    for size, keys in ((96, 512), (75, 500)):
+        yield Problem(f"attention: backward float16 D {size} masked 2x8x{keys}", backward(
+            lambda q, k, v, n=keys: attend(q, k, v, attn_mask=empty(n, n, dtype="float16")),
+            lambda s=size, n=keys: [heads(8, n, s, "float16").requires_grad_() for _ in range(3)]))
+    for dtype, size in (("float32", 64), ("float16", 32), ("float16", 80)):
         yield Problem(f"attention: backward {dtype} D {size} with dropout 2x8x512", backward(
             lambda q, k, v: attend(q, k, v, dropout_p=0.1),
             lambda d=dtype, s=size: [heads(8, 512, s, d).requires_grad_() for _ in range(3)]))

@@ -36,6 +36,23 @@
 #define OWN_FIRST_AT (DIFFERENCES * OWN_WORDS_IN_ALL)
 #define STEPS_AT (KEPT < OWNED ? (OWNED - KEPT) * OWN_WORDS_IN_ALL : 0)
 #define BACKWARD_WORDS LARGER(STEPS_AT + STEP_WORDS, LARGER(OWNED * OWN_WORDS_IN_ALL, RESULT_WORDS))
+// Where not all places fit beside the sums they are found anew in each step.
+#ifdef DROPOUT
+#define DROPS 1
+#else
+#define DROPS 0
+#endif
+#if defined(ENGINE_DPAS8)
+#define FEW_REGISTERS (!ALIGNED || (HEAD > 64 && DIFFERENCES && (!WHOLE || DROPS)))
+#elif defined(ENGINE_DPAS16)
+#define FEW_REGISTERS (!ALIGNED || (HEAD > 64 && DIFFERENCES && DROPS))
+#elif defined(ENGINE_WMMA)
+#define FEW_REGISTERS (!ALIGNED || (DIFFERENCES && (HEAD > 64 || DROPS)))
+#else
+#define FEW_REGISTERS 0
+#endif
+// Zero, which compilers can't know: places that seem to depend on the step are not kept in registers from step to step.
+#define NONE(j0) (FEW_REGISTERS ? (int)((j0) == ~(int)p.keys) : 0)
 #define PART_FRAGMENTS (PART / OTHER_SIDE)
 #define EACH_PART UNROLL for (int n = 0; n < PART_FRAGMENTS; ++n)
 
@@ -149,13 +166,15 @@ void BACKWARD(BACKWARD_INPUTS, OUTPUT(grad_first), OUTPUT(grad_second), attentio
     __local float* const common = (__local float*)(step + COMMON_AT);
 #endif
     uint4 next_first[2 * STEP_PAIRS], next_second[2 * STEP_PAIRS];
-#define FETCH_STEP(j)                                                                                                 \
+#define FETCH(to, from, lines, j)                                                                                     \
     UNROLL for (int n = 0; n < 2 * STEP_PAIRS; ++n)                                                                   \
     {                                                                                                                 \
-        const int at = item + n / 2 * ITEMS, line = (j) + PAIR_LINE(at) + n % 2;                                      \
-        next_first[n] = fetch_eight(OTHERS_FIRST, line, PAIR_ELEMENT(at));                                            \
-        next_second[n] = fetch_eight(OTHERS_SECOND, line, PAIR_ELEMENT(at));                                          \
+        const int at = mine + n / 2 * ITEMS;                                                                          \
+        to[n] = fetch_eight(from, lines, (j) + PAIR_LINE(at) + n % 2, PAIR_ELEMENT(at));                              \
     }
+#define FETCH_LINES(to, lines, j) FETCH(to, lines, j)
+#define FETCH_FIRST(j) FETCH_LINES(next_first, OTHERS_FIRST, j)
+#define FETCH_SECOND(j) FETCH_LINES(next_second, OTHERS_SECOND, j)
 
 #if OWN_KEYS
     for (int turn = 0; turn < group; ++turn, ++h, queries += 2 * p.q.head, grads += 2 * grad.y.head)
@@ -177,31 +196,42 @@ void BACKWARD(BACKWARD_INPUTS, OUTPUT(grad_first), OUTPUT(grad_second), attentio
         }
 #endif
 #if AHEAD
-        FETCH_STEP(begin)
+        int mine = item;
+        FETCH_FIRST(begin)
+        FETCH_SECOND(begin)
 #endif
         for (int j0 = begin; j0 < end; j0 += SPAN) {
             barrier(CLK_LOCAL_MEM_FENCE);   // all have multiplied the last step
+            const int mine = item + NONE(j0);
 #if !AHEAD
-            FETCH_STEP(j0)
+            FETCH_FIRST(j0)
+#if !FEW_REGISTERS
+            FETCH_SECOND(j0)
+#endif
 #endif
             UNROLL for (int n = 0; n < 2 * STEP_PAIRS; n += 2)
             {
-                const int at = item + n / 2 * ITEMS, line = PAIR_LINE(at), e = PAIR_ELEMENT(at);
+                const int at = mine + n / 2 * ITEMS, line = PAIR_LINE(at), e = PAIR_ELEMENT(at);
                 place_other_along_k(step + along_place(line, e), next_first[n]);
                 place_other_along_k(step + along_place(line + 1, e), next_first[n + 1]);
+#if DIFFERENCES && !defined(TRANSPOSING_LOADS)
+                place_other_along_lines(step + FIRST_TURNED_AT + turned_place(line, e), HEAD, next_first[n],
+                                        next_first[n + 1]);
+#endif
+            }
+#if !AHEAD && FEW_REGISTERS
+            FETCH_SECOND(j0)
+#endif
+            UNROLL for (int n = 0; n < 2 * STEP_PAIRS; n += 2)
+            {
+                const int at = mine + n / 2 * ITEMS, line = PAIR_LINE(at), e = PAIR_ELEMENT(at);
 #if DIFFERENCES || defined(TRANSPOSING_LOADS)
                 place_other_along_k(step + SECOND_AT + along_place(line, e), next_second[n]);
                 place_other_along_k(step + SECOND_AT + along_place(line + 1, e), next_second[n + 1]);
 #endif
-#ifndef TRANSPOSING_LOADS
-#if DIFFERENCES
-                place_other_along_lines(step + FIRST_TURNED_AT + turned_place(line, e), HEAD, next_first[n],
-                                        next_first[n + 1]);
-#endif
-#if PROBABILITIES
+#if PROBABILITIES && !defined(TRANSPOSING_LOADS)
                 place_other_along_lines(step + SECOND_TURNED_AT + turned_place(line, e), HEAD, next_second[n],
                                         next_second[n + 1]);
-#endif
 #endif
             }
 #if OWN_KEYS
@@ -218,8 +248,10 @@ void BACKWARD(BACKWARD_INPUTS, OUTPUT(grad_first), OUTPUT(grad_second), attentio
 #endif
             barrier(CLK_LOCAL_MEM_FENCE);
 #if AHEAD
-            if (j0 + SPAN < end)
-                FETCH_STEP(j0 + SPAN)
+            if (j0 + SPAN < end) {
+                FETCH_FIRST(j0 + SPAN)
+                FETCH_SECOND(j0 + SPAN)
+            }
 #endif
             UNROLL_PARTS for (int part = 0; part < SPAN; part += PART)
             {

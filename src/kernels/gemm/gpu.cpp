@@ -188,12 +188,7 @@ void gpu_tiled(Queue& queue, const GemmProblem& asked, const GemmTensors& given)
     const bool turned = better_turned(asked);
     const GemmProblem problem = turned ? transposed(asked) : asked;
     const GemmTensors tensors = turned ? transposed(given) : given;
-    const Device& device = queue.device();
-    TiledPlan plan = usual_plan(problem, device);
-    if (!all_aligned(problem, tensors) && a_along_k(problem) && !b_along_k(problem) && plan.tile.lines == 128 &&
-        !device.sub_group_sizes.empty())
-        plan.tile.slab_k = 8;   // Intel: places of single elements take registers too, most of them here
-    run_tiled(queue, problem, tensors, plan);
+    run_tiled(queue, problem, tensors, usual_plan(problem, queue.device()));
 }
 
 Space gpu_tiled_space(const GemmProblem& asked, const Device& device)

@@ -91,6 +91,9 @@ static inline void activate_row(REAL4 row[QUADS], __local REAL* mine)
 #define EACH_SLAB(depth, first) for (OFFSET all = (OFFSET)(depth), k = first;; k += SLAB_K)
 #define MORE_SLABS (k < all)
 #define AT_SLAB(matrix, step) ((matrix) + k * (OFFSET)(step))
+// Zero, which compilers can't know: places of single elements, which would take registers that sums miss, seem to
+// depend on the slab and are found anew for each.
+#define NONE (ALIGNED ? 0 : (int)(k == ~all))
 #define MOVE_ON(depth)
 #define END_WITHOUT_MORE                                                                                              \
     if (!MORE_SLABS)                                                                                                  \
@@ -99,6 +102,7 @@ static inline void activate_row(REAL4 row[QUADS], __local REAL* mine)
 #define EACH_SLAB(depth, first) for (LEFT left = (LEFT)(((depth) - (first)) / SLAB_K); left >= 0; --left)
 #define MORE_SLABS (left > 0)
 #define AT_SLAB(matrix, step) (matrix)
+#define NONE 0
 #define MOVE_ON(depth)                                                                                                \
     a += (depth) * p.a.column;                                                                                        \
     b += (depth) * p.b.row;
@@ -136,8 +140,8 @@ void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __g
         place_slab(b_slab, b_next, item, B_ALONG_K);
         barrier(CLK_LOCAL_MEM_FENCE);
         if (MORE_SLABS) {
-            fetch_slab(a_next, AT_SLAB(a, p.a.column), from_a, SLAB_K, item);
-            fetch_slab(b_next, AT_SLAB(b, p.b.row), from_b, SLAB_K, item);
+            fetch_slab(a_next, AT_SLAB(a, p.a.column), from_a, SLAB_K, item + NONE);
+            fetch_slab(b_next, AT_SLAB(b, p.b.row), from_b, SLAB_K, item + NONE);
             MOVE_ON(SLAB_K)
         }
         multiply_slabs(sums, a_slab, b_slab, x, y);

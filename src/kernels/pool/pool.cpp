@@ -1,5 +1,7 @@
 #include <clprim/pool.hpp>
 
+#include <limits>
+
 #include "kernels/team.hpp"
 #include "core/operands.hpp"
 
@@ -74,6 +76,21 @@ struct Pool {
             team.vec = 1;
     }
 
+    // Whether 32 bits count elements, and hold what windows that split the input evenly are computed from.
+    bool near() const
+    {
+        constexpr std::int64_t most = std::numeric_limits<cl_uint>::max();
+        std::int64_t wide = std::int64_t(geometry.batch) * geometry.channels, narrow = wide;
+        bool fits = true;
+        for (int axis = 0; axis < 3; ++axis) {
+            const std::int64_t in = geometry.in[axis], out = geometry.out[axis];
+            fits = fits && (in + 1) * (out + 1) <= most;
+            wide *= in;
+            narrow *= out;
+        }
+        return fits && wide <= most && narrow <= most;
+    }
+
     // Whether gradients may grow in memory: a CPU's caches hold them, and their dtype rounds no coarser than sums.
     bool sums_in_place() const { return cpu && size_of(dtype) >= 4; }
 
@@ -85,6 +102,8 @@ struct Pool {
             options += " -DCHANNELS_LAST";
         if (window.adaptive)
             options += " -DADAPTIVE";
+        if (near())
+            options += " -DNEAR";
         if (!is_floating_point(dtype))
             options += " -DINTEGERS";
         const bool maximum = name.starts_with("max");

@@ -2,7 +2,8 @@
 //
 // Up to three spatial axes (z, y, x; unused ones have size 1). Elements are numbered in memory order:
 //     row-major  ((n C + c) P + p)      -DCHANNELS_LAST  ((n P + p) C + c)      p = (z Y + y) X + x
-// -DX: dtype of the data; -DADAPTIVE: windows split the input evenly instead of sliding. Three ways to walk:
+// -DX: dtype of the data; -DADAPTIVE: windows split the input evenly instead of sliding; -DNEAR: elements and products
+// of an axis's sizes fit into 32 bits, in which dividing is several times as fast. Three ways to walk:
 //     VEC = 1                        a work-item owns one element
 //     VEC = 16, -DCHANNELS_LAST      a work-item owns `share` rows (n, z, y); lanes are channels
 //     VEC = 16, row-major            a work-item owns `share` output rows (n, c, z, y); lanes run along x
@@ -18,14 +19,21 @@ typedef struct {
     int include_padding, divisor;   // of the average; divisor 0: the number of elements
 } pool_t;
 
+#ifdef NEAR
+typedef uint product_t;
+#else
+typedef ulong product_t;
+#endif
+
 typedef struct { int begin, end, size; } window_t;   // elements begin, begin + dilation, ... < end; size with padding
 
 static inline window_t window(const pool_t* p, int axis, int o)
 {
     window_t w;
 #ifdef ADAPTIVE
-    w.begin = (int)((long)o * p->in[axis] / p->out[axis]);
-    w.end = (int)(((long)(o + 1) * p->in[axis] + p->out[axis] - 1) / p->out[axis]);
+    const product_t in = p->in[axis], out = p->out[axis];
+    w.begin = (int)(o * in / out);
+    w.end = (int)(((o + 1) * in + out - 1) / out);
     w.size = w.end - w.begin;
 #else
     const int begin = o * p->stride[axis] - p->padding[axis], dilation = p->dilation[axis];
@@ -44,8 +52,9 @@ static inline window_t covering(const pool_t* p, int axis, int i)
 {
     window_t w;
 #ifdef ADAPTIVE
-    w.begin = (int)((long)i * p->out[axis] / p->in[axis]);
-    w.end = (int)(((long)(i + 1) * p->out[axis] + p->in[axis] - 1) / p->in[axis]);
+    const product_t in = p->in[axis], out = p->out[axis];
+    w.begin = (int)(i * out / in);
+    w.end = (int)(((i + 1) * out + in - 1) / in);
 #else
     const int last = i + p->padding[axis], first = last - (p->extent[axis] - 1) * p->dilation[axis];
     w.begin = first <= 0 ? 0 : (first + p->stride[axis] - 1) / p->stride[axis];
@@ -74,17 +83,17 @@ static inline int volume(const int* size) { return size[0] * size[1] * size[2]; 
 // pool.in; it sees `place` and the windows wz, wy, wx that `covering` (or `window`) gives for its coordinates.
 #if VEC == 1
 
-static inline place_t locate(const pool_t* p, ulong item, const int* size, const int* other_size)
+static inline place_t locate(const pool_t* p, product_t item, const int* size, const int* other_size)
 {
     place_t place;
     const uint pixels = volume(size);
 #ifdef CHANNELS_LAST
-    const ulong row = item / p->channels;
+    const product_t row = item / p->channels;
     const uint c = (uint)(item % p->channels), pixel = (uint)(row % pixels);
-    place.other = (row / pixels) * volume(other_size) * p->channels + c;
+    place.other = (ulong)(row / pixels) * volume(other_size) * p->channels + c;
 #else
     const uint pixel = (uint)(item % pixels);
-    place.other = (item / pixels) * volume(other_size);
+    place.other = (ulong)(item / pixels) * volume(other_size);
 #endif
     place.at = item;
     place.lanes = 1;

@@ -96,7 +96,11 @@ void random_variates(Queue& queue, const Tensor& out, Variate variate, const Ten
                                 (out.dtype == DataType::float64 ? " -DWIDE -DSMALLEST=0x1p-1022" :
                                  out.dtype == DataType::float16 ? " -DSMALLEST=0x1p-14f" : " -DSMALLEST=0x1p-126f");
     queue.launch(queue.context().program("kernels/random/variates.cl", options).kernel("variates"),
-                 Range::linear(n, 64), out, first, second, n, cl_ulong(state.seed), cl_ulong(state.offset));
+                 Range::linear(n, 64), out, first, second, n, cl_ulong(state.seed), cl_ulong(state.offset),
+                 queue.error_buffer(),
+                 Queue::error_code("invalid Poisson rate, expected rate to be non-negative"));
+    if (variate == Variate::poisson)
+        queue.expect_errors();
 }
 
 void random_integers(Queue& queue, const Tensor& out, std::int64_t base, std::uint64_t range, PhiloxState state)

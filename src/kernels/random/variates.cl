@@ -1,7 +1,9 @@
 // Random variates whose parameters lie in tensors, by rejection: each element draws from a stream of its own, as many
 // numbers as it takes. One work-item per element. -DT=dtype -DVARIATE_poisson|gamma|binomial [-DWIDE]
 // -DSMALLEST: the least that a gamma variate is, the smallest normal number of T.
+// Rates of Poisson's distribution that are negative or no number are reported.
 #include "core/dtype.cl"
+#include "core/errors.cl"
 #include "kernels/random/philox.cl"
 
 typedef compute_t(T) real;
@@ -151,12 +153,16 @@ static inline real variate(real n, real p, numbers_t* numbers)
 
 __kernel void variates(__global storage_t(T)* out, ulong out_offset, const __global storage_t(T)* first,
                        ulong first_offset, const __global storage_t(T)* second, ulong second_offset, ulong n,
-                       ulong seed, ulong stream)
+                       ulong seed, ulong stream, __global int* errors, int operator_code)
 {
     ulong i = get_global_id(0);
     if (i >= n)
         return;
     numbers_t numbers = {i, stream, seed, 0};
-    store(T, out + out_offset, i,
-          variate(load(T, first + first_offset, i), load(T, second + second_offset, i), &numbers));
+    const real parameter = load(T, first + first_offset, i);
+#ifdef VARIATE_poisson
+    if (!(parameter >= 0))
+        clprim_value_error(errors, operator_code);
+#endif
+    store(T, out + out_offset, i, variate(parameter, load(T, second + second_offset, i), &numbers));
 }

@@ -75,6 +75,14 @@ constexpr const char* outside_of_unit = "all elements of input should be between
      " : (T)NAN;",                                                                                                     \
      "s.sum += other.sum;", finish " if (s.sum != s.sum) clprim_value_error(errors, operator_code);"}
 
+// The same times a weight, which may be no number itself.
+#define WEIGHTED_CROSS_ENTROPIES(finish)                                                                               \
+    {"T sum; bool bad;", "s.sum = 0; s.bad = false;",                                                                  \
+     "s.bad |= !(x0 >= 0 && x0 <= 1 && x1 >= 0 && x1 <= 1);"                                                           \
+     " s.sum += ((x1 - 1) * fmax(log1p(-x0), (T)-100) - x1 * clamped_log(x0)) * x2;",                                  \
+     "s.sum += other.sum; s.bad |= other.bad;",                                                                        \
+     finish " if (s.bad) clprim_value_error(errors, operator_code);"}
+
 const ReduceRow rows[] = {
     {"sum", sum_code, anything, {}, false, "ReduceSum", "sum"},
     {"mean", with_finish(sum_code, "y0 = s.sum / (R)count;"), fractions, {}, false, "ReduceMean", "arithmetic mean"},
@@ -289,12 +297,15 @@ const ReduceRow rows[] = {
               "smooth L1 losses, w0 = beta"),
     LOSS_ROWS("huber_loss", "T d = fabs(x0 - x1), v = d <= w0 ? LIT(0.5) * d * d : w0 * (d - LIT(0.5) * w0);",
               "Huber losses, w0 = delta"),
-    // Losses of numbers within [0, 1] are finite: what is not makes the sum NaN, which `finish` reports. Where a weight
-    // may be NaN this is found from the losses of all elements.
+    // Losses of numbers within [0, 1] are finite: what is not makes the sum NaN, which `finish` reports.
     {"binary_cross_entropy_sum", CROSS_ENTROPIES("y0 = s.sum;"), floating, {}, false, nullptr,
      "sum of binary cross entropies", outside_of_unit},
     {"binary_cross_entropy_mean", CROSS_ENTROPIES("y0 = s.sum / (R)count;"), floating, {}, false, nullptr,
      "mean of binary cross entropies", outside_of_unit},
+    {"binary_cross_entropy_weight_sum", WEIGHTED_CROSS_ENTROPIES("y0 = s.sum;"), floating, {}, false, nullptr,
+     "sum of binary cross entropies times x2", outside_of_unit},
+    {"binary_cross_entropy_weight_mean", WEIGHTED_CROSS_ENTROPIES("y0 = s.sum / (R)count;"), floating, {}, false,
+     nullptr, "mean of binary cross entropies times x2", outside_of_unit},
     {"logsumexp",
      {"T top, sum;", "s.top = -INFINITY; s.sum = 0;",
       "if (x0 > s.top) { s.sum = s.sum * exp(s.top - x0) + 1; s.top = x0; }"

@@ -117,6 +117,16 @@ Tensor& huber_loss_backward_out(const Tensor& dy, const Tensor& self, const Tens
                          {gradient_scale(reduction, self), delta}, out);
 }
 
+void reduce_weighted_cross_entropy(int64_t reduction, const Tensor& self, const Tensor& target, const Tensor& weight,
+                                   const Tensor& out)
+{
+    const clprim::ReduceRow& row = reduction == at::Reduction::Mean
+                                       ? CLPRIM_REDUCE_ROW("binary_cross_entropy_weight_mean")
+                                       : CLPRIM_REDUCE_ROW("binary_cross_entropy_weight_sum");
+    const Tensor full = weight.expand(self.sizes());
+    launch({row, DimMask().set(), at::result_type(self, target), {}}, {self, target, full}, {out});
+}
+
 bool weighted(const std::optional<Tensor>& weight) { return weight && weight->defined(); }
 
 Tensor& binary_cross_entropy_out(const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight,
@@ -127,15 +137,12 @@ Tensor& binary_cross_entropy_out(const Tensor& self, const Tensor& target, const
                 ") is deprecated. Please ensure they have the same size.");
     TORCH_CHECK(self.scalar_type() == target.scalar_type(), "Found dtype ", target.scalar_type(), " but expected ",
                 self.scalar_type());
-    if (reduction != at::Reduction::None && weighted(weight)) {   // a NaN of the weight is no error of the input
-        Tensor losses = at::empty({0}, self.options());
-        loss_gradient(CLPRIM_ROW("binary_cross_entropy_weight"), {self, target, *weight}, {}, losses);
-        return reduction == at::Reduction::Mean ? at::mean_out(out, losses, at::OptionalIntArrayRef())
-                                                : at::sum_out(out, losses, at::OptionalIntArrayRef());
-    }
     if (reduction != at::Reduction::None) {
         at::native::resize_output(out, {});
-        reduce_loss(CLPRIM_LOSS("binary_cross_entropy"), reduction, self, target, {}, out);
+        if (weighted(weight))
+            reduce_weighted_cross_entropy(reduction, self, target, *weight, out);
+        else
+            reduce_loss(CLPRIM_LOSS("binary_cross_entropy"), reduction, self, target, {}, out);
         return out;
     }
     if (weighted(weight))

@@ -11,7 +11,6 @@
 #include <ATen/ops/searchsorted.h>
 #include <torch/library.h>
 
-#include <clprim/pointwise.hpp>
 #include <clprim/sort.hpp>
 #include <ops/random.hpp>
 
@@ -88,11 +87,7 @@ at::Tensor variates(clprim::Variate variate, const at::Tensor& first, const at::
 
 at::Tensor poisson(const at::Tensor& self, std::optional<at::Generator> generator)
 {
-    const at::Tensor rates = self.contiguous();
-    if (at::isFloatingType(rates.scalar_type()))
-        clprim::require_within(current_queue(rates), view(rates), 0, std::numeric_limits<double>::infinity(),
-                               "invalid Poisson rate, expected rate to be non-negative");
-    return variates(clprim::Variate::poisson, rates, rates, generator);
+    return variates(clprim::Variate::poisson, self, self, generator);
 }
 
 at::Tensor standard_gamma(const at::Tensor& self, std::optional<at::Generator> generator)
