@@ -103,3 +103,12 @@ def test_shapes_of_margin_losses(reduction):
         actual = F.multilabel_margin_loss(x.to(device), labels.to(device), reduction=reduction).cpu()
         assert actual.shape == expected.shape
         assert_close(actual, expected)
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("shape", [(7, 5), (5,), (7, 1)])
+def test_weights_of_binary_cross_entropies(shape, reduction):
+    x, y, weight = torch.rand(7, 5), torch.rand(7, 5), torch.randn(*shape)
+    expected = F.binary_cross_entropy(x, y, weight, reduction=reduction)
+    actual = F.binary_cross_entropy(*(t.to(device) for t in (x, y, weight)), reduction=reduction)
+    assert_close(actual.cpu(), expected)

@@ -205,3 +205,7 @@ def test_layouts_of_results():
     for call in (lambda x: F.pixel_shuffle(x, 3), lambda x: F.pixel_unshuffle(x, 4), lambda x: F.pixel_shuffle(x, -1)):
         with pytest.raises(RuntimeError, match="pixel_"):
             call(image.to(device))
+
+
+def test_even_windows_of_more_places_than_32_bits_count():
+    compare(lambda t: F.adaptive_avg_pool1d(t, 65000), torch.randn(1, 1, 70000))

@@ -87,6 +87,8 @@ def images() -> Iterator[Problem]:
     yield Problem("unfold: col2im, float32, 8x64x56x56", lambda: F.fold(empty(8, 64 * 9, 56 * 56), 56, 3, padding=1), 4)
     yield Problem("pool: max with indices, float32, 8x64x56x56",
                   lambda: F.max_pool2d(empty(8, 64, 56, 56), 2, return_indices=True), 4)
+    yield Problem("pool: adaptive average backward, float32, 2x30x129", backward(
+        lambda x: F.adaptive_avg_pool1d(x, 7), lambda: [empty(2, 30, 129, grad=True)]), 4)
     yield Problem("pool: unpool, float32, 8x64x28x28",
                   lambda: F.max_unpool2d(empty(8, 64, 28, 28), integers(8, 64, 28, 28), 2), 4)
 

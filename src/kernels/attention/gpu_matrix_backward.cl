@@ -48,8 +48,10 @@
 #define FEW_REGISTERS (!ALIGNED || (HEAD > 64 && DIFFERENCES && DROPS))
 #elif defined(ENGINE_WMMA)
 #define FEW_REGISTERS (!ALIGNED || (DIFFERENCES && (HEAD > 64 || DROPS)))
-#else
+#elif defined(ENGINE_MFMA)
 #define FEW_REGISTERS 0
+#else
+#define FEW_REGISTERS !ALIGNED
 #endif
 // Zero, which compilers can't know: places that seem to depend on the step are not kept in registers from step to step.
 #define NONE(j0) (FEW_REGISTERS ? (int)((j0) == ~(int)p.keys) : 0)
@@ -175,6 +177,32 @@ void BACKWARD(BACKWARD_INPUTS, OUTPUT(grad_first), OUTPUT(grad_second), attentio
 #define FETCH_LINES(to, lines, j) FETCH(to, lines, j)
 #define FETCH_FIRST(j) FETCH_LINES(next_first, OTHERS_FIRST, j)
 #define FETCH_SECOND(j) FETCH_LINES(next_second, OTHERS_SECOND, j)
+// Two lines' elements from e on, into their slabs.
+#define PLACE_ALONG(at, v, w)                                                                                         \
+    place_other_along_k(step + (at) + along_place(line, e), v);                                                       \
+    place_other_along_k(step + (at) + along_place(line + 1, e), w);
+#define PLACE_TURNED(at, v, w) place_other_along_lines(step + (at) + turned_place(line, e), HEAD, v, w);
+#ifdef TRANSPOSING_LOADS
+#define PLACE_FIRST(v, w) PLACE_ALONG(0, v, w)
+#define PLACE_SECOND(v, w) PLACE_ALONG(SECOND_AT, v, w)
+#else
+#define PLACE_FIRST(first, next)                                                                                      \
+    {                                                                                                                 \
+        const uint4 v = first, w = next;                                                                              \
+        PLACE_ALONG(0, v, w)                                                                                          \
+        if (DIFFERENCES)                                                                                              \
+            PLACE_TURNED(FIRST_TURNED_AT, v, w)                                                                       \
+    }
+#define PLACE_SECOND(first, next)                                                                                     \
+    {                                                                                                                 \
+        const uint4 v = first, w = next;                                                                              \
+        if (DIFFERENCES) {                                                                                            \
+            PLACE_ALONG(SECOND_AT, v, w)                                                                              \
+        }                                                                                                             \
+        if (PROBABILITIES)                                                                                            \
+            PLACE_TURNED(SECOND_TURNED_AT, v, w)                                                                      \
+    }
+#endif
 
 #if OWN_KEYS
     for (int turn = 0; turn < group; ++turn, ++h, queries += 2 * p.q.head, grads += 2 * grad.y.head)
@@ -203,6 +231,13 @@ void BACKWARD(BACKWARD_INPUTS, OUTPUT(grad_first), OUTPUT(grad_second), attentio
         for (int j0 = begin; j0 < end; j0 += SPAN) {
             barrier(CLK_LOCAL_MEM_FENCE);   // all have multiplied the last step
             const int mine = item + NONE(j0);
+#if !AHEAD && !ALIGNED
+            UNROLL_ALIGNED for (int n = 0; n < STEP_PAIRS; ++n) {
+                const int at = mine + n * ITEMS, line = PAIR_LINE(at), e = PAIR_ELEMENT(at);
+                PLACE_FIRST(fetch_eight(OTHERS_FIRST, j0 + line, e), fetch_eight(OTHERS_FIRST, j0 + line + 1, e))
+                PLACE_SECOND(fetch_eight(OTHERS_SECOND, j0 + line, e), fetch_eight(OTHERS_SECOND, j0 + line + 1, e))
+            }
+#else
 #if !AHEAD
             FETCH_FIRST(j0)
 #if !FEW_REGISTERS
@@ -212,12 +247,7 @@ void BACKWARD(BACKWARD_INPUTS, OUTPUT(grad_first), OUTPUT(grad_second), attentio
             UNROLL for (int n = 0; n < 2 * STEP_PAIRS; n += 2)
             {
                 const int at = mine + n / 2 * ITEMS, line = PAIR_LINE(at), e = PAIR_ELEMENT(at);
-                place_other_along_k(step + along_place(line, e), next_first[n]);
-                place_other_along_k(step + along_place(line + 1, e), next_first[n + 1]);
-#if DIFFERENCES && !defined(TRANSPOSING_LOADS)
-                place_other_along_lines(step + FIRST_TURNED_AT + turned_place(line, e), HEAD, next_first[n],
-                                        next_first[n + 1]);
-#endif
+                PLACE_FIRST(next_first[n], next_first[n + 1])
             }
 #if !AHEAD && FEW_REGISTERS
             FETCH_SECOND(j0)
@@ -225,15 +255,9 @@ void BACKWARD(BACKWARD_INPUTS, OUTPUT(grad_first), OUTPUT(grad_second), attentio
             UNROLL for (int n = 0; n < 2 * STEP_PAIRS; n += 2)
             {
                 const int at = mine + n / 2 * ITEMS, line = PAIR_LINE(at), e = PAIR_ELEMENT(at);
-#if DIFFERENCES || defined(TRANSPOSING_LOADS)
-                place_other_along_k(step + SECOND_AT + along_place(line, e), next_second[n]);
-                place_other_along_k(step + SECOND_AT + along_place(line + 1, e), next_second[n + 1]);
-#endif
-#if PROBABILITIES && !defined(TRANSPOSING_LOADS)
-                place_other_along_lines(step + SECOND_TURNED_AT + turned_place(line, e), HEAD, next_second[n],
-                                        next_second[n + 1]);
-#endif
+                PLACE_SECOND(next_second[n], next_second[n + 1])
             }
+#endif
 #if OWN_KEYS
             for (int n = item; n < SPAN; n += ITEMS) {
                 const long row = first_row + min(j0 + n, (int)p.queries - 1);

@@ -66,6 +66,13 @@ static inline head_lines lines_of(heads_layout layout, long rows, long size)
     return (head_lines){(OFFSET)(2 * layout.row), (OFFSET)(2 * layout.column), (int)min(rows, 1L << 30) - 1, (int)size};
 }
 
+// Single elements of many lines at once would take registers that sums need.
+#if ALIGNED
+#define UNROLL_ALIGNED UNROLL
+#else
+#define UNROLL_ALIGNED _Pragma("unroll 1")
+#endif
+
 // Eight elements of a line, from a multiple of eight on; zeros beyond its end. Lines beyond the last repeat it.
 static inline uint4 fetch_eight(const __global uchar* head, head_lines from, int line, int e)
 {
@@ -102,7 +109,7 @@ static inline uint4 fetch_eight(const __global uchar* head, head_lines from, int
 // Own lines from `first` on into local memory.
 static inline void place_own_lines(const __global uchar* head, head_lines from, int first, uint flip, __local uint* to)
 {
-    UNROLL for (int n = 0; n < OWN_LOADS; ++n)
+    UNROLL_ALIGNED for (int n = 0; n < OWN_LOADS; ++n)
     {
         const int at = get_local_id(0) + n * ITEMS, line = GROUP_LINE(at), e = GROUP_ELEMENT(at);
         place_own(to + e / SLAB_K * OWN_SLAB + own_place(OWN_ALONG_K, BLOCK, line, e % SLAB_K),
