@@ -102,7 +102,7 @@ struct Pool {
             options += " -DCHANNELS_LAST";
         if (window.adaptive)
             options += " -DADAPTIVE";
-        if (near())
+        if (near() && !name.ends_with("_planes"))   // whose windows are the same for all lanes of a CPU
             options += " -DNEAR";
         if (!is_floating_point(dtype))
             options += " -DINTEGERS";

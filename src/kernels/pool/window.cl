@@ -22,7 +22,7 @@ typedef struct {
 #ifdef NEAR
 typedef uint product_t;
 #else
-typedef ulong product_t;
+typedef long product_t;
 #endif
 
 typedef struct { int begin, end, size; } window_t;   // elements begin, begin + dilation, ... < end; size with padding

@@ -69,17 +69,11 @@ constexpr std::string_view extreme_finish = "y0 = s.value; y1 = s.index;";
 
 constexpr const char* outside_of_unit = "all elements of input should be between 0 and 1, and those of target";
 
-#define CROSS_ENTROPIES(finish)                                                                                        \
-    {"T sum;", "s.sum = 0;",                                                                                           \
-     "s.sum += x0 >= 0 && x0 <= 1 && x1 >= 0 && x1 <= 1 ? (x1 - 1) * fmax(log1p(-x0), (T)-100) - x1 * clamped_log(x0)" \
-     " : (T)NAN;",                                                                                                     \
-     "s.sum += other.sum;", finish " if (s.sum != s.sum) clprim_value_error(errors, operator_code);"}
-
-// The same times a weight, which may be no number itself.
-#define WEIGHTED_CROSS_ENTROPIES(finish)                                                                               \
+// Times a factor: a weight may be no number itself, which is no error.
+#define CROSS_ENTROPIES(factor, finish)                                                                                \
     {"T sum; bool bad;", "s.sum = 0; s.bad = false;",                                                                  \
      "s.bad |= !(x0 >= 0 && x0 <= 1 && x1 >= 0 && x1 <= 1);"                                                           \
-     " s.sum += ((x1 - 1) * fmax(log1p(-x0), (T)-100) - x1 * clamped_log(x0)) * x2;",                                  \
+     " s.sum += ((x1 - 1) * fmax(log1p(-x0), (T)-100) - x1 * clamped_log(x0))" factor ";",                             \
      "s.sum += other.sum; s.bad |= other.bad;",                                                                        \
      finish " if (s.bad) clprim_value_error(errors, operator_code);"}
 
@@ -297,14 +291,13 @@ const ReduceRow rows[] = {
               "smooth L1 losses, w0 = beta"),
     LOSS_ROWS("huber_loss", "T d = fabs(x0 - x1), v = d <= w0 ? LIT(0.5) * d * d : w0 * (d - LIT(0.5) * w0);",
               "Huber losses, w0 = delta"),
-    // Losses of numbers within [0, 1] are finite: what is not makes the sum NaN, which `finish` reports.
-    {"binary_cross_entropy_sum", CROSS_ENTROPIES("y0 = s.sum;"), floating, {}, false, nullptr,
+    {"binary_cross_entropy_sum", CROSS_ENTROPIES("", "y0 = s.sum;"), floating, {}, false, nullptr,
      "sum of binary cross entropies", outside_of_unit},
-    {"binary_cross_entropy_mean", CROSS_ENTROPIES("y0 = s.sum / (R)count;"), floating, {}, false, nullptr,
+    {"binary_cross_entropy_mean", CROSS_ENTROPIES("", "y0 = s.sum / (R)count;"), floating, {}, false, nullptr,
      "mean of binary cross entropies", outside_of_unit},
-    {"binary_cross_entropy_weight_sum", WEIGHTED_CROSS_ENTROPIES("y0 = s.sum;"), floating, {}, false, nullptr,
+    {"binary_cross_entropy_weight_sum", CROSS_ENTROPIES(" * x2", "y0 = s.sum;"), floating, {}, false, nullptr,
      "sum of binary cross entropies times x2", outside_of_unit},
-    {"binary_cross_entropy_weight_mean", WEIGHTED_CROSS_ENTROPIES("y0 = s.sum / (R)count;"), floating, {}, false,
+    {"binary_cross_entropy_weight_mean", CROSS_ENTROPIES(" * x2", "y0 = s.sum / (R)count;"), floating, {}, false,
      nullptr, "mean of binary cross entropies times x2", outside_of_unit},
     {"logsumexp",
      {"T top, sum;", "s.top = -INFINITY; s.sum = 0;",
