@@ -20,9 +20,10 @@ typedef struct {
 } pool_t;
 
 #ifdef NEAR
-typedef uint product_t;
+typedef uint product_t, count_t;
 #else
 typedef long product_t;
+typedef ulong count_t;
 #endif
 
 typedef struct { int begin, end, size; } window_t;   // elements begin, begin + dilation, ... < end; size with padding
@@ -31,9 +32,8 @@ static inline window_t window(const pool_t* p, int axis, int o)
 {
     window_t w;
 #ifdef ADAPTIVE
-    const product_t in = p->in[axis], out = p->out[axis];
-    w.begin = (int)(o * in / out);
-    w.end = (int)(((o + 1) * in + out - 1) / out);
+    w.begin = (int)((product_t)o * p->in[axis] / p->out[axis]);
+    w.end = (int)(((product_t)(o + 1) * p->in[axis] + p->out[axis] - 1) / p->out[axis]);
     w.size = w.end - w.begin;
 #else
     const int begin = o * p->stride[axis] - p->padding[axis], dilation = p->dilation[axis];
@@ -52,9 +52,8 @@ static inline window_t covering(const pool_t* p, int axis, int i)
 {
     window_t w;
 #ifdef ADAPTIVE
-    const product_t in = p->in[axis], out = p->out[axis];
-    w.begin = (int)(i * out / in);
-    w.end = (int)(((i + 1) * out + in - 1) / in);
+    w.begin = (int)((product_t)i * p->out[axis] / p->in[axis]);
+    w.end = (int)(((product_t)(i + 1) * p->out[axis] + p->in[axis] - 1) / p->in[axis]);
 #else
     const int last = i + p->padding[axis], first = last - (p->extent[axis] - 1) * p->dilation[axis];
     w.begin = first <= 0 ? 0 : (first + p->stride[axis] - 1) / p->stride[axis];
@@ -83,17 +82,18 @@ static inline int volume(const int* size) { return size[0] * size[1] * size[2]; 
 // pool.in; it sees `place` and the windows wz, wy, wx that `covering` (or `window`) gives for its coordinates.
 #if VEC == 1
 
-static inline place_t locate(const pool_t* p, product_t item, const int* size, const int* other_size)
+static inline place_t locate(const pool_t* p, ulong item, const int* size, const int* other_size)
 {
     place_t place;
     const uint pixels = volume(size);
+    const count_t number = (count_t)item;   // `item` itself says to CPUs' compilers that neighbours are neighbours
 #ifdef CHANNELS_LAST
-    const product_t row = item / p->channels;
-    const uint c = (uint)(item % p->channels), pixel = (uint)(row % pixels);
+    const count_t row = number / p->channels;
+    const uint c = (uint)(number % p->channels), pixel = (uint)(row % pixels);
     place.other = (ulong)(row / pixels) * volume(other_size) * p->channels + c;
 #else
-    const uint pixel = (uint)(item % pixels);
-    place.other = (ulong)(item / pixels) * volume(other_size);
+    const uint pixel = (uint)(number % pixels);
+    place.other = (ulong)(number / pixels) * volume(other_size);
 #endif
     place.at = item;
     place.lanes = 1;
