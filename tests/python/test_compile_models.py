@@ -85,6 +85,30 @@ def test_transformer_of_any_length():
     assert torch.ocl.program_builds() == programs and counters["stats"]["unique_graphs"] == graphs
 
 
+@pytest.mark.parametrize("dims", (1, 2))
+def test_training_convolutions_of_any_length(dims):
+    """No length of an image or a sound becomes a constant of a graph, backward passes included."""
+    torch._dynamo.reset()
+    conv = nn.Conv1d if dims == 1 else nn.Conv2d
+    model = nn.Sequential(conv(3, 8, 5, 2), nn.GELU(), conv(8, 8, 3))
+    ours = copy.deepcopy(model).to(device)
+    with config.patch(force_disable_caches=True):
+        compiled = torch.compile(ours, dynamic=True, fullgraph=True)
+        graphs = counters["stats"]["unique_graphs"]
+        for length in (24, 33):
+            x = randn(2, 3, *[length] * dims)
+            mine = x.to(device).requires_grad_()
+            x.requires_grad_()
+            for each in (ours, model):
+                each.zero_grad()
+            model(x).square().mean().backward()
+            compiled(mine).square().mean().backward()
+            torch.testing.assert_close(mine.grad.cpu(), x.grad)
+            for a, b in zip(ours.parameters(), model.parameters()):
+                torch.testing.assert_close(a.grad.cpu(), b.grad)
+    assert counters["stats"]["unique_graphs"] == graphs + 1
+
+
 def network(name):
     torch.manual_seed(0)
     model = getattr(torchvision.models, name)(num_classes=20)

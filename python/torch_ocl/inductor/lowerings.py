@@ -48,6 +48,13 @@ def _fallback(overload, former):
     return lowering.fallback_handler(overload, add_to_fallback_set=False)
 
 
+def _convolution_backward(overload, former):
+    """Inductor's own makes every length of a tensor a constant of the graph, to ask for layouts that only Triton's
+    templates need."""
+    ours = _fallback(overload, former)
+    return lambda *args, **kwargs: (former if V.graph.layout_opt else ours)(*args, **kwargs)
+
+
 def _index_put(overload, former):
     in_place = overload._schema.name.endswith("_")
 
@@ -240,6 +247,9 @@ def register() -> None:
     _variances_in_two_steps()
     _leave_unknown_dtypes()
     _prefer_the_device()
+    import torch._inductor.kernel.conv  # noqa: F401  (registers what is replaced)
+
+    _replace(aten.convolution_backward, _convolution_backward)
     for packet in (aten.index_put, aten.index_put_, aten._unsafe_index_put):
         _replace(packet, _index_put)
     _replace(aten._unsafe_masked_index_put_accumulate, _masked_index_put_accumulate)
