@@ -128,9 +128,8 @@ def test_quantized_lstm(direction):
           constants={"x1", "x2", "x3", "x8", "x9", "x10", "x11"}, rtol=0.05, atol=0.02)
 
 
-def lstm_steps(x, w, r, bias):
-    """ONNX's LSTM of one direction, gates in its order: input, output, forget, cell."""
-    h = c = np.zeros((x.shape[1], r.shape[0]))
+def lstm_steps(x, w, r, bias, h, c):
+    """ONNX's LSTM of one direction from states h and c, gates in its order: input, output, forget, cell."""
     for step in x.astype(np.float64):
         gates = step @ w + h @ r + bias[:bias.size // 2] + bias[bias.size // 2:]
         i, o, f = (1 / (1 + np.exp(-g)) for g in np.split(gates, 4, 1)[:3])
@@ -142,22 +141,24 @@ def lstm_steps(x, w, r, bias):
 @pytest.mark.parametrize("parameters", ["all", "directions", "columns"])
 @pytest.mark.parametrize("kind", [U8, I8])
 @pytest.mark.parametrize("constant", [True, False])
-@pytest.mark.parametrize("hidden, batch", [(4, 2), (37, 1), (300, 1), (300, 5)])
-def test_quantized_lstm_is_one_of_dequantised_weights(hidden, batch, constant, kind, parameters):
-    directions, size = 2, 5
+@pytest.mark.parametrize("hidden, batch, begin", [(4, 2, 0), (37, 1, 1), (300, 1, 100), (300, 5, 0)])
+def test_quantized_lstm_is_one_of_dequantised_weights(hidden, batch, begin, constant, kind, parameters):
+    directions, size = 2, 17
     shape = {"all": (1,), "directions": (directions,), "columns": (directions, 4 * hidden)}[parameters]
     w, r = (integers(-60 if kind is I8 else 60, 60 if kind is I8 else 200, directions, n, 4 * hidden, dtype=kind)
             for n in (size, hidden))
     scale = (np.linspace(0.01, 0.03, int(np.prod(shape)), dtype=F) * F(4 / hidden)).reshape(shape)
     zero = integers(0, 90, *shape, dtype=kind)
     x, bias = normal(7, batch, size), normal(directions, 8 * hidden)
-    y, h, c = ours("DynamicQuantizeLSTM", [x, w, r, bias, None, None, None, None, scale, zero, scale, None],
+    states = [normal(directions, batch, hidden, seed=s, scale=begin) for s in (1, 2)] if begin else [None, None]
+    y, h, c = ours("DynamicQuantizeLSTM", [x, w, r, bias, None, *states, None, scale, zero, scale, None],
                    {"hidden_size": hidden, "direction": "bidirectional"}, outputs=("y", "h", "c"),
                    constants={"x1", "x2", "x3", "x8", "x9", "x10"} if constant else ())
     for d in range(directions):
         part = (slice(None) if parameters == "all" else d, np.newaxis)
         numbers = [(w[d] - zero[part].astype(np.float64)) * scale[part], r[d] * scale[part].astype(np.float64)]
-        expected = lstm_steps(x[::-1 if d else 1], *numbers, bias[d].astype(np.float64))
+        first = [s[d].astype(np.float64) for s in states] if begin else [np.zeros((batch, hidden))] * 2
+        expected = lstm_steps(x[::-1 if d else 1], *numbers, bias[d].astype(np.float64), *first)
         for result, right in zip((h[d], c[d]), expected, strict=True):
             np.testing.assert_allclose(result, right, rtol=1e-4, atol=1e-5)
         np.testing.assert_array_equal(y[0 if d else -1, d], h[d])

@@ -53,7 +53,8 @@
 #endif
 #define DOT_EACH_ROW_1(DO, w) DO(w, 0, 0, 1)
 #define DOT_EACH_ROW_2(DO, w) DOT_EACH_ROW_1(DO, w) DO(w, 1, 2, 3)
-#define DOT_EACH_ROW_4(DO, w) DOT_EACH_ROW_2(DO, w) DO(w, 2, 4, 5) DO(w, 3, 6, 7)
+#define DOT_EACH_ROW_3(DO, w) DOT_EACH_ROW_2(DO, w) DO(w, 2, 4, 5)
+#define DOT_EACH_ROW_4(DO, w) DOT_EACH_ROW_3(DO, w) DO(w, 3, 6, 7)
 #define DOT_EACH_ROW_8(DO, w) DOT_EACH_ROW_4(DO, w) DO(w, 4, 8, 9) DO(w, 5, 10, 11) DO(w, 6, 12, 13) DO(w, 7, 14, 15)
 
 #define DOT_SAVE(r) DOT_MOVE_WHOLE DOT_WHOLE_R #r ", 64*" #r "(%6)\n\t"
@@ -74,6 +75,7 @@
     DOT_MOVE "64*" #w "(%1), " DOT_FIRST "\n\t" DOT_MOVE "64*" #w "(%1,%7,1), " DOT_SECOND "\n\t"
 #define DOT_MULTIPLY_1(w) DOT_WEIGHTS(w) DOT_EACH_ROW_1(DOT_MULTIPLY_ROW, w)
 #define DOT_MULTIPLY_2(w) DOT_WEIGHTS(w) DOT_EACH_ROW_2(DOT_MULTIPLY_ROW, w)
+#define DOT_MULTIPLY_3(w) DOT_WEIGHTS(w) DOT_EACH_ROW_3(DOT_MULTIPLY_ROW, w)
 #define DOT_MULTIPLY_4(w) DOT_WEIGHTS(w) DOT_EACH_ROW_4(DOT_MULTIPLY_ROW, w)
 #define DOT_MULTIPLY_8(w) DOT_WEIGHTS(w) DOT_EACH_ROW_8(DOT_MULTIPLY_ROW, w)
 
@@ -92,7 +94,7 @@ typedef struct {
 #define DOT_PLACES 19   // of vectors in `saved`, and behind them
 #define DOT_KEPT "64*19"
 
-// Adds products to the sums of `groups` times R rows, at least one.
+// Adds products to the sums of `groups` times R rows, at least one; R is 1, 2, 3, 4 or 8.
 #define DEFINE_DOT_TILE(R)                                                                                  \
     static inline void dot_rows_##R(const dot_operands of, ulong groups)                                    \
     {                                                                                                       \

@@ -19,6 +19,7 @@ __kernel void recurrent_layer(TENSOR(x), TENSOR(weights), TENSOR(recurrent), TEN
 {
     const uint lane = get_local_id(0), lanes = get_local_size(0);
     const uint sample = get_group_id(0) % p.batch, direction = get_group_id(0) / p.batch;
+    const uint directions = get_num_groups(0) / p.batch;
     const uint width = GATES * p.hidden;
     const bool backwards = direction == 1 || p.reversed;
     __local float *now = states, *next = states + p.hidden, *cell = states + 2 * p.hidden;   // GRU: reset * h
@@ -48,7 +49,7 @@ __kernel void recurrent_layer(TENSOR(x), TENSOR(weights), TENSOR(recurrent), TEN
             continue;
         }
         const ulong input = p.inputs ? x_offset + ((ulong)t * p.batch + sample) * p.inputs
-                                     : x_offset + (((ulong)direction * p.steps + t) * p.batch + sample) * width;
+                                     : x_offset + (((ulong)t * p.batch + sample) * directions + direction) * width;
         for (uint j = lane; j < p.hidden; j += lanes) {
             float sums[GATES];
             for (uint g = 0; g < GATES; ++g)

@@ -15,8 +15,8 @@ struct RecurrentLayer {
     bool reversed = false;         // the only or first direction; the second one always is
     Tensor x;                      // [T, N, I], contiguous; or undefined where `projected` is given
     Tensor weights;                // [D, I, G H], contiguous, with x
-    Tensor projected;              // [D, T, N, G H], contiguous: x times the weights plus `bias`
-    Tensor recurrent;              // [D, H, G H], contiguous; int8 or uint8 where takes_bytes says so
+    Tensor projected;              // [T, N, D, G H], contiguous: x times the weights plus `bias`
+    Tensor recurrent;              // [D, H, G H], contiguous; pack_bytes() where takes_bytes says so
     Tensor scales, zeros;          // [D, G H] float32, contiguous, with bytes: a column is (byte - zero) scale
     Tensor bias;                   // [D, G H] of x's part, with x; may be undefined
     Tensor recurrent_bias; // [D, H] of the hidden gate's recurrent part, linear_before_reset only; may be undefined
@@ -31,6 +31,15 @@ inline constexpr std::int64_t most_recurrent_hidden = 256;
 // Whether the recurrent weights of an LSTM in float32 with so many hidden numbers may be bytes: a quarter of what each
 // step reads otherwise.
 bool takes_bytes(const Device& device, std::int64_t hidden);
+
+struct RecurrentBytes {
+    Tensor bytes;                  // [D, H, G H] int8 or uint8, contiguous
+    Tensor scales, zeros;
+};
+
+// As the kernel for this device reads them: words of four bytes (recurrent_words.cl) on processors that multiply those,
+// else what is given.
+RecurrentBytes pack_bytes(Queue& queue, const RecurrentBytes& given);
 
 // Throws InvalidArgument for shapes that do not fit.
 void recurrent_layer(Queue& queue, const RecurrentLayer& layer);

@@ -12,6 +12,28 @@
 
 namespace clprim::onnx {
 
+// A convolution of one tap, rows for its pixels.
+bool as_convolution(const Call& call, const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y)
+{
+    const Device& device = call.queue().device();
+    const std::int64_t rows = x.size(0), k = w.size(0), n = w.size(1);
+    if (device.kind != DeviceKind::cpu || device.amx || !call.prepared(1) || x.dtype != DataType::float32 || rows < 8 ||
+        k < 16 || n < 16 || x.stride(1) != 1)
+        return false;
+    const Tensor pixels(x.memory, x.offset, x.dtype, {1, k, rows}, {rows * x.stride(0), 1, x.stride(0)});
+    const Tensor results(y.memory, y.offset, y.dtype, {1, n, rows}, {rows * n, 1, n});
+    const Tensor taps(w.memory, w.offset, w.dtype, {n, k, 1}, {w.stride(1), w.stride(0), 1});
+    ConvOptions options;
+    options.prepared = call.prepared(1);
+    options.implementation = "cpu_channels";
+    try {
+        conv_forward(call.queue(), pixels, taps, bias, results, options);
+    } catch (const NotSupported&) {              // such as too little local memory
+        return false;
+    }
+    return true;
+}
+
 namespace {
 
 void check_same_type(const Call& call, std::size_t i)
@@ -49,29 +71,6 @@ void run_matmul(Call& call, const Tensor& left, const Tensor& right, Scalar alph
     const Tensor y = call.allocate(shape, a.dtype);
     batched_product(call.queue(), a, b, y, alpha);
     call.output(0, Value(y.reshape(reduced)));
-}
-
-// Rows times a constant matrix as a convolution of one tap, rows for its pixels: on CPUs without tile registers its
-// kernel reads rows where they lie and weights that were packed once. Says whether it did.
-bool as_convolution(const Call& call, const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y)
-{
-    const Device& device = call.queue().device();
-    const std::int64_t rows = x.size(0), k = w.size(0), n = w.size(1);
-    if (device.kind != DeviceKind::cpu || device.amx || !call.prepared(1) || x.dtype != DataType::float32 || rows < 8 ||
-        k < 16 || n < 16 || x.stride(1) != 1)
-        return false;
-    const Tensor pixels(x.memory, x.offset, x.dtype, {1, k, rows}, {rows * x.stride(0), 1, x.stride(0)});
-    const Tensor results(y.memory, y.offset, y.dtype, {1, n, rows}, {rows * n, 1, n});
-    const Tensor taps(w.memory, w.offset, w.dtype, {n, k, 1}, {w.stride(1), w.stride(0), 1});
-    ConvOptions options;
-    options.prepared = call.prepared(1);
-    options.implementation = "cpu_channels";
-    try {
-        conv_forward(call.queue(), pixels, taps, bias, results, options);
-    } catch (const NotSupported&) {              // such as too little local memory
-        return false;
-    }
-    return true;
 }
 
 void matmul(Call& call)

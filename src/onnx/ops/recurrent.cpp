@@ -22,8 +22,7 @@ struct Pass {
     Tensor h, c;                      // [N, H]
     const RecurrentActivation* activations;
 
-    // The sum of x W^T and the biases; `separate` rows at the end take W's bias only.
-    Pass(Layer& layer_, std::size_t direction_, std::int64_t separate);
+    Pass(Layer& layer_, std::size_t direction_, const Tensor& of_all);
 
     Queue& queue() const { return layer.call.queue(); }
     // `count` gates from `first` on, of step t.
@@ -49,37 +48,12 @@ struct Pass {
     void finish_step(std::int64_t t, std::vector<Tensor> inputs, const std::string& code) const;
 };
 
-Pass::Pass(Layer& layer_, std::size_t direction_, std::int64_t separate) : layer(layer_), direction(direction_)
+Pass::Pass(Layer& layer_, std::size_t direction_, const Tensor& of_all) : layer(layer_), direction(direction_)
 {
-    Call& call = layer.call;
-    const std::int64_t width = layer.gates * layer.hidden;
     recurrent = layer.part(2, direction);
-    projected = call.allocate({layer.steps, layer.batch, width}, layer.x.dtype);
     h = layer.initial_state(5, direction);
     activations = &layer.activations[direction * layer.activations.size() / layer.directions];
-    if (projected.numel() == 0)
-        return;
-    const Tensor x = layer.x.reshape({layer.steps * layer.batch, layer.inputs});
-    const Tensor sums = projected.reshape({layer.steps * layer.batch, width});
-    const Tensor weights = layer.part(1, direction).transpose(0, 1);
-    Tensor bias;
-    if (call.has(3)) {
-        bias = call.allocate({1, width}, x.dtype);
-        const Tensor both = layer.part(3, direction);
-        const auto halves = [&](std::int64_t begin, std::int64_t end) {
-            Tensor half = both.slice(0, begin, end);
-            half.strides = {0, half.stride(0)};
-            half.shape = {1, end - begin};
-            return half;
-        };
-        const std::int64_t joint = width - separate * layer.hidden;
-        const Tensor inputs[] = {halves(0, joint), halves(width, width + joint)}, sum = bias.slice(1, 0, joint);
-        pointwise(queue(), inputs, std::span(&sum, 1), {}, "y0 = x0 + x1;");
-        if (separate)
-            copy(queue(), halves(joint, width), bias.slice(1, joint, width));
-        bias = bias.expand(sums.shape);
-    }
-    gemm(queue(), gemm_problem(x, weights, sums, bias), x, weights, sums, bias);
+    projected = at(of_all.permute({2, 0, 1, 3}), static_cast<std::int64_t>(direction));
 }
 
 // The code computes `next` (and y1, the next cell) from the inputs. Sequences that ended keep their state and put out
@@ -115,8 +89,9 @@ void run_layer(Layer& layer, std::int64_t separate, bool cells, const Step& step
     layer.last_h = layer.state_output(1);
     if (cells)
         layer.last_c = layer.state_output(2);
+    const Tensor of_all = projected(layer, separate);
     for (std::size_t d = 0; d < layer.directions; ++d) {
-        Pass pass(layer, d, separate);
+        Pass pass(layer, d, of_all);
         if (cells)
             pass.c = layer.initial_state(6, d);
         if (layer.y.numel())

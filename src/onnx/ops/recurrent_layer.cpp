@@ -4,6 +4,7 @@
 #include <clprim/copy.hpp>
 #include <clprim/gemm.hpp>
 
+#include "onnx/ops/products.hpp"
 #include "onnx/ops/support.hpp"
 
 namespace clprim::onnx {
@@ -131,6 +132,26 @@ Tensor joint_bias(const Layer& layer, std::int64_t separate)
 
 }  // namespace
 
+Tensor projected(const Layer& layer, std::int64_t separate)
+{
+    const Call& call = layer.call;
+    const auto directions = static_cast<std::int64_t>(layer.directions);
+    const std::int64_t rows = layer.steps * layer.batch, width = layer.gates * layer.hidden;
+    Tensor result = call.allocate({layer.steps, layer.batch, directions, width}, layer.x.dtype);
+    if (result.numel() == 0)
+        return result;
+    const Tensor x = layer.x.reshape({rows, layer.inputs}), sums = result.reshape({rows, directions * width});
+    const Tensor weights = call.contiguous(1).reshape({directions * width, layer.inputs}).transpose(0, 1);
+    const Tensor bias = call.has(3) ? joint_bias(layer, separate).reshape({directions * width}) : Tensor();
+    if (as_convolution(call, x, weights, bias, sums))
+        return result;
+    const Tensor added = bias.defined() ? bias.reshape({1, directions * width}).expand(sums.shape) : Tensor();
+    GemmProblem problem = gemm_problem(x, weights, sums, added);
+    problem.prepared_b = call.prepared(1);
+    gemm(call.queue(), problem, x, weights, sums, added);
+    return result;
+}
+
 namespace {
 
 // Whether the kernel reads the bytes that the recurrent weights were made of. Each sequence and direction is walked
@@ -143,10 +164,6 @@ bool takes_bytes_of(const Layer& layer)
     return layer.call.recurrent() && layer.x.dtype == DataType::float32 && takes_bytes(device, layer.hidden) &&
            (layer.hidden <= most_recurrent_hidden || (layer.batch <= 2 && 2 * walks >= device.compute_units));
 }
-
-struct DeviceMatrix {
-    Tensor bytes, scales, zeros;
-};
 
 }  // namespace
 
@@ -173,8 +190,8 @@ void run_as_one(Layer& layer, RecurrentLayer::Cell cell)
     if (bytes) {
         const auto of = call.derived("recurrent bytes", [&] {
             const QuantizedMatrix& r = *call.recurrent();
-            return DeviceMatrix{r.bytes.device(call.queue()), r.scales.device(call.queue()),
-                                r.zeros.device(call.queue())};
+            return pack_bytes(call.queue(), {r.bytes.device(call.queue()), r.scales.device(call.queue()),
+                                             r.zeros.device(call.queue())});
         });
         p.recurrent = of->bytes;
         p.scales = of->scales;
@@ -182,23 +199,12 @@ void run_as_one(Layer& layer, RecurrentLayer::Cell cell)
     } else {
         p.recurrent = columns(layer, 2);
     }
-    const Tensor bias = call.has(3) ? joint_bias(layer, after ? 1 : 0) : Tensor();
-    const std::int64_t rows = layer.steps * layer.batch, width = layer.gates * layer.hidden;
-    if (rows <= few_rows && !bytes) {
+    if (layer.steps * layer.batch <= few_rows && !bytes) {
         p.x = layer.x;
         p.weights = columns(layer, 1);
-        p.bias = bias;
+        p.bias = call.has(3) ? joint_bias(layer, after ? 1 : 0) : Tensor();
     } else {
-        p.projected = call.allocate({static_cast<std::int64_t>(layer.directions), layer.steps, layer.batch, width},
-                                    layer.x.dtype);
-        const Tensor x = layer.x.reshape({rows, layer.inputs});
-        for (std::size_t d = 0; d < layer.directions; ++d) {
-            const auto i = static_cast<std::int64_t>(d);
-            const Tensor weights = layer.part(1, d).transpose(0, 1),
-                         sums = at(p.projected, i).reshape({rows, width});
-            const Tensor added = bias.defined() ? bias.slice(0, i, i + 1).expand(sums.shape) : Tensor();
-            gemm(call.queue(), gemm_problem(x, weights, sums, added), x, weights, sums, added);
-        }
+        p.projected = projected(layer, after ? 1 : 0);
     }
     if (after && call.has(3))
         p.recurrent_bias = derived_of(layer, 3, "hidden's", [&] {

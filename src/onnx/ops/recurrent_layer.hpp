@@ -33,6 +33,10 @@ struct Layer {
 // Without the first axis, at one position of it.
 Tensor at(const Tensor& t, std::int64_t position);
 
+// x W^T plus the biases of every direction, [T, N, D, gates H]; the last `separate` gates take the bias of x's part
+// alone.
+Tensor projected(const Layer& layer, std::int64_t separate);
+
 // Whether a layer's states are small, or its recurrent weights bytes, and its activations and options the default ones;
 // then a kernel does all of it.
 bool is_small_and_plain(const Layer& layer);
