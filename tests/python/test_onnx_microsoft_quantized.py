@@ -141,7 +141,7 @@ def lstm_steps(x, w, r, bias, h, c):
 @pytest.mark.parametrize("parameters", ["all", "directions", "columns"])
 @pytest.mark.parametrize("kind", [U8, I8])
 @pytest.mark.parametrize("constant", [True, False])
-@pytest.mark.parametrize("hidden, batch, begin", [(4, 2, 0), (37, 1, 1), (300, 1, 100), (300, 5, 0)])
+@pytest.mark.parametrize("hidden, batch, begin", [(4, 2, 0), (37, 1, 1), (300, 1, 100), (300, 5, 0), (260, 17, 0)])
 def test_quantized_lstm_is_one_of_dequantised_weights(hidden, batch, begin, constant, kind, parameters):
     directions, size = 2, 17
     shape = {"all": (1,), "directions": (directions,), "columns": (directions, 4 * hidden)}[parameters]

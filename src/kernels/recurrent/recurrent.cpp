@@ -41,8 +41,6 @@ std::size_t cpu_floats(std::int64_t gates, std::int64_t hidden, std::int64_t inp
     return static_cast<std::size_t>((2 * gates + 2) * hidden + inputs);
 }
 
-bool reads_words(const Device& device) { return device.kind == DeviceKind::cpu && device.vnni_bytes; }
-
 // What recurrent_words.cl calls words and sums.
 Dims words_shape(std::int64_t directions, std::int64_t hidden)
 {
@@ -52,10 +50,12 @@ Dims words_shape(std::int64_t directions, std::int64_t hidden)
 
 }  // namespace
 
+bool multiplies_bytes(const Device& device) { return device.kind == DeviceKind::cpu && device.vnni_bytes; }
+
 RecurrentBytes pack_bytes(Queue& queue, const RecurrentBytes& given)
 {
     const Device& device = queue.device();
-    if (!reads_words(device))
+    if (!multiplies_bytes(device))
         return given;
     const DataType type = given.bytes.dtype;
     require(given.bytes.dim() == 3 && given.bytes.is_contiguous() &&
@@ -108,7 +108,7 @@ void recurrent_layer(Queue& queue, const RecurrentLayer& p)
     const std::int64_t gates = is_lstm ? 4 : 3;
     require(p.x.defined() != p.projected.defined(), "recurrent_layer: expected either x or projected");
     const Device& device = queue.device();
-    const bool bytes = p.scales.defined(), words = bytes && reads_words(device);
+    const bool bytes = p.scales.defined(), words = bytes && multiplies_bytes(device);
     require(p.y.dim() == 4 && p.recurrent.dim() == (words ? 1 : 3),
             "recurrent_layer: expected y [T, D, N, H] and recurrent [D, H, G H]");
     const std::int64_t steps = p.y.size(0), directions = p.y.size(1), batch = p.y.size(2), hidden = p.y.size(3);

@@ -32,6 +32,9 @@ inline constexpr std::int64_t most_recurrent_hidden = 256;
 // step reads otherwise.
 bool takes_bytes(const Device& device, std::int64_t hidden);
 
+// Whether it multiplies them as bytes, which needs no fewer instructions for several sequences at a time.
+bool multiplies_bytes(const Device& device);
+
 struct RecurrentBytes {
     Tensor bytes;                  // [D, H, G H] int8 or uint8, contiguous
     Tensor scales, zeros;

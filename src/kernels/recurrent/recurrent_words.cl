@@ -1,5 +1,6 @@
-// Recurrent weights of bytes as fours along k, which vpdpbusd multiplies and adds: the state, numbers of 24 bits of which
-// each is three unsigned bytes, are three rows of dot_tile.cl. What is rounded away lies where float32 rounds as well.
+// Recurrent weights of bytes as fours along k, which vpdpbusd multiplies and adds: the state, numbers of 24 bits of
+// which each is three unsigned bytes, are three rows of dot_tile.cl. What is rounded away lies where float32 rounds as
+// well.
 //
 //     [direction][column / 16][k / 4][16 columns] words, of as many columns and k as fill whole tiles, zeros behind;
 //     [direction][column] sums over k, which take off what makes the state's numbers positive

@@ -155,14 +155,15 @@ Tensor projected(const Layer& layer, std::int64_t separate)
 namespace {
 
 // Whether the kernel reads the bytes that the recurrent weights were made of. Each sequence and direction is walked
-// through by one core, which pays for large states as long as a product for all sequences would not read fewer bytes,
-// and not most cores were idle.
+// through by one core, which pays for large states as long as a product for all sequences would not take less time, as
+// measured, and not most cores were idle.
 bool takes_bytes_of(const Layer& layer)
 {
     const Device& device = layer.call.queue().device();
     const std::int64_t walks = layer.batch * static_cast<std::int64_t>(layer.directions);
+    const std::int64_t most = multiplies_bytes(device) ? 16 : 2;
     return layer.call.recurrent() && layer.x.dtype == DataType::float32 && takes_bytes(device, layer.hidden) &&
-           (layer.hidden <= most_recurrent_hidden || (layer.batch <= 2 && 2 * walks >= device.compute_units));
+           (layer.hidden <= most_recurrent_hidden || (layer.batch <= most && 2 * walks >= device.compute_units));
 }
 
 }  // namespace
