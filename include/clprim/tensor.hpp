@@ -24,7 +24,12 @@ public:
     explicit Dims(std::span<const std::int64_t> values) { assign(values.data(), values.size()); }
     Dims(std::size_t count, std::int64_t value) { resize(count); std::fill(begin(), end(), value); }
     Dims(const Dims& other) { assign(other.data(), other.size()); }
-    Dims(Dims&& other) noexcept { swap(other); }
+    Dims(Dims&& other) noexcept : size_(other.size_), capacity_(other.capacity_), heap_(std::move(other.heap_))
+    {
+        std::copy_n(other.inline_, inline_capacity, inline_);
+        other.size_ = 0;
+        other.capacity_ = inline_capacity;
+    }
     Dims& operator=(const Dims& other) { if (this != &other) assign(other.data(), other.size()); return *this; }
     Dims& operator=(Dims&& other) noexcept { swap(other); return *this; }
 
@@ -70,8 +75,8 @@ private:
     void assign(const std::int64_t* values, std::size_t count) { resize(count); std::copy_n(values, count, data()); }
 
     std::size_t size_ = 0, capacity_ = inline_capacity;
-    std::int64_t inline_[inline_capacity] = {};
     std::unique_ptr<std::int64_t[]> heap_;
+    std::int64_t inline_[inline_capacity] = {};
 };
 
 std::string to_string(const Dims& dims);            // "[2, 3, 4]"

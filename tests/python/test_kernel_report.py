@@ -351,7 +351,8 @@ NOT_ASKED = {f"kernels/{name}.cl" for name in (
     "integer/add", "integer/conv_cpu", "integer/conv_depthwise",
     "integer/conv_depthwise_rows", "integer/conv_depthwise_vnni", "integer/cpu", "integer/few_rows", "narrow/narrow",
     "pointwise/airy", "pointwise/bessel", "pointwise/distributions", "pointwise/geometry", "pointwise/math",
-    "pointwise/pointwise", "pointwise/special", "recurrent/recurrent_cpu", "reduce/reduce")}
+    "pointwise/pointwise", "pointwise/special", "recurrent/recurrent_cpu", "recurrent/recurrent_pack",
+    "reduce/reduce")}
 
 
 def test_every_program_of_gpus_has_a_problem():

@@ -150,6 +150,8 @@ def mathematics() -> Iterator[Problem]:
     yield Problem("linalg: eig, float32, 4x32x32", lambda: linalg.eig(empty(4, 32, 32)))
     yield Problem("linalg: eigh, complex64, 4x32x32", lambda: linalg.eigh(empty(4, 32, 32, dtype="complex64")))
     yield Problem("linalg: ldl_factor, float32, 4x33x33", lambda: linalg.ldl_factor_ex(empty(4, 33, 33)))
+    yield Problem("linalg: lu_unpack, float32, 16x64x64", lambda: torch.lu_unpack(empty(16, 64, 64),
+                                                                                empty(16, 64, dtype="int32")))
     yield Problem("linalg: triangular solve, float32, 4x64x64",
                   lambda: linalg.solve_triangular(empty(4, 64, 64), empty(4, 64, 64), upper=True))
     yield Problem("sparse: rows times dense, float32, 64x64", lambda: torch.addmm(

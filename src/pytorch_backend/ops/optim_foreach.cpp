@@ -1,5 +1,6 @@
 // Operators over lists of tensors (_foreach_*), what PyTorch's optimisers are made of: one launch for the whole list
-// where the tensors are alike (floating point, one dtype, dense); otherwise PyTorch's own loop over single tensors.
+// where there are several and they are alike (floating point, one dtype, dense); otherwise PyTorch's own loop over
+// single tensors.
 #include <ATen/native/ForeachUtils.h>
 #include <ATen/ops/_foreach_abs_native.h>
 #include <ATen/ops/_foreach_add_native.h>
@@ -44,7 +45,7 @@ struct Name {
 bool alike(std::initializer_list<at::TensorList> lists, Scalars scalars = {})
 {
     const at::TensorList first = *lists.begin();
-    if (first.empty() || !c10::isFloatingType(first[0].scalar_type()) ||
+    if (first.size() < 2 || !c10::isFloatingType(first[0].scalar_type()) ||
         !first[0].device().is_privateuseone())
         return false;
     for (const at::Scalar& scalar : scalars)
