@@ -224,6 +224,38 @@ TEST(ConvActivation, MatchesItsFormula)
         }
 }
 
+// What lies beyond a row of the result is no product, even where the source is infinite.
+TEST(ConvWeightGradient, TakesNothingFromBeyondTheResult)
+{
+    Queue& queue = Context::get().queue();
+    for (const Layout layout : {Layout::contiguous, Layout::channels_last}) {
+        const ConvOptions options = test::conv({1, 1}, {1, 1}, {}, 4);
+        Host x({1, 4, 5, 6}, layout, nullptr), w({4, 1, 3, 3}, Layout::contiguous, nullptr);
+        Host dy({1, 4, 5, 6}, layout, nullptr);
+        std::fill(dy.values.begin(), dy.values.end(), 1.0);
+        for (std::int64_t c = 0; c < 4; ++c)   // the last pixel
+            x.values[static_cast<std::size_t>(c * x.strides[1] + 4 * x.strides[2] + 5 * x.strides[3])] = INFINITY;
+        products(Sides{&x, &w, &dy}, options, [&](std::int64_t xi, std::int64_t wi, std::int64_t yi) {
+            w.values[wi] += x.values[xi] * dy.values[yi];
+        });
+        ASSERT_EQ(w.values[0], 0);   // the first tap does not see it
+        const Tensor tx = test::upload(queue, x.values, x.shape, x.strides);
+        const Tensor tdy = test::upload(queue, dy.values, dy.shape, dy.strides);
+        const Tensor result = queue.context().empty({4, 1, 3, 3}, DataType::float32, queue);
+        for (const std::string_view name : conv_implementations(ConvPass::backward_weight)) {
+            ConvOptions chosen = options;
+            chosen.implementation = name;
+            try {
+                conv_backward_weight(queue, tx, tdy, result, chosen);
+            } catch (const NotSupported&) {
+                EXPECT_NE(name, "reference");
+                continue;
+            }
+            EXPECT_EQ(test::download(queue, result), w.values) << name;
+        }
+    }
+}
+
 TEST(ConvBias, GradientIsTheSumOverAllButChannels)
 {
     Queue& queue = Context::get().queue();

@@ -118,8 +118,20 @@ def depthwise() -> Iterator[Problem]:
                     name = f"{LAYOUTS[last]} 96 {kernel}x{kernel}/{stride} at 56"
                     yield Problem(f"depthwise: {step} {dtype} {name}",
                                   lambda s=step, d=dtype, c=last, shape=shape: convolution(s, d, c, shape, 96))
-    yield Problem("depthwise: forward float32 NCHW 32 groups of 4",
-                  lambda: convolution("forward", "float32", False, (128, 128, 56, 3, 1), 32))
+    for dtype, last, step, channels in (("float32", False, "forward", 4), ("float32", False, "weight", 4),
+                                        ("float16", False, "forward", 4), ("float16", False, "forward", 16),
+                                        ("float32", True, "forward", 4), ("float32", True, "weight", 8)):
+        shape = (32 * channels, 32 * channels, 56, 3, 1)
+        yield Problem(f"depthwise: {step} {dtype} {LAYOUTS[last]} 32 groups of {channels}",
+                      lambda s=step, d=dtype, c=last, shape=shape: convolution(s, d, c, shape, 32))
+    from torch.nn.functional import conv1d, conv2d
+    for stride in (1, 2):
+        yield Problem(f"depthwise: forward float32 NCHW 240 5x5/{stride} at 28",
+                      lambda s=stride: convolution("forward", "float32", False, (240, 240, 28, 5, s), 240))
+    yield Problem("depthwise: 1d float32 1024 4 at 2048",
+                  lambda: conv1d(empty(8, 1024, 2048), empty(1024, 1, 4), padding=3, groups=1024))
+    yield Problem("depthwise: dilated float32 NCHW 256 3x3 by 12 at 64",
+                  lambda: conv2d(empty(8, 256, 64, 64), empty(256, 1, 3, 3), padding=12, dilation=12, groups=256))
 
 
 # Channels that are no multiples of four, and of sixteen: in, out, image, kernel, stride

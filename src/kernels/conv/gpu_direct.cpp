@@ -1,47 +1,134 @@
-// Host side of gpu_direct.cl.
+// Host side of gpu_direct.cl and gpu_direct_weight.cl.
 #include <algorithm>
 #include <cstdlib>
 
 #include <fmt/format.h>
 
-#include <kernels/conv/implicit.hpp>
+#include <kernels/conv/gpu_implicit.hpp>
+#include <kernels/pointwise/iteration.hpp>
 
 namespace clprim::conv {
+
+#include <kernels/conv/gpu_direct_problem.cl>
+
 namespace {
 
-constexpr cl_long most_channels = 8;
-constexpr std::size_t items = 64;   // of a work-group
+constexpr cl_long items = 64, pixels = 4;   // of a work-group, of a row of a work-item's block
+// Taps whose sums or weights a work-item holds.
+constexpr cl_long most_taps_of_few = 49, most_taps_of_many = 9;
+
+// More channels fill the tiles of an implicit product, those of a matrix engine sooner.
+cl_long most_channels(const Call& call, const Device& device)
+{
+    return rejects_gpu_matrix(call, device) ? 32 : 16;
+}
 
 bool channels_last(const Call& call)
 {
     return call.problem.x_strides[1] == 1 && call.problem.y_strides[1] == 1 && call.problem.groups > 1;
 }
 
+bool in_fours(const cl_long* strides, const Tensor& t)
+{
+    return (strides[0] | strides[2] | strides[3] | static_cast<cl_long>(t.buffer_offset())) % 4 == 0;
+}
+
 // Whether channels are groups of their own and lie at multiples of four elements, as many.
 bool quads(const Call& call)
 {
     const Problem& p = call.problem;
-    const auto whole = [](const cl_long* strides, const Tensor& t) {
-        return (strides[0] | strides[2] | strides[3] | strides[4] | static_cast<cl_long>(t.buffer_offset())) % 4 == 0;
-    };
-    return call.pass != ConvPass::backward_weight && channels_last(call) &&
-           std::max(p.in_channels, p.out_channels) == 1 && p.groups % 4 == 0 && whole(p.x_strides, call.x) &&
-           whole(p.y_strides, call.y);
+    return channels_last(call) && std::max(p.in_channels, p.out_channels) == 1 && p.groups % 4 == 0 &&
+           in_fours(p.x_strides, call.x) && in_fours(p.y_strides, call.y) && p.x_strides[4] % 4 == 0 &&
+           p.y_strides[4] % 4 == 0;
 }
 
-const Program& direct_program(Queue& queue, const Call& call, const ImplicitProblem& p)
+// How a launch is cut into work-items: options of gpu_direct_common.cl.
+struct Cut {
+    bool quads, flip, more, uniform = false, store_quads = false;
+    cl_long taps, taps_y = 0, scale, lines = 1, rows;
+
+    Cut(const Call& call, const ImplicitProblem& p, const Device& device)
+        : quads(conv::quads(call)), flip(p.step[2] < 0), taps(p.taps[2]),
+          scale(p.scale[2] <= 2 && std::abs(p.step[2]) == 1 ? p.scale[2] : 0),
+          rows(quads || p.rows == 1 ? 1 : p.rows == 2 ? 2 : 4)
+    {
+        const cl_long most_taps = scale > 0 ? 7 : 3;
+        more = taps > most_taps || taps == 0;
+        if (more)
+            taps = scale > 0 ? 4 : 2;
+        const bool many = quads || rows > 1, intel = !device.sub_group_sizes.empty();   // of 128 registers
+        const cl_long held = taps * p.taps[1];
+        if (!more && scale > 0 && p.scale[1] == scale && std::abs(p.step[1]) == 1 &&
+            held <= (many ? most_taps_of_many : most_taps_of_few))
+            taps_y = p.taps[1];
+        if (taps_y > 0 && p.out[1] > 1 && !(quads && (intel || scale > 1)))
+            lines = many || scale > 1 || held > 9 ? 2 : 4;
+    }
+
+    std::string options() const
+    {
+        return fmt::format(" -DQUADS={:d} -DFLIP={:d} -DMORE={:d} -DTAPS={} -DTAPS_Y={} -DSCALE={} -DLINES={} "
+                           "-DROWS={}", quads, flip, more, taps, taps_y, scale, lines, rows);
+    }
+};
+
+void count(gpu_direct_problem& q, int axis, cl_long number)
+{
+    const Divider divider(static_cast<std::uint32_t>(std::max<cl_long>(number, 1)));
+    q.counts[axis] = static_cast<int>(number);
+    q.magic[axis] = divider.magic;
+    q.magic_shift[axis] = divider.shift;
+}
+
+gpu_direct_problem direct_problem(const ImplicitProblem& p, const Cut& cut)
+{
+    gpu_direct_problem q{};
+    q.conv = gpu_problem(p);
+    const cl_long row_blocks = ceil_div(p.rows, cut.rows);
+    count(q, COUNT_X, ceil_div(p.out[2], pixels));
+    count(q, COUNT_Y, ceil_div(p.out[1], cut.lines));
+    count(q, COUNT_Z, p.out[0]);
+    count(q, COUNT_C, cut.quads ? p.groups / 4 : p.groups * row_blocks);
+    count(q, COUNT_ROWS, row_blocks);
+    return q;
+}
+
+const Program& direct_program(Queue& queue, const char* file, const Call& call, const Tensor& weights,
+                              const std::string& options)
 {
     const auto near = [](const Tensor& t) {   // counted from the beginning of its buffer
         return (static_cast<cl_long>(t.buffer_offset()) + span_of(t)) * static_cast<cl_long>(size_of(t.dtype)) <
                cl_long{1} << 31;
     };
-    const bool unit = p.scale[2] == 1 && std::abs(p.step[2]) == 1 && !quads(call);
-    const char* offset = !(near(call.x) && near(call.w) && near(call.y))        ? "long"
-                         : unit || call.pass == ConvPass::backward_weight ? "uint" : "int";
-    return queue.context().program("kernels/conv/gpu_direct.cl",
-                                   fmt::format("{} -DACTIVATION={} -DOFFSET={} -DCHANNELS_LAST={:d} -DQUADS={:d} "
-                                               "-DUNIT={:d}", dtype_options(call.dtype), call.epilogue.activation,
-                                               offset, channels_last(call), quads(call), unit));
+    const char* offset = near(call.x) && near(weights) && near(call.y) ? "uint" : "long";
+    return queue.context().program(file, fmt::format("{} -DOFFSET={} -DCHANNELS_LAST={:d}{}", dtype_options(call.dtype),
+                                                     offset, channels_last(call), options));
+}
+
+void launch(Queue& queue, const Call& call, ImplicitProblem p, cl_long first)
+{
+    if (p.pixels() == 0)
+        return;
+    p.taps_inner = 1;
+    p.weight_stride = p.total_depth();
+    Tensor result = call.result();
+    result.offset += first;
+    Cut cut(call, p, queue.device());
+    gpu_direct_problem q = direct_problem(p, cut);
+    const cl_long plane = cl_long{q.counts[COUNT_X]} * q.counts[COUNT_Y] * q.counts[COUNT_Z];
+    const cl_long others = q.counts[COUNT_C] * p.batch, plane_groups = ceil_div(plane, items);
+    cut.uniform = !channels_last(call) && plane_groups * items * 4 <= plane * 5;   // a fifth idles at most
+    cut.store_quads = !channels_last(call) && p.result_strides[4] == 1 && p.out[2] % pixels == 0 &&
+                      in_fours(p.result_strides, result);
+    count(q, COUNT_INNER, plane_groups);
+    q.items = static_cast<int>(cut.uniform ? plane : plane * others);
+    const cl_long groups = cut.uniform ? plane_groups * others : ceil_div(plane * others, items);
+    const Tensor weights = weight_rows(queue, call, p);
+    const std::string options = cut.options() + fmt::format(" -DACTIVATION={} -DUNIFORM={:d} -DSTORE_QUADS={:d}",
+                                                            call.epilogue.activation, cut.uniform, cut.store_quads);
+    queue.launch(direct_program(queue, "kernels/conv/gpu_direct.cl", call, weights, options).kernel("conv_direct"),
+                 Range::groups({static_cast<std::size_t>(groups), 1, 1}, {static_cast<std::size_t>(items), 1, 1}),
+                 call.pass == ConvPass::forward ? call.x : call.y, weights, call.bias, result, q);
 }
 
 }  // namespace
@@ -50,27 +137,18 @@ Rejection rejects_gpu_direct(const Call& call, const Device& device)
 {
     if (Rejection reason = rejects_gpu_implicit(call, device))
         return reason;
-    if (call.problem.groups == 1 || std::max(call.problem.in_channels, call.problem.out_channels) > most_channels)
-        return "needs groups of at most 8 channels";
+    const Problem& p = call.problem;
+    const cl_long channels = std::max(p.in_channels, p.out_channels);
+    if (p.groups == 1 || channels > most_channels(call, device))
+        return "needs groups of at most 16 or, without a matrix engine, 32 channels";
+    if (p.batch * p.groups * channels * std::max(p.in_pixels(), p.out_pixels()) / pixels >= cl_long{1} << 31)
+        return "takes less than 2^33 elements only";
     return {};
 }
 
 void run_gpu_direct(Queue& queue, const Call& call)
 {
-    for_each_launch(call, [&](const ImplicitProblem& p, cl_long first) {
-        Tensor result = call.result();
-        result.offset += first;
-        if (p.pixels() == 0)
-            return;
-        const cl_long channels = p.groups * p.rows, lines = p.out[0] * p.out[1], x_blocks = ceil_div(p.out[2], 4);
-        const bool by_channel = channels_last(call);
-        const cl_long inner = x_blocks * (by_channel ? channels / (quads(call) ? 4 : 1) : lines);
-        const cl_long groups = ceil_div(inner, items) * p.batch * (by_channel ? lines : channels);
-        queue.launch(direct_program(queue, call, p).kernel("conv_direct"),
-                     Range::groups({static_cast<std::size_t>(groups), 1, 1}, {items, 1, 1}),
-                     call.pass == ConvPass::forward ? call.x : call.y, call.w, call.bias, result, p,
-                     pack_problem(call, true));
-    });
+    for_each_launch(call, [&](const ImplicitProblem& p, cl_long first) { launch(queue, call, p, first); });
 }
 
 void run_gpu_direct_weight(Queue& queue, const Call& call)
@@ -79,19 +157,24 @@ void run_gpu_direct_weight(Queue& queue, const Call& call)
     if (p.pixels() == 0)
         return fill_zero(queue, call.w);
     p.taps_inner = 1;
+    const Cut cut(call, p, queue.device());
+    gpu_direct_problem q = direct_problem(p, cut);
     const bool by_channel = channels_last(call);
-    const cl_long outputs = p.groups * p.rows, groups = by_channel ? ceil_div(outputs, 64) : outputs;
+    const cl_long blocks = cl_long{q.counts[COUNT_X]} * q.counts[COUNT_Y] * q.counts[COUNT_Z] * p.batch;
+    const cl_long groups = by_channel ? ceil_div(q.counts[COUNT_C], items) : q.counts[COUNT_C];
+    const cl_long tap_rows = p.depth * p.taps[0] * (cut.taps_y > 0 ? 1 : p.taps[1]) * ceil_div(p.taps[2], cut.taps);
     const cl_long wanted = (by_channel ? 64 : 4) * static_cast<cl_long>(queue.device().compute_units);
-    const cl_long tap_blocks = p.depth * p.taps[0] * p.taps[1] * ceil_div(p.taps[2], 4);
-    const cl_long least = by_channel ? 64 : 256;   // pixels of a part
-    p.parts = std::clamp<cl_long>(ceil_div(wanted, groups * tap_blocks), 1,
-                                  std::min(p.pixels() / p.out[2], std::max<cl_long>(p.pixels() / least, 1)));
-    const DataType real = real_type(call.dtype);
-    const Tensor sums = queue.context().empty({p.parts * call.w.numel()}, real, queue);
-    queue.launch(direct_program(queue, call, p).kernel("conv_direct_weight"),
-                 Range::groups({static_cast<std::size_t>(groups), static_cast<std::size_t>(tap_blocks),
-                                static_cast<std::size_t>(p.parts)}, {items, 1, 1}),
-                 call.x, call.y, sums, p);
+    const cl_long least = by_channel ? 16 : items * 4;   // blocks of a part
+    p.parts = std::clamp<cl_long>(ceil_div(wanted, groups * tap_rows), 1, std::max<cl_long>(blocks / least, 1));
+    q.items = static_cast<int>(blocks);
+    q.parts = static_cast<int>(p.parts);
+    q.outputs = static_cast<int>(p.groups * p.rows);
+    const Tensor sums = queue.context().empty({p.parts * call.w.numel()}, real_type(call.dtype), queue);
+    const Program& program = direct_program(queue, "kernels/conv/gpu_direct_weight.cl", call, call.w, cut.options());
+    queue.launch(program.kernel("conv_direct_weight"),
+                 Range::groups({static_cast<std::size_t>(groups), static_cast<std::size_t>(tap_rows),
+                                static_cast<std::size_t>(p.parts)}, {static_cast<std::size_t>(items), 1, 1}),
+                 call.x, call.y, sums, q);
     add_parts(queue, call, sums, p);
 }
 

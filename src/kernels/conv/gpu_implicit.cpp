@@ -102,30 +102,6 @@ Tensor tap_table(Queue& queue, DataType dtype, const gpu_conv_problem& p)
     return table;
 }
 
-// The weights as [group, row][k] for one launch: in place where they lie so, else a copy.
-Tensor weight_rows(Queue& queue, const Call& call, const ImplicitProblem& p)
-{
-    if (call.pass == ConvPass::forward && weights_in_order(call.problem, p.taps_inner))
-        return call.w;
-    const auto gather = [&] {
-        const cl_long size = p.groups * p.rows * p.weight_stride;
-        const Tensor rows = queue.context().empty({std::max<cl_long>(size, 1)}, call.dtype, queue);
-        const auto depth = static_cast<std::size_t>(p.depth);
-        const auto lines = static_cast<std::size_t>(p.groups * p.rows);
-        if (size > 0)
-            queue.launch(tables_program(queue, call.dtype).kernel("conv_gather_weights"),
-                         detail::plane_range(queue.device(), depth, lines, 1), call.w, rows, p,
-                         pack_problem(call, p.taps_inner));
-        return rows;
-    };
-    if (!call.prepared)
-        return gather();
-    const cl_long* first = p.tap_first;
-    return call.prepared->get(queue, fmt::format("conv gpu rows {} {} {} {}:{}:{}", static_cast<int>(call.pass),
-                                                 p.groups, p.taps_inner, first[0], first[1], first[2]), gather,
-                              Prepared::Keeps::all);
-}
-
 void launch(Queue& queue, const Call& call, ImplicitProblem p, cl_long result_first, const Point& point)
 {
     if (p.pixels() == 0)
@@ -210,6 +186,31 @@ bool has_planes(const ImplicitProblem& p)
 const Program& tables_program(Queue& queue, DataType dtype)
 {
     return queue.context().program("kernels/conv/gpu_tables.cl", detail::gemm_options(dtype));
+}
+
+Tensor weight_rows(Queue& queue, const Call& call, const ImplicitProblem& p)
+{
+    const bool as_forward = call.pass == ConvPass::forward ||   // depthwise: rows and channels are one and the same
+                            (std::max(p.rows, p.depth) == 1 && p.weight_stride == call.problem.taps());
+    if (as_forward && weights_in_order(call.problem, p.taps_inner))
+        return call.w;
+    const auto gather = [&] {
+        const cl_long size = p.groups * p.rows * p.weight_stride;
+        const Tensor rows = queue.context().empty({std::max<cl_long>(size, 1)}, call.dtype, queue);
+        const auto depth = static_cast<std::size_t>(p.depth);
+        const auto lines = static_cast<std::size_t>(p.groups * p.rows);
+        if (size > 0)
+            queue.launch(tables_program(queue, call.dtype).kernel("conv_gather_weights"),
+                         detail::plane_range(queue.device(), depth, lines, 1), call.w, rows, p,
+                         pack_problem(call, p.taps_inner));
+        return rows;
+    };
+    if (!call.prepared)
+        return gather();
+    const cl_long* first = p.tap_first;
+    return call.prepared->get(queue, fmt::format("conv gpu rows {} {} {} {}:{}:{}", static_cast<int>(call.pass),
+                                                 p.groups, p.taps_inner, first[0], first[1], first[2]), gather,
+                              Prepared::Keeps::all);
 }
 
 Rejection rejects_gpu_implicit(const Call& call, const Device& device)

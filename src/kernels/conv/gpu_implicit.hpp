@@ -13,5 +13,7 @@ bool always_inside(const ImplicitProblem& p);
 // Whether the first axis is more than 1, or shifted.
 bool has_planes(const ImplicitProblem& p);
 const Program& tables_program(Queue& queue, DataType dtype);   // gpu_tables.cl
+// The weights as [group, row][k] for one launch: in place where they lie so, else a copy.
+Tensor weight_rows(Queue& queue, const Call& call, const ImplicitProblem& p);
 
 }  // namespace clprim::conv
