@@ -13,8 +13,8 @@ static inline float round_bfloat16(float v) { return bfloat16_to_float(float_to_
 
 #ifndef T_COMPLEX
 // Largest and smallest, NaN if either is NaN.
-static inline T maximum(T a, T b) { return a > b || a != a ? a : b; }
-static inline T minimum(T a, T b) { return a < b || a != a ? a : b; }
+static inline T maximum(T a, T b) { return a != a ? a : a > b ? a : b; }
+static inline T minimum(T a, T b) { return a != a ? a : a < b ? a : b; }
 // Within [low, high]; NaN stays NaN, a NaN bound gives NaN; high wins where the bounds cross.
 static inline T clamp_to(T x, T low, T high) { return minimum(maximum(x, low), high); }
 #endif

@@ -20,14 +20,16 @@
 #else
 #define STATES CHAINS
 #endif
-// All of a work-item's accumulators as one.
-static inline state_t fold(const state_t* states)
+// All of a work-item's accumulators as one: halves are combined while there are two, which compilers put into vectors.
+static inline state_t fold(state_t* states)
 {
-    state_t s = states[0];
     #pragma unroll
-    for (int k = 1; k < STATES; ++k)
-        s = combine(s, states[k]);
-    return s;
+    for (int half_count = STATES / 2; half_count > 0; half_count /= 2) {
+        #pragma unroll
+        for (int k = 0; k < half_count; ++k)
+            states[k] = combine(states[k], states[k + half_count]);
+    }
+    return states[0];
 }
 
 static inline state_t accumulate(PARAMETERS const geometry_t* g, const offset_t* base, offset_t begin, offset_t end,

@@ -95,7 +95,7 @@ void plan_work(Call& call, const Device& device)
     // Neighbouring outputs lie closer together than the elements of one reduction: work-items side by side read them.
     const bool across = call.kept.rank > 0 && call.reduced.rank > 0 && call.kept.size[0] >= 16 &&
                         call.kept.stride[0][0] != 0 && call.kept.stride[0][0] < call.reduced.stride[0][0];
-    const bool short_rows = cpu ? length <= 1024 && outputs >= 256 : length <= 64;
+    const bool short_rows = cpu ? length <= (call.own_lanes ? 128 : 1024) && outputs >= 256 : length <= 64;
     call.lanes = across || short_rows || length <= 4
                      ? 1
                      : static_cast<unsigned>(
