@@ -2,11 +2,12 @@
 //     y[o] = sum over taps k of weight_k(o) x[index_k(o)],   per axis, and the product of the axes
 // Each work-item owns one element, of y forward, of the gradient of x backward: there it gathers from the outputs whose
 // taps reach it, so no atomics. Which taps an output has is decided in one place, taps().
-// On GPUs a work-item of planar tensors owns that element of PLANES planes, since finding the taps takes longer than
-// adding them up.
+// On GPUs a work-item owns that element of PLANES planes, of neighbouring channels where tensors are channels_last, since
+// finding the taps takes longer than adding them up. -DQUADS: those of channels_last tensors lie at multiples of four.
 // -DX: dtype; -DACC: type of coordinates and sums; -DFILTER: one of the names below; -DDIMS: 3, 2 or 1: how many of x,
 // y and z there are, the others have size 1 on both sides; -DCHANNELS_LAST or row-major.
 #include "core/dtype.cl"
+#include "core/quad.cl"
 
 #define nearest 0
 #define nearest_exact 1
@@ -32,14 +33,18 @@ typedef struct {
     int align_corners;
 } resample_t;
 
-#if defined(CLPRIM_DEVICE_CPU) || defined(CHANNELS_LAST)
+#ifdef CLPRIM_DEVICE_CPU
 #define PLANES 1
 #else
 #define PLANES 4
 #endif
 #define EACH_PLANE _Pragma("unroll") for (int i = 0; i < PLANES; ++i)
 // Plane i behind the first; those beyond the last repeat it.
+#ifdef CHANNELS_LAST
+#define BEHIND(i, SIZE) min((uint)(i), last_plane)
+#else
 #define BEHIND(i, SIZE) (min((uint)(i), last_plane) * (ulong)(uint)(p.SIZE[0] * p.SIZE[1] * p.SIZE[2]))
+#endif
 
 // The taps of one output along one axis: input elements begin + k, moved into the input; `at` is where the weights are
 // measured from, `norm` what they are multiplied by.
@@ -151,14 +156,14 @@ static inline int tap_index(const resample_t* p, int axis, const taps_t* t, int 
 // are divided.
 #ifdef CHANNELS_LAST
 #define LOCATE(SIZE, OTHER)                                                                                           \
-    const uint lane = get_global_id(0), row = get_global_id(2);                                                       \
+    const uint lane = get_global_id(0) * PLANES, row = get_global_id(2);                                              \
     const int x0 = get_global_id(1);                                                                                  \
     if (lane >= p.channels || x0 >= p.SIZE[2])                                                                        \
         return;                                                                                                       \
     const uint rest = row / (uint)p.SIZE[1], image = DIMS == 3 ? rest / (uint)p.SIZE[0] : rest;                       \
     const int y0 = row - rest * p.SIZE[1], z0 = rest - image * p.SIZE[0];                                             \
     const ulong plane = (ulong)image * (uint)(p.OTHER[0] * p.OTHER[1] * p.OTHER[2]) * p.channels + lane;              \
-    const uint last_plane = 0;                                                                                        \
+    const uint last_plane = p.channels - 1 - lane;                                                                    \
     const ulong item = ((ulong)row * (uint)p.SIZE[2] + x0) * p.channels + lane;
 #else
 #define LOCATE(SIZE, OTHER)                                                                                           \
@@ -169,6 +174,24 @@ static inline int tap_index(const resample_t* p, int axis, const taps_t* t, int 
     const uint image = get_global_id(2) * PLANES, last_plane = p.planes - 1 - image;   /* and channel */              \
     const ulong plane = (ulong)image * (uint)(p.OTHER[0] * p.OTHER[1] * p.OTHER[2]);                                  \
     const ulong item = (ulong)image * (uint)(p.SIZE[0] * p.SIZE[1] * p.SIZE[2]) + (uint)(row * p.SIZE[2] + x0);
+#endif
+
+// Adds the element at a distance of every plane, and writes all planes' sums.
+#ifdef QUADS
+#define ADD_PLANES(sums, factor, from, SIZE, at)                                                                       \
+    {                                                                                                                 \
+        const quad_t(X) v = load_quad(X, (from) + PIXEL(at));                                                         \
+        sums[0] += (factor) * v.x, sums[1] += (factor) * v.y, sums[2] += (factor) * v.z, sums[3] += (factor) * v.w;   \
+    }
+#define STORE_PLANES(to, sums, SIZE)                                                                                  \
+    store_quad(X, to, ((quad_t(X))(to_element(sums[0]), to_element(sums[1]), to_element(sums[2]), to_element(sums[3]))))
+#else
+#define ADD_PLANES(sums, factor, from, SIZE, at)                                                                       \
+    EACH_PLANE sums[i] += (factor) * load(X, (from) + BEHIND(i, SIZE), PIXEL(at));
+#define STORE_PLANES(to, sums, SIZE)                                                                                  \
+    EACH_PLANE                                                                                                        \
+        if ((uint)i <= last_plane)                                                                                    \
+            store(X, (to) + BEHIND(i, SIZE), 0, to_element(sums[i]));
 #endif
 
 static inline acc_t to_element(acc_t v)
@@ -201,14 +224,12 @@ __kernel void resample(const __global storage_t(X)* x, ulong x_offset, __global 
             for (int kx = 0; kx < TAPS(tx, 2); ++kx) {
                 const acc_t wx = weight(&p, 2, &tx, kx);
                 const int at = line + tap_index(&p, 2, &tx, kx);
-                EACH_PLANE along[i] += wx * load(X, x + BEHIND(i, in), PIXEL(at));
+                ADD_PLANES(along, wx, x, in, at)
             }
             EACH_PLANE sums[i] += wz * weight(&p, 1, &ty, ky) * along[i];
         }
     }
-    EACH_PLANE
-        if ((uint)i <= last_plane)
-            store(X, y, y_offset + item + BEHIND(i, out), to_element(sums[i]));
+    STORE_PLANES(y + y_offset + item, sums, out);
 }
 
 #ifndef BYTES
@@ -259,14 +280,12 @@ __kernel void resample_backward(const __global storage_t(X)* grad_output, ulong 
             EACH_PLANE along[i] = 0;
             for (int ox = rx.x; ox < rx.y; ++ox) {
                 const acc_t wx = reach(&p, 2, ox, x0);
-                EACH_PLANE along[i] += wx * load(X, grad_output + BEHIND(i, out), PIXEL(line + ox));
+                ADD_PLANES(along, wx, grad_output, out, line + ox)
             }
             const acc_t wy = reach(&p, 1, oy, y0);
             EACH_PLANE sums[i] += wz * wy * along[i];
         }
     }
-    EACH_PLANE
-        if ((uint)i <= last_plane)
-            store(X, grad_input, grad_input_offset + item + BEHIND(i, in), sums[i]);
+    STORE_PLANES(grad_input + grad_input_offset + item, sums, in);
 }
 #endif

@@ -73,15 +73,19 @@ void run(Queue& queue, const char* name, const Tensor& from, const Tensor& to, c
         options += " -DCHANNELS_LAST";
     if (bytes)
         options += " -DBYTES";
+    const bool cpu = queue.device().kind == DeviceKind::cpu;
+    if (channels_last && !cpu && (from.size(1) | from.buffer_offset() | to.buffer_offset()) % 4 == 0)
+        options += " -DQUADS";
     Kernel& kernel = queue.context().program("kernels/resample/resample.cl", options).kernel(name);
     // As laid out in resample.cl.
-    const std::size_t planes_together = queue.device().kind == DeviceKind::cpu ? 1 : 4;   // PLANES
+    const std::size_t planes_together = cpu ? 1 : 4;   // PLANES
     const auto& sizes = backward ? geometry.in : geometry.out;
     const std::size_t columns = static_cast<std::size_t>(sizes[2]), channels = geometry.channels,
                       rows = static_cast<std::size_t>(sizes[0]) * static_cast<std::size_t>(sizes[1]),
-                      images = static_cast<std::size_t>(from.size(0)),
-                      planes = (images * channels + planes_together - 1) / planes_together;
-    const std::size_t first = channels_last ? channels : columns, second = channels_last ? columns : rows;
+                      images = static_cast<std::size_t>(from.size(0));
+    const auto blocks = [&](std::size_t all) { return (all + planes_together - 1) / planes_together; };
+    const std::size_t planes = blocks(images * channels);
+    const std::size_t first = channels_last ? blocks(channels) : columns, second = channels_last ? columns : rows;
     const Range range =
         detail::plane_range(queue.device(), first, second, channels_last ? images * rows : planes);
     queue.launch(kernel, range, backward ? to : from, backward ? from : to, geometry);
