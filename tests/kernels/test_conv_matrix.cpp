@@ -161,6 +161,28 @@ TEST_P(ConvMatrix, OfAllKinds)
     check({{1, 4, 11, 10}, {5, 4, 2, 2}, test::conv({3, 3}, {0, 0}), planar, half});
 }
 
+// Channels in whole blocks: images, rows and columns that pieces do not divide, taps together and apart, both layouts,
+// strides in rows and columns, padding on one side, groups, one dimension.
+TEST_P(ConvMatrix, InBlocks)
+{
+    if (GetParam() != std::string("emulated_dpas16"))
+        GTEST_SKIP() << "for the engine that reads blocks";
+    const auto planar = Layout::contiguous, last = Layout::channels_last;
+    const auto half = DataType::float16, bfloat = DataType::bfloat16;
+    check({{2, 32, 9, 11}, {40, 32, 3, 3}, test::conv({1, 1}, {1, 1}), last, half}, true);
+    check({{3, 32, 12, 8}, {32, 32, 3, 3}, test::conv({1, 1}, {1, 1}), planar, half}, true);
+    check({{2, 32, 7, 5}, {96, 32, 3, 3}, test::conv({1, 1}, {1, 0}), planar, bfloat}, true);
+    check({{1, 64, 19, 18}, {64, 32, 3, 2}, test::conv({2, 3}, {2, 1}, {2, 3}, 2), last, half});
+    check({{1, 64, 18, 35}, {64, 32, 3, 3}, test::conv({2, 2}, {1, 1}, {1, 1}, 2), planar, half});
+    check({{2, 32, 40, 5}, {33, 32, 2, 3}, test::conv({3, 1}, {0, 2}, {1, 2}), last, bfloat}, true);
+    check({{2, 32, 29}, {32, 32, 5}, test::conv({1}, {2}), planar, half});
+    check({{1, 32, 1, 70}, {32, 32, 1, 3}, test::conv({1, 2}, {0, 1}), last, half});
+    check({{1, 32, 9, 9}, {35, 32, 1, 1}, test::conv({2, 2}, {0, 0}), last, half});
+    ConvOptions uneven = test::conv({1, 1}, {2, 0});
+    uneven.pad_end = {0, 1};
+    check({{1, 32, 15, 6}, {32, 32, 3, 3}, uneven, last, half});
+}
+
 INSTANTIATE_TEST_SUITE_P(Emulated, ConvMatrix,
                          testing::Values("emulated_mma", "emulated_dpas16", "emulated_dpas8", "emulated_wmma",
                                          "emulated_wmma12", "emulated_mfma"),

@@ -12,12 +12,9 @@
 //   -DQUADS=0|1             four neighbours in a row of the result lie at a multiple of four elements
 //   -DACTIVATION=..         of epilogue.cl
 #include "kernels/conv/gpu_gather.cl"
-#include "core/quad.cl"
-#include "kernels/conv/epilogue.cl"
 #include "kernels/gemm/matrix_tiles.cl"
 #include "kernels/conv/gpu_matrix_gather.cl"
-
-DEFINE_ACTIVATE(activate, float)
+#include "kernels/conv/gpu_matrix_finish.cl"
 
 #if PIXELS_ARE_ROWS
 #define PIXELS BLOCK_M
@@ -34,15 +31,6 @@ DEFINE_ACTIVATE(activate, float)
 #define SOURCE_LOADS B_LOADS
 #define WEIGHT_LOADS A_LOADS
 #endif
-
-static inline float finish(float v, float bias, const __global stored* old, const gpu_conv_problem* p)
-{
-    const epilogue e = {p->has_bias, ACTIVATION, p->accumulate, p->alpha, p->beta};
-    v += bias;
-    if (p->accumulate)
-        v += load(X, old, 0);
-    return activate(v, &e);
-}
 
 // The first `count` of four neighbours in a row: channels of a pixel, or pixels of a channel.
 static inline void finish_quad(float4 v, __global stored* result, const __global stored* bias,

@@ -258,6 +258,8 @@ void run_gpu_matrix(Queue& queue, const Call& call)
 {
     if (const auto product = as_matrix_product(call))
         return detail::gpu_matrix(queue, product->problem, product->tensors);
+    if (run_in_blocks(queue, call))
+        return;
     const Packed source = packed(queue, call.pass == ConvPass::forward ? x_side(call) : y_side(call), false);
     for_each_launch(call, [&](const ImplicitProblem& p, cl_long first) { launch(queue, call, source, p, first); });
 }

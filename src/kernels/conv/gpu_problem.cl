@@ -19,6 +19,14 @@ typedef struct {
     float alpha, beta;                        // of the activation
 } gpu_conv_problem;
 
+// Of gpu_matrix_blocks.cl, beside a gpu_conv_problem whose p.out[1] counts pieces of the result's rows.
+typedef struct {
+    int rows;                  // of the result
+    int run, runs, run_step;   // k that follow each other in a row of the source, a multiple of 32; how many runs there
+                               // are, at which distance in elements
+    int source_width, weights_width;   // bytes of a row of the source, and of the packed weights
+} conv_blocks_problem;
+
 // Of gpu_matrix.cl: where the bits of an axis' taps begin, and how many there may be.
 #define TAP_BITS_X 0
 #define TAP_BITS_Y 11

@@ -15,14 +15,16 @@ typedef struct {
 #if EMULATED
 static inline ushort element(const __global void* base, int width, int height, int pitch, int x, int y)
 {
-    return x < width / 2 && y < height ? ((const __global ushort*)((const __global char*)base + (long)y * pitch))[x]
-                                       : (ushort)0;
+    if ((uint)x >= (uint)width / 2 || (uint)y >= (uint)height)
+        return 0;
+    return ((const __global ushort*)((const __global char*)base + (long)y * pitch))[x];
 }
-static inline void read_rows(sub_group g, surface s, int x, int y, ushort* to)
+static inline void read_some_rows(sub_group g, surface s, int rows, int x, int y, ushort* to)
 {
-    for (int i = 0; i < 64; ++i)
-        to[i] = element(s.base, s.width, s.height, s.pitch, x + i / 32 * 16 + g.lane, y + i % 32);
+    for (int i = 0; i < 2 * rows; ++i)
+        to[i] = element(s.base, s.width, s.height, s.pitch, x + i / rows * 16 + g.lane, y + i % rows);
 }
+#define read_rows(g, s, x, y, to) read_some_rows(g, s, 32, x, y, to)
 static inline void read_pairs(sub_group g, surface s, int x, int y, uint* to)
 {
     for (int i = 0; i < 32; ++i) {

@@ -9,7 +9,8 @@
 //     BEGIN_SLABS                   a_line, a_k, b_line, b_k: where this work-item's first groups of a slab lie
 //     MULTIPLY_DEPTH(depth)         sums += A B over `depth` k. FETCH(count) is the kernel's: brings the next slab, of
 //                                   which `count` k are wanted, to a_next[A_LOADS] and b_next[B_LOADS], and moves on
-//     EACH_QUAD_OF_SUMS(i, j, v, ...)   the statement, for v, four neighbours from column j on in row i of the block
+//     EACH_QUAD_OF_SUMS(i, j, v, ...)   the statement, for v, four neighbours from column j on in row i of the block;
+//                                       with -DQUADS_OF_ROWS=1 four from row i on in column j
 //
 // Options: those of fragments.cl and -DX, and
 //   -DSUB_GROUPS_M=.. -DSUB_GROUPS_N=.. -DFRAGMENTS_M=.. -DFRAGMENTS_N=..
@@ -172,7 +173,24 @@ static inline void multiply_slabs(sub_group g, fragment_sums sums[FRAGMENTS_M][F
 
 #endif
 
-// One row of a sub-group's fragments into local memory, [FRAGMENT_M][COLUMNS].
+#ifndef QUADS_OF_ROWS
+#define QUADS_OF_ROWS 0
+#endif
+#if QUADS_OF_ROWS
+#define QUAD_ROW(line, quad) quad % (FRAGMENT_M / 4) * 4
+#define QUAD_COLUMN(quad) quad % (FRAGMENT_M * COLUMNS / 4) / (FRAGMENT_M / 4)
+static inline SUM_VECTOR(4) dumped_rows(const __local SUM_TYPE* from)
+{
+    return (SUM_VECTOR(4))(from[0], from[COLUMNS], from[2 * COLUMNS], from[3 * COLUMNS]);
+}
+#define DUMPED_QUAD(of, quad)                                                                                         \
+    dumped_rows((const __local SUM_TYPE*)memory + (of * FRAGMENT_M + QUAD_ROW(0, quad)) * COLUMNS + QUAD_COLUMN(quad))
+#else
+#define DUMPED_QUAD(of, quad) ((const __local SUM_VECTOR(4)*)memory)[quad]
+#define QUAD_ROW(line, quad) line % FRAGMENT_M
+#define QUAD_COLUMN(quad) quad % (COLUMNS / 4) * 4
+#endif
+// One row of a sub-group's fragments into local memory: [FRAGMENT_M][COLUMNS].
 static inline void dump_fragments(const fragment_sums sums[FRAGMENTS_N], __local SUM_TYPE* to, int lane)
 {
     UNROLL for (int j = 0; j < FRAGMENTS_N; ++j)
@@ -251,9 +269,9 @@ static inline void dump_fragments(const fragment_sums sums[FRAGMENTS_N], __local
         barrier(CLK_LOCAL_MEM_FENCE);                                                                                 \
         ROLLED for (uint quad = item; quad < DUMPED / 4; quad += ITEMS) {                                             \
             const int line = quad / (COLUMNS / 4), of = line / FRAGMENT_M;                                            \
-            const int i = of / SUB_GROUPS_N * ROWS + part * FRAGMENT_M + line % FRAGMENT_M;                           \
-            const int j = of % SUB_GROUPS_N * COLUMNS + quad % (COLUMNS / 4) * 4;                                     \
-            const SUM_VECTOR(4) v = ((const __local SUM_VECTOR(4)*)memory)[quad];                                     \
+            const int i = of / SUB_GROUPS_N * ROWS + part * FRAGMENT_M + QUAD_ROW(line, quad);                        \
+            const int j = of % SUB_GROUPS_N * COLUMNS + QUAD_COLUMN(quad);                                            \
+            const SUM_VECTOR(4) v = DUMPED_QUAD(of, quad);                                                            \
             __VA_ARGS__                                                                                               \
         }                                                                                                             \
     }

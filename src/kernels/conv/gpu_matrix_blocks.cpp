@@ -1,0 +1,223 @@
+// Host side of gpu_matrix_blocks.cl.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <clprim/copy.hpp>
+#include <kernels/conv/gpu_implicit.hpp>
+#include <kernels/conv/gpu_matrix.hpp>
+#include <kernels/gemm/gpu_matrix.hpp>
+
+namespace clprim::conv {
+namespace {
+
+using detail::MatrixTile;
+using detail::round_up;
+
+constexpr cl_long block_k = 32;   // BLOCK_K of gemm/fragments_blocks.cl
+
+// Rows and columns exchanged.
+void turn(ImplicitProblem& p)
+{
+    for (cl_long* axes : {p.taps, p.in, p.out, p.kernel, p.tap_first, p.tap_period, p.scale, p.shift, p.step,
+                          p.source_strides + 2, p.result_strides + 2})
+        std::swap(axes[1], axes[2]);
+}
+
+// Taps along columns in the other order where they go down.
+void let_columns_ascend(ImplicitProblem& p)
+{
+    if (p.step[2] >= 0)
+        return;
+    const cl_long last = p.taps[2] - 1;
+    p.shift[2] += last * p.step[2];
+    p.step[2] = -p.step[2];
+    p.tap_first[2] += last * p.tap_period[2];
+    p.tap_period[2] = -p.tap_period[2];
+}
+
+// Whether block reads can take the images of the source, rows of pixels being rows of a matrix.
+bool fits(const ImplicitProblem& p, const Tensor& source)
+{
+    constexpr cl_long longest = 1 << 22;   // elements
+    const cl_long *s = p.source_strides, offset = static_cast<cl_long>(source.buffer_offset());
+    const cl_long aligned = offset | (p.batch > 1 ? s[0] : 0) | (p.scale[1] > 1 ? s[3] : 0);
+    return s[1] == 1 && aligned % 32 == 0 && s[3] % 8 == 0 && s[4] % 2 == 0 && p.in[2] * s[4] <= s[3] &&
+           s[4] >= p.groups * p.depth && p.scale[1] * s[3] < longest && p.in[1] < longest;
+}
+
+// The weights of a launch as [group][tap][depth][row], rows filled up with zeros.
+Tensor packed(Queue& queue, const Call& call, const ImplicitProblem& p, bool turned)
+{
+    const PackProblem q = pack_problem(call, false);
+    const Tensor& w = call.w;
+    const cl_long rows = round_up(p.rows, block_k), total = p.total_depth();
+    const int axes[2] = {turned ? 2 : 1, turned ? 1 : 2};   // of the tensor
+    const auto pack = [&] {
+        const Tensor whole = queue.context().empty({p.groups, p.taps[1], p.taps[2], p.depth, rows}, w.dtype, queue);
+        if (rows != p.rows)
+            fill_zero(queue, whole);
+        // Taps may go down, which strides cannot: one row of them after the other.
+        for (cl_long tap = 0; tap < p.taps[2]; ++tap) {
+            const Tensor from(w.memory,
+                              w.offset + p.tap_first[1] * q.tap_strides[axes[0]] +
+                                  (p.tap_first[2] + tap * p.tap_period[2]) * q.tap_strides[axes[1]],
+                              w.dtype, {p.groups, p.taps[1], p.depth, p.rows},
+                              {q.group_stride, p.tap_period[1] * q.tap_strides[axes[0]], q.depth_stride, q.row_stride});
+            const Tensor to(whole.memory, whole.offset + tap * p.depth * rows, w.dtype, from.shape,
+                            {total * rows, p.taps[2] * p.depth * rows, rows, 1});
+            copy(queue, from, to);
+        }
+        return whole;
+    };
+    if (!call.prepared)
+        return pack();
+    const cl_long *first = p.tap_first, *period = p.tap_period;
+    return call.prepared->get(queue, fmt::format("conv matrix blocks {} {} {} {}:{} {}:{}", static_cast<int>(call.pass),
+                                                 p.groups, turned, first[1], first[2], period[1], period[2]), pack,
+                              Prepared::Keeps::all);
+}
+
+// Rows of a block, as few of which as possible are beyond an edge; each of them is one more message.
+cl_long piece_for(const ImplicitProblem& p)
+{
+    const auto cost = [&](cl_long rows) {
+        return static_cast<double>(round_up(p.out[1], rows)) * (1 + 0.5 / static_cast<double>(rows));
+    };
+    constexpr cl_long choices[] = {8, 16, 32};
+    return *std::ranges::min_element(choices, {}, cost);
+}
+
+// The cheapest by the time of the vector engine with the most sub-groups; narrow ones take longer for each sum.
+MatrixTile tile_for(const Device& device, detail::MatrixEngineChoice engine, cl_long pixels, cl_long rows,
+                    cl_long groups)
+{
+    if (engine.emulated)
+        return {2, 2, 4, 2};
+    const auto cost = [&](const MatrixTile& tile) {
+        const cl_long tiles = ceil_div(pixels, 32 * tile.sub_groups_m) *
+                              ceil_div(rows, 16 * tile.fragments_n * tile.sub_groups_n) * groups;
+        const cl_long turns = ceil_div(tiles * tile.sub_groups_m * tile.sub_groups_n, device.compute_units);
+        return static_cast<double>(turns) * (tile.fragments_n == 4 ? 4 : 2.5);
+    };
+    static constexpr MatrixTile tiles[] = {{4, 4, 4, 4}, {4, 2, 4, 4}, {8, 1, 4, 4}, {4, 1, 4, 4}, {4, 1, 4, 2}};
+    return *std::ranges::min_element(tiles, {}, cost);
+}
+
+bool quads_fit(const ImplicitProblem& p, const Tensor& result, bool channels_innermost)
+{
+    const cl_long* s = p.result_strides;
+    const cl_long all = static_cast<cl_long>(result.buffer_offset()) | s[0] | s[4] |
+                        (channels_innermost ? p.rows | s[3] : p.out[1] | s[1]);
+    return (channels_innermost ? s[1] : s[3]) == 1 && all % 4 == 0;
+}
+
+void launch(Queue& queue, const Call& call, const Tensor& source, ImplicitProblem p, cl_long result_first, bool turned)
+{
+    if (p.pixels() == 0)
+        return;
+    let_columns_ascend(p);
+    p.taps_inner = 0;
+    Tensor result = call.result();
+    result.offset += result_first;
+    const Tensor weights = packed(queue, call, p, turned);
+    const bool channels_innermost = p.result_strides[1] == 1 && p.groups * p.rows > 1;
+    const cl_long piece = piece_for(p), width = weights.size(4);
+    conv_blocks_problem blocks{};
+    blocks.rows = static_cast<cl_int>(p.out[1]);
+    const cl_long *s = p.source_strides, step = p.step[2] * s[4];
+    const bool together = step == p.depth || p.taps[2] == 1;   // the channels of taps along a row follow each other
+    blocks.run = static_cast<cl_int>(together ? p.taps[2] * p.depth : p.depth);
+    blocks.runs = static_cast<cl_int>(together ? 1 : p.taps[2]);
+    blocks.run_step = static_cast<cl_int>(step);
+    blocks.source_width = static_cast<cl_int>(2 * p.in[2] * s[4]);
+    blocks.weights_width = static_cast<cl_int>(2 * width);
+    const bool quads = quads_fit(p, result, channels_innermost), strided = p.scale[1] > 1;
+    const cl_long farthest = std::max({static_cast<cl_long>(source.buffer_offset()) + s[0] * p.batch,
+                                       span_of(call.result()) + static_cast<cl_long>(result.buffer_offset()),
+                                       weights.numel()});
+    p.out[1] = ceil_div(p.out[1], piece);
+    const auto engine = detail::matrix_engine(queue.device());
+    const detail::MatrixEngineShape& shape = detail::shape_of(engine.engine);
+    const MatrixTile tile = tile_for(queue.device(), engine, p.pixels() * piece, p.rows, p.groups);
+    const Program& program = queue.context().program(
+        "kernels/conv/gpu_matrix_blocks.cl",
+        detail::gemm_options(call.dtype) + detail::matrix_tile_options(engine, tile) +
+            fmt::format(" -DOFFSET={} -DPLANES=0 -DINSIDE=0 -DONE_TAP=0 -DA_ALONG_K=1 -DB_ALONG_K=0 -DALIGNED=1 "
+                        "-DBLOCKS=1 -DPIECE={} -DSTRIDED={:d} -DCHANNELS_INNERMOST={:d} -DQUADS_OF_ROWS={:d} "
+                        "-DQUADS={:d} -DACTIVATION={}",
+                        farthest < cl_long{1} << 30 ? "int" : "long", piece, strided, channels_innermost,
+                        !channels_innermost, quads, p.epilogue.activation));
+    const cl_long pieces = shape.rows(tile) / piece, channels = shape.columns(tile);
+    queue.launch(program.kernel("conv_blocks"),
+                 Range::groups({static_cast<std::size_t>(ceil_div(p.pixels(), pieces)),
+                                static_cast<std::size_t>(ceil_div(p.rows, channels) * p.groups), 1},
+                               {static_cast<std::size_t>(shape.items(tile)), 1, 1}),
+                 source, weights, call.bias, result, gpu_problem(p), blocks);
+}
+
+// A copy of the source with channels innermost, and columns or rows next; says in `strides` how it lies.
+Tensor copied(Queue& queue, const Call& call, bool turned, cl_long (&strides)[5])
+{
+    const ImplicitProblem p = common_problem(call);
+    const Tensor& t = call.pass == ConvPass::forward ? call.x : call.y;
+    const cl_long* s = p.source_strides;
+    const cl_long channels = p.groups * p.depth;
+    const int outer = turned ? 2 : 1, inner = turned ? 1 : 2;
+    const Tensor from(t.memory, t.offset, t.dtype, {p.batch, p.in[outer], p.in[inner], channels},
+                      {s[0], s[2 + outer], s[2 + inner], s[1]});
+    const Tensor to = queue.context().empty(from.shape, t.dtype, queue);
+    copy(queue, from, to);
+    strides[0] = p.in[1] * p.in[2] * channels;
+    strides[1] = 1;
+    strides[2] = 0;
+    strides[2 + inner] = channels;
+    strides[2 + outer] = p.in[inner] * channels;
+    return to;
+}
+
+}  // namespace
+
+bool run_in_blocks(Queue& queue, const Call& call)
+{
+    const auto engine = detail::matrix_engine(queue.device());
+    if (engine.engine != detail::MatrixEngine::dpas16 ||
+        !(engine.emulated || queue.device().has_extension("cl_intel_subgroup_2d_block_io")))
+        return false;
+    const ImplicitProblem all = common_problem(call);
+    bool possible = all.depth % block_k == 0;
+    for_each_launch(call, [&](const ImplicitProblem& p, cl_long) {
+        possible = possible && !has_planes(p) && p.total_depth() > 0;
+    });
+    if (!possible)
+        return false;
+    const auto all_fit = [&](const Tensor& source, const cl_long (&strides)[5], bool turned) {
+        bool good = true;
+        for_each_launch(call, [&](ImplicitProblem p, cl_long) {
+            std::copy_n(strides, 5, p.source_strides);
+            if (turned)
+                turn(p);
+            good = good && fits(p, source);
+        });
+        return good;
+    };
+    Tensor source = call.pass == ConvPass::forward ? call.x : call.y;
+    cl_long strides[5];
+    std::copy_n(all.source_strides, 5, strides);
+    bool turned = all.in[1] == 1 && all.kernel[1] == 1;   // one dimension: columns are many, and better rows
+    if (!all_fit(source, strides, turned)) {
+        turned = turned || all.result_strides[1] != 1;
+        source = copied(queue, call, turned, strides);
+        if (!all_fit(source, strides, turned))
+            return false;
+    }
+    for_each_launch(call, [&](ImplicitProblem p, cl_long first) {
+        std::copy_n(strides, 5, p.source_strides);
+        if (turned)
+            turn(p);
+        launch(queue, call, source, p, first, turned);
+    });
+    return true;
+}
+
+}  // namespace clprim::conv
