@@ -9,6 +9,7 @@
 //
 // Options: those of gpu_gather.cl and matrix_tiles.cl (-DA_ALONG_K=1 -DB_ALONG_K=1 -DALIGNED=1 -DBLOCKS=0), and
 //   -DPIXELS_ARE_ROWS=0|1
+//   -DWHOLE_TAPS=0|1        1: depth is a multiple of SLAB_K, so that a slab is of one tap
 //   -DQUADS=0|1             four neighbours in a row of the result lie at a multiple of four elements
 //   -DACTIVATION=..         of epilogue.cl
 #include "kernels/conv/gpu_gather.cl"
@@ -89,18 +90,43 @@ void conv_matrix(const __global stored* restrict source, ulong source_offset, co
     barrier(CLK_LOCAL_MEM_FENCE);
     const __global uint4* const zeros = zeros_of(table, &p);
     OFFSET weights_far = weights_origin;
+#if WHOLE_TAPS
+    // Where this work-item's groups of a tap lie, found once a tap.
+    tap_place at[SOURCE_LOADS];
+    OFFSET in_tap = 0;
+#define FETCH(count)                                                                                                  \
+    {                                                                                                                 \
+        UNROLL for (int load = 0; load < SOURCE_LOADS; ++load)                                                        \
+            SOURCE(_next)[load] = fetch_tap(source, &at[load], in_tap);                                               \
+        FETCH_SLAB(WEIGHTS(_next), WEIGHT_LOADS, weights, weights_far, from_weights, WEIGHTS(_line), WEIGHTS(_k),     \
+                   count)                                                                                             \
+        weights_far += 2 * SLAB_K;                                                                                    \
+        in_tap += 2 * SLAB_K;                                                                                         \
+    }
+#define FETCHED                                                                                                       \
+    UNROLL for (int load = 0; load < SOURCE_LOADS; ++load)                                                            \
+        SOURCE(_next)[load] = inside_tap(SOURCE(_next)[load], at[load]);
+    const int taps = p.taps[0] * p.taps[1] * p.taps[2], slabs_of_tap = p.depth / SLAB_K;
+    MULTIPLY_RUNS(taps, slabs_of_tap, {
+        const int2 tap = table[begun * (slabs_of_tap * (SLAB_K / 8))];
+        UNROLL for (int load = 0; load < SOURCE_LOADS; ++load)
+            at[load] = find_tap_place(source, source_origin, zeros, places[load], tap, 2 * SOURCE(_k));
+        in_tap = 0;
+    })
+#else
     int k = 0;
 #define FETCH(count)                                                                                                  \
     {                                                                                                                 \
         const int2 tap = table[(k + SOURCE(_k)) / 8];                                                                 \
         UNROLL for (int load = 0; load < SOURCE_LOADS; ++load)                                                        \
-            SOURCE(_next)[load] = gather_channels(source, zeros, places[load], tap, SOURCE(_k) < count);             \
+            SOURCE(_next)[load] = gather_channels(source, zeros, places[load], tap, SOURCE(_k) < count);              \
         FETCH_SLAB(WEIGHTS(_next), WEIGHT_LOADS, weights, weights_far, from_weights, WEIGHTS(_line), WEIGHTS(_k),     \
                    count)                                                                                             \
         weights_far += 2 * count;                                                                                     \
         k += count;                                                                                                   \
     }
     MULTIPLY_DEPTH(p.total)
+#endif
 
     result += result_offset + group * p.result_group + channel0 * (OFFSET)p.result_channel;
     bias += bias_offset + group * p.rows + channel0;

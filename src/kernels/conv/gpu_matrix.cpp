@@ -131,32 +131,28 @@ bool quads_of_channels(const ImplicitProblem& p, const Tensor& result)
     return s[1] == 1 && in_fours(result, {p.rows, s[0], s[2], s[3], s[4]});
 }
 
-// Sums of all tiles, for what is computed in vain at edges; small ones take longer for each.
-double cost_of(const detail::MatrixEngineShape& shape, const detail::MatrixTile& tile, cl_long rows, cl_long columns)
+using detail::MatrixExtent;
+
+// The one with the index that a point says; the usual one where it is empty.
+const detail::MatrixTile& tile_at(const Queue& queue, detail::MatrixEngineChoice engine, const MatrixExtent& sums,
+                                  const Point& point)
 {
-    const double all = static_cast<double>(round_up(rows, shape.rows(tile)) * round_up(columns, shape.columns(tile)));
-    return tile.fragments_m * tile.fragments_n < shape.large.fragments_m * shape.large.fragments_n ? 1.25 * all : all;
+    const std::int64_t tile = point.empty() ? detail::best_tile(engine, sums, queue.device()) : point.at("tile");
+    const detail::MatrixTile& result = detail::matrix_tiles(engine.engine)[static_cast<std::size_t>(tile)].tile;
+    require<NotSupported>(detail::tile_fits(engine, result, queue.device()),
+                          "conv: the device has too little local memory, or too small work-groups, for tile ", tile);
+    return result;
 }
 
-// Work-groups' tiles for rows of C and columns in all, in each of `groups`: the large one, or its sub-groups the other
-// way round, where enough of them fill the device and do not lie mostly beyond an edge.
-detail::MatrixTile tile_for(const Queue& queue, detail::MatrixEngineChoice engine, cl_long rows, cl_long columns,
-                            cl_long groups)
+Space tile_space(const MatrixExtent& sums, const Device& device)
 {
-    const detail::MatrixEngineShape& shape = detail::shape_of(engine.engine);
-    detail::MatrixTile best = shape.small;
-    if (engine.emulated)
-        return best;
-    detail::MatrixTile turned = shape.large;
-    std::swap(turned.sub_groups_m, turned.sub_groups_n);
-    for (const detail::MatrixTile& tile : {turned, shape.large}) {
-        const cl_long tiles = ceil_div(rows, shape.rows(tile)) * ceil_div(columns, shape.columns(tile)) * groups;
-        const std::size_t local = shape.local_memory(tile, false) + 1024;   // 1024: for places beside the slabs
-        if (tiles >= queue.device().compute_units && local <= queue.device().local_memory &&
-            cost_of(shape, tile, rows, columns) <= cost_of(shape, best, rows, columns))
-            best = tile;
-    }
-    return best;
+    const auto engine = detail::matrix_engine(device);
+    const auto tiles = detail::matrix_tiles(engine.engine);
+    std::vector<std::int64_t> fitting;
+    for (std::size_t i = 0; i < tiles.size(); ++i)
+        if (detail::tile_fits(engine, tiles[i].tile, device))
+            fitting.push_back(static_cast<std::int64_t>(i));
+    return {{"tile", fitting, detail::best_tile(engine, sums, device)}};
 }
 
 // Elements from the beginning of the buffer to beyond a tensor of `size` elements.
@@ -170,10 +166,10 @@ std::string options_for(const Call& call, const ImplicitProblem& p, cl_long fart
                        always_inside(p), has_planes(p));
 }
 
-// Where k lies, for every eight, with zeros behind the end.
+// Where k lies, for every eight, with zeros behind the end, as many as a tap has channels.
 Tensor tap_table(Queue& queue, DataType dtype, const ImplicitProblem& p)
 {
-    const auto entries = static_cast<cl_int>(p.total_depth() / 8 + 8);
+    const auto entries = static_cast<cl_int>(p.total_depth() / 8 + p.depth / 4 + 8);
     const Tensor table = queue.context().empty({2 * cl_long{entries}}, DataType::int32, queue);
     queue.launch(tables_program(queue, dtype).kernel("conv_matrix_table"),
                  Range::linear(static_cast<std::size_t>(entries), 64), table, gpu_problem(p),
@@ -198,7 +194,8 @@ Range groups_of(cl_long x, cl_long y, cl_long z, cl_long items)
                          {static_cast<std::size_t>(items), 1, 1});
 }
 
-void launch(Queue& queue, const Call& call, const Packed& source, ImplicitProblem p, cl_long result_first)
+void launch(Queue& queue, const Call& call, const Packed& source, ImplicitProblem p, cl_long result_first,
+            const Point& point)
 {
     if (p.pixels() == 0)
         return;
@@ -212,8 +209,9 @@ void launch(Queue& queue, const Call& call, const Packed& source, ImplicitProble
     const bool quads = pixels_are_rows ? quads_of_channels(p, result) : quads_of_pixels(p, result);
     const auto engine = detail::matrix_engine(queue.device());
     const detail::MatrixEngineShape& shape = detail::shape_of(engine.engine);
-    const detail::MatrixTile tile = pixels_are_rows ? tile_for(queue, engine, p.pixels(), p.rows, p.groups)
-                                                    : tile_for(queue, engine, p.rows, p.pixels(), p.groups);
+    const detail::MatrixTile& tile = tile_at(queue, engine, pixels_are_rows ? MatrixExtent{p.pixels(), p.rows, p.groups}
+                                                                            : MatrixExtent{p.rows, p.pixels(), p.groups},
+                                             point);
     const cl_long pixels = pixels_are_rows ? shape.rows(tile) : shape.columns(tile);
     const cl_long channels = pixels_are_rows ? shape.columns(tile) : shape.rows(tile);
     const cl_long farthest = std::max({beyond(source.tensor, source.strides[0] * p.batch), span_of(call.result()),
@@ -221,8 +219,9 @@ void launch(Queue& queue, const Call& call, const Packed& source, ImplicitProble
     const Program& program = queue.context().program(
         "kernels/conv/gpu_matrix.cl",
         options_for(call, p, farthest) + detail::matrix_tile_options(engine, tile) +
-            fmt::format(" -DA_ALONG_K=1 -DB_ALONG_K=1 -DPIXELS_ARE_ROWS={:d} -DQUADS={:d} -DACTIVATION={}",
-                        pixels_are_rows, quads, p.epilogue.activation));
+            fmt::format(" -DA_ALONG_K=1 -DB_ALONG_K=1 -DPIXELS_ARE_ROWS={:d} -DWHOLE_TAPS={:d} -DQUADS={:d} "
+                        "-DACTIVATION={}",
+                        pixels_are_rows, p.depth % 32 == 0 && p.total_depth() > 0, quads, p.epilogue.activation));
     const gpu_conv_problem problem = gpu_problem(p);
     const Tensor table = tap_table(queue, call.dtype, p);
     queue.launch(program.kernel("conv_matrix"),
@@ -254,17 +253,54 @@ Rejection gpu_matrix_advises_against(const Call& call, const Device& device)
     return detail::matrix_engine_advises_against(pixels, forward ? outward : inward, device);
 }
 
-void run_gpu_matrix(Queue& queue, const Call& call)
+Space gpu_matrix_space(const Call& call, const Device& device)
+{
+    if (as_matrix_product(call) || in_blocks(call, device))
+        return {};
+    const Problem& q = call.problem;
+    const bool forward = call.pass == ConvPass::forward, pixels_are_rows = call.result().stride(1) == 1;
+    const cl_long channels = forward ? q.out_channels : q.in_channels;
+    const cl_long pixels = q.batch * (forward ? q.out_pixels() : q.in_pixels());
+    return tile_space(pixels_are_rows ? MatrixExtent{pixels, channels, q.groups}
+                                      : MatrixExtent{channels, pixels, q.groups}, device);
+}
+
+void run_gpu_matrix(Queue& queue, const Call& call) { run_gpu_matrix_at(queue, call, {}); }
+
+void run_gpu_matrix_at(Queue& queue, const Call& call, const Point& point)
 {
     if (const auto product = as_matrix_product(call))
         return detail::gpu_matrix(queue, product->problem, product->tensors);
-    if (run_in_blocks(queue, call))
-        return;
+    if (in_blocks(call, queue.device()))
+        return run_in_blocks(queue, call);
     const Packed source = packed(queue, call.pass == ConvPass::forward ? x_side(call) : y_side(call), false);
-    for_each_launch(call, [&](const ImplicitProblem& p, cl_long first) { launch(queue, call, source, p, first); });
+    for_each_launch(call, [&](const ImplicitProblem& p, cl_long first) {
+        launch(queue, call, source, p, first, point);
+    });
 }
 
-void run_gpu_matrix_weight(Queue& queue, const Call& call)
+namespace {
+
+// Pixels are many, and cut into as many parts as the device wants.
+MatrixExtent weight_sums(const ImplicitProblem& p)
+{
+    return {p.rows, p.total_depth(), p.groups * ceil_div(p.pixels(), 512)};
+}
+
+}  // namespace
+
+Space gpu_matrix_weight_space(const Call& call, const Device& device)
+{
+    if (as_matrix_product(call))
+        return {};
+    ImplicitProblem p = forward_problem(call);
+    p.depth = round_up(p.depth, 8);
+    return tile_space(weight_sums(p), device);
+}
+
+void run_gpu_matrix_weight(Queue& queue, const Call& call) { run_gpu_matrix_weight_at(queue, call, {}); }
+
+void run_gpu_matrix_weight_at(Queue& queue, const Call& call, const Point& point)
 {
     if (const auto product = as_matrix_product(call))
         return detail::gpu_matrix(queue, product->problem, product->tensors);
@@ -279,8 +315,7 @@ void run_gpu_matrix_weight(Queue& queue, const Call& call)
     const auto engine = detail::matrix_engine(queue.device());
     const detail::MatrixEngineShape& shape = detail::shape_of(engine.engine);
     const cl_long columns = p.total_depth();
-    // Pixels are many, and cut into as many parts as the device wants.
-    const detail::MatrixTile tile = tile_for(queue, engine, p.rows, columns, p.groups * ceil_div(p.pixels(), 512));
+    const detail::MatrixTile& tile = tile_at(queue, engine, weight_sums(p), point);
     const cl_long row_blocks = ceil_div(p.rows, shape.rows(tile)) * p.groups;
     const cl_long column_blocks = ceil_div(columns, shape.columns(tile));
     const cl_long wanted = 2 * static_cast<cl_long>(queue.device().compute_units);

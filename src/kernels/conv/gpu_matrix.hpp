@@ -16,7 +16,8 @@ struct MatrixProduct {
 // The product that a call of one tap is, if all of its operands can be read eight elements at a time.
 std::optional<MatrixProduct> as_matrix_product(const Call& call);
 
-// Computes a forward or data pass by block reads of two dimensions (gpu_matrix_blocks.cl), if they can take it.
-bool run_in_blocks(Queue& queue, const Call& call);
+// A forward or data pass by block reads of two dimensions (gpu_matrix_blocks.cl), and whether they can take it.
+bool in_blocks(const Call& call, const Device& device);
+void run_in_blocks(Queue& queue, const Call& call);
 
 }  // namespace clprim::conv

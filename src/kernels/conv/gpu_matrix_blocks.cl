@@ -20,6 +20,11 @@
 #include "kernels/gemm/fragments_blocks.cl"
 #include "kernels/conv/gpu_matrix_finish.cl"
 
+#if CHANNELS_INNERMOST
+#define RESULT_CHANNEL(p) 1
+#else
+#define RESULT_CHANNEL(p) (OFFSET)(p).result_channel
+#endif
 #define PIECES (ROWS / PIECE)   // of a sub-group
 #define READ_PIECE_OF(rows) intel_sub_group_2d_block_read_16b_##rows##r16x2c
 #define PREFETCH_PIECE_OF(rows) intel_sub_group_2d_block_prefetch_16b_##rows##r16x2c
@@ -153,7 +158,7 @@ void conv_blocks(const __global stored* restrict source, ulong source_offset, co
         }
     }
 
-    result += result_offset + group * p.result_group + channel0 * (OFFSET)p.result_channel;
+    result += result_offset + group * p.result_group + channel0 * RESULT_CHANNEL(p);
     bias += bias_offset + group * p.rows + channel0;
     const int channels = min(p.rows - channel0, BLOCK_N);
     // Where pieces lie in the result, and how many rows they have there: found once, not by each work-item.
@@ -169,9 +174,9 @@ void conv_blocks(const __global stored* restrict source, ulong source_offset, co
         const int line = i % PIECE;
         if (line < ending.rows && j < channels) {
             __global stored* to =
-                result + (ending.first + line * (OFFSET)p.result_axis[1] + j * (OFFSET)p.result_channel);
+                result + (ending.first + line * (OFFSET)p.result_axis[1] + j * RESULT_CHANNEL(p));
 #if CHANNELS_INNERMOST
-            finish_four(v, to, p.result_channel, bias + j, 1, &p, channels - j);
+            finish_four(v, to, 1, bias + j, 1, &p, channels - j);
 #else
             finish_four(v, to, p.result_axis[1], bias + j, 0, &p, ending.rows - line);
 #endif

@@ -1,5 +1,6 @@
 // Host side of gpu_matrix_blocks.cl.
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -37,10 +38,10 @@ void let_columns_ascend(ImplicitProblem& p)
 }
 
 // Whether block reads can take the images of the source, rows of pixels being rows of a matrix.
-bool fits(const ImplicitProblem& p, const Tensor& source)
+bool fits(const ImplicitProblem& p, cl_long offset)
 {
     constexpr cl_long longest = 1 << 22;   // elements
-    const cl_long *s = p.source_strides, offset = static_cast<cl_long>(source.buffer_offset());
+    const cl_long* s = p.source_strides;
     const cl_long aligned = offset | (p.batch > 1 ? s[0] : 0) | (p.scale[1] > 1 ? s[3] : 0);
     return s[1] == 1 && aligned % 32 == 0 && s[3] % 8 == 0 && s[4] % 2 == 0 && p.in[2] * s[4] <= s[3] &&
            s[4] >= p.groups * p.depth && p.scale[1] * s[3] < longest && p.in[1] < longest;
@@ -156,68 +157,85 @@ void launch(Queue& queue, const Call& call, const Tensor& source, ImplicitProble
                  source, weights, call.bias, result, gpu_problem(p), blocks);
 }
 
-// A copy of the source with channels innermost, and columns or rows next; says in `strides` how it lies.
-Tensor copied(Queue& queue, const Call& call, bool turned, cl_long (&strides)[5])
+// How a call's source is read: in place, or a copy with channels innermost and columns, or rows, next.
+struct Plan {
+    bool copied = false, turned = false;
+    cl_long strides[5] = {};
+};
+
+void lay_out_copy(const ImplicitProblem& p, Plan& plan)
+{
+    const int outer = plan.turned ? 2 : 1, inner = plan.turned ? 1 : 2;
+    const cl_long channels = p.groups * p.depth;
+    plan.copied = true;
+    plan.strides[0] = p.in[1] * p.in[2] * channels;
+    plan.strides[1] = 1;
+    plan.strides[2] = 0;
+    plan.strides[2 + inner] = channels;
+    plan.strides[2 + outer] = p.in[inner] * channels;
+}
+
+const Tensor& source_of(const Call& call) { return call.pass == ConvPass::forward ? call.x : call.y; }
+
+Tensor copied(Queue& queue, const Call& call, const Plan& plan)
 {
     const ImplicitProblem p = common_problem(call);
-    const Tensor& t = call.pass == ConvPass::forward ? call.x : call.y;
+    const Tensor& t = source_of(call);
     const cl_long* s = p.source_strides;
-    const cl_long channels = p.groups * p.depth;
-    const int outer = turned ? 2 : 1, inner = turned ? 1 : 2;
-    const Tensor from(t.memory, t.offset, t.dtype, {p.batch, p.in[outer], p.in[inner], channels},
+    const int outer = plan.turned ? 2 : 1, inner = plan.turned ? 1 : 2;
+    const Tensor from(t.memory, t.offset, t.dtype, {p.batch, p.in[outer], p.in[inner], p.groups * p.depth},
                       {s[0], s[2 + outer], s[2 + inner], s[1]});
     const Tensor to = queue.context().empty(from.shape, t.dtype, queue);
     copy(queue, from, to);
-    strides[0] = p.in[1] * p.in[2] * channels;
-    strides[1] = 1;
-    strides[2] = 0;
-    strides[2 + inner] = channels;
-    strides[2 + outer] = p.in[inner] * channels;
     return to;
+}
+
+// Whether all launches of a call can read its source as a plan says.
+bool all_fit(const Call& call, const Plan& plan)
+{
+    const cl_long offset = plan.copied ? 0 : static_cast<cl_long>(source_of(call).buffer_offset());
+    bool good = true;
+    for_each_launch(call, [&](ImplicitProblem p, cl_long) {
+        std::copy_n(plan.strides, 5, p.source_strides);
+        if (plan.turned)
+            turn(p);
+        good = good && fits(p, offset) && !has_planes(p) && p.total_depth() > 0;
+    });
+    return good;
+}
+
+std::optional<Plan> plan_for(const Call& call, const Device& device)
+{
+    const auto engine = detail::matrix_engine(device);
+    const ImplicitProblem p = common_problem(call);
+    if (engine.engine != detail::MatrixEngine::dpas16 || p.depth % block_k != 0 ||
+        !(engine.emulated || device.has_extension("cl_intel_subgroup_2d_block_io")))
+        return {};
+    Plan plan;
+    plan.turned = p.in[1] == 1 && p.kernel[1] == 1;   // one dimension: columns are many, and better rows
+    std::copy_n(p.source_strides, 5, plan.strides);
+    if (all_fit(call, plan))
+        return plan;
+    plan.turned = plan.turned || p.result_strides[1] != 1;
+    lay_out_copy(p, plan);
+    return all_fit(call, plan) ? std::optional(plan) : std::nullopt;
 }
 
 }  // namespace
 
-bool run_in_blocks(Queue& queue, const Call& call)
+bool in_blocks(const Call& call, const Device& device) { return plan_for(call, device).has_value(); }
+
+void run_in_blocks(Queue& queue, const Call& call)
 {
-    const auto engine = detail::matrix_engine(queue.device());
-    if (engine.engine != detail::MatrixEngine::dpas16 ||
-        !(engine.emulated || queue.device().has_extension("cl_intel_subgroup_2d_block_io")))
-        return false;
-    const ImplicitProblem all = common_problem(call);
-    bool possible = all.depth % block_k == 0;
-    for_each_launch(call, [&](const ImplicitProblem& p, cl_long) {
-        possible = possible && !has_planes(p) && p.total_depth() > 0;
-    });
-    if (!possible)
-        return false;
-    const auto all_fit = [&](const Tensor& source, const cl_long (&strides)[5], bool turned) {
-        bool good = true;
-        for_each_launch(call, [&](ImplicitProblem p, cl_long) {
-            std::copy_n(strides, 5, p.source_strides);
-            if (turned)
-                turn(p);
-            good = good && fits(p, source);
-        });
-        return good;
-    };
-    Tensor source = call.pass == ConvPass::forward ? call.x : call.y;
-    cl_long strides[5];
-    std::copy_n(all.source_strides, 5, strides);
-    bool turned = all.in[1] == 1 && all.kernel[1] == 1;   // one dimension: columns are many, and better rows
-    if (!all_fit(source, strides, turned)) {
-        turned = turned || all.result_strides[1] != 1;
-        source = copied(queue, call, turned, strides);
-        if (!all_fit(source, strides, turned))
-            return false;
-    }
+    const std::optional<Plan> plan = plan_for(call, queue.device());
+    require(plan.has_value(), "conv: blocks cannot take the call");
+    const Tensor source = plan->copied ? copied(queue, call, *plan) : source_of(call);
     for_each_launch(call, [&](ImplicitProblem p, cl_long first) {
-        std::copy_n(strides, 5, p.source_strides);
-        if (turned)
+        std::copy_n(plan->strides, 5, p.source_strides);
+        if (plan->turned)
             turn(p);
-        launch(queue, call, source, p, first, turned);
+        launch(queue, call, source, p, first, plan->turned);
     });
-    return true;
 }
 
 }  // namespace clprim::conv

@@ -33,12 +33,56 @@ static inline const __global uint4* zeros_of(const __global int2* table, const g
     return (const __global uint4*)table + (p->total / 8 + 1) / 2;
 }
 
-static inline uint4 gather_channels(const __global stored* source, const __global uint4* zeros, byte_place place,
-                                    int2 tap, int wanted)
+static inline const __global uchar* find_channels(const __global stored* source, const __global uint4* zeros,
+                                                  byte_place place, int2 tap, int wanted)
 {
 #if !INSIDE
     wanted &= (place.inside & tap.y) == tap.y;
 #endif
     const __global uchar* at = (const __global uchar*)source + (place.first + tap.x);
-    return *(wanted ? (const __global uint4*)at : zeros);
+    return wanted ? at : (const __global uchar*)zeros;
 }
+static inline uint4 gather_channels(const __global stored* source, const __global uint4* zeros, byte_place place,
+                                    int2 tap, int wanted)
+{
+    return *(const __global uint4*)find_channels(source, zeros, place, tap, wanted);
+}
+
+// Where eight channels after the other lie at a tap. Zeros stand for a tap outside: as many as it has channels, or,
+// where addresses are cheap that are found from one buffer's beginning alone, by a mask of what is read.
+#if defined(ENGINE_DPAS8)
+typedef struct {
+    OFFSET at;
+    uint mask;
+} tap_place;
+static inline tap_place find_tap_place(const __global stored* source, ulong origin, const __global uint4* zeros,
+                                       byte_place place, int2 tap, int channel)
+{
+#if INSIDE
+    const int inside = 1;
+#else
+    const int inside = (place.inside & tap.y) == tap.y;
+#endif
+    const tap_place result = {channel + (inside ? place.first + tap.x : 2 * (OFFSET)origin), inside ? ~0u : 0};
+    return result;
+}
+static inline uint4 fetch_tap(const __global stored* source, tap_place* place, OFFSET far)
+{
+    return *(const __global uint4*)((const __global uchar*)source + (place->at + far));
+}
+static inline uint4 inside_tap(uint4 v, tap_place place) { return INSIDE ? v : v & place.mask; }
+#else
+typedef const __global uchar* tap_place;
+static inline tap_place find_tap_place(const __global stored* source, ulong origin, const __global uint4* zeros,
+                                       byte_place place, int2 tap, int channel)
+{
+    return find_channels(source, zeros, place, tap, 1) + channel;
+}
+static inline uint4 fetch_tap(const __global stored* source, tap_place* place, OFFSET far)
+{
+    const uint4 v = *(const __global uint4*)*place;
+    *place += 2 * SLAB_K;
+    return v;
+}
+static inline uint4 inside_tap(uint4 v, tap_place place) { return v; }
+#endif

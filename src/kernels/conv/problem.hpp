@@ -86,6 +86,10 @@ void run_gpu_implicit_weight_at(Queue& queue, const Call& call, const Point& poi
 CLPRIM_API Rejection rejects_gpu_matrix(const Call& call, const Device& device);
 CLPRIM_API Rejection gpu_matrix_advises_against(const Call& call, const Device& device);
 void run_gpu_matrix(Queue& queue, const Call& call);
+CLPRIM_API Space gpu_matrix_space(const Call& call, const Device& device);
+void run_gpu_matrix_at(Queue& queue, const Call& call, const Point& point);
 void run_gpu_matrix_weight(Queue& queue, const Call& call);
+Space gpu_matrix_weight_space(const Call& call, const Device& device);
+void run_gpu_matrix_weight_at(Queue& queue, const Call& call, const Point& point);
 
 }  // namespace clprim::conv

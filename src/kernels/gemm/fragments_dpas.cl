@@ -64,8 +64,8 @@ static inline int begin_b(sub_group g, int along_k, int lines, int line)
 static inline fragment_b load_column(sub_group g, const __local uint* slab, int begin, int j, int k)
 {
     const __local uint* column = slab + begin + g.lane * SLAB_PITCH;
-    const __local uint4* quads = (const __local uint4*)(column + j * LANES * SLAB_PITCH + k / 2);
-    return as_int8((uint8)(quads[0], quads[1]));
+    // As one message: numbers of 64 bits come four at a time, as those of 32 bits do.
+    return as_int8(vload4(0, (const __local ulong*)(column + j * LANES * SLAB_PITCH + k / 2)));
 }
 
 #if !EMULATED

@@ -1,6 +1,8 @@
 // Products by matrix instructions on the host side.
 #pragma once
 
+#include <span>
+
 #include <core/matrix_engine.hpp>
 #include <kernels/gemm/problem.hpp>
 
@@ -28,6 +30,22 @@ const MatrixEngineShape& shape_of(MatrixEngine engine);
 std::string matrix_tile_options(MatrixEngineChoice engine, const MatrixTile& tile);
 // The large tile where `tiles` of them fill the device.
 const MatrixTile& matrix_tile(MatrixEngineChoice engine, std::int64_t large_tiles, const Device& device);
+
+// A tile, and how many of a hundred instructions of its loop multiply matrices, as compilers make it.
+struct RatedTile {
+    MatrixTile tile;
+    double share;
+};
+// Those of an engine that slabs are multiplied by, largest first.
+CLPRIM_API std::span<const RatedTile> matrix_tiles(MatrixEngine);
+// Whether a device can take a tile.
+CLPRIM_API bool tile_fits(MatrixEngineChoice, const MatrixTile&, const Device&);
+// Sums in all: lines of each direction, in as many groups.
+struct MatrixExtent {
+    std::int64_t rows, columns, groups;
+};
+// Index of the tile that takes the least time on the vector engine with the most of them; the smallest by emulation.
+std::int64_t best_tile(MatrixEngineChoice, const MatrixExtent&, const Device&);
 
 // Why a device cannot multiply matrices of a type by an engine; by its own one, which is tried at first use.
 Rejection matrix_engine_rejects_by(MatrixEngineChoice, DataType, const Device&);

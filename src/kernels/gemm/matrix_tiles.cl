@@ -9,6 +9,8 @@
 //     BEGIN_SLABS                   a_line, a_k, b_line, b_k: where this work-item's first groups of a slab lie
 //     MULTIPLY_DEPTH(depth)         sums += A B over `depth` k. FETCH(count) is the kernel's: brings the next slab, of
 //                                   which `count` k are wanted, to a_next[A_LOADS] and b_next[B_LOADS], and moves on
+//     MULTIPLY_RUNS(runs, slabs, ...)   the same in runs of whole slabs, each of which begins with the statement, for
+//                                       run `begun`
 //     EACH_QUAD_OF_SUMS(i, j, v, ...)   the statement, for v, four neighbours from column j on in row i of the block;
 //                                       with -DQUADS_OF_ROWS=1 four from row i on in column j
 //
@@ -37,6 +39,16 @@
 #endif
 #ifndef ROLLED
 #define ROLLED
+#endif
+// Loads stay before what follows. AMD's compiler would bring them next to where their values are stored, one after the
+// other, and wait for each.
+#ifndef __has_builtin
+#define __has_builtin(x) 0
+#endif
+#if __has_builtin(__builtin_amdgcn_sched_barrier) && !EMULATED
+#define LOADS_COME_FIRST __builtin_amdgcn_sched_barrier(0);
+#else
+#define LOADS_COME_FIRST
 #endif
 
 #define ITEMS (SUB_GROUPS_M * SUB_GROUPS_N * LANES)
@@ -159,6 +171,17 @@ static inline void multiply_slabs(sub_group g, fragment_sums sums[FRAGMENTS_M][F
 {
     UNROLL for (int k = 0; k < SLAB_K; k += FRAGMENT_K)
     {
+#ifdef ENGINE_DPAS8
+        fragment_a a[FRAGMENTS_M];
+        UNROLL for (int i = 0; i < FRAGMENTS_M; ++i)
+            a[i] = load_a(g, slabs, a_begin, A_ALONG_K, BLOCK_M, i, k);
+        UNROLL for (int j = 0; j < FRAGMENTS_N; ++j)
+        {
+            const fragment_b b = load_b(g, slabs, b_begin, B_ALONG_K, BLOCK_N, j, k);
+            UNROLL for (int i = 0; i < FRAGMENTS_M; ++i)
+                sums[i][j] = multiply_add(g, a[i], b, sums[i][j]);
+        }
+#else
         fragment_a a[FRAGMENTS_M];
         fragment_b b[FRAGMENTS_N];
         UNROLL for (int i = 0; i < FRAGMENTS_M; ++i)
@@ -168,6 +191,7 @@ static inline void multiply_slabs(sub_group g, fragment_sums sums[FRAGMENTS_M][F
         UNROLL for (int i = 0; i < FRAGMENTS_M; ++i)
             UNROLL for (int j = 0; j < FRAGMENTS_N; ++j)
                 sums[i][j] = multiply_add(g, a[i], b[j], sums[i][j]);
+#endif
     }
 }
 
@@ -257,6 +281,62 @@ static inline void dump_fragments(const fragment_sums sums[FRAGMENTS_N], __local
         FETCH(first)                                                                                                  \
         MULTIPLY_ALL_SLABS                                                                                            \
     }
+#define PLACE_SLABS                                                                                                   \
+    {                                                                                                                 \
+        FETCHED                                                                                                       \
+        PLACE_SLAB(a, slabs + (now + a_at), a_next, A_LOADS, A_ALONG_K, BLOCK_M)                                      \
+        PLACE_SLAB(b, slabs + (now + A_SLAB + b_at), b_next, B_LOADS, B_ALONG_K, BLOCK_N)                             \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                                 \
+    }
+#if EMULATED
+#define MULTIPLY_RUNS(runs, slabs_of_run, ...)                                                                        \
+    {                                                                                                                 \
+        BEGIN_RUNS                                                                                                    \
+        for (int left = (runs) * (slabs_of_run), in_run = 0; left >= 0; --left, --in_run) {                           \
+            if (left > 0) {                                                                                           \
+                if (in_run == 0) {                                                                                    \
+                    __VA_ARGS__                                                                                       \
+                    ++begun;                                                                                          \
+                    in_run = (slabs_of_run);                                                                          \
+                }                                                                                                     \
+                FETCH(SLAB_K)                                                                                         \
+            }                                                                                                         \
+            if (left < (runs) * (slabs_of_run)) {                                                                     \
+                multiply_slabs(g, sums, slabs, now + a_begin, now + A_SLAB + b_begin);                                \
+                now = A_SLAB + B_SLAB - now;                                                                          \
+            }                                                                                                         \
+            PLACE_SLABS                                                                                               \
+        }                                                                                                             \
+    }
+#else
+#define MULTIPLY_RUNS(runs, slabs_of_run, ...)                                                                        \
+    {                                                                                                                 \
+        BEGIN_RUNS                                                                                                    \
+        {                                                                                                             \
+            __VA_ARGS__                                                                                               \
+        }                                                                                                             \
+        FETCH(SLAB_K)                                                                                                 \
+        PLACE_SLABS                                                                                                   \
+        for (int left = (slabs_of_run)-1;; left = (slabs_of_run)) {                                                   \
+            for (; left > 0; --left) {                                                                                \
+                FETCH(SLAB_K)                                                                                         \
+                LOADS_COME_FIRST                                                                                      \
+                multiply_slabs(g, sums, slabs, UNIFORM(now + a_begin), UNIFORM(now + A_SLAB + b_begin));              \
+                now = A_SLAB + B_SLAB - now;                                                                          \
+                PLACE_SLABS                                                                                           \
+            }                                                                                                         \
+            if (++begun == (runs))                                                                                    \
+                break;                                                                                                \
+            __VA_ARGS__                                                                                               \
+        }                                                                                                             \
+        multiply_slabs(g, sums, slabs, UNIFORM(now + a_begin), UNIFORM(now + A_SLAB + b_begin));                      \
+    }
+#endif
+#define BEGIN_RUNS                                                                                                    \
+    const int a_at = a_place(A_ALONG_K, BLOCK_M, a_line, a_k), b_at = b_place(B_ALONG_K, BLOCK_N, b_line, b_k);       \
+    const int a_begin = begin_a(g, A_ALONG_K, BLOCK_M, row), b_begin = begin_b(g, B_ALONG_K, BLOCK_N, column);        \
+    int now = 0, begun = 0;                                                                                           \
+    uint4 a_next[A_LOADS], b_next[B_LOADS];
 #endif
 
 // Rows of fragments pass through local memory, so that what follows is there once and writes neighbours together.
