@@ -209,9 +209,9 @@ void launch(Queue& queue, const Call& call, const Packed& source, ImplicitProble
     const bool quads = pixels_are_rows ? quads_of_channels(p, result) : quads_of_pixels(p, result);
     const auto engine = detail::matrix_engine(queue.device());
     const detail::MatrixEngineShape& shape = detail::shape_of(engine.engine);
-    const detail::MatrixTile& tile = tile_at(queue, engine, pixels_are_rows ? MatrixExtent{p.pixels(), p.rows, p.groups}
-                                                                            : MatrixExtent{p.rows, p.pixels(), p.groups},
-                                             point);
+    const MatrixExtent sums = pixels_are_rows ? MatrixExtent{p.pixels(), p.rows, p.groups}
+                                              : MatrixExtent{p.rows, p.pixels(), p.groups};
+    const detail::MatrixTile& tile = tile_at(queue, engine, sums, point);
     const cl_long pixels = pixels_are_rows ? shape.rows(tile) : shape.columns(tile);
     const cl_long channels = pixels_are_rows ? shape.columns(tile) : shape.rows(tile);
     const cl_long farthest = std::max({beyond(source.tensor, source.strides[0] * p.batch), span_of(call.result()),

@@ -5,9 +5,9 @@
 //   result[pixel][channel] = sum over k of source[pixel][k] * weights[k][channel]
 //
 // An image of the source is a matrix: its rows, and (column, channel) along them. A block of it is PIECE rows of 32
-// channels of one column, and so the A of PIECE pixels that lie one below the other. Padding is what lies outside of the
-// matrix. Weights are packed as [group][tap][depth][channel]. Rows and columns may be either way round in the result
-// and in the problem, which the host has turned; taps along columns ascend.
+// channels of one column, and so the A of PIECE pixels that lie one below the other. Padding is what lies outside of
+// the matrix. Weights are packed as [group][tap][depth][channel]. Rows and columns may be either way round in the
+// result and in the problem, which the host has turned; taps along columns ascend.
 //
 // Options: those of gpu_gather.cl (-DPLANES=0 -DINSIDE=0 -DONE_TAP=0), gpu_matrix_finish.cl and matrix_tiles.cl
 // (-DA_ALONG_K=1 -DB_ALONG_K=0 -DALIGNED=1 -DBLOCKS=1, of fragments in M four), and

@@ -13,12 +13,6 @@ namespace {
 
 constexpr std::int64_t slab_k = 32, slab_pitch = slab_k / 2 + 4;   // of fragments.cl
 
-std::int64_t large_tiles(MatrixEngineChoice engine, const GemmProblem& p)
-{
-    const MatrixEngineShape& shape = shape_of(engine.engine);
-    return divide_up(p.m, shape.rows(shape.large)) * divide_up(p.n, shape.columns(shape.large)) * p.batch;
-}
-
 // Whether block reads of two dimensions can take a matrix of `rows` x `columns`, its columns contiguous.
 bool block_fits(const Tensor& tensor, std::int64_t rows, std::int64_t columns, std::int64_t pitch, std::int64_t batch)
 {
@@ -226,22 +220,39 @@ Rejection gpu_matrix_advises_against(const GemmProblem& problem, const Device& d
     return matrix_engine_advises_against(static_cast<double>(problem.m), static_cast<double>(problem.n), device);
 }
 
+// Blocks that are read without slabs come in two sizes.
+const MatrixTile& gemm_tile(MatrixEngineChoice engine, const GemmProblem& p, const Device& device)
+{
+    const MatrixEngineShape& shape = shape_of(engine.engine);
+    if (engine.engine == MatrixEngine::dpas16)
+        return matrix_tile(engine, divide_up(p.m, shape.rows(shape.large)) *
+                                       divide_up(p.n, shape.columns(shape.large)) * p.batch, device);
+    const bool turned = better_turned(p);
+    const std::int64_t best = best_tile(engine, {turned ? p.n : p.m, turned ? p.m : p.n, p.batch}, device);
+    return matrix_tiles(engine.engine)[static_cast<std::size_t>(best)].tile;
+}
+
 void gpu_matrix(Queue& queue, const GemmProblem& problem, const GemmTensors& tensors)
 {
     const MatrixEngineChoice engine = matrix_engine(queue.device());
-    const bool large = &matrix_tile(engine, large_tiles(engine, problem), queue.device()) ==
-                       &shape_of(engine.engine).large;
-    gpu_matrix_by(engine, large, queue, problem, tensors);
+    gpu_matrix_in(engine, gemm_tile(engine, problem, queue.device()), queue, problem, tensors);
 }
 
-void gpu_matrix_by(MatrixEngineChoice engine, bool large, Queue& queue, const GemmProblem& asked,
+void gpu_matrix_by(MatrixEngineChoice engine, bool large, Queue& queue, const GemmProblem& problem,
+                   const GemmTensors& tensors)
+{
+    const MatrixEngineShape& shape = shape_of(engine.engine);
+    gpu_matrix_in(engine, large ? shape.large : shape.small, queue, problem, tensors);
+}
+
+void gpu_matrix_in(MatrixEngineChoice engine, const MatrixTile& block, Queue& queue, const GemmProblem& asked,
                    const GemmTensors& given, bool padded)
 {
     if (!padded && pays_to_pad(asked, given)) {
         GemmProblem problem = asked;
         GemmTensors tensors = given;
         pad_operands(queue, problem, tensors);
-        return gpu_matrix_by(engine, large, queue, problem, tensors, true);
+        return gpu_matrix_in(engine, block, queue, problem, tensors, true);
     }
     const GemmProblem whole = with_padding(asked, padded);
     const bool best = better_turned(asked);
@@ -256,7 +267,6 @@ void gpu_matrix_by(MatrixEngineChoice engine, bool large, Queue& queue, const Ge
     const GemmProblem problem = turned ? transposed(asked) : asked;
     const GemmTensors tensors = turned ? transposed(given) : given;
     const MatrixEngineShape& shape = shape_of(engine.engine);
-    const MatrixTile& block = large ? shape.large : shape.small;
     const bool fits = shape.local_memory(flattened(block), engine.emulated) <= queue.device().local_memory;
     const MatrixTile tile = blocks.fit && !blocks.a_along_k && fits ? flattened(block) : block;
     const GpuCut cut = gpu_cut(problem, divide_up(problem.n, shape.columns(tile)),

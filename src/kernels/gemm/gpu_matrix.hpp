@@ -70,11 +70,14 @@ CLPRIM_API void gpu_split_by(MatrixEngineChoice, Queue&, const GemmProblem&, con
 bool pays_to_pad(const GemmProblem&, const GemmTensors&);
 void pad_operands(Queue&, GemmProblem&, GemmTensors&);
 
+// The tile that a product takes.
+const MatrixTile& gemm_tile(MatrixEngineChoice, const GemmProblem&, const Device&);
 // By the engine and the tile that are named. C and D may be of float32 beside A and B of 16 bits. `padded`: operands
 // that are not whole groups of eight in the direction of m or n may be read as if they were.
 CLPRIM_API Rejection gpu_matrix_rejects_by(MatrixEngineChoice, const GemmProblem&, const Device&);
-CLPRIM_API void gpu_matrix_by(MatrixEngineChoice, bool large, Queue&, const GemmProblem&, const GemmTensors&,
+CLPRIM_API void gpu_matrix_in(MatrixEngineChoice, const MatrixTile&, Queue&, const GemmProblem&, const GemmTensors&,
                               bool padded = false);
+CLPRIM_API void gpu_matrix_by(MatrixEngineChoice, bool large, Queue&, const GemmProblem&, const GemmTensors&);
 
 // Whether the device builds the engine's kernel and computes products of a type right, int8 for those of eight-bit
 // integers: found out once, by products

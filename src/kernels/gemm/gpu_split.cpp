@@ -112,10 +112,7 @@ void gpu_split_by(MatrixEngineChoice engine, Queue& queue, const GemmProblem& pr
     short_problem.a = a.layout;
     short_problem.b = {b.layout.column, b.layout.row, b.layout.batch};
     short_problem.prepared_a = short_problem.prepared_b = nullptr;
-    const MatrixEngineShape& shape = shape_of(engine.engine);
-    const std::int64_t tiles = divide_up(problem.m, shape.rows(shape.large)) *
-                               divide_up(problem.n, shape.columns(shape.large)) * problem.batch;
-    gpu_matrix_by(engine, &matrix_tile(engine, tiles, queue.device()) == &shape.large, queue, short_problem,
+    gpu_matrix_in(engine, gemm_tile(engine, short_problem, queue.device()), queue, short_problem,
                   {a.numbers, b.numbers, tensors.c, tensors.d}, true);
 }
 

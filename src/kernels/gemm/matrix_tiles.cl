@@ -42,12 +42,12 @@
 #endif
 // Loads stay before what follows. AMD's compiler would bring them next to where their values are stored, one after the
 // other, and wait for each.
-#ifndef __has_builtin
-#define __has_builtin(x) 0
-#endif
-#if __has_builtin(__builtin_amdgcn_sched_barrier) && !EMULATED
+#if defined(__AMDGCN__) && defined(__has_builtin) && !EMULATED
+#if __has_builtin(__builtin_amdgcn_sched_barrier)
 #define LOADS_COME_FIRST __builtin_amdgcn_sched_barrier(0);
-#else
+#endif
+#endif
+#ifndef LOADS_COME_FIRST
 #define LOADS_COME_FIRST
 #endif
 
@@ -258,6 +258,7 @@ static inline void dump_fragments(const fragment_sums sums[FRAGMENTS_N], __local
         barrier(CLK_LOCAL_MEM_FENCE);                                                                                 \
         if (fetch_next)                                                                                               \
             FETCH(SLAB_K)                                                                                             \
+        LOADS_COME_FIRST                                                                                              \
         multiply_slabs(g, sums, slabs, UNIFORM(now + a_begin), UNIFORM(now + A_SLAB + b_begin));                      \
         now = A_SLAB + B_SLAB - now;                                                                                  \
     }
