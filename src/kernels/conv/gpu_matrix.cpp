@@ -291,7 +291,7 @@ MatrixExtent weight_sums(const ImplicitProblem& p)
 
 Space gpu_matrix_weight_space(const Call& call, const Device& device)
 {
-    if (as_matrix_product(call))
+    if (as_matrix_product(call) || weight_in_blocks(call, device))
         return {};
     ImplicitProblem p = forward_problem(call);
     p.depth = round_up(p.depth, 8);
@@ -304,6 +304,8 @@ void run_gpu_matrix_weight_at(Queue& queue, const Call& call, const Point& point
 {
     if (const auto product = as_matrix_product(call))
         return detail::gpu_matrix(queue, product->problem, product->tensors);
+    if (weight_in_blocks(call, queue.device()))
+        return run_weight_in_blocks(queue, call);
     ImplicitProblem p = forward_problem(call);
     if (p.pixels() == 0)
         return fill_zero(queue, call.w);

@@ -19,5 +19,8 @@ std::optional<MatrixProduct> as_matrix_product(const Call& call);
 // A forward or data pass by block reads of two dimensions (gpu_matrix_blocks.cl), and whether they can take it.
 bool in_blocks(const Call& call, const Device& device);
 void run_in_blocks(Queue& queue, const Call& call);
+// The same of a weight gradient (gpu_matrix_blocks_weight.cl).
+bool weight_in_blocks(const Call& call, const Device& device);
+void run_weight_in_blocks(Queue& queue, const Call& call);
 
 }  // namespace clprim::conv

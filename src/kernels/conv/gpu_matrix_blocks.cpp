@@ -177,10 +177,8 @@ void lay_out_copy(const ImplicitProblem& p, Plan& plan)
 
 const Tensor& source_of(const Call& call) { return call.pass == ConvPass::forward ? call.x : call.y; }
 
-Tensor copied(Queue& queue, const Call& call, const Plan& plan)
+Tensor copied(Queue& queue, const Tensor& t, const ImplicitProblem& p, const Plan& plan)
 {
-    const ImplicitProblem p = common_problem(call);
-    const Tensor& t = source_of(call);
     const cl_long* s = p.source_strides;
     const int outer = plan.turned ? 2 : 1, inner = plan.turned ? 1 : 2;
     const Tensor from(t.memory, t.offset, t.dtype, {p.batch, p.in[outer], p.in[inner], p.groups * p.depth},
@@ -221,7 +219,117 @@ std::optional<Plan> plan_for(const Call& call, const Device& device)
     return all_fit(call, plan) ? std::optional(plan) : std::nullopt;
 }
 
+// The same of a weight gradient: x and dy as they are read, which are turned together.
+struct WeightPlan {
+    Plan x, dy;
+};
+
+ImplicitProblem dy_problem(const Call& call)
+{
+    const Problem& q = call.problem;
+    ImplicitProblem p = forward_problem(call);
+    p.depth = q.out_channels;
+    std::copy_n(q.y_strides, 5, p.source_strides);
+    std::copy_n(q.out, 3, p.in);
+    std::fill_n(p.scale, 3, 1);
+    return p;
+}
+
+bool lay_out(const ImplicitProblem& p, cl_long offset, Plan& plan)
+{
+    const auto good = [&](cl_long at) {
+        ImplicitProblem seen = p;
+        std::copy_n(plan.strides, 5, seen.source_strides);
+        if (plan.turned)
+            turn(seen);
+        return fits(seen, at);
+    };
+    std::copy_n(p.source_strides, 5, plan.strides);
+    if (good(offset))
+        return true;
+    lay_out_copy(p, plan);
+    return good(0);
+}
+
+std::optional<WeightPlan> weight_plan(const Call& call, const Device& device)
+{
+    const auto engine = detail::matrix_engine(device);
+    const ImplicitProblem p = forward_problem(call);
+    const cl_long rows = p.out[1] == 1 && p.taps[1] == 1 ? p.out[2] : p.out[1];
+    if (engine.engine != detail::MatrixEngine::dpas16 || p.depth % block_k != 0 || p.rows % 8 != 0 || has_planes(p) ||
+        !(engine.emulated || device.has_extension("cl_intel_subgroup_2d_block_io")) ||
+        2 * rows <= round_up(rows, 16))   // mostly zeros
+        return {};
+    WeightPlan plan;
+    plan.x.turned = plan.dy.turned = p.in[1] == 1 && p.taps[1] == 1;
+    if (!lay_out(p, static_cast<cl_long>(call.x.buffer_offset()), plan.x) ||
+        !lay_out(dy_problem(call), static_cast<cl_long>(call.y.buffer_offset()), plan.dy))
+        return {};
+    return plan;
+}
+
+// Of the block that a work-group computes: outputs by (tap, channel).
+MatrixTile weight_tile(detail::MatrixEngineChoice engine, const ImplicitProblem& p)
+{
+    if (engine.emulated)
+        return {2, 1, 2, 4};
+    return p.rows <= 64 ? MatrixTile{4, 2, 2, 8} : MatrixTile{8, 2, 2, 8};
+}
+
 }  // namespace
+
+bool weight_in_blocks(const Call& call, const Device& device) { return weight_plan(call, device).has_value(); }
+
+void run_weight_in_blocks(Queue& queue, const Call& call)
+{
+    const std::optional<WeightPlan> plan = weight_plan(call, queue.device());
+    require(plan.has_value(), "conv: blocks cannot take the call");
+    ImplicitProblem p = forward_problem(call);
+    const Tensor x = plan->x.copied ? copied(queue, call.x, p, plan->x) : call.x;
+    const Tensor dy = plan->dy.copied ? copied(queue, call.y, dy_problem(call), plan->dy) : call.y;
+    std::copy_n(plan->x.strides, 5, p.source_strides);
+    std::copy_n(plan->dy.strides, 5, p.result_strides);
+    p.taps_inner = 0;
+    const ImplicitProblem straight = p;
+    if (plan->x.turned)
+        turn(p);
+    conv_blocks_problem blocks{};
+    blocks.rows = static_cast<cl_int>(p.out[1]);
+    blocks.run_step = static_cast<cl_int>(p.step[2] * p.source_strides[4]);
+    blocks.source_width = static_cast<cl_int>(2 * p.in[2] * p.source_strides[4]);
+    blocks.weights_width = static_cast<cl_int>(2 * p.out[2] * p.result_strides[4]);
+    const cl_long steps = round_up(p.out[1], 32) == round_up(p.out[1], 16) ? 2 : 1;
+    p.out[1] = ceil_div(p.out[1], 16 * steps);
+    const auto engine = detail::matrix_engine(queue.device());
+    const detail::MatrixEngineShape& shape = detail::shape_of(engine.engine);
+    const MatrixTile tile = weight_tile(engine, p);
+    const cl_long row_blocks = ceil_div(p.rows, shape.rows(tile)) * p.groups;
+    const cl_long column_blocks = ceil_div(p.total_depth(), shape.columns(tile));
+    // Two sub-groups for each vector engine, whole rows of pieces.
+    const cl_long sub_groups = row_blocks * column_blocks * tile.sub_groups_m * tile.sub_groups_n;
+    const cl_long lines = p.pixels() / p.out[2];
+    const cl_long parts = std::clamp<cl_long>(ceil_div(2 * cl_long{queue.device().compute_units}, sub_groups), 1, lines);
+    const cl_long each = ceil_div(lines, parts);
+    p.parts = ceil_div(lines, each);
+    const Tensor sums = queue.context().empty({p.parts * call.w.numel()}, DataType::float32, queue);
+    const Program& program = queue.context().program(
+        "kernels/conv/gpu_matrix_blocks_weight.cl",
+        detail::gemm_options(call.dtype) + detail::matrix_tile_options(engine, tile) +
+            fmt::format(" -DOFFSET=int -DPLANES=0 -DINSIDE=0 -DONE_TAP=0 -DA_ALONG_K=0 -DB_ALONG_K=0 -DALIGNED=1 "
+                        "-DBLOCKS=1 -DSTEPS={} -DSTRIDED={:d}",
+                        steps, p.scale[1] > 1));
+    gpu_conv_problem problem = gpu_problem(p);
+    problem.part_pixels = static_cast<cl_int>(each * p.out[2]);
+    problem.result_group = p.rows;
+    queue.launch(program.kernel("conv_blocks_weight"),
+                 Range::groups({static_cast<std::size_t>(column_blocks), static_cast<std::size_t>(row_blocks),
+                                static_cast<std::size_t>(p.parts)},
+                               {static_cast<std::size_t>(shape.items(tile)), 1, 1}),
+                 x, dy, sums, problem, blocks);
+    ImplicitProblem ordered = straight;
+    ordered.parts = p.parts;
+    add_parts(queue, call, sums, ordered);
+}
 
 bool in_blocks(const Call& call, const Device& device) { return plan_for(call, device).has_value(); }
 
@@ -229,7 +337,7 @@ void run_in_blocks(Queue& queue, const Call& call)
 {
     const std::optional<Plan> plan = plan_for(call, queue.device());
     require(plan.has_value(), "conv: blocks cannot take the call");
-    const Tensor source = plan->copied ? copied(queue, call, *plan) : source_of(call);
+    const Tensor source = plan->copied ? copied(queue, source_of(call), common_problem(call), *plan) : source_of(call);
     for_each_launch(call, [&](ImplicitProblem p, cl_long first) {
         std::copy_n(plan->strides, 5, p.source_strides);
         if (plan->turned)

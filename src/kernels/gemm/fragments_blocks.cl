@@ -25,14 +25,15 @@ static inline void read_some_rows(sub_group g, surface s, int rows, int x, int y
         to[i] = element(s.base, s.width, s.height, s.pitch, x + i / rows * 16 + g.lane, y + i % rows);
 }
 #define read_rows(g, s, x, y, to) read_some_rows(g, s, 32, x, y, to)
-static inline void read_pairs(sub_group g, surface s, int x, int y, uint* to)
+static inline void read_some_pairs(sub_group g, surface s, int rows, int x, int y, uint* to)
 {
-    for (int i = 0; i < 32; ++i) {
-        const int column = x + i / 16 * 16 + g.lane, row = y + i % 16 * 2;
+    for (int i = 0; i < rows; ++i) {
+        const int column = x + i / (rows / 2) * 16 + g.lane, row = y + i % (rows / 2) * 2;
         to[i] = element(s.base, s.width, s.height, s.pitch, column, row) |
                 (uint)element(s.base, s.width, s.height, s.pitch, column, row + 1) << 16;
     }
 }
+#define read_pairs(g, s, x, y, to) read_some_pairs(g, s, 32, x, y, to)
 static inline void read_turned(sub_group g, surface s, int x, int y, uint* to)
 {
     for (int i = 0; i < 8; ++i)
