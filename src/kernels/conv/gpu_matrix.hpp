@@ -22,5 +22,8 @@ void run_in_blocks(Queue& queue, const Call& call);
 // The same of a weight gradient (gpu_matrix_blocks_weight.cl).
 bool weight_in_blocks(const Call& call, const Device& device);
 void run_weight_in_blocks(Queue& queue, const Call& call);
+// Whether both build on a device and come out right there: found out once, by convolutions whose results are known, and
+// kept on disk for as long as driver and kernels stay the same. Waits for the device.
+bool blocks_work(const Device& device, DataType type);
 
 }  // namespace clprim::conv

@@ -278,7 +278,10 @@ MatrixTile weight_tile(detail::MatrixEngineChoice engine, const ImplicitProblem&
 
 }  // namespace
 
-bool weight_in_blocks(const Call& call, const Device& device) { return weight_plan(call, device).has_value(); }
+bool weight_in_blocks(const Call& call, const Device& device)
+{
+    return weight_plan(call, device).has_value() && blocks_work(device, call.dtype);
+}
 
 void run_weight_in_blocks(Queue& queue, const Call& call)
 {
@@ -308,7 +311,8 @@ void run_weight_in_blocks(Queue& queue, const Call& call)
     // Two sub-groups for each vector engine, whole rows of pieces.
     const cl_long sub_groups = row_blocks * column_blocks * tile.sub_groups_m * tile.sub_groups_n;
     const cl_long lines = p.pixels() / p.out[2];
-    const cl_long parts = std::clamp<cl_long>(ceil_div(2 * cl_long{queue.device().compute_units}, sub_groups), 1, lines);
+    const cl_long wanted = 2 * cl_long{queue.device().compute_units};
+    const cl_long parts = std::clamp<cl_long>(ceil_div(wanted, sub_groups), 1, lines);
     const cl_long each = ceil_div(lines, parts);
     p.parts = ceil_div(lines, each);
     const Tensor sums = queue.context().empty({p.parts * call.w.numel()}, DataType::float32, queue);
@@ -331,7 +335,10 @@ void run_weight_in_blocks(Queue& queue, const Call& call)
     add_parts(queue, call, sums, ordered);
 }
 
-bool in_blocks(const Call& call, const Device& device) { return plan_for(call, device).has_value(); }
+bool in_blocks(const Call& call, const Device& device)
+{
+    return plan_for(call, device).has_value() && blocks_work(device, call.dtype);
+}
 
 void run_in_blocks(Queue& queue, const Call& call)
 {
