@@ -24,7 +24,8 @@ enum TorchOclRange {
     TORCH_OCL_OUTPUTS,    // outputs of a reduction
     TORCH_OCL_GROUPS,     // outputs of a reduction, work-items for each
     TORCH_OCL_FIXED,      // three global sizes, three local ones
-    TORCH_OCL_TILES       // length of a row, rows, where some tensor's neighbours lie in neighbouring rows
+    TORCH_OCL_TILES,      // length of a row, rows, where some tensor's neighbours lie in neighbouring rows
+    TORCH_OCL_ITEMS       // work-items, elements that each of them goes through
 };
 
 // A kernel of that text. signature: "t" for each tensor, types of numbers ("int64", "float32", ...), and "errors" last

@@ -18,7 +18,8 @@ from torch._inductor.virtualized import V
 
 _PACKAGE = Path(__file__).absolute().parent.parent
 _RANGES = {"linear": "TORCH_OCL_LINEAR", "rows": "TORCH_OCL_ROWS", "tiles": "TORCH_OCL_TILES",
-           "outputs": "TORCH_OCL_OUTPUTS", "groups": "TORCH_OCL_GROUPS", "fixed": "TORCH_OCL_FIXED"}
+           "outputs": "TORCH_OCL_OUTPUTS", "groups": "TORCH_OCL_GROUPS", "items": "TORCH_OCL_ITEMS",
+           "fixed": "TORCH_OCL_FIXED"}
 
 
 def _header(aot: bool) -> str:

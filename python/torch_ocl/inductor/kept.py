@@ -21,7 +21,7 @@ NAME = re.compile(r"\btmp\d+\b")
 IN_LOOP = re.compile(r"\br\d*_\w+|\b(rindex|turn|taken)\b")     # what is another one in every turn
 COSTLY = re.compile(r" / |\b(exp\w*|log\w*|a?sinh?|a?cosh?|a?tanh?|atan2|tanh_of|sigmoid|erf\w*|ndtri_of|log_ndtr_of|"
                     r"normal_cdf|lgamma|pow|power_\w+|sqrt)\(")
-BYTES = {"float": 4, "double": 8}
+BYTES = {"float": 4, "double": 8}       # of an element; of one that all lanes of a vector share nothing is kept
 
 
 class _Keep(DeferredLineBase):
@@ -47,8 +47,10 @@ class _Value:
 
 
 class KeptValues:
-    def __init__(self, elements: int, local_memory: IndentedBuffer, limit: int):
-        self.elements, self.local_memory, self.left = elements, local_memory, min(LARGEST, limit)
+    """width: how many elements a variable has. Vectors of one work-item are kept in its own memory."""
+
+    def __init__(self, elements: int, memory: IndentedBuffer, limit: int, width: int = 1):
+        self.elements, self.memory, self.left, self.width = elements, memory, min(LARGEST, limit), width
         self.known: dict[str, _Value] = {}      # by expression
         self.values: dict[str, _Value] = {}     # by name
         self.same: dict[str, str] = {}          # a loop's variable: its value's name everywhere
@@ -113,18 +115,22 @@ class KeptValues:
             if name not in needed:
                 part._lines[place] = ""
 
-    def read(self, part: IndentedBuffer, place: int, name: str) -> bool:
+    def read(self, part: IndentedBuffer, line: int, name: str) -> bool:
         """Has a loop read a value instead of computing it, if that is worth it."""
         value = self.values[self.same[name]]
-        if value.name not in self.costly or value.kind not in BYTES:
+        element = value.kind.removesuffix("16")
+        if value.name not in self.costly or element not in BYTES:
             return False
+        vectors = self.width > 1
+        place = f"[rindex / {self.width}]" if vectors else "[rindex]"
         if not value.array:
-            size = self.elements * BYTES[value.kind]
+            size = self.elements * BYTES[element]
             if size > self.left:
                 return False
             self.left -= size
             value.array = f"kept_{value.name}"
-            self.local_memory.writeline(f"__local {value.kind} {value.array}[{self.elements}];")
-            value.stores.append(f"{value.array}[rindex] = {value.name};")
-        part._lines[place] = f"const {value.kind} {name} = {value.array}[rindex];"
+            count = -(-self.elements // self.width)
+            self.memory.writeline(f"{'' if vectors else '__local '}{value.kind} {value.array}[{count}];")
+            value.stores.append(f"{value.array}{place} = {value.name};")
+        part._lines[line] = f"const {value.kind} {name} = {value.array}{place};"
         return True

@@ -46,14 +46,14 @@ class OpenCLCSE(CSE):
 
     def generate(self, buffer, expr, *, dtype=None, assignment=True, **others):
         if assignment and not isinstance(expr, CSEVariable) and dtype is not None:
-            self.prefix = f"const {types.c_type(dtype)} "
+            self.prefix = f"const {V.kernel.type_of(expr, dtype)} "
         try:
             variable = super().generate(buffer, expr, dtype=dtype, assignment=assignment, **others)
         except ValueRangeError:
             # Two constants, the same when rounded, share a variable that cannot have both bounds.
             others.pop("bounds", None)
             variable = super().generate(buffer, expr, dtype=dtype, assignment=assignment, **others)
-        V.kernel.note_variable(variable)
+        V.kernel.note_variable(variable, expr)
         return variable
 
 
@@ -63,6 +63,9 @@ class OpenCLKernel(Reductions, SIMDKernel):
     overrides = OpenCLOverrides
     suffix = ";"
     newvar_prefix = "const float "
+    width = 1           # elements of a work-item, and
+    in_rows = False     # whether it goes through a whole row that is reduced: see vectors.py
+    is_written = False  # the body, when the scheduling asks for it
 
     def __init__(self, tiling, **kwargs):
         super().__init__(tiling, **kwargs)
@@ -87,6 +90,10 @@ class OpenCLKernel(Reductions, SIMDKernel):
         return self.printer.doprint
 
     def dtype_to_str(self, dtype: torch.dtype) -> str:
+        return types.c_type(dtype)
+
+    def type_of(self, expression: str, dtype: torch.dtype) -> str:
+        """Of a variable that gets an expression."""
         return types.c_type(dtype)
 
     def note_dtype(self, dtype: torch.dtype) -> None:
@@ -199,7 +206,7 @@ class OpenCLKernel(Reductions, SIMDKernel):
     def device_assert_async(self, cond, msg) -> None:
         raise NotImplementedError("assertions on values are left to the device's operator")
 
-    def note_variable(self, variable: CSEVariable) -> None:
+    def note_variable(self, variable: CSEVariable, expression=None) -> None:
         """Variables made outside of loops stay known when a loop ends."""
         if not self.inside_reduction and not self.masks:
             self.outside_loop.add(variable)
@@ -217,10 +224,12 @@ class OpenCLKernel(Reductions, SIMDKernel):
 
     def text(self, name: str = "KERNEL_NAME") -> str:
         parameters, shifts = self.parameters()
+        return self.prologue() + self.definition(f"{self.attribute()}__kernel void {name}({', '.join(parameters)})",
+                                                 shifts, self.plan.header)
+
+    def attribute(self) -> str:
         lanes = self.plan.lanes
-        attribute = f"__attribute__((reqd_work_group_size({lanes}, 1, 1))) " if lanes > 1 else ""
-        return self.prologue() + self.definition(f"{attribute}__kernel void {name}({', '.join(parameters)})", shifts,
-                                            self.plan.header)
+        return f"__attribute__((reqd_work_group_size({lanes}, 1, 1))) " if lanes > 1 else ""
 
     def definition(self, start: str, shifts: list[str], header: list[str]) -> str:
         code = IndentedBuffer()

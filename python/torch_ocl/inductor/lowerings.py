@@ -189,7 +189,7 @@ def _keep_inline() -> None:
     ir.Loops.get_realize_opcount_threshold = get_realize_opcount_threshold
 
 
-LONGEST_IN_CACHE = 4096     # numbers of a row that a CPU reads again for less than one step of Welford's formula costs
+LONGEST_IN_CACHE = 32768    # numbers of a row that a CPU reads again for less than one step of Welford's formula costs
 
 
 def _variances_in_two_steps() -> None:
@@ -206,6 +206,21 @@ def _variances_in_two_steps() -> None:
         return bool(rows and isinstance(count, (int, sympy.Integer)) and 1 < count <= LONGEST_IN_CACHE)
 
     lowering.use_two_step_variance = use_two_step_variance
+
+
+def _keep_scaled_softmax() -> None:
+    """The largest of scaled numbers is looked for among them, as the device's operators do. A pattern of Inductor's has
+    the largest of the numbers found, that of the scaled ones, and whether all are finite, for one rounding less."""
+    from torch._inductor.fx_passes import joint_graph
+
+    for entries in joint_graph.pass_patterns[1].patterns.values():
+        for entry in entries:
+            if getattr(entry, "handler", None) in (joint_graph.mul_softmax_pattern, joint_graph.div_softmax_pattern):
+                entry.extra_check = functools.partial(_elsewhere, entry.extra_check)
+
+
+def _elsewhere(former, match) -> bool:
+    return match.output_node().meta["val"].device.type != "ocl" and former(match)
 
 
 def _on_ocl(node) -> bool:
@@ -244,6 +259,7 @@ def register() -> None:
     _flex_attention()
     _fused_products()
     _keep_inline()
+    _keep_scaled_softmax()
     _variances_in_two_steps()
     _leave_unknown_dtypes()
     _prefer_the_device()

@@ -53,7 +53,7 @@ def plan_work(kernel) -> Work:
     if kernel.features.is_reduction():
         return _reduction(kernel, tree, numel)
     entries = list(kernel.entries.values())
-    row = _row(entries, numel)
+    row = row_of(entries, numel)
     return _rows(kernel, entries, numel, row) if row is not None else _linear(kernel, tree, entries, numel)
 
 
@@ -66,7 +66,7 @@ def _size(kernel, sizes: dict, name: str, value: sympy.Expr) -> str:
     return name
 
 
-def _row(entries, numel) -> sympy.Expr | None:
+def row_of(entries, numel) -> sympy.Expr | None:
     """The length of the rows that the elements are cut into; None: they are not."""
     lengths = [e.length for e in entries if e.divisor == 1 and not _same(e.length, numel)]
     lengths += [e.divisor for e in entries if e.divisor != 1]
@@ -85,20 +85,33 @@ def _row(entries, numel) -> sympy.Expr | None:
 
 def _linear(kernel, tree, entries, numel) -> Work:
     sizes: dict[str, sympy.Expr] = {}
-    start = _own_element(_size(kernel, sizes, "element_count", numel))
+    limit = _size(kernel, sizes, "element_count", numel)
+    start = _own_element(limit, kernel.width)
     header = [f"const index_t {e.name} = {kernel.kexpr(kernel.rename_indexing(e.expr))};" for e in entries]
-    return Work([*start, *header], 1, sizes, "linear", [numel], start)
+    if kernel.width > 1:
+        header.append(kernel.part("xindex", limit, numel))
+    return Work([*start, *header], 1, sizes, "linear", [_vectors(kernel, numel)], start)
 
 
-def _own_element(limit: str) -> tuple[str, ...]:
-    return "const index_t xindex = get_global_id(0);", f"if (xindex >= {limit})", "    return;"
+def _own_element(limit: str, width: int = 1) -> tuple[str, ...]:
+    return f"const index_t xindex = {_item(0, width)};", f"if (xindex >= {limit})", "    return;"
+
+
+def _item(dimension: int, width: int) -> str:
+    """The first element of a work-item."""
+    return f"get_global_id({dimension})" + (f" * {width}" if width > 1 else "")
+
+
+def _vectors(kernel, elements: sympy.Expr) -> sympy.Expr:
+    """How many work-items elements take."""
+    return FloorDiv(elements + kernel.width - 1, kernel.width) if kernel.width > 1 else elements
 
 
 def _rows(kernel, entries, numel, row) -> Work:
     sizes: dict[str, sympy.Expr] = {}
     length = _size(kernel, sizes, "row_length", row)
     count = _size(kernel, sizes, "row_count", FloorDiv(numel, row))
-    header = ["const index_t column = get_global_id(0), row = get_global_id(1);",
+    header = [f"const index_t column = {_item(0, kernel.width)}, row = get_global_id(1);",
               f"if (column >= {length} || row >= {count})", "    return;"]
     hint = V.graph.sizevars.optimization_hint
     number = 0
@@ -126,7 +139,9 @@ def _rows(kernel, entries, numel, row) -> Work:
                 value = f"{value} % {size(e.length)}"
         header.append(f"const index_t {e.name} = {value};")
     kind = "tiles" if any(_lies_across(kernel, index, hint(row)) for index in kernel.indices) else "rows"
-    return Work(header, 1, sizes, kind, [row, FloorDiv(numel, row)])
+    if kernel.width > 1:
+        header.append(kernel.part("column", length, row))
+    return Work(header, 1, sizes, kind, [_vectors(kernel, row), FloorDiv(numel, row)])
 
 
 def _lies_across(kernel, index, row: int) -> bool:
@@ -157,4 +172,6 @@ def _reduction(kernel, tree, numel) -> Work:
         header, kind = [*start], "outputs"
     header += [f"const index_t {e.name} = {kernel.kexpr(kernel.rename_indexing(e.expr))};" for e in entries]
     numbers = [numel, sympy.Integer(lanes)] if lanes > 1 else [numel]
+    if kernel.in_rows:
+        kind, numbers = "items", [numel, kernel.features.reduction_numel]
     return Work(header, lanes, sizes | kernel.loop_sizes, kind, numbers, start)

@@ -25,9 +25,18 @@ def _builders() -> ThreadPoolExecutor:
 _KINDS = {"t": lambda name: ("tensor", name, [], True, 1), "errors": lambda name: ("errors", name, name)}
 
 
+@functools.cache
+def last_cache() -> int:
+    """Bytes of the host's largest cache, or what is usual where the system does not say."""
+    known = getattr(os, "sysconf_names", ())
+    sizes = (os.sysconf(name) for name in ("SC_LEVEL3_CACHE_SIZE", "SC_LEVEL2_CACHE_SIZE") if name in known)
+    return next((size for size in sizes if size > 0), 32 << 20)
+
+
 def complete(name: str, source: str) -> str:
     """The text that a kernel is built from."""
     text = source.replace("CLPRIM_PRELUDE\n", _source_file("prelude.cl"))
+    text = text.replace("CLPRIM_VECTORS\n", _source_file("vectors.cl"))
     return text.replace("CLPRIM_VARIATES\n", _source_file("variates.cl")).replace("KERNEL_NAME", name)
 
 
@@ -47,7 +56,7 @@ class Ranges:
     def __init__(self, index: int):
         self.index = index
         self.figures = torch.ocl.get_device_properties(index)
-        for kind in ("linear", "rows", "tiles", "outputs", "groups"):
+        for kind in ("linear", "rows", "tiles", "outputs", "groups", "items"):
             setattr(self, kind, functools.lru_cache(4096)(functools.partial(self._range, kind)))
 
     @staticmethod

@@ -7,7 +7,7 @@ import functools
 import sympy
 
 import torch
-from torch._inductor import config
+from torch._inductor import config, metrics
 from torch._inductor.codegen.common import BackendFeature, PythonPrinter
 from torch._inductor.codegen.simd import SIMDScheduling
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
@@ -18,6 +18,7 @@ from torch.utils._ordered_set import OrderedSet
 from torch_ocl.inductor import combination
 from torch_ocl.inductor.kernel import OpenCLKernel
 from torch_ocl.inductor.runtime import Ranges
+from torch_ocl.inductor.vectors import NotVectors, VectorKernel
 
 
 def untimed(decide, option: str):
@@ -43,6 +44,29 @@ class OpenCLScheduling(SIMDScheduling):
 
     def codegen_combo_kernel(self, combo_kernel_node) -> None:
         combination.codegen(self, combo_kernel_node)
+
+    def create_kernel_choices(self, kernel_features, kernel_args, kernel_kwargs):
+        """The kernel in vectors where that is possible: it comes with its body written."""
+        return [self.in_vectors(kernel_features, kernel_args, kernel_kwargs) or
+                self.kernel_type(*kernel_args, **kernel_kwargs)]
+
+    def in_vectors(self, features, args, kwargs):
+        if not VectorKernel.suits(features):
+            return None
+        kernels = metrics.generated_kernel_count
+        kernel = VectorKernel(*args, **kwargs)
+        try:
+            super().codegen_node_schedule_with_kernel(features.node_schedule, kernel)
+            kernel.check_rows()
+        except NotVectors:
+            metrics.generated_kernel_count = kernels
+            return None
+        kernel.is_written = True
+        return kernel
+
+    def codegen_node_schedule_with_kernel(self, node_schedule, kernel) -> None:
+        if not kernel.is_written:
+            super().codegen_node_schedule_with_kernel(node_schedule, kernel)
 
     @classmethod
     def get_tiling_and_scores(cls, node_schedule, numel, reduction_numel=1, coalesce_analysis=None):

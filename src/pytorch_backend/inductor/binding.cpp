@@ -12,7 +12,7 @@ namespace py = pybind11;
 
 constexpr std::pair<std::string_view, TorchOclRange> range_names[] = {
     {"linear", TORCH_OCL_LINEAR}, {"rows", TORCH_OCL_ROWS}, {"tiles", TORCH_OCL_TILES}, {"outputs", TORCH_OCL_OUTPUTS},
-    {"groups", TORCH_OCL_GROUPS},
+    {"groups", TORCH_OCL_GROUPS}, {"items", TORCH_OCL_ITEMS},
 };
 
 py::object sizes(const std::array<std::size_t, 3>& values, unsigned dims)

@@ -49,6 +49,16 @@ clprim::Range tiles(const clprim::Device& device, Size length, Size count)
     return {{round_up(length, 16), round_up(count, others), 1}, {16, others, 1}, 2};
 }
 
+// Groups of some ten thousand elements, as long as enough of them are left for all compute units.
+clprim::Range items(const clprim::Device& device, Size count, Size elements)
+{
+    const Size least = 4 * device.compute_units, most = std::min<Size>(256, device.max_work_group_size);
+    Size local = 1;
+    while (2 * local <= most && 2 * local * elements <= 16384 && 2 * local * least <= count)
+        local *= 2;
+    return clprim::Range::linear(count, local);
+}
+
 }  // namespace
 
 clprim::Range inductor_range(const clprim::Device& device, TorchOclRange kind, const std::int64_t* sizes)
@@ -62,6 +72,7 @@ clprim::Range inductor_range(const clprim::Device& device, TorchOclRange kind, c
     case TORCH_OCL_TILES: return tiles(device, at(0), at(1));
     // A work-item for each output of a reduction.
     case TORCH_OCL_OUTPUTS: return clprim::Range::linear(at(0), at(0) <= 16 ? 16 : cpu || at(0) < 65536 ? 64 : largest);
+    case TORCH_OCL_ITEMS: return items(device, at(0), at(1));
     case TORCH_OCL_GROUPS: return {{at(0) * at(1), 1, 1}, {at(1), 1, 1}, 1};
     case TORCH_OCL_FIXED: return {{at(0), at(1), at(2)}, {at(3), at(4), at(5)}, 3};
     }

@@ -1,0 +1,149 @@
+// Explicit vectors of 16 elements on CPUs, beside prelude.cl. Truth values are int16: all bits of an element, or none.
+// n: how many elements there are, 16 or fewer at the end of a row.
+#define LANES ((int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15))
+
+#define CLPRIM_VECTOR_ACCESS(D, S)                                                                                    \
+    static inline S##16 load16_##D(const __global S* p, ulong i, int n)                                               \
+    {                                                                                                                 \
+        if (n == 16)                                                                                                  \
+            return vload16(0, p + i);                                                                                 \
+        S part[16];                                                                                                   \
+        for (int k = 0; k < 16; ++k)                                                                                  \
+            part[k] = k < n ? p[i + k] : (S)0;                                                                        \
+        return vload16(0, part);                                                                                      \
+    }                                                                                                                 \
+    /* Under a mask: elsewhere nothing is read. */                                                                    \
+    static inline S##16 load16_where_##D(const __global S* p, ulong i, int n, int16 mask)                             \
+    {                                                                                                                 \
+        if (n == 16 && all(mask))                                                                                     \
+            return vload16(0, p + i);                                                                                 \
+        S part[16];                                                                                                   \
+        int good[16];                                                                                                 \
+        vstore16(mask, 0, good);                                                                                      \
+        for (int k = 0; k < 16; ++k)                                                                                  \
+            part[k] = k < n && good[k] ? p[i + k] : (S)0;                                                             \
+        return vload16(0, part);                                                                                      \
+    }                                                                                                                 \
+    static inline void store16_##D(__global S* p, ulong i, S##16 v, int n)                                            \
+    {                                                                                                                 \
+        if (n == 16) {                                                                                                \
+            vstore16(v, 0, p + i);                                                                                    \
+            return;                                                                                                   \
+        }                                                                                                             \
+        S part[16];                                                                                                   \
+        vstore16(v, 0, part);                                                                                         \
+        for (int k = 0; k < n; ++k)                                                                                   \
+            p[i + k] = part[k];                                                                                       \
+    }                                                                                                                 \
+    /* Past the cache, for results that would not stay there: their lines are not fetched first. */                   \
+    static inline void stream16_##D(__global S* p, ulong i, S##16 v, int n)                                           \
+    {                                                                                                                 \
+        if (n == 16 && (ulong)(p + i) % sizeof(S##16) == 0)                                                           \
+            __builtin_nontemporal_store(v, (__global S##16*)(p + i));                                                 \
+        else                                                                                                          \
+            store16_##D(p, i, v, n);                                                                                  \
+    }
+CLPRIM_VECTOR_ACCESS(int8, char)
+CLPRIM_VECTOR_ACCESS(uint8, uchar)
+CLPRIM_VECTOR_ACCESS(int16, short)
+CLPRIM_VECTOR_ACCESS(uint16, ushort)
+CLPRIM_VECTOR_ACCESS(int32, int)
+CLPRIM_VECTOR_ACCESS(int64, long)
+CLPRIM_VECTOR_ACCESS(float32, float)
+#ifdef CLPRIM_FP64
+CLPRIM_VECTOR_ACCESS(float64, double)
+#endif
+
+// dtypes whose elements are others in registers.
+#define CLPRIM_VECTOR_CONVERTED(D, M, S, V, FROM, TO)                                                                 \
+    static inline V load16_##D(const __global S* p, ulong i, int n) { return FROM(load16_##M(p, i, n)); }             \
+    static inline V load16_where_##D(const __global S* p, ulong i, int n, int16 mask)                                 \
+    {                                                                                                                 \
+        return FROM(load16_where_##M(p, i, n, mask));                                                                 \
+    }                                                                                                                 \
+    static inline void store16_##D(__global S* p, ulong i, V v, int n) { store16_##M(p, i, TO(v), n); }               \
+    static inline void stream16_##D(__global S* p, ulong i, V v, int n) { stream16_##M(p, i, TO(v), n); }
+
+static inline int16 uchar_to_truth(uchar16 v) { return convert_int16(v != (uchar16)0); }
+static inline uchar16 truth_to_uchar(int16 v) { return convert_uchar16(v & 1); }
+static inline float16 bfloat16_to_float_16(ushort16 bits) { return as_float16(convert_uint16(bits) << 16); }
+static inline ushort16 float_to_bfloat16_16(float16 v)
+{
+    const uint16 bits = as_uint16(v), rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    return convert_ushort16(v != v ? (uint16)0x7fc0u : rounded);
+}
+#ifdef CLPRIM_FP16
+static inline float16 float16_to_float_16(ushort16 bits) { return convert_float16(as_half16(bits)); }
+static inline ushort16 float_to_float16_16(float16 v) { return as_ushort16(convert_half16(v)); }
+#else
+static inline float16 float16_to_float_16(ushort16 bits) { return vload_half16(0, (const half*)&bits); }
+static inline ushort16 float_to_float16_16(float16 v)
+{
+    ushort16 bits;
+    vstore_half16_rte(v, 0, (half*)&bits);
+    return bits;
+}
+#endif
+CLPRIM_VECTOR_CONVERTED(boolean, uint8, uchar, int16, uchar_to_truth, truth_to_uchar)
+CLPRIM_VECTOR_CONVERTED(bfloat16, uint16, ushort, float16, bfloat16_to_float_16, float_to_bfloat16_16)
+CLPRIM_VECTOR_CONVERTED(float16, uint16, ushort, float16, float16_to_float_16, float_to_float16_16)
+
+// What prelude.cl and math.cl have for one element.
+CLPRIM_SMOOTH_FUNCTIONS(float16, int16, power_of_two_16, tanh_of_float16, normal_cdf_float16)
+#ifdef CLPRIM_FP64
+static inline double16 tanh_of_double16(double16 x) { return tanh(x); }
+static inline double16 normal_cdf_double16(double16 x) { return 0.5 * (1 + erf(x * 0.70710678118654752440)); }
+#endif
+
+// The first elements of a step's result, the others as they were.
+#define CLPRIM_VECTOR_TAKEN(S, M)                                                                                     \
+    static inline S##16 taken_##S##16(S##16 old, S##16 v, int n)                                                      \
+    {                                                                                                                 \
+        return n == 16 ? v : select(old, v, convert_##M##16(LANES < n));                                              \
+    }
+
+// Extremes, NaN if either is NaN, and the elements of a vector together, in halves. M: integers as wide as S.
+#define CLPRIM_VECTOR_EXTREMES(S, N)                                                                                  \
+    static inline S##N maximum_##S##N(S##N a, S##N b) { return select(b, a, (a > b) | (a != a)); }                    \
+    static inline S##N minimum_##S##N(S##N a, S##N b) { return select(b, a, (a < b) | (a != a)); }
+CLPRIM_VECTOR_TAKEN(int, int)    // truth values
+#define CLPRIM_VECTOR_FOLDS(S, M)                                                                                     \
+    CLPRIM_VECTOR_TAKEN(S, M)                                                                                         \
+    CLPRIM_VECTOR_EXTREMES(S, 2)                                                                                      \
+    CLPRIM_VECTOR_EXTREMES(S, 4)                                                                                      \
+    CLPRIM_VECTOR_EXTREMES(S, 8)                                                                                      \
+    CLPRIM_VECTOR_EXTREMES(S, 16)                                                                                     \
+    static inline S fold_sum_##S##16(S##16 v)                                                                         \
+    {                                                                                                                 \
+        const S##8 a = v.lo + v.hi;                                                                                   \
+        const S##4 b = a.lo + a.hi;                                                                                   \
+        const S##2 c = b.lo + b.hi;                                                                                   \
+        return c.lo + c.hi;                                                                                           \
+    }                                                                                                                 \
+    static inline S fold_prod_##S##16(S##16 v)                                                                        \
+    {                                                                                                                 \
+        const S##8 a = v.lo * v.hi;                                                                                   \
+        const S##4 b = a.lo * a.hi;                                                                                   \
+        const S##2 c = b.lo * b.hi;                                                                                   \
+        return c.lo * c.hi;                                                                                           \
+    }                                                                                                                 \
+    static inline S fold_max_##S##16(S##16 v)                                                                         \
+    {                                                                                                                 \
+        const S##8 a = maximum_##S##8(v.lo, v.hi);                                                                    \
+        const S##4 b = maximum_##S##4(a.lo, a.hi);                                                                    \
+        const S##2 c = maximum_##S##2(b.lo, b.hi);                                                                    \
+        return maximum_##S(c.lo, c.hi);                                                                               \
+    }                                                                                                                 \
+    static inline S fold_min_##S##16(S##16 v)                                                                         \
+    {                                                                                                                 \
+        const S##8 a = minimum_##S##8(v.lo, v.hi);                                                                    \
+        const S##4 b = minimum_##S##4(a.lo, a.hi);                                                                    \
+        const S##2 c = minimum_##S##2(b.lo, b.hi);                                                                    \
+        return minimum_##S(c.lo, c.hi);                                                                               \
+    }
+CLPRIM_VECTOR_FOLDS(float, int)
+CLPRIM_VECTOR_EXTREMES(int, 16)
+CLPRIM_VECTOR_EXTREMES(long, 16)
+#ifdef CLPRIM_FP64
+CLPRIM_VECTOR_FOLDS(double, long)
+#endif

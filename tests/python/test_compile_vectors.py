@@ -1,0 +1,136 @@
+"""Generated kernels in explicit vectors, on CPUs: against PyTorch's CPU, and that they are written so."""
+import pytest
+import torch
+import torch.nn.functional as F
+
+import torch_ocl.inductor.scheduling as scheduling
+from comparison import device
+from compiled import check
+
+ON_CPU = torch.ocl.get_device_properties(device).kind == "cpu"
+
+
+def randn(*shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+@pytest.fixture
+def in_vectors(monkeypatch):
+    """Whether each kernel that was written is one of vectors."""
+    found = []
+    former = scheduling.OpenCLScheduling.in_vectors
+
+    def recorded(self, *arguments):
+        kernel = former(self, *arguments)
+        found.append(kernel is not None)
+        return kernel
+
+    monkeypatch.setattr(scheduling.OpenCLScheduling, "in_vectors", recorded)
+    return found
+
+
+def special(*shape):
+    """Numbers with NaN and infinities among them."""
+    x = randn(*shape)
+    flat = x.view(-1)
+    flat[::7], flat[::11], flat[3::13] = float("nan"), float("inf"), -float("inf")
+    return x
+
+
+def functions(x):
+    size = x.abs()
+    return (x.exp(), size.log(), x.sin(), x.tanh(), x.sigmoid(), F.gelu(x), F.gelu(x, approximate="tanh"), size.sqrt(),
+            size.rsqrt(), x.erf(), F.softplus(x), F.silu(x), F.hardswish(x), F.elu(x), size**1.5, F.leaky_relu(x),
+            x.floor(), x.round(), x.trunc(), torch.atan2(x, x + 1), F.mish(x), 1 / x, -x)
+
+
+def comparisons(x):
+    return (torch.maximum(x, -x), torch.minimum(x, x * 0), x.relu(), x.sign(), x.isnan(), x.isinf(),
+            (x > 0) & (x < 1), (x >= 0) | (x <= -1), x != x, ~(x == 1), torch.where(x > 0, x, 2.0), x.clamp(-1, 1),
+            torch.fmax(x, x * 2))
+
+
+def truths(x, y):
+    return x | y, x & ~y, x ^ y, x != y, x == y, x.float(), torch.where(x, 1.0, 2.0), x.any(-1), x.all(-1)
+
+
+def integers(x):
+    return (x * 3 + 1, x - 2, x.float() * 0.5, x.bool(), x & 7, ~x, x | 1, x.abs(), x.sign(), torch.maximum(x, x * 0), -x,
+            x > 3, torch.where(x > 3, x, 0))
+
+
+def whole_rows(x):
+    return x.sum(-1), x.prod(-1), x.amax(-1), x.amin(-1), x.isnan().any(-1), x.mean(-1, keepdim=True) + x
+
+
+@pytest.mark.parametrize("dynamic", (False, True), ids=("fixed", "dynamic"))
+@pytest.mark.parametrize("function, arguments", [
+    (functions, (randn(33, 64),)),
+    (functions, (randn(1003),)),                            # the last vector has fewer elements
+    (comparisons, (special(33, 64),)),
+    (comparisons, (special(33, 64).double(),)),
+    (truths, (randn(33, 64) > 0, randn(33, 64) > 0)),
+    (integers, (torch.arange(-1000, 1112, dtype=torch.int32).view(33, 64),)),
+    (integers, (torch.arange(-1000, 1112).view(33, 64),)),
+    (whole_rows, (randn(9, 40) + 1,)),
+    (whole_rows, (special(9, 1000),)),
+    (whole_rows, (special(3, 100).double(),)),
+    (lambda x: (x.sum(-1), (x * x).mean(-1)), (randn(5, 100_003).abs(),)),      # sums in blocks
+    (lambda x: (F.softmax(x * 0.5, -1), F.log_softmax(x, -1)), (randn(33, 197),)),
+    (lambda x, w: F.layer_norm(x, (768,), w) + x, (randn(5, 768), randn(768))),
+    (lambda w, i: F.layer_norm(F.embedding(i, w), (64,)), (randn(100, 64), torch.arange(27).view(3, 9))),
+    (lambda x: x.masked_fill(torch.ones(64, 64, device=x.device, dtype=torch.bool).triu(1), -1e9).softmax(-1),
+     (randn(3, 64, 64),)),
+    (lambda x: x + torch.arange(64, device=x.device) * 3, (randn(3, 64),)),
+    (lambda x: torch.cat([-x[..., 32:], x[..., :32]], -1) * 2, (randn(4, 7, 64),)),     # ends between vectors
+    (lambda x, y: torch.cat([x, y * 2], -1) + 1, (randn(16, 43), randn(16, 21))),       # and within them
+    (lambda x: F.pad(x, (3, 13)) * 2, (randn(5, 48),)),
+    (lambda x: F.pad(x, (3, 13)).amax(-1), (randn(5, 48) - 9,)),
+    (lambda x, w, b: F.relu(x * w[:, None, None] + b[:, None, None]), (randn(2, 16, 32, 32), randn(16), randn(16))),
+    (lambda x: x[1:] * 2, (randn(1025),)),
+    (lambda x: x.mul_(2).add_(1), (randn(64, 64),)),
+    (lambda x: x.float() / 255, (torch.arange(2112).view(33, 64).to(torch.uint8),)),
+])
+def test_in_vectors(function, arguments, dynamic, in_vectors):
+    check(function, *arguments, dynamic=dynamic)
+    assert not ON_CPU or all(in_vectors)
+
+
+@pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16))
+def test_short_floats(dtype, in_vectors):
+    """One operation each: the CPU rounds between several."""
+    x = special(33, 100).to(dtype)
+    check(lambda x: (x + 1, x * x, x.relu(), x.amax(-1), x.float(), x > 0, x.exp()), x)
+    check(lambda x: x * 1000, torch.tensor([65504.0, 6e-8, -0.0, 1e-5, 300.0]).to(dtype).repeat(20))
+    assert not ON_CPU or all(in_vectors)
+
+
+def test_results_past_the_cache(monkeypatch, in_vectors):
+    """Large results, aligned and not."""
+    import torch_ocl.inductor.vectors as vectors
+
+    monkeypatch.setattr(vectors, "last_cache", lambda: 4)
+    for columns in (64, 51):
+        x = randn(40, columns)
+        check(lambda x: (x * 2 + 1, x.half(), F.softmax(x, -1), x > 0), x)
+    check(lambda x: x.view(-1)[1:] * 2, x)
+    assert not ON_CPU or all(in_vectors)
+
+
+def test_the_same_bits_every_run():
+    x = randn(7, 5000).to(device)
+    function = torch.compile(lambda x: (x.sum(-1), F.softmax(x, -1), x.sum()))
+    first = function(x)
+    for _ in range(3):
+        assert all(torch.equal(a, b) for a, b in zip(function(x), first))
+
+
+@pytest.mark.parametrize("function, arguments", [
+    (lambda x: x.argmax(-1), (randn(33, 64),)),                             # a reduction of another form
+    (lambda x: x.t() + 1, (randn(64, 33),)),
+    (lambda x, i: x[i], (randn(100), torch.arange(64))),                    # an index for each element
+    (lambda x: x.sum(0), (randn(64, 64),)),                                 # outputs side by side
+    (lambda x: x[:, ::2] * 2, (randn(33, 128),)),
+])
+def test_left_to_single_elements(function, arguments):
+    check(function, *arguments)
