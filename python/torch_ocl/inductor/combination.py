@@ -75,7 +75,7 @@ def _generate(scheduling, node):
     schedule = scheduling.generate_node_schedule(nodes, numel, reduced)
     features = SIMDKernelFeatures(schedule, numel, reduced)
     tiling, scores = scheduling.get_tiling_and_scores(schedule, numel, reduced)
-    (kernel,) = scheduling.create_kernel_choices(features, [tiling], {"features": features, "tiling_scores": scores})
+    kernel = scheduling.kernel_type(tiling, features=features, tiling_scores=scores)     # of single elements
     scheduling.codegen_node_schedule_with_kernel(schedule, kernel)
     with V.set_kernel_handler(kernel), config.patch(**scheduling._collect_config_patches(schedule)):
         kernel.finish()
