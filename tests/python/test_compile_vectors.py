@@ -4,6 +4,7 @@ import torch
 import torch.nn.functional as F
 
 import torch_ocl.inductor.scheduling as scheduling
+import torch_ocl.inductor.vectors as vectors
 from comparison import device
 from compiled import check
 
@@ -26,6 +27,7 @@ def in_vectors(monkeypatch):
         return kernel
 
     monkeypatch.setattr(scheduling.OpenCLScheduling, "in_vectors", recorded)
+    monkeypatch.setattr(vectors, "last_cache", lambda: 4)      # all results go past it
     return found
 
 
@@ -55,15 +57,14 @@ def truths(x, y):
 
 
 def integers(x):
-    return (x * 3 + 1, x - 2, x.float() * 0.5, x.bool(), x & 7, ~x, x | 1, x.abs(), x.sign(), torch.maximum(x, x * 0), -x,
-            x > 3, torch.where(x > 3, x, 0))
+    return (x * 3 + 1, x - 2, x.float() * 0.5, x.bool(), x & 7, ~x, x | 1, x.abs(), x.sign(), torch.maximum(x, x * 0),
+            -x, x > 3, torch.where(x > 3, x, 0))
 
 
 def whole_rows(x):
     return x.sum(-1), x.prod(-1), x.amax(-1), x.amin(-1), x.isnan().any(-1), x.mean(-1, keepdim=True) + x
 
 
-@pytest.mark.parametrize("dynamic", (False, True), ids=("fixed", "dynamic"))
 @pytest.mark.parametrize("function, arguments", [
     (functions, (randn(33, 64),)),
     (functions, (randn(1003),)),                            # the last vector has fewer elements
@@ -82,18 +83,16 @@ def whole_rows(x):
     (lambda x: x.masked_fill(torch.ones(64, 64, device=x.device, dtype=torch.bool).triu(1), -1e9).softmax(-1),
      (randn(3, 64, 64),)),
     (lambda x: x + torch.arange(64, device=x.device) * 3, (randn(3, 64),)),
-    (lambda x: torch.cat([-x[..., 32:], x[..., :32]], -1) * 2, (randn(4, 7, 64),)),     # ends between vectors
-    (lambda x, y: torch.cat([x, y * 2], -1) + 1, (randn(16, 43), randn(16, 21))),       # and within them
-    (lambda x: F.pad(x, (3, 13)) * 2, (randn(5, 48),)),
-    (lambda x: F.pad(x, (3, 13)).amax(-1), (randn(5, 48) - 9,)),
+    (lambda x: torch.cat([-x[..., 32:], x[..., :32]], -1) * 2, (randn(4, 7, 64),)),
     (lambda x, w, b: F.relu(x * w[:, None, None] + b[:, None, None]), (randn(2, 16, 32, 32), randn(16), randn(16))),
     (lambda x: x[1:] * 2, (randn(1025),)),
     (lambda x: x.mul_(2).add_(1), (randn(64, 64),)),
     (lambda x: x.float() / 255, (torch.arange(2112).view(33, 64).to(torch.uint8),)),
 ])
-def test_in_vectors(function, arguments, dynamic, in_vectors):
-    check(function, *arguments, dynamic=dynamic)
+def test_in_vectors(function, arguments, in_vectors):
+    check(function, *arguments)
     assert not ON_CPU or all(in_vectors)
+    check(function, *arguments, dynamic=True)
 
 
 @pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16))
@@ -105,11 +104,17 @@ def test_short_floats(dtype, in_vectors):
     assert not ON_CPU or all(in_vectors)
 
 
-def test_results_past_the_cache(monkeypatch, in_vectors):
-    """Large results, aligned and not."""
-    import torch_ocl.inductor.vectors as vectors
+@pytest.mark.parametrize("length", (33, 48, 50, 64, 127, 128, 129, 160, 197, 208, 256, 300, 1000, 4099))
+def test_lengths_of_rows(length, monkeypatch, in_vectors):
+    for cache in (4, 1 << 30):
+        monkeypatch.setattr(vectors, "last_cache", lambda: cache)
+        check(lambda x: (F.softmax(x, -1), F.layer_norm(x, (length,)), x.amax(-1)), randn(5, length))
+    check(lambda x: (F.softmax(x, -1), x.sum(-1)), randn(5, length), dynamic=True)
+    assert not ON_CPU or all(in_vectors)
 
-    monkeypatch.setattr(vectors, "last_cache", lambda: 4)
+
+def test_results_past_the_cache(in_vectors):
+    """Large results, aligned and not."""
     for columns in (64, 51):
         x = randn(40, columns)
         check(lambda x: (x * 2 + 1, x.half(), F.softmax(x, -1), x > 0), x)
@@ -127,10 +132,13 @@ def test_the_same_bits_every_run():
 
 @pytest.mark.parametrize("function, arguments", [
     (lambda x: x.argmax(-1), (randn(33, 64),)),                             # a reduction of another form
-    (lambda x: x.t() + 1, (randn(64, 33),)),
+    (lambda x, y: x.t() + y, (randn(64, 33), randn(33, 64))),
     (lambda x, i: x[i], (randn(100), torch.arange(64))),                    # an index for each element
     (lambda x: x.sum(0), (randn(64, 64),)),                                 # outputs side by side
     (lambda x: x[:, ::2] * 2, (randn(33, 128),)),
+    (lambda x, y: torch.cat([x, y * 2], -1) + 1, (randn(16, 43), randn(16, 21))),       # ends within a vector
+    (lambda x: F.pad(x, (3, 13)).amax(-1), (randn(5, 48) - 9,)),
 ])
-def test_left_to_single_elements(function, arguments):
+def test_left_to_single_elements(function, arguments, in_vectors):
     check(function, *arguments)
+    assert not any(in_vectors)

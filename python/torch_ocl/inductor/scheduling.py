@@ -57,7 +57,7 @@ class OpenCLScheduling(SIMDScheduling):
         kernel = VectorKernel(*args, **kwargs)
         try:
             super().codegen_node_schedule_with_kernel(features.node_schedule, kernel)
-            kernel.check_rows()
+            kernel.check()
         except NotVectors:
             metrics.generated_kernel_count = kernels
             return None

@@ -119,7 +119,7 @@ def _compare(operator: str, of_truths: str | None = None):
             if operator == ">=" and number <= a.bounds.lower:
                 return Same("true")
             first, over = V.kernel.places[a]
-            if (number - over) % WIDTH == 0 and V.kernel.use_places():      # a tensor ends between vectors
+            if (number - over) % WIDTH == 0:            # a tensor ends between vectors
                 return Same(f"({first} {operator} {number})")
         return truth(f"({in_lanes(a, dtype)} {operator} {in_lanes(b, dtype)})", dtype)
 
@@ -273,7 +273,7 @@ class VectorOverrides(OpenCLOverrides):
                                           if dtype in (torch.int32, torch.int64) else dtype)
 
     def indirect_indexing(self, var, size, check=True, wrap_neg=True):
-        if V.kernel.in_vectors and (not is_same(var) or V.kernel.mask is not None):
+        if V.kernel.in_vectors and not is_same(var):
             raise NotVectors("an index for each lane")
         return super().indirect_indexing(var, size, check, wrap_neg)
 

@@ -7,21 +7,18 @@
     {                                                                                                                 \
         if (n == 16)                                                                                                  \
             return vload16(0, p + i);                                                                                 \
-        S part[16];                                                                                                   \
-        for (int k = 0; k < 16; ++k)                                                                                  \
-            part[k] = k < n ? p[i + k] : (S)0;                                                                        \
-        return vload16(0, part);                                                                                      \
-    }                                                                                                                 \
-    /* Under a mask: elsewhere nothing is read. */                                                                    \
-    static inline S##16 load16_where_##D(const __global S* p, ulong i, int n, int16 mask)                             \
-    {                                                                                                                 \
-        if (n == 16 && all(mask))                                                                                     \
-            return vload16(0, p + i);                                                                                 \
-        S part[16];                                                                                                   \
-        int good[16];                                                                                                 \
-        vstore16(mask, 0, good);                                                                                      \
-        for (int k = 0; k < 16; ++k)                                                                                  \
-            part[k] = k < n && good[k] ? p[i + k] : (S)0;                                                             \
+        S part[16] = {0};                                                                                             \
+        int k = 0;                                                                                                    \
+        if (n & 8) {                                                                                                  \
+            vstore8(vload8(0, p + i), 0, part);                                                                       \
+            k = 8;                                                                                                    \
+        }                                                                                                             \
+        if (n & 4) {                                                                                                  \
+            vstore4(vload4(0, p + i + k), 0, part + k);                                                               \
+            k += 4;                                                                                                   \
+        }                                                                                                             \
+        for (; k < n; ++k)                                                                                            \
+            part[k] = p[i + k];                                                                                       \
         return vload16(0, part);                                                                                      \
     }                                                                                                                 \
     static inline void store16_##D(__global S* p, ulong i, S##16 v, int n)                                            \
@@ -57,10 +54,6 @@ CLPRIM_VECTOR_ACCESS(float64, double)
 // dtypes whose elements are others in registers.
 #define CLPRIM_VECTOR_CONVERTED(D, M, S, V, FROM, TO)                                                                 \
     static inline V load16_##D(const __global S* p, ulong i, int n) { return FROM(load16_##M(p, i, n)); }             \
-    static inline V load16_where_##D(const __global S* p, ulong i, int n, int16 mask)                                 \
-    {                                                                                                                 \
-        return FROM(load16_where_##M(p, i, n, mask));                                                                 \
-    }                                                                                                                 \
     static inline void store16_##D(__global S* p, ulong i, V v, int n) { store16_##M(p, i, TO(v), n); }               \
     static inline void stream16_##D(__global S* p, ulong i, V v, int n) { stream16_##M(p, i, TO(v), n); }
 

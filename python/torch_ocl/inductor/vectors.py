@@ -25,12 +25,11 @@ from torch_ocl.inductor.kernel import is_number, OpenCLKernel
 from torch_ocl.inductor.reductions import SHORTEST
 from torch_ocl.inductor.runtime import last_cache, Ranges
 from torch_ocl.inductor.overrides import text
-from torch_ocl.inductor.ranges import row_of
 from torch_ocl.inductor.vector_overrides import (convert, in_lanes, is_same, NotVectors, Same, VectorOverrides,
                                                  vector_type, WIDTH)
 
 AT_ONCE = 4             # vectors of a row whose sums are kept apart
-SHORTEST_APART = 64     # elements of a row whose last vector may have fewer elements
+ALL_AT_ONCE = 8         # vectors of a short row, which need no loop
 FOLDS = {"sum": "{0} + {1}", "prod": "{0} * {1}", "max": "maximum_{2}({0}, {1})", "min": "minimum_{2}({0}, {1})",
          "any": "{0} | {1}"}
 
@@ -45,9 +44,7 @@ class VectorKernel(OpenCLKernel):
         self.width = 1 if self.in_rows else WIDTH
         self.same: set[CSEVariable] = set()         # variables that are numbers
         self.numbers_only = 0
-        self.rows_apart = False                     # whether vectors begin anew with each row
-        self.uses_places = False                    # whether they must not
-        self.mask: CSEVariable | None = None        # of lanes, under which what is written now is wanted
+        self.past_cache = False                     # whether a result goes there
         self.places: dict[CSEVariable, tuple] = {}  # indices of lanes: the first one, and what it is over a multiple
 
     @staticmethod
@@ -104,7 +101,7 @@ class VectorKernel(OpenCLKernel):
                 whole = entry.length
             if entry.divisor != 1 or not V.graph.sizevars.statically_known_equals(whole, entry.root.numel):
                 if not V.graph.sizevars.statically_known_multiple_of(whole, WIDTH):
-                    self.crosses_ends()
+                    raise NotVectors("a vector would go over a row's end")
         step = sympy.S.Zero
         if moving:
             step = (index.subs(moving, simultaneous=True) - index).expand(identity=True)
@@ -112,23 +109,11 @@ class VectorKernel(OpenCLKernel):
             raise NotVectors("lanes are not evenly apart")
         return int(step)
 
-    def crosses_ends(self) -> None:
-        """Vectors one behind the other would go over ends of rows: they have to begin anew with each row."""
-        self.rows_apart = True
-        if self.in_rows or self.uses_places:
-            raise NotVectors("a vector would go over a row's end")
-
-    def use_places(self) -> bool:
-        """Whether vectors begin at multiples of WIDTH, which is then relied upon."""
-        self.uses_places = self.uses_places or not self.rows_apart
-        return self.uses_places
-
-    def check_rows(self) -> None:
-        """Once all indices are known: whether there are rows that vectors can be apart in."""
-        if self.rows_apart:
-            row = row_of(list(self.entries.values()), self.lane_tree.numel)
-            if row is None or V.graph.sizevars.optimization_hint(row) < SHORTEST_APART:
-                raise NotVectors("no rows, or short ones")
+    def check(self) -> None:
+        """Once all is written. Compilers make vectors of single elements, too: those of a work-item's own pay for rows,
+        and where results go past the cache."""
+        if not (self.in_rows or self.past_cache):
+            raise NotVectors("results for the cache")
 
     # Loads and stores.
 
@@ -137,17 +122,16 @@ class VectorKernel(OpenCLKernel):
             return super().load(name, index)
         prepared = self.prepare_indexing(index)
         step = 0 if is_number(name) else self.lane_step(prepared)
-        if step == 0 and self.mask is None:
+        if step == 0:
             with self.of_numbers():
                 return super().load(name, index)
         if step != 1:
-            raise NotVectors("elements are apart, or may not be read for all lanes")
+            raise NotVectors("elements are apart")
         variable = self.args.input(name)
         dtype = V.graph.get_dtype(name)
         self.note_dtype(dtype)
         vector_type(types.compute_dtype(dtype))
-        under, mask = ("_where", f", {self.mask}") if self.mask is not None else ("", "")
-        line = f"load16{under}_{types.MEMORY_NAMES[dtype]}({variable}, {self.index_to_str(prepared)}, part{mask})"
+        line = f"load16_{types.MEMORY_NAMES[dtype]}({variable}, {self.index_to_str(prepared)}, part)"
         return self.cse.generate(self.loads, line, dtype=types.compute_dtype(dtype))
 
     def store(self, name: str, index: sympy.Expr, value: CSEVariable, mode=None) -> None:
@@ -161,7 +145,9 @@ class VectorKernel(OpenCLKernel):
         index = self.prepare_indexing(index)
         if self.lane_step(index) != 1:
             raise NotVectors("elements are apart")
-        call = "stream16" if self.streams(name, variable, dtype) else "store16"
+        streams = self.streams(name, variable, dtype)
+        self.past_cache = self.past_cache or streams
+        call = "stream16" if streams else "store16"
         line = (f"{call}_{types.MEMORY_NAMES[dtype]}({variable}, {self.index_to_str(index)}, "
                 f"{in_lanes(value, dtype)}, part);")
         checks = [self.checks[s.name] for s in sorted(index.free_symbols, key=str) if s.name in self.checks]
@@ -180,24 +166,18 @@ class VectorKernel(OpenCLKernel):
         return size >= last_cache() // 4
 
     def masked(self, mask, body, other):
-        """With a mask of lanes, loads read only where it is true; all else is computed for all lanes."""
         if not self.in_vectors:
             return super().masked(mask, body, other)
-        inner, outer, shared = IndentedBuffer(), self.mask, is_same(mask)
-        if not shared:
-            both = f"{outer} & {mask}"
-            self.mask = mask if outer is None else self.cse.generate(self.compute, both, dtype=torch.bool)
+        if not is_same(mask):
+            raise NotVectors("a mask of lanes")
+        inner = IndentedBuffer()
         self.masks += 1
         try:
             with self.swap_buffers(inner):
                 result = body()
         finally:
             self.masks -= 1
-            self.mask = outer
         dtype = result.dtype
-        if not shared:
-            self.compute.splice(inner)
-            return self.cse.generate(self.compute, VectorOverrides.where(mask, result, other), dtype=dtype)
         variable = self.cse.newvar(dtype=dtype)
         number = is_same(result) and is_same(other)
         given, kind = (text, types.c_type(dtype)) if number else (in_lanes, vector_type(dtype))
@@ -271,7 +251,10 @@ class VectorKernel(OpenCLKernel):
     @property
     def at_once(self) -> int:
         """Vectors of a turn."""
-        vectors = V.graph.sizevars.optimization_hint(self.reduction_tree.numel) // WIDTH
+        length = self.reduction_tree.numel
+        if isinstance(length, sympy.Integer) and length <= ALL_AT_ONCE * WIDTH:
+            return -(-int(length) // WIDTH)
+        vectors = V.graph.sizevars.optimization_hint(length) // WIDTH
         if vectors >= 4 * AT_ONCE:
             return AT_ONCE
         return next(n for n in (AT_ONCE, 2, 1) if vectors % n == 0)
@@ -287,6 +270,8 @@ class VectorKernel(OpenCLKernel):
         if isinstance(length, sympy.Integer):
             limit, whole = self.kexpr(length), str(int(length) // self.step * self.step)
             rest = int(length) % self.step != 0
+            if length <= self.step:
+                whole, rest = limit, False
         else:
             limit, whole = "reduced_count", f"reduced_count / {self.step} * {self.step}"
             self.loop_sizes[limit] = length
@@ -310,7 +295,7 @@ class VectorKernel(OpenCLKernel):
         tree.cache_clear()
 
     def write_turns(self, first: str, limit: str, at_once: int, parts) -> None:
-        """A loop of `at_once` whole vectors a turn, or of single ones, of which the last may have fewer elements."""
+        """A loop of `at_once` vectors a turn. A row's last may have fewer elements in turns of one, or where one is all."""
         tree = self.reduction_tree
         self.open(f"for (index_t turn = {first}; turn < {limit}; turn += {WIDTH * at_once}) {{")
         if at_once > 1:
@@ -318,7 +303,9 @@ class VectorKernel(OpenCLKernel):
             self.open(f"for (int k = 0; k < {at_once}; ++k) {{", f"const index_t rindex = turn + {WIDTH} * k;")
         else:
             self.body.writelines(["const int k = 0;", "const index_t rindex = turn;"])
-        length = WIDTH if at_once > 1 else tree.numel if first == "0" else None
+        length = tree.numel if first == "0" else None
+        if at_once > 1 and not (isinstance(tree.numel, sympy.Integer) and tree.numel <= self.step):
+            length = WIDTH
         self.body.writelines([f"const index_t {tree.name} = rindex;", self.part("rindex", limit, length)])
         for part in parts:
             self.body.splice(part)
