@@ -59,7 +59,6 @@ public:
     Tensor tensor_or_none(std::size_t i) const { return has(i) ? tensor(i) : Tensor(); }
     // Where to keep what is derived from input i if it never changes, else null.
     Prepared* prepared(std::size_t i) const { return i < node_.prepared.size() ? node_.prepared[i].get() : nullptr; }
-    const QuantizedMatrix* recurrent() const { return node_.recurrent.get(); }   // see Node
     Tensor contiguous(std::size_t i) const;                      // row-major, copied if it is not
     const Dims& shape(std::size_t i) const { return input(i).shape(); }
     ElementType type(std::size_t i) const { return input(i).type(); }

@@ -51,7 +51,7 @@ const Value* host_constant(Rewriter& rewriter, const Node& node, std::size_t inp
 
 struct Dequantized {
     Value numbers;
-    std::shared_ptr<const QuantizedMatrix> from;   // of recurrent weights
+    std::shared_ptr<const QuantizedMatrix> from;
 };
 
 template <class T>
@@ -84,8 +84,6 @@ std::optional<Dequantized> dequantized(Rewriter& rewriter, const Node& node, std
             for (std::int64_t row = 0; row < rows; ++row)
                 *to++ = (static_cast<float>(from[(d * rows + row) * columns + column]) -
                          (zero ? zero->at(d, column) : 0)) * scale->at(d, column);
-    if (input != recurrent)
-        return Dequantized{result, nullptr};
     const QuantizedMatrix bytes{Value::copy_of(w.type(), w.shape(), w.host_bytes()), spread(scale), spread(zero)};
     return Dequantized{result, std::make_shared<QuantizedMatrix>(bytes)};
 }
@@ -131,7 +129,8 @@ void dequantize_recurrences(Rewriter& rewriter)
         plain.inputs.resize(weight_scale);
         plain.inputs[weights] = rewriter.add_constant(std::move(w->numbers));
         plain.inputs[recurrent] = rewriter.add_constant(std::move(r->numbers));
-        plain.recurrent = std::move(r->from);
+        plain.input_bytes = std::move(w->from);
+        plain.recurrent_bytes = std::move(r->from);
         rewriter.replace({i}, std::move(plain));
     }
     rewriter.finish();

@@ -53,7 +53,8 @@ struct Node {
     GraphRef body;                       // of a call to a model-local function
     Placement place;
     std::vector<std::shared_ptr<Prepared>> prepared;   // by input, of those that never change; empty without such
-    std::shared_ptr<const QuantizedMatrix> recurrent;  // of an LSTM: what its R was made of, R's last axes turned
+    std::shared_ptr<const QuantizedMatrix> input_bytes, recurrent_bytes;   // of an LSTM: what W and R were made of,
+                                                                           // their last axes turned
     std::shared_ptr<Derived> derived;    // null before a session has prepared its graph
     const OperatorRow* row = nullptr;    // what runs it; null until a session looked it up, and for function calls
 };

@@ -164,6 +164,37 @@ def test_quantized_lstm_is_one_of_dequantised_weights(hidden, batch, begin, cons
         np.testing.assert_array_equal(y[0 if d else -1, d], h[d])
 
 
+@pytest.mark.parametrize("lengths", [None, (0, 2, 9), (9, 9, 1)])
+@pytest.mark.parametrize("begin", [0, 1])
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+@pytest.mark.parametrize("steps, batch, size, hidden", [(1, 1, 70, 520), (9, 1, 33, 270), (2, 3, 400, 390),
+                                                        (9, 3, 20, 520), (2, 11, 1100, 130)])
+def test_quantized_lstm_in_one_direction(steps, batch, size, hidden, direction, begin, lengths):
+    """Cores share a sequence of one direction; sequences may end early."""
+    if lengths and batch < 3:
+        pytest.skip("lengths of three sequences")
+    lengths = np.array([min(n, steps) for n in (lengths * batch)[:batch]], I32) if lengths else None
+    w, r = integers(60, 200, 1, size, 4 * hidden), integers(60, 200, 1, hidden, 4 * hidden)
+    scale, zero = np.array([0.05 / size, 0.05 / hidden], F), np.array([128], U8)
+    x, bias = normal(steps, batch, size), normal(1, 8 * hidden)
+    states = [normal(1, batch, hidden, seed=s) for s in (1, 2)] if begin else [None, None]
+    y, h, c = ours("DynamicQuantizeLSTM", [x, w, r, bias, lengths, *states, None, scale[:1], zero, scale[1:], zero],
+                   {"hidden_size": hidden, "direction": direction}, outputs=("y", "h", "c"),
+                   constants={"x1", "x2", "x3", "x8", "x9", "x10", "x11"})
+    numbers = [(m[0] - 128.0) * s for m, s in zip((w, r), scale.astype(np.float64))]
+    for n in range(batch):
+        length = steps if lengths is None else lengths[n]
+        order = range(length) if direction == "forward" else range(length)[::-1]
+        at = [s[0, n].astype(np.float64) for s in states] if begin else [np.zeros(hidden)] * 2
+        for t in order:
+            at = [s[0] for s in lstm_steps(x[t:t + 1, n:n + 1], *numbers, bias[0].astype(np.float64),
+                                           *(s[np.newaxis] for s in at))]
+            np.testing.assert_allclose(y[t, 0, n], at[0], rtol=1e-4, atol=1e-5)
+        assert not y[length:, 0, n].any()
+        for result, right in zip((h, c), at, strict=True):
+            np.testing.assert_allclose(result[0, n], right, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("kind", [U8, I8, np.uint16, np.int16])
 def test_quantize_and_dequantize(kind):
     info = np.iinfo(kind)

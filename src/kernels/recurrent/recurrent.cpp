@@ -3,14 +3,14 @@
 #include <fmt/format.h>
 
 #include <clprim/context.hpp>
-#include <clprim/pointwise.hpp>
 
 #include "core/operands.hpp"
-#include "kernels/integer/cpu.hpp"
-#include "kernels/rounding.hpp"
+#include "kernels/recurrent/recurrent_words.hpp"
 #include "kernels/team.hpp"
 
 namespace clprim {
+
+using detail::require_shape;
 
 namespace {
 
@@ -22,18 +22,7 @@ struct Geometry {
     cl_uint y_step, y_direction, y_sample, last_h_direction, last_h_sample, last_c_direction, last_c_sample;
 };
 
-constexpr std::int64_t most_hidden_of_bytes = 1024;
-
 cl_uint u(std::int64_t v) { return static_cast<cl_uint>(v); }
-
-void require_shape(const char* name, const Tensor& tensor, const Dims& shape, DataType type, bool strided = false)
-{
-    require(!tensor.defined() || (tensor.shape == shape && tensor.dtype == type &&
-                                  (strided ? tensor.numel() == 0 || tensor.stride(tensor.dim() - 1) == 1
-                                           : tensor.is_contiguous())),
-            "recurrent_layer: ", name, " is ", tensor.defined() ? name_of(tensor.dtype) : "", " ",
-            to_string(tensor.shape), ", expected ", strided ? "" : "contiguous ", name_of(type), " ", to_string(shape));
-}
 
 // Of recurrent_cpu.cl, in local memory.
 std::size_t cpu_floats(std::int64_t gates, std::int64_t hidden, std::int64_t inputs)
@@ -41,50 +30,12 @@ std::size_t cpu_floats(std::int64_t gates, std::int64_t hidden, std::int64_t inp
     return static_cast<std::size_t>((2 * gates + 2) * hidden + inputs);
 }
 
-// What recurrent_words.cl calls words and sums.
-Dims words_shape(std::int64_t directions, std::int64_t hidden)
-{
-    return {directions * detail::round_up(4 * hidden, std::int64_t{32}) *
-            (detail::round_up(hidden, std::int64_t{16}) / 4 + 1)};
-}
-
 }  // namespace
-
-bool multiplies_bytes(const Device& device) { return device.kind == DeviceKind::cpu && device.vnni_bytes; }
-
-RecurrentBytes pack_bytes(Queue& queue, const RecurrentBytes& given)
-{
-    const Device& device = queue.device();
-    if (!multiplies_bytes(device))
-        return given;
-    const DataType type = given.bytes.dtype;
-    require(given.bytes.dim() == 3 && given.bytes.is_contiguous() &&
-                (type == DataType::int8 || type == DataType::uint8) &&
-                given.bytes.size(2) == 4 * given.bytes.size(1),
-            "pack_bytes: expected contiguous bytes [D, H, 4 H], got ", name_of(type), " ",
-            to_string(given.bytes.shape));
-    const std::int64_t directions = given.bytes.size(0), hidden = given.bytes.size(1);
-    RecurrentBytes packed{queue.context().empty(words_shape(directions, hidden), DataType::int32, queue), given.scales,
-                          given.zeros};
-    const bool shifted = type == DataType::uint8;
-    if (shifted) {
-        packed.zeros = queue.context().empty(given.zeros.shape, given.zeros.dtype, queue);
-        pointwise(queue, {given.zeros}, {packed.zeros}, {}, "y0 = x0 - 128;");
-    }
-    const Program& program = queue.context().program("kernels/recurrent/recurrent_pack.cl",
-                                                     fmt::format("-DBYTES={} -DLOWEST={} {}", name_of(type),
-                                                                 shifted ? 128 : 0, detail::dot_options(device)));
-    queue.launch(program.kernel("pack_words"),
-                 Range::groups({static_cast<std::size_t>(detail::round_up(4 * hidden, std::int64_t{32}) / 16),
-                                static_cast<std::size_t>(directions), 1}, {1, 1, 1}),
-                 given.bytes, packed.bytes, u(hidden));
-    return packed;
-}
 
 bool takes_bytes(const Device& device, std::int64_t hidden)
 {
-    return device.kind == DeviceKind::cpu && hidden <= most_hidden_of_bytes &&
-           cpu_floats(4, hidden, 0) * sizeof(float) <= device.local_memory;
+    return device.kind == DeviceKind::cpu && hidden <= most_recurrent_bytes &&
+           (multiplies_bytes(device) || cpu_floats(4, hidden, 0) * sizeof(float) <= device.local_memory);
 }
 
 void recurrent_layer(Queue& queue, const RecurrentLayer& p)
@@ -108,24 +59,23 @@ void recurrent_layer(Queue& queue, const RecurrentLayer& p)
     const std::int64_t gates = is_lstm ? 4 : 3;
     require(p.x.defined() != p.projected.defined(), "recurrent_layer: expected either x or projected");
     const Device& device = queue.device();
-    const bool bytes = p.scales.defined(), words = bytes && multiplies_bytes(device);
-    require(p.y.dim() == 4 && p.recurrent.dim() == (words ? 1 : 3),
+    const bool bytes = p.scales.defined();
+    if (bytes && multiplies_bytes(device))
+        return detail::walk_layer(queue, p);
+    require(p.y.dim() == 4 && p.recurrent.dim() == 3,
             "recurrent_layer: expected y [T, D, N, H] and recurrent [D, H, G H]");
     const std::int64_t steps = p.y.size(0), directions = p.y.size(1), batch = p.y.size(2), hidden = p.y.size(3);
     const DataType type = p.y.dtype;
     require(is_floating_point(type) && type != DataType::float64, "recurrent_layer: not implemented for ",
             name_of(type));
-    const std::int64_t most = bytes ? most_hidden_of_bytes : most_recurrent_hidden;
+    const std::int64_t most = bytes ? most_recurrent_bytes : most_recurrent_hidden;
     require(hidden <= most && directions <= 2, "recurrent_layer: at most ", most,
             " hidden numbers and 2 directions, got ", hidden, " and ", directions);
     require(!bytes || (is_lstm && p.projected.defined() && type == DataType::float32 && takes_bytes(device, hidden) &&
-                       (words ? p.recurrent.dtype == DataType::int32 &&
-                                    p.recurrent.shape == words_shape(directions, hidden)
-                              : p.recurrent.dtype == DataType::int8 || p.recurrent.dtype == DataType::uint8)),
+                       (p.recurrent.dtype == DataType::int8 || p.recurrent.dtype == DataType::uint8)),
             "recurrent_layer: recurrent weights of bytes are for float32 LSTM with projected inputs on CPUs");
     const std::int64_t inputs = p.x.defined() ? p.x.shape.back() : 0;
-    if (!words)
-        require_shape("recurrent", p.recurrent, {directions, hidden, gates * hidden}, bytes ? p.recurrent.dtype : type);
+    require_shape("recurrent", p.recurrent, {directions, hidden, gates * hidden}, bytes ? p.recurrent.dtype : type);
     require(bytes == p.zeros.defined(), "recurrent_layer: scales and zeros belong together");
     require_shape("scales", p.scales, {directions, gates * hidden}, type);
     require_shape("zeros", p.zeros, {directions, gates * hidden}, type);
@@ -156,9 +106,7 @@ void recurrent_layer(Queue& queue, const RecurrentLayer& p)
     const std::size_t memory = cpu_floats(gates, hidden, inputs) * sizeof(float);
     if (device.kind == DeviceKind::cpu && memory <= device.local_memory) {
         options += fmt::format(" -DPLAIN={}", type == DataType::float32 ? 1 : 0);
-        if (words)
-            options += " " + detail::dot_options(device);
-        else if (bytes)
+        if (bytes)
             options += fmt::format(" -DBYTES={}", name_of(p.recurrent.dtype));
         Kernel& kernel =
             queue.context().program("kernels/recurrent/recurrent_cpu.cl", options).kernel("recurrent_layer_cpu");

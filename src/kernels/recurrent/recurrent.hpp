@@ -14,10 +14,12 @@ struct RecurrentLayer {
     Cell cell = Cell::lstm;
     bool reversed = false;         // the only or first direction; the second one always is
     Tensor x;                      // [T, N, I], contiguous; or undefined where `projected` is given
-    Tensor weights;                // [D, I, G H], contiguous, with x
+    Tensor weights;                // [D, I, G H], contiguous, with x; or packed bytes, as the recurrent ones
+    Tensor weight_scales, weight_zeros;   // of such
     Tensor projected;              // [T, N, D, G H], contiguous: x times the weights plus `bias`
     Tensor recurrent;              // [D, H, G H], contiguous; pack_bytes() where takes_bytes says so
     Tensor scales, zeros;          // [D, G H] float32, contiguous, with bytes: a column is (byte - zero) scale
+    Tensor progress;               // of pack_bytes(), with bytes
     Tensor bias;                   // [D, G H] of x's part, with x; may be undefined
     Tensor recurrent_bias; // [D, H] of the hidden gate's recurrent part, linear_before_reset only; may be undefined
     Tensor lengths;                // [N] int32, contiguous; may be undefined: all are T long
@@ -28,21 +30,30 @@ struct RecurrentLayer {
 
 inline constexpr std::int64_t most_recurrent_hidden = 256;
 
+inline constexpr std::int64_t most_recurrent_bytes = 1024;
+
 // Whether the recurrent weights of an LSTM in float32 with so many hidden numbers may be bytes: a quarter of what each
 // step reads otherwise.
 bool takes_bytes(const Device& device, std::int64_t hidden);
 
-// Whether it multiplies them as bytes, which needs no fewer instructions for several sequences at a time.
+// Whether it multiplies them as bytes: numbers are sixteen bits below the largest of a sequence's state or input then,
+// all sequences of a step are multiplied together, and several cores share a sequence.
 bool multiplies_bytes(const Device& device);
 
 struct RecurrentBytes {
-    Tensor bytes;                  // [D, H, G H] int8 or uint8, contiguous
-    Tensor scales, zeros;
+    Tensor bytes;                  // [D, K, 4 H] int8 or uint8, contiguous, K at most 1024
+    Tensor scales, zeros;          // [D, 4 H] float32
+    Tensor progress;               // zeros, which launches leave as they were
 };
 
-// As the kernel for this device reads them: words of four bytes (recurrent_words.cl) on processors that multiply those,
+// As the kernels for this device read them: words of four bytes (recurrent_words.cl) on processors that multiply those,
 // else what is given.
 RecurrentBytes pack_bytes(Queue& queue, const RecurrentBytes& given);
+
+// What RecurrentLayer calls projected: x [T, N, I] float32, contiguous, times packed bytes [D, I, 4 H] on such
+// processors, plus bias [D, 4 H], which may be undefined.
+void project_bytes(Queue& queue, const Tensor& x, const RecurrentBytes& weights, const Tensor& bias,
+                   const Tensor& projected);
 
 // Throws InvalidArgument for shapes that do not fit.
 void recurrent_layer(Queue& queue, const RecurrentLayer& layer);

@@ -2,7 +2,7 @@
 // lie together, and rows of the weights, which lie so too, are added to them by vectors, four rows at a time: each is
 // read once a step, from its beginning to its end.
 // Options as in recurrent.cl, and -DPLAIN=1 for float, -DBYTES=int8|uint8: recurrent weights are bytes, whose columns
-// have scales and zero points; -DDOT_VECTOR=64|32 [-DDOT_VEX]: they are words of four (recurrent_words.cl).
+// have scales and zero points.
 #include "core/dtype.cl"
 #include "kernels/recurrent/recurrent_layer.cl"
 
@@ -45,10 +45,7 @@ static inline void add_products(__local float* sums, uint n, const __global stor
             sums[c] += v[k] * load(X, rows, first + (ulong)k * pitch + c);
 }
 
-#ifdef DOT_VECTOR
-#include "kernels/recurrent/recurrent_words.cl"
-#define RECURRENT_T int32
-#elif defined(BYTES)
+#ifdef BYTES
 #define RECURRENT_T BYTES
 // The same with rows of bytes, as numbers.
 static inline void add_byte_products(__local float* sums, uint n, const __global storage_t(BYTES)* rows,
@@ -101,15 +98,7 @@ void recurrent_layer_cpu(TENSOR(x), TENSOR(weights), const __global storage_t(RE
     const bool backwards = direction == 1 || p.reversed;
     __local float *sums = memory, *inner = sums + width, *state = inner + width, *cell = state + hidden,
                   *vector = cell + hidden;
-#ifdef DOT_VECTOR
-    const __global int* words = recurrent + recurrent_offset + direction * words_of_direction(hidden);
-    const __global int* column_sums = recurrent + recurrent_offset +
-                                      directions * words_of_direction(hidden) +
-                                      direction * whole_columns(width);
-    float largest = 1.0f;                                // states are smaller, but for what the first may be given
-#else
     recurrent_offset += (ulong)direction * hidden * width;
-#endif
     weights_offset += (ulong)direction * p.inputs * width;
     scales_offset += (ulong)direction * width;
     zeros_offset += (ulong)direction * width;
@@ -122,9 +111,6 @@ void recurrent_layer_cpu(TENSOR(x), TENSOR(weights), const __global storage_t(RE
     last_c_offset += (ulong)direction * p.last_c_direction + (ulong)sample * p.last_c_sample;
     for (uint j = 0; j < hidden; ++j) {
         state[j] = p.has_h ? load(X, h0, h0_offset + j) : 0.0f;
-#ifdef DOT_VECTOR
-        largest = fmax(largest, fabs(state[j]));
-#endif
 #if GATES == 4
         cell[j] = p.has_c ? load(X, c0, c0_offset + j) : 0.0f;
 #endif
@@ -146,11 +132,7 @@ void recurrent_layer_cpu(TENSOR(x), TENSOR(weights), const __global storage_t(RE
             vector[k] = load(X, x, input + k);
         add_products(sums, width, weights, weights_offset, width, vector, p.inputs);
 #if GATES == 4
-#ifdef DOT_VECTOR
-        add_word_products(sums, hidden, words, column_sums, scales + scales_offset, zeros + zeros_offset, state,
-                          largest);
-        largest = 1.0f;
-#elif defined(BYTES)
+#ifdef BYTES
         float total = 0;
         for (uint j = 0; j < hidden; ++j)
             total += state[j];

@@ -154,16 +154,26 @@ Tensor projected(const Layer& layer, std::int64_t separate)
 
 namespace {
 
-// Whether the kernel reads the bytes that the recurrent weights were made of. Each sequence and direction is walked
-// through by one core, which pays for large states as long as a product for all sequences would not take less time, as
-// measured, and not most cores were idle.
+// Whether the kernel reads the bytes that the recurrent weights were made of. Where they are not multiplied as such
+// each sequence and direction is walked through by one core, which pays for large states as long as a product for all
+// sequences would not take less time, as measured, and not most cores were idle.
 bool takes_bytes_of(const Layer& layer)
 {
     const Device& device = layer.call.queue().device();
     const std::int64_t walks = layer.batch * static_cast<std::int64_t>(layer.directions);
-    const std::int64_t most = multiplies_bytes(device) ? 16 : 2;
-    return layer.call.recurrent() && layer.x.dtype == DataType::float32 && takes_bytes(device, layer.hidden) &&
-           (layer.hidden <= most_recurrent_hidden || (layer.batch <= most && 2 * walks >= device.compute_units));
+    return layer.call.node().recurrent_bytes && layer.x.dtype == DataType::float32 &&
+           takes_bytes(device, layer.hidden) &&
+           (multiplies_bytes(device) || layer.hidden <= most_recurrent_hidden ||
+            (layer.batch <= 2 && 2 * walks >= device.compute_units));
+}
+
+std::shared_ptr<const RecurrentBytes> packed(const Call& call, const char* key, const QuantizedMatrix& matrix)
+{
+    return call.derived(key, [&] {
+        Queue& queue = call.queue();
+        return pack_bytes(queue, {matrix.bytes.device(queue), matrix.scales.device(queue), matrix.zeros.device(queue),
+                                  {}});
+    });
 }
 
 }  // namespace
@@ -189,18 +199,32 @@ void run_as_one(Layer& layer, RecurrentLayer::Cell cell)
     p.reversed = layer.first_reversed;
     const bool bytes = cell == RecurrentLayer::Cell::lstm && takes_bytes_of(layer);
     if (bytes) {
-        const auto of = call.derived("recurrent bytes", [&] {
-            const QuantizedMatrix& r = *call.recurrent();
-            return pack_bytes(call.queue(), {r.bytes.device(call.queue()), r.scales.device(call.queue()),
-                                             r.zeros.device(call.queue())});
-        });
+        const auto of = packed(call, "recurrent bytes", *call.node().recurrent_bytes);
         p.recurrent = of->bytes;
         p.scales = of->scales;
         p.zeros = of->zeros;
+        p.progress = of->progress;
     } else {
         p.recurrent = columns(layer, 2);
     }
-    if (layer.steps * layer.batch <= few_rows && !bytes) {
+    const bool few = layer.steps * layer.batch <= few_rows;
+    if (bytes && multiplies_bytes(call.queue().device()) && layer.inputs <= most_recurrent_bytes) {
+        const auto of = packed(call, "input bytes", *call.node().input_bytes);
+        const auto width = layer.gates * layer.hidden;
+        p.bias = call.has(3) ? joint_bias(layer, 0).reshape({static_cast<std::int64_t>(layer.directions), width})
+                             : Tensor();
+        if (few) {
+            p.x = layer.x;
+            p.weights = of->bytes;
+            p.weight_scales = of->scales;
+            p.weight_zeros = of->zeros;
+        } else {
+            p.projected = call.allocate({layer.steps, layer.batch, static_cast<std::int64_t>(layer.directions), width},
+                                        layer.x.dtype);
+            project_bytes(call.queue(), layer.x, *of, p.bias, p.projected);
+            p.bias = Tensor();
+        }
+    } else if (few && !bytes) {
         p.x = layer.x;
         p.weights = columns(layer, 1);
         p.bias = call.has(3) ? joint_bias(layer, after ? 1 : 0) : Tensor();
