@@ -285,42 +285,11 @@ private:
         }
         members.insert(members.end(), taken.begin(), taken.end());
         fused.outputs = rewriter_.node(taken.back()).outputs;
-        fused.attributes["operators"] = body_of(members, fused.inputs);
+        fused.attributes["operators"] = rewriter_.body_of(members, fused.inputs);
         const auto place = *std::ranges::max_element(taken);
         const int result = fused.outputs[0];
         rewriter_.replace(taken, std::move(fused));
         writers_[static_cast<std::size_t>(result)] = static_cast<int>(place);
-    }
-
-    // The operators themselves, for files.
-    GraphRef body_of(const std::vector<std::size_t>& members, const std::vector<int>& inputs)
-    {
-        auto body = std::make_shared<Graph>();
-        std::map<int, int> slots;
-        const auto local = [&](int slot) {
-            if (slot == absent)
-                return absent;
-            const auto [found, fresh] = slots.emplace(slot, 0);
-            if (fresh)
-                found->second = body->add_slot(rewriter_.graph().slots[static_cast<std::size_t>(slot)]);
-            return found->second;
-        };
-        for (const int slot : inputs)
-            body->inputs.push_back(slot == absent ? body->add_slot("") : local(slot));
-        for (const std::size_t i : members) {
-            Node node = rewriter_.node(i);
-            for (int& slot : node.inputs) {
-                const bool known = slot == absent || slots.contains(slot);
-                const Value* constant = known ? nullptr : rewriter_.constant(slot);
-                slot = local(slot);
-                if (constant)
-                    body->constants.emplace_back(slot, *constant);
-            }
-            node.outputs[0] = local(node.outputs[0]);
-            body->nodes.push_back(std::move(node));
-        }
-        body->outputs = {body->nodes.back().outputs[0]};
-        return body;
     }
 
     // DequantizeLinear, what keeps elements, QuantizeLinear by the same numbers.

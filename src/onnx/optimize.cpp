@@ -188,6 +188,7 @@ void optimize(Graph& graph, Engine& engine, Level level)
     skip_copies(graph);
     Rewriter rewriter(graph);
     simplify(rewriter);
+    fuse_norms(rewriter);
     dequantize_recurrences(rewriter);
     fuse_convolutions(rewriter);
     fuse_batch_norms(rewriter);

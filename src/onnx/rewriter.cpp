@@ -60,6 +60,36 @@ void Rewriter::replace(const std::vector<std::size_t>& old, Node replacement)
     index();
 }
 
+GraphRef Rewriter::body_of(const std::vector<std::size_t>& members, const std::vector<int>& inputs) const
+{
+    auto body = std::make_shared<Graph>();
+    std::map<int, int> slots;
+    const auto local = [&](int slot) {
+        if (slot == absent)
+            return absent;
+        const auto [found, fresh] = slots.emplace(slot, 0);
+        if (fresh)
+            found->second = body->add_slot(graph_.slots[static_cast<std::size_t>(slot)]);
+        return found->second;
+    };
+    for (const int slot : inputs)
+        body->inputs.push_back(slot == absent ? body->add_slot("") : local(slot));
+    for (const std::size_t i : members) {
+        Node node = graph_.nodes[i];
+        for (int& slot : node.inputs) {
+            const bool known = slot == absent || slots.contains(slot);
+            const Value* fixed = known ? nullptr : constant(slot);
+            slot = local(slot);
+            if (fixed)
+                body->constants.emplace_back(slot, *fixed);
+        }
+        node.outputs[0] = local(node.outputs[0]);
+        body->nodes.push_back(std::move(node));
+    }
+    body->outputs = {body->nodes.back().outputs[0]};
+    return body;
+}
+
 void Rewriter::finish()
 {
     std::vector<Node> alive;

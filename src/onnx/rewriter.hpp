@@ -25,6 +25,10 @@ public:
     const Value* constant(int slot) const;
     int add_constant(Value value);
 
+    // The nodes `members`, in this order and with one output each, as a graph of those inputs: what a node that stands
+    // for them is made of, for files and for operands that it does not take. The last one's output is the graph's.
+    GraphRef body_of(const std::vector<std::size_t>& members, const std::vector<int>& inputs) const;
+
     // `replacement` takes the place of the last of `old`, the others disappear.
     void replace(const std::vector<std::size_t>& old, Node replacement);
     void finish();                       // drops dead nodes
@@ -42,6 +46,7 @@ private:
 void fuse_quantised(Graph& graph); // operators between DequantizeLinear and QuantizeLinear; to be called first
 void skip_copies(Graph& graph);               // readers of an Identity read what it copies; before there is a Rewriter
 void simplify(Rewriter& rewriter);            // squares written as powers
+void fuse_norms(Rewriter& rewriter);          // norms of rows written as means, squares and roots
 void dequantize_recurrences(Rewriter& rewriter);   // weights of DynamicQuantizeLSTM that never change
 void fuse_convolutions(Rewriter& rewriter);   // bias, batch norm, residual, activation into the convolution before
 void fuse_batch_norms(Rewriter& rewriter);    // those that are left become factors and shifts of channels

@@ -302,3 +302,76 @@ def test_sums_of_integers_of_other_types_stay_as_they_are():
         np.testing.assert_array_equal(got["size"], np.abs(twice).astype("f8"))
         with np.errstate(invalid="ignore"):
             np.testing.assert_allclose(got["root"], np.sqrt(twice.astype("f")), rtol=1e-6)
+
+
+def norm(net, x, centred=True, inverse=None, power=True, axis=-1, width=7, swapped=False, bias=True):
+    """A norm of rows in the operators that exporters write; returns the values on the way by name."""
+    def product(a, b):
+        return net.node("Mul", *((b, a) if swapped else (a, b)))
+
+    def square(value):
+        return net.node("Pow", value, net.constant(np.float32(2))) if power else product(value, value)
+
+    steps = {"mean": net.node("ReduceMean", x, axes=[axis])} if centred else {}
+    d = steps["centred"] = net.node("Sub", x, steps["mean"]) if centred else x
+    epsilon = net.constant(np.float64(0.01))
+    steps["variance"] = net.node("ReduceMean", square(d), axes=[axis], keepdims=1)
+    sum_inputs = [steps["variance"], epsilon]
+    steps["root"] = net.node("Sqrt", net.node("Add", *(sum_inputs[::-1] if swapped else sum_inputs)))
+    if inverse == "Div":
+        y = product(d, net.node("Div", net.constant(np.float64(1)), steps["root"]))
+    elif inverse == "Reciprocal":
+        y = product(d, net.node("Reciprocal", steps["root"]))
+    else:
+        y = net.node("Div", d, steps["root"])
+    y = product(y, net.constant(np.linspace(0.5, 2.0, width)))
+    if bias:
+        y = net.node("Add", y, net.constant(np.linspace(-1.0, 1.0, width)))
+    return y, steps
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("inverse", [None, "Div", "Reciprocal"])
+@pytest.mark.parametrize("power", [False, True])
+@pytest.mark.parametrize("centred, bias", [(True, True), (True, False), (False, False)])
+def test_norms_of_rows_are_one_kernel(centred, bias, power, inverse, swapped, tmp_path):
+    net = Net()
+    y, _ = norm(net, "x", centred, inverse, power, swapped=swapped, bias=bias)
+    check(net, y, shape=("n", 5, 7), most=1)
+    x = net.random.standard_normal((2, 5, 7)).astype("f")
+    model = net.model([y], ("n", 5, 7))
+    session = clprim.Session(model)
+    session.save(tmp_path / "saved.onnx")
+    saved = onnx.load(tmp_path / "saved.onnx")
+    assert {node.domain for node in saved.graph.node} == {""}
+    np.testing.assert_array_equal(clprim.Session(saved).run({"x": x})["y0"], session.run({"x": x})["y0"])
+
+
+def test_residuals_read_what_a_norm_reads():
+    net = Net()
+    x = net.node("Add", "x", net.node("Relu", "x"))
+    for centred in (False, True):
+        x = net.node("Add", x, net.node("Tanh", norm(net, x, centred, "Div")[0]))
+    check(net, x, shape=("n", 5, 7))
+
+
+@pytest.mark.parametrize("seen", ["mean", "centred", "variance", "root"])
+def test_norms_of_which_others_see_a_part(seen):
+    net = Net()
+    y, steps = norm(net, "x")
+    check(net, [y, net.node("Neg", steps[seen])], shape=("n", 5, 7))
+
+
+@pytest.mark.parametrize("shape, axis, width", [(("n", 5, 7), -2, 7), (("n", 7, 5), -2, 5), (("n", 5, 1), -1, 7)])
+@pytest.mark.parametrize("centred", [False, True])
+def test_what_is_no_norm_of_rows(shape, axis, width, centred):
+    """Means of columns, and a weight that lends rows their length."""
+    net = Net()
+    check(net, norm(net, "x", centred, axis=axis, width=width)[0], shape=shape)
+    double = Net()
+    y, _ = norm(double, "x", centred, axis=axis, width=width)
+    x = double.random.standard_normal((2, *shape[1:]))
+    expected = ReferenceEvaluator(double.model([y], shape, np.float64)).run(None, {"x": x})[0]
+    if expected.dtype == np.float64:
+        got = clprim.Session(double.model([y], shape, np.float64)).run({"x": x})["y0"]
+        np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)

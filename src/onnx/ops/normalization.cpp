@@ -235,6 +235,21 @@ void run_layer_norm(Call& call, bool rms)
 void layer_normalization(Call& call) { run_layer_norm(call, false); }
 void rms_normalization(Call& call) { run_layer_norm(call, true); }
 
+// A fusion's norm of rows along the last axis: x, weight and bias, which may be absent. Operands of other shapes and
+// types go through what it was made of.
+void fused_layer_norm(Call& call)
+{
+    const Dims& shape = call.shape(0);
+    const bool fits = !shape.empty() && call.type(0) == ElementType::float32 && call.type(1) == call.type(0) &&
+                      call.shape(1) == Dims{shape.back()} && (!call.has(2) || call.shape(2) == call.shape(1));
+    if (fits)
+        return run_layer_norm(call, call.integer_attribute("rms", 0) != 0);
+    std::vector<Value> arguments;
+    for (std::size_t i = 0; i < call.inputs(); ++i)
+        arguments.push_back(call.has(i) ? call.input(i) : Value());
+    call.output(0, call.run(*call.attribute<GraphRef>("operators"), arguments)[0]);
+}
+
 // y = x / (bias + alpha / size * sum of x^2 over `size` neighbouring channels)^beta. The sum is a pooling along
 // channels.
 void lrn(Call& call)
@@ -270,6 +285,7 @@ const OperatorRow normalization_rows[] = {
     {"GroupNormalization", 18, old_group_normalization},
     {"GroupNormalization", 21, group_normalization},
     {"RMSNormalization", 23, rms_normalization},
+    {"LayerNorm", 1, fused_layer_norm, nullptr, "clprim"},
     {"LRN", 1, lrn},
 };
 
