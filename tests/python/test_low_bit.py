@@ -19,7 +19,8 @@ def group_quantize(w, group):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("m, n, k, group", [(1, 8, 32, 32), (1, 64, 512, 128), (2, 40, 256, 64), (5, 24, 1024, 256),
                                             (16, 64, 384, 32), (33, 48, 512, 128), (1, 24, 128, 32),
-                                            (1, 40, 256, 64), (1, 136, 1024, 256), (1, 768, 768, 32), (1, 8, 160, 32)])
+                                            (1, 40, 256, 64), (1, 136, 1024, 256), (1, 768, 768, 32), (1, 8, 160, 32),
+                                            (7, 24, 544, 32), (64, 40, 1088, 64), (65, 16, 512, 256)])
 def test_int4_weights(device, dtype, m, n, k, group):
     torch.manual_seed(m + n)
     q, scales, zeros = group_quantize(torch.randn(n, k), group)
@@ -39,7 +40,8 @@ def test_int4_weights(device, dtype, m, n, k, group):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("m, n, k", [(1, 7, 64), (3, 32, 4096), (17, 20, 96), (2, 5, 33), (0, 4, 32), (2, 4, 0)])
+@pytest.mark.parametrize("m, n, k", [(1, 7, 64), (3, 32, 4096), (17, 20, 96), (2, 5, 33), (0, 4, 32), (2, 4, 0),
+                                     (6, 13, 800), (64, 21, 544)])
 def test_int8_weights(device, dtype, m, n, k):
     torch.manual_seed(0)
     x, w = torch.randn(m, k).to(dtype), torch.randint(-128, 128, (n, k), dtype=torch.int8)

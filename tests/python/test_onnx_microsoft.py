@@ -303,7 +303,7 @@ def test_relative_position_bias(both_ways):
 # ---- block-quantised weights
 # ---------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("rows", [1, 3, 40])
+@pytest.mark.parametrize("rows", [1, 3, 11, 40])
 @pytest.mark.parametrize("bits, block, zeros", [(4, 32, "packed"), (4, 16, "none"), (8, 32, "packed"), (4, 32, "real"),
                                                 (2, 32, "none"), (4, 128, "packed")])
 def test_matmul_nbits(bits, block, zeros, rows):

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::int64_t block = 32;       // BLOCK of matmul.cl
 constexpr std::int64_t most_rows = 16;   // that stream the weights as they are
+constexpr std::int64_t least_cpu_rows = 3, most_cpu_rows = 64;   // of cpu_rows.cl
 
 // quantized_problem of matmul.cl.
 struct Problem {
@@ -77,6 +78,31 @@ const Program& program_for(Queue& queue, const QuantizedWeights& w, int rows, in
 
 std::size_t groups(std::int64_t count, std::int64_t of) { return static_cast<std::size_t>((count + of - 1) / of); }
 
+// Up to so many rows weights are not written out as numbers. Products of bfloat16 and by tile registers gain by it sooner.
+std::int64_t streamed_rows(const Device& device, DataType type)
+{
+    return device.kind == DeviceKind::cpu && !device.amx && type != DataType::bfloat16 ? most_cpu_rows : most_rows;
+}
+
+void multiply_rows(Queue& queue, const Tensor& x, const QuantizedWeights& w, const Tensor& y)
+{
+    constexpr std::int64_t columns = 8;   // COLUMNS of cpu_rows.cl
+    Problem problem = problem_of(w);
+    problem.rows = x.size(0);
+    problem.x_row = x.stride(0);
+    problem.y_row = y.stride(0);
+    // Some work-items for each core.
+    const std::int64_t items = 4 * std::max<std::int64_t>(1, queue.device().compute_units);
+    const std::int64_t item = (problem.columns + items * columns - 1) / (items * columns) * columns;
+    const Program& program = queue.context().program(
+        "kernels/quantized/cpu_rows.cl",
+        fmt::format("-DX={} -DBITS={}{}{}", name_of(w.scales.dtype), w.bits, w.zeros.defined() ? " -DZEROS" : "",
+                    w.format ? detail::concat(" -DFLOAT8 -DFORMAT_", name_of(*w.format)) : ""));
+    queue.launch(program.kernel("multiply_rows"),
+                 Range::groups({groups(problem.columns, item), groups(problem.rows, most_cpu_rows), 1}, {1, 1, 1}), x,
+                 w.values, w.scales, w.zeros.defined() ? w.zeros : w.scales, y, problem, static_cast<cl_long>(item));
+}
+
 }  // namespace
 
 void pack_int4(Queue& queue, const Tensor& bytes, const Tensor& packed, bool even_high)
@@ -130,7 +156,8 @@ void quantized_matmul(Queue& queue, const Tensor& x, const QuantizedWeights& wei
             "quantized_matmul: rows of x and y must be contiguous");
     if (m == 0 || n == 0)
         return;
-    if (m > most_rows) {
+    const bool cpu = queue.device().kind == DeviceKind::cpu;
+    if (m > streamed_rows(queue.device(), x.dtype)) {
         const Tensor w = queue.context().empty({n, k}, x.dtype, queue);
         dequantize(queue, weights, w);
         const Tensor turned = w.transpose(0, 1);
@@ -138,7 +165,8 @@ void quantized_matmul(Queue& queue, const Tensor& x, const QuantizedWeights& wei
     }
     if (weights.bits == 4 && detail::cpu_int4(queue, x, weights, y, inputs))
         return;
-    const bool cpu = queue.device().kind == DeviceKind::cpu;
+    if (cpu && m >= least_cpu_rows)
+        return multiply_rows(queue, x, weights, y);
     // A GPU's team is no larger than there are blocks of inputs, so that nobody idles.
     std::int64_t team = 1;
     while (!cpu && team < 64 && 2 * team <= static_cast<std::int64_t>(queue.device().max_work_group_size) &&
