@@ -38,6 +38,8 @@ def test_antialiasing(mode, size):
 def test_channels_last_views_and_dtypes(mode):
     x = torch.randn(2, 5, 6, 7)
     compare(x.to(memory_format=torch.channels_last), mode=mode, scale_factor=2)
+    for channels in (8, 11):   # GPUs take four at once, in one load where they are as many
+        compare(torch.randn(2, channels, 6, 7).to(memory_format=torch.channels_last), mode=mode, size=(9, 11))
     compare(x.double(), mode=mode, scale_factor=1.5)
     assert_close(F.interpolate(x.to(device)[:, 1:4, ::2], scale_factor=2, mode=mode).cpu(),
                  F.interpolate(x[:, 1:4, ::2], scale_factor=2, mode=mode))

@@ -1,5 +1,6 @@
 // What gpu_direct.cl and gpu_direct_weight.cl are told of a launch, for C++ and OpenCL C, beside gpu_conv_problem.
-// Work-items are counted along COUNTS axes; of each, how many there are and how to divide by that, as in gpu_problem.cl.
+// Work-items are counted along COUNTS axes; of each, how many there are and how to divide by that, as in
+// gpu_problem.cl.
 #define COUNT_X 0        // blocks of PIXELS pixels of a row of the result
 #define COUNT_Y 1        // blocks of LINES rows
 #define COUNT_Z 2        // planes

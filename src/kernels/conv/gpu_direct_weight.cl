@@ -1,19 +1,26 @@
-// The weight gradient of gpu_direct.cl's convolutions: sums[part][output][channel][tap], over the part's blocks of LINES
-// rows of four pixels in all images. A work-item has all taps of its rows of the kernel (TAPS_Y, or one), which share what they read of both tensors. Planar: a work-group adds up one block of outputs.
-// channels_last: a work-item does, its neighbours being other outputs. Options: those of gpu_direct_common.cl, -DROWS=n
-// outputs of a group in a block.
+// The weight gradient of gpu_direct.cl's convolutions: sums[part][output][channel][tap], over the part's blocks of
+// LINES rows of four pixels in all images. A work-item has all taps of its rows of the kernel (TAPS_Y, or one), which
+// share what they read of both tensors. Planar: a work-group adds up one block of outputs. channels_last: a work-item
+// does, its neighbours being other outputs. Options: those of gpu_direct_common.cl, -DROWS=n outputs of a group in a
+// block.
 #include "kernels/conv/gpu_direct_common.cl"
 
 #define TAP_ROWS (TAPS_Y > 0 ? TAPS_Y : 1)
 
+// Where a block's taps read the source, and how many of its pixels and rows there are.
+typedef struct {
+    OFFSET line, line_step;
+    int iy, height, left, below;
+} source_block;
+
 // One block: pixels beyond the result's edge count for nothing, whatever the source has there.
-static inline __attribute__((always_inline)) void add_block(const lanes factors[ROWS][LINES][PIXELS], const __global stored* x, OFFSET line,
-                             OFFSET line_step, int iy, const row_places* row, int height, int left, int below,
-                             int whole, lanes sums[ROWS][TAP_ROWS][TAPS])
+static inline __attribute__((always_inline))
+void add_block(const lanes factors[ROWS][LINES][PIXELS], const __global stored* x, const source_block* b,
+               const row_places* row, int whole, lanes sums[ROWS][TAP_ROWS][TAPS])
 {
     UNROLL for (int r = 0; r < READ; ++r) {
-        const int there = (uint)(iy + r) < (uint)height;
-        const OFFSET at = there ? line + r * line_step : 0;   // a row's places are its image's, too
+        const int there = (uint)(b->iy + r) < (uint)b->height;
+        const OFFSET at = there ? b->line + r * b->line_step : 0;   // a row's places are its image's, too
         lanes values[VALUES];
         UNROLL for (int i = 0; i < VALUES; ++i)
             values[i] = masked(LOAD_LANES(AT(x, at + row->place[i])), row->inside[i] & MASK(there));
@@ -25,7 +32,7 @@ static inline __attribute__((always_inline)) void add_block(const lanes factors[
                 UNROLL for (int i = 0; i < PIXELS; ++i)
                     UNROLL for (int t = 0; t < TAPS; ++t) {
                         const lanes more = fma(values[VALUE(i, t)], factors[k][j][i], sums[k][tap_y][t]);
-                        sums[k][tap_y][t] = whole || (i < left && j < below) ? more : sums[k][tap_y][t];
+                        sums[k][tap_y][t] = whole || (i < b->left && j < b->below) ? more : sums[k][tap_y][t];
                     }
         }
     }
@@ -73,8 +80,8 @@ void conv_direct_weight(const __global stored* x, ulong x_offset, const __global
         const int left = p->out[2] - px, below = p->out[1] - py;
         const row_places row = find_row_places(p, px, tx);
         const int iy = FIRST_LINE(p, py) + ty * p->step[1];
-        const OFFSET line = x_first + ((OFFSET)(n * p->source_image) + iz * (OFFSET)p->source_axis[0]) * SIZE +
-                            iy * line_step;
+        const source_block source = {x_first + ((OFFSET)(n * p->source_image) + iz * (OFFSET)p->source_axis[0]) * SIZE +
+                                         iy * line_step, line_step, iy, p->in[1], left, below};
         const OFFSET from = dy_first + ((OFFSET)(n * p->result_image) + pz * (OFFSET)p->result_axis[0] +
                                         py * (OFFSET)p->result_axis[1] + px * (OFFSET)p->result_axis[2]) * SIZE;
         lanes factors[ROWS][LINES][PIXELS];
@@ -86,9 +93,9 @@ void conv_direct_weight(const __global stored* x, ulong x_offset, const __global
                                        min(j, below - 1) * (OFFSET)p->result_axis[1] +
                                        min(i, left - 1) * (OFFSET)p->result_axis[2]) * SIZE));
         if (left >= PIXELS && below >= LINES)
-            add_block(factors, x, line, line_step, iy, &row, p->in[1], left, below, 1, sums);
+            add_block(factors, x, &source, &row, 1, sums);
         else
-            add_block(factors, x, line, line_step, iy, &row, p->in[1], left, below, 0, sums);
+            add_block(factors, x, &source, &row, 0, sums);
     }
 
     // A sum's place: its output, channel and tap.

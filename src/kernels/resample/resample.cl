@@ -2,8 +2,8 @@
 //     y[o] = sum over taps k of weight_k(o) x[index_k(o)],   per axis, and the product of the axes
 // Each work-item owns one element, of y forward, of the gradient of x backward: there it gathers from the outputs whose
 // taps reach it, so no atomics. Which taps an output has is decided in one place, taps().
-// On GPUs a work-item owns that element of PLANES planes, of neighbouring channels where tensors are channels_last, since
-// finding the taps takes longer than adding them up. -DQUADS: those of channels_last tensors lie at multiples of four.
+// On GPUs a work-item owns that element of PLANES planes, of neighbouring channels where tensors are channels_last,
+// since finding the taps takes longer than adding them up. -DQUADS: the latter lie at multiples of four elements.
 // -DX: dtype; -DACC: type of coordinates and sums; -DFILTER: one of the names below; -DDIMS: 3, 2 or 1: how many of x,
 // y and z there are, the others have size 1 on both sides; -DCHANNELS_LAST or row-major.
 #include "core/dtype.cl"
