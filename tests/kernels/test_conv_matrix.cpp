@@ -179,6 +179,8 @@ TEST_P(ConvMatrix, InBlocks)
     check({{2, 32, 29}, {32, 32, 5}, test::conv({1}, {2}), planar, half});
     check({{1, 32, 1, 70}, {32, 32, 1, 3}, test::conv({1, 2}, {0, 1}), last, half});
     check({{1, 32, 9, 9}, {35, 32, 1, 1}, test::conv({2, 2}, {0, 0}), last, half});
+    check({{2, 20, 11, 6}, {30, 20, 3, 3}, test::conv({1, 1}, {1, 1}), last, half});   // filled up to 32 channels
+    check({{1, 48, 17, 9}, {36, 24, 3, 3}, test::conv({2, 1}, {1, 1}, {1, 1}, 2), planar, half});
     ConvOptions uneven = test::conv({1, 1}, {2, 0});
     uneven.pad_end = {0, 1};
     check({{1, 32, 15, 6}, {32, 32, 3, 3}, uneven, last, half});
@@ -207,10 +209,10 @@ TEST_P(ConvMatrix, EveryTile)
         const std::string implementation = "conv=gpu_matrix:tile=" + std::to_string(tile);
         SCOPED_TRACE(implementation);
         setenv("CLPRIM_IMPLEMENTATION", implementation.c_str(), 1);
-        const std::int64_t channels = engine.engine == detail::MatrixEngine::dpas16 ? 40 : 32;
+        const bool few = engine.engine == detail::MatrixEngine::dpas16;   // more it reads in blocks, without slabs
+        const std::int64_t in = few ? 8 : 32, out = few ? 15 : 72;
         for (const Layout layout : {Layout::channels_last, Layout::contiguous})
-            check({{2, channels, 10, 9}, {72, channels, 3, 3}, test::conv({1, 1}, {1, 1}), layout, DataType::float16,
-                   ""});
+            check({{2, in, 10, 9}, {out, in, 3, 3}, test::conv({1, 1}, {1, 1}), layout, DataType::float16, ""});
         unsetenv("CLPRIM_IMPLEMENTATION");
     }
 }

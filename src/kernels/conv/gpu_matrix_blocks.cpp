@@ -47,7 +47,7 @@ bool fits(const ImplicitProblem& p, cl_long offset)
            s[4] >= p.groups * p.depth && p.scale[1] * s[3] < longest && p.in[1] < longest;
 }
 
-// The weights of a launch as [group][tap][depth][row], rows filled up with zeros.
+// The weights of a launch as [group][tap][depth][row], depth and rows filled up with zeros.
 Tensor packed(Queue& queue, const Call& call, const ImplicitProblem& p, bool turned)
 {
     const PackProblem q = pack_problem(call, false);
@@ -56,14 +56,14 @@ Tensor packed(Queue& queue, const Call& call, const ImplicitProblem& p, bool tur
     const int axes[2] = {turned ? 2 : 1, turned ? 1 : 2};   // of the tensor
     const auto pack = [&] {
         const Tensor whole = queue.context().empty({p.groups, p.taps[1], p.taps[2], p.depth, rows}, w.dtype, queue);
-        if (rows != p.rows)
+        if (rows != p.rows || p.depth != q.depth)
             fill_zero(queue, whole);
         // Taps may go down, which strides cannot: one row of them after the other.
         for (cl_long tap = 0; tap < p.taps[2]; ++tap) {
             const Tensor from(w.memory,
                               w.offset + p.tap_first[1] * q.tap_strides[axes[0]] +
                                   (p.tap_first[2] + tap * p.tap_period[2]) * q.tap_strides[axes[1]],
-                              w.dtype, {p.groups, p.taps[1], p.depth, p.rows},
+                              w.dtype, {p.groups, p.taps[1], q.depth, p.rows},
                               {q.group_stride, p.tap_period[1] * q.tap_strides[axes[0]], q.depth_stride, q.row_stride});
             const Tensor to(whole.memory, whole.offset + tap * p.depth * rows, w.dtype, from.shape,
                             {total * rows, p.taps[2] * p.depth * rows, rows, 1});
@@ -160,13 +160,22 @@ void launch(Queue& queue, const Call& call, const Tensor& source, ImplicitProble
 // How a call's source is read: in place, or a copy with channels innermost and columns, or rows, next.
 struct Plan {
     bool copied = false, turned = false;
+    cl_long channels = 0;   // of a group, which the copy fills up with zeros
     cl_long strides[5] = {};
+
+    void tell(ImplicitProblem& p) const
+    {
+        p.depth = channels;
+        std::copy_n(strides, 5, p.source_strides);
+        if (turned)
+            turn(p);
+    }
 };
 
 void lay_out_copy(const ImplicitProblem& p, Plan& plan)
 {
     const int outer = plan.turned ? 2 : 1, inner = plan.turned ? 1 : 2;
-    const cl_long channels = p.groups * p.depth;
+    const cl_long channels = p.groups * plan.channels;
     plan.copied = true;
     plan.strides[0] = p.in[1] * p.in[2] * channels;
     plan.strides[1] = 1;
@@ -181,10 +190,14 @@ Tensor copied(Queue& queue, const Tensor& t, const ImplicitProblem& p, const Pla
 {
     const cl_long* s = p.source_strides;
     const int outer = plan.turned ? 2 : 1, inner = plan.turned ? 1 : 2;
-    const Tensor from(t.memory, t.offset, t.dtype, {p.batch, p.in[outer], p.in[inner], p.groups * p.depth},
-                      {s[0], s[2 + outer], s[2 + inner], s[1]});
-    const Tensor to = queue.context().empty(from.shape, t.dtype, queue);
-    copy(queue, from, to);
+    const Tensor from(t.memory, t.offset, t.dtype, {p.batch, p.in[outer], p.in[inner], p.groups, p.depth},
+                      {s[0], s[2 + outer], s[2 + inner], p.depth * s[1], s[1]});
+    Dims whole = from.shape;
+    whole[4] = plan.channels;
+    const Tensor to = queue.context().empty(whole, t.dtype, queue);
+    if (plan.channels != p.depth)
+        fill_zero(queue, to);
+    copy(queue, from, Tensor(to.memory, to.offset, to.dtype, from.shape, to.strides));
     return to;
 }
 
@@ -194,25 +207,29 @@ bool all_fit(const Call& call, const Plan& plan)
     const cl_long offset = plan.copied ? 0 : static_cast<cl_long>(source_of(call).buffer_offset());
     bool good = true;
     for_each_launch(call, [&](ImplicitProblem p, cl_long) {
-        std::copy_n(plan.strides, 5, p.source_strides);
-        if (plan.turned)
-            turn(p);
+        plan.tell(p);
         good = good && fits(p, offset) && !has_planes(p) && p.total_depth() > 0;
     });
     return good;
 }
 
-std::optional<Plan> plan_for(const Call& call, const Device& device)
+bool reads_blocks(const Device& device)
 {
     const auto engine = detail::matrix_engine(device);
+    return engine.engine == detail::MatrixEngine::dpas16 &&
+           (engine.emulated || device.has_extension("cl_intel_subgroup_2d_block_io"));
+}
+
+std::optional<Plan> plan_for(const Call& call, const Device& device)
+{
     const ImplicitProblem p = common_problem(call);
-    if (engine.engine != detail::MatrixEngine::dpas16 || p.depth % block_k != 0 ||
-        !(engine.emulated || device.has_extension("cl_intel_subgroup_2d_block_io")))
-        return {};
     Plan plan;
+    plan.channels = round_up(p.depth, block_k);
+    if (!reads_blocks(device) || plan.channels > 2 * p.depth)   // mostly zeros
+        return {};
     plan.turned = p.in[1] == 1 && p.kernel[1] == 1;   // one dimension: columns are many, and better rows
     std::copy_n(p.source_strides, 5, plan.strides);
-    if (all_fit(call, plan))
+    if (plan.channels == p.depth && all_fit(call, plan))
         return plan;
     plan.turned = plan.turned || p.result_strides[1] != 1;
     lay_out_copy(p, plan);
@@ -239,13 +256,11 @@ bool lay_out(const ImplicitProblem& p, cl_long offset, Plan& plan)
 {
     const auto good = [&](cl_long at) {
         ImplicitProblem seen = p;
-        std::copy_n(plan.strides, 5, seen.source_strides);
-        if (plan.turned)
-            turn(seen);
+        plan.tell(seen);
         return fits(seen, at);
     };
     std::copy_n(p.source_strides, 5, plan.strides);
-    if (good(offset))
+    if (plan.channels == p.depth && good(offset))
         return true;
     lay_out_copy(p, plan);
     return good(0);
@@ -253,14 +268,13 @@ bool lay_out(const ImplicitProblem& p, cl_long offset, Plan& plan)
 
 std::optional<WeightPlan> weight_plan(const Call& call, const Device& device)
 {
-    const auto engine = detail::matrix_engine(device);
     const ImplicitProblem p = forward_problem(call);
     const cl_long rows = p.out[1] == 1 && p.taps[1] == 1 ? p.out[2] : p.out[1];
-    if (engine.engine != detail::MatrixEngine::dpas16 || p.depth % block_k != 0 || p.rows % 8 != 0 || has_planes(p) ||
-        !(engine.emulated || device.has_extension("cl_intel_subgroup_2d_block_io")) ||
-        2 * rows <= round_up(rows, 16))   // mostly zeros
-        return {};
     WeightPlan plan;
+    plan.x.channels = round_up(p.depth, block_k);
+    plan.dy.channels = round_up(p.rows, 8);
+    if (!reads_blocks(device) || has_planes(p) || plan.x.channels > 2 * p.depth || 2 * rows <= round_up(rows, 16))
+        return {};   // the last two: mostly zeros
     plan.x.turned = plan.dy.turned = p.in[1] == 1 && p.taps[1] == 1;
     if (!lay_out(p, static_cast<cl_long>(call.x.buffer_offset()), plan.x) ||
         !lay_out(dy_problem(call), static_cast<cl_long>(call.y.buffer_offset()), plan.dy))
@@ -290,12 +304,10 @@ void run_weight_in_blocks(Queue& queue, const Call& call)
     ImplicitProblem p = forward_problem(call);
     const Tensor x = plan->x.copied ? copied(queue, call.x, p, plan->x) : call.x;
     const Tensor dy = plan->dy.copied ? copied(queue, call.y, dy_problem(call), plan->dy) : call.y;
-    std::copy_n(plan->x.strides, 5, p.source_strides);
     std::copy_n(plan->dy.strides, 5, p.result_strides);
     p.taps_inner = 0;
     const ImplicitProblem straight = p;
-    if (plan->x.turned)
-        turn(p);
+    plan->x.tell(p);
     conv_blocks_problem blocks{};
     blocks.rows = static_cast<cl_int>(p.out[1]);
     blocks.run_step = static_cast<cl_int>(p.step[2] * p.source_strides[4]);
@@ -324,12 +336,12 @@ void run_weight_in_blocks(Queue& queue, const Call& call)
                         steps, p.scale[1] > 1));
     gpu_conv_problem problem = gpu_problem(p);
     problem.part_pixels = static_cast<cl_int>(each * p.out[2]);
-    problem.result_group = p.rows;
+    problem.result_group = plan->dy.channels;
     queue.launch(program.kernel("conv_blocks_weight"),
                  Range::groups({static_cast<std::size_t>(column_blocks), static_cast<std::size_t>(row_blocks),
                                 static_cast<std::size_t>(p.parts)},
                                {static_cast<std::size_t>(shape.items(tile)), 1, 1}),
-                 x, dy, sums, problem, blocks);
+                 x, dy, sums, problem, blocks, static_cast<cl_int>(straight.depth));
     ImplicitProblem ordered = straight;
     ordered.parts = p.parts;
     add_parts(queue, call, sums, ordered);
@@ -346,9 +358,7 @@ void run_in_blocks(Queue& queue, const Call& call)
     require(plan.has_value(), "conv: blocks cannot take the call");
     const Tensor source = plan->copied ? copied(queue, source_of(call), common_problem(call), *plan) : source_of(call);
     for_each_launch(call, [&](ImplicitProblem p, cl_long first) {
-        std::copy_n(plan->strides, 5, p.source_strides);
-        if (plan->turned)
-            turn(p);
+        plan->tell(p);
         launch(queue, call, source, p, first, plan->turned);
     });
 }

@@ -55,7 +55,7 @@ static inline seen_block find_seen(const gpu_conv_problem* p, const conv_blocks_
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) SUB_GROUP_SIZE
 void conv_blocks_weight(const __global stored* restrict x, ulong x_offset, const __global stored* restrict dy,
                         ulong dy_offset, __global float* parts, ulong parts_offset, gpu_conv_problem p,
-                        conv_blocks_problem b)
+                        conv_blocks_problem b, int channels)
 {
     BEGIN_MATRIX_TILE
     const int output_blocks = (p.rows + BLOCK_M - 1) / BLOCK_M, row0 = get_group_id(0) * BLOCK_N;
@@ -103,11 +103,14 @@ void conv_blocks_weight(const __global stored* restrict x, ulong x_offset, const
         }
     }
 
-    parts += parts_offset +
-             (((long)part * (get_num_groups(1) / output_blocks) + group) * p.rows + output0) * p.total + row0;
+    const int taps_in_all = p.total / p.depth;
+    parts += parts_offset + (((long)part * (get_num_groups(1) / output_blocks) + group) * p.rows + output0) *
+                              taps_in_all * channels;
     const int outputs = min(p.rows - output0, BLOCK_M);
     EACH_QUAD_OF_SUMS(i, j, v, {
-        if (i < outputs && row0 + j < p.total)
-            write_sums(v, parts + (long)i * p.total + j, 4);
+        const int tap = (row0 + j) / p.depth;
+        const int channel = (row0 + j) - tap * p.depth;
+        if (i < outputs && row0 + j < p.total && channel < channels)
+            write_sums(v, parts + ((long)i * taps_in_all + tap) * channels + channel, channels - channel);
     })
 }
