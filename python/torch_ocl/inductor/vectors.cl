@@ -17,7 +17,11 @@
             vstore4(vload4(0, p + i + k), 0, part + k);                                                               \
             k += 4;                                                                                                   \
         }                                                                                                             \
-        for (; k < n; ++k)                                                                                            \
+        if (n & 2) {                                                                                                  \
+            vstore2(vload2(0, p + i + k), 0, part + k);                                                               \
+            k += 2;                                                                                                   \
+        }                                                                                                             \
+        if (n & 1)                                                                                                    \
             part[k] = p[i + k];                                                                                       \
         return vload16(0, part);                                                                                      \
     }                                                                                                                 \
@@ -29,7 +33,20 @@
         }                                                                                                             \
         S part[16];                                                                                                   \
         vstore16(v, 0, part);                                                                                         \
-        for (int k = 0; k < n; ++k)                                                                                   \
+        int k = 0;                                                                                                    \
+        if (n & 8) {                                                                                                  \
+            vstore8(vload8(0, part), 0, p + i);                                                                       \
+            k = 8;                                                                                                    \
+        }                                                                                                             \
+        if (n & 4) {                                                                                                  \
+            vstore4(vload4(0, part + k), 0, p + i + k);                                                               \
+            k += 4;                                                                                                   \
+        }                                                                                                             \
+        if (n & 2) {                                                                                                  \
+            vstore2(vload2(0, part + k), 0, p + i + k);                                                               \
+            k += 2;                                                                                                   \
+        }                                                                                                             \
+        if (n & 1)                                                                                                    \
             p[i + k] = part[k];                                                                                       \
     }                                                                                                                 \
     /* Past the cache, for results that would not stay there: their lines are not fetched first. */                   \

@@ -252,9 +252,9 @@ class VectorKernel(OpenCLKernel):
     def at_once(self) -> int:
         """Vectors of a turn."""
         length = self.reduction_tree.numel
-        if isinstance(length, sympy.Integer) and length <= ALL_AT_ONCE * WIDTH:
-            return -(-int(length) // WIDTH)
         vectors = V.graph.sizevars.optimization_hint(length) // WIDTH
+        if isinstance(length, sympy.Integer) and vectors <= ALL_AT_ONCE:
+            return vectors
         if vectors >= 4 * AT_ONCE:
             return AT_ONCE
         return next(n for n in (AT_ONCE, 2, 1) if vectors % n == 0)
@@ -265,48 +265,44 @@ class VectorKernel(OpenCLKernel):
         return WIDTH * self.at_once
 
     def write_loop(self, parts) -> None:
-        tree = self.reduction_tree
+        """Turns of `at_once` vectors, then single ones, then the last with fewer elements."""
+        tree, step = self.reduction_tree, self.step
         length = tree.numel
         if isinstance(length, sympy.Integer):
-            limit, whole = self.kexpr(length), str(int(length) // self.step * self.step)
-            rest = int(length) % self.step != 0
-            if length <= self.step:
-                whole, rest = limit, False
+            limit, whole, vectors = self.kexpr(length), int(length) // step * step, int(length) // WIDTH * WIDTH
         else:
-            limit, whole = "reduced_count", f"reduced_count / {self.step} * {self.step}"
+            limit, whole, vectors = "reduced_count", f"reduced_count / {step} * {step}", None
             self.loop_sizes[limit] = length
-            rest = True
-        first = "0"
         if self.blocked:
-            step = self.block * self.step
-            self.open(f"for (index_t block = 0; block < {whole}; block += {step}) {{",
-                      f"const index_t block_end = min(block + {step}, (index_t)({whole}));", *self.block_starts)
-            self.write_turns("block", "block_end", self.at_once, parts)
+            size = self.block * step
+            self.open(f"for (index_t block = 0; block < {whole}; block += {size}) {{",
+                      f"const index_t block_end = min(block + {size}, (index_t)({whole}));", *self.block_starts)
+            self.write_turns("block", "block_end", self.at_once, str(WIDTH), parts)
             self.close(*self.blocked)
+            self.open("{", *self.block_starts)
         else:
-            self.write_turns("0", whole, self.at_once, parts)
-        if rest:
-            if self.blocked:
-                self.open("{", *self.block_starts)
-            self.write_turns(whole, limit, 1, parts)
-            if self.blocked:
-                self.close(*self.blocked)
+            self.write_turns("0", whole, self.at_once, str(WIDTH), parts)
+        if vectors is None:
+            self.write_turns(whole, limit, 1, f"min((index_t){WIDTH}, (index_t){limit} - turn)", parts)
+        else:
+            if whole < vectors:
+                self.write_turns(whole, vectors, 1, str(WIDTH), parts)
+            if vectors < int(length):
+                self.write_turns(vectors, limit, 1, str(int(length) - vectors), parts)
+        if self.blocked:
+            self.close(*self.blocked)
         self.cse.invalidate(self.outside_loop)
         tree.cache_clear()
 
-    def write_turns(self, first: str, limit: str, at_once: int, parts) -> None:
-        """A loop of `at_once` vectors a turn. A row's last may have fewer elements in turns of one, or where one is all."""
-        tree = self.reduction_tree
+    def write_turns(self, first, limit, at_once: int, elements: str, parts) -> None:
+        """A loop of `at_once` vectors a turn, of so many elements each."""
         self.open(f"for (index_t turn = {first}; turn < {limit}; turn += {WIDTH * at_once}) {{")
         if at_once > 1:
             self.body.writeline("#pragma unroll")
             self.open(f"for (int k = 0; k < {at_once}; ++k) {{", f"const index_t rindex = turn + {WIDTH} * k;")
         else:
             self.body.writelines(["const int k = 0;", "const index_t rindex = turn;"])
-        length = tree.numel if first == "0" else None
-        if at_once > 1 and not (isinstance(tree.numel, sympy.Integer) and tree.numel <= self.step):
-            length = WIDTH
-        self.body.writelines([f"const index_t {tree.name} = rindex;", self.part("rindex", limit, length)])
+        self.body.writelines([f"const index_t {self.reduction_tree.name} = rindex;", f"const int part = {elements};"])
         for part in parts:
             self.body.splice(part)
         for _ in range(1 + (at_once > 1)):
