@@ -221,7 +221,8 @@ def test_rows_of_whole_turns(width):
 
 @pytest.mark.parametrize("width", (50, 1024))
 def test_costly_values_are_computed_once_for_a_row(width):
-    """On CPUs; a row of a softmax and of a layer norm lies in local memory between its passes."""
+    """On CPUs; a row of a softmax and of a layer norm is kept between its passes. The end of a row that is no whole
+    vector is written a second time."""
     from torch._inductor.utils import run_and_get_code
 
     def normalised(x, w, b):
@@ -233,7 +234,8 @@ def test_costly_values_are_computed_once_for_a_row(width):
         torch._dynamo.reset()
         _, code = run_and_get_code(torch.compile(function), *(a.to(device) for a in arguments))
         if torch.ocl.get_device_properties().kind == "cpu":
-            assert code[0].count("exp(") == len(re.findall(r"kept_\w+\[rindex\] = ", code[0])) == 1
+            stores = re.findall(r"kept_\w+\[rindex / 16\] = ", code[0])
+            assert code[0].count("exp(") == len(stores) == (1 if width % 16 == 0 else 2)
 
 
 def test_what_a_pass_has_changed_is_read_again():
