@@ -38,8 +38,8 @@ void pack_int4(Queue& queue, const Tensor& bytes, const Tensor& packed, bool eve
 enum class Inputs { exact, rounded, bytes };
 
 // y [m, n] = x [m, k] W^T, x and y of float32, float16 or bfloat16 and with contiguous rows; sums in float32. Up to 16
-// rows stream the weights once, on most CPUs 64; more go through weights written out in x's dtype. Throws InvalidArgument or
-// NotSupported for shapes, dtypes and groups that do not fit.
+// rows stream the weights once, on most CPUs 64; more go through weights written out in x's dtype. Throws
+// InvalidArgument or NotSupported for shapes, dtypes and groups that do not fit.
 void quantized_matmul(Queue& queue, const Tensor& x, const QuantizedWeights& weights, const Tensor& y,
                       Inputs inputs = Inputs::exact);
 

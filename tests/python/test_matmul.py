@@ -197,3 +197,16 @@ def test_errors_are_pytorchs(call):
 def test_mixed_devices():
     with pytest.raises(RuntimeError, match="same device"):
         torch.mm(torch.ones(2, 3, device=device), torch.ones(3, 4))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("n, k", [(1, 300), (7, 128), (33, 127), (258, 391), (70, 8321)])
+def test_one_row_along_k(device, dtype, n, k):
+    """A linear layer of one sample: k of no whole steps, columns of no whole fours, parts of a matrix."""
+    torch.manual_seed(n)
+    x, whole = torch.randn(1, k).to(dtype), torch.randn(n + 1, k + 3).to(dtype)
+    w = whole[1:, 2:k + 2]
+    y = torch.nn.functional.linear(x.to(device), whole.to(device)[1:, 2:k + 2])
+    reference = x.double() @ w.double().t()
+    error = 2 * torch.finfo(dtype).eps * reference.abs() + 1e-6 * (x.double().abs() @ w.double().abs().t())
+    assert ((y.cpu().double() - reference).abs() <= error).all()

@@ -6,6 +6,8 @@
 // Rows beyond the last are computed from the last and dropped.
 // Options: those of problem.cl, -DROWS=1 or 4; sixteen registers of 32 bytes hold the sums of one row only.
 // [-DX86_PREFETCH]
+// [-DIN_ORDER: one row along k takes one column after the other, so that memory is read from its beginning to its end,
+// which processors see and ask ahead for by themselves; -DPAIRS: and bfloat16 by AVX-512 BF16]
 #include "kernels/gemm/problem.cl"
 #include "kernels/gemm/micro_kernel.cl"
 #include "kernels/gemm/lanes.cl"
@@ -18,7 +20,11 @@
 #endif
 #ifdef K_CONTIGUOUS
 #define UNIT 4
+#ifdef IN_ORDER
+#define CHUNK 8192
+#else
 #define CHUNK 1024
+#endif
 #else
 #define UNIT (4 * TILE_LANES)
 #define CHUNK 256
@@ -62,12 +68,53 @@ static inline REAL lane_sum_8(VECTOR_OF(REAL, 8) v)
 #else
 #define AHEAD(p)
 #endif
+#ifdef PAIRS
+#include "kernels/gemm/dot_pairs.cl"
+#endif
+
 #define A_VECTOR(r) LOAD_LANES(a + rows[r] + k)
 #define ADD_LANES(r)                                                                                        \
     sums[r * UNIT] += LANE_SUM(s##r##0);                                                                    \
     sums[r * UNIT + 1] += LANE_SUM(s##r##1);                                                                \
     sums[r * UNIT + 2] += LANE_SUM(s##r##2);                                                                \
     sums[r * UNIT + 3] += LANE_SUM(s##r##3);
+#ifdef IN_ORDER
+static inline void add_products(const __global storage_t(X)* restrict a, const long* rows,
+                                const __global storage_t(X)* restrict b, const gemm_problem* p, long left, long depth,
+                                REAL* sums)
+{
+    a += rows[0];
+#ifdef PAIRS
+    float16 lanes[UNIT];
+    const long wide = depth / 128 * 128;
+    if (wide)
+        dot_pairs((ulong)b, 2 * p->b.column, (ulong)a, depth / 128, (ulong)lanes, min(left, (long)UNIT));
+#else
+    const long wide = depth / (4 * TILE_LANES) * (4 * TILE_LANES);
+#endif
+    for (long j = 0; j < min(left, (long)UNIT); ++j, b += p->b.column) {
+        tile_vector s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+        long k = wide;
+#ifdef PAIRS
+        if (wide)
+            s0 = lanes[j];
+#else
+        for (k = 0; k < wide; k += 4 * TILE_LANES) {
+            s0 = TILE_ADD_PRODUCT(LOAD_LANES(a + k), LOAD_LANES(b + k), s0);
+            s1 = TILE_ADD_PRODUCT(LOAD_LANES(a + k + TILE_LANES), LOAD_LANES(b + k + TILE_LANES), s1);
+            s2 = TILE_ADD_PRODUCT(LOAD_LANES(a + k + 2 * TILE_LANES), LOAD_LANES(b + k + 2 * TILE_LANES), s2);
+            s3 = TILE_ADD_PRODUCT(LOAD_LANES(a + k + 3 * TILE_LANES), LOAD_LANES(b + k + 3 * TILE_LANES), s3);
+        }
+#endif
+        for (; k + TILE_LANES <= depth; k += TILE_LANES)
+            s0 = TILE_ADD_PRODUCT(LOAD_LANES(a + k), LOAD_LANES(b + k), s0);
+        REAL sum = LANE_SUM((s0 + s1) + (s2 + s3));
+        for (; k < depth; ++k)
+            sum += (REAL)load(X, a, k) * (REAL)load(X, b, k);
+        sums[j] += sum;
+    }
+}
+#else
 static inline void add_products(const __global storage_t(X)* restrict a, const long* rows,
                                 const __global storage_t(X)* restrict b, const gemm_problem* p, long left, long depth,
                                 REAL* sums)
@@ -98,6 +145,7 @@ static inline void add_products(const __global storage_t(X)* restrict a, const l
             sums[r * UNIT + 3] += v * (REAL)load(X, column3, k);
         }
 }
+#endif
 #else
 #define A_VECTOR(r) (tile_vector)((REAL)load(X, a + rows[r], k * p->a.column))
 #define RESUME(r)                                                                                           \

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <core/host_processor.hpp>
 #include <kernels/gemm/problem.hpp>
 
 namespace clprim::detail {
@@ -65,10 +66,16 @@ void cpu_dot(Queue& queue, const GemmProblem& asked, const GemmTensors& given)
     if (plan.splits > 1)
         partial = queue.context().empty({plan.splits * problem.batch * problem.m * problem.n},
                                         gemm_compute_type(problem.dtype), queue);
+    // Measured where there are no tile registers.
+    const Device& device = queue.device();
+    const bool in_order = along_k && rows == 1 && device.vnni_bytes == 64 && !device.amx;
+    const bool pairs = in_order && problem.dtype == DataType::bfloat16 && multiplies_bfloat16_by_vectors(device);
     const Program& program = queue.context().program(
         "kernels/gemm/cpu_dot.cl",
-        fmt::format("{} -DROWS={}{}{}", gemm_options(problem.dtype), rows, along_k ? " -DK_CONTIGUOUS" : "",
-                    queue.device().vnni_bytes ? " -DX86_PREFETCH" : ""));
+        fmt::format("{} -DROWS={}{}{}{}", gemm_options(problem.dtype), rows, along_k ? " -DK_CONTIGUOUS" : "",
+                    device.vnni_bytes ? " -DX86_PREFETCH" : "", pairs      ? " -DIN_ORDER -DPAIRS"
+                    : in_order ? " -DIN_ORDER"
+                               : ""));
     {
         Launch launch(queue, program.kernel("multiply"));
         launch.arg(tensors.a).arg(tensors.b).arg(tensors.c).arg(tensors.d).arg(partial).arg(gemm_arguments(problem));

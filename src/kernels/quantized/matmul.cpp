@@ -8,6 +8,7 @@
 #include <clprim/gemm.hpp>
 #include <core/operands.hpp>
 #include <kernels/quantized/cpu_int4.hpp>
+#include <kernels/rounding.hpp>
 
 namespace clprim {
 namespace {
@@ -78,10 +79,18 @@ const Program& program_for(Queue& queue, const QuantizedWeights& w, int rows, in
 
 std::size_t groups(std::int64_t count, std::int64_t of) { return static_cast<std::size_t>((count + of - 1) / of); }
 
-// Up to so many rows weights are not written out as numbers. Products of bfloat16 and by tile registers gain by it sooner.
+// Up to so many rows weights are not written out as numbers. Products of bfloat16 and by tile registers gain by it
+// sooner.
 std::int64_t streamed_rows(const Device& device, DataType type)
 {
     return device.kind == DeviceKind::cpu && !device.amx && type != DataType::bfloat16 ? most_cpu_rows : most_rows;
+}
+
+std::string cpu_options(const QuantizedWeights& w)
+{
+    return fmt::format("-DX={} -DBITS={}{}{}{}", name_of(w.scales.dtype), w.bits, w.zeros.defined() ? " -DZEROS" : "",
+                       w.bits == 8 && !w.zeros.defined() && w.group == w.inputs() ? " -DONE_GROUP" : "",
+                       w.format ? detail::concat(" -DFLOAT8 -DFORMAT_", name_of(*w.format)) : "");
 }
 
 void multiply_rows(Queue& queue, const Tensor& x, const QuantizedWeights& w, const Tensor& y)
@@ -93,14 +102,37 @@ void multiply_rows(Queue& queue, const Tensor& x, const QuantizedWeights& w, con
     problem.y_row = y.stride(0);
     // Some work-items for each core.
     const std::int64_t items = 4 * std::max<std::int64_t>(1, queue.device().compute_units);
-    const std::int64_t item = (problem.columns + items * columns - 1) / (items * columns) * columns;
-    const Program& program = queue.context().program(
-        "kernels/quantized/cpu_rows.cl",
-        fmt::format("-DX={} -DBITS={}{}{}", name_of(w.scales.dtype), w.bits, w.zeros.defined() ? " -DZEROS" : "",
-                    w.format ? detail::concat(" -DFLOAT8 -DFORMAT_", name_of(*w.format)) : ""));
+    const std::int64_t item = detail::round_up(detail::divide_up(problem.columns, items), columns);
+    const Program& program = queue.context().program("kernels/quantized/cpu_rows.cl", cpu_options(w));
     queue.launch(program.kernel("multiply_rows"),
                  Range::groups({groups(problem.columns, item), groups(problem.rows, most_cpu_rows), 1}, {1, 1, 1}), x,
                  w.values, w.scales, w.zeros.defined() ? w.zeros : w.scales, y, problem, static_cast<cl_long>(item));
+}
+
+// Floats of cpu_row.cl, in local memory.
+std::size_t row_memory(const QuantizedWeights& w)
+{
+    return static_cast<std::size_t>(w.inputs() + w.inputs() / block) * sizeof(float);
+}
+
+// Measured where there are no tile registers.
+bool takes_row(const Device& device, const QuantizedWeights& w)
+{
+    return device.kind == DeviceKind::cpu && device.vnni_bytes == 64 && !device.amx &&
+           row_memory(w) <= device.local_memory;
+}
+
+void multiply_row(Queue& queue, const Tensor& x, const QuantizedWeights& w, const Tensor& y)
+{
+    // One for each core where weights are few, since each makes x numbers once more; more where there is work to
+    // balance.
+    const std::int64_t cores = std::max<std::int64_t>(1, queue.device().compute_units);
+    const std::int64_t items = std::clamp<std::int64_t>(w.values.numel() >> 20, cores, 4 * cores);
+    const std::int64_t item = detail::divide_up(w.outputs(), items);
+    const Program& program = queue.context().program("kernels/quantized/cpu_row.cl", cpu_options(w));
+    queue.launch(program.kernel("multiply_row"), Range::groups(groups(w.outputs(), item)), x, w.values, w.scales,
+                 w.zeros.defined() ? w.zeros : w.scales, y, problem_of(w), static_cast<cl_long>(item),
+                 LocalMemory{row_memory(w)});
 }
 
 }  // namespace
@@ -167,6 +199,8 @@ void quantized_matmul(Queue& queue, const Tensor& x, const QuantizedWeights& wei
         return;
     if (cpu && m >= least_cpu_rows)
         return multiply_rows(queue, x, weights, y);
+    if (m == 1 && takes_row(queue.device(), weights))
+        return multiply_row(queue, x, weights, y);
     // A GPU's team is no larger than there are blocks of inputs, so that nobody idles.
     std::int64_t team = 1;
     while (!cpu && team < 64 && 2 * team <= static_cast<std::int64_t>(queue.device().max_work_group_size) &&
