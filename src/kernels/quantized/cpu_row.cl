@@ -1,6 +1,6 @@
-// One row times weights of 8 or 4 bits (clprim/quantized.hpp) on CPUs: a work-item owns some outputs and takes one after
-// the other, so that memory is read from its beginning to its end, which processors see and ask ahead for by themselves.
-// The row becomes float once, with sums of blocks for what offsets add.
+// One row times weights of 8 or 4 bits (clprim/quantized.hpp) on CPUs: a work-item owns some outputs and takes one
+// after the other, so that memory is read from its beginning to its end, which processors see and ask ahead for by
+// themselves. The row becomes float once, with sums of blocks for what offsets add.
 //
 // -DX=<dtype of x, scales and y> -DBITS=8|4 [-DFLOAT8 -DFORMAT_<name>] [-DZEROS] [-DONE_GROUP: an output has one scale,
 // nothing is added]
