@@ -21,7 +21,7 @@ static inline real finish(real v, real added, const __global stored* old, const 
 }
 
 // w: [group, row][channel][tap].
-__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
+__kernel DIRECT_GROUP
 void conv_direct(const __global stored* source, ulong source_offset, const __global stored* w, ulong w_offset,
                  const __global stored* bias, ulong bias_offset, __global stored* result, ulong result_offset,
                  gpu_direct_problem all)

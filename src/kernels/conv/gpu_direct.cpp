@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <kernels/conv/gpu_implicit.hpp>
+#include <kernels/gemm/gpu_tile.hpp>
 #include <kernels/pointwise/iteration.hpp>
 
 namespace clprim::conv {
@@ -101,8 +102,10 @@ const Program& direct_program(Queue& queue, const char* file, const Call& call, 
                cl_long{1} << 31;
     };
     const char* offset = near(call.x) && near(weights) && near(call.y) ? "uint" : "long";
-    return queue.context().program(file, fmt::format("{} -DOFFSET={} -DCHANNELS_LAST={:d}{}", dtype_options(call.dtype),
-                                                     offset, channels_last(call), options));
+    const int sub_group = detail::spilling_sub_group(queue.device());
+    return queue.context().program(file, fmt::format("{} -DOFFSET={} -DCHANNELS_LAST={:d}{}{}",
+                                                     dtype_options(call.dtype), offset, channels_last(call), options,
+                                                     sub_group ? fmt::format(" -DSUB_GROUP={}", sub_group) : ""));
 }
 
 void launch(Queue& queue, const Call& call, ImplicitProblem p, cl_long first)

@@ -29,6 +29,12 @@ typedef real lanes;
 #endif
 
 #define ITEMS 64
+// -DSUB_GROUP=16 on Intel's GPUs whose smallest that is: in sub-groups of 32 sums would be spilled.
+#ifdef SUB_GROUP
+#define DIRECT_GROUP __attribute__((reqd_work_group_size(ITEMS, 1, 1), intel_reqd_sub_group_size(SUB_GROUP)))
+#else
+#define DIRECT_GROUP __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
+#endif
 #define PIXELS 4
 #define UNROLL _Pragma("unroll")
 #define SIZE ((OFFSET)sizeof(stored))

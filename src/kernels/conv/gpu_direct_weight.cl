@@ -38,7 +38,7 @@ void add_block(const lanes factors[ROWS][LINES][PIXELS], const __global stored* 
     }
 }
 
-__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
+__kernel DIRECT_GROUP
 void conv_direct_weight(const __global stored* x, ulong x_offset, const __global stored* dy, ulong dy_offset,
                         __global real* result, ulong result_offset, gpu_direct_problem all)
 {
