@@ -15,7 +15,8 @@ namespace {
 using detail::MatrixTile;
 using detail::round_up;
 
-constexpr cl_long block_k = 32;   // BLOCK_K of gemm/fragments_blocks.cl
+constexpr cl_long block_k = 32;                          // BLOCK_K of gemm/fragments_blocks.cl
+constexpr cl_long most_distance = cl_long{1} << 30;      // elements that kernels count in int, their bytes too
 
 // Rows and columns exchanged.
 void turn(ImplicitProblem& p)
@@ -147,7 +148,7 @@ void launch(Queue& queue, const Call& call, const Tensor& source, ImplicitProble
             fmt::format(" -DOFFSET={} -DPLANES=0 -DINSIDE=0 -DONE_TAP=0 -DA_ALONG_K=1 -DB_ALONG_K=0 -DALIGNED=1 "
                         "-DBLOCKS=1 -DPIECE={} -DSTRIDED={:d} -DCHANNELS_INNERMOST={:d} -DQUADS_OF_ROWS={:d} "
                         "-DQUADS={:d} -DACTIVATION={}",
-                        farthest < cl_long{1} << 30 ? "int" : "long", piece, strided, channels_innermost,
+                        farthest < most_distance ? "int" : "long", piece, strided, channels_innermost,
                         !channels_innermost, quads, p.epilogue.activation));
     const cl_long pieces = shape.rows(tile) / piece, channels = shape.columns(tile);
     queue.launch(program.kernel("conv_blocks"),
@@ -279,6 +280,11 @@ std::optional<WeightPlan> weight_plan(const Call& call, const Device& device)
     if (!lay_out(p, static_cast<cl_long>(call.x.buffer_offset()), plan.x) ||
         !lay_out(dy_problem(call), static_cast<cl_long>(call.y.buffer_offset()), plan.dy))
         return {};
+    for (const auto& [side, tensor] : {std::pair{&plan.x, &call.x}, std::pair{&plan.dy, &call.y}}) {
+        const cl_long begin = side->copied ? 0 : static_cast<cl_long>(tensor->buffer_offset());
+        if (begin + p.batch * side->strides[0] >= most_distance)
+            return {};   // the kernel counts in int
+    }
     return plan;
 }
 
