@@ -49,6 +49,35 @@ def test_channels_last_views_and_dtypes(mode):
                      F.interpolate(half.float(), scale_factor=2, mode=mode).to(dtype))
 
 
+# Lines longer than what a CPU's work-item takes at once, places that read one vector of neighbours, two, or more.
+@pytest.mark.parametrize("how", [dict(size=(9, 700)), dict(size=(4, 260)), dict(size=(3, 120)), dict(size=(6, 41)),
+                                 dict(size=(2, 3)), dict(size=(40, 1300))], ids=str)
+@pytest.mark.parametrize("mode, antialias", [("nearest", False), ("bilinear", False), ("bicubic", False),
+                                             ("bilinear", True), ("bicubic", True)])
+def test_long_lines(mode, antialias, how):
+    x = torch.randn(2, 3, 5, 333)
+    compare(x, mode=mode, antialias=antialias, **how)
+    compare(torch.randn(1, 21, 5, 333).to(memory_format=torch.channels_last), mode=mode, antialias=antialias, **how)
+
+
+def test_lines_beyond_any_block():
+    compare(torch.randn(1, 2, 3, 9001), mode="bilinear", size=(2, 9))
+    compare(torch.randn(1, 2, 3, 4).double(), mode="bilinear", size=(2, 9001))   # sums of thousands
+
+
+# What lies beyond the borders counts for nothing, even if it is infinite; zero weights within do as in PyTorch.
+@pytest.mark.parametrize("mode, antialias", [("nearest", False), ("bilinear", False), ("bicubic", False),
+                                             ("bilinear", True)])
+def test_infinities(mode, antialias):
+    x = torch.randn(1, 2, 5, 40)
+    x[0, 0, 0, 0] = x[0, 0, 4, 39] = torch.inf
+    x[0, 1, 2, 7] = torch.nan
+    for size in ((10, 80), (7, 33), (3, 20)):
+        expected = F.interpolate(x, size=size, mode=mode, antialias=antialias)
+        assert_close(F.interpolate(x.to(device), size=size, mode=mode, antialias=antialias).cpu(), expected,
+                     equal_nan=True)
+
+
 def test_bytes_empty_and_errors():
     x = torch.randint(0, 256, (1, 3, 6, 7), dtype=torch.uint8)
     assert torch.equal(F.interpolate(x.to(device), scale_factor=2).cpu(), F.interpolate(x, scale_factor=2))

@@ -1,94 +1,214 @@
 #include <clprim/resample.hpp>
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
-#include "kernels/team.hpp"
-#include "core/operands.hpp"
+#include <core/lru_cache.hpp>
+#include <core/operands.hpp>
+#include <kernels/resample/tables.hpp>
+#include <kernels/team.hpp>
 
 namespace clprim {
 namespace {
 
-// resample_t of resample.cl
-template <class Acc>
-struct Geometry {
-    Acc scale[3];
-    cl_int in[3], out[3];
+// resample_t of axes.cl
+struct Sizes {
+    cl_int in[3], out[3], taps[3];
     cl_uint channels, planes;
-    cl_int align_corners;
 };
 
-constexpr const char* filter_names[] = {"nearest", "nearest_exact", "linear", "cubic", "antialias_linear",
-                                        "antialias_cubic", "antialias_lanczos"};
-
-// Input elements per output element, computed in the type that the kernel computes in: the same rounding decides the
-// same taps as in PyTorch.
 template <class Acc>
-Acc scale(std::int64_t in, std::int64_t out, double factor, const Resampling& how)
+using Tables = std::array<std::shared_ptr<const detail::TapTable<Acc>>, 3>;
+
+constexpr int vector_lanes = 16, most_columns = 256, most_length = 2048;
+
+// The table of an axis. Networks ask for few: they are kept.
+template <class Acc>
+std::shared_ptr<const detail::TapTable<Acc>> kept_table(const Resampling& how, std::int64_t in, std::int64_t out,
+                                                        double factor, bool backward)
 {
-    const bool nearest = how.filter <= Filter::nearest_exact;
-    if (how.align_corners && !nearest)
-        return out > 1 ? static_cast<Acc>(in - 1) / static_cast<Acc>(out - 1) : Acc(0);
-    if (nearest)
-        return factor > 0 ? static_cast<float>(1.0 / factor) : static_cast<float>(in) / static_cast<float>(out);
-    return factor > 0 ? static_cast<Acc>(1.0 / factor) : static_cast<Acc>(in) / static_cast<Acc>(out);
+    using Table = std::shared_ptr<const detail::TapTable<Acc>>;
+    static auto* tables = new LruCache<std::string, Table>(64);   // never destroyed: queues may outlive it
+    const std::string key = detail::concat(static_cast<int>(how.filter), how.align_corners, backward, ' ', in, ' ', out,
+                                           ' ', std::bit_cast<std::uint64_t>(factor));
+    return tables->get(key, [&]() -> Table {
+        return std::make_shared<detail::TapTable<Acc>>(detail::tap_table<Acc>(how, in, out, factor, backward));
+    });
 }
 
-// `from` has the input's sizes, `to` the output's; `owner` is the one whose elements the work-items own.
+// Weights and places of all axes in memory of the device, as axes.cl finds them.
 template <class Acc>
-void run(Queue& queue, const char* name, const Tensor& from, const Tensor& to, const Resampling& how, bool backward)
+std::pair<Tensor, Tensor> upload(Queue& queue, const Tables<Acc>& tables)
 {
-    require(from.dim() >= 3 && from.dim() <= 5 && to.dim() == from.dim() && from.size(0) == to.size(0) &&
-                from.size(1) == to.size(1) && from.dtype == to.dtype,
-            "resample: shapes or dtypes do not fit: ", to_string(from.shape), " and ", to_string(to.shape));
-    const bool channels_last = !(from.is_contiguous() && to.is_contiguous());
-    require(!channels_last || (from.is_channels_last() && to.is_channels_last()),
+    std::vector<std::byte> bytes;
+    const auto append = [&](const auto& values) {
+        const auto data = std::as_bytes(std::span(values));
+        bytes.insert(bytes.end(), data.begin(), data.end());
+    };
+    for (const auto& table : tables)
+        append(table->weights);
+    const std::size_t weights = bytes.size() / sizeof(Acc), places = bytes.size() / sizeof(cl_int);
+    for (const auto& table : tables)
+        append(table->first), append(table->count);
+    const Tensor all = queue.context().empty({static_cast<std::int64_t>(bytes.size())}, DataType::uint8, queue);
+    queue.write(*all.memory, 0, bytes.data(), bytes.size());
+    const auto part = [&](DataType type, std::size_t from, std::size_t to) {
+        const Dims shape{static_cast<std::int64_t>(to - from)};
+        return Tensor(all.memory, static_cast<std::int64_t>(from), type, shape, contiguous_strides(shape));
+    };
+    return {part(sizeof(Acc) == 8 ? DataType::float64 : DataType::float32, 0, weights),
+            part(DataType::int32, places, bytes.size() / sizeof(cl_int))};
+}
+
+// The most elements that `columns` places from a multiple of as many read.
+template <class Acc>
+int longest(const detail::TapTable<Acc>& table, int columns)
+{
+    int most = 0;
+    for (int o = 0; o < table.places(); o += columns)
+        most = std::max(most, table.end(std::min(o + columns, table.places()) - 1) - table.begin(o));
+    return most;
+}
+
+// How a CPU's kernels cut lines into columns; none where 16 places read too many elements.
+struct Columns {
+    int count = most_columns, length = 0;
+};
+
+template <class Acc>
+std::optional<Columns> columns_of(const detail::TapTable<Acc>& table)
+{
+    for (Columns c; c.count >= vector_lanes; c.count /= 2)
+        if (c.length = longest(table, c.count); c.length <= most_length)
+            return Columns{c.count, std::max(static_cast<int>(std::bit_ceil(unsigned(c.length))), 64)};
+    return std::nullopt;
+}
+
+constexpr std::size_t blocks(std::size_t all, std::size_t of) { return (all + of - 1) / of; }
+
+void check(const Tensor& x, const Tensor& y, bool backward)
+{
+    require(x.dim() >= 3 && x.dim() <= 5 && y.dim() == x.dim() && x.size(0) == y.size(0) && x.size(1) == y.size(1) &&
+                x.dtype == y.dtype,
+            "resample: shapes or dtypes do not fit: ", to_string(x.shape), " and ", to_string(y.shape));
+    require((x.is_contiguous() && y.is_contiguous()) || (x.is_channels_last() && y.is_channels_last()),
             "resample: both sides must be contiguous or both channels_last");
-    const bool bytes = from.dtype == DataType::uint8;
-    require(is_floating_point(from.dtype) || (bytes && !backward), "resample: no kernel for ", name_of(from.dtype));
-    const Tensor& owner = backward ? from : to;
-    if (owner.numel() == 0)
-        return;
-    require(from.numel() != 0 && to.numel() != 0, "resample: sizes must be positive, got ", to_string(from.shape),
-            " and ", to_string(to.shape));
-    for (const Tensor* t : {&from, &to})
-        require(t->numel() / (t->size(0) * t->size(1)) < std::int64_t{1} << 31,
+    require(is_floating_point(x.dtype) || (x.dtype == DataType::uint8 && !backward), "resample: no kernel for ",
+            name_of(x.dtype));
+    require(x.numel() != 0 || y.numel() == 0, "resample: sizes must be positive, got ", to_string(x.shape), " and ",
+            to_string(y.shape));
+    for (const Tensor* t : {&x, &y})
+        require(t->numel() == 0 || t->numel() / (t->size(0) * t->size(1)) < std::int64_t{1} << 31,
                 "resample: planes of 2^31 elements or more are not supported, got ", to_string(t->shape));
-    Geometry<Acc> geometry{};
-    const std::size_t rank = from.dim() - 2;
-    for (std::size_t i = 0; i < 3; ++i) {
-        const bool used = i + rank >= 3;
-        const std::size_t axis = used ? i + rank - 3 : 0;
-        geometry.in[i] = used ? from.size(axis + 2) : 1;
-        geometry.out[i] = used ? to.size(axis + 2) : 1;
-        geometry.scale[i] = used ? scale<Acc>(geometry.in[i], geometry.out[i], how.scale_factors[axis], how) : Acc(1);
+}
+
+// Of x, which is read, and y, each element of which is written once.
+template <class Acc>
+class Call {
+public:
+    Call(const Tensor& x, const Tensor& y, const Resampling& how, bool backward)
+        : x_(x), y_(y), channels_last_(!(x.is_contiguous() && y.is_contiguous()))
+    {
+        const std::size_t rank = x.dim() - 2;
+        bool even = true;
+        for (std::size_t i = 0; i < 3; ++i) {
+            tables_[i] = std::make_shared<detail::TapTable<Acc>>();
+            if (i + rank >= 3) {
+                const std::size_t axis = i + rank - 3;
+                const std::int64_t in = backward ? y.size(axis + 2) : x.size(axis + 2),
+                                   out = backward ? x.size(axis + 2) : y.size(axis + 2);
+                tables_[i] = kept_table<Acc>(how, in, out, how.scale_factors[axis], backward);
+                even &= !tables_[i]->uneven && (axis == 0 || tables_[i]->taps == tables_[i - 1]->taps);
+            }
+            sizes_.in[i] = tables_[i]->size;
+            sizes_.out[i] = tables_[i]->places();
+            sizes_.taps[i] = tables_[i]->taps;
+        }
+        taps_ = even && sizes_.taps[2] <= 4 ? sizes_.taps[2] : 0;
+        sizes_.channels = static_cast<cl_uint>(x.size(1));
+        sizes_.planes = static_cast<cl_uint>(x.size(0) * x.size(1));
+        options_ = detail::concat(detail::define("X", x.dtype), sizeof(Acc) == 8 ? " -DACC=double" : " -DACC=float",
+                                  " -DDIMS=", rank, " -DTAPS=", taps_, x.dtype == DataType::uint8 ? " -DBYTES" : "",
+                                  how.filter <= Filter::nearest_exact ? " -DUNWEIGHTED" : "");
     }
-    geometry.channels = from.size(1);
-    geometry.planes = static_cast<cl_uint>(from.size(0) * from.size(1));
-    geometry.align_corners = how.align_corners;
-    std::string options = detail::define("X", from.dtype) + (sizeof(Acc) == 8 ? " -DACC=double" : " -DACC=float") +
-                          " -DFILTER=" + filter_names[static_cast<int>(how.filter)];
-    options += " -DDIMS=" + std::to_string(from.dim() - 2);
-    if (channels_last)
-        options += " -DCHANNELS_LAST";
-    if (bytes)
-        options += " -DBYTES";
-    const bool cpu = queue.device().kind == DeviceKind::cpu;
-    if (channels_last && !cpu && (from.size(1) | from.buffer_offset() | to.buffer_offset()) % 4 == 0)
-        options += " -DQUADS";
-    Kernel& kernel = queue.context().program("kernels/resample/resample.cl", options).kernel(name);
-    // As laid out in resample.cl.
-    const std::size_t planes_together = cpu ? 1 : 4;   // PLANES
-    const auto& sizes = backward ? geometry.in : geometry.out;
-    const std::size_t columns = static_cast<std::size_t>(sizes[2]), channels = geometry.channels,
-                      rows = static_cast<std::size_t>(sizes[0]) * static_cast<std::size_t>(sizes[1]),
-                      images = static_cast<std::size_t>(from.size(0));
-    const auto blocks = [&](std::size_t all) { return (all + planes_together - 1) / planes_together; };
-    const std::size_t planes = blocks(images * channels);
-    const std::size_t first = channels_last ? blocks(channels) : columns, second = channels_last ? columns : rows;
-    const Range range =
-        detail::plane_range(queue.device(), first, second, channels_last ? images * rows : planes);
-    queue.launch(kernel, range, backward ? to : from, backward ? from : to, geometry);
+
+    void run(Queue& queue) const
+    {
+        if (queue.device().kind != DeviceKind::cpu) {
+            run_elements(queue, 4);
+        } else if (channels_last_) {
+            run_lines(queue, "kernels/resample/cpu_pixels.cl", "resample_pixels", vector_lanes, "");
+        } else if (const auto cut = columns_of(*tables_[2])) {
+            const int window = taps_ > 0 ? longest(*tables_[2], vector_lanes) : 3 * vector_lanes;
+            run_lines(queue, "kernels/resample/cpu_rows.cl", "resample_rows", cut->count,
+                      detail::concat(" -DLENGTH=", cut->length, " -DWINDOWS=",
+                                     window <= 2 * vector_lanes ? blocks(window, vector_lanes) : 0));
+        } else {
+            run_elements(queue, 1);
+        }
+    }
+
+private:
+    std::size_t rows() const { return std::size_t(sizes_.out[0]) * std::size_t(sizes_.out[1]); }
+    std::size_t images() const { return sizes_.planes / sizes_.channels; }
+
+    // By resample.cl, whose PLANES are `together`.
+    void run_elements(Queue& queue, std::size_t together) const
+    {
+        std::string options = options_;
+        if (channels_last_)
+            options += " -DCHANNELS_LAST";
+        if (channels_last_ && together == 4 && (x_.size(1) | x_.buffer_offset() | y_.buffer_offset()) % 4 == 0)
+            options += " -DQUADS";
+        const auto columns = static_cast<std::size_t>(sizes_.out[2]);
+        const Range range =
+            channels_last_ ? detail::plane_range(queue.device(), blocks(sizes_.channels, together), columns,
+                                                 images() * rows())
+                           : detail::plane_range(queue.device(), columns, rows(), blocks(sizes_.planes, together));
+        const auto [weights, places] = upload<Acc>(queue, tables_);
+        queue.launch(queue.context().program("kernels/resample/resample.cl", options).kernel("resample"), range, x_, y_,
+                     places, weights, sizes_);
+    }
+
+    // By a CPU's kernel, whose work-items own blocks of `columns` places of some lines.
+    void run_lines(Queue& queue, const char* file, const char* kernel, std::size_t columns,
+                   const std::string& options) const
+    {
+        const std::size_t width = static_cast<std::size_t>(sizes_.out[2]), parts = blocks(width, columns);
+        const std::size_t lines = rows() * (channels_last_ ? images() : sizes_.planes);
+        const std::size_t line_elements = std::min(columns, width) * (channels_last_ ? sizes_.channels : 1);
+        // Some ten microseconds a work-item, but several for each core.
+        const std::size_t most = lines * parts / (4 * std::size_t{queue.device().compute_units});
+        const std::size_t each = std::min(blocks(8192, line_elements), std::max<std::size_t>(most, 1));
+        const auto [weights, places] = upload<Acc>(queue, tables_);
+        const Program& program =
+            queue.context().program(file, detail::concat(options_, " -DCOLUMNS=", columns, options));
+        queue.launch(program.kernel(kernel), Range::groups({parts, blocks(lines, each), 1}, {1, 1, 1}), x_, y_, places,
+                     weights, sizes_, static_cast<cl_uint>(each));
+    }
+
+    const Tensor &x_, &y_;
+    bool channels_last_;
+    Tables<Acc> tables_;
+    Sizes sizes_{};
+    int taps_ = 0;   // of all places and axes, or 0
+    std::string options_;
+};
+
+void run(Queue& queue, const Tensor& x, const Tensor& y, const Resampling& how, bool backward)
+{
+    check(x, y, backward);
+    if (y.numel() == 0)
+        return;
+    if (x.dtype == DataType::float64)
+        Call<double>(x, y, how, backward).run(queue);
+    else
+        Call<float>(x, y, how, backward).run(queue);
 }
 
 }  // namespace
@@ -96,19 +216,13 @@ void run(Queue& queue, const char* name, const Tensor& from, const Tensor& to, c
 void resample(Queue& queue, const Tensor& x, const Tensor& y, const Resampling& how)
 {
     detail::check_operands("resample", {{"x", x}, {"y", y}});
-    if (x.dtype == DataType::float64)
-        run<double>(queue, "resample", x, y, how, false);
-    else
-        run<float>(queue, "resample", x, y, how, false);
+    run(queue, x, y, how, false);
 }
 
 void resample_backward(Queue& queue, const Tensor& grad_output, const Tensor& grad_input, const Resampling& how)
 {
     detail::check_operands("resample_backward", {{"grad_output", grad_output}, {"grad_input", grad_input}});
-    if (grad_input.dtype == DataType::float64)
-        run<double>(queue, "resample_backward", grad_input, grad_output, how, true);
-    else
-        run<float>(queue, "resample_backward", grad_input, grad_output, how, true);
+    run(queue, grad_output, grad_input, how, true);
 }
 
 }  // namespace clprim
