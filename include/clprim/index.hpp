@@ -72,6 +72,23 @@ void reduce_through(Queue& queue, const Tensor& self, const IndexedAxis& axis, c
 // then the length of a run is the stride of the axis that the keys reach along.
 void add_keys(Queue& queue, const Tensor& keys, const IndexedAxis& axis, bool first);
 
+enum class BagMode { sum, mean, maximum };
+
+// Bag b has the samples offsets[b] .. offsets[b + 1], the last one without an offset behind it all that are left.
+struct EmbeddingBags {
+    Tensor index, offsets;       // [samples], [bags] or [bags + 1]; int64 or int32
+    Tensor weights = {};         // of samples [samples], for sums; or undefined
+    BagMode mode = BagMode::sum;
+    std::int64_t padding = -1;   // an index whose samples are left out; negative: none
+    Tensor result;               // [bags, width], of the table's dtype
+    Tensor sizes;                // [bags], int64 or int32: samples that were not left out
+    Tensor places = {};          // [bags, width], for maxima: which row each comes from, the first of equals, or -1
+};
+
+// Rows of a table [rows, width] of floating-point dtype, combined bag by bag (torch.nn.functional.embedding_bag), in
+// float or double and in the order of samples; empty bags are 0. Negative indices are refused.
+void embedding_bag(Queue& queue, const Tensor& table, const EmbeddingBags& bags);
+
 // self[p] = value[p] where mask[p] (boolean) is set. One shape; broadcast operands have stride 0.
 void masked_fill(Queue& queue, const Tensor& self, const Tensor& mask, const Tensor& value);
 

@@ -50,6 +50,9 @@ def indexing() -> Iterator[Problem]:
             yield Problem(f"index: {name}, {dtype}",
                           lambda f=operator, d=dtype: f(empty(4096, 1024, dtype=d), empty(512, 1024, dtype=d)),
                           4 if dtype == "float32" else 2)
+    for mode in "sum", "mean", "max":
+        yield Problem(f"index: embedding_bag {mode}, float32", lambda mode=mode: F.embedding_bag(
+            integers(512, 32), empty(30000, 64), mode=mode), 4)
     yield Problem("index: embedding backward, float32", lambda: torch.ops.aten.embedding_dense_backward(
         empty(32, 128, 768), integers(32, 128), 30000, -1, False), 4)
     yield Problem("index: nonzero, float32, 1M", lambda: torch.ops.aten.nonzero_static(empty(1024, 1024), size=100))

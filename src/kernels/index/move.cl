@@ -3,10 +3,85 @@
 // -DELEMENT=uchar|ushort|uint|ulong|uint4, -DINDEX=int64|int32 (absent: none), -DSCATTER; operands: out, source, index.
 // On GPUs a work-item moves EACH elements (geometry.cl): with -DSTILL through one index; with -DQUADS four neighbours
 // of the index and of the side that it does not reach into. -DNEAR: what the index reaches fits into 31 bits.
+// On CPUs one moves CHUNK elements at most of `rows` rows of the innermost dimension, -DSTILL as above: launch (blocks
+// of columns, blocks of rows); -DVECTOR: of 16 elements, where there is such a type.
 #include "core/dtype.cl"
 #include "core/errors.cl"
 #include "kernels/index/axis.cl"
 #include "kernels/index/geometry.cl"
+
+#ifdef CLPRIM_DEVICE_CPU
+
+static inline void move_run(__global ELEMENT* restrict out, offset_t to, const __global ELEMENT* restrict source,
+                            offset_t from, uint count)
+{
+    if (to == 1 && from == 1)
+        for (uint i = 0; i < count; ++i)
+            out[i] = source[i];
+    else if (to == 1 && from == -1) {
+        uint i = 0;
+#ifdef VECTOR
+        for (; i + 16 <= count; i += 16) {
+            const VECTOR v = vload16(0, source - (offset_t)i - 15);
+            vstore16((VECTOR)(v.sfedc, v.sba98, v.s7654, v.s3210), 0, out + i);
+        }
+#endif
+        for (; i < count; ++i)
+            out[i] = source[-(offset_t)i];
+    } else
+        for (uint i = 0; i < count; ++i)
+            out[i * to] = source[i * from];
+}
+
+__attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel void move(__global ELEMENT* out, ulong out_offset, const __global ELEMENT* source, ulong source_offset,
+#ifdef INDEX
+                   const __global storage_t(INDEX)* index, ulong index_offset, axis_t axis,
+                   __global int* errors, int operator_code,
+#endif
+                   geometry_t g, uint rows)
+{
+    const index_t columns = g.sizes[0], first = get_global_id(0) * (index_t)CHUNK;
+    const uint count = min((index_t)CHUNK, columns - first);
+    const index_t begin = get_global_id(1) * (index_t)rows, end = min(begin + rows, (index_t)(g.numel / columns));
+    out += out_offset;
+    source += source_offset;
+#ifdef INDEX
+    index += index_offset;
+#endif
+    for (index_t row = begin; row < end; ++row) {
+        offset_t o[OPERANDS];
+        geometry_offsets(g, row * columns + first, o);
+        __global ELEMENT* to = out + o[0];
+        const __global ELEMENT* from = source + o[1];
+#if !defined(INDEX)
+        move_run(to, g.strides[0][0], from, g.strides[1][0], count);
+#elif defined(STILL)
+        long reached;
+        if (!reach(axis, index[o[2]], errors, operator_code, &reached))
+            continue;
+#ifdef SCATTER
+        to += reached;
+#else
+        from += reached;
+#endif
+        move_run(to, g.strides[0][0], from, g.strides[1][0], count);
+#else
+        for (uint i = 0; i < count; ++i, to += g.strides[0][0], from += g.strides[1][0]) {
+            long reached;
+            if (!reach(axis, index[o[2] + (offset_t)i * g.strides[2][0]], errors, operator_code, &reached))
+                continue;
+#ifdef SCATTER
+            to[reached] = *from;
+#else
+            *to = from[reached];
+#endif
+        }
+#endif
+    }
+}
+
+#else
 
 #define FOUR(type) CLPRIM_CAT(type, 4)
 #ifdef STILL
@@ -88,3 +163,5 @@ __kernel void move(__global ELEMENT* out, ulong out_offset, const __global ELEME
             out[STEPPED(g, o, 0, e) + TARGET_REACH(e)] = values[e];
 #endif
 }
+
+#endif

@@ -1,5 +1,6 @@
 #include <kernels/index/move.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <limits>
 
@@ -20,7 +21,12 @@ detail::RawType detail::raw_type(std::size_t bytes)
 
 namespace {
 
+using detail::concat;
 using detail::raw_type;
+
+constexpr std::int64_t chunk = 4096;   // CHUNK of move.cl: elements that a CPU's work-item moves
+
+std::size_t blocks(std::int64_t all, std::int64_t each) { return static_cast<std::size_t>((all + each - 1) / each); }
 
 bool divides(int factor, const Tensor& tensor) { return tensor.buffer_offset() % factor == 0; }
 
@@ -64,8 +70,14 @@ void move(Queue& queue, const Tensor& out, const Tensor& source, const IndexedAx
             break;
 
     const std::size_t bytes = size_of(out.dtype) * factor;
+    const bool cpu = queue.device().kind == DeviceKind::cpu;
     std::string shared;
-    if (queue.device().kind == DeviceKind::gpu) {
+    if (cpu) {
+        const bool still = axis && g.dims() > 0 && g.stride(2, 0) == 0;
+        shared = concat(" -DCHUNK=", chunk, still ? " -DSTILL" : "");
+        if (bytes < 16)
+            shared += concat(" -DVECTOR=", raw_type(bytes).name, 16);
+    } else {
         const unsigned dense = scatter ? 0b110u : axis ? 0b101u : 0b001u;
         shared = share(g, as_raw(scatter ? source : out, factor), axis, dense, bytes);
         if (axis && is_near(scatter ? out : source, *axis, bytes))
@@ -81,7 +93,14 @@ void move(Queue& queue, const Tensor& out, const Tensor& source, const IndexedAx
     if (axis)
         launch.arg(axis->index).arg(AxisArgument(*axis, factor)).arg(queue.error_buffer()).arg(Queue::error_code(name));
     g.set_argument(launch);
-    launch.run(Range::linear(g.numel(), 64));
+    if (cpu) {
+        const std::int64_t columns = g.dims() > 0 ? g.size(0) : 1, rows = g.numel() / columns;
+        const std::int64_t each = std::clamp<std::int64_t>(chunk / columns, 1, std::max<std::int64_t>(rows / 8, 1));
+        launch.arg(static_cast<cl_uint>(each))
+            .run(Range::groups({blocks(columns, chunk), blocks(rows, each), 1}, {1, 1, 1}));
+    } else {
+        launch.run(Range::linear(g.numel(), 64));
+    }
     if (axis)
         queue.expect_errors();
 }

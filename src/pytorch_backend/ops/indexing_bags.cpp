@@ -1,11 +1,8 @@
 // embedding_bag: rows of a table, looked up and combined bag by bag (sum, mean or max).
 #include <ATen/ops/_embedding_bag_sparse_backward.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/embedding_dense_backward.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/ones.h>
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/zeros.h>
 #include <clprim/pointwise.hpp>
@@ -68,47 +65,32 @@ void check_ends(const at::Tensor& offsets, int64_t count)
                      {"embedding_bag: offsets", view(last), count + 1, 1, clprim::NegativeIndex::refused}, true);
 }
 
-at::Tensor with_padding_as(const at::Tensor& rows, const at::Tensor& indices, int64_t padding_idx, double value)
-{
-    return padding_idx < 0 ? rows : rows.masked_fill(indices.eq(padding_idx).unsqueeze(1), value);
-}
-
 Four embedding_bag(const at::Tensor& weight, const at::Tensor& indices, const at::Tensor& offsets, bool, int64_t mode,
                    bool, const OptionalTensor& per_sample_weights, bool include_last_offset, int64_t padding_idx)
 {
     check_inputs(weight, indices, offsets, per_sample_weights, mode);
-    const auto longs = indices.options().dtype(at::kLong);
     const int64_t bags = offsets.size(0) - (include_last_offset ? 1 : 0), n = indices.numel(), width = weight.size(1);
     TORCH_CHECK(bags >= 0, "include_last_offset: number of offset should be at least 1");
     check_ends(offsets, n);
-    const at::Tensor bag = bag_of_each(offsets.narrow(0, 0, bags), n);   // -1, which is refused below: in no bag
-    const at::Tensor used = padding_idx < 0 ? at::ones({n}, longs) : indices.ne(padding_idx).to(at::kLong);
-    const at::Tensor sizes = at::zeros({bags}, longs).index_add_(0, bag, used);
-    at::Tensor rows = select_rows("embedding_bag", weight, indices);
-    if (per_sample_weights && per_sample_weights->defined())
-        rows = rows.mul(per_sample_weights->unsqueeze(1));
-    at::Tensor result = at::zeros({bags, width}, weight.options());
-    at::Tensor places = at::empty({0}, longs);
-    if (mode == max) {
-        constexpr double low = -std::numeric_limits<double>::infinity();
-        rows = with_padding_as(rows, indices, padding_idx, low);
-        result.fill_(low).index_reduce_(0, bag, rows, "amax", true);
-        // The first row that reached the maximum gives the index; empty bags are 0 and point to -1.
-        const at::Tensor reached = rows.eq(result.index_select(0, bag));
-        const at::Tensor order = at::arange(n, longs).unsqueeze(1).expand({n, width});
-        const at::Tensor first = at::full({bags, width}, n, longs)
-                                     .index_reduce_(0, bag, order.masked_fill(reached.logical_not(), n), "amin", true);
-        const at::Tensor empty_bag = sizes.eq(0).unsqueeze(1);
-        places = at::cat({indices.to(at::kLong), at::full({1}, -1, longs)}).index_select(0, first.reshape(-1))
-                     .view({bags, width}).masked_fill(empty_bag, -1);
-        result.masked_fill_(empty_bag, 0);
-    } else {
-        result.index_add_(0, bag, with_padding_as(rows, indices, padding_idx, 0));
-        if (mode == mean)
-            result.div_(sizes.clamp_min(1).unsqueeze(1));
-    }
     const auto kind = at::promote_types(indices.scalar_type(), offsets.scalar_type());
-    return {result, bag.to(kind), sizes.to(kind), places.to(kind)};
+    const at::Tensor bag = bag_of_each(offsets.narrow(0, 0, bags), n);
+    const at::Tensor table = weight.stride(1) == 1 ? weight : weight.contiguous();
+    const at::Tensor result = at::empty({bags, width}, weight.options());
+    const at::Tensor sizes = at::empty({bags}, indices.options().dtype(kind));
+    const at::Tensor places =
+        mode == max ? at::empty({bags, width}, sizes.options()) : at::empty({0}, sizes.options());
+    const at::Tensor samples = indices.contiguous().view(-1), begins = offsets.contiguous();
+    clprim::EmbeddingBags call{.index = view(samples), .offsets = view(begins), .mode = clprim::BagMode(mode),
+                               .padding = padding_idx, .result = view(result), .sizes = view(sizes)};
+    at::Tensor weights;
+    if (per_sample_weights && per_sample_weights->defined()) {
+        weights = per_sample_weights->contiguous().view(-1);
+        call.weights = view(weights);
+    }
+    if (mode == max)
+        call.places = view(places);
+    clprim::embedding_bag(current_queue(weight), view(table), call);
+    return {result, bag.to(kind), sizes, places};
 }
 
 at::Tensor dense_backward(const at::Tensor& gradient, const at::Tensor& indices, const at::Tensor& bag,
