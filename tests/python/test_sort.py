@@ -70,7 +70,22 @@ def test_topk(shape, dim, k, largest):
 
 @pytest.mark.parametrize("dtype", FLOATS + INTEGERS)
 def test_topk_of_every_dtype(dtype):
-    compare_exactly(lambda x: torch.topk(x, 3).values, make((6, 40), dtype))
+    for shape in ((6, 40), (2, 70000)):   # the latter in several parts
+        compare_exactly(lambda x: torch.topk(x, 3).values, make(shape, dtype))
+        compare_exactly(lambda x: torch.topk(x.t(), 3, 0, largest=False).values, make(shape, dtype))
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("count, k", [(3000, 7), (300000, 7), (300000, 1500), (20000, 3000)])
+def test_topk_of_ties_nans_and_sorted_rows(count, k, largest):
+    x = torch.randint(-3, 3, (2, count)).float()
+    x[0, ::917] = torch.nan
+    x[1, 5::131] = torch.inf
+    for rows in (x, torch.arange(2. * count).view(2, -1), -torch.arange(2. * count).view(2, -1), torch.zeros(2, count)):
+        compare_exactly(lambda x: torch.topk(x, k, 1, largest).values, rows)
+    y = x.to(device)   # of equals the first, and each index once
+    values, indices = torch.topk(y, k, 1, largest)
+    assert torch.equal(indices.cpu(), y.cpu().sort(dim=1, descending=largest, stable=True).indices[:, :k])
 
 
 def test_kthvalue_and_median():

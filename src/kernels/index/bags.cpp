@@ -57,7 +57,8 @@ void embedding_bag(Queue& queue, const Tensor& table, const EmbeddingBags& b)
     const std::string options = detail::concat(
         detail::define("X", table.dtype), " -DINDEX=", opencl_compute_type(b.index.dtype), " -DBEGIN=",
         opencl_compute_type(b.offsets.dtype), " -DRESULT=", opencl_compute_type(b.sizes.dtype), " -DMODE=",
-        static_cast<int>(b.mode), b.weights.defined() ? " -DWEIGHTED" : "", " -DVEC=", team.vec, " -DVECTORS=", vectors);
+        static_cast<int>(b.mode), b.weights.defined() ? " -DWEIGHTED" : "", " -DVEC=", team.vec, " -DVECTORS=",
+        vectors);
     const Bags bags_argument{static_cast<cl_ulong>(table.stride(0)), table.size(0), b.index.size(0), bags,
                              b.offsets.size(0), b.padding, static_cast<cl_uint>(width)};
     const auto span = static_cast<std::int64_t>(team.vec * vectors);

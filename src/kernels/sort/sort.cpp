@@ -138,8 +138,46 @@ void merge_and_finish(Queue& queue, const Rows& rows, Tensor items)
     launch.run(range(rows.keep, 64));
 }
 
+constexpr std::int64_t most_selected = 2048;   // items that a CPU's work-item keeps
+
+// One pass of select_best over rows of n items (or elements, without `from`), in parts. With `to`, the best of each
+// part go there; without, those of the row, of one part, to the outputs.
+void select_best(Queue& queue, const Rows& rows, const Tensor& from, const Tensor& to, std::int64_t n,
+                 std::int64_t parts)
+{
+    const std::string options =
+        rows.options() + " -DKEEP=" + std::to_string(std::bit_ceil(static_cast<std::uint64_t>(rows.keep))) +
+        (from.defined() ? " -DFROM_ITEMS" : "") + (to.defined() ? " -DTO_ITEMS" : "");
+    Launch launch(queue, queue.context().program("kernels/sort/select.cl", options).kernel("select_best"));
+    launch.arg(rows.input).arg(rows.stride(rows.input));
+    if (from.defined())
+        launch.arg(from);
+    if (to.defined())
+        launch.arg(to);
+    else
+        launch.arg(rows.values).arg(rows.stride(rows.values)).arg(rows.indices).arg(rows.stride(rows.indices));
+    launch.arg(cl_ulong(n)).arg(cl_uint(rows.keep)).arg(cl_ulong((n + parts - 1) / parts));
+    rows.starts.set_argument(launch);
+    launch.run(Range::groups({static_cast<std::size_t>(parts), static_cast<std::size_t>(rows.count()), 1}, {1, 1, 1}));
+}
+
+// Few of many, on CPUs: several parts of a row where there are few rows, each long enough to be worth its best.
+void select_rows(Queue& queue, const Rows& rows)
+{
+    const std::int64_t wanted = 4 * std::int64_t{queue.device().compute_units} / rows.count(),
+                       most = rows.n / std::max<std::int64_t>(8192, 16 * rows.keep);
+    const std::int64_t parts = std::max<std::int64_t>(std::min(wanted, most), 1);
+    if (parts == 1)
+        return select_best(queue, rows, {}, {}, rows.n, 1);
+    const Tensor items = rows.workspace(queue, rows.count() * parts * rows.keep);
+    select_best(queue, rows, {}, items, rows.n, parts);
+    select_best(queue, rows, items, {}, parts * rows.keep, 1);
+}
+
 void sort_rows(Queue& queue, const Rows& rows)
 {
+    if (queue.device().kind == DeviceKind::cpu && rows.keep <= most_selected && rows.keep * 4 <= rows.n)
+        return select_rows(queue, rows);
     if (rows.n <= tile)
         return sort_tiles(queue, rows, {}, {}, rows.n, rows.keep);
     if (rows.keep * 4 > tile) {
