@@ -1,6 +1,6 @@
-// Rows of a table, looked up and combined bag by bag: a work-item owns VECTORS vectors of neighbours of one bag.
-// Launch: (blocks of columns, bags). -DX: dtype; -DINDEX, -DBEGIN: of indices and of offsets; -DRESULT: of sizes and places;
-// -DMODE=0 sum, 1 mean, 2 maximum, of vectors of one; -DWEIGHTED: samples have weights; -DVEC, -DVECTORS.
+// Rows of a table, looked up and combined bag by bag: a work-item owns VECTORS vectors of neighbours of a bag.
+// Launch: (blocks of columns, bags). -DX: dtype; -DINDEX, -DBEGIN: of indices and of offsets; -DRESULT: of sizes and
+// places; -DMODE=0 sum, 1 mean, 2 maximum, of vectors of one; -DWEIGHTED: samples have weights; -DVEC, -DVECTORS.
 #include "core/dtype.cl"
 #include "core/errors.cl"
 #include "core/vector.cl"

@@ -1,5 +1,5 @@
 // Row-major resampling on CPUs: a work-item owns COLUMNS places of some lines of y. For each line it adds up lines of
-// x, whole vectors of neighbours, then takes what the places of a vector need out of the sums: by exchanging lanes where
+// x, whole vectors of neighbours, then takes what the places of a vector need out of the sums: by exchanging lanes if
 // 16 places read no more than WINDOWS vectors, else one by one. Launch: (blocks of columns, blocks of lines). Options:
 // those of axes.cl; -DCOLUMNS=n, a multiple of 16, whose elements in x are at most LENGTH; -DWINDOWS=2, 1 or 0.
 #include "kernels/resample/cpu_sums.cl"

@@ -74,7 +74,7 @@ TapTable<Acc> point_table(const Resampling& how, std::int64_t in, std::int64_t o
     for (std::int64_t o = 0; o < out; ++o) {
         const auto place = static_cast<Acc>(o);
         Acc source = how.align_corners        ? scale * place
-                     : backward && !linear ? scale * (place + Acc(0.5)) - Acc(0.5)   // PyTorch's build rounds twice there
+                     : backward && !linear ? scale * (place + Acc(0.5)) - Acc(0.5)   // rounds twice in PyTorch
                                            : std::fma(scale, place + Acc(0.5), Acc(-0.5));
         if (linear)
             source = std::max(source, Acc(0));

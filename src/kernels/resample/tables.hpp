@@ -23,7 +23,7 @@ struct TapTable {
 };
 
 // Of y [out] from x [in], or of the gradient of x from that of y; `factor` as in Resampling::scale_factors. Coordinates
-// and weights are computed in Acc in PyTorch's order (ATen/native/UpSample.h), so that rounding chooses the same elements.
+// and weights are computed in Acc in PyTorch's order (ATen/native/UpSample.h): rounding chooses the same elements.
 template <class Acc>
 TapTable<Acc> tap_table(const Resampling& how, std::int64_t in, std::int64_t out, double factor, bool backward);
 
