@@ -22,7 +22,9 @@ def test_gradients(name, op, device):
     check_gradients(op, device, torch.float64 if op.supports_dtype(torch.float64, "cpu") else torch.complex128)
 
 
-@pytest.mark.parametrize("n", (1, 2, 7, 64, 97, 360, 1009, 4096))
+# Lines of every small factor, of one vector or less, too long for fast memory, of small and of large primes.
+@pytest.mark.parametrize("n", (1, 2, 7, 17, 32, 64, 97, 105, 169, 243, 360, 480, 1001, 1009, 1155, 4096, 5000,
+                               5003, 65536))
 @pytest.mark.parametrize("norm", ("forward", "backward", "ortho"))
 def test_lengths_and_norms(n, norm, device):
     x = torch.randn(3, n, dtype=torch.complex128)

@@ -149,7 +149,9 @@ def mathematics() -> Iterator[Problem]:
     for name, operator in table.items():
         yield Problem(f"linalg: {name}, float32, 16x64x64", lambda f=operator: f(empty(16, 64, 64)))
     yield Problem("fft: float32, 256x1024", lambda: torch.fft.rfft(empty(256, 1024)))
-    yield Problem("fft: complex64, 256x1024", lambda: torch.fft.fft(empty(256, 1024, dtype="complex64")))
+    for lines, n in (256, 1024), (400, 480), (16, 65536), (64, 1009), (64, 17):   # the last: large and small primes
+        yield Problem(f"fft: complex64, {lines}x{n}",
+                      lambda lines=lines, n=n: torch.fft.fft(empty(lines, n, dtype="complex64")))
     yield Problem("linalg: eig, float32, 4x32x32", lambda: linalg.eig(empty(4, 32, 32)))
     yield Problem("linalg: eigh, complex64, 4x32x32", lambda: linalg.eigh(empty(4, 32, 32, dtype="complex64")))
     yield Problem("linalg: ldl_factor, float32, 4x33x33", lambda: linalg.ldl_factor_ex(empty(4, 33, 33)))

@@ -1,11 +1,17 @@
 #include <clprim/error_hook.hpp>
 #include <clprim/fft.hpp>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
+#include <limits>
+#include <memory>
+#include <numbers>
 #include <vector>
 
-#include "kernels/team.hpp"
-#include "core/operands.hpp"
+#include <core/lru_cache.hpp>
+#include <core/operands.hpp>
+#include <kernels/team.hpp>
 
 namespace clprim {
 
@@ -25,18 +31,294 @@ std::vector<cl_uint> factors_of(cl_uint n)
     return factors;
 }
 
+// exp(-2 pi i j / n).
+std::pair<double, double> root(std::int64_t j, std::int64_t n)
+{
+    const double angle = -2 * std::numbers::pi * static_cast<double>(j) / static_cast<double>(n);
+    return {std::cos(angle), std::sin(angle)};
+}
+
+// What lines.cl takes out of tables: roots of unity of a line, real parts before imaginary ones, and turns of a longer
+// transform that the line is part of.
 template <class R>
-Tensor roots_of_unity(Queue& queue, cl_uint n, DataType type)
+std::vector<R> split_roots(std::int64_t n)
 {
     std::vector<R> table(2 * static_cast<std::size_t>(n));
-    for (std::size_t j = 0; j < n; ++j) {
-        const double angle = -2 * 3.14159265358979323846 * static_cast<double>(j) / n;
-        table[2 * j] = static_cast<R>(std::cos(angle));
-        table[2 * j + 1] = static_cast<R>(std::sin(angle));
+    for (std::int64_t j = 0; j < n; ++j) {
+        const auto [re, im] = root(j, n);
+        table[j] = static_cast<R>(re);
+        table[n + j] = static_cast<R>(im);
     }
-    Tensor roots = queue.context().empty({static_cast<std::int64_t>(n)}, type, queue);
-    queue.write(*roots.memory, 0, table.data(), table.size() * sizeof(R));
-    return roots;
+    return table;
+}
+
+cl_uint fine_turns(std::int64_t all)
+{
+    return static_cast<cl_uint>(std::ceil(std::sqrt(static_cast<double>(all))));
+}
+
+// The chirp exp(-pi i j^2 / n) of n elements; and its conjugate as a circular filter of m elements, whose distances are
+// counted both ways.
+template <class R>
+std::vector<R> chirp(std::int64_t n)
+{
+    std::vector<R> table;
+    for (std::int64_t j = 0; j < n; ++j)
+        for (const double part : {root(j * j % (2 * n), 2 * n).first, root(j * j % (2 * n), 2 * n).second})
+            table.push_back(static_cast<R>(part));
+    return table;
+}
+
+std::int64_t padded(std::int64_t n) { return std::bit_ceil(static_cast<std::uint64_t>(2 * n - 1)); }
+
+template <class R>
+std::vector<R> chirp_filter(std::int64_t n)
+{
+    const std::vector<R> one = chirp<R>(n);
+    const std::int64_t m = padded(n);
+    std::vector<R> table(static_cast<std::size_t>(2 * m));
+    for (std::int64_t j = 0; j < n; ++j)
+        for (const std::int64_t at : {j, (m - j) % m}) {
+            table[2 * at] = one[2 * j];
+            table[2 * at + 1] = -one[2 * j + 1];
+        }
+    return table;
+}
+
+template <class R>
+std::vector<R> pair_turns(std::int64_t all)
+{
+    const std::int64_t fine = fine_turns(all);
+    std::vector<R> table;
+    for (std::int64_t step : {std::int64_t{1}, fine})
+        for (std::int64_t j = 0; j < fine; ++j)
+            for (const double part : {root(j * step, all).first, root(j * step, all).second})
+                table.push_back(static_cast<R>(part));
+    return table;
+}
+
+template <class R>
+std::vector<R> paired_roots(std::int64_t n)
+{
+    std::vector<R> table;
+    for (std::int64_t j = 0; j < n; ++j)
+        for (const double part : {root(j, n).first, root(j, n).second})
+            table.push_back(static_cast<R>(part));
+    return table;
+}
+
+// A table in memory of the device. Programs ask for few lengths: what the host computes is kept.
+template <class R>
+Tensor table_of(Queue& queue, std::vector<R> (*make)(std::int64_t), std::int64_t n)
+{
+    using Table = std::shared_ptr<const std::vector<R>>;
+    static auto* kept = new LruCache<std::string, Table>(64);   // never destroyed: queues may outlive it
+    const std::string key = detail::concat(reinterpret_cast<std::uintptr_t>(make), ' ', n);
+    const Table table = kept->get(key, [&] { return std::make_shared<const std::vector<R>>(make(n)); });
+    const DataType type = sizeof(R) == 8 ? DataType::float64 : DataType::float32;
+    const Tensor result = queue.context().empty({static_cast<std::int64_t>(table->size())}, type, queue);
+    queue.write(*result.memory, 0, table->data(), table->size() * sizeof(R));
+    return result;
+}
+
+constexpr std::int64_t longest_line = 4096, vector_lanes = 16;
+constexpr std::size_t most_passes = 8;
+
+// The passes of a line, large powers of two first, or none where lines.cl has no small transform for a factor.
+std::vector<int> radices_of(std::int64_t n, bool vectors)
+{
+    std::vector<int> radices;
+    const auto take = [&](int radix) {
+        n /= radix;
+        radices.push_back(radix);
+    };
+    const std::int64_t all = n;
+    for (; n % 64 == 0 && (!vectors || all >= 8 * vector_lanes);)
+        take(8), take(8);
+    if (n % 32 == 0 && (!vectors || all >= 8 * vector_lanes))
+        take(8);
+    for (int radix : {4, 2, 3, 5, 7, 11, 13})
+        while (n % radix == 0)
+            take(radix);
+    return n == 1 && !radices.empty() && radices.size() <= most_passes ? radices : std::vector<int>{};
+}
+
+// How a device transforms whole lines of n elements in one launch.
+struct Line {
+    std::int64_t n;
+    std::vector<int> radices;
+    unsigned team = 1, lines = 1, vec = 1;
+
+    Line(const Device& device, std::int64_t n_, bool wide, bool across) : n(n_)
+    {
+        const bool cpu = device.kind == DeviceKind::cpu;
+        const std::size_t bytes = static_cast<std::size_t>(n) * 4 * (wide ? 8 : 4);
+        if (n > longest_line || (!cpu && bytes > device.local_memory))
+            return;
+        radices = radices_of(n, cpu);
+        if (radices.empty())
+            return;
+        if (cpu) {
+            vec = n / *std::ranges::max_element(radices) >= vector_lanes ? 16 : 1;
+            return;
+        }
+        const auto most = static_cast<unsigned>(std::min<std::size_t>(256, std::bit_floor(device.max_work_group_size)));
+        const auto fits = static_cast<unsigned>(std::bit_floor(device.local_memory / bytes));
+        team = std::clamp(std::bit_floor(static_cast<unsigned>(n) / 8), 1u, most);
+        if (across)   // neighbours move what lies together
+            team = std::min(team, std::max(most / std::min(fits, 16u), 1u));
+        lines = std::min(fits, std::max((across ? most : 128u) / team, 1u));
+    }
+    bool fits() const { return !radices.empty(); }
+
+    std::string options(bool wide, bool across, bool turn) const
+    {
+        std::string text = detail::concat("-DR=", wide ? "double" : "float", " -DN=", n, " -DPASSES=", radices.size(),
+                                          " -DTEAM=", team, " -DLINES=", lines, " -DVEC=", vec, " -DMOST_RADIX=",
+                                          std::max(*std::ranges::max_element(radices), 8));
+        for (std::size_t i = 0; i < radices.size(); ++i)
+            text += detail::concat(" -DRADIX_", i, '=', radices[i]);
+        return text + (across && lines > 1 ? " -DACROSS" : "") + (turn ? " -DTURN" : "");
+    }
+};
+
+// layout_t, lines_t of lines.cl
+struct Layout {
+    cl_ulong outer, line, step;
+};
+struct Lines {
+    Layout x, y;
+    cl_uint lines, inner, all, fine = 0;
+    cl_int inverse = 0;
+};
+
+// One launch of lines.cl; p.all: of a transform that the lines are part of, or 0.
+template <class R>
+void transform_lines(Queue& queue, const Line& line, const Tensor& x, const Tensor& y, Lines p, R scale)
+{
+    const bool wide = sizeof(R) == 8, across = p.x.step != 1, turn = p.all != 0;
+    const Tensor roots = table_of<R>(queue, split_roots<R>, line.n);
+    Tensor turns = roots;
+    if (turn) {
+        p.fine = fine_turns(p.all);
+        turns = table_of<R>(queue, pair_turns<R>, p.all);
+    }
+    turns.dtype = x.dtype;   // or none that is looked at
+    const Program& program = queue.context().program("kernels/fft/lines.cl", line.options(wide, across, turn));
+    const Range range = Range::groups((p.lines + line.lines - 1) / line.lines, std::size_t{line.team} * line.lines);
+    queue.launch(program.kernel("fft_lines"), range, x, y, roots, turns, p, scale);
+}
+
+// n = first * second, both of which are lines of the device; 0 if there are none.
+std::int64_t first_of_two(const Device& device, std::int64_t n, bool wide)
+{
+    const auto root = static_cast<std::int64_t>(std::sqrt(static_cast<double>(n)));
+    for (std::int64_t first = root; first > 1; --first)
+        if (n % first == 0 && Line(device, first, wide, true).fits() && Line(device, n / first, wide, false).fits())
+            return first;
+    return 0;
+}
+
+// Lines too long for fast memory, in two launches (Bailey, "FFTs in external or hierarchical memory", 1990): n / first
+// transforms of every n / first-th element, turned, then `first` transforms of neighbours.
+template <class R>
+void transform_in_two(Queue& queue, const Tensor& input, const Tensor& output, std::int64_t first, bool inverse,
+                      R scale)
+{
+    const bool wide = sizeof(R) == 8;
+    const auto n = static_cast<cl_uint>(input.size(1)), batch = static_cast<cl_uint>(input.size(0)),
+               one = static_cast<cl_uint>(first), two = n / one;
+    const Tensor between = queue.context().empty(input.shape, input.dtype, queue);
+    const Layout columns{n, 1, two};
+    transform_lines<R>(queue, Line(queue.device(), first, wide, true), input, between,
+                       {columns, columns, batch * two, two, n, 0, inverse}, 1);
+    transform_lines<R>(queue, Line(queue.device(), two, wide, false), between, output,
+                       {{n, two, 1}, {n, 1, one}, batch * one, one, 0, 0, inverse}, scale);
+}
+
+template <class R>
+bool in_fast_memory(const Device& device, std::int64_t n)
+{
+    return Line(device, n, sizeof(R) == 8, false).fits() || first_of_two(device, n, sizeof(R) == 8) != 0;
+}
+
+template <class R>
+void transform(Queue& queue, const Tensor& input, const Tensor& output, bool inverse, R scale);
+
+// Any length as a circular convolution with a chirp (Bluestein, "A linear filtering approach to the computation of
+// discrete Fourier transform", 1970), by transforms of a power of two.
+template <class R>
+void transform_by_chirp(Queue& queue, const Tensor& input, const Tensor& output, bool inverse, R scale)
+{
+    const std::int64_t n = input.size(1), lines = input.size(0), m = padded(n);
+    const auto complex_table = [&](std::vector<R> (*make)(std::int64_t), std::int64_t size) {
+        Tensor table = table_of<R>(queue, make, n);
+        return Tensor(table.memory, input.dtype, {1, size});
+    };
+    const Tensor factors = complex_table(chirp<R>, n), filter = complex_table(chirp_filter<R>, m);
+    const Tensor spectrum = queue.context().empty({1, m}, input.dtype, queue);
+    const Tensor a = queue.context().empty({lines, m}, input.dtype, queue);
+    const Tensor b = queue.context().empty({lines, m}, input.dtype, queue);
+    const Program& program =
+        queue.context().program("kernels/fft/chirp.cl", sizeof(R) == 8 ? "-DR=double" : "-DR=float");
+    const auto range = [&](std::int64_t columns) {
+        return Range::groups({static_cast<std::size_t>((columns + 63) / 64), static_cast<std::size_t>(lines), 1},
+                             {64, 1, 1});
+    };
+    const auto from = static_cast<cl_uint>(n), to = static_cast<cl_uint>(m);
+    transform<R>(queue, filter, spectrum, false, 1);
+    queue.launch(program.kernel("chirp_in"), range(m), input, a, factors, from, to, cl_int(inverse));
+    transform<R>(queue, a, b, false, 1);
+    queue.launch(program.kernel("chirp_between"), range(m), b, spectrum, to);
+    transform<R>(queue, b, a, true, 1 / static_cast<R>(m));
+    queue.launch(program.kernel("chirp_out"), range(n), a, output, factors, from, to, cl_int(inverse), scale);
+}
+
+// Any length, by a launch for each factor.
+template <class R>
+void transform_by_factors(Queue& queue, const Tensor& input, const Tensor& output, bool inverse, R scale)
+{
+    const bool wide = sizeof(R) == 8;
+    const auto n = static_cast<cl_uint>(input.size(1));
+    const std::vector<cl_uint> factors = factors_of(n);
+    Tensor roots = table_of<R>(queue, paired_roots<R>, n);
+    roots.dtype = input.dtype;
+    Kernel& kernel =
+        queue.context().program("kernels/fft/fft.cl", wide ? "-DR=double" : "-DR=float").kernel("fft_pass");
+    Range range;
+    range.dims = 2;
+    range.local = {64, 1, 1};
+    range.global = {(static_cast<std::size_t>(n) + 63) / 64 * 64, static_cast<std::size_t>(input.size(0)), 1};
+    // The passes go back and forth between two tensors, of which the last one is the output.
+    const Tensor other = factors.size() > 1 ? queue.context().empty(input.shape, input.dtype, queue) : Tensor();
+    Tensor from = input;
+    cl_uint done = 1, rest = n;
+    for (std::size_t pass = 0; pass < factors.size(); ++pass) {
+        const Tensor to = (factors.size() - pass) % 2 ? output : other;
+        const R factor = pass + 1 == factors.size() ? scale : 1;
+        queue.launch(kernel, range, from, to, roots, n, done, rest, factors[pass], cl_int(inverse), factor);
+        done *= factors[pass];
+        rest /= factors[pass];
+        from = to;
+    }
+}
+
+template <class R>
+void transform(Queue& queue, const Tensor& input, const Tensor& output, bool inverse, R scale)
+{
+    const auto n = static_cast<cl_uint>(input.size(1)), count = static_cast<cl_uint>(input.size(0));
+    const bool wide = sizeof(R) == 8;
+    if (input.numel() > std::numeric_limits<cl_uint>::max())   // lines.cl counts lines in 32 bits
+        return transform_by_factors<R>(queue, input, output, inverse, scale);
+    if (const Line line(queue.device(), input.size(1), wide, false); line.fits())
+        return transform_lines<R>(queue, line, input, output, {{n, 0, 1}, {n, 0, 1}, count, 1, 0, 0, inverse}, scale);
+    if (const std::int64_t first = first_of_two(queue.device(), input.size(1), wide))
+        return transform_in_two<R>(queue, input, output, first, inverse, scale);
+    constexpr cl_uint small_prime = 31;
+    if (factors_of(n).back() > small_prime &&
+        in_fast_memory<R>(queue.device(), padded(input.size(1))))
+        return transform_by_chirp<R>(queue, input, output, inverse, scale);
+    transform_by_factors<R>(queue, input, output, inverse, scale);
 }
 
 }  // namespace
@@ -55,29 +337,10 @@ void fft(Queue& queue, const Tensor& input, bool inverse, const Tensor& output, 
     require(input.size(1) < (std::int64_t{1} << 31), "fft: lines of 2^31 elements or more are not supported");
     if (input.numel() == 0)
         return;
-    const auto n = static_cast<cl_uint>(input.size(1));
-    const std::vector<cl_uint> factors = factors_of(n);
-    const Tensor roots =
-        wide ? roots_of_unity<double>(queue, n, input.dtype) : roots_of_unity<float>(queue, n, input.dtype);
-    Kernel& kernel =
-        queue.context().program("kernels/fft/fft.cl", wide ? "-DR=double" : "-DR=float").kernel("fft_pass");
-    Range range;
-    range.dims = 2;
-    range.local = {64, 1, 1};
-    range.global = {(static_cast<std::size_t>(n) + 63) / 64 * 64, static_cast<std::size_t>(input.size(0)), 1};
-    // The passes go back and forth between two tensors, of which the last one is the output.
-    const Tensor other = factors.size() > 1 ? queue.context().empty(input.shape, input.dtype, queue) : Tensor();
-    Tensor from = input;
-    cl_uint done = 1, rest = n;
-    for (std::size_t pass = 0; pass < factors.size(); ++pass) {
-        const Tensor to = (factors.size() - pass) % 2 ? output : other;
-        const detail::AccScalar factor{pass + 1 == factors.size() ? scale : 1,
-                                       wide ? DataType::float64 : DataType::float32};
-        detail::launch(queue, kernel, range, from, to, roots, n, done, rest, factors[pass], cl_int(inverse), factor);
-        done *= factors[pass];
-        rest /= factors[pass];
-        from = to;
-    }
+    if (wide)
+        transform<double>(queue, input, output, inverse, scale);
+    else
+        transform<float>(queue, input, output, inverse, static_cast<float>(scale));
 }
 
 }  // namespace clprim

@@ -1,0 +1,196 @@
+// Fourier transforms of lines of N elements, each in fast memory from beginning to end, by Stockham's self-sorting
+// passes. A team of TEAM work-items, one on CPUs, has a line: a work-item has all terms of some small transforms, VEC
+// neighbours at once on CPUs. Work-groups have LINES teams; with -DACROSS neighbours are of neighbouring lines, where
+// these lie next to each other. Inverse transforms exchange real and imaginary parts on the way in and out.
+// Options: -DR=float or double, -DN, -DPASSES=n, -DRADIX_0=.. and so on, their product N; -DTEAM, -DLINES, -DVEC;
+// -DTURN: term k of line l is turned by exp(-2 pi i k (l modulo inner) / all) at the end.
+#include "core/dtype.cl"
+
+#define CAT_(a, b) a##b
+#define CAT(a, b) CAT_(a, b)
+typedef CAT(R, 2) complex_t;
+
+#ifdef CLPRIM_DEVICE_CPU
+#define SPACE __private
+#define SYNCHRONIZE
+#else
+#define SPACE __local
+#define SYNCHRONIZE barrier(CLK_LOCAL_MEM_FENCE)
+#endif
+#if VEC == 16
+typedef CAT(R, 16) vec;
+#define LOAD(p) vload16(0, p)
+#define STORE(v, p) vstore16(v, 0, p)
+#else
+typedef R vec;
+#define LOAD(p) (*(p))
+#define STORE(v, p) *(p) = v
+#endif
+#include "kernels/fft/butterflies.cl"
+
+// Line l of a tensor begins at l / inner * outer + l % inner * step_of_line; its elements are `step` apart.
+typedef struct {
+    ulong outer, line, step;
+} layout_t;
+typedef struct {
+    layout_t x, y;
+    uint lines, inner, all, fine;   // exp(-2 pi i m / all) = turns[m % fine] turns[fine + m / fine]
+    int inverse;
+} lines_t;
+
+static inline ulong place(const layout_t* layout, uint line, uint inner)
+{
+    const uint block = line / inner;
+    return block * layout->outer + (line - block * inner) * layout->line;
+}
+
+// exp(-2 pi i k t done / N) for the VEC numbers k = j / done, j + 1 / done and so on, and t = 1.
+static inline number first_root(const __global R* roots, int j, const int done)
+{
+#if VEC == 16
+    if (done > 1) {
+        R re[16], im[16];
+        for (int l = 0; l < 16; ++l)
+            re[l] = roots[(j + l) / done * done], im[l] = roots[N + (j + l) / done * done];
+        return (number){LOAD(re), LOAD(im)};
+    }
+#endif
+    return (number){LOAD(roots + j / done * done), LOAD(roots + N + j / done * done)};
+}
+
+// Puts the terms t of small transforms j .. to their places; `step` = done (radix - 1).
+static inline void put(SPACE R* to, vec v, int j, const int done, const int step)
+{
+#if VEC == 16
+    if (done % 16 == 0) {
+        STORE(v, to + j + j / done * step);
+        return;
+    }
+    if (done == 8 && j % 8 == 0) {
+        vstore8(v.lo, 0, to + j + j / 8 * step);
+        vstore8(v.hi, 0, to + j + 8 + (j / 8 + 1) * step);
+        return;
+    }
+    R lanes[16];
+    STORE(v, lanes);
+    for (int l = 0; l < 16; ++l)
+        to[j + l + (j + l) / done * step] = lanes[l];
+#else
+    to[j + j / done * step] = v;
+#endif
+}
+
+// One pass: `done` is the product of the radices before.
+static inline __attribute__((always_inline))
+void pass(const int radix, const int done, const SPACE R* from, SPACE R* to, const __global R* roots, int lane)
+{
+    const int items = N / radix, step = done * (radix - 1);
+    for (int at = lane * VEC; at < items; at += TEAM * VEC) {
+        const int j = min(at, items - VEC);   // the last vector does some once more
+        number v[MOST_RADIX];
+#pragma unroll
+        for (int r = 0; r < radix; ++r)
+            v[r] = (number){LOAD(from + j + r * items), LOAD(from + N + j + r * items)};
+        butterfly(radix, v, roots);
+        if (done * radix < N) {
+            const bool uniform = VEC == 1 || done % 16 == 0;
+            const int k = j / done * done;
+            const number first = uniform ? (number){0, 0} : first_root(roots, j, done);
+            number w = first;
+#pragma unroll
+            for (int t = 1; t < radix; ++t) {
+                if (uniform)
+                    w = (number){(vec)roots[k * t], (vec)roots[N + k * t]};
+                else if (t > 1)
+                    w = times(w, first);
+                v[t] = times(v[t], w);
+            }
+        }
+#pragma unroll
+        for (int t = 0; t < radix; ++t) {
+            put(to + done * t, v[t].re, j, done, step);
+            put(to + N + done * t, v[t].im, j, done, step);
+        }
+    }
+    SYNCHRONIZE;
+}
+
+#define PASS(radix, done)                                                        \
+    {                                                                            \
+        pass(radix, done, kept[current], kept[1 - current], roots, lane);        \
+        current = 1 - current;                                                   \
+    }
+
+__kernel __attribute__((reqd_work_group_size(TEAM * LINES, 1, 1)))
+void fft_lines(const __global complex_t* x, ulong x_offset, __global complex_t* y, ulong y_offset,
+               const __global R* roots, ulong roots_offset, const __global complex_t* turns, ulong turns_offset,
+               lines_t p, R scale)
+{
+#ifdef ACROSS
+    const int own = get_local_id(0) % LINES, lane = get_local_id(0) / LINES;
+#else
+    const int own = get_local_id(0) / TEAM, lane = get_local_id(0) % TEAM;
+#endif
+    const uint line = get_group_id(0) * LINES + own, used = line < p.lines ? line : 0;
+    x += x_offset + place(&p.x, used, p.inner);
+    y += y_offset + place(&p.y, used, p.inner);
+    roots += roots_offset;
+    turns += turns_offset;
+#ifdef CLPRIM_DEVICE_CPU
+    R kept[2][2 * N];
+#else
+    __local R memory[LINES][2][2 * N];
+    __local R (*kept)[2 * N] = memory[own];
+#endif
+    for (int i = lane; i < N; i += TEAM) {
+        const complex_t v = p.x.step == 1 ? x[i] : x[i * p.x.step];
+        kept[0][i] = p.inverse ? v.y : v.x;
+        kept[0][N + i] = p.inverse ? v.x : v.y;
+    }
+    SYNCHRONIZE;
+    int current = 0;
+    PASS(RADIX_0, 1)
+#define DONE_1 (RADIX_0)
+#if PASSES > 1
+    PASS(RADIX_1, DONE_1)
+#define DONE_2 (DONE_1 * RADIX_1)
+#endif
+#if PASSES > 2
+    PASS(RADIX_2, DONE_2)
+#define DONE_3 (DONE_2 * RADIX_2)
+#endif
+#if PASSES > 3
+    PASS(RADIX_3, DONE_3)
+#define DONE_4 (DONE_3 * RADIX_3)
+#endif
+#if PASSES > 4
+    PASS(RADIX_4, DONE_4)
+#define DONE_5 (DONE_4 * RADIX_4)
+#endif
+#if PASSES > 5
+    PASS(RADIX_5, DONE_5)
+#define DONE_6 (DONE_5 * RADIX_5)
+#endif
+#if PASSES > 6
+    PASS(RADIX_6, DONE_6)
+#define DONE_7 (DONE_6 * RADIX_6)
+#endif
+#if PASSES > 7
+    PASS(RADIX_7, DONE_7)
+#endif
+    if (line >= p.lines)
+        return;
+    const SPACE R* result = kept[current];
+    for (int k = lane; k < N; k += TEAM) {
+        R re = result[k] * scale, im = result[N + k] * scale;
+#ifdef TURN
+        const uint m = line % p.inner * k;   // below `all`
+        const complex_t a = turns[m % p.fine], b = turns[p.fine + m / p.fine];
+        const complex_t w = (complex_t)(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
+        const R turned = re * w.x - im * w.y;
+        im = re * w.y + im * w.x;
+        re = turned;
+#endif
+        y[p.y.step == 1 ? k : k * p.y.step] = p.inverse ? (complex_t)(im, re) : (complex_t)(re, im);
+    }
+}
