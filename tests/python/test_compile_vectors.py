@@ -1,7 +1,11 @@
 """Generated kernels in explicit vectors, on CPUs: against PyTorch's CPU, and that they are written so."""
+import re
+
 import pytest
 import torch
 import torch.nn.functional as F
+from torch._inductor import config
+from torch._inductor.utils import run_and_get_code
 
 import torch_ocl.inductor.scheduling as scheduling
 import torch_ocl.inductor.vectors as vectors
@@ -128,6 +132,21 @@ def test_the_same_bits_every_run():
     first = function(x)
     for _ in range(3):
         assert all(torch.equal(a, b) for a, b in zip(function(x), first))
+
+
+@pytest.mark.parametrize("function, shape, asked", [
+    (lambda x, w: F.layer_norm(x, x.shape[1:], w), (40, 768), {"in_ptr0 + (3840 + 768*x0) + rindex"}),   # no weights
+    (lambda x, w: F.softmax(x + w, -1), (40, 8000), {"in_ptr0 + (8000 + 8000*x0) + rindex"}),
+    (lambda x, w: x.sum(-1), (40, 768), set()),                             # a single pass
+    (lambda x, w: F.softmax(x, -1), (4, 40_000), set()),                    # rows that would push each other out
+])
+def test_second_passes_ask_for_later_rows(function, shape, asked):
+    torch._dynamo.reset()
+    x, w = randn(*shape), randn(shape[1])
+    with config.patch(force_disable_caches=True):
+        result, (code,) = run_and_get_code(torch.compile(function), x.to(device), w.to(device))
+    torch.testing.assert_close(result.cpu(), function(x, w), atol=1e-5, rtol=1.3e-6)
+    assert not ON_CPU or set(re.findall(r"PREFETCH\((.*)\);", code)) == asked
 
 
 @pytest.mark.parametrize("function, arguments", [

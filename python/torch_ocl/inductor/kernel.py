@@ -156,9 +156,9 @@ class OpenCLKernel(Reductions, SIMDKernel):
                 result = body()
         finally:
             self.masks -= 1
-        dtype = result.dtype
-        variable = self.cse.newvar(dtype=dtype)
-        self.compute.writeline(f"{types.c_type(dtype)} {variable} = {text(other, dtype)};")
+        variable = self.cse.newvar(dtype=result.dtype)
+        kind, result, other = self.alternatives(variable, result, other)
+        self.compute.writeline(f"{kind} {variable} = {other};")
         self.compute.writeline(f"if ({mask}) {{")
         with self.compute.indent():
             self.compute.splice(inner)
@@ -166,6 +166,10 @@ class OpenCLKernel(Reductions, SIMDKernel):
         self.compute.writeline("}")
         self.note_variable(variable)
         return variable
+
+    def alternatives(self, variable: CSEVariable, *values) -> tuple[str, ...]:
+        """The type of a variable that gets one of these values, and they as text."""
+        return types.c_type(variable.dtype), *(text(value, variable.dtype) for value in values)
 
     # Indices.
 

@@ -112,17 +112,23 @@ static inline double16 normal_cdf_double16(double16 x) { return 0.5 * (1 + erf(x
         return n == 16 ? v : select(old, v, convert_##M##16(LANES < n));                                              \
     }
 
-// Extremes, NaN if either is NaN, and the elements of a vector together, in halves. M: integers as wide as S.
-#define CLPRIM_VECTOR_EXTREMES(S, N)                                                                                  \
-    static inline S##N maximum_##S##N(S##N a, S##N b) { return select(b, a, (a > b) | (a != a)); }                    \
-    static inline S##N minimum_##S##N(S##N a, S##N b) { return select(b, a, (a < b) | (a != a)); }
+// Extremes, NaN if either is NaN: one instruction for the extreme, and a choice that does not wait for it.
+#define CLPRIM_VECTOR_EXTREMES(S)                                                                                     \
+    static inline S##16 maximum_##S##16(S##16 a, S##16 b) { return select(select(a, b, b > a), b, b != b); }          \
+    static inline S##16 minimum_##S##16(S##16 a, S##16 b) { return select(select(a, b, b < a), b, b != b); }
 CLPRIM_VECTOR_TAKEN(int, int)    // truth values
+// The elements of a vector together, in halves. M: integers as wide as S.
+#define CLPRIM_VECTOR_EXTREME_FOLD(NAME, S, BETTER)                                                                   \
+    static inline S fold_##NAME##_##S##16(S##16 v)                                                                    \
+    {                                                                                                                 \
+        const S##8 a = select(v.hi, v.lo, v.lo BETTER v.hi);                                                          \
+        const S##4 b = select(a.hi, a.lo, a.lo BETTER a.hi);                                                          \
+        const S##2 c = select(b.hi, b.lo, b.lo BETTER b.hi);                                                          \
+        return any(v != v) ? (S)NAN : c.lo BETTER c.hi ? c.lo : c.hi;                                                 \
+    }
 #define CLPRIM_VECTOR_FOLDS(S, M)                                                                                     \
     CLPRIM_VECTOR_TAKEN(S, M)                                                                                         \
-    CLPRIM_VECTOR_EXTREMES(S, 2)                                                                                      \
-    CLPRIM_VECTOR_EXTREMES(S, 4)                                                                                      \
-    CLPRIM_VECTOR_EXTREMES(S, 8)                                                                                      \
-    CLPRIM_VECTOR_EXTREMES(S, 16)                                                                                     \
+    CLPRIM_VECTOR_EXTREMES(S)                                                                                         \
     static inline S fold_sum_##S##16(S##16 v)                                                                         \
     {                                                                                                                 \
         const S##8 a = v.lo + v.hi;                                                                                   \
@@ -137,23 +143,11 @@ CLPRIM_VECTOR_TAKEN(int, int)    // truth values
         const S##2 c = b.lo * b.hi;                                                                                   \
         return c.lo * c.hi;                                                                                           \
     }                                                                                                                 \
-    static inline S fold_max_##S##16(S##16 v)                                                                         \
-    {                                                                                                                 \
-        const S##8 a = maximum_##S##8(v.lo, v.hi);                                                                    \
-        const S##4 b = maximum_##S##4(a.lo, a.hi);                                                                    \
-        const S##2 c = maximum_##S##2(b.lo, b.hi);                                                                    \
-        return maximum_##S(c.lo, c.hi);                                                                               \
-    }                                                                                                                 \
-    static inline S fold_min_##S##16(S##16 v)                                                                         \
-    {                                                                                                                 \
-        const S##8 a = minimum_##S##8(v.lo, v.hi);                                                                    \
-        const S##4 b = minimum_##S##4(a.lo, a.hi);                                                                    \
-        const S##2 c = minimum_##S##2(b.lo, b.hi);                                                                    \
-        return minimum_##S(c.lo, c.hi);                                                                               \
-    }
+    CLPRIM_VECTOR_EXTREME_FOLD(max, S, >)                                                                             \
+    CLPRIM_VECTOR_EXTREME_FOLD(min, S, <)
 CLPRIM_VECTOR_FOLDS(float, int)
-CLPRIM_VECTOR_EXTREMES(int, 16)
-CLPRIM_VECTOR_EXTREMES(long, 16)
+CLPRIM_VECTOR_EXTREMES(int)
+CLPRIM_VECTOR_EXTREMES(long)
 #ifdef CLPRIM_FP64
 CLPRIM_VECTOR_FOLDS(double, long)
 #endif

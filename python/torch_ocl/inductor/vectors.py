@@ -16,7 +16,7 @@ import contextlib
 import sympy
 
 import torch
-from torch._inductor.codegen.common import CSEVariable, DeferredLine, IndentedBuffer
+from torch._inductor.codegen.common import CSEVariable, DeferredLine
 from torch._inductor.virtualized import V
 
 from torch_ocl.inductor import types
@@ -24,12 +24,14 @@ from torch_ocl.inductor.kept import LARGEST, KeptValues
 from torch_ocl.inductor.kernel import is_number, OpenCLKernel
 from torch_ocl.inductor.reductions import SHORTEST
 from torch_ocl.inductor.runtime import last_cache, Ranges
-from torch_ocl.inductor.overrides import text
 from torch_ocl.inductor.vector_overrides import (convert, in_lanes, is_same, NotVectors, Same, VectorOverrides,
                                                  vector_type, WIDTH)
 
 AT_ONCE = 4             # vectors of a row whose sums are kept apart
 ALL_AT_ONCE = 8         # vectors of a short row, which need no loop
+AHEAD = 16 << 10        # bytes between a row and the one that is fetched meanwhile
+FARTHEST = 128 << 10    # bytes of a row from which on that one would push others out of the cache
+LINE = 64               # bytes of a processor's line of memory
 FOLDS = {"sum": "{0} + {1}", "prod": "{0} * {1}", "max": "maximum_{2}({0}, {1})", "min": "minimum_{2}({0}, {1})",
          "any": "{0} | {1}"}
 
@@ -46,6 +48,9 @@ class VectorKernel(OpenCLKernel):
         self.numbers_only = 0
         self.past_cache = False                     # whether a result goes there
         self.places: dict[CSEVariable, tuple] = {}  # indices of lanes: the first one, and what it is over a multiple
+        self.loops = 0
+        self.rows: dict[str, tuple] = {}            # pointers that the first loop reads rows of: index and dtype
+        self.fetches: list[str] = []                # lines of a turn that ask for later rows
 
     @staticmethod
     def suits(features) -> bool:
@@ -131,6 +136,8 @@ class VectorKernel(OpenCLKernel):
         dtype = V.graph.get_dtype(name)
         self.note_dtype(dtype)
         vector_type(types.compute_dtype(dtype))
+        if self.in_rows and not self.loops and not self.masks:
+            self.rows.setdefault(str(variable), (prepared, dtype))
         line = f"load16_{types.MEMORY_NAMES[dtype]}({variable}, {self.index_to_str(prepared)}, part)"
         return self.cse.generate(self.loads, line, dtype=types.compute_dtype(dtype))
 
@@ -166,30 +173,15 @@ class VectorKernel(OpenCLKernel):
         return size >= last_cache() // 4
 
     def masked(self, mask, body, other):
-        if not self.in_vectors:
-            return super().masked(mask, body, other)
-        if not is_same(mask):
+        if self.in_vectors and not is_same(mask):
             raise NotVectors("a mask of lanes")
-        inner = IndentedBuffer()
-        self.masks += 1
-        try:
-            with self.swap_buffers(inner):
-                result = body()
-        finally:
-            self.masks -= 1
-        dtype = result.dtype
-        variable = self.cse.newvar(dtype=dtype)
-        number = is_same(result) and is_same(other)
-        given, kind = (text, types.c_type(dtype)) if number else (in_lanes, vector_type(dtype))
-        self.compute.writeline(f"{kind} {variable} = {given(other, dtype)};")
-        self.compute.writeline(f"if ({mask}) {{")
-        with self.compute.indent():
-            self.compute.splice(inner)
-            self.compute.writeline(f"{variable} = {given(result, dtype)};")
-        self.compute.writeline("}")
-        if number:
+        return super().masked(mask, body, other)
+
+    def alternatives(self, variable: CSEVariable, *values) -> tuple[str, ...]:
+        if not self.in_vectors or all(is_same(value) for value in values):
             self.same.add(variable)
-        return variable
+            return super().alternatives(variable, *values)
+        return vector_type(variable.dtype), *(in_lanes(value, variable.dtype) for value in values)
 
     def device_assert_async(self, cond, msg) -> None:
         raise NotVectors("assertions")
@@ -266,6 +258,8 @@ class VectorKernel(OpenCLKernel):
 
     def write_loop(self, parts) -> None:
         """Turns of `at_once` vectors, then single ones, then the last with fewer elements."""
+        self.loops += 1
+        self.fetches = self.later_rows() if self.loops == 2 else []
         tree, step = self.reduction_tree, self.step
         length = tree.numel
         if isinstance(length, sympy.Integer):
@@ -303,10 +297,32 @@ class VectorKernel(OpenCLKernel):
         else:
             self.body.writelines(["const int k = 0;", "const index_t rindex = turn;"])
         self.body.writelines([f"const index_t {self.reduction_tree.name} = rindex;", f"const int part = {elements};"])
+        self.body.writelines(self.fetches)
         for part in parts:
             self.body.splice(part)
         for _ in range(1 + (at_once > 1)):
             self.close()
+
+    def later_rows(self) -> list[str]:
+        """The second pass over a row finds it in the cache, and memory idle: it asks for what the first pass over a
+        later row will read. A processor's own prefetching begins anew with that."""
+        lines = []
+        hint = V.graph.sizevars.optimization_hint
+        for pointer, (index, dtype) in self.rows.items():
+            size = hint(self.reduction_tree.numel) * dtype.itemsize
+            moving = {tree.is_reduction: [s for s in index.free_symbols if s in self.range_tree_nodes
+                                          and self.range_tree_nodes[s].root is tree] for tree in self.range_trees}
+            if size > FARTHEST or len(moving[True]) != 1 or not moving.get(False):
+                continue
+            (element,) = moving[True]
+            row = index.subs(element, 0)
+            if (index - row).expand() != element:
+                continue
+            number = min(moving[False], key=lambda s: hint(self.range_tree_nodes[s].divisor))
+            place = self.index_to_str(row.subs(number, number + max(1, AHEAD // size)))
+            lines += [f"PREFETCH({pointer} + ({place}) + rindex{f' + {at}' if at else ''});"
+                      for at in range(0, WIDTH, LINE // dtype.itemsize)]
+        return lines
 
     def open(self, *lines: str) -> None:
         self.body.writeline(lines[0])
@@ -340,7 +356,9 @@ class VectorKernel(OpenCLKernel):
         return f"__attribute__((vec_type_hint(float{WIDTH}))) "
 
     def prologue(self) -> str:
-        return super().prologue() + "CLPRIM_VECTORS\n"
+        # As the library's own kernels: VNNI stands for an x86 processor that is the host's.
+        fetches = '#define X86_PREFETCH\n' * (self.figures.vnni_bytes > 0) + '#include "core/prefetch.cl"\n'
+        return super().prologue() + fetches + "CLPRIM_VECTORS\n"
 
 
 def _start(reduction_type: str, dtype: torch.dtype):
