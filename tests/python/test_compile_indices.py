@@ -1,12 +1,72 @@
-"""torch.compile on the device: index expressions that become values, and divisions of indices that may be negative."""
+"""torch.compile on the device: reads and writes through indices, index expressions that become values, and divisions of
+indices that may be negative."""
 
 import subprocess
 import sys
 
 import pytest
 import torch
+import torch.nn.functional as F
 
-from compiled import check
+from compiled import check, device
+
+randn = torch.randn
+
+
+def test_indices():
+    x = randn(50, 20, requires_grad=True)
+    rows, columns = torch.randint(-50, 50, (13,)), torch.randint(-20, 20, (13,))
+    check(lambda x, i, j: (x[i] * 2, x[:, j] + 1, x[i, j], x[i][:, 3]), x, rows, columns)
+    check(lambda x, i: x.gather(1, i) + 1, x, torch.randint(0, 20, (50, 5)))
+    check(lambda x, i: x.index_select(0, i) * 2, x, torch.randint(0, 50, (9,)))
+    check(lambda x, i: F.embedding(i, x) * 2, x, torch.randint(0, 50, (13, 4)))
+    check(lambda x, m: x.masked_fill(m, 3.0) + 1, x, torch.rand(50, 20) > 0.5)
+    check(lambda x, i: torch.take(x, i) * 2, x, torch.randint(0, 1000, (30,)))
+
+
+def test_writes_through_indices():
+    x, i, v = randn(40, 20), torch.randint(0, 40, (30,)), randn(30, 20)
+    unique = torch.randperm(40)[:30]
+    check(lambda x, i, v: x.index_put((i,), v) * 2, x, unique, v)
+    check(lambda x, i, v: x.index_put((i,), v, accumulate=True) * 2, x, i, v)
+    check(lambda x, i, v: (x.index_add(0, i, v), x.index_copy(0, i[:1], v[:1])), x, i, v)
+    check(lambda x, i, v: x.scatter(1, i, v) + 1, x, torch.arange(20).repeat(40, 1)[:, :7], randn(40, 7))
+    repeated = torch.randint(0, 20, (40, 30))
+    check(lambda x, i, v: x.scatter_add(1, i, v) * 2, x, repeated, randn(40, 30))
+    for reduce in ("sum", "prod", "amax", "amin", "mean"):
+        check(lambda x, i, v: x.scatter_reduce(1, i, v, reduce, include_self=False), x, repeated, randn(40, 30))
+
+
+def test_sums_through_indices_have_the_same_bits_every_run():
+    x, i, v = randn(10, device=device), torch.randint(0, 10, (5000,), device=device), randn(5000, device=device)
+    add = torch.compile(lambda x, i, v: x.index_put((i,), v, accumulate=True))
+    first = add(x, i, v)
+    assert all(torch.equal(first, add(x, i, v)) for _ in range(5))
+
+
+@pytest.mark.parametrize("function", [
+    lambda x, i: x[i] * 2, lambda x, i: x.gather(0, i) + 1, lambda x, i: F.embedding(i, x[:, None]).sum(),
+    lambda x, i: torch.zeros_like(x).index_put((i,), x[:2]), lambda x, i: x.index_select(0, i).cos().sum()],
+    ids=["index", "gather", "embedding", "index_put", "reduced"])
+def test_indices_out_of_range_are_reported(function):
+    compiled = torch.compile(function)
+    x = randn(10, device=device)
+    good = compiled(x, torch.tensor([3, 9], device=device)).cpu()
+    torch.testing.assert_close(good, function(x.cpu(), torch.tensor([3, 9])))
+    compiled(x, torch.tensor([3, 12], device=device))
+    with pytest.raises(IndexError, match="index 12 is out of bounds for dimension with size 10"):
+        torch.ocl.synchronize()
+
+
+def test_a_bad_index_writes_nothing():
+    def put(x, i):
+        x[i] = 1.0
+
+    x = torch.zeros(10, device=device)
+    torch.compile(put)(x, torch.tensor([4, 10], device=device))
+    with pytest.raises(IndexError):
+        torch.ocl.synchronize()
+    assert x.tolist() == [0, 0, 0, 0, 1, 0, 0, 0, 0, 0]
 
 
 def large_values(x):

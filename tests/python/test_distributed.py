@@ -12,6 +12,7 @@ from torch_ocl import _distributed, _state
 
 import distributed_bad_input as bad_input
 import distributed_cases as cases
+import distributed_shared_memory as shared_memory
 import distributed_training as training
 from rank_pool import RankPool
 
@@ -45,8 +46,8 @@ def ranks(request):
 @pytest.mark.parametrize("case", [cases.all_reduce, cases.all_reduce_sparse, cases.moves, cases.reductions_to_some,
                                   cases.exchange, cases.even_on_one_rank, cases.messages, cases.coalesced,
                                   cases.asynchronous, cases.begun_by_callbacks,
-                                  cases.order_without_elements, cases.profiled, cases.shared_memory,
-                                  cases.without_shared_memory],
+                                  cases.order_without_elements, cases.profiled, shared_memory.shared_memory,
+                                  shared_memory.without_shared_memory],
                          ids=lambda case: case.__name__)
 def test_collectives(ranks, case):
     ranks(case)
