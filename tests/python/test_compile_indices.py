@@ -7,6 +7,7 @@ import sys
 import pytest
 import torch
 import torch.nn.functional as F
+from torch._inductor import config
 
 from compiled import check, device
 
@@ -87,6 +88,22 @@ def test_divisions_of_negative_indices(dynamic):
         return (x[(i // 3) % x.shape[0]], x[(i % 5)], i // 4, i % 4, i // -3, i % -3)
 
     check(shifted, torch.randn(37), dynamic=dynamic)
+
+
+@pytest.mark.parametrize("where", ("cpu", "ocl"))
+def test_quotients_of_lengths_without_bounds(where):
+    """As tensors, on the device and on the CPU."""
+    def parts(x):
+        rows, columns = (torch.tensor(n, device=where) for n in x.shape)
+        return torch.div(rows, columns, rounding_mode="trunc"), torch.div(-rows, columns, rounding_mode="floor"), x + 1
+
+    torch._dynamo.reset()
+    with config.patch(force_disable_caches=True):
+        compiled = torch.compile(parts, dynamic=True, fullgraph=True)
+        for shape in ((40, 7), (41, 5)):
+            whole, below, _ = compiled(torch.zeros(shape, device=device))
+            assert whole.device.type == where
+            assert (whole.item(), below.item()) == (shape[0] // shape[1], -shape[0] // shape[1])
 
 
 # A kernel that divides by zero in lanes that are masked away ends the process.

@@ -14,6 +14,7 @@ from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPython
 from torch._inductor.utils import get_fused_kernel_name, get_kernel_metadata
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
+from torch.utils._sympy.value_ranges import ValueRanges
 
 from torch_ocl.inductor import combination
 from torch_ocl.inductor.kernel import OpenCLKernel
@@ -35,6 +36,29 @@ def untimed(decide, option: str):
     return decided
 
 
+def for_gpus(decide):
+    """How memory would be coalesced in tiles of two dimensions, which the scheduler asks for pairs of loops that it
+    might reorder, and which takes it long with dynamic sizes. On CPUs it is left out, as for Inductor's own kernels
+    there."""
+    @functools.wraps(decide)
+    def decided(scheduler, nodes):
+        device = nodes[0].get_device() if nodes else None
+        if device is not None and device.type == "ocl" and Ranges.of(device.index or 0).figures.kind == "cpu":
+            return None
+        return decide(scheduler, nodes)
+    return decided
+
+
+def of_unbounded(truncdiv):
+    """Inductor's bounds of a quotient, which cannot be compared where both numbers may be of any size."""
+    def bounds(cls, a, b):
+        try:
+            return truncdiv.__func__(cls, a, b)
+        except TypeError:       # infinity by infinity
+            return ValueRanges.unknown()
+    return classmethod(bounds)
+
+
 class OpenCLScheduling(SIMDScheduling):
     kernel_type = OpenCLKernel
 
@@ -44,6 +68,10 @@ class OpenCLScheduling(SIMDScheduling):
 
     def codegen_combo_kernel(self, combo_kernel_node) -> None:
         combination.codegen(self, combo_kernel_node)
+
+    @config.patch({"triton.coalesce_tiling_analysis": False})   # kernels number their elements linearly
+    def codegen_node(self, node) -> None:
+        super().codegen_node(node)
 
     def create_kernel_choices(self, kernel_features, kernel_args, kernel_kwargs):
         """The kernel in vectors where that is possible: it comes with its body written."""

@@ -32,6 +32,7 @@ ALL_AT_ONCE = 8         # vectors of a short row, which need no loop
 AHEAD = 16 << 10        # bytes between a row and the one that is fetched meanwhile
 FARTHEST = 128 << 10    # bytes of a row from which on that one would push others out of the cache
 LINE = 64               # bytes of a processor's line of memory
+LARGEST_ELEMENT = 8     # bytes
 FOLDS = {"sum": "{0} + {1}", "prod": "{0} * {1}", "max": "maximum_{2}({0}, {1})", "min": "minimum_{2}({0}, {1})",
          "any": "{0} | {1}"}
 
@@ -54,12 +55,15 @@ class VectorKernel(OpenCLKernel):
 
     @staticmethod
     def suits(features) -> bool:
-        """Whether a kernel may be written in vectors at all."""
+        """Whether a kernel may be written in vectors at all. Where no result of elementwise operations can go past the
+        cache nothing is written in vectors first, which would be as much work again."""
         device = V.graph.get_current_device_or_throw()
         if Ranges.of(device.index or 0).figures.kind != "cpu":
             return False
         hint = V.graph.sizevars.optimization_hint
-        return hint(features.reduction_numel) > SHORTEST if features.is_reduction() else hint(features.numel) >= WIDTH
+        if features.is_reduction():
+            return hint(features.reduction_numel) > SHORTEST
+        return hint(features.numel) >= WIDTH and is_large(hint(features.numel) * LARGEST_ELEMENT)
 
     # What is a vector.
 
@@ -164,13 +168,13 @@ class VectorKernel(OpenCLKernel):
         self.stores.writeline(DeferredLine(name, line))
 
     def streams(self, name: str, pointer: str, dtype: torch.dtype) -> bool:
-        """Whether a result goes past the cache, as a copy would: it fills much of it, and is seldom read from there."""
+        """Whether a result goes past the cache, as a copy would: large ones are seldom read from there."""
         if name in self.mutations or not pointer.startswith("out_ptr"):
             return False
         size = V.graph.sizevars.optimization_hint(self.lane_tree.numel) * dtype.itemsize
         if self.in_rows:
             size *= V.graph.sizevars.optimization_hint(self.features.numel)
-        return size >= last_cache() // 4
+        return is_large(size)
 
     def masked(self, mask, body, other):
         if self.in_vectors and not is_same(mask):
@@ -359,6 +363,11 @@ class VectorKernel(OpenCLKernel):
         # As the library's own kernels: VNNI stands for an x86 processor that is the host's.
         fetches = '#define X86_PREFETCH\n' * (self.figures.vnni_bytes > 0) + '#include "core/prefetch.cl"\n'
         return super().prologue() + fetches + "CLPRIM_VECTORS\n"
+
+
+def is_large(size: int) -> bool:
+    """Whether a result of so many bytes goes past the cache: it fills much of it."""
+    return size >= last_cache() // 4
 
 
 def _start(reduction_type: str, dtype: torch.dtype):
