@@ -173,9 +173,9 @@ def smooth_functions():
 def _traced_for_cpu(case):
     """Graph breaks that have nothing to do with the device."""
     model = copy.deepcopy(case.model)
-    for training in (False, True):
+    for training, options in ((False, {}), (True, {}), (True, {"dynamic": True})):
         torch._dynamo.reset()
-        compiled = torch.compile(model.train(training), backend="eager")
+        compiled = torch.compile(model.train(training), backend="eager", **options)
         with torch.set_grad_enabled(training):
             _positional(compiled, case.inputs(case.batch))
     return _breaks()
