@@ -65,13 +65,15 @@ void expect_gradient(const char* what, const Values& actual, Values expected, do
 
 TEST_P(AttentionMatrix, GradientsMatchTheDefinition)
 {
-    // One case for each engine, since compiling takes most of the time, but both sizes of heads of Intel's, which part
-    // the work on longer ones.
-    const bool both = engine.engine == detail::MatrixEngine::dpas16;
+    // One case for each engine, since compiling takes most of the time, but both sizes of heads of those that part the
+    // work differently on longer ones.
+    const bool both = engine.engine == detail::MatrixEngine::dpas16 || engine.engine == detail::MatrixEngine::wmma;
     const bool longer = engine.engine == detail::MatrixEngine::dpas8 || engine.engine == detail::MatrixEngine::mfma;
     for (const Case& c : {Case{1, 4, 2, 150, 77, 64, 64, true, -3, Mask::none, 0.3, DataType::float16},
-                          Case{1, 2, 2, 40, 130, 128, 88, false, 0, Mask::added, 0, DataType::bfloat16, true}}) {
-        if (!both && longer != (c.size > 64))
+                          Case{1, 2, 2, 40, 130, 128, 88, false, 0, Mask::added, 0, DataType::bfloat16, true},
+                          Case{1, 2, 2, 40, 70, 75, 75, false, 0, Mask::added, 0, DataType::float16}}) {
+        const bool odd = c.size % 8 != 0, by_mma = engine.engine == detail::MatrixEngine::mma;   // steps of its own
+        if (odd != by_mma || (!both && !by_mma && longer != (c.size > 64)))
             continue;
         Problem p(c);
         complete(p, c);
@@ -96,7 +98,7 @@ TEST_P(AttentionMatrix, GradientsMatchTheDefinition)
 
 INSTANTIATE_TEST_SUITE_P(Emulated, AttentionMatrix,
                          testing::Values("emulated_dpas16", "emulated_dpas8", "emulated_wmma", "emulated_wmma12",
-                                         "emulated_mfma"),
+                                         "emulated_mfma", "emulated_mma"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(AttentionByMatrix, IsProbed)

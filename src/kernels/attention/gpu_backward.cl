@@ -84,19 +84,20 @@ GROUP void backward_keys(BACKWARD_INPUTS, OUTPUT(grad_k), OUTPUT(grad_v), BACKWA
     fetch_own(v + v_offset + AT_HEAD(p.v, b, kv_h) + j0 * p.v.row, lines_of(p.v, p.keys - j0, p.value_size),
               values_rows);
     for (long h = kv_h * group; h < (kv_h + 1) * group; ++h) {
-        const __global stored* q_head = q + q_offset + AT_HEAD(p.q, b, h);
-        const __global stored* grad_head = grad_y + grad_y_offset + AT_HEAD(grad.y, b, h);
         const __global stored* mask_head = mask + mask_offset + AT_HEAD(p.mask, b, h) + j0 * p.mask.column;
         const long first_row = (b * p.heads + h) * p.queries;
         for (long i0 = first_query(&p, j0) / SPAN * SPAN; i0 < p.queries; i0 += SPAN) {
-            const __global stored *q_block = q_head + i0 * p.q.row, *grad_block = grad_head + i0 * grad.y.row;
+            const __global stored *q_block = q + (q_offset + AT_HEAD(p.q, b, h) + i0 * p.q.row);
+            const __global stored* grad_block = grad_y + (grad_y_offset + AT_HEAD(grad.y, b, h) + i0 * grad.y.row);
             const head_lines queries = lines_of(p.q, p.queries - i0, p.size);
             const head_lines grads = lines_of(grad.y, p.queries - i0, p.value_size);
             REAL4 values[ROWS], grad_p[ROWS];
-            DOT(values, keys, q_block, queries, slab)
 #ifdef DROPOUT
+            // Before there are values: registers are few beside both sums.
+            SYNCHRONIZE;
             put_turned_dropout(&p, &dropout, first_row + i0, j0, scores);
 #endif
+            DOT(values, keys, q_block, queries, slab)
             DOT(grad_p, values_rows, grad_block, grads, slab)
             finish_turned_scores(&p, mask_head, i0, j0, scale * LOG2_E, values);
             const __global REAL* sums_of = logsumexp + logsumexp_offset + first_row + i0;

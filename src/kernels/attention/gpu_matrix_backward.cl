@@ -148,10 +148,7 @@ void BACKWARD(BACKWARD_INPUTS, OUTPUT(grad_first), OUTPUT(grad_second), attentio
 #ifdef MASKED
     const __global uchar* mask_head = (const __global uchar*)(mask + (mask_offset + AT_HEAD(p.mask, b, h)));
     const long mask_step = OWN_KEYS ? p.mask.row : p.mask.column, own_step = OWN_KEYS ? p.mask.column : p.mask.row;
-    OFFSET own_mask[OWN][OWN_LINES];
-    EACH_OWN EACH_LINE own_mask[o][l] =
-        (OFFSET)(2 * own_step) *
-        (OFFSET)min(first_own + own_line + o * OWN_SIDE + OWN_OF(l * 2, g.lane), owners - 1);
+#define OWN_LINE(o, l) min(first_own + own_line + (o) * OWN_SIDE + OWN_OF((l) * 2, g.lane), owners - 1)
     const float factor = 1, hidden = -INFINITY;
 #else
     const float factor = score_scale, hidden = score_scale < 0 ? INFINITY : -INFINITY;
@@ -283,9 +280,13 @@ void BACKWARD(BACKWARD_INPUTS, OUTPUT(grad_first), OUTPUT(grad_second), attentio
                 fragment_sums scores[OWN][PART_FRAGMENTS];
                 MULTIPLY_LINES(scores, FIRST, UNIFORM(STEPS_AT + along_begin), part_fragment, PART_FRAGMENTS)
 #ifdef MASKED
-                EACH_OWN EACH_PART add_mask(g, &scores[o][n], part_fragment + n, score_scale,
-                                            mask_head + 2 * j0 * mask_step, own_mask[o], (OFFSET)(2 * mask_step),
-                                            (int)(OWN_KEYS ? p.queries : p.keys) - 1 - j0);
+                EACH_OWN {
+                    OFFSET own_mask[OWN_LINES];
+                    EACH_LINE own_mask[l] = (OFFSET)(2 * own_step) * (OFFSET)(OWN_LINE(o, l) + NONE(j0));
+                    EACH_PART add_mask(g, &scores[o][n], part_fragment + n, score_scale, mask_head + 2 * j0 * mask_step,
+                                       own_mask, (OFFSET)(2 * mask_step),
+                                       (int)(OWN_KEYS ? p.queries : p.keys) - 1 - j0);
+                }
 #endif
                 if (j0 < all_begin || j0 + SPAN > all_end) {
                     EACH_OWN {

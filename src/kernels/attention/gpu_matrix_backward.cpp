@@ -30,6 +30,8 @@ Tile tile_of(MatrixEngineChoice engine, const Attention& p, Sums sums)
     const bool small_head = head == 64, both = sums == Sums::keys_and_values;
     const std::int64_t all = sums == Sums::values ? 1 : 2;   // owned lines that may be kept
     const bool of_queries = sums == Sums::queries, of_values = sums == Sums::values;
+    const bool masked = p.mask.defined();   // and registers hold places in the mask as well
+    const bool tight = masked && p.query.size(3) % 8 != 0;
     switch (engine.engine) {
     case MatrixEngine::dpas16:
         return small_head ? Tile{8, 1, 32, both ? 1 : all, both ? 16 : 32, false} : Tile{8, 1, 32, 0, 32, false};
@@ -44,8 +46,9 @@ Tile tile_of(MatrixEngineChoice engine, const Attention& p, Sums sums)
     case MatrixEngine::wmma12:
         return small_head ? Tile{4, of_queries ? 2 : 1, 32, all, 16, false} : Tile{4, 1, 32, both ? 1 : all, 16, false};
     default:
-        return small_head ? Tile{4, 2, 32, !both ? all : p.dropout > 0 ? 0 : 1, 16, false}
-                          : Tile{4, 1, 32, both ? 1 : all, 16, false};
+        return small_head      ? Tile{4, 2, 32, !both ? all : p.dropout > 0 ? 0 : 1, 16, false}
+               : tight && both ? Tile{4, 1, 16, 0, 16, false}
+                               : Tile{4, 1, 32, both || tight ? 1 : all, 16, false};
     }
 }
 

@@ -7,7 +7,7 @@
 // Options: those of problem.cl and fragments.cl (X: float16 or bfloat16), those of matrix_tiles.cl that say the tile
 // (-DFRAGMENTS_M=<OWN>, -DBLOCKS=1), and
 //   -DHEAD=64|128             elements of a line, at most
-//   -DSPAN=..                 a multiple of 32, at most HEAD
+//   -DSPAN=..                 a multiple of 32, of 16 where slabs hold whole lines, at most HEAD
 //   -DALIGNED=0|1             elements of a line are neighbours, lines begin and end at multiples of eight
 //   -DWHOLE=0|1               a line has HEAD elements
 //   -DOFFSET=uint|long        holds every distance in bytes within a head
