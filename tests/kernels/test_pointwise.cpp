@@ -89,6 +89,21 @@ TEST(Pointwise, BroadcastsAndStrides)
                 EXPECT_FLOAT_EQ(got[(k * 5 + i) * 4 + j], a[i * 70 + k] - 2 * b[j]);
 }
 
+TEST(Pointwise, RowsOfStridedInputs)
+{
+    // [6, 5, 70]: columns of one input, every third element of another, a row's one element of a third.
+    std::vector<float> a = ramp(70 * 30), b = ramp(6 * 5 * 210), c = ramp(30);
+    Tensor x = device(a, {70, 6, 5}).permute({1, 2, 0}), z = device(b, {6, 5, 210}).slice(2, 2, 210),
+           w = device(c, {6, 5, 1}), y = context().empty({6, 5, 70}, DataType::float32, queue());
+    z.shape[2] = 70;
+    z.strides[2] = 3;
+    pointwise(queue(), std::array{x, z, w}, std::array{y}, {}, "y0 = x0 - 2 * x1 + 4 * x2;");
+    const std::vector<float> got = host(y);
+    for (int i = 0; i < 30; ++i)
+        for (int k = 0; k < 70; ++k)
+            EXPECT_FLOAT_EQ(got[i * 70 + k], a[k * 30 + i] - 2 * b[(i * 70 + k) * 3 + 2] + 4 * c[i]) << i << ' ' << k;
+}
+
 TEST(Pointwise, RespectsOffsetsOfViews)
 {
     std::vector<float> a = ramp(100);

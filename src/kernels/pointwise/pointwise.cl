@@ -1,7 +1,7 @@
 // Elementwise kernels. The generator (pointwise.cpp) puts in front of this text: PARAMETERS and SHIFT, the inline
 // function `element` that computes one element, and ELEMENT(i), which calls it at i. With QUADS defined, `element`
 // computes QUADS times four neighbours, at i and at multiples of `ahead` behind it; with FOURS four elements, at i and
-// at multiples of `ahead` behind it that are below `room`. All loads come before the first store, which might overwrite
+// at multiples of `ahead` behind it that are below `room`, or of a step of its own for an input with a stride. All loads come before the first store, which might overwrite
 // what is still to be read for all that a compiler knows.
 
 #if defined(VARIANT_LINEAR)
@@ -45,6 +45,21 @@ __kernel void pointwise(PARAMETERS ulong count, const geometry_t outer)
     if (i < count) {
         offset_t position[OPERANDS] = {0};
         locate(&outer, 0, RANK, get_global_id(1), position);
+        ELEMENT(i);
+    }
+}
+
+#elif defined(VARIANT_STRIDED)
+// The same where inputs may have any stride along the fastest dimension. Rows that a work-group has beside each other are
+// what shares memory's lines.
+__kernel void pointwise(PARAMETERS ulong count, const geometry_t all)
+{
+    SHIFT
+    const offset_t ahead = get_local_size(0), i = (offset_t)get_group_id(0) * ahead * 4 + get_local_id(0);
+    const offset_t room = count - i;
+    if (i < count) {
+        offset_t position[OPERANDS] = {0};
+        locate(&all, 1, RANK, get_global_id(1), position);
         ELEMENT(i);
     }
 }

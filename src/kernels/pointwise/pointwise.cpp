@@ -12,7 +12,7 @@ using detail::concat;
 
 namespace {
 
-enum class Variant : unsigned { linear, rows, general };
+enum class Variant : unsigned { linear, rows, strided, general };
 
 // One launch while it is prepared: operands in kernel order (inputs, then outputs) and how they move.
 struct Call {
@@ -73,7 +73,7 @@ void plan_loops(Call& call)
 bool in_quads(const Call& call)
 {
     const Iteration& loops = call.loops;
-    if (call.variant == Variant::general || loops.rank == 0 || loops.size[0] % 4 != 0)
+    if (call.variant == Variant::general || call.variant == Variant::strided || loops.rank == 0 || loops.size[0] % 4 != 0)
         return false;
     for (int k = 0, slot = 0; k < call.count; ++k) {
         if (!call.tensor[k])
@@ -96,6 +96,7 @@ void plan_variant(Call& call, const Device& device)
 {
     const Iteration& loops = call.loops;
     bool unit = true;      // every operand moves by 1 or 0 along the fastest dimension, outputs by 1
+    bool dense = true;     // outputs do
     for (int k = 0, slot = 0; k < call.count; ++k) {
         if (!call.tensor[k]) {
             call.step[k] = Step::value;
@@ -108,11 +109,14 @@ void plan_variant(Call& call, const Device& device)
                        : stride == 0                              ? Step::still
                                                                   : Step::strided;
         unit = unit && (call.step[k] == Step::dense || (call.step[k] == Step::still && !output));
+        dense = dense && (call.step[k] == Step::dense || !output);
     }
     constexpr std::int64_t shortest_row = 16;
-    call.variant = unit && loops.rank <= 1                         ? Variant::linear
-                   : unit && loops.size[0] >= shortest_row         ? Variant::rows
-                                                                   : Variant::general;
+    const bool gpu = device.kind == DeviceKind::gpu, rows = loops.rank > 0 && loops.size[0] >= shortest_row;
+    call.variant = unit && loops.rank <= 1 ? Variant::linear
+                   : unit && rows          ? Variant::rows
+                   : gpu && dense && rows  ? Variant::strided
+                                           : Variant::general;
     if (call.variant == Variant::general)
         std::replace_if(call.step.begin(), call.step.begin() + call.count, [](Step s) { return s != Step::value; },
                         Step::strided);
@@ -121,8 +125,8 @@ void plan_variant(Call& call, const Device& device)
                                                  : rank_bucket(loops.rank);
     constexpr std::int64_t limit = (std::int64_t{1} << 31) - 65536;   // room for the rounded-up global size
     call.wide = loops.reach() >= limit || loops.numel() >= limit;
-    call.quads = device.kind == DeviceKind::gpu && in_quads(call);
-    call.fours = device.kind == DeviceKind::gpu && !call.quads && call.variant != Variant::general;
+    call.quads = gpu && in_quads(call);
+    call.fours = gpu && !call.quads && call.variant != Variant::general;
 }
 
 // `numbers`: how many scalars the caller gives; a row may be called with more than its code uses.
@@ -162,7 +166,7 @@ bool may_wrap(DataType type, DataType stored, std::string_view code)
 Kernel& build(Context& context, const Call& call, const TextRequest& request)
 {
     std::vector<Variable> operands;
-    std::string call_text, positions;
+    std::string call_text, steps, step_parameters;
     int slot = 0;
     for (int k = 0; k < call.count; ++k) {
         bool output = k >= call.inputs;
@@ -176,6 +180,12 @@ Kernel& build(Context& context, const Call& call, const TextRequest& request)
             std::string at = call.variant == Variant::linear ? "" : concat("position[", slot, "]");
             if (v.step == Step::dense)
                 at += at.empty() ? "(i)" : " + (i)";
+            if (call.variant == Variant::strided && v.step == Step::strided) {
+                const std::string stride = concat("STRIDE(&all, 0, ", slot, ")");
+                at += concat(" + (i) * ", stride);
+                steps += concat("ahead * ", stride, ", ");
+                step_parameters += concat("const offset_t ", v.name, "_step, ");
+            }
             call_text += concat(v.name, "_data, ", at.empty() ? "0" : at, ", ");
             ++slot;
         }
@@ -190,8 +200,8 @@ Kernel& build(Context& context, const Call& call, const TextRequest& request)
         element += "const offset_t ahead, ";
     }
     if (call.fours) {
-        call_text += "ahead, room, ";
-        element += "const offset_t ahead, const offset_t room, ";
+        call_text += "ahead, room, " + steps;
+        element += "const offset_t ahead, const offset_t room, " + step_parameters;
     }
     if (call.reports) {
         call_text += "errors, operator_code, ";
@@ -231,9 +241,10 @@ Kernel& build(Context& context, const Call& call, const TextRequest& request)
     if (call.variant != Variant::linear)
         text += concat("#define RANK ", call.rank, "\n#define OPERANDS ", slot, "\n",
                        include_text("kernels/pointwise/geometry.cl"));
-    text += call.variant == Variant::linear ? "#define VARIANT_LINEAR\n"
-            : call.variant == Variant::rows ? "#define VARIANT_ROWS\n"
-                                            : "";
+    text += call.variant == Variant::linear    ? "#define VARIANT_LINEAR\n"
+            : call.variant == Variant::rows    ? "#define VARIANT_ROWS\n"
+            : call.variant == Variant::strided ? "#define VARIANT_STRIDED\n"
+                                               : "";
     text += include_text("kernels/pointwise/pointwise.cl");
     return context.program_from_text(concat("pointwise ", request.name), text).kernel("pointwise");
 }
@@ -242,11 +253,12 @@ Range range_of(const Call& call, const Device& device, std::int64_t numel)
 {
     const bool cpu = device.kind == DeviceKind::cpu;
     const std::size_t largest = std::min<std::size_t>(cpu ? 1024 : 256, device.max_work_group_size);
-    if (call.variant == Variant::rows) {
+    if (call.variant == Variant::rows || call.variant == Variant::strided) {
         const std::int64_t inner = call.loops.size[0] / (call.quads ? 4 : 1);
         numel = call.quads ? numel / 4 : numel;
         std::size_t x = 16;
-        while (x < largest && static_cast<std::int64_t>(call.fours ? 4 * x : x) < inner)
+        // Strided inputs may lie along rows' neighbours: many of these, then.
+        while (call.variant == Variant::rows && x < largest && static_cast<std::int64_t>(call.fours ? 4 * x : x) < inner)
             x *= 2;
         if (cpu) {                       // whole vectors, as few idle as there can be
             const std::int64_t most = static_cast<std::int64_t>(largest), groups = (inner + most - 1) / most;
@@ -292,8 +304,8 @@ void enqueue(Queue& queue, Kernel& kernel, const Call& call, std::span<const Inp
         launch.arg(static_cast<std::uint64_t>(call.loops.size[0]));
         launch.set(write_geometry(call.loops, 1, call.rank, call.wide, bytes), bytes.data());
     } else {
-        launch.arg(static_cast<std::uint64_t>(numel));
-        if (call.variant == Variant::general) {
+        launch.arg(static_cast<std::uint64_t>(call.variant == Variant::strided ? call.loops.size[0] : numel));
+        if (call.variant != Variant::linear) {
             GeometryBytes bytes;
             launch.set(write_geometry(call.loops, 0, call.rank, call.wide, bytes), bytes.data());
         }

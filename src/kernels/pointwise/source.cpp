@@ -179,7 +179,7 @@ std::string fours_text(const std::vector<Variable>& operands, std::string_view c
     std::string loads, inside, stores;
     for (const Variable& v : operands) {
         const std::string type = compute_type(v.dtype);
-        if (v.step != Step::dense) {
+        if (v.step != Step::dense && v.step != Step::strided) {
             loads += load_text(v);
         } else if (v.output) {
             loads += concat("    ", type, " ", v.name, "_each[4];\n");
@@ -187,9 +187,10 @@ std::string fours_text(const std::vector<Variable>& operands, std::string_view c
             stores += concat("        store_", suffix(v.dtype), "(", v.name, "_data, ", v.name, "_at + each * ahead, ",
                              v.name, "_each[each]);\n");
         } else {
+            const std::string step = v.step == Step::strided ? v.name + "_step" : "ahead";
             loads += concat("    ", type, " ", v.name, "_each[4];\n#pragma unroll\n    for (int each = 0; each < 4; "
                             "++each)\n        ", v.name, "_each[each] = load_", suffix(v.dtype), "(", v.name,
-                            "_data, ", v.name, "_at + (each * ahead < room ? each * ahead : 0));\n");
+                            "_data, ", v.name, "_at + (each * ahead < room ? each * ", step, " : 0));\n");
             inside += concat("        const ", compute_type(v.type), " ", v.name, " = ",
                              convert_text(v.name + "_each[each]", v.dtype, v.type), ";\n");
         }

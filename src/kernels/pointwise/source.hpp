@@ -50,7 +50,8 @@ std::string store_text(const Variable& output);
 // The body of a function that computes 4 * `quads` elements around `code`: dense operands are read as quads at their
 // position and at multiples of `ahead` behind it, all of them before the first is written.
 std::string quads_text(const std::vector<Variable>& operands, std::string_view code, int quads);
-// The same for four elements `ahead` apart, of which those below `room` are there; their loads come first.
+// The same for four elements `ahead` apart, of which those below `room` are there; their loads come first. Of a strided
+// input x0 they lie x0_step apart.
 std::string fours_text(const std::vector<Variable>& operands, std::string_view code);
 
 // "typedef float typeof_x0; ..." of all operands and numbers.
