@@ -222,6 +222,27 @@ TEST(Fill, EveryTypeAndLayout)
     fill(queue(), zeros({0}), 1.0);
 }
 
+TEST(Fill, RowsLongerThanWorkGroups)
+{
+    // Every second of 601 elements of rows that lie in [7, 3, 2, 601] apart; then of one row.
+    Tensor x = zeros({7, 3, 2, 601});
+    Tensor part = x.slice(2, 1, 2).slice(1, 0, 2);
+    part.shape[3] = 301;
+    part.strides[3] = 2;
+    fill(queue(), part, 3.0);
+    const auto inside = [](std::size_t n) { return n / 601 % 2 == 1 && n / 1202 % 3 < 2 && n % 601 % 2 == 0; };
+    std::vector<float> got = download<float>(x);
+    for (std::size_t n = 0; n < got.size(); ++n)
+        EXPECT_EQ(got[n], inside(n) ? 3 : 0) << n;
+    Tensor row = x.slice(0, 0, 1).slice(1, 2, 3).slice(2, 0, 1);
+    row.shape[3] = 301;
+    row.strides[3] = 2;
+    fill(queue(), row, 5.0);
+    got = download<float>(x);
+    for (std::size_t n = 0; n < got.size(); ++n)
+        EXPECT_EQ(got[n], inside(n) ? 3 : n / 601 == 4 && n % 601 % 2 == 0 ? 5 : 0) << n;
+}
+
 TEST(Fill, HalfPrecisionRounding)
 {
     const auto bits = [](DataType type, double value) {

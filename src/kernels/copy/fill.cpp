@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -8,6 +9,7 @@
 #include <clprim/copy.hpp>
 #include <kernels/copy/collapse.hpp>
 #include <kernels/copy/kernel_table.hpp>
+#include <kernels/pointwise/iteration.hpp>
 #include <core/operands.hpp>
 
 namespace clprim {
@@ -17,8 +19,32 @@ constexpr std::size_t max_rank = 8;
 
 template <class Index>
 struct SpaceArgument {   // space_t in fill.cl
-    std::array<Index, max_rank> shape, target;
+    std::array<Index, max_rank> shape, target{}, magic{}, shift{};
+
+    explicit SpaceArgument(const CopySpace& space)
+    {
+        shape.fill(1);
+        std::copy(space.shape.begin(), space.shape.end(), shape.begin());
+        std::copy(space.target.begin(), space.target.end(), target.begin());
+        if constexpr (sizeof(Index) == 4)
+            for (std::size_t axis = 1; axis < space.rank(); ++axis) {
+                const Divider divider(static_cast<std::uint32_t>(shape[axis]));
+                magic[axis] = divider.magic;
+                shift[axis] = divider.shift;
+            }
+    }
 };
+
+// Work-items of GPUs own four elements of axis 0.
+Range gpu_range(const CopySpace& space, std::int64_t rows, const Device& device)
+{
+    constexpr std::size_t filled = 4;   // FILLED in fill.cl
+    const std::size_t largest = std::min<std::size_t>(256, std::bit_floor(device.max_work_group_size));
+    const auto columns = static_cast<std::size_t>(space.shape[0]), lines = static_cast<std::size_t>(rows);
+    const std::size_t x = std::min(std::bit_ceil((columns + filled - 1) / filled), std::min<std::size_t>(64, largest));
+    const std::size_t y = std::min(std::bit_ceil(lines), largest / x);
+    return Range::groups({(columns + filled * x - 1) / (filled * x), (lines + y - 1) / y, 1}, {x, y, 1});
+}
 
 std::uint16_t to_bfloat16(float value)
 {
@@ -73,18 +99,15 @@ Kernel& kernel_for(Context& context, std::size_t element_size, bool wide, Access
 template <class Index>
 void launch(Queue& queue, const Tensor& target, const CopySpace& space, std::span<const std::byte> element)
 {
-    SpaceArgument<Index> argument;
-    argument.shape.fill(1);
-    argument.target.fill(0);
-    std::copy(space.shape.begin(), space.shape.end(), argument.shape.begin());
-    std::copy(space.target.begin(), space.target.end(), argument.target.begin());
+    const bool cpu = queue.device().kind == DeviceKind::cpu;
+    const std::int64_t count = space.numel(), rows = count / space.shape[0];
     Launch(queue, kernel_for(queue.context(), element.size(), sizeof(Index) == 8, Access::strided, space.rank()))
         .arg(target)
-        .arg(argument)
+        .arg(SpaceArgument<Index>(space))
         .arg(static_cast<cl_int>(space.rank()))
-        .arg(static_cast<Index>(space.numel()))
+        .arg(static_cast<Index>(cpu ? count : rows))
         .set(element.size(), element.data())
-        .run(Range::linear(static_cast<std::size_t>(space.numel()), 64));
+        .run(cpu ? Range::linear(static_cast<std::size_t>(count), 64) : gpu_range(space, rows, queue.device()));
 }
 
 void fill_dense(Queue& queue, const Tensor& target, std::span<const std::byte> element)
