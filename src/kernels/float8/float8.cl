@@ -1,7 +1,7 @@
 // Numbers of eight bits. Formats after OCP's specification of 8-bit floating point (e4m3fn: no infinity, NaN is all ones;
 // e5m2: as IEEE), "FP8 formats for deep neural networks" (fnuz: no infinity, no negative zero, 0x80 is NaN) and OCP's
-// microscaling formats (e8m0fnu: an exponent alone). -DFORMAT_<name>, -DSATURATE. All arithmetic is on bits, so that devices that
-// flush subnormal numbers agree.
+// microscaling formats (e8m0fnu: an exponent alone). -DFORMAT_<name>, -DSATURATE. What is subnormal is made of integers,
+// so that devices that flush such numbers agree.
 #include "kernels/float8/formats.cl"
 
 #ifdef FORMAT_e8m0fnu
@@ -20,82 +20,82 @@ static inline uchar encode(uint bits)
     return (uchar)(exponent + up);
 }
 #else
+// Subnormal codes are whole numbers of steps.
+#define STEP as_float((128u - BIAS - MANTISSA) << 23)
+#define STEPS as_float((126u + BIAS + MANTISSA) << 23)   // to a number of one
+
 static inline uint decode(uint code)
 {
     const uint sign = (code & 0x80u) << 24, rest = code & 0x7f;
-    const uint exponent = rest >> MANTISSA, mantissa = rest & ((1u << MANTISSA) - 1);
+    const uint normal = (rest << (23 - MANTISSA)) + ((127u - BIAS) << 23);
+    uint bits = rest < (1u << MANTISSA) ? as_uint((float)rest * STEP) : normal;
 #if defined(FNUZ)
-    if (code == 0x80)
-        return 0x7fc00000u;
+    bits = code == 0x80 ? 0x7fc00000u : bits;
+    return bits | (rest ? sign : 0);
 #elif defined(FORMAT_e5m2)
-    if (exponent == 31)
-        return sign | 0x7f800000u | (mantissa ? 0x400000u | mantissa << 21 : 0);
+    bits = rest >= 0x7c ? 0x7f800000u | (rest & 3 ? 0x400000u | (rest & 3) << 21 : 0) : bits;
 #else
-    if (rest == 0x7f)
-        return sign | 0x7ff00000u;
+    bits = rest == 0x7f ? 0x7ff00000u : bits;
 #endif
-    if (rest == 0)
-        return sign;
-    if (exponent != 0)
-        return sign | ((exponent + 127 - BIAS) << 23) | (mantissa << (23 - MANTISSA));
-    const uint shift = clz(mantissa) - (31 - MANTISSA);   // until the leading bit is the hidden one
-    return sign | ((128 - BIAS - shift) << 23) | (((mantissa << shift) & ((1u << MANTISSA) - 1)) << (23 - MANTISSA));
+    return sign | bits;
 }
 
 static inline uchar encode(uint bits)
 {
     const uint sign = (bits >> 24) & 0x80u, rest = bits & 0x7fffffffu;
-    if (rest >= LIMIT) {
-#if defined(FNUZ)
-        return 0x80;
-#elif defined(FORMAT_e5m2)
-        return (uchar)(sign | (rest > 0x7f800000u ? 0x7f : 0x7c));
-#elif defined(SATURATE)
-        return (uchar)(sign | (rest > 0x7f800000u ? 0x7f : 0x7e));
-#else
-        return (uchar)(sign | 0x7f);
-#endif
-    }
-    const uint exponent = rest >> 23;
-    uint code;
-    if (exponent < 128 - BIAS) {   // subnormal: multiples of 2^(1 - BIAS - MANTISSA)
-        const uint shift = 151 - BIAS - MANTISSA - exponent;   // at least 24 - MANTISSA
-        if (exponent == 0 || shift > 25) {
-            code = 0;
-        }
-        else {
-            const uint full = (rest & 0x7fffff) | 0x800000, kept = full >> shift;
-            const uint lost = full & ((1u << shift) - 1), half_way = 1u << (shift - 1);
-            code = kept + (lost > half_way || (lost == half_way && (kept & 1)));
-        }
-#ifdef FNUZ
-        if (code == 0)
-            return 0;
-#endif
-    }
-    else {
-        const uint odd = (rest >> (23 - MANTISSA)) & 1;
-        code = ((rest - ((127u - BIAS) << 23) + ((1u << (22 - MANTISSA)) - 1) + odd) >> (23 - MANTISSA)) & 255;
+    const uint odd = (rest >> (23 - MANTISSA)) & 1;
+    uint code = ((rest - ((127u - BIAS) << 23) + ((1u << (22 - MANTISSA)) - 1) + odd) >> (23 - MANTISSA)) & 255;
 #ifdef SATURATE
-        code = min(code, 0x7eu);   // 0x7f is NaN
+    code = min(code, 0x7eu);   // 0x7f is NaN
 #endif
-    }
-    return (uchar)(sign | code);
+    if (rest < (128u - BIAS) << 23)
+        code = (uint)rint(as_float(rest) * STEPS);   // half way to the even one
+#if defined(FNUZ)
+    return (uchar)(rest >= LIMIT ? 0x80 : code ? sign | code : 0);
+#elif defined(FORMAT_e5m2)
+    return (uchar)(sign | (rest < LIMIT ? code : rest > 0x7f800000u ? 0x7f : 0x7c));
+#elif defined(SATURATE)
+    return (uchar)(sign | (rest < LIMIT ? code : rest > 0x7f800000u ? 0x7f : 0x7e));
+#else
+    return (uchar)(sign | (rest < LIMIT ? code : 0x7f));
+#endif
 }
+#endif
+
+// A work-item owns four neighbours, on CPUs one element, of which their compilers make vectors.
+#ifdef CLPRIM_DEVICE_CPU
+#define EACH(FOUR, ONE)                                                                                               \
+    const ulong i = get_global_id(0);                                                                                 \
+    if (i < items)                                                                                                    \
+        ONE;
+#else
+#define EACH(FOUR, ONE)                                                                                               \
+    ulong i = get_global_id(0) * 4;                                                                                   \
+    if (i + 4 <= items)                                                                                               \
+        FOUR                                                                                                          \
+    else                                                                                                              \
+        for (; i < items; ++i)                                                                                        \
+            ONE;
 #endif
 
 __kernel void float8_to_float32(const __global uchar* codes, ulong codes_offset, __global uint* numbers,
                                 ulong numbers_offset, ulong items)
 {
-    const ulong i = get_global_id(0);
-    if (i < items)
-        numbers[numbers_offset + i] = decode(codes[codes_offset + i]);
+    codes += codes_offset;
+    numbers += numbers_offset;
+    EACH({
+        const uchar4 four = vload4(0, codes + i);
+        vstore4((uint4)(decode(four.x), decode(four.y), decode(four.z), decode(four.w)), 0, numbers + i);
+    }, numbers[i] = decode(codes[i]))
 }
 
 __kernel void float32_to_float8(const __global uint* numbers, ulong numbers_offset, __global uchar* codes,
                                 ulong codes_offset, ulong items)
 {
-    const ulong i = get_global_id(0);
-    if (i < items)
-        codes[codes_offset + i] = encode(numbers[numbers_offset + i]);
+    numbers += numbers_offset;
+    codes += codes_offset;
+    EACH({
+        const uint4 four = vload4(0, numbers + i);
+        vstore4((uchar4)(encode(four.x), encode(four.y), encode(four.z), encode(four.w)), 0, codes + i);
+    }, codes[i] = encode(numbers[i]))
 }

@@ -23,8 +23,9 @@ void launch(Queue& queue, const char* name, Float8 format, const Tensor& from, c
         return;
     const std::string flags = detail::concat("-DFORMAT_", name_of(format),
                                              saturate && format == Float8::e4m3fn ? " -DSATURATE" : "");
+    const auto items = static_cast<std::size_t>(from.numel());
     queue.launch(queue.context().program("kernels/float8/float8.cl", flags).kernel(name),
-                 Range::linear(static_cast<std::size_t>(from.numel()), 64), from, to,
+                 Range::linear(queue.device().kind == DeviceKind::cpu ? items : (items + 3) / 4, 64), from, to,
                  static_cast<cl_ulong>(from.numel()));
 }
 
