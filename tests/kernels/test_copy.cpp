@@ -231,14 +231,14 @@ TEST(Fill, RowsLongerThanWorkGroups)
     part.strides[3] = 2;
     fill(queue(), part, 3.0);
     const auto inside = [](std::size_t n) { return n / 601 % 2 == 1 && n / 1202 % 3 < 2 && n % 601 % 2 == 0; };
-    std::vector<float> got = download<float>(x);
+    std::vector<std::int32_t> got = download<std::int32_t>(x);
     for (std::size_t n = 0; n < got.size(); ++n)
         EXPECT_EQ(got[n], inside(n) ? 3 : 0) << n;
     Tensor row = x.slice(0, 0, 1).slice(1, 2, 3).slice(2, 0, 1);
     row.shape[3] = 301;
     row.strides[3] = 2;
     fill(queue(), row, 5.0);
-    got = download<float>(x);
+    got = download<std::int32_t>(x);
     for (std::size_t n = 0; n < got.size(); ++n)
         EXPECT_EQ(got[n], inside(n) ? 3 : n / 601 == 4 && n % 601 % 2 == 0 ? 5 : 0) << n;
 }

@@ -1,8 +1,8 @@
 // Elementwise kernels. The generator (pointwise.cpp) puts in front of this text: PARAMETERS and SHIFT, the inline
 // function `element` that computes one element, and ELEMENT(i), which calls it at i. With QUADS defined, `element`
 // computes QUADS times four neighbours, at i and at multiples of `ahead` behind it; with FOURS four elements, at i and
-// at multiples of `ahead` behind it that are below `room`, or of a step of its own for an input with a stride. All loads come before the first store, which might overwrite
-// what is still to be read for all that a compiler knows.
+// at multiples of `ahead` behind it that are below `room`, or of a step of its own for an input with a stride. All
+// loads come before the first store, which might overwrite what is still to be read for all that a compiler knows.
 
 #if defined(VARIANT_LINEAR)
 // All operands are dense, or one element: a work-item owns one element on a CPU; on a GPU QUADS quads or four elements,
@@ -50,8 +50,8 @@ __kernel void pointwise(PARAMETERS ulong count, const geometry_t outer)
 }
 
 #elif defined(VARIANT_STRIDED)
-// The same where inputs may have any stride along the fastest dimension. Rows that a work-group has beside each other are
-// what shares memory's lines.
+// The same where inputs may have any stride along the fastest dimension: the rows that a work-group has beside each
+// other are what shares memory's lines.
 __kernel void pointwise(PARAMETERS ulong count, const geometry_t all)
 {
     SHIFT

@@ -73,7 +73,8 @@ void plan_loops(Call& call)
 bool in_quads(const Call& call)
 {
     const Iteration& loops = call.loops;
-    if (call.variant == Variant::general || call.variant == Variant::strided || loops.rank == 0 || loops.size[0] % 4 != 0)
+    const bool unit = call.variant == Variant::linear || call.variant == Variant::rows;
+    if (!unit || loops.rank == 0 || loops.size[0] % 4 != 0)
         return false;
     for (int k = 0, slot = 0; k < call.count; ++k) {
         if (!call.tensor[k])
@@ -258,7 +259,8 @@ Range range_of(const Call& call, const Device& device, std::int64_t numel)
         numel = call.quads ? numel / 4 : numel;
         std::size_t x = 16;
         // Strided inputs may lie along rows' neighbours: many of these, then.
-        while (call.variant == Variant::rows && x < largest && static_cast<std::int64_t>(call.fours ? 4 * x : x) < inner)
+        while (call.variant == Variant::rows && x < largest &&
+               static_cast<std::int64_t>(call.fours ? 4 * x : x) < inner)
             x *= 2;
         if (cpu) {                       // whole vectors, as few idle as there can be
             const std::int64_t most = static_cast<std::int64_t>(largest), groups = (inner + most - 1) / most;
