@@ -17,9 +17,9 @@ void average_pool(FORWARD_PARAMETERS)
     y += y_offset;
     EACH_PLACE(out, in, window, {
         vec_t sum = 0;
-        for (int iz = wz.begin; iz < wz.end; iz += pool.dilation[0])
-            for (int iy = wy.begin; iy < wy.end; iy += pool.dilation[1])
-                for (int ix = wx.begin; ix < wx.end; ix += pool.dilation[2])
+        for (int iz = wz.begin; iz < wz.end; iz += DILATION(&pool, 0))
+            for (int iy = wy.begin; iy < wy.end; iy += DILATION(&pool, 1))
+                for (int ix = wx.begin; ix < wx.end; ix += DILATION(&pool, 2))
                     sum += LOAD(x, place.other + PIXEL((iz * pool.in[1] + iy) * pool.in[2] + ix));
         STORE(y, place.at, sum / (acc_t)divisor(&pool, wz.size * wy.size * wx.size));
     })

@@ -46,9 +46,9 @@ void max_pool(FORWARD_PARAMETERS)
         int at = (wz.begin * pool.in[1] + wy.begin) * pool.in[2] + wx.begin;
         lane_int best_at = at;
         vec_t best = LOWEST;
-        for (int iz = wz.begin; iz < wz.end; iz += pool.dilation[0])
-            for (int iy = wy.begin; iy < wy.end; iy += pool.dilation[1])
-                for (int ix = wx.begin; ix < wx.end; ix += pool.dilation[2]) {
+        for (int iz = wz.begin; iz < wz.end; iz += DILATION(&pool, 0))
+            for (int iy = wy.begin; iy < wy.end; iy += DILATION(&pool, 1))
+                for (int ix = wx.begin; ix < wx.end; ix += DILATION(&pool, 2)) {
                     at = (iz * pool.in[1] + iy) * pool.in[2] + ix;
                     const vec_t v = LOAD(x, place.other + PIXEL(at));
                     best_at = pick(best_at, (lane_int)(at), WINS(v, best));
@@ -115,9 +115,9 @@ void max_pool_rows(const __global storage_t(X)* x, ulong x_offset, __global stor
         for (uint block = 0; block < pool.channels; block += 16) {
             const uint c = min(block, pool.channels - 16);
             sixteen_t best = LOWEST;
-            for (int iz = wz.begin; iz < wz.end; iz += pool.dilation[0])
-                for (int iy = wy.begin; iy < wy.end; iy += pool.dilation[1])
-                    for (int ix = wx.begin; ix < wx.end; ix += pool.dilation[2]) {
+            for (int iz = wz.begin; iz < wz.end; iz += DILATION(&pool, 0))
+                for (int iy = wy.begin; iy < wy.end; iy += DILATION(&pool, 1))
+                    for (int ix = wx.begin; ix < wx.end; ix += DILATION(&pool, 2)) {
                         const sixteen_t v = LOAD_SIXTEEN(PIXEL((iz * pool.in[1] + iy) * pool.in[2] + ix) + c);
                         best = LARGER(v, best);
                     }
@@ -133,15 +133,15 @@ __kernel KERNEL_ATTRIBUTES
 void max_pool_lanes(FORWARD_PARAMETERS)
 {
     FORWARD_OFFSETS
-    const int dilation = pool.dilation[2];
+    const int dilation = DILATION(&pool, 2);
     OUTPUT_BLOCKS({
         lane_int first = LANES * pool.stride[2] + start;   // of each lane's window, moved into the row
         if (start < 0)
             first = first < 0 ? first + (dilation - 1 - first) / dilation * dilation : first;
         lane_int best_at = first + (wz.begin * pool.in[1] + wy.begin) * pool.in[2];
         vec_t best = LOWEST;
-        for (int iz = wz.begin; iz < wz.end; iz += pool.dilation[0])
-            for (int iy = wy.begin; iy < wy.end; iy += pool.dilation[1]) {
+        for (int iz = wz.begin; iz < wz.end; iz += DILATION(&pool, 0))
+            for (int iy = wy.begin; iy < wy.end; iy += DILATION(&pool, 1)) {
                 const int line = (iz * pool.in[1] + iy) * pool.in[2];
                 for (int k = 0; k < pool.extent[2]; ++k) {
                     const int at = start + k * dilation;

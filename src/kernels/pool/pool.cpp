@@ -1,5 +1,6 @@
 #include <clprim/pool.hpp>
 
+#include <algorithm>
 #include <limits>
 
 #include "kernels/team.hpp"
@@ -102,6 +103,8 @@ struct Pool {
             options += " -DCHANNELS_LAST";
         if (window.adaptive)
             options += " -DADAPTIVE";
+        if (std::ranges::all_of(geometry.dilation, [](cl_int step) { return step == 1; }))
+            options += " -DUNDILATED";
         if (near() && !name.ends_with("_planes"))   // whose windows are the same for all lanes of a CPU
             options += " -DNEAR";
         if (!is_floating_point(dtype))

@@ -26,6 +26,13 @@ typedef long product_t;
 typedef ulong count_t;
 #endif
 
+// With -DUNDILATED windows are without gaps, and nothing is divided by them.
+#ifdef UNDILATED
+#define DILATION(p, axis) 1
+#else
+#define DILATION(p, axis) (p)->dilation[axis]
+#endif
+
 typedef struct { int begin, end, size; } window_t;   // elements begin, begin + dilation, ... < end; size with padding
 
 static inline window_t window(const pool_t* p, int axis, int o)
@@ -36,7 +43,7 @@ static inline window_t window(const pool_t* p, int axis, int o)
     w.end = (int)(((product_t)(o + 1) * p->in[axis] + p->out[axis] - 1) / p->out[axis]);
     w.size = w.end - w.begin;
 #else
-    const int begin = o * p->stride[axis] - p->padding[axis], dilation = p->dilation[axis];
+    const int begin = o * p->stride[axis] - p->padding[axis], dilation = DILATION(p, axis);
     const int end = begin + (p->extent[axis] - 1) * dilation + 1;
     w.begin = begin < 0 ? begin + (-begin + dilation - 1) / dilation * dilation : begin;
     w.end = min(end, p->in[axis]);
@@ -55,7 +62,7 @@ static inline window_t covering(const pool_t* p, int axis, int i)
     w.begin = (int)((product_t)i * p->out[axis] / p->in[axis]);
     w.end = (int)(((product_t)(i + 1) * p->out[axis] + p->in[axis] - 1) / p->in[axis]);
 #else
-    const int last = i + p->padding[axis], first = last - (p->extent[axis] - 1) * p->dilation[axis];
+    const int last = i + p->padding[axis], first = last - (p->extent[axis] - 1) * DILATION(p, axis);
     w.begin = first <= 0 ? 0 : (first + p->stride[axis] - 1) / p->stride[axis];
     w.end = min(last / p->stride[axis] + 1, p->out[axis]);
 #endif
