@@ -64,10 +64,11 @@ typedef struct {
 } state_t;
 static inline state_t combine(state_t a, state_t b)
 {
-    state_t s;
-    s.value = isnan(a.value) || isnan(b.value) ? a.value + b.value : fmax(a.value, b.value);
-    s.rest = (a.value == s.value ? a.rest : a.rest * exp(a.value - s.value)) +
-             (b.value == s.value ? b.rest : b.rest * exp(b.value - s.value));
+    const bool second = b.value > a.value;
+    const value_t low = second ? a.value : b.value, low_rest = second ? a.rest : b.rest;
+    state_t s = {second ? b.value : a.value, second ? b.rest : a.rest};
+    s.rest += low == s.value ? low_rest : low_rest * exp(low - s.value);
+    s.value = low != low ? low : s.value;
     return s;
 }
 static inline state_t state_of(value_t v, long at)
