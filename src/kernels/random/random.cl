@@ -1,6 +1,9 @@
 // Fills a tensor with random numbers. One work-item owns one Philox block: LANES neighbouring elements.
 // -DOUT=dtype -DDRAW_<distribution> [-DPROBABILITY=dtype]
 #include "core/dtype.cl"
+#ifdef CLPRIM_DEVICE_GPU
+#include "core/quad.cl"
+#endif
 #include "kernels/random/philox.cl"
 
 #ifdef WIDE   // float64: two numbers of 53 bits from a block
@@ -26,12 +29,30 @@ typedef float real;
 #define SMALLEST 0x1p-126
 #endif
 
+// Cosine and sine of the part u of a turn, in [0, 1): of what is left of whole quarters, at most an eighth of a turn, which
+// u has exactly. Series' ends are below half a unit in the last place.
+#ifdef WIDE
+#define COSINE(u) cospi(2 * (u))
+#define SINE(u) sinpi(2 * (u))
+#else
+static inline float2 turned(float u)
+{
+    const float quarters = rint(4 * u), x = (u - 0.25f * quarters) * 6.28318530717958648f, s = x * x;
+    const int quarter = (int)quarters;
+    const float sine = x + x * s * (-0.166666667f + s * (0.00833333333f + s * (-1.98412698e-4f + s * 2.75573192e-6f)));
+    const float cosine = 1 + s * (-0.5f + s * (0.0416666667f + s * (-0.00138888889f + s * 2.48015873e-5f)));
+    const float c = quarter & 1 ? sine : cosine, d = quarter & 1 ? cosine : sine;
+    return (float2)((quarter + 1) & 2 ? -c : c, quarter & 2 ? -d : d);
+}
+#define COSINE(u) turned(u).x
+#define SINE(u) turned(u).y
+#endif
+
 // Box and Muller: numbers 2j and 2j + 1 of a block come from the same pair of words.
 static inline real normal(uint4 r, int k)
 {
-    real radius = sqrt((real)-2 * log(POSITIVE(r, (k & ~1))));
-    real angle = (real)6.283185307179586 * UNIFORM(r, (k | 1));
-    return radius * (k & 1 ? sin(angle) : cos(angle));
+    const real radius = sqrt((real)-2 * log(POSITIVE(r, (k & ~1)))), part = UNIFORM(r, (k | 1));
+    return radius * (k & 1 ? SINE(part) : COSINE(part));
 }
 
 static inline real draw(uint4 r, int k, real a, real b)
@@ -63,14 +84,24 @@ __kernel void fill(__global storage_t(OUT)* out, ulong out_offset, ulong n, ulon
     if (first >= n)
         return;
     out += out_offset;
-    uint4 r = philox(block, stream, seed);
+    const uint4 r = philox(block, stream, seed);
+    real v[LANES];
+#pragma unroll
+    for (int k = 0; k < LANES; ++k) {
+        v[k] = draw(r, k, a, b);
+#if defined(BITS) && defined(DRAW_uniform)   // rounding to the stored type may meet the open end, too
+        v[k] = CLPRIM_CAT(OUT, _to_float)(CLPRIM_CAT(float_to_, OUT)(v[k])) >= b ? a : v[k];
+#endif
+    }
+#if defined(CLPRIM_DEVICE_GPU) && LANES == 4
+    if (first + 4 <= n && out_offset % 4 == 0) {
+        store_quad(OUT, out + first, (quad_t(OUT))((compute_t(OUT))v[0], (compute_t(OUT))v[1], (compute_t(OUT))v[2],
+                                                   (compute_t(OUT))v[3]));
+        return;
+    }
+#endif
 #pragma unroll
     for (int k = 0; k < LANES; ++k)
-        if (first + k < n) {
-            store(OUT, out, first + k, (compute_t(OUT))draw(r, k, a, b));
-#if defined(BITS) && defined(DRAW_uniform)   // rounding to the stored type may meet the open end, too
-            if (load(OUT, out, first + k) >= b)
-                store(OUT, out, first + k, a);
-#endif
-        }
+        if (first + k < n)
+            store(OUT, out, first + k, (compute_t(OUT))v[k]);
 }

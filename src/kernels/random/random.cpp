@@ -116,6 +116,20 @@ void random_integers(Queue& queue, const Tensor& out, std::int64_t base, std::ui
                  cl_ulong(state.offset));
 }
 
+namespace {
+
+bool dropped_in_quads(DataType type, const Device& device)
+{
+    return device.kind == DeviceKind::gpu && is_floating_point(type);
+}
+
+std::string dropout_options(DataType type, const Device& device)
+{
+    return dtype_option("IN", type) + dtype_option("OUT", type) + (dropped_in_quads(type, device) ? " -DQUADS" : "");
+}
+
+}  // namespace
+
 void dropout(Queue& queue, const Tensor& input, double p, PhiloxState state, const Tensor& out, const Tensor& mask)
 {
     detail::check_operands("dropout", {{"input", input}, {"out", out}, {"mask", mask}});
@@ -128,7 +142,7 @@ void dropout(Queue& queue, const Tensor& input, double p, PhiloxState state, con
     const cl_ulong n = input.numel();
     if (n == 0)
         return;
-    const std::string options = dtype_option("IN", input.dtype) + dtype_option("OUT", input.dtype);
+    const std::string options = dropout_options(input.dtype, queue.device());
     Kernel& kernel = queue.context().program("kernels/random/choose.cl", options).kernel("dropout");
     queue.launch(kernel, blocks(n, 4), input, out, mask, n, static_cast<float>(1 - p),
                  static_cast<float>(p == 1 ? 0.0 : 1 / (1 - p)), cl_ulong(state.seed), cl_ulong(state.offset));
@@ -144,9 +158,10 @@ void dropout_backward(Queue& queue, const Tensor& gradient, const Tensor& mask, 
     const cl_ulong n = gradient.numel();
     if (n == 0)
         return;
-    const std::string options = dtype_option("IN", gradient.dtype) + dtype_option("OUT", gradient.dtype);
+    const bool quads = dropped_in_quads(gradient.dtype, queue.device());
+    const std::string options = dropout_options(gradient.dtype, queue.device());
     Kernel& kernel = queue.context().program("kernels/random/choose.cl", options).kernel("dropout_backward");
-    queue.launch(kernel, Range::linear(n, 64), gradient, mask, input_gradient, n, static_cast<float>(scale));
+    queue.launch(kernel, Range::linear(quads ? (n + 3) / 4 : n, 64), gradient, mask, input_gradient, n, static_cast<float>(scale));
 }
 
 }  // namespace clprim
