@@ -1,6 +1,7 @@
 // Operands that are written anew for matrix engines (gpu_split.cl) before gpu_matrix.cl multiplies them: those of
 // float32 products of reduced precision, with results of float32, and those whose lines begin at odd places.
 #include <algorithm>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -11,9 +12,27 @@ namespace clprim::detail {
 namespace {
 
 // split_problem of gpu_split.cl.
-struct SplitArguments {
-    std::int64_t lines, depth, line_step, k_step, batch_step, lines_padded, depth_padded;
+template <class Index>
+struct SplitArgumentsOf {
+    Index lines, depth, line_step, k_step, batch_step, lines_padded, depth_padded;
+
+    template <class To>
+    SplitArgumentsOf<To> as() const
+    {
+        return {static_cast<To>(lines), static_cast<To>(depth), static_cast<To>(line_step), static_cast<To>(k_step),
+                static_cast<To>(batch_step), static_cast<To>(lines_padded), static_cast<To>(depth_padded)};
+    }
 };
+using SplitArguments = SplitArgumentsOf<std::int64_t>;
+
+// Whether 32 bits hold every offset, with room for groups that reach over the end.
+bool is_near(const SplitArguments& p, std::int64_t batches, std::int64_t parts)
+{
+    constexpr std::int64_t most = std::int64_t{1} << 30;
+    return std::abs(p.line_step) * p.lines_padded + std::abs(p.k_step) * p.depth_padded +
+                   std::abs(p.batch_step) * batches < most &&
+           batches * p.lines_padded * p.depth_padded * parts < most;
+}
 
 struct SplitMatrix {
     Tensor numbers;
@@ -36,16 +55,19 @@ SplitMatrix split(Queue& queue, const Tensor& from, const SplitArguments& asked,
                                            bits ? from.dtype : DataType::bfloat16, queue);
     result.layout = along_k ? MatrixLayout{result.depth, 1, 0} : MatrixLayout{1, p.lines_padded, 0};
     result.layout.batch = batches == 1 ? 0 : p.lines_padded * result.depth;
+    const bool near32 = is_near(p, batches, parts);
     const Program& program = queue.context().program(
-        "kernels/gemm/gpu_split.cl", fmt::format("-DPARTS={} -DSECOND={:d} -DALONG_K={:d} -DNEAR={:d}{}", parts, second,
-                                                 along_k, (along_k ? p.k_step : p.line_step) == 1,
-                                                 bits ? " -DBITS" : ""));
+        "kernels/gemm/gpu_split.cl", fmt::format("-DINDEX={} -DPARTS={} -DSECOND={:d} -DALONG_K={:d} -DNEAR={:d}{}",
+                                                 near32 ? "int" : "long", parts, second, along_k,
+                                                 (along_k ? p.k_step : p.line_step) == 1, bits ? " -DBITS" : ""));
     const auto size = [](std::int64_t count) { return static_cast<std::size_t>(count); };
     const std::int64_t near = along_k ? p.depth_padded : p.lines_padded;
     const std::int64_t far = along_k ? p.lines_padded : p.depth_padded;
-    queue.launch(program.kernel("split_matrix"),
-                 Range::groups({size(divide_up(near / 4, 64)), size(far), size(batches)}, {64, 1, 1}), from,
-                 result.numbers, p);
+    const Range range = Range::groups({size(divide_up(near / 4, 64)), size(far), size(batches)}, {64, 1, 1});
+    if (near32)
+        queue.launch(program.kernel("split_matrix"), range, from, result.numbers, p.as<cl_int>());
+    else
+        queue.launch(program.kernel("split_matrix"), range, from, result.numbers, p);
     return result;
 }
 

@@ -124,8 +124,8 @@ static inline T gelu_tanh_gradient(T dy, T x)
     T inner_gradient = LIT(0.79788456080286535588) * (1 + LIT(0.134145) * x * x);
     return dy * LIT(0.5) * ((1 + t) + x * (1 - t * t) * inner_gradient);
 }
-// log1p of [0, 1], where it is 2 atanh(u / (2 + u)): without branches and calls, as tanh_of. The series ends where terms
-// are below 3e-9 of the sum; log(1 + exp(x)) comes out within 3 units in the last place.
+// log1p of [0, 1], where it is 2 atanh(u / (2 + u)): without branches and calls, as tanh_of. The series ends where
+// terms are below 3e-9 of the sum; log(1 + exp(x)) comes out within 3 units in the last place.
 #ifdef T_DOUBLE
 static inline T log1p_to_one(T u) { return log1p(u); }
 #else
@@ -144,7 +144,10 @@ static inline T log1p_to_one(T u)
 #endif
 // log(1 + exp(x))
 static inline T log_one_and_exp(T x) { return (x > 0 ? x : (T)0) + log1p_to_one(exp(-fabs(x))); }
-static inline T softplus(T x, T beta, T threshold) { return x * beta > threshold ? x : log_one_and_exp(x * beta) / beta; }
+static inline T softplus(T x, T beta, T threshold)
+{
+    return x * beta > threshold ? x : log_one_and_exp(x * beta) / beta;
+}
 static inline T log_sigmoid(T x) { return fmin((T)0, x) - log1p_to_one(exp(-fabs(x))); }
 // tanh(log(1 + exp(x))), which is 1 from far below 40 on.
 static inline T mish_tanh(T x)

@@ -29,8 +29,8 @@ typedef float real;
 #define SMALLEST 0x1p-126
 #endif
 
-// Cosine and sine of the part u of a turn, in [0, 1): of what is left of whole quarters, at most an eighth of a turn, which
-// u has exactly. Series' ends are below half a unit in the last place.
+// Cosine and sine of the part u of a turn, in [0, 1): of what is left of whole quarters, at most an eighth of a turn,
+// which u has exactly. Series' ends are below half a unit in the last place.
 #ifdef WIDE
 #define COSINE(u) cospi(2 * (u))
 #define SINE(u) sinpi(2 * (u))

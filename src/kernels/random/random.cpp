@@ -161,7 +161,8 @@ void dropout_backward(Queue& queue, const Tensor& gradient, const Tensor& mask, 
     const bool quads = dropped_in_quads(gradient.dtype, queue.device());
     const std::string options = dropout_options(gradient.dtype, queue.device());
     Kernel& kernel = queue.context().program("kernels/random/choose.cl", options).kernel("dropout_backward");
-    queue.launch(kernel, Range::linear(quads ? (n + 3) / 4 : n, 64), gradient, mask, input_gradient, n, static_cast<float>(scale));
+    queue.launch(kernel, Range::linear(quads ? (n + 3) / 4 : n, 64), gradient, mask, input_gradient, n,
+                 static_cast<float>(scale));
 }
 
 }  // namespace clprim
