@@ -236,8 +236,18 @@ static inline T remainder_of(T a, T b)
 }
 static inline T divide_floor(T a, T b)
 {
-    T q = divide_trunc(a, b);
-    return b != 0 && (a < 0) != (b < 0) && fmod_of(a, b) != 0 ? (T)(q - 1) : q;
+    const T q = divide_trunc(a, b);
+#ifdef T_SIGNED
+    // What is left is the remainder in its low bits, whether or not the quotient wrapped.
+#if T_SIZE == 8
+    const T rest = (T)((ulong)a - (ulong)q * (ulong)b);
+#else
+    const T rest = (T)((uint)a - (uint)q * (uint)b);
+#endif
+    return b != 0 && (a < 0) != (b < 0) && rest != 0 ? (T)(q - 1) : q;
+#else
+    return q;
+#endif
 }
 static inline T power(T a, T b)
 {
