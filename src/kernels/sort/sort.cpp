@@ -148,7 +148,7 @@ void select_best(Queue& queue, const Rows& rows, const Tensor& from, const Tenso
     const std::string options =
         rows.options() + " -DKEEP=" + std::to_string(std::bit_ceil(static_cast<std::uint64_t>(rows.keep))) +
         (from.defined() ? " -DFROM_ITEMS" : "") + (to.defined() ? " -DTO_ITEMS" : "");
-    Launch launch(queue, queue.context().program("kernels/sort/select.cl", options).kernel("select_best"));
+    Launch launch(queue, queue.context().program("kernels/sort/cpu_select.cl", options).kernel("select_best"));
     launch.arg(rows.input).arg(rows.stride(rows.input));
     if (from.defined())
         launch.arg(from);
