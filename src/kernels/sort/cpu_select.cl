@@ -29,17 +29,7 @@ static inline void sift(item_t* heap, uint at, uint count, item_t item)
 #endif
 
 __attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void select_best(const __global storage_t(T)* input, ulong input_offset, long input_stride,
-#ifdef FROM_ITEMS
-                          const __global item_t* items, ulong items_offset,
-#endif
-#ifdef TO_ITEMS
-                          __global item_t* kept, ulong kept_offset,
-#else
-                          __global storage_t(T)* values, ulong values_offset, long values_stride,
-                          __global long* indices, ulong indices_offset, long indices_stride,
-#endif
-                          ulong n, uint keep, ulong part, geometry_t rows)
+__kernel void select_best(ROWS_OF_ITEMS, ulong n, uint keep, ulong part, geometry_t rows)
 {
     const ulong row = get_global_id(1), begin = get_global_id(0) * part, end = min(begin + part, n);
     offset_t o[OPERANDS];

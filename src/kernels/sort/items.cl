@@ -53,4 +53,20 @@ static inline item_t item_of(compute_t(T) v, ulong position)
     return (item_t)key << 32 | position;
 #endif
 }
+
+// What kernels take and give: elements of rows or, with -DFROM_ITEMS, items; values and positions or, with -DTO_ITEMS,
+// items.
+#ifdef FROM_ITEMS
+#define ITEMS_TAKEN , const __global item_t *items, ulong items_offset
+#else
+#define ITEMS_TAKEN
+#endif
+#ifdef TO_ITEMS
+#define GIVEN , __global item_t *kept, ulong kept_offset
+#else
+#define GIVEN                                                                                         \
+    , __global storage_t(T) *values, ulong values_offset, long values_stride, __global long *indices, \
+        ulong indices_offset, long indices_stride
+#endif
+#define ROWS_OF_ITEMS const __global storage_t(T) *input, ulong input_offset, long input_stride ITEMS_TAKEN GIVEN
 #endif

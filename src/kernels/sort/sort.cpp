@@ -84,6 +84,18 @@ void check(const Tensor& input, std::size_t axis, const Tensor& values, const Te
                           ": 2^32 or more elements along one axis");
 }
 
+// ROWS_OF_ITEMS of items.cl.
+void add_operands(Launch& launch, const Rows& rows, const Tensor& from, const Tensor& to)
+{
+    launch.arg(rows.input).arg(rows.stride(rows.input));
+    if (from.defined())
+        launch.arg(from);
+    if (to.defined())
+        launch.arg(to);
+    else
+        launch.arg(rows.values).arg(rows.stride(rows.values)).arg(rows.indices).arg(rows.stride(rows.indices));
+}
+
 // One pass of sort_tiles over rows of n items (or elements, without `from`). With `to`, the first `keep` items of each
 // block go there; without, the first `keep` elements of each row go to the outputs.
 void sort_tiles(Queue& queue, const Rows& rows, const Tensor& from, const Tensor& to, std::int64_t n,
@@ -96,13 +108,7 @@ void sort_tiles(Queue& queue, const Rows& rows, const Tensor& from, const Tensor
                                 std::to_string(group) + (from.defined() ? " -DFROM_ITEMS" : "") +
                                 (to.defined() ? " -DTO_ITEMS" : "");
     Launch launch(queue, queue.context().program("kernels/sort/tiles.cl", options).kernel("sort_tiles"));
-    launch.arg(rows.input).arg(rows.stride(rows.input));
-    if (from.defined())
-        launch.arg(from);
-    if (to.defined())
-        launch.arg(to);
-    else
-        launch.arg(rows.values).arg(rows.stride(rows.values)).arg(rows.indices).arg(rows.stride(rows.indices));
+    add_operands(launch, rows, from, to);
     launch.arg(cl_ulong(n)).arg(cl_ulong(keep)).arg(cl_uint(block));
     rows.starts.set_argument(launch);
     launch.run(Range::groups((blocks * block + tile - 1) / tile, group));
@@ -149,13 +155,7 @@ void select_best(Queue& queue, const Rows& rows, const Tensor& from, const Tenso
         rows.options() + " -DKEEP=" + std::to_string(std::bit_ceil(static_cast<std::uint64_t>(rows.keep))) +
         (from.defined() ? " -DFROM_ITEMS" : "") + (to.defined() ? " -DTO_ITEMS" : "");
     Launch launch(queue, queue.context().program("kernels/sort/cpu_select.cl", options).kernel("select_best"));
-    launch.arg(rows.input).arg(rows.stride(rows.input));
-    if (from.defined())
-        launch.arg(from);
-    if (to.defined())
-        launch.arg(to);
-    else
-        launch.arg(rows.values).arg(rows.stride(rows.values)).arg(rows.indices).arg(rows.stride(rows.indices));
+    add_operands(launch, rows, from, to);
     launch.arg(cl_ulong(n)).arg(cl_uint(rows.keep)).arg(cl_ulong((n + parts - 1) / parts));
     rows.starts.set_argument(launch);
     launch.run(Range::groups({static_cast<std::size_t>(parts), static_cast<std::size_t>(rows.count()), 1}, {1, 1, 1}));

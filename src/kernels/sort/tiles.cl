@@ -10,17 +10,7 @@
 #include "kernels/sort/items.cl"
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void sort_tiles(const __global storage_t(T)* input, ulong input_offset, long input_stride,
-#ifdef FROM_ITEMS
-                const __global item_t* items, ulong items_offset,
-#endif
-#ifdef TO_ITEMS
-                __global item_t* kept, ulong kept_offset,
-#else
-                __global storage_t(T)* values, ulong values_offset, long values_stride,
-                __global long* indices, ulong indices_offset, long indices_stride,
-#endif
-                ulong n, ulong keep, uint block_size, geometry_t rows)
+void sort_tiles(ROWS_OF_ITEMS, ulong n, ulong keep, uint block_size, geometry_t rows)
 {
     __local item_t tile[TILE];
     const ulong blocks_per_row = (n + block_size - 1) / block_size;
