@@ -82,10 +82,6 @@ __kernel void select_best(ROWS_OF_ITEMS, ulong n, uint keep, ulong part, geometr
     for (uint i = 0; i < keep; ++i)
         kept[i] = i < count ? heap[i] : PADDING;
 #else
-    for (uint i = 0; i < count; ++i) {
-        const long from = POSITION(heap[i]);
-        values[values_offset + o[1] + i * values_stride] = input[from * input_stride];
-        indices[indices_offset + o[2] + i * indices_stride] = from;
-    }
+    GIVE_ITEMS(heap, count)
 #endif
 }

@@ -68,5 +68,12 @@ static inline item_t item_of(compute_t(T) v, ulong position)
     , __global storage_t(T) *values, ulong values_offset, long values_stride, __global long *indices, \
         ulong indices_offset, long indices_stride
 #endif
+// The elements of `count` items become values and positions; o: of the row's operands, `input` at its first element.
+#define GIVE_ITEMS(items, count)                                                                      \
+    for (uint i = 0; i < (count); ++i) {                                                              \
+        const long from = POSITION((items)[i]);                                                       \
+        values[values_offset + o[1] + i * values_stride] = input[from * input_stride];                \
+        indices[indices_offset + o[2] + i * indices_stride] = from;                                   \
+    }
 #define ROWS_OF_ITEMS const __global storage_t(T) *input, ulong input_offset, long input_stride ITEMS_TAKEN GIVEN
 #endif

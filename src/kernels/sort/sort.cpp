@@ -114,8 +114,8 @@ void sort_tiles(Queue& queue, const Rows& rows, const Tensor& from, const Tensor
     launch.run(Range::groups((blocks * block + tile - 1) / tile, group));
 }
 
-// Sorted tiles become sorted rows by merging, and rows of items become values and positions.
-void merge_and_finish(Queue& queue, const Rows& rows, Tensor items)
+// Sorted runs become sorted rows by merging, and rows of items become values and positions.
+void merge_and_finish(Queue& queue, const Rows& rows, Tensor items, std::int64_t run)
 {
     const bool cpu = queue.device().kind == DeviceKind::cpu;
     const std::int64_t chunk = cpu ? 256 : 16;
@@ -129,7 +129,7 @@ void merge_and_finish(Queue& queue, const Rows& rows, Tensor items)
         return result;
     };
     Tensor other = rows.workspace(queue, items.numel());
-    for (std::int64_t width = tile; width < rows.n; width *= 2) {
+    for (std::int64_t width = run; width < rows.n; width *= 2) {
         queue.launch(merge, range((rows.n + chunk - 1) / chunk, local), items, other, cl_ulong(rows.n),
                      cl_ulong(width));
         std::swap(items, other);
@@ -174,16 +174,39 @@ void select_rows(Queue& queue, const Rows& rows)
     select_best(queue, rows, items, {}, parts * rows.keep, 1);
 }
 
+constexpr std::int64_t cpu_run = 4096;   // elements that a CPU's work-item sorts
+
+// Whole rows, on CPUs.
+void sort_runs(Queue& queue, const Rows& rows)
+{
+    const bool one = rows.n <= cpu_run;
+    const Tensor items = one ? Tensor() : rows.workspace(queue, rows.count() * rows.n);
+    const std::string options =
+        rows.options() + " -DRUN=" +
+        std::to_string(one ? std::bit_ceil(static_cast<std::uint64_t>(rows.n)) : std::uint64_t{cpu_run}) +
+        (one ? "" : " -DTO_ITEMS");
+    Launch launch(queue, queue.context().program("kernels/sort/cpu_runs.cl", options).kernel("sort_runs"));
+    add_operands(launch, rows, {}, items);
+    const std::int64_t runs = (rows.n + cpu_run - 1) / cpu_run, each = std::max<std::int64_t>(cpu_run / 4 / rows.n, 1),
+                       blocks = (rows.count() + each - 1) / each;
+    launch.arg(cl_ulong(rows.n)).arg(cl_ulong(rows.keep)).arg(cl_uint(each));
+    rows.starts.set_argument(launch);
+    launch.run(Range::groups({static_cast<std::size_t>(runs), static_cast<std::size_t>(blocks), 1}, {1, 1, 1}));
+    if (!one)
+        merge_and_finish(queue, rows, items, cpu_run);
+}
+
 void sort_rows(Queue& queue, const Rows& rows)
 {
-    if (queue.device().kind == DeviceKind::cpu && rows.keep <= most_selected && rows.keep * 4 <= rows.n)
-        return select_rows(queue, rows);
+    if (queue.device().kind == DeviceKind::cpu)
+        return rows.keep <= most_selected && rows.keep * 4 <= rows.n ? select_rows(queue, rows)
+                                                                     : sort_runs(queue, rows);
     if (rows.n <= tile)
         return sort_tiles(queue, rows, {}, {}, rows.n, rows.keep);
     if (rows.keep * 4 > tile) {
         const Tensor items = rows.workspace(queue, rows.count() * rows.n);
         sort_tiles(queue, rows, {}, items, rows.n, tile);
-        return merge_and_finish(queue, rows, items);
+        return merge_and_finish(queue, rows, items, tile);
     }
     // Few are wanted: each tile passes on its best ones, until the row fits into a tile.
     Tensor items;
