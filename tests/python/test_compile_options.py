@@ -40,3 +40,22 @@ def test_tuning_of_products_with_expanded_operands():
         check(lambda x, w: torch.bmm(x.expand(3, 4, 5), w.expand(3, 5, 6)), torch.randn(4, 5), torch.randn(1, 5, 6),
               atol=1e-5, rtol=1e-5)
         check(lambda x, w: x @ w.expand(5, 6), torch.randn(0, 5), torch.randn(6))
+
+
+@pytest.mark.parametrize("dynamic", (False, True))
+def test_what_a_forward_pass_keeps_lies_as_traced_where_sizes_are_dynamic(dynamic, monkeypatch):
+    """In Mamba-2 a kept part of a tensor became one of its own, whose strides were constants of the backward pass."""
+    from torch._inductor.graph import GraphLowering
+
+    strict = {}
+    output = GraphLowering.output
+
+    def recorded(graph, *arguments):
+        strict["backward" if graph.is_backward else "inference" if graph.is_inference else "forward"] = \
+            config.strict_output_strides
+        return output(graph, *arguments)
+
+    monkeypatch.setattr(GraphLowering, "output", recorded)
+    check(lambda x: x.sin() * x.sum(), torch.randn(5, 7, requires_grad=True), dynamic=dynamic)
+    check(lambda x: x.sin(), torch.randn(5, 7), dynamic=dynamic)
+    assert strict == {"forward": dynamic, "backward": False, "inference": False}

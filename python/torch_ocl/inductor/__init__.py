@@ -33,10 +33,12 @@ def register() -> None:
     from torch._inductor.bounds import ValueRangeAnalysis
     from torch._inductor.choices import InductorChoices
     from torch._inductor.codegen.common import register_backend_for_device, register_device_op_overrides
+    from torch._inductor.graph import GraphLowering
     from torch._inductor.scheduler import Scheduler
 
     from torch_ocl.inductor import cpp_wrapper, device, identity, lowerings, reductions
-    from torch_ocl.inductor.scheduling import for_gpus, of_unbounded, OpenCLScheduling, OpenCLWrapper, untimed
+    from torch_ocl.inductor.scheduling import (as_traced, for_gpus, of_unbounded, OpenCLScheduling, OpenCLWrapper,
+                                               untimed)
 
     register_backend_for_device("ocl", OpenCLScheduling, OpenCLWrapper, cpp_wrapper.OpenCLCppWrapper,
                                 _NoFxWrapper, identity.GraphPass())
@@ -46,6 +48,7 @@ def register() -> None:
     Scheduler.speedup_by_fusion = untimed(Scheduler.speedup_by_fusion, "benchmark_fusion")
     Scheduler.speedup_by_combo_kernel = untimed(Scheduler.speedup_by_combo_kernel, "benchmark_combo_kernel")
     Scheduler._selected_tiling_memory = for_gpus(Scheduler._selected_tiling_memory)
+    GraphLowering.run = as_traced(GraphLowering.run)
     ValueRangeAnalysis.truncdiv = of_unbounded(vars(ValueRangeAnalysis)["truncdiv"])
     InductorChoices.reduction_split_factor = reductions.split_factor(InductorChoices.reduction_split_factor)
 

@@ -59,6 +59,19 @@ def of_unbounded(truncdiv):
     return classmethod(bounds)
 
 
+def as_traced(run):
+    """How a graph is lowered: what a forward pass keeps lies as it was traced where sizes are dynamic, since PyTorch
+    takes other strides for constants of the backward pass, which then fails for the next size."""
+    @functools.wraps(run)
+    def lowered(graph, *inputs):
+        dynamic = any(isinstance(x, torch.SymInt) for x in inputs)
+        on_device = any(isinstance(x, torch.Tensor) and x.device.type == "ocl" for x in inputs)
+        exact = dynamic and on_device and not (graph.is_backward or graph.is_inference)
+        with config.patch(strict_output_strides=exact or config.strict_output_strides):
+            return run(graph, *inputs)
+    return lowered
+
+
 class OpenCLScheduling(SIMDScheduling):
     kernel_type = OpenCLKernel
 
