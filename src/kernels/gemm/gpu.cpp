@@ -127,9 +127,12 @@ void gpu_dot(Queue& queue, const GemmProblem& asked, const GemmTensors& given)
     const bool aligned = along_k ? in_groups(4, tensors.b, problem.k, problem.b.row, problem.b.column, problem.b.batch)
                                  : in_groups(4, tensors.b, problem.n, problem.b.column, problem.b.row, problem.b.batch);
     const std::int64_t rows = problem.m == 1 ? 1 : few_rows, columns = along_k ? side : 4 * side;
+    // Single elements of several rows take addresses of their own.
+    const int sub_group = rows > 1 && !aligned ? spilling_sub_group(queue.device()) : 0;
     const Program& program = queue.context().program(
-        "kernels/gemm/gpu_dot.cl", fmt::format("{} -DB_ALONG_K={:d} -DALIGNED={:d} -DROWS={}",
-                                               gemm_options(problem.dtype), along_k, aligned, rows));
+        "kernels/gemm/gpu_dot.cl", fmt::format("{} -DB_ALONG_K={:d} -DALIGNED={:d} -DROWS={}{}",
+                                               gemm_options(problem.dtype), along_k, aligned, rows,
+                                               sub_group ? fmt::format(" -DSUB_GROUP={}", sub_group) : ""));
     launch_cut(queue, program, problem, tensors,
                gpu_cut(problem, divide_up(problem.n, columns), divide_up(problem.m, rows),
                        4 * queue.device().compute_units, 256),

@@ -4,7 +4,8 @@
 //   B_ALONG_K=1   B's columns lie along k: 16 columns, the 16 items of a column read neighbouring quads of k
 //   B_ALONG_K=0   64 columns, neighbouring items read neighbouring quads of columns, the 16 rows of items every 16th k
 // UNROLL quads of B are on their way at a time: loads first, then sums. Options: those of problem.cl, -DROWS=1|4,
-// -DALIGNED=0|1 (quads lie at multiples of four elements, as many).
+// -DALIGNED=0|1 (quads lie at multiples of four elements, as many), -DSUB_GROUP=.. where Intel's compiler would take
+// the widest and spill.
 #include "kernels/gemm/problem.cl"
 #include "core/quad.cl"
 
@@ -77,7 +78,11 @@ static inline void add_products(sum_t sums[ROWS], dot_sides s, int quads, long l
         }
 }
 
+#ifdef SUB_GROUP
+__kernel __attribute__((reqd_work_group_size(SIDE, SIDE, 1), intel_reqd_sub_group_size(SUB_GROUP)))
+#else
 __kernel __attribute__((reqd_work_group_size(SIDE, SIDE, 1)))
+#endif
 void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __global storage_t(X)* restrict b,
               ulong b_offset, __global storage_t(X)* c, ulong c_offset, const __global storage_t(X)* d, ulong d_offset,
               __global REAL* partial, ulong partial_offset, gemm_problem p, REAL alpha, REAL beta, long splits,
