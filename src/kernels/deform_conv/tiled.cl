@@ -290,12 +290,21 @@ void deform_conv_grad_bias(const __global element* gy, ulong gy_offset, const st
     gy += gy_offset;
     gb += gb_offset;
     __local real sums[64];
-    const int id = get_local_id(0), o = get_group_id(0), pixels = g.out_height * g.out_width;
+    const int id = get_local_id(0), o = get_group_id(0), width = g.out_width, pixels = g.out_height * width;
+    // From pixel to pixel, 64 further: some lines down and some columns on, which may reach over the line's end.
+    const int ahead = 64 % width;
+    const long first = o * gs.c + (id / width) * gs.h + (id % width) * gs.w, step = (64 / width) * gs.h + ahead * gs.w;
+    const long over = gs.h - width * gs.w;
     real sum = 0;
     for (int n = 0; n < g.batch; ++n) {
         real image = 0;
-        for (int p = id; p < pixels; p += 64)
-            image += load(X, gy, n * gs.n + o * gs.c + (p / g.out_width) * gs.h + (p % g.out_width) * gs.w);
+        long at = first + n * gs.n;
+        for (int p = id, x = id % width; p < pixels; p += 64) {
+            image += load(X, gy, at);
+            x += ahead;
+            at += x >= width ? step + over : step;
+            x -= x >= width ? width : 0;
+        }
         sum += image;
     }
     sums[id] = sum;
