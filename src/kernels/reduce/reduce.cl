@@ -7,9 +7,12 @@
 // the reduction is cut into segments (global id 1), whose accumulators `merge` combines.
 #define BLOCK 256     // steps after which an accumulator is folded into the total: keeps rounding errors small
 // Chains of dependent steps that run side by side, so that as many loads are under way.
-#ifndef CLPRIM_DEVICE_CPU
+// On GPUs fewer of doubles where a work-item owns an output: their states fill the registers of sub-groups of 32.
+#if defined(CLPRIM_DEVICE_CPU)
+#define CHAINS (LANES > 1 ? 2 : 1)
+#elif LANES > 1 || !defined(T_DOUBLE)
 #define CHAINS 4
-#elif LANES > 1
+#elif !defined(T_COMPLEX)
 #define CHAINS 2
 #else
 #define CHAINS 1
