@@ -1,5 +1,6 @@
-// Sorted runs of up to RUN elements of a row on CPUs, a work-item each: the digits of keys from the lowest on (LSD radix
-// sort, which is stable), those left out that all elements share; a few elements by insertion. Launch: (runs, rows_each rows).
+// Sorted runs of up to RUN elements of a row on CPUs, a work-item each: by the digits of keys from the lowest on (LSD
+// radix sort, which is stable), without those that all elements share; few elements by insertion. Launch: (runs, blocks
+// of rows_each rows).
 //   -DT=dtype -DKEY_... [-DWIDE] [-DDESCENDING] -DRUN=n; -DTO_ITEMS: rows of n items go out; otherwise the first `keep`
 //   values and positions of each row, which is one run
 // rows: operands input, values, indices, each at the first element of its row.
