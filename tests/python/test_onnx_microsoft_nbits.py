@@ -1,0 +1,104 @@
+"""com.microsoft's operators of block-quantised weights against ONNX Runtime and float64."""
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+from onnx_microsoft import I64, check, integers, normal, ours  # noqa: E402
+
+
+@pytest.mark.parametrize("rows", [1, 3, 11, 40])
+@pytest.mark.parametrize("bits, block, zeros", [(4, 32, "packed"), (4, 16, "none"), (8, 32, "packed"), (4, 32, "real"),
+                                                (2, 32, "none"), (4, 128, "packed")])
+def test_matmul_nbits(bits, block, zeros, rows):
+    n, k = 24, 96
+    blocks = -(-k // block)
+    b = integers(0, 256, n, blocks, block * bits // 8)
+    points = {"packed": integers(0, 256, n, -(-blocks * bits // 8)), "none": None, "real": normal(n, blocks) + 8}[zeros]
+    check("MatMulNBits", [normal(2, rows, k), b, normal(n, blocks, scale=0.1), points],
+          {"K": k, "N": n, "bits": bits, "block_size": block}, constants={"x1", "x2", "x3"}, rtol=1e-4, atol=1e-3)
+
+
+def four_bits(n, k, block, zeros):
+    """Inputs of MatMulNBits beside A, and the weights that they stand for."""
+    scales, q, points = normal(n, k // block, scale=0.1), integers(0, 16, n, k), integers(0, 16, n, k // block)
+    inputs = [(q[:, ::2] | q[:, 1::2] << 4).reshape(n, k // block, block // 2), scales]
+    if zeros:
+        even = np.pad(points, ((0, 0), (0, points.shape[1] % 2)))
+        inputs.append(even[:, ::2] | even[:, 1::2] << 4)
+    numbers = q.astype(np.float64) - (np.repeat(points, block, 1) if zeros else 8)
+    return inputs, numbers * np.repeat(scales, block, 1)
+
+
+def nbits_product(x, inputs, n, block, level):
+    y, = ours("MatMulNBits", [x, *inputs],
+              {"K": x.shape[1], "N": n, "bits": 4, "block_size": block, "accuracy_level": level},
+              constants={"x1", "x2", "x3"})
+    return y
+
+
+@pytest.mark.parametrize("level, error", [(0, 1e-5), (1, 1e-5), (3, 4e-3)])
+@pytest.mark.parametrize("block, zeros", [(32, False), (64, True), (128, True), (256, False)])
+@pytest.mark.parametrize("n", [20, 22, 136])
+def test_matmul_nbits_of_one_row(n, block, zeros, level, error):
+    """Against float64; at level 3 A may be rounded."""
+    x, (inputs, weights) = normal(1, 512), four_bits(n, 512, block, zeros)
+    magnitude = np.abs(x).astype(np.float64) @ (8 * np.repeat(np.abs(inputs[1]), block, 1)).T
+    y = nbits_product(x, inputs, n, block, level)
+    assert (np.abs(y - x.astype(np.float64) @ weights.T) <= error * magnitude).all()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 16, 17])
+@pytest.mark.parametrize("n, k, block, zeros", [(4, 128, 32, False), (22, 160, 32, True), (135, 320, 64, True),
+                                                (20, 192, 96, False), (136, 512, 128, True), (40, 512, 256, True),
+                                                (3, 64, 32, False), (600, 2048, 32, True), (24, 160, 16, True)])
+def test_matmul_nbits_by_bytes(n, k, block, zeros, rows):
+    """At level 4 A may become bytes, with a scale for each 32 of a row: half a step is lost at most."""
+    x, (inputs, weights) = normal(rows, k), four_bits(n, k, block, zeros)
+    step = np.repeat(np.abs(x).reshape(rows, -1, 32).max(2) / 127, 32, 1)
+    lost = (0.501 * step) @ np.abs(weights).T
+    terms = np.abs(x).astype(np.float64) @ (16 * np.repeat(np.abs(inputs[1]), block, 1)).T
+    y = nbits_product(x, inputs, n, block, 4)
+    error = np.abs(y - x.astype(np.float64) @ weights.T)
+    assert (error <= lost + 1e-6 * terms).all()
+    assert np.linalg.norm(error) < 0.01 * np.linalg.norm(x) * np.linalg.norm(weights) / k ** 0.5   # as of random steps
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e-39])
+def test_matmul_nbits_by_bytes_of_any_numbers(value):
+    """What is not finite makes its row so, and no other."""
+    x, (inputs, weights) = normal(3, 256), four_bits(24, 256, 32, True)
+    x[1, 77] = value
+    y = nbits_product(x, inputs, 24, 32, 4)
+    assert np.isfinite(y[[0, 2]]).all()
+    assert (np.isfinite(y[1]) == (abs(value) < 1)).all()
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="processes cannot be bound to a core here")
+def test_matmul_nbits_by_bytes_on_one_core():
+    """A work-item has all columns then, also where they are fewer than it takes at a time."""
+    core = min(os.sched_getaffinity(0))
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__,
+                           "-k", "test_matmul_nbits_by_bytes and not one_core"], capture_output=True, text=True,
+                          preexec_fn=lambda: os.sched_setaffinity(0, {core}), timeout=600)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+
+
+def test_matmul_nbits_bias():
+    b = integers(0, 256, 8, 2, 16)
+    check("MatMulNBits", [normal(5, 64), b, normal(8, 2, scale=0.1), None, None, normal(8)],
+          {"K": 64, "N": 8, "bits": 4, "block_size": 32}, constants={"x1", "x2", "x5"}, atol=1e-3)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("zeros", [False, True])
+def test_gather_block_quantized(bits, zeros):
+    rows, columns, block = 10, 64, 16
+    data = integers(0, 256, rows, columns * bits // 8)
+    points = integers(0, 256, rows, columns // block * bits // 8) if zeros else None
+    check("GatherBlockQuantized", [data, integers(0, rows, 2, 3, dtype=I64), normal(rows, columns // block), points],
+          {"bits": bits, "block_size": block, "gather_axis": 0, "quantize_axis": 1}, constants={"x0", "x2", "x3"})
