@@ -40,7 +40,8 @@ def both(nodes, inputs, outputs, constants=(), opset=17):
 
 def counting_body(limit=None):
     """x, i -> x * 2 + outer; its scan output is x before; it ends when x's sum reaches the limit."""
-    nodes = [node("Mul", ["x", "two"], ["xx"]), node("Add", ["xx", "outer"], ["x_next"]), node("Identity", ["x"], ["s"])]
+    nodes = [node("Mul", ["x", "two"], ["xx"]), node("Add", ["xx", "outer"], ["x_next"]),
+             node("Identity", ["x"], ["s"])]
     if limit is None:
         nodes.append(node("Identity", ["go"], ["go_on"]))
     else:
@@ -94,7 +95,8 @@ def test_if_inside_loop_sees_both_scopes():
         [node("Mod", ["i", "two"], ["odd"]), node("Cast", ["odd"], ["is_odd"], to=B),
          node("If", ["is_odd"], ["x_next"], then_branch=branch("Mul", "outer"), else_branch=branch("Add", "outer")),
          node("Identity", ["go"], ["go_on"])],
-        "body", [port("i", I, []), port("go", B, []), port("x", F, [3])], [port("go_on", B, []), port("x_next", F, [3])])
+        "body", [port("i", I, []), port("go", B, []), port("x", F, [3])],
+        [port("go_on", B, []), port("x_next", F, [3])])
     both([node("Loop", ["trips", "", "x"], ["y"], body=body)],
          {"trips": np.array(5, np.int64), "x": X, "outer": OUTER}, [port("y", F, [3])], [constant("two", np.int64(2))])
 
@@ -102,11 +104,12 @@ def test_if_inside_loop_sees_both_scopes():
 @pytest.mark.parametrize("back", [0, 1])
 @pytest.mark.parametrize("out_back", [0, 1])
 @pytest.mark.parametrize("axis, out_axis", [(0, 0), (-1, 1), (1, -1), (-2, 0)])
-@pytest.mark.parametrize("length", [1, 4])
+@pytest.mark.parametrize("length", [1, 4, 16, 19])
 def test_scan(axis, out_axis, back, out_back, length):
     body = helper.make_graph([node("Mul", ["s", "half"], ["h"]), node("Add", ["h", "e"], ["s_next"]),
                               node("Sub", ["s_next", "outer"], ["o"])],
-                             "body", [port("s", F, [3]), port("e", F, [3])], [port("s_next", F, [3]), port("o", F, [3])])
+                             "body", [port("s", F, [3]), port("e", F, [3])],
+                             [port("s_next", F, [3]), port("o", F, [3])])
     x = np.random.default_rng(0).standard_normal((length, 3)).astype(np.float32)
     scan = node("Scan", ["s0", "x"], ["s", "os"], body=body, num_scan_inputs=1, scan_input_axes=[axis],
                 scan_output_axes=[out_axis], scan_input_directions=[back], scan_output_directions=[out_back])

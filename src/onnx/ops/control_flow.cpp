@@ -1,5 +1,6 @@
 // If, Loop and Scan. Their subgraphs run on the same queue; only a condition that lies on the device is waited for.
 #include <clprim/concat.hpp>
+#include <clprim/pointwise.hpp>
 
 #include "onnx/ops/families.hpp"
 #include "onnx/ops/support.hpp"
@@ -14,6 +15,28 @@ bool condition(const Value& value, Queue& queue)
 {
     require(value.numel() == 1, "a condition must have one element, has shape ", to_string(value.shape()));
     return value.to_ints(queue)[0] != 0;
+}
+
+// Concatenates slices of one element along the axis. Small ones go eight a launch: launches are what they cost.
+void gather(Queue& queue, std::span<const Tensor> slices, std::size_t axis, const Tensor& out)
+{
+    constexpr std::size_t together = 8;
+    constexpr std::int64_t small = 1 << 14;
+    std::size_t done = 0;
+    if (size_of(out.dtype) == 4 && slices[0].numel() <= small && out.numel() > 0)
+        for (; done + together <= slices.size(); done += together) {
+            std::vector<Tensor> from(slices.begin() + done, slices.begin() + done + together), to;
+            for (std::size_t i = 0; i < together; ++i) {
+                const auto begin = static_cast<std::int64_t>(done + i);
+                to.push_back(out.slice(axis, begin, begin + 1));
+                from[i].dtype = to[i].dtype = DataType::uint32;     // bits are moved, not numbers
+            }
+            pointwise(queue, from, to, {},
+                      "y0 = x0; y1 = x1; y2 = x2; y3 = x3; y4 = x4; y5 = x5; y6 = x6; y7 = x7;");
+        }
+    if (done < slices.size())
+        concat(queue, slices.subspan(done), axis,
+               out.slice(axis, static_cast<std::int64_t>(done), static_cast<std::int64_t>(slices.size())));
 }
 
 // Slices of equal shape next to each other along a new axis.
@@ -34,7 +57,7 @@ Value stack(const Call& call, const Values& slices, std::size_t axis)
         tensors.push_back(slice.reshaped(unit, call.queue()).device(call.queue()));
     }
     Tensor result = call.allocate(shape, tensors[0].dtype);
-    concat(call.queue(), tensors, axis, result);
+    gather(call.queue(), tensors, axis, result);
     return Value(result, slices[0].type());
 }
 
