@@ -17,5 +17,14 @@ namespace clprim {
 // Throws InvalidArgument for tensors that do not fit, NotSupported for complex128 on a device without float64.
 void fft(Queue& queue, const Tensor& input, bool inverse, const Tensor& output, double scale = 1);
 
+// Whether lines of n real numbers (float32, float64) are transformed as such: even ones whose halves fit fast memory.
+bool takes_real_lines(Queue& queue, DataType dtype, std::int64_t n);
+
+// The first n / 2 + 1 terms of the transform of n real numbers, and back from them, where the imaginary parts of the
+// first and the last count for nothing. Contiguous tensors [lines, n] and [lines, n / 2 + 1] (complex64 or complex128)
+// that do not overlap. Throws InvalidArgument for tensors that do not fit, NotSupported unless takes_real_lines.
+void rfft(Queue& queue, const Tensor& input, const Tensor& output, double scale = 1);
+void irfft(Queue& queue, const Tensor& input, const Tensor& output, double scale = 1);
+
 }  // namespace clprim
 CLPRIM_API_END

@@ -9,14 +9,14 @@ typedef struct { ulong batch, rows, columns, size; } distance_t;
 // Where the pair (i, j) of n points lies, i < j.
 static inline ulong condensed(ulong i, ulong j, ulong n) { return i * (2 * n - i - 1) / 2 + (j - i - 1); }
 
-// Work-item = one distance. Points of `b` are given by columns, [batch, size, columns]: neighbours read neighbours.
+// Work-item (j, i, n) = one distance. Points of `b` are given by columns, [batch, size, columns]: neighbours read
+// neighbours.
 __kernel void distances(input_t a, ulong a_offset, input_t b, ulong b_offset, __global storage_t(X)* y, ulong y_offset,
-                        distance_t g, acc_t p, ulong items)
+                        distance_t g, acc_t p)
 {
-    const ulong item = get_global_id(0);
-    if (item >= items)
+    const ulong j = get_global_id(0), i = get_global_id(1), n = get_global_id(2);
+    if (j >= g.columns || i >= g.rows)
         return;
-    const ulong j = item % g.columns, i = item / g.columns % g.rows, n = item / g.columns / g.rows;
 #ifdef CONDENSED
     if (j <= i)
         return;
@@ -24,8 +24,8 @@ __kernel void distances(input_t a, ulong a_offset, input_t b, ulong b_offset, __
     a += a_offset + (n * g.rows + i) * g.size;
     b += b_offset + n * g.size * g.columns + j;
     acc_t sum = 0;
-    for (ulong m = 0; m < g.size; ++m) {
-        const acc_t d = fabs((acc_t)load(X, a, m) - (acc_t)load(X, b, m * g.columns));
+    for (ulong m = 0; m < g.size; ++m, b += g.columns) {
+        const acc_t d = fabs((acc_t)load(X, a, m) - (acc_t)load(X, b, 0));
 #if NORM == 0
         sum += d != 0 ? 1 : 0;
 #elif NORM == 1
@@ -46,7 +46,7 @@ __kernel void distances(input_t a, ulong a_offset, input_t b, ulong b_offset, __
 #ifdef CONDENSED
     store(X, y, y_offset + condensed(i, j, g.rows), sum);
 #else
-    store(X, y, y_offset + item, sum);
+    store(X, y, y_offset + (n * g.rows + i) * g.columns + j, sum);
 #endif
 }
 
@@ -67,15 +67,15 @@ static inline acc_t derivative(acc_t d, acc_t distance, acc_t p, acc_t g)
 #endif
 }
 
-// Work-item = one element of one point of `a`.
+// Work-item (m, i, n) = one element of one point of `a`.
 __kernel void distances_backward(input_t a, ulong a_offset, input_t b, ulong b_offset, input_t y, ulong y_offset,
                                  input_t dy, ulong dy_offset, __global storage_t(X)* da, ulong da_offset, distance_t g,
-                                 acc_t p, ulong items)
+                                 acc_t p)
 {
-    const ulong item = get_global_id(0);
-    if (item >= items)
+    const ulong m = get_global_id(0), i = get_global_id(1), n = get_global_id(2);
+    if (m >= g.size || i >= g.rows)
         return;
-    const ulong m = item % g.size, i = item / g.size % g.rows, n = item / g.size / g.rows;
+    const ulong item = (n * g.rows + i) * g.size + m;
     const acc_t own = load(X, a, a_offset + item);
     b += b_offset + n * g.columns * g.size + m;
     acc_t sum = 0;

@@ -50,9 +50,9 @@ void forward(Queue& queue, const Tensor& a, const Tensor& b, double p, const Ten
     Tensor columns = queue.context().empty({b.size(0), b.size(2), b.size(1)}, b.dtype, queue);
     if (b.numel() != 0)
         copy(queue, b.transpose(1, 2), columns);
-    const cl_ulong items = g.batch * g.rows * g.columns;
-    detail::launch(queue, kernel(queue, "distances", a, p, condensed), Range::linear(items, 64), a, columns, y, g,
-                   detail::AccScalar{p, detail::accumulate_type(a.dtype)}, items);
+    const Range range = detail::plane_range(queue.device(), g.columns, g.rows, g.batch);
+    detail::launch(queue, kernel(queue, "distances", a, p, condensed), range, a, columns, y, g,
+                   detail::AccScalar{p, detail::accumulate_type(a.dtype)});
 }
 
 void backward(Queue& queue, const DistanceBackward& problem, const Tensor& a, const Tensor& b, bool condensed)
@@ -62,11 +62,10 @@ void backward(Queue& queue, const DistanceBackward& problem, const Tensor& a, co
     check(problem.y, shape, a.dtype, "y");
     check(problem.grad_y, shape, a.dtype, "grad_y");
     check(problem.grad_a, problem.a.shape, a.dtype, "grad_a");
-    const auto items = static_cast<cl_ulong>(a.numel());
-    if (items != 0)
-        detail::launch(queue, kernel(queue, "distances_backward", a, problem.p, condensed), Range::linear(items, 64), a,
-                       b, problem.y, problem.grad_y, problem.grad_a, g,
-                       detail::AccScalar{problem.p, detail::accumulate_type(a.dtype)}, items);
+    if (a.numel() != 0)
+        detail::launch(queue, kernel(queue, "distances_backward", a, problem.p, condensed),
+                       detail::plane_range(queue.device(), g.size, g.rows, g.batch), a, b, problem.y, problem.grad_y,
+                       problem.grad_a, g, detail::AccScalar{problem.p, detail::accumulate_type(a.dtype)});
 }
 
 Tensor as_batch(const Tensor& x)

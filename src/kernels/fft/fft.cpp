@@ -171,14 +171,14 @@ struct Line {
     }
     bool fits() const { return !radices.empty(); }
 
-    std::string options(bool wide, bool across, bool turn) const
+    std::string options(bool wide, bool across, const char* kind) const
     {
         std::string text = detail::concat("-DR=", wide ? "double" : "float", " -DN=", n, " -DPASSES=", radices.size(),
                                           " -DTEAM=", team, " -DLINES=", lines, " -DVEC=", vec, " -DMOST_RADIX=",
                                           std::max(*std::ranges::max_element(radices), 8));
         for (std::size_t i = 0; i < radices.size(); ++i)
             text += detail::concat(" -DRADIX_", i, '=', radices[i]);
-        return text + (across && lines > 1 ? " -DACROSS" : "") + (turn ? " -DTURN" : "");
+        return text + (across && lines > 1 ? " -DACROSS" : "") + kind;
     }
 };
 
@@ -204,7 +204,8 @@ void transform_lines(Queue& queue, const Line& line, const Tensor& x, const Tens
         turns = table_of<R>(queue, pair_turns<R>, p.all);
     }
     turns.dtype = x.dtype;   // or none that is looked at
-    const Program& program = queue.context().program("kernels/fft/lines.cl", line.options(wide, across, turn));
+    const Program& program =
+        queue.context().program("kernels/fft/lines.cl", line.options(wide, across, turn ? " -DTURN" : ""));
     const Range range = Range::groups((p.lines + line.lines - 1) / line.lines, std::size_t{line.team} * line.lines);
     queue.launch(program.kernel("fft_lines"), range, x, y, roots, turns, p, scale);
 }
@@ -322,6 +323,69 @@ void transform(Queue& queue, const Tensor& input, const Tensor& output, bool inv
 }
 
 }  // namespace
+
+namespace {
+
+// Between lines of n real numbers and of n / 2 + 1 terms, by transforms of n / 2 pairs.
+template <class R>
+void transform_real(Queue& queue, const Tensor& x, const Tensor& y, std::int64_t n, R scale)
+{
+    const bool inverse = is_complex(x.dtype);
+    const Line line(queue.device(), n / 2, sizeof(R) == 8, false);
+    const Tensor roots = table_of<R>(queue, split_roots<R>, n / 2);
+    Tensor turns = table_of<R>(queue, paired_roots<R>, n);
+    turns.dtype = inverse ? x.dtype : y.dtype;
+    const Lines p{{static_cast<cl_ulong>(x.size(1)), 0, 1}, {static_cast<cl_ulong>(y.size(1)), 0, 1},
+                  static_cast<cl_uint>(x.size(0)), 1, 0, 0, inverse};
+    const Program& program = queue.context().program(
+        "kernels/fft/lines.cl", line.options(sizeof(R) == 8, false, inverse ? " -DREAL_OUT" : " -DREAL_IN"));
+    const Range range = Range::groups((p.lines + line.lines - 1) / line.lines, std::size_t{line.team} * line.lines);
+    queue.launch(program.kernel("fft_lines"), range, x, y, roots, turns, p, scale);
+}
+
+void transform_real(Queue& queue, std::string_view name, const Tensor& real, const Tensor& terms, bool inverse,
+                    double scale)
+{
+    const bool wide = real.dtype == DataType::float64;
+    require(real.dtype == (wide ? DataType::float64 : DataType::float32) &&
+                terms.dtype == (wide ? DataType::complex128 : DataType::complex64),
+            name, ": expected float32 and complex64, or float64 and complex128, got ", name_of(real.dtype), " and ",
+            name_of(terms.dtype));
+    require(real.dim() == 2 && terms.dim() == 2 && real.size(0) == terms.size(0) &&
+                terms.size(1) == real.size(1) / 2 + 1 && real.is_contiguous() && terms.is_contiguous(),
+            name, ": expected contiguous tensors [lines, n] and [lines, n / 2 + 1], got ", to_string(real.shape),
+            " and ", to_string(terms.shape));
+    require<NotSupported>(takes_real_lines(queue, real.dtype, real.size(1)), name, ": ", real.size(1),
+                          " elements are not transformed as real ones (takes_real_lines)");
+    if (real.numel() == 0)
+        return;
+    const Tensor &from = inverse ? terms : real, &to = inverse ? real : terms;
+    if (wide)
+        transform_real<double>(queue, from, to, real.size(1), scale);
+    else
+        transform_real<float>(queue, from, to, real.size(1), static_cast<float>(scale));
+}
+
+}  // namespace
+
+bool takes_real_lines(Queue& queue, DataType dtype, std::int64_t n)
+{
+    const bool wide = dtype == DataType::float64;
+    return n % 2 == 0 && n > 0 && (wide ? queue.device().fp64 : dtype == DataType::float32) &&
+           Line(queue.device(), n / 2, wide, false).fits();
+}
+
+void rfft(Queue& queue, const Tensor& input, const Tensor& output, double scale)
+{
+    detail::check_operands("rfft", {{"input", input}, {"output", output}});
+    transform_real(queue, "rfft", input, output, false, scale);
+}
+
+void irfft(Queue& queue, const Tensor& input, const Tensor& output, double scale)
+{
+    detail::check_operands("irfft", {{"input", input}, {"output", output}});
+    transform_real(queue, "irfft", output, input, true, scale);
+}
 
 void fft(Queue& queue, const Tensor& input, bool inverse, const Tensor& output, double scale)
 {

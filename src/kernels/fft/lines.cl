@@ -3,7 +3,9 @@
 // neighbours at once on CPUs. Work-groups have LINES teams; with -DACROSS neighbours are of neighbouring lines, where
 // these lie next to each other. Inverse transforms exchange real and imaginary parts on the way in and out.
 // Options: -DR=float or double, -DN, -DPASSES=n, -DRADIX_0=.. and so on, their product N; -DTEAM, -DLINES, -DVEC;
-// -DTURN: term k of line l is turned by exp(-2 pi i k (l modulo inner) / all) at the end.
+// -DTURN: term k of line l is turned by exp(-2 pi i k (l modulo inner) / all) at the end. -DREAL_IN: lines of 2 N real
+// numbers become the first N + 1 terms of their transform; -DREAL_OUT: the way back, where the imaginary parts of terms
+// 0 and N count for nothing; `turns` are exp(-2 pi i k / 2 N) then, and layouts count elements of either tensor.
 #include "core/dtype.cl"
 
 #define CAT_(a, b) a##b
@@ -56,6 +58,42 @@ static inline number first_root(const __global R* roots, int j, const int done)
     }
 #endif
     return (number){LOAD(roots + j / done * done), LOAD(roots + N + j / done * done)};
+}
+
+#if defined(REAL_IN) || defined(REAL_OUT)
+// Pairs of real numbers are transformed as complex ones, whose terms k and N - k make up those of the longer line
+// (Cooley, Lewis and Welch, "The fast Fourier transform algorithm", 1970).
+static inline complex_t conjugate(complex_t v) { return (complex_t)(v.x, -v.y); }
+static inline complex_t product(complex_t a, complex_t b)
+{
+    return (complex_t)(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
+}
+#endif
+#ifdef REAL_IN
+typedef R taken_t;
+#else
+typedef complex_t taken_t;
+#endif
+#ifdef REAL_OUT
+typedef R given_t;
+#else
+typedef complex_t given_t;
+#endif
+
+// Number i of a line as the transform takes it.
+static inline complex_t take(const __global taken_t* x, const __global complex_t* turns, ulong step, int i)
+{
+#if defined(REAL_IN)
+    return (complex_t)(x[2 * i], x[2 * i + 1]);
+#elif defined(REAL_OUT)
+    complex_t a = x[i], b = conjugate(x[N - i]);
+    if (i == 0)
+        a.y = 0, b.y = 0;
+    const complex_t odd = product(a - b, conjugate(turns[i]));
+    return a + b + (complex_t)(-odd.y, odd.x);
+#else
+    return step == 1 ? x[i] : x[i * step];
+#endif
 }
 
 // Puts the terms t of small transforms j .. to their places; `step` = done (radix - 1).
@@ -122,7 +160,7 @@ void pass(const int radix, const int done, const SPACE R* from, SPACE R* to, con
     }
 
 __kernel __attribute__((reqd_work_group_size(TEAM * LINES, 1, 1)))
-void fft_lines(const __global complex_t* x, ulong x_offset, __global complex_t* y, ulong y_offset,
+void fft_lines(const __global taken_t* x, ulong x_offset, __global given_t* y, ulong y_offset,
                const __global R* roots, ulong roots_offset, const __global complex_t* turns, ulong turns_offset,
                lines_t p, R scale)
 {
@@ -143,7 +181,7 @@ void fft_lines(const __global complex_t* x, ulong x_offset, __global complex_t* 
     __local R (*kept)[2 * N] = memory[own];
 #endif
     for (int i = lane; i < N; i += TEAM) {
-        const complex_t v = p.x.step == 1 ? x[i] : x[i * p.x.step];
+        const complex_t v = take(x, turns, p.x.step, i);
         kept[0][i] = p.inverse ? v.y : v.x;
         kept[0][N + i] = p.inverse ? v.x : v.y;
     }
@@ -181,6 +219,15 @@ void fft_lines(const __global complex_t* x, ulong x_offset, __global complex_t* 
     if (line >= p.lines)
         return;
     const SPACE R* result = kept[current];
+#ifdef REAL_IN
+    for (int k = lane; k <= N; k += TEAM) {
+        const int same = k < N ? k : 0, opposite = k > 0 ? N - k : 0;
+        const complex_t a = (complex_t)(result[same], result[N + same]),
+                        b = (complex_t)(result[opposite], -result[N + opposite]);
+        const complex_t odd = product(a - b, turns[k]);
+        y[k] = (R)0.5 * scale * (a + b + (complex_t)(odd.y, -odd.x));
+    }
+#else
     for (int k = lane; k < N; k += TEAM) {
         R re = result[k] * scale, im = result[N + k] * scale;
 #ifdef TURN
@@ -191,6 +238,12 @@ void fft_lines(const __global complex_t* x, ulong x_offset, __global complex_t* 
         im = re * w.y + im * w.x;
         re = turned;
 #endif
+#ifdef REAL_OUT
+        y[2 * k] = p.inverse ? im : re;
+        y[2 * k + 1] = p.inverse ? re : im;
+#else
         y[p.y.step == 1 ? k : k * p.y.step] = p.inverse ? (complex_t)(im, re) : (complex_t)(re, im);
+#endif
     }
+#endif
 }

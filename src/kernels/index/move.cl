@@ -4,7 +4,8 @@
 // On GPUs a work-item moves EACH elements (geometry.cl): with -DSTILL through one index; with -DQUADS four neighbours
 // of the index and of the side that it does not reach into. -DNEAR: what the index reaches fits into 31 bits.
 // On CPUs one moves CHUNK elements at most of `rows` rows of the innermost dimension, -DSTILL as above: launch (blocks
-// of columns, blocks of rows); -DVECTOR: of 16 elements, where there is such a type.
+// of columns, blocks of rows); -DFORWARD: rows are dense on both sides, -DBACKWARD: those of the source in reverse
+// (-DVECTOR: 16 elements, where there is such a type).
 #include "core/dtype.cl"
 #include "core/errors.cl"
 #include "kernels/index/axis.cl"
@@ -12,25 +13,27 @@
 
 #ifdef CLPRIM_DEVICE_CPU
 
+// A row's elements lie `to` and `from` apart.
 static inline void move_run(__global ELEMENT* restrict out, offset_t to, const __global ELEMENT* restrict source,
                             offset_t from, uint count)
 {
-    if (to == 1 && from == 1)
-        for (uint i = 0; i < count; ++i)
-            out[i] = source[i];
-    else if (to == 1 && from == -1) {
-        uint i = 0;
+    uint i = 0;
+#ifdef FORWARD
+    for (; i < count; ++i)
+        out[i] = source[i];
+#elif defined(BACKWARD)
 #ifdef VECTOR
-        for (; i + 16 <= count; i += 16) {
-            const VECTOR v = vload16(0, source - (offset_t)i - 15);
-            vstore16((VECTOR)(v.sfedc, v.sba98, v.s7654, v.s3210), 0, out + i);
-        }
+    for (; i + 16 <= count; i += 16) {
+        const VECTOR v = vload16(0, source - (offset_t)i - 15);
+        vstore16(v.sfedcba9876543210, 0, out + i);
+    }
 #endif
-        for (; i < count; ++i)
-            out[i] = source[-(offset_t)i];
-    } else
-        for (uint i = 0; i < count; ++i)
-            out[i * to] = source[i * from];
+    for (; i < count; ++i)
+        out[i] = source[-(offset_t)i];
+#else
+    for (; i < count; ++i, out += to, source += from)
+        *out = *source;
+#endif
 }
 
 __attribute__((reqd_work_group_size(1, 1, 1)))

@@ -73,10 +73,16 @@ void move(Queue& queue, const Tensor& out, const Tensor& source, const IndexedAx
     const bool cpu = queue.device().kind == DeviceKind::cpu;
     std::string shared;
     if (cpu) {
-        const bool still = axis && g.dims() > 0 && g.stride(2, 0) == 0;
-        shared = concat(" -DCHUNK=", chunk, still ? " -DSTILL" : "");
-        if (bytes < 16)
-            shared += concat(" -DVECTOR=", raw_type(bytes).name, 16);
+        shared = concat(" -DCHUNK=", chunk);
+        if (g.dims() > 0) {
+            const bool to_dense = g.stride(0, 0) == 1;
+            if (axis && g.stride(2, 0) == 0)
+                shared += " -DSTILL";
+            if (to_dense && g.stride(1, 0) == 1)
+                shared += " -DFORWARD";
+            else if (to_dense && g.stride(1, 0) == -1)
+                shared += concat(" -DBACKWARD", bytes < 16 ? concat(" -DVECTOR=", raw_type(bytes).name, 16) : "");
+        }
     } else {
         const unsigned dense = scatter ? 0b110u : axis ? 0b101u : 0b001u;
         shared = share(g, as_raw(scatter ? source : out, factor), axis, dense, bytes);

@@ -7,19 +7,6 @@
 #define LIT(x) x##f
 #endif
 
-// d / count, where the last bits don't matter: GPUs have an instruction for the reciprocal, which is refined once for
-// those that have twelve bits of it.
-#if defined(CLPRIM_DEVICE_GPU) && !defined(T_DOUBLE)
-static inline float reciprocal_of(float count)
-{
-    const float r = native_recip(count);
-    return fma(r, fma(-count, r, 1.0f), r);
-}
-#define SHARE_OF(d, count) ((d) * reciprocal_of(count))
-#else
-#define SHARE_OF(d, count) ((d) / (count))
-#endif
-
 // The value as a float16 or bfloat16 would hold it.
 static inline float round_float16(float v) { return float16_to_float(float_to_float16(v)); }
 static inline float round_bfloat16(float v) { return bfloat16_to_float(float_to_bfloat16(v)); }

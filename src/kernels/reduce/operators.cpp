@@ -28,7 +28,7 @@ constexpr ReduceCode norm_code(std::string_view step, std::string_view finish)
 // Welford's update and Chan's merge of mean and sum of squared deviations (Chan, Golub, LeVeque, 1979).
 constexpr ReduceCode moments_code = {
     "T mean; R squares, count;", "s.mean = (T)0; s.squares = 0; s.count = 0;",
-    "T d = x0 - s.mean; s.count += 1; s.mean += SHARE_OF(d, s.count); s.squares += inner(d, x0 - s.mean);",
+    "T d = x0 - s.mean; s.count += 1; s.mean += d / s.count; s.squares += inner(d, x0 - s.mean);",
     "R n = s.count + other.count, part = n > 0 ? other.count / n : 0; T d = other.mean - s.mean;"
     " s.mean += d * part; s.squares += other.squares + inner(d, d) * s.count * part; s.count = n;",
     "y0 = s.squares / fmax(s.count - w0, (R)0);"};

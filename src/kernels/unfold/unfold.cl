@@ -1,7 +1,7 @@
 // Sliding blocks of pictures as columns, and back.
 //     columns[n, (c, ky, kx), (oy, ox)] = x[n, c, oy stride - padding + ky dilation, ...]   0 outside
-// im2col: a work-item brings one (oy, ox) of all taps of one channel. col2im: work-item = one element of the picture,
-// which adds up the columns it appears in: no atomics. -DX: dtype.
+// im2col: a work-item brings one (oy, ox) of all taps of one channel. col2im: a work-item owns one element of the
+// picture and adds up the columns it appears in: no atomics. -DX: dtype.
 #include "core/dtype.cl"
 
 typedef struct { int channels, in[2], out[2], extent[2], stride[2], padding[2], dilation[2]; } unfold_t;
@@ -30,27 +30,36 @@ __kernel void im2col(const __global storage_t(X)* x, ulong x_offset, __global st
     }
 }
 
-__kernel void col2im(const __global storage_t(X)* columns, ulong columns_offset, __global storage_t(X)* x,
-                     ulong x_offset, unfold_t p, ulong items)
+// Which block begins `distance` before a pixel; negative if none does. -DDENSE: all strides are 1.
+static inline int block_at(int distance, int stride, int blocks)
 {
-    const ulong item = get_global_id(0);
-    if (item >= items)
+#ifdef DENSE
+    return distance < blocks ? distance : -1;
+#else
+    const uint block = (uint)distance / (uint)stride;   // a negative distance becomes a large one
+    return block * stride == (uint)distance && block < (uint)blocks ? (int)block : -1;
+#endif
+}
+
+// The launch is (x, y, image * channel).
+__kernel void col2im(const __global storage_t(X)* columns, ulong columns_offset, __global storage_t(X)* x,
+                     ulong x_offset, unfold_t p)
+{
+    const int own = get_global_id(0), line = get_global_id(1);
+    if (own >= p.in[1] || line >= p.in[0])
         return;
-    const uint pixels = p.in[0] * p.in[1], pixel = (uint)(item % pixels), blocks = p.out[0] * p.out[1];
-    const ulong plane = item / pixels;
-    const int y = pixel / p.in[1] + p.padding[0], left = pixel % p.in[1] + p.padding[1];
+    const uint plane = get_global_id(2), blocks = p.out[0] * p.out[1];
+    columns += columns_offset + (ulong)plane * (uint)(p.extent[0] * p.extent[1]) * blocks;
     compute_t(X) sum = 0;
     for (int ky = 0; ky < p.extent[0]; ++ky) {
-        const int top = y - ky * p.dilation[0];
-        if (top < 0 || top % p.stride[0] || top / p.stride[0] >= p.out[0])
+        const int by = block_at(line + p.padding[0] - ky * p.dilation[0], p.stride[0], p.out[0]);
+        if (by < 0)
             continue;
         for (int kx = 0; kx < p.extent[1]; ++kx) {
-            const int start = left - kx * p.dilation[1];
-            if (start < 0 || start % p.stride[1] || start / p.stride[1] >= p.out[1])
-                continue;
-            const ulong row = (plane * p.extent[0] + ky) * p.extent[1] + kx;
-            sum += load(X, columns, columns_offset + row * blocks + top / p.stride[0] * p.out[1] + start / p.stride[1]);
+            const int bx = block_at(own + p.padding[1] - kx * p.dilation[1], p.stride[1], p.out[1]);
+            if (bx >= 0)
+                sum += load(X, columns, (ulong)(ky * p.extent[1] + kx) * blocks + (uint)(by * p.out[1] + bx));
         }
     }
-    store(X, x, x_offset + item, sum);
+    store(X, x, x_offset + ((ulong)plane * p.in[0] + line) * p.in[1] + own, sum);
 }

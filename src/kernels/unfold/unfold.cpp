@@ -44,9 +44,9 @@ Geometry geometry_of(const Tensor& x, const Tensor& columns, const Blocks& b)
     return g;
 }
 
-Kernel& kernel(Queue& queue, const char* name, DataType dtype)
+Kernel& kernel(Queue& queue, const char* name, DataType dtype, const char* options = "")
 {
-    return queue.context().program("kernels/unfold/unfold.cl", detail::define("X", dtype)).kernel(name);
+    return queue.context().program("kernels/unfold/unfold.cl", detail::define("X", dtype) + options).kernel(name);
 }
 
 }  // namespace
@@ -67,9 +67,13 @@ void col2im(Queue& queue, const Tensor& columns, const Tensor& x, const Blocks& 
 {
     detail::check_operands("col2im", {{"columns", columns}, {"x", x}});
     const Geometry g = geometry_of(x, columns, blocks);
-    const std::int64_t items = x.numel();
-    if (items != 0)
-        queue.launch(kernel(queue, "col2im", x.dtype), Range::linear(items, 64), columns, x, g, cl_ulong(items));
+    if (x.numel() == 0)
+        return;
+    const auto width = static_cast<std::size_t>(g.in[1]), height = static_cast<std::size_t>(g.in[0]);
+    const auto planes = static_cast<std::size_t>(x.size(0) * x.size(1));
+    const bool dense = g.stride[0] == 1 && g.stride[1] == 1;
+    queue.launch(kernel(queue, "col2im", x.dtype, dense ? " -DDENSE" : ""),
+                 detail::plane_range(queue.device(), width, height, planes), columns, x, g);
 }
 
 }  // namespace clprim

@@ -44,6 +44,27 @@ at::Tensor transform_axis(const at::Tensor& self, int64_t dim, bool forward, dou
     return result.transpose(dim, -1);
 }
 
+// Lines of real numbers along `dim` to the first half of their terms, or back.
+at::Tensor transform_real_axis(const at::Tensor& self, int64_t dim, int64_t size, bool inverse, double scale)
+{
+    const at::Tensor lines = self.transpose(dim, -1).contiguous();
+    std::vector<int64_t> sizes = lines.sizes().vec();
+    sizes.back() = inverse ? size : size / 2 + 1;
+    const auto dtype = inverse ? at::toRealValueType(self.scalar_type()) : at::toComplexType(self.scalar_type());
+    const at::Tensor result = at::empty(sizes, self.options().dtype(dtype));
+    if (result.numel() != 0)
+        translate_errors([&] {
+            const at::Tensor from = lines.view({-1, lines.size(-1)}), to = result.view({-1, sizes.back()});
+            (inverse ? clprim::irfft : clprim::rfft)(current_queue(self), view(from), view(to), scale);
+        });
+    return result.transpose(dim, -1);
+}
+
+bool takes_real(const at::Tensor& self, int64_t size)
+{
+    return clprim::takes_real_lines(current_queue(self), data_type(at::toRealValueType(self.scalar_type())), size);
+}
+
 // The last axis first, as in PyTorch; the whole factor with the last one transformed.
 at::Tensor transform(at::Tensor x, at::IntArrayRef dims, bool forward, double scale)
 {
@@ -69,12 +90,15 @@ at::Tensor fft_r2c(const at::Tensor& self, at::IntArrayRef dims, int64_t normali
     const c10::OptionalDeviceGuard guard(self.device());
     const at::AutoDispatchBelowADInplaceOrView no_views;
     const double scale = scale_of(self.sizes(), dims, normalization);
-    at::Tensor x = self.to(at::toComplexType(self.scalar_type()));
     if (!onesided)
-        return transform(x, dims, true, scale).contiguous();
+        return transform(self.to(at::toComplexType(self.scalar_type())), dims, true, scale).contiguous();
     // The other half follows by symmetry: the remaining axes are spared half of the work.
     const int64_t last = dims.back();
-    x = transform_axis(x, last, true, dims.size() == 1 ? scale : 1).narrow(last, 0, self.size(last) / 2 + 1);
+    const double last_scale = dims.size() == 1 ? scale : 1;
+    const at::Tensor x = takes_real(self, self.size(last))
+                             ? transform_real_axis(self, last, self.size(last), false, last_scale)
+                             : transform_axis(self.to(at::toComplexType(self.scalar_type())), last, true, last_scale)
+                                   .narrow(last, 0, self.size(last) / 2 + 1);
     return transform(x, dims.slice(0, dims.size() - 1), true, scale).contiguous();
 }
 
@@ -91,6 +115,8 @@ at::Tensor fft_c2r(const at::Tensor& self, at::IntArrayRef dims, int64_t normali
     sizes[last] = last_size;
     const double scale = scale_of(sizes, dims, normalization);
     at::Tensor x = transform(self, dims.slice(0, dims.size() - 1), false, 1).narrow(last, 0, half);
+    if (takes_real(self, last_size))
+        return transform_real_axis(x, last, last_size, true, scale).contiguous();
     if (last_size > half)   // element n - k is the conjugate of element k
         x = at::cat({x, x.narrow(last, 1, last_size - half).flip(last).conj()}, last);
     return at::real(transform_axis(x, last, false, scale)).contiguous();
