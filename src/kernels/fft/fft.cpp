@@ -6,11 +6,11 @@
 #include <cmath>
 #include <limits>
 #include <memory>
-#include <numbers>
 #include <vector>
 
 #include <core/lru_cache.hpp>
 #include <core/operands.hpp>
+#include <kernels/fft/roots.hpp>
 #include <kernels/team.hpp>
 
 namespace clprim {
@@ -29,82 +29,6 @@ std::vector<cl_uint> factors_of(cl_uint n)
     if (n > 1 || factors.empty())
         factors.push_back(n);
     return factors;
-}
-
-// exp(-2 pi i j / n).
-std::pair<double, double> root(std::int64_t j, std::int64_t n)
-{
-    const double angle = -2 * std::numbers::pi * static_cast<double>(j) / static_cast<double>(n);
-    return {std::cos(angle), std::sin(angle)};
-}
-
-// What lines.cl takes out of tables: roots of unity of a line, real parts before imaginary ones, and turns of a longer
-// transform that the line is part of.
-template <class R>
-std::vector<R> split_roots(std::int64_t n)
-{
-    std::vector<R> table(2 * static_cast<std::size_t>(n));
-    for (std::int64_t j = 0; j < n; ++j) {
-        const auto [re, im] = root(j, n);
-        table[j] = static_cast<R>(re);
-        table[n + j] = static_cast<R>(im);
-    }
-    return table;
-}
-
-cl_uint fine_turns(std::int64_t all)
-{
-    return static_cast<cl_uint>(std::ceil(std::sqrt(static_cast<double>(all))));
-}
-
-// The chirp exp(-pi i j^2 / n) of n elements; and its conjugate as a circular filter of m elements, whose distances are
-// counted both ways.
-template <class R>
-std::vector<R> chirp(std::int64_t n)
-{
-    std::vector<R> table;
-    for (std::int64_t j = 0; j < n; ++j)
-        for (const double part : {root(j * j % (2 * n), 2 * n).first, root(j * j % (2 * n), 2 * n).second})
-            table.push_back(static_cast<R>(part));
-    return table;
-}
-
-std::int64_t padded(std::int64_t n) { return std::bit_ceil(static_cast<std::uint64_t>(2 * n - 1)); }
-
-template <class R>
-std::vector<R> chirp_filter(std::int64_t n)
-{
-    const std::vector<R> one = chirp<R>(n);
-    const std::int64_t m = padded(n);
-    std::vector<R> table(static_cast<std::size_t>(2 * m));
-    for (std::int64_t j = 0; j < n; ++j)
-        for (const std::int64_t at : {j, (m - j) % m}) {
-            table[2 * at] = one[2 * j];
-            table[2 * at + 1] = -one[2 * j + 1];
-        }
-    return table;
-}
-
-template <class R>
-std::vector<R> pair_turns(std::int64_t all)
-{
-    const std::int64_t fine = fine_turns(all);
-    std::vector<R> table;
-    for (std::int64_t step : {std::int64_t{1}, fine})
-        for (std::int64_t j = 0; j < fine; ++j)
-            for (const double part : {root(j * step, all).first, root(j * step, all).second})
-                table.push_back(static_cast<R>(part));
-    return table;
-}
-
-template <class R>
-std::vector<R> paired_roots(std::int64_t n)
-{
-    std::vector<R> table;
-    for (std::int64_t j = 0; j < n; ++j)
-        for (const double part : {root(j, n).first, root(j, n).second})
-            table.push_back(static_cast<R>(part));
-    return table;
 }
 
 // A table in memory of the device. Programs ask for few lengths: what the host computes is kept.
@@ -197,11 +121,11 @@ template <class R>
 void transform_lines(Queue& queue, const Line& line, const Tensor& x, const Tensor& y, Lines p, R scale)
 {
     const bool wide = sizeof(R) == 8, across = p.x.step != 1, turn = p.all != 0;
-    const Tensor roots = table_of<R>(queue, split_roots<R>, line.n);
+    const Tensor roots = table_of<R>(queue, detail::split_roots<R>, line.n);
     Tensor turns = roots;
     if (turn) {
-        p.fine = fine_turns(p.all);
-        turns = table_of<R>(queue, pair_turns<R>, p.all);
+        p.fine = detail::fine_turns(p.all);
+        turns = table_of<R>(queue, detail::pair_turns<R>, p.all);
     }
     turns.dtype = x.dtype;   // or none that is looked at
     const Program& program =
@@ -251,12 +175,12 @@ void transform(Queue& queue, const Tensor& input, const Tensor& output, bool inv
 template <class R>
 void transform_by_chirp(Queue& queue, const Tensor& input, const Tensor& output, bool inverse, R scale)
 {
-    const std::int64_t n = input.size(1), lines = input.size(0), m = padded(n);
+    const std::int64_t n = input.size(1), lines = input.size(0), m = detail::padded(n);
     const auto complex_table = [&](std::vector<R> (*make)(std::int64_t), std::int64_t size) {
         Tensor table = table_of<R>(queue, make, n);
         return Tensor(table.memory, input.dtype, {1, size});
     };
-    const Tensor factors = complex_table(chirp<R>, n), filter = complex_table(chirp_filter<R>, m);
+    const Tensor factors = complex_table(detail::chirp<R>, n), filter = complex_table(detail::chirp_filter<R>, m);
     const Tensor spectrum = queue.context().empty({1, m}, input.dtype, queue);
     const Tensor a = queue.context().empty({lines, m}, input.dtype, queue);
     const Tensor b = queue.context().empty({lines, m}, input.dtype, queue);
@@ -282,7 +206,7 @@ void transform_by_factors(Queue& queue, const Tensor& input, const Tensor& outpu
     const bool wide = sizeof(R) == 8;
     const auto n = static_cast<cl_uint>(input.size(1));
     const std::vector<cl_uint> factors = factors_of(n);
-    Tensor roots = table_of<R>(queue, paired_roots<R>, n);
+    Tensor roots = table_of<R>(queue, detail::paired_roots<R>, n);
     roots.dtype = input.dtype;
     Kernel& kernel =
         queue.context().program("kernels/fft/fft.cl", wide ? "-DR=double" : "-DR=float").kernel("fft_pass");
@@ -317,7 +241,7 @@ void transform(Queue& queue, const Tensor& input, const Tensor& output, bool inv
         return transform_in_two<R>(queue, input, output, first, inverse, scale);
     constexpr cl_uint small_prime = 31;
     if (factors_of(n).back() > small_prime &&
-        in_fast_memory<R>(queue.device(), padded(input.size(1))))
+        in_fast_memory<R>(queue.device(), detail::padded(input.size(1))))
         return transform_by_chirp<R>(queue, input, output, inverse, scale);
     transform_by_factors<R>(queue, input, output, inverse, scale);
 }
@@ -332,8 +256,8 @@ void transform_real(Queue& queue, const Tensor& x, const Tensor& y, std::int64_t
 {
     const bool inverse = is_complex(x.dtype);
     const Line line(queue.device(), n / 2, sizeof(R) == 8, false);
-    const Tensor roots = table_of<R>(queue, split_roots<R>, n / 2);
-    Tensor turns = table_of<R>(queue, paired_roots<R>, n);
+    const Tensor roots = table_of<R>(queue, detail::split_roots<R>, n / 2);
+    Tensor turns = table_of<R>(queue, detail::paired_roots<R>, n);
     turns.dtype = inverse ? x.dtype : y.dtype;
     const Lines p{{static_cast<cl_ulong>(x.size(1)), 0, 1}, {static_cast<cl_ulong>(y.size(1)), 0, 1},
                   static_cast<cl_uint>(x.size(0)), 1, 0, 0, inverse};
