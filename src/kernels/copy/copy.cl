@@ -108,14 +108,7 @@ typedef struct {
     INDEX shape[8], source[8], target[8], magic[8], shift[8];
 } space_t;
 
-// n / shape[axis]. GPUs divide slowly; indices of 32 bits come with multipliers (Divider in pointwise/iteration.hpp).
-#define uint_DIVIDED(n, axis) ((mul_hi((uint)(n), (uint)space.magic[axis]) + (n)) >> space.shift[axis])
-#define ulong_DIVIDED(n, axis) ((n) / space.shape[axis])
-#ifdef CLPRIM_DEVICE_CPU
-#define DIVIDED ulong_DIVIDED
-#else
-#define DIVIDED CLPRIM_CAT(INDEX, _DIVIDED)
-#endif
+#include "kernels/copy/divided.cl"
 
 // Takes the index of one axis off position n and adds its offsets. Written out per axis, since some drivers stumble
 // over a kernel argument that is indexed by a variable. The last axis there can be takes what is left.

@@ -7,14 +7,8 @@ typedef struct {
     INDEX shape[8], target[8], magic[8], shift[8];
 } space_t;
 
-// n / shape[axis], and the axes written out, as in copy.cl.
-#define uint_DIVIDED(n, axis) ((mul_hi((uint)(n), (uint)space.magic[axis]) + (n)) >> space.shift[axis])
-#define ulong_DIVIDED(n, axis) ((n) / space.shape[axis])
-#ifdef CLPRIM_DEVICE_CPU
-#define DIVIDED ulong_DIVIDED
-#else
-#define DIVIDED CLPRIM_CAT(INDEX, _DIVIDED)
-#endif
+#include "kernels/copy/divided.cl"
+// Written out per axis as in copy.cl.
 #define ADD_AXIS(axis)                                                                                      \
     if (axis + 1 == AXES) {                                                                                 \
         to += n * space.target[axis];                                                                       \

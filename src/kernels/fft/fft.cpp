@@ -116,20 +116,24 @@ struct Lines {
     cl_int inverse = 0;
 };
 
-// One launch of lines.cl; p.all: of a transform that the lines are part of, or 0.
+// One launch of lines.cl, between complex tensors or between one of pairs of real numbers and one of terms. p.all: of a
+// transform that the lines are part of, or 0.
 template <class R>
 void transform_lines(Queue& queue, const Line& line, const Tensor& x, const Tensor& y, Lines p, R scale)
 {
-    const bool wide = sizeof(R) == 8, across = p.x.step != 1, turn = p.all != 0;
+    const bool wide = sizeof(R) == 8, across = p.x.step != 1, real_in = !is_complex(x.dtype),
+               real_out = !is_complex(y.dtype);
     const Tensor roots = table_of<R>(queue, detail::split_roots<R>, line.n);
     Tensor turns = roots;
-    if (turn) {
+    if (p.all != 0) {
         p.fine = detail::fine_turns(p.all);
         turns = table_of<R>(queue, detail::pair_turns<R>, p.all);
+    } else if (real_in || real_out) {
+        turns = table_of<R>(queue, detail::paired_roots<R>, 2 * line.n);
     }
-    turns.dtype = x.dtype;   // or none that is looked at
-    const Program& program =
-        queue.context().program("kernels/fft/lines.cl", line.options(wide, across, turn ? " -DTURN" : ""));
+    turns.dtype = real_in ? y.dtype : x.dtype;   // or none that is looked at
+    const char* kind = real_in ? " -DREAL_IN" : real_out ? " -DREAL_OUT" : p.all != 0 ? " -DTURN" : "";
+    const Program& program = queue.context().program("kernels/fft/lines.cl", line.options(wide, across, kind));
     const Range range = Range::groups((p.lines + line.lines - 1) / line.lines, std::size_t{line.team} * line.lines);
     queue.launch(program.kernel("fft_lines"), range, x, y, roots, turns, p, scale);
 }
@@ -250,21 +254,15 @@ void transform(Queue& queue, const Tensor& input, const Tensor& output, bool inv
 
 namespace {
 
-// Between lines of n real numbers and of n / 2 + 1 terms, by transforms of n / 2 pairs.
+// Between lines of real numbers and of half of their terms, by transforms of pairs.
 template <class R>
-void transform_real(Queue& queue, const Tensor& x, const Tensor& y, std::int64_t n, R scale)
+void transform_real(Queue& queue, const Tensor& x, const Tensor& y, R scale)
 {
     const bool inverse = is_complex(x.dtype);
-    const Line line(queue.device(), n / 2, sizeof(R) == 8, false);
-    const Tensor roots = table_of<R>(queue, detail::split_roots<R>, n / 2);
-    Tensor turns = table_of<R>(queue, detail::paired_roots<R>, n);
-    turns.dtype = inverse ? x.dtype : y.dtype;
-    const Lines p{{static_cast<cl_ulong>(x.size(1)), 0, 1}, {static_cast<cl_ulong>(y.size(1)), 0, 1},
-                  static_cast<cl_uint>(x.size(0)), 1, 0, 0, inverse};
-    const Program& program = queue.context().program(
-        "kernels/fft/lines.cl", line.options(sizeof(R) == 8, false, inverse ? " -DREAL_OUT" : " -DREAL_IN"));
-    const Range range = Range::groups((p.lines + line.lines - 1) / line.lines, std::size_t{line.team} * line.lines);
-    queue.launch(program.kernel("fft_lines"), range, x, y, roots, turns, p, scale);
+    const Line line(queue.device(), (inverse ? y : x).size(1) / 2, sizeof(R) == 8, false);
+    transform_lines<R>(queue, line, x, y,
+                       {{static_cast<cl_ulong>(x.size(1)), 0, 1}, {static_cast<cl_ulong>(y.size(1)), 0, 1},
+                        static_cast<cl_uint>(x.size(0)), 1, 0, 0, inverse}, scale);
 }
 
 void transform_real(Queue& queue, std::string_view name, const Tensor& real, const Tensor& terms, bool inverse,
@@ -285,9 +283,9 @@ void transform_real(Queue& queue, std::string_view name, const Tensor& real, con
         return;
     const Tensor &from = inverse ? terms : real, &to = inverse ? real : terms;
     if (wide)
-        transform_real<double>(queue, from, to, real.size(1), scale);
+        transform_real<double>(queue, from, to, scale);
     else
-        transform_real<float>(queue, from, to, real.size(1), static_cast<float>(scale));
+        transform_real<float>(queue, from, to, static_cast<float>(scale));
 }
 
 }  // namespace
