@@ -238,8 +238,11 @@ static inline T divide_floor(T a, T b)
 {
     const T q = divide_trunc(a, b);
 #ifdef T_SIGNED
-    // What is left is the remainder in its low bits, whether or not the quotient wrapped.
-#if T_SIZE == 8
+    // What is left is the remainder in its low bits, whether or not the quotient wrapped. CPUs get it with the quotient
+    // of 64 bits, whose multiplication takes longer.
+#if T_SIZE == 8 && defined(CLPRIM_DEVICE_CPU)
+    const T rest = fmod_of(a, b);
+#elif T_SIZE == 8
     const T rest = (T)((ulong)a - (ulong)q * (ulong)b);
 #else
     const T rest = (T)((uint)a - (uint)q * (uint)b);
