@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 
 import torch
+from torch._C import DispatchKey
 from torch.utils._pytree import tree_map_only
 
 
@@ -21,9 +22,20 @@ def register() -> None:
     for packet in (aten._fft_c2c, aten._fft_r2c, aten._fft_c2r, aten.cholesky_inverse, aten.cholesky_solve,
                    aten.linalg_eig, aten.linalg_householder_product, aten.ormqr):
         fake_impls.op_implementations_dict[packet.default] = _contiguous
+    for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
+        for key in (DispatchKey.PrivateUse1, DispatchKey.AutogradPrivateUse1):
+            getattr(aten, name).input.py_impl(key)(functools.partial(_decomposed, name))
     torch.library.register_fake("torch_ocl::fused_addmm", _fused_addmm)
     torch.library.register_fake("torch_ocl::fused_convolution", _fused_convolution)
     torch.library.register_fake("torch_ocl::fused_convolution_add_", lambda *arguments: None)
+
+
+def _decomposed(name, *args):
+    """A layer of a recurrent network in a graph is PyTorch's decomposition, as on every device."""
+    from torch._decomp import decompositions
+
+    overload = getattr(torch.ops.aten, name).input
+    return overload.py_kernels[DispatchKey.CompositeImplicitAutograd](*args)
 
 
 def _fused_addmm(addend, a, b, beta, alpha, activation):

@@ -28,6 +28,70 @@ def test_layers(kind, bias):
         torch.testing.assert_close(q.grad.cpu(), p.grad, msg=lambda m: f"{name}: {m}")
 
 
+@pytest.mark.parametrize("kind, options", [("RNN", {"nonlinearity": "relu"}), ("LSTM", {"proj_size": 3}), ("GRU", {})])
+def test_kinds_of_layers(kind, options):
+    torch.manual_seed(5)
+    layer = getattr(torch.nn, kind)(5, 4, dtype=torch.float64, **options)
+    there = getattr(torch.nn, kind)(5, 4, dtype=torch.float64, **options).to(device)
+    there.load_state_dict(layer.state_dict())
+    x = torch.randn(6, 3, 5, dtype=torch.float64)
+    sizes = (options.get("proj_size", 4), 4) if kind == "LSTM" else (4,)
+    state = [torch.randn(1, 3, size, dtype=torch.float64) for size in sizes]
+    results = []
+    for where, module in (("cpu", layer), (device, there)):
+        leaves = [t.to(where).requires_grad_() for t in [x, *state]]
+        y, last = module(leaves[0], tuple(leaves[1:]) if kind == "LSTM" else leaves[1])
+        last = list(last) if kind == "LSTM" else [last]
+        grads = torch.autograd.grad(y.square().sum() + sum(t.sin().sum() for t in last),
+                                    [*leaves, *module.parameters()])
+        results.append([t.cpu() for t in (y, *last, *grads)])
+    torch.testing.assert_close(results[1], results[0])
+
+
+def test_second_derivatives_of_a_layer():
+    torch.manual_seed(6)
+    layer = torch.nn.LSTM(2, 3, dtype=torch.float64).to(device)
+    x = torch.randn(3, 2, 2, dtype=torch.float64, device=device, requires_grad=True)
+    assert torch.autograd.gradgradcheck(lambda x: layer(x)[0], x)
+
+
+def test_dropout_lies_between_layers():
+    layer = torch.nn.GRU(4, 4, 2, dropout=1.0).to(device)   # the second layer sees zeros
+    x = torch.randn(3, 2, 4, device=device)
+    torch.testing.assert_close(layer(x)[0], layer(-x)[0])
+    layer.eval()
+    assert not torch.equal(layer(x)[0], layer(-x)[0])
+
+
+def test_a_compiled_layer_is_pytorchs_decomposition():
+    layer = torch.nn.LSTM(4, 3, 2, bidirectional=True).to(device)
+    x = torch.randn(5, 2, 4, device=device)
+    program = torch.export.export(layer, (x,), strict=False)
+    torch.testing.assert_close(program.module()(x)[0], layer(x)[0])
+    program = program.run_decompositions()
+    assert not any("lstm" in str(node.target) or "thnn" in str(node.target) for node in program.graph.nodes)
+    torch.testing.assert_close(program.module()(x)[0], layer(x)[0])
+
+
+def test_layers_name_what_does_not_fit():
+    layer = torch.nn.LSTM(4, 3).to(device)
+    x, state = torch.zeros(5, 2, 4, device=device), torch.zeros(1, 2, 3, device=device)
+    weights = list(layer.parameters())
+
+    def lstm(x=x, states=(state, state), weights=weights):
+        return torch.lstm(x, states, weights, True, 1, 0.0, False, False, False)
+
+    for call, words in ((lambda: lstm(states=(state,)), "lstm: expected 2 initial states, got 1"),
+                        (lambda: lstm(weights=weights[:3]), "lstm: expected 4 weights and biases for 1 layers"),
+                        (lambda: lstm(x=x[0]), "lstm: expected an input of 3 dimensions"),
+                        (lambda: lstm(x=x[:0]), "lstm: Expected sequence length to be larger than 0"),
+                        (lambda: lstm(x=x[:, :1]), "lstm: expected initial states of .1, 1, hidden."),
+                        (lambda: lstm(weights=[w.double() for w in weights]), "not at the same device or of the same")):
+        with pytest.raises(RuntimeError, match=words):
+            call()
+    assert lstm()[0].shape == (5, 2, 3)
+
+
 @pytest.mark.parametrize("outputs", [(True, False), (False, True), (True, True)])
 def test_lstm_cell_gradients_of_either_output(outputs):
     torch.manual_seed(1)

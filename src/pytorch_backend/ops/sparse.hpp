@@ -6,6 +6,11 @@
 
 namespace torch_ocl {
 
+inline bool is_block(const at::Tensor& tensor)
+{
+    return tensor.layout() == at::kSparseBsr || tensor.layout() == at::kSparseBsc;
+}
+
 // One number for each column of `indices` [dimensions, entries]: its row-major position in a tensor of these sizes.
 at::Tensor flat_positions(const at::Tensor& indices, at::IntArrayRef sizes);
 

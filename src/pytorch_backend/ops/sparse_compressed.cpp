@@ -118,8 +118,6 @@ void refuse_batches(const Tensor& self, at::Layout to)
                 self.layout(), " to ", to, " for batched inputs is not supported");
 }
 
-bool is_block(const Tensor& self) { return self.layout() == at::kSparseBsr || self.layout() == at::kSparseBsc; }
-
 Tensor to_bsr(const Tensor& self, at::IntArrayRef block, std::optional<int64_t> dense_dim)
 {
     if (is_block(self))

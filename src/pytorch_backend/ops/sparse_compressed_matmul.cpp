@@ -28,8 +28,6 @@ using at::Tensor;
 using at::sparse_csr::getCompressedPlainIndices;
 using at::sparse_csr::is_sparse_compressed;
 
-bool is_block(const Tensor& tensor) { return tensor.layout() == at::kSparseBsr || tensor.layout() == at::kSparseBsc; }
-
 Tensor to_layout_of(const Tensor& coo, const Tensor& like)
 {
     switch (like.layout()) {
