@@ -134,6 +134,8 @@ public:
     // Memory for output 0 where its node is to put it (Node::place); undefined where it has no place or does not fit.
     Tensor placed(const Dims& shape, DataType dtype, bool channels_last) const;
 
+    // A value of the graph that this node is in, which a subgraph captures.
+    const Value& outer(int slot) const { return frame_[static_cast<std::size_t>(slot)]; }
     // Runs a subgraph of this node (attribute or body) with the values that it captures.
     std::vector<Value> run(const Graph& body, std::span<const Value> arguments) const;
 

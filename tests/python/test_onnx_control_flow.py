@@ -115,3 +115,114 @@ def test_scan(axis, out_axis, back, out_back, length):
                 scan_output_axes=[out_axis], scan_input_directions=[back], scan_output_directions=[out_back])
     both([scan], {"s0": X, "x": x if axis in (0, -2) else x.T.copy(), "outer": OUTER},
          [port("s", F, [3]), port("os", F, [None, None])], [constant("half", np.float32(0.5))])
+
+
+# ---- loops with few elements, which CPUs do in one launch ----------------------------------------------------------
+
+W = (np.random.default_rng(3).standard_normal((6, 6)) / 4).astype(np.float32)
+ROW = np.linspace(-1, 1, 6, dtype=np.float32)
+STATE = np.random.default_rng(4).standard_normal((2, 6)).astype(np.float32)
+
+
+def loop_of(nodes, carried, results, condition="go", scanned=()):
+    """A Loop over `carried` [(name, kind, shape)], which become `results`; further results are stacked."""
+    inputs = [port("i", I, []), port("go", B, [])] + [port(*each) for each in carried]
+    outputs = [port(condition, B, [])] + [port(name, *each[1:]) for name, each in zip(results, carried)]
+    body = helper.make_graph(nodes, "body", inputs, outputs + [port(*each) for each in scanned])
+    names = [f"{each[0]}_end" for each in carried] + [f"{each[0]}_all" for each in scanned]
+    return node("Loop", ["trips", "start", *[f"{each[0]}_begin" for each in carried]], names, body=body)
+
+
+def launches_of(nodes, inputs, outputs, constants=()):
+    """The number of launches of a run after the first two, on CPUs."""
+    kinds = {np.dtype(np.float32): F, np.dtype(np.int64): I, np.dtype(bool): B}
+    ports = [port(name, kinds[value.dtype], list(value.shape)) for name, value in inputs.items()]
+    graph = helper.make_graph(nodes, "g", ports, outputs, list(constants))
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    session = clprim.Session(model.SerializeToString())
+    for _ in range(3):
+        before = clprim.kernel_launches()
+        session.run(inputs)
+    return clprim.kernel_launches() - before
+
+
+def on_cpu():
+    return clprim.devices()[0].kind == "cpu"
+
+
+RECURRENT = [node("MatMul", ["h", "w"], ["hw"]), node("Add", ["hw", "row"], ["sum"]), node("Tanh", ["sum"], ["h_next"])]
+COUNT = [constant("trips", np.int64(9)), constant("start", np.array(True)), constant("w", W), constant("row", ROW)]
+
+
+def test_small_loop_of_products():
+    loop = loop_of([*RECURRENT, node("Identity", ["go"], ["go_on"]), node("Identity", ["h_next"], ["seen"])],
+                   [("h", F, [2, 6])], ["h_next"], "go_on", [("seen", F, [2, 6])])
+    outputs = [port("h_end", F, [2, 6]), port("seen_all", F, [9, 2, 6])]
+    both([loop], {"h_begin": STATE}, outputs, COUNT)
+    if on_cpu():
+        assert launches_of([loop], {"h_begin": STATE}, outputs, COUNT) <= 3      # two copy results
+
+
+@pytest.mark.parametrize("axes", [None, [1], [-1], [0]])
+@pytest.mark.parametrize("kind", ["ReduceMax", "ReduceMin", "ReduceMean"])
+def test_small_loop_with_reductions(kind, axes):
+    attributes = {} if axes is None else {"axes": axes}
+    nodes = [node(kind, ["h"], ["m"], keepdims=1, **attributes), node("Sub", ["h", "m"], ["d"]),
+             node("Mul", ["d", "row"], ["e"]), node("Add", ["e", "h"], ["h_next"])]
+    both([loop_of(nodes, [("h", F, [2, 6])], ["h_next"])], {"h_begin": STATE}, [port("h_end", F, [2, 6])], COUNT)
+
+
+@pytest.mark.parametrize("start", [True, False])
+@pytest.mark.parametrize("trips", [1, 3, 2**62])
+def test_small_while(start, trips):
+    """A condition of floats, a count of integers, and a choice."""
+    nodes = [node("Add", ["n", "one"], ["n_next"]), node("Cast", ["i"], ["real"], to=F),
+             node("Mul", ["h", "grows"], ["g"]), node("Add", ["g", "real"], ["a"]),
+             node("Greater", ["a", "row"], ["more"]), node("Where", ["more", "a", "row"], ["h_next"]),
+             node("ReduceSum", ["h_next"], ["sum"], keepdims=0), node("Less", ["sum", "limit"], ["low"]),
+             node("Less", ["n_next", "most"], ["few"]), node("And", ["low", "few"], ["go_on"])]
+    loop = loop_of(nodes, [("h", F, [2, 6]), ("n", I, [])], ["h_next", "n_next"], "go_on")
+    constants = [constant("row", ROW), constant("one", np.int64(1)), constant("grows", np.float32(1.25)),
+                 constant("limit", np.float32(700)), constant("most", np.int64(40))]
+    inputs = {"trips": np.array(trips, np.int64), "start": np.array(start), "h_begin": STATE,
+              "n_begin": np.array(5, np.int64)}
+    both([loop], inputs, [port("h_end", F, [2, 6]), port("n_end", I, [])], constants)
+
+
+def test_small_loop_of_many_iterations():
+    """More than one launch does."""
+    nodes = [node("Add", ["h", "one"], ["h_next"]), node("ReduceMax", ["h_next"], ["most"], keepdims=0),
+             node("Less", ["most", "limit"], ["go_on"])]
+    loop = loop_of(nodes, [("h", F, [2, 6])], ["h_next"], "go_on")
+    inputs = {"trips": np.array(2**60, np.int64), "start": np.array(True), "h_begin": np.zeros((2, 6), np.float32)}
+    both([loop], inputs, [port("h_end", F, [2, 6])],
+         [constant("one", np.float32(1)), constant("limit", np.float32(140000))])
+
+
+def test_small_loop_that_swaps():
+    nodes = [node("Identity", ["a"], ["b_next"]), node("Add", ["b", "row"], ["a_next"])]
+    loop = loop_of(nodes, [("a", F, [2, 6]), ("b", F, [2, 6])], ["a_next", "b_next"])
+    both([loop], {"a_begin": STATE, "b_begin": STATE + 1}, [port("a_end", F, [2, 6]), port("b_end", F, [2, 6])], COUNT)
+
+
+@pytest.mark.parametrize("backwards", [[0, 0], [1, 0], [0, 1]])
+def test_small_scan(backwards):
+    body = helper.make_graph([*RECURRENT[:1], node("Add", ["hw", "x"], ["sum"]), node("Tanh", ["sum"], ["h_next"]),
+                              node("Neg", ["h_next"], ["y"])], "body", [port("h", F, [2, 6]), port("x", F, [6])],
+                             [port("h_next", F, [2, 6]), port("y", F, [2, 6])])
+    scan = node("Scan", ["h_begin", "xs"], ["h_end", "ys"], body=body, num_scan_inputs=1,
+                scan_input_directions=backwards[:1], scan_output_directions=backwards[1:])
+    inputs = {"h_begin": STATE, "xs": np.random.default_rng(5).standard_normal((11, 6)).astype(np.float32)}
+    outputs = [port("h_end", F, [2, 6]), port("ys", F, [11, 2, 6])]
+    both([scan], inputs, outputs, COUNT)
+    if on_cpu():
+        assert launches_of([scan], inputs, outputs, COUNT) <= 3
+
+
+@pytest.mark.parametrize("scale", [1, 400])
+def test_loops_too_large_for_one_launch(scale):
+    """The same body with few elements and with many."""
+    nodes = [node("Mul", ["h", "h"], ["s"]), node("Sub", ["s", "row"], ["h_next"])]
+    begin = np.tile(STATE / 4, (scale, 1))
+    loop = loop_of(nodes, [("h", F, list(begin.shape))], ["h_next"])
+    both([loop], {"h_begin": begin}, [port("h_end", F, list(begin.shape))], COUNT)

@@ -3,6 +3,7 @@
 #include <clprim/pointwise.hpp>
 
 #include "onnx/ops/families.hpp"
+#include "onnx/ops/small_loops.hpp"
 #include "onnx/ops/support.hpp"
 
 namespace clprim::onnx {
@@ -90,6 +91,13 @@ void loop(Call& call)
         carried.push_back(call.has(i) ? call.input(i) : Value());
     call.check(body.outputs.size() >= 1 + carried.size(), "the body returns ", body.outputs.size(),
                " values, expected a condition and ", carried.size(), " carried ones");
+    // A first condition on the host that does not hold leaves nothing to launch.
+    if (!go_on.on_host() || condition(go_on, call.queue()))
+        if (const auto results = small_loop(call, {&body, true, trips, go_on, carried, {}, {}, {}})) {
+            for (std::size_t i = 0; i < results->size(); ++i)
+                call.output(i, (*results)[i]);
+            return;
+        }
     std::vector<Values> scanned(body.outputs.size() - 1 - carried.size());
     for (std::int64_t i = 0; i < trips && condition(go_on, call.queue()); ++i) {
         Values arguments{Value::scalar(i), go_on};
@@ -126,6 +134,30 @@ Value element(const Value& value, std::size_t axis, std::int64_t i, Queue& queue
 
 std::int64_t listed(const std::vector<std::int64_t>& list, std::size_t i) { return i < list.size() ? list[i] : 0; }
 
+// By one launch, of sequences along axis 0, if it can be.
+std::optional<Values> small_scan(Call& call, LoopOperands operands, std::span<const Value> sequences,
+                                 const std::vector<std::size_t>& axes)
+{
+    const auto output_axes = call.ints_attribute("scan_output_axes");
+    const auto input_back = call.ints_attribute(call.opset() < 9 ? "directions" : "scan_input_directions");
+    const auto output_back = call.ints_attribute("scan_output_directions");
+    for (std::size_t k = 0; k < sequences.size(); ++k) {
+        if (axes[k] != 0)
+            return std::nullopt;
+        const Tensor sequence = sequences[k].device(call.queue());
+        if (!sequence.is_contiguous())
+            return std::nullopt;
+        operands.sequences.push_back(sequence);
+        operands.sequences_backwards.push_back(listed(input_back, k) != 0);
+    }
+    for (std::size_t k = 0; k + operands.carried.size() < operands.body->outputs.size(); ++k) {
+        if (listed(output_axes, k) != 0)
+            return std::nullopt;
+        operands.results_backwards.push_back(listed(output_back, k) != 0);
+    }
+    return small_loop(call, operands);
+}
+
 // One pass over the scan inputs: body(states..., elements...) -> states..., scanned...
 Values scan_once(Call& call, std::span<const Value> states, std::span<const Value> sequences, std::size_t outputs)
 {
@@ -145,6 +177,8 @@ Values scan_once(Call& call, std::span<const Value> states, std::span<const Valu
     }
     call.check(body.outputs.size() == outputs && outputs >= states.size(), "the body returns ", body.outputs.size(),
                " values, expected ", outputs, " of which ", states.size(), " are states");
+    if (const auto results = small_scan(call, {&body, false, length, {}, states, {}, {}, {}}, sequences, axes))
+        return *results;
     Values carried(states.begin(), states.end());
     std::vector<Values> scanned(outputs - states.size());
     for (std::int64_t i = 0; i < length; ++i) {

@@ -20,6 +20,8 @@ struct ElementwiseCode {
     std::vector<float> numbers;
 };
 ElementwiseCode elementwise_code(const Node& node);
+// That of a comparison or an operator of truth values, on operands of one type; null for other nodes.
+const char* predicate_code(const Node& node);
 
 // Input `i` as a floating-point tensor: 8-bit floats are converted to float32; throws for other types.
 Tensor as_floating(const Call& call, std::size_t i);

@@ -327,6 +327,15 @@ ElementwiseCode elementwise_code(const Node& node)
     return {};
 }
 
+const char* predicate_code(const Node& node)
+{
+    for (const Elementwise& row : table())
+        if (row.predicate && node.domain.empty() && row.name == node.op_type && node.opset >= std::max(row.since, 7) &&
+            node.inputs.size() == row.inputs())
+            return pointwise_row(row.row).code;
+    return nullptr;
+}
+
 std::span<const OperatorRow> math_operators() { return operators(); }
 
 }  // namespace clprim::onnx
