@@ -14,8 +14,11 @@ namespace {
 using Value = SmallLoop::Value;
 using Place = Value::Place;
 
-constexpr std::int64_t lanes = 64, arena_words = 4096;   // work-items; 64-bit words of local memory
+constexpr std::int64_t lanes = 16, arena_words = 4096;   // work-items; 64-bit words of local memory
 constexpr std::int64_t most_products = 1 << 15, most_arguments = 48;
+// As measured, in multiplications of a product: an element of another step, a launch, a wait for a condition. One
+// work-group computes on one core, and elementwise functions there without vectors.
+constexpr std::int64_t element_cost = 32, launch_cost = 25000, wait_cost = 60000;
 
 bool in_arena(const Value& value) { return value.place == Place::carried || value.place == Place::computed; }
 bool is_argument(const Value& value)
@@ -23,8 +26,11 @@ bool is_argument(const Value& value)
     return value.place == Place::outside || value.place == Place::element || value.place == Place::carried;
 }
 
+// More than there are where the shape is too large to count with.
 std::int64_t words_of(const Value& value)
 {
+    if (value.shape.product() > 8 * arena_words)
+        return arena_words + 1;
     return (value.shape.product() * static_cast<std::int64_t>(size_of(value.dtype)) + 7) / 8;
 }
 
@@ -52,13 +58,13 @@ bool repeats(const Dims& operand, const Dims& result)
 std::int64_t columns_of(const SmallLoop::Step& step, const std::vector<Value>& values)
 {
     const Dims& b = values[step.inputs[1]].shape;
-    return b[step.turned ? 0 : 1];
+    return b[1];
 }
 
 std::int64_t depth_of(const SmallLoop::Step& step, const std::vector<Value>& values)
 {
     const Dims& b = values[step.inputs[1]].shape;
-    return b[step.turned ? 1 : 0];
+    return b[0];
 }
 
 // Writes the kernel. Sizes are numbers of an argument, since no shape is compiled into a program.
@@ -87,14 +93,17 @@ public:
         const std::string head = head_text();
         std::string result = include_text("core/dtype.cl") + index_text(false) + type_text(DataType::float32) +
                              include_text("kernels/pointwise/math.cl");
-        result += fmt::format("#define LANES {}\n#define EACH(count) for (int i = lane; i < (int)(count); i += LANES)\n"
+        // All work-items go through a loop alike: compilers make vectors of what is within.
+        result += fmt::format("#define LANES {}\n#define EACH(count) for (int begin = 0, i = lane; "
+                              "begin < (int)(count); begin += LANES, i += LANES) if (i < (int)(count))\n"
                               "#define TOGETHER barrier(CLK_LOCAL_MEM_FENCE);\n"
                               "typedef struct {{ long n[{}]; }} loop_sizes;\n",
                               lanes, std::max<std::size_t>(sizes_.size(), 1));
         return result + head + begin_ +
                "    TOGETHER\n    long t = first;\n    while (t < last && go) {\n" + elements_ + inside +
                "        TOGETHER\n        ++t;\n    }\n" + end_ +
-               "    if (lane == 0) {\n        state[state_offset] = t;\n        state[state_offset + 1] = go;\n    }\n}\n";
+               "    if (lane == 0) {\n        state[state_offset] = t;\n"
+               "        state[state_offset + 1] = go;\n    }\n}\n";
     }
 
     const std::vector<std::int64_t>& sizes() const { return sizes_; }
@@ -164,18 +173,28 @@ private:
                "        TOGETHER\n";
     }
 
+    // Rows of what repeats most often: places within them are lanes', so that vectors read what lies side by side.
     std::string elementwise_text(const SmallLoop::Step& step)
     {
         const Value& y = loop_.values[step.output];
-        std::string text = fmt::format("        EACH({}) {{ ", count(step.output));
+        const std::int64_t all = y.shape.product();
+        std::size_t row = step.output;
+        for (const std::size_t input : step.inputs) {
+            const std::int64_t own = loop_.values[input].shape.product();
+            if (own != 1 && own < loop_.values[row].shape.product())
+                row = input;
+        }
+        std::string text = fmt::format("        for (uint row = 0; row < (uint){}; row += (uint){}) EACH({}) {{ ",
+                                       count(step.output), count(row), count(row));
         for (std::size_t k = 0; k < step.inputs.size(); ++k) {
             const Value& x = loop_.values[step.inputs[k]];
-            const std::string at = x.shape.product() == 1                   ? "0"
-                                   : x.shape.product() == y.shape.product() ? "i"
-                                                                            : "(uint)i % (uint)" + count(step.inputs[k]);
+            const std::int64_t own = x.shape.product();
+            const std::string at = own == 1     ? "0"
+                                   : own == all ? "row + i"
+                                                : "row % (uint)" + count(step.inputs[k]) + " + i";
             text += fmt::format("const {} x{} = {}; ", type_of(x.dtype), k, read(step.inputs[k], at));
         }
-        return text + fmt::format("{0} y0; {1} v{2}[i] = y0; }}\n", type_of(y.dtype), step.code, step.output);
+        return text + fmt::format("{0} y0; {1} v{2}[row + i] = y0; }}\n", type_of(y.dtype), step.code, step.output);
     }
 
     std::string product_text(const SmallLoop::Step& step)
@@ -183,21 +202,19 @@ private:
         const std::int64_t n = columns_of(step, loop_.values), k = depth_of(step, loop_.values);
         const std::int64_t rows = loop_.values[step.output].shape.product() / std::max<std::int64_t>(n, 1);
         const std::string columns = size(n), depth = size(k);
-        const std::string b = step.turned ? fmt::format("v{}[i * depth + k + {{}}]", step.inputs[1])
-                                          : fmt::format("v{}[(k + {{}}) * columns + i]", step.inputs[1]);
         std::string four;
         for (int j = 0; j < 4; ++j)
-            four += fmt::format("sum{0} = fma(v{1}[row * depth + k + {0}], {2}, sum{0}); ", j, step.inputs[0],
-                                fmt::format(fmt::runtime(b), j));
+            four += fmt::format("sum{0} = fma(v{1}[row * depth + k + {0}], v{2}[(k + {0}) * columns + i], sum{0}); ",
+                                j, step.inputs[0], step.inputs[1]);
         return fmt::format("        for (int row = 0; row < (int){0}; ++row) EACH({1}) {{\n"
                            "            const int columns = (int){1}, depth = (int){2};\n"
                            "            float sum0 = {3}, sum1 = 0, sum2 = 0, sum3 = 0;\n            int k = 0;\n"
                            "            for (; k + 4 <= depth; k += 4) {{ {4}}}\n"
-                           "            for (; k < depth; ++k) sum0 = fma(v{5}[row * depth + k], {6}, sum0);\n"
+                           "            for (; k < depth; ++k) sum0 = fma(v{5}[row * depth + k], v{6}[k * columns + i], sum0);\n"
                            "            v{7}[row * columns + i] = (sum0 + sum1) + (sum2 + sum3);\n        }}\n",
                            size(rows), columns, depth,
                            step.inputs.size() > 2 ? fmt::format("v{}[i]", step.inputs[2]) : "0", four, step.inputs[0],
-                           fmt::format(fmt::runtime(b), 0), step.output);
+                           step.inputs[1], step.output);
     }
 
     std::string reduction_text(const SmallLoop::Step& step)
@@ -221,23 +238,31 @@ bool is_small(const SmallLoop& loop, const Device& device)
     if (device.kind != DeviceKind::cpu || device.max_work_group_size < lanes || loop.steps.empty() ||
         device.local_memory < arena_words * 8)
         return false;
-    std::int64_t words = 0, products = 0, arguments = 2;
+    std::int64_t words = 0, products = 0, elements = 0, arguments = 2;
     for (const Value& value : loop.values) {
-        words += in_arena(value) ? words_of(value) : 0;
+        words = std::min(words + (in_arena(value) ? words_of(value) : 0), arena_words + 1);
         arguments += is_argument(value);
     }
     arguments += static_cast<std::int64_t>(loop.carried.size() + loop.scanned.size());
     for (const SmallLoop::Step& step : loop.steps) {
         const Dims& result = loop.values[step.output].shape;
+        if (words_of(loop.values[step.output]) > arena_words)
+            return false;
         if (step.kind == SmallLoop::Step::Kind::product)
-            products += result.product() * depth_of(step, loop.values);
+            products += result.product() * std::min(depth_of(step, loop.values), most_products + 1);
         else if (step.kind == SmallLoop::Step::Kind::elementwise)
             for (const std::size_t input : step.inputs)
                 if (!repeats(loop.values[input].shape, result))
                     return false;
         if (result.product() == 0)
             return false;
+        elements += step.kind == SmallLoop::Step::Kind::elementwise ? result.product()
+                    : step.kind == SmallLoop::Step::Kind::reduction ? result.product() * step.inner
+                                                                    : 0;
     }
+    const std::int64_t launches = launch_cost * static_cast<std::int64_t>(loop.steps.size());
+    if (products + element_cost * elements > launches + (loop.condition != no_value ? wait_cost : 0))
+        return false;
     return words <= arena_words && products <= most_products && arguments <= most_arguments;
 }
 

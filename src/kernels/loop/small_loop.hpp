@@ -31,7 +31,7 @@ struct SmallLoop {
     struct Step {
         enum class Kind {
             elementwise,   // code assigns y0 from x0.., which broadcast as trailing axes or one number do
-            product,       // [m, k] by [k, n], with `turned` [n, k], and a third input [n] that is added
+            product,       // [m, k] by [k, n], and a third input [n] that is added
             reduction,     // over the last `inner` elements: code combines sum and x, which begin with `from`
         };
         Kind kind = Kind::elementwise;
@@ -39,7 +39,7 @@ struct SmallLoop {
         std::size_t output = 0;
         std::string code, from;
         std::int64_t inner = 1;
-        bool turned = false, mean = false;
+        bool mean = false;
     };
     struct Carried {
         std::size_t value, next;

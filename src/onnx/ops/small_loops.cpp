@@ -295,7 +295,8 @@ std::string key_of(const Call& call, const LoopOperands& operands)
 {
     std::string key = fmt::format("small loop {}", static_cast<const void*>(operands.body));
     const auto see = [&](const Value& value) {
-        key += value.is_tensor() ? fmt::format(" {}{}", static_cast<int>(value.type()), to_string(value.shape())) : " -";
+        key += !value.is_tensor() ? " -"
+                                  : fmt::format(" {}{}", static_cast<int>(value.type()), to_string(value.shape()));
     };
     std::ranges::for_each(operands.carried, see);
     for (const auto& [from, to] : operands.body->captures)
