@@ -210,7 +210,8 @@ private:
                            "            const int columns = (int){1}, depth = (int){2};\n"
                            "            float sum0 = {3}, sum1 = 0, sum2 = 0, sum3 = 0;\n            int k = 0;\n"
                            "            for (; k + 4 <= depth; k += 4) {{ {4}}}\n"
-                           "            for (; k < depth; ++k) sum0 = fma(v{5}[row * depth + k], v{6}[k * columns + i], sum0);\n"
+                           "            for (; k < depth; ++k)\n"
+                           "                sum0 = fma(v{5}[row * depth + k], v{6}[k * columns + i], sum0);\n"
                            "            v{7}[row * columns + i] = (sum0 + sum1) + (sum2 + sum3);\n        }}\n",
                            size(rows), columns, depth,
                            step.inputs.size() > 2 ? fmt::format("v{}[i]", step.inputs[2]) : "0", four, step.inputs[0],
