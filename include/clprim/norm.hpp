@@ -39,6 +39,17 @@ struct BatchNormBackward {
 };
 void batch_norm_backward(Queue& queue, const BatchNormBackward& problem);
 
+// What a batch norm in evaluation mode makes of the convolution before it, whose weights [C, ...] and bias [C] become
+//     scaled = weight * factor,   shifted = (bias - mean) * factor + beta,   factor = gamma / sqrt(variance + eps)
+// All share one dtype; any strides. The bias is optional.
+struct BatchNormFold {
+    Tensor weight, bias;
+    Tensor gamma, beta, mean, variance;
+    Tensor scaled, shifted;
+    double eps = 1e-5;
+};
+void fold_batch_norm(Queue& queue, const BatchNormFold& problem);
+
 // Layer norm of rows: x is [rows, n], contiguous, of any shape with that many elements;
 //     y = (x - mean) rstd * weight + bias,  rstd = 1 / sqrt(mean((x - mean)^2) + eps)
 // With `rms`, RMS norm: mean is 0 and there is no bias. Ba et al. 2016; Zhang and Sennrich 2019.

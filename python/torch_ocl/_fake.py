@@ -28,6 +28,8 @@ def register() -> None:
     torch.library.register_fake("torch_ocl::fused_addmm", _fused_addmm)
     torch.library.register_fake("torch_ocl::fused_convolution", _fused_convolution)
     torch.library.register_fake("torch_ocl::fused_convolution_add_", lambda *arguments: None)
+    torch.library.register_fake("torch_ocl::fold_batch_norm", lambda weight, bias, gamma, beta, mean, variance, eps: (
+        torch.empty_like(weight), torch.empty_like(mean, memory_format=torch.contiguous_format)))
 
 
 def _decomposed(name, *args):

@@ -88,6 +88,52 @@ INSTANTIATE_TEST_SUITE_P(Shapes, BatchNormTest,
                                          Case{2, 32, 5000, true, 0, 1e4}, Case{2, 8, 16, false},
                                          Case{8, 3, 1369, false}, Case{4, 5, 1367, false}, Case{5, 1, 1369, false}));
 
+TEST(BatchNorm, FoldedIntoWeightsMatchesTheFormula)
+{
+    Queue& queue = Context::get().queue();
+    std::mt19937 random(2);
+    std::uniform_real_distribution<double> uniform(0.5, 2);
+    const auto make = [&](std::size_t count) {
+        std::vector<double> v(count);
+        for (double& e : v)
+            e = float(uniform(random));
+        return v;
+    };
+    const std::int64_t c = 5;
+    for (const Dims& shape : {Dims{c, 3, 3, 3}, Dims{c, 40}, Dims{c}, Dims{c, 0, 3}}) {
+        const std::int64_t row = shape.product() / c;
+        const auto weight = make(shape.product()), gamma = make(c), beta = make(c), mean = make(c),
+                   variance = make(c), bias = make(c);
+        const auto vector = [&](const std::vector<double>& v) { return upload(queue, v, Dims{c}); };
+        for (const bool biased : {false, true}) {
+            BatchNormFold problem{.weight = upload(queue, weight, shape), .bias = {}, .gamma = vector(gamma),
+                                  .beta = vector(beta), .mean = vector(mean), .variance = vector(variance),
+                                  .scaled = upload(queue, weight, shape), .shifted = vector(beta), .eps = 1e-3};
+            if (biased)
+                problem.bias = vector(bias);
+            fold_batch_norm(queue, problem);
+            const auto scaled = download(queue, problem.scaled), shifted = download(queue, problem.shifted);
+            for (std::int64_t j = 0; j < c; ++j) {
+                const double factor = gamma[j] / std::sqrt(variance[j] + 1e-3);
+                for (std::int64_t k = 0; k < row; ++k)
+                    ASSERT_NEAR(scaled[j * row + k], weight[j * row + k] * factor, 2e-6) << to_string(shape);
+                ASSERT_NEAR(shifted[j], ((biased ? bias[j] : 0) - mean[j]) * factor + beta[j], 4e-6);
+            }
+        }
+    }
+}
+
+TEST(BatchNorm, FoldingRefusesWhatDoesNotFit)
+{
+    Queue& queue = Context::get().queue();
+    const std::vector<double> zeros(12, 0);
+    const Tensor weight = upload(queue, zeros, {4, 3});
+    const Tensor four = upload(queue, zeros, {4}), three = upload(queue, zeros, {3});
+    EXPECT_THROW(fold_batch_norm(queue, {weight, {}, four, four, three, four, weight, four}), InvalidArgument);
+    EXPECT_THROW(fold_batch_norm(queue, {weight, {}, four, four, four, four, four, four}), InvalidArgument);
+    EXPECT_THROW(fold_batch_norm(queue, {weight, {}, four, {}, four, four, weight, four}), InvalidArgument);
+}
+
 TEST(BatchNorm, WrongShapesAreRefused)
 {
     Queue& queue = Context::get().queue();

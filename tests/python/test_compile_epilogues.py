@@ -163,6 +163,45 @@ def test_batch_norms_of_convolutions(dtype):
         torch.testing.assert_close(compiled(given).cpu(), model(x), atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float64))
+@pytest.mark.parametrize("layout", (torch.contiguous_format, torch.channels_last))
+def test_batch_norms_are_no_generated_kernels(dtype, layout):
+    """Their part of weights and bias is a call: networks of many convolutions compile no kernel for each."""
+    model = with_statistics(nn.Sequential(
+        nn.Conv2d(3, 8, 3, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 8, 3, groups=4), nn.BatchNorm2d(8),
+        nn.SiLU(), nn.Conv2d(8, 6, 1, bias=False), nn.BatchNorm2d(6, eps=0.1))).to(dtype).to(memory_format=layout)
+    x = randn(2, 3, 24, 24, dtype=dtype).to(memory_format=layout)
+    ours, given = copy.deepcopy(model).to(device), x.to(device)
+    torch._dynamo.reset()
+    with torch.no_grad(), config.patch(force_disable_caches=True):
+        compiled = torch.compile(ours, fullgraph=True)
+        actual = compiled(given)
+        assert actual.is_contiguous(memory_format=layout)
+        tolerances = dict(atol=1e-5, rtol=1e-5) if dtype == torch.float32 else dict(atol=1e-12, rtol=1e-10)
+        torch.testing.assert_close(actual.cpu(), model(x), **tolerances)
+        with torch.ocl.profile_kernels() as kernels:
+            compiled(given)
+            torch.ocl.synchronize()
+        assert not any(row["name"].startswith("ocl_") for row in kernels.rows())
+        model[1].running_mean.add_(2), ours[1].running_mean.add_(2)
+        torch.testing.assert_close(compiled(given).cpu(), model(x), **tolerances)
+
+
+def test_folded_batch_norm_of_strided_weights():
+    weight, channels = randn(6, 4, 3, 5)[:, ::2, :, 1::2], [torch.rand(12)[::2] + 0.5 for _ in range(5)]
+    bias, gamma, beta, mean, variance = channels
+    fold = torch.ops.torch_ocl.fold_batch_norm
+    for given in (bias, None):
+        scaled, shifted = fold(weight.to(device), *(None if t is None else t.to(device)
+                                                    for t in (given, gamma, beta, mean, variance)), 1e-3)
+        factor = gamma.double() / (variance.double() + 1e-3).sqrt()
+        torch.testing.assert_close(scaled.cpu(), (weight * factor.view(-1, 1, 1, 1)).float())
+        moved = (0 if given is None else given) - mean
+        torch.testing.assert_close(shifted.cpu(), (moved * factor + beta).float())
+    inputs = [t.to(device) for t in (weight, bias, gamma, beta, mean, variance)]
+    torch.library.opcheck(fold.default, (*inputs, 1e-3))
+
+
 def test_batch_norms_whose_convolution_is_needed():
     model = with_statistics(nn.Sequential(nn.Conv2d(4, 6, 3), nn.BatchNorm2d(6)))
 

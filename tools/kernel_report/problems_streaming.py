@@ -120,6 +120,11 @@ def norms() -> Iterator[Problem]:
             yield Problem(f"batch_norm: backward, {name}", backward(batch_norm, inputs), size)
             yield Problem(f"batch_norm: inference, {name}", lambda i=inputs: without_gradients(
                 lambda x, w, b: F.batch_norm(x, w, b, w, b), i()), size)
+        def fold(d=dtype):
+            import torch
+            return torch.ops.torch_ocl.fold_batch_norm(
+                empty(64, 64, 3, 3, dtype=d), *(empty(64, dtype=d) for _ in range(5)), 1e-5)
+        yield Problem(f"batch_norm: folded into weights, {dtype}, 64x64x3x3", fold, size)
         for width in (768, 4096):
             def rows(d=dtype, width=width):
                 return [empty(4096, width, dtype=d, grad=True), *channels(width, d)]

@@ -49,11 +49,14 @@ class OpenCLCppWrapper(CppWrapperCpu):
     # Kernels: called by OpenCLKernel and FlexAttention.
 
     def define_ocl_kernel(self, name: str, source: str, signature: str, device: int, comment: str = "") -> None:
-        from torch_ocl.inductor.runtime import complete
+        from torch_ocl.inductor import runtime
 
         lines = "".join(f"// {line}\n" for line in comment.splitlines())
-        text = complete(name, source)
-        self.define_kernel(name, f'{lines}static torch_ocl_inductor::Kernel {name}(R"CLC({text})CLC", "{name}", '
+        function = runtime.function_name(name)
+        text = runtime.complete(function, source)
+        if not V.graph.aot_mode:
+            runtime.kernel(function, source, signature, device)
+        self.define_kernel(name, f'{lines}static torch_ocl_inductor::Kernel {name}(R"CLC({text})CLC", "{function}", '
                                  f'"{signature}");', gpu=False)
 
     def call_ocl_kernel(self, name: str, device: int, arguments: list, kind: str, numbers: list) -> None:

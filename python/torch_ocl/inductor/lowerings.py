@@ -248,10 +248,11 @@ def _flex_attention() -> None:
 
 
 def _fused_products() -> None:
-    """What epilogues.py puts into graphs is known to be the device's, whether unknown operators may be called or not
-    (`implicit_fallbacks`)."""
+    """What epilogues.py and batch_norms.py put into graphs is known to be the device's, whether unknown operators may be
+    called or not (`implicit_fallbacks`)."""
     ours = torch.ops.torch_ocl
-    for target in (ours.fused_addmm.default, ours.fused_convolution.default, ours.fused_convolution_add_.default):
+    for target in (ours.fused_addmm.default, ours.fused_convolution.default, ours.fused_convolution_add_.default,
+                   ours.fold_batch_norm.default):
         lowering.make_fallback(target, lowering.tag_to_layout_constraint(get_layout_constraint_tag(target)))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -33,6 +34,11 @@ def last_cache() -> int:
     return next((size for size in sizes if size > 0), 32 << 20)
 
 
+def function_name(name: str) -> str:
+    """Of a kernel that a wrapper calls by `name`: without its number there, so that equal texts are one program."""
+    return re.sub(r"_\d+$", "", name)
+
+
 def complete(name: str, source: str) -> str:
     """The text that a kernel is built from."""
     text = source.replace("CLPRIM_PRELUDE\n", _source_file("prelude.cl"))
@@ -40,9 +46,13 @@ def complete(name: str, source: str) -> str:
     return text.replace("CLPRIM_VARIATES\n", _source_file("variates.cl")).replace("KERNEL_NAME", name)
 
 
+@functools.lru_cache(1024)
 def kernel(name: str, source: str, signature: str, device: int):
     """A kernel of generated text, whose compilation goes on beside the caller. signature: "t" for each tensor, the
-    types of numbers, "errors" last if the kernel reports bad indices."""
+    types of numbers, "errors" last if the kernel reports bad indices.
+
+    It is asked for when its text is written, so that it is compiled while Inductor writes the rest, and once more when
+    the written module is loaded. Equal kernels of several graphs are one."""
     text = complete(name, source)
     parameters = [_KINDS[kind](name) if kind in _KINDS else ("number", name, kind) for kind in signature.split()]
     result = _state.c().Kernel(text, name, "", parameters, False)

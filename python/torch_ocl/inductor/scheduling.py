@@ -16,7 +16,7 @@ from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 from torch.utils._sympy.value_ranges import ValueRanges
 
-from torch_ocl.inductor import combination
+from torch_ocl.inductor import combination, runtime
 from torch_ocl.inductor.kernel import OpenCLKernel
 from torch_ocl.inductor.runtime import Ranges
 from torch_ocl.inductor.vectors import NotVectors, VectorKernel
@@ -146,7 +146,9 @@ class _CallsKernels:
         if device not in done:
             self.header.writeline(f"ocl_ranges_{device} = ocl_runtime.ranges({device})")
             done.add(device)
-        body = f"ocl_runtime.kernel({name!r}, '''\n{source}''', {signature!r}, {device})"
+        function = runtime.function_name(name)
+        runtime.kernel(function, f"\n{source}", signature, device)
+        body = f"ocl_runtime.kernel({function!r}, '''\n{source}''', {signature!r}, {device})"
         # An operator's text arguments (kernels of the caller's own) may have several lines.
         comments = [line if line.startswith("#") else f"# {line}" for line in comment.split("\n") if comment]
         self.define_kernel(name, body, "\n".join(comments), gpu=False)

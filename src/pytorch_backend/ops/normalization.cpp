@@ -200,6 +200,34 @@ Three batch_norm_backward(const at::Tensor& grad_output, const at::Tensor& input
                     update, eps, output_mask);
 }
 
+// The weights and bias of a convolution that a batch norm in evaluation mode follows, for compiled graphs.
+std::tuple<at::Tensor, at::Tensor> fold_batch_norm(const at::Tensor& weight, const OptionalTensor& bias,
+                                                   const at::Tensor& gamma, const at::Tensor& beta,
+                                                   const at::Tensor& mean, const at::Tensor& variance, double eps)
+{
+    const c10::OptionalDeviceGuard guard(weight.device());
+    for (const at::Tensor* t : {&gamma, &beta, &mean, &variance})
+        TORCH_CHECK(t->device() == weight.device(), "fold_batch_norm: tensors on ", weight.device(), " and ",
+                    t->device());
+    const at::Tensor scaled = at::empty_like(weight), shifted = at::empty_like(mean, at::MemoryFormat::Contiguous);
+    clprim::fold_batch_norm(current_queue(weight), {
+        .weight = view(weight), .bias = optional_view(defined_or_empty(bias)), .gamma = view(gamma),
+        .beta = view(beta), .mean = view(mean), .variance = view(variance), .scaled = view(scaled),
+        .shifted = view(shifted), .eps = eps});
+    return {scaled, shifted};
+}
+
+TORCH_LIBRARY_FRAGMENT(torch_ocl, m)
+{
+    m.def("fold_batch_norm(Tensor weight, Tensor? bias, Tensor gamma, Tensor beta, Tensor mean, Tensor variance, "
+          "float eps) -> (Tensor, Tensor)");
+}
+
+TORCH_LIBRARY_IMPL(torch_ocl, PrivateUse1, m)
+{
+    m.impl("fold_batch_norm", fold_batch_norm);
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
 {
     m.impl("native_batch_norm", batch_norm_forward);
