@@ -248,8 +248,8 @@ def _flex_attention() -> None:
 
 
 def _fused_products() -> None:
-    """What epilogues.py and batch_norms.py put into graphs is known to be the device's, whether unknown operators may be
-    called or not (`implicit_fallbacks`)."""
+    """What epilogues.py and batch_norms.py put into graphs is known to be the device's, whether unknown operators may
+    be called or not (`implicit_fallbacks`)."""
     ours = torch.ops.torch_ocl
     for target in (ours.fused_addmm.default, ours.fused_convolution.default, ours.fused_convolution_add_.default,
                    ours.fold_batch_norm.default):
