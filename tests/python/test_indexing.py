@@ -232,6 +232,41 @@ def test_sums_of_halves_are_rounded_once(update, width, entries, dtype):
     torch.testing.assert_close(actual.cpu().double(), expected, rtol=2 * eps, atol=0)
 
 
+# Where updates go and how they lie: self's shape, dimension, entries, and which of self and the source are transposed.
+LAYOUTS = [((300, 64), 0, 2000, ""), ((300, 70), 0, 2000, "source"), ((300, 33), 0, 1500, "self"),
+           ((64, 300), 1, 2000, ""), ((5, 40, 3), 1, 90, ""), ((600, 10, 3), 1, 2, ""), ((700,), 0, 3000, ""),
+           ((40, 2, 50), 0, 33, "self source"), ((3, 5000), 1, 700, "source"), ((1, 9), 0, 2000, "")]
+REDUCTIONS = {
+    "index_add": lambda x, dim, rows, places, v: x.index_add(dim, rows, v),
+    "scatter_add": lambda x, dim, rows, places, v: x.scatter_add(dim, places, v),
+    "scatter_add of rows": lambda x, dim, rows, places, v: x.scatter_add(dim, along(rows, dim, v), v),
+    "scatter of one value": lambda x, dim, rows, places, v: x.scatter(dim, along(rows, dim, v), 2, reduce="add"),
+    "scatter_reduce": lambda x, dim, rows, places, v: x.scatter_reduce(dim, places, v, "amax"),
+}
+
+
+def along(rows, dim, like):
+    return rows.view([-1 if d == dim else 1 for d in range(like.dim())]).expand_as(like)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.int16, torch.bfloat16,
+                                   torch.complex64])
+@pytest.mark.parametrize("shape, dim, entries, transposed", LAYOUTS)
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_updates_however_they_lie(name, shape, dim, entries, transposed, dtype):
+    if dtype.is_complex and name == "scatter_reduce":
+        return   # complex numbers have no largest one
+    source_shape = [entries if d == dim else n for d, n in enumerate(shape)]
+    x, v = torch.randint(-9, 9, shape).to(dtype), torch.randint(-3, 3, source_shape).to(dtype)
+    x = x.mT.contiguous().mT if "self" in transposed else x
+    v = v.mT.contiguous().mT if "source" in transposed else v
+    rows, places = torch.randint(0, shape[dim], (entries,)), torch.randint(0, shape[dim], source_shape)
+    exact = torch.float64 if dtype == torch.bfloat16 else dtype   # sums of halves are rounded once
+    expected = REDUCTIONS[name](x.to(exact), dim, rows, places, v.to(exact)).to(dtype)
+    x, rows, places, v = (t.to(device) for t in (x, rows, places, v))
+    assert torch.equal(REDUCTIONS[name](x, dim, rows, places, v).cpu(), expected)
+
+
 def test_gradient_of_indexing_is_deterministic():
     x, index = make(50).to(device).requires_grad_(), ids(50, 5000).to(device)
     upstream = make(5000).to(device)

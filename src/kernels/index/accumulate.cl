@@ -8,24 +8,8 @@
 #include "core/dtype.cl"
 #include "core/errors.cl"
 #include "kernels/index/axis.cl"
+#include "kernels/index/combine.cl"
 #include "kernels/index/geometry.cl"
-
-static inline compute_t(T) combine(compute_t(T) a, compute_t(T) b)
-{
-#if defined(REDUCE_sum)
-    return a + b;
-#elif defined(REDUCE_product) && defined(COMPLEX)
-    return (compute_t(T))(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
-#elif defined(REDUCE_product)
-    return a * b;
-#elif defined(REDUCE_minimum)
-    return a != a || a < b ? a : b;   // a NaN stays, and b is taken if it is one
-#elif defined(REDUCE_maximum)
-    return a != a || a > b ? a : b;
-#else
-    return b;
-#endif
-}
 
 // A work-item's line of each operand.
 #define LINE_KERNEL(name)                                                                                   \

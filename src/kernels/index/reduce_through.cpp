@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+
 #include <clprim/context.hpp>
 #include <clprim/index.hpp>
 #include <clprim/sort.hpp>
@@ -21,12 +25,6 @@ bool is_rounded(DataType dtype, IndexReduce reduce)
 
 constexpr const char* reduce_names[] = {"assign", "sum", "product", "minimum", "maximum"};
 
-std::string build_options(const Tensor& self, const Tensor& index, IndexReduce reduce, const Geometry& lines)
-{
-    return "-DT=" + std::string(name_of(self.dtype)) + " -DINDEX=" + std::string(name_of(index.dtype)) + " -DREDUCE_" +
-           reduce_names[static_cast<int>(reduce)] + (is_complex(self.dtype) ? " -DCOMPLEX" : "") + lines.options();
-}
-
 // The lines of a tensor: all axes but the last.
 Tensor lines_of(Tensor tensor)
 {
@@ -39,30 +37,74 @@ Tensor lines_of(Tensor tensor)
 struct Accumulation {
     const Tensor &self, &source, &index;
     Geometry lines;
-    const Program& program;
     cl_long entries;
+    IndexReduce reduce;
 
     static Geometry make_lines(const Tensor& self, const Tensor& source, const Tensor& index)
     {
         const Tensor a = lines_of(self), b = lines_of(source), c = lines_of(index);
         return Geometry({&a, &b, &c});
     }
-    Accumulation(Queue& queue, const Tensor& self_, const Tensor& source_, const Tensor& index_, IndexReduce reduce)
+    Accumulation(const Tensor& self_, const Tensor& source_, const Tensor& index_, IndexReduce reduce_)
         : self(self_), source(source_), index(index_), lines(make_lines(self, source, index)),
-          program(queue.context().program("kernels/index/accumulate.cl", build_options(self, index, reduce, lines))),
-          entries(source.shape.back())
+          entries(source.shape.back()), reduce(reduce_)
     {
+    }
+    Kernel& kernel(Queue& queue, const char* name) const
+    {
+        return queue.context().program("kernels/index/accumulate.cl", options()).kernel(name);
+    }
+    std::string options() const
+    {
+        return "-DT=" + std::string(name_of(self.dtype)) + " -DINDEX=" + std::string(name_of(index.dtype)) +
+               " -DREDUCE_" + reduce_names[static_cast<int>(reduce)] + (is_complex(self.dtype) ? " -DCOMPLEX" : "") +
+               lines.options();
     }
 };
 
 void by_lines(Queue& queue, const Accumulation& work, const IndexedAxis& axis, const char* kernel)
 {
-    Launch launch(queue, work.program.kernel(kernel));
+    Launch launch(queue, work.kernel(queue, kernel));
     launch.arg(work.self).arg(work.source).arg(work.index).arg(work.entries).arg(cl_long(work.source.strides.back()))
         .arg(cl_long(work.index.strides.back())).arg(AxisArgument(axis)).arg(queue.error_buffer())
         .arg(Queue::error_code(axis.name));
     work.lines.set_argument(launch);
     launch.run(Range::linear(work.lines.numel(), 64));
+    queue.expect_errors();
+}
+
+constexpr std::int64_t most_lines = 256;   // side by side, of a CPU's work-item
+
+std::int64_t blocks_of(std::int64_t count, std::int64_t size) { return (count + size - 1) / size; }
+
+// On CPUs: lines side by side are updated together, and where they are few for all threads, what they reach is split.
+void on_cpu(Queue& queue, const Accumulation& work, const IndexedAxis& axis)
+{
+    const Geometry& g = work.lines;
+    const std::int64_t columns = g.dims() > 0 ? g.size(0) : 1, rows = g.numel() / columns,
+                       units = std::max<std::int64_t>(queue.device().compute_units, 1);
+    const auto step = [&](int operand) { return columns > 1 ? g.stride(operand, 0) : 0; };
+    const std::int64_t index_stride = work.index.strides.back();
+    const bool still = step(2) == 0, along = columns == 1 || std::abs(index_stride) < std::abs(step(2));
+    // Blocks of whole cache lines, and of no more than give each thread some.
+    const std::int64_t width = std::clamp<std::int64_t>(blocks_of(columns * rows, 16 * units) * 16, 16, most_lines),
+                       each = std::clamp<std::int64_t>(4096 / (columns * work.entries), 1,
+                                                       std::max<std::int64_t>(rows / (4 * units), 1)),
+                       wide = blocks_of(columns, width), high = blocks_of(rows, each);
+    const bool split = !along && still && columns >= 8 && work.entries >= 1024;
+    const auto parts = std::bit_ceil(static_cast<std::uint64_t>(split ? blocks_of(units, wide * high) : 1));
+
+    std::string options = work.options() + (along ? " -DALONG" : still ? " -DSTILL" : "");
+    if (step(0) == 1)
+        options += " -DSELF_STEP=1";
+    if (step(1) == 0 || step(1) == 1)
+        options += detail::concat(" -DSOURCE_STEP=", step(1));
+    Launch launch(queue, queue.context().program("kernels/index/cpu_accumulate.cl", options).kernel("accumulate"));
+    launch.arg(work.self).arg(work.source).arg(work.index).arg(work.entries).arg(cl_long(work.source.strides.back()))
+        .arg(cl_long(index_stride)).arg(AxisArgument(axis)).arg(queue.error_buffer())
+        .arg(Queue::error_code(axis.name)).arg(cl_uint(width)).arg(cl_uint(each));
+    g.set_argument(launch);
+    launch.run(Range::groups({static_cast<std::size_t>(wide), static_cast<std::size_t>(high), parts}, {1, 1, 1}));
     queue.expect_errors();
 }
 
@@ -82,7 +124,7 @@ void by_segments(Queue& queue, const Accumulation& work, const IndexedAxis& axis
     const Tensor order = queue.context().empty({work.entries}, DataType::int64, queue);
     sort(queue, keys, 0, false, sorted, order);
 
-    Launch launch(queue, work.program.kernel("accumulate_segments"));
+    Launch launch(queue, work.kernel(queue, "accumulate_segments"));
     launch.arg(work.self).arg(work.source).arg(sorted).arg(order).arg(work.entries)
         .arg(cl_long(work.source.strides.back()));
     work.lines.set_argument(launch);
@@ -115,13 +157,13 @@ void reduce_through(Queue& queue, const Tensor& self, const IndexedAxis& axis, c
     if (source.numel() == 0)
         return;
     const std::int64_t entries = source.shape.back(), lines = source.numel() / entries;
-    const Accumulation work(queue, self, source, axis.index, reduce);
+    const Accumulation work(self, source, axis.index, reduce);
     const bool rounded = entries > 1 && is_rounded(self.dtype, reduce);
     if (rounded && entries <= compared_entries)
         return by_lines(queue, work, axis, "accumulate_groups");
-    // A CPU walks a few long lines faster than it sorts them; rows of many it adds as vectors once they are sorted.
-    const bool cpu = queue.device().kind == DeviceKind::cpu;
-    const bool walks = entries < 256 || (cpu ? lines < 64 : lines >= 4096);
+    if (queue.device().kind == DeviceKind::cpu && !rounded)
+        return on_cpu(queue, work, axis);
+    const bool walks = entries < 256 || lines >= 4096;
     if (walks && !rounded)
         return by_lines(queue, work, axis, "accumulate_lines");
     if (shared_by_lines(axis.index) && (axis.size != index_is_key || axis.index.dtype == DataType::int64))

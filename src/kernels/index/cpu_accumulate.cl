@@ -1,0 +1,77 @@
+// Updates through an index on CPUs, as in accumulate.cl, for what a dtype need not round once: a work-item owns `width`
+// lines at most of each of `rows` rows of lines side by side, and of what they reach a part; it walks the entries in their
+// order. Launch: (blocks of lines, blocks of rows, parts), parts a power of two.
+// -DT, -DINDEX, -DREDUCE_*: as there; -DSTILL: lines side by side share their index; -DSELF_STEP=n, -DSOURCE_STEP=n: how
+// far such lines lie apart, where that is known; -DALONG: a line lies closer together than lines do, and is walked alone.
+#include "core/dtype.cl"
+#include "core/errors.cl"
+#include "kernels/index/axis.cl"
+#include "kernels/index/combine.cl"
+#include "kernels/index/geometry.cl"
+
+#ifndef SELF_STEP
+#define SELF_STEP lines.strides[0][0]
+#endif
+#ifndef SOURCE_STEP
+#define SOURCE_STEP lines.strides[1][0]
+#endif
+
+// Whether an element is of a part: neighbours of a cache line are of one.
+static inline bool is_of(long at, uint part, uint parts)
+{
+    return parts == 1 || (((uint)(at >> 4) * 0x9E3779B1u) >> 16 & (parts - 1)) == part;
+}
+
+#ifdef STILL
+static inline void update_row(__global storage_t(T)* restrict self, const __global storage_t(T)* restrict source,
+                              long self_step, long source_step, uint count)
+{
+    for (uint i = 0; i < count; ++i)
+        store(T, self, i * self_step, combine(load(T, self, i * self_step), load(T, source, i * source_step)));
+}
+#endif
+
+static inline void update(__global storage_t(T)* self, const __global storage_t(T)* source)
+{
+    store(T, self, 0, combine(load(T, self, 0), load(T, source, 0)));
+}
+
+__attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel void accumulate(__global storage_t(T)* self, ulong self_offset, const __global storage_t(T)* source,
+                         ulong source_offset, const __global storage_t(INDEX)* index, ulong index_offset, long entries,
+                         long source_stride, long index_stride, axis_t axis, __global int* errors, int operator_code,
+                         uint width, uint rows, geometry_t lines)
+{
+    const index_t columns = lines.sizes[0], first = get_global_id(0) * (index_t)width;
+    const index_t begin = get_global_id(1) * (index_t)rows, end = min(begin + rows, (index_t)lines.numel / columns);
+    const uint count = min((index_t)width, columns - first);
+    self += self_offset;
+    source += source_offset;
+    index += index_offset;
+    for (index_t row = begin; row < end; ++row) {
+        offset_t o[OPERANDS];
+        geometry_offsets(lines, row * columns + first, o);
+        __global storage_t(T)* to = self + o[0];
+        const __global storage_t(T)* from = source + o[1];
+        const __global storage_t(INDEX)* through = index + o[2];
+        long at;
+#ifdef ALONG
+        for (uint i = 0; i < count; ++i)
+            for (long j = 0; j < entries; ++j)
+                if (reach(axis, through[(long)i * lines.strides[2][0] + j * index_stride], errors, operator_code, &at))
+                    update(to + (long)i * SELF_STEP + at, from + (long)i * SOURCE_STEP + j * source_stride);
+#else
+        for (long j = 0; j < entries; ++j, through += index_stride, from += source_stride) {
+#ifdef STILL
+            if (reach(axis, *through, errors, operator_code, &at) &&
+                is_of(at, get_global_id(2), get_global_size(2)))
+                update_row(to + at, from, SELF_STEP, SOURCE_STEP, count);
+#else
+            for (uint i = 0; i < count; ++i)
+                if (reach(axis, through[(long)i * lines.strides[2][0]], errors, operator_code, &at))
+                    update(to + (long)i * SELF_STEP + at, from + (long)i * SOURCE_STEP);
+#endif
+        }
+#endif
+    }
+}
