@@ -46,20 +46,28 @@ void launch(Queue& queue, const char* name, std::array<Tensor, 2> operands, cons
             bool backward)
 {
     const cl_long* sizes = backward ? g.in : g.out;
-    const int each = backward || queue.device().kind == DeviceKind::cpu ? 1 : 4;
+    const bool cpu = queue.device().kind == DeviceKind::cpu;
+    const int each = backward || cpu ? 1 : 4;
     std::int64_t largest = std::max(operands[0].numel(), operands[1].numel());
     for (const std::int64_t size : {g.in[0], g.in[1], g.in[2], g.out[0], g.out[1], g.out[2]})
         largest = std::max(largest, size);
     const bool narrow = largest < std::int64_t{1} << 29;   // a place before the first, and one mirrored behind the last
     Kernel& kernel = queue.context()
-        .program("kernels/pad/pad.cl", detail::define("X", operands[0].dtype) +
-                                           (mode == PadMode::reflect ? " -DREFLECT" : "") +
-                                           (g.inner > 1 ? " -DCHANNELS_LAST" : "") +
-                                           (std::max(g.in[0], g.out[0]) > 1 ? " -DPLANES" : "") +
-                                           (narrow ? " -DINDEX=int" : " -DINDEX=long") +
-                                           (each > 1 ? " -DEACH=" + std::to_string(each) : ""))
+        .program(cpu ? "kernels/pad/cpu_pad.cl" : "kernels/pad/pad.cl",
+                 detail::define("X", operands[0].dtype) + (mode == PadMode::reflect ? " -DREFLECT" : "") +
+                     (g.inner > 1 ? " -DCHANNELS_LAST" : "") + (std::max(g.in[0], g.out[0]) > 1 ? " -DPLANES" : "") +
+                     (narrow ? " -DINDEX=int" : " -DINDEX=long") +
+                     (each > 1 ? " -DEACH=" + std::to_string(each) : ""))
         .kernel(name);
     const auto rows = static_cast<std::size_t>(operands[1].numel() / (sizes[2] * g.inner));
+    if (cpu) {
+        const std::size_t units = std::max<std::size_t>(queue.device().compute_units, 1),
+                          some = std::max<std::size_t>(4096 / static_cast<std::size_t>(sizes[2] * g.inner), 1),
+                          rows_each = std::clamp<std::size_t>(rows / (4 * units), 1, some);
+        queue.launch(kernel, Range::groups((rows + rows_each - 1) / rows_each, 1), operands[0], operands[1], g,
+                     cl_ulong(rows), cl_uint(rows_each));
+        return;
+    }
     const auto width = static_cast<std::size_t>((sizes[2] + each - 1) / each);
     const Range range = g.inner > 1
         ? detail::plane_range(queue.device(), static_cast<std::size_t>(g.inner), width, rows)
