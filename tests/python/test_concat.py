@@ -65,3 +65,19 @@ def test_errors():
         torch.cat([a, make((2, 4)).to(device)])
     with pytest.raises(RuntimeError):
         torch.cat([a, make((2, 3))])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("sizes, dim", [([16] * 70, 0), ([5, 0, 7, 33, 1] * 8, 1), ([300] * 4, 2), ([1] * 33, 0),
+                                        ([20000, 3, 17000, 64], 0)])
+def test_cat_and_stack_of_many(sizes, dim, dtype):
+    others = [n for d, n in enumerate((3, 2, 5)) if d != dim] if max(sizes) < 1000 else [1, 3]
+    parts = [make(others[:dim] + [n] + others[dim:], dtype) for n in sizes]
+    compare(lambda *t: torch.cat(t, dim), *parts, strides=True)
+    compare(lambda *t: torch.stack([x[:1, :1, :1] if 0 in x.shape else x for x in t[::5]], 1),
+            *[parts[0]] * len(parts), strides=True)
+
+
+def test_cat_of_many_parts_of_one_tensor():
+    compare(lambda x: torch.cat([x[i] for i in range(0, 40, 3)]), make((40, 7, 9)), strides=True)
+    compare(lambda x: torch.stack([x[i:i + 2] for i in range(0, 40, 3)], 1), make((41, 7, 9)), strides=True)

@@ -1,9 +1,83 @@
 #include <clprim/concat.hpp>
 
+#include <algorithm>
+
+#include <clprim/context.hpp>
 #include <kernels/index/move.hpp>
 #include <core/operands.hpp>
 
 namespace clprim {
+
+namespace {
+
+constexpr std::size_t most_joined = 32;    // joined_t of cpu_concat.cl
+constexpr std::int64_t chunk = 16384;      // CHUNK there
+
+// Rows of a tensor without gaps: how many, and the elements of one along `axis` and behind it.
+std::int64_t row_of(const Tensor& tensor, std::size_t axis)
+{
+    std::int64_t elements = 1;
+    for (std::size_t d = axis; d < tensor.dim(); ++d)
+        elements *= tensor.size(d);
+    return elements;
+}
+
+// Whether the tensors are better joined by one launch for many of them: several, without gaps, in runs.
+bool joins(Queue& queue, std::span<const Tensor> inputs, std::size_t axis, const Tensor& out)
+{
+    const auto shortest = static_cast<std::int64_t>(64 / size_of(out.dtype));   // elements of a run
+    return queue.device().kind == DeviceKind::cpu && inputs.size() >= 4 && out.is_contiguous() && out.numel() != 0 &&
+           row_of(out, axis) >= shortest * static_cast<std::int64_t>(inputs.size()) &&
+           std::ranges::all_of(inputs, [&](const Tensor& input) {
+               return input.dtype == out.dtype && input.is_contiguous();
+           });
+}
+
+// One launch: `inputs` stand from element `begin` of each row on.
+void join(Queue& queue, std::span<const Tensor> inputs, std::size_t axis, const Tensor& out, std::int64_t begin)
+{
+    struct {
+        cl_ulong begin[most_joined]{}, size[most_joined]{};
+    } joined;
+    const std::int64_t width = row_of(out, axis);
+    std::int64_t largest = 0, factor = 16 / static_cast<std::int64_t>(size_of(out.dtype));
+    const auto fits = [&](std::int64_t number) {
+        while (number % factor != 0)
+            factor /= 2;
+    };
+    fits(width);
+    fits(out.buffer_offset());
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const std::int64_t size = row_of(inputs[i], axis);
+        for (const std::int64_t number : {begin, size, static_cast<std::int64_t>(inputs[i].buffer_offset())})
+            fits(number);
+        joined.begin[i] = static_cast<cl_ulong>(begin);
+        joined.size[i] = static_cast<cl_ulong>(size);
+        begin += size;
+        largest = std::max(largest, inputs[i].numel());
+    }
+    const detail::RawType raw = detail::raw_type(size_of(out.dtype) * static_cast<std::size_t>(factor));
+    const auto widened = [&](Tensor tensor) {
+        tensor.offset /= factor;
+        tensor.dtype = raw.dtype;
+        return tensor;
+    };
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+        joined.begin[i] /= static_cast<cl_ulong>(factor);
+        joined.size[i] /= static_cast<cl_ulong>(factor);
+    }
+    Launch launch(queue, queue.context()
+                             .program("kernels/concat/cpu_concat.cl",
+                                      detail::concat("-DELEMENT=", raw.name, " -DCHUNK=", chunk))
+                             .kernel("concat"));
+    for (std::size_t i = 0; i < most_joined; ++i)
+        launch.arg(widened(inputs[std::min(i, inputs.size() - 1)]));
+    launch.arg(widened(out)).arg(joined).arg(cl_ulong(out.numel() / width)).arg(cl_ulong(width / factor));
+    const std::int64_t chunks = (largest / factor + chunk - 1) / chunk;
+    launch.run(Range::groups({static_cast<std::size_t>(chunks), inputs.size(), 1}, {1, 1, 1}));
+}
+
+}  // namespace
 
 void concat(Queue& queue, std::span<const Tensor> inputs, std::size_t axis, const Tensor& out)
 {
@@ -21,6 +95,15 @@ void concat(Queue& queue, std::span<const Tensor> inputs, std::size_t axis, cons
     require(begin == out.size(axis), "concat: inputs add up to ", begin, " along axis ", axis, ", output has ",
             out.size(axis));
     begin = 0;
+    if (joins(queue, inputs, axis, out)) {
+        for (; !inputs.empty(); inputs = inputs.subspan(std::min(inputs.size(), most_joined))) {
+            const std::span<const Tensor> some = inputs.first(std::min(inputs.size(), most_joined));
+            join(queue, some, axis, out, begin);
+            for (const Tensor& input : some)
+                begin += row_of(input, axis);
+        }
+        return;
+    }
     for (const Tensor& input : inputs) {
         move_elements(queue, out.slice(axis, begin, begin + input.size(axis)), input);
         begin += input.size(axis);
