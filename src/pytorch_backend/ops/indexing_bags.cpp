@@ -65,6 +65,8 @@ void check_ends(const at::Tensor& offsets, int64_t count)
                      {"embedding_bag: offsets", view(last), count + 1, 1, clprim::NegativeIndex::refused}, true);
 }
 
+// `differentiable`: the gradient wants to know the bag of each index; otherwise those numbers are left as they are.
+template <bool differentiable>
 Four embedding_bag(const at::Tensor& weight, const at::Tensor& indices, const at::Tensor& offsets, bool, int64_t mode,
                    bool, const OptionalTensor& per_sample_weights, bool include_last_offset, int64_t padding_idx)
 {
@@ -73,7 +75,8 @@ Four embedding_bag(const at::Tensor& weight, const at::Tensor& indices, const at
     TORCH_CHECK(bags >= 0, "include_last_offset: number of offset should be at least 1");
     check_ends(offsets, n);
     const auto kind = at::promote_types(indices.scalar_type(), offsets.scalar_type());
-    const at::Tensor bag = bag_of_each(offsets.narrow(0, 0, bags), n);
+    const at::Tensor bag = differentiable ? bag_of_each(offsets.narrow(0, 0, bags), n).to(kind)
+                                          : at::empty({n}, indices.options().dtype(kind));
     const at::Tensor table = weight.stride(1) == 1 ? weight : weight.contiguous();
     const at::Tensor result = at::empty({bags, width}, weight.options());
     const at::Tensor sizes = at::empty({bags}, indices.options().dtype(kind));
@@ -90,7 +93,7 @@ Four embedding_bag(const at::Tensor& weight, const at::Tensor& indices, const at
     if (mode == max)
         call.places = view(places);
     clprim::embedding_bag(current_queue(weight), view(table), call);
-    return {result, bag.to(kind), sizes, places};
+    return {result, bag, sizes, places};
 }
 
 at::Tensor dense_backward(const at::Tensor& gradient, const at::Tensor& indices, const at::Tensor& bag,
@@ -137,8 +140,8 @@ at::Tensor per_sample_weights_backward(const at::Tensor& gradient, const at::Ten
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
 {
-    m.impl("_embedding_bag", embedding_bag);
-    m.impl("_embedding_bag_forward_only", embedding_bag);
+    m.impl("_embedding_bag", embedding_bag<true>);
+    m.impl("_embedding_bag_forward_only", embedding_bag<false>);
     m.impl("_embedding_bag_backward", embedding_bag_backward);
     m.impl("_embedding_bag_dense_backward", dense_backward);
     m.impl("_embedding_bag_per_sample_weights_backward", per_sample_weights_backward);
