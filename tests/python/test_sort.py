@@ -161,6 +161,12 @@ def test_counting():
     compare_exactly(lambda x: torch.nn.functional.one_hot(x, 9), x)
     compare_exactly(lambda x: torch.repeat_interleave(x), x[:20])
     compare_exactly(lambda x: torch.repeat_interleave(x, x, 0), x[:20])
+    for repeats in (x, x.int(), torch.zeros(4, dtype=torch.int64), torch.tensor([0, 0, 3, 0]), x.repeat(9), x[::2]):
+        compare_exactly(torch.repeat_interleave, repeats)
+    with pytest.raises(RuntimeError, match="repeats can not be negative"):
+        torch.repeat_interleave(torch.tensor([3, -1, 2], device=device))
+    with pytest.raises(RuntimeError, match="allocated size"):
+        torch.repeat_interleave(torch.tensor([3, 1], device=device), output_size=5)
 
 
 @pytest.mark.parametrize("invert", [False, True])

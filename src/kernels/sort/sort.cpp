@@ -3,6 +3,7 @@
 #include <bit>
 
 #include <clprim/context.hpp>
+#include <clprim/sequence.hpp>
 #include <kernels/index/geometry.hpp>
 #include <core/operands.hpp>
 
@@ -174,11 +175,40 @@ void select_rows(Queue& queue, const Rows& rows)
     select_best(queue, rows, items, {}, parts * rows.keep, 1);
 }
 
-constexpr std::int64_t cpu_run = 4096;   // elements that a CPU's work-item sorts
+// Long rows, on CPUs: a launch to count and one to move the items for each digit of their keys.
+void sort_digits(Queue& queue, const Rows& rows)
+{
+    const std::int64_t count = rows.count(), units = std::max<std::int64_t>(queue.device().compute_units, 1),
+                       blocks = std::clamp<std::int64_t>(4 * units / count, 1, 64);
+    const Tensor items = rows.workspace(queue, count * rows.n), other = rows.workspace(queue, count * rows.n),
+                 differences = queue.context().empty({count * blocks}, DataType::uint64, queue),
+                 counts = queue.context().empty({count * blocks * 256}, DataType::uint32, queue);
+    const Program& program = queue.context().program("kernels/sort/cpu_digits.cl", rows.options());
+    const Range range = Range::groups({static_cast<std::size_t>(blocks), static_cast<std::size_t>(count), 1}, {1, 1, 1});
+    const cl_ulong n = rows.n;
+    Launch begin(queue, program.kernel("begin_digits"));
+    begin.arg(rows.input).arg(rows.stride(rows.input)).arg(items).arg(differences).arg(n);
+    rows.starts.set_argument(begin);
+    begin.run(range);
+    for (cl_uint digit = 0; digit < (is_wide(rows.input.dtype) ? 8 : 4); ++digit)
+        for (const char* kernel : {"count_digits", "move_by_digit"})
+            queue.launch(program.kernel(kernel), range, items, other, differences, counts, n, digit);
+    Launch end(queue, program.kernel("end_digits"));
+    end.arg(items).arg(other).arg(differences);
+    add_operands(end, rows, {}, {});
+    end.arg(n);
+    rows.starts.set_argument(end);
+    end.run(range);
+}
+
+constexpr std::int64_t cpu_run = 4096;      // elements that a CPU's work-item sorts
+constexpr std::int64_t by_digits = 65536;   // elements from which on all threads sort a row
 
 // Whole rows, on CPUs.
 void sort_runs(Queue& queue, const Rows& rows)
 {
+    if (rows.n >= by_digits && rows.keep == rows.n)
+        return sort_digits(queue, rows);
     const bool one = rows.n <= cpu_run;
     const Tensor items = one ? Tensor() : rows.workspace(queue, rows.count() * rows.n);
     const std::string options =
@@ -290,6 +320,29 @@ void searchsorted(Queue& queue, const SearchSorted& search, const Tensor& values
         launch.arg(search.sorter);
     launch.arg(n).arg(cl_ulong(boundaries.shape.back())).arg(one_row ? cl_ulong(0) : cl_ulong(values.shape.back()));
     launch.run(Range::linear(n, 64));
+}
+
+void repeat_positions(Queue& queue, const Tensor& ends, const Tensor& out)
+{
+    detail::check_operands("repeat_positions", {{"ends", ends}, {"out", out}});
+    const auto counts = [](const Tensor& tensor) {
+        return tensor.dim() == 1 && tensor.is_contiguous() &&
+               (tensor.dtype == DataType::int32 || tensor.dtype == DataType::int64);
+    };
+    require(counts(ends) && counts(out), "repeat_positions: ends and out are contiguous vectors of int32 or int64");
+    if (out.numel() == 0)
+        return;
+    if (queue.device().kind != DeviceKind::cpu) {
+        const Tensor places = queue.context().empty(out.shape, ends.dtype, queue);
+        arange(queue, places, std::int64_t{0}, std::int64_t{1});
+        return searchsorted(queue, {.boundaries = ends, .right = true}, places, out);
+    }
+    const std::string options =
+        "-DT=" + std::string(name_of(ends.dtype)) + " -DOUT=" + std::string(name_of(out.dtype));
+    const std::int64_t n = ends.numel(), each = std::max<std::int64_t>(n / (16 * queue.device().compute_units), 256);
+    queue.launch(queue.context().program("kernels/sort/cpu_repeat.cl", options).kernel("repeat"),
+                 Range::groups(static_cast<std::size_t>((n + each - 1) / each), 1), ends, out, cl_ulong(n),
+                 cl_ulong(each));
 }
 
 }  // namespace clprim

@@ -199,7 +199,7 @@ at::Tensor histc(const at::Tensor& self, int64_t bins, const at::Scalar& minimum
     return histc_out(self, bins, minimum, maximum, out);
 }
 
-// 0 repeats[0] times, then 1 repeats[1] times, ...: how many sums lie at or below each position.
+// 0 repeats[0] times, then 1 repeats[1] times, ...
 at::Tensor repeat_interleave(const at::Tensor& repeats, std::optional<int64_t> output_size)
 {
     TORCH_CHECK(repeats.dim() == 1, "repeat_interleave only accept 1D vector as repeat");
@@ -207,11 +207,15 @@ at::Tensor repeat_interleave(const at::Tensor& repeats, std::optional<int64_t> o
                 "repeats has to be Long or Int tensor");
     if (repeats.numel() == 0)
         return at::empty_like(repeats);
-    TORCH_CHECK(repeats.ge(0).all().item<bool>(), "repeats can not be negative");
     const at::Tensor ends = repeats.cumsum(0);
-    const int64_t total = ends.select(0, -1).item<int64_t>();
+    // Read at once: each reading waits for the device.
+    const at::Tensor known = at::stack({repeats.amin().to(at::kLong), ends.select(0, -1)}).cpu();
+    const int64_t total = known[1].item<int64_t>();
+    TORCH_CHECK(known[0].item<int64_t>() >= 0, "repeats can not be negative");
     TORCH_CHECK(!output_size || *output_size == total, "allocated size does not match required size");
-    return at::searchsorted(ends, at::arange(total, ends.options()), repeats.scalar_type() == at::kInt, true);
+    const at::Tensor result = at::empty({total}, repeats.options());
+    clprim::repeat_positions(current_queue(repeats), view(ends), view(result));
+    return result;
 }
 
 }  // namespace
