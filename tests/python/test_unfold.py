@@ -24,6 +24,14 @@ def test_unfold_and_fold(shape, how, dtype):
     assert_close(gradient.cpu(), folded.detach().cpu())
 
 
+@pytest.mark.parametrize("how", [dict(kernel_size=3, padding=1), dict(kernel_size=(1, 5), stride=(1, 3), padding=(0, 2)),
+                                 dict(kernel_size=4, stride=4), dict(kernel_size=2, dilation=3, stride=2, padding=3)])
+def test_fold_of_wide_pictures(how):
+    size = (37, 600)
+    columns = F.unfold(torch.randn(2, 3, *size), **how)
+    assert_close(F.fold(columns.to(device), size, **how).cpu(), F.fold(columns, size, **how))
+
+
 def test_other_dtypes_and_errors():
     x = torch.randint(0, 9, (1, 2, 4, 4))
     assert F.unfold(torch.empty(0, 2, 4, 4, device=device), 2).shape == (0, 8, 9)

@@ -3,8 +3,7 @@
 // im2col: a work-item brings one (oy, ox) of all taps of one channel. col2im: a work-item owns one element of the
 // picture and adds up the columns it appears in: no atomics. -DX: dtype.
 #include "core/dtype.cl"
-
-typedef struct { int channels, in[2], out[2], extent[2], stride[2], padding[2], dilation[2]; } unfold_t;
+#include "kernels/unfold/blocks.cl"
 
 // The launch is (ox, oy, image * channel): nothing is divided.
 __kernel void im2col(const __global storage_t(X)* x, ulong x_offset, __global storage_t(X)* columns,
@@ -28,17 +27,6 @@ __kernel void im2col(const __global storage_t(X)* x, ulong x_offset, __global st
             *columns = inside ? line[left] : zero;
         }
     }
-}
-
-// Which block begins `distance` before a pixel; negative if none does. -DDENSE: all strides are 1.
-static inline int block_at(int distance, int stride, int blocks)
-{
-#ifdef DENSE
-    return distance < blocks ? distance : -1;
-#else
-    const uint block = (uint)distance / (uint)stride;   // a negative distance becomes a large one
-    return block * stride == (uint)distance && block < (uint)blocks ? (int)block : -1;
-#endif
 }
 
 // The launch is (x, y, image * channel).

@@ -44,10 +44,15 @@ Geometry geometry_of(const Tensor& x, const Tensor& columns, const Blocks& b)
     return g;
 }
 
-Kernel& kernel(Queue& queue, const char* name, DataType dtype, const char* options = "")
+Kernel& kernel(Queue& queue, const char* name, DataType dtype, const char* options = "",
+               const char* file = "kernels/unfold/unfold.cl")
 {
-    return queue.context().program("kernels/unfold/unfold.cl", detail::define("X", dtype) + options).kernel(name);
+    return queue.context().program(file, detail::define("X", dtype) + options).kernel(name);
 }
+
+constexpr std::size_t chunk = 256;   // CHUNK of cpu_fold.cl
+
+std::size_t blocks_of(std::size_t count, std::size_t size) { return (count + size - 1) / size; }
 
 }  // namespace
 
@@ -72,7 +77,15 @@ void col2im(Queue& queue, const Tensor& columns, const Tensor& x, const Blocks& 
     const auto width = static_cast<std::size_t>(g.in[1]), height = static_cast<std::size_t>(g.in[0]);
     const auto planes = static_cast<std::size_t>(x.size(0) * x.size(1));
     const bool dense = g.stride[0] == 1 && g.stride[1] == 1;
-    queue.launch(kernel(queue, "col2im", x.dtype, dense ? " -DDENSE" : ""),
+    const char* options = dense ? " -DDENSE" : "";
+    if (queue.device().kind == DeviceKind::cpu) {
+        const std::size_t each = std::clamp<std::size_t>(4096 / width, 1, height);
+        queue.launch(kernel(queue, "col2im", x.dtype, options, "kernels/unfold/cpu_fold.cl"),
+                     Range::groups({blocks_of(width, chunk), blocks_of(height, each), planes}, {1, 1, 1}), columns, x, g,
+                     cl_int(each));
+        return;
+    }
+    queue.launch(kernel(queue, "col2im", x.dtype, options),
                  detail::plane_range(queue.device(), width, height, planes), columns, x, g);
 }
 
