@@ -24,11 +24,15 @@ def test_unfold_and_fold(shape, how, dtype):
     assert_close(gradient.cpu(), folded.detach().cpu())
 
 
-@pytest.mark.parametrize("how", [dict(kernel_size=3, padding=1), dict(kernel_size=(1, 5), stride=(1, 3), padding=(0, 2)),
-                                 dict(kernel_size=4, stride=4), dict(kernel_size=2, dilation=3, stride=2, padding=3)])
-def test_fold_of_wide_pictures(how):
+@pytest.mark.parametrize("how", [dict(kernel_size=3, padding=1), dict(kernel_size=(1, 5), stride=(1, 3),
+                                                                       padding=(0, 2)),
+                                 dict(kernel_size=4, stride=4), dict(kernel_size=2, dilation=3, stride=2, padding=3),
+                                 dict(kernel_size=(2, 9), padding=(30, 500), dilation=(1, 70))])
+def test_wide_pictures(how):
     size = (37, 600)
-    columns = F.unfold(torch.randn(2, 3, *size), **how)
+    x = torch.randn(2, 3, *size)
+    columns = F.unfold(x, **how)
+    assert torch.equal(F.unfold(x.to(device), **how).cpu(), columns)
     assert_close(F.fold(columns.to(device), size, **how).cpu(), F.fold(columns, size, **how))
 
 

@@ -184,7 +184,8 @@ void sort_digits(Queue& queue, const Rows& rows)
                  differences = queue.context().empty({count * blocks}, DataType::uint64, queue),
                  counts = queue.context().empty({count * blocks * 256}, DataType::uint32, queue);
     const Program& program = queue.context().program("kernels/sort/cpu_digits.cl", rows.options());
-    const Range range = Range::groups({static_cast<std::size_t>(blocks), static_cast<std::size_t>(count), 1}, {1, 1, 1});
+    const Range range =
+        Range::groups({static_cast<std::size_t>(blocks), static_cast<std::size_t>(count), 1}, {1, 1, 1});
     const cl_ulong n = rows.n;
     Launch begin(queue, program.kernel("begin_digits"));
     begin.arg(rows.input).arg(rows.stride(rows.input)).arg(items).arg(differences).arg(n);

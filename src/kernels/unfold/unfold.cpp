@@ -50,6 +50,8 @@ Kernel& kernel(Queue& queue, const char* name, DataType dtype, const char* optio
     return queue.context().program(file, detail::define("X", dtype) + options).kernel(name);
 }
 
+const char* dense_option(const Geometry& g) { return g.stride[0] == 1 && g.stride[1] == 1 ? " -DDENSE" : ""; }
+
 constexpr std::size_t chunk = 256;   // CHUNK of cpu_fold.cl
 
 std::size_t blocks_of(std::size_t count, std::size_t size) { return (count + size - 1) / size; }
@@ -64,6 +66,12 @@ void im2col(Queue& queue, const Tensor& x, const Tensor& columns, const Blocks& 
         return;
     const auto width = static_cast<std::size_t>(g.out[1]), height = static_cast<std::size_t>(g.out[0]);
     const auto planes = static_cast<std::size_t>(x.size(0) * x.size(1));
+    if (queue.device().kind == DeviceKind::cpu && *dense_option(g)) {   // steps of a pixel: whole runs are copied
+        const auto taps = static_cast<std::size_t>(g.extent[0]) * static_cast<std::size_t>(g.extent[1]);
+        queue.launch(kernel(queue, "im2col", x.dtype, dense_option(g), "kernels/unfold/cpu_fold.cl"),
+                     Range::groups({taps, planes, 1}, {1, 1, 1}), x, columns, g);
+        return;
+    }
     queue.launch(kernel(queue, "im2col", x.dtype), detail::plane_range(queue.device(), width, height, planes), x,
                  columns, g);
 }
@@ -76,13 +84,12 @@ void col2im(Queue& queue, const Tensor& columns, const Tensor& x, const Blocks& 
         return;
     const auto width = static_cast<std::size_t>(g.in[1]), height = static_cast<std::size_t>(g.in[0]);
     const auto planes = static_cast<std::size_t>(x.size(0) * x.size(1));
-    const bool dense = g.stride[0] == 1 && g.stride[1] == 1;
-    const char* options = dense ? " -DDENSE" : "";
+    const char* options = dense_option(g);
     if (queue.device().kind == DeviceKind::cpu) {
         const std::size_t each = std::clamp<std::size_t>(4096 / width, 1, height);
         queue.launch(kernel(queue, "col2im", x.dtype, options, "kernels/unfold/cpu_fold.cl"),
-                     Range::groups({blocks_of(width, chunk), blocks_of(height, each), planes}, {1, 1, 1}), columns, x, g,
-                     cl_int(each));
+                     Range::groups({blocks_of(width, chunk), blocks_of(height, each), planes}, {1, 1, 1}), columns, x,
+                     g, cl_int(each));
         return;
     }
     queue.launch(kernel(queue, "col2im", x.dtype, options),
