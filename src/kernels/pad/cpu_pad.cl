@@ -20,7 +20,8 @@ __kernel void pad(const __global storage_t(X)* x, ulong x_offset, __global stora
 {
     const INDEX width = SIZE(out, 2), inner = INNER, begin = get_global_id(0) * each;
     const INDEX end = min(begin + (INDEX)each, (INDEX)rows);
-    const INDEX left = clamp(SIZE(before, 2), (INDEX)0, width), right = clamp(SIZE(before, 2) + SIZE(in, 2), left, width);
+    const INDEX left = clamp(SIZE(before, 2), (INDEX)0, width);
+    const INDEX right = clamp(SIZE(before, 2) + SIZE(in, 2), left, width);
     x += x_offset;
     y += y_offset;
     for (INDEX row = begin; row < end; ++row) {
@@ -43,8 +44,8 @@ __kernel void pad(const __global storage_t(X)* x, ulong x_offset, __global stora
 #define BLOCK 64   // elements that are summed side by side
 
 // Sums for `count` elements from position `at` of a row on, which are shown at the same distance.
-static inline void sum_run(const __global storage_t(X)* dy, __global storage_t(X)* dx, const pad_t p, INDEX row, INDEX at,
-                           INDEX count)
+static inline void sum_run(const __global storage_t(X)* dy, __global storage_t(X)* dx, const pad_t p, INDEX row,
+                           INDEX at, INDEX count)
 {
     const INDEX inner = INNER;
     SPLIT_ROW(SIZE(in, 1), SIZE(in, 0))
