@@ -350,8 +350,8 @@ NOT_ASKED = {f"kernels/{name}.cl" for name in (
     "attention/reference", "conv/reference", "gemm/cpu_amx", "gemm/cpu_dot", "gemm/cpu_packed",
     "integer/add", "integer/conv_cpu", "integer/conv_depthwise",
     "integer/conv_depthwise_rows", "integer/conv_depthwise_vnni", "integer/cpu", "integer/few_rows", "narrow/narrow",
-    "pointwise/airy", "pointwise/bessel", "pointwise/distributions", "pointwise/geometry", "pointwise/math",
-    "pointwise/pointwise", "pointwise/special", "recurrent/recurrent_cpu", "recurrent/recurrent_pack",
+    "pointwise/airy", "pointwise/bessel", "pointwise/distributions", "pointwise/gamma", "pointwise/geometry",
+    "pointwise/math", "pointwise/pointwise", "pointwise/special", "recurrent/recurrent_cpu", "recurrent/recurrent_pack",
     "recurrent/recurrent_project", "recurrent/recurrent_walk", "reduce/reduce")}
 
 

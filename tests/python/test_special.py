@@ -52,6 +52,36 @@ def test_bessel_functions_in_double(kind, order, device):
     torch.testing.assert_close(actual, expected, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float64))
+def test_log_gamma_everywhere(dtype, device):
+    """Few units of the dtype from mpmath: between poles, near the zeros at 1 and 2, tiny and huge."""
+    x = torch.cat((torch.linspace(-9.3, 12.1, 1201), 1 + torch.linspace(-1e-3, 1e-3, 40), torch.tensor([1.0, 2.0]),
+                   2 + torch.linspace(-1e-3, 1e-3, 40), torch.logspace(-30, 35, 200), -torch.logspace(-30, 5, 100)))
+    x = x.to(dtype)
+    x = x[(x > 0) | (x != x.trunc())]
+    expected = torch.tensor([float(mpmath.re(mpmath.loggamma(v))) for v in x.tolist()], dtype=torch.float64)
+    actual = torch.lgamma(x.to(device)).cpu().double()
+    eps = torch.finfo(dtype).eps
+    positive = x > 0
+    torch.testing.assert_close(actual[positive], expected[positive], rtol=6 * eps, atol=0)
+    # Between poles there are zeros where terms cancel.
+    torch.testing.assert_close(actual[~positive], expected[~positive], rtol=6 * eps, atol=20 * eps)
+    ends = torch.tensor([0.0, -0.0, -1, -2, -8388609, float("inf"), -float("inf"), float("nan"), -3e38], dtype=dtype)
+    torch.testing.assert_close(torch.lgamma(ends.to(device)).cpu(), torch.lgamma(ends), equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float64))
+def test_trigamma_everywhere(dtype, device):
+    """PyTorch's own is only good to 1e-9, and less below 0."""
+    x = torch.cat((torch.linspace(-9.3, 40.1, 601), torch.logspace(-15, 15, 60))).to(dtype)
+    expected = torch.tensor([float(mpmath.polygamma(1, v)) for v in x.tolist()], dtype=torch.float64)
+    actual = torch.polygamma(1, x.to(device)).cpu().double()
+    torch.testing.assert_close(actual, expected, rtol=20 * torch.finfo(dtype).eps, atol=0)
+    ends = torch.tensor([0.0, -1, float("inf"), float("nan")], dtype=dtype)
+    assert torch.equal(torch.polygamma(1, ends.to(device)).cpu().nan_to_num(-1),
+                       torch.tensor([torch.inf, torch.inf, 0, -1], dtype=dtype).nan_to_num(-1))
+
+
 def test_airy_function_in_double(device):
     """PyTorch's own is only good to 1e-6 near -2."""
     x = torch.linspace(-60, 60, 481, dtype=torch.float64)

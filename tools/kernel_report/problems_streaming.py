@@ -38,6 +38,7 @@ def pointwise() -> Iterator[Problem]:
         yield Problem(f"pointwise: a + b transposed, {dtype}, 2048x2048",
                       lambda d=dtype: empty(2048, 2048, dtype=d) + empty(2048, 2048, dtype=d).t(), SIZES[dtype])
     yield Problem("pointwise: erfinv, float16, 4M", lambda: torch.erfinv(empty(*PLAIN, dtype="float16")), 2)
+    yield Problem("pointwise: lgamma, float32, 4M", lambda: torch.lgamma(empty(*PLAIN)), 4)
     yield Problem("pointwise: dropout, float32, 4M", lambda: torch.dropout(empty(*PLAIN), 0.1, True), 4)
 
 

@@ -209,7 +209,8 @@ const PointwiseRow rows[] = {
      nullptr, floating, common, 0, nullptr, "gradient of logit"},
 
     // Special functions.
-    {"lgamma", "y0 = lgamma(x0);", nullptr, floating, common, 0, nullptr, "logarithm of the gamma function"},
+    {"lgamma", "y0 = log_gamma_of(x0);", nullptr, floating, common, 0, nullptr, "logarithm of the gamma function",
+     "kernels/pointwise/gamma.cl"},
     {"frexp", "int e; y0 = frexp(x0, &e); y1 = isfinite(x0) ? e : 0;", nullptr, floating, common, 0, nullptr,
      "mantissa and exponent"},
     SPECIAL("digamma", "y0 = digamma_of(x0);", "derivative of lgamma"),

@@ -64,13 +64,24 @@ static inline T zeta_of(T s, T q)
     return sum;
 }
 
+// Second derivative of log gamma: as digamma_of (A&S 6.4.12).
 static inline T trigamma_of(T x)
 {
+    T whole = 0, sign = 1;
     if (x < LIT(0.5)) {
-        T s = sinpi(x);
-        return PI * PI / (s * s) - zeta_of(2, 1 - x);
+        const T s = sinpi(x);
+        whole = PI * PI / (s * s);
+        sign = -1;
+        x = 1 - x;
     }
-    return zeta_of(2, x);
+    T sum = 0;
+    for (; x < 10; x += 1)
+        sum += 1 / (x * x);
+    const T r = 1 / x, z = r * r;
+    const T series = z * (LIT(0.16666666666666667) - z * (LIT(0.033333333333333333) - z * (LIT(0.023809523809523810)
+                     - z * (LIT(0.033333333333333333) - z * (LIT(0.075757575757575758) - z * (LIT(0.25311355311355311)
+                     - z * LIT(1.1666666666666667)))))));
+    return whole + sign * (sum + r * (1 + LIT(0.5) * r + series));
 }
 static inline T polygamma_of(T n, T x)
 {
