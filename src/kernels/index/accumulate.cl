@@ -8,8 +8,8 @@
 #include "core/dtype.cl"
 #include "core/errors.cl"
 #include "kernels/index/axis.cl"
-#include "kernels/index/combine.cl"
 #include "kernels/index/geometry.cl"
+#include "kernels/index/combine.cl"
 
 // A work-item's line of each operand.
 #define LINE_KERNEL(name)                                                                                   \

@@ -1,6 +1,7 @@
 // Padding and its gradient on CPUs, as in pad.cl: a work-item has `each` rows, of which all but the ends is one run.
 #include "core/dtype.cl"
 #include "kernels/pad/places.cl"
+#include "kernels/pad/copies.cl"
 
 #ifdef CHANNELS_LAST
 #define INNER ((INDEX)p.inner)

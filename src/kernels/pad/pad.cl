@@ -40,6 +40,8 @@ __kernel void pad(const __global storage_t(X)* x, ulong x_offset, __global stora
             y[o * inner] = x[SOURCE(2, o) * inner];
 }
 
+#include "kernels/pad/copies.cl"
+
 __kernel void pad_backward(const __global storage_t(X)* dy, ulong dy_offset, __global storage_t(X)* dx, ulong dx_offset,
                            pad_t p, ulong rows)
 {

@@ -1,6 +1,4 @@
-// What unfold.cl and cpu_fold.cl know of blocks.
-typedef struct { int channels, in[2], out[2], extent[2], stride[2], padding[2], dilation[2]; } unfold_t;
-
+// From elements of pictures to blocks.
 // Which block begins `distance` before a pixel; negative if none does. -DDENSE: all strides are 1.
 static inline int block_at(int distance, int stride, int blocks)
 {

@@ -3,6 +3,7 @@
 // im2col: a work-item brings all blocks of one tap, run by run. Launch: (taps, image * channel).
 // -DX: dtype; -DDENSE: all strides are 1.
 #include "core/dtype.cl"
+#include "kernels/unfold/shapes.cl"
 #include "kernels/unfold/blocks.cl"
 
 #define CHUNK 256

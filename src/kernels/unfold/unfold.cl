@@ -3,7 +3,7 @@
 // im2col: a work-item brings one (oy, ox) of all taps of one channel. col2im: a work-item owns one element of the
 // picture and adds up the columns it appears in: no atomics. -DX: dtype.
 #include "core/dtype.cl"
-#include "kernels/unfold/blocks.cl"
+#include "kernels/unfold/shapes.cl"
 
 // The launch is (ox, oy, image * channel): nothing is divided.
 __kernel void im2col(const __global storage_t(X)* x, ulong x_offset, __global storage_t(X)* columns,
@@ -28,6 +28,8 @@ __kernel void im2col(const __global storage_t(X)* x, ulong x_offset, __global st
         }
     }
 }
+
+#include "kernels/unfold/blocks.cl"
 
 // The launch is (x, y, image * channel).
 __kernel void col2im(const __global storage_t(X)* columns, ulong columns_offset, __global storage_t(X)* x,
