@@ -1,4 +1,4 @@
-// The logarithm of |gamma(x)|; T is float or double. Numbers below FAR become one within 1/2 of 0 by the recurrence, where
+// The logarithm of |gamma(x)|; T is float or double. Numbers below FAR come within 1/2 of 0 by the recurrence, where
 // log gamma(2 + t) / t is a polynomial; those from FAR on take Stirling's series with u = 1 / x^2 (A&S 6.1.41), those
 // below -1/2 the reflection. Coefficients are fitted at Chebyshev's nodes, to a tenth of a unit of T.
 #include "kernels/pointwise/special_constants.cl"
