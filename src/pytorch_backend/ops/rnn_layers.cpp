@@ -1,5 +1,5 @@
-// torch.lstm, gru, rnn_tanh and rnn_relu of whole sequences. ATen's own multiply every step's input by itself unless the
-// tensors are the CPU's; here that is one product for all steps, with what biases may be added there. All of it is
+// torch.lstm, gru, rnn_tanh and rnn_relu of whole sequences. ATen's own multiply every step's input by itself unless
+// the tensors are the CPU's; here that is one product for all steps, with what biases may be added there. All of it is
 // operators that have gradients of their own. Packed sequences (the overloads `data`) are ATen's.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_thnn_fused_gru_cell.h>
@@ -87,14 +87,13 @@ void check(Cell cell, const Tensor& input, TensorList hx, TensorList params, con
 {
     const char* name = name_of(cell);
     const int64_t directions = layers.bidirectional ? 2 : 1;
-    const size_t states = cell == Cell::lstm ? 2 : 1;
+    const size_t states = cell == Cell::lstm ? 2 : 1, weights = each * layers.count * directions;
     TORCH_CHECK(hx.size() == states, name, ": expected ", states, " initial states, got ", hx.size());
     TORCH_CHECK(input.dim() == 3, name, ": expected an input of 3 dimensions, got ", input.sizes());
     TORCH_CHECK(input.size(layers.batch_first ? 1 : 0) > 0, name, ": Expected sequence length to be larger than 0");
     TORCH_CHECK(layers.count > 0, name, ": num_layers must be positive, got ", layers.count);
-    TORCH_CHECK(params.size() == each * layers.count * directions, name, ": expected ", each * layers.count * directions,
-                " weights and biases for ", layers.count, " layers of ", directions, " directions, got ",
-                params.size());
+    TORCH_CHECK(params.size() == weights, name, ": expected ", weights, " weights and biases for ", layers.count,
+                " layers of ", directions, " directions, got ", params.size());
     const int64_t batch = input.size(layers.batch_first ? 0 : 1);
     for (const Tensor& state : hx)
         TORCH_CHECK(state.dim() == 3 && state.size(0) == layers.count * directions && state.size(1) == batch, name,
