@@ -29,7 +29,6 @@ namespace {
 
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
-using Two = std::tuple<Tensor, Tensor>;
 
 std::vector<int64_t> all_but(int64_t dim, int64_t dims)
 {

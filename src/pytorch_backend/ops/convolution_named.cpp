@@ -111,8 +111,6 @@ Tensor& transposed_out(const Tensor& self, const Tensor& weight, IntArrayRef ker
     return assign_output(out, transposed(self, weight, kernel, bias, stride, padding, output_padding, dilation));
 }
 
-using Three = std::tuple<Tensor, Tensor, Tensor>;
-
 Three conv2d_backward(const Tensor& grad_output, const Tensor& self, const Tensor& weight, IntArrayRef kernel,
                       IntArrayRef stride, IntArrayRef padding, std::array<bool, 3> mask)
 {

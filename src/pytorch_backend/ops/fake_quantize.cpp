@@ -10,13 +10,13 @@
 
 #include <clprim/pointwise.hpp>
 
+#include <ops/outputs.hpp>
 #include <runtime/tensor_view.hpp>
 
 namespace torch_ocl {
 namespace {
 
 using at::Tensor;
-using Pair = std::tuple<Tensor, Tensor>;
 
 constexpr const char* zero_point_outside = "`zero_point` must be between `quant_min` and `quant_max`.";
 
@@ -35,15 +35,15 @@ Tensor widened(const Tensor& self)
 
 // Scale and zero point are numbers or tensors that broadcast to `self`. The mask says which were in range.
 template <class Number, class Point>
-Pair quantize(const Tensor& self, const Number& inverse, const Number& scale, const Point& zero, int64_t low,
-              int64_t high)
+Two quantize(const Tensor& self, const Number& inverse, const Number& scale, const Point& zero, int64_t low,
+             int64_t high)
 {
     const Tensor whole = at::round(widened(self) * inverse) + zero;
     const Tensor mask = at::logical_and(whole >= low, whole <= high);
     return {((whole.clamp(low, high) - zero) * scale).to(self.scalar_type()), mask};
 }
 
-Pair per_tensor(const Tensor& self, double scale, int64_t zero, int64_t low, int64_t high)
+Two per_tensor(const Tensor& self, double scale, int64_t zero, int64_t low, int64_t high)
 {
     check("fake_quantize_per_tensor_affine", self, low, high);
     TORCH_CHECK(zero >= low && zero <= high, zero_point_outside);
@@ -52,8 +52,8 @@ Pair per_tensor(const Tensor& self, double scale, int64_t zero, int64_t low, int
     return quantize(self, at::Scalar(1.0f / narrow), at::Scalar(narrow), at::Scalar(zero), low, high);
 }
 
-Pair per_tensor_on_device(const Tensor& self, const Tensor& scale, const Tensor& zero, const Tensor& enabled,
-                          int64_t low, int64_t high)
+Two per_tensor_on_device(const Tensor& self, const Tensor& scale, const Tensor& zero, const Tensor& enabled,
+                         int64_t low, int64_t high)
 {
     check("fake_quantize_per_tensor_affine", self, low, high);
     const c10::OptionalDeviceGuard guard(self.device());
@@ -64,7 +64,7 @@ Pair per_tensor_on_device(const Tensor& self, const Tensor& scale, const Tensor&
     return {at::where(on, result, self), at::where(on, mask, at::ones_like(mask))};
 }
 
-Pair per_channel(const Tensor& self, const Tensor& scale, const Tensor& zero, int64_t axis, int64_t low, int64_t high)
+Two per_channel(const Tensor& self, const Tensor& scale, const Tensor& zero, int64_t axis, int64_t low, int64_t high)
 {
     const char* name = "fake_quantize_per_channel_affine";
     check(name, self, low, high);
@@ -119,9 +119,9 @@ constexpr const char* quantization_parameters =
     "y1 = x4 == 0 ? x3 : (typeof_y1)rint(fmin(fmax(zero, w0), w1));";
 
 // Observer and quantisation are switched by numbers on the device: nothing waits for them.
-Pair observe_and_quantize(const Tensor& self, const Tensor& observer_on, const Tensor& fake_quant_on,
-                          Tensor& running_min, Tensor& running_max, Tensor& scale, Tensor& zero_point,
-                          double averaging_const, int64_t low, int64_t high, int64_t axis, bool per_row, bool symmetric)
+Two observe_and_quantize(const Tensor& self, const Tensor& observer_on, const Tensor& fake_quant_on,
+                         Tensor& running_min, Tensor& running_max, Tensor& scale, Tensor& zero_point,
+                         double averaging_const, int64_t low, int64_t high, int64_t axis, bool per_row, bool symmetric)
 {
     TORCH_CHECK(axis < self.dim(), "Error in fused_moving_avg_obs_fake_quant: ch_axis must be < self.dim()");
     TORCH_CHECK(!per_row || axis == 0,

@@ -21,7 +21,6 @@ namespace {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 using Range = std::optional<at::ArrayRef<double>>;
-using Two = std::tuple<Tensor, Tensor>;
 
 constexpr const char* name = "torch.histogramdd";
 

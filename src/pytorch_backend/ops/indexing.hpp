@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/MemoryOverlap.h>
+#include <ATen/WrapDimUtils.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/TensorIterator.h>
 #include <clprim/index.hpp>
@@ -59,5 +60,30 @@ inline bool adds_to_float32(const at::Tensor& self, int64_t entries, int64_t upd
            self.numel() <= 64 * updates && self.is_non_overlapping_and_dense() &&
            current_queue(self).device().kind == clprim::DeviceKind::cpu;
 }
+
+// What scatter* and index_* write: `out` where `index` points along `dim`.
+struct Target {
+    const at::Tensor& out;
+    int64_t dim;
+    const at::Tensor& index;
+    std::string_view name;
+
+    clprim::Along axis() const { return along(at::maybe_wrap_dim(dim, out.dim()), name); }
+};
+
+// What the operator calls "sum", "prod", "mean", "amax" or "amin", or scatter "add" or "multiply".
+clprim::IndexReduce reduction(std::string_view name);
+
+// The value that a reduction leaves unchanged.
+at::Scalar neutral(std::string_view reduce, at::ScalarType type);
+
+// A scalar as a source: one element with strides 0.
+at::Tensor expanded(const at::Scalar& value, const at::Tensor& like, at::IntArrayRef sizes);
+
+// Complex numbers have no largest one.
+void require_order(const at::Tensor& self, std::string_view reduce);
+
+// In place, of "mean": what no entry reached has a count of 0 and stays.
+void divide_by_count(const at::Tensor& sums, const at::Tensor& count);
 
 }  // namespace torch_ocl

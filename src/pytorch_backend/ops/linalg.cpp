@@ -22,14 +22,13 @@
 #include <torch/library.h>
 
 #include <ops/linalg.hpp>
+#include <ops/outputs.hpp>
 #include <runtime/structured.hpp>
 
 namespace torch_ocl {
 namespace {
 
 using at::Tensor;
-using Two = std::tuple<Tensor&, Tensor&>;
-using Three = std::tuple<Tensor&, Tensor&, Tensor&>;
 using Four = std::tuple<Tensor&, Tensor&, Tensor&, Tensor&>;
 
 // ---- LU
@@ -54,7 +53,7 @@ void check_info(const Tensor& info, const char* name, const Tensor& a)
     at::_linalg_check_errors(info, name, a.dim() == 2);
 }
 
-Three lu_factor_ex_out(const Tensor& a, bool pivot, bool check_errors, Tensor& lu, Tensor& pivots, Tensor& info)
+ThreeOut lu_factor_ex_out(const Tensor& a, bool pivot, bool check_errors, Tensor& lu, Tensor& pivots, Tensor& info)
 {
     StructuredOut<at::meta::structured_linalg_lu_factor_ex> op({lu, pivots, info});
     op.meta(a, pivot, check_errors);
@@ -89,7 +88,7 @@ void unpack(const Tensor& lu, const Tensor& l, const Tensor& u)
         u.copy_(lu.narrow(-2, 0, k).triu());
 }
 
-Three linalg_lu_out(const Tensor& a, bool pivot, Tensor& p, Tensor& l, Tensor& u)
+ThreeOut linalg_lu_out(const Tensor& a, bool pivot, Tensor& p, Tensor& l, Tensor& u)
 {
     StructuredOut<at::meta::structured_linalg_lu> op({p, l, u});
     op.meta(a, pivot);
@@ -101,8 +100,8 @@ Three linalg_lu_out(const Tensor& a, bool pivot, Tensor& p, Tensor& l, Tensor& u
     return {p, l, u};
 }
 
-Three lu_unpack_out(const Tensor& lu, const Tensor& pivots, bool unpack_data, bool unpack_pivots, Tensor& p, Tensor& l,
-                    Tensor& u)
+ThreeOut lu_unpack_out(const Tensor& lu, const Tensor& pivots, bool unpack_data, bool unpack_pivots, Tensor& p,
+                       Tensor& l, Tensor& u)
 {
     StructuredOut<at::meta::structured_lu_unpack> op({p, l, u});
     op.meta(lu, pivots, unpack_data, unpack_pivots);
@@ -175,7 +174,7 @@ Four solve_ex_out(const Tensor& a, const Tensor& b, bool left, bool check_errors
     return {result, lu, pivots, info};
 }
 
-Two inv_ex_out(const Tensor& a, bool check_errors, Tensor& inverse, Tensor& info)
+TwoOut inv_ex_out(const Tensor& a, bool check_errors, Tensor& inverse, Tensor& info)
 {
     StructuredOut<at::meta::structured_linalg_inv_ex> op({inverse, info});
     op.meta(a, check_errors);
@@ -202,7 +201,7 @@ Tensor parity(const Tensor& pivots)
     return 1 - 2 * pivots.ne(places).sum(-1).remainder(2);
 }
 
-Three det_out(const Tensor& a, Tensor& result, Tensor& lu, Tensor& pivots)
+ThreeOut det_out(const Tensor& a, Tensor& result, Tensor& lu, Tensor& pivots)
 {
     StructuredOut<at::meta::structured__linalg_det> op({result, lu, pivots});
     op.meta(a);
@@ -231,7 +230,7 @@ Four slogdet_out(const Tensor& a, Tensor& sign, Tensor& logabsdet, Tensor& lu, T
 // ---- Cholesky
 // --------------------------------------------------------------------------------------------------------
 
-Two cholesky_ex_out(const Tensor& a, bool upper, bool check_errors, Tensor& l, Tensor& info)
+TwoOut cholesky_ex_out(const Tensor& a, bool upper, bool check_errors, Tensor& l, Tensor& info)
 {
     StructuredOut<at::meta::structured_linalg_cholesky_ex> op({l, info});
     op.meta(a, upper, check_errors);
@@ -316,8 +315,8 @@ Tensor& solve_triangular_out(const Tensor& a, const Tensor& b, bool upper, bool 
     return assign(out, solve_triangular(a, b, upper, left, unitriangular));
 }
 
-Two triangular_solve_out(const Tensor& b, const Tensor& a, bool upper, bool transpose, bool unitriangular, Tensor& x,
-                         Tensor& clone)
+TwoOut triangular_solve_out(const Tensor& b, const Tensor& a, bool upper, bool transpose, bool unitriangular, Tensor& x,
+                            Tensor& clone)
 {
     StructuredOut<at::meta::structured_triangular_solve> op({x, clone});
     op.meta(b, a, upper, transpose, unitriangular);

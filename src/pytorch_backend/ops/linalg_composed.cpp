@@ -17,12 +17,12 @@
 #include <torch/library.h>
 
 #include <ops/linalg.hpp>
+#include <ops/outputs.hpp>
 
 namespace torch_ocl {
 namespace {
 
 using at::Tensor;
-using TwoTensors = std::tuple<Tensor, Tensor>;
 using Four = std::tuple<Tensor&, Tensor&, Tensor&, Tensor&>;
 
 // ---- least squares
@@ -161,7 +161,7 @@ Tensor matrix_sqrth(const Tensor& a)
 }
 
 // A = U H from A = W S V^H: U = W V^H, H = V S V^H.
-TwoTensors polar(const Tensor& a)
+Two polar(const Tensor& a)
 {
     TORCH_CHECK(a.dim() >= 2 && a.size(-2) >= a.size(-1),
                 "linalg.polar: expected matrices with at least as many rows as "

@@ -10,14 +10,13 @@
 #include <torch/library.h>
 
 #include <ops/linalg.hpp>
+#include <ops/outputs.hpp>
 #include <runtime/structured.hpp>
 
 namespace torch_ocl {
 namespace {
 
 using at::Tensor;
-using Two = std::tuple<Tensor&, Tensor&>;
-using Three = std::tuple<Tensor&, Tensor&, Tensor&>;
 
 // ---- eigenvalues
 // -----------------------------------------------------------------------------------------------------
@@ -59,7 +58,7 @@ std::tuple<Tensor, Tensor> eig(const Tensor& a)
     return {found.values, found.vectors};
 }
 
-Two eig_out(const Tensor& a, Tensor& values, Tensor& vectors)
+TwoOut eig_out(const Tensor& a, Tensor& values, Tensor& vectors)
 {
     at::native::squareCheckInputs(a, "linalg.eig");
     at::native::checkFloatingOrComplex(a, "linalg.eig");
@@ -89,7 +88,7 @@ Tensor& eigvals_out(const Tensor& a, Tensor& values)
 // ---- LDL
 // -------------------------------------------------------------------------------------------------------------
 
-Three ldl_factor_ex_out(const Tensor& a, bool hermitian, bool check_errors, Tensor& ld, Tensor& pivots, Tensor& info)
+ThreeOut ldl_factor_ex_out(const Tensor& a, bool hermitian, bool check_errors, Tensor& ld, Tensor& pivots, Tensor& info)
 {
     StructuredOut<at::meta::structured_linalg_ldl_factor_ex> op({ld, pivots, info});
     op.meta(a, hermitian, check_errors);

@@ -14,14 +14,13 @@
 #include <torch/library.h>
 
 #include <ops/linalg.hpp>
+#include <ops/outputs.hpp>
 #include <runtime/structured.hpp>
 
 namespace torch_ocl {
 namespace {
 
 using at::Tensor;
-using Two = std::tuple<Tensor&, Tensor&>;
-using Three = std::tuple<Tensor&, Tensor&, Tensor&>;
 
 // ---- QR
 // --------------------------------------------------------------------------------------------------------------
@@ -48,7 +47,7 @@ Tensor make_q(const Reflectors& f, int64_t columns)
     return q;
 }
 
-Two qr_out(const Tensor& a, std::string_view mode, Tensor& q, Tensor& r)
+TwoOut qr_out(const Tensor& a, std::string_view mode, Tensor& q, Tensor& r)
 {
     StructuredOut<at::meta::structured_linalg_qr> op({q, r});
     op.meta(a, mode);
@@ -72,7 +71,7 @@ std::tuple<Tensor, Tensor> geqrf(const Tensor& self)
     return {f.a.view(self.sizes()), f.tau.view(sizes)};
 }
 
-Two geqrf_out(const Tensor& self, Tensor& a, Tensor& tau)
+TwoOut geqrf_out(const Tensor& self, Tensor& a, Tensor& tau)
 {
     const auto [factor, scales] = torch_ocl::geqrf(self);
     assign(a, factor);
@@ -156,7 +155,7 @@ Tensor& ormqr_out(const Tensor& self, const Tensor& tau, const Tensor& other, bo
 // ---- eigenvalues
 // -----------------------------------------------------------------------------------------------------
 
-Two eigh_out(const Tensor& a, std::string_view uplo, bool compute_v, Tensor& values, Tensor& vectors)
+TwoOut eigh_out(const Tensor& a, std::string_view uplo, bool compute_v, Tensor& values, Tensor& vectors)
 {
     StructuredOut<at::meta::structured__linalg_eigh> op({values, vectors});
     op.meta(a, uplo, compute_v);
@@ -207,8 +206,8 @@ Tensor make_u(const Svd& svd, int64_t columns)
     return q;
 }
 
-Three svd_out(const Tensor& a, bool full_matrices, bool compute_uv, std::optional<std::string_view> driver, Tensor& u,
-              Tensor& s, Tensor& vh)
+ThreeOut svd_out(const Tensor& a, bool full_matrices, bool compute_uv, std::optional<std::string_view> driver,
+                 Tensor& u, Tensor& s, Tensor& vh)
 {
     StructuredOut<at::meta::structured__linalg_svd> op({u, s, vh});
     op.meta(a, full_matrices, compute_uv, driver);

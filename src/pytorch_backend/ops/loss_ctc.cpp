@@ -4,6 +4,7 @@
 #include <clprim/ctc.hpp>
 #include <torch/library.h>
 
+#include <ops/outputs.hpp>
 #include <runtime/errors.hpp>
 #include <runtime/tensor_view.hpp>
 
@@ -11,7 +12,6 @@ namespace torch_ocl {
 namespace {
 
 using at::Tensor;
-using Two = std::tuple<Tensor, Tensor>;
 
 // One call's operands, kept alive together with clprim's view of them.
 struct CtcOperands {

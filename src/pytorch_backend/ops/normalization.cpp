@@ -14,8 +14,6 @@ namespace torch_ocl {
 namespace {
 
 using OptionalTensor = std::optional<at::Tensor>;
-using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
-using ThreeOut = std::tuple<at::Tensor&, at::Tensor&, at::Tensor&>;
 
 struct BatchNormArguments {
     at::Tensor weight, bias, running_mean, running_var;

@@ -7,13 +7,13 @@
 #include <torch/library.h>
 
 #include <ops/normalization_parameters.hpp>
+#include <ops/outputs.hpp>
 #include <runtime/output.hpp>
 
 namespace torch_ocl {
 namespace {
 
 using OptionalTensor = std::optional<at::Tensor>;
-using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 // Shape of the saved statistics: the leading sizes, then ones.
 std::vector<int64_t> statistics_shape(const at::Tensor& x, std::size_t normalized)

@@ -1,10 +1,17 @@
 // What an operator has computed, into the tensor that its caller gave for it.
 #pragma once
 
+#include <tuple>
+
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Resize.h>
 
 namespace torch_ocl {
+
+using Two = std::tuple<at::Tensor, at::Tensor>;
+using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+using TwoOut = std::tuple<at::Tensor&, at::Tensor&>;
+using ThreeOut = std::tuple<at::Tensor&, at::Tensor&, at::Tensor&>;
 
 // PyTorch refuses an `out` elsewhere; copying would hide that.
 inline void check_output_device(const at::Tensor& out, c10::Device device)

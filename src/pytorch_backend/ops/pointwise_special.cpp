@@ -50,7 +50,7 @@ namespace {
 using at::Tensor;
 using Tensors = std::initializer_list<std::reference_wrapper<const Tensor>>;
 
-#define CLPRIM_UNARY(X) \
+#define CLPRIM_SPECIAL(X) \
     X(lgamma) X(digamma) X(erfinv) X(i0) X(special_entr) X(special_ndtri) X(special_log_ndtr) \
     X(special_erfcx) X(special_i0e) X(special_i1) X(special_i1e) X(special_modified_bessel_i0) \
     X(special_modified_bessel_i1) X(special_modified_bessel_k0) X(special_modified_bessel_k1) \
@@ -61,7 +61,7 @@ using Tensors = std::initializer_list<std::reference_wrapper<const Tensor>>;
     {                                                                                                                  \
         return structured_pointwise<at::meta::structured_##op>(out, CLPRIM_ROW(#op), {}, self);                        \
     }
-CLPRIM_UNARY(CLPRIM_DEFINE)
+CLPRIM_SPECIAL(CLPRIM_DEFINE)
 #undef CLPRIM_DEFINE
 
 #define CLPRIM_BINARY(X) \
@@ -139,7 +139,7 @@ Tensor dirichlet_grad(const Tensor& x, const Tensor& alpha, const Tensor& total)
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
 {
 #define CLPRIM_REGISTER(op) m.impl(#op ".out", &op##_out);
-    CLPRIM_UNARY(CLPRIM_REGISTER)
+    CLPRIM_SPECIAL(CLPRIM_REGISTER)
     CLPRIM_BINARY(CLPRIM_REGISTER)
 #undef CLPRIM_REGISTER
     m.impl("polygamma.out", &polygamma_out);

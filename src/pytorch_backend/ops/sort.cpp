@@ -20,11 +20,8 @@ namespace torch_ocl {
 
 namespace {
 
-using Pair = std::tuple<at::Tensor, at::Tensor>;
-using PairRef = std::tuple<at::Tensor&, at::Tensor&>;
-
-PairRef sort_out(const at::Tensor& self, std::optional<bool> stable, int64_t dim, bool descending, at::Tensor& values,
-                 at::Tensor& indices)
+TwoOut sort_out(const at::Tensor& self, std::optional<bool> stable, int64_t dim, bool descending, at::Tensor& values,
+                at::Tensor& indices)
 {
     StructuredOut<at::meta::structured_sort_stable> op({values, indices});
     op.meta(self, stable, dim, descending);
@@ -35,8 +32,8 @@ PairRef sort_out(const at::Tensor& self, std::optional<bool> stable, int64_t dim
     return {values, indices};
 }
 
-PairRef topk_out(const at::Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted, at::Tensor& values,
-                 at::Tensor& indices)
+TwoOut topk_out(const at::Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted, at::Tensor& values,
+                at::Tensor& indices)
 {
     StructuredOut<at::meta::structured_topk> op({values, indices});
     op.meta(self, k, dim, largest, sorted);
@@ -47,7 +44,7 @@ PairRef topk_out(const at::Tensor& self, int64_t k, int64_t dim, bool largest, b
 }
 
 // Gives results to the tensors of an `out` call; `dim` was kept with size 1.
-PairRef give(at::Tensor result, at::Tensor places, const at::Tensor& self, int64_t dim, bool keepdim, PairRef out)
+TwoOut give(at::Tensor result, at::Tensor places, const at::Tensor& self, int64_t dim, bool keepdim, TwoOut out)
 {
     auto& [values, indices] = out;
     if (!keepdim && self.dim() > 0) {
@@ -64,8 +61,8 @@ void check_out(const char* name, const at::Tensor& self, const at::Tensor& value
     at::checkSameType(name, {values, "values", 0}, {self, "self", 2});
 }
 
-PairRef kthvalue_out(const at::Tensor& self, int64_t k, int64_t dim, bool keepdim, at::Tensor& values,
-                     at::Tensor& indices)
+TwoOut kthvalue_out(const at::Tensor& self, int64_t k, int64_t dim, bool keepdim, at::Tensor& values,
+                    at::Tensor& indices)
 {
     dim = at::maybe_wrap_dim(dim, self.dim());
     const int64_t n = self.dim() ? self.size(dim) : 1;
@@ -87,7 +84,7 @@ PairRef kthvalue_out(const at::Tensor& self, int64_t k, int64_t dim, bool keepdi
 }
 
 // The median of each row, with NaN (sorted last) either winning or left out.
-Pair median_along(const at::Tensor& self, int64_t dim, bool ignore_nan)
+Two median_along(const at::Tensor& self, int64_t dim, bool ignore_nan)
 {
     TORCH_CHECK_NOT_IMPLEMENTED(self.scalar_type() != at::kBool && !self.is_complex(),
                                 "\"median\" not implemented for '", c10::toString(self.scalar_type()), "'");
@@ -103,7 +100,7 @@ Pair median_along(const at::Tensor& self, int64_t dim, bool ignore_nan)
 }
 
 template <bool ignore_nan>
-PairRef median_out(const at::Tensor& self, int64_t dim, bool keepdim, at::Tensor& values, at::Tensor& indices)
+TwoOut median_out(const at::Tensor& self, int64_t dim, bool keepdim, at::Tensor& values, at::Tensor& indices)
 {
     dim = at::maybe_wrap_dim(dim, self.dim());
     at::native::zero_numel_check_dims(self, dim, "median()");
@@ -126,7 +123,7 @@ at::Tensor median(const at::Tensor& self)
     return std::get<0>(median_along(self.reshape(-1), 0, ignore_nan)).squeeze(0);
 }
 
-Pair mode(const at::Tensor& self, int64_t dim, bool keepdim)
+Two mode(const at::Tensor& self, int64_t dim, bool keepdim)
 {
     TORCH_CHECK_NOT_IMPLEMENTED(!self.is_complex() || self.numel() == 0, "\"mode\" not implemented for '",
                                 c10::toString(self.scalar_type()), "'");
@@ -143,7 +140,7 @@ Pair mode(const at::Tensor& self, int64_t dim, bool keepdim)
     return {values, indices};
 }
 
-PairRef mode_out(const at::Tensor& self, int64_t dim, bool keepdim, at::Tensor& values, at::Tensor& indices)
+TwoOut mode_out(const at::Tensor& self, int64_t dim, bool keepdim, at::Tensor& values, at::Tensor& indices)
 {
     check_out("mode", self, values, indices);
     const auto [result, places] = torch_ocl::mode(self, dim, keepdim);

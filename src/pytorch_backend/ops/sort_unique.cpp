@@ -9,11 +9,11 @@
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
+#include <ops/outputs.hpp>
+
 namespace torch_ocl {
 
 namespace {
-
-using Triple = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 struct Groups {
     at::Tensor starts;    // positions where groups begin
@@ -52,13 +52,13 @@ at::Tensor differs(const at::Tensor& slices)
     return at::cat({at::ones({1}, fresh.options()), fresh});
 }
 
-Triple empty_result(const at::Tensor& self)
+Three empty_result(const at::Tensor& self)
 {
     const auto options = self.options().dtype(at::kLong);
     return {at::empty({0}, self.options()), at::empty(self.sizes(), options), at::empty({0}, options)};
 }
 
-Triple unique2(const at::Tensor& self, bool, bool return_inverse, bool return_counts)
+Three unique2(const at::Tensor& self, bool, bool return_inverse, bool return_counts)
 {
     TORCH_CHECK_NOT_IMPLEMENTED(!self.is_complex(), "\"unique\" not implemented for '",
                                 c10::toString(self.scalar_type()), "'");
@@ -82,7 +82,7 @@ at::Tensor rows_along(const at::Tensor& self, int64_t dim)
     return self.movedim(dim, 0).reshape({self.size(dim), -1});
 }
 
-Triple gather_slices(const at::Tensor& self, int64_t dim, const Groups& groups, const at::Tensor& order)
+Three gather_slices(const at::Tensor& self, int64_t dim, const Groups& groups, const at::Tensor& order)
 {
     const at::Tensor chosen = order.defined() ? order.index_select(0, groups.starts) : groups.starts;
     return {self.index_select(dim, chosen), groups.inverse, groups.counts};
@@ -99,13 +99,13 @@ bool is_empty_along(const at::Tensor& self, int64_t dim)
     return false;
 }
 
-Triple empty_along(const at::Tensor& self)
+Three empty_along(const at::Tensor& self)
 {
     const auto options = self.options().dtype(at::kLong);
     return {at::empty(self.sizes(), self.options()), at::empty({0}, options), at::empty({0}, options)};
 }
 
-Triple unique_dim_consecutive(const at::Tensor& self, int64_t dim, bool return_inverse, bool return_counts)
+Three unique_dim_consecutive(const at::Tensor& self, int64_t dim, bool return_inverse, bool return_counts)
 {
     dim = at::maybe_wrap_dim(dim, self.dim());
     if (is_empty_along(self, dim))
@@ -116,7 +116,7 @@ Triple unique_dim_consecutive(const at::Tensor& self, int64_t dim, bool return_i
 
 // Lexicographic order of the slices: stable sorts by each column, the last first. NaN comes first, as PyTorch's tests
 // have it: numbers are brought into the order of their negatives, descending.
-Triple unique_dim(const at::Tensor& self, int64_t dim, bool, bool return_inverse, bool return_counts)
+Three unique_dim(const at::Tensor& self, int64_t dim, bool, bool return_inverse, bool return_counts)
 {
     TORCH_CHECK_NOT_IMPLEMENTED(!self.is_complex(), "\"unique_dim\" not implemented for '", self.scalar_type(), "'");
     dim = at::maybe_wrap_dim(dim, self.dim());
@@ -134,7 +134,7 @@ Triple unique_dim(const at::Tensor& self, int64_t dim, bool, bool return_inverse
     return gather_slices(self, dim, groups, order);
 }
 
-Triple unique_consecutive(const at::Tensor& self, bool return_inverse, bool return_counts, std::optional<int64_t> dim)
+Three unique_consecutive(const at::Tensor& self, bool return_inverse, bool return_counts, std::optional<int64_t> dim)
 {
     if (dim)
         return torch_ocl::unique_dim_consecutive(self, *dim, return_inverse, return_counts);

@@ -22,10 +22,10 @@ namespace {
 
 using at::Tensor;
 
-// Entries that differ along one sparse dimension alone form a group.
-class Groups {
+// Entries that differ along one sparse dimension alone are a line.
+class SparseLines {
 public:
-    Groups(const Tensor& coalesced, int64_t dim)
+    SparseLines(const Tensor& coalesced, int64_t dim)
     {
         std::vector<int64_t> rest;
         std::vector<Tensor> indices;
@@ -82,7 +82,7 @@ Tensor softmax_of(const char* name, const Tensor& self, int64_t dim, bool half_t
         values = logarithm ? at::_log_softmax(values, axis, false) : at::_softmax(values, axis, false);
     }
     else {
-        const Groups groups(input, dim);
+        const SparseLines groups(input, dim);
         const Tensor shifted = values - groups.maxima(values), exponents = shifted.exp();
         values = logarithm ? shifted - groups.sums(exponents).log() : exponents / groups.sums(exponents);
     }
@@ -108,7 +108,7 @@ Tensor softmax_gradient(const char* name, const Tensor& grad, const Tensor& outp
                            : at::_softmax_backward_data(gradient, values, axis, self.scalar_type());
     }
     else {
-        const Groups groups(out, dim);
+        const SparseLines groups(out, dim);
         result = logarithm ? gradient - values.exp() * groups.sums(gradient)
                            : values * (gradient - groups.sums(values * gradient));
     }

@@ -17,12 +17,13 @@
 #include <cmath>
 #include <limits>
 
+#include <ops/outputs.hpp>
+
 namespace torch_ocl {
 namespace {
 
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
-using Three = std::tuple<Tensor, Tensor, Tensor>;
 
 // What a mask stands for.
 enum MaskType : int64_t { source_mask = 0, padding_mask = 1, full_mask = 2 };

@@ -8,6 +8,8 @@
 
 #include "ops/vision.hpp"
 
+#include <ops/outputs.hpp>
+
 namespace torch_ocl {
 namespace {
 
@@ -168,33 +170,32 @@ Tensor roi_align_autocast(const Tensor& input, const Tensor& rois, double scale,
         .to(input.scalar_type());
 }
 
-using Pair = std::tuple<Tensor, Tensor>;
-using PoolSignature = Pair(const Tensor&, const Tensor&, double, c10::SymInt, c10::SymInt);
+using PoolSignature = Two(const Tensor&, const Tensor&, double, c10::SymInt, c10::SymInt);
 
-Pair cast_both(const Pair& outputs, at::ScalarType dtype)
+Two cast_both(const Two& outputs, at::ScalarType dtype)
 {
     return {std::get<0>(outputs).to(dtype), std::get<1>(outputs).to(dtype)};   // both, as torchvision does
 }
 
-Pair roi_pool_autocast(const Tensor& input, const Tensor& rois, double scale, c10::SymInt height, c10::SymInt width)
+Two roi_pool_autocast(const Tensor& input, const Tensor& rois, double scale, c10::SymInt height, c10::SymInt width)
 {
     const auto guard = no_autocast();
     static const auto op = find_op<PoolSignature>("torchvision::roi_pool");
     return cast_both(op.call(to_float(input), to_float(rois), scale, height, width), input.scalar_type());
 }
 
-Pair ps_roi_pool_autocast(const Tensor& input, const Tensor& rois, double scale, c10::SymInt height, c10::SymInt width)
+Two ps_roi_pool_autocast(const Tensor& input, const Tensor& rois, double scale, c10::SymInt height, c10::SymInt width)
 {
     const auto guard = no_autocast();
     static const auto op = find_op<PoolSignature>("torchvision::ps_roi_pool");
     return cast_both(op.call(to_float(input), to_float(rois), scale, height, width), input.scalar_type());
 }
 
-Pair ps_roi_align_autocast(const Tensor& input, const Tensor& rois, double scale, c10::SymInt height, c10::SymInt width,
-                           std::int64_t sampling_ratio)
+Two ps_roi_align_autocast(const Tensor& input, const Tensor& rois, double scale, c10::SymInt height, c10::SymInt width,
+                          std::int64_t sampling_ratio)
 {
     const auto guard = no_autocast();
-    static const auto op = find_op<Pair(const Tensor&, const Tensor&, double, c10::SymInt, c10::SymInt, std::int64_t)>(
+    static const auto op = find_op<Two(const Tensor&, const Tensor&, double, c10::SymInt, c10::SymInt, std::int64_t)>(
         "torchvision::ps_roi_align");
     return cast_both(op.call(to_float(input), to_float(rois), scale, height, width, sampling_ratio),
                      input.scalar_type());
