@@ -48,11 +48,67 @@ def test_kinds_of_layers(kind, options):
     torch.testing.assert_close(results[1], results[0])
 
 
-def test_second_derivatives_of_a_layer():
+def functional(kind, options):
+    """A layer in both directions as a function of the input, the initial states and the parameters; and such."""
     torch.manual_seed(6)
-    layer = torch.nn.LSTM(2, 3, dtype=torch.float64).to(device)
-    x = torch.randn(3, 2, 2, dtype=torch.float64, device=device, requires_grad=True)
-    assert torch.autograd.gradgradcheck(lambda x: layer(x)[0], x)
+    layer = getattr(torch.nn, kind)(3, 4, bidirectional=True, dtype=torch.float64, **options)
+    sizes = (options.get("proj_size", 4), 4) if kind == "LSTM" else (4,)
+    operands = [torch.randn(4, 2, 3, dtype=torch.float64),
+                *(torch.randn(2, 2, size, dtype=torch.float64) for size in sizes), *layer.parameters()]
+    names = [name for name, _ in layer.named_parameters()]
+
+    def function(x, *rest):
+        states, parameters = rest[:len(sizes)], dict(zip(names, rest[len(sizes):]))
+        y, last = torch.func.functional_call(layer, parameters, (x, states if kind == "LSTM" else states[0]))
+        return (y, *last) if kind == "LSTM" else (y, last)
+
+    return function, [t.detach() for t in operands]
+
+
+KINDS = [("LSTM", {}), ("LSTM", {"proj_size": 2}), ("GRU", {}), ("GRU", {"bias": False}), ("RNN", {})]
+
+
+@pytest.mark.parametrize("kind, options", KINDS)
+def test_derivatives(kind, options):
+    function, operands = functional(kind, options)
+    there = [t.to(device).requires_grad_() for t in operands]
+    assert torch.autograd.gradcheck(function, there, fast_mode=True)
+    assert torch.autograd.gradgradcheck(function, there, fast_mode=True)
+    here = [t.requires_grad_() for t in operands]
+    for a, b in zip(function(*here), function(*there)):   # of one result alone
+        expected = torch.autograd.grad(a.sum(), here, retain_graph=True, allow_unused=True)
+        for want, grad in zip(expected, torch.autograd.grad(b.sum(), there, retain_graph=True, allow_unused=True)):
+            if want is None or grad is None:
+                assert all(g is None or not g.any() for g in (want, grad))
+            else:
+                torch.testing.assert_close(grad.cpu(), want)
+
+
+@pytest.mark.parametrize("kind, options", KINDS)
+def test_forward_mode(kind, options):
+    function, operands = functional(kind, options)
+    tangents = [torch.randn_like(t) for t in operands]
+    step = 1e-6
+    above, below = (function(*(t + s * d for t, d in zip(operands, tangents))) for s in (step, -step))
+    _, found = torch.func.jvp(function, tuple(t.to(device) for t in operands), tuple(t.to(device) for t in tangents))
+    for a, b, tangent in zip(above, below, found):
+        torch.testing.assert_close(tangent.cpu(), (a - b) / (2 * step), rtol=1e-5, atol=1e-7)
+
+
+def test_autocast_trains_parameters_in_float32():
+    torch.manual_seed(7)
+    layer = torch.nn.LSTM(8, 8, 2)
+    there = torch.nn.LSTM(8, 8, 2).to(device)
+    there.load_state_dict(layer.state_dict())
+    x = torch.randn(5, 3, 8)
+    with torch.autocast("ocl", dtype=torch.bfloat16):
+        y = there(x.to(device))[0]
+    y.float().square().mean().backward()
+    layer(x)[0].square().mean().backward()
+    assert y.dtype == torch.bfloat16
+    for p, q in zip(layer.parameters(), there.parameters()):
+        assert q.grad.dtype == torch.float32
+        assert (q.grad.cpu() - p.grad).abs().max() < 2**-5 * p.grad.abs().max()
 
 
 def test_dropout_lies_between_layers():

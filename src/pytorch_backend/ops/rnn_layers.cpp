@@ -1,18 +1,18 @@
 // torch.lstm, gru, rnn_tanh and rnn_relu of whole sequences. ATen's own multiply every step's input by itself unless
-// the tensors are the CPU's; here that is one product for all steps, with what biases may be added there. All of it is
-// operators that have gradients of their own. Packed sequences (the overloads `data`) are ATen's.
+// the tensors are the CPU's; here that is one product for all steps, with what biases may be added there. Packed
+// sequences (the overloads `data`) are ATen's.
+#include <algorithm>
+#include <array>
+
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/_thnn_fused_gru_cell.h>
-#include <ATen/ops/_thnn_fused_lstm_cell.h>
-#include <ATen/ops/addmm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/dropout.h>
 #include <ATen/ops/linear.h>
-#include <ATen/ops/mm.h>
-#include <ATen/ops/relu.h>
 #include <ATen/ops/stack.h>
-#include <ATen/ops/tanh.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
+
+#include <ops/rnn_steps.hpp>
 
 namespace torch_ocl {
 namespace {
@@ -20,17 +20,11 @@ namespace {
 using at::Tensor;
 using at::TensorList;
 
-enum class Cell { lstm, gru, tanh, relu };
-
 struct Layers {
     bool biases;
     int64_t count;
     double dropout;
     bool train, bidirectional, batch_first;
-};
-
-struct State {
-    Tensor h, c;   // [N, P], [N, H]
 };
 
 // Of one direction of a layer.
@@ -44,43 +38,40 @@ const char* name_of(Cell cell)
     return names[static_cast<int>(cell)];
 }
 
-State step(Cell cell, const Tensor& gates, const State& state, const Weights& w)
+std::array<Tensor, 5> operands(const Steps& steps, const State& state)
 {
-    switch (cell) {
-    case Cell::lstm: {
-        auto [h, c, workspace] = at::_thnn_fused_lstm_cell(gates, at::mm(state.h, w.hidden), state.c);
-        return {w.projection.defined() ? at::mm(h, w.projection) : h, c};
-    }
-    case Cell::gru: {
-        const Tensor hidden = w.hidden_bias.defined() ? at::addmm(w.hidden_bias, state.h, w.hidden)
-                                                      : at::mm(state.h, w.hidden);
-        return {std::get<0>(at::_thnn_fused_gru_cell(gates, hidden, state.h)), {}};
-    }
-    case Cell::tanh:
-        return {at::tanh(at::addmm(gates, state.h, w.hidden)), {}};
-    case Cell::relu:
-        break;
-    }
-    return {at::relu(at::addmm(gates, state.h, w.hidden)), {}};
+    return {steps.gates, steps.hidden, steps.hidden_bias, state.h, state.c};
+}
+
+bool wants_more_than_gradients(const Steps& steps, const State& state)
+{
+    return c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerBackMode) ||
+           std::ranges::any_of(operands(steps, state), [](const Tensor& tensor) {
+               return tensor.defined() && tensor._fw_grad(0).defined();
+           });
+}
+
+bool wants_gradients(const Steps& steps, const State& state)
+{
+    return at::GradMode::is_enabled() && std::ranges::any_of(operands(steps, state), [](const Tensor& tensor) {
+               return tensor.defined() && tensor.requires_grad();
+           });
 }
 
 // All steps of x [T, N, I] in one direction, [T, N, P], with the state after the last one in `state`.
-Tensor walk(Cell cell, const Tensor& x, State& state, Weights w, bool reversed)
+Tensor walk(Cell cell, const Tensor& x, State& state, const Weights& w, bool reversed)
 {
     // The hidden part of GRU's third gate is multiplied before it is added, and its bias with it.
     const bool together = cell != Cell::gru && w.hidden_bias.defined();
-    const std::vector<Tensor> gates =
-        at::linear(x, w.input, together ? w.input_bias + w.hidden_bias : w.input_bias).unbind(0);
-    w.hidden = w.hidden.t();
-    if (w.projection.defined())
-        w.projection = w.projection.t();
-    std::vector<Tensor> states(gates.size());
-    for (size_t i = 0; i < gates.size(); ++i) {
-        const size_t t = reversed ? gates.size() - 1 - i : i;
-        state = step(cell, gates[t], state, w);
-        states[t] = state.h;
-    }
-    return at::stack(states, 0);
+    const Tensor gates = at::linear(x, w.input, together ? w.input_bias + w.hidden_bias : w.input_bias);
+    // Autocast has rounded what it multiplied.
+    const auto alike = [&](const Tensor& t) { return t.defined() ? t.to(gates.scalar_type()) : t; };
+    Steps steps{cell, reversed, gates, alike(w.hidden), together ? Tensor() : alike(w.hidden_bias),
+                alike(w.projection), false};
+    state = {alike(state.h), alike(state.c)};
+    steps.plain = wants_more_than_gradients(steps, state);
+    const bool as_one = !steps.plain && !w.projection.defined() && wants_gradients(steps, state);
+    return as_one ? walk_steps_as_one(steps, state) : walk_steps(steps, state);
 }
 
 void check(Cell cell, const Tensor& input, TensorList hx, TensorList params, const Layers& layers, size_t each)
