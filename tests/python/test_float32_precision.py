@@ -45,9 +45,7 @@ def measured(**environment):
 
 
 def test_an_engine_takes_as_many_bits_as_are_asked_for(device):
-    result = measured(CLPRIM_DEVICE_KIND="gpu", CLPRIM_MATRIX_ENGINE="emulated_mma",
-                      # a pass of Intel's compiler that uses freed memory in kernels for GPUs: docs/writing_kernels.md
-                      CL_CONFIG_LLVM_OPTIONS="-opt-disable=sycl-kernel-reduce-cross-barrier-values")
+    result = measured(CLPRIM_DEVICE_KIND="gpu", CLPRIM_MATRIX_ENGINE="emulated_mma")
     for name in ("highest", "again"):
         assert max(result[name]) < 2**-21
     for name in ("high", "cuda"):       # docs/precision.md
