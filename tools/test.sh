@@ -58,8 +58,8 @@ if [ -e "$intel" ]; then
     gpu=(on "$intel" "$intel_name" env CLPRIM_DEVICE_KIND=gpu)
     # Intel's pass that brings fewer values across barriers (ReduceCrossBarrierValues) goes on using memory that it has
     # freed once it has copied values into 48 blocks of a kernel, and crashed one compilation in fifteen of attention's.
-    # None of the kernels for CPUs has as many blocks between barriers. Elsewhere it must stay: its compiler sums wrongly
-    # without it over a work-group that loops around barriers.
+    # None of the kernels for CPUs has as many blocks between barriers. Elsewhere it must stay: its compiler sums
+    # wrongly without it over a work-group that loops around barriers.
     without="-opt-disable=sycl-kernel-reduce-cross-barrier-values -opt-bisect-verbose=0"
     # Few and long: beside the next two parts.
     beside "C++ tests of attention for GPUs, Intel's CPU runtime" \
