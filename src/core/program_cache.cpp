@@ -15,8 +15,9 @@ namespace {
 // All that decides the binary, in words; the disk entry repeats it, so a hash collision cannot serve a wrong program.
 std::string disk_key(const Device& device, const std::string& text, const std::string& options)
 {
-    return fmt::format("{}\n{}\n{}\n{}\n{}\n{}", device.platform_name, device.name, device.vendor,
-                       device.driver_version, options, text);
+    const std::string told = environment("CL_CONFIG_LLVM_OPTIONS");   // what Intel's CPU compiler does beside them
+    return fmt::format("{}\n{}\n{}\n{}\n{}{}{}\n{}", device.platform_name, device.name, device.vendor,
+                       device.driver_version, options, told.empty() ? "" : " ", told, text);
 }
 
 std::string build_log(const cl::Program& program, const cl::Device& device)

@@ -115,6 +115,23 @@ TEST_F(ProgramCacheTest, AnotherKeyIsNeverServed)
     EXPECT_EQ(load_cache_entry(folder / "absent", "driver 1"), std::nullopt);
 }
 
+TEST_F(ProgramCacheTest, WhatIntelsCompilerIsToldBesideOptionsBelongsToTheKey)
+{
+    const char* const former = std::getenv("CL_CONFIG_LLVM_OPTIONS");
+    const std::string kept = former ? former : "";
+    ProgramCache(Context::get(0).device(), Context::get(0).handle()).from_text("nine", source(9), "");
+    const auto before = entries();
+    ::setenv("CL_CONFIG_LLVM_OPTIONS", "-opt-bisect-verbose=0 ", 1);   // the driver has read it before
+    ProgramCache told(Context::get(0).device(), Context::get(0).handle());
+    EXPECT_EQ(run(told, 9), 9);
+    if (former)
+        ::setenv("CL_CONFIG_LLVM_OPTIONS", kept.c_str(), 1);
+    else
+        ::unsetenv("CL_CONFIG_LLVM_OPTIONS");
+    EXPECT_EQ(told.builds(), 1u);
+    EXPECT_EQ(entries(), before + 1);
+}
+
 TEST_F(ProgramCacheTest, ConcurrentProcessesLeaveWholeEntries)
 {
     const fs::path file = folder / "shared";
