@@ -34,7 +34,7 @@ def test_kinds_of_layers(kind, options):
     layer = getattr(torch.nn, kind)(5, 4, dtype=torch.float64, **options)
     there = getattr(torch.nn, kind)(5, 4, dtype=torch.float64, **options).to(device)
     there.load_state_dict(layer.state_dict())
-    x = torch.randn(6, 3, 5, dtype=torch.float64)
+    x = torch.randn(12, 3, 5, dtype=torch.float64)
     sizes = (options.get("proj_size", 4), 4) if kind == "LSTM" else (4,)
     state = [torch.randn(1, 3, size, dtype=torch.float64) for size in sizes]
     results = []

@@ -79,7 +79,8 @@ Stepped step(const Steps& s, const Tensor& gates, const State& state, const Tens
 Tensor walk(const Steps& s, State& state, variable_list* cells, variable_list* workspaces)
 {
     const std::vector<Tensor> gates = s.gates.unbind(0);
-    const Tensor hidden = s.hidden.t();
+    // Products of few rows read rows of weights faster than columns: worth a copy for more than a few steps.
+    const Tensor hidden = gates.size() > 8 ? s.hidden.t().contiguous() : s.hidden.t();
     std::vector<Tensor> states(gates.size());
     for (size_t i = 0; i < gates.size(); ++i) {
         const size_t t = s.reversed ? gates.size() - 1 - i : i;
