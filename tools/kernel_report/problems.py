@@ -29,6 +29,8 @@ def problems(pattern: str = "", given: Sequence[str] = ()) -> list[Problem]:
 
 def launches(pattern: str, given: Sequence[str] = ()) -> dict[str, list[str] | str]:
     """Runs them; the launches of each as lines of the log, a text where it was refused."""
+    import torch
+    torch.empty(1, device="ocl")   # a library that does not load is no answer of a problem
     found = {}
     with open(os.environ["CLPRIM_DRY_RUN"], "a+") as log:
         for problem in problems(pattern, given):
