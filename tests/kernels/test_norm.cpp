@@ -126,9 +126,9 @@ TEST(BatchNorm, FoldedIntoWeightsMatchesTheFormula)
 TEST(BatchNorm, FoldingRefusesWhatDoesNotFit)
 {
     Queue& queue = Context::get().queue();
-    const std::vector<double> zeros(12, 0);
-    const Tensor weight = upload(queue, zeros, {4, 3});
-    const Tensor four = upload(queue, zeros, {4}), three = upload(queue, zeros, {3});
+    const auto zeros = [](std::size_t count) { return std::vector<double>(count, 0); };
+    const Tensor weight = upload(queue, zeros(12), {4, 3});
+    const Tensor four = upload(queue, zeros(4), {4}), three = upload(queue, zeros(3), {3});
     EXPECT_THROW(fold_batch_norm(queue, {weight, {}, four, four, three, four, weight, four}), InvalidArgument);
     EXPECT_THROW(fold_batch_norm(queue, {weight, {}, four, four, four, four, four, four}), InvalidArgument);
     EXPECT_THROW(fold_batch_norm(queue, {weight, {}, four, {}, four, four, weight, four}), InvalidArgument);

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t most_joined = 32;    // joined_t of cpu_concat.cl
 constexpr std::int64_t chunk = 16384;      // CHUNK there
 
-// Rows of a tensor without gaps: how many, and the elements of one along `axis` and behind it.
+// Elements of a row: along `axis` and the dimensions behind it.
 std::int64_t row_of(const Tensor& tensor, std::size_t axis)
 {
     std::int64_t elements = 1;

@@ -7,11 +7,8 @@ typedef struct { ulong begin[32], size[32]; } joined_t;   // of each tensor's pa
 #define CASE(n) case n: x = x##n + x##n##_offset; break;
 #define FOUR_CASES(a, b, c, d) CASE(a) CASE(b) CASE(c) CASE(d)
 
-static inline void copy_run(__global ELEMENT* restrict y, const __global ELEMENT* restrict x, ulong count)
-{
-    for (ulong i = 0; i < count; ++i)
-        y[i] = x[i];
-}
+#define RUN ELEMENT
+#include "kernels/copy/run.cl"
 
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void concat(FOUR(0, 1, 2, 3), FOUR(4, 5, 6, 7), FOUR(8, 9, 10, 11), FOUR(12, 13, 14, 15), FOUR(16, 17, 18, 19),

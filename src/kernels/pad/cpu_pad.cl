@@ -9,11 +9,8 @@
 #define INNER 1
 #endif
 
-static inline void copy_run(__global storage_t(X)* restrict y, const __global storage_t(X)* restrict x, INDEX count)
-{
-    for (INDEX i = 0; i < count; ++i)
-        y[i] = x[i];
-}
+#define RUN storage_t(X)
+#include "kernels/copy/run.cl"
 
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void pad(const __global storage_t(X)* x, ulong x_offset, __global storage_t(X)* y, ulong y_offset, pad_t p,

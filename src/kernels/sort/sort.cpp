@@ -340,7 +340,8 @@ void repeat_positions(Queue& queue, const Tensor& ends, const Tensor& out)
     }
     const std::string options =
         "-DT=" + std::string(name_of(ends.dtype)) + " -DOUT=" + std::string(name_of(out.dtype));
-    const std::int64_t n = ends.numel(), each = std::max<std::int64_t>(n / (16 * queue.device().compute_units), 256);
+    const std::int64_t n = ends.numel(), units = std::max<std::int64_t>(queue.device().compute_units, 1),
+                       each = std::max<std::int64_t>(n / (16 * units), 256);
     queue.launch(queue.context().program("kernels/sort/cpu_repeat.cl", options).kernel("repeat"),
                  Range::groups(static_cast<std::size_t>((n + each - 1) / each), 1), ends, out, cl_ulong(n),
                  cl_ulong(each));
