@@ -40,5 +40,43 @@ struct GruCellGradients {
 };
 void gru_cell_backward(Queue& queue, const Tensor& saved, const GruCellGradients& gradients);
 
+// All steps of one direction of a recurrent layer in one launch, on CPUs: T steps of N sequences with H hidden numbers,
+// float32, all tensors contiguous. The cells are those above and, of h' = f(gates + h hidden), tanh and relu; G gates:
+// 4 of lstm, 3 of gru, 1 of those.
+enum class RecurrentCell { lstm, gru, tanh, relu };
+
+struct RecurrentSteps {
+    RecurrentCell cell = RecurrentCell::lstm;
+    bool reversed = false;   // from the last step to the first
+    Tensor gates;            // [T, N, G H]: what a step's input and the biases add
+    Tensor hidden_bias;      // [3 H] of gru's hidden part; may be undefined
+    Tensor h, c;             // [N, H], the states before; c of lstm alone
+    Tensor y;                // [T, N, H], the states after each step
+    Tensor cells;            // [T, N, H], lstm's c after each step
+    Tensor saved;            // [T, N, 4 H] for backward, of lstm and gru; may be undefined in forward
+};
+
+// Whether there is such a kernel for this device, and for states y [T, N, H] it is faster than a product and a cell for
+// each step.
+bool takes_recurrent_steps(const Device& device, RecurrentCell cell, const Dims& y, DataType dtype);
+
+// Writes y, cells and, where defined, saved. hidden [G H, H]: the weights of the states. Throws InvalidArgument for
+// shapes or dtypes that do not fit and on devices without such a kernel.
+void recurrent_steps(Queue& queue, const RecurrentSteps& steps, const Tensor& hidden);
+
+// Backpropagation through time (Werbos 1990). In `states_h` and `states_c` [2, N, H], the latter of lstm alone, part 0
+// is the gradient of the last states on entry; afterwards part T mod 2 is that of h and c. The gradient of hidden is
+// the product of `hidden` and the states before each step.
+struct RecurrentStepsGradients {
+    Tensor y;                // [T, N, H]; may be undefined
+    Tensor states_h, states_c;
+    Tensor gates;            // [T, N, G H], written
+    Tensor hidden;           // [T, N, 3 H], written: of gru's hidden part; others have that of gates
+};
+
+// gates and hidden_bias of `steps` are not read. Errors as above.
+void recurrent_steps_backward(Queue& queue, const RecurrentSteps& steps, const Tensor& hidden,
+                              const RecurrentStepsGradients& gradients);
+
 }  // namespace clprim
 CLPRIM_API_END

@@ -48,6 +48,54 @@ def test_kinds_of_layers(kind, options):
     torch.testing.assert_close(results[1], results[0])
 
 
+@pytest.mark.parametrize("hidden, batch", [(3, 2), (16, 1), (37, 20), (130, 7)])
+@pytest.mark.parametrize("kind, options", [("LSTM", {}), ("GRU", {}), ("GRU", {"bias": False}), ("RNN", {}),
+                                           ("RNN", {"nonlinearity": "relu"})])
+def test_layers_of_many_steps(kind, options, hidden, batch):
+    torch.manual_seed(7)
+    layer = getattr(torch.nn, kind)(6, hidden, bidirectional=True, **options)
+    there = getattr(torch.nn, kind)(6, hidden, bidirectional=True, **options).to(device)
+    there.load_state_dict(layer.state_dict())
+    # States that do not lie side by side.
+    states = [torch.randn(2, batch, 2 * hidden)[..., ::2] for _ in range(2 if kind == "LSTM" else 1)]
+    x = torch.randn(11, batch, 6)
+    weights = torch.randn(11, batch, 2 * hidden)
+    results = []
+    for where, module in (("cpu", layer), (device, there)):
+        leaves = [t.to(where).requires_grad_() for t in [x, *states]]
+
+        def run():
+            y, last = module(leaves[0], tuple(leaves[1:]) if kind == "LSTM" else leaves[1])
+            return [y, *(last if kind == "LSTM" else [last])]
+
+        with torch.no_grad():
+            results.append([t.cpu() for t in run()])
+        y, *last = run()
+        results[-1] += [y.detach().cpu(), *(t.detach().cpu() for t in last)]
+        inputs = [*leaves, *module.parameters()]
+        loss = (y * weights.to(where)).sum()
+        results[-1] += [t.cpu() for t in torch.autograd.grad(loss + sum(t.sin().sum() for t in last), inputs,
+                                                             retain_graph=True)]
+        # Of the last states alone: no gradient of y.
+        results[-1] += [t.cpu() for t in torch.autograd.grad(last[-1].square().sum(), inputs)]
+    for actual, expected in zip(results[1], results[0], strict=True):
+        torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5 * expected.abs().max().clamp(min=1).item())
+
+
+def test_second_gradients_of_many_steps():
+    torch.manual_seed(8)
+    layer = torch.nn.LSTM(4, 20)
+    there = torch.nn.LSTM(4, 20).to(device)
+    there.load_state_dict(layer.state_dict())
+    x = torch.randn(9, 2, 4)
+    seconds = []
+    for where, module in (("cpu", layer), (device, there)):
+        leaf = x.to(where).requires_grad_()
+        first, = torch.autograd.grad(module(leaf)[0].square().sum(), leaf, create_graph=True)
+        seconds.append([t.cpu() for t in torch.autograd.grad(first.square().sum(), [leaf, *module.parameters()])])
+    torch.testing.assert_close(seconds[1], seconds[0], rtol=1e-4, atol=1e-4)
+
+
 def functional(kind, options):
     """A layer in both directions as a function of the input, the initial states and the parameters; and such."""
     torch.manual_seed(6)

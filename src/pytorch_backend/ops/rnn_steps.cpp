@@ -20,6 +20,8 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <ops/rnn_launch.hpp>
+
 namespace torch_ocl {
 namespace {
 
@@ -127,6 +129,14 @@ StepGradient step_backward(Cell cell, const State& grad, const State& before, co
 
 Tensor sum_of(const Tensor& a, const Tensor& b) { return !a.defined() ? b : !b.defined() ? a : a + b; }
 
+State last_state(const Steps& steps, const Launched& launched)
+{
+    const auto last = [&](const Tensor& all) {
+        return all.defined() ? all.select(0, steps.reversed ? 0 : all.size(0) - 1).clone() : all;
+    };
+    return {last(launched.y), last(launched.cells)};
+}
+
 struct StepsAsOne : torch::autograd::Function<StepsAsOne> {
     // Results: all states, the last one, and LSTM's last c.
     static variable_list forward(AutogradContext* context, const Tensor& gates, const Tensor& hidden,
@@ -136,13 +146,24 @@ struct StepsAsOne : torch::autograd::Function<StepsAsOne> {
         const Steps steps{static_cast<Cell>(cell), reversed, gates, hidden, bias.value_or(Tensor()), {}, false};
         State state{h, c.value_or(Tensor())};
         variable_list cells, workspaces;
-        const Tensor y = walk(steps, state, &cells, &workspaces);
+        Tensor y;
+        const bool one_launch = takes_one_launch(steps, state);
+        if (one_launch) {
+            Launched launched = launch_steps(steps, state, true);
+            y = launched.y;
+            state = last_state(steps, launched);
+            cells = {launched.cells};
+            workspaces = {launched.saved};
+        } else {
+            y = walk(steps, state, &cells, &workspaces);
+        }
         variable_list saved{gates, hidden, steps.hidden_bias, h, c.value_or(Tensor()), y};
         saved.insert(saved.end(), cells.begin(), cells.end());
         saved.insert(saved.end(), workspaces.begin(), workspaces.end());
         context->save_for_backward(std::move(saved));
         context->saved_data["cell"] = cell;
         context->saved_data["reversed"] = reversed;
+        context->saved_data["one_launch"] = one_launch;
         context->set_materialize_grads(false);
         return state.c.defined() ? variable_list{y, state.h, state.c} : variable_list{y, state.h};
     }
@@ -155,13 +176,30 @@ struct StepsAsOne : torch::autograd::Function<StepsAsOne> {
         const Steps steps{static_cast<Cell>(context->saved_data["cell"].toInt()),
                           context->saved_data["reversed"].toBool(), saved[0], saved[1], saved[2], {}, false};
         const State first{saved[3], saved[4]};
-        variable_list results = at::GradMode::is_enabled() ? differentiable(steps, first, grads)
-                                                           : walk_back(steps, first, saved, grads);
+        variable_list results;
+        if (at::GradMode::is_enabled()) {
+            results = differentiable(steps, first, grads);
+        } else if (context->saved_data["one_launch"].toBool()) {
+            const State last{grads[1], grads.size() > 2 ? grads[2] : Tensor()};
+            const LaunchedBack back = launch_back(steps, first, {saved[5], saved[6], saved[7]}, grads[0], last);
+            results = of_operands(steps, first, saved[5], back);
+        } else {
+            results = walk_back(steps, first, saved, grads);
+        }
         results.resize(7);   // none of the cell and the order
         return results;
     }
 
     // Gradients of gates, hidden, hidden_bias, h and c.
+    static variable_list of_operands(const Steps& steps, const State& first, const Tensor& y, const LaunchedBack& back)
+    {
+        const Tensor rows = back.hidden.flatten(0, 1);
+        const Tensor rest = y.narrow(0, steps.reversed ? 1 : 0, y.size(0) - 1), start = first.h.unsqueeze(0);
+        const Tensor before = steps.reversed ? at::cat({rest, start}) : at::cat({start, rest});
+        return {back.gates, at::mm(rows.t(), before.flatten(0, 1)),
+                steps.hidden_bias.defined() ? rows.sum(at::IntArrayRef{0}) : Tensor(), back.before.h, back.before.c};
+    }
+
     static variable_list walk_back(const Steps& steps, const State& first, const variable_list& saved,
                                    const variable_list& grads)
     {
@@ -187,12 +225,8 @@ struct StepsAsOne : torch::autograd::Function<StepsAsOne> {
             grad.c = back.c;
         }
         const Tensor all_gates = at::stack(gates, 0);
-        const Tensor rows = (steps.cell == Cell::gru ? at::stack(hidden, 0) : all_gates).flatten(0, 1);
-        const auto steps_before = static_cast<int64_t>(count) - 1;
-        const Tensor rest = y.narrow(0, steps.reversed ? 1 : 0, steps_before), start = first.h.unsqueeze(0);
-        const Tensor before = steps.reversed ? at::cat({rest, start}) : at::cat({start, rest});
-        return {all_gates, at::mm(rows.t(), before.flatten(0, 1)),
-                steps.hidden_bias.defined() ? rows.sum(at::IntArrayRef{0}) : Tensor(), grad.h, grad.c};
+        return of_operands(steps, first, y,
+                           {all_gates, steps.cell == Cell::gru ? at::stack(hidden, 0) : all_gates, grad});
     }
 
     // The same with a graph, for second derivatives: step by step anew.
@@ -225,7 +259,14 @@ struct StepsAsOne : torch::autograd::Function<StepsAsOne> {
 
 }  // namespace
 
-Tensor walk_steps(const Steps& steps, State& state) { return walk(steps, state, nullptr, nullptr); }
+Tensor walk_steps(const Steps& steps, State& state)
+{
+    if (!takes_one_launch(steps, state))
+        return walk(steps, state, nullptr, nullptr);
+    const Launched launched = launch_steps(steps, state, false);
+    state = last_state(steps, launched);
+    return launched.y;
+}
 
 Tensor walk_steps_as_one(const Steps& steps, State& state)
 {

@@ -1,0 +1,111 @@
+#include <ops/rnn_launch.hpp>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/DeviceGuard.h>
+#include <clprim/recurrent.hpp>
+
+#include <runtime/tensor_view.hpp>
+
+namespace torch_ocl {
+namespace {
+
+using at::Tensor;
+
+clprim::RecurrentCell kernel_cell(Cell cell)
+{
+    switch (cell) {
+    case Cell::lstm:
+        return clprim::RecurrentCell::lstm;
+    case Cell::gru:
+        return clprim::RecurrentCell::gru;
+    case Cell::tanh:
+        return clprim::RecurrentCell::tanh;
+    case Cell::relu:
+        break;
+    }
+    return clprim::RecurrentCell::relu;
+}
+
+clprim::Tensor view_of(const Tensor& t) { return t.defined() ? view(t) : clprim::Tensor(); }
+
+Tensor contiguous(const Tensor& t) { return t.defined() ? t.contiguous() : t; }
+
+// Its operands; those that are not contiguous live in `state` as they are read.
+clprim::RecurrentSteps kernel_steps(const Steps& steps, const State& state, const Launched& launched)
+{
+    clprim::RecurrentSteps p;
+    p.cell = kernel_cell(steps.cell);
+    p.reversed = steps.reversed;
+    p.h = view(state.h);
+    p.c = view_of(state.c);
+    p.y = view(launched.y);
+    p.cells = view_of(launched.cells);
+    p.saved = view_of(launched.saved);
+    return p;
+}
+
+}  // namespace
+
+bool takes_one_launch(const Steps& steps, const State& state)
+{
+    if (steps.plain || steps.projection.defined())
+        return false;
+    for (const Tensor* t : {&steps.gates, &steps.hidden, &steps.hidden_bias, &state.h, &state.c})
+        if (t->defined() && t->scalar_type() != at::kFloat)
+            return false;
+    return clprim::takes_recurrent_steps(current_queue(steps.gates).device(), kernel_cell(steps.cell),
+                                         {steps.gates.size(0), state.h.size(0), state.h.size(1)},
+                                         clprim::DataType::float32);
+}
+
+Launched launch_steps(const Steps& steps, const State& given, bool saves)
+{
+    const c10::OptionalDeviceGuard guard(steps.gates.device());
+    const State state{contiguous(given.h), contiguous(given.c)};
+    const Tensor gates = steps.gates.contiguous(), weights = steps.hidden.contiguous();
+    const Tensor bias = contiguous(steps.hidden_bias);
+    const int64_t count = gates.size(0), batch = gates.size(1), hidden = state.h.size(1);
+    const bool is_lstm = steps.cell == Cell::lstm;
+    Launched launched;
+    launched.y = at::empty({count, batch, hidden}, gates.options());
+    if (is_lstm)
+        launched.cells = at::empty({count, batch, hidden}, gates.options());
+    if (saves && (is_lstm || steps.cell == Cell::gru))
+        launched.saved = at::empty({count, batch, 4 * hidden}, gates.options());
+    clprim::RecurrentSteps p = kernel_steps(steps, state, launched);
+    p.gates = view(gates);
+    p.hidden_bias = view_of(bias);
+    clprim::recurrent_steps(current_queue(gates), p, view(weights));
+    return launched;
+}
+
+LaunchedBack launch_back(const Steps& steps, const State& given, const Launched& launched, const Tensor& grad_y,
+                         const State& grad_last)
+{
+    const c10::OptionalDeviceGuard guard(launched.y.device());
+    const State first{contiguous(given.h), contiguous(given.c)};
+    const Tensor weights = steps.hidden.contiguous(), dy = contiguous(grad_y);
+    const int64_t count = launched.y.size(0), batch = launched.y.size(1), hidden = launched.y.size(2);
+    const auto options = launched.y.options();
+    const auto carried = [&](const Tensor& last) {
+        const Tensor both = at::zeros({2, batch, hidden}, options);
+        if (last.defined())
+            both[0].copy_(last);
+        return both;
+    };
+    const Tensor h = carried(grad_last.h), c = steps.cell == Cell::lstm ? carried(grad_last.c) : Tensor();
+    LaunchedBack back;
+    back.gates = at::empty({count, batch, weights.size(0)}, options);
+    back.hidden = steps.cell == Cell::gru ? at::empty_like(back.gates) : back.gates;
+    clprim::recurrent_steps_backward(
+        current_queue(weights), kernel_steps(steps, first, launched), view(weights),
+        {view_of(dy), view(h), view_of(c), view(back.gates),
+         view_of(steps.cell == Cell::gru ? back.hidden : Tensor())});
+    back.before.h = h[count % 2];
+    if (c.defined())
+        back.before.c = c[count % 2];
+    return back;
+}
+
+}  // namespace torch_ocl
