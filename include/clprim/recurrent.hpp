@@ -52,16 +52,17 @@ struct RecurrentSteps {
     Tensor hidden_bias;      // [3 H] of gru's hidden part; may be undefined
     Tensor h, c;             // [N, H], the states before; c of lstm alone
     Tensor y;                // [T, N, H], the states after each step
-    Tensor cells;            // [T, N, H], lstm's c after each step
+    Tensor last_h, last_c;   // [N, H], the states after all; last_c of lstm alone
     Tensor saved;            // [T, N, 4 H] for backward, of lstm and gru; may be undefined in forward
+    Tensor cells;            // [T, N, H], lstm's c after each step, with saved
 };
 
 // Whether there is such a kernel for this device, and for states y [T, N, H] it is faster than a product and a cell for
 // each step.
 bool takes_recurrent_steps(const Device& device, RecurrentCell cell, const Dims& y, DataType dtype);
 
-// Writes y, cells and, where defined, saved. hidden [G H, H]: the weights of the states. Throws InvalidArgument for
-// shapes or dtypes that do not fit and on devices without such a kernel.
+// Writes y, last_h, last_c and, where defined, saved and cells. hidden [G H, H]: the weights of the states. Throws
+// InvalidArgument for shapes or dtypes that do not fit and on devices without such a kernel.
 void recurrent_steps(Queue& queue, const RecurrentSteps& steps, const Tensor& hidden);
 
 // Backpropagation through time (Werbos 1990). In `states_h` and `states_c` [2, N, H], the latter of lstm alone, part 0
@@ -74,7 +75,7 @@ struct RecurrentStepsGradients {
     Tensor hidden;           // [T, N, 3 H], written: of gru's hidden part; others have that of gates
 };
 
-// gates and hidden_bias of `steps` are not read. Errors as above.
+// gates, hidden_bias, last_h and last_c of `steps` are not read. Errors as above.
 void recurrent_steps_backward(Queue& queue, const RecurrentSteps& steps, const Tensor& hidden,
                               const RecurrentStepsGradients& gradients);
 

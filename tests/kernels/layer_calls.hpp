@@ -186,26 +186,27 @@ inline std::vector<Call> layer_calls()
          {make({2, 4}), make({2, 4}), make({2, 16}), make({2, 4}), make({2, 4}), make({2, 16}), make({2, 4})},
          [](Q q, T t) { lstm_cell_backward(q, {t[0], {}, t[1], t[2]}, {t[3], t[4], t[5], t[6]}); }},
         {"recurrent_steps of lstm",
-         {make({2, 3, 16}), make({3, 4}), make({3, 4}), make({2, 3, 4}), make({2, 3, 4}), make({2, 3, 16}),
-          make({16, 4})},
+         {make({2, 3, 16}), make({3, 4}), make({3, 4}), make({2, 3, 4}), make({3, 4}), make({3, 4}),
+          make({2, 3, 16}), make({2, 3, 4}), make({16, 4})},
          [](Q q, T t) {
              const RecurrentSteps steps{.gates = t[0], .hidden_bias = {}, .h = t[1], .c = t[2], .y = t[3],
-                                        .cells = t[4], .saved = t[5]};
-             on_cpus(q, [&] { recurrent_steps(q, steps, t[6]); });
+                                        .last_h = t[4], .last_c = t[5], .saved = t[6], .cells = t[7]};
+             on_cpus(q, [&] { recurrent_steps(q, steps, t[8]); });
          }},
         {"recurrent_steps of gru",
-         {make({2, 3, 12}), make({12}), make({3, 4}), make({2, 3, 4}), make({2, 3, 16}), make({12, 4})},
+         {make({2, 3, 12}), make({12}), make({3, 4}), make({2, 3, 4}), make({3, 4}), make({2, 3, 16}),
+          make({12, 4})},
          [](Q q, T t) {
              const RecurrentSteps steps{.cell = RecurrentCell::gru, .gates = t[0], .hidden_bias = t[1], .h = t[2],
-                                        .c = {}, .y = t[3], .cells = {}, .saved = t[4]};
-             on_cpus(q, [&] { recurrent_steps(q, steps, t[5]); });
+                                        .c = {}, .y = t[3], .last_h = t[4], .last_c = {}, .saved = t[5], .cells = {}};
+             on_cpus(q, [&] { recurrent_steps(q, steps, t[6]); });
          }},
         {"recurrent_steps_backward of lstm",
          {make({3, 4}), make({3, 4}), make({2, 3, 4}), make({2, 3, 4}), make({2, 3, 16}), make({16, 4}),
           make({2, 3, 4}), make({2, 3, 4}), make({2, 3, 4}), make({2, 3, 16})},
          [](Q q, T t) {
              const RecurrentSteps steps{.gates = {}, .hidden_bias = {}, .h = t[0], .c = t[1], .y = t[2],
-                                        .cells = t[3], .saved = t[4]};
+                                        .last_h = {}, .last_c = {}, .saved = t[4], .cells = t[3]};
              on_cpus(q, [&] { recurrent_steps_backward(q, steps, t[5], {t[6], t[7], t[8], t[9], {}}); });
          }},
         {"recurrent_steps_backward of gru",
@@ -213,7 +214,8 @@ inline std::vector<Call> layer_calls()
           make({2, 3, 12}), make({2, 3, 12})},
          [](Q q, T t) {
              const RecurrentSteps steps{.cell = RecurrentCell::gru, .gates = {}, .hidden_bias = {}, .h = t[0],
-                                        .c = {}, .y = t[1], .cells = {}, .saved = t[2]};
+                                        .c = {}, .y = t[1], .last_h = {}, .last_c = {}, .saved = t[2],
+                                        .cells = {}};
              on_cpus(q, [&] { recurrent_steps_backward(q, steps, t[3], {t[4], t[5], {}, t[6], t[7]}); });
          }},
         {"gru_cell_backward",

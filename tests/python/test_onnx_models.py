@@ -247,6 +247,25 @@ def test_recurrent_layers(kind, gates, direction):
     assert_same(*single(kind, arguments[:4], outputs, 14, activations=activations * d, clip=0.7, **attributes))
 
 
+@pytest.mark.parametrize("steps,batch,hidden", [(3, 5, 16), (9, 1, 20), (9, 7, 37), (6, 20, 130)])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("kind,gates", [("GRU", 3), ("LSTM", 4)])
+def test_recurrent_layers_of_many_sequences(kind, gates, direction, steps, batch, hidden):
+    d = 2 if direction == "bidirectional" else 1
+    lengths = (np.arange(batch) * 2 % steps + 1).astype(np.int32)
+    arguments = [uniform(steps, batch, 3), uniform(d, gates * hidden, 3, seed=1),
+                 uniform(d, gates * hidden, hidden, seed=2) / np.float32(hidden ** 0.5),
+                 uniform(d, 2 * gates * hidden, seed=3), lengths, uniform(d, batch, hidden, seed=4)]
+    attributes = dict(hidden_size=hidden, direction=direction)
+    if kind == "LSTM":
+        arguments.append(uniform(d, batch, hidden, seed=5))
+    else:
+        attributes["linear_before_reset"] = 1
+    outputs = 3 if kind == "LSTM" else 2
+    for given in (arguments, arguments[:4], arguments[:3] + [None, lengths]):
+        assert_same(*single(kind, given, outputs, 14, **attributes))
+
+
 @pytest.mark.parametrize("kind,inputs,outputs,attributes", [
     ("SkipLayerNormalization", [uniform(2, 3, 8), uniform(2, 3, 8, seed=1), uniform(8), uniform(8), uniform(8)], 4, {}),
     ("SkipLayerNormalization", [uniform(2, 3, 8), uniform(2, 3, 8, seed=1), uniform(8)], 1, dict(epsilon=1e-5)),

@@ -3,8 +3,12 @@
 // last one ends where the row does and so repeats some numbers of the one before.
 // -DCELL=LSTM|GRU|TANH|RELU, -DROWS=1|2|4|8, -DSHORT=1: fewer than BLOCK hidden numbers.
 typedef struct {
-    uint steps, batch, hidden;
-    uint reversed, has_bias, saves, has_grad_y;
+    uint steps, batch, hidden, directions;
+    uint reversed, saves, has_h, has_c, has_lengths, has_grad_y;
+    uint bias_gates;                              // of GRU: 3, 1 for the last gate alone, or 0
+    uint gate[4];                                 // where a row of gates has what the kernel calls first to fourth
+    uint h_direction, h_sample, c_direction, c_sample;                            // strides
+    uint y_step, y_direction, y_sample, last_h_direction, last_h_sample, last_c_direction, last_c_sample;
 } recurrent_steps_t;   // Geometry of recurrent_steps.cpp
 
 #define LSTM 0
@@ -42,37 +46,57 @@ static inline void put(float16 v, __global float* to, uint count)
 static inline float16 logistic(float16 v) { return 1.0f / (1.0f + exp(-v)); }
 
 // Those beyond the last sequence are that one again.
-#define TAKE_ROWS(rows)                                                                                               \
+#define TAKE_ROWS(rows, group)                                                                                        \
     uint rows[ROWS];                                                                                                   \
-    FOR_ROWS rows[r] = min((uint)get_group_id(0) * ROWS + r, p.batch - 1);
+    FOR_ROWS rows[r] = min((group) * ROWS + r, p.batch - 1);
 
 #define FOR_BLOCKS(j, step)                                                                                           \
     for (uint block = 0, j = 0; block < p.hidden;                                                                      \
          block += (step), j = min(block, max(p.hidden, (uint)(step)) - (uint)(step)))
 
+// Sums of every AHEAD-th product, since one of few rows would wait for the addition before.
+#define AHEAD (ROWS <= 2 ? 4 : ROWS == 4 ? 2 : 1)
+#define FOR_AHEAD _Pragma("unroll") for (uint u = 0; u < AHEAD; ++u)
+
 // a[r] += rows[r] . columns [0, BLOCK) of the matrix, and b[r] those from `second` on.
 static inline void add_products(float16 a[ROWS], float16 b[ROWS], const __global float* const rows[ROWS],
-                                const __global float* matrix, uint second, uint depth, uint pitch, uint count)
+                                const __global float* matrix, int second, uint depth, uint pitch, uint count)
 {
-    float16 one[ROWS], two[ROWS];
-    FOR_ROWS
+    float16 one[AHEAD][ROWS], two[AHEAD][ROWS];
+    FOR_AHEAD FOR_ROWS
     {
-        one[r] = a[r];
-        two[r] = b[r];
+        one[u][r] = u ? (float16)0.0f : a[r];
+        two[u][r] = u ? (float16)0.0f : b[r];
     }
-    for (uint k = 0; k < depth; ++k, matrix += pitch) {
+    uint k = 0;
+    for (; k + AHEAD <= depth; k += AHEAD, matrix += AHEAD * pitch)
+        FOR_AHEAD
+        {
+            const float16 w = get(matrix + u * pitch, count), v = get(matrix + u * pitch + second, count);
+            FOR_ROWS
+            {
+                const float16 x = rows[r][k + u];
+                one[u][r] = fma(x, w, one[u][r]);
+                two[u][r] = fma(x, v, two[u][r]);
+            }
+        }
+    for (; k < depth; ++k, matrix += pitch) {
         const float16 w = get(matrix, count), v = get(matrix + second, count);
         FOR_ROWS
         {
-            const float16 x = rows[r][k];
-            one[r] = fma(x, w, one[r]);
-            two[r] = fma(x, v, two[r]);
+            one[0][r] = fma((float16)rows[r][k], w, one[0][r]);
+            two[0][r] = fma((float16)rows[r][k], v, two[0][r]);
         }
     }
     FOR_ROWS
     {
-        a[r] = one[r];
-        b[r] = two[r];
+        a[r] = one[0][r];
+        b[r] = two[0][r];
+        _Pragma("unroll") for (uint u = 1; u < AHEAD; ++u)
+        {
+            a[r] += one[u][r];
+            b[r] += two[u][r];
+        }
     }
 }
 
@@ -88,66 +112,105 @@ static inline void add_product(float16 a[ROWS], const __global float* const rows
     FOR_ROWS a[r] = one[r];
 }
 
-// panels [blocks, p.hidden, GATES, BLOCK]: the weights of a block's columns, in the order in which they are read.
+static inline void copy_row(__global float* to, const __global float* from, uint count)
+{
+    for (uint j = 0; j < count; ++j)
+        to[j] = from[j];
+}
+
+// Rows of gates [steps, batch, directions, GATES hidden]; panels [directions, blocks, hidden, GATES, BLOCK]: the
+// weights of a block's columns, in the order in which they are read. cells [steps, directions, batch, hidden], or two steps of
+// such where nothing is saved. Sequences begin with what last_h and last_c are made of first.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void recurrent_steps(const __global float* gates, ulong gates_offset, const __global float* panels,
-                     ulong panels_offset, const __global float* bias, ulong bias_offset, const __global float* h0,
-                     ulong h0_offset, const __global float* c0, ulong c0_offset, __global float* y, ulong y_offset,
-                     __global float* cells, ulong cells_offset, __global float* saved, ulong saved_offset,
-                     recurrent_steps_t p)
+                     ulong panels_offset, const __global float* bias, ulong bias_offset, const __global int* lengths,
+                     ulong lengths_offset, const __global float* h0, ulong h0_offset, const __global float* c0,
+                     ulong c0_offset, __global float* y, ulong y_offset, __global float* cells, ulong cells_offset,
+                     __global float* saved, ulong saved_offset, __global float* last_h, ulong last_h_offset,
+                     __global float* last_c, ulong last_c_offset, recurrent_steps_t p)
 {
-    TAKE_ROWS(samples)
+    const uint direction = get_group_id(0) % p.directions;
+    TAKE_ROWS(samples, (uint)get_group_id(0) / p.directions)
     const uint n = p.hidden, width = GATES * n, count = min(n, (uint)BLOCK);
-    gates += gates_offset;
-    panels += panels_offset;
-    bias += bias_offset;
-    y += y_offset;
+    const bool reversed = direction == 1 || p.reversed;
+    gates += gates_offset + (ulong)direction * width;
+    panels += panels_offset + (ulong)direction * ((n + BLOCK - 1) / BLOCK) * count * n * GATES;
+    bias += bias_offset + (ulong)direction * p.bias_gates * n;
+    y += y_offset + (ulong)direction * p.y_direction;
     cells += cells_offset;
     saved += saved_offset;
+    last_h += last_h_offset + (ulong)direction * p.last_h_direction;
+    last_c += last_c_offset + (ulong)direction * p.last_c_direction;
+    int length[ROWS];
+    for (uint r = 0; r < ROWS; ++r) {
+        const uint sample = samples[r];
+        length[r] = p.has_lengths ? min(lengths[lengths_offset + sample], (int)p.steps) : (int)p.steps;
+        const __global float *h = h0 + h0_offset + (ulong)direction * p.h_direction + (ulong)sample * p.h_sample,
+                             *c = c0 + c0_offset + (ulong)direction * p.c_direction + (ulong)sample * p.c_sample;
+        for (uint j = 0; j < n; ++j) {
+            last_h[(ulong)sample * p.last_h_sample + j] = p.has_h ? h[j] : 0.0f;
+            if (CELL == LSTM)
+                last_c[(ulong)sample * p.last_c_sample + j] = p.has_c ? c[j] : 0.0f;
+        }
+    }
     for (uint i = 0; i < p.steps; ++i) {
-        const ulong first = (ulong)(p.reversed ? p.steps - 1 - i : i) * p.batch;
-        const ulong before = (ulong)(p.reversed ? p.steps - i : i - 1) * p.batch;
+        const uint t = reversed ? p.steps - 1 - i : i, before = reversed ? t + 1 : t - 1;
+        const ulong cell_step = ((ulong)(p.saves ? t : i % 2) * p.directions + direction) * p.batch;
+        const ulong cell_before = ((ulong)(p.saves ? before : (i + 1) % 2) * p.directions + direction) * p.batch;
         const __global float *h[ROWS], *c[ROWS], *x[ROWS];
-        ulong at[ROWS];
+        __global float *to[ROWS], *cell[ROWS];
         FOR_ROWS
         {
-            at[r] = first + samples[r];
-            x[r] = gates + at[r] * width;
-            h[r] = i ? y + (before + samples[r]) * n : h0 + h0_offset + (ulong)samples[r] * n;
-            c[r] = i ? cells + (before + samples[r]) * n : c0 + c0_offset + (ulong)samples[r] * n;
+            const uint sample = samples[r];
+            const bool first = (int)t == (reversed ? length[r] - 1 : 0);
+            x[r] = gates + ((ulong)t * p.batch + sample) * p.directions * width;
+            to[r] = y + (ulong)t * p.y_step + (ulong)sample * p.y_sample;
+            cell[r] = cells + (cell_step + sample) * n;
+            h[r] = last_h + (ulong)sample * p.last_h_sample;
+            c[r] = last_c + (ulong)sample * p.last_c_sample;
+            if (!first && i) {
+                h[r] = y + (ulong)before * p.y_step + (ulong)sample * p.y_sample;
+                c[r] = cells + (cell_before + sample) * n;
+            }
         }
         FOR_BLOCKS(j, BLOCK)
         {
             const __global float* w = panels + (ulong)block * n * GATES;
+            const uint pitch = GATES * count;
+            const __global float *w0 = w + p.gate[0] * count, *w2 = w + p.gate[2] * count;
+            const uint at0 = p.gate[0] * n + j, at1 = p.gate[1] * n + j, at2 = p.gate[2] * n + j;
+            const int w1 = ((int)p.gate[1] - (int)p.gate[0]) * (int)count;
 #if CELL == LSTM
+            const uint at3 = p.gate[3] * n + j;
+            const int w3 = ((int)p.gate[3] - (int)p.gate[2]) * (int)count;
             float16 in[ROWS], forget[ROWS], fresh[ROWS], out[ROWS];
             FOR_ROWS
             {
-                in[r] = get(x[r] + j, count);
-                forget[r] = get(x[r] + n + j, count);
+                in[r] = get(x[r] + at0, count);
+                forget[r] = get(x[r] + at1, count);
             }
-            add_products(in, forget, h, w, count, n, GATES * count, count);
+            add_products(in, forget, h, w0, w1, n, pitch, count);
             FOR_ROWS
             {
                 in[r] = logistic(in[r]);
                 forget[r] = logistic(forget[r]);
-                fresh[r] = get(x[r] + 2 * n + j, count);
-                out[r] = get(x[r] + 3 * n + j, count);
+                fresh[r] = get(x[r] + at2, count);
+                out[r] = get(x[r] + at3, count);
             }
-            add_products(fresh, out, h, w + 2 * count, count, n, GATES * count, count);
+            add_products(fresh, out, h, w2, w3, n, pitch, count);
             FOR_ROWS
             {
                 fresh[r] = tanh(fresh[r]);
                 out[r] = logistic(out[r]);
-                const float16 cell = fma(forget[r], get(c[r] + j, count), in[r] * fresh[r]);
-                put(cell, cells + at[r] * n + j, count);
-                put(out[r] * tanh(cell), y + at[r] * n + j, count);
+                const float16 v = fma(forget[r], get(c[r] + j, count), in[r] * fresh[r]);
+                put(v, cell[r] + j, count);
+                put(out[r] * tanh(v), to[r] + j, count);
                 if (p.saves) {
-                    __global float* to = saved + at[r] * width + j;
-                    put(in[r], to, count);
-                    put(forget[r], to + n, count);
-                    put(fresh[r], to + 2 * n, count);
-                    put(out[r], to + 3 * n, count);
+                    __global float* kept = saved + ((ulong)t * p.batch + samples[r]) * width + j;
+                    put(in[r], kept, count);
+                    put(forget[r], kept + n, count);
+                    put(fresh[r], kept + 2 * n, count);
+                    put(out[r], kept + 3 * n, count);
                 }
             }
 #elif CELL == GRU
@@ -155,38 +218,48 @@ void recurrent_steps(const __global float* gates, ulong gates_offset, const __gl
             const float16 zero = 0.0f;
             FOR_ROWS
             {
-                reset[r] = get(x[r] + j, count) + (p.has_bias ? get(bias + j, count) : zero);
-                update[r] = get(x[r] + n + j, count) + (p.has_bias ? get(bias + n + j, count) : zero);
-                inner[r] = p.has_bias ? get(bias + 2 * n + j, count) : zero;
+                reset[r] = get(x[r] + at0, count) + (p.bias_gates == 3 ? get(bias + j, count) : zero);
+                update[r] = get(x[r] + at1, count) + (p.bias_gates == 3 ? get(bias + n + j, count) : zero);
+                inner[r] = p.bias_gates ? get(bias + (p.bias_gates - 1) * n + j, count) : zero;
             }
-            add_products(reset, update, h, w, count, n, GATES * count, count);
-            add_product(inner, h, w + 2 * count, n, GATES * count, count);
+            add_products(reset, update, h, w0, w1, n, pitch, count);
+            add_product(inner, h, w2, n, pitch, count);
             FOR_ROWS
             {
                 reset[r] = logistic(reset[r]);
                 update[r] = logistic(update[r]);
-                const float16 fresh = tanh(fma(reset[r], inner[r], get(x[r] + 2 * n + j, count)));
-                put(fma(update[r], get(h[r] + j, count) - fresh, fresh), y + at[r] * n + j, count);
+                const float16 fresh = tanh(fma(reset[r], inner[r], get(x[r] + at2, count)));
+                put(fma(update[r], get(h[r] + j, count) - fresh, fresh), to[r] + j, count);
                 if (p.saves) {
-                    __global float* to = saved + at[r] * 4 * n + j;
-                    put(reset[r], to, count);
-                    put(update[r], to + n, count);
-                    put(fresh, to + 2 * n, count);
-                    put(inner[r], to + 3 * n, count);
+                    __global float* kept = saved + ((ulong)t * p.batch + samples[r]) * 4 * n + j;
+                    put(reset[r], kept, count);
+                    put(update[r], kept + n, count);
+                    put(fresh, kept + 2 * n, count);
+                    put(inner[r], kept + 3 * n, count);
                 }
             }
 #else
             float16 sum[ROWS];
             FOR_ROWS sum[r] = get(x[r] + j, count);
-            add_product(sum, h, w, n, GATES * count, count);
-            FOR_ROWS put(CELL == TANH ? tanh(sum[r]) : select(sum[r], (float16)0.0f, sum[r] < 0.0f),
-                         y + at[r] * n + j, count);
+            add_product(sum, h, w, n, pitch, count);
+            FOR_ROWS put(CELL == TANH ? tanh(sum[r]) : select(sum[r], (float16)0.0f, sum[r] < 0.0f), to[r] + j, count);
 #endif
+        }
+        for (uint r = 0; r < ROWS; ++r) {
+            if ((int)t >= length[r]) {
+                for (uint j = 0; j < n; ++j)
+                    to[r][j] = 0.0f;
+            } else if ((int)t == (reversed ? 0 : length[r] - 1)) {
+                copy_row(last_h + (ulong)samples[r] * p.last_h_sample, to[r], n);
+                if (CELL == LSTM)
+                    copy_row(last_c + (ulong)samples[r] * p.last_c_sample, cell[r], n);
+            }
         }
     }
 }
 
-// The same backwards. What is carried from step to step alternates between two places: [2, batch, hidden].
+// The same backwards, of one direction without lengths. What is carried from step to step alternates between two
+// places: [2, batch, hidden].
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void recurrent_steps_backward(const __global float* hidden, ulong hidden_offset, const __global float* h0,
                               ulong h0_offset, const __global float* c0, ulong c0_offset, const __global float* y,
@@ -197,7 +270,7 @@ void recurrent_steps_backward(const __global float* hidden, ulong hidden_offset,
                               ulong grad_gates_offset, __global float* grad_hidden, ulong grad_hidden_offset,
                               recurrent_steps_t p)
 {
-    TAKE_ROWS(samples)
+    TAKE_ROWS(samples, (uint)get_group_id(0))
     const uint n = p.hidden, width = GATES * n, count = min(n, (uint)BLOCK);
     const ulong other = (ulong)p.batch * n;
     hidden += hidden_offset;

@@ -5,6 +5,7 @@
 #include <clprim/context.hpp>
 
 #include "core/operands.hpp"
+#include "kernels/recurrent/recurrent_panels.hpp"
 #include "kernels/recurrent/recurrent_words.hpp"
 #include "kernels/team.hpp"
 
@@ -30,7 +31,41 @@ std::size_t cpu_floats(std::int64_t gates, std::int64_t hidden, std::int64_t inp
     return static_cast<std::size_t>((2 * gates + 2) * hidden + inputs);
 }
 
+RecurrentCell steps_cell(RecurrentLayer::Cell cell)
+{
+    return cell == RecurrentLayer::Cell::lstm ? RecurrentCell::lstm : RecurrentCell::gru;
+}
+
+void walk_panels(Queue& queue, const RecurrentLayer& p)
+{
+    detail::PanelWalk walk;
+    walk.cell = steps_cell(p.cell);
+    walk.reversed = p.reversed;
+    walk.gate = p.cell == RecurrentLayer::Cell::lstm ? std::array<cl_uint, 4>{0, 2, 3, 1}
+                                                     : std::array<cl_uint, 4>{1, 0, 2, 0};
+    walk.gates = p.projected;
+    walk.panels = p.panels;
+    walk.bias = p.recurrent_bias;
+    walk.lengths = p.lengths;
+    walk.h = p.h;
+    walk.c = p.c;
+    walk.y = p.y;
+    walk.last_h = p.last_h;
+    walk.last_c = p.last_c;
+    detail::walk_panels(queue, walk);
+}
+
 }  // namespace
+
+bool takes_panels(const Device& device, RecurrentLayer::Cell cell, DataType type)
+{
+    return device.kind == DeviceKind::cpu && type == DataType::float32 && cell != RecurrentLayer::Cell::gru;
+}
+
+Tensor pack_panels(Queue& queue, const Tensor& weights, RecurrentLayer::Cell cell)
+{
+    return detail::recurrent_panels(queue, weights, steps_cell(cell));
+}
 
 bool takes_bytes(const Device& device, std::int64_t hidden)
 {
@@ -44,7 +79,8 @@ void recurrent_layer(Queue& queue, const RecurrentLayer& p)
     detail::check_operands("recurrent_layer", {{"x", p.x, optional},
                                                {"weights", p.weights, optional},
                                                {"projected", p.projected, optional},
-                                               {"recurrent", p.recurrent},
+                                               {"recurrent", p.recurrent, optional},
+                                               {"panels", p.panels, optional},
                                                {"scales", p.scales, optional},
                                                {"zeros", p.zeros, optional},
                                                {"bias", p.bias, optional},
@@ -62,15 +98,17 @@ void recurrent_layer(Queue& queue, const RecurrentLayer& p)
     const bool bytes = p.scales.defined();
     if (bytes && multiplies_bytes(device))
         return detail::walk_layer(queue, p);
-    require(p.y.dim() == 4 && p.recurrent.dim() == 3,
-            "recurrent_layer: expected y [T, D, N, H] and recurrent [D, H, G H]");
+    require(p.y.dim() == 4 && p.recurrent.defined() != p.panels.defined(),
+            "recurrent_layer: expected y [T, D, N, H] and either recurrent or panels");
     const std::int64_t steps = p.y.size(0), directions = p.y.size(1), batch = p.y.size(2), hidden = p.y.size(3);
     const DataType type = p.y.dtype;
     require(is_floating_point(type) && type != DataType::float64, "recurrent_layer: not implemented for ",
             name_of(type));
     const std::int64_t most = bytes ? most_recurrent_bytes : most_recurrent_hidden;
-    require(hidden <= most && directions <= 2, "recurrent_layer: at most ", most,
+    require((hidden <= most || p.panels.defined()) && directions <= 2, "recurrent_layer: at most ", most,
             " hidden numbers and 2 directions, got ", hidden, " and ", directions);
+    require(!p.panels.defined() || (p.projected.defined() && takes_panels(device, p.cell, type)),
+            "recurrent_layer: panels are for projected inputs in float32 on CPUs");
     require(!bytes || (is_lstm && p.projected.defined() && type == DataType::float32 && takes_bytes(device, hidden) &&
                        (p.recurrent.dtype == DataType::int8 || p.recurrent.dtype == DataType::uint8)),
             "recurrent_layer: recurrent weights of bytes are for float32 LSTM with projected inputs on CPUs");
@@ -93,6 +131,10 @@ void recurrent_layer(Queue& queue, const RecurrentLayer& p)
     require_shape("y", p.y, p.y.shape, type, true);
     if (directions * batch * hidden == 0)
         return;
+    if (p.panels.defined()) {
+        require_shape("panels", p.panels, detail::panels_shape(directions, hidden, gates), type);
+        return walk_panels(queue, p);
+    }
     const auto stride = [](const Tensor& t, std::size_t axis) { return t.defined() ? u(t.stride(axis)) : 0; };
     const Geometry geometry{u(steps), u(batch), u(inputs), u(hidden), p.reversed, p.bias.defined(),
                             p.recurrent_bias.defined(), p.lengths.defined(), p.h.defined(), p.c.defined(),

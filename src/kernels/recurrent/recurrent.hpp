@@ -18,6 +18,7 @@ struct RecurrentLayer {
     Tensor weight_scales, weight_zeros;   // of such
     Tensor projected;              // [T, N, D, G H], contiguous: x times the weights plus `bias`
     Tensor recurrent;              // [D, H, G H], contiguous; pack_bytes() where takes_bytes says so
+    Tensor panels;                 // of pack_panels(), with projected, in place of recurrent
     Tensor scales, zeros;          // [D, G H] float32, contiguous, with bytes: a column is (byte - zero) scale
     Tensor progress;               // of pack_bytes(), with bytes
     Tensor bias;                   // [D, G H] of x's part, with x; may be undefined
@@ -39,6 +40,12 @@ bool takes_bytes(const Device& device, std::int64_t hidden);
 // Whether it multiplies them as bytes: numbers are sixteen bits below the largest of a sequence's state or input then,
 // all sequences of a step are multiplied together, and several cores share a sequence.
 bool multiplies_bytes(const Device& device);
+
+// Whether the recurrent weights may be panels, which several sequences of a work-item read together.
+bool takes_panels(const Device& device, RecurrentLayer::Cell cell, DataType type);
+
+// Weights [D, G H, H] float32, of any strides but that the gates lie at equal ones, as that kernel reads them.
+Tensor pack_panels(Queue& queue, const Tensor& weights, RecurrentLayer::Cell cell);
 
 struct RecurrentBytes {
     Tensor bytes;                  // [D, K, 4 H] int8 or uint8, contiguous, K at most 1024

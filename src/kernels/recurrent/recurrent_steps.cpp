@@ -9,14 +9,19 @@
 #include <clprim/copy.hpp>
 
 #include "core/operands.hpp"
+#include "kernels/recurrent/recurrent_panels.hpp"
 
 namespace clprim {
 namespace {
 
 // recurrent_steps_t of cpu_recurrent_steps.cl
 struct Geometry {
-    cl_uint steps, batch, hidden;
-    cl_uint reversed, has_bias, saves, has_grad_y;
+    cl_uint steps, batch, hidden, directions;
+    cl_uint reversed, saves, has_h, has_c, has_lengths, has_grad_y;
+    cl_uint bias_gates;
+    cl_uint gate[4];
+    cl_uint h_direction, h_sample, c_direction, c_sample;
+    cl_uint y_step, y_direction, y_sample, last_h_direction, last_h_sample, last_c_direction, last_c_sample;
 };
 
 constexpr std::int64_t block = 16, most_rows = 8;
@@ -29,11 +34,13 @@ std::int64_t gates_of(RecurrentCell cell)
     return cell == RecurrentCell::lstm ? 4 : cell == RecurrentCell::gru ? 3 : 1;
 }
 
+cl_uint u(std::int64_t v) { return static_cast<cl_uint>(v); }
+
 // Sequences of a work-item: as many as leave one for each core.
-std::int64_t rows_for(const Device& device, std::int64_t batch)
+std::int64_t rows_for(const Device& device, std::int64_t batch, std::int64_t directions)
 {
-    const std::int64_t cores = std::max<std::int64_t>(device.compute_units, 1);
-    const auto each = static_cast<std::uint64_t>(std::max<std::int64_t>((batch + cores - 1) / cores, 1));
+    const std::int64_t cores = std::max<std::int64_t>(device.compute_units, 1), walks = batch * directions;
+    const auto each = static_cast<std::uint64_t>(std::max<std::int64_t>((walks + cores - 1) / cores, 1));
     return std::min(static_cast<std::int64_t>(std::bit_ceil(each)), most_rows);
 }
 
@@ -73,59 +80,76 @@ Shapes check_steps(const char* name, const RecurrentSteps& p, bool backward)
     check("y", p.y, s.all(s.hidden), true);
     check("h", p.h, {s.batch, s.hidden}, true);
     check("c", p.c, {s.batch, s.hidden}, is_lstm);
-    check("cells", p.cells, s.all(s.hidden), is_lstm);
     check("saved", p.saved, s.all(4 * s.hidden), backward && s.gates > 1);
+    check("cells", p.cells, s.all(s.hidden), is_lstm && p.saved.defined());
     return s;
 }
 
-// hidden [G H, H] as the kernel reads it (cpu_recurrent_steps.cl): the last of its blocks ends where the rows do.
-Tensor panels_of(Queue& queue, const Tensor& hidden, const Shapes& s)
-{
-    const std::int64_t n = s.hidden, width = std::min(n, block), whole = n / width;
-    const std::int64_t blocks = whole + (n % width ? 1 : 0);
-    const Tensor panels = queue.context().empty({blocks, n, s.gates, width}, DataType::float32, queue);
-    const Tensor rows = hidden.reshape({s.gates, n, n});
-    const auto put = [&](std::int64_t first, std::int64_t count, std::int64_t from) {
-        Tensor given = rows.slice(1, from, from + count * width);
-        given.shape = {count, n, s.gates, width};
-        given.strides = {width * n, 1, n * n, n};
-        copy(queue, given, panels.slice(0, first, first + count));
-    };
-    put(0, whole, 0);
-    if (whole < blocks)
-        put(whole, 1, n - width);
-    return panels;
-}
-
-Kernel& kernel_for(Queue& queue, const char* name, const RecurrentSteps& p, const Shapes& s)
+Kernel& kernel_for(Queue& queue, const char* name, RecurrentCell cell, std::int64_t rows, std::int64_t hidden)
 {
     require(queue.device().kind == DeviceKind::cpu, name, ": only on CPU devices, got ", queue.device().name);
     return queue.context()
         .program("kernels/recurrent/cpu_recurrent_steps.cl",
-                 fmt::format("-DCELL={} -DROWS={} -DSHORT={}", static_cast<int>(p.cell),
-                             rows_for(queue.device(), s.batch), s.hidden < block ? 1 : 0))
+                 fmt::format("-DCELL={} -DROWS={} -DSHORT={}", static_cast<int>(cell), rows, hidden < block ? 1 : 0))
         .kernel(name);
 }
 
-Range range_for(const Queue& queue, const Shapes& s)
-{
-    const std::int64_t rows = rows_for(queue.device(), s.batch);
-    return Range::groups(static_cast<std::size_t>((s.batch + rows - 1) / rows));
-}
-
-Geometry geometry_of(const RecurrentSteps& p, const Shapes& s, bool has_grad_y)
-{
-    const auto u = [](std::int64_t v) { return static_cast<cl_uint>(v); };
-    return {u(s.steps), u(s.batch), u(s.hidden), p.reversed, p.hidden_bias.defined(), p.saved.defined(), has_grad_y};
-}
-
 }  // namespace
+
+namespace detail {
+
+Dims panels_shape(std::int64_t directions, std::int64_t hidden, std::int64_t gates)
+{
+    return {directions, (hidden + block - 1) / block, hidden, gates, std::min(hidden, block)};
+}
+
+Tensor recurrent_panels(Queue& queue, const Tensor& weights, RecurrentCell cell)
+{
+    const std::int64_t directions = weights.size(0), n = weights.size(2), gates = gates_of(cell);
+    const std::int64_t width = std::min(n, block), whole = n / width;
+    const Tensor panels = queue.context().empty(panels_shape(directions, n, gates), DataType::float32, queue);
+    // The last block ends where the columns do.
+    const auto put = [&](std::int64_t first, std::int64_t count, std::int64_t from) {
+        const std::int64_t row = weights.stride(1);
+        Tensor given = weights;
+        given.offset += from * row;
+        given.shape = {directions, count, n, gates, width};
+        given.strides = {weights.stride(0), width * row, weights.stride(2), n * row, row};
+        copy(queue, given, panels.slice(1, first, first + count));
+    };
+    put(0, whole, 0);
+    if (n % width)
+        put(whole, 1, n - width);
+    return panels;
+}
+
+void walk_panels(Queue& queue, const PanelWalk& p)
+{
+    const std::int64_t steps = p.y.size(0), directions = p.y.size(1), batch = p.y.size(2), hidden = p.y.size(3);
+    const std::int64_t rows = rows_for(queue.device(), batch, directions);
+    const bool saves = p.saved.defined() || p.cell == RecurrentCell::tanh || p.cell == RecurrentCell::relu;
+    const auto stride = [](const Tensor& t, std::size_t axis) { return t.defined() ? u(t.stride(axis)) : 0; };
+    Geometry g{u(steps), u(batch), u(hidden), u(directions), p.reversed, saves, p.h.defined(), p.c.defined(),
+               p.lengths.defined(), 0, p.bias.defined() ? u(p.bias.size(1) / hidden) : 0, {},
+               stride(p.h, 0), stride(p.h, 1), stride(p.c, 0), stride(p.c, 1),
+               u(p.y.stride(0)), u(p.y.stride(1)), u(p.y.stride(2)),
+               stride(p.last_h, 0), stride(p.last_h, 1), stride(p.last_c, 0), stride(p.last_c, 1)};
+    std::copy(p.gate.begin(), p.gate.end(), g.gate);
+    Tensor cells = p.cells;
+    if (p.cell == RecurrentCell::lstm && !cells.defined())
+        cells = queue.context().empty({2, directions, batch, hidden}, DataType::float32, queue);
+    queue.launch(kernel_for(queue, "recurrent_steps", p.cell, rows, hidden),
+                 Range::groups(static_cast<std::size_t>((batch + rows - 1) / rows * directions)), p.gates, p.panels,
+                 p.bias, p.lengths, p.h, p.c, p.y, cells, p.saved, p.last_h, p.last_c, g);
+}
+
+}  // namespace detail
 
 bool takes_recurrent_steps(const Device& device, RecurrentCell cell, const Dims& y, DataType dtype)
 {
     if (device.kind != DeviceKind::cpu || dtype != DataType::float32 || y.size() != 3 || y[0] < least_steps)
         return false;
-    const std::int64_t batch = y[1], hidden = y[2], rows = rows_for(device, batch);
+    const std::int64_t batch = y[1], hidden = y[2], rows = rows_for(device, batch, 1);
     if (batch == 0 || hidden == 0 || hidden > most_hidden)
         return false;
     const std::int64_t cores = std::max<std::int64_t>(device.compute_units, 1);
@@ -138,15 +162,33 @@ void recurrent_steps(Queue& queue, const RecurrentSteps& p, const Tensor& hidden
 {
     static constexpr auto name = "recurrent_steps";
     const Shapes s = check_steps(name, p, false);
+    const bool is_lstm = p.cell == RecurrentCell::lstm;
     const Checks check(name);
     check("gates", p.gates, s.all(s.gates * s.hidden), true);
     check("hidden", hidden, {s.gates * s.hidden, s.hidden}, true);
+    check("last_h", p.last_h, {s.batch, s.hidden}, true);
+    check("last_c", p.last_c, {s.batch, s.hidden}, is_lstm);
     require(p.cell == RecurrentCell::gru || !p.hidden_bias.defined(), name, ": hidden_bias is gru's alone");
     check("hidden_bias", p.hidden_bias, {3 * s.hidden}, false);
     if (p.y.numel() == 0)
         return;
-    queue.launch(kernel_for(queue, name, p, s), range_for(queue, s), p.gates, panels_of(queue, hidden, s),
-                 p.hidden_bias, p.h, p.c, p.y, p.cells, p.saved, geometry_of(p, s, false));
+    const auto of_one = [&](const Tensor& t) {   // direction
+        return t.defined() ? t.reshape({1, s.batch, s.hidden}) : t;
+    };
+    detail::PanelWalk walk;
+    walk.cell = p.cell;
+    walk.reversed = p.reversed;
+    walk.gates = p.gates;
+    walk.panels = detail::recurrent_panels(queue, hidden.reshape({1, s.gates * s.hidden, s.hidden}), p.cell);
+    walk.bias = p.hidden_bias.defined() ? p.hidden_bias.reshape({1, 3 * s.hidden}) : Tensor();
+    walk.h = of_one(p.h);
+    walk.c = of_one(p.c);
+    walk.y = p.y.reshape({s.steps, 1, s.batch, s.hidden});
+    walk.cells = p.saved.defined() ? p.cells : Tensor();
+    walk.saved = p.saved;
+    walk.last_h = of_one(p.last_h);
+    walk.last_c = of_one(p.last_c);
+    detail::walk_panels(queue, walk);
 }
 
 void recurrent_steps_backward(Queue& queue, const RecurrentSteps& p, const Tensor& hidden,
@@ -163,9 +205,16 @@ void recurrent_steps_backward(Queue& queue, const RecurrentSteps& p, const Tenso
     check("gradient of the hidden part", gradients.hidden, s.all(3 * s.hidden), p.cell == RecurrentCell::gru);
     if (p.y.numel() == 0)
         return;
-    queue.launch(kernel_for(queue, name, p, s), range_for(queue, s), hidden, p.h, p.c, p.y, p.cells, p.saved,
-                 gradients.y, gradients.states_h, gradients.states_c, gradients.gates, gradients.hidden,
-                 geometry_of(p, s, gradients.y.defined()));
+    const std::int64_t rows = rows_for(queue.device(), s.batch, 1);
+    Geometry g{};
+    g.steps = u(s.steps);
+    g.batch = u(s.batch);
+    g.hidden = u(s.hidden);
+    g.reversed = p.reversed;
+    g.has_grad_y = gradients.y.defined();
+    queue.launch(kernel_for(queue, name, p.cell, rows, s.hidden),
+                 Range::groups(static_cast<std::size_t>((s.batch + rows - 1) / rows)), hidden, p.h, p.c, p.y, p.cells,
+                 p.saved, gradients.y, gradients.states_h, gradients.states_c, gradients.gates, gradients.hidden, g);
 }
 
 }  // namespace clprim

@@ -120,7 +120,7 @@ void lstm(Call& call)
     Layer layer(call, 4);
     layer.check_input(7, {static_cast<std::int64_t>(layer.directions), 3 * layer.hidden});
     layer.activations = recurrent_activations(call, {"sigmoid", "tanh", "tanh"}, layer.directions);
-    if (is_small_and_plain(layer))
+    if (is_small_and_plain(layer, RecurrentLayer::Cell::lstm))
         return run_as_one(layer, RecurrentLayer::Cell::lstm);
     const bool coupled = call.integer_attribute("input_forget", 0) != 0, peeps = call.has(7);
     run_layer(layer, 0, true, [&](const Pass& pass, std::int64_t t) {
@@ -153,8 +153,9 @@ void gru(Call& call)
     Layer layer(call, 3);
     layer.activations = recurrent_activations(call, {"sigmoid", "tanh"}, layer.directions);
     const bool after = call.integer_attribute("linear_before_reset", 0) != 0;
-    if (is_small_and_plain(layer))
-        return run_as_one(layer, after ? RecurrentLayer::Cell::gru_linear_before_reset : RecurrentLayer::Cell::gru);
+    const auto cell = after ? RecurrentLayer::Cell::gru_linear_before_reset : RecurrentLayer::Cell::gru;
+    if (is_small_and_plain(layer, cell))
+        return run_as_one(layer, cell);
     const Tensor scratch = call.allocate({layer.batch, layer.hidden}, layer.x.dtype);
     run_layer(layer, after ? 1 : 0, false, [&](const Pass& pass, std::int64_t t) {
         const RecurrentActivation *f = &pass.activations[0], *g = f + 1;

@@ -3,6 +3,7 @@
 #include <clprim/context.hpp>
 #include <clprim/copy.hpp>
 #include <clprim/gemm.hpp>
+#include <clprim/recurrent.hpp>
 
 #include "onnx/ops/products.hpp"
 #include "onnx/ops/support.hpp"
@@ -167,6 +168,16 @@ bool takes_bytes_of(const Layer& layer)
             (layer.batch <= 2 && 2 * walks >= device.compute_units));
 }
 
+// Whether a walk by panels is faster than a product for each step.
+bool walks_panels(const Layer& layer, RecurrentLayer::Cell cell)
+{
+    const auto kind = cell == RecurrentLayer::Cell::lstm ? RecurrentCell::lstm : RecurrentCell::gru;
+    const auto walks = layer.batch * static_cast<std::int64_t>(layer.directions);
+    return takes_panels(layer.call.queue().device(), cell, layer.x.dtype) &&
+           takes_recurrent_steps(layer.call.queue().device(), kind, {layer.steps, walks, layer.hidden},
+                                 layer.x.dtype);
+}
+
 std::shared_ptr<const RecurrentBytes> packed(const Call& call, const char* key, const QuantizedMatrix& matrix)
 {
     return call.derived(key, [&] {
@@ -178,15 +189,15 @@ std::shared_ptr<const RecurrentBytes> packed(const Call& call, const char* key, 
 
 }  // namespace
 
-bool is_small_and_plain(const Layer& layer)
+bool is_small_and_plain(const Layer& layer, RecurrentLayer::Cell cell)
 {
     const Call& call = layer.call;
     const bool plain = !call.has(7) && !call.has_attribute("clip") && call.integer_attribute("input_forget", 0) == 0;
     for (std::size_t i = 0; i < layer.activations.size(); ++i)
         if (layer.activations[i].name != (i % (layer.activations.size() / layer.directions) == 0 ? "sigmoid" : "tanh"))
             return false;
-    return plain && (layer.hidden <= most_recurrent_hidden || takes_bytes_of(layer)) && layer.x.numel() > 0 &&
-           layer.y.numel() > 0 && layer.x.dtype != DataType::float64;
+    return plain && (layer.hidden <= most_recurrent_hidden || takes_bytes_of(layer) || walks_panels(layer, cell)) &&
+           layer.x.numel() > 0 && layer.y.numel() > 0 && layer.x.dtype != DataType::float64;
 }
 
 void run_as_one(Layer& layer, RecurrentLayer::Cell cell)
@@ -198,16 +209,18 @@ void run_as_one(Layer& layer, RecurrentLayer::Cell cell)
     p.cell = cell;
     p.reversed = layer.first_reversed;
     const bool bytes = cell == RecurrentLayer::Cell::lstm && takes_bytes_of(layer);
+    const bool few = layer.steps * layer.batch <= few_rows;
     if (bytes) {
         const auto of = packed(call, "recurrent bytes", *call.node().recurrent_bytes);
         p.recurrent = of->bytes;
         p.scales = of->scales;
         p.zeros = of->zeros;
         p.progress = of->progress;
+    } else if (!few && takes_panels(call.queue().device(), cell, layer.x.dtype)) {
+        p.panels = derived_of(layer, 2, "panels", [&] { return pack_panels(call.queue(), call.tensor(2), cell); });
     } else {
         p.recurrent = columns(layer, 2);
     }
-    const bool few = layer.steps * layer.batch <= few_rows;
     if (bytes && multiplies_bytes(call.queue().device()) && layer.inputs <= most_recurrent_bytes) {
         const auto of = packed(call, "input bytes", *call.node().input_bytes);
         const auto width = layer.gates * layer.hidden;

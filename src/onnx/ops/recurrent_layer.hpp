@@ -39,7 +39,7 @@ Tensor projected(const Layer& layer, std::int64_t separate);
 
 // Whether a layer's states are small, or its recurrent weights bytes, and its activations and options the default ones;
 // then a kernel does all of it.
-bool is_small_and_plain(const Layer& layer);
+bool is_small_and_plain(const Layer& layer, RecurrentLayer::Cell cell);
 void run_as_one(Layer& layer, RecurrentLayer::Cell cell);
 
 }  // namespace clprim::onnx

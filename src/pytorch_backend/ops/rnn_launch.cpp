@@ -69,13 +69,18 @@ Launched launch_steps(const Steps& steps, const State& given, bool saves)
     const bool is_lstm = steps.cell == Cell::lstm;
     Launched launched;
     launched.y = at::empty({count, batch, hidden}, gates.options());
+    launched.last.h = at::empty({batch, hidden}, gates.options());
     if (is_lstm)
+        launched.last.c = at::empty({batch, hidden}, gates.options());
+    if (is_lstm && saves)
         launched.cells = at::empty({count, batch, hidden}, gates.options());
     if (saves && (is_lstm || steps.cell == Cell::gru))
         launched.saved = at::empty({count, batch, 4 * hidden}, gates.options());
     clprim::RecurrentSteps p = kernel_steps(steps, state, launched);
     p.gates = view(gates);
     p.hidden_bias = view_of(bias);
+    p.last_h = view(launched.last.h);
+    p.last_c = view_of(launched.last.c);
     clprim::recurrent_steps(current_queue(gates), p, view(weights));
     return launched;
 }

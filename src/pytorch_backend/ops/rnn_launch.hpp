@@ -7,9 +7,11 @@ namespace torch_ocl {
 
 bool takes_one_launch(const Steps& steps, const State& state);
 
-// States [T, N, H] after each step, and what the way back reads.
+// States [T, N, H] after each step, the last one, and what the way back reads.
 struct Launched {
-    at::Tensor y, cells, saved;
+    at::Tensor y;
+    State last;
+    at::Tensor cells, saved;
 };
 
 // `saves`: for launch_back.

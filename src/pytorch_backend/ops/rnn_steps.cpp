@@ -129,14 +129,6 @@ StepGradient step_backward(Cell cell, const State& grad, const State& before, co
 
 Tensor sum_of(const Tensor& a, const Tensor& b) { return !a.defined() ? b : !b.defined() ? a : a + b; }
 
-State last_state(const Steps& steps, const Launched& launched)
-{
-    const auto last = [&](const Tensor& all) {
-        return all.defined() ? all.select(0, steps.reversed ? 0 : all.size(0) - 1).clone() : all;
-    };
-    return {last(launched.y), last(launched.cells)};
-}
-
 struct StepsAsOne : torch::autograd::Function<StepsAsOne> {
     // Results: all states, the last one, and LSTM's last c.
     static variable_list forward(AutogradContext* context, const Tensor& gates, const Tensor& hidden,
@@ -151,7 +143,7 @@ struct StepsAsOne : torch::autograd::Function<StepsAsOne> {
         if (one_launch) {
             Launched launched = launch_steps(steps, state, true);
             y = launched.y;
-            state = last_state(steps, launched);
+            state = launched.last;
             cells = {launched.cells};
             workspaces = {launched.saved};
         } else {
@@ -181,7 +173,7 @@ struct StepsAsOne : torch::autograd::Function<StepsAsOne> {
             results = differentiable(steps, first, grads);
         } else if (context->saved_data["one_launch"].toBool()) {
             const State last{grads[1], grads.size() > 2 ? grads[2] : Tensor()};
-            const LaunchedBack back = launch_back(steps, first, {saved[5], saved[6], saved[7]}, grads[0], last);
+            const LaunchedBack back = launch_back(steps, first, {saved[5], {}, saved[6], saved[7]}, grads[0], last);
             results = of_operands(steps, first, saved[5], back);
         } else {
             results = walk_back(steps, first, saved, grads);
@@ -264,7 +256,7 @@ Tensor walk_steps(const Steps& steps, State& state)
     if (!takes_one_launch(steps, state))
         return walk(steps, state, nullptr, nullptr);
     const Launched launched = launch_steps(steps, state, false);
-    state = last_state(steps, launched);
+    state = launched.last;
     return launched.y;
 }
 
