@@ -119,8 +119,8 @@ static inline void copy_row(__global float* to, const __global float* from, uint
 }
 
 // Rows of gates [steps, batch, directions, GATES hidden]; panels [directions, blocks, hidden, GATES, BLOCK]: the
-// weights of a block's columns, in the order in which they are read. cells [steps, directions, batch, hidden], or two steps of
-// such where nothing is saved. Sequences begin with what last_h and last_c are made of first.
+// weights of a block's columns, in the order in which they are read. cells [steps, directions, batch, hidden], or two
+// steps of such where nothing is saved. Sequences begin with what last_h and last_c are made of first.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void recurrent_steps(const __global float* gates, ulong gates_offset, const __global float* panels,
                      ulong panels_offset, const __global float* bias, ulong bias_offset, const __global int* lengths,
