@@ -117,6 +117,45 @@ def test_lengths_of_rows(length, monkeypatch, in_vectors):
     assert not ON_CPU or all(in_vectors)
 
 
+CHANNELS = (0, 2, 3)
+
+
+@pytest.mark.parametrize("shape", [(2, 24, 7, 7), (3, 5, 14, 14), (2, 5, 17, 1), (40, 3, 5, 5), (2, 9, 64, 63),
+                                   (2, 3, 32, 32), (70, 2, 33, 31)])
+def test_rows_of_planes(shape, in_vectors):
+    """Channels of several images: Welford's formula, sums, extremes, values kept for a second pass."""
+    x, weight = randn(*shape) * 2 + 3, randn(1, shape[1], 1, 1)
+    for dtype in (torch.float32, torch.float64):
+        check(lambda x: torch.var_mean(x, CHANNELS, correction=0), x.to(dtype))
+        check(lambda x, w: ((x * w).sum(CHANNELS), (x * x).mean(CHANNELS), x.amax(CHANNELS), x.isnan().any(0).any(-1)),
+              x.to(dtype), weight.to(dtype))
+    check(lambda x: (x - x.amax(CHANNELS, keepdim=True)).exp().sum(CHANNELS), x)
+    check(lambda x, w: ((x + w) * 2).sum(CHANNELS), x, randn(shape[0], shape[1], 1, 1))     # a number of each plane
+    check(lambda x: (x - x.mean(CHANNELS, keepdim=True)).square().sum(CHANNELS), x, dynamic=True)
+    if ON_CPU and shape[0] * shape[2] * shape[3] < 8192:      # longer ones may be cut into parts, which are merged
+        assert sum(in_vectors) >= 6
+
+
+def test_moments_far_from_zero(in_vectors):
+    """Neither a large mean nor an element far away costs digits."""
+    x = randn(2, 3, 14, 14) + 1000
+    x[:, 1, 0, 0] = 1e6
+    found = torch.compile(lambda x: torch.var_mean(x, CHANNELS))(x.to(device))
+    for ours, exact in zip(found, torch.var_mean(x.double(), CHANNELS)):
+        torch.testing.assert_close(ours.cpu().double(), exact, rtol=1e-5, atol=0)
+    assert not ON_CPU or all(in_vectors)
+
+
+@pytest.mark.parametrize("shape", [(2, 24, 7, 7), (3, 5, 14, 14), (2, 4, 32, 32)])
+def test_training_of_batch_norms(shape, in_vectors):
+    def step(x, weight, bias, mean, variance):
+        return F.silu(F.batch_norm(x, mean, variance, weight, bias, training=True)) + 1
+
+    x, weight, bias = (randn(*size).requires_grad_() for size in (shape, shape[1:2], shape[1:2]))
+    check(step, x, weight, bias, randn(shape[1]), randn(shape[1]).abs())
+    assert not ON_CPU or any(in_vectors)
+
+
 def test_results_past_the_cache(in_vectors):
     """Large results, aligned and not."""
     for columns in (64, 51):

@@ -9,6 +9,7 @@ Nothing here is imported before Inductor is: it asks torch.ocl for a code genera
     ranges.py      which work-item computes which element
     combination.py independent kernels in one launch
     vectors.py     kernels in explicit vectors, on CPUs, with vectors.cl
+    vector_reductions.py their loops over reduced elements
     vector_overrides.py  their elementwise operations
     overrides.py   elementwise operations
     printer.py     index and size expressions

@@ -47,10 +47,12 @@ class _Value:
 
 
 class KeptValues:
-    """width: how many elements a variable has. Vectors of one work-item are kept in its own memory."""
+    """width: how many elements a variable has. Vectors of one work-item are kept in its own memory. place: where those
+    of a turn are."""
 
-    def __init__(self, elements: int, memory: IndentedBuffer, limit: int, width: int = 1):
+    def __init__(self, elements: int, memory: IndentedBuffer, limit: int, width: int = 1, place: str = "rindex"):
         self.elements, self.memory, self.left, self.width = elements, memory, min(LARGEST, limit), width
+        self.place = place
         self.known: dict[str, _Value] = {}      # by expression
         self.values: dict[str, _Value] = {}     # by name
         self.same: dict[str, str] = {}          # a loop's variable: its value's name everywhere
@@ -122,7 +124,7 @@ class KeptValues:
         if value.name not in self.costly or element not in BYTES:
             return False
         vectors = self.width > 1
-        place = f"[rindex / {self.width}]" if vectors else "[rindex]"
+        place = f"[{self.place}]"
         if not value.array:
             size = self.elements * BYTES[element]
             if size > self.left:

@@ -20,24 +20,16 @@ from torch._inductor.codegen.common import CSEVariable, DeferredLine
 from torch._inductor.virtualized import V
 
 from torch_ocl.inductor import types
-from torch_ocl.inductor.kept import LARGEST, KeptValues
 from torch_ocl.inductor.kernel import is_number, OpenCLKernel
 from torch_ocl.inductor.reductions import SHORTEST
 from torch_ocl.inductor.runtime import last_cache, Ranges
-from torch_ocl.inductor.vector_overrides import (convert, in_lanes, is_same, NotVectors, Same, VectorOverrides,
-                                                 vector_type, WIDTH)
+from torch_ocl.inductor.vector_overrides import in_lanes, is_same, NotVectors, Same, VectorOverrides, vector_type, WIDTH
+from torch_ocl.inductor.vector_reductions import VectorReductions
 
-AT_ONCE = 4             # vectors of a row whose sums are kept apart
-ALL_AT_ONCE = 8         # vectors of a short row, which need no loop
-AHEAD = 16 << 10        # bytes between a row and the one that is fetched meanwhile
-FARTHEST = 128 << 10    # bytes of a row from which on that one would push others out of the cache
-LINE = 64               # bytes of a processor's line of memory
 LARGEST_ELEMENT = 8     # bytes
-FOLDS = {"sum": "{0} + {1}", "prod": "{0} * {1}", "max": "maximum_{2}({0}, {1})", "min": "minimum_{2}({0}, {1})",
-         "any": "{0} | {1}"}
 
 
-class VectorKernel(OpenCLKernel):
+class VectorKernel(VectorReductions, OpenCLKernel):
     overrides = VectorOverrides
     width = WIDTH
 
@@ -49,9 +41,7 @@ class VectorKernel(OpenCLKernel):
         self.numbers_only = 0
         self.past_cache = False                     # whether a result goes there
         self.places: dict[CSEVariable, tuple] = {}  # indices of lanes: the first one, and what it is over a multiple
-        self.loops = 0
-        self.rows: dict[str, tuple] = {}            # pointers that the first loop reads rows of: index and dtype
-        self.fetches: list[str] = []                # lines of a turn that ask for later rows
+        self.start_rows()
 
     @staticmethod
     def suits(features) -> bool:
@@ -82,6 +72,11 @@ class VectorKernel(OpenCLKernel):
             self.numbers_only -= 1
 
     @property
+    def together(self) -> int:
+        """The vectors of so many elements begin with the first of them."""
+        return self.plane or WIDTH
+
+    @property
     def lane_tree(self):
         return next(tree for tree in self.range_trees if tree.is_reduction == self.in_rows)
 
@@ -109,7 +104,7 @@ class VectorKernel(OpenCLKernel):
                 moving[symbol] = symbol + 1
                 whole = entry.length
             if entry.divisor != 1 or not V.graph.sizevars.statically_known_equals(whole, entry.root.numel):
-                if not V.graph.sizevars.statically_known_multiple_of(whole, WIDTH):
+                if not V.graph.sizevars.statically_known_multiple_of(whole, self.together):
                     raise NotVectors("a vector would go over a row's end")
         step = sympy.S.Zero
         if moving:
@@ -190,162 +185,6 @@ class VectorKernel(OpenCLKernel):
     def device_assert_async(self, cond, msg) -> None:
         raise NotVectors("assertions")
 
-    # Reductions.
-
-    def finalize_indexing(self, indices) -> None:
-        super().finalize_indexing(indices)
-        if not self.in_rows:
-            return
-        if self.lanes == 1:
-            raise NotVectors("outputs lie side by side")
-        self.lanes = 1
-        length = self.features.reduction_numel
-        if isinstance(length, (int, sympy.Integer)):
-            self.kept = KeptValues(int(length), self.local_memory, LARGEST, WIDTH)
-
-    def reduce(self, dtype, src_dtype, reduction_type, value):
-        if not self.in_vectors or self.masks or reduction_type not in FOLDS:
-            raise NotVectors(reduction_type)
-        source, target = types.compute_dtype(src_dtype), types.compute_dtype(dtype)
-        if reduction_type == "any":
-            source = torch.bool
-        elif source != target or not source.is_floating_point:
-            raise NotVectors(f"{reduction_type} of {source}")
-        self.note_dtype(source)
-        kind = vector_type(source)
-        start = in_lanes(_start(reduction_type, source), source)
-        state = self.accumulate_vectors(kind, start, FOLDS[reduction_type], in_lanes(value, source))
-        fold = f"any({state}) != 0" if reduction_type == "any" else f"fold_{reduction_type}_{kind}({state})"
-        variable = self.cse.newvar(dtype=target)
-        self.combines.writeline(f"const {types.c_type(target)} {variable} = {convert(fold, source, target)};")
-        self.outside_loop.add(variable)
-        self.same.add(variable)
-        return variable
-
-    def accumulate_vectors(self, kind: str, start: str, form: str, value: str) -> str:
-        """Writes the steps of a reduction of vectors; returns the vector of its results."""
-        state = f"acc{next(self.numbers)}"
-        every = range(self.at_once)
-
-        def merged(names: list[str]) -> str:
-            if len(names) == 1:
-                return names[0]
-            half = len(names) // 2
-            return f"({form.format(merged(names[:half]), merged(names[half:]), kind)})"
-
-        self.body.writeline(f"{kind} {state}[{self.at_once}] = {{{', '.join([start] * self.at_once)}}};")
-        stepped = state
-        if form == FOLDS["sum"] and self.is_long():
-            stepped = f"{state}_block"
-            self.block_starts.append(f"{kind} {stepped}[{self.at_once}] = {{{', '.join([start] * self.at_once)}}};")
-            self.blocked += [f"{state}[{k}] = {form.format(f'{state}[{k}]', f'{stepped}[{k}]', kind)};" for k in every]
-        step = form.format(f"{stepped}[k]", value, kind)
-        self.compute.writeline(f"{stepped}[k] = taken_{kind}({stepped}[k], {step}, part);")
-        self.combines.writeline(f"const {kind} {state}_all = {merged([f'{state}[{k}]' for k in every])};")
-        return f"{state}_all"
-
-    @property
-    def at_once(self) -> int:
-        """Vectors of a turn."""
-        length = self.reduction_tree.numel
-        vectors = V.graph.sizevars.optimization_hint(length) // WIDTH
-        if isinstance(length, sympy.Integer) and vectors <= ALL_AT_ONCE:
-            return vectors
-        if vectors >= 4 * AT_ONCE:
-            return AT_ONCE
-        return next(n for n in (AT_ONCE, 2, 1) if vectors % n == 0)
-
-    @property
-    def step(self) -> int:
-        """Elements of a turn."""
-        return WIDTH * self.at_once
-
-    def write_loop(self, parts) -> None:
-        """Turns of `at_once` vectors, then single ones, then the last with fewer elements."""
-        self.loops += 1
-        self.fetches = self.later_rows() if self.loops == 2 else []
-        tree, step = self.reduction_tree, self.step
-        length = tree.numel
-        if isinstance(length, sympy.Integer):
-            limit, whole, vectors = self.kexpr(length), int(length) // step * step, int(length) // WIDTH * WIDTH
-        else:
-            limit, whole, vectors = "reduced_count", f"reduced_count / {step} * {step}", None
-            self.loop_sizes[limit] = length
-        if self.blocked:
-            size = self.block * step
-            self.open(f"for (index_t block = 0; block < {whole}; block += {size}) {{",
-                      f"const index_t block_end = min(block + {size}, (index_t)({whole}));", *self.block_starts)
-            self.write_turns("block", "block_end", self.at_once, str(WIDTH), parts)
-            self.close(*self.blocked)
-            self.open("{", *self.block_starts)
-        else:
-            self.write_turns("0", whole, self.at_once, str(WIDTH), parts)
-        if vectors is None:
-            self.write_turns(whole, limit, 1, f"min((index_t){WIDTH}, (index_t){limit} - turn)", parts)
-        else:
-            if whole < vectors:
-                self.write_turns(whole, vectors, 1, str(WIDTH), parts)
-            if vectors < int(length):
-                self.write_turns(vectors, limit, 1, str(int(length) - vectors), parts)
-        if self.blocked:
-            self.close(*self.blocked)
-        self.cse.invalidate(self.outside_loop)
-        tree.cache_clear()
-
-    def write_turns(self, first, limit, at_once: int, elements: str, parts) -> None:
-        """A loop of `at_once` vectors a turn, of so many elements each."""
-        self.open(f"for (index_t turn = {first}; turn < {limit}; turn += {WIDTH * at_once}) {{")
-        if at_once > 1:
-            self.body.writeline("#pragma unroll")
-            self.open(f"for (int k = 0; k < {at_once}; ++k) {{", f"const index_t rindex = turn + {WIDTH} * k;")
-        else:
-            self.body.writelines(["const int k = 0;", "const index_t rindex = turn;"])
-        self.body.writelines([f"const index_t {self.reduction_tree.name} = rindex;", f"const int part = {elements};"])
-        self.body.writelines(self.fetches)
-        for part in parts:
-            self.body.splice(part)
-        for _ in range(1 + (at_once > 1)):
-            self.close()
-
-    def later_rows(self) -> list[str]:
-        """The second pass over a row finds it in the cache, and memory idle: it asks for what the first pass over a
-        later row will read. A processor's own prefetching begins anew with that."""
-        lines = []
-        hint = V.graph.sizevars.optimization_hint
-        for pointer, (index, dtype) in self.rows.items():
-            size = hint(self.reduction_tree.numel) * dtype.itemsize
-            moving = {tree.is_reduction: [s for s in index.free_symbols if s in self.range_tree_nodes
-                                          and self.range_tree_nodes[s].root is tree] for tree in self.range_trees}
-            if size > FARTHEST or len(moving[True]) != 1 or not moving.get(False):
-                continue
-            (element,) = moving[True]
-            row = index.subs(element, 0)
-            if (index - row).expand() != element:
-                continue
-            number = min(moving[False], key=lambda s: hint(self.range_tree_nodes[s].divisor))
-            place = self.index_to_str(row.subs(number, number + max(1, AHEAD // size)))
-            lines += [f"PREFETCH({pointer} + ({place}) + rindex{f' + {at}' if at else ''});"
-                      for at in range(0, WIDTH, LINE // dtype.itemsize)]
-        return lines
-
-    def open(self, *lines: str) -> None:
-        self.body.writeline(lines[0])
-        self.body._indent += 1
-        self.body.writelines(lines[1:])
-
-    def close(self, *lines: str) -> None:
-        self.body.writelines(lines)
-        self.body._indent -= 1
-        self.body.writeline("}")
-
-    @property
-    def block(self) -> int:
-        turns = V.graph.sizevars.optimization_hint(self.reduction_tree.numel) // self.step
-        return 1 << max(4, min(8, (max(turns, 1).bit_length() + 1) // 2))
-
-    def is_long(self) -> bool:
-        return V.graph.sizevars.optimization_hint(self.reduction_tree.numel) > 4 * self.block * self.step
-
     # The text.
 
     @staticmethod
@@ -368,7 +207,3 @@ class VectorKernel(OpenCLKernel):
 def is_large(size: int) -> bool:
     """Whether a result of so many bytes goes past the cache: it fills much of it."""
     return size >= last_cache() // 4
-
-
-def _start(reduction_type: str, dtype: torch.dtype):
-    return {"sum": 0.0, "prod": 1.0, "max": float("-inf"), "min": float("inf"), "any": False}[reduction_type]
