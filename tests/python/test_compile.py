@@ -21,6 +21,25 @@ def test_chain_is_one_kernel():
     assert metrics.generated_kernel_count == 1
 
 
+def test_concatenation_of_many_tensors():
+    """Those that are in memory are joined by one call of the device, what is computed is written where it belongs."""
+    generator = torch.Generator().manual_seed(5)
+    tensors = [torch.randn(2, c, 6, 6, generator=generator) for c in (3, 16, 4, 4, 4, 8, 1, 5, 7, 2)]
+
+    def joined(*tensors):
+        return F.relu(torch.cat(tensors, 1)), torch.cat([tensors[1][:, 2:9], *tensors[1:], tensors[0] + 1], 1)
+
+    check(joined, *tensors)
+    check(lambda *tensors: torch.cat([x * 2 for x in tensors], 1), *tensors)
+    torch._dynamo.reset()
+    compiled, ours = torch.compile(joined), [x.to(device) for x in tensors]
+    compiled(*ours)
+    before = torch.ocl.kernel_launches()
+    compiled(*ours)
+    assert torch.ocl.kernel_launches() - before <= 4 or torch.ocl.get_device_properties(device).kind != "cpu"
+
+
+
 def test_what_is_used_twice_again_and_again_compiles_soon():
     """Three uses in each step: traced whole, the expression would have 3 ** 24 operations."""
     def chain(x):

@@ -33,6 +33,18 @@ def test_cat_of_views_with_offsets():
     compare(lambda x: torch.cat([x[:1].expand(4, 10), x]), a, strides=True)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.uint8])
+def test_cat_of_many_slices(dtype):
+    """Rows of tensors that are parts of others, a row each or several, repeated ones, empty ones."""
+    x, y = make((3, 40, 8, 8), dtype), make((3, 5, 8, 8), dtype)
+    compare(lambda x, y: torch.cat([x[:, :12], y, x[:, 20:31], x[:, 39:], y[:, 1:2]], 1), x, y, strides=True)
+    compare(lambda x, y: torch.cat([x[1, :12], y[0], x[2, 3:4], x[0, 5:]]), x, y, strides=True)
+    compare(lambda x, y: torch.cat([x[:, :3], y[:1].expand(3, 5, 8, 8), x[:, 20:], y[:, :0], y], 1), x, y, strides=True)
+    compare(lambda x, y: torch.cat([x[::2, :5], y[1:], x[:2, 7:], x[1:, 30:33]], 1), x, y, strides=True)
+    compare(lambda x, y: torch.cat([x[:, 1:6], y, y[..., 1:], x[:, 3:8]], 3), x, y, strides=True)
+    compare(lambda x, y: torch.cat([x[:, :5, 1:7], y[:, :, :3], y, x[:, 8:13]], 2), x, y, strides=True)
+
+
 def test_cat_promotes_dtypes():
     compare(lambda *t: torch.cat(t), make(3), make(4, torch.int64), make(2, torch.float16), strides=True)
 

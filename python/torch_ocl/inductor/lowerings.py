@@ -115,6 +115,29 @@ def _scatter_reduce(x, dim, index, src, reduce, include_self):
     return x
 
 
+def _cat(overload, former):
+    """Of many tensors most of which are in memory already: Inductor would copy each by a kernel of its own, one behind
+    the other. What is computed only to be joined is written where it belongs by Inductor's."""
+    ours = _fallback(overload, former)
+
+    def lowered(tensors, dim=0):
+        hint = V.graph.sizevars.optimization_hint
+        sizes = [(hint(sympy_product(x.get_size())), _is_in_memory(x)) for x in tensors]
+        copied = sum(size for size, in_memory in sizes if in_memory)
+        many = len(sizes) > config.max_pointwise_cat_inputs and not config.force_pointwise_cat
+        return (ours if many and 2 * copied > sum(size for size, _ in sizes) else former)(tensors, dim)
+
+    return lowered
+
+
+def _is_in_memory(x) -> bool:
+    """Whether a concatenation has to copy a tensor."""
+    if not ir.is_storage_and_layout(x):
+        return False
+    storage, _ = ir.as_storage_and_layout(x, freeze=False)
+    return not ir.ConcatKernel.can_realize_into_without_copy(storage)
+
+
 def _prefer_the_device() -> None:
     """An operation on a number in the CPU's memory (a tensor without dimensions) and a tensor of the device is the
     device's, whichever comes first. Inductor decides that by the list of devices it calls GPUs."""
@@ -266,6 +289,7 @@ def register() -> None:
     _prefer_the_device()
     import torch._inductor.kernel.conv  # noqa: F401  (registers what is replaced)
 
+    _replace(aten.cat, _cat)
     _replace(aten.convolution_backward, _convolution_backward)
     for packet in (aten.index_put, aten.index_put_, aten._unsafe_index_put):
         _replace(packet, _index_put)

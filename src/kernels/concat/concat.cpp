@@ -1,6 +1,7 @@
 #include <clprim/concat.hpp>
 
 #include <algorithm>
+#include <optional>
 
 #include <clprim/context.hpp>
 #include <kernels/index/move.hpp>
@@ -22,14 +23,33 @@ std::int64_t row_of(const Tensor& tensor, std::size_t axis)
     return elements;
 }
 
-// Whether the tensors are better joined by one launch for many of them: several, without gaps, in runs.
+// How many elements rows without gaps begin after each other; 0 where there is no such number.
+std::int64_t rows_apart(const Tensor& tensor, std::size_t axis)
+{
+    if (tensor.numel() == 0)
+        return 16;    // no matter; runs of up to as many elements are copied as one
+    std::int64_t expected = 1;
+    std::optional<std::int64_t> apart;
+    for (std::size_t d = tensor.dim(); d-- > 0;) {
+        if (tensor.size(d) == 1)
+            continue;
+        if (d < axis && !apart)
+            expected = apart.emplace(tensor.stride(d));
+        if (tensor.stride(d) != expected)
+            return 0;
+        expected *= tensor.size(d);
+    }
+    return apart.value_or(row_of(tensor, axis));
+}
+
+// Whether the tensors are better joined by one launch for many of them: several, in runs.
 bool joins(Queue& queue, std::span<const Tensor> inputs, std::size_t axis, const Tensor& out)
 {
     const auto shortest = static_cast<std::int64_t>(64 / size_of(out.dtype));   // elements of a run
     return queue.device().kind == DeviceKind::cpu && inputs.size() >= 4 && out.is_contiguous() && out.numel() != 0 &&
            row_of(out, axis) >= shortest * static_cast<std::int64_t>(inputs.size()) &&
            std::ranges::all_of(inputs, [&](const Tensor& input) {
-               return input.dtype == out.dtype && input.is_contiguous();
+               return input.dtype == out.dtype && input.dim() == out.dim() && rows_apart(input, axis) > 0;
            });
 }
 
@@ -37,7 +57,7 @@ bool joins(Queue& queue, std::span<const Tensor> inputs, std::size_t axis, const
 void join(Queue& queue, std::span<const Tensor> inputs, std::size_t axis, const Tensor& out, std::int64_t begin)
 {
     struct {
-        cl_ulong begin[most_joined]{}, size[most_joined]{};
+        cl_ulong begin[most_joined]{}, size[most_joined]{}, apart[most_joined]{};
     } joined;
     const std::int64_t width = row_of(out, axis);
     std::int64_t largest = 0, factor = 16 / static_cast<std::int64_t>(size_of(out.dtype));
@@ -48,11 +68,12 @@ void join(Queue& queue, std::span<const Tensor> inputs, std::size_t axis, const 
     fits(width);
     fits(out.buffer_offset());
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-        const std::int64_t size = row_of(inputs[i], axis);
-        for (const std::int64_t number : {begin, size, static_cast<std::int64_t>(inputs[i].buffer_offset())})
+        const std::int64_t size = row_of(inputs[i], axis), apart = rows_apart(inputs[i], axis);
+        for (const std::int64_t number : {begin, size, apart, static_cast<std::int64_t>(inputs[i].buffer_offset())})
             fits(number);
         joined.begin[i] = static_cast<cl_ulong>(begin);
         joined.size[i] = static_cast<cl_ulong>(size);
+        joined.apart[i] = static_cast<cl_ulong>(apart);
         begin += size;
         largest = std::max(largest, inputs[i].numel());
     }
@@ -65,6 +86,7 @@ void join(Queue& queue, std::span<const Tensor> inputs, std::size_t axis, const 
     for (std::size_t i = 0; i < inputs.size(); ++i) {
         joined.begin[i] /= static_cast<cl_ulong>(factor);
         joined.size[i] /= static_cast<cl_ulong>(factor);
+        joined.apart[i] /= static_cast<cl_ulong>(factor);
     }
     Launch launch(queue, queue.context()
                              .program("kernels/concat/cpu_concat.cl",

@@ -1,6 +1,6 @@
-// Joins up to 32 tensors without gaps on CPUs: rows of each, one behind the other, become rows of `width` elements.
+// Joins up to 32 tensors on CPUs: rows of each, which have no gaps, become parts of rows of `width` elements.
 // A work-item copies CHUNK elements at most of a tensor. Launch: (chunks, tensors). -DELEMENT=raw type.
-typedef struct { ulong begin[32], size[32]; } joined_t;   // of each tensor's part of a row
+typedef struct { ulong begin[32], size[32], apart[32]; } joined_t;   // of each tensor's part of a row; between its rows
 
 #define TENSOR(n) const __global ELEMENT *x##n, ulong x##n##_offset
 #define FOUR(a, b, c, d) TENSOR(a), TENSOR(b), TENSOR(c), TENSOR(d)
@@ -29,7 +29,7 @@ __kernel void concat(FOUR(0, 1, 2, 3), FOUR(4, 5, 6, 7), FOUR(8, 9, 10, 11), FOU
     ulong row = first / size, column = first - row * size;
     for (ulong i = first; i < end; ++row, column = 0) {
         const ulong count = min(size - column, end - i);
-        copy_run(y + row * width + column, x + i, count);
+        copy_run(y + row * width + column, x + row * joined.apart[tensor] + column, count);
         i += count;
     }
 }
