@@ -12,7 +12,7 @@ from torch_ocl import _after_import
 def register() -> None:
     _after_import.adapt({"torch._dynamo.device_interface": _register_interface,
                          "torch._functorch.partitioners": _keep_random_states,
-                         "torch._inductor.decomposition": _keep_gradients_of_pooling,
+                         "torch._inductor.decomposition": _keep_gradients,
                          "torch._inductor.graph": _keep_layouts, "torch._inductor.freezing": _keep_frozen_layouts})
 
 
@@ -31,19 +31,26 @@ def _keep_random_states(module) -> None:
     random_state.register_partitioners(module)
 
 
-def _keep_gradients_of_pooling(module) -> None:
-    """Inductor would make them with scatter_add, whose order the device keeps by an operator of its own and several
-    launches. Left alone they become sums over windows, fused with what surrounds them."""
-    overload = torch.ops.aten.max_pool2d_with_indices_backward.default
-    former = module.decompositions.get(overload)
-    if former is None:
-        return
+def _keep_gradients(module) -> None:
+    """Inductor would make them with scatter_add or index_put, whose order the device keeps by an operator of its own
+    and several launches. Left alone those of pooling become sums over windows, fused with what surrounds them, those of
+    interpolation are the device's."""
+    from torch_ocl.inductor import interpolation
 
+    interpolation.register()
+    for name in ("max_pool2d_with_indices_backward", "upsample_nearest2d_backward"):
+        overload = getattr(torch.ops.aten, name).default
+        former = module.decompositions.get(overload)
+        if former is not None:
+            module.decompositions[overload] = _elsewhere(former)
+
+
+def _elsewhere(former):
     @functools.wraps(former)
     def decompose(grad_output, *args, **kwargs):
         return NotImplemented if grad_output.device.type == "ocl" else former(grad_output, *args, **kwargs)
 
-    module.decompositions[overload] = decompose
+    return decompose
 
 
 def _keeps_layouts(gm) -> bool:

@@ -166,6 +166,38 @@ def test_resampling():
                      F.interpolate(x, scale_factor=2)), randn(2, 3, 8, 8, requires_grad=True))
 
 
+@pytest.mark.parametrize("dynamic", (False, True))
+@pytest.mark.parametrize("shape, options", [
+    ((2, 3, 8, 9), dict(mode="bilinear", scale_factor=2.0)),
+    ((2, 3, 8, 9), dict(mode="bilinear", size=(11, 13), align_corners=True)),
+    ((2, 3, 8, 9), dict(mode="nearest", scale_factor=1.3)),     # left as it is traced
+    ((2, 3, 8, 9), dict(mode="nearest", size=(11, 13))),
+    ((2, 3, 8, 9), dict(mode="nearest-exact", size=(11, 5))),
+    ((2, 3, 8, 9), dict(mode="bicubic", scale_factor=1.5)),
+    ((2, 3, 8), dict(mode="linear", size=13)),
+    ((2, 3, 8), dict(mode="nearest", size=13)),
+    ((2, 3, 7, 8), dict(mode="nearest", scale_factor=2.0)),     # sums over windows, generated
+    ((2, 3, 4, 5, 6), dict(mode="trilinear", scale_factor=2.0)),
+])
+def test_gradients_of_interpolation(shape, options, dynamic):
+    from torch._inductor.utils import run_fw_bw_and_get_code
+
+    def f(x):
+        return F.relu(F.interpolate(x * 2, **options)) + 1
+
+    x = randn(*shape, requires_grad=True)
+    check(f, x, dynamic=dynamic)
+    if dynamic:
+        return
+    torch._dynamo.reset()
+    ours = x.detach().to(device).requires_grad_()
+    with config.patch(force_disable_caches=True):
+        _, (_, backward) = run_fw_bw_and_get_code(lambda: torch.compile(f, dynamic=False)(ours))
+    traced, generated = options.get("scale_factor") == 1.3, shape == (2, 3, 7, 8)
+    assert ("index_put" in backward) == traced
+    assert backward.count("_backward.default(") == (0 if traced or generated else 1)
+
+
 @pytest.mark.parametrize("inner", (True, False))
 @pytest.mark.parametrize("elements", (16, 72, 1024, 10_000, 40_000, 100_000))
 @pytest.mark.parametrize("results", (1, 50, 64))

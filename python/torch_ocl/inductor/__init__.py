@@ -18,6 +18,7 @@ Nothing here is imported before Inductor is: it asks torch.ocl for a code genera
     epilogues.py   products and convolutions with their activations
     autotune.py    tuning of what a graph calls, for max_autotune
     lowerings.py   what is left to the device's operators
+    interpolation.py     interpolation with a gradient
     random_state.py      states of random operators that backward passes compute anew
     runtime.py     what generated code calls
     cpp_wrapper.py the wrapper in C++, for config.cpp_wrapper and AOTInductor

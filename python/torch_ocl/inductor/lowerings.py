@@ -115,6 +115,27 @@ def _scatter_reduce(x, dim, index, src, reduce, include_self):
     return x
 
 
+def _nearest_backward(overload, former):
+    """Sums over windows where images were enlarged by whole numbers. Inductor's own for others takes no notice of the
+    factors that an interpolation was given."""
+    ours = _fallback(overload, former)
+
+    def lowered(x, output_size, input_size, *scales):
+        fits = all(_enlarged(small, large, scale)
+                   for small, large, scale in zip(input_size[2:], output_size, scales or (None, None)))
+        return (former if fits else ours)(x, output_size, input_size, *scales)
+
+    return lowered
+
+
+def _enlarged(small, large, scale) -> bool:
+    """Whether one length is a whole multiple of another, by just that factor if one is given."""
+    known = V.graph.sizevars.statically_known_equals
+    if scale is None:
+        return V.graph.sizevars.statically_known_multiple_of(sympy.sympify(large), sympy.sympify(small))
+    return scale == int(scale) and known(small * int(scale), large)
+
+
 def _cat(overload, former):
     """Of many tensors most of which are in memory already: Inductor would copy each by a kernel of its own, one behind
     the other. What is computed only to be joined is written where it belongs by Inductor's."""
@@ -290,6 +311,7 @@ def register() -> None:
     import torch._inductor.kernel.conv  # noqa: F401  (registers what is replaced)
 
     _replace(aten.cat, _cat)
+    _replace(aten.upsample_nearest2d_backward, _nearest_backward)
     _replace(aten.convolution_backward, _convolution_backward)
     for packet in (aten.index_put, aten.index_put_, aten._unsafe_index_put):
         _replace(packet, _index_put)
