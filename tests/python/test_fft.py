@@ -37,6 +37,36 @@ def test_lengths_and_norms(n, norm, device):
     assert_close(torch.fft.irfft(half, n, norm=norm).cpu(), real)
 
 
+# Lines side by side: more than a vector of them, fewer, too long for fast memory, of primes that none of it takes.
+@pytest.mark.parametrize("shape", ((2, 64, 33), (3, 30, 5), (1, 1155, 17), (2, 1500, 16), (2, 4096, 3), (1, 8192, 20),
+                                   (2, 37, 40), (1, 1, 32), (40, 15), (100, 77), (33, 1500), (17, 40000), (16, 2)))
+@pytest.mark.parametrize("dtype", (torch.complex64, torch.complex128))
+def test_columns_and_many_rows(shape, dtype, device):
+    def check_terms(got, expected):
+        """Of float32 next to the largest term, as sums are in any order."""
+        if dtype == torch.complex128:
+            assert_close(got.cpu(), expected)
+        else:
+            assert (got.cpu() - expected).abs().max() <= 1e-6 * expected.abs().max()
+
+    x = torch.randn(shape, dtype=dtype)
+    real, exact = x.real.clone(), x.to(torch.complex128)
+    terms, half = torch.fft.fft(x.to(device), dim=1), torch.fft.rfft(real.to(device), dim=1)
+    check_terms(terms, torch.fft.fft(exact, dim=1))
+    check_terms(torch.fft.ifft(terms, dim=1), exact)
+    check_terms(half, torch.fft.rfft(exact.real, dim=1))
+    check_terms(torch.fft.irfft(half, shape[1], dim=1), exact.real)
+    check_terms(torch.fft.fftn(x.to(device)), torch.fft.fftn(exact))
+
+
+@pytest.mark.parametrize("n", (30, 65536))
+def test_real_lines_at_odd_places(n, device):
+    """Pairs of real numbers are read as complex ones, which lie at even places."""
+    x = torch.randn(20 * n + 1, dtype=torch.float64)
+    moved = x.to(device)[1:].view(20, n)
+    assert_close(torch.fft.rfft(moved).cpu(), torch.fft.rfft(x[1:].view(20, n)))
+
+
 def test_istft_brings_back_the_signal(device):
     window, signals = torch.hann_window(64, dtype=torch.float64), torch.randn(2, 512, dtype=torch.float64)
     results = []

@@ -152,6 +152,11 @@ def mathematics() -> Iterator[Problem]:
     for lines, n in (256, 1024), (400, 480), (16, 65536), (64, 1009), (64, 17):   # the last: large and small primes
         yield Problem(f"fft: complex64, {lines}x{n}",
                       lambda lines=lines, n=n: torch.fft.fft(empty(lines, n, dtype="complex64")))
+    yield Problem("fft: float32, 16x131072", lambda: torch.fft.rfft(empty(16, 131072)))
+    yield Problem("fft: float32 of complex64, 16x131072",
+                  lambda: torch.fft.irfft(empty(16, 65537, dtype="complex64")))
+    yield Problem("fft: complex64, 4x256x64, dim 1",
+                  lambda: torch.fft.fft(empty(4, 256, 64, dtype="complex64"), dim=1))
     yield Problem("linalg: eig, float32, 4x32x32", lambda: linalg.eig(empty(4, 32, 32)))
     yield Problem("linalg: eigh, complex64, 4x32x32", lambda: linalg.eigh(empty(4, 32, 32, dtype="complex64")))
     yield Problem("linalg: ldl_factor, float32, 4x33x33", lambda: linalg.ldl_factor_ex(empty(4, 33, 33)))

@@ -1,17 +1,6 @@
-// Complex numbers of `vec` real and imaginary parts, and the transforms of few of them (the sign of the exponent is
-// that of the forward transform). Used with N, MOST_RADIX and R.
-typedef struct {
-    vec re, im;
-} number;
-
-static inline number plus(number a, number b) { return (number){a.re + b.re, a.im + b.im}; }
-static inline number minus(number a, number b) { return (number){a.re - b.re, a.im - b.im}; }
-static inline number scaled(R s, number a) { return (number){s * a.re, s * a.im}; }
-static inline number turned(number a) { return (number){a.im, -a.re}; }   // by -i
-static inline number times(number a, number b)
-{
-    return (number){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
-}
+// The transforms of few complex numbers (the sign of the exponent is that of the forward transform). Used with N,
+// MOST_RADIX and R.
+#include "kernels/fft/number.cl"
 
 static inline void butterfly_4(number* v0, number* v1, number* v2, number* v3)
 {

@@ -1,3 +1,4 @@
+#include <clprim/copy.hpp>
 #include <clprim/error_hook.hpp>
 #include <clprim/fft.hpp>
 
@@ -8,9 +9,11 @@
 #include <memory>
 #include <vector>
 
-#include <core/lru_cache.hpp>
 #include <core/operands.hpp>
+#include <kernels/fft/cpu.hpp>
+#include <kernels/fft/layout.hpp>
 #include <kernels/fft/roots.hpp>
+#include <kernels/fft/tables.hpp>
 #include <kernels/team.hpp>
 
 namespace clprim {
@@ -31,35 +34,20 @@ std::vector<cl_uint> factors_of(cl_uint n)
     return factors;
 }
 
-// A table in memory of the device. Programs ask for few lengths: what the host computes is kept.
-template <class R>
-Tensor table_of(Queue& queue, std::vector<R> (*make)(std::int64_t), std::int64_t n)
-{
-    using Table = std::shared_ptr<const std::vector<R>>;
-    static auto* kept = new LruCache<std::string, Table>(64);   // never destroyed: queues may outlive it
-    const std::string key = detail::concat(reinterpret_cast<std::uintptr_t>(make), ' ', n);
-    const Table table = kept->get(key, [&] { return std::make_shared<const std::vector<R>>(make(n)); });
-    const DataType type = sizeof(R) == 8 ? DataType::float64 : DataType::float32;
-    const Tensor result = queue.context().empty({static_cast<std::int64_t>(table->size())}, type, queue);
-    queue.write(*result.memory, 0, table->data(), table->size() * sizeof(R));
-    return result;
-}
-
-constexpr std::int64_t longest_line = 4096, vector_lanes = 16;
+constexpr std::int64_t longest_line = 4096;
 constexpr std::size_t most_passes = 8;
 
 // The passes of a line, large powers of two first, or none where lines.cl has no small transform for a factor.
-std::vector<int> radices_of(std::int64_t n, bool vectors)
+std::vector<int> radices_of(std::int64_t n)
 {
     std::vector<int> radices;
     const auto take = [&](int radix) {
         n /= radix;
         radices.push_back(radix);
     };
-    const std::int64_t all = n;
-    for (; n % 64 == 0 && (!vectors || all >= 8 * vector_lanes);)
+    while (n % 64 == 0)
         take(8), take(8);
-    if (n % 32 == 0 && (!vectors || all >= 8 * vector_lanes))
+    if (n % 32 == 0)
         take(8);
     for (int radix : {4, 2, 3, 5, 7, 11, 13})
         while (n % radix == 0)
@@ -71,7 +59,7 @@ std::vector<int> radices_of(std::int64_t n, bool vectors)
 struct Line {
     std::int64_t n;
     std::vector<int> radices;
-    unsigned team = 1, lines = 1, vec = 1;
+    unsigned team = 1, lines = 1;
 
     Line(const Device& device, std::int64_t n_, bool wide, bool across) : n(n_)
     {
@@ -79,13 +67,9 @@ struct Line {
         const std::size_t bytes = static_cast<std::size_t>(n) * 4 * (wide ? 8 : 4);
         if (n > longest_line || (!cpu && bytes > device.local_memory))
             return;
-        radices = radices_of(n, cpu);
-        if (radices.empty())
+        radices = radices_of(n);
+        if (radices.empty() || cpu)
             return;
-        if (cpu) {
-            vec = n / *std::ranges::max_element(radices) >= vector_lanes ? 16 : 1;
-            return;
-        }
         const auto most = static_cast<unsigned>(std::min<std::size_t>(256, std::bit_floor(device.max_work_group_size)));
         const auto fits = static_cast<unsigned>(std::bit_floor(device.local_memory / bytes));
         team = std::clamp(std::bit_floor(static_cast<unsigned>(n) / 8), 1u, most);
@@ -98,7 +82,7 @@ struct Line {
     std::string options(bool wide, bool across, const char* kind) const
     {
         std::string text = detail::concat("-DR=", wide ? "double" : "float", " -DN=", n, " -DPASSES=", radices.size(),
-                                          " -DTEAM=", team, " -DLINES=", lines, " -DVEC=", vec, " -DMOST_RADIX=",
+                                          " -DTEAM=", team, " -DLINES=", lines, " -DMOST_RADIX=",
                                           std::max(*std::ranges::max_element(radices), 8));
         for (std::size_t i = 0; i < radices.size(); ++i)
             text += detail::concat(" -DRADIX_", i, '=', radices[i]);
@@ -106,30 +90,19 @@ struct Line {
     }
 };
 
-// layout_t, lines_t of lines.cl
-struct Layout {
-    cl_ulong outer, line, step;
-};
-struct Lines {
-    Layout x, y;
-    cl_uint lines, inner, all, fine = 0;
-    cl_int inverse = 0;
-};
-
 // One launch of lines.cl, between complex tensors or between one of pairs of real numbers and one of terms. p.all: of a
 // transform that the lines are part of, or 0.
 template <class R>
-void transform_lines(Queue& queue, const Line& line, const Tensor& x, const Tensor& y, Lines p, R scale)
+void transform_lines(Queue& queue, const Line& line, const Tensor& x, const Tensor& y, const detail::Lines& p, R scale)
 {
     const bool wide = sizeof(R) == 8, across = p.x.step != 1, real_in = !is_complex(x.dtype),
                real_out = !is_complex(y.dtype);
-    const Tensor roots = table_of<R>(queue, detail::split_roots<R>, line.n);
+    const Tensor roots = detail::table_of<R>(queue, detail::split_roots<R>, line.n);
     Tensor turns = roots;
     if (p.all != 0) {
-        p.fine = detail::fine_turns(p.all);
-        turns = table_of<R>(queue, detail::pair_turns<R>, p.all);
+        turns = detail::table_of<R>(queue, detail::pair_turns<R>, p.all);
     } else if (real_in || real_out) {
-        turns = table_of<R>(queue, detail::paired_roots<R>, 2 * line.n);
+        turns = detail::table_of<R>(queue, detail::paired_roots<R>, 2 * line.n);
     }
     turns.dtype = real_in ? y.dtype : x.dtype;   // or none that is looked at
     const char* kind = real_in ? " -DREAL_IN" : real_out ? " -DREAL_OUT" : p.all != 0 ? " -DTURN" : "";
@@ -158,11 +131,16 @@ void transform_in_two(Queue& queue, const Tensor& input, const Tensor& output, s
     const auto n = static_cast<cl_uint>(input.size(1)), batch = static_cast<cl_uint>(input.size(0)),
                one = static_cast<cl_uint>(first), two = n / one;
     const Tensor between = queue.context().empty(input.shape, input.dtype, queue);
-    const Layout columns{n, 1, two};
-    transform_lines<R>(queue, Line(queue.device(), first, wide, true), input, between,
-                       {columns, columns, batch * two, two, n, 0, inverse}, 1);
-    transform_lines<R>(queue, Line(queue.device(), two, wide, false), between, output,
-                       {{n, two, 1}, {n, 1, one}, batch * one, one, 0, 0, inverse}, scale);
+    const detail::Layout columns{n, 1, two};
+    const detail::Lines down{columns, columns, batch * two, two, n, detail::fine_turns(n), inverse},
+        along{{n, two, 1}, {n, 1, one}, batch * one, one, 0, 0, inverse};
+    if (detail::cpu_columns(queue.device(), one, two, wide) && detail::cpu_columns(queue.device(), two, one, wide)) {
+        detail::transform_cpu_columns<R>(queue, one, input, between, down, 1);
+        detail::transform_cpu_columns<R>(queue, two, between, output, along, scale);
+        return;
+    }
+    transform_lines<R>(queue, Line(queue.device(), one, wide, true), input, between, down, 1);
+    transform_lines<R>(queue, Line(queue.device(), two, wide, false), between, output, along, scale);
 }
 
 template <class R>
@@ -181,7 +159,7 @@ void transform_by_chirp(Queue& queue, const Tensor& input, const Tensor& output,
 {
     const std::int64_t n = input.size(1), lines = input.size(0), m = detail::padded(n);
     const auto complex_table = [&](std::vector<R> (*make)(std::int64_t), std::int64_t size) {
-        Tensor table = table_of<R>(queue, make, n);
+        Tensor table = detail::table_of<R>(queue, make, n);
         return Tensor(table.memory, input.dtype, {1, size});
     };
     const Tensor factors = complex_table(detail::chirp<R>, n), filter = complex_table(detail::chirp_filter<R>, m);
@@ -210,7 +188,7 @@ void transform_by_factors(Queue& queue, const Tensor& input, const Tensor& outpu
     const bool wide = sizeof(R) == 8;
     const auto n = static_cast<cl_uint>(input.size(1));
     const std::vector<cl_uint> factors = factors_of(n);
-    Tensor roots = table_of<R>(queue, detail::paired_roots<R>, n);
+    Tensor roots = detail::table_of<R>(queue, detail::paired_roots<R>, n);
     roots.dtype = input.dtype;
     Kernel& kernel =
         queue.context().program("kernels/fft/fft.cl", wide ? "-DR=double" : "-DR=float").kernel("fft_pass");
@@ -239,13 +217,23 @@ void transform(Queue& queue, const Tensor& input, const Tensor& output, bool inv
     const bool wide = sizeof(R) == 8;
     if (input.numel() > std::numeric_limits<cl_uint>::max())   // lines.cl counts lines in 32 bits
         return transform_by_factors<R>(queue, input, output, inverse, scale);
-    if (const Line line(queue.device(), input.size(1), wide, false); line.fits())
-        return transform_lines<R>(queue, line, input, output, {{n, 0, 1}, {n, 0, 1}, count, 1, 0, 0, inverse}, scale);
-    if (const std::int64_t first = first_of_two(queue.device(), input.size(1), wide))
+    const Device& device = queue.device();
+    const detail::Lines rows{{n, n, 1}, {n, n, 1}, count, count, 0, 0, inverse};
+    if (detail::cpu_line(device, n) && n % 4 == 0)
+        return detail::transform_cpu_lines<R>(queue, n, input, output, inverse, scale);
+    if (detail::cpu_columns(device, n, count, wide))
+        return detail::transform_cpu_columns<R>(queue, n, input, output, rows, scale);
+    if (const std::int64_t first = detail::cpu_first_of_two(device, n, wide))
+        return transform_in_two<R>(queue, input, output, first, inverse, scale);
+    if (detail::cpu_line(device, n))
+        return detail::transform_cpu_lines<R>(queue, n, input, output, inverse, scale);
+    if (const Line line(device, n, wide, false); line.fits())
+        return transform_lines<R>(queue, line, input, output, rows, scale);
+    if (const std::int64_t first = first_of_two(device, n, wide))
         return transform_in_two<R>(queue, input, output, first, inverse, scale);
     constexpr cl_uint small_prime = 31;
     if (factors_of(n).back() > small_prime &&
-        in_fast_memory<R>(queue.device(), detail::padded(input.size(1))))
+        in_fast_memory<R>(device, detail::padded(input.size(1))))
         return transform_by_chirp<R>(queue, input, output, inverse, scale);
     transform_by_factors<R>(queue, input, output, inverse, scale);
 }
@@ -254,15 +242,72 @@ void transform(Queue& queue, const Tensor& input, const Tensor& output, bool inv
 
 namespace {
 
-// Between lines of real numbers and of half of their terms, by transforms of pairs.
+// Along the middle axis of [outer, n, inner], where the lines lie if the device takes them so.
+template <class R>
+void transform_middle(Queue& queue, const Tensor& input, const Tensor& output, bool inverse, R scale)
+{
+    const Device& device = queue.device();
+    const auto outer = static_cast<cl_uint>(input.size(0)), n = static_cast<cl_uint>(input.size(1)),
+               inner = static_cast<cl_uint>(input.size(2));
+    const auto count = [](const Tensor& x) { return x.size(0) * x.size(2); };
+    if (inner != 1 && input.numel() <= std::numeric_limits<cl_uint>::max()) {
+        const detail::Layout columns{std::uint64_t{n} * inner, 1, inner};
+        const detail::Lines lines{columns, columns, outer * inner, inner, 0, 0, inverse};
+        if (detail::cpu_columns(device, n, inner, sizeof(R) == 8))
+            return detail::transform_cpu_columns<R>(queue, n, input, output, lines, scale);
+        const Line line(device, n, sizeof(R) == 8, true);
+        if (device.kind != DeviceKind::cpu && line.fits())
+            return transform_lines<R>(queue, line, input, output, lines, scale);
+    }
+    if (inner == 1)
+        return transform<R>(queue, input.reshape({outer, n}), output.reshape({outer, n}), inverse, scale);
+    const auto turned = [](const Tensor& x) { return x.transpose(1, 2); };
+    const Tensor rows = queue.context().empty({count(input), n}, input.dtype, queue),
+                 terms = queue.context().empty({count(input), n}, input.dtype, queue);
+    copy(queue, turned(input), rows.reshape({outer, inner, n}));
+    transform<R>(queue, rows, terms, inverse, scale);
+    copy(queue, terms.reshape({outer, inner, n}), turned(output));
+}
+
+// Between lines of real numbers and of half of their terms, by transforms of pairs: in one launch for lines that fit
+// fast memory.
 template <class R>
 void transform_real(Queue& queue, const Tensor& x, const Tensor& y, R scale)
 {
-    const bool inverse = is_complex(x.dtype);
-    const Line line(queue.device(), (inverse ? y : x).size(1) / 2, sizeof(R) == 8, false);
-    transform_lines<R>(queue, line, x, y,
-                       {{static_cast<cl_ulong>(x.size(1)), 0, 1}, {static_cast<cl_ulong>(y.size(1)), 0, 1},
-                        static_cast<cl_uint>(x.size(0)), 1, 0, 0, inverse}, scale);
+    const bool inverse = is_complex(x.dtype), wide = sizeof(R) == 8;
+    const Tensor &real = inverse ? y : x, &terms = inverse ? x : y;
+    const auto n = static_cast<cl_uint>(real.size(1) / 2), count = static_cast<cl_uint>(real.size(0));
+    const Device& device = queue.device();
+    const bool columns = detail::cpu_columns(device, n, count, wide);
+    if (detail::cpu_line(device, n) && (n % 4 == 0 || !columns))
+        return detail::transform_cpu_lines<R>(queue, n, x, y, inverse, scale);
+    const Line line(device, n, wide, false);
+    if (line.fits() && !columns)
+        return transform_lines<R>(queue, line, x, y,
+                                  {{static_cast<cl_ulong>(x.size(1)), 0, 1}, {static_cast<cl_ulong>(y.size(1)), 0, 1},
+                                   count, 1, 0, 0, inverse}, scale);
+    const bool vectors = device.kind == DeviceKind::cpu && n >= 16;
+    const Program& program = queue.context().program(vectors ? "kernels/fft/cpu_pairs.cl" : "kernels/fft/pairs.cl",
+                                                     wide ? "-DR=double" : "-DR=float");
+    const bool apart = real.offset % 2 != 0;   // numbers at odd places are no complex ones
+    const Tensor whole = apart ? queue.context().empty(real.shape, real.dtype, queue) : real;
+    const Tensor pairs(whole.memory, whole.offset / 2, terms.dtype, {count, n}, {n, 1}),
+        between = queue.context().empty({count, n}, terms.dtype, queue);
+    Tensor turns = detail::table_of<R>(queue, detail::paired_roots<R>, 2 * n);
+    turns.dtype = terms.dtype;
+    const Range range = vectors ? Range::groups({(n + 1023) / 1024, count, 1}, {1, 1, 1})
+                                : Range::groups({n / 64 + 1, count, 1}, {64, 1, 1});
+    if (inverse) {
+        queue.launch(program.kernel("from_terms"), range, x, between, turns, n);
+        transform<R>(queue, between, pairs, true, scale);
+        if (apart)
+            copy(queue, whole, real);
+        return;
+    }
+    if (apart)
+        copy(queue, real, whole);
+    transform<R>(queue, pairs, between, false, 1);
+    queue.launch(program.kernel("to_terms"), range, between, y, turns, n, scale);
 }
 
 void transform_real(Queue& queue, std::string_view name, const Tensor& real, const Tensor& terms, bool inverse,
@@ -293,8 +338,7 @@ void transform_real(Queue& queue, std::string_view name, const Tensor& real, con
 bool takes_real_lines(Queue& queue, DataType dtype, std::int64_t n)
 {
     const bool wide = dtype == DataType::float64;
-    return n % 2 == 0 && n > 0 && (wide ? queue.device().fp64 : dtype == DataType::float32) &&
-           Line(queue.device(), n / 2, wide, false).fits();
+    return n % 2 == 0 && n > 0 && (wide ? queue.device().fp64 : dtype == DataType::float32);
 }
 
 void rfft(Queue& queue, const Tensor& input, const Tensor& output, double scale)
@@ -315,18 +359,21 @@ void fft(Queue& queue, const Tensor& input, bool inverse, const Tensor& output, 
     const bool wide = input.dtype == DataType::complex128;
     detail::require_dtype(wide || input.dtype == DataType::complex64,
                           "fft: expected complex64 or complex128, got ", name_of(input.dtype));
-    require(output.dtype == input.dtype && output.shape == input.shape && input.dim() == 2 && input.is_contiguous() &&
-                output.is_contiguous(),
-            "fft: input and output are contiguous tensors [lines, n] of one dtype, got ", to_string(input.shape),
-            " and ", to_string(output.shape));
+    require(output.dtype == input.dtype && output.shape == input.shape && (input.dim() == 2 || input.dim() == 3) &&
+                input.is_contiguous() && output.is_contiguous(),
+            "fft: input and output are contiguous tensors [lines, n] or [outer, n, inner] of one dtype, got ",
+            to_string(input.shape), " and ", to_string(output.shape));
     require<NotSupported>(!wide || queue.device().fp64, "fft: the device ", queue.device().name, " has no float64");
     require(input.size(1) < (std::int64_t{1} << 31), "fft: lines of 2^31 elements or more are not supported");
     if (input.numel() == 0)
         return;
+    const std::int64_t inner = input.dim() == 3 ? input.size(2) : 1;
+    const Dims shape{input.size(0), input.size(1), inner};
+    const Tensor x = input.reshape(shape), y = output.reshape(shape);
     if (wide)
-        transform<double>(queue, input, output, inverse, scale);
+        transform_middle<double>(queue, x, y, inverse, scale);
     else
-        transform<float>(queue, input, output, inverse, static_cast<float>(scale));
+        transform_middle<float>(queue, x, y, inverse, static_cast<float>(scale));
 }
 
 }  // namespace clprim

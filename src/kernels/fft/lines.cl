@@ -1,8 +1,9 @@
 // Fourier transforms of lines of N elements, each in fast memory from beginning to end, by Stockham's self-sorting
-// passes. A team of TEAM work-items, one on CPUs, has a line: a work-item has all terms of some small transforms, VEC
-// neighbours at once on CPUs. Work-groups have LINES teams; with -DACROSS neighbours are of neighbouring lines, where
-// these lie next to each other. Inverse transforms exchange real and imaginary parts on the way in and out.
-// Options: -DR=float or double, -DN, -DPASSES=n, -DRADIX_0=.. and so on, their product N; -DTEAM, -DLINES, -DVEC;
+// passes. A team of TEAM work-items, one on CPUs, has a line: a work-item has all terms of some small transforms.
+// Work-groups have LINES teams; with -DACROSS neighbours are of neighbouring lines, where these lie next to each other.
+// CPUs take those of few elements so, others by vectors (cpu_lines.cl, cpu_columns.cl). Inverse transforms exchange
+// real and imaginary parts on the way in and out.
+// Options: -DR=float or double, -DN, -DPASSES=n, -DRADIX_0=.. and so on, their product N; -DTEAM, -DLINES;
 // -DTURN: term k of line l is turned by exp(-2 pi i k (l modulo inner) / all) at the end. -DREAL_IN: lines of 2 N real
 // numbers become the first N + 1 terms of their transform; -DREAL_OUT: the way back, where the imaginary parts of terms
 // 0 and N count for nothing; `turns` are exp(-2 pi i k / 2 N) then, and layouts count elements of either tensor.
@@ -19,15 +20,9 @@ typedef CAT(R, 2) complex_t;
 #define SPACE __local
 #define SYNCHRONIZE barrier(CLK_LOCAL_MEM_FENCE)
 #endif
-#if VEC == 16
-typedef CAT(R, 16) vec;
-#define LOAD(p) vload16(0, p)
-#define STORE(v, p) vstore16(v, 0, p)
-#else
 typedef R vec;
+#define VEC 1   // elements that a work-item has of each term
 #define LOAD(p) (*(p))
-#define STORE(v, p) *(p) = v
-#endif
 #include "kernels/fft/butterflies.cl"
 
 // Line l of a tensor begins at l / inner * outer + l % inner * step_of_line; its elements are `step` apart.
@@ -46,17 +41,9 @@ static inline ulong place(const layout_t* layout, uint line, uint inner)
     return block * layout->outer + (line - block * inner) * layout->line;
 }
 
-// exp(-2 pi i k t done / N) for the VEC numbers k = j / done, j + 1 / done and so on, and t = 1.
+// exp(-2 pi i k done / N), k = j / done.
 static inline number first_root(const __global R* roots, int j, const int done)
 {
-#if VEC == 16
-    if (done > 1) {
-        R re[16], im[16];
-        for (int l = 0; l < 16; ++l)
-            re[l] = roots[(j + l) / done * done], im[l] = roots[N + (j + l) / done * done];
-        return (number){LOAD(re), LOAD(im)};
-    }
-#endif
     return (number){LOAD(roots + j / done * done), LOAD(roots + N + j / done * done)};
 }
 
@@ -99,23 +86,7 @@ static inline complex_t take(const __global taken_t* x, const __global complex_t
 // Puts the terms t of small transforms j .. to their places; `step` = done (radix - 1).
 static inline void put(SPACE R* to, vec v, int j, const int done, const int step)
 {
-#if VEC == 16
-    if (done % 16 == 0) {
-        STORE(v, to + j + j / done * step);
-        return;
-    }
-    if (done == 8 && j % 8 == 0) {
-        vstore8(v.lo, 0, to + j + j / 8 * step);
-        vstore8(v.hi, 0, to + j + 8 + (j / 8 + 1) * step);
-        return;
-    }
-    R lanes[16];
-    STORE(v, lanes);
-    for (int l = 0; l < 16; ++l)
-        to[j + l + (j + l) / done * step] = lanes[l];
-#else
     to[j + j / done * step] = v;
-#endif
 }
 
 // One pass: `done` is the product of the radices before.
@@ -187,35 +158,7 @@ void fft_lines(const __global taken_t* x, ulong x_offset, __global given_t* y, u
     }
     SYNCHRONIZE;
     int current = 0;
-    PASS(RADIX_0, 1)
-#define DONE_1 (RADIX_0)
-#if PASSES > 1
-    PASS(RADIX_1, DONE_1)
-#define DONE_2 (DONE_1 * RADIX_1)
-#endif
-#if PASSES > 2
-    PASS(RADIX_2, DONE_2)
-#define DONE_3 (DONE_2 * RADIX_2)
-#endif
-#if PASSES > 3
-    PASS(RADIX_3, DONE_3)
-#define DONE_4 (DONE_3 * RADIX_3)
-#endif
-#if PASSES > 4
-    PASS(RADIX_4, DONE_4)
-#define DONE_5 (DONE_4 * RADIX_4)
-#endif
-#if PASSES > 5
-    PASS(RADIX_5, DONE_5)
-#define DONE_6 (DONE_5 * RADIX_5)
-#endif
-#if PASSES > 6
-    PASS(RADIX_6, DONE_6)
-#define DONE_7 (DONE_6 * RADIX_6)
-#endif
-#if PASSES > 7
-    PASS(RADIX_7, DONE_7)
-#endif
+#include "kernels/fft/passes.cl"
     if (line >= p.lines)
         return;
     const SPACE R* result = kept[current];

@@ -1,4 +1,4 @@
-// Fourier transforms over any axes: each axis in turn is laid out as lines, which clprim transforms.
+// Fourier transforms over any axes: clprim transforms the lines along one axis after the other.
 #include <ATen/native/Resize.h>
 #include <ATen/native/SpectralOpsUtils.h>
 #include <ATen/ops/cat.h>
@@ -32,32 +32,42 @@ double scale_of(at::IntArrayRef sizes, at::IntArrayRef dims, int64_t normalizati
     return 1 / (mode == at::native::fft_norm_mode::by_root_n ? std::sqrt(count) : count);
 }
 
+// `compute` from the lines of `self` along `dim` into those of a new tensor of another length and dtype. Lines lie side
+// by side, or one after the other where `self` has to be moved for that.
+template <class Compute>
+at::Tensor through_lines(const at::Tensor& self, int64_t dim, int64_t size, at::ScalarType dtype,
+                         const Compute& compute)
+{
+    const at::Tensor from = self.contiguous();
+    std::vector<int64_t> sizes = from.sizes().vec();
+    sizes[dim] = size;
+    const at::Tensor to = at::empty(sizes, self.options().dtype(dtype));
+    if (to.numel() != 0) {
+        const int64_t inner = c10::multiply_integers(sizes.begin() + dim + 1, sizes.end());
+        translate_errors([&] {
+            compute(view(from.view({-1, from.size(dim), inner})), view(to.view({-1, size, inner})));
+        });
+    }
+    return to;
+}
+
 at::Tensor transform_axis(const at::Tensor& self, int64_t dim, bool forward, double scale)
 {
-    const at::Tensor lines = self.transpose(dim, -1).contiguous(), result = at::empty_like(lines);
-    if (lines.numel() == 0)
-        return result.transpose(dim, -1);
-    const std::vector<int64_t> shape{lines.numel() / lines.size(-1), lines.size(-1)};
-    translate_errors([&] {
-        clprim::fft(current_queue(self), view(lines.view(shape)), !forward, view(result.view(shape)), scale);
+    return through_lines(self, dim, self.size(dim), self.scalar_type(), [&](const auto& from, const auto& to) {
+        clprim::fft(current_queue(self), from, !forward, to, scale);
     });
-    return result.transpose(dim, -1);
 }
 
 // Lines of real numbers along `dim` to the first half of their terms, or back.
 at::Tensor transform_real_axis(const at::Tensor& self, int64_t dim, int64_t size, bool inverse, double scale)
 {
-    const at::Tensor lines = self.transpose(dim, -1).contiguous();
-    std::vector<int64_t> sizes = lines.sizes().vec();
-    sizes.back() = inverse ? size : size / 2 + 1;
+    const at::Tensor lines = self.transpose(dim, -1);
     const auto dtype = inverse ? at::toRealValueType(self.scalar_type()) : at::toComplexType(self.scalar_type());
-    const at::Tensor result = at::empty(sizes, self.options().dtype(dtype));
-    if (result.numel() != 0)
-        translate_errors([&] {
-            const at::Tensor from = lines.view({-1, lines.size(-1)}), to = result.view({-1, sizes.back()});
-            (inverse ? clprim::irfft : clprim::rfft)(current_queue(self), view(from), view(to), scale);
-        });
-    return result.transpose(dim, -1);
+    const auto compute = [&](const clprim::Tensor& from, const clprim::Tensor& to) {
+        const auto rows = [](const clprim::Tensor& x) { return x.reshape({x.size(0), x.size(1)}); };
+        (inverse ? clprim::irfft : clprim::rfft)(current_queue(self), rows(from), rows(to), scale);
+    };
+    return through_lines(lines, self.dim() - 1, inverse ? size : size / 2 + 1, dtype, compute).transpose(dim, -1);
 }
 
 bool takes_real(const at::Tensor& self, int64_t size)
