@@ -31,6 +31,10 @@ Range over_columns(const Queue& queue, std::int64_t columns, std::int64_t batch)
 
 inline constexpr std::int64_t linalg_block = 64;   // columns of a panel, beyond which products of matrices take over
 
+// jacobi_eigh of real matrices by way of a tridiagonal one, on CPUs; values alone without `vectors`.
+bool takes_tridiagonal(const Device& device, DataType dtype);
+void tridiagonal_eigh(Queue& queue, const Tensor& a, const Tensor& vectors, const Tensor& values);
+
 // c -= a b, of views
 void subtract_product(Queue& queue, const Tensor& a, const Tensor& b, const Tensor& c);
 

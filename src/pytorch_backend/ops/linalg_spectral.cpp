@@ -164,9 +164,11 @@ TwoOut eigh_out(const Tensor& a, std::string_view uplo, bool compute_v, Tensor& 
     half = half + half.mH();
     half.diagonal(0, -2, -1).copy_(at::isComplexType(a.scalar_type()) ? at::real(a.diagonal(0, -2, -1))
                                                                       : a.diagonal(0, -2, -1));
-    const Tensor work = work_copy(half), rows = empty_like_batch(work, {work.size(1), work.size(1)}, a.scalar_type());
+    const Tensor work = work_copy(half),
+                 rows = compute_v ? empty_like_batch(work, {work.size(1), work.size(1)}, a.scalar_type()) : Tensor();
     const Tensor found = empty_like_batch(work, {work.size(1)}, c10::toRealValueType(a.scalar_type()));
-    clprim::jacobi_eigh(current_queue(a), view(work), view(rows), view(found));
+    clprim::jacobi_eigh(current_queue(a), view(work), compute_v ? view(rows) : clprim::Tensor(),
+                        view(found));
     deliver(found, op.output(0));
     if (compute_v)
         deliver(rows.mH().resolve_conj().contiguous(), op.output(1));
