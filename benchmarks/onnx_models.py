@@ -40,14 +40,6 @@ def text_detector():
     return Path(rapidocr_onnxruntime.__file__).parent / "models" / "ch_PP-OCRv4_det_infer.onnx"
 
 
-def one_node(path):
-    import onnx
-
-    ports = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", 3, "h", "w"]) for name in "xy"]
-    graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "one_node", ports[:1], ports[1:])
-    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=10), path)
-
-
 def model_file(name, folder):
     """The model's file. Torchvision's networks are exported with a dynamic batch, once for a folder."""
     if name.endswith(".onnx"):
@@ -58,7 +50,7 @@ def model_file(name, folder):
     if path.exists():
         return path
     if name == "one_node":
-        one_node(path)
+        onnx_engines.one_node(path)
         return path
     import onnx_models
     import torch

@@ -35,7 +35,8 @@ struct SearchSorted {
 void searchsorted(Queue& queue, const SearchSorted& search, const Tensor& values, const Tensor& out);
 
 // out = position i as often as `ends` grows there: positions from ends[i - 1] (0 for the first) to before ends[i] hold
-// i. Contiguous vectors of int32 or int64; ends do not fall, and the last is the length of out.
+// i. Contiguous vectors of int32 or int64; ends do not fall, and the last is the length of out: of others something
+// of out is left as it was.
 void repeat_positions(Queue& queue, const Tensor& ends, const Tensor& out);
 
 }  // namespace clprim

@@ -19,11 +19,13 @@ struct TreeEnsemble {
     Tensor votes;                            // leaf i casts votes votes[i] to votes[i + 1]
     Tensor targets, weights;                 // per vote
     TreeAggregate aggregate = TreeAggregate::sum;
+    bool checked = false;                    // the caller knows that every entry leads to what is there
 };
 
 // scores[row, target] = the aggregate of the votes of the leaves that x[row, features] falls into, one per tree; 0
-// where there are none. Indices in the tables must be right (they are not checked here); a cycle ends after as many
-// steps as there are nodes. Contiguous x and scores of one type; throws InvalidArgument otherwise.
+// where there are none. Features, children and targets that are not there throw IndexError at the next synchronisation;
+// a cycle ends after as many steps as there are nodes. Contiguous x and scores of one type, tables as long as each
+// other where they describe the same; throws InvalidArgument otherwise.
 void tree_scores(Queue& queue, const TreeEnsemble& trees, const Tensor& x, const Tensor& scores);
 
 }  // namespace clprim

@@ -5,6 +5,8 @@
 
 #include <clprim/copy.hpp>
 
+#include "onnx/ports.hpp"
+
 namespace clprim::onnx {
 
 HostResults::HostResults(const Graph& graph, const RunOptions& options)
@@ -15,7 +17,8 @@ HostResults::HostResults(const Graph& graph, const RunOptions& options)
     for (std::size_t i = 0; i < wanted_.size(); ++i) {
         const std::string& name = graph.output_ports[i].name;
         const bool asked = options.outputs.empty() || std::ranges::find(options.outputs, name) != options.outputs.end();
-        wanted_[i] = asked && !options.bound.contains(name);
+        const bool again = find_port(graph.output_ports, name) != &graph.output_ports[i];
+        wanted_[i] = asked && !again && !options.bound.contains(name);
     }
 }
 

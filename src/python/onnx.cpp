@@ -144,7 +144,9 @@ py::dict run(BoundSession& session, const py::object& given, const py::object& o
     }
     py::dict answer;
     for (const std::string& name : wanted)
-        if (const auto array = arrays.find(name); array != arrays.end())
+        if (answer.contains(text_of(name)))
+            continue;
+        else if (const auto array = arrays.find(name); array != arrays.end())
             answer[text_of(name)] = typed_array(std::move(array->second.first), array->second.second);
         else if (kind == Results::arrays)
             answer[text_of(name)] = value_to_python(results.at(name));

@@ -16,6 +16,7 @@
 #include <clprim/integer_matmul.hpp>
 #include <clprim/keyed_random.hpp>
 #include <clprim/linalg.hpp>
+#include <clprim/narrow.hpp>
 #include <clprim/nms.hpp>
 #include <clprim/optim.hpp>
 #include <clprim/quantized.hpp>
@@ -24,6 +25,7 @@
 #include <clprim/sequence.hpp>
 #include <clprim/sort.hpp>
 #include <clprim/sparse.hpp>
+#include <clprim/trees.hpp>
 
 namespace clprim::test {
 
@@ -163,6 +165,61 @@ inline std::vector<Call> algebra_calls()
          [](Q q, T t) { float32_to_float8(q, Float8::e4m3fn, t[0], t[1]); }},
         {"float8_to_float32", {make({5}, DataType::uint8), make({5})},
          [](Q q, T t) { float8_to_float32(q, Float8::e4m3fn, t[0], t[1]); }},
+        {"rfft", {make({2, 8}), make({2, 5}, DataType::complex64)}, [](Q q, T t) { rfft(q, t[0], t[1]); }},
+        {"irfft", {make({2, 5}, DataType::complex64), make({2, 8})}, [](Q q, T t) { irfft(q, t[0], t[1]); }},
+        {"repeat_positions", {make({1}, i64, 5), make({5}, i64)}, [](Q q, T t) { repeat_positions(q, t[0], t[1]); }},
+        {"nonzero_write", {make({4, 5}), make({20, 2}, i64)},
+         [](Q q, T t) { nonzero_write(q, t[0], nonzero_count(q, make({4, 5})), t[1]); }},
+        {"nonzero_write's totals", {make({1}, i64, 20), make({20, 2}, i64)},
+         [](Q q, T t) { nonzero_write(q, make({4, 5}), {t[0], 20}, t[1]); }},
+        {"nms_write", {make({1, 2, 3}, i64), make({2}, i64, 1), make({1, 3}, i64)},
+         [](Q q, T t) { nms_write(q, {t[0], t[1]}, t[2]); }},
+        {"keyed_fill", {make({3, 7}), make({3, 2}, DataType::uint64)},
+         [](Q q, T t) { keyed_fill(q, t[0], t[1], Distribution::normal, 0, 1); }},
+        {"derive_keys of a number on the device",
+         {make({4, 2}, DataType::uint64), make({1}, DataType::uint64), make({4, 2}, DataType::uint64)},
+         [](Q q, T t) { derive_keys(q, t[0], t[1], t[2]); }},
+        {"foreach", {make({5}), make({5}), make({5}), make({5})},
+         [](Q q, T t) {
+             const TensorList lists[] = {{t[0]}, {t[1]}, {t[2]}, {t[3]}};
+             const double scalars[] = {1};
+             foreach(q, "addcmul", lists, scalars);
+         }},
+        {"read_through", {make({4, 5}), make({4, 5}, i64, 0), make({4, 5})},
+         [](Q q, T t) { read_through(q, t[0], {.name = "read", .index = t[1], .size = 1, .stride = 0}, t[2]); }},
+        {"write_through", {make({4, 5}), make({4, 5}, i64, 0), make({4, 5})},
+         [](Q q, T t) { write_through(q, t[0], {.name = "write", .index = t[1], .size = 1, .stride = 0}, t[2]); }},
+        {"reduce_through", {make({4, 5}), make({4, 5}, i64, 0), make({4, 5})},
+         [](Q q, T t) {
+             reduce_through(q, t[0], {.name = "reduce", .index = t[1], .size = 1, .stride = 0}, t[2],
+                            IndexReduce::sum);
+         }},
+        {"add_keys", {make({4, 5}, i64), make({4, 5}, i64)},
+         [](Q q, T t) { add_keys(q, t[0], {.name = "keys", .index = t[1], .size = 7, .stride = 3}, true); }},
+        {"embedding_bag", {make({4, 6}), make({5}, i64), make({2}, i64, 0), make({5}), make({2, 6}), make({2}, i64)},
+         [](Q q, T t) {
+             embedding_bag(q, t[0], {.index = t[1], .offsets = t[2], .weights = t[3], .result = t[4],
+                                     .sizes = t[5]});
+         }},
+        {"embedding_bag of maxima",
+         {make({4, 6}), make({5}, i64), make({2}, i64, 0), make({2, 6}), make({2}, i64), make({2, 6}, i64)},
+         [](Q q, T t) {
+             embedding_bag(q, t[0], {.index = t[1], .offsets = t[2], .mode = BagMode::maximum, .result = t[3],
+                                     .sizes = t[4], .places = t[5]});
+         }},
+        {"narrow", {make({4, 6}), make({4, 6}, DataType::uint8)},
+         [](Q q, T t) { narrow(q, t[0], narrow_format("float8e4m3fn"), {}, t[1]); }},
+        {"widen", {make({4, 6}, DataType::uint8), make({4, 6})},
+         [](Q q, T t) { widen(q, t[0], narrow_format("float8e4m3fn"), t[1]); }},
+        {"require_within", {make({4, 6})}, [](Q q, T t) { require_within(q, t[0], 0, 2, "not within"); }},
+        {"tree_scores",
+         {make({1}, i32, 0), make({1}, i32, 0), make({1}, i32, 0), make({1}), make({1}, i32, -1), make({1}, i32, -1),
+          make({1}), make({2}, i32), make({1}, i32, 0), make({1}), make({3, 2}), make({3, 1})},
+         [](Q q, T t) {
+             tree_scores(q, {.roots = t[0], .features = t[1], .tests = t[2], .splits = t[3], .yes = t[4], .no = t[5],
+                             .members = t[6], .votes = t[7], .targets = t[8], .weights = t[9]},
+                         t[10], t[11]);
+         }},
     };
 }
 

@@ -16,9 +16,11 @@
 #include <clprim/loss.hpp>
 #include <clprim/norm.hpp>
 #include <clprim/pad.hpp>
+#include <clprim/pointwise.hpp>
 #include <clprim/pool.hpp>
 #include <clprim/psroi_pool.hpp>
 #include <clprim/recurrent.hpp>
+#include <clprim/reduce.hpp>
 #include <clprim/resample.hpp>
 #include <clprim/roi.hpp>
 #include <clprim/softmax.hpp>
@@ -229,6 +231,39 @@ inline std::vector<Call> layer_calls()
         {"integer_add", {make({8}, i8), make({8}, i8), make({8}, i8), make({}), make({}, i8)},
          [](Q q, T t) {
              integer_add(q, {t[0], t[3], t[4]}, {t[1], t[3], t[4]}, {t[2], t[3], t[4]}, -128, 127);
+         }},
+        {"ctc_loss_backward",
+         {make({5, 1, 4}), make({1, 2}, i64), make({1}), make({1, 5, 5}), make({1}), make({5, 1, 4})},
+         [](Q q, T t) {
+             static const std::int64_t inputs[] = {5}, targets[] = {2};
+             ctc_loss_backward(q, {.forward = {t[0], t[1], inputs, targets}, .loss = t[2], .alpha = t[3],
+                                   .grad_loss = t[4], .grad_log_probs = t[5]});
+         }},
+        {"fold_batch_norm",
+         {make({4, 2, 3, 3}), make({4}), make({4}), make({4}), make({4}), make({4}), make({4, 2, 3, 3}), make({4})},
+         [](Q q, T t) {
+             fold_batch_norm(q, {.weight = t[0], .bias = t[1], .gamma = t[2], .beta = t[3], .mean = t[4],
+                                 .variance = t[5], .scaled = t[6], .shifted = t[7]});
+         }},
+        {"pointwise rows", {make({4, 5}), make({4, 5}), make({4, 5})},
+         [](Q q, T t) {
+             const Input inputs[] = {t[0], t[1]};
+             const Tensor outputs[] = {t[2]};
+             pointwise(q, pointwise_row("mul"), {inputs, outputs, {}, DataType::float32});
+         }},
+        {"pointwise lgamma", {make({4, 5}), make({4, 5})},
+         [](Q q, T t) {
+             const Input inputs[] = {t[0]};
+             const Tensor outputs[] = {t[1]};
+             pointwise(q, pointwise_row("lgamma"), {inputs, outputs, {}, DataType::float32});
+         }},
+        {"pointwise code", {make({4, 5}), make({4, 5})},
+         [](Q q, T t) { pointwise(q, {t[0]}, {t[1]}, {}, "y0 = x0 + 1;"); }},
+        {"reduce rows", {make({4, 5}), make({4, 1})},
+         [](Q q, T t) {
+             const Input inputs[] = {t[0]};
+             const Tensor outputs[] = {t[1]};
+             reduce(q, reduce_row("sum"), {inputs, outputs, {}, DataType::float32});
          }},
     };
 }

@@ -1,6 +1,7 @@
 // Every function of kernels with every one of its tensors forged in turn: fields that say more than memory holds throw
 // InvalidArgument before anything is launched. What is wrong otherwise (dtype, sizes, rank) throws or is computed; it
 // writes nothing into neighbours, and the device goes on working.
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -65,17 +66,54 @@ std::vector<std::pair<std::string, Tensor>> others(const Tensor& t)
     return result;
 }
 
+constexpr std::size_t call_count = 141;     // a constant, since tests are counted before there is a device
+
+const std::vector<Call>& calls()
+{
+    static const std::vector<Call> all = [] {
+        std::vector<Call> list = test::layer_calls();
+        for (Call& call : test::algebra_calls())
+            list.push_back(std::move(call));
+        return list;
+    }();
+    return all;
+}
+
+TEST(ForgedOperands, EveryCallIsTried)
+{
+    EXPECT_EQ(calls().size(), call_count);
+}
+
+// A tensor amid memory that nobody may write to.
+class Guarded {
+public:
+    Guarded(Queue& queue, const Tensor& model)
+        : whole_(make({static_cast<std::int64_t>(model.nbytes() + 2 * guard)}, DataType::uint8, pattern)),
+          inner_(whole_.memory, guard / size_of(model.dtype), model.dtype, model.shape,
+                 contiguous_strides(model.shape))
+    {
+        copy(queue, model, inner_);
+    }
+    const Tensor& tensor() const { return inner_; }
+
+    bool is_intact(Queue& queue) const
+    {
+        const std::vector<std::uint8_t> now = queue.read<std::uint8_t>(whole_);
+        const auto kept = [](std::uint8_t byte) { return byte == pattern; };
+        return std::all_of(now.begin(), now.begin() + guard, kept) &&
+               std::all_of(now.end() - guard, now.end(), kept);
+    }
+
+private:
+    static constexpr int guard = 1 << 16, pattern = 0x55;
+    Tensor whole_, inner_;
+};
+
 class ForgedOperandsTest : public testing::TestWithParam<std::size_t> {
 protected:
     static const Call& call()
     {
-        static const std::vector<Call> all = [] {
-            std::vector<Call> calls = test::layer_calls();
-            for (Call& call : test::algebra_calls())
-                calls.push_back(std::move(call));
-            return calls;
-        }();
-        return all.at(GetParam());
+        return calls().at(GetParam());
     }
 };
 
@@ -113,7 +151,43 @@ TEST_P(ForgedOperandsTest, WhatElseIsWrongIsAnErrorOrNoHarm)
     queue.finish();
 }
 
-INSTANTIATE_TEST_SUITE_P(Functions, ForgedOperandsTest, testing::Range<std::size_t>(0, 115),
+// Indices, offsets, pivots and counts that point anywhere: found by the kernel, or read as something that is there.
+TEST_P(ForgedOperandsTest, IndicesOutOfRangeAreAnErrorOrNoHarm)
+{
+    Queue& queue = Context::get().queue();
+    for (std::size_t i = 0; i < call().tensors.size(); ++i) {
+        const DataType type = call().tensors[i].dtype;
+        if (type != DataType::int32 && type != DataType::int64 && type != DataType::uint64)
+            continue;
+        const std::int64_t largest = type == DataType::int32 ? INT32_MAX : INT64_MAX;
+        for (const std::int64_t index : {-largest - 1, std::int64_t{-2}, std::int64_t{-1}, std::int64_t{0},
+                                         std::int64_t{2}, std::int64_t{1000}, largest / 2, largest}) {
+            std::vector<Guarded> guarded;
+            Tensors tensors;
+            for (const Tensor& t : call().tensors)
+                tensors.push_back(guarded.emplace_back(queue, t).tensor());
+            const std::int32_t narrow = static_cast<std::int32_t>(index);
+            const auto bytes = type == DataType::int32 ? std::as_bytes(std::span(&narrow, 1))
+                                                       : std::as_bytes(std::span(&index, 1));
+            fill(queue, tensors[i], bytes);
+            try {
+                call().act(queue, tensors);
+                queue.finish();
+            } catch (const Error& error) {
+                EXPECT_STRNE(error.what(), "") << call().name;
+            } catch (const std::exception& error) {
+                ADD_FAILURE() << call().name << ": tensor " << i << " holds " << index << ": " << error.what();
+            }
+            for (std::size_t k = 0; k < guarded.size(); ++k)
+                EXPECT_TRUE(guarded[k].is_intact(queue))
+                    << call().name << ": with " << index << " in tensor " << i << " writes beside tensor " << k;
+        }
+    }
+    EXPECT_NO_THROW(call().act(queue, call().tensors));
+    queue.finish();
+}
+
+INSTANTIATE_TEST_SUITE_P(Functions, ForgedOperandsTest, testing::Range<std::size_t>(0, call_count),
                          [](const auto& one) { return std::to_string(one.param); });
 
 }  // namespace

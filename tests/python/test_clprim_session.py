@@ -111,6 +111,21 @@ def test_outputs_by_name():
             relu.run({"x": X}, outputs)
 
 
+def test_outputs_named_twice():
+    relu = session()
+    assert list(relu.run({"x": X}, outputs=["y", "y"])) == ["y"]
+    model = helper.make_model(
+        helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g",
+                          [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "m"])],
+                          [onnx.ValueInfoProto(name="y"), onnx.ValueInfoProto(name="y")]),
+        opset_imports=[helper.make_opsetid("", 25)], ir_version=10)
+    twice = clprim.Session(model)
+    for _ in range(4):       # the first of a kind, recorded, replayed
+        results = twice.run({"x": X})
+        assert list(results) == ["y"]
+        np.testing.assert_array_equal(results["y"], np.maximum(X, 0))
+
+
 @pytest.mark.parametrize("model, error", [(None, TypeError), (3, TypeError), ("nope.onnx", ValueError),
                                           (b"", ValueError), (b"\0" * 9, ValueError)])
 def test_what_is_no_model(model, error):

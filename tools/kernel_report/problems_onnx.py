@@ -68,7 +68,7 @@ def integers() -> Iterator[Problem]:
 
 
 def machines() -> Iterator[Problem]:
-    """Tables of features, in 1000 rows."""
+    """Tables of features, in 1000 rows; lists of boxes."""
     nodes = {"nodes_treeids": [0] * 3, "nodes_nodeids": [0, 1, 2], "nodes_featureids": [0] * 3,
              "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"], "nodes_values": [0.0] * 3,
              "nodes_truenodeids": [1, 0, 0], "nodes_falsenodeids": [2, 0, 0]}
@@ -83,6 +83,9 @@ def machines() -> Iterator[Problem]:
         "SVMClassifier", [zeros(1000, 6)], 2, ML, vectors_per_class=[4, 3, 5], classlabels_ints=[0, 1, 2],
         support_vectors=[1.0] * 72, coefficients=[1.0] * 24, rho=[0.0] * 3, kernel_type="RBF",
         kernel_params=[0.5, 0.0, 0.0], prob_a=[-1.0] * 3, prob_b=[0.0] * 3))
+    yield Problem("nms: lists, float32, 8 of 1000 boxes", lambda: run(
+        "NonMaxSuppression", [zeros(1, 1000, 4), zeros(1, 8, 1000), zeros(dtype="int64") + 100, ones()],
+        constant={2, 3}))
 
 
 def sequences() -> Iterator[Problem]:

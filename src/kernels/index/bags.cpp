@@ -44,7 +44,9 @@ void check(const Tensor& table, const EmbeddingBags& b)
 void embedding_bag(Queue& queue, const Tensor& table, const EmbeddingBags& b)
 {
     detail::check_operands("embedding_bag", {{"table", table}, {"index", b.index}, {"offsets", b.offsets},
-                                             {"result", b.result}, {"sizes", b.sizes}});
+                                             {"result", b.result}, {"sizes", b.sizes},
+                                             {"weights", b.weights, detail::optional},
+                                             {"places", b.places, detail::optional}});
     check(table, b);
     const std::int64_t bags = b.result.size(0), width = table.size(1);
     if (bags == 0)

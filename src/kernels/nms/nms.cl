@@ -152,14 +152,15 @@ void nms_lists(const __global element* boxes, ulong boxes_offset, const __global
 }
 
 __kernel void nms_triples(const __global long* keep, ulong keep_offset, const __global long* ends, ulong ends_offset,
-                          __global long* triples, ulong triples_offset, long lists, long most, int classes)
+                          __global long* triples, ulong triples_offset, long lists, long most, int classes,
+                          long rows)
 {
     ends += ends_offset;
     const long id = get_global_id(0), list = id / most, rank = id % most;
     if (list >= lists)
         return;
     const long begin = list ? ends[list - 1] : 0;
-    if (rank >= ends[list] - begin)
+    if (rank >= ends[list] - begin || begin < 0 || begin >= rows - rank)
         return;
     __global long* triple = triples + triples_offset + (begin + rank) * 3;
     triple[0] = list / classes;

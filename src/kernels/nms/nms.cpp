@@ -107,11 +107,16 @@ void nms_write(Queue& queue, const NmsKept& kept, const Tensor& triples)
     detail::check_operands("nms_write", {{"kept.boxes", kept.boxes}, {"kept.ends", kept.ends}, {"triples", triples}});
     require(triples.dtype == DataType::int64 && triples.dim() == 2 && triples.size(1) == 3 && triples.is_contiguous(),
             "nms: triples must be contiguous int64 [boxes, 3]");
-    if (triples.numel() == 0)
+    require(kept.boxes.dtype == DataType::int64 && kept.boxes.dim() == 3 && kept.boxes.is_contiguous() &&
+                kept.ends.dtype == DataType::int64 && kept.ends.is_contiguous() &&
+                kept.ends.numel() == kept.boxes.size(0) * kept.boxes.size(1),
+            "nms: what is kept must be contiguous int64 [images, classes, boxes] with an end for each list, got ",
+            to_string(kept.boxes.shape), " and ", to_string(kept.ends.shape));
+    if (triples.numel() == 0 || kept.boxes.numel() == 0)
         return;
     queue.launch(list_program(queue, DataType::float32).kernel("nms_triples"), Range::linear(kept.boxes.numel(), 64),
                  kept.boxes, kept.ends, triples, cl_long{kept.ends.numel()}, cl_long{kept.boxes.size(2)},
-                 static_cast<cl_int>(kept.boxes.size(1)));
+                 static_cast<cl_int>(kept.boxes.size(1)), cl_long{triples.size(0)});
 }
 
 void rotated_overlaps(Queue& queue, const Tensor& first, const Tensor& second, const Tensor& overlaps)

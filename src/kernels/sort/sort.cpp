@@ -344,7 +344,7 @@ void repeat_positions(Queue& queue, const Tensor& ends, const Tensor& out)
                        each = std::max<std::int64_t>(n / (16 * units), 256);
     queue.launch(queue.context().program("kernels/sort/cpu_repeat.cl", options).kernel("repeat"),
                  Range::groups(static_cast<std::size_t>((n + each - 1) / each), 1), ends, out, cl_ulong(n),
-                 cl_ulong(each));
+                 cl_ulong(each), cl_long{out.numel()});
 }
 
 }  // namespace clprim

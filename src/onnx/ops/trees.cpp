@@ -193,6 +193,7 @@ Tensor scores_of(const Call& call, const Tensor& x, const Forest& forest, std::i
     const Tensor scores = call.allocate({x.size(0), targets}, x.dtype);
     TreeEnsemble trees = forest.trees;
     trees.aggregate = aggregate;
+    trees.checked = true;
     tree_scores(call.queue(), trees, x, scores);
     return scores;
 }
