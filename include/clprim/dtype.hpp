@@ -22,6 +22,7 @@ enum class DataType : std::uint8_t {
 };
 inline constexpr int data_type_count = 17;
 
+bool is_data_type(DataType type) noexcept;               // an enumerator's value, which a cast number need not be
 std::size_t size_of(DataType type) noexcept;             // bytes per element
 std::string_view name_of(DataType type) noexcept;        // "float32", "bfloat16", "boolean", ...; as in core/dtype.cl
 DataType data_type_from_name(std::string_view name);     // inverse of name_of; throws InvalidArgument

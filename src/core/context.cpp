@@ -229,6 +229,7 @@ Tensor Context::empty(const Dims& shape, DataType dtype, Queue& queue)
 {
     for (auto size : shape)
         require(size >= 0, "empty: negative size in shape ", to_string(shape));
+    require(is_data_type(dtype), "empty: ", static_cast<int>(dtype), " is no dtype");
     require<NotSupported>(device().fp64 || (dtype != DataType::float64 && dtype != DataType::complex128), "empty: ",
                           device().name, " has no ", name_of(dtype));
     std::size_t bytes = size_of(dtype);

@@ -32,9 +32,17 @@ constexpr Traits traits[data_type_count] = {
     {"bcomplex32", "ushort2", "float2", 4, false, false, true, true},
 };
 
-const Traits& of(DataType type) noexcept { return traits[static_cast<int>(type)]; }
+// Of no type: no size is 0, since offsets are divided by it.
+constexpr Traits none{"no dtype", "uchar", "uchar", 1, false, false, false, false};
+
+const Traits& of(DataType type) noexcept { return is_data_type(type) ? traits[static_cast<int>(type)] : none; }
 
 }  // namespace
+
+bool is_data_type(DataType type) noexcept
+{
+    return static_cast<unsigned>(type) < static_cast<unsigned>(data_type_count);
+}
 
 std::size_t size_of(DataType type) noexcept { return of(type).size; }
 std::string_view name_of(DataType type) noexcept { return of(type).name; }

@@ -39,6 +39,7 @@ Tensor adopt(Context& context, cl_mem buffer, DataType dtype, const Dims& shape,
     require(of_memory<cl_context>(buffer, CL_MEM_CONTEXT) == context.handle()(),
             "adopt: the buffer belongs to another cl_context than the device's (Context::handle); make it there, or "
             "give clprim its context by use_context before first use");
+    require(is_data_type(dtype), "adopt: ", static_cast<int>(dtype), " is no dtype");
     require(offset % size_of(dtype) == 0, "adopt: offset ", offset, " is not a multiple of the ", size_of(dtype),
             " bytes of ", name_of(dtype));
     auto* block = new Block;

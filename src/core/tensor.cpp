@@ -103,7 +103,7 @@ bool reach(const Tensor& tensor, std::int64_t& low, std::int64_t& high)
 
 void Tensor::check(std::string_view operator_name, std::string_view argument) const
 {
-    bool sound = memory != nullptr && strides.size() == shape.size() && static_cast<int>(dtype) < data_type_count,
+    bool sound = memory != nullptr && strides.size() == shape.size() && is_data_type(dtype),
          empty = false;
     for (const auto size : shape) {
         sound &= size >= 0;
@@ -117,7 +117,7 @@ void Tensor::check(std::string_view operator_name, std::string_view argument) co
     }
     std::string text = detail::concat(operator_name, ": ", argument);
     require(memory != nullptr, text, " is undefined; expected a tensor");
-    require(static_cast<int>(dtype) < data_type_count, text, " has no valid dtype");
+    require(is_data_type(dtype), text, " has no valid dtype");
     require(strides.size() == shape.size(), text, " has ", shape.size(), " sizes but ", strides.size(), " strides");
     for (const auto size : shape)
         require(size >= 0, text, " has a negative size: ", to_string(shape));

@@ -41,6 +41,7 @@ std::string Net::State::label(const NetStep& step) const
 
 TensorSpec Net::State::checked(const TensorSpec& spec, const std::string& what) const
 {
+    require(is_data_type(spec.dtype), what, " has no dtype: ", static_cast<int>(spec.dtype));
     std::int64_t bytes = static_cast<std::int64_t>(size_of(spec.dtype));
     for (const std::int64_t size : spec.shape) {
         require(size >= 0, what, " has a negative size: ", to_string(spec.shape));

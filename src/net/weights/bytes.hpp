@@ -48,6 +48,7 @@ private:
 
 // Bytes of a tensor; throws InvalidArgument that begins with `what` for negative sizes or more bytes than 2^62.
 std::size_t checked_bytes(const Dims& shape, DataType dtype, const std::string& what);
+void check_bytes(const HostTensor& tensor, const std::string& what);   // data are as many as shape and dtype say
 
 inline void append(std::vector<std::byte>& target, std::span<const std::byte> bytes)
 {

@@ -143,10 +143,15 @@ void read_zip64(ByteReader extra, std::uint64_t* (&values)[3])
 
 }  // namespace
 
-HostTensor parse_npy(const Bytes& bytes, const std::string& name) { return parse_array(*bytes, bytes, name); }
+HostTensor parse_npy(const Bytes& bytes, const std::string& name)
+{
+    require(bytes != nullptr, name, ": there are no bytes");
+    return parse_array(*bytes, bytes, name);
+}
 
 WeightMap parse_npz(const Bytes& bytes, const std::string& name)
 {
+    require(bytes != nullptr, name, ": there are no bytes");
     // The end record, of 22 bytes and a comment, leads to the directory.
     const std::string_view all(reinterpret_cast<const char*>(bytes->data()), bytes->size());
     const std::size_t end = all.rfind("PK\5\6");
@@ -214,6 +219,7 @@ WeightMap parse_npz(const Bytes& bytes, const std::string& name)
 
 std::vector<std::byte> npy_bytes(const HostTensor& tensor)
 {
+    check_bytes(tensor, "npy");
     std::string_view type;
     for (const auto& [known, value] : numpy_types)
         if (value == tensor.dtype)

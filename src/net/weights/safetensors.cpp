@@ -98,6 +98,7 @@ auto about(const std::string& what, const Rethrown& f)
 
 WeightMap parse_safetensors(const Bytes& bytes, const std::string& name)
 {
+    require(bytes != nullptr, name, ": there are no bytes");
     ByteReader reader(*bytes, name);
     const auto length = reader.number<std::uint64_t>("header length");
     require(length <= largest_header && length <= reader.left(), name, ": a header of ", length,
@@ -136,6 +137,7 @@ std::vector<std::byte> safetensors_bytes(const WeightMap& weights)
     Json header = Json::object();
     std::uint64_t at = 0;
     for (const auto& [name, tensor] : weights) {
+        check_bytes(tensor, name);
         const auto type =
             std::ranges::find(safetensors_types, tensor.dtype, [](const auto& row) { return row.second; });
         require<NotSupported>(type != std::end(safetensors_types), "safetensors: tensor \"", name, "\" is ",
@@ -158,6 +160,7 @@ std::vector<std::byte> safetensors_bytes(const WeightMap& weights)
 
 WeightMap parse_dlpw(const Bytes& bytes, const std::string& name)
 {
+    require(bytes != nullptr, name, ": there are no bytes");
     ByteReader reader(*bytes, name);
     require(reader.text(4, "magic") == "DLPW", name, ": not a DLPW file");
     std::uint32_t length = 0;
@@ -188,6 +191,7 @@ std::vector<std::byte> dlpw_bytes(const WeightMap& weights)
     Json tensors = Json::object();
     std::uint64_t at = 0;
     for (const auto& [name, tensor] : weights) {
+        check_bytes(tensor, name);
         tensors[name] = {{"dtype", dlpw_name(tensor.dtype)},
                          {"shape", std::vector<std::int64_t>(tensor.shape.begin(), tensor.shape.end())},
                          {"size", tensor.data.size()},

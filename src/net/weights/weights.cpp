@@ -10,6 +10,7 @@ namespace clprim {
 
 std::size_t checked_bytes(const Dims& shape, DataType dtype, const std::string& what)
 {
+    require(is_data_type(dtype), what, ": ", static_cast<int>(dtype), " is no dtype");
     std::int64_t bytes = static_cast<std::int64_t>(size_of(dtype));
     bool empty = false;
     for (const std::int64_t size : shape) {
@@ -20,6 +21,12 @@ std::size_t checked_bytes(const Dims& shape, DataType dtype, const std::string& 
                 what, ": shape ", to_string(shape), " is too large");
     }
     return empty ? 0 : static_cast<std::size_t>(bytes);
+}
+
+void check_bytes(const HostTensor& tensor, const std::string& what)
+{
+    require(tensor.data.size() == checked_bytes(tensor.shape, tensor.dtype, what), what, ": shape ",
+            to_string(tensor.shape), " (", name_of(tensor.dtype), ") and ", tensor.data.size(), " bytes do not fit");
 }
 
 HostTensor host_tensor(DataType dtype, const Dims& shape, std::vector<std::byte> data)
@@ -49,8 +56,7 @@ void to_device(Queue& queue, const HostTensor& source, const Tensor& target)
     target.check("to_device", "target");
     require(source.shape == target.shape, "to_device: a tensor of shape ", to_string(source.shape),
             " does not fit one of shape ", to_string(target.shape));
-    require(source.data.size() == checked_bytes(source.shape, source.dtype, "to_device"), "to_device: shape ",
-            to_string(source.shape), " (", name_of(source.dtype), ") and ", source.data.size(), " bytes do not fit");
+    check_bytes(source, "to_device");
     if (source.data.empty())
         return;
     const bool direct = target.dtype == source.dtype && target.is_contiguous();
@@ -97,6 +103,7 @@ Bytes read_file(const std::string& path)
 
 WeightMap parse_weights(const Bytes& bytes, const std::string& name)
 {
+    require(bytes != nullptr, name, ": there are no bytes");
     if (begins(*bytes, "DLPW"))
         return parse_dlpw(bytes, name);
     if (begins(*bytes, "\x93NUMPY"))
