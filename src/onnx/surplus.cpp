@@ -57,8 +57,11 @@ void Surplus::after(const Graph& graph, std::size_t node, Queue& queue)
         if (found == constants_.end() || found->second.gone)
             continue;
         Value& value = graph_.constants[found->second.index].second;
-        found->second.gone = value.on_device() && found->second.replaced;
-        const Tensor tensor = value.device(queue);
+        found->second.gone = found->second.replaced;
+        // What was read on the host alone need not come to the device in order to go.
+        const bool never_read = found->second.gone && !value.on_device();
+        const Tensor tensor = never_read ? queue.context().empty(value.shape(), storage_type(value.type()), queue)
+                                         : value.device(queue);
         value = Value(found->second.gone ? detail::hollow(tensor) : tensor, value.type());
     }
 }

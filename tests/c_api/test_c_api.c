@@ -205,6 +205,35 @@ static void test_null(void)
 }
 
 /* Numbers that are none of counts, sizes, types or offsets: refused before any memory is read by them. */
+/* Objects of OpenCL that are none, and sessions that are not there. */
+static void test_null_objects(void)
+{
+    const int64_t shape[] = {4}, negative[] = {-4}, huge[] = {INT64_MAX};
+    clprim_port port;
+    clprim_tensor* tensor = NULL;
+    void* buffer = NULL;
+    size_t number = 0;
+    REFUSED("", clprim_device_get, 0, NULL);
+    REFUSED("", clprim_device_get, -1, NULL);
+    REFUSED("", clprim_build_programs, NULL, NULL, &number);
+    CHECK(clprim_build_programs("no such device", "/nonexistent", &number) != CLPRIM_OK && clprim_last_error()[0]);
+    REFUSED("", clprim_opencl_get, NULL, NULL);
+    REFUSED("", clprim_opencl_use_context, NULL);
+    REFUSED("", clprim_opencl_wait_for, NULL, NULL);
+    REFUSED("", clprim_tensor_adopt, CLPRIM_FLOAT32, shape, 1, NULL, 0, NULL, &tensor);
+    REFUSED("", clprim_tensor_adopt, CLPRIM_FLOAT32, negative, 1, NULL, 0, NULL, &tensor);
+    REFUSED("", clprim_tensor_adopt, CLPRIM_FLOAT32, huge, 1, NULL, 0, NULL, &tensor);
+    REFUSED("", clprim_tensor_adopt, CLPRIM_FLOAT32, shape, 1, NULL, 0, NULL, NULL);
+    REFUSED("", clprim_tensor_adopt, (clprim_type)99, shape, 1, NULL, 0, NULL, &tensor);
+    REFUSED("", clprim_tensor_buffer, NULL, NULL, &buffer, &number);
+    REFUSED("", clprim_session_output, NULL, 0, &port);
+    REFUSED("", clprim_session_trace, NULL, "trace.json");
+    REFUSED("", clprim_session_save, NULL, "model.onnx");
+    clprim_session_cancel(NULL);
+    CHECK(clprim_session_metadata(NULL, "key") == NULL && clprim_session_metadata(NULL, NULL) == NULL);
+    CHECK(tensor == NULL && buffer == NULL);
+}
+
 static void test_numbers(void)
 {
     const size_t counts[] = {(size_t)1 << 62, (size_t)-1, 65};
@@ -354,6 +383,7 @@ int main(void)
     test_session_options();
     test_runtime();
     test_null();
+    test_null_objects();
     test_numbers();
     test_counts_of_sessions();
     test_results_after_their_session();

@@ -182,9 +182,17 @@ std::shared_ptr<const RecurrentBytes> packed(const Call& call, const char* key, 
 {
     return call.derived(key, [&] {
         Queue& queue = call.queue();
-        return pack_bytes(queue, {matrix.bytes.device(queue), matrix.scales.device(queue), matrix.zeros.device(queue),
-                                  {}});
+        // The bytes come to the device for as long as they are packed.
+        const Value bytes = matrix.bytes.reshaped(matrix.bytes.shape(), queue);
+        return pack_bytes(queue, {bytes.device(queue), matrix.scales.device(queue), matrix.zeros.device(queue), {}});
     });
+}
+
+// The numbers that the bytes stand for are not read: a session may let them go.
+void takes_place_of(const Call& call, std::size_t input, const RecurrentBytes& bytes)
+{
+    if (Prepared* kept = call.prepared(input))
+        kept->get(call.queue(), "bytes", [&] { return bytes.bytes; }, Prepared::Keeps::all);
 }
 
 }  // namespace
@@ -216,6 +224,7 @@ void run_as_one(Layer& layer, RecurrentLayer::Cell cell)
         p.scales = of->scales;
         p.zeros = of->zeros;
         p.progress = of->progress;
+        takes_place_of(call, 2, *of);
     } else if (!few && takes_panels(call.queue().device(), cell, layer.x.dtype)) {
         p.panels = derived_of(layer, 2, "panels", [&] { return pack_panels(call.queue(), call.tensor(2), cell); });
     } else {
@@ -223,6 +232,7 @@ void run_as_one(Layer& layer, RecurrentLayer::Cell cell)
     }
     if (bytes && multiplies_bytes(call.queue().device()) && layer.inputs <= most_recurrent_bytes) {
         const auto of = packed(call, "input bytes", *call.node().input_bytes);
+        takes_place_of(call, 1, *of);
         const auto width = layer.gates * layer.hidden;
         p.bias = call.has(3) ? joint_bias(layer, 0).reshape({static_cast<std::int64_t>(layer.directions), width})
                              : Tensor();
