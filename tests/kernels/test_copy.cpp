@@ -130,7 +130,7 @@ TEST(Copy, RunsOfBytes)
             values[i] = static_cast<std::uint8_t>(i * 2654435761u >> 13);
         const Tensor source = upload(values, DataType::uint8, {static_cast<std::int64_t>(values.size())});
         const std::vector<std::uint8_t> before(values.size(), 7);
-        for (const auto [from, to] : {std::pair{0, 0}, {3, 0}, {0, 61}, {64, 5}}) {
+        for (const auto& [from, to] : {std::pair{0, 0}, {3, 0}, {0, 61}, {64, 5}}) {
             const Tensor target = upload(before, DataType::uint8, source.shape);
             copy(queue(), source.slice(0, from, from + count), target.slice(0, to, to + count));
             std::vector<std::uint8_t> expected = before;
