@@ -100,7 +100,7 @@ def acceptable(error, parser):
     """Clear errors are clprim's own; running out of memory is one where an operator was asked for too much."""
     import clprim
 
-    if isinstance(error, clprim.OutOfMemory):
+    if isinstance(error, (clprim.OutOfMemory, MemoryError)):    # NumPy's, of results
         return parser in ("onnx-run", "json")
     return isinstance(error, clprim.Error)
 

@@ -21,9 +21,9 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 import fuzz_parsers
 
 
-def model(nodes, inputs, outputs, initializers=(), **kwargs):
+def model(nodes, inputs, outputs, initializers=(), opset=17, **kwargs):
     graph = helper.make_graph(nodes, "g", inputs, outputs, list(initializers))
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8, **kwargs)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8, **kwargs)
 
 
 def port(name, shape=None, element=TensorProto.FLOAT):
@@ -362,3 +362,33 @@ def test_resize_range_and_eye_of_absurd_sizes(size):
         ranges.run({"a": np.array(0), "b": np.array(100), "d": np.array(size)})
     eye = clprim.Session(model([helper.make_node("EyeLike", ["x"], ["y"], k=size)], [port("x", [3, 4])], [port("y")]))
     assert not eye.run({"x": np.ones((3, 4), np.float32)})["y"].any()
+
+
+@pytest.mark.parametrize("mode", ["linear", "circular"])
+@pytest.mark.parametrize("cache, update, begin", [((2, 4, 0, 0), (2, 1, 2, 5), 1), ((2, 4, 0, 5), (2, 4, 2, 5), 0),
+                                                  ((2, 1, 4, 5), (2, 5), 0), ((2, 1, 4, 5), (2, 1, 2, 5), -1)])
+def test_caches_that_do_not_fit(mode, cache, update, begin):
+    node = helper.make_node("TensorScatter", ["cache", "update", "begin"], ["y"], name="scatter", mode=mode)
+    session = clprim.Session(model([node], [port("cache"), port("update"), port("begin", None, TensorProto.INT64)],
+                                   [port("y")], opset=24))
+    inputs = {"cache": np.zeros(cache, "f"), "update": np.ones(update, "f"), "begin": np.full(2, begin)}
+    with pytest.raises(clprim.InvalidArgument, match="TensorScatter 'scatter'"):
+        session.run(inputs)
+
+
+def test_positions_of_a_cache_that_wrap():
+    node = helper.make_node("TensorScatter", ["cache", "update", "begin"], ["y"], mode="circular")
+    session = clprim.Session(model([node], [port("cache"), port("update"), port("begin", None, TensorProto.INT64)],
+                                   [port("y")], opset=24))
+    largest = np.iinfo(np.int64).max                  # 7 more than a multiple of 8
+    y = session.run({"cache": np.zeros((1, 1, 8, 1), "f"), "update": np.ones((1, 1, 2, 1), "f"),
+                     "begin": np.array([largest])})["y"]
+    np.testing.assert_array_equal(y.ravel(), [1, 0, 0, 0, 0, 0, 0, 1])
+
+
+@pytest.mark.parametrize("mode", ["edge", "reflect", "wrap"])
+def test_pads_of_nothing(mode):
+    node = helper.make_node("Pad", ["x", "pads"], ["y"], mode=mode)
+    session = clprim.Session(model([node], [port("x"), port("pads", None, TensorProto.INT64)], [port("y")]))
+    with pytest.raises(clprim.InvalidArgument):
+        session.run({"x": np.zeros((0, 3), "f"), "pads": np.array([2, 0, 2, 0])})

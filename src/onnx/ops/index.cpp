@@ -249,6 +249,8 @@ void tensor_scatter(Call& call)
     const std::size_t axis = call.axis(call.integer_attribute("axis", -2), call.input(0).dim());
     const std::string mode = call.string_attribute("mode", "linear");
     call.check(axis > 0, "axis 0 is the batch");
+    call.check(call.shape(1).size() == call.shape(0).size(), "update has shape ", to_string(call.shape(1)),
+               ", the cache ", to_string(call.shape(0)));
     const Tensor y = copied_output(call), update = call.tensor(1);
     const std::int64_t batch = y.shape[0], steps = update.shape[axis], length = y.shape[axis];
     const Ints begin = call.has(2) ? call.ints(2) : Ints(static_cast<std::size_t>(batch));
@@ -257,9 +259,9 @@ void tensor_scatter(Call& call)
     Ints positions;
     for (const std::int64_t first : begin)
         for (std::int64_t i = 0; i < steps; ++i) {
-            call.check(first >= 0 && (mode == "circular" || first + steps <= length), "position ", first,
+            call.check(first >= 0 && length > 0 && (mode == "circular" || first <= length - steps), "position ", first,
                        " leaves no room for ", steps, " steps in ", length);
-            positions.push_back((first + i) % length);
+            positions.push_back((first % length + i) % length);
         }
     Tensor index = Value::ints(positions).device(call.queue());
     Dims strides(update.dim(), 0);
