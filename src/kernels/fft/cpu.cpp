@@ -115,7 +115,8 @@ bool cpu_columns(const Device& device, std::int64_t n, std::int64_t inner, bool 
 std::int64_t cpu_first_of_two(const Device& device, std::int64_t n, bool wide)
 {
     for (auto first = static_cast<std::int64_t>(std::sqrt(static_cast<double>(n))); first >= lanes; --first)
-        if (n % first == 0 && cpu_columns(device, first, n / first, wide) && cpu_columns(device, n / first, first, wide))
+        if (n % first == 0 && cpu_columns(device, first, n / first, wide) &&
+            cpu_columns(device, n / first, first, wide))
             return first;
     return 0;
 }

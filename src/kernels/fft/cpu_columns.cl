@@ -1,10 +1,10 @@
-// Fourier transforms of 16 lines of N elements at once on CPUs, a line in each lane of a vector: of neighbouring columns
-// as they lie in memory, of rows (-DIN_ROWS, -DOUT_ROWS) by transposing 16 x 16 numbers. Stockham's self-sorting passes,
-// the first of which reads columns and the last of which writes them.
-// Work-item (i, block): lines 16 i .. of a block of `inner` lines. Options and roots are those of lines.cl. -DTURN: term k
-// of line l is turned by exp(-2 pi i k l / all) at the end, by `turns` behind the roots of the line: for the first of 16
-// lines by fine steps and coarse ones (pairs, turns[m % fine] turns[fine + m / fine]), for lanes by vectors behind those.
-// Inverse transforms exchange real and imaginary parts on the way in and out.
+// Fourier transforms of 16 lines of N elements at once on CPUs, a line in each lane of a vector: of neighbouring
+// columns as they lie in memory, of rows (-DIN_ROWS, -DOUT_ROWS) by transposing 16 x 16 numbers. Stockham's
+// self-sorting passes, the first of which reads columns and the last of which writes them. Work-item (i, block): lines
+// 16 i .. of a block of `inner` lines. Options and roots are those of lines.cl. -DTURN: term k of line l is turned by
+// exp(-2 pi i k l / all) at the end, by `turns` behind the roots of the line: for the first of 16 lines by fine steps
+// and coarse ones (pairs, turns[m % fine] turns[fine + m / fine]), for lanes by vectors behind those. Inverse
+// transforms exchange real and imaginary parts on the way in and out.
 #include "core/dtype.cl"
 
 #define CAT_(a, b) a##b

@@ -2,8 +2,8 @@
 // a time, in Stockham's self-sorting passes over vectors of 16 neighbours, the first of which reads memory and the last
 // of which writes it. Options and roots are those of lines.cl, and so are -DREAL_IN and -DREAL_OUT. Behind the roots of
 // the line lie `turns`: those of passes whose vectors need several, in the order in which they are used (vector, term,
-// real parts before imaginary ones), then, for lines of real numbers, exp(-2 pi i k / 2 N), k < N. Inverse transforms exchange real and
-// imaginary parts on the way in and out.
+// real parts before imaginary ones), then, for lines of real numbers, TURNS numbers on, exp(-2 pi i k / 2 N), k < N.
+// Inverse transforms exchange real and imaginary parts on the way in and out.
 #include "core/dtype.cl"
 
 #define CAT_(a, b) a##b
@@ -75,8 +75,8 @@ void put(R* to, vec* v, int j, const int radix, const int done, const int items)
     }
 }
 
-// One pass, from x instead of `from` if there is one, to y instead of `to`: `done` is the product of the radices before.
-// Returns what follows this pass's roots.
+// One pass, the first from x instead of `from`, the last to y instead of `to`: `done` is the product of the radices
+// before. Returns what follows this pass's roots.
 static inline __attribute__((always_inline))
 const __global R* pass(const int radix, const int done, const R* from, R* to, const __global R* x, __global R* y,
                        const __global R* roots, const __global R* turns, const int inverse, R scale)

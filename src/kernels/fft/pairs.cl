@@ -1,6 +1,6 @@
-// Lines of 2 n real numbers whose pairs are transformed as complex numbers: the pairs' transform to the first n + 1 terms
-// of the line, and back (Cooley, Lewis and Welch, "The fast Fourier transform algorithm", 1970). Work-item (k, line).
-// -DR=float or double; turns[k] = exp(-2 pi i k / 2 n), 0 <= k <= n.
+// Lines of 2 n real numbers whose pairs are transformed as complex numbers: the pairs' transform to the first n + 1
+// terms of the line, and back (Cooley, Lewis and Welch, "The fast Fourier transform algorithm", 1970). Work-item (k,
+// line). -DR=float or double; turns[k] = exp(-2 pi i k / 2 n), 0 <= k <= n.
 #include "core/dtype.cl"
 
 #define CAT_(a, b) a##b

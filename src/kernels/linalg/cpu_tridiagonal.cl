@@ -1,6 +1,6 @@
-// Eigenvalues and eigenvectors of real symmetric matrices on CPUs: Householder's reduction to tridiagonal form, then QL
-// steps with implicit shifts (Bowdler, Martin, Reinsch and Wilkinson 1968). -DX, -DREAL: see number.cl; -DNAME: the type of
-// elements, float or double. TEAM is 1.
+// Eigenvalues and eigenvectors of real symmetric matrices on CPUs: Householder's reduction to tridiagonal form, then
+// QL steps with implicit shifts (Bowdler, Martin, Reinsch and Wilkinson 1968). -DX, -DREAL: see number.cl; -DNAME: the
+// type of elements, float or double. TEAM is 1.
 #include "kernels/linalg/number.cl"
 
 #define CAT_(a, b) a##b
@@ -84,7 +84,8 @@ static inline void update_rows(__global R* rows, long stride, update_t before, c
 // lines [2, n] is for the kernel alone, and begins as zeros.
 __kernel void tridiagonalise(__global R* a, ulong a_offset, __global R* diagonal, ulong diagonal_offset,
                              __global R* beside, ulong beside_offset, __global R* tau, ulong tau_offset,
-                             __global int* exponents, ulong exponents_offset, __global R* lines, ulong lines_offset, int n)
+                             __global int* exponents, ulong exponents_offset, __global R* lines, ulong lines_offset,
+                             int n)
 {
     const ulong matrix = get_global_id(0);
     a += a_offset + matrix * n * n;

@@ -33,8 +33,8 @@ void turn(Queue& queue, const Tensor& w, const Tensor& v)
            AccScalar{smallest_normal(real) / epsilon_of(real), real});
 }
 
-// Singular values of float32 on CPUs with float64, by the eigenvalues of A^H A, whose squares lose no digit that float32
-// has: what is wrong with values stays below 1e-8 of the largest.
+// Singular values of float32 on CPUs with float64, by the eigenvalues of A^H A, whose squares lose no digit that
+// float32 has: what is wrong with values stays below 1e-8 of the largest.
 void gram_svd(Queue& queue, const Tensor& columns, const Tensor& vectors, const Tensor& values)
 {
     const std::int64_t batch = columns.size(0), n = columns.size(1), m = columns.size(2);

@@ -39,6 +39,11 @@ std::string linalg_options(DataType dtype, std::size_t team)
            concat(" -DTEAM=", team);
 }
 
+std::string cpu_options(DataType dtype)
+{
+    return linalg_options(dtype, 1) + (real_type(dtype) == DataType::float64 ? " -DNAME=double" : " -DNAME=float");
+}
+
 Kernel& linalg_kernel(Queue& queue, const char* file, const char* name, DataType dtype)
 {
     return queue.context().program(file, linalg_options(dtype, linalg_team(queue.device()))).kernel(name);
@@ -67,7 +72,6 @@ namespace {
 
 using namespace detail;
 
-constexpr const char* factor_file = "kernels/linalg/factor.cl";
 constexpr const char* columns_file = "kernels/linalg/columns.cl";
 
 // panel_t of factor.cl
@@ -78,6 +82,20 @@ struct Panel {
 Panel panel_of(const Tensor& a, std::int64_t begin, std::int64_t end)
 {
     return {cl_int(a.size(1)), cl_int(a.size(2)), cl_int(begin), cl_int(end)};
+}
+
+// A kernel that owns matrices, and a work-group for each of `batch`.
+Kernel& factor_kernel(Queue& queue, const char* name, DataType dtype)
+{
+    if (queue.device().kind != DeviceKind::cpu)
+        return linalg_kernel(queue, "kernels/linalg/factor.cl", name, dtype);
+    return queue.context().program("kernels/linalg/cpu_factor.cl", cpu_options(dtype)).kernel(name);
+}
+
+Range factor_range(const Queue& queue, std::int64_t batch)
+{
+    const Device& device = queue.device();
+    return Range::groups(static_cast<std::size_t>(batch), device.kind == DeviceKind::cpu ? 1 : linalg_team(device));
 }
 
 Tensor block(const Tensor& a, std::int64_t top, std::int64_t bottom, std::int64_t left, std::int64_t right)
@@ -114,8 +132,8 @@ void lu_factor(Queue& queue, const Tensor& a, const Tensor& pivots, const Tensor
     zero(queue, info);
     if (a.numel() == 0)
         return;
-    Kernel& kernel = linalg_kernel(queue, factor_file, "lu_panel", a.dtype);
-    const Range groups = Range::groups(static_cast<std::size_t>(batch), linalg_team(queue.device()));
+    Kernel& kernel = factor_kernel(queue, "lu_panel", a.dtype);
+    const Range groups = factor_range(queue, batch);
     for (std::int64_t begin = 0; begin < count; begin += linalg_block) {
         const std::int64_t end = std::min(count, begin + linalg_block);
         queue.launch(kernel, groups, a, pivots, info, panel_of(a, begin, end), cl_int(pivot));
@@ -168,8 +186,8 @@ void cholesky(Queue& queue, const Tensor& a, const Tensor& info)
     zero(queue, info);
     if (a.numel() == 0)
         return;
-    Kernel& kernel = linalg_kernel(queue, factor_file, "cholesky_panel", a.dtype);
-    const Range groups = Range::groups(static_cast<std::size_t>(batch), linalg_team(queue.device()));
+    Kernel& kernel = factor_kernel(queue, "cholesky_panel", a.dtype);
+    const Range groups = factor_range(queue, batch);
     for (std::int64_t begin = 0; begin < n; begin += linalg_block) {
         const std::int64_t end = std::min(n, begin + linalg_block);
         queue.launch(kernel, groups, a, info, panel_of(a, begin, end));
@@ -217,8 +235,7 @@ void qr_factor(Queue& queue, const Tensor& a, const Tensor& tau)
     check_dense(a, a.shape, a.dtype, "qr_factor: a");
     check_dense(tau, {a.size(0), count}, a.dtype, "qr_factor: tau");
     if (a.numel() != 0)
-        queue.launch(linalg_kernel(queue, factor_file, "householder", a.dtype),
-                     Range::groups(static_cast<std::size_t>(a.size(0)), linalg_team(queue.device())), a, tau,
+        queue.launch(factor_kernel(queue, "householder", a.dtype), factor_range(queue, a.size(0)), a, tau,
                      panel_of(a, 0, count));
 }
 

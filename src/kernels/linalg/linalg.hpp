@@ -25,6 +25,7 @@ void check_dense(const Tensor& t, const Dims& shape, DataType dtype, const char*
 // Work-items that share a matrix: a SIMD register's worth on a CPU.
 std::size_t linalg_team(const Device& device);
 std::string linalg_options(DataType dtype, std::size_t team);
+std::string cpu_options(DataType dtype);   // of kernels whose work-items own matrices, with the name of real elements
 Kernel& linalg_kernel(Queue& queue, const char* file, const char* name, DataType dtype);
 // A work-item for each column of each matrix.
 Range over_columns(const Queue& queue, std::int64_t columns, std::int64_t batch);

@@ -15,9 +15,7 @@ void tridiagonal_eigh(Queue& queue, const Tensor& a, const Tensor& vectors, cons
     const std::int64_t batch = a.size(0), n = a.size(1);
     Context& context = queue.context();
     const auto empty = [&](const Dims& shape, DataType dtype) { return context.empty(shape, dtype, queue); };
-    const Program& program = context.program(
-        "kernels/linalg/cpu_tridiagonal.cl",
-        linalg_options(a.dtype, 1) + (a.dtype == DataType::float64 ? " -DNAME=double" : " -DNAME=float"));
+    const Program& program = context.program("kernels/linalg/cpu_tridiagonal.cl", cpu_options(a.dtype));
     const Tensor w = empty(a.shape, a.dtype), diagonal = empty(values.shape, a.dtype),
                  beside = empty(values.shape, a.dtype), tau = empty(values.shape, a.dtype),
                  exponents = empty({batch}, DataType::int32), lines = empty({batch, 2, n}, a.dtype);
