@@ -396,6 +396,28 @@ def test_svd_of_equal_rows(rows, columns, dtype, size, device):
     torch.testing.assert_close(q @ (r / size), a / size, rtol=0, atol=10 * digits["atol"])
 
 
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float64, torch.complex64), ids=str)
+@pytest.mark.parametrize("rows,columns", [(64, 64), (100, 130), (200, 70), (70, 200), (257, 129), (33, 31)])
+def test_qr_in_blocks(rows, columns, dtype, device):
+    a = torch.randn(2, rows, columns, dtype=dtype)
+    count, exact = min(rows, columns), torch.complex128 if dtype.is_complex else torch.float64
+    bound = dict(rtol=0, atol=10 * (rows + columns) * torch.finfo(dtype).eps)
+    for mode in ("reduced", "complete"):
+        q, r = (x.cpu().to(exact) for x in torch.linalg.qr(a.to(device), mode=mode))
+        torch.testing.assert_close(q @ r, a.to(exact), **bound)
+        torch.testing.assert_close(q.mH @ q, torch.eye(q.shape[-1], dtype=exact).expand(2, -1, -1), **bound)
+        assert (r.tril(-1) == 0).all()
+    factors, tau = torch.geqrf(a.to(device))
+    q = torch.linalg.qr(a.to(device), mode="complete")[0].cpu().to(exact)
+    for left, transpose in ((True, False), (True, True), (False, False), (False, True)):
+        c = torch.randn(2, rows, 50, dtype=dtype)
+        c = c if left else c.mT.contiguous()
+        got = torch.ormqr(factors, tau, c.to(device), left=left, transpose=transpose).cpu().to(exact)
+        turned = q.mH if transpose else q
+        torch.testing.assert_close(got, turned @ c.to(exact) if left else c.to(exact) @ turned, **bound)
+    assert tau.shape == (2, count)
+
+
 def test_householder_product_refuses_an_out_that_cannot_hold_it(device):
     a, tau = torch.randn(4, 3, device=device), torch.randn(3, device=device)
     with pytest.raises(RuntimeError, match="safely castable"):

@@ -124,58 +124,75 @@ __kernel void cholesky_panel(__global T* a, ulong a_offset, __global int* info, 
     }
 }
 
-// Columns [first, first + count) of the matrix, count <= 32, are reflected by the vector in column k.
-static inline void reflect(__global T* a, panel_t p, int k, int first, int count, T tau)
+#ifndef COMPLEX
+#define LANES ((vec)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15))
+// The columns from `first` to `last` among the 32 from `start` on are reflected by the vector in column k.
+static inline void reflect_window(__global T* a, panel_t p, int k, int start, int first, int last, T tau)
+{
+    const vec lanes = LANES + (T)start, from = (T)first, to = (T)last;
+    const vec low_scale = select((vec)0, (vec)tau, lanes >= from && lanes < to),
+              high_scale = select((vec)0, (vec)tau, lanes + 16 >= from && lanes + 16 < to);
+    __global T* top = a + (long)k * p.n + start;
+    vec low = vload16(0, top), high = vload16(1, top);
+    for (int i = k + 1; i < p.m; ++i) {
+        const T v = a[(long)i * p.n + k];
+        low += v * vload16(0, a + (long)i * p.n + start);
+        high += v * vload16(1, a + (long)i * p.n + start);
+    }
+    low *= low_scale;
+    high *= high_scale;
+    vstore16(vload16(0, top) - low, 0, top);
+    vstore16(vload16(1, top) - high, 1, top);
+    for (int i = k + 1; i < p.m; ++i) {
+        __global T* row = a + (long)i * p.n + start;
+        const T v = a[(long)i * p.n + k];
+        vstore16(vload16(0, row) - v * low, 0, row);
+        vstore16(vload16(1, row) - v * high, 1, row);
+    }
+}
+#endif
+
+// Columns from `first` to `last` of the matrix are reflected by the vector in column k.
+static inline void reflect(__global T* a, panel_t p, int k, int first, int last, T tau)
 {
 #ifndef COMPLEX
-    if (count == 32) {
-        __global T* top = a + (long)k * p.n + first;
-        vec low = vload16(0, top), high = vload16(1, top);
-        for (int i = k + 1; i < p.m; ++i) {
-            const T v = a[(long)i * p.n + k];
-            low += v * vload16(0, a + (long)i * p.n + first);
-            high += v * vload16(1, a + (long)i * p.n + first);
-        }
-        low *= tau;
-        high *= tau;
-        vstore16(vload16(0, top) - low, 0, top);
-        vstore16(vload16(1, top) - high, 1, top);
-        for (int i = k + 1; i < p.m; ++i) {
-            __global T* row = a + (long)i * p.n + first;
-            const T v = a[(long)i * p.n + k];
-            vstore16(vload16(0, row) - v * low, 0, row);
-            vstore16(vload16(1, row) - v * high, 1, row);
-        }
+    if (p.n >= 32) {
+        for (int at = first; at < last; at += 32)
+            reflect_window(a, p, k, min(at, p.n - 32), at, min(at + 32, last), tau);
         return;
     }
 #endif
-    T products[32];
-    for (int j = 0; j < count; ++j)
-        products[j] = a[(long)k * p.n + first + j];
-    for (int i = k + 1; i < p.m; ++i) {
-        const T v = conjugate(a[(long)i * p.n + k]);
+    for (int at = first; at < last; at += 32) {
+        const int count = min(32, last - at);
+        T products[32];
         for (int j = 0; j < count; ++j)
-            products[j] += times(v, a[(long)i * p.n + first + j]);
-    }
-    for (int j = 0; j < count; ++j) {
-        products[j] = times(products[j], conjugate(tau));
-        a[(long)k * p.n + first + j] -= products[j];
-    }
-    for (int i = k + 1; i < p.m; ++i) {
-        const T v = a[(long)i * p.n + k];
-        for (int j = 0; j < count; ++j)
-            a[(long)i * p.n + first + j] -= times(v, products[j]);
+            products[j] = a[(long)k * p.n + at + j];
+        for (int i = k + 1; i < p.m; ++i) {
+            const T v = conjugate(a[(long)i * p.n + k]);
+            for (int j = 0; j < count; ++j)
+                products[j] += times(v, a[(long)i * p.n + at + j]);
+        }
+        for (int j = 0; j < count; ++j) {
+            products[j] = times(products[j], conjugate(tau));
+            a[(long)k * p.n + at + j] -= products[j];
+        }
+        for (int i = k + 1; i < p.m; ++i) {
+            const T v = a[(long)i * p.n + k];
+            for (int j = 0; j < count; ++j)
+                a[(long)i * p.n + at + j] -= times(v, products[j]);
+        }
     }
 }
 
-// As that of factor.cl.
-__kernel void householder(__global T* a, ulong a_offset, __global T* tau, ulong tau_offset, panel_t p)
+// As that of factor.cl for the columns [begin, end), which reflect those up to `last`; tau has `count` for a matrix.
+__kernel void householder(__global T* a, ulong a_offset, __global T* tau, ulong tau_offset, panel_t p, int last,
+                          int count)
 {
     const int n = p.n;
     const ulong matrix = get_global_id(0);
     a += a_offset + matrix * p.m * n;
-    tau += tau_offset + matrix * p.end;
-    for (int k = 0; k < p.end; ++k) {
+    tau += tau_offset + matrix * count;
+    for (int k = p.begin; k < p.end; ++k) {
         R largest = 0, below = 0;
         for (int i = k; i < p.m; ++i)
             largest = fmax(largest, magnitude(a[(long)i * n + k]));
@@ -193,7 +210,41 @@ __kernel void householder(__global T* a, ulong a_offset, __global T* tau, ulong 
             a[(long)i * n + k] = times(a[(long)i * n + k] / largest, factor);
         tau[k] = own_tau;
         a[(long)k * n + k] = from_real(largest * turned);
-        for (int first = k + 1; first < n; first += 32)
-            reflect(a, p, k, first, min(32, n - first), own_tau);
+        reflect(a, p, k, k + 1, last, own_tau);
     }
+}
+
+// The vectors of reflectors [begin, end) as columns of v [m - begin, end - begin], ones on the diagonal. Work-item: a
+// row.
+__kernel void reflector_vectors(const __global T* a, ulong a_offset, __global T* v, ulong v_offset, panel_t p)
+{
+    const int i = get_global_id(0), width = p.end - p.begin, rows = p.m - p.begin;
+    const ulong matrix = get_global_id(1);
+    a += a_offset + (matrix * p.m + p.begin + i) * p.n + p.begin;
+    v += v_offset + (matrix * rows + i) * width;
+    for (int j = 0; j < width; ++j)
+        v[j] = i > j ? a[j] : from_real(i == j);
+}
+
+// The triangle t of a block of reflectors, whose product is 1 - V t V^H (Schreiber and Van Loan 1989), from the
+// products of its vectors; transposed and conjugated if `adjoint`.
+__kernel void reflector_triangle(const __global T* products, ulong products_offset, const __global T* tau,
+                                 ulong tau_offset, __global T* t, ulong t_offset, panel_t p, int count, int adjoint)
+{
+    const int width = p.end - p.begin;
+    const ulong matrix = get_global_id(0);
+    products += products_offset + matrix * width * width;
+    t += t_offset + matrix * width * width;
+    tau += tau_offset + matrix * count + p.begin;
+    T triangle[32 * 32];
+    for (int j = 0; j < width; ++j)
+        for (int i = 0; i < width; ++i) {
+            T sum = from_real(0);
+            for (int k = i; k < j && i < j; ++k)
+                sum += times(triangle[i * 32 + k], products[k * width + j]);
+            triangle[i * 32 + j] = i < j ? times(from_real(-1), times(tau[j], sum)) : i == j ? tau[j] : from_real(0);
+        }
+    for (int i = 0; i < width; ++i)
+        for (int j = 0; j < width; ++j)
+            t[i * width + j] = adjoint ? conjugate(triangle[j * 32 + i]) : triangle[i * 32 + j];
 }

@@ -119,6 +119,39 @@ void zero(Queue& queue, const Tensor& t)
         fill(queue, t, 0);
 }
 
+constexpr std::int64_t reflector_block = 32;
+
+// Whether `count` reflectors are applied as products of matrices.
+bool in_blocks(const Queue& queue, const Tensor& a, std::int64_t count)
+{
+    return queue.device().kind == DeviceKind::cpu && !is_complex(a.dtype) && count >= 2 * reflector_block;
+}
+
+// The reflectors [begin, end) of a, whose adjoint is asked for or not, times the rows c that they change.
+void apply_block(Queue& queue, const Tensor& a, const Tensor& tau, std::int64_t begin, std::int64_t end, bool adjoint,
+                 const Tensor& c)
+{
+    const std::int64_t batch = a.size(0), rows = a.size(1) - begin, width = end - begin;
+    const auto empty = [&](std::int64_t m, std::int64_t n) {
+        return queue.context().empty({batch, m, n}, a.dtype, queue);
+    };
+    const auto multiply = [&](const Tensor& x, const Tensor& y, const Tensor& z) {
+        gemm(queue, gemm_problem(x, y, z), x, y, z);
+    };
+    const Tensor v = empty(rows, width), products = empty(width, width), t = empty(width, width),
+                 x = empty(width, c.size(2)), y = empty(width, c.size(2));
+    const Panel panel = panel_of(a, begin, end);
+    const auto each = static_cast<std::size_t>(batch);
+    queue.launch(factor_kernel(queue, "reflector_vectors", a.dtype),
+                 Range::groups({static_cast<std::size_t>(rows), each, 1}, {1, 1, 1}), a, v, panel);
+    multiply(v.transpose(1, 2), v, products);
+    queue.launch(factor_kernel(queue, "reflector_triangle", a.dtype), Range::groups(each), products, tau, t, panel,
+                 cl_int(tau.size(1)), cl_int(adjoint));
+    multiply(v.transpose(1, 2), c, x);
+    multiply(t, x, y);
+    subtract_product(queue, v, y, c);
+}
+
 }  // namespace
 
 void lu_factor(Queue& queue, const Tensor& a, const Tensor& pivots, const Tensor& info, bool pivot)
@@ -234,9 +267,21 @@ void qr_factor(Queue& queue, const Tensor& a, const Tensor& tau)
     const std::int64_t count = std::min(a.size(1), a.size(2));
     check_dense(a, a.shape, a.dtype, "qr_factor: a");
     check_dense(tau, {a.size(0), count}, a.dtype, "qr_factor: tau");
-    if (a.numel() != 0)
-        queue.launch(factor_kernel(queue, "householder", a.dtype), factor_range(queue, a.size(0)), a, tau,
-                     panel_of(a, 0, count));
+    if (a.numel() == 0)
+        return;
+    Kernel& kernel = factor_kernel(queue, "householder", a.dtype);
+    const Range groups = factor_range(queue, a.size(0));
+    if (queue.device().kind != DeviceKind::cpu)
+        return queue.launch(kernel, groups, a, tau, panel_of(a, 0, count));
+    const std::int64_t n = a.size(2);
+    if (!in_blocks(queue, a, count))
+        return queue.launch(kernel, groups, a, tau, panel_of(a, 0, count), cl_int(n), cl_int(count));
+    for (std::int64_t begin = 0; begin < count; begin += reflector_block) {
+        const std::int64_t end = std::min(count, begin + reflector_block);
+        queue.launch(kernel, groups, a, tau, panel_of(a, begin, end), cl_int(end), cl_int(count));
+        if (end < n)
+            apply_block(queue, a, tau, begin, end, true, block(a, begin, a.size(1), end, n));
+    }
 }
 
 void apply_reflectors(Queue& queue, const Tensor& reflectors, const Tensor& tau, const Tensor& c, bool adjoint)
@@ -250,10 +295,20 @@ void apply_reflectors(Queue& queue, const Tensor& reflectors, const Tensor& tau,
             "apply_reflectors: reflectors ", to_string(reflectors.shape), ", tau ", to_string(tau.shape), " and c ",
             to_string(c.shape), " do not fit");
     check_dense(tau, {c.size(0), tau.size(1)}, c.dtype, "apply_reflectors: tau");
-    if (c.numel() != 0 && tau.numel() != 0)
-        queue.launch(linalg_kernel(queue, columns_file, "apply_reflectors", c.dtype),
-                     over_columns(queue, c.size(2), c.size(0)), reflectors, tau, c, strides_of(c), cl_int(c.size(1)),
-                     cl_int(reflectors.size(2)), cl_int(tau.size(1)), cl_int(c.size(2)), cl_int(adjoint));
+    if (c.numel() == 0 || tau.numel() == 0)
+        return;
+    if (const std::int64_t count = tau.size(1); in_blocks(queue, reflectors, count) && c.size(2) >= reflector_block) {
+        const std::int64_t blocks = divide_up(count, reflector_block);
+        for (std::int64_t step = 0; step < blocks; ++step) {
+            const std::int64_t begin = (adjoint ? step : blocks - 1 - step) * reflector_block;
+            apply_block(queue, reflectors, tau, begin, std::min(count, begin + reflector_block), adjoint,
+                        c.slice(1, begin, c.size(1)));
+        }
+        return;
+    }
+    queue.launch(linalg_kernel(queue, columns_file, "apply_reflectors", c.dtype),
+                 over_columns(queue, c.size(2), c.size(0)), reflectors, tau, c, strides_of(c), cl_int(c.size(1)),
+                 cl_int(reflectors.size(2)), cl_int(tau.size(1)), cl_int(c.size(2)), cl_int(adjoint));
 }
 
 }  // namespace clprim
