@@ -59,6 +59,18 @@ def test_columns_and_many_rows(shape, dtype, device):
     check_terms(torch.fft.fftn(x.to(device)), torch.fft.fftn(exact))
 
 
+@pytest.mark.parametrize("n", range(1, 73))
+def test_every_short_length(n, device):
+    """Lengths about those of vectors, whose last one repeats some terms."""
+    for rows in (1, 3, 24):
+        x = torch.randn(rows, n, dtype=torch.float64)
+        terms, half = torch.fft.fft(x.to(device) + 0j), torch.fft.rfft(x.to(device))
+        assert_close(terms.cpu(), torch.fft.fft(x))
+        assert_close(half.cpu(), torch.fft.rfft(x))
+        assert_close(torch.fft.ifft(terms).cpu(), x + 0j)
+        assert_close(torch.fft.irfft(half, n).cpu(), x)
+
+
 @pytest.mark.parametrize("n", (30, 65536))
 def test_real_lines_at_odd_places(n, device):
     """Pairs of real numbers are read as complex ones, which lie at even places."""

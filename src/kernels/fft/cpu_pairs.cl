@@ -1,4 +1,4 @@
-// pairs.cl by vectors of 16 on CPUs, for n >= 16: work-item (i, line) has the terms 1 + EACH i and so on, the last
+// pairs.cl by vectors of 16 on CPUs, for n > 16: work-item (i, line) has the terms 1 + EACH i and so on, the last
 // vector some once more, and the first work-item the ends too.
 #include "core/dtype.cl"
 

@@ -286,7 +286,7 @@ void transform_real(Queue& queue, const Tensor& x, const Tensor& y, R scale)
         return transform_lines<R>(queue, line, x, y,
                                   {{static_cast<cl_ulong>(x.size(1)), 0, 1}, {static_cast<cl_ulong>(y.size(1)), 0, 1},
                                    count, 1, 0, 0, inverse}, scale);
-    const bool vectors = device.kind == DeviceKind::cpu && n >= 16;
+    const bool vectors = device.kind == DeviceKind::cpu && n > 16;   // a vector has terms between the ends
     const Program& program = queue.context().program(vectors ? "kernels/fft/cpu_pairs.cl" : "kernels/fft/pairs.cl",
                                                      wide ? "-DR=double" : "-DR=float");
     const bool apart = real.offset % 2 != 0;   // numbers at odd places are no complex ones
