@@ -48,6 +48,13 @@ static inline T divide_floor(T a, T b)
 }
 static inline T power(T a, T b) { return pow(a, b); }
 
+// p 2^n of q = n + r, or 0 where q is below what the exponent holds. A CPU's compiler would branch there, and put no
+// vectors around the branch; 2^-127 is 0 in power_of_two.
+#ifdef CLPRIM_DEVICE_CPU
+#define CLPRIM_OR_NOTHING(V, q, n, p, POWER_OF_TWO) p * POWER_OF_TWO(n < -127 ? (V)-127 : n)
+#else
+#define CLPRIM_OR_NOTHING(V, q, n, p, POWER_OF_TWO) q < -126 ? (V)0 : p * POWER_OF_TWO(n)
+#endif
 // Float has own forms of tanh and of the normal distribution function, without branches and calls, which compilers turn
 // into vectors. Their polynomials are minimax fits in double, made for these forms.
 // V is float or, in code of vectors, a vector of it, I the same of int.
@@ -96,7 +103,7 @@ static inline T power(T a, T b) { return pow(a, b); }
         p = p * r + 0.240221202f;                                                                                     \
         p = p * r + 0.693146944f;                                                                                     \
         p = p * r + 1.00000012f;                                                                                      \
-        const V tail = q < -126 ? (V)0 : p * POWER_OF_TWO(n);                                                         \
+        const V tail = CLPRIM_OR_NOTHING(V, q, n, p, POWER_OF_TWO);                                                   \
         return x > 0 ? 1 - tail : tail;                                                                               \
     }
 #ifdef T_DOUBLE
