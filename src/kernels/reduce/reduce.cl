@@ -58,7 +58,8 @@ static inline state_t accumulate(PARAMETERS const geometry_t* g, const offset_t*
         offset_t i = from + lane;
 #ifdef OWN_LANES
         for (; i + LANES <= stop; i += LANES) {
-            #pragma unroll
+            // As a loop: what it unrolls first Intel's compiler does not find vectors in.
+            #pragma clang loop unroll(disable)
             for (int k = 0; k < LANES; ++k)
                 states[k] = STEP(states[k], i + k, outer * inner + i + k);
         }
