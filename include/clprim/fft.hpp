@@ -14,8 +14,8 @@ namespace clprim {
 // Method: the self-sorting algorithm of Stockham (Cochran et al., "What is the fast Fourier transform?", 1967), within
 // fast memory for lines of up to 4,096 elements (as many as local memory holds on a GPU) of primes up to 13, in two
 // launches for products of two such lengths (Bailey, 1990). On CPUs vectors hold neighbours of a line, or one element
-// of 16 lines. Lengths with primes beyond 31 are a convolution (Bluestein,
-// 1970). Others take a launch for each factor. Roots of unity come from tables computed in double.
+// of 16 lines. Lengths with primes beyond 31 are a convolution (Bluestein, 1970). Others take a launch for each factor.
+// Roots of unity come from tables computed in double.
 // Throws InvalidArgument for tensors that do not fit, NotSupported for complex128 on a device without float64.
 void fft(Queue& queue, const Tensor& input, bool inverse, const Tensor& output, double scale = 1);
 

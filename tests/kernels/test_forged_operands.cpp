@@ -115,6 +115,18 @@ protected:
     {
         return calls().at(GetParam());
     }
+
+    static void expect_an_error_or_nothing(const Tensors& tensors, const std::string& what)
+    {
+        try {
+            call().act(Context::get().queue(), tensors);
+            Context::get().queue().finish();
+        } catch (const Error& error) {
+            EXPECT_STRNE(error.what(), "") << call().name;
+        } catch (const std::exception& error) {
+            ADD_FAILURE() << call().name << ": " << what << ": " << error.what();
+        }
+    }
 };
 
 TEST_P(ForgedOperandsTest, AreRefused)
@@ -138,14 +150,7 @@ TEST_P(ForgedOperandsTest, WhatElseIsWrongIsAnErrorOrNoHarm)
         for (const auto& [what, wrong] : others(call().tensors[i])) {
             Tensors tensors = call().tensors;
             tensors[i] = wrong;
-            try {
-                call().act(queue, tensors);
-                queue.finish();
-            } catch (const Error& error) {
-                EXPECT_STRNE(error.what(), "") << call().name;
-            } catch (const std::exception& error) {
-                ADD_FAILURE() << call().name << ": tensor " << i << ' ' << what << ": " << error.what();
-            }
+            expect_an_error_or_nothing(tensors, detail::concat("tensor ", i, ' ', what));
         }
     EXPECT_NO_THROW(call().act(queue, call().tensors));
     queue.finish();
@@ -170,14 +175,7 @@ TEST_P(ForgedOperandsTest, IndicesOutOfRangeAreAnErrorOrNoHarm)
             const auto bytes = type == DataType::int32 ? std::as_bytes(std::span(&narrow, 1))
                                                        : std::as_bytes(std::span(&index, 1));
             fill(queue, tensors[i], bytes);
-            try {
-                call().act(queue, tensors);
-                queue.finish();
-            } catch (const Error& error) {
-                EXPECT_STRNE(error.what(), "") << call().name;
-            } catch (const std::exception& error) {
-                ADD_FAILURE() << call().name << ": tensor " << i << " holds " << index << ": " << error.what();
-            }
+            expect_an_error_or_nothing(tensors, detail::concat("tensor ", i, " holds ", index));
             for (std::size_t k = 0; k < guarded.size(); ++k)
                 EXPECT_TRUE(guarded[k].is_intact(queue))
                     << call().name << ": with " << index << " in tensor " << i << " writes beside tensor " << k;

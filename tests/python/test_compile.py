@@ -39,7 +39,6 @@ def test_concatenation_of_many_tensors():
     assert torch.ocl.kernel_launches() - before <= 4 or torch.ocl.get_device_properties(device).kind != "cpu"
 
 
-
 def test_what_is_used_twice_again_and_again_compiles_soon():
     """Three uses in each step: traced whole, the expression would have 3 ** 24 operations."""
     def chain(x):

@@ -12,15 +12,7 @@
 typedef CAT(R, 16) vec;
 #include "kernels/fft/butterflies.cl"
 #include "kernels/fft/cpu_vectors.cl"
-
-typedef struct {
-    ulong outer, line, step;
-} layout_t;
-typedef struct {
-    layout_t x, y;
-    uint lines, inner, all, fine;
-    int inverse;
-} lines_t;
+#include "kernels/fft/layout.cl"
 
 // 16 vectors of 16 become their transpose.
 static inline void transpose(vec* v)

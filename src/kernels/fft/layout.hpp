@@ -1,4 +1,4 @@
-// How lines of a transform lie in memory: layout_t, lines_t of lines.cl and cpu_columns.cl.
+// How lines of a transform lie in memory: layout_t, lines_t of layout.cl.
 #pragma once
 
 #include <clprim/queue.hpp>

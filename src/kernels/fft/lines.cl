@@ -25,15 +25,7 @@ typedef R vec;
 #define LOAD(p) (*(p))
 #include "kernels/fft/butterflies.cl"
 
-// Line l of a tensor begins at l / inner * outer + l % inner * step_of_line; its elements are `step` apart.
-typedef struct {
-    ulong outer, line, step;
-} layout_t;
-typedef struct {
-    layout_t x, y;
-    uint lines, inner, all, fine;   // exp(-2 pi i m / all) = turns[m % fine] turns[fine + m / fine]
-    int inverse;
-} lines_t;
+#include "kernels/fft/layout.cl"
 
 static inline ulong place(const layout_t* layout, uint line, uint inner)
 {

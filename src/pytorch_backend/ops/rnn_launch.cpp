@@ -12,36 +12,19 @@ namespace {
 
 using at::Tensor;
 
-clprim::RecurrentCell kernel_cell(Cell cell)
-{
-    switch (cell) {
-    case Cell::lstm:
-        return clprim::RecurrentCell::lstm;
-    case Cell::gru:
-        return clprim::RecurrentCell::gru;
-    case Cell::tanh:
-        return clprim::RecurrentCell::tanh;
-    case Cell::relu:
-        break;
-    }
-    return clprim::RecurrentCell::relu;
-}
-
-clprim::Tensor view_of(const Tensor& t) { return t.defined() ? view(t) : clprim::Tensor(); }
-
 Tensor contiguous(const Tensor& t) { return t.defined() ? t.contiguous() : t; }
 
-// Its operands; those that are not contiguous live in `state` as they are read.
+// What both ways read or write; all of it is contiguous.
 clprim::RecurrentSteps kernel_steps(const Steps& steps, const State& state, const Launched& launched)
 {
     clprim::RecurrentSteps p;
-    p.cell = kernel_cell(steps.cell);
+    p.cell = steps.cell;
     p.reversed = steps.reversed;
     p.h = view(state.h);
-    p.c = view_of(state.c);
+    p.c = view(std::optional(state.c));
     p.y = view(launched.y);
-    p.cells = view_of(launched.cells);
-    p.saved = view_of(launched.saved);
+    p.cells = view(std::optional(launched.cells));
+    p.saved = view(std::optional(launched.saved));
     return p;
 }
 
@@ -54,7 +37,7 @@ bool takes_one_launch(const Steps& steps, const State& state)
     for (const Tensor* t : {&steps.gates, &steps.hidden, &steps.hidden_bias, &state.h, &state.c})
         if (t->defined() && t->scalar_type() != at::kFloat)
             return false;
-    return clprim::takes_recurrent_steps(current_queue(steps.gates).device(), kernel_cell(steps.cell),
+    return clprim::takes_recurrent_steps(current_queue(steps.gates).device(), steps.cell,
                                          {steps.gates.size(0), state.h.size(0), state.h.size(1)},
                                          clprim::DataType::float32);
 }
@@ -78,9 +61,9 @@ Launched launch_steps(const Steps& steps, const State& given, bool saves)
         launched.saved = at::empty({count, batch, 4 * hidden}, gates.options());
     clprim::RecurrentSteps p = kernel_steps(steps, state, launched);
     p.gates = view(gates);
-    p.hidden_bias = view_of(bias);
+    p.hidden_bias = view(std::optional(bias));
     p.last_h = view(launched.last.h);
-    p.last_c = view_of(launched.last.c);
+    p.last_c = view(std::optional(launched.last.c));
     clprim::recurrent_steps(current_queue(gates), p, view(weights));
     return launched;
 }
@@ -105,8 +88,8 @@ LaunchedBack launch_back(const Steps& steps, const State& given, const Launched&
     back.hidden = steps.cell == Cell::gru ? at::empty_like(back.gates) : back.gates;
     clprim::recurrent_steps_backward(
         current_queue(weights), kernel_steps(steps, first, launched), view(weights),
-        {view_of(dy), view(h), view_of(c), view(back.gates),
-         view_of(steps.cell == Cell::gru ? back.hidden : Tensor())});
+        {view(std::optional(dy)), view(h), view(std::optional(c)), view(back.gates),
+         steps.cell == Cell::gru ? view(back.hidden) : clprim::Tensor()});
     back.before.h = h[count % 2];
     if (c.defined())
         back.before.c = c[count % 2];

@@ -2,10 +2,11 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <clprim/recurrent.hpp>
 
 namespace torch_ocl {
 
-enum class Cell { lstm, gru, tanh, relu };
+using Cell = clprim::RecurrentCell;
 
 struct State {
     at::Tensor h, c;   // [N, P], [N, H]
