@@ -128,8 +128,8 @@ void walk_panels(Queue& queue, const PanelWalk& p)
     const std::int64_t steps = p.y.size(0), directions = p.y.size(1), batch = p.y.size(2), hidden = p.y.size(3);
     const std::int64_t rows = rows_for(queue.device(), batch, directions);
     const auto stride = [](const Tensor& t, std::size_t axis) { return t.defined() ? u(t.stride(axis)) : 0; };
-    Geometry g{u(steps), u(batch), u(hidden), u(directions), p.reversed, p.saved.defined(), p.h.defined(), p.c.defined(),
-               p.lengths.defined(), 0, p.bias.defined() ? u(p.bias.size(1) / hidden) : 0, {},
+    Geometry g{u(steps), u(batch), u(hidden), u(directions), p.reversed, p.saved.defined(), p.h.defined(),
+               p.c.defined(), p.lengths.defined(), 0, p.bias.defined() ? u(p.bias.size(1) / hidden) : 0, {},
                stride(p.h, 0), stride(p.h, 1), stride(p.c, 0), stride(p.c, 1),
                u(p.y.stride(0)), u(p.y.stride(1)), u(p.y.stride(2)),
                stride(p.last_h, 0), stride(p.last_h, 1), stride(p.last_c, 0), stride(p.last_c, 1)};
