@@ -19,6 +19,7 @@ from torch._inductor.virtualized import V
 from torch._library.utils import get_layout_constraint_tag
 from torch.utils import _pytree as pytree
 
+from torch_ocl.inductor import interpolation
 from torch_ocl.inductor.runtime import Ranges
 from torch_ocl.inductor.types import C_TYPES
 
@@ -300,9 +301,19 @@ def _fused_products() -> None:
         lowering.make_fallback(target, lowering.tag_to_layout_constraint(get_layout_constraint_tag(target)))
 
 
+def _interpolation() -> None:
+    """The operators that interpolation.py keeps whole, which PyTorch would decompose, and says so where `CI` is set."""
+    for name in interpolation.NAMES:
+        for target, constraint in ((getattr(aten, name).default, None),
+                                   (getattr(aten, name + "_backward").default, lowering.require_contiguous)):
+            if target not in lowering.lowerings and target not in lowering.decompositions:
+                lowering.make_fallback(target, constraint, warn=False)
+
+
 def register() -> None:
     _flex_attention()
     _fused_products()
+    _interpolation()
     _keep_inline()
     _keep_scaled_softmax()
     _variances_in_two_steps()
