@@ -352,7 +352,7 @@ NOT_ASKED = {f"kernels/{name}.cl" for name in (
     "integer/conv_depthwise_rows", "integer/conv_depthwise_vnni", "integer/cpu", "integer/few_rows", "narrow/narrow",
     "pointwise/airy", "pointwise/bessel", "pointwise/distributions", "pointwise/gamma", "pointwise/geometry",
     "pointwise/math", "pointwise/pointwise", "pointwise/special", "recurrent/recurrent_cpu", "recurrent/recurrent_pack",
-    "recurrent/recurrent_project", "recurrent/recurrent_walk", "reduce/reduce")}
+    "recurrent/recurrent_project", "recurrent/recurrent_walk", "reduce/merge", "reduce/reduce")}
 
 
 def test_every_program_of_gpus_has_a_problem():

@@ -89,3 +89,32 @@ def test_medians_of_nothing(device):
     for dtype in (torch.float32, torch.int8, torch.int64):
         nothing = torch.empty(0, dtype=dtype)
         torch.testing.assert_close(nothing.to(device).median().cpu(), nothing.median(), equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16, torch.int64), ids=str)
+@pytest.mark.parametrize("shape", ((70, 16, 37), (1100, 33, 3), (2, 1029, 129), (5, 300, 200)), ids=str)
+def test_whole_and_cut_blocks(shape, dtype, device):
+    """Accumulators side by side, along the reduction or of neighbouring outputs, whole and less at the ends."""
+    x = torch.randint(0, 5, shape).to(dtype)
+    x[tuple(n - 1 for n in shape)] = 7
+    for dim in (0, 1):
+        for y in (x, x.transpose(1, 2)):
+            z = y.to(device)
+            assert torch.equal(z.sum(dim, dtype=torch.float32).cpu(), y.sum(dim, dtype=torch.float32))
+            largest = y.amax(dim, keepdim=True)
+            values, first = z.max(dim)
+            assert torch.equal(values.cpu(), largest.squeeze(dim))
+            assert torch.equal(first.cpu(), (y == largest).to(torch.uint8).argmax(dim))
+            if dtype == torch.float32:
+                torch.testing.assert_close(z.var(dim).cpu(), y.double().var(dim).float())
+
+
+@pytest.mark.parametrize("number", (float("inf"), float("-inf"), float("nan")))
+def test_extremes_of_one_number(number, device):
+    x = torch.full((200, 100), number)
+    x[:, 3] = x[7] = float("-inf")
+    for dim in (0, 1):
+        for name in ("max", "min"):
+            want, got = getattr(x, name)(dim), getattr(x.to(device), name)(dim)
+            torch.testing.assert_close(got.values.cpu(), want.values, equal_nan=True)
+            assert torch.equal(got.indices.cpu(), want.indices)

@@ -38,8 +38,8 @@ constexpr std::string_view extreme_state = "T value; index_t index;";
 constexpr std::string_view extreme_finish = "y0 = s.value; y1 = s.index;";
 #define EXTREME_CODE(less, start, finish)                                                                              \
     {extreme_state, "s.value = " start "; s.index = ~(index_t)0;",                                                     \
-     "if (s.index == ~(index_t)0 || s.value " less                                                                     \
-     " x0 || (x0 != x0 && s.value == s.value)) { s.value = x0; s.index = index; }",                                    \
+     "bool take = (s.index == ~(index_t)0) | (s.value " less                                                           \
+     " x0) | ((x0 != x0) & (s.value == s.value)); s.value = take ? x0 : s.value; s.index = take ? index : s.index;",   \
      "bool nan = s.value != s.value, other_nan = other.value != other.value;"                                          \
      " bool same = nan ? other_nan : s.value == other.value;"                                                          \
      " if (other.index != ~(index_t)0 && (s.index == ~(index_t)0 || (same ? other.index < s.index"                     \
@@ -49,7 +49,8 @@ constexpr std::string_view extreme_finish = "y0 = s.value; y1 = s.index;";
 // The same, but the last of equals and the last NaN.
 #define LAST_EXTREME_CODE(less, start)                                                                                 \
     {extreme_state, "s.value = " start "; s.index = ~(index_t)0;",                                                     \
-     "if (s.index == ~(index_t)0 || s.value " less "= x0 || x0 != x0) { s.value = x0; s.index = index; }",             \
+     "bool take = (s.index == ~(index_t)0) | (s.value " less "= x0) | (x0 != x0);"                                     \
+     " s.value = take ? x0 : s.value; s.index = take ? index : s.index;",                                              \
      "bool nan = s.value != s.value, other_nan = other.value != other.value;"                                          \
      " bool same = nan ? other_nan : s.value == other.value;"                                                          \
      " if (other.index != ~(index_t)0 && (s.index == ~(index_t)0 || (same ? other.index > s.index"                     \

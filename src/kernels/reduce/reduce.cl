@@ -2,9 +2,8 @@
 // SHIFT, STEP(s, i, index), which takes element i of the fastest reduced dimension into s, and FINISH(s, count).
 //
 // Dimensions [0, REDUCED_RANK) of the geometry are reduced, [REDUCED_RANK, RANK) kept. An output is owned by a
-// work-item (LANES 1), by a work-group whose LANES work-items step through the reduction side by side, or by a work-item
-// that keeps LANES accumulators itself (OWN_LANES), which a CPU's compiler puts into vectors. Where outputs are few,
-// the reduction is cut into segments (global id 1), whose accumulators `merge` combines.
+// work-item (LANES 1) or by a work-group whose LANES work-items step through the reduction side by side. Where outputs
+// are few, the reduction is cut into segments (global id 1), whose accumulators `merge` combines.
 #define BLOCK 256     // steps after which an accumulator is folded into the total: keeps rounding errors small
 // Chains of dependent steps that run side by side, so that as many loads are under way.
 // On GPUs fewer of doubles where a work-item owns an output: their states fill the registers of sub-groups of 32.
@@ -18,16 +17,11 @@
 #define CHAINS 1
 #endif
 
-#ifdef OWN_LANES
-#define STATES LANES
-#else
-#define STATES CHAINS
-#endif
 // All of a work-item's accumulators as one: halves are combined while there are two, which compilers put into vectors.
 static inline state_t fold(state_t* states)
 {
     #pragma unroll
-    for (int half_count = STATES / 2; half_count > 0; half_count /= 2) {
+    for (int half_count = CHAINS / 2; half_count > 0; half_count /= 2) {
         #pragma unroll
         for (int k = 0; k < half_count; ++k)
             states[k] = combine(states[k], states[k + half_count]);
@@ -39,9 +33,9 @@ static inline state_t accumulate(PARAMETERS const geometry_t* g, const offset_t*
                                  offset_t lane)
 {
     const offset_t inner = g->size[0];
-    state_t total = init(), states[STATES];
+    state_t total = init(), states[CHAINS];
     #pragma unroll
-    for (int k = 0; k < STATES; ++k)
+    for (int k = 0; k < CHAINS; ++k)
         states[k] = init();
     offset_t steps = 0;
     for (offset_t p = begin; p < end;) {
@@ -56,16 +50,6 @@ static inline state_t accumulate(PARAMETERS const geometry_t* g, const offset_t*
 #endif
         offset_t stop = min(min(inner, from + (end - p)), from + BLOCK * LANES);
         offset_t i = from + lane;
-#ifdef OWN_LANES
-        for (; i + LANES <= stop; i += LANES) {
-            // As a loop: what it unrolls first Intel's compiler does not find vectors in.
-            #pragma clang loop unroll(disable)
-            for (int k = 0; k < LANES; ++k)
-                states[k] = STEP(states[k], i + k, outer * inner + i + k);
-        }
-        for (; i < stop; ++i)
-            states[0] = STEP(states[0], i, outer * inner + i);
-#else
 #if CHAINS > 1
         for (; i + (CHAINS - 1) * LANES < stop; i += CHAINS * LANES) {
             #pragma unroll
@@ -75,13 +59,12 @@ static inline state_t accumulate(PARAMETERS const geometry_t* g, const offset_t*
 #endif
         for (; i < stop; i += LANES)
             states[0] = STEP(states[0], i, outer * inner + i);
-#endif
         p += stop - from;
         steps += stop - from;
         if (steps >= BLOCK * LANES) {
             total = combine(total, fold(states));
             #pragma unroll
-            for (int k = 0; k < STATES; ++k)
+            for (int k = 0; k < CHAINS; ++k)
                 states[k] = init();
             steps = 0;
         }
@@ -89,16 +72,14 @@ static inline state_t accumulate(PARAMETERS const geometry_t* g, const offset_t*
     return combine(total, fold(states));
 }
 
-#ifdef OWN_LANES
-__attribute__((reqd_work_group_size(1, 1, 1)))
-#elif LANES > 1
+#if LANES > 1
 __attribute__((reqd_work_group_size(LANES, 1, 1)))
 #endif
 __kernel void reduce(PARAMETERS ulong kept_count, ulong reduced_count, ulong segment,
                      __global uchar* partial, ulong partial_offset, const geometry_t g)
 {
 #if LANES > 1
-    const offset_t out = get_group_id(0), lane = get_local_id(0);   // 0 where the work-item has the lanes itself
+    const offset_t out = get_group_id(0), lane = get_local_id(0);
 #else
     // Work-items beyond the last output compute it again: compilers add in another order where some are idle.
     const offset_t out = min((ulong)get_global_id(0), kept_count - 1), lane = 0;
@@ -110,7 +91,7 @@ __kernel void reduce(PARAMETERS ulong kept_count, ulong reduced_count, ulong seg
     const offset_t end = min((ulong)reduced_count, (ulong)begin + segment);
     state_t s = accumulate(ARGUMENTS &g, base, begin, end, lane);
 
-#if LANES > 1 && !defined(OWN_LANES)
+#if LANES > 1
     __local state_t lanes[LANES];
     lanes[lane] = s;
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -129,7 +110,7 @@ __kernel void reduce(PARAMETERS ulong kept_count, ulong reduced_count, ulong seg
         return;
     s = lanes[0];
 #endif
-#elif LANES == 1
+#else
     if (get_global_id(0) >= kept_count)
         return;
 #endif
@@ -137,21 +118,4 @@ __kernel void reduce(PARAMETERS ulong kept_count, ulong reduced_count, ulong seg
         ((__global state_t*)(partial + partial_offset))[get_global_id(1) * kept_count + out] = s;
     else
         FINISH(s, reduced_count);
-}
-
-// Combines the segments' accumulators; a work-item owns an output.
-__kernel void merge(PARAMETERS ulong kept_count, ulong reduced_count, ulong segments,
-                    __global uchar* partial, ulong partial_offset, const geometry_t g)
-{
-    const offset_t out = get_global_id(0);
-    if (out >= kept_count)
-        return;
-    SHIFT
-    offset_t base[OPERANDS] = {0};
-    locate(&g, REDUCED_RANK, RANK, out, base);
-    const __global state_t* states = (const __global state_t*)(partial + partial_offset);
-    state_t s = init();
-    for (ulong k = 0; k < segments; ++k)
-        s = combine(s, states[k * kept_count + out]);
-    FINISH(s, reduced_count);
 }

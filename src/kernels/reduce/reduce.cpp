@@ -2,31 +2,15 @@
 
 #include <algorithm>
 
-#include <kernels/pointwise/iteration.hpp>
 #include <kernels/pointwise/kernel_cache.hpp>
-#include <kernels/pointwise/source.hpp>
+#include <kernels/reduce/source.hpp>
 
 namespace clprim {
 
+using namespace reduction;
 using detail::concat;
 
 namespace {
-
-// One launch while it is prepared. Operands are the inputs, then the outputs.
-struct Call {
-    std::vector<const Tensor*> operands;
-    std::size_t inputs = 0;
-    bool ordered = false;
-    Iteration kept, reduced;
-    std::int64_t kept_count = 1, reduced_count = 1;
-    int kept_rank = 1, reduced_rank = 1;      // that the kernel is built for
-    unsigned lanes = 1;                       // accumulators of each output
-    bool own_lanes = false;                   // one work-item has them all
-    std::int64_t segments = 1, segment = 0;   // cuts of the reduction, and how long they are
-    unsigned unit_reduced = 0, unit_kept = 0; // bit k: operand k moves by 1 along the fastest reduced or kept dimension
-    bool wide = false;
-    const char* reports = nullptr;            // what errors found by the kernel say
-};
 
 Dims full_shape(const Call& call)
 {
@@ -86,6 +70,20 @@ void plan_loops(Call& call)
     }
 }
 
+// Blocks of outputs that lie side by side.
+std::int64_t column_blocks(const Call& call)
+{
+    const std::int64_t row = call.kept.size[0];
+    return call.kept_count / row * ((row + call.columns - 1) / call.columns);
+}
+
+// Segments of one length, which leaves none empty.
+void cut(Call& call)
+{
+    call.segment = (call.reduced_count + call.segments - 1) / call.segments;
+    call.segments = call.segment ? (call.reduced_count + call.segment - 1) / call.segment : 1;
+}
+
 // Who owns an output, and into how many segments the reduction is cut.
 void plan_work(Call& call, const Device& device)
 {
@@ -95,6 +93,13 @@ void plan_work(Call& call, const Device& device)
     // Neighbouring outputs lie closer together than the elements of one reduction: work-items side by side read them.
     const bool across = call.kept.rank > 0 && call.reduced.rank > 0 && call.kept.size[0] >= 16 &&
                         call.kept.stride[0][0] != 0 && call.kept.stride[0][0] < call.reduced.stride[0][0];
+    if (call.own_lanes && across && (call.unit_kept & 1)) {
+        call.columns = call.kept.size[0] >= 64 ? 64 : call.kept.size[0] >= 32 ? 32 : 16;
+        const std::int64_t wanted = device.compute_units * 16 / std::max<std::int64_t>(column_blocks(call), 1);
+        call.segments = std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(length / 64, 1));
+        cut(call);
+        return;
+    }
     const bool short_rows = cpu ? length <= (call.own_lanes ? 128 : 1024) && outputs >= 256 : length <= 64;
     call.lanes = across || short_rows || length <= 4
                      ? 1
@@ -109,68 +114,7 @@ void plan_work(Call& call, const Device& device)
         segments = std::max(segments, length / 64);
     call.segments = std::clamp<std::int64_t>(
         segments, 1, std::clamp<std::int64_t>(length / (segments > length / 128 ? 64 : shortest), 1, 1024));
-    call.segment = (length + call.segments - 1) / call.segments;
-    call.segments = call.segment ? (length + call.segment - 1) / call.segment : 1;
-}
-
-// What the text of the program needs beyond the call.
-struct TextRequest {
-    const char* name;
-    ReduceCode code;
-    std::vector<Variable> operands;
-    std::vector<Number> numbers;
-    DataType common;
-};
-
-std::string program_text(const Call& call, const TextRequest& request)
-{
-    const std::vector<Variable> inputs(request.operands.begin(),
-                                       request.operands.begin() + static_cast<std::ptrdiff_t>(call.inputs));
-    const std::vector<Variable> outputs(request.operands.begin() + static_cast<std::ptrdiff_t>(call.inputs),
-                                        request.operands.end());
-    std::string numbers, forwarded, step_call, finish_call;
-    const char* reported = call.reports ? "__global int* errors, int operator_code, " : "";
-    const char* reporting = call.reports ? "errors, operator_code, " : "";
-    for (const Number& n : request.numbers)
-        numbers += n.name + ", ";
-    for (std::size_t k = 0; k < request.operands.size(); ++k) {
-        const Variable& v = request.operands[k];
-        forwarded += concat(v.name, "_data, ", v.name, "_offset, ");
-        if (v.output)
-            finish_call += concat(v.name, "_data, base[", k, "], ");
-        else
-            step_call += concat(v.name, "_data, position[", k, "] + (i) * STRIDE(g, 0, ", k, "), ");
-    }
-    std::string text = include_text("core/dtype.cl") + index_text(call.wide) + type_text(request.common);
-    text += include_text("kernels/pointwise/math.cl") + typedef_text(request.operands, request.numbers);
-    if (call.reports)
-        text += include_text("core/errors.cl");
-    text += concat("#define RANK ", call.reduced_rank + call.kept_rank, "\n#define REDUCED_RANK ", call.reduced_rank,
-                   "\n#define OPERANDS ", request.operands.size(), "\n#define LANES ", call.lanes,
-                   call.own_lanes ? "\n#define OWN_LANES" : "", "\n#define STRIDE(g, d, k) (((d) == 0 && (",
-                   call.unit_reduced, " >> (k) & 1)) || ((d) == REDUCED_RANK && (", call.unit_kept,
-                   " >> (k) & 1)) ? 1 : (g)->stride[d][k])\n");
-    text += include_text("kernels/pointwise/geometry.cl");
-    text += concat("typedef struct { ", request.code.state,
-                   " } state_t;\nstatic inline state_t init()\n{\n    state_t s;\n    ", request.code.init,
-                   "\n    return s;\n}\nstatic inline state_t combine(state_t s, state_t other)\n{\n    ",
-                   request.code.combine, "\n    return s;\n}\n");
-    text += concat("static inline state_t step(state_t s, ", inline_parameter_text(inputs, request.numbers),
-                   "index_t index)\n{\n");
-    for (const Variable& v : inputs)
-        text += load_text(v);
-    text += concat("    ", request.code.step, "\n    return s;\n}\nstatic inline void finish(state_t s, ",
-                   inline_parameter_text(outputs, request.numbers), reported, "ulong count)\n{\n");
-    for (const Variable& v : outputs)
-        text += concat("    typeof_", v.name, " ", v.name, ";\n");
-    text += concat("    ", request.code.finish, "\n");
-    for (const Variable& v : outputs)
-        text += store_text(v);
-    text += concat("}\n#define PARAMETERS ", parameter_text(request.operands, request.numbers), reported,
-                   "\n#define ARGUMENTS ", forwarded, numbers, reporting, "\n#define SHIFT ",
-                   shift_text(request.operands), "\n#define STEP(s, i, index) step(s, ", step_call, numbers,
-                   "index)\n#define FINISH(s, count) finish(s, ", finish_call, numbers, reporting, "count)\n");
-    return text + include_text("kernels/reduce/reduce.cl");
+    cut(call);
 }
 
 // `numbers`: how many scalars the caller gives; a row may be called with more than its code uses.
@@ -184,6 +128,7 @@ KernelKey key_of(const Call& call, const void* code, DataType common, bool merge
         .add(call.unit_kept, count)
         .add(call.lanes > 1, 1)
         .add(call.own_lanes, 1)
+        .add(call.columns / 16, 3)
         .add(merge, 1)
         .add(call.wide, 1);
     form.add(static_cast<unsigned>(call.kept_rank), 5).add(static_cast<unsigned>(call.reduced_rank), 5);
@@ -220,8 +165,14 @@ void enqueue(Queue& queue, Kernel& kernel, const Call& call, std::span<const Sca
     const auto outputs = static_cast<std::size_t>(call.kept_count);
     Range range;
     range.dims = 2;
-    if (call.lanes > 1 && !merge) {
-        const std::size_t local = call.own_lanes ? 1 : call.lanes;
+    if ((call.own_lanes || call.columns) && !merge) {
+        // A work-item takes several in turn where there are many.
+        const std::int64_t items = call.columns ? column_blocks(call) : call.kept_count;
+        const std::int64_t most = std::max<std::int64_t>(queue.device().compute_units * 16 / call.segments, 1);
+        range.local = {1, 1, 1};
+        range.global = {static_cast<std::size_t>(std::min(items, most)), static_cast<std::size_t>(call.segments), 1};
+    } else if (call.lanes > 1 && !merge) {
+        const std::size_t local = call.lanes;
         range.local = {local, 1, 1};
         range.global = {outputs * local, static_cast<std::size_t>(call.segments), 1};
     } else {
@@ -236,17 +187,10 @@ void enqueue(Queue& queue, Kernel& kernel, const Call& call, std::span<const Sca
         queue.expect_errors();
 }
 
-// An upper bound of sizeof(state_t): every field has at most 16 bytes.
-std::size_t state_bytes(std::string_view state)
-{
-    return 16 * static_cast<std::size_t>(
-                    1 + std::count_if(state.begin(), state.end(), [](char c) { return c == ',' || c == ';'; }));
-}
-
 // What a launch needs to know about the code; the text is asked for (`request`) only when a kernel must be built.
 struct Identity {
-    const void* code;
-    std::string_view state;
+    const void* key;
+    const ReduceCode& code;
     DataType common, scalar_type;
 };
 
@@ -258,15 +202,12 @@ void run(Queue& queue, Call& call, const Identity& identity, std::span<const Sca
     plan_loops(call);
     if (call.kept_count == 0)
         return;
-    // Compilers for CPUs put accumulators of one number side by side; of more, they do better with work-items.
-    call.own_lanes = queue.device().kind == DeviceKind::cpu && !call.ordered &&
-                     std::count(identity.state.begin(), identity.state.end(), ';') == 1 &&
-                     identity.state.find(',') == std::string_view::npos;
+    call.own_lanes = queue.device().kind == DeviceKind::cpu && fits_lanes(identity.code);
     plan_work(call, queue.device());
     call.own_lanes = call.own_lanes && call.lanes > 1;
     Context& context = queue.context();
     auto kernel = [&](bool merge) -> Kernel& {
-        return cached_kernel(context, key_of(call, identity.code, identity.common, merge, scalars.size()),
+        return cached_kernel(context, key_of(call, identity.key, identity.common, merge, scalars.size()),
                              [&]() -> Kernel& {
                                  const TextRequest text = request();
                                  for (const Variable& v : text.operands)
@@ -279,7 +220,7 @@ void run(Queue& queue, Call& call, const Identity& identity, std::span<const Sca
     Memory partial;
     if (call.segments > 1)
         partial = context.allocate(
-            state_bytes(identity.state) * static_cast<std::size_t>(call.segments * call.kept_count), queue);
+            state_bytes(identity.code.state) * static_cast<std::size_t>(call.segments * call.kept_count), queue);
     enqueue(queue, kernel(false), call, scalars, identity.scalar_type, partial, false);
     if (call.segments > 1)
         enqueue(queue, kernel(true), call, scalars, identity.scalar_type, partial, true);
@@ -316,7 +257,7 @@ void reduce(Queue& queue, const ReduceRow& row, const PointwiseProblem& problem)
     call.reports = row.reports;
     require<NotSupported>(row.accepts & class_of(problem.common), '"', row.name, "\" not implemented for '",
                           name_of(problem.common), '\'');
-    run(queue, call, {&row, row.code.state, problem.common, real_type(problem.common)}, problem.scalars, [&] {
+    run(queue, call, {&row, row.code, problem.common, real_type(problem.common)}, problem.scalars, [&] {
         TextRequest request = describe(call, row.name, row.code, problem.common);
         for (std::size_t k = 0; k < request.operands.size(); ++k) {
             Variable& v = request.operands[k];
@@ -347,7 +288,7 @@ void pointwise_reduce(Queue& queue, std::span<const Tensor> inputs, std::span<co
     call.ordered = code.step.find("index") != std::string_view::npos;
     const std::string& identity = intern(concat(code.state, '\n', code.init, '\n', code.step, '\n', code.combine, '\n',
                                                 code.finish, "\n// ", scalars.size()));
-    run(queue, call, {&identity, code.state, outputs[0].dtype, outputs[0].dtype}, scalars, [&] {
+    run(queue, call, {&identity, code, outputs[0].dtype, outputs[0].dtype}, scalars, [&] {
         TextRequest request = describe(call, "expression", code, outputs[0].dtype);
         for (std::size_t k = 0; k < scalars.size(); ++k)
             request.numbers.push_back({concat("w", k), outputs[0].dtype});

@@ -1,0 +1,131 @@
+// Reductions on CPUs by accumulators side by side in one work-item, which compilers put into vectors. The text in front
+// of this is that of reduce.cl; more of it are accumulators_t, which holds ACCUMULATORS states field by field, and
+// get(accumulators, k) and put(accumulators, k, s).
+//
+// A work-item owns an output, whose reduction goes through the accumulators in turn, or (COLUMNS) as many outputs that
+// lie side by side. It takes several of these in turn where there are many.
+#define BLOCK 256   // steps after which an accumulator is folded into the total: keeps rounding errors small
+#define ROWS 4      // steps that an accumulator is read and written once for
+// Over accumulators: stays a loop, since what it unrolls first Intel's compiler does not find vectors in.
+#define LANES_LOOP _Pragma("clang loop unroll(disable)")
+
+static inline void clear(accumulators_t* accumulators)
+{
+    LANES_LOOP
+    for (int k = 0; k < ACCUMULATORS; ++k)
+        put(accumulators, k, init());
+}
+
+#ifdef COLUMNS
+#define WIDTH 1    // how far one step of all accumulators goes along the reduction
+#define ELEMENT(s, i, k) STEP_COLUMN(s, i, k, outer * inner + i)
+#else
+#define WIDTH ACCUMULATORS
+#define ELEMENT(s, i, k) STEP(s, i + k, outer * inner + i + k)
+#endif
+
+// Reduces elements [begin, end) into `total`.
+static inline void accumulate(PARAMETERS const geometry_t* g, const offset_t* base, offset_t begin, offset_t end,
+                              accumulators_t* total)
+{
+    const offset_t inner = g->size[0];
+    accumulators_t states;
+    clear(&states);
+    clear(total);
+    offset_t steps = 0;
+    for (offset_t p = begin; p < end;) {
+        offset_t position[OPERANDS], outer = 0, from = p;
+        #pragma unroll
+        for (int k = 0; k < OPERANDS; ++k)
+            position[k] = base[k];
+#if REDUCED_RANK > 1
+        outer = divide(g, 0, p);
+        from = p - outer * inner;
+        locate(g, 1, REDUCED_RANK, outer, position);
+#endif
+        const offset_t stop = min(min(inner, from + (end - p)), from + BLOCK * WIDTH);
+        offset_t i = from;
+        for (; i + ROWS * WIDTH <= stop; i += ROWS * WIDTH) {
+            LANES_LOOP
+            for (int k = 0; k < ACCUMULATORS; ++k) {
+                state_t s = get(&states, k);
+                #pragma unroll
+                for (int r = 0; r < ROWS; ++r)
+                    s = ELEMENT(s, i + r * WIDTH, k);
+                put(&states, k, s);
+            }
+        }
+        for (; i < stop; i += WIDTH) {
+#ifdef COLUMNS
+            const int left = ACCUMULATORS;
+#else
+            const int left = min((offset_t)ACCUMULATORS, stop - i);
+#endif
+            LANES_LOOP
+            for (int k = 0; k < left; ++k)
+                put(&states, k, ELEMENT(get(&states, k), i, k));
+        }
+        p += stop - from;
+        steps += stop - from;
+        if (steps >= BLOCK * WIDTH || p >= end) {
+            LANES_LOOP
+            for (int k = 0; k < ACCUMULATORS; ++k)
+                put(total, k, combine(get(total, k), get(&states, k)));
+            clear(&states);
+            steps = 0;
+        }
+    }
+}
+
+// Output `out` from its state, or that state for `merge`.
+static inline void leave(PARAMETERS const geometry_t* g, offset_t out, state_t s, ulong kept_count,
+                         ulong reduced_count, ulong segment, __global state_t* partial)
+{
+    if (segment < reduced_count) {
+        partial[get_global_id(1) * kept_count + out] = s;
+        return;
+    }
+    offset_t base[OPERANDS] = {0};
+    locate(g, REDUCED_RANK, RANK, out, base);
+    FINISH(s, reduced_count);
+}
+
+__attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel void reduce(PARAMETERS ulong kept_count, ulong reduced_count, ulong segment,
+                     __global uchar* partial, ulong partial_offset, const geometry_t g)
+{
+    SHIFT
+    __global state_t* states = (__global state_t*)(partial + partial_offset);
+    const offset_t begin = get_global_id(1) * segment;
+    const offset_t end = min((ulong)reduced_count, (ulong)begin + segment);
+#ifdef COLUMNS
+    const offset_t row = g.size[REDUCED_RANK], blocks = (row + COLUMNS - 1) / COLUMNS;
+    const offset_t count = kept_count / row * blocks;
+#else
+    const offset_t count = kept_count;
+#endif
+    const offset_t each = (count + get_global_size(0) - 1) / get_global_size(0);
+    const offset_t first = get_global_id(0) * each, last = min(first + each, count);
+    for (offset_t item = first; item < last; ++item) {
+        offset_t out = item, base[OPERANDS] = {0};
+#ifdef COLUMNS
+        // The last block of a row begins before its end, with outputs that the one before it has, too.
+        const offset_t outer = item / blocks, wanted = (item - outer * blocks) * COLUMNS;
+        const offset_t column = min(wanted, row - COLUMNS);
+        out = outer * row + column;
+#endif
+        locate(&g, REDUCED_RANK, RANK, out, base);
+        accumulators_t total;
+        accumulate(ARGUMENTS &g, base, begin, end, &total);
+#ifdef COLUMNS
+        for (int k = wanted - column; k < COLUMNS; ++k)
+            leave(ARGUMENTS &g, out + k, get(&total, k), kept_count, reduced_count, segment, states);
+#else
+        for (int half_count = ACCUMULATORS / 2; half_count > 0; half_count /= 2) {
+            for (int k = 0; k < half_count; ++k)
+                put(&total, k, combine(get(&total, k), get(&total, k + half_count)));
+        }
+        leave(ARGUMENTS &g, out, get(&total, 0), kept_count, reduced_count, segment, states);
+#endif
+    }
+}

@@ -1,0 +1,137 @@
+#include <kernels/reduce/source.hpp>
+
+#include <algorithm>
+#include <cctype>
+
+namespace clprim::reduction {
+
+using detail::concat;
+
+namespace {
+
+struct Field {
+    std::string_view type, name;
+};
+
+// Of `TYPE NAME, NAME; TYPE NAME;`; none where the state is more than that.
+std::vector<Field> fields_of(std::string_view state)
+{
+    std::vector<Field> fields;
+    std::string_view type, word;
+    for (std::size_t i = 0; i < state.size(); ++i) {
+        const char c = state[i];
+        if (c == '_' || std::isalnum(static_cast<unsigned char>(c))) {
+            const bool begins = word.empty() || word.data() + word.size() != &state[i];
+            if (begins && !word.empty()) {
+                if (!type.empty())
+                    return {};   // a third word
+                type = word;
+            }
+            word = begins ? state.substr(i, 1) : std::string_view(word.data(), word.size() + 1);
+        } else if (c == ',' || c == ';') {
+            if (type.empty() || word.empty())
+                return {};
+            fields.push_back({type, word});
+            word = {};
+            if (c == ';')
+                type = {};
+        } else if (c != ' ')
+            return {};
+    }
+    return type.empty() && word.empty() ? fields : std::vector<Field>{};
+}
+
+// `count` states field by field.
+std::string accumulators_text(std::string_view state, unsigned count)
+{
+    std::string arrays, get, put;
+    for (const auto& [type, name] : fields_of(state)) {
+        arrays += concat(type, ' ', name, '[', count, "]; ");
+        get += concat("    s.", name, " = a->", name, "[k];\n");
+        put += concat("    a->", name, "[k] = s.", name, ";\n");
+    }
+    return concat("#define ACCUMULATORS ", count, "\ntypedef struct { ", arrays,
+                  "} accumulators_t;\nstatic inline state_t get(const accumulators_t* a, int k)\n{\n    state_t s;\n", get,
+                  "    return s;\n}\nstatic inline void put(accumulators_t* a, int k, state_t s)\n{\n", put, "}\n");
+}
+
+}  // namespace
+
+// Every field has at most 16 bytes.
+std::size_t state_bytes(std::string_view state)
+{
+    return 16 * static_cast<std::size_t>(
+                    1 + std::count_if(state.begin(), state.end(), [](char c) { return c == ',' || c == ';'; }));
+}
+
+bool fits_lanes(const ReduceCode& code)
+{
+    const auto calls = {"exp", "log", "pow"};
+    const std::size_t fields = fields_of(code.state).size();
+    return fields > 0 && fields <= 3 && std::none_of(calls.begin(), calls.end(), [&](const char* name) {
+        return code.step.find(name) != std::string_view::npos;
+    });
+}
+
+std::string program_text(const Call& call, const TextRequest& request)
+{
+    const std::vector<Variable> inputs(request.operands.begin(),
+                                       request.operands.begin() + static_cast<std::ptrdiff_t>(call.inputs));
+    const std::vector<Variable> outputs(request.operands.begin() + static_cast<std::ptrdiff_t>(call.inputs),
+                                        request.operands.end());
+    std::string numbers, forwarded, step_call, column_call, finish_call;
+    const char* reported = call.reports ? "__global int* errors, int operator_code, " : "";
+    const char* reporting = call.reports ? "errors, operator_code, " : "";
+    for (const Number& n : request.numbers)
+        numbers += n.name + ", ";
+    for (std::size_t k = 0; k < request.operands.size(); ++k) {
+        const Variable& v = request.operands[k];
+        forwarded += concat(v.name, "_data, ", v.name, "_offset, ");
+        if (v.output)
+            finish_call += concat(v.name, "_data, base[", k, "], ");
+        else {
+            const std::string element = concat(v.name, "_data, position[", k, "] + (i) * STRIDE(g, 0, ", k, ")");
+            step_call += element + ", ";
+            column_call += concat(element, " + (c) * STRIDE(g, REDUCED_RANK, ", k, "), ");
+        }
+    }
+    std::string text = include_text("core/dtype.cl") + index_text(call.wide) + type_text(request.common);
+    text += include_text("kernels/pointwise/math.cl") + typedef_text(request.operands, request.numbers);
+    if (call.reports)
+        text += include_text("core/errors.cl");
+    text += concat("#define RANK ", call.reduced_rank + call.kept_rank, "\n#define REDUCED_RANK ", call.reduced_rank,
+                   "\n#define OPERANDS ", request.operands.size(), "\n#define LANES ", call.lanes,
+                   "\n#define STRIDE(g, d, k) (((d) == 0 && (",
+                   call.unit_reduced, " >> (k) & 1)) || ((d) == REDUCED_RANK && (", call.unit_kept,
+                   " >> (k) & 1)) ? 1 : (g)->stride[d][k])\n");
+    text += include_text("kernels/pointwise/geometry.cl");
+    text += concat("typedef struct { ", request.code.state,
+                   " } state_t;\nstatic inline state_t init()\n{\n    state_t s;\n    ", request.code.init,
+                   "\n    return s;\n}\nstatic inline state_t combine(state_t s, state_t other)\n{\n    ",
+                   request.code.combine, "\n    return s;\n}\n");
+    text += concat("static inline state_t step(state_t s, ", inline_parameter_text(inputs, request.numbers),
+                   "index_t index)\n{\n");
+    for (const Variable& v : inputs)
+        text += load_text(v);
+    text += concat("    ", request.code.step, "\n    return s;\n}\nstatic inline void finish(state_t s, ",
+                   inline_parameter_text(outputs, request.numbers), reported, "ulong count)\n{\n");
+    for (const Variable& v : outputs)
+        text += concat("    typeof_", v.name, " ", v.name, ";\n");
+    text += concat("    ", request.code.finish, "\n");
+    for (const Variable& v : outputs)
+        text += store_text(v);
+    text += concat("}\n#define PARAMETERS ", parameter_text(request.operands, request.numbers), reported,
+                   "\n#define ARGUMENTS ", forwarded, numbers, reporting, "\n#define SHIFT ",
+                   shift_text(request.operands), "\n#define STEP(s, i, index) step(s, ", step_call, numbers,
+                   "index)\n#define FINISH(s, count) finish(s, ", finish_call, numbers, reporting, "count)\n");
+    if (call.own_lanes || call.columns)
+        text += accumulators_text(request.code.state, call.columns ? call.columns : call.lanes);
+    if (call.columns)
+        text += concat("#define COLUMNS ", call.columns, "\n#define STEP_COLUMN(s, i, c, index) step(s, ", column_call,
+                       numbers, "index)\n");
+    const bool cpu = call.own_lanes || call.columns;
+    return text + include_text(cpu ? "kernels/reduce/cpu_reduce.cl" : "kernels/reduce/reduce.cl") +
+           include_text("kernels/reduce/merge.cl");
+}
+
+}  // namespace clprim::reduction

@@ -1,0 +1,50 @@
+// What a reduction is while it is prepared, and the text of its program.
+#pragma once
+
+#include <clprim/reduce.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <kernels/pointwise/iteration.hpp>
+#include <kernels/pointwise/source.hpp>
+
+namespace clprim::reduction {
+
+// One launch while it is prepared. Operands are the inputs, then the outputs.
+struct Call {
+    std::vector<const Tensor*> operands;
+    std::size_t inputs = 0;
+    bool ordered = false;
+    Iteration kept, reduced;
+    std::int64_t kept_count = 1, reduced_count = 1;
+    int kept_rank = 1, reduced_rank = 1;      // that the kernel is built for
+    unsigned lanes = 1;                       // accumulators of each output
+    bool own_lanes = false;                   // one work-item has them all
+    unsigned columns = 0;                     // or as many outputs side by side
+    std::int64_t segments = 1, segment = 0;   // cuts of the reduction, and how long they are
+    unsigned unit_reduced = 0, unit_kept = 0; // bit k: operand k moves by 1 along the fastest reduced or kept dimension
+    bool wide = false;
+    const char* reports = nullptr;            // what errors found by the kernel say
+};
+
+// What the text of the program needs beyond the call.
+struct TextRequest {
+    const char* name;
+    ReduceCode code;
+    std::vector<Variable> operands;
+    std::vector<Number> numbers;
+    DataType common;
+};
+
+// An upper bound of sizeof(state_t).
+std::size_t state_bytes(std::string_view state);
+
+// Whether a CPU's work-item keeps accumulators side by side (cpu_reduce.cl), which compilers put into vectors: few
+// numbers each, declared as `TYPE NAME, NAME;`, and no function that has a form in vectors for work-items alone.
+bool fits_lanes(const ReduceCode& code);
+
+std::string program_text(const Call& call, const TextRequest& request);
+
+}  // namespace clprim::reduction
