@@ -50,8 +50,8 @@ std::string accumulators_text(std::string_view state, unsigned count)
         get += concat("    s.", name, " = a->", name, "[k];\n");
         put += concat("    a->", name, "[k] = s.", name, ";\n");
     }
-    return concat("#define ACCUMULATORS ", count, "\ntypedef struct { ", arrays,
-                  "} accumulators_t;\nstatic inline state_t get(const accumulators_t* a, int k)\n{\n    state_t s;\n", get,
+    return concat("#define ACCUMULATORS ", count, "\ntypedef struct { ", arrays, "} accumulators_t;\n",
+                  "static inline state_t get(const accumulators_t* a, int k)\n{\n    state_t s;\n", get,
                   "    return s;\n}\nstatic inline void put(accumulators_t* a, int k, state_t s)\n{\n", put, "}\n");
 }
 
