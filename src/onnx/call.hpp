@@ -138,6 +138,8 @@ public:
     const Value& outer(int slot) const { return frame_[static_cast<std::size_t>(slot)]; }
     // Runs a subgraph of this node (attribute or body) with the values that it captures.
     std::vector<Value> run(const Graph& body, std::span<const Value> arguments) const;
+    // The same for one whose results are not those of the node.
+    std::vector<Value> evaluate(const Graph& body, std::span<const Value> arguments) const;
 
     template <class... Parts>
     [[noreturn]] void fail(const Parts&... parts) const

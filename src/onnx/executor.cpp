@@ -170,6 +170,11 @@ std::vector<Value> Call::run(const Graph& body, std::span<const Value> arguments
 {
     check(body.outputs.size() >= outputs(), "the subgraph has ", body.outputs.size(), " outputs, ", outputs(),
           " are asked for");
+    return evaluate(body, arguments);
+}
+
+std::vector<Value> Call::evaluate(const Graph& body, std::span<const Value> arguments) const
+{
     return run_graph(body, arguments, &frame_, engine_);
 }
 

@@ -40,17 +40,11 @@ std::size_t bytes_of(const Graph& graph)
 // Why clprim leaves out what others have, by name in com.microsoft's domain.
 const char* deliberate_reason(const Node& node)
 {
-    static const std::map<std::string_view, const char*> reasons = [] {
-        constexpr const char* searches = "a search over a decoder is a loop of the program's: export the decoder alone "
-                                         "and run it step by step, with "
-                                         "its caches as device values (Session::run takes and returns them)";
-        constexpr const char* experts = "mixtures of experts are not supported";
-        constexpr const char* paged = "packed and paged attention are not supported; export with padded sequences";
-        return std::map<std::string_view, const char*>{
-            {"BeamSearch", searches}, {"GreedySearch", searches}, {"Sampling", searches},
-            {"WhisperBeamSearch", searches}, {"MoE", experts}, {"QMoE", experts}, {"PackedAttention", paged},
-            {"PackedMultiHeadAttention", paged}, {"PagedAttention", paged}};
-    }();
+    static const std::map<std::string_view, const char*> reasons{
+        {"WhisperBeamSearch", "a search of Whisper is a loop of the program's: export the decoder alone and run it step by "
+                              "step, with its caches as device values (Session::run takes and returns them)"},
+        {"PagedAttention", "paged attention is not supported; export with padded sequences"},
+        {"SparseAttention", "sparse attention is not supported; export with GroupQueryAttention"}};
     const auto found = node.domain == "com.microsoft" ? reasons.find(node.op_type) : reasons.end();
     return found == reasons.end() ? nullptr : found->second;
 }

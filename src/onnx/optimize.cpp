@@ -205,7 +205,7 @@ bool varies(const Node& node)
 {
     static const std::set<std::string_view> names{
         "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
-        "Multinomial",  "Bernoulli",        "Dropout"};
+        "Multinomial",  "Bernoulli",        "Dropout", "Sampling"};
     if (names.contains(node.op_type) || (node.row && !is_pure(*node.row)))
         return true;
     for (const GraphRef& inner : subgraphs(node))

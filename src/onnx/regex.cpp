@@ -66,26 +66,40 @@ void add(const std::vector<Regex::Instruction>& program, States& states, std::ui
 
 }  // namespace
 
-bool Regex::full_match(std::string_view text) const
+std::size_t Regex::longest_match(std::string_view text, std::size_t from) const
 {
     States now(program_.size()), then(program_.size());
-    std::size_t at = 0;
+    std::size_t at = from, longest = std::string_view::npos;
     std::int64_t before = -1;
-    const auto following = [&](std::size_t from) {
-        return from < text.size() ? static_cast<std::int64_t>(decode(text, from)) : -1;
+    if (from > 0) {
+        std::size_t begin = from - 1;
+        while (begin > 0 && from - begin < 4 && (static_cast<unsigned char>(text[begin]) & 0xc0) == 0x80)
+            --begin;
+        before = decode(text, begin);
+    }
+    const auto following = [&](std::size_t next) {
+        return next < text.size() ? static_cast<std::int64_t>(decode(text, next)) : -1;
     };
-    add(program_, now, 0, {before, following(0)});
-    while (at < text.size() && !now.list.empty()) {
+    const auto matches = [&](std::uint32_t state) { return program_[state].kind == Kind::match; };
+    add(program_, now, 0, {before, following(at)});
+    for (;;) {
+        if (std::ranges::any_of(now.list, matches))
+            longest = at - from;
+        if (at >= text.size() || now.list.empty())
+            return longest;
         const std::uint32_t c = decode(text, at);
-        before = c;
         for (const std::uint32_t state : now.list)
             if (program_[state].kind == Kind::characters && contains(sets_[program_[state].other], c))
-                add(program_, then, program_[state].next, {before, following(at)});
+                add(program_, then, program_[state].next, {c, following(at)});
         std::swap(now, then);
         then.clear();
     }
-    return at == text.size() &&
-           std::ranges::any_of(now.list, [&](std::uint32_t state) { return program_[state].kind == Kind::match; });
+}
+
+bool Regex::full_match(std::string_view text) const
+{
+    const std::size_t length = longest_match(text, 0);
+    return length != std::string_view::npos && length == text.size();
 }
 
 }  // namespace clprim::onnx

@@ -16,6 +16,8 @@ class Regex {
 public:
     explicit Regex(std::string_view pattern);        // throws InvalidArgument that says what is wrong and where
     bool full_match(std::string_view text) const; // text is UTF-8; bytes that are not count as characters of their own
+    // How many bytes the longest match takes that begins at `from`; npos where there is none.
+    std::size_t longest_match(std::string_view text, std::size_t from) const;
 
     using Ranges = std::vector<std::pair<std::uint32_t, std::uint32_t>>;   // of code points, both ends included
     enum class Kind : std::uint8_t {

@@ -74,5 +74,5 @@ def test_what_is_wrong_is_named():
 
 
 def test_searches_are_refused_with_a_reason():
-    with pytest.raises(NotImplementedError, match=r"com.microsoft.BeamSearch \(1\).*loop of the program's"):
-        session("BeamSearch", domain="com.microsoft")
+    with pytest.raises(NotImplementedError, match=r"com.microsoft.WhisperBeamSearch \(1\).*loop of the program's"):
+        session("WhisperBeamSearch", domain="com.microsoft")

@@ -5,6 +5,8 @@
 
 namespace clprim::onnx {
 
+inline constexpr const char* ml = "ai.onnx.ml";
+
 // Input 0 [N, F] (or [F]) as contiguous float32, or float64 for float64 where `keep_double`.
 Tensor feature_rows(const Call& call, bool keep_double);
 

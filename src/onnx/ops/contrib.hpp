@@ -12,6 +12,9 @@ struct IntegerProduct {
     Value a, a_zero, a_scale, b, b_zero, b_scale, bias;
 };
 
+// Numbers of 2, 4 or 8 bits packed along the last axis, the lowest bits first, each as a byte.
+Tensor unpacked(const Call& call, const Tensor& packed, std::int64_t bits);
+
 inline constexpr std::size_t none = 1000;   // an input that an operator has not
 
 // Where com.microsoft's Attention and its kin find what comes after the projection.

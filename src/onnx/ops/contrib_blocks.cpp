@@ -14,9 +14,6 @@
 
 namespace clprim::onnx {
 
-namespace {
-
-// Numbers of 2, 4 or 8 bits packed along the last axis, the lowest bits first, each as a byte.
 Tensor unpacked(const Call& call, const Tensor& packed, std::int64_t bits)
 {
     if (bits == 8)
@@ -39,6 +36,8 @@ Tensor unpacked(const Call& call, const Tensor& packed, std::int64_t bits)
     shape[packed.dim() - 1] *= count;
     return bytes.reshape(shape);
 }
+
+namespace {
 
 std::int64_t bits_of(const Call& call)
 {

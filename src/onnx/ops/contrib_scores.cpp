@@ -114,13 +114,15 @@ void attend(const Call& call, const Scores& p, const Tensor& y)
 
 }  // namespace
 
-void attend_to_output(Call& call, const Scores& p)
+Tensor attended(const Call& call, const Scores& p)
 {
     const std::int64_t heads = p.query.size(1);
     const Tensor y = call.allocate({p.query.size(0), p.query.size(2), heads * p.value.size(3)}, p.query.dtype);
     attend(call, p, heads_of(call, y, heads));
-    call.output(0, Value(y));
+    return y;
 }
+
+void attend_to_output(Call& call, const Scores& p) { call.output(0, Value(attended(call, p))); }
 
 // ---- masks
 // -----------------------------------------------------------------------------------------------------------

@@ -26,7 +26,8 @@ std::int64_t head_count(const Call& call, const char* name);
 // The attribute `scale`, or 1 / sqrt(head_size).
 double scale_of(const Call& call, std::int64_t head_size);
 
-// Attends into output 0, [B, L, H Dv].
+// Attends: [B, L, H Dv], as a tensor or as output 0.
+Tensor attended(const Call& call, const Scores& p);
 void attend_to_output(Call& call, const Scores& p);
 
 // 0 to count - 1, int64.

@@ -46,6 +46,12 @@ std::span<const OperatorRow> contrib_layer_operators();   // com.microsoft: embe
 std::span<const OperatorRow> contrib_block_operators();   // com.microsoft: block-quantised weights
 std::span<const OperatorRow> contrib_name_operators();    // com.microsoft: what ONNX has under other names
 std::span<const OperatorRow> contrib_quantized_operators();   // com.microsoft: quantised models
+std::span<const OperatorRow> contrib_packed_operators();  // com.microsoft: batches without padding
+std::span<const OperatorRow> contrib_expert_operators();  // com.microsoft: mixtures of experts
+std::span<const OperatorRow> contrib_gate_operators();    // com.microsoft: gates, streams of hyper-connections
+std::span<const OperatorRow> contrib_more_operators();    // com.microsoft: transforms, rotations, crops
+std::span<const OperatorRow> contrib_token_operators();   // com.microsoft: what the host does with tokens
+std::span<const OperatorRow> generation_operators();      // com.microsoft: searches for text
 
 std::span<const OperatorRow> fused_operators();           // what Session's fusions make of elementwise chains
 
@@ -62,7 +68,8 @@ inline std::vector<std::span<const OperatorRow>> families()
             vision_operators(), image_operators(), recurrent_operators(), attention_operators(),
             contrib_operators(), contrib_attention_operators(), contrib_group_query_operators(),
             contrib_layer_operators(), contrib_block_operators(), contrib_name_operators(),
-            contrib_quantized_operators()};
+            contrib_quantized_operators(), contrib_packed_operators(), contrib_expert_operators(),
+            contrib_gate_operators(), contrib_more_operators(), contrib_token_operators(), generation_operators()};
 }
 
 }  // namespace clprim::onnx

@@ -315,8 +315,6 @@ void linear_classifier(Call& call)
     call.output(1, Value(transformed));
 }
 
-constexpr const char* ml = "ai.onnx.ml";
-
 const OperatorRow ml_rows[] = {
     {"LabelEncoder", 1, label_encoder_1, nullptr, ml}, {"LabelEncoder", 2, label_encoder, nullptr, ml},
     {"CategoryMapper", 1, category_mapper, nullptr, ml},

@@ -257,8 +257,6 @@ void svm_classifier(Call& call)
     call.output(1, Value(one ? two_scores(call, scores, transform) : post_transform(call, scores, transform)));
 }
 
-constexpr const char* ml = "ai.onnx.ml";
-
 const OperatorRow svm_rows[] = {
     {"SVMClassifier", 1, svm_classifier, nullptr, ml},
     {"SVMRegressor", 1, svm_regressor, nullptr, ml},

@@ -272,8 +272,6 @@ void tree_classifier(Call& call)
     emit(call, 1, transformed, ElementType::float32);
 }
 
-constexpr const char* ml = "ai.onnx.ml";
-
 const OperatorRow tree_rows[] = {
     {"TreeEnsemble", 5, tree_ensemble, nullptr, ml},
     {"TreeEnsembleRegressor", 1, tree_regressor, nullptr, ml},

@@ -1,0 +1,135 @@
+#include "onnx/ops/next_token.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <set>
+
+namespace clprim::onnx {
+
+namespace {
+
+constexpr float never = std::numeric_limits<float>::lowest();
+
+bool is_token(Token token, std::span<const float> row)
+{
+    return token >= 0 && static_cast<std::size_t>(token) < row.size();
+}
+
+void penalise_repetitions(std::span<float> row, const Sequence& sequence, float penalty)
+{
+    for (const Token token : std::set<Token>(sequence.begin(), sequence.end()))
+        if (is_token(token, row)) {
+            float& score = row[static_cast<std::size_t>(token)];
+            score = score < 0 ? score * penalty : score / penalty;
+        }
+}
+
+// No token that would repeat `size` tokens in a row.
+void forbid_repeated(std::span<float> row, const Sequence& sequence, std::size_t size)
+{
+    if (size > sequence.size())
+        return;
+    const auto last = sequence.end() - static_cast<std::ptrdiff_t>(size - 1);
+    for (auto at = sequence.begin(); sequence.end() - at >= static_cast<std::ptrdiff_t>(size); ++at)
+        if (const Token next = *(at + static_cast<std::ptrdiff_t>(size - 1));
+            std::equal(last, sequence.end(), at) && is_token(next, row))
+            row[static_cast<std::size_t>(next)] = never;
+}
+
+void forbid_masked(std::span<float> row, std::span<const std::int64_t> allowed)
+{
+    for (std::size_t i = 0; i < row.size(); ++i)
+        if (!allowed[i])
+            row[i] = never;
+}
+
+}  // namespace
+
+void TokenRules::apply(TokenScores& scores, std::span<const Sequence> sequences, std::size_t beams, bool first) const
+{
+    const auto vocabulary = static_cast<std::size_t>(scores.vocabulary);
+    for (std::size_t i = 0; i < scores.rows(); ++i) {
+        const std::span<float> row = scores.row(i);
+        const std::size_t sample = i / beams * vocabulary;
+        if (repetition_penalty != 1)
+            penalise_repetitions(row, sequences[i], repetition_penalty);
+        if (no_repeat_ngram_size > 0)
+            forbid_repeated(row, sequences[i], static_cast<std::size_t>(no_repeat_ngram_size));
+        if (!allowed.empty())
+            forbid_masked(row, allowed);
+        if (first && !first_allowed.empty())
+            forbid_masked(row, std::span(first_allowed).subspan(sample, vocabulary));
+        if (static_cast<std::int64_t>(sequences[i].size()) < min_length && is_token(eos, row))
+            row[static_cast<std::size_t>(eos)] = never;
+        if (temperature != 1)
+            for (float& score : row)
+                score /= temperature;
+        if (!present.empty() && presence_penalty != 0)
+            for (std::size_t k = 0; k < vocabulary; ++k)
+                row[k] -= static_cast<float>(present[sample + k]) * presence_penalty;
+    }
+}
+
+void log_softmax_rows(TokenScores& scores)
+{
+    for (std::size_t i = 0; i < scores.rows(); ++i) {
+        const std::span<float> row = scores.row(i);
+        const float largest = *std::ranges::max_element(row);
+        double sum = 0;
+        for (const float score : row)
+            sum += std::exp(static_cast<double>(score) - largest);
+        const auto offset = static_cast<float>(std::log(sum));
+        for (float& score : row)
+            score = score - largest - offset;
+    }
+}
+
+void Nucleus::filter(std::span<float> scores) const
+{
+    if (scores.empty())
+        return;
+    std::vector<std::size_t> order(scores.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
+        return custom ? scores[a] > scores[b] : scores[a] < scores[b];
+    });
+    const float largest = scores[custom ? order.front() : order.back()];
+    std::vector<float> shares;
+    double sum = 0;
+    for (const std::size_t i : order) {
+        shares.push_back(std::exp(scores[i] - largest));
+        sum += shares.back();
+    }
+    // Sums from the likeliest token down leave out those behind top_p; sums from the least likely one up those that
+    // are no more than the rest.
+    const auto count = scores.size();
+    const auto kept = std::clamp<std::int64_t>(custom ? 1 : min_tokens_to_keep, 0, static_cast<std::int64_t>(count));
+    float total = 0;
+    for (std::size_t i = 0; i < std::max<std::size_t>(1, count - static_cast<std::size_t>(kept)); ++i) {
+        total += static_cast<float>(shares[i] / sum);
+        if (custom ? total > top_p && i + 1 < count : total <= 1 - top_p)
+            scores[order[custom ? i + 1 : i]] = filter_value;
+    }
+}
+
+Token drawn(std::span<const float> scores, std::minstd_rand0& generator)
+{
+    float largest = never;
+    for (const float score : scores)
+        if (std::isfinite(score))
+            largest = std::max(largest, score);
+    std::vector<double> sums;
+    double total = 0;
+    for (const float score : scores) {
+        if (std::isfinite(score))
+            total += std::exp(static_cast<double>(score) - largest);
+        sums.push_back(total);
+    }
+    const double wanted = std::uniform_real_distribution<double>(0, 1)(generator) * total;
+    const auto found = std::ranges::upper_bound(sums, wanted) - sums.begin();
+    return static_cast<Token>(std::min<std::ptrdiff_t>(found, static_cast<std::ptrdiff_t>(sums.size()) - 1));
+}
+
+}  // namespace clprim::onnx
