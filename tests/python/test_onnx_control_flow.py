@@ -205,6 +205,27 @@ def test_small_loop_that_swaps():
     both([loop], {"a_begin": STATE, "b_begin": STATE + 1}, [port("a_end", F, [2, 6]), port("b_end", F, [2, 6])], COUNT)
 
 
+def test_small_loop_that_carries_a_value_twice():
+    nodes = [node("Add", ["a", "b"], ["sum"]), node("Mul", ["sum", "row"], ["m"]), node("Tanh", ["m"], ["c_next"])]
+    carried = [(name, F, [2, 6]) for name in "abc"]
+    loop = loop_of(nodes, carried, ["c_next", "c_next", "sum"])
+    both([loop], {"a_begin": STATE, "b_begin": STATE + 1, "c_begin": STATE},
+         [port(f"{name}_end", F, [2, 6]) for name in "abc"], COUNT)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 8, 9, 19])
+@pytest.mark.parametrize("size", [5, 16, 21])
+def test_small_loop_of_products_of_many_rows(rows, size):
+    rng = np.random.default_rng(rows * size)
+    weights = [constant("w", (rng.standard_normal((size, size)) / size).astype(np.float32)),
+               constant("b", rng.standard_normal(size).astype(np.float32))]
+    nodes = [node("MatMul", ["h", "w"], ["hw"]), node("Add", ["hw", "b"], ["biased"]), node("Tanh", ["biased"], ["t"]),
+             node("MatMul", ["t", "w"], ["h_next"])]
+    loop = loop_of(nodes, [("h", F, [rows, size])], ["h_next"])
+    begin = rng.standard_normal((rows, size)).astype(np.float32)
+    both([loop], {"h_begin": begin}, [port("h_end", F, [rows, size])], [*COUNT[:2], *weights])
+
+
 @pytest.mark.parametrize("backwards", [[0, 0], [1, 0], [0, 1]])
 def test_small_scan(backwards):
     body = helper.make_graph([*RECURRENT[:1], node("Add", ["hw", "x"], ["sum"]), node("Tanh", ["sum"], ["h_next"]),

@@ -15,10 +15,10 @@ using Value = SmallLoop::Value;
 using Place = Value::Place;
 
 constexpr std::int64_t lanes = 16, arena_words = 4096;   // work-items; 64-bit words of local memory
-constexpr std::int64_t most_products = 1 << 15, most_arguments = 48;
+constexpr std::int64_t most_products = 1 << 16, most_arguments = 48;
 // As measured, in multiplications of a product: an element of another step, a launch, a wait for a condition. One
 // work-group computes on one core, and elementwise functions there without vectors.
-constexpr std::int64_t element_cost = 32, launch_cost = 25000, wait_cost = 60000;
+constexpr std::int64_t element_cost = 32, launch_cost = 50000, wait_cost = 120000;
 
 bool in_arena(const Value& value) { return value.place == Place::carried || value.place == Place::computed; }
 bool is_argument(const Value& value)
@@ -82,7 +82,10 @@ public:
         if (loop_.condition != no_value)
             inside += fmt::format("        go = {};\n", read(loop_.condition, "0"));
         for (const SmallLoop::Carried& carried : loop_.carried)
-            if (carried.value != carried.next)
+            if (carried.value != carried.next && changes_place(carried))
+                inside += fmt::format("        {{ __local {0}* old = v{1}; v{1} = v{2}; v{2} = old; }}\n",
+                                      type_of(loop_.values[carried.value].dtype), carried.value, carried.next);
+            else if (carried.value != carried.next)
                 inside += fmt::format("        EACH({}) v{}[i] = {};\n", count(carried.value), carried.value,
                                       read(carried.next, "i"));
         for (std::size_t k = 0; k < loop_.carried.size(); ++k) {
@@ -120,6 +123,14 @@ private:
     std::string read(std::size_t value, const std::string& at) const
     {
         return loop_.values[value].place == Place::iteration ? "t" : fmt::format("v{}[{}]", value, at);
+    }
+
+    // Whether the next value may stay where it is, and the one before gives its place to the one after: nobody else
+    // takes it over.
+    bool changes_place(const SmallLoop::Carried& carried) const
+    {
+        return loop_.values[carried.next].place == Place::computed &&
+               std::ranges::count(loop_.carried, carried.next, &SmallLoop::Carried::next) == 1;
     }
 
     std::string head_text()
@@ -189,33 +200,53 @@ private:
         for (std::size_t k = 0; k < step.inputs.size(); ++k) {
             const Value& x = loop_.values[step.inputs[k]];
             const std::int64_t own = x.shape.product();
-            const std::string at = own == 1     ? "0"
-                                   : own == all ? "row + i"
-                                                : "row % (uint)" + count(step.inputs[k]) + " + i";
-            text += fmt::format("const {} x{} = {}; ", type_of(x.dtype), k, read(step.inputs[k], at));
+            // Pointers to rows: that places of lanes lie side by side is seen in i alone.
+            const std::string from = own == all ? "row" : "row % (uint)" + count(step.inputs[k]);
+            const std::string element = x.place == Place::iteration || own == 1
+                                            ? read(step.inputs[k], "0")
+                                            : fmt::format("(v{} + {})[i]", step.inputs[k], from);
+            text += fmt::format("const {} x{} = {}; ", type_of(x.dtype), k, element);
         }
-        return text + fmt::format("{0} y0; {1} v{2}[row + i] = y0; }}\n", type_of(y.dtype), step.code, step.output);
+        return text + fmt::format("{0} y0; {1} (v{2} + row)[i] = y0; }}\n", type_of(y.dtype), step.code, step.output);
     }
 
+    // Eight rows at once, which share what is read of b, while there are eight; else four sums of a row side by side.
     std::string product_text(const SmallLoop::Step& step)
     {
         const std::int64_t n = columns_of(step, loop_.values), k = depth_of(step, loop_.values);
         const std::int64_t rows = loop_.values[step.output].shape.product() / std::max<std::int64_t>(n, 1);
-        const std::string columns = size(n), depth = size(k);
-        std::string four;
-        for (int j = 0; j < 4; ++j)
-            four += fmt::format("sum{0} = fma(v{1}[row * depth + k + {0}], v{2}[(k + {0}) * columns + i], sum{0}); ",
-                                j, step.inputs[0], step.inputs[1]);
-        return fmt::format("        for (int row = 0; row < (int){0}; ++row) EACH({1}) {{\n"
-                           "            const int columns = (int){1}, depth = (int){2};\n"
-                           "            float sum0 = {3}, sum1 = 0, sum2 = 0, sum3 = 0;\n            int k = 0;\n"
-                           "            for (; k + 4 <= depth; k += 4) {{ {4}}}\n"
-                           "            for (; k < depth; ++k)\n"
-                           "                sum0 = fma(v{5}[row * depth + k], v{6}[k * columns + i], sum0);\n"
-                           "            v{7}[row * columns + i] = (sum0 + sum1) + (sum2 + sum3);\n        }}\n",
-                           size(rows), columns, depth,
-                           step.inputs.size() > 2 ? fmt::format("v{}[i]", step.inputs[2]) : "0", four, step.inputs[0],
-                           step.inputs[1], step.output);
+        const std::string all = size(rows), columns = size(n), depth = size(k);
+        return fmt::format("        {{ const int rows = (int){}, columns = (int){}, depth = (int){}; int row = 0;\n",
+                           all, columns, depth) +
+               fmt::format("        for (; row + 8 <= rows; row += 8) {}"
+                           "        for (; row < rows; ++row) {}        }}\n",
+                           rows_text(step, 8, 1), rows_text(step, 1, 4));
+    }
+
+    std::string rows_text(const SmallLoop::Step& step, int rows, int sums) const
+    {
+        std::string declared, together, single, results;
+        for (int r = 0; r < rows; ++r) {
+            std::string sum;
+            for (int j = 0; j < sums; ++j) {
+                declared += fmt::format("float sum{0}_{1} = {2}; ", r, j,
+                                        j == 0 && step.inputs.size() > 2 ? fmt::format("v{}[i]", step.inputs[2]) : "0");
+                together += fmt::format("sum{0}_{1} = fma(a{0}[k + {1}], b{1}, sum{0}_{1}); ", r, j);
+                sum += fmt::format("{}sum{}_{}", j ? " + " : "", r, j);
+            }
+            declared += fmt::format("const {0} float* a{1} = v{2} + (row + {1}) * depth; ",
+                                    in_arena(loop_.values[step.inputs[0]]) ? "__local" : "__global", r, step.inputs[0]);
+            single += fmt::format("sum{0}_0 = fma(a{0}[k], b, sum{0}_0); ", r);
+            results += fmt::format("v{}[(row + {}) * columns + i] = {}; ", step.output, r, sum);
+        }
+        std::string read;
+        for (int j = 0; j < sums; ++j)
+            read += fmt::format("const float b{0} = v{1}[(k + {0}) * columns + i]; ", j, step.inputs[1]);
+        return fmt::format("EACH(columns) {{\n            {}int k = 0;\n"
+                           "            for (; k + {} <= depth; k += {}) {{ {}{}}}\n"
+                           "            for (; k < depth; ++k) {{ const float b = v{}[k * columns + i]; {}}}\n"
+                           "            {}\n        }}\n",
+                           declared, sums, sums, read, together, step.inputs[1], single, results);
     }
 
     std::string reduction_text(const SmallLoop::Step& step)

@@ -57,7 +57,14 @@ struct TokenMatrix {
 
 const Graph& subgraph(const Call& call, const char* name) { return *call.attribute<GraphRef>(name); }
 
-std::string_view input_name(const Graph& graph, std::size_t i) { return graph.input_ports.at(i).name; }
+// Of a subgraph, "" where it has no such input.
+std::string_view input_name(const Graph& graph, std::size_t i)
+{
+    return i < graph.input_ports.size() ? std::string_view(graph.input_ports[i].name) : std::string_view();
+}
+
+// Outputs behind the logits.
+std::size_t memories(const Graph& graph) { return graph.outputs.empty() ? 0 : graph.outputs.size() - 1; }
 
 bool has_input(const Graph& graph, std::string_view name)
 {
@@ -141,7 +148,7 @@ public:
     LikeGpt(Call& call, const Prompt& prompt)
         : SubgraphDecoder(call, prompt), decoder_(subgraph(call, "decoder")),
           start_(call.has_attribute("init_decoder") ? subgraph(call, "init_decoder") : decoder_),
-          layers_(decoder_.outputs.size() - 1)
+          layers_(memories(decoder_))
     {
         for (const Graph* graph : {&decoder_, &start_}) {
             call.check(graph->outputs.size() == layers_ + 1 && layers_ > 0 && graph->inputs.size() >= layers_ + 3 &&
@@ -243,7 +250,7 @@ public:
           starts_(encoder_.inputs.size() == 3), with_states_(has_input(decoder_, "encoder_hidden_states"))
     {
         call.check(prompt.start >= 0, "decoder_start_token_id is ", prompt.start);
-        const std::size_t first = with_states_ ? 3 : 2, own = decoder_.outputs.size() - 1;
+        const std::size_t first = with_states_ ? 3 : 2, own = memories(decoder_);
         call.check((starts_ || encoder_.inputs.size() == 2) && own > 0 && own % 2 == 0 &&
                        decoder_.inputs.size() >= first + 2 * own && input_name(decoder_, 0) == "input_ids" &&
                        input_name(decoder_, 1) == "encoder_attention_mask" && (starts_ || !with_states_) &&
@@ -279,7 +286,7 @@ public:
             arguments.push_back(TokenMatrix::column(start).value());
         Values results = call_.evaluate(encoder_, arguments);
         fixed_ = {mask.repeated(prompt_.beams).value()};
-        const std::size_t own = decoder_.outputs.size() - 1, before = starts_ ? 2 : 0;
+        const std::size_t own = memories(decoder_), before = starts_ ? 2 : 0;
         if (starts_ && with_states_)
             fixed_.push_back(spread(results[1]));
         if (starts_)
