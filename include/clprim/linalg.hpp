@@ -19,12 +19,19 @@ void lu_factor(Queue& queue, const Tensor& a, const Tensor& pivots, const Tensor
 // Exchanges rows of b [batch, m, n] as lu_factor did, or in the opposite order, which takes that back.
 void exchange_rows(Queue& queue, const Tensor& b, const Tensor& pivots, bool opposite);
 
-// Solves A X = B, or A^H X = B, in place of B [batch, n, k], from lu_factor's result.
+// Solves A X = B, or A^H X = B, for X [batch, n, k] from lu_factor's result. Without b (an undefined tensor) B is the
+// unit matrix. lu, b and x may have any strides; x may be b itself, which it is where only b is given.
+void lu_solve(Queue& queue, const Tensor& lu, const Tensor& pivots, const Tensor& b, const Tensor& x, bool adjoint);
 void lu_solve(Queue& queue, const Tensor& lu, const Tensor& pivots, const Tensor& b, bool adjoint = false);
 
 // A = L L^H of a Hermitian positive definite A [batch, n, n], of which the lower triangle is read and overwritten; the
 // upper one is left as it is. info [batch]: 0, or the order of the leading minor that is not positive definite.
 void cholesky(Queue& queue, const Tensor& a, const Tensor& info);
+
+// Solves L L^H X = B or, if `upper`, U^H U X = B for X [batch, n, k] with a triangular factor [batch, n, n], of which
+// the other triangle is not read. Without b (an undefined tensor) B is the unit matrix. All may have any strides; x may
+// be b itself.
+void cholesky_solve(Queue& queue, const Tensor& factor, bool upper, const Tensor& b, const Tensor& x);
 
 // A = P L D L^T P^T of symmetric matrices, L D L^H of Hermitian ones, a [batch, n, n], definite or not, of which the
 // lower triangle is read and overwritten by L and D, as LAPACK's sytrf and hetrf do. D has blocks of order 1 and 2:
@@ -35,8 +42,10 @@ void ldl_factor(Queue& queue, const Tensor& a, const Tensor& pivots, const Tenso
 // Solves A X = B in place of B [batch, n, k], from ldl_factor's result.
 void ldl_solve(Queue& queue, const Tensor& ld, const Tensor& pivots, const Tensor& b, bool hermitian);
 
-// Solves A X = B with a triangular A [batch, n, n] in place of B [batch, n, k]. Both may have any strides (a transposed
-// A is upper where A is lower). The other triangle of A, and the diagonal if `unit`, are not read.
+// Solves A X = B with a triangular A [batch, n, n] for X [batch, n, k], which may be B itself, and is where only b is
+// given. All may have any strides (a transposed A is upper where A is lower). The other triangle of A, and the diagonal
+// if `unit`, are not read.
+void triangular_solve(Queue& queue, const Tensor& a, bool upper, bool unit, const Tensor& b, const Tensor& x);
 void triangular_solve(Queue& queue, const Tensor& a, bool upper, bool unit, const Tensor& b);
 
 // A = Q R: R takes the upper triangle of A [batch, m, n], the reflectors' vectors what is below (LAPACK's geqrf).

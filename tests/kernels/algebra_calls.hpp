@@ -220,6 +220,8 @@ inline std::vector<Call> algebra_calls()
                              .members = t[6], .votes = t[7], .targets = t[8], .weights = t[9]},
                          t[10], t[11]);
          }},
+        {"cholesky_solve", {make({2, 4, 4}), make({2, 4, 3}), make({2, 4, 3})},
+         [](Q q, T t) { cholesky_solve(q, t[0], false, t[1], t[2]); }},
     };
 }
 

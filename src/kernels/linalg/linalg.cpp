@@ -1,4 +1,4 @@
-// LU, Cholesky and QR factorisations, and what is solved with them.
+// LU, Cholesky and QR factorisations.
 #include "kernels/linalg/linalg.hpp"
 
 #include <algorithm>
@@ -66,13 +66,20 @@ void subtract_product(Queue& queue, const Tensor& a, const Tensor& b, const Tens
     gemm(queue, problem, a, b, c, c);
 }
 
+Tensor conjugated(Queue& queue, const Tensor& a)
+{
+    if (!is_complex(a.dtype) || a.numel() == 0)
+        return a;
+    const Tensor result = queue.context().empty(a.shape, a.dtype, queue);
+    copy(queue, a, result, {.conjugate = true});
+    return result;
+}
+
 }  // namespace detail
 
 namespace {
 
 using namespace detail;
-
-constexpr const char* columns_file = "kernels/linalg/columns.cl";
 
 // panel_t of factor.cl
 struct Panel {
@@ -96,21 +103,6 @@ Range factor_range(const Queue& queue, std::int64_t batch)
 {
     const Device& device = queue.device();
     return Range::groups(static_cast<std::size_t>(batch), device.kind == DeviceKind::cpu ? 1 : linalg_team(device));
-}
-
-Tensor block(const Tensor& a, std::int64_t top, std::int64_t bottom, std::int64_t left, std::int64_t right)
-{
-    return a.slice(1, top, bottom).slice(2, left, right);
-}
-
-// A copy with conjugated elements; the tensor itself where it is real.
-Tensor conjugated(Queue& queue, const Tensor& a)
-{
-    if (!is_complex(a.dtype) || a.numel() == 0)
-        return a;
-    const Tensor result = queue.context().empty(a.shape, a.dtype, queue);
-    copy(queue, a, result, {.conjugate = true});
-    return result;
 }
 
 void zero(Queue& queue, const Tensor& t)
@@ -178,37 +170,6 @@ void lu_factor(Queue& queue, const Tensor& a, const Tensor& pivots, const Tensor
     }
 }
 
-void exchange_rows(Queue& queue, const Tensor& b, const Tensor& pivots, bool opposite)
-{
-    detail::check_operands("exchange_rows", {{"b", b}, {"pivots", pivots}});
-    check_matrices(b, "exchange_rows");
-    check_dense(b, b.shape, b.dtype, "exchange_rows: b");
-    require(pivots.dim() == 2 && pivots.size(1) <= b.size(1), "exchange_rows: pivots ", to_string(pivots.shape),
-            " do not fit b ", to_string(b.shape));
-    check_dense(pivots, {b.size(0), pivots.size(1)}, DataType::int32, "exchange_rows: pivots");
-    if (b.numel() != 0)
-        queue.launch(linalg_kernel(queue, columns_file, "exchange_rows", b.dtype),
-                     over_columns(queue, b.size(2), b.size(0)), b, pivots, cl_int(b.size(1)), cl_int(b.size(2)),
-                     cl_int(pivots.size(1)), cl_int(opposite));
-}
-
-void lu_solve(Queue& queue, const Tensor& lu, const Tensor& pivots, const Tensor& b, bool adjoint)
-{
-    detail::check_operands("lu_solve", {{"lu", lu}, {"pivots", pivots, detail::optional}, {"b", b}});
-    check_matrices(lu, "lu_solve");
-    check_dense(lu, {lu.size(0), lu.size(1), lu.size(1)}, lu.dtype, "lu_solve: lu");
-    if (!adjoint) {
-        exchange_rows(queue, b, pivots, false);
-        triangular_solve(queue, lu, false, true, b);
-        triangular_solve(queue, lu, true, false, b);
-        return;
-    }
-    const Tensor transposed = conjugated(queue, lu).transpose(1, 2);
-    triangular_solve(queue, transposed, false, false, b);
-    triangular_solve(queue, transposed, true, true, b);
-    exchange_rows(queue, b, pivots, true);
-}
-
 void cholesky(Queue& queue, const Tensor& a, const Tensor& info)
 {
     detail::check_operands("cholesky", {{"a", a}, {"info", info}});
@@ -231,32 +192,6 @@ void cholesky(Queue& queue, const Tensor& a, const Tensor& info)
                              conjugated(queue, block(a, left, right, begin, end)).transpose(1, 2),
                              block(a, left, n, left, right));
         }
-    }
-}
-
-void triangular_solve(Queue& queue, const Tensor& a, bool upper, bool unit, const Tensor& b)
-{
-    detail::check_operands("triangular_solve", {{"a", a}, {"b", b}});
-    check_matrices(a, "triangular_solve");
-    check_matrices(b, "triangular_solve");
-    const std::int64_t batch = a.size(0), n = a.size(1), columns = b.size(2);
-    require(a.size(2) == n && b.size(0) == batch && b.size(1) == n && a.dtype == b.dtype,
-            "triangular_solve: expected matrices [batch, n, n] and [batch, n, k] of one dtype, got ",
-            to_string(a.shape), " and ", to_string(b.shape));
-    if (b.numel() == 0)
-        return;
-    Kernel& kernel = linalg_kernel(queue, columns_file, "triangular_solve", a.dtype);
-    const std::int64_t blocks = divide_up(n, linalg_block);
-    for (std::int64_t step = 0; step < blocks; ++step) {
-        const std::int64_t begin = (upper ? blocks - 1 - step : step) * linalg_block,
-                           end = std::min(n, begin + linalg_block);
-        const Tensor corner = block(a, begin, end, begin, end), rows = b.slice(1, begin, end);
-        queue.launch(kernel, over_columns(queue, columns, batch), corner, strides_of(corner), rows, strides_of(rows),
-                     cl_int(end - begin), cl_int(columns), cl_int(upper), cl_int(unit));
-        if (upper)
-            subtract_product(queue, block(a, 0, begin, begin, end), rows, b.slice(1, 0, begin));
-        else
-            subtract_product(queue, block(a, end, n, begin, end), rows, b.slice(1, end, n));
     }
 }
 
@@ -306,7 +241,7 @@ void apply_reflectors(Queue& queue, const Tensor& reflectors, const Tensor& tau,
         }
         return;
     }
-    queue.launch(linalg_kernel(queue, columns_file, "apply_reflectors", c.dtype),
+    queue.launch(linalg_kernel(queue, "kernels/linalg/columns.cl", "apply_reflectors", c.dtype),
                  over_columns(queue, c.size(2), c.size(0)), reflectors, tau, c, strides_of(c), cl_int(c.size(1)),
                  cl_int(reflectors.size(2)), cl_int(tau.size(1)), cl_int(c.size(2)), cl_int(adjoint));
 }

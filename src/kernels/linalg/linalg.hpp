@@ -36,6 +36,14 @@ inline constexpr std::int64_t linalg_block = 64;   // columns of a panel, beyond
 bool takes_tridiagonal(const Device& device, DataType dtype);
 void tridiagonal_eigh(Queue& queue, const Tensor& a, const Tensor& vectors, const Tensor& values);
 
+inline Tensor block(const Tensor& a, std::int64_t top, std::int64_t bottom, std::int64_t left, std::int64_t right)
+{
+    return a.slice(1, top, bottom).slice(2, left, right);
+}
+
+// A copy with conjugated elements; the tensor itself where it is real.
+Tensor conjugated(Queue& queue, const Tensor& a);
+
 // c -= a b, of views
 void subtract_product(Queue& queue, const Tensor& a, const Tensor& b, const Tensor& c);
 

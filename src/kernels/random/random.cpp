@@ -155,6 +155,9 @@ void dropout_backward(Queue& queue, const Tensor& gradient, const Tensor& mask, 
                                                 {"input_gradient", input_gradient}});
     require_same_layout(gradient, mask, "dropout_backward");
     require_same_layout(gradient, input_gradient, "dropout_backward");
+    require(mask.dtype == DataType::boolean && input_gradient.dtype == gradient.dtype,
+            "dropout_backward: input_gradient must have the gradient's dtype, ", name_of(gradient.dtype),
+            ", and mask be boolean; got ", name_of(input_gradient.dtype), " and ", name_of(mask.dtype));
     const cl_ulong n = gradient.numel();
     if (n == 0)
         return;

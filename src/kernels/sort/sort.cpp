@@ -280,10 +280,14 @@ void mode(Queue& queue, const Tensor& sorted, const Tensor& order, const Tensor&
     require(sorted.dim() > 0 && sorted.is_contiguous() && order.is_contiguous() && values.is_contiguous() &&
                 indices.is_contiguous() && order.shape == sorted.shape,
             "mode: tensors must be contiguous, with rows along the last axis");
+    require(values.dtype == sorted.dtype && order.dtype == DataType::int64 && indices.dtype == DataType::int64,
+            "mode: values must have the input's dtype, ", name_of(sorted.dtype), ", order and indices int64; got ",
+            name_of(values.dtype), ", ", name_of(order.dtype), " and ", name_of(indices.dtype));
     const cl_ulong n = sorted.shape.back();
     const cl_ulong rows = values.numel();
     require(rows * n == static_cast<cl_ulong>(sorted.numel()), "mode: ", values.numel(), " results for an input of ",
             to_string(sorted.shape));
+    require(indices.numel() == values.numel(), "mode: ", indices.numel(), " indices for ", values.numel(), " values");
     if (rows == 0)
         return;
     Kernel& kernel = queue.context()

@@ -118,13 +118,20 @@ ThreeOut lu_unpack_out(const Tensor& lu, const Tensor& pivots, bool unpack_data,
     return {p, l, u};
 }
 
-// Solves with matrices [batch, n, n] and right-hand sides [batch, n, k], or [batch, k, n] from the right. Gives X.
-Tensor solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, bool left, bool adjoint)
+// Solves with factors [batch, n, n] of A: X of A X = B, A^H X = B or, from the right, X A = B.
+void solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, bool left, bool adjoint, const Tensor& out)
 {
-    // X A = B is A^H X^H = B^H.
-    const Tensor x = work_copy(left ? b : b.mH());
-    clprim::lu_solve(current_queue(b), view(lu), view(pivots), view(x), left ? adjoint : !adjoint);
-    return left ? x : x.mH();
+    const BatchOutput x(out);
+    const Tensor rhs = as_batch(b, batch_sizes(out));
+    clprim::Queue& queue = current_queue(out);
+    if (left) {
+        clprim::lu_solve(queue, view(lu), view(pivots), view(rhs), view(x.matrices()), adjoint);
+    } else {   // X A = B is A^H X^H = B^H
+        const Tensor turned = work_copy(rhs.mH());
+        clprim::lu_solve(queue, view(lu), view(pivots), view(turned), !adjoint);
+        x.matrices().copy_(turned.mH());
+    }
+    x.finish();
 }
 
 Tensor& lu_solve_out(const Tensor& lu, const Tensor& pivots, const Tensor& b, bool left, bool adjoint, Tensor& out)
@@ -138,12 +145,12 @@ Tensor& lu_solve_out(const Tensor& lu, const Tensor& pivots, const Tensor& b, bo
     const at::IntArrayRef batch = batch_sizes(op.output());
     std::vector<int64_t> pivot_sizes = batch.vec();
     pivot_sizes.push_back(pivots.size(-1));
-    const Tensor factors = work_copy(lu, batch);
+    const Tensor factors = as_batch(lu, batch);
     const Tensor rows = pivots.expand(pivot_sizes).contiguous().view({factors.size(0), pivots.size(-1)});
     clprim::require_within(current_queue(rows), view(rows), 1, static_cast<double>(lu.size(-2)),
                            "Pivots given to lu_solve must all be greater or equal to 1 and smaller or equal to "
                            "LU.size(-2). Did you properly pass the result of lu_factor?");
-    deliver(solve(factors, rows, work_copy(b, batch), left, adjoint).contiguous(), op.output());
+    solve(factors, rows, b, left, adjoint, op.output());
     op.finish();
     return out;
 }
@@ -159,15 +166,14 @@ Four solve_ex_out(const Tensor& a, const Tensor& b, bool left, bool check_errors
     deliver(f.info, op.output(3));
     // A right-hand side of one dimension less is a vector for each matrix.
     const bool vector = at::native::linalg_solve_is_vector_rhs(a, b);
-    const Tensor columns = vector ? b.unsqueeze(-1) : b;
-    const at::DimVector batch = at::infer_size_dimvector(batch_sizes(a), batch_sizes(columns));
-    const Tensor rhs = work_copy(columns, batch);
+    const Tensor columns = vector ? b.unsqueeze(-1) : b, out = vector ? op.output(0).unsqueeze(-1) : op.output(0);
+    const at::IntArrayRef batch = batch_sizes(out);
     Tensor factors = f.lu, rows = f.pivots;
-    if (rhs.size(0) != factors.size(0)) {
-        factors = work_copy(f.lu.view(a.sizes()), batch);
+    if (c10::multiply_integers(batch) != factors.size(0)) {
+        factors = as_batch(f.lu.view(a.sizes()), batch);
         rows = work_copy(f.pivots.view(op.output(2).sizes()).unsqueeze(-1), batch).squeeze(-1);
     }
-    deliver(solve(factors, rows, rhs, left, false).contiguous(), op.output(0));
+    solve(factors, rows, columns, left, false, out);
     op.finish();
     if (check_errors)
         check_info(info, "torch.linalg.solve_ex", a);
@@ -179,10 +185,9 @@ TwoOut inv_ex_out(const Tensor& a, bool check_errors, Tensor& inverse, Tensor& i
     StructuredOut<at::meta::structured_linalg_inv_ex> op({inverse, info});
     op.meta(a, check_errors);
     const Lu f = factor(a);
-    const int64_t n = a.size(-1);
-    const Tensor x = at::eye(n, a.options()).expand({f.lu.size(0), n, n}).contiguous();
-    clprim::lu_solve(current_queue(a), view(f.lu), view(f.pivots), view(x));
-    deliver(x, op.output(0));
+    const BatchOutput x(op.output(0));
+    clprim::lu_solve(current_queue(a), view(f.lu), view(f.pivots), {}, view(x.matrices()), false);
+    x.finish();
     deliver(f.info, op.output(1));
     op.finish();
     if (check_errors)
@@ -244,21 +249,16 @@ TwoOut cholesky_ex_out(const Tensor& a, bool upper, bool check_errors, Tensor& l
     return {l, info};
 }
 
-// Solves L L^H X = B (or U^H U X = B) in place of b [batch, n, k].
-void cholesky_solve(const Tensor& factor, bool upper, const Tensor& b)
-{
-    const Tensor lower = upper ? work_copy(factor.mH()) : factor, adjoint = work_copy(lower.mH());
-    clprim::triangular_solve(current_queue(b), view(lower), false, false, view(b));
-    clprim::triangular_solve(current_queue(b), view(adjoint), true, false, view(b));
-}
-
 Tensor cholesky_solve_helper(const Tensor& b, const Tensor& factor, bool upper)
 {
     require_kernel(b, "cholesky_solve");
     const c10::OptionalDeviceGuard guard(b.device());
-    const Tensor x = work_copy(b);
-    cholesky_solve(work_copy(factor), upper, x);
-    return x.view(b.sizes());
+    const at::IntArrayRef batch = batch_sizes(b);
+    const Tensor x = empty_columns(batch, b.size(-2), b.size(-1), b), rhs = as_batch(b, batch),
+                 triangle = as_batch(factor, batch_sizes(factor));
+    const BatchOutput out(x);
+    clprim::cholesky_solve(current_queue(b), view(triangle), upper, view(rhs), view(out.matrices()));
+    return x;
 }
 
 Tensor cholesky_inverse(const Tensor& factor, bool upper)
@@ -266,15 +266,16 @@ Tensor cholesky_inverse(const Tensor& factor, bool upper)
     at::native::squareCheckInputs(factor, "cholesky_inverse");
     require_kernel(factor, "cholesky_inverse");
     const c10::OptionalDeviceGuard guard(factor.device());
-    const Tensor work = work_copy(factor);
+    const at::IntArrayRef batch = batch_sizes(factor);
     const int64_t n = factor.size(-1);
-    const Tensor x = at::eye(n, factor.options()).expand({work.size(0), n, n}).contiguous();
-    cholesky_solve(work, upper, x);
+    const Tensor work = as_batch(factor, batch), x = empty_columns(batch, n, n, factor);
+    const BatchOutput out(x);
+    clprim::cholesky_solve(current_queue(factor), view(work), upper, {}, view(out.matrices()));
     if (factor.numel() != 0) {   // the first zero of a diagonal
         const Tensor zero = work.diagonal(0, 1, 2).eq(0), position = zero.to(at::kInt).argmax(1).add(1);
         check_info(position.mul(zero.any(1)).to(at::kInt), "cholesky_inverse", factor);
     }
-    return x.view(factor.sizes());
+    return x;
 }
 
 Tensor& cholesky_inverse_out(const Tensor& factor, bool upper, Tensor& out)
@@ -286,18 +287,18 @@ Tensor& cholesky_inverse_out(const Tensor& factor, bool upper, Tensor& out)
 // ----------------------------------------------------------------------------------------------
 
 // X of A X = B, or X A = B, over a common batch.
-Tensor triangular(const Tensor& a, const Tensor& b, bool upper, bool left, bool unit)
+void triangular(const Tensor& a, const Tensor& b, bool upper, bool left, bool unit, const Tensor& out)
 {
-    const auto batch = at::infer_size(batch_sizes(a), batch_sizes(b));
-    const Tensor matrix = work_copy(a, batch), x = work_copy(b, batch);
-    // X A = B is A^T X^T = B^T.
+    const at::IntArrayRef batch = batch_sizes(out);
+    const BatchOutput x(out);
+    const Tensor matrix = as_batch(a, batch), rhs = as_batch(b, batch);
+    clprim::Queue& queue = current_queue(out);
     if (left)
-        clprim::triangular_solve(current_queue(b), view(matrix), upper, unit, view(x));
-    else
-        clprim::triangular_solve(current_queue(b), view(matrix).transpose(1, 2), !upper, unit, view(x).transpose(1, 2));
-    std::vector<int64_t> sizes(batch.begin(), batch.end());
-    sizes.insert(sizes.end(), {b.size(-2), b.size(-1)});
-    return x.view(sizes);
+        clprim::triangular_solve(queue, view(matrix), upper, unit, view(rhs), view(x.matrices()));
+    else   // X A = B is A^T X^T = B^T
+        clprim::triangular_solve(queue, view(matrix).transpose(1, 2), !upper, unit, view(rhs).transpose(1, 2),
+                                 view(x.matrices()).transpose(1, 2));
+    x.finish();
 }
 
 Tensor solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool left, bool unitriangular)
@@ -305,9 +306,13 @@ Tensor solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool left,
     at::native::checkInputsSolver(a, b, left, "linalg.solve_triangular");
     require_kernel(a, "linalg.solve_triangular");
     const c10::OptionalDeviceGuard guard(a.device());
-    const Tensor x = triangular(a, b, upper, left, unitriangular);
+    const auto batch = at::infer_size(batch_sizes(a), batch_sizes(b));
     // Columns lie together, as compiled code is promised, unless the matrix could have been taken as it lies.
-    return a.is_conj() && a.mT().is_contiguous() ? x : x.mT().contiguous().mT();
+    const bool rows = a.is_conj() && a.mT().is_contiguous();
+    const Tensor x = rows ? empty_columns(batch, b.size(-1), b.size(-2), b).mT()
+                          : empty_columns(batch, b.size(-2), b.size(-1), b);
+    triangular(a, b, upper, left, unitriangular, x);
+    return x;
 }
 
 Tensor& solve_triangular_out(const Tensor& a, const Tensor& b, bool upper, bool left, bool unitriangular, Tensor& out)
@@ -322,7 +327,7 @@ TwoOut triangular_solve_out(const Tensor& b, const Tensor& a, bool upper, bool t
     op.meta(b, a, upper, transpose, unitriangular);
     require_kernel(a, "triangular_solve");
     const Tensor matrix = transpose ? a.mT() : a;
-    op.output(0).copy_(triangular(matrix, b, transpose ? !upper : upper, true, unitriangular));
+    triangular(matrix, b, transpose ? !upper : upper, true, unitriangular, op.output(0));
     op.output(1).copy_(a);
     op.finish();
     return {x, clone};

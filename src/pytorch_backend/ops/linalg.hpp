@@ -1,6 +1,9 @@
 // What the registrations of linear algebra share.
 #pragma once
 
+#include <array>
+
+#include <ATen/TensorUtils.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_linalg_check_errors.h>
@@ -26,6 +29,55 @@ inline at::Tensor work_copy(const at::Tensor& a, at::IntArrayRef batch)
     std::vector<int64_t> sizes = batch.vec();
     sizes.insert(sizes.end(), {a.size(-2), a.size(-1)});
     return work_copy(a.expand(sizes));
+}
+
+// Matrices [..., m, n] that broadcast to a batch as [batch, m, n] for kernels that take any strides: a view where there
+// is one, without lazy conjugation.
+inline at::Tensor as_batch(const at::Tensor& a, at::IntArrayRef batch)
+{
+    const at::Tensor plain = a.resolve_conj().resolve_neg();
+    if (batch.size() == 1 && plain.dim() == 3 && plain.size(0) == batch[0])
+        return plain;
+    if (batch.empty())
+        return plain.unsqueeze(0);
+    std::vector<int64_t> sizes = batch.vec();
+    sizes.insert(sizes.end(), {a.size(-2), a.size(-1)});
+    return plain.expand(sizes).reshape({c10::multiply_integers(batch), a.size(-2), a.size(-1)});
+}
+
+// Such a view of an output, or memory of its own that finish() copies.
+class BatchOutput {
+public:
+    explicit BatchOutput(const at::Tensor& out) : out_(out)
+    {
+        const int64_t batch = c10::multiply_integers(out.sizes().slice(0, out.dim() - 2));
+        const std::array<int64_t, 3> sizes{batch, out.size(-2), out.size(-1)};
+        if (const auto strides = at::detail::computeStride(out.sizes(), out.strides(), sizes);
+            strides && !out.is_conj() && !out.is_neg()) {
+            matrices_ = out.as_strided(sizes, *strides, out.storage_offset());
+            return;
+        }
+        copied_ = true;
+        matrices_ = torch_ocl::empty(sizes, out.scalar_type(), out.device());
+    }
+    const at::Tensor& matrices() const { return matrices_; }
+    void finish() const
+    {
+        if (copied_)
+            out_.copy_(matrices_.view(out_.sizes()));
+    }
+
+private:
+    at::Tensor out_, matrices_;
+    bool copied_ = false;
+};
+
+// A new tensor of matrices whose columns lie together.
+inline at::Tensor empty_columns(at::IntArrayRef batch, int64_t rows, int64_t columns, const at::Tensor& like)
+{
+    std::vector<int64_t> sizes = batch.vec();
+    sizes.insert(sizes.end(), {columns, rows});
+    return torch_ocl::empty(sizes, like.scalar_type(), like.device()).mT();
 }
 
 inline at::IntArrayRef batch_sizes(const at::Tensor& a) { return a.sizes().slice(0, a.dim() - 2); }
