@@ -93,3 +93,14 @@ def test_cat_and_stack_of_many(sizes, dim, dtype):
 def test_cat_of_many_parts_of_one_tensor():
     compare(lambda x: torch.cat([x[i] for i in range(0, 40, 3)]), make((40, 7, 9)), strides=True)
     compare(lambda x: torch.stack([x[i:i + 2] for i in range(0, 40, 3)], 1), make((41, 7, 9)), strides=True)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_more_tensors_than_arguments_of_a_kernel(dtype):
+    for sizes, dim in (([1, 2, 3] * 40, 0), ([1, 0, 5] * 13, 1), ([300] * 35, 0), ([7] * 34, 1)):
+        shapes = [[2, 3] for _ in sizes]
+        for shape, size in zip(shapes, sizes):
+            shape[dim] = size
+        compare(lambda *t: torch.cat(t, dim), *(make(s, dtype) for s in shapes), strides=True)
+    compare(lambda *t: torch.stack([x[::2] for x in t]), *(make([5], dtype) for _ in range(40)), strides=True)
+    compare(lambda *t: torch.stack(t, -1), *(make([3, 4], dtype) for _ in range(100)), strides=True)

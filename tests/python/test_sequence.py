@@ -77,3 +77,23 @@ def test_padding_and_splitting():
     check(lambda d, x: x.chunk(3, 1)[2], x)
     check(lambda d, x: torch.diag_embed(x[0, 0]), x)
     check(lambda d, x: torch.nn.functional.one_hot(x[0, 0].argsort(-1), 6), x)
+
+
+@pytest.mark.parametrize("dtype", FLOATS + INTEGERS + [torch.bool, torch.complex64, torch.complex128])
+@pytest.mark.parametrize("diagonal", (-3, 0, 20))
+def test_triangles_of_every_layout(dtype, diagonal):
+    for shape in ((3, 70), (2, 3, 33, 17), (4, 5, 1), (1, 130)):
+        x = (torch.randn(shape) * 20).to(dtype)
+        gaps = torch.zeros(*shape[:-1], 2 * shape[-1], dtype=dtype)[..., ::2].copy_(x)
+        for laid in (x, x.mT.contiguous().mT, gaps, x[:1].expand(3, *shape[1:])):
+            for function in (torch.tril, torch.triu):
+                check(lambda d, t: function(t, diagonal), laid)
+        check(lambda d, t: t.clone().tril_(diagonal), x)
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float64, torch.int64, torch.int32))
+@pytest.mark.parametrize("count", (1, 15, 16, 17, 1000, 5001))
+def test_long_sequences(dtype, count):
+    check(lambda d: torch.arange(5, 5 + 3 * count, 3, dtype=dtype, device=d))
+    check(lambda d: torch.linspace(-9, 5 * count, count, dtype=dtype, device=d))
+    check(lambda d: torch.arange(count, out=torch.empty(count, 2, dtype=dtype, device=d)[:, 0]))

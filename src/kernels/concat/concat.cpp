@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <vector>
 
 #include <clprim/context.hpp>
 #include <kernels/index/move.hpp>
@@ -99,6 +100,49 @@ void join(Queue& queue, std::span<const Tensor> inputs, std::size_t axis, const 
     launch.run(Range::groups({static_cast<std::size_t>(chunks), inputs.size(), 1}, {1, 1, 1}));
 }
 
+// Whether one launch with a table joins them: more tensors than a launch has arguments for, in runs of one buffer.
+bool joins_by_table(Queue& queue, std::span<const Tensor> inputs, std::size_t axis, const Tensor& out)
+{
+    return queue.device().kind == DeviceKind::cpu && inputs.size() > most_joined && out.is_contiguous() &&
+           out.numel() != 0 && std::ranges::all_of(inputs, [&](const Tensor& input) {
+               return input.dtype == out.dtype && input.dim() == out.dim() && rows_apart(input, axis) > 0 &&
+                      input.memory->buffer == inputs[0].memory->buffer;
+           });
+}
+
+void join_by_table(Queue& queue, std::span<const Tensor> inputs, std::size_t axis, const Tensor& out)
+{
+    constexpr std::int64_t fields = 4, elements = 4096;   // of cpu_concat_table.cl; about so many of a work-item
+    const std::int64_t width = row_of(out, axis), rows = out.numel() / width,
+                       count = static_cast<std::int64_t>(inputs.size());
+    std::vector<std::int64_t> table;
+    table.reserve(inputs.size() * fields);
+    std::int64_t begin = 0;
+    for (const Tensor& input : inputs) {
+        const std::int64_t size = row_of(input, axis);
+        table.insert(table.end(), {static_cast<std::int64_t>(input.buffer_offset()), begin, size,
+                                   rows_apart(input, axis)});
+        begin += size;
+    }
+    const Tensor entries = queue.context().empty({count * fields}, DataType::int64, queue);
+    queue.write(entries, std::span<const std::int64_t>(table));
+    const detail::RawType raw = detail::raw_type(size_of(out.dtype));
+    Tensor whole(inputs[0].memory, 0, raw.dtype, {1}, {1}), target = out;
+    whole.offset = -static_cast<std::int64_t>(whole.buffer_offset());   // from the buffer's start
+    target.dtype = raw.dtype;
+    const std::int64_t average = std::max<std::int64_t>(out.numel() / rows / count, 1),
+                       tensors = std::clamp<std::int64_t>(elements / average, 1, count),
+                       each = std::clamp<std::int64_t>(elements / (average * tensors), 1, rows);
+    const auto groups = [](std::int64_t all, std::int64_t part) {
+        return static_cast<std::size_t>((all + part - 1) / part);
+    };
+    queue.launch(queue.context()
+                     .program("kernels/concat/cpu_concat_table.cl", detail::concat("-DELEMENT=", raw.name))
+                     .kernel("concat"),
+                 Range::groups({groups(count, tensors), groups(rows, each), 1}, {1, 1, 1}), whole, target, entries,
+                 cl_ulong(count), cl_ulong(tensors), cl_ulong(rows), cl_ulong(each), cl_ulong(width));
+}
+
 }  // namespace
 
 void concat(Queue& queue, std::span<const Tensor> inputs, std::size_t axis, const Tensor& out)
@@ -117,6 +161,8 @@ void concat(Queue& queue, std::span<const Tensor> inputs, std::size_t axis, cons
     require(begin == out.size(axis), "concat: inputs add up to ", begin, " along axis ", axis, ", output has ",
             out.size(axis));
     begin = 0;
+    if (joins_by_table(queue, inputs, axis, out))
+        return join_by_table(queue, inputs, axis, out);
     if (joins(queue, inputs, axis, out)) {
         for (; !inputs.empty(); inputs = inputs.subspan(std::min(inputs.size(), most_joined))) {
             const std::span<const Tensor> some = inputs.first(std::min(inputs.size(), most_joined));
