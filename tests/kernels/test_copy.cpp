@@ -108,6 +108,31 @@ TEST(Copy, AxesOfEveryLength)
             }
 }
 
+template <class T>
+void check_transposes(DataType type)
+{
+    for (std::int64_t rows : {8, 15, 16, 33, 64, 130})
+        for (std::int64_t columns : {8, 17, 32, 63, 65}) {
+            std::vector<T> values(static_cast<std::size_t>(3 * rows * columns));
+            for (std::size_t i = 0; i < values.size(); ++i)
+                values[i] = static_cast<T>(i * 31 + i / 251);
+            const Tensor source = upload(values, type, {3, rows, columns}).transpose(1, 2);
+            const Tensor target = queue().context().empty(source.shape, type, queue());
+            copy(queue(), source, target);
+            std::vector<T> expected(values.size());
+            for_each_index(source, target, [&](auto a, auto b) { expected[b] = values[a]; });
+            EXPECT_EQ(download<T>(target), expected) << name_of(type) << ' ' << rows << 'x' << columns;
+        }
+}
+
+TEST(Copy, TransposesOfElementsOfEverySize)
+{
+    check_transposes<std::uint8_t>(DataType::uint8);
+    check_transposes<std::uint16_t>(DataType::bfloat16);
+    check_transposes<std::uint32_t>(DataType::float32);
+    check_transposes<std::uint64_t>(DataType::int64);
+}
+
 TEST(Copy, MoreAxesThanOneLaunchTakes)
 {
     const Dims shape{2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -83,8 +84,23 @@ std::string block_flags(const Variant& variant)
                        to == DataType::float16 ? " -DSTORE_HALF" : "", plain ? " -DLOAD_PLAIN" : "", vector);
 }
 
+// Whether a CPU transposes tiles in its registers (cpu_transpose.cl).
+bool in_registers(const Device& device, const Variant& variant)
+{
+    return device.kind == DeviceKind::cpu && variant.raw() && size_of(variant.target) <= 8;
+}
+
 Kernel& build(Context& context, const Variant& variant, Access access)
 {
+    if (access == Access::transposed && in_registers(context.device(), variant)) {
+        const std::size_t bytes = size_of(variant.target);
+        const char* element = bytes == 1 ? "uchar" : bytes == 2 ? "ushort" : bytes == 4 ? "uint" : "ulong";
+        return context
+            .program("kernels/copy/cpu_transpose.cl",
+                     fmt::format("-DELEMENT={} -DLANES={} -DINDEX={}", element, bytes == 8 ? 8 : 16,
+                                 variant.wide ? "ulong" : "uint"))
+            .kernel("transpose_blocks");
+    }
     const std::string from(variant.raw() ? raw_name(size_of(variant.source)) : name_of(variant.source));
     const std::string to(variant.raw() ? raw_name(size_of(variant.target)) : name_of(variant.target));
     std::string flags = fmt::format("-DS={} -DD={} -DINDEX={} -DAXES={}{}", from, to, variant.wide ? "ulong" : "uint",
@@ -232,6 +248,13 @@ Range cpu_range(const CopySpace& space, Access access)
     return Range::groups({groups_for(x, chunk), groups_for(y, rows_per_item(space)), z}, {1, 1, 1});
 }
 
+Range cpu_blocks(const CopySpace& space)
+{
+    constexpr std::size_t block = 64;   // BLOCK in cpu_transpose.cl
+    return Range::groups({groups_for(size_of_axis(space, 0), block), groups_for(size_of_axis(space, 1), block),
+                          static_cast<std::size_t>(outer_count(space))}, {1, 1, 1});
+}
+
 template <class Index>
 void launch_as(Queue& queue, const Tensor& source, const Tensor& target, const CopySpace& space, const Variant& variant,
                Access access)
@@ -239,6 +262,8 @@ void launch_as(Queue& queue, const Tensor& source, const Tensor& target, const C
     Kernel& kernel = kernel_for(queue.context(), variant, access);
     const auto rank = static_cast<cl_int>(space.rank());
     const SpaceArgument<Index> argument(space);
+    if (access == Access::transposed && in_registers(queue.device(), variant))
+        return queue.launch(kernel, cpu_blocks(space), source, target, argument, rank);
     if (queue.device().kind == DeviceKind::cpu)
         return queue.launch(kernel, cpu_range(space, access), source, target, argument, rank,
                             static_cast<Index>(rows_per_item(space)));
@@ -299,19 +324,21 @@ void copy_run(Queue& queue, const Tensor& source, const Tensor& target)
     const Tensor from = bytes_of(source), to = bytes_of(target);
     const std::size_t bytes = target.nbytes();
     const bool one_buffer = source.memory->buffer == target.memory->buffer;
-    if (one_buffer && from.buffer_offset() == to.buffer_offset())
+    const std::int64_t apart = from.buffer_offset() - to.buffer_offset();
+    if (one_buffer && apart == 0)
         return;
+    const bool overlap = one_buffer && std::abs(apart) < static_cast<std::int64_t>(bytes);
     // CPU drivers write their own copies through or past the cache whatever the size, which is as good for few bytes
     // alone. They refuse runs that overlap.
-    constexpr std::size_t few = 512 << 10, line = 64, group = 512;
-    if (queue.device().kind != DeviceKind::cpu || one_buffer || bytes < few)
+    constexpr std::size_t few = 512 << 10, line = 64, each = 512;   // lines a work-item
+    if (queue.device().kind != DeviceKind::cpu || overlap || bytes < few)
         return queue.copy(*source.memory, static_cast<std::size_t>(from.offset), *target.memory,
                           static_cast<std::size_t>(to.offset), bytes);
     // What fills much of the cache is seldom read from there.
     const bool stream = bytes >= host_cache() / 4;
     const Program& program = queue.context().program("kernels/copy/cpu.cl", stream ? "-DSTREAM" : "");
-    queue.launch(program.kernel("copy_bytes"), Range::groups((bytes / line + group - 1) / group, group), from, to,
-                 static_cast<cl_ulong>(bytes));
+    queue.launch(program.kernel("copy_bytes"), Range::groups(groups_for(bytes / line, each), 1), from, to,
+                 static_cast<cl_ulong>(bytes), static_cast<cl_ulong>(each));
 }
 
 // Walks the axes beyond max_rank on the host.
