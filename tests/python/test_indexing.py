@@ -276,29 +276,6 @@ def test_gradient_of_indexing_is_deterministic():
     assert torch.equal(grads[0], grads[1]) and torch.equal(grads[0], grads[2])
 
 
-# ---- masks ----
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_masks(dtype):
-    x, mask, other = make(5, 6, 7, dtype=dtype), torch.rand(6, 7) > 0.5, make(300, dtype=dtype)
-    compare(lambda x, m: x.masked_fill(m, 1), x, mask)
-    compare(lambda x, m, v: x.masked_fill(m, v), x, mask, torch.tensor(1).to(dtype))
-    if dtype != torch.bool:
-        compare(lambda x, m: x.masked_fill(m, torch.tensor(3.5, device=x.device)), x, mask)
-    compare(lambda x, m: x.transpose(1, 2).masked_fill_(m.t(), 1), x, mask)
-    compare(lambda x, m: x.masked_select(m), x, mask)
-    compare(lambda x, m, s: x.masked_scatter(m, s), x, mask, other)
-    compare(lambda x, m: x[0].t().masked_select(m.t()), x, mask)
-
-
-def test_nonzero():
-    for x in (torch.rand(300, 70) > 0.5, make(9, 8) * (torch.rand(9, 8) > 0.7), torch.zeros(5, 3), torch.tensor(3.0),
-              torch.empty(0, 4), torch.tensor(0), torch.tensor([float("nan"), 0.0, -0.0])):
-        compare(torch.nonzero, x)
-    compare(lambda x: x.t().nonzero(), make(9, 8) * (torch.rand(9, 8) > 0.7))
-    assert len(torch.eye(3, device=device).nonzero(as_tuple=True)) == 2
-
-
 # ---- errors ----
 
 @pytest.mark.parametrize("name, use", [
@@ -335,82 +312,6 @@ def test_argument_errors():
         x.masked_fill_(x, 1)
     with pytest.raises(IndexError):
         x.index_select(2, i)
-
-
-@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
-@pytest.mark.parametrize("options", [{}, {"padding_idx": 3}, {"include_last_offset": True}])
-def test_embedding_bag(mode, options):
-    weight, index = make(10, 7), ids(10, 20, negative=False)
-    offsets = torch.tensor([0, 4, 4, 9, 15] + ([20] if "include_last_offset" in options else []))
-    upstream = make(5, 7)
-    results = []
-    for place in ("cpu", device):
-        w = weight.clone().to(place).requires_grad_()
-        y = torch.nn.functional.embedding_bag(index.to(place), w, offsets.to(place), mode=mode, **options)
-        y.backward(upstream.to(place))
-        results.append((y.detach().cpu(), w.grad.cpu()))
-    torch.testing.assert_close(results[0][0], results[1][0])
-    torch.testing.assert_close(results[0][1], results[1][1])
-
-
-@pytest.mark.parametrize("mode", [0, 1, 2])
-@pytest.mark.parametrize("kinds", [("int32", "int32"), ("int64", "int32"), ("int64", "int64")])
-def test_embedding_bag_gives_indices_of_the_dtype_of_its_own(mode, kinds):
-    weight, (ids_kind, offsets_kind) = make(10, 7), (getattr(torch, kind) for kind in kinds)
-    index, offsets = ids(10, 20, negative=False).to(ids_kind), torch.tensor([0, 4, 4, 9, 15], dtype=offsets_kind)
-    upstream, results = make(5, 7), []
-    for place in ("cpu", device):
-        w = weight.clone().to(place).requires_grad_()
-        y, *others = torch.embedding_bag(w, index.to(place), offsets.to(place), mode=mode)
-        y.backward(upstream.to(place))
-        results.append(((y.detach().cpu(), w.grad.cpu()), [x.dtype for x in others]))
-    torch.testing.assert_close(results[0][0], results[1][0])
-    assert results[0][1] == results[1][1]
-
-
-def test_embedding_bag_with_weights():
-    # In float64: the gradient of a factor is a sum that cancels, of which float32 keeps few digits on any device.
-    weight, index, factors = make(10, 7).double(), ids(10, 4, 5, negative=False), torch.rand(4, 5, dtype=torch.float64)
-    results = []
-    for place in ("cpu", device):
-        w, f = (t.clone().to(place).requires_grad_() for t in (weight, factors))
-        y = torch.nn.functional.embedding_bag(index.to(place), w, mode="sum", per_sample_weights=f)
-        y.square().sum().backward()
-        results.append((y.detach().cpu(), w.grad.cpu(), f.grad.cpu()))
-    for a, b in zip(*results):
-        torch.testing.assert_close(a, b)
-
-
-def test_embedding_bag_refusals(device):
-    weight, offsets = make(10, 7).to(device), torch.tensor([0, 2], device=device)
-    index, factors = ids(10, 6, negative=False).to(device), torch.ones(6, device=device)
-    for arguments, options, words in (
-            ((weight, index, offsets), {"per_sample_weights": factors.double()}, "expected scalar type Float"),
-            ((weight.long(), index, offsets), {}, "'weight' to have one of the following scalar types"),
-            ((weight[0], index, offsets), {}, "weight has to be a 2D Tensor")):
-        with pytest.raises(RuntimeError, match=words):
-            torch.embedding_bag(*arguments, **options)
-
-
-def test_nonzero_static():
-    for size in (0, 2, 50):
-        compare(lambda x: torch.nonzero_static(x, size=size), make(4, 5) * (torch.rand(4, 5) > 0.5))
-
-
-@pytest.mark.parametrize("index", ((slice(None), [True, False, True]), ([True, False],),
-                                   (slice(None), [True, False, True], slice(1))))
-def test_a_masked_value_is_converted(index, device):
-    for dtype, value in ((torch.float16, torch.tensor(2.5)), (torch.int64, torch.tensor([7.0])),
-                         (torch.bool, torch.tensor(3))):
-        results = []
-        for where in ("cpu", device):
-            x = torch.zeros(2, 3, 2, device=where).to(dtype)
-            x[tuple(torch.tensor(i, device=where) if isinstance(i, list) else i for i in index)] = value.to(where)
-            results.append(x.cpu())
-        torch.testing.assert_close(*results)
-    with pytest.raises(RuntimeError, match="dtypes match, got Float for the destination and Half"):
-        x = torch.zeros(3, device=device)
-        x[torch.tensor([0, 1], device=device)] = torch.ones(2, device=device, dtype=torch.float16)
 
 
 def test_results_do_not_overlap_themselves(device):

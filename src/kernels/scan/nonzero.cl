@@ -2,11 +2,7 @@
 // coordinates. -DT=dtype [-DCOMPLEX]
 #include "core/dtype.cl"
 
-#ifdef COMPLEX
-#define IS_SET(v) ((v).x != 0 || (v).y != 0)
-#else
-#define IS_SET(v) ((v) != 0)
-#endif
+#include "kernels/scan/nonzero_shape.cl"
 
 __kernel void count_chunks(const __global storage_t(T)* input, ulong input_offset, __global long* counts,
                            ulong counts_offset, ulong n, ulong chunk, ulong chunks)
@@ -22,11 +18,6 @@ __kernel void count_chunks(const __global storage_t(T)* input, ulong input_offse
     }
     counts[counts_offset + c] = count;
 }
-
-typedef struct {
-    int dims, pad;
-    long sizes[16];
-} shape_t;
 
 // By constant places, so that the shape stays in registers: GPUs put what a variable indexes into private memory.
 static long size_of(const shape_t* shape, int d)

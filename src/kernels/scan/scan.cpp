@@ -90,9 +90,18 @@ struct Shape {   // as in nonzero.cl
     cl_long sizes[max_dims] = {};
 };
 
-std::string nonzero_options(DataType dtype)
+Kernel& nonzero_kernel(Queue& queue, DataType dtype, const char* name)
 {
-    return "-DT=" + std::string(name_of(dtype)) + (is_complex(dtype) ? " -DCOMPLEX" : "");
+    const bool cpu = queue.device().kind == DeviceKind::cpu;
+    return queue.context()
+        .program(cpu ? "kernels/scan/cpu_nonzero.cl" : "kernels/scan/nonzero.cl",
+                 "-DT=" + std::string(name_of(dtype)) + (is_complex(dtype) ? " -DCOMPLEX" : ""))
+        .kernel(name);
+}
+
+Range nonzero_range(Queue& queue, std::size_t chunks)
+{
+    return queue.device().kind == DeviceKind::cpu ? Range::groups(chunks, 1) : Range::linear(chunks, 64);
 }
 
 }  // namespace
@@ -131,12 +140,14 @@ NonzeroCounts nonzero_count(Queue& queue, const Tensor& input)
             "nonzero: the input must be contiguous, not empty, and of at most ", max_dims, " dimensions");
     NonzeroCounts counts;
     const cl_ulong n = input.numel();
-    counts.chunk = std::max<std::int64_t>(64, (n + 4095) / 4096);
+    const Device& device = queue.device();
+    counts.chunk = device.kind == DeviceKind::cpu
+                       ? std::clamp<std::int64_t>(n / (device.compute_units * 16) + 1, 4096, 1 << 24)
+                       : std::max<std::int64_t>(64, (n + 4095) / 4096);
     const cl_ulong chunks = (n + counts.chunk - 1) / counts.chunk;
     counts.totals = queue.context().empty({static_cast<std::int64_t>(chunks)}, DataType::int64, queue);
-    queue.launch(
-        queue.context().program("kernels/scan/nonzero.cl", nonzero_options(input.dtype)).kernel("count_chunks"),
-        Range::linear(chunks, 64), input, counts.totals, n, cl_ulong(counts.chunk), chunks);
+    queue.launch(nonzero_kernel(queue, input.dtype, "count_chunks"), nonzero_range(queue, chunks), input, counts.totals,
+                 n, cl_ulong(counts.chunk), chunks);
     cumulative(queue, counts.totals, 0, Scan::sum, counts.totals);
     return counts;
 }
@@ -154,10 +165,10 @@ void nonzero_write(Queue& queue, const Tensor& input, const NonzeroCounts& count
     shape.dims = static_cast<cl_int>(input.dim());
     std::copy(input.shape.begin(), input.shape.end(), shape.sizes);
     const cl_ulong chunks = counts.totals.numel();
-    Kernel& kernel =
-        queue.context().program("kernels/scan/nonzero.cl", nonzero_options(input.dtype)).kernel("write_coordinates");
-    queue.launch(kernel, Range::linear(chunks, 64), input, counts.totals, coordinates, cl_long(coordinates.stride(0)),
-                 cl_long(coordinates.stride(1)), cl_ulong(input.numel()), cl_ulong(counts.chunk), chunks, shape);
+    Kernel& kernel = nonzero_kernel(queue, input.dtype, "write_coordinates");
+    queue.launch(kernel, nonzero_range(queue, chunks), input, counts.totals, coordinates,
+                 cl_long(coordinates.stride(0)), cl_long(coordinates.stride(1)), cl_ulong(input.numel()),
+                 cl_ulong(counts.chunk), chunks, shape);
 }
 
 }  // namespace clprim

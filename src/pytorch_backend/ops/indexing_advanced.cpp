@@ -85,6 +85,12 @@ at::Tensor& index_out(const at::Tensor& self, const IndexList& indices, at::Tens
 // counted, and warned of, twice.
 at::Tensor index(const at::Tensor& self, const IndexList& indices)
 {
+    // A mask of every element needs one coordinate of each, not as many as there are dimensions.
+    if (indices.size() == 1 && self.dim() > 1 && self.is_contiguous()) {
+        const std::optional<at::Tensor> mask = indices.get(0);
+        if (mask && mask->defined() && mask->scalar_type() == at::kBool && mask->sizes() == self.sizes())
+            return at::index(self.view(-1), {std::optional<at::Tensor>(mask->reshape(-1))});
+    }
     at::Tensor out = at::empty({0}, self.options());
     return index_out(self, indices, out);
 }
