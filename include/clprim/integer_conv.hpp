@@ -2,7 +2,7 @@
 //
 //   s[n, o, p] = bias[o] + sum over c, t of
 //                  (w[o, c, t] - w_zero[o]) (x[n, g(o) C + c, p stride - pad + t dilation] - x_zero)
-//   y          = s, s scale[o], or clamp(round(s scale[o]) + y_zero, low, high), halves to even
+//   y          = s, s scale[o] + y_zero[o], or clamp(round(s scale[o]) + y_zero, low, high), halves to even
 //
 // A place outside of x counts as x_zero, so it adds nothing.
 #pragma once
@@ -21,8 +21,8 @@ struct IntegerConv {
     Tensor w_zero;           // of w's dtype, contiguous, one element or one for each output channel; undefined: 0
     Tensor bias;             // int32, contiguous, one for each output channel; undefined: none
     Tensor scale;            // where y is not int32: float32, contiguous, one element or one for each output channel
+    Tensor y_zero;           // of y's dtype, one element, of float32 as many as of scale; undefined: 0
     // Where y is int8 or uint8:
-    Tensor y_zero;           // of y's dtype, one element; undefined: 0
     std::int32_t low = std::numeric_limits<std::int32_t>::min(), high = std::numeric_limits<std::int32_t>::max();
 };
 

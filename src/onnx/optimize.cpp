@@ -193,6 +193,7 @@ void optimize(Graph& graph, Engine& engine, Level level)
     fuse_convolutions(rewriter);
     fuse_batch_norms(rewriter);
     fuse_products(rewriter);
+    fuse_integer_products(rewriter);
     fuse_elementwise(rewriter);
     merge_constants(graph);
     drop_unread(graph);

@@ -51,6 +51,7 @@ void dequantize_recurrences(Rewriter& rewriter);   // weights of DynamicQuantize
 void fuse_convolutions(Rewriter& rewriter);   // bias, batch norm, residual, activation into the convolution before
 void fuse_batch_norms(Rewriter& rewriter);    // those that are left become factors and shifts of channels
 void fuse_products(Rewriter& rewriter);       // a constant bias into the product of matrices before it
+void fuse_integer_products(Rewriter& rewriter);    // scale and bias into the product of integers before them
 void fuse_elementwise(Rewriter& rewriter);    // chains of elementwise operators into one generated kernel
 
 // Says where the parts of concatenated channels are to be written, so that nothing is copied. To be called last.

@@ -104,7 +104,77 @@ void check(const Case& one)
     }
 }
 
+// Of float32: as the sums of integers say, within roundings of a product and a sum.
+void check_scaled(std::int64_t m, std::int64_t k, std::int64_t n, DataType a_type, bool of_columns, bool with_offset)
+{
+    std::mt19937 random(5);
+    const Bytes a = make(1, m, k, Order::rows, a_type, random), b = make(1, k, n, Order::rows, DataType::int8, random),
+                zero = make(1, 1, 1, Order::rows, a_type, random);
+    const auto floats = [&](std::int64_t count) {
+        std::vector<float> numbers;
+        for (std::int64_t i = 0; i < count; ++i)
+            numbers.push_back(std::uniform_real_distribution<float>(-0.02F, 0.02F)(random));
+        Tensor t = queue().context().empty({count}, DataType::float32, queue());
+        queue().write(*t.memory, 0, numbers.data(), t.nbytes());
+        return std::pair(t, numbers);
+    };
+    const auto [scale, scales] = floats(of_columns ? n : 1);
+    const auto [offset, offsets] = floats(n);
+    const auto matrix = [](Tensor t) {
+        t.strides = {t.stride(1), t.stride(2)};
+        t.shape = {t.size(1), t.size(2)};
+        return t;
+    };
+    const Tensor a_matrix = matrix(a.tensor), b_matrix = matrix(b.tensor);
+    Tensor a_zero = zero.tensor;
+    a_zero.shape = {1};
+    a_zero.strides = {1};
+    const Tensor c = queue().context().empty({m, n}, DataType::float32, queue());
+    Prepared prepared;
+    for (const bool is_prepared : {false, true}) {
+        integer_matmul(queue(), a_matrix, b_matrix, c, {a_zero, {}, is_prepared ? &prepared : nullptr},
+                       {scale, with_offset ? offset : Tensor()});
+        std::vector<float> got(static_cast<std::size_t>(m * n));
+        queue().read(*c.memory, 0, got.data(), got.size() * 4);
+        for (std::int64_t i = 0; i < m; ++i)
+            for (std::int64_t j = 0; j < n; ++j) {
+                std::int64_t sum = 0;
+                for (std::int64_t l = 0; l < k; ++l)
+                    sum += (a.at(0, i, l) - zero.at(0, 0, 0)) * b.at(0, l, j);
+                const auto column = static_cast<std::size_t>(j);
+                const double expected = static_cast<double>(sum) * scales[of_columns ? column : 0] +
+                                        (with_offset ? offsets[column] : 0);
+                ASSERT_NEAR(got[static_cast<std::size_t>(i * n + j)], expected, 2e-7 * std::abs(expected) + 1e-6)
+                    << m << " " << k << " " << n << " at " << i << " " << j;
+            }
+    }
+}
+
 }  // namespace
+
+TEST(IntegerMatmul, ScaledSums)
+{
+    for (const DataType type : {DataType::uint8, DataType::int8})
+        for (const auto& [m, k, n] : {std::array<std::int64_t, 3>{1, 8, 16}, {3, 24, 40}, {9, 64, 33}, {50, 40, 7},
+                                      {17, 1032, 48}, {130, 512, 96}, {5, 37, 19}})
+            for (const bool of_columns : {false, true})
+                for (const bool with_offset : {false, true})
+                    check_scaled(m, k, n, type, of_columns, with_offset);
+}
+
+TEST(IntegerMatmul, ScalesThatDoNotFit)
+{
+    const auto empty = [](Dims shape, DataType type) { return queue().context().empty(shape, type, queue()); };
+    const Tensor a = empty({3, 8}, DataType::int8), b = empty({8, 5}, DataType::int8),
+                 c = empty({3, 5}, DataType::float32), line = empty({5}, DataType::float32),
+                 sums = empty({3, 5}, DataType::int32);
+    EXPECT_THROW(integer_matmul(queue(), a, b, c), InvalidArgument);
+    EXPECT_THROW(integer_matmul(queue(), a, b, sums, {}, {line, {}}), InvalidArgument);
+    EXPECT_THROW(integer_matmul(queue(), a, b, c, {}, {empty({3}, DataType::float32), {}}), InvalidArgument);
+    EXPECT_THROW(integer_matmul(queue(), a, b, c, {}, {empty({5}, DataType::float64), {}}), InvalidArgument);
+    EXPECT_THROW(integer_matmul(queue(), a, b, c, {}, {line, empty({1}, DataType::float32)}), InvalidArgument);
+    EXPECT_THROW(integer_matmul(queue(), a, b, sums, {}, {{}, line}), InvalidArgument);
+}
 
 TEST(IntegerMatmul, SizesAndLayouts)
 {

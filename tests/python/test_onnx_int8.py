@@ -152,3 +152,63 @@ def test_convolutions_of_integers(channels, group, kernel):
     sums = (expected + bias[:, None, None]).astype(np.float32) * scale[:, None, None]
     assert np.array_equal(ours, np.clip(np.rint(sums) + 100, 0, 255))
     assert np.abs(ours.astype(int) - theirs).max() <= 1
+
+
+def dynamic_layers(scales, bias, rank_up=False):
+    """Two products of activations that are quantised as they come, as quantisation tools write them."""
+    q = Quantised(seed=3)
+    x = "x"
+    for inputs, outputs in ((24, 40), (40, 19)):
+        names = [f"q{len(q.nodes)}", f"s{len(q.nodes)}", f"z{len(q.nodes)}"]
+        q.nodes.append(helper.make_node("DynamicQuantizeLinear", [x], names))
+        shape = (outputs,) if scales else (1, 1, 1, 1) if rank_up else ()
+        weights = q.constant(q.random.integers(-64, 64, (inputs, outputs), dtype=np.int8))
+        scale = q.node("Mul", names[1], q.constant(q.random.uniform(0.002, 0.01, shape).astype(np.float32)))
+        sums = q.node("Cast", q.node("MatMulInteger", names[0], weights, names[2], q.constant(np.int8(0))), to=1)
+        x = q.node("Mul", sums, scale)
+        if bias:
+            x = q.node("Add", q.constant(q.random.standard_normal(outputs).astype(np.float32)), x)
+    return q, x
+
+
+@pytest.mark.parametrize("shape", [(1, 24), (37, 24), (2, 9, 24)])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("scales", [False, True])
+def test_sums_become_real_at_once(shape, bias, scales, tmp_path):
+    q, y = dynamic_layers(scales, bias)
+    model = q.model(list(shape), y)
+    session = clprim.Session(model, profile=True)
+    assert "MatMulIntegerToFloat" in operators(session) and not operators(session) & {"MatMulInteger", "Cast", "Add"}
+    x = q.random.standard_normal(shape).astype(np.float32)
+    expected, = defined(model, x)
+    result = session.run({"x": x})[y]
+    # Bytes of the second layer's activations may differ where they lie between two.
+    assert np.abs(result - expected).max() <= 0.02 * np.abs(expected).max()
+    session.save(tmp_path / "saved.onnx")
+    assert {node.op_type for node in onnx.load(tmp_path / "saved.onnx").graph.node} >= {"MatMulInteger", "Cast"}
+    np.testing.assert_array_equal(clprim.Session(tmp_path / "saved.onnx").run({"x": x})[y], result)
+
+
+def test_one_real_product_of_integers():
+    q = Quantised(seed=4)
+    weights = q.random.integers(-64, 64, (24, 40), dtype=np.int8)
+    scale, bias = q.random.uniform(0.002, 0.01, 40).astype(np.float32), q.random.standard_normal(40).astype(np.float32)
+    byte = q.node("Cast", "x", to=TensorProto.UINT8)
+    sums = q.node("Cast", q.node("MatMulInteger", byte, q.constant(weights), q.constant(np.uint8(7))), to=1)
+    y = q.node("Add", q.node("Mul", sums, q.constant(scale)), q.constant(bias))
+    for rows in (1, 5, 64):
+        session = clprim.Session(q.model([rows, 24], y), profile=True)
+        assert "MatMulIntegerToFloat" in operators(session)
+        x = q.random.integers(0, 256, (rows, 24)).astype(np.float32)
+        expected = (x - 7).astype(np.int64) @ weights.astype(np.int64) * scale.astype(np.float64) + bias
+        np.testing.assert_allclose(session.run({"x": x})[y], expected, rtol=1e-6, atol=1e-5)
+
+
+def test_scales_that_add_axes():
+    q, y = dynamic_layers(False, True, rank_up=True)
+    model = q.model([5, 24], y)
+    x = q.random.standard_normal((5, 24)).astype(np.float32)
+    expected, = defined(model, x)
+    result = clprim.Session(model).run({"x": x})[y]
+    assert result.shape == expected.shape
+    assert np.abs(result - expected).max() <= 0.02 * np.abs(expected).max()

@@ -6,6 +6,7 @@
 
 #include <clprim/copy.hpp>
 #include <clprim/integer_matmul.hpp>
+#include <clprim/pointwise.hpp>
 #include <core/host_processor.hpp>
 #include <core/operands.hpp>
 #include <kernels/conv/implicit.hpp>
@@ -52,7 +53,8 @@ void check(const Tensor& x, const Tensor& w, const Tensor& y, const IntegerConv&
     check_one("x_zero", c.x_zero, x.dtype, 1, true);
     check_one("w_zero", c.w_zero, w.dtype, w.size(0), false);
     check_one("bias", c.bias, DataType::int32, w.size(0), true);
-    check_one("y_zero", c.y_zero, y.dtype, 1, true);
+    const bool real = y.dtype == DataType::float32;
+    check_one("y_zero", c.y_zero, y.dtype, real ? w.size(0) : 1, !real);
     check_one("scale", c.scale, DataType::float32, w.size(0), false);
     require(y.dtype == DataType::int32 || c.scale.defined(), "integer_conv: results but int32 need a scale");
 }
@@ -335,9 +337,16 @@ void integer_conv(Queue& queue, const Tensor& x, const Tensor& w, const Tensor& 
     if (y.numel() == 0)
         return;
     if (detail::has_cpu_integer_conv(queue.device()) && w.numel())
-        detail::on_cpu(queue, x, w, y, conv);
-    else
-        detail::on_gpu(queue, x, w, y, conv);
+        return detail::on_cpu(queue, x, w, y, conv);
+    if (y.dtype != DataType::float32 || !conv.y_zero.defined())
+        return detail::on_gpu(queue, x, w, y, conv);
+    IntegerConv without = conv;
+    without.y_zero = {};
+    detail::on_gpu(queue, x, w, y, without);
+    Dims line(y.dim(), 1);
+    line[1] = conv.y_zero.numel();
+    const Tensor inputs[] = {y, conv.y_zero.reshape(line)};
+    pointwise(queue, inputs, std::span(&y, 1), {}, "y0 = x0 + x1;");
 }
 
 }  // namespace clprim

@@ -1,4 +1,10 @@
 // What conv_cpu.cl tells dot_ending.cl.
+#if KIND == REALS
+#define SCALES (4 * COLUMNS)   // and offsets behind them
+#else
+#define SCALES (2 * COLUMNS)
+#endif
+
 // What both panels' columns from o on begin with and are scaled by; those that are not there have no numbers.
 static inline void begin_panels(const conv_ending* e, const __global int* of_columns, int zero, long o, long count,
                                 int* begin, float* scales)
@@ -6,6 +12,9 @@ static inline void begin_panels(const conv_ending* e, const __global int* of_col
     for (int j = 0; j < 2 * COLUMNS; ++j) {
         begin[j] = j < count ? AT(e->bias, e->p->bias, o + j) - of_columns[j] * zero : 0;
         scales[j] = j < count ? AT(e->scale, e->p->scale, o + j) : 0;
+#if KIND == REALS
+        scales[2 * COLUMNS + j] = j < count ? AT(e->y_zero, e->p->y_zero, o + j) : 0;
+#endif
     }
 }
 
@@ -15,7 +24,7 @@ static inline void end_panels(const conv_ending* e, dot_ending operands, const _
                               long o, long outputs, long pixels, __global storage_t(Y)* y)
 {
     int begin[2 * COLUMNS] __attribute__((aligned(64)));
-    float scales[2 * COLUMNS] __attribute__((aligned(64)));
+    float scales[SCALES] __attribute__((aligned(64)));
     storage_t(Y) scratch[MOST_PIXELS * 2 * COLUMNS];
     begin_panels(e, of_columns, zero, o, outputs, begin, scales);
     if (!operands.begin) {
@@ -24,9 +33,9 @@ static inline void end_panels(const conv_ending* e, dot_ending operands, const _
     } else
         operands.three_begins = 3 * operands.begin_step;
     if (!operands.second)
-        for (int j = COLUMNS; j < 2 * COLUMNS; ++j)
-            scales[j] = scales[j - COLUMNS];
-    const int y_zero = (int)AT(e->y_zero, e->p->y_zero, 0);
+        for (int j = COLUMNS; j < SCALES; ++j)
+            scales[j] = j % (2 * COLUMNS) < COLUMNS ? scales[j] : scales[j - COLUMNS];
+    const int y_zero = KIND == BYTES ? (int)AT(e->y_zero, e->p->y_zero, 0) : 0;
     operands.scales = (ulong)scales;
     operands.low = (float)((long)e->p->low - y_zero);
     operands.high = (float)((long)e->p->high - y_zero);

@@ -54,6 +54,8 @@ static inline result ended(const conv_ending* e, int sum, long o)
     sum += AT(e->bias, e->p->bias, o);
 #if KIND == SUMS
     return sum;
+#elif KIND == REALS && defined(CLPRIM_DEVICE_CPU)
+    return (float)sum * AT(e->scale, e->p->scale, o) + AT(e->y_zero, e->p->y_zero, o);
 #elif KIND == REALS
     return (float)sum * AT(e->scale, e->p->scale, o);
 #else
@@ -66,6 +68,9 @@ static inline result ended(const conv_ending* e, int sum, long o)
 typedef struct {
     int8 bias, zero;
     float8 scale, low, high;   // bounds less the zero point
+#if KIND == REALS && defined(CLPRIM_DEVICE_CPU)
+    float8 offset;
+#endif
 } vector_ending;
 
 static inline vector_ending ending_of(const conv_ending* e, long o)
@@ -75,6 +80,9 @@ static inline vector_ending ending_of(const conv_ending* e, long o)
         v.bias = vload8(0, e->bias + o);
 #if KIND != SUMS
     v.scale = e->p->scale == 0 ? (float8)e->scale[0] : vload8(0, e->scale + o);
+#endif
+#if KIND == REALS && defined(CLPRIM_DEVICE_CPU)
+    v.offset = e->p->y_zero > 0 ? vload8(0, e->y_zero + o) : (float8)AT(e->y_zero, e->p->y_zero, 0);
 #endif
 #if KIND == BYTES
     const int zero = (int)AT(e->y_zero, e->p->y_zero, 0);
@@ -90,6 +98,8 @@ static inline results ended_eight(const vector_ending* v, int8 sums)
 {
 #if KIND == SUMS
     return sums;
+#elif KIND == REALS && defined(CLPRIM_DEVICE_CPU)
+    return convert_float8(sums) * v->scale + v->offset;
 #elif KIND == REALS
     return convert_float8(sums) * v->scale;
 #else

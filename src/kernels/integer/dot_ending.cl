@@ -8,7 +8,7 @@ typedef struct {
     ulong to, to_step, three_tos;          // results, `to_second` behind them for the second vector
     ulong weights, steps;                  // of k, at least one
     ulong begin_second, to_second, second; // `second`: as that of dot_operands
-    ulong scales;                          // of both vectors of columns
+    ulong scales;                          // of both vectors of columns; of real results offsets behind them
     float low, high;                       // less the zero point
     int zero, filling;
 } dot_ending;
@@ -53,18 +53,28 @@ typedef struct {
     "vcvtdq2ps %%zmm" #sums ", %%zmm" #sums "\n\tvmulps %%zmm" #scales ", %%zmm" #sums ", %%zmm" #sums "\n\t"
 #if KIND == BYTES
 // Bounds are whole numbers: they may come before rounding. What is no number becomes the lower one.
-#define END(r, sums, scales)                                                                                \
+#define END(r, sums, scales, offsets)                                                                       \
     SCALE(sums, scales)                                                                                     \
     "vmaxps %%zmm21, %%zmm" #sums ", %%zmm" #sums "\n\tvminps %%zmm22, %%zmm" #sums ", %%zmm" #sums "\n\t"  \
     "vcvtps2dq %%zmm" #sums ", %%zmm" #sums "\n\tvpaddd %%zmm23, %%zmm" #sums ", %%zmm" #sums "\n\t"        \
     "vpmovdb %%zmm" #sums ", " ROW_AT_##r "\n\t"
 #elif KIND == REALS
-#define END(r, sums, scales) SCALE(sums, scales) "vmovdqu64 %%zmm" #sums ", " ROW_AT_##r "\n\t"
+#define END(r, sums, scales, offsets)                                                                       \
+    SCALE(sums, scales)                                                                                     \
+    "vaddps %%zmm" #offsets ", %%zmm" #sums ", %%zmm" #sums "\n\tvmovdqu64 %%zmm" #sums ", " ROW_AT_##r "\n\t"
 #else
-#define END(r, sums, scales) "vmovdqu64 %%zmm" #sums ", " ROW_AT_##r "\n\t"
+#define END(r, sums, scales, offsets) "vmovdqu64 %%zmm" #sums ", " ROW_AT_##r "\n\t"
 #endif
-#define END_FIRST(w, r, one, two) END(r, one, 19)
-#define END_SECOND(w, r, one, two) END(r, two, 20)
+#define END_FIRST(w, r, one, two) END(r, one, 19, 21)
+#define END_SECOND(w, r, one, two) END(r, two, 20, 22)
+
+#if KIND == REALS
+#define ENDING_CONSTANTS "vmovdqu64 128(%1), %%zmm21\n\tvmovdqu64 192(%1), %%zmm22\n\t"
+#else
+#define ENDING_CONSTANTS                                                                                    \
+    "vpbroadcastd " ENDING_AT(15) ", %%zmm21\n\tvpbroadcastd 4+" ENDING_AT(15) ", %%zmm22\n\t"              \
+    "vpbroadcastd " ENDING_AT(16) ", %%zmm23\n\t"
+#endif
 
 // `groups` times R rows, at least one.
 #define DEFINE_ENDING_TILE(R)                                                                               \
@@ -77,8 +87,7 @@ typedef struct {
         __asm__ volatile(                                                                                   \
             DOT_EACH_ROW_##R(DOT_SAVE_ROW, 0) ENDING_OTHERS(DOT_SAVE)                                       \
             "vmovdqu64 (%1), %%zmm19\n\tvmovdqu64 64(%1), %%zmm20\n\t"                                      \
-            "vpbroadcastd " ENDING_AT(15) ", %%zmm21\n\tvpbroadcastd 4+" ENDING_AT(15) ", %%zmm22\n\t"      \
-            "vpbroadcastd " ENDING_AT(16) ", %%zmm23\n\t"                                                   \
+            ENDING_CONSTANTS                                                                                \
             "1:\n\t"                                                                                        \
             POINT_AT(3, 4, 5) DOT_EACH_ROW_##R(LOAD_FIRST, 0)                                               \
             BOTH_FURTHER(11) DOT_EACH_ROW_##R(LOAD_SECOND, 0)                                               \

@@ -4,6 +4,7 @@
 
 #include <clprim/context.hpp>
 #include <clprim/copy.hpp>
+#include <clprim/pointwise.hpp>
 #include <core/operands.hpp>
 #include <core/overlap.hpp>
 #include <kernels/integer/cpu.hpp>
@@ -26,10 +27,14 @@ Tensor scratch_like(Queue& queue, const Tensor& c)
     return scratch;
 }
 
-void check(const Tensor& a, const Tensor& b, const Tensor& c, const IntegerZeros& zeros)
+void check(const IntegerTensors& t)
 {
+    const Tensor &a = t.a, &b = t.b, &c = t.c;
+    const IntegerZeros& zeros = t.zeros;
+    const IntegerScales& scales = t.scales;
     check_operands("integer_matmul", {{"a", a}, {"b", b}, {"c", c}, {"zeros.a", zeros.a, optional},
-                                      {"zeros.b", zeros.b, optional}});
+                                      {"zeros.b", zeros.b, optional}, {"scales.scale", scales.scale, optional},
+                                      {"scales.offset", scales.offset, optional}});
     const std::size_t dims = c.dim();
     require((dims == 2 || dims == 3) && a.dim() == dims && b.dim() == dims,
             "integer_matmul: expected three matrices, or three batches of them, got ", to_string(a.shape), ", ",
@@ -42,7 +47,18 @@ void check(const Tensor& a, const Tensor& b, const Tensor& c, const IntegerZeros
     const auto is_byte = [](const Tensor& t) { return t.dtype == DataType::int8 || t.dtype == DataType::uint8; };
     require(is_byte(a) && is_byte(b), "integer_matmul: a and b must be int8 or uint8, got ", name_of(a.dtype), " and ",
             name_of(b.dtype));
-    require(c.dtype == DataType::int32, "integer_matmul: c must be int32, got ", name_of(c.dtype));
+    const bool real = scales.scale.defined();
+    require(c.dtype == (real ? DataType::float32 : DataType::int32), "integer_matmul: c must be ",
+            real ? "float32" : "int32", ", got ", name_of(c.dtype));
+    const auto is_line = [&](const Tensor& line) {
+        return line.dtype == DataType::float32 && line.is_contiguous() && line.numel() == c.size(dims - 1);
+    };
+    require(!real || is_line(scales.scale) ||
+                (scales.scale.dtype == DataType::float32 && scales.scale.numel() == 1),
+            "integer_matmul: the scale must be contiguous, float32 and of one element or ", c.size(dims - 1));
+    require(!scales.offset.defined() || (real && is_line(scales.offset)),
+            "integer_matmul: an offset needs a scale and must be contiguous, float32 and of ", c.size(dims - 1),
+            " elements");
     require(!may_overlap(c), "integer_matmul: elements of c overlap, its strides are ", to_string(c.strides));
     const auto check_zeros = [](const char* name, const Tensor& zero, DataType type, std::int64_t lines) {
         require(!zero.defined() || (zero.dtype == type && zero.is_contiguous() &&
@@ -106,21 +122,51 @@ std::string describe(const IntegerProduct& p)
 
 }  // namespace detail
 
-void integer_matmul(Queue& queue, const Tensor& a, const Tensor& b, const Tensor& c, const IntegerZeros& zeros)
+namespace {
+
+// c = sums scale + offset.
+void scale_sums(Queue& queue, const Tensor& sums, const Tensor& c, const IntegerScales& scales)
 {
-    detail::check(a, b, c, zeros);
+    const auto line = [](const Tensor& t) { return t.reshape({t.numel()}); };
+    std::vector<Tensor> inputs{sums, line(scales.scale)};
+    if (scales.offset.defined())
+        inputs.push_back(line(scales.offset));
+    pointwise(queue, inputs, std::span(&c, 1), {},
+              inputs.size() == 3 ? "y0 = (float)x0 * x1 + x2;" : "y0 = (float)x0 * x1;");
+}
+
+}  // namespace
+
+void integer_matmul(Queue& queue, const Tensor& a, const Tensor& b, const Tensor& c, const IntegerZeros& zeros,
+                    const IntegerScales& scales)
+{
+    detail::IntegerTensors tensors{a, b, c, zeros, scales};
+    detail::check(tensors);
     if (c.numel() == 0)
         return;
-    if (a.size(a.dim() - 1) == 0)
-        return fill(queue, c, 0.0);
-    const detail::IntegerTensors tensors{a, b, c, zeros};
+    const bool real = scales.scale.defined();
+    if (a.size(a.dim() - 1) == 0) {
+        fill(queue, c, 0.0);
+        if (real)
+            scale_sums(queue, c, c, scales);
+        return;
+    }
+    tensors.scales = {};
+    tensors.c.dtype = DataType::int32;           // as it is chosen, and where it is not scaled in the same launch
     const detail::IntegerProduct problem = detail::integer_product(tensors);
     const auto trial = [&](const auto& one) {
         detail::IntegerTensors other = tensors;
-        other.c = detail::scratch_like(queue, c);
+        other.c = detail::scratch_like(queue, tensors.c);
         one.run(queue, problem, other);
     };
-    choose("integer_matmul", detail::integer_implementations(), problem, queue, trial).run(queue, problem, tensors);
+    const auto chosen = choose("integer_matmul", detail::integer_implementations(), problem, queue, trial);
+    if (real && chosen->run == detail::cpu_integer_conv)
+        return chosen.run(queue, problem, {a, b, c, zeros, scales});
+    if (!real)
+        return chosen.run(queue, problem, tensors);
+    tensors.c = detail::scratch_like(queue, tensors.c);
+    chosen.run(queue, problem, tensors);
+    scale_sums(queue, tensors.c, c, scales);
 }
 
 }  // namespace clprim

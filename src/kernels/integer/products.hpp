@@ -25,6 +25,7 @@ std::string describe(const IntegerProduct&);
 struct IntegerTensors {
     Tensor a, b, c;
     IntegerZeros zeros;
+    IntegerScales scales = {};             // of cpu_conv alone, where c is float32
 };
 
 using IntegerImplementation = Implementation<IntegerProduct, const IntegerTensors&>;

@@ -71,8 +71,8 @@ bool is_nothing(const Call& call, std::size_t i)
     return std::all_of(bytes, bytes + value.numel(), [](std::byte byte) { return byte == std::byte{0}; });
 }
 
-// Matrices of a times one matrix b are one taller product, of the bytes as they lie.
-std::optional<Tensor> product_of_bytes(const Call& call, const MatrixInputs& at)
+// Matrices of a times one matrix b are one taller product, of the bytes as they lie; real with scales.
+std::optional<Tensor> product_of_bytes(const Call& call, const MatrixInputs& at, const IntegerScales& scales = {})
 {
     const Dims &a_shape = call.shape(at.a), &b_shape = call.shape(at.b);
     if (a_shape.size() < 2 || b_shape.size() != 2 || a_shape.back() != b_shape[0])
@@ -95,8 +95,8 @@ std::optional<Tensor> product_of_bytes(const Call& call, const MatrixInputs& at)
         zeros.prepared_b = call.prepared(at.b);
     Dims shape = a_shape;
     shape[shape.size() - 1] = n;
-    const Tensor c = call.allocate(shape, DataType::int32);
-    integer_matmul(call.queue(), a.reshape({rows, k}), b, c.reshape({rows, n}), zeros);
+    const Tensor c = call.allocate(shape, scales.scale.defined() ? DataType::float32 : DataType::int32);
+    integer_matmul(call.queue(), a.reshape({rows, k}), b, c.reshape({rows, n}), zeros, scales);
     return c;
 }
 
@@ -132,6 +132,23 @@ Tensor integer_product(const Call& call, const MatrixInputs& at)
 }
 
 void matmul_integer(Call& call) { call.output(0, Value(integer_product(call, {0, 2, 1, 3}))); }
+
+// A fusion's product of x with a constant matrix, times a scale, plus a bias of columns.
+void matmul_integer_to_float(Call& call)
+{
+    const Dims &a = call.shape(0), &b = call.shape(1), &scale = call.shape(4);
+    const bool fits = call.type(4) == ElementType::float32 && b.size() == 2 && scale.size() <= a.size() &&
+                      (scale.product() == 1 || (scale.product() == b[1] && scale.back() == b[1]));
+    if (fits) {
+        IntegerScales scales{call.contiguous(4), call.has(5) ? call.contiguous(5) : Tensor()};
+        if (const auto product = product_of_bytes(call, {0, 2, 1, 3}, scales))
+            return call.output(0, Value(*product));
+    }
+    std::vector<Value> arguments;
+    for (std::size_t i = 0; i < call.inputs(); ++i)
+        arguments.push_back(call.has(i) ? call.input(i) : Value());
+    call.output(0, call.run(*call.attribute<GraphRef>("operators"), arguments)[0]);
+}
 
 // Where a result finds its scales and its zero point.
 struct ScaleInputs {
@@ -364,6 +381,7 @@ void qlinear_add(Call& call)
 
 const OperatorRow quantized_product_rows[] = {
     {"MatMulInteger", 10, matmul_integer},
+    {"MatMulIntegerToFloat", 1, matmul_integer_to_float, nullptr, "clprim"},
     {"QLinearMatMul", 10, qlinear_matmul},
     {"ConvInteger", 10, conv_integer},
     {"QLinearConv", 10, qlinear_conv},
