@@ -69,6 +69,9 @@ TEST_P(Gemm, RandomNumbersAgainstDouble)
 {
     for (const Case& c : {Case{1, 70, 90, 700}, Case{2, 5, 17, 129}, Case{1, 1, 300, 513}})
         check(one, c, Order::rows, Order::columns, Order::rows, DataType::float32, 1.5, 0.5, false);
+    // Odd rows that end where their allocation does: nothing may be read behind them.
+    check(one, {1, 128, 128, 33}, Order::rows, Order::columns, Order::rows, DataType::float32, 1, 0, false);
+    check(one, {1, 33, 35, 128}, Order::columns, Order::rows, Order::rows, DataType::float32, 1, 0, false);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Gemm, testing::Range(std::size_t{0}, detail::gemm_implementations().size()),

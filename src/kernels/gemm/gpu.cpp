@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <core/matrix_engine.hpp>
 #include <kernels/gemm/gpu_cut.hpp>
 #include <kernels/gemm/gpu_tile.hpp>
 
@@ -32,11 +33,16 @@ bool all_aligned(const GemmProblem& p, const GemmTensors& t)
     return operands_in_groups(4, p, t) && in_groups(4, t.c, p.n, p.c.column, p.c.row, p.c.batch);
 }
 
-// Which of gpu_tiled.cl's ways to read and write fits the matrices as they lie.
-std::string layout_options(const GemmProblem& p, bool aligned)
+// Which of gpu_tiled.cl's ways to read and write fits the matrices as they lie. Neighbours that are along k in both
+// give RDNA 3 sums in registers that its pairs of instructions do not reach.
+std::string layout_options(const GemmProblem& p, const GemmTensors& t, const Device& device)
 {
-    return fmt::format(" -DA_ALONG_K={:d} -DB_ALONG_K={:d} -DALIGNED={:d} -DOFFSET={}", a_along_k(p), b_along_k(p),
-                       aligned, offset_type(p));
+    const bool aligned = all_aligned(p, t);
+    const bool pairs_lost = a_along_k(p) && b_along_k(p) && matrix_engine(device).engine == MatrixEngine::wmma;
+    const bool neighbours =
+        !aligned && !pairs_lost && p.dtype == DataType::float32 && has_neighbours(4, p, t);
+    return fmt::format(" -DA_ALONG_K={:d} -DB_ALONG_K={:d} -DALIGNED={:d} -DOFFSET={}{}", a_along_k(p), b_along_k(p),
+                       aligned, offset_type(p), neighbours ? " -DNEIGHBOURS=1" : "");
 }
 
 bool on_nvidia(const Device& device) { return device.has_extension("cl_nv_compiler_options"); }
@@ -62,6 +68,13 @@ int spilling_sub_group(const Device& device)
     const auto& sizes = device.sub_group_sizes;
     return !sizes.empty() && std::ranges::min(sizes) == 16 && device.has_extension("cl_intel_required_subgroup_size")
                ? 16 : 0;
+}
+
+std::int64_t gpu_cores(const Device& device)
+{
+    if (!device.has_extension("cl_intel_required_subgroup_size"))
+        return device.compute_units;
+    return std::max<std::int64_t>(1, device.compute_units / (has_eights(device) ? 16 : 8));
 }
 
 std::string GpuTile::options() const
@@ -96,11 +109,25 @@ GpuTile gpu_tile_at(const Point& point, const Device& device, DataType real)
     return tile;
 }
 
+namespace {
+
+// Whether `tiles` large ones keep all cores busy. Xe cores hold four groups, and need two, of which the last ones to
+// run may leave others idle; a large tile takes as long as three and a half small ones.
+bool large_tiles_pay(const Device& device, std::int64_t tiles)
+{
+    const std::int64_t cores = gpu_cores(device);
+    if (cores == device.compute_units)
+        return tiles >= cores;
+    return tiles >= 2 * cores && 7 * divide_up(tiles, cores) <= 2 * divide_up(4 * tiles, cores);
+}
+
+}  // namespace
+
 GpuTile gpu_tile(const Device& device, DataType real, std::int64_t large_tiles)
 {
     if (device.max_work_group_size < 256)
         return {32, 16};
-    if (real != DataType::float32 || large_tiles < device.compute_units)
+    if (real != DataType::float32 || !large_tiles_pay(device, large_tiles))
         return {64, 16, 0, tile_sub_group(device, 64)};
     // Deeper slabs give a loop more sums for its loads and barriers. Intel's compiler for sub-groups of 16 and more
     // keeps the sums in registers with the short ones only.
@@ -167,7 +194,8 @@ TiledPlan usual_plan(const GemmProblem& problem, const Device& device)
     const std::int64_t large = std::min(problem.m, problem.n) < 96
                                    ? 0 : divide_up(problem.m, 128) * divide_up(problem.n, 128) * problem.batch;
     const GpuTile tile = gpu_tile(device, gemm_compute_type(problem.dtype), large);
-    return {tile, tiled_cut(problem, tile, 2 * device.compute_units).splits};
+    const std::int64_t cores = gpu_cores(device);
+    return {tile, tiled_cut(problem, tile, (cores == device.compute_units ? 2 : 4) * cores).splits};
 }
 
 void run_tiled(Queue& queue, const GemmProblem& problem, const GemmTensors& tensors, const TiledPlan& plan)
@@ -176,7 +204,7 @@ void run_tiled(Queue& queue, const GemmProblem& problem, const GemmTensors& tens
                                                          divide_up(problem.m, plan.tile.lines) * problem.batch);
     const bool partial = cut.splits > 1;
     const std::string options =
-        gemm_options(problem.dtype) + plan.tile.options() + layout_options(problem, all_aligned(problem, tensors)) +
+        gemm_options(problem.dtype) + plan.tile.options() + layout_options(problem, tensors, queue.device()) +
         fmt::format(" -DCOUNTED={:d} -DLEFT={} -DPARTIAL={:d} -DADD_D={:d} -DACTIVATION={}",
                     has_eights(queue.device()), on_nvidia(queue.device()) ? "int" : "long", partial,
                     problem.add_d && !partial, partial ? 0 : static_cast<int>(problem.activation));

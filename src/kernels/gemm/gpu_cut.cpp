@@ -19,6 +19,17 @@ std::int64_t farthest(const GemmProblem& p)
     return std::max({extent(p.a, p.m, p.k), extent(p.b, p.k, p.n), extent(p.c, p.m, p.n), extent(p.d, p.m, p.n)});
 }
 
+// Whether `count` elements may be read from each one of a matrix on: they lie in its allocation.
+bool readable_beyond(const Tensor& tensor, std::int64_t count, std::int64_t rows, std::int64_t columns,
+                     const MatrixLayout& layout, std::int64_t batch)
+{
+    if (std::min({layout.row, layout.column, layout.batch}) < 0)
+        return false;
+    const std::int64_t last = (rows - 1) * layout.row + (columns - 1) * layout.column + (batch - 1) * layout.batch;
+    return (tensor.offset + last + count) * static_cast<std::int64_t>(size_of(tensor.dtype)) <=
+           static_cast<std::int64_t>(tensor.memory->size);
+}
+
 }  // namespace
 
 bool better_turned(const GemmProblem& p)
@@ -84,6 +95,13 @@ bool b_in_groups(std::int64_t count, const GemmProblem& p, const GemmTensors& t)
 bool operands_in_groups(std::int64_t count, const GemmProblem& p, const GemmTensors& t)
 {
     return a_in_groups(count, p, t) && b_in_groups(count, p, t);
+}
+
+bool has_neighbours(std::int64_t count, const GemmProblem& p, const GemmTensors& t)
+{
+    const bool contiguous = (a_along_k(p) ? p.a.column : p.a.row) == 1 && (b_along_k(p) ? p.b.row : p.b.column) == 1;
+    return contiguous && readable_beyond(t.a, count, p.m, p.k, p.a, p.batch) &&
+           readable_beyond(t.b, count, p.k, p.n, p.b, p.batch);
 }
 
 const char* offset_type(const GemmProblem& p) { return farthest(p) < std::int64_t{1} << 31 ? "int" : "long"; }

@@ -33,6 +33,9 @@ bool a_in_groups(std::int64_t count, const GemmProblem& problem, const GemmTenso
 bool b_in_groups(std::int64_t count, const GemmProblem& problem, const GemmTensors& tensors);
 bool operands_in_groups(std::int64_t count, const GemmProblem& problem, const GemmTensors& tensors);
 
+// Whether they are contiguous there, and `count` elements from each one on lie in A's and B's allocations.
+bool has_neighbours(std::int64_t count, const GemmProblem& problem, const GemmTensors& tensors);
+
 // The integer type that holds every distance within a matrix, in elements: "int" or "long".
 const char* offset_type(const GemmProblem& problem);
 // The same in bytes. "uint" where it holds those from the beginning of the buffers on and none is negative: many GPUs

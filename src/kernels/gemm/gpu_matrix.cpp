@@ -34,25 +34,6 @@ bool block_across_k(const Tensor& tensor, std::int64_t lines, std::int64_t k, co
     return line == 1 && block_fits(tensor, k, lines, step, layout.batch);
 }
 
-// Whether `count` elements may be read from each one of a matrix on: they lie in its allocation.
-bool readable_beyond(const Tensor& tensor, std::int64_t count, std::int64_t rows, std::int64_t columns,
-                     const MatrixLayout& layout, std::int64_t batch)
-{
-    if (std::min({layout.row, layout.column, layout.batch}) < 0)
-        return false;
-    const std::int64_t last = (rows - 1) * layout.row + (columns - 1) * layout.column + (batch - 1) * layout.batch;
-    return (tensor.offset + last + count) * static_cast<std::int64_t>(size_of(tensor.dtype)) <=
-           static_cast<std::int64_t>(tensor.memory->size);
-}
-
-// -DNEIGHBOURS of matrix_tiles.cl.
-bool has_neighbours(const GemmProblem& p, const GemmTensors& t)
-{
-    const bool contiguous = (a_along_k(p) ? p.a.column : p.a.row) == 1 && (b_along_k(p) ? p.b.row : p.b.column) == 1;
-    return contiguous && readable_beyond(t.a, 10, p.m, p.k, p.a, p.batch) &&
-           readable_beyond(t.b, 10, p.k, p.n, p.b, p.batch);
-}
-
 // How fragments can be read without slabs (fragments_blocks.cl), if at all; whether slabs are read in eights.
 struct Blocks {
     bool fit = false, a_along_k = false, b_along_k = false, aligned = false;
@@ -92,7 +73,7 @@ std::string program_options(MatrixEngineChoice engine, const MatrixTile& tile, c
                        blocks.fit ? blocks.a_along_k : a_along_k(p), blocks.fit ? blocks.b_along_k : b_along_k(p),
                        blocks.aligned, in_groups(4, t.c, p.n, p.c.column, p.c.row, p.c.batch),
                        byte_offset_type(p, t)) +
-           (blocks.aligned ? "" : fmt::format(" -DNEIGHBOURS={:d}", has_neighbours(p, t))) +
+           (blocks.aligned ? "" : fmt::format(" -DNEIGHBOURS={:d}", has_neighbours(10, p, t))) +
            fmt::format(" -DBLOCKS={:d} -DPARTIAL={:d} -DADD_D={:d} -DACTIVATION={}{}", blocks.fit, partial,
                        p.add_d && !partial, partial ? 0 : static_cast<int>(p.activation),
                        t.c.dtype == p.dtype || partial ? "" : detail::concat(" -DC_TYPE=", name_of(t.c.dtype)));

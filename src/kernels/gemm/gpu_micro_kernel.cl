@@ -115,9 +115,25 @@ typedef struct {
     int along_k, aligned;
 } slab_source;
 
+// -DNEIGHBOURS=1: quads that are not aligned are contiguous, and four elements from each one on may be read. Loads of
+// vectors ask for the alignment of one element, which is all that many GPUs want.
+#ifndef NEIGHBOURS
+#define NEIGHBOURS 0
+#endif
+
 // A quad; of `depth` along k only the first count, zeros stand for the others. Lines beyond the last repeat it.
 static inline REAL4 fetch_quad(const __global storage_t(X)* matrix, slab_source s, int line, int k, int depth)
 {
+#if NEIGHBOURS
+    const OFFSET first = min((OFFSET)line, s.along_k ? s.last : s.last / 4 * 4);
+    const int at_k = depth == SLAB_K ? k : min(k, depth - 1);
+    const OFFSET at = s.along_k ? first * s.line_step + at_k : first + at_k * s.k_step;
+    const REAL4 v = vload4(0, matrix + at);
+    const int from = s.along_k ? k : 0, count = s.along_k ? depth : k < depth ? 4 : 0;
+    return depth == SLAB_K ? v
+                           : (REAL4)(from < count ? v.x : 0, from + 1 < count ? v.y : 0, from + 2 < count ? v.z : 0,
+                                     from + 3 < count ? v.w : 0);
+#else
     if (s.aligned) {
         const OFFSET first = min((OFFSET)line, s.along_k ? s.last : s.last / 4 * 4);
         return k < depth ? CLPRIM_CAT(convert_, REAL4)(load_quad(X, matrix + (first * s.line_step + k * s.k_step)))
@@ -131,6 +147,7 @@ static inline REAL4 fetch_quad(const __global storage_t(X)* matrix, slab_source 
         values[e] = at_k < depth ? (REAL)load(X, matrix + at, 0) : (REAL)0;
     }
     return (REAL4)(values[0], values[1], values[2], values[3]);
+#endif
 }
 
 static inline void fetch_slab(REAL4 values[SLAB_LOADS], const __global storage_t(X)* matrix, slab_source s, int depth,

@@ -25,6 +25,8 @@ struct GpuTile {
 int spilling_sub_group(const Device& device);
 // Intel's GPUs before Xe-HPC and Xe2: sub-groups of 8, registers of 32 bytes.
 bool has_eights(const Device& device);
+// What work-groups run on: compute units, of which drivers of Intel make one for each vector engine of an Xe core.
+std::int64_t gpu_cores(const Device& device);
 
 constexpr std::size_t smallest_tile_items = 64;   // the least that a device's work-groups must hold
 

@@ -9,6 +9,8 @@
 //   -DA_ALONG_K=0|1 -DB_ALONG_K=0|1    whether k is the direction in which neighbours are brought
 //   -DALIGNED=0|1                      whether that direction is contiguous and all addresses are multiples of four
 //                                      elements, C's columns too
+//   -DNEIGHBOURS=0|1                   where it is not ALIGNED: whether it is contiguous, and four elements from each
+//                                      on may be read
 //   -DOFFSET=int|long                  holds every distance within a matrix
 //   -DCOUNTED=0|1                      1: places are counted from where the part of k begins, since a pointer that
 //                                      moves on hides from Intel's compiler which buffer it is in: loads from
@@ -93,7 +95,7 @@ static inline void activate_row(REAL4 row[QUADS], __local REAL* mine)
 #define AT_SLAB(matrix, step) ((matrix) + k * (OFFSET)(step))
 // Zero, which compilers can't know: places of single elements, which would take registers that sums miss, seem to
 // depend on the slab and are found anew for each.
-#define NONE (ALIGNED ? 0 : (int)(k == ~all))
+#define NONE (ALIGNED || NEIGHBOURS ? 0 : (int)(k == ~all))
 #define MOVE_ON(depth)
 #define END_WITHOUT_MORE                                                                                              \
     if (!MORE_SLABS)                                                                                                  \
