@@ -105,6 +105,20 @@ Range factor_range(const Queue& queue, std::int64_t batch)
     return Range::groups(static_cast<std::size_t>(batch), device.kind == DeviceKind::cpu ? 1 : linalg_team(device));
 }
 
+// Columns of a panel: on CPUs small matrices are one.
+std::int64_t panel_width(const Queue& queue, std::int64_t columns)
+{
+    constexpr std::int64_t small = 128;   // rows of cholesky_corner
+    return queue.device().kind == DeviceKind::cpu && columns <= small ? columns : linalg_block;
+}
+
+// The rows of a Cholesky factor below its square block [begin, end): X L^H = B, which is conj(L) X^T = B^T.
+void solve_below(Queue& queue, const Tensor& a, std::int64_t begin, std::int64_t end)
+{
+    const Tensor rows = block(a, end, a.size(1), begin, end);
+    triangular_solve(queue, conjugated(queue, block(a, begin, end, begin, end)), false, false, rows.transpose(1, 2));
+}
+
 void zero(Queue& queue, const Tensor& t)
 {
     if (t.numel() != 0)
@@ -154,13 +168,15 @@ void lu_factor(Queue& queue, const Tensor& a, const Tensor& pivots, const Tensor
     check_dense(a, a.shape, a.dtype, "lu_factor: a");
     check_dense(pivots, {batch, count}, DataType::int32, "lu_factor: pivots");
     check_dense(info, {batch}, DataType::int32, "lu_factor: info");
-    zero(queue, info);
+    if (a.numel() == 0 || queue.device().kind != DeviceKind::cpu)   // kernels for CPUs write 0 themselves
+        zero(queue, info);
     if (a.numel() == 0)
         return;
     Kernel& kernel = factor_kernel(queue, "lu_panel", a.dtype);
     const Range groups = factor_range(queue, batch);
-    for (std::int64_t begin = 0; begin < count; begin += linalg_block) {
-        const std::int64_t end = std::min(count, begin + linalg_block);
+    const std::int64_t width = panel_width(queue, count);
+    for (std::int64_t begin = 0; begin < count; begin += width) {
+        const std::int64_t end = std::min(count, begin + width);
         queue.launch(kernel, groups, a, pivots, info, panel_of(a, begin, end), cl_int(pivot));
         if (end < n) {
             triangular_solve(queue, block(a, begin, end, begin, end), false, true, block(a, begin, end, end, n));
@@ -177,17 +193,22 @@ void cholesky(Queue& queue, const Tensor& a, const Tensor& info)
     const std::int64_t batch = a.size(0), n = a.size(1);
     check_dense(a, {batch, n, n}, a.dtype, "cholesky: a");
     check_dense(info, {batch}, DataType::int32, "cholesky: info");
-    zero(queue, info);
+    const bool cpu = queue.device().kind == DeviceKind::cpu;
+    if (a.numel() == 0 || !cpu)
+        zero(queue, info);
     if (a.numel() == 0)
         return;
-    Kernel& kernel = factor_kernel(queue, "cholesky_panel", a.dtype);
+    Kernel& kernel = factor_kernel(queue, cpu ? "cholesky_corner" : "cholesky_panel", a.dtype);
     const Range groups = factor_range(queue, batch);
-    for (std::int64_t begin = 0; begin < n; begin += linalg_block) {
-        const std::int64_t end = std::min(n, begin + linalg_block);
+    const std::int64_t width = panel_width(queue, n);
+    for (std::int64_t begin = 0; begin < n; begin += width) {
+        const std::int64_t end = std::min(n, begin + width);
         queue.launch(kernel, groups, a, info, panel_of(a, begin, end));
+        if (cpu && end < n)
+            solve_below(queue, a, begin, end);
         // A block column at a time, from its diagonal on: the upper triangle is spared but for the diagonal blocks.
-        for (std::int64_t left = end; left < n; left += linalg_block) {
-            const std::int64_t right = std::min(n, left + linalg_block);
+        for (std::int64_t left = end; left < n; left += width) {
+            const std::int64_t right = std::min(n, left + width);
             subtract_product(queue, block(a, left, n, begin, end),
                              conjugated(queue, block(a, left, right, begin, end)).transpose(1, 2),
                              block(a, left, n, left, right));
