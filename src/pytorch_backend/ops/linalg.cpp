@@ -48,6 +48,19 @@ Lu factor(const Tensor& a, bool pivot = true)
     return f;
 }
 
+// The same with the pivots and codes of an operator's outputs.
+Lu factor_into(const Tensor& a, bool pivot, const Tensor& pivots, const Tensor& info)
+{
+    Lu f;
+    f.lu = work_copy(a);
+    f.pivots = in_place_of(pivots, {f.lu.size(0), std::min(a.size(-1), a.size(-2))});
+    f.info = in_place_of(info, {f.lu.size(0)});
+    clprim::lu_factor(current_queue(a), view(f.lu), view(f.pivots), view(f.info), pivot);
+    settle(f.pivots, pivots);
+    settle(f.info, info);
+    return f;
+}
+
 void check_info(const Tensor& info, const char* name, const Tensor& a)
 {
     at::_linalg_check_errors(info, name, a.dim() == 2);
@@ -57,10 +70,8 @@ ThreeOut lu_factor_ex_out(const Tensor& a, bool pivot, bool check_errors, Tensor
 {
     StructuredOut<at::meta::structured_linalg_lu_factor_ex> op({lu, pivots, info});
     op.meta(a, pivot, check_errors);
-    const Lu f = factor(a, pivot);
+    const Lu f = factor_into(a, pivot, op.output(1), op.output(2));
     deliver(f.lu, op.output(0));
-    deliver(f.pivots, op.output(1));
-    deliver(f.info, op.output(2));
     op.finish();
     if (check_errors)
         check_info(info, "torch.linalg.lu_factor_ex", a);
@@ -160,10 +171,8 @@ Four solve_ex_out(const Tensor& a, const Tensor& b, bool left, bool check_errors
 {
     StructuredOut<at::meta::structured__linalg_solve_ex> op({result, lu, pivots, info});
     op.meta(a, b, left, check_errors);
-    const Lu f = factor(a);
+    const Lu f = factor_into(a, true, op.output(2), op.output(3));
     deliver(f.lu, op.output(1));
-    deliver(f.pivots, op.output(2));
-    deliver(f.info, op.output(3));
     // A right-hand side of one dimension less is a vector for each matrix.
     const bool vector = at::native::linalg_solve_is_vector_rhs(a, b);
     const Tensor columns = vector ? b.unsqueeze(-1) : b, out = vector ? op.output(0).unsqueeze(-1) : op.output(0);
@@ -184,11 +193,15 @@ TwoOut inv_ex_out(const Tensor& a, bool check_errors, Tensor& inverse, Tensor& i
 {
     StructuredOut<at::meta::structured_linalg_inv_ex> op({inverse, info});
     op.meta(a, check_errors);
-    const Lu f = factor(a);
+    Lu f;
+    f.lu = work_copy(a);
+    f.pivots = empty_like_batch(f.lu, {a.size(-1)}, at::kInt);
+    f.info = in_place_of(op.output(1), {f.lu.size(0)});
+    clprim::lu_factor(current_queue(a), view(f.lu), view(f.pivots), view(f.info));
+    settle(f.info, op.output(1));
     const BatchOutput x(op.output(0));
     clprim::lu_solve(current_queue(a), view(f.lu), view(f.pivots), {}, view(x.matrices()), false);
     x.finish();
-    deliver(f.info, op.output(1));
     op.finish();
     if (check_errors)
         check_info(info, "linalg.inv_ex", a);
@@ -239,10 +252,11 @@ TwoOut cholesky_ex_out(const Tensor& a, bool upper, bool check_errors, Tensor& l
 {
     StructuredOut<at::meta::structured_linalg_cholesky_ex> op({l, info});
     op.meta(a, upper, check_errors);
-    const Tensor work = work_copy(upper ? a.mH() : a), codes = empty_like_batch(work, {}, at::kInt);
+    const Tensor work = work_copy(upper ? a.mH() : a), codes = in_place_of(op.output(1), {work.size(0)});
     clprim::cholesky(current_queue(a), view(work), view(codes));
-    deliver((upper ? work.tril().mH() : work.tril()).contiguous(), op.output(0));
-    deliver(codes, op.output(1));
+    settle(codes, op.output(1));
+    work.tril_();
+    op.output(0).copy_((upper ? work.mH() : work).view(op.output(0).sizes()));
     op.finish();
     if (check_errors)
         check_info(info, "torch.linalg.cholesky_ex", a);
@@ -271,9 +285,10 @@ Tensor cholesky_inverse(const Tensor& factor, bool upper)
     const Tensor work = as_batch(factor, batch), x = empty_columns(batch, n, n, factor);
     const BatchOutput out(x);
     clprim::cholesky_solve(current_queue(factor), view(work), upper, {}, view(out.matrices()));
-    if (factor.numel() != 0) {   // the first zero of a diagonal
-        const Tensor zero = work.diagonal(0, 1, 2).eq(0), position = zero.to(at::kInt).argmax(1).add(1);
-        check_info(position.mul(zero.any(1)).to(at::kInt), "cholesky_inverse", factor);
+    if (factor.numel() != 0) {
+        const Tensor zero = work.diagonal(0, 1, 2).eq(0);
+        if (zero.any().item<bool>())   // an error that names the first of them
+            check_info(zero.to(at::kInt).argmax(1).add(1).mul(zero.any(1)).to(at::kInt), "cholesky_inverse", factor);
     }
     return x;
 }

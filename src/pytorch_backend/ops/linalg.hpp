@@ -101,6 +101,18 @@ inline void require_finite(const at::Tensor& found, const char* name, int64_t co
 // A work copy with the sizes of `out`, written to it.
 inline void deliver(const at::Tensor& work, const at::Tensor& out) { out.copy_(work.view(out.sizes())); }
 
+// An output as [batch, ...] to write into: itself where it lies without gaps, else memory of its own, which settle()
+// copies.
+inline at::Tensor in_place_of(const at::Tensor& out, at::IntArrayRef sizes)
+{
+    return out.is_contiguous() ? out.view(sizes) : torch_ocl::empty(sizes, out.scalar_type(), out.device());
+}
+inline void settle(const at::Tensor& written, const at::Tensor& out)
+{
+    if (!out.is_contiguous())
+        deliver(written, out);
+}
+
 inline at::Tensor empty_like_batch(const at::Tensor& work, at::IntArrayRef rest, at::ScalarType type)
 {
     std::vector<int64_t> sizes{work.size(0)};

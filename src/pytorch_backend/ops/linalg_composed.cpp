@@ -6,7 +6,9 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/eye.h>
 #include <ATen/ops/exp2.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/linalg_eigh.h>
+#include <ATen/ops/linalg_matrix_norm.h>
 #include <ATen/ops/linalg_qr.h>
 #include <ATen/ops/linalg_solve_triangular.h>
 #include <ATen/ops/linalg_svd.h>
@@ -33,15 +35,34 @@ struct LeastSquares {
     Tensor rank, singular;      // not of 'gels'
 };
 
-// By QR, for matrices of full rank: A = Q R, or the solution of the smallest norm from A^H = Q R.
-LeastSquares solve_by_qr(const Tensor& a, const Tensor& b)
+// Q and the triangle R of A = Q R or, for more columns than rows, of A^H.
+struct Factors {
+    Tensor q, r;
+    bool wide;
+};
+
+Factors factors_of(const Tensor& a)
 {
-    if (a.size(-2) >= a.size(-1)) {
-        const auto [q, r] = at::linalg_qr(a);
-        return {at::linalg_solve_triangular(r, q.mH().matmul(b), true), {}, {}};
-    }
-    const auto [q, r] = at::linalg_qr(a.mH());
-    return {q.matmul(at::linalg_solve_triangular(r.mH(), b, false)), {}, {}};
+    const bool wide = a.size(-2) < a.size(-1);
+    const auto [q, r] = at::linalg_qr(wide ? a.mH() : a);
+    return {q, r, wide};
+}
+
+// For matrices of full rank: the solution of least squares, or of the smallest norm.
+Tensor solve_by_qr(const Factors& f, const Tensor& b)
+{
+    return f.wide ? f.q.matmul(at::linalg_solve_triangular(f.r.mH(), b, false))
+                  : at::linalg_solve_triangular(f.r, f.q.mH().matmul(b), true);
+}
+
+// Whether no singular value of any matrix is as small as rcond times the largest: their ratio is below the product of
+// the norms of R and its inverse. To know that waits.
+bool surely_full_rank(const Factors& f, double rcond)
+{
+    const Tensor one = at::eye(f.r.size(-1), f.r.options());
+    const Tensor inverse = at::linalg_solve_triangular(f.r, one, true);
+    const Tensor norms = at::linalg_matrix_norm(f.r) * at::linalg_matrix_norm(inverse);
+    return at::all(norms * rcond < 0.5).item<bool>();   // NaN is not
 }
 
 // By singular values, of which those up to rcond times the largest count as zero: the solution of the smallest norm.
@@ -53,6 +74,20 @@ LeastSquares solve_by_svd(const Tensor& a, const Tensor& b, double rcond)
     const Tensor kept = s.gt(s.amax(-1, true) * rcond);
     const Tensor inverse = at::where(kept, s.reciprocal(), 0);
     return {vh.mH().matmul(inverse.unsqueeze(-1) * u.mH().matmul(b)), kept.sum(-1), s};
+}
+
+// Singular values are found where the driver gives them, or where the rank may not be full.
+LeastSquares solve_by(std::string_view driver, const Tensor& a, const Tensor& b, double rcond)
+{
+    if (driver == "gels")
+        return {solve_by_qr(factors_of(a), b), {}, {}};
+    if (driver == "gelsy" && a.numel() != 0) {
+        const Factors f = factors_of(a);
+        if (surely_full_rank(f, std::max(rcond, 0.0)))
+            return {solve_by_qr(f, b),
+                    at::full(a.sizes().slice(0, a.dim() - 2), f.r.size(-1), f.r.options().dtype(at::kLong)), {}};
+    }
+    return solve_by_svd(a, b, rcond);
 }
 
 std::string_view lstsq_driver(const std::optional<std::string_view>& given)
@@ -98,7 +133,7 @@ Four lstsq_out(const Tensor& a, const Tensor& b, std::optional<double> rcond, st
     const Tensor wide = a.expand(sizes);
     const double epsilon = c10::toRealValueType(a.scalar_type()) == at::kDouble ? 0x1p-52 : 0x1p-23;
     const double cut = rcond.value_or(epsilon * static_cast<double>(std::max(a.size(-2), a.size(-1))));
-    const LeastSquares found = driver == "gels" ? solve_by_qr(wide, rhs) : solve_by_svd(wide, rhs, cut);
+    const LeastSquares found = solve_by(driver, wide, rhs, cut);
     check_output_device(residuals, a.device());
     if (has_residuals(a, driver, found.rank))
         assign(residuals, (rhs - wide.matmul(found.solution)).abs().square().sum(-2));
