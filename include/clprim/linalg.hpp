@@ -58,14 +58,14 @@ void apply_reflectors(Queue& queue, const Tensor& reflectors, const Tensor& tau,
 // Singular values and vectors, by one-sided Jacobi rotations (Hestenes 1958), which find small values as exactly as
 // large. columns [batch, n, m], n <= m, holds the columns of A as rows; it is overwritten by those of U S. vectors
 // [batch, n, n] takes the columns of V as rows, values [batch, n] S, of the real dtype: all in descending order of
-// values. On CPUs with float64 those of float32 come from the eigenvalues of A^H A in float64, values within 1e-8 of
-// the largest.
+// values. On CPUs with float64 those of float32 and complex64 come from the eigenvalues of A^H A in double precision,
+// values within 1e-8 of the largest; for the others its eigenvectors are where rotations begin.
 void jacobi_svd(Queue& queue, const Tensor& columns, const Tensor& vectors, const Tensor& values);
 
 // A = vectors^H diag(values) vectors of Hermitian matrices a [batch, n, n]: values [batch, n], of the real dtype, in
 // ascending order, vectors [batch, n, n]. By two-sided Jacobi rotations (Jacobi 1846; Brent and Luk's order of pairs);
-// values are Rayleigh quotients. On CPUs those of real matrices go through a tridiagonal one (Householder; implicit
-// QL). Without `vectors` (an undefined tensor) only values are found.
+// values are Rayleigh quotients. On CPUs by way of a tridiagonal matrix (Householder; implicit QL). Without `vectors`
+// (an undefined tensor) only values are found.
 void jacobi_eigh(Queue& queue, const Tensor& a, const Tensor& vectors, const Tensor& values);
 
 // A = V diag(values) V^-1 of any square matrices a [batch, n, n], which are overwritten: balancing, Householder's

@@ -1,14 +1,10 @@
-// Eigenvalues and eigenvectors of real symmetric matrices on CPUs: Householder's reduction to tridiagonal form, then
-// QL steps with implicit shifts (Bowdler, Martin, Reinsch and Wilkinson 1968). -DX, -DREAL: see number.cl; -DNAME: the
-// type of elements, float or double. TEAM is 1.
+// Eigenvalues and eigenvectors of symmetric and Hermitian matrices on CPUs: Householder's reduction to tridiagonal form
+// (cpu_hermitian.cl for complex ones), then QL steps with implicit shifts (Bowdler, Martin, Reinsch and Wilkinson
+// 1968). -DX, -DREAL, -DCOMPLEX: see number.cl; -DNAME: the type of real elements, float or double. TEAM is 1.
 #include "kernels/linalg/number.cl"
+#include "kernels/linalg/cpu_rows.cl"
 
-#define CAT_(a, b) a##b
-#define CAT(a, b) CAT_(a, b)
-typedef CAT(NAME, 16) vec;
-#define LOAD(p) vload16(0, p)
-#define STORE(v, p) vstore16(v, 0, p)
-#define CHUNK 32   // elements of an eigenvector that are turned at once
+#define CHUNK 32   // real numbers of an eigenvector that are turned at once
 #ifdef CLPRIM_FP64
 typedef double scalar;
 #define NEGLIGIBLE ((scalar)(sizeof(R) == 8 ? 0x1p-52 : 0x1p-26))
@@ -17,24 +13,11 @@ typedef float scalar;
 #define NEGLIGIBLE 0x1p-24f
 #endif
 
-static inline R sum_of(vec v)
-{
-    const CAT(NAME, 8) a = v.lo + v.hi;
-    const CAT(NAME, 4) b = a.lo + a.hi;
-    return b.x + b.y + b.z + b.w;
-}
-
-static inline R dot_of(const __global R* a, const __global R* b, int count)
-{
-    vec sums = 0;
-    int j = 0;
-    for (; j + 16 <= count; j += 16)
-        sums += LOAD(a + j) * LOAD(b + j);
-    R sum = sum_of(sums);
-    for (; j < count; ++j)
-        sum += a[j] * b[j];
-    return sum;
-}
+#ifdef COMPLEX
+#include "kernels/linalg/cpu_hermitian.cl"
+#define COLUMNS (CHUNK / 2)   // of the eigenvectors
+#else
+#define COLUMNS CHUNK
 
 // What the reflector before has left to do: rows become row - left[i] w - other[i] v, with vectors v and w.
 typedef struct {
@@ -181,6 +164,8 @@ static inline void unit_reflected(__global R* z, const __global R* a, const __gl
     }
 }
 
+#endif
+
 // Turns neighbouring rows of z, from `end` down to `begin`, by cosines and sines.
 static inline void turn_rows(__global R* z, const __global R* cosines, const __global R* sines, int begin, int end)
 {
@@ -238,16 +223,20 @@ static inline bool above(scalar a, scalar b) { return a > b || (a != a && b == b
 // Work-item (part, matrix): `chunks` chunks of columns of the eigenvectors, for which it finds the values itself, which
 // takes less time than waiting for others. z: parts x chunks x n x CHUNK numbers of its own, or none if only values are
 // asked for; numbers: parts x 2 n; turns: parts x 2 n.
-__kernel void ql(const __global R* a, ulong a_offset, const __global R* diagonal, ulong diagonal_offset,
+__kernel void ql(const __global T* a, ulong a_offset, const __global R* diagonal, ulong diagonal_offset,
                  const __global R* beside, ulong beside_offset, const __global R* tau, ulong tau_offset,
                  const __global int* exponents, ulong exponents_offset, __global R* z, ulong z_offset,
                  __global scalar* numbers, ulong numbers_offset, __global R* turns, ulong turns_offset,
-                 __global R* vectors, ulong vectors_offset, __global R* values, ulong values_offset, int n, int chunks)
+                 __global T* vectors, ulong vectors_offset, __global R* values, ulong values_offset,
+#ifdef COMPLEX
+                 const __global T* phases, ulong phases_offset,
+#endif
+                 int n, int chunks)
 {
     const int part = get_global_id(0), parts = get_global_size(0);
     const ulong matrix = get_global_id(1), own = matrix * parts + part;
     a += a_offset + matrix * n * n;
-    const int exponent = exponents[exponents_offset + matrix], first = part * chunks * CHUNK;
+    const int exponent = exponents[exponents_offset + matrix], first = part * chunks * COLUMNS;
     __global scalar* d = numbers + numbers_offset + own * 2 * n;
     __global scalar* e = d + n;
     __global R* cosines = turns + turns_offset + own * 2 * n;
@@ -259,7 +248,11 @@ __kernel void ql(const __global R* a, ulong a_offset, const __global R* diagonal
     if (z) {
         z += z_offset + own * chunks * n * CHUNK;
         for (int chunk = 0; chunk < chunks; ++chunk)
-            unit_reflected(z + (long)chunk * n * CHUNK, a, tau + tau_offset + matrix * n, first + chunk * CHUNK, n);
+            unit_reflected(z + (long)chunk * n * CHUNK, a, tau + tau_offset + matrix * n,
+#ifdef COMPLEX
+                           phases + phases_offset + matrix * n,
+#endif
+                           first + chunk * COLUMNS, n);
     }
     for (int begin = 0; begin < n; ++begin)
         for (int step = 0; step < 60; ++step) {
@@ -278,8 +271,14 @@ __kernel void ql(const __global R* a, ulong a_offset, const __global R* diagonal
             rank += above(d[i], d[j]) || (!above(d[j], d[i]) && j < i);
         if (part == 0)
             values[values_offset + matrix * n + rank] = ldexp((R)d[i], exponent);
-        for (int c = 0; z && c < chunks * CHUNK && first + c < n; ++c)
-            vectors[vectors_offset + (matrix * n + rank) * n + first + c] =
-                z[(long)(c / CHUNK) * n * CHUNK + i * CHUNK + c % CHUNK];
+        for (int c = 0; z && c < chunks * COLUMNS && first + c < n; ++c) {
+            const __global R* from = z + (long)(c / COLUMNS) * n * CHUNK + i * CHUNK + c % COLUMNS;
+#ifdef COMPLEX
+            const T element = (T)(from[0], from[COLUMNS]);
+#else
+            const T element = *from;
+#endif
+            vectors[vectors_offset + (matrix * n + rank) * n + first + c] = element;
+        }
     }
 }

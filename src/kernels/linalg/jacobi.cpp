@@ -17,6 +17,11 @@ Kernel& kernel(Queue& queue, const char* name, DataType dtype)
     return linalg_kernel(queue, "kernels/linalg/jacobi.cl", name, dtype);
 }
 
+// As jacobi_svd returns them.
+struct Svd {
+    Tensor columns, vectors, values;
+};
+
 constexpr int most_sweeps = 40;   // some ten are enough
 
 double epsilon_of(DataType real) { return real == DataType::float64 ? 0x1p-52 : 0x1p-23; }
@@ -33,29 +38,76 @@ void turn(Queue& queue, const Tensor& w, const Tensor& v)
            AccScalar{smallest_normal(real) / epsilon_of(real), real});
 }
 
-// Singular values of float32 on CPUs with float64, by the eigenvalues of A^H A, whose squares lose no digit that
-// float32 has: what is wrong with values stays below 1e-8 of the largest.
-void gram_svd(Queue& queue, const Tensor& columns, const Tensor& vectors, const Tensor& values)
+// z = x y
+void multiply(Queue& queue, const Tensor& x, const Tensor& y, const Tensor& z)
 {
-    const std::int64_t batch = columns.size(0), n = columns.size(1), m = columns.size(2);
-    const auto empty = [&](const Dims& shape) { return queue.context().empty(shape, DataType::float64, queue); };
-    const Tensor a = empty(columns.shape), gram = empty({batch, n, n}), v = empty({batch, n, n}),
-                 squares = empty({batch, n}), w = empty(columns.shape), norms = empty({batch, n}),
-                 sorted_w = empty(columns.shape), sorted_v = empty({batch, n, n}), sorted = empty({batch, n});
-    const auto multiply = [&](const Tensor& x, const Tensor& y, const Tensor& z) {
-        gemm(queue, gemm_problem(x, y, z), x, y, z);
-    };
-    copy(queue, columns, a);
-    multiply(a, a.transpose(1, 2), gram);
+    gemm(queue, gemm_problem(x, y, z), x, y, z);
+}
+
+// The eigenvectors of A^H A, as rows of v, by columns [batch, n, m] of A that lie as rows; their values are not kept.
+void gram_vectors(Queue& queue, const Tensor& columns, const Tensor& v)
+{
+    const std::int64_t batch = columns.size(0), n = columns.size(1);
+    const Tensor gram = queue.context().empty({batch, n, n}, columns.dtype, queue),
+                 squares = queue.context().empty({batch, n}, real_type(columns.dtype), queue);
+    multiply(queue, columns, conjugated(queue, columns).transpose(1, 2), gram);
     tridiagonal_eigh(queue, gram, v, squares);
-    multiply(v, a, w);   // U S: their norms are more exact than roots of the eigenvalues
-    const auto items = static_cast<cl_ulong>(batch * n);
-    queue.launch(kernel(queue, "column_norms", w.dtype), Range::linear(items, 16), w, norms, cl_int(m), items);
-    queue.launch(kernel(queue, "sort_columns", w.dtype), Range::linear(items, 16), w, v, norms, sorted_w, sorted_v,
-                 sorted, cl_int(m), cl_int(n), cl_int(0), items);
-    copy(queue, sorted_w, columns);
-    copy(queue, sorted_v, vectors);
-    copy(queue, sorted, values);
+}
+
+void sort_by_norm(Queue& queue, const Tensor& w, const Tensor& v, const Svd& sorted)
+{
+    const auto items = static_cast<cl_ulong>(w.size(0) * w.size(1));
+    const auto m = static_cast<cl_int>(w.size(2)), n = static_cast<cl_int>(w.size(1));
+    const Tensor norms = queue.context().empty(sorted.values.shape, sorted.values.dtype, queue);
+    queue.launch(kernel(queue, "column_norms", w.dtype), Range::linear(items, 16), w, norms, m, items);
+    queue.launch(kernel(queue, "sort_columns", w.dtype), Range::linear(items, 16), w, v, norms, sorted.columns,
+                 sorted.vectors, sorted.values, m, n, cl_int(0), items);
+}
+
+// Singular values of single precision on CPUs with float64, by the eigenvalues of A^H A, whose squares lose no digit
+// that float32 has: what is wrong with values stays below 1e-8 of the largest.
+void gram_svd(Queue& queue, const Svd& result)
+{
+    const DataType wide = is_complex(result.columns.dtype) ? DataType::complex128 : DataType::float64;
+    const auto empty = [&](const Tensor& like, DataType dtype) {
+        return queue.context().empty(like.shape, dtype, queue);
+    };
+    const Tensor a = empty(result.columns, wide), v = empty(result.vectors, wide), w = empty(result.columns, wide);
+    const Svd sorted{empty(result.columns, wide), empty(result.vectors, wide),
+                     empty(result.values, DataType::float64)};
+    copy(queue, result.columns, a);
+    gram_vectors(queue, a, v);
+    multiply(queue, v, a, w);   // U S: their norms are more exact than roots of the eigenvalues
+    sort_by_norm(queue, w, v, sorted);
+    copy(queue, sorted.columns, result.columns);
+    copy(queue, sorted.vectors, result.vectors);
+    copy(queue, sorted.values, result.values);
+}
+
+// On CPUs: the eigenvectors of A^H A turn columns nearly orthogonal, so that few sweeps of rotations are left to do.
+void prepared_svd(Queue& queue, const Svd& result)
+{
+    const Tensor& columns = result.columns;
+    const std::int64_t batch = columns.size(0), n = columns.size(1), m = columns.size(2);
+    const DataType real = real_type(columns.dtype);
+    const auto empty = [&](const Dims& shape, DataType dtype) { return queue.context().empty(shape, dtype, queue); };
+    const Tensor a = empty(columns.shape, columns.dtype), first = empty({batch, n, n}, columns.dtype),
+                 w = empty(columns.shape, columns.dtype), v = empty({batch, n, n}, columns.dtype),
+                 turned = empty({batch, n, n}, columns.dtype), norms = empty({batch, n}, real),
+                 exponents = empty({batch}, DataType::int32);
+    const Program& program = queue.context().program("kernels/linalg/cpu_jacobi.cl", cpu_options(columns.dtype));
+    const Range each = Range::groups(static_cast<std::size_t>(batch));
+    const auto elements = static_cast<cl_ulong>(n * m);
+    copy(queue, columns, a);
+    queue.launch(program.kernel("normalise"), each, a, exponents, elements);
+    gram_vectors(queue, a, first);
+    multiply(queue, first, a, w);
+    launch(queue, program.kernel("jacobi"), each, w, v, norms, cl_int(m), cl_int(n), cl_int(most_sweeps),
+           AccScalar{epsilon_of(real) * std::sqrt(static_cast<double>(m)), real},
+           AccScalar{smallest_normal(real) / epsilon_of(real), real});
+    multiply(queue, v, first, turned);
+    sort_by_norm(queue, w, turned, result);
+    queue.launch(program.kernel("restore"), each, columns, result.values, exponents, elements, cl_ulong(n));
 }
 
 }  // namespace
@@ -73,18 +125,16 @@ void jacobi_svd(Queue& queue, const Tensor& columns, const Tensor& vectors, cons
     check_dense(values, {batch, n}, real_type(columns.dtype), "jacobi_svd: values");
     if (columns.numel() == 0)
         return;
-    if (columns.dtype == DataType::float32 && queue.device().fp64 && takes_tridiagonal(queue.device(), columns.dtype))
-        return gram_svd(queue, columns, vectors, values);
-    const auto items = static_cast<cl_ulong>(batch * n);
-    const auto m = static_cast<cl_int>(columns.size(2));
+    const Svd result{columns, vectors, values};
+    if (real_type(columns.dtype) == DataType::float32 && queue.device().fp64 && takes_tridiagonal(queue.device()))
+        return gram_svd(queue, result);
+    if (takes_tridiagonal(queue.device()))
+        return prepared_svd(queue, result);
     const Tensor w = queue.context().empty(columns.shape, columns.dtype, queue);
     const Tensor v = queue.context().empty(vectors.shape, columns.dtype, queue);
-    const Tensor norms = queue.context().empty(values.shape, values.dtype, queue);
     copy(queue, columns, w);
     turn(queue, w, v);
-    queue.launch(kernel(queue, "column_norms", w.dtype), Range::linear(items, 16), w, norms, m, items);
-    queue.launch(kernel(queue, "sort_columns", w.dtype), Range::linear(items, 16), w, v, norms, columns, vectors,
-                 values, m, cl_int(n), cl_int(0), items);
+    sort_by_norm(queue, w, v, result);
 }
 
 void jacobi_eigh(Queue& queue, const Tensor& a, const Tensor& vectors, const Tensor& values)
@@ -98,7 +148,7 @@ void jacobi_eigh(Queue& queue, const Tensor& a, const Tensor& vectors, const Ten
     check_dense(values, {batch, n}, real_type(a.dtype), "jacobi_eigh: values");
     if (a.numel() == 0)
         return;
-    if (takes_tridiagonal(queue.device(), a.dtype))
+    if (takes_tridiagonal(queue.device()))
         return tridiagonal_eigh(queue, a, vectors, values);
     const auto items = static_cast<cl_ulong>(batch * n);
     const std::int64_t pairs = (n + 1) / 2;

@@ -32,8 +32,8 @@ Range over_columns(const Queue& queue, std::int64_t columns, std::int64_t batch)
 
 inline constexpr std::int64_t linalg_block = 64;   // columns of a panel, beyond which products of matrices take over
 
-// jacobi_eigh of real matrices by way of a tridiagonal one, on CPUs; values alone without `vectors`.
-bool takes_tridiagonal(const Device& device, DataType dtype);
+// jacobi_eigh by way of a tridiagonal matrix, on CPUs; values alone without `vectors`.
+bool takes_tridiagonal(const Device& device);
 void tridiagonal_eigh(Queue& queue, const Tensor& a, const Tensor& vectors, const Tensor& values);
 
 inline Tensor block(const Tensor& a, std::int64_t top, std::int64_t bottom, std::int64_t left, std::int64_t right)
