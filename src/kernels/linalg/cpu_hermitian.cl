@@ -1,6 +1,7 @@
 // cpu_tridiagonal.cl's reduction for complex Hermitian matrices: A = Q T Q^H with a complex T, whose phases a diagonal
 // matrix D takes, so that D^H T D is real. -DX, -DREAL, -DCOMPLEX: see number.cl; -DNAME: the type of real elements.
-// Needs cpu_rows.cl. Vectors v of reflectors 1 - tau v v^H (tau real) and w of updates A - v w^H - w v^H are kept conjugated.
+// Needs cpu_rows.cl. Vectors v of reflectors 1 - tau v v^H (tau real) and w of updates A - v w^H - w v^H are kept
+// conjugated.
 typedef struct {
     const __global T* v;
     const __global T* w;

@@ -21,8 +21,8 @@ static inline void rotate(__global T* p, __global T* q, int count, R s, R h, T p
     }
 }
 
-// Work-item: a matrix, whose largest element is about 1. v [n, n] begins as the unit matrix; norms [n] is for the kernel
-// alone.
+// Work-item: a matrix, whose largest element is about 1. v [n, n] begins as the unit matrix; norms [n] is for the
+// kernel alone.
 __kernel void jacobi(__global T* w, ulong w_offset, __global T* v, ulong v_offset, __global R* norms,
                      ulong norms_offset, int m, int n, int sweeps, R tolerance, R nothing)
 {

@@ -144,6 +144,36 @@ static inline void backward_kept(const __global storage_t(Y)* grad, const __glob
 }
 #endif
 
+#if defined(CLPRIM_DEVICE_CPU) && VEC > 1
+// A row that fits stays as the accumulator's numbers in a near cache: it is converted, and exp is taken, once.
+#define NEAR (65536 / sizeof(acc_t))
+static inline void forward_near(const __global storage_t(X)* in, __global storage_t(Y)* out, uint n)
+{
+    vec_t near[NEAR / VEC], largest = -INFINITY, sum = 0;
+    EACH_VECTOR
+    {
+        near[next / VEC] = load_part(X, in, i, lanes, -INFINITY);
+        largest = fmax(largest, near[next / VEC]);
+    }
+    const vec_t m = lane_max(largest);
+    EACH_VECTOR
+    {
+        const vec_t e = exp_negative(near[next / VEC] - m);
+        sum += once(e);
+#ifndef LOG
+        near[next / VEC] = e;
+#endif
+    }
+    const vec_t s = sum_to_scale((vec_t)(lane_sum(sum)));
+    EACH_VECTOR
+#ifdef LOG
+        store_part(Y, out, i, lanes, near[next / VEC] - m - s);
+#else
+        store_part(Y, out, i, lanes, near[next / VEC] * s);
+#endif
+}
+#endif
+
 __kernel __attribute__((reqd_work_group_size(TEAM, 1, 1)))
 void forward_rows(const __global storage_t(X)* x, ulong x_offset, __global storage_t(Y)* y, ulong y_offset,
                   ulong rows, uint n, uint share)
@@ -156,6 +186,12 @@ void forward_rows(const __global storage_t(X)* x, ulong x_offset, __global stora
 #ifdef KEPT
         forward_kept(in, out, n, scratch);
 #else
+#ifdef NEAR
+        if (n <= NEAR) {
+            forward_near(in, out, n);
+            continue;
+        }
+#endif
         vec_t largest = -INFINITY, sum = 0;
         EACH_VECTOR
             largest = fmax(largest, load_part(X, in, i, lanes, -INFINITY));
