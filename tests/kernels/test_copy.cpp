@@ -111,18 +111,20 @@ TEST(Copy, AxesOfEveryLength)
 template <class T>
 void check_transposes(DataType type)
 {
-    for (std::int64_t rows : {8, 15, 16, 33, 64, 130})
-        for (std::int64_t columns : {8, 17, 32, 63, 65}) {
-            std::vector<T> values(static_cast<std::size_t>(3 * rows * columns));
-            for (std::size_t i = 0; i < values.size(); ++i)
-                values[i] = static_cast<T>(i * 31 + i / 251);
-            const Tensor source = upload(values, type, {3, rows, columns}).transpose(1, 2);
-            const Tensor target = queue().context().empty(source.shape, type, queue());
-            copy(queue(), source, target);
-            std::vector<T> expected(values.size());
-            for_each_index(source, target, [&](auto a, auto b) { expected[b] = values[a]; });
-            EXPECT_EQ(download<T>(target), expected) << name_of(type) << ' ' << rows << 'x' << columns;
-        }
+    std::vector<std::pair<std::int64_t, std::int64_t>> sizes{{8, 8}, {15, 17}, {33, 63}, {64, 65}, {130, 32}};
+    for (std::int64_t channels : {2, 3, 4})   // of pictures, both ways
+        sizes.insert(sizes.end(), {{4101, channels}, {channels, 4101}});
+    for (const auto& [rows, columns] : sizes) {
+        std::vector<T> values(static_cast<std::size_t>(3 * rows * columns));
+        for (std::size_t i = 0; i < values.size(); ++i)
+            values[i] = static_cast<T>(i * 31 + i / 251);
+        const Tensor source = upload(values, type, {3, rows, columns}).transpose(1, 2);
+        const Tensor target = queue().context().empty(source.shape, type, queue());
+        copy(queue(), source, target);
+        std::vector<T> expected(values.size());
+        for_each_index(source, target, [&](auto a, auto b) { expected[b] = values[a]; });
+        EXPECT_EQ(download<T>(target), expected) << name_of(type) << ' ' << rows << 'x' << columns;
+    }
 }
 
 TEST(Copy, TransposesOfElementsOfEverySize)

@@ -54,15 +54,16 @@ const char* raw_name(std::size_t bytes)
     }
 }
 
-enum class Access { strided, transposed };
-constexpr const char* kernel_names[] = {"copy_strided", "copy_transposed"};
+// The last two are a CPU's: channels of pictures, which lie side by side in the target or in the source.
+enum class Access { strided, transposed, interleaved, deinterleaved };
+constexpr const char* kernel_names[] = {"copy_strided", "copy_transposed", "interleave", "deinterleave"};
 
 struct Variant {
     DataType source, target;
     CopyOptions options;
     bool wide = false;     // 64-bit indices
     bool quads = false;    // four elements a work-item
-    unsigned axes = 8;     // that the kernel is built for
+    unsigned axes = 8;     // that the kernel is built for; channels
     bool raw() const { return source == target && !options.conjugate && !options.negate; }
 };
 
@@ -84,22 +85,35 @@ std::string block_flags(const Variant& variant)
                        to == DataType::float16 ? " -DSTORE_HALF" : "", plain ? " -DLOAD_PLAIN" : "", vector);
 }
 
-// Whether a CPU transposes tiles in its registers (cpu_transpose.cl).
+// Whether a CPU moves the elements through its registers (cpu_transpose.cl).
 bool in_registers(const Device& device, const Variant& variant)
 {
     return device.kind == DeviceKind::cpu && variant.raw() && size_of(variant.target) <= 8;
 }
 
+// How, where few channels lie side by side on one side and each alone on the other.
+Access access_of_channels(const CopySpace& space)
+{
+    if (space.rank() < 2 || space.shape[1] < 2 || space.shape[1] > 4)
+        return Access::strided;
+    const std::int64_t channels = space.shape[1];
+    if (space.source[0] == 1 && space.target[0] == channels && space.target[1] == 1)
+        return Access::interleaved;
+    return space.target[0] == 1 && space.source[0] == channels && space.source[1] == 1 ? Access::deinterleaved
+                                                                                       : Access::strided;
+}
+
 Kernel& build(Context& context, const Variant& variant, Access access)
 {
-    if (access == Access::transposed && in_registers(context.device(), variant)) {
+    if (access != Access::strided && in_registers(context.device(), variant)) {
         const std::size_t bytes = size_of(variant.target);
         const char* element = bytes == 1 ? "uchar" : bytes == 2 ? "ushort" : bytes == 4 ? "uint" : "ulong";
+        const std::string layout = access == Access::transposed ? fmt::format("-DLANES={}", bytes == 8 ? 8 : 16)
+                                                                : fmt::format("-DCHANNELS={}", variant.axes);
         return context
-            .program("kernels/copy/cpu_transpose.cl",
-                     fmt::format("-DELEMENT={} -DLANES={} -DINDEX={}", element, bytes == 8 ? 8 : 16,
-                                 variant.wide ? "ulong" : "uint"))
-            .kernel("transpose_blocks");
+            .program("kernels/copy/cpu_transpose.cl", fmt::format("-DELEMENT={} -DINDEX={} {}", element,
+                                                                  variant.wide ? "ulong" : "uint", layout))
+            .kernel(kernel_names[static_cast<int>(access)]);
     }
     const std::string from(variant.raw() ? raw_name(size_of(variant.source)) : name_of(variant.source));
     const std::string to(variant.raw() ? raw_name(size_of(variant.target)) : name_of(variant.target));
@@ -118,12 +132,12 @@ std::size_t axes_bucket(unsigned axes) { return axes == 8 ? 3 : axes - 2; }
 
 Kernel& kernel_for(Context& context, const Variant& variant, Access access)
 {
-    constexpr std::size_t variants = data_type_count * data_type_count * 4 * 2 * 2 * 4 * 2;
+    constexpr std::size_t variants = data_type_count * data_type_count * 4 * 2 * 4 * 4 * 2;
     static KernelTable<variants> table;
     std::size_t key =
         static_cast<std::size_t>(variant.source) * data_type_count + static_cast<std::size_t>(variant.target);
     key = key * 4 + (variant.options.conjugate ? 2 : 0) + (variant.options.negate ? 1 : 0);
-    key = (key * 2 + (variant.wide ? 1 : 0)) * 2 + static_cast<std::size_t>(access);
+    key = (key * 2 + (variant.wide ? 1 : 0)) * 4 + static_cast<std::size_t>(access);
     key = (key * 4 + axes_bucket(variant.axes)) * 2 + (variant.quads ? 1 : 0);
     return table.get(context, key, [&]() -> Kernel& { return build(context, variant, access); });
 }
@@ -166,9 +180,13 @@ std::size_t size_of_axis(const CopySpace& space, std::size_t axis)
 
 std::size_t groups_for(std::size_t size, std::size_t per_group) { return (size + per_group - 1) / per_group; }
 
-// How many elements of axis 1 a work-item of a CPU takes, for about `chunk` elements in all.
+// How many elements of axis 1 a work-item of a CPU takes, for about `chunk` elements in all; of few it takes all, which
+// may share the cache's lines.
 std::size_t rows_per_item(const CopySpace& space)
 {
+    const std::size_t rows = size_of_axis(space, 1);
+    if (rows < static_cast<std::size_t>(short_row))
+        return rows;
     return std::max<std::size_t>(1, static_cast<std::size_t>(chunk) / size_of_axis(space, 0));
 }
 
@@ -248,11 +266,14 @@ Range cpu_range(const CopySpace& space, Access access)
     return Range::groups({groups_for(x, chunk), groups_for(y, rows_per_item(space)), z}, {1, 1, 1});
 }
 
-Range cpu_blocks(const CopySpace& space)
+Range cpu_blocks(const CopySpace& space, Access access)
 {
     constexpr std::size_t block = 64;   // BLOCK in cpu_transpose.cl
-    return Range::groups({groups_for(size_of_axis(space, 0), block), groups_for(size_of_axis(space, 1), block),
-                          static_cast<std::size_t>(outer_count(space))}, {1, 1, 1});
+    const std::size_t x = size_of_axis(space, 0), y = size_of_axis(space, 1);
+    const auto z = static_cast<std::size_t>(outer_count(space));
+    if (access != Access::transposed)
+        return Range::groups({groups_for(x, chunk), 1, z}, {1, 1, 1});
+    return Range::groups({groups_for(x, block), groups_for(y, block), z}, {1, 1, 1});
 }
 
 template <class Index>
@@ -262,8 +283,8 @@ void launch_as(Queue& queue, const Tensor& source, const Tensor& target, const C
     Kernel& kernel = kernel_for(queue.context(), variant, access);
     const auto rank = static_cast<cl_int>(space.rank());
     const SpaceArgument<Index> argument(space);
-    if (access == Access::transposed && in_registers(queue.device(), variant))
-        return queue.launch(kernel, cpu_blocks(space), source, target, argument, rank);
+    if (access != Access::strided && in_registers(queue.device(), variant))
+        return queue.launch(kernel, cpu_blocks(space, access), source, target, argument, rank);
     if (queue.device().kind == DeviceKind::cpu)
         return queue.launch(kernel, cpu_range(space, access), source, target, argument, rank,
                             static_cast<Index>(rows_per_item(space)));
@@ -296,6 +317,10 @@ void launch(Queue& queue, const Tensor& source, const Tensor& target, CopySpace 
             std::swap((*dims)[0], (*dims)[1]);
     }
     Variant variant{source.dtype, target.dtype, options, !space.fits_32_bits()};
+    if (access == Access::strided && in_registers(queue.device(), variant)) {
+        access = access_of_channels(space);
+        variant.axes = access == Access::strided ? 8 : static_cast<unsigned>(space.shape[1]);
+    }
     if (queue.device().kind == DeviceKind::gpu) {
         variant.quads = access == Access::strided && in_quads(source, target, space);
         if (access == Access::strided)

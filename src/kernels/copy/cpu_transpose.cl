@@ -1,10 +1,35 @@
-// Transposition of elements as they are (copy_transposed of copy.cl) on CPUs: square tiles of LANES rows go through
-// registers, whose halves are interleaved until rows are columns. Built with -DELEMENT=uchar|ushort|uint|ulong,
-// -DLANES=8|16, -DINDEX=uint|ulong.
+// Elements as they are that change their order on CPUs. Built with -DELEMENT=uchar|ushort|uint|ulong,
+// -DINDEX=uint|ulong, and one of
+// -DLANES=8|16: transposition (copy_transposed of copy.cl). Square tiles of LANES rows go through registers, whose
+// halves are interleaved until rows are columns.
+// -DCHANNELS=2|3|4: so many elements of axis 1 come to lie side by side (interleave), or did (deinterleave).
 #include "core/dtype.cl"
 #define AXES 8
 #include "kernels/copy/space.cl"
 
+#ifdef CHANNELS
+// Work-item (x, z) owns CHUNK elements of axis 0, and of the axes from 2 the one that z counts.
+#define CHUNK 4096
+#define CHANNELS_KERNEL(name, TO, FROM)                                                                                \
+    __attribute__((reqd_work_group_size(1, 1, 1)))                                                                     \
+    __kernel void name(const __global ELEMENT* restrict source, ulong source_offset,                                   \
+                       __global ELEMENT* restrict target, ulong target_offset, space_t space, int rank)                \
+    {                                                                                                                  \
+        source += source_offset;                                                                                       \
+        target += target_offset;                                                                                       \
+        INDEX n = get_global_id(2), from = 0, to = 0;                                                                  \
+        ADD_AXES_FROM_2                                                                                                \
+        source += from;                                                                                                \
+        target += to;                                                                                                  \
+        const INDEX first = get_global_id(0) * CHUNK, last = min(first + CHUNK, space.shape[0]);                       \
+        for (INDEX i = first; i < last; ++i) {                                                                         \
+            _Pragma("unroll") for (int c = 0; c < CHANNELS; ++c)                                                       \
+                target[TO] = source[FROM];                                                                             \
+        }                                                                                                              \
+    }
+CHANNELS_KERNEL(interleave, i * CHANNELS + c, c * space.source[1] + i)
+CHANNELS_KERNEL(deinterleave, c * space.target[1] + i, i * CHANNELS + c)
+#else
 typedef CLPRIM_CAT(ELEMENT, LANES) row_t;
 typedef row_t __attribute__((aligned(sizeof(ELEMENT)))) anywhere_t;
 
@@ -43,7 +68,7 @@ static inline void transpose(const __global ELEMENT* from, INDEX from_stride, __
 // Work-item (x, y, z) owns BLOCK elements of axes 0 and 1, and of the further axes the one that z counts.
 #define BLOCK 64
 __attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void transpose_blocks(const __global ELEMENT* source, ulong source_offset, __global ELEMENT* target,
+__kernel void copy_transposed(const __global ELEMENT* source, ulong source_offset, __global ELEMENT* target,
                                ulong target_offset, space_t space, int rank)
 {
     source += source_offset;
@@ -65,3 +90,4 @@ __kernel void transpose_blocks(const __global ELEMENT* source, ulong source_offs
             target[y * down + x] = source[x * across + y];
     }
 }
+#endif
