@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -13,22 +14,23 @@
 CLPRIM_API_BEGIN
 namespace clprim {
 
+namespace detail {
+class MemoryPool;
+}
+
 class Prepared {
 public:
+    Prepared();
+    // What is kept comes from that pool, so that it does not lie among memory that comes and goes.
+    explicit Prepared(std::shared_ptr<const detail::MemoryPool> pool);
+    ~Prepared();
+
     // Whether the operand itself is read beside what is kept.
     enum class Keeps { part, all };
 
     // What is kept under `key` for a queue, made by `make` on that queue the first time.
     Tensor get(const Queue& queue, const std::string& key, const std::function<Tensor()>& make,
-               Keeps keeps = Keeps::part)
-    {
-        const std::lock_guard lock(mutex_);
-        Tensor& kept = tensors_[{&queue, key}];
-        if (!kept.defined())
-            kept = make();
-        replaces_ = keeps == Keeps::all;
-        return kept;
-    }
+               Keeps keeps = Keeps::part);
 
     // Whether somebody asked since this was called before, and the last one had all it needs of the operand here. Where
     // that is so of every reader, who owns the operand may let it go.
@@ -39,6 +41,7 @@ public:
     }
 
 private:
+    std::shared_ptr<const detail::MemoryPool> pool_;
     std::mutex mutex_;
     bool replaces_ = false;
     std::map<std::pair<const Queue*, std::string>, Tensor> tensors_;

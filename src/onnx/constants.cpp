@@ -10,6 +10,8 @@
 #include <clprim/context.hpp>
 #include <clprim/error.hpp>
 
+#include "core/memory_pool.hpp"
+
 namespace clprim::onnx {
 
 std::set<int> shared_slots(const Graph& graph)
@@ -150,9 +152,15 @@ const void* place_of(const Value& value, Queue& queue)
     return value.device(queue).memory.get();
 }
 
+// Places that nodes share, whose memory lies by itself: what activations leave between runs can be given back whole.
+struct Sharing {
+    std::map<std::string, std::shared_ptr<Prepared>> places;
+    std::shared_ptr<const detail::MemoryPool> pool = std::make_shared<detail::MemoryPool>();
+};
+
 // Gives the nodes a place for what they derive from constants that no caller can replace. Nodes that use a constant
 // alike share it.
-void keep_prepared(Graph& graph, Queue& queue, std::map<std::string, std::shared_ptr<Prepared>>& shared)
+void keep_prepared(Graph& graph, Queue& queue, Sharing& shared)
 {
     std::map<int, const void*> constants;
     for (const auto& [slot, value] : graph.constants)
@@ -167,12 +175,12 @@ void keep_prepared(Graph& graph, Queue& queue, std::map<std::string, std::shared
             if (constant == constants.end())
                 continue;
             if (!use || !constant->second) {
-                node.prepared[i] = std::make_shared<Prepared>();
+                node.prepared[i] = std::make_shared<Prepared>(shared.pool);
                 continue;
             }
-            auto& place = shared[detail::concat(constant->second, " ", i, " ", *use)];
+            auto& place = shared.places[detail::concat(constant->second, " ", i, " ", *use)];
             if (!place)
-                place = std::make_shared<Prepared>();
+                place = std::make_shared<Prepared>(shared.pool);
             node.prepared[i] = place;
         }
         for (const GraphRef& inner : subgraphs(node))
@@ -220,7 +228,7 @@ void drop_unread(Graph& graph)
 void settle_constants(Graph& graph, Queue& queue, Upload upload)
 {
     Uploads(graph, queue, upload);
-    std::map<std::string, std::shared_ptr<Prepared>> shared;
+    Sharing shared;
     keep_prepared(graph, queue, shared);
     keep_derived(graph);
 }

@@ -11,6 +11,7 @@
 
 #include "core/dry_run.hpp"
 #include "core/hollow.hpp"
+#include "core/memory_pool.hpp"
 #include "onnx/host_results.hpp"
 #include "onnx/optimize.hpp"
 
@@ -56,35 +57,24 @@ std::optional<Kind> kind_of(const std::vector<Value>& arguments)
     return kind;
 }
 
-// A pool of device memory of its own, for this thread while a Use lives.
-class Pool {
-public:
-    Pool() : id_(new_memory_pool()) {}
-    Pool(const Pool&) = delete;
-    ~Pool() { release_memory_pool(id_); }
+std::size_t bytes_of(const detail::MemoryPool& pool, const Context& context)
+{
+    std::size_t sum = 0;
+    for (const MemorySegmentInfo& segment : memory_segments(context))
+        if (segment.pool == pool.id())
+            sum += segment.bytes;
+    return sum;
+}
 
-    class Use {
-    public:
-        explicit Use(const Pool& pool) : before_(exchange_memory_pool(pool.id_)) {}
-        Use(const Use&) = delete;
-        ~Use() { exchange_memory_pool(before_); }
-
-    private:
-        std::uint64_t before_;
-    };
-
-    std::size_t bytes(const Context& context) const
-    {
-        std::size_t sum = 0;
-        for (const MemorySegmentInfo& segment : memory_segments(context))
-            if (segment.pool == id_)
-                sum += segment.bytes;
-        return sum;
-    }
-
-private:
-    std::uint64_t id_;
-};
+// What runs node by node have used: most sessions record all of theirs and use it no more. So much that a recording
+// would be refused stays.
+void give_back_unused(Context& context)
+{
+    const MemoryStatistics statistics = context.memory_statistics();
+    const std::int64_t unused = statistics.reserved_bytes.current - statistics.allocated_bytes.current;
+    if (unused <= static_cast<std::int64_t>(most_bytes))
+        context.empty_cache();
+}
 
 void put(const Value& value, const Tensor& target, Queue& queue)
 {
@@ -104,7 +94,7 @@ struct Replays::Entry {
     std::mutex mutex;                     // of everything here, and of the order in which a run is enqueued
     State state = State::fresh;
     std::vector<bool> copied;             // which arguments are copied to `arguments` at each run
-    std::unique_ptr<Pool> pool;
+    std::unique_ptr<detail::MemoryPool> pool;
     std::vector<Value> arguments, results;
     std::unique_ptr<Recording> recording;
 
@@ -162,8 +152,10 @@ std::vector<Value> Replays::first_run(Entry& entry, std::vector<Value>& argument
 bool Replays::record(Entry& entry, const std::vector<Value>& arguments, Engine& engine)
 {
     Queue& queue = engine.queue;
-    entry.pool = std::make_unique<Pool>();
-    const Pool::Use use(*entry.pool);
+    if (!emptied_.exchange(true))
+        give_back_unused(queue.context());
+    entry.pool = std::make_unique<detail::MemoryPool>();
+    const detail::MemoryPool::Use use(*entry.pool);
     for (std::size_t i = 0; i < arguments.size(); ++i) {
         const Value& value = arguments[i];
         if (entry.copied[i])
@@ -189,7 +181,7 @@ bool Replays::record(Entry& entry, const std::vector<Value>& arguments, Engine& 
         return false;
     }
     const auto is_plain = [](const Value& value) { return value.is_none() || value.is_tensor(); };
-    if (!std::ranges::all_of(entry.results, is_plain) || entry.pool->bytes(queue.context()) > most_bytes) {
+    if (!std::ranges::all_of(entry.results, is_plain) || bytes_of(*entry.pool, queue.context()) > most_bytes) {
         entry.refuse();
         return false;
     }

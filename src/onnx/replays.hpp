@@ -2,6 +2,7 @@
 // at, nothing is allocated but the results, nothing is chosen. For small models that is most of what a run costs.
 #pragma once
 
+#include <atomic>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -32,6 +33,7 @@ private:
 
     const Graph& graph_;
     bool recordable_;
+    std::atomic<bool> emptied_ = false;    // what runs node by node left was given back
     std::mutex mutex_;
     std::list<std::pair<std::string, std::shared_ptr<Entry>>> entries_;   // the one used last in front
 };
