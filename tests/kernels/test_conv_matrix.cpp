@@ -195,6 +195,9 @@ TEST_P(ConvMatrix, WholeTaps)
           true);
     check({{1, 128, 9, 8}, {36, 64, 3, 2}, test::conv({2, 1}, {1, 2}, {1, 2}, 2), Layout::contiguous,
            DataType::float16});
+    // Several pairs of slabs in a tap, and one tap alone.
+    check({{1, 128, 4, 5}, {16, 128, 2, 2}, test::conv({1, 1}, {1, 1}), Layout::channels_last, DataType::float16});
+    check({{1, 192, 7, 5}, {24, 192, 1, 1}, test::conv({2, 2}, {0, 0}), Layout::channels_last, DataType::float16});
 }
 
 // Every tile of the engine, pixels as rows and as columns.

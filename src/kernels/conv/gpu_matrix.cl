@@ -10,8 +10,12 @@
 // Options: those of gpu_gather.cl and matrix_tiles.cl (-DA_ALONG_K=1 -DB_ALONG_K=1 -DALIGNED=1 -DBLOCKS=0), and
 //   -DPIXELS_ARE_ROWS=0|1
 //   -DWHOLE_TAPS=0|1        1: depth is a multiple of SLAB_K, so that a slab is of one tap
+//   -DPAIRS=0|1             1: and a tap has an even number of slabs
 //   -DQUADS=0|1             four neighbours in a row of the result lie at a multiple of four elements
 //   -DACTIVATION=..         of epilogue.cl
+#if defined(ENGINE_MMA) && !WHOLE_TAPS   // places take the registers
+#define SLABS_IN_PAIRS 0
+#endif
 #include "kernels/conv/gpu_gather.cl"
 #include "kernels/gemm/matrix_tiles.cl"
 #include "kernels/conv/gpu_matrix_gather.cl"
@@ -79,29 +83,43 @@ void conv_matrix(const __global stored* restrict source, ulong source_offset, co
 
     BEGIN_SLABS
     const slab_source from_weights = {2 * p.total, 2, channels - 1, 1, CHANNELS};
-    // Each is found once, and through local memory, or compilers find them anew in every step of the loop.
+    // Each is found once, and through local memory, or compilers find them anew in every step of the loop. NVIDIA's
+    // registers are too few to keep them.
+#if WHOLE_TAPS && defined(ENGINE_MMA)
+    __local byte_place found[PIXELS];
+#define PLACE(load) found[SOURCE(_line) + LINES_ON(load, 1)]
+#else
     __local byte_place* const found = (__local byte_place*)memory;
+#define PLACE(load) places[load]
+#endif
     for (int line = item; line < PIXELS; line += ITEMS)
         found[line] = find_bytes(&p, pixel0 + min(line, pixels - 1), source_origin);
     barrier(CLK_LOCAL_MEM_FENCE);
+#if !(WHOLE_TAPS && defined(ENGINE_MMA))
     byte_place places[SOURCE_LOADS];
     UNROLL for (int load = 0; load < SOURCE_LOADS; ++load)
         places[load] = found[SOURCE(_line) + LINES_ON(load, 1)];
     barrier(CLK_LOCAL_MEM_FENCE);
+#endif
     const __global uint4* const zeros = zeros_of(table, &p);
     OFFSET weights_far = weights_origin;
 #if WHOLE_TAPS
     // Where this work-item's groups of a tap lie, found once a tap.
     tap_place at[SOURCE_LOADS];
     OFFSET in_tap = 0;
-#define FETCH(count)                                                                                                  \
+#define STEP (2 * SLAB_K)   // bytes
+#define FETCH(second)                                                                                                 \
     {                                                                                                                 \
+        const int back = (second)*STEP, on = (second) ? 0 : (1 + PAIRED) * STEP;                                      \
         UNROLL for (int load = 0; load < SOURCE_LOADS; ++load)                                                        \
-            SOURCE(_next)[load] = fetch_tap(source, &at[load], in_tap);                                               \
-        FETCH_SLAB(WEIGHTS(_next), WEIGHT_LOADS, weights, weights_far, from_weights, WEIGHTS(_line), WEIGHTS(_k),     \
-                   count)                                                                                             \
-        weights_far += 2 * SLAB_K;                                                                                    \
-        in_tap += 2 * SLAB_K;                                                                                         \
+        {                                                                                                             \
+            SOURCE(_next)[load] = fetch_tap(source, at[load], in_tap, back);                                          \
+            move_on(&at[load], on);                                                                                   \
+        }                                                                                                             \
+        FETCH_SLAB(WEIGHTS(_next), WEIGHT_LOADS, (const __global uchar*)weights - back, weights_far, from_weights,    \
+                   WEIGHTS(_line), WEIGHTS(_k), SLAB_K)                                                               \
+        in_tap += on;                                                                                                 \
+        weights_far += on;                                                                                            \
     }
 #define FETCHED                                                                                                       \
     UNROLL for (int load = 0; load < SOURCE_LOADS; ++load)                                                            \
@@ -109,8 +127,9 @@ void conv_matrix(const __global stored* restrict source, ulong source_offset, co
     const int taps = p.taps[0] * p.taps[1] * p.taps[2], slabs_of_tap = p.depth / SLAB_K;
     MULTIPLY_RUNS(taps, slabs_of_tap, {
         const int2 tap = table[begun * (slabs_of_tap * (SLAB_K / 8))];
+        weights_far = weights_origin + begun * (2 * p.depth);
         UNROLL for (int load = 0; load < SOURCE_LOADS; ++load)
-            at[load] = find_tap_place(source, source_origin, zeros, places[load], tap, 2 * SOURCE(_k));
+            at[load] = find_tap_place(source, source_origin, zeros, PLACE(load), tap, 2 * SOURCE(_k));
         in_tap = 0;
     })
 #else

@@ -216,12 +216,13 @@ void launch(Queue& queue, const Call& call, const Packed& source, ImplicitProble
     const cl_long channels = pixels_are_rows ? shape.columns(tile) : shape.rows(tile);
     const cl_long farthest = std::max({beyond(source.tensor, source.strides[0] * p.batch), span_of(call.result()),
                                        beyond(weights, p.groups * p.rows * p.total_depth())});
+    const bool whole = p.depth % 32 == 0 && p.total_depth() > 0;
     const Program& program = queue.context().program(
         "kernels/conv/gpu_matrix.cl",
         options_for(call, p, farthest) + detail::matrix_tile_options(engine, tile) +
-            fmt::format(" -DA_ALONG_K=1 -DB_ALONG_K=1 -DPIXELS_ARE_ROWS={:d} -DWHOLE_TAPS={:d} -DQUADS={:d} "
-                        "-DACTIVATION={}",
-                        pixels_are_rows, p.depth % 32 == 0 && p.total_depth() > 0, quads, p.epilogue.activation));
+            fmt::format(" -DA_ALONG_K=1 -DB_ALONG_K=1 -DPIXELS_ARE_ROWS={:d} -DWHOLE_TAPS={:d} -DPAIRS={:d} "
+                        "-DQUADS={:d} -DACTIVATION={}",
+                        pixels_are_rows, whole, whole && p.depth % 64 == 0, quads, p.epilogue.activation));
     const gpu_conv_problem problem = gpu_problem(p);
     const Tensor table = tap_table(queue, call.dtype, p);
     queue.launch(program.kernel("conv_matrix"),

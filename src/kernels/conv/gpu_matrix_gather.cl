@@ -3,14 +3,14 @@
 // An entry of the table (gpu_tables.cl) says how far a tap lies from tap 0 and has one bit for each axis.
 typedef struct {
     OFFSET first;   // of tap 0, which may lie outside
-    int inside;     // the bits of taps that do not
+    int outside;    // the bits of taps that do
 } byte_place;
 
-static inline int bits_inside(const gpu_conv_problem* p, int at, int axis, int bit)
+static inline int bits_outside(const gpu_conv_problem* p, int at, int axis, int bit)
 {
     int bits = 0;
     for (int tap = 0; tap < p->taps[axis]; ++tap)
-        bits |= (uint)(at + tap * p->step[axis]) < (uint)p->in[axis] ? 1 << (bit + tap) : 0;
+        bits |= (uint)(at + tap * p->step[axis]) < (uint)p->in[axis] ? 0 : 1 << (bit + tap);
     return bits;
 }
 
@@ -19,9 +19,9 @@ static inline byte_place find_bytes(const gpu_conv_problem* p, int pixel, ulong 
     const source_place place = find_source(p, find_position(p, pixel));
     byte_place result = {2 * ((OFFSET)origin + place.first), 0};
 #if !INSIDE
-    result.inside = bits_inside(p, place.y, 1, TAP_BITS_Y) | bits_inside(p, place.x, 2, TAP_BITS_X);
+    result.outside = bits_outside(p, place.y, 1, TAP_BITS_Y) | bits_outside(p, place.x, 2, TAP_BITS_X);
 #if PLANES
-    result.inside |= bits_inside(p, place.z, 0, TAP_BITS_Z);
+    result.outside |= bits_outside(p, place.z, 0, TAP_BITS_Z);
 #endif
 #endif
     return result;
@@ -37,7 +37,7 @@ static inline const __global uchar* find_channels(const __global stored* source,
                                                   byte_place place, int2 tap, int wanted)
 {
 #if !INSIDE
-    wanted &= (place.inside & tap.y) == tap.y;
+    wanted &= !(place.outside & tap.y);
 #endif
     const __global uchar* at = (const __global uchar*)source + (place.first + tap.x);
     return wanted ? at : (const __global uchar*)zeros;
@@ -61,28 +61,30 @@ static inline tap_place find_tap_place(const __global stored* source, ulong orig
 #if INSIDE
     const int inside = 1;
 #else
-    const int inside = (place.inside & tap.y) == tap.y;
+    const int inside = !(place.outside & tap.y);
 #endif
-    const tap_place result = {channel + (inside ? place.first + tap.x : 2 * (OFFSET)origin), inside ? ~0u : 0};
+    const tap_place result = {inside ? place.first + channel + tap.x : 2 * (OFFSET)origin, inside ? ~0u : 0};
     return result;
 }
-static inline uint4 fetch_tap(const __global stored* source, tap_place* place, OFFSET far)
+// `back` bytes, a constant, before `far` bytes into the tap, which is where move_on has come.
+static inline uint4 fetch_tap(const __global stored* source, tap_place place, OFFSET far, int back)
 {
-    return *(const __global uint4*)((const __global uchar*)source + (place->at + far));
+    return *(const __global uint4*)((const __global uchar*)source + (place.at + (far - back)));
 }
+static inline void move_on(tap_place* place, int bytes) {}
 static inline uint4 inside_tap(uint4 v, tap_place place) { return INSIDE ? v : v & place.mask; }
 #else
 typedef const __global uchar* tap_place;
 static inline tap_place find_tap_place(const __global stored* source, ulong origin, const __global uint4* zeros,
                                        byte_place place, int2 tap, int channel)
 {
-    return find_channels(source, zeros, place, tap, 1) + channel;
+    place.first += channel;
+    return find_channels(source, zeros, place, tap, 1);
 }
-static inline uint4 fetch_tap(const __global stored* source, tap_place* place, OFFSET far)
+static inline uint4 fetch_tap(const __global stored* source, tap_place place, OFFSET far, int back)
 {
-    const uint4 v = *(const __global uint4*)*place;
-    *place += 2 * SLAB_K;
-    return v;
+    return *(const __global uint4*)(place - back);
 }
+static inline void move_on(tap_place* place, int bytes) { *place += bytes; }
 static inline uint4 inside_tap(uint4 v, tap_place place) { return v; }
 #endif

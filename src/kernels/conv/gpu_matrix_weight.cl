@@ -6,9 +6,47 @@
 // in parts of the pixels, which add_parts.cl adds in order. Both tensors have their channels innermost, as many as a
 // multiple of eight, and dy's pixels lie at one distance: neighbours are brought along lines, eight channels of x at
 // one tap. Options: those of gpu_gather.cl and matrix_tiles.cl (-DA_ALONG_K=0 -DB_ALONG_K=0 -DALIGNED=1 -DBLOCKS=0).
+#ifdef ENGINE_WMMA   // places take the registers
+#define SLABS_IN_PAIRS 0
+#endif
 #include "kernels/conv/gpu_gather.cl"
 #include "kernels/gemm/matrix_tiles.cl"
 #include "kernels/conv/gpu_matrix_gather.cl"
+
+// Places whose tap 0 is not before the beginning of the buffer, so that a pointer and 32 bits are added as they are:
+// lead_of's bytes are added to them and taken from pointers.
+static inline OFFSET lead_of(const gpu_conv_problem* p)
+{
+    OFFSET lead = 0;
+    UNROLL for (int axis = 0; axis < 3; ++axis)
+        lead += 2 * (OFFSET)(max(-p->shift[axis], 0) * p->source_axis[axis]);
+    return lead;
+}
+static inline byte_place find_ahead(const gpu_conv_problem* p, int pixel, ulong origin)
+{
+    byte_place place = find_bytes(p, pixel, origin);
+    place.first += lead_of(p);
+    return place;
+}
+static inline uint4 gather_ahead(const __global uchar* tap, const __global uint4* zeros, byte_place place, int bits,
+                                 int wanted)
+{
+#if !INSIDE
+    wanted &= !(place.outside & bits);
+#endif
+    return *(const __global uint4*)(wanted ? tap + place.first : (const __global uchar*)zeros);
+}
+
+// The places of two pixels, in one load.
+#if OFFSET_IS_WHOLE
+typedef uint4 place_pair;
+#define PLACE_OF(two, odd) ((odd) ? (byte_place){(two).z, (int)(two).w} : (byte_place){(two).x, (int)(two).y})
+#else
+typedef struct {
+    byte_place of[2];
+} place_pair;
+#define PLACE_OF(two, odd) (two).of[odd]
+#endif
 
 // Where each pixel's taps lie, in group 0: found once for all work-groups. The last pixel is repeated.
 __kernel void conv_matrix_places(__global int* places, ulong places_offset, ulong x_offset, gpu_conv_problem p,
@@ -16,7 +54,7 @@ __kernel void conv_matrix_places(__global int* places, ulong places_offset, ulon
 {
     const int pixel = get_global_id(0);
     if (pixel < entries)
-        ((__global byte_place*)(places + places_offset))[pixel] = find_bytes(&p, min(pixel, p.pixels - 1), x_offset);
+        ((__global byte_place*)(places + places_offset))[pixel] = find_ahead(&p, min(pixel, p.pixels - 1), x_offset);
 }
 
 // parts[part][group, output][row] for one part of the pixels. Of x's p.depth channels in memory `channels` are its own.
@@ -37,18 +75,24 @@ void conv_matrix_weight(const __global stored* restrict x, ulong x_offset, const
 
     BEGIN_SLABS
     const slab_source from_dy = {2, 2 * p.result_axis[2], outputs - 1, 0, BLOCK_M};
-    int2 taps[B_LOADS];
+    const __global uchar* taps[B_LOADS];   // where a tap's channels lie, from tap 0 of pixel 0 on
+    int tap_bits[B_LOADS];
     UNROLL for (int load = 0; load < B_LOADS; ++load)
-        taps[load] = table[min(row0 + b_line + LINES_ON(load, 0), p.total - 8) / 8];
+    {
+        const int2 tap = table[min(row0 + b_line + LINES_ON(load, 0), p.total - 8) / 8];
+        taps[load] = (const __global uchar*)x + tap.x - lead_of(&p);
+        tap_bits[load] = tap.y;
+    }
     OFFSET dy_far = 2 * ((OFFSET)(dy_offset + group * p.result_group) + output0) + begin * (OFFSET)from_dy.k_step;
     // Places pass through local memory, once for the whole group; those of the slab after the next are on their way.
-    __local byte_place found[2 * SLAB_K];
+    __local place_pair found[SLAB_K];
+    __local byte_place* const found_one = (__local byte_place*)found;
     const __global byte_place* places = (const __global byte_place*)(place_table + place_table_offset) + (begin + item);
     byte_place coming;
     int here = 0;
     if (item < SLAB_K) {
         const int over = (end - begin) % SLAB_K;
-        found[item] = places[0];
+        found_one[item] = places[0];
         places += over ? over : SLAB_K;
         coming = places[0];
     }
@@ -56,15 +100,19 @@ void conv_matrix_weight(const __global stored* restrict x, ulong x_offset, const
 #define FETCH(count)                                                                                                  \
     {                                                                                                                 \
         FETCH_SLAB(a_next, A_LOADS, dy, dy_far, from_dy, a_line, a_k, count)                                          \
-        UNROLL for (int load = 0; load < B_LOADS; ++load)                                                             \
+        UNROLL for (int load = 0; load < B_LOADS; load += 2)                                                          \
         {                                                                                                             \
-            const int in_slab = b_k + DEPTH_ON(load, 0, BLOCK_N) + load % 2;                                          \
-            b_next[load] = gather_channels(x, zeros, found[here + in_slab], taps[load], in_slab < count);             \
+            const int k = b_k + DEPTH_ON(load, 0, BLOCK_N);                                                           \
+            const place_pair two = found[(here + k) / 2];                                                             \
+            b_next[load] = gather_ahead(taps[load], zeros, PLACE_OF(two, 0), tap_bits[load],                          \
+                                        (count) == SLAB_K || k < (count));                                            \
+            b_next[load + 1] = gather_ahead(taps[load], zeros, PLACE_OF(two, 1), tap_bits[load],                      \
+                                            (count) == SLAB_K || k + 1 < (count));                                    \
         }                                                                                                             \
         dy_far += count * from_dy.k_step;                                                                             \
         here = SLAB_K - here;                                                                                         \
         if (item < SLAB_K) {                                                                                          \
-            found[here + item] = coming;                                                                              \
+            found_one[here + item] = coming;                                                                          \
             places += SLAB_K;                                                                                         \
             coming = places[0];                                                                                       \
         }                                                                                                             \

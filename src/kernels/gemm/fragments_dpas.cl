@@ -27,10 +27,17 @@ typedef SUM_VECTOR(8) fragment_sums;
 #define FRAGMENT_ROW(e, lane) (e)
 #define FRAGMENT_COLUMN(e, lane) (lane)
 
-// Words of a slab: fragments of A hold [row][k], those of B [pair along k][column].
+// Words of a slab: fragments of A hold [row][k], those of B [pair along k][column]. In sub-groups of 8 A that comes
+// along rows stays so, [pair along k][row]: each lane reads its own pair.
+#ifdef ENGINE_DPAS16
+#define A_BY_PAIRS(along_k) 0
+#else
+#define A_BY_PAIRS(along_k) (!(along_k))
+#endif
 static inline int a_place(int along_k, int lines, int line, int k)
 {
-    return line / 8 * (SLAB_K / 2 * 8) + k / 16 * 64 + line % 8 * 8 + k % 16 / 2;
+    return line / 8 * (SLAB_K / 2 * 8) + k / 16 * 64 +
+           (A_BY_PAIRS(along_k) ? line % 8 + k % 16 / 2 * 8 : line % 8 * 8 + k % 16 / 2);
 }
 static inline int b_place(int along_k, int lines, int line, int k)
 {
@@ -38,16 +45,19 @@ static inline int b_place(int along_k, int lines, int line, int k)
 }
 
 static inline void place_a_along_k(__local uint* to, uint4 v) { *(__local uint4*)to = v; }
-static inline void place_a_along_lines(__local uint* to, int lines, uint4 v, uint4 w)
-{
-    place_words(to, 8, pairs_of_lines(v, w));
-}
 #define place_b_along_k place_a_along_k
 static inline void place_b_along_lines(__local uint* to, int lines, uint4 v, uint4 w)
 {
     const uint8 pairs = pairs_of_lines(v, w);
     ((__local uint4*)to)[0] = pairs.lo;
     ((__local uint4*)to)[1] = pairs.hi;
+}
+static inline void place_a_along_lines(__local uint* to, int lines, uint4 v, uint4 w)
+{
+    if (A_BY_PAIRS(0))
+        place_b_along_lines(to, lines, v, w);
+    else
+        place_words(to, 8, pairs_of_lines(v, w));
 }
 
 #define A_STEP(i, k) ((i) * (SLAB_K / 2 * 8) + (k) / 16 * 64)   // words to other fragments
@@ -61,11 +71,13 @@ static inline int begin_b(sub_group g, int along_k, int lines, int line)
     return b_place(along_k, lines, line, 0);
 }
 
+// Eight words of each lane as one message: numbers of 64 bits come four at a time, as those of 32 bits do.
+static inline int8 load_words(const __local uint* from) { return as_int8(vload4(0, (const __local ulong*)from)); }
+
 static inline fragment_b load_column(sub_group g, const __local uint* slab, int begin, int j, int k)
 {
     const __local uint* column = slab + begin + g.lane * SLAB_PITCH;
-    // As one message: numbers of 64 bits come four at a time, as those of 32 bits do.
-    return as_int8(vload4(0, (const __local ulong*)(column + j * LANES * SLAB_PITCH + k / 2)));
+    return load_words(column + j * LANES * SLAB_PITCH + k / 2);
 }
 
 #if !EMULATED
@@ -82,6 +94,8 @@ static inline fragment_a load_a(sub_group g, const __local uint* slab, int begin
     const __local ushort* p = (const __local ushort*)from + g.lane;
     return as_short8((ushort8)(p[0], p[16], p[32], p[48], p[64], p[80], p[96], p[112]));
 #else
+    if (A_BY_PAIRS(along_k))
+        return load_words(from + 8 * g.lane);
     from += g.lane;
     return (int8)(from[0], from[8], from[16], from[24], from[32], from[40], from[48], from[56]);
 #endif
@@ -101,7 +115,7 @@ static inline fragment_a load_a(sub_group g, const __local uint* slab, int begin
 #ifdef ENGINE_DPAS16
     return as_short8(intel_sub_group_block_read_us8((const __local ushort*)from));
 #else
-    return as_int8(intel_sub_group_block_read8(from));
+    return A_BY_PAIRS(along_k) ? load_words(from + 8 * g.lane) : as_int8(intel_sub_group_block_read8(from));
 #endif
 }
 static inline fragment_b load_b(sub_group g, const __local uint* slab, int begin, int along_k, int lines, int j, int k)

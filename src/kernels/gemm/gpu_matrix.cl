@@ -6,6 +6,9 @@
 //   -DALIGNED_C=0|1                    whether C's columns are contiguous, its addresses multiples of four elements
 //   -DC_TYPE=<dtype of C and D>        X unless it is given
 //   -DACTIVATION=<Activation> -DADD_D=0|1 -DPARTIAL=0|1
+#if PARTIAL && defined(ENGINE_MMA)   // sums would be spilled
+#define SLABS_IN_PAIRS 0
+#endif
 #include "kernels/gemm/problem.cl"
 #include "core/quad.cl"
 #include "kernels/gemm/matrix_tiles.cl"

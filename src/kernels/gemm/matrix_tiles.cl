@@ -10,7 +10,9 @@
 //     MULTIPLY_DEPTH(depth)         sums += A B over `depth` k. FETCH(count) is the kernel's: brings the next slab, of
 //                                   which `count` k are wanted, to a_next[A_LOADS] and b_next[B_LOADS], and moves on
 //     MULTIPLY_RUNS(runs, slabs, ...)   the same in runs of whole slabs, each of which begins with the statement, for
-//                                       run `begun`
+//                                       run `begun`. With -DPAIRS=1 there is an even number of slabs in a run: where
+//                                       PAIRED, FETCH(0) brings a slab and moves on by two, FETCH(1) brings the slab
+//                                       behind it, else FETCH(0) brings one and moves on by one
 //     EACH_QUAD_OF_SUMS(i, j, v, ...)   the statement, for v, four neighbours from column j on in row i of the block;
 //                                       with -DQUADS_OF_ROWS=1 four from row i on in column j
 //
@@ -50,6 +52,14 @@
 #ifndef LOADS_COME_FIRST
 #define LOADS_COME_FIRST
 #endif
+
+// Sums of sub-groups of 8 that leave no registers for all fragments of B at once, nor for two slabs' places.
+#if defined(ENGINE_DPAS8) && FRAGMENTS_M * FRAGMENTS_N > 12
+#define FEW_REGISTERS 1
+#else
+#define FEW_REGISTERS 0
+#endif
+#define PAIRED (PAIRS && !FEW_REGISTERS)
 
 #define ITEMS (SUB_GROUPS_M * SUB_GROUPS_N * LANES)
 #define ROWS (FRAGMENTS_M * FRAGMENT_M)      // of a sub-group
@@ -130,7 +140,8 @@ static inline uint4 fetch_group(const __global uchar* matrix, OFFSET far, slab_s
 {
 #if ALIGNED
     const OFFSET first = min((OFFSET)line, s.along_k ? s.last : s.last / 8 * 8);
-    return k < depth ? *(const __global uint4*)(matrix + (far + (first * s.line_step + k * s.k_step))) : (uint4)0;
+    const __global uint4* const at = (const __global uint4*)(matrix + (far + (first * s.line_step + k * s.k_step)));
+    return depth == SLAB_K || k < depth ? *at : (uint4)0;
 #elif NEIGHBOURS
     const OFFSET first = min((OFFSET)line, s.along_k ? s.last : s.last / 8 * 8);
     const OFFSET at = far + (first * s.line_step + min(k, depth - 1) * s.k_step);
@@ -171,7 +182,7 @@ static inline void multiply_slabs(sub_group g, fragment_sums sums[FRAGMENTS_M][F
 {
     UNROLL for (int k = 0; k < SLAB_K; k += FRAGMENT_K)
     {
-#ifdef ENGINE_DPAS8
+#if FEW_REGISTERS || defined(ENGINE_MMA)   // fragments of B one after the other
         fragment_a a[FRAGMENTS_M];
         UNROLL for (int i = 0; i < FRAGMENTS_M; ++i)
             a[i] = load_a(g, slabs, a_begin, A_ALONG_K, BLOCK_M, i, k);
@@ -251,26 +262,43 @@ static inline void dump_fragments(const fragment_sums sums[FRAGMENTS_N], __local
     const int a_line = first_line(item, A_ALONG_K, BLOCK_M), a_k = first_depth(item, A_ALONG_K, BLOCK_M);             \
     const int b_line = first_line(item, B_ALONG_K, BLOCK_N), b_k = first_depth(item, B_ALONG_K, BLOCK_N);
 
-#define MULTIPLY_SLAB(fetch_next)                                                                                     \
+#define MULTIPLY_SLAB(at, fetch_next)                                                                                 \
     {                                                                                                                 \
-        PLACE_SLAB(a, slabs + (now + a_at), a_next, A_LOADS, A_ALONG_K, BLOCK_M)                                      \
-        PLACE_SLAB(b, slabs + (now + A_SLAB + b_at), b_next, B_LOADS, B_ALONG_K, BLOCK_N)                             \
+        PLACE_SLAB(a, slabs + (at + a_at), a_next, A_LOADS, A_ALONG_K, BLOCK_M)                                       \
+        PLACE_SLAB(b, slabs + (at + A_SLAB + b_at), b_next, B_LOADS, B_ALONG_K, BLOCK_N)                              \
         barrier(CLK_LOCAL_MEM_FENCE);                                                                                 \
         if (fetch_next)                                                                                               \
             FETCH(SLAB_K)                                                                                             \
         LOADS_COME_FIRST                                                                                              \
-        multiply_slabs(g, sums, slabs, UNIFORM(now + a_begin), UNIFORM(now + A_SLAB + b_begin));                      \
+        MULTIPLY_AT(at)                                                                                               \
         now = A_SLAB + B_SLAB - now;                                                                                  \
     }
+#ifndef SLABS_IN_PAIRS   // two slabs in a step of the loop, whose places in local memory are constants then
+// Intel's registers sums and fragments fill, those of gfx11 in the large tile, whose lanes hold operands twice.
+#if defined(ENGINE_DPAS16) || defined(ENGINE_DPAS8) || (defined(ENGINE_WMMA) && FRAGMENTS_M * FRAGMENTS_N > 12)
+#define SLABS_IN_PAIRS 0
+#else
+#define SLABS_IN_PAIRS 1
+#endif
+#endif
 #if EMULATED   // once is enough to compile
 #define MULTIPLY_ALL_SLABS                                                                                            \
     for (; left >= 0; --left)                                                                                         \
-        MULTIPLY_SLAB(left > 0)
+        MULTIPLY_SLAB(now, left > 0)
+#elif SLABS_IN_PAIRS
+#define MULTIPLY_ALL_SLABS                                                                                            \
+    if (left % 2)                                                                                                     \
+        MULTIPLY_SLAB(A_SLAB + B_SLAB, 1)                                                                             \
+    for (left /= 2; left > 0; --left) {                                                                               \
+        MULTIPLY_SLAB(0, 1)                                                                                           \
+        MULTIPLY_SLAB(A_SLAB + B_SLAB, 1)                                                                             \
+    }                                                                                                                 \
+    MULTIPLY_SLAB(0, 0)
 #else
 #define MULTIPLY_ALL_SLABS                                                                                            \
     for (; left > 0; --left)                                                                                          \
-        MULTIPLY_SLAB(1)                                                                                              \
-    MULTIPLY_SLAB(0)
+        MULTIPLY_SLAB(now, 1)                                                                                         \
+    MULTIPLY_SLAB(now, 0)
 #endif
 #define MULTIPLY_DEPTH(depth)                                                                                         \
     {                                                                                                                 \
@@ -282,11 +310,11 @@ static inline void dump_fragments(const fragment_sums sums[FRAGMENTS_N], __local
         FETCH(first)                                                                                                  \
         MULTIPLY_ALL_SLABS                                                                                            \
     }
-#define PLACE_SLABS                                                                                                   \
+#define PLACE_SLABS(begin)                                                                                            \
     {                                                                                                                 \
         FETCHED                                                                                                       \
-        PLACE_SLAB(a, slabs + (now + a_at), a_next, A_LOADS, A_ALONG_K, BLOCK_M)                                      \
-        PLACE_SLAB(b, slabs + (now + A_SLAB + b_at), b_next, B_LOADS, B_ALONG_K, BLOCK_N)                             \
+        PLACE_SLAB(a, slabs + (begin + a_at), a_next, A_LOADS, A_ALONG_K, BLOCK_M)                                    \
+        PLACE_SLAB(b, slabs + (begin + A_SLAB + b_at), b_next, B_LOADS, B_ALONG_K, BLOCK_N)                           \
         barrier(CLK_LOCAL_MEM_FENCE);                                                                                 \
     }
 #if EMULATED
@@ -300,13 +328,40 @@ static inline void dump_fragments(const fragment_sums sums[FRAGMENTS_N], __local
                     ++begun;                                                                                          \
                     in_run = (slabs_of_run);                                                                          \
                 }                                                                                                     \
-                FETCH(SLAB_K)                                                                                         \
+                FETCH(PAIRED ? in_run % 2 : 0)                                                                        \
             }                                                                                                         \
             if (left < (runs) * (slabs_of_run)) {                                                                     \
                 multiply_slabs(g, sums, slabs, now + a_begin, now + A_SLAB + b_begin);                                \
                 now = A_SLAB + B_SLAB - now;                                                                          \
             }                                                                                                         \
-            PLACE_SLABS                                                                                               \
+            PLACE_SLABS(now)                                                                                          \
+        }                                                                                                             \
+    }
+// Places in local memory are constants, and so is how far the second slab's values lie from the first's. Behind the
+// last run its beginning is brought once more, which is less than the code that would not.
+#elif PAIRED
+#define NEXT_SLAB(which)                                                                                              \
+    FETCH(which)                                                                                                      \
+    LOADS_COME_FIRST                                                                                                  \
+    MULTIPLY_AT((1 - which) * (A_SLAB + B_SLAB))                                                                      \
+    PLACE_SLABS(which * (A_SLAB + B_SLAB))
+#define MULTIPLY_RUNS(runs, slabs_of_run, ...)                                                                        \
+    {                                                                                                                 \
+        BEGIN_RUNS                                                                                                    \
+        {                                                                                                             \
+            __VA_ARGS__                                                                                               \
+        }                                                                                                             \
+        FETCH(0)                                                                                                      \
+        PLACE_SLABS(now)                                                                                              \
+        for (int left_runs = (runs); left_runs > 0; --left_runs) {                                                    \
+            for (int left = (slabs_of_run) / 2 - 1; left > 0; --left) {                                               \
+                NEXT_SLAB(1)                                                                                          \
+                NEXT_SLAB(0)                                                                                          \
+            }                                                                                                         \
+            NEXT_SLAB(1)                                                                                              \
+            begun = min(begun + 1, (runs)-1);                                                                         \
+            __VA_ARGS__                                                                                               \
+            NEXT_SLAB(0)                                                                                              \
         }                                                                                                             \
     }
 #else
@@ -316,23 +371,25 @@ static inline void dump_fragments(const fragment_sums sums[FRAGMENTS_N], __local
         {                                                                                                             \
             __VA_ARGS__                                                                                               \
         }                                                                                                             \
-        FETCH(SLAB_K)                                                                                                 \
-        PLACE_SLABS                                                                                                   \
+        FETCH(0)                                                                                                      \
+        PLACE_SLABS(now)                                                                                              \
         for (int left = (slabs_of_run)-1;; left = (slabs_of_run)) {                                                   \
             for (; left > 0; --left) {                                                                                \
-                FETCH(SLAB_K)                                                                                         \
+                FETCH(0)                                                                                              \
                 LOADS_COME_FIRST                                                                                      \
-                multiply_slabs(g, sums, slabs, UNIFORM(now + a_begin), UNIFORM(now + A_SLAB + b_begin));              \
+                MULTIPLY_AT(now)                                                                                      \
                 now = A_SLAB + B_SLAB - now;                                                                          \
-                PLACE_SLABS                                                                                           \
+                PLACE_SLABS(now)                                                                                      \
             }                                                                                                         \
             if (++begun == (runs))                                                                                    \
                 break;                                                                                                \
             __VA_ARGS__                                                                                               \
         }                                                                                                             \
-        multiply_slabs(g, sums, slabs, UNIFORM(now + a_begin), UNIFORM(now + A_SLAB + b_begin));                      \
+        MULTIPLY_AT(now)                                                                                              \
     }
 #endif
+#define MULTIPLY_AT(begin)                                                                                            \
+    multiply_slabs(g, sums, slabs, UNIFORM((begin) + a_begin), UNIFORM((begin) + A_SLAB + b_begin));
 #define BEGIN_RUNS                                                                                                    \
     const int a_at = a_place(A_ALONG_K, BLOCK_M, a_line, a_k), b_at = b_place(B_ALONG_K, BLOCK_N, b_line, b_k);       \
     const int a_begin = begin_a(g, A_ALONG_K, BLOCK_M, row), b_begin = begin_b(g, B_ALONG_K, BLOCK_N, column);        \

@@ -25,7 +25,7 @@ static inline uint4 gather_bytes(const __global uchar* source, byte_place place,
 #if INSIDE
     const int inside = wanted;
 #else
-    const int inside = wanted && (place.inside & tap.y) == tap.y;
+    const int inside = wanted && !(place.outside & tap.y);
 #endif
     const uint4 v = *(const __global uint4*)(source + (inside ? place.first + tap.x : 0));
     return inside ? v ^ FLIPPED : wanted ? (uint4)fill : (uint4)0;
