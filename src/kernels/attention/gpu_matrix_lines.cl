@@ -16,6 +16,9 @@
 #ifdef ENGINE_MMA
 #define SLAB_K HEAD   // ldmatrix transposes: slabs of whole lines are read both ways
 #endif
+#ifdef ENGINE_DPAS8
+#define B_AFTER_B 1   // of matrix_tiles.cl
+#endif
 #include "kernels/gemm/matrix_tiles.cl"
 #include "kernels/attention/gpu_matrix_lanes.cl"
 #ifdef DROPOUT

@@ -6,7 +6,7 @@
 // in parts of the pixels, which add_parts.cl adds in order. Both tensors have their channels innermost, as many as a
 // multiple of eight, and dy's pixels lie at one distance: neighbours are brought along lines, eight channels of x at
 // one tap. Options: those of gpu_gather.cl and matrix_tiles.cl (-DA_ALONG_K=0 -DB_ALONG_K=0 -DALIGNED=1 -DBLOCKS=0).
-#ifdef ENGINE_WMMA   // places take the registers
+#if defined(ENGINE_WMMA) || (defined(ENGINE_WMMA12) && FRAGMENTS_M * FRAGMENTS_N > 12)   // places take the registers
 #define SLABS_IN_PAIRS 0
 #endif
 #include "kernels/conv/gpu_gather.cl"

@@ -54,12 +54,13 @@
 #endif
 
 // Sums of sub-groups of 8 that leave no registers for all fragments of B at once, nor for two slabs' places.
-#if defined(ENGINE_DPAS8) && FRAGMENTS_M * FRAGMENTS_N > 12
-#define FEW_REGISTERS 1
+#ifdef B_AFTER_B   // of kernels that have other things in them
+#elif defined(ENGINE_DPAS8) && FRAGMENTS_M * FRAGMENTS_N > 12
+#define B_AFTER_B 1
 #else
-#define FEW_REGISTERS 0
+#define B_AFTER_B 0
 #endif
-#define PAIRED (PAIRS && !FEW_REGISTERS)
+#define PAIRED (PAIRS && !B_AFTER_B)
 
 #define ITEMS (SUB_GROUPS_M * SUB_GROUPS_N * LANES)
 #define ROWS (FRAGMENTS_M * FRAGMENT_M)      // of a sub-group
@@ -182,7 +183,8 @@ static inline void multiply_slabs(sub_group g, fragment_sums sums[FRAGMENTS_M][F
 {
     UNROLL for (int k = 0; k < SLAB_K; k += FRAGMENT_K)
     {
-#if FEW_REGISTERS || defined(ENGINE_MMA)   // fragments of B one after the other
+#if B_AFTER_B || (defined(ENGINE_MMA) && !(defined(WHOLE_TAPS) && !WHOLE_TAPS))
+        // Fragments of B one after the other.
         fragment_a a[FRAGMENTS_M];
         UNROLL for (int i = 0; i < FRAGMENTS_M; ++i)
             a[i] = load_a(g, slabs, a_begin, A_ALONG_K, BLOCK_M, i, k);
