@@ -110,11 +110,20 @@ static inline target_t element(const __global storage_t(S)* source, ulong from)
 // counts; it is a work-group of its own, so that the compiler turns its inner loop into vector instructions.
 #define CHUNK 4096
 
+#ifdef RAW
+#include "kernels/copy/run.cl"
+#endif
+
 // One row from element `first` to `last`; strides apply from the row's start.
 static inline void copy_row(const __global storage_t(S)* restrict source, INDEX source_stride,
                             __global storage_t(D)* restrict target, INDEX target_stride, INDEX first, INDEX last)
 {
     if (target_stride == 1 && source_stride == 1) {
+#ifdef RAW
+        copy_bytes_of_run((__global uchar*)(target + first), (const __global uchar*)(source + first),
+                          (ulong)(last - first) * sizeof(storage_t(S)));
+        return;
+#endif
 #ifdef BLOCKS
         for (; first + 8 <= last; first += 8) {
             source_t v[8];

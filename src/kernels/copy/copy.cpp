@@ -123,6 +123,8 @@ Kernel& build(Context& context, const Variant& variant, Access access)
         flags += " -DCONJUGATE";
     if (variant.options.negate)
         flags += " -DNEGATE";
+    if (variant.raw() && context.device().kind == DeviceKind::cpu)
+        flags += " -DRAW";
     flags += block_flags(variant);
     return context.program("kernels/copy/copy.cl", flags).kernel(kernel_names[static_cast<int>(access)]);
 }

@@ -12,16 +12,16 @@
 #include "kernels/index/geometry.cl"
 
 #ifdef CLPRIM_DEVICE_CPU
+#include "kernels/copy/run.cl"
 
 // A row's elements lie `to` and `from` apart.
 static inline void move_run(__global ELEMENT* restrict out, offset_t to, const __global ELEMENT* restrict source,
                             offset_t from, uint count)
 {
-    uint i = 0;
 #ifdef FORWARD
-    for (; i < count; ++i)
-        out[i] = source[i];
+    copy_bytes_of_run((__global uchar*)out, (const __global uchar*)source, count * sizeof(ELEMENT));
 #elif defined(BACKWARD)
+    uint i = 0;
 #ifdef VECTOR
     for (; i + 16 <= count; i += 16) {
         const VECTOR v = vload16(0, source - (offset_t)i - 15);
@@ -31,7 +31,7 @@ static inline void move_run(__global ELEMENT* restrict out, offset_t to, const _
     for (; i < count; ++i)
         out[i] = source[-(offset_t)i];
 #else
-    for (; i < count; ++i, out += to, source += from)
+    for (uint i = 0; i < count; ++i, out += to, source += from)
         *out = *source;
 #endif
 }

@@ -85,7 +85,9 @@ void on_cpu(Queue& queue, const Accumulation& work, const IndexedAxis& axis)
                        units = std::max<std::int64_t>(queue.device().compute_units, 1);
     const auto step = [&](int operand) { return columns > 1 ? g.stride(operand, 0) : 0; };
     const std::int64_t index_stride = work.index.strides.back();
-    const bool still = step(2) == 0, along = columns == 1 || std::abs(index_stride) < std::abs(step(2));
+    const bool still = step(2) == 0, nearer = std::abs(work.source.strides.back()) < std::abs(step(1)) &&
+                                              std::abs(axis.stride) < std::abs(step(0));
+    const bool along = columns == 1 || nearer || std::abs(index_stride) < std::abs(step(2));
     // Blocks of whole cache lines, and of no more than give each thread some.
     const std::int64_t width = std::clamp<std::int64_t>(blocks_of(columns * rows, 16 * units) * 16, 16, most_lines),
                        each = std::clamp<std::int64_t>(4096 / (columns * work.entries), 1,
