@@ -71,8 +71,7 @@ std::int64_t int_of(const Node& node, std::string_view name, std::int64_t otherw
     return checked_attribute_of(node, name, otherwise);
 }
 
-// ---- convolution, batch norm, residual, activation
-// ---------------------------------------------------------------------
+// ---- convolution, batch norm, residual, activation ----
 
 struct FusedActivation {
     std::string name;

@@ -74,8 +74,7 @@ void solve_in_blocks(Queue& queue, const System& s, std::int64_t size, const Ten
     }
 }
 
-// ---- on CPUs
-// --------------------------------------------------------------------------------------------------------
+// ---- on CPUs ----
 
 // system_t and solve_t of cpu_triangular.cl
 struct SystemArgument {
@@ -150,8 +149,7 @@ void solve_on_cpu(Queue& queue, const Systems& s, const Tensor& b, const Tensor&
                       x);
 }
 
-// ---- on GPUs
-// --------------------------------------------------------------------------------------------------------
+// ---- on GPUs ----
 
 void solve_on_gpu(Queue& queue, const Systems& s, const Tensor& b, const Tensor& x)
 {

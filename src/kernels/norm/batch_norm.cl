@@ -85,8 +85,7 @@ static inline void add_term(vec_t x, vec_t dy, acc_t center, vec_t* a, vec_t* b)
 #define LOAD_DY_LANES(i, n) (vec_t)(0)
 #endif
 
-// ---- rows: inner > 1, or few columns
-// ---------------------------------------------------------------------------------
+// ---- rows: inner > 1, or few columns ----
 
 // Elements [begin, end) of channel c, counted through its rows: sums over one team, in every member.
 #if TEAM > 1

@@ -67,8 +67,7 @@ void reduce_columns(input_t x, ulong x_offset, input_t dy, ulong dy_offset, __gl
     store_lanes(PARTIAL, partial, at + 2 * plane, lanes, to_vector(X, count));
 }
 
-// ---- between the passes
-// ----------------------------------------------------------------------------------------------
+// ---- between the passes ----
 
 // One work-item per channel: merges the parts (0 in evaluation mode), writes the coefficients [center, k0, k1, k2].
 __kernel void finish(const __global acc_t* partial, ulong partial_offset, uint parts, uint channels,
@@ -104,8 +103,7 @@ __kernel void finish(const __global acc_t* partial, ulong partial_offset, uint p
     }
 }
 
-// ---- second pass
-// -----------------------------------------------------------------------------------------------------
+// ---- second pass ----
 
 static inline coefficients_t load_coefficients(const __global acc_t* p, uint channels, uint c)
 {

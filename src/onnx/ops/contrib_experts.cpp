@@ -206,8 +206,7 @@ void mixture(Call& call)
     mix(call, Experts<decltype(weights)>{call, weights, {none, 3, 5, 7}}, call.has(6), none);
 }
 
-// ---- quantised experts
-// -------------------------------------------------------------------------------------------------
+// ---- quantised experts ----
 
 // Inputs of a layer of QMoE: bytes, scales; zero points come behind all layers.
 struct QuantizedLayer {
@@ -259,8 +258,7 @@ void quantized_mixture(Call& call)
     mix(call, Experts<decltype(weights)>{call, weights, {none, 4, 7, 10}}, call.has(8), 14);
 }
 
-// ---- routers
-// -----------------------------------------------------------------------------------------------------------
+// ---- routers ----
 
 // Scores of the experts that a token chooses in its best groups; `router_sentinel` for the others.
 void group_router(Call& call)

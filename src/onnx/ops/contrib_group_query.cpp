@@ -172,8 +172,7 @@ void group_query_attention(Call& call)
     attend_to_output(call, p);
 }
 
-// ---- rotary embedding
-// ------------------------------------------------------------------------------------------------
+// ---- rotary embedding ----
 
 // Positions are given for each token, or for the first one.
 void rotary_embedding(Call& call)

@@ -18,8 +18,7 @@ namespace {
 
 constexpr std::int64_t one = 1;
 
-// ---- embeddings
-// ------------------------------------------------------------------------------------------------------
+// ---- embeddings ----
 
 struct Embedding {
     Value ids, segments, words, positions, segment_table, gamma, beta, mask, position_ids;
@@ -66,8 +65,7 @@ void quantized_embed_layer_normalization(Call& call)
           {call.input(0), op.input(1), real(2, 8), real(3, 9), real(4, 10), real(5, 11), real(6, 12), op.input(7), {}});
 }
 
-// ---- biases and activations
-// --------------------------------------------------------------------------------------------
+// ---- biases and activations ----
 
 void bias_split_gelu(Call& call)
 {
@@ -129,8 +127,7 @@ void gemm_fast_gelu(Call& call)
     call.output(0, op("Gelu", {y}, {{"approximate", std::string("tanh")}}));
 }
 
-// ---- norms of images
-// ---------------------------------------------------------------------------------------------------
+// ---- norms of images ----
 
 Value group_norm_of(const Call& call, const Value& x)
 {
@@ -170,8 +167,7 @@ void skip_group_norm(Call& call)
     call.output(1, sum);
 }
 
-// ---- channels last
-// -----------------------------------------------------------------------------------------------------
+// ---- channels last ----
 
 // Weights may be [out, spatial..., in] or [out, in, spatial...]; `ours` says which of the two where both fit.
 Value channels_first_weights(const Call& call, bool spatial_first)

@@ -57,8 +57,7 @@ void relative_position_bias(Call& call)
     call.output(0, op("Unsqueeze", {bias, Value::ints(std::array{std::int64_t{0}})}));
 }
 
-// ---- what ONNX has under other names
-// ---------------------------------------------------------------------------------
+// ---- what ONNX has under other names ----
 
 void expand_dims(Call& call)
 {

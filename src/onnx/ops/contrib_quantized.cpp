@@ -112,8 +112,7 @@ void convolution(Call& call)
     call.output(0, channels_last ? op.to_channels_last(y) : y);
 }
 
-// ---- products
-// --------------------------------------------------------------------------------------------------------
+// ---- products ----
 
 // A scale or zero point of columns, for the last axis of [..., n]; of a stack of matrices [b, n] for each of its own.
 Value for_columns(const Call& call, const Value& parameter, const Value& product)
@@ -205,7 +204,7 @@ void attention(Call& call)
     projected_attention(call, projected, {.mask = 5, .past = 8, .bias = none, .past_length = none});
 }
 
-// ---- other ---------------------------------------------------------------------------------------------------------
+// ---- other ----
 
 // Weights [directions, in, 4 hidden] with a scale for all, or one for each column, as LSTM takes them.
 Value lstm_weights(const Call& call, std::size_t weights, std::size_t scale)

@@ -124,8 +124,7 @@ Tensor attended(const Call& call, const Scores& p)
 
 void attend_to_output(Call& call, const Scores& p) { call.output(0, Value(attended(call, p))); }
 
-// ---- masks
-// -----------------------------------------------------------------------------------------------------------
+// ---- masks ----
 
 Tensor positions(const Call& call, std::int64_t count)
 {
@@ -180,8 +179,7 @@ Tensor sum_of(const Call& call, const Tensor& a, const Tensor& b)
 
 Tensor optional_input(const Call& call, std::size_t i) { return i == none ? Tensor() : call.tensor_or_none(i); }
 
-// ---- caches
-// ----------------------------------------------------------------------------------------------------------
+// ---- caches ----
 
 Cache appended(const Call& call, const Tensor& past, const Tensor& fresh, std::optional<std::int64_t> length)
 {

@@ -123,8 +123,7 @@ void dynamic_time_warping(Call& call)
     call.output(0, path);
 }
 
-// ---- hashes
-// ------------------------------------------------------------------------------------------------------------
+// ---- hashes ----
 
 // MurmurHash3_x86_32 (Appleby, public domain), from its description.
 std::uint32_t murmur_hash(std::span<const std::byte> bytes, std::uint32_t seed)
@@ -170,8 +169,7 @@ void murmur_hash_operator(Call& call)
     call.output(0, y);
 }
 
-// ---- tokenizers
-// --------------------------------------------------------------------------------------------------------
+// ---- tokenizers ----
 
 using Tokens = std::vector<std::string>;
 

@@ -49,7 +49,7 @@ std::span<const OperatorRow> contrib_quantized_operators();   // com.microsoft: 
 std::span<const OperatorRow> contrib_packed_operators();  // com.microsoft: batches without padding
 std::span<const OperatorRow> contrib_expert_operators();  // com.microsoft: mixtures of experts
 std::span<const OperatorRow> contrib_gate_operators();    // com.microsoft: gates, streams of hyper-connections
-std::span<const OperatorRow> contrib_more_operators();    // com.microsoft: transforms, rotations, crops
+std::span<const OperatorRow> contrib_transform_operators();    // com.microsoft: transforms, rotations, crops
 std::span<const OperatorRow> contrib_token_operators();   // com.microsoft: what the host does with tokens
 std::span<const OperatorRow> generation_operators();      // com.microsoft: searches for text
 
@@ -69,7 +69,7 @@ inline std::vector<std::span<const OperatorRow>> families()
             contrib_operators(), contrib_attention_operators(), contrib_group_query_operators(),
             contrib_layer_operators(), contrib_block_operators(), contrib_name_operators(),
             contrib_quantized_operators(), contrib_packed_operators(), contrib_expert_operators(),
-            contrib_gate_operators(), contrib_more_operators(), contrib_token_operators(), generation_operators()};
+            contrib_gate_operators(), contrib_transform_operators(), contrib_token_operators(), generation_operators()};
 }
 
 }  // namespace clprim::onnx

@@ -150,8 +150,7 @@ void sampling(Call& call)
     });
 }
 
-// ---- beams
-// -----------------------------------------------------------------------------------------------------------
+// ---- beams ----
 
 void put_best(Call& call, const Beams& beams, const Prompt& prompt, std::int64_t returned)
 {

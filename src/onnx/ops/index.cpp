@@ -40,8 +40,7 @@ Tensor spread(const Tensor& other, std::size_t first, const Dims& shape)
     return with_shape(other, shape, strides);
 }
 
-// ---- Gather
-// ----------------------------------------------------------------------------------------------------------
+// ---- Gather ----
 
 Dims gathered_shape(const Call& call, std::size_t axis)
 {
@@ -111,8 +110,7 @@ void gather_elements(Call& call)
         clprim::gather(call.queue(), call.tensor(0), axis, index_tensor(call, 1), y);
 }
 
-// ---- GatherND and ScatterND: the last axis of the index holds coordinates
-// ---------------------------------------------
+// ---- GatherND and ScatterND: the last axis of the index holds coordinates ----
 
 struct Coordinates {
     Tensor keys;             // offsets into the indexed tensor in runs of elements, spread over `space`
@@ -271,8 +269,7 @@ void tensor_scatter(Call& call)
         scatter(call.queue(), y, axis, with_shape(index, update.shape, strides), update);
 }
 
-// ---- the rest
-// --------------------------------------------------------------------------------------------------------
+// ---- the rest ----
 
 void nonzero(Call& call)
 {

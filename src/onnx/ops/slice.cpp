@@ -16,8 +16,7 @@ namespace {
 
 using Ints = std::vector<std::int64_t>;
 
-// ---- Slice
-// -----------------------------------------------------------------------------------------------------------
+// ---- Slice ----
 
 // Per axis of the input: first element, step, number of elements.
 struct SliceRange {
@@ -92,8 +91,7 @@ void slice_on_host(Call& call)
     call.output(0, pick_strided(call.input(0), shape, strides, offset));
 }
 
-// ---- Pad
-// -------------------------------------------------------------------------------------------------------------
+// ---- Pad ----
 
 struct Border {
     Ints begin, end;   // per axis, negative: cropped
@@ -204,8 +202,7 @@ void pad(Call& call)
     pad_from_itself(call, pads, mode);
 }
 
-// ---- tensors made from positions
-// -------------------------------------------------------------------------------------
+// ---- tensors made from positions ----
 
 void constant(Call& call)
 {

@@ -204,7 +204,7 @@ void draw(VarlenProblem& p, double dropout)
     }
 }
 
-// ---- the operator of torch.nn.attention.varlen
+// ---- the operator of torch.nn.attention.varlen ----
 
 void set_window(VarlenProblem& p, bool causal, std::optional<c10::SymInt> left, std::optional<c10::SymInt> right)
 {
@@ -262,7 +262,7 @@ flash_attention_backward(const Tensor& grad_y, const Tensor& query, const Tensor
     return {found.query.view(query.sizes()), found.key.view(key.sizes()), found.value.view(value.sizes())};
 }
 
-// ---- the operator of jagged tensors
+// ---- the operator of jagged tensors ----
 
 // How logsumexp of sequences lies in the result of _efficient_attention_forward, as PyTorch's shapes for compilation
 // have it: [sequences, heads, longest rounded up to 32].

@@ -39,8 +39,7 @@ std::vector<int64_t> all_but(int64_t dim, int64_t dims)
     return rest;
 }
 
-// ---- norms of slices
-// -------------------------------------------------------------------------------------------------
+// ---- norms of slices ----
 
 // Slices along `dim` whose p-norm exceeds maxnorm are scaled to it.
 Tensor& renorm_out(const Tensor& self, const at::Scalar& p, int64_t dim, const at::Scalar& maxnorm, Tensor& out)
@@ -76,8 +75,7 @@ Two weight_norm_backward(const Tensor& grad_w, const Tensor& v, const Tensor& g,
     return {(g / norm) * (grad_w - v * (along / (norm * norm))), along / norm};
 }
 
-// ---- products
-// --------------------------------------------------------------------------------------------------------
+// ---- products ----
 
 // Each component is a difference of two products of the others.
 Tensor& linalg_cross_out(const Tensor& self, const Tensor& other, int64_t dim, Tensor& out)
@@ -155,8 +153,7 @@ Tensor& linear_combination_out(const Tensor& input, const Tensor& coefficients, 
     return out.add_(linear_combination(input, coefficients));
 }
 
-// ---- activations
-// -----------------------------------------------------------------------------------------------------
+// ---- activations ----
 
 Tensor& add_relu_out(const Tensor& self, const Tensor& other, const at::Scalar& alpha, Tensor& out)
 {
@@ -214,8 +211,7 @@ Tensor glu_backward_jvp(const Tensor& grad_x, const Tensor& grad_glu, const Tens
     return result;
 }
 
-// ---- statistics
-// ------------------------------------------------------------------------------------------------------
+// ---- statistics ----
 
 // Mean and biased variance of each channel; the running statistics, where there are any, move towards them.
 Two batch_norm_update_stats(const Tensor& input, const OptionalTensor& running_mean, const OptionalTensor& running_var,

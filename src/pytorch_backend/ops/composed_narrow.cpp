@@ -41,7 +41,7 @@ namespace composed = at::compositeimplicitautograd;
 
 bool has_doubles(const Tensor& t) { return current_queue(t).device().fp64; }
 
-// ---- quantiles
+// ---- quantiles ----
 
 // q of the way to element `last`, exactly: the element below, and how far it is to the next. q is a whole number of
 // 2^-shift, and its product with `last` has less than 63 bits.

@@ -87,8 +87,7 @@ Two per_channel(const Tensor& self, const Tensor& scale, const Tensor& zero, int
     return quantize(self, s.reciprocal(), s, z, low, high);
 }
 
-// ---- with an observer: the range of what has been seen gives scale and zero point
-// --------------------------------------------------------------------------------------------------------------------
+// ---- with an observer: the range of what has been seen gives scale and zero point ----
 
 Tensor first(const Tensor& tensor, int64_t count) { return tensor.reshape(-1).narrow(0, 0, count); }
 

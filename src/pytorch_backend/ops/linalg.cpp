@@ -31,8 +31,7 @@ namespace {
 using at::Tensor;
 using Four = std::tuple<Tensor&, Tensor&, Tensor&, Tensor&>;
 
-// ---- LU
-// --------------------------------------------------------------------------------------------------------------
+// ---- LU ----
 
 struct Lu {
     Tensor lu, pivots, info;   // [batch, m, n], [batch, min(m, n)], [batch]
@@ -245,8 +244,7 @@ Four slogdet_out(const Tensor& a, Tensor& sign, Tensor& logabsdet, Tensor& lu, T
     return {sign, logabsdet, lu, pivots};
 }
 
-// ---- Cholesky
-// --------------------------------------------------------------------------------------------------------
+// ---- Cholesky ----
 
 TwoOut cholesky_ex_out(const Tensor& a, bool upper, bool check_errors, Tensor& l, Tensor& info)
 {
@@ -298,8 +296,7 @@ Tensor& cholesky_inverse_out(const Tensor& factor, bool upper, Tensor& out)
     return assign(out, torch_ocl::cholesky_inverse(factor, upper));
 }
 
-// ---- triangular systems
-// ----------------------------------------------------------------------------------------------
+// ---- triangular systems ----
 
 // X of A X = B, or X A = B, over a common batch.
 void triangular(const Tensor& a, const Tensor& b, bool upper, bool left, bool unit, const Tensor& out)

@@ -27,8 +27,7 @@ namespace {
 using at::Tensor;
 using Four = std::tuple<Tensor&, Tensor&, Tensor&, Tensor&>;
 
-// ---- least squares
-// ---------------------------------------------------------------------------------------------------
+// ---- least squares ----
 
 struct LeastSquares {
     Tensor solution;            // [..., n, k]
@@ -147,8 +146,7 @@ Four lstsq_out(const Tensor& a, const Tensor& b, std::optional<double> rcond, st
     return {solution, residuals, rank, singular_values};
 }
 
-// ---- functions of matrices
-// -------------------------------------------------------------------------------------------
+// ---- functions of matrices ----
 
 // Taylor's polynomial of degree 18 by Paterson and Stockmeyer's scheme in powers of a^4: seven products.
 Tensor taylor_18(const Tensor& a)

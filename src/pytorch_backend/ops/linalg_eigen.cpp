@@ -18,8 +18,7 @@ namespace {
 
 using at::Tensor;
 
-// ---- eigenvalues
-// -----------------------------------------------------------------------------------------------------
+// ---- eigenvalues ----
 
 struct Eigen {
     Tensor values, vectors;   // [..., n], [..., n, n] or undefined
@@ -85,8 +84,7 @@ Tensor& eigvals_out(const Tensor& a, Tensor& values)
     return assign(values, eigvals(a));
 }
 
-// ---- LDL
-// -------------------------------------------------------------------------------------------------------------
+// ---- LDL ----
 
 ThreeOut ldl_factor_ex_out(const Tensor& a, bool hermitian, bool check_errors, Tensor& ld, Tensor& pivots, Tensor& info)
 {

@@ -22,8 +22,7 @@ namespace {
 
 using at::Tensor;
 
-// ---- QR
-// --------------------------------------------------------------------------------------------------------------
+// ---- QR ----
 
 struct Reflectors {
     Tensor a, tau;   // [batch, m, n], [batch, min(m, n)]
@@ -152,8 +151,7 @@ Tensor& ormqr_out(const Tensor& self, const Tensor& tau, const Tensor& other, bo
     return assign(out, torch_ocl::ormqr(self, tau, other, left, transpose));
 }
 
-// ---- eigenvalues
-// -----------------------------------------------------------------------------------------------------
+// ---- eigenvalues ----
 
 TwoOut eigh_out(const Tensor& a, std::string_view uplo, bool compute_v, Tensor& values, Tensor& vectors)
 {
@@ -178,8 +176,7 @@ TwoOut eigh_out(const Tensor& a, std::string_view uplo, bool compute_v, Tensor& 
     return {values, vectors};
 }
 
-// ---- singular values
-// -------------------------------------------------------------------------------------------------
+// ---- singular values ----
 
 // U S (its columns as rows), V (likewise) and S of matrices with no more columns than rows.
 struct Svd {

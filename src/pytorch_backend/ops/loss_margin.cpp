@@ -79,8 +79,7 @@ at::Tensor& assign(at::Tensor& out, const at::Tensor& value)
     return out.copy_(value);
 }
 
-// ---- one class per sample
-// --------------------------------------------------------------------------------------------
+// ---- one class per sample ----
 
 at::Tensor multi_margin(const at::Tensor& self, const at::Tensor& target, const at::Scalar& p,
                              const at::Scalar& margin, const OptionalTensor& weight, int64_t reduction)
@@ -118,8 +117,7 @@ at::Tensor& multi_margin_loss_backward_out(const at::Tensor& grad_output, const 
     return assign(grad_input, multi_margin_backward(grad_output, self, target, p, margin, weight, reduction));
 }
 
-// ---- several labels per sample
-// ---------------------------------------------------------------------------------------
+// ---- several labels per sample ----
 
 std::tuple<at::Tensor, at::Tensor> multilabel_margin_forward(const at::Tensor& self, const at::Tensor& target,
                                                                   int64_t reduction)

@@ -60,7 +60,7 @@ Tensor nest(const Tensor& rows, const Tensor& sizes)
     return at::native::wrap_buffer(rows.contiguous().view(-1), sizes);
 }
 
-// ---- layer norm
+// ---- layer norm ----
 
 // The buffer as rows of the normalised shape.
 Tensor normalized_rows(const char* name, const Parts& x, at::IntArrayRef shape)
@@ -101,7 +101,7 @@ std::tuple<Tensor, Tensor, Tensor> native_layer_norm_backward(const Tensor& grad
     return {dx.defined() ? nest(dx, x.sizes) : dx, dw, db};
 }
 
-// ---- sums of the last dimension
+// ---- sums of the last dimension ----
 
 void check_sum(const char* name, const Parts& x, at::OptionalIntArrayRef dims, bool keepdim)
 {
@@ -154,7 +154,7 @@ Tensor sum_backward(const Tensor& grad, const Tensor& self, at::OptionalIntArray
     return rows.empty() ? nest(dy.buffer, x.sizes) : nest(at::cat(rows), x.sizes);
 }
 
-// ---- softmax of padded scores, whose columns beyond a part's length are hidden
+// ---- softmax of padded scores, whose columns beyond a part's length are hidden ----
 
 Tensor softmax_with_shape(const Tensor& scores, const Tensor& query)
 {
@@ -167,7 +167,7 @@ Tensor softmax_with_shape(const Tensor& scores, const Tensor& query)
     return at::_softmax(scores.masked_fill(hidden, -std::numeric_limits<double>::infinity()), 3, false);
 }
 
-// ---- the layers of nn.TransformerEncoder for inference
+// ---- the layers of nn.TransformerEncoder for inference ----
 
 struct Rows {
     Tensor rows, sizes;   // [all rows, size]

@@ -75,8 +75,7 @@ ThreeOut batch_norm_out(const at::Tensor& input, const BatchNormArguments& argum
     return {assign_output(out, y), assign_output(save_mean, mean), assign_output(save_invstd, invstd)};
 }
 
-// ---- spellings
-// -------------------------------------------------------------------------------------------------------
+// ---- spellings ----
 
 Three batch_norm_forward(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
                          const OptionalTensor& running_mean, const OptionalTensor& running_var, bool training,
@@ -144,8 +143,7 @@ std::tuple<at::Tensor&, at::Tensor&, at::Tensor&, at::Tensor&> batch_norm_with_u
     return {out, save_mean, save_invstd, reserve};
 }
 
-// ---- backward
-// --------------------------------------------------------------------------------------------------------
+// ---- backward ----
 
 Three batch_norm_gradients(const at::Tensor& grad_output, const at::Tensor& input, const OptionalTensor& weight,
                            const OptionalTensor& running_mean, const OptionalTensor& running_var,

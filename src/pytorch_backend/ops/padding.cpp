@@ -57,8 +57,7 @@ void enqueue_backward(const at::Tensor& grad_output, const clprim::Padding& padd
     result.finish();
 }
 
-// ---- operators whose shapes PyTorch works out
-// ------------------------------------------------------------------------
+// ---- operators whose shapes PyTorch works out ----
 
 template <class Meta, PadMode mode>
 at::Tensor& structured_pad(const at::Tensor& self, at::IntArrayRef pads, at::Tensor& out)
@@ -81,8 +80,7 @@ at::Tensor& structured_pad_backward(const at::Tensor& grad_output, const at::Ten
     return grad_input;
 }
 
-// ---- and the others
-// --------------------------------------------------------------------------------------------------
+// ---- and the others ----
 
 template <int axes>
 std::vector<int64_t> padded_sizes(const at::Tensor& self, at::IntArrayRef pads, PadMode mode)

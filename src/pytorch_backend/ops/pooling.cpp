@@ -112,8 +112,7 @@ void average_pool_backward(int rank, const at::Tensor& grad_output, const at::Te
     dx.finish();
 }
 
-// ---- sliding maximum
-// -------------------------------------------------------------------------------------------------
+// ---- sliding maximum ----
 
 std::tuple<at::Tensor&, at::Tensor&> max_pool2d_out(const at::Tensor& self, at::IntArrayRef kernel,
                                                     at::IntArrayRef stride, at::IntArrayRef padding,
@@ -220,8 +219,7 @@ at::Tensor max_pool3d_backward(const at::Tensor& grad_output, const at::Tensor& 
                                    grad_input);
 }
 
-// ---- sliding average
-// -------------------------------------------------------------------------------------------------
+// ---- sliding average ----
 
 template <class Meta, int rank>
 at::Tensor& avg_pool_out(const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef stride,
@@ -250,8 +248,7 @@ at::Tensor& avg_pool_backward_out(const at::Tensor& grad_output, const at::Tenso
     return grad_input;
 }
 
-// ---- adaptive
-// --------------------------------------------------------------------------------------------------------
+// ---- adaptive ----
 
 template <int rank>
 at::Tensor& adaptive_avg_pool_out(const at::Tensor& self, at::IntArrayRef output_size, at::Tensor& out)

@@ -16,8 +16,7 @@
 namespace torch_ocl {
 namespace {
 
-// ---- unpooling
-// -------------------------------------------------------------------------------------------------------
+// ---- unpooling ----
 
 template <int rank>
 at::Tensor& max_unpool_out(const at::Tensor& self, const at::Tensor& indices, at::IntArrayRef output_size,
@@ -79,8 +78,7 @@ at::Tensor max_unpool3d(const at::Tensor& self, const at::Tensor& indices, at::I
     return max_unpool3d_out(self, indices, output_size, stride, padding, out);
 }
 
-// ---- fractional
-// ------------------------------------------------------------------------------------------------------
+// ---- fractional ----
 
 template <class Meta, int rank>
 std::tuple<at::Tensor&, at::Tensor&> fractional_out(const at::Tensor& self, at::IntArrayRef kernel,
@@ -142,8 +140,7 @@ at::Tensor fractional3d_backward(const at::Tensor& grad_output, const at::Tensor
     return fractional3d_backward_out(grad_output, self, kernel, output_size, indices, grad_input);
 }
 
-// ---- channels
-// --------------------------------------------------------------------------------------------------------
+// ---- channels ----
 
 at::Tensor channel_shuffle(const at::Tensor& self, int64_t groups)
 {

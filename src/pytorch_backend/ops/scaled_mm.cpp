@@ -141,7 +141,7 @@ Tensor scaled_mm(const Tensor& self, const Tensor& mat2, const Tensor& scale_a, 
     return scaled_mm_out(self, mat2, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum, out);
 }
 
-// ---- scales with recipes that say what they are
+// ---- scales with recipes that say what they are ----
 
 enum Recipe : int64_t { tensor_wise = 0, row_wise = 1 };   // of at::blas::ScalingType
 

@@ -75,7 +75,7 @@ Tensor product(const Tensor& dense, const Tensor& other, const OptionalTensor& b
     return converted(biased ? y + bias->unsqueeze(1) : y, wanted);
 }
 
-// ---- values and places in one tensor
+// ---- values and places in one tensor ----
 
 bool is_compressible(at::ScalarType dtype)
 {
@@ -132,7 +132,7 @@ std::int64_t cslt_sparse_mm_search(const Tensor&, const Tensor&, const OptionalT
     return 0;
 }
 
-// ---- values and places apart, the places in the order in which CUTLASS keeps them
+// ---- values and places apart, the places in the order in which CUTLASS keeps them ----
 
 // Where CUTLASS keeps the words of places: rows are interleaved in groups, blocks of two by two words are swizzled, and
 // pairs of columns lie one behind the other (ColumnMajorInterleaved<2>).
@@ -198,7 +198,7 @@ Tensor semi_structured_linear(const Tensor& input, const Tensor& weight, const T
     return y.reshape(sizes);
 }
 
-// ---- pruning in a training step, whose masks are in the order of CUDA's threads
+// ---- pruning in a training step, whose masks are in the order of CUDA's threads ----
 
 void refuse(const c10::OperatorHandle& op, torch::jit::Stack*)
 {

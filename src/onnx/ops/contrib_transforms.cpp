@@ -16,8 +16,7 @@ namespace clprim::onnx {
 
 namespace {
 
-// ---- products
-// ----------------------------------------------------------------------------------------------------------
+// ---- products ----
 
 // By elimination with partial pivoting.
 void inverse(Call& call)
@@ -100,8 +99,7 @@ void matmul_bnb4(Call& call)
                       {{"transB", call.integer_attribute("transB", 1)}}));
 }
 
-// ---- complex numbers and spectra
-// ---------------------------------------------------------------------------------------
+// ---- complex numbers and spectra ----
 
 // Of pairs along the last axis; the second factor is conjugated where `conjugate`.
 void complex_product(Call& call, bool conjugate)
@@ -153,8 +151,7 @@ void irfft(Call& call)
     call.output(0, y.reshaped(shape, call.queue()));
 }
 
-// ---- rotations
-// ---------------------------------------------------------------------------------------------------------
+// ---- rotations ----
 
 void gemma_rotary_embedding(Call& call)
 {
@@ -206,8 +203,7 @@ void multi_rotary_embedding(Call& call)
                        {"rotary_embedding_dim", call.integer_attribute("rotary_embedding_dim", 0)}}));
 }
 
-// ---- windows and images
-// ------------------------------------------------------------------------------------------------
+// ---- windows and images ----
 
 // All windows of an axis as a new last axis: a view that overlaps itself.
 void unfold_tensor(Call& call)
@@ -303,7 +299,7 @@ void torch_embedding(Call& call)
 
 void echo(Call& call) { call.output(0, call.input(0)); }
 
-const OperatorRow contrib_more_rows[] = {
+const OperatorRow contrib_transform_rows[] = {
     {"Inverse", 1, inverse, nullptr, microsoft},
     {"FusedMatMulActivation", 1, fused_matmul_activation, nullptr, microsoft},
     {"MatMulBnb4", 1, matmul_bnb4, nullptr, microsoft},
@@ -322,6 +318,6 @@ const OperatorRow contrib_more_rows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> contrib_more_operators() { return contrib_more_rows; }
+std::span<const OperatorRow> contrib_transform_operators() { return contrib_transform_rows; }
 
 }  // namespace clprim::onnx
