@@ -12,6 +12,14 @@ struct CopySpace {
 
     std::size_t rank() const { return shape.size(); }
     std::int64_t numel() const { return shape.product(); }
+    std::size_t size(std::size_t axis) const { return static_cast<std::size_t>(axis < rank() ? shape[axis] : 1); }
+    std::size_t outer() const   // elements of the axes from 2
+    {
+        std::size_t count = 1;
+        for (std::size_t axis = 2; axis < rank(); ++axis)
+            count *= size(axis);
+        return count;
+    }
     bool fits_32_bits() const;    // every offset and every count of elements, with room for rounding up
 };
 

@@ -10,6 +10,7 @@
 #include <clprim/context.hpp>
 #include <kernels/copy/collapse.hpp>
 #include <kernels/copy/kernel_table.hpp>
+#include <kernels/copy/spread.hpp>
 #include <kernels/pointwise/iteration.hpp>
 #include <core/host_processor.hpp>
 #include <core/operands.hpp>
@@ -167,29 +168,14 @@ void move_axis_to_1(CopySpace& space, std::size_t axis)
         std::rotate(dims->begin() + 1, dims->begin() + axis, dims->begin() + axis + 1);
 }
 
-std::int64_t outer_count(const CopySpace& space)
-{
-    std::int64_t n = 1;
-    for (std::size_t axis = 2; axis < space.rank(); ++axis)
-        n *= space.shape[axis];
-    return n;
-}
-
-std::size_t size_of_axis(const CopySpace& space, std::size_t axis)
-{
-    return static_cast<std::size_t>(axis < space.rank() ? space.shape[axis] : 1);
-}
-
-std::size_t groups_for(std::size_t size, std::size_t per_group) { return (size + per_group - 1) / per_group; }
-
 // How many elements of axis 1 a work-item of a CPU takes, for about `chunk` elements in all; of few it takes all, which
 // may share the cache's lines.
 std::size_t rows_per_item(const CopySpace& space)
 {
-    const std::size_t rows = size_of_axis(space, 1);
+    const std::size_t rows = space.size(1);
     if (rows < static_cast<std::size_t>(short_row))
         return rows;
-    return std::max<std::size_t>(1, static_cast<std::size_t>(chunk) / size_of_axis(space, 0));
+    return std::max<std::size_t>(1, static_cast<std::size_t>(chunk) / space.size(0));
 }
 
 // Whether rows of both tensors lie at multiples of four elements, so that a GPU's work-item moves four at once.
@@ -205,64 +191,10 @@ bool in_quads(const Tensor& source, const Tensor& target, const CopySpace& space
     return true;
 }
 
-// spread_t in copy.cl, and the work-items that go with it.
-template <class Index>
-struct SpreadArgument {
-    Index along_x, x_skip, y_each, columns, step, source_step, target_step, outer;
-};
-
-std::size_t largest_group(const Device& device)
-{
-    return std::min<std::size_t>(256, std::bit_floor(device.max_work_group_size));
-}
-
-// Work-groups of one shape that leave few work-items without work: rows of any length fill sub-groups together.
-Range evenly(std::size_t x, std::size_t y, std::size_t z, std::size_t largest)
-{
-    const std::size_t local_x = groups_for(x, groups_for(x, largest));
-    const std::size_t local_y = groups_for(y, groups_for(y, largest / local_x));
-    const std::size_t local_z = groups_for(z, groups_for(z, largest / local_x / local_y));
-    return Range::groups({groups_for(x, local_x), groups_for(y, local_y), groups_for(z, local_z)},
-                         {local_x, local_y, local_z});
-}
-
-// What a GPU's work-items own.
-struct Spread {
-    std::size_t along_x = 0, y_each = 1, columns, outer;
-    Range range;
-
-    Spread(const CopySpace& space, bool quads, const Device& device)
-        : columns(size_of_axis(space, 0) / (quads ? 4 : 1)), outer(static_cast<std::size_t>(outer_count(space)))
-    {
-        const std::size_t each = quads ? 2 : 4, rows = size_of_axis(space, 1), largest = largest_group(device);
-        along_x = rows < each && columns >= 16 * each;
-        y_each = along_x ? 1 : each;
-        const std::size_t y = groups_for(rows, y_each);
-        range = evenly(along_x ? groups_for(columns, each) : columns, y, outer, largest);
-        if (along_x)   // a group's elements lie together
-            range = Range::groups({groups_for(columns, each * range.local[0]), groups_for(y, range.local[1]),
-                                   groups_for(outer, range.local[2])}, range.local);
-    }
-
-    template <class Index>
-    SpreadArgument<Index> argument(const CopySpace& space, bool quads) const
-    {
-        const std::int64_t each = quads ? 2 : 4;
-        const auto local = static_cast<std::int64_t>(range.local[0]);
-        const std::int64_t step = along_x ? local : 1, unit = quads ? 4 : 1;
-        const auto step_of = [&](const Dims& strides) {
-            return along_x ? step * unit * strides[0] : space.rank() > 1 ? strides[1] : 0;
-        };
-        const auto index = [](auto value) { return static_cast<Index>(value); };
-        return {index(along_x), index(along_x ? (each - 1) * local : 0), index(y_each), index(columns), index(step),
-                index(step_of(space.source)), index(step_of(space.target)), index(outer)};
-    }
-};
-
 Range cpu_range(const CopySpace& space, Access access)
 {
-    const std::size_t x = size_of_axis(space, 0), y = size_of_axis(space, 1);
-    const auto z = static_cast<std::size_t>(outer_count(space));
+    const std::size_t x = space.size(0), y = space.size(1);
+    const std::size_t z = space.outer();
     if (access == Access::transposed)
         return Range::groups({groups_for(x, tile), groups_for(y, tile), z}, {1, 1, 1});
     return Range::groups({groups_for(x, chunk), groups_for(y, rows_per_item(space)), z}, {1, 1, 1});
@@ -271,8 +203,8 @@ Range cpu_range(const CopySpace& space, Access access)
 Range cpu_blocks(const CopySpace& space, Access access)
 {
     constexpr std::size_t block = 64;   // BLOCK in cpu_transpose.cl
-    const std::size_t x = size_of_axis(space, 0), y = size_of_axis(space, 1);
-    const auto z = static_cast<std::size_t>(outer_count(space));
+    const std::size_t x = space.size(0), y = space.size(1);
+    const std::size_t z = space.outer();
     if (access != Access::transposed)
         return Range::groups({groups_for(x, chunk), 1, z}, {1, 1, 1});
     return Range::groups({groups_for(x, block), groups_for(y, block), z}, {1, 1, 1});
@@ -293,7 +225,7 @@ void launch_as(Queue& queue, const Tensor& source, const Tensor& target, const C
     const Spread spread(space, variant.quads, queue.device());
     Range range = spread.range;
     if (access == Access::transposed)
-        range = Range::groups({groups_for(size_of_axis(space, 0), tile), groups_for(size_of_axis(space, 1), tile),
+        range = Range::groups({groups_for(space.size(0), tile), groups_for(space.size(1), tile),
                                spread.outer}, {tile, largest_group(queue.device()) / tile, 1});
     queue.launch(kernel, range, source, target, argument, rank, spread.argument<Index>(space, variant.quads));
 }
