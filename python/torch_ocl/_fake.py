@@ -19,8 +19,8 @@ def register() -> None:
         former = fake_impls.op_implementations_dict.get(overload)
         if former is not None:
             fake_impls.op_implementations_dict[overload] = _convolution(former)
-    for packet in (aten._fft_c2c, aten._fft_r2c, aten._fft_c2r, aten.cholesky_inverse, aten.cholesky_solve,
-                   aten.linalg_eig, aten.linalg_householder_product, aten.ormqr):
+    for packet in (aten._fft_c2c, aten._fft_r2c, aten._fft_c2r, aten.linalg_eig, aten.linalg_householder_product,
+                   aten.ormqr):
         fake_impls.op_implementations_dict[packet.default] = _contiguous
     for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
         for key in (DispatchKey.PrivateUse1, DispatchKey.AutogradPrivateUse1):

@@ -279,7 +279,8 @@ Tensor cholesky_inverse(const Tensor& factor, bool upper)
     require_kernel(factor, "cholesky_inverse");
     const c10::OptionalDeviceGuard guard(factor.device());
     const at::IntArrayRef batch = batch_sizes(factor);
-    const Tensor work = as_batch(factor, batch), x = at::empty(factor.sizes(), factor.options());
+    const int64_t n = factor.size(-1);
+    const Tensor work = as_batch(factor, batch), x = empty_columns(batch, n, n, factor);
     const BatchOutput out(x);
     clprim::cholesky_solve(current_queue(factor), view(work), upper, {}, view(out.matrices()));
     if (factor.numel() != 0) {
