@@ -253,7 +253,7 @@ Kernel& build(Context& context, const Call& call, const TextRequest& request)
 Range range_of(const Call& call, const Device& device, std::int64_t numel)
 {
     const bool cpu = device.kind == DeviceKind::cpu;
-    const std::size_t largest = std::min<std::size_t>(cpu ? 1024 : 256, device.max_work_group_size);
+    const std::size_t largest = std::min<std::size_t>(cpu ? 4096 : 256, device.max_work_group_size);
     if (call.variant == Variant::rows || call.variant == Variant::strided) {
         const std::int64_t inner = call.loops.size[0] / (call.quads ? 4 : 1);
         numel = call.quads ? numel / 4 : numel;
