@@ -19,19 +19,9 @@ namespace clprim::onnx {
 void projected_attention(Call& call, const Value& projected, const AttentionInputs& at)
 {
     call.check(call.integer_attribute("do_rotary", 0) == 0, "do_rotary is not supported");
-    const std::int64_t heads = head_count(call, "num_heads");
     const Tensor x = projected.device(call.queue());
     call.check(x.dim() == 3, "the input has three axes, got ", to_string(x.shape));
-    auto sizes = call.ints_attribute("qkv_hidden_sizes");
-    if (sizes.empty())
-        sizes.assign(3, x.size(2) / 3);
-    call.check(sizes.size() == 3 && sizes[0] > 0 && sizes[0] < (1 << 30) && sizes[1] == sizes[0] && sizes[2] > 0 &&
-                   sizes[2] < (1 << 30) && sizes[0] + sizes[1] + sizes[2] == x.size(2),
-               "a projection of ", x.size(2), " is not query, key and value of ", to_string(Dims(sizes)));
-    Scores p;
-    p.query = heads_of(call, x.slice(2, 0, sizes[0]), heads);
-    p.key = heads_of(call, x.slice(2, sizes[0], 2 * sizes[0]), heads);
-    p.value = heads_of(call, x.slice(2, 2 * sizes[0], x.size(2)), heads);
+    Scores p = split_projection(call, x);
     const Tensor past = optional_input(call, at.past);
     if (past.defined() || call.wants(1)) {
         call.check(p.key.size(3) == p.value.size(3), "with a cache keys and values have one size");

@@ -110,22 +110,11 @@ void attend_packed(Call& call, Scores scores, const Packing& packing, const Pack
 void packed_attention(Call& call)
 {
     const Compose op(call);
-    const std::int64_t heads = head_count(call, "num_heads");
     call.check(call.shape(0).size() == 2, "input has shape ", to_string(call.shape(0)), ", expected [tokens, size]");
     const Packing packing = packing_of(call, 3, call.shape(0)[0]);
     const Value projected = op("Add", {op("MatMul", {call.input(0), call.input(1)}), call.input(2)});
     const Tensor x = padded(call, projected, packing).device(call.queue());
-    auto sizes = call.ints_attribute("qkv_hidden_sizes");
-    if (sizes.empty())
-        sizes.assign(3, x.size(2) / 3);
-    call.check(sizes.size() == 3 && sizes[0] > 0 && sizes[0] < (1 << 30) && sizes[1] == sizes[0] && sizes[2] > 0 &&
-                   sizes[2] < (1 << 30) && sizes[0] + sizes[1] + sizes[2] == x.size(2),
-               "a projection of ", x.size(2), " is not query, key and value of ", to_string(Dims(sizes)));
-    Scores scores;
-    scores.query = heads_of(call, x.slice(2, 0, sizes[0]), heads);
-    scores.key = heads_of(call, x.slice(2, sizes[0], 2 * sizes[0]), heads);
-    scores.value = heads_of(call, x.slice(2, 2 * sizes[0], x.size(2)), heads);
-    attend_packed(call, scores, packing, {3, 4, 5});
+    attend_packed(call, split_projection(call, x), packing, {3, 4, 5});
 }
 
 void packed_multi_head_attention(Call& call)

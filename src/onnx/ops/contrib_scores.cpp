@@ -30,6 +30,22 @@ std::int64_t head_count(const Call& call, const char* name)
     return heads;
 }
 
+Scores split_projection(const Call& call, const Tensor& x)
+{
+    const std::int64_t heads = head_count(call, "num_heads");
+    auto sizes = call.ints_attribute("qkv_hidden_sizes");
+    if (sizes.empty())
+        sizes.assign(3, x.size(2) / 3);
+    call.check(sizes.size() == 3 && sizes[0] > 0 && sizes[0] < (1 << 30) && sizes[1] == sizes[0] && sizes[2] > 0 &&
+                   sizes[2] < (1 << 30) && sizes[0] + sizes[1] + sizes[2] == x.size(2),
+               "a projection of ", x.size(2), " is not query, key and value of ", to_string(Dims(sizes)));
+    Scores p;
+    p.query = heads_of(call, x.slice(2, 0, sizes[0]), heads);
+    p.key = heads_of(call, x.slice(2, sizes[0], 2 * sizes[0]), heads);
+    p.value = heads_of(call, x.slice(2, 2 * sizes[0], x.size(2)), heads);
+    return p;
+}
+
 double scale_of(const Call& call, std::int64_t head_size)
 {
     const float given = call.float_attribute("scale", 0);

@@ -23,6 +23,10 @@ Tensor heads_of(const Call& call, const Tensor& x, std::int64_t heads);
 // An attribute that counts heads.
 std::int64_t head_count(const Call& call, const char* name);
 
+// Query, key and value of a projection [B, L, q + k + v], by the attributes `num_heads` and `qkv_hidden_sizes` (equal
+// thirds without it).
+Scores split_projection(const Call& call, const Tensor& x);
+
 // The attribute `scale`, or 1 / sqrt(head_size).
 double scale_of(const Call& call, std::int64_t head_size);
 
