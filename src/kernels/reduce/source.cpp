@@ -1,7 +1,6 @@
 #include <kernels/reduce/source.hpp>
 
 #include <algorithm>
-#include <cctype>
 
 namespace clprim::reduction {
 
@@ -9,47 +8,43 @@ using detail::concat;
 
 namespace {
 
-struct Field {
-    std::string_view type, name;
-};
-
-// Of `TYPE NAME, NAME; TYPE NAME;`; none where the state is more than that.
-std::vector<Field> fields_of(std::string_view state)
+// Calls visit(type, name) for each field of `TYPE NAME, NAME; TYPE NAME;`; false where the state is more than that.
+template <class Visit>
+bool visit_fields(std::string_view state, const Visit& visit)
 {
-    std::vector<Field> fields;
-    std::string_view type, word;
-    for (std::size_t i = 0; i < state.size(); ++i) {
-        const char c = state[i];
-        if (c == '_' || std::isalnum(static_cast<unsigned char>(c))) {
-            const bool begins = word.empty() || word.data() + word.size() != &state[i];
-            if (begins && !word.empty()) {
-                if (!type.empty())
-                    return {};   // a third word
-                type = word;
-            }
-            word = begins ? state.substr(i, 1) : std::string_view(word.data(), word.size() + 1);
-        } else if (c == ',' || c == ';') {
-            if (type.empty() || word.empty())
-                return {};
-            fields.push_back({type, word});
-            word = {};
-            if (c == ';')
-                type = {};
-        } else if (c != ' ')
-            return {};
+    constexpr std::string_view letters = "_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    const auto word = [&] {
+        state.remove_prefix(std::min(state.find_first_not_of(' '), state.size()));
+        const std::string_view found = state.substr(0, state.find_first_not_of(letters));
+        state.remove_prefix(found.size());
+        state.remove_prefix(std::min(state.find_first_not_of(' '), state.size()));
+        return found;
+    };
+    for (std::string_view type = word(); !type.empty(); type = word()) {
+        char end = ',';
+        while (end == ',') {
+            const std::string_view name = word();
+            if (name.empty() || state.empty())
+                return false;
+            end = state.front();
+            state.remove_prefix(1);
+            visit(type, name);
+        }
+        if (end != ';')
+            return false;
     }
-    return type.empty() && word.empty() ? fields : std::vector<Field>{};
+    return state.empty();
 }
 
 // `count` states field by field.
 std::string accumulators_text(std::string_view state, unsigned count)
 {
     std::string arrays, get, put;
-    for (const auto& [type, name] : fields_of(state)) {
+    visit_fields(state, [&](std::string_view type, std::string_view name) {
         arrays += concat(type, ' ', name, '[', count, "]; ");
         get += concat("    s.", name, " = a->", name, "[k];\n");
         put += concat("    a->", name, "[k] = s.", name, ";\n");
-    }
+    });
     return concat("#define ACCUMULATORS ", count, "\ntypedef struct { ", arrays, "} accumulators_t;\n",
                   "static inline state_t get(const accumulators_t* a, int k)\n{\n    state_t s;\n", get,
                   "    return s;\n}\nstatic inline void put(accumulators_t* a, int k, state_t s)\n{\n", put, "}\n");
@@ -67,8 +62,9 @@ std::size_t state_bytes(std::string_view state)
 bool fits_lanes(const ReduceCode& code)
 {
     const auto calls = {"exp", "log", "pow"};
-    const std::size_t fields = fields_of(code.state).size();
-    return fields > 0 && fields <= 3 && std::none_of(calls.begin(), calls.end(), [&](const char* name) {
+    int fields = 0;
+    const bool plain = visit_fields(code.state, [&](std::string_view, std::string_view) { ++fields; });
+    return plain && fields > 0 && fields <= 3 && std::none_of(calls.begin(), calls.end(), [&](const char* name) {
         return code.step.find(name) != std::string_view::npos;
     });
 }
