@@ -29,6 +29,7 @@ CASES = {
     "ONNX Runtime without spinning, in turns": ("onnxruntime quiet", {}),
     "PyTorch, idle": ("torch idle", {}),
     "PyTorch, in turns": ("torch", {}),
+    "PyTorch left spinning, in turns": ("torch", {"CLPRIM_PAUSE_OPENMP": "0"}),
     "PyTorch with OMP_WAIT_POLICY=passive, in turns": ("torch", PASSIVE),
 }
 

@@ -29,7 +29,7 @@ os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
 import numpy as np
 import onnx_engines
 
-# Before this folder: tools/onnx_models.py has the networks, and this file runs as __main__.
+# tools/exported_models.py has the networks.
 sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
 
 MODELS = "resnet18 resnet50 mobilenet_v2 efficientnet_b0 densenet121 vit_b_16 text_detector".split()
@@ -52,14 +52,14 @@ def model_file(name, folder):
     if name == "one_node":
         onnx_engines.one_node(path)
         return path
-    import onnx_models
+    import exported_models
     import torch
 
-    model = onnx_models.network(name)
+    model = exported_models.network(name)
     torch.backends.mha.set_fastpath_enabled(False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.onnx.export(model, (onnx_models.example(name),), str(path), dynamo=False, opset_version=17,
+        torch.onnx.export(model, (exported_models.example(name),), str(path), dynamo=False, opset_version=17,
                           input_names=["x"], dynamic_axes={"x": {0: "n"}})
     return path
 
@@ -77,7 +77,7 @@ def start(name, path, batch, options, **environment):
 
 def compare(name, path, batch, options):
     """One row: every engine's times in turns, memory, and how far clprim's results are from the first other's."""
-    import onnx_models
+    import exported_models
 
     feed = images(batch, options)
     with onnx_engines.started({name: (name, path, feed, options.threads) for name in options.engines}) as engines:
@@ -87,7 +87,7 @@ def compare(name, path, batch, options):
                "milliseconds": onnx_engines.median_ms(turns, options.clock)}
         others = [engine for engine in engines if engine != "clprim"]
         if others and "clprim" in engines:
-            row["difference"] = onnx_models.relative_difference(engines["clprim"].results(),
+            row["difference"] = exported_models.relative_difference(engines["clprim"].results(),
                                                                 engines[others[0]].results())
             row["best"] = min(others, key=row["milliseconds"].get)
             row["ratio"] = onnx_engines.ratio(turns, row["best"], "clprim", options.clock)

@@ -25,9 +25,9 @@ os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
 import numpy as np
 import onnx_engines
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))     # whose onnx_models.py it is
+sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))     # whose exported_models.py it is
 
-from onnx_models import relative_difference     # noqa: E402
+from exported_models import relative_difference     # noqa: E402
 
 STATE, CHUNK = (2, 1, 128), (1, 576)
 # Name: file, inputs in the model's order: a shape of noise, (shape, end) of integers below the end, or an array.

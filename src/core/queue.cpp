@@ -12,6 +12,7 @@
 #include <core/caching_allocator.hpp>
 #include <core/event_bridge.hpp>
 #include <core/hollow.hpp>
+#include <core/openmp_threads.hpp>
 #include <core/operands.hpp>
 #include <core/profile.hpp>
 #include <core/recording.hpp>
@@ -44,6 +45,8 @@ bool has_high_priority(const Device& device, int id)
 {
     return id > 0 && id % 2 == 0 && device.version >= 200 && device.has_extension("cl_khr_priority_hints");
 }
+
+bool runs_on_host(const Queue& queue) { return queue.device().kind == DeviceKind::cpu; }
 
 }  // namespace
 
@@ -83,8 +86,11 @@ void Queue::flush_now_and_then()
 {
     // Some drivers start nothing before a flush; one per launch would double the cost of a launch.
     constexpr unsigned launches_per_flush = 16;
-    if (commands_.fetch_add(1, std::memory_order_release) % launches_per_flush == launches_per_flush - 1)
+    if (commands_.fetch_add(1, std::memory_order_release) % launches_per_flush == launches_per_flush - 1) {
+        if (runs_on_host(*this))
+            detail::pause_openmp_threads();
         clFlush(handle_());
+    }
 }
 
 void Queue::write(Block& target, std::size_t offset_bytes, const void* source, std::size_t bytes, bool pinned)
@@ -301,6 +307,7 @@ void Queue::finish_commands()
     detail::settle_barriers();
     read_errors_ahead();
     const std::uint64_t commands = commands_.load(std::memory_order_acquire);
+    const detail::Wait wait(runs_on_host(*this));
     check_opencl(clFinish(handle_()), "clFinish");
     finished_commands_.store(commands, std::memory_order_release);
 }

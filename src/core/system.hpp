@@ -17,6 +17,10 @@ std::int64_t thread_id() noexcept;   // as tools of the system show it
 // Whether this process may use AMX's tile registers, which the system has to be asked for.
 bool allow_tile_registers() noexcept;
 
+// A C function by its name, of any library that the process has loaded for all to use; null: none has it.
+using Function = void (*)();
+Function loaded_function(const char* name) noexcept;
+
 // Bytes of the largest cache that a core can fill; 0: the system does not say.
 std::size_t last_level_cache() noexcept;
 

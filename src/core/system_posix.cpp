@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cwctype>
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/file.h>
@@ -57,6 +58,11 @@ bool allow_tile_registers() noexcept
 #else
     return false;
 #endif
+}
+
+Function loaded_function(const char* name) noexcept
+{
+    return reinterpret_cast<Function>(::dlsym(RTLD_DEFAULT, name));
 }
 
 std::size_t last_level_cache() noexcept

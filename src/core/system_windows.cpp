@@ -31,6 +31,16 @@ std::int64_t thread_id() noexcept { return GetCurrentThreadId(); }
 
 bool allow_tile_registers() noexcept { return false; }
 
+Function loaded_function(const char* name) noexcept
+{
+    // There is no one place for all libraries' names: these are the ones that have OpenMP's.
+    for (const wchar_t* library : {L"libiomp5md.dll", L"libomp140.x86_64.dll", L"libomp.dll"})
+        if (const HMODULE module = GetModuleHandleW(library))
+            if (const FARPROC function = GetProcAddress(module, name))
+                return reinterpret_cast<Function>(reinterpret_cast<void*>(function));
+    return nullptr;
+}
+
 std::size_t last_level_cache() noexcept { return 0; }
 
 void* reserve_addresses(std::size_t bytes) noexcept

@@ -1,9 +1,9 @@
 #!/usr/bin/env python
 """Exports torchvision's networks to ONNX and compares clprim with ONNX Runtime on them.
 
-    tools/onnx_models.py                                  # all networks, all exports
-    tools/onnx_models.py resnet18 vit_b_16 --opsets 17 dynamo
-    tools/onnx_models.py --markdown docs/onnx_models.md
+    tools/exported_models.py                                  # all networks, all exports
+    tools/exported_models.py resnet18 vit_b_16 --opsets 17 dynamo
+    tools/exported_models.py --markdown docs/onnx_models.md
 
 Weights are random (nothing is downloaded), but the statistics of batch normalisation come from a pass in training mode,
 so that activations stay in range. `dynamo` is PyTorch's newer exporter with its newest operator set, numbers are
@@ -192,7 +192,7 @@ def main():
     print("\n" + text)
     if options.markdown:
         pathlib.Path(options.markdown).write_text("# torchvision's networks as ONNX models\n\nRelative L2 difference to "
-                                                  "ONNX Runtime. Written by `tools/onnx_models.py --markdown FILE`. Not exported: "
+                                                  "ONNX Runtime. Written by `tools/exported_models.py --markdown FILE`. Not exported: "
                                                   "PyTorch's exporter itself refuses the network there.\n\n"
                                                   + text + "\n")
     if options.json:

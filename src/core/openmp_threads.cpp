@@ -1,0 +1,55 @@
+#include <core/openmp_threads.hpp>
+
+#include <atomic>
+
+#include <core/environment.hpp>
+#include <core/system.hpp>
+
+namespace clprim::detail {
+namespace {
+
+using Pause = int (*)(int kind);
+constexpr int soft_pause = 1;   // omp_pause_soft: what was set, as the number of threads, stays
+
+constexpr auto long_wait = std::chrono::milliseconds(1);
+thread_local bool waited_long = false;
+
+// Looked for again now and then: the other runtime may be loaded after this one.
+Pause pause_function() noexcept
+{
+    static std::atomic<Pause> found{nullptr};
+    static std::atomic<unsigned> asked{0};
+    constexpr unsigned between = 64;
+    Pause function = found.load(std::memory_order_relaxed);
+    if (!function && asked.fetch_add(1, std::memory_order_relaxed) % between == 0) {
+        function = reinterpret_cast<Pause>(loaded_function("omp_pause_resource_all"));
+        found.store(function, std::memory_order_relaxed);
+    }
+    return function;
+}
+
+bool allowed() noexcept
+{
+    static const bool value = environment("CLPRIM_PAUSE_OPENMP") != "0";
+    return value;
+}
+
+}  // namespace
+
+void pause_openmp_threads() noexcept
+{
+    if (!allowed())
+        return;
+    if (const Pause pause = pause_function())
+        pause(soft_pause);
+}
+
+Wait::Wait(bool on_host) noexcept : started_(std::chrono::steady_clock::now())
+{
+    if (on_host && waited_long)
+        pause_openmp_threads();
+}
+
+Wait::~Wait() { waited_long = std::chrono::steady_clock::now() - started_ > long_wait; }
+
+}  // namespace clprim::detail

@@ -1,0 +1,45 @@
+"""PyTorch's own threads, which spin for milliseconds after each kernel on the CPU, let a CPU device have the cores."""
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from comparison import device
+
+SCRIPT = """
+import os, sys, torch
+
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+torch.set_num_threads(4)
+x, y = torch.rand(1 << 20), torch.rand(64, device=sys.argv[1])
+def device_work():
+    for _ in range(64):
+        y.mul_(0.5)
+    torch.ocl.synchronize()
+
+device_work()
+before = threads()
+first = x.exp()
+with_pool = threads()
+device_work()
+after = threads()
+assert torch.equal(x.exp(), first)
+print(with_pool - before, with_pool - after, threads() - after, torch.get_num_threads())
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads as Linux shows them")
+@pytest.mark.parametrize("allowed", ["1", "0"])
+def test_idle_threads_of_openmp_go_when_a_cpu_device_has_work(allowed):
+    paused = allowed == "1" and torch.ocl.get_device_properties(device).kind == "cpu"
+    environment = os.environ | {"CLPRIM_PAUSE_OPENMP": allowed, "OMP_NUM_THREADS": "4"}
+    done = subprocess.run([sys.executable, "-c", SCRIPT, device], capture_output=True, text=True, check=True,
+                          timeout=300, env=environment)
+    made, gone, made_again, number = map(int, done.stdout.split())
+    assert made == 3 and number == 4
+    assert (gone, made_again) == ((3, 3) if paused else (0, 0))
