@@ -82,3 +82,17 @@ def test_gradients():
             (function(y, 1) * weight.to(place)).sum().backward()
             grads.append(y.grad.cpu())
         torch.testing.assert_close(*grads)
+
+
+@pytest.mark.parametrize("shape, dim", [((20000,), 0), ((3, 9001), 1), ((7, 300), 1), ((300, 5, 2), 0)])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.complex64])
+def test_long_sums_are_rounded_as_the_exact_ones(shape, dim, dtype):
+    x = torch.randn(shape, dtype=dtype)
+    exact = x.to(torch.complex128 if dtype.is_complex else torch.float64).cumsum(dim)
+    torch.testing.assert_close(x.to(device).cumsum(dim).cpu(), exact.to(dtype))
+    in_place = x.to(device)
+    torch.testing.assert_close(in_place.cumsum_(dim).cpu(), exact.to(dtype))
+    # Every other element of a line, and lines that lie elsewhere in the result.
+    apart = x.repeat_interleave(2, dim).to(device)
+    apart = apart[(slice(None),) * dim + (slice(None, None, 2),)]
+    torch.testing.assert_close(apart.cumsum(dim).cpu(), exact.to(dtype))

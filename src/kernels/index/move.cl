@@ -36,6 +36,50 @@ static inline void move_run(__global ELEMENT* restrict out, offset_t to, const _
 #endif
 }
 
+#if defined(INDEX) && !defined(STILL)
+// -DLINED_UP=step: index and what it does not reach into are dense, the other side has this stride.
+#ifdef LINED_UP
+#define INDEX_AT(i) index[i]
+#define BESIDE_AT(stride, i) (i)
+#define REACHED_AT(stride, i) ((i) * LINED_UP)
+#else
+#define INDEX_AT(i) index[(offset_t)(i) * index_stride]
+#define BESIDE_AT(stride, i) ((offset_t)(i) * (stride))
+#define REACHED_AT(stride, i) ((offset_t)(i) * (stride))
+#endif
+#ifdef SCATTER
+#define MOVE(i, reached) to[REACHED_AT(to_stride, i) + (reached)] = from[BESIDE_AT(from_stride, i)]
+#else
+#define MOVE(i, reached) to[BESIDE_AT(to_stride, i)] = from[REACHED_AT(from_stride, i) + (reached)]
+#endif
+
+// A row through as many indices. Those of a block are checked together, and if none is bad or negative, moved through
+// one by one: what compilers make of the gather of a vector takes longer.
+static inline void move_each(__global ELEMENT* restrict to, offset_t to_stride,
+                             const __global ELEMENT* restrict from, offset_t from_stride,
+                             const __global storage_t(INDEX)* restrict index, offset_t index_stride, uint count,
+                             const axis_t axis, __global int* errors, int operator_code)
+{
+    const ulong end = axis.size < 0 ? LONG_MAX : axis.size;
+    for (uint first = 0; first < count; first += 64) {
+        const uint last = min(first + 64, count);
+        int plain = 1;
+        for (uint i = first; i < last; ++i)
+            plain &= (ulong)INDEX_AT(i) < end;
+        if (plain)
+#pragma clang loop vectorize(disable) unroll(disable)
+            for (uint i = first; i < last; ++i)
+                MOVE(i, INDEX_AT(i) * axis.stride);
+        else
+            for (uint i = first; i < last; ++i) {
+                long reached;
+                if (reach(axis, INDEX_AT(i), errors, operator_code, &reached))
+                    MOVE(i, reached);
+            }
+    }
+}
+#endif
+
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void move(__global ELEMENT* out, ulong out_offset, const __global ELEMENT* source, ulong source_offset,
 #ifdef INDEX
@@ -70,16 +114,8 @@ __kernel void move(__global ELEMENT* out, ulong out_offset, const __global ELEME
 #endif
         move_run(to, g.strides[0][0], from, g.strides[1][0], count);
 #else
-        for (uint i = 0; i < count; ++i, to += g.strides[0][0], from += g.strides[1][0]) {
-            long reached;
-            if (!reach(axis, index[o[2] + (offset_t)i * g.strides[2][0]], errors, operator_code, &reached))
-                continue;
-#ifdef SCATTER
-            to[reached] = *from;
-#else
-            *to = from[reached];
-#endif
-        }
+        move_each(to, g.strides[0][0], from, g.strides[1][0], index + o[2], g.strides[2][0], count, axis, errors,
+                  operator_code);
 #endif
     }
 }

@@ -1,138 +1,8 @@
-// Cumulative operators. A line runs along the scanned axis; lines: operands input, out, indices.
-// -DT=dtype -DSCAN_sum|product|log_sum_exp|largest|smallest [-DCOMPENSATED or -DIN_DOUBLE] [-DCOMPLEX] [-DFLOATING]
+// Cumulative operators (state.cl). A line runs along the scanned axis; lines: operands input, out, indices.
 #include "core/dtype.cl"
 #include "kernels/index/geometry.cl"
 
-#ifdef IN_DOUBLE
-typedef double value_t;
-#else
-typedef compute_t(T) value_t;
-#endif
-
-#if defined(SCAN_largest) || defined(SCAN_smallest)
-#define EXTREME
-typedef struct {
-    value_t value;
-    long at;
-} state_t;
-#ifdef SCAN_largest
-#define REACHES(b, a) ((b) >= (a))
-#else
-#define REACHES(b, a) ((b) <= (a))
-#endif
-static inline state_t combine(state_t a, state_t b)
-{
-    // Member by member: compilers choose between whole structures in private memory.
-    const bool second = b.value != b.value || (a.value == a.value && REACHES(b.value, a.value));
-    state_t s = {second ? b.value : a.value, second ? b.at : a.at};
-    return s;
-}
-static inline state_t state_of(value_t v, long at)
-{
-    state_t s = {v, at};
-    return s;
-}
-#elif defined(SCAN_log_sum_exp) && defined(COMPLEX)
-typedef struct {
-    value_t value;
-} state_t;
-// log(exp(a) + exp(b)) = m + log1p(exp(l - m)) with m of the larger real part: its imaginary part is not wrapped.
-static inline state_t combine(state_t a, state_t b)
-{
-    const value_t m = a.value.x >= b.value.x ? a.value : b.value, l = a.value.x >= b.value.x ? b.value : a.value;
-    state_t s = {m};
-    if (isnan(a.value.x) || isnan(a.value.y) || isnan(b.value.x) || isnan(b.value.y))
-        s.value = (value_t)(NAN, NAN);
-    else if (!isinf(m.x) || l.x == m.x) {
-        const bool infinite = isinf(m.x);   // both: only their directions count
-        const value_t d = (value_t)(infinite ? 0 : l.x - m.x, l.y - m.y);
-        const value_t e = isinf(d.x) ? (value_t)(0, 0) : exp(d.x) * (value_t)(cos(d.y), sin(d.y));
-        if (!(infinite && m.x < 0))
-            s.value += (value_t)(infinite ? 0 : log1p(e.x * (2 + e.x) + e.y * e.y) / 2, atan2(e.y, 1 + e.x));
-    }
-    return s;
-}
-static inline state_t state_of(value_t v, long at)
-{
-    state_t s = {v};
-    return s;
-}
-#elif defined(SCAN_log_sum_exp)
-// The sum as rest * exp(value), value being the largest so far: rounded once, when it is emitted.
-typedef struct {
-    value_t value, rest;
-} state_t;
-static inline state_t combine(state_t a, state_t b)
-{
-    const bool second = b.value > a.value;
-    const value_t low = second ? a.value : b.value, low_rest = second ? a.rest : b.rest;
-    state_t s = {second ? b.value : a.value, second ? b.rest : a.rest};
-    s.rest += low == s.value ? low_rest : low_rest * exp(low - s.value);
-    s.value = low != low ? low : s.value;
-    return s;
-}
-static inline state_t state_of(value_t v, long at)
-{
-    state_t s = {v, 1};
-    return s;
-}
-#elif defined(COMPENSATED)
-typedef struct {
-    value_t value, rest;
-} state_t;
-static inline state_t combine(state_t a, state_t b)
-{
-    value_t sum = a.value + b.value;
-    value_t part = sum - a.value;
-    value_t lost = (a.value - (sum - part)) + (b.value - part);
-    state_t s = {sum, isfinite(sum) ? a.rest + b.rest + lost : 0};
-    return s;
-}
-static inline state_t state_of(value_t v, long at)
-{
-    state_t s = {v, 0};
-    return s;
-}
-#else
-typedef struct {
-    value_t value;
-} state_t;
-static inline state_t combine(state_t a, state_t b)
-{
-    state_t s;
-#if defined(SCAN_sum)
-    s.value = a.value + b.value;
-#elif defined(SCAN_product) && defined(COMPLEX)
-    s.value = (value_t)(a.value.x * b.value.x - a.value.y * b.value.y, a.value.x * b.value.y + a.value.y * b.value.x);
-#else
-    s.value = a.value * b.value;
-#endif
-    return s;
-}
-static inline state_t state_of(value_t v, long at)
-{
-    state_t s = {v};
-    return s;
-}
-#endif
-
-static inline void emit(__global storage_t(T)* out, __global long* indices, long out_at, long index_at, state_t s)
-{
-#if defined(SCAN_log_sum_exp) && !defined(COMPLEX)
-    store(T, out, out_at, s.value + log(s.rest));
-#elif defined(COMPENSATED)
-    store(T, out, out_at, s.value + s.rest);
-#else
-    store(T, out, out_at, s.value);
-#endif
-#ifdef EXTREME
-    indices[index_at] = s.at;
-#endif
-}
-
-#define TENSORS                                                                                                        \
-    const __global storage_t(T)* input, ulong input_offset, long input_stride, __global storage_t(T)* out,             \
-        ulong out_offset, long out_stride, __global long* indices, ulong indices_offset, long indices_stride
+#include "kernels/scan/state.cl"
 
 #define LOCATE(line)                                                                                                   \
     offset_t o[OPERANDS];                                                                                              \
@@ -145,7 +15,7 @@ static inline void emit(__global storage_t(T)* out, __global long* indices, long
 static inline void walk(TENSORS, long begin, long end, state_t s, bool carried)
 {
     for (long i = begin; i < end; ++i) {
-        state_t element = state_of(load(T, input, i * input_stride), i);
+        state_t element = state_of(WIDEN(load(T, input, i * input_stride)), i);
         s = carried || i > begin ? combine(s, element) : element;
         emit(out, indices, i * out_stride, i * indices_stride, s);
     }
@@ -172,9 +42,9 @@ __kernel void chunk_totals(TENSORS, __global ulong* words, ulong words_offset, l
         return;
     LOCATE(line)
     long begin = c * chunk, end = min(begin + chunk, n);
-    state_t s = state_of(load(T, input, begin * input_stride), begin);
+    state_t s = state_of(WIDEN(load(T, input, begin * input_stride)), begin);
     for (long i = begin + 1; i < end; ++i)
-        s = combine(s, state_of(load(T, input, i * input_stride), i));
+        s = combine(s, state_of(WIDEN(load(T, input, i * input_stride)), i));
     TOTALS[line * chunks + c] = s;
 }
 

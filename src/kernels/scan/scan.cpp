@@ -38,36 +38,72 @@ struct Lines {
     }
 };
 
+// What carries more digits along than results have: a double where that is as fast as a float, elsewhere what rounding
+// loses of sums.
+std::string digits(DataType dtype, std::string_view scan, const Device& device)
+{
+    const bool narrow = is_complex(dtype) ? dtype != DataType::complex128
+                                          : is_floating_point(dtype) && dtype != DataType::float64;
+    if (!narrow || (scan != "sum" && scan != "product" && !is_complex(dtype)))
+        return "";
+    if (device.kind == DeviceKind::cpu && device.fp64)
+        return " -DIN_DOUBLE";
+    return scan == "sum" ? " -DCOMPENSATED" : "";
+}
+
 std::string build_options(DataType dtype, const char* scan, const Geometry& lines, const Device& device)
 {
-    std::string options = "-DT=" + std::string(name_of(dtype)) + " -DSCAN_" + scan;
-    // Sums of less than float64 carry what rounding loses along: in a double where that is as fast as a float.
-    if (std::string_view(scan) == "sum" && is_floating_point(dtype) && dtype != DataType::float64)
-        options += device.kind == DeviceKind::cpu && device.fp64 ? " -DIN_DOUBLE" : " -DCOMPENSATED";
-    return options + (is_complex(dtype) ? " -DCOMPLEX" : "") + lines.options();
+    return "-DT=" + std::string(name_of(dtype)) + " -DSCAN_" + scan + digits(dtype, scan, device) +
+           (is_complex(dtype) ? " -DCOMPLEX" : "") + lines.options();
+}
+
+constexpr std::int64_t state_words = 3;   // a state has at most 24 bytes
+
+// Pieces of lines, several by a work-item (cpu_scan.cl).
+void scan_on_cpu(Queue& queue, const Lines& lines, const Program& program)
+{
+    constexpr std::int64_t beside = 4, shortest = 2048;   // beside: BESIDE of cpu_scan.cl
+    const std::int64_t count = lines.starts.numel(), wanted = 4 * beside * queue.device().compute_units;
+    const std::int64_t most = std::max<std::int64_t>(lines.n / shortest, 1);
+    const std::int64_t chunks = std::clamp<std::int64_t>(wanted / count, 1, most);
+    const std::int64_t chunk = (lines.n + chunks - 1) / chunks, pieces = (lines.n + chunk - 1) / chunk;
+    Tensor totals = lines.out;   // none are needed of whole lines
+    if (pieces > 1)
+        totals = queue.context().empty({count * pieces * state_words}, DataType::uint64, queue);
+    auto pass = [&](const char* name) {
+        Launch launch(queue, program.kernel(name));
+        lines.set_tensors(launch);
+        launch.arg(totals).arg(cl_long(lines.n)).arg(cl_long(chunk)).arg(cl_long(pieces));
+        lines.starts.set_argument(launch);
+        launch.run(Range::groups((count * pieces + beside - 1) / beside, 1));
+    };
+    if (pieces > 1) {
+        pass("total_pieces");
+        queue.launch(program.kernel("scan_totals"), Range::groups(count, 1), totals, cl_long(pieces));
+    }
+    pass("scan_pieces");
 }
 
 void scan_lines(Queue& queue, const Lines& lines, const char* scan)
 {
-    const Program& program =
-        queue.context().program("kernels/scan/scan.cl",
-                                build_options(lines.input.dtype, scan, lines.starts, queue.device()));
+    const std::string options = build_options(lines.input.dtype, scan, lines.starts, queue.device());
+    // Lines side by side in the vectors of a CPU would be gathered where they are dense: those are walked as they lie.
+    const bool dense = lines.input.dim() == 0 || lines.input.stride(lines.axis) == 1;
     const std::int64_t count = lines.starts.numel();
+    if (queue.device().kind == DeviceKind::cpu && (dense ? lines.n >= 64 : count < 16))
+        return scan_on_cpu(queue, lines, queue.context().program("kernels/scan/cpu_scan.cl", options));
+    const Program& program = queue.context().program("kernels/scan/scan.cl", options);
     if (count >= 1024 || lines.n < 256) {
         Launch launch(queue, program.kernel("scan_lines"));
         lines.set_tensors(launch);
         launch.arg(cl_long(lines.n));
         lines.starts.set_argument(launch);
-        // Lines side by side in the vectors of a CPU would be gathered; one alone is read as it lies.
-        const bool apart = queue.device().kind == DeviceKind::cpu && lines.n >= 64 && lines.input.dim() &&
-                           lines.input.stride(lines.axis) == 1;
-        launch.run(Range::linear(count, apart ? 1 : 64));
+        launch.run(Range::linear(count, 64));
         return;
     }
     const cl_long chunk = std::llround(std::ceil(std::sqrt(static_cast<double>(lines.n))));
     const cl_long chunks = (lines.n + chunk - 1) / chunk;
-    // A state has at most 24 bytes.
-    const Tensor totals = queue.context().empty({count * chunks * 3}, DataType::uint64, queue);
+    const Tensor totals = queue.context().empty({count * chunks * state_words}, DataType::uint64, queue);
     Range range = Range::groups({std::size_t(chunks + 63) / 64, std::size_t(count), 1}, {64, 1, 1});
     range.dims = 2;
     for (const char* pass : {"chunk_totals", "scan_chunks"}) {

@@ -1,0 +1,130 @@
+// Cumulative operators (state.cl) on CPUs along lines that are dense, or nearly. A line is cut into `chunks` pieces of
+// `chunk` elements; a work-item walks some pieces at once, since each step along one waits for the step before, and
+// block by block: pieces whose addresses look alike push each other's out of a near cache.
+#include "core/dtype.cl"
+#include "kernels/index/geometry.cl"
+#include "kernels/scan/state.cl"
+
+enum { BESIDE = 4, BLOCK = 16 };
+
+typedef struct {
+    const __global storage_t(T)* input;
+    __global storage_t(T)* out;
+    __global long* indices;
+    state_t state;
+    bool carried;
+    long begin, length;
+} piece_t;
+
+#define PIECES                                                                                                         \
+    TENSORS, __global ulong *words, ulong words_offset, long n, long chunk, long chunks, geometry_t lines
+#define PIECE(p)                                                                                                       \
+    piece(p, input + input_offset, input_stride, out + out_offset, out_stride, indices + indices_offset,               \
+          indices_stride, n, chunk, chunks, lines)
+
+static inline piece_t piece(long p, const __global storage_t(T)* input, long input_stride, __global storage_t(T)* out,
+                            long out_stride, __global long* indices, long indices_stride, long n, long chunk,
+                            long chunks, const geometry_t lines)
+{
+    const long begin = p % chunks * chunk;
+    offset_t o[OPERANDS];
+    geometry_offsets(lines, p / chunks, o);
+    piece_t r;
+    r.input = input + o[0] + begin * input_stride;
+    r.out = out + o[1] + begin * out_stride;
+    r.indices = indices + o[2] + begin * indices_stride;
+    r.carried = false;
+    r.begin = begin;
+    r.length = min(chunk, n - begin);
+    return r;
+}
+
+// Elements [i, i + count) of the first `rows` pieces, which have a state.
+static inline void walk(piece_t* r, const int rows, long i, const int count, long input_stride, long out_stride,
+                        long indices_stride, const bool written)
+{
+    state_t s[BESIDE][BLOCK];
+#pragma unroll
+    for (int k = 0; k < rows; ++k)
+#pragma unroll
+        for (int e = 0; e < count; ++e)
+            s[k][e] = state_of(WIDEN(load(T, r[k].input, (i + e) * input_stride)), r[k].begin + i + e);
+#pragma unroll
+    for (int e = 0; e < count; ++e)
+#pragma unroll
+        for (int k = 0; k < rows; ++k)
+            s[k][e] = combine(e ? s[k][e - 1] : r[k].state, s[k][e]);
+#pragma unroll
+    for (int k = 0; k < rows; ++k) {
+        r[k].state = s[k][count - 1];
+        if (written)
+#pragma unroll
+            for (int e = 0; e < count; ++e)
+                emit(r[k].out, r[k].indices, (i + e) * out_stride, (i + e) * indices_stride, s[k][e]);
+    }
+}
+
+static inline void walk_all(piece_t* r, const int rows, long input_stride, long out_stride, long indices_stride,
+                            const bool written)
+{
+    long shared = r[0].length, i = 1;
+    for (int k = 0; k < rows; ++k) {
+        const state_t first = state_of(WIDEN(load(T, r[k].input, 0)), r[k].begin);
+        r[k].state = r[k].carried ? combine(r[k].state, first) : first;
+        if (written)
+            emit(r[k].out, r[k].indices, 0, 0, r[k].state);
+        shared = min(shared, r[k].length);
+    }
+    for (; i + BLOCK <= shared; i += BLOCK)
+        walk(r, rows, i, BLOCK, input_stride, out_stride, indices_stride, written);
+    for (int k = 0; k < rows; ++k)
+        for (long rest = i; rest < r[k].length; ++rest)
+            walk(r + k, 1, rest, 1, input_stride, out_stride, indices_stride, written);
+}
+
+#define TOTALS ((__global state_t*)(words + words_offset))   // a state for each piece
+
+__attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel void total_pieces(PIECES)
+{
+    const long first = get_global_id(0) * (long)BESIDE, count = min((long)BESIDE, (long)lines.numel * chunks - first);
+    piece_t r[BESIDE];
+    for (int k = 0; k < count; ++k)
+        r[k] = PIECE(first + k);
+    if (count == BESIDE)
+        walk_all(r, BESIDE, input_stride, out_stride, indices_stride, false);
+    else
+        for (int k = 0; k < count; ++k)
+            walk_all(r + k, 1, input_stride, out_stride, indices_stride, false);
+    for (int k = 0; k < count; ++k)
+        TOTALS[first + k] = r[k].state;
+}
+
+// From one piece's end to the next one's beginning.
+__attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel void scan_totals(__global ulong* words, ulong words_offset, long chunks)
+{
+    __global state_t* totals = TOTALS + get_global_id(0) * chunks;
+    state_t s = totals[0];
+    for (long c = 1; c < chunks; ++c)
+        totals[c] = s = combine(s, totals[c]);
+}
+
+__attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel void scan_pieces(PIECES)
+{
+    const long first = get_global_id(0) * (long)BESIDE, count = min((long)BESIDE, (long)lines.numel * chunks - first);
+    piece_t r[BESIDE];
+    for (int k = 0; k < count; ++k) {
+        r[k] = PIECE(first + k);
+        if (r[k].begin > 0) {
+            r[k].state = TOTALS[first + k - 1];
+            r[k].carried = true;
+        }
+    }
+    if (count == BESIDE)
+        walk_all(r, BESIDE, input_stride, out_stride, indices_stride, true);
+    else
+        for (int k = 0; k < count; ++k)
+            walk_all(r + k, 1, input_stride, out_stride, indices_stride, true);
+}
