@@ -19,6 +19,8 @@ CASES = {
     "groups": (F.conv2d, (2, 12, 9, 8), (18, 4, 3, 3), dict(padding=1, groups=3)),
     "depthwise": (F.conv2d, (2, 19, 11, 13), (19, 1, 3, 3), dict(padding=1, groups=19)),
     "depthwise stride 2": (F.conv2d, (2, 16, 12, 15), (16, 1, 5, 5), dict(stride=2, padding=2, groups=16)),
+    "depthwise fours": (F.conv2d, (2, 8, 9, 20), (8, 1, 3, 3), dict(padding=1, groups=8)),
+    "depthwise dilated": (F.conv2d, (1, 8, 13, 16), (8, 1, 5, 5), dict(padding=4, dilation=2, groups=8)),
     "depthwise multiplier": (F.conv2d, (1, 6, 9, 9), (12, 1, 3, 3), dict(padding=1, groups=6)),
     "unbatched": (F.conv2d, (5, 9, 11), (7, 5, 3, 3), dict(padding=1)),
     "1d": (F.conv1d, (3, 6, 31), (10, 6, 5), dict(stride=2, padding=2)),
@@ -71,7 +73,8 @@ def test_forward_and_gradients(case, bias):
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("case", ["3x3", "1x1", "stride 2", "groups", "depthwise", "transposed", "3d"])
+@pytest.mark.parametrize("case", ["3x3", "1x1", "stride 2", "groups", "depthwise", "depthwise fours",
+                                  "depthwise dilated", "transposed", "3d"])
 def test_dtypes(case, dtype):
     function, x, w, b, options = make(case, dtype)
     actual = forward_and_gradients(function, x.to(device), w.to(device), b.to(device), options)
@@ -83,7 +86,8 @@ def test_dtypes(case, dtype):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("weight_format", [torch.contiguous_format, torch.channels_last], ids=str)
 @pytest.mark.parametrize("case", ["3x3", "3x3 batch of 7x7", "1x1", "stride 2", "first layer", "groups", "depthwise",
-                                  "depthwise stride 2", "depthwise multiplier", "transposed", "dilated"])
+                                  "depthwise fours", "depthwise stride 2", "depthwise multiplier", "transposed",
+                                  "dilated"])
 def test_channels_last(case, weight_format, dtype):
     function, x, w, b, options = make(case, dtype)
     x, w = x.to(memory_format=torch.channels_last), w.to(memory_format=weight_format)

@@ -4,8 +4,8 @@
 // pixels of planar tensors, neighbouring channels of channels_last ones. Options: those of gpu_direct_common.cl,
 // -DACTIVATION, and
 //   -DROWS=n          channels of the result that a work-item computes, of one group
+//   -DWEIGHT_QUADS=0|1  QUADS: weights of four channels are TAPS * TAPS_Y quads, which begin at a multiple of four
 //   -DUNIFORM=0|1     planar: a work-group has channels in common, which lets it load weights once
-//   -DSTORE_QUADS=0|1 planar: rows of the result begin at multiples of four elements and have as many pixels
 #include "kernels/conv/gpu_direct_common.cl"
 #include "kernels/conv/epilogue.cl"
 
@@ -81,14 +81,21 @@ void conv_direct(const __global stored* source, ulong source_offset, const __glo
                 OFFSET taps = w_at + (OFFSET)(tz * plane + ty * taps_x) * SIZE;
 #pragma unroll 1
                 for (int c = 0; c < depth; ++c, line += channel_step, taps += channel_taps) {
+#if WEIGHT_QUADS
+                    real weights[4 * TAPS * TAPS_Y];   // [channel][tap]
+                    UNROLL for (int i = 0; i < TAPS * TAPS_Y; ++i) {
+                        const real4 four = WIDEN(LOAD_BITS(AT(w, taps + i * 4 * SIZE)));
+                        weights[4 * i] = four.x, weights[4 * i + 1] = four.y;
+                        weights[4 * i + 2] = four.z, weights[4 * i + 3] = four.w;
+                    }
+#endif
                     UNROLL for (int r = 0; r < READ; ++r) {
                         const int there = TAPS_Y == 0 || (uint)(iy + r) < (uint)p->in[1];
                         const OFFSET at = there ? line + r * line_step : from;
                         lanes values[VALUES];
-                        UNROLL for (int i = 0; i < VALUES; ++i)
-                            values[i] = masked(LOAD_LANES(AT(source, at + row.place[i])), row.inside[i] & MASK(there));
+                        read_row(values, source, at, &row, there);
                         UNROLL for (int j = 0; j < LINES; ++j) {
-                            const int tap_y = r - j * SCALE;
+                            const int tap_y = TAP_ROW(r, j);
                             if (tap_y < 0 || tap_y >= max(TAPS_Y, 1))
                                 continue;
                             UNROLL for (int k = 0; k < ROWS; ++k)
@@ -97,7 +104,11 @@ void conv_direct(const __global stored* source, ulong source_offset, const __glo
                                         continue;
                                     const OFFSET at = taps + row_weights[k] +
                                         (OFFSET)(TAP_Y(tap_y) * taps_x + TAP_X(p, tx + t)) * SIZE;
-#if QUADS
+#if WEIGHT_QUADS
+                                    const real* four = weights + (TAP_Y(tap_y) * TAPS + TAP_X(p, t));
+                                    const lanes weight = (lanes)(four[0], four[TAPS * TAPS_Y], four[2 * TAPS * TAPS_Y],
+                                                                 four[3 * TAPS * TAPS_Y]);
+#elif QUADS
                                     const lanes weight =
                                         (lanes)(load(T, AT(w, at), 0), load(T, AT(w, at + row_taps), 0),
                                                 load(T, AT(w, at + 2 * row_taps), 0),
@@ -133,7 +144,7 @@ void conv_direct(const __global stored* source, ulong source_offset, const __glo
             if (y + j >= p->out[1])
                 continue;
             __global stored* line = result + (k * p->result_channel + j * p->result_axis[1]);
-#if STORE_QUADS
+#if RESULT_QUADS
             real values[4];
             UNROLL for (int i = 0; i < PIXELS; ++i) values[i] = finish(sums[j][k][i], added, line + i, p);
             store_quad(T, line, ((real4)(values[0], values[1], values[2], values[3])));

@@ -43,14 +43,21 @@ bool quads(const Call& call)
            p.y_strides[4] % 4 == 0;
 }
 
+// Whether rows of a planar tensor begin at multiples of four elements and have as many.
+bool rows_in_fours(const Call& call, const cl_long* strides, const cl_long* sizes, const Tensor& t)
+{
+    return !channels_last(call) && strides[4] == 1 && (sizes[2] | strides[1]) % 4 == 0 && in_fours(strides, t);
+}
+
 // How a launch is cut into work-items: options of gpu_direct_common.cl.
 struct Cut {
-    bool quads, flip, more, uniform = false, store_quads = false;
-    cl_long taps, taps_y = 0, scale, lines = 1, rows;
+    bool quads, flip, more, uniform = false, result_quads = false;
+    cl_long taps, taps_y = 0, scale, step, lines = 1, rows, phase = -1;
 
     Cut(const Call& call, const ImplicitProblem& p, const Device& device)
         : quads(conv::quads(call)), flip(p.step[2] < 0), taps(p.taps[2]),
-          scale(p.scale[2] <= 2 && std::abs(p.step[2]) == 1 ? p.scale[2] : 0),
+          scale(p.scale[2] <= 2 && std::abs(p.step[2]) <= 2 ? p.scale[2] : 0),
+          step(scale > 0 ? std::abs(p.step[2]) : 1),
           rows(quads || p.rows == 1 ? 1 : p.rows == 2 ? 2 : 4)
     {
         const cl_long most_taps = scale > 0 ? 7 : 3;
@@ -59,17 +66,25 @@ struct Cut {
             taps = scale > 0 ? 4 : 2;
         const bool many = quads || rows > 1, intel = !device.sub_group_sizes.empty();   // of 128 registers
         const cl_long held = taps * p.taps[1];
-        if (!more && scale > 0 && p.scale[1] == scale && std::abs(p.step[1]) == 1 &&
+        if (!more && scale > 0 && p.scale[1] == scale && std::abs(p.step[1]) == step &&
             held <= (many ? most_taps_of_many : most_taps_of_few))
             taps_y = p.taps[1];
         if (taps_y > 0 && p.out[1] > 1 && !(quads && (intel || scale > 1)))
             lines = many || scale > 1 || held > 9 ? 2 : 4;
+        const cl_long first = p.shift[2] + (scale > 0 && flip ? (p.taps[2] - 1) * p.step[2] : 0);   // of a row's pixels
+        const Tensor& source = call.pass == ConvPass::backward_data ? call.y : call.x;
+        const Tensor& result = call.pass == ConvPass::backward_data ? call.x : call.y;
+        if (rows_in_fours(call, p.source_strides, p.in, source) &&
+            (scale > 0 || (p.scale[2] == 1 && (p.step[2] | first) % 4 == 0)))
+            phase = (first % 4 + 4) % 4;
+        result_quads = rows_in_fours(call, p.result_strides, p.out, result);
     }
 
     std::string options() const
     {
-        return fmt::format(" -DQUADS={:d} -DFLIP={:d} -DMORE={:d} -DTAPS={} -DTAPS_Y={} -DSCALE={} -DLINES={} "
-                           "-DROWS={}", quads, flip, more, taps, taps_y, scale, lines, rows);
+        return fmt::format(" -DQUADS={:d} -DFLIP={:d} -DMORE={:d} -DTAPS={} -DTAPS_Y={} -DSCALE={} -DSTEP={} "
+                           "-DLINES={} -DROWS={} -DPHASE={} -DRESULT_QUADS={:d}",
+                           quads, flip, more, taps, taps_y, scale, step, lines, rows, phase, result_quads);
     }
 };
 
@@ -121,14 +136,18 @@ void launch(Queue& queue, const Call& call, ImplicitProblem p, cl_long first)
     const cl_long plane = cl_long{q.counts[COUNT_X]} * q.counts[COUNT_Y] * q.counts[COUNT_Z];
     const cl_long others = q.counts[COUNT_C] * p.batch, plane_groups = ceil_div(plane, items);
     cut.uniform = !channels_last(call) && plane_groups * items * 4 <= plane * 5;   // a fifth idles at most
-    cut.store_quads = !channels_last(call) && p.result_strides[4] == 1 && p.out[2] % pixels == 0 &&
-                      in_fours(p.result_strides, result);
+    cut.result_quads = rows_in_fours(call, p.result_strides, p.out, result);
     count(q, COUNT_INNER, plane_groups);
     q.items = static_cast<int>(cut.uniform ? plane : plane * others);
     const cl_long groups = cut.uniform ? plane_groups * others : ceil_div(plane * others, items);
     const Tensor weights = weight_rows(queue, call, p);
-    const std::string options = cut.options() + fmt::format(" -DACTIVATION={} -DUNIFORM={:d} -DSTORE_QUADS={:d}",
-                                                            call.epilogue.activation, cut.uniform, cut.store_quads);
+    // Wide ones held beside the values of a stride leave too few registers, but for NVIDIA's compiler.
+    const bool nvidia = queue.device().has_extension("cl_nv_compiler_options");
+    const bool held = cut.scale == 1 || size_of(call.dtype) < 4 || nvidia;
+    const bool weight_quads = cut.quads && cut.taps_y > 0 && held && p.taps[0] == 1 &&
+                              weights.buffer_offset() % 4 == 0;
+    const std::string options = cut.options() + fmt::format(" -DWEIGHT_QUADS={:d} -DACTIVATION={} -DUNIFORM={:d}",
+                                                            weight_quads, call.epilogue.activation, cut.uniform);
     queue.launch(direct_program(queue, "kernels/conv/gpu_direct.cl", call, weights, options).kernel("conv_direct"),
                  Range::groups({static_cast<std::size_t>(groups), 1, 1}, {static_cast<std::size_t>(items), 1, 1}),
                  call.pass == ConvPass::forward ? call.x : call.y, weights, call.bias, result, q);

@@ -22,17 +22,17 @@ void add_block(const lanes factors[ROWS][LINES][PIXELS], const __global stored* 
         const int there = (uint)(b->iy + r) < (uint)b->height;
         const OFFSET at = there ? b->line + r * b->line_step : 0;   // a row's places are its image's, too
         lanes values[VALUES];
-        UNROLL for (int i = 0; i < VALUES; ++i)
-            values[i] = masked(LOAD_LANES(AT(x, at + row->place[i])), row->inside[i] & MASK(there));
+        read_row(values, x, at, row, there);
         UNROLL for (int j = 0; j < LINES; ++j) {
-            const int tap_y = r - j * SCALE;
+            const int tap_y = TAP_ROW(r, j);
             if (tap_y < 0 || tap_y >= TAP_ROWS)
                 continue;
             UNROLL for (int k = 0; k < ROWS; ++k)
                 UNROLL for (int i = 0; i < PIXELS; ++i)
                     UNROLL for (int t = 0; t < TAPS; ++t) {
                         const lanes more = fma(values[VALUE(i, t)], factors[k][j][i], sums[k][tap_y][t]);
-                        sums[k][tap_y][t] = whole || (i < b->left && j < b->below) ? more : sums[k][tap_y][t];
+                        const int counts = whole || ((RESULT_QUADS || i < b->left) && j < b->below);
+                        sums[k][tap_y][t] = counts ? more : sums[k][tap_y][t];
                     }
         }
     }
@@ -86,13 +86,22 @@ void conv_direct_weight(const __global stored* x, ulong x_offset, const __global
                                         py * (OFFSET)p->result_axis[1] + px * (OFFSET)p->result_axis[2]) * SIZE;
         lanes factors[ROWS][LINES][PIXELS];
         UNROLL for (int k = 0; k < ROWS; ++k)
-            UNROLL for (int j = 0; j < LINES; ++j)
+            UNROLL for (int j = 0; j < LINES; ++j) {
+#if RESULT_QUADS
+                const OFFSET line = min(k, rows - 1 - row0) * (OFFSET)p->result_channel +
+                                    min(j, below - 1) * (OFFSET)p->result_axis[1];
+                const real4 four = WIDEN(LOAD_BITS(AT(dy, from + line * SIZE)));
+                factors[k][j][0] = four.x, factors[k][j][1] = four.y;
+                factors[k][j][2] = four.z, factors[k][j][3] = four.w;
+#else
                 UNROLL for (int i = 0; i < PIXELS; ++i)
                     factors[k][j][i] = LOAD_LANES(
                         AT(dy, from + (min(k, rows - 1 - row0) * (OFFSET)p->result_channel +
                                        min(j, below - 1) * (OFFSET)p->result_axis[1] +
                                        min(i, left - 1) * (OFFSET)p->result_axis[2]) * SIZE));
-        if (left >= PIXELS && below >= LINES)
+#endif
+            }
+        if ((RESULT_QUADS || left >= PIXELS) && below >= LINES)
             add_block(factors, x, &source, &row, 1, sums);
         else
             add_block(factors, x, &source, &row, 0, sums);
