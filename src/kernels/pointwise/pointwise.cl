@@ -4,10 +4,16 @@
 // at multiples of `ahead` behind it that are below `room`, or of a step of its own for an input with a stride. All
 // loads come before the first store, which might overwrite what is still to be read for all that a compiler knows.
 
+#ifdef SUB_GROUP
+#define POINTWISE_KERNEL __kernel __attribute__((intel_reqd_sub_group_size(SUB_GROUP)))
+#else
+#define POINTWISE_KERNEL __kernel
+#endif
+
 #if defined(VARIANT_LINEAR)
 // All operands are dense, or one element: a work-item owns one element on a CPU; on a GPU QUADS quads or four elements,
 // a work-group apart, so that loads stay coalesced.
-__kernel void pointwise(PARAMETERS ulong count)
+POINTWISE_KERNEL void pointwise(PARAMETERS ulong count)
 {
     SHIFT
 #if defined(QUADS)
@@ -31,7 +37,7 @@ __kernel void pointwise(PARAMETERS ulong count)
 #elif defined(VARIANT_ROWS)
 // Operands are dense or stand still along the fastest dimension, of `count` elements (global id 0); the others are
 // taken apart from global id 1.
-__kernel void pointwise(PARAMETERS ulong count, const geometry_t outer)
+POINTWISE_KERNEL void pointwise(PARAMETERS ulong count, const geometry_t outer)
 {
     SHIFT
 #ifdef QUADS
@@ -52,7 +58,7 @@ __kernel void pointwise(PARAMETERS ulong count, const geometry_t outer)
 #elif defined(VARIANT_STRIDED)
 // The same where inputs may have any stride along the fastest dimension: the rows that a work-group has beside each
 // other are what shares memory's lines.
-__kernel void pointwise(PARAMETERS ulong count, const geometry_t all)
+POINTWISE_KERNEL void pointwise(PARAMETERS ulong count, const geometry_t all)
 {
     SHIFT
     const offset_t ahead = get_local_size(0), i = (offset_t)get_group_id(0) * ahead * 4 + get_local_id(0);
@@ -66,7 +72,7 @@ __kernel void pointwise(PARAMETERS ulong count, const geometry_t all)
 
 #else
 // Any strides.
-__kernel void pointwise(PARAMETERS ulong count, const geometry_t all)
+POINTWISE_KERNEL void pointwise(PARAMETERS ulong count, const geometry_t all)
 {
     SHIFT
     offset_t i = get_global_id(0);

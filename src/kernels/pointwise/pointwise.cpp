@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <kernels/gemm/gpu_tile.hpp>
 #include <kernels/pointwise/iteration.hpp>
 #include <kernels/pointwise/kernel_cache.hpp>
 #include <kernels/pointwise/source.hpp>
@@ -217,6 +218,9 @@ Kernel& build(Context& context, const Call& call, const TextRequest& request)
         text += concat("#define QUADS ", call.quads_of_item(), "\n", include_text("core/quad.cl"));
     if (call.fours)
         text += "#define FOURS\n";
+    // Four elements of so many operands are spilled in sub-groups of 32.
+    if (const int sub_group = detail::spilling_sub_group(context.device()); call.fours && slot >= 8 && sub_group > 0)
+        text += concat("#define SUB_GROUP ", sub_group, "\n");
     text += index_text(call.wide) + type_text(request.common) + include_text("kernels/pointwise/math.cl");
     if (request.library)
         text += include_text(request.library);
