@@ -37,8 +37,8 @@ inline constexpr std::int64_t most_recurrent_bytes = 1024;
 // step reads otherwise.
 bool takes_bytes(const Device& device, std::int64_t hidden);
 
-// Whether it multiplies them as bytes: numbers are sixteen bits below the largest of a sequence's state or input then,
-// all sequences of a step are multiplied together, and several cores share a sequence.
+// Whether it multiplies them as bytes: numbers of a sequence's state or input are eight bits between the least and the
+// largest then, of short ones sixteen; all sequences of a step are multiplied together, and several cores share them.
 bool multiplies_bytes(const Device& device);
 
 // Whether the recurrent weights may be panels, which several sequences of a work-item read together.

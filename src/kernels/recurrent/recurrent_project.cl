@@ -32,7 +32,7 @@ void project(const __global float* x, ulong x_offset, const __global int* words,
     for (uint row = 0; row < rows; ++row)
         of_rows[row] = take_digits(x + (ulong)row * p.inputs, p.inputs, digits, numbers + digits * row * DOT_ROW);
     for (uint block = begin; block < end; ++block) {
-        sum_block(numbers, rows, digits, w, block, sums);
+        sum_block(numbers, of_rows, rows, digits, w, block, sums);
         const uint unit = block * PANEL, left = p.hidden - unit;
         for (uint gate = 0; gate < 4; ++gate) {
             const uint at = gate * p.hidden + unit;

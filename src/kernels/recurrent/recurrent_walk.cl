@@ -86,9 +86,7 @@ static void walk(const walk_operands* o, const walk_t* p, uint i, uint first, ui
     place_in_sequence places[SAMPLES];
     const uint t = o->backwards ? p->steps - 1 - i : i, width = 4 * p->hidden;
     const uint last_unit = min(end * PANEL, p->hidden);
-    // States are below 1, but for those that a sequence begins with.
-    const uint state_digits = i == 0 && p->has_h ? MOST_DIGITS : digits_for(p->hidden);
-    const uint input_digits = digits_for(p->inputs);
+    const uint state_digits = digits_for(p->hidden), input_digits = digits_for(p->inputs);
     int states = 0;
     for (uint s = 0; s < count; ++s) {
         const uint sample = first + s;
@@ -115,9 +113,9 @@ static void walk(const walk_operands* o, const walk_t* p, uint i, uint first, ui
         // To and fro: what a core has read last it still holds.
         const uint block = i % 2 ? begin + end - 1 - b : b, unit = block * PANEL, left = p->hidden - unit;
         if (states)
-            sum_block(state_numbers, count, state_digits, o->recurrent, block, state_sums);
+            sum_block(state_numbers, state_rows, count, state_digits, o->recurrent, block, state_sums);
         if (p->inputs)
-            sum_block(input_numbers, count, input_digits, o->weights, block, input_sums);
+            sum_block(input_numbers, input_rows, count, input_digits, o->weights, block, input_sums);
         float16 gates[SAMPLES][4];
         for (uint gate = 0; gate < 4; ++gate) {
             const uint at = gate * p->hidden + unit;

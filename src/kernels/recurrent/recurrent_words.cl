@@ -1,6 +1,6 @@
 // Weights of bytes as fours along k, which vpdpbusd multiplies and adds, times rows of real numbers of which each is
-// two or three unsigned bytes, and so many rows of dot_tile.cl: sixteen bits below the largest of its row, or as many
-// as float32 has. Units lie by sixteens with their four gates side by side, so that a block of sums is all that their
+// one or two unsigned bytes, and so many rows of dot_tile.cl: eight bits between the least and the largest of its row,
+// as DynamicQuantizeLinear has them, or sixteen below the largest. Units lie by sixteens with their four gates side by side, so that a block of sums is all that their
 // next state needs:
 //
 //     [direction][unit / 16][gate][k / 4][16 units] words, of as many units and k as fill whole tiles, zeros behind;
@@ -46,6 +46,7 @@ static inline packed_weights weights_of(const __global int* all, uint direction,
 typedef struct {
     float unit, total;   // what a number's digits count, the sum of the numbers
     float lost;          // of that by rounding, which a column's mean is multiplied with
+    int zero;            // the last digit of 0
 } digit_row;
 
 // Numbers from `from` on, of which `count` are there.
@@ -71,64 +72,97 @@ static inline void store_some(float16 v, __global float* to, uint count)
         to[i] = each[i];
 }
 
-#define MOST_DIGITS 3
+#define MOST_DIGITS 2
 // Few numbers take little time; rounding errors of many average out.
-static inline uint digits_for(uint count) { return count > 384 ? 2 : 3; }
+static inline uint digits_for(uint count) { return count > 384 ? 1 : 2; }
 
-static inline void put_digits(int16 number, uint digits, uchar* to)
+static inline float largest_of(float16 v)
 {
-    const uint16 whole = as_uint16(number) + (1 << (8 * digits - 1));
+    const float8 v8 = fmax(v.lo, v.hi);
+    const float4 v4 = fmax(v8.lo, v8.hi);
+    return fmax(fmax(v4.x, v4.y), fmax(v4.z, v4.w));
+}
+
+static inline float sum_of(float16 v)
+{
+    const float8 v8 = v.lo + v.hi;
+    const float4 v4 = v8.lo + v8.hi;
+    return (v4.x + v4.z) + (v4.y + v4.w);
+}
+
+static inline void put_digits(int16 number, digit_row row, uint digits, uchar* to)
+{
+    if (digits == 1) {
+        vstore16(convert_uchar16(number + row.zero), 0, to);
+        return;
+    }
+    const uint16 whole = as_uint16(number) + (1 << 15);
     vstore16(convert_uchar16(whole & 255), 0, to);
     vstore16(convert_uchar16(whole >> 8 & 255), 0, to + DOT_ROW);
-    if (digits == 3)
-        vstore16(convert_uchar16(whole >> 16), 0, to + 2 * DOT_ROW);
+}
+
+// The numbers that digits count of 16 of a row.
+static inline int16 counted(float16 v, digit_row row, uint digits)
+{
+    const float16 number = rint(v / row.unit);
+    if (digits == 2)
+        return convert_int16(number);
+    return clamp(convert_int16(number), -row.zero, 255 - row.zero);
 }
 
 // `digits` for each of `count` numbers, low ones first; what is no number makes all of the row's results so.
 static inline digit_row take_digits(const __global float* from, uint count, uint digits, uchar* to)
 {
-    const float steps = digits == 2 ? 32767.0f : 127 * 65536.0f;
     const uint whole = count / 16 * 16;
     float16 rest = 0.0f;
     if (whole < count)
         rest = load_some(from + whole, count - whole);
-    float16 largest = fabs(rest), sum = rest;
+    float16 largest = fmax(rest, 0.0f), least = fmin(rest, 0.0f), sum = rest;
     for (uint k = 0; k < whole; k += 16) {
         const float16 v = vload16(0, from + k);
-        largest = fmax(largest, fabs(v));
+        largest = fmax(largest, v);
+        least = fmin(least, v);
         sum += v;
     }
-    const float8 l8 = fmax(largest.lo, largest.hi), s8 = sum.lo + sum.hi;
-    const float4 l4 = fmax(l8.lo, l8.hi), s4 = s8.lo + s8.hi;
-    const float most = fmax(fmax(l4.x, l4.y), fmax(l4.z, l4.w)), total = (s4.x + s4.z) + (s4.y + s4.w);
-    const float factor = most > 1e-30f ? steps / most : 0.0f;
+    const float above = largest_of(largest), below = largest_of(-least);
+    digit_row row = {digits == 1 ? (above + below) / 255 : fmax(above, below) / 32767, sum_of(sum), 0.0f, 128};
+    const int is_number = row.total - row.total == 0;
+    if (!(row.unit > 1e-35f) || !is_number)
+        row.unit = 1.0f;
+    if (digits == 1)
+        row.zero = is_number ? clamp((int)rint(below / row.unit), 0, 255) : 0;
     int16 kept = 0;
     for (uint k = 0; k < whole; k += 16) {
-        const int16 number = convert_int16(rint(vload16(0, from + k) * factor));
+        const int16 number = counted(vload16(0, from + k), row, digits);
         kept += number;
-        put_digits(number, digits, to + k);
+        put_digits(number, row, digits, to + k);
     }
     for (uint k = whole; k < 4 * words_along(count); k += 16) {
-        const int16 number = k < count ? convert_int16(rint(rest * factor)) : 0;
+        const int16 number = k < count ? counted(rest, row, digits) : 0;
         kept += number;
-        put_digits(number, digits, to + k);
+        put_digits(number, row, digits, to + k);
     }
     const int8 k8 = kept.lo + kept.hi;
     const int4 k4 = k8.lo + k8.hi;
-    const float unit = total - total == 0 ? most / steps : NAN;
-    // Where all digits of float32 are there none is lost, and their sum might not fit.
-    return (digit_row){unit, total, digits == 2 ? total - unit * (float)(k4.x + k4.y + k4.z + k4.w) : 0.0f};
+    if (!is_number)
+        row.unit = NAN;
+    row.lost = row.total - row.unit * (float)(k4.x + k4.y + k4.z + k4.w);
+    return row;
 }
 
 // Sums of the digits of `count` rows with a block of units: [row][digit][gate][16].
-static inline void sum_block(const uchar* rows, uint count, uint digits, packed_weights w, uint block, int* sums)
+static inline void sum_block(const uchar* rows, const digit_row* of_rows, uint count, uint digits, packed_weights w,
+                             uint block, int* sums)
 {
     const __global int *words = w.words + (ulong)block * BLOCK * w.along, *offsets = w.sums + block * BLOCK;
     for (uint c = 0; c < BLOCK; c += 16) {
-        const int16 offset = -128 * vload16(0, offsets + c);
-        for (uint row = 0; row < count; ++row)
-            for (uint d = 0; d < digits; ++d)
-                vstore16(d < digits - 1 ? (int16)0 : offset, 0, sums + (digits * row + d) * BLOCK + c);
+        const int16 column = vload16(0, offsets + c);
+        for (uint row = 0; row < count; ++row) {
+            int* sum = sums + digits * row * BLOCK + c;
+            if (digits == 2)
+                vstore16((int16)0, 0, sum);
+            vstore16(-of_rows[row].zero * column, 0, sum + (digits - 1) * BLOCK);
+        }
     }
     for (uint c = 0; c < BLOCK; c += DOT_COLUMNS) {
         const dot_operands of = {(ulong)rows, (ulong)(words + c * w.along), (ulong)(sums + c),
@@ -151,8 +185,7 @@ typedef struct {
 static inline float16 gate_of(const int* sums, uint digits, uint gate, digit_row row, gate_columns of)
 {
     float16 sum = convert_float16(vload16(gate, sums));
-    sum = fma(convert_float16(vload16(gate, sums + BLOCK)), 256.0f, sum);
-    if (digits == 3)
-        sum = fma(convert_float16(vload16(gate, sums + 2 * BLOCK)), 65536.0f, sum);
+    if (digits == 2)
+        sum = fma(convert_float16(vload16(gate, sums + BLOCK)), 256.0f, sum);
     return of.scale * (sum * row.unit + of.mean * row.lost - of.zero * row.total);
 }

@@ -47,16 +47,18 @@ Dims words_shape(std::int64_t directions, std::int64_t count, std::int64_t hidde
 
 std::int64_t most_teams(const Device& device) { return std::max<std::int64_t>(2, device.compute_units); }
 
-// What a team has to itself. Cores are given sequences first, and share some where there are fewer; shares that take
-// less time than waiting for each other are none.
+// What a team has to itself. Cores are given sequences first, and share some where there are fewer, or where a core's
+// cache would not keep the weights from one step to the next; shares that take less time than waiting for each other are
+// none.
 struct Teams {
     std::int64_t samples = 0, parts = 0, count = 0;
 
     Teams(const Device& device, std::int64_t directions, std::int64_t batch, std::int64_t hidden)
     {
-        constexpr std::int64_t least = 128 * 1024;   // weights of a part
+        constexpr std::int64_t least = 128 * 1024, kept = 1024 * 1024;   // weights of a part; what a cache keeps
         const auto units = std::max<std::int64_t>(1, device.compute_units);
-        samples = detail::divide_up(batch, std::clamp<std::int64_t>(units / directions, 1, batch));
+        const auto sharing = std::clamp<std::int64_t>(detail::divide_up(4 * hidden * hidden, kept), 1, units);
+        samples = detail::divide_up(batch, std::clamp<std::int64_t>(units / (directions * sharing), 1, batch));
         count = directions * detail::divide_up(batch, samples);
         parts = std::clamp<std::int64_t>(units / count, 1, std::min(most_parts, blocks_of(hidden)));
         parts = std::clamp<std::int64_t>(4 * hidden * hidden / least, 1, parts);
