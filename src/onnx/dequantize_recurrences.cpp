@@ -1,9 +1,13 @@
-// LSTMs over weights of integers that never change become LSTMs over the numbers that these stand for: computed here,
-// once, and laid out by the operator as others' weights are. The recurrent ones stay beside them as bytes, which steps
-// read in less time.
+// LSTMs over weights of integers that never change. Where a kernel multiplies bytes they stay what they are, with a
+// scale and a zero point for each column. Elsewhere they become LSTMs over the numbers that these stand for: computed
+// here, once, and laid out by the operator as others' weights are. The recurrent ones stay beside them as bytes, which
+// steps read in less time.
+#include <algorithm>
+#include <cctype>
 #include <optional>
 #include <vector>
 
+#include "kernels/recurrent/recurrent.hpp"
 #include "onnx/call.hpp"
 #include "onnx/rewriter.hpp"
 
@@ -11,7 +15,7 @@ namespace clprim::onnx {
 
 namespace {
 
-enum Input : std::size_t { weights = 1, recurrent = 2, weight_scale = 8, recurrent_scale = 10, last = 12 };
+enum Input : std::size_t { weights = 1, recurrent = 2, peepholes = 7, weight_scale = 8, recurrent_scale = 10, last = 12 };
 
 // Numbers of a constant on the host, one for all, for each direction, or for each column of each direction.
 class Parameter {
@@ -50,13 +54,14 @@ const Value* host_constant(Rewriter& rewriter, const Node& node, std::size_t inp
 }
 
 struct Dequantized {
-    Value numbers;
+    Value numbers;                       // none where only the bytes are read
     std::shared_ptr<const QuantizedMatrix> from;
 };
 
+// Only the bytes are read if `as_bytes`.
 template <class T>
 std::optional<Dequantized> dequantized(Rewriter& rewriter, const Node& node, std::size_t input,
-                                       std::size_t scale_input)
+                                       std::size_t scale_input, bool as_bytes)
 {
     const Value &w = *host_constant(rewriter, node, input), *scales = host_constant(rewriter, node, scale_input);
     const Value* zeros = host_constant(rewriter, node, scale_input + 1);
@@ -76,6 +81,8 @@ std::optional<Dequantized> dequantized(Rewriter& rewriter, const Node& node, std
                 *number++ = parameter ? parameter->at(d, column) : 0;
         return all;
     };
+    if (as_bytes)
+        return Dequantized{{}, std::make_shared<QuantizedMatrix>(QuantizedMatrix{{}, spread(scale), spread(zero)})};
     Value result = Value::zeros(ElementType::float32, {directions, columns, rows});
     const auto* from = reinterpret_cast<const T*>(w.host_bytes());
     float* to = result.mutable_host<float>().data();
@@ -89,21 +96,40 @@ std::optional<Dequantized> dequantized(Rewriter& rewriter, const Node& node, std
 }
 
 std::optional<Dequantized> dequantized(Rewriter& rewriter, const Node& node, std::size_t input,
-                                       std::size_t scale_input)
+                                       std::size_t scale_input, bool as_bytes)
 {
     const Value* w = host_constant(rewriter, node, input);
     if (!w || w->dim() != 3 || w->numel() == 0)
         return std::nullopt;
     if (w->type() == ElementType::int8)
-        return dequantized<std::int8_t>(rewriter, node, input, scale_input);
+        return dequantized<std::int8_t>(rewriter, node, input, scale_input, as_bytes);
     if (w->type() == ElementType::uint8)
-        return dequantized<std::uint8_t>(rewriter, node, input, scale_input);
+        return dequantized<std::uint8_t>(rewriter, node, input, scale_input, as_bytes);
     return std::nullopt;
+}
+
+// Whether the operator never asks for the numbers, whatever the inputs' sizes but for empty ones.
+bool stays_bytes(Rewriter& rewriter, const Node& node, const Device& device)
+{
+    static const std::vector<std::string> usual{"sigmoid", "tanh", "tanh"};
+    if (!multiplies_bytes(device) || attribute_of<std::int64_t>(node, "input_forget", 0) != 0 ||
+        node.attributes.contains("clip") || (peepholes < node.inputs.size() && node.inputs[peepholes] != absent))
+        return false;
+    const auto names = attribute_of<std::vector<std::string>>(node, "activations", {});
+    for (std::size_t i = 0; i < names.size(); ++i)
+        if (!std::ranges::equal(names[i], usual[i % usual.size()], {},
+                                [](unsigned char c) { return static_cast<char>(std::tolower(c)); }))
+            return false;
+    const auto fits = [&](std::size_t input) {
+        const Value* w = host_constant(rewriter, node, input);
+        return w && w->dim() == 3 && w->shape()[1] <= most_recurrent_bytes;
+    };
+    return fits(weights) && fits(recurrent);
 }
 
 }  // namespace
 
-void dequantize_recurrences(Rewriter& rewriter)
+void dequantize_recurrences(Rewriter& rewriter, const Device& device)
 {
     int opset = 22;                         // without others of the standard domain, LSTM's latest
     for (std::size_t i = 0; i < rewriter.size(); ++i)
@@ -117,10 +143,16 @@ void dequantize_recurrences(Rewriter& rewriter)
         if (node.domain != "com.microsoft" || node.body || node.op_type != "DynamicQuantizeLSTM" ||
             node.inputs.size() > last)
             continue;
-        auto w = dequantized(rewriter, node, weights, weight_scale);
-        auto r = dequantized(rewriter, node, recurrent, recurrent_scale);
+        const bool as_bytes = stays_bytes(rewriter, node, device);
+        auto w = dequantized(rewriter, node, weights, weight_scale, as_bytes);
+        auto r = dequantized(rewriter, node, recurrent, recurrent_scale, as_bytes);
         if (!w || !r)
             continue;
+        if (as_bytes) {
+            node.input_bytes = std::move(w->from);
+            node.recurrent_bytes = std::move(r->from);
+            continue;
+        }
         Node plain = node;
         plain.domain.clear();
         plain.op_type = "LSTM";

@@ -42,7 +42,8 @@ struct Placement {
 
 // Matrices of bytes with a scale and a zero point for each column.
 struct QuantizedMatrix {
-    Value bytes, scales, zeros;          // on the host: [n, rows, columns]; float32 [n, columns]
+    Value bytes, scales, zeros;          // on the host: [n, rows, columns], none where they are the node's own input;
+                                         // float32 [n, columns]
 };
 
 struct Node {

@@ -189,7 +189,7 @@ void optimize(Graph& graph, Engine& engine, Level level)
     Rewriter rewriter(graph);
     simplify(rewriter);
     fuse_norms(rewriter);
-    dequantize_recurrences(rewriter);
+    dequantize_recurrences(rewriter, engine.queue.device());
     fuse_convolutions(rewriter);
     fuse_batch_norms(rewriter);
     fuse_products(rewriter);

@@ -47,7 +47,8 @@ void fuse_quantised(Graph& graph); // operators between DequantizeLinear and Qua
 void skip_copies(Graph& graph);               // readers of an Identity read what it copies; before there is a Rewriter
 void simplify(Rewriter& rewriter);            // squares written as powers
 void fuse_norms(Rewriter& rewriter);          // norms of rows written as means, squares and roots
-void dequantize_recurrences(Rewriter& rewriter);   // weights of DynamicQuantizeLSTM that never change
+// Weights of DynamicQuantizeLSTM that never change.
+void dequantize_recurrences(Rewriter& rewriter, const Device& device);
 void fuse_convolutions(Rewriter& rewriter);   // bias, batch norm, residual, activation into the convolution before
 void fuse_batch_norms(Rewriter& rewriter);    // those that are left become factors and shifts of channels
 void fuse_products(Rewriter& rewriter);       // a constant bias into the product of matrices before it

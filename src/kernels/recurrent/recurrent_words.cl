@@ -1,7 +1,7 @@
 // Weights of bytes as fours along k, which vpdpbusd multiplies and adds, times rows of real numbers of which each is
-// one or two unsigned bytes, and so many rows of dot_tile.cl: eight bits between the least and the largest of its row,
-// as DynamicQuantizeLinear has them, or sixteen below the largest. Units lie by sixteens with their four gates side by side, so that a block of sums is all that their
-// next state needs:
+// one or two unsigned bytes, and so many rows of dot_tile.cl: eight bits between the least and the largest of a row,
+// as DynamicQuantizeLinear has them, or sixteen below the largest. Units lie by sixteens with their four gates side by
+// side, so that a block of sums is all that their next state needs:
 //
 //     [direction][unit / 16][gate][k / 4][16 units] words, of as many units and k as fill whole tiles, zeros behind;
 //     [direction][unit / 16][gate][16] sums over k, which take off what makes the rows' numbers positive

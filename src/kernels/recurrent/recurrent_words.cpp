@@ -48,8 +48,8 @@ Dims words_shape(std::int64_t directions, std::int64_t count, std::int64_t hidde
 std::int64_t most_teams(const Device& device) { return std::max<std::int64_t>(2, device.compute_units); }
 
 // What a team has to itself. Cores are given sequences first, and share some where there are fewer, or where a core's
-// cache would not keep the weights from one step to the next; shares that take less time than waiting for each other are
-// none.
+// cache would not keep the weights from one step to the next; shares that take less time than waiting for each other
+// are none.
 struct Teams {
     std::int64_t samples = 0, parts = 0, count = 0;
 

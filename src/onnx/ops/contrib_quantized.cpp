@@ -4,6 +4,7 @@
 #include "onnx/ops/compose.hpp"
 #include "onnx/ops/contrib.hpp"
 #include "onnx/ops/families.hpp"
+#include "onnx/ops/recurrent_layer.hpp"
 
 namespace clprim::onnx {
 
@@ -227,6 +228,8 @@ Value lstm_weights(const Call& call, std::size_t weights, std::size_t scale)
 
 void lstm(Call& call)
 {
+    if (run_bytes(call))
+        return;
     const Compose op(call);
     std::vector<Value> inputs{call.input(0), lstm_weights(call, 1, 8), lstm_weights(call, 2, 10)};
     for (std::size_t i = 3; i < 8; ++i)

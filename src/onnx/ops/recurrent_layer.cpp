@@ -40,10 +40,17 @@ Layer::Layer(Call& call_, std::int64_t gates_) : call(call_), gates(gates_)
     inputs = x.size(2);
     call.check(call.shape(2).size() == 3, "R has shape ", to_string(call.shape(2)),
                ", expected [directions, gates, hidden]");
-    hidden = call.shape(2)[2];
     const auto d = static_cast<std::int64_t>(directions);
-    check_input(1, {d, gates * hidden, inputs});
-    check_input(2, {d, gates * hidden, hidden});
+    if (is_floating_point(storage_type(call.type(2)))) {
+        hidden = call.shape(2)[2];
+        check_input(1, {d, gates * hidden, inputs});
+        check_input(2, {d, gates * hidden, hidden});
+    } else {                              // bytes have their last axes turned
+        hidden = call.shape(2)[1];
+        for (const auto& [input, rows] : {std::pair(std::size_t{1}, inputs), std::pair(std::size_t{2}, hidden)})
+            call.check(call.shape(input) == Dims{d, rows, gates * hidden}, "input ", input, " has shape ",
+                       to_string(call.shape(input)), ", expected ", to_string(Dims{d, rows, gates * hidden}));
+    }
     check_input(3, {d, 2 * gates * hidden});
     call.check(call.integer_attribute("hidden_size", hidden) == hidden, "hidden_size is ",
                call.integer_attribute("hidden_size", hidden), ", but R has ", hidden);
@@ -178,12 +185,14 @@ bool walks_panels(const Layer& layer, RecurrentLayer::Cell cell)
                                  layer.x.dtype);
 }
 
-std::shared_ptr<const RecurrentBytes> packed(const Call& call, const char* key, const QuantizedMatrix& matrix)
+std::shared_ptr<const RecurrentBytes> packed(const Call& call, const char* key, std::size_t input,
+                                             const QuantizedMatrix& matrix)
 {
     return call.derived(key, [&] {
         Queue& queue = call.queue();
         // The bytes come to the device for as long as they are packed.
-        const Value bytes = matrix.bytes.reshaped(matrix.bytes.shape(), queue);
+        const Value& given = matrix.bytes.is_none() ? call.input(input) : matrix.bytes;
+        const Value bytes = given.reshaped(given.shape(), queue);
         return pack_bytes(queue, {bytes.device(queue), matrix.scales.device(queue), matrix.zeros.device(queue), {}});
     });
 }
@@ -208,6 +217,18 @@ bool is_small_and_plain(const Layer& layer, RecurrentLayer::Cell cell)
            layer.x.numel() > 0 && layer.y.numel() > 0 && layer.x.dtype != DataType::float64;
 }
 
+bool run_bytes(Call& call)
+{
+    if (!call.node().recurrent_bytes)
+        return false;
+    Layer layer(call, 4);
+    layer.activations = recurrent_activations(call, {"sigmoid", "tanh", "tanh"}, layer.directions);
+    if (!is_small_and_plain(layer, RecurrentLayer::Cell::lstm))
+        return false;
+    run_as_one(layer, RecurrentLayer::Cell::lstm);
+    return true;
+}
+
 void run_as_one(Layer& layer, RecurrentLayer::Cell cell)
 {
     constexpr std::int64_t few_rows = 8;         // so many are not worth a product of their own
@@ -219,7 +240,7 @@ void run_as_one(Layer& layer, RecurrentLayer::Cell cell)
     const bool bytes = cell == RecurrentLayer::Cell::lstm && takes_bytes_of(layer);
     const bool few = layer.steps * layer.batch <= few_rows;
     if (bytes) {
-        const auto of = packed(call, "recurrent bytes", *call.node().recurrent_bytes);
+        const auto of = packed(call, "recurrent bytes", 2, *call.node().recurrent_bytes);
         p.recurrent = of->bytes;
         p.scales = of->scales;
         p.zeros = of->zeros;
@@ -231,7 +252,7 @@ void run_as_one(Layer& layer, RecurrentLayer::Cell cell)
         p.recurrent = columns(layer, 2);
     }
     if (bytes && multiplies_bytes(call.queue().device()) && layer.inputs <= most_recurrent_bytes) {
-        const auto of = packed(call, "input bytes", *call.node().input_bytes);
+        const auto of = packed(call, "input bytes", 1, *call.node().input_bytes);
         takes_place_of(call, 1, *of);
         const auto width = layer.gates * layer.hidden;
         p.bias = call.has(3) ? joint_bias(layer, 0).reshape({static_cast<std::int64_t>(layer.directions), width})
