@@ -15,7 +15,14 @@ namespace clprim::onnx {
 
 namespace {
 
-enum Input : std::size_t { weights = 1, recurrent = 2, peepholes = 7, weight_scale = 8, recurrent_scale = 10, last = 12 };
+enum Input : std::size_t {
+    weights = 1,
+    recurrent = 2,
+    peepholes = 7,
+    weight_scale = 8,
+    recurrent_scale = 10,
+    last = 12
+};
 
 // Numbers of a constant on the host, one for all, for each direction, or for each column of each direction.
 class Parameter {

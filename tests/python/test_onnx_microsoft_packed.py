@@ -288,6 +288,13 @@ def test_multimodal_rotary_embedding(layout, interleaved, form):
                                np.sin(angles).astype(F)], attributes)
 
 
+def test_words_without_characters():
+    """ONNX Runtime leaves their results as it finds the memory."""
+    words = np.array([[0, 0, 0, 0], [4, 2, 1, 0], [0, 3, 4, 5]], I32)
+    y, = ours("WordConvEmbedding", [words, normal(6, 1, 3, 4), normal(6), normal(9, 4)], {})
+    assert y[1].all() and not y[[0, 2]].any()
+
+
 @pytest.mark.parametrize("name, inputs, attributes", [
     ("UnfoldTensor", [normal(3, 10)], {"size": 4, "step": 2}),
     ("UnfoldTensor", [integers(0, 9, 7, 3, dtype=I64)], {"size": 3, "dim": 0}),
@@ -296,6 +303,9 @@ def test_multimodal_rotary_embedding(layout, interleaved, form):
     ("ConvTransposeWithDynamicPads", [normal(1, 2, 5, 5), normal(2, 3, 3, 3), np.array([1, 1, 1, 1], I64), normal(3)],
      {}),
     ("SampleOp", [normal(3)], {}),
+    # Words that fill their row, are shorter, than the window too, or have a hole.
+    ("WordConvEmbedding", [np.array([[1, 2, 3, 4, 5], [3, 1, 4, 0, 0], [7, 0, 0, 0, 0], [2, 0, 6, 8, 0]], I32),
+                           normal(6, 1, 3, 4), normal(6), normal(9, 4)], {}),
 ])
 def test_windows(name, inputs, attributes):
     check(name, inputs, attributes)
@@ -385,6 +395,8 @@ def test_tokenizer(texts, mark, how):
     ("MatMulBnb4", [normal(2, 32), integers(0, 256, 16), normal(2)], {"K": 32, "N": 1, "block_size": 16,
                                                                       "quant_type": 2}, "quant_type is 2"),
     ("UnfoldTensor", [normal(3)], {"size": 4}, "size is 4"),
+    ("WordConvEmbedding", [integers(0, 9, 2, 5, dtype=I32), normal(6, 1, 7, 4), normal(6), normal(9, 4)], {},
+     "do not fit"),
     ("MRotaryEmbedding", [normal(1, 2, 8), integers(0, 4, 3, 1, 2, dtype=I64), normal(4, 4), normal(4, 4)],
      {"mrope_section": [1, 1, 1]}, "mrope_section"),
     ("NGramRepeatBlock", [integers(5, 9, 2, 4, dtype=I64), normal(2, 3)], {"ngram_size": 1}, "token"),

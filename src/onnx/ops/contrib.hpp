@@ -1,6 +1,8 @@
 // What com.microsoft's operators share.
 #pragma once
 
+#include <optional>
+
 #include "onnx/call.hpp"
 
 namespace clprim::onnx {
@@ -11,6 +13,11 @@ inline constexpr const char* microsoft = "com.microsoft";
 struct IntegerProduct {
     Value a, a_zero, a_scale, b, b_zero, b_scale, bias;
 };
+
+// The same as one product, with what was prepared of inputs `b` and `b_zero` of the node; nothing where the shapes or
+// types have none such.
+std::optional<Value> real_product_of_bytes(const Call& call, const IntegerProduct& product, std::size_t b,
+                                           std::size_t b_zero);
 
 // Numbers of 2, 4 or 8 bits packed along the last axis, the lowest bits first, each as a byte.
 Tensor unpacked(const Call& call, const Tensor& packed, std::int64_t bits);

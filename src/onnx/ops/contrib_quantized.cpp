@@ -127,9 +127,12 @@ Value for_columns(const Call& call, const Value& parameter, const Value& product
     return parameter.reshaped(shape, call.queue());
 }
 
-// (a - a_zero)(b - b_zero) a_scale b_scale + bias, in the type of the scales.
-Value real_product(const Call& call, const IntegerProduct& p)
+// (a - a_zero)(b - b_zero) a_scale b_scale + bias, in the type of the scales; b and its zero point are the inputs
+// `b_input` and `zero_input`.
+Value real_product(const Call& call, const IntegerProduct& p, std::size_t b_input, std::size_t zero_input)
 {
+    if (const auto product = real_product_of_bytes(call, p, b_input, zero_input))
+        return *product;
     const Compose op(call);
     const Value sums = op("MatMulInteger", {p.a, p.b, p.a_zero, p.b_zero});
     const ElementType type = p.a_scale.type();
@@ -142,14 +145,15 @@ void matmul_integer_to_float(Call& call)
 {
     const Compose op(call);
     call.output(0, real_product(call, {call.input(0), op.input(4), call.input(2), call.input(1), op.input(5),
-                                       call.input(3), op.input(6)}));
+                                       call.input(3), op.input(6)}, 1, 5));
 }
 
 void dynamic_quantize_matmul(Call& call)
 {
     const Compose op(call);
     const auto a = run_operator(call, "DynamicQuantizeLinear", {call.input(0)}, {}, 3);
-    call.output(0, real_product(call, {a[0], a[2], a[1], call.input(1), op.input(3), call.input(2), op.input(4)}));
+    const IntegerProduct product{a[0], a[2], a[1], call.input(1), op.input(3), call.input(2), op.input(4)};
+    call.output(0, real_product(call, product, 1, 3));
 }
 
 // y = alpha a_scale b_scale (A B + C), real without y_scale. C is integer, in units of both scales.
@@ -201,7 +205,7 @@ void attention(Call& call)
 {
     const Compose op(call);
     const Value projected = real_product(call, {call.input(0), op.input(6), call.input(3), call.input(1), op.input(7),
-                                                call.input(4), call.input(2)});
+                                                call.input(4), call.input(2)}, 1, 7);
     projected_attention(call, projected, {.mask = 5, .past = 8, .bias = none, .past_length = none});
 }
 

@@ -292,6 +292,38 @@ void crop_and_resize(Call& call)
     call.output(0, op("Where", {within, y, op.number(call.float_attribute("extrapolation_value", 0), call.type(0))}));
 }
 
+// Words [n, length] of characters, 0 behind each: of windows over their embeddings the largest tanh of each filter; a
+// word without characters has zeros.
+void word_conv_embedding(Call& call)
+{
+    const Compose op(call);
+    const Dims &words = call.shape(0), &filters = call.shape(1), &table = call.shape(3);
+    call.check(words.size() == 2 && filters.size() == 4 && table.size() == 2 && filters[1] == 1 &&
+                   filters[3] == table[1] && filters[2] <= words[1] && words[0] > 0,
+               "shapes ", to_string(words), ", ", to_string(filters), " and ", to_string(table), " do not fit");
+    constexpr ElementType real = ElementType::float32;
+    const std::int64_t window = filters[2], places = words[1] - window + 1;
+    const Value embedded = op("Gather", {call.input(3), call.input(0)});
+    const Value image = embedded.reshaped({words[0], 1, words[1], table[1]}, call.queue());
+    const Value y = op("Tanh", {op("Conv", {image, call.input(1), call.input(2)})});
+    const auto characters = [&](const Value& some, std::vector<std::int64_t> axes) {
+        const Value there = op.cast(op("Greater", {some, op.number(0, some.type())}), real);
+        return op("ReduceSum", {there, Value::ints(axes)}).reshaped({words[0], 1, 1, 1}, call.queue());
+    };
+    const std::int64_t first[] = {0}, second[] = {1};
+    const Value begins = op("Slice", {call.input(0), Value::ints(first), Value::ints(second), Value::ints(second)});
+    const Value count = op("Mul", {characters(call.input(0), {1}), characters(begins, {1})});
+    const Value place = op("Range", {op.number(0, real), op.number(static_cast<double>(places), real),
+                                     op.number(1, real)}).reshaped({1, 1, places, 1}, call.queue());
+    const Value end = op("Sub", {op("Max", {count, op.number(static_cast<double>(window), real)}),
+                                 op.number(static_cast<double>(window), real)});
+    const Value seen = op("Where", {op("LessOrEqual", {place, end}), y, op.number(-2, real)});
+    const std::int64_t spatial[] = {2, 3};
+    const Value most = op("ReduceMax", {seen, Value::ints(spatial)});
+    call.output(0, op("Where", {op("Greater", {count, op.number(0, real)}), most, op.number(0, real)})
+                       .reshaped({words[0], filters[0]}, call.queue()));
+}
+
 void torch_embedding(Call& call)
 {
     call.output(0, Compose(call)("Gather", {call.input(0), call.input(1)}));
@@ -312,6 +344,7 @@ const OperatorRow contrib_transform_rows[] = {
     {"UnfoldTensor", 1, unfold_tensor, nullptr, microsoft},
     {"ConvTransposeWithDynamicPads", 1, conv_transpose_with_pads, nullptr, microsoft},
     {"CropAndResize", 1, crop_and_resize, nullptr, microsoft},
+    {"WordConvEmbedding", 1, word_conv_embedding, nullptr, microsoft},
     {"TorchEmbedding", 1, torch_embedding, nullptr, microsoft},
     {"SampleOp", 1, echo, nullptr, microsoft},
 };

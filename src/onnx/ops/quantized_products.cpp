@@ -3,6 +3,7 @@
 #include <clprim/integer_conv.hpp>
 #include <clprim/integer_matmul.hpp>
 
+#include "onnx/ops/contrib.hpp"
 #include "onnx/ops/elementwise.hpp"
 #include "onnx/ops/families.hpp"
 #include "onnx/ops/narrow_type.hpp"
@@ -49,17 +50,23 @@ Tensor centred(const Call& call, std::size_t i, std::size_t zero, std::size_t ax
     return result;
 }
 
+// The left matrix of a product where no input is it: contiguous bytes and a zero point, which may be none.
+struct QuantizedLeft {
+    Value a, zero;
+};
+
 // Where the matrices of a product find their inputs.
 struct MatrixInputs {
     std::size_t a, a_zero, b, b_zero;
 };
 
-// The zero points at `i`, if they are one number or one for each of `lines`.
-bool are_for_lines(const Call& call, std::size_t i, std::int64_t lines)
+// Whether zero points are none, one number or one for each of `lines`.
+bool are_for_lines(const Value& zeros, std::int64_t lines)
 {
-    return !call.has(i) || call.tensor(i).numel() == 1 ||
-           (call.shape(i).size() <= 1 && call.tensor(i).numel() == lines);
+    return zeros.is_none() || zeros.numel() == 1 || (zeros.dim() <= 1 && zeros.numel() == lines);
 }
+
+Value input_or_none(const Call& call, std::size_t i) { return call.has(i) ? call.input(i) : Value(); }
 
 // Whether an input is known to be zeros alone.
 bool is_nothing(const Call& call, std::size_t i)
@@ -71,30 +78,32 @@ bool is_nothing(const Call& call, std::size_t i)
     return std::all_of(bytes, bytes + value.numel(), [](std::byte byte) { return byte == std::byte{0}; });
 }
 
-// Matrices of a times one matrix b are one taller product, of the bytes as they lie; real with scales.
-std::optional<Tensor> product_of_bytes(const Call& call, const MatrixInputs& at, const IntegerScales& scales = {})
+// Matrices of a, input `at.a` or `left` of whatever the node made of it, times one matrix b are one taller product, of
+// the bytes as they lie; real with scales.
+std::optional<Tensor> product_of_bytes(const Call& call, const MatrixInputs& at, const IntegerScales& scales = {},
+                                       const QuantizedLeft* left = nullptr)
 {
-    const Dims &a_shape = call.shape(at.a), &b_shape = call.shape(at.b);
+    const Value &a_value = left ? left->a : call.input(at.a), &b_value = call.input(at.b);
+    const Value a_zero = left ? left->zero : input_or_none(call, at.a_zero), b_zero = input_or_none(call, at.b_zero);
+    const Dims &a_shape = a_value.shape(), &b_shape = b_value.shape();
     if (a_shape.size() < 2 || b_shape.size() != 2 || a_shape.back() != b_shape[0])
         return std::nullopt;
-    const Tensor a = call.contiguous(at.a), b = call.tensor(at.b);
-    const std::int64_t k = b_shape[0], n = b_shape[1], rows = k == 0 ? 0 : a.numel() / k;
-    const auto is_byte = [](const Tensor& t) { return t.dtype == DataType::int8 || t.dtype == DataType::uint8; };
-    const auto fits = [&](std::size_t zero, const Tensor& of) {
-        return !call.has(zero) || call.tensor(zero).dtype == of.dtype;
-    };
-    if (rows == 0 || !is_byte(a) || !is_byte(b) || !fits(at.a_zero, a) || !fits(at.b_zero, b) ||
-        !are_for_lines(call, at.a_zero, a_shape.size() == 2 ? rows : 1) || !are_for_lines(call, at.b_zero, n))
+    const std::int64_t k = b_shape[0], n = b_shape[1], rows = k == 0 ? 0 : a_value.numel() / k;
+    const auto is_byte = [](const Value& v) { return v.type() == ElementType::int8 || v.type() == ElementType::uint8; };
+    const auto fits = [&](const Value& zero, const Value& of) { return zero.is_none() || zero.type() == of.type(); };
+    if (rows == 0 || !is_byte(a_value) || !is_byte(b_value) || !fits(a_zero, a_value) || !fits(b_zero, b_value) ||
+        !are_for_lines(a_zero, a_shape.size() == 2 ? rows : 1) || !are_for_lines(b_zero, n))
         return std::nullopt;
     IntegerZeros zeros;
-    if (call.has(at.a_zero))
-        zeros.a = call.contiguous(at.a_zero);
-    if (call.has(at.b_zero) && !is_nothing(call, at.b_zero))   // exporters write zeros where they need none
+    if (!a_zero.is_none())
+        zeros.a = left ? left->zero.device(call.queue()) : call.contiguous(at.a_zero);
+    if (!b_zero.is_none() && !is_nothing(call, at.b_zero))   // exporters write zeros where they need none
         zeros.b = call.contiguous(at.b_zero);
-    if (!call.has(at.b_zero) || call.prepared(at.b_zero))
+    if (b_zero.is_none() || call.prepared(at.b_zero))
         zeros.prepared_b = call.prepared(at.b);
     Dims shape = a_shape;
     shape[shape.size() - 1] = n;
+    const Tensor a = left ? left->a.device(call.queue()) : call.contiguous(at.a), b = call.tensor(at.b);
     const Tensor c = call.allocate(shape, scales.scale.defined() ? DataType::float32 : DataType::int32);
     integer_matmul(call.queue(), a.reshape({rows, k}), b, c.reshape({rows, n}), zeros, scales);
     return c;
@@ -148,6 +157,12 @@ void matmul_integer_to_float(Call& call)
     for (std::size_t i = 0; i < call.inputs(); ++i)
         arguments.push_back(call.has(i) ? call.input(i) : Value());
     call.output(0, call.run(*call.attribute<GraphRef>("operators"), arguments)[0]);
+}
+
+Tensor line_of(const Call& call, const Value& v)
+{
+    const Tensor t = v.device(call.queue());
+    return t.is_contiguous() ? t.reshape({t.numel()}) : Tensor();
 }
 
 // Where a result finds its scales and its zero point.
@@ -392,6 +407,27 @@ const OperatorRow quantized_product_rows[] = {
 };
 
 }  // namespace
+
+std::optional<Value> real_product_of_bytes(const Call& call, const IntegerProduct& p, std::size_t b,
+                                           std::size_t b_zero)
+{
+    const auto is_real = [](const Value& v) { return v.type() == ElementType::float32; };
+    const std::int64_t n = p.b.dim() == 2 ? p.b.shape()[1] : 0;
+    if (n == 0 || !is_real(p.a_scale) || !is_real(p.b_scale) || p.a_scale.numel() != 1 ||
+        (p.b_scale.numel() != 1 && p.b_scale.numel() != n) ||
+        (!p.bias.is_none() && (!is_real(p.bias) || p.bias.numel() != n)))
+        return std::nullopt;
+    IntegerScales scales{call.allocate({p.b_scale.numel()}, DataType::float32),
+                         p.bias.is_none() ? Tensor() : line_of(call, p.bias)};
+    const Tensor a_scale = line_of(call, p.a_scale), b_scale = line_of(call, p.b_scale);
+    const QuantizedLeft left{p.a, p.a_zero};
+    const Tensor a = p.a.device(call.queue());
+    if (!a.is_contiguous() || !b_scale.defined() || (!p.bias.is_none() && !scales.offset.defined()))
+        return std::nullopt;
+    pointwise(call.queue(), {a_scale, b_scale}, {scales.scale}, {}, "y0 = x0 * x1;");
+    const auto product = product_of_bytes(call, {none, none, b, b_zero}, scales, &left);
+    return product ? std::optional(Value(*product)) : std::nullopt;
+}
 
 std::span<const OperatorRow> quantized_product_operators() { return quantized_product_rows; }
 

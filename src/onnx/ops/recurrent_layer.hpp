@@ -42,7 +42,8 @@ Tensor projected(const Layer& layer, std::int64_t separate);
 bool is_small_and_plain(const Layer& layer, RecurrentLayer::Cell cell);
 void run_as_one(Layer& layer, RecurrentLayer::Cell cell);
 
-// DynamicQuantizeLSTM as such a kernel with the bytes that never change; false where it has none, or nothing to compute.
+// DynamicQuantizeLSTM as such a kernel with the bytes that never change; false where it has none, or nothing to
+// compute.
 bool run_bytes(Call& call);
 
 }  // namespace clprim::onnx
