@@ -418,6 +418,15 @@ def test_qr_in_blocks(rows, columns, dtype, device):
     assert tau.shape == (2, count)
 
 
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float64, torch.complex64), ids=str)
+@pytest.mark.parametrize("shape", [(5, 5), (2, 7, 4), (2, 1, 4, 7), (0, 3, 2), (3, 0, 2)])
+def test_geqrf_lies_by_columns(shape, dtype, device):
+    a = torch.randn(shape, dtype=dtype)
+    factors, tau = torch.geqrf(a.to(device))
+    assert factors.mT.is_contiguous()
+    torch.testing.assert_close((factors.cpu(), tau.cpu()), tuple(torch.geqrf(a)))
+
+
 def test_householder_product_refuses_an_out_that_cannot_hold_it(device):
     a, tau = torch.randn(4, 3, device=device), torch.randn(3, device=device)
     with pytest.raises(RuntimeError, match="safely castable"):

@@ -6,7 +6,7 @@ from torch.testing import assert_close
 from opinfo import case_id, cases, check, check_gradients
 
 CASES = cases({"_segment_reduce"})
-reduces = pytest.mark.parametrize("reduce", ("sum", "mean", "max", "min", "prod"))
+reduces = pytest.mark.parametrize("reduce", ("sum", "mean", "max", "min", "prod", "amax", "amin"))
 
 
 @pytest.mark.parametrize("case", CASES, ids=case_id)
@@ -79,7 +79,7 @@ def test_bad_input_is_refused(device):
             torch.segment_reduce(data, **arguments)
 
 
-@pytest.mark.parametrize("reduce", ["sum", "mean", "max", "min", "prod"])
+@reduces
 def test_segments_of_no_data(reduce, device):
     for initial in (None, 2.0):
         x = torch.ones(0, requires_grad=True)

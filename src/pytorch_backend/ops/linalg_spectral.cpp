@@ -67,7 +67,8 @@ std::tuple<Tensor, Tensor> geqrf(const Tensor& self)
     const Reflectors f = qr_factor(self);
     std::vector<int64_t> sizes = batch_sizes(self).vec();
     sizes.push_back(f.tau.size(1));
-    return {f.a.view(self.sizes()), f.tau.view(sizes)};
+    // Columns lie in one piece, as LAPACK leaves them.
+    return {f.a.mT().contiguous().mT().view(self.sizes()), f.tau.view(sizes)};
 }
 
 TwoOut geqrf_out(const Tensor& self, Tensor& a, Tensor& tau)

@@ -72,6 +72,12 @@ Segments segments_of(const Tensor& data, const OptionalTensor& lengths, const Op
     return s;
 }
 
+// PyTorch takes the names of `scatter_reduce` too.
+std::string_view known_by(std::string_view reduce)
+{
+    return reduce == "amax" ? "max" : reduce == "amin" ? "min" : reduce;
+}
+
 // What an empty segment gives, and where a reduction starts.
 double neutral(std::string_view reduce)
 {
@@ -96,7 +102,7 @@ Tensor scattered(const Segments& s, const Tensor& data, std::string_view reduce,
     return at::full(sizes, start, data.options()).scatter_reduce(s.axis, s.of, data, scatter_name(reduce));
 }
 
-Tensor segment_reduce(const Tensor& data, std::string_view reduce, const OptionalTensor& lengths,
+Tensor segment_reduce(const Tensor& data, std::string_view given, const OptionalTensor& lengths,
                       const OptionalTensor& indices, const OptionalTensor& offsets, int64_t axis, bool unsafe,
                       const std::optional<at::Scalar>& initial)
 {
@@ -105,6 +111,7 @@ Tensor segment_reduce(const Tensor& data, std::string_view reduce, const Optiona
     TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(data.scalar_type()),
                                 "segment_reduce: expected data of a floating-point type, got ", data.scalar_type());
     TORCH_CHECK(!indices || !indices->defined(), "segment_reduce(): indices based reduction is not supported yet.");
+    const std::string_view reduce = known_by(given);
     const double start = initial ? initial->to<double>() : neutral(reduce);
     const c10::OptionalDeviceGuard guard(data.device());
     const Segments s = segments_of(data, lengths, offsets, axis);
@@ -140,11 +147,12 @@ Tensor product_of_others(const Segments& s, const Tensor& data, const Tensor& pr
     return at::where(special, rest, s.along_data(s.padded(product)) / data);
 }
 
-Tensor segment_reduce_backward(const Tensor& grad, const Tensor& output, const Tensor& data, std::string_view reduce,
+Tensor segment_reduce_backward(const Tensor& grad, const Tensor& output, const Tensor& data, std::string_view given,
                                const OptionalTensor& lengths, const OptionalTensor& offsets, int64_t axis,
                                const std::optional<at::Scalar>& initial)
 {
     axis = at::maybe_wrap_dim(axis, data.dim());
+    const std::string_view reduce = known_by(given);
     const double start = initial ? initial->to<double>() : neutral(reduce);
     const c10::OptionalDeviceGuard guard(data.device());
     const Segments s = segments_of(data, lengths, offsets, axis);
