@@ -25,6 +25,15 @@ def test_indices():
     check(lambda x, i: torch.take(x, i) * 2, x, torch.randint(0, 1000, (30,)))
 
 
+def test_as_many_positions_as_are_asked_for():
+    mask = torch.rand(6, 5) > 0.5
+    for size in (0, 4, 30, 40):
+        check(lambda m: torch.nonzero_static(m, size=size), mask)
+        check(lambda m: torch.nonzero_static(m, size=size, fill_value=7) * 2, mask)
+    check(lambda x: torch.combinations(x, 2), randn(5))
+    check(lambda x: torch.combinations(x, 3, with_replacement=True) + 1, randn(4))
+
+
 def test_writes_through_indices():
     x, i, v = randn(40, 20), torch.randint(0, 40, (30,)), randn(30, 20)
     unique = torch.randperm(40)[:30]

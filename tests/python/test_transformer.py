@@ -88,7 +88,13 @@ def test_masked_softmax(device):
     g, y = torch.randn(2, 3, 4, 5), torch.softmax(x, 3)
     assert_close(torch.ops.aten._masked_softmax_backward(g.to(device), y.to(device), masks[2].to(device), 3).cpu(),
                  torch.ops.aten._masked_softmax_backward(g, y, masks[2], 3))
-    for mask, kind in ((masks[0].float(), 0), (masks[1], 0), (masks[2], None)):
+    for shape, dim in (((4, 5), 0), ((4, 5), 1), ((3, 4, 5), -1), ((2, 3, 4, 5), 0)):
+        x, mask = torch.randn(shape), torch.rand(shape) > 0.5
+        for kind in (0, 1, 2, None):        # a mask of the scores' shape is itself
+            assert_close(torch._masked_softmax(x.to(device), mask.to(device), dim, kind).cpu(),
+                         torch._masked_softmax(x, mask, dim, kind), equal_nan=True)
+    x = torch.randn(2, 3, 4, 5)
+    for mask, kind in ((masks[0].float(), 0), (masks[1], 0), (masks[1], None)):
         with pytest.raises(RuntimeError, match="(?i)mask"):
             torch._masked_softmax(x.to(device), mask.to(device), 3, kind)
 

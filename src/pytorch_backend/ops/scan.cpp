@@ -114,7 +114,9 @@ at::Tensor& nonzero_static_out(const at::Tensor& self, int64_t size, int64_t fil
 
 at::Tensor nonzero_static(const at::Tensor& self, int64_t size, int64_t fill_value)
 {
-    at::Tensor out = at::empty({0}, self.options().dtype(at::kLong));
+    TORCH_CHECK(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
+    // Dimension by dimension, as nonzero, and as PyTorch's fake tensors of devices but the CPU have it.
+    at::Tensor out = at::empty_strided({size, self.dim()}, {1, size}, self.options().dtype(at::kLong));
     return nonzero_static_out(self, size, fill_value, out);
 }
 

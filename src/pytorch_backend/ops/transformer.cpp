@@ -29,10 +29,10 @@ using OptionalTensor = std::optional<Tensor>;
 enum MaskType : int64_t { source_mask = 0, padding_mask = 1, full_mask = 2 };
 
 // As [batch, heads, rows, columns] or a shape that broadcasts to it: [rows, columns] of a source mask, [batch, columns]
-// of a padding mask.
+// of a padding mask. A mask of the scores' shape is itself, whatever it is said to stand for.
 Tensor broadcast_mask(const Tensor& mask, at::IntArrayRef scores, std::optional<int64_t> type)
 {
-    if (type == source_mask || type == padding_mask) {
+    if (mask.sizes() != scores && (type == source_mask || type == padding_mask)) {
         TORCH_CHECK(scores.size() == 4, "mask_type ", *type, " expects scores of 4 dimensions, got ", scores);
         const int64_t columns = scores[3], rows = type == source_mask ? scores[2] : scores[0];
         TORCH_CHECK(mask.dim() == 2 && mask.size(0) == rows && mask.size(1) == columns, "mask has shape ", mask.sizes(),
@@ -51,7 +51,7 @@ int64_t softmax_dim(const Tensor& self, std::optional<int64_t> dim)
 Tensor masked_softmax(const Tensor& self, const Tensor& mask, std::optional<int64_t> dim, std::optional<int64_t> type)
 {
     TORCH_CHECK(mask.scalar_type() == at::kBool, "Mask should be a boolean tensor");
-    TORCH_CHECK(type.has_value() && *type >= 0 && *type <= 2,
+    TORCH_CHECK(mask.sizes() == self.sizes() || (type && *type >= 0 && *type <= 2),
                 "Mask Type should be 0 (src_mask), 1 (src_key_padding_mask), or 2 (default_mask)");
     const Tensor hidden = broadcast_mask(mask, self.sizes(), type);
     return at::_softmax(self.masked_fill(hidden, -std::numeric_limits<double>::infinity()), softmax_dim(self, dim),
