@@ -104,6 +104,40 @@ def test_bessel_functions_of_extreme_numbers(name, dtype):
     torch.testing.assert_close(function(x.to("ocl")).cpu(), function(x), rtol=1e-4, atol=1e-4, equal_nan=True)
 
 
+@pytest.mark.parametrize("compiled", (False, True))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_incomplete_gamma_of_large_numbers(dtype, compiled, device):
+    """Near x = a. PyTorch's double is 1e-9 off here, and far from right some five roots of a away."""
+    a = torch.logspace(4.01, 12, 60, dtype=dtype)[:, None]
+    x = (a.double() + a.double().sqrt() * torch.linspace(-4, 4, 37, dtype=torch.float64)).to(dtype)
+    a = a.expand_as(x).contiguous()
+    for function in (torch.igamma, torch.igammac):
+        run = torch.compile(function) if compiled else function
+        torch.testing.assert_close(run(a.to(device), x.to(device)).cpu().double(), function(a.double(), x.double()),
+                                   rtol=1e-8 if dtype == torch.float64 else 1e-5, atol=0)
+
+
+@pytest.mark.parametrize("a, roots", ((1.1e4, -2), (1.1e4, 6), (3e5, 0.3), (4e6, 6), (1e8, -1), (1e11, 0), (1e11, 3)))
+def test_incomplete_gamma_by_its_integral(a, roots, device):
+    x = a + roots * a ** 0.5
+    with mpmath.workdps(40):
+        gamma = mpmath.loggamma(a)
+        pieces = [mpmath.mpf(x) + k * mpmath.sqrt(a) for k in range(20)]
+        above = mpmath.quad(lambda t: mpmath.exp((mpmath.mpf(a) - 1) * mpmath.log(t) - t - gamma), pieces)
+        expected = torch.tensor([float(1 - above), float(above)], dtype=torch.float64)
+    a, x = (torch.tensor(v, dtype=torch.float64, device=device) for v in (a, x))
+    actual = torch.stack((torch.igamma(a, x), torch.igammac(a, x))).cpu()
+    torch.testing.assert_close(actual, expected, rtol=2e-14, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_incomplete_gamma_at_ends(dtype, device):
+    values = torch.tensor([0, 1, 1e20, 4988429, torch.inf, torch.nan, -1], dtype=dtype)
+    a, x = torch.meshgrid(values, values, indexing="ij")
+    for function in (torch.igamma, torch.igammac):
+        torch.testing.assert_close(function(a.to(device), x.to(device)).cpu(), function(a, x), equal_nan=True)
+
+
 def test_upper_incomplete_gamma_where_nothing_may_cancel(device):
     """Q(a, x) is a E1(x) as a goes to 0 (E1: Abramowitz and Stegun, table 5.1), and a finite sum for whole a."""
     integral = {1e-3: 6.331539364136149, 0.5: 0.5597735947761607, 1.0: 0.2193839343955203}

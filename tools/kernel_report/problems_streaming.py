@@ -39,6 +39,7 @@ def pointwise() -> Iterator[Problem]:
                       lambda d=dtype: empty(2048, 2048, dtype=d) + empty(2048, 2048, dtype=d).t(), SIZES[dtype])
     yield Problem("pointwise: erfinv, float16, 4M", lambda: torch.erfinv(empty(*PLAIN, dtype="float16")), 2)
     yield Problem("pointwise: lgamma, float32, 4M", lambda: torch.lgamma(empty(*PLAIN)), 4)
+    yield Problem("pointwise: igamma, float32, 4M", lambda: torch.igamma(empty(*PLAIN), empty(*PLAIN)), 4)
     yield Problem("pointwise: dropout, float32, 4M", lambda: torch.dropout(empty(*PLAIN), 0.1, True), 4)
 
 

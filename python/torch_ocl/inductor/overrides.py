@@ -1,7 +1,7 @@
 """Inductor's elementwise operations as OpenCL C.
 
 Operations return expressions; OpenCLCSE gives them variables of the dtype that Inductor's dtype propagation finds.
-Functions come from the library's own kernels/pointwise/math.cl, special.cl and bessel.cl, so that compiled code agrees
+Functions come from the library's own kernels/pointwise/math.cl, special.cl and their like, so that compiled code agrees
 with the device's operators; there T is float, or double in a kernel that has float64.
 """
 
@@ -379,8 +379,8 @@ class OpenCLOverrides(OpOverrides):
     bessel_y0, bessel_y1 = _bessel("bessel_y(0, {0})"), _bessel("bessel_y(1, {0})")
     spherical_bessel_j0 = _bessel("spherical_bessel_j0_of({0})")
     airy_ai = _library("airy_ai({0})", "kernels/pointwise/airy.cl")
-    igamma = gammainc = _special("gamma_p({0}, {1})")
-    igammac = gammaincc = _special("gamma_q({0}, {1})")
+    igamma = gammainc = _library("igamma_of({0}, {1})", "kernels/pointwise/incomplete_gamma.cl")
+    igammac = gammaincc = _library("igammac_of({0}, {1})", "kernels/pointwise/incomplete_gamma.cl")
     chebyshev_polynomial_t = _special("chebyshev({1}, {0}, {0})")
     chebyshev_polynomial_u = _special("chebyshev({1}, {0}, 2 * {0})")
     chebyshev_polynomial_v = _special("chebyshev({1}, {0}, 2 * {0} - 1)")
