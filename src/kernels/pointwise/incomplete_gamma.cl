@@ -1,4 +1,4 @@
-// Regularised incomplete gamma functions P and Q for the rows that name this file as their library; T is float or double.
+// Regularised incomplete gamma functions P and Q for the rows that name this file; T is float or double.
 #include "kernels/pointwise/special.cl"
 
 // Large a and x near it, where the series and the fraction take some six roots of a: Temme's uniform expansion (DLMF
@@ -10,9 +10,11 @@ static inline T gamma_near(T a, T x, bool lower)
     for (int k = 16; k >= 0; --k)
         series = LIT(2.0) / (k + 2) - mu * series;
     const T eta = mu * sqrt(series);
-    const T first = LIT(-0.33333333333333333) + eta * (LIT(0.083333333333333333) + eta * (LIT(-0.014814814814814815)
-                    + eta * (LIT(0.0011574074074074074) + eta * (LIT(0.00035273368606701940) + eta * (LIT(-0.00017875514403292181)
-                    + eta * (LIT(3.9192631785224378e-5) + eta * (LIT(-2.1854485106799922e-6) + eta * LIT(-1.8540622107151600e-6))))))));
+    const T first = LIT(-0.33333333333333333) + eta * (LIT(0.083333333333333333)
+                    + eta * (LIT(-0.014814814814814815) + eta * (LIT(0.0011574074074074074)
+                    + eta * (LIT(0.00035273368606701940) + eta * (LIT(-0.00017875514403292181)
+                    + eta * (LIT(3.9192631785224378e-5) + eta * (LIT(-2.1854485106799922e-6)
+                    + eta * LIT(-1.8540622107151600e-6))))))));
     const T second = LIT(-0.0018518518518518519) + eta * (LIT(-0.0034722222222222222) + eta * (LIT(0.0026455026455026455)
                      + eta * (LIT(-0.00099022633744855967) + eta * LIT(0.00020576131687242798))));
     const T third = LIT(0.0041335978835978836) + eta * LIT(-0.0026813271604938272);
