@@ -15,8 +15,9 @@ static inline T gamma_near(T a, T x, bool lower)
                     + eta * (LIT(0.00035273368606701940) + eta * (LIT(-0.00017875514403292181)
                     + eta * (LIT(3.9192631785224378e-5) + eta * (LIT(-2.1854485106799922e-6)
                     + eta * LIT(-1.8540622107151600e-6))))))));
-    const T second = LIT(-0.0018518518518518519) + eta * (LIT(-0.0034722222222222222) + eta * (LIT(0.0026455026455026455)
-                     + eta * (LIT(-0.00099022633744855967) + eta * LIT(0.00020576131687242798))));
+    const T second = LIT(-0.0018518518518518519) + eta * (LIT(-0.0034722222222222222)
+                     + eta * (LIT(0.0026455026455026455) + eta * (LIT(-0.00099022633744855967)
+                     + eta * LIT(0.00020576131687242798))));
     const T third = LIT(0.0041335978835978836) + eta * LIT(-0.0026813271604938272);
     const T rest = exp(-a * eta * eta / 2) / (sqrt(2 * PI) * sqrt(a)) * (first + (second + third / a) / a);
     const T tail = eta * sqrt(a / 2);
