@@ -91,6 +91,7 @@ std::string program_text(const Call& call, const TextRequest& request)
             column_call += concat(element, " + (c) * STRIDE(g, REDUCED_RANK, ", k, "), ");
         }
     }
+    const bool cpu = call.own_lanes || call.columns;
     std::string text = include_text("core/dtype.cl") + index_text(call.wide) + type_text(request.common);
     text += include_text("kernels/pointwise/math.cl") + typedef_text(request.operands, request.numbers);
     if (call.reports)
@@ -105,6 +106,8 @@ std::string program_text(const Call& call, const TextRequest& request)
                    " } state_t;\nstatic inline state_t init()\n{\n    state_t s;\n    ", request.code.init,
                    "\n    return s;\n}\nstatic inline state_t combine(state_t s, state_t other)\n{\n    ",
                    request.code.combine, "\n    return s;\n}\n");
+    if (cpu)   // Intel's compiler finds vectors in arithmetic, and not around a call
+        text += "#define fabs(v) ((v) < 0 ? -(v) : (v))\n";
     text += concat("static inline state_t step(state_t s, ", inline_parameter_text(inputs, request.numbers),
                    "index_t index)\n{\n");
     for (const Variable& v : inputs)
@@ -125,7 +128,6 @@ std::string program_text(const Call& call, const TextRequest& request)
     if (call.columns)
         text += concat("#define COLUMNS ", call.columns, "\n#define STEP_COLUMN(s, i, c, index) step(s, ", column_call,
                        numbers, "index)\n");
-    const bool cpu = call.own_lanes || call.columns;
     return text + include_text(cpu ? "kernels/reduce/cpu_reduce.cl" : "kernels/reduce/reduce.cl") +
            include_text("kernels/reduce/merge.cl");
 }
