@@ -39,7 +39,28 @@ static inline piece_t piece(long p, const __global storage_t(T)* input, long inp
     return r;
 }
 
+#define ELEMENT(k, e) state_of(WIDEN(load(T, r[k].input, (i + (e)) * input_stride)), r[k].begin + i + (e))
+#define EMIT(k, e, s) emit(r[k].out, r[k].indices, (i + (e)) * out_stride, (i + (e)) * indices_stride, s)
+
 // Elements [i, i + count) of the first `rows` pieces, which have a state.
+#ifdef EXTREME
+// Few elements go beyond all before them: mostly a block of them changes nothing.
+static inline void walk(piece_t* r, const int rows, long i, const int count, long input_stride, long out_stride,
+                        long indices_stride, const bool written)
+{
+    for (int k = 0; k < rows; ++k) {
+        int kept = 1;
+        for (int e = 0; e < count; ++e)
+            kept &= BEYOND(r[k].state.value, ELEMENT(k, e).value);
+        for (int e = 0; e < count; ++e) {
+            if (!kept)
+                r[k].state = combine(r[k].state, ELEMENT(k, e));
+            if (written)
+                EMIT(k, e, r[k].state);
+        }
+    }
+}
+#else
 static inline void walk(piece_t* r, const int rows, long i, const int count, long input_stride, long out_stride,
                         long indices_stride, const bool written)
 {
@@ -48,7 +69,7 @@ static inline void walk(piece_t* r, const int rows, long i, const int count, lon
     for (int k = 0; k < rows; ++k)
 #pragma unroll
         for (int e = 0; e < count; ++e)
-            s[k][e] = state_of(WIDEN(load(T, r[k].input, (i + e) * input_stride)), r[k].begin + i + e);
+            s[k][e] = ELEMENT(k, e);
 #pragma unroll
     for (int e = 0; e < count; ++e)
 #pragma unroll
@@ -60,9 +81,10 @@ static inline void walk(piece_t* r, const int rows, long i, const int count, lon
         if (written)
 #pragma unroll
             for (int e = 0; e < count; ++e)
-                emit(r[k].out, r[k].indices, (i + e) * out_stride, (i + e) * indices_stride, s[k][e]);
+                EMIT(k, e, s[k][e]);
     }
 }
+#endif
 
 static inline void walk_all(piece_t* r, const int rows, long input_stride, long out_stride, long indices_stride,
                             const bool written)
@@ -122,7 +144,9 @@ __kernel void scan_pieces(PIECES)
             r[k].carried = true;
         }
     }
-    if (count == BESIDE)
+    if (count == BESIDE && input_stride == 1 && out_stride == 1 && indices_stride == 1)
+        walk_all(r, BESIDE, 1, 1, 1, true);
+    else if (count == BESIDE)
         walk_all(r, BESIDE, input_stride, out_stride, indices_stride, true);
     else
         for (int k = 0; k < count; ++k)

@@ -23,8 +23,10 @@ typedef struct {
 } state_t;
 #ifdef SCAN_largest
 #define REACHES(b, a) ((b) >= (a))
+#define BEYOND(a, b) ((a) > (b))
 #else
 #define REACHES(b, a) ((b) <= (a))
+#define BEYOND(a, b) ((a) < (b))
 #endif
 static inline state_t combine(state_t a, state_t b)
 {
