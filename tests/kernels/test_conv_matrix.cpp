@@ -181,6 +181,12 @@ TEST_P(ConvMatrix, InBlocks)
     check({{1, 32, 9, 9}, {35, 32, 1, 1}, test::conv({2, 2}, {0, 0}), last, half});
     check({{2, 20, 11, 6}, {30, 20, 3, 3}, test::conv({1, 1}, {1, 1}), last, half});   // filled up to 32 channels
     check({{1, 48, 17, 9}, {36, 24, 3, 3}, test::conv({2, 1}, {1, 1}, {1, 1}, 2), planar, half});
+    // Few channels: all taps along a row are read together.
+    check({{2, 3, 19, 23}, {40, 3, 7, 7}, test::conv({2, 2}, {3, 3}), last, half});
+    check({{2, 4, 12, 9}, {24, 4, 3, 5}, test::conv({1, 1}, {1, 2}), planar, half});
+    check({{1, 18, 9, 8}, {33, 18, 2, 3}, test::conv({1, 3}, {0, 1}), last, bfloat});
+    check({{2, 16, 10, 14}, {70, 16, 3, 3}, test::conv({1, 2}, {2, 0}, {2, 1}), last, half});
+    check({{1, 16, 10, 9}, {32, 16, 3, 3}, test::conv({1, 1}, {1, 1}, {1, 2}), planar, bfloat});
     ConvOptions uneven = test::conv({1, 1}, {2, 0});
     uneven.pad_end = {0, 1};
     check({{1, 32, 15, 6}, {32, 32, 3, 3}, uneven, last, half});
@@ -212,10 +218,12 @@ TEST_P(ConvMatrix, EveryTile)
         const std::string implementation = "conv=gpu_matrix:tile=" + std::to_string(tile);
         SCOPED_TRACE(implementation);
         setenv("CLPRIM_IMPLEMENTATION", implementation.c_str(), 1);
-        const bool few = engine.engine == detail::MatrixEngine::dpas16;   // more it reads in blocks, without slabs
+        // More channels, and taps that are neighbours, dpas16 reads in blocks, without slabs.
+        const bool few = engine.engine == detail::MatrixEngine::dpas16;
         const std::int64_t in = few ? 8 : 32, out = few ? 15 : 72;
+        const auto options = few ? test::conv({1, 1}, {2, 2}, {2, 2}) : test::conv({1, 1}, {1, 1});
         for (const Layout layout : {Layout::channels_last, Layout::contiguous})
-            check({{2, in, 10, 9}, {out, in, 3, 3}, test::conv({1, 1}, {1, 1}), layout, DataType::float16, ""});
+            check({{2, in, 10, 9}, {out, in, 3, 3}, options, layout, DataType::float16, ""});
         unsetenv("CLPRIM_IMPLEMENTATION");
     }
 }

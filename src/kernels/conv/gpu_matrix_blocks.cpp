@@ -41,11 +41,11 @@ void let_columns_ascend(ImplicitProblem& p)
 // Whether block reads can take the images of the source, rows of pixels being rows of a matrix.
 bool fits(const ImplicitProblem& p, cl_long offset)
 {
-    constexpr cl_long longest = 1 << 22;   // elements
+    constexpr cl_long longest = 1 << 22, shortest = 32;   // elements of a row
     const cl_long* s = p.source_strides;
     const cl_long aligned = offset | (p.batch > 1 ? s[0] : 0) | (p.scale[1] > 1 ? s[3] : 0);
     return s[1] == 1 && aligned % 32 == 0 && s[3] % 8 == 0 && s[4] % 2 == 0 && p.in[2] * s[4] <= s[3] &&
-           s[4] >= p.groups * p.depth && p.scale[1] * s[3] < longest && p.in[1] < longest;
+           s[4] >= p.groups * p.depth && p.in[2] * s[4] >= shortest && p.scale[1] * s[3] < longest && p.in[1] < longest;
 }
 
 // The weights of a launch as [group][tap][depth][row], depth and rows filled up with zeros.
@@ -178,27 +178,26 @@ void lay_out_copy(const ImplicitProblem& p, Plan& plan)
     const int outer = plan.turned ? 2 : 1, inner = plan.turned ? 1 : 2;
     const cl_long channels = p.groups * plan.channels;
     plan.copied = true;
-    plan.strides[0] = p.in[1] * p.in[2] * channels;
+    plan.strides[0] = p.in[outer] * round_up(p.in[inner] * channels, block_k);
     plan.strides[1] = 1;
     plan.strides[2] = 0;
     plan.strides[2 + inner] = channels;
-    plan.strides[2 + outer] = p.in[inner] * channels;
+    plan.strides[2 + outer] = round_up(p.in[inner] * channels, block_k);
 }
 
 const Tensor& source_of(const Call& call) { return call.pass == ConvPass::forward ? call.x : call.y; }
 
 Tensor copied(Queue& queue, const Tensor& t, const ImplicitProblem& p, const Plan& plan)
 {
-    const cl_long* s = p.source_strides;
+    const cl_long *s = p.source_strides, *d = plan.strides;
     const int outer = plan.turned ? 2 : 1, inner = plan.turned ? 1 : 2;
     const Tensor from(t.memory, t.offset, t.dtype, {p.batch, p.in[outer], p.in[inner], p.groups, p.depth},
                       {s[0], s[2 + outer], s[2 + inner], p.depth * s[1], s[1]});
-    Dims whole = from.shape;
-    whole[4] = plan.channels;
-    const Tensor to = queue.context().empty(whole, t.dtype, queue);
+    const Tensor to = queue.context().empty({p.batch * d[0]}, t.dtype, queue);
     if (plan.channels != p.depth)
         fill_zero(queue, to);
-    copy(queue, from, Tensor(to.memory, to.offset, to.dtype, from.shape, to.strides));
+    copy(queue, from, Tensor(to.memory, to.offset, to.dtype, from.shape,
+                             {d[0], d[2 + outer], d[2 + inner], plan.channels, 1}));
     return to;
 }
 
@@ -237,10 +236,26 @@ std::optional<Plan> plan_for(const Call& call, const Device& device)
     return all_fit(call, plan) ? std::optional(plan) : std::nullopt;
 }
 
-// The same of a weight gradient: x and dy as they are read, which are turned together.
+// The same of a weight gradient: x and dy as they are read, which are turned together, and how rows of dw come in runs.
 struct WeightPlan {
     Plan x, dy;
+    cl_long run = 0, runs = 0;   // elements of a run, runs for a row of taps
+
+    cl_long total(const ImplicitProblem& p) const { return p.taps[x.turned ? 2 : 1] * runs * run; }
 };
+
+// Channels of one tap in a run, or of all taps along a row, where those are neighbours and leave fewer unused.
+void choose_runs(const ImplicitProblem& p, WeightPlan& plan)
+{
+    plan.runs = p.taps[plan.x.turned ? 1 : 2];
+    plan.run = plan.x.channels = round_up(p.depth, block_k);
+    const cl_long few = round_up(p.depth, 4), together = round_up(plan.runs * few, block_k);
+    if (p.groups == 1 && p.step[2] == 1 && !plan.x.turned && together < plan.runs * plan.run) {
+        plan.x.channels = few;
+        plan.run = together;
+        plan.runs = 1;
+    }
+}
 
 ImplicitProblem dy_problem(const Call& call)
 {
@@ -253,7 +268,8 @@ ImplicitProblem dy_problem(const Call& call)
     return p;
 }
 
-bool lay_out(const ImplicitProblem& p, cl_long offset, Plan& plan)
+// In place, if that can be, or a copy; `apart`: whether the channels of neighbours need not follow each other.
+bool lay_out(const ImplicitProblem& p, cl_long offset, Plan& plan, bool apart)
 {
     const auto good = [&](cl_long at) {
         ImplicitProblem seen = p;
@@ -261,7 +277,7 @@ bool lay_out(const ImplicitProblem& p, cl_long offset, Plan& plan)
         return fits(seen, at);
     };
     std::copy_n(p.source_strides, 5, plan.strides);
-    if (plan.channels == p.depth && good(offset))
+    if (plan.channels == p.depth && (apart || p.source_strides[4] == p.depth) && good(offset))
         return true;
     lay_out_copy(p, plan);
     return good(0);
@@ -272,13 +288,14 @@ std::optional<WeightPlan> weight_plan(const Call& call, const Device& device)
     const ImplicitProblem p = forward_problem(call);
     const cl_long rows = p.out[1] == 1 && p.taps[1] == 1 ? p.out[2] : p.out[1];
     WeightPlan plan;
-    plan.x.channels = round_up(p.depth, block_k);
-    plan.dy.channels = round_up(p.rows, 8);
-    if (!reads_blocks(device) || has_planes(p) || plan.x.channels > 2 * p.depth || 2 * rows <= round_up(rows, 16))
-        return {};   // the last two: mostly zeros
     plan.x.turned = plan.dy.turned = p.in[1] == 1 && p.taps[1] == 1;
-    if (!lay_out(p, static_cast<cl_long>(call.x.buffer_offset()), plan.x) ||
-        !lay_out(dy_problem(call), static_cast<cl_long>(call.y.buffer_offset()), plan.dy))
+    plan.dy.channels = round_up(p.rows, 8);
+    choose_runs(p, plan);
+    const cl_long useful = p.taps[1] * p.taps[2] * round_up(p.depth, 8);   // what slabs would multiply
+    if (!reads_blocks(device) || has_planes(p) || plan.total(p) > 2 * useful || 2 * rows <= round_up(rows, 16))
+        return {};   // the last two: mostly zeros
+    if (!lay_out(p, static_cast<cl_long>(call.x.buffer_offset()), plan.x, plan.run == plan.x.channels) ||
+        !lay_out(dy_problem(call), static_cast<cl_long>(call.y.buffer_offset()), plan.dy, true))
         return {};
     for (const auto& [side, tensor] : {std::pair{&plan.x, &call.x}, std::pair{&plan.dy, &call.y}}) {
         const cl_long begin = side->copied ? 0 : static_cast<cl_long>(tensor->buffer_offset());
@@ -316,16 +333,19 @@ void run_weight_in_blocks(Queue& queue, const Call& call)
     plan->x.tell(p);
     conv_blocks_problem blocks{};
     blocks.rows = static_cast<cl_int>(p.out[1]);
+    blocks.run = static_cast<cl_int>(plan->run);
+    blocks.runs = static_cast<cl_int>(plan->runs);
     blocks.run_step = static_cast<cl_int>(p.step[2] * p.source_strides[4]);
     blocks.source_width = static_cast<cl_int>(2 * p.in[2] * p.source_strides[4]);
     blocks.weights_width = static_cast<cl_int>(2 * p.out[2] * p.result_strides[4]);
-    const cl_long steps = round_up(p.out[1], 32) == round_up(p.out[1], 16) ? 2 : 1;
+    // Two k steps at a time multiply 39 of 100 instructions, one 33, but fewer rows beyond the image's edge.
+    const cl_long steps = 5 * round_up(p.out[1], 32) < 6 * round_up(p.out[1], 16) ? 2 : 1;
     p.out[1] = ceil_div(p.out[1], 16 * steps);
     const auto engine = detail::matrix_engine(queue.device());
     const detail::MatrixEngineShape& shape = detail::shape_of(engine.engine);
     const MatrixTile tile = weight_tile(engine, p);
     const cl_long row_blocks = ceil_div(p.rows, shape.rows(tile)) * p.groups;
-    const cl_long column_blocks = ceil_div(p.total_depth(), shape.columns(tile));
+    const cl_long total = plan->total(straight), column_blocks = ceil_div(total, shape.columns(tile));
     // Two sub-groups for each vector engine, whole rows of pieces.
     const cl_long sub_groups = row_blocks * column_blocks * tile.sub_groups_m * tile.sub_groups_n;
     const cl_long lines = p.pixels() / p.out[2];
@@ -343,6 +363,7 @@ void run_weight_in_blocks(Queue& queue, const Call& call)
     gpu_conv_problem problem = gpu_problem(p);
     problem.part_pixels = static_cast<cl_int>(each * p.out[2]);
     problem.result_group = plan->dy.channels;
+    problem.total = static_cast<cl_int>(total);
     queue.launch(program.kernel("conv_blocks_weight"),
                  Range::groups({static_cast<std::size_t>(column_blocks), static_cast<std::size_t>(row_blocks),
                                 static_cast<std::size_t>(p.parts)},

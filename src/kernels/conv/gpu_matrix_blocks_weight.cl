@@ -4,8 +4,9 @@
 //   dw[output][row] = sum over pixels of dy[pixel][output] * x[pixel][row],   rows are (tap, channel)
 //
 // in parts of the pixels, which add_parts.cl adds in order. k runs over 16 * STEPS rows of one column of an image; of
-// both tensors hardware gives zeros for what lies outside. Channels of x in a group are a multiple of 32, so that 32
-// rows of dw are of one tap.
+// both tensors hardware gives zeros for what lies outside. Rows of dw come in runs of a multiple of 32, b.run, which
+// follow each other in x: the channels of a tap, or, where they are few, those of all taps along a row and what comes
+// after them, which is not written.
 //
 // Options: those of gpu_gather.cl (-DPLANES=0 -DINSIDE=0 -DONE_TAP=0) and matrix_tiles.cl (-DA_ALONG_K=0 -DB_ALONG_K=0
 // -DALIGNED=1 -DBLOCKS=1, of fragments in M two, in N an even number), -DSTRIDED as in gpu_matrix_blocks.cl, and
@@ -33,10 +34,10 @@ typedef struct {
 
 static inline seen_block find_seen(const gpu_conv_problem* p, const conv_blocks_problem* b, int row)
 {
-    const int tap = row / p->depth, channel = row - tap * p->depth, tap_row = tap / p->taps[2];
+    const int run = row / b->run, tap_row = run / b->runs;
     const int at = p->shift[1] + tap_row * p->step[1];
     seen_block seen;
-    seen.x = p->shift[2] * p->source_axis[2] + (tap - tap_row * p->taps[2]) * b->run_step + channel;
+    seen.x = p->shift[2] * p->source_axis[2] + (run - tap_row * b->runs) * b->run_step + (row - run * b->run);
 #if STRIDED
     const int first = (at % p->scale[1] + p->scale[1]) % p->scale[1];
     seen.down = (at - first) / p->scale[1];
@@ -103,14 +104,17 @@ void conv_blocks_weight(const __global stored* restrict x, ulong x_offset, const
         }
     }
 
-    const int taps_in_all = p.total / p.depth;
+    const int taps_in_all = p.taps[1] * p.taps[2], taps_of_run = p.taps[2] / b.runs;
     parts += parts_offset + (((long)part * (get_num_groups(1) / output_blocks) + group) * p.rows + output0) *
                               taps_in_all * channels;
     const int outputs = min(p.rows - output0, BLOCK_M);
     EACH_QUAD_OF_SUMS(i, j, v, {
-        const int tap = (row0 + j) / p.depth;
-        const int channel = (row0 + j) - tap * p.depth;
-        if (i < outputs && row0 + j < p.total && channel < channels)
-            write_sums(v, parts + ((long)i * taps_in_all + tap) * channels + channel, channels - channel);
+        const int run = (row0 + j) / b.run;
+        const int in_run = (row0 + j) - run * b.run;
+        const int tap = in_run / p.depth;
+        const int channel = in_run - tap * p.depth;
+        if (i < outputs && row0 + j < p.total && tap < taps_of_run && channel < channels)
+            write_sums(v, parts + ((long)i * taps_in_all + run * taps_of_run + tap) * channels + channel,
+                       channels - channel);
     })
 }
