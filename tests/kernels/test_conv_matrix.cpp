@@ -1,6 +1,7 @@
 // Convolution by matrix engines, every engine by its emulation: what comes out is the exact sum rounded once.
 #include <cstdlib>
 
+#include <core/choose.hpp>
 #include <kernels/conv/problem.hpp>
 #include <kernels/gemm/gpu_matrix.hpp>
 
@@ -23,7 +24,11 @@ protected:
         MatrixEngineTest::SetUp();
         setenv("CLPRIM_MATRIX_ENGINE", GetParam(), 1);
     }
-    void TearDown() override { unsetenv("CLPRIM_MATRIX_ENGINE"); }
+    void TearDown() override
+    {
+        unsetenv("CLPRIM_MATRIX_ENGINE");
+        prefer_implementation("conv", "");
+    }
 };
 
 struct Case {
@@ -32,6 +37,7 @@ struct Case {
     Layout layout;
     DataType type;
     const char* implementation = "gpu_matrix";
+    bool weight_too = true;   // its gradient as well
 };
 
 Tensor upload(const Host& host, DataType type)
@@ -101,7 +107,7 @@ void check(const Case& c, bool all = false)
     const Tensor data = upload(nan, c.type);
     conv_backward_data(queue(), ty, tw, data, options);
     compare(data, dx, "data gradient");
-    if (c.implementation == std::string_view("cpu_bfloat16"))   // which has no weight gradient
+    if (!c.weight_too)
         return;
     nan = w, fill_nan(nan);
     const Tensor weight = upload(nan, c.type);
@@ -120,6 +126,7 @@ void check_vectors(Layout layout)
                    {{1, 3, 5, 6, 7}, {5, 3, 3, 3, 3}, test::conv({1, 1, 1}, {1, 1, 1}), layout, DataType::bfloat16},
                    {{1, 1, 3, 3}, {1, 1, 1, 1}, test::conv({1, 1}, {0, 0}), layout, DataType::bfloat16}}) {
         c.implementation = "cpu_bfloat16";
+        c.weight_too = false;   // it has none
         check(c, true);
     }
 }
@@ -206,7 +213,7 @@ TEST_P(ConvMatrix, WholeTaps)
     check({{1, 192, 7, 5}, {24, 192, 1, 1}, test::conv({2, 2}, {0, 0}), Layout::channels_last, DataType::float16});
 }
 
-// Every tile of the engine, pixels as rows and as columns.
+// Every tile of the engine, pixels as rows and as columns; weight gradients by those that suit them.
 TEST_P(ConvMatrix, EveryTile)
 {
     if (queue().device().platform_name.find("Portable") != std::string::npos)
@@ -215,16 +222,16 @@ TEST_P(ConvMatrix, EveryTile)
         const detail::RatedTile& rated = detail::matrix_tiles(engine.engine)[tile];
         if (!detail::tile_fits(engine, rated.tile, queue().device()))
             continue;
-        const std::string implementation = "conv=gpu_matrix:tile=" + std::to_string(tile);
+        const std::string implementation = "gpu_matrix:tile=" + std::to_string(tile);
         SCOPED_TRACE(implementation);
-        setenv("CLPRIM_IMPLEMENTATION", implementation.c_str(), 1);
+        prefer_implementation("conv", implementation);
         // More channels, and taps that are neighbours, dpas16 reads in blocks, without slabs.
         const bool few = engine.engine == detail::MatrixEngine::dpas16;
         const std::int64_t in = few ? 8 : 32, out = few ? 15 : 72;
         const auto options = few ? test::conv({1, 1}, {2, 2}, {2, 2}) : test::conv({1, 1}, {1, 1});
         for (const Layout layout : {Layout::channels_last, Layout::contiguous})
-            check({{2, in, 10, 9}, {out, in, 3, 3}, options, layout, DataType::float16, ""});
-        unsetenv("CLPRIM_IMPLEMENTATION");
+            check({{2, in, 10, 9}, {out, in, 3, 3}, options, layout, DataType::float16, "",
+                   detail::tile_suits(engine.engine, rated.tile, {72, 288, 1, false, false})});
     }
 }
 

@@ -139,8 +139,9 @@ const detail::MatrixTile& tile_at(const Queue& queue, detail::MatrixEngineChoice
 {
     const std::int64_t tile = point.empty() ? detail::best_tile(engine, sums, queue.device()) : point.at("tile");
     const detail::MatrixTile& result = detail::matrix_tiles(engine.engine)[static_cast<std::size_t>(tile)].tile;
-    require<NotSupported>(detail::tile_fits(engine, result, queue.device()),
-                          "conv: the device has too little local memory, or too small work-groups, for tile ", tile);
+    require<NotSupported>(detail::tile_fits(engine, result, queue.device()) &&
+                              detail::tile_suits(engine.engine, result, sums),
+                          "conv: the device or the pass cannot take tile ", tile);
     return result;
 }
 
@@ -150,7 +151,7 @@ Space tile_space(const MatrixExtent& sums, const Device& device)
     const auto tiles = detail::matrix_tiles(engine.engine);
     std::vector<std::int64_t> fitting;
     for (std::size_t i = 0; i < tiles.size(); ++i)
-        if (detail::tile_fits(engine, tiles[i].tile, device))
+        if (detail::tile_fits(engine, tiles[i].tile, device) && detail::tile_suits(engine.engine, tiles[i].tile, sums))
             fitting.push_back(static_cast<std::int64_t>(i));
     return {{"tile", fitting, detail::best_tile(engine, sums, device)}};
 }
@@ -285,7 +286,7 @@ namespace {
 // Pixels are many, and cut into as many parts as the device wants.
 MatrixExtent weight_sums(const ImplicitProblem& p)
 {
-    return {p.rows, p.total_depth(), p.groups * ceil_div(p.pixels(), 512)};
+    return {p.rows, p.total_depth(), p.groups * ceil_div(p.pixels(), 512), false, false};
 }
 
 }  // namespace

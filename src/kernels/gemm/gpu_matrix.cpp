@@ -209,7 +209,8 @@ const MatrixTile& gemm_tile(MatrixEngineChoice engine, const GemmProblem& p, con
         return matrix_tile(engine, divide_up(p.m, shape.rows(shape.large)) *
                                        divide_up(p.n, shape.columns(shape.large)) * p.batch, device);
     const bool turned = better_turned(p);
-    const std::int64_t best = best_tile(engine, {turned ? p.n : p.m, turned ? p.m : p.n, p.batch}, device);
+    const GemmProblem seen = turned ? transposed(p) : p;
+    const std::int64_t best = best_tile(engine, {seen.m, seen.n, p.batch, a_along_k(seen), b_along_k(seen)}, device);
     return matrix_tiles(engine.engine)[static_cast<std::size_t>(best)].tile;
 }
 

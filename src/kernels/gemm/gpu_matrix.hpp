@@ -40,10 +40,13 @@ struct RatedTile {
 CLPRIM_API std::span<const RatedTile> matrix_tiles(MatrixEngine);
 // Whether a device can take a tile.
 CLPRIM_API bool tile_fits(MatrixEngineChoice, const MatrixTile&, const Device&);
-// Sums in all: lines of each direction, in as many groups.
+// Sums in all: lines of each direction, in as many groups, and whether neighbours of A and B are brought along k.
 struct MatrixExtent {
     std::int64_t rows, columns, groups;
+    bool a_along_k = true, b_along_k = true;
 };
+// Whether the work-items of a tile bring operands in whole pairs, as those come that do not lie along k.
+CLPRIM_API bool tile_suits(MatrixEngine, const MatrixTile&, const MatrixExtent&);
 // Index of the tile that takes the least time on the vector engine with the most of them; the smallest by emulation.
 std::int64_t best_tile(MatrixEngineChoice, const MatrixExtent&, const Device&);
 

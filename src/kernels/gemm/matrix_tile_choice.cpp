@@ -46,6 +46,14 @@ bool tile_fits(MatrixEngineChoice engine, const MatrixTile& tile, const Device& 
            shape.local_memory(tile, engine.emulated) + beside <= device.local_memory;
 }
 
+bool tile_suits(MatrixEngine engine, const MatrixTile& tile, const MatrixExtent& sums)
+{
+    constexpr std::int64_t groups_of_line = 32 / 8;   // of SLAB_K of gemm/fragments.cl
+    const MatrixEngineShape& shape = shape_of(engine);
+    const auto whole = [&](std::int64_t lines) { return lines * groups_of_line % (2 * shape.items(tile)) == 0; };
+    return (sums.a_along_k || whole(shape.rows(tile))) && (sums.b_along_k || whole(shape.columns(tile)));
+}
+
 std::int64_t best_tile(MatrixEngineChoice engine, const MatrixExtent& sums, const Device& device)
 {
     const MatrixEngineShape& shape = shape_of(engine.engine);
@@ -66,7 +74,8 @@ std::int64_t best_tile(MatrixEngineChoice engine, const MatrixExtent& sums, cons
         return best;
     for (std::int64_t i = best; i >= 0; --i) {
         const RatedTile& tile = tiles[static_cast<std::size_t>(i)];
-        if (tile_fits(engine, tile.tile, device) && cost(tile) <= cost(tiles[static_cast<std::size_t>(best)]))
+        if (tile_fits(engine, tile.tile, device) && tile_suits(engine.engine, tile.tile, sums) &&
+            cost(tile) <= cost(tiles[static_cast<std::size_t>(best)]))
             best = i;
     }
     return best;
