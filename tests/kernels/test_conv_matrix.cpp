@@ -199,6 +199,34 @@ TEST_P(ConvMatrix, InBlocks)
     check({{1, 32, 15, 6}, {32, 32, 3, 3}, uneven, last, half});
 }
 
+// Weight gradients by loads that transpose: blocks of one tap, of two and of more, outputs and pixels that tiles do not
+// divide, pixels in parts, strides, dilation, groups, padding on one side, one and three dimensions.
+TEST_P(ConvMatrix, Turned)
+{
+    if (GetParam() != std::string("emulated_wmma12"))
+        GTEST_SKIP() << "for the engine that has such loads";
+    const auto planar = Layout::contiguous, last = Layout::channels_last;
+    const auto half = DataType::float16, bfloat = DataType::bfloat16;
+    check({{2, 3, 19, 23}, {40, 3, 7, 7}, test::conv({2, 2}, {3, 3}), last, half});
+    check({{2, 5, 9, 11}, {70, 5, 3, 3}, test::conv({1, 1}, {1, 1}), planar, bfloat});
+    check({{2, 32, 37, 33}, {64, 32, 3, 3}, test::conv({1, 1}, {1, 1}), last, half});   // in parts
+    check({{1, 64, 18, 17}, {128, 64, 3, 3}, test::conv({2, 2}, {1, 1}), last, bfloat});
+    check({{1, 40, 17, 18}, {48, 20, 3, 2}, test::conv({2, 3}, {2, 1}, {2, 3}, 2), last, half});
+    check({{2, 96, 6, 7}, {34, 48, 1, 1}, test::conv({2, 2}, {0, 0}, {1, 1}, 2), planar, half});
+    check({{1, 16, 5, 6, 7}, {5, 16, 3, 3, 3}, test::conv({1, 1, 1}, {1, 1, 1}), last, half});
+    check({{2, 24, 29}, {32, 24, 5}, test::conv({1}, {2}), planar, half});
+    check({{1, 8, 3, 3}, {8, 8, 3, 3}, test::conv({1, 1}, {0, 0}), last, half});   // one pixel
+    ConvOptions uneven = test::conv({1, 1}, {2, 0});
+    uneven.pad_end = {0, 1};
+    check({{1, 16, 15, 6}, {32, 16, 3, 3}, uneven, last, half});
+    // They were what computed these: the device has been found to have them.
+    const std::size_t index = detail::matrix_tiles(engine.engine).size();
+    prefer_implementation("conv", "gpu_matrix:tile=" + std::to_string(index));
+    const Tensor x = queue().context().empty({1, 8, 4, 4}, half, queue());
+    const Tensor w = queue().context().empty({8, 8, 3, 3}, half, queue());
+    EXPECT_NO_THROW(conv_backward_weight(queue(), x, x, w, test::conv({1, 1}, {1, 1})));
+}
+
 // Taps of whole slabs, which most networks have.
 TEST_P(ConvMatrix, WholeTaps)
 {

@@ -1,4 +1,4 @@
-// Host side of gpu_matrix.cl and gpu_matrix_weight.cl.
+// Host side of gpu_matrix.cl, gpu_matrix_weight.cl and gpu_matrix_turned_weight.cl.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -162,7 +162,7 @@ cl_long beyond(const Tensor& tensor, cl_long size) { return static_cast<cl_long>
 std::string options_for(const Call& call, const ImplicitProblem& p, cl_long farthest)
 {
     return detail::gemm_options(call.dtype) +
-           fmt::format(" -DOFFSET={} -DALIGNED=1 -DBLOCKS=0 -DONE_TAP={:d} -DINSIDE={:d} -DPLANES={:d}",
+           fmt::format(" -DOFFSET={} -DALIGNED=1 -DONE_TAP={:d} -DINSIDE={:d} -DPLANES={:d}",
                        farthest < cl_long{1} << 30 ? "uint" : "long", p.taps[0] * p.taps[1] * p.taps[2] == 1,
                        always_inside(p), has_planes(p));
 }
@@ -221,7 +221,7 @@ void launch(Queue& queue, const Call& call, const Packed& source, ImplicitProble
     const Program& program = queue.context().program(
         "kernels/conv/gpu_matrix.cl",
         options_for(call, p, farthest) + detail::matrix_tile_options(engine, tile) +
-            fmt::format(" -DA_ALONG_K=1 -DB_ALONG_K=1 -DPIXELS_ARE_ROWS={:d} -DWHOLE_TAPS={:d} -DPAIRS={:d} "
+            fmt::format(" -DBLOCKS=0 -DA_ALONG_K=1 -DB_ALONG_K=1 -DPIXELS_ARE_ROWS={:d} -DWHOLE_TAPS={:d} -DPAIRS={:d} "
                         "-DQUADS={:d} -DACTIVATION={}",
                         pixels_are_rows, whole, whole && p.depth % 64 == 0, quads, p.epilogue.activation));
     const gpu_conv_problem problem = gpu_problem(p);
@@ -289,25 +289,65 @@ MatrixExtent weight_sums(const ImplicitProblem& p)
     return {p.rows, p.total_depth(), p.groups * ceil_div(p.pixels(), 512), false, false};
 }
 
+// By loads that transpose, which the tile behind those for slabs stands for: as many outputs as there are, and for each
+// sub-group four fragments of rows, so many sub-groups as leave the fewest without rows.
+std::int64_t turned_index() { return std::ssize(detail::matrix_tiles(detail::MatrixEngine::wmma12)); }
+
+detail::MatrixTile turned_tile(const ImplicitProblem& p, bool emulated)
+{
+    if (emulated)
+        return {2, 1, 2, 2};
+    const cl_long sub_groups_m = p.rows > 64 ? 2 : 1, sub_groups = ceil_div(p.total_depth(), 64);
+    const cl_long blocks = ceil_div(sub_groups * sub_groups_m, 4);
+    return {sub_groups_m, ceil_div(sub_groups, blocks), p.rows > 32 ? 4 : 2, 4};
+}
+
+std::string turned_options(const ImplicitProblem& p, const detail::MatrixTile& tile, cl_long rows)
+{
+    int together = 1;
+    while (p.depth % (32 * together) == 0 && tile.fragments_n % (2 * together) == 0)
+        together *= 2;
+    return fmt::format(" -DBLOCKS=1 -DTOGETHER={} -DWHOLE_OUTPUTS={:d}", together,
+                       p.rows % rows == 0);
+}
+
+bool is_turned(const Call& call, const Device& device, const Point& point)
+{
+    if (!point.empty())
+        return point.at("tile") == turned_index();
+    return detail::matrix_engine(device).engine == detail::MatrixEngine::wmma12 && turned_works(device, call.dtype);
+}
+
 }  // namespace
+
+Point turned_point() { return {{"tile", turned_index()}}; }
 
 Space gpu_matrix_weight_space(const Call& call, const Device& device)
 {
-    if (as_matrix_product(call) || weight_in_blocks(call, device))
+    const bool turned = is_turned(call, device, {});
+    if (!turned && (as_matrix_product(call) || weight_in_blocks(call, device)))
         return {};
     ImplicitProblem p = forward_problem(call);
     p.depth = round_up(p.depth, 8);
-    return tile_space(weight_sums(p), device);
+    Space space = tile_space(weight_sums(p), device);
+    if (turned) {
+        space[0].values.push_back(turned_index());
+        space[0].usual = turned_index();
+    }
+    return space;
 }
 
 void run_gpu_matrix_weight(Queue& queue, const Call& call) { run_gpu_matrix_weight_at(queue, call, {}); }
 
 void run_gpu_matrix_weight_at(Queue& queue, const Call& call, const Point& point)
 {
-    if (const auto product = as_matrix_product(call))
-        return detail::gpu_matrix(queue, product->problem, product->tensors);
-    if (weight_in_blocks(call, queue.device()))
-        return run_weight_in_blocks(queue, call);
+    const bool turned = is_turned(call, queue.device(), point);
+    if (!turned && point.empty()) {
+        if (const auto product = as_matrix_product(call))
+            return detail::gpu_matrix(queue, product->problem, product->tensors);
+        if (weight_in_blocks(call, queue.device()))
+            return run_weight_in_blocks(queue, call);
+    }
     ImplicitProblem p = forward_problem(call);
     if (p.pixels() == 0)
         return fill_zero(queue, call.w);
@@ -319,19 +359,21 @@ void run_gpu_matrix_weight_at(Queue& queue, const Call& call, const Point& point
     const auto engine = detail::matrix_engine(queue.device());
     const detail::MatrixEngineShape& shape = detail::shape_of(engine.engine);
     const cl_long columns = p.total_depth();
-    const detail::MatrixTile& tile = tile_at(queue, engine, weight_sums(p), point);
+    const detail::MatrixTile tile = turned ? turned_tile(p, engine.emulated)
+                                           : tile_at(queue, engine, weight_sums(p), point);
     const cl_long row_blocks = ceil_div(p.rows, shape.rows(tile)) * p.groups;
     const cl_long column_blocks = ceil_div(columns, shape.columns(tile));
-    const cl_long wanted = 2 * static_cast<cl_long>(queue.device().compute_units);
+    const cl_long wanted = (turned ? 4 : 2) * static_cast<cl_long>(queue.device().compute_units);   // smaller groups
     p.parts = std::clamp<cl_long>(ceil_div(wanted, row_blocks * column_blocks), 1,
                                   std::max<cl_long>(p.pixels() / 256, 1));
     p.parts = ceil_div(p.pixels(), ceil_div(p.pixels(), p.parts));   // none is empty
     const Tensor sums = queue.context().empty({p.parts * call.w.numel()}, DataType::float32, queue);
     const Program& program = queue.context().program(
-        "kernels/conv/gpu_matrix_weight.cl",
+        turned ? "kernels/conv/gpu_matrix_turned_weight.cl" : "kernels/conv/gpu_matrix_weight.cl",
         options_for(call, p, std::max(beyond(x.tensor, x.strides[0] * p.batch),
                                       beyond(dy.tensor, dy.strides[0] * p.batch))) +
-            detail::matrix_tile_options(engine, tile) + " -DA_ALONG_K=0 -DB_ALONG_K=0");
+            detail::matrix_tile_options(engine, tile) + " -DA_ALONG_K=0 -DB_ALONG_K=0" +
+            (turned ? turned_options(p, tile, shape.rows(tile)) : " -DBLOCKS=0"));
     gpu_conv_problem problem = gpu_problem(p);
     problem.result_group = dy.channels;
     const Tensor table = tap_table(queue, call.dtype, p);

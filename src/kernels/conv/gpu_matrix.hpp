@@ -25,5 +25,8 @@ void run_weight_in_blocks(Queue& queue, const Call& call);
 // Whether both build on a device and come out right there: found out once, by convolutions whose results are known, and
 // kept on disk for as long as driver and kernels stay the same. Waits for the device.
 bool blocks_work(const Device& device, DataType type);
+// The same of weight gradients by loads that transpose (gpu_matrix_turned_weight.cl), which this point asks for.
+bool turned_works(const Device& device, DataType type);
+Point turned_point();
 
 }  // namespace clprim::conv

@@ -1,8 +1,11 @@
-// Whether a device computes convolutions by block reads of two dimensions, and computes them right.
+// Whether a device computes convolutions by block reads of two dimensions, and weight gradients by loads that
+// transpose, and computes them right.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <tuple>
 #include <vector>
 
 #include <fmt/format.h>
@@ -99,45 +102,77 @@ Call call_of(ConvPass pass, DataType type, const Tensor& x, const Tensor& w, con
     return call;
 }
 
-bool right(const Device& device, DataType type)
+// What is asked for, of tensors in memory.
+using Try = std::function<bool(Queue&, DataType, const Known&, const Tensor& x, const Tensor& w, const Tensor& dy)>;
+
+bool blocks_are_right(Queue& queue, DataType type, const Known& known, const Tensor& x, const Tensor& w,
+                      const Tensor& dy)
+{
+    const Tensor y = queue.context().empty(dy.shape, type, queue), dw = queue.context().empty(w.shape, type, queue);
+    run_in_blocks(queue, call_of(ConvPass::forward, type, x, w, y));
+    run_weight_in_blocks(queue, call_of(ConvPass::backward_weight, type, x, dw, dy));
+    return near(queue, y, known.y) && near(queue, dw, known.dw);
+}
+
+bool turned_is_right(Queue& queue, DataType type, const Known& known, const Tensor& x, const Tensor& w,
+                     const Tensor& dy)
+{
+    const Tensor dw = queue.context().empty(w.shape, type, queue);
+    run_gpu_matrix_weight_at(queue, call_of(ConvPass::backward_weight, type, x, dw, dy), turned_point());
+    return near(queue, dw, known.dw);
+}
+
+bool right(const Device& device, DataType type, const Try& attempt)
 try {
     Queue& queue = Context::get(device.index).new_queue();   // the one that asks may be recording
     const Known known;
     const Tensor x = upload(queue, known.x, {side, side, inward}, type);
     const Tensor w = upload(queue, known.w, {outward, taps, inward}, type);
     const Tensor dy = upload(queue, known.dy, {side, side, outward}, type);
-    const Tensor y = queue.context().empty(dy.shape, type, queue), dw = queue.context().empty(w.shape, type, queue);
-    run_in_blocks(queue, call_of(ConvPass::forward, type, x, w, y));
-    run_weight_in_blocks(queue, call_of(ConvPass::backward_weight, type, x, dw, dy));
-    return near(queue, y, known.y) && near(queue, dw, known.dw);
+    return attempt(queue, type, known, x, w, dy);
 } catch (const Error&) {   // it does not build, or does not run
     return false;
+}
+
+// Found out once for each device, type and question, and kept on disk for as long as the kernels stay the same.
+bool works(const Device& device, DataType type, const char* family, const std::vector<const char*>& kernels,
+           const Try& attempt)
+{
+    if (detail::dry_run())
+        return true;
+    static std::mutex mutex;
+    static std::map<std::tuple<int, DataType, std::string>, bool> known;
+    const std::lock_guard lock(mutex);
+    const auto [found, is_new] = known.try_emplace({device.index, type, family}, false);
+    if (is_new) {
+        TuningStore& store = TuningStore::of(device);
+        std::string sources;
+        for (const char* kernel : kernels)
+            sources += kernel_source(kernel);
+        const std::string question = fmt::format("{} of {} {}", family, name_of(type), cache_hash(sources));
+        std::optional<std::string> answer = store.find(family, question);
+        if (!answer) {
+            answer = right(device, type, attempt) ? "works" : "does not work";
+            store.keep(family, question, *answer);
+        }
+        found->second = *answer == "works";
+    }
+    return found->second;
 }
 
 }  // namespace
 
 bool blocks_work(const Device& device, DataType type)
 {
-    if (detail::dry_run())
-        return true;
-    static std::mutex mutex;
-    static std::map<std::pair<int, DataType>, bool> known;
-    const std::lock_guard lock(mutex);
-    const auto [found, is_new] = known.try_emplace({device.index, type}, false);
-    if (is_new) {
-        TuningStore& store = TuningStore::of(device);
-        const std::string question = fmt::format(
-            "blocks of {} {}", name_of(type),
-            cache_hash(kernel_source("kernels/conv/gpu_matrix_blocks.cl") +
-                               kernel_source("kernels/conv/gpu_matrix_blocks_weight.cl")));
-        std::optional<std::string> answer = store.find("conv_blocks", question);
-        if (!answer) {
-            answer = right(device, type) ? "works" : "does not work";
-            store.keep("conv_blocks", question, *answer);
-        }
-        found->second = *answer == "works";
-    }
-    return found->second;
+    return works(device, type, "conv_blocks",
+                 {"kernels/conv/gpu_matrix_blocks.cl", "kernels/conv/gpu_matrix_blocks_weight.cl"}, blocks_are_right);
+}
+
+bool turned_works(const Device& device, DataType type)
+{
+    return works(device, type, "conv_turned",
+                 {"kernels/conv/gpu_matrix_turned_weight.cl", "kernels/gemm/fragments_turned.cl"},
+                 turned_is_right);
 }
 
 }  // namespace clprim::conv

@@ -12,22 +12,8 @@
 #include "kernels/conv/gpu_gather.cl"
 #include "kernels/gemm/matrix_tiles.cl"
 #include "kernels/conv/gpu_matrix_gather.cl"
+#include "kernels/conv/gpu_matrix_places.cl"
 
-// Places whose tap 0 is not before the beginning of the buffer, so that a pointer and 32 bits are added as they are:
-// lead_of's bytes are added to them and taken from pointers.
-static inline OFFSET lead_of(const gpu_conv_problem* p)
-{
-    OFFSET lead = 0;
-    UNROLL for (int axis = 0; axis < 3; ++axis)
-        lead += 2 * (OFFSET)(max(-p->shift[axis], 0) * p->source_axis[axis]);
-    return lead;
-}
-static inline byte_place find_ahead(const gpu_conv_problem* p, int pixel, ulong origin)
-{
-    byte_place place = find_bytes(p, pixel, origin);
-    place.first += lead_of(p);
-    return place;
-}
 static inline uint4 gather_ahead(const __global uchar* tap, const __global uint4* zeros, byte_place place, int bits,
                                  int wanted)
 {
@@ -47,15 +33,6 @@ typedef struct {
 } place_pair;
 #define PLACE_OF(two, odd) (two).of[odd]
 #endif
-
-// Where each pixel's taps lie, in group 0: found once for all work-groups. The last pixel is repeated.
-__kernel void conv_matrix_places(__global int* places, ulong places_offset, ulong x_offset, gpu_conv_problem p,
-                                 int entries)
-{
-    const int pixel = get_global_id(0);
-    if (pixel < entries)
-        ((__global byte_place*)(places + places_offset))[pixel] = find_ahead(&p, min(pixel, p.pixels - 1), x_offset);
-}
 
 // parts[part][group, output][row] for one part of the pixels. Of x's p.depth channels in memory `channels` are its own.
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) SUB_GROUP_SIZE
