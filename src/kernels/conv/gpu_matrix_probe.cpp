@@ -170,9 +170,7 @@ bool blocks_work(const Device& device, DataType type)
 
 bool turned_works(const Device& device, DataType type)
 {
-    return works(device, type, "conv_turned",
-                 {"kernels/conv/gpu_matrix_turned_weight.cl", "kernels/gemm/fragments_turned.cl"},
-                 turned_is_right);
+    return works(device, type, "conv_turned", {"kernels/conv/gpu_matrix_turned_weight.cl"}, turned_is_right);
 }
 
 }  // namespace clprim::conv
