@@ -160,6 +160,8 @@ TEST_P(ConvMatrix, OfAllKinds)
         return check({{2, 5, 9, 11}, {70, 5, 3, 3}, test::conv({1, 1}, {1, 1}), planar, half});
     check({{2, 5, 9, 11}, {70, 5, 3, 3}, test::conv({1, 1}, {1, 1}), planar, half}, true);
     check({{2, 5, 9, 11}, {7, 5, 3, 3}, test::conv({1, 1}, {1, 1}), last, half}, true);
+    check({{2, 3, 19, 23}, {40, 3, 7, 7}, test::conv({2, 2}, {3, 3}), last, half});   // few channels, with a border
+    check({{1, 4, 8, 9}, {24, 4, 2, 5}, test::conv({3, 4}, {0, 1}), planar, bfloat});
     check({{2, 16, 8, 12}, {24, 16, 3, 3}, test::conv({2, 2}, {1, 1}), planar, half});
     check({{1, 40, 17, 18}, {48, 20, 3, 2}, test::conv({2, 3}, {2, 1}, {2, 3}, 2), last, half});
     check({{2, 16, 8, 8}, {32, 16, 1, 1}, test::conv({1, 1}, {0, 0}), planar, half}, true);

@@ -307,8 +307,7 @@ std::string turned_options(const ImplicitProblem& p, const detail::MatrixTile& t
     int together = 1;
     while (p.depth % (32 * together) == 0 && tile.fragments_n % (2 * together) == 0)
         together *= 2;
-    return fmt::format(" -DBLOCKS=1 -DTOGETHER={} -DWHOLE_OUTPUTS={:d}", together,
-                       p.rows % rows == 0);
+    return fmt::format(" -DBLOCKS=1 -DTOGETHER={} -DWHOLE_OUTPUTS={:d}", together, p.rows % rows == 0);
 }
 
 bool is_turned(const Call& call, const Device& device, const Point& point)
@@ -316,6 +315,19 @@ bool is_turned(const Call& call, const Device& device, const Point& point)
     if (!point.empty())
         return point.at("tile") == turned_index();
     return detail::matrix_engine(device).engine == detail::MatrixEngine::wmma12 && turned_works(device, call.dtype);
+}
+
+// x as the kernels read it, which the problem and the runs are told of.
+Tensor weight_source(Queue& queue, const Call& call, ImplicitProblem& p, Runs& runs)
+{
+    if (const auto found = runs_of(p)) {
+        runs = *found;
+        return with_border(queue, call, p, runs);
+    }
+    const Packed x = packed(queue, x_side(call), false);
+    x.tell(p);
+    p.depth = runs.channels = x.channels;
+    return x.tensor;
 }
 
 }  // namespace
@@ -328,7 +340,8 @@ Space gpu_matrix_weight_space(const Call& call, const Device& device)
     if (!turned && (as_matrix_product(call) || weight_in_blocks(call, device)))
         return {};
     ImplicitProblem p = forward_problem(call);
-    p.depth = round_up(p.depth, 8);
+    if (!runs_of(p))
+        p.depth = round_up(p.depth, 8);
     Space space = tile_space(weight_sums(p), device);
     if (turned) {
         space[0].values.push_back(turned_index());
@@ -351,9 +364,9 @@ void run_gpu_matrix_weight_at(Queue& queue, const Call& call, const Point& point
     ImplicitProblem p = forward_problem(call);
     if (p.pixels() == 0)
         return fill_zero(queue, call.w);
-    const Packed x = packed(queue, x_side(call), false), dy = packed(queue, y_side(call), true);
-    x.tell(p);
-    p.depth = x.channels;
+    const Packed dy = packed(queue, y_side(call), true);
+    Runs runs;
+    const Tensor x = weight_source(queue, call, p, runs);
     std::copy_n(dy.strides, 5, p.result_strides);
     p.taps_inner = 0;
     const auto engine = detail::matrix_engine(queue.device());
@@ -368,18 +381,19 @@ void run_gpu_matrix_weight_at(Queue& queue, const Call& call, const Point& point
                                   std::max<cl_long>(p.pixels() / 256, 1));
     p.parts = ceil_div(p.pixels(), ceil_div(p.pixels(), p.parts));   // none is empty
     const Tensor sums = queue.context().empty({p.parts * call.w.numel()}, DataType::float32, queue);
+    const cl_long farthest = std::max(beyond(x, p.source_strides[0] * p.batch),
+                                      beyond(dy.tensor, dy.strides[0] * p.batch));
     const Program& program = queue.context().program(
         turned ? "kernels/conv/gpu_matrix_turned_weight.cl" : "kernels/conv/gpu_matrix_weight.cl",
-        options_for(call, p, std::max(beyond(x.tensor, x.strides[0] * p.batch),
-                                      beyond(dy.tensor, dy.strides[0] * p.batch))) +
-            detail::matrix_tile_options(engine, tile) + " -DA_ALONG_K=0 -DB_ALONG_K=0" +
+        options_for(call, p, farthest) + detail::matrix_tile_options(engine, tile) + " -DA_ALONG_K=0 -DB_ALONG_K=0" +
             (turned ? turned_options(p, tile, shape.rows(tile)) : " -DBLOCKS=0"));
     gpu_conv_problem problem = gpu_problem(p);
     problem.result_group = dy.channels;
     const Tensor table = tap_table(queue, call.dtype, p);
-    const Tensor places = place_table(queue, program, x.tensor, problem);
+    const Tensor places = place_table(queue, program, x, problem);
     queue.launch(program.kernel("conv_matrix_weight"), groups_of(column_blocks, row_blocks, p.parts, shape.items(tile)),
-                 x.tensor, dy.tensor, sums, table, places, problem, static_cast<cl_int>(call.problem.in_channels));
+                 x, dy.tensor, sums, table, places, problem, static_cast<cl_int>(call.problem.in_channels),
+                 static_cast<cl_int>(runs.channels), static_cast<cl_int>(runs.taps));
     add_parts(queue, call, sums, p);
 }
 

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include <kernels/conv/implicit.hpp>
 #include <kernels/conv/problem.hpp>
 #include <kernels/gemm/problem.hpp>
 
@@ -15,6 +16,15 @@ struct MatrixProduct {
 
 // The product that a call of one tap is, if all of its operands can be read eight elements at a time.
 std::optional<MatrixProduct> as_matrix_product(const Call& call);
+
+// A weight gradient of fewer channels than are read at a time: x is copied with `channels` for each pixel and a border
+// of zeros, and all taps along a row become one of p.depth channels, which the problem is changed to. Nothing: it has
+// more channels, or its taps along a row do not follow each other.
+struct Runs {
+    cl_long channels = 0, taps = 1, before[3] = {};   // of a pixel; in a run; pixels of the border
+};
+std::optional<Runs> runs_of(ImplicitProblem& p);
+Tensor with_border(Queue& queue, const Call& call, const ImplicitProblem& p, const Runs& runs);
 
 // A forward or data pass by block reads of two dimensions (gpu_matrix_blocks.cl), and whether they can take it.
 bool in_blocks(const Call& call, const Device& device);

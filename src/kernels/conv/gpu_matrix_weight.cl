@@ -34,12 +34,13 @@ typedef struct {
 #define PLACE_OF(two, odd) (two).of[odd]
 #endif
 
-// parts[part][group, output][row] for one part of the pixels. Of x's p.depth channels in memory `channels` are its own.
+// parts[part][group, output][row] for one part of the pixels. Of x's `in_memory` channels of a pixel `channels` are its
+// own; p.depth are those of `run_taps` taps, and more that are not written.
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) SUB_GROUP_SIZE
 void conv_matrix_weight(const __global stored* restrict x, ulong x_offset, const __global stored* restrict dy,
                         ulong dy_offset, __global float* parts, ulong parts_offset, const __global int2* restrict table,
                         ulong table_offset, const __global int* restrict place_table, ulong place_table_offset,
-                        gpu_conv_problem p, int channels)
+                        gpu_conv_problem p, int channels, int in_memory, int run_taps)
 {
     BEGIN_MATRIX_TILE
     const int output_blocks = (p.rows + BLOCK_M - 1) / BLOCK_M, row0 = get_group_id(0) * BLOCK_N;
@@ -96,13 +97,11 @@ void conv_matrix_weight(const __global stored* restrict x, ulong x_offset, const
     }
     MULTIPLY_DEPTH(end - begin)
 
-    const int taps_in_all = p.total / p.depth;
-    parts += parts_offset + (((long)part * (get_num_groups(1) / output_blocks) + group) * p.rows + output0) *
-                              taps_in_all * channels;
+    const int length = p.total / p.depth * run_taps * channels;   // of a row of dw
+    parts += parts_offset + (((long)part * (get_num_groups(1) / output_blocks) + group) * p.rows + output0) * length;
     EACH_QUAD_OF_SUMS(i, j, v, {
-        const int tap = (row0 + j) / p.depth;
-        const int channel = (row0 + j) - tap * p.depth;
-        if (i < outputs && row0 + j < p.total && channel < channels)
-            write_sums(v, parts + ((long)i * taps_in_all + tap) * channels + channel, channels - channel);
+        const row_place at = find_row(&p, row0 + j, channels, in_memory, run_taps);
+        if (i < outputs && at.left > 0)
+            write_sums(v, parts + (long)i * length + at.first, at.left);
     })
 }
