@@ -210,6 +210,8 @@ TEST_P(ConvMatrix, Turned)
     const auto planar = Layout::contiguous, last = Layout::channels_last;
     const auto half = DataType::float16, bfloat = DataType::bfloat16;
     check({{2, 3, 19, 23}, {40, 3, 7, 7}, test::conv({2, 2}, {3, 3}), last, half});
+    if (queue().device().platform_name.find("Portable") != std::string::npos)   // its compiler: half a minute for each
+        return;
     check({{2, 5, 9, 11}, {70, 5, 3, 3}, test::conv({1, 1}, {1, 1}), planar, bfloat});
     check({{2, 32, 37, 33}, {64, 32, 3, 3}, test::conv({1, 1}, {1, 1}), last, half});   // in parts
     check({{1, 64, 18, 17}, {128, 64, 3, 3}, test::conv({2, 2}, {1, 1}), last, bfloat});
