@@ -15,21 +15,10 @@
 
 #define TAPS (FRAGMENTS_N / TOGETHER)   // places that a sub-group reads x at
 
-// parts[part][group, output][row] for one part of the pixels. Of x's `in_memory` channels of a pixel `channels` are its
-// own; p.depth are those of `run_taps` taps, and more that are not written.
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) SUB_GROUP_SIZE
-void conv_matrix_weight(const __global stored* restrict x, ulong x_offset, const __global stored* restrict dy,
-                        ulong dy_offset, __global float* parts, ulong parts_offset, const __global int2* restrict table,
-                        ulong table_offset, const __global int* restrict place_table, ulong place_table_offset,
-                        gpu_conv_problem p, int channels, int in_memory, int run_taps)
+void conv_matrix_weight(WEIGHT_OPERANDS)
 {
-    BEGIN_MATRIX_TILE
-    const int output_blocks = (p.rows + BLOCK_M - 1) / BLOCK_M, row0 = get_group_id(0) * BLOCK_N;
-    const int output0 = get_group_id(1) % output_blocks * BLOCK_M, group = get_group_id(1) / output_blocks;
-    const int part = get_group_id(2), begin = part * p.part_pixels, end = min(p.part_pixels, p.pixels - begin) + begin;
-    const int outputs = min(p.rows - output0, BLOCK_M);
-    x += group * p.source_group;
-    table += table_offset / 2;
+    BEGIN_WEIGHT_TILE
     const __global uchar* const zeros = (const __global uchar*)zeros_of(table, &p);
 
     const int own_line = turned_line(g.lane), own_k = turned_k(g.lane);
@@ -88,11 +77,5 @@ void conv_matrix_weight(const __global stored* restrict x, ulong x_offset, const
         MULTIPLY
     }
 
-    const int length = p.total / p.depth * run_taps * channels;   // of a row of dw
-    parts += parts_offset + (((long)part * (get_num_groups(1) / output_blocks) + group) * p.rows + output0) * length;
-    EACH_QUAD_OF_SUMS(i, j, v, {
-        const row_place at = find_row(&p, row0 + j, channels, in_memory, run_taps);
-        if (i < outputs && at.left > 0)
-            write_sums(v, parts + (long)i * length + at.first, at.left);
-    })
+    WRITE_WEIGHT_SUMS
 }

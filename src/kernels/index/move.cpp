@@ -79,7 +79,8 @@ void move(Queue& queue, const Tensor& out, const Tensor& source, const IndexedAx
             if (axis && g.stride(2, 0) == 0)
                 shared += " -DSTILL";
             else if (const int reached = scatter ? 0 : 1;
-                     axis && g.stride(2, 0) == 1 && g.stride(1 - reached, 0) == 1 && g.stride(reached, 0) <= 1)
+                     axis && g.stride(2, 0) == 1 && g.stride(1 - reached, 0) == 1 &&
+                     (g.stride(reached, 0) == 0 || g.stride(reached, 0) == 1))
                 shared += concat(" -DLINED_UP=", g.stride(reached, 0));
             if (to_dense && g.stride(1, 0) == 1)
                 shared += " -DFORWARD";

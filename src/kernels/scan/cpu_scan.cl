@@ -122,15 +122,7 @@ __kernel void total_pieces(PIECES)
         TOTALS[first + k] = r[k].state;
 }
 
-// From one piece's end to the next one's beginning.
-__attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void scan_totals(__global ulong* words, ulong words_offset, long chunks)
-{
-    __global state_t* totals = TOTALS + get_global_id(0) * chunks;
-    state_t s = totals[0];
-    for (long c = 1; c < chunks; ++c)
-        totals[c] = s = combine(s, totals[c]);
-}
+#include "kernels/scan/totals.cl"
 
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void scan_pieces(PIECES)

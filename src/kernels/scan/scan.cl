@@ -1,7 +1,6 @@
 // Cumulative operators (state.cl). A line runs along the scanned axis; lines: operands input, out, indices.
 #include "core/dtype.cl"
 #include "kernels/index/geometry.cl"
-
 #include "kernels/scan/state.cl"
 
 #define LOCATE(line)                                                                                                   \
@@ -48,16 +47,7 @@ __kernel void chunk_totals(TENSORS, __global ulong* words, ulong words_offset, l
     TOTALS[line * chunks + c] = s;
 }
 
-__kernel void scan_totals(__global ulong* words, ulong words_offset, long chunks, long count)
-{
-    long line = get_global_id(0);
-    if (line >= count)
-        return;
-    __global state_t* totals = TOTALS + line * chunks;
-    state_t s = totals[0];
-    for (long c = 1; c < chunks; ++c)
-        totals[c] = s = combine(s, totals[c]);
-}
+#include "kernels/scan/totals.cl"
 
 __kernel void scan_chunks(TENSORS, const __global ulong* words, ulong words_offset, long n, long chunk,
                           long chunks, geometry_t lines)

@@ -79,7 +79,7 @@ void scan_on_cpu(Queue& queue, const Lines& lines, const Program& program)
     };
     if (pieces > 1) {
         pass("total_pieces");
-        queue.launch(program.kernel("scan_totals"), Range::groups(count, 1), totals, cl_long(pieces));
+        queue.launch(program.kernel("scan_totals"), Range::linear(count, 1), totals, cl_long(pieces), cl_long(count));
     }
     pass("scan_pieces");
 }
