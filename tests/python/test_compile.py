@@ -243,6 +243,27 @@ def test_the_scalar_may_come_first(number):
         torch.testing.assert_close(a.cpu(), b)
 
 
+@pytest.mark.parametrize("dynamic", (False, True))
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float64, torch.int64, torch.bool), ids=str)
+def test_elements_of_tensors_of_the_cpu(dtype, dynamic):
+    """As schedulers of diffusion models have: a table on the CPU, of which one element belongs to a step."""
+    torch._dynamo.reset()
+
+    def f(x, table, i, place):
+        element = table[1:][i]
+        return (x * element, (element + 1) * x * table[place], torch.where(x > 0, x, table[-1]), element,
+                (x * table.flip(0)[i]).sum(), table[2:3].squeeze() * x)
+
+    x, table = randn(20), (torch.arange(9) * 3 % 4).to(dtype)
+    compiled = torch.compile(f, dynamic=dynamic)
+    for i in (2, 5):
+        for place in (torch.tensor(3), torch.tensor(0)):
+            actual, expected = compiled(x.to(device), table, i, place), f(x, table, i, place)
+            for n, (a, b) in enumerate(zip(actual, expected)):
+                assert a.device.type == ("cpu" if n == 3 else "ocl")
+                torch.testing.assert_close(a.cpu(), b)
+
+
 def test_python_numbers_do_not_compile_again():
     torch._dynamo.reset()
     scale = torch.compile(lambda x, a, n: x * a + n, dynamic=True)

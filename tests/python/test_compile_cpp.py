@@ -30,10 +30,10 @@ def nothing_falls_back():
     assert torch.ocl.fallback_report() == {}
 
 
-def everything(x, factor, index, table, half, query):
-    """Operators of the device with one result and with several, without a C function, kernels with numbers from the
-    CPU, indices, random numbers, in float16, FlexAttention, a changed argument: one graph, as it takes seconds."""
-    rows = F.embedding(index, table) * factor
+def everything(x, factors, index, table, half, query):
+    """Operators of the device with one result and with several, without a C function, kernels with numbers of the
+    CPU's, indices, random numbers, in float16, FlexAttention, a changed argument: one graph, as it takes seconds."""
+    rows = F.embedding(index, table) * factors[1] + factors[2]
     values, places = torch.sort(x, -1)
     summed = torch.zeros(8, 16, device=x.device).scatter_add(1, places, values)
     narrow = (x.half() * 2.5 + half).relu()
@@ -48,12 +48,12 @@ def everything(x, factor, index, table, half, query):
 
 def arguments(rows=8):
     torch.manual_seed(3)
-    return (torch.randn(rows, 16), torch.tensor(1.5), torch.randint(0, 10, (7,)), torch.randn(10, 5),
+    return (torch.randn(rows, 16), torch.tensor([7.0, 1.5, 0.25]), torch.randint(0, 10, (7,)), torch.randn(10, 5),
             torch.randn(16).half(), torch.randn(1, 2, 32, 16))
 
 
 def test_cpp_wrapper():
-    ours = [x if x.dim() == 0 else on_device(x) for x in arguments()]
+    ours = [x if n == 1 else on_device(x) for n, x in enumerate(arguments())]     # factors stay
     theirs = arguments()
     with config.patch(cpp_wrapper=True, force_disable_caches=True):
         compiled = torch.compile(everything, fullgraph=True)

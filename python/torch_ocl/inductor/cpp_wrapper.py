@@ -16,6 +16,8 @@ from torch._inductor.codegen import cpp_utils
 from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu
 from torch._inductor.virtualized import V
 
+from torch_ocl.inductor.kernel import ElementOnHost
+
 _PACKAGE = Path(__file__).absolute().parent.parent
 _RANGES = {"linear": "TORCH_OCL_LINEAR", "rows": "TORCH_OCL_ROWS", "tiles": "TORCH_OCL_TILES",
            "outputs": "TORCH_OCL_OUTPUTS", "groups": "TORCH_OCL_GROUPS", "items": "TORCH_OCL_ITEMS",
@@ -63,15 +65,13 @@ class OpenCLCppWrapper(CppWrapperCpu):
         """arguments: what OpenCLKernel.arguments gives; numbers: of the range."""
         values = []
         for value, what, dtype in arguments:
-            if not isinstance(value, str):
-                values.append(self.codegen_sizevar(sympy.sympify(value)))
-            elif value.endswith(".item()"):
+            if isinstance(value, ElementOnHost):
                 self.scalars += 1
                 number = f"ocl_number{self.scalars}"
-                self.codegen_tensor_item(dtype, value.removesuffix(".item()"), number)
+                self.codegen_tensor_item(dtype, value.tensor(self), number)
                 values.append(number)
             else:
-                values.append(value)
+                values.append(value if isinstance(value, str) else self.codegen_sizevar(sympy.sympify(value)))
         values = ", ".join(f"torch_ocl_inductor::argument({value})" for value in values)
         sizes = ", ".join(f"static_cast<int64_t>({self.codegen_sizevar(sympy.sympify(n))})" for n in numbers)
         index = "this->device_idx_" if V.graph.aot_mode else device

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from typing import NamedTuple
 
 import sympy
 
@@ -13,7 +14,7 @@ from torch._inductor.codegen.common import (CSE, CSEVariable, DeferredLine, Inde
 from torch._inductor.codegen.simd import SIMDKernel
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
-from torch.utils._sympy.symbol import free_symbol_is_type, SymT
+from torch.utils._sympy.symbol import free_symbol_is_type, symbol_is_type, SymT
 from torch.utils._sympy.value_ranges import ValueRangeError
 
 from torch_ocl.inductor import types
@@ -25,15 +26,22 @@ from torch_ocl.inductor.runtime import Ranges
 
 
 def is_number(name: str) -> bool:
-    """Whether a buffer is a tensor without dimensions in the CPU's memory: the kernel gets its value."""
+    """Whether a buffer is in the CPU's memory: the kernel gets values of single elements, as eager operators do."""
     if V.graph.is_unspec_arg(name):
         return True
     buffer = V.graph.try_get_buffer(name)
-    if buffer is None or getattr(buffer.get_device(), "type", "ocl") == "ocl":
-        return False
-    if len(buffer.get_size()) > 0:
-        raise NotImplementedError(f"a kernel on the ocl device would read {name}, which is on {buffer.get_device()}")
-    return True
+    return buffer is not None and getattr(buffer.get_device(), "type", "ocl") != "ocl"
+
+
+class ElementOnHost(NamedTuple):
+    """What a call gives for an element of a buffer in the CPU's memory."""
+
+    buffer: str
+    index: sympy.Expr       # from the buffer's first element
+
+    def tensor(self, wrapper) -> str:
+        """Text of a tensor without dimensions."""
+        return wrapper.codegen_reinterpret_view(V.graph.get_buffer(self.buffer), [], [], self.index, wrapper.writeline)
 
 
 def origins_as_comments(code: str) -> str:
@@ -83,6 +91,7 @@ class OpenCLKernel(Reductions, SIMDKernel):
         self.checks: dict[str, str] = {}                # checked indices, and what says that they are good
         self.entries: dict[str, object] = {}            # of the kept dimensions, in order
         self.flags = itertools.count()
+        self.on_host: dict[str, dict[sympy.Expr, str]] = {}     # buffers' elements there, and their variables
         self.start_reductions()
 
     @property
@@ -108,15 +117,22 @@ class OpenCLKernel(Reductions, SIMDKernel):
         variable = self.args.input(name)
         dtype = V.graph.get_dtype(name)
         self.note_dtype(dtype)
-        index = self.prepare_indexing(index)
         if is_number(name):
+            variable = self.element_on_host(name, variable, index)
             return self.cse.generate(self.compute, types.convert(f"{variable}", None, dtype),
                                      dtype=types.compute_dtype(dtype))
+        index = self.prepare_indexing(index)
         line = types.load(variable, self.index_to_str(index), dtype)
         buffer = self.loads
         if self.is_constant_in_loop(index):
             buffer = self.body
         return self.generate_at(buffer, line, types.compute_dtype(dtype))
+
+    def element_on_host(self, name: str, variable: str, index: sympy.Expr) -> str:
+        if any(s in self.range_tree_nodes or symbol_is_type(s, (SymT.TMP, SymT.INDIRECT)) for s in index.free_symbols):
+            raise NotImplementedError(f"a kernel on the ocl device would read all of {name}, which is on the CPU")
+        elements = self.on_host.setdefault(name, {})
+        return elements.setdefault(index, f"{variable}_{len(elements)}")
 
     def generate_at(self, buffer: IndentedBuffer, line: str, dtype: torch.dtype) -> CSEVariable:
         variable = self.cse.generate(buffer, line, dtype=dtype)
@@ -278,8 +294,8 @@ class OpenCLKernel(Reductions, SIMDKernel):
         return "\n".join(lines) + "\n"
 
     def arguments(self):
-        """Names in the kernel, what the call gives (a size as an expression), what they are ("t": a tensor, else a
-        number's type), and dtypes."""
+        """Names in the kernel, what the call gives (a tensor's name, a size as an expression, an ElementOnHost), what
+        they are ("t": a tensor, else a number's type), and dtypes."""
         names, values, details, _ = self.args.python_argdefs()
         result = []
         for name, value, detail in zip(names, values, details):
@@ -288,7 +304,8 @@ class OpenCLKernel(Reductions, SIMDKernel):
                 if is_number(detail.buffer):
                     kind = {torch.bool: "uint8", torch.float16: "float32", torch.bfloat16: "float32"}.get(
                         dtype, str(dtype).removeprefix("torch."))
-                    result.append((name.name, f"{value}.item()", kind, dtype))
+                    result += [(variable, ElementOnHost(detail.buffer, index), kind, dtype)
+                               for index, variable in self.on_host[detail.buffer].items()]
                 else:
                     result.append((name.name, value, "t", dtype))
             else:

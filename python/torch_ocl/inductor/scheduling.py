@@ -17,7 +17,7 @@ from torch.utils._ordered_set import OrderedSet
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from torch_ocl.inductor import combination, runtime
-from torch_ocl.inductor.kernel import OpenCLKernel
+from torch_ocl.inductor.kernel import ElementOnHost, OpenCLKernel
 from torch_ocl.inductor.runtime import Ranges
 from torch_ocl.inductor.vectors import NotVectors, VectorKernel
 
@@ -154,7 +154,9 @@ class _CallsKernels:
         self.define_kernel(name, body, "\n".join(comments), gpu=False)
 
     def call_ocl_kernel(self, name: str, device: int, arguments: list, kind: str, numbers: list) -> None:
-        values = [value if isinstance(value, str) else self.number(value) for value, _, _ in arguments]
+        values = [value if isinstance(value, str) else
+                  f"{value.tensor(self)}.item()" if isinstance(value, ElementOnHost) else self.number(value)
+                  for value, _, _ in arguments]
         sizes = [self.number(n) for n in numbers]
         if kind == "fixed":
             values += [f"global_size=({', '.join(sizes[:3])})", f"local_size=({', '.join(sizes[3:])})"]
