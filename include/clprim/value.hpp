@@ -15,6 +15,10 @@
 CLPRIM_API_BEGIN
 namespace clprim {
 
+namespace detail {
+class MemoryPool;
+}
+
 // Element types with the numbers of onnx.proto's TensorProto.DataType.
 enum class ElementType : std::int32_t {
     undefined = 0,
@@ -94,6 +98,9 @@ public:
 
     // The same elements in another shape with as many of them; shares host memory, device tensors if contiguous.
     Value reshaped(const Dims& shape, Queue& queue) const;
+
+    // A host tensor by itself that a device gets into memory of that pool, as constants of sessions do.
+    Value kept_in(std::shared_ptr<const detail::MemoryPool> pool) const;
 
 private:
     struct State;

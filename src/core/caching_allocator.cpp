@@ -292,6 +292,14 @@ void CachingAllocator::release_segments(FreeList& list)
     }
 }
 
+void CachingAllocator::trim_pool(std::uint64_t pool)
+{
+    std::lock_guard lock(mutex_);
+    for (auto& [place, list] : free_lists_)
+        if (place.pool == pool)
+            release_segments(list);
+}
+
 // Nobody asks this pool for memory again: what is free in it goes now, the rest when it becomes free.
 void CachingAllocator::drop_pool(std::uint64_t pool) noexcept
 {

@@ -47,6 +47,7 @@ public:
 
     std::vector<MemorySegmentInfo> segments() const;
     void bind_pool(int queue, std::uint64_t pool);
+    void trim_pool(std::uint64_t pool);            // gives back what is free of it
     void drop_pool(std::uint64_t pool) noexcept;   // that nobody holds any more
     std::size_t given_limit() const;
     bool caching() const;

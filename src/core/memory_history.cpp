@@ -8,6 +8,7 @@
 
 #include <clprim/context.hpp>
 #include <core/caching_allocator.hpp>
+#include <core/memory_pool.hpp>
 
 namespace clprim {
 namespace {
@@ -137,6 +138,13 @@ void release_memory_pool(std::uint64_t pool) noexcept
     const std::lock_guard lock(allocators_mutex);
     for (const auto& [context, allocator] : allocators())
         allocator->drop_pool(pool);
+}
+
+void detail::MemoryPool::trim() const
+{
+    const std::lock_guard lock(allocators_mutex);
+    for (const auto& [context, allocator] : allocators())
+        allocator->trim_pool(id_);
 }
 
 std::uint64_t exchange_memory_pool(std::uint64_t pool) noexcept { return std::exchange(pool_of_thread, pool); }

@@ -13,6 +13,9 @@ public:
 
     std::uint64_t id() const { return id_; }
 
+    // Gives back what is free of it. Not while a recording has memory of it.
+    void trim() const;
+
     // What this thread allocates comes from the pool while this lives.
     class Use {
     public:

@@ -8,13 +8,16 @@
 #include <clprim/context.hpp>
 #include <clprim/error_hook.hpp>
 #include <clprim/memory_history.hpp>
+#include <clprim/recording.hpp>
 #include <core/blocking.hpp>
 #include <core/caching_allocator.hpp>
 #include <core/event_bridge.hpp>
 #include <core/hollow.hpp>
+#include <core/host_memory.hpp>
 #include <core/openmp_threads.hpp>
 #include <core/operands.hpp>
 #include <core/profile.hpp>
+#include <core/queue_handle.hpp>
 #include <core/recording.hpp>
 
 namespace clprim {
@@ -148,6 +151,12 @@ void Queue::write(Block& target, std::size_t offset_bytes, const void* source, s
         staging->taken = false;
     }
     flush();
+}
+
+void detail::settle_for_write(Queue& queue)
+{
+    if (runs_on_host_processor(queue.device()) && !queue.idle() && !is_recording(queue))
+        QueueAccess::finish_commands(queue);
 }
 
 // A host buffer that holds a copy of a pageable source until the device has read it; null for a large source, or when

@@ -28,6 +28,8 @@ std::size_t last_level_cache() noexcept;
 void* reserve_addresses(std::size_t bytes) noexcept;
 // Pages of zeros, large ones where the system has them. Null without memory.
 void* allocate_pages(std::size_t bytes) noexcept;
+// What the process's heap holds free goes back to the system, where that can be asked for.
+void trim_heap() noexcept;
 void release_addresses(void* address, std::size_t bytes) noexcept;   // all of what either gave
 
 // A character in upper or lower case by Unicode's simple mappings, of ASCII alone where the system has no others.

@@ -9,6 +9,9 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <pthread.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -83,10 +86,19 @@ void* allocate_pages(std::size_t bytes) noexcept
 {
     void* const address = map(bytes, PROT_READ | PROT_WRITE, 0);
 #ifdef MADV_HUGEPAGE
-    if (address)
+    // A large page is there as a whole once a byte of it is touched: too much for what may be filled in part.
+    constexpr std::size_t few = std::size_t{4} << 20;
+    if (address && bytes >= few)
         ::madvise(address, bytes, MADV_HUGEPAGE);   // refused by systems without such pages, which do without
 #endif
     return address;
+}
+
+void trim_heap() noexcept
+{
+#ifdef __GLIBC__
+    ::malloc_trim(0);
+#endif
 }
 
 void release_addresses(void* address, std::size_t bytes) noexcept { ::munmap(address, bytes); }

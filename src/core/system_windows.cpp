@@ -54,6 +54,8 @@ void* allocate_pages(std::size_t bytes) noexcept
     return VirtualAlloc(nullptr, bytes, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
 }
 
+void trim_heap() noexcept {}
+
 void release_addresses(void* address, std::size_t) noexcept { VirtualFree(address, 0, MEM_RELEASE); }
 
 char32_t in_case(char32_t c, bool upper) noexcept

@@ -44,7 +44,8 @@ bool same_bytes(const Value& a, const Value& b)
 // by the device alone: the model's copy goes when the model does. Those that graphs share stay shared.
 class Uploads {
 public:
-    Uploads(Graph& graph, Queue& queue, Upload when) : queue_(queue), when_(when), seen_by_others_(shared_slots(graph))
+    Uploads(Graph& graph, Queue& queue, Upload when)
+        : queue_(queue), when_(when), memory_(graph.memory), seen_by_others_(shared_slots(graph))
     {
         count(graph);
         upload(graph, true);
@@ -75,7 +76,7 @@ private:
             if (shared.graphs < 2) {
                 if (when_ == Upload::at_first_use && outermost && value.numel() > large_constant &&
                     !seen_by_others_.contains(slot)) {
-                    value = value.reshaped(value.shape(), queue_);   // of its own, with the same bytes
+                    value = value.kept_in(memory_);
                     continue;
                 }
                 value = own(value);
@@ -100,6 +101,7 @@ private:
     {
         if (value.numel() <= large_constant)
             return Value::copy_of(value.type(), value.shape(), value.host_bytes());
+        const detail::MemoryPool::Use use(*memory_);
         const Tensor own = queue_.context().empty(value.shape(), storage_type(value.type()), queue_);
         queue_.write(*own.memory, 0, value.host_bytes(), own.nbytes());
         return {own, value.type()};
@@ -110,6 +112,7 @@ private:
 
     Queue& queue_;
     Upload when_;
+    std::shared_ptr<const detail::MemoryPool> memory_;
     std::set<int> seen_by_others_;
     std::map<Place, Shared> shared_;
 };
@@ -152,10 +155,10 @@ const void* place_of(const Value& value, Queue& queue)
     return value.device(queue).memory.get();
 }
 
-// Places that nodes share, whose memory lies by itself: what activations leave between runs can be given back whole.
+// Places that nodes share.
 struct Sharing {
     std::map<std::string, std::shared_ptr<Prepared>> places;
-    std::shared_ptr<const detail::MemoryPool> pool = std::make_shared<detail::MemoryPool>();
+    std::shared_ptr<const detail::MemoryPool> pool;
 };
 
 // Gives the nodes a place for what they derive from constants that no caller can replace. Nodes that use a constant
@@ -227,8 +230,10 @@ void drop_unread(Graph& graph)
 
 void settle_constants(Graph& graph, Queue& queue, Upload upload)
 {
+    // Their memory lies by itself: what activations leave between runs can be given back whole.
+    graph.memory = std::make_shared<detail::MemoryPool>();
     Uploads(graph, queue, upload);
-    Sharing shared;
+    Sharing shared{{}, graph.memory};
     keep_prepared(graph, queue, shared);
     keep_derived(graph);
 }

@@ -95,6 +95,7 @@ struct Graph {
     // Derived by `plan`: the slots whose last reader is node i, to be released after it.
     std::vector<std::vector<int>> released;
     std::vector<Port> input_ports, output_ports;
+    std::shared_ptr<const detail::MemoryPool> memory;  // of large constants and what is derived of them, in a session
 
     int add_slot(std::string slot_name)
     {

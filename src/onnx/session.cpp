@@ -13,7 +13,9 @@
 #include "core/alive.hpp"
 #include "core/dry_run.hpp"
 #include "core/hollow.hpp"
+#include "core/memory_pool.hpp"
 #include "core/overlap.hpp"
+#include "core/system.hpp"
 #include "onnx/call.hpp"
 #include "onnx/host_results.hpp"
 #include "onnx/model_writer.hpp"
@@ -78,13 +80,14 @@ struct Session::State {
         engine.profile = nullptr;
         opsets = model->opsets;
         ir_version = model->ir_version;
-        const bool once = !files.empty() && runs_alike(*model->graph, options.sizes) && !detail::dry_run();
+        const bool once = !files.empty() && !detail::dry_run();
         graph = prepare(std::move(model), engine, options, once ? Upload::at_first_use : Upload::now);
         if (options.record && !options.profile)
             replays = std::make_unique<Replays>(*graph);
         if (once)
             surplus = std::make_unique<Surplus>(*graph);
         gives_back = once;
+        detail::trim_heap();                      // of the model
     }
 
     Queue& queue() const { return context.queue(queue_id); }
@@ -151,6 +154,8 @@ struct Session::State {
             engine.surplus = nullptr;
         }
         surplus->upload_rest(engine.queue);
+        graph->memory->trim();
+        detail::trim_heap();
         gives_back = false;
         return results;
     }

@@ -1,26 +1,20 @@
 #include "onnx/surplus.hpp"
 
 #include <algorithm>
-#include <span>
 
 #include <clprim/error.hpp>
 
 #include "core/hollow.hpp"
+#include "core/system.hpp"
 #include "onnx/constants.hpp"
 
 namespace clprim::onnx {
 
-bool runs_alike(const Graph& graph, const std::map<std::string, std::int64_t>& sizes)
-{
-    const auto is_known = [&](const auto& size) {
-        const auto* name = std::get_if<std::string>(&size);
-        return !name || sizes.contains(*name);
-    };
-    return std::ranges::all_of(graph.input_ports, [&](const Port& port) {
-        return port.kind == Port::Kind::tensor && port.has_shape && port.type != ElementType::string &&
-               std::ranges::all_of(std::span(port.shape).subspan(port.shape.empty() ? 0 : 1), is_known);
-    });
-}
+namespace {
+
+constexpr std::size_t trimmed_by = std::size_t{4} << 20;    // what left the host goes back to the system in such steps
+
+}  // namespace
 
 Surplus::Surplus(Graph& graph) : graph_(graph)
 {
@@ -57,12 +51,18 @@ void Surplus::after(const Graph& graph, std::size_t node, Queue& queue)
         if (found == constants_.end() || found->second.gone)
             continue;
         Value& value = graph_.constants[found->second.index].second;
+        if (value.on_host())
+            free_on_host_ += static_cast<std::size_t>(value.numel()) * size_of(storage_type(value.type()));
         found->second.gone = found->second.replaced;
         // What was read on the host alone need not come to the device in order to go.
         const bool never_read = found->second.gone && !value.on_device();
         const Tensor tensor = never_read ? queue.context().empty(value.shape(), storage_type(value.type()), queue)
                                          : value.device(queue);
         value = Value(found->second.gone ? detail::hollow(tensor) : tensor, value.type());
+    }
+    if (free_on_host_ >= trimmed_by) {
+        detail::trim_heap();
+        free_on_host_ = 0;
     }
 }
 

@@ -9,10 +9,6 @@
 
 namespace clprim::onnx {
 
-// Whether runs of a graph, with the sizes that callers gave for names, can differ in nothing but the elements of their
-// inputs and how many samples these have, so that what a run needed is most likely all that any run needs.
-bool runs_alike(const Graph& graph, const std::map<std::string, std::int64_t>& sizes);
-
 class Surplus {
 public:
     explicit Surplus(Graph& graph);
@@ -38,6 +34,7 @@ private:
     };
 
     Graph& graph_;
+    std::size_t free_on_host_ = 0;                 // bytes since the heap was last trimmed
     std::map<int, Constant> constants_;            // by slot, those that may go
 };
 

@@ -3,11 +3,14 @@
 #include <cmath>
 #include <cstring>
 #include <mutex>
+#include <optional>
 
 #include <clprim/context.hpp>
 #include <clprim/copy.hpp>
 #include <clprim/error.hpp>
 
+#include "core/memory_pool.hpp"
+#include "core/queue_handle.hpp"
 #include "onnx/float_bits.hpp"
 
 namespace clprim {
@@ -101,6 +104,7 @@ struct Value::State {
     std::mutex mutex;
     Tensor tensor;
     std::shared_ptr<std::byte[]> host;
+    std::shared_ptr<const detail::MemoryPool> pool;   // what the device tensor's memory comes from, if not the usual
 };
 
 namespace {
@@ -245,7 +249,13 @@ Tensor Value::device(Queue& queue) const
     tensor_state("device tensor");
     std::lock_guard lock(state_->mutex);
     if (!state_->tensor.defined()) {
+        std::optional<detail::MemoryPool::Use> use;
+        if (state_->pool) {
+            use.emplace(*state_->pool);
+            detail::settle_for_write(queue);     // a constant, and there may be many: none is to be copied aside
+        }
         Tensor tensor = queue.context().empty(state_->shape, storage_type(state_->type), queue);
+        use.reset();
         if (tensor.numel())
             queue.write(*tensor.memory, 0, state_->host.get(), tensor.nbytes());
         state_->tensor = std::move(tensor);
@@ -308,6 +318,18 @@ const std::vector<Value>& Value::items() const
 {
     require(is_sequence(), "expected a sequence, got ", is_none() ? "nothing" : "a tensor");
     return state_->items;
+}
+
+Value Value::kept_in(std::shared_ptr<const detail::MemoryPool> pool) const
+{
+    const State& state = tensor_state("memory");
+    Value result(std::make_shared<State>());
+    result.state_->type = state.type;
+    result.state_->shape = state.shape;
+    result.state_->pool = std::move(pool);
+    std::lock_guard lock(state_->mutex);
+    result.state_->host = state.host;
+    return result;
 }
 
 Value Value::reshaped(const Dims& shape, Queue& queue) const
