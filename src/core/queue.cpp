@@ -155,7 +155,7 @@ void Queue::write(Block& target, std::size_t offset_bytes, const void* source, s
 
 void detail::settle_for_write(Queue& queue)
 {
-    if (runs_on_host_processor(queue.device()) && !queue.idle() && !is_recording(queue))
+    if (runs_on_host_processor(queue.device()) && !is_recording(queue))
         QueueAccess::finish_commands(queue);
 }
 

@@ -16,7 +16,11 @@ public:
     {
         return queue.errors_expected_.exchange(expected, std::memory_order_relaxed);
     }
-    static void finish_commands(Queue& queue) { queue.finish_commands(); }
+    static void finish_commands(Queue& queue)
+    {
+        if (!queue.nothing_enqueued())
+            queue.finish_commands();
+    }
 };
 
 // Waits for the queue where its device's memory is the host's, so that the next write is a copy by the host and none is

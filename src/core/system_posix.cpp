@@ -86,9 +86,9 @@ void* allocate_pages(std::size_t bytes) noexcept
 {
     void* const address = map(bytes, PROT_READ | PROT_WRITE, 0);
 #ifdef MADV_HUGEPAGE
-    // A large page is there as a whole once a byte of it is touched: too much for what may be filled in part.
+    // A large page is there as a whole once a byte of it is touched, too much where there is only one to be filled.
     constexpr std::size_t few = std::size_t{4} << 20;
-    if (address && bytes >= few)
+    if (address && bytes > few)
         ::madvise(address, bytes, MADV_HUGEPAGE);   // refused by systems without such pages, which do without
 #endif
     return address;
