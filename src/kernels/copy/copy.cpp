@@ -86,7 +86,7 @@ std::string block_flags(const Variant& variant)
                        to == DataType::float16 ? " -DSTORE_HALF" : "", plain ? " -DLOAD_PLAIN" : "", vector);
 }
 
-// Whether a CPU moves the elements through its registers (cpu_transpose.cl).
+// Whether a CPU moves the elements through its registers (cpu_transpose.cl, cpu_channels.cl).
 bool in_registers(const Device& device, const Variant& variant)
 {
     return device.kind == DeviceKind::cpu && variant.raw() && size_of(variant.target) <= 8;
@@ -109,11 +109,11 @@ Kernel& build(Context& context, const Variant& variant, Access access)
     if (access != Access::strided && in_registers(context.device(), variant)) {
         const std::size_t bytes = size_of(variant.target);
         const char* element = bytes == 1 ? "uchar" : bytes == 2 ? "ushort" : bytes == 4 ? "uint" : "ulong";
-        const std::string layout = access == Access::transposed ? fmt::format("-DLANES={}", bytes == 8 ? 8 : 16)
-                                                                : fmt::format("-DCHANNELS={}", variant.axes);
+        const bool tiles = access == Access::transposed;
         return context
-            .program("kernels/copy/cpu_transpose.cl", fmt::format("-DELEMENT={} -DINDEX={} {}", element,
-                                                                  variant.wide ? "ulong" : "uint", layout))
+            .program(tiles ? "kernels/copy/cpu_transpose.cl" : "kernels/copy/cpu_channels.cl",
+                     fmt::format("-DELEMENT={} -DINDEX={} -DLANES={}{}", element, variant.wide ? "ulong" : "uint",
+                                 bytes == 8 ? 8 : 16, tiles ? "" : fmt::format(" -DCHANNELS={}", variant.axes)))
             .kernel(kernel_names[static_cast<int>(access)]);
     }
     const std::string from(variant.raw() ? raw_name(size_of(variant.source)) : name_of(variant.source));
