@@ -12,7 +12,8 @@ namespace clprim {
 
 enum class Scan { sum, product, log_sum_exp };
 
-// out[i] = combination of input[0..i]; equal dtypes and shapes, any strides.
+// out[i] = combination of input[0..i]; equal shapes, any strides; equal dtypes, or the input's integers (or booleans)
+// become those of the output first.
 void cumulative(Queue& queue, const Tensor& input, std::size_t axis, Scan scan, const Tensor& out);
 
 // values[i] = the largest (smallest) of input[0..i], indices[i] = where it last stood (int64). NaN wins and stays.

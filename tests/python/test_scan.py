@@ -96,3 +96,18 @@ def test_long_sums_are_rounded_as_the_exact_ones(shape, dim, dtype):
     apart = x.repeat_interleave(2, dim).to(device)
     apart = apart[(slice(None),) * dim + (slice(None, None, 2),)]
     torch.testing.assert_close(apart.cumsum(dim).cpu(), exact.to(dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64])
+def test_integers_of_one_width_summed_in_another(dtype):
+    torch.manual_seed(0)
+    for shape in ((3, 5), (5, 64), (6, 1003), (1, 70001), (70001,)):
+        x = torch.rand(shape) > .5 if dtype == torch.bool else torch.randint(-300, 300, shape).to(dtype)
+        own = x.to(device)
+        for wanted in (None, torch.int32, torch.int16):
+            assert torch.equal(torch.cumsum(own, -1, dtype=wanted).cpu(), torch.cumsum(x, -1, dtype=wanted))
+            assert torch.equal(torch.cumsum(own, 0, dtype=wanted).cpu(), torch.cumsum(x, 0, dtype=wanted))
+        assert torch.equal(torch.cumsum(own[..., 1:], -1).cpu(), torch.cumsum(x[..., 1:], -1))
+        assert torch.equal(torch.cumsum(own[..., ::2], -1).cpu(), torch.cumsum(x[..., ::2], -1))
+        if dtype != torch.bool:
+            assert torch.equal(torch.cumprod(own % 3, -1).cpu(), torch.cumprod(x % 3, -1))

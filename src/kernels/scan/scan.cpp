@@ -3,7 +3,9 @@
 #include <cmath>
 
 #include <clprim/context.hpp>
+#include <clprim/copy.hpp>
 #include <kernels/index/geometry.hpp>
+#include <kernels/team.hpp>
 #include <core/operands.hpp>
 
 namespace clprim {
@@ -86,12 +88,20 @@ void scan_on_cpu(Queue& queue, const Lines& lines, const Program& program)
 
 void scan_lines(Queue& queue, const Lines& lines, const char* scan)
 {
-    const std::string options = build_options(lines.input.dtype, scan, lines.starts, queue.device());
+    const std::string options = build_options(lines.out.dtype, scan, lines.starts, queue.device());
     // Lines side by side in the vectors of a CPU would be gathered where they are dense: those are walked as they lie.
     const bool dense = lines.input.dim() == 0 || lines.input.stride(lines.axis) == 1;
     const std::int64_t count = lines.starts.numel();
+    const bool other = lines.input.dtype != lines.out.dtype;
     if (queue.device().kind == DeviceKind::cpu && (dense ? lines.n >= 64 : count < 16))
-        return scan_on_cpu(queue, lines, queue.context().program("kernels/scan/cpu_scan.cl", options));
+        return scan_on_cpu(queue, lines,
+                           queue.context().program("kernels/scan/cpu_scan.cl",
+                                                   options + (other ? detail::define("FROM", lines.input.dtype) : "")));
+    if (other) {
+        const Tensor converted = queue.context().empty(lines.out.shape, lines.out.dtype, queue);
+        copy(queue, lines.input, converted);
+        return scan_lines(queue, Lines(converted, lines.out, lines.indices, lines.axis), scan);
+    }
     const Program& program = queue.context().program("kernels/scan/scan.cl", options);
     if (count >= 1024 || lines.n < 256) {
         Launch launch(queue, program.kernel("scan_lines"));
@@ -146,7 +156,8 @@ void cumulative(Queue& queue, const Tensor& input, std::size_t axis, Scan scan, 
 {
     detail::check_operands("cumulative", {{"input", input}, {"out", out}});
     static constexpr const char* names[] = {"sum", "product", "log_sum_exp"};
-    require(input.shape == out.shape && input.dtype == out.dtype, "cumulative: input and output differ");
+    const bool whole = (is_integral(input.dtype) || input.dtype == DataType::boolean) && is_integral(out.dtype);
+    require(input.shape == out.shape && (input.dtype == out.dtype || whole), "cumulative: input and output differ");
     require(axis < std::max<std::size_t>(input.dim(), 1), "cumulative: axis ", axis, " of a tensor with ", input.dim(),
             " dimensions");
     require<NotSupported>(scan != Scan::log_sum_exp || is_floating_point(input.dtype) || is_complex(input.dtype),

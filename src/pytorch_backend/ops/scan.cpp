@@ -19,7 +19,8 @@ using clprim::Scan;
 
 void scan(const at::Tensor& self, int64_t dim, Scan operation, const at::Tensor& out)
 {
-    const at::Tensor input = self.to(out.scalar_type());
+    const bool whole = at::isIntegralType(self.scalar_type(), true) && at::isIntegralType(out.scalar_type(), false);
+    const at::Tensor input = whole ? self : self.to(out.scalar_type());
     clprim::cumulative(current_queue(out), view(input), at::maybe_wrap_dim(dim, self.dim()), operation, view(out));
 }
 
