@@ -110,6 +110,13 @@ inline char* host_address(const Block& block) noexcept
     return block.segment && block.segment->host ? block.segment->host + block.offset : nullptr;
 }
 
+// How many bytes of its buffer lie from a block's first on: kernels may read what lies behind a block, where it means
+// nothing to them.
+inline std::size_t bytes_to_end(const Block& block) noexcept
+{
+    return block.segment ? block.segment->bytes - block.offset : block.size;
+}
+
 void register_allocator(const Context& context, CachingAllocator* allocator);   // null: gone
 bool is_held_pool(std::uint64_t pool);
 void tell(MemoryAction::Kind kind, const Segment& segment, const Context& context, const void* address,

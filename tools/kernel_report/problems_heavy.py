@@ -30,6 +30,8 @@ def gemm() -> Iterator[Problem]:
                       lambda dtype=dtype: empty(33, 1001, dtype=dtype) @ empty(1001, 1001, dtype=dtype))
         yield Problem(f"gemm: {dtype} NT of odd sizes 33 of 1449x1025x67",
                       lambda dtype=dtype: empty(33, 1449, 67, dtype=dtype) @ empty(33, 1025, 67, dtype=dtype).mT)
+        yield Problem(f"gemm: {dtype} TN of few columns 64x29x2048",
+                      lambda dtype=dtype: empty(2048, 64, dtype=dtype).mT @ empty(2048, 29, dtype=dtype))
         yield Problem(f"gemm: {dtype} linear with bias and gelu 1576x3072x768", lambda dtype=dtype: linear(dtype))
 
 
@@ -147,6 +149,9 @@ def other_convolutions() -> Iterator[Problem]:
                           lambda s=step, shape=shape: convolution(s, "float32", True, shape))
     yield Problem("conv: forward float16 NHWC 30-50 3x3/1 at 56",
                   lambda: convolution("forward", "float16", True, ODD[0]))
+    for step in PASSES:
+        yield Problem(f"conv: {step} float16 NCHW 12-64 3x3/1 at 56",
+                      lambda s=step: convolution(s, "float16", False, (12, 64, 56, 3, 1)))
     yield Problem("conv: dilated float32 NCHW 256-256 3x3 by 12 at 64",
                   lambda: conv2d(empty(8, 256, 64, 64), empty(256, 256, 3, 3), padding=12, dilation=12))
     yield Problem("conv: 1d float32 80-512 3 at 3000",

@@ -6,84 +6,13 @@
 #include <clprim/copy.hpp>
 #include <kernels/conv/gpu_implicit.hpp>
 #include <kernels/conv/gpu_matrix.hpp>
+#include <kernels/conv/gpu_matrix_packed.hpp>
 #include <kernels/gemm/gpu_matrix.hpp>
 
 namespace clprim::conv {
 namespace {
 
 using detail::round_up;
-
-// A tensor as the kernels read it: channels innermost, in each group as many as a multiple of eight.
-struct Packed {
-    Tensor tensor;
-    cl_long strides[5];   // n, c, d, h, w
-    cl_long channels;     // in memory, of a group
-
-    void tell(ImplicitProblem& p) const { std::copy_n(strides, 5, p.source_strides); }
-};
-
-// One side of a call: a tensor and how it is seen.
-struct Side {
-    const Tensor& tensor;
-    const cl_long (&strides)[5];
-    const cl_long (&sizes)[3];
-    cl_long batch, groups, channels;
-
-    // Whether it can be read in place; `dense`: and one position lies as far from the next as any other.
-    bool fits(bool dense) const
-    {
-        const cl_long* s = strides;
-        const cl_long all = s[0] | s[2] | s[3] | s[4] | static_cast<cl_long>(tensor.buffer_offset()) | channels;
-        const bool equal = s[3] == sizes[2] * s[4] && s[2] == sizes[1] * s[3] &&
-                           (batch == 1 || s[0] == sizes[0] * s[2]);
-        return all % 8 == 0 && s[1] == 1 && (equal || !dense);
-    }
-};
-
-Side x_side(const Call& call)
-{
-    const Problem& q = call.problem;
-    return {call.x, q.x_strides, q.in, q.batch, q.groups, q.in_channels};
-}
-Side y_side(const Call& call)
-{
-    const Problem& q = call.problem;
-    return {call.y, q.y_strides, q.out, q.batch, q.groups, q.out_channels};
-}
-
-// A copy of `source` with its last axis filled up with zeros to `length`.
-Tensor filled_up(Queue& queue, const Tensor& source, cl_long length)
-{
-    Dims shape = source.shape;
-    shape[shape.size() - 1] = length;
-    const Tensor whole = queue.context().empty({std::max<cl_long>(shape.product(), 1)}, source.dtype, queue);
-    if (length != source.shape.back())
-        fill_zero(queue, whole);
-    if (source.numel() > 0)
-        copy(queue, source, Tensor(whole.memory, whole.offset, source.dtype, source.shape, contiguous_strides(shape)));
-    return whole;
-}
-
-Packed packed(Queue& queue, const Side& side, bool dense)
-{
-    Packed result{side.tensor, {}, side.channels};
-    std::copy_n(side.strides, 5, result.strides);
-    if (side.fits(dense))
-        return result;
-    result.channels = round_up(side.channels, 8);
-    const cl_long* s = side.strides;
-    const Tensor& t = side.tensor;
-    const Tensor seen(t.memory, t.offset, t.dtype,
-                      {side.batch, side.sizes[0], side.sizes[1], side.sizes[2], side.groups, side.channels},
-                      {s[0], s[2], s[3], s[4], s[1] * side.channels, s[1]});
-    result.tensor = filled_up(queue, seen, result.channels);
-    result.strides[1] = 1;
-    result.strides[4] = side.groups * result.channels;
-    result.strides[3] = result.strides[4] * side.sizes[2];
-    result.strides[2] = result.strides[3] * side.sizes[1];
-    result.strides[0] = result.strides[2] * side.sizes[0];
-    return result;
-}
 
 // The weights of a launch as [group, row][tap][channels], in place where they lie so.
 Tensor packed_weights(Queue& queue, const Call& call, const ImplicitProblem& p)
@@ -275,7 +204,8 @@ void run_gpu_matrix_at(Queue& queue, const Call& call, const Point& point)
         return detail::gpu_matrix(queue, product->problem, product->tensors);
     if (in_blocks(call, queue.device()))
         return run_in_blocks(queue, call);
-    const Packed source = packed(queue, call.pass == ConvPass::forward ? x_side(call) : y_side(call), false);
+    const Side side = call.pass == ConvPass::forward ? x_side(call) : y_side(call);
+    const Packed source = packed(queue, side, false, border_of(call, side));
     for_each_launch(call, [&](const ImplicitProblem& p, cl_long first) {
         launch(queue, call, source, p, first, point);
     });

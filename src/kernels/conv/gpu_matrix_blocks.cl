@@ -7,11 +7,14 @@
 // An image of the source is a matrix: its rows, and (column, channel) along them. A block of it is PIECE rows of 32
 // channels of one column, and so the A of PIECE pixels that lie one below the other. Padding is what lies outside of
 // the matrix. Weights are packed as [group][tap][depth][channel]. Rows and columns may be either way round in the
-// result and in the problem, which the host has turned; taps along columns ascend.
+// result and in the problem, which the host has turned; taps along columns ascend. Where the channels of taps along a
+// row follow each other they are one run of k, whose last block may see columns of other taps: zeros are put there, as
+// in the weights.
 //
 // Options: those of gpu_gather.cl (-DPLANES=0 -DINSIDE=0 -DONE_TAP=0), gpu_matrix_finish.cl and matrix_tiles.cl
 // (-DA_ALONG_K=1 -DB_ALONG_K=0 -DALIGNED=1 -DBLOCKS=1, of fragments in M four), and
 //   -DPIECE=8|16|32
+//   -DMASKED=0|1|2            what of a run's last block is not of it: nothing, a part of its second half, more
 //   -DSTRIDED=0|1             rows of the result are further apart than one row of the source
 //   -DCHANNELS_INNERMOST=0|1  of the result
 //   -DQUADS=0|1               four neighbours, channels or rows of the result, lie at a multiple of four elements
@@ -72,18 +75,26 @@ static inline surface rows_from(const __global stored* image, const gpu_conv_pro
     return rows;
 }
 
-// sums += A B over 32 k.
+// sums += A B over 32 k, or the first 16, of which `left` are of the run.
 static inline void multiply_pieces(sub_group g, fragment_sums sums[FRAGMENTS_M][FRAGMENTS_N],
                                    const surface rows[PIECES], const int x[PIECES], const int y[PIECES],
-                                   surface weights, int column, int k)
+                                   surface weights, int column, int k, int steps, int left)
 {
     ushort a[PIECES][2][PIECE];            // [piece][k step][row]
     uint b[FRAGMENTS_N / 2][2][2][8];      // [32 columns][16 columns][k step][pair]
     UNROLL for (int i = 0; i < PIECES; ++i)
         read_piece(g, rows[i], x[i], y[i], &a[i][0][0]);
+#if MASKED
+    if (left < BLOCK_K) {
+        const ushort mask = (int)g.lane + 16 * (steps - 1) < left ? 0xffff : 0;
+        UNROLL for (int i = 0; i < PIECES; ++i)
+            UNROLL for (int line = 0; line < PIECE; ++line)
+                a[i][steps - 1][line] &= mask;
+    }
+#endif
     UNROLL for (int j = 0; j < FRAGMENTS_N / 2; ++j)
         read_pairs(g, weights, column + 32 * j, k, &b[j][0][0][0]);
-    UNROLL for (int step = 0; step < 2; ++step)
+    UNROLL for (int step = 0; step < steps; ++step)
         UNROLL for (int i = 0; i < FRAGMENTS_M; ++i)
         {
             const fragment_a part = as_short8(vload8(0, &a[8 * i / PIECE][step][8 * i % PIECE]));
@@ -147,12 +158,17 @@ void conv_blocks(const __global stored* restrict source, ulong source_offset, co
             y[i] = pieces[i].y + down;
         }
         for (int run = 0; run < b.runs; ++run) {
-            for (int step = 0; step < b.run; step += BLOCK_K) {
-                multiply_pieces(g, sums, rows, x, y, from, first_channel, k);
+            int left = b.run;
+            for (; left >= BLOCK_K; left -= BLOCK_K) {
+                multiply_pieces(g, sums, rows, x, y, from, first_channel, k, 2, BLOCK_K);
                 UNROLL for (int i = 0; i < PIECES; ++i)
                     x[i] += BLOCK_K;
                 k += BLOCK_K;
             }
+#if MASKED   // there is one run
+            multiply_pieces(g, sums, rows, x, y, from, first_channel, k, MASKED == 1 ? 2 : 1, left);
+            k += BLOCK_K;
+#endif
             UNROLL for (int i = 0; i < PIECES; ++i)
                 x[i] += b.run_step - b.run;
         }

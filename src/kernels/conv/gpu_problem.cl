@@ -22,8 +22,8 @@ typedef struct {
 // Of gpu_matrix_blocks.cl, beside a gpu_conv_problem whose p.out[1] counts pieces of the result's rows.
 typedef struct {
     int rows;                  // of the result
-    int run, runs, run_step;   // k, or rows of dw, that follow each other in a row of the source, a multiple of 32; how
-                               // many runs there are for a row of taps, at which distance in elements
+    int run, runs, run_step;   // k, or rows of dw, that follow each other in a row of the source, a multiple of 32 but
+                               // where MASKED; how many runs there are for a row of taps, at which distance in elements
     int source_width, weights_width;   // bytes of a row of the source, and of the packed weights
 } conv_blocks_problem;
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include <core/caching_allocator.hpp>
+
 namespace clprim::detail {
 namespace {
 
@@ -19,7 +21,7 @@ std::int64_t farthest(const GemmProblem& p)
     return std::max({extent(p.a, p.m, p.k), extent(p.b, p.k, p.n), extent(p.c, p.m, p.n), extent(p.d, p.m, p.n)});
 }
 
-// Whether `count` elements may be read from each one of a matrix on: they lie in its allocation.
+// Whether `count` elements may be read from each one of a matrix on: they lie in its buffer.
 bool readable_beyond(const Tensor& tensor, std::int64_t count, std::int64_t rows, std::int64_t columns,
                      const MatrixLayout& layout, std::int64_t batch)
 {
@@ -27,7 +29,7 @@ bool readable_beyond(const Tensor& tensor, std::int64_t count, std::int64_t rows
         return false;
     const std::int64_t last = (rows - 1) * layout.row + (columns - 1) * layout.column + (batch - 1) * layout.batch;
     return (tensor.offset + last + count) * static_cast<std::int64_t>(size_of(tensor.dtype)) <=
-           static_cast<std::int64_t>(tensor.memory->size);
+           static_cast<std::int64_t>(bytes_to_end(*tensor.memory));
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ bool a_in_groups(std::int64_t count, const GemmProblem& problem, const GemmTenso
 bool b_in_groups(std::int64_t count, const GemmProblem& problem, const GemmTensors& tensors);
 bool operands_in_groups(std::int64_t count, const GemmProblem& problem, const GemmTensors& tensors);
 
-// Whether they are contiguous there, and `count` elements from each one on lie in A's and B's allocations.
+// Whether they are contiguous there, and `count` elements from each one on lie in A's and B's buffers.
 bool has_neighbours(std::int64_t count, const GemmProblem& problem, const GemmTensors& tensors);
 
 // The integer type that holds every distance within a matrix, in elements: "int" or "long".

@@ -68,8 +68,8 @@ Rejection gpu_split_advises_against(const GemmProblem&, const Device&);
 void gpu_split(Queue&, const GemmProblem&, const GemmTensors&);
 CLPRIM_API void gpu_split_by(MatrixEngineChoice, Queue&, const GemmProblem&, const GemmTensors&);
 
-// Lines that begin at odd places are read a number at a time. Where several blocks read them it pays to copy such an
-// operand first, padded with zeros to multiples of eight.
+// Lines that begin at odd places are read a number at a time. Where several blocks read them, or they are the smaller
+// part of what is read, it pays to copy such an operand first, padded with zeros to multiples of eight.
 bool pays_to_pad(const GemmProblem&, const GemmTensors&);
 void pad_operands(Queue&, GemmProblem&, GemmTensors&);
 

@@ -76,16 +76,32 @@ SplitArguments lines_of_b(const GemmProblem& p) { return {p.n, p.k, p.b.column, 
 
 }  // namespace
 
+namespace {
+
+// Which operands are padded. Where one has zeros behind its last k, the other one needs them as well: NaN may lie
+// there.
+struct Padding {
+    bool depth, a, b;
+
+    Padding(const GemmProblem& p, const GemmTensors& t)
+        : depth(p.k % 8 != 0 && (a_along_k(p) || b_along_k(p))), a(depth || !a_in_groups(8, p, t)),
+          b(depth || !b_in_groups(8, p, t))
+    {
+    }
+};
+
+}  // namespace
+
 bool pays_to_pad(const GemmProblem& problem, const GemmTensors& tensors)
 {
-    return std::min(problem.m, problem.n) >= 64 && !operands_in_groups(8, problem, tensors);
+    const Padding pads(problem, tensors);
+    const std::int64_t lines = (pads.a ? problem.m : 0) + (pads.b ? problem.n : 0);   // equally long ones
+    return lines > 0 && (std::min(problem.m, problem.n) >= 64 || 2 * lines <= problem.m + problem.n);
 }
 
 void pad_operands(Queue& queue, GemmProblem& p, GemmTensors& t)
 {
-    // Where an operand has zeros behind its last k, the other one needs them as well: NaN may lie there.
-    const bool depth = p.k % 8 != 0 && (a_along_k(p) || b_along_k(p));
-    const bool pads_a = depth || !a_in_groups(8, p, t), pads_b = depth || !b_in_groups(8, p, t);
+    const auto [depth, pads_a, pads_b] = Padding(p, t);
     SplitMatrix a, b;
     if (pads_a)
         a = split(queue, t.a, lines_of_a(p), p.batch, false, 1, true);
