@@ -24,12 +24,12 @@ typedef struct {
 #define PIECES                                                                                                         \
     TENSORS, __global ulong *words, ulong words_offset, long n, long chunk, long chunks, geometry_t lines
 #define PIECE(p)                                                                                                       \
-    piece(p, (const __global storage_t(FROM)*)input + input_offset, input_stride, out + out_offset, out_stride, indices + indices_offset,               \
-          indices_stride, n, chunk, chunks, lines)
+    piece(p, (const __global storage_t(FROM)*)input + input_offset, input_stride, out + out_offset, out_stride,        \
+          indices + indices_offset, indices_stride, n, chunk, chunks, lines)
 
-static inline piece_t piece(long p, const __global storage_t(FROM)* input, long input_stride, __global storage_t(T)* out,
-                            long out_stride, __global long* indices, long indices_stride, long n, long chunk,
-                            long chunks, const geometry_t lines)
+static inline piece_t piece(long p, const __global storage_t(FROM)* input, long input_stride,
+                            __global storage_t(T)* out, long out_stride, __global long* indices, long indices_stride,
+                            long n, long chunk, long chunks, const geometry_t lines)
 {
     const long begin = p % chunks * chunk;
     offset_t o[OPERANDS];
@@ -44,7 +44,8 @@ static inline piece_t piece(long p, const __global storage_t(FROM)* input, long 
     return r;
 }
 
-#define ELEMENT(k, e) state_of(WIDEN((compute_t(T))load(FROM, r[k].input, (i + (e)) * input_stride)), r[k].begin + i + (e))
+#define ELEMENT(k, e)                                                                                                  \
+    state_of(WIDEN((compute_t(T))load(FROM, r[k].input, (i + (e)) * input_stride)), r[k].begin + i + (e))
 #define EMIT(k, e, s) emit(r[k].out, r[k].indices, (i + (e)) * out_stride, (i + (e)) * indices_stride, s)
 
 // Elements [i, i + count) of the first `rows` pieces, which have a state.
