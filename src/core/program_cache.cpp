@@ -8,7 +8,6 @@
 #include <core/environment.hpp>
 #include <core/program_dump.hpp>
 #include <core/runtime.hpp>
-#include <core/slim_binary.hpp>
 
 namespace clprim {
 namespace {
@@ -43,17 +42,6 @@ std::atomic<bool>& all_binaries()
 bool keeps_binaries(const Device& device)
 {
     return device.platform_name != "Portable Computing Language" || all_binaries();
-}
-
-// The names of a program's kernels with their counts of arguments.
-std::map<std::string, cl_uint> kernels_of(const cl::Program& program)
-{
-    std::vector<cl::Kernel> kernels;
-    cl::Program(program).createKernels(&kernels);
-    std::map<std::string, cl_uint> result;
-    for (const cl::Kernel& kernel : kernels)
-        result.emplace(kernel.getInfo<CL_KERNEL_FUNCTION_NAME>(), kernel.getInfo<CL_KERNEL_NUM_ARGS>());
-    return result;
 }
 
 }  // namespace
@@ -186,33 +174,17 @@ cl::Program ProgramCache::load(std::string_view name, const std::string& entry_k
     }
     if (binary.empty())
         return program;
-    // Intel's driver keeps what its compiler made, megabytes for a program, but little for one made from a binary.
-    if (device_.platform_name == "Intel(R) OpenCL")
-        program = leaner(program, binary, all_options);
     if (!file.empty())
         save_cache_entry(file, key, binary);
     else
-        entry.binary = std::move(binary);
-    return program;
-}
-
-// The same program made from its binary, which becomes a slim one where that serves as well.
-cl::Program ProgramCache::leaner(const cl::Program& built, std::vector<unsigned char>& binary,
-                                 const std::string& options)
-{
-    if (auto slim = detail::slim_binary(binary))
-        try {
-            cl::Program program = from_binary(*slim, options);
-            if (kernels_of(program) == kernels_of(built)) {
-                binary = *std::move(slim);
-                return program;
-            }
-        } catch (const cl::Error&) {
-        }
+        entry.binary = binary;
+    // Intel's driver keeps what its compiler made, megabytes for a program, but little for one made from a binary.
+    if (device_.platform_name != "Intel(R) OpenCL")
+        return program;
     try {
-        return from_binary(binary, options);
+        return from_binary(std::move(binary), all_options);
     } catch (const cl::Error&) {
-        return built;
+        return program;
     }
 }
 

@@ -43,7 +43,6 @@ private:
                                      const std::string& options);
     cl::Program build(std::string_view name, const std::string& text, const std::string& options);
     cl::Program from_binary(std::vector<unsigned char> binary, const std::string& options);
-    cl::Program leaner(const cl::Program& built, std::vector<unsigned char>& binary, const std::string& options);
 
     const Device& device_;
     cl::Context context_;
