@@ -59,6 +59,20 @@ def test_float32_is_as_exact_as_on_the_cpu(device):
         assert (mine - true).abs().max() <= 2 * (theirs - true).abs().max()
 
 
+@pytest.mark.parametrize("zero_infinity", (False, True))
+def test_nan_reaches_the_loss(zero_infinity, device):
+    """One that a sample's labels meet, wherever it stands; samples apart from it keep their losses."""
+    torch.manual_seed(5)
+    log_probs, targets = torch.randn(12, 6, 5).log_softmax(-1), torch.randint(1, 5, (6, 4))
+    for sample, step in enumerate((0, 3, 11)):
+        log_probs[step, sample, 0 if sample == 1 else targets[sample, -1 if step == 11 else 0]] = float("nan")
+    lengths = torch.full((6,), 12), torch.full((6,), 4)
+    actual, expected = (F.ctc_loss(x, targets.to(x.device), *lengths, reduction="none", zero_infinity=zero_infinity)
+                        for x in (log_probs.to(device), log_probs))
+    assert expected.isnan().tolist() == [True] * 3 + [False] * 3
+    torch.testing.assert_close(actual.cpu(), expected, equal_nan=True)
+
+
 def test_unbatched_and_mean(device):
     x, target = torch.randn(12, 6), torch.tensor([1, 2, 2])
     assert_close(F.ctc_loss(x.log_softmax(1).to(device), target.to(device), torch.tensor(12), torch.tensor(3)).cpu(),

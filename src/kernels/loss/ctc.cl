@@ -24,7 +24,7 @@ static inline long label_at(sample_t sample, long s, long blank) { return s & 1 
 
 static inline acc_t log_sum(acc_t a, acc_t b)
 {
-    const acc_t top = max(a, b), low = min(a, b);
+    const acc_t top = a > b ? a : b, low = a > b ? b : a;      // one of them is NaN where a or b is
     return low == -INFINITY ? top : top + log1p(exp(low - top));
 }
 
