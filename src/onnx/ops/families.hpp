@@ -12,7 +12,8 @@ std::span<const OperatorRow> math_operators();            // elementwise with br
 std::span<const OperatorRow> cast_operators();            // changes of element type
 std::span<const OperatorRow> reduce_operators();          // reductions, cumulative sums, softmax, top k
 std::span<const OperatorRow> quantize_operators();        // to and from integers that stand for real numbers
-std::span<const OperatorRow> quantized_product_operators();   // products and convolutions of such integers
+std::span<const OperatorRow> quantized_product_operators();   // products of such integers
+std::span<const OperatorRow> quantized_convolution_operators();
 std::span<const OperatorRow> loss_operators();
 std::span<const OperatorRow> random_operators();          // random numbers, dropout
 std::span<const OperatorRow> training_operators();        // ai.onnx.preview.training
@@ -58,7 +59,8 @@ std::span<const OperatorRow> fused_operators();           // what Session's fusi
 inline std::vector<std::span<const OperatorRow>> families()
 {
     return {math_operators(), cast_operators(), reduce_operators(),
-            quantize_operators(), quantized_product_operators(), loss_operators(), random_operators(),
+            quantize_operators(), quantized_product_operators(), quantized_convolution_operators(),
+            loss_operators(), random_operators(),
             training_operators(), signal_operators(), text_operators(), ml_operators(), tree_operators(),
             svm_operators(),
             shape_operators(), concatenate_operators(), slice_operators(), index_operators(), unique_operators(),
