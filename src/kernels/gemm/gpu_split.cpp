@@ -74,10 +74,6 @@ SplitMatrix split(Queue& queue, const Tensor& from, const SplitArguments& asked,
 SplitArguments lines_of_a(const GemmProblem& p) { return {p.m, p.k, p.a.row, p.a.column, p.a.batch, 0, 0}; }
 SplitArguments lines_of_b(const GemmProblem& p) { return {p.n, p.k, p.b.column, p.b.row, p.b.batch, 0, 0}; }
 
-}  // namespace
-
-namespace {
-
 // Which operands are padded. Where one has zeros behind its last k, the other one needs them as well: NaN may lie
 // there.
 struct Padding {
