@@ -107,6 +107,43 @@ void moves_of_size(DataType dtype, int first, int rows, int columns)
     check("columns", [&](int i, int j) { return i * columns + column[j]; });
 }
 
+// Views whose strides are negative, along the axis of the indices and across it, in lengths that kernels for CPUs take
+// by blocks.
+TEST(Index, MovesAlongReversedSides)
+{
+    const auto reversed = [](Tensor t, std::size_t axis) {
+        t.offset += (t.size(axis) - 1) * t.stride(axis);
+        t.strides[axis] = -t.stride(axis);
+        return t;
+    };
+    constexpr std::int64_t rows = 7, columns = 150;
+    const Dims shape{rows, columns};
+    for (const std::size_t turned : {0, 1})
+        for (const std::size_t axis : {0, 1}) {
+            const std::int64_t length = shape[axis];
+            std::vector<std::int64_t> index(rows * columns);   // a permutation of every line
+            for (std::int64_t i = 0; i < rows * columns; ++i) {
+                const std::int64_t at = axis ? i % columns : i / columns, line = axis ? i / columns : i % columns;
+                index[i] = (at * 11 + line) % length - (i % 3 ? length : 0);
+            }
+            const Tensor places = upload(shape, DataType::int64, index), plain = floats(shape);
+            const Tensor gathered = Context::get().empty(shape, DataType::float32, queue());
+            const Tensor scattered = Context::get().empty(shape, DataType::float32, queue());
+            gather(queue(), reversed(plain, turned), axis, places, gathered);
+            scatter(queue(), reversed(scattered, turned), axis, places, plain);
+            const auto taken = read(gathered), put = read(scattered);
+            for (std::int64_t i = 0; i < rows; ++i)
+                for (std::int64_t j = 0; j < columns; ++j) {
+                    const std::int64_t at = (index[i * columns + j] + length) % length;
+                    const std::int64_t row = axis ? i : at, column = axis ? at : j;
+                    const std::int64_t there =
+                        (turned ? row : rows - 1 - row) * columns + (turned ? columns - 1 - column : column);
+                    ASSERT_EQ(taken[i * columns + j], there) << turned << axis << " at " << i << ", " << j;
+                    ASSERT_EQ(put[there], i * columns + j) << turned << axis << " at " << i << ", " << j;
+                }
+        }
+}
+
 // Lines of all lengths, so that GPUs' work-items take several elements along either axis, as vectors and apart, with
 // some left over; sources as they are and from an odd place.
 TEST(Index, MovesOfAllSizes)
