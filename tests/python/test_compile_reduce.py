@@ -276,3 +276,17 @@ def test_what_a_pass_has_changed_is_read_again():
         return x.exp().sum(-1), x / x.exp().amax(-1, keepdim=True)
 
     check(changed, randn(40, 200))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("correction", [0, 1])
+def test_moments_of_long_rows(dtype, correction):
+    """A row of equal numbers has their value and no variance at all; far from zero the variance is as exact as near."""
+    equal = randn(7, 1).to(dtype).expand(7, 4190).contiguous().to(device)
+    compiled = torch.compile(lambda x: torch.var_mean(x, 1, correction=correction, keepdim=True))
+    variance, mean = compiled(equal)
+    assert torch.equal(variance, torch.zeros_like(variance)) and torch.equal(mean, equal[:, :1])
+    far = randn(7, 4190).to(dtype) + 1000
+    variance, mean = torch.var_mean(far.double() - 1000, 1, correction=correction, keepdim=True)    # no bit is lost
+    for found, exact in zip(compiled(far.to(device)), (variance, mean + 1000)):
+        torch.testing.assert_close(found.cpu().double(), exact, rtol=32 * torch.finfo(dtype).eps, atol=0)
