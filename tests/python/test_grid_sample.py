@@ -23,6 +23,37 @@ def test_grid_sample(mode, padding_mode, align_corners):
         compare(torch.randn(2, 3, 4, 5, 6), torch.randn(2, 3, 4, 5, 3), **how)
 
 
+# Many and few channels, many and few points, images one element wide and high.
+SHAPES = [((2, 20, 9, 11), (17, 13)), ((1, 33, 6, 7), (3, 5)), ((2, 16, 1, 5), (8, 9)), ((3, 13, 8, 1), (7, 11)),
+          ((1, 5, 16, 2), (1, 70)), ((2, 40, 8, 8), (9, 33)), ((1, 64, 5, 5), (1, 1))]
+
+
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+def test_channels_and_points(mode, padding_mode, align_corners):
+    torch.manual_seed(0)
+    how = dict(mode=mode, padding_mode=padding_mode, align_corners=align_corners)
+    nan, inf = float("nan"), float("inf")
+    for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
+        for shape, points in SHAPES:
+            x, grid = torch.randn(shape).to(dtype), (torch.rand(shape[0], *points, 2) * 4 - 2).to(dtype)
+            exact = dtype in (torch.float32, torch.float64)
+            if exact:   # PyTorch's own kernels round weights of the narrow types
+                some = torch.randint(0, grid.numel(), (1 + grid.numel() // 10,))
+                grid.view(-1)[some] = torch.tensor([nan, inf, -inf, 1, -1, 0], dtype=dtype)[some % 6]
+                x.view(-1)[torch.randint(0, x.numel(), (3,))] = torch.tensor([nan, inf, -inf], dtype=dtype)
+            expected = F.grid_sample(x if exact else x.float(), grid if exact else grid.float(), **how).to(dtype)
+            assert_close(F.grid_sample(x.to(device), grid.to(device), **how).cpu(), expected, equal_nan=True)
+
+
+def test_many_images():
+    x, grid = torch.randn(9, 64, 40, 40, dtype=torch.float64), torch.rand(9, 41, 43, 2, dtype=torch.float64) * 2.2 - 1.1
+    for mode in ("bilinear", "nearest", "bicubic"):
+        how = dict(mode=mode, align_corners=False)
+        assert_close(F.grid_sample(x.to(device), grid.to(device), **how).cpu(), F.grid_sample(x, grid, **how))
+
+
 def test_affine_grid_and_views():
     theta = torch.tensor([[[0.8, 0.3, 0.1], [-0.2, 1.1, 0.0]]])
     grid = F.affine_grid(theta.to(device), (1, 1, 5, 6), align_corners=False)

@@ -1,132 +1,14 @@
 // Sampling of x [N, C, (D,) H, W] at the points of grid [N, (D',) H', W', 2 or 3], coordinates x, y(, z) in [-1, 1].
-// A point has `taps` per axis: their input index, or -1 where that is padding of zeros, and their weight.
-// Coordinates that are NaN go where PyTorch's CPU kernels take them: weights of NaN in two axes; in three axes, and
-// where two axes are clipped, an element of the border, which gets no gradient in three axes.
 //     grid_sample               work-item = one point; loops over the channels
 //     grid_sample_grad_grid     work-item = one point; sums over the channels
 //     grid_sample_grad_input    work-item = one plane (n, c), which it clears and adds to point by point: no atomics
-// All tensors row-major. -DX: dtype; -DACC; -DAXES=2|3; -DMODE and -DPADDING: names below.
+// All tensors row-major. -DX: dtype; the options of taps.cl.
 #include "core/dtype.cl"
 
-#define bilinear 0
-#define nearest 1
-#define bicubic 2
-#define zeros 0
-#define border 1
-#define reflection 2
-
-#pragma OPENCL FP_CONTRACT OFF   // coordinates are rounded as PyTorch rounds them
-
 typedef ACC acc_t;
-
-#if MODE == bicubic
-#define TAPS 4
-#elif MODE == bilinear
-#define TAPS 2
-#else
-#define TAPS 1
-#endif
-
-typedef struct {
-    uint channels;
-    int in[3], out[3];   // z, y, x; z is 1 for two axes
-    int align_corners;
-} sample_t;
-
-// Taps of one coordinate, and how the weights change with the coordinate (in units of grid).
-typedef struct {
-    int index[TAPS];
-    acc_t weight[TAPS], slope[TAPS];
-} taps_t;
-
-static inline acc_t unnormalize(acc_t v, int size, int align)
-{
-    return align ? (v + 1) / 2 * (size - 1) : ((v + 1) * size - 1) / 2;
-}
-
-// Reflects into [low, high] (given twice as large); *slope takes the sign of the reflected direction.
-static inline acc_t reflect(acc_t v, int twice_low, int twice_high, acc_t* slope)
-{
-    *slope = 1;
-    if (twice_low == twice_high) {
-        *slope = 0;
-        return 0;
-    }
-    const acc_t low = (acc_t)twice_low / 2, span = (acc_t)(twice_high - twice_low) / 2;
-    acc_t d = v - low;
-    if (d < 0) {
-        *slope = -1;
-        d = -d;
-    }
-    const acc_t extra = fmod(d, span);
-    const bool odd = fmod(floor(d / span), (acc_t)2) != 0;
-    if (odd)
-        *slope = -*slope;
-    return odd ? span - extra + low : extra + low;
-}
-
-static inline acc_t clip(acc_t v, int size, acc_t* slope, bool backward)
-{
-    *slope = v > 0 && v < size - 1 ? *slope : 0;
-#if AXES == 3
-    if (isnan(v))
-        return backward ? v : (acc_t)(size - 1);
-#endif
-    return v > 0 ? fmin(v, (acc_t)(size - 1)) : 0;   // a NaN becomes 0
-}
-
-static inline acc_t pad_coordinate(acc_t v, int size, int align, acc_t* slope, bool backward)
-{
-    *slope = 1;
-#if PADDING == reflection
-    v = align ? reflect(v, 0, 2 * (size - 1), slope) : reflect(v, -1, 2 * size - 1, slope);
-#endif
-#if PADDING != zeros
-    v = clip(v, size, slope, backward);
-#endif
-    return v;
-}
-
-// floor or rint as int, far outside for what does not fit (infinities and NaN too).
-static inline int to_index(acc_t v) { return v >= -1e9f && v <= 1e9f ? (int)v : -100; }
-static inline int inside(int i, int size) { return i >= 0 && i < size ? i : -1; }
-
-static inline taps_t taps_at(acc_t v, int size, int align, bool backward)
-{
-    taps_t t;
-    const acc_t unit = align ? (acc_t)(size - 1) / 2 : (acc_t)size / 2;   // input elements per unit of grid
-    acc_t slope;
-    v = unnormalize(v, size, align);
-#if MODE == bicubic
-    const acc_t whole = floor(v), d = v - whole, a = (acc_t)-0.75;
-    for (int k = 0; k < 4; ++k) {
-        const acc_t padded = pad_coordinate(whole - 1 + k, size, align, &slope, backward);
-        t.index[k] = inside(to_index(padded), size);
-        const acc_t far = k == 0 ? d + 1 : k == 3 ? 2 - d : k == 1 ? d : 1 - d, sign = k < 2 ? unit : -unit;
-        const bool outer = k == 0 || k == 3;
-        t.weight[k] =
-            outer ? ((a * far - 5 * a) * far + 8 * a) * far - 4 * a : ((a + 2) * far - (a + 3)) * far * far + 1;
-        t.slope[k] = sign * (outer ? (3 * a * far - 10 * a) * far + 8 * a : (3 * (a + 2) * far - 2 * (a + 3)) * far);
-    }
-#else
-    v = pad_coordinate(v, size, align, &slope, backward);
-#if MODE == nearest
-    t.index[0] = inside(to_index(rint(v)), size);
-    t.weight[0] = 1;
-    t.slope[0] = 0;
-#else
-    const acc_t whole = floor(v);
-    const int base = to_index(whole);
-    t.index[0] = inside(base, size);
-    t.index[1] = inside(base + 1, size);
-    t.weight[1] = v - whole;
-    t.weight[0] = whole + 1 - v;
-    t.slope[1] = slope * unit;
-    t.slope[0] = -slope * unit;
-#endif
-#endif
-    return t;
-}
+typedef int index_t;
+#define TO_INDEX(v) (int)(v)
+#include "kernels/grid_sample/taps.cl"
 
 // The taps of point `item` of sample n, in the order x, y, z of the grid.
 #define POINT_TAPS(n, item, backward)                                                                                 \

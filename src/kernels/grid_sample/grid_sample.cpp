@@ -40,14 +40,77 @@ Geometry geometry_of(const Tensor& x, const Tensor& grid, const Tensor& y, const
     return g;
 }
 
-Kernel& kernel(Queue& queue, const char* name, const Tensor& x, const GridSampling& how)
+Kernel& kernel(Queue& queue, const char* file, const char* name, const Tensor& x, const GridSampling& how)
 {
     constexpr const char* modes[] = {"bilinear", "nearest", "bicubic"};
     constexpr const char* paddings[] = {"zeros", "border", "reflection"};
     const std::string options = detail::concat(
         detail::define("X", x.dtype), " -DACC=", opencl_compute_type(detail::accumulate_type(x.dtype)), " -DAXES=",
         x.dim() - 2, " -DMODE=", modes[int(how.mode)], " -DPADDING=", paddings[int(how.padding)]);
-    return queue.context().program("kernels/grid_sample/grid_sample.cl", options).kernel(name);
+    return queue.context().program(detail::concat("kernels/grid_sample/", file), options).kernel(name);
+}
+
+using detail::divide_up;
+
+constexpr std::int64_t cpu_block = 64;   // BLOCK of cpu_taps.cl
+
+Range cpu_range(std::int64_t items, std::int64_t images)
+{
+    return Range::groups({std::size_t(items), std::size_t(images), 1}, {1, 1, 1});
+}
+
+// Points of a work-item: whole blocks, as many as leave each core several items.
+std::int64_t span_of(const Device& device, std::int64_t points, std::int64_t images)
+{
+    const std::int64_t blocks = divide_up(points, cpu_block) * images, cores = std::max(1u, device.compute_units);
+    return cpu_block * std::clamp<std::int64_t>(blocks / (16 * cores), 1, 64);
+}
+
+// Images as pixels of channels, some at a time, so that what was turned is still in a cache when it is sampled.
+void sample_channels(Queue& queue, const Tensor& x, const Tensor& grid, const Tensor& y, const Geometry& geometry,
+                     const GridSampling& how)
+{
+    const std::int64_t volume = x.size(2) * x.size(3), stride = (x.size(1) + 15) / 16 * 16;
+    const std::int64_t points = grid.size(1) * grid.size(2);
+    const DataType type = detail::accumulate_type(x.dtype);
+    const std::int64_t bytes = (volume + 1) * stride * std::int64_t(size_of(type));
+    const std::int64_t images = std::clamp<std::int64_t>((2 << 20) / bytes, 1, x.size(0));
+    const Tensor pixels = queue.context().empty({images, volume + 1, stride}, type, queue);
+    for (std::int64_t first = 0; first < x.size(0); first += images) {
+        const std::int64_t end = std::min(first + images, x.size(0)), count = end - first;
+        queue.launch(kernel(queue, "cpu_channels.cl", "turn_planes", x, how),
+                     cpu_range(divide_up(volume, cpu_block), count), x.slice(0, first, end), pixels,
+                     geometry.channels, cl_uint(volume), cl_uint(stride));
+        const std::int64_t span = span_of(queue.device(), points, count);
+        queue.launch(kernel(queue, "cpu_channels.cl", "grid_sample", x, how), cpu_range(divide_up(points, span), count),
+                     pixels, grid.slice(0, first, end), y.slice(0, first, end), geometry, cl_uint(span),
+                     cl_uint(stride));
+    }
+}
+
+// Whether turning the image pays: by the channels that share a tap's weights, and by the points that share the image.
+bool by_channels(const Tensor& x, std::int64_t points, SampleMode mode)
+{
+    const std::int64_t volume = x.size(2) * x.size(3);
+    return mode == SampleMode::bilinear ? x.size(1) >= 12 && points >= volume
+                                        : mode == SampleMode::bicubic && x.size(1) >= 4 && points * 4 >= volume;
+}
+
+// By the kernels for CPUs, where they apply.
+bool sampled_on_cpu(Queue& queue, const Tensor& x, const Tensor& grid, const Tensor& y, const Geometry& geometry,
+                    const GridSampling& how)
+{
+    if (queue.device().kind != DeviceKind::cpu || x.dim() != 4 || x.size(3) < 2)
+        return false;
+    const std::int64_t points = grid.size(1) * grid.size(2);
+    if (by_channels(x, points, how.mode)) {
+        sample_channels(queue, x, grid, y, geometry, how);
+        return true;
+    }
+    const std::int64_t span = span_of(queue.device(), points, x.size(0));
+    queue.launch(kernel(queue, "cpu_points.cl", "grid_sample", x, how), cpu_range(divide_up(points, span), x.size(0)),
+                 x, grid, y, geometry, cl_uint(span));
+    return true;
 }
 
 }  // namespace
@@ -58,8 +121,10 @@ void grid_sample(Queue& queue, const Tensor& x, const Tensor& grid, const Tensor
     if (y.numel() == 0)
         return;
     const Geometry geometry = geometry_of(x, grid, y, how);
+    if (sampled_on_cpu(queue, x, grid, y, geometry, how))
+        return;
     const std::int64_t items = y.numel() / x.size(1);
-    queue.launch(kernel(queue, "grid_sample", x, how), Range::linear(items, 64), x, grid, y, geometry,
+    queue.launch(kernel(queue, "grid_sample.cl", "grid_sample", x, how), Range::linear(items, 64), x, grid, y, geometry,
                  cl_ulong(items));
 }
 
@@ -77,15 +142,15 @@ void grid_sample_backward(Queue& queue, const GridSampleBackward& p)
                     p.grad_input.dtype == detail::accumulate_type(p.x.dtype),
                 "grid_sample_backward: grad_input must be contiguous, like the input, in the type of sums");
         const std::int64_t planes = p.x.size(0) * p.x.size(1);
-        queue.launch(kernel(queue, "grid_sample_grad_input", p.x, p.how), Range::linear(planes, 1), p.grad_output,
-                     p.grid, p.grad_input, geometry, cl_ulong(planes));
+        queue.launch(kernel(queue, "grid_sample.cl", "grid_sample_grad_input", p.x, p.how), Range::linear(planes, 1),
+                     p.grad_output, p.grid, p.grad_input, geometry, cl_ulong(planes));
     }
     if (p.grad_grid.defined() && p.grid.numel() != 0) {
         require(p.grad_grid.shape == p.grid.shape && p.grad_grid.is_contiguous() && p.grad_grid.dtype == p.grid.dtype,
                 "grid_sample_backward: grad_grid must be contiguous and like the grid");
         const std::int64_t items = p.grid.numel() / p.grid.shape.back();
-        queue.launch(kernel(queue, "grid_sample_grad_grid", p.x, p.how), Range::linear(items, 64), p.grad_output, p.x,
-                     p.grid, p.grad_grid, geometry, cl_ulong(items));
+        queue.launch(kernel(queue, "grid_sample.cl", "grid_sample_grad_grid", p.x, p.how), Range::linear(items, 64),
+                     p.grad_output, p.x, p.grid, p.grad_grid, geometry, cl_ulong(items));
     }
 }
 
