@@ -22,6 +22,7 @@ struct IntegerConv {
     Tensor bias;             // int32, contiguous, one for each output channel; undefined: none
     Tensor scale;            // where y is not int32: float32, contiguous, one element or one for each output channel
     Tensor y_zero;           // of y's dtype, one element, of float32 as many as of scale; undefined: 0
+    Tensor factor;           // of float32 y alone: float32, one element, which scale is multiplied by first
     // Where y is int8 or uint8:
     std::int32_t low = std::numeric_limits<std::int32_t>::min(), high = std::numeric_limits<std::int32_t>::max();
 };

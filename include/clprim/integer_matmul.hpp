@@ -14,10 +14,11 @@ struct IntegerZeros {
     Prepared* prepared_b = nullptr;   // of B and b, if they never change: what is derived from them is kept there
 };
 
-// Where C is float32: it is the sums, each times `scale`, plus `offset`.
+// Where C is float32: it is the sums, each times `scale` and `factor`, plus `offset`.
 struct IntegerScales {
     Tensor scale;    // float32, contiguous: one number, or one for each column
     Tensor offset;   // float32, contiguous, one for each column; undefined: 0
+    Tensor factor = {};   // float32, one number, which scales are multiplied by first; undefined: 1
 };
 
 // A [m, k], B [k, n], C [m, n], or three batches of them; A and B of int8 or uint8 each, C of int32, or of float32 with

@@ -31,6 +31,27 @@ int other_operand(Rewriter& rewriter, std::string_view op_type, int& slot, std::
     return other;
 }
 
+// Where `scale`, which nothing else reads, is a constant for columns times a factor, such as the scale of quantised
+// activations: the factor, `scale` becoming the constant and the multiplication the first of `members`.
+int take_factor(Rewriter& rewriter, int& scale, std::int64_t columns, std::vector<std::size_t>& members)
+{
+    if (!rewriter.only_reader(scale))
+        return absent;
+    for (std::size_t i = 0; i < rewriter.size(); ++i) {
+        const Node& node = rewriter.node(i);
+        if (rewriter.dead(i) || !is(node, "Mul", 2) || node.opset < 7 || node.outputs[0] != scale)
+            continue;
+        const Value* second = rewriter.constant(node.inputs[1]);
+        const Value* line = second ? second : rewriter.constant(node.inputs[0]);
+        if (!line || !line->is_tensor() || line->dim() > 1 || (line->numel() != 1 && line->numel() != columns))
+            return absent;
+        members.insert(members.begin(), i);
+        scale = node.inputs[second ? 1 : 0];
+        return node.inputs[second ? 0 : 1];
+    }
+    return absent;
+}
+
 void fuse(Rewriter& rewriter, std::size_t at)
 {
     const Node product = rewriter.node(at);
@@ -46,9 +67,10 @@ void fuse(Rewriter& rewriter, std::size_t at)
         return;
     std::vector<std::size_t> members{at, rewriter.position(*cast)};
     int result = cast->outputs[0];
-    const int scale = other_operand(rewriter, "Mul", result, members);
+    int scale = other_operand(rewriter, "Mul", result, members);
     if (scale == absent)
         return;
+    const int factor = take_factor(rewriter, scale, weights->shape()[1], members);
     Node fused;
     fused.domain = "clprim";
     fused.op_type = "MatMulIntegerToFloat";
@@ -66,6 +88,10 @@ void fuse(Rewriter& rewriter, std::size_t at)
         result = biased;
     } else {
         members.resize(without);
+    }
+    if (factor != absent) {
+        fused.inputs.resize(6, absent);
+        fused.inputs.push_back(factor);
     }
     fused.outputs = {result};
     fused.attributes["operators"] = rewriter.body_of(members, fused.inputs);

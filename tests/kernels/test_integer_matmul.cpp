@@ -105,8 +105,13 @@ void check(const Case& one)
 }
 
 // Of float32: as the sums of integers say, within roundings of a product and a sum.
-void check_scaled(std::int64_t m, std::int64_t k, std::int64_t n, DataType a_type, bool of_columns, bool with_offset)
+struct Scaling {
+    bool of_columns, with_offset, with_factor;
+};
+
+void check_scaled(std::int64_t m, std::int64_t k, std::int64_t n, DataType a_type, Scaling scaling)
 {
+    const auto [of_columns, with_offset, with_factor] = scaling;
     std::mt19937 random(5);
     const Bytes a = make(1, m, k, Order::rows, a_type, random), b = make(1, k, n, Order::rows, DataType::int8, random),
                 zero = make(1, 1, 1, Order::rows, a_type, random);
@@ -120,6 +125,7 @@ void check_scaled(std::int64_t m, std::int64_t k, std::int64_t n, DataType a_typ
     };
     const auto [scale, scales] = floats(of_columns ? n : 1);
     const auto [offset, offsets] = floats(n);
+    const auto [factor, factors] = floats(1);
     const auto matrix = [](Tensor t) {
         t.strides = {t.stride(1), t.stride(2)};
         t.shape = {t.size(1), t.size(2)};
@@ -133,7 +139,7 @@ void check_scaled(std::int64_t m, std::int64_t k, std::int64_t n, DataType a_typ
     Prepared prepared;
     for (const bool is_prepared : {false, true}) {
         integer_matmul(queue(), a_matrix, b_matrix, c, {a_zero, {}, is_prepared ? &prepared : nullptr},
-                       {scale, with_offset ? offset : Tensor()});
+                       {scale, with_offset ? offset : Tensor(), with_factor ? factor : Tensor()});
         std::vector<float> got(static_cast<std::size_t>(m * n));
         queue().read(*c.memory, 0, got.data(), got.size() * 4);
         for (std::int64_t i = 0; i < m; ++i)
@@ -142,8 +148,9 @@ void check_scaled(std::int64_t m, std::int64_t k, std::int64_t n, DataType a_typ
                 for (std::int64_t l = 0; l < k; ++l)
                     sum += (a.at(0, i, l) - zero.at(0, 0, 0)) * b.at(0, l, j);
                 const auto column = static_cast<std::size_t>(j);
-                const double expected = static_cast<double>(sum) * scales[of_columns ? column : 0] +
-                                        (with_offset ? offsets[column] : 0);
+                const double scaled = static_cast<double>(sum) * scales[of_columns ? column : 0] *
+                                      (with_factor ? factors[0] : 1);
+                const double expected = scaled + (with_offset ? offsets[column] : 0);
                 ASSERT_NEAR(got[static_cast<std::size_t>(i * n + j)], expected, 2e-7 * std::abs(expected) + 1e-6)
                     << m << " " << k << " " << n << " at " << i << " " << j;
             }
@@ -156,10 +163,11 @@ TEST(IntegerMatmul, ScaledSums)
 {
     for (const DataType type : {DataType::uint8, DataType::int8})
         for (const auto& [m, k, n] : {std::array<std::int64_t, 3>{1, 8, 16}, {3, 24, 40}, {9, 64, 33}, {50, 40, 7},
-                                      {17, 1032, 48}, {130, 512, 96}, {5, 37, 19}})
+                                      {17, 1032, 48}, {130, 512, 96}, {5, 37, 19}, {7, 1, 1}})
             for (const bool of_columns : {false, true})
                 for (const bool with_offset : {false, true})
-                    check_scaled(m, k, n, type, of_columns, with_offset);
+                    for (const bool with_factor : {false, true})
+                        check_scaled(m, k, n, type, {of_columns, with_offset, with_factor});
 }
 
 TEST(IntegerMatmul, ScalesThatDoNotFit)
@@ -173,6 +181,8 @@ TEST(IntegerMatmul, ScalesThatDoNotFit)
     EXPECT_THROW(integer_matmul(queue(), a, b, c, {}, {empty({3}, DataType::float32), {}}), InvalidArgument);
     EXPECT_THROW(integer_matmul(queue(), a, b, c, {}, {empty({5}, DataType::float64), {}}), InvalidArgument);
     EXPECT_THROW(integer_matmul(queue(), a, b, c, {}, {line, empty({1}, DataType::float32)}), InvalidArgument);
+    EXPECT_THROW(integer_matmul(queue(), a, b, c, {}, {line, {}, line}), InvalidArgument);
+    EXPECT_THROW(integer_matmul(queue(), a, b, sums, {}, {{}, {}, empty({1}, DataType::float32)}), InvalidArgument);
     EXPECT_THROW(integer_matmul(queue(), a, b, sums, {}, {{}, line}), InvalidArgument);
 }
 

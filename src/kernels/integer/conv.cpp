@@ -34,7 +34,8 @@ void check(const Tensor& x, const Tensor& w, const Tensor& y, const IntegerConv&
 {
     check_operands("integer_conv", {{"x", x}, {"w", w}, {"y", y}, {"x_zero", c.x_zero, optional},
                                     {"w_zero", c.w_zero, optional}, {"bias", c.bias, optional},
-                                    {"scale", c.scale, optional}, {"y_zero", c.y_zero, optional}});
+                                    {"scale", c.scale, optional}, {"y_zero", c.y_zero, optional},
+                                    {"factor", c.factor, optional}});
     require(is_byte(x.dtype) && is_byte(w.dtype), "integer_conv: x and w must be int8 or uint8, got ",
             name_of(x.dtype), " and ", name_of(w.dtype));
     require(y.dtype == DataType::int32 || y.dtype == DataType::float32 || is_byte(y.dtype),
@@ -56,6 +57,8 @@ void check(const Tensor& x, const Tensor& w, const Tensor& y, const IntegerConv&
     const bool real = y.dtype == DataType::float32;
     check_one("y_zero", c.y_zero, y.dtype, real ? w.size(0) : 1, !real);
     check_one("scale", c.scale, DataType::float32, w.size(0), false);
+    check_one("factor", c.factor, DataType::float32, 1, true);
+    require(real || !c.factor.defined(), "integer_conv: a factor is for results of float32");
     require(y.dtype == DataType::int32 || c.scale.defined(), "integer_conv: results but int32 need a scale");
 }
 
@@ -150,6 +153,19 @@ Tensor narrowed(Queue& queue, const Tensor& words, std::int64_t panels, const in
 // What kernels get for tensors that are not there: any other.
 const Tensor& or_any(const Tensor& t, const Tensor& any) { return t.defined() ? t : any; }
 
+// The same with a factor within the scale, for kernels that take none.
+IntegerConv without_factor(Queue& queue, IntegerConv conv)
+{
+    if (!conv.factor.defined())
+        return conv;
+    const Tensor scale = queue.context().empty({conv.scale.numel()}, DataType::float32, queue);
+    const Tensor inputs[] = {conv.scale.reshape({conv.scale.numel()}), conv.factor.reshape({1})};
+    pointwise(queue, inputs, std::span(&scale, 1), {}, "y0 = x0 * x1;");
+    conv.scale = scale;
+    conv.factor = {};
+    return conv;
+}
+
 // x with channels innermost.
 Tensor with_channels_innermost(Queue& queue, const Tensor& x)
 {
@@ -243,7 +259,7 @@ void on_cpu(Queue& queue, const Tensor& given, const Tensor& w, const Tensor& y,
     const Tensor x = with_channels_innermost(queue, given);
     integer_conv_problem p = problem_of(x, w, y, c);
     if (p.channels == 1 && p.outputs == 1 && taps_of(p) <= most_taps)
-        return depthwise(queue, x, w, y, c, p);
+        return depthwise(queue, x, w, y, without_factor(queue, c), p);
     const bool merged = p.groups == 1 && p.dilation[2] == 1 && (p.window[2] == 1 || p.x_strides[4] == p.channels);
     p.run_taps = merged ? p.window[2] : 1;
     p.run = round_up(p.run_taps * p.channels, 8);
@@ -270,7 +286,8 @@ void on_cpu(Queue& queue, const Tensor& given, const Tensor& w, const Tensor& y,
     queue.launch(program_for(queue, "kernels/integer/conv_cpu.cl", x.dtype, y.dtype, narrow).kernel("conv"),
                  Range::groups({size(divide_up(pixels, p.block_pixels)), size(divide_up(panels, p.block_panels)),
                                 size(p.groups)}, {1, 1, 1}),
-                 x, or_any(c.x_zero, x), weights, or_any(c.bias, w), or_any(c.scale, w), or_any(c.y_zero, y), y, p);
+                 x, or_any(c.x_zero, x), weights, or_any(c.bias, w), or_any(c.scale, w), or_any(c.y_zero, y),
+                 or_any(c.factor, w), static_cast<cl_int>(c.factor.defined()), y, p);
 }
 
 // Weights [o][tap][channel] of one group.
@@ -339,8 +356,8 @@ void integer_conv(Queue& queue, const Tensor& x, const Tensor& w, const Tensor& 
     if (detail::has_cpu_integer_conv(queue.device()) && w.numel())
         return detail::on_cpu(queue, x, w, y, conv);
     if (y.dtype != DataType::float32 || !conv.y_zero.defined())
-        return detail::on_gpu(queue, x, w, y, conv);
-    IntegerConv without = conv;
+        return detail::on_gpu(queue, x, w, y, detail::without_factor(queue, conv));
+    IntegerConv without = detail::without_factor(queue, conv);
     without.y_zero = {};
     detail::on_gpu(queue, x, w, y, without);
     Dims line(y.dim(), 1);

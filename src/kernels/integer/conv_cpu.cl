@@ -22,6 +22,7 @@
 // -DAMX: tile registers read both as they lie (conv_amx.cl).
 //
 // -DX=int8|uint8 (what is gathered or packed) -DY=int32|float32|int8|uint8 [-DNARROW [-DAMX]] [what dot_tile.cl takes]
+#define FACTOR
 #include "kernels/integer/conv_epilogue.cl"
 
 #define COLUMNS 16
@@ -222,13 +223,14 @@ static inline long4 next_pixel(const integer_conv_problem* p, long4 at)
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void conv(const __global storage_t(X)* x, ulong x_offset, const __global storage_t(X)* x_zero, ulong x_zero_offset,
-          const __global int* w, ulong w_offset, ENDING_ARGUMENTS, __global storage_t(Y)* y, ulong y_offset,
-          integer_conv_problem p)
+          const __global int* w, ulong w_offset, ENDING_ARGUMENTS, const __global float* factor, ulong factor_offset,
+          int has_factor, __global storage_t(Y)* y, ulong y_offset, integer_conv_problem p)
 {
     __local number rows[MOST_PIXELS * CHUNK] __attribute__((aligned(64)));
     // One panel more, since what is computed at once may end behind the last.
     __local int sums[(MOST_PANELS + 1) * MOST_PIXELS * COLUMNS] __attribute__((aligned(64)));
-    const conv_ending ending = ENDING(p);
+    conv_ending ending = ENDING(p);
+    ending.factor = has_factor ? factor[factor_offset] : 1.0f;
     const long pixels = p.batch * p.out[0] * p.out[1] * p.out[2], group = get_group_id(2);
     const long first = get_group_id(0) * p.block_pixels, count = min(p.block_pixels, pixels - first);
     const long all_panels = (p.outputs + COLUMNS - 1) / COLUMNS, panel_begin = get_group_id(1) * p.block_panels;

@@ -11,7 +11,7 @@ static inline void begin_panels(const conv_ending* e, const __global int* of_col
 {
     for (int j = 0; j < 2 * COLUMNS; ++j) {
         begin[j] = j < count ? AT(e->bias, e->p->bias, o + j) - of_columns[j] * zero : 0;
-        scales[j] = j < count ? AT(e->scale, e->p->scale, o + j) : 0;
+        scales[j] = j < count ? SCALE_OF(e, o + j) : 0;
 #if KIND == REALS
         scales[2 * COLUMNS + j] = j < count ? AT(e->y_zero, e->p->y_zero, o + j) : 0;
 #endif

@@ -1,4 +1,4 @@
-// From sums to results. -DY=int32|float32|int8|uint8
+// From sums to results. -DY=int32|float32|int8|uint8 [FACTOR: an ending has one]
 #ifndef cl_long
 #define cl_long long
 #define cl_int int
@@ -41,12 +41,23 @@ typedef struct {
     const __global float* scale;
     const __global storage_t(Y)* y_zero;
     const integer_conv_problem* p;
+#ifdef FACTOR
+    float factor;   // which scales are multiplied by
+#endif
 } conv_ending;
 
 #define ENDING_ARGUMENTS                                                                                    \
     const __global int *bias, ulong bias_offset, const __global float *scale, ulong scale_offset,           \
         const __global storage_t(Y) * y_zero, ulong y_zero_offset
 #define ENDING(p) {bias + bias_offset, scale + scale_offset, y_zero + y_zero_offset, &(p)}
+
+#ifdef FACTOR
+#define SCALE_OF(e, o) (AT((e)->scale, (e)->p->scale, o) * (e)->factor)
+#define TIMES_FACTOR(e, scales) ((scales) * (e)->factor)
+#else
+#define SCALE_OF(e, o) AT((e)->scale, (e)->p->scale, o)
+#define TIMES_FACTOR(e, scales) scales
+#endif
 
 // Of output channel o, counted over all groups.
 static inline result ended(const conv_ending* e, int sum, long o)
@@ -55,7 +66,7 @@ static inline result ended(const conv_ending* e, int sum, long o)
 #if KIND == SUMS
     return sum;
 #elif KIND == REALS && defined(CLPRIM_DEVICE_CPU)
-    return (float)sum * AT(e->scale, e->p->scale, o) + AT(e->y_zero, e->p->y_zero, o);
+    return (float)sum * SCALE_OF(e, o) + AT(e->y_zero, e->p->y_zero, o);
 #elif KIND == REALS
     return (float)sum * AT(e->scale, e->p->scale, o);
 #else
@@ -79,7 +90,7 @@ static inline vector_ending ending_of(const conv_ending* e, long o)
     if (e->p->bias >= 0)
         v.bias = vload8(0, e->bias + o);
 #if KIND != SUMS
-    v.scale = e->p->scale == 0 ? (float8)e->scale[0] : vload8(0, e->scale + o);
+    v.scale = TIMES_FACTOR(e, e->p->scale == 0 ? (float8)e->scale[0] : vload8(0, e->scale + o));
 #endif
 #if KIND == REALS && defined(CLPRIM_DEVICE_CPU)
     v.offset = e->p->y_zero > 0 ? vload8(0, e->y_zero + o) : (float8)AT(e->y_zero, e->p->y_zero, 0);

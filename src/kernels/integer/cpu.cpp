@@ -130,6 +130,7 @@ void cpu_integer_conv(Queue& queue, const IntegerProduct& p, const IntegerTensor
     conv.w_zero = t.zeros.b;
     conv.scale = t.scales.scale;
     conv.y_zero = t.scales.offset;
+    conv.factor = t.scales.factor;
     integer_conv(queue, seen_as(t.a, {1, p.k, p.m}, {p.m * p.k, p.a.column, p.a.row}),
                  seen_as(t.b, {p.n, p.k, 1}, {p.b.column, p.b.row, 1}),
                  seen_as(t.c, {1, p.n, p.m}, {p.m * p.n, p.c.column, p.c.row}), conv);

@@ -34,7 +34,8 @@ void check(const IntegerTensors& t)
     const IntegerScales& scales = t.scales;
     check_operands("integer_matmul", {{"a", a}, {"b", b}, {"c", c}, {"zeros.a", zeros.a, optional},
                                       {"zeros.b", zeros.b, optional}, {"scales.scale", scales.scale, optional},
-                                      {"scales.offset", scales.offset, optional}});
+                                      {"scales.offset", scales.offset, optional},
+                                      {"scales.factor", scales.factor, optional}});
     const std::size_t dims = c.dim();
     require((dims == 2 || dims == 3) && a.dim() == dims && b.dim() == dims,
             "integer_matmul: expected three matrices, or three batches of them, got ", to_string(a.shape), ", ",
@@ -59,6 +60,9 @@ void check(const IntegerTensors& t)
     require(!scales.offset.defined() || (real && is_line(scales.offset)),
             "integer_matmul: an offset needs a scale and must be contiguous, float32 and of ", c.size(dims - 1),
             " elements");
+    require(!scales.factor.defined() ||
+                (real && scales.factor.dtype == DataType::float32 && scales.factor.numel() == 1),
+            "integer_matmul: a factor needs a scale and must be float32 and of one element");
     require(!may_overlap(c), "integer_matmul: elements of c overlap, its strides are ", to_string(c.strides));
     const auto check_zeros = [](const char* name, const Tensor& zero, DataType type, std::int64_t lines) {
         require(!zero.defined() || (zero.dtype == type && zero.is_contiguous() &&
@@ -124,15 +128,21 @@ std::string describe(const IntegerProduct& p)
 
 namespace {
 
-// c = sums scale + offset.
+// c = sums scale factor + offset.
 void scale_sums(Queue& queue, const Tensor& sums, const Tensor& c, const IntegerScales& scales)
 {
     const auto line = [](const Tensor& t) { return t.reshape({t.numel()}); };
     std::vector<Tensor> inputs{sums, line(scales.scale)};
-    if (scales.offset.defined())
+    std::string code = "y0 = (float)x0 * x1";
+    if (scales.factor.defined()) {
+        inputs.push_back(line(scales.factor));
+        code = "y0 = (float)x0 * (x1 * x2)";
+    }
+    if (scales.offset.defined()) {
+        code += detail::concat(" + x", inputs.size());
         inputs.push_back(line(scales.offset));
-    pointwise(queue, inputs, std::span(&c, 1), {},
-              inputs.size() == 3 ? "y0 = (float)x0 * x1 + x2;" : "y0 = (float)x0 * x1;");
+    }
+    pointwise(queue, inputs, std::span(&c, 1), {}, code + ";");
 }
 
 }  // namespace

@@ -123,14 +123,17 @@ Tensor integer_product(const Call& call, const MatrixInputs& at)
 
 void matmul_integer(Call& call) { call.output(0, Value(integer_product(call, {0, 2, 1, 3}))); }
 
-// A fusion's product of x with a constant matrix, times a scale, plus a bias of columns.
+// A fusion's product of x with a constant matrix, times a scale and perhaps a factor of it, plus a bias of columns.
 void matmul_integer_to_float(Call& call)
 {
     const Dims &a = call.shape(0), &b = call.shape(1), &scale = call.shape(4);
     const bool fits = call.type(4) == ElementType::float32 && b.size() == 2 && scale.size() <= a.size() &&
-                      (scale.product() == 1 || (scale.product() == b[1] && scale.back() == b[1]));
+                      (scale.product() == 1 || (scale.product() == b[1] && scale.back() == b[1])) &&
+                      (!call.has(6) || (call.type(6) == ElementType::float32 && call.shape(6).product() == 1 &&
+                                        call.shape(6).size() <= a.size()));
     if (fits) {
-        IntegerScales scales{call.contiguous(4), call.has(5) ? call.contiguous(5) : Tensor()};
+        const auto optional_line = [&](std::size_t i) { return call.has(i) ? call.contiguous(i) : Tensor(); };
+        const IntegerScales scales{call.contiguous(4), optional_line(5), optional_line(6)};
         if (const auto product = product_of_bytes(call, {0, 2, 1, 3}, scales))
             return call.output(0, Value(*product));
     }
@@ -189,14 +192,12 @@ std::optional<Value> real_product_of_bytes(const Call& call, const IntegerProduc
         (p.b_scale.numel() != 1 && p.b_scale.numel() != n) ||
         (!p.bias.is_none() && (!is_real(p.bias) || p.bias.numel() != n)))
         return std::nullopt;
-    IntegerScales scales{call.allocate({p.b_scale.numel()}, DataType::float32),
-                         p.bias.is_none() ? Tensor() : line_of(call, p.bias)};
-    const Tensor a_scale = line_of(call, p.a_scale), b_scale = line_of(call, p.b_scale);
+    const IntegerScales scales{line_of(call, p.b_scale), p.bias.is_none() ? Tensor() : line_of(call, p.bias),
+                               line_of(call, p.a_scale)};
     const QuantizedLeft left{p.a, p.a_zero};
     const Tensor a = p.a.device(call.queue());
-    if (!a.is_contiguous() || !b_scale.defined() || (!p.bias.is_none() && !scales.offset.defined()))
+    if (!a.is_contiguous() || !scales.scale.defined() || (!p.bias.is_none() && !scales.offset.defined()))
         return std::nullopt;
-    pointwise(call.queue(), {a_scale, b_scale}, {scales.scale}, {}, "y0 = x0 * x1;");
     const auto product = product_of_bytes(call, {none, none, b, b_zero}, scales, &left);
     return product ? std::optional(Value(*product)) : std::nullopt;
 }
