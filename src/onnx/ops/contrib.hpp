@@ -22,6 +22,13 @@ std::optional<Value> real_product_of_bytes(const Call& call, const IntegerProduc
 // Numbers of 2, 4 or 8 bits packed along the last axis, the lowest bits first, each as a byte.
 Tensor unpacked(const Call& call, const Tensor& packed, std::int64_t bits);
 
+// Where sequences end among `tokens` that lie one after the other, from 0 on; may wait for the device.
+std::vector<std::int64_t> packed_ends(const Call& call, std::size_t input, std::int64_t tokens);
+
+// How many first states of each sequence are to be captured, of at most `capacity`; none where that is 0.
+std::vector<std::int64_t> captured_counts(const Call& call, std::size_t input, std::int64_t capacity,
+                                          const std::vector<std::int64_t>& ends);
+
 inline constexpr std::size_t none = 1000;   // an input that an operator has not
 
 // Where com.microsoft's Attention and its kin find what comes after the projection.

@@ -1,4 +1,4 @@
-// com.microsoft's GroupQueryAttention with its cache, and rotary embedding.
+// com.microsoft's GroupQueryAttention and SparseAttention with their caches, and rotary embedding.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -34,21 +34,26 @@ struct Lengths {
     std::int64_t longest = 0, queries = 0;
 };
 
-Lengths lengths_of(const Call& call, std::int64_t batch, std::int64_t queries)
+// The whole length of each sample is that in input `i` and `more`.
+Lengths lengths_of(const Call& call, const Tensor& x, std::size_t i, std::int64_t more, std::int64_t longest)
 {
+    const std::int64_t batch = x.size(0), queries = x.size(1);
+    const auto totals = call.ints(i);
+    const char* const name = more ? "seqlens_k" : "key_total_sequence_lengths";
     Lengths result;
-    result.longest = call.integer(6);
+    result.longest = longest;
     result.queries = queries;
-    const auto last = call.ints(5);          // of each sample, total length - 1
-    call.check(static_cast<std::int64_t>(last.size()) == batch, "seqlens_k has ", last.size(), " elements, expected ",
-               batch);
+    call.check(static_cast<std::int64_t>(totals.size()) == batch, name, " has ", totals.size(),
+               " elements, expected ", batch);
     call.check(result.longest >= queries && result.longest < (std::int64_t{1} << 31), "total_sequence_length is ",
                result.longest, " with ", queries, " new tokens");
     const bool prompt = result.longest == queries;
-    for (const std::int64_t l : last) {
-        call.check(l >= 0 && l < result.longest, "seqlens_k has ", l, ", expected less than ", result.longest);
-        result.total.push_back(l + 1);
-        result.past.push_back(prompt ? 0 : std::max<std::int64_t>(0, l + 1 - queries));
+    for (const std::int64_t given : totals) {
+        call.check(given > -more && given <= result.longest - more, name, " has ", given,
+                   ", total_sequence_length is ", result.longest);
+        const std::int64_t total = given + more;
+        result.total.push_back(total);
+        result.past.push_back(prompt ? 0 : std::max<std::int64_t>(0, total - queries));
     }
     return result;
 }
@@ -99,8 +104,6 @@ Tensor visibility(const Call& call, const Lengths& lengths, std::int64_t window,
 Value token_positions(const Call& call, const Lengths& lengths)
 {
     const auto batch = static_cast<std::int64_t>(lengths.past.size());
-    if (call.has(9))
-        return Compose(call).cast(call.input(9), ElementType::int64).reshaped({batch, lengths.queries}, call.queue());
     std::vector<std::int64_t> at;
     for (const std::int64_t past : lengths.past)
         for (std::int64_t i = 0; i < lengths.queries; ++i)
@@ -117,20 +120,16 @@ Tensor head_norm(const Call& call, const Tensor& heads, std::size_t weight)
         .device(call.queue());
 }
 
-void group_query_attention(Call& call)
+// Query, key and value, or all three side by side in the first input.
+Scores projected_heads(const Call& call, const Tensor& x, std::int64_t heads, std::int64_t kv_heads)
 {
-    for (const std::size_t i : {12u, 13u})
-        call.check(!call.has(i), "caches of integers are not supported");
-    call.check(!call.wants(3), "the output output_qk is not supported");
-    const std::int64_t heads = head_count(call, "num_heads"), kv_heads = head_count(call, "kv_num_heads");
-    const Tensor x = call.tensor(0);
     call.check(x.dim() == 3, "query has shape ", to_string(x.shape), ", expected three axes");
     Scores p;
     if (call.has(1)) {
         p.query = heads_of(call, x, heads);
         p.key = heads_of(call, call.tensor(1), kv_heads);
         p.value = heads_of(call, call.tensor(2), kv_heads);
-    } else {                                 // packed: query, key and value side by side
+    } else {
         call.check(x.size(2) % (heads + 2 * kv_heads) == 0, "a packed query of ", x.size(2), " is not ", heads,
                    " + 2 * ", kv_heads, " heads");
         const std::int64_t size = x.size(2) / (heads + 2 * kv_heads), q = heads * size, kv = kv_heads * size;
@@ -140,11 +139,25 @@ void group_query_attention(Call& call)
     }
     call.check(p.key.size(2) == p.query.size(2), "there are ", p.query.size(2), " queries and ", p.key.size(2),
                " keys");
-    const Lengths lengths = lengths_of(call, x.size(0), x.size(1));
+    return p;
+}
+
+void group_query_attention(Call& call)
+{
+    for (const std::size_t i : {12u, 13u})
+        call.check(!call.has(i), "caches of integers are not supported");
+    call.check(!call.wants(3), "the output output_qk is not supported");
+    const std::int64_t heads = head_count(call, "num_heads"), kv_heads = head_count(call, "kv_num_heads");
+    const Tensor x = call.tensor(0);
+    Scores p = projected_heads(call, x, heads, kv_heads);
+    const Lengths lengths = lengths_of(call, x, 5, 1, call.integer(6));
     p.query = head_norm(call, p.query, 14);
     p.key = head_norm(call, p.key, 15);
     if (call.integer_attribute("do_rotary", 0)) {
-        const Value at = token_positions(call, lengths);
+        const Value at = call.has(9) ? Compose(call)
+                                           .cast(call.input(9), ElementType::int64)
+                                           .reshaped({x.size(0), x.size(1)}, call.queue())
+                                     : token_positions(call, lengths);
         p.query = rotated(call, p.query, at, 7);
         p.key = rotated(call, p.key, at, 7);
     }
@@ -169,6 +182,87 @@ void group_query_attention(Call& call)
         p.sink = call.allocate({heads}, DataType::float32);
         fill(call.queue(), p.sink, 0);
     }
+    attend_to_output(call, p);
+}
+
+// ---- sparse attention ----
+
+// Which blocks of keys each block of queries may see, 1 or 0: [layouts, blocks, blocks], from compressed rows.
+Value visible_blocks(const Call& call, std::size_t rows_input)
+{
+    const Dims &rows = call.shape(rows_input), &columns = call.shape(rows_input + 1);
+    call.check(rows.size() == 2 && columns.size() == 2 && rows[0] == columns[0] && rows[0] > 0 && rows[1] > 1 &&
+                   rows[1] <= (1 << 13) && rows[0] <= 64,
+               "block_row_indices ", to_string(rows), " and block_col_indices ", to_string(columns), " do not fit");
+    const auto ends = call.ints(rows_input), places = call.ints(rows_input + 1);
+    const std::int64_t blocks = rows[1] - 1;
+    Value result = Value::zeros(ElementType::uint8, {rows[0], blocks, blocks});
+    const auto seen = result.mutable_host<std::uint8_t>();
+    for (std::int64_t layout = 0; layout < rows[0]; ++layout)
+        for (std::int64_t block = 0; block < blocks; ++block) {
+            const std::size_t at = static_cast<std::size_t>(layout * rows[1] + block);
+            call.check(ends[at] >= 0 && ends[at] <= ends[at + 1] && ends[at + 1] <= columns[1],
+                       "block_row_indices has ", ends[at], " before ", ends[at + 1]);
+            for (std::int64_t i = ends[at]; i < ends[at + 1]; ++i) {
+                const std::int64_t column = places[static_cast<std::size_t>(layout * columns[1] + i)];
+                call.check(column >= 0 && column < blocks, "block_col_indices has ", column, " of ", blocks);
+                seen[static_cast<std::size_t>((layout * blocks + block) * blocks + column)] = 1;
+            }
+        }
+    return result;
+}
+
+// 0 where a query may see a key, -inf where not: [B, H, L, T]. Heads take the layouts in turn.
+Tensor block_visibility(const Call& call, const Lengths& lengths, std::int64_t heads, DataType type)
+{
+    const Compose op(call);
+    const Value seen = visible_blocks(call, 5);
+    const std::int64_t size = call.attribute<std::int64_t>("sparse_block_size"), layouts = seen.shape()[0],
+                       blocks = seen.shape()[1];
+    call.check(size > 0 && lengths.longest <= blocks * size, "blocks of ", size, " tokens, ", blocks,
+               " of them, do not hold ", lengths.longest, " keys");
+    call.check(heads % layouts == 0, heads, " heads do not take ", layouts, " layouts in turn");
+    std::vector<std::int64_t> turns, key_blocks, query_blocks;
+    for (std::int64_t h = 0; h < heads; ++h)
+        turns.push_back(h % layouts);
+    for (std::int64_t t = 0; t < lengths.longest; ++t)
+        key_blocks.push_back(t / size);
+    for (const std::int64_t past : lengths.past)
+        for (std::int64_t i = 0; i < lengths.queries; ++i)      // rows behind a sample's end may lie outside
+            query_blocks.push_back(std::min((past + i) / size, blocks - 1));
+    const auto picked = [&](const Value& x, const std::vector<std::int64_t>& at, std::int64_t axis) {
+        return op("Gather", {x, Value::ints(at)}, {{"axis", axis}});
+    };
+    const auto batch = static_cast<std::int64_t>(lengths.past.size());
+    const Value all = picked(picked(picked(seen, turns, 0), query_blocks, 1), key_blocks, 2);   // [H, B L, T]
+    const Tensor by_sample =
+        all.device(call.queue()).reshape({heads, batch, lengths.queries, lengths.longest}).transpose(0, 1);
+    const Tensor inputs[] = {by_sample, Value::ints(lengths.past).device(call.queue()).reshape({batch, 1, 1, 1}),
+                             positions(call, lengths.queries).reshape({lengths.queries, 1}),
+                             positions(call, lengths.longest)};
+    const Tensor bias = call.allocate({batch, heads, lengths.queries, lengths.longest}, type);
+    pointwise(call.queue(), inputs, std::span(&bias, 1), {},
+              "y0 = x0 && x3 <= x1 + x2 ? (T)0 : (T)-INFINITY;");
+    return bias;
+}
+
+void sparse_attention(Call& call)
+{
+    const std::int64_t heads = head_count(call, "num_heads"), kv_heads = head_count(call, "kv_num_heads");
+    const Tensor x = call.tensor(0);
+    Scores p = projected_heads(call, x, heads, kv_heads);
+    const Lengths lengths = lengths_of(call, x, 8, 0, call.integer(7));
+    if (call.integer_attribute("do_rotary", 0)) {
+        const Value at = token_positions(call, lengths);
+        p.query = rotated(call, p.query, at, 9);
+        p.key = rotated(call, p.key, at, 9);
+    }
+    const Tensor keys = cached(call, 3, p.key, lengths), values = cached(call, 4, p.value, lengths);
+    hand_on(call, {keys, keys}, {values, values});
+    p.key = keys.slice(2, 0, lengths.longest);
+    p.value = values.slice(2, 0, lengths.longest);
+    p.scale = scale_of(call, p.query.size(3));
+    p.bias = block_visibility(call, lengths, heads, x.dtype);
     attend_to_output(call, p);
 }
 
@@ -204,6 +298,7 @@ void rotary_embedding(Call& call)
 
 const OperatorRow contrib_group_query_rows[] = {
     {"GroupQueryAttention", 1, group_query_attention, nullptr, microsoft},
+    {"SparseAttention", 1, sparse_attention, nullptr, microsoft},
     {"RotaryEmbedding", 1, rotary_embedding, nullptr, microsoft},
 };
 

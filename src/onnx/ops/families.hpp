@@ -52,6 +52,8 @@ std::span<const OperatorRow> contrib_expert_operators();  // com.microsoft: mixt
 std::span<const OperatorRow> contrib_gate_operators();    // com.microsoft: gates, streams of hyper-connections
 std::span<const OperatorRow> contrib_transform_operators();    // com.microsoft: transforms, rotations, crops
 std::span<const OperatorRow> contrib_token_operators();   // com.microsoft: what the host does with tokens
+std::span<const OperatorRow> contrib_ngram_operators();   // com.microsoft: hashes of n-grams
+std::span<const OperatorRow> contrib_varlen_operators();  // com.microsoft: recurrences over packed batches
 std::span<const OperatorRow> generation_operators();      // com.microsoft: searches for text
 
 std::span<const OperatorRow> fused_operators();           // what Session's fusions make of elementwise chains
@@ -71,7 +73,8 @@ inline std::vector<std::span<const OperatorRow>> families()
             contrib_operators(), contrib_attention_operators(), contrib_group_query_operators(),
             contrib_layer_operators(), contrib_block_operators(), contrib_name_operators(),
             contrib_quantized_operators(), contrib_packed_operators(), contrib_expert_operators(),
-            contrib_gate_operators(), contrib_transform_operators(), contrib_token_operators(), generation_operators()};
+            contrib_gate_operators(), contrib_transform_operators(), contrib_token_operators(),
+            contrib_ngram_operators(), contrib_varlen_operators(), generation_operators()};
 }
 
 }  // namespace clprim::onnx
