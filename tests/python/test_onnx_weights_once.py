@@ -72,6 +72,51 @@ def lstm_of_bytes():
                                                                      helper.make_opsetid("com.microsoft", 1)]), PATH)
 
 
+def of_bytes():
+    # Convolutions, one of them depthwise, and products of bytes.
+    from onnx import TensorProto, helper, numpy_helper
+    random = np.random.default_rng(0)
+    constants = {"zero": np.uint8(120), "none": np.int8(0), "x_scale": np.float32(0.02), "y_scale": np.float32(0.5),
+                 "w_scale": np.float32(0.01), "flat": np.array([0, 128 * 5 * 5]), "line": np.float32(0.004),
+                 "w0": random.integers(-127, 128, (128, 128, 3, 3), np.int8),
+                 "w1": random.integers(-127, 128, (2048, 1, 3, 3), np.int8),
+                 "w2": random.integers(-127, 128, (128, 2048, 1, 1), np.int8),
+                 "w3": random.integers(-127, 128, (128 * 5 * 5, 256), np.int8)}
+    constants["scales"] = random.uniform(0.001, 0.01, 256).astype("f")
+    constants["w4"] = random.integers(-127, 128, (256, 2048), np.int8)
+
+    def conv(x, w, y, **attributes):
+        return helper.make_node("QLinearConv", [x, "x_scale", "zero", w, "w_scale", "none", "y_scale", "zero"], [y],
+                                **attributes)
+    nodes = [helper.make_node("QuantizeLinear", ["x", "x_scale", "zero"], ["a"]),
+             conv("a", "w0", "b", pads=[1, 1, 1, 1]),
+             helper.make_node("Concat", ["b"] * 16, ["c"], axis=1),
+             conv("c", "w1", "d", group=2048, pads=[1, 1, 1, 1]),
+             conv("d", "w2", "e"),
+             helper.make_node("Reshape", ["e", "flat"], ["f"])]
+    x, zero = "f", "zero"
+    for i, scale in (3, "scales"), (4, "line"):
+        if i == 4:
+            nodes.append(helper.make_node("DynamicQuantizeLinear", ["g3"], ["f4", "s4", "z4"]))
+            x, zero = "f4", "z4"
+            nodes.append(helper.make_node("Mul", ["s4", scale], ["both"]))
+        nodes += [helper.make_node("MatMulInteger", [x, f"w{i}", zero], [f"i{i}"]),
+                  helper.make_node("Cast", [f"i{i}"], [f"r{i}"], to=TensorProto.FLOAT),
+                  helper.make_node("Mul", [f"r{i}", "both" if i == 4 else scale], [f"g{i}"])]
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+             for name, shape in (("x", ["n", 128, 5, 5]), ("g4", None))]
+    graph = helper.make_graph(nodes, "bytes", ports[:1], ports[1:],
+                              [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()])
+    onnx.save(helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 17)]), PATH)
+    return sum(value.nbytes for name, value in constants.items() if name[1:].isdigit())
+
+
+def images(session, count):
+    x = np.random.default_rng(1).standard_normal((40, 128, 5, 5), dtype="f")
+    (result,) = session.run({"x": x[:count]}).values()
+    return result
+
+
 def sequences(session, count):
     x = np.random.default_rng(1).standard_normal((40, 3, HIDDEN), dtype="f")
     (result,) = session.run({"rows": x[:count]}).values()
@@ -147,6 +192,28 @@ CASES = dict(
         assert not device.is_cpu or allocated < 1.4 * 2 * 4 * HIDDEN * HIDDEN * 4, allocated
         for count in 2, 2, 40, 40, 40, 2, 16, 1:
             same(sequences(session, count), sequences(whole, count))
+    """,
+    bytes="""
+        total = of_bytes()
+        data = open(PATH, "rb").read()
+        held, expected = {}, {}
+        for name, model in ("bytes", data), ("file", PATH):
+            before = device.memory()["allocated"]
+            session = clprim.Session(model)
+            for count in 3, 3, 3, 1, 1, 40, 40, 3, 17:
+                result = images(session, count)
+                same(result, expected.setdefault(count, result))
+            held[name] = device.memory()["allocated"] - before
+            if name == "bytes":
+                del session
+        session.save(os.path.join(FOLDER, "saved.onnx"))
+        saved = clprim.Session(os.path.join(FOLDER, "saved.onnx"))
+        for count in 3, 1, 40:
+            same(images(saved, count), expected[count])
+            same(images(session, count), expected[count])
+        # Without VNNI few rows and many are multiplied by weights in different orders.
+        spared = 0.9 * total if device.is_cpu and clprim.devices()[0].vnni_bytes else 0
+        assert held["bytes"] - held["file"] >= spared, (held, total)
     """,
     # The session has its files open.
     deleted="""

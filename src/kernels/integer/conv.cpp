@@ -230,11 +230,12 @@ void depthwise(Queue& queue, const Tensor& x, const Tensor& w, const Tensor& y, 
                                ? pack()
                                : c.options.prepared->get(queue, fmt::format("integer depthwise {} {} {} {}", file,
                                                                             p.w_strides[0], p.w_strides[4], w.offset),
-                                                         pack);
+                                                         pack, Prepared::Keeps::all);
     const std::string kernel = rows ? fmt::format("depthwise_{}_{}", p.window[2], p.stride[2]) : "depthwise";
     queue.launch(program_for(queue, file, x.dtype, y.dtype).kernel(kernel),
                  Range::groups({size(blocks), size(p.batch * p.out[0] * p.out[1]), 1}, {1, 1, 1}), x,
-                 or_any(c.x_zero, x), weights, or_any(c.bias, w), or_any(c.scale, w), or_any(c.y_zero, y), y, p);
+                 or_any(c.x_zero, x), weights, or_any(c.bias, weights), or_any(c.scale, weights),
+                 or_any(c.y_zero, y), y, p);
 }
 
 Tensor packed(Queue& queue, const Tensor& w, const IntegerConv& c, const integer_conv_problem& p)
@@ -251,7 +252,7 @@ Tensor packed(Queue& queue, const Tensor& w, const IntegerConv& c, const integer
     if (!c.options.prepared)
         return pack();
     return c.options.prepared->get(queue, fmt::format("integer conv {} {} {} {} {}", p.run, p.runs, p.w_strides[0],
-                                                      p.w_strides[1], w.offset), pack);
+                                                      p.w_strides[1], w.offset), pack, Prepared::Keeps::all);
 }
 
 void on_cpu(Queue& queue, const Tensor& given, const Tensor& w, const Tensor& y, const IntegerConv& c)
@@ -286,8 +287,8 @@ void on_cpu(Queue& queue, const Tensor& given, const Tensor& w, const Tensor& y,
     queue.launch(program_for(queue, "kernels/integer/conv_cpu.cl", x.dtype, y.dtype, narrow).kernel("conv"),
                  Range::groups({size(divide_up(pixels, p.block_pixels)), size(divide_up(panels, p.block_panels)),
                                 size(p.groups)}, {1, 1, 1}),
-                 x, or_any(c.x_zero, x), weights, or_any(c.bias, w), or_any(c.scale, w), or_any(c.y_zero, y),
-                 or_any(c.factor, w), static_cast<cl_int>(c.factor.defined()), y, p);
+                 x, or_any(c.x_zero, x), weights, or_any(c.bias, weights), or_any(c.scale, weights),
+                 or_any(c.y_zero, y), or_any(c.factor, weights), static_cast<cl_int>(c.factor.defined()), y, p);
 }
 
 // Weights [o][tap][channel] of one group.

@@ -81,7 +81,7 @@ void cpu_integer_few_rows(Queue& queue, const IntegerProduct& p, const IntegerTe
     if (p.b.row != 1 && zeros.prepared_b)
         weights = zeros.prepared_b->get(queue, fmt::format("integer lines {} {} {} {} {} {}", p.k, p.n, p.batch,
                                                            p.b.column, p.b.row, t.b.offset),
-                                        [&] { return turned(queue, t.b); });
+                                        [&] { return turned(queue, t.b); }, Prepared::Keeps::all);
     else if (p.b.row != 1 && p.b.column != 1)
         weights = turned(queue, t.b);
     const bool along = weights.stride(last - 1) == 1;
@@ -153,7 +153,7 @@ void cpu_integer_pairs(Queue& queue, const IntegerProduct& p, const IntegerTenso
     const Tensor columns =
         zeros.prepared_b
             ? zeros.prepared_b->get(queue, fmt::format("integer {} {} {} {} {} {}", p.k, p.n, p.batch, p.b.column,
-                                                       p.b.row, t.b.offset), pack_columns)
+                                                       p.b.row, t.b.offset), pack_columns, Prepared::Keeps::all)
             : pack_columns();
 
     // Strips of A that fill half of a second-level cache; some work-items for each core.

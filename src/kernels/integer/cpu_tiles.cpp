@@ -53,7 +53,8 @@ IntegerLines packed_columns(Queue& queue, const IntegerProduct& p, const Integer
     };
     Prepared* prepared = t.zeros.prepared_b;
     return {prepared ? prepared->get(queue, fmt::format("integer_bytes {} {} {} {} {} {}", p.k, p.n, p.batch,
-                                                        p.b.column, p.b.row, t.b.offset), pack_columns)
+                                                        p.b.column, p.b.row, t.b.offset), pack_columns,
+                                    Prepared::Keeps::all)
                      : pack_columns(),
             p.batch * padded(p.n)};
 }

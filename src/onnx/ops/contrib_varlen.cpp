@@ -92,7 +92,8 @@ void varlen_causal_conv(Call& call)
         if (!updates.defined() || capacity == 0)
             continue;
         const std::int64_t count = captured[static_cast<std::size_t>(b)];
-        copy(call.queue(), source.slice(0, begin, begin + count), updates.slice(0, b, b + 1).slice(1, 0, count).reshape({count, channels}));
+        copy(call.queue(), source.slice(0, begin, begin + count),
+             updates.slice(0, b, b + 1).slice(1, 0, count).reshape({count, channels}));
     }
     if (activation != "none")
         pointwise_output(call, "silu", std::span(&y, 1), y.dtype);
