@@ -1,6 +1,8 @@
 // Trees of elementwise operators become one node: its code for the generator, and the operators themselves as a
 // subgraph for operands that the code is not made for.
 #include <algorithm>
+#include <cstring>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -26,8 +28,52 @@ bool is_conversion(const Node& node)
 
 struct Tree {
     std::vector<std::size_t> members;                // nodes, the last one writes the result
-    std::vector<int> operands;                       // slots read from outside
+    std::vector<int> operands;                       // slots read from outside, but for quantisers' constants
 };
+
+bool quantises(const Node& node) { return node.op_type == "QuantizeLinear"; }
+
+// QuantizeLinear or DequantizeLinear between float32 and bytes, with constants for all elements.
+bool is_quantiser(const Rewriter& rewriter, const Node& node)
+{
+    if (!node.domain.empty() || node.body || (!quantises(node) && node.op_type != "DequantizeLinear") ||
+        node.inputs.size() != 3 || node.outputs.size() != 1)
+        return false;
+    for (const char* name : {"block_size", "output_dtype", "precision"})
+        if (attribute_of(node, name, std::int64_t{0}) != 0)
+            return false;
+    const auto is_number = [&](int slot, auto&& accepts) {
+        const Value* value = slot == absent ? nullptr : rewriter.constant(slot);
+        return value && value->is_tensor() && value->numel() == 1 && value->on_host() && accepts(value->type());
+    };
+    return is_number(node.inputs[1], [](ElementType type) { return type == ElementType::float32; }) &&
+           is_number(node.inputs[2],
+                     [](ElementType type) { return type == ElementType::int8 || type == ElementType::uint8; });
+}
+
+ElementType byte_type(const Rewriter& rewriter, const Node& quantiser)
+{
+    return rewriter.constant(quantiser.inputs[2])->type();
+}
+
+// Sums of int32 and bytes in float32 are exact, and what lies beyond the bounds is the nearer one, no number the lower.
+std::string quantiser_code(const Rewriter& rewriter, const Node& node)
+{
+    float scale = 0;
+    std::memcpy(&scale, rewriter.constant(node.inputs[1])->host_bytes(), sizeof(scale));
+    const bool is_signed = byte_type(rewriter, node) == ElementType::int8;
+    const auto byte = std::to_integer<std::uint8_t>(*rewriter.constant(node.inputs[2])->host_bytes());
+    const int zero = is_signed ? static_cast<std::int8_t>(byte) : byte, low = is_signed ? -128 : 0;
+    return quantises(node) ? fmt::format("y0 = fmin(fmax(rint(x0 / {:#.9g}f) + {}, {}.0f), {}.0f);", scale, zero, low,
+                                         low + 255)
+                           : fmt::format("y0 = (x0 - {}) * {:#.9g}f;", zero, scale);
+}
+
+// The inputs of a node that its code reads.
+std::span<const int> read_by(const Rewriter& rewriter, const Node& node)
+{
+    return std::span(node.inputs).first(is_quantiser(rewriter, node) ? 1 : node.inputs.size());
+}
 
 // Which slots hold sums of integers: products of bytes, and such with something added, all of int32.
 std::vector<bool> integer_sums(Rewriter& rewriter)
@@ -46,8 +92,10 @@ std::vector<bool> integer_sums(Rewriter& rewriter)
     return sums;
 }
 
-bool fusable(const Node& node, const std::vector<bool>& sums)
+bool fusable(const Rewriter& rewriter, const Node& node, const std::vector<bool>& sums)
 {
+    if (is_quantiser(rewriter, node))
+        return node.inputs[0] != absent && node.outputs[0] != absent;
     if (is_conversion(node) && node.inputs[0] != absent && sums[static_cast<std::size_t>(node.inputs[0])])
         return true;
     return !node.body && elementwise_code(node).code && node.outputs.size() == 1 && node.outputs[0] != absent &&
@@ -60,7 +108,7 @@ std::vector<int> operands_of(Rewriter& rewriter, const std::vector<std::size_t>&
     for (const std::size_t i : members)
         written.push_back(rewriter.node(i).outputs[0]);
     for (const std::size_t i : members)
-        for (const int slot : rewriter.node(i).inputs)
+        for (const int slot : read_by(rewriter, rewriter.node(i)))
             if (std::ranges::find(written, slot) == written.end() &&
                 std::ranges::find(operands, slot) == operands.end())
                 operands.push_back(slot);
@@ -78,7 +126,7 @@ Tree grow(Rewriter& rewriter, const std::vector<int>& writers, const std::vector
             const int writer = writers[static_cast<std::size_t>(slot)];
             if (writer < 0 || taken[static_cast<std::size_t>(writer)] || rewriter.exposed(slot) ||
                 tree.members.size() == most_operators ||
-                !fusable(rewriter.node(static_cast<std::size_t>(writer)), sums))
+                !fusable(rewriter, rewriter.node(static_cast<std::size_t>(writer)), sums))
                 continue;
             const auto inside = [&](std::size_t reader) {
                 return std::ranges::find(tree.members, reader) != tree.members.end();
@@ -105,15 +153,23 @@ bool reads_integers(const Node& node, const std::vector<bool>& sums)
     return is_conversion(node) || sums[static_cast<std::size_t>(node.outputs[0])];
 }
 
-// Which operands are int32.
+// Of each operand the type of integers that it has, or 0.
 std::vector<std::int64_t> integers_of(Rewriter& rewriter, const Tree& tree, const std::vector<bool>& sums)
 {
     std::vector<std::int64_t> result;
-    for (const int slot : tree.operands)
-        result.push_back(std::ranges::any_of(tree.members, [&](std::size_t i) {
+    for (const int slot : tree.operands) {
+        ElementType type = ElementType::undefined;
+        for (const std::size_t i : tree.members) {
             const Node& node = rewriter.node(i);
-            return reads_integers(node, sums) && std::ranges::find(node.inputs, slot) != node.inputs.end();
-        }));
+            if (std::ranges::find(node.inputs, slot) == node.inputs.end())
+                continue;
+            if (is_quantiser(rewriter, node) && !quantises(node))
+                type = byte_type(rewriter, node);
+            else if (reads_integers(node, sums))
+                type = ElementType::int32;
+        }
+        result.push_back(static_cast<std::int64_t>(type));
+    }
     return result;
 }
 
@@ -126,15 +182,20 @@ std::string code_of(Rewriter& rewriter, const Tree& tree, const std::vector<bool
         names[tree.operands[k]] = fmt::format("a{}", k);
     std::string code;
     for (std::size_t k = 0; k < tree.operands.size(); ++k)
-        code += fmt::format("const {1} a{0} = x{0}; ", k, integers[k] ? "int" : "T");
+        code += fmt::format("const {1} a{0} = x{0}; ", k,
+                            integers[k] == static_cast<std::int64_t>(ElementType::int32) ? "int" : "T");
     for (std::size_t m = 0; m < tree.members.size(); ++m) {
         const Node& node = rewriter.node(tree.members[m]);
-        const ElementwiseCode own = is_conversion(node) ? ElementwiseCode{"y0 = (T)x0;", {}} : elementwise_code(node);
+        const bool quantiser = is_quantiser(rewriter, node);
+        const std::string of_quantiser = quantiser ? quantiser_code(rewriter, node) : "";
+        const ElementwiseCode own = quantiser             ? ElementwiseCode{of_quantiser.c_str(), {}}
+                                    : is_conversion(node) ? ElementwiseCode{"y0 = (T)x0;", {}}
+                                                          : elementwise_code(node);
         const char* const from = reads_integers(node, sums) ? "int" : "T";
         const char* const to = sums[static_cast<std::size_t>(node.outputs[0])] ? "int" : "T";
         const std::string result = fmt::format("v{}", m);
         code += fmt::format("{} {}; {{ ", to, result);
-        for (std::size_t i = 0; i < node.inputs.size(); ++i)
+        for (std::size_t i = 0; i < read_by(rewriter, node).size(); ++i)
             code += fmt::format("const {} x{} = {}; ", from, i, names.at(node.inputs[i]));
         for (std::size_t i = 0; i < own.numbers.size(); ++i)
             code += fmt::format("const T w{} = (T){:#.9g}f; ", i, own.numbers[i]);
@@ -144,7 +205,8 @@ std::string code_of(Rewriter& rewriter, const Tree& tree, const std::vector<bool
     return code + fmt::format("y0 = v{};", tree.members.size() - 1);
 }
 
-GraphRef body_of(Rewriter& rewriter, const Tree& tree)
+// `inputs`: operands and the constants of quantisers.
+GraphRef body_of(Rewriter& rewriter, const Tree& tree, const std::vector<int>& inputs)
 {
     auto body = std::make_shared<Graph>();
     std::map<int, int> slots;
@@ -154,7 +216,7 @@ GraphRef body_of(Rewriter& rewriter, const Tree& tree)
             found->second = body->add_slot(rewriter.graph().slots[static_cast<std::size_t>(slot)]);
         return found->second;
     };
-    for (const int slot : tree.operands)
+    for (const int slot : inputs)
         body->inputs.push_back(local(slot));
     for (const std::size_t i : tree.members) {
         Node node = rewriter.node(i);
@@ -180,7 +242,7 @@ void fuse_elementwise(Rewriter& rewriter)
     std::vector<bool> taken(rewriter.size());
     std::vector<std::pair<Tree, Node>> fused;
     for (std::size_t root = rewriter.size(); root-- > 0;) {
-        if (taken[root] || !fusable(rewriter.node(root), sums) ||
+        if (taken[root] || !fusable(rewriter, rewriter.node(root), sums) ||
             sums[static_cast<std::size_t>(rewriter.node(root).outputs[0])])
             continue;
         const Tree tree = grow(rewriter, writers, taken, sums, root);
@@ -194,10 +256,21 @@ void fuse_elementwise(Rewriter& rewriter)
         node.domain = "clprim";
         node.op_type = "Elementwise";
         node.inputs = tree.operands;
+        bool bytes = false;
+        for (const std::size_t i : tree.members)
+            if (const Node& member = rewriter.node(i); is_quantiser(rewriter, member)) {
+                bytes = true;
+                for (const int slot : {member.inputs[1], member.inputs[2]})
+                    if (std::ranges::find(node.inputs, slot) == node.inputs.end())
+                        node.inputs.push_back(slot);
+            }
         node.outputs = last.outputs;
         node.attributes["code"] = code_of(rewriter, tree, sums);
         node.attributes["integers"] = integers_of(rewriter, tree, sums);
-        node.attributes["operators"] = body_of(rewriter, tree);
+        if (bytes)
+            node.attributes["result"] = static_cast<std::int64_t>(
+                is_quantiser(rewriter, last) && quantises(last) ? byte_type(rewriter, last) : ElementType::float32);
+        node.attributes["operators"] = body_of(rewriter, tree, node.inputs);
         node.row = find_operator(node.domain, node.op_type, 1);
         fused.emplace_back(tree, std::move(node));
     }

@@ -213,3 +213,76 @@ def test_scales_that_add_axes():
     result = clprim.Session(model).run({"x": x})[y]
     assert result.shape == expected.shape
     assert np.abs(result - expected).max() <= 0.02 * np.abs(expected).max()
+
+
+def check_chain(q, outputs, shape, quantum, tmp_path=None, x=None):
+    """Compares with what ONNX Runtime's operators give one by one; returns the kinds of nodes that ran."""
+    model = q.model(list(shape), *outputs)
+    x = 3 * q.random.standard_normal(shape).astype(np.float32) if x is None else x
+    session = clprim.Session(model, profile=True)
+    names = operators(session)
+    results = session.run({"x": x})
+    for name, theirs in zip(outputs, defined(model, x)):
+        assert results[name].dtype == theirs.dtype and results[name].shape == theirs.shape
+        steps = np.abs(results[name].astype(np.float64) - theirs.astype(np.float64)) / quantum
+        assert steps.max(initial=0) < 1.01 and (steps > 0.5).sum() <= 0.02 * steps.size, name
+    if tmp_path:
+        session.save(tmp_path / "saved.onnx")
+        kinds = {node.op_type for node in onnx.load(tmp_path / "saved.onnx").graph.node}
+        assert kinds >= {"QuantizeLinear", "DequantizeLinear"} and "Elementwise" not in kinds
+        for name, result in clprim.Session(tmp_path / "saved.onnx").run({"x": x}).items():
+            np.testing.assert_array_equal(result, results[name])
+    return names
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize("shape", [(2, 24, 9, 7), (3, 1), (0, 4)])
+def test_elementwise_operators_between_pairs_are_one(dtype, shape, tmp_path):
+    zero = (lambda z: z) if dtype is np.uint8 else (lambda z: z - 128)
+    q = Quantised(seed=5)
+    x = q.pair("x", 0.05, zero(120), dtype)
+    gate = q.pair(q.node("Sigmoid", x), 1 / 256, zero(0), dtype)
+    y = q.pair(q.node("Mul", x, gate), 0.03, zero(90), dtype)
+    y = q.pair(q.node("HardSwish", q.node("Add", y, q.constant(np.float32(0.3)))), 0.04, zero(20), dtype)
+    names = check_chain(q, [y], shape, 0.04, tmp_path)
+    assert names == {"Elementwise"}
+
+
+def test_chains_of_bytes_among_others():
+    # A result that is bytes, one that others read as well, and one operand less wide than the result.
+    q = Quantised(seed=6)
+    x = q.pair("x", 0.05, 120)
+    wide = q.pair(q.node("Tanh", x), 0.01, 128)
+    narrow = q.pair(q.node("Sigmoid", q.node("ReduceMean", wide, axes=[2, 3])), 0.004, 3)
+    y = q.pair(q.node("Mul", wide, narrow), 0.02, 100)
+    scale, zero = q.constant(np.float32(0.02)), q.constant(np.int8(5))
+    data = q.node("QuantizeLinear", q.node("Relu", y), scale, zero)
+    model = onnx.load_model_from_string(q.model([2, 6, 5, 4], y, narrow, data))
+    model.graph.output[2].type.tensor_type.elem_type = TensorProto.INT8
+    q.model = lambda *_: model.SerializeToString()
+    names = check_chain(q, [y, narrow], (2, 6, 5, 4), 0.02)
+    assert "Mul" not in names and "Tanh" not in names, names
+    check_chain(q, [y, narrow, data], (2, 6, 5, 4), 1)
+
+
+def test_numbers_that_no_byte_stands_for():
+    q = Quantised(seed=7)
+    y = q.pair(q.node("Neg", q.pair(q.node("Abs", "x"), 0.1, 3)), 0.1, 200)
+    x = np.array([[np.nan, np.inf, -np.inf, 1e30, -1e30, 0.25, 0.35, -0.0]], np.float32)
+    expected, = defined(q.model([1, 8], y), x)
+    result = clprim.Session(q.model([1, 8], y)).run({"x": x})[y]
+    np.testing.assert_array_equal(result[:, 1:], expected[:, 1:])     # NaN is what the processor makes of it
+    plain = clprim.Session(q.model([1, 8], y), optimize=False).run({"x": x})[y]
+    np.testing.assert_array_equal(result, plain)
+
+
+def test_pairs_of_other_types_are_left_alone():
+    # float16, and scales of channels: nodes of their own, with the same results.
+    q = Quantised(seed=8)
+    scales, zeros = q.constant(q.random.uniform(0.01, 0.1, 6).astype(np.float32)), q.constant(np.full(6, 100, np.uint8))
+    x = q.node("DequantizeLinear", q.node("QuantizeLinear", "x", scales, zeros, axis=1), scales, zeros, axis=1)
+    half = q.node("Cast", q.node("Sigmoid", x), to=TensorProto.FLOAT16)
+    scale, zero = q.constant(np.float32(0.004)), q.constant(np.uint8(0))
+    data = q.node("QuantizeLinear", q.node("Cast", half, to=TensorProto.FLOAT), scale, zero)
+    y = q.node("DequantizeLinear", data, scale, zero)
+    check_chain(q, [y], (2, 6, 3), 0.004)

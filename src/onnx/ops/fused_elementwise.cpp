@@ -1,5 +1,7 @@
 // What fuse_elementwise.cpp and fuse_batch_norm.cpp make.
 #include <algorithm>
+#include <map>
+#include <mutex>
 
 #include "onnx/ops/families.hpp"
 #include "onnx/ops/result_like.hpp"
@@ -28,16 +30,32 @@ bool is_cheap(const Node& node)
     return node.op_type == "Mul" || node.op_type == "Add" || node.op_type == "Sub";
 }
 
-// The type that all operands have but for those that are sums of integers, where there are such float32.
+// The type that all operands have but for integers; float32 where there are such, or quantisers.
 ElementType common_type(const Call& call, const std::vector<std::int64_t>& integers)
 {
-    const bool mixed = std::ranges::find(integers, 1) != integers.end();
-    return mixed ? ElementType::float32 : call.type(0);
+    const bool mixed = std::ranges::any_of(integers, [](std::int64_t type) { return type != 0; });
+    return mixed || call.has_attribute("result") ? ElementType::float32 : call.type(0);
+}
+
+bool is_quantiser(const Node& node) { return node.op_type == "QuantizeLinear" || node.op_type == "DequantizeLinear"; }
+
+// Code as a row, which is computed in float32 whatever its operands are. Rows stay where they are.
+const PointwiseRow& row_of(const std::string& code, unsigned own_typed)
+{
+    static std::mutex mutex;
+    static std::map<std::pair<std::string, unsigned>, PointwiseRow> rows;
+    const std::lock_guard lock(mutex);
+    const auto [found, fresh] = rows.try_emplace({code, own_typed}, PointwiseRow{"elementwise", nullptr});
+    if (fresh) {
+        found->second.code = found->first.first.c_str();
+        found->second.own_typed = own_typed;
+    }
+    return found->second;
 }
 
 // One kernel computes every operator for every element of the result. That is right for floating-point operands of one
 // dtype beside sums of integers, and worth it if no operator alone would have had fewer elements to compute, but for
-// products of scales.
+// products of scales and bytes that become real.
 bool one_kernel(const Call& call, const Graph& operators, Dims& result)
 {
     const std::vector<std::int64_t> integers = call.ints_attribute("integers");
@@ -45,7 +63,7 @@ bool one_kernel(const Call& call, const Graph& operators, Dims& result)
     std::vector<Dims> shapes(operators.slots.size());
     for (std::size_t i = 0; i < call.inputs(); ++i) {
         if (!call.input(i).is_tensor() || is_narrow(call.type(i)) ||
-            call.type(i) != (integers[i] ? ElementType::int32 : type))
+            (i < integers.size() && call.type(i) != (integers[i] ? static_cast<ElementType>(integers[i]) : type)))
             return false;
         shapes[static_cast<std::size_t>(operators.inputs[i])] = call.shape(i);
     }
@@ -56,7 +74,7 @@ bool one_kernel(const Call& call, const Graph& operators, Dims& result)
         if (is_affine(node)) {
             if (shape.size() < 2 || shapes[static_cast<std::size_t>(node.inputs[1])] != Dims{shape[1]})
                 return false;
-        } else {
+        } else if (!is_quantiser(node)) {
             for (const int slot : node.inputs)
                 shape = broadcast(shape, shapes[static_cast<std::size_t>(slot)]);
         }
@@ -65,7 +83,7 @@ bool one_kernel(const Call& call, const Graph& operators, Dims& result)
     result = shapes[static_cast<std::size_t>(operators.outputs[0])];
     return std::ranges::all_of(operators.nodes, [&](const Node& node) {
         const Dims& shape = shapes[static_cast<std::size_t>(node.outputs[0])];
-        return shape == result || (shape.product() == 1 && is_cheap(node));
+        return shape == result || node.op_type == "DequantizeLinear" || (shape.product() == 1 && is_cheap(node));
     });
 }
 
@@ -80,7 +98,8 @@ void elementwise(Call& call)
         return call.output(0, call.run(operators, arguments)[0]);
     }
     std::vector<Tensor> inputs;
-    for (std::size_t i = 0; i < call.inputs(); ++i)
+    const std::vector<std::int64_t> integers = call.ints_attribute("integers");
+    for (std::size_t i = 0; i < integers.size(); ++i)
         inputs.push_back(call.tensor(i));
     for (const Node& node : operators.nodes)
         for (std::size_t k = 1; is_affine(node) && k < node.inputs.size(); ++k) {
@@ -89,10 +108,18 @@ void elementwise(Call& call)
             if (vector.dim() == 1)
                 vector = along_channels(vector, shape);
         }
-    const Tensor y =
-        result_like(call, inputs, shape, storage_type(common_type(call, call.ints_attribute("integers"))));
+    const auto type = static_cast<ElementType>(
+        call.integer_attribute("result", static_cast<std::int64_t>(common_type(call, integers))));
+    const Tensor y = result_like(call, inputs, shape, storage_type(type));
     call.output(0, Value(y));
-    if (y.numel())
+    if (y.numel() && call.has_attribute("result")) {
+        unsigned own_typed = 0;
+        for (std::size_t i = 0; i < integers.size(); ++i)
+            own_typed |= (integers[i] == static_cast<std::int64_t>(ElementType::int32) ? 1U : 0U) << i;
+        const std::vector<Input> operands(inputs.begin(), inputs.end());
+        pointwise(call.queue(), row_of(call.attribute<std::string>("code"), own_typed),
+                  {operands, std::span(&y, 1), {}, DataType::float32});
+    } else if (y.numel())
         pointwise(call.queue(), inputs, std::span(&y, 1), {}, call.attribute<std::string>("code"));
 }
 

@@ -191,7 +191,8 @@ private:
         if (own) {
             const auto* integers = find_attribute<std::vector<std::int64_t>>(node, "integers");
             need(node.op_type == "Elementwise" && type == DataType::float32 && alike(0) &&
-                 !(integers && std::ranges::find(*integers, 1) != integers->end()));
+                 !node.attributes.contains("result") &&
+                 !(integers && std::ranges::any_of(*integers, [](std::int64_t integer) { return integer != 0; })));
             step.code = std::get<std::string>(node.attributes.at("code"));
         } else if (node.op_type == "Cast") {
             need(type != DataType::float32 && attribute_of(node, "to", std::int64_t{0}) ==
