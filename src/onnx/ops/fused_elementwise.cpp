@@ -3,6 +3,8 @@
 #include <map>
 #include <mutex>
 
+#include "core/lie_alike.hpp"
+#include "kernels/integer/byte_table.hpp"
 #include "onnx/ops/families.hpp"
 #include "onnx/ops/result_like.hpp"
 #include "onnx/ops/support.hpp"
@@ -87,6 +89,27 @@ bool one_kernel(const Call& call, const Graph& operators, Dims& result)
     });
 }
 
+bool is_byte(DataType type) { return type == DataType::int8 || type == DataType::uint8; }
+
+// Whether y is a function of one byte each, for which a table is worth it.
+bool is_function_of_byte(const Call& call, const std::vector<Tensor>& inputs, const Tensor& y)
+{
+    return inputs.size() == 1 && is_byte(inputs[0].dtype) && is_byte(y.dtype) && detail::lie_alike(inputs[0], y) &&
+           y.is_non_overlapping_and_dense() && detail::byte_table_pays(call.queue().device(), y.numel());
+}
+
+// What a row makes of each byte, in the order of their bits.
+Tensor table_of(const Call& call, const PointwiseRow& row, const Tensor& x, DataType type)
+{
+    Value bytes = Value::zeros(x.dtype == DataType::int8 ? ElementType::int8 : ElementType::uint8, {256});
+    for (std::size_t i = 0; i < 256; ++i)
+        bytes.mutable_bytes()[i] = static_cast<std::byte>(i);
+    const Tensor table = call.allocate({256}, type);
+    const Input operand(bytes.device(call.queue()));
+    pointwise(call.queue(), row, {std::span(&operand, 1), std::span(&table, 1), {}, DataType::float32});
+    return table;
+}
+
 void elementwise(Call& call)
 {
     const Graph& operators = *call.attribute<GraphRef>("operators");
@@ -116,9 +139,13 @@ void elementwise(Call& call)
         unsigned own_typed = 0;
         for (std::size_t i = 0; i < integers.size(); ++i)
             own_typed |= (integers[i] == static_cast<std::int64_t>(ElementType::int32) ? 1U : 0U) << i;
+        const PointwiseRow& row = row_of(call.attribute<std::string>("code"), own_typed);
+        if (is_function_of_byte(call, inputs, y)) {
+            const auto table = call.derived("table of bytes", [&] { return table_of(call, row, inputs[0], y.dtype); });
+            return detail::look_up_bytes(call.queue(), inputs[0], *table, y);
+        }
         const std::vector<Input> operands(inputs.begin(), inputs.end());
-        pointwise(call.queue(), row_of(call.attribute<std::string>("code"), own_typed),
-                  {operands, std::span(&y, 1), {}, DataType::float32});
+        pointwise(call.queue(), row, {operands, std::span(&y, 1), {}, DataType::float32});
     } else if (y.numel())
         pointwise(call.queue(), inputs, std::span(&y, 1), {}, call.attribute<std::string>("code"));
 }
