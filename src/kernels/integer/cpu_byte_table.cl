@@ -1,4 +1,4 @@
-// y[i] = table[x[i]] of bytes. A work-item reads and writes eight at a time: loads from the table are what it waits for.
+// y[i] = table[x[i]] of bytes. A work-item reads and writes eight at a time: what it waits for is loads from the table.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void look_up(const __global uchar* x, ulong x_offset, const __global uchar* table, ulong table_offset,
              __global uchar* y, ulong y_offset, ulong count, ulong share)
