@@ -11,9 +11,6 @@ namespace {
 using Pause = int (*)(int kind);
 constexpr int soft_pause = 1;   // omp_pause_soft: what was set, as the number of threads, stays
 
-constexpr auto long_wait = std::chrono::milliseconds(1);
-thread_local bool waited_long = false;
-
 // Looked for again now and then: the other runtime may be loaded after this one.
 Pause pause_function() noexcept
 {
@@ -43,13 +40,5 @@ void pause_openmp_threads() noexcept
     if (const Pause pause = pause_function())
         pause(soft_pause);
 }
-
-Wait::Wait(bool on_host) noexcept : started_(std::chrono::steady_clock::now())
-{
-    if (on_host && waited_long)
-        pause_openmp_threads();
-}
-
-Wait::~Wait() { waited_long = std::chrono::steady_clock::now() - started_ > long_wait; }
 
 }  // namespace clprim::detail

@@ -19,6 +19,7 @@
 #include <core/profile.hpp>
 #include <core/queue_handle.hpp>
 #include <core/recording.hpp>
+#include <core/wait.hpp>
 
 namespace clprim {
 

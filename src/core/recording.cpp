@@ -7,6 +7,7 @@
 #include <variant>
 
 #include <clprim/context.hpp>
+#include <core/driver_threads.hpp>
 #include <core/profile.hpp>
 #include <core/queue_handle.hpp>
 
@@ -208,6 +209,7 @@ void Recording::replay(Queue& queue) const
     }
     const cl_command_queue handle = detail::QueueAccess::handle(queue);
     const std::lock_guard lock(state_->mutex);
+    detail::make_way_for_driver_threads();
     for (const Command& command : state_->commands)
         std::visit(
             Overloaded{

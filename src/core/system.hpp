@@ -2,17 +2,34 @@
 // system_windows.cpp.
 #pragma once
 
+#include <bitset>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace clprim::detail {
 
 std::int64_t process_id() noexcept;
 std::int64_t thread_id() noexcept;   // as tools of the system show it
+
+// How long each of the process's threads has run on a processor; empty where the system does not say.
+struct ThreadTime {
+    std::int64_t id;
+    std::chrono::nanoseconds running;
+};
+std::vector<ThreadTime> thread_times();
+
+// The logical processors that a thread may run on: none where the system does not say, and beyond those counted here.
+using CpuSet = std::bitset<1024>;
+int current_cpu() noexcept;                         // the calling thread's; -1: the system does not say
+CpuSet cpus_of(std::int64_t thread) noexcept;
+// Whether one of the process's threads is made to run on these alone, from now on.
+bool run_on(std::int64_t thread, const CpuSet& cpus) noexcept;
 
 // Whether this process may use AMX's tile registers, which the system has to be asked for.
 bool allow_tile_registers() noexcept;

@@ -5,7 +5,9 @@
 #include <cerrno>
 #include <clocale>
 #include <cstdio>
+#include <cstdlib>
 #include <cwctype>
+#include <system_error>
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -18,6 +20,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #ifdef __linux__
+#include <csignal>
+#include <sched.h>
 #include <sys/syscall.h>
 #endif
 #ifdef __APPLE__
@@ -52,6 +56,56 @@ std::int64_t thread_id() noexcept
     return static_cast<std::int64_t>(id);
 #endif
 }
+
+#ifdef __linux__
+std::vector<ThreadTime> thread_times()
+{
+    std::vector<ThreadTime> times;
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task", ignored)) {
+        std::FILE* const file = std::fopen((entry.path() / "schedstat").c_str(), "r");
+        if (!file)
+            continue;   // it has ended, or the system has no such figures
+        long long running = 0;
+        if (std::fscanf(file, "%lld", &running) == 1)
+            times.push_back({std::atoll(entry.path().filename().c_str()), std::chrono::nanoseconds(running)});
+        std::fclose(file);
+    }
+    return times;
+}
+
+int current_cpu() noexcept { return ::sched_getcpu(); }
+
+CpuSet cpus_of(std::int64_t thread) noexcept
+{
+    CpuSet cpus;
+    cpu_set_t set;
+    if (::sched_getaffinity(static_cast<pid_t>(thread), sizeof set, &set) == 0) {
+        for (std::size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+            cpus.set(cpu, CPU_ISSET(cpu, &set));
+    }
+    return cpus;
+}
+
+bool run_on(std::int64_t thread, const CpuSet& cpus) noexcept
+{
+    // The number may be that of another process's thread by now.
+    if (::syscall(SYS_tgkill, ::getpid(), static_cast<pid_t>(thread), 0) != 0)
+        return false;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (std::size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+        if (cpus.test(cpu))
+            CPU_SET(cpu, &set);
+    }
+    return ::sched_setaffinity(static_cast<pid_t>(thread), sizeof set, &set) == 0;
+}
+#else
+std::vector<ThreadTime> thread_times() { return {}; }
+int current_cpu() noexcept { return -1; }
+CpuSet cpus_of(std::int64_t) noexcept { return {}; }
+bool run_on(std::int64_t, const CpuSet&) noexcept { return false; }
+#endif
 
 bool allow_tile_registers() noexcept
 {

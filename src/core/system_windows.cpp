@@ -29,6 +29,11 @@ std::uint64_t joined(DWORD high, DWORD low) { return std::uint64_t{high} << 32 |
 std::int64_t process_id() noexcept { return GetCurrentProcessId(); }
 std::int64_t thread_id() noexcept { return GetCurrentThreadId(); }
 
+std::vector<ThreadTime> thread_times() { return {}; }
+int current_cpu() noexcept { return -1; }
+CpuSet cpus_of(std::int64_t) noexcept { return {}; }
+bool run_on(std::int64_t, const CpuSet&) noexcept { return false; }
+
 bool allow_tile_registers() noexcept { return false; }
 
 Function loaded_function(const char* name) noexcept

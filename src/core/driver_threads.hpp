@@ -1,0 +1,30 @@
+// The threads of a CPU device's driver, where the thread that waits for the device works, too.
+//
+// A system may wake a driver's thread on the very CPU that gave it work and goes on with it, and leave the two there
+// for milliseconds while another CPU is idle: Linux does where its CPUs were busy before, since it looks for an idle
+// one no further then. Work that follows a pause takes twice as long on two CPUs. So the driver's threads, found by
+// what they do during long waits, are kept off the CPU of the thread that launches.
+#pragma once
+
+#include <chrono>
+#include <vector>
+
+#include <core/system.hpp>
+
+namespace clprim::detail {
+
+// Ahead of work for a CPU device. Nothing where no such threads were found, or if CLPRIM_PLACE_THREADS=0.
+void make_way_for_driver_threads() noexcept;
+
+// A look at what the process's threads do while one waits for a CPU device, which says which are the driver's.
+class DriverThreadLook {
+public:
+    // Of waits that are known to be long the first few are looked at, and fewer and fewer of later ones.
+    void begin() noexcept;
+    void end(std::chrono::nanoseconds waited) noexcept;
+
+private:
+    std::vector<ThreadTime> before_;
+};
+
+}  // namespace clprim::detail

@@ -1,0 +1,23 @@
+// The host's wait for a device. On CPU devices the cores that it waits for are its own.
+#pragma once
+
+#include <chrono>
+
+#include <core/driver_threads.hpp>
+
+namespace clprim::detail {
+
+// Waits come alike, loop after loop: after a long one the next is taken to be long too, and worth the tenth of a
+// millisecond that letting OpenMP's threads go takes.
+class Wait {
+public:
+    explicit Wait(bool on_host) noexcept;
+    ~Wait();
+    Wait(const Wait&) = delete;
+
+private:
+    DriverThreadLook look_;
+    std::chrono::steady_clock::time_point started_;
+};
+
+}  // namespace clprim::detail
