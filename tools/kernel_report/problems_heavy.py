@@ -87,12 +87,13 @@ PASSES = ("forward", "data", "weight")
 
 
 def convolution(step: str, dtype: str, last: bool, shape: tuple, groups: int = 1, batch: int = 32):
-    """One pass alone; the gradients by the operator that computes them."""
+    """One pass alone; the gradients by the operator that computes them. shape: in, out, image, kernel, stride and,
+    unless it is one, dilation."""
     import torch
-    inward, outward, image, kernel, stride = shape
+    inward, outward, image, kernel, stride, dilation = (*shape, 1)[:6]
     x = empty(batch, inward, image, image, dtype=dtype, channels_last=last)
     w = empty(outward, inward // groups, kernel, kernel, dtype=dtype, channels_last=last)
-    where = ([stride] * 2, [kernel // 2] * 2, [1] * 2, False, [0] * 2, groups)
+    where = ([stride] * 2, [kernel // 2 * dilation] * 2, [dilation] * 2, False, [0] * 2, groups)
     if step == "forward":
         return torch.ops.aten.convolution(x, w, None, *where)
     out = (image - 1) // stride + 1
@@ -130,6 +131,13 @@ def depthwise() -> Iterator[Problem]:
     for stride in (1, 2):
         yield Problem(f"depthwise: forward float32 NCHW 240 5x5/{stride} at 28",
                       lambda s=stride: convolution("forward", "float32", False, (240, 240, 28, 5, s), 240))
+    for step, last, kernel in (("forward", False, 5), ("weight", False, 5), ("forward", True, 3), ("weight", True, 3),
+                               ("data", False, 7), ("forward", True, 7), ("weight", True, 7)):
+        yield Problem(f"depthwise: {step} float32 {LAYOUTS[last]} 96 {kernel}x{kernel} by 2 at 56",
+                      lambda s=step, c=last, k=kernel: convolution(s, "float32", c, (96, 96, 56, k, 1, 2), 96))
+    for dtype, step in (("float32", "forward"), ("bfloat16", "weight")):
+        yield Problem(f"depthwise: {step} {dtype} NHWC 206 7x7/2 at 35",
+                      lambda s=step, d=dtype: convolution(s, d, True, (206, 206, 35, 7, 2), 206))
     yield Problem("depthwise: 1d float32 1024 4 at 2048",
                   lambda: conv1d(empty(8, 1024, 2048), empty(1024, 1, 4), padding=3, groups=1024))
     yield Problem("depthwise: dilated float32 NCHW 256 3x3 by 12 at 64",

@@ -173,10 +173,17 @@ def mathematics() -> Iterator[Problem]:
                       lambda p=p: torch.cdist(empty(1024, 64), empty(1024, 64), p))
 
 
+def lstm_gradients():
+    import torch
+    net = torch.nn.LSTM(256, 256, device="ocl")
+    return backward(lambda x, *_: net(x)[0], lambda: [empty(32, 32, 256).requires_grad_(), *net.parameters()])()
+
+
 def networks() -> Iterator[Problem]:
     import torch
     yield Problem("rnn: lstm, float32, 32x32x256", lambda: without_gradients(
         torch.nn.LSTM(256, 256, device="ocl"), [empty(32, 32, 256)]))
+    yield Problem("rnn: backward lstm, float32, 32x32x256", lstm_gradients)
     yield Problem("rnn: gru, float16, 32x32x256", lambda: without_gradients(
         torch.nn.GRU(256, 256, device="ocl", dtype=torch.float16), [empty(32, 32, 256, dtype="float16")]))
 

@@ -33,7 +33,7 @@ void conv_direct(const __global stored* source, ulong source_offset, const __glo
     if (rest >= all.items)
         return;
     const int block = take(&all, &outer, COUNT_C), n = outer;
-    const int x = take(&all, &rest, COUNT_X) * PIXELS, y = take(&all, &rest, COUNT_Y) * LINES, z = rest;
+    const int x = take(&all, &rest, COUNT_X) * PIXELS, lines = take(&all, &rest, COUNT_Y), z = rest;
 #else
     int rest = get_global_id(0);
     if (rest >= all.items)
@@ -41,13 +41,14 @@ void conv_direct(const __global stored* source, ulong source_offset, const __glo
 #if CHANNELS_LAST
     const int block = take(&all, &rest, COUNT_C);
 #endif
-    const int x = take(&all, &rest, COUNT_X) * PIXELS, y = take(&all, &rest, COUNT_Y) * LINES;
+    const int x = take(&all, &rest, COUNT_X) * PIXELS, lines = take(&all, &rest, COUNT_Y);
     const int z = take(&all, &rest, COUNT_Z);
 #if !CHANNELS_LAST
     const int block = take(&all, &rest, COUNT_C);
 #endif
     const int n = rest;
 #endif
+    const int y = BLOCK_ROW(lines);
     const int group = QUADS ? block * CHANNELS : quotient(&all, block, COUNT_ROWS), rows = p->rows;
     const int row0 = QUADS ? 0 : (block - group * all.counts[COUNT_ROWS]) * ROWS, depth = QUADS ? 1 : p->depth;
     const int taps_x = MORE ? p->taps[2] : TAPS, taps_y = TAPS_Y > 0 ? TAPS_Y : p->taps[1], plane = taps_x * taps_y;
@@ -91,7 +92,9 @@ void conv_direct(const __global stored* source, ulong source_offset, const __glo
 #endif
                     UNROLL for (int r = 0; r < READ; ++r) {
                         const int there = TAPS_Y == 0 || (uint)(iy + r) < (uint)p->in[1];
-                        const OFFSET at = there ? line + r * line_step : from;
+                        if (SKIP && !there)
+                            continue;
+                        const OFFSET at = SKIP || there ? line + r * line_step : from;
                         lanes values[VALUES];
                         read_row(values, source, at, &row, there);
                         UNROLL for (int j = 0; j < LINES; ++j) {
@@ -141,9 +144,9 @@ void conv_direct(const __global stored* source, ulong source_offset, const __glo
         const real added = p->has_bias ? load(T, bias, k) : (real)0;
 #endif
         UNROLL for (int j = 0; j < LINES; ++j) {
-            if (y + j >= p->out[1])
+            if (y + j * APART >= p->out[1])
                 continue;
-            __global stored* line = result + (k * p->result_channel + j * p->result_axis[1]);
+            __global stored* line = result + (k * p->result_channel + j * APART * p->result_axis[1]);
 #if RESULT_QUADS
             real values[4];
             UNROLL for (int i = 0; i < PIXELS; ++i) values[i] = finish(sums[j][k][i], added, line + i, p);

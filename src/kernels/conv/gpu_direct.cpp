@@ -34,13 +34,14 @@ bool in_fours(const cl_long* strides, const Tensor& t)
     return (strides[0] | strides[2] | strides[3] | static_cast<cl_long>(t.buffer_offset())) % 4 == 0;
 }
 
-// Whether channels are groups of their own and lie at multiples of four elements, as many.
+// Whether channels are groups of their own and lie at multiples of four elements, as many. Four of float64 would fill
+// the registers.
 bool quads(const Call& call)
 {
     const Problem& p = call.problem;
-    return channels_last(call) && std::max(p.in_channels, p.out_channels) == 1 && p.groups % 4 == 0 &&
-           in_fours(p.x_strides, call.x) && in_fours(p.y_strides, call.y) && p.x_strides[4] % 4 == 0 &&
-           p.y_strides[4] % 4 == 0;
+    return channels_last(call) && size_of(call.dtype) <= 4 && std::max(p.in_channels, p.out_channels) == 1 &&
+           p.groups % 4 == 0 && in_fours(p.x_strides, call.x) && in_fours(p.y_strides, call.y) &&
+           p.x_strides[4] % 4 == 0 && p.y_strides[4] % 4 == 0;
 }
 
 // Whether rows of a planar tensor begin at multiples of four elements and have as many.
@@ -51,8 +52,8 @@ bool rows_in_fours(const Call& call, const cl_long* strides, const cl_long* size
 
 // How a launch is cut into work-items: options of gpu_direct_common.cl.
 struct Cut {
-    bool quads, flip, more, uniform = false, result_quads = false;
-    cl_long taps, taps_y = 0, scale, step, lines = 1, rows, phase = -1;
+    bool quads, flip, more, skip = false, uniform = false, result_quads = false;
+    cl_long taps, taps_y = 0, scale, step, lines = 1, apart = 1, rows, phase = -1;
 
     Cut(const Call& call, const ImplicitProblem& p, const Device& device)
         : quads(conv::quads(call)), flip(p.step[2] < 0), taps(p.taps[2]),
@@ -64,13 +65,13 @@ struct Cut {
         more = taps > most_taps || taps == 0;
         if (more)
             taps = scale > 0 ? 4 : 2;
+        if (crowded(call, device))
+            more = true, taps = 4;
         const bool many = quads || rows > 1, intel = !device.sub_group_sizes.empty();   // of 128 registers
         const cl_long held = taps * p.taps[1];
         if (!more && scale > 0 && p.scale[1] == scale && std::abs(p.step[1]) == step &&
             held <= (many ? most_taps_of_many : most_taps_of_few))
             taps_y = p.taps[1];
-        if (taps_y > 0 && p.out[1] > 1 && !(quads && (intel || scale > 1)))
-            lines = many || scale > 1 || held > 9 ? 2 : 4;
         const cl_long first = p.shift[2] + (scale > 0 && flip ? (p.taps[2] - 1) * p.step[2] : 0);   // of a row's pixels
         const Tensor& source = call.pass == ConvPass::backward_data ? call.y : call.x;
         const Tensor& result = call.pass == ConvPass::backward_data ? call.x : call.y;
@@ -78,13 +79,54 @@ struct Cut {
             (scale > 0 || (p.scale[2] == 1 && (p.step[2] | first) % 4 == 0)))
             phase = (first % 4 + 4) % 4;
         result_quads = rows_in_fours(call, p.result_strides, p.out, result);
+        if (taps_y > 0 && p.out[1] > 1 && !(quads && (intel || scale > 1)))
+            lines = many || scale > 1 || held > 9 ? 2 : 4;
+        if (lines > 1 && taps_y > 1 && scale < step)
+            apart = step;
+        skip = rows_crowded(call);
+    }
+
+    // Blocks of `lines` rows.
+    cl_long blocks_of(cl_long out) const
+    {
+        return apart == 1 ? ceil_div(out, lines)
+                          : out / (lines * apart) * apart + std::min(out % (lines * apart), apart);
+    }
+
+    // Values of a row that four pixels read, of a lane.
+    cl_long values_of_row() const
+    {
+        if (scale == 0)
+            return pixels * taps;
+        return scale % step == 0 && step > 1 ? pixels - 1 + taps : (pixels - 1) * scale + (taps - 1) * step + 1;
+    }
+
+    // Whether all rows of the source at once fill too many registers: fours beside weights, or values beside places.
+    bool rows_crowded(const Call& call) const
+    {
+        const cl_long rows_read = (lines - 1) * std::max<cl_long>(scale / step, 1) + taps_y;
+        const cl_long values = rows_read * values_of_row(), bytes = static_cast<cl_long>(size_of(call.dtype));
+        if (quads)
+            return bytes >= 4 && 4 * (values + taps * taps_y) > 160;
+        return std::max<cl_long>(bytes / 4, 1) * values * (phase < 0 ? 2 : 1) > 230;
+    }
+
+    // Whether Intel's registers are too few for all taps of a row: values with their places, four sums or factors,
+    // weights, or sums that are kept beside what replaces them. As compilers were seen to spill.
+    bool crowded(const Call& call, const Device& device) const
+    {
+        if (!quads || more || device.sub_group_sizes.empty())
+            return false;
+        const cl_long sums = call.pass == ConvPass::backward_weight ? 2 : 1;
+        const cl_long most = detail::spilling_sub_group(device) ? 160 : 128;
+        return taps > 4 && 4 * (values_of_row() * 3 / 2 + pixels + sums * taps) > most;
     }
 
     std::string options() const
     {
         return fmt::format(" -DQUADS={:d} -DFLIP={:d} -DMORE={:d} -DTAPS={} -DTAPS_Y={} -DSCALE={} -DSTEP={} "
-                           "-DLINES={} -DROWS={} -DPHASE={} -DRESULT_QUADS={:d}",
-                           quads, flip, more, taps, taps_y, scale, step, lines, rows, phase, result_quads);
+                           "-DLINES={} -DAPART={} -DSKIP={:d} -DROWS={} -DPHASE={} -DRESULT_QUADS={:d}",
+                           quads, flip, more, taps, taps_y, scale, step, lines, apart, skip, rows, phase, result_quads);
     }
 };
 
@@ -102,7 +144,7 @@ gpu_direct_problem direct_problem(const ImplicitProblem& p, const Cut& cut)
     q.conv = gpu_problem(p);
     const cl_long row_blocks = ceil_div(p.rows, cut.rows);
     count(q, COUNT_X, ceil_div(p.out[2], pixels));
-    count(q, COUNT_Y, ceil_div(p.out[1], cut.lines));
+    count(q, COUNT_Y, cut.blocks_of(p.out[1]));
     count(q, COUNT_Z, p.out[0]);
     count(q, COUNT_C, cut.quads ? p.groups / 4 : p.groups * row_blocks);
     count(q, COUNT_ROWS, row_blocks);

@@ -11,6 +11,8 @@
 //   -DRESULT_QUADS=0|1  planar: rows of the result begin at multiples of four elements and have as many
 //   -DTAPS_Y=n   rows of the kernel that are multiplied at once, all of them, and SCALE tells of columns, too; 0: one
 //   -DLINES=n    rows of the result that a work-item computes, one without TAPS_Y
+//   -DAPART=1|2  they are so many apart: where taps are two rows apart and results one, neighbours read other rows
+//   -DSKIP=0|1   rows of the source outside are skipped by branches, which keep compilers from loading all rows first
 //   -DFLIP=0|1   the last tap reads the leftmost pixel
 #include "core/dtype.cl"
 #include "core/quad.cl"
@@ -77,8 +79,11 @@ static inline int take(const gpu_direct_problem* p, int* n, int axis)
 #define VALUE(pixel, tap) (SCALE ? (pixel) * SCALE + (tap) * STEP : (pixel) * TAPS + (tap))
 // Rows of the source that the taps of LINES rows of the result read. Row r is TAP_ROW(r, line) of a line, if the kernel
 // has such a one.
-#define READ (TAPS_Y > 0 ? (LINES - 1) * SCALE + (TAPS_Y - 1) * STEP + 1 : 1)
-#define TAP_ROW(r, line) ((TAPS_Y > 0 && ((r) - (line) * SCALE) % STEP) ? -1 : ((r) - (line) * SCALE) / STEP)
+#define READ (TAPS_Y > 0 ? (LINES - 1) * APART * SCALE + (TAPS_Y - 1) * STEP + 1 : 1)
+#define TAP_ROW(r, line)                                                                                          \
+    ((TAPS_Y > 0 && ((r) - (line) * APART * SCALE) % STEP) ? -1 : ((r) - (line) * APART * SCALE) / STEP)
+// The first row of block b of LINES rows.
+#define BLOCK_ROW(b) (APART == 1 ? (b) * LINES : (b) / 2 * (2 * LINES) + (b) % 2)
 // Masks of a real's bits: what lies outside is read from a place inside and becomes zero by one logical instruction.
 #define MASK_float32 uint
 #define MASK_float16 uint

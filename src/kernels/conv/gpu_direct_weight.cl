@@ -20,7 +20,9 @@ void add_block(const lanes factors[ROWS][LINES][PIXELS], const __global stored* 
 {
     UNROLL for (int r = 0; r < READ; ++r) {
         const int there = (uint)(b->iy + r) < (uint)b->height;
-        const OFFSET at = there ? b->line + r * b->line_step : 0;   // a row's places are its image's, too
+        if (SKIP && !there)
+            continue;
+        const OFFSET at = SKIP || there ? b->line + r * b->line_step : 0;   // a row's places are its image's, too
         lanes values[VALUES];
         read_row(values, x, at, row, there);
         UNROLL for (int j = 0; j < LINES; ++j) {
@@ -73,11 +75,12 @@ void conv_direct_weight(const __global stored* x, ulong x_offset, const __global
     const int begin = (long)all.items * part / all.parts, end = (long)all.items * (part + 1) / all.parts;
     for (int at = begin + first; at < end; at += next) {
         int n = at;
-        const int px = take(&all, &n, COUNT_X) * PIXELS, py = take(&all, &n, COUNT_Y) * LINES;
-        const int pz = take(&all, &n, COUNT_Z), iz = pz * p->scale[0] + p->shift[0] + tz * p->step[0];
+        const int px = take(&all, &n, COUNT_X) * PIXELS, lines = take(&all, &n, COUNT_Y);
+        const int py = BLOCK_ROW(lines), pz = take(&all, &n, COUNT_Z);
+        const int iz = pz * p->scale[0] + p->shift[0] + tz * p->step[0];
         if ((uint)iz >= (uint)p->in[0])
             continue;
-        const int left = p->out[2] - px, below = p->out[1] - py;
+        const int left = p->out[2] - px, below = (p->out[1] - py + APART - 1) / APART;
         const row_places row = find_row_places(p, px, tx);
         const int iy = FIRST_LINE(p, py) + ty * p->step[1];
         const source_block source = {x_first + ((OFFSET)(n * p->source_image) + iz * (OFFSET)p->source_axis[0]) * SIZE +
@@ -89,7 +92,7 @@ void conv_direct_weight(const __global stored* x, ulong x_offset, const __global
             UNROLL for (int j = 0; j < LINES; ++j) {
 #if RESULT_QUADS
                 const OFFSET line = min(k, rows - 1 - row0) * (OFFSET)p->result_channel +
-                                    min(j, below - 1) * (OFFSET)p->result_axis[1];
+                                    min(j, below - 1) * APART * (OFFSET)p->result_axis[1];
                 const real4 four = WIDEN(LOAD_BITS(AT(dy, from + line * SIZE)));
                 factors[k][j][0] = four.x, factors[k][j][1] = four.y;
                 factors[k][j][2] = four.z, factors[k][j][3] = four.w;
@@ -97,7 +100,7 @@ void conv_direct_weight(const __global stored* x, ulong x_offset, const __global
                 UNROLL for (int i = 0; i < PIXELS; ++i)
                     factors[k][j][i] = LOAD_LANES(
                         AT(dy, from + (min(k, rows - 1 - row0) * (OFFSET)p->result_channel +
-                                       min(j, below - 1) * (OFFSET)p->result_axis[1] +
+                                       min(j, below - 1) * APART * (OFFSET)p->result_axis[1] +
                                        min(i, left - 1) * (OFFSET)p->result_axis[2]) * SIZE));
 #endif
             }
