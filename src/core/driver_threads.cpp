@@ -1,6 +1,7 @@
 #include <core/driver_threads.hpp>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <mutex>
@@ -46,27 +47,6 @@ bool allowed() noexcept
     return value;
 }
 
-// Which threads other than the calling one worked for a good part of a wait; none if that one did not, or too many.
-std::vector<std::int64_t> at_work(const std::vector<ThreadTime>& before, const std::vector<ThreadTime>& after,
-                                  std::chrono::nanoseconds waited)
-{
-    const auto worked = [&](const ThreadTime& now) {
-        const auto then = std::ranges::find(before, now.id, &ThreadTime::id);
-        return then != before.end() && now.running - then->running > waited / 8;    // others may want its CPU, too
-    };
-    std::vector<std::int64_t> ids;
-    bool waiting_one = false;
-    for (const ThreadTime& thread : after) {
-        if (!worked(thread))
-            continue;
-        if (thread.id == thread_id())
-            waiting_one = true;
-        else
-            ids.push_back(thread.id);
-    }
-    return waiting_one && ids.size() <= most_threads ? ids : std::vector<std::int64_t>{};
-}
-
 }  // namespace
 
 void make_way_for_driver_threads() noexcept
@@ -91,21 +71,70 @@ void make_way_for_driver_threads() noexcept
     state.placed = now;
 }
 
+bool others_at_work() noexcept
+try {
+    constexpr auto moment = std::chrono::microseconds(4);
+    constexpr std::size_t most = 64;    // of more it is not asked
+    static auto* const known = new std::vector<std::int64_t>;
+    Placement& state = placement();
+    const std::unique_lock lock(state.mutex, std::try_to_lock);
+    if (!lock)
+        return true;
+    if (thread_count() != known->size())
+        *known = threads();
+    if (known->empty() || known->size() > most)
+        return true;
+    std::array<std::chrono::nanoseconds, most> before;
+    std::ranges::transform(*known, before.begin(), [](std::int64_t id) { return running_time(id); });
+    const auto started = Clock::now();
+    while (Clock::now() - started < moment) {
+    }
+    bool found = false;
+    for (std::size_t k = 0; k < known->size(); ++k) {
+        const std::int64_t id = (*known)[k];
+        const bool other = id != thread_id() &&
+                           std::ranges::find(state.threads, id, &DriverThread::id) == state.threads.end();
+        found |= other && running_time(id) - before[k] > moment / 2;
+    }
+    if (found)      // and may be about to go, for others to come
+        known->clear();
+    return found;
+} catch (...) {     // no memory
+    return true;
+}
+
 void DriverThreadLook::begin() noexcept
 try {
     const unsigned number = long_waits.fetch_add(1, std::memory_order_relaxed) + 1;
     constexpr unsigned first_ones = 4;
     if (allowed() && (number <= first_ones || std::has_single_bit(number)))
-        before_ = thread_times();
+        for (const std::int64_t id : threads())
+            before_.push_back({id, running_time(id)});
 } catch (...) {     // no memory: another time
     before_.clear();
+}
+
+// Which threads other than the calling one worked for a good part of a wait; none if that one did not, or too many.
+std::vector<std::int64_t> DriverThreadLook::at_work(std::chrono::nanoseconds waited) const
+{
+    std::vector<std::int64_t> ids;
+    bool waiting_one = false;
+    for (const Thread& thread : before_) {
+        if (running_time(thread.id) - thread.running <= waited / 8)     // others may want its CPU, too
+            continue;
+        if (thread.id == thread_id())
+            waiting_one = true;
+        else
+            ids.push_back(thread.id);
+    }
+    return waiting_one && ids.size() <= most_threads ? ids : std::vector<std::int64_t>{};
 }
 
 void DriverThreadLook::end(std::chrono::nanoseconds waited) noexcept
 try {
     if (before_.empty())
         return;
-    std::vector<std::int64_t> now = at_work(before_, thread_times(), waited);
+    std::vector<std::int64_t> now = at_work(waited);
     Placement& state = placement();
     const std::lock_guard lock(state.mutex);
     for (const std::int64_t id : now) {

@@ -16,6 +16,10 @@ namespace clprim::detail {
 // Ahead of work for a CPU device. Nothing where no such threads were found, or if CLPRIM_PLACE_THREADS=0.
 void make_way_for_driver_threads() noexcept;
 
+// Whether threads other than the calling one and the driver's are at work at this moment, or spin; so they are taken to
+// be where the system does not say.
+bool others_at_work() noexcept;
+
 // A look at what the process's threads do while one waits for a CPU device, which says which are the driver's.
 class DriverThreadLook {
 public:
@@ -24,7 +28,13 @@ public:
     void end(std::chrono::nanoseconds waited) noexcept;
 
 private:
-    std::vector<ThreadTime> before_;
+    std::vector<std::int64_t> at_work(std::chrono::nanoseconds waited) const;
+
+    struct Thread {
+        std::int64_t id;
+        std::chrono::nanoseconds running;
+    };
+    std::vector<Thread> before_;
 };
 
 }  // namespace clprim::detail

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <clprim/context.hpp>
-#include <core/driver_threads.hpp>
 #include <core/dry_run.hpp>
 #include <core/environment.hpp>
 #include <core/loaded_program.hpp>
@@ -12,6 +11,7 @@
 #include <core/profile.hpp>
 #include <core/queue_handle.hpp>
 #include <core/recording.hpp>
+#include <core/wait.hpp>
 
 namespace clprim {
 
@@ -107,7 +107,7 @@ void Launch::run(const Range& range)
     const bool profiled = detail::profiling();
     const std::int64_t enqueue_started = profiled ? detail::profile_time() : 0;
     cl_event event = nullptr;
-    detail::make_way_for_driver_threads();
+    detail::before_launch();
     const cl_int code =
         clEnqueueNDRangeKernel(detail::QueueAccess::handle(queue_), kernel_.handle(), range.dims, nullptr,
                                range.global.data(), local, 0, nullptr, profiled ? &event : nullptr);

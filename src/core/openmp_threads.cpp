@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include <core/driver_threads.hpp>
 #include <core/environment.hpp>
 #include <core/system.hpp>
 
@@ -37,7 +38,8 @@ void pause_openmp_threads() noexcept
 {
     if (!allowed())
         return;
-    if (const Pause pause = pause_function())
+    // Threads that sleep cost nothing, and milliseconds go by until they have awoken to end, behind the device's own.
+    if (const Pause pause = pause_function(); pause && others_at_work())
         pause(soft_pause);
 }
 

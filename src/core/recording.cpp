@@ -7,9 +7,9 @@
 #include <variant>
 
 #include <clprim/context.hpp>
-#include <core/driver_threads.hpp>
 #include <core/profile.hpp>
 #include <core/queue_handle.hpp>
+#include <core/wait.hpp>
 
 namespace clprim {
 namespace {
@@ -209,7 +209,7 @@ void Recording::replay(Queue& queue) const
     }
     const cl_command_queue handle = detail::QueueAccess::handle(queue);
     const std::lock_guard lock(state_->mutex);
-    detail::make_way_for_driver_threads();
+    detail::before_launch();
     for (const Command& command : state_->commands)
         std::visit(
             Overloaded{

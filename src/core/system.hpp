@@ -17,12 +17,11 @@ namespace clprim::detail {
 std::int64_t process_id() noexcept;
 std::int64_t thread_id() noexcept;   // as tools of the system show it
 
-// How long each of the process's threads has run on a processor; empty where the system does not say.
-struct ThreadTime {
-    std::int64_t id;
-    std::chrono::nanoseconds running;
-};
-std::vector<ThreadTime> thread_times();
+// The process's threads, none where the system does not say. How many there are is told faster.
+std::vector<std::int64_t> threads();
+std::size_t thread_count() noexcept;
+// How long one of them has run on a processor, to the moment; 0 if there is none (any more), or as above.
+std::chrono::nanoseconds running_time(std::int64_t thread) noexcept;
 
 // The logical processors that a thread may run on: none where the system does not say, and beyond those counted here.
 using CpuSet = std::bitset<1024>;

@@ -6,6 +6,7 @@
 #include <clocale>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <cwctype>
 #include <system_error>
 
@@ -58,20 +59,28 @@ std::int64_t thread_id() noexcept
 }
 
 #ifdef __linux__
-std::vector<ThreadTime> thread_times()
+std::vector<std::int64_t> threads()
 {
-    std::vector<ThreadTime> times;
+    std::vector<std::int64_t> ids;
     std::error_code ignored;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task", ignored)) {
-        std::FILE* const file = std::fopen((entry.path() / "schedstat").c_str(), "r");
-        if (!file)
-            continue;   // it has ended, or the system has no such figures
-        long long running = 0;
-        if (std::fscanf(file, "%lld", &running) == 1)
-            times.push_back({std::atoll(entry.path().filename().c_str()), std::chrono::nanoseconds(running)});
-        std::fclose(file);
-    }
-    return times;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task", ignored))
+        ids.push_back(std::atoll(entry.path().filename().c_str()));
+    return ids;
+}
+
+std::size_t thread_count() noexcept
+{
+    struct stat folder;     // whose links are those of any folder and one for each thread
+    return ::stat("/proc/self/task", &folder) == 0 ? folder.st_nlink - 2 : 0;
+}
+
+std::chrono::nanoseconds running_time(std::int64_t thread) noexcept
+{
+    // The clock of a thread by its number, as glibc's pthread_getcpuclockid makes it.
+    constexpr clockid_t of_thread = 4, scheduled = 2;
+    timespec time;
+    const auto clock = static_cast<clockid_t>(~static_cast<clockid_t>(thread) * 8 | of_thread | scheduled);
+    return std::chrono::nanoseconds(::clock_gettime(clock, &time) == 0 ? nanoseconds(time) : 0);
 }
 
 int current_cpu() noexcept { return ::sched_getcpu(); }
@@ -101,7 +110,9 @@ bool run_on(std::int64_t thread, const CpuSet& cpus) noexcept
     return ::sched_setaffinity(static_cast<pid_t>(thread), sizeof set, &set) == 0;
 }
 #else
-std::vector<ThreadTime> thread_times() { return {}; }
+std::chrono::nanoseconds running_time(std::int64_t) noexcept { return {}; }
+std::vector<std::int64_t> threads() { return {}; }
+std::size_t thread_count() noexcept { return 0; }
 int current_cpu() noexcept { return -1; }
 CpuSet cpus_of(std::int64_t) noexcept { return {}; }
 bool run_on(std::int64_t, const CpuSet&) noexcept { return false; }

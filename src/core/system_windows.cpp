@@ -29,7 +29,9 @@ std::uint64_t joined(DWORD high, DWORD low) { return std::uint64_t{high} << 32 |
 std::int64_t process_id() noexcept { return GetCurrentProcessId(); }
 std::int64_t thread_id() noexcept { return GetCurrentThreadId(); }
 
-std::vector<ThreadTime> thread_times() { return {}; }
+std::vector<std::int64_t> threads() { return {}; }
+std::size_t thread_count() noexcept { return 0; }
+std::chrono::nanoseconds running_time(std::int64_t) noexcept { return {}; }
 int current_cpu() noexcept { return -1; }
 CpuSet cpus_of(std::int64_t) noexcept { return {}; }
 bool run_on(std::int64_t, const CpuSet&) noexcept { return false; }

@@ -7,24 +7,33 @@ namespace {
 
 constexpr auto long_wait = std::chrono::milliseconds(1);
 thread_local bool waited_long = false;
+thread_local bool first_launch = false;     // since a long wait
 
 }  // namespace
 
-Wait::Wait(bool on_host) noexcept
+void before_launch() noexcept
+{
+    make_way_for_driver_threads();
+    // Later the device's threads would have the cores on which the others are to end.
+    if (first_launch) {
+        first_launch = false;
+        pause_openmp_threads();
+    }
+}
+
+Wait::Wait(bool on_host) noexcept : on_host_(on_host)
 {
     if (on_host)
         make_way_for_driver_threads();
-    if (on_host && waited_long) {
-        pause_openmp_threads();
+    if (on_host && waited_long)
         look_.begin();
-    }
     started_ = std::chrono::steady_clock::now();
 }
 
 Wait::~Wait()
 {
     const auto waited = std::chrono::steady_clock::now() - started_;
-    waited_long = waited > long_wait;
+    waited_long = first_launch = on_host_ && waited > long_wait;
     if (waited_long)
         look_.end(waited);
 }

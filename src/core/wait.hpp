@@ -7,6 +7,9 @@
 
 namespace clprim::detail {
 
+// Ahead of a launch: a CPU device's cores are made free for it.
+void before_launch() noexcept;
+
 // Waits come alike, loop after loop: after a long one the next is taken to be long too, and worth the tenth of a
 // millisecond that letting OpenMP's threads go takes.
 class Wait {
@@ -16,6 +19,7 @@ public:
     Wait(const Wait&) = delete;
 
 private:
+    bool on_host_;
     DriverThreadLook look_;
     std::chrono::steady_clock::time_point started_;
 };
