@@ -117,6 +117,23 @@ def test_layouts(shape, dtype):
         same(back, to)
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_short_runs(dtype):
+    """Rows of every length around those of vectors, apart and overlapping, from and to any offset."""
+    needs_fp64(dtype)
+    x = values(dtype, 9, 300)
+    d = x.to(device)
+    for length in [*range(1, 36), 40, 63, 64, 65, 100, 127, 128, 129, 257]:
+        for start, step in ((0, length), (3, length // 2 + 1)):
+            same(d[:, start:].unfold(1, length, step).contiguous().cpu(),
+                 x[:, start:].unfold(1, length, step).contiguous())
+        target = torch.zeros(9, length + 5).to(dtype)
+        on_device = target.to(device)
+        target[1:, 2:length + 2] = x[1:, 1:length + 1]
+        on_device[1:, 2:length + 2] = d[1:, 1:length + 1]
+        same(on_device.cpu(), target)
+
+
 def test_memory_formats():
     x = values(torch.float32, 2, 5, 6, 7)
     there = x.to(device)

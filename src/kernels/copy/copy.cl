@@ -119,11 +119,6 @@ static inline void copy_row(const __global storage_t(S)* restrict source, INDEX 
                             __global storage_t(D)* restrict target, INDEX target_stride, INDEX first, INDEX last)
 {
     if (target_stride == 1 && source_stride == 1) {
-#ifdef RAW
-        copy_bytes_of_run((__global uchar*)(target + first), (const __global uchar*)(source + first),
-                          (ulong)(last - first) * sizeof(storage_t(S)));
-        return;
-#endif
 #ifdef BLOCKS
         for (; first + 8 <= last; first += 8) {
             source_t v[8];
@@ -174,6 +169,15 @@ __kernel void copy_strided(__global storage_t(S)* source, ulong source_offset, _
     ADD_AXES_FROM_2
     const INDEX first = get_global_id(0) * CHUNK, last = min(first + CHUNK, space.shape[0]);
     const INDEX first_row = get_global_id(1) * rows, last_row = min(first_row + rows, space.shape[1]);
+#ifdef RAW
+    if (space.source[0] == 1 && space.target[0] == 1) {
+        const ulong bytes = sizeof(storage_t(S));
+        copy_runs((__global uchar*)(target + to + first_row * space.target[1] + first), space.target[1] * bytes,
+                  (const __global uchar*)(source + from + first_row * space.source[1] + first),
+                  space.source[1] * bytes, (last - first) * bytes, last_row - first_row);
+        return;
+    }
+#endif
     for (INDEX y = first_row; y < last_row; ++y)
         copy_row(source + from + y * space.source[1], space.source[0], target + to + y * space.target[1],
                  space.target[0], first, last);

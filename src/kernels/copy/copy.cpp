@@ -104,6 +104,13 @@ Access access_of_channels(const CopySpace& space)
                                                                                        : Access::strided;
 }
 
+// Whether bytes along axis 0 are worth a vector of a CPU (copy_runs in run.cl).
+bool in_runs(const Device& device, const Variant& variant, const CopySpace& space)
+{
+    return in_registers(device, variant) && space.source[0] == 1 && space.target[0] == 1 &&
+           space.size(0) * size_of(variant.target) >= 8;
+}
+
 Kernel& build(Context& context, const Variant& variant, Access access)
 {
     if (access != Access::strided && in_registers(context.device(), variant)) {
@@ -166,6 +173,13 @@ void move_axis_to_1(CopySpace& space, std::size_t axis)
 {
     for (Dims* dims : {&space.shape, &space.source, &space.target})
         std::rotate(dims->begin() + 1, dims->begin() + axis, dims->begin() + axis + 1);
+}
+
+CopySpace with_first_axes_swapped(CopySpace space)
+{
+    for (Dims* dims : {&space.shape, &space.source, &space.target})
+        std::swap((*dims)[0], (*dims)[1]);
+    return space;
 }
 
 // How many elements of axis 1 a work-item of a CPU takes, for about `chunk` elements in all; of few it takes all, which
@@ -242,15 +256,16 @@ void move_long_axis_to_1(CopySpace& space)
 void launch(Queue& queue, const Tensor& source, const Tensor& target, CopySpace space, const CopyOptions& options)
 {
     Access access = Access::strided;
+    Variant variant{source.dtype, target.dtype, options, !space.fits_32_bits()};
     if (const std::size_t axis = holds_tile(queue.device(), target.dtype) ? transposed_axis(space) : 0) {
         move_axis_to_1(space, axis);
         access = Access::transposed;
     }
     else if (space.rank() > 1 && space.shape[0] < short_row && space.shape[1] > space.shape[0]) {
-        for (Dims* dims : {&space.shape, &space.source, &space.target})
-            std::swap((*dims)[0], (*dims)[1]);
+        const CopySpace turned = with_first_axes_swapped(space);
+        if (!in_runs(queue.device(), variant, space) || access_of_channels(turned) != Access::strided)
+            space = turned;
     }
-    Variant variant{source.dtype, target.dtype, options, !space.fits_32_bits()};
     if (access == Access::strided && in_registers(queue.device(), variant)) {
         access = access_of_channels(space);
         variant.axes = access == Access::strided ? 8 : static_cast<unsigned>(space.shape[1]);

@@ -58,6 +58,37 @@ static inline void copy_bytes_of_run(__global uchar* restrict to, const __global
     }
 }
 
+// Runs of `count` bytes, so far apart on either side. The loops over short ones hold nothing but the copies: of one
+// vector, or of two that overlap.
+#define FOR_EACH_RUN for (ulong run = 0; run < runs; ++run, to += to_step, from += from_step)
+#define SHORT_RUNS(type, bytes)                                                                                       \
+    if (count >= bytes && count <= 2 * bytes) {                                                                       \
+        typedef type __attribute__((aligned(1))) part_t;                                                              \
+        const ulong last = count - bytes;                                                                             \
+        if (last == 0) {                                                                                              \
+            FOR_EACH_RUN                                                                                              \
+                *(__global part_t*)to = *(const __global part_t*)from;                                                \
+        } else {                                                                                                      \
+            FOR_EACH_RUN {                                                                                            \
+                const part_t a = *(const __global part_t*)from, b = *(const __global part_t*)(from + last);           \
+                *(__global part_t*)to = a;                                                                            \
+                *(__global part_t*)(to + last) = b;                                                                   \
+            }                                                                                                         \
+        }                                                                                                             \
+    } else
+static inline void copy_runs(__global uchar* to, ulong to_step, const __global uchar* from, ulong from_step,
+                             ulong count, ulong runs)
+{
+    SHORT_RUNS(uint16, 64)
+    SHORT_RUNS(uint8, 32)
+    SHORT_RUNS(uint4, 16)
+    SHORT_RUNS(ulong, 8)
+        FOR_EACH_RUN
+            copy_bytes_of_run(to, from, count);
+}
+#undef SHORT_RUNS
+#undef FOR_EACH_RUN
+
 // Of type RUN, where that is defined.
 #ifdef RUN
 static inline void copy_run(__global RUN* restrict to, const __global RUN* restrict from, ulong count)
