@@ -128,3 +128,27 @@ def test_alpha_is_checked_by_the_operands(to, device):
             except RuntimeError as error:
                 results.append(type(error))
         assert results[0] is results[1] or torch.equal(*results), (dtype, alpha, results)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int64,
+                                   torch.int32, torch.uint8, torch.bool, torch.complex64], ids=str)
+@pytest.mark.parametrize("shapes", [((3, 5, 17, 19), (5, 1, 19)), ((2, 7, 3, 9, 33), (7, 1, 9, 1)),
+                                    ((6, 31, 5, 2, 20), (6, 1, 5, 1, 20)), ((2, 3, 1, 70, 1, 16), (1, 5, 1, 4, 16)),
+                                    ((2, 3, 2, 2, 2, 2, 40), (3, 1, 2, 1, 2, 1))], ids=str)
+def test_broadcasts_of_many_axes(shapes, dtype, device):
+    if dtype in (torch.float64, torch.complex64) and not torch.ocl.get_device_properties(0).fp64:
+        pytest.skip("the device has no float64")
+    a, b = (torch.randint(0, 8, shape).to(dtype) for shape in shapes)
+    expected = a * b
+    torch.testing.assert_close((a.to(device) * b.to(device)).cpu(), expected)
+    reversed_axes = tuple(range(a.dim()))[::-1]
+    torch.testing.assert_close((a.permute(reversed_axes).to(device) * b.to(device).permute(
+        tuple(range(b.dim()))[::-1]).reshape(*b.shape[::-1], *[1] * (a.dim() - b.dim()))).cpu(),
+        expected.permute(reversed_axes))
+
+
+@pytest.mark.parametrize("sizes", [((32, 32), (32, 32)), ((7, 3), (5, 33)), ((3, 1, 4), (2, 17, 20)), ((5,), (2, 3))],
+                         ids=str)
+def test_kron(sizes, device):
+    a, b = (torch.randn(size) for size in sizes)
+    torch.testing.assert_close(torch.kron(a.to(device), b.to(device)).cpu(), torch.kron(a, b))

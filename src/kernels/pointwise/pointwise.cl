@@ -36,7 +36,8 @@ POINTWISE_KERNEL void pointwise(PARAMETERS ulong count)
 
 #elif defined(VARIANT_ROWS)
 // Operands are dense or stand still along the fastest dimension, of `count` elements (global id 0); the others are
-// taken apart from global id 1.
+// taken apart from global id 1. On CPUs those behind the second, where they are many, are from global id 2: what is the
+// same for all rows of a group is computed once.
 POINTWISE_KERNEL void pointwise(PARAMETERS ulong count, const geometry_t outer)
 {
     SHIFT
@@ -50,7 +51,14 @@ POINTWISE_KERNEL void pointwise(PARAMETERS ulong count, const geometry_t outer)
 #endif
     if (i < count) {
         offset_t position[OPERANDS] = {0};
+#if defined(CLPRIM_DEVICE_CPU) && RANK > 2
+        #pragma unroll
+        for (int k = 0; k < OPERANDS; ++k)
+            position[k] = get_global_id(1) * STRIDE(&outer, 0, k);
+        locate(&outer, 1, RANK, get_global_id(2), position);
+#else
         locate(&outer, 0, RANK, get_global_id(1), position);
+#endif
         ELEMENT(i);
     }
 }

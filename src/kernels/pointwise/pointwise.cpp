@@ -275,10 +275,21 @@ Range range_of(const Call& call, const Device& device, std::int64_t numel)
         const std::size_t of_group = call.fours ? 4 * x : x;
         range.global = {(static_cast<std::size_t>(inner) + of_group - 1) / of_group * x,
                         static_cast<std::size_t>(numel / inner), 1};
-        std::size_t y = 1;
-        while (2 * x * y <= largest && range.global[1] % (2 * y) == 0)
-            y *= 2;
-        range.local = {x, y, 1};
+        range.local = {x, 1, 1};
+        if (cpu && call.rank > 2) {   // as pointwise.cl takes them apart
+            const auto rows = static_cast<std::size_t>(call.loops.size[1]);
+            range.dims = 3;
+            range.global = {range.global[0], rows, range.global[1] / rows};
+            range.local[1] = std::min(rows, std::max<std::size_t>(largest / x, 1));
+            while (rows % range.local[1] != 0)   // neighbouring rows, before those that lie far apart
+                --range.local[1];
+        }
+        const std::size_t last = range.dims - 1;
+        for (std::size_t items = x * range.local[1]; 2 * items <= largest; items *= 2) {
+            if (range.global[last] % (2 * range.local[last]) != 0)
+                break;
+            range.local[last] *= 2;
+        }
         return range;
     }
     const std::int64_t elements = call.quads ? 4 * call.quads_of_item() : call.fours ? 4 : 1;   // of a work-item
