@@ -135,3 +135,21 @@ def test_sixteen_bits_are_rounded_once(dtype):
     for bins, low, high in ((100, -10, 0), (100, 0, 0), (3, -10, 10)):
         expected = torch.histc(x.float(), bins, low, high).to(dtype)
         assert torch.equal(torch.histc(x.to("ocl"), bins, low, high).cpu(), expected)
+
+
+@pytest.mark.parametrize("count", (20000, 131072, 150001))
+@pytest.mark.parametrize("bins", (1, 10, 500, 700))
+def test_counts_of_many(count, bins):
+    """Long lists, which CPUs count in pieces: with and without a rest, few bins and many, integers of every width."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randint(0, bins, (count,), generator=generator)
+    for dtype in (torch.int64, torch.int32, torch.int16, torch.uint8):
+        values = (x % 100).to(dtype)
+        assert torch.equal(values.to("ocl").bincount(minlength=bins).cpu(), values.bincount(minlength=bins))
+    assert torch.equal(x.to("ocl")[::2].bincount().cpu(), x[::2].bincount())
+    for dtype in (torch.float32, torch.float64, torch.int32, torch.uint8):
+        if dtype is torch.float64 and not torch.ocl.get_device_properties(0).fp64:
+            continue
+        values = (x % 100).to(dtype)
+        expected = torch.histc(values.double(), bins, 3, 90).to(dtype)
+        assert torch.equal(torch.histc(values.to("ocl"), bins, 3, 90).cpu(), expected)

@@ -9,12 +9,14 @@
 #include <ATen/ops/isin_meta.h>
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/ne.h>
-#include <ATen/ops/ones_like.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/result_type.h>
 #include <ATen/ops/searchsorted.h>
+#include <ATen/ops/sum.h>
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
+#include <clprim/context.hpp>
 #include <clprim/sort.hpp>
 #include <ops/outputs.hpp>
 #include <runtime/structured.hpp>
@@ -141,6 +143,21 @@ at::Tensor& isin_scalar_tensor_out(const at::Scalar& element, const at::Tensor& 
 
 // ---- counting ----
 
+// Sums of integers by where they go. A CPU adds pieces of the list side by side, each to a row of its own.
+at::Tensor counted(const at::Tensor& places, const at::Tensor& amounts, int64_t bins)
+{
+    constexpr int64_t pieces = 64;
+    const int64_t each = places.numel() / pieces;
+    at::Tensor counts = at::zeros({bins}, amounts.options());
+    if (current_queue(places).device().kind != clprim::DeviceKind::cpu || each < std::max<int64_t>(4 * bins, 2048))
+        return counts.index_add_(0, places, amounts);
+    const int64_t whole = pieces * each, rest = places.numel() - whole;
+    const auto rows = [&](const at::Tensor& list) { return list.narrow(0, 0, whole).unflatten(0, {pieces, each}); };
+    const at::Tensor parts = at::zeros({pieces, bins}, amounts.options()).scatter_add_(1, rows(places), rows(amounts));
+    at::sum_out(counts, parts, at::IntArrayRef({0}), false);
+    return rest == 0 ? counts : counts.index_add_(0, places.narrow(0, whole, rest), amounts.narrow(0, whole, rest));
+}
+
 at::Tensor bincount(const at::Tensor& self, const std::optional<at::Tensor>& weights, int64_t minlength)
 {
     TORCH_CHECK(minlength >= 0, "minlength should be >= 0");
@@ -157,9 +174,10 @@ at::Tensor bincount(const at::Tensor& self, const std::optional<at::Tensor>& wei
     const auto [low, high] = self.to(at::kLong).aminmax();
     TORCH_CHECK(low.item<int64_t>() >= 0, "bincount only supports 1-d non-negative integral inputs.");
     const int64_t bins = std::max(minlength, high.item<int64_t>() + 1);
-    const at::ScalarType type = !weighted ? at::kLong : weights->scalar_type() == at::kFloat ? at::kFloat : at::kDouble;
-    const at::Tensor amounts = weighted ? weights->to(type) : at::ones_like(self, self.options().dtype(type));
-    return at::zeros({bins}, self.options().dtype(type)).index_add_(0, self.to(at::kLong), amounts);
+    if (!weighted)
+        return counted(self.to(at::kLong), at::ones({1}, self.options().dtype(at::kLong)).expand({self.numel()}), bins);
+    const at::ScalarType type = weights->scalar_type() == at::kFloat ? at::kFloat : at::kDouble;
+    return at::zeros({bins}, self.options().dtype(type)).index_add_(0, self.to(at::kLong), weights->to(type));
 }
 
 at::Tensor& histc_out(const at::Tensor& self, int64_t bins, const at::Scalar& minimum, const at::Scalar& maximum,
@@ -189,8 +207,7 @@ at::Tensor& histc_out(const at::Tensor& self, int64_t bins, const at::Scalar& mi
     const at::Tensor edges = at::linspace(low, high, bins + 1, options.dtype(type));
     const at::Tensor place = at::bucketize(numbers, edges, false, true).sub_(1).clamp_(0, bins - 1);
     const at::Tensor inside = numbers.ge(low).logical_and(numbers.le(high));
-    const at::Tensor counts = at::zeros({bins}, options.dtype(at::kLong)).index_add_(0, place, inside.to(at::kLong));
-    return assign_output(out, counts);
+    return assign_output(out, counted(place, inside.to(at::kLong), bins));
 }
 
 at::Tensor histc(const at::Tensor& self, int64_t bins, const at::Scalar& minimum, const at::Scalar& maximum)
