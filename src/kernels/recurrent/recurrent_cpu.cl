@@ -47,7 +47,8 @@ static inline void add_products(__local float* sums, uint n, const __global stor
 
 #ifdef BYTES
 #define RECURRENT_T BYTES
-// The same with rows of bytes, as numbers.
+// The same with rows of bytes, as numbers. What eight rows give is added up by itself, so that a large sum is rounded
+// once for all of them.
 static inline void add_byte_products(__local float* sums, uint n, const __global storage_t(BYTES)* rows,
                                      const __local float* v, uint count)
 {
@@ -55,16 +56,20 @@ static inline void add_byte_products(__local float* sums, uint n, const __global
     for (; k + 8 <= count; k += 8, rows += 8 * (ulong)n) {
         uint c = 0;
         for (; c + WIDE <= n; c += WIDE) {
-            float16 one = vload16(0, sums + c), two = 0.0f;
-            _Pragma("unroll") for (uint i = 0; i < 8; i += 2) {
+            float16 one = v[k] * convert_float16(vload16(0, rows + c));
+            float16 two = v[k + 1] * convert_float16(vload16(0, rows + n + c));
+            _Pragma("unroll") for (uint i = 2; i < 8; i += 2) {
                 one = fma(v[k + i], convert_float16(vload16(0, rows + (ulong)i * n + c)), one);
                 two = fma(v[k + i + 1], convert_float16(vload16(0, rows + (ulong)(i + 1) * n + c)), two);
             }
-            vstore16(one + two, 0, sums + c);
+            vstore16(vload16(0, sums + c) + (one + two), 0, sums + c);
         }
-        for (; c < n; ++c)
+        for (; c < n; ++c) {
+            float eight = 0;
             for (uint i = 0; i < 8; ++i)
-                sums[c] += v[k + i] * (float)rows[(ulong)i * n + c];
+                eight = fma(v[k + i], (float)rows[(ulong)i * n + c], eight);
+            sums[c] += eight;
+        }
     }
     for (; k < count; ++k, rows += n)
         for (uint c = 0; c < n; ++c)
