@@ -286,3 +286,25 @@ def test_pairs_of_other_types_are_left_alone():
     data = q.node("QuantizeLinear", q.node("Cast", half, to=TensorProto.FLOAT), scale, zero)
     y = q.node("DequantizeLinear", data, scale, zero)
     check_chain(q, [y], (2, 6, 3), 0.004)
+
+
+@pytest.mark.parametrize("to", [np.uint8, np.int8])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_functions_of_one_byte(dtype, to):
+    """Large tensors by a table on CPUs, small ones by arithmetic: the same bytes, a quantum off at most."""
+    q = Quantised(seed=9)
+    kinds = {np.uint8: TensorProto.UINT8, np.int8: TensorProto.INT8}
+    scale, zero = q.constant(np.float32(0.05)), q.constant(np.asarray(-3 if dtype is np.int8 else 120, dtype))
+    y = q.node("HardSwish", q.node("DequantizeLinear", "x", scale, zero))
+    y = q.node("QuantizeLinear", y, q.constant(np.float32(0.03)), q.constant(np.asarray(20, to)))
+    model = onnx.load_model_from_string(q.model(["n", "m"], y))
+    model.graph.input[0].type.tensor_type.elem_type = kinds[dtype]
+    model.graph.output[0].type.tensor_type.elem_type = kinds[to]
+    model = model.SerializeToString()
+    x = np.arange(256, dtype=np.uint8).view(dtype).reshape(16, 16)
+    session = clprim.Session(model)
+    small = session.run({"x": x})[y]
+    assert small.dtype == to and np.abs(small.astype(int) - defined(model, x)[0].astype(int)).max() <= 1
+    for _ in range(3):                                 # recorded, and replayed
+        large = session.run({"x": np.tile(x, (9, 5))})[y]
+        np.testing.assert_array_equal(large, np.tile(small, (9, 5)))

@@ -10,6 +10,6 @@ namespace clprim::detail {
 bool byte_table_pays(const Device& device, std::int64_t elements);
 
 // y[i] = table[x[i]]: bytes of any sign that lie alike and dense, the table's 256 in the order of x's bits.
-void look_up_bytes(Queue& queue, const Tensor& x, const Tensor& table, const Tensor& y);
+CLPRIM_API void look_up_bytes(Queue& queue, const Tensor& x, const Tensor& table, const Tensor& y);
 
 }  // namespace clprim::detail
