@@ -6,6 +6,7 @@ from onnx import TensorProto, helper, numpy_helper
 import clprim
 
 F, U8, I8, I32, I64 = np.float32, np.uint8, np.int8, np.int32, np.int64
+CLOSE = dict(rtol=1e-4, atol=2e-5)
 
 
 def model_of(kind, inputs, outputs, attributes, constants=()):
@@ -61,6 +62,10 @@ def normal(*shape, seed=0, dtype=F, scale=1):
 
 def integers(low, high, *shape, dtype=U8, seed=0):
     return np.random.default_rng([seed, *shape]).integers(low, high, shape, dtype=dtype)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x.astype(np.float64)))
 
 
 def scalar(value, dtype=F):
