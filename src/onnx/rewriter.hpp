@@ -45,7 +45,7 @@ private:
 // The passes. Each leaves the graph computing the same up to rounding.
 void fuse_quantised(Graph& graph); // operators between DequantizeLinear and QuantizeLinear; to be called first
 void skip_copies(Graph& graph);               // readers of an Identity read what it copies; before there is a Rewriter
-void simplify(Rewriter& rewriter);            // squares written as powers
+void simplify(Rewriter& rewriter);            // squares written as powers, MatMulFpQ4
 void fuse_norms(Rewriter& rewriter);          // norms of rows written as means, squares and roots
 // Weights of DynamicQuantizeLSTM that never change.
 void dequantize_recurrences(Rewriter& rewriter, const Device& device);

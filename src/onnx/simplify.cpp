@@ -6,6 +6,7 @@
 
 #include "onnx/call.hpp"
 #include "onnx/constants.hpp"
+#include "onnx/four_bit_blocks.hpp"
 #include "onnx/rewriter.hpp"
 
 namespace clprim::onnx {
@@ -23,6 +24,42 @@ std::optional<float> exponent_of(Rewriter& rewriter, const Node& node)
         value->numel() != 1 || value->dim() > 1)      // of more axes than the base it would lend it some
         return std::nullopt;
     return *reinterpret_cast<const float*>(value->host_bytes());
+}
+
+const Value* host_constant(Rewriter& rewriter, const Node& node, std::size_t input, ElementType type)
+{
+    const bool given = input < node.inputs.size() && node.inputs[input] != absent;
+    const Value* value = given ? rewriter.constant(node.inputs[input]) : nullptr;
+    return value && value->is_tensor() && value->type() == type && value->on_host() ? value : nullptr;
+}
+
+// com.microsoft's MatMulFpQ4 of weights that never change as its MatMulNBits, which has kernels for them.
+std::optional<Node> product_of_blocks(Rewriter& rewriter, const Node& node)
+{
+    if (node.domain != "com.microsoft" || node.op_type != "MatMulFpQ4" || node.body)
+        return std::nullopt;
+    const Value* bytes = host_constant(rewriter, node, 1, ElementType::uint8);
+    const Value* shape = host_constant(rewriter, node, 2, ElementType::int64);
+    const auto given = node.attributes.find("blk_quant_type");
+    const std::int64_t one = 1, *type = given == node.attributes.end() ? &one
+                                                                       : std::get_if<std::int64_t>(&given->second);
+    if (!bytes || !shape || !type || shape->numel() != 2)
+        return std::nullopt;
+    const auto* sizes = reinterpret_cast<const std::int64_t*>(shape->host_bytes());
+    const FourBitBlocks blocks{sizes[0], sizes[1], *type};
+    if (!blocks.valid() || bytes->numel() != blocks.bytes())     // an error of the run
+        return std::nullopt;
+    ApartBlocks b = apart(blocks, {reinterpret_cast<const std::uint8_t*>(bytes->host_bytes()),
+                                   static_cast<std::size_t>(blocks.bytes())});
+    Node product = node;
+    product.op_type = "MatMulNBits";
+    product.inputs = {node.inputs[0], rewriter.add_constant(std::move(b.values)),
+                      rewriter.add_constant(std::move(b.scales))};
+    if (!b.zeros.is_none())
+        product.inputs.push_back(rewriter.add_constant(std::move(b.zeros)));
+    product.attributes = {{"K", blocks.k}, {"N", blocks.n}, {"block_size", FourBitBlocks::length}};
+    product.row = find_operator(product.domain, product.op_type, product.opset);
+    return product;
 }
 
 }  // namespace
@@ -48,6 +85,10 @@ void simplify(Rewriter& rewriter)
 {
     for (std::size_t i = 0; i < rewriter.size(); ++i) {
         Node& node = rewriter.node(i);
+        if (auto product = product_of_blocks(rewriter, node)) {
+            rewriter.replace({i}, std::move(*product));
+            continue;
+        }
         if (exponent_of(rewriter, node) != 2.0f)
             continue;
         // The type of a power is its base's: the product of it with itself.

@@ -6,9 +6,11 @@ import sys
 import numpy as np
 import pytest
 
-pytest.importorskip("onnx")
+import clprim
+
+onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
-from onnx_microsoft import I64, check, integers, normal, ours  # noqa: E402
+from onnx_microsoft import F, I64, U8, check, integers, model_of, normal, ours  # noqa: E402
 
 
 @pytest.mark.parametrize("rows", [1, 3, 11, 40])
@@ -102,3 +104,61 @@ def test_gather_block_quantized(bits, zeros):
     points = integers(0, 256, rows, columns // block * bits // 8) if zeros else None
     check("GatherBlockQuantized", [data, integers(0, rows, 2, 3, dtype=I64), normal(rows, columns // block), points],
           {"bits": bits, "block_size": block, "gather_axis": 0, "quantize_axis": 1}, constants={"x0", "x2", "x3"})
+
+
+def blob(weights, kind):
+    """Weights [k, n] as MatMulFpQ4 has them (blk_quant_type `kind`), and what they stand for."""
+    k, n = weights.shape
+    blocks = -(-k // 32)
+    lines = np.zeros((n, blocks, 32), F)
+    lines.reshape(n, -1)[:, :k] = weights.T
+    if kind == 0:
+        ends = np.take_along_axis(lines, np.abs(lines).argmax(-1)[..., None], -1)
+        scales, zeros = ends / F(-8), np.full((n, blocks, 1), 8, U8)
+    else:
+        least, largest = np.minimum(lines.min(-1, keepdims=True), 0), np.maximum(lines.max(-1, keepdims=True), 0)
+        scales = (largest - least) / F(15)
+        zeros = np.rint(-least / scales).astype(U8)
+    codes = np.clip(np.rint(lines / scales) + zeros, 0, 15).astype(U8)
+    parts = [scales.astype(F).view(U8), zeros, codes[..., :16] | codes[..., 16:] << 4]
+    packed = np.concatenate(parts if kind else [parts[0], parts[2]], -1).ravel()
+    real = (codes.astype(np.float64) - zeros) * scales
+    return packed, real.reshape(n, -1)[:, :k].T
+
+
+@pytest.mark.parametrize("kind", [0, 1])
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize("shape, n", [((1, 64), 8), ((2, 3, 96), 20), ((5, 70), 17), ((40, 256), 24), ((0, 32), 3)])
+def test_matmul_fpq4(kind, constant, shape, n):
+    a, (b, real) = normal(*shape), blob(normal(shape[-1], n), kind)
+    inputs, constants = [a, b, np.array(real.shape, I64)], {"x1", "x2"} if constant else {"x2"}
+    y, = ours("MatMulFpQ4", inputs, {"blk_quant_type": kind}, constants=constants)
+    np.testing.assert_allclose(y, a @ real, rtol=1e-4, atol=2e-5)
+    try:
+        check("MatMulFpQ4", inputs, {"blk_quant_type": kind}, constants=constants)
+    except Exception as refused:                       # ONNX Runtime has a kernel for processors with AVX-512 alone
+        if "not yet supported on this hardware" not in str(refused):
+            raise
+
+
+def test_matmul_fpq4_of_constants_is_matmul_nbits(tmp_path):
+    a, (b, real) = normal(3, 64), blob(normal(64, 8), 1)
+    data, feeds = model_of("MatMulFpQ4", [a, b, np.array(real.shape, I64)], ("y",), {}, {"x1", "x2"})
+    session = clprim.Session(data)
+    y = session.run(feeds)["y"]
+    session.save(tmp_path / "saved.onnx")
+    assert [node.op_type for node in onnx.load(tmp_path / "saved.onnx").graph.node] == ["MatMulNBits"]
+    np.testing.assert_array_equal(clprim.Session(tmp_path / "saved.onnx").run(feeds)["y"], y)
+
+
+@pytest.mark.parametrize("change, said", [
+    ({"blk_quant_type": 2}, "blk_quant_type is 2"), ({"B": np.zeros(50, U8)}, r"expected uint8 \[168\]"),
+    ({"B_shape": np.array([64, 4, 1], I64)}, "B_shape has 3"), ({"B_shape": np.array([64, -4], I64)}, r"\[64, -4\]"),
+])
+@pytest.mark.parametrize("constants", [set(), {"x1", "x2"}])
+def test_matmul_fpq4_refuses(change, said, constants):
+    inputs = {"B": np.zeros(168, U8), "B_shape": np.array([64, 4], I64)}
+    inputs |= {name: array for name, array in change.items() if name in inputs}
+    attributes = {name: value for name, value in change.items() if name not in inputs}
+    with pytest.raises(clprim.InvalidArgument, match="MatMulFpQ4.*" + said):
+        ours("MatMulFpQ4", [normal(2, 64), *inputs.values()], attributes, constants=constants)

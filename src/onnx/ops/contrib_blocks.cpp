@@ -1,4 +1,4 @@
-// com.microsoft's block-quantised weights: MatMulNBits, GatherBlockQuantized.
+// com.microsoft's block-quantised weights: MatMulNBits, MatMulFpQ4, GatherBlockQuantized.
 #include <algorithm>
 #include <functional>
 #include <optional>
@@ -7,6 +7,7 @@
 #include <clprim/copy.hpp>
 #include <clprim/quantized.hpp>
 
+#include "onnx/four_bit_blocks.hpp"
 #include "onnx/ops/compose.hpp"
 #include "onnx/ops/contrib.hpp"
 #include "onnx/ops/families.hpp"
@@ -185,6 +186,22 @@ void matmul_nbits(Call& call)
     call.output(0, y.reshaped(shape, call.queue()));
 }
 
+// Constant weights are MatMulNBits' by now (simplify.cpp). Others come to the host.
+void matmul_fpq4(Call& call)
+{
+    const Compose op(call);
+    const auto shape = call.ints(2);
+    call.check(shape.size() == 2, "B_shape has ", shape.size(), " elements, expected 2");
+    const FourBitBlocks blocks{shape[0], shape[1], call.integer_attribute("blk_quant_type", 1)};
+    call.check(blocks.valid(), "blk_quant_type is ", blocks.type, " (expected 0 or 1) and B_shape [", blocks.k, ", ",
+               blocks.n, "]");
+    call.check(call.type(1) == ElementType::uint8 && call.input(1).numel() == blocks.bytes(), "B is ",
+               name_of(call.type(1)), " ", to_string(call.shape(1)), ", expected uint8 [", blocks.bytes(), "]");
+    const ApartBlocks b = apart(blocks, call.input(1).host<std::uint8_t>(call.queue()));
+    call.output(0, op("com.microsoft.MatMulNBits", {call.input(0), b.values, b.scales, b.zeros},
+                      {{"K", blocks.k}, {"N", blocks.n}, {"block_size", FourBitBlocks::length}}));
+}
+
 // Rows are gathered first, with their scales and zero points, and made numbers then.
 void gather_block_quantized(Call& call)
 {
@@ -226,6 +243,7 @@ void gather_block_quantized(Call& call)
 
 const OperatorRow contrib_block_rows[] = {
     {"MatMulNBits", 1, matmul_nbits, nullptr, microsoft},
+    {"MatMulFpQ4", 1, matmul_fpq4, nullptr, microsoft},
     {"GatherBlockQuantized", 1, gather_block_quantized, nullptr, microsoft},
 };
 
