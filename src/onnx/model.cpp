@@ -41,8 +41,6 @@ std::size_t bytes_of(const Graph& graph)
 const char* deliberate_reason(const Node& node)
 {
     static const std::map<std::string_view, const char*> reasons{
-        {"WhisperBeamSearch", "a search of Whisper is a loop of the program's: export the decoder alone and run it "
-                              "step by step, with its caches as device values (Session::run takes and returns them)"},
         {"PagedAttention", "paged attention is not supported; export with padded sequences"}};
     const auto found = node.domain == "com.microsoft" ? reasons.find(node.op_type) : reasons.end();
     return found == reasons.end() ? nullptr : found->second;

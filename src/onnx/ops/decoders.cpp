@@ -242,20 +242,29 @@ private:
 // An encoder of encoder_input_ids, encoder_attention_mask: to the keys and values of cross attention alone; or of
 // decoder_input_ids too, to logits, encoder_hidden_states, self attention and cross attention of the first step. A
 // decoder of input_ids, encoder_attention_mask, perhaps encoder_hidden_states, self and cross attention to logits and
-// self attention.
+// self attention. Sounds have no mask, and their encoder takes decoder_input_ids, of which there may be several.
 class LikeT5 final : public SubgraphDecoder {
 public:
     LikeT5(Call& call, const Prompt& prompt)
         : SubgraphDecoder(call, prompt), encoder_(subgraph(call, "encoder")), decoder_(subgraph(call, "decoder")),
-          starts_(encoder_.inputs.size() == 3), with_states_(has_input(decoder_, "encoder_hidden_states"))
+          starts_(encoder_.inputs.size() == (prompt.audio ? 2 : 3)),
+          with_states_(has_input(decoder_, "encoder_hidden_states"))
     {
-        call.check(prompt.start >= 0, "decoder_start_token_id is ", prompt.start);
-        const std::size_t first = with_states_ ? 3 : 2, own = memories(decoder_);
-        call.check((starts_ || encoder_.inputs.size() == 2) && own > 0 && own % 2 == 0 &&
-                       decoder_.inputs.size() >= first + 2 * own && input_name(decoder_, 0) == "input_ids" &&
-                       input_name(decoder_, 1) == "encoder_attention_mask" && (starts_ || !with_states_) &&
+        const std::size_t first = (prompt.audio ? 1 : 2) + (with_states_ ? 1 : 0), own = memories(decoder_);
+        call.check(own > 0 && own % 2 == 0 && decoder_.inputs.size() >= first + 2 * own &&
+                       input_name(decoder_, 0) == "input_ids" &&
+                       (prompt.audio ? starts_ : input_name(decoder_, 1) == "encoder_attention_mask" &&
+                                                     (starts_ || (encoder_.inputs.size() == 2 && !with_states_))) &&
                        encoder_.outputs.size() == (starts_ ? 2 + 2 * own : own),
                    "the encoder and the decoder do not fit each other");
+        if (call.has(prompt.beginning)) {
+            start_ = TokenMatrix::of(call, prompt.beginning);
+            call.check(start_.rows == prompt.batch && start_.columns > 0, "decoder_input_ids have shape ",
+                       to_string(call.shape(prompt.beginning)), ", expected [", prompt.batch, ", length]");
+        } else {
+            call.check(prompt.start >= 0, "decoder_start_token_id is ", prompt.start);
+            start_ = TokenMatrix::column(std::vector<Token>(static_cast<std::size_t>(prompt.batch), prompt.start));
+        }
         const auto& ids = decoder_.input_ports[0].shape;
         const auto* length = ids.size() == 2 ? std::get_if<std::int64_t>(&ids[1]) : nullptr;
         whole_ = !length || *length != 1;
@@ -263,29 +272,26 @@ public:
 
     std::vector<Sequence> beginnings() const override
     {
-        return std::vector<Sequence>(static_cast<std::size_t>(rows()), Sequence{prompt_.start});
+        std::vector<Sequence> result;
+        TokenMatrix start = start_;
+        for (std::int64_t i = 0; i < rows(); ++i) {
+            const auto row = start.row(i / prompt_.beams);
+            result.emplace_back(row.begin(), row.end());
+        }
+        return result;
     }
 
     TokenScores first() override
     {
-        TokenMatrix ids = TokenMatrix::of(call_, prompt_.ids), mask = ids;
-        if (call_.has(prompt_.mask)) {
-            mask = TokenMatrix::of(call_, prompt_.mask);
-            call_.check(mask.rows == ids.rows && mask.columns == ids.columns, "attention_mask has shape ",
-                        to_string(call_.shape(prompt_.mask)), ", input_ids ", to_string(call_.shape(prompt_.ids)));
-        } else {                                 // padding is in front: a last token may look like it
-            for (std::int64_t i = 0; i < mask.rows; ++i) {
-                bool begun = false;
-                for (Token& element : mask.row(i))
-                    element = begun = begun || element != prompt_.pad;
-            }
+        Values arguments{call_.input(prompt_.ids)};
+        if (!prompt_.audio) {
+            TokenMatrix ids = TokenMatrix::of(call_, prompt_.ids), mask = mask_of(ids);
+            arguments = {ids.value(), mask.value()};
+            fixed_ = {mask.repeated(prompt_.beams).value()};
         }
-        Values arguments{ids.value(), mask.value()};
-        std::vector<Token> start(static_cast<std::size_t>(prompt_.batch), prompt_.start);
         if (starts_)
-            arguments.push_back(TokenMatrix::column(start).value());
+            arguments.push_back(start_.value());
         Values results = call_.evaluate(encoder_, arguments);
-        fixed_ = {mask.repeated(prompt_.beams).value()};
         const std::size_t own = memories(decoder_), before = starts_ ? 2 : 0;
         if (starts_ && with_states_)
             fixed_.push_back(spread(results[1]));
@@ -295,7 +301,7 @@ public:
         for (std::size_t i = results.size() - own; i < results.size(); ++i)
             cross_.push_back(spread(results[i]));
         if (starts_) {
-            length_ = 1;
+            length_ = start_.columns;
             return scores_of(results[0]);
         }
         const Dims shape = cross_[0].shape();
@@ -315,6 +321,23 @@ public:
 
 private:
     bool is_shared() const { return has_input(decoder_, "past_sequence_length"); }
+
+    TokenMatrix mask_of(const TokenMatrix& ids) const
+    {
+        TokenMatrix mask = ids;
+        if (call_.has(prompt_.mask)) {
+            mask = TokenMatrix::of(call_, prompt_.mask);
+            call_.check(mask.rows == ids.rows && mask.columns == ids.columns, "attention_mask has shape ",
+                        to_string(call_.shape(prompt_.mask)), ", input_ids ", to_string(call_.shape(prompt_.ids)));
+            return mask;
+        }
+        for (std::int64_t i = 0; i < mask.rows; ++i) {      // padding is in front: a last token may look like it
+            bool begun = false;
+            for (Token& element : mask.row(i))
+                element = begun = begun || element != prompt_.pad;
+        }
+        return mask;
+    }
 
     // Every sample of axis 0 for each of its beams.
     Value spread(const Value& x) const
@@ -355,6 +378,7 @@ private:
 
     const Graph &encoder_, &decoder_;
     bool starts_, with_states_, whole_ = false;    // the decoder takes whole sequences
+    TokenMatrix start_;                            // what samples begin with
     std::int64_t length_ = 0;                      // of what is remembered
     Values fixed_, past_, cross_;
 };
@@ -366,7 +390,8 @@ std::unique_ptr<Decoder> decoder_of(Call& call, const Prompt& prompt)
     const std::int64_t type = call.integer_attribute("model_type", 0);
     if (type == 0)
         return std::make_unique<LikeGpt>(call, prompt);
-    call.check(type == 1, "model_type is ", type, ", expected 0 (like GPT-2) or 1 (like T5)");
+    call.check(type == (prompt.audio ? 2 : 1), "model_type is ", type, ", expected 0 (like GPT-2), 1 (like T5) or, of "
+               "beam searches, 2 (Whisper)");
     return std::make_unique<LikeT5>(call, prompt);
 }
 

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "onnx/ops/contrib.hpp"
 #include "onnx/ops/next_token.hpp"
 
 namespace clprim::onnx {
@@ -10,6 +11,8 @@ namespace clprim::onnx {
 // Where a search operator has its inputs.
 struct Prompt {
     std::size_t ids = 0, mask = 6;             // inputs; the mask may be absent
+    std::size_t beginning = none;              // decoder_input_ids, which may be absent
+    bool audio = false;                        // input `ids` has features of sounds
     std::int64_t batch = 0, beams = 1, most = 0;
     Token pad = 0, start = 0;
     std::int64_t vocabulary = 0;               // of which scores are asked; all that the model has where not positive
@@ -26,7 +29,8 @@ public:
     virtual TokenScores next(std::span<const Sequence> sequences, std::span<const std::int64_t> parents) = 0;
 };
 
-// Like GPT-2 (one subgraph, and perhaps one for the first step) or like T5 (an encoder, too), by `model_type`.
+// Like GPT-2 (one subgraph, and perhaps one for the first step), like T5 (an encoder, too) or like Whisper (an encoder
+// of sounds), by `model_type`.
 std::unique_ptr<Decoder> decoder_of(Call& call, const Prompt& prompt);
 
 }  // namespace clprim::onnx

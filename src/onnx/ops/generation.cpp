@@ -1,6 +1,7 @@
-// com.microsoft's searches for text: GreedySearch, Sampling, BeamSearch. The models are subgraphs and run on the
-// device; what is done with the scores of one token at a time, the host does.
+// com.microsoft's searches for text: GreedySearch, Sampling, BeamSearch, WhisperBeamSearch. The models are subgraphs
+// and run on the device; what is done with the scores of one token at a time, the host does.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "onnx/ops/beams.hpp"
@@ -14,9 +15,9 @@ namespace {
 
 constexpr std::int64_t longest = 4096, most_beams = 128;
 
-// Where an operator has what all have.
+// Where an operator has what all have, and what those have that may begin with sounds.
 struct Places {
-    std::size_t repetition_penalty, allowed, first_allowed, mask;
+    std::size_t repetition_penalty, allowed, first_allowed, mask, beginning = none;
 };
 
 Token token_attribute(const Call& call, const char* name)
@@ -40,8 +41,11 @@ Prompt prompt_of(const Call& call, const Places& at)
 {
     Prompt prompt;
     prompt.mask = at.mask;
-    call.check(call.shape(0).size() == 2 && call.shape(0).product() > 0, "input_ids has shape ",
-               to_string(call.shape(0)), ", expected [batch, length]");
+    prompt.audio = at.beginning != none && call.integer_attribute("model_type", 0) == 2;
+    if (prompt.audio)
+        prompt.beginning = at.beginning;
+    call.check(call.shape(0).size() == (prompt.audio ? 3 : 2) && call.shape(0).product() > 0, "input_ids has shape ",
+               to_string(call.shape(0)), ", expected [batch, ", prompt.audio ? "features, " : "", "length]");
     prompt.batch = call.shape(0)[0];
     prompt.most = integer_or(call, 1, longest);
     call.check(prompt.most <= longest, "max_length is ", prompt.most, ", more than ", longest);
@@ -180,14 +184,51 @@ BeamOptions beam_options(const Call& call, const Prompt& prompt, Token eos)
             call.integer_attribute("early_stopping", 0) == 1, eos, prompt.pad};
 }
 
+// Probabilities of one token beside all, a row of logits for each sample.
+void put_probabilities(Call& call, TokenScores scores, std::int64_t token, std::int64_t batch)
+{
+    call.check(token >= 0 && token < scores.vocabulary, "no_speech_token_id is ", token, " of ", scores.vocabulary,
+               " tokens");
+    log_softmax_rows(scores);
+    Value result = Value::zeros(ElementType::float32, {batch});
+    const auto beams = scores.rows() / static_cast<std::size_t>(batch);
+    for (std::size_t i = 0; float& probability : result.mutable_host<float>())
+        probability = std::exp(scores.row(beams * i++)[static_cast<std::size_t>(token)]);
+    call.output(4, result);
+}
+
+// What WhisperBeamSearch has beside BeamSearch.
+void add_whisper(const Call& call, TokenRules& rules)
+{
+    call.check(call.integer_attribute("model_type", 0) == 2, "model_type must be 2");
+    call.check(call.integer_attribute("decoder_output_cross_qk", 0) == 0 && !call.wants(3),
+               "cross_qk is not supported");
+    call.check(!call.has(13), "extra_decoding_ids is not supported");
+    rules.temperature = number_or(call, 14, 1);
+    call.check(rules.temperature > 0, "temperature is ", rules.temperature);
+    const std::int64_t processor = integer_or(call, 11, 0);
+    call.check(processor == 0 || processor == 1, "logits_processor is ", processor, ", expected 0 or 1 (timestamps)");
+    if (!processor)
+        return;
+    const auto token = [&](const char* name) { return static_cast<Token>(call.integer_attribute(name, -1)); };
+    rules.timestamps = Timestamps{token_attribute(call, "beginning_timestamp_token_id"), rules.eos,
+                                  token("decoder_start_token_id"), token("translate_token_id"),
+                                  token("transcribe_token_id"), token("start_of_lm_token_id"),
+                                  token("no_timestamps_token_id")};
+}
+
 void beam_search(Call& call)
 {
-    constexpr Places at{6, 7, 8, 9};
+    constexpr Places at{6, 7, 8, 9, 10};
     Prompt prompt = prompt_of(call, at);
     prompt.beams = integer_or(call, 3, 1);
-    const TokenRules rules = rules_of(call, at, prompt);
-    call.check(!call.has(10), "decoder_input_ids is not supported");
-    call.check(integer_or(call, 11, 0) == 0, "logits_processor is not supported");
+    TokenRules rules = rules_of(call, at, prompt);
+    call.check(prompt.audio || !call.has(10), "decoder_input_ids is not supported");
+    const bool whisper = call.node().op_type == "WhisperBeamSearch";
+    if (whisper)
+        add_whisper(call, rules);
+    else
+        call.check(integer_or(call, 11, 0) == 0, "logits_processor is not supported");
     const BeamOptions options = beam_options(call, prompt, rules.eos);
     const auto decoder = decoder_of(call, prompt);
     auto sequences = decoder->beginnings();
@@ -196,6 +237,8 @@ void beam_search(Call& call)
     std::vector<float> history;
     TokenScores scores = decoder->first();
     check_rules(call, rules, scores.vocabulary, prompt.batch);
+    if (whisper && call.wants(4))
+        put_probabilities(call, scores, call.integer_attribute("no_speech_token_id", -1), prompt.batch);
     const std::int64_t begun = static_cast<std::int64_t>(sequences[0].size()), vocabulary = scores.vocabulary;
     for (bool first = true;; first = false) {
         log_softmax_rows(scores);
@@ -229,6 +272,7 @@ const OperatorRow generation_rows[] = {
     {"GreedySearch", 1, greedy_search, nullptr, microsoft},
     {"Sampling", 1, sampling, nullptr, microsoft},
     {"BeamSearch", 1, beam_search, nullptr, microsoft},
+    {"WhisperBeamSearch", 1, beam_search, nullptr, microsoft},
 };
 
 }  // namespace

@@ -45,7 +45,57 @@ void forbid_masked(std::span<float> row, std::span<const std::int64_t> allowed)
             row[i] = never;
 }
 
+void forbid(std::span<float> row, std::int64_t begin, std::int64_t end)
+{
+    const auto count = static_cast<std::int64_t>(row.size());
+    for (std::int64_t i = std::clamp<std::int64_t>(begin, 0, count); i < std::min(end, count); ++i)
+        row[static_cast<std::size_t>(i)] = never;
+}
+
+// The logarithm of the probability that one of several tokens comes.
+float log_sum(std::span<const float> row)
+{
+    const float largest = row.empty() ? never : *std::ranges::max_element(row);
+    if (largest == never)
+        return never;
+    double sum = 0;
+    for (const float score : row)
+        sum += std::exp(static_cast<double>(score) - largest);
+    return static_cast<float>(std::log(sum)) + largest;
+}
+
 }  // namespace
+
+void Timestamps::apply(std::span<float> row, const Sequence& sequence) const
+{
+    constexpr Token latest_beginning = 50;      // a second
+    const auto count = static_cast<std::int64_t>(row.size());
+    const auto is_time = [&](Token token) { return token >= first; };
+    const auto found = std::ranges::find_if(sequence, is_time);
+    // Where a time has come there is text behind it; else what comes next is the first.
+    const std::size_t begun = found == sequence.end() ? sequence.size()
+                                                      : static_cast<std::size_t>(found - sequence.begin()) + 1;
+    const bool later = sequence.size() > begun;
+    for (const Token token : {no_timestamps, start_of_lm})
+        forbid(row, token, token + 1);
+    for (const Token token : {start, translate, transcribe})
+        if (later)
+            forbid(row, token, token + 1);
+    const bool after_time = !sequence.empty() && is_time(sequence.back()),
+               second = !later || is_time(sequence[sequence.size() - 2]);
+    if (after_time && second)
+        forbid(row, first, count);
+    else if (after_time)
+        forbid(row, 0, eos);
+    const auto last = std::ranges::find_if(sequence.rbegin(), sequence.rend(), is_time);
+    if (last != sequence.rend())
+        forbid(row, first, after_time && !second ? *last : *last + 1);
+    if (!later)
+        forbid(row, first + latest_beginning + 1, count);
+    const auto text = row.first(static_cast<std::size_t>(std::clamp<std::int64_t>(first, 0, count)));
+    if (!text.empty() && log_sum(row.subspan(text.size())) > *std::ranges::max_element(text))
+        forbid(row, 0, first);
+}
 
 void TokenRules::apply(TokenScores& scores, std::span<const Sequence> sequences, std::size_t beams, bool first) const
 {
@@ -69,6 +119,8 @@ void TokenRules::apply(TokenScores& scores, std::span<const Sequence> sequences,
         if (!present.empty() && presence_penalty != 0)
             for (std::size_t k = 0; k < vocabulary; ++k)
                 row[k] -= static_cast<float>(present[sample + k]) * presence_penalty;
+        if (timestamps)
+            timestamps->apply(row, sequences[i]);
     }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <span>
 #include <vector>
@@ -27,6 +28,13 @@ struct TokenScores {
     std::size_t rows() const { return vocabulary ? numbers.size() / static_cast<std::size_t>(vocabulary) : 0; }
 };
 
+// How Whisper's tokens may follow each other: text between pairs of times, which do not decrease, from `first` on.
+struct Timestamps {
+    Token first = 0, eos = 0, start = -1, translate = -1, transcribe = -1, start_of_lm = -1, no_timestamps = -1;
+
+    void apply(std::span<float> row, const Sequence& sequence) const;
+};
+
 struct TokenRules {
     float repetition_penalty = 1, temperature = 1, presence_penalty = 0;
     std::int64_t no_repeat_ngram_size = 0, min_length = 0;
@@ -34,6 +42,7 @@ struct TokenRules {
     std::vector<std::int64_t> allowed;          // 0 for tokens that never come; empty: all do
     std::vector<std::int64_t> first_allowed;    // the same for the first step, [batch, vocabulary]
     std::vector<std::int64_t> present;          // [batch, vocabulary]
+    std::optional<Timestamps> timestamps;
 
     // Of `sequences`, of which `beams` in a row belong to one sample.
     void apply(TokenScores& scores, std::span<const Sequence> sequences, std::size_t beams, bool first) const;
