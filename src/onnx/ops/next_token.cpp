@@ -68,7 +68,7 @@ float log_sum(std::span<const float> row)
 
 void Timestamps::apply(std::span<float> row, const Sequence& sequence) const
 {
-    constexpr Token latest_beginning = 50;      // a second
+    constexpr std::int64_t latest_beginning = 50, one = 1;      // a second; no overflow, whatever tokens are given
     const auto count = static_cast<std::int64_t>(row.size());
     const auto is_time = [&](Token token) { return token >= first; };
     const auto found = std::ranges::find_if(sequence, is_time);
@@ -77,10 +77,10 @@ void Timestamps::apply(std::span<float> row, const Sequence& sequence) const
                                                       : static_cast<std::size_t>(found - sequence.begin()) + 1;
     const bool later = sequence.size() > begun;
     for (const Token token : {no_timestamps, start_of_lm})
-        forbid(row, token, token + 1);
+        forbid(row, token, token + one);
     for (const Token token : {start, translate, transcribe})
         if (later)
-            forbid(row, token, token + 1);
+            forbid(row, token, token + one);
     const bool after_time = !sequence.empty() && is_time(sequence.back()),
                second = !later || is_time(sequence[sequence.size() - 2]);
     if (after_time && second)
@@ -89,9 +89,9 @@ void Timestamps::apply(std::span<float> row, const Sequence& sequence) const
         forbid(row, 0, eos);
     const auto last = std::ranges::find_if(sequence.rbegin(), sequence.rend(), is_time);
     if (last != sequence.rend())
-        forbid(row, first, after_time && !second ? *last : *last + 1);
+        forbid(row, first, after_time && !second ? *last : *last + one);
     if (!later)
-        forbid(row, first + latest_beginning + 1, count);
+        forbid(row, first + latest_beginning + one, count);
     const auto text = row.first(static_cast<std::size_t>(std::clamp<std::int64_t>(first, 0, count)));
     if (!text.empty() && log_sum(row.subspan(text.size())) > *std::ranges::max_element(text))
         forbid(row, 0, first);
