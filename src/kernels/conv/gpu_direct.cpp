@@ -65,7 +65,8 @@ struct Cut {
         more = taps > most_taps || taps == 0;
         if (more)
             taps = scale > 0 ? 4 : 2;
-        if (crowded(call, device))
+        const cl_long registers = filled(call, device);
+        if (registers > 136)
             more = true, taps = 4;
         const bool many = quads || rows > 1, intel = !device.sub_group_sizes.empty();   // of 128 registers
         const cl_long held = taps * p.taps[1];
@@ -83,7 +84,7 @@ struct Cut {
             lines = many || scale > 1 || held > 9 ? 2 : 4;
         if (lines > 1 && taps_y > 1 && scale < step)
             apart = step;
-        skip = rows_crowded(call);
+        skip = rows_crowded(call) || (!more && registers > 128);
     }
 
     // Blocks of `lines` rows.
@@ -111,15 +112,15 @@ struct Cut {
         return std::max<cl_long>(bytes / 4, 1) * values * (phase < 0 ? 2 : 1) > 230;
     }
 
-    // Whether Intel's registers are too few for all taps of a row: values with their places, four sums or factors,
-    // weights, or sums that are kept beside what replaces them. As compilers were seen to spill.
-    bool crowded(const Call& call, const Device& device) const
+    // How many of Intel's 128 registers all taps of a row fill if they are many: values with their places, four sums or
+    // factors, weights, or sums that are kept beside what replaces them. As compilers were seen to spill.
+    cl_long filled(const Call& call, const Device& device) const
     {
-        if (!quads || more || device.sub_group_sizes.empty())
-            return false;
+        if (!quads || more || taps <= 4 || device.sub_group_sizes.empty())
+            return 0;
         const cl_long sums = call.pass == ConvPass::backward_weight ? 2 : 1;
-        const cl_long most = detail::spilling_sub_group(device) ? 160 : 128;
-        return taps > 4 && 4 * (values_of_row() * 3 / 2 + pixels + sums * taps) > most;
+        const cl_long spare = detail::spilling_sub_group(device) ? 24 : 0;
+        return 4 * (values_of_row() * 3 / 2 + pixels + sums * taps) - spare;
     }
 
     std::string options() const
