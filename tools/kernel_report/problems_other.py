@@ -149,7 +149,7 @@ def mathematics() -> Iterator[Problem]:
     for name, operator in table.items():
         yield Problem(f"linalg: {name}, float32, 16x64x64", lambda f=operator: f(empty(16, 64, 64)))
     yield Problem("fft: float32, 256x1024", lambda: torch.fft.rfft(empty(256, 1024)))
-    for lines, n in (256, 1024), (400, 480), (16, 65536), (64, 1009), (64, 17):   # the last: large and small primes
+    for lines, n in (256, 1024), (400, 480), (16, 65536), (64, 1009), (64, 17), (400, 1001):   # large and small primes
         yield Problem(f"fft: complex64, {lines}x{n}",
                       lambda lines=lines, n=n: torch.fft.fft(empty(lines, n, dtype="complex64")))
     yield Problem("fft: float32, 16x131072", lambda: torch.fft.rfft(empty(16, 131072)))

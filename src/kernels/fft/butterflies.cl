@@ -52,21 +52,36 @@ static inline void butterfly_8(number* v)
     }
 }
 
-// Any other small prime: term t is the sum of v[r] exp(-2 pi i r t / radix).
-static inline void butterfly_any(const int radix, number* v, const __global R* roots)
+// Any other small prime: term t is the sum of v[r] exp(-2 pi i r t / radix). Numbers r and radix - r have conjugate
+// roots: their sum is multiplied by the real part, their difference by the imaginary one, which terms t and radix - t
+// have in common.
+static inline __attribute__((always_inline)) void butterfly_any(const int radix, number* v, const __global R* roots)
 {
-    number sums[MOST_RADIX];
-    for (int t = 0; t < radix; ++t) {
-        sums[t] = v[0];
-        for (int r = 1; r < radix; ++r) {
-            const int turn = r * t % radix * (N / radix);
-            const R re = roots[turn], im = roots[N + turn];
-            sums[t].re += v[r].re * re - v[r].im * im;
-            sums[t].im += v[r].re * im + v[r].im * re;
-        }
+    number terms[MOST_RADIX];
+    terms[0] = v[0];
+#pragma unroll
+    for (int r = 1; r <= radix / 2; ++r) {
+        const number sum = plus(v[r], v[radix - r]);
+        v[radix - r] = minus(v[r], v[radix - r]);
+        v[r] = sum;
+        terms[0] = plus(terms[0], sum);
     }
+#pragma unroll
+    for (int t = 1; t <= radix / 2; ++t) {
+        number even = v[0], odd = {0, 0};
+#pragma unroll
+        for (int r = 1; r <= radix / 2; ++r) {
+            const int turn = r * t % radix, nearer = min(turn, radix - turn);
+            const R re = roots[nearer * (N / radix)], im = roots[N + nearer * (N / radix)];
+            even = plus(even, scaled(re, v[r]));
+            odd = plus(odd, scaled(turn == nearer ? im : -im, v[radix - r]));
+        }
+        terms[t] = (number){even.re - odd.im, even.im + odd.re};
+        terms[radix - t] = (number){even.re + odd.im, even.im - odd.re};
+    }
+#pragma unroll
     for (int t = 0; t < radix; ++t)
-        v[t] = sums[t];
+        v[t] = terms[t];
 }
 
 static inline __attribute__((always_inline)) void butterfly(const int radix, number* v, const __global R* roots)

@@ -14,6 +14,7 @@
 #include <kernels/fft/layout.hpp>
 #include <kernels/fft/roots.hpp>
 #include <kernels/fft/tables.hpp>
+#include <kernels/gemm/gpu_tile.hpp>
 #include <kernels/team.hpp>
 
 namespace clprim {
@@ -60,6 +61,7 @@ struct Line {
     std::int64_t n;
     std::vector<int> radices;
     unsigned team = 1, lines = 1;
+    int sub_group = 0;   // SUB_GROUP where numbers of a small transform would be spilled; 0: as compilers like
 
     Line(const Device& device, std::int64_t n_, bool wide, bool across) : n(n_)
     {
@@ -70,6 +72,8 @@ struct Line {
         radices = radices_of(n);
         if (radices.empty() || cpu)
             return;
+        if (std::ranges::any_of(radices, [&](int radix) { return radix > 8 || (wide && radix == 7); }))
+            sub_group = detail::spilling_sub_group(device);
         const auto most = static_cast<unsigned>(std::min<std::size_t>(256, std::bit_floor(device.max_work_group_size)));
         const auto fits = static_cast<unsigned>(std::bit_floor(device.local_memory / bytes));
         team = std::clamp(std::bit_floor(static_cast<unsigned>(n) / 8), 1u, most);
@@ -86,6 +90,8 @@ struct Line {
                                           std::max(*std::ranges::max_element(radices), 8));
         for (std::size_t i = 0; i < radices.size(); ++i)
             text += detail::concat(" -DRADIX_", i, '=', radices[i]);
+        if (sub_group > 0)
+            text += detail::concat(" -DSUB_GROUP=", sub_group);
         return text + (across && lines > 1 ? " -DACROSS" : "") + kind;
     }
 };

@@ -4,6 +4,7 @@
 // CPUs take those of few elements so, others by vectors (cpu_lines.cl, cpu_columns.cl). Inverse transforms exchange
 // real and imaginary parts on the way in and out.
 // Options: -DR=float or double, -DN, -DPASSES=n, -DRADIX_0=.. and so on, their product N; -DTEAM, -DLINES;
+// -DSUB_GROUP: lanes of sub-groups of Intel's GPUs, where more would spill the numbers of a small transform;
 // -DTURN: term k of line l is turned by exp(-2 pi i k (l modulo inner) / all) at the end. -DREAL_IN: lines of 2 N real
 // numbers become the first N + 1 terms of their transform; -DREAL_OUT: the way back, where the imaginary parts of terms
 // 0 and N count for nothing; `turns` are exp(-2 pi i k / 2 N) then, and layouts count elements of either tensor.
@@ -122,7 +123,11 @@ void pass(const int radix, const int done, const SPACE R* from, SPACE R* to, con
         current = 1 - current;                                                   \
     }
 
+#ifdef SUB_GROUP
+__kernel __attribute__((reqd_work_group_size(TEAM * LINES, 1, 1), intel_reqd_sub_group_size(SUB_GROUP)))
+#else
 __kernel __attribute__((reqd_work_group_size(TEAM * LINES, 1, 1)))
+#endif
 void fft_lines(const __global taken_t* x, ulong x_offset, __global given_t* y, ulong y_offset,
                const __global R* roots, ulong roots_offset, const __global complex_t* turns, ulong turns_offset,
                lines_t p, R scale)
