@@ -73,8 +73,11 @@ static inline __attribute__((always_inline)) void butterfly_any(const int radix,
         for (int r = 1; r <= radix / 2; ++r) {
             const int turn = r * t % radix, nearer = min(turn, radix - turn);
             const R re = roots[nearer * (N / radix)], im = roots[N + nearer * (N / radix)];
-            even = plus(even, scaled(re, v[r]));
-            odd = plus(odd, scaled(turn == nearer ? im : -im, v[radix - r]));
+            const R turned_im = turn == nearer ? im : -im;   // products and sums in one expression each: fused
+            even.re += re * v[r].re;
+            even.im += re * v[r].im;
+            odd.re += turned_im * v[radix - r].re;
+            odd.im += turned_im * v[radix - r].im;
         }
         terms[t] = (number){even.re - odd.im, even.im + odd.re};
         terms[radix - t] = (number){even.re + odd.im, even.im - odd.re};
