@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
 #include <mutex>
 
 #include <core/environment.hpp>
@@ -18,15 +17,20 @@ constexpr std::size_t most_threads = 7;
 // Threads of a program that launch in turns are not followed at every turn.
 constexpr auto shortest_stay = std::chrono::milliseconds(1);
 
-struct DriverThread {
+// A thread that worked while another waited. It is taken for the driver's after a second time, and for something else
+// again, as a thread of OpenMP's that spun, once it has been idle as often as it worked.
+struct Worker {
+    static constexpr int enough = 2, most = 4;
+
     std::int64_t id;
-    CpuSet allowed;     // before it was kept off one
+    int times = 1;          // worked, less those idle
+    bool placed = false;
+    CpuSet allowed{};       // before it was kept off a CPU
 };
 
 struct Placement {
     std::mutex mutex;
-    std::vector<DriverThread> threads;
-    std::vector<std::int64_t> candidates;   // of the last look
+    std::vector<Worker> workers;
     Clock::time_point placed{};
 };
 
@@ -61,17 +65,17 @@ void make_way_for_driver_threads() noexcept
     const auto now = Clock::now();
     if (!lock || now - state.placed < shortest_stay)
         return;
-    std::erase_if(state.threads, [cpu](const DriverThread& thread) {
-        CpuSet others = thread.allowed;
+    std::erase_if(state.workers, [cpu](const Worker& worker) {
+        CpuSet others = worker.allowed;
         others.reset(static_cast<std::size_t>(cpu));
-        return !run_on(thread.id, others);
+        return worker.placed && !run_on(worker.id, others);
     });
-    any_threads = !state.threads.empty();
+    any_threads = std::ranges::any_of(state.workers, &Worker::placed);
     free_cpu = cpu;
     state.placed = now;
 }
 
-bool others_at_work() noexcept
+bool others_at_work(bool device_busy) noexcept
 try {
     constexpr auto moment = std::chrono::microseconds(4);
     constexpr std::size_t most = 64;    // of more it is not asked
@@ -92,8 +96,9 @@ try {
     bool found = false;
     for (std::size_t k = 0; k < known->size(); ++k) {
         const std::int64_t id = (*known)[k];
-        const bool other = id != thread_id() &&
-                           std::ranges::find(state.threads, id, &DriverThread::id) == state.threads.end();
+        const auto worker = std::ranges::find(state.workers, id, &Worker::id);
+        const bool drivers = device_busy && worker != state.workers.end() && worker->placed;
+        const bool other = id != thread_id() && !drivers;
         found |= other && running_time(id) - before[k] > moment / 2;
     }
     if (found)      // and may be about to go, for others to come
@@ -105,17 +110,18 @@ try {
 
 void DriverThreadLook::begin() noexcept
 try {
+    constexpr unsigned first_ones = 16, one_in = 64;
     const unsigned number = long_waits.fetch_add(1, std::memory_order_relaxed) + 1;
-    constexpr unsigned first_ones = 4;
-    if (allowed() && (number <= first_ones || std::has_single_bit(number)))
-        for (const std::int64_t id : threads())
-            before_.push_back({id, running_time(id)});
+    if (!allowed() || (number > first_ones && number % one_in != 0))
+        return;
+    for (const std::int64_t id : threads())
+        before_.push_back({id, running_time(id)});
 } catch (...) {     // no memory: another time
     before_.clear();
 }
 
-// Which threads other than the calling one worked for a good part of a wait; none if that one did not, or too many.
-std::vector<std::int64_t> DriverThreadLook::at_work(std::chrono::nanoseconds waited) const
+// Which threads other than the calling one worked for a good part of a wait; not said if that one did not, or too many.
+std::optional<std::vector<std::int64_t>> DriverThreadLook::at_work(std::chrono::nanoseconds waited) const
 {
     std::vector<std::int64_t> ids;
     bool waiting_one = false;
@@ -127,31 +133,40 @@ std::vector<std::int64_t> DriverThreadLook::at_work(std::chrono::nanoseconds wai
         else
             ids.push_back(thread.id);
     }
-    return waiting_one && ids.size() <= most_threads ? ids : std::vector<std::int64_t>{};
+    return waiting_one && ids.size() <= most_threads ? std::optional(std::move(ids)) : std::nullopt;
 }
 
 void DriverThreadLook::end(std::chrono::nanoseconds waited) noexcept
 try {
     if (before_.empty())
         return;
-    std::vector<std::int64_t> now = at_work(waited);
+    const auto ids = at_work(waited);
+    if (!ids)
+        return;
     Placement& state = placement();
     const std::lock_guard lock(state.mutex);
-    for (const std::int64_t id : now) {
-        if (std::ranges::find(state.candidates, id) == state.candidates.end() ||
-            std::ranges::find(state.threads, id, &DriverThread::id) != state.threads.end())
-            continue;
-        // One that may not go where this thread may has a place that somebody chose.
-        const CpuSet cpus = cpus_of(id);
-        if (cpus == cpus_of(thread_id()) && cpus.count() > state.threads.size() + 1) {
-            state.threads.push_back({id, cpus});
-            any_threads = true;
-            free_cpu = -1;
-        }
+    std::erase_if(state.workers, [&](Worker& worker) {
+        const bool worked = std::ranges::find(*ids, worker.id) != ids->end();
+        worker.times = std::min(worker.times + (worked ? 1 : -1), Worker::most);
+        if (worker.times <= 0 && worker.placed)
+            run_on(worker.id, worker.allowed);
+        return worker.times <= 0;
+    });
+    for (const std::int64_t id : *ids) {
+        if (std::ranges::find(state.workers, id, &Worker::id) == state.workers.end())
+            state.workers.push_back({.id = id});
     }
-    state.candidates = std::move(now);
-} catch (...) {
-    before_.clear();
+    const CpuSet here = cpus_of(thread_id());
+    for (Worker& worker : state.workers) {
+        // One that may not go where this thread may has a place that somebody chose.
+        if (worker.placed || worker.times < Worker::enough || here.count() <= ids->size() || cpus_of(worker.id) != here)
+            continue;
+        worker.placed = true;
+        worker.allowed = here;
+        free_cpu = -1;      // they are placed at the next launch
+    }
+    any_threads = std::ranges::any_of(state.workers, &Worker::placed);
+} catch (...) {     // no memory
 }
 
 }  // namespace clprim::detail

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <vector>
 
 #include <core/system.hpp>
@@ -16,19 +17,19 @@ namespace clprim::detail {
 // Ahead of work for a CPU device. Nothing where no such threads were found, or if CLPRIM_PLACE_THREADS=0.
 void make_way_for_driver_threads() noexcept;
 
-// Whether threads other than the calling one and the driver's are at work at this moment, or spin; so they are taken to
-// be where the system does not say.
-bool others_at_work() noexcept;
+// Whether threads other than the calling one are at work at this moment, or spin; so they are taken to be where the
+// system does not say. device_busy: the driver's may be, and are not asked.
+bool others_at_work(bool device_busy) noexcept;
 
 // A look at what the process's threads do while one waits for a CPU device, which says which are the driver's.
 class DriverThreadLook {
 public:
-    // Of waits that are known to be long the first few are looked at, and fewer and fewer of later ones.
+    // Of waits that are known to be long the first are looked at, and some of the later ones.
     void begin() noexcept;
     void end(std::chrono::nanoseconds waited) noexcept;
 
 private:
-    std::vector<std::int64_t> at_work(std::chrono::nanoseconds waited) const;
+    std::optional<std::vector<std::int64_t>> at_work(std::chrono::nanoseconds waited) const;
 
     struct Thread {
         std::int64_t id;

@@ -34,12 +34,12 @@ bool allowed() noexcept
 
 }  // namespace
 
-void pause_openmp_threads() noexcept
+void pause_openmp_threads(bool device_busy) noexcept
 {
     if (!allowed())
         return;
     // Threads that sleep cost nothing, and milliseconds go by until they have awoken to end, behind the device's own.
-    if (const Pause pause = pause_function(); pause && others_at_work())
+    if (const Pause pause = pause_function(); pause && others_at_work(device_busy))
         pause(soft_pause);
 }
 

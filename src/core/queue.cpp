@@ -92,7 +92,7 @@ void Queue::flush_now_and_then()
     constexpr unsigned launches_per_flush = 16;
     if (commands_.fetch_add(1, std::memory_order_release) % launches_per_flush == launches_per_flush - 1) {
         if (runs_on_host(*this))
-            detail::pause_openmp_threads();
+            detail::pause_openmp_threads(true);
         clFlush(handle_());
     }
 }

@@ -17,7 +17,7 @@ void before_launch() noexcept
     // Later the device's threads would have the cores on which the others are to end.
     if (first_launch) {
         first_launch = false;
-        pause_openmp_threads();
+        pause_openmp_threads(false);
     }
 }
 

@@ -16,10 +16,10 @@ def threads():
     return len(os.listdir("/proc/self/task"))
 
 torch.set_num_threads(4)
-x, y = torch.rand(1 << 20), torch.rand(64, device=sys.argv[1])
+x, y = torch.rand(1 << 20), torch.rand(512, 512, device=sys.argv[1])
 def device_work():
-    for _ in range(64):
-        y.mul_(0.5)
+    for _ in range(32):
+        y @ y
     torch.ocl.synchronize()
 
 device_work()
