@@ -1,6 +1,7 @@
 #include <core/openmp_threads.hpp>
 
 #include <atomic>
+#include <chrono>
 
 #include <core/driver_threads.hpp>
 #include <core/environment.hpp>
@@ -10,6 +11,7 @@ namespace clprim::detail {
 namespace {
 
 using Pause = int (*)(int kind);
+constexpr auto between_looks = std::chrono::milliseconds(2);
 constexpr int soft_pause = 1;   // omp_pause_soft: what was set, as the number of threads, stays
 
 // Looked for again now and then: the other runtime may be loaded after this one.
@@ -38,6 +40,13 @@ void pause_openmp_threads(bool device_busy) noexcept
 {
     if (!allowed())
         return;
+    // A look takes as long as two launches.
+    using Clock = std::chrono::steady_clock;
+    static std::atomic<Clock::rep> last{0};
+    const Clock::duration now = Clock::now().time_since_epoch();
+    if (device_busy && now - Clock::duration(last.load(std::memory_order_relaxed)) < between_looks)
+        return;
+    last.store(now.count(), std::memory_order_relaxed);
     // Threads that sleep cost nothing, and milliseconds go by until they have awoken to end, behind the device's own.
     if (const Pause pause = pause_function(); pause && others_at_work(device_busy))
         pause(soft_pause);
