@@ -26,7 +26,7 @@ device_work()
 before = threads()
 first = x.exp()
 with_pool = threads()
-for _ in range(200):        # at each moment that is looked at, the device's threads may have the cores
+for _ in range(40):        # at each moment that is looked at, the device's threads may have the cores
     device_work()
     if threads() == before:
         break
