@@ -34,6 +34,16 @@ struct SearchSorted {
 };
 void searchsorted(Queue& queue, const SearchSorted& search, const Tensor& values, const Tensor& out);
 
+// out = which of so many bins of equal width from low to high each value falls into; the last has its right edge, too.
+// What lies outside, and NaN, gets the number behind the last. values: a floating point dtype; out: int64, of their
+// shape; both contiguous. low and high are finite, low < high. As PyTorch's histc computes it,
+// (v - low) * count / (high - low).
+struct Bins {
+    double low, high;
+    std::int64_t count;
+};
+void histogram_bins(Queue& queue, const Tensor& values, const Bins& bins, const Tensor& out);
+
 // out = position i as often as `ends` grows there: positions from ends[i - 1] (0 for the first) to before ends[i] hold
 // i. Contiguous vectors of int32 or int64; ends do not fall, and the last is the length of out: of others something
 // of out is left as it was.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <vector>
@@ -130,4 +131,13 @@ TEST(Search, FindsPlacesAmongBoundaries)
     EXPECT_EQ(read<std::int64_t>(out), (std::vector<std::int64_t>{0, 0, 1, 3, 4}));
     searchsorted(queue(), {boundaries, {}, true}, values, out);
     EXPECT_EQ(read<std::int64_t>(out), (std::vector<std::int64_t>{0, 1, 3, 3, 4}));
+}
+
+TEST(Histogram, FindsBinsAndWhatIsOutside)
+{
+    constexpr float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+    const Tensor values = upload<float>({9}, DataType::float32, {0.5f, 1, 1.5f, 2, 3.999f, 4, 4.1f, nan, infinity});
+    Tensor out = Context::get().empty({9}, DataType::int64, queue());
+    histogram_bins(queue(), values, {1, 4, 3}, out);
+    EXPECT_EQ(read<std::int64_t>(out), (std::vector<std::int64_t>{3, 0, 0, 1, 2, 2, 3, 3, 3}));
 }

@@ -153,3 +153,22 @@ def test_counts_of_many(count, bins):
         values = (x % 100).to(dtype)
         expected = torch.histc(values.double(), bins, 3, 90).to(dtype)
         assert torch.equal(torch.histc(values.to("ocl"), bins, 3, 90).cpu(), expected)
+
+
+@pytest.mark.parametrize("low, high", [(0, 0), (-1.7, 2.3), (0.1, 0.1000001)])
+@pytest.mark.parametrize("bins", (1, 7, 1000, 100003))
+def test_histograms_of_numbers_at_the_edges(low, high, bins):
+    """Numbers on edges and beside them go where the CPU puts them; what is outside, and NaN, into no bin."""
+    x = torch.randn(30011, generator=torch.Generator().manual_seed(0))
+    if low != high:
+        edges = torch.linspace(low, high, bins + 1)[:3000]
+        above, below = (torch.nextafter(edges, torch.tensor(end)) for end in (float("inf"), -float("inf")))
+        x = torch.cat((x, edges, above, below, torch.tensor([float("nan"), float("inf"), -float("inf")])))
+    assert torch.equal(torch.histc(x.to("ocl"), bins, low, high).cpu(), torch.histc(x, bins, low, high))
+
+
+def test_histogram_of_all_numbers():
+    """The length of the range is no number of float32: PyTorch's CPU counts nothing then, but in float64."""
+    x = torch.randn(30011, generator=torch.Generator().manual_seed(0)) * 1e38
+    found = torch.histc(x.to("ocl"), 7, -3e38, 3e38).cpu()
+    assert torch.equal(found, torch.histc(x.double(), 7, -3e38, 3e38).float())

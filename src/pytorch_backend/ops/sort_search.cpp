@@ -143,9 +143,10 @@ at::Tensor& isin_scalar_tensor_out(const at::Scalar& element, const at::Tensor& 
 
 // ---- counting ----
 
-// Sums of integers by where they go. A CPU adds pieces of the list side by side, each to a row of its own.
-at::Tensor counted(const at::Tensor& places, const at::Tensor& amounts, int64_t bins)
+// How many go to each place. A CPU counts pieces of the list side by side, each in a row of its own.
+at::Tensor counted(const at::Tensor& places, int64_t bins)
 {
+    const at::Tensor amounts = at::ones({1}, places.options()).expand({places.numel()});
     constexpr int64_t pieces = 64;
     const int64_t each = places.numel() / pieces;
     at::Tensor counts = at::zeros({bins}, amounts.options());
@@ -175,7 +176,7 @@ at::Tensor bincount(const at::Tensor& self, const std::optional<at::Tensor>& wei
     TORCH_CHECK(low.item<int64_t>() >= 0, "bincount only supports 1-d non-negative integral inputs.");
     const int64_t bins = std::max(minlength, high.item<int64_t>() + 1);
     if (!weighted)
-        return counted(self.to(at::kLong), at::ones({1}, self.options().dtype(at::kLong)).expand({self.numel()}), bins);
+        return counted(self.to(at::kLong), bins);
     const at::ScalarType type = weights->scalar_type() == at::kFloat ? at::kFloat : at::kDouble;
     return at::zeros({bins}, self.options().dtype(type)).index_add_(0, self.to(at::kLong), weights->to(type));
 }
@@ -201,13 +202,11 @@ at::Tensor& histc_out(const at::Tensor& self, int64_t bins, const at::Scalar& mi
         high += 1;
     }
     TORCH_CHECK(std::isfinite(low) && std::isfinite(high), "range of [", low, ", ", high, "] is not finite");
-    const auto options = self.options();
-    const at::ScalarType type = self.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-    const at::Tensor numbers = values.to(type);
-    const at::Tensor edges = at::linspace(low, high, bins + 1, options.dtype(type));
-    const at::Tensor place = at::bucketize(numbers, edges, false, true).sub_(1).clamp_(0, bins - 1);
-    const at::Tensor inside = numbers.ge(low).logical_and(numbers.le(high));
-    return assign_output(out, counted(place, inside.to(at::kLong), bins));
+    const bool integers = c10::isIntegralType(self.scalar_type(), false);
+    const at::Tensor numbers = integers ? values.to(at::kFloat) : values.contiguous();
+    const at::Tensor place = at::empty(numbers.sizes(), self.options().dtype(at::kLong));
+    clprim::histogram_bins(current_queue(self), view(numbers), {low, high, bins}, view(place));
+    return assign_output(out, counted(place, bins + 1).narrow(0, 0, bins));     // without what lies outside
 }
 
 at::Tensor histc(const at::Tensor& self, int64_t bins, const at::Scalar& minimum, const at::Scalar& maximum)
