@@ -41,6 +41,8 @@ inline std::vector<Call> algebra_calls()
          [](Q q, T t) { sort(q, t[0], 1, false, t[1], t[2]); }},
         {"topk", {make({4, 6}), make({4, 2}), make({4, 2}, i64)},
          [](Q q, T t) { topk(q, t[0], 1, true, t[1], t[2]); }},
+        {"count_places", {make({6}, i64), make({6}, DataType::int32)},
+         [](Q q, T t) { count_places(q, t[0], t[1]); }},
         {"histogram_bins", {make({6}), make({6}, i64)},
          [](Q q, T t) { histogram_bins(q, t[0], {0, 1, 4}, t[1]); }},
         {"searchsorted", {make({6}), make({4}), make({4}, i64)},

@@ -128,6 +128,7 @@ def sorting() -> Iterator[Problem]:
     yield Problem("sort: all, float32, 1M", lambda: empty(1 << 20).sort())
     yield Problem("sort: topk, float32, 1024x1000", lambda: empty(1024, 1000).topk(10))
     yield Problem("sort: histc, float32, 100 bins", lambda: torch.histc(empty(65536), 100, 0, 1))
+    yield Problem("sort: histc, float32, 100000 bins", lambda: torch.histc(empty(65536), 100000, 0, 1))
     yield Problem("sort: searchsorted, float32, 4096", lambda: torch.searchsorted(empty(4096), empty(65536)))
 
 

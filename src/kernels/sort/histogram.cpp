@@ -1,6 +1,8 @@
 #include <clprim/sort.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include <clprim/context.hpp>
 #include <core/operands.hpp>
@@ -29,6 +31,29 @@ void histogram_bins(Queue& queue, const Tensor& values, const Bins& bins, const 
         launch(cl_double(bins.low), cl_double(bins.high));
     else
         launch(static_cast<cl_float>(bins.low), static_cast<cl_float>(bins.high));
+}
+
+void count_places(Queue& queue, const Tensor& places, const Tensor& counts)
+{
+    detail::check_operands("count_places", {{"places", places}, {"counts", counts}});
+    require(places.dtype == DataType::int64 && places.is_contiguous() && counts.dtype == DataType::int32 &&
+                counts.dim() == 1 && counts.is_contiguous(),
+            "count_places: places are contiguous int64, counts a contiguous vector of int32; got ",
+            name_of(places.dtype), " and ", name_of(counts.dtype), " of shape ", to_string(counts.shape));
+    const std::int64_t n = places.numel(), bins = counts.numel();
+    require(n <= std::numeric_limits<std::int32_t>::max(), "count_places: 2^31 or more places");
+    if (n == 0)
+        return;
+    constexpr std::int64_t group = 256, each = 16, most_groups = 1024, most_local = 4096;
+    const std::int64_t groups = std::clamp<std::int64_t>(n / (group * each), 1, most_groups);
+    // Worth it where a group counts more than it has to add up.
+    const bool local = bins <= most_local && 2 * bins <= n / groups &&
+                       bins * sizeof(cl_uint) <= queue.device().local_memory;
+    const std::string options = local ? "-DBINS=" + std::to_string(bins) : "";
+    queue.launch(queue.context().program("kernels/sort/histogram.cl", options).kernel("count_places"),
+                 Range::groups(static_cast<std::size_t>(groups),
+                               std::min<std::size_t>(group, queue.device().max_work_group_size)),
+                 places, counts, cl_ulong(n), cl_ulong(bins));
 }
 
 }  // namespace clprim

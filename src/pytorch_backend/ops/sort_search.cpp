@@ -2,12 +2,10 @@
 #include <ATen/native/BucketizationUtils.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/bucketize.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/eq.h>
 #include <ATen/ops/isin_meta.h>
-#include <ATen/ops/linspace.h>
 #include <ATen/ops/ne.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/result_type.h>
@@ -143,14 +141,21 @@ at::Tensor& isin_scalar_tensor_out(const at::Scalar& element, const at::Tensor& 
 
 // ---- counting ----
 
-// How many go to each place. A CPU counts pieces of the list side by side, each in a row of its own.
+// How many go to each place. GPUs count by atomics; a CPU counts pieces of the list side by side, each in a row of its
+// own.
 at::Tensor counted(const at::Tensor& places, int64_t bins)
 {
+    const bool cpu = current_queue(places).device().kind == clprim::DeviceKind::cpu;
+    if (!cpu && places.numel() <= std::numeric_limits<int32_t>::max()) {
+        const at::Tensor counts = at::zeros({bins}, places.options().dtype(at::kInt));
+        clprim::count_places(current_queue(places), view(places.contiguous()), view(counts));
+        return counts.to(at::kLong);
+    }
     const at::Tensor amounts = at::ones({1}, places.options()).expand({places.numel()});
     constexpr int64_t pieces = 64;
     const int64_t each = places.numel() / pieces;
     at::Tensor counts = at::zeros({bins}, amounts.options());
-    if (current_queue(places).device().kind != clprim::DeviceKind::cpu || each < std::max<int64_t>(4 * bins, 2048))
+    if (!cpu || each < std::max<int64_t>(4 * bins, 2048))
         return counts.index_add_(0, places, amounts);
     const int64_t whole = pieces * each, rest = places.numel() - whole;
     const auto rows = [&](const at::Tensor& list) { return list.narrow(0, 0, whole).unflatten(0, {pieces, each}); };
