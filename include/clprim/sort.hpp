@@ -44,8 +44,8 @@ struct Bins {
 };
 void histogram_bins(Queue& queue, const Tensor& values, const Bins& bins, const Tensor& out);
 
-// Adds to each of counts [bins] (int32) how many of the places (int64, contiguous, fewer than 2^31) are its index. Those
-// out of range are left out.
+// Adds to each of counts [bins] (int32) how many of the places (int64, contiguous, fewer than 2^31) are its index.
+// Those out of range are left out.
 void count_places(Queue& queue, const Tensor& places, const Tensor& counts);
 
 // out = position i as often as `ends` grows there: positions from ends[i - 1] (0 for the first) to before ends[i] hold

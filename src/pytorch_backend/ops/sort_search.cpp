@@ -1,4 +1,6 @@
 // Searching and counting: searchsorted, bucketize, isin, bincount, histc, repeat_interleave.
+#include <limits>
+
 #include <ATen/native/BucketizationUtils.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/arange.h>
