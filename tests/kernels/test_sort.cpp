@@ -141,3 +141,21 @@ TEST(Histogram, FindsBinsAndWhatIsOutside)
     histogram_bins(queue(), values, {1, 4, 3}, out);
     EXPECT_EQ(read<std::int64_t>(out), (std::vector<std::int64_t>{3, 0, 0, 1, 2, 2, 3, 3, 3}));
 }
+
+TEST(Histogram, CountsPlacesInRange)
+{
+    // Few places are counted in local memory, many in global memory.
+    for (const std::int64_t bins : {1, 10, 2000, 50000}) {
+        constexpr std::int64_t n = 20011;
+        std::vector<std::int64_t> places(n);
+        std::vector<std::int32_t> want(bins, 3);
+        for (std::int64_t i = 0; i < n; ++i) {
+            places[i] = i * i % (bins + 7) - 2;
+            if (places[i] >= 0 && places[i] < bins)
+                ++want[places[i]];
+        }
+        const Tensor counts = upload({bins}, DataType::int32, std::vector<std::int32_t>(bins, 3));
+        count_places(queue(), upload({n}, DataType::int64, places), counts);
+        EXPECT_EQ(read<std::int32_t>(counts), want) << bins;
+    }
+}
