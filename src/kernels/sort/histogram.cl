@@ -3,7 +3,7 @@
 // -DT=dtype of the numbers
 //
 // Without: how many go to each place, by whole numbers, whose sum does not depend on the order.
-// [-DBINS=the places that a work-group counts by itself first, in local memory]
+// [-DBINS=as many places as a work-group counts by itself first, in local memory, or more]
 #ifdef T
 #include "core/dtype.cl"
 
@@ -18,7 +18,7 @@ __kernel void histogram_bins(const __global storage_t(T)* values, ulong values_o
     if (v >= low && v <= high) {
         // What would not be finite is computed of numbers a power of two smaller, which rounds alike.
         const compute_t(T) part = distance < 1e18f ? 1 : 0x1p-64f;
-        place = min((long)((v * part - low * part) * bins / (high * part - low * part)), bins - 1);
+        place = clamp((long)((v * part - low * part) * bins / (high * part - low * part)), 0L, bins - 1);
     }
     out[out_offset + i] = place;
 }

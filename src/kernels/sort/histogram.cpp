@@ -1,6 +1,7 @@
 #include <clprim/sort.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -47,9 +48,11 @@ void count_places(Queue& queue, const Tensor& places, const Tensor& counts)
     constexpr std::int64_t group = 256, each = 16, most_groups = 1024, most_local = 4096;
     const std::int64_t groups = std::clamp<std::int64_t>(n / (group * each), 1, most_groups);
     // Worth it where a group counts more than it has to add up.
+    // A few programs serve all numbers of places, which data decide.
+    const auto room = std::max<std::uint64_t>(std::bit_ceil(static_cast<std::uint64_t>(bins)), 256);
     const bool local = bins <= most_local && 2 * bins <= n / groups &&
-                       bins * sizeof(cl_uint) <= queue.device().local_memory;
-    const std::string options = local ? "-DBINS=" + std::to_string(bins) : "";
+                       room * sizeof(cl_uint) <= queue.device().local_memory;
+    const std::string options = local ? "-DBINS=" + std::to_string(room) : "";
     queue.launch(queue.context().program("kernels/sort/histogram.cl", options).kernel("count_places"),
                  Range::groups(static_cast<std::size_t>(groups),
                                std::min<std::size_t>(group, queue.device().max_work_group_size)),
