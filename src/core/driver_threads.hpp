@@ -12,6 +12,7 @@
 
 #include <core/system.hpp>
 
+CLPRIM_API_BEGIN
 namespace clprim::detail {
 
 // Ahead of work for a CPU device. Nothing where no such threads were found, or if CLPRIM_PLACE_THREADS=0.
@@ -39,3 +40,4 @@ private:
 };
 
 }  // namespace clprim::detail
+CLPRIM_API_END

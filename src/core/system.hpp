@@ -12,13 +12,15 @@
 #include <span>
 #include <vector>
 
+#include <clprim/export.hpp>
+
 namespace clprim::detail {
 
 std::int64_t process_id() noexcept;
-std::int64_t thread_id() noexcept;   // as tools of the system show it
+CLPRIM_API std::int64_t thread_id() noexcept;   // as tools of the system show it
 
 // The process's threads, none where the system does not say. How many there are is told faster.
-std::vector<std::int64_t> threads();
+CLPRIM_API std::vector<std::int64_t> threads();
 std::size_t thread_count() noexcept;
 // How long one of them has run on a processor, to the moment; 0 if there is none (any more), or as above.
 std::chrono::nanoseconds running_time(std::int64_t thread) noexcept;
@@ -26,7 +28,7 @@ std::chrono::nanoseconds running_time(std::int64_t thread) noexcept;
 // The logical processors that a thread may run on: none where the system does not say, and beyond those counted here.
 using CpuSet = std::bitset<1024>;
 int current_cpu() noexcept;                         // the calling thread's; -1: the system does not say
-CpuSet cpus_of(std::int64_t thread) noexcept;
+CLPRIM_API CpuSet cpus_of(std::int64_t thread) noexcept;
 // Whether one of the process's threads is made to run on these alone, from now on.
 bool run_on(std::int64_t thread, const CpuSet& cpus) noexcept;
 
