@@ -96,6 +96,7 @@ const std::map<std::string_view, Setter>& setters()
         {"local_memory", set_number<&Device::local_memory>},
         {"global_cache", set_number<&Device::global_cache>},
         {"max_work_group_size", set_number<&Device::max_work_group_size>},
+        {"native_float_lanes", set_number<&Device::native_float_lanes>},
         {"sub_groups", set_flag<&Device::sub_groups>},
         {"sub_group_sizes", set_sub_group_sizes},
         {"fp64", set_flag<&Device::fp64>},
