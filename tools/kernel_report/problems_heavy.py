@@ -127,7 +127,15 @@ def depthwise() -> Iterator[Problem]:
         shape = (32 * channels, 32 * channels, 56, 3, 1)
         yield Problem(f"depthwise: {step} {dtype} {LAYOUTS[last]} 32 groups of {channels}",
                       lambda s=step, d=dtype, c=last, shape=shape: convolution(s, d, c, shape, 32))
+    for step, dtype, channels, image, kernel, stride in (("weight", "float64", 1, 41, 7, 1),
+                                                         ("weight", "bfloat16", 3, 33, 3, 2),
+                                                         ("forward", "float32", 4, 33, 3, 1)):
+        yield Problem(f"depthwise: {step} {dtype} NCHW 24 groups of {channels} {kernel}x{kernel}/{stride} at {image}",
+                      lambda s=step, d=dtype, shape=(24 * channels, 24 * channels, image, kernel, stride):
+                      convolution(s, d, False, shape, 24))
     from torch.nn.functional import conv1d, conv2d
+    yield Problem("depthwise: forward float32 NCHW 96 21x1 at 41",
+                  lambda: conv2d(empty(2, 96, 41, 41), empty(96, 1, 21, 1), padding=(10, 0), groups=96))
     for stride in (1, 2):
         yield Problem(f"depthwise: forward float32 NCHW 240 5x5/{stride} at 28",
                       lambda s=stride: convolution("forward", "float32", False, (240, 240, 28, 5, s), 240))
@@ -236,8 +244,11 @@ def other_attention() -> Iterator[Problem]:
     for dtype, size in (("float32", 217), ("float16", 70)):
         yield Problem(f"attention: forward {dtype} D {size}, 32 heads on 8, 1 of 1365", lambda d=dtype, s=size: attend(
             heads(32, 1, s, d), heads(8, 1365, s, d), heads(8, 1365, s, d), enable_gqa=True))
-    yield Problem("attention: backward float32 D 70 2x8x500", backward(
-        attend, lambda: [heads(8, 500, 70).requires_grad_() for _ in range(3)]))
+    yield Problem("attention: forward float64 D 64 2x6x300",
+                  lambda: attend(*(heads(6, 300, 64, "float64") for _ in range(3))))
+    for dtype, size, of, keys in (("float32", 70, 8, 500), ("float64", 64, 6, 300), ("float64", 96, 6, 300)):
+        yield Problem(f"attention: backward {dtype} D {size} 2x{of}x{keys}", backward(
+            attend, lambda d=dtype, s=size, h=of, n=keys: [heads(h, n, s, d).requires_grad_() for _ in range(3)]))
     for size, keys in ((96, 512), (75, 500)):
         yield Problem(f"attention: backward float16 D {size} masked 2x8x{keys}", backward(
             lambda q, k, v, n=keys: attend(q, k, v, attn_mask=empty(n, n, dtype="float16")),

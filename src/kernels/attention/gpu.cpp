@@ -11,16 +11,18 @@
 namespace clprim::detail {
 namespace {
 
-// How a block is shared among a work-group; all -D options of gpu_tiles.cl.
+// How a block is shared among a work-group, the best first below; all -D options of gpu_tiles.cl.
 struct Tiling {
     std::int64_t block, side_x, side_y;
     std::int64_t items() const { return side_x * side_y; }
     std::int64_t span() const { return 4 * side_x; }
 };
-constexpr Tiling tilings[] = {{64, 8, 16}, {32, 16, 8}, {32, 8, 8}, {16, 16, 8}, {16, 8, 8}, {8, 8, 8}};   // best first
+constexpr Tiling tilings[] = {{64, 8, 16}, {32, 16, 8}, {32, 8, 8}, {16, 16, 8}, {16, 8, 8}, {8, 16, 8}, {8, 8, 8}};
 
 constexpr std::int64_t most_local = 48 << 10;   // so that at least two work-groups share a large local memory
 constexpr std::int64_t most_sums = 64;          // of a work-item, which stay in registers
+// Of float64 and its scores beside Intel's 128 registers, where blocks are small enough for it.
+constexpr std::int64_t most_wide_sums = 24, most_wide_local = 60 << 10;
 
 std::size_t local_bytes(const Attention& p, const Tiling& t, bool backward)
 {
@@ -30,14 +32,23 @@ std::size_t local_bytes(const Attention& p, const Tiling& t, bool backward)
            size_of(accumulate_type(p.query.dtype));
 }
 
-const Tiling* tiling_for(const Attention& p, const Device& device, bool backward)
+const Tiling* tiling_of(const Attention& p, const Device& device, bool backward, bool wide)
 {
+    const std::size_t local = wide ? most_wide_local : most_local;
     for (const Tiling& t : tilings)
-        if (local_bytes(p, t, backward) <= std::min<std::size_t>(device.local_memory, most_local) &&
-            t.block * head_step(p) / t.items() * (backward ? 2 : 1) <= most_sums &&
+        if (local_bytes(p, t, backward) <= std::min(device.local_memory, local) &&
+            (t.block * head_step(p) + (wide ? t.block * t.span() : 0)) / t.items() * (backward ? 2 : 1) <=
+                (wide ? most_wide_sums : most_sums) &&
             static_cast<std::size_t>(t.items()) <= device.max_work_group_size)
             return &t;
     return nullptr;
+}
+
+const Tiling* tiling_for(const Attention& p, const Device& device, bool backward)
+{
+    const bool wide = size_of(accumulate_type(p.query.dtype)) > 4 && !device.sub_group_sizes.empty();
+    const Tiling* t = wide ? tiling_of(p, device, backward, true) : nullptr;
+    return t ? t : tiling_of(p, device, backward, false);
 }
 
 Rejection rejects(const Attention& p, const Device& device, bool backward)

@@ -70,7 +70,8 @@ struct Cut {
             more = true, taps = 4;
         const bool many = quads || rows > 1, intel = !device.sub_group_sizes.empty();   // of 128 registers
         const cl_long held = taps * p.taps[1];
-        if (!more && scale > 0 && p.scale[1] == scale && std::abs(p.step[1]) == step &&
+        const bool sums_fit = !intel || call.pass != ConvPass::backward_weight || held * words(call) <= 64;
+        if (!more && scale > 0 && p.scale[1] == scale && std::abs(p.step[1]) == step && sums_fit &&
             held <= (many ? most_taps_of_many : most_taps_of_few))
             taps_y = p.taps[1];
         const cl_long first = p.shift[2] + (scale > 0 && flip ? (p.taps[2] - 1) * p.step[2] : 0);   // of a row's pixels
@@ -84,7 +85,7 @@ struct Cut {
             lines = many || scale > 1 || held > 9 ? 2 : 4;
         if (lines > 1 && taps_y > 1 && scale < step)
             apart = step;
-        skip = rows_crowded(call) || (!more && registers > 128);
+        skip = rows_crowded(call, device) || (!more && registers > 128);
     }
 
     // Blocks of `lines` rows.
@@ -102,14 +103,31 @@ struct Cut {
         return scale % step == 0 && step > 1 ? pixels - 1 + taps : (pixels - 1) * scale + (taps - 1) * step + 1;
     }
 
-    // Whether all rows of the source at once fill too many registers: fours beside weights, or values beside places.
-    bool rows_crowded(const Call& call) const
+    // Registers of a value as it is computed.
+    static cl_long words(const Call& call) { return static_cast<cl_long>(size_of(real_type(call.dtype))) / 4; }
+
+    // Whether an address fills two of Intel's registers, which are short in sub-groups of 8, as beside float64. Halves
+    // leave enough of them.
+    static bool wide_addresses(const Call& call, const Device& device)
+    {
+        return detail::has_eights(device) && device.fp64 && size_of(call.dtype) >= 4;
+    }
+
+    // Whether all rows of the source at once fill too many registers: fours beside weights, or values beside places and
+    // what each row needs. Those of Intel's GPUs are few beside many sums and factors or weights.
+    bool rows_crowded(const Call& call, const Device& device) const
     {
         const cl_long rows_read = (lines - 1) * std::max<cl_long>(scale / step, 1) + taps_y;
-        const cl_long values = rows_read * values_of_row(), bytes = static_cast<cl_long>(size_of(call.dtype));
+        const cl_long values = rows_read * values_of_row();
         if (quads)
-            return bytes >= 4 && 4 * (values + taps * taps_y) > 160;
-        return std::max<cl_long>(bytes / 4, 1) * values * (phase < 0 ? 2 : 1) > 230;
+            return size_of(call.dtype) >= 4 && 4 * (values + taps * taps_y) > 160;
+        const cl_long with_places = words(call) * values * (phase < 0 ? 2 : 1);
+        const cl_long others = words(call) * rows * (taps * taps_y + lines * pixels);
+        const cl_long all = words(call) * values + others;
+        if (call.pass != ConvPass::backward_weight)
+            return with_places + 4 * words(call) * rows_read > 240 ||
+                   (wide_addresses(call, device) && phase < 0 && others > 64 && all > 90);
+        return with_places > 230 || (!device.sub_group_sizes.empty() && others > 64 && all > 110);
     }
 
     // How many of Intel's 128 registers all taps of a row fill if they are many: values with their places, four sums or
@@ -119,8 +137,8 @@ struct Cut {
         if (!quads || more || taps <= 4 || device.sub_group_sizes.empty())
             return 0;
         const cl_long sums = call.pass == ConvPass::backward_weight ? 2 : 1;
-        const cl_long spare = detail::spilling_sub_group(device) ? 24 : 0;
-        return 4 * (values_of_row() * 3 / 2 + pixels + sums * taps) - spare;
+        const cl_long addresses = detail::spilling_sub_group(device) ? -24 : wide_addresses(call, device) ? 8 : 0;
+        return 4 * (values_of_row() * 3 / 2 + pixels + sums * taps) + addresses;
     }
 
     std::string options() const
