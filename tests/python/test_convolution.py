@@ -24,6 +24,8 @@ CASES = {
     "depthwise dilated 7x7": (F.conv2d, (1, 6, 19, 13), (6, 1, 7, 7), dict(padding=6, dilation=2, groups=6)),
     "depthwise dilated 3x3": (F.conv2d, (2, 8, 14, 11), (8, 1, 3, 3), dict(padding=1, dilation=2, groups=8)),
     "depthwise 7x7 stride 2": (F.conv2d, (1, 6, 15, 18), (6, 1, 7, 7), dict(padding=3, stride=2, groups=6)),
+    "depthwise 21x1": (F.conv2d, (1, 6, 23, 10), (6, 1, 21, 1), dict(padding=(10, 0), groups=6)),
+    "groups of threes, stride 2": (F.conv2d, (2, 12, 13, 17), (24, 3, 3, 3), dict(padding=1, stride=2, groups=4)),
     "depthwise multiplier": (F.conv2d, (1, 6, 9, 9), (12, 1, 3, 3), dict(padding=1, groups=6)),
     "unbatched": (F.conv2d, (5, 9, 11), (7, 5, 3, 3), dict(padding=1)),
     "1d": (F.conv1d, (3, 6, 31), (10, 6, 5), dict(stride=2, padding=2)),
