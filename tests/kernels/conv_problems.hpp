@@ -41,6 +41,8 @@ inline std::vector<ConvCase> conv_cases()
     asymmetric.pad_end = {1, 2};
     ConvOptions uneven = conv({1, 1}, {2, 0});
     uneven.pad_end = {0, 1};
+    ConvOptions cut = conv({2}, {-3});
+    cut.pad_end = {-4};
     return {
         {"3x3", {2, 5, 9, 11}, {7, 5, 3, 3}, conv({1, 1}, {1, 1})},
         {"3x3_many_channels", {1, 40, 12, 40}, {37, 40, 3, 3}, conv({1, 1}, {1, 1})},
@@ -100,6 +102,11 @@ inline std::vector<ConvCase> conv_cases()
         {"depthwise_all_padding", {1, 4, 2, 3}, {4, 1, 3, 3}, conv({2, 2}, {5, 5}, {}, 4)},
         {"conv1d", {3, 6, 31}, {10, 6, 5}, conv({1}, {2})},
         {"conv1d_stride", {2, 4, 50}, {8, 4, 3}, conv({2}, {0}, {3})},
+        {"frames", {2, 1, 200}, {37, 1, 32}, conv({10}, {0})},
+        {"frames_padded", {2, 1, 61}, {9, 1, 25}, conv({4}, {12})},
+        {"frames_of_one_filter", {3, 1, 150}, {1, 1, 54}, conv({3}, {27})},
+        {"frames_along_a_column", {2, 1, 70, 1}, {5, 1, 24, 1}, conv({2, 1}, {3, 0})},
+        {"frames_cut_off", {1, 1, 50}, {6, 1, 9}, cut},
         {"conv3d", {1, 3, 5, 6, 7}, {5, 3, 3, 3, 3}, conv({1, 1, 1}, {1, 1, 1})},
         {"conv3d_strided", {2, 4, 6, 7, 8}, {6, 2, 2, 3, 3}, conv({2, 1, 2}, {0, 1, 1}, {}, 2)},
         {"depthwise_3d", {1, 4, 5, 6, 7}, {4, 1, 3, 3, 3}, conv({1, 1, 1}, {1, 1, 1}, {}, 4)},

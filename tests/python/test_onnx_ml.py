@@ -265,6 +265,17 @@ def test_tf_idf(mode, skips):
             weights=[1.0, 2.0, 0.5, 1.5, 2.5, 3.0, 0.25])
 
 
+# --- signals
+
+def test_stft_of_signals_without_an_axis_of_parts():
+    """As exporters write real signals; the definition has a last axis of 1."""
+    rng = np.random.default_rng(3)
+    signal, window = rng.standard_normal((2, 100)).astype("f"), rng.random(16).astype("f")
+    whole = compare("STFT", [signal[..., None], np.int64(5), window, np.int64(16)], domain="", onesided=1)
+    short = compare("STFT", [signal, np.int64(5), window, np.int64(16)], domain="", onesided=1)
+    np.testing.assert_array_equal(short["y0"], whole["y0"])
+
+
 # --- nothing to compute
 
 ROWS = np.zeros((0, 4), "f")

@@ -10,6 +10,7 @@ namespace conv {
 namespace {
 
 constexpr Implementation forward_list[] = {
+    {"cpu_frames", rejects_cpu_frames, run_cpu_frames, true, cpu_frames_advises_against},
     {"cpu_depthwise", rejects_cpu_depthwise, run_cpu_depthwise, true, cpu_depthwise_advises_against},
     {"cpu_amx", rejects_cpu_amx, run_cpu_amx, true, cpu_amx_advises_against},
     {"cpu_bfloat16", rejects_cpu_bfloat16, run_cpu_amx, true, cpu_amx_advises_against},

@@ -110,9 +110,11 @@ void dft(Call& call)
 void stft(Call& call)
 {
     check_type(call, 0, floating);
-    const Tensor signal = call.contiguous(0);
+    Tensor signal = call.contiguous(0);
+    if (signal.dim() == 2)      // not by the definition, but exporters leave the 1 of a real signal out
+        signal = signal.reshape({signal.size(0), signal.size(1), 1});
     call.check(signal.dim() == 3 && (signal.shape.back() == 1 || signal.shape.back() == 2), "signal has shape ",
-               to_string(signal.shape), ", expected [batch_size, signal_length, 1 or 2]");
+               to_string(signal.shape), ", expected [batch_size, signal_length, 1 or 2], the last not needed for 1");
     const std::int64_t step = call.integer(1), size = signal.size(1), parts = signal.size(2);
     const std::int64_t length = call.has(3) ? call.integer(3) : call.has(2) ? call.shape(2).product() : size;
     call.check(step > 0, "frame_step is ", step);
