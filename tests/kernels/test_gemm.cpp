@@ -59,7 +59,8 @@ TEST_P(Gemm, EveryDtype)
                                 DataType::uint8, DataType::int16, DataType::int32, DataType::int64}) {
         if (type == DataType::float64 && !queue().device().fp64)
             continue;
-        for (const Case& c : {Case{1, 13, 33, 17}, Case{2, 50, 40, 300}, Case{1, 1, 40, 90}, Case{1, 30, 1, 300}})
+        for (const Case& c : {Case{1, 13, 33, 17}, Case{2, 50, 40, 300}, Case{1, 1, 40, 90}, Case{1, 30, 1, 300},
+                              Case{5, 9, 12, 10}})
             for (const Order order : {Order::rows, Order::columns, Order::spread})
                 check(one, c, order, order, Order::rows, type, 1, order == Order::rows ? 0 : 1);
     }

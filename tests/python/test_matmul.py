@@ -68,6 +68,25 @@ def test_bmm(batch, dtype):
 
 
 @pytest.mark.parametrize("dtype", FLOATS + INTEGERS + COMPLEX)
+@pytest.mark.parametrize("shape", [(3, 3, 3), (4, 4, 4), (8, 8, 8), (16, 16, 16), (5, 17, 9), (33, 13, 30), (2, 20, 30)])
+def test_batches_of_small_matrices(shape, dtype):
+    """Tiles that are whole and not, the last row of the last matrix, packed operands and scattered results."""
+    m, n, k = shape
+    a, b, c = make((7, m, k), dtype), make((7, k, n), dtype), make((7, m, n), dtype)
+    alpha, beta = (2, 3) if dtype in INTEGERS else (0.5 - 1j, 2j) if dtype in COMPLEX else (0.5, -2.0)
+    for first in (a, a.mT.contiguous().mT, make((7, m, 2 * k), dtype)[..., ::2]):
+        for second in (b, b.mT.contiguous().mT, make((7, k, 2 * n), dtype)[..., ::2]):
+            both(torch.bmm, first, second)
+            both(torch.baddbmm, c, first, second, alpha=alpha, beta=beta)
+    both(torch.baddbmm, c[:1, :1], a, b)
+    both(torch.baddbmm, c[:, :, :1], a, b[:1].expand_as(b))
+    spread = torch.zeros(7, m, 2 * n, dtype=dtype, device=device)
+    torch.bmm(on_device(a), on_device(b), out=spread[..., ::2])
+    assert_close(spread.cpu()[..., ::2], torch.bmm(a, b))
+    assert (spread[..., 1::2] == 0).all()
+
+
+@pytest.mark.parametrize("dtype", FLOATS + INTEGERS + COMPLEX)
 @pytest.mark.parametrize("addend", [(21, 34), (34,), (21, 1), (1,), ()])
 def test_addmm(addend, dtype):
     alpha, beta = (2, 3) if dtype in INTEGERS else (0.5, -2.0)

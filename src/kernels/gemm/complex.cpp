@@ -4,26 +4,6 @@
 #include <kernels/team.hpp>
 
 namespace clprim::detail {
-namespace {
-
-DataType part_type(DataType type)
-{
-    return type == DataType::complex128 ? DataType::float64 : DataType::float32;
-}
-
-// The real (0) or imaginary (1) parts of a complex tensor.
-Tensor part(const Tensor& tensor, int which)
-{
-    return Tensor(tensor.memory, 2 * tensor.offset + which, part_type(tensor.dtype), {}, {});
-}
-
-MatrixLayout doubled(const MatrixLayout& layout)
-{
-    return {2 * layout.row, 2 * layout.column, 2 * layout.batch};
-}
-
-}  // namespace
-
 Rejection complex_planes_rejects(const GemmProblem& problem, const Device&)
 {
     if (!is_complex(problem.dtype))
@@ -41,8 +21,8 @@ void complex_planes(Queue& queue, const GemmProblem& problem, const GemmTensors&
 
     GemmProblem real = problem;
     real.dtype = type;
-    real.a = doubled(problem.a);
-    real.b = doubled(problem.b);
+    real.a = in_parts(problem.a);
+    real.b = in_parts(problem.b);
     real.c = real.d = {problem.n, 1, problem.m * problem.n};
     real.beta = 1;
     const auto add_product = [&](int a_part, int b_part, const Tensor& plane, Scalar sign, bool first) {

@@ -16,6 +16,7 @@ namespace detail {
 std::span<const GemmImplementation> gemm_implementations()
 {
     static const GemmImplementation list[] = {
+        {"cpu_small", cpu_small_rejects, cpu_small},
         {"cpu_dot", cpu_dot_rejects, cpu_dot},
         {"cpu_amx", cpu_amx_rejects, cpu_amx, true, cpu_amx_advises_against},
         {"cpu_bfloat16", cpu_bfloat16_rejects, cpu_amx, true, cpu_amx_advises_against},

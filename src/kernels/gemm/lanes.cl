@@ -35,12 +35,23 @@ static inline ushort16 bfloat16_lanes(float16 v)
     const uint16 rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
     return convert_ushort16(isnan(v) ? (uint16)0x7fc0u : rounded);
 }
+static inline ushort16 float16_lanes(float16 v)
+{
+    ushort values[16];
+    vstore_half16_rte(v, 0, (half*)values);
+    return vload16(0, values);
+}
 #endif
 
-// Whether a row that is not whole goes in pieces of 8, 4, 2 and 1 elements: those that need no conversion.
+// Whether a row that is not whole goes in pieces of 8, 4, 2 and 1 elements, and as what.
 #define IN_PIECES CLPRIM_CAT(IN_PIECES_, X)
 #define IN_PIECES_float32 1
 #define IN_PIECES_float64 1
+#define IN_PIECES_float16 2
+#define IN_PIECES_bfloat16 2
+#define LANES_STORED CLPRIM_CAT(LANES_STORED_, X)
+#define LANES_STORED_float16 float16_lanes
+#define LANES_STORED_bfloat16 bfloat16_lanes
 #define PIECES                                                                                              \
     FIRST_PIECE                                                                                             \
     PIECE(4, s0123, s4567)                                                                                  \
@@ -80,8 +91,15 @@ static inline void put_row(tile_vector v, __global storage_t(X)* p, long step, l
         STORE_LANES(v, p);
         return;
     }
-#if IN_PIECES
+#if IN_PIECES == 1
     if (step == 1) {
+        PIECES
+        return;
+    }
+#elif IN_PIECES == 2
+    if (step == 1) {
+        const tile_vector sums = v;
+        ushort16 v = LANES_STORED(sums);
         PIECES
         return;
     }

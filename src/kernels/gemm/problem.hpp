@@ -32,6 +32,20 @@ void add_scalars(Launch& launch, const GemmProblem& problem);
 GemmProblem transposed(const GemmProblem& problem);
 GemmTensors transposed(const GemmTensors& tensors);
 
+// Complex matrices as real ones: the type of a part, a tensor's real (0) or imaginary (1) parts, and where they lie.
+inline DataType part_type(DataType type)
+{
+    return type == DataType::complex128 ? DataType::float64 : DataType::float32;
+}
+inline Tensor part(const Tensor& tensor, int which)
+{
+    return Tensor(tensor.memory, 2 * tensor.offset + which, part_type(tensor.dtype), {}, {});
+}
+inline MatrixLayout in_parts(const MatrixLayout& layout)
+{
+    return {2 * layout.row, 2 * layout.column, 2 * layout.batch};
+}
+
 // C from `splits` partial products of the compute type, [split][batch][m][n]: their sum in order, then the epilogue.
 void combine_partial_products(Queue& queue, const GemmProblem& problem, const GemmTensors& tensors,
                               const Tensor& partial, std::int32_t splits);
@@ -57,6 +71,8 @@ CLPRIM_API Rejection cpu_packed_rejects(const GemmProblem&, const Device&);
 void cpu_packed(Queue&, const GemmProblem&, const GemmTensors&);
 Space cpu_packed_space(const GemmProblem&, const Device&);
 void cpu_packed_at(Queue&, const GemmProblem&, const Point&, const GemmTensors&);
+Rejection cpu_small_rejects(const GemmProblem&, const Device&);
+void cpu_small(Queue&, const GemmProblem&, const GemmTensors&);
 Rejection cpu_dot_rejects(const GemmProblem&, const Device&);
 void cpu_dot(Queue&, const GemmProblem&, const GemmTensors&);
 Rejection gpu_tiled_rejects(const GemmProblem&, const Device&);
