@@ -68,7 +68,7 @@ def test_bmm(batch, dtype):
 
 
 @pytest.mark.parametrize("dtype", FLOATS + INTEGERS + COMPLEX)
-@pytest.mark.parametrize("shape", [(3, 3, 3), (4, 4, 4), (8, 8, 8), (16, 16, 16), (5, 17, 9), (33, 13, 30), (2, 20, 30)])
+@pytest.mark.parametrize("shape", [(3, 3, 3), (4, 4, 4), (8, 8, 8), (16, 16, 16), (5, 17, 9), (33, 13, 30), (2, 20, 9)])
 def test_batches_of_small_matrices(shape, dtype):
     """Tiles that are whole and not, the last row of the last matrix, packed operands and scattered results."""
     m, n, k = shape
@@ -91,6 +91,23 @@ def test_batches_of_small_matrices(shape, dtype):
 def test_addmm(addend, dtype):
     alpha, beta = (2, 3) if dtype in INTEGERS else (0.5, -2.0)
     both(torch.addmm, make(addend, dtype), make((21, 50), dtype), make((50, 34), dtype), alpha=alpha, beta=beta)
+
+
+@pytest.mark.parametrize("dtype", COMPLEX)
+@pytest.mark.parametrize("shape", [(1, 70, 40), (70, 1, 40), (3, 90, 50), (90, 3, 50), (67, 45, 38)])
+def test_complex_layouts(shape, dtype):
+    m, n, k = shape
+    a, b, c = make((2, m, k), dtype), make((2, k, n), dtype), make((2, m, n), dtype)
+    for first in (a, a.mT.contiguous().mT, make((2, m, 2 * k), dtype)[..., ::2], a.conj()):
+        for second in (b, b.mT.contiguous().mT, make((2, k, 2 * n), dtype)[..., ::2]):
+            both(torch.mm, first[1], second[1])
+            both(torch.bmm, first, second)
+            both(torch.baddbmm, c, first, second, alpha=0.5, beta=-2.0)
+            both(torch.baddbmm, c.mT.contiguous().mT, first, second, beta=1j)
+    both(torch.addmm, c[0, 0], a[0], b[0])
+    turned = torch.zeros(n, m, dtype=dtype, device=device).mT
+    torch.mm(on_device(a[0]), on_device(b[0]), out=turned)
+    assert_close(turned.cpu(), torch.mm(a[0], b[0]))
 
 
 def test_addmm_complex_scalars():
