@@ -43,6 +43,9 @@ void random_variates(Queue& queue, const Tensor& out, Variate variate, const Ten
 // Integers base + (r mod range), with range 0 for all 2^64 values; out is integral, floating point or boolean.
 void random_integers(Queue& queue, const Tensor& out, std::int64_t base, std::uint64_t range, PhiloxState state);
 
+// The numbers 0 to n - 1 in random order, of the contiguous out of n elements.
+void random_permutation(Queue& queue, const Tensor& out, PhiloxState state);
+
 // mask = 1 with probability 1 - p; out = mask ? input / (1 - p) : 0. `mask` is boolean; all dense with equal strides.
 void dropout(Queue& queue, const Tensor& input, double p, PhiloxState state, const Tensor& out, const Tensor& mask);
 // input_gradient = mask ? scale * gradient : 0.

@@ -109,6 +109,7 @@ inline std::vector<Call> algebra_calls()
          [](Q q, T t) { pack_int4(q, t[0], t[1], false); }},
         {"random_fill", {make({5})},
          [](Q q, T t) { random_fill(q, t[0], Distribution::normal, 0, 1, {}); }},
+        {"random_permutation", {make({5}, i64)}, [](Q q, T t) { random_permutation(q, t[0], {}); }},
         {"random_integers", {make({5}, i64)}, [](Q q, T t) { random_integers(q, t[0], 0, 7, {}); }},
         {"dropout_backward", {make({4}), make({4}, DataType::boolean), make({4})},
          [](Q q, T t) { dropout_backward(q, t[0], t[1], 2, t[2]); }},

@@ -165,14 +165,37 @@ def test_dropout(dtype, format):
     assert torch.nn.functional.dropout(x, 1.0).abs().sum() == 0
 
 
-@pytest.mark.parametrize("n", [0, 1, 5, 1000, 5000])
-@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.float32])
+@pytest.mark.parametrize("n", [0, 1, 2, 5, 1000, 2000, 16385, 70001, 1100000])
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.float32, torch.float64, torch.float16])
 def test_randperm(n, dtype):
+    if n > {torch.int16: 2 ** 15, torch.float16: 2 ** 11, torch.float32: 2 ** 24}.get(dtype, n):
+        with pytest.raises(RuntimeError, match="n cannot be greater than|without overflow"):
+            torch.randperm(n, device=device, dtype=dtype)
+        return
     torch.manual_seed(8)
     p = torch.randperm(n, device=device, dtype=dtype).cpu()
     assert torch.equal(p.sort().values, torch.arange(n, dtype=dtype))
     if n > 5:
         assert not torch.equal(p, torch.arange(n, dtype=dtype))
+
+
+def test_randperm_is_uniform():
+    """Every order of four as often as the others, every place of a longer row as often by each element."""
+    torch.manual_seed(9)
+    orders = torch.stack([torch.randperm(4, device=device) for _ in range(4800)]).cpu()
+    counts = torch.unique(orders, dim=0, return_counts=True)[1]
+    assert len(counts) == 24 and ((counts - 200.0) ** 2 / 200).sum() < 23 + 5 * math.sqrt(46)
+    n, times = 40, 2000
+    places = torch.stack([torch.randperm(n, device=device) for _ in range(times)]).cpu()
+    counts = torch.stack([torch.bincount(column, minlength=n) for column in places.T]).double()
+    expected = times / n
+    assert ((counts - expected) ** 2 / expected).sum() < (n - 1) ** 2 + 5 * math.sqrt(2) * (n - 1)
+    out = torch.zeros(2 * n, dtype=torch.int64, device=device)[::2]
+    torch.randperm(n, out=out)
+    assert torch.equal(out.cpu().sort().values, torch.arange(n))
+    long = torch.randperm(100000, device=device).cpu().double()
+    shifts = (long - torch.arange(100000)).abs().mean() / 100000
+    assert abs(shifts - 1 / 3) < 0.005
 
 
 def test_multinomial():

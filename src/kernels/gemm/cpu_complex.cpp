@@ -25,7 +25,8 @@ double real_part(const Scalar& scalar)
 // Rows of C must be contiguous, of this product or of the transposed one.
 bool turned(const GemmProblem& problem) { return problem.c.column != 1; }
 
-// B as a real matrix, and its layout: by columns where B lies so or has few of them, as sums along k then go by vectors.
+// B as a real matrix, and its layout: by columns where B lies so or has few of them, as sums along k then go by
+// vectors.
 Tensor widened(Queue& queue, const GemmProblem& p, const Tensor& b, MatrixLayout& layout)
 {
     const bool columns = p.n <= 4 || (p.b.row == 1 && p.b.column != 1);
@@ -61,6 +62,15 @@ Rejection cpu_complex_rejects(const GemmProblem& problem, const Device& device)
     const GemmProblem p = turned(problem) ? transposed(problem) : problem;
     if (p.c.column != 1 || (p.add_d && p.d.column != 1))
         return "no contiguous rows of C and D";
+    return std::nullopt;
+}
+
+// Of few rows, writing B out takes longer than reading it four times.
+Rejection cpu_complex_advises_against(const GemmProblem& problem, const Device&)
+{
+    const GemmProblem p = turned(problem) ? transposed(problem) : problem;
+    if (p.m > 1 && p.m <= 4 && p.n > 4 && p.b.row != 1)
+        return "few rows";
     return std::nullopt;
 }
 

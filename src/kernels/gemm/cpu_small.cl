@@ -1,8 +1,8 @@
-// Batches of small products on CPU devices. A work-item computes some matrices of the batch, one after the other: A and a
-// panel of B are packed, and tiles of 8 or 4 rows are multiplied in registers and stored.
-// Options: those of problem.cl; -DPARTS=2: complex matrices, of which X is the type of a part and whose strides are counted
-// in parts. A number a of A times a row of B is Re a times the row and Im a times the row turned by i, both of which lie in
-// the panel, so that A is read as twice as many real columns.
+// Batches of small products on CPU devices. A work-item computes some matrices of the batch, one after the other: A and
+// a panel of B are packed, and tiles of 8 or 4 rows are multiplied in registers and stored.
+// Options: those of problem.cl; -DPARTS=2: complex matrices, of which X is the type of a part and whose strides are
+// counted in parts. A number a of A times a row of B is Re a times the row and Im a times the row turned by i, both of
+// which lie in the panel, so that A is read as twice as many real columns.
 #define A_STEP 80   // SMALL_DEPTH numbers in packed rows, and as much as keeps rows in other cache sets
 #define TILE_ROWS 8
 #include "kernels/gemm/packing.cl"

@@ -130,7 +130,7 @@ void multiply(const __global REAL* restrict a, ulong a_offset, const __global RE
             const int wide = WIDE == 2 && columns > LANES;
             // Rows of B that may be read as whole vectors: something follows them in the batch.
             const long readable = (p.batch - 1 - one) * p.b.batch + (p.k - 1) * p.b.row + p.n - j;
-            const long beyond = (wide ? 2 * LANES : LANES) - readable + (p.k - 1) * p.b.row;   // of the last row's vectors
+            const long beyond = (wide ? 2 * LANES : LANES) - readable + (p.k - 1) * p.b.row;   // of the last row's
             const long whole_rows =
                 beyond <= 0 ? p.k : p.b.row == 0 ? 0 : max(0L, p.k - (beyond + p.b.row - 1) / p.b.row);
             for (long i = 0; i < p.m; i += MOST_ROWS)

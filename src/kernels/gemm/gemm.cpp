@@ -25,7 +25,7 @@ std::span<const GemmImplementation> gemm_implementations()
         {"gpu_matrix", gpu_matrix_rejects, gpu_matrix, true, gpu_matrix_advises_against},
         {"gpu_split", gpu_split_rejects, gpu_split, true, gpu_split_advises_against},
         {"gpu_tiled", gpu_tiled_rejects, gpu_tiled, true, nullptr, gpu_tiled_space, gpu_tiled_at},
-        {"cpu_complex", cpu_complex_rejects, cpu_complex},
+        {"cpu_complex", cpu_complex_rejects, cpu_complex, true, cpu_complex_advises_against},
         {"complex_planes", complex_planes_rejects, complex_planes},
         {"clblast", clblast_rejects, clblast},   // where tuning prefers it
         {"reference", reference_rejects, reference, false},

@@ -82,6 +82,7 @@ void gpu_tiled_at(Queue&, const GemmProblem&, const Point&, const GemmTensors&);
 Rejection gpu_dot_rejects(const GemmProblem&, const Device&);
 void gpu_dot(Queue&, const GemmProblem&, const GemmTensors&);
 Rejection cpu_complex_rejects(const GemmProblem&, const Device&);
+Rejection cpu_complex_advises_against(const GemmProblem&, const Device&);
 void cpu_complex(Queue&, const GemmProblem&, const GemmTensors&);
 Rejection complex_planes_rejects(const GemmProblem&, const Device&);
 void complex_planes(Queue&, const GemmProblem&, const GemmTensors&);

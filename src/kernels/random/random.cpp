@@ -4,7 +4,9 @@
 #include <string>
 
 #include <clprim/context.hpp>
+#include <clprim/copy.hpp>
 #include <clprim/error_hook.hpp>
+#include <clprim/sort.hpp>
 #include <core/lie_alike.hpp>
 #include <core/operands.hpp>
 
@@ -114,6 +116,34 @@ void random_integers(Queue& queue, const Tensor& out, std::int64_t base, std::ui
         queue.context().program("kernels/random/integers.cl", dtype_option("OUT", out.dtype)).kernel("integers");
     queue.launch(kernel, blocks(n, 2), out, n, cl_long(base), cl_ulong(range), cl_ulong(state.seed),
                  cl_ulong(state.offset));
+}
+
+void random_permutation(Queue& queue, const Tensor& out, PhiloxState state)
+{
+    detail::check_operands("random_permutation", {{"out", out}});
+    require(out.dim() == 1 && out.is_contiguous(), "random_permutation: out must be a contiguous row, got ",
+            to_string(out.shape));
+    detail::require_dtype(!is_complex(out.dtype) && out.dtype != DataType::boolean, "random_permutation: not for ",
+                          name_of(out.dtype));
+    const std::int64_t n = out.numel();
+    if (n == 0)
+        return;
+    constexpr std::int64_t longest_shuffle = 1 << 20;   // beyond, caches miss, and all cores of a CPU sort sooner
+    if (queue.device().kind == DeviceKind::cpu && n <= longest_shuffle) {
+        Kernel& kernel = queue.context()
+                             .program("kernels/random/cpu_shuffle.cl", dtype_option("OUT", out.dtype))
+                             .kernel("shuffle_row");
+        queue.launch(kernel, Range::groups(1), out, cl_uint(n), cl_ulong(state.seed), cl_ulong(state.offset));
+        return;
+    }
+    // The order of 64 random bits per element; equal keys keep the order of their positions.
+    const Tensor keys = queue.context().empty({n}, DataType::int64, queue),
+                 sorted = queue.context().empty({n}, DataType::int64, queue);
+    const Tensor order = out.dtype == DataType::int64 ? out : queue.context().empty({n}, DataType::int64, queue);
+    random_integers(queue, keys, 0, 0, state);
+    sort(queue, keys, 0, false, sorted, order);
+    if (out.dtype != DataType::int64)
+        copy(queue, order, out);
 }
 
 namespace {

@@ -1,4 +1,4 @@
-// randperm and multinomial, made of random keys, sorting and searching; variates with tensors of parameters; rrelu.
+// randperm; multinomial, made of random numbers, sorting and searching; variates with tensors of parameters; rrelu.
 #include <ATen/Dispatch.h>
 #include <ATen/native/TensorFactories.h>
 #include <ATen/native/Resize.h>
@@ -27,12 +27,8 @@ at::Tensor& randperm_out(int64_t n, std::optional<at::Generator> generator, at::
     out.resize_({n});
     if (n == 0)
         return out;
-    // The order of 64 random bits per element; equal keys keep the order of their positions.
-    const at::Tensor keys = at::empty({n}, out.options().dtype(at::kLong)), sorted = at::empty_like(keys);
-    const at::Tensor order = out.scalar_type() == at::kLong && out.is_contiguous() ? out : at::empty_like(keys);
-    clprim::Queue& queue = current_queue(out);
-    clprim::random_integers(queue, view(keys), 0, 0, next_state(generator, out));
-    clprim::sort(queue, view(keys), 0, false, view(sorted), view(order));
+    const at::Tensor order = out.is_contiguous() ? out : at::empty({n}, out.options());
+    clprim::random_permutation(current_queue(out), view(order), next_state(generator, out));
     if (!order.is_same(out))
         out.copy_(order);
     return out;
