@@ -88,8 +88,11 @@ void on_cpu(Queue& queue, const Accumulation& work, const IndexedAxis& axis)
     const bool still = step(2) == 0, nearer = std::abs(work.source.strides.back()) < std::abs(step(1)) &&
                                               std::abs(axis.stride) < std::abs(step(0));
     const bool along = columns == 1 || nearer || std::abs(index_stride) < std::abs(step(2));
-    // Blocks of whole cache lines, and of no more than give each thread some.
-    const std::int64_t width = std::clamp<std::int64_t>(blocks_of(columns * rows, 16 * units) * 16, 16, most_lines),
+    // Blocks of whole cache lines, and of no more than give each thread some. Lines that are walked alone need no
+    // company.
+    const std::int64_t company = along ? std::clamp<std::int64_t>(2048 / work.entries, 1, 16) : 16,
+                       width = std::clamp<std::int64_t>(blocks_of(columns * rows, 16 * units) * company, company,
+                                                        most_lines),
                        each = std::clamp<std::int64_t>(4096 / (columns * work.entries), 1,
                                                        std::max<std::int64_t>(rows / (4 * units), 1)),
                        wide = blocks_of(columns, width), high = blocks_of(rows, each);
