@@ -63,8 +63,11 @@ Tensor cdist_forward(const Tensor& x1, const Tensor& x2, double p, std::optional
     const c10::OptionalDeviceGuard guard(x1.device());
     const Points points(x1, x2);
     const int64_t rows = x1.size(-2), columns = x2.size(-2);
-    // Mode 0: a product of matrices pays for many points; mode 1 asks for it, mode 2 forbids it.
-    const bool large = rows > 25 || columns > 25;
+    // Mode 0: a product of matrices pays for many points; mode 1 asks for it, mode 2 forbids it. Around the product
+    // there are some ten launches, which on a CPU take longer than differences of few points or in few dimensions.
+    const bool small = current_queue(x1).device().kind == clprim::DeviceKind::cpu &&
+                       (x1.size(-1) <= 8 || (x1.size(-1) <= 64 && rows * columns <= 4096));
+    const bool large = (rows > 25 || columns > 25) && !small;
     const bool some = points.a.numel() != 0 && points.b.numel() != 0;
     if (p == 2 && some && (mode == 1 || (mode == 0 && large)))
         return at::_euclidean_dist(points.a, points.b).view(points.with(rows, columns));
