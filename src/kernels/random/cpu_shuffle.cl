@@ -1,5 +1,5 @@
-// A random permutation on a CPU: one work-item exchanges each element with one of those up to it (Fisher and Yates), its
-// random words made sixteen Philox blocks at a time. -DOUT=dtype
+// A random permutation on a CPU: one work-item exchanges each element with one of those up to it (Fisher and Yates),
+// its random words made sixteen Philox blocks at a time. -DOUT=dtype
 #include "core/dtype.cl"
 
 // Sixteen blocks of philox.cl: words k of all blocks lie in words[16 * k].
@@ -31,8 +31,8 @@ static inline void exchange(__global storage_t(OUT)* out, uint i, uint j)
     out[i] = other;
 }
 
-// Of at most 2^20 elements. The product of a word of 32 bits and a count rounds shares by up to count / 2^32: where that
-// is more than 2^-18, words of 64 bits are taken.
+// Of at most 2^20 elements. The product of a word of 32 bits and a count rounds shares by up to count / 2^32: where
+// that is more than 2^-18, words of 64 bits are taken.
 #ifdef cl_intel_vec_len_hint
 __attribute__((intel_vec_len_hint(1)))
 #endif

@@ -1,6 +1,7 @@
 // torch.cdist and torch.nn.functional.pdist.
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/_euclidean_dist.h>
+#include <ATen/ops/_euclidean_dist_native.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/DeviceGuard.h>
@@ -63,11 +64,8 @@ Tensor cdist_forward(const Tensor& x1, const Tensor& x2, double p, std::optional
     const c10::OptionalDeviceGuard guard(x1.device());
     const Points points(x1, x2);
     const int64_t rows = x1.size(-2), columns = x2.size(-2);
-    // Mode 0: a product of matrices pays for many points; mode 1 asks for it, mode 2 forbids it. Around the product
-    // there are some ten launches, which on a CPU take longer than differences of few points or in few dimensions.
-    const bool small = current_queue(x1).device().kind == clprim::DeviceKind::cpu &&
-                       (x1.size(-1) <= 8 || (x1.size(-1) <= 64 && rows * columns <= 4096));
-    const bool large = (rows > 25 || columns > 25) && !small;
+    // Mode 0: a product of matrices pays for many points; mode 1 asks for it, mode 2 forbids it.
+    const bool large = rows > 25 || columns > 25;
     const bool some = points.a.numel() != 0 && points.b.numel() != 0;
     if (p == 2 && some && (mode == 1 || (mode == 0 && large)))
         return at::_euclidean_dist(points.a, points.b).view(points.with(rows, columns));
@@ -77,6 +75,16 @@ Tensor cdist_forward(const Tensor& x1, const Tensor& x2, double p, std::optional
                                    view(result.view({points.a.size(0), rows, columns})));
     });
     return result;
+}
+
+// What cdist takes for many points. Around the product of matrices there are some ten launches, which on a CPU take
+// longer than differences of few points or in few dimensions.
+Tensor euclidean_dist(const Tensor& x1, const Tensor& x2)
+{
+    const int64_t size = x1.size(-1), pairs = x1.size(-2) * x2.size(-2);
+    const bool small = current_queue(x1).device().kind == clprim::DeviceKind::cpu &&
+                       (size <= 8 || (size <= 64 && pairs <= 4096));
+    return small ? cdist_forward(x1, x2, 2, 2) : at::native::_euclidean_dist(x1, x2);
 }
 
 Tensor cdist_backward(const Tensor& grad, const Tensor& x1, const Tensor& x2, double p, const Tensor& cdist)
@@ -128,6 +136,7 @@ Tensor pdist_backward(const Tensor& grad, const Tensor& self, double p, const Te
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
 {
     m.impl("_cdist_forward", cdist_forward);
+    m.impl("_euclidean_dist", euclidean_dist);
     m.impl("_cdist_backward", cdist_backward);
     m.impl("_pdist_forward", pdist_forward);
     m.impl("_pdist_backward", pdist_backward);
