@@ -21,7 +21,7 @@ struct BatchNorm {
     Tensor x, y;
     Tensor weight, bias;                 // optional
     Tensor running_mean, running_var;    // optional in training
-    Tensor save_mean, save_invstd;       // written in training, else unused
+    Tensor save_mean, save_invstd;       // needed in training; written in evaluation, too, where given
     bool training = true;
     double momentum = 0.1, eps = 1e-5;
 };

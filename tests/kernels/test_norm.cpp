@@ -134,6 +134,24 @@ TEST(BatchNorm, FoldingRefusesWhatDoesNotFit)
     EXPECT_THROW(fold_batch_norm(queue, {weight, {}, four, {}, four, four, weight, four}), InvalidArgument);
 }
 
+TEST(BatchNorm, EvaluationSavesStatisticsWhereTheyAreWanted)
+{
+    Queue& queue = Context::get().queue();
+    const Tensor mean = upload(queue, {1, 2, 3}, {3}), variance = upload(queue, {4, 1, 0.25}, {3});
+    const std::vector<double> none(3, 0);
+    for (std::int64_t batch : {2, 0}) {
+        const Tensor x = upload(queue, std::vector<double>(batch * 6, 3), {batch, 3, 2}), y = x;
+        const Tensor saved = upload(queue, none, {3}), invstd = upload(queue, none, {3});
+        batch_norm(queue, {x, y, {}, {}, mean, variance, saved, invstd, false, 0.1, 0.});
+        EXPECT_EQ(download(queue, saved), (std::vector<double>{1, 2, 3}));
+        EXPECT_EQ(download(queue, invstd), (std::vector<double>{0.5, 1, 2}));
+        const std::vector<double> expected{1, 1, 1, 1, 0, 0, 1, 1, 1, 1, 0, 0};
+        EXPECT_EQ(download(queue, y), std::vector<double>(expected.begin(), expected.begin() + batch * 6));
+    }
+    const Tensor x = upload(queue, std::vector<double>(6, 3), {1, 3, 2}), two = upload(queue, {0, 0}, {2});
+    EXPECT_THROW(batch_norm(queue, {x, x, {}, {}, mean, variance, two, two, false, 0.1, 0.}), InvalidArgument);
+}
+
 TEST(BatchNorm, WrongShapesAreRefused)
 {
     Queue& queue = Context::get().queue();

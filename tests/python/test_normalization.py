@@ -96,6 +96,32 @@ def test_batch_norm_of_an_empty_batch_and_of_views():
     assert_close(y.cpu(), torch.nn.functional.batch_norm(x[1:, 2:8:2, ::2], None, None, training=True))
 
 
+@pytest.mark.parametrize("shape, layout", [((4, 3, 5, 2), last), ((4, 3, 5, 2), torch.contiguous_format),
+                                           ((6, 3), None), ((0, 3, 4, 4), None)])
+@pytest.mark.parametrize("dtype, parameter", [(torch.float32, torch.float32), (torch.float64, torch.float64),
+                                              (torch.float16, torch.float32), (torch.bfloat16, torch.bfloat16)])
+def test_batch_norm_in_evaluation_returns_statistics(shape, layout, dtype, parameter):
+    """The running ones, as PyTorch's shapes for compilation and CUDA have it."""
+    aten = torch.ops.aten
+    x = torch.randn(shape, dtype=dtype, device=device)
+    x = x.contiguous(memory_format=layout) if layout else x
+    mean, var = torch.randn(3).to(parameter), torch.rand(3).to(parameter) + 0.5
+    statistic = torch.float64 if dtype == torch.float64 else torch.float32
+    expected = mean.to(statistic), (var.to(statistic) + 1e-5).rsqrt()
+    m, v = mean.to(device), var.to(device)
+    ys = []
+    for result in (aten.native_batch_norm(x, None, None, m, v, False, 0.1, 1e-5),
+                   aten._native_batch_norm_legit(x, None, None, m, v, False, 0.1, 1e-5),
+                   aten._native_batch_norm_legit_no_training(x, None, None, m, v, 0.1, 1e-5),
+                   aten._batch_norm_no_update(x, None, None, m, v, 0.1, 1e-5)):
+        ys.append(result[0].cpu())
+        for got, wanted in zip(result[1:3], expected):
+            assert_close(got.cpu(), wanted)
+    assert all(torch.equal(y, ys[0]) for y in ys)
+    assert_close(ys[0], torch.nn.functional.batch_norm(x.cpu(), mean, var))
+    assert torch.equal(m.cpu(), mean) and torch.equal(v.cpu(), var)
+
+
 def test_batch_norm_not_a_number_stays_in_its_channel():
     x = randn(2, 3, 4, 4)
     x[0, 1, 2, 2] = float("nan")

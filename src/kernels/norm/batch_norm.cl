@@ -27,7 +27,8 @@ typedef struct { acc_t center, k0, k1, k2; } coefficients_t;
 typedef struct { acc_t mean_or_a, m2_or_b, count; } part_t;
 
 // What a channel needs besides x and dy. Forward writes save_*, running_*; backward reads them (`statistic` is invstd
-// in training and the running variance in evaluation) and writes the gradients. Any pointer but save_* may be null.
+// in training and the running variance in evaluation) and writes the gradients. Any pointer may be null but save_* of a
+// training step; in evaluation both are or neither.
 #ifdef BACKWARD
 #define CHANNEL_PARAMETERS                                                                                            \
     const __global storage_t(W)* weight, ulong weight_offset, const __global MEAN* mean, ulong mean_offset,           \
@@ -241,6 +242,11 @@ static inline coefficients_t finish_channel(part_t sums, uint c, bool write, con
         if (running_var)
             store(W, running_var, c,
                   (1 - momentum) * load(W, running_var, c) + momentum * (sums.m2_or_b / (sums.count - 1)));
+    }
+#else
+    if (write && save_mean) {
+        save_mean[c] = mean;
+        save_invstd[c] = invstd;
     }
 #endif
     return k;

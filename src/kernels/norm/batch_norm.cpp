@@ -83,12 +83,12 @@ DataType parameter_type(std::initializer_list<const Tensor*> tensors, std::int64
     return first ? first->dtype : otherwise;
 }
 
-// Of a training step, which writes them forward and reads them backward.
+// Of a training step, which writes them forward and reads them backward, or of evaluation where they are wanted.
 void require_statistics(std::initializer_list<const Tensor*> tensors, std::int64_t channels, DataType acc)
 {
     for (const Tensor* t : tensors)
         require(t->defined() && t->numel() == channels && t->is_contiguous() && t->dtype == acc,
-                "batch_norm: training needs saved statistics, contiguous ", name_of(acc), " with ", channels,
+                "batch_norm: saved statistics must be contiguous ", name_of(acc), " with ", channels,
                 " elements, got shape ", to_string(t->shape), " of ", name_of(t->dtype));
 }
 
@@ -188,19 +188,22 @@ void batch_norm(Queue& queue, const BatchNorm& p)
                                           {"running_var", p.running_var, detail::optional},
                                           {"save_mean", p.save_mean, detail::optional},
                                           {"save_invstd", p.save_invstd, detail::optional}});
-    if (p.x.numel() == 0)
+    const bool empty = p.x.numel() == 0, saves = p.save_mean.defined() || p.save_invstd.defined();
+    if (empty && (p.training || !saves || p.save_mean.numel() == 0))
         return;
-    const Shape shape = shape_of(p.x);
-    require_like(p.x, p.y, "output");
+    const Shape shape = empty ? Shape{0, cl_uint(p.save_mean.numel()), 1} : shape_of(p.x);
+    if (!empty)
+        require_like(p.x, p.y, "output");
     require(p.training || (p.running_mean.defined() && p.running_var.defined()),
             "batch_norm: evaluation needs running_mean and running_var");
     const DataType acc = detail::accumulate_type(p.x.dtype);
-    if (p.training)
+    if (p.training || saves)
         require_statistics({&p.save_mean, &p.save_invstd}, shape.channels, acc);
     const detail::Team team = team_for_shape(queue.device(), shape, {&p.x, &p.y});
     const DataType w = parameter_type({&p.weight, &p.bias, &p.running_mean, &p.running_var}, shape.channels, acc);
     const Parameters types{p.x.dtype, w, acc, p.training ? " -DTRAINING" : ""};
-    const Passes passes{queue, types, team, shape, p.x, p.x, p.y, p.x, p.training};
+    const Tensor none;
+    const Passes passes{queue, types, team, shape, p.x, p.x, empty ? none : p.y, p.x, p.training};
     passes.run(p.weight, p.bias, p.running_mean, p.running_var, p.save_mean, p.save_invstd, AccScalar{p.eps, acc},
                AccScalar{p.momentum, acc});
 }

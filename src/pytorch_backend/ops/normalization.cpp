@@ -41,10 +41,8 @@ void batch_norm_into(const at::Tensor& input, const BatchNormArguments& a, const
     problem.bias = optional_view(bias);
     problem.running_mean = optional_view(running_mean);
     problem.running_var = optional_view(running_var);
-    if (a.training) {
-        problem.save_mean = view(mean.tensor());
-        problem.save_invstd = view(invstd.tensor());
-    }
+    problem.save_mean = view(mean.tensor());
+    problem.save_invstd = view(invstd.tensor());
     problem.training = a.training;
     problem.momentum = a.momentum;
     problem.eps = a.eps;
@@ -61,9 +59,9 @@ Three batch_norm(const at::Tensor& input, const BatchNormArguments& arguments)
 {
     const c10::OptionalDeviceGuard guard(input.device());
     const at::Tensor out = at::empty_like(input, input.options(), input.suggest_memory_format());
-    const int64_t saved = arguments.training ? input.size(1) : 0;
-    const at::Tensor save_mean = empty({saved}, statistics_type(input), input.device());
-    const at::Tensor save_invstd = empty({saved}, statistics_type(input), input.device());
+    // In evaluation, too, as PyTorch's shapes for compilation and CUDA have it; the CPU has none there.
+    const at::Tensor save_mean = empty({input.size(1)}, statistics_type(input), input.device());
+    const at::Tensor save_invstd = empty({input.size(1)}, statistics_type(input), input.device());
     batch_norm_into(input, arguments, out, save_mean, save_invstd);
     return {out, save_mean, save_invstd};
 }
@@ -130,6 +128,16 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> batch_norm_with_updat
 {
     const auto [y, mean, invstd] =
         batch_norm_forward(input, weight, bias, running_mean, running_var, true, momentum, eps);
+    return {y, mean, invstd, torch_ocl::empty({0}, at::kByte, input.device())};
+}
+
+// The composite form calls the CPU's kernel by name.
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> batch_norm_no_update(
+    const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
+    const OptionalTensor& running_mean, const OptionalTensor& running_var, double momentum, double eps)
+{
+    const auto [y, mean, invstd] =
+        batch_norm_forward(input, weight, bias, running_mean, running_var, false, momentum, eps);
     return {y, mean, invstd, torch_ocl::empty({0}, at::kByte, input.device())};
 }
 
@@ -234,6 +242,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     m.impl("_native_batch_norm_legit.no_stats_out", batch_norm_no_stats_out);
     m.impl("_batch_norm_with_update", batch_norm_with_update);
     m.impl("_batch_norm_with_update.out", batch_norm_with_update_out);
+    m.impl("_batch_norm_no_update", batch_norm_no_update);
     m.impl("native_batch_norm_backward", batch_norm_gradients);
     m.impl("batch_norm_backward", batch_norm_backward);
 }
