@@ -188,6 +188,16 @@ def test_second_passes_ask_for_later_rows(function, shape, asked):
     assert not ON_CPU or set(re.findall(r"PREFETCH\((.*)\);", code)) == asked
 
 
+def test_later_rows_whose_places_are_read_from_memory_are_not_asked_for():
+    """They are known further down only; shifted windows (Swin) are such rows."""
+    def function(x, i, j, w):
+        return F.layer_norm(x.view(4, 7, 7, 384)[:, i][:, :, j] + 1, (384,), w)
+
+    x, w = randn(4 * 49, 384), randn(384)
+    i, j = torch.arange(7).roll(2), torch.arange(7).roll(3)
+    check(function, x, i, j, w)
+
+
 @pytest.mark.parametrize("function, arguments", [
     (lambda x: x.argmax(-1), (randn(33, 64),)),                             # a reduction of another form
     (lambda x, y: x.t() + y, (randn(64, 33), randn(33, 64))),

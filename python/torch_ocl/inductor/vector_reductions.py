@@ -11,6 +11,7 @@ import sympy
 
 import torch
 from torch._inductor.virtualized import V
+from torch.utils._sympy.symbol import free_symbol_is_type, SymT
 
 from torch_ocl.inductor import types
 from torch_ocl.inductor.kept import LARGEST, KeptValues
@@ -266,6 +267,8 @@ class VectorReductions:
             moving = {tree.is_reduction: [s for s in index.free_symbols if s in self.range_tree_nodes
                                           and self.range_tree_nodes[s].root is tree] for tree in self.range_trees}
             if size > FARTHEST or len(moving[True]) != 1 or not moving.get(False):
+                continue
+            if free_symbol_is_type(index, (SymT.TMP, SymT.INDIRECT)):     # read from memory, further down in the turn
                 continue
             (element,) = moving[True]
             row = index.subs(element, 0)
