@@ -39,6 +39,14 @@ def test_concatenation_of_many_tensors():
     assert torch.ocl.kernel_launches() - before <= 4 or torch.ocl.get_device_properties(device).kind != "cpu"
 
 
+def test_concatenated_sums_with_rows_at_clamped_places():
+    def function(x, w):
+        at = (torch.arange(10, device=x.device) + 1).clamp(0, 127)
+        return torch.cat([x + w[at], x.flip(0) + w[at + 1], x * 2 + w[at]], 0) * 2
+
+    check(function, torch.randn(10, 64), torch.randn(130, 64))
+
+
 def test_what_is_used_twice_again_and_again_compiles_soon():
     """Three uses in each step: traced whole, the expression would have 3 ** 24 operations."""
     def chain(x):

@@ -37,10 +37,11 @@ def register() -> None:
     from torch._inductor.codegen.common import register_backend_for_device, register_device_op_overrides
     from torch._inductor.graph import GraphLowering
     from torch._inductor.scheduler import Scheduler
+    from torch.utils._sympy.functions import Identity
 
     from torch_ocl.inductor import cpp_wrapper, device, identity, lowerings, reductions
-    from torch_ocl.inductor.scheduling import (as_traced, for_gpus, of_unbounded, OpenCLScheduling, OpenCLWrapper,
-                                               untimed)
+    from torch_ocl.inductor.scheduling import (as_traced, for_gpus, number_in_identity, of_unbounded, OpenCLScheduling,
+                                               OpenCLWrapper, untimed)
 
     register_backend_for_device("ocl", OpenCLScheduling, OpenCLWrapper, cpp_wrapper.OpenCLCppWrapper,
                                 _NoFxWrapper, identity.GraphPass())
@@ -52,6 +53,8 @@ def register() -> None:
     Scheduler._selected_tiling_memory = for_gpus(Scheduler._selected_tiling_memory)
     GraphLowering.run = as_traced(GraphLowering.run)
     ValueRangeAnalysis.truncdiv = of_unbounded(vars(ValueRangeAnalysis)["truncdiv"])
+    if "_eval_evalf" not in vars(Identity):
+        Identity._eval_evalf = number_in_identity
     InductorChoices.reduction_split_factor = reductions.split_factor(InductorChoices.reduction_split_factor)
 
 

@@ -59,6 +59,12 @@ def of_unbounded(truncdiv):
     return classmethod(bounds)
 
 
+def number_in_identity(identity, precision):
+    """What Identity(3) is as a number. PyTorch's class has no such method, so that the larger of 0 and Identity(0) + 1,
+    in the index of something concatenated, is refused as not comparable."""
+    return identity.args[0].evalf(precision)
+
+
 def as_traced(run):
     """How a graph is lowered: what a forward pass keeps lies as it was traced where sizes are dynamic, since PyTorch
     takes other strides for constants of the backward pass, which then fails for the next size."""
