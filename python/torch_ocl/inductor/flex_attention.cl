@@ -9,11 +9,7 @@
 #define PITCH (HEAD + 1)
 #define COLUMNS ((HEAD + SIDE_X - 1) / SIDE_X)
 #define SCORE_PITCH (BLOCK + 1)
-#ifdef CLPRIM_DEVICE_CPU
-#define UNROLLED
-#else
 #define UNROLLED _Pragma("unroll")   // or what a work-item owns would not lie in registers
-#endif
 #define EACH_ROW UNROLLED for (int r = 0; r < ROWS; ++r)
 #define EACH_KEY UNROLLED for (int c = 0; c < KEYS; ++c)
 #define EACH_COLUMN UNROLLED for (int c = 0; c < COLUMNS; ++c)
