@@ -6,7 +6,8 @@ namespace clprim::detail {
 namespace {
 
 constexpr auto long_wait = std::chrono::milliseconds(1);
-thread_local bool waited_long = false;
+constexpr auto watched_wait = std::chrono::microseconds(50);    // shows which threads work, and is ten times a look
+thread_local bool watches = false;          // the next wait
 thread_local bool first_launch = false;     // since a long wait
 
 }  // namespace
@@ -25,7 +26,7 @@ Wait::Wait(bool on_host) noexcept : on_host_(on_host)
 {
     if (on_host)
         make_way_for_driver_threads();
-    if (on_host && waited_long)
+    if (on_host && watches)
         look_.begin();
     started_ = std::chrono::steady_clock::now();
 }
@@ -33,8 +34,9 @@ Wait::Wait(bool on_host) noexcept : on_host_(on_host)
 Wait::~Wait()
 {
     const auto waited = std::chrono::steady_clock::now() - started_;
-    waited_long = first_launch = on_host_ && waited > long_wait;
-    if (waited_long)
+    first_launch = on_host_ && waited > long_wait;
+    watches = on_host_ && waited > watched_wait;
+    if (watches)
         look_.end(waited);
 }
 

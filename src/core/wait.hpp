@@ -10,8 +10,8 @@ namespace clprim::detail {
 // Ahead of a launch: a CPU device's cores are made free for it.
 void before_launch() noexcept;
 
-// Waits come alike, loop after loop: after a long one the next is taken to be long too, and worth the tenth of a
-// millisecond that letting OpenMP's threads go takes.
+// Waits come alike, loop after loop: after a long one the next launch is taken to start a long one, and worth the tenth
+// of a millisecond that letting OpenMP's threads go takes; and after one of 50 microseconds the next may be looked at.
 class Wait {
 public:
     explicit Wait(bool on_host) noexcept;

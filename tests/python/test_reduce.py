@@ -92,7 +92,8 @@ def test_medians_of_nothing(device):
 
 
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16, torch.int64), ids=str)
-@pytest.mark.parametrize("shape", ((70, 16, 37), (1100, 33, 3), (2, 1029, 129), (5, 300, 200)), ids=str)
+@pytest.mark.parametrize("shape", ((70, 16, 37), (1100, 33, 3), (2, 1029, 129), (5, 300, 200), (2, 3, 130), (4, 2, 65)),
+                         ids=str)
 def test_whole_and_cut_blocks(shape, dtype, device):
     """Accumulators side by side, along the reduction or of neighbouring outputs, whole and less at the ends."""
     x = torch.randint(0, 5, shape).to(dtype)

@@ -24,11 +24,34 @@ static inline void clear(accumulators_t* accumulators)
 #define ELEMENT(s, i, k) STEP(s, i + k, outer * inner + i + k)
 #endif
 
+// A few elements, from begin on: states stay in registers, which memory would pass on late.
+#define ACCUMULATE_FEW(COUNT)                                                                               \
+    {                                                                                                       \
+        const offset_t outer = 0, *position = base;                                                         \
+        LANES_LOOP                                                                                          \
+        for (int k = 0; k < ACCUMULATORS; ++k) {                                                            \
+            state_t s = init();                                                                             \
+            _Pragma("unroll")                                                                               \
+            for (int r = 0; r < COUNT; ++r)                                                                 \
+                s = ELEMENT(s, begin + r, k);                                                               \
+            put(total, k, s);                                                                               \
+        }                                                                                                   \
+        return;                                                                                             \
+    }
+
 // Reduces elements [begin, end) into `total`.
 static inline void accumulate(PARAMETERS const geometry_t* g, const offset_t* base, offset_t begin, offset_t end,
                               accumulators_t* total)
 {
     const offset_t inner = g->size[0];
+#if defined(COLUMNS) && REDUCED_RANK == 1
+    switch (end - begin) {
+    case 1: ACCUMULATE_FEW(1)
+    case 2: ACCUMULATE_FEW(2)
+    case 3: ACCUMULATE_FEW(3)
+    case 4: ACCUMULATE_FEW(4)
+    }
+#endif
     accumulators_t states;
     clear(&states);
     clear(total);
@@ -77,18 +100,38 @@ static inline void accumulate(PARAMETERS const geometry_t* g, const offset_t* ba
     }
 }
 
-// Output `out` from its state, or that state for `merge`.
-static inline void leave(PARAMETERS const geometry_t* g, offset_t out, state_t s, ulong kept_count,
-                         ulong reduced_count, ulong segment, __global state_t* partial)
+#ifdef COLUMNS
+// Outputs `out` + [first, COLUMNS), of which `base` is where the first one lies, or their states for `merge`.
+static inline void leave(PARAMETERS const geometry_t* g, const offset_t* base, offset_t out, int first,
+                         const accumulators_t* total, ulong kept_count, ulong reduced_count, ulong segment,
+                         __global state_t* partial)
 {
     if (segment < reduced_count) {
-        partial[get_global_id(1) * kept_count + out] = s;
+        for (int k = first; k < COLUMNS; ++k)
+            partial[get_global_id(1) * kept_count + out + k] = get(total, k);
         return;
     }
-    offset_t base[OPERANDS] = {0};
-    locate(g, REDUCED_RANK, RANK, out, base);
-    FINISH(s, reduced_count);
+    if (first > 0) {
+        for (int k = first; k < COLUMNS; ++k)
+            FINISH_COLUMN(get(total, k), k, reduced_count);
+        return;
+    }
+    // Of a length that is known, which is vectors at once where it would call to copy memory.
+    LANES_LOOP
+    for (int k = 0; k < COLUMNS; ++k)
+        FINISH_COLUMN(get(total, k), k, reduced_count);
 }
+#else
+// Output `out`, which lies at `base`, from its state, or that state for `merge`.
+static inline void leave(PARAMETERS const geometry_t* g, const offset_t* base, offset_t out, state_t s,
+                         ulong kept_count, ulong reduced_count, ulong segment, __global state_t* partial)
+{
+    if (segment < reduced_count)
+        partial[get_global_id(1) * kept_count + out] = s;
+    else
+        FINISH(s, reduced_count);
+}
+#endif
 
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void reduce(PARAMETERS ulong kept_count, ulong reduced_count, ulong segment,
@@ -118,14 +161,13 @@ __kernel void reduce(PARAMETERS ulong kept_count, ulong reduced_count, ulong seg
         accumulators_t total;
         accumulate(ARGUMENTS &g, base, begin, end, &total);
 #ifdef COLUMNS
-        for (int k = wanted - column; k < COLUMNS; ++k)
-            leave(ARGUMENTS &g, out + k, get(&total, k), kept_count, reduced_count, segment, states);
+        leave(ARGUMENTS &g, base, out, (int)(wanted - column), &total, kept_count, reduced_count, segment, states);
 #else
         for (int half_count = ACCUMULATORS / 2; half_count > 0; half_count /= 2) {
             for (int k = 0; k < half_count; ++k)
                 put(&total, k, combine(get(&total, k), get(&total, k + half_count)));
         }
-        leave(ARGUMENTS &g, out, get(&total, 0), kept_count, reduced_count, segment, states);
+        leave(ARGUMENTS &g, base, out, get(&total, 0), kept_count, reduced_count, segment, states);
 #endif
     }
 }

@@ -75,7 +75,7 @@ std::string program_text(const Call& call, const TextRequest& request)
                                        request.operands.begin() + static_cast<std::ptrdiff_t>(call.inputs));
     const std::vector<Variable> outputs(request.operands.begin() + static_cast<std::ptrdiff_t>(call.inputs),
                                         request.operands.end());
-    std::string numbers, forwarded, step_call, column_call, finish_call;
+    std::string numbers, forwarded, step_call, column_call, finish_call, finish_column;
     const char* reported = call.reports ? "__global int* errors, int operator_code, " : "";
     const char* reporting = call.reports ? "errors, operator_code, " : "";
     for (const Number& n : request.numbers)
@@ -83,9 +83,11 @@ std::string program_text(const Call& call, const TextRequest& request)
     for (std::size_t k = 0; k < request.operands.size(); ++k) {
         const Variable& v = request.operands[k];
         forwarded += concat(v.name, "_data, ", v.name, "_offset, ");
-        if (v.output)
-            finish_call += concat(v.name, "_data, base[", k, "], ");
-        else {
+        if (v.output) {
+            const std::string place = concat(v.name, "_data, base[", k, "]");
+            finish_call += place + ", ";
+            finish_column += concat(place, " + (c) * STRIDE(g, REDUCED_RANK, ", k, "), ");
+        } else {
             const std::string element = concat(v.name, "_data, position[", k, "] + (i) * STRIDE(g, 0, ", k, ")");
             step_call += element + ", ";
             column_call += concat(element, " + (c) * STRIDE(g, REDUCED_RANK, ", k, "), ");
@@ -127,7 +129,8 @@ std::string program_text(const Call& call, const TextRequest& request)
         text += accumulators_text(request.code.state, call.columns ? call.columns : call.lanes);
     if (call.columns)
         text += concat("#define COLUMNS ", call.columns, "\n#define STEP_COLUMN(s, i, c, index) step(s, ", column_call,
-                       numbers, "index)\n");
+                       numbers, "index)\n#define FINISH_COLUMN(s, c, count) finish(s, ", finish_column, numbers,
+                       reporting, "count)\n");
     return text + include_text(cpu ? "kernels/reduce/cpu_reduce.cl" : "kernels/reduce/reduce.cl") +
            include_text("kernels/reduce/merge.cl");
 }
