@@ -396,7 +396,7 @@ def test_svd_of_equal_rows(rows, columns, dtype, size, device):
     torch.testing.assert_close(q @ (r / size), a / size, rtol=0, atol=10 * digits["atol"])
 
 
-@pytest.mark.parametrize("dtype", (torch.float32, torch.float64, torch.complex64), ids=str)
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float64, torch.complex64, torch.complex128), ids=str)
 @pytest.mark.parametrize("rows,columns", [(64, 64), (100, 130), (200, 70), (70, 200), (257, 129), (33, 31)])
 def test_qr_in_blocks(rows, columns, dtype, device):
     a = torch.randn(2, rows, columns, dtype=dtype)
@@ -416,6 +416,19 @@ def test_qr_in_blocks(rows, columns, dtype, device):
         turned = q.mH if transpose else q
         torch.testing.assert_close(got, turned @ c.to(exact) if left else c.to(exact) @ turned, **bound)
     assert tau.shape == (2, count)
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float64, torch.complex64, torch.complex128), ids=str)
+@pytest.mark.parametrize("columns", (5, 70))
+def test_qr_of_tiny_and_huge_numbers(columns, dtype, device):
+    """Their squares vanish or overflow."""
+    info = torch.finfo(dtype)
+    for size in (1e4 * info.tiny, info.max / 1e4):
+        a = torch.randn(80, columns, dtype=dtype) * size
+        q, r = (x.cpu() for x in torch.linalg.qr(a.to(device)))
+        digits = dict(rtol=0, atol=2000 * info.eps)
+        torch.testing.assert_close(q.mH @ q, torch.eye(columns, dtype=dtype), **digits)
+        torch.testing.assert_close(q @ (r / size), a / size, **digits)
 
 
 @pytest.mark.parametrize("dtype", (torch.float32, torch.float64, torch.complex64), ids=str)

@@ -92,11 +92,16 @@ Panel panel_of(const Tensor& a, std::int64_t begin, std::int64_t end)
 }
 
 // A kernel that owns matrices, and a work-group for each of `batch`.
-Kernel& factor_kernel(Queue& queue, const char* name, DataType dtype)
+Kernel& factor_kernel(Queue& queue, const char* name, DataType dtype, const char* file = "kernels/linalg/cpu_factor.cl")
 {
     if (queue.device().kind != DeviceKind::cpu)
         return linalg_kernel(queue, "kernels/linalg/factor.cl", name, dtype);
-    return queue.context().program("kernels/linalg/cpu_factor.cl", cpu_options(dtype)).kernel(name);
+    return queue.context().program(file, cpu_options(dtype)).kernel(name);
+}
+
+Kernel& reflector_kernel(Queue& queue, const char* name, DataType dtype)
+{
+    return factor_kernel(queue, name, dtype, "kernels/linalg/cpu_reflect.cl");
 }
 
 Range factor_range(const Queue& queue, std::int64_t batch)
@@ -125,37 +130,27 @@ void zero(Queue& queue, const Tensor& t)
         fill(queue, t, 0);
 }
 
-constexpr std::int64_t reflector_block = 32;
+constexpr std::int64_t reflector_block = 32;   // BLOCK of cpu_reflect.cl
 
 // Whether `count` reflectors are applied as products of matrices.
-bool in_blocks(const Queue& queue, const Tensor& a, std::int64_t count)
+bool in_blocks(const Queue& queue, std::int64_t count)
 {
-    return queue.device().kind == DeviceKind::cpu && !is_complex(a.dtype) && count >= 2 * reflector_block;
+    return queue.device().kind == DeviceKind::cpu && count >= 2 * reflector_block;
 }
 
 // The reflectors [begin, end) of a, whose adjoint is asked for or not, times the rows c that they change.
 void apply_block(Queue& queue, const Tensor& a, const Tensor& tau, std::int64_t begin, std::int64_t end, bool adjoint,
                  const Tensor& c)
 {
-    const std::int64_t batch = a.size(0), rows = a.size(1) - begin, width = end - begin;
-    const auto empty = [&](std::int64_t m, std::int64_t n) {
-        return queue.context().empty({batch, m, n}, a.dtype, queue);
-    };
-    const auto multiply = [&](const Tensor& x, const Tensor& y, const Tensor& z) {
-        gemm(queue, gemm_problem(x, y, z), x, y, z);
-    };
-    const Tensor v = empty(rows, width), products = empty(width, width), t = empty(width, width),
-                 x = empty(width, c.size(2)), y = empty(width, c.size(2));
-    const Panel panel = panel_of(a, begin, end);
-    const auto each = static_cast<std::size_t>(batch);
-    queue.launch(factor_kernel(queue, "reflector_vectors", a.dtype),
-                 Range::groups({static_cast<std::size_t>(rows), each, 1}, {1, 1, 1}), a, v, panel);
-    multiply(v.transpose(1, 2), v, products);
-    queue.launch(factor_kernel(queue, "reflector_triangle", a.dtype), Range::groups(each), products, tau, t, panel,
-                 cl_int(tau.size(1)), cl_int(adjoint));
-    multiply(v.transpose(1, 2), c, x);
-    multiply(t, x, y);
-    subtract_product(queue, v, y, c);
+    const Dims shape{a.size(0), a.size(1) - begin, reflector_block};
+    const Tensor conjugates = queue.context().empty(shape, a.dtype, queue),
+                 scaled = queue.context().empty(shape, a.dtype, queue),
+                 x = queue.context().empty({a.size(0), end - begin, c.size(2)}, a.dtype, queue);
+    queue.launch(reflector_kernel(queue, "reflector_block", a.dtype), factor_range(queue, a.size(0)), a, tau,
+                 conjugates, scaled, panel_of(a, begin, end), cl_int(tau.size(1)), cl_int(adjoint));
+    const Tensor v = conjugates.slice(2, 0, end - begin).transpose(1, 2);
+    gemm(queue, gemm_problem(v, c, x), v, c, x);
+    subtract_product(queue, scaled.slice(2, 0, end - begin), x, c);
 }
 
 }  // namespace
@@ -225,12 +220,12 @@ void qr_factor(Queue& queue, const Tensor& a, const Tensor& tau)
     check_dense(tau, {a.size(0), count}, a.dtype, "qr_factor: tau");
     if (a.numel() == 0)
         return;
-    Kernel& kernel = factor_kernel(queue, "householder", a.dtype);
+    Kernel& kernel = reflector_kernel(queue, "householder", a.dtype);
     const Range groups = factor_range(queue, a.size(0));
     if (queue.device().kind != DeviceKind::cpu)
         return queue.launch(kernel, groups, a, tau, panel_of(a, 0, count));
     const std::int64_t n = a.size(2);
-    if (!in_blocks(queue, a, count))
+    if (!in_blocks(queue, count))
         return queue.launch(kernel, groups, a, tau, panel_of(a, 0, count), cl_int(n), cl_int(count));
     for (std::int64_t begin = 0; begin < count; begin += reflector_block) {
         const std::int64_t end = std::min(count, begin + reflector_block);
@@ -253,7 +248,7 @@ void apply_reflectors(Queue& queue, const Tensor& reflectors, const Tensor& tau,
     check_dense(tau, {c.size(0), tau.size(1)}, c.dtype, "apply_reflectors: tau");
     if (c.numel() == 0 || tau.numel() == 0)
         return;
-    if (const std::int64_t count = tau.size(1); in_blocks(queue, reflectors, count) && c.size(2) >= reflector_block) {
+    if (const std::int64_t count = tau.size(1); in_blocks(queue, count) && c.size(2) >= reflector_block) {
         const std::int64_t blocks = divide_up(count, reflector_block);
         for (std::int64_t step = 0; step < blocks; ++step) {
             const std::int64_t begin = (adjoint ? step : blocks - 1 - step) * reflector_block;
