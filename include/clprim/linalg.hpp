@@ -1,9 +1,9 @@
 // Dense linear algebra of batches of matrices.
 //
-// Tensors are contiguous, [batch, rows, columns], of float32, float64, complex64 or complex128; factorisations
-// overwrite their matrix. Pivots and info are int32. A work-group owns a matrix, or a panel of it; what is left of
-// large matrices is updated by products of matrices (gemm.hpp). Nothing waits, and the same bits come out every run.
-// All throw InvalidArgument for shapes, layouts or dtypes that do not fit.
+// Tensors are [batch, rows, columns] of float32, float64, complex64 or complex128, contiguous where nothing else is
+// said; factorisations overwrite their matrix. Pivots and info are int32. A work-group owns a matrix, or a panel of it;
+// what is left of large matrices is updated by products of matrices (gemm.hpp). Nothing waits, and the same bits come
+// out every run. All throw InvalidArgument for shapes, layouts or dtypes that do not fit.
 #pragma once
 
 #include <clprim/queue.hpp>
@@ -16,6 +16,10 @@ namespace clprim {
 // pivot = false: rows stay where they are.
 void lu_factor(Queue& queue, const Tensor& a, const Tensor& pivots, const Tensor& info, bool pivot = true);
 
+// The same of x into `a`, which may be x itself: both of any strides.
+void lu_factor(Queue& queue, const Tensor& x, const Tensor& a, const Tensor& pivots, const Tensor& info,
+               bool pivot = true);
+
 // Exchanges rows of b [batch, m, n] as lu_factor did, or in the opposite order, which takes that back.
 void exchange_rows(Queue& queue, const Tensor& b, const Tensor& pivots, bool opposite);
 
@@ -27,6 +31,10 @@ void lu_solve(Queue& queue, const Tensor& lu, const Tensor& pivots, const Tensor
 // A = L L^H of a Hermitian positive definite A [batch, n, n], of which the lower triangle is read and overwritten; the
 // upper one is left as it is. info [batch]: 0, or the order of the leading minor that is not positive definite.
 void cholesky(Queue& queue, const Tensor& a, const Tensor& info);
+
+// The same of x, whose lower triangle is read, into `a`, which may be x itself: both of any strides, and the upper
+// triangle becomes zero.
+void cholesky(Queue& queue, const Tensor& x, const Tensor& a, const Tensor& info);
 
 // Solves L L^H X = B or, if `upper`, U^H U X = B for X [batch, n, k] with a triangular factor [batch, n, n], of which
 // the other triangle is not read. Without b (an undefined tensor) B is the unit matrix. All may have any strides; x may

@@ -6,6 +6,7 @@
 #include <clprim/copy.hpp>
 #include <clprim/error_hook.hpp>
 #include <clprim/gemm.hpp>
+#include <clprim/sequence.hpp>
 #include "core/operands.hpp"
 
 namespace clprim {
@@ -153,7 +154,87 @@ void apply_block(Queue& queue, const Tensor& a, const Tensor& tau, std::int64_t 
     subtract_product(queue, scaled.slice(2, 0, end - begin), x, c);
 }
 
+constexpr std::int64_t small_most = 8, small_lanes = 16;   // MOST and LANES of cpu_small.cl
+
+// Whether many small matrices are factored a matrix in each lane of vectors.
+bool in_lanes(const Queue& queue, const Tensor& a)
+{
+    return queue.device().kind == DeviceKind::cpu && a.numel() != 0 && a.size(0) >= 4 * small_lanes &&
+           a.size(0) < (std::int64_t{1} << 31) && a.size(1) <= small_most && a.size(2) <= small_most;
+}
+
+Kernel& lanes_kernel(Queue& queue, const char* name, DataType dtype)
+{
+    return queue.context()
+        .program("kernels/linalg/cpu_small.cl", cpu_options(dtype) + concat(" -DMOST=", small_most))
+        .kernel(name);
+}
+
+Range lanes_range(const Tensor& a)
+{
+    return Range::groups(static_cast<std::size_t>(divide_up(a.size(0), small_lanes)), 1);
+}
+
+// shape_t of cpu_small.cl
+struct SmallShape {
+    cl_int m, n, batch;
+};
+
+SmallShape small_shape(const Tensor& a) { return {cl_int(a.size(1)), cl_int(a.size(2)), cl_int(a.size(0))}; }
+
+void check_from(const Tensor& x, const Tensor& a, const char* name)
+{
+    require(x.shape == a.shape && x.dtype == a.dtype, name, ": x ", name_of(x.dtype), ' ', to_string(x.shape),
+            " and a ", name_of(a.dtype), ' ', to_string(a.shape), " must agree");
+}
+
+// Memory for a factorisation in place: `a` where it lies without gaps.
+Tensor working(Queue& queue, const Tensor& x, const Tensor& a)
+{
+    const Tensor work = a.is_contiguous() ? a : queue.context().empty(a.shape, a.dtype, queue);
+    if (x.memory != work.memory || x.offset != work.offset || x.strides != work.strides)
+        copy(queue, x, work);
+    return work;
+}
+
 }  // namespace
+
+void lu_factor(Queue& queue, const Tensor& x, const Tensor& a, const Tensor& pivots, const Tensor& info, bool pivot)
+{
+    detail::check_operands("lu_factor", {{"x", x}, {"a", a}, {"pivots", pivots, detail::optional}, {"info", info}});
+    check_matrices(x, "lu_factor");
+    check_from(x, a, "lu_factor");
+    if (in_lanes(queue, a)) {
+        check_dense(pivots, {a.size(0), std::min(a.size(1), a.size(2))}, DataType::int32, "lu_factor: pivots");
+        check_dense(info, {a.size(0)}, DataType::int32, "lu_factor: info");
+        queue.launch(lanes_kernel(queue, "small_lu", a.dtype), lanes_range(a), x, strides_of(x), a, strides_of(a),
+                     pivots, info, small_shape(a), cl_int(pivot));
+        return;
+    }
+    const Tensor work = working(queue, x, a);
+    lu_factor(queue, work, pivots, info, pivot);
+    if (!a.is_contiguous())
+        copy(queue, work, a);
+}
+
+void cholesky(Queue& queue, const Tensor& x, const Tensor& a, const Tensor& info)
+{
+    detail::check_operands("cholesky", {{"x", x}, {"a", a}, {"info", info}});
+    check_matrices(x, "cholesky");
+    check_from(x, a, "cholesky");
+    if (in_lanes(queue, a)) {
+        require(a.size(1) == a.size(2), "cholesky: expected square matrices, got ", to_string(a.shape));
+        check_dense(info, {a.size(0)}, DataType::int32, "cholesky: info");
+        queue.launch(lanes_kernel(queue, "small_cholesky", a.dtype), lanes_range(a), x, strides_of(x), a,
+                     strides_of(a), info, small_shape(a));
+        return;
+    }
+    const Tensor work = working(queue, x, a);
+    cholesky(queue, work, info);
+    triangle(queue, work, 0, false, work);
+    if (!a.is_contiguous())
+        copy(queue, work, a);
+}
 
 void lu_factor(Queue& queue, const Tensor& a, const Tensor& pivots, const Tensor& info, bool pivot)
 {

@@ -37,26 +37,41 @@ struct Lu {
     Tensor lu, pivots, info;   // [batch, m, n], [batch, min(m, n)], [batch]
 };
 
-Lu factor(const Tensor& a, bool pivot = true)
+Tensor batched(const Tensor& a) { return as_batch(a, batch_sizes(a)); }
+
+// Factors of rows that lie together, with the pivots and codes of an operator's outputs.
+Lu factor_into(const Tensor& a, bool pivot, const Tensor& pivots, const Tensor& info)
 {
+    const Tensor x = batched(a);
     Lu f;
-    f.lu = work_copy(a);
-    f.pivots = empty_like_batch(f.lu, {std::min(a.size(-1), a.size(-2))}, at::kInt);
-    f.info = empty_like_batch(f.lu, {}, at::kInt);
-    clprim::lu_factor(current_queue(a), view(f.lu), view(f.pivots), view(f.info), pivot);
+    f.lu = torch_ocl::empty(x.sizes(), a.scalar_type(), a.device());
+    f.pivots = pivots.defined() ? in_place_of(pivots, {x.size(0), std::min(a.size(-1), a.size(-2))})
+                                : empty_like_batch(f.lu, {std::min(a.size(-1), a.size(-2))}, at::kInt);
+    f.info = info.defined() ? in_place_of(info, {x.size(0)}) : empty_like_batch(f.lu, {}, at::kInt);
+    clprim::lu_factor(current_queue(a), view(x), view(f.lu), view(f.pivots), view(f.info), pivot);
+    if (pivots.defined())
+        settle(f.pivots, pivots);
+    if (info.defined())
+        settle(f.info, info);
     return f;
 }
 
-// The same with the pivots and codes of an operator's outputs.
-Lu factor_into(const Tensor& a, bool pivot, const Tensor& pivots, const Tensor& info)
+Lu factor(const Tensor& a, bool pivot = true) { return factor_into(a, pivot, {}, {}); }
+
+// All factors in the outputs of an operator, where `info` may be undefined.
+Lu factor_in(const Tensor& a, bool pivot, const Tensor& lu, const Tensor& pivots, const Tensor& info)
 {
+    const BatchOutput factors(lu);
+    const Tensor x = batched(a);
     Lu f;
-    f.lu = work_copy(a);
-    f.pivots = in_place_of(pivots, {f.lu.size(0), std::min(a.size(-1), a.size(-2))});
-    f.info = in_place_of(info, {f.lu.size(0)});
-    clprim::lu_factor(current_queue(a), view(f.lu), view(f.pivots), view(f.info), pivot);
+    f.lu = factors.matrices();
+    f.pivots = in_place_of(pivots, {x.size(0), std::min(a.size(-1), a.size(-2))});
+    f.info = info.defined() ? in_place_of(info, {x.size(0)}) : empty_like_batch(x, {}, at::kInt);
+    clprim::lu_factor(current_queue(a), view(x), view(f.lu), view(f.pivots), view(f.info), pivot);
+    factors.finish();
     settle(f.pivots, pivots);
-    settle(f.info, info);
+    if (info.defined())
+        settle(f.info, info);
     return f;
 }
 
@@ -69,8 +84,7 @@ ThreeOut lu_factor_ex_out(const Tensor& a, bool pivot, bool check_errors, Tensor
 {
     StructuredOut<at::meta::structured_linalg_lu_factor_ex> op({lu, pivots, info});
     op.meta(a, pivot, check_errors);
-    const Lu f = factor_into(a, pivot, op.output(1), op.output(2));
-    deliver(f.lu, op.output(0));
+    factor_in(a, pivot, op.output(0), op.output(1), op.output(2));
     op.finish();
     if (check_errors)
         check_info(info, "torch.linalg.lu_factor_ex", a);
@@ -192,12 +206,7 @@ TwoOut inv_ex_out(const Tensor& a, bool check_errors, Tensor& inverse, Tensor& i
 {
     StructuredOut<at::meta::structured_linalg_inv_ex> op({inverse, info});
     op.meta(a, check_errors);
-    Lu f;
-    f.lu = work_copy(a);
-    f.pivots = empty_like_batch(f.lu, {a.size(-1)}, at::kInt);
-    f.info = in_place_of(op.output(1), {f.lu.size(0)});
-    clprim::lu_factor(current_queue(a), view(f.lu), view(f.pivots), view(f.info));
-    settle(f.info, op.output(1));
+    const Lu f = factor_into(a, true, {}, op.output(1));
     const BatchOutput x(op.output(0));
     clprim::lu_solve(current_queue(a), view(f.lu), view(f.pivots), {}, view(x.matrices()), false);
     x.finish();
@@ -222,9 +231,7 @@ ThreeOut det_out(const Tensor& a, Tensor& result, Tensor& lu, Tensor& pivots)
 {
     StructuredOut<at::meta::structured__linalg_det> op({result, lu, pivots});
     op.meta(a);
-    const Lu f = factor(as_for_backward(a));
-    deliver(f.lu, op.output(1));
-    deliver(f.pivots, op.output(2));
+    const Lu f = factor_in(as_for_backward(a), true, op.output(1), op.output(2), {});
     deliver(f.lu.diagonal(0, 1, 2).prod(-1).mul_(parity(f.pivots)), op.output(0));
     op.finish();
     return {result, lu, pivots};
@@ -234,9 +241,7 @@ Four slogdet_out(const Tensor& a, Tensor& sign, Tensor& logabsdet, Tensor& lu, T
 {
     StructuredOut<at::meta::structured__linalg_slogdet> op({sign, logabsdet, lu, pivots});
     op.meta(a);
-    const Lu f = factor(as_for_backward(a));
-    deliver(f.lu, op.output(2));
-    deliver(f.pivots, op.output(3));
+    const Lu f = factor_in(as_for_backward(a), true, op.output(2), op.output(3), {});
     const Tensor diagonal = f.lu.diagonal(0, 1, 2);
     deliver(diagonal.sgn().prod(-1).mul_(parity(f.pivots)), op.output(0));
     deliver(diagonal.abs().log_().sum(-1), op.output(1));
@@ -250,11 +255,13 @@ TwoOut cholesky_ex_out(const Tensor& a, bool upper, bool check_errors, Tensor& l
 {
     StructuredOut<at::meta::structured_linalg_cholesky_ex> op({l, info});
     op.meta(a, upper, check_errors);
-    const Tensor work = work_copy(upper ? a.mH() : a), codes = in_place_of(op.output(1), {work.size(0)});
-    clprim::cholesky(current_queue(a), view(work), view(codes));
+    const BatchOutput out(op.output(0));
+    const Tensor x = batched(a), codes = in_place_of(op.output(1), {x.size(0)});
+    // U of A = U^H U is the transposed factor of A's transpose.
+    const auto turned = [&](const Tensor& t) { return view(upper ? t.mT() : t); };
+    clprim::cholesky(current_queue(a), turned(x), turned(out.matrices()), view(codes));
+    out.finish();
     settle(codes, op.output(1));
-    work.tril_();
-    op.output(0).copy_((upper ? work.mH() : work).view(op.output(0).sizes()));
     op.finish();
     if (check_errors)
         check_info(info, "torch.linalg.cholesky_ex", a);
