@@ -11,5 +11,8 @@ namespace clprim {
 // determinant 1. Throws InvalidArgument.
 void determinant(Queue& queue, const Tensor& x, const Tensor& y);
 
+// y [batch] = determinants of the matrices whose factors lu [batch, n, n], of any strides, and pivots are lu_factor's.
+void lu_determinant(Queue& queue, const Tensor& lu, const Tensor& pivots, const Tensor& y);
+
 }  // namespace clprim
 CLPRIM_API_END

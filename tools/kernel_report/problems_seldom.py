@@ -30,6 +30,7 @@ def linear_algebra() -> Iterator[Problem]:
     linalg = torch.linalg
     yield Problem("linalg: svd, float32, 4x65x33", lambda: linalg.svd(empty(4, 65, 33)))
     yield Problem("linalg: svd, float64, 4x33x33", lambda: linalg.svd(empty(4, 33, 33, dtype="float64")))
+    yield Problem("linalg: det, complex64, 4x33x33", lambda: linalg.det(empty(4, 33, 33, dtype="complex64")))
     yield Problem("linalg: qr, complex64, 4x65x33", lambda: linalg.qr(empty(4, 65, 33, dtype="complex64")))
     yield Problem("linalg: lu_factor, complex64, 4x65x65",
                   lambda: linalg.lu_factor(empty(4, 65, 65, dtype="complex64")))

@@ -3,10 +3,25 @@
 #include <clprim/copy.hpp>
 #include <clprim/linalg.hpp>
 
+#include "kernels/linalg/linalg.hpp"
 #include "kernels/team.hpp"
 #include "core/operands.hpp"
 
 namespace clprim {
+namespace {
+
+// y, a number for each of the matrices lu [batch, n, n] of any strides.
+void multiply_diagonals(Queue& queue, const Tensor& lu, const Tensor& pivots, const Tensor& y)
+{
+    const std::string options = detail::define("X", y.dtype) +
+                                " -DACC=" + std::string(opencl_compute_type(lu.dtype)) +
+                                (is_complex(lu.dtype) ? " -DCOMPLEX" : "");
+    queue.launch(queue.context().program("kernels/linalg/determinant.cl", options).kernel("determinant"),
+                 Range::linear(static_cast<std::size_t>(lu.size(0)), 64), lu, pivots, y, cl_ulong(lu.size(0)),
+                 cl_int(lu.size(1)), cl_long(lu.stride(0)), cl_long(lu.stride(1) + lu.stride(2)));
+}
+
+}  // namespace
 
 void determinant(Queue& queue, const Tensor& x, const Tensor& y)
 {
@@ -30,12 +45,19 @@ void determinant(Queue& queue, const Tensor& x, const Tensor& y)
     if (n)
         copy(queue, x, {lu.memory, acc, x.shape});
     lu_factor(queue, lu, pivots, info);
-    Kernel& kernel = queue.context()
-                         .program("kernels/linalg/determinant.cl",
-                                  detail::define("X", x.dtype) + " -DACC=" + std::string(opencl_compute_type(acc)))
-                         .kernel("determinant");
-    queue.launch(kernel, Range::linear(static_cast<std::size_t>(count), 64), lu, pivots, y, cl_ulong(count),
-                 cl_int(n));
+    multiply_diagonals(queue, lu, pivots, y);
+}
+
+void lu_determinant(Queue& queue, const Tensor& lu, const Tensor& pivots, const Tensor& y)
+{
+    detail::check_operands("lu_determinant", {{"lu", lu}, {"pivots", pivots}, {"y", y}});
+    detail::check_matrices(lu, "lu_determinant");
+    const std::int64_t count = lu.size(0), n = lu.size(1);
+    require(lu.size(2) == n, "lu_determinant: expected square matrices, got ", to_string(lu.shape));
+    detail::check_dense(pivots, {count, n}, DataType::int32, "lu_determinant: pivots");
+    detail::check_dense(y, {count}, lu.dtype, "lu_determinant: y");
+    if (count != 0)
+        multiply_diagonals(queue, lu, pivots, y);
 }
 
 }  // namespace clprim

@@ -104,7 +104,8 @@ void solve_at_once(Queue& queue, const Systems& s, const Tensor& b, const Tensor
     const DataType real = real_type(x.dtype);
     const std::int64_t lanes = std::clamp<std::int64_t>(queue.device().native_float_lanes, 4, 16) * 4 /
                                static_cast<std::int64_t>(size_of(real));
-    const bool single = columns <= (b.defined() ? 4 : 1) && !is_complex(x.dtype) && s.count > 0 && in_lines(s.first) && in_lines(s.second);
+    const bool single = columns <= (b.defined() ? 4 : 1) && !is_complex(x.dtype) && s.count > 0 &&
+                        in_lines(s.first) && in_lines(s.second);
     const std::int64_t width = single ? 1 : is_complex(x.dtype) ? lanes : 2 * lanes, strips = divide_up(columns, width),
                        wanted = std::int64_t{8} * queue.device().compute_units,
                        each = std::max<std::int64_t>(1, batch * strips / wanted), groups = divide_up(batch, each);

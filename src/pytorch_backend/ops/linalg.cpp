@@ -17,6 +17,7 @@
 #include <ATen/ops/triangular_solve_meta.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/DeviceGuard.h>
+#include <clprim/determinant.hpp>
 #include <clprim/linalg.hpp>
 #include <clprim/pointwise.hpp>
 #include <torch/library.h>
@@ -232,7 +233,9 @@ ThreeOut det_out(const Tensor& a, Tensor& result, Tensor& lu, Tensor& pivots)
     StructuredOut<at::meta::structured__linalg_det> op({result, lu, pivots});
     op.meta(a);
     const Lu f = factor_in(as_for_backward(a), true, op.output(1), op.output(2), {});
-    deliver(f.lu.diagonal(0, 1, 2).prod(-1).mul_(parity(f.pivots)), op.output(0));
+    const Tensor y = in_place_of(op.output(0), {f.lu.size(0)});
+    clprim::lu_determinant(current_queue(a), view(f.lu), view(f.pivots), view(y));
+    settle(y, op.output(0));
     op.finish();
     return {result, lu, pivots};
 }
