@@ -102,10 +102,15 @@ def make_scenes(dtype=torch.float64):
 
 
 @contextlib.contextmanager
-def same_samples():
-    """torch.randperm draws on the CPU, whatever the device."""
+def same_samples(compiled=False):
+    """torch.randperm draws on the CPU, whatever the device, and from no other stream in compiled code."""
     randperm = torch.randperm
-    with mock.patch("torch.randperm", lambda n, device=None, **options: randperm(n, **options).to(device or "cpu")):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(mock.patch("torch.randperm",
+                                       lambda n, device=None, **options: randperm(n, **options).to(device or "cpu")))
+        if compiled:
+            import torch._inductor.config as inductor
+            stack.enter_context(inductor.patch(fallback_random=True))
         yield
 
 
@@ -133,7 +138,7 @@ def run(model, images, targets, device, compiled=False):
     torch.manual_seed(2)
     synchronize(device)
     start = time.perf_counter()
-    with same_samples():
+    with same_samples(compiled):
         losses = call(images, targets)
     sum(losses.values()).backward()
     synchronize(device)
