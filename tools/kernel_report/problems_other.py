@@ -71,6 +71,8 @@ def images() -> Iterator[Problem]:
             line = f"{mode}, float32, {LAYOUTS[last]}, 8x64x64x64"
             yield Problem(f"resample: forward {line}", lambda f=resize, i=inputs: without_gradients(f, i()), 4)
             yield Problem(f"resample: backward {line}", backward(resize, inputs), 4)
+    yield Problem("resample: forward bilinear, float32, NCHW, 1x3x480x640", lambda: F.interpolate(
+        empty(1, 3, 480, 640), scale_factor=2, mode="bilinear"), 4)
     yield Problem("resample: trilinear, float32, 2x16x16x28x28", lambda: F.interpolate(
         empty(2, 16, 16, 28, 28), scale_factor=2, mode="trilinear"), 4)
     yield Problem("resample: antialias, float32, 8x3x512x512",

@@ -2,21 +2,30 @@
 //     y[o] = sum over taps k of weight_k(o) x[element_k(o)],   per axis, and the product of the axes
 // Each work-item owns one element of y, on GPUs that of PLANES planes, of neighbouring channels where tensors are
 // channels_last, since finding the taps takes longer than adding them up. Options: those of axes.cl; -DCHANNELS_LAST or
-// row-major; -DQUADS: channels lie at multiples of four elements.
+// row-major; -DQUADS: channels lie at multiples of four elements; -DWHOLE: every work-item has PLANES planes.
 #include "kernels/resample/axes.cl"
 #include "core/quad.cl"
 
 #ifdef CLPRIM_DEVICE_CPU
 #define PLANES 1
+#define DEPTH get_global_id(2)
 #else
 #define PLANES 4
+#define DEPTH get_group_id(2)   // the same, as a work-group has one: its compiler sees that all of a group share it
 #endif
 #define EACH_PLANE _Pragma("unroll") for (int i = 0; i < PLANES; ++i)
 // Plane i behind the first; those beyond the last repeat it.
-#ifdef CHANNELS_LAST
-#define BEHIND(i, SIZE) min((uint)(i), last_plane)
+#ifdef WHOLE
+#define NUMBERED(i) (uint)(i)
+#define HAS_PLANE(i) true
 #else
-#define BEHIND(i, SIZE) (min((uint)(i), last_plane) * (ulong)(uint)(p.SIZE[0] * p.SIZE[1] * p.SIZE[2]))
+#define NUMBERED(i) min((uint)(i), last_plane)
+#define HAS_PLANE(i) ((uint)(i) <= last_plane)
+#endif
+#ifdef CHANNELS_LAST
+#define BEHIND(i, SIZE) NUMBERED(i)
+#else
+#define BEHIND(i, SIZE) (NUMBERED(i) * (ulong)(uint)(p.SIZE[0] * p.SIZE[1] * p.SIZE[2]))
 #endif
 #ifdef CHANNELS_LAST
 #define PIXEL(i) ((ulong)(uint)(i) * p.channels)
@@ -37,7 +46,7 @@
 #define ADD_PLANES(sums, factor, from, at) EACH_PLANE sums[i] += (factor) * load(X, (from) + BEHIND(i, in), PIXEL(at));
 #define STORE_PLANES(to, sums)                                                                                        \
     EACH_PLANE                                                                                                        \
-        if ((uint)i <= last_plane)                                                                                    \
+        if (HAS_PLANE(i))                                                                                             \
             store(X, (to) + BEHIND(i, out), 0, to_element(sums[i]));
 #endif
 
@@ -48,7 +57,7 @@ __kernel void resample(const __global storage_t(X)* x, ulong x_offset, __global 
                        ulong weights_offset, resample_t p)
 {
 #ifdef CHANNELS_LAST
-    const uint lane = get_global_id(0) * PLANES, line = get_global_id(2);
+    const uint lane = get_global_id(0) * PLANES, line = DEPTH;
     const int x0 = get_global_id(1);
     if (lane >= p.channels || x0 >= p.out[2])
         return;
@@ -62,7 +71,7 @@ __kernel void resample(const __global storage_t(X)* x, ulong x_offset, __global 
     if (x0 >= p.out[2] || line >= p.out[0] * p.out[1])
         return;
     const int z0 = DIMS == 3 ? line / p.out[1] : 0, y0 = line - z0 * p.out[1];
-    const uint image = get_global_id(2) * PLANES, last_plane = p.planes - 1 - image;   // and channel
+    const uint image = DEPTH * PLANES, last_plane = p.planes - 1 - image;   // and channel
     x += x_offset + (ulong)image * (uint)(p.in[0] * p.in[1] * p.in[2]);
     y += y_offset + ((ulong)image * (uint)(p.out[0] * p.out[1] * p.out[2]) + (uint)(line * p.out[2] + x0));
 #endif

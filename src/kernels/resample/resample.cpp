@@ -165,6 +165,8 @@ private:
             options += " -DCHANNELS_LAST";
         if (channels_last_ && together == 4 && (x_.size(1) | x_.buffer_offset() | y_.buffer_offset()) % 4 == 0)
             options += " -DQUADS";
+        else if (together > 1 && (channels_last_ ? sizes_.channels : sizes_.planes) % together == 0)
+            options += " -DWHOLE";
         const auto columns = static_cast<std::size_t>(sizes_.out[2]);
         const Range range =
             channels_last_ ? detail::plane_range(queue.device(), blocks(sizes_.channels, together), columns,
