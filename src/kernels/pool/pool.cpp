@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "kernels/team.hpp"
+#include "kernels/pointwise/iteration.hpp"
 #include "core/operands.hpp"
 
 namespace clprim {
@@ -14,6 +15,23 @@ struct Geometry {
     cl_uint batch, channels;
     cl_int in[3], out[3], extent[3], stride[3], padding[3], padding_end[3], dilation[3];
     cl_int include_padding, divisor;
+};
+
+// As GPUs have it.
+struct DividedGeometry {
+    Geometry geometry;
+    cl_uint magic[3][3], shift[3][3];   // by in, out and stride
+
+    explicit DividedGeometry(const Geometry& g) : geometry(g)
+    {
+        const cl_int* numbers[] = {g.in, g.out, g.stride};
+        for (int number = 0; number < 3; ++number)
+            for (int axis = 0; axis < 3; ++axis) {
+                const Divider divider(static_cast<std::uint32_t>(std::max(numbers[number][axis], 1)));
+                magic[number][axis] = divider.magic;
+                shift[number][axis] = divider.shift;
+            }
+    }
 };
 
 // One call: the tensors on both sides, what the kernel needs to know and how it is shared out.
@@ -77,10 +95,10 @@ struct Pool {
             team.vec = 1;
     }
 
-    // Whether 32 bits count elements, and hold what windows that split the input evenly are computed from.
+    // Whether 32 bits, of GPUs 31, count elements, and hold what windows that split the input evenly are computed from.
     bool near() const
     {
-        constexpr std::int64_t most = std::numeric_limits<cl_uint>::max();
+        const std::int64_t most = cpu ? std::numeric_limits<cl_uint>::max() : std::numeric_limits<cl_int>::max();
         std::int64_t wide = std::int64_t(geometry.batch) * geometry.channels, narrow = wide;
         bool fits = true;
         for (int axis = 0; axis < 3; ++axis) {
@@ -121,7 +139,7 @@ struct Pool {
     {
         if (team.vec > 1 && !channels_last)
             name += "_lanes";
-        run(queue, kernel(queue, name, team.vec), y, team.vec, tensors...);
+        run(queue, kernel(queue, name, team.vec), y, geometry.out, team.vec, tensors...);
     }
 
     // The backward kernels: work-items own planes, bands of lines, elements or rows of grad_input.
@@ -140,15 +158,24 @@ struct Pool {
         } else {
             const unsigned vec = channels_last ? team.vec : 1;
             const bool pixels = vec > 1 && sums_in_place();   // of averages: maxima have gone to bands
-            run(queue, kernel(queue, pixels ? name + "_pixels" : name, vec), grad_input, vec, tensors..., grad_input);
+            run(queue, kernel(queue, pixels ? name + "_pixels" : name, vec), grad_input, geometry.in, vec, tensors...,
+                grad_input);
         }
     }
 
 private:
     template <class... Arguments>
-    void run(Queue& queue, Kernel& kernel, const Tensor& owner, unsigned vec, const Arguments&... tensors) const
+    void run(Queue& queue, Kernel& kernel, const Tensor& owner, const cl_int* sizes, unsigned vec,
+             const Arguments&... tensors) const
     {
         std::int64_t items = owner.numel(), share = 1;
+        if (!cpu) {
+            const std::size_t rows = std::size_t(sizes[0]) * std::size_t(sizes[1]), columns(sizes[2]);
+            const Range range = channels_last
+                ? detail::plane_range(queue.device(), geometry.channels, columns, geometry.batch * rows)
+                : detail::plane_range(queue.device(), columns, rows, std::size_t(geometry.batch) * geometry.channels);
+            return queue.launch(kernel, range, tensors..., DividedGeometry(geometry), cl_ulong(items), cl_ulong(share));
+        }
         Range range = Range::linear(items, 64);
         if (vec > 1) {   // items are rows
             items /= owner.shape.back() * (channels_last ? std::int64_t(geometry.channels) : 1);

@@ -3,7 +3,8 @@
 // Up to three spatial axes (z, y, x; unused ones have size 1). Elements are numbered in memory order:
 //     row-major  ((n C + c) P + p)      -DCHANNELS_LAST  ((n P + p) C + c)      p = (z Y + y) X + x
 // -DX: dtype of the data; -DADAPTIVE: windows split the input evenly instead of sliding; -DNEAR: elements and products
-// of an axis's sizes fit into 32 bits, in which dividing is several times as fast. Three ways to walk:
+// of an axis's sizes fit into 32 bits, in which dividing is several times as fast; on GPUs into 31, and nothing is
+// divided. Three ways to walk:
 //     VEC = 1                        a work-item owns one element
 //     VEC = 16, -DCHANNELS_LAST      a work-item owns `share` rows (n, z, y); lanes are channels
 //     VEC = 16, row-major            a work-item owns `share` output rows (n, c, z, y); lanes run along x
@@ -17,13 +18,34 @@ typedef struct {
     uint batch, channels;
     int in[3], out[3], extent[3], stride[3], padding[3], padding_end[3], dilation[3];
     int include_padding, divisor;   // of the average; divisor 0: the number of elements
+#ifndef CLPRIM_DEVICE_CPU
+    uint magic[3][3], shift[3][3];  // division without dividing, see Divider in pointwise/iteration.hpp
+#endif
 } pool_t;
+
+// Numbers by axis that something is divided by.
+enum { BY_IN, BY_OUT, BY_STRIDE };
 
 #ifdef NEAR
 typedef uint product_t, count_t;
 #else
 typedef long product_t;
 typedef ulong count_t;
+#endif
+
+// n divided by a number of the axis.
+#if !defined(CLPRIM_DEVICE_CPU) && defined(NEAR)
+#define OVER(p, NUMBER, axis, n, divisor)                                                                             \
+    ((mul_hi((uint)(n), (p)->magic[NUMBER][axis]) + (uint)(n)) >> (p)->shift[NUMBER][axis])
+#else
+#define OVER(p, NUMBER, axis, n, divisor) ((n) / (divisor))
+#endif
+
+// Of an element's number. Along rows compilers only step pointers where no number of 32 bits may wrap around.
+#if !defined(CLPRIM_DEVICE_CPU) && defined(NEAR) && defined(CHANNELS_LAST)
+typedef uint place_at_t;
+#else
+typedef ulong place_at_t;
 #endif
 
 // With -DUNDILATED windows are without gaps, and nothing is divided by them.
@@ -39,8 +61,8 @@ static inline window_t window(const pool_t* p, int axis, int o)
 {
     window_t w;
 #ifdef ADAPTIVE
-    w.begin = (int)((product_t)o * p->in[axis] / p->out[axis]);
-    w.end = (int)(((product_t)(o + 1) * p->in[axis] + p->out[axis] - 1) / p->out[axis]);
+    w.begin = (int)(OVER(p, BY_OUT, axis, (product_t)o * p->in[axis], p->out[axis]));
+    w.end = (int)(OVER(p, BY_OUT, axis, ((product_t)(o + 1) * p->in[axis] + p->out[axis] - 1), p->out[axis]));
     w.size = w.end - w.begin;
 #else
     const int begin = o * p->stride[axis] - p->padding[axis], dilation = DILATION(p, axis);
@@ -59,12 +81,12 @@ static inline window_t covering(const pool_t* p, int axis, int i)
 {
     window_t w;
 #ifdef ADAPTIVE
-    w.begin = (int)((product_t)i * p->out[axis] / p->in[axis]);
-    w.end = (int)(((product_t)(i + 1) * p->out[axis] + p->in[axis] - 1) / p->in[axis]);
+    w.begin = (int)(OVER(p, BY_IN, axis, (product_t)i * p->out[axis], p->in[axis]));
+    w.end = (int)(OVER(p, BY_IN, axis, ((product_t)(i + 1) * p->out[axis] + p->in[axis] - 1), p->in[axis]));
 #else
     const int last = i + p->padding[axis], first = last - (p->extent[axis] - 1) * DILATION(p, axis);
-    w.begin = first <= 0 ? 0 : (first + p->stride[axis] - 1) / p->stride[axis];
-    w.end = min(last / p->stride[axis] + 1, p->out[axis]);
+    w.begin = first <= 0 ? 0 : OVER(p, BY_STRIDE, axis, (first + p->stride[axis] - 1), p->stride[axis]);
+    w.end = min((int)OVER(p, BY_STRIDE, axis, last, p->stride[axis]) + 1, p->out[axis]);
 #endif
     w.size = w.end - w.begin;
     return w;
@@ -72,7 +94,7 @@ static inline window_t covering(const pool_t* p, int axis, int i)
 
 // Where an element lies: its place, its coordinates, and the start of its plane in the other tensor.
 typedef struct {
-    ulong at, other;
+    place_at_t at, other;
     uint lanes;
     int z, y, x;
 } place_t;
@@ -80,14 +102,22 @@ typedef struct {
 static inline int volume(const int* size) { return size[0] * size[1] * size[2]; }
 
 #ifdef CHANNELS_LAST
-#define PIXEL(p) ((ulong)(p) * pool.channels)
+#define PIXEL(p) ((place_at_t)(p) * pool.channels)
 #else
-#define PIXEL(p) ((ulong)(p))
+#define PIXEL(p) ((place_at_t)(p))
 #endif
 
 // EACH_PLACE(in, out, covering, body) runs `body` for every element that this work-item owns of the tensor with sizes
 // pool.in; it sees `place` and the windows wz, wy, wx that `covering` (or `window`) gives for its coordinates.
 #if VEC == 1
+#ifdef CLPRIM_DEVICE_CPU
+#define KERNEL_ATTRIBUTES
+#define EACH_PLACE(SIZE, OTHER, RANGE, ...)                                                                           \
+    if (get_global_id(0) < items) {                                                                                   \
+        const place_t place = locate(&pool, get_global_id(0), pool.SIZE, pool.OTHER);                                 \
+        const window_t wz = RANGE(&pool, 0, place.z), wy = RANGE(&pool, 1, place.y), wx = RANGE(&pool, 2, place.x);   \
+        __VA_ARGS__                                                                                                   \
+    }
 
 static inline place_t locate(const pool_t* p, ulong item, const int* size, const int* other_size)
 {
@@ -110,13 +140,45 @@ static inline place_t locate(const pool_t* p, ulong item, const int* size, const
     return place;
 }
 
+#else
+// Planar: the launch is (x, z * y, image * channel); channels_last: (channel, x, image * z * y). So only rows are
+// divided. A work-group has one place of the third axis, which its number tells the compiler.
 #define KERNEL_ATTRIBUTES
+#define BY_in BY_IN
+#define BY_out BY_OUT
+#ifdef CHANNELS_LAST
 #define EACH_PLACE(SIZE, OTHER, RANGE, ...)                                                                           \
-    if (get_global_id(0) < items) {                                                                                   \
-        const place_t place = locate(&pool, get_global_id(0), pool.SIZE, pool.OTHER);                                 \
+    place_t place;                                                                                                    \
+    const place_at_t c = get_global_id(0), line = get_group_id(2);                                                    \
+    const place_at_t rest = OVER(&pool, CLPRIM_CAT(BY_, SIZE), 1, line, (uint)pool.SIZE[1]);                          \
+    const place_at_t image = OVER(&pool, CLPRIM_CAT(BY_, SIZE), 0, rest, (uint)pool.SIZE[0]);                         \
+    place.x = get_global_id(1);                                                                                       \
+    place.y = line - rest * (uint)pool.SIZE[1];                                                                       \
+    place.z = rest - image * (uint)pool.SIZE[0];                                                                      \
+    place.lanes = 1;                                                                                                  \
+    place.at = (line * (uint)pool.SIZE[2] + place.x) * pool.channels + c;                                             \
+    place.other = image * (uint)volume(pool.OTHER) * pool.channels + c;                                               \
+    if (c < pool.channels && place.x < pool.SIZE[2]) {                                                                \
         const window_t wz = RANGE(&pool, 0, place.z), wy = RANGE(&pool, 1, place.y), wx = RANGE(&pool, 2, place.x);   \
         __VA_ARGS__                                                                                                   \
     }
+#else
+#define EACH_PLACE(SIZE, OTHER, RANGE, ...)                                                                           \
+    place_t place;                                                                                                    \
+    const uint line = get_global_id(1);                                                                               \
+    const place_at_t image = get_group_id(2);                                                                         \
+    place.x = get_global_id(0);                                                                                       \
+    place.z = OVER(&pool, CLPRIM_CAT(BY_, SIZE), 1, line, (uint)pool.SIZE[1]);                                        \
+    place.y = line - place.z * pool.SIZE[1];                                                                          \
+    place.lanes = 1;                                                                                                  \
+    place.at = image * (uint)volume(pool.SIZE) + (line * pool.SIZE[2] + place.x);                                     \
+    place.other = image * (uint)volume(pool.OTHER);                                                                   \
+    if (place.x < pool.SIZE[2] && place.z < pool.SIZE[0]) {                                                           \
+        const window_t wz = RANGE(&pool, 0, place.z), wy = RANGE(&pool, 1, place.y), wx = RANGE(&pool, 2, place.x);   \
+        __VA_ARGS__                                                                                                   \
+    }
+#endif
+#endif
 #define LOAD(ptr, i) load(X, ptr, i)
 #define STORE(ptr, i, v) store(X, ptr, i, v)
 
