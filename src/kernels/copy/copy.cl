@@ -271,14 +271,30 @@ __kernel void copy_transposed(__global storage_t(S)* source, ulong source_offset
     target += target_offset;
     INDEX n = get_group_id(2), from = 0, to = 0;
     ADD_AXES_FROM_2
-    const int lx = get_local_id(0), ly = get_local_id(1), rows_at_once = get_local_size(1);
+    const int lx = get_local_id(0), ly = get_local_id(1), apart = get_local_size(1);
     const INDEX x0 = get_group_id(0) * TILE, y0 = get_group_id(1) * TILE;
-    for (int r = ly; r < TILE; r += rows_at_once)
-        if (x0 + r < space.shape[0] && y0 + lx < space.shape[1])
-            tile[r][lx] = element(source, from + (x0 + r) * space.source[0] + y0 + lx);
+    const int width = min(space.shape[0] - x0, (INDEX)TILE), height = min(space.shape[1] - y0, (INDEX)TILE);
+    // As in copy_strided a work-item reads EACH before it writes one, of rows that are `apart`: TILE is a multiple.
+    source += from + x0 * space.source[0] + y0;
+    target += to + y0 * space.target[1] + x0;
+    if (lx < height)
+        for (int first = ly; first < width; first += EACH * apart) {
+            target_t values[EACH];
+            for (int e = 0; e < EACH; ++e)
+                values[e] = element(source, (first + e * apart < width ? first + e * apart : first) *
+                                                space.source[0] + lx);
+            for (int e = 0; e < EACH; ++e)
+                tile[first + e * apart][lx] = values[e];
+        }
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (int r = ly; r < TILE; r += rows_at_once)
-        if (x0 + lx < space.shape[0] && y0 + r < space.shape[1])
-            store(D, target, to + (y0 + r) * space.target[1] + x0 + lx, tile[lx][r]);
+    if (lx < width)
+        for (int first = ly; first < height; first += EACH * apart) {
+            target_t values[EACH];
+            for (int e = 0; e < EACH; ++e)
+                values[e] = tile[lx][first + e * apart];
+            for (int e = 0; e < EACH; ++e)
+                if (first + e * apart < height)
+                    store(D, target, (INDEX)(first + e * apart) * space.target[1] + lx, values[e]);
+        }
 }
 #endif

@@ -106,15 +106,20 @@ void resample_repeat(Queue& queue, const Tensor& x, const Tensor& y, std::int64_
     const std::int64_t height = x.size(x.dim() - 2), width = x.size(x.dim() - 1);
     const std::size_t bytes = size_of(x.dtype);
     const std::string type = bytes == 1 ? "uchar" : bytes == 2 ? "ushort" : bytes == 4 ? "uint" : "ulong";
-    const std::int64_t chunk = queue.device().kind == DeviceKind::cpu && bytes < 16 ? 16 : 1;
-    const std::string options = detail::concat(" -DT=", type, bytes == 16 ? "2" : "", " -DFY=", factor_y,
+    const bool cpu = queue.device().kind == DeviceKind::cpu;
+    const std::int64_t chunk = cpu && bytes < 16 ? 16 : 1;
+    std::string options = detail::concat(" -DT=", type, bytes == 16 ? "2" : "", " -DFY=", factor_y,
                                                " -DFX=", factor_x, " -DCHUNK=", chunk, " -DVECTOR=", type, 16);
+    if (!cpu && bytes < 16 && (factor_x == 2 || factor_x == 4) && y.buffer_offset() % factor_x == 0)
+        options += detail::concat(" -DTOGETHER=", type, factor_x);
     Range range;
     range.dims = 3;
     range.global = {std::size_t((width + chunk - 1) / chunk), std::size_t(height),
                     std::size_t(x.numel() / width / height)};
+    if (!cpu)
+        range = detail::plane_range(queue.device(), range.global[0], range.global[1], range.global[2]);
     detail::launch(queue, queue.context().program("kernels/resample/repeat.cl", options).kernel("resample_repeat"),
-                   range, x, y, cl_uint(width));
+                   range, x, y, cl_uint(width), cl_uint(height));
 }
 
 }  // namespace clprim
