@@ -9,20 +9,27 @@
 #include "kernels/index/geometry.cl"
 #include "kernels/sort/items.cl"
 
+// Blocks that 31 bits number, as do rows, are divided in as many.
+#ifdef LARGE
+typedef ulong block_t;
+#else
+typedef uint block_t;
+#endif
+
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void sort_tiles(ROWS_OF_ITEMS, ulong n, ulong keep, uint block_size, geometry_t rows)
 {
     __local item_t tile[TILE];
-    const ulong blocks_per_row = (n + block_size - 1) / block_size;
-    const ulong first_block = (ulong)get_group_id(0) * (TILE / block_size);
+    const uint shift = 31 - clz(block_size), within = block_size - 1;   // a power of two: nothing divides by it
+    const block_t blocks_per_row = (n + within) >> shift;
+    const block_t first_block = (block_t)get_group_id(0) * (TILE >> shift);
     input += input_offset;
 
     for (uint t = get_local_id(0); t < TILE; t += GROUP) {
-        ulong block = first_block + t / block_size;
-        ulong row = block / blocks_per_row;
-        ulong position = block % blocks_per_row * block_size + t % block_size;
+        const block_t block = first_block + (t >> shift), row = blocks_per_row == 1 ? block : block / blocks_per_row;
+        const ulong position = ((ulong)(block - row * blocks_per_row) << shift) + (t & within);
         item_t item = PADDING;
-        if (row < (ulong)rows.numel && position < n) {
+        if (row < (block_t)rows.numel && position < n) {
 #ifdef FROM_ITEMS
             item = items[items_offset + row * n + position];
 #else
@@ -38,8 +45,7 @@ void sort_tiles(ROWS_OF_ITEMS, ulong n, ulong keep, uint block_size, geometry_t 
     for (uint run = 2; run <= block_size; run *= 2)
         for (uint distance = run / 2; distance > 0; distance /= 2) {
             for (uint pair = get_local_id(0); pair < TILE / 2; pair += GROUP) {
-                uint low = pair / distance * distance * 2 + pair % distance;
-                uint high = low + distance;
+                const uint low = 2 * pair - (pair & (distance - 1)), high = low + distance;
                 item_t a = tile[low], b = tile[high];
                 bool swap = before(b, a) == ((low & run) == 0 || run == block_size);
                 tile[low] = swap ? b : a;
@@ -49,14 +55,13 @@ void sort_tiles(ROWS_OF_ITEMS, ulong n, ulong keep, uint block_size, geometry_t 
         }
 
     for (uint t = get_local_id(0); t < TILE; t += GROUP) {
-        ulong block = first_block + t / block_size;
-        ulong row = block / blocks_per_row;
-        ulong place = t % block_size;
-        if (row >= (ulong)rows.numel || place >= keep)
+        const block_t block = first_block + (t >> shift), row = blocks_per_row == 1 ? block : block / blocks_per_row;
+        const uint place = t & within;
+        if (row >= (block_t)rows.numel || place >= keep)
             continue;
 #ifdef TO_ITEMS
         ulong kept_per_row = blocks_per_row * keep;
-        ulong at = block % blocks_per_row * keep + place;
+        ulong at = (block - row * blocks_per_row) * keep + place;
         if (keep == block_size) {   // a full sort: rows stay n long
             kept_per_row = n;
             if (at >= n)
