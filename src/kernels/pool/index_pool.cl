@@ -41,22 +41,32 @@ static inline int interval(const fractional_t* p, int axis, int o, compute_t(X) 
     return (int)((o + sample) * alpha) - (int)(sample * alpha);
 }
 
-// Work-item = one output element. samples: [planes, axes] in [0, 1); of two axes x comes first, of three z.
+// Work-item = one output element, on GPUs of the launch (x, z * y, plane) with groups of one plane. samples: [planes, axes] in [0, 1); of two axes x comes first, of three z.
 __kernel void fractional_max_pool(const __global storage_t(X)* x, ulong x_offset,
                                   const __global storage_t(X)* samples, ulong samples_offset,
                                   __global storage_t(X)* y, ulong y_offset, __global long* indices,
                                   ulong indices_offset, fractional_t p, ulong items)
 {
+    const uint pixels = p.out[0] * p.out[1] * p.out[2];
+    const bool flat = p.axes == 2;
+#ifdef CLPRIM_DEVICE_CPU
     const ulong item = get_global_id(0);
     if (item >= items)
         return;
-    const uint pixels = p.out[0] * p.out[1] * p.out[2], pixel = (uint)(item % pixels);
+    const uint pixel = (uint)(item % pixels), line = pixel / p.out[2];
     const ulong plane = item / pixels;
+    const int oz = line / p.out[1], oy = line % p.out[1], ox = pixel % p.out[2];
+#else
+    const int ox = get_global_id(0), line = get_global_id(1);
+    const ulong plane = get_group_id(2), item = plane * pixels + (uint)(line * p.out[2] + ox);
+    if (ox >= p.out[2] || line >= p.out[0] * p.out[1])
+        return;
+    const int oz = flat ? 0 : line / p.out[1], oy = line - oz * p.out[1];
+#endif
     samples += samples_offset + plane * p.axes;
-    const bool flat = p.axes == 2;
-    const int z = flat ? 0 : interval(&p, 0, pixel / p.out[2] / p.out[1], load(X, samples, 0));
-    const int top = interval(&p, 1, pixel / p.out[2] % p.out[1], load(X, samples, 1));
-    const int left = interval(&p, 2, pixel % p.out[2], load(X, samples, flat ? 0 : 2));
+    const int z = flat ? 0 : interval(&p, 0, oz, load(X, samples, 0));
+    const int top = interval(&p, 1, oy, load(X, samples, 1));
+    const int left = interval(&p, 2, ox, load(X, samples, flat ? 0 : 2));
     x += x_offset + plane * p.in[0] * p.in[1] * p.in[2];
     long best_at = (z * p.in[1] + top) * p.in[2] + left;
     compute_t(X) best = load(X, x, best_at);

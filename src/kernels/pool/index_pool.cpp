@@ -75,8 +75,13 @@ void fractional_max_pool(Queue& queue, const Tensor& x, const Tensor& samples, s
         p.out[3 - axes + i] = y.size(2 + i);
         p.extent[3 - axes + i] = kernel[i];
     }
-    queue.launch(program(queue, x.dtype).kernel("fractional_max_pool"), Range::linear(y.numel(), 64), x, samples, y,
-                 indices, p, cl_ulong(y.numel()));
+    const Range range =
+        queue.device().kind == DeviceKind::cpu
+            ? Range::linear(y.numel(), 64)
+            : detail::plane_range(queue.device(), p.out[2], std::size_t(p.out[0]) * std::size_t(p.out[1]),
+                                  x.size(0) * x.size(1));
+    queue.launch(program(queue, x.dtype).kernel("fractional_max_pool"), range, x, samples, y, indices, p,
+                 cl_ulong(y.numel()));
 }
 
 void fractional_max_pool_backward(Queue& queue, const Tensor& grad_output, const Tensor& indices,
