@@ -41,7 +41,8 @@ static inline int interval(const fractional_t* p, int axis, int o, compute_t(X) 
     return (int)((o + sample) * alpha) - (int)(sample * alpha);
 }
 
-// Work-item = one output element, on GPUs of the launch (x, z * y, plane) with groups of one plane. samples: [planes, axes] in [0, 1); of two axes x comes first, of three z.
+// Work-item = one output element, on GPUs of the launch (x, z * y, plane) with groups of one plane.
+// samples: [planes, axes] in [0, 1); of two axes x comes first, of three z.
 __kernel void fractional_max_pool(const __global storage_t(X)* x, ulong x_offset,
                                   const __global storage_t(X)* samples, ulong samples_offset,
                                   __global storage_t(X)* y, ulong y_offset, __global long* indices,
