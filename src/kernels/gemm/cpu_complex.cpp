@@ -1,6 +1,5 @@
 // Complex products on CPU devices as one real product of twice as many columns and twice as long sums (cpu_complex.cl).
 #include <algorithm>
-#include <array>
 
 #include <clprim/copy.hpp>
 #include <kernels/gemm/problem.hpp>
@@ -8,19 +7,7 @@
 namespace clprim::detail {
 namespace {
 
-bool is_real(const Scalar& scalar)
-{
-    std::array<double, 2> number{};
-    scalar.write(DataType::complex128, number.data());
-    return number[1] == 0;
-}
-
-double real_part(const Scalar& scalar)
-{
-    std::array<double, 2> number{};
-    scalar.write(DataType::complex128, number.data());
-    return number[0];
-}
+bool is_real(const Scalar& scalar) { return complex_value(scalar).imag() == 0; }
 
 // Rows of C must be contiguous, of this product or of the transposed one.
 bool turned(const GemmProblem& problem) { return problem.c.column != 1; }
@@ -82,8 +69,8 @@ void cpu_complex(Queue& queue, const GemmProblem& asked, const GemmTensors& give
     real.dtype = part_type(problem.dtype);
     real.n *= 2;
     real.k *= 2;
-    real.alpha = real_part(problem.alpha);
-    real.beta = real_part(problem.beta);
+    real.alpha = complex_value(problem.alpha).real();
+    real.beta = complex_value(problem.beta).real();
     const Tensor wide = widened(queue, problem, tensors.b, real.b);
 
     Tensor a = tensors.a;

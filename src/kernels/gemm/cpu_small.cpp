@@ -1,6 +1,5 @@
 // Launches cpu_small.cl and cpu_small_rows.cl.
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 
@@ -31,17 +30,10 @@ bool has_rows(const GemmProblem& p)
            (!p.add_d || p.d.column <= 1);
 }
 
-bool is_one(const Scalar& scalar)
-{
-    std::array<double, 2> number{};
-    scalar.write(DataType::complex128, number.data());
-    return number[0] == 1 && number[1] == 0;
-}
-
 bool is_plain(const GemmProblem& problem)
 {
-    return problem.c.column == 1 && !problem.add_d &&
-           problem.activation == Activation::none && is_one(problem.alpha);
+    return problem.c.column == 1 && !problem.add_d && problem.activation == Activation::none &&
+           complex_value(problem.alpha) == 1.0;
 }
 
 }  // namespace

@@ -97,13 +97,6 @@ std::string concat_numbers(std::string_view text, std::initializer_list<std::pai
     return result;
 }
 
-bool is_zero(const Scalar& scalar)
-{
-    std::array<double, 2> parts{};
-    scalar.write(DataType::complex128, parts.data());
-    return parts[0] == 0 && parts[1] == 0;
-}
-
 // What a problem says of a matrix, as a tensor whose place in memory can be checked.
 void check_matrix(const char* name, const Tensor& tensor, Dims shape, const MatrixLayout& layout)
 {
@@ -192,7 +185,7 @@ GemmProblem gemm_problem(const Tensor& a, const Tensor& b, const Tensor& c, cons
 void gemm(Queue& queue, const GemmProblem& asked, const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& d)
 {
     GemmProblem problem = asked;
-    problem.add_d = d.defined() && !detail::is_zero(problem.beta);
+    problem.add_d = d.defined() && detail::complex_value(problem.beta) != 0.0;
     if (!problem.add_d)
         problem.d = {};
     const auto same = [](const MatrixLayout& x, const MatrixLayout& y) {

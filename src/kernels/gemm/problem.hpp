@@ -1,6 +1,9 @@
 // What the implementations of gemm share.
 #pragma once
 
+#include <array>
+#include <complex>
+
 #include <clprim/context.hpp>
 #include <clprim/gemm.hpp>
 #include <core/choose.hpp>
@@ -40,6 +43,13 @@ inline DataType part_type(DataType type)
 inline Tensor part(const Tensor& tensor, int which)
 {
     return Tensor(tensor.memory, 2 * tensor.offset + which, part_type(tensor.dtype), {}, {});
+}
+// A factor of any dtype.
+inline std::complex<double> complex_value(const Scalar& scalar)
+{
+    std::array<double, 2> parts{};
+    scalar.write(DataType::complex128, parts.data());
+    return {parts[0], parts[1]};
 }
 inline MatrixLayout in_parts(const MatrixLayout& layout)
 {
