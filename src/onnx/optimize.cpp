@@ -177,15 +177,45 @@ void hand_down_constants(const Graph& graph)
             });
 }
 
-void optimize(Graph& graph, Engine& engine, Level level)
+// Nodes whose results nobody reads go, and those that served them alone. What draws random numbers stays: others draw
+// theirs after it.
+void drop_unread_nodes(Graph& graph)
+{
+    std::set<int> read(graph.outputs.begin(), graph.outputs.end());
+    std::vector<Node> rest;
+    for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
+        if (!varies(*node) &&
+            std::ranges::none_of(node->outputs, [&](int slot) { return slot != absent && read.contains(slot); }))
+            continue;
+        read.insert(node->inputs.begin(), node->inputs.end());
+        for (const GraphRef& inner : subgraphs(*node))
+            for (const auto& capture : inner->captures)
+                read.insert(capture.first);
+        rest.push_back(std::move(*node));
+    }
+    std::ranges::reverse(rest);
+    graph.nodes = std::move(rest);
+}
+
+void fold(Graph& graph, Engine& engine, Level level)
 {
     fuse_quantised(graph);
+    release_carried(graph);
     fold_constants(graph, engine, level);
     hand_down_constants(graph);
     for (const Node& node : graph.nodes)
         for (const GraphRef& inner : subgraphs(node))
-            optimize(*inner, engine, Level::inside);
+            fold(*inner, engine, Level::inside);
+    hoist_invariants(graph);
+}
+
+void fuse(Graph& graph, Engine& engine)
+{
+    for (const Node& node : graph.nodes)
+        for (const GraphRef& inner : subgraphs(node))
+            fuse(*inner, engine);
     skip_copies(graph);
+    drop_unread_nodes(graph);
     Rewriter rewriter(graph);
     simplify(rewriter);
     fuse_norms(rewriter);
@@ -223,7 +253,8 @@ GraphRef prepare(std::shared_ptr<const Model> model, Engine& engine, const Sessi
     plan(*graph);
     if (options.optimize) {
         fold_input_shapes(*graph);
-        optimize(*graph, engine, Level::outermost);
+        fold(*graph, engine, Level::outermost);
+        fuse(*graph, engine);
         plan(*graph);
     }
     settle_constants(*graph, engine.queue, upload);

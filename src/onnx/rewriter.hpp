@@ -44,7 +44,11 @@ private:
 
 // The passes. Each leaves the graph computing the same up to rounding.
 void fuse_quantised(Graph& graph); // operators between DequantizeLinear and QuantizeLinear; to be called first
-void skip_copies(Graph& graph);               // readers of an Identity read what it copies; before there is a Rewriter
+void release_carried(Graph& graph);           // what loops hand on unchanged is captured
+void hoist_invariants(Graph& graph);          // what iterations compute alike, and products of sequences' elements,
+                                              // goes ahead of the loop; once its body is folded
+void skip_copies(Graph& graph);               // readers of an Identity, or what amounts to one, read what it copies;
+                                              // before there is a Rewriter
 void simplify(Rewriter& rewriter);            // squares written as powers, MatMulFpQ4
 void fuse_norms(Rewriter& rewriter);          // norms of rows written as means, squares and roots
 // Weights of DynamicQuantizeLSTM that never change.

@@ -1,5 +1,6 @@
 // Operators that cheaper ones compute.
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <set>
@@ -62,22 +63,116 @@ std::optional<Node> product_of_blocks(Rewriter& rewriter, const Node& node)
     return product;
 }
 
+// Finds nodes whose result is one of their operands, in the order of the graph.
+class Copies {
+public:
+    explicit Copies(const Graph& graph)
+    {
+        for (const auto& [slot, value] : graph.constants)
+            if (is_host_tensor(value))
+                constants_[slot] = &value;
+        for (const int slot : graph.inputs)              // an input's initializer is a default only
+            constants_.erase(slot);
+    }
+
+    // The slot of that operand, or absent. To be asked of each node in turn.
+    int original(const Node& node)
+    {
+        const bool plain = node.domain.empty() && !node.body && node.outputs.size() == 1 && node.outputs[0] != absent &&
+                           !node.inputs.empty() && node.inputs[0] != absent;
+        if (!plain)
+            return absent;
+        if (node.op_type == "Identity")
+            return node.inputs[0];
+        if (node.op_type == "Squeeze")
+            return unsqueezed(node);
+        if (node.op_type == "Unsqueeze")
+            if (const auto given = axes(node); given && !given->empty())
+                unsqueezes_[node.outputs[0]] = {node.inputs[0], *given};
+        return unchanged(node);
+    }
+
+private:
+    // The operand of a sum with nothing, or of a product with one.
+    int unchanged(const Node& node) const
+    {
+        const bool sum = node.op_type == "Add", product = node.op_type == "Mul";
+        const bool difference = node.op_type == "Sub", quotient = node.op_type == "Div";
+        if (!(sum || product || difference || quotient) || node.opset < 7 || node.inputs.size() != 2)
+            return absent;
+        const auto neutral = [&](int slot, int other) {
+            const auto found = constants_.find(slot);
+            // A constant with an axis lends it to operands without.
+            return found != constants_.end() && is_number(*found->second, product || quotient ? 1 : 0) &&
+                   (found->second->dim() == 0 || (found->second->dim() == 1 && unsqueezes_.contains(other)));
+        };
+        if (neutral(node.inputs[1], node.inputs[0]))
+            return node.inputs[0];
+        return (sum || product) && neutral(node.inputs[0], node.inputs[1]) ? node.inputs[1] : absent;
+    }
+
+    static bool is_number(const Value& value, int number)
+    {
+        const auto is = [&]<class T>(T wanted) {
+            return is_element<T>(storage_type(value.type())) &&
+                   std::memcmp(value.host_bytes(), &wanted, sizeof(T)) == 0;
+        };
+        return value.numel() == 1 && (is(static_cast<float>(number)) || is(static_cast<double>(number)) ||
+                                      is(static_cast<std::int32_t>(number)) || is(static_cast<std::int64_t>(number)));
+    }
+
+    int unsqueezed(const Node& node) const
+    {
+        const auto found = unsqueezes_.find(node.inputs[0]);
+        const auto own = axes(node);
+        return found != unsqueezes_.end() && own && own == found->second.axes ? found->second.original : absent;
+    }
+
+    // Of Squeeze and Unsqueeze, as given: both count axes of the same tensor. Nothing where only a run knows them.
+    std::optional<std::vector<std::int64_t>> axes(const Node& node) const
+    {
+        if (const auto* attribute = find_attribute<std::vector<std::int64_t>>(node, "axes"))
+            return *attribute;
+        const auto found = node.inputs.size() == 2 ? constants_.find(node.inputs[1]) : constants_.end();
+        if (found == constants_.end() || found->second->type() != ElementType::int64)
+            return std::nullopt;
+        const auto* numbers = reinterpret_cast<const std::int64_t*>(found->second->host_bytes());
+        return std::vector(numbers, numbers + found->second->numel());
+    }
+
+    struct Unsqueezed {
+        int original = absent;
+        std::vector<std::int64_t> axes;
+    };
+    std::map<int, const Value*> constants_;
+    std::map<int, Unsqueezed> unsqueezes_;           // by what they write
+};
+
 }  // namespace
 
 void skip_copies(Graph& graph)
 {
     const std::set<int> seen_by_others = shared_slots(graph);
+    Copies copies(graph);
     std::map<int, int> originals;
     std::erase_if(graph.nodes, [&](Node& node) {
         for (int& slot : node.inputs)
             if (const auto found = originals.find(slot); found != originals.end())
                 slot = found->second;
-        const bool copies = node.domain.empty() && !node.body && node.op_type == "Identity" &&
-                            node.inputs.size() == 1 && node.outputs.size() == 1 && node.inputs[0] != absent &&
-                            node.outputs[0] != absent && !seen_by_others.contains(node.outputs[0]);
-        if (copies)
-            originals[node.outputs[0]] = node.inputs[0];
-        return copies;
+        const int original = copies.original(node);
+        if (original == absent)
+            return false;
+        if (!seen_by_others.contains(node.outputs[0])) {
+            originals[node.outputs[0]] = original;
+            return true;
+        }
+        if (node.op_type != "Identity") {
+            node.op_type = "Identity";
+            node.inputs = {original};
+            node.attributes.clear();
+            node.row = find_operator("", "Identity", node.opset);
+        }
+        return false;
     });
 }
 
