@@ -182,9 +182,9 @@ Rejection rejects_cpu_depthwise(const Call& call, const Device& device)
 Rejection cpu_depthwise_advises_against(const Call& call, const Device& device)
 {
     const Problem& q = call.problem;
-    if (call.pass == ConvPass::backward_data && q.groups == 1 && q.y_strides[1] == 1 && q.out_channels >= 8 &&
-        !rejects_cpu_channels(call, device) && !cpu_channels_advises_against(call, device))
-        return "would gather channels that lie together";
+    if (q.groups == 1 && q.y_strides[1] == 1 && q.out_channels >= 8 && !rejects_cpu_channels(call, device) &&
+        !cpu_channels_advises_against(call, device))
+        return "would take channels that lie together one by one";
     return {};
 }
 
