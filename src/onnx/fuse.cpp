@@ -81,6 +81,14 @@ struct FusedActivation {
 // The activation that a node applies to its first input, if a convolution can.
 std::optional<FusedActivation> activation_of(const Rewriter& rewriter, const Node& node)
 {
+    // TensorFlow writes bounds as extremes.
+    if (node.inputs.size() == 2 && (is_plain(node, "Max", 2) || is_plain(node, "Min", 2))) {
+        const auto bound = node.opset >= 8 ? scalar_constant(rewriter, node, 1) : std::nullopt;
+        if (!bound || std::isnan(*bound) || rewriter.constant(node.inputs[1])->dim() > 3)
+            return std::nullopt;         // of more axes than a convolution's result it would lend it some
+        const bool least = node.op_type == "Max";
+        return FusedActivation{"Clip", {least ? *bound : -INFINITY, least ? INFINITY : *bound}};
+    }
     if (is_plain(node, "Relu") || is_plain(node, "Sigmoid") || is_plain(node, "HardSwish"))
         return FusedActivation{node.op_type, {}};
     if (is_plain(node, "LeakyRelu"))
@@ -151,9 +159,9 @@ public:
 private:
     bool take_next()
     {
-        if (activation_)
-            return false;
         const int slot = rewriter_.node(taken_.back()).outputs[0];
+        if (activation_)
+            return take_bounds(slot);
         if (const auto silu = silu_after(rewriter_, slot); !silu.empty()) {
             taken_.insert(taken_.end(), silu.begin(), silu.end());
             activation_ = FusedActivation{"Silu", {}};
@@ -172,6 +180,26 @@ private:
         if (node.inputs[0] == slot)
             activation_ = activation_of(rewriter_, node);
         return activation_.has_value();
+    }
+
+    // Bounds of what has bounds already.
+    bool take_bounds(int slot)
+    {
+        const Node* next = rewriter_.only_reader(slot);
+        const bool bounded = activation_->name == "Relu" || activation_->name == "Clip";
+        if (!bounded || !next || next->inputs[0] != slot)
+            return false;
+        auto outer = activation_of(rewriter_, *next);
+        if (outer && outer->name == "Relu")
+            outer = FusedActivation{"Clip", {0.0f, INFINITY}};
+        if (!outer || outer->name != "Clip" || outer->parameters[0] > outer->parameters[1])
+            return false;
+        std::vector<float> bounds = activation_->name == "Relu" ? std::vector{0.0f, INFINITY} : activation_->parameters;
+        for (float& bound : bounds)
+            bound = std::clamp(bound, outer->parameters[0], outer->parameters[1]);
+        activation_ = FusedActivation{"Clip", bounds};
+        taken_.push_back(rewriter_.position(*next));
+        return true;
     }
 
     // A constant of one number for each channel, or of one for all.

@@ -97,6 +97,29 @@ def test_dense_block():
     check(net, net.conv(joined, width, 8), copies=0)
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1, 1)])
+@pytest.mark.parametrize("bounds", ["Max", "Min", "Relu Min", "Max Min", "Min Max", "Max Relu", "Relu Max", "Clip Min"])
+def test_bounds_as_extremes(bounds, shape):
+    """As TensorFlow's exporter writes ReLU6 and its like: in the convolution's launch, behind the one that lays x out."""
+    net = Net()
+    numbers = {"Max": -0.25, "Min": 0.5}
+    y = net.conv("x", 8, 16, 3)
+    for kind in bounds.split():
+        if kind == "Clip":
+            y = net.node("Clip", y, net.constant(np.float64(-0.75)), net.constant(np.float64(0.75)))
+        else:
+            y = net.node(kind, y, *([net.constant(np.full(shape, numbers[kind]))] if kind in numbers else []))
+    check(net, y, most=2)
+
+
+@pytest.mark.parametrize("number", [np.float64(-0.25), np.full((1, 1, 1, 1, 1), -0.25),
+                                    np.linspace(-1, 1, 16)[:, None, None], np.float64("nan")])
+def test_extremes_that_are_no_bounds(number):
+    net = Net()
+    y = net.node("Max", net.node("LeakyRelu", net.conv("x", 8, 16, 3), alpha=0.5), net.constant(number))
+    check(net, net.node("Abs", y) if number.ndim > 4 else net.conv(y, 16, 8, 3))
+
+
 def test_nested_concatenations():
     """The same with the concatenation so far as one part."""
     net = Net()

@@ -3,6 +3,7 @@
 #include "onnx/ops/elementwise.hpp"
 #include "onnx/ops/families.hpp"
 #include "onnx/ops/host_math.hpp"
+#include "onnx/ops/result_like.hpp"
 
 namespace clprim::onnx {
 
@@ -214,7 +215,8 @@ void variadic(Call& call)
             code = detail::concat("(", code, ") / ", call.inputs());
         // Partial sums of short floats are kept in float32.
         const bool whole = i == call.inputs(), narrow = !extreme && size_of(sum.dtype) == 2;
-        sum = call.allocate(shape, whole ? call.tensor(0).dtype : narrow ? DataType::float32 : sum.dtype);
+        sum = whole ? result_like(call, inputs, shape, call.tensor(0).dtype)
+                    : call.allocate(shape, narrow ? DataType::float32 : sum.dtype);
         pointwise(call.queue(), inputs, {&sum, 1}, {}, detail::concat("y0 = ", code, ";"));
     }
     call.output(0, Value(sum));
