@@ -100,7 +100,7 @@ def test_dense_block():
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1, 1)])
 @pytest.mark.parametrize("bounds", ["Max", "Min", "Relu Min", "Max Min", "Min Max", "Max Relu", "Relu Max", "Clip Min"])
 def test_bounds_as_extremes(bounds, shape):
-    """As TensorFlow's exporter writes ReLU6 and its like: in the convolution's launch, behind the one that lays x out."""
+    """As TensorFlow's exporter writes ReLU6 and its like: in the convolution's launch, after that which lays x out."""
     net = Net()
     numbers = {"Max": -0.25, "Min": 0.5}
     y = net.conv("x", 8, 16, 3)
