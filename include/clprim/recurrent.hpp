@@ -40,7 +40,7 @@ struct GruCellGradients {
 };
 void gru_cell_backward(Queue& queue, const Tensor& saved, const GruCellGradients& gradients);
 
-// All steps of one direction of a recurrent layer in one launch, on CPUs: T steps of N sequences with H hidden numbers,
+// All steps of one direction of a recurrent layer, on CPUs: T steps of N sequences with H hidden numbers,
 // float32, all tensors contiguous. The cells are those above and, of h' = f(gates + h hidden), tanh and relu; G gates:
 // 4 of lstm, 3 of gru, 1 of those.
 enum class RecurrentCell { lstm, gru, tanh, relu };
@@ -58,8 +58,8 @@ struct RecurrentSteps {
 };
 
 // Whether there is such a kernel for this device, and for states y [T, N, H] it is faster than a product and a cell for
-// each step.
-bool takes_recurrent_steps(const Device& device, RecurrentCell cell, const Dims& y, DataType dtype);
+// each step. backward: recurrent_steps_backward follows.
+bool takes_recurrent_steps(const Device& device, RecurrentCell cell, const Dims& y, DataType dtype, bool backward);
 
 // Writes y, last_h, last_c and, where defined, saved and cells. hidden [G H, H]: the weights of the states. Throws
 // InvalidArgument for shapes or dtypes that do not fit and on devices without such a kernel.

@@ -247,7 +247,8 @@ def test_recurrent_layers(kind, gates, direction):
     assert_same(*single(kind, arguments[:4], outputs, 14, activations=activations * d, clip=0.7, **attributes))
 
 
-@pytest.mark.parametrize("steps,batch,hidden", [(3, 5, 16), (9, 1, 20), (9, 7, 37), (6, 20, 130)])
+@pytest.mark.parametrize("steps,batch,hidden", [(3, 5, 16), (9, 1, 20), (9, 7, 37), (6, 20, 130), (9, 4, 523),
+                                                (10, 8, 528), (8, 1, 600)])
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("kind,gates", [("GRU", 3), ("LSTM", 4)])
 def test_recurrent_layers_of_many_sequences(kind, gates, direction, steps, batch, hidden):

@@ -48,7 +48,7 @@ def test_kinds_of_layers(kind, options):
     torch.testing.assert_close(results[1], results[0])
 
 
-@pytest.mark.parametrize("hidden, batch", [(3, 2), (16, 1), (37, 20), (130, 7)])
+@pytest.mark.parametrize("hidden, batch", [(3, 2), (16, 1), (37, 20), (130, 7), (530, 3)])
 @pytest.mark.parametrize("kind, options", [("LSTM", {}), ("GRU", {}), ("GRU", {"bias": False}), ("RNN", {}),
                                            ("RNN", {"nonlinearity": "relu"})])
 def test_layers_of_many_steps(kind, options, hidden, batch):

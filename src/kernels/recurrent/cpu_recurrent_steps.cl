@@ -9,6 +9,9 @@ typedef struct {
     uint gate[4];                                 // where a row of gates has what the kernel calls first to fourth
     uint h_direction, h_sample, c_direction, c_sample;                            // strides
     uint y_step, y_direction, y_sample, last_h_direction, last_h_sample, last_c_direction, last_c_sample;
+    uint begin, end;                              // steps of this launch
+    uint parts;                                   // work-items that share a step's hidden numbers
+    uint starts, ends;                            // whether this launch begins with the first states, keeps the last
 } recurrent_steps_t;   // Geometry of recurrent_steps.cpp
 
 #define LSTM 0
@@ -112,15 +115,17 @@ static inline void add_product(float16 a[ROWS], const __global float* const rows
     FOR_ROWS a[r] = one[r];
 }
 
-static inline void copy_row(__global float* to, const __global float* from, uint count)
+static inline void copy_row(__global float* to, const __global float* from, uint first, uint end)
 {
-    for (uint j = 0; j < count; ++j)
+    for (uint j = first; j < end; ++j)
         to[j] = from[j];
 }
 
-// Rows of gates [steps, batch, directions, GATES hidden]; panels [directions, blocks, hidden, GATES, BLOCK]: the
-// weights of a block's columns, in the order in which they are read. cells [steps, directions, batch, hidden], or two
-// steps of such where nothing is saved. Sequences begin with what last_h and last_c are made of first.
+// One launch does all steps, or each a step: then `parts` work-items share its hidden numbers, the first states are
+// read where they are given, and a last launch without steps puts the last h. Rows of gates [steps, batch, directions,
+// GATES hidden]; panels [directions, blocks, hidden, GATES, BLOCK]: the weights of a block's columns, in the order in
+// which they are read. cells [steps, directions, batch, hidden], or two steps of such where nothing is saved. Sequences
+// of one launch begin with what last_h and last_c are made of first.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void recurrent_steps(const __global float* gates, ulong gates_offset, const __global float* panels,
                      ulong panels_offset, const __global float* bias, ulong bias_offset, const __global int* lengths,
@@ -129,9 +134,12 @@ void recurrent_steps(const __global float* gates, ulong gates_offset, const __gl
                      __global float* saved, ulong saved_offset, __global float* last_h, ulong last_h_offset,
                      __global float* last_c, ulong last_c_offset, recurrent_steps_t p)
 {
-    const uint direction = get_group_id(0) % p.directions;
-    TAKE_ROWS(samples, (uint)get_group_id(0) / p.directions)
+    const uint direction = get_group_id(0) % p.directions, part = (uint)get_group_id(0) / p.directions % p.parts;
+    TAKE_ROWS(samples, (uint)get_group_id(0) / (p.directions * p.parts))
     const uint n = p.hidden, width = GATES * n, count = min(n, (uint)BLOCK);
+    // This part's blocks, and the numbers that it alone has.
+    const uint blocks = (n + BLOCK - 1) / BLOCK, first_block = part * blocks / p.parts;
+    const uint first_own = first_block * BLOCK, end_own = min((part + 1) * blocks / p.parts * BLOCK, n);
     const bool reversed = direction == 1 || p.reversed;
     gates += gates_offset + (ulong)direction * width;
     panels += panels_offset + (ulong)direction * ((n + BLOCK - 1) / BLOCK) * count * n * GATES;
@@ -141,19 +149,19 @@ void recurrent_steps(const __global float* gates, ulong gates_offset, const __gl
     saved += saved_offset;
     last_h += last_h_offset + (ulong)direction * p.last_h_direction;
     last_c += last_c_offset + (ulong)direction * p.last_c_direction;
+    h0 += h0_offset + (ulong)direction * p.h_direction;
+    c0 += c0_offset + (ulong)direction * p.c_direction;
     int length[ROWS];
     for (uint r = 0; r < ROWS; ++r) {
         const uint sample = samples[r];
         length[r] = p.has_lengths ? min(lengths[lengths_offset + sample], (int)p.steps) : (int)p.steps;
-        const __global float *h = h0 + h0_offset + (ulong)direction * p.h_direction + (ulong)sample * p.h_sample,
-                             *c = c0 + c0_offset + (ulong)direction * p.c_direction + (ulong)sample * p.c_sample;
-        for (uint j = 0; j < n; ++j) {
-            last_h[(ulong)sample * p.last_h_sample + j] = p.has_h ? h[j] : 0.0f;
+        for (uint j = 0; p.starts && j < n; ++j) {
+            last_h[(ulong)sample * p.last_h_sample + j] = p.has_h ? h0[(ulong)sample * p.h_sample + j] : 0.0f;
             if (CELL == LSTM)
-                last_c[(ulong)sample * p.last_c_sample + j] = p.has_c ? c[j] : 0.0f;
+                last_c[(ulong)sample * p.last_c_sample + j] = p.has_c ? c0[(ulong)sample * p.c_sample + j] : 0.0f;
         }
     }
-    for (uint i = 0; i < p.steps; ++i) {
+    for (uint i = p.begin; i < p.end; ++i) {
         const uint t = reversed ? p.steps - 1 - i : i, before = reversed ? t + 1 : t - 1;
         const ulong cell_step = ((ulong)(p.saves ? t : i % 2) * p.directions + direction) * p.batch;
         const ulong cell_before = ((ulong)(p.saves ? before : (i + 1) % 2) * p.directions + direction) * p.batch;
@@ -166,15 +174,15 @@ void recurrent_steps(const __global float* gates, ulong gates_offset, const __gl
             x[r] = gates + ((ulong)t * p.batch + sample) * p.directions * width;
             to[r] = y + (ulong)t * p.y_step + (ulong)sample * p.y_sample;
             cell[r] = cells + (cell_step + sample) * n;
-            h[r] = last_h + (ulong)sample * p.last_h_sample;
-            c[r] = last_c + (ulong)sample * p.last_c_sample;
+            h[r] = p.starts ? last_h + (ulong)sample * p.last_h_sample : h0 + (ulong)sample * p.h_sample;
+            c[r] = p.starts ? last_c + (ulong)sample * p.last_c_sample : c0 + (ulong)sample * p.c_sample;
             if (!first && i) {
                 h[r] = y + (ulong)before * p.y_step + (ulong)sample * p.y_sample;
                 c[r] = cells + (cell_before + sample) * n;
             }
         }
-        FOR_BLOCKS(j, BLOCK)
-        {
+        for (uint block = first_own; block < end_own; block += BLOCK) {
+            const uint j = min(block, max(n, (uint)BLOCK) - BLOCK);
             const __global float* w = panels + (ulong)block * n * GATES;
             const uint pitch = GATES * count;
             const __global float *w0 = w + p.gate[0] * count, *w2 = w + p.gate[2] * count;
@@ -247,13 +255,22 @@ void recurrent_steps(const __global float* gates, ulong gates_offset, const __gl
         }
         for (uint r = 0; r < ROWS; ++r) {
             if ((int)t >= length[r]) {
-                for (uint j = 0; j < n; ++j)
+                for (uint j = first_own; j < end_own; ++j)
                     to[r][j] = 0.0f;
-            } else if ((int)t == (reversed ? 0 : length[r] - 1)) {
-                copy_row(last_h + (ulong)samples[r] * p.last_h_sample, to[r], n);
-                if (CELL == LSTM)
-                    copy_row(last_c + (ulong)samples[r] * p.last_c_sample, cell[r], n);
+            } else if (CELL == LSTM && (int)t == (reversed ? 0 : length[r] - 1)) {
+                copy_row(last_c + (ulong)samples[r] * p.last_c_sample, cell[r], first_own, end_own);
             }
+        }
+    }
+    for (uint r = 0; p.ends && r < ROWS; ++r) {
+        const ulong sample = samples[r];
+        const uint last = reversed ? 0 : length[r] - 1;
+        if (length[r] > 0) {
+            copy_row(last_h + sample * p.last_h_sample, y + last * p.y_step + sample * p.y_sample, 0, n);
+        } else if (!p.starts) {
+            copy_row(last_h + sample * p.last_h_sample, h0 + sample * p.h_sample, 0, n);
+            if (CELL == LSTM)
+                copy_row(last_c + sample * p.last_c_sample, c0 + sample * p.c_sample, 0, n);
         }
     }
 }

@@ -7,6 +7,7 @@
 
 #include <clprim/context.hpp>
 #include <clprim/copy.hpp>
+#include <clprim/pointwise.hpp>
 
 #include "core/operands.hpp"
 #include "kernels/recurrent/recurrent_panels.hpp"
@@ -22,12 +23,20 @@ struct Geometry {
     cl_uint gate[4];
     cl_uint h_direction, h_sample, c_direction, c_sample;
     cl_uint y_step, y_direction, y_sample, last_h_direction, last_h_sample, last_c_direction, last_c_sample;
+    cl_uint begin, end, parts, starts, ends;
 };
 
 constexpr std::int64_t block = 16, most_rows = 8;
 // As measured: steps that are worth packing the weights; where those leave the caches that a core has to itself; a step
 // of fewer rows takes as long as of that many, since it waits for the weights; two launches a step, in multiplications.
 constexpr std::int64_t least_steps = 8, most_hidden = 512, least_rows = 4, launch_cost = 800000;
+
+// How all steps are done.
+enum class Way {
+    walk,        // by one launch, in which a work-item has whole sequences
+    by_step,     // by a launch for each, in which all cores share the hidden numbers of a few sequences
+    products     // not here: by a product and a cell for each
+};
 
 std::int64_t gates_of(RecurrentCell cell)
 {
@@ -42,6 +51,19 @@ std::int64_t rows_for(const Device& device, std::int64_t batch, std::int64_t dir
     const std::int64_t cores = std::max<std::int64_t>(device.compute_units, 1), walks = batch * directions;
     const auto each = static_cast<std::uint64_t>(std::max<std::int64_t>((walks + cores - 1) / cores, 1));
     return std::min(static_cast<std::int64_t>(std::bit_ceil(each)), most_rows);
+}
+
+// batch: sequences of all directions. backward: the way back follows, which is a walk.
+Way way_of(const Device& device, RecurrentCell cell, std::int64_t batch, std::int64_t hidden, bool backward)
+{
+    const std::int64_t rows = rows_for(device, batch, 1), cores = std::max<std::int64_t>(device.compute_units, 1);
+    const std::int64_t weights = gates_of(cell) * hidden * hidden;
+    const std::int64_t turns = ((batch + rows - 1) / rows + cores - 1) / cores;
+    const std::int64_t walk = turns * std::max(rows, least_rows) * weights;
+    const std::int64_t shared = std::max(batch, least_rows) * weights / cores;
+    if (!backward && batch <= most_rows && (hidden > most_hidden || walk > shared + launch_cost / 2))
+        return Way::by_step;
+    return hidden <= most_hidden && walk <= shared + launch_cost ? Way::walk : Way::products;
 }
 
 struct Shapes {
@@ -126,35 +148,58 @@ Tensor recurrent_panels(Queue& queue, const Tensor& weights, RecurrentCell cell)
 void walk_panels(Queue& queue, const PanelWalk& p)
 {
     const std::int64_t steps = p.y.size(0), directions = p.y.size(1), batch = p.y.size(2), hidden = p.y.size(3);
-    const std::int64_t rows = rows_for(queue.device(), batch, directions);
+    const bool by_step = way_of(queue.device(), p.cell, batch * directions, hidden, p.saved.defined()) ==
+                         Way::by_step;
+    const std::int64_t rows = by_step ? static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(batch)))
+                                      : rows_for(queue.device(), batch, directions);
+    const auto empty = [&](std::int64_t n) {
+        return queue.context().empty({n, directions, batch, hidden}, DataType::float32, queue);
+    };
+    const bool is_lstm = p.cell == RecurrentCell::lstm;
+    Tensor h = p.h, c = p.c, cells = p.cells;
+    if (is_lstm && !cells.defined())
+        cells = empty(2);
+    if (by_step && !(h.defined() && (c.defined() || !is_lstm))) {
+        const Tensor nothing = empty(1).reshape({directions, batch, hidden});
+        fill(queue, nothing, 0);
+        h = h.defined() ? h : nothing;
+        c = c.defined() ? c : nothing;
+    }
     const auto stride = [](const Tensor& t, std::size_t axis) { return t.defined() ? u(t.stride(axis)) : 0; };
-    Geometry g{u(steps), u(batch), u(hidden), u(directions), p.reversed, p.saved.defined(), p.h.defined(),
-               p.c.defined(), p.lengths.defined(), 0, p.bias.defined() ? u(p.bias.size(1) / hidden) : 0, {},
-               stride(p.h, 0), stride(p.h, 1), stride(p.c, 0), stride(p.c, 1),
+    Geometry g{u(steps), u(batch), u(hidden), u(directions), p.reversed, p.saved.defined(), h.defined(), c.defined(),
+               p.lengths.defined(), 0, p.bias.defined() ? u(p.bias.size(1) / hidden) : 0, {},
+               stride(h, 0), stride(h, 1), stride(c, 0), stride(c, 1),
                u(p.y.stride(0)), u(p.y.stride(1)), u(p.y.stride(2)),
-               stride(p.last_h, 0), stride(p.last_h, 1), stride(p.last_c, 0), stride(p.last_c, 1)};
+               stride(p.last_h, 0), stride(p.last_h, 1), stride(p.last_c, 0), stride(p.last_c, 1),
+               0, u(steps), 1, 1, 1};
     std::copy(p.gate.begin(), p.gate.end(), g.gate);
-    Tensor cells = p.cells;
-    if (p.cell == RecurrentCell::lstm && !cells.defined())
-        cells = queue.context().empty({2, directions, batch, hidden}, DataType::float32, queue);
-    queue.launch(kernel_for(queue, "recurrent_steps", p.cell, rows, hidden),
-                 Range::groups(static_cast<std::size_t>((batch + rows - 1) / rows * directions)), p.gates, p.panels,
-                 p.bias, p.lengths, p.h, p.c, p.y, cells, p.saved, p.last_h, p.last_c, g);
+    Kernel& kernel = kernel_for(queue, "recurrent_steps", p.cell, rows, hidden);
+    const std::int64_t walks = (batch + rows - 1) / rows * directions;
+    const auto launch = [&] {
+        queue.launch(kernel, Range::groups(static_cast<std::size_t>(walks * g.parts)), p.gates, p.panels, p.bias,
+                     p.lengths, h, c, p.y, cells, p.saved, p.last_h, p.last_c, g);
+    };
+    if (!by_step)
+        return launch();
+    const std::int64_t cores = std::max<std::int64_t>(queue.device().compute_units, 1);
+    g.starts = g.ends = 0;
+    g.parts = u(std::min((cores + walks - 1) / walks, (hidden + block - 1) / block));
+    for (g.begin = 0; g.begin < g.steps; ++g.begin) {
+        g.end = g.begin + 1;
+        launch();
+    }
+    g.parts = g.ends = 1;
+    launch();
 }
 
 }  // namespace detail
 
-bool takes_recurrent_steps(const Device& device, RecurrentCell cell, const Dims& y, DataType dtype)
+bool takes_recurrent_steps(const Device& device, RecurrentCell cell, const Dims& y, DataType dtype, bool backward)
 {
-    if (device.kind != DeviceKind::cpu || dtype != DataType::float32 || y.size() != 3 || y[0] < least_steps)
+    if (device.kind != DeviceKind::cpu || dtype != DataType::float32 || y.size() != 3 || y[0] < least_steps ||
+        y[1] == 0 || y[2] == 0)
         return false;
-    const std::int64_t batch = y[1], hidden = y[2], rows = rows_for(device, batch, 1);
-    if (batch == 0 || hidden == 0 || hidden > most_hidden)
-        return false;
-    const std::int64_t cores = std::max<std::int64_t>(device.compute_units, 1);
-    const std::int64_t weights = gates_of(cell) * hidden * hidden;
-    const std::int64_t turns = ((batch + rows - 1) / rows + cores - 1) / cores;
-    return turns * std::max(rows, least_rows) * weights <= std::max(batch, least_rows) * weights / cores + launch_cost;
+    return way_of(device, cell, y[1], y[2], backward) != Way::products;
 }
 
 void recurrent_steps(Queue& queue, const RecurrentSteps& p, const Tensor& hidden)

@@ -182,7 +182,7 @@ bool walks_panels(const Layer& layer, RecurrentLayer::Cell cell)
     const auto walks = layer.batch * static_cast<std::int64_t>(layer.directions);
     return takes_panels(layer.call.queue().device(), cell, layer.x.dtype) &&
            takes_recurrent_steps(layer.call.queue().device(), kind, {layer.steps, walks, layer.hidden},
-                                 layer.x.dtype);
+                                 layer.x.dtype, false);
 }
 
 std::shared_ptr<const RecurrentBytes> packed(const Call& call, const char* key, std::size_t input,
@@ -238,7 +238,7 @@ void run_as_one(Layer& layer, RecurrentLayer::Cell cell)
     p.cell = cell;
     p.reversed = layer.first_reversed;
     const bool bytes = cell == RecurrentLayer::Cell::lstm && takes_bytes_of(layer);
-    const bool few = layer.steps * layer.batch <= few_rows;
+    const bool few = layer.steps * layer.batch <= few_rows && (bytes || layer.hidden <= most_recurrent_hidden);
     if (bytes) {
         const auto of = packed(call, "recurrent bytes", 2, *call.node().recurrent_bytes);
         p.recurrent = of->bytes;

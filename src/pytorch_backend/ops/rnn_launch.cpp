@@ -30,7 +30,7 @@ clprim::RecurrentSteps kernel_steps(const Steps& steps, const State& state, cons
 
 }  // namespace
 
-bool takes_one_launch(const Steps& steps, const State& state)
+bool takes_steps_kernel(const Steps& steps, const State& state, bool backward)
 {
     if (steps.plain || steps.projection.defined())
         return false;
@@ -39,7 +39,7 @@ bool takes_one_launch(const Steps& steps, const State& state)
             return false;
     return clprim::takes_recurrent_steps(current_queue(steps.gates).device(), steps.cell,
                                          {steps.gates.size(0), state.h.size(0), state.h.size(1)},
-                                         clprim::DataType::float32);
+                                         clprim::DataType::float32, backward);
 }
 
 Launched launch_steps(const Steps& steps, const State& given, bool saves)

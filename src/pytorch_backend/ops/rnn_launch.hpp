@@ -5,7 +5,7 @@
 
 namespace torch_ocl {
 
-bool takes_one_launch(const Steps& steps, const State& state);
+bool takes_steps_kernel(const Steps& steps, const State& state, bool backward);
 
 // States [T, N, H] after each step, the last one, and what the way back reads.
 struct Launched {

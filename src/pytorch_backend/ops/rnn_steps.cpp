@@ -139,7 +139,7 @@ struct StepsAsOne : torch::autograd::Function<StepsAsOne> {
         State state{h, c.value_or(Tensor())};
         variable_list cells, workspaces;
         Tensor y;
-        const bool one_launch = takes_one_launch(steps, state);
+        const bool one_launch = takes_steps_kernel(steps, state, true);
         if (one_launch) {
             Launched launched = launch_steps(steps, state, true);
             y = launched.y;
@@ -253,7 +253,7 @@ struct StepsAsOne : torch::autograd::Function<StepsAsOne> {
 
 Tensor walk_steps(const Steps& steps, State& state)
 {
-    if (!takes_one_launch(steps, state))
+    if (!takes_steps_kernel(steps, state, false))
         return walk(steps, state, nullptr, nullptr);
     const Launched launched = launch_steps(steps, state, false);
     state = launched.last;
