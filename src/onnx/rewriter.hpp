@@ -51,6 +51,7 @@ void skip_copies(Graph& graph);               // readers of an Identity, or what
                                               // before there is a Rewriter
 void simplify(Rewriter& rewriter);            // squares written as powers, MatMulFpQ4
 void fuse_norms(Rewriter& rewriter);          // norms of rows written as means, squares and roots
+void fuse_attention(Rewriter& rewriter);      // products around a softmax
 // Weights of DynamicQuantizeLSTM that never change.
 void dequantize_recurrences(Rewriter& rewriter, const Device& device);
 void fuse_convolutions(Rewriter& rewriter);   // bias, batch norm, residual, activation into the convolution before

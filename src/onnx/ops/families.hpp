@@ -57,6 +57,7 @@ std::span<const OperatorRow> contrib_varlen_operators();  // com.microsoft: recu
 std::span<const OperatorRow> generation_operators();      // com.microsoft: searches for text
 
 std::span<const OperatorRow> fused_operators();           // what Session's fusions make of elementwise chains
+std::span<const OperatorRow> fused_attention_operators();     // and of attention
 
 inline std::vector<std::span<const OperatorRow>> families()
 {
@@ -66,7 +67,7 @@ inline std::vector<std::span<const OperatorRow>> families()
             training_operators(), signal_operators(), text_operators(), ml_operators(), tree_operators(),
             svm_operators(),
             shape_operators(), concatenate_operators(), slice_operators(), index_operators(), unique_operators(),
-            sequence_operators(), control_flow_operators(), fused_operators(),
+            sequence_operators(), control_flow_operators(), fused_operators(), fused_attention_operators(),
             convolution_operators(), pooling_operators(), normalization_operators(),
             matmul_operators(), einsum_operators(), resize_operators(), sampling_operators(),
             vision_operators(), image_operators(), recurrent_operators(), attention_operators(),

@@ -1,0 +1,154 @@
+// Attention that exporters write as products and a softmax becomes one node, which stores no scores:
+//
+//   softmax(q k^T * scale + mask) v
+//
+// The scale, by product or quotient, and the mask may be missing.
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "onnx/call.hpp"
+#include "onnx/constants.hpp"
+#include "onnx/rewriter.hpp"
+
+namespace clprim::onnx {
+
+namespace {
+
+class AttentionFusion {
+public:
+    explicit AttentionFusion(Rewriter& rewriter) : rewriter_(rewriter) {}
+
+    void run()
+    {
+        index();
+        for (std::size_t i = 0; i < rewriter_.size(); ++i)
+            if (!rewriter_.dead(i) && is(&rewriter_.node(i), "Softmax", 1) && fuse(rewriter_.node(i)))
+                index();
+        rewriter_.finish();
+    }
+
+private:
+    // What leads from the product of queries and keys to the softmax.
+    struct Scores {
+        const Node* product = nullptr;
+        const Node* scaled = nullptr;
+        const Node* masked = nullptr;
+        float scale = 1;
+        int mask = absent;
+    };
+
+    void index()
+    {
+        writers_.assign(rewriter_.graph().slots.size(), nullptr);
+        for (std::size_t i = 0; i < rewriter_.size(); ++i)
+            for (const int slot : rewriter_.node(i).outputs)
+                if (slot != absent && !rewriter_.dead(i))
+                    writers_[static_cast<std::size_t>(slot)] = &rewriter_.node(i);
+    }
+
+    static bool is(const Node* node, std::string_view op_type, std::size_t inputs)
+    {
+        return node && node->domain.empty() && !node->body && node->op_type == op_type && node->opset >= 7 &&
+               node->inputs.size() == inputs && std::ranges::find(node->inputs, absent) == node->inputs.end() &&
+               node->outputs.size() == 1 && node->outputs[0] != absent;
+    }
+
+    // The node that writes what only `reader` reads, and that once.
+    const Node* writer_for(int slot, const Node& reader)
+    {
+        return rewriter_.only_reader(slot) == &reader && std::ranges::count(reader.inputs, slot) == 1
+                   ? writers_[static_cast<std::size_t>(slot)]
+                   : nullptr;
+    }
+
+    std::optional<float> number(int slot) const
+    {
+        const Value* value = rewriter_.constant(slot);
+        if (!value || !is_host_tensor(*value) || value->type() != ElementType::float32 || value->numel() != 1 ||
+            value->dim() > 2)            // scores have three axes or more
+            return std::nullopt;
+        return *reinterpret_cast<const float*>(value->host_bytes());
+    }
+
+    // A product, or one times or by a number.
+    std::optional<Scores> scaled_product(const Node* node)
+    {
+        if (is(node, "MatMul", 2))
+            return Scores{.product = node};
+        const bool times = is(node, "Mul", 2);
+        if (!times && !is(node, "Div", 2))
+            return std::nullopt;
+        for (const std::size_t i : {0u, 1u}) {
+            const auto factor = number(node->inputs[1 - i]);
+            const Node* product = factor && (times || i == 0) ? writer_for(node->inputs[i], *node) : nullptr;
+            if (is(product, "MatMul", 2))
+                return Scores{.product = product, .scaled = node, .scale = times ? *factor : 1 / *factor};
+        }
+        return std::nullopt;
+    }
+
+    std::optional<Scores> scores(const Node& softmax)
+    {
+        const Node* node = writer_for(softmax.inputs[0], softmax);
+        if (!is(node, "Add", 2))
+            return node ? scaled_product(node) : std::nullopt;
+        for (const std::size_t i : {0u, 1u}) {
+            const Node* before = writer_for(node->inputs[i], *node);
+            auto found = before ? scaled_product(before) : std::nullopt;
+            if (!found)
+                continue;
+            found->masked = node;
+            found->mask = node->inputs[1 - i];
+            return found;
+        }
+        return std::nullopt;
+    }
+
+    bool fuse(const Node& softmax)
+    {
+        if (softmax.opset < 13 ? attribute_of<std::int64_t>(softmax, "axis", 1) != -1
+                               : attribute_of<std::int64_t>(softmax, "axis", -1) != -1)
+            return false;
+        const Node* weighted = rewriter_.only_reader(softmax.outputs[0]);
+        if (!is(weighted, "MatMul", 2) || weighted->inputs[0] != softmax.outputs[0] ||
+            weighted->inputs[1] == softmax.outputs[0])
+            return false;
+        const auto found = scores(softmax);
+        if (!found)
+            return false;
+        std::vector<std::size_t> members;
+        for (const Node* member : {found->product, found->scaled, found->masked, &softmax, weighted})
+            if (member)
+                members.push_back(rewriter_.position(*member));
+        Node fused;
+        fused.domain = "clprim";
+        fused.op_type = "Attention";
+        fused.opset = 1;
+        fused.name = found->product->name + ".." + weighted->name;
+        fused.inputs = {found->product->inputs[0], found->product->inputs[1], weighted->inputs[1]};
+        if (found->mask != absent)
+            fused.inputs.push_back(found->mask);
+        fused.outputs = weighted->outputs;
+        fused.attributes["scale"] = found->scale;
+        // Heads that are put together again lie so from the start.
+        fused.attributes["joins"] =
+            static_cast<std::int64_t>(is(rewriter_.only_reader(weighted->outputs[0]), "Transpose", 1));
+        const GraphRef operators = rewriter_.body_of(members, fused.inputs);
+        Rewriter inside(*operators);
+        fuse_elementwise(inside);
+        fused.attributes["operators"] = operators;
+        fused.row = find_operator(fused.domain, fused.op_type, 1);
+        rewriter_.replace(members, std::move(fused));
+        return true;
+    }
+
+    Rewriter& rewriter_;
+    std::vector<const Node*> writers_;
+};
+
+}  // namespace
+
+void fuse_attention(Rewriter& rewriter) { AttentionFusion(rewriter).run(); }
+
+}  // namespace clprim::onnx

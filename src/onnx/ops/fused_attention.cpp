@@ -1,0 +1,86 @@
+// What fuse_attention.cpp makes.
+#include <algorithm>
+
+#include <clprim/attention.hpp>
+
+#include "onnx/ops/families.hpp"
+#include "onnx/ops/support.hpp"
+
+namespace clprim::onnx {
+
+namespace {
+
+// On CPUs products read all keys at once for so few queries.
+constexpr std::int64_t few_queries = 8;
+
+// Matrices [heads, rows, columns] or [batch, heads, rows, columns] as the latter.
+Tensor with_batch(const Tensor& t)
+{
+    if (t.dim() == 4)
+        return t;
+    Tensor view = t;
+    view.shape = {1, t.size(0), t.size(1), t.size(2)};
+    view.strides = {0, t.stride(0), t.stride(1), t.stride(2)};
+    return view;
+}
+
+// Whether the kernel takes q [..., L, E], the turned k [..., E, S], v [..., S, Ev] and the mask as they are.
+bool one_kernel(const Call& call)
+{
+    const Dims &q = call.shape(0), &k = call.shape(1), &v = call.shape(2);
+    const std::size_t dims = q.size();
+    if ((dims != 3 && dims != 4) || k.size() != dims || v.size() != dims)
+        return false;
+    for (std::size_t i = 0; i < call.inputs(); ++i)
+        if (call.type(i) != call.type(0) || is_narrow(call.type(i)))
+            return false;
+    for (std::size_t d = 0; d + 2 < dims; ++d)
+        if (q[d] != k[d] || q[d] != v[d])
+            return false;
+    const std::int64_t queries = q[dims - 2], keys = k[dims - 1];
+    if (q[dims - 1] != k[dims - 2] || keys != v[dims - 2] || !is_floating_point(storage_type(call.type(0))) ||
+        std::max(q[dims - 1], v[dims - 1]) > longest_fused_head || q.product() * k.product() * v.product() == 0)
+        return false;
+    if (call.has(3)) {
+        Dims scores = q;
+        scores[dims - 1] = keys;
+        if (call.shape(3).size() > dims || broadcast(scores, call.shape(3)) != scores)
+            return false;
+    }
+    return call.queue().device().kind != DeviceKind::cpu || queries > few_queries;
+}
+
+void fused_attention(Call& call)
+{
+    if (!one_kernel(call)) {
+        std::vector<Value> arguments;
+        for (std::size_t i = 0; i < call.inputs(); ++i)
+            arguments.push_back(call.input(i));
+        return call.output(0, call.run(*call.attribute<GraphRef>("operators"), arguments)[0]);
+    }
+    const Tensor q = call.tensor(0), v = call.tensor(2);
+    const std::size_t rows = q.dim() - 2, heads = q.dim() - 3;
+    const bool joins = call.integer_attribute("joins", 0) != 0;
+    Dims shape = q.shape;
+    shape[rows + 1] = v.shape.back();
+    if (joins)
+        std::swap(shape[rows], shape[heads]);
+    const Tensor dense = call.allocate(shape, q.dtype), y = joins ? dense.transpose(heads, rows) : dense;
+    call.output(0, Value(y));
+    Attention problem{with_batch(q), with_batch(call.tensor(1)).transpose(2, 3), with_batch(v), {}};
+    problem.scale = call.attribute<float>("scale");
+    if (call.has(3)) {
+        problem.mask = call.tensor(3);
+        if (q.dim() == 3 && problem.mask.dim() == 3)
+            problem.mask = with_batch(problem.mask);
+    }
+    clprim::attention(call.queue(), problem, with_batch(y));
+}
+
+const OperatorRow fused_attention_rows[] = {{"Attention", 1, fused_attention, nullptr, "clprim"}};
+
+}  // namespace
+
+std::span<const OperatorRow> fused_attention_operators() { return fused_attention_rows; }
+
+}  // namespace clprim::onnx
