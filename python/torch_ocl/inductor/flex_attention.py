@@ -22,6 +22,7 @@ from torch._inductor.lowering import empty_strided, lowerings
 from torch._inductor.virtualized import V
 
 from torch_ocl.inductor import flex_composite
+from torch_ocl.inductor.cpu_flex import cut_of
 from torch_ocl.inductor.flex_kernel import FlexKernel, INDICES, tile_of
 
 aten, prims = torch.ops.aten, torch.ops.prims
@@ -51,13 +52,15 @@ class Problem:
         mask |= {"query_block": sizes.guard_int(query_block), "key_block": sizes.guard_int(key_block)}
         return cls(query, key, value, mask, float(scale), list(score_captures), list(mask_captures), mask_graph)
 
-    def refused(self, tensors: int) -> bool:
-        """Whether there is no kernel; tensors: how many tiles of rows it holds in local memory."""
+    def refused(self, *directions: str) -> bool:
+        """Whether there is no kernel."""
         dtypes = {x.get_dtype() for x in (self.query, self.key, self.value)}
         if len(dtypes) > 1 or not dtypes <= set(DTYPES):
             return True
+        if all(cut_of(direction, self, 1) for direction in directions):
+            return False
         sizes = [V.graph.sizevars.guard_int(x.get_size()[-1]) for x in (self.query, self.value)]
-        return tile_of(self.query, self.mask, max(sizes), tensors) is None
+        return tile_of(self.query, self.mask, max(sizes), 2 if directions == ("forward",) else 4) is None
 
     def realize(self) -> None:
         self.query, self.key, self.value = maybe_realize([self.query, self.key, self.value])
@@ -100,7 +103,7 @@ def _empty(like, size, dtype=None):
 
 def lower_forward(query, key, value, subgraph, block_mask, scale, kernel_options, score_captures, mask_captures):
     problem = Problem.of(query, key, value, block_mask, scale, score_captures, mask_captures)
-    if problem.refused(2):
+    if problem.refused("forward"):
         return flex_composite.lower(math_attention, (query, key, value, subgraph, block_mask, scale, kernel_options,
                                                      score_captures, mask_captures))
     score = problem.subgraph(subgraph, problem.score_captures, "score", *INDICES)
@@ -111,7 +114,7 @@ def lower_forward(query, key, value, subgraph, block_mask, scale, kernel_options
     lse, largest = (_empty(problem.query, [batch, heads, queries], torch.float32) for _ in range(2))
     kernel = FlexKernel(problem, "forward", {"score": score, "mask": mask})
     kernel.outputs({"OUT": out}, {"LSE": lse, "MAX": largest})
-    kernel.launch(queries, batch * heads)
+    kernel.launch()
     return out, lse, largest
 
 
@@ -121,7 +124,8 @@ def lower_backward(*args):
     problem = Problem.of(query, key, value, block_mask, scale, score_captures, mask_captures)
     joint_graph.graph_module.graph.eliminate_dead_code()
     gradients = next(iter(joint_graph.graph_module.graph.find_nodes(op="output"))).args[0]
-    if grad_out is None or any(g is not None for g in gradients[5:]) or problem.refused(4):
+    captures_want_gradients = any(g is not None for g in gradients[5:])
+    if grad_out is None or captures_want_gradients or problem.refused("backward_queries", "backward_keys"):
         return flex_composite.lower(sdpa_dense_backward, args)
     graphs = {"score": problem.subgraph(fw_graph, problem.score_captures, "score", *INDICES),
               "mask": problem.subgraph(problem.mask_graph, problem.mask_captures, *INDICES),
@@ -134,13 +138,12 @@ def lower_backward(*args):
     grad_query = _empty(problem.query, [batch, heads, queries, size])
     grad_key = _empty(problem.key, [batch, key_heads, keys, size])
     grad_value = _empty(problem.value, [batch, key_heads, keys, value_size])
-    for direction, outputs, count, groups in (("backward_queries", {"DQ": grad_query}, queries, batch * heads),
-                                              ("backward_keys", {"DK": grad_key, "DV": grad_value}, keys,
-                                               batch * key_heads)):
+    for direction, outputs in (("backward_queries", {"DQ": grad_query}),
+                               ("backward_keys", {"DK": grad_key, "DV": grad_value})):
         kernel = FlexKernel(problem, direction, graphs)
         kernel.inputs({"DY": grad_out}, {"LSE": lse, "DELTA": delta})
         kernel.outputs(outputs, {})
-        kernel.launch(count, groups)
+        kernel.launch()
     if not V.graph.sizevars.evaluate_expr(sympy.Eq(batch, key_batch)):
         grad_key, grad_value = (lowerings[aten.sum](g, axis=0, keepdims=True) for g in (grad_key, grad_value))
     return grad_query, grad_key, grad_value, tuple(None for _ in gradients[5:])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import sympy
 
 import torch
@@ -12,11 +14,12 @@ from torch._inductor.virtualized import V
 from torch.utils._sympy.functions import CeilDiv, FloorDiv
 from torch.utils._sympy.value_ranges import ValueRanges
 
-from torch_ocl.inductor import types
+from torch_ocl.inductor import cpu_flex, types
 from torch_ocl.inductor.kernel import OpenCLCSE, OpenCLKernel
 from torch_ocl.inductor.overrides import text
 from torch_ocl.inductor.ranges import Work
 from torch_ocl.inductor.runtime import _source_file, Ranges
+from torch_ocl.inductor.vector_overrides import in_lanes, NotVectors
 
 INDICES = ("b", "h", "m", "n")
 _DIMENSIONS = ("BATCH", "HEAD", "ROW", "COLUMN")
@@ -52,15 +55,34 @@ class FlexKernel:
 
     def __init__(self, problem, direction: str, graphs: dict):
         self.problem, self.direction = problem, direction
-        one = sympy.S.One
-        self.kernel = OpenCLKernel({"x": one, "r0_": one}, features=SIMDKernelFeatures([], one))
-        self.kernel.printer.narrow = False
-        self.kernel.plan = Work([], 1, {}, "linear", [])
         self.dtype = problem.query.get_dtype()
         self.real = torch.float64 if self.dtype == torch.float64 else torch.float32
+        batch, heads, queries, _ = problem.query.get_size()
+        key_heads, keys = problem.key.get_size()[1:3]
+        self.owned, self.groups = (keys, key_heads) if direction == "backward_keys" else (queries, heads)
+        self.groups = sympy.sympify(batch * self.groups)
+        self.cut = cpu_flex.cut_of(direction, problem, self.owned * self.groups)
+        self.in_vectors = self.cut is not None and self.real == torch.float32
+        try:
+            self.write(graphs)
+        except NotVectors:
+            self.in_vectors = False
+            self.write(graphs)
+
+    def write(self, graphs: dict) -> None:
+        problem, one = self.problem, sympy.S.One
+        tiling, features = {"x": one, "r0_": one}, SIMDKernelFeatures([], one)
+        if self.in_vectors:
+            lane = "n" if self.direction == "backward_keys" else "m"
+            self.kernel = cpu_flex.FlexVectors(tiling, lane, features=features)
+        else:
+            self.kernel = OpenCLKernel(tiling, features=features)
+        self.kernel.printer.narrow = False
+        self.kernel.plan = Work([], 1, {}, "linear", [])
         self.kernel.note_dtype(self.real)
         self.defines: dict[str, str] = {}
         self.read, self.written = [], []
+        self.variables = itertools.count()
         self.inputs({"Q": problem.query, "K": problem.key, "V": problem.value}, {})
         self.blocks()
         self.functions = {name: self.function(name, graph) for name, graph in graphs.items()}
@@ -117,17 +139,21 @@ class FlexKernel:
         kernel = self.kernel
         outer = kernel.body
         kernel.body = kernel.loads = kernel.compute = kernel.stores = body = IndentedBuffer()
-        kernel.cse, kernel.checks = OpenCLCSE(kernel.newvar_prefix, kernel.suffix), {}
+        cse = cpu_flex.FlexCSE if self.in_vectors else OpenCLCSE
+        kernel.cse = cse(kernel.newvar_prefix, kernel.suffix, iter_buffers=self.variables)
+        kernel.checks = {}
+        if self.in_vectors:
+            kernel.only_kind = "kind == 0 && " if name == "mask" else ""
         with kernel:
             variables = {n: self.argument(n) for n in ("score", *INDICES, "grad_score_mod")}
             with V.set_ops_handler(_Given(kernel, variables)):
                 data = graph.data
                 result = data.make_loader()(()) if isinstance(data, ir.InputBuffer) else data.inner_fn(())
-        result = getattr(result, "value", result)
-        if name == "mask":
-            body.writeline(f"seen = seen && {text(result, torch.bool)};")
-        else:
-            body.writeline(f"{'modified' if name == 'score' else 'score_gradient'} = {text(result, self.real)};")
+            result, as_text = getattr(result, "value", result), in_lanes if self.in_vectors else text
+            if name == "mask":
+                body.writeline(f"seen = seen && {as_text(result, torch.bool)};")
+            else:
+                body.writeline(f"{'modified' if name == 'score' else 'score_gradient'} = {as_text(result, self.real)};")
         kernel.body = outer
         return "{\n" + body.getvalue() + "}"
 
@@ -138,54 +164,77 @@ class FlexKernel:
         size = {"b": batch, "h": heads, "m": queries, "n": self.problem.key.get_size()[2]}[name]
         size = V.graph.sizevars.simplify(sympy.sympify(size))
         upper = int(size) - 1 if size.is_Integer else (1 << 31) - 1
-        return self.kernel.cse.namedvar(name, bounds=ValueRanges(0, max(upper, 0)), dtype=torch.int32)
+        index = self.kernel.cse.namedvar(name, bounds=ValueRanges(0, max(upper, 0)), dtype=torch.int32)
+        if self.in_vectors and name != self.kernel.lane:
+            self.kernel.same.add(index)
+        return index
 
     # The text and the launch.
 
-    def source(self, tile) -> str:
+    def source(self, tile: dict) -> str:
         problem, kernel = self.problem, self.kernel
         _, heads, queries, size = problem.query.get_size()
         key_batch, key_heads, keys, value_size = problem.value.get_size()
         size, value_size = (V.graph.sizevars.guard_int(n) for n in (size, value_size))
-        real = types.c_type(self.real)
         numbers = {"HEADS": heads, "QUERIES": queries, "SIZE": size, "KEY_BATCHES": key_batch, "KEY_HEADS": key_heads,
                    "KEY_COUNT": keys, "VALUE_SIZE": value_size, "GROUP": FloorDiv(heads, key_heads),
                    "QUERY_BLOCK": problem.mask["query_block"], "KEY_BLOCK": problem.mask["key_block"],
                    "HEAD": max(size, value_size)}
-        defines = dict(zip(("BLOCK", "SIDE_X", "SIDE_Y"), map(str, tile)))
-        defines |= {"REAL": real, "X_TYPE": types.storage_type(self.dtype),
-                    "X_LOAD(p, i)": types.load("(p)", "i", self.dtype),
-                    "X_STORE(p, i, v)": types.store("(p)", "i", "v", self.dtype).rstrip(";"),
-                    "SCALE": types.literal(problem.scale, self.real)}
+        defines = {"X_TYPE": types.storage_type(self.dtype), "X_LOAD(p, i)": types.load("(p)", "i", self.dtype),
+                   "X_STORE(p, i, v)": types.store("(p)", "i", "v", self.dtype).rstrip(";"),
+                   "SCALE": types.literal(problem.scale, self.real)}
         defines |= {name: self.size(value) for name, value in numbers.items()} | self.defines
-        body = _source_file(f"flex_{self.direction}.cl").replace("FLEX_GRADIENT", _source_file("flex_gradient.cl"))
-        body = body.replace("FLEX_MODIFIED\n", _source_file("flex_score.cl"))
-        for name, function in (("SCORE", "score"), ("MASK", "mask"), ("JOINT", "joint")):
-            body = body.replace(f"FLEX_{name}\n", f"{self.functions.get(function, '')}\n")
+        start, prefix = {"REAL": types.c_type(self.real)} | {n: str(v) for n, v in tile.items()}, "flex"
+        includes = ""
+        if self.cut:
+            start |= {"X": types.MEMORY_NAMES[self.dtype]} | ({} if self.in_vectors else {"FLEX_BY_LANE": ""})
+            prefix, includes = "cpu_flex", '#include "kernels/attention/tiles.cl"\n'
         parameters, shifts = kernel.parameters()
         opening = "{\n" + "\n".join(shifts)
-        attribute = f"__attribute__((reqd_work_group_size({tile[1]}, {tile[2]}, 1)))"
-        return (kernel.prologue() + "".join(f"#define {n} {v}\n" for n, v in defines.items()) +
-                _source_file("flex_attention.cl") +
-                f"__kernel {attribute} void KERNEL_NAME({', '.join(parameters)})\n" + body.replace("{", opening, 1))
+        attribute = "TILE_TASK"
+        if not self.cut:
+            attribute = f"__attribute__((reqd_work_group_size({tile['SIDE_X']}, {tile['SIDE_Y']}, 1)))"
+        return (kernel.prologue() + _defined(start) + includes + _defined(defines) +
+                _source_file("cpu_flex.cl" if self.cut else "flex_attention.cl") +
+                f"__kernel {attribute} void KERNEL_NAME({', '.join(parameters)})\n" +
+                self.body(prefix).replace("{", opening, 1))
 
-    def launch(self, rows, groups) -> None:
-        """rows: of which a work-group owns a tile; groups: pairs of a batch and a head."""
-        problem = self.problem
+    def body(self, prefix: str) -> str:
+        """The kernel's text with the caller's functions in it."""
+        body = _source_file(f"{prefix}_{self.direction}.cl")
+        body = body.replace("FLEX_GRADIENT", _source_file(f"{prefix}_gradient.cl"))
+        body = body.replace("FLEX_MODIFIED\n", _source_file(f"{prefix}_score.cl"))
+        for name, function in (("SCORE", "score"), ("MASK", "mask"), ("JOINT", "joint")):
+            body = body.replace(f"FLEX_{name}\n", f"{self.functions.get(function, '')}\n")
+        return body.replace("FLEX_AHEAD\n", self.kernel.ahead.getvalue() if self.in_vectors else "")
+
+    def launch(self) -> None:
+        problem, cut = self.problem, self.cut
+        if cut:
+            tile = {"PANELS": cut.panels, "ROWS": cut.rows, "OTHERS": cut.others, "STEP": cut.step, "PARTS": cut.parts}
+            block = problem.mask["key_block" if self.direction == "backward_keys" else "query_block"]
+            owners = (CeilDiv(self.owned, cut.rows) if block % cut.rows == 0 else
+                      CeilDiv(self.owned, block) * cut.parts)
+            Launch(self, self.source(tile), [owners, sympy.S.One, self.groups], (1, 1))
+            return
         size = max(V.graph.sizevars.guard_int(x.get_size()[-1]) for x in (problem.query, problem.value))
-        tile = tile_of(problem.query, problem.mask, size, 2 if self.direction == "forward" else 4)
-        source = self.source(tile)
-        Launch(self, source, [CeilDiv(rows, tile[0]) * tile[1], sympy.Integer(tile[2]), sympy.sympify(groups)], tile)
+        block, *sides = tile_of(problem.query, problem.mask, size, 2 if self.direction == "forward" else 4)
+        source = self.source({"BLOCK": block, "SIDE_X": sides[0], "SIDE_Y": sides[1]})
+        Launch(self, source, [CeilDiv(self.owned, block) * sides[0], sympy.Integer(sides[1]), self.groups], sides)
+
+
+def _defined(macros: dict[str, str]) -> str:
+    return "".join(f"#define {name} {value}\n" for name, value in macros.items())
 
 
 class Launch(ir.ExternKernel):
     """The kernel in the graph: it writes buffers that are there."""
 
-    def __init__(self, flex: FlexKernel, source: str, global_size: list, tile):
+    def __init__(self, flex: FlexKernel, source: str, global_size: list, local_size):
         device = flex.problem.query.get_device()
         captures = [c for c in flex.problem.captures if isinstance(c, ir.IRNode) and c.has_tensor_output()]
         inputs = [*flex.read, *captures, *flex.written]
-        self.flex, self.source, self.global_size, self.tile = flex, source, global_size, tile
+        self.flex, self.source, self.global_size, self.local_size = flex, source, global_size, local_size
         kernel = flex.kernel
         sizes = [*kernel.args.sizevars, *global_size]
         super().__init__(None, ir.NoneLayout(device=device), self.unwrap_storage(inputs), tuple(sizes))
@@ -208,6 +257,6 @@ class Launch(ir.ExternKernel):
         for size in (*kernel.args.sizevars, *(s for n in self.global_size for s in sorted(n.free_symbols, key=str))):
             wrapper.ensure_size_computed(size)
         numbers = [V.graph.sizevars.simplify(n) for n in self.global_size]
-        numbers += [sympy.Integer(n) for n in (self.tile[1], self.tile[2], 1)]
+        numbers += [sympy.Integer(n) for n in (*self.local_size, 1)]
         wrapper.call_ocl_kernel(name, kernel.device_index, [detail for _, *detail in kernel.arguments()], "fixed",
                                 numbers)
