@@ -102,6 +102,16 @@ def test_a_short_sum_in_a_score(device):
     assert all(f"ocl_flex_{name}" in code for name in ("forward", "backward_queries", "backward_keys"))
 
 
+def test_a_long_sum_in_a_score(device):
+    """As latent attention has it for places. No kernel computes it for a score: it is left to the definition."""
+    def alike(left, right):
+        return lambda score, b, h, i, j: score + (left[h, i] * right[j]).sum(-1)
+
+    code = check(tensors(batch=1, heads=2, queries=40, keys=30), alike, lambda *_: causal,
+                 (torch.randn(2, 40, 12), torch.randn(30, 12)), rtol=1e-4, atol=1e-4)
+    assert "ocl_flex" not in code
+
+
 def test_gradients_of_captured_tensors(device):
     """These are left to the definition; statistics of the kernels are float32."""
     code = check(tensors(torch.float64), lambda slopes: lambda score, b, h, i, j: score * slopes[h], None,
@@ -161,6 +171,7 @@ MODIFICATIONS = {
     "documents": (None, lambda places, *_: lambda b, h, i, j: places[i] // 3 == places[j] // 3, True),
     "window": (None, lambda *_: lambda b, h, i, j: (i - j <= 9) & (i >= j) | (j < 3), True),
     "image": (None, lambda *_: lambda b, h, i, j: ((i // 8 - j // 8).abs() <= 2) & ((i % 8 - j % 8).abs() <= 3), True),
+    "bits": (None, lambda *_: lambda b, h, i, j: ((i >> 1) & 21) >= ((j << 1) & 21), True),
     "bias": (lambda _, bias, *__: lambda score, b, h, i, j: score * 0.5 + bias[h, i, j], None, True),
     "bias of keys": (lambda _, bias, *__: lambda score, b, h, i, j: score - bias[h, 0, j].exp(), None, True),
     "distance": (lambda _, bias, *__: lambda score, b, h, i, j: score + bias[h, 1, (i - j).abs().clamp(max=60)], None,

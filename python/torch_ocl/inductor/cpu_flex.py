@@ -112,15 +112,18 @@ class FlexOverrides(VectorOverrides):
         return OpenCLOverrides.indirect_indexing(self, var, size, check, wrap_neg)
 
 
-def _division(form: str):
-    """Of integers by a positive number that is known: no division by zero is to be reported. {0}, {1}: vectors."""
+def _by_number(form: str, least: int = 1, limit: bool = False):
+    """Of integers and a number that is known: divisions by a positive one, where no division by zero is to be reported,
+    and shifts by less than the integers' bits. {0}, {1}: vectors."""
 
     def call(a, b) -> str:
         bounds = b.bounds if isinstance(b, CSEVariable) else None
-        divisor = int(bounds.lower) if bounds is not None and bounds.is_singleton() else b
-        if not isinstance(divisor, int) or divisor <= 0 or dtype_of(a) not in (torch.int32, torch.int64):
-            raise NotVectors("a division")
-        return form.format(a, in_lanes(divisor, a.dtype))
+        number = int(bounds.lower) if bounds is not None and bounds.is_singleton() else b
+        if dtype_of(a) not in (torch.int32, torch.int64) or not isinstance(number, int) or number < least:
+            raise NotVectors("a division or shift by what is not known")
+        if limit and number >= 8 * a.dtype.itemsize:
+            raise NotVectors("a shift past the width")
+        return form.format(a, in_lanes(number, a.dtype))
 
     return call
 
@@ -129,7 +132,9 @@ _TRUNCATED, _FLOOR = "({0} % {1})", "({0} / {1} + ({0} % {1} < 0))"      # a vec
 _MODULO = "({0} % {1} + (-({0} % {1} < 0) * {1}))"
 for _name, _form in (("floordiv", _FLOOR), ("truncdiv", "({0} / {1})"), ("mod", _TRUNCATED), ("fmod", _TRUNCATED),
                      ("remainder", _MODULO)):
-    setattr(FlexOverrides, _name, _choose(_name, getattr(OpenCLOverrides, _name), _division(_form)))
+    setattr(FlexOverrides, _name, _choose(_name, getattr(OpenCLOverrides, _name), _by_number(_form)))
+for _name, _form in (("bitwise_left_shift", "({0} << {1})"), ("bitwise_right_shift", "({0} >> {1})")):
+    setattr(FlexOverrides, _name, _choose(_name, getattr(OpenCLOverrides, _name), _by_number(_form, 0, True)))
 
 
 class FlexVectors(VectorKernel):

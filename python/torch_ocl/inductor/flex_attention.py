@@ -15,6 +15,7 @@ import sympy
 import torch
 from torch._higher_order_ops.flex_attention import math_attention, sdpa_dense_backward
 from torch._inductor import ir
+from torch._inductor.exc import SubgraphLoweringException
 from torch._inductor.ir import ExternKernel
 from torch._inductor.kernel.flex.common import (build_subgraph_buffer, create_placeholder, freeze_irnodes,
                                                 infer_dense_strides, maybe_realize)
@@ -74,6 +75,16 @@ class Problem:
     def captures(self) -> list:
         return [*self.score_captures, *self.mask_captures]
 
+    def functions(self, **graphs) -> dict | None:
+        """The caller's functions, graphs and the names of their arguments, and the mask's; None where one has sums (of
+        more than a few elements) or operators that no kernel computes for a score."""
+        try:
+            found = {name: self.subgraph(graph, self.score_captures, *values)
+                     for name, (graph, *values) in graphs.items()}
+            return found | {"mask": self.subgraph(self.mask_graph, self.mask_captures, *INDICES)}
+        except SubgraphLoweringException:
+            return None
+
     def subgraph(self, graph, captures, *values: str):
         """The caller's function of (values of the score's dtype before and behind the indices) and captured tensors."""
         device, dtype = self.query.get_device(), self.query.get_dtype()
@@ -103,16 +114,21 @@ def _empty(like, size, dtype=None):
 
 def lower_forward(query, key, value, subgraph, block_mask, scale, kernel_options, score_captures, mask_captures):
     problem = Problem.of(query, key, value, block_mask, scale, score_captures, mask_captures)
-    if problem.refused("forward"):
+
+    def by_definition():
         return flex_composite.lower(math_attention, (query, key, value, subgraph, block_mask, scale, kernel_options,
                                                      score_captures, mask_captures))
-    score = problem.subgraph(subgraph, problem.score_captures, "score", *INDICES)
-    mask = problem.subgraph(problem.mask_graph, problem.mask_captures, *INDICES)
+
+    if problem.refused("forward"):
+        return by_definition()
+    graphs = problem.functions(score=(subgraph, "score", *INDICES))
+    if graphs is None:
+        return by_definition()
     problem.realize()
     batch, heads, queries, _ = problem.query.get_size()
     out = _empty(problem.query, [batch, heads, queries, problem.value.get_size()[-1]])
     lse, largest = (_empty(problem.query, [batch, heads, queries], torch.float32) for _ in range(2))
-    kernel = FlexKernel(problem, "forward", {"score": score, "mask": mask})
+    kernel = FlexKernel(problem, "forward", graphs)
     kernel.outputs({"OUT": out}, {"LSE": lse, "MAX": largest})
     kernel.launch()
     return out, lse, largest
@@ -127,9 +143,11 @@ def lower_backward(*args):
     captures_want_gradients = any(g is not None for g in gradients[5:])
     if grad_out is None or captures_want_gradients or problem.refused("backward_queries", "backward_keys"):
         return flex_composite.lower(sdpa_dense_backward, args)
-    graphs = {"score": problem.subgraph(fw_graph, problem.score_captures, "score", *INDICES),
-              "mask": problem.subgraph(problem.mask_graph, problem.mask_captures, *INDICES),
-              "joint": problem.subgraph(joint_graph, problem.score_captures, "score", *INDICES, "grad_score_mod")[0]}
+    graphs = problem.functions(score=(fw_graph, "score", *INDICES),
+                               joint=(joint_graph, "score", *INDICES, "grad_score_mod"))
+    if graphs is None:
+        return flex_composite.lower(sdpa_dense_backward, args)
+    graphs["joint"] = graphs["joint"][0]
     problem.realize()
     delta = _delta(out, grad_out, grad_lse, torch.float64 if query.get_dtype() == torch.float64 else torch.float32)
     grad_out, lse, delta = maybe_realize([grad_out, lse, delta])
