@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 
 import torch
@@ -11,6 +12,7 @@ from torch_ocl import _after_import
 
 def register() -> None:
     _after_import.adapt({"torch._dynamo.device_interface": _register_interface,
+                         "torch._dynamo.utils": _keep_random_numbers,
                          "torch._functorch.partitioners": _keep_random_states,
                          "torch._inductor.decomposition": _keep_gradients,
                          "torch._inductor.graph": _keep_layouts, "torch._inductor.freezing": _keep_frozen_layouts})
@@ -22,6 +24,28 @@ def _register_interface(module) -> None:
     from torch_ocl.inductor.device import OclInterface
 
     register_interface_for_device("ocl", OclInterface)
+
+
+def _keep_random_numbers(module) -> None:
+    """Of CPUs, CUDA and XPU alone compiling keeps the generator's state, under `preserve_rng_state`."""
+    former = module.preserve_rng_state
+
+    @functools.wraps(former)
+    @contextlib.contextmanager
+    def preserve_rng_state():
+        with former():
+            if not torch.ocl.is_available():
+                yield
+                return
+            with torch.utils._python_dispatch._disable_current_modes(), torch._C._DisableFuncTorch():
+                state = torch.ocl.get_rng_state()
+            try:
+                yield
+            finally:
+                with torch.utils._python_dispatch._disable_current_modes():
+                    torch.ocl.set_rng_state(state)
+
+    module.preserve_rng_state = preserve_rng_state
 
 
 def _keep_random_states(module) -> None:

@@ -327,6 +327,20 @@ def test_random_numbers_of_the_eager_operators():
         torch.testing.assert_close(a, b)
 
 
+def test_compiling_keeps_the_random_state():
+    """What PyTorch does so for CPUs and CUDA: code that runs while it compiles may draw numbers."""
+    from torch._dynamo.utils import preserve_rng_state
+
+    torch.manual_seed(5)
+    with preserve_rng_state():
+        first = torch.rand(100, device=device)
+    assert torch.equal(first, torch.rand(100, device=device))
+    with pytest.raises(ValueError), preserve_rng_state():
+        after = torch.rand(100, device=device)
+        raise ValueError
+    assert torch.equal(after, torch.rand(100, device=device))
+
+
 def test_dynamic_shapes_compile_once():
     torch._dynamo.reset()
 
