@@ -8,7 +8,7 @@
 #define LOAD_LANES_float64(p) vload8(0, p)
 #define STORE_LANES_float64(v, p) vstore8(v, 0, p)
 #define LOAD_LANES_float16(p) vload_half16(0, (const __global half*)(p))
-#define STORE_LANES_float16(v, p) vstore_half16_rte(v, 0, (__global half*)(p))
+#define STORE_LANES_float16(v, p) vstore16(float16_lanes(v), 0, p)
 #define LOAD_LANES_bfloat16(p) as_float16(convert_uint16(vload16(0, p)) << 16)
 #define STORE_LANES_bfloat16(v, p) vstore16(bfloat16_lanes(v), 0, p)
 #define LOAD_LANES_int8(p) as_uint16(convert_int16(vload16(0, p)))
@@ -35,11 +35,13 @@ static inline ushort16 bfloat16_lanes(float16 v)
     const uint16 rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
     return convert_ushort16(isnan(v) ? (uint16)0x7fc0u : rounded);
 }
+// Through a vector's own memory: PoCL takes what vstore_half16 writes for aligned as a whole, and neighbouring rows
+// that it joins then fault.
 static inline ushort16 float16_lanes(float16 v)
 {
-    ushort values[16];
-    vstore_half16_rte(v, 0, (half*)values);
-    return vload16(0, values);
+    ushort16 bits;
+    vstore_half16_rte(v, 0, (half*)&bits);
+    return bits;
 }
 #endif
 
