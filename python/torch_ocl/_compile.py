@@ -15,6 +15,7 @@ def register() -> None:
                          "torch._dynamo.utils": _keep_random_numbers,
                          "torch._functorch.partitioners": _keep_random_states,
                          "torch._inductor.decomposition": _keep_gradients,
+                         "torch._inductor.runtime.benchmarking": _measure_here,
                          "torch._inductor.graph": _keep_layouts, "torch._inductor.freezing": _keep_frozen_layouts})
 
 
@@ -46,6 +47,19 @@ def _keep_random_numbers(module) -> None:
                     torch.ocl.set_rng_state(state)
 
     module.preserve_rng_state = preserve_rng_state
+
+
+def _measure_here(module) -> None:
+    """PyTorch measures operators on CUDA where nobody names a device, as for what is recomputed
+    (`activation_memory_budget_runtime_estimator="profile"`)."""
+    former = module._get_default_gpu_device_type
+
+    @functools.wraps(former)
+    def default_device_type() -> str:
+        others = torch.cuda.is_available() or torch.xpu.is_available()
+        return "ocl" if torch.ocl.is_available() and not others else former()
+
+    module._get_default_gpu_device_type = default_device_type
 
 
 def _keep_random_states(module) -> None:

@@ -341,6 +341,26 @@ def test_compiling_keeps_the_random_state():
     assert torch.equal(after, torch.rand(100, device=device))
 
 
+def test_operators_are_measured_on_the_device():
+    """Where PyTorch's benchmarks are told no device, as by the estimate of what recomputing would take."""
+    from torch._functorch import config as functorch_config
+    from torch._inductor.runtime.benchmarking import benchmarker
+
+    x, *weights = (randn(64, 64).to(device).requires_grad_() for _ in range(4))
+    assert 0 < benchmarker.benchmark_gpu(lambda: x @ weights[0]) < 1e4
+
+    def f(x):
+        for w in weights:
+            x = (x @ w).cos()
+        return x.sum()
+
+    torch._dynamo.reset()
+    with functorch_config.patch(activation_memory_budget=0.3, activation_memory_budget_runtime_estimator="profile"):
+        actual = torch.autograd.grad(torch.compile(f, backend="aot_eager_decomp_partition")(x), (x, *weights))
+    for a, b in zip(actual, torch.autograd.grad(f(x), (x, *weights))):
+        torch.testing.assert_close(a, b)
+
+
 def test_dynamic_shapes_compile_once():
     torch._dynamo.reset()
 

@@ -8,6 +8,7 @@ import torch
 from torch._dynamo.device_interface import caching_worker_current_devices, DeviceInterface
 
 from torch_ocl import _state
+from torch_ocl.inductor.runtime import last_cache
 
 
 class OclInterface(DeviceInterface):
@@ -34,7 +35,7 @@ class OclInterface(DeviceInterface):
             return SimpleNamespace(
                 name=figures.name, multi_processor_count=figures.compute_units, warp_size=16 if cpu else 32,
                 max_threads_per_multi_processor=64 if cpu else 1024, max_threads_per_block=figures.max_work_group_size,
-                total_memory=figures.total_memory)
+                total_memory=figures.total_memory, last_level_cache_size=last_cache() if cpu else None)
 
     current_device = staticmethod(torch.ocl.current_device)
     set_device = staticmethod(torch.ocl.set_device)
