@@ -35,6 +35,28 @@ def test_gather(dtype, dim):
     compare(lambda x, i: x.gather(dim, i), make(5, 6, 7, dtype=dtype), ids(5, 4, 3, 2, negative=False))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.uint8, torch.complex128])
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 5, 8, 11, 16, 31, 33, 64, 65, 130, 300])
+@pytest.mark.parametrize("layout", ["dense", "transposed", "strided"])
+def test_rows_of_any_width(layout, width, dtype):
+    x = make(37, width, dtype=dtype)
+    if layout == "transposed":
+        x = x.t().contiguous().t()
+    if layout == "strided":
+        x = torch.cat([x, x], 1)[:, ::2]
+    order = torch.stack([torch.randperm(width) for _ in range(37)])
+    compare(lambda x, i: x.index_select(0, i), x, ids(37, 70, negative=False))
+    compare(lambda x, i: x[i], x, ids(37, 70))
+    compare(lambda x, i: x[:, i], x, ids(width, 9))
+    compare(lambda x, i: x.gather(1, i), x, ids(width, 37, width, negative=False))
+    compare(lambda x, i: x.gather(1, i), x, ids(width, 30, 1, negative=False).expand(30, 5))
+    compare(lambda x, i: x.gather(0, i), x, ids(37, width, 50, negative=False).t())
+    compare(lambda x, i: x.scatter(1, i, x), x, order)
+    compare(lambda x, i: x.index_copy(0, i, x), x, torch.randperm(37))
+    compare(lambda x: x.flip(0), x)
+    compare(lambda x: x.flip(0, 1), x)
+
+
 def test_zero_dimensional_and_empty():
     compare(lambda x, i: x.gather(0, i), make(), torch.tensor(0))
     compare(lambda x, i: x.gather(0, i), make(), torch.tensor([0]))

@@ -58,36 +58,57 @@ static inline void copy_bytes_of_run(__global uchar* restrict to, const __global
     }
 }
 
-// Runs of `count` bytes, so far apart on either side. The loops over short ones hold nothing but the copies: of one
-// vector, or of two that overlap.
-#define FOR_EACH_RUN for (ulong run = 0; run < runs; ++run, to += to_step, from += from_step)
-#define SHORT_RUNS(type, bytes)                                                                                       \
-    if (count >= bytes && count <= 2 * bytes) {                                                                       \
+// Runs of COUNT bytes; TO and FROM say where number `run` lies. The loops over short ones hold nothing but the copies: of
+// one vector, or of two or four that overlap.
+#define FOR_EACH_RUN(RUNS) for (ulong run = 0; run < (RUNS); ++run)
+#define SHORT_RUNS(type, bytes, TO, FROM, COUNT, RUNS)                                                                 \
+    if ((COUNT) >= bytes && (COUNT) <= 2 * bytes) {                                                                   \
         typedef type __attribute__((aligned(1))) part_t;                                                              \
-        const ulong last = count - bytes;                                                                             \
+        const ulong last = (COUNT) - bytes;                                                                           \
         if (last == 0) {                                                                                              \
-            FOR_EACH_RUN                                                                                              \
-                *(__global part_t*)to = *(const __global part_t*)from;                                                \
+            FOR_EACH_RUN(RUNS)                                                                                        \
+                *(__global part_t*)(TO) = *(const __global part_t*)(FROM);                                            \
         } else {                                                                                                      \
-            FOR_EACH_RUN {                                                                                            \
-                const part_t a = *(const __global part_t*)from, b = *(const __global part_t*)(from + last);           \
-                *(__global part_t*)to = a;                                                                            \
-                *(__global part_t*)(to + last) = b;                                                                   \
+            FOR_EACH_RUN(RUNS) {                                                                                      \
+                const __global uchar* part = (FROM);                                                                  \
+                __global uchar* place = (TO);                                                                         \
+                const part_t a = *(const __global part_t*)part, b = *(const __global part_t*)(part + last);           \
+                *(__global part_t*)place = a;                                                                         \
+                *(__global part_t*)(place + last) = b;                                                                \
             }                                                                                                         \
         }                                                                                                             \
     } else
+#define COPY_RUNS(TO, FROM, COUNT, RUNS)                                                                               \
+    SHORT_RUNS(uint16, 64, TO, FROM, COUNT, RUNS)                                                                      \
+    SHORT_RUNS(uint8, 32, TO, FROM, COUNT, RUNS)                                                                       \
+    SHORT_RUNS(uint4, 16, TO, FROM, COUNT, RUNS)                                                                       \
+    SHORT_RUNS(ulong, 8, TO, FROM, COUNT, RUNS)                                                                        \
+    if ((COUNT) > 128 && (COUNT) <= 256) {                                                                            \
+        FOR_EACH_RUN(RUNS)                                                                                            \
+            copy_four_overlapping_lines((TO), (FROM), (COUNT));                                                       \
+    } else {                                                                                                          \
+        FOR_EACH_RUN(RUNS)                                                                                            \
+            copy_bytes_of_run((TO), (FROM), (COUNT));                                                                 \
+    }
+
+// 128 to 256 bytes.
+static inline void copy_four_overlapping_lines(__global uchar* to, const __global uchar* from, ulong count)
+{
+    const uint16 a = *(const __global run_line_t*)from, b = *(const __global run_line_t*)(from + 64);
+    const uint16 c = *(const __global run_line_t*)(from + count - 128);
+    const uint16 d = *(const __global run_line_t*)(from + count - 64);
+    *(__global run_line_t*)to = a;
+    *(__global run_line_t*)(to + 64) = b;
+    *(__global run_line_t*)(to + count - 128) = c;
+    *(__global run_line_t*)(to + count - 64) = d;
+}
+
+// Runs so far apart on either side.
 static inline void copy_runs(__global uchar* to, ulong to_step, const __global uchar* from, ulong from_step,
                              ulong count, ulong runs)
 {
-    SHORT_RUNS(uint16, 64)
-    SHORT_RUNS(uint8, 32)
-    SHORT_RUNS(uint4, 16)
-    SHORT_RUNS(ulong, 8)
-        FOR_EACH_RUN
-            copy_bytes_of_run(to, from, count);
+    COPY_RUNS(to + run * to_step, from + run * from_step, count, runs)
 }
-#undef SHORT_RUNS
-#undef FOR_EACH_RUN
 
 // Of type RUN, where that is defined.
 #ifdef RUN
