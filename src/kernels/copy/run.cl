@@ -58,8 +58,8 @@ static inline void copy_bytes_of_run(__global uchar* restrict to, const __global
     }
 }
 
-// Runs of COUNT bytes; TO and FROM say where number `run` lies. The loops over short ones hold nothing but the copies: of
-// one vector, or of two or four that overlap.
+// Runs of COUNT bytes; TO and FROM say where number `run` lies. The loops over short ones hold nothing but the copies:
+// of one vector, or of two or four that overlap.
 #define FOR_EACH_RUN(RUNS) for (ulong run = 0; run < (RUNS); ++run)
 #define SHORT_RUNS(type, bytes, TO, FROM, COUNT, RUNS)                                                                 \
     if ((COUNT) >= bytes && (COUNT) <= 2 * bytes) {                                                                   \

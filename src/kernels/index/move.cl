@@ -192,7 +192,8 @@ __kernel void move(__global ELEMENT* out, ulong out_offset, const __global ELEME
                   some.from * (long)sizeof(ELEMENT), count * sizeof(ELEMENT), some.rows);
 #else
         for (uint i = 0; i < some.rows; ++i)
-            move_run(to + (offset_t)i * some.to, g.strides[0][0], from + (offset_t)i * some.from, g.strides[1][0], count);
+            move_run(to + (offset_t)i * some.to, g.strides[0][0], from + (offset_t)i * some.from, g.strides[1][0],
+                     count);
 #endif
         row += some.rows;
     }
