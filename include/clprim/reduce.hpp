@@ -38,6 +38,7 @@ struct ReduceRow {
     const char* onnx = nullptr;
     const char* doc = nullptr;
     const char* reports = nullptr;   // what errors say that `finish` finds: it sees `errors` and `operator_code`
+    ReduceCode cpu_code = {};   // instead of `code` on CPUs, if there is one
 };
 
 std::span<const ReduceRow> reduce_rows();

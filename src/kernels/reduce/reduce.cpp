@@ -257,8 +257,10 @@ void reduce(Queue& queue, const ReduceRow& row, const PointwiseProblem& problem)
     call.reports = row.reports;
     require<NotSupported>(row.accepts & class_of(problem.common), '"', row.name, "\" not implemented for '",
                           name_of(problem.common), '\'');
-    run(queue, call, {&row, row.code, problem.common, real_type(problem.common)}, problem.scalars, [&] {
-        TextRequest request = describe(call, row.name, row.code, problem.common);
+    const bool for_cpus = queue.device().kind == DeviceKind::cpu && !row.cpu_code.step.empty();
+    const ReduceCode& code = for_cpus ? row.cpu_code : row.code;
+    run(queue, call, {&row, code, problem.common, real_type(problem.common)}, problem.scalars, [&] {
+        TextRequest request = describe(call, row.name, code, problem.common);
         for (std::size_t k = 0; k < request.operands.size(); ++k) {
             Variable& v = request.operands[k];
             v.type = v.output ? variable_type(row.result[k - call.inputs], problem.common) : problem.common;
