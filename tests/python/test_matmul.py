@@ -68,7 +68,8 @@ def test_bmm(batch, dtype):
 
 
 @pytest.mark.parametrize("dtype", FLOATS + INTEGERS + COMPLEX)
-@pytest.mark.parametrize("shape", [(3, 3, 3), (4, 4, 4), (8, 8, 8), (16, 16, 16), (5, 17, 9), (33, 13, 30), (2, 20, 9)])
+@pytest.mark.parametrize("shape", [(3, 3, 3), (4, 4, 4), (8, 8, 8), (16, 16, 16), (5, 17, 9), (33, 13, 30), (2, 20, 9),
+                                   (4, 1, 4), (1, 5, 3), (31, 1, 17), (1, 33, 30), (40, 1, 9), (1, 1, 5)])
 def test_batches_of_small_matrices(shape, dtype):
     """Tiles that are whole and not, the last row of the last matrix, packed operands and scattered results."""
     m, n, k = shape

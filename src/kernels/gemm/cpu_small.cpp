@@ -12,6 +12,8 @@ constexpr std::int64_t most_lines = 64, most_depth = 64;   // what packed rows o
 constexpr std::int64_t rows_step = 80, tile_rows = 8;      // A_STEP and TILE_ROWS there
 constexpr std::int64_t most_products = 32 * 32 * 32;       // beyond, blocks of cpu_packed are worth their price
 
+constexpr std::int64_t most_by_vector = 32;                // rows and columns of a matrix times a vector
+
 // small_plan of cpu_small.cl.
 struct SmallPlan {
     std::int64_t each;
@@ -23,11 +25,25 @@ std::int64_t parts_of(const GemmProblem& problem) { return is_complex(problem.dt
 // Whether nothing needs to be packed: rows of what is computed in, and nothing before a matrix.
 bool has_rows(const GemmProblem& p)
 {
-    const auto rows = [](const MatrixLayout& layout) {
-        return layout.column == 1 && layout.row >= 0 && layout.batch >= 0;
+    const auto rows = [](const MatrixLayout& layout, std::int64_t columns) {
+        return (layout.column == 1 || columns == 1) && layout.row >= 0 && layout.batch >= 0;
     };
-    return parts_of(p) == 1 && stores_sums(p.dtype) && rows(p.a) && rows(p.b) && p.c.column == 1 &&
-           (!p.add_d || p.d.column <= 1);
+    return parts_of(p) == 1 && stores_sums(p.dtype) && rows(p.a, p.k) && rows(p.b, p.n) &&
+           (p.c.column == 1 || p.n == 1) && (!p.add_d || p.d.column <= 1 || p.n == 1);
+}
+
+// A transposed matrix times a vector is the vector times its rows.
+bool turned(const GemmProblem& problem)
+{
+    return problem.n == 1 && !has_rows(problem) && has_rows(transposed(problem));
+}
+
+// Whether rows are better than reading once: most of a vector's lanes are for nothing in a matrix times a vector.
+bool suits_vector(const GemmProblem& p)
+{
+    return (has_rows(p) || turned(p)) &&
+           (p.m == 1 || turned(p) || std::max(p.m, p.k) <= most_by_vector) &&
+           std::max(p.m, p.n) * p.k <= most_by_vector * most_by_vector;
 }
 
 bool is_plain(const GemmProblem& problem)
@@ -47,7 +63,7 @@ Rejection cpu_small_rejects(const GemmProblem& problem, const Device& device)
     if (is_complex(problem.dtype) && size_of(problem.dtype) == 4)
         return "complex numbers of two bytes a part";
     const std::int64_t parts = parts_of(problem);
-    if (parts == 1 && std::min(problem.m, problem.n) == 1)
+    if (parts == 1 && std::min(problem.m, problem.n) == 1 && !suits_vector(problem))
         return "a vector";   // which cpu_dot reads once
     if (std::max(problem.m, problem.n) > most_lines || problem.k * parts > most_depth ||
         problem.m * problem.n * problem.k > most_products)
@@ -55,8 +71,10 @@ Rejection cpu_small_rejects(const GemmProblem& problem, const Device& device)
     return std::nullopt;
 }
 
-void cpu_small(Queue& queue, const GemmProblem& problem, const GemmTensors& tensors)
+void cpu_small(Queue& queue, const GemmProblem& asked, const GemmTensors& given)
 {
+    const GemmProblem problem = turned(asked) ? transposed(asked) : asked;
+    const GemmTensors tensors = turned(asked) ? transposed(given) : given;
     const std::int64_t parts = parts_of(problem);
     const DataType sum_type = gemm_compute_type(parts == 2 ? part_type(problem.dtype) : problem.dtype);
     const auto element = static_cast<std::int64_t>(size_of(sum_type)), columns = tile_bytes / element;
