@@ -9,11 +9,16 @@
 // Over accumulators: stays a loop, since what it unrolls first Intel's compiler does not find vectors in.
 #define LANES_LOOP _Pragma("clang loop unroll(disable)")
 
+#define EACH_ACCUMULATOR(what)                      \
+    {                                               \
+        LANES_LOOP                                  \
+        for (int k = 0; k < ACCUMULATORS; ++k)      \
+            what                                    \
+    }
+
 static inline void clear(accumulators_t* accumulators)
 {
-    LANES_LOOP
-    for (int k = 0; k < ACCUMULATORS; ++k)
-        put(accumulators, k, init());
+    EACH_ACCUMULATOR(put(accumulators, k, init());)
 }
 
 #ifdef COLUMNS
@@ -78,22 +83,16 @@ static inline void accumulate(PARAMETERS const geometry_t* g, const offset_t* ba
                 put(&states, k, s);
             }
         }
-        for (; i < stop; i += WIDTH) {
-#ifdef COLUMNS
-            const int left = ACCUMULATORS;
-#else
-            const int left = min((offset_t)ACCUMULATORS, stop - i);
-#endif
-            LANES_LOOP
-            for (int k = 0; k < left; ++k)
-                put(&states, k, ELEMENT(get(&states, k), i, k));
+        for (; i + WIDTH <= stop; i += WIDTH)
+            EACH_ACCUMULATOR(put(&states, k, ELEMENT(get(&states, k), i, k));)
+        if (WIDTH > 1 && i < stop) {
+            const int left = stop - i;
+            EACH_ACCUMULATOR(if (k < left) put(&states, k, ELEMENT(get(&states, k), i, k));)
         }
         p += stop - from;
         steps += stop - from;
         if (steps >= BLOCK * WIDTH || p >= end) {
-            LANES_LOOP
-            for (int k = 0; k < ACCUMULATORS; ++k)
-                put(total, k, combine(get(total, k), get(&states, k)));
+            EACH_ACCUMULATOR(put(total, k, combine(get(total, k), get(&states, k)));)
             clear(&states);
             steps = 0;
         }
@@ -164,7 +163,7 @@ __kernel void reduce(PARAMETERS ulong kept_count, ulong reduced_count, ulong seg
         leave(ARGUMENTS &g, base, out, (int)(wanted - column), &total, kept_count, reduced_count, segment, states);
 #else
         for (int half_count = ACCUMULATORS / 2; half_count > 0; half_count /= 2) {
-            for (int k = 0; k < half_count; ++k)
+            for (int k = 0; k < half_count; ++k)   // of a length that is known it would become no vectors
                 put(&total, k, combine(get(&total, k), get(&total, k + half_count)));
         }
         leave(ARGUMENTS &g, base, out, get(&total, 0), kept_count, reduced_count, segment, states);

@@ -100,7 +100,12 @@ void plan_work(Call& call, const Device& device)
         cut(call);
         return;
     }
-    const bool short_rows = cpu ? length <= (call.own_lanes ? 128 : 1024) && outputs >= 256 : length <= 64;
+    // Accumulators of a CPU's work-item are folded at the end of each row, those of several numbers without vectors.
+    const std::int64_t short_row = !cpu                                      ? 64
+                                   : !call.own_lanes                         ? 1024
+                                   : call.one_number && call.unit_reduced & 1 ? 23
+                                                                             : 128;
+    const bool short_rows = length <= short_row && (!cpu || outputs >= 256);
     call.lanes = across || short_rows || length <= 4
                      ? 1
                      : static_cast<unsigned>(
@@ -203,6 +208,7 @@ void run(Queue& queue, Call& call, const Identity& identity, std::span<const Sca
     if (call.kept_count == 0)
         return;
     call.own_lanes = queue.device().kind == DeviceKind::cpu && fits_lanes(identity.code);
+    call.one_number = std::ranges::count_if(identity.code.state, [](char c) { return c == ',' || c == ';'; }) == 1;
     plan_work(call, queue.device());
     call.own_lanes = call.own_lanes && call.lanes > 1;
     Context& context = queue.context();
