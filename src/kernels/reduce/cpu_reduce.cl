@@ -22,10 +22,12 @@ static inline void clear(accumulators_t* accumulators)
 }
 
 #ifdef COLUMNS
+#define NARROW 1
 #define WIDTH 1    // how far one step of all accumulators goes along the reduction
 #define ELEMENT(s, i, k) STEP_COLUMN(s, i, k, outer * inner + i)
 #else
 #define WIDTH ACCUMULATORS
+#define NARROW 8   // side by side in what is left of a row, before one after the other
 #define ELEMENT(s, i, k) STEP(s, i + k, outer * inner + i + k)
 #endif
 
@@ -83,12 +85,25 @@ static inline void accumulate(PARAMETERS const geometry_t* g, const offset_t* ba
                 put(&states, k, s);
             }
         }
+        // Elements that are converted become vectors in a loop whose length is not known, others in those where it is.
+#if defined(CONVERTED) && !defined(COLUMNS)
+        for (; i < stop; i += WIDTH) {
+            const int left = min((offset_t)ACCUMULATORS, stop - i);
+            LANES_LOOP
+            for (int k = 0; k < left; ++k)
+                put(&states, k, ELEMENT(get(&states, k), i, k));
+        }
+#else
         for (; i + WIDTH <= stop; i += WIDTH)
             EACH_ACCUMULATOR(put(&states, k, ELEMENT(get(&states, k), i, k));)
-        if (WIDTH > 1 && i < stop) {
-            const int left = stop - i;
-            EACH_ACCUMULATOR(if (k < left) put(&states, k, ELEMENT(get(&states, k), i, k));)
+        for (; i + NARROW <= stop; i += NARROW) {
+            LANES_LOOP
+            for (int k = 0; k < NARROW; ++k)
+                put(&states, k, ELEMENT(get(&states, k), i, k));
         }
+        for (; i < stop; ++i)
+            put(&states, 0, ELEMENT(get(&states, 0), i, 0));
+#endif
         p += stop - from;
         steps += stop - from;
         if (steps >= BLOCK * WIDTH || p >= end) {

@@ -77,6 +77,14 @@ std::int64_t column_blocks(const Call& call)
     return call.kept_count / row * ((row + call.columns - 1) / call.columns);
 }
 
+// Accumulators of one number are folded in few vectors, of several types one after the other.
+std::int64_t short_row_of(std::string_view state, DataType input)
+{
+    if (std::ranges::count(state, ';') > 1)
+        return 128;
+    return state.find(',') != state.npos ? 47 : size_of(input) < 4 ? 31 : 23;
+}
+
 // Segments of one length, which leaves none empty.
 void cut(Call& call)
 {
@@ -100,11 +108,7 @@ void plan_work(Call& call, const Device& device)
         cut(call);
         return;
     }
-    // Accumulators of a CPU's work-item are folded at the end of each row, those of several numbers without vectors.
-    const std::int64_t short_row = !cpu                                      ? 64
-                                   : !call.own_lanes                         ? 1024
-                                   : call.one_number && call.unit_reduced & 1 ? 23
-                                                                             : 128;
+    const std::int64_t short_row = !cpu ? 64 : !call.own_lanes ? 1024 : call.unit_reduced & 1 ? call.short_row : 128;
     const bool short_rows = length <= short_row && (!cpu || outputs >= 256);
     call.lanes = across || short_rows || length <= 4
                      ? 1
@@ -208,7 +212,7 @@ void run(Queue& queue, Call& call, const Identity& identity, std::span<const Sca
     if (call.kept_count == 0)
         return;
     call.own_lanes = queue.device().kind == DeviceKind::cpu && fits_lanes(identity.code);
-    call.one_number = std::ranges::count_if(identity.code.state, [](char c) { return c == ',' || c == ';'; }) == 1;
+    call.short_row = short_row_of(identity.code.state, call.operands[0]->dtype);
     plan_work(call, queue.device());
     call.own_lanes = call.own_lanes && call.lanes > 1;
     Context& context = queue.context();

@@ -125,6 +125,8 @@ std::string program_text(const Call& call, const TextRequest& request)
                    "\n#define ARGUMENTS ", forwarded, numbers, reporting, "\n#define SHIFT ",
                    shift_text(request.operands), "\n#define STEP(s, i, index) step(s, ", step_call, numbers,
                    "index)\n#define FINISH(s, count) finish(s, ", finish_call, numbers, reporting, "count)\n");
+    if (cpu && std::ranges::any_of(inputs, [](const Variable& v) { return v.dtype != v.type || size_of(v.dtype) < 4; }))
+        text += "#define CONVERTED\n";
     if (call.own_lanes || call.columns)
         text += accumulators_text(request.code.state, call.columns ? call.columns : call.lanes);
     if (call.columns)

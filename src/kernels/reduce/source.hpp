@@ -22,7 +22,7 @@ struct Call {
     int kept_rank = 1, reduced_rank = 1;      // that the kernel is built for
     unsigned lanes = 1;                       // accumulators of each output
     bool own_lanes = false;                   // one work-item has them all
-    bool one_number = false;                  // an accumulator is
+    std::int64_t short_row = 0;               // as they are folded at its end, for longer rows only
     unsigned columns = 0;                     // or as many outputs side by side
     std::int64_t segments = 1, segment = 0;   // cuts of the reduction, and how long they are
     unsigned unit_reduced = 0, unit_kept = 0; // bit k: operand k moves by 1 along the fastest reduced or kept dimension
