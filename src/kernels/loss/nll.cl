@@ -108,6 +108,24 @@ static inline acc_t item_gradient(input_t grad_output, input_t total_weight, inp
     return weight ? -g * load(X, weight, t) : -g;
 }
 
+#ifdef CLPRIM_DEVICE_CPU
+// inner = 1: a work-item writes `each` samples, which are zeros but for one element.
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void nll_backward_rows(BACKWARD_PARAMETERS, uint each)
+{
+    const ulong begin = (ulong)get_group_id(0) * each, end = min(begin + each, problem.batch);
+    grad_input += grad_input_offset;
+    for (ulong i = begin * problem.classes; i < end * problem.classes; ++i)
+        grad_input[i] = 0;
+    for (ulong n = begin; n < end; ++n) {
+        const long t = load(T, target, target_offset + n);
+        if (t >= 0 && t < problem.classes && t != problem.ignore_index)
+            store(X, grad_input, n * problem.classes + t,
+                  item_gradient(grad_output + grad_output_offset, total_weight + total_weight_offset,
+                                weight ? weight + weight_offset : weight, reduction, n, t));
+    }
+}
+#else
 // inner = 1: work-item (class, sample) writes one element, zeros included.
 __kernel void nll_backward_rows(BACKWARD_PARAMETERS)
 {
@@ -122,6 +140,7 @@ __kernel void nll_backward_rows(BACKWARD_PARAMETERS)
                           weight ? weight + weight_offset : weight, reduction, n, t);
     store(X, grad_input, grad_input_offset + n * problem.classes + c, g);
 }
+#endif
 
 // inner > 1: work-item (s, sample) writes its element of every class.
 __kernel void nll_backward_planes(BACKWARD_PARAMETERS)

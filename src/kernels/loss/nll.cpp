@@ -96,6 +96,12 @@ void nll_loss_backward(Queue& queue, const NllLoss& p, const Tensor& grad_output
     range.global[1] = problem.batch;
     range.local[1] = 1;
     const Program& built = program(queue, p, detail::team_for(queue.device()));
+    if (rows && queue.device().kind == DeviceKind::cpu) {
+        const cl_uint each = std::max<cl_uint>(16384 / std::max<cl_uint>(problem.classes, 1), 1);
+        queue.launch(built.kernel("nll_backward_rows"), Range::groups((problem.batch + each - 1) / each, 1), p.target,
+                     p.weight, problem, cl_int(p.reduction), grad_output, total_weight, grad_input, each);
+        return;
+    }
     queue.launch(built.kernel(rows ? "nll_backward_rows" : "nll_backward_planes"), range, p.target, p.weight, problem,
                  cl_int(p.reduction), grad_output, total_weight, grad_input);
 }

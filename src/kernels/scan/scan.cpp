@@ -103,7 +103,8 @@ void scan_lines(Queue& queue, const Lines& lines, const char* scan)
         return scan_lines(queue, Lines(converted, lines.out, lines.indices, lines.axis), scan);
     }
     const Program& program = queue.context().program("kernels/scan/scan.cl", options);
-    if (count >= 1024 || lines.n < 256) {
+    const bool cpu = queue.device().kind == DeviceKind::cpu;
+    if (count >= (cpu ? 64 * queue.device().compute_units : 1024) || lines.n < 256) {
         Launch launch(queue, program.kernel("scan_lines"));
         lines.set_tensors(launch);
         launch.arg(cl_long(lines.n));
