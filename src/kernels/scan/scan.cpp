@@ -104,12 +104,14 @@ void scan_lines(Queue& queue, const Lines& lines, const char* scan)
     }
     const Program& program = queue.context().program("kernels/scan/scan.cl", options);
     const bool cpu = queue.device().kind == DeviceKind::cpu;
-    if (count >= (cpu ? 64 * queue.device().compute_units : 1024) || lines.n < 256) {
+    const std::int64_t cores = std::max(1u, queue.device().compute_units);
+    const std::int64_t beside = cpu && count < 64 * cores ? 16 : 64;   // lines of a work-group
+    if (count >= (cpu ? 16 * cores : 1024) || lines.n < 256) {
         Launch launch(queue, program.kernel("scan_lines"));
         lines.set_tensors(launch);
         launch.arg(cl_long(lines.n));
         lines.starts.set_argument(launch);
-        launch.run(Range::linear(count, 64));
+        launch.run(Range::linear(count, beside));
         return;
     }
     const cl_long chunk = std::llround(std::ceil(std::sqrt(static_cast<double>(lines.n))));
