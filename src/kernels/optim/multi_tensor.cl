@@ -4,8 +4,13 @@
 // -DLISTS=n
 #include "core/dtype.cl"
 
+#ifdef CLPRIM_DEVICE_CPU   // a vector, which walks through memory as it lies
+#define GROUP 16
+#define PER_GROUP (GROUP * 256)
+#else
 #define GROUP 64
 #define PER_GROUP (GROUP * 16)
+#endif
 
 #ifdef WIDE
 typedef double real;

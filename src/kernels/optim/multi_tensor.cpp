@@ -9,8 +9,16 @@ namespace clprim {
 namespace {
 
 constexpr std::size_t max_buffers = 16;
-constexpr std::size_t group_size = 64;
-constexpr std::uint64_t per_group = group_size * 16;   // elements of a work-group, as in multi_tensor.cl
+// A work-group and its elements, as in multi_tensor.cl.
+struct Groups {
+    std::size_t size;
+    std::uint64_t elements;
+};
+
+Groups groups_of(const Device& device)
+{
+    return device.kind == DeviceKind::cpu ? Groups{16, 16 * 256} : Groups{64, 64 * 16};
+}
 
 std::uint64_t scalar_bits(double value, bool wide)
 {
@@ -19,8 +27,9 @@ std::uint64_t scalar_bits(double value, bool wide)
 
 // Tensors of one launch while they are collected.
 struct Batch {
-    std::vector<cl_mem> buffers;
-    std::vector<std::uint64_t> first_groups, entries;
+    Groups per;
+    std::vector<cl_mem> buffers = {};
+    std::vector<std::uint64_t> first_groups = {}, entries = {};
     std::uint64_t groups = 0;
 
     // The word for an operand; adds its buffer. Returns false, and adds nothing, if there is no room.
@@ -40,7 +49,7 @@ struct Batch {
         buffers = std::move(wanted);
         entries.insert(entries.end(), words.begin(), words.end());
         first_groups.push_back(groups);
-        groups += (words[0] + per_group - 1) / per_group;
+        groups += (words[0] + per.elements - 1) / per.elements;
         return true;
     }
 
@@ -61,7 +70,7 @@ struct Batch {
             launch.arg(BufferArgument{i < buffers.size() ? buffers[i] : nullptr});
         if (more)
             more(launch);
-        launch.run(Range::groups(groups, group_size));
+        launch.run(Range::groups(groups, per.size));
     }
 };
 
@@ -95,7 +104,8 @@ void launch_multi_tensor(Queue& queue, Kernel& kernel, std::span<const TensorLis
     const bool wide = (*lists[0])[0].dtype == DataType::float64;
     const std::size_t count = lists[0]->size();
     require(scalars.size() <= 1 || scalars.size() == count, scalars.size(), " scalars for ", count, " tensors");
-    Batch batch;
+    const Groups per = groups_of(queue.device());
+    Batch batch{per};
     std::vector<const Tensor*> operands(lists.size());
     for (std::size_t t = 0; t < count; ++t) {
         if ((*lists[0])[t].numel() == 0)
@@ -105,7 +115,7 @@ void launch_multi_tensor(Queue& queue, Kernel& kernel, std::span<const TensorLis
         const double scalar = scalars.empty() ? 0 : scalars[scalars.size() == 1 ? 0 : t];
         if (!batch.add(operands, scalar_bits(scalar, wide))) {
             batch.launch(queue, kernel, more);
-            batch = {};
+            batch = Batch{per};
             batch.add(operands, scalar_bits(scalar, wide));
         }
     }
