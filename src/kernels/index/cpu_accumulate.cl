@@ -3,7 +3,7 @@
 // their order. Launch: (blocks of lines, blocks of rows, parts), parts a power of two.
 // -DT, -DINDEX, -DREDUCE_*: as there; -DSTILL: lines side by side share their index; -DSELF_STEP=n, -DSOURCE_STEP=n:
 // how far such lines lie apart, where that is known; -DALONG: entries lie closer together than lines do, which are
-// walked alone.
+// walked alone, and with -DDENSE one beside the other in all operands.
 #include "core/dtype.cl"
 #include "core/errors.cl"
 #include "kernels/index/axis.cl"
@@ -15,6 +15,16 @@
 #endif
 #ifndef SOURCE_STEP
 #define SOURCE_STEP lines.strides[1][0]
+#endif
+
+#ifdef DENSE
+#define INDEX_STRIDE 1
+#define SOURCE_STRIDE 1
+#define REACHED_STRIDE 1
+#else
+#define INDEX_STRIDE index_stride
+#define SOURCE_STRIDE source_stride
+#define REACHED_STRIDE axis.stride
 #endif
 
 // Whether an element is of a part: neighbours of a cache line are of one.
@@ -57,10 +67,19 @@ __kernel void accumulate(__global storage_t(T)* self, ulong self_offset, const _
         const __global storage_t(INDEX)* through = index + o[2];
         long at;
 #ifdef ALONG
-        for (uint i = 0; i < count; ++i)
-            for (long j = 0; j < entries; ++j)
-                if (reach(axis, through[(long)i * lines.strides[2][0] + j * index_stride], errors, operator_code, &at))
-                    update(to + (long)i * SELF_STEP + at, from + (long)i * SOURCE_STEP + j * source_stride);
+        for (uint i = 0; i < count; ++i) {
+            const __global storage_t(INDEX)* own = through + (long)i * lines.strides[2][0];
+            __global storage_t(T)* line = to + (long)i * SELF_STEP;
+            const __global storage_t(T)* values = from + (long)i * SOURCE_STEP;
+            const ulong size = axis.size < 0 ? LONG_MAX : axis.size;
+            for (long j = 0; j < entries; ++j) {
+                const long asked = own[j * INDEX_STRIDE];
+                if ((ulong)asked < size)
+                    update(line + asked * REACHED_STRIDE, values + j * SOURCE_STRIDE);
+                else if (reach(axis, asked, errors, operator_code, &at))
+                    update(line + at, values + j * SOURCE_STRIDE);
+            }
+        }
 #else
         for (long j = 0; j < entries; ++j, through += index_stride, from += source_stride) {
 #ifdef STILL

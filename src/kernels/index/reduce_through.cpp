@@ -100,6 +100,8 @@ void on_cpu(Queue& queue, const Accumulation& work, const IndexedAxis& axis)
     const auto parts = std::bit_ceil(static_cast<std::uint64_t>(split ? blocks_of(units, wide * high) : 1));
 
     std::string options = work.options() + (along ? " -DALONG" : still ? " -DSTILL" : "");
+    if (along && index_stride == 1 && work.source.strides.back() == 1 && axis.stride == 1)
+        options += " -DDENSE";
     if (step(0) == 1)
         options += " -DSELF_STEP=1";
     if (step(1) == 0 || step(1) == 1)
