@@ -21,6 +21,26 @@ def test_against_cpu(case, device):
     check(*case, device)
 
 
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.bool), ids=str)
+@pytest.mark.parametrize("length", (1, 8, 23, 24, 31, 32, 33, 47, 48, 63, 65, 100, 128, 129, 257))
+def test_many_rows_of_any_length(length, dtype, device):
+    """Rows that are read one beside the other, in vectors, and with a rest."""
+    x = (torch.randn(300, length) * 3).to(dtype)
+    for rows in (x, x.t().contiguous().t(), torch.cat([x, x], 1)[:, ::2]):
+        on_device, wide = rows.to(device), rows.double()
+        tolerance = {"rtol": 1.6e-2, "atol": 1e-2} if dtype == torch.bfloat16 else {"rtol": 1e-5, "atol": 5e-5}
+        torch.testing.assert_close(on_device.sum(-1).cpu().double(), wide.sum(-1), **tolerance)
+        assert torch.equal(on_device.amax(-1).cpu(), rows.amax(-1))
+        assert torch.equal(on_device.any(-1).cpu(), rows.any(-1))
+        if dtype != torch.bool:
+            assert torch.equal(on_device.argmin(-1).cpu(), rows.argmin(-1))
+        if dtype.is_floating_point:
+            torch.testing.assert_close(on_device.norm(dim=-1).cpu().double(), wide.norm(dim=-1), **tolerance)
+            spoiled = rows.clone()
+            spoiled[::7, length // 2] = float("nan")
+            assert torch.equal(spoiled.to(device).amin(-1).cpu().isnan(), spoiled.isnan().any(-1))
+
+
 @pytest.mark.parametrize("dtype", (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int32,
                                    torch.uint8), ids=str)
 def test_hash_of_every_kind_of_number(dtype, device):

@@ -5,7 +5,7 @@ import torch
 from comparison import FLOATS, INTEGERS, compare, device
 
 SHAPES = [((7, 33), 1), ((33, 7), 0), ((3, 1500), -1), ((70001,), 0), ((2, 3, 5), 1), ((), 0), ((0, 3), 0),
-          ((1100, 300), 1)]
+          ((1100, 300), 1), ((700, 40), 0), ((300, 150), 0)]
 
 
 @pytest.mark.parametrize("shape, dim", SHAPES)
