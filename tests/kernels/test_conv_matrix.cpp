@@ -262,6 +262,34 @@ TEST_P(ConvMatrix, Turned)
     EXPECT_NO_THROW(conv_backward_weight(queue(), x, x, w, test::conv({1, 1}, {1, 1})));
 }
 
+// Weight gradients of lines of pixels: images between zeros, residues of strides, taps before and behind an image and
+// beyond its rows, groups, padding on one side, one and three dimensions, several blocks and parts.
+TEST_P(ConvMatrix, InLines)
+{
+    const std::string name = GetParam();
+    if (name != "emulated_wmma" && name != "emulated_dpas8" && name != "emulated_mfma")
+        GTEST_SKIP() << "other engines have better ways";
+    const auto planar = Layout::contiguous, last = Layout::channels_last;
+    const auto half = DataType::float16, bfloat = DataType::bfloat16;
+    check({{2, 40, 17, 18}, {48, 20, 3, 2}, test::conv({2, 3}, {2, 1}, {2, 3}, 2), last, half});
+    check({{2, 3, 19, 23}, {40, 3, 7, 7}, test::conv({2, 2}, {3, 3}), planar, bfloat});
+    if (name != "emulated_wmma")   // where lines lie is one text for all engines, but for Intel's, which these tried
+        return;
+    check({{2, 5, 19, 11}, {70, 5, 3, 3}, test::conv({1, 1}, {1, 1}), planar, bfloat});
+    check({{2, 32, 37, 33}, {64, 32, 3, 3}, test::conv({1, 1}, {1, 1}), last, half});   // in parts
+    check({{1, 64, 18, 17}, {128, 64, 3, 3}, test::conv({2, 2}, {1, 1}), planar, half});
+    check({{3, 32, 16, 16}, {35, 32, 1, 1}, test::conv({2, 2}, {0, 0}), last, half});
+    check({{2, 16, 12, 14}, {24, 16, 4, 2}, test::conv({4, 2}, {0, 0}), planar, half});
+    check({{2, 8, 21, 20}, {9, 8, 3, 3}, test::conv({1, 1}, {0, 0}), last, bfloat});   // all taps inside
+    check({{1, 16, 15, 16, 17}, {5, 16, 3, 3, 3}, test::conv({1, 1, 1}, {1, 1, 1}), last, half});
+    check({{2, 24, 29}, {32, 24, 5}, test::conv({1}, {2}), planar, half});
+    check({{2, 3, 30, 20}, {8, 3, 3, 3}, test::conv({1, 1}, {5, 4}), planar, half});   // outputs that see nothing
+    check({{2, 33, 16, 16}, {8, 33, 2, 2}, test::conv({1, 1}, {0, 1}, {3, 2}), planar, half});
+    ConvOptions uneven = test::conv({1, 1}, {2, 0});
+    uneven.pad_end = {0, 1};
+    check({{1, 16, 25, 16}, {32, 16, 3, 3}, uneven, last, half});
+}
+
 // Taps of whole slabs, which most networks have.
 TEST_P(ConvMatrix, WholeTaps)
 {

@@ -270,6 +270,8 @@ Space gpu_matrix_weight_space(const Call& call, const Device& device)
     if (!turned && (as_matrix_product(call) || weight_in_blocks(call, device)))
         return {};
     ImplicitProblem p = forward_problem(call);
+    if (weight_in_lines(call, device))
+        return tile_space(lines_extent(p), device);
     if (!runs_of(p))
         p.depth = round_up(p.depth, 8);
     Space space = tile_space(weight_sums(p), device);
@@ -294,12 +296,14 @@ void run_gpu_matrix_weight_at(Queue& queue, const Call& call, const Point& point
     ImplicitProblem p = forward_problem(call);
     if (p.pixels() == 0)
         return fill_zero(queue, call.w);
+    const auto engine = detail::matrix_engine(queue.device());
+    if (weight_in_lines(call, queue.device()))
+        return run_weight_in_lines(queue, call, tile_at(queue, engine, lines_extent(p), point));
     const Packed dy = packed(queue, y_side(call), true);
     Runs runs;
     const Tensor x = weight_source(queue, call, p, runs);
     std::copy_n(dy.strides, 5, p.result_strides);
     p.taps_inner = 0;
-    const auto engine = detail::matrix_engine(queue.device());
     const detail::MatrixEngineShape& shape = detail::shape_of(engine.engine);
     const cl_long columns = p.total_depth();
     const detail::MatrixTile tile = turned ? turned_tile(p, engine.emulated)

@@ -5,6 +5,7 @@
 
 #include <kernels/conv/implicit.hpp>
 #include <kernels/conv/problem.hpp>
+#include <kernels/gemm/gpu_matrix.hpp>
 #include <kernels/gemm/problem.hpp>
 
 namespace clprim::conv {
@@ -32,6 +33,10 @@ void run_in_blocks(Queue& queue, const Call& call);
 // The same of a weight gradient (gpu_matrix_blocks_weight.cl).
 bool weight_in_blocks(const Call& call, const Device& device);
 void run_weight_in_blocks(Queue& queue, const Call& call);
+// A weight gradient of lines of pixels (gpu_matrix_lines_weight.cl), whether it can and should be, and its sums.
+bool weight_in_lines(const Call& call, const Device& device);
+detail::MatrixExtent lines_extent(const ImplicitProblem& p);
+void run_weight_in_lines(Queue& queue, const Call& call, const detail::MatrixTile& tile);
 // Whether both build on a device and come out right there: found out once, by convolutions whose results are known, and
 // kept on disk for as long as driver and kernels stay the same. Waits for the device.
 bool blocks_work(const Device& device, DataType type);
