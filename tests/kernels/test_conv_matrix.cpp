@@ -202,6 +202,14 @@ TEST_P(ConvMatrix, InBlocks)
     ConvOptions uneven = test::conv({1, 1}, {2, 0});
     uneven.pad_end = {0, 1};
     check({{1, 32, 15, 6}, {32, 32, 3, 3}, uneven, last, half});
+    // Weight gradients of images of few rows, which become one.
+    check({{5, 32, 7, 7}, {40, 32, 3, 3}, test::conv({1, 1}, {1, 1}), planar, half});
+    check({{7, 32, 5, 9}, {32, 32, 3, 2}, test::conv({1, 1}, {0, 1}), last, bfloat});
+    check({{4, 64, 11, 7}, {64, 32, 3, 3}, test::conv({2, 1}, {1, 1}, {1, 1}, 2), last, half});
+    check({{9, 32, 8, 4}, {33, 32, 1, 1}, test::conv({3, 2}, {0, 0}), planar, half});   // rows that no tap sees
+    check({{3, 8, 19, 12}, {24, 8, 5, 3}, test::conv({3, 1}, {2, 1}), last, half});
+    check({{3, 32, 9, 9}, {16, 32, 2, 2}, test::conv({1, 1}, {1, 1}, {2, 1}), last, half});
+    check({{6, 32, 6, 7}, {32, 32, 3, 3}, uneven, planar, bfloat});
 }
 
 // What is not a number stays where a kernel sees it, though blocks are wider than a kernel.

@@ -33,6 +33,13 @@ void run_in_blocks(Queue& queue, const Call& call);
 // The same of a weight gradient (gpu_matrix_blocks_weight.cl).
 bool weight_in_blocks(const Call& call, const Device& device);
 void run_weight_in_blocks(Queue& queue, const Call& call);
+// An axis on which images follow each other with zeros between them, so that no tap of a position sees another image:
+// from one to the next as many points, each of them p.scale positions of x, whose `seen` first points some tap reads.
+struct GridAxis {
+    cl_long points, seen, before;   // taps reach as many points before position 0
+};
+GridAxis grid_axis(const ImplicitProblem& p, int axis);
+
 // A weight gradient of lines of pixels (gpu_matrix_lines_weight.cl), whether it can and should be, and its sums.
 bool weight_in_lines(const Call& call, const Device& device);
 detail::MatrixExtent lines_extent(const ImplicitProblem& p);

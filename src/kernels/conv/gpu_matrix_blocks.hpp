@@ -16,6 +16,7 @@ bool blocks_fit(const ImplicitProblem& p, cl_long offset);
 struct BlockPlan {
     bool copied = false, turned = false;
     cl_long channels = 0;   // of a group, which the copy fills up with zeros
+    cl_long image_rows = 0;   // of a copy whose images follow each other as one, zeros between them; 0: they do not
     cl_long strides[5] = {};
 
     void tell(ImplicitProblem& p) const;

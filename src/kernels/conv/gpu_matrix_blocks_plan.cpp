@@ -36,6 +36,10 @@ void BlockPlan::tell(ImplicitProblem& p) const
     std::copy_n(strides, 5, p.source_strides);
     if (turned)
         turn(p);
+    if (image_rows) {
+        p.in[1] = p.batch * image_rows;
+        p.batch = 1;
+    }
 }
 
 void lay_out_copy(const ImplicitProblem& p, BlockPlan& plan)
@@ -43,7 +47,7 @@ void lay_out_copy(const ImplicitProblem& p, BlockPlan& plan)
     const int outer = plan.turned ? 2 : 1, inner = plan.turned ? 1 : 2;
     const cl_long channels = p.groups * plan.channels;
     plan.copied = true;
-    plan.strides[0] = p.in[outer] * round_up(p.in[inner] * channels, block_k);
+    plan.strides[0] = (plan.image_rows ? plan.image_rows : p.in[outer]) * round_up(p.in[inner] * channels, block_k);
     plan.strides[1] = 1;
     plan.strides[2] = 0;
     plan.strides[2 + inner] = channels;
@@ -57,7 +61,7 @@ Tensor copied(Queue& queue, const Tensor& t, const ImplicitProblem& p, const Blo
     const Tensor from(t.memory, t.offset, t.dtype, {p.batch, p.in[outer], p.in[inner], p.groups, p.depth},
                       {s[0], s[2 + outer], s[2 + inner], p.depth * s[1], s[1]});
     const Tensor to = queue.context().empty({p.batch * d[0]}, t.dtype, queue);
-    if (plan.channels != p.depth)
+    if (plan.channels != p.depth || plan.image_rows)
         fill_zero(queue, to);
     copy(queue, from, Tensor(to.memory, to.offset, to.dtype, from.shape,
                              {d[0], d[2 + outer], d[2 + inner], plan.channels, 1}));

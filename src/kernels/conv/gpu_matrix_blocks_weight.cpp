@@ -19,6 +19,8 @@ using detail::round_up;
 struct WeightPlan {
     BlockPlan x, dy;
     cl_long run = 0, runs = 0;   // elements of a run, runs for a row of taps
+    cl_long rows = 0;            // of the result, to the next image where all are one
+    cl_long x_rows = 0;          // of an image of x that are read
 
     cl_long total(const ImplicitProblem& p) const { return p.taps[x.turned ? 2 : 1] * runs * run; }
 };
@@ -56,26 +58,42 @@ bool lay_out(const ImplicitProblem& p, cl_long offset, BlockPlan& plan, bool apa
         return blocks_fit(seen, at);
     };
     std::copy_n(p.source_strides, 5, plan.strides);
-    if (plan.channels == p.depth && (apart || p.source_strides[4] == p.depth) && good(offset))
+    if (!plan.image_rows && plan.channels == p.depth && (apart || p.source_strides[4] == p.depth) && good(offset))
         return true;
     lay_out_copy(p, plan);
     return good(0);
 }
 
+// Images of few rows become one where that leaves fewer rows of zeros; x's rows that are copied then.
+void choose_rows(ImplicitProblem& p, WeightPlan& plan)
+{
+    plan.rows = p.out[1] == 1 && p.taps[1] == 1 ? p.out[2] : p.out[1];
+    if (plan.x.turned || p.batch == 1)
+        return;
+    const GridAxis axis = grid_axis(p, 1);
+    if (13 * axis.points > 10 * round_up(plan.rows, 16) || axis.points >= 2 * plan.rows)
+        return;
+    plan.rows = plan.dy.image_rows = axis.points;
+    plan.x.image_rows = axis.points * p.scale[1];
+    p.in[1] = std::min(p.in[1], axis.seen * p.scale[1]);
+}
+
 std::optional<WeightPlan> weight_plan(const Call& call, const Device& device)
 {
-    const ImplicitProblem p = forward_problem(call);
-    const cl_long rows = p.out[1] == 1 && p.taps[1] == 1 ? p.out[2] : p.out[1];
+    ImplicitProblem p = forward_problem(call);
     WeightPlan plan;
     plan.x.turned = plan.dy.turned = p.in[1] == 1 && p.taps[1] == 1;
+    choose_rows(p, plan);
     plan.dy.channels = round_up(p.rows, 8);
     choose_runs(p, plan);
     const cl_long useful = p.taps[1] * p.taps[2] * round_up(p.depth, 8);   // what slabs would multiply
-    if (!reads_blocks(device) || has_planes(p) || plan.total(p) > 2 * useful || 2 * rows <= round_up(rows, 16))
+    if (!reads_blocks(device) || has_planes(p) || plan.total(p) > 2 * useful ||
+        (!plan.x.image_rows && 2 * plan.rows <= round_up(plan.rows, 16)))
         return {};   // the last two: mostly zeros
     if (!lay_out(p, static_cast<cl_long>(call.x.buffer_offset()), plan.x, plan.run == plan.x.channels) ||
         !lay_out(dy_problem(call), static_cast<cl_long>(call.y.buffer_offset()), plan.dy, true))
         return {};
+    plan.x_rows = p.in[1];
     for (const auto& [side, tensor] : {std::pair{&plan.x, &call.x}, std::pair{&plan.dy, &call.y}}) {
         const cl_long begin = side->copied ? 0 : static_cast<cl_long>(tensor->buffer_offset());
         if (begin + p.batch * side->strides[0] >= most_distance)
@@ -104,11 +122,14 @@ void run_weight_in_blocks(Queue& queue, const Call& call)
     const std::optional<WeightPlan> plan = weight_plan(call, queue.device());
     require(plan.has_value(), "conv: blocks cannot take the call");
     ImplicitProblem p = forward_problem(call);
+    p.in[1] = plan->x_rows;
     const Tensor x = plan->x.copied ? copied(queue, call.x, p, plan->x) : call.x;
     const Tensor dy = plan->dy.copied ? copied(queue, call.y, dy_problem(call), plan->dy) : call.y;
     std::copy_n(plan->dy.strides, 5, p.result_strides);
     p.taps_inner = 0;
     const ImplicitProblem straight = p;
+    if (plan->x.image_rows)
+        p.out[1] = p.batch * plan->rows;
     plan->x.tell(p);
     conv_blocks_problem blocks{};
     blocks.rows = static_cast<cl_int>(p.out[1]);

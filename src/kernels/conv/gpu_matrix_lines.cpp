@@ -19,10 +19,7 @@ using detail::round_up;
 constexpr cl_long slab = 32;                           // SLAB_K of gemm/fragments.cl
 constexpr cl_long most_elements = cl_long{1} << 31;    // of a tensor, which kernels count in int
 
-// The grid of an axis, and the positions of x in it: no tap of a position sees another image.
-struct GridAxis {
-    cl_long points, seen, before;   // taps reach as many points before position 0
-};
+}  // namespace
 
 GridAxis grid_axis(const ImplicitProblem& p, int axis)
 {
@@ -38,6 +35,8 @@ GridAxis grid_axis(const ImplicitProblem& p, int axis)
     result.points = std::max({p.out[axis], last + 1, result.seen + result.before});
     return result;
 }
+
+namespace {
 
 struct LinesPlan {
     GridAxis axes[3];
