@@ -136,6 +136,13 @@ def depthwise() -> Iterator[Problem]:
     from torch.nn.functional import conv1d, conv2d
     yield Problem("depthwise: forward float32 NCHW 96 21x1 at 41",
                   lambda: conv2d(empty(2, 96, 41, 41), empty(96, 1, 21, 1), padding=(10, 0), groups=96))
+    for dtype, channels, kernel, stride, image in (("float32", 96, 11, 1, 56), ("float16", 96, 13, 1, 56),
+                                                   ("float16", 96, 5, 2, 57), ("float32", 96, 7, 1, 57)):
+        yield Problem(f"depthwise: forward {dtype} NCHW {channels} {kernel}x{kernel}/{stride} at {image}",
+                      lambda d=dtype, c=channels, i=image, k=kernel, s=stride:
+                      convolution("forward", d, False, (c, c, i, k, s), c))
+    yield Problem("depthwise: 1d float32 256 31 at 500",
+                  lambda: conv1d(empty(8, 256, 500), empty(256, 1, 31), padding=15, groups=256))
     for stride in (1, 2):
         yield Problem(f"depthwise: forward float32 NCHW 240 5x5/{stride} at 28",
                       lambda s=stride: convolution("forward", "float32", False, (240, 240, 28, 5, s), 240))

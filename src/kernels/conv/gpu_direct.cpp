@@ -54,6 +54,7 @@ bool rows_in_fours(const Call& call, const cl_long* strides, const cl_long* size
 struct Cut {
     bool quads, flip, more, skip = false, uniform = false, result_quads = false;
     cl_long taps, taps_y = 0, scale, step, lines = 1, apart = 1, rows, phase = -1;
+    cl_long last = 0;   // of gpu_direct_rows.cl, which it stands for; 0: not that
 
     Cut(const Call& call, const ImplicitProblem& p, const Device& device)
         : quads(conv::quads(call)), flip(p.step[2] < 0), taps(p.taps[2]),
@@ -82,10 +83,32 @@ struct Cut {
             phase = (first % 4 + 4) % 4;
         result_quads = rows_in_fours(call, p.result_strides, p.out, result);
         if (taps_y > 0 && p.out[1] > 1 && !(quads && (intel || scale > 1)))
-            lines = many || scale > 1 || held > 9 ? 2 : 4;
+            lines = !many && scale == 1 && taps == 1 && held > 9 ? 8
+                    : many || scale > 1 || (held > 9 && taps > 2)        ? 2
+                                                                         : 4;
         if (lines > 1 && taps_y > 1 && scale < step)
             apart = step;
         skip = rows_crowded(call, device) || (!more && registers > 128);
+    }
+
+    // For gpu_direct_rows.cl, if it is for the launch: depthwise, with taps that do not fit registers at once, or that
+    // leave what is read of a row to few of them.
+    void take_rows(const ImplicitProblem& p)
+    {
+        const bool depthwise = p.rows == 1 && p.depth == 1 && !quads;
+        const bool flat = p.taps[0] == 1 && p.in[0] == 1 && p.out[0] == 1 && p.shift[0] == 0;
+        const bool even = p.scale[1] == 1 && scale == 1 && std::abs(p.step[1]) == step;
+        const bool many = p.taps[2] > 7 || p.taps[1] > 7;
+        if (!depthwise || !flat || !even || !many || taps_y > 0 || p.taps[1] == 0 || p.taps[2] == 0)
+            return;
+        const cl_long most = step == 1 ? 8 : 4, all = p.taps[2], pieces = ceil_div(all, most);
+        taps = pieces == 1 ? all : phase >= 0 ? most : ceil_div(all, pieces);   // fours stay fours
+        last = all - (ceil_div(all, taps) - 1) * taps;
+        more = all > taps;
+        taps_y = 0;
+        lines = p.taps[1] == 1 || p.out[1] == 1 ? 1 : taps == 1 ? 8 : 4;
+        apart = lines > 1 ? step : 1;
+        skip = false;
     }
 
     // Blocks of `lines` rows.
@@ -126,6 +149,7 @@ struct Cut {
         const cl_long all = words(call) * values + others;
         if (call.pass != ConvPass::backward_weight)
             return with_places + 4 * words(call) * rows_read > 240 ||
+                   (!device.sub_group_sizes.empty() && phase < 0 && with_places + others > 180) ||
                    (wide_addresses(call, device) && phase < 0 && others > 64 && all > 90);
         return with_places > 230 || (!device.sub_group_sizes.empty() && others > 64 && all > 110);
     }
@@ -193,6 +217,7 @@ void launch(Queue& queue, const Call& call, ImplicitProblem p, cl_long first)
     Tensor result = call.result();
     result.offset += first;
     Cut cut(call, p, queue.device());
+    cut.take_rows(p);
     gpu_direct_problem q = direct_problem(p, cut);
     const cl_long plane = cl_long{q.counts[COUNT_X]} * q.counts[COUNT_Y] * q.counts[COUNT_Z];
     const cl_long others = q.counts[COUNT_C] * p.batch, plane_groups = ceil_div(plane, items);
@@ -209,7 +234,11 @@ void launch(Queue& queue, const Call& call, ImplicitProblem p, cl_long first)
                               weights.buffer_offset() % 4 == 0;
     const std::string options = cut.options() + fmt::format(" -DWEIGHT_QUADS={:d} -DACTIVATION={} -DUNIFORM={:d}",
                                                             weight_quads, call.epilogue.activation, cut.uniform);
-    queue.launch(direct_program(queue, "kernels/conv/gpu_direct.cl", call, weights, options).kernel("conv_direct"),
+    const Program& program =
+        cut.last > 0 ? direct_program(queue, "kernels/conv/gpu_direct_rows.cl", call, weights,
+                                      options + fmt::format(" -DLAST={}", cut.last))
+                     : direct_program(queue, "kernels/conv/gpu_direct.cl", call, weights, options);
+    queue.launch(program.kernel(cut.last > 0 ? "conv_direct_rows" : "conv_direct"),
                  Range::groups({static_cast<std::size_t>(groups), 1, 1}, {static_cast<std::size_t>(items), 1, 1}),
                  call.pass == ConvPass::forward ? call.x : call.y, weights, call.bias, result, q);
 }

@@ -102,7 +102,8 @@ conv_lines lines_of(const Side& side, const LinesPlan& plan)
 Tensor as_lines(Queue& queue, const Side& side, const conv_lines& lines, int shifts)
 {
     const cl_long copies = cl_long{lines.scale[0]} * lines.scale[1] * lines.scale[2] * shifts;
-    const Tensor result = queue.context().empty({copies * lines.channels * cl_long{lines.pitch}}, side.tensor.dtype, queue);
+    const cl_long elements = copies * lines.channels * lines.pitch;
+    const Tensor result = queue.context().empty({elements}, side.tensor.dtype, queue);
     const Program& program = queue.context().program(
         "kernels/conv/gpu_matrix_lines.cl",
         fmt::format(" -DCHANNELS_INNERMOST={:d}", lines.channel == 1 && lines.channels > 1 && lines.axis[2] != 1));
@@ -132,9 +133,9 @@ bool weight_in_lines(const Call& call, const Device& device)
     const ImplicitProblem p = forward_problem(call);
     const LinesPlan plan(p);
     const cl_long lines = phases(p) * shifts_of(engine) * p.groups * p.depth;
-    return p.pixels() > 0 && call.x.numel() > 0 && 2 * plan.points <= 3 * p.pixels() && plan.pitch() * lines < most_elements &&
-           plan.dy_pitch() * p.groups * p.rows < most_elements && span_of(call.x) < most_elements &&
-           span_of(call.y) < most_elements;
+    const cl_long largest = std::max({plan.pitch() * lines, plan.dy_pitch() * p.groups * p.rows, span_of(call.x),
+                                      span_of(call.y)});
+    return p.pixels() > 0 && call.x.numel() > 0 && 2 * plan.points <= 3 * p.pixels() && largest < most_elements;
 }
 
 void run_weight_in_lines(Queue& queue, const Call& call, const detail::MatrixTile& tile)
