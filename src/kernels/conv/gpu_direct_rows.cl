@@ -1,7 +1,7 @@
 // Depthwise convolution with large or long kernels on a GPU, forward and data gradient, without strides: as
 // gpu_direct.cl, but a work-item's LINES rows of the result share each row of the source that it reads, one after the
-// other, and TAPS taps of it at a time. Options: those of gpu_direct_common.cl (-DQUADS=0 -DSCALE=1 -DTAPS_Y=0; STEP and
-// APART are the same), -DACTIVATION, -DUNIFORM as in gpu_direct.cl, and
+// other, and TAPS taps of it at a time. Options: those of gpu_direct_common.cl (-DQUADS=0 -DSCALE=1 -DTAPS_Y=0; APART
+// is STEP where there are several lines), -DACTIVATION, -DUNIFORM as in gpu_direct.cl, and
 //   -DLAST=n     taps of a row in the last piece; all pieces before it have TAPS
 #include "kernels/conv/gpu_direct_common.cl"
 #include "kernels/conv/epilogue.cl"
