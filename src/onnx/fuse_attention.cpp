@@ -2,7 +2,8 @@
 //
 //   softmax(q k^T * scale + mask) v
 //
-// The scale, by product or quotient, and the mask may be missing.
+// The scale, by product or quotient, and the mask may be missing; q and k may be multiplied by numbers, also by those
+// that the graph computes (the root of the scale, by PyTorch's exporter of traces).
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -105,6 +106,27 @@ private:
         return std::nullopt;
     }
 
+    // An operand of the product of queries and keys, without what it is multiplied by where that is one number: known,
+    // or a root, which is one where the graph computes a scale.
+    struct Operand {
+        int slot = absent;
+        const Node* times = nullptr;
+        float known = 1;
+        int factor = absent;
+    };
+
+    Operand operand(int slot, const Node& product)
+    {
+        const Node* times = writer_for(slot, product);
+        if (!is(times, "Mul", 2) || times->inputs[0] == times->inputs[1])
+            return {slot};
+        if (const auto known = number(times->inputs[1]))
+            return {times->inputs[0], times, *known};
+        if (is(writers_[static_cast<std::size_t>(times->inputs[1])], "Sqrt", 1))
+            return {times->inputs[0], times, 1, times->inputs[1]};
+        return {slot};
+    }
+
     bool fuse(const Node& softmax)
     {
         if (softmax.opset < 13 ? attribute_of<std::int64_t>(softmax, "axis", 1) != -1
@@ -117,20 +139,24 @@ private:
         const auto found = scores(softmax);
         if (!found)
             return false;
+        const Operand q = operand(found->product->inputs[0], *found->product),
+                      k = operand(found->product->inputs[1], *found->product);
         std::vector<std::size_t> members;
-        for (const Node* member : {found->product, found->scaled, found->masked, &softmax, weighted})
+        for (const Node* member :
+             {q.times, k.times, found->product, found->scaled, found->masked, &softmax, weighted})
             if (member)
                 members.push_back(rewriter_.position(*member));
+        std::ranges::sort(members);
         Node fused;
         fused.domain = "clprim";
         fused.op_type = "Attention";
         fused.opset = 1;
         fused.name = found->product->name + ".." + weighted->name;
-        fused.inputs = {found->product->inputs[0], found->product->inputs[1], weighted->inputs[1]};
-        if (found->mask != absent)
-            fused.inputs.push_back(found->mask);
+        fused.inputs = {q.slot, k.slot, weighted->inputs[1], found->mask, q.factor, k.factor};
+        while (fused.inputs.back() == absent)
+            fused.inputs.pop_back();
         fused.outputs = weighted->outputs;
-        fused.attributes["scale"] = found->scale;
+        fused.attributes["scale"] = found->scale * q.known * k.known;
         // Heads that are put together again lie so from the start.
         fused.attributes["joins"] =
             static_cast<std::int64_t>(is(rewriter_.only_reader(weighted->outputs[0]), "Transpose", 1));

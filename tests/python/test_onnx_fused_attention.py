@@ -13,10 +13,11 @@ RNG = np.random.default_rng(5)
 node = helper.make_node
 
 
-def model(nodes, shapes, constants, dtype, outputs=("y",)):
+def model(nodes, shapes, constants, dtype, outputs=("y",), sizes=True):
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     graph = helper.make_graph(
-        nodes, "g", [helper.make_tensor_value_info(name, kind, shape) for name, shape in shapes.items()],
+        nodes, "g", [helper.make_tensor_value_info(name, kind, shape if sizes else [None] * len(shape))
+                       for name, shape in shapes.items()],
         [helper.make_tensor_value_info(name, kind, None) for name in outputs],
         [numpy_helper.from_array(np.asarray(value, dtype if value.dtype.kind == "f" else None), name)
          for name, value in constants.items()])
@@ -38,13 +39,16 @@ def attention(scale="Mul", masked=False, turned=True, axis=-1):
     return nodes
 
 
-def check(nodes, shapes, constants=None, launches=None, dtype=np.float32, tolerance=1e-5, outputs=("y",)):
+def check(nodes, shapes, constants=None, launches=None, dtype=np.float32, tolerance=1e-5, outputs=("y",), casts=False,
+          sizes=True):
     constants = {"factor": np.float64(0.3), **(constants or {})}
     feed = {name: RNG.standard_normal(shape) for name, shape in shapes.items()}
     given = {name: value.astype(dtype) for name, value in feed.items()}
-    exact = ReferenceEvaluator(model(nodes, shapes, constants, np.float64, outputs)).run(
+    wide = [node(n.op_type, n.input, n.output, to=onnx.TensorProto.DOUBLE) if casts and n.op_type == "Cast" else n
+            for n in nodes]
+    exact = ReferenceEvaluator(model(wide, shapes, constants, np.float64, outputs)).run(
         None, {name: value.astype(np.float64) for name, value in given.items()})
-    session = clprim.Session(model(nodes, shapes, constants, dtype, outputs))
+    session = clprim.Session(model(nodes, shapes, constants, dtype, outputs, sizes))
     for _ in range(3):
         before = clprim.kernel_launches()
         results = session.run(given)
@@ -130,6 +134,33 @@ def test_heads_are_put_together_without_a_copy():
           {"split": np.array([0, 0, 3, 16]), "joined": np.array([0, 0, 48])}, outputs=("z",), launches=1)
 
 
+@pytest.mark.parametrize("scale", ["size", "any size", "runs", "many"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_roots_of_a_scale(scale, masked):
+    """As PyTorch's exporter writes it: q and k by the root of 1 / sqrt(E), which comes from a shape. Such of a run's
+    numbers, and such for each number of a head, are left as they are."""
+    source = [node("Shape", ["q"], ["shape"]), node("Slice", ["shape", "last", "end"], ["size"]),
+              node("Cast", ["size"], ["real"], to=1), node("Sqrt", ["real"], ["root"]),
+              node("Div", ["one", "root"], ["scale"])] if "size" in scale else [node("Abs", ["given"], ["scale"])]
+    nodes = attention(None, masked, None)
+    nodes[0] = node("MatMul", ["qs", "ks"], ["s0"])
+    shapes = {"q": (2, 3, 20, 16), "k": (2, 3, 16, 30), "v": (2, 3, 30, 8)}
+    if masked:
+        shapes["m"] = (20, 30)
+    if "size" not in scale:
+        shapes["given"] = (1,) if scale == "runs" else (16, 1)
+    turn = [node("Transpose", ["f"], ["ft"])]
+    model_nodes = [*source, node("Sqrt", ["scale"], ["f"]), *(turn if scale == "many" else []),
+                   node("Identity", ["scale"], ["seen"]), node("Sqrt", ["seen"], ["f2"]),
+                   node("Mul", ["q", "ft" if scale == "many" else "f"], ["qs"]), node("Mul", ["k", "f2"], ["ks"]),
+                   *nodes]
+    constants = {"last": np.array([-1]), "end": np.array([4]), "one": np.array([1.0])}
+    if "size" in scale:      # the reference is computed in float64: its cast must be, too
+        check(model_nodes, shapes, constants, launches=1, casts=True, sizes=scale == "size")
+    else:
+        check(model_nodes, shapes, constants)
+
+
 def test_saved_models_have_onnxs_operators(tmp_path):
     ort = pytest.importorskip("onnxruntime")
     shapes = {"q": (2, 3, 20, 16), "k": (2, 3, 30, 16), "v": (2, 3, 30, 8), "m": (20, 30)}
@@ -137,3 +168,16 @@ def test_saved_models_have_onnxs_operators(tmp_path):
     session.save(tmp_path / "saved.onnx")
     again = ort.InferenceSession(tmp_path / "saved.onnx", providers=["CPUExecutionProvider"]).run(None, feed)
     np.testing.assert_allclose(again[0], results["y"], rtol=1e-5, atol=1e-5)
+
+
+def test_a_scale_that_changes_from_run_to_run():
+    nodes = [node("Abs", ["given"], ["scale"]), node("Sqrt", ["scale"], ["f"]), node("Mul", ["q", "f"], ["qs"]),
+             node("MatMul", ["qs", "k"], ["s0"]), *attention(None, False, None)[1:]]
+    shapes = {"q": (2, 3, 20, 16), "k": (2, 3, 16, 30), "v": (2, 3, 30, 8), "given": (1,)}
+    session = clprim.Session(model(nodes, shapes, {}, np.float32))
+    exact = ReferenceEvaluator(model(nodes, shapes, {}, np.float64))
+    feed = {name: RNG.standard_normal(shape, dtype=np.float32) for name, shape in shapes.items()}
+    for number in (1, 1, 1, 4, 0.25):
+        feed["given"] = np.array([number], np.float32)
+        right = exact.run(None, {name: value.astype(np.float64) for name, value in feed.items()})[0]
+        np.testing.assert_allclose(session.run(feed)["y"], right, rtol=1e-5, atol=1e-5)

@@ -24,6 +24,9 @@ Tensor with_batch(const Tensor& t)
     return view;
 }
 
+// Inputs 4 and 5 multiply q and k: numbers that the host knows.
+constexpr std::size_t factors = 4;
+
 // Whether the kernel takes q [..., L, E], the turned k [..., E, S], v [..., S, Ev] and the mask as they are.
 bool one_kernel(const Call& call)
 {
@@ -31,9 +34,14 @@ bool one_kernel(const Call& call)
     const std::size_t dims = q.size();
     if ((dims != 3 && dims != 4) || k.size() != dims || v.size() != dims)
         return false;
-    for (std::size_t i = 0; i < call.inputs(); ++i)
-        if (call.type(i) != call.type(0) || is_narrow(call.type(i)))
+    for (std::size_t i = 0; i < call.inputs(); ++i) {
+        if (call.has(i) && (call.type(i) != call.type(0) || is_narrow(call.type(i))))
             return false;
+        if (i >= factors && call.has(i) &&
+            (call.type(i) != ElementType::float32 || !call.input(i).on_host() || call.input(i).numel() != 1 ||
+             call.shape(i).size() > dims))
+            return false;
+    }
     for (std::size_t d = 0; d + 2 < dims; ++d)
         if (q[d] != k[d] || q[d] != v[d])
             return false;
@@ -55,7 +63,7 @@ void fused_attention(Call& call)
     if (!one_kernel(call)) {
         std::vector<Value> arguments;
         for (std::size_t i = 0; i < call.inputs(); ++i)
-            arguments.push_back(call.input(i));
+            arguments.push_back(call.has(i) ? call.input(i) : Value());
         return call.output(0, call.run(*call.attribute<GraphRef>("operators"), arguments)[0]);
     }
     const Tensor q = call.tensor(0), v = call.tensor(2);
@@ -69,6 +77,9 @@ void fused_attention(Call& call)
     call.output(0, Value(y));
     Attention problem{with_batch(q), with_batch(call.tensor(1)).transpose(2, 3), with_batch(v), {}};
     problem.scale = call.attribute<float>("scale");
+    for (std::size_t i = factors; i < call.inputs(); ++i)
+        if (call.has(i))
+            problem.scale *= call.input(i).host<float>(call.queue())[0];
     if (call.has(3)) {
         problem.mask = call.tensor(3);
         if (q.dim() == 3 && problem.mask.dim() == 3)

@@ -110,16 +110,20 @@ Tensor table_of(const Call& call, const PointwiseRow& row, const Tensor& x, Data
     return table;
 }
 
+void one_by_one(Call& call, const Graph& operators)
+{
+    std::vector<Value> arguments;
+    for (std::size_t i = 0; i < call.inputs(); ++i)
+        arguments.push_back(call.input(i));
+    call.output(0, call.run(operators, arguments)[0]);
+}
+
 void elementwise(Call& call)
 {
     const Graph& operators = *call.attribute<GraphRef>("operators");
     Dims shape;
-    if (!one_kernel(call, operators, shape)) {
-        std::vector<Value> arguments;
-        for (std::size_t i = 0; i < call.inputs(); ++i)
-            arguments.push_back(call.input(i));
-        return call.output(0, call.run(operators, arguments)[0]);
-    }
+    if (!one_kernel(call, operators, shape))
+        return one_by_one(call, operators);
     std::vector<Tensor> inputs;
     const std::vector<std::int64_t> integers = call.ints_attribute("integers");
     for (std::size_t i = 0; i < integers.size(); ++i)
@@ -150,6 +154,15 @@ void elementwise(Call& call)
         pointwise(call.queue(), inputs, std::span(&y, 1), {}, call.attribute<std::string>("code"));
 }
 
+// Few numbers that the host has stay there.
+void elementwise_on_host(Call& call)
+{
+    const Graph& operators = *call.attribute<GraphRef>("operators");
+    if (std::ranges::all_of(operators.nodes, [](const Node& node) { return node.row && node.row->host; }))
+        return one_by_one(call, operators);
+    elementwise(call);
+}
+
 // x * factor + shift by channels.
 void channel_affine(Call& call)
 {
@@ -165,7 +178,7 @@ void channel_affine(Call& call)
         pointwise(call.queue(), inputs, std::span(&y, 1), {}, "y0 = x0 * x1 + x2;");
 }
 
-const OperatorRow fused_rows[] = {{"Elementwise", 1, elementwise, nullptr, "clprim"},
+const OperatorRow fused_rows[] = {{"Elementwise", 1, elementwise, elementwise_on_host, "clprim"},
                                   {"ChannelAffine", 1, channel_affine, nullptr, "clprim"}};
 
 }  // namespace

@@ -64,6 +64,8 @@ const HostOperator* host_operator(std::string_view name)
           [](float a, float) { return a != a ? a : static_cast<float>((a > 0) - (a < 0)); }}},
         {"Ceil", {nullptr, [](float a, float) { return std::ceil(a); }}},
         {"Floor", {nullptr, [](float a, float) { return std::floor(a); }}},
+        {"Sqrt", {nullptr, [](float a, float) { return std::sqrt(a); }}},
+        {"Reciprocal", {nullptr, [](float a, float) { return 1 / a; }}},
         COMPARISON("Equal", ==),
         COMPARISON("Less", <),
         COMPARISON("LessOrEqual", <=),
