@@ -6,6 +6,7 @@
 #include "core/lie_alike.hpp"
 #include "kernels/integer/byte_table.hpp"
 #include "onnx/ops/families.hpp"
+#include "onnx/ops/host_math.hpp"
 #include "onnx/ops/result_like.hpp"
 #include "onnx/ops/support.hpp"
 
@@ -158,7 +159,10 @@ void elementwise(Call& call)
 void elementwise_on_host(Call& call)
 {
     const Graph& operators = *call.attribute<GraphRef>("operators");
-    if (std::ranges::all_of(operators.nodes, [](const Node& node) { return node.row && node.row->host; }))
+    bool here = std::ranges::all_of(operators.nodes, [](const Node& node) { return node.row && node.row->host; });
+    for (std::size_t i = 0; i < call.inputs(); ++i)
+        here &= call.input(i).numel() <= most_host_floats;
+    if (here)
         return one_by_one(call, operators);
     elementwise(call);
 }

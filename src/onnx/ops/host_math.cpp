@@ -9,9 +9,6 @@ namespace clprim::onnx {
 
 namespace {
 
-// Shapes and sizes have few elements; a larger float tensor is data, which belongs to the device.
-constexpr std::int64_t float_limit = 64;
-
 using Whole = std::int64_t;
 
 // An operator of one or two operands (the second is 0 where there is none) on whole numbers and on float32. Arithmetic
@@ -95,7 +92,7 @@ bool is_whole(ElementType type)
 
 bool serves(const Value& value)
 {
-    return is_whole(value.type()) || (value.type() == ElementType::float32 && value.numel() <= float_limit);
+    return is_whole(value.type()) || (value.type() == ElementType::float32 && value.numel() <= most_host_floats);
 }
 
 // Elements in the type of computation.

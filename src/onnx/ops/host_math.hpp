@@ -5,6 +5,9 @@
 
 namespace clprim::onnx {
 
+// Shapes and sizes have few elements; a larger float tensor is data, which belongs to the device.
+inline constexpr std::int64_t most_host_floats = 64;
+
 // Computes the node's operator if its inputs have these types; false otherwise, with nothing done.
 bool try_host_math(Call& call);
 bool try_host_where(Call& call);
