@@ -7,9 +7,7 @@
 //   -DWEIGHT_QUADS=0|1  QUADS: weights of four channels are TAPS * TAPS_Y quads, which begin at a multiple of four
 //   -DUNIFORM=0|1     planar: a work-group has channels in common, which lets it load weights once
 #include "kernels/conv/gpu_direct_common.cl"
-#include "kernels/conv/epilogue.cl"
-
-DEFINE_ACTIVATE(activate, real)
+#include "kernels/conv/gpu_direct_finish.cl"
 
 // Weights lie at constant distances from one address, or have addresses of their own: where rows are skipped compilers
 // would load all weights ahead of all rows, and that of Xe-HPC takes more instructions for few of them.
@@ -18,15 +16,6 @@ DEFINE_ACTIVATE(activate, real)
 #else
 #define ALONE 0
 #endif
-
-static inline real finish(real v, real added, const __global stored* old, const gpu_conv_problem* p)
-{
-    const epilogue e = {p->has_bias, ACTIVATION, p->accumulate, p->alpha, p->beta};
-    v += added;
-    if (e.accumulate)
-        v += load(T, old, 0);
-    return activate(v, &e);
-}
 
 // w: [group, row][channel][tap].
 __kernel DIRECT_GROUP

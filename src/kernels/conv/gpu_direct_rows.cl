@@ -4,9 +4,7 @@
 // is STEP where there are several lines), -DACTIVATION, -DUNIFORM as in gpu_direct.cl, and
 //   -DLAST=n     taps of a row in the last piece; all pieces before it have TAPS
 #include "kernels/conv/gpu_direct_common.cl"
-#include "kernels/conv/epilogue.cl"
-
-DEFINE_ACTIVATE(activate, real)
+#include "kernels/conv/gpu_direct_finish.cl"
 
 // What a work-item reads: of the source from its image and channel on, of weights from its channel on.
 typedef struct {
@@ -54,15 +52,6 @@ void add_rows(real sums[LINES][PIXELS], const gpu_conv_problem* p, row_task t, i
 #pragma unroll 1
     for (int r = LINES - 1; r < t.taps_y; ++r)
         add_row(sums, p, t, &row, r, tx, count, 0);
-}
-
-static inline real finish(real v, real added, const __global stored* old, const gpu_conv_problem* p)
-{
-    const epilogue e = {p->has_bias, ACTIVATION, p->accumulate, p->alpha, p->beta};
-    v += added;
-    if (e.accumulate)
-        v += load(T, old, 0);
-    return activate(v, &e);
 }
 
 // w: [channel][tap].

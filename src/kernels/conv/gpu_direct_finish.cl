@@ -1,0 +1,13 @@
+// What a work-item of gpu_direct.cl and gpu_direct_rows.cl makes of a sum before it stores it. -DACTIVATION
+#include "kernels/conv/epilogue.cl"
+
+DEFINE_ACTIVATE(activate, real)
+
+static inline real finish(real v, real added, const __global stored* old, const gpu_conv_problem* p)
+{
+    const epilogue e = {p->has_bias, ACTIVATION, p->accumulate, p->alpha, p->beta};
+    v += added;
+    if (e.accumulate)
+        v += load(T, old, 0);
+    return activate(v, &e);
+}
