@@ -1,5 +1,8 @@
 // Convolution by matrix engines, every engine by its emulation: what comes out is the exact sum rounded once.
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
+#include <limits>
 
 #include <core/choose.hpp>
 #include <kernels/conv/problem.hpp>
@@ -58,7 +61,9 @@ void compare(const Tensor& result, const Host& exact, const char* what)
     queue().read(*result.memory, 2 * static_cast<std::size_t>(result.offset), got.data(), 2 * got.size());
     for (std::size_t i = 0; i < got.size(); ++i) {
         const std::uint16_t expected = rounded_bits(exact.values[i], result.dtype);
-        ASSERT_TRUE(got[i] == expected || (exact.values[i] == 0 && got[i] << 1 == 0))
+        const bool nan = (got[i] & 0x7fff) > (result.dtype == DataType::float16 ? 0x7c00 : 0x7f80);
+        const bool equal = got[i] == expected || (exact.values[i] == 0 && got[i] << 1 == 0);
+        ASSERT_TRUE(std::isnan(exact.values[i]) ? nan : equal)
             << what << " at " << i << " of " << to_string(exact.shape) << ": " << exact.values[i] << " as " << got[i];
     }
 }
@@ -113,6 +118,63 @@ void check(const Case& c, bool all = false)
     const Tensor weight = upload(nan, c.type);
     conv_backward_weight(queue(), tx, ty, weight, options);
     compare(weight, dw, "weight gradient");
+}
+
+// A tensor amid the zeros that a kernel sees around it.
+Host amid_zeros(const Host& x, const ConvOptions& options)
+{
+    Dims shape = x.shape;
+    const Dims& after = options.pad_end.empty() ? options.pad_begin : options.pad_end;
+    for (std::size_t i = 2; i < shape.size(); ++i)
+        shape[i] += options.pad_begin[i - 2] + after[i - 2];
+    Host result(shape, Layout::contiguous, nullptr);
+    for (std::int64_t i = 0; i < x.shape.product(); ++i) {
+        std::int64_t from = 0, to = 0, rest = i;
+        for (std::size_t axis = shape.size(); axis-- > 0; rest /= x.shape[axis]) {
+            const std::int64_t at = rest % x.shape[axis];
+            from += at * x.strides[axis];
+            to += (at + (axis < 2 ? 0 : options.pad_begin[axis - 2])) * result.strides[axis];
+        }
+        result.values[static_cast<std::size_t>(to)] = x.values[static_cast<std::size_t>(from)];
+    }
+    return result;
+}
+
+// Weight gradients of what is infinite or NaN, in some channels of x or dy: in corners, on edges and in the middle. It
+// reaches the taps that see it and no others; zeros around x are numbers as any other, for dy.
+void check_not_finite(const Case& c)
+{
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    std::mt19937 random(7);
+    const Dims y_shape = conv_output_shape(c.x, c.w, c.options);
+    ConvOptions unpadded = c.options;
+    unpadded.pad_begin = unpadded.pad_end = {};
+    for (const bool in_dy : {false, true}) {
+        Host x(c.x, c.layout, &random), y(y_shape, c.layout, &random), dw(c.w, c.layout, nullptr);
+        Host& spoilt = in_dy ? y : x;
+        std::int64_t count = 0;
+        for (const double value : {infinity, -infinity, static_cast<double>(NAN)})
+            for (std::int64_t where = 0; where < 9; ++where, ++count) {   // three places of either of the last two axes
+                const std::int64_t channel = count * 3 % spoilt.shape[1];
+                std::int64_t at = count % c.x[0] * spoilt.strides[0] + channel * spoilt.strides[1], rest = where;
+                for (std::size_t axis = c.x.size(); axis-- > 2; rest /= 3)
+                    at += rest % 3 * (spoilt.shape[axis] - 1) / 2 * spoilt.strides[axis];
+                spoilt.values[static_cast<std::size_t>(at)] = value;
+            }
+        Host padded = amid_zeros(x, c.options);
+        test::products({&padded, &dw, &y}, unpadded, [&](std::int64_t xi, std::int64_t wi, std::int64_t yi) {
+            dw.values[wi] += padded.values[xi] * y.values[yi];
+        });
+        EXPECT_TRUE(std::any_of(dw.values.begin(), dw.values.end(), [](double v) { return std::isnan(v); }));
+        EXPECT_TRUE(std::any_of(dw.values.begin(), dw.values.end(), [](double v) { return std::isfinite(v); }));
+        Host nan = dw;
+        fill_nan(nan);
+        const Tensor weight = upload(nan, c.type);
+        ConvOptions options = c.options;
+        options.implementation = c.implementation;
+        conv_backward_weight(queue(), upload(x, c.type), upload(y, c.type), weight, options);
+        compare(weight, dw, in_dy ? "weight gradient, dy not finite" : "weight gradient, x not finite");
+    }
 }
 
 // What a CPU's vectors of bfloat16 are tried with.
@@ -296,6 +358,25 @@ TEST_P(ConvMatrix, InLines)
     ConvOptions uneven = test::conv({1, 1}, {2, 0});
     uneven.pad_end = {0, 1};
     check({{1, 16, 25, 16}, {32, 16, 3, 3}, uneven, last, half});
+}
+
+// Images between zeros, in lines or as one, and by whatever else an engine has: paddings, strides, dilation, groups.
+TEST_P(ConvMatrix, WeightGradientsOfWhatIsNotFinite)
+{
+    const auto planar = Layout::contiguous, last = Layout::channels_last;
+    const auto half = DataType::float16, bfloat = DataType::bfloat16;
+    check_not_finite({{3, 32, 7, 7}, {40, 32, 3, 3}, test::conv({1, 1}, {1, 1}), planar, half});
+    if (queue().device().platform_name.find("Portable") != std::string::npos)   // its compiler: half a minute for each
+        return;
+    check_not_finite({{2, 40, 17, 18}, {48, 20, 3, 2}, test::conv({2, 3}, {2, 1}, {2, 3}, 2), last, bfloat});
+    check_not_finite({{3, 32, 12, 13}, {40, 32, 3, 3}, test::conv({1, 1}, {1, 1}), last, bfloat});
+    check_not_finite({{4, 64, 11, 7}, {64, 32, 3, 3}, test::conv({2, 1}, {1, 1}, {1, 1}, 2), last, half});
+    check_not_finite({{2, 32, 21, 20}, {34, 32, 3, 3}, test::conv({1, 1}, {0, 0}), planar, bfloat});
+    check_not_finite({{2, 48, 29}, {32, 48, 5}, test::conv({1}, {2}), planar, half});
+    ConvOptions uneven = test::conv({1, 1}, {2, 0});
+    uneven.pad_end = {0, 1};
+    check_not_finite({{6, 32, 6, 7}, {32, 32, 3, 3}, uneven, planar, bfloat});
+    check_not_finite({{2, 32, 25, 16}, {32, 32, 3, 3}, uneven, last, half});
 }
 
 // Taps of whole slabs, which most networks have.

@@ -1,4 +1,9 @@
 """Convolution against PyTorch's CPU results: forward and the three gradients, over dtypes, layouts and shapes."""
+import json
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -264,3 +269,44 @@ def test_arguments_on_different_devices(function):
                 arguments = [t.to(device) if i in places else t for i, t in enumerate((x, w, b))]
                 with pytest.raises(RuntimeError, match="device|type"):
                     function(*arguments, dilation=dilation)
+
+
+WEIGHT_GRADIENTS = """
+import itertools, json, torch
+wrong = []
+cases = [(3, 32, 40, (7, 7), (3, 3), (1, 1), (1, 1)), (2, 16, 40, (19, 17), (3, 3), (2, 2), (1, 1)),
+         (2, 24, 32, (16, 13), (3, 5), (1, 1), (0, 2)), (2, 32, 33, (18, 20), (2, 2), (3, 1), (2, 0))]
+for case, dtype, layout, in_dy in itertools.product(cases, (torch.float16, torch.bfloat16),
+                                                    (torch.contiguous_format, torch.channels_last), (False, True)):
+    batch, channels, outputs, size, kernel, stride, padding = case
+    g = torch.Generator().manual_seed(3)
+    numbers = lambda *shape: torch.randn(shape, generator=g).mul(8).round().div(8)   # sums are exact in any order
+    x, w = numbers(batch, channels, *size), torch.zeros(outputs, channels, *kernel)
+    dy = numbers(*torch.nn.functional.conv2d(x, w, None, stride, padding).shape)
+    spoilt = dy if in_dy else x
+    places = list(itertools.product(*([0, n // 2, n - 1] for n in spoilt.shape[2:])))
+    for i, (value, (row, column)) in enumerate(itertools.product(map(float, ("inf", "-inf", "nan")), places)):
+        spoilt[i % batch, 7 * i % spoilt.shape[1], row, column] = value
+    def gradient(where, dtype):
+        tensors = [t.to(where, dtype).contiguous(memory_format=layout) for t in (dy, x, w)]
+        return torch.ops.aten.convolution_backward(*tensors, None, stride, padding, (1, 1), False, (0, 0), 1,
+                                                   (False, True, False))[1].cpu()
+    exact = gradient("cpu", torch.float64).to(dtype)
+    found = [bool(kind(exact).any()) for kind in (torch.isnan, torch.isinf, torch.isfinite)]
+    assert all(found), (case, in_dy, found)
+    try:
+        torch.testing.assert_close(gradient("ocl", dtype), exact, equal_nan=True, rtol=0, atol=0)
+    except AssertionError as error:
+        wrong.append(f"{case} {dtype} {layout} {'dy' if in_dy else 'x'}: {error}")
+print(json.dumps(wrong))
+"""
+
+
+@pytest.mark.parametrize("engine", ["emulated_wmma", "emulated_dpas16", "emulated_mma"])
+def test_weight_gradients_by_matrix_engines_of_what_is_not_finite(device, engine):
+    """Engines bring images with zeros around them: an infinity reaches the taps that see it and no others."""
+    environment = {**os.environ, "CLPRIM_DEVICE_KIND": "gpu", "CLPRIM_MATRIX_ENGINE": engine}
+    done = subprocess.run([sys.executable, "-c", WEIGHT_GRADIENTS], env=environment, capture_output=True, text=True,
+                          timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == []

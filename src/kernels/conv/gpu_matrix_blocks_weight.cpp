@@ -171,7 +171,10 @@ void run_weight_in_blocks(Queue& queue, const Call& call)
                  x, dy, sums, problem, blocks, static_cast<cl_int>(straight.depth));
     ImplicitProblem ordered = straight;
     ordered.parts = p.parts;
-    add_parts(queue, call, sums, ordered);
+    if (plan->x.image_rows)   // dy has zeros between images
+        add_parts_looking_again(queue, call, sums, ordered);
+    else
+        add_parts(queue, call, sums, ordered);
 }
 
 }  // namespace clprim::conv

@@ -185,7 +185,7 @@ void run_weight_in_lines(Queue& queue, const Call& call, const detail::MatrixTil
                                 static_cast<std::size_t>(p.parts)},
                                {static_cast<std::size_t>(shape.items(tile)), 1, 1}),
                  x, dy, sums, problem);
-    add_parts(queue, call, sums, p);
+    add_parts_looking_again(queue, call, sums, p);
 }
 
 }  // namespace clprim::conv

@@ -4,7 +4,7 @@
 //
 // of the lines that gpu_matrix_lines.cl makes: a tap is a distance along a line, so rows are eight neighbours from any
 // element on. Grid points beyond an image are zeros in dy, and so is x where a kernel sees what lies outside it.
-// In parts of the points, which add_parts.cl adds in order.
+// In parts of the points, which add_parts.cl adds in order, looking again where x times such a zero was NaN.
 // Options: -DSHIFTS=1|2 as the lines were made, -DX, those of core/dtype.cl and of matrix_tiles.cl (-DA_ALONG_K=1
 // -DB_ALONG_K=1 -DALIGNED=1 -DBLOCKS=0).
 #include "core/dtype.cl"

@@ -101,6 +101,16 @@ void add_parts(Queue& queue, const Call& call, const Tensor& sums, const Implici
                  p.parts, ordered, pack_problem(call, p.taps_inner));
 }
 
+void add_parts_looking_again(Queue& queue, const Call& call, const Tensor& sums, const ImplicitProblem& p)
+{
+    require(!p.taps_inner, "conv: the kernel counts channels first");
+    const cl_long size = call.w.numel(), ordered = weights_in_order(call.problem, false);
+    const Program& program =
+        queue.context().program("kernels/conv/add_parts.cl", dtype_options(call.dtype) + " -DLOOK_AGAIN");
+    queue.launch(program.kernel("conv_add_parts"), Range::linear(static_cast<std::size_t>(size), 64), sums, call.w,
+                 p.parts, ordered, pack_problem(call, false), call.x, call.y, call.problem);
+}
+
 void fill_zero(Queue& queue, const Tensor& tensor)
 {
     require(tensor.is_non_overlapping_and_dense(), "conv: the result must be dense, got strides ",

@@ -67,6 +67,8 @@ cl_long channels_panel_rows(const Device& device, DataType dtype);
 Rejection rejects_amx(const Call& call, const Device& device);
 // dw from p.parts sums of [group, output][row], rows in the order that p.taps_inner says.
 void add_parts(Queue& queue, const Call& call, const Tensor& sums, const ImplicitProblem& p);
+// The same of sums, rows in the order (tap, channel), in which numbers of x met zeros that stand for no pixel of dy.
+void add_parts_looking_again(Queue& queue, const Call& call, const Tensor& sums, const ImplicitProblem& p);
 void fill_zero(Queue& queue, const Tensor& tensor);
 
 // The call with a planar copy of its source if that is channels_last with too few channels per group for vectors.
