@@ -36,6 +36,7 @@ typedef uint8 lane_words;
 // The exponent's reference: a largest score of -inf hides all, and must not make NaN of -inf - -inf.
 static inline tile_vector finite_best(tile_vector best) { return best == HIDDEN ? (tile_vector)0 : best; }
 
+#ifdef STEP
 // Rows of a tensor to rows of STEP sums; zero behind the last element and in up to three further rows.
 static inline void pack_rows(const __global storage_t(X)* x, heads_layout layout, long rows, long size,
                              __local REAL* to)
@@ -47,6 +48,7 @@ static inline void pack_rows(const __global storage_t(X)* x, heads_layout layout
         for (long e = 0; e < size; e += TILE_LANES)
             TILE_VSTORE((tile_vector)0, 0, to + i * STEP + e);
 }
+#endif
 
 DEFINE_TRANSPOSE_BLOCK(turn_block, __local)
 

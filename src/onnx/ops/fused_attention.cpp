@@ -10,9 +10,6 @@ namespace clprim::onnx {
 
 namespace {
 
-// On CPUs products read all keys at once for so few queries.
-constexpr std::int64_t few_queries = 8;
-
 // Matrices [heads, rows, columns] or [batch, heads, rows, columns] as the latter.
 Tensor with_batch(const Tensor& t)
 {
@@ -45,7 +42,7 @@ bool one_kernel(const Call& call)
     for (std::size_t d = 0; d + 2 < dims; ++d)
         if (q[d] != k[d] || q[d] != v[d])
             return false;
-    const std::int64_t queries = q[dims - 2], keys = k[dims - 1];
+    const std::int64_t keys = k[dims - 1];
     if (q[dims - 1] != k[dims - 2] || keys != v[dims - 2] || !is_floating_point(storage_type(call.type(0))) ||
         std::max(q[dims - 1], v[dims - 1]) > longest_fused_head || q.product() * k.product() * v.product() == 0)
         return false;
@@ -55,7 +52,7 @@ bool one_kernel(const Call& call)
         if (call.shape(3).size() > dims || broadcast(scores, call.shape(3)) != scores)
             return false;
     }
-    return call.queue().device().kind != DeviceKind::cpu || queries > few_queries;
+    return true;
 }
 
 void fused_attention(Call& call)
