@@ -108,6 +108,19 @@ TEST(Copy, AxesOfEveryLength)
             }
 }
 
+// Squares of pixels among channels, and back.
+TEST(Copy, BlocksOfShortAxes)
+{
+    for (const std::int64_t channels : {1, 3, 4, 17})
+        for (const std::int64_t width : {2, 15, 16, 70})
+            for (const std::int64_t factor : {2, 3}) {
+                check_copy(fresh({2, 6, width, channels, factor, factor}).permute({0, 1, 4, 2, 5, 3}),
+                           zeros({2, 6, factor, width, factor, channels}));
+                check_copy(fresh({2, 6, factor, width, factor, channels}).permute({0, 1, 3, 5, 2, 4}),
+                           zeros({2, 6, width, channels, factor, factor}));
+            }
+}
+
 template <class T>
 void check_transposes(DataType type)
 {

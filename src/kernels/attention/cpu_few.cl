@@ -63,7 +63,8 @@ static inline tile_vector get_elements(const __global storage_t(X)* x, long colu
 #define KEY_PLACE(i) const __global storage_t(X)* k##i = k + min((long)(first + i), count - 1) * layout.row;
 #define KEY_SUM(i) tile_vector s##i = 0;
 #define KEY_WHOLE(i) s##i = fma(own, LOAD_LANES(k##i + e), s##i);
-#define KEY_PART(i) s##i = fma(own, get_elements(k##i + e * layout.column, layout.column, size - e, end - (k##i + e)), s##i);
+#define KEY_PART(i)                                                                                         \
+    s##i = fma(own, get_elements(k##i + e * layout.column, layout.column, size - e, end - (k##i + e)), s##i);
 #define KEY_PUT(i) v[first + i] = s##i;
 #define SCORE_8                                                                                             \
     {                                                                                                       \
@@ -292,7 +293,8 @@ void combine(const __global REAL* sums, ulong sums_offset, const __global REAL* 
     for (long e = 0; e < p.value_size; e += TILE_LANES) {
         tile_vector sum = 0;
         for (long s = 0; s < plan.splits; ++s)
-            sum = fma((tile_vector)exp(tops[s * all] - reference), TILE_VLOAD(0, sums + s * all * plan.values + e), sum);
+            sum = fma((tile_vector)exp(tops[s * all] - reference), TILE_VLOAD(0, sums + s * all * plan.values + e),
+                      sum);
         put_row(sum * (tile_vector)inverse, to + e * p.y.column, p.y.column, p.value_size - e);
     }
     if (logsumexp)

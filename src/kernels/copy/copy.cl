@@ -154,6 +154,10 @@ static inline void copy_row(const __global storage_t(S)* restrict source, INDEX 
             store(D, target, i, value);
     }
     else {
+#ifndef LOAD_HALF   // gathering and scattering take longer than one at a time, except where elements convert in vectors
+#pragma clang loop vectorize(disable)
+#pragma unroll 4
+#endif
         for (INDEX i = first; i < last; ++i)
             store(D, target, i * target_stride, element(source, i * source_stride));
     }

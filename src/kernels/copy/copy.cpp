@@ -244,6 +244,23 @@ void launch_as(Queue& queue, const Tensor& source, const Tensor& target, const C
     queue.launch(kernel, range, source, target, argument, rank, spread.argument<Index>(space, variant.quads));
 }
 
+// Blocks of short axes, such as squares of pixels among channels: a work-item of a CPU takes the first axis that is longer
+// with one of them, since launching it takes as long as moving some dozens of elements.
+void move_long_axis_to_items(CopySpace& space)
+{
+    constexpr std::size_t few = 256;
+    if (space.rank() < 3 || space.size(0) * rows_per_item(space) >= few)
+        return;
+    auto axis = std::find_if(space.shape.begin() + 1, space.shape.end(), [](auto size) { return size >= short_row; });
+    if (axis == space.shape.end())
+        axis = std::max_element(space.shape.begin() + 1, space.shape.end());
+    if (*axis <= space.shape[0] || *axis <= space.shape[1])
+        return;
+    move_axis_to_1(space, static_cast<std::size_t>(axis - space.shape.begin()));
+    if (space.shape[0] < short_row)
+        space = with_first_axes_swapped(space);
+}
+
 // Axis 1 is the one that a GPU's work-items take several elements of, where there is one.
 void move_long_axis_to_1(CopySpace& space)
 {
@@ -270,6 +287,9 @@ void launch(Queue& queue, const Tensor& source, const Tensor& target, CopySpace 
         access = access_of_channels(space);
         variant.axes = access == Access::strided ? 8 : static_cast<unsigned>(space.shape[1]);
     }
+    if (queue.device().kind == DeviceKind::cpu && access == Access::strided &&
+        !in_runs(queue.device(), variant, space))
+        move_long_axis_to_items(space);
     if (queue.device().kind == DeviceKind::gpu) {
         variant.quads = access == Access::strided && in_quads(source, target, space);
         if (access == Access::strided)
