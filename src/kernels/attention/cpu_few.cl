@@ -1,14 +1,14 @@
-// Attention of few queries on CPU devices, bound by the reading of keys and values. The queries of all heads that share a
-// key head are rows; a work-item owns up to plan.rows of them and one of plan.splits pieces of the keys, so that few heads
-// with long keys keep all cores busy. combine() adds the pieces up, each relative to the largest score of all, in a fixed
-// order.
+// Attention of few queries on CPU devices, bound by the reading of keys and values. The queries of all heads that share
+// a key head are rows; a work-item owns up to plan.rows of them and one of plan.splits pieces of the keys, so that few
+// heads with long keys keep all cores busy. combine() adds the pieces up, each relative to the largest score of all, in
+// a fixed order.
 //
-//   scores   TILE_LANES keys at a time, each where it lies: a vector of products a key, which perfect shuffles add up to
-//            one vector of scores; where keys are neighbours (turned ones) a lane is a key and nothing is shuffled
+//   scores   TILE_LANES keys at a time, each where it lies: a vector of products a key, which perfect shuffles add up
+//            to one vector of scores; where keys are neighbours (turned ones) a lane is a key, nothing is shuffled
 //   values   four vectors of a row's sums in registers, two keys at a time
 //
-// Of several rows, keys and values go through in blocks that stay in the first-level cache. Blocks that a mask hides at a
-// row's beginning and end (what a cache of fixed length does not hold yet) are not read.
+// Of several rows, keys and values go through in blocks that stay in the first-level cache. Blocks that a mask hides at
+// a row's beginning and end (what a cache of fixed length does not hold yet) are not read.
 // Options: those of problem.cl.
 #include "kernels/gemm/problem.cl"
 #include "kernels/gemm/micro_kernel.cl"

@@ -244,8 +244,8 @@ void launch_as(Queue& queue, const Tensor& source, const Tensor& target, const C
     queue.launch(kernel, range, source, target, argument, rank, spread.argument<Index>(space, variant.quads));
 }
 
-// Blocks of short axes, such as squares of pixels among channels: a work-item of a CPU takes the first axis that is longer
-// with one of them, since launching it takes as long as moving some dozens of elements.
+// Blocks of short axes, such as squares of pixels among channels: a work-item of a CPU takes the first axis that is
+// longer with one of them, since launching it takes as long as moving some dozens of elements.
 void move_long_axis_to_items(CopySpace& space)
 {
     constexpr std::size_t few = 256;
