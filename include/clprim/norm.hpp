@@ -79,6 +79,8 @@ struct GroupNorm {
     double eps = 1e-5;
 };
 void group_norm(Queue& queue, const GroupNorm& problem);
+// Whether group_norm also takes x and y of shape [N, C, pixels] with the channels innermost, in two launches.
+bool group_norm_takes_channels_last(const Device& device, std::int64_t channels);
 
 struct GroupNormBackward {
     Tensor grad_output, x, weight, mean, rstd;

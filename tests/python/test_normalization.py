@@ -177,6 +177,8 @@ def test_rms_norm(shape, normalized, eps, dtype, parameter):
 @pytest.mark.parametrize("dtype, parameter", dtypes)
 @pytest.mark.parametrize("shape, groups, layout", [((2, 6, 5, 5), 3, None), ((3, 8, 17), 2, None), ((4, 24), 3, None),
                                                    ((2, 32, 4, 4), 32, None), ((2, 6, 5, 5), 3, last),
+                                                   ((2, 32, 9, 16), 8, last), ((1, 40, 3, 7), 5, last),
+                                                   ((2, 18, 2, 9, 5), 1, torch.channels_last_3d),
                                                    ((2, 4, 2, 3, 4), 1, None)])
 def test_group_norm(shape, groups, layout, dtype, parameter):
     x = randn(*shape, layout=layout or torch.contiguous_format, dtype=dtype)
@@ -188,7 +190,8 @@ def test_group_norm(shape, groups, layout, dtype, parameter):
 def test_rows_with_a_large_mean_keep_their_digits():
     x = randn(6, 100) + 1000
     for function in (lambda t: torch.nn.functional.layer_norm(t, (100,)),
-                     lambda t: torch.nn.functional.group_norm(t, 4)):
+                     lambda t: torch.nn.functional.group_norm(t, 4),
+                     lambda t: torch.nn.functional.group_norm(t.view(6, 20, 5, 1).to(memory_format=last), 5)):
         assert_close(function(x.to(device)).cpu().double(), function(x.double()), rtol=0, atol=2e-4)
 
 

@@ -1,6 +1,8 @@
 // Layer, RMS and group norm.
 #include <clprim/norm.hpp>
 
+#include <algorithm>
+
 #include "kernels/team.hpp"
 #include "core/operands.hpp"
 
@@ -160,18 +162,66 @@ struct Groups {
     }
 };
 
+// [samples, channels, inner] with channels innermost; a row-major tensor with one channel or pixel is not.
+bool channels_innermost(const Tensor& x)
+{
+    return x.dim() == 3 && !x.is_contiguous() && x.stride(1) == 1 && x.stride(2) == x.size(1) &&
+           (x.size(0) == 1 || x.stride(0) == x.size(1) * x.size(2));
+}
+
+constexpr std::int64_t most_channels = 2048;   // whose coefficients a work-item keeps beside the pixels
+
+// shape_t of cpu_group_norm.cl.
+struct ChannelsShape {
+    cl_uint groups, channels, inner, part, parts;
+};
+
+void group_norm_of_channels(Queue& queue, const GroupNorm& p, const Groups& g)
+{
+    require(p.y.shape == p.x.shape && p.y.dtype == p.x.dtype && channels_innermost(p.y),
+            "group_norm: y must have the layout of x");
+    const DataType acc = detail::accumulate_type(p.x.dtype);
+    const std::int64_t channels = p.x.size(1), wanted = 4 * std::int64_t(queue.device().compute_units);
+    // Vectors of neighbouring channels are taken one after the other: a part stays in the cache meanwhile.
+    const std::int64_t cached = divide_up(g.inner * channels * std::int64_t(size_of(p.x.dtype)), 128 << 10);
+    const std::int64_t parts = std::clamp<std::int64_t>(std::max(divide_up(wanted, g.samples), cached), 1,
+                                                        divide_up(g.inner, 64));
+    const std::int64_t part = divide_up(g.inner, parts), used = divide_up(g.inner, part);
+    const ChannelsShape shape{cl_uint(g.groups), cl_uint(channels), cl_uint(g.inner), cl_uint(part), cl_uint(used)};
+    const Program& program = queue.context().program(
+        "kernels/norm/cpu_group_norm.cl",
+        detail::define("X", p.x.dtype) + detail::define("W", weight_type(p.x.dtype, {&p.weight, &p.bias}, channels)) +
+            detail::define_team(detail::team_for(queue.device()), acc));
+    const Tensor partial = queue.context().empty({g.samples, used, 2, channels}, acc, queue);
+    const Range range = Range::groups({std::size_t(used), std::size_t(g.samples), 1}, {1, 1, 1});
+    queue.launch(program.kernel("sums"), range, p.x, partial, shape);
+    const std::size_t bytes = static_cast<std::size_t>(3 * channels + 16) * size_of(acc);
+    detail::launch(queue, program.kernel("apply"), range, p.x, p.weight, p.bias, p.y, p.mean, p.rstd, partial, shape,
+                   AccScalar{p.eps, acc}, LocalMemory{bytes});
+}
+
 }  // namespace
+
+bool group_norm_takes_channels_last(const Device& device, std::int64_t channels)
+{
+    return device.kind == DeviceKind::cpu && channels >= 16 && channels <= most_channels &&
+           device.local_memory >= (3 * most_channels + 16) * sizeof(double);
+}
 
 void group_norm(Queue& queue, const GroupNorm& p)
 {
     detail::check_operands("group_norm", {{"x", p.x}, {"y", p.y}, {"weight", p.weight, detail::optional},
                                           {"bias", p.bias, detail::optional}, {"mean", p.mean}, {"rstd", p.rstd}});
-    require_like(p.x, p.y);
+    const bool innermost = channels_innermost(p.x) && group_norm_takes_channels_last(queue.device(), p.x.size(1));
+    if (!innermost)
+        require_like(p.x, p.y);
     if (p.x.numel() == 0)
         return;
     const Groups g(p.x, p.groups);
     require_rows(p.mean, "mean", p.x, g.samples * g.groups);
     require_rows(p.rstd, "rstd", p.x, g.samples * g.groups);
+    if (innermost)
+        return group_norm_of_channels(queue, p, g);
     const DataType weight = weight_type(p.x.dtype, {&p.weight, &p.bias}, p.x.size(1));
     const Rows kernels(queue, p.x.dtype, weight, g.inner, false, {&p.x, &p.y});
     detail::launch(queue, kernels.program.kernel("group_norm"), Range::groups(g.samples * g.groups, kernels.team.size),

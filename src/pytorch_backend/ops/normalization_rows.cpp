@@ -118,12 +118,19 @@ Three group_norm_forward(const at::Tensor& input, const OptionalTensor& weight_o
     const at::Tensor weight = defined_or_empty(weight_option), bias = defined_or_empty(bias_option);
     check_parameters(input, {weight, bias});
     const NormParameters parameter(input, {weight, bias});
-    const at::Tensor x = input.contiguous(), w = parameter(weight), b = parameter(bias);
-    const at::Tensor y = at::empty_like(input, input.options(), input.suggest_memory_format());
+    const at::MemoryFormat format = input.suggest_memory_format();
+    const bool innermost = format != at::MemoryFormat::Contiguous && !input.is_contiguous() &&
+                           input.is_contiguous(format) &&
+                           clprim::group_norm_takes_channels_last(current_queue(input).device(), channels);
+    const at::Tensor x = innermost ? input : input.contiguous(), w = parameter(weight), b = parameter(bias);
+    const at::Tensor y = at::empty_like(input, input.options(), format);
     const at::Tensor mean = torch_ocl::empty({samples, groups}, statistics_type(x), x.device());
     const at::Tensor rstd = torch_ocl::empty({samples, groups}, statistics_type(x), x.device());
-    const Output written(y);
-    const auto flat = [&](const at::Tensor& t) { return view(t.view({samples, channels, inner})); };
+    const Output written(y, innermost ? format : at::MemoryFormat::Contiguous);
+    const auto flat = [&](const at::Tensor& t) {
+        return view(innermost ? t.as_strided({samples, channels, inner}, {channels * inner, 1, channels})
+                              : t.view({samples, channels, inner}));
+    };
     clprim::group_norm(current_queue(x), {flat(x), flat(written.tensor()), optional_view(w), optional_view(b),
                                           view(mean), view(rstd), groups, eps});
     written.finish();
