@@ -132,6 +132,21 @@ def test_fractional_max_pool(rank):
     compare(lambda t: pool(t, 2, output_size=5, _random_samples=samples.to(t.device), return_indices=True), x)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(2, 3, 5, 7), (40, 3, 31, 33), (1, 5, 8, 4), (3, 2, 64)])
+def test_maxima_of_whole_planes(shape, dtype):
+    """Of equal elements the first, of NaN the last."""
+    torch.manual_seed(0)
+    x = torch.randint(-4, 5, shape).to(dtype)
+    x[0, 1].fill_(-torch.inf)
+    x[-1, 0].view(-1)[torch.tensor([3, 5, 20])] = torch.nan
+    x[0, 0].view(-1)[-1] = torch.nan
+    pool = F.adaptive_max_pool2d if len(shape) == 4 else F.adaptive_max_pool1d
+    for source in (x, x[..., 1:]):
+        for got, expected in zip(pool(source.to(device), 1, return_indices=True), pool(source, 1, return_indices=True)):
+            torch.testing.assert_close(got.cpu(), expected, rtol=0, atol=0, equal_nan=True)
+
+
 def test_channel_and_pixel_shuffle():
     x = torch.randn(2, 12, 4, 5)
     for layout in (plain, last):

@@ -128,6 +128,49 @@ void max_pool_rows(const __global storage_t(X)* x, ulong x_offset, __global stor
 #endif
 
 #if VEC == 16 && !defined(CHANNELS_LAST)
+// As max_pool where a window is a whole plane: a work-item owns `share` planes, the lanes run along them.
+__kernel KERNEL_ATTRIBUTES
+void max_pool_planes(FORWARD_PARAMETERS)
+{
+    FORWARD_OFFSETS
+    const int count = volume(pool.in);
+    const ulong end = min((get_global_id(0) + 1) * share, items);
+    for (ulong plane = get_global_id(0) * share; plane < end; ++plane) {
+        const __global storage_t(X)* from = x + plane * count;
+        vec_t best = LOWEST;
+        lane_int best_at = LANES;
+        int i = 0;
+        for (; i + VEC <= count; i += VEC) {
+            const vec_t v = load_vector(X, from, i);
+            best_at = pick(best_at, LANES + i, WINS(v, best));
+            best = WINS(v, best) ? v : best;
+        }
+        acc_t values[VEC];
+        int places[VEC];
+        vstore16(best, 0, values);
+        vstore16(best_at, 0, places);
+        acc_t value = values[0];
+        int at = places[0];
+        for (int k = 1; k < VEC; ++k) {   // of equals the first, of NaN the last
+            const bool later = places[k] > at, nan = values[k] != values[k];
+            if (nan ? value == value || later : values[k] > value || (values[k] == value && !later)) {
+                value = values[k];
+                at = places[k];
+            }
+        }
+        for (; i < count; ++i) {
+            const acc_t v = load(X, from, i);
+            if (WINS(v, value)) {
+                value = v;
+                at = i;
+            }
+        }
+        store(X, y, plane, value);
+        if (indices)
+            indices[plane] = at;
+    }
+}
+
 // As max_pool, with the lanes along x.
 __kernel KERNEL_ATTRIBUTES
 void max_pool_lanes(FORWARD_PARAMETERS)

@@ -110,6 +110,14 @@ struct Pool {
         return fits && wide <= most && narrow <= most;
     }
 
+    // Whether a CPU's lanes run along planes, each a window of its own: they compute in float32.
+    bool takes_whole_planes() const
+    {
+        const auto volume = [](const cl_int* size) { return std::int64_t(size[0]) * size[1] * size[2]; };
+        return cpu && !channels_last && window.adaptive && volume(geometry.out) == 1 && volume(geometry.in) >= 32 &&
+               is_floating_point(dtype) && dtype != DataType::float64;
+    }
+
     // Whether gradients may grow in memory: a CPU's caches hold them, and their dtype rounds no coarser than sums.
     bool sums_in_place() const { return cpu && size_of(dtype) >= 4; }
 
@@ -210,6 +218,12 @@ void max_pool(Queue& queue, const Tensor& x, const Tensor& y, const Tensor& indi
         const std::int64_t rows = y.numel() / (std::int64_t(pool.geometry.channels) * pool.geometry.out[2]);
         Kernel& kernel = pool.kernel(queue, "max_pool_rows", bytes ? 1 : 16);
         queue.launch(kernel, Range::groups(rows), x, y, pool.geometry);
+        return;
+    }
+    if (pool.takes_whole_planes()) {
+        const std::int64_t planes = y.numel(), share = detail::divide_up(planes, 16 * queue.device().compute_units);
+        queue.launch(pool.kernel(queue, "max_pool_planes", 16), Range::groups(detail::divide_up(planes, share)), x, y,
+                     indices, pool.geometry, cl_ulong(planes), cl_ulong(share));
         return;
     }
     pool.forward(queue, "max_pool", y, x, y, indices);
