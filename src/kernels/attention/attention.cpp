@@ -49,7 +49,7 @@ std::string attention_options(const Attention& p)
 std::span<const AttentionForward> attention_forwards()
 {
     static const AttentionForward list[] = {
-        {"cpu_few", attention_cpu_few_rejects, attention_cpu_few},
+        {"cpu_few", attention_cpu_few_rejects, attention_cpu_few, true, attention_cpu_few_advises_against},
         {"cpu", attention_cpu_rejects, attention_cpu},
         {"gpu_few", attention_gpu_few_rejects, attention_gpu_few},
         {"gpu_matrix", attention_gpu_matrix_rejects, attention_gpu_matrix, true, attention_gpu_matrix_advises_against},

@@ -76,6 +76,18 @@ Rejection attention_cpu_few_rejects(const Attention& p, const Device& device)
     return std::nullopt;
 }
 
+// Tiles of queries take as long for one as for a vector's lanes of them. Here each costs the same, more where elements
+// are converted for each again, rows end within a vector or numbers are long.
+Rejection attention_cpu_few_advises_against(const Attention& p, const Device&)
+{
+    constexpr std::int64_t any = 4;
+    const std::int64_t queries = p.query.size(2), lanes = lanes_of(p);
+    const bool whole = p.query.size(3) % lanes == 0 && p.value.size(3) % lanes == 0;
+    if (queries > any && (p.query.dtype != DataType::float32 || !whole || p.key.size(2) < lanes))
+        return "tiles of queries are faster";
+    return std::nullopt;
+}
+
 void attention_cpu_few(Queue& queue, const Attention& p, const Tensor& y, const Tensor& logsumexp)
 {
     const Plan plan = plan_for(p, queue.device());

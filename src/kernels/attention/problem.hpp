@@ -66,6 +66,7 @@ Rejection attention_cpu_rejects(const Attention&, const Device&);
 void attention_cpu(Queue&, const Attention&, const Tensor& y, const Tensor& logsumexp);
 void attention_cpu_backward(Queue&, const Attention&, const AttentionResults&, const AttentionGradients&);
 Rejection attention_cpu_few_rejects(const Attention&, const Device&);
+Rejection attention_cpu_few_advises_against(const Attention&, const Device&);
 void attention_cpu_few(Queue&, const Attention&, const Tensor& y, const Tensor& logsumexp);
 Rejection attention_gpu_matrix_rejects(const Attention&, const Device&);
 Rejection attention_gpu_matrix_advises_against(const Attention&, const Device&);
