@@ -111,7 +111,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{1, 1, 1, 1, 6000, 64, 64}, Case{1, 40, 1, 8, 3000, 33, 17, true, 2900, Mask::added, 0,
                                                          DataType::float64, true},
                     Case{1, 8, 2, 8, 700, 80, 96, true, 3, Mask::boolean, 0, DataType::float16},
-                    Case{2, 4, 2, 1, 300, 40, 24, false, 0, Mask::added_for_keys, 0, DataType::float64, true}));
+                    Case{2, 4, 2, 1, 300, 40, 24, false, 0, Mask::added_for_keys, 0, DataType::float64, true},
+                    // More rows to a head of keys than there is room for.
+                    Case{1, 32, 1, 1, 512, 256, 256, false, 0, Mask::none, 0, DataType::float64},
+                    Case{2, 8, 1, 4, 100, 248, 256, false, 0, Mask::added, 0, DataType::float64},
+                    Case{1, 64, 1, 4, 127, 250, 250, true, 100, Mask::none, 0, DataType::float64}));
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, AttentionTest,

@@ -24,12 +24,19 @@ std::int64_t local_bytes(const Attention& p, const Plan& plan)
     return plan.rows * (plan.width + plan.values + plan.chunk + 3) * size_of(accumulate_type(p.query.dtype));
 }
 
-Plan smallest_plan(const Attention& p)
+std::int64_t room_of(const Device& device)
+{
+    return std::min<std::int64_t>(static_cast<std::int64_t>(device.local_memory), most_local);
+}
+
+// With as many rows as there is room for beside their scores of 2 least_keys keys: pieces can always be cut to fewer.
+Plan smallest_plan(const Attention& p, const Device& device)
 {
     const std::int64_t lanes = lanes_of(p), rows = p.query.size(1) / p.key.size(1) * p.query.size(2);
-    Plan plan{1, 1, 1, least_keys, std::max(lanes, round_up(p.query.size(3), lanes)),
+    Plan plan{1, 1, 1, 2 * least_keys, std::max(lanes, round_up(p.query.size(3), lanes)),
               std::max(lanes, round_up(p.value.size(3), lanes))};
-    plan.blocks = divide_up(rows, most_rows);
+    const std::int64_t fit = room_of(device) / local_bytes(p, plan);
+    plan.blocks = divide_up(rows, std::clamp<std::int64_t>(fit, 1, most_rows));
     plan.rows = divide_up(rows, plan.blocks);
     return plan;
 }
@@ -38,12 +45,11 @@ Plan smallest_plan(const Attention& p)
 Plan plan_for(const Attention& p, const Device& device)
 {
     constexpr double launch = 6, bytes_a_microsecond = 3e4, rows_as_fast = 3;
-    Plan plan = smallest_plan(p);
+    Plan plan = smallest_plan(p, device);
     const std::int64_t keys = p.key.size(2), units = std::max(1u, device.compute_units);
     const std::int64_t groups = p.query.size(0) * p.key.size(1) * plan.blocks;
     const double bytes = static_cast<double>(keys * (plan.width + plan.values) * size_of(p.query.dtype));
     const double alone = bytes / bytes_a_microsecond * std::max(1.0, static_cast<double>(plan.rows) / rows_as_fast);
-    const std::int64_t room = std::min<std::int64_t>(static_cast<std::int64_t>(device.local_memory), most_local);
     double best = std::numeric_limits<double>::infinity();
     Plan chosen = plan;
     for (std::int64_t pieces = 1; pieces == 1 || keys >= pieces * least_keys; ++pieces) {
@@ -51,11 +57,12 @@ Plan plan_for(const Attention& p, const Device& device)
         plan.splits = divide_up(keys, plan.chunk);
         const double cost = alone * static_cast<double>(divide_up(groups * plan.splits, units)) /
                                 static_cast<double>(plan.splits) + (plan.splits > 1 ? launch : 0);
-        if (local_bytes(p, plan) <= room && cost < best)
+        if (local_bytes(p, plan) <= room_of(device) && cost < best)
             best = cost, chosen = plan;
         if (pieces > 4 * units && best < std::numeric_limits<double>::infinity())
             break;
     }
+    require(best < std::numeric_limits<double>::infinity(), "attention: no plan of few queries fits local memory");
     return chosen;
 }
 
@@ -71,7 +78,7 @@ Rejection attention_cpu_few_rejects(const Attention& p, const Device& device)
         return "dropout";
     if (p.query.size(2) > most_queries)
         return "more than eight queries";
-    if (local_bytes(p, smallest_plan(p)) > static_cast<std::int64_t>(device.local_memory))
+    if (local_bytes(p, smallest_plan(p, device)) > room_of(device))
         return "too little local memory";
     return std::nullopt;
 }
