@@ -22,10 +22,9 @@ public:
 
     void run()
     {
-        index();
         for (std::size_t i = 0; i < rewriter_.size(); ++i)
-            if (!rewriter_.dead(i) && is(&rewriter_.node(i), "Softmax", 1) && fuse(rewriter_.node(i)))
-                index();
+            if (!rewriter_.dead(i) && is(&rewriter_.node(i), "Softmax", 1))
+                fuse(rewriter_.node(i));
         rewriter_.finish();
     }
 
@@ -39,15 +38,6 @@ private:
         int mask = absent;
     };
 
-    void index()
-    {
-        writers_.assign(rewriter_.graph().slots.size(), nullptr);
-        for (std::size_t i = 0; i < rewriter_.size(); ++i)
-            for (const int slot : rewriter_.node(i).outputs)
-                if (slot != absent && !rewriter_.dead(i))
-                    writers_[static_cast<std::size_t>(slot)] = &rewriter_.node(i);
-    }
-
     static bool is(const Node* node, std::string_view op_type, std::size_t inputs)
     {
         return node && node->domain.empty() && !node->body && node->op_type == op_type && node->opset >= 7 &&
@@ -59,7 +49,7 @@ private:
     const Node* writer_for(int slot, const Node& reader)
     {
         return rewriter_.only_reader(slot) == &reader && std::ranges::count(reader.inputs, slot) == 1
-                   ? writers_[static_cast<std::size_t>(slot)]
+                   ? rewriter_.writer(slot)
                    : nullptr;
     }
 
@@ -122,23 +112,23 @@ private:
             return {slot};
         if (const auto known = number(times->inputs[1]))
             return {times->inputs[0], times, *known};
-        if (is(writers_[static_cast<std::size_t>(times->inputs[1])], "Sqrt", 1))
+        if (is(rewriter_.writer(times->inputs[1]), "Sqrt", 1))
             return {times->inputs[0], times, 1, times->inputs[1]};
         return {slot};
     }
 
-    bool fuse(const Node& softmax)
+    void fuse(const Node& softmax)
     {
         if (softmax.opset < 13 ? attribute_of<std::int64_t>(softmax, "axis", 1) != -1
                                : attribute_of<std::int64_t>(softmax, "axis", -1) != -1)
-            return false;
+            return;
         const Node* weighted = rewriter_.only_reader(softmax.outputs[0]);
         if (!is(weighted, "MatMul", 2) || weighted->inputs[0] != softmax.outputs[0] ||
             weighted->inputs[1] == softmax.outputs[0])
-            return false;
+            return;
         const auto found = scores(softmax);
         if (!found)
-            return false;
+            return;
         const Operand q = operand(found->product->inputs[0], *found->product),
                       k = operand(found->product->inputs[1], *found->product);
         std::vector<std::size_t> members;
@@ -166,11 +156,9 @@ private:
         fused.attributes["operators"] = operators;
         fused.row = find_operator(fused.domain, fused.op_type, 1);
         rewriter_.replace(members, std::move(fused));
-        return true;
     }
 
     Rewriter& rewriter_;
-    std::vector<const Node*> writers_;
 };
 
 }  // namespace

@@ -8,6 +8,7 @@ void Rewriter::index()
 {
     readers_.assign(graph_.slots.size(), {});
     exposed_.assign(graph_.slots.size(), false);
+    writers_.assign(graph_.slots.size(), std::nullopt);
     constants_.clear();
     for (std::size_t i = 0; i < graph_.constants.size(); ++i)
         constants_[graph_.constants[i].first] = i;
@@ -23,6 +24,9 @@ void Rewriter::index()
             if (slot != absent)
                 if (auto& list = readers_[static_cast<std::size_t>(slot)]; list.empty() || list.back() != i)
                     list.push_back(i);
+        for (const int slot : node(i).outputs)
+            if (slot != absent)
+                writers_[static_cast<std::size_t>(slot)] = i;
         for (const GraphRef& inner : subgraphs(node(i)))
             for (const auto& capture : inner->captures)
                 exposed_[static_cast<std::size_t>(capture.first)] = true;
@@ -34,6 +38,12 @@ Node* Rewriter::only_reader(int slot)
     if (slot == absent || exposed(slot) || readers(slot).size() != 1)
         return nullptr;
     return &node(readers(slot)[0]);
+}
+
+const Node* Rewriter::writer(int slot) const
+{
+    const auto place = slot == absent ? std::nullopt : writers_[static_cast<std::size_t>(slot)];
+    return place ? &graph_.nodes[*place] : nullptr;
 }
 
 const Value* Rewriter::constant(int slot) const

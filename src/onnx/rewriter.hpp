@@ -1,6 +1,8 @@
 // Who writes and who reads each value of a graph, while passes replace nodes.
 #pragma once
 
+#include <optional>
+
 #include "onnx/graph.hpp"
 
 namespace clprim::onnx {
@@ -19,6 +21,8 @@ public:
     bool exposed(int slot) const { return exposed_[static_cast<std::size_t>(slot)]; }
     // The one node that reads a value that nobody else sees, or null.
     Node* only_reader(int slot);
+    // The node that writes a slot, or null.
+    const Node* writer(int slot) const;
     std::size_t position(const Node& node) const { return static_cast<std::size_t>(&node - graph_.nodes.data()); }
 
     // The value of a slot that never changes, or null; absent slots have none.
@@ -39,6 +43,7 @@ private:
     Graph& graph_;
     std::vector<bool> dead_, exposed_;
     std::vector<std::vector<std::size_t>> readers_;
+    std::vector<std::optional<std::size_t>> writers_;
     std::map<int, std::size_t> constants_;
 };
 
