@@ -260,6 +260,12 @@ def test_loads_one_at_a_time():
     assert together(first[0], second[0], first[1], second[1]) == 2
 
 
+@pytest.mark.parametrize("target, cores, items", [("bmg-g21", 20, 20480), ("tgllp", 6, 10752), ("dg2-g10", 32, 65536),
+                                                   ("gfx942", 304, 622592), ("sm_90", 132, 270336)])
+def test_items_of_a_device(target, cores, items):
+    assert (targets.TARGETS[target].cores, targets.TARGETS[target].items) == (cores, items)
+
+
 @pytest.mark.parametrize("target, registers, simd, local, group, expected", [
     ("sm_86", 128, 32, 0, 256, 2), ("sm_86", 32, 32, 49152, 256, 2), ("sm_86", 255, 32, 0, 512, 0),
     ("sm_75", 64, 32, 0, 1024, 1), ("gfx1100", 142, 32, 0, 256, 5), ("gfx1100", 100, 32, 0, 256, 6),
@@ -274,8 +280,8 @@ def test_launches_of_a_problem():
     lines = ["k_cl-0123abcd f 64x1x1 64x1x1 0", "k_cl-0123abcd f 128x2x1 64x1x1 0", "k_cl-0123abcd f 64x1x1 64x1x1 256",
              "k_cl-0123abcd g 100x1x1 0x0x0 0"]
     found = distinct(lines)
-    assert found == [Launch("k_cl-0123abcd", "f", 64, 0, 4), Launch("k_cl-0123abcd", "f", 64, 256, 1),
-                     Launch("k_cl-0123abcd", "g", 0, 0, 0)]
+    assert found == [Launch("k_cl-0123abcd", "f", 64, 0, 4, 256, times=2), Launch("k_cl-0123abcd", "f", 64, 256, 1, 64),
+                     Launch("k_cl-0123abcd", "g", 0, 0, 0, 100)]
     assert found[0].key == "k_cl:f"
 
 

@@ -25,7 +25,7 @@ from .problems import problems
 from .problems_random import expressions
 from .report import Report, with_elements
 from .table import document
-from .targets import QUICK, TARGETS
+from .targets import QUICK, TARGETS, Target
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs/gpu_kernels.md"
@@ -83,6 +83,17 @@ def show_programs(name: str, asked) -> None:
             print(f"    {kernel}: {'; '.join(dict.fromkeys(names))}")
 
 
+def show_launches(target: Target, asked) -> None:
+    """Problem -> kernels with their work-items, and which share of those that the device holds at once they are."""
+    print(f"== {target.name} (work-items held at once: {target.items})")
+    for problem, launches in asked.problems.items():
+        print(problem)
+        for launch in launches:
+            times = f"{launch.times} times " if launch.times > 1 else ""
+            print(f"    {launch.kernel}: {times}{launch.groups} groups of {launch.group_size}, "
+                  f"{100 * launch.items / target.items:.3g} %")
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="kernel_report", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -114,6 +125,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="tables of this run")
     parser.add_argument("--list", action="store_true", help="only print the names of the problems")
     parser.add_argument("--programs", action="store_true", help="only print which programs are asked for, and by what")
+    parser.add_argument("--launches", action="store_true",
+                        help="only print with how many work-items kernels are launched, beside what the device holds")
     parser.add_argument("--compilers", type=Path,
                         default=os.environ.get("CLPRIM_GPU_COMPILERS", ROOT / "build/compilers"),
                         help="get_compilers.sh's folder (default: CLPRIM_GPU_COMPILERS)")
@@ -157,6 +170,9 @@ def run(options: argparse.Namespace, names: list[str], committed: dict) -> dict:
         if options.programs:
             show_programs(name, report.asked(TARGETS[name], options.problems))
             continue
+        if options.launches:
+            show_launches(TARGETS[name], report.asked(TARGETS[name], options.problems))
+            continue
         known = committed.get(name) if (options.quick or options.update) and not options.anew else None
         found = targets[name] = report.target(TARGETS[name], options.problems, known)
         for problem, kernels in found["problems"].items():
@@ -179,7 +195,7 @@ def main() -> None:
         DOCUMENT.write_text(document(store.load()))
         return
     names = chosen(options)
-    absent = [] if options.programs else missing(names, Path(options.compilers))
+    absent = [] if options.programs or options.launches else missing(names, Path(options.compilers))
     if absent:
         text = "\n".join(f"kernel_report: {line}" for line in absent)
         if not options.quick:

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 
@@ -18,6 +18,8 @@ class Launch:
     group_size: int     # 0 where the driver chooses
     local_argument: int
     groups: int         # of the largest such launch
+    items: int          # of it
+    times: int = 1      # that it is launched
 
     @property
     def key(self) -> str:
@@ -38,17 +40,15 @@ def read_launch(line: str) -> Launch:
     program, kernel, work, group, local = line.split()
     size = lambda text: prod(map(int, text.split("x")))
     items = size(group)
-    return Launch(program, kernel, items, int(local), size(work) // items if items else 0)
+    return Launch(program, kernel, items, int(local), size(work) // items if items else 0, size(work))
 
 
 def distinct(lines: list[str]) -> list[Launch]:
     """The launches of one problem: each kernel with its group size and local memory once, as its largest launch."""
-    largest: dict[tuple, Launch] = {}
+    alike: dict[tuple, list[Launch]] = {}
     for launch in map(read_launch, lines):
-        key = (launch.program, launch.kernel, launch.group_size, launch.local_argument)
-        if key not in largest or launch.groups > largest[key].groups:
-            largest[key] = launch
-    return list(largest.values())
+        alike.setdefault((launch.program, launch.kernel, launch.group_size, launch.local_argument), []).append(launch)
+    return [replace(max(each, key=lambda launch: launch.items), times=len(each)) for each in alike.values()]
 
 
 def ask(figures: str, pattern: str, folder: Path, engine: str = "", given: Sequence[str] = ()) -> Asked:

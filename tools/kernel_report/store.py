@@ -6,9 +6,10 @@ from pathlib import Path
 
 FILE = Path(__file__).with_name("figures.json")
 # What is kept of a kernel; "error" stands for all of them where it did not compile.
-FIELDS = ("groups", "group_size", "registers", "simd", "spill_bytes", "private_bytes", "local_bytes", "resident_groups",
+FIELDS = ("group_size", "registers", "simd", "spill_bytes", "private_bytes", "local_bytes", "resident_groups",
           "occupancy", "issued", "fmas", "share", "around_issued", "around_share", "local_bytes_per_fma",
           "global_bytes_per_fma", "loads_in_flight", "loaded_bytes", "stored_bytes")
+OF_PROBLEM = ("instructions_per_element", "groups")   # of a kernel that other problems have as well
 POINTS = 2   # of share that may be lost
 
 
@@ -26,8 +27,8 @@ def load(path: Path = FILE) -> dict:
             entry |= {"error": values} if isinstance(values, str) else {
                 field: value for field, value in zip(kept["fields"], values) if value is not None}
             kernels[key] = entry
-        problems = {name: [dict(kernels[key]) | ({"instructions_per_element": count} if count is not None else {})
-                           for key, count in each] for name, each in found["problems"].items()}
+        problems = {name: [kernels[key] | {what: value for what, value in zip(OF_PROBLEM, values) if value is not None}
+                           for key, *values in each] for name, each in found["problems"].items()}
         targets[target] = {"compiler": found["compiler"], "problems": problems, "refused": found["refused"]}
     return targets
 
@@ -43,7 +44,7 @@ def save(targets: dict, path: Path = FILE) -> None:
                 launch = f"{kernel.get('group_size', 0)}/{kernel.get('local_bytes', 0)}"
                 key = f"{kernel['program']} {kernel['kernel'].split(':')[1]} {launch}"
                 kernels[key] = kernel.get("error") or [kernel.get(field) for field in FIELDS]
-                rows.append([key, kernel.get("instructions_per_element")])
+                rows.append([key, *(kernel.get(what) for what in OF_PROBLEM)])
             problems[name] = rows
         lines = [f'"{target}": {{"compiler": {json.dumps(found["compiler"])},']
         for title, table in (("kernels", kernels), ("problems", problems), ("refused", found["refused"])):

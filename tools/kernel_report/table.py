@@ -4,7 +4,7 @@ from __future__ import annotations
 from itertools import combinations
 
 from .figures import main_kernel
-from .targets import QUICK, TARGETS
+from .targets import QUICK, TARGETS, Target
 
 INTRODUCTION = """\
 # Kernels on GPUs, as their compilers see them
@@ -28,7 +28,8 @@ the kernels of a problem the tables show the one that does the work.
   **spills**, **private** memory of a work-item (spills of Intel: of a thread) and **local** memory of a work-group in
   bytes; **groups** that a core (Xe core, workgroup processor, compute unit, streaming multiprocessor) holds at once,
   with the share of its threads; bytes of **local** and **global** memory that move for each FMA; **loads** from global
-  memory that are under way at once at most.
+  memory that are under way at once at most; **filled**: work-items that are launched, of those that the device holds
+  at once: where much is to be done and little of it is filled, the launch is short of work-items.
 
 Marks: **s** spills registers, **p** private memory, **x** does not compile, - the library refuses the problem on such a
 device; empty cells were not looked at. AMD's and NVIDIA's programs come from clang with libclc: mathematical functions
@@ -38,7 +39,7 @@ and divisions differ from those of their drivers.
 
 FIRST = ("gemm", "gemv", "conv", "depthwise", "deform_conv", "attention")
 DETAILS = ("kernel", "share or instructions", "registers", "SIMD", "spills", "private", "local", "groups",
-           "local B/FMA", "global B/FMA", "loads")
+           "local B/FMA", "global B/FMA", "loads", "filled")
 
 
 def cell(kernels: list[dict] | None, refused: bool) -> str:
@@ -95,14 +96,21 @@ def markdown_table(header: list[str], lines: list[list[str]]) -> str:
     return "\n".join(text + [f"| {' | '.join(line)} |" for line in lines])
 
 
-def detail(kernel: dict) -> tuple[str, ...]:
+def filled(kernel: dict, target: Target) -> str:
+    """In per cent, of the kernel's largest launch."""
+    items = kernel.get("groups", 0) * kernel.get("group_size", 0)
+    return f"{min(100, 100 * items / target.items):.2g} %" if items else ""
+
+
+def detail(kernel: dict, target: Target) -> tuple[str, ...]:
     def number(field):
         return f"{kernel[field]:g}" if kernel.get(field) is not None else ""
     held = f"{kernel['resident_groups']} ({kernel['occupancy']} %)" if "resident_groups" in kernel else ""
     path, name = kernel["kernel"].split(":")
     return (f"`{path.removeprefix('kernels_').removesuffix('_cl')}:{name}`", value(kernel), number("registers"),
             number("simd"), number("spill_bytes"), number("private_bytes"), number("local_bytes"), held,
-            number("local_bytes_per_fma"), number("global_bytes_per_fma"), number("loads_in_flight"))
+            number("local_bytes_per_fma"), number("global_bytes_per_fma"), number("loads_in_flight"),
+            filled(kernel, target))
 
 
 def document(targets: dict) -> str:
@@ -125,7 +133,7 @@ def document(targets: dict) -> str:
         for target in (name for name in QUICK if name in targets):
             def details(problem):
                 good = [k for k in targets[target]["problems"].get(problem, []) if "error" not in k]
-                return detail(main_kernel(good)) if good else ()
+                return detail(main_kernel(good), TARGETS[target]) if good else ()
             lines = [[label, *cells] for label, cells in rows(of_family, details)]
             if lines:
                 text.append(f"\n{target}:\n")

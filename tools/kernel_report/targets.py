@@ -27,6 +27,7 @@ class Target:
     threads: int         # sub-groups that a core holds at most
     local_bytes: int     # local memory of a core
     groups: int          # work-groups that a core holds at most
+    cores: int           # of the device
     registers: int = 0   # of one of the four SIMDs of a core, for each work-item of a sub-group (not Intel)
     granule: int = 8     # registers are given out in so many
     grf_bytes: int = 32  # Intel: of a register
@@ -37,25 +38,34 @@ class Target:
     def compiler(self):
         return {"intel": intel, "amd": amd, "nvidia": nvidia}[self.vendor]
 
+    @property
+    def items(self) -> int:
+        """Work-items that the device holds at once, of kernels that leave its threads all their room."""
+        lanes = {"intel": 16, "amd": 64 if self.threads == 32 else 32, "nvidia": 32}[self.vendor]
+        return self.cores * self.threads * lanes
+
+
+ENGINES = {112: 16, 128: 16, 64: 8}   # vector engines of a core by its threads: seven or eight on each
+
 
 def arc(name, product, units, capabilities, extensions="", **core) -> Target:
     figures = (f"vendor=Intel(R) Corporation,name={product},compute_units={units},c_standard=CL3.0,fp16=1,sub_groups=1,"
                f"int64_atomics=1,extensions={INTEL_EXTENSIONS}{extensions},{capabilities}")
-    return Target(name, product, "intel", figures, **core)
+    return Target(name, product, "intel", figures, cores=units // ENGINES[core["threads"]], **core)
 
 
 def radeon(name, product, units, **core) -> Target:
     figures = (f"vendor=Advanced Micro Devices Inc.,name={name},compute_units={units},c_standard=CL2.0,fp16=1,fp64=1,"
                "sub_groups=1,sub_group_sizes=,int64_atomics=1,local_memory=65536,max_work_group_size=256,"
                "extensions=cl_khr_fp16:cl_khr_fp64:cl_khr_subgroups:cl_khr_int64_base_atomics:cl_amd_media_ops")
-    return Target(name, product, "amd", figures, **core)
+    return Target(name, product, "amd", figures, cores=units, **core)
 
 
 def geforce(name, product, units, **core) -> Target:
     figures = (f"vendor=NVIDIA Corporation,name=NVIDIA {product},compute_units={units},c_standard=CL1.2,fp16=0,fp64=1,"
                "sub_groups=0,sub_group_sizes=,int64_atomics=1,local_memory=49152,max_work_group_size=1024,"
                "extensions=cl_khr_fp64:cl_khr_int64_base_atomics:cl_nv_compiler_options:cl_nv_device_attribute_query")
-    return Target(name, product, "nvidia", figures, registers=512, **core)
+    return Target(name, product, "nvidia", figures, cores=units, registers=512, **core)
 
 
 XE = "fp64=0,local_memory=65536,max_work_group_size={},sub_group_sizes=8:16:32".format
