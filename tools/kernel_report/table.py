@@ -98,8 +98,8 @@ def markdown_table(header: list[str], lines: list[list[str]]) -> str:
 
 def filled(kernel: dict, target: Target) -> str:
     """In per cent, of the kernel's largest launch."""
-    items = kernel.get("groups", 0) * kernel.get("group_size", 0)
-    return f"{min(100, 100 * items / target.items):.2g} %" if items else ""
+    share = min(100, 100 * kernel.get("groups", 0) * kernel.get("group_size", 0) / target.items)
+    return f"{share:.{0 if share >= 9.5 else 1}f} %" if share else ""
 
 
 def detail(kernel: dict, target: Target) -> tuple[str, ...]:
