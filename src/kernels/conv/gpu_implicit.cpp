@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <kernels/conv/gpu_implicit.hpp>
+#include <kernels/conv/gpu_tables.hpp>
 #include <kernels/gemm/gpu_tile.hpp>
 #include <kernels/gemm/problem.hpp>
 #include <kernels/pointwise/iteration.hpp>
@@ -11,8 +12,6 @@
 
 namespace clprim::conv {
 namespace {
-
-constexpr cl_long behind_table = 32;   // entries that the longest slab may read behind the last k
 
 bool in_fours(std::initializer_list<cl_long> numbers)
 {
@@ -91,15 +90,9 @@ cl_long blocks_of(const Sums& sums, const detail::GpuTile& tile)
 }
 
 // Undefined for a single tap, whose kernels need none.
-Tensor tap_table(Queue& queue, DataType dtype, const gpu_conv_problem& p)
+Tensor table_for(Queue& queue, const gpu_conv_problem& p)
 {
-    if (p.taps[0] * p.taps[1] * p.taps[2] == 1)
-        return {};
-    const cl_int entries = p.total + static_cast<cl_int>(behind_table);
-    const Tensor table = queue.context().empty({4 * cl_long{entries}}, DataType::int32, queue);
-    queue.launch(tables_program(queue, dtype).kernel("conv_tap_table"),
-                 Range::linear(static_cast<std::size_t>(entries), 64), table, p, entries);
-    return table;
+    return p.taps[0] * p.taps[1] * p.taps[2] == 1 ? Tensor() : tap_table(queue, p);
 }
 
 void launch(Queue& queue, const Call& call, ImplicitProblem p, cl_long result_first, const Point& point)
@@ -118,7 +111,7 @@ void launch(Queue& queue, const Call& call, ImplicitProblem p, cl_long result_fi
         fmt::format(" -DWEIGHTS_ALIGNED={:d} -DACTIVATION={} -DENDS_WAIT={:d}", aligned, p.epilogue.activation,
                     !queue.device().sub_group_sizes.empty());
     const gpu_conv_problem problem = gpu_problem(p);
-    const Tensor table = tap_table(queue, call.dtype, problem);
+    const Tensor table = table_for(queue, problem);
     Tensor result = call.result();
     result.offset += result_first;
     const auto groups = Range::groups({static_cast<std::size_t>(ceil_div(p.pixels(), tile.lines)),
@@ -183,9 +176,9 @@ bool has_planes(const ImplicitProblem& p)
     return std::max({p.in[0], p.out[0], p.taps[0]}) > 1 || p.shift[0] != 0;
 }
 
-const Program& tables_program(Queue& queue, DataType dtype)
+const Program& weights_program(Queue& queue, DataType dtype)
 {
-    return queue.context().program("kernels/conv/gpu_tables.cl", detail::gemm_options(dtype));
+    return queue.context().program("kernels/conv/gpu_weights.cl", detail::gemm_options(dtype));
 }
 
 Tensor weight_rows(Queue& queue, const Call& call, const ImplicitProblem& p)
@@ -200,7 +193,7 @@ Tensor weight_rows(Queue& queue, const Call& call, const ImplicitProblem& p)
         const auto depth = static_cast<std::size_t>(p.depth);
         const auto lines = static_cast<std::size_t>(p.groups * p.rows);
         if (size > 0)
-            queue.launch(tables_program(queue, call.dtype).kernel("conv_gather_weights"),
+            queue.launch(weights_program(queue, call.dtype).kernel("conv_gather_weights"),
                          detail::plane_range(queue.device(), depth, lines, 1), call.w, rows, p,
                          pack_problem(call, p.taps_inner));
         return rows;
@@ -282,7 +275,7 @@ void run_gpu_implicit_weight_at(Queue& queue, const Call& call, const Point& poi
     const bool in_place = p.parts == 1 && real == call.dtype && weights_in_order(q, p.taps_inner);
     const Tensor sums = in_place ? call.w : queue.context().empty({p.parts * call.w.numel()}, real, queue);
     const gpu_conv_problem problem = gpu_problem(p);
-    const Tensor table = tap_table(queue, call.dtype, problem);
+    const Tensor table = table_for(queue, problem);
     const auto groups = Range::groups({static_cast<std::size_t>(ceil_div(p.weight_stride, tile.lines)),
                                        static_cast<std::size_t>(ceil_div(p.rows, tile.lines) * p.groups),
                                        static_cast<std::size_t>(p.parts)},

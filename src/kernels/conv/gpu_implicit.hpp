@@ -12,7 +12,7 @@ gpu_conv_problem gpu_problem(const ImplicitProblem& p);
 bool always_inside(const ImplicitProblem& p);
 // Whether the first axis is more than 1, or shifted.
 bool has_planes(const ImplicitProblem& p);
-const Program& tables_program(Queue& queue, DataType dtype);   // gpu_tables.cl
+const Program& weights_program(Queue& queue, DataType dtype);   // gpu_weights.cl
 // The weights as [group, row][k] for one launch: in place where they lie so, else a copy.
 Tensor weight_rows(Queue& queue, const Call& call, const ImplicitProblem& p);
 

@@ -7,6 +7,7 @@
 #include <kernels/conv/gpu_implicit.hpp>
 #include <kernels/conv/gpu_matrix.hpp>
 #include <kernels/conv/gpu_matrix_packed.hpp>
+#include <kernels/conv/gpu_tables.hpp>
 #include <kernels/gemm/gpu_matrix.hpp>
 
 namespace clprim::conv {
@@ -96,15 +97,10 @@ std::string options_for(const Call& call, const ImplicitProblem& p, cl_long fart
                        always_inside(p), has_planes(p));
 }
 
-// Where k lies, for every eight, with zeros behind the end, as many as a tap has channels.
-Tensor tap_table(Queue& queue, DataType dtype, const ImplicitProblem& p)
+// With zeros behind the end, as many as a tap has channels.
+Tensor table_for(Queue& queue, const ImplicitProblem& p)
 {
-    const auto entries = static_cast<cl_int>(p.total_depth() / 8 + p.depth / 4 + 8);
-    const Tensor table = queue.context().empty({2 * cl_long{entries}}, DataType::int32, queue);
-    queue.launch(tables_program(queue, dtype).kernel("conv_matrix_table"),
-                 Range::linear(static_cast<std::size_t>(entries), 64), table, gpu_problem(p),
-                 static_cast<cl_int>(has_planes(p)), entries);
-    return table;
+    return matrix_table(queue, gpu_problem(p), has_planes(p), static_cast<int>(p.depth / 4 + 8));
 }
 
 // Where the taps of each pixel lie, and of some behind the last (gpu_matrix_weight.cl).
@@ -154,7 +150,7 @@ void launch(Queue& queue, const Call& call, const Packed& source, ImplicitProble
                         "-DQUADS={:d} -DACTIVATION={}",
                         pixels_are_rows, whole, whole && p.depth % 64 == 0, quads, p.epilogue.activation));
     const gpu_conv_problem problem = gpu_problem(p);
-    const Tensor table = tap_table(queue, call.dtype, p);
+    const Tensor table = table_for(queue, p);
     queue.launch(program.kernel("conv_matrix"),
                  groups_of(ceil_div(p.pixels(), pixels), ceil_div(p.rows, channels) * p.groups, 1, shape.items(tile)),
                  source.tensor, weights, call.bias, result, table, problem);
@@ -323,7 +319,7 @@ void run_gpu_matrix_weight_at(Queue& queue, const Call& call, const Point& point
             (turned ? turned_options(p, tile, shape.rows(tile)) : " -DBLOCKS=0"));
     gpu_conv_problem problem = gpu_problem(p);
     problem.result_group = dy.channels;
-    const Tensor table = tap_table(queue, call.dtype, p);
+    const Tensor table = table_for(queue, p);
     const Tensor places = place_table(queue, program, x, problem);
     queue.launch(program.kernel("conv_matrix_weight"), groups_of(column_blocks, row_blocks, p.parts, shape.items(tile)),
                  x, dy.tensor, sums, table, places, problem, static_cast<cl_int>(call.problem.in_channels),

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <clprim/copy.hpp>
 #include <kernels/conv/gpu_implicit.hpp>
 #include <kernels/conv/gpu_matrix_blocks.hpp>
 #include <kernels/gemm/gpu_matrix.hpp>
@@ -47,22 +46,13 @@ Tensor packed(Queue& queue, const Call& call, const ImplicitProblem& p, bool tur
     const PackProblem q = pack_problem(call, false);
     const Tensor& w = call.w;
     const cl_long rows = round_up(p.rows, block_k), depth = runs_of_row(p).blocks() * block_k;
-    const int axes[2] = {turned ? 2 : 1, turned ? 1 : 2};   // of the tensor
+    const cl_int2 axes = {{turned ? 2 : 1, turned ? 1 : 2}};   // of the tensor
     const auto pack = [&] {
         const Tensor whole = queue.context().empty({p.groups, p.taps[1], depth, rows}, w.dtype, queue);
-        if (rows != p.rows || depth != p.taps[2] * q.depth)
-            fill_zero(queue, whole);
-        // Taps may go down, which strides cannot: one row of them after the other.
-        for (cl_long tap = 0; tap < p.taps[2]; ++tap) {
-            const Tensor from(w.memory,
-                              w.offset + p.tap_first[1] * q.tap_strides[axes[0]] +
-                                  (p.tap_first[2] + tap * p.tap_period[2]) * q.tap_strides[axes[1]],
-                              w.dtype, {p.groups, p.taps[1], q.depth, p.rows},
-                              {q.group_stride, p.tap_period[1] * q.tap_strides[axes[0]], q.depth_stride, q.row_stride});
-            const Tensor to(whole.memory, whole.offset + tap * p.depth * rows, w.dtype, from.shape,
-                            {p.taps[1] * depth * rows, depth * rows, rows, 1});
-            copy(queue, from, to);
-        }
+        const auto size = [](cl_long n) { return static_cast<std::size_t>(n); };
+        Range range = Range::groups({size(ceil_div(rows, 32)), size(p.groups * p.taps[1]), size(p.depth)}, {32, 1, 1});
+        queue.launch(weights_program(queue, w.dtype).kernel("conv_block_weights"), range, w, whole, p, q, axes,
+                     static_cast<cl_int>(depth), static_cast<cl_int>(rows));
         return whole;
     };
     if (!call.prepared)

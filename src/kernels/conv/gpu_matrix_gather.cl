@@ -1,6 +1,6 @@
 // Eight channels of a tap for the slabs of matrix_tiles.cl, which lie at a multiple of eight elements. Distances are in
 // bytes from the beginning of the buffer; what is outside is read where there are zeros, behind the table's end.
-// An entry of the table (gpu_tables.cl) says how far a tap lies from tap 0 and has one bit for each axis.
+// An entry of the table (gpu_tables.hpp) says how far a tap lies from tap 0 and has one bit for each axis.
 typedef struct {
     OFFSET first;   // of tap 0, which may lie outside
     int outside;    // the bits of taps that do

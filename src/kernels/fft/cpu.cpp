@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include <kernels/fft/roots.hpp>
-#include <kernels/fft/tables.hpp>
+#include <core/kept_tables.hpp>
 
 namespace clprim::detail {
 

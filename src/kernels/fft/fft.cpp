@@ -13,7 +13,7 @@
 #include <kernels/fft/cpu.hpp>
 #include <kernels/fft/layout.hpp>
 #include <kernels/fft/roots.hpp>
-#include <kernels/fft/tables.hpp>
+#include <core/kept_tables.hpp>
 #include <kernels/gemm/gpu_tile.hpp>
 #include <kernels/team.hpp>
 

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include <clprim/context.hpp>
-#include <kernels/conv/gpu_implicit.hpp>
+#include <kernels/conv/gpu_tables.hpp>
 #include <kernels/gemm/gpu_matrix.hpp>
 #include <kernels/integer/gpu.hpp>
 #include <kernels/rounding.hpp>
@@ -113,10 +113,7 @@ void conv_matrix(Queue& queue, const integer_conv_problem& q, const IntegerConvT
                     matrix_tile_options(engine, tile), p.taps[0] * p.taps[1] * p.taps[2] == 1, conv::always_inside(p),
                     conv::has_planes(p), name_of(t.x.dtype), name_of(t.y.dtype), is_unsigned && !mfma,
                     is_unsigned && mfma, !without_zero_points(queue, t, c), quads));
-    const auto entries = static_cast<cl_int>(p.total_depth() / 8 + 8);
-    const Tensor table = queue.context().empty({2 * std::int64_t{entries}}, DataType::int32, queue);
-    queue.launch(conv::tables_program(queue, DataType::int8).kernel("conv_matrix_table"),
-                 Range::linear(size(entries), 64), table, problem, static_cast<cl_int>(conv::has_planes(p)), entries);
+    const Tensor table = conv::matrix_table(queue, problem, conv::has_planes(p), 8);
     const auto or_any = [](const Tensor& given, const Tensor& any) -> const Tensor& {
         return given.defined() ? given : any;
     };

@@ -1,4 +1,4 @@
-#include <kernels/fft/tables.hpp>
+#include <core/kept_tables.hpp>
 
 #include <map>
 #include <mutex>
