@@ -55,6 +55,40 @@ TEST_P(GemmMatrix, EveryTransposition)
     }
 }
 
+// Every tile that an engine may take, with k in one part and in several.
+TEST_P(GemmMatrix, EveryCut)
+{
+    struct InCut {
+        const Engine& one;
+        detail::MatrixCut cut;
+        std::string name;
+        Rejection rejects(const GemmProblem& problem, const Device& device) const
+        {
+            return one.rejects(problem, device);
+        }
+        void run(Queue& q, const GemmProblem& problem, const detail::GemmTensors& tensors) const
+        {
+            detail::gpu_matrix_in(one.choice, cut, q, problem, tensors);
+        }
+    };
+    int ran = 0;
+    for (const auto& [tile, share] : detail::matrix_tiles(one.choice.engine)) {
+        if (!detail::tile_fits(one.choice, tile, queue().device()))
+            continue;
+        for (const bool along_k : {true, false}) {
+            if (!detail::tile_suits(one.choice.engine, tile, {264, 280, 1, along_k, along_k}))
+                continue;
+            const InCut whole{one, {tile, 1}, std::string(one.name) + " whole"}, cut{one, {tile, 2}, one.name + " cut"};
+            const Order a = along_k ? Order::rows_of_fours : Order::columns_of_fours;
+            const Order b = along_k ? Order::columns_of_fours : Order::rows_of_fours;
+            check(whole, {1, 264, 280, 40}, a, b, Order::rows, DataType::float16, 1, 0);
+            check(cut, {1, 72, 136, 520}, a, b, Order::rows, DataType::bfloat16, 1, 1);
+            ++ran;
+        }
+    }
+    EXPECT_GE(ran, 2);
+}
+
 // Few lines at odd places are read as they lie, eight numbers at a time where the allocation goes on behind the last
 // one, which it does not behind 256 lines of any length.
 TEST_P(GemmMatrix, FewLinesAtOddPlaces)

@@ -263,6 +263,22 @@ void run_gpu_direct(Queue& queue, const Call& call)
     for_each_launch(call, [&](const ImplicitProblem& p, cl_long first) { launch(queue, call, p, first); });
 }
 
+namespace {
+
+// Of a weight gradient's uncut work-groups: each reads its channels of both tensors, and does little else.
+detail::Workload weight_work(const Device& device, const Call& call, cl_long groups)
+{
+    const Problem& q = call.problem;
+    const auto channels = static_cast<double>(channels_last(call) ? std::min<cl_long>(q.groups * q.out_channels, items)
+                                                                  : 1);
+    const double bytes = channels * static_cast<double>(size_of(call.dtype)) *
+                         static_cast<double>(q.batch * (q.in_pixels() + q.out_pixels()));
+    constexpr double engines = 4;   // a sub-group on each, as sub-groups of 16 lanes are
+    return {static_cast<double>(groups), engines, bytes / (detail::gpu_rate(device).bytes * engines), 1, true};
+}
+
+}  // namespace
+
 void run_gpu_direct_weight(Queue& queue, const Call& call)
 {
     ImplicitProblem p = forward_problem(call);
@@ -275,9 +291,9 @@ void run_gpu_direct_weight(Queue& queue, const Call& call)
     const cl_long blocks = cl_long{q.counts[COUNT_X]} * q.counts[COUNT_Y] * q.counts[COUNT_Z] * p.batch;
     const cl_long groups = by_channel ? ceil_div(q.counts[COUNT_C], items) : q.counts[COUNT_C];
     const cl_long tap_rows = p.depth * p.taps[0] * (cut.taps_y > 0 ? 1 : p.taps[1]) * ceil_div(p.taps[2], cut.taps);
-    const cl_long wanted = (by_channel ? 64 : 4) * static_cast<cl_long>(queue.device().compute_units);
     const cl_long least = by_channel ? 16 : items * 4;   // blocks of a part
-    p.parts = std::clamp<cl_long>(ceil_div(wanted, groups * tap_rows), 1, std::max<cl_long>(blocks / least, 1));
+    p.parts = detail::best_parts(detail::gpu_rate(queue.device()), weight_work(queue.device(), call, groups * tap_rows),
+                                 static_cast<double>(call.w.numel()), std::max<cl_long>(blocks / least, 1), true).count;
     q.items = static_cast<int>(blocks);
     q.parts = static_cast<int>(p.parts);
     q.outputs = static_cast<int>(p.groups * p.rows);

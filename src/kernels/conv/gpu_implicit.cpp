@@ -78,15 +78,20 @@ detail::GpuTile tile_at(const Device& device, const Call& call, const Sums& sums
                          : detail::gpu_tile_at(point, device, real_type(call.dtype));
 }
 
-// The weight gradient's parts of the pixels, whose sums are added up.
-cl_long usual_parts(const Device& device, cl_long blocks)
-{
-    return ceil_div(4 * cl_long{device.compute_units}, blocks);
-}
-
 cl_long blocks_of(const Sums& sums, const detail::GpuTile& tile)
 {
     return ceil_div(sums.columns, tile.lines) * ceil_div(sums.rows, tile.lines) * sums.groups;
+}
+
+// The weight gradient's parts of the pixels, whose sums are added up.
+cl_long usual_parts(const Device& device, const Call& call, const Sums& sums, const detail::GpuTile& tile)
+{
+    const detail::GpuRate rate = detail::gpu_rate(device);
+    const auto pixels = static_cast<double>(call.problem.batch * call.problem.out_pixels());
+    const cl_long most = std::max<cl_long>(static_cast<cl_long>(pixels) / 128, 1);
+    return detail::best_parts(rate, tile.work(rate, static_cast<double>(blocks_of(sums, tile)), pixels),
+                              static_cast<double>(call.w.numel()), most,
+                              real_type(call.dtype) != call.dtype).count;
 }
 
 // Undefined for a single tap, whose kernels need none.
@@ -254,7 +259,7 @@ Space gpu_implicit_weight_space(const Call& call, const Device& device)
     const Sums sums{q.out_channels, q.in_channels * q.taps(), q.groups};
     const detail::GpuTile tile = usual_tile(device, call, sums);
     Space space = detail::gpu_tile_space(tile);
-    space.push_back({"parts", {1, 2, 4, 8, 16, 32}, usual_parts(device, blocks_of(sums, tile))});
+    space.push_back({"parts", {1, 2, 4, 8, 16, 32}, usual_parts(device, call, sums, tile)});
     return space;
 }
 
@@ -268,7 +273,7 @@ void run_gpu_implicit_weight_at(Queue& queue, const Call& call, const Point& poi
     p.weight_stride = p.total_depth();
     const Sums wanted{p.rows, p.weight_stride, p.groups};
     const detail::GpuTile tile = tile_at(queue.device(), call, wanted, point);
-    p.parts = point.empty() ? usual_parts(queue.device(), blocks_of(wanted, tile)) : point.at("parts");
+    p.parts = point.empty() ? usual_parts(queue.device(), call, wanted, tile) : point.at("parts");
     p.parts = std::clamp<cl_long>(p.parts, 1, std::max<cl_long>(p.pixels() / 128, 1));
     p.parts = ceil_div(p.pixels(), ceil_div(p.pixels(), p.parts));   // none is empty
     const DataType real = real_type(call.dtype);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <clprim/copy.hpp>
+#include <core/gpu_rate.hpp>
 #include <kernels/conv/gpu_implicit.hpp>
 #include <kernels/conv/gpu_matrix.hpp>
 #include <kernels/conv/gpu_matrix_packed.hpp>
@@ -158,6 +159,19 @@ void launch(Queue& queue, const Call& call, const Packed& source, ImplicitProble
 
 }  // namespace
 
+cl_long weight_parts(const Device& device, detail::MatrixEngineChoice engine, const detail::MatrixTile& tile,
+                     const WeightBlocks& blocks, cl_long size)
+{
+    constexpr double usual_share = 0.7;   // of the engine's peak that loops of large tiles reach
+    const detail::MatrixEngineShape& shape = detail::shape_of(engine.engine);
+    const detail::GpuRate rate = detail::gpu_rate(device);
+    const auto number = [](cl_long n) { return static_cast<double>(n); };
+    const double engines = number(tile.sub_groups_m * tile.sub_groups_n);
+    const double products = number(shape.rows(tile) * shape.columns(tile)) * number(blocks.depth);
+    const detail::Workload work{number(blocks.count), engines, products / (engines * rate.matrix * usual_share)};
+    return detail::best_parts(rate, work, number(size), std::max<cl_long>(blocks.depth / blocks.least, 1), true).count;
+}
+
 Rejection rejects_gpu_matrix(const Call& call, const Device& device)
 {
     if (Rejection reason = detail::matrix_engine_rejects(call.dtype, device))
@@ -306,9 +320,7 @@ void run_gpu_matrix_weight_at(Queue& queue, const Call& call, const Point& point
                                            : tile_at(queue, engine, weight_sums(p), point);
     const cl_long row_blocks = ceil_div(p.rows, shape.rows(tile)) * p.groups;
     const cl_long column_blocks = ceil_div(columns, shape.columns(tile));
-    const cl_long wanted = (turned ? 4 : 2) * static_cast<cl_long>(queue.device().compute_units);   // smaller groups
-    p.parts = std::clamp<cl_long>(ceil_div(wanted, row_blocks * column_blocks), 1,
-                                  std::max<cl_long>(p.pixels() / 256, 1));
+    p.parts = weight_parts(queue.device(), engine, tile, {row_blocks * column_blocks, p.pixels(), 256}, call.w.numel());
     p.parts = ceil_div(p.pixels(), ceil_div(p.pixels(), p.parts));   // none is empty
     const Tensor sums = queue.context().empty({p.parts * call.w.numel()}, DataType::float32, queue);
     const cl_long farthest = std::max(beyond(x, p.source_strides[0] * p.batch),

@@ -33,6 +33,13 @@ void run_in_blocks(Queue& queue, const Call& call);
 // The same of a weight gradient (gpu_matrix_blocks_weight.cl).
 bool weight_in_blocks(const Call& call, const Device& device);
 void run_weight_in_blocks(Queue& queue, const Call& call);
+// The blocks of sums of a weight gradient, of so many products each, a part of which has `least` of them.
+struct WeightBlocks {
+    cl_long count, depth, least;
+};
+// Into how many parts to cut them, whose sums are `size` floats each and are added up.
+cl_long weight_parts(const Device& device, detail::MatrixEngineChoice engine, const detail::MatrixTile& tile,
+                     const WeightBlocks& blocks, cl_long size);
 // An axis on which images follow each other with zeros between them, so that no tap of a position sees another image:
 // from one to the next as many points, each of them p.scale positions of x, whose `seen` first points some tap reads.
 struct GridAxis {

@@ -146,11 +146,9 @@ void run_weight_in_blocks(Queue& queue, const Call& call)
     const MatrixTile tile = weight_tile(engine, p);
     const cl_long row_blocks = ceil_div(p.rows, shape.rows(tile)) * p.groups;
     const cl_long total = plan->total(straight), column_blocks = ceil_div(total, shape.columns(tile));
-    // Two sub-groups for each vector engine, whole rows of pieces.
-    const cl_long sub_groups = row_blocks * column_blocks * tile.sub_groups_m * tile.sub_groups_n;
-    const cl_long lines = p.pixels() / p.out[2];
-    const cl_long wanted = 2 * cl_long{queue.device().compute_units};
-    const cl_long parts = std::clamp<cl_long>(ceil_div(wanted, sub_groups), 1, lines);
+    const cl_long lines = p.pixels() / p.out[2], pixels = lines * p.out[2] * 16 * steps;
+    const cl_long parts = weight_parts(queue.device(), engine, tile,   // whole rows of pieces
+                                       {row_blocks * column_blocks, pixels, ceil_div(pixels, lines)}, call.w.numel());
     const cl_long each = ceil_div(lines, parts);
     p.parts = ceil_div(lines, each);
     const Tensor sums = queue.context().empty({p.parts * call.w.numel()}, DataType::float32, queue);

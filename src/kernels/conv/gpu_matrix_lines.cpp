@@ -162,8 +162,9 @@ void run_weight_in_lines(Queue& queue, const Call& call, const detail::MatrixTil
     const detail::MatrixEngineShape& shape = detail::shape_of(engine.engine);
     const cl_long row_blocks = ceil_div(p.rows, shape.rows(tile)) * p.groups;
     const cl_long column_blocks = ceil_div(p.total_depth(), shape.columns(tile));
-    const cl_long slabs = plan.depth() / slab, wanted = 2 * static_cast<cl_long>(queue.device().compute_units);
-    p.parts = std::clamp<cl_long>(ceil_div(wanted, row_blocks * column_blocks), 1, std::max<cl_long>(slabs / 8, 1));
+    const cl_long slabs = plan.depth() / slab;
+    p.parts = weight_parts(queue.device(), engine, tile, {row_blocks * column_blocks, plan.depth(), 8 * slab},
+                           call.w.numel());
     const cl_long each = ceil_div(slabs, p.parts);
     p.parts = ceil_div(slabs, each);   // none is empty
     problem.dy_pitch = static_cast<cl_int>(plan.dy_pitch());

@@ -64,7 +64,9 @@ std::vector<std::int32_t> places_of_eights(const TapShape& shape)
         shape.find(8 * i / shape.depth, at);
         std::int32_t* entry = &table[2 * static_cast<std::size_t>(i)];
         entry[0] = 2 * shape.element(8 * i % shape.depth, at);
-        entry[1] = 1 << (TAP_BITS_X + at[2]) | 1 << (TAP_BITS_Y + at[1]) | (shape.planes ? 1 << (TAP_BITS_Z + at[0]) : 0);
+        entry[1] = 1 << (TAP_BITS_X + at[2]) | 1 << (TAP_BITS_Y + at[1]);
+        if (shape.planes)
+            entry[1] |= 1 << (TAP_BITS_Z + at[0]);
     }
     return table;
 }

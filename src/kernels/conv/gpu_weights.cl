@@ -30,7 +30,8 @@ __kernel void conv_gather_weights(const __global storage_t(X)* w, ulong w_offset
 // of taps. A work-item moves the taps of one row (global id 1: group, row of taps) of one channel (global id 2) to one
 // row of the result (global id 0).
 __kernel void conv_block_weights(const __global storage_t(X)* w, ulong w_offset, __global storage_t(X)* packed,
-                                 ulong packed_offset, implicit_problem p, pack_problem q, int2 axes, int lines, int width)
+                                 ulong packed_offset, implicit_problem p, pack_problem q, int2 axes, int lines,
+                                 int width)
 {
     const int row = get_global_id(0), c = get_global_id(2), depth = p.depth, taps = p.taps[2], rows_of_taps = p.taps[1];
     if (row >= width || c >= depth)

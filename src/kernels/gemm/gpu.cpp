@@ -70,18 +70,20 @@ int spilling_sub_group(const Device& device)
                ? 16 : 0;
 }
 
-std::int64_t gpu_cores(const Device& device)
-{
-    if (!device.has_extension("cl_intel_required_subgroup_size"))
-        return device.compute_units;
-    return std::max<std::int64_t>(1, device.compute_units / (has_eights(device) ? 16 : 8));
-}
-
 std::string GpuTile::options() const
 {
     return fmt::format(" -DTILE={} -DSLAB_K={}", lines, slab_k) +
            (registers ? fmt::format(" -cl-nv-maxrregcount={}", registers) : "") +
            (sub_group ? fmt::format(" -DSUB_GROUP={}", sub_group) : "");
+}
+
+Workload GpuTile::work(const GpuRate& rate, double groups, double depth) const
+{
+    // Of the instructions of loops that are FMAs (docs/gpu_kernels.md); float64 and other types are slower throughout.
+    const double share = lines == 128 ? 0.85 : lines == 64 ? 0.65 : 0.45, sums = static_cast<double>(lines * lines);
+    const double sub_groups = static_cast<double>(items()) / (rate.products >= 32 ? 32 : 16);
+    const double engines = std::min(rate.engines / rate.cores, sub_groups);
+    return {groups, engines, sums * depth / (engines * rate.products * share), sub_groups / engines};
 }
 
 std::size_t GpuTile::local_memory(DataType real) const
@@ -115,7 +117,7 @@ namespace {
 // run may leave others idle; a large tile takes as long as three and a half small ones.
 bool large_tiles_pay(const Device& device, std::int64_t tiles)
 {
-    const std::int64_t cores = gpu_cores(device);
+    const auto cores = static_cast<std::int64_t>(gpu_rate(device).cores);
     if (cores == device.compute_units)
         return tiles >= cores;
     return tiles >= 2 * cores && 7 * divide_up(tiles, cores) <= 2 * divide_up(4 * tiles, cores);
@@ -160,10 +162,13 @@ void gpu_dot(Queue& queue, const GemmProblem& asked, const GemmTensors& given)
         "kernels/gemm/gpu_dot.cl", fmt::format("{} -DB_ALONG_K={:d} -DALIGNED={:d} -DROWS={}{}",
                                                gemm_options(problem.dtype), along_k, aligned, rows,
                                                sub_group ? fmt::format(" -DSUB_GROUP={}", sub_group) : ""));
-    launch_cut(queue, program, problem, tensors,
-               gpu_cut(problem, divide_up(problem.n, columns), divide_up(problem.m, rows),
-                       4 * queue.device().compute_units, 256),
-               {side, side});
+    const GpuRate rate = gpu_rate(queue.device());
+    const std::int64_t x = divide_up(problem.n, columns), y = divide_up(problem.m, rows);
+    const double bytes = static_cast<double>(columns * problem.k) * static_cast<double>(size_of(problem.dtype));
+    const double engines = rate.engines / rate.cores;
+    const Workload work{static_cast<double>(x * y * problem.batch), engines, bytes / (engines * rate.bytes), 2, true};
+    const std::int64_t splits = best_splits(rate, problem, work, 256).count;
+    launch_cut(queue, program, problem, tensors, gpu_cut(problem, x, y, splits, 256), {side, side});
 }
 
 Rejection gpu_tiled_rejects(const GemmProblem& problem, const Device& device)
@@ -178,14 +183,19 @@ Rejection gpu_tiled_rejects(const GemmProblem& problem, const Device& device)
 
 namespace {
 
+constexpr std::int64_t tiled_split_step = 128;
+
 struct TiledPlan {
     GpuTile tile;
     std::int64_t splits;
 };
 
-GpuCut tiled_cut(const GemmProblem& problem, const GpuTile& tile, std::int64_t enough)
+// Of one work-group with all of k.
+Workload tiled_work(const GpuRate& rate, const GemmProblem& problem, const GpuTile& tile)
 {
-    return gpu_cut(problem, divide_up(problem.n, tile.lines), divide_up(problem.m, tile.lines), enough, 128);
+    const double groups = static_cast<double>(divide_up(problem.n, tile.lines) * divide_up(problem.m, tile.lines) *
+                                              problem.batch);
+    return tile.work(rate, groups, static_cast<double>(problem.k));
 }
 
 TiledPlan usual_plan(const GemmProblem& problem, const Device& device)
@@ -194,14 +204,14 @@ TiledPlan usual_plan(const GemmProblem& problem, const Device& device)
     const std::int64_t large = std::min(problem.m, problem.n) < 96
                                    ? 0 : divide_up(problem.m, 128) * divide_up(problem.n, 128) * problem.batch;
     const GpuTile tile = gpu_tile(device, gemm_compute_type(problem.dtype), large);
-    const std::int64_t cores = gpu_cores(device);
-    return {tile, tiled_cut(problem, tile, (cores == device.compute_units ? 2 : 4) * cores).splits};
+    const GpuRate rate = gpu_rate(device);
+    return {tile, best_splits(rate, problem, tiled_work(rate, problem, tile), tiled_split_step).count};
 }
 
 void run_tiled(Queue& queue, const GemmProblem& problem, const GemmTensors& tensors, const TiledPlan& plan)
 {
-    const GpuCut cut = tiled_cut(problem, plan.tile, plan.splits * divide_up(problem.n, plan.tile.lines) *
-                                                         divide_up(problem.m, plan.tile.lines) * problem.batch);
+    const GpuCut cut = gpu_cut(problem, divide_up(problem.n, plan.tile.lines), divide_up(problem.m, plan.tile.lines),
+                               plan.splits, tiled_split_step);
     const bool partial = cut.splits > 1;
     const std::string options =
         gemm_options(problem.dtype) + plan.tile.options() + layout_options(problem, tensors, queue.device()) +

@@ -41,14 +41,19 @@ bool better_turned(const GemmProblem& p)
     return p.c.column != 1 && p.c.row == 1;
 }
 
-GpuCut gpu_cut(const GemmProblem& problem, std::int64_t x, std::int64_t y, std::int64_t enough, std::int64_t step)
+GpuCut gpu_cut(const GemmProblem& problem, std::int64_t x, std::int64_t y, std::int64_t splits, std::int64_t step)
 {
     GpuCut cut{x, y};
-    cut.splits = std::clamp<std::int64_t>(enough / (x * y * problem.batch), 1,
-                                          std::min<std::int64_t>(64, divide_up(problem.k, step)));
-    cut.split_depth = round_up(divide_up(problem.k, cut.splits), step);
+    cut.split_depth = round_up(divide_up(problem.k, std::max<std::int64_t>(splits, 1)), step);
     cut.splits = divide_up(problem.k, cut.split_depth);
     return cut;
+}
+
+Parts best_splits(const GpuRate& rate, const GemmProblem& problem, const Workload& work, std::int64_t step)
+{
+    constexpr std::int64_t most = 64;
+    const double elements = static_cast<double>(problem.batch) * static_cast<double>(problem.m * problem.n);
+    return best_parts(rate, work, elements, std::min(most, divide_up(problem.k, step)), false);
 }
 
 void launch_cut(Queue& queue, const Program& program, const GemmProblem& problem, const GemmTensors& tensors,

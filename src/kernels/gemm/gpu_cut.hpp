@@ -1,6 +1,7 @@
 // What the products for GPUs share: how a problem is turned, cut into work-groups and launched.
 #pragma once
 
+#include <core/gpu_rate.hpp>
 #include <kernels/gemm/problem.hpp>
 
 namespace clprim::detail {
@@ -13,8 +14,11 @@ struct GpuCut {
     std::int64_t x = 1, y = 1, splits = 1, split_depth = 0;
 };
 
-// As many parts of k as bring the number of groups up to `enough`, each a multiple of `step` long.
-GpuCut gpu_cut(const GemmProblem& problem, std::int64_t x, std::int64_t y, std::int64_t enough, std::int64_t step);
+// `splits` parts of k, or as many as there are of a multiple of `step`.
+GpuCut gpu_cut(const GemmProblem& problem, std::int64_t x, std::int64_t y, std::int64_t splits, std::int64_t step);
+
+// How many parts of k, multiples of `step` long, take the least time for the work of uncut blocks.
+Parts best_splits(const GpuRate& rate, const GemmProblem& problem, const Workload& work, std::int64_t step);
 
 // Runs the kernel `multiply` of (a, b, c, d, partial, problem, alpha, beta, splits, split_depth) on groups of
 // `width` x `height` work-items, and sums the parts of k if there are several.

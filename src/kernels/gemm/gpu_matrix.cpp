@@ -201,40 +201,27 @@ Rejection gpu_matrix_advises_against(const GemmProblem& problem, const Device& d
     return matrix_engine_advises_against(static_cast<double>(problem.m), static_cast<double>(problem.n), device);
 }
 
-// Blocks that are read without slabs come in two sizes.
-const MatrixTile& gemm_tile(MatrixEngineChoice engine, const GemmProblem& p, const Device& device)
-{
-    const MatrixEngineShape& shape = shape_of(engine.engine);
-    if (engine.engine == MatrixEngine::dpas16)
-        return matrix_tile(engine, divide_up(p.m, shape.rows(shape.large)) *
-                                       divide_up(p.n, shape.columns(shape.large)) * p.batch, device);
-    const bool turned = better_turned(p);
-    const GemmProblem seen = turned ? transposed(p) : p;
-    const std::int64_t best = best_tile(engine, {seen.m, seen.n, p.batch, a_along_k(seen), b_along_k(seen)}, device);
-    return matrix_tiles(engine.engine)[static_cast<std::size_t>(best)].tile;
-}
-
 void gpu_matrix(Queue& queue, const GemmProblem& problem, const GemmTensors& tensors)
 {
     const MatrixEngineChoice engine = matrix_engine(queue.device());
-    gpu_matrix_in(engine, gemm_tile(engine, problem, queue.device()), queue, problem, tensors);
+    gpu_matrix_in(engine, gemm_cut(engine, problem, queue.device()), queue, problem, tensors);
 }
 
 void gpu_matrix_by(MatrixEngineChoice engine, bool large, Queue& queue, const GemmProblem& problem,
                    const GemmTensors& tensors)
 {
     const MatrixEngineShape& shape = shape_of(engine.engine);
-    gpu_matrix_in(engine, large ? shape.large : shape.small, queue, problem, tensors);
+    gpu_matrix_in(engine, {large ? shape.large : shape.small, 1}, queue, problem, tensors);
 }
 
-void gpu_matrix_in(MatrixEngineChoice engine, const MatrixTile& block, Queue& queue, const GemmProblem& asked,
+void gpu_matrix_in(MatrixEngineChoice engine, const MatrixCut& wanted, Queue& queue, const GemmProblem& asked,
                    const GemmTensors& given, bool padded)
 {
     if (!padded && pays_to_pad(asked, given)) {
         GemmProblem problem = asked;
         GemmTensors tensors = given;
         pad_operands(queue, problem, tensors);
-        return gpu_matrix_in(engine, block, queue, problem, tensors, true);
+        return gpu_matrix_in(engine, wanted, queue, problem, tensors, true);
     }
     const GemmProblem whole = with_padding(asked, padded);
     const bool best = better_turned(asked);
@@ -249,10 +236,12 @@ void gpu_matrix_in(MatrixEngineChoice engine, const MatrixTile& block, Queue& qu
     const GemmProblem problem = turned ? transposed(asked) : asked;
     const GemmTensors tensors = turned ? transposed(given) : given;
     const MatrixEngineShape& shape = shape_of(engine.engine);
-    const bool fits = shape.local_memory(flattened(block), engine.emulated) <= queue.device().local_memory;
+    const MatrixTile& block = wanted.tile;
+    const bool fits = block.sub_groups_n % 2 == 0 && block.fragments_m % 2 == 0 &&
+                      shape.local_memory(flattened(block), engine.emulated) <= queue.device().local_memory;
     const MatrixTile tile = blocks.fit && !blocks.a_along_k && fits ? flattened(block) : block;
     const GpuCut cut = gpu_cut(problem, divide_up(problem.n, shape.columns(tile)),
-                               divide_up(problem.m, shape.rows(tile)), 2 * queue.device().compute_units, 256);
+                               divide_up(problem.m, shape.rows(tile)), wanted.splits, matrix_split_step);
     const Program& program = queue.context().program(
         "kernels/gemm/gpu_matrix.cl", program_options(engine, tile, problem, tensors, cut.splits > 1, blocks));
     launch_cut(queue, program, problem, tensors, cut, {static_cast<std::size_t>(shape.items(tile)), 1});

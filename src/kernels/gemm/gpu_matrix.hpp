@@ -61,6 +61,8 @@ Rejection matrix_engine_advises_against(double rows, double columns, const Devic
 Rejection gpu_matrix_rejects(const GemmProblem&, const Device&);
 Rejection gpu_matrix_advises_against(const GemmProblem&, const Device&);
 void gpu_matrix(Queue&, const GemmProblem&, const GemmTensors&);
+Space gpu_matrix_space(const GemmProblem&, const Device&);
+void gpu_matrix_at(Queue&, const GemmProblem&, const Point&, const GemmTensors&);
 
 // float32 of reduced precision: operands are split into bfloat16 (gpu_split.cl).
 Rejection gpu_split_rejects(const GemmProblem&, const Device&);
@@ -73,12 +75,19 @@ CLPRIM_API void gpu_split_by(MatrixEngineChoice, Queue&, const GemmProblem&, con
 bool pays_to_pad(const GemmProblem&, const GemmTensors&);
 void pad_operands(Queue&, GemmProblem&, GemmTensors&);
 
-// The tile that a product takes.
-const MatrixTile& gemm_tile(MatrixEngineChoice, const GemmProblem&, const Device&);
-// By the engine and the tile that are named. C and D may be of float32 beside A and B of 16 bits. `padded`: operands
+constexpr std::int64_t matrix_split_step = 256;   // of which parts of k are multiples
+
+// How a product is cut: a tile, and parts of k.
+struct MatrixCut {
+    MatrixTile tile;
+    std::int64_t splits;
+};
+// The one that takes the least time by core/gpu_rate.hpp.
+MatrixCut gemm_cut(MatrixEngineChoice, const GemmProblem&, const Device&);
+// By the engine and the cut that are named. C and D may be of float32 beside A and B of 16 bits. `padded`: operands
 // that are not whole groups of eight in the direction of m or n may be read as if they were.
 CLPRIM_API Rejection gpu_matrix_rejects_by(MatrixEngineChoice, const GemmProblem&, const Device&);
-CLPRIM_API void gpu_matrix_in(MatrixEngineChoice, const MatrixTile&, Queue&, const GemmProblem&, const GemmTensors&,
+CLPRIM_API void gpu_matrix_in(MatrixEngineChoice, const MatrixCut&, Queue&, const GemmProblem&, const GemmTensors&,
                               bool padded = false);
 CLPRIM_API void gpu_matrix_by(MatrixEngineChoice, bool large, Queue&, const GemmProblem&, const GemmTensors&);
 

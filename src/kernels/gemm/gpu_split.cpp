@@ -146,7 +146,7 @@ void gpu_split_by(MatrixEngineChoice engine, Queue& queue, const GemmProblem& pr
     short_problem.a = a.layout;
     short_problem.b = {b.layout.column, b.layout.row, b.layout.batch};
     short_problem.prepared_a = short_problem.prepared_b = nullptr;
-    gpu_matrix_in(engine, gemm_tile(engine, short_problem, queue.device()), queue, short_problem,
+    gpu_matrix_in(engine, gemm_cut(engine, short_problem, queue.device()), queue, short_problem,
                   {a.numbers, b.numbers, tensors.c, tensors.d}, true);
 }
 

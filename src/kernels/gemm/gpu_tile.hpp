@@ -4,6 +4,7 @@
 #include <string>
 
 #include <clprim/context.hpp>
+#include <core/gpu_rate.hpp>
 #include <core/parameters.hpp>
 
 namespace clprim::detail {
@@ -18,6 +19,7 @@ struct GpuTile {
     std::int64_t items() const { return side() * side(); }
     std::string options() const;   // " -DTILE=128 -DSLAB_K=8" and the like
     std::size_t local_memory(DataType real) const;   // bytes of both slabs
+    Workload work(const GpuRate& rate, double groups, double depth) const;   // blocks of sums of `depth` products
 };
 
 // The sub-groups that kernels with many sums ask for: 16 on Intel's Xe-HPC and later, whose compiler may take 32, of
@@ -25,8 +27,6 @@ struct GpuTile {
 int spilling_sub_group(const Device& device);
 // Intel's GPUs before Xe-HPC and Xe2: sub-groups of 8, registers of 32 bytes.
 bool has_eights(const Device& device);
-// What work-groups run on: compute units, of which drivers of Intel make one for each vector engine of an Xe core.
-std::int64_t gpu_cores(const Device& device);
 
 constexpr std::size_t smallest_tile_items = 64;   // the least that a device's work-groups must hold
 

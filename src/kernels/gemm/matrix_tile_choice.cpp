@@ -1,7 +1,10 @@
 // Which tile a work-group multiplies by a matrix engine.
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <vector>
 
+#include <kernels/gemm/gpu_cut.hpp>
 #include <kernels/gemm/gpu_matrix.hpp>
 
 namespace clprim::detail {
@@ -79,6 +82,87 @@ std::int64_t best_tile(MatrixEngineChoice engine, const MatrixExtent& sums, cons
             best = i;
     }
     return best;
+}
+
+namespace {
+
+// As gpu_matrix.cl sees it.
+GemmProblem seen(const GemmProblem& p) { return better_turned(p) ? transposed(p) : p; }
+
+MatrixExtent extent_of(const GemmProblem& p) { return {p.m, p.n, p.batch, a_along_k(p), b_along_k(p)}; }
+
+// Tiles that a product can take, by index.
+std::vector<std::int64_t> tiles_for(MatrixEngineChoice engine, const GemmProblem& p, const Device& device)
+{
+    std::vector<std::int64_t> result;
+    const auto tiles = matrix_tiles(engine.engine);
+    for (std::int64_t i = 0; i < std::ssize(tiles); ++i) {
+        const MatrixTile& tile = tiles[static_cast<std::size_t>(i)].tile;
+        if (tile_fits(engine, tile, device) && tile_suits(engine.engine, tile, extent_of(p)))
+            result.push_back(i);
+    }
+    return result;
+}
+
+Workload work_of(MatrixEngineChoice engine, const RatedTile& rated, const GemmProblem& p, const GpuRate& rate)
+{
+    const MatrixEngineShape& shape = shape_of(engine.engine);
+    double best = 0;
+    for (const RatedTile& tile : matrix_tiles(engine.engine))
+        best = std::max(best, tile.share);
+    const std::int64_t rows = shape.rows(rated.tile), columns = shape.columns(rated.tile);
+    const double engines = static_cast<double>(rated.tile.sub_groups_m * rated.tile.sub_groups_n);
+    return {static_cast<double>(divide_up(p.m, rows) * divide_up(p.n, columns) * p.batch), engines,
+            static_cast<double>(rows * columns) * static_cast<double>(p.k) * best /
+                (engines * rate.matrix * rated.share)};
+}
+
+struct IndexedCut {
+    std::int64_t tile, splits;
+};
+
+IndexedCut best_cut(MatrixEngineChoice engine, const GemmProblem& p, const Device& device)
+{
+    const auto tiles = matrix_tiles(engine.engine);
+    if (engine.emulated)   // not worth a choice; the smallest keeps tests short
+        return {std::ssize(tiles) - 1, 1};
+    const GpuRate rate = gpu_rate(device);
+    IndexedCut best{std::ssize(tiles) - 1, 1};
+    double least = std::numeric_limits<double>::infinity();
+    for (const std::int64_t i : tiles_for(engine, p, device)) {
+        const Workload work = work_of(engine, tiles[static_cast<std::size_t>(i)], p, rate);
+        const Parts parts = best_splits(rate, p, work, matrix_split_step);
+        if (parts.clocks < least)
+            least = parts.clocks, best = {i, parts.count};
+    }
+    return best;
+}
+
+}  // namespace
+
+MatrixCut gemm_cut(MatrixEngineChoice engine, const GemmProblem& p, const Device& device)
+{
+    const IndexedCut cut = best_cut(engine, seen(p), device);
+    return {matrix_tiles(engine.engine)[static_cast<std::size_t>(cut.tile)].tile, cut.splits};
+}
+
+Space gpu_matrix_space(const GemmProblem& asked, const Device& device)
+{
+    const MatrixEngineChoice engine = matrix_engine(device);
+    const IndexedCut usual = best_cut(engine, seen(asked), device);
+    return {{"tile", tiles_for(engine, seen(asked), device), usual.tile},
+            {"splits", {1, 2, 4, 8, 16, 32}, usual.splits}};
+}
+
+void gpu_matrix_at(Queue& queue, const GemmProblem& problem, const Point& point, const GemmTensors& tensors)
+{
+    const MatrixEngineChoice engine = matrix_engine(queue.device());
+    const auto possible = tiles_for(engine, seen(problem), queue.device());
+    const std::int64_t tile = point.at("tile");
+    require<NotSupported>(std::ranges::find(possible, tile) != possible.end(),
+                          "gemm: the device or the operands cannot take tile ", tile);
+    gpu_matrix_in(engine, {matrix_tiles(engine.engine)[static_cast<std::size_t>(tile)].tile, point.at("splits")}, queue,
+                  problem, tensors);
 }
 
 }  // namespace clprim::detail
