@@ -176,6 +176,34 @@ TEST(ConvSpaces, EveryPointGivesTheSame)
     EXPECT_EQ(ran, 2 * 6 * 5);   // slabs of 8 are too small for groups of tiles of 64
 }
 
+// The parts into which the weight gradient of narrow convolutions is cut.
+TEST(ConvSpaces, NarrowWeightGradients)
+{
+    Queue& queue = Context::get().queue();
+    if (queue.device().kind != DeviceKind::gpu)
+        GTEST_SKIP() << "only kernels for GPUs have parameters";
+    std::mt19937 random{6};
+    for (const Layout layout : {Layout::contiguous, Layout::channels_last}) {
+        ConvOptions options;
+        options.groups = 6;
+        options.pad_begin = options.pad_end = Dims{1, 1};
+        const Dims x_shape{3, 6, 61, 47}, w_shape{6, 1, 3, 3}, y_shape = conv_output_shape(x_shape, w_shape, options);
+        Host x(x_shape, layout, &random), w(w_shape, Layout::contiguous, &random), y(y_shape, layout, &random);
+        Host dw(w_shape, Layout::contiguous, nullptr);
+        products(Sides{&x, &w, &y}, options, [&](std::int64_t xi, std::int64_t wi, std::int64_t yi) {
+            dw.values[wi] += x.values[xi] * y.values[yi];
+        });
+        for (const std::string parts : {"1", "4", "16", "256"}) {
+            prefer_implementation("conv", "gpu_direct:parts=" + parts);
+            const Tensor result = test::upload(queue, w.values, w.shape, w.strides);
+            conv_backward_weight(queue, test::upload(queue, x.values, x.shape, x.strides),
+                                 test::upload(queue, y.values, y.shape, y.strides), result, options);
+            prefer_implementation("conv", "");
+            EXPECT_EQ(test::download(queue, result), dw.values) << parts;
+        }
+    }
+}
+
 TEST(ConvActivation, MatchesItsFormula)
 {
     Queue& queue = Context::get().queue();

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <core/gpu_rate.hpp>
 #include <kernels/attention/problem.hpp>
 #include <kernels/gemm/gpu_tile.hpp>
 
@@ -44,7 +45,8 @@ Cut cut_of(const Attention& p, const Device& device)
 {
     const std::int64_t rows = rows_of_group(p, device), keys = p.key.size(2);
     const std::int64_t groups = p.query.size(0) * p.key.size(1) * divide_up(rows_of(p), rows);
-    const std::int64_t wanted = divide_up(2 * std::int64_t{device.compute_units}, groups);
+    const std::int64_t fill = std::max<std::int64_t>(static_cast<std::int64_t>(gpu_rate(device).engines / 2), 4);
+    const std::int64_t wanted = divide_up(fill, groups);
     const std::int64_t chunk = std::clamp(round_up(divide_up(keys, wanted), span), least_keys, most_keys);
     return {rows, groups, divide_up(keys, chunk), chunk};
 }

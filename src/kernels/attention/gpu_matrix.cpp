@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <core/gpu_rate.hpp>
 #include <kernels/attention/gpu_matrix.hpp>
 
 namespace clprim::detail {
@@ -200,7 +201,8 @@ void attention_gpu_matrix(Queue& queue, const Attention& p, const Tensor& y, con
     const MatrixEngineChoice engine = matrix_engine(queue.device());
     const Tile tile = tile_of(engine, p, true);
     const std::int64_t blocks = divide_up(p.query.size(2), block_of(engine, tile));
-    const bool large = !engine.emulated && p.query.size(0) * p.query.size(1) * blocks >= queue.device().compute_units;
+    const auto groups = static_cast<double>(p.query.size(0) * p.query.size(1) * blocks);
+    const bool large = !engine.emulated && groups >= gpu_rate(queue.device()).cores;
     attention_gpu_matrix_by(engine, large, queue, p, y, logsumexp);
 }
 

@@ -265,42 +265,70 @@ void run_gpu_direct(Queue& queue, const Call& call)
 
 namespace {
 
-// Of a weight gradient's uncut work-groups: each reads its channels of both tensors, and does little else.
-detail::Workload weight_work(const Device& device, const Call& call, cl_long groups)
-{
-    const Problem& q = call.problem;
-    const auto channels = static_cast<double>(channels_last(call) ? std::min<cl_long>(q.groups * q.out_channels, items)
-                                                                  : 1);
-    const double bytes = channels * static_cast<double>(size_of(call.dtype)) *
-                         static_cast<double>(q.batch * (q.in_pixels() + q.out_pixels()));
-    constexpr double engines = 4;   // a sub-group on each, as sub-groups of 16 lanes are
-    return {static_cast<double>(groups), engines, bytes / (detail::gpu_rate(device).bytes * engines), 1, true};
-}
+// A weight gradient's work-groups, and the parts into which each may be cut.
+struct WeightWork {
+    ImplicitProblem p;
+    Cut cut;
+    gpu_direct_problem q;
+    cl_long groups, tap_rows, blocks, most;
+
+    WeightWork(const Call& call, const Device& device)
+        : p(problem_of(call)), cut(call, p, device), q(direct_problem(p, cut))
+    {
+        const bool by_channel = channels_last(call);
+        blocks = cl_long{q.counts[COUNT_X]} * q.counts[COUNT_Y] * q.counts[COUNT_Z] * p.batch;
+        groups = by_channel ? ceil_div(q.counts[COUNT_C], items) : q.counts[COUNT_C];
+        tap_rows = p.depth * p.taps[0] * (cut.taps_y > 0 ? 1 : p.taps[1]) * ceil_div(p.taps[2], cut.taps);
+        most = std::max<cl_long>(blocks / (by_channel ? 16 : items * 4), 1);
+    }
+
+    static ImplicitProblem problem_of(const Call& call)
+    {
+        ImplicitProblem p = forward_problem(call);
+        p.taps_inner = 1;
+        return p;
+    }
+
+    // Each reads its channels of both tensors, and does little else.
+    cl_long usual_parts(const Call& call, const Device& device) const
+    {
+        const Problem& problem = call.problem;
+        const cl_long channels = channels_last(call) ? std::min(problem.groups * problem.out_channels, items) : 1;
+        const double bytes = static_cast<double>(channels) * static_cast<double>(size_of(call.dtype)) *
+                             static_cast<double>(problem.batch * (problem.in_pixels() + problem.out_pixels()));
+        constexpr double engines = 4;   // a sub-group on each, as sub-groups of 16 lanes are
+        const detail::GpuRate rate = detail::gpu_rate(device);
+        const detail::Workload work{static_cast<double>(groups * tap_rows), engines, bytes / (rate.bytes * engines), 1,
+                                    true};
+        return detail::best_parts(rate, work, static_cast<double>(call.w.numel()), most, true).count;
+    }
+};
 
 }  // namespace
 
-void run_gpu_direct_weight(Queue& queue, const Call& call)
+Space gpu_direct_weight_space(const Call& call, const Device& device)
 {
-    ImplicitProblem p = forward_problem(call);
-    if (p.pixels() == 0)
+    return {{"parts", {1, 4, 16, 64, 256}, WeightWork(call, device).usual_parts(call, device)}};
+}
+
+void run_gpu_direct_weight(Queue& queue, const Call& call) { run_gpu_direct_weight_at(queue, call, {}); }
+
+void run_gpu_direct_weight_at(Queue& queue, const Call& call, const Point& point)
+{
+    if (forward_problem(call).pixels() == 0)
         return fill_zero(queue, call.w);
-    p.taps_inner = 1;
-    const Cut cut(call, p, queue.device());
-    gpu_direct_problem q = direct_problem(p, cut);
-    const bool by_channel = channels_last(call);
-    const cl_long blocks = cl_long{q.counts[COUNT_X]} * q.counts[COUNT_Y] * q.counts[COUNT_Z] * p.batch;
-    const cl_long groups = by_channel ? ceil_div(q.counts[COUNT_C], items) : q.counts[COUNT_C];
-    const cl_long tap_rows = p.depth * p.taps[0] * (cut.taps_y > 0 ? 1 : p.taps[1]) * ceil_div(p.taps[2], cut.taps);
-    const cl_long least = by_channel ? 16 : items * 4;   // blocks of a part
-    p.parts = detail::best_parts(detail::gpu_rate(queue.device()), weight_work(queue.device(), call, groups * tap_rows),
-                                 static_cast<double>(call.w.numel()), std::max<cl_long>(blocks / least, 1), true).count;
-    q.items = static_cast<int>(blocks);
+    WeightWork work(call, queue.device());
+    ImplicitProblem& p = work.p;
+    gpu_direct_problem& q = work.q;
+    p.parts = std::min(point.empty() ? work.usual_parts(call, queue.device()) : point.at("parts"), work.most);
+    q.items = static_cast<int>(work.blocks);
     q.parts = static_cast<int>(p.parts);
     q.outputs = static_cast<int>(p.groups * p.rows);
     const Tensor sums = queue.context().empty({p.parts * call.w.numel()}, real_type(call.dtype), queue);
-    const Program& program = direct_program(queue, "kernels/conv/gpu_direct_weight.cl", call, call.w, cut.options());
+    const Program& program =
+        direct_program(queue, "kernels/conv/gpu_direct_weight.cl", call, call.w, work.cut.options());
     queue.launch(program.kernel("conv_direct_weight"),
-                 Range::groups({static_cast<std::size_t>(groups), static_cast<std::size_t>(tap_rows),
+                 Range::groups({static_cast<std::size_t>(work.groups), static_cast<std::size_t>(work.tap_rows),
                                 static_cast<std::size_t>(p.parts)}, {static_cast<std::size_t>(items), 1, 1}),
                  call.x, call.y, sums, q);
     add_parts(queue, call, sums, p);

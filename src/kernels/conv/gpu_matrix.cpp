@@ -162,6 +162,9 @@ void launch(Queue& queue, const Call& call, const Packed& source, ImplicitProble
 cl_long weight_parts(const Device& device, detail::MatrixEngineChoice engine, const detail::MatrixTile& tile,
                      const WeightBlocks& blocks, cl_long size)
 {
+    const cl_long most = std::max<cl_long>(blocks.depth / blocks.least, 1);
+    if (engine.emulated)   // for tests, which are to see several
+        return std::clamp<cl_long>(4 / blocks.count, 1, most);
     constexpr double usual_share = 0.7;   // of the engine's peak that loops of large tiles reach
     const detail::MatrixEngineShape& shape = detail::shape_of(engine.engine);
     const detail::GpuRate rate = detail::gpu_rate(device);
@@ -169,7 +172,7 @@ cl_long weight_parts(const Device& device, detail::MatrixEngineChoice engine, co
     const double engines = number(tile.sub_groups_m * tile.sub_groups_n);
     const double products = number(shape.rows(tile) * shape.columns(tile)) * number(blocks.depth);
     const detail::Workload work{number(blocks.count), engines, products / (engines * rate.matrix * usual_share)};
-    return detail::best_parts(rate, work, number(size), std::max<cl_long>(blocks.depth / blocks.least, 1), true).count;
+    return detail::best_parts(rate, work, number(size), most, true).count;
 }
 
 Rejection rejects_gpu_matrix(const Call& call, const Device& device)

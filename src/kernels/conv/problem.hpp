@@ -79,6 +79,8 @@ void run_cpu_depthwise_weight(Queue& queue, const Call& call);
 Rejection rejects_gpu_direct(const Call& call, const Device& device);
 void run_gpu_direct(Queue& queue, const Call& call);
 void run_gpu_direct_weight(Queue& queue, const Call& call);
+Space gpu_direct_weight_space(const Call& call, const Device& device);
+void run_gpu_direct_weight_at(Queue& queue, const Call& call, const Point& point);
 Rejection rejects_gpu_implicit(const Call& call, const Device& device);
 void run_gpu_implicit(Queue& queue, const Call& call);
 Space gpu_implicit_space(const Call& call, const Device& device);

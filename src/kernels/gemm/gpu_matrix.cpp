@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <core/gpu_rate.hpp>
 #include <kernels/gemm/gpu_cut.hpp>
 
 namespace clprim::detail {
@@ -118,7 +119,7 @@ std::string matrix_tile_options(MatrixEngineChoice engine, const MatrixTile& til
 const MatrixTile& matrix_tile(MatrixEngineChoice engine, std::int64_t large_tiles, const Device& device)
 {
     const MatrixEngineShape& shape = shape_of(engine.engine);
-    return !engine.emulated && large_tiles >= device.compute_units ? shape.large : shape.small;
+    return !engine.emulated && static_cast<double>(large_tiles) >= gpu_rate(device).cores ? shape.large : shape.small;
 }
 
 namespace {

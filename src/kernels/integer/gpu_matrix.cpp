@@ -5,6 +5,7 @@
 
 #include <clprim/context.hpp>
 #include <clprim/copy.hpp>
+#include <core/gpu_rate.hpp>
 #include <kernels/gemm/gpu_matrix.hpp>
 #include <kernels/integer/gpu.hpp>
 #include <kernels/rounding.hpp>
@@ -111,6 +112,27 @@ void gpu_integer_matrix(Queue& queue, const IntegerProduct& p, const IntegerTens
     gpu_integer_matrix_by(engine, &matrix_tile(engine, tiles, queue.device()) == &shape.large, queue, p, tensors);
 }
 
+namespace {
+
+// Parts of k, of 512 bytes or more.
+std::int64_t parts_of(const Device& device, MatrixEngineChoice engine, const IntegerProduct& p, const MatrixTile& tile,
+                      std::int64_t blocks)
+{
+    const std::int64_t most = std::max<std::int64_t>(p.k / 512, 1);
+    if (engine.emulated)   // for tests, which are to see several
+        return std::clamp<std::int64_t>(4 / blocks, 1, most);
+    constexpr double bytes_to_floats = 2, usual_share = 0.7;   // products in a clock; of the peak
+    const MatrixEngineShape& shape = shape_of(engine.engine);
+    const GpuRate rate = gpu_rate(device);
+    const auto engines = static_cast<double>(tile.sub_groups_m * tile.sub_groups_n);
+    const double products = static_cast<double>(shape.rows(tile) * shape.columns(tile)) * static_cast<double>(p.k);
+    const Workload work{static_cast<double>(blocks), engines,
+                        products / (engines * bytes_to_floats * rate.matrix * usual_share)};
+    return best_parts(rate, work, static_cast<double>(p.batch * p.m) * static_cast<double>(p.n), most, false).count;
+}
+
+}  // namespace
+
 void gpu_integer_matrix_by(MatrixEngineChoice engine, bool large, Queue& queue, const IntegerProduct& p,
                            const IntegerTensors& t)
 {
@@ -126,11 +148,10 @@ void gpu_integer_matrix_by(MatrixEngineChoice engine, bool large, Queue& queue, 
     MatrixProduct q{p.m, p.n, p.k, a.line, a.batch, b.line, b.batch, p.c.row, p.c.column, p.c.batch,
                     step(t.zeros.a), step(t.zeros.b), static_cast<std::int32_t>(bytes / 2), 0, 1};
 
-    // As many parts of k as fill the device; sums of integers may be added in any order.
+    // Sums of integers may be added in any order.
     const std::int64_t row_blocks = divide_up(p.m, shape.rows(tile));
     const std::int64_t column_blocks = divide_up(p.n, shape.columns(tile));
-    const std::int64_t wanted = 2 * queue.device().compute_units / (row_blocks * column_blocks * p.batch);
-    const std::int64_t parts = std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(bytes / 512, 1));
+    const std::int64_t parts = parts_of(queue.device(), engine, p, tile, row_blocks * column_blocks * p.batch);
     q.part_pairs = static_cast<std::int32_t>(round_up(divide_up(bytes, parts), slab) / 2);
     q.parts = static_cast<std::int32_t>(divide_up(q.pairs, q.part_pairs));
     if (q.parts > 1)
