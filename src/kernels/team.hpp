@@ -42,6 +42,17 @@ inline Team team_for_rows(const Device& device, std::int64_t row, std::initializ
     return team;
 }
 
+// On a GPU, groups in which the work-items of a column share its `parts`, a few each, beside those of other columns,
+// whose values lie side by side: (columns, 1) groups of (columns of a group, work-items of a column).
+inline Range column_range(const Device& device, std::size_t columns, std::size_t parts)
+{
+    const std::size_t most = std::bit_floor(std::min<std::size_t>(256, device.max_work_group_size));
+    const std::size_t least = std::min<std::size_t>(std::bit_ceil(columns), 8);
+    const std::size_t high = std::min(std::bit_ceil((parts + 3) / 4), most / least);
+    const std::size_t wide = std::min(most / high, std::bit_ceil(columns));
+    return Range::groups({(columns + wide - 1) / wide, 1, 1}, {wide, high, 1});
+}
+
 // A work-item for each element of `depth` planes of `height` x `width`: groups of 64 that reach into the second axis
 // where the first is short, on CPUs of more rows, since each group is a call there.
 inline Range plane_range(const Device& device, std::size_t width, std::size_t height, std::size_t depth)

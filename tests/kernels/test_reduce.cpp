@@ -119,7 +119,8 @@ TEST(Reduce, LongSumsKeepTheirPrecision)
 TEST(Reduce, RowsAndColumnsOfManyShapes)
 {
     for (auto [rows, columns] :
-         {std::pair{1, 1}, {3, 5}, {7, 1000}, {1000, 7}, {300, 33}, {2, 70000}, {70000, 2}, {1200, 20}}) {
+         {std::pair{1, 1}, {3, 5}, {7, 1000}, {1000, 7}, {300, 33}, {2, 70000}, {70000, 2}, {1200, 20},
+          {700, 40}, {9, 3000}, {5000, 70}, {33, 1500}}) {
         std::vector<float> a = ramp(static_cast<std::size_t>(rows) * columns);
         Tensor x = device(a, {rows, columns});
         std::vector<float> by_row = host<float>(run("sum", x, {rows, 1})),

@@ -1,9 +1,12 @@
 #include <clprim/reduce.hpp>
 
 #include <algorithm>
+#include <bit>
 
+#include <core/resident_items.hpp>
 #include <kernels/pointwise/kernel_cache.hpp>
 #include <kernels/reduce/source.hpp>
+#include <kernels/team.hpp>
 
 namespace clprim {
 
@@ -92,15 +95,45 @@ void cut(Call& call)
     call.segments = call.segment ? (call.reduced_count + call.segment - 1) / call.segment : 1;
 }
 
-// Who owns an output, and into how many segments the reduction is cut.
-void plan_work(Call& call, const Device& device)
+// Neighbouring outputs lie closer together than the elements of one reduction: work-items side by side read them.
+bool lies_across(const Call& call)
 {
-    const bool cpu = device.kind == DeviceKind::cpu;
-    const std::int64_t group = cpu ? (call.own_lanes ? 32 : 16) : 256;
+    return call.kept.rank > 0 && call.reduced.rank > 0 && call.kept.size[0] >= 16 && call.kept.stride[0][0] != 0 &&
+           call.kept.stride[0][0] < call.reduced.stride[0][0];
+}
+
+// Work-items of a GPU step side by side through a reduction: as many as leave each of them a few loads that are under
+// way at once, more where outputs alone fill little of the device. Where steps are still many, segments fill it: the
+// launch that merges them takes as long as some thirty steps.
+void plan_gpu_work(Call& call, const Device& device)
+{
+    constexpr std::int64_t few_steps = 16, worth_a_launch = 32, most_segments = 1024;
     const std::int64_t outputs = call.kept_count, length = call.reduced_count;
-    // Neighbouring outputs lie closer together than the elements of one reduction: work-items side by side read them.
-    const bool across = call.kept.rank > 0 && call.reduced.rank > 0 && call.kept.size[0] >= 16 &&
-                        call.kept.stride[0][0] != 0 && call.kept.stride[0][0] < call.reduced.stride[0][0];
+    const std::int64_t resident = detail::resident_items(device), work = outputs * (length / few_steps + 1);
+    const std::int64_t wanted = std::min(resident, work);
+    call.group = static_cast<unsigned>(std::bit_floor(std::min<std::size_t>(256, device.max_work_group_size)));
+    if (length > few_steps && lies_across(call)) {
+        call.across = outputs < wanted;
+        call.beside = call.across ? std::min(call.kept.size[0] >= 64 ? 64u : 16u, call.group / 2) : 1;
+        call.lanes = call.across ? call.group / call.beside : 1;
+    } else if (length > few_steps) {
+        const std::int64_t lanes = length <= 64 ? 8 : length <= 2048 && outputs * 32 >= wanted ? 32 : call.group;
+        call.lanes = std::min(static_cast<unsigned>(lanes), call.group);
+        call.beside = call.group / call.lanes;
+    }
+    const std::int64_t items = outputs * call.lanes, most = length / (call.lanes * worth_a_launch);
+    if (4 * items < 3 * wanted)
+        call.segments = std::clamp<std::int64_t>(std::min(2 * resident, work) / items, 1,
+                                                 std::clamp<std::int64_t>(most, 1, most_segments));
+    cut(call);
+}
+
+// Who owns an output, and into how many segments the reduction is cut.
+void plan_cpu_work(Call& call, const Device& device)
+{
+    const std::int64_t group = call.own_lanes ? 32 : 16;
+    const std::int64_t outputs = call.kept_count, length = call.reduced_count;
+    const bool across = lies_across(call);
     if (call.own_lanes && across && (call.unit_kept & 1)) {
         call.columns = call.kept.size[0] >= 64 ? 64 : call.kept.size[0] >= 32 ? 32 : 16;
         const std::int64_t wanted = device.compute_units * 16 / std::max<std::int64_t>(column_blocks(call), 1);
@@ -108,22 +141,30 @@ void plan_work(Call& call, const Device& device)
         cut(call);
         return;
     }
-    const std::int64_t short_row = !cpu ? 64 : !call.own_lanes ? 1024 : call.unit_reduced & 1 ? call.short_row : 128;
-    const bool short_rows = length <= short_row && (!cpu || outputs >= 256);
+    const std::int64_t short_row = !call.own_lanes ? 1024 : call.unit_reduced & 1 ? call.short_row : 128;
+    const bool short_rows = length <= short_row && outputs >= 256;
     call.lanes = across || short_rows || length <= 4
                      ? 1
                      : static_cast<unsigned>(
                            std::min<std::int64_t>(group, static_cast<std::int64_t>(device.max_work_group_size)));
 
-    const std::int64_t wanted = cpu ? device.compute_units * 64 : device.compute_units * 1024;   // work-items in flight
+    const std::int64_t wanted = device.compute_units * 64;   // work-items in flight
     const std::int64_t shortest = call.lanes == 1 ? 256 : 256 * call.lanes;
     std::int64_t segments = wanted / std::max<std::int64_t>(outputs * call.lanes, 1);
     // A CPU walks down distant rows: short walks of several columns each stay within its caches and page tables.
-    if (cpu && across && call.reduced.stride[0][0] >= 1024)
+    if (across && call.reduced.stride[0][0] >= 1024)
         segments = std::max(segments, length / 64);
     call.segments = std::clamp<std::int64_t>(
         segments, 1, std::clamp<std::int64_t>(length / (segments > length / 128 ? 64 : shortest), 1, 1024));
     cut(call);
+}
+
+// How outputs lie side by side in a work-item (CPUs) or a work-group (GPUs), in three bits.
+unsigned form_of(const Call& call)
+{
+    if (call.columns > 0 || call.beside == 1)
+        return call.columns / 16;
+    return call.across ? (call.beside == 64 ? 4 : 3) : call.lanes == 8 ? 2 : 1;
 }
 
 // `numbers`: how many scalars the caller gives; a row may be called with more than its code uses.
@@ -137,7 +178,7 @@ KernelKey key_of(const Call& call, const void* code, DataType common, bool merge
         .add(call.unit_kept, count)
         .add(call.lanes > 1, 1)
         .add(call.own_lanes, 1)
-        .add(call.columns / 16, 3)
+        .add(form_of(call), 3)
         .add(merge, 1)
         .add(call.wide, 1);
     form.add(static_cast<unsigned>(call.kept_rank), 5).add(static_cast<unsigned>(call.reduced_rank), 5);
@@ -181,9 +222,11 @@ void enqueue(Queue& queue, Kernel& kernel, const Call& call, std::span<const Sca
         range.local = {1, 1, 1};
         range.global = {static_cast<std::size_t>(std::min(items, most)), static_cast<std::size_t>(call.segments), 1};
     } else if (call.lanes > 1 && !merge) {
-        const std::size_t local = call.lanes;
+        const std::size_t local = std::size_t{call.lanes} * call.beside;
         range.local = {local, 1, 1};
-        range.global = {outputs * local, static_cast<std::size_t>(call.segments), 1};
+        range.global = {(outputs + call.beside - 1) / call.beside * local, static_cast<std::size_t>(call.segments), 1};
+    } else if (merge && !cpu) {
+        range = detail::column_range(queue.device(), outputs, static_cast<std::size_t>(call.segments));
     } else {
         std::size_t local = outputs <= 16 ? 16 : 64;
         if (!cpu && outputs >= 65536)
@@ -213,7 +256,7 @@ void run(Queue& queue, Call& call, const Identity& identity, std::span<const Sca
         return;
     call.own_lanes = queue.device().kind == DeviceKind::cpu && fits_lanes(identity.code);
     call.short_row = short_row_of(identity.code.state, call.operands[0]->dtype);
-    plan_work(call, queue.device());
+    queue.device().kind == DeviceKind::cpu ? plan_cpu_work(call, queue.device()) : plan_gpu_work(call, queue.device());
     call.own_lanes = call.own_lanes && call.lanes > 1;
     Context& context = queue.context();
     auto kernel = [&](bool merge) -> Kernel& {

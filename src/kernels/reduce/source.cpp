@@ -100,6 +100,8 @@ std::string program_text(const Call& call, const TextRequest& request)
         text += include_text("core/errors.cl");
     text += concat("#define RANK ", call.reduced_rank + call.kept_rank, "\n#define REDUCED_RANK ", call.reduced_rank,
                    "\n#define OPERANDS ", request.operands.size(), "\n#define LANES ", call.lanes,
+                   "\n#define BESIDE ", call.beside, "\n#define ACROSS ", call.across ? 1 : 0, "\n#define GROUP ",
+                   call.group,
                    "\n#define STRIDE(g, d, k) (((d) == 0 && (",
                    call.unit_reduced, " >> (k) & 1)) || ((d) == REDUCED_RANK && (", call.unit_kept,
                    " >> (k) & 1)) ? 1 : (g)->stride[d][k])\n");

@@ -21,6 +21,9 @@ struct Call {
     std::int64_t kept_count = 1, reduced_count = 1;
     int kept_rank = 1, reduced_rank = 1;      // that the kernel is built for
     unsigned lanes = 1;                       // accumulators of each output
+    unsigned beside = 1;                      // outputs of a GPU's work-group with several lanes each
+    bool across = false;                      // which work-items side by side own, not lanes of one
+    unsigned group = 0;                       // work-items of a GPU's work-group, at most
     bool own_lanes = false;                   // one work-item has them all
     std::int64_t short_row = 0;               // as they are folded at its end, for longer rows only
     unsigned columns = 0;                     // or as many outputs side by side
