@@ -152,6 +152,69 @@ TEST(BatchNorm, EvaluationSavesStatisticsWhereTheyAreWanted)
     EXPECT_THROW(batch_norm(queue, {x, x, {}, {}, mean, variance, two, two, false, 0.1, 0.}), InvalidArgument);
 }
 
+// Groups so few that GPUs cut them into parts, and others.
+TEST(GroupNorm, LargeGroupsMatchTheFormula)
+{
+    struct Groups {
+        std::int64_t samples, groups, channels, inner;
+    };
+    Queue& queue = Context::get().queue();
+    std::mt19937 random(3);
+    std::normal_distribution<double> normal;
+    for (const auto& [samples, groups, channels, inner] :
+         {Groups{1, 2, 3, 17000}, {2, 1, 2, 20001}, {1, 4, 1, 33000}, {2, 3, 2, 50}, {1, 1, 40, 1024}}) {
+        const std::int64_t all = groups * channels, size = channels * inner;
+        const auto make = [&](std::int64_t count, double shift) {
+            std::vector<double> v(count);
+            for (double& e : v)
+                e = float(normal(random) + shift);
+            return v;
+        };
+        const auto x = make(samples * all * inner, 2), dy = make(x.size(), 0), w = make(all, 1), b = make(all, 0);
+        const Dims shape{samples, all, inner};
+        const std::vector<double> rows(samples * groups, 0);
+        const Tensor tx = upload(queue, x, shape), ty = upload(queue, x, shape), tdy = upload(queue, dy, shape),
+                     tdx = upload(queue, x, shape), tw = upload(queue, w, {all}), tb = upload(queue, b, {all}),
+                     dw = upload(queue, w, {all}), db = upload(queue, w, {all}),
+                     mean = upload(queue, rows, {samples * groups}), rstd = upload(queue, rows, {samples * groups});
+        group_norm(queue, {tx, ty, tw, tb, mean, rstd, groups, 1e-5});
+        group_norm_backward(queue, {tdy, tx, tw, mean, rstd, tdx, dw, db, groups});
+        const auto y = download(queue, ty), dx = download(queue, tdx), got_dw = download(queue, dw),
+                   got_db = download(queue, db);
+        std::vector<double> sum_dw(all), sum_db(all);
+        for (std::int64_t r = 0; r < samples * groups; ++r) {
+            const double* px = x.data() + r * size;
+            double m = 0, squares = 0, a = 0, dot = 0;
+            for (std::int64_t i = 0; i < size; ++i)
+                m += px[i] / double(size);
+            for (std::int64_t i = 0; i < size; ++i)
+                squares += (px[i] - m) * (px[i] - m) / double(size);
+            const double s = 1 / std::sqrt(squares + 1e-5);
+            for (std::int64_t i = 0; i < size; ++i) {
+                const std::int64_t c = r % groups * channels + i / inner;
+                const double g = dy[r * size + i], v = (px[i] - m) * s;
+                a += g * w[c] / double(size);
+                dot += g * w[c] * v / double(size);
+                sum_dw[c] += g * v;
+                sum_db[c] += g;
+            }
+            double worst = 0, worst_dx = 0;
+            for (std::int64_t i = 0; i < size; ++i) {
+                const std::int64_t c = r % groups * channels + i / inner, at = r * size + i;
+                const double v = (px[i] - m) * s;
+                worst = std::max(worst, std::abs(y[at] - (v * w[c] + b[c])));
+                worst_dx = std::max(worst_dx, std::abs(dx[at] - (dy[at] * w[c] - a - v * dot) * s));
+            }
+            ASSERT_LT(worst, 2e-5);
+            ASSERT_LT(worst_dx, 2e-5);
+        }
+        for (std::int64_t c = 0; c < all; ++c) {
+            ASSERT_NEAR(got_dw[c], sum_dw[c], 1e-3 + 1e-5 * std::abs(sum_dw[c]));
+            ASSERT_NEAR(got_db[c], sum_db[c], 1e-3 + 1e-5 * std::abs(sum_db[c]));
+        }
+    }
+}
+
 TEST(BatchNorm, WrongShapesAreRefused)
 {
     Queue& queue = Context::get().queue();

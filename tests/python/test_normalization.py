@@ -179,6 +179,7 @@ def test_rms_norm(shape, normalized, eps, dtype, parameter):
                                                    ((2, 32, 4, 4), 32, None), ((2, 6, 5, 5), 3, last),
                                                    ((2, 32, 9, 16), 8, last), ((1, 40, 3, 7), 5, last),
                                                    ((2, 18, 2, 9, 5), 1, torch.channels_last_3d),
+                                                   ((1, 6, 90, 92), 2, None), ((2, 2, 131, 71), 1, None),
                                                    ((2, 4, 2, 3, 4), 1, None)])
 def test_group_norm(shape, groups, layout, dtype, parameter):
     x = randn(*shape, layout=layout or torch.contiguous_format, dtype=dtype)

@@ -1,9 +1,11 @@
 #include <clprim/norm.hpp>
 
 #include <algorithm>
+#include <bit>
 
 #include "kernels/team.hpp"
 #include "core/operands.hpp"
+#include "core/resident_items.hpp"
 
 namespace clprim {
 namespace {
@@ -124,7 +126,9 @@ struct Passes {
         const Program& program = program_for(queue, types, team, shape);
         const Device& device = queue.device();
         const bool cpu = team.size == 1;
-        const std::int64_t wanted = std::int64_t(device.compute_units) * (cpu ? 4 : 8);   // groups that fill the device
+        // Groups that fill the device.
+        const std::int64_t wanted = cpu ? std::int64_t(device.compute_units) * 4
+                                        : std::max<std::int64_t>(detail::resident_items(device) / team.size, 1);
         const bool columns = shape.inner == 1 && shape.channels >= team.vec;
         if (reduces && !columns && (shape.channels >= wanted / 2 || shape.count() <= 4096)) {
             detail::launch(queue, program.kernel("fused_rows"), Range::groups(shape.channels, team.size), x, dy, out,
@@ -134,22 +138,28 @@ struct Passes {
         cl_uint parts = 0;
         Tensor partial;
         if (reduces) {
-            const unsigned width = columns ? team.vec * team.size : 1;
-            const std::int64_t blocks = divide_up(shape.channels, width);
-            const std::int64_t count = columns ? shape.outer : shape.count(), least = columns ? 64 : 4096;
+            const unsigned wide = std::min(std::bit_ceil((shape.channels + team.vec - 1) / team.vec), team.size);
+            const std::int64_t blocks = divide_up(shape.channels, !columns ? 1 : cpu ? team.vec : team.vec * wide);
+            const std::int64_t count = columns ? shape.outer : shape.count();
+            const std::int64_t least = !columns ? 4096 : cpu ? 64 : 16 * team.size / wide;
             std::int64_t part = std::max(least, divide_up(count, std::max<std::int64_t>(1, wanted / blocks)));
             part = divide_up(part, std::int64_t(team.vec)) * team.vec;   // a GPU's teams read whole vectors
             parts = divide_up(count, part);
             partial = queue.context().empty({3, parts, shape.channels}, types.acc, queue);
-            detail::launch(queue, program.kernel(columns ? "reduce_columns" : "reduce_rows"),
-                           Range::groups({std::size_t(blocks), parts, 1}, {team.size, 1, 1}), x, dy, partial, shape,
-                           mean, cl_ulong(part));
+            const Range range = Range::groups({std::size_t(blocks), parts, 1}, {team.size, 1, 1});
+            Kernel& kernel = program.kernel(columns ? "reduce_columns" : "reduce_rows");
+            if (columns && !cpu)
+                detail::launch(queue, kernel, range, x, dy, partial, shape, mean, cl_ulong(part), cl_uint(wide));
+            else
+                detail::launch(queue, kernel, range, x, dy, partial, shape, mean, cl_ulong(part));
         }
         Tensor coefficients;
         if (out.defined())
             coefficients = queue.context().empty({4, shape.channels}, types.acc, queue);
-        detail::launch(queue, program.kernel("finish"), Range::linear(shape.channels, 64), partial, parts,
-                       shape.channels, coefficients, channel...);
+        const Range channels = cpu ? Range::linear(shape.channels, 64)
+                                   : detail::column_range(device, shape.channels, parts);
+        detail::launch(queue, program.kernel("finish"), channels, partial, parts, shape.channels, coefficients,
+                       channel...);
         if (!out.defined())
             return;
         const bool crossing = crosses_in_quads(team, shape, {&x, &dy, &out});

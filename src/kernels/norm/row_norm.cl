@@ -225,19 +225,36 @@ void group_norm_backward(input_t dy, ulong dy_offset, input_t x, ulong x_offset,
     }
 }
 
-// grad_weight and grad_bias (each may be null) from partial[2][parts][n]: adds the parts in order.
+// grad_weight and grad_bias (each may be null) from partial[2][parts][n]: adds the parts in order. On a GPU the
+// work-items of a column of the group share its parts.
 __kernel void sum_parts(const __global acc_t* partial, ulong partial_offset, uint parts, uint n,
                         __global storage_t(W)* grad_weight, ulong grad_weight_offset, __global storage_t(W)* grad_bias,
                         ulong grad_bias_offset)
 {
-    const uint c = get_global_id(0);
-    if (c >= n)
-        return;
+    const uint c = min((uint)get_global_id(0), n - 1), row = get_local_id(1), high = get_local_size(1);
     acc_t dot = 0, sum = 0;
-    for (uint p = 0; p < parts; ++p) {
+    for (uint p = row; p < parts; p += high) {
         dot += partial[partial_offset + (ulong)p * n + c];
         sum += partial[partial_offset + (ulong)(parts + p) * n + c];
     }
+#if TEAM > 1
+    __local acc_t dots[256], sums[256];
+    const uint wide = get_local_size(0), rank = row * wide + get_local_id(0);
+    dots[rank] = dot;
+    sums[rank] = sum;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint half_count = high / 2; half_count > 0; half_count /= 2) {
+        if (row < half_count) {
+            dots[rank] += dots[rank + half_count * wide];
+            sums[rank] += sums[rank + half_count * wide];
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    dot = dots[rank];
+    sum = sums[rank];
+#endif
+    if (row != 0 || get_global_id(0) >= n)
+        return;
     if (grad_weight)
         store(W, grad_weight, grad_weight_offset + c, dot);
     if (grad_bias)

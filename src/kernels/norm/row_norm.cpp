@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "kernels/norm/gpu_group_norm.hpp"
 #include "kernels/team.hpp"
 #include "core/operands.hpp"
 
@@ -40,8 +41,9 @@ struct Rows {
     void sum_parts(const Tensor& partial, std::int64_t parts, std::int64_t n, const Tensor& grad_weight,
                    const Tensor& grad_bias) const
     {
-        queue.launch(program.kernel("sum_parts"), Range::linear(n, 64), partial, cl_uint(parts), cl_uint(n),
-                     grad_weight, grad_bias);
+        queue.launch(program.kernel("sum_parts"),
+                     cpu ? Range::linear(n, 64) : detail::column_range(queue.device(), n, parts), partial,
+                     cl_uint(parts), cl_uint(n), grad_weight, grad_bias);
     }
 };
 
@@ -223,6 +225,10 @@ void group_norm(Queue& queue, const GroupNorm& p)
     if (innermost)
         return group_norm_of_channels(queue, p, g);
     const DataType weight = weight_type(p.x.dtype, {&p.weight, &p.bias}, p.x.size(1));
+    const detail::GroupedShape shape{g.samples, g.groups, g.channels, g.inner};
+    if (const auto team = detail::team_for_rows(queue.device(), g.inner, {&p.x, &p.y});
+        detail::gpu_group_norm_pays(queue.device(), shape, team))
+        return detail::gpu_group_norm(queue, p, shape, weight, team);
     const Rows kernels(queue, p.x.dtype, weight, g.inner, false, {&p.x, &p.y});
     detail::launch(queue, kernels.program.kernel("group_norm"), Range::groups(g.samples * g.groups, kernels.team.size),
                    p.x, p.weight, p.bias, p.y, p.mean, p.rstd, cl_uint(g.groups), cl_uint(g.channels),
@@ -246,6 +252,10 @@ void group_norm_backward(Queue& queue, const GroupNormBackward& p)
     require_rows(p.rstd, "rstd", p.x, g.samples * g.groups);
     const std::int64_t channels = p.x.size(1);
     const DataType weight = weight_type(p.x.dtype, {&p.weight, &p.grad_weight, &p.grad_bias}, channels);
+    const detail::GroupedShape shape{g.samples, g.groups, g.channels, g.inner};
+    if (const auto team = detail::team_for_rows(queue.device(), g.inner, {&p.x, &p.grad_output, &p.grad_input});
+        detail::gpu_group_norm_pays(queue.device(), shape, team))
+        return detail::gpu_group_norm_backward(queue, p, shape, weight, team);
     const Rows kernels(queue, p.x.dtype, weight, g.inner, false, {&p.x, &p.grad_output, &p.grad_input});
     const Tensor partial = queue.context().empty({2, g.samples, channels}, kernels.acc, queue);
     queue.launch(kernels.program.kernel("group_norm_backward"),
