@@ -4,7 +4,8 @@
 // with m = max x and s = sum exp(x - m) over the axis. Each pass re-reads the row, which the cache holds, unless -DKEPT
 // says that so many vectors of each work-item are all of it (GPUs): then it is read once, all of it at once.
 //
-// rows (inner = 1): a team owns a row; with VEC > 1 it walks `share` rows. columns: each lane owns one (outer, inner).
+// rows (inner = 1): a team owns a row; with VEC > 1 it walks `share` rows; with -DPARTS see gpu_parts.cl. columns: each
+// lane owns one (outer, inner); on GPUs, with -DHIGH, see gpu_columns.cl.
 // -DX: dtype of x and of the gradient with respect to it; -DY: of y and dy.
 #include "core/dtype.cl"
 #include "core/vector.cl"
@@ -241,18 +242,13 @@ void backward_rows(const __global storage_t(Y)* dy, ulong dy_offset, const __glo
     }
 }
 
+#if defined(HIGH)
+#include "kernels/softmax/gpu_columns.cl"
+#elif defined(PARTS)
+#include "kernels/softmax/gpu_parts.cl"
+#elif defined(CLPRIM_DEVICE_CPU)
 // A work-item owns neighbours along inner, for one outer: `vectors` of VEC lanes (the last one may be short), so that
 // each step along the axis touches whole cache lines.
-#if VEC < 16
-#define VECTORS 1
-#define COLUMN_ATTRIBUTES
-#define LOCATE_COLUMN                                                                                                 \
-    const ulong item = get_global_id(0);                                                                              \
-    const uint blocks = inner / VEC, width = VEC, vectors = 1;                                                        \
-    if (item >= outer * blocks)                                                                                       \
-        return;                                                                                                       \
-    const ulong start = item / blocks * n * inner + item % blocks * VEC;
-#else
 #define VECTORS 4
 #define COLUMN_ATTRIBUTES __attribute__((reqd_work_group_size(1, 1, 1)))
 #define LOCATE_COLUMN                                                                                                 \
@@ -260,7 +256,6 @@ void backward_rows(const __global storage_t(Y)* dy, ulong dy_offset, const __glo
     const uint column = (uint)(get_group_id(0) % blocks) * VECTORS * VEC;                                             \
     const uint width = min(inner - column, (uint)(VECTORS * VEC)), vectors = (width + VEC - 1) / VEC;                 \
     const ulong start = get_group_id(0) / blocks * n * inner + column;
-#endif
 // Runs the body for each row along the axis and each vector v of it: its place `at` and its `lanes`.
 #define EACH_ELEMENT                                                                                                  \
     for (uint i = 0; i < n; ++i)                                                                                      \
@@ -311,3 +306,4 @@ void backward_columns(const __global storage_t(Y)* dy, ulong dy_offset, const __
                    backward_value(load_part(Y, dy, AT, lanes, 0), load_part(Y, y, AT, lanes, 0), sum[v]));
     }
 }
+#endif

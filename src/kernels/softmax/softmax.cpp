@@ -6,6 +6,7 @@
 
 #include "kernels/team.hpp"
 #include "core/operands.hpp"
+#include "core/resident_items.hpp"
 
 namespace clprim {
 namespace {
@@ -41,6 +42,62 @@ void require_fit(const Tensor& a, const Tensor& b)
                           name_of(a.dtype), " and ", name_of(b.dtype));
 }
 
+// How a GPU's work-items share columns: `high` of them each one, all of whose elements they keep if that is few.
+struct Columns {
+    unsigned group = 64, high = 1, kept = 0;
+
+    // `most`: numbers that a work-item may keep.
+    Columns(const Device& device, const Split& split, detail::Team team, unsigned most)
+    {
+        const unsigned largest = std::bit_floor(std::min<std::size_t>(256, device.max_work_group_size));
+        const std::int64_t items = static_cast<std::int64_t>(split.outer) * split.inner / team.vec;
+        const auto rows = [&] { return std::bit_ceil((split.n + high - 1) / high); };
+        for (const unsigned next : {4u, team.vec == 1 ? 16u : 32u})
+            if (split.n >= 2 * next && (items * high < detail::resident_items(device) || rows() * team.vec > most)) {
+                high = next;
+                group = largest;
+            }
+        kept = rows() * team.vec <= most ? rows() : 0;
+    }
+    std::string options() const
+    {
+        return " -DGROUP=" + std::to_string(group) + " -DHIGH=" + std::to_string(high) +
+               (kept ? " -DKEPT_ROWS=" + std::to_string(kept) : "");
+    }
+};
+
+// Elements of a part where so few rows leave a GPU idle that a second launch costs less; 0 where they do not.
+std::int64_t part_of(const Device& device, const Split& split, detail::Team team)
+{
+    constexpr std::int64_t worth_a_launch = 32, least = 4;   // steps of a work-item
+    const std::int64_t step = std::int64_t{team.size} * team.vec, rows = static_cast<std::int64_t>(split.outer);
+    const std::int64_t groups = detail::resident_items(device) / team.size;
+    if (device.kind == DeviceKind::cpu || 2 * rows > groups || split.n < worth_a_launch * step)
+        return 0;
+    const std::int64_t steps = std::max(detail::divide_up(std::int64_t{split.n}, groups / rows * step), least);
+    return steps * step;
+}
+
+// Both launches; the last tensor is the result.
+struct Parts {
+    Queue& queue;
+    const Program& program;
+    Range range;
+    const Tensor& partial;
+    cl_uint n, part;
+
+    void run(const Tensor& x, const Tensor& y) const
+    {
+        queue.launch(program.kernel("forward_parts"), range, x, partial, n, part);
+        queue.launch(program.kernel("forward_rest"), range, x, y, partial, n, part);
+    }
+    void run(const Tensor& dy, const Tensor& y, const Tensor& dx) const
+    {
+        queue.launch(program.kernel("backward_parts"), range, dy, y, partial, n, part);
+        queue.launch(program.kernel("backward_rest"), range, dy, y, dx, partial, n, part);
+    }
+};
+
 // `direction` is forward or backward; x has the input's dtype, y the output's.
 template <class... Tensors>
 void run(Queue& queue, const std::string& direction, DataType x, DataType y, bool log, const Split& split,
@@ -59,8 +116,20 @@ void run(Queue& queue, const std::string& direction, DataType x, DataType y, boo
     const unsigned lanes = team.size * team.vec;
     std::string options = detail::define("X", x) + detail::define("Y", y) + detail::define_team(team, acc) +
                           (log ? " -DLOG" : "") + (acc == DataType::float64 ? " -DCLPRIM_WIDE" : "");
+    if (const std::int64_t part = rows ? part_of(queue.device(), split, team) : 0) {
+        const Program& program = queue.context().program("kernels/softmax/softmax.cl", options + " -DPARTS");
+        const Range range = Range::groups({std::size_t(detail::divide_up(std::int64_t{split.n}, part)),
+                                           std::size_t(split.outer), 1}, {team.size, 1, 1});
+        const Tensor partial =
+            queue.context().empty({2, std::int64_t(range.global[0] / team.size * split.outer)}, acc, queue);
+        return Parts{queue, program, range, partial, split.n, cl_uint(part)}.run(tensors...);
+    }
     if (kept)
         options += " -DKEPT=" + std::to_string(std::bit_ceil((split.n + lanes - 1) / lanes));
+    const unsigned numbers = acc == DataType::float64 ? 16 : 32;
+    const Columns columns(queue.device(), split, team, direction == "forward" ? numbers : numbers / 2);
+    if (!rows && !cpu)
+        options += columns.options();
     const Program& program = queue.context().program("kernels/softmax/softmax.cl", options);
     if (rows) {
         const std::int64_t groups = cpu ? queue.device().compute_units * 16 : std::int64_t(split.outer);
@@ -70,8 +139,10 @@ void run(Queue& queue, const std::string& direction, DataType x, DataType y, boo
                      share);
         return;
     }
-    const std::int64_t columns = split.outer * detail::divide_up(split.inner, cpu ? 4 * team.vec : team.vec);
-    queue.launch(program.kernel(direction + "_columns"), cpu ? Range::groups(columns) : Range::linear(columns, 64),
+    const std::int64_t items = split.outer * detail::divide_up(split.inner, cpu ? 4 * team.vec : team.vec);
+    queue.launch(program.kernel(direction + "_columns"),
+                 cpu ? Range::groups(items)
+                     : Range::groups(detail::divide_up(items * columns.high, columns.group), columns.group),
                  tensors..., split.outer, split.n, split.inner);
 }
 
