@@ -30,13 +30,22 @@ Problem checked(const MarginLoss& p, std::int64_t targets_per_sample)
     return {cl_ulong(p.x.size(0)), cl_uint(p.x.size(1)), p.power};
 }
 
+// A CPU's work-item has a sample, on GPUs a group does.
+detail::Team team_of(const Device& device) { return {1, detail::team_for(device, 64).size}; }
+
 Kernel& kernel(Queue& queue, const char* name, DataType dtype)
 {
     return queue.context()
         .program("kernels/loss/margin.cl",
-                 detail::define("X", dtype) + " -DACC=" +
-                     std::string(opencl_compute_type(detail::accumulate_type(dtype))))
+                 detail::define("X", dtype) +
+                     detail::define_team(team_of(queue.device()), detail::accumulate_type(dtype)))
         .kernel(name);
+}
+
+Range samples(Queue& queue, const Problem& problem)
+{
+    const unsigned team = team_of(queue.device()).size;
+    return team == 1 ? Range::linear(problem.batch, 64) : Range::groups(problem.batch, team);
 }
 
 // Checks what a backward pass has beyond the forward one; the step from sample to sample of grad_output.
@@ -60,7 +69,7 @@ void multi_margin_loss(Queue& queue, const MarginLoss& p, const Tensor& loss)
     if (problem.batch == 0)
         return;
     const DataType acc = detail::accumulate_type(p.x.dtype);
-    detail::launch(queue, kernel(queue, "multi_margin", p.x.dtype), Range::linear(problem.batch, 64), p.x, p.target,
+    detail::launch(queue, kernel(queue, "multi_margin", p.x.dtype), samples(queue, problem), p.x, p.target,
                    p.weight, problem, AccScalar{p.margin, acc}, queue.error_buffer(),
                    Queue::error_code("multi_margin_loss"), loss);
     queue.expect_errors();
@@ -77,7 +86,7 @@ void multi_margin_loss_backward(Queue& queue, const MarginLossBackward& p)
     if (problem.batch == 0)
         return;
     const DataType acc = detail::accumulate_type(p.forward.x.dtype);
-    detail::launch(queue, kernel(queue, "multi_margin_backward", p.forward.x.dtype), Range::linear(problem.batch, 64),
+    detail::launch(queue, kernel(queue, "multi_margin_backward", p.forward.x.dtype), samples(queue, problem),
                    p.grad_output, p.forward.x, p.forward.target, p.forward.weight, problem,
                    AccScalar{p.forward.margin, acc}, AccScalar{p.scale, acc}, step,
                    p.grad_input);
@@ -92,7 +101,7 @@ void multilabel_margin_loss(Queue& queue, const MarginLoss& p, const Tensor& los
     detail::require_elements("multilabel_margin_loss", {"is_target", is_target}, p.x.numel(), p.x.dtype);
     if (problem.batch == 0)
         return;
-    queue.launch(kernel(queue, "multilabel_margin", p.x.dtype), Range::linear(problem.batch, 64), p.x, p.target,
+    queue.launch(kernel(queue, "multilabel_margin", p.x.dtype), samples(queue, problem), p.x, p.target,
                  problem, queue.error_buffer(), Queue::error_code("multilabel_margin_loss"), loss, is_target);
     queue.expect_errors();
 }
@@ -109,7 +118,7 @@ void multilabel_margin_loss_backward(Queue& queue, const MarginLossBackward& p)
         return;
     const DataType acc = detail::accumulate_type(p.forward.x.dtype);
     detail::launch(queue, kernel(queue, "multilabel_margin_backward", p.forward.x.dtype),
-                   Range::linear(problem.batch, 64), p.grad_output, p.forward.x, p.forward.target, p.is_target,
+                   samples(queue, problem), p.grad_output, p.forward.x, p.forward.target, p.is_target,
                    problem, AccScalar{p.scale, acc}, step, p.grad_input);
 }
 

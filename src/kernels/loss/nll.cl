@@ -12,6 +12,15 @@ typedef const __global storage_t(X)* input_t;
 typedef struct { ulong batch; uint classes, inner; long ignore_index; } nll_t;
 enum { reduction_none, reduction_mean, reduction_sum };   // as PyTorch numbers them
 
+// Where x has class t of item i. 64-bit division takes hundreds of instructions of GPUs.
+static inline ulong place_of(const nll_t* p, ulong i, ulong t)
+{
+    if (p->inner == 1)
+        return i * p->classes + t;
+    const ulong n = i >> 32 == 0 ? (uint)i / p->inner : i / p->inner;
+    return (n * p->classes + t) * p->inner + (i - n * p->inner);
+}
+
 // The weight of item i's target, and through `term` its loss.
 static inline acc_t item_loss(input_t x, const __global storage_t(T)* target, input_t weight, const nll_t* p, ulong i,
                        acc_t* term, __global int* errors, int code)
@@ -25,7 +34,7 @@ static inline acc_t item_loss(input_t x, const __global storage_t(T)* target, in
         return 0;
     }
     const acc_t w = weight ? load(X, weight, t) : 1;
-    *term = -w * load(X, x, (i / p->inner * p->classes + t) * p->inner + i % p->inner);
+    *term = -w * load(X, x, place_of(p, i, t));
     return w;
 }
 
@@ -55,6 +64,36 @@ static inline void write_total(acc_t losses, acc_t weights, int reduction, __glo
     store(X, loss, 0, reduction == reduction_mean ? losses / weights : losses);
 }
 
+#if TEAM > 1
+#define AHEAD 4   // items whose targets, and then losses, are on their way together
+
+// Adds items i, i + TEAM and so on, AHEAD of them, below `end`.
+static inline void add_items(input_t x, const __global storage_t(T)* target, input_t weight, const nll_t* p, ulong i,
+                             ulong end, acc_t* losses, acc_t* weights, __global int* errors, int code)
+{
+    long targets[AHEAD];
+    acc_t terms[AHEAD], counts[AHEAD];
+#pragma unroll
+    for (uint e = 0; e < AHEAD; ++e)
+        targets[e] = i + e * TEAM < end ? load(T, target, i + e * TEAM) : p->ignore_index;
+#pragma unroll
+    for (uint e = 0; e < AHEAD; ++e) {
+        const long t = targets[e];
+        const bool known = t >= 0 && t < p->classes && t != p->ignore_index;
+        if (!known && t != p->ignore_index)
+            clprim_index_error(errors, code, t, p->classes);
+        const ulong at = i + e * TEAM, place = known ? place_of(p, at, t) : 0;
+        counts[e] = !known ? 0 : weight ? load(X, weight, t) : 1;
+        terms[e] = known ? -counts[e] * load(X, x, place) : 0;
+    }
+#pragma unroll
+    for (uint e = 0; e < AHEAD; ++e) {
+        *losses += terms[e];
+        *weights += counts[e];
+    }
+}
+#endif
+
 // partial[2][parts]: sums of losses and of weights over items [group * part_size, ...), by a team. A lone team
 // finishes.
 __kernel __attribute__((reqd_work_group_size(TEAM, 1, 1)))
@@ -66,11 +105,16 @@ void nll_partial(NLL_PARAMETERS, __global acc_t* partial, ulong partial_offset, 
     NLL_OFFSETS
     const ulong begin = get_group_id(0) * part_size, end = min(begin + part_size, problem.batch * problem.inner);
     acc_t losses = 0, weights = 0;
-    for (ulong i = begin + team_rank(); i < end; i += TEAM) {
+#if TEAM > 1
+    for (ulong i = begin + team_rank(); i < end; i += AHEAD * TEAM)
+        add_items(x, target, weight, &problem, i, end, &losses, &weights, errors, code);
+#else
+    for (ulong i = begin; i < end; ++i) {
         acc_t term;
         weights += item_loss(x, target, weight, &problem, i, &term, errors, code);
         losses += term;
     }
+#endif
     losses = team_sum(losses, scratch);
     weights = team_sum(weights, scratch);
     if (team_rank() == 0 && !partial)
@@ -81,16 +125,21 @@ void nll_partial(NLL_PARAMETERS, __global acc_t* partial, ulong partial_offset, 
     }
 }
 
-__kernel void nll_total(const __global acc_t* partial, ulong partial_offset, uint parts, int reduction,
-                        __global storage_t(X)* loss, ulong loss_offset, __global storage_t(X)* total_weight,
-                        ulong total_weight_offset)
+__kernel __attribute__((reqd_work_group_size(TEAM, 1, 1)))
+void nll_total(const __global acc_t* partial, ulong partial_offset, uint parts, int reduction,
+               __global storage_t(X)* loss, ulong loss_offset, __global storage_t(X)* total_weight,
+               ulong total_weight_offset)
 {
+    TEAM_SCRATCH(acc_t, scratch);
     acc_t losses = 0, weights = 0;
-    for (uint p = 0; p < parts; ++p) {
+    for (uint p = team_rank(); p < parts; p += TEAM) {
         losses += partial[partial_offset + p];
         weights += partial[partial_offset + parts + p];
     }
-    write_total(losses, weights, reduction, loss + loss_offset, total_weight + total_weight_offset);
+    losses = team_sum(losses, scratch);
+    weights = team_sum(weights, scratch);
+    if (team_rank() == 0)
+        write_total(losses, weights, reduction, loss + loss_offset, total_weight + total_weight_offset);
 }
 
 #define BACKWARD_PARAMETERS                                                                                           \

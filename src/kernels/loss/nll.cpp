@@ -2,6 +2,7 @@
 
 #include "kernels/team.hpp"
 #include "core/operands.hpp"
+#include "core/resident_items.hpp"
 
 namespace clprim {
 namespace {
@@ -61,7 +62,12 @@ void nll_loss(Queue& queue, const NllLoss& p, const Tensor& loss, const Tensor& 
         queue.launch(built.kernel("nll_each"), Range::linear(items, 64), p.x, p.target, p.weight, problem, errors,
                      code, loss);
     } else {
-        const std::int64_t part = std::max<std::int64_t>(4096, detail::divide_up(items, 256));
+        // A GPU's team takes four items of each member in the time of two loads; a launch takes as long as some ten.
+        const bool cpu = queue.device().kind == DeviceKind::cpu;
+        const std::int64_t groups = detail::resident_items(queue.device()) / team.size;
+        const std::int64_t most = cpu ? 256 : std::clamp<std::int64_t>(groups, 64, 1024);
+        const std::int64_t least = cpu ? 4096 : items <= 8192 ? 8192 : 1024;
+        const std::int64_t part = std::max(least, detail::divide_up(items, most));
         const cl_uint parts = std::max<std::int64_t>(1, detail::divide_up(items, part));
         Tensor partial;
         if (parts > 1)
@@ -69,8 +75,8 @@ void nll_loss(Queue& queue, const NllLoss& p, const Tensor& loss, const Tensor& 
         queue.launch(built.kernel("nll_partial"), Range::groups(parts, team.size), p.x, p.target, p.weight, problem,
                      errors, code, partial, cl_ulong(part), cl_int(p.reduction), loss, total_weight);
         if (parts > 1)
-            queue.launch(built.kernel("nll_total"), Range::groups(1), partial, parts, cl_int(p.reduction), loss,
-                         total_weight);
+            queue.launch(built.kernel("nll_total"), Range::groups(1, team.size), partial, parts,
+                         cl_int(p.reduction), loss, total_weight);
     }
     queue.expect_errors();
 }
