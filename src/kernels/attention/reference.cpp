@@ -29,9 +29,10 @@ Tensor attention_delta(Queue& queue, const Attention& p, const AttentionResults&
     const Tensor delta = queue.context().empty({queries(p)}, accumulate_type(r.y.dtype), queue);
     Attention plain = p;
     plain.dropout = 0;   // which changes nothing here, and need not be compiled twice
+    const std::int64_t lanes = queue.device().kind == DeviceKind::cpu ? 1 : 8;   // of a row, as in delta.cl
     launch(queue,
            queue.context().program("kernels/attention/delta.cl", attention_options(plain)).kernel("row_products"),
-           rows(queries(p)), r.y, r.grad_y, delta, attention_arguments(p, r.y), gradient_layouts(r.grad_y, {}));
+           rows(lanes * queries(p)), r.y, r.grad_y, delta, attention_arguments(p, r.y), gradient_layouts(r.grad_y, {}));
     return delta;
 }
 
