@@ -21,9 +21,14 @@ using TensorList = std::vector<Tensor>;
 //   unary:  sqrt rsqrt neg abs reciprocal exp sign zero
 //   a, s:   add_scalar sub_scalar mul_scalar div_scalar maximum_scalar minimum_scalar pow_scalar
 //   a, b:   add_list (a + s b)  sub_list (a - s b)  mul_list  div_list  maximum_list  minimum_list  lerp (by s)  copy
+//   a, b of one element each: mul_number
 //   a, b, c: addcmul (a + s b c)  addcdiv (a + s b / c)  lerp_list (by c)
 // Throws InvalidArgument for an unknown operator.
 void foreach(Queue& queue, std::string_view name, std::span<const TensorList> lists, std::span<const double> scalars);
+
+// norms[t] = the norm of tensor t, of order 1, 2 or infinity; all tensors and norms, which are contiguous, have one
+// floating-point dtype.
+void foreach_norm(Queue& queue, const TensorList& tensors, double order, const Tensor& norms);
 
 // What optimiser steps share. The learning rate comes as a number or, if defined, as a float32 tensor of one element.
 // With grad_scale (float32, one element), gradients are divided by it and written back; with found_inf, the whole step

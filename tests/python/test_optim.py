@@ -172,3 +172,49 @@ def test_fused_step_with_a_scaled_gradient():
     optimizer.found_inf = torch.tensor(1.0, device=device)
     optimizer.step()
     assert p.cpu().eq(0.5).all()
+
+
+@pytest.mark.parametrize("order", [2, 1, float("inf"), 3])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+def test_norms_of_many_tensors(order, dtype):
+    torch.manual_seed(2)
+    shapes = ((3, 4, 5), (7,), (), (70, 33), (20000,), (1, 1025))
+    tensors = [torch.randn(s, dtype=torch.float64).to(dtype) for s in shapes]
+    tensors.append(torch.randn(40, 30).to(dtype).t())
+    if order != float("inf"):
+        tensors.append(torch.empty(0, dtype=dtype))
+    norms = torch._foreach_norm([t.to(device) for t in tensors], order)
+    for tensor, norm in zip(tensors, norms):
+        torch.testing.assert_close(norm.cpu(), torch.linalg.vector_norm(tensor.double(), order).to(dtype))
+        assert norm.shape == ()
+    tensors[3][5, 7] = float("nan")
+    norms = torch._foreach_norm([t.to(device) for t in tensors], order)
+    assert [i for i, norm in enumerate(norms) if norm.isnan().item()] == [3]
+
+
+def test_clipped_gradients_take_few_launches():
+    parameters = copy.deepcopy(model()).to(device)
+    for p in parameters:
+        p.grad = torch.randn(p.shape).to(device)
+    expected = torch.cat([p.grad.cpu().double().flatten() for p in parameters]).norm()
+    before = torch.ocl.kernel_launches()
+    total = torch.nn.utils.clip_grad_norm_(parameters, 0.5)
+    assert torch.ocl.kernel_launches() - before <= 10
+    torch.testing.assert_close(total.cpu().double(), expected, rtol=1e-5, atol=0)
+    clipped = torch.cat([p.grad.cpu().double().flatten() for p in parameters]).norm()
+    assert clipped.item() == pytest.approx(0.5, rel=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+def test_many_tensors_times_a_number_of_the_device(dtype):
+    tensors = [torch.randn(s).to(dtype) for s in ((3, 4), (1025,), (), (0, 2))]
+    mine, factor = [t.to(device) for t in tensors], torch.tensor(0.7, dtype=dtype)
+    for result, tensor in zip(torch._foreach_mul(mine, factor.to(device)), tensors):
+        torch.testing.assert_close(result.cpu(), tensor * factor)
+    torch._foreach_mul_(mine, factor.to(device))
+    for result, tensor in zip(mine, tensors):
+        torch.testing.assert_close(result.cpu(), tensor * factor)
+    torch._foreach_mul_(mine, mine[2])   # one of them itself
+    torch._foreach_mul_(reference := [t * factor for t in tensors], reference[2])
+    for result, tensor in zip(mine, reference):
+        torch.testing.assert_close(result.cpu(), tensor)

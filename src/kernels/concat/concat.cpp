@@ -143,6 +143,22 @@ void join_by_table(Queue& queue, std::span<const Tensor> inputs, std::size_t axi
                  cl_ulong(count), cl_ulong(tensors), cl_ulong(rows), cl_ulong(each), cl_ulong(width));
 }
 
+// Inputs that lie behind each other as they will in `out`, such as the numbers that one launch has written, as one.
+std::vector<Tensor> merged(std::span<const Tensor> inputs, std::size_t axis)
+{
+    std::vector<Tensor> result;
+    for (const Tensor& input : inputs) {
+        Tensor* last = result.empty() ? nullptr : &result.back();
+        if (last && last->memory == input.memory && last->dtype == input.dtype && last->is_contiguous() &&
+            input.is_contiguous() && row_of(input, axis) == input.numel() &&
+            last->buffer_offset() + static_cast<std::uint64_t>(last->numel()) == input.buffer_offset())
+            last->shape[axis] += input.size(axis);
+        else
+            result.push_back(input);
+    }
+    return result;
+}
+
 }  // namespace
 
 void concat(Queue& queue, std::span<const Tensor> inputs, std::size_t axis, const Tensor& out)
@@ -161,6 +177,8 @@ void concat(Queue& queue, std::span<const Tensor> inputs, std::size_t axis, cons
     require(begin == out.size(axis), "concat: inputs add up to ", begin, " along axis ", axis, ", output has ",
             out.size(axis));
     begin = 0;
+    const std::vector<Tensor> neighbours = merged(inputs, axis);
+    inputs = neighbours;
     if (joins_by_table(queue, inputs, axis, out))
         return join_by_table(queue, inputs, axis, out);
     if (joins(queue, inputs, axis, out)) {

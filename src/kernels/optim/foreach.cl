@@ -35,7 +35,7 @@
 #define VALUE (a + s * b)
 #elif defined(OP_sub_list)
 #define VALUE (a - s * b)
-#elif defined(OP_mul_list)
+#elif defined(OP_mul_list) || defined(OP_mul_number)
 #define VALUE (a * b)
 #elif defined(OP_div_list)
 #define VALUE (a / b)
@@ -72,7 +72,11 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void foreach(TABLE_P
     {
         real a = load(T, input, i);
 #if LISTS > 2
+#ifdef OP_mul_number
+        real b = load(T, second, 0);
+#else
         real b = load(T, second, i);
+#endif
 #endif
 #if LISTS > 3
         real c = load(T, third, i);

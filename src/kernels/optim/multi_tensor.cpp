@@ -76,7 +76,15 @@ struct Batch {
 
 }  // namespace
 
-std::string multi_tensor_options(std::span<const TensorList* const> lists, std::string_view name, int steps)
+std::uint64_t multi_tensor_parts(const Device& device, const Tensor& tensor)
+{
+    const Groups per = groups_of(device);
+    const std::uint64_t groups = (static_cast<std::uint64_t>(tensor.numel()) + per.elements - 1) / per.elements;
+    return device.kind == DeviceKind::cpu ? groups * per.size : groups;
+}
+
+std::string multi_tensor_options(std::span<const TensorList* const> lists, std::string_view name, int steps,
+                                 DataType steps_type)
 {
     const TensorList& first = *lists[0];
     require(!first.empty() && is_floating_point(first[0].dtype), name, ": expected lists of floating-point tensors");
@@ -86,7 +94,7 @@ std::string multi_tensor_options(std::span<const TensorList* const> lists, std::
         const bool is_steps = static_cast<int>(l) == steps;
         for (std::size_t t = 0; t < list.size(); ++t) {
             list[t].check(name, "a tensor of the lists");
-            require(list[t].dtype == (is_steps ? DataType::float32 : first[0].dtype), name, ": unexpected dtype ",
+            require(list[t].dtype == (is_steps ? steps_type : first[0].dtype), name, ": unexpected dtype ",
                     name_of(list[t].dtype));
             if (!(is_steps ? list[t].numel() == 1 : list[t].numel() == first[t].numel())) [[unlikely]]
                 throw InvalidArgument(detail::concat(name, ": tensors of shapes ", to_string(first[t].shape), " and ",

@@ -21,7 +21,7 @@ constexpr struct {
     {"mul_scalar", 2},     {"div_scalar", 2},     {"pow_scalar", 2}, {"add_list", 3},   {"sub_list", 3},
     {"maximum_scalar", 2}, {"minimum_scalar", 2}, {"mul_list", 3},   {"div_list", 3},   {"maximum_list", 3},
     {"minimum_list", 3},   {"lerp", 3},           {"copy", 3},       {"addcmul", 4},    {"addcdiv", 4},
-    {"lerp_list", 4},
+    {"lerp_list", 4},      {"mul_number", 3},
 };
 
 using Lists = std::vector<const TensorList*>;
@@ -71,7 +71,9 @@ void foreach(Queue& queue, std::string_view name, std::span<const TensorList> li
     Lists pointers;
     for (const TensorList& list : lists)
         pointers.push_back(&list);
-    const std::string options = multi_tensor_options(pointers, name) + " -DOP_" + std::string(name);
+    const int numbers = name == "mul_number" ? 2 : -1;   // the list of tensors of one element
+    const std::string options =
+        multi_tensor_options(pointers, name, numbers, lists[0][0].dtype) + " -DOP_" + std::string(name);
     launch_multi_tensor(queue, queue.context().program("kernels/optim/foreach.cl", options).kernel("foreach"), pointers,
                         scalars);
 }

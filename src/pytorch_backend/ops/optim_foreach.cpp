@@ -16,6 +16,7 @@
 #include <ATen/ops/_foreach_minimum_native.h>
 #include <ATen/ops/_foreach_mul_native.h>
 #include <ATen/ops/_foreach_neg_native.h>
+#include <ATen/ops/_foreach_norm_native.h>
 #include <ATen/ops/_foreach_pow_native.h>
 #include <ATen/ops/_foreach_reciprocal_native.h>
 #include <ATen/ops/_foreach_rsqrt_native.h>
@@ -23,6 +24,7 @@
 #include <ATen/ops/_foreach_sqrt_native.h>
 #include <ATen/ops/_foreach_sub_native.h>
 #include <ATen/ops/_foreach_zero_native.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 
@@ -188,6 +190,44 @@ void copy_(at::TensorList self, at::TensorList source, bool non_blocking)
                           : at::native::foreach_tensor_copy_list_kernel_slow_(self, source, non_blocking);
 }
 
+// Whether a list can share a launch with a number that lies on the device, and in none of its tensors.
+bool alike(at::TensorList self, const at::Tensor& number)
+{
+    return alike({self}) && number.numel() == 1 && number.dim() == 0 && number.device() == self[0].device() &&
+           number.scalar_type() == self[0].scalar_type() &&
+           std::ranges::none_of(self, [&](const at::Tensor& tensor) { return tensor.is_alias_of(number); });
+}
+
+Tensors mul_tensor(at::TensorList self, const at::Tensor& number)
+{
+    if (!alike(self, number))
+        return at::native::foreach_tensor_mul_tensor_kernel_slow(self, number);
+    Tensors out = like(self);
+    run("mul_number", out, {self, Tensors(self.size(), number)});
+    return out;
+}
+
+void mul_tensor_(at::TensorList self, const at::Tensor& number)
+{
+    if (alike(self, number))
+        return run("mul_number", self, {self, Tensors(self.size(), number)});
+    at::native::foreach_tensor_mul_tensor_kernel_slow_(self, number);
+}
+
+// The norms lie side by side, so that what stacks them copies once.
+Tensors norm(at::TensorList self, const at::Scalar& ord, std::optional<at::ScalarType> dtype)
+{
+    at::native::check_foreach_api_restrictions(self);
+    const double order = ord.isComplex() ? NAN : ord.to<double>();
+    const bool empty = std::ranges::any_of(self, [](const at::Tensor& tensor) { return tensor.numel() == 0; });
+    if (!alike({self}) || (order != 1 && order != 2 && !(order == INFINITY && !empty)) ||
+        dtype.value_or(self[0].scalar_type()) != self[0].scalar_type())
+        return at::native::foreach_tensor_norm_slow(self, ord, dtype);
+    const at::Tensor norms = at::empty({static_cast<std::int64_t>(self.size())}, self[0].options());
+    clprim::foreach_norm(current_queue(norms), views(self), order, view(norms));
+    return norms.unbind();
+}
+
 }  // namespace
 
 // A row registers an operator and its in-place form, both under their schemas' overload name.
@@ -206,6 +246,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     ROW(Unary, "sign", "", "sign", foreach_tensor_sign_slow)
     m.impl("_foreach_zero_", zero_);
     m.impl("_foreach_copy_", copy_);
+    m.impl("_foreach_norm.Scalar", norm);
+    m.impl("_foreach_mul.Tensor", mul_tensor);
+    m.impl("_foreach_mul_.Tensor", mul_tensor_);
 
     ROW(WithScalar, "add", ".Scalar", "add_scalar", foreach_tensor_add_scalar_kernel_slow)
     ROW(WithScalar, "sub", ".Scalar", "sub_scalar", foreach_tensor_sub_scalar_kernel_slow)
