@@ -164,12 +164,17 @@ CLPRIM_FOLD(double, lane_max_double, fmax)
 #ifdef TEAM
 #define team_sum CLPRIM_CAT(team_sum_, ACC)
 #define team_max CLPRIM_CAT(team_max_, ACC)
+#ifndef TEAMS   // of a work-group, whose second axis counts them; they meet barriers together
+#define TEAMS 1
+#endif
 #if TEAM == 1
 #define TEAM_SCRATCH(T, name) __local T* const name = 0
 #define team_rank() 0u
 #define CLPRIM_TEAM_FOLD(T, NAME, OP2) static inline T NAME(T v, __local T* scratch) { return v; }
 #else
-#define TEAM_SCRATCH(T, name) __local T name[TEAM]
+#define TEAM_SCRATCH(T, name)                                                                                         \
+    __local T name##_of_teams[TEAM * TEAMS];                                                                          \
+    __local T* const name = name##_of_teams + (TEAMS > 1 ? get_local_id(1) * TEAM : 0)
 #define team_rank() ((uint)get_local_id(0))
 #define CLPRIM_TEAM_FOLD(T, NAME, OP2)                                                                                \
     static inline T NAME(T v, __local T* scratch)                                                                     \

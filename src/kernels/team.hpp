@@ -16,7 +16,15 @@ namespace clprim::detail {
 // a GPU.
 struct Team {
     unsigned vec, size;
+    unsigned teams = 1;   // of a work-group
 };
+
+// Small teams share a group: cores hold few groups.
+inline void share_group(Team& team, const Device& device)
+{
+    while (team.size > 1 && 2 * team.size * team.teams <= std::min<std::size_t>(128, device.max_work_group_size))
+        team.teams *= 2;
+}
 
 inline Team team_for(const Device& device, unsigned gpu_size = 256)
 {
@@ -104,7 +112,8 @@ inline std::string define(std::string_view name, DataType type)
 inline std::string define_team(Team team, DataType accumulate)
 {
     return detail::concat(" -DVEC=", team.vec, " -DTEAM=", team.size, " -DACC=", opencl_compute_type(accumulate),
-                          " -DPARTIAL=", name_of(accumulate));
+                          " -DPARTIAL=", name_of(accumulate), team.teams > 1 ? " -DTEAMS=" : "",
+                          team.teams > 1 ? std::to_string(team.teams) : "");
 }
 
 }  // namespace clprim::detail

@@ -68,7 +68,16 @@ static inline moments_t row_moments(input_t x, uint n, acc_t epsilon, __local ac
     const ulong last_row = min((ulong)(get_group_id(0) + 1) * share, rows);                                           \
     for (ulong r = get_group_id(0) * (ulong)share; r < last_row; ++r)
 
-__kernel __attribute__((reqd_work_group_size(TEAM, 1, 1)))
+// Teams that share a GPU's group have a row each, those behind the last one it once more.
+#if TEAMS > 1
+#define OWNED(r) ((r) == (ulong)get_group_id(0) * TEAMS + get_local_id(1))
+#define FOR_OWN_ROWS(r) const ulong r = min((ulong)get_group_id(0) * TEAMS + get_local_id(1), rows - 1);
+#else
+#define OWNED(r) true
+#define FOR_OWN_ROWS(r) FOR_ROWS(r)
+#endif
+
+__kernel __attribute__((reqd_work_group_size(TEAM, TEAMS, 1)))
 void layer_norm(input_t x, ulong x_offset, weight_t weight, ulong weight_offset, weight_t bias, ulong bias_offset,
                 __global storage_t(X)* y, ulong y_offset, __global acc_t* mean, ulong mean_offset,
                 __global acc_t* rstd, ulong rstd_offset, ulong rows, uint n, uint share, acc_t epsilon)
@@ -78,17 +87,17 @@ void layer_norm(input_t x, ulong x_offset, weight_t weight, ulong weight_offset,
         weight += weight_offset;
     if (bias)
         bias += bias_offset;
-    FOR_ROWS(r)
+    FOR_OWN_ROWS(r)
     {
         input_t in = x + x_offset + r * n;
         __global storage_t(X)* out = y + y_offset + r * n;
         const moments_t m = row_moments(in, n, epsilon, scratch);
-        if (team_rank() == 0) {
+        if (team_rank() == 0 && OWNED(r)) {
             if (mean)
                 mean[mean_offset + r] = m.mean;
             rstd[rstd_offset + r] = m.rstd;
         }
-        FOR_TEAM(i, n)
+        FOR_TEAM(i, OWNED(r) ? n : 0)
         {
             const vec_t normal = (load_part(X, in, i, lanes, 0) - m.mean) * m.rstd;
             const vec_t shift = bias ? load_part(W, bias, i, lanes, 0) : (vec_t)(0);

@@ -24,7 +24,7 @@ struct Rows {
     // `row` is the length a team walks at a time, of the tensors given.
     Rows(Queue& queue_, DataType x, DataType weight, std::int64_t row, bool rms,
          std::initializer_list<const Tensor*> tensors)
-        : queue(queue_), acc(detail::accumulate_type(x)), team(detail::team_for_rows(queue.device(), row, tensors)),
+        : queue(queue_), acc(detail::accumulate_type(x)), team(team_of(queue.device(), row, tensors)),
           program(queue.context().program("kernels/norm/row_norm.cl",
                                           detail::define("X", x) + detail::define("W", weight) +
                                               detail::define_team(team, acc) + (rms ? " -DRMS" : ""))),
@@ -32,6 +32,12 @@ struct Rows {
     {
     }
 
+    static detail::Team team_of(const Device& device, std::int64_t row, std::initializer_list<const Tensor*> tensors)
+    {
+        detail::Team team = detail::team_for_rows(device, row, tensors);
+        detail::share_group(team, device);
+        return team;
+    }
     cl_uint share(std::int64_t rows) const
     {
         return cpu ? divide_up(rows, std::int64_t(queue.device().compute_units) * 16) : 1;
@@ -108,7 +114,11 @@ void layer_norm(Queue& queue, const LayerNorm& p)
     require_rows(p.rstd, "rstd", p.x, rows);
     const Rows kernels(queue, p.x.dtype, weight_type(p.x.dtype, {&p.weight, &p.bias}, p.n), p.n, p.rms,
                        {&p.x, &p.y, &p.weight, &p.bias});
-    detail::launch(queue, kernels.program.kernel("layer_norm"), kernels.range(rows), p.x, p.weight, p.bias, p.y,
+    const detail::Team team = kernels.team;
+    const Range range = kernels.cpu ? kernels.range(rows)
+                                    : Range::groups({std::size_t(divide_up(rows, std::int64_t(team.teams))), 1, 1},
+                                                    {team.size, team.teams, 1});
+    detail::launch(queue, kernels.program.kernel("layer_norm"), range, p.x, p.weight, p.bias, p.y,
                    p.mean, p.rstd, cl_ulong(rows), cl_uint(p.n), kernels.share(rows), AccScalar{p.eps, kernels.acc});
 }
 

@@ -98,7 +98,8 @@ static inline vec_t backward_value(vec_t dy, vec_t y, vec_t sum)
 // Behind the end the last vector is read once more: loads without conditions are under way together.
 #define KEPT_FROM(k) min(KEPT_AT(k), n - VEC)
 
-static inline void forward_kept(const __global storage_t(X)* in, __global storage_t(Y)* out, uint n,
+// `written`: n, or 0 where a team has no row of its own.
+static inline void forward_kept(const __global storage_t(X)* in, __global storage_t(Y)* out, uint n, uint written,
                                 __local acc_t* scratch)
 {
     vec_t kept[KEPT], largest = -INFINITY, sum = 0;
@@ -119,7 +120,7 @@ static inline void forward_kept(const __global storage_t(X)* in, __global storag
     }
     const vec_t s = sum_to_scale((vec_t)(team_sum(lane_sum(sum), scratch)));
     EACH_KEPT
-        if (KEPT_AT(k) < n)
+        if (KEPT_AT(k) < written)
 #ifdef LOG
             store_vector(Y, out, KEPT_AT(k), kept[k] - m - s);
 #else
@@ -128,7 +129,7 @@ static inline void forward_kept(const __global storage_t(X)* in, __global storag
 }
 
 static inline void backward_kept(const __global storage_t(Y)* grad, const __global storage_t(Y)* out,
-                                 __global storage_t(X)* result, uint n, __local acc_t* scratch)
+                                 __global storage_t(X)* result, uint n, uint written, __local acc_t* scratch)
 {
     vec_t dy[KEPT], y[KEPT], sum = 0;
     EACH_KEPT
@@ -140,7 +141,7 @@ static inline void backward_kept(const __global storage_t(Y)* grad, const __glob
         sum += KEPT_AT(k) < n ? backward_term(dy[k], y[k]) : (vec_t)(0);
     const vec_t total = team_sum(lane_sum(sum), scratch);
     EACH_KEPT
-        if (KEPT_AT(k) < n)
+        if (KEPT_AT(k) < written)
             store_vector(X, result, KEPT_AT(k), backward_value(dy[k], y[k], total));
 }
 #endif
@@ -175,17 +176,28 @@ static inline void forward_near(const __global storage_t(X)* in, __global storag
 }
 #endif
 
-__kernel __attribute__((reqd_work_group_size(TEAM, 1, 1)))
+// Teams that share a group have a row each, those behind the last one it once more.
+#ifdef KEPT
+#define OWNED(row) ((row) == (ulong)get_group_id(0) * TEAMS + get_local_id(1))
+#define EACH_ROW_OF_TEAM(row)                                                                                         \
+    const ulong row = min((ulong)get_group_id(0) * TEAMS + get_local_id(1), rows - 1);
+#else
+#define EACH_ROW_OF_TEAM(row)                                                                                         \
+    const ulong end = min((ulong)(get_group_id(0) + 1) * share, rows);                                                \
+    for (ulong row = get_group_id(0) * (ulong)share; row < end; ++row)
+#endif
+
+__kernel __attribute__((reqd_work_group_size(TEAM, TEAMS, 1)))
 void forward_rows(const __global storage_t(X)* x, ulong x_offset, __global storage_t(Y)* y, ulong y_offset,
                   ulong rows, uint n, uint share)
 {
     TEAM_SCRATCH(acc_t, scratch);
-    const ulong end = min((ulong)(get_group_id(0) + 1) * share, rows);
-    for (ulong row = get_group_id(0) * (ulong)share; row < end; ++row) {
+    EACH_ROW_OF_TEAM(row)
+    {
         const __global storage_t(X)* in = x + x_offset + row * n;
         __global storage_t(Y)* out = y + y_offset + row * n;
 #ifdef KEPT
-        forward_kept(in, out, n, scratch);
+        forward_kept(in, out, n, OWNED(row) ? n : 0, scratch);
 #else
 #ifdef NEAR
         if (n <= NEAR) {
@@ -212,18 +224,18 @@ void forward_rows(const __global storage_t(X)* x, ulong x_offset, __global stora
     }
 }
 
-__kernel __attribute__((reqd_work_group_size(TEAM, 1, 1)))
+__kernel __attribute__((reqd_work_group_size(TEAM, TEAMS, 1)))
 void backward_rows(const __global storage_t(Y)* dy, ulong dy_offset, const __global storage_t(Y)* y, ulong y_offset,
                    __global storage_t(X)* dx, ulong dx_offset, ulong rows, uint n, uint share)
 {
     TEAM_SCRATCH(acc_t, scratch);
-    const ulong end = min((ulong)(get_group_id(0) + 1) * share, rows);
-    for (ulong row = get_group_id(0) * (ulong)share; row < end; ++row) {
+    EACH_ROW_OF_TEAM(row)
+    {
         const __global storage_t(Y)* grad = dy + dy_offset + row * n;
         const __global storage_t(Y)* out = y + y_offset + row * n;
         __global storage_t(X)* result = dx + dx_offset + row * n;
 #ifdef KEPT
-        backward_kept(grad, out, result, n, scratch);
+        backward_kept(grad, out, result, n, OWNED(row) ? n : 0, scratch);
 #else
         vec_t sum = 0;
         EACH_VECTOR

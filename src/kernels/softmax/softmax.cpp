@@ -113,6 +113,8 @@ void run(Queue& queue, const std::string& direction, DataType x, DataType y, boo
     const bool kept = rows && !cpu && split.n <= most * team.size * team.vec;
     while (kept && team.size > 32 && split.n <= most * team.size / 2 * team.vec)
         team.size /= 2;
+    if (kept)
+        detail::share_group(team, queue.device());
     const unsigned lanes = team.size * team.vec;
     std::string options = detail::define("X", x) + detail::define("Y", y) + detail::define_team(team, acc) +
                           (log ? " -DLOG" : "") + (acc == DataType::float64 ? " -DCLPRIM_WIDE" : "");
@@ -135,8 +137,9 @@ void run(Queue& queue, const std::string& direction, DataType x, DataType y, boo
         const std::int64_t groups = cpu ? queue.device().compute_units * 16 : std::int64_t(split.outer);
         const cl_uint share = detail::divide_up(split.outer, groups);
         queue.launch(program.kernel(direction + "_rows"),
-                     Range::groups(detail::divide_up(split.outer, share), team.size), tensors..., split.outer, split.n,
-                     share);
+                     Range::groups({std::size_t(detail::divide_up(split.outer, share * team.teams)), 1, 1},
+                                   {team.size, team.teams, 1}),
+                     tensors..., split.outer, split.n, share);
         return;
     }
     const std::int64_t items = split.outer * detail::divide_up(split.inner, cpu ? 4 * team.vec : team.vec);
