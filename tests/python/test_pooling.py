@@ -119,6 +119,16 @@ def test_max_unpool(shape):
     assert_close(torch.autograd.grad(got, b, g.to(device))[0].cpu(), torch.autograd.grad(expected, a, g)[0])
 
 
+def test_max_unpool_of_one_place_twice():
+    """The last one stays."""
+    x = torch.arange(1.0, 9).view(1, 2, 2, 2)
+    indices = torch.tensor([[[[3, 3], [0, 3]], [[5, 2], [2, 2]]]])
+    expected = torch.zeros(1, 2, 16)
+    expected[0, 0, [0, 3]], expected[0, 1, [5, 2]] = torch.tensor([3.0, 4]), torch.tensor([5.0, 8])
+    got = F.max_unpool2d(x.to(device), indices.to(device), 2)
+    torch.testing.assert_close(got.cpu(), expected.view(1, 2, 4, 4))
+
+
 def test_max_unpool_reports_a_wild_index():
     with pytest.raises(RuntimeError, match="out of bounds"):
         F.max_unpool2d(torch.ones(1, 1, 1, 1).to(device), torch.full((1, 1, 1, 1), 100).to(device), 2).cpu()

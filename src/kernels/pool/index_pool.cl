@@ -1,5 +1,6 @@
 // Pooling by indices over row-major planes: unpooling, the gradient of a maximum by scattering, and fractional maximum
-// pooling. A work-item of the first two owns a whole plane, so nothing is written by two work-items.
+// pooling. A work-item of the first two owns a whole plane, so nothing is written by two work-items; on GPUs unpooling
+// has one for each element.
 // -DX: dtype; -DSUM: scatter adds, else the last one wins.
 #include "core/dtype.cl"
 #include "core/errors.cl"
@@ -29,6 +30,40 @@ __kernel void scatter_planes(const __global storage_t(X)* x, ulong x_offset, con
 #endif
     }
 }
+
+#ifdef CLPRIM_DEVICE_GPU
+// 64-bit division takes hundreds of instructions.
+static inline ulong quotient(ulong item, uint size) { return item >> 32 == 0 ? (uint)item / size : item / size; }
+
+// claims[indices[i]] becomes the last i of a plane that wants the place, where it was -1: whichever comes first.
+__kernel void claim_places(const __global long* indices, ulong indices_offset, __global int* claims,
+                           ulong claims_offset, ulong items, uint in, uint out, __global int* errors, int code)
+{
+    const ulong item = get_global_id(0);
+    if (item >= items)
+        return;
+    const ulong plane = quotient(item, in);
+    const long to = indices[indices_offset + item];
+    if (to < 0 || to >= out)
+        clprim_index_error(errors, code, to, out);
+    else
+        atomic_max(claims + claims_offset + plane * out + to, (int)(item - plane * in));
+}
+
+__kernel void take_claimed(const __global storage_t(X)* x, ulong x_offset, const __global int* claims,
+                           ulong claims_offset, __global storage_t(X)* y, ulong y_offset, ulong items, uint in,
+                           uint out)
+{
+    const ulong item = get_global_id(0);
+    if (item >= items)
+        return;
+    const int from = claims[claims_offset + item];
+    if (from < 0)
+        store(X, y, y_offset + item, 0);
+    else
+        store(X, y, y_offset + item, load(X, x, x_offset + quotient(item, out) * in + from));
+}
+#endif
 
 typedef struct { int in[3], out[3], extent[3]; uint axes; } fractional_t;
 

@@ -38,9 +38,19 @@ void scatter(Queue& queue, const Tensor& x, const Tensor& indices, const Tensor&
         return;
     require_small_planes(x, name);
     require_small_planes(y, name);
-    queue.launch(program(queue, x.dtype, sum ? " -DSUM" : "").kernel("scatter_planes"), Range::linear(planes, 1), x,
-                 indices, y, cl_ulong(planes), cl_uint(x.numel() / planes), cl_uint(y.numel() / planes),
-                 queue.error_buffer(), Queue::error_code(name));
+    const auto in = cl_uint(x.numel() / planes), out = cl_uint(y.numel() / planes);
+    if (!sum && queue.device().kind == DeviceKind::gpu) {
+        const Tensor claims = queue.context().empty({y.numel()}, DataType::int32, queue);
+        const cl_int none = -1;
+        queue.fill(*claims.memory, 0, claims.nbytes(), &none, sizeof none);
+        queue.launch(program(queue, x.dtype).kernel("claim_places"), Range::linear(x.numel(), 64), indices, claims,
+                     cl_ulong(x.numel()), in, out, queue.error_buffer(), Queue::error_code(name));
+        queue.launch(program(queue, x.dtype).kernel("take_claimed"), Range::linear(y.numel(), 64), x, claims, y,
+                     cl_ulong(y.numel()), in, out);
+    } else {
+        queue.launch(program(queue, x.dtype, sum ? " -DSUM" : "").kernel("scatter_planes"), Range::linear(planes, 1),
+                     x, indices, y, cl_ulong(planes), in, out, queue.error_buffer(), Queue::error_code(name));
+    }
     queue.expect_errors();
 }
 
