@@ -2,6 +2,12 @@
 // column, of which each takes every HIGH-th element. With -DKEPT_ROWS so many elements of each are all of it: it is
 // read once. -DGROUP: work-items of a group.
 #define WIDE (GROUP / HIGH)
+#ifdef SUB_GROUP
+#define COLUMN_KERNEL                                                                                                 \
+    __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1), intel_reqd_sub_group_size(SUB_GROUP)))
+#else
+#define COLUMN_KERNEL __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+#endif
 #ifdef KEPT_ROWS
 #define EACH_ROW _Pragma("unroll") for (uint k = 0; k < KEPT_ROWS; ++k)
 #define ROW(k) (row + (k) * HIGH)
@@ -50,7 +56,7 @@ static inline ulong start_of(ulong item, uint n, uint inner)
     const ulong columns = outer * (inner / VEC), item = (ulong)get_group_id(0) * WIDE + get_local_id(0) % WIDE;       \
     const ulong start = start_of(min(item, columns - 1), n, inner);
 
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+COLUMN_KERNEL
 void forward_columns(const __global storage_t(X)* x, ulong x_offset, __global storage_t(Y)* y, ulong y_offset,
                      ulong outer, uint n, uint inner)
 {
@@ -100,7 +106,7 @@ void forward_columns(const __global storage_t(X)* x, ulong x_offset, __global st
 #endif
 }
 
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+COLUMN_KERNEL
 void backward_columns(const __global storage_t(Y)* dy, ulong dy_offset, const __global storage_t(Y)* y,
                       ulong y_offset, __global storage_t(X)* dx, ulong dx_offset, ulong outer, uint n, uint inner)
 {

@@ -4,6 +4,7 @@
 #include <bit>
 #include <string>
 
+#include "kernels/gemm/gpu_tile.hpp"
 #include "kernels/team.hpp"
 #include "core/operands.hpp"
 #include "core/resident_items.hpp"
@@ -45,24 +46,31 @@ void require_fit(const Tensor& a, const Tensor& b)
 // How a GPU's work-items share columns: `high` of them each one, all of whose elements they keep if that is few.
 struct Columns {
     unsigned group = 64, high = 1, kept = 0;
+    int sub_group = 0;   // SUB_GROUP where what is kept would be spilled
 
     // `most`: numbers that a work-item may keep.
     Columns(const Device& device, const Split& split, detail::Team team, unsigned most)
     {
         const unsigned largest = std::bit_floor(std::min<std::size_t>(256, device.max_work_group_size));
         const std::int64_t items = static_cast<std::int64_t>(split.outer) * split.inner / team.vec;
-        const auto rows = [&] { return std::bit_ceil((split.n + high - 1) / high); };
+        const auto rows = [&] {
+            const unsigned count = (split.n + high - 1) / high;
+            return count <= 8 ? count : std::bit_ceil(count);
+        };
         for (const unsigned next : {4u, team.vec == 1 ? 16u : 32u})
             if (split.n >= 2 * next && (items * high < detail::resident_items(device) || rows() * team.vec > most)) {
                 high = next;
                 group = largest;
             }
         kept = rows() * team.vec <= most ? rows() : 0;
+        if (2 * kept * team.vec > most)
+            sub_group = detail::spilling_sub_group(device);
     }
     std::string options() const
     {
         return " -DGROUP=" + std::to_string(group) + " -DHIGH=" + std::to_string(high) +
-               (kept ? " -DKEPT_ROWS=" + std::to_string(kept) : "");
+               (kept ? " -DKEPT_ROWS=" + std::to_string(kept) : "") +
+               (sub_group ? " -DSUB_GROUP=" + std::to_string(sub_group) : "");
     }
 };
 
