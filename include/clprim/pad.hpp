@@ -1,7 +1,9 @@
-// Padding with a tensor's own elements.
+// Padding, with a tensor's own elements or with a number.
 #pragma once
 
 #include <array>
+#include <cstddef>
+#include <span>
 
 #include <clprim/queue.hpp>
 
@@ -28,6 +30,12 @@ void pad(Queue& queue, const Tensor& x, const Tensor& y, const Padding& padding)
 // grad_input = sum of grad_output over the elements that were copied from each. Floating-point and complex dtypes;
 // summed by the owner in a fixed order: the same bits every run.
 void pad_backward(Queue& queue, const Tensor& grad_output, const Tensor& grad_input, const Padding& padding);
+
+// y is one element everywhere, given as its bytes in memory, but for x, whose first element lies at position `before`
+// of each axis. Negative: so many elements are left out. What y has no room for behind is left out, too. Any strides.
+// Throws InvalidArgument for different dtypes or numbers of dimensions, and for a `before` of another length.
+void pad_constant(Queue& queue, const Tensor& x, const Tensor& y, const Dims& before,
+                  std::span<const std::byte> element);
 
 }  // namespace clprim
 CLPRIM_API_END

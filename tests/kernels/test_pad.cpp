@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <clprim/copy.hpp>
 #include <clprim/pad.hpp>
 
 #include "kernels/host_tensor.hpp"
@@ -53,6 +54,52 @@ TEST(Pad, MatchesDefinition)
         }
 }
 
+// Axes that merge and those that do not, rows in pieces, gaps in x or y, more axes than one launch takes.
+TEST(Pad, ConstantMatchesDefinition)
+{
+    struct Constant {
+        Dims in, out, before;
+        std::size_t first, second;   // axes of y that are swapped in memory
+    };
+    Queue& queue = Context::get(0).queue();
+    for (const Constant& one : {Constant{{2, 3, 4, 5}, {2, 3, 7, 9}, {0, 0, 1, 2}, 0, 0},
+                                Constant{{2, 3, 4, 5}, {2, 3, 4, 9}, {0, 0, -1, 0}, 1, 3},
+                                Constant{{3, 4, 5}, {5, 4, 5}, {1, 0, 0}, 0, 0},
+                                Constant{{3, 1}, {3, 40000}, {0, 39000}, 0, 0},
+                                Constant{{40000}, {39990}, {-20}, 0, 0},
+                                Constant{{4, 5}, {3, 2}, {-1, -2}, 0, 0},
+                                Constant{{4, 5}, {3, 4}, {9, 0}, 0, 1},
+                                Constant{{1, 1}, {3, 4}, {2, 1}, 0, 0},
+                                Constant{{2, 1, 2, 3, 2, 1, 3}, {3, 3, 3, 4, 3, 2, 4}, {1, 1, 0, 1, 1, 0, 1}, 0, 0}}) {
+        std::vector<double> values(one.in.product());
+        std::iota(values.begin(), values.end(), 1);
+        const Tensor x = test::upload(queue, values, one.in);
+        Tensor y = queue.context().empty(one.out, DataType::float32, queue);
+        if (one.first != one.second) {
+            std::swap(y.shape[one.first], y.shape[one.second]);
+            y = queue.context().empty(y.shape, DataType::float32, queue);
+            std::swap(y.shape[one.first], y.shape[one.second]);
+            std::swap(y.strides[one.first], y.strides[one.second]);
+        }
+        std::vector<double> expected(y.numel());
+        for (std::size_t i = 0; i < expected.size(); ++i) {
+            std::int64_t rest = static_cast<std::int64_t>(i), from = 0, step = 1;
+            bool inside = true;
+            for (std::size_t axis = one.out.size(); axis-- > 0; step *= one.in[axis]) {
+                const std::int64_t at = rest % one.out[axis] - one.before[axis];
+                rest /= one.out[axis];
+                inside = inside && at >= 0 && at < one.in[axis];
+                from += at * step;
+            }
+            expected[i] = inside ? values[static_cast<std::size_t>(from)] : -7;
+        }
+        pad_constant(queue, x, y, one.before, element_bytes(DataType::float32, -7));
+        const Tensor dense = queue.context().empty(one.out, DataType::float32, queue);
+        copy(queue, y, dense);
+        EXPECT_EQ(test::download(queue, dense), expected) << to_string(one.in) << " in " << to_string(one.out);
+    }
+}
+
 TEST(Pad, RefusesWhatDoesNotFit)
 {
     Queue& queue = Context::get(0).queue();
@@ -61,6 +108,8 @@ TEST(Pad, RefusesWhatDoesNotFit)
     EXPECT_THROW(pad(queue, x, y, {{4, 0, 0}, 1, PadMode::reflect}), InvalidArgument);
     EXPECT_NO_THROW(pad(queue, x, y, {{4, 0, 0}, 1, PadMode::replicate}));
     EXPECT_THROW(pad(queue, x, y, {{4, 0, 0}, 2, PadMode::replicate}), InvalidArgument);
+    EXPECT_THROW(pad_constant(queue, x, y, {0, 0}, element_bytes(DataType::float32, 0)), InvalidArgument);
+    EXPECT_THROW(pad_constant(queue, x, y, {0, 0, 0}, element_bytes(DataType::float64, 0)), InvalidArgument);
     EXPECT_THROW(pad(queue, x, queue.context().empty({1, 1, 12}, DataType::float64, queue), {{4, 0, 0}, 1}),
                  InvalidArgument);
 }

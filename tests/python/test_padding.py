@@ -1,4 +1,4 @@
-"""Reflection and replication padding against PyTorch's CPU."""
+"""Padding against PyTorch's CPU."""
 import pytest
 import torch
 import torch.nn.functional as F
@@ -6,7 +6,7 @@ from torch.testing import assert_close
 
 from opinfo import case_id, cases, check, check_gradients
 
-CASES = [case for case in cases({"nn.functional.pad"}) if case[0].variant_test_name != "constant"]
+CASES = list(cases({"nn.functional.pad"}))
 MODES = ("reflect", "replicate")
 
 
@@ -73,3 +73,35 @@ def test_empty_batch_out_and_errors(mode, device):
             F.pad(torch.zeros(shape), pads, mode)
         with pytest.raises(expected.type):
             F.pad(torch.zeros(shape, device=device), pads, mode)
+
+
+@pytest.mark.parametrize("pads", ((1, 2), (3, 0, 0, 0), (0, 0, 1, 2), (1, 1, 1, 1), (-1, 3, 2, -2), (0, 0, 0, 0, 2, 1),
+                                  (1, 2, 0, 3, -2, 1), (1, 1, 1, 1, 1, 1, 1, 1), (-5, 1), (-1, -1), (0, 0)))
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex128), ids=str)
+def test_a_number(pads, dtype, device):
+    torch.manual_seed(1)
+    for x in (torch.randn(2, 3, 5, 6), torch.randn(2, 3, 5, 6).to(memory_format=torch.channels_last),
+              torch.randn(6, 5, 3, 4).permute(2, 3, 1, 0)[:, ::2]):
+        x = (x * 9).to(dtype)
+        value = True if dtype == torch.bool else 7
+        y, z = F.pad(x, pads, value=value), F.pad(x.to(device), pads, value=value)
+        assert z.stride() == y.stride() and torch.equal(z.cpu(), y)
+
+
+def test_a_number_in_long_rows_and_its_gradient(device):
+    for shape, pads in (((3, 40000), (5, 70000)), ((50, 64), (0, 0, 0, 900)), ((1, 1, 2, 3), (1, 1))):
+        x = torch.randn(shape)
+        a, b = x.clone().requires_grad_(), x.to(device).requires_grad_()
+        y, z = F.pad(a, pads, value=0.5), F.pad(b, pads, value=0.5)
+        assert torch.equal(z.cpu(), y)
+        g = torch.randn_like(y)
+        assert torch.equal(torch.autograd.grad(z, b, g.to(device))[0].cpu(), torch.autograd.grad(y, a, g)[0])
+
+
+def test_numbers_and_pads_that_do_not_fit(device):
+    for shape, pads, dtype, value in (((2, 3), (-2, -2, 1, 1), torch.float32, 0), ((2, 3), (1, 2, 3), torch.float32, 0),
+                                      ((3,), (1, 1, 1, 1), torch.float32, 0), ((2, 3), (1, 1), torch.int8, 300)):
+        with pytest.raises(RuntimeError) as expected:
+            F.pad(torch.zeros(shape, dtype=dtype), pads, value=value)
+        with pytest.raises(expected.type):
+            F.pad(torch.zeros(shape, dtype=dtype, device=device), pads, value=value)

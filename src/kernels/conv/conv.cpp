@@ -26,6 +26,7 @@ constexpr Implementation forward_list[] = {
 constexpr Implementation weight_list[] = {
     {"cpu_depthwise", rejects_cpu_depthwise, run_cpu_depthwise_weight},
     {"cpu_amx", rejects_cpu_amx_weight, run_cpu_amx_weight, true, cpu_amx_weight_advises_against},
+    {"cpu_channels", rejects_cpu_channels_weight, run_cpu_channels_weight, true, cpu_channels_weight_advises_against},
     {"cpu_implicit", rejects_cpu_implicit, run_cpu_implicit_weight},
     {"gpu_direct", rejects_gpu_direct, run_gpu_direct_weight, true, nullptr, gpu_direct_weight_space,
      run_gpu_direct_weight_at},

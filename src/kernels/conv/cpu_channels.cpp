@@ -223,10 +223,19 @@ Rejection rejects_cpu_channels(const Call& call, const Device& device)
 Rejection cpu_channels_advises_against(const Call& call, const Device&)
 {
     const Problem& q = call.problem;
-    if (!call.prepared && call.pass != ConvPass::forward)
-        return "would pack weights that may change";
-    if (!call.prepared && q.batch * q.out_pixels() < 64)
+    if (call.prepared)
+        return {};
+    const bool data = call.pass == ConvPass::backward_data;
+    const cl_long pixels = q.batch * (data ? q.in_pixels() : q.out_pixels());
+    if (pixels < 64)
         return "would pack weights that few pixels read";
+    // Of a data pass there are as many launches as strides, and each packs its own weights.
+    const cl_long launches = q.stride[0] * q.stride[1] * q.stride[2];
+    const double products = double(pixels) * q.groups * q.in_channels * q.out_channels * q.taps();
+    if (data && launches > 1 && products < 2e6 * double(launches * launches))
+        return "would pack weights in many small launches";
+    if (data && q.out_channels < 16)
+        return "would have short sums";
     return {};
 }
 

@@ -1,8 +1,6 @@
 // Copies between tensors, wherever they are, and fills.
 #include <array>
-#include <cstring>
 
-#include <ATen/Dispatch_v2.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
@@ -12,21 +10,15 @@
 #include <ATen/ops/empty_strided.h>
 #include <clprim/copy.hpp>
 #include <clprim/transfer.hpp>
-#include <torch/headeronly/version.h>
 #include <torch/library.h>
 
+#include <ops/number.hpp>
 #include <runtime/allocator.hpp>
 #include <runtime/errors.hpp>
 #include <runtime/float8.hpp>
 #include <runtime/pinned_allocator.hpp>
 #include <runtime/stream.hpp>
 #include <runtime/tensor_view.hpp>
-
-#if TORCH_VERSION_MINOR >= 14
-#define NARROW_COMPLEX at::kComplexHalf, at::kBComplex32
-#else
-#define NARROW_COMPLEX at::kComplexHalf
-#endif
 
 namespace torch_ocl {
 namespace {
@@ -221,12 +213,7 @@ at::Scalar local_scalar_dense(const Tensor& self)
 
 Tensor& fill_scalar(Tensor& self, const at::Scalar& value)
 {
-    std::array<std::byte, 16> element;
-    AT_DISPATCH_V2(self.scalar_type(), "fill_", AT_WRAP([&] {
-        const auto converted = value.to<scalar_t>();
-        std::memcpy(element.data(), &converted, sizeof converted);
-    }), AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX), AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), at::kBool, at::kHalf,
-       at::kBFloat16, NARROW_COMPLEX, AT_EXPAND(AT_FLOAT8_TYPES));
+    const ElementBytes element = element_bytes(value, self.scalar_type());
     if (self.numel() != 0)      // a number that does not fit is refused all the same
         clprim::fill(current_queue(self), storage_view(self), std::span(element).first(self.element_size()));
     return self;

@@ -1,7 +1,10 @@
-// Padding with a tensor's own elements: reflection_pad and replication_pad. (Constant and circular padding are composed
-// by PyTorch of copies.)
+// Padding: reflection_pad, replication_pad and constant_pad_nd. (Circular padding is composed by PyTorch of copies.)
+#include <algorithm>
+#include <span>
+
 #include <ATen/native/Padding.h>
 #include <ATen/native/Resize.h>
+#include <ATen/ops/constant_pad_nd_native.h>
 #include <ATen/ops/reflection_pad1d_backward_meta.h>
 #include <ATen/ops/reflection_pad1d_meta.h>
 #include <ATen/ops/reflection_pad3d_meta.h>
@@ -13,6 +16,7 @@
 #include <clprim/pad.hpp>
 #include <torch/library.h>
 
+#include <ops/number.hpp>
 #include <runtime/errors.hpp>
 #include <runtime/output.hpp>
 #include <runtime/structured.hpp>
@@ -139,10 +143,37 @@ at::Tensor pad_backward(const at::Tensor& grad_output, const at::Tensor& self, a
     return pad_backward_out<axes, mode>(grad_output, self, pads, grad_input);
 }
 
+// ---- padding with a number ----
+
+// Nothing but less of a tensor stays PyTorch's: a copy of a view.
+at::Tensor constant_pad(const at::Tensor& self, at::IntArrayRef pads, const at::Scalar& value)
+{
+    const auto axes = static_cast<int64_t>(pads.size() / 2);
+    const bool grows = std::ranges::any_of(pads, [](int64_t pad) { return pad > 0; });
+    if (pads.size() % 2 != 0 || axes > self.dim() || !grows)
+        return at::native::constant_pad_nd(self, pads, value);
+    std::vector<int64_t> sizes = self.sizes().vec();
+    clprim::Dims before(sizes.size(), 0);
+    for (int64_t i = 0; i < axes; ++i) {
+        const auto dim = static_cast<std::size_t>(self.dim() - 1 - i);
+        before[dim] = pads[2 * i];
+        sizes[dim] += pads[2 * i] + pads[2 * i + 1];
+        if (sizes[dim] < 0 || std::min(pads[2 * i], pads[2 * i + 1]) < -self.sizes()[dim])
+            return at::native::constant_pad_nd(self, pads, value);   // says what is wrong
+    }
+    const c10::OptionalDeviceGuard guard(self.device());
+    const at::Tensor out = torch_ocl::empty(sizes, self.scalar_type(), self.device(), self.suggest_memory_format());
+    const ElementBytes element = element_bytes(value, self.scalar_type());
+    clprim::pad_constant(current_queue(self), storage_view(self), storage_view(out), before,
+                         std::span(element).first(self.element_size()));
+    return out;
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
 {
     using namespace at::meta;
     constexpr PadMode reflect = PadMode::reflect, replicate = PadMode::replicate;
+    m.impl("constant_pad_nd", constant_pad);
     m.impl("reflection_pad1d.out", structured_pad<structured_reflection_pad1d, reflect>);
     m.impl("reflection_pad1d_backward.grad_input",
            structured_pad_backward<structured_reflection_pad1d_backward, reflect>);
