@@ -139,3 +139,22 @@ def test_extremes_of_one_number(number, device):
             want, got = getattr(x, name)(dim), getattr(x.to(device), name)(dim)
             torch.testing.assert_close(got.values.cpu(), want.values, equal_nan=True)
             assert torch.equal(got.indices.cpu(), want.indices)
+
+
+@pytest.mark.parametrize("length", (9, 15, 16, 17, 31, 64, 100, 128, 129, 191, 192))
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16, torch.int32), ids=str)
+def test_many_short_rows(length, dtype, device):
+    """CPUs fold them sixteen at a time; the last sixteen may begin within those before."""
+    torch.manual_seed(length)
+    for rows in (256, 271):
+        x = torch.randn(rows, length).mul(4).round().to(dtype)
+        if dtype.is_floating_point:
+            x[3, length - 1], x[7, 0], x[rows - 1, length // 2] = torch.nan, torch.inf, torch.nan
+        for y in (x.to(device), torch.stack([x, x], 1).to(device)[:, 1]):
+            for name in ("amax", "amin", "argmax", "argmin", "any", "sum"):
+                expected = getattr(x, name)(-1) if name != "any" else x.ne(0).any(-1)
+                got = getattr(y, name)(-1) if name != "any" else y.ne(0).any(-1)
+                near = {} if name == "sum" else {"rtol": 0, "atol": 0}
+                torch.testing.assert_close(got.cpu(), expected, equal_nan=True, **near)
+            norm = torch.linalg.vector_norm(y.float(), dim=-1)
+            torch.testing.assert_close(norm.cpu(), torch.linalg.vector_norm(x.float(), dim=-1), equal_nan=True)

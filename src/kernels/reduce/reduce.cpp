@@ -88,6 +88,12 @@ std::int64_t short_row_of(std::string_view state, DataType input)
     return state.find(',') != state.npos ? 47 : size_of(input) < 4 ? 31 : 23;
 }
 
+// Rows side by side have one vector of accumulators each, which long rows wait for.
+std::int64_t longest_row_of(std::string_view state)
+{
+    return state.find(',') != state.npos || std::ranges::count(state, ';') > 1 ? 191 : 128;
+}
+
 // Segments of one length, which leaves none empty.
 void cut(Call& call)
 {
@@ -138,9 +144,16 @@ void plan_cpu_work(Call& call, const Device& device)
         call.columns = call.kept.size[0] >= 64 ? 64 : call.kept.size[0] >= 32 ? 32 : 16;
         const std::int64_t wanted = device.compute_units * 16 / std::max<std::int64_t>(column_blocks(call), 1);
         call.segments = std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(length / 64, 1));
-        cut(call);
-        return;
+        call.rows = false;
+        return cut(call);
     }
+    if (call.rows && !across && call.kept.rank == 1 && call.reduced.rank == 1 && (call.unit_reduced & 1) &&
+        outputs >= 16 * rows_together && length > 8 && length <= call.longest_row && !call.wide) {
+        call.lanes = rows_together;
+        call.segments = 1;
+        return cut(call);
+    }
+    call.rows = false;
     const std::int64_t short_row = !call.own_lanes ? 1024 : call.unit_reduced & 1 ? call.short_row : 128;
     const bool short_rows = length <= short_row && outputs >= 256;
     call.lanes = across || short_rows || length <= 4
@@ -178,6 +191,7 @@ KernelKey key_of(const Call& call, const void* code, DataType common, bool merge
         .add(call.unit_kept, count)
         .add(call.lanes > 1, 1)
         .add(call.own_lanes, 1)
+        .add(call.rows, 1)
         .add(form_of(call), 3)
         .add(merge, 1)
         .add(call.wide, 1);
@@ -217,7 +231,9 @@ void enqueue(Queue& queue, Kernel& kernel, const Call& call, std::span<const Sca
     range.dims = 2;
     if ((call.own_lanes || call.columns) && !merge) {
         // A work-item takes several in turn where there are many.
-        const std::int64_t items = call.columns ? column_blocks(call) : call.kept_count;
+        const std::int64_t items = call.columns ? column_blocks(call)
+                                   : call.rows  ? (call.kept_count + rows_together - 1) / rows_together
+                                                : call.kept_count;
         const std::int64_t most = std::max<std::int64_t>(queue.device().compute_units * 16 / call.segments, 1);
         range.local = {1, 1, 1};
         range.global = {static_cast<std::size_t>(std::min(items, most)), static_cast<std::size_t>(call.segments), 1};
@@ -244,6 +260,7 @@ struct Identity {
     const void* key;
     const ReduceCode& code;
     DataType common, scalar_type;
+    const ReduceCode& rows_code;   // for short rows side by side
 };
 
 template <class Request>
@@ -255,6 +272,8 @@ void run(Queue& queue, Call& call, const Identity& identity, std::span<const Sca
     if (call.kept_count == 0)
         return;
     call.own_lanes = queue.device().kind == DeviceKind::cpu && fits_lanes(identity.code);
+    call.rows = call.own_lanes && call.inputs == 1 && fits_rows(identity.rows_code, identity.common);
+    call.longest_row = longest_row_of(identity.rows_code.state);
     call.short_row = short_row_of(identity.code.state, call.operands[0]->dtype);
     queue.device().kind == DeviceKind::cpu ? plan_cpu_work(call, queue.device()) : plan_gpu_work(call, queue.device());
     call.own_lanes = call.own_lanes && call.lanes > 1;
@@ -262,7 +281,9 @@ void run(Queue& queue, Call& call, const Identity& identity, std::span<const Sca
     auto kernel = [&](bool merge) -> Kernel& {
         return cached_kernel(context, key_of(call, identity.key, identity.common, merge, scalars.size()),
                              [&]() -> Kernel& {
-                                 const TextRequest text = request();
+                                 TextRequest text = request();
+                                 if (call.rows)
+                                     text.code = identity.rows_code;
                                  for (const Variable& v : text.operands)
                                      require_supported(v, context.device(), text.name);
                                  const Program& program =
@@ -312,7 +333,7 @@ void reduce(Queue& queue, const ReduceRow& row, const PointwiseProblem& problem)
                           name_of(problem.common), '\'');
     const bool for_cpus = queue.device().kind == DeviceKind::cpu && !row.cpu_code.step.empty();
     const ReduceCode& code = for_cpus ? row.cpu_code : row.code;
-    run(queue, call, {&row, code, problem.common, real_type(problem.common)}, problem.scalars, [&] {
+    run(queue, call, {&row, code, problem.common, real_type(problem.common), row.code}, problem.scalars, [&] {
         TextRequest request = describe(call, row.name, code, problem.common);
         for (std::size_t k = 0; k < request.operands.size(); ++k) {
             Variable& v = request.operands[k];
@@ -343,7 +364,7 @@ void pointwise_reduce(Queue& queue, std::span<const Tensor> inputs, std::span<co
     call.ordered = code.step.find("index") != std::string_view::npos;
     const std::string& identity = intern(concat(code.state, '\n', code.init, '\n', code.step, '\n', code.combine, '\n',
                                                 code.finish, "\n// ", scalars.size()));
-    run(queue, call, {&identity, code, outputs[0].dtype, outputs[0].dtype}, scalars, [&] {
+    run(queue, call, {&identity, code, outputs[0].dtype, outputs[0].dtype, code}, scalars, [&] {
         TextRequest request = describe(call, "expression", code, outputs[0].dtype);
         for (std::size_t k = 0; k < scalars.size(); ++k)
             request.numbers.push_back({concat("w", k), outputs[0].dtype});

@@ -50,6 +50,19 @@ std::string accumulators_text(std::string_view state, unsigned count)
                   "    return s;\n}\nstatic inline void put(accumulators_t* a, int k, state_t s)\n{\n", put, "}\n");
 }
 
+// Two rows' states interleaved field by field, the first half of them and the second: moves alone, whatever they are.
+std::string interleave_text(std::string_view state)
+{
+    std::string calls;
+    visit_fields(state, [&](std::string_view, std::string_view name) {
+        calls += concat("    INTERLEAVE(a->", name, ", b->", name, ")\n");
+    });
+    return concat(include_text("kernels/conv/transpose.cl"), "#define TOGETHER ", rows_together,
+                  "\n#define INTERLEAVE(x, y) { const float16 s = vload16(0, (float*)x), t = vload16(0, (float*)y); "
+                  "vstore16(TRANSPOSE_LOW(s, t), 0, (float*)x); vstore16(TRANSPOSE_HIGH(s, t), 0, (float*)y); }\n",
+                  "static inline void interleave(accumulators_t* a, accumulators_t* b)\n{\n", calls, "}\n");
+}
+
 }  // namespace
 
 // Every field has at most 16 bytes.
@@ -67,6 +80,20 @@ bool fits_lanes(const ReduceCode& code)
     return plain && fields > 0 && fields <= 3 && std::none_of(calls.begin(), calls.end(), [&](const char* name) {
         return code.step.find(name) != std::string_view::npos;
     });
+}
+
+bool fits_rows(const ReduceCode& code, DataType common)
+{
+    const std::string_view computed = opencl_compute_type(common);
+    const bool narrow = computed == "float" || computed == "int" || computed == "uint";
+    bool fits = true;
+    int fields = 0;
+    const bool plain = visit_fields(code.state, [&](std::string_view type, std::string_view) {
+        ++fields;
+        const bool own = type == "T" || type == "R";
+        fits &= own ? narrow : type == "int" || type == "uint" || type == "float" || type == "index_t";
+    });
+    return plain && fits && fields <= 2 && fits_lanes(code);
 }
 
 std::string program_text(const Call& call, const TextRequest& request)
@@ -131,11 +158,17 @@ std::string program_text(const Call& call, const TextRequest& request)
         text += "#define CONVERTED\n";
     if (call.own_lanes || call.columns)
         text += accumulators_text(request.code.state, call.columns ? call.columns : call.lanes);
+    if (call.rows)
+        text += interleave_text(request.code.state);
     if (call.columns)
         text += concat("#define COLUMNS ", call.columns, "\n#define STEP_COLUMN(s, i, c, index) step(s, ", column_call,
-                       numbers, "index)\n#define FINISH_COLUMN(s, c, count) finish(s, ", finish_column, numbers,
-                       reporting, "count)\n");
-    return text + include_text(cpu ? "kernels/reduce/cpu_reduce.cl" : "kernels/reduce/reduce.cl") +
+                       numbers, "index)\n");
+    if (call.columns || call.rows)
+        text += concat("#define FINISH_COLUMN(s, c, count) finish(s, ", finish_column, numbers, reporting, "count)\n");
+    return text +
+           include_text(call.rows ? "kernels/reduce/cpu_reduce_rows.cl"
+                        : cpu     ? "kernels/reduce/cpu_reduce.cl"
+                                  : "kernels/reduce/reduce.cl") +
            include_text("kernels/reduce/merge.cl");
 }
 

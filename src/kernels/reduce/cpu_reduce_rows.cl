@@ -1,0 +1,79 @@
+// Reductions of short rows that lie side by side, on CPUs. The text in front of this is that of cpu_reduce.cl, of
+// TOGETHER accumulators, and interleave(a, b): a0 b0 a1 b1 ... of two rows' accumulators, into a and then b.
+//
+// A work-item takes TOGETHER rows at a time: each goes through accumulators of its own. Those of two rows are
+// interleaved and halves combined, which leaves as many states of two rows, and so on until a vector holds one of each
+// row, in their order. It takes several such blocks in turn where there are many.
+#define LANES_LOOP _Pragma("clang loop unroll(disable)")   // as in cpu_reduce.cl
+#define ELEMENT(s, i) STEP(s, i, i)
+
+// Of a row's elements, from `position` on.
+static inline void accumulate_row(PARAMETERS const geometry_t* g, const offset_t* position, offset_t length,
+                                  accumulators_t* row)
+{
+    LANES_LOOP
+    for (int k = 0; k < TOGETHER; ++k)
+        put(row, k, init());
+    offset_t i = 0;
+    for (; i + 4 * TOGETHER <= length; i += 4 * TOGETHER) {
+        LANES_LOOP
+        for (int k = 0; k < TOGETHER; ++k) {
+            state_t s = get(row, k);
+            #pragma unroll
+            for (int r = 0; r < 4; ++r)
+                s = ELEMENT(s, i + r * TOGETHER + k);
+            put(row, k, s);
+        }
+    }
+    for (; i + TOGETHER <= length; i += TOGETHER) {
+        LANES_LOOP
+        for (int k = 0; k < TOGETHER; ++k)
+            put(row, k, ELEMENT(get(row, k), i + k));
+    }
+    const int left = length - i;
+    LANES_LOOP
+    for (int k = 0; k < left; ++k)
+        put(row, k, ELEMENT(get(row, k), i + k));
+}
+
+__attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel void reduce(PARAMETERS ulong kept_count, ulong reduced_count, ulong segment,
+                     __global uchar* partial, ulong partial_offset, const geometry_t geometry)
+{
+    SHIFT
+    const geometry_t* g = &geometry;
+    const offset_t count = (kept_count + TOGETHER - 1) / TOGETHER;
+    const offset_t each = (count + get_global_size(0) - 1) / get_global_size(0);
+    const offset_t first = get_global_id(0) * each, last = min(first + each, count);
+    for (offset_t block = first; block < last; ++block) {
+        // The last block begins before its end, with rows that the one before it has, too.
+        const offset_t wanted = block * TOGETHER, row = min(wanted, (offset_t)kept_count - TOGETHER);
+        accumulators_t states[TOGETHER];
+        for (int r = 0; r < TOGETHER; ++r) {
+            offset_t position[OPERANDS];
+            #pragma unroll
+            for (int k = 0; k < OPERANDS; ++k)
+                position[k] = (row + r) * STRIDE(g, REDUCED_RANK, k);
+            accumulate_row(ARGUMENTS g, position, reduced_count, states + r);
+        }
+        for (int half_count = TOGETHER / 2; half_count > 0; half_count /= 2)
+            for (int k = 0; k < half_count; ++k) {
+                interleave(states + k, states + k + half_count);
+                LANES_LOOP
+                for (int r = 0; r < TOGETHER; ++r)
+                    put(states + k, r, combine(get(states + k, r), get(states + k + half_count, r)));
+            }
+        offset_t base[OPERANDS];
+        #pragma unroll
+        for (int k = 0; k < OPERANDS; ++k)
+            base[k] = row * STRIDE(g, REDUCED_RANK, k);
+        if (wanted > row) {
+            for (int r = wanted - row; r < TOGETHER; ++r)
+                FINISH_COLUMN(get(states, r), r, reduced_count);
+            continue;
+        }
+        LANES_LOOP
+        for (int r = 0; r < TOGETHER; ++r)
+            FINISH_COLUMN(get(states, r), r, reduced_count);
+    }
+}
