@@ -15,6 +15,7 @@ constexpr Implementation forward_list[] = {
     {"cpu_amx", rejects_cpu_amx, run_cpu_amx, true, cpu_amx_advises_against},
     {"cpu_bfloat16", rejects_cpu_bfloat16, run_cpu_amx, true, cpu_amx_advises_against},
     {"cpu_winograd", rejects_cpu_winograd, run_cpu_winograd, true, cpu_winograd_advises_against},
+    {"cpu_grouped", rejects_cpu_grouped, run_cpu_grouped},
     {"cpu_channels", rejects_cpu_channels, run_cpu_channels, true, cpu_channels_advises_against},
     {"cpu_implicit", rejects_cpu_implicit, run_cpu_implicit},
     {"gpu_direct", rejects_gpu_direct, run_gpu_direct},
@@ -26,6 +27,7 @@ constexpr Implementation forward_list[] = {
 constexpr Implementation weight_list[] = {
     {"cpu_depthwise", rejects_cpu_depthwise, run_cpu_depthwise_weight},
     {"cpu_amx", rejects_cpu_amx_weight, run_cpu_amx_weight, true, cpu_amx_weight_advises_against},
+    {"cpu_grouped", rejects_cpu_grouped, run_cpu_grouped_weight},
     {"cpu_channels", rejects_cpu_channels_weight, run_cpu_channels_weight, true, cpu_channels_weight_advises_against},
     {"cpu_implicit", rejects_cpu_implicit, run_cpu_implicit_weight},
     {"gpu_direct", rejects_gpu_direct, run_gpu_direct_weight, true, nullptr, gpu_direct_weight_space,
