@@ -171,6 +171,7 @@ MODIFICATIONS = {
     "documents": (None, lambda places, *_: lambda b, h, i, j: places[i] // 3 == places[j] // 3, True),
     "window": (None, lambda *_: lambda b, h, i, j: (i - j <= 9) & (i >= j) | (j < 3), True),
     "image": (None, lambda *_: lambda b, h, i, j: ((i // 8 - j // 8).abs() <= 2) & ((i % 8 - j % 8).abs() <= 3), True),
+    "far places": (None, lambda *_: lambda b, h, i, j: (i + 5 <= j) | (j + 5 <= i) | (i == j), True),
     "bits": (None, lambda *_: lambda b, h, i, j: ((i >> 1) & 21) >= ((j << 1) & 21), True),
     "bias": (lambda _, bias, *__: lambda score, b, h, i, j: score * 0.5 + bias[h, i, j], None, True),
     "bias of keys": (lambda _, bias, *__: lambda score, b, h, i, j: score - bias[h, 0, j].exp(), None, True),

@@ -23,7 +23,8 @@ LONGEST_REDUCING = 64   # work-items of a group, where an element is a sum
 
 
 def join_counters(graph: torch.fx.Graph) -> None:
-    """Additions of a number to single elements that a graph is given become one `_foreach` operator."""
+    """Additions of a number to single elements that a graph is given and gets back become one `_foreach` operator.
+    Places of a score, which functions of FlexAttention are given, are single elements, too, but do not change."""
     aten = torch.ops.aten
     found: dict[tuple, list] = {}
     for node in graph.nodes:
@@ -33,7 +34,8 @@ def join_counters(graph: torch.fx.Graph) -> None:
         value, result = counter.meta.get("val"), node.meta.get("val")
         if counter.op != "placeholder" or not isinstance(value, torch.Tensor) or value.device.type != "ocl":
             continue
-        if value.dim() == 0 and result.dtype == value.dtype:
+        changed = any(user.target is aten.copy_.default and user.args[0] is counter for user in node.users)
+        if changed and value.dim() == 0 and result.dtype == value.dtype:
             found.setdefault((value.device, value.dtype, type(node.args[1]), node.args[1]), []).append(node)
     for (*_, number), nodes in found.items():
         if len(nodes) < 2:
