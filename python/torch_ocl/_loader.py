@@ -12,8 +12,9 @@ from torch_ocl import FIRST_UNSUPPORTED_TORCH, OLDEST_TORCH
 def register(torch, modules) -> None:
     """Makes the device "ocl" known. Whatever goes wrong is kept as the reason why torch.ocl is not available."""
     torch.utils.rename_privateuse1_backend("ocl")
-    from torch_ocl import (_compile, _distributed, _dlpack, _fake, _flex, _jagged, _multiprocessing, _opcheck,
-                           _parallel, _semi_structured, _sharding, _storage, _surface, _watch, _zero_redundancy, ocl)
+    from torch_ocl import (_compile, _distributed, _dlpack, _fake, _flex, _higher_order, _jagged, _multiprocessing,
+                           _opcheck, _parallel, _semi_structured, _sharding, _storage, _surface, _watch,
+                           _zero_redundancy, ocl)
 
     reason = _unsupported_version(torch.__version__) or built_for_another(torch.__version__, built_for())
     if reason is None:
@@ -29,8 +30,8 @@ def register(torch, modules) -> None:
     _surface.register_submodules()
     _watch.start()
     if reason is None:   # they speak of operators that the C++ part brings
-        for part in (_compile, _distributed, _dlpack, _fake, _flex, _jagged, _multiprocessing, _opcheck, _parallel,
-                     _semi_structured, _sharding, _storage, _zero_redundancy):
+        for part in (_compile, _distributed, _dlpack, _fake, _flex, _higher_order, _jagged, _multiprocessing,
+                     _opcheck, _parallel, _semi_structured, _sharding, _storage, _zero_redundancy):
             part.register()
     torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True,
                                                          for_storage=True)

@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from torch._higher_order_ops.while_loop import while_loop
+from torch.nn.attention.flex_attention import flex_attention
 
 from comparison import device
 
@@ -62,3 +64,43 @@ def test_training_step_with_a_gradient_scaler():
     scaler.update()
     assert scaler.get_scale() < scale
     assert all(torch.equal(p.detach().cpu(), w) for p, w in zip(model.parameters(), weights))
+
+
+def branches_and_loops(x, w):
+    x = torch.cond(x.sum() > 0, lambda x, w: torch.tanh(x @ w), lambda x, w: x @ w, (x, w))
+    start = torch.zeros((), dtype=torch.int64, device=x.device)
+    return while_loop(lambda i, x: i < 2, lambda i, x: (i + 1, (torch.cos(x) @ w)), (start, x))[1]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_operators_of_functions(compiled):
+    """PyTorch passes by the mixed precision of the devices that it knows by name."""
+    x, w = torch.randn(5, 8).bfloat16(), torch.randn(8, 8) / 3
+    torch._dynamo.reset()
+    function = torch.compile(branches_and_loops) if compiled else branches_and_loops
+    with torch.autocast("ocl", dtype=torch.bfloat16):
+        y = function(x.to(device), w.to(device))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        expected = branches_and_loops(x, w)
+    assert y.dtype == torch.bfloat16
+    torch.testing.assert_close(y.cpu(), expected, rtol=5e-2, atol=5e-2)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_flex_attention(compiled):
+    """Queries, keys and values are cast, as those of scaled_dot_product_attention are."""
+    q, k, v = torch.randn(3, 2, 2, 40, 16).unbind()
+    torch._dynamo.reset()
+    function = torch.compile(flex_attention) if compiled else flex_attention
+    ours = [t.to(device).requires_grad_() for t in (q, k, v)]
+    with torch.autocast("ocl", dtype=torch.bfloat16):
+        y = function(*ours)
+        y.float().square().sum().backward()
+    theirs = [t.requires_grad_() for t in (q, k, v)]
+    expected = torch.nn.functional.scaled_dot_product_attention(*theirs)
+    expected.square().sum().backward()
+    assert y.dtype == torch.bfloat16
+    torch.testing.assert_close(y.cpu().float(), expected, rtol=3e-2, atol=3e-2)
+    for a, b in zip(ours, theirs):
+        assert a.grad.dtype == torch.float32
+        torch.testing.assert_close(a.grad.cpu(), b.grad, rtol=5e-2, atol=5e-2)
