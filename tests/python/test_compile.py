@@ -167,6 +167,14 @@ def test_functions(name, dtype):
     check(lambda x: function(x + 1 if name == "acosh" else x), x)
 
 
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float64))
+def test_sines_and_cosines_of_sines_and_cosines(dtype):
+    """Intel's compiler for CPUs ended the process where it made one call of such a pair."""
+    x = torch.linspace(-90, 90, 301, dtype=dtype).requires_grad_()
+    check(lambda x: torch.sin(torch.cos(x)), x)
+    check(lambda x: torch.sin(torch.sin(x)) + torch.cos(torch.sin(x)) * torch.cos(x), x)
+
+
 def test_functions_of_two_numbers():
     x, y = randn(100), randn(100)
     check(lambda x, y: (torch.atan2(x, y), torch.hypot(x, y), torch.copysign(x, y), x.abs() ** y, x ** 3,

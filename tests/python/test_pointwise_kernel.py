@@ -29,6 +29,13 @@ def test_channel_sums_in_one_pass(device, memory_format):
     torch.testing.assert_close(squares.cpu(), (x * x).sum((0, 2, 3)))
 
 
+def test_sines_and_cosines_of_a_cosine(device):
+    """Intel's compiler for CPUs ended the process where it made one call of such a pair."""
+    x = torch.linspace(-9, 9, 100)
+    kernel = pointwise_kernel("T c = cos(x0); y0 = sin(c) + cos(c) * sin(x0);")
+    torch.testing.assert_close(kernel(x.to(device)).cpu(), x.cos().sin() + x.cos().cos() * x.sin())
+
+
 def test_other_reductions(device):
     x = torch.randn(30, 40)
     largest = pointwise_kernel("y0 = fabs(x0);", reduce="a > b ? a : b", identity="0")

@@ -85,6 +85,7 @@ class OpenCLKernel(Reductions, SIMDKernel):
         self.printer = OpenCLPrinter()
         self.printer.narrow = self.get_index_dtype_as_torch_dtype() == torch.int32
         self.includes: dict[str, None] = {}
+        self.sines = 0
         self.uses_double = False
         self.uses_errors = False
         self.masks = 0                                  # how many masked() surround the code being written

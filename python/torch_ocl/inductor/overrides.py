@@ -105,6 +105,23 @@ def _function(name: str):
     return staticmethod(call)
 
 
+def count_sines() -> None:
+    """Four calls may be a sine and a cosine of one of such two, which cpu_sines.cl is for."""
+    V.kernel.sines += 1
+    if V.kernel.sines > 3:
+        V.kernel.includes["kernels/pointwise/cpu_sines.cl"] = None
+
+
+def _sine(name: str):
+    function = _function(name).__func__
+
+    def call(x) -> str:
+        count_sines()
+        return function(x)
+
+    return staticmethod(call)
+
+
 def _library(form: str, file: str | None = None):
     """Code of math.cl or of another file: functions of T. {0}, {1}: the arguments."""
 
@@ -350,7 +367,7 @@ class OpenCLOverrides(OpOverrides):
 
     sqrt, exp, exp2, expm1 = _function("sqrt"), _function("exp"), _function("exp2"), _function("expm1")
     log, log2, log10, log1p = _function("log"), _function("log2"), _function("log10"), _function("log1p")
-    sin, cos, tan = _function("sin"), _function("cos"), _function("tan")
+    sin, cos, tan = _sine("sin"), _sine("cos"), _function("tan")
     asin, acos, atan, atan2 = _function("asin"), _function("acos"), _function("atan"), _function("atan2")
     sinh, cosh = _function("sinh"), _function("cosh")
     asinh, acosh, atanh = _function("asinh"), _function("acosh"), _function("atanh")

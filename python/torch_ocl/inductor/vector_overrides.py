@@ -10,7 +10,7 @@ from torch._inductor.utils import get_bounds_index_expr
 from torch._inductor.virtualized import V
 
 from torch_ocl.inductor import types
-from torch_ocl.inductor.overrides import common_dtype, dtype_of, OpenCLOverrides, text
+from torch_ocl.inductor.overrides import common_dtype, count_sines, dtype_of, OpenCLOverrides, text
 
 WIDTH = 16
 SIGNED = {4: "int", 8: "long"}      # truth values of elements of so many bytes
@@ -95,6 +95,16 @@ def _function(form: str):
     def call(*args) -> str:
         dtype = _floating(*args)
         return form.format(*(in_lanes(a, dtype) for a in args), t=vector_type(dtype))
+
+    return call
+
+
+def _sine(form: str):
+    function = _function(form)
+
+    def call(x) -> str:
+        count_sines()
+        return function(x)
 
     return call
 
@@ -232,9 +242,11 @@ class _Vectors:
         return in_lanes(x, dtype)
 
 
-for _name in ("sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh asinh acosh atanh "
+for _name in ("sqrt exp exp2 expm1 log log2 log10 log1p tan asin acos atan sinh cosh asinh acosh atanh "
               "erf erfc").split():
     setattr(_Vectors, _name, staticmethod(_function(f"{_name}({{0}})")))
+for _name in ("sin", "cos"):
+    setattr(_Vectors, _name, staticmethod(_sine(f"{_name}({{0}})")))
 for _name in ("atan2", "copysign", "hypot"):
     setattr(_Vectors, _name, staticmethod(_function(f"{_name}({{0}}, {{1}})")))
 

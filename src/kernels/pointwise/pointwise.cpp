@@ -221,7 +221,7 @@ Kernel& build(Context& context, const Call& call, const TextRequest& request)
     // Four elements of so many operands are spilled in sub-groups of 32.
     if (const int sub_group = detail::spilling_sub_group(context.device()); call.fours && slot >= 8 && sub_group > 0)
         text += concat("#define SUB_GROUP ", sub_group, "\n");
-    text += index_text(call.wide) + type_text(request.common) + include_text("kernels/pointwise/math.cl");
+    text += index_text(call.wide) + type_text(request.common) + math_text(request.code);
     if (request.library)
         text += include_text(request.library);
     text += typedef_text(operands, request.numbers);

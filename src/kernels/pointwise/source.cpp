@@ -1,5 +1,6 @@
 #include <kernels/pointwise/source.hpp>
 
+#include <cctype>
 #include <mutex>
 #include <set>
 
@@ -57,6 +58,17 @@ std::string type_text(DataType common)
     if (has_double(common))
         text += "#define T_DOUBLE\n";
     return text;
+}
+
+std::string math_text(std::string_view code)
+{
+    // A sine and a cosine of a number that is one of another such pair: four calls at the least.
+    int calls = 0;
+    for (const std::string_view name : {"sin(", "cos("})
+        for (std::size_t at = code.find(name); at != code.npos; at = code.find(name, at + 1))
+            calls += at == 0 || !(std::isalnum(static_cast<unsigned char>(code[at - 1])) || code[at - 1] == '_');
+    return include_text("kernels/pointwise/math.cl") +
+           (calls > 3 ? include_text("kernels/pointwise/cpu_sines.cl") : std::string());
 }
 
 std::string wrapping_text(DataType type)

@@ -34,6 +34,9 @@ std::string convert_text(const std::string& expression, DataType from, DataType 
 // "#define"s of T (with its class) for kernels/pointwise/math.cl.
 std::string type_text(DataType common);
 
+// kernels/pointwise/math.cl with what `code`, expressions in its functions, needs beside it.
+std::string math_text(std::string_view code);
+
 // wrapped_int32(v) or wrapped_int64(v), which hides v's origin: a compiler that saw a signed sum converted to a wider
 // type would compute it there, since OpenCL C leaves open what an overflow gives. PyTorch wraps around.
 std::string wrapping_text(DataType type);

@@ -122,7 +122,7 @@ std::string program_text(const Call& call, const TextRequest& request)
     }
     const bool cpu = call.own_lanes || call.columns;
     std::string text = include_text("core/dtype.cl") + index_text(call.wide) + type_text(request.common);
-    text += include_text("kernels/pointwise/math.cl") + typedef_text(request.operands, request.numbers);
+    text += math_text(request.code.step) + typedef_text(request.operands, request.numbers);
     if (call.reports)
         text += include_text("core/errors.cl");
     text += concat("#define RANK ", call.reduced_rank + call.kept_rank, "\n#define REDUCED_RANK ", call.reduced_rank,
